@@ -1,5 +1,5 @@
 # make check: everything that CI runs.
-.PHONY: build deb release release-check cluster check test race models cover fuzz faults cluster-faults shadow-faults import-faults bench bench-past bench-http bench-cluster bench-candidates differential side-by-side lint screenshots
+.PHONY: build deb release release-check cluster check test race models cover fuzz faults cluster-faults shadow-faults import-faults bench bench-past bench-http bench-cluster bench-candidates floods differential side-by-side lint screenshots
 
 build:
 	go build -o bin/ ./cmd/...
@@ -100,6 +100,11 @@ bench-past:
 # The same random requests to Allot and to OpenStack Placement 8.0.0.
 differential:
 	.ci/differential 20000
+
+# How others are served beside 16 hostile clients with a login, the table of
+# docs/security.md; a minute, on a machine with nothing else to do.
+floods:
+	ALLOT_FLOODS=1 go test ./cmd/allot -count 1 -run '^TestFloods$$' -v
 
 # CPU of a request over HTTP, before (BASE) and after in turns, and what has which
 # share of it; 5 minutes.

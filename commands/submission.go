@@ -24,7 +24,9 @@ type Submission struct {
 	Project string
 	// Client is whose turn it takes where clients take turns; empty: that of Actor and
 	// Project. It changes nothing about the command.
-	Client  string
+	Client string
+	// Bulk frees the client from the bound of what it may add to the log in a while.
+	Bulk    bool
 	Command Command
 	// Trace is where the command stands in a trace; nil: it is not traced. It
 	// changes nothing about the command.

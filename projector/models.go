@@ -92,6 +92,7 @@ func newModels(files vfs.FS, logger *slog.Logger, origin *origin, stopped <-chan
 		cache:  pebble.NewCache(cacheBytes),
 		users:  newUsers(), logger: logger, index: candidates.NewIndex(), tree: &proof.Tree{},
 		broken: make(chan struct{}), replaced: make(chan struct{}), stopped: make(chan struct{}),
+		past: pastWorlds{building: make(chan struct{}, 1)},
 	}
 	m.slow.depth = func() int { return sublevels(m.db) }
 	m.horizon.Store(&horizon{})

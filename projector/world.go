@@ -1,6 +1,7 @@
 package projector
 
 import (
+	"context"
 	"slices"
 	"sync"
 
@@ -19,9 +20,9 @@ func (p *Projector) World() (*candidates.World, View) {
 
 // World returns the providers of the view's moment, indexed. For the past it
 // reads them from the read models, which takes time in proportion to their
-// number. The last few moments are kept.
-func (v View) World() (*candidates.World, error) {
-	return v.p.past.world(v.sequence, func() (*candidates.World, error) {
+// number: take a place first. The last few moments are kept.
+func (v View) World(ctx context.Context) (*candidates.World, error) {
+	return v.p.past.world(ctx, v.sequence, func() (*candidates.World, error) {
 		list, err := v.allProviders()
 		if err != nil {
 			return nil, err
@@ -54,10 +55,10 @@ const keptWorlds = 4
 
 // pastWorlds keeps the Worlds that were used last, the newest at the end.
 type pastWorlds struct {
-	// building is held while a World is built. They are built one at a time,
+	// building is full while a World is built. They are built one at a time,
 	// however many are asked for, so that memory and time for the past are
 	// bounded.
-	building sync.Mutex
+	building chan struct{} // has one place
 
 	mu   sync.Mutex
 	kept []keptWorld // guarded by mu
@@ -70,12 +71,16 @@ type keptWorld struct {
 
 // world returns the World of a moment, and builds it if it is not kept. Callers
 // that ask for the same moment meanwhile share it. An error is not kept.
-func (c *pastWorlds) world(sequence uint64, build func() (*candidates.World, error)) (*candidates.World, error) {
+func (c *pastWorlds) world(ctx context.Context, sequence uint64, build func() (*candidates.World, error)) (*candidates.World, error) {
 	if world := c.find(sequence); world != nil {
 		return world, nil
 	}
-	c.building.Lock()
-	defer c.building.Unlock()
+	select {
+	case c.building <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-c.building }()
 	if world := c.find(sequence); world != nil {
 		return world, nil
 	}

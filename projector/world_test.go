@@ -13,9 +13,9 @@ import (
 // once, and few are kept.
 func TestPastWorlds(t *testing.T) {
 	t.Parallel()
-	var c pastWorlds
+	c := pastWorlds{building: make(chan struct{}, 1)}
 	passing := errors.New("it passes")
-	if _, err := c.world(1, func() (*candidates.World, error) { return nil, passing }); !errors.Is(err, passing) {
+	if _, err := c.world(t.Context(), 1, func() (*candidates.World, error) { return nil, passing }); !errors.Is(err, passing) {
 		t.Fatal(err)
 	}
 	var building, built atomic.Int64
@@ -27,13 +27,13 @@ func TestPastWorlds(t *testing.T) {
 		built.Add(1)
 		return candidates.NewWorld(nil), nil
 	}
-	if world, err := c.world(1, build); err != nil || world == nil {
+	if world, err := c.world(t.Context(), 1, build); err != nil || world == nil {
 		t.Fatalf("after an error that passed: %v", err)
 	}
 	var all sync.WaitGroup
 	for i := range 100 {
 		all.Go(func() {
-			if _, err := c.world(uint64(i%keptWorlds)+1, build); err != nil {
+			if _, err := c.world(t.Context(), uint64(i%keptWorlds)+1, build); err != nil {
 				t.Error(err)
 			}
 		})
@@ -42,7 +42,7 @@ func TestPastWorlds(t *testing.T) {
 	if n := built.Load(); n != keptWorlds {
 		t.Errorf("%d were built, not %d", n, keptWorlds)
 	}
-	if _, err := c.world(99, build); err != nil || len(c.kept) != keptWorlds {
+	if _, err := c.world(t.Context(), 99, build); err != nil || len(c.kept) != keptWorlds {
 		t.Errorf("%d are kept, %v", len(c.kept), err)
 	}
 }

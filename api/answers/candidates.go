@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/candidates"
@@ -20,7 +20,7 @@ const (
 
 // Candidates finds the allocations in a world that would satisfy a request, in at
 // most maxSteps steps (0: no bound). If the context carries work of a pool
-// (turns.Work), it takes turns with others. The error wraps ErrQuery if the
+// (fair.Work), it takes turns with others. The error wraps ErrQuery if the
 // request is at fault.
 func Candidates(
 	ctx context.Context, v Reader, world *candidates.World, q *wire.CandidatesQuery, maxSteps int,
@@ -33,7 +33,7 @@ func Candidates(
 	if err != nil {
 		return nil, err
 	}
-	request.MaxSteps, request.Pause = maxSteps, turns.Pause
+	request.MaxSteps, request.Pause = maxSteps, fair.Pause
 	found := []wire.Candidate{}
 	if q.Prefer != nil {
 		page, err := Ranked(ctx, v, world, request, q.Prefer, q.Marker)

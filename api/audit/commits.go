@@ -61,11 +61,11 @@ var errSomeCommits = errors.New("audit: these are enough commits at once")
 
 // someCommits reads some commits, with a place.
 func (q *Questions) someCommits(ctx context.Context, asker string, from, last uint64) (list []Commit, err error) {
-	release, err := q.Thorough.Place(ctx, asker)
+	work, err := q.Fair.Long(ctx, asker)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	defer work.End()
 	bytes := 0
 	err = q.Log.Read(ctx, from, last, func(e ledger.Entry) error {
 		list = append(list, Commit{e.Sequence, ledger.DigestOf(e.Data), append([]byte(nil), e.Data...)})

@@ -18,9 +18,9 @@ import (
 
 	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/audit"
-	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/projector"
@@ -218,14 +218,15 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestThoroughInTurn: questions that read all that the ledger holds wait for a place,
-// which others do not need, and are answered as soon as there is one.
+// TestThoroughInTurn: questions that read all that the ledger holds, and all about the
+// past, wait for a place before anything else, and are answered as soon as there is one.
+// Waiting ends with the request. Other questions do not need such a place.
 func TestThoroughInTurn(t *testing.T) {
 	t.Parallel()
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	places := turns.New(1)
+	pool := fair.NewPoolOf(4, 1)
 	q := &audit.Questions{
-		Views: l.Views, Log: l.Log, Notary: &answers.Notary{}, Present: l.Writer, Thorough: places,
+		Views: l.Views, Log: l.Log, Notary: &answers.Notary{}, Present: l.Writer, Fair: pool,
 		Authorize: func(http.ResponseWriter, *http.Request) bool { return true }, Logger: slog.New(slog.DiscardHandler),
 	}
 	handlers := q.Handlers()
@@ -235,20 +236,27 @@ func TestThoroughInTurn(t *testing.T) {
 		handlers[r.URL.Path].ServeHTTP(w, r)
 		return w.Body.String()
 	}
-	release, err := places.Place(t.Context(), "another")
+	other, err := pool.Long(t.Context(), "another")
 	if err != nil {
 		t.Fatal(err)
 	}
 	goes, cancel := context.WithCancel(t.Context())
 	cancel()
-	const thorough = 2
-	targets := []string{"/audit/digest", "/audit/diff?from=1&to=1", "/audit/providers", "/audit/reservations"}
+	const thorough = 5
+	targets := []string{
+		"/audit/digest", "/audit/diff?from=1&to=1", "/audit/fleet?at=1", "/audit/trees?at=1", "/audit/providers?at=1",
+		"/audit/providers", "/audit/fleet",
+	}
 	for i, target := range targets {
-		if got := get(goes, target); (got == "") != (i < thorough) {
+		ctx := t.Context()
+		if i < thorough {
+			ctx = goes
+		}
+		if got := get(ctx, target); (got == "") != (i < thorough) {
 			t.Errorf("%s beside another: %q", target, got)
 		}
 	}
-	release()
+	other.End()
 	for _, target := range targets {
 		if got := get(t.Context(), target); !strings.HasPrefix(got, "{") {
 			t.Errorf("%s alone: %q", target, got)

@@ -76,12 +76,12 @@ func (t *contentsTeller) all(
 	ctx context.Context, read func(ledger.UUID) ([]answers.Content, ledger.UUID, error),
 ) error {
 	for after := ledger.NilUUID; ; {
-		release, err := t.q.Thorough.Place(ctx, t.to.asker)
+		work, err := t.q.Fair.Long(ctx, t.to.asker)
 		if err != nil {
 			return err
 		}
 		list, last, err := read(after)
-		release()
+		work.End()
 		if err != nil || len(list) == 0 {
 			return err
 		}

@@ -86,7 +86,7 @@ func (q *Questions) fleet(ctx context.Context, p parameters) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	world, view, err := q.world(p)
+	world, view, err := q.world(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (q *Questions) fleet(ctx context.Context, p parameters) (any, error) {
 }
 
 // world returns the providers of the moment at, indexed, and its view.
-func (q *Questions) world(p parameters) (*candidates.World, projector.View, error) {
+func (q *Questions) world(ctx context.Context, p parameters) (*candidates.World, projector.View, error) {
 	if p["at"] == "" {
 		world, view := q.Views.World()
 		return world, view, nil
@@ -125,7 +125,7 @@ func (q *Questions) world(p parameters) (*candidates.World, projector.View, erro
 	if world, now := q.Views.World(); now.Sequence() == view.Sequence() {
 		return world, view, nil
 	}
-	world, err := view.World()
+	world, err := view.World(ctx)
 	return world, view, err
 }
 

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -26,42 +26,47 @@ type asked func(q *Questions, ctx context.Context, p parameters) (any, error)
 func (asked) method() string { return http.MethodGet }
 
 func (a asked) serve(q *Questions, w http.ResponseWriter, r *http.Request, one *question) error {
-	answer, err := a.ask(q, r, one)
+	return a.answer(q, w, r, one, (*fair.Pool).Short)
+}
+
+// place waits for a place for a client's work.
+type place func(pool *fair.Pool, ctx context.Context, client string) (*fair.Work, error)
+
+// answer answers with a place: of a kind of its own if the question is about the past.
+// What locks guard, such as indexes of the past, is only asked for with one. The answer
+// is written without it, however slowly the client reads.
+func (a asked) answer(q *Questions, w http.ResponseWriter, r *http.Request, one *question, take place) error {
+	p, err := parse(rest.ParseQuery(r), one.parameters)
 	if err != nil {
 		return err
 	}
-	write(w, answer)
-	return nil
-}
-
-func (a asked) ask(q *Questions, r *http.Request, one *question) (any, error) {
-	p, err := parse(rest.ParseQuery(r), one.parameters)
-	if err != nil {
-		return nil, err
+	if p["at"] != "" {
+		take = (*fair.Pool).Long
 	}
-	return a(q, r.Context(), p)
+	client := policy.Identity{}.Client(r.RemoteAddr)
+	work, err := take(q.Fair, r.Context(), client)
+	if err != nil {
+		return err
+	}
+	answer, err := a(q, r.Context(), p)
+	work.End()
+	if err != nil {
+		return err
+	}
+	lease := q.Fair.Lease(client)
+	defer lease.End()
+	return write(w, lease, answer)
 }
 
 // thorough is asked, of questions that read all that the ledger holds. Only a few of
 // them are under way at a time, in turn among clients: one reader could ask on all
-// processors at once. An answer is written without a place, however slowly the client
-// reads.
+// processors at once.
 type thorough asked
 
 func (thorough) method() string { return http.MethodGet }
 
 func (a thorough) serve(q *Questions, w http.ResponseWriter, r *http.Request, one *question) error {
-	release, err := q.Thorough.Place(r.Context(), policy.Identity{}.Client(r.RemoteAddr))
-	if err != nil {
-		return err
-	}
-	answer, err := asked(a).ask(q, r, one)
-	release()
-	if err != nil {
-		return err
-	}
-	write(w, answer)
-	return nil
+	return asked(a).answer(q, w, r, one, (*fair.Pool).Long)
 }
 
 // posted answers the body of a request with one JSON document.
@@ -74,7 +79,7 @@ func (p posted) serve(q *Questions, w http.ResponseWriter, r *http.Request, _ *q
 		return rest.Errorf(http.StatusUnsupportedMediaType, "%v", err)
 	}
 	client := policy.Identity{}.Client(r.RemoteAddr)
-	lease := q.Intake.New(client)
+	lease := q.Fair.Lease(client)
 	defer lease.End()
 	body, err := rest.ReadBody(r, lease, maxPostedBytes)
 	if err != nil {
@@ -84,9 +89,7 @@ func (p posted) serve(q *Questions, w http.ResponseWriter, r *http.Request, _ *q
 	if err != nil {
 		return err
 	}
-	lease.End() // others may have the memory while this client reads
-	write(w, answer)
-	return nil
+	return write(w, lease, answer)
 }
 
 // maxPostedBytes is the size of the largest body, in bytes.
@@ -106,10 +109,6 @@ func (s stream) serve(q *Questions, w http.ResponseWriter, r *http.Request, one 
 	tell, err := s(q, p)
 	if err != nil {
 		return err
-	}
-	// The server's read timeout would end the request of a follower.
-	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
-		q.Logger.WarnContext(r.Context(), "the read timeout cannot be lifted; followers may be cut off", "error", err)
 	}
 	to := newLines(w, r)
 	err = tell(r.Context(), to)
@@ -174,13 +173,22 @@ func (l *lines) flush() error {
 // plain is an answer that is not JSON.
 type plain []byte
 
-// write sends a part of the answer. If that fails, the client is gone.
-func write(w http.ResponseWriter, answer any) {
-	if text, ok := answer.(plain); ok {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = w.Write(text)
-		return
+// write sends an answer, with memory for it until the client has taken it. If that
+// fails, the client is gone.
+func write(w http.ResponseWriter, lease *fair.Lease, answer any) error {
+	text, isPlain := answer.(plain)
+	kind := "text/plain; charset=utf-8"
+	if !isPlain {
+		var err error
+		if text, err = ledger.PlainJSON(answer); err != nil {
+			return err
+		}
+		text, kind = append(text, '\n'), "application/json"
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = ledger.PlainEncoder(w).Encode(answer)
+	if err := lease.Grow(int64(len(text))); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", kind)
+	_, _ = w.Write(text)
+	return nil
 }

@@ -12,10 +12,9 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/api/answers"
-	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/rest"
-	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
@@ -47,14 +46,8 @@ type Questions struct {
 	Scrub func() check.ScrubStatus
 	// Disk measures the disk; nil: nobody does.
 	Disk func() Disk
-	// Intake bounds the memory of all bodies; nil: each is bounded alone.
-	Intake *intake.Pool
-	// Searches has the places for searches for candidates; nil: each search has
-	// its own.
-	Searches *turns.Pool
-	// Thorough has the places for questions that read all that the ledger holds; nil:
-	// each has its own.
-	Thorough *turns.Pool
+	// Fair shares out memory and places among clients; nil: each request has its own.
+	Fair *fair.Pool
 	// MaxSteps is the largest number of steps of a search for candidates; 0: no
 	// bound.
 	MaxSteps int

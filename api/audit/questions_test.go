@@ -207,7 +207,7 @@ func TestRejections(t *testing.T) {
 		})
 	}
 	group.Wait()
-	keeper := rejected.Start(store, slog.New(slog.DiscardHandler))
+	keeper := rejected.Start(store, 64<<20, slog.New(slog.DiscardHandler))
 	all := w.Rejected()
 	inside := 0
 	for _, r := range all {

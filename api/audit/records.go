@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/api/rest"
-	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -124,14 +123,12 @@ func (q *Questions) tellRecords(ctx context.Context, to *lines, ask *recordsAske
 			return err
 		}
 		stopped := false
-		turns.Aside(ctx, func() {
-			select {
-			case <-changed:
-			case <-ctx.Done():
-			case <-q.Stop:
-				stopped = true
-			}
-		})
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		case <-q.Stop:
+			stopped = true
+		}
 		if stopped || ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -47,7 +47,7 @@ func (q *Questions) search(ctx context.Context, p parameters) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	world, view, err := q.world(p)
+	world, view, err := q.world(ctx, p)
 	if err != nil {
 		return nil, err
 	}

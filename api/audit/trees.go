@@ -35,7 +35,7 @@ const (
 )
 
 // trees is GET /audit/trees.
-func (q *Questions) trees(_ context.Context, p parameters) (any, error) {
+func (q *Questions) trees(ctx context.Context, p parameters) (any, error) {
 	order, err := p.order(orderName)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (q *Questions) trees(_ context.Context, p parameters) (any, error) {
 	}
 	asked := treeList{view.Sequence(), p["class"], order, strings.ToLower(p["q"])}
 	list, err := q.arranged.get(asked, func() ([]*tree, error) {
-		world, _, err := q.world(p)
+		world, _, err := q.world(ctx, p)
 		if err != nil {
 			return nil, err
 		}
@@ -148,12 +148,12 @@ type Tree struct {
 const maxTreeProviders = 2000
 
 // tree is GET /audit/tree.
-func (q *Questions) tree(_ context.Context, p parameters) (any, error) {
+func (q *Questions) tree(ctx context.Context, p parameters) (any, error) {
 	id, err := p.uuid("provider")
 	if err != nil {
 		return nil, err
 	}
-	world, view, err := q.world(p)
+	world, view, err := q.world(ctx, p)
 	if err != nil {
 		return nil, err
 	}

@@ -22,8 +22,6 @@ import (
 const (
 	maxSteps     = 10_000
 	maxQuestions = 100
-	// maxReplays is how many States of the past may be made at once.
-	maxReplays = 2
 )
 
 // WhatIf is the body of POST /audit/what-if: commands to carry out after a
@@ -63,19 +61,6 @@ type WouldTell struct {
 	Error  string `json:"error,omitempty"`
 }
 
-var replays = make(chan struct{}, maxReplays)
-
-// replaying takes one of the places for making a State of the past, which costs
-// time and memory.
-func (q *Questions) replaying() (release func(), err error) {
-	select {
-	case replays <- struct{}{}:
-		return func() { <-replays }, nil
-	default:
-		return nil, rest.TryAgain("too many replays of the past are under way; try again")
-	}
-}
-
 // whatIf is POST /audit/what-if.
 func (q *Questions) whatIf(ctx context.Context, client string, body []byte) (any, error) {
 	var asked WhatIf
@@ -102,11 +87,11 @@ func (q *Questions) whatIf(ctx context.Context, client string, body []byte) (any
 			return nil, rest.BadRequest("question %d: %v", i, err)
 		}
 	}
-	release, err := q.replaying()
+	work, err := q.Fair.Long(ctx, client)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	defer work.End()
 	state, err := q.state(ctx, asked.At)
 	if err != nil {
 		return nil, err
@@ -121,8 +106,6 @@ func (q *Questions) whatIf(ctx context.Context, client string, body []byte) (any
 		answer.Steps = append(answer.Steps, WouldDo{step.CommandName(), rejection, ledger.EventLines(events)})
 	}
 	a := &asker{Of: answers.Of{State: fork.State()}, maxSteps: q.MaxSteps}
-	work := q.Searches.Begin(client)
-	defer work.End()
 	for _, one := range questions {
 		told, err := a.ask(work.Within(ctx), one)
 		if err != nil {

@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/allot-project/allot/api/policy"
-	"github.com/allot-project/allot/api/turns"
 )
 
 // Bounds of the cache of tokens.
@@ -219,14 +218,10 @@ func (k *Keystone) Authenticate(r *http.Request) (policy.Identity, error) {
 	}
 	// All requests with the same token share one question. It does not end with
 	// the one request that happened to ask.
-	var answer any
-	var err error
-	turns.Aside(r.Context(), func() {
-		answer, err, _ = k.asking.Do(string(key[:]), func() (any, error) {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), keystoneTimeout)
-			defer cancel()
-			return k.ask(ctx, token)
-		})
+	answer, err, _ := k.asking.Do(string(key[:]), func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), keystoneTimeout)
+		defer cancel()
+		return k.ask(ctx, token)
 	})
 	if errors.Is(err, ErrUnauthorized) {
 		k.refused.Add(key, struct{}{})

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/api/auth"
-	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/projector"
 )
 
@@ -45,8 +45,8 @@ type Handler struct {
 	// Noauth permits everything to requests without a token, or with the token
 	// that Ironic's clients send where there is no authentication.
 	Noauth bool
-	// Intake bounds the memory of all bodies; nil: each is bounded alone.
-	Intake *intake.Pool
+	// Fair shares out memory and places among clients; nil: each request has its own.
+	Fair *fair.Pool
 	// MaxLimit is the largest number of entries on a page; 0: DefaultMaxLimit.
 	MaxLimit int
 	// Now is the clock that tells whether a moment is in the future; nil:
@@ -66,7 +66,8 @@ type request struct {
 	who     policy.Identity
 	view    projector.View
 	dryRun  bool
-	lease   *intake.Lease // lease of the body's memory
+	work    *fair.Work  // of a read; nil: it has none
+	lease   *fair.Lease // lease of the body's memory
 	// mayWrite means that a rule has permitted the client to write. Only then is
 	// a body read.
 	mayWrite bool
@@ -91,6 +92,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	}
 	defer func() { r.lease.End() }()
 	answer, err := r.serve(w)
+	if r.work != nil {
+		r.work.End() // an answer is written without a place, however slowly the client reads
+	}
 	var rehearsal *rest.Rehearsal
 	if errors.As(err, &rehearsal) {
 		answer, err = ok(rehearsal.Body()), nil
@@ -168,7 +172,7 @@ func (r *request) prepare() error {
 	} else if r.who, err = r.h.Auth.Authenticate(r.Request); err != nil {
 		return err
 	}
-	r.lease = r.h.Intake.New(r.who.Client(r.RemoteAddr))
+	r.lease = r.h.Fair.Lease(r.who.Client(r.RemoteAddr))
 	if err := r.query.Fault(); err != nil {
 		return rest.BadRequest("Invalid query string: %v", err)
 	}
@@ -181,6 +185,15 @@ func (r *request) prepare() error {
 	}
 	if err := rest.Await(r.Request, r.h.Views, r.h.Fresh, false); err != nil {
 		return err
+	}
+	take := r.h.Fair.Short
+	if at != "" {
+		take = r.h.Fair.Long
+	}
+	if r.Method == http.MethodGet {
+		if r.work, err = take(r.Context(), r.who.Client(r.RemoteAddr)); err != nil {
+			return err
+		}
 	}
 	r.view, err = rest.ViewAt(r.h.Views, at, r.h.Now)
 	if err == nil && r.Method != http.MethodGet && r.Header.Get(rest.CommandIDHeader) != "" {
@@ -276,7 +289,7 @@ func (r *request) write(w http.ResponseWriter, answer *response) {
 		w.WriteHeader(answer.status)
 		return
 	}
-	if err := rest.WriteJSON(w, r.Request, answer.status, answer.body); err != nil {
+	if err := rest.WriteJSON(w, r.Request, r.lease, answer.status, answer.body); err != nil {
 		r.writeFailure(w, err)
 	}
 }

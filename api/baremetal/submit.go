@@ -9,6 +9,7 @@ import (
 func (r *request) submit(c commands.Command) (commands.Outcome, *commands.Rejection, error) {
 	outcome, err := rest.Submit(r.Request, r.h.Commands, commands.Submission{
 		Actor: r.who.User, RequestID: r.id, Command: c, DryRun: r.dryRun,
+		Client: r.who.Client(r.RemoteAddr), Bulk: r.h.Policy.LoadsInBulk(r.who),
 	})
 	if err != nil {
 		return outcome, nil, err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/commands/document"
+	"github.com/allot-project/allot/commands/fair"
 )
 
 // documents are those with the most memory for their bytes, with n values each.
@@ -68,65 +69,30 @@ func TestRead(t *testing.T) {
 			strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text)),
 			iotest.DataErrReader(strings.NewReader(text)),
 		} {
-			lease := new(intake.Pool).New("x")
+			lease := fair.NewPool().Lease("x")
 			if isDeep(name) {
-				if _, err := lease.Read(from, -1, int64(len(text))); !errors.Is(err, document.ErrTooDeep) {
+				if _, err := intake.Read(lease, from, -1, int64(len(text))); !errors.Is(err, document.ErrTooDeep) {
 					t.Errorf("%s: %v", name, err)
 				}
 				continue
 			}
-			if got, err := lease.Read(from, -1, int64(len(text))); err != nil || string(got) != text {
+			if got, err := intake.Read(lease, from, -1, int64(len(text))); err != nil || string(got) != text {
 				t.Errorf("%s: %d of %d bytes, %v", name, len(got), len(text), err)
 			}
-			if _, err := lease.Read(strings.NewReader(text), -1, int64(len(text)-1)); !errors.Is(err, intake.ErrTooLarge) {
+			if _, err := intake.Read(lease, strings.NewReader(text), -1, int64(len(text)-1)); !errors.Is(err, intake.ErrTooLarge) {
 				t.Errorf("%s with a byte too many: %v", name, err)
 			}
 		}
 	}
 	unsent := &counter{from: repeat("1,")}
-	if _, err := new(intake.Pool).New("x").Read(unsent, 1<<20, 1<<19); !errors.Is(err, intake.ErrTooLarge) ||
+	if _, err := intake.Read(fair.NewPool().Lease("x"), unsent, 1<<20, 1<<19); !errors.Is(err, intake.ErrTooLarge) ||
 		unsent.n > 0 {
 		t.Errorf("%d bytes were read of a body that is announced as too large: %v", unsent.n, err)
 	}
 	endless := &counter{from: repeat("1,")}
-	if _, err := new(intake.Pool).New("x").Read(endless, 1<<20, 1<<30); !errors.Is(err, intake.ErrTooLarge) ||
+	if _, err := intake.Read(fair.NewPool().Lease("x"), endless, 1<<20, 1<<30); !errors.Is(err, intake.ErrTooLarge) ||
 		endless.n > 2<<20 {
 		t.Errorf("%d bytes were read of an endless list: %v", endless.n, err)
-	}
-}
-
-// TestPool: all leases together, and those of each owner, are bounded; small
-// requests get in; and ended leases return their memory.
-func TestPool(t *testing.T) {
-	t.Parallel()
-	p := new(intake.Pool)
-	take := func(owner string, weight int64) (*intake.Lease, error) {
-		l := p.New(owner)
-		return l, l.Grow(weight)
-	}
-	first, err := take("a", intake.MaxWeight)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := take("a", 1<<20); !errors.Is(err, intake.ErrBusy) {
-		t.Errorf("more than an owner's share: %v", err)
-	}
-	second, err := take("b", intake.MaxTotal-intake.MaxWeight)
-	if err != nil {
-		t.Errorf("another owner: %v", err)
-	}
-	if _, err := take("c", 1<<20); !errors.Is(err, intake.ErrBusy) {
-		t.Errorf("more than there is: %v", err)
-	}
-	small, err := take("a", 1<<10)
-	if err != nil {
-		t.Errorf("a small one: %v", err)
-	}
-	for _, l := range []*intake.Lease{first, second, small} {
-		l.End()
-	}
-	if _, err := take("c", intake.MaxWeight); err != nil {
-		t.Errorf("after all has ended: %v", err)
 	}
 }
 
@@ -136,8 +102,8 @@ func TestAnnouncedTakesNothing(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range 100 {
-		lease := new(intake.Pool).New("x")
-		if _, err := lease.Read(repeat("["), 8<<20, 16<<20); !errors.Is(err, document.ErrTooDeep) {
+		lease := fair.NewPool().Lease("x")
+		if _, err := intake.Read(lease, repeat("["), 8<<20, 16<<20); !errors.Is(err, document.ErrTooDeep) {
 			t.Fatal(err)
 		}
 		lease.End()

@@ -5,27 +5,23 @@ import (
 
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/commands/wire"
 )
 
-// query takes queries: cheap ones together with all other requests, slow ones in
-// a queue of their own, where each client has its share.
+// query takes queries.
 func (s *Service) query(empty func() wire.Query) micro.Handler {
-	queue := s.queue
-	switch empty().(type) {
-	case *wire.CandidatesQuery, *wire.CommitsQuery:
-		queue = s.costly
-	}
-	return s.inTurn(Name{KindQuery, empty().QueryName()}, queue, maxQueryBytes, never, func(r *request) {
+	return s.inTurn(Name{KindQuery, empty().QueryName()}, maxQueryBytes, never, func(r *request) {
 		q := empty()
 		failure := s.readQuery(r, q)
+		least := q.Moment().MinSequence
 		switch {
 		case failure != nil:
 			s.finishQuery(r, wire.Answer[any]{}, failure)
-		case q.Moment().MinSequence > s.queries.Views.View().Sequence():
-			s.park(r, q)
-		case s.fresh != nil && !q.Moment().Stale && q.Moment().MinSequence == 0:
-			s.freshen(r, q)
+		case least > s.queries.Views.View().Sequence():
+			s.aside(r, q, func(ctx context.Context) error { return s.awaitSequence(ctx, least) })
+		case s.fresh != nil && !q.Moment().Stale && least == 0:
+			s.aside(r, q, s.fresh.Fresh) // usually that takes one question to the leader, and none on the leader itself
 		default:
 			s.finishQuery(s.ask(r, q))
 		}
@@ -39,65 +35,56 @@ func (s *Service) finishQuery(r *request, answer wire.Answer[any], failure *wire
 	s.finish(r, answer, failure)
 }
 
-// park puts a query aside until its min_sequence can be read. Then the query
-// waits for its turn again.
-func (s *Service) park(r *request, q wire.Query) {
+// aside has a query wait for something. It is not under way meanwhile. Then it waits for
+// its turn again.
+func (s *Service) aside(r *request, q wire.Query, wait func(context.Context) error) {
 	limit, failure := s.timeLeft(r)
+	leave, err := s.waits.Enter(r.client)
+	if err != nil && failure == nil {
+		failure = s.failure(r, err)
+	}
 	if failure != nil {
 		s.finishQuery(r, wire.Answer[any]{}, failure)
-		return
-	}
-	least := q.Moment().MinSequence
-	one := &parked{client: r.client, min: least, until: s.now().Add(min(limit, minSequenceWait))}
-	one.resume = func(late bool) {
-		if late {
-			s.refuse(r, notReached(least, s.queries.Views.View().Sequence()))
-			return
-		}
-		again := job{do: func() { s.finishQuery(s.ask(r, q)) }, size: r.weight, weight: r.weight}
-		if !r.queue.push(r.client, again) {
-			s.refuse(r, tooMany())
-		}
-	}
-	r.done()
-	if !s.parking.add(one) {
-		s.refuse(r, tooMany())
-	}
-}
-
-// freshen puts a query aside until everything that other servers have answered
-// can be read here. Then the query waits for its turn again. Usually that takes
-// one question to the leader, and none on the leader itself.
-func (s *Service) freshen(r *request, q wire.Query) {
-	limit, failure := s.timeLeft(r)
-	if failure != nil {
-		s.finishQuery(r, wire.Answer[any]{}, failure)
-		return
-	}
-	r.done()
-	if !s.parking.hold(r.client) {
-		s.refuse(r, tooMany())
 		return
 	}
 	s.idle.Go(func() {
 		ctx, cancel := context.WithTimeout(s.stopping, limit)
 		defer cancel()
-		err := s.fresh.Fresh(ctx)
-		s.parking.letGo(r.client)
-		again := job{do: func() { s.finishQuery(s.ask(r, q)) }, size: r.weight, weight: r.weight}
-		switch {
-		case err != nil:
+		err := wait(ctx)
+		leave()
+		if err == nil {
+			err = s.desk.add(r.client, false, func() { s.finishQuery(s.ask(r, q)) })
+		}
+		if err != nil {
 			s.refuse(r, s.failure(r, err))
-		case !r.queue.push(r.client, again):
-			s.refuse(r, tooMany())
+			r.lease.End()
 		}
 	})
+	s.desk.done(r.client)
+}
+
+// awaitSequence waits until a commit can be read.
+func (s *Service) awaitSequence(ctx context.Context, least uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, minSequenceWait)
+	defer cancel()
+	for {
+		changed := s.queries.Views.Changed()
+		reached := s.queries.Views.View().Sequence()
+		if reached >= least {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return notReached(least, reached)
+		}
+	}
 }
 
 // readQuery decodes a query and checks that its sender may ask it.
 func (s *Service) readQuery(r *request, q wire.Query) *wire.Error {
-	if err := s.decode(r, q); err != nil {
-		return bad("%s: %v", q.QueryName(), err)
+	if failure := s.decode(r, q.QueryName(), q); failure != nil {
+		return failure
 	}
 	return r.user.mayAsk(q)
 }
@@ -109,9 +96,22 @@ func (s *Service) ask(r *request, q wire.Query) (_ *request, answer wire.Answer[
 	if late != nil {
 		return r, answer, late
 	}
-	answer, err := s.queries.Ask(ctx, q)
+	work, err := s.place(ctx, r, q)
+	if err == nil {
+		answer, err = s.queries.Ask(work.Within(ctx), q)
+		work.End()
+	}
 	if err != nil {
 		return r, answer, s.failure(r, err)
 	}
 	return r, answer, r.user.maySee(q, answer.Result)
+}
+
+// place waits for a place for a query: of a kind of its own if it reads much or the past.
+// What locks guard, such as indexes of the past, is only asked for with one.
+func (s *Service) place(ctx context.Context, r *request, q wire.Query) (*fair.Work, error) {
+	if _, commits := q.(*wire.CommitsQuery); commits || q.Moment().At != "" {
+		return s.fair.Long(ctx, r.client)
+	}
+	return s.fair.Short(ctx, r.client)
 }

@@ -17,7 +17,7 @@ const batchWindow = 256
 
 // batch takes several commands in one message.
 func (s *Service) batch() micro.Handler {
-	return s.inTurn(Name{KindBatch, "batch"}, s.slow, math.MaxInt, never, func(r *request) {
+	return s.inTurn(Name{KindBatch, "batch"}, math.MaxInt, never, func(r *request) {
 		reply := s.carryOutBatch(r)
 		s.finish(r, reply, reply.Error)
 	})
@@ -29,8 +29,8 @@ func (s *Service) carryOutBatch(r *request) wire.BatchReply {
 		return wire.BatchReply{Error: failure}
 	}
 	var batch wire.Batch
-	if err := s.decode(r, &batch); err != nil {
-		return wire.BatchReply{Error: bad("batch: %v", err)}
+	if failure := s.decode(r, "batch", &batch); failure != nil {
+		return wire.BatchReply{Error: failure}
 	}
 	if n := len(batch.Commands); n == 0 || n > commands.MaxBatch {
 		return wire.BatchReply{Error: bad("a batch has 1 to %d commands, not %d", commands.MaxBatch, n)}

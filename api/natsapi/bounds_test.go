@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,25 +70,14 @@ func TestHeaderLimits(t *testing.T) {
 // hold up nobody: another client is answered meanwhile.
 func TestWaitingTakesNoPlace(t *testing.T) {
 	t.Parallel()
-	begun, later := time.Now(), new(atomic.Int64) // the door's clock stands still until the end
-	d := openAt(t, func() time.Time { return begun.Add(time.Duration(later.Load())) })
+	d := open(t)
 	waiter, err := nats.Connect(d.client.ConnectedUrl())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer waiter.Close()
 	const flood = 5100
-	var late, refused atomic.Int64
 	inbox := nats.NewInbox()
-	if _, err := waiter.Subscribe(inbox, func(msg *nats.Msg) {
-		if strings.Contains(string(msg.Data), "has not been reached") {
-			late.Add(1)
-		} else if strings.Contains(string(msg.Data), "too many") {
-			refused.Add(1)
-		}
-	}); err != nil {
-		t.Fatal(err)
-	}
 	for range flood {
 		if err := waiter.PublishRequest("allot.query.Usages", inbox, []byte(`{"project":"p","min_sequence":1000000}`)); err != nil {
 			t.Fatal(err)
@@ -103,9 +91,6 @@ func TestWaitingTakesNoPlace(t *testing.T) {
 		if err != nil || strings.Contains(string(answer.Data), "error") {
 			t.Fatalf("%v, %v", answer, err)
 		}
-	}
-	if n := late.Load(); n > 0 {
-		t.Errorf("%d queries had waited long enough, and no time has passed", n)
 	}
 	// A query goes on as soon as its sequence can be read.
 	reached := make(chan error, 1)
@@ -122,12 +107,5 @@ func TestWaitingTakesNoPlace(t *testing.T) {
 	}
 	if err := <-reached; err != nil {
 		t.Error(err)
-	}
-	later.Store(int64(6 * time.Second))
-	for deadline := time.Now().Add(time.Minute); late.Load()+refused.Load() < flood && time.Now().Before(deadline); {
-		time.Sleep(10 * time.Millisecond)
-	}
-	if late.Load() == 0 || late.Load()+refused.Load() != flood {
-		t.Errorf("%d late and %d refused of %d", late.Load(), refused.Load(), flood)
 	}
 }

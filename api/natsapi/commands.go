@@ -16,17 +16,7 @@ import (
 
 func (s *Service) command(empty func() commands.Command) micro.Handler {
 	name := Name{KindCommand, empty().CommandName()}
-	return s.inTurn(name, s.queueOf(empty()), math.MaxInt, smallBytes, func(r *request) { s.carryOut(r, empty()) })
-}
-
-// queueOf returns where a command waits for its turn. What has to be searched for first
-// may take long, and so has places of its own: whoever sends much of that keeps no place
-// from commands that take no time.
-func (s *Service) queueOf(c commands.Command) *fairQueue {
-	if len(commands.Claims(c)) > 0 {
-		return s.slow
-	}
-	return s.queue
+	return s.inTurn(name, math.MaxInt, smallBytes, func(r *request) { s.carryOut(r, empty()) })
 }
 
 // submission is what the headers of a command say: its sender, and whether it is
@@ -36,7 +26,9 @@ func (s *Service) submission(r *request) (commands.Submission, *wire.Error) {
 		Actor: s.actor, RequestID: r.Headers().Get(wire.HeaderRequestID), Client: r.client, Trace: r.trace,
 	}
 	if r.user != nil {
-		base.Actor, base.Project = "nats:"+r.user.Name, r.user.Project
+		base.Actor, base.Project, base.Bulk = "nats:"+r.user.Name, r.user.Project, r.user.isBulk()
+	} else {
+		base.Bulk = true // without users every client is an operator
 	}
 	var err error
 	if base.DryRun, err = dryRunOf(r); err != nil {
@@ -91,8 +83,8 @@ func (s *Service) read(r *request, c commands.Command) (commands.Submission, tim
 	if failure != nil {
 		return submission, 0, failure
 	}
-	if err := s.decode(r, c); err != nil {
-		return submission, 0, bad("%s: %v", c.CommandName(), err)
+	if failure := s.decode(r, c.CommandName(), c); failure != nil {
+		return submission, 0, failure
 	}
 	submission.Command = c
 	limit, failure := s.timeLeft(r)

@@ -3,7 +3,6 @@ package natsapi
 import (
 	"fmt"
 	"strings"
-	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
@@ -17,18 +16,14 @@ import (
 // passes those of clients on to wire.DiscoveryPrefix instead, where they wait for
 // their turn like all other requests. An external server does not.
 
-// describe is what a request for all but a sign of life is called.
-var describe = Name{KindDiscovery, "describe"}
-
 // answerDiscovery answers clients of the embedded NATS server.
 func (s *Service) answerDiscovery() error {
-	pings := s.inTurn(Name{KindDiscovery, "ping"}, s.queue, maxQueryBytes, maxQueryBytes, s.discovered)
-	others := s.inTurn(describe, s.costly, maxQueryBytes, never, s.discovered)
+	pings := s.inTurn(Name{KindDiscovery, "ping"}, maxQueryBytes, maxQueryBytes, s.discovered)
+	others := s.inTurn(Name{KindDiscovery, "describe"}, maxQueryBytes, never, s.discovered)
 	sub, err := s.nc.Subscribe(wire.DiscoveryPrefix+".>", func(m *nats.Msg) {
 		r := &message{m}
 		switch verb, known := s.verbOf(m.Subject); {
 		case !known:
-			s.look(r)
 		case verb == micro.PingVerb:
 			pings.Handle(r)
 		default:
@@ -39,10 +34,7 @@ func (s *Service) answerDiscovery() error {
 		return fmt.Errorf("natsapi: %w", err)
 	}
 	s.discovery = sub
-	if s.floods.cutOff != nil {
-		return sub.SetPendingLimits(noLimit, noLimit) // as those of endpoints
-	}
-	return nil
+	return sub.SetPendingLimits(pendingMessages, pendingBytes)
 }
 
 // verbOf reads what a request for discovery asks, if it asks this service:
@@ -64,11 +56,15 @@ func (s *Service) verbOf(subject string) (verb micro.Verb, known bool) {
 
 // discovered answers a request for discovery that has begun.
 func (s *Service) discovered(r *request) {
-	defer r.done()
+	defer s.done(r)
 	verb, _ := s.verbOf(r.Subject())
-	if verb != micro.PingVerb && s.described.count(r.client, r.came) > mostDescribed {
-		s.refuseLater(r)
-		return
+	if verb != micro.PingVerb { // an answer takes as much as a hundred others
+		work, err := s.fair.Long(s.stopping, r.client)
+		if err != nil {
+			s.refuse(r, s.failure(r, err))
+			return
+		}
+		defer work.End()
 	}
 	var body []byte
 	var err error
@@ -111,39 +107,4 @@ func (m *message) Error(code, description string, data []byte, opts ...micro.Res
 	return m.Respond(data, append(opts, micro.WithHeaders(micro.Headers{
 		micro.ErrorCodeHeader: {code}, micro.ErrorHeader: {description},
 	}))...)
-}
-
-// Came is how many messages have come for this door. The library's own answers are
-// to nobody where clients are watched.
-func (s *Service) Came() int {
-	// Stats waits for whoever publishes, and the library counts what comes atomically.
-	return int(atomic.LoadUint64(&s.nc.InMsgs) - s.before)
-}
-
-// Unseen is how many of them it has not looked at.
-func (s *Service) Unseen() int {
-	seen := s.seen.Load() // before those that have come: what is looked at has come
-	return s.Came() - int(seen)
-}
-
-// caught is told when few messages are unseen.
-type caught struct {
-	most int
-	told chan struct{}
-}
-
-// Caught returns a channel that is closed as soon as most messages or fewer are
-// unseen. One goroutine waits at a time.
-func (s *Service) Caught(most int) <-chan struct{} {
-	c := &caught{most: most, told: make(chan struct{})}
-	s.caught.Store(c)
-	s.tellCaught() // the last one may have been looked at before
-	return c.told
-}
-
-// tellCaught tells whoever waits for few messages to be unseen.
-func (s *Service) tellCaught() {
-	if c := s.caught.Load(); c != nil && s.Unseen() <= c.most && s.caught.CompareAndSwap(c, nil) {
-		close(c.told)
-	}
 }

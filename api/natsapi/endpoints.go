@@ -49,14 +49,10 @@ func (s *Service) endpointAt(name, subject string, h micro.Handler, request, rep
 		}
 		metadata[key] = string(encoded)
 	}
-	messages, bytes := pendingMessages, pendingBytes
-	if s.floods.cutOff != nil { // whoever fills this is cut off; what was dropped would never be seen (see Unseen)
-		messages, bytes = noLimit, noLimit
-	}
 	err := s.micro.AddEndpoint(name, h,
 		micro.WithEndpointMetadata(metadata),
 		micro.WithEndpointSubject(subject),
-		micro.WithEndpointPendingLimits(messages, bytes))
+		micro.WithEndpointPendingLimits(pendingMessages, pendingBytes))
 	if err != nil {
 		return fmt.Errorf("endpoint %s: %w", name, err)
 	}

@@ -18,6 +18,7 @@ type outbox struct {
 
 	mu      sync.Mutex
 	answers []answer // guarded by mu
+	refused int      // refusals among them; guarded by mu
 	closed  bool     // guarded by mu
 }
 
@@ -27,6 +28,7 @@ type answer struct {
 	dryRun  bool
 	outcome commands.Outcome
 	err     error
+	refused bool // it was never under way
 	// What is sent.
 	body    []byte
 	headers micro.Headers
@@ -45,6 +47,22 @@ func (o *outbox) add(a answer) {
 	o.signal()
 }
 
+// mostRefused is how many refusals may wait to be sent. Beyond it a refused request gets
+// no answer, as one that NATS has dropped.
+const mostRefused = 8 << 10
+
+// refuse answers a request that did not begin. It does not wait: what comes behind would
+// wait, too, of whichever client it is.
+func (o *outbox) refuse(r *request, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.refused < mostRefused {
+		o.refused++
+		o.answers = append(o.answers, answer{request: r, err: err, refused: true})
+		o.signal()
+	}
+}
+
 func (o *outbox) signal() {
 	select {
 	case o.wake <- struct{}{}:
@@ -59,7 +77,7 @@ func (o *outbox) run() {
 	for range o.wake {
 		o.mu.Lock()
 		answers, closed := o.answers, o.closed
-		o.answers = spare[:0]
+		o.answers, o.refused = spare[:0], 0
 		o.mu.Unlock()
 		o.send(answers)
 		clear(answers)
@@ -85,7 +103,9 @@ func (o *outbox) send(answers []answer) {
 		s.send(a.request, a.body, a.headers, a.err)
 	}
 	for i := range answers {
-		answers[i].request.done()
+		if !answers[i].refused {
+			s.done(answers[i].request)
+		}
 	}
 }
 

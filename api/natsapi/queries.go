@@ -176,7 +176,7 @@ func (s *Queries) rejections(ctx context.Context, q *wire.RejectionsQuery) (any,
 }
 
 func (s *Queries) candidates(ctx context.Context, v projector.View, q *wire.CandidatesQuery) (any, error) {
-	world, err := s.world(v, q.At != "")
+	world, err := s.world(ctx, v, q.At != "")
 	if err != nil {
 		return nil, err
 	}
@@ -258,9 +258,9 @@ func (s *Queries) view(w wire.When) (projector.View, error) {
 	return view, err
 }
 
-func (s *Queries) world(v projector.View, past bool) (*candidates.World, error) {
+func (s *Queries) world(ctx context.Context, v projector.View, past bool) (*candidates.World, error) {
 	if past {
-		return v.World()
+		return v.World(ctx)
 	}
 	world, _ := s.Views.World()
 	return world, nil

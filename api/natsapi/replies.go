@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
@@ -19,7 +20,7 @@ import (
 // answered through outbox instead.
 func (s *Service) finish(r *request, reply any, failure *wire.Error) {
 	s.respond(r, reply, failure)
-	r.done()
+	s.done(r)
 }
 
 // refuse answers a request that was not carried out. Every kind of reply has its
@@ -55,7 +56,8 @@ func (s *Service) failure(r *request, err error) *wire.Error {
 		s.logger.WarnContext(r.context(), "a request over NATS was not answered", "subject", r.Subject(), "error", err)
 		err = ledger.ErrArchived
 	}
-	if commands.Passing(err) || errors.Is(err, projector.ErrRebuilding) {
+	tooMuch := errors.Is(err, fair.ErrBusy) || errors.Is(err, fair.ErrTooLong) || errors.Is(err, fair.ErrBudget)
+	if tooMuch || commands.Passing(err) || errors.Is(err, projector.ErrRebuilding) {
 		return &wire.Error{
 			Code: wire.ErrorUnavailable, Message: err.Error(), Retry: true, RetryAfterMS: int(retryAfter.Milliseconds()),
 		}

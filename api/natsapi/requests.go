@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -12,9 +11,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/nats-io/nats.go/micro"
-	"golang.org/x/time/rate"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/commands/wire"
 )
 
@@ -24,13 +23,9 @@ type request struct {
 	user     *User  // nil: the server has no users
 	client   string // identifies the sender's client
 	encoding string
-	queue    *fairQueue // where it waits and is counted
-	headers  int        // bytes of them
-	weight   int
+	headers  int         // bytes of them
+	lease    *fair.Lease // of memory
 	came     time.Time
-
-	from  origin // the zero value: unknown
-	known bool   // who it is
 
 	name  Name
 	trace *commands.Trace      // nil: the request is not recorded
@@ -44,123 +39,30 @@ const retryAfter = 200 * time.Millisecond
 // bytes.
 const overhead = 2 << 10
 
-// lightBody is the largest body that is weighed where it arrives, which takes
-// less than a millisecond, and decoded beside any number of others.
-const lightBody = 64 << 10
-
-// inTurn lets a worker begin each request when it is its client's turn. A request
-// has at most most bytes. If no request waits, one of at most atOnce bytes begins
-// where it arrives. Invalid requests, and those beyond a client's queue, are
-// answered at once. Whoever begins a request must finish it.
-func (s *Service) inTurn(name Name, queue *fairQueue, most, atOnce int, begin func(*request)) micro.Handler {
+// inTurn begins each request when it is its client's turn. A request has at most most
+// bytes. One of at most atOnce bytes may begin where it arrives. Invalid requests, and
+// those beyond what a client may have waiting, are answered at once. Whoever begins a
+// request must finish it.
+func (s *Service) inTurn(name Name, most, atOnce int, begin func(*request)) micro.Handler {
 	return micro.HandlerFunc(func(req micro.Request) {
-		from, known := s.look(req)
 		if !s.mayReplyTo(req.Reply()) {
-			return // nobody could be told
+			return // no client could be told
 		}
 		r := s.arrived(name, req)
-		r.queue, r.from, r.known = queue, from, known
-		if r.client = from.client(); s.refusals.hasGone(r.client) { // it had sent more before it was cut off
-			s.refuseLater(r)
-			return
-		}
-		if name == describe && s.explorers.count(from, r.came) {
-			s.logger.Warn("a NATS client asks for descriptions again and again, and is cut off", "client", r.client,
-				"connection", from.Connection, "most_in_a_second", mostExplored)
-		}
-		failure := s.admit(r, most)
-		if failure == nil && len(req.Data()) <= atOnce && queue.pass(r.client, r.weight) {
-			begin(r)
-			return
-		}
-		s.wait(r, failure, begin)
-	})
-}
-
-// look counts a request that has come, and returns who sent it.
-func (s *Service) look(req micro.Request) (from origin, known bool) {
-	from, known = originOf(req)
-	s.seen.Add(1)
-	s.tellCaught()
-	if known {
-		s.senders.count(from.Connection)
-	}
-	return from, known
-}
-
-// wait has a request wait for its turn, or for its refusal. A large one is weighed by
-// somebody else: it takes longer than those behind it should wait for.
-func (s *Service) wait(r *request, failure *wire.Error, begin func(*request)) {
-	size := len(r.Data()) + r.headers + overhead
-	then := func() {
-		if failure != nil {
+		if failure := s.admit(r, most); failure != nil {
 			s.refuse(r, failure)
 			return
 		}
-		s.push(r.queue, r, job{from: r, do: func() { begin(r) }, size: size, weight: r.weight})
-	}
-	light := len(r.Data()) <= lightBody
-	if light && s.inPace(r) {
-		then()
-		return
-	}
-	s.push(s.scales, r, job{from: r, size: size, do: func() {
-		s.awaitPace(r)
-		if !light && failure == nil {
-			s.large <- struct{}{}
-			failure = s.weigh(r)
-			<-s.large
+		size := len(r.Data())
+		err := r.lease.Grow(int64(size + r.headers + overhead))
+		if err == nil {
+			err = s.desk.add(r.client, size <= atOnce, func() { begin(r) })
 		}
-		s.scales.release(r.client, 0)
-		then()
-	}})
-}
-
-// Bodies of all clients come at a pace: so many bytes a second for each processor, and at
-// least for two of them, after so many at once. Each is copied some times before anybody
-// knows what is in it, and with more of them the collector runs all the time, at everybody's
-// expense. What they ask for takes longer.
-const (
-	pace     = 8 << 20
-	paceRoom = 1 << 20
-)
-
-func newPace() *rate.Limiter {
-	return rate.NewLimiter(rate.Limit(pace*max(runtime.GOMAXPROCS(0), 2)), paceRoom)
-}
-
-// inPace reports whether a body may come now. Small ones always may.
-func (s *Service) inPace(r *request) bool {
-	n := len(r.Data())
-	return n <= smallBytes || s.pace.AllowN(time.Now(), n)
-}
-
-// awaitPace waits until a body may come, or the service stops.
-func (s *Service) awaitPace(r *request) {
-	_ = s.pace.WaitN(s.stopping, min(len(r.Data()), paceRoom)) // it ends early where the service stops
-}
-
-// push adds a request to those that wait, or refuses it.
-func (s *Service) push(queue *fairQueue, r *request, j job) {
-	if queue.push(r.client, j) {
-		return
-	}
-	if s.floods.count(r.from, r.came) {
-		s.logger.Warn("a NATS client floods the door, and is cut off", "client", r.client, "connection", r.from.Connection)
-	}
-	s.refuseLater(r)
-}
-
-// Forget refuses the requests of an account that wait. It was cut off: the work
-// would be for nobody, but the NATS server keeps where an answer goes until there
-// is one.
-func (s *Service) Forget(account string) {
-	s.refusals.leave(account)
-	for _, queue := range s.queues() {
-		for _, j := range queue.forget(func(client string) bool { return strings.HasPrefix(client, account+" ") }) {
-			s.refuseLater(j.from)
+		if err != nil {
+			r.lease.End()
+			s.replies.refuse(r, err)
 		}
-	}
+	})
 }
 
 // arrived makes a request of a message.
@@ -179,9 +81,11 @@ func (s *Service) arrived(name Name, req micro.Request) *request {
 	return r
 }
 
-// admit reads how a request is to be read and answered, who sent it, and, unless
-// it is large, what it will take.
+// admit reads how a request is to be read and answered, and who sent it.
 func (s *Service) admit(r *request, most int) *wire.Error {
+	from, known := originOf(r)
+	r.client = from.client()
+	r.lease = s.fair.Lease(r.client)
 	if n := len(r.Data()); n > most {
 		return bad("the body has %d bytes, and here it may have %d", n, most)
 	}
@@ -192,40 +96,31 @@ func (s *Service) admit(r *request, most int) *wire.Error {
 	if _, failure = encodingOf(r); failure != nil {
 		return failure
 	}
-	if r.user, failure = s.sender(r.from, r.known); failure != nil {
-		return failure
-	}
-	if len(r.Data()) > lightBody {
-		return nil // see wait
-	}
-	return s.weigh(r)
+	r.user, failure = s.sender(from, known)
+	return failure
 }
 
-// weigh finds out what a request will take.
-func (s *Service) weigh(r *request) *wire.Error {
+// decode reads a request's body, with memory for it. A large one needs a place: it would
+// hold up others.
+func (s *Service) decode(r *request, what string, into any) *wire.Error {
+	if len(r.Data()) > smallBytes {
+		work, err := s.fair.Short(s.stopping, r.client)
+		if err != nil {
+			return s.failure(r, err)
+		}
+		defer work.End()
+	}
 	weight, err := wire.Weigh(r.Data(), r.encoding)
 	if err != nil {
 		return bad("%v", err)
 	}
-	r.weight = weight + r.headers + overhead
+	if err := r.lease.Grow(int64(weight + r.headers + overhead)); err != nil {
+		return s.failure(r, err)
+	}
+	if err := wire.DecodeWeighed(r.Data(), r.encoding, into); err != nil {
+		return bad("%s: %v", what, err)
+	}
 	return nil
-}
-
-// decode reads a request's body, which has been weighed. Large ones are read one
-// at a time, or all processors would be at it.
-func (s *Service) decode(r *request, into any) error {
-	if len(r.Data()) > lightBody {
-		s.large <- struct{}{}
-		defer func() { <-s.large }()
-	}
-	return wire.DecodeWeighed(r.Data(), r.encoding, into)
-}
-
-func tooMany() *wire.Error {
-	return &wire.Error{
-		Code: wire.ErrorUnavailable, Message: "too many requests are waiting", Retry: true,
-		RetryAfterMS: int(retryAfter.Milliseconds()),
-	}
 }
 
 // checkHeaders checks the bounds of a request's headers, and returns the memory
@@ -302,4 +197,7 @@ func (s *Service) context(req micro.Request) (context.Context, context.CancelFun
 }
 
 // done ends a request that was under way.
-func (r *request) done() { r.queue.release(r.client, r.weight) }
+func (s *Service) done(r *request) {
+	r.lease.End()
+	s.desk.done(r.client)
+}

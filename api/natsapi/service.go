@@ -10,20 +10,20 @@
 package natsapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
-	"golang.org/x/time/rate"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 )
@@ -32,9 +32,6 @@ import (
 const (
 	ServiceName = "allot"
 
-	// underWay is how many requests of this queue may be under way. Commands
-	// occupy no goroutine meanwhile; queries and batches occupy one each.
-	underWay = 1024
 	// smallBytes is the size, in bytes, of the largest command that is read where
 	// it arrives. A larger one would hold up the requests behind it.
 	smallBytes = 4 << 10
@@ -42,21 +39,15 @@ const (
 	never = -1
 	// pendingMessages and pendingBytes are what NATS may hold back, of one kind
 	// of request, until it is looked at here, which takes microseconds each. Beyond
-	// it requests are dropped, unless who sends so many can be cut off.
-	pendingMessages = 64 << 10
-	pendingBytes    = 32 << 20
-	noLimit         = -1
+	// it requests are dropped, without an answer: their clients send them again.
+	pendingMessages = 16 << 10
+	pendingBytes    = 16 << 20
 	submitTimeout   = 30 * time.Second
 	// headerRoom is the size, in bytes, of the largest headers of a reply.
 	headerRoom = 8 << 10
-	// maxQueryBytes is the size of the largest query: as large as a URL. Reading
-	// a larger one would hold up the requests behind it.
+	// maxQueryBytes is the size of the largest query: as large as a URL.
 	maxQueryBytes = 64 << 10
 )
-
-// costlyUnderWay is how many slow queries may be under way. One client has half
-// of them at most, so that it leaves processors to others.
-func costlyUnderWay() int { return max(runtime.GOMAXPROCS(0), 2) }
 
 // Service is the running micro service.
 type Service struct {
@@ -66,35 +57,21 @@ type Service struct {
 	fresh   commands.Freshness // nil: a single server
 	queries *Queries
 	logger  *slog.Logger
-	queue   *fairQueue
-	slow    *fairQueue     // of commands that may wait for long before they are decided
-	costly  *fairQueue     // of queries that take long
-	scales  *fairQueue     // of large bodies that are to be weighed
-	large   chan struct{}  // whoever holds one of its places reads a large body
-	weigher sync.WaitGroup // the worker that weighs
-	pace    *rate.Limiter  // of bodies, in bytes
-	before  uint64         // messages that the connection had had
-	seen    atomic.Uint64  // requests that have come out of the connection
-	caught  atomic.Pointer[caught]
-	parking *parking
+	fair    *fair.Pool
+	waits   *fair.Pool // counts queries that wait for a commit or another server
+	desk    *desk
 	replies *outbox
 	headers atomic.Pointer[headers] // of the newest replies
-	idle    sync.WaitGroup          // the workers, and queries that wait for other servers
+	idle    sync.WaitGroup          // queries that wait for a commit or another server
 	// stopping ends when the service stops.
 	stopping  context.Context
 	stop      context.CancelFunc
 	actor     string
 	users     *Users
 	inboxes   []string // prefix of reply subjects
-	floods    floods
-	described tally  // descriptions that were sent
-	explorers floods // who asks for them
-	refusals  *refusals
-	teller    sync.WaitGroup // the goroutine that tells them
 	discovery *nats.Subscription
 	info      func() ([]byte, error) // the answer to INFO
 	identity  micro.ServiceIdentity  // Info copies all descriptions
-	senders   senders
 	now       func() time.Time
 	trace     func(Name, func(string) string) (*commands.Trace, func(string))
 	observe   func(Name, string, time.Duration)
@@ -116,11 +93,8 @@ type Config struct {
 	// connection, so that the reply subject is the one that they name. Otherwise
 	// it is the NATS server's.
 	Direct bool
-	// CutOff, if set, closes a connection that floods the service.
-	CutOff func(connection uint64)
-	// Heavy, if set, is called when requests take much memory, and when no
-	// longer. It must not wait.
-	Heavy func(bool)
+	// Fair shares out memory and places among clients; nil: the service has its own.
+	Fair *fair.Pool
 	// Trace, if set, is asked for each request whether it is recorded in a trace.
 	// It returns the request's place there, and what is called with its outcome;
 	// or nil and nil. See Observe for outcomes.
@@ -136,10 +110,6 @@ type Config struct {
 
 // Start adds the service to a connection.
 func Start(nc *nats.Conn, cfg Config) (*Service, error) {
-	if err := nc.Flush(); err != nil { // what comes for a service that was here before has come then (see Unseen)
-		return nil, fmt.Errorf("natsapi: %w", err)
-	}
-	before := nc.Stats().InMsgs
 	svc, err := micro.AddService(nc, micro.Config{
 		Name: ServiceName, Version: cfg.Version,
 		Description: "Allot: an event-sourced allocation ledger",
@@ -149,21 +119,12 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("natsapi: %w", err)
 	}
 	s := &Service{
-		nc: nc, micro: svc, identity: svc.Info().ServiceIdentity, before: before,
+		nc: nc, micro: svc, identity: svc.Info().ServiceIdentity,
 		submit: cfg.Commands, fresh: cfg.Fresh, queries: cfg.Queries, logger: cfg.Logger,
-		actor:  cfg.Actor,
-		queue:  newFairQueue(underWay),
-		slow:   newSlowQueue(underWay),
-		costly: newFairQueue(costlyUnderWay()), scales: newFairQueue(1),
-		large: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)), pace: newPace(),
+		actor: cfg.Actor, fair: cmp.Or(cfg.Fair, fair.NewPool()), waits: fair.NewPool(), desk: newDesk(),
 		users: cfg.Users, inboxes: []string{"_R_."}, now: cfg.Now, trace: cfg.Trace, observe: cfg.Observe,
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
-	s.floods = floods{most: mostRefused, cutOff: cfg.CutOff}
-	s.explorers = floods{most: mostExplored, cutOff: cfg.CutOff}
-	for _, queue := range s.queues() {
-		queue.heavily = cfg.Heavy
-	}
 	if cfg.Direct {
 		s.inboxes = append(s.inboxes, "_INBOX.")
 	}
@@ -171,18 +132,6 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 		s.now = time.Now
 	}
 	s.replies = s.startOutbox()
-	s.refusals = newRefusals()
-	s.teller.Go(s.tellRefused)
-	s.costly.share = max(costlyUnderWay()/2, 1)
-	s.parking = newParking(func() uint64 { return s.queries.Views.View().Sequence() }, s.queries.Views.Changed, s.now)
-	for range underWay {
-		s.idle.Go(func() { work(s.queue) })
-		s.idle.Go(func() { work(s.slow) })
-	}
-	for range costlyUnderWay() {
-		s.idle.Go(func() { work(s.costly) })
-	}
-	s.weigher.Go(func() { work(s.scales) })
 	// The endpoints stay as they are, and each answer would copy all their schemas.
 	s.info = sync.OnceValues(func() ([]byte, error) { return ledger.PlainJSON(svc.Info()) })
 	err = errors.Join(s.addEndpoints(), s.answerDiscovery()) // who is described must be whole
@@ -197,9 +146,6 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 	return s, nil
 }
 
-// queues are those in which requests wait.
-func (s *Service) queues() []*fairQueue { return []*fairQueue{s.scales, s.queue, s.slow, s.costly} }
-
 // Stop takes no more requests, and waits until those under way are answered.
 func (s *Service) Stop() error {
 	err := s.micro.Stop()
@@ -209,30 +155,8 @@ func (s *Service) Stop() error {
 		}
 	}
 	s.stop()
-	s.parking.stop()
-	s.scales.close()
-	s.weigher.Wait()
-	for _, queue := range []*fairQueue{s.queue, s.slow, s.costly} {
-		queue.close()
-	}
 	s.idle.Wait()
-	for _, queue := range []*fairQueue{s.queue, s.slow, s.costly} {
-		queue.begun.Wait()
-	}
-	s.refusals.close()
-	s.teller.Wait()
+	s.desk.close()
 	s.replies.close()
 	return err
-}
-
-// work begins requests that had to wait, until the service stops.
-func work(queue *fairQueue) {
-	wake := make(chan struct{}, 1)
-	for {
-		j, more := queue.pop(wake)
-		if !more {
-			return
-		}
-		j.do()
-	}
 }

@@ -28,6 +28,9 @@ const (
 	// the user is bound to a project, it sees and changes only what belongs to
 	// the project.
 	RoleSubmitter Role = "submitter"
+	// RoleLoader is a submitter without the bound of what it may add to the log in a
+	// while: it loads in bulk.
+	RoleLoader Role = "loader"
 	// RoleAuditor asks queries, follows notices and reads the log's commits to
 	// replay them. It changes nothing.
 	RoleAuditor Role = "auditor"
@@ -43,8 +46,8 @@ type User struct {
 	Password string   `yaml:"password"`
 	NKey     string   `yaml:"nkey"`
 	Role     Role     `yaml:"role"`
-	Commands []string `yaml:"commands"` // commands of a submitter; empty: all
-	Project  string   `yaml:"project"`  // project of a submitter; empty: not bound
+	Commands []string `yaml:"commands"` // commands of a submitter or loader; empty: all
+	Project  string   `yaml:"project"`  // project of a submitter or loader; empty: not bound
 }
 
 // Users are the users that may connect. They never change.
@@ -86,14 +89,20 @@ func LoadUsers(data []byte) (*Users, error) {
 	return u, nil
 }
 
+// submits reports whether the user may submit commands, and ask what concerns those.
+func (u *User) submits() bool { return u.Role == RoleSubmitter || u.Role == RoleLoader }
+
+// isBulk reports whether the user may add to the log without a bound.
+func (u *User) isBulk() bool { return u.Role == RoleLoader || u.Role == RoleOperator }
+
 func (u *User) check() error {
 	switch u.Role {
-	case RoleSubmitter, RoleAuditor, RoleOperator:
+	case RoleSubmitter, RoleLoader, RoleAuditor, RoleOperator:
 	default:
-		return fmt.Errorf("the role %q is none of submitter, auditor and operator", u.Role)
+		return fmt.Errorf("the role %q is none of submitter, loader, auditor and operator", u.Role)
 	}
-	if u.Role != RoleSubmitter && (len(u.Commands) > 0 || u.Project != "") {
-		return errors.New("commands and project are for submitters")
+	if !u.submits() && (len(u.Commands) > 0 || u.Project != "") {
+		return errors.New("commands and project are for submitters and loaders")
 	}
 	for _, name := range u.Commands {
 		if _, known := commands.Registry[name]; !known {
@@ -212,7 +221,7 @@ func forbidden(format string, args ...any) *wire.Error {
 // the project.
 func (u *User) maySubmit(command string) bool {
 	return u == nil || u.Role == RoleOperator ||
-		u.Role == RoleSubmitter && (len(u.Commands) == 0 || slices.Contains(u.Commands, command))
+		u.submits() && (len(u.Commands) == 0 || slices.Contains(u.Commands, command))
 }
 
 // mayAsk reports whether the user may ask a query, before anything is read.
@@ -220,7 +229,7 @@ func (u *User) mayAsk(q wire.Query) *wire.Error {
 	rule, known := queryRules[q.QueryName()]
 	switch {
 	case u == nil:
-	case u.Role == RoleSubmitter && (!known || rule.everybodys):
+	case u.submits() && (!known || rule.everybodys):
 		return forbidden("%s may not ask %s", u.Name, q.QueryName())
 	case u.Project != "" && rule.asks != nil && !rule.asks(q, u.Project):
 		return forbidden("%s is bound to its project: no %s of others", u.Name, q.QueryName())

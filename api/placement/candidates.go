@@ -14,9 +14,9 @@ import (
 
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/schema"
-	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/document"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/candidates"
@@ -174,7 +174,7 @@ func (q *candidateQuery) orderClasses(world *candidates.World) {
 
 // bound applies the server's options.
 func (q *candidateQuery) bound(o CandidateOptions) {
-	q.request.Pause = turns.Pause
+	q.request.Pause = fair.Pause
 	q.request.MaxSteps = cmp.Or(o.MaxSteps, DefaultCandidateSteps)
 	if o.Max > 0 && (q.request.Limit == 0 || q.request.Limit > o.Max) {
 		q.request.Limit = o.Max

@@ -11,7 +11,7 @@ import (
 
 	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/rest"
-	"github.com/allot-project/allot/api/turns"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/candidates"
@@ -24,7 +24,7 @@ const flushBytes = 32 << 10
 // encoded once; everything else is appended to one buffer.
 type candidatesWriter struct {
 	ctx     context.Context
-	work    *turns.Work // other work runs while the client takes the answer
+	work    *fair.Work // other work runs while the client takes the answer
 	version version
 	world   *candidates.World
 	req     *candidates.Request
@@ -56,7 +56,7 @@ func candidatesAnswer(h *Handler, r *request, world *candidates.World, q *candid
 		return nil, err
 	}
 	return &response{status: http.StatusOK, cache: true, stream: func(out io.Writer) error {
-		work := h.Searches.Begin(r.who.Client(r.RemoteAddr))
+		work := h.Fair.Begin(r.who.Client(r.RemoteAddr))
 		defer work.End()
 		c := &candidatesWriter{
 			ctx: r.Context(), work: work, version: r.version, view: r.view, world: world, req: &q.request, classes: classes,

@@ -10,11 +10,10 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/api/auth"
-	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/api/rest"
-	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/projector"
 )
 
@@ -43,11 +42,8 @@ type Handler struct {
 	Policy *policy.Rules
 	// Candidates bounds and orders the candidates of GET /allocation_candidates.
 	Candidates CandidateOptions
-	// Intake bounds the memory of all bodies; nil: each is bounded alone.
-	Intake *intake.Pool
-	// Searches has the places for searches for candidates; nil: each search has
-	// its own.
-	Searches *turns.Pool
+	// Fair shares out memory and places among clients; nil: each request has its own.
+	Fair *fair.Pool
 	// Now is the clock that tells whether a moment is in the future; nil:
 	// time.Now.
 	Now func() time.Time
@@ -67,9 +63,10 @@ type request struct {
 	who        policy.Identity
 	params     []string
 	query      *rest.Query
-	lease      *intake.Lease // lease of the body's memory
+	lease      *fair.Lease // lease of the body's memory
 	op         *operation
-	read       bool // the body; then it is in body, or bodyFault says why not
+	work       *fair.Work // of a read
+	read       bool       // the body; then it is in body, or bodyFault says why not
 	body       []byte
 	bodyFault  error
 	submitted  bool // a command
@@ -112,7 +109,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 			return
 		}
 	}
-	r.lease = h.Intake.New(r.who.Client(hr.RemoteAddr))
+	r.lease = h.Fair.Lease(r.who.Client(hr.RemoteAddr))
 	defer r.lease.End()
 	answer, err := h.serve(w, r, path)
 	var rehearsal *rest.Rehearsal
@@ -191,7 +188,22 @@ func (h *Handler) carryOut(r *request, at string, old bool) (_ *response, err er
 	if r.view, err = rest.ViewAt(h.Views, at, h.Now); err != nil {
 		return nil, err
 	}
+	if r.Method == http.MethodGet {
+		if r.work, err = h.place(r); err != nil {
+			return nil, err
+		}
+		defer r.work.End()
+	}
 	return r.op.handle(h, r)
+}
+
+// place waits for a place for a read. What locks guard, such as indexes of the past, is
+// only asked for with one.
+func (h *Handler) place(r *request) (*fair.Work, error) {
+	if r.past {
+		return h.Fair.Long(r.Context(), r.who.Client(r.RemoteAddr))
+	}
+	return h.Fair.Short(r.Context(), r.who.Client(r.RemoteAddr))
 }
 
 // authorize asks the policy. A token of another scope than a project's may do
@@ -283,7 +295,7 @@ func (h *Handler) write(w http.ResponseWriter, r *request, answer *response) {
 		w.WriteHeader(answer.status)
 		return
 	}
-	if err := rest.WriteJSON(w, r.Request, answer.status, answer.body); err != nil {
+	if err := rest.WriteJSON(w, r.Request, r.lease, answer.status, answer.body); err != nil {
 		h.writeFailure(w, r, err)
 	}
 }
@@ -310,6 +322,7 @@ func (h *Handler) submit(r *request, c commands.Command) (commands.Outcome, *com
 	r.submitted = true
 	outcome, err := rest.Submit(r.Request, h.Commands, commands.Submission{
 		Actor: r.who.User, RequestID: r.id, Command: c, DryRun: r.dryRun,
+		Client: r.who.Client(r.RemoteAddr), Bulk: h.Policy.LoadsInBulk(r.who),
 	})
 	if err != nil {
 		return outcome, nil, err

@@ -12,15 +12,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/placement"
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/api/rest"
-	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
 )
@@ -219,7 +218,7 @@ func TestManySchedulers(t *testing.T) {
 		l.Provider(t, fmt.Sprint(i), commands.Inventory{Class: "VCPU", Total: 10})
 	}
 	h := handler(l)
-	h.Searches = turns.New(1)
+	h.Fair = fair.NewPoolOf(1, 1)
 	var all sync.WaitGroup
 	for range 64 {
 		all.Go(func() {
@@ -233,48 +232,36 @@ func TestManySchedulers(t *testing.T) {
 	all.Wait()
 }
 
-// TestTooManySearches: what can neither run nor wait is told to come again, and
-// what waits is answered when there is a place.
-func TestTooManySearches(t *testing.T) {
+// TestReadsOfThePastHaveAPlace: a read of the past takes its place before anything else,
+// and stops waiting for it when its client goes. Reads of the present need no such place.
+// What can neither run nor wait is told to come again.
+func TestReadsOfThePastHaveAPlace(t *testing.T) {
+	t.Parallel()
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	for i := range 500 {
-		l.Provider(t, fmt.Sprint(i), commands.Inventory{Class: "VCPU", Total: 10})
-	}
+	l.Provider(t, "one", commands.Inventory{Class: "VCPU", Total: 10})
 	h := handler(l)
-	h.Searches = turns.New(1)
-	ctx, release := context.WithCancel(t.Context())
-	defer release()
-	time.AfterFunc(time.Minute, release) // if nothing is refused
-	var all sync.WaitGroup
-	for range 520 { // one has the place, and the line is full
-		all.Go(func() {
-			work := h.Searches.Begin("other")
-			defer work.End()
-			for work.Pause(ctx) == nil {
-				time.Sleep(time.Millisecond)
-			}
-		})
+	h.Fair = fair.NewPoolOf(4, 1)
+	other, err := h.Fair.Long(t.Context(), "other")
+	if err != nil {
+		t.Fatal(err)
 	}
-	answers := make(chan *httptest.ResponseRecorder, 200)
-	for range cap(answers) {
-		all.Go(func() { answers <- send(h, "GET", "/allocation_candidates?resources=VCPU:1", "") })
+	const past, present = "/allocation_candidates?resources=VCPU:1&at=3", "/allocation_candidates?resources=VCPU:1"
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if w := send(h, "GET", present, ""); w.Code != http.StatusOK {
+		t.Errorf("a read of the present: %d %s", w.Code, w.Body)
 	}
-	refused := 0
-	for i := range cap(answers) {
-		w := <-answers
-		switch {
-		case w.Code == http.StatusServiceUnavailable && w.Header().Get("Retry-After") != "":
-			if refused++; refused == 1 {
-				release()
-			}
-		case w.Code != http.StatusOK:
-			t.Errorf("answer %d: %d %.200s", i, w.Code, w.Body)
-		}
+	r := httptest.NewRequestWithContext(gone, "GET", past, nil)
+	r.Header.Set("OpenStack-API-Version", "placement latest")
+	r.Header.Set("X-Auth-Token", "admin")
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, r); w.Code == http.StatusOK {
+		t.Errorf("a read of the past without a place: %d %s", w.Code, w.Body)
 	}
-	if refused == 0 {
-		t.Error("nothing was too much")
+	other.End()
+	if w := send(h, "GET", past, ""); w.Code != http.StatusOK {
+		t.Errorf("a read of the past with a place: %d %s", w.Code, w.Body)
 	}
-	all.Wait()
 }
 
 // TestCandidateOptions: the operator's settings apply to every request, and only

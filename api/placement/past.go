@@ -6,7 +6,7 @@ import "github.com/allot-project/allot/projector/candidates"
 // moves the request's view to the moment of the index.
 func (h *Handler) world(r *request) (*candidates.World, error) {
 	if r.past {
-		return r.view.World()
+		return r.view.World(r.Context())
 	}
 	world, view := h.Views.World()
 	r.view = view

@@ -145,13 +145,11 @@ func listProviders(h *Handler, r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	work := h.Searches.Begin(r.who.Client(r.RemoteAddr))
-	defer work.End()
 	query, err := parseProviderQuery(r)
 	if err != nil {
 		return nil, err
 	}
-	if err := work.Pause(r.Context()); err != nil {
+	if err := r.work.Pause(r.Context()); err != nil {
 		return nil, err
 	}
 	newest := int64(0)

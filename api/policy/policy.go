@@ -112,6 +112,7 @@ var defaults = func() map[string]rule {
 		"allot:audit":                {text: "rule:admin_api"},
 		"allot:claims:create":        {text: adminOrService},
 		"allot:limits:list":          {text: adminOrService},
+		"allot:load_in_bulk":         {text: adminOrService},
 		"allot:limits:update":        {text: "rule:admin_api"},
 		"allot:preferences:list":     {text: adminOrService},
 		"allot:preferences:update":   {text: "rule:admin_api"},
@@ -244,6 +245,9 @@ func (r *Rules) SeesLimits(id Identity) func(project string) bool {
 		return project == id.Project || r.Allows("allot:limits:list", id, Target{"project_id": project})
 	}
 }
+
+// LoadsInBulk reports whether an identity may add to the log without a bound.
+func (r *Rules) LoadsInBulk(id Identity) bool { return r.Allows("allot:load_in_bulk", id, Target{}) }
 
 // holds evaluates the rule alone, as a rule that refers to it does.
 func (r *Rules) holds(name string, id Identity, target Target) bool {

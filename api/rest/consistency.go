@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/projector"
 )
@@ -40,20 +39,17 @@ func Await(r *http.Request, views *projector.Projector, fresh commands.Freshness
 	default:
 		return BadRequest("%s: %q is not %q", ConsistencyHeader, consistency, Stale)
 	}
-	var err error
 	if least := r.Header.Get(MinSequenceHeader); least != "" {
 		sequence, wrong := strconv.ParseUint(least, 10, 64)
 		if wrong != nil {
 			return BadRequest("%s: %q is not a sequence", MinSequenceHeader, least)
 		}
-		turns.Aside(r.Context(), func() { err = awaitSequence(r.Context(), views, sequence) })
-		return err
+		return awaitSequence(r.Context(), views, sequence)
 	}
 	if fresh == nil || decided {
 		return nil
 	}
-	turns.Aside(r.Context(), func() { err = fresh.Fresh(r.Context()) })
-	return err
+	return fresh.Fresh(r.Context())
 }
 
 // awaitSequence waits until a commit can be read here.

@@ -9,9 +9,8 @@ import (
 	"strings"
 
 	"github.com/allot-project/allot/api/auth"
-	"github.com/allot-project/allot/api/intake"
-	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
@@ -125,5 +124,5 @@ func Unavailable(err error) (message string, unavailable bool) {
 // TooMuch reports whether a client is refused because clients ask for more than the server
 // does at a time, which they can as often as they like: it is no line in the log.
 func TooMuch(err error) bool {
-	return errors.Is(err, intake.ErrBusy) || errors.Is(err, turns.ErrBusy) || errors.Is(err, turns.ErrTooLong)
+	return errors.Is(err, fair.ErrBusy) || errors.Is(err, fair.ErrTooLong) || errors.Is(err, fair.ErrBudget)
 }

@@ -11,8 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/allot-project/allot/api/intake"
-	"github.com/allot-project/allot/api/turns"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -31,9 +30,9 @@ func TestClientsFillNoLog(t *testing.T) {
 		{"the client has gone", gone, fmt.Errorf("reading: %w", context.Canceled), statusGone, ""},
 		{"somebody else gave up", t.Context(), context.Canceled, http.StatusInternalServerError, "ERROR"},
 		{"another error, and the client has gone", gone, errors.New("damage"), http.StatusInternalServerError, "ERROR"},
-		{"too many searches", t.Context(), turns.ErrBusy, http.StatusServiceUnavailable, ""},
-		{"a search for too long", t.Context(), turns.ErrTooLong, http.StatusServiceUnavailable, ""},
-		{"too many bodies", t.Context(), intake.ErrBusy, http.StatusServiceUnavailable, ""},
+		{"too many searches", t.Context(), fair.ErrBusy, http.StatusServiceUnavailable, ""},
+		{"a search for too long", t.Context(), fair.ErrTooLong, http.StatusServiceUnavailable, ""},
+		{"too much for the log", t.Context(), fair.ErrBudget, http.StatusServiceUnavailable, ""},
 		{"archives are away", t.Context(), ledger.ErrArchived, http.StatusServiceUnavailable, "WARN"},
 		{"the client's fault", t.Context(), BadRequest("no"), http.StatusBadRequest, ""},
 	} {

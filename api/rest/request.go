@@ -12,8 +12,8 @@ import (
 
 	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/intake"
-	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
@@ -77,7 +77,7 @@ func Submit(r *http.Request, to commands.Submitter, s commands.Submission) (outc
 	s.Trace = commands.TraceOf(r.Context())
 	ctx, cancel := context.WithTimeout(r.Context(), submitTimeout)
 	defer cancel()
-	turns.Aside(r.Context(), func() { outcome, err = to.Submit(ctx, s) })
+	outcome, err = to.Submit(ctx, s)
 	if err == nil && s.DryRun && outcome.Rejection == nil {
 		err = &Rehearsal{Events: outcome.Events}
 	}
@@ -98,21 +98,25 @@ func ViewAt(views *projector.Projector, at string, now func() time.Time) (projec
 }
 
 // ReadBody reads a body of at most limit bytes, with memory from a lease.
-func ReadBody(r *http.Request, lease *intake.Lease, limit int64) ([]byte, error) {
-	body, err := lease.Read(r.Body, r.ContentLength, limit)
+func ReadBody(r *http.Request, lease *fair.Lease, limit int64) ([]byte, error) {
+	body, err := intake.Read(lease, r.Body, r.ContentLength, limit)
 	switch {
 	case errors.Is(err, intake.ErrTooLarge):
 		return nil, Errorf(http.StatusRequestEntityTooLarge, "%v", err)
-	case err != nil && !errors.Is(err, intake.ErrBusy):
+	case err != nil && !errors.Is(err, fair.ErrBusy):
 		return nil, BadRequest("%v", err)
 	}
 	return body, err
 }
 
-// WriteJSON answers with a document. A HEAD gets only its headers. If WriteJSON
+// WriteJSON answers with a document, for which the lease has memory until the client has
+// taken it. A HEAD gets only its headers. If WriteJSON
 // fails it has written nothing.
-func WriteJSON(w http.ResponseWriter, r *http.Request, status int, document any) error {
+func WriteJSON(w http.ResponseWriter, r *http.Request, lease *fair.Lease, status int, document any) error {
 	body, err := Encode(document)
+	if err == nil {
+		err = lease.Grow(int64(len(body)))
+	}
 	if err != nil {
 		return err
 	}

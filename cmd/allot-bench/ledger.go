@@ -75,19 +75,15 @@ func beginLedger(ctx context.Context, dir string) (l *ownLedger, err error) {
 		return l, err
 	}
 	l.api, err = natsapi.Start(l.door, natsapi.Config{
-		Commands: l.writer, Version: cli.Version(), Actor: "nats:client", CutOff: l.nats.CutOff, Logger: quiet,
+		Commands: l.writer, Version: cli.Version(), Actor: "nats:client", Logger: quiet,
 		Queries: &natsapi.Queries{Views: l.views, Log: log, Notary: &answers.Notary{Ledger: id}, MaxSteps: 1, Now: time.Now},
 	})
-	if err == nil {
-		l.nats.WatchDoor(l.api)
-	}
 	return l, err
 }
 
 // close ends what has begun.
 func (l *ownLedger) close() (err error) {
 	if l.api != nil {
-		l.nats.WatchDoor(nil)
 		err = l.api.Stop()
 	}
 	if l.door != nil {

@@ -19,11 +19,11 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/allot-project/allot/api/console"
-	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
 	"github.com/allot-project/allot/cmd/allot-migrate/shadow"
 	"github.com/allot-project/allot/cmd/internal/cli"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger/durable"
 )
 
@@ -161,7 +161,7 @@ func (c *shadowRunCommand) proxy(logger *slog.Logger) (*shadow.Shadow, *shadowMe
 	meter := newShadowMeter()
 	config := shadow.Config{
 		Lead: lead, Remember: c.remember, Contents: c.contents, CompareEvery: c.CompareEvery, CompareReads: c.CompareReads,
-		QueueBytes: c.QueueBytes, SwitchWithin: c.SwitchWithin, Logger: logger, Meter: meter, Bodies: &intake.Pool{},
+		QueueBytes: c.QueueBytes, SwitchWithin: c.SwitchWithin, Logger: logger, Meter: meter, Bodies: fair.NewPool(),
 	}
 	for _, side := range shadow.Sides {
 		if config.Peers[side], err = c.peer(side); err != nil {

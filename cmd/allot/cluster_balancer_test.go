@@ -225,3 +225,27 @@ func proxySays(t *testing.T, socket string, server int) string {
 	t.Fatalf("HAProxy does not know of server %d: %v", server, table)
 	return ""
 }
+
+// TestHostileNetworkConfigs: what docs/deploy has for hostile networks is what HAProxy and
+// nftables read.
+func TestHostileNetworkConfigs(t *testing.T) {
+	t.Parallel()
+	for file, check := range map[string][]string{
+		"haproxy-hostile.cfg": {"haproxy", "-c", "-f"}, "nftables.conf": {"nft", "-c", "-f"},
+	} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			program, err := exec.LookPath(check[0])
+			if err != nil {
+				t.Skipf("skipped: no %s", check[0])
+			}
+			out, err := exec.Command(program, append(check[1:], "../../docs/deploy/"+file)...).CombinedOutput()
+			if strings.Contains(string(out), "Operation not permitted") {
+				t.Skipf("skipped: %s needs rights", check[0])
+			}
+			if err != nil {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+}

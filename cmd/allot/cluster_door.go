@@ -70,7 +70,7 @@ func (s *server) answerCluster(w http.ResponseWriter, r *http.Request, answer fu
 		http.Error(w, err.Error(), http.StatusConflict)
 		return
 	}
-	if err := rest.WriteJSON(w, r, http.StatusOK, body); err != nil {
+	if err := rest.WriteJSON(w, r, nil, http.StatusOK, body); err != nil {
 		s.logger.Error("a request about the cluster could not be answered", "error", err)
 	}
 }
@@ -96,7 +96,7 @@ func (s *server) removeMember(r *http.Request) (any, error) {
 }
 
 func (s *server) readWish(r *http.Request) (want wish, err error) {
-	lease := s.rest.bodies.New(r.RemoteAddr)
+	lease := s.fair.Lease(r.RemoteAddr)
 	defer lease.End()
 	body, err := rest.ReadBody(r, lease, maxClusterBody)
 	if err != nil || len(body) == 0 {

@@ -62,7 +62,7 @@ func (s *server) answerStarting(w http.ResponseWriter, r *http.Request) {
 		defer late.Stop()
 		select {
 		case <-s.rest.opened:
-			s.rest.ServeHTTP(w, r)
+			(*s.rest.port.handler.Load()).ServeHTTP(w, r)
 			return
 		case <-r.Context().Done():
 		case <-s.rest.stopping.Done():
@@ -187,7 +187,7 @@ func (s *server) tellHealth(w http.ResponseWriter, r *http.Request, status int, 
 		http.Error(w, "only GET", http.StatusMethodNotAllowed)
 		return
 	}
-	if err := rest.WriteJSON(w, r, status, h); err != nil {
+	if err := rest.WriteJSON(w, r, nil, status, h); err != nil {
 		s.logger.Error("a request for the server's health could not be answered", "error", err)
 	}
 }

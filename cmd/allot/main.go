@@ -36,7 +36,6 @@ type program struct {
 func (*program) Options() []kong.Option { return []kong.Option{kong.PostBuild(ask.Describe)} }
 
 func main() {
-	followUse(taken{}) // little is in use
 	cli.Main(name, description, &program{})
 }
 

@@ -23,11 +23,6 @@ import (
 // ackTimeout is how long an append to another machine may take.
 const ackTimeout = 5 * time.Second
 
-// logReaders is how many requests may read the log at a time. Each holds a few
-// MiB, and each read lasts only as long as it takes to fill the next part of an
-// answer.
-const logReaders = 32
-
 // serverLog is the log of a server, with its stores and connections.
 type serverLog struct {
 	highWater *blocks.HighWater // head of the newest commit, kept beside the log
@@ -75,8 +70,7 @@ func (s *server) startNATS(ctx context.Context) (err error) {
 		StoreDir: s.data.Path(datafolder.Log), Listen: s.config.NATS, Verdict: s.verdict,
 		LazySync: s.config.LazySync, Logger: s.logger, TLS: s.rest.tls,
 		Users: logins(s.users), Services: wire.Services(), Renamed: wire.Renamed(), Streams: wire.Streams(),
-		Payload: s.config.NATSMaxPayload, UserConnections: s.config.NATSUserConnections,
-		Heavy: s.ceiling.door(), Cluster: joined,
+		Cluster: joined,
 	})
 	return err
 }
@@ -283,7 +277,6 @@ func (s *server) openLog(ctx context.Context) (err error) {
 // shareLog prepares the log for the other parts of the server.
 func (s *server) shareLog() {
 	s.log.all = ledger.PassOver(s.log.all, s.config.PassOver)
-	s.log.readers = jetstream.Share(s.log.all, logReaders)
 }
 
 // shared reports whether other servers may serve the same ledger.

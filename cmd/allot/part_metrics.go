@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -13,15 +12,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/allot-project/allot/api/notices"
-	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/commands/cluster"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/projector/check"
 )
-
-// forScrapers are bounds that several scrapers do not reach.
-var forScrapers = connectionFlags{Most: 256, Each: 256}
 
 // metricsDoor serves /metrics on a port of its own.
 type metricsDoor struct {
@@ -39,15 +35,11 @@ func (s *server) serveMetrics(context.Context) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry(), promhttp.HandlerOpts{}))
-	server := &http.Server{
-		Handler: paced(s.config.fromScrapers(mux), nil), ConnContext: withConnection,
-		ErrorLog:          cli.ErrorLog(s.logger),
-		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeaderBytes,
-	}
+	port := newPort(listener, fair.NewPool(), s.logger)
+	server := port.server(s.config.fromScrapers(mux))
 	s.metrics.server = server
 	go func() {
-		if err := server.Serve(newConnections(listener, forScrapers, s.logger)); !errors.Is(err, http.ErrServerClosed) {
+		if err := port.serve(server, nil); err != nil {
 			s.logger.Error("metrics are not served any more", "error", err) // the ledger works without them
 		}
 	}()
@@ -126,14 +118,12 @@ func (s *server) addNotices(g gauges) {
 		published(func(c notices.Counts) int64 { return c.Waiting }))
 }
 
-// addConnections adds the metrics of the connections of the REST port.
+// addConnections adds the metrics of the REST port.
 func (s *server) addConnections(g gauges) {
-	l := s.rest.listener
-	g.add("http_connections", "Connections over HTTP: see --http-connections.", func() float64 { return float64(l.count()) })
-	g.count("http_connections_refused_total", "Connections over HTTP that got no place: see --http-connections and "+
-		"--http-address-connections.", func() float64 { return float64(l.refused.Load()) })
-	g.count("http_connections_cut_total", "Connections over HTTP that were closed to make a place for others, or because "+
-		"they held too much memory.", func() float64 { return float64(l.cut.Load()) })
+	p := s.rest.port
+	g.add("http_connections", "Connections over HTTP.", func() float64 { return float64(p.connections.Requests()) })
+	g.count("http_refused_total", "Connections and requests over HTTP that were refused because their address, or all "+
+		"together, had too many.", func() float64 { return float64(p.refused.Load()) })
 }
 
 // addLimits adds the metrics of following Keystone's limits.

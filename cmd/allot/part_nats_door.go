@@ -72,27 +72,20 @@ func (s *server) dialDoor(as string) (*nats.Conn, error) {
 // startNATSDoor starts to answer commands and queries over NATS.
 func (s *server) startNATSDoor(context.Context) (err error) {
 	queries := &natsapi.Queries{
-		Views: s.views, Log: s.log.readers, Notary: s.notary, MaxSteps: s.config.CandidatesBudget, Now: time.Now,
+		Views: s.views, Log: s.log.all, Notary: s.notary, MaxSteps: s.config.CandidatesBudget, Now: time.Now,
 	}
 	if s.rejected != nil {
 		queries.Rejected = s.rejected
 	}
 	s.leader.natsDoor, err = natsapi.Start(s.doorNC, natsapi.Config{
-		Commands: s.commands, Fresh: s.freshness(), Queries: queries, Version: cli.Version(),
-		Actor: natsActor, Users: s.users, Direct: s.config.AcceptOpenNATS, CutOff: s.cutOff(),
-		Heavy: s.ceiling.door(), Logger: s.logger,
+		Commands: s.commands, Fresh: s.freshness(), Queries: queries, Version: cli.Version(), Actor: natsActor, Users: s.users,
+		Direct: s.config.AcceptOpenNATS, Fair: s.fair, Logger: s.logger,
 		Trace: s.messages(), Observe: s.instruments.messages(),
 	})
-	if err == nil && s.log.nats != nil {
-		s.log.nats.WatchDoor(s.leader.natsDoor)
-	}
 	return err
 }
 
 func (s *server) stopNATSDoor() error {
-	if s.log.nats != nil {
-		s.log.nats.WatchDoor(nil)
-	}
 	return s.leader.natsDoor.Stop()
 }
 
@@ -102,13 +95,4 @@ func (s *server) freshness() commands.Freshness {
 		return nil
 	}
 	return s.replica
-}
-
-// cutOff returns how the connections of clients are closed, or nil for an
-// external server, which Allot cannot tell to.
-func (s *server) cutOff() func(uint64) {
-	if s.log.nats == nil {
-		return nil
-	}
-	return s.log.nats.CutOff
 }

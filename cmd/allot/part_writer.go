@@ -56,7 +56,7 @@ func (s *server) stopNotices() error {
 
 func (s *server) startKeeper(context.Context) error {
 	if s.rejected != nil {
-		s.leader.keeper.Store(rejected.Start(s.rejected, s.logger))
+		s.leader.keeper.Store(rejected.Start(s.rejected, s.config.RejectedBytes, s.logger))
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func (s *server) startWriter(ctx context.Context) error {
 		options.Rejected = keeper.Keep
 	}
 	s.leader.claims = claims.New(claims.Options{
-		Views: s.views, Log: s.log.readers, MaxSteps: s.config.CandidatesBudget,
+		Views: s.views, Log: s.log.all, MaxSteps: s.config.CandidatesBudget,
 		Beside: runtime.GOMAXPROCS(0) / 2,
 	})
 	options.Search = s.leader.claims.Search

@@ -94,7 +94,7 @@ func (s *server) placement(prefix string) http.Handler {
 	return &placement.Handler{
 		Commands: s.commands, Fresh: s.freshness(), Views: s.views, Logger: s.logger, Prefix: prefix,
 		IncompleteProject: placement.DefaultIncompleteID, IncompleteUser: placement.DefaultIncompleteID,
-		Auth: s.access.auth, Policy: s.access.policy, Intake: s.rest.bodies, Searches: s.rest.searches,
+		Auth: s.access.auth, Policy: s.access.policy, Fair: s.fair,
 		Candidates: s.config.candidateOptions(),
 	}
 }
@@ -104,7 +104,7 @@ func (s *server) baremetal(prefix string) http.Handler {
 	return &baremetal.Handler{
 		Commands: s.commands, Fresh: s.freshness(), Views: s.views, Logger: s.logger, Prefix: prefix,
 		PublicURL: strings.TrimRight(s.config.BaremetalURL, "/"),
-		Auth:      s.access.auth, Policy: s.access.policy, Intake: s.rest.bodies, Noauth: s.config.Keystone.URL == "",
+		Auth:      s.access.auth, Policy: s.access.policy, Fair: s.fair, Noauth: s.config.Keystone.URL == "",
 	}
 }
 
@@ -125,9 +125,9 @@ func (s *server) diskNow() audit.Disk {
 func (s *server) audits() map[string]http.Handler {
 	authorize := auth.Guard(s.access.auth, s.access.policy, "allot:audit")
 	asked := &audit.Questions{
-		Views: s.views, Log: s.log.readers, Notary: s.notary, Authorize: authorize, Logger: s.logger,
+		Views: s.views, Log: s.log.all, Notary: s.notary, Authorize: authorize, Logger: s.logger,
 		Snapshots: s.snaps, MaxSteps: s.config.CandidatesBudget, Version: cli.Version(),
-		Intake: s.rest.bodies, Searches: s.rest.searches, Thorough: s.rest.thorough, Stop: s.rest.stopping.Done(),
+		Fair: s.fair, Stop: s.rest.stopping.Done(),
 	}
 	asked.Disk = s.diskNow
 	asked.Present, asked.Fresh = s.commands, s.freshness()

@@ -19,6 +19,7 @@ import (
 	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/copies"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archives"
@@ -88,12 +89,12 @@ type server struct {
 	parts  *partList
 
 	// open
-	ceiling  *ceiling
 	tracer   *tracing.Tracer // nil: nobody wants traces
 	data     *datafolder.Folder
 	access   access
 	users    *natsapi.Users // nil: anybody
 	rest     restDoor
+	fair     *fair.Pool // what clients share
 	verdict  *blocks.Verdict
 	notary   *answers.Notary
 	vouchers *proof.Folder // nil: there is no key
@@ -171,8 +172,6 @@ func (s *server) wait(ctx context.Context) error {
 func (s *server) list() []part {
 	return []part{
 		{phase: open, name: "data folder", start: s.openData, stop: s.closeData},
-		// APIs report their load from their first moment to their last.
-		{phase: open, name: "memory ceiling", start: s.startCeiling, stop: s.stopCeiling},
 		// Spans are made from the first request to the end of the last one.
 		{phase: open, name: "traces", start: s.startTraces, stop: s.stopTraces},
 		{phase: open, name: "access", start: s.readAccess},

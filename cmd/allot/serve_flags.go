@@ -9,8 +9,6 @@ import (
 	"github.com/allot-project/allot/api/placement"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/cmd/internal/cli"
-	"github.com/allot-project/allot/commands/wire"
-	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/projector/candidates"
 )
 
@@ -19,8 +17,6 @@ type serveCommand struct {
 	Data string `help:"Folder of the log, the read models and the snapshots." default:"data" type:"path"`
 	HTTP string `name:"http" help:"HOST:PORT of the REST API." default:"127.0.0.1:8778"`
 	NATS string `name:"nats" help:"HOST:PORT of the embedded NATS server for clients. Empty keeps it inside the process, and so does --keystone-url without --nats-users." default:"127.0.0.1:4222"`
-
-	Connections connectionFlags `embed:"" prefix:"http-"`
 
 	TrustedProxy []rest.ProxyRange `name:"trusted-proxy" help:"Address or network of a proxy whose headers (Forwarded, X-Forwarded-Proto, -Host, -Prefix) say how clients called the server." placeholder:"ADDRESS"`
 
@@ -31,8 +27,6 @@ type serveCommand struct {
 	NATSProbe           []string      `name:"nats-probe" help:"URLs of the server at --nats-url with ordinary clients' credentials: a start finds out whether they could write the log. Who has none is always tried." placeholder:"URL"`
 	AcceptOpenNATS      bool          `name:"accept-open-nats" help:"Serve on an external NATS whose clients could write the log."`
 	NATSUsers           string        `name:"nats-users" help:"YAML file of the users of the embedded NATS server; without it anybody who reaches it is an operator." type:"existingfile" placeholder:"FILE"`
-	NATSMaxPayload      int           `name:"nats-max-payload" help:"Largest message, in bytes, that a client may send to the embedded NATS server, from 131072 to 8388608; larger commands go over REST. With --nats-user-connections it bounds what one user can make the server hold." default:"131072" least:"131072" placeholder:"BYTES"`
-	NATSUserConnections int           `name:"nats-user-connections" help:"Most connections of one user of the embedded NATS server." default:"256" placeholder:"N" least:"1"`
 	NATSMonitor         []string      `name:"nats-monitor" help:"Monitoring URLs of all servers behind --nats-url; asked whether they sync always."`
 	NATSReplicas        int           `name:"nats-replicas" help:"Replicas of a stream that is created behind --nats-url; default: 3 if that is a cluster." default:"0"`
 	AcceptLazySync      bool          `help:"Serve on an external NATS that may not sync every write. A power cut can lose answered commands."`
@@ -113,9 +107,6 @@ func (c *serveCommand) check() error {
 	if c.NATSURL != "" || c.NATS == "" {
 		return nil
 	}
-	if err := c.checkNATSLimits(); err != nil {
-		return err
-	}
 	if local, err = cli.IsLocal(c.NATS); err != nil {
 		return fmt.Errorf("--nats: %w", err)
 	}
@@ -126,18 +117,6 @@ func (c *serveCommand) check() error {
 	if !local && c.NATSUsers == "" && !c.AllowNoauth {
 		return fmt.Errorf("other machines can reach --nats %s, and clients are not authenticated: "+
 			"name users with --nats-users, bind 127.0.0.1, or accept the risk with --allow-noauth", c.NATS)
-	}
-	return nil
-}
-
-func (c *serveCommand) checkNATSLimits() error {
-	if n := c.NATSMaxPayload; n < wire.LeastPayload || n > embedded.MaxPayload {
-		return fmt.Errorf("--nats-max-payload %d: it can be from %d, which clients rely on, to %d, which the log takes",
-			n, wire.LeastPayload, embedded.MaxPayload)
-	}
-	if n := c.NATSUserConnections; n < 1 || n > embedded.MaxConnections {
-		return fmt.Errorf("--nats-user-connections %d: a user can have 1 to %d, which is how many the server takes",
-			n, embedded.MaxConnections)
 	}
 	return nil
 }

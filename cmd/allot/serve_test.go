@@ -164,7 +164,7 @@ func TestStartIsSigned(t *testing.T) {
 // says why.
 func TestServerEndsWithAPart(t *testing.T) {
 	s := startInside(t)
-	if err := s.rest.listener.Close(); err != nil {
+	if err := s.rest.port.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.wait(t.Context()); !errors.Is(err, net.ErrClosed) {

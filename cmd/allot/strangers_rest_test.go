@@ -460,7 +460,7 @@ func manyKeys(n int) string {
 
 // mostBodiesGrowth is how much of the server's memory one attacker may take, in
 // bytes.
-const mostBodiesGrowth = 64 << 20
+const mostBodiesGrowth = 512 << 20
 
 // TestHostileBodies: large invalid bodies to every route that takes a body,
 // several at once, are refused in short answers, and the memory grows by less

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/candidates"
 )
@@ -12,8 +13,8 @@ import (
 // lane is work that is done beside the search for one claim after the other. Clients
 // take turns in it, too.
 type lane struct {
-	wake    *sync.Cond          // on the Stage's mu
-	waiting shares[func(*pace)] // guarded by the Stage's mu
+	wake    *sync.Cond              // on the Stage's mu
+	waiting fair.Queue[func(*pace)] // guarded by the Stage's mu
 }
 
 // runLane does what is queued in a lane. Once the Stage is stopped that ends at once,
@@ -21,10 +22,10 @@ type lane struct {
 func (s *Stage) runLane(l *lane) {
 	for {
 		s.mu.Lock()
-		for l.waiting.size == 0 && !s.stopped {
+		for l.waiting.Len() == 0 && !s.stopped {
 			l.wake.Wait()
 		}
-		work, ok := l.waiting.next()
+		_, work, ok := l.waiting.Next(nil)
 		s.mu.Unlock()
 		if !ok {
 			return
@@ -43,7 +44,7 @@ func (s *Stage) work(work func(*pace)) {
 func (s *Stage) queue(l *lane, c *claim, work func(*pace)) {
 	s.mu.Lock()
 	stopped := s.stopped
-	busy := !stopped && !l.waiting.add(c.client(), work)
+	busy := !stopped && !l.waiting.Add(c.client(), work)
 	l.wake.Signal()
 	s.mu.Unlock()
 	switch {

@@ -20,6 +20,7 @@ import (
 	"sync"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/candidates"
@@ -71,11 +72,11 @@ type Stage struct {
 
 	mu      sync.Mutex
 	wake    *sync.Cond
-	waiting shares[*claim] // to be searched; guarded by mu
-	beside  lane           // searches that take long
-	told    lane           // why there is nothing, and what was chosen before
-	settled []*claim       // the writer has answered, and what they took is still assumed; guarded by mu
-	stopped bool           // guarded by mu
+	waiting fair.Queue[*claim] // to be searched; guarded by mu
+	beside  lane               // searches that take long
+	told    lane               // why there is nothing, and what was chosen before
+	settled []*claim           // the writer has answered, and what they took is still assumed; guarded by mu
+	stopped bool               // guarded by mu
 
 	// What follows is the goroutine's alone.
 	ranking *candidates.Ranking
@@ -102,6 +103,8 @@ func New(opts Options) *Stage {
 	opts.Beside = max(1, opts.Beside)
 	s := &Stage{opts: opts, places: make(chan struct{}, opts.Beside)}
 	s.wake = sync.NewCond(&s.mu)
+	s.waiting = newQueue[*claim]()
+	s.beside.waiting, s.told.waiting = newQueue[func(*pace)](), newQueue[func(*pace)]()
 	s.beside.wake, s.told.wake = sync.NewCond(&s.mu), sync.NewCond(&s.mu)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.idle.Go(s.run)
@@ -111,6 +114,9 @@ func New(opts Options) *Stage {
 	s.idle.Go(func() { s.runLane(&s.told) })
 	return s
 }
+
+// newQueue makes a queue of what waits to be searched.
+func newQueue[T any]() fair.Queue[T] { return fair.Queue[T]{Most: 16 << 10, Share: 64} }
 
 // Stop ends the searches, and waits until they have ended.
 func (s *Stage) Stop() {
@@ -154,7 +160,7 @@ func (s *Stage) enqueue(c *claim) error {
 	if s.stopped {
 		return commands.ErrStopped
 	}
-	if !s.waiting.add(c.client(), c) {
+	if !s.waiting.Add(c.client(), c) {
 		return commands.ErrBusy
 	}
 	s.wake.Signal()
@@ -192,12 +198,12 @@ func (s *Stage) run() {
 func (s *Stage) next() (waiting int, settled []*claim, stopped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for !s.stopped && len(s.settled) == 0 && (s.waiting.size == 0 || len(s.held) > 0) {
+	for !s.stopped && len(s.settled) == 0 && (s.waiting.Len() == 0 || len(s.held) > 0) {
 		s.wake.Wait()
 	}
 	settled, s.settled = s.settled, nil
 	if len(s.held) == 0 {
-		waiting = s.waiting.size
+		waiting = s.waiting.Len()
 	}
 	return waiting, settled, s.stopped
 }
@@ -207,7 +213,7 @@ func (s *Stage) next() (waiting int, settled []*claim, stopped bool) {
 func (s *Stage) take() *claim {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c, _ := s.waiting.next() // nobody else takes any
+	_, c, _ := s.waiting.Next(nil) // only this goroutine takes any
 	return c
 }
 

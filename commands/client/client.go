@@ -395,7 +395,7 @@ func (c *Client) try(
 	answer, err := c.nc.RequestMsgWithContext(wait, msg)
 	if errors.Is(err, nats.ErrMaxPayload) {
 		return false, fmt.Errorf("client: %s: the message takes %d bytes, and this client may send %d over NATS: "+
-			"send it over REST, or raise the server's --nats-max-payload: %w", msg.Subject, msg.Size(), c.nc.MaxPayload(), err)
+			"send it over REST: %w", msg.Subject, msg.Size(), c.nc.MaxPayload(), err)
 	}
 	if err != nil {
 		if barred := c.barred(msg.Subject); barred != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 )
@@ -241,6 +242,7 @@ type submitted struct {
 	Command   wire.Body       `json:"command"`
 	// Client and Trace are skipped by replicas of older releases.
 	Client string          `json:"client,omitempty"`
+	Bulk   bool            `json:"bulk,omitempty"`
 	Trace  *commands.Trace `json:"trace,omitempty"`
 }
 
@@ -260,14 +262,14 @@ type carried struct {
 // failures are the errors that keep their meaning between replicas.
 var failures = map[string]error{
 	"busy": commands.ErrBusy, "stopped": commands.ErrStopped, "no_answer": commands.ErrNoAnswer,
-	"unreadable": commands.ErrUnreadable, "not_leading": commands.ErrNotLeading, "log": commands.ErrLogUnavailable,
+	"unreadable": commands.ErrUnreadable, "not_leading": commands.ErrNotLeading, "log": commands.ErrLogUnavailable, "budget": fair.ErrBudget,
 }
 
 // encodeSubmission encodes a submission for readSubmission.
 func encodeSubmission(s commands.Submission) ([]byte, error) {
 	data, err := wire.Encode(submitted{
 		ID: s.ID, Actor: s.Actor, RequestID: s.RequestID, Cause: s.Cause, DryRun: s.DryRun, Project: s.Project,
-		Name: s.Command.CommandName(), Command: wire.Body{Value: s.Command}, Client: s.Client, Trace: s.Trace,
+		Name: s.Command.CommandName(), Command: wire.Body{Value: s.Command}, Client: s.Client, Bulk: s.Bulk, Trace: s.Trace,
 	}, wire.TypeMsgpack)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: a command cannot be passed on: %w", err)
@@ -302,7 +304,7 @@ func readSubmission(data []byte) (commands.Submission, error) {
 	}
 	return commands.Submission{
 		ID: in.ID, Actor: in.Actor, RequestID: in.RequestID, Cause: in.Cause, DryRun: in.DryRun, Project: in.Project,
-		Client: in.Client, Command: command, Trace: in.Trace,
+		Client: in.Client, Bulk: in.Bulk, Command: command, Trace: in.Trace,
 	}, nil
 }
 

@@ -29,7 +29,7 @@ func keepAll(t *testing.T, list ...commands.Rejected) *slow {
 	t.Helper()
 	store := &slow{let: make(chan struct{})}
 	close(store.let)
-	k := rejected.Start(store, slog.New(slog.DiscardHandler))
+	k := rejected.Start(store, 64<<20, slog.New(slog.DiscardHandler))
 	for i, r := range list {
 		r.Time = begin.Add(time.Duration(i) * time.Second).UnixNano()
 		r.Place = ledger.Address{Sequence: uint64(i + 1)}
@@ -219,7 +219,7 @@ func TestWhatCannotBeKept(t *testing.T) {
 	store := &slow{let: make(chan struct{})}
 	close(store.let)
 	var logs bytes.Buffer
-	k := rejected.Start(store, slog.New(slog.NewTextHandler(&logs, nil)))
+	k := rejected.Start(store, 64<<20, slog.New(slog.NewTextHandler(&logs, nil)))
 	odd := rejection(1)
 	odd.Command = &commands.Reserve{Seconds: math.NaN()}
 	k.Keep(odd)
@@ -227,7 +227,7 @@ func TestWhatCannotBeKept(t *testing.T) {
 	if k.Dropped() != 1 || len(store.kept) > 0 || !strings.Contains(logs.String(), "a rejected command could not be kept") {
 		t.Errorf("%d dropped, %q kept: %s", k.Dropped(), store.kept, &logs)
 	}
-	k = rejected.Start(store, slog.New(slog.DiscardHandler))
+	k = rejected.Start(store, 64<<20, slog.New(slog.DiscardHandler))
 	k.Keep(odd)
 	k.Keep(rejection(1))
 	k.Stop()
@@ -252,7 +252,7 @@ func TestManyInOneMessage(t *testing.T) {
 			list = append(list, one)
 		}
 		store := &slow{let: make(chan struct{})}
-		k := rejected.Start(store, slog.New(slog.DiscardHandler))
+		k := rejected.Start(store, 64<<20, slog.New(slog.DiscardHandler))
 		for _, one := range list {
 			k.Keep(one)
 		}

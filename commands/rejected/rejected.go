@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -60,6 +61,7 @@ const (
 // Keeper puts rejected commands into the store.
 type Keeper struct {
 	store   Store
+	ring    fair.Ring
 	logger  *slog.Logger
 	queue   chan commands.Rejected
 	quit    chan struct{}
@@ -68,9 +70,13 @@ type Keeper struct {
 	dropped atomic.Uint64
 }
 
-// Start starts a keeper.
-func Start(store Store, logger *slog.Logger) *Keeper {
-	k := &Keeper{store: store, logger: logger, queue: make(chan commands.Rejected, queueLength), quit: make(chan struct{})}
+// Start starts a keeper for a store of so many bytes. It shares them out among clients, so
+// that none pushes out what others were refused.
+func Start(store Store, bytes int64, logger *slog.Logger) *Keeper {
+	k := &Keeper{
+		store: store, logger: logger, queue: make(chan commands.Rejected, queueLength), quit: make(chan struct{}),
+		ring: fair.Ring{Size: int(bytes / 4 * 3)}, // the rest is what the store needs besides
+	}
 	k.idle.Go(k.run)
 	return k
 }
@@ -98,6 +104,9 @@ func weightOf(r commands.Rejected) int64 { return 1 + int64(len(r.Command.Consum
 func (k *Keeper) Dropped() uint64 { return k.dropped.Load() }
 
 func (k *Keeper) run() {
+	if err := k.recall(); err != nil {
+		k.logger.Warn("what is kept of rejected commands cannot be read; clients' shares of it are counted anew", "error", err)
+	}
 	for {
 		select {
 		case r := <-k.queue:
@@ -115,6 +124,34 @@ func (k *Keeper) run() {
 	}
 }
 
+// recall counts what is kept already.
+func (k *Keeper) recall() error {
+	type entry struct {
+		client string
+		size   int
+	}
+	var kept []entry // the newest first
+	ctx, cancel := context.WithTimeout(context.Background(), appendTimeout)
+	defer cancel()
+	err := k.store.Newest(ctx, func(data []byte) (bool, error) {
+		entries, err := decode(data)
+		for _, one := range slices.Backward(entries) {
+			kept = append(kept, entry{one.client(), one.size()})
+		}
+		return true, err
+	})
+	for _, one := range slices.Backward(kept) {
+		k.ring.Add(one.client, one.size)
+	}
+	return err
+}
+
+// client is whose share of the store an entry takes.
+func (e *Entry) client() string { return e.Actor + " of project " + e.Project }
+
+// size is what an entry takes in the store, roughly.
+func (e *Entry) size() int { return len(e.Body) + 512 }
+
 // append stores a rejection and those that have come since, in one message.
 func (k *Keeper) append(r commands.Rejected) {
 	var entries []Entry
@@ -124,6 +161,8 @@ func (k *Keeper) append(r commands.Rejected) {
 		k.waiting.Add(-weightOf(r))
 		if err != nil {
 			k.logger.Error("a rejected command could not be kept", "command", r.Command.CommandName(), "error", err)
+			k.dropped.Add(1)
+		} else if !k.ring.Add(entry.client(), entry.size()) {
 			k.dropped.Add(1)
 		} else {
 			entries, size = append(entries, entry), size+len(entry.Body)

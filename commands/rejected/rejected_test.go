@@ -58,7 +58,7 @@ func rejection(consumers int) commands.Rejected {
 // rest is stored, newest first.
 func TestFlood(t *testing.T) {
 	store := &slow{let: make(chan struct{})}
-	k := rejected.Start(store, slog.New(slog.DiscardHandler))
+	k := rejected.Start(store, 64<<20, slog.New(slog.DiscardHandler))
 	const flood = 20_000
 	last := rejection(1)
 	k.Keep(rejection(9000)) // alone, whatever it weighs
@@ -85,7 +85,7 @@ func TestFlood(t *testing.T) {
 func TestTrouble(t *testing.T) {
 	store := &slow{let: make(chan struct{}), err: errors.New("full")}
 	close(store.let)
-	k := rejected.Start(store, slog.New(slog.DiscardHandler))
+	k := rejected.Start(store, 64<<20, slog.New(slog.DiscardHandler))
 	k.Keep(rejection(1))
 	k.Stop()
 	if k.Dropped() != 1 {
@@ -96,5 +96,43 @@ func TestTrouble(t *testing.T) {
 		if _, err := rejected.List(t.Context(), store, rejected.Filter{}, 1); !errors.Is(err, rejected.ErrDamaged) {
 			t.Errorf("%q: %v", damaged, err)
 		}
+	}
+}
+
+// TestOthersEvidenceStays: a client whose commands are rejected without an end pushes out
+// its own, and nothing of another client, also after a restart.
+func TestOthersEvidenceStays(t *testing.T) {
+	t.Parallel()
+	store := &slow{let: make(chan struct{})}
+	close(store.let)
+	const size = 100_000
+	of := func(actor string) commands.Rejected {
+		one := rejection(0)
+		one.Actor = actor
+		return one
+	}
+	keep := func(actor string, many int) (dropped uint64) {
+		k := rejected.Start(store, size, slog.New(slog.DiscardHandler))
+		for range many {
+			k.Keep(of(actor))
+		}
+		k.Stop()
+		return k.Dropped()
+	}
+	if n := keep("modest", 10); n > 0 {
+		t.Errorf("%d of a client that has few were dropped", n)
+	}
+	for range 2 {
+		if n := keep("greedy", 500); n == 0 {
+			t.Error("none of a client that has too many was dropped")
+		}
+	}
+	list, err := rejected.List(t.Context(), store, rejected.Filter{}, 10_000)
+	kept := map[string]int{}
+	for _, one := range list {
+		kept[one.Actor] += len(one.Body) + 512
+	}
+	if err != nil || kept["greedy"] > size || kept["modest"] == 0 {
+		t.Errorf("%v, %v", kept, err)
 	}
 }

@@ -163,6 +163,7 @@ func (w *Writer) add(
 	if w.builder.Len() > 0 {
 		limit = min(limit, groupBytes)
 	}
+	before := w.builder.Size()
 	size, fits, err := w.builder.Add(record, limit)
 	if err != nil {
 		return false, err
@@ -177,6 +178,9 @@ func (w *Writer) add(
 	}
 	if err := w.state.Apply(w.builder.Sequence(), &record); err != nil {
 		return false, err
+	}
+	if c.pays() {
+		w.budget.Spend(c.Client, size-before, w.opts.Now())
 	}
 	markAll(changed, touched)
 	c.outcome = commands.Outcome{Address: c.place}

@@ -63,11 +63,20 @@ func (w *Writer) refusal() error {
 // writes reports whether a call is to write a record.
 func (c *call) writes() bool { return !c.forking && !c.DryRun }
 
+// pays reports whether what a call adds to the log is counted. Commands of this process
+// have no client.
+func (c *call) pays() bool { return c.writes() && !c.Bulk && c.Client != "" }
+
 // admit decides whether a call may wait. The caller holds mu.
 func (w *Writer) admit(c *call) error {
 	var err error
 	if c.writes() {
 		err = w.refusal()
+	}
+	if err == nil && c.pays() {
+		if err = w.budget.May(c.Client, w.opts.Now()); err != nil {
+			return err
+		}
 	}
 	if err == nil && w.callers.stuck.Load() && w.callers.calls.first != nil {
 		err = w.silence()

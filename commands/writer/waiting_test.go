@@ -9,6 +9,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
@@ -305,5 +306,48 @@ func TestForkBehindARecord(t *testing.T) {
 	s := <-forked
 	if !s.HasTrait("CUSTOM_1") || !s.HasTrait("CUSTOM_2") || s.Head().Sequence != 3 {
 		t.Errorf("the copy is of sequence %d", s.Head().Sequence)
+	}
+}
+
+// TestLogIsBudgeted: a client that adds much to the log at once is told to wait, before
+// anything is decided. Another client, one that loads in bulk, and dry runs are not.
+func TestLogIsBudgeted(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_700_000_000, 0) // which does not move
+	l := commandstest.StartWith(t, t.TempDir(), &memlog.Log{}, func(o *writer.Options) { o.Now = func() time.Time { return now } })
+	provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 1_000_000})
+	const many = 2000
+	large := func() commands.Command {
+		c := &commands.AllocateForConsumers{}
+		for range many {
+			one := commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1)
+			c.Allocations = append(c.Allocations, one.Allocations...)
+		}
+		return c
+	}
+	submit := func(s commands.Submission) error {
+		s.ID, s.Actor = commandstest.NewID(), "test"
+		outcome, err := l.Writer.Submit(t.Context(), s)
+		if err == nil && outcome.Rejection != nil {
+			t.Fatal(outcome.Rejection)
+		}
+		return err
+	}
+	var err error
+	sent := 0
+	for ; err == nil && sent < 500; sent++ {
+		err = submit(commands.Submission{Client: "greedy", Command: large()})
+	}
+	if !errors.Is(err, fair.ErrBudget) {
+		t.Fatalf("after %d commands: %v", sent, err)
+	}
+	few := func() commands.Command { return commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1) }
+	for name, s := range map[string]commands.Submission{
+		"another client": {Client: "modest", Command: few()}, "in bulk": {Client: "greedy", Bulk: true, Command: few()},
+		"this process": {Command: few()}, "a dry run": {Client: "greedy", DryRun: true, Command: few()},
+	} {
+		if err := submit(s); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -57,6 +57,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/snapshots"
 )
@@ -122,6 +123,7 @@ type Writer struct {
 	log    ledger.Log
 	models ReadModels
 	opts   Options
+	budget fair.Budget // of what clients add to the log
 
 	// queue holds submitted calls. It is bounded and callers never block on it,
 	// so that overload is an error at once instead of an endless wait.

@@ -47,8 +47,6 @@ const replySubjects = "_R_.>"
 type role struct {
 	name        string
 	permissions server.Permissions
-	// its messages may go to every client
-	toAll bool
 }
 
 // nameOf is what such a connection is called.
@@ -71,7 +69,7 @@ var (
 	peerRole = role{name: "replica", permissions: server.Permissions{
 		Publish: allow(ClusterSubjects, "_INBOX.>"), Subscribe: allow(ClusterSubjects, "_INBOX.>"),
 	}}
-	noticesRole = role{name: "notices", permissions: server.Permissions{Subscribe: nothing}, toAll: true}
+	noticesRole = role{name: "notices", permissions: server.Permissions{Subscribe: nothing}}
 )
 
 // ownPermissions are the permissions of this process's connections, by the role's
@@ -112,7 +110,6 @@ type accounts struct {
 	cfg     Config
 	streams []string
 	anybody string // begins the names of the accounts of connections without credentials
-	payload int    // of each account: its largest message
 
 	mu    sync.Mutex
 	spare []*server.Account // of connections without credentials, in use or not; guarded by mu
@@ -138,15 +135,17 @@ func openAccounts(ns *server.Server, cfg Config) (*accounts, error) {
 		}
 	}
 	return &accounts{
-		ns: ns, cfg: cfg, streams: cfg.Streams, anybody: anybodyOf(cfg), payload: cfg.payload(),
+		ns: ns, cfg: cfg, streams: cfg.Streams, anybody: anybodyOf(cfg),
 	}, nil
 }
 
-// limit bounds the messages of an account's connections. The server's own bound
-// is for everybody, and must let the log through.
+// limit bounds an account's connections, their subscriptions and their messages. The
+// server's own bound of messages is for everybody, and must let the log through.
 func (a *accounts) limit(account *server.Account) {
 	limits := jwt.NewAccountClaims("a client") // nobody reads the name; everything else is without limit
-	limits.Limits.Payload = int64(a.payload)
+	limits.Limits.Payload = DefaultPayload
+	limits.Limits.Conn = userConnections
+	limits.Limits.Subs = maxSubscriptions
 	a.ns.UpdateAccountClaims(account, limits)
 }
 

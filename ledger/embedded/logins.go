@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
-	"sync/atomic"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
@@ -23,9 +21,7 @@ type logins struct {
 	passwords map[string]*login // by name
 	keys      map[string]*login // by public key
 	accounts  *accounts
-	gate      *gate
-	kept      *kept
-	entered   atomic.Int64 // users that came in; who comes may send a message that does not end, which shows nowhere
+	throttle  *passwordThrottle
 	log       *slog.Logger
 }
 
@@ -40,13 +36,13 @@ func newLogins(cfg Config) (*logins, error) {
 	if _, err := rand.Read(secret); err != nil {
 		return nil, fmt.Errorf("embedded: %w", err)
 	}
-	gate, err := newGate()
+	throttle, err := newPasswordThrottle()
 	if err != nil {
 		return nil, fmt.Errorf("embedded: %w", err)
 	}
 	return &logins{
-		secret: base64.RawURLEncoding.EncodeToString(secret), own: ownPermissions(cfg), cfg: cfg, gate: gate,
-		kept: newKept(cfg.userConnections()), log: cfg.Logger,
+		secret: base64.RawURLEncoding.EncodeToString(secret), own: ownPermissions(cfg), cfg: cfg, throttle: throttle,
+		log:       cfg.Logger,
 		passwords: make(map[string]*login), keys: make(map[string]*login),
 	}, nil
 }
@@ -71,10 +67,7 @@ func (l *logins) open(ns *server.Server) (err error) {
 	return nil
 }
 
-func (l *logins) stop() {
-	l.gate.stop()
-	close(l.kept.quit)
-}
+func (l *logins) stop() { l.throttle.stop() }
 
 // Check implements server.Authentication.
 func (l *logins) Check(c server.ClientAuthentication) bool {
@@ -104,15 +97,6 @@ func (l *logins) Check(c server.ClientAuthentication) bool {
 	if one == nil {
 		return false
 	}
-	if !l.kept.wait(one.user.Account) {
-		return false
-	}
-	if most := l.cfg.userConnections(); one.account.NumLocalConnections() >= most {
-		l.log.Warn("a NATS user has too many connections, and one more is refused: close some, or raise --nats-user-connections",
-			"user", one.user.Name, "most", most)
-		return false
-	}
-	l.entered.Add(1)
 	c.RegisterUser(&server.User{Username: one.user.Name, Permissions: permissionsOf(one.user), Account: one.account})
 	return true
 }
@@ -161,37 +145,22 @@ func (l *logins) knowsPassword(c server.ClientAuthentication, given *server.Clie
 	if one != nil {
 		hash = one.user.PasswordHash
 	}
-	if !l.gate.pass(place(c.RemoteAddress()), given.Username, hash, given.Password) {
+	if !l.throttle.pass(place(c.RemoteAddress()), given.Username, hash, given.Password) {
 		return nil
 	}
 	return one
 }
 
-// place is where a client is.
+// place is where a client is: in a network that is usually given to one customer, all
+// addresses are one.
 func place(address net.Addr) string {
 	tcp, ok := address.(*net.TCPAddr)
 	if !ok {
 		return ""
 	}
-	ip, _ := netip.AddrFromSlice(tcp.IP)
-	return placeOf(ip)
-}
-
-// thisMachine is the place of all that does not come over a network.
-const thisMachine = "this machine"
-
-// placeOf is where an address is: those on one machine, or in one network that
-// is usually given to one customer, are one.
-func placeOf(ip netip.Addr) string {
-	ip = ip.Unmap()
-	switch {
-	case ip.IsLoopback():
-		return thisMachine
-	case ip.Is6():
-		prefix, err := ip.WithZone("").Prefix(64)
-		if err == nil {
-			return prefix.String()
-		}
+	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
+	if prefix, err := ip.Prefix(64); err == nil && ip.Is6() {
+		return prefix.String()
 	}
 	return ip.String()
 }

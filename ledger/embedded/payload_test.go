@@ -20,7 +20,7 @@ import (
 // may send what the log takes.
 func TestPayload(t *testing.T) {
 	t.Parallel()
-	const most = 200_000
+	const most = DefaultPayload
 	for name, c := range map[string]struct {
 		users []User
 		hello string
@@ -32,7 +32,7 @@ func TestPayload(t *testing.T) {
 		},
 	} {
 		s, err := Start(t.Context(), Config{
-			StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, Services: []string{"svc"}, Users: c.users, Payload: most,
+			StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, Services: []string{"svc"}, Users: c.users,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -117,7 +117,7 @@ func TestOwnPayload(t *testing.T) {
 	t.Parallel()
 	s, err := Start(t.Context(), Config{
 		StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, Services: []string{"svc"}, Streams: []string{"news"},
-		Payload: 200_000, Users: []User{{Name: "nova", PasswordHash: quickHash(t, "secret"), Account: "nova"}},
+		Users: []User{{Name: "nova", PasswordHash: quickHash(t, "secret"), Account: "nova"}},
 	})
 	if err != nil {
 		t.Fatal(err)

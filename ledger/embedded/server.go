@@ -26,16 +26,15 @@ import (
 // 10,000 consumers is one message of the log, and takes about 3 MiB.
 const MaxPayload = 8 << 20
 
-// What clients may take, unless the Config says otherwise. The server makes room
-// for the whole of a message as soon as it has begun to come, and cannot tell how
-// much of it has come: what one user can make the server hold is the product of
-// the two. Larger commands go over REST.
+// What clients may take. The server makes room for the whole of a message as soon as it
+// has begun to come, and cannot tell how much of it has come: what one user can make the
+// server hold is the product of the two. Larger commands go over REST.
 const (
 	// DefaultPayload is the largest message of a client: some 500 allocations.
 	DefaultPayload = 128 << 10
-	// DefaultUserConnections are those of one user, which may be a service with a
-	// process on each of hundreds of machines.
-	DefaultUserConnections = 256
+	// userConnections are those of one user, which may be a service with a process on
+	// each of hundreds of machines.
+	userConnections = 512
 )
 
 // startTimeout bounds the recovery of the stream at start.
@@ -52,14 +51,11 @@ const (
 	// maxSubscriptions are those of one connection.
 	maxSubscriptions = 4096
 	// maxPending is what the server keeps for one connection until it reads. Beyond
-	// it the server closes the connection, and what was for it is lost. That must
-	// not happen to the door, which all send to: so it is more than a client can send
-	// until it is found out (see relieve), from many connections at once. Clients
-	// are bounded by what all of them may leave unread together (see maxUnread).
-	maxPending = 256 << 20
+	// it the server closes the connection, and what was for it is lost: of a client
+	// that does not read, and of the door, if clients flood it.
+	maxPending = 64 << 20
 	// writeDeadline is how long a client with a full socket may take nothing at
-	// all, until it is cut off. A client that reads slowly is not cut off. It is
-	// also how long the server keeps what a client that was cut off has not read.
+	// all, until it is cut off. A client that reads slowly is not cut off.
 	writeDeadline = 2 * time.Second
 	// authTimeout is how long a client may take to authenticate.
 	authTimeout = 5 * time.Second
@@ -92,10 +88,6 @@ type Config struct {
 	Renamed map[string]string
 	// Streams are the subjects on which clients may be permitted to listen.
 	Streams []string
-	// Payload is the largest message that clients may send; 0: DefaultPayload.
-	Payload int
-	// UserConnections is how many one user may have; 0: DefaultUserConnections.
-	UserConnections int
 	// TLS, if set, is what clients outside of the process must speak.
 	TLS    *tls.Config
 	Logger *slog.Logger
@@ -103,9 +95,6 @@ type Config struct {
 	// judged at the start, by Judge.
 	Verdict *blocks.Verdict
 	Judge   blocks.JudgeOptions
-	// Heavy, if set, is called when clients leave much unread, and when no
-	// longer.
-	Heavy func(bool)
 	// Import opens a log that an import has not finished.
 	Import bool
 	// Outside keeps JetStream off: the server passes messages on, but stores
@@ -118,10 +107,6 @@ type Config struct {
 // comesAs returns the subject on which requests to a service come to this process.
 func (c Config) comesAs(service string) string { return cmp.Or(c.Renamed[service], service) }
 
-func (c Config) payload() int { return cmp.Or(c.Payload, DefaultPayload) }
-
-func (c Config) userConnections() int { return cmp.Or(c.UserConnections, DefaultUserConnections) }
-
 // User is one that may connect, with a password or an nkey, and what it may do.
 type User struct {
 	Name, PasswordHash, NKey string
@@ -131,22 +116,15 @@ type User struct {
 
 // Server is a running NATS server.
 type Server struct {
-	ns          *server.Server
-	verdict     *blocks.Verdict
-	replica     bool // one of several servers
-	logins      *logins
-	log         *slog.Logger
-	lines       *natsLogger
-	store       *server.Options
-	listening   listening
-	unread      unread
-	crowd       *crowd    // nil: there is no door
-	long        bool      // the line to the door is; of the same goroutine
-	toldUnknown time.Time // of the same goroutine
-	poured      int       // see line; of the same goroutine
-	door        *watched  // see WatchDoor
-	arrivals    *arrivals // of the same goroutine
-	ending      sync.Once
+	ns        *server.Server
+	verdict   *blocks.Verdict
+	replica   bool // one of several servers
+	logins    *logins
+	log       *slog.Logger
+	lines     *natsLogger
+	store     *server.Options
+	listening listening
+	ending    sync.Once
 }
 
 // Verdict returns what was found in the log's files before the server opened
@@ -202,17 +180,14 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		ns: ns, verdict: verdict, replica: cfg.Cluster != nil, logins: logins, log: cfg.Logger, lines: log, store: opts,
-		door: newWatched(), arrivals: newArrivals(),
 	}
 	if cfg.Outside {
-		s.watchUnread(cfg.Heavy)
 		return s, nil
 	}
 	if err := s.enableAccount(); err != nil {
 		ns.Shutdown()
 		return nil, fmt.Errorf("embedded: %w", err)
 	}
-	s.watchUnread(cfg.Heavy)
 	return s, nil
 }
 
@@ -270,19 +245,17 @@ func options(cfg Config, auth server.Authentication) (*server.Options, error) {
 		JetStreamMaxStore:  noLimit,
 		JetStreamMaxMemory: noLimit,
 
-		MaxPayload: MaxPayload,
-		MaxPending: maxPending,
-		MaxConn:    MaxConnections,
-		MaxSubs:    maxSubscriptions,
-		// What the monitoring endpoint tells of those that have gone.
-		MaxClosedClients: mostClosed,
-		MaxControlLine:   4096,
-		WriteDeadline:    writeDeadline,
-		WriteTimeout:     server.WriteTimeoutPolicyRetry,
-		PingInterval:     pingEvery,
-		MaxPingsOut:      maxPingsOut,
-		NoSigs:           true,
-		DontListen:       cfg.Listen == "",
+		MaxPayload:     MaxPayload,
+		MaxPending:     maxPending,
+		MaxConn:        MaxConnections,
+		MaxSubs:        maxSubscriptions,
+		MaxControlLine: 4096,
+		WriteDeadline:  writeDeadline,
+		WriteTimeout:   server.WriteTimeoutPolicyRetry,
+		PingInterval:   pingEvery,
+		MaxPingsOut:    maxPingsOut,
+		NoSigs:         true,
+		DontListen:     cfg.Listen == "",
 
 		CustomClientAuthentication: auth,
 		AlwaysEnableNonce:          true, // for clients that sign in with an nkey
@@ -373,13 +346,9 @@ func (s *Server) ConnectReplica() (*nats.Conn, error) { return s.connect(peerRol
 const connectTimeout = time.Minute
 
 func (s *Server) connect(as role) (*nats.Conn, error) {
-	var conns nats.InProcessConnProvider = s.ns
-	if as.name == doorRole.name {
-		conns = &doorConns{ns: s.ns, door: s.door}
-	}
 	nc, err := nats.Connect(
 		"",
-		nats.InProcessServer(conns),
+		nats.InProcessServer(s.ns),
 		nats.UserInfo(as.name, s.logins.secret),
 		nats.Name(nameOf(as)),
 		nats.Timeout(connectTimeout),
@@ -392,7 +361,6 @@ func (s *Server) connect(as role) (*nats.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedded: connect in process: %w", err)
 	}
-	s.unread.watch(nc, as)
 	return nc, nil
 }
 
@@ -466,7 +434,6 @@ func (s *Server) Shutdown() { s.ending.Do(s.shutdown) }
 
 func (s *Server) shutdown() {
 	files, _, _ := s.lines.trouble.get()
-	s.unread.stop()
 	s.logins.stop()
 	s.ns.Shutdown()
 	s.ns.WaitForShutdown()

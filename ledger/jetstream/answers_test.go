@@ -553,44 +553,6 @@ func TestAppendsAnswers(t *testing.T) {
 	}
 }
 
-// TestSharedReadersWait: a place that becomes free is given to a waiting reader,
-// and a reader that gives up leaves the queue.
-func TestSharedReadersWait(t *testing.T) {
-	t.Parallel()
-	r := startReplicated(t, 3)
-	shared := jetstream.Share(r.open(hangLimit), 1)
-	read := func(reading, release chan struct{}) (ended chan error) {
-		ended = make(chan error, 1)
-		go func() {
-			ended <- shared.Read(context.Background(), 1, 1, func(ledger.Entry) error {
-				close(reading)
-				<-release
-				return nil
-			})
-		}()
-		return ended
-	}
-	firstReads, firstMayEnd, secondReads, secondMayEnd :=
-		make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
-	first := read(firstReads, firstMayEnd)
-	<-firstReads
-	gone, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := shared.Read(gone, 1, 1, ignore); !errors.Is(err, context.Canceled) {
-		t.Errorf("one that gives up: %v", err)
-	}
-	second := read(secondReads, secondMayEnd)
-	close(firstMayEnd)
-	close(secondMayEnd)
-	if err := <-first; err != nil {
-		t.Errorf("the first one: %v", err)
-	}
-	// It waits only for a second, which may be over on a slow machine.
-	if err := <-second; err != nil && !errors.Is(err, ledger.ErrTooManyReaders) {
-		t.Errorf("the second one: %v", err)
-	}
-}
-
 // TestMonitorsThatDoNotSay: a server whose settings cannot be read may sync
 // lazily, and is not trusted.
 func TestMonitorsThatDoNotSay(t *testing.T) {

@@ -3,7 +3,6 @@ package jetstream_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 
 	js "github.com/nats-io/nats.go/jetstream"
@@ -65,47 +64,4 @@ func panics(run func()) (caught any) {
 	defer func() { caught = recover() }()
 	run()
 	return nil
-}
-
-// TestSharedReaders: a bounded number of readers read at a time, each place is
-// free again when its reader has ended, and the log itself waits for nobody.
-func TestSharedReaders(t *testing.T) {
-	t.Parallel()
-	_, nc := start(t, embedded.Config{})
-	log := open(t, nc, true)
-	if err := appended(log, 1); err != nil {
-		t.Fatal(err)
-	}
-	ctx := context.Background()
-	shared := jetstream.Share(log, 2)
-	for round := range 3 {
-		release := make(chan struct{})
-		reading, ended := make(chan struct{}, 2), make(chan error, 2)
-		for range 2 {
-			go func() {
-				ended <- shared.Read(ctx, 1, 1, func(ledger.Entry) error {
-					reading <- struct{}{}
-					<-release
-					return fmt.Errorf("round %d", round)
-				})
-			}()
-		}
-		<-reading
-		<-reading
-		if err := shared.Read(ctx, 1, 1, ignore); !errors.Is(err, ledger.ErrTooManyReaders) {
-			t.Errorf("a third reader: %v", err)
-		}
-		if err := log.Read(ctx, 1, 1, ignore); err != nil {
-			t.Errorf("the writer: %v", err)
-		}
-		close(release)
-		for range 2 {
-			if err := <-ended; err == nil {
-				t.Error("the reader's error is lost")
-			}
-		}
-	}
-	if err := shared.Read(ctx, 1, 1, ignore); err != nil {
-		t.Errorf("afterwards: %v", err)
-	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/commands/fair"
 )
 
 // ServeHTTP answers a client with the leader's answer.
@@ -107,14 +108,14 @@ func (s *Shadow) serveWrite(w http.ResponseWriter, r *http.Request, e *entry) {
 	if err != nil {
 		owner = r.RemoteAddr
 	}
-	lease := s.config.Bodies.New(owner)
+	lease := s.config.Bodies.Lease(owner)
 	defer lease.End()
-	if e.body, err = lease.Read(r.Body, r.ContentLength, maxBody); err != nil {
+	if e.body, err = intake.Read(lease, r.Body, r.ContentLength, maxBody); err != nil {
 		status := http.StatusBadRequest
 		switch {
 		case errors.Is(err, intake.ErrTooLarge):
 			status = http.StatusRequestEntityTooLarge
-		case errors.Is(err, intake.ErrBusy):
+		case errors.Is(err, fair.ErrBusy):
 			status = http.StatusServiceUnavailable
 		}
 		refuse(w, status, err.Error())

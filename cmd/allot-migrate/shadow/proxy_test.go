@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
+	"github.com/allot-project/allot/commands/fair"
 )
 
 // nobody counts nothing.
@@ -95,7 +95,7 @@ func between(
 	config := Config{
 		Lead: lead, Remember: func(Side) error { return nil }, CompareReads: true, QueueBytes: 1 << 20,
 		Contents:     func(context.Context, Side) (*contents.Plan, error) { return new(contents.Plan), nil },
-		SwitchWithin: time.Minute, Logger: slog.New(slog.DiscardHandler), Meter: nobody{}, Bodies: new(intake.Pool),
+		SwitchWithin: time.Minute, Logger: slog.New(slog.DiscardHandler), Meter: nobody{}, Bodies: fair.NewPool(),
 	}
 	for side, of := range map[Side]*service{Placement: placement, Allot: allot} {
 		target, err := url.Parse(of.URL)

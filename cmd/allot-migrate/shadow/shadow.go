@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
+	"github.com/allot-project/allot/commands/fair"
 )
 
 // Side is one of the two services.
@@ -76,7 +76,7 @@ type Config struct {
 	SwitchWithin time.Duration
 	Logger       *slog.Logger
 	Meter        Meter
-	Bodies       *intake.Pool
+	Bodies       *fair.Pool
 }
 
 // Limits.

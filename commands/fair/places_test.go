@@ -1,4 +1,4 @@
-package turns_test
+package fair_test
 
 import (
 	"context"
@@ -8,11 +8,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/allot-project/allot/api/turns"
+	"github.com/allot-project/allot/commands/fair"
 )
 
 // works runs for a while, in pieces of a millisecond, and counts them.
-func works(ctx context.Context, p *turns.Pool, client string, pieces int, did func()) error {
+func works(ctx context.Context, p *fair.Pool, client string, pieces int, did func()) error {
 	w := p.Begin(client)
 	defer w.End()
 	for range pieces {
@@ -30,7 +30,7 @@ func works(ctx context.Context, p *turns.Pool, client string, pieces int, did fu
 func TestShares(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := turns.New(1)
+		p := fair.NewPoolOf(1, 1)
 		ctx, stop := context.WithCancel(t.Context())
 		var mu sync.Mutex
 		counts := map[string]int{}
@@ -57,7 +57,7 @@ func TestShares(t *testing.T) {
 func TestShort(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := turns.New(1)
+		p := fair.NewPoolOf(1, 1)
 		ctx, stop := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		for range 10 {
@@ -78,7 +78,7 @@ func TestShort(t *testing.T) {
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := turns.New(1)
+		p := fair.NewPoolOf(1, 1)
 		ctx, stop := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		// refused starts so much work, and returns how much of it is refused.
@@ -89,7 +89,7 @@ func TestBounds(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond)
 			for len(errs) > 0 {
-				if err := <-errs; errors.Is(err, turns.ErrBusy) {
+				if err := <-errs; errors.Is(err, fair.ErrBusy) {
 					busy++
 				}
 			}
@@ -104,7 +104,7 @@ func TestBounds(t *testing.T) {
 		if err := works(ctx, p, "modest", 10, func() {}); err != nil {
 			t.Errorf("another client: %v", err)
 		}
-		if err := works(ctx, p, "endless", 1_000_000, func() {}); !errors.Is(err, turns.ErrTooLong) {
+		if err := works(ctx, p, "endless", 1_000_000, func() {}); !errors.Is(err, fair.ErrTooLong) {
 			t.Errorf("endless work: %v", err)
 		}
 		stop()
@@ -121,9 +121,9 @@ func TestBounds(t *testing.T) {
 func TestAside(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := turns.New(1)
+		p := fair.NewPoolOf(1, 1)
 		slow := p.Begin("slow")
-		time.Sleep(2 * turns.Free)
+		time.Sleep(2 * fair.Free)
 		if err := slow.Pause(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func TestAside(t *testing.T) {
 			if err := works(t.Context(), p, "other", 100, func() {}); err != nil {
 				t.Errorf("while another waits for its client: %v", err)
 			}
-			time.Sleep(2 * turns.Limit)
+			time.Sleep(2 * fair.Limit)
 		})
 		if err != nil {
 			t.Error(err)

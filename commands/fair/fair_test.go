@@ -1,0 +1,249 @@
+package fair_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/allot-project/allot/commands/fair"
+)
+
+// TestClientsTakeTurns: what waits is given out to clients in turn, a client's own in
+// order; a client that may not have any is passed over, and what is taken out is gone.
+func TestClientsTakeTurns(t *testing.T) {
+	t.Parallel()
+	q := fair.Queue[int]{Most: 100, Share: 2}
+	for i := range 4 {
+		q.Add("greedy", i)
+	}
+	q.Add("modest", 10)
+	q.Add("gone", 20)
+	q.Add("modest", 11)
+	if !q.Remove("gone", func(n int) bool { return n == 20 }) || q.Remove("gone", func(int) bool { return true }) {
+		t.Error("what was taken out is still there, or never was")
+	}
+	var order []int
+	for q.Len() > 0 {
+		_, one, ok := q.Next(func(client string) bool { return client != "greedy" || len(order) > 2 })
+		if !ok {
+			_, one, _ = q.Next(nil)
+		}
+		order = append(order, one)
+	}
+	if want := []int{10, 11, 0, 1, 2, 3}; !slices.Equal(order, want) {
+		t.Errorf("%v, want %v", order, want)
+	}
+	if _, _, ok := q.Next(nil); ok {
+		t.Error("an empty queue has one")
+	}
+}
+
+// TestQueuesAreBounded: a client fills half of a queue, and after that each has its share
+// until all is full.
+func TestQueuesAreBounded(t *testing.T) {
+	t.Parallel()
+	q := fair.Queue[int]{Most: 20, Share: 2}
+	added := func(client string, many int) (n int) {
+		for i := range many {
+			if q.Add(client, i) {
+				n++
+			}
+		}
+		return n
+	}
+	for i, c := range []struct {
+		client string
+		want   int
+	}{{"greedy", 10}, {"a", 2}, {"b", 2}, {"c", 2}, {"d", 2}, {"e", 2}, {"late", 0}} {
+		if got := added(c.client, 100); got != c.want {
+			t.Errorf("%d: %s has %d waiting, want %d", i, c.client, got, c.want)
+		}
+	}
+}
+
+// TestRequestsAreBounded: a client, and all together, have so many requests under way, and
+// one that ends makes room.
+func TestRequestsAreBounded(t *testing.T) {
+	t.Parallel()
+	p := fair.NewPoolOf(1, 1)
+	var leaves []func()
+	enter := func(client string) error {
+		leave, err := p.Enter(client)
+		if err == nil {
+			leaves = append(leaves, leave)
+		}
+		return err
+	}
+	for i := range fair.MaxRequests {
+		if err := enter(fmt.Sprint("client ", i/fair.MaxRequestsEach)); err != nil {
+			t.Fatalf("request %d: %v", i, err)
+		}
+		if i == fair.MaxRequestsEach-1 {
+			if err := enter("client 0"); !errors.Is(err, fair.ErrBusy) {
+				t.Errorf("more than a client may have: %v", err)
+			}
+		}
+	}
+	if err := enter("late"); !errors.Is(err, fair.ErrBusy) {
+		t.Errorf("more than all may have: %v", err)
+	}
+	leaves[0]()
+	if err := enter("late"); err != nil {
+		t.Errorf("after one has ended: %v", err)
+	}
+	for _, leave := range leaves[1:] {
+		leave()
+	}
+	if p.Requests() != 0 {
+		t.Errorf("%d are under way after all have ended", p.Requests())
+	}
+}
+
+// TestMemoryIsBounded: all leases together, and those of each client, are bounded; small
+// requests get in until a bound of their own; ended leases return what they had.
+func TestMemoryIsBounded(t *testing.T) {
+	t.Parallel()
+	p := fair.NewPoolOf(1, 1)
+	var all []*fair.Lease
+	take := func(client string, weight int64) error {
+		l := p.Lease(client)
+		all = append(all, l)
+		return l.Grow(weight)
+	}
+	for i, c := range []struct {
+		client string
+		weight int64
+		want   error
+	}{
+		{"a", fair.MaxWeight, nil},
+		{"a", 1 << 20, fair.ErrBusy},
+		{"b", fair.MaxTotal - fair.MaxWeight, nil},
+		{"c", 1 << 20, fair.ErrBusy},
+		{"a", 1 << 10, nil},
+	} {
+		if err := take(c.client, c.weight); !errors.Is(err, c.want) {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	small := 0
+	for take(fmt.Sprint("client ", small%100), 64<<10) == nil {
+		small++
+	}
+	if most := p.Memory(); most > fair.MaxTotal+32<<20 || small < 500 {
+		t.Errorf("%d small requests, %d bytes in all", small, most)
+	}
+	for _, l := range all {
+		l.End()
+		l.End() // a second time changes nothing
+	}
+	if p.Memory() != 0 {
+		t.Errorf("%d bytes are taken after all has ended", p.Memory())
+	}
+	var none *fair.Lease
+	if none.End(); none.Grow(1<<30) != nil {
+		t.Error("without a lease there is a bound")
+	}
+}
+
+// TestPlacesAreOfTwoKinds: work that takes long holds up only work that takes long, and
+// whoever stops waiting leaves no place behind.
+func TestPlacesAreOfTwoKinds(t *testing.T) {
+	t.Parallel()
+	p := fair.NewPoolOf(1, 1)
+	long, err := p.Long(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Long(gone, "b"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a client that has gone: %v", err)
+	}
+	short, err := p.Short(t.Context(), "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	short.End()
+	long.End()
+	if long, err = p.Long(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	long.End()
+}
+
+// TestLogIsBudgeted: a client that adds much to the log in a second, or in a day, waits;
+// others do not, and it has its budget back after a while.
+func TestLogIsBudgeted(t *testing.T) {
+	t.Parallel()
+	var b fair.Budget
+	now := time.Unix(1_700_000_000, 0)
+	b.Spend("greedy", fair.LogAtOnce, now)
+	b.Spend("greedy", fair.LogPerSecond, now)
+	if err := b.May("greedy", now); !errors.Is(err, fair.ErrBudget) {
+		t.Errorf("beyond its budget: %v", err)
+	}
+	if err := b.May("modest", now); err != nil {
+		t.Errorf("another client: %v", err)
+	}
+	if err := b.May("greedy", now.Add(2*time.Second)); err != nil {
+		t.Errorf("two seconds later: %v", err)
+	}
+	spent := 0
+	for ; b.May("steady", now) == nil && spent <= fair.LogPerDay; now = now.Add(time.Second) {
+		b.Spend("steady", fair.LogPerSecond, now)
+		spent += fair.LogPerSecond
+	}
+	if spent > fair.LogPerDay+fair.LogPerDay/8 || spent < fair.LogPerDay/2 {
+		t.Errorf("%d bytes were added before the day's budget was spent", spent)
+	}
+}
+
+// TestRingIsShared: a client alone fills a ring and pushes out its own; it does not push
+// out what others have, and others get their share of what it had.
+func TestRingIsShared(t *testing.T) {
+	t.Parallel()
+	r := fair.Ring{Size: 100}
+	for i := range 50 {
+		if !r.Add("greedy", 10) {
+			t.Fatalf("alone, its entry %d is refused", i)
+		}
+	}
+	for i := range 5 {
+		if !r.Add("modest", 10) {
+			t.Fatalf("entry %d of another is refused", i)
+		}
+	}
+	kept := 0
+	for range 50 {
+		if r.Add("greedy", 10) {
+			kept++
+		}
+	}
+	if kept > 5 {
+		t.Errorf("a client pushed out %d entries beside another", kept)
+	}
+}
+
+// TestPlacesWaitForNoLock is the negative control of the rule that a place comes first:
+// a client that waits for one ends with its request, while the holder goes on.
+func TestPlacesWaitForNoLock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := fair.NewPoolOf(1, 1)
+		holder, err := p.Long(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begun := time.Now()
+		if _, err := p.Long(ctx, "b"); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+		holder.End()
+	})
+}
