@@ -155,7 +155,9 @@ func (p *port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := &answer{ResponseWriter: w, control: http.NewResponseController(w), streams: r.ProtoMajor == 2}
 	defer a.finish()
 	if body := r.Body; body != nil && body != http.NoBody {
-		_ = a.control.SetReadDeadline(time.Now().Add(readTimeout)) // if that fails, the client has gone
+		// If one of these fails, the client has gone. The deadline of the answer before would
+		// keep net/http from telling the client to go on (Expect: 100-continue).
+		_, _ = a.control.SetReadDeadline(time.Now().Add(readTimeout)), a.control.SetWriteDeadline(time.Time{})
 		r.Body = &timedBody{body, a.control}
 		defer func() { r.Body = body }() // net/http looks whether its own has a rest
 	}

@@ -56,8 +56,8 @@ func TestPiecesHaveDeadlines(t *testing.T) {
 	})
 	first := fmt.Sprint("write ", pieceBytes)
 	for major, want := range map[int][]string{
-		1: {"read", "read whenever", "take", first, "take", "write 1", "take", "take"},
-		2: {"read", "read whenever", "take", first, "take", "write 1", "take whenever", "take", "take whenever", "take"},
+		1: {"read", "take whenever", "read whenever", "take", first, "take", "write 1", "take", "take"},
+		2: {"read", "take whenever", "read whenever", "take", first, "take", "write 1", "take whenever", "take", "take whenever", "take"},
 	} {
 		p := &port{requests: fair.NewPool(), logger: slog.New(slog.DiscardHandler)}
 		var h http.Handler = handler
