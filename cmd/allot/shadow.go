@@ -82,7 +82,8 @@ func (c *shadowRunCommand) Run(ctx context.Context) error {
 	pages.Handle(console.Prefix+"{$}", http.RedirectHandler("/shadow", http.StatusFound))
 	inside := &rest.BrowserGuard{CheckHost: true}
 	doors := []*shadowDoor{
-		newShadowDoor(clients, secure, guard.Handler(proxy), logger), newShadowDoor(operators, nil, inside.Handler(pages), logger),
+		newShadowDoor(clients, secure, guard.Handler(proxy), logger),
+		newShadowDoor(operators, nil, inside.Handler(pages), logger),
 	}
 	logger.Info("the shadow serves", "http", clients.Addr(), "admin", operators.Addr(), "lead", proxy.Lead().String())
 	run := func(ctx context.Context) {
