@@ -148,7 +148,7 @@ func TestWhatDoesNotFollow(t *testing.T) {
 func TestPassing(t *testing.T) {
 	for _, err := range []error{
 		commands.ErrBusy, commands.ErrStopped, commands.ErrNoAnswer, commands.ErrUnreadable, commands.ErrLogUnavailable,
-		ledger.ErrUnavailable, ledger.ErrTooManyReaders,
+		ledger.ErrUnavailable,
 	} {
 		if !commands.Passing(fmt.Errorf("reading: %w", err)) {
 			t.Errorf("%v does not pass", err)

@@ -84,7 +84,7 @@ var (
 func Passing(err error) bool {
 	for _, passing := range []error{
 		ErrBusy, ErrStopped, ErrNoAnswer, ErrUnreadable, ErrNotLeading, ErrLogUnavailable,
-		ledger.ErrUnavailable, ledger.ErrTooManyReaders,
+		ledger.ErrUnavailable,
 	} {
 		if errors.Is(err, passing) {
 			return true

@@ -32,10 +32,6 @@ var (
 	// ErrArchived means that a part of the log is only in archives, of which none
 	// can be read now.
 	ErrArchived = fmt.Errorf("%w: what is so old is only in archives, and none of them can be read now", ErrUnavailable)
-
-	// ErrTooManyReaders means that too many others read the log, which was not
-	// asked.
-	ErrTooManyReaders = errors.New("ledger: too many readers of the log")
 )
 
 // Why an append fails.

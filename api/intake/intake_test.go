@@ -79,7 +79,8 @@ func TestRead(t *testing.T) {
 			if got, err := intake.Read(lease, from, -1, int64(len(text))); err != nil || string(got) != text {
 				t.Errorf("%s: %d of %d bytes, %v", name, len(got), len(text), err)
 			}
-			if _, err := intake.Read(lease, strings.NewReader(text), -1, int64(len(text)-1)); !errors.Is(err, intake.ErrTooLarge) {
+			_, err := intake.Read(lease, strings.NewReader(text), -1, int64(len(text)-1))
+			if !errors.Is(err, intake.ErrTooLarge) {
 				t.Errorf("%s with a byte too many: %v", name, err)
 			}
 		}

@@ -225,7 +225,9 @@ func TestFloods(t *testing.T) {
 	after := s.asksFor(wellAfter, nc)
 	t.Logf("\n| half, 99 of 100 (requests) | write | read | query over NATS |\n|---|---|---|---|\n%s\n%s\n%s\nmemory: %d MiB, and %d at most",
 		quiet.row("in quiet"), beside.row("beside the flood"), after.row("2 s after it"), before>>20, s.peakRSS()>>20)
-	for _, list := range [][]time.Duration{beside.writes, beside.reads, beside.queries, after.writes, after.reads, after.queries} {
+	for _, list := range [][]time.Duration{
+		beside.writes, beside.reads, beside.queries, after.writes, after.reads, after.queries,
+	} {
 		if p99 := list[len(list)*99/100]; p99 > servedWithin {
 			t.Errorf("99 of 100 requests took up to %v", p99)
 		}

@@ -34,7 +34,6 @@ type serverLog struct {
 	stream    *jetstream.Log // what the log is appended to
 	hot       archives.Hot   // what the log itself has
 	all       ledger.Log     // the log as the writer uses it
-	readers   ledger.Log     // the log for everybody but the writer
 }
 
 func (s *server) openHighWater(context.Context) (err error) {

@@ -80,7 +80,9 @@ func TestConnectionsOfAnAddressAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := newPort(listener, fair.NewPool(), slog.New(slog.DiscardHandler))
-	server := p.server(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	server := p.server(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNoContent)
+	}))
 	served := make(chan error, 1)
 	go func() { served <- p.serve(server, nil) }()
 	dial := func() net.Conn {

@@ -262,7 +262,8 @@ type carried struct {
 // failures are the errors that keep their meaning between replicas.
 var failures = map[string]error{
 	"busy": commands.ErrBusy, "stopped": commands.ErrStopped, "no_answer": commands.ErrNoAnswer,
-	"unreadable": commands.ErrUnreadable, "not_leading": commands.ErrNotLeading, "log": commands.ErrLogUnavailable, "budget": fair.ErrBudget,
+	"unreadable": commands.ErrUnreadable, "not_leading": commands.ErrNotLeading, "log": commands.ErrLogUnavailable,
+	"budget": fair.ErrBudget,
 }
 
 // encodeSubmission encodes a submission for readSubmission.

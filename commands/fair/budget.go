@@ -55,7 +55,10 @@ func (b *Budget) Spend(client string, bytes int, now time.Time) {
 	b.forget(now)
 	s := b.of[client]
 	if s == nil {
-		s = &spending{rate.NewLimiter(LogPerSecond, LogAtOnce), rate.NewLimiter(rate.Limit(LogPerDay/day.Seconds()), LogPerDay)}
+		s = &spending{
+			second: rate.NewLimiter(LogPerSecond, LogAtOnce),
+			day:    rate.NewLimiter(rate.Limit(LogPerDay/day.Seconds()), LogPerDay),
+		}
 		b.of[client] = s
 	}
 	s.second.ReserveN(now, min(bytes, LogAtOnce))

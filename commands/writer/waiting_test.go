@@ -314,7 +314,9 @@ func TestForkBehindARecord(t *testing.T) {
 func TestLogIsBudgeted(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0) // which does not move
-	l := commandstest.StartWith(t, t.TempDir(), &memlog.Log{}, func(o *writer.Options) { o.Now = func() time.Time { return now } })
+	l := commandstest.StartWith(t, t.TempDir(), &memlog.Log{}, func(o *writer.Options) {
+		o.Now = func() time.Time { return now }
+	})
 	provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 1_000_000})
 	const many = 2000
 	large := func() commands.Command {

@@ -53,7 +53,8 @@ func newPasswordThrottle() (*passwordThrottle, error) {
 	// A comparison with random text takes as long as with the hash of a password, which
 	// would have to be computed at each start.
 	const saltAndHash = 22 + 31
-	t.unknown = fmt.Appendf(nil, "$2a$%02d$%s", bcrypt.DefaultCost, (rand.Text() + rand.Text() + rand.Text())[:saltAndHash])
+	text := (rand.Text() + rand.Text() + rand.Text())[:saltAndHash]
+	t.unknown = fmt.Appendf(nil, "$2a$%02d$%s", bcrypt.DefaultCost, text)
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	return t, nil
 }

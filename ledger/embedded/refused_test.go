@@ -245,7 +245,8 @@ func TestTooManyConnections(t *testing.T) {
 				t.Fatalf("%s: connection %d: %v", name, n+1, err)
 			}
 		}
-		if _, err := connect(); !errors.Is(err, nats.ErrAuthorization) && !errors.Is(err, nats.ErrMaxAccountConnectionsExceeded) {
+		_, err = connect()
+		if !errors.Is(err, nats.ErrAuthorization) && !errors.Is(err, nats.ErrMaxAccountConnectionsExceeded) {
 			t.Errorf("%s: one too many: %v", name, err)
 		}
 		last.Close()
