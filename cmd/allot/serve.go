@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -31,12 +32,19 @@ import (
 	"github.com/allot-project/allot/snapshots"
 )
 
+// garbage is how much there may be, in percent of the memory in use, before it is
+// collected. Requests over NATS are a tenth faster so than with Go's 100.
+const garbage = 200
+
 // Run serves until the context ends. Then it returns within StopTimeout, or when
 // another signal comes. Whatever was answered is already durable.
 func (c *serveCommand) Run(ctx context.Context, args *program) error {
 	c.configFile = args.Config
 	if c.Check {
 		return c.rehearse(os.Stdout)
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbage)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- c.serve(ctx) }()
