@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// sector is what a disk writes whole or not at all; many do not keep to it, so a
-// write is torn at any byte, too.
-const sector = 512
+// page is what an operating system writes to a disk at a time, in an order of its
+// own.
+const page = 4096
 
 // Cut is what a power cut leaves: what was synced, and any part of the rest. If
 // folders keep the order of their changes, as with most file systems, those are
@@ -63,42 +63,75 @@ func (d *Disk) restore(n *Node, nodes map[*Node]int) {
 	}
 }
 
-// cut takes back what was written to a file, and does some of it again.
+// cut leaves each page of a file as it was at some moment since it was last synced,
+// and the size as at another. One page may be torn: it was being written.
 func (n *Node) cut(random *rand.Rand) {
+	if len(n.changes) == 0 {
+		return
+	}
 	for _, c := range slices.Backward(n.changes) {
 		n.fit(c.size)
 		copy(n.data[min(c.at, c.size):], c.before)
 	}
-	share := random.Float64()
+	base, size := n.data, len(n.data)
+	limit := size
 	for _, c := range n.changes {
-		switch {
-		case c.synced:
-			n.redo(c, 0, len(c.after))
-		case c.doomed || random.Float64() >= share:
-		case c.after == nil || random.IntN(3) == 0:
-			n.redo(c, 0, len(c.after))
-		case random.IntN(2) == 0:
-			n.redo(c, 0, random.IntN(len(c.after)))
-		default:
-			for at := 0; at < len(c.after); at += sector {
-				if random.IntN(2) == 0 {
-					n.redo(c, at, min(at+sector, len(c.after)))
-				}
-			}
+		limit = max(limit, c.size, c.at+len(c.after))
+	}
+	moment := random.IntN(len(n.changes) + 1)
+	for i, c := range n.changes {
+		if c.lasts(i, moment) {
+			size = c.end(size)
 		}
 	}
+	old := append(slices.Clone(base), make([]byte, limit-len(base))...)
+	n.data = slices.Clone(old)
+	torn := random.IntN(max(1, (limit+page-1)/page))
+	for at := 0; at < limit; at += page {
+		to := min(at+page, limit)
+		if !n.touches(at, to) {
+			continue
+		}
+		moment := random.IntN(len(n.changes) + 1)
+		n.redo(old, at, to, moment)
+		if at/page == torn && random.IntN(2) == 0 {
+			n.redo(old, at, at+random.IntN(to-at), random.IntN(len(n.changes)+1))
+		}
+	}
+	n.data = n.data[:size:size]
 	n.changes = nil
 }
 
-// redo does a part of a change.
-func (n *Node) redo(c change, from, to int) {
+// lasts reports whether a change, the i-th, is there at a moment.
+func (c *change) lasts(i, moment int) bool { return c.synced || i < moment && !c.doomed }
+
+// end is a file's size after a change.
+func (c *change) end(size int) int {
 	if c.after == nil {
-		n.fit(c.to)
-		return
+		return c.to
 	}
-	if from < to {
-		n.fit(max(len(n.data), c.at+to))
-		copy(n.data[c.at+from:], c.after[from:to])
+	return max(size, c.at+len(c.after))
+}
+
+// touches reports whether a part of a file was changed.
+func (n *Node) touches(from, to int) bool {
+	return slices.ContainsFunc(n.changes, func(c change) bool {
+		return c.at < to && (c.after == nil || c.at+len(c.after) > from)
+	})
+}
+
+// redo makes a part of a file what it was at a moment.
+func (n *Node) redo(old []byte, from, to, moment int) {
+	part := n.data[from:to]
+	copy(part, old[from:to])
+	for i, c := range n.changes {
+		switch {
+		case !c.lasts(i, moment):
+		case c.after == nil:
+			clear(part[min(max(c.at-from, 0), len(part)):])
+		case c.at < to && c.at+len(c.after) > from:
+			copy(part[max(c.at-from, 0):], c.after[max(from-c.at, 0):])
+		}
 	}
 }
 

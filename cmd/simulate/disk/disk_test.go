@@ -87,13 +87,17 @@ func TestUnsyncedMayBeLostOrTorn(t *testing.T) {
 		w.ok(w.Sync(w.Root))
 		w.write(file, 1, "NEW")
 	})
-	for _, text := range []string{"old", "oNEW", "oNd", "oNE"} {
+	for _, text := range []string{"old", "oNEW", "oNd", "old\x00", "oNE"} {
 		if left[text] == 0 {
 			t.Errorf("never %q: %v", text, left)
 		}
 	}
-	if len(left) != 4 {
-		t.Errorf("left: %v", left)
+	for text := range left {
+		for i := range len(text) {
+			if !strings.ContainsRune("old\x00"[i:i+1]+"oNEW"[i:i+1], rune(text[i])) {
+				t.Errorf("%q has what was never written", text)
+			}
+		}
 	}
 }
 

@@ -28,6 +28,7 @@ type file struct {
 	node    *disk.Node
 	at      int64
 	append  bool
+	synced  bool     // each write lasts when it returns
 	names   []string // of a folder, as of when it was read from its beginning
 	port    *listener
 	end     *end
@@ -37,6 +38,7 @@ type file struct {
 const (
 	flagAppend   = 1
 	flagNonblock = 4
+	flagSync     = 2 | 16
 	openCreate   = 1
 	openFolder   = 2
 	openNew      = 4
@@ -203,7 +205,7 @@ func fdPwrite(c *calling) disk.Errno {
 	return c.on(regular, func(f *file) disk.Errno {
 		at := c.i64(3)
 		return c.vectors(1, 2, 4, func(data []byte) (int, disk.Errno) {
-			n, failed := c.machine.Disk.WriteAt(f.node, data, at, c.machine.wall(c.now))
+			n, failed := c.write(f, data, at)
 			at += int64(n)
 			return n, failed
 		})
@@ -246,8 +248,7 @@ func fdWrite(c *calling) disk.Errno {
 				if f.append {
 					f.at = int64(f.node.Size())
 				}
-				c.world.noteBytes(data)
-				n, failed := c.machine.Disk.WriteAt(f.node, data, f.at, c.machine.wall(c.now))
+				n, failed := c.write(f, data, f.at)
 				f.at += int64(n)
 				return n, failed
 			case output:
@@ -285,11 +286,29 @@ func fdSync(c *calling) disk.Errno {
 		if f.node == nil {
 			return disk.Invalid
 		}
-		takes := c.machine.syncs/2 + time.Duration(c.machine.random.Int64N(int64(c.machine.syncs))) + c.machine.Disk.Faults.Slow
-		c.spend(int64(takes))
-		c.pass()
-		return c.machine.Disk.Sync(f.node)
+		return c.sync(f)
 	})
+}
+
+// sync makes a file last, which takes its time.
+func (c *calling) sync(f *file) disk.Errno {
+	takes := c.machine.syncs/2 + time.Duration(c.machine.random.Int64N(int64(c.machine.syncs))) + c.machine.Disk.Faults.Slow
+	c.spend(int64(takes))
+	c.pass()
+	return c.machine.Disk.Sync(f.node)
+}
+
+// write writes to a file.
+func (c *calling) write(f *file, data []byte, at int64) (int, disk.Errno) {
+	c.world.noteBytes(data)
+	n, failed := c.machine.Disk.WriteAt(f.node, data, at, c.machine.wall(c.now))
+	if failed == disk.OK && f.synced {
+		failed = c.sync(f)
+	}
+	if failed != disk.OK {
+		n = 0
+	}
+	return n, failed
 }
 
 func fdReaddir(c *calling) disk.Errno {
@@ -435,7 +454,7 @@ func pathOpen(c *calling) disk.Errno {
 	if failed != disk.OK {
 		return failed
 	}
-	f := &file{kind: regular, path: at, node: n, append: c.u32(7)&flagAppend != 0}
+	f := &file{kind: regular, path: at, node: n, append: c.u32(7)&flagAppend != 0, synced: c.u32(7)&flagSync != 0}
 	if n.IsDir() {
 		f.kind = folder
 	}
