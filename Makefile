@@ -1,8 +1,8 @@
 # make check: everything that CI runs.
-.PHONY: build deb release release-check cluster check test race models cover fuzz faults cluster-faults shadow-faults import-faults bench bench-past bench-http bench-cluster bench-candidates floods differential side-by-side lint screenshots
+.PHONY: build deb release release-check cluster check test race models cover fuzz faults cluster-faults shadow-faults import-faults bench bench-past bench-http bench-cluster bench-candidates floods differential side-by-side lint screenshots simulate
 
 build:
-	go build -o bin/ ./cmd/...
+	go build -o bin/ ./cmd/allot ./cmd/allot-migrate ./cmd/allot-bench
 
 # Three servers of one ledger on this machine, in the foreground: REST at PORT,
 # PORT+1 and PORT+2; data, logs and process ids in DIR.
@@ -62,6 +62,11 @@ faults:
 	ALLOT_FAULTS=all go test ./cmd/allot ./ledger/... ./projector/... -count 1 -v -timeout 60m \
 		-run 'Damage|PowerCut|Kill|Full|Silent|Network|Repair|Scrub|Torn' > faults.log || (grep -v '^=== ' faults.log | tail -100; exit 1)
 	@echo '| fault | times | outcome |'; echo '|---|---|---|'; sed -n 's/^.*FAULT //p' faults.log
+
+# A cluster of real servers on simulated machines: make simulate takes new seeds until it is stopped, SEEDS=1000 FROM=1
+# some, and SEED=N plays one again, tells its story and looks for the faults that matter.
+simulate:
+	go run ./cmd/simulate $(if $(SEED),-seed $(SEED)) $(if $(FROM),-from $(FROM)) $(if $(SEEDS),-seeds $(SEEDS))
 
 # 200 scenarios of faults of three replicas, and the tables of docs/reliability.md; 70 to 100 minutes, as root.
 # For some of them it sets the machine's clock, for seconds, and sets it right again.

@@ -20,7 +20,7 @@ var homes = map[string]string{
 	"bloom":        "github.com/bits-and-blooms/bloom/v3", "invopop": "github.com/invopop/jsonschema",
 	"cors": "github.com/rs/cors", "gophercloud": "github.com/gophercloud/gophercloud/v2",
 	"mysql": "github.com/go-sql-driver/mysql", "pgx": "github.com/jackc/pgx/v5", "sqlite": "modernc.org/sqlite",
-	"lru":  "github.com/hashicorp/golang-lru/v2",
+	"lru": "github.com/hashicorp/golang-lru/v2", "wazero": "github.com/tetratelabs/wazero",
 	"zstd": "github.com/klauspost/compress/zstd", "json-patch": "github.com/evanphx/json-patch/v5",
 	"progressbar": "github.com/schollz/progressbar/v3",
 	"jsonschema":  "github.com/santhosh-tekuri/jsonschema/v6", "nats.go/micro": "github.com/nats-io/nats.go/micro",

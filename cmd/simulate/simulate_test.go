@@ -1,0 +1,91 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/allot-project/allot/cmd/simulate/machine"
+)
+
+// program is the server; a test that needs it is skipped where it does not compile
+// for wasip1.
+func program(t *testing.T) *machine.Program {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("skipped: compiling the server takes minutes")
+	}
+	p, err := load("../..")
+	if err != nil && strings.Contains(err.Error(), "compile for wasip1") {
+		t.Skipf("skipped: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestSeeds(t *testing.T) {
+	p := program(t)
+	digests := map[string]uint64{}
+	for _, seed := range []uint64{1, 4} {
+		found := play(p, seed, plan(seed))
+		t.Log(found)
+		if len(found.wrong) > 0 {
+			t.Errorf("seed %d fails: make simulate SEED=%d tells its story", seed, seed)
+		}
+		if other, there := digests[found.digest]; there {
+			t.Errorf("seeds %d and %d gave the same digest", seed, other)
+		}
+		digests[found.digest] = seed
+	}
+	if again := play(p, 1, plan(1)); digests[again.digest] != 1 {
+		t.Errorf("seed 1 gave another digest the second time: %s", again.digest)
+	}
+}
+
+func TestPlanIsTheSeeds(t *testing.T) {
+	text := func(seed uint64) (text string) {
+		for _, f := range plan(seed) {
+			text += f.String() + "\n"
+		}
+		return text
+	}
+	if text(1) != text(1) {
+		t.Error("the same seed gave other faults")
+	}
+	if text(1) == text(2) {
+		t.Error("another seed gave the same faults")
+	}
+}
+
+// history is what clients saw, in which each request is over before the next begins.
+func history(deeds ...deed) []deed {
+	for i := range deeds {
+		deeds[i].call, deeds[i].end, deeds[i].known = int64(10*i), int64(10*i+5), true
+	}
+	return deeds
+}
+
+func TestJudge(t *testing.T) {
+	took := deed{kind: "take", id: "a", holder: 1, output: 1}
+	gave := deed{kind: "give", id: "b", holder: 1, output: 1}
+	saw := func(n int) deed { return deed{kind: "used", output: n} }
+	for name, c := range map[string]struct {
+		deeds  []deed
+		logged map[string]int
+		wrong  string
+	}{
+		"as it should be":    {history(saw(0), took, saw(1), gave, saw(0)), map[string]int{"a": 1, "b": 1}, ""},
+		"lost":               {history(took), nil, "acknowledged and lost"},
+		"twice":              {history(took), map[string]int{"a": 2}, "done 2 times"},
+		"refused and done":   {history(deed{kind: "give", id: "b", output: 0}), map[string]int{"b": 1}, "refused and done"},
+		"a read of the past": {history(took, saw(0)), map[string]int{"a": 1}, "not linearizable"},
+		"over capacity": {history(took, deed{kind: "take", id: "b", holder: 2, output: 1}, deed{kind: "take", id: "c", holder: 3, output: 1},
+			deed{kind: "take", id: "d", holder: 4, output: 1}), map[string]int{"a": 1, "b": 1, "c": 1, "d": 1}, "not linearizable"},
+	} {
+		wrong := strings.Join(judge(c.deeds, c.logged), "\n")
+		if c.wrong == "" && wrong != "" || !strings.Contains(wrong, c.wrong) {
+			t.Errorf("%s: judged %q, want %q", name, wrong, c.wrong)
+		}
+	}
+}
