@@ -1,5 +1,5 @@
 # make check: everything that CI runs.
-.PHONY: build deb release release-check cluster check test race models cover fuzz faults cluster-faults shadow-faults import-faults bench bench-past bench-http bench-cluster bench-candidates floods differential side-by-side lint screenshots simulate
+.PHONY: build deb release release-check cluster check test race models cover fuzz faults cluster-faults shadow-faults import-faults bench bench-past bench-http bench-cluster bench-candidates floods differential side-by-side lint measure screenshots simulate
 
 build:
 	go build -o bin/ ./cmd/allot ./cmd/allot-migrate ./cmd/allot-bench
@@ -28,6 +28,10 @@ check: lint race models
 
 lint:
 	go tool -modfile=.ci/tools/go.mod golangci-lint run
+
+# How large the project is: what may grow has to earn it.
+measure:
+	@.ci/measure
 
 test:
 	go test ./...
