@@ -65,7 +65,8 @@ func (c *caller) ask(ip uint32, method, path, body string, headers ...string) (*
 
 func (k *kept) ask(method, path, body string, headers []string) (*answer, error) {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s %s HTTP/1.1\r\nHost: localhost\r\nX-Auth-Token: admin\r\nOpenStack-API-Version: placement 1.39\r\n", method, path)
+	fmt.Fprintf(&text, "%s %s HTTP/1.1\r\nHost: localhost\r\nX-Auth-Token: admin\r\n", method, path)
+	text.WriteString("OpenStack-API-Version: placement 1.39\r\n")
 	for i := 0; i < len(headers); i += 2 {
 		fmt.Fprintf(&text, "%s: %s\r\n", headers[i], headers[i+1])
 	}
@@ -300,7 +301,8 @@ func (c *client) readStale(server int) {
 	var last uint64
 	s := c.run.servers[server]
 	for life := s.lives; !c.run.resting; c.Sleep(50 * time.Millisecond) {
-		found, err := c.ask(s.IP, http.MethodGet, "/resource_providers/"+c.run.grounds[0].uuid, "", "Allot-Consistency", "stale")
+		path := "/resource_providers/" + c.run.grounds[0].uuid
+		found, err := c.ask(s.IP, http.MethodGet, path, "", "Allot-Consistency", "stale")
 		if s.lives != life {
 			life, last = s.lives, 0
 			continue

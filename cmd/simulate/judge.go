@@ -35,8 +35,10 @@ var model = porcupine.Model{
 		}
 		return parts
 	},
-	Init:              func() any { return holders{} },
-	Step:              func(state, input, output any) (bool, any) { return step(state.(holders), input.(deed), output.(int)) },
+	Init: func() any { return holders{} },
+	Step: func(state, input, output any) (bool, any) {
+		return step(state.(holders), input.(deed), output.(int))
+	},
 	Equal:             func(a, b any) bool { return a == b },
 	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v -> %v", input, output) },
 }
@@ -83,7 +85,9 @@ func judge(deeds []deed, logged map[string]int) (wrong []string) {
 		} else if !d.known {
 			continue
 		}
-		history = append(history, porcupine.Operation{ClientId: d.client, Input: d, Output: output, Call: d.call, Return: end})
+		history = append(history, porcupine.Operation{
+			ClientId: d.client, Input: d, Output: output, Call: d.call, Return: end,
+		})
 	}
 	switch porcupine.CheckOperationsTimeout(model, history, time.Minute) {
 	case porcupine.Illegal:

@@ -25,6 +25,7 @@ func main() {
 	flag.IntVar(&o.workers, "workers", runtime.NumCPU(), "how many seeds are played at once")
 	flag.Uint64Var(&o.twice, "twice", 50, "play each of so many seeds twice, and compare")
 	flag.BoolVar(&o.verbose, "v", false, "tell what servers say, too")
+	flag.BoolVar(&strict, "strict", false, "let file systems promise no more than POSIX: a sync of a file is none of its name")
 	flag.BoolVar(&o.shrink, "shrink", true, "look for the faults that matter if a seed fails")
 	flag.Parse()
 	if err := o.main(); err != nil {
@@ -77,12 +78,11 @@ func load(root string) (*machine.Program, error) {
 
 // tell plays one seed, and prints what happened.
 func (o *options) tell(program *machine.Program) error {
-	found := play(program, o.seed, plan(o.seed))
-	for _, l := range found.lines {
-		if o.verbose || !strings.HasPrefix(l.what, "says ") || strings.Contains(l.what, "level=ERROR") {
-			fmt.Printf("%12.6f  %-12s %s\n", l.at.Seconds(), l.who, l.what)
+	found := play(program, o.seed, plan(o.seed), func(now time.Duration, who, what string) {
+		if o.verbose || !strings.HasPrefix(what, "says ") || strings.Contains(what, "level=ERROR") {
+			fmt.Printf("%12.6f  %-12s %s\n", now.Seconds(), who, what)
 		}
-	}
+	})
 	fmt.Println(found)
 	if len(found.wrong) == 0 {
 		return nil
@@ -93,9 +93,13 @@ func (o *options) tell(program *machine.Program) error {
 	return fmt.Errorf("seed %d fails", o.seed)
 }
 
+// silent is the story of a seed that is not told.
+func silent(time.Duration, string, string) {}
+
 // String implements fmt.Stringer.
 func (o *outcome) String() string {
-	text := fmt.Sprintf("seed %d: %d faults, %d requests, %d commits, no command acknowledged for %.1f s, ready %.1f s after the last fault, digest %s, %.1f s",
+	text := fmt.Sprintf("seed %d: %d faults, %d requests, %d commits, longest without an acknowledged command %.1f s, "+
+		"ready %.1f s after all faults, digest %s, %.1f s",
 		o.seed, len(o.faults), o.deeds, o.commits, o.gap.Seconds(), o.ready.Seconds(), o.digest, o.took.Seconds())
 	for _, wrong := range o.wrong {
 		text += "\n  WRONG: " + wrong
@@ -108,7 +112,7 @@ func shrink(program *machine.Program, failed *outcome) {
 	faults := failed.faults
 	for i := 0; i < len(faults); {
 		fewer := append(append([]fault(nil), faults[:i]...), faults[i+1:]...)
-		if found := play(program, failed.seed, fewer); len(found.wrong) > 0 {
+		if found := play(program, failed.seed, fewer, silent); len(found.wrong) > 0 {
 			faults = fewer
 		} else {
 			i++
@@ -137,9 +141,9 @@ func (o *options) many(program *machine.Program) error {
 	}
 	work := func() {
 		for seed, more := take(); more; seed, more = take() {
-			found := play(program, seed, plan(seed))
+			found := play(program, seed, plan(seed), silent)
 			if o.twice > 0 && seed%o.twice == 0 {
-				if again := play(program, seed, plan(seed)); again.digest != found.digest {
+				if again := play(program, seed, plan(seed), silent); again.digest != found.digest {
 					found.wrong = append(found.wrong, "the simulator is at fault: the seed gave "+again.digest+" the second time")
 				}
 			}
@@ -157,7 +161,8 @@ func (o *options) many(program *machine.Program) error {
 		idle.Go(work)
 	}
 	idle.Wait()
-	fmt.Printf("%d seeds in %v, %.1f simulated hours, %d failed: %v\n", o.seeds, time.Since(begun).Round(time.Second), hours.Hours(), len(failed), failed)
+	fmt.Printf("%d seeds in %v, %.1f simulated hours, %d failed: %v\n",
+		o.seeds, time.Since(begun).Round(time.Second), hours.Hours(), len(failed), failed)
 	if len(failed) > 0 {
 		return fmt.Errorf("%d seeds fail", len(failed))
 	}

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -14,6 +15,7 @@ const page = 4096
 // folders keep the order of their changes, as with most file systems, those are
 // kept up to some moment; else any of them are.
 func (d *Disk) Cut(random *rand.Rand, ordered bool) {
+	ordered = ordered || d.Journal
 	kept, share := random.IntN(len(d.moves)+1), random.Float64()
 	for i, m := range d.moves {
 		if ordered && i < kept || !ordered && random.Float64() < share {
@@ -171,6 +173,26 @@ func (d *Disk) Flip(random *rand.Rand, within func(path string) bool) (path stri
 		at -= len(f.node.data)
 	}
 	return "", 0, false
+}
+
+// Unsynced names the files and names that a power cut may leave otherwise than they
+// are.
+func (d *Disk) Unsynced() (list []string) {
+	folders := map[*Node]string{}
+	d.Walk(func(path string, n *Node) {
+		folders[n] = path
+		if len(n.changes) > 0 {
+			list = append(list, fmt.Sprintf("%s (%d changes)", path, len(n.changes)))
+		}
+	})
+	for _, m := range d.moves {
+		for i, s := range m.steps {
+			if path, there := folders[s.folder]; there && !m.done[i] {
+				list = append(list, fmt.Sprintf("the name %s/%s", path, s.name))
+			}
+		}
+	}
+	return list
 }
 
 // Walk visits all files and folders, in the order of their paths.

@@ -67,10 +67,13 @@ type step struct {
 type Disk struct {
 	Root   *Node
 	Faults Faults
-	random *rand.Rand
-	ids    uint64
-	used   int64
-	moves  []*move
+	// Journal is whether each sync makes all earlier changes of folders last, as those
+	// of ext4, XFS and btrfs do for what it concerns. POSIX promises less.
+	Journal bool
+	random  *rand.Rand
+	ids     uint64
+	used    int64
+	moves   []*move
 }
 
 // Faults are what is wrong with a disk at present.
@@ -348,6 +351,12 @@ func (d *Disk) Sync(n *Node) Errno {
 			}
 		}
 		return IO
+	}
+	if d.Journal {
+		for _, m := range d.moves {
+			m.last()
+		}
+		d.moves = nil
 	}
 	if n.IsDir() {
 		d.syncFolder(n)

@@ -142,6 +142,18 @@ func TestRenameOfWhatWasNotSynced(t *testing.T) {
 	}
 }
 
+func TestJournalKeepsTheNameOfASyncedFile(t *testing.T) {
+	left := after(t, "/a", false, func(w *world) {
+		w.Journal = true
+		file := w.make("/a", false)
+		w.write(file, 0, "x")
+		w.ok(w.Sync(file))
+	})
+	if left["x"] != 300 {
+		t.Errorf("left: %v", left)
+	}
+}
+
 func TestOrderedFoldersKeepTheOrder(t *testing.T) {
 	for seed := range uint64(300) {
 		w := newWorld(t, seed)
@@ -208,7 +220,7 @@ func TestSameSeedLeavesTheSame(t *testing.T) {
 		w.Walk(func(path string, n *Node) { all.WriteString(path); all.Write(n.Contents()) })
 		return all.String()
 	}
-	if leave(1) != leave(1) {
+	if first, second := leave(1), leave(1); first != second {
 		t.Error("the same seed leaves something else")
 	}
 	if leave(1) == leave(2) {

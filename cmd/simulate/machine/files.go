@@ -3,7 +3,6 @@ package machine
 import (
 	"encoding/binary"
 	"path"
-	"time"
 
 	"github.com/allot-project/allot/cmd/simulate/disk"
 )
@@ -292,8 +291,8 @@ func fdSync(c *calling) disk.Errno {
 
 // sync makes a file last, which takes its time.
 func (c *calling) sync(f *file) disk.Errno {
-	takes := c.machine.syncs/2 + time.Duration(c.machine.random.Int64N(int64(c.machine.syncs))) + c.machine.Disk.Faults.Slow
-	c.spend(int64(takes))
+	usual := int64(c.machine.syncs)
+	c.spend(usual/2 + c.machine.random.Int64N(usual) + int64(c.machine.Disk.Faults.Slow))
 	c.pass()
 	return c.machine.Disk.Sync(f.node)
 }

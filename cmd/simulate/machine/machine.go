@@ -184,6 +184,9 @@ func (m *Machine) PowerOff(ordered bool) {
 	m.off()
 	m.KillNow()
 	m.Ended = ended
+	for _, unsynced := range m.Disk.Unsynced() {
+		m.world.Tell(m.Name, "had not synced %s", unsynced)
+	}
 	m.Disk.Cut(m.random, ordered)
 }
 

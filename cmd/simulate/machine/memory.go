@@ -25,7 +25,8 @@ func (m *memories) Allocate(_, limit uint64) experimental.LinearMemory {
 		m.free = m.free[:last]
 		return &memory{of: m, all: all}
 	}
-	all, err := unix.Mmap(-1, 0, reserved, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	const private = unix.MAP_PRIVATE | unix.MAP_ANON | unix.MAP_NORESERVE
+	all, err := unix.Mmap(-1, 0, reserved, unix.PROT_READ|unix.PROT_WRITE, private)
 	if err != nil {
 		panic(err) // there is no address space left
 	}

@@ -59,7 +59,8 @@ func (w *World) Link(from, to uint32) *Link {
 	key := [2]uint32{from, to}
 	l := w.links[key]
 	if l == nil {
-		l = &Link{Delay: 200 * time.Microsecond, Jitter: 300 * time.Microsecond, world: w, from: w.hosts[from], to: w.hosts[to]}
+		l = &Link{Delay: 200 * time.Microsecond, Jitter: 300 * time.Microsecond, world: w}
+		l.from, l.to = w.hosts[from], w.hosts[to]
 		if from == to {
 			l.Delay, l.Jitter = 10*time.Microsecond, 10*time.Microsecond
 		}

@@ -147,7 +147,8 @@ func TestWayThatIsClosedForAWhile(t *testing.T) {
 
 func TestWayThatStaysClosed(t *testing.T) {
 	block := func(w *World, _ *Host) { w.Link(bob, alice).Block(true) }
-	if _, err := talk(t, 1, block, func(c *Client) error { return exchange(c, 1) }); !errors.Is(err, os.ErrDeadlineExceeded) {
+	_, err := talk(t, 1, block, func(c *Client) error { return exchange(c, 1) })
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("error: %v", err)
 	}
 }
@@ -207,7 +208,7 @@ func TestPowerCutIsSilentUntilThePowerIsBack(t *testing.T) {
 			_, err = conn.Read(make([]byte, 1))
 			return err
 		})
-		want := error(os.ErrDeadlineExceeded)
+		want := os.ErrDeadlineExceeded
 		if back {
 			want = syscall.ECONNRESET
 		}
@@ -225,7 +226,7 @@ func TestSameSeedIsTheSameWorld(t *testing.T) {
 		}
 		return w.Digest()
 	}
-	if digest(1) != digest(1) {
+	if first, second := digest(1), digest(1); first != second {
 		t.Error("the same seed gave another world")
 	}
 	if digest(1) == digest(2) {

@@ -109,7 +109,8 @@ func exportCalls(ctx context.Context, r wazero.Runtime) error {
 		b := r.NewHostModuleBuilder(module)
 		for number, c := range calls {
 			if c.module == module && c.do != nil {
-				b.NewFunctionBuilder().WithGoModuleFunction(handler(uint64(number), c.do), types(c.types), types("i")).Export(c.name)
+				do := handler(uint64(number), c.do)
+				b.NewFunctionBuilder().WithGoModuleFunction(do, types(c.types), types("i")).Export(c.name)
 			}
 		}
 		switch module {
