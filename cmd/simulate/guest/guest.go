@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +14,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/allot-project/allot/ledger"
 )
 
 //go:embed files
@@ -198,7 +199,7 @@ func overlayFile(cache string) (string, error) {
 		}
 		replace[filepath.Join(source, filepath.FromSlash(file))] = at
 	}
-	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	overlay, err := ledger.PlainJSON(map[string]any{"Replace": replace})
 	if err != nil {
 		return "", err
 	}
