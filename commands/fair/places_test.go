@@ -95,7 +95,7 @@ func TestBounds(t *testing.T) {
 			}
 			return busy
 		}
-		if busy := refused("greedy", 600); busy != 600-513 { // one has the place, and 512 wait
+		if busy := refused("greedy", 2100); busy != 2100-2049 { // one has the place, and 2048 wait
 			t.Errorf("%d were refused", busy)
 		}
 		if busy := refused("late", 20); busy != 4 && busy != 3 { // 16 wait, and one may have its turn
