@@ -347,12 +347,15 @@ func placementOfNodes() (rows []decision) {
 func driverOfNodes(isNode outcome) (rows []decision) {
 	reports := func(reserved, total int64) []commands.Inventory {
 		return []commands.Inventory{{
-			Class: metal, Total: total, Reserved: reserved, MinUnit: ptr[int64](1), MaxUnit: ptr[int64](1), StepSize: ptr[int64](1),
+			Class: metal, Total: total, Reserved: reserved,
+			MinUnit: ptr[int64](1), MaxUnit: ptr[int64](1), StepSize: ptr[int64](1),
 		}}
 	}
 	const avx = "CUSTOM_AVX"
 	row := func(name string, c commands.Command, want outcome, before ...commands.Command) {
-		rows = append(rows, decision{name, append([]commands.Command{nodeProviders(true), &commands.CreateTrait{Name: avx}}, before...), c, want})
+		rows = append(rows, decision{
+			name, append([]commands.Command{nodeProviders(true), &commands.CreateTrait{Name: avx}}, before...), c, want,
+		})
 	}
 	for state, node := range map[string]ledger.UUID{"enrolled": enrolled, "idle": idleNode, "busy": busyNode} {
 		for reserved := range int64(2) {

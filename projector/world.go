@@ -71,7 +71,9 @@ type keptWorld struct {
 
 // world returns the World of a moment, and builds it if it is not kept. Callers
 // that ask for the same moment meanwhile share it. An error is not kept.
-func (c *pastWorlds) world(ctx context.Context, sequence uint64, build func() (*candidates.World, error)) (*candidates.World, error) {
+func (c *pastWorlds) world(
+	ctx context.Context, sequence uint64, build func() (*candidates.World, error),
+) (*candidates.World, error) {
 	if world := c.find(sequence); world != nil {
 		return world, nil
 	}

@@ -15,7 +15,8 @@ func TestPastWorlds(t *testing.T) {
 	t.Parallel()
 	c := pastWorlds{building: make(chan struct{}, 1)}
 	passing := errors.New("it passes")
-	if _, err := c.world(t.Context(), 1, func() (*candidates.World, error) { return nil, passing }); !errors.Is(err, passing) {
+	fails := func() (*candidates.World, error) { return nil, passing }
+	if _, err := c.world(t.Context(), 1, fails); !errors.Is(err, passing) {
 		t.Fatal(err)
 	}
 	var building, built atomic.Int64

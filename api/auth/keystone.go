@@ -106,7 +106,9 @@ func NewKeystone(config KeystoneConfig) (*Keystone, error) {
 	provider.HTTPClient = http.Client{
 		Timeout:       keystoneTimeout,
 		CheckRedirect: sameOrigin,
-		Transport:     &http.Transport{TLSClientConfig: config.TLS, Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 16},
+		Transport: &http.Transport{
+			TLSClientConfig: config.TLS, Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 16,
+		},
 	}
 	if config.Outgoing != nil {
 		provider.HTTPClient.Transport = config.Outgoing(provider.HTTPClient.Transport)

@@ -87,7 +87,8 @@ func forwarded(r *http.Request) (c called, malformed string) {
 		c.host = host
 	}
 	if prefix := strings.TrimSuffix(last(r, "X-Forwarded-Prefix"), "/"); prefix != "" {
-		if parsed, err := url.Parse(prefix); err != nil || parsed.EscapedPath() != prefix || path.Clean(prefix) != prefix || prefix[0] != '/' {
+		if parsed, err := url.Parse(prefix); err != nil || parsed.EscapedPath() != prefix ||
+			path.Clean(prefix) != prefix || prefix[0] != '/' {
 			return c, "X-Forwarded-Prefix"
 		}
 		c.prefix = prefix

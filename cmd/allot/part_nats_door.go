@@ -78,7 +78,8 @@ func (s *server) startNATSDoor(context.Context) (err error) {
 		queries.Rejected = s.rejected
 	}
 	s.leader.natsDoor, err = natsapi.Start(s.doorNC, natsapi.Config{
-		Commands: s.commands, Fresh: s.freshness(), Queries: queries, Version: cli.Version(), Actor: natsActor, Users: s.users,
+		Commands: s.commands, Fresh: s.freshness(), Queries: queries, Version: cli.Version(),
+		Actor: natsActor, Users: s.users,
 		Direct: s.config.AcceptOpenNATS, Fair: s.fair, Logger: s.logger,
 		Trace: s.messages(), Observe: s.instruments.messages(),
 	})

@@ -147,7 +147,8 @@ func TestEntriesAreWhole(t *testing.T) {
 	for i, e := range list {
 		was := all[i]
 		command, err := commands.Decode(e.Command, e.Body)
-		if err != nil || e.CommandID != was.ID || e.Actor != was.Actor || e.RequestID != was.RequestID || e.Project != was.Project ||
+		if err != nil || e.CommandID != was.ID || e.Actor != was.Actor || e.RequestID != was.RequestID ||
+			e.Project != was.Project ||
 			!e.Time.Equal(begin.Add(time.Duration(i)*time.Second)) {
 			t.Errorf("entry %d: %+v, %v", i, e, err)
 		}

@@ -251,7 +251,8 @@ func whyHeld(ctx context.Context, a *asked) error {
 	}
 	err = errors.Join(err, a.section(changed, at(answer, "changes")))
 	if len(list(at(answer, "inventories"))) > 0 {
-		err = errors.Join(err, a.Say("\nthe provider's inventories come from\n"), a.section(shaped, at(answer, "inventories")))
+		err = errors.Join(err, a.Say("\nthe provider's inventories come from\n"),
+			a.section(shaped, at(answer, "inventories")))
 	}
 	if at(answer, "incomplete") == true {
 		err = errors.Join(err, a.Say("\nthis answer is cut off; allot history shows everything"))

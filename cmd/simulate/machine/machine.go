@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/sys"
 
@@ -68,14 +67,13 @@ type Machine struct {
 // running is a program that runs on a machine.
 type running struct {
 	process
-	machine  *Machine
-	args     []string
-	env      []string
-	files    []*file
-	killIn   int // after how many calls it is killed; 0: not
-	calls    uint64
-	end      error
-	instance api.Module
+	machine *Machine
+	args    []string
+	env     []string
+	files   []*file
+	killIn  int // after how many calls it is killed; 0: not
+	calls   uint64
+	end     error
 }
 
 // NewMachine puts a machine on the network.

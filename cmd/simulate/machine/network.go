@@ -21,9 +21,6 @@ const (
 // window is how many bytes may be on their way, and unread.
 const window = 256 << 10
 
-// loopback is every address of a machine itself.
-const loopback = 127 << 24
-
 // Host is a machine, or a client, on the network.
 type Host struct {
 	IP      uint32
