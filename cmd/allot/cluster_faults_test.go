@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/allot-project/allot/cmd/simulate/judge"
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/logtest"
 )
@@ -627,15 +628,15 @@ func (c *faultyCluster) agree(w *crowd) (map[string]int, error) {
 		logged[record.CommandID]++
 	}
 	for _, g := range w.providers {
-		d := deed{kind: "used", provider: g.uuid}
+		d := judge.Deed{Kind: "used", Provider: g.uuid}
 		status, _, text, err := c.nodes[0].request(
 			c.client, time.Minute, http.MethodGet, "/resource_providers/"+g.uuid+"/usages", "", nil,
 		)
 		if err == nil {
-			err = d.understand(status, text, w.capacity)
+			err = d.Understand(status, text, w.capacity)
 		}
-		if err != nil || d.output > w.capacity {
-			return nil, fmt.Errorf("a provider of %d units: %d are used, %w", w.capacity, d.output, err)
+		if err != nil || d.Output > w.capacity {
+			return nil, fmt.Errorf("a provider of %d units: %d are used, %w", w.capacity, d.Output, err)
 		}
 	}
 	return logged, nil

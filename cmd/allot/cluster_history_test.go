@@ -1,97 +1,21 @@
 package main_test
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"math/rand"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/anishathalye/porcupine"
 	"github.com/google/uuid"
+
+	"github.com/allot-project/allot/cmd/simulate/judge"
 )
-
-// deed is one request of a client about a provider, and its answer.
-type deed struct {
-	kind     string // take, give, used, held or candidates
-	provider string
-	holder   int    // number of the provider's consumer
-	id       string // id of the command; empty: it reads
-	output   int    // of a take or a give: 1 done, 0 refused; of a read: the value read
-	known    bool   // it was answered
-	repeated bool   // it was sent more than once
-	client   int
-	replica  int
-	call     int64
-	end      int64
-}
-
-// places is how many consumers a provider may see in one history.
-const places = 1024
-
-// holders is the state of the sequential specification: the consumers that hold a
-// unit of the provider.
-type holders struct {
-	set  [places / 64]uint64
-	used int
-}
-
-func (h holders) has(i int) bool { return h.set[i/64]>>(i%64)&1 == 1 }
-
-func (h holders) flip(i, by int) holders {
-	h.set[i/64] ^= 1 << (i % 64)
-	h.used += by
-	return h
-}
-
-// holdersModel is a provider of some units, of which each consumer may hold
-// one.
-func holdersModel(capacity int) porcupine.Model {
-	return porcupine.Model{
-		Partition: func(history []porcupine.Operation) (parts [][]porcupine.Operation) {
-			byProvider := make(map[string][]porcupine.Operation)
-			for _, op := range history {
-				provider := op.Input.(deed).provider
-				byProvider[provider] = append(byProvider[provider], op)
-			}
-			for _, part := range byProvider {
-				parts = append(parts, part)
-			}
-			return parts
-		},
-		Init: func() any { return holders{} },
-		Step: func(state, input, output any) (bool, any) {
-			return stepHolders(state.(holders), input.(deed), output.(int), capacity)
-		},
-		Equal:             func(a, b any) bool { return a == b },
-		DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v -> %v", input, output) },
-	}
-}
-
-func stepHolders(h holders, d deed, output, capacity int) (bool, any) {
-	switch {
-	case d.kind == "take" && output == 1:
-		return !h.has(d.holder) && h.used < capacity, h.flip(d.holder, 1)
-	case d.kind == "take":
-		return h.used == capacity, h
-	case d.kind == "give" && output == 1:
-		return h.has(d.holder), h.flip(d.holder, -1)
-	case d.kind == "give":
-		return !h.has(d.holder), h
-	case d.kind == "held":
-		return h.has(d.holder) == (output == 1), h
-	}
-	return h.used == output, h
-}
 
 // crowd is a number of clients on all replicas of a cluster, and what they saw.
 type crowd struct {
@@ -105,7 +29,7 @@ type crowd struct {
 	idle      sync.WaitGroup
 
 	mu       sync.Mutex
-	deeds    []deed          // guarded by mu
+	deeds    []judge.Deed          // guarded by mu
 	wrong    []string        // answers that nothing explains; guarded by mu
 	acks     []time.Duration // when writes were acknowledged; guarded by mu
 	unknown  int             // requests that were not answered; guarded by mu
@@ -115,7 +39,7 @@ type crowd struct {
 // ground is a provider over which a crowd competes.
 type ground struct {
 	uuid      string
-	consumers [places]string
+	consumers [judge.Places]string
 	next      atomic.Int64
 }
 
@@ -196,21 +120,21 @@ const doubtful = 20 * time.Second
 func (s *soldier) live() {
 	defer s.http.CloseIdleConnections()
 	for !s.crowd.ended() {
-		d := deed{provider: s.ground.uuid, client: s.number, replica: s.replica}
+		d := judge.Deed{Provider: s.ground.uuid, Client: s.number, Server: s.replica}
 		switch n := s.random.Intn(10); {
 		case n < 4 && len(s.holds) < 3:
-			d.kind, d.id, d.holder = "take", uuid.NewString(), int(s.ground.next.Add(1)-1)
-			if d.holder >= places {
+			d.Kind, d.ID, d.Holder = "take", uuid.NewString(), int(s.ground.next.Add(1)-1)
+			if d.Holder >= judge.Places {
 				return // the history is long enough
 			}
 		case n < 7 && len(s.holds) > 0:
-			d.kind, d.id, d.holder = "give", uuid.NewString(), s.holds[0].holder
+			d.Kind, d.ID, d.Holder = "give", uuid.NewString(), s.holds[0].holder
 		case n < 8:
-			d.kind = "candidates"
+			d.Kind = "candidates"
 		case n < 9 && s.ground.next.Load() > 0:
-			d.kind, d.holder = "held", s.random.Intn(int(min(s.ground.next.Load(), places)))
+			d.Kind, d.Holder = "held", s.random.Intn(int(min(s.ground.next.Load(), judge.Places)))
 		default:
-			d.kind = "used"
+			d.Kind = "used"
 		}
 		s.do(&d)
 		select {
@@ -224,111 +148,74 @@ func (s *soldier) live() {
 // other, before its client goes on to something else.
 const tries = 3
 
-func (s *soldier) do(d *deed) {
+func (s *soldier) do(d *judge.Deed) {
 	w := s.crowd
-	d.call = time.Since(w.begun).Nanoseconds()
+	d.Call = time.Since(w.begun).Nanoseconds()
 	for try := range tries {
-		d.known = s.send(d, (s.replica+try)%len(w.c.nodes))
-		if d.known || d.id == "" || w.ended() || s.random.Intn(3) == 0 {
+		d.Known = s.send(d, (s.replica+try)%len(w.c.nodes))
+		if d.Known || d.ID == "" || w.ended() || s.random.Intn(3) == 0 {
 			break
 		}
-		d.repeated = true
+		d.Repeated = true
 	}
-	d.end = time.Since(w.begun).Nanoseconds()
+	d.End = time.Since(w.begun).Nanoseconds()
 	s.remember(d)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.deeds = append(w.deeds, *d)
-	if !d.known {
+	if !d.Known {
 		w.unknown++
 		return
 	}
 	w.answered++
-	if d.id != "" && d.output == 1 {
-		w.acks = append(w.acks, time.Duration(d.end))
+	if d.ID != "" && d.Output == 1 {
+		w.acks = append(w.acks, time.Duration(d.End))
 	}
 }
 
 // remember notes what must be given back.
-func (s *soldier) remember(d *deed) {
-	one := held{holder: d.holder}
-	if d.kind == "give" {
+func (s *soldier) remember(d *judge.Deed) {
+	one := held{holder: d.Holder}
+	if d.Kind == "give" {
 		one, s.holds = s.holds[0], s.holds[1:]
 	}
 	switch {
-	case d.kind == "take" && !d.known, d.kind == "take" && d.repeated && d.output == 0:
+	case d.Kind == "take" && !d.Known, d.Kind == "take" && d.Repeated && d.Output == 0:
 		one.doubt = time.Now().Add(doubtful)
 		s.holds = append(s.holds, one)
-	case d.kind == "take" && d.output == 1, d.kind == "give" && !d.known,
-		d.kind == "give" && d.output == 0 && time.Now().Before(one.doubt):
+	case d.Kind == "take" && d.Output == 1, d.Kind == "give" && !d.Known,
+		d.Kind == "give" && d.Output == 0 && time.Now().Before(one.doubt):
 		s.holds = append(s.holds, one)
 	}
 }
 
 // send sends a request once; false: its client does not know the outcome.
-func (s *soldier) send(d *deed, replica int) bool {
-	method, path, body := http.MethodGet, "/resource_providers/"+d.provider+"/usages", ""
-	consumer := s.ground.consumers[d.holder]
-	switch d.kind {
+func (s *soldier) send(d *judge.Deed, replica int) bool {
+	method, path, body := http.MethodGet, "/resource_providers/"+d.Provider+"/usages", ""
+	consumer := s.ground.consumers[d.Holder]
+	switch d.Kind {
 	case "take":
 		method, path = http.MethodPut, "/allocations/"+consumer
-		body = strings.Replace(allocation(), "11111111-1111-4111-8111-111111111111", d.provider, 1)
+		body = strings.Replace(allocation(), "11111111-1111-4111-8111-111111111111", d.Provider, 1)
 	case "give":
 		method, path = http.MethodDelete, "/allocations/"+consumer
 	case "held":
 		path = "/allocations/" + consumer
 	case "candidates":
-		path = "/allocation_candidates?resources=VCPU:1&in_tree=" + d.provider
+		path = "/allocation_candidates?resources=VCPU:1&in_tree=" + d.Provider
 	}
-	headers := map[string]string{"Allot-Command-Id": d.id}
+	headers := map[string]string{"Allot-Command-Id": d.ID}
 	status, _, text, err := s.crowd.c.nodes[replica].request(s.http, s.crowd.patience, method, path, body, headers)
 	if err != nil || status == http.StatusServiceUnavailable {
 		return false
 	}
-	if err := d.understand(status, text, s.crowd.capacity); err != nil {
-		if !d.repeated {
-			s.crowd.complain("replica %d: %s: %v", replica+1, d.kind, err)
+	if err := d.Understand(status, text, s.crowd.capacity); err != nil {
+		if !d.Repeated {
+			s.crowd.complain("replica %d: %s: %v", replica+1, d.Kind, err)
 		}
 		return false
 	}
 	return true
-}
-
-// understand notes the contents of an answer.
-func (d *deed) understand(status int, text string, capacity int) error {
-	var body struct {
-		Usages      map[string]int `json:"usages"`
-		Allocations map[string]any `json:"allocations"`
-		Summaries   map[string]struct {
-			Resources map[string]struct{ Used int }
-		} `json:"provider_summaries"`
-	}
-	full := strings.Contains(text, "exceed the capacity")
-	switch {
-	case d.id != "" && status == http.StatusNoContent:
-		d.output = 1
-		return nil
-	case d.kind == "take" && status == http.StatusConflict && full, d.kind == "give" && status == http.StatusNotFound:
-		d.output = 0
-		return nil
-	case d.id != "" || status != http.StatusOK:
-		return fmt.Errorf("%d %s", status, text)
-	}
-	if err := json.Unmarshal([]byte(text), &body); err != nil {
-		return err
-	}
-	switch d.kind {
-	case "used":
-		d.output = body.Usages["VCPU"]
-	case "held":
-		d.output = len(body.Allocations)
-	case "candidates":
-		d.output = capacity // a full provider is no candidate
-		if summary, there := body.Summaries[d.provider]; there {
-			d.output = summary.Resources["VCPU"].Used
-		}
-	}
-	return nil
 }
 
 // readStale makes a stale read of one replica, which may never go back while its
@@ -393,93 +280,9 @@ func (n *node) request(
 	return resp.StatusCode, sequence, string(text), err
 }
 
-// judge looks for an order that explains what the clients saw, given the commands
-// that the log holds in the end. It returns what is wrong.
+// judge says what is wrong, given how often each command is in the log in the end.
 func (w *crowd) judge(logged map[string]int) []string {
-	wrong := w.wrong
-	var history []porcupine.Operation
-	for _, d := range w.deeds {
-		end, output := d.end, d.output
-		if d.id != "" {
-			n := logged[d.id]
-			switch {
-			case n > 1:
-				wrong = append(wrong, fmt.Sprintf("done %d times: %+v", n, d))
-			case d.known && d.output == 1 && n == 0:
-				wrong = append(wrong, fmt.Sprintf("acknowledged and lost: %+v", d))
-			case d.known && d.output == 0 && n == 1 && !d.repeated:
-				wrong = append(wrong, fmt.Sprintf("refused and done: %+v", d))
-			}
-			if !d.known || d.repeated && d.output == 0 {
-				if n == 0 && !d.known {
-					continue // it was not done
-				}
-				if n > 0 {
-					end, output = math.MaxInt64, 1 // at any time since then
-				} else if d.repeated {
-					continue // it may answer any of the tries
-				}
-			}
-		} else if !d.known {
-			continue
-		}
-		history = append(
-			history,
-			porcupine.Operation{ClientId: d.client, Input: d, Output: output, Call: d.call, Return: end},
-		)
-	}
-	switch porcupine.CheckOperationsTimeout(holdersModel(w.capacity), history, time.Minute) {
-	case porcupine.Illegal:
-		wrong = append(wrong, "no order explains what the clients saw: not linearizable"+w.explain(history))
-	case porcupine.Unknown:
-		wrong = append(wrong, "whether an order explains what the clients saw was not found out within a minute")
-	}
-	return wrong
-}
-
-// explain shows where every order fails, for each provider without one: the end of
-// the longest order, and the first requests that have no place behind it.
-func (w *crowd) explain(history []porcupine.Operation) string {
-	const shown = 12
-	result, info := porcupine.CheckOperationsVerbose(holdersModel(w.capacity), history, time.Minute)
-	text := string(result)
-	for _, part := range info.PartialLinearizationsOperations() {
-		longest := slices.MaxFunc(part, func(a, b []porcupine.Operation) int { return len(a) - len(b) })
-		placed := make(map[porcupine.Operation]bool)
-		for _, op := range longest {
-			placed[op] = true
-		}
-		var rest []porcupine.Operation
-		for _, op := range history {
-			if len(longest) > 0 && op.Input.(deed).provider == longest[0].Input.(deed).provider && !placed[op] {
-				rest = append(rest, op)
-			}
-		}
-		if len(rest) == 0 {
-			continue
-		}
-		slices.SortFunc(rest, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
-		text += fmt.Sprintf("\nan order of %d requests ends with", len(longest))
-		for _, op := range longest[max(0, len(longest)-shown):] {
-			text += "\n\t" + tellDeed(op)
-		}
-		text += fmt.Sprintf("\nand %d requests have no place in it:", len(rest))
-		for _, op := range rest[:min(shown, len(rest))] {
-			text += "\n\t" + tellDeed(op)
-		}
-	}
-	return text
-}
-
-// tellDeed describes a request, its answer and when it was under way.
-func tellDeed(op porcupine.Operation) string {
-	d := op.Input.(deed)
-	until := "the end"
-	if op.Return != math.MaxInt64 {
-		until = time.Duration(op.Return).Round(time.Millisecond).String()
-	}
-	return fmt.Sprintf("%s of consumer %d by client %d at replica %d: %v (known %v, repeated %v), from %v to %s, id %s", d.kind, d.holder,
-		d.client, d.replica+1, op.Output, d.known, d.repeated, time.Duration(op.Call).Round(time.Millisecond), until, d.id)
+	return append(w.wrong, judge.History(w.deeds, logged, w.capacity)...)
 }
 
 // gap returns the longest time in which no write was acknowledged.

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/allot-project/allot/cmd/simulate/judge"
 	"github.com/allot-project/allot/cmd/simulate/machine"
 )
 
@@ -115,22 +115,6 @@ const (
 	patience  = 6 * time.Second
 )
 
-// deed is one request of a client about a provider, and its answer.
-type deed struct {
-	kind     string // take, give, move, used, held or candidates
-	provider int
-	holder   int    // number of the provider's consumer
-	id       string // of the command; empty: it reads
-	output   int    // of a command: 1 done, 0 refused; of a read: the value read
-	known    bool   // it was answered
-	repeated bool   // it was sent more than once
-	client   int
-	server   int
-	sequence uint64
-	call     int64
-	end      int64
-}
-
 // ground is a provider over which clients compete.
 type ground struct {
 	uuid      string
@@ -159,19 +143,19 @@ type held struct {
 func (c *client) live() {
 	g := c.run.grounds[c.ground]
 	for !c.run.resting {
-		d := deed{provider: c.ground, client: c.number, server: (c.number + c.random.IntN(4)/3) % len(c.run.servers)}
+		d := judge.Deed{Provider: g.uuid, Client: c.number, Server: (c.number + c.random.IntN(4)/3) % len(c.run.servers)}
 		switch n := c.random.IntN(10); {
 		case n < 4 && len(c.holds) < 3 && g.next < places:
-			d.kind, d.id, d.holder = "take", newUUID(c.random), g.next
+			d.Kind, d.ID, d.Holder = "take", newUUID(c.random), g.next
 			g.next++
 		case n < 7 && len(c.holds) > 0:
-			d.kind, d.id, d.holder = "give", newUUID(c.random), c.holds[0].holder
+			d.Kind, d.ID, d.Holder = "give", newUUID(c.random), c.holds[0].holder
 		case n < 8:
-			d.kind = "candidates"
+			d.Kind = "candidates"
 		case n < 9 && g.next > 0:
-			d.kind, d.holder = "held", c.random.IntN(g.next)
+			d.Kind, d.Holder = "held", c.random.IntN(g.next)
 		default:
-			d.kind = "used"
+			d.Kind = "used"
 		}
 		c.do(&d)
 		c.Sleep(time.Duration(20+c.random.IntN(180)) * time.Millisecond)
@@ -180,49 +164,49 @@ func (c *client) live() {
 
 // do sends a request, and a command again through other servers while it is not
 // known what became of it.
-func (c *client) do(d *deed) {
-	d.call = int64(c.Now())
+func (c *client) do(d *judge.Deed) {
+	d.Call = int64(c.Now())
 	for try := range tries {
-		d.known = c.send(d, (d.server+try)%len(c.run.servers))
-		if d.known || d.id == "" || c.random.IntN(5) == 0 {
+		d.Known = c.send(d, (d.Server+try)%len(c.run.servers))
+		if d.Known || d.ID == "" || c.random.IntN(5) == 0 {
 			break
 		}
-		d.repeated = true
+		d.Repeated = true
 		c.Sleep(time.Duration(c.random.IntN(1000)) * time.Millisecond)
 	}
-	d.end = int64(c.Now())
+	d.End = int64(c.Now())
 	c.remember(d)
 	c.run.deeds = append(c.run.deeds, *d)
-	if d.known && d.id != "" && d.output == 1 {
-		c.run.acked(time.Duration(d.end))
+	if d.Known && d.ID != "" && d.Output == 1 {
+		c.run.acked(time.Duration(d.End))
 	}
 }
 
 // remember notes what must be given back.
-func (c *client) remember(d *deed) {
-	one := held{holder: d.holder}
-	if d.kind == "give" {
+func (c *client) remember(d *judge.Deed) {
+	one := held{holder: d.Holder}
+	if d.Kind == "give" {
 		one, c.holds = c.holds[0], c.holds[1:]
 	}
 	switch {
-	case d.kind == "take" && (!d.known || d.repeated && d.output == 0):
+	case d.Kind == "take" && (!d.Known || d.Repeated && d.Output == 0):
 		one.doubt = c.Now() + doubtful
 		c.holds = append(c.holds, one)
-	case d.kind == "take" && d.output == 1, d.kind == "give" && !d.known,
-		d.kind == "give" && d.output == 0 && c.Now() < one.doubt:
+	case d.Kind == "take" && d.Output == 1, d.Kind == "give" && !d.Known,
+		d.Kind == "give" && d.Output == 0 && c.Now() < one.doubt:
 		c.holds = append(c.holds, one)
 	}
 }
 
 // send sends a request once; false: its client does not know the outcome.
-func (c *client) send(d *deed, server int) bool {
-	g := c.run.grounds[d.provider]
+func (c *client) send(d *judge.Deed, server int) bool {
+	g := c.run.grounds[c.ground]
 	method, path, body := http.MethodGet, "/resource_providers/"+g.uuid+"/usages", ""
 	var headers []string
-	if d.id != "" {
-		headers = []string{"Allot-Command-Id", d.id}
+	if d.ID != "" {
+		headers = []string{"Allot-Command-Id", d.ID}
 	}
-	switch consumer := g.consumers[d.holder]; d.kind {
+	switch consumer := g.consumers[d.Holder]; d.Kind {
 	case "take":
 		method, path, body = http.MethodPut, "/allocations/"+consumer, allocation(g.uuid)
 	case "give":
@@ -234,65 +218,26 @@ func (c *client) send(d *deed, server int) bool {
 	}
 	found, err := c.ask(c.run.servers[server].IP, method, path, body, headers...)
 	if err != nil {
-		c.run.tell(c.Name, "%s of consumer %d at %s: %v", d.kind, d.holder, c.run.servers[server].Name, err)
+		c.run.tell(c.Name, "%s of consumer %d at %s: %v", d.Kind, d.Holder, c.run.servers[server].Name, err)
 		return false
 	}
 	if found.status == http.StatusServiceUnavailable {
-		c.run.tell(c.Name, "%s of consumer %d at %s: 503 %s", d.kind, d.holder, c.run.servers[server].Name, clip(found.text))
+		c.run.tell(c.Name, "%s of consumer %d at %s: 503 %s", d.Kind, d.Holder, c.run.servers[server].Name, clip(found.text))
 		return false
 	}
-	d.sequence = found.sequence
-	if err := d.understand(found, g.uuid); err != nil {
-		if !d.repeated {
-			c.run.complain("%s: %s of consumer %d: %v", c.run.servers[server].Name, d.kind, d.holder, err)
+	if err := d.Understand(found.status, found.text, capacity); err != nil {
+		if !d.Repeated {
+			c.run.complain("%s: %s of consumer %d: %v", c.run.servers[server].Name, d.Kind, d.Holder, err)
 		}
 		return false
 	}
-	c.run.tell(c.Name, "%s of consumer %d at %s: %d (%s)", d.kind, d.holder, c.run.servers[server].Name, d.output, d.id)
+	c.run.tell(c.Name, "%s of consumer %d at %s: %d (%s)", d.Kind, d.Holder, c.run.servers[server].Name, d.Output, d.ID)
 	return true
 }
 
 func allocation(provider string) string {
 	return `{"allocations":{"` + provider + `":{"resources":{"VCPU":1}}},` +
 		`"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"INSTANCE"}`
-}
-
-// understand notes the contents of an answer.
-func (d *deed) understand(found *answer, provider string) error {
-	var body struct {
-		Usages      map[string]int `json:"usages"`
-		Allocations map[string]any `json:"allocations"`
-		Summaries   map[string]struct {
-			Resources map[string]struct{ Used int }
-		} `json:"provider_summaries"`
-	}
-	full := strings.Contains(found.text, "exceed the capacity")
-	switch {
-	case d.id != "" && found.status == http.StatusNoContent:
-		d.output = 1
-		return nil
-	case d.kind == "take" && found.status == http.StatusConflict && full,
-		d.kind == "give" && found.status == http.StatusNotFound:
-		d.output = 0
-		return nil
-	case d.id != "" || found.status != http.StatusOK:
-		return fmt.Errorf("%d %s", found.status, found.text)
-	}
-	if err := json.Unmarshal([]byte(found.text), &body); err != nil {
-		return err
-	}
-	switch d.kind {
-	case "used":
-		d.output = body.Usages["VCPU"]
-	case "held":
-		d.output = len(body.Allocations)
-	case "candidates":
-		d.output = capacity // a full provider is no candidate
-		if summary, there := body.Summaries[provider]; there {
-			d.output = summary.Resources["VCPU"].Used
-		}
-	}
-	return nil
 }
 
 // readStale reads one server, whose answers may be old, but never go back while its

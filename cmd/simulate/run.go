@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/cmd/simulate/disk"
+	"github.com/allot-project/allot/cmd/simulate/judge"
 	"github.com/allot-project/allot/cmd/simulate/machine"
 )
 
@@ -35,7 +36,7 @@ type run struct {
 	world   *machine.World
 	servers []*server
 	grounds []*ground
-	deeds   []deed
+	deeds   []judge.Deed
 	acks    []time.Duration
 	wrong   []string
 	resting bool
@@ -393,7 +394,7 @@ func (r *run) compare(c *caller) {
 		logged[record.ID]++
 		r.commits = record.Sequence
 	}
-	for _, wrong := range judge(r.deeds, logged) {
+	for _, wrong := range judge.History(r.deeds, logged, capacity) {
 		r.complain("%s", wrong)
 	}
 }

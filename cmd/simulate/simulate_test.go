@@ -65,35 +65,3 @@ func TestPlanIsTheSeeds(t *testing.T) {
 		t.Error("another seed gave the same faults")
 	}
 }
-
-// history is what clients saw, in which each request is over before the next begins.
-func history(deeds ...deed) []deed {
-	for i := range deeds {
-		deeds[i].call, deeds[i].end, deeds[i].known = int64(10*i), int64(10*i+5), true
-	}
-	return deeds
-}
-
-func TestJudge(t *testing.T) {
-	took := deed{kind: "take", id: "a", holder: 1, output: 1}
-	gave := deed{kind: "give", id: "b", holder: 1, output: 1}
-	saw := func(n int) deed { return deed{kind: "used", output: n} }
-	for name, c := range map[string]struct {
-		deeds  []deed
-		logged map[string]int
-		wrong  string
-	}{
-		"as it should be":    {history(saw(0), took, saw(1), gave, saw(0)), map[string]int{"a": 1, "b": 1}, ""},
-		"lost":               {history(took), nil, "acknowledged and lost"},
-		"twice":              {history(took), map[string]int{"a": 2}, "done 2 times"},
-		"refused and done":   {history(deed{kind: "give", id: "b", output: 0}), map[string]int{"b": 1}, "refused and done"},
-		"a read of the past": {history(took, saw(0)), map[string]int{"a": 1}, "not linearizable"},
-		"over capacity": {history(took, deed{kind: "take", id: "b", holder: 2, output: 1}, deed{kind: "take", id: "c", holder: 3, output: 1},
-			deed{kind: "take", id: "d", holder: 4, output: 1}), map[string]int{"a": 1, "b": 1, "c": 1, "d": 1}, "not linearizable"},
-	} {
-		wrong := strings.Join(judge(c.deeds, c.logged), "\n")
-		if c.wrong == "" && wrong != "" || !strings.Contains(wrong, c.wrong) {
-			t.Errorf("%s: judged %q, want %q", name, wrong, c.wrong)
-		}
-	}
-}
