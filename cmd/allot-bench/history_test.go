@@ -17,7 +17,7 @@ func TestBenchHistory(t *testing.T) {
 		serverFlags: ownServer(),
 		Serve: []string{
 			"--archive", "file://" + archive, "--archive-part-records", "500", "--archive-part-age", "100ms",
-			"--hot-log-age", "100ms", "--hot-history", "100ms", "--hot-history-records", "500",
+			"--hot-history", "100ms", "--hot-history-records", "500",
 		},
 	}
 	if err := c.Run(t.Context()); err != nil {
