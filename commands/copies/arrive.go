@@ -163,7 +163,7 @@ func (a *arriving) put(m *manifest) (*Copy, error) {
 	if err != nil {
 		return nil, err
 	}
-	if state.Head() != m.State || !state.Ordered() {
+	if state.Head() != m.State {
 		return nil, fmt.Errorf("%w: its State is at %d, and not at %d", errBad, state.Head().Sequence, m.State.Sequence)
 	}
 	if err := a.folder.decide(m.State.Sequence); err != nil {
