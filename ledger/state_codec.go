@@ -127,7 +127,8 @@ func (s *State) readNodes(d *decoder) error {
 	if err := readEach(d, (*Node).form, func(n *Node) error { return s.setNode(nil, n) }); err != nil {
 		return err
 	}
-	if err := readEach(d, (*NodeAllocation).form, func(a *NodeAllocation) error { return s.setNodeAllocation(nil, a) }); err != nil {
+	take := func(a *NodeAllocation) error { return s.setNodeAllocation(nil, a) }
+	if err := readEach(d, (*NodeAllocation).form, take); err != nil {
 		return err
 	}
 	return readEach(d, (*Chassis).form, s.readChassis)

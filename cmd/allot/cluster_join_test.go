@@ -231,8 +231,7 @@ func TestJoinOutside(t *testing.T) {
 	allot(t, true, "import", path, "--data", data)
 	ns := outside(t, filepath.Join(data, "log"), natsserver.RANDOM_PORT, true) // the stream of a single server
 	begin := func(name string) *server {
-		return launch(t, t.TempDir(), "--nats-url", ns.ClientURL(), "--nats-monitor", "http://"+ns.MonitorAddr().String(),
-			"--accept-open-nats", "--cluster-name", name)
+		return launch(t, t.TempDir(), "--nats-url", ns.ClientURL(), "--cluster-name", name)
 	}
 	first := begin("a")
 	first.waitReady()

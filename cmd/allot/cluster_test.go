@@ -484,8 +484,7 @@ func TestClusterFlags(t *testing.T) {
 func TestReplicasOutside(t *testing.T) {
 	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)
 	begin := func(name string) *server {
-		return launch(t, t.TempDir(), "--nats-url", ns.ClientURL(), "--nats-monitor", "http://"+ns.MonitorAddr().String(),
-			"--accept-open-nats", "--cluster-name", name)
+		return launch(t, t.TempDir(), "--nats-url", ns.ClientURL(), "--cluster-name", name)
 	}
 	r := &replicas{t: t}
 	r.list[0] = begin("a")

@@ -78,9 +78,6 @@ func (s *server) registry() *prometheus.Registry {
 	s.addArchives(g)
 	s.addLimits(g)
 	s.addConnections(g)
-	g.add("log_unsafe", "1: what is acknowledged may be lost: see the log, or allot cluster status.", func() float64 {
-		return one(len(s.unsafe.get()) > 0)
-	})
 	if s.replica != nil {
 		g.add("log_wedged", "1: the log takes no commits although its servers say that they are well.", func() float64 {
 			return one(s.replica.Wedged() != nil)

@@ -130,7 +130,6 @@ type server struct {
 	copies   *copies.Server              // for other replicas; nil: there are none
 	commands ledgerDoor                  // where doors submit commands
 	ledgerID atomic.Pointer[ledger.UUID] // nil: it is not known yet
-	unsafe   findings                    // why what is acknowledged may be lost
 	waits    atomic.Pointer[string]      // what a start waits for; nil: nothing that takes long
 
 	// lead
@@ -249,9 +248,6 @@ func (s *server) list() []part {
 		// From here on a nearly full disk refuses commands. The commands of the
 		// start had to go through before.
 		{phase: lead, name: "disk reserve", start: s.armSpace},
-		// No client is answered on an external NATS server whose clients could
-		// write the log.
-		{phase: follow, name: "closed log", start: s.checkClosed},
 		// Parts that submit commands end before the writer does, so that
 		// everything that it took is answered.
 		{phase: lead, name: "node placer", start: s.startAllocator, stop: s.stopAllocator},
@@ -260,7 +256,6 @@ func (s *server) list() []part {
 		{phase: follow, name: "NATS door", start: s.startNATSDoor, stop: s.stopNATSDoor},
 		{phase: follow, name: "auditor", start: s.startAuditor, stop: s.stopAuditor},
 
-		{phase: follow, name: "watch of the log's safety", start: s.startWatch, stop: s.stopWatch},
 		{phase: follow, name: "scrubber", start: s.startScrubber, stop: s.stopScrubber},
 		{phase: follow, name: "room of the stores", start: s.watchRooms, stop: s.stopRooms},
 		{phase: follow, name: "metrics", start: s.serveMetrics, stop: s.stopMetrics},

@@ -104,8 +104,6 @@ type Config struct {
 	Unfit func() error
 	// Lazy: this replica's own NATS server does not sync every write.
 	Lazy bool
-	// Unsafe, if set, says why what this replica acknowledges may be lost.
-	Unsafe func() []string
 	// Snapshots, if set, is given a State when one is due.
 	Snapshots *snapshots.Schedule
 	// Carrying, if set, is called when a traced command is passed on to the

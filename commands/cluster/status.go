@@ -59,8 +59,6 @@ type Member struct {
 	Unfit string `json:"unfit,omitempty"`
 	// Lazy: it acknowledges what is not on its disk yet.
 	Lazy bool `json:"lazy,omitempty"`
-	// Unsafe is why what it acknowledges may be lost, as far as it has found.
-	Unsafe []string `json:"unsafe,omitempty"`
 	// Joining is how far a copy of State and read models has come that it fetches.
 	Joining *copies.Progress `json:"joining,omitempty"`
 	// Since is when it started; Unix seconds.
@@ -94,9 +92,6 @@ func (r *Replica) own() Member {
 		m.Unfit = err.Error()
 	}
 	m.Whole = r.cfg.Whole == nil || r.cfg.Whole()
-	if r.cfg.Unsafe != nil {
-		m.Unsafe = r.cfg.Unsafe()
-	}
 	var since time.Duration
 	m.LagCommits, since = r.Lag()
 	m.LagSeconds = since.Seconds()
@@ -137,9 +132,6 @@ func (r *Replica) findNamesake() {
 	}
 }
 
-// rightsSubject begins the subjects on which a replica finds out whether it hears itself.
-const rightsSubject = "allot.cluster.self."
-
 // CheckName fails with ErrSameName if a replica of a name is running. This one
 // has not started yet.
 func CheckName(ctx context.Context, nc *nats.Conn, name string) (err error) {
@@ -151,33 +143,6 @@ func CheckName(ctx context.Context, nc *nats.Conn, name string) (err error) {
 	})
 	return err
 }
-
-// CheckRights fails unless a connection can do what replicas do: tell each other
-// something, and change values in the bucket.
-func CheckRights(ctx context.Context, nc *nats.Conn, values *jetstream.Values, name string) error {
-	subject := rightsSubject + name
-	sub, err := nc.Subscribe(subject, func(msg *nats.Msg) { _ = msg.Respond(nil) }) // whoever asks notices
-	if err != nil {
-		return fmt.Errorf("cluster: %w", err)
-	}
-	defer func() { _ = sub.Unsubscribe() }() // the connection may be gone
-	if _, err := nc.RequestWithContext(ctx, subject, nil); err != nil {
-		return fmt.Errorf("cluster: replicas cannot tell each other anything on %s: %w", Subjects, err)
-	}
-	for {
-		if err = values.Put(ctx, startKey+name, []byte("{}")); err == nil {
-			return nil
-		}
-		select {
-		case <-time.After(registerAgain):
-		case <-ctx.Done():
-			return fmt.Errorf("cluster: nothing can be put into the bucket on %s: %w", jetstream.ValuesSubject, err)
-		}
-	}
-}
-
-// startKey begins the keys that are only written to find out whether they can be.
-const startKey = "start."
 
 // register makes this replica known to the others.
 func (r *Replica) register() {

@@ -126,7 +126,8 @@ func TestCheckpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	trailer, err := archive.Read(&out, func(archive.Header) error { return nil }, func(ledger.Entry) error { n++; return nil })
+	count := func(ledger.Entry) error { n++; return nil }
+	trailer, err := archive.Read(&out, func(archive.Header) error { return nil }, count)
 	if err != nil || n != 5 || trailer.Head != heads[4] || !slices.EqualFunc(trailer.Checkpoints, want, bytes.Equal) {
 		t.Errorf("%d commits, %+v, %v", n, trailer, err)
 	}
