@@ -185,7 +185,7 @@ func TestReplicasHotLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b.again(0, "--cluster-copy-rate", "0", "--archive-copy-records", "0")
+	b.again(0, "--cluster-http", "", "--archive-copy-records", "0")
 	if !b.list[0].waitServing() {
 		t.Fatal(b.list[0].logs)
 	}

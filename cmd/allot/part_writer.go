@@ -12,12 +12,12 @@ import (
 	"github.com/allot-project/allot/api/notices"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/claims"
-	"github.com/allot-project/allot/commands/copies"
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger/archives"
 	"github.com/allot-project/allot/projector/check"
+	"github.com/allot-project/allot/snapshots/copies"
 )
 
 // leader is what a server has while it leads. Parts that go on when lead stops

@@ -19,7 +19,6 @@ import (
 	"github.com/allot-project/allot/api/tracing"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/commands/cluster"
-	"github.com/allot-project/allot/commands/copies"
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/ledger"
@@ -30,6 +29,7 @@ import (
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/check"
 	"github.com/allot-project/allot/snapshots"
+	"github.com/allot-project/allot/snapshots/copies"
 )
 
 // garbage is how much there may be, in percent of the memory in use, before it is

@@ -95,8 +95,11 @@ func (c *serveCommand) check() error {
 	if err := c.Archive.check(); err != nil {
 		return err
 	}
-	if err := c.Cluster.fill(c.HTTP, c.Data, c.NATSURL != ""); err != nil {
+	if err := c.Cluster.fill(c.Data, c.NATSURL != ""); err != nil {
 		return err
+	}
+	if c.Cluster.REST = "http://" + c.Cluster.reached(c.HTTP); c.TLS.Cert != "" {
+		c.Cluster.REST = "https://" + c.Cluster.reached(c.HTTP)
 	}
 	if err := c.checkBounded(); err != nil {
 		return err

@@ -4,128 +4,23 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/bucket"
-	"github.com/allot-project/allot/projector"
-	"github.com/allot-project/allot/snapshots"
 )
-
-// Where copies are in a store:
-//
-//	copies/files/SHA-256                         a file, which copies may share
-//	copies/manifests/SEQUENCE-DIGEST-SHA-256     a copy: where its read models stand,
-//	                                             and the checksum of this object
-//
-// A manifest is written after its files, so that what it lists was there.
-const (
-	storedFiles     = bucket.Copies + "files/"
-	storedManifests = bucket.Copies + "manifests/"
-)
-
-// storedTitle begins each manifest, so that nothing else that is signed with the
-// same key is taken for one.
-const storedTitle = "allot copy 1\n"
 
 // keptStored is how many copies stay that the archive's parts reach: the newest
 // one, and another one should that be damaged.
 const keptStored = 2
-
-// mostStored is how many copies a list may have. keptStored stay, with those that no
-// archive reaches yet, so that more are somebody else's.
-const mostStored = 10_000
-
-var manifestNames = regexp.MustCompile(`^copies/manifests/(\d{20})-([0-9a-f]{64})-([0-9a-f]{64})$`)
-
-// storedName names a copy in a store.
-type storedName struct {
-	models ledger.Head
-	sum    string // of its manifest
-}
-
-// String returns the name of its manifest's object.
-func (n storedName) String() string {
-	return fmt.Sprintf("%s%020d-%s-%s", storedManifests, n.models.Sequence, n.models.Digest, n.sum)
-}
-
-func parseStoredName(text string) (n storedName, isOne bool) {
-	found := manifestNames.FindStringSubmatch(text)
-	if found == nil {
-		return n, false
-	}
-	var err error
-	n.models.Sequence, err = strconv.ParseUint(found[1], 10, 64)
-	if err != nil || n.models.Digest.UnmarshalText([]byte(found[2])) != nil {
-		return n, false
-	}
-	n.sum = found[3]
-	return n, n.models.Sequence > 0
-}
-
-// listStored lists the copies in a store, the newest first.
-func listStored(ctx context.Context, store bucket.Store) (list []storedName, err error) {
-	err = store.List(ctx, storedManifests, "", func(o bucket.Object) error {
-		if name, isOne := parseStoredName(o.Name); isOne {
-			list = append(list, name)
-		}
-		if len(list) > mostStored {
-			return fmt.Errorf("%w: the store lists more than %d copies: look at what else is in it", errBad, mostStored)
-		}
-		return nil
-	})
-	slices.Reverse(list)
-	return list, err
-}
-
-// readStored reads a manifest, and compares it with its name. It is checked
-// against nothing else.
-func readStored(
-	ctx context.Context, store bucket.Store, name storedName, open func([]byte) ([]byte, error),
-) (*manifest, error) {
-	body, err := store.Open(ctx, name.String())
-	if err != nil {
-		return nil, err
-	}
-	object, err := io.ReadAll(io.LimitReader(body, maxManifest+1))
-	if err = errors.Join(err, body.Close()); err != nil {
-		return nil, err
-	}
-	if sum := sha256.Sum256(object); hex.EncodeToString(sum[:]) != name.sum {
-		return nil, fmt.Errorf("%w: its manifest has another checksum than its name says", errBad)
-	}
-	text, _, _ := bytes.Cut(object, []byte("\n\n")) // signatures follow an empty line
-	if open != nil {
-		if text, err = open(object); err != nil {
-			return nil, fmt.Errorf("%w: its manifest is not signed with the operator's key: %w", errBad, err)
-		}
-	}
-	text, ours := bytes.CutPrefix(text, []byte(storedTitle))
-	if !ours {
-		return nil, fmt.Errorf("%w: its manifest is none that this release knows", ErrOtherForm)
-	}
-	m := new(manifest)
-	if err := json.Unmarshal(text, m); err != nil {
-		return nil, fmt.Errorf("%w: its manifest cannot be read: %w", errBad, err)
-	}
-	if m.Models.Head != name.models {
-		return nil, fmt.Errorf("%w: its manifest is of sequence %d, and not of %d", errBad, m.Models.Head.Sequence, name.models.Sequence)
-	}
-	return m, nil
-}
 
 // Target is a store that gets copies.
 type Target struct {
@@ -135,18 +30,21 @@ type Target struct {
 	Reached func() uint64
 }
 
+// Pace holds whoever sends up, so that others come through.
+type Pace interface {
+	WaitN(ctx context.Context, n int) error
+}
+
+// pacedBytes is how many bytes a Pace is asked for at once.
+const pacedBytes = 512 << 10
+
 // KeeperConfig is what a Keeper needs.
 type KeeperConfig struct {
+	Maker
 	Targets []Target
-	Views   *projector.Projector
-	// ReadModels is the folder of the read models, in which copies are made.
-	ReadModels string
-	Snapshots  *snapshots.Store
 	// Records is after how many records another copy is due.
 	Records int64
-	// Unfit says why no copy may be made now, such as a full disk; or nil.
-	Unfit func() error
-	// Pace must let partBytes through at once; nil: as fast as it goes.
+	// Pace must let pacedBytes through at once; nil: as fast as it goes.
 	Pace Pace
 	// Sign signs a manifest; nil: there is no key.
 	Sign   func(text []byte) ([]byte, error)
@@ -297,17 +195,14 @@ func (k *Keeper) store(ctx context.Context, due []int) (err error) {
 }
 
 // make makes a copy on this machine.
-func (k *Keeper) make(ctx context.Context) (m manifest, paths []string, err error) {
-	if k.cfg.Unfit != nil {
-		if err := k.cfg.Unfit(); err != nil {
-			return m, nil, err
-		}
+func (k *Keeper) make(ctx context.Context) (m manifest, paths map[ledger.Digest]string, err error) {
+	if err = k.cfg.fit(); err == nil {
+		err = os.RemoveAll(k.folder())
 	}
-	if err := os.RemoveAll(k.folder()); err != nil {
+	if err != nil {
 		return m, nil, err
 	}
-	one := maker{views: k.cfg.Views, snapshots: k.cfg.Snapshots, form: ownForm()}
-	return one.write(ctx, k.folder())
+	return k.cfg.write(ctx, k.folder())
 }
 
 // stored notes that a store has a copy.
@@ -339,42 +234,48 @@ func (k *Keeper) tell(ctx context.Context, i int, err error) {
 
 // put writes the files of a copy that a store lacks, and its manifest at the end.
 // Whatever is written is read back.
-func (k *Keeper) put(ctx context.Context, store bucket.Store, m manifest, paths []string) (written int64, err error) {
+func (k *Keeper) put(
+	ctx context.Context, store bucket.Store, m manifest, paths map[ledger.Digest]string,
+) (written int64, err error) {
 	there := make(map[string]int64)
 	err = store.List(ctx, storedFiles, "", func(o bucket.Object) error { there[o.Name] = o.Size; return nil })
 	if err != nil {
 		return 0, err
 	}
-	for i, one := range m.Files {
-		name := storedFiles + one.Sum
-		if size, found := there[name]; found && size == one.Bytes {
+	for _, one := range m.Files {
+		name := storedFiles + one.Sum.String()
+		if size, found := there[name]; found && size == one.Size {
 			continue
 		}
-		if err := k.putFile(ctx, store, name, one, paths[i]); err != nil {
+		if err := k.putFile(ctx, store, name, one, paths[one.Sum]); err != nil {
 			return written, err
 		}
-		there[name] = one.Bytes
-		written += one.Bytes
+		there[name] = one.Size
+		written += one.Size
 	}
-	text, err := ledger.PlainJSON(m)
+	path := filepath.Join(k.folder(), "manifest")
+	if err := k.writeManifest(path, m); err != nil {
+		return written, err
+	}
+	one, err := describe(ctx, path)
 	if err != nil {
 		return written, err
+	}
+	return written + one.Size, k.putFile(ctx, store, storedName{m.Models.Head, one.Sum}.String(), one, path)
+}
+
+func (k *Keeper) writeManifest(path string, m manifest) error {
+	text, err := ledger.PlainJSON(m)
+	if err != nil {
+		return err
 	}
 	text = append([]byte(storedTitle), append(bytes.TrimSpace(text), '\n')...)
 	if k.cfg.Sign != nil {
 		if text, err = k.cfg.Sign(text); err != nil {
-			return written, err
+			return err
 		}
 	}
-	path := filepath.Join(k.folder(), "manifest")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		return written, err
-	}
-	one, err := sumFile(ctx, path)
-	if err != nil {
-		return written, err
-	}
-	return written + one.Bytes, k.putFile(ctx, store, storedName{m.Models.Head, one.Sum}.String(), one, path)
+	return os.WriteFile(path, text, 0o600)
 }
 
 // putFile writes an object, and reads it back.
@@ -384,32 +285,19 @@ func (k *Keeper) putFile(ctx context.Context, store bucket.Store, name string, o
 		return err
 	}
 	defer func() { _ = in.Close() }() // nothing was written
-	for left := one.Bytes; left > 0 && k.cfg.Pace != nil; left -= partBytes {
-		if err := k.cfg.Pace.WaitN(ctx, int(min(left, partBytes))); err != nil {
+	for left := one.Size; left > 0 && k.cfg.Pace != nil; left -= pacedBytes {
+		if err := k.cfg.Pace.WaitN(ctx, int(min(left, pacedBytes))); err != nil {
 			return err
 		}
 	}
-	if err := store.Create(ctx, name, in, one.Bytes); err != nil && !errors.Is(err, bucket.ErrExists) {
+	if err := store.Create(ctx, name, in, one.Size); err != nil && !errors.Is(err, bucket.ErrExists) {
 		return err
 	}
-	return readBack(ctx, store, name, one, io.Discard)
-}
-
-// readBack copies an object, and compares it with its checksum.
-func readBack(ctx context.Context, store bucket.Store, name string, one file, into io.Writer) error {
 	body, err := store.Open(ctx, name)
 	if err != nil {
 		return err
 	}
-	sum := sha256.New()
-	size, err := io.Copy(io.MultiWriter(sum, into), io.LimitReader(&stoppable{ctx, body}, one.Bytes+1))
-	if err = errors.Join(err, body.Close()); err != nil {
-		return err
-	}
-	if size != one.Bytes || hex.EncodeToString(sum.Sum(nil)) != one.Sum {
-		return fmt.Errorf("%w: %s/%s has other bytes than it should", errBad, store, name)
-	}
-	return nil
+	return errors.Join(compareCopy(ctx, io.Discard, body, one), body.Close())
 }
 
 // prune removes copies that newer ones have replaced, and files that no copy
@@ -428,7 +316,7 @@ func (k *Keeper) prune(ctx context.Context, target Target) error {
 			old = append(old, name)
 			continue
 		}
-		m, err := readStored(ctx, target.Store, name, nil)
+		m, err := (&storedCopy{store: target.Store, name: name}).manifest(ctx)
 		if err != nil {
 			return err
 		}
@@ -436,7 +324,7 @@ func (k *Keeper) prune(ctx context.Context, target Target) error {
 			good++
 		}
 		for _, one := range m.Files {
-			listed[storedFiles+one.Sum] = true
+			listed[storedFiles+one.Sum.String()] = true
 		}
 	}
 	if len(old) == 0 {

@@ -1,0 +1,282 @@
+package copies
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// What a replica answers to the others. A file's SHA-256 follows the last one.
+const (
+	offerPath = "/offer" // what would a copy be?
+	copyPath  = "/copy"  // the manifest of a copy, which is made if there is none
+	filesPath = "/files/"
+)
+
+const (
+	// keptFor is how long a copy is kept that nobody asks for.
+	keptFor = 30 * time.Second
+	// makeWait bounds how long a copy may take to be made.
+	makeWait = 10 * time.Minute
+	// headerWait is how long a request's header may take.
+	headerWait = 10 * time.Second
+	// leastRate is how many bytes of a file a second the other replica must take.
+	leastRate = 1 << 20
+)
+
+// ServerConfig is what a Server needs.
+type ServerConfig struct {
+	Maker
+	// Listen is HOST:PORT.
+	Listen string
+	TLS    *tls.Config // nil: none
+	// Secret is what all replicas know.
+	Secret string
+	Logger *slog.Logger
+
+	kept time.Duration // keptFor if 0
+}
+
+// Server gives copies to other replicas. All that ask at a time get the same one.
+type Server struct {
+	cfg      ServerConfig
+	listener net.Listener
+	http     *http.Server
+	ctx      context.Context
+	end      context.CancelFunc
+	work     sync.WaitGroup
+
+	mu      sync.Mutex
+	current *given // nil: none; guarded by mu
+}
+
+// given is a copy for other replicas.
+type given struct {
+	dir   string
+	began time.Time
+	stop  context.CancelFunc // ends its making
+	made  chan struct{}      // closed when it is there, or has failed
+	// These are there when made is closed.
+	failure  error
+	manifest []byte
+	paths    map[ledger.Digest]string
+
+	uses   int         // requests under way; of Server.mu
+	forget *time.Timer // runs while there are none
+}
+
+// folder is where copies are made.
+func (s *Server) folder(names ...string) string {
+	return filepath.Join(append([]string{s.cfg.ReadModels, "copies"}, names...)...)
+}
+
+// Serve begins to give copies, and removes what a former process left of its own.
+func Serve(cfg ServerConfig) (*Server, error) {
+	s := &Server{cfg: cfg}
+	if err := os.RemoveAll(s.folder()); err != nil {
+		return nil, fmt.Errorf("copies: %w", err)
+	}
+	var err error
+	if s.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
+		return nil, fmt.Errorf("copies: %w", err)
+	}
+	if cfg.TLS != nil {
+		s.listener = tls.NewListener(s.listener, cfg.TLS)
+	}
+	s.ctx, s.end = context.WithCancel(context.Background())
+	routes := http.NewServeMux()
+	routes.HandleFunc("GET "+offerPath, s.answerOffer)
+	routes.HandleFunc("GET "+copyPath, s.answerCopy)
+	routes.HandleFunc("GET "+filesPath+"{sum}", s.answerFile)
+	s.http = &http.Server{
+		Handler: newGuard(cfg.Secret, routes), ReadHeaderTimeout: headerWait, IdleTimeout: keptFor, MaxHeaderBytes: 8 << 10, ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug),
+	}
+	s.work.Go(func() {
+		if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+			cfg.Logger.Error("no copies are given to other replicas any more", "error", err)
+		}
+	})
+	return s, nil
+}
+
+// Address is where it listens.
+func (s *Server) Address() string { return s.listener.Addr().String() }
+
+// Stop ends it, whoever it is giving a copy to.
+func (s *Server) Stop() error {
+	s.end()
+	err := s.http.Close()
+	s.mu.Lock()
+	s.drop("this replica is stopping")
+	s.mu.Unlock()
+	s.work.Wait()
+	return errors.Join(err, os.RemoveAll(s.folder()))
+}
+
+// drop ends the present copy. The caller holds mu.
+func (s *Server) drop(why string) {
+	g := s.current
+	if g == nil {
+		return
+	}
+	s.current = nil
+	g.stop()
+	g.forget.Stop()
+	s.cfg.Logger.Info("the copy for other replicas has ended", "because", why, "took", time.Since(g.began))
+	s.work.Go(func() {
+		<-g.made
+		if err := os.RemoveAll(g.dir); err != nil {
+			s.cfg.Logger.Warn("a copy for another replica was not removed; the next start does", "folder", g.dir, "error", err)
+		}
+	})
+}
+
+// take takes the present copy, for as long as leave is not called. Unless there is one,
+// it begins to make one if it may, and returns nil otherwise.
+func (s *Server) take(begin bool) *given {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == nil && begin && s.ctx.Err() == nil {
+		s.current = s.begin()
+	}
+	if s.current != nil {
+		s.current.uses++
+		s.current.forget.Stop()
+	}
+	return s.current
+}
+
+func (s *Server) leave(g *given) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g.uses--; g.uses == 0 && s.current == g {
+		g.forget.Reset(cmp.Or(s.cfg.kept, keptFor))
+	}
+}
+
+// begin begins to make a copy.
+func (s *Server) begin() *given {
+	ctx, stop := context.WithTimeout(s.ctx, makeWait)
+	g := &given{dir: s.folder(rand.Text()), began: time.Now(), stop: stop, made: make(chan struct{})}
+	g.forget = time.AfterFunc(keptFor, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.current == g && g.uses == 0 {
+			s.drop("nobody asks for it any more")
+		}
+	})
+	s.cfg.Logger.Info("another replica gets a copy of State and read models")
+	s.work.Go(func() { s.prepare(ctx, g) })
+	return g
+}
+
+// prepare makes a copy.
+func (s *Server) prepare(ctx context.Context, g *given) {
+	defer close(g.made)
+	m, paths, err := s.cfg.write(ctx, g.dir)
+	if err == nil {
+		g.manifest, err = json.Marshal(m)
+	}
+	if err != nil {
+		g.failure = err
+		s.mu.Lock()
+		s.drop(err.Error())
+		s.mu.Unlock()
+		return
+	}
+	g.paths = paths
+	s.cfg.Logger.Info("a copy for another replica is ready", "state", m.State.Sequence,
+		"read_models", m.Models.Head.Sequence, "bytes", m.bytes(), "files", len(m.Files), "took", time.Since(g.began))
+}
+
+// answer answers with a signed text.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, body []byte) {
+	w.Header().Set(headerSignature, signAnswer(s.cfg.Secret, r.Header.Get(headerNumber), body))
+	if _, err := w.Write(body); err != nil {
+		s.cfg.Logger.Debug("a replica that asked for a copy was not answered", "error", err)
+	}
+}
+
+func (s *Server) answerOffer(w http.ResponseWriter, r *http.Request) {
+	err := s.cfg.fit()
+	var body []byte
+	if err == nil {
+		body, err = json.Marshal(s.cfg.offer())
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	s.answer(w, r, body)
+}
+
+func (s *Server) answerCopy(w http.ResponseWriter, r *http.Request) {
+	if err := s.cfg.fit(); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	g := s.take(true)
+	if g == nil {
+		http.Error(w, "this replica is stopping", http.StatusServiceUnavailable)
+		return
+	}
+	defer s.leave(g)
+	select {
+	case <-g.made:
+	case <-r.Context().Done():
+		return
+	}
+	if g.failure != nil {
+		http.Error(w, g.failure.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	s.answer(w, r, g.manifest)
+}
+
+// answerFile sends a file. Its name is a digest, and never a path.
+func (s *Server) answerFile(w http.ResponseWriter, r *http.Request) {
+	g := s.take(false)
+	if g == nil {
+		http.Error(w, "there is no copy any more", http.StatusGone)
+		return
+	}
+	defer s.leave(g)
+	<-g.made
+	var sum ledger.Digest
+	path := ""
+	if sum.UnmarshalText([]byte(r.PathValue("sum"))) == nil {
+		path = g.paths[sum]
+	}
+	if path == "" {
+		http.Error(w, "the copy has no such file", http.StatusNotFound)
+		return
+	}
+	in, err := os.Open(path)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	defer func() { _ = in.Close() }() // nothing was written
+	if info, err := in.Stat(); err == nil {
+		patience := keptFor + time.Duration(info.Size()/leastRate)*time.Second
+		err = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience))
+		if err != nil {
+			s.cfg.Logger.Debug("a file of a copy is sent without a deadline", "error", err)
+		}
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	http.ServeContent(w, r, "", time.Time{}, in)
+}
