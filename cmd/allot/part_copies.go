@@ -37,7 +37,7 @@ func (s *server) finishCopy(context.Context) error {
 // copyMaker makes copies of what this server has.
 func (s *server) copyMaker() copies.Maker {
 	return copies.Maker{
-		Views: s.views, ReadModels: s.data.Path(datafolder.ReadModels), Snapshots: s.snaps, Unfit: s.space.unfit,
+		Views: s.views, ReadModels: s.data.Path(datafolder.ReadModels), Snapshots: s.snaps, Unfit: s.disks.unfit,
 	}
 }
 
@@ -154,7 +154,7 @@ func (s *server) takeCopy(ctx context.Context, from, last uint64) (*copies.Copy,
 	progress := &joinProgress{server: s, began: time.Now(), told: time.Now()}
 	cfg := copies.JoinConfig{
 		Stores: storesOf(s.archives), Unsign: unsign, Log: s.log.all, Folder: s.copyFolder(), From: from, UpTo: last,
-		Needed: from+1 < s.log.hot.First(), Room: s.space.room, Tell: progress.tell, Logger: s.logger,
+		Needed: from+1 < s.log.hot.First(), Room: s.disks.room, Tell: progress.tell, Logger: s.logger,
 	}
 	if !s.asksPeers() {
 		return copies.Join(ctx, cfg)

@@ -74,7 +74,7 @@ func (s *server) startReplica(ctx context.Context) (err error) {
 		Models: &followed{marked{s.views, s.log.highWater}, s.views.Changed},
 		Lease:  s.config.Cluster.Lease, Limit: s.config.Cluster.Wait, Near: s.near(),
 		Whole:     s.whole(),
-		Unfit:     s.space.unfit,
+		Unfit:     s.disks.unfit,
 		Lazy:      s.config.LazySync && s.log.nats != nil,
 		Unsafe:    s.unsafe.get,
 		Snapshots: s.due, Logger: s.logger, Carrying: s.carrying(),

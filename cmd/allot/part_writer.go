@@ -76,10 +76,10 @@ func (s *server) startWriter(ctx context.Context) error {
 	if err := s.sameLedger(state); err != nil {
 		return err
 	}
-	s.space.disarm()
+	s.disks.disarm()
 	options := writer.Options{
 		Now: time.Now, Logger: s.logger, Snapshots: s.due,
-		AnswerWithin: s.config.AnswerWithin, Refuse: s.space.refuse, Observer: s.observer(),
+		AnswerWithin: s.config.AnswerWithin, Refuse: s.disks.refuse, Observer: s.observer(),
 	}
 	if s.term != nil {
 		options.Leadership, options.Landed, options.AnswerWithin = s.term, s.term.Landed, s.config.Cluster.Wait

@@ -110,8 +110,7 @@ type server struct {
 	snaps    *snapshots.Store
 	due      *snapshots.Schedule // of snapshots
 	log      serverLog
-	space    *space
-	rooms    *storeRooms
+	disks    *disks
 
 	// follow
 	state    *ledger.State       // at the end of the log; nil: a writer has taken it
@@ -214,7 +213,7 @@ func (s *server) list() []part {
 		{phase: open, name: "log", start: s.openLog},
 		// The watch of the disks outlives the writer, because it helps a writer
 		// that waits for a log on a full disk.
-		{phase: open, name: "disk space", start: s.watchSpace, stop: s.stopSpace},
+		{phase: open, name: "disk space", start: s.watchDisks, stop: s.stopDisks},
 
 		// Read models that turn out to be damaged while State is restored are
 		// rebuilt.
@@ -249,7 +248,7 @@ func (s *server) list() []part {
 		{phase: lead, name: "copies for archives", start: s.startStoring, stop: s.stopStoring},
 		// From here on a nearly full disk refuses commands. The commands of the
 		// start had to go through before.
-		{phase: lead, name: "disk reserve", start: s.armSpace},
+		{phase: lead, name: "disk reserve", start: s.armDisks},
 		// No client is answered on an external NATS server whose clients could
 		// write the log.
 		{phase: follow, name: "closed log", start: s.checkClosed},
@@ -263,7 +262,7 @@ func (s *server) list() []part {
 
 		{phase: follow, name: "watch of the log's safety", start: s.startWatch, stop: s.stopWatch},
 		{phase: follow, name: "scrubber", start: s.startScrubber, stop: s.stopScrubber},
-		{phase: follow, name: "room of the stores", start: s.watchRooms, stop: s.stopRooms},
+		{phase: follow, name: "sizes of the stores", start: s.measureStores},
 		{phase: follow, name: "metrics", start: s.serveMetrics, stop: s.stopMetrics},
 		// REST answers reads, too, and so stays when lead stops. It opens last,
 		// because the first request may be a command, and drains first, while the
