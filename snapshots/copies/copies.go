@@ -92,12 +92,8 @@ func (n *fileName) UnmarshalText(text []byte) error {
 	return nil
 }
 
-const (
-	// maxFiles bounds what a manifest may list.
-	maxFiles = 1 << 20
-	// maxManifest bounds what is read as a manifest, in bytes.
-	maxManifest = 256 << 20
-)
+// maxManifest bounds what is read as a manifest, in bytes: some 500,000 files.
+const maxManifest = 64 << 20
 
 // isTable reports whether it is one of Pebble's tables, which are never written again.
 func (f file) isTable() bool { return path.Ext(string(f.Name)) == ".sst" }
@@ -116,9 +112,9 @@ func (m *manifest) check() error {
 	if m.Form != ownForm() {
 		return fmt.Errorf("%w: it is of the form %+v, and this release reads %+v", ErrOtherForm, m.Form, ownForm())
 	}
-	if m.State.Sequence == 0 || m.State.Sequence > m.Models.Head.Sequence || len(m.Files) > maxFiles {
-		return fmt.Errorf("%w: its State is at %d, its read models at %d, in %d files",
-			errBad, m.State.Sequence, m.Models.Head.Sequence, len(m.Files))
+	if m.State.Sequence == 0 || m.State.Sequence > m.Models.Head.Sequence {
+		return fmt.Errorf("%w: its State is at %d, and its read models are at %d",
+			errBad, m.State.Sequence, m.Models.Head.Sequence)
 	}
 	names, sizes, total := make(map[fileName]bool), make(map[ledger.Digest]int64), int64(0)
 	for _, f := range m.Files {

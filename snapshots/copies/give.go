@@ -98,8 +98,8 @@ func Serve(cfg ServerConfig) (*Server, error) {
 	}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	routes := http.NewServeMux()
-	routes.HandleFunc("GET "+offerPath, s.answerOffer)
-	routes.HandleFunc("GET "+copyPath, s.answerCopy)
+	routes.Handle("GET "+offerPath, s.answers(func(*http.Request) ([]byte, error) { return json.Marshal(cfg.offer()) }))
+	routes.Handle("GET "+copyPath, s.answers(s.manifest))
 	routes.HandleFunc("GET "+filesPath+"{sum}", s.answerFile)
 	s.http = &http.Server{
 		Handler: newGuard(cfg.Secret, routes), ReadHeaderTimeout: headerWait, IdleTimeout: keptFor, MaxHeaderBytes: 8 << 10, ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug),
@@ -202,48 +202,38 @@ func (s *Server) prepare(ctx context.Context, g *given) {
 		"read_models", m.Models.Head.Sequence, "bytes", m.bytes(), "files", len(m.Files), "took", time.Since(g.began))
 }
 
-// answer answers with a signed text.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, body []byte) {
-	w.Header().Set(headerSignature, signAnswer(s.cfg.Secret, r.Header.Get(headerNumber), body))
-	if _, err := w.Write(body); err != nil {
-		s.cfg.Logger.Debug("a replica that asked for a copy was not answered", "error", err)
-	}
+// answers answers with a signed text, if this replica can give a copy.
+func (s *Server) answers(text func(*http.Request) ([]byte, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := s.cfg.fit()
+		var body []byte
+		if err == nil {
+			body, err = text(r)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set(headerSignature, signAnswer(s.cfg.Secret, r.Header.Get(headerNumber), body))
+		if _, err := w.Write(body); err != nil {
+			s.cfg.Logger.Debug("a replica that asked for a copy was not answered", "error", err)
+		}
+	})
 }
 
-func (s *Server) answerOffer(w http.ResponseWriter, r *http.Request) {
-	err := s.cfg.fit()
-	var body []byte
-	if err == nil {
-		body, err = json.Marshal(s.cfg.offer())
-	}
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
-	}
-	s.answer(w, r, body)
-}
-
-func (s *Server) answerCopy(w http.ResponseWriter, r *http.Request) {
-	if err := s.cfg.fit(); err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
-	}
+// manifest waits until a copy is made.
+func (s *Server) manifest(r *http.Request) ([]byte, error) {
 	g := s.take(true)
 	if g == nil {
-		http.Error(w, "this replica is stopping", http.StatusServiceUnavailable)
-		return
+		return nil, errors.New("this replica is stopping")
 	}
 	defer s.leave(g)
 	select {
 	case <-g.made:
+		return g.manifest, g.failure
 	case <-r.Context().Done():
-		return
+		return nil, r.Context().Err()
 	}
-	if g.failure != nil {
-		http.Error(w, g.failure.Error(), http.StatusServiceUnavailable)
-		return
-	}
-	s.answer(w, r, g.manifest)
 }
 
 // answerFile sends a file. Its name is a digest, and never a path.

@@ -97,12 +97,11 @@ func TestHostileManifests(t *testing.T) {
 			})
 			w.refuses(t, one.says, func(into *replica) (*Copy, error) {
 				liar := have.serve(nil)
-				liar.http.Handler = newGuard(secret, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				liar.http.Handler = newGuard(secret, liar.answers(func(r *http.Request) ([]byte, error) {
 					if r.URL.Path == offerPath {
-						liar.answerOffer(w, r)
-						return
+						return json.Marshal(liar.cfg.offer())
 					}
-					liar.answer(w, r, changed)
+					return changed, nil
 				}))
 				return w.join(into, func(cfg *JoinConfig) { cfg.Room = func() int64 { return 1 << 40 } }, peer("liar", liar.Address()))
 			})

@@ -78,6 +78,7 @@ type found interface {
 	manifest(ctx context.Context) (*manifest, error)
 	// open reads one of its files.
 	open(ctx context.Context, sum ledger.Digest) (io.ReadCloser, error)
+	// close ends connections.
 	close()
 }
 
@@ -163,7 +164,6 @@ func (c *JoinConfig) fromStores(ctx context.Context) (*Copy, error) {
 func (c *JoinConfig) first(ctx context.Context, list []found) (*Copy, error) {
 	var reasons []error
 	for _, one := range list {
-		defer one.close()
 		began := time.Now()
 		got, err := c.take(ctx, one)
 		switch {
@@ -186,6 +186,7 @@ func (c *JoinConfig) first(ctx context.Context, list []found) (*Copy, error) {
 
 // take gets a copy, if it is wanted.
 func (c *JoinConfig) take(ctx context.Context, one found) (*Copy, error) {
+	defer one.close()
 	o, err := one.offer(ctx)
 	if err == nil {
 		err = c.wants(o)

@@ -68,9 +68,7 @@ func (p *peerCopy) String() string { return p.Name }
 func (p *peerCopy) close() { p.client.CloseIdleConnections() }
 
 func (p *peerCopy) offer(ctx context.Context) (o offer, err error) {
-	ctx, cancel := context.WithTimeout(ctx, offerWait)
-	defer cancel()
-	text, err := p.ask(ctx, offerPath)
+	text, err := p.ask(ctx, offerPath, offerWait)
 	if err == nil {
 		if err = json.Unmarshal(text, &o); err != nil {
 			err = fmt.Errorf("%w: what it offers cannot be read: %w", errBad, err)
@@ -80,17 +78,17 @@ func (p *peerCopy) offer(ctx context.Context) (o offer, err error) {
 }
 
 func (p *peerCopy) manifest(ctx context.Context) (*manifest, error) {
-	ctx, cancel := context.WithTimeout(ctx, makeWait)
-	defer cancel()
-	text, err := p.ask(ctx, copyPath)
+	text, err := p.ask(ctx, copyPath, makeWait)
 	if err != nil {
 		return nil, err
 	}
 	return readManifest(text)
 }
 
-// ask returns a signed answer.
-func (p *peerCopy) ask(ctx context.Context, path string) ([]byte, error) {
+// ask returns a signed answer, which may take some time.
+func (p *peerCopy) ask(ctx context.Context, path string, wait time.Duration) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
 	resp, number, err := p.send(ctx, path)
 	if err != nil {
 		return nil, err
