@@ -83,8 +83,12 @@ func (s *server) watchedStores() []*store {
 	}
 	list := []*store{
 		here("all else", "", nil),
-		here("read models", datafolder.ReadModels, func() (int64, error) { return int64(s.views.StoreStats().DiskBytes), nil }),
-		here("snapshots", datafolder.Snapshots, func() (int64, error) { return bytesIn(s.data.Path(datafolder.Snapshots)) }),
+		here("read models", datafolder.ReadModels, func() (int64, error) {
+			return int64(s.views.StoreStats().DiskBytes), nil
+		}),
+		here("snapshots", datafolder.Snapshots, func() (int64, error) {
+			return bytesIn(s.data.Path(datafolder.Snapshots))
+		}),
 	}
 	if s.log.nats != nil { // else an external NATS server keeps the log
 		list = append(list, here("log", "log", func() (int64, error) {

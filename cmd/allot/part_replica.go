@@ -69,8 +69,8 @@ func (s *server) startReplica(ctx context.Context) (err error) {
 		return err
 	}
 	s.replica, err = cluster.Start(cluster.Config{
-		Name: s.config.Cluster.Name, HTTP: s.config.Cluster.REST, Copies: s.givesCopiesAt(), Version: cli.Version(), Conn: s.peersNC,
-		Log: s.log.stream, Reader: s.log.all, HotLog: hotLog{s}, Values: s.log.values,
+		Name: s.config.Cluster.Name, HTTP: s.config.Cluster.REST, Copies: s.givesCopiesAt(), Version: cli.Version(),
+		Conn: s.peersNC, Log: s.log.stream, Reader: s.log.all, HotLog: hotLog{s}, Values: s.log.values,
 		Models: &followed{marked{s.views, s.log.highWater}, s.views.Changed},
 		Lease:  s.config.Cluster.Lease, Limit: s.config.Cluster.Wait, Near: s.near(),
 		Whole:     s.whole(),

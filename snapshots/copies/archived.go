@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/bucket"
@@ -35,8 +35,6 @@ const storedTitle = "allot copy 1\n"
 // archive reaches yet, so that more are somebody else's.
 const mostStored = 10_000
 
-var manifestNames = regexp.MustCompile(`^copies/manifests/(\d{20})-([0-9a-f]{64})-([0-9a-f]{64})$`)
-
 // storedName names a copy in a store.
 type storedName struct {
 	models ledger.Head
@@ -49,14 +47,14 @@ func (n storedName) String() string {
 }
 
 func parseStoredName(text string) (n storedName, isOne bool) {
-	found := manifestNames.FindStringSubmatch(text)
-	if found == nil {
+	fields := strings.Split(strings.TrimPrefix(text, storedManifests), "-")
+	if len(fields) != 3 {
 		return n, false
 	}
 	var err error
-	n.models.Sequence, err = strconv.ParseUint(found[1], 10, 64)
-	err = errors.Join(err, n.models.Digest.UnmarshalText([]byte(found[2])), n.sum.UnmarshalText([]byte(found[3])))
-	return n, err == nil && n.models.Sequence > 0
+	n.models.Sequence, err = strconv.ParseUint(fields[0], 10, 64)
+	err = errors.Join(err, n.models.Digest.UnmarshalText([]byte(fields[1])), n.sum.UnmarshalText([]byte(fields[2])))
+	return n, err == nil && n.models.Sequence > 0 && n.String() == text
 }
 
 // listStored lists the copies in a store, the newest first.

@@ -53,7 +53,8 @@ func (f Folder) begin() (*os.Root, error) {
 	return os.OpenRoot(f.path())
 }
 
-// assemble puts the files of a copy together.
+// assemble puts the files of a copy together. Files may be the same, such as empty ones:
+// Pebble writes into none that it finds.
 func assemble(into *os.Root, m *manifest) error {
 	models := filepath.Join(makingName, modelsName)
 	if err := into.MkdirAll(models, 0o750); err != nil {
@@ -64,32 +65,11 @@ func assemble(into *os.Root, m *manifest) error {
 		if one.Name == stateName {
 			target = filepath.Join(makingName, snapshots.Name(m.State.Sequence))
 		}
-		// Two files may be the same, such as empty ones, and Pebble must not
-		// write into both when it writes into one.
-		put := copyWithin
-		if one.isTable() || one.Name == stateName {
-			put = (*os.Root).Link
-		}
-		if err := put(into, partPath(one.Sum), target); err != nil {
+		if err := into.Link(partPath(one.Sum), target); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// copyWithin copies a file within a folder. It is synced with all others.
-func copyWithin(root *os.Root, from, to string) error {
-	in, err := root.Open(from)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = in.Close() }() // nothing was written
-	out, err := root.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o640)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
 }
 
 // decide makes the copy that was assembled the one that counts.

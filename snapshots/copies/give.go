@@ -27,8 +27,8 @@ const (
 )
 
 const (
-	// keptFor is how long a copy is kept that nobody asks for.
-	keptFor = 30 * time.Second
+	// keptFor is how long a copy is kept that nobody asks for. A file on its way goes on.
+	keptFor = time.Minute
 	// makeWait bounds how long a copy may take to be made.
 	makeWait = 10 * time.Minute
 	// headerWait is how long a request's header may take.
@@ -67,15 +67,12 @@ type Server struct {
 type given struct {
 	dir   string
 	began time.Time
-	stop  context.CancelFunc // ends its making
-	made  chan struct{}      // closed when it is there, or has failed
+	made  chan struct{} // closed when it is there, or has failed
 	// These are there when made is closed.
 	failure  error
 	manifest []byte
 	paths    map[ledger.Digest]string
-
-	uses   int         // requests under way; of Server.mu
-	forget *time.Timer // runs while there are none
+	forget   *time.Timer // drops it
 }
 
 // folder is where copies are made.
@@ -102,7 +99,8 @@ func Serve(cfg ServerConfig) (*Server, error) {
 	routes.Handle("GET "+copyPath, s.answers(s.manifest))
 	routes.HandleFunc("GET "+filesPath+"{sum}", s.answerFile)
 	s.http = &http.Server{
-		Handler: newGuard(cfg.Secret, routes), ReadHeaderTimeout: headerWait, IdleTimeout: keptFor, MaxHeaderBytes: 8 << 10, ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug),
+		Handler: newGuard(cfg.Secret, routes), ReadHeaderTimeout: headerWait, IdleTimeout: keptFor, MaxHeaderBytes: 8 << 10,
+		ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug),
 	}
 	s.work.Go(func() {
 		if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
@@ -120,21 +118,18 @@ func (s *Server) Stop() error {
 	s.end()
 	err := s.http.Close()
 	s.mu.Lock()
-	s.drop("this replica is stopping")
+	s.drop(s.current, "this replica is stopping")
 	s.mu.Unlock()
 	s.work.Wait()
 	return errors.Join(err, os.RemoveAll(s.folder()))
 }
 
-// drop ends the present copy. The caller holds mu.
-func (s *Server) drop(why string) {
-	g := s.current
-	if g == nil {
+// drop ends a copy, if it is the present one. The caller holds mu.
+func (s *Server) drop(g *given, why string) {
+	if g == nil || s.current != g {
 		return
 	}
 	s.current = nil
-	g.stop()
-	g.forget.Stop()
 	s.cfg.Logger.Info("the copy for other replicas has ended", "because", why, "took", time.Since(g.began))
 	s.work.Go(func() {
 		<-g.made
@@ -144,60 +139,46 @@ func (s *Server) drop(why string) {
 	})
 }
 
-// take takes the present copy, for as long as leave is not called. Unless there is one,
-// it begins to make one if it may, and returns nil otherwise.
+// take takes the present copy, and has it kept for a while. Unless there is one, it begins
+// to make one if it may, and returns nil otherwise.
 func (s *Server) take(begin bool) *given {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.current == nil && begin && s.ctx.Err() == nil {
-		s.current = s.begin()
+		g := &given{dir: s.folder(rand.Text()), began: time.Now(), made: make(chan struct{})}
+		s.current = g
+		s.cfg.Logger.Info("another replica gets a copy of State and read models")
+		s.work.Go(func() { s.prepare(g) })
 	}
-	if s.current != nil {
-		s.current.uses++
-		s.current.forget.Stop()
+	if s.current != nil && s.current.forget != nil {
+		s.current.forget.Reset(s.keeps())
 	}
 	return s.current
 }
 
-func (s *Server) leave(g *given) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if g.uses--; g.uses == 0 && s.current == g {
-		g.forget.Reset(cmp.Or(s.cfg.kept, keptFor))
-	}
-}
-
-// begin begins to make a copy.
-func (s *Server) begin() *given {
-	ctx, stop := context.WithTimeout(s.ctx, makeWait)
-	g := &given{dir: s.folder(rand.Text()), began: time.Now(), stop: stop, made: make(chan struct{})}
-	g.forget = time.AfterFunc(keptFor, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.current == g && g.uses == 0 {
-			s.drop("nobody asks for it any more")
-		}
-	})
-	s.cfg.Logger.Info("another replica gets a copy of State and read models")
-	s.work.Go(func() { s.prepare(ctx, g) })
-	return g
-}
+func (s *Server) keeps() time.Duration { return cmp.Or(s.cfg.kept, keptFor) }
 
 // prepare makes a copy.
-func (s *Server) prepare(ctx context.Context, g *given) {
+func (s *Server) prepare(g *given) {
 	defer close(g.made)
+	ctx, cancel := context.WithTimeout(s.ctx, makeWait)
+	defer cancel()
 	m, paths, err := s.cfg.write(ctx, g.dir)
 	if err == nil {
 		g.manifest, err = json.Marshal(m)
 	}
+	g.failure, g.paths = err, paths
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if err != nil {
-		g.failure = err
-		s.mu.Lock()
-		s.drop(err.Error())
-		s.mu.Unlock()
+		s.drop(g, err.Error())
 		return
 	}
-	g.paths = paths
+	g.forget = time.AfterFunc(s.keeps(), func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.drop(g, "nobody asks for it any more")
+	})
 	s.cfg.Logger.Info("a copy for another replica is ready", "state", m.State.Sequence,
 		"read_models", m.Models.Head.Sequence, "bytes", m.bytes(), "files", len(m.Files), "took", time.Since(g.began))
 }
@@ -227,7 +208,6 @@ func (s *Server) manifest(r *http.Request) ([]byte, error) {
 	if g == nil {
 		return nil, errors.New("this replica is stopping")
 	}
-	defer s.leave(g)
 	select {
 	case <-g.made:
 		return g.manifest, g.failure
@@ -243,7 +223,6 @@ func (s *Server) answerFile(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "there is no copy any more", http.StatusGone)
 		return
 	}
-	defer s.leave(g)
 	<-g.made
 	var sum ledger.Digest
 	path := ""

@@ -17,10 +17,11 @@ import (
 )
 
 const (
-	// rounds is how often all replicas are asked: a network may fail for a moment.
-	rounds = 3
-	// roundPause lies before they are asked again.
-	roundPause = time.Second
+	// tries is how often a copy is asked for whose way breaks off: a network may fail for
+	// a moment.
+	tries = 3
+	// tryPause lies before it is asked for again.
+	tryPause = time.Second
 )
 
 // Progress is how far a copy has come.
@@ -57,7 +58,7 @@ type JoinConfig struct {
 	Tell   func(Progress)
 	Logger *slog.Logger
 
-	pause time.Duration // roundPause if 0
+	pause time.Duration // tryPause if 0
 }
 
 // Copy is what has come, and is ready to be put in its place by Folder.Finish.
@@ -97,29 +98,17 @@ func Join(ctx context.Context, cfg JoinConfig) (*Copy, error) {
 }
 
 // fromPeers gets a copy of another replica.
-func (c *JoinConfig) fromPeers(ctx context.Context) (got *Copy, err error) {
+func (c *JoinConfig) fromPeers(ctx context.Context) (*Copy, error) {
 	if c.Peers == nil {
 		return nil, ErrNone
 	}
-	for round := range rounds {
-		if round > 0 {
-			select {
-			case <-time.After(cmp.Or(c.pause, roundPause)):
-			case <-ctx.Done():
-				return nil, fmt.Errorf("copies: %w", ctx.Err())
-			}
-		}
-		peers := c.Peers(ctx)
-		slices.SortFunc(peers, inOrder)
-		var list []found
-		for _, peer := range peers {
-			list = append(list, newPeerCopy(peer, c.Secret, c.TLS))
-		}
-		if got, err = c.first(ctx, list); err == nil || !errors.Is(err, errGone) {
-			break
-		}
+	peers := c.Peers(ctx)
+	slices.SortFunc(peers, inOrder)
+	var list []found
+	for _, peer := range peers {
+		list = append(list, newPeerCopy(peer, c.Secret, c.TLS))
 	}
-	return got, err
+	return c.first(ctx, list)
 }
 
 // inOrder puts first who follows, and then who has come farthest.
@@ -165,7 +154,7 @@ func (c *JoinConfig) first(ctx context.Context, list []found) (*Copy, error) {
 	var reasons []error
 	for _, one := range list {
 		began := time.Now()
-		got, err := c.take(ctx, one)
+		got, err := c.try(ctx, one)
 		switch {
 		case err == nil:
 			c.Logger.Info("State and read models have come", "from", one, "bytes", got.Bytes,
@@ -184,9 +173,25 @@ func (c *JoinConfig) first(ctx context.Context, list []found) (*Copy, error) {
 	return nil, errors.Join(reasons...)
 }
 
+// try gets a copy, again if the way to it breaks off.
+func (c *JoinConfig) try(ctx context.Context, one found) (got *Copy, err error) {
+	defer one.close()
+	for try := range tries {
+		if try > 0 {
+			select {
+			case <-time.After(cmp.Or(c.pause, tryPause)):
+			case <-ctx.Done():
+			}
+		}
+		if got, err = c.take(ctx, one); !errors.Is(err, errGone) {
+			break
+		}
+	}
+	return got, err
+}
+
 // take gets a copy, if it is wanted.
 func (c *JoinConfig) take(ctx context.Context, one found) (*Copy, error) {
-	defer one.close()
 	o, err := one.offer(ctx)
 	if err == nil {
 		err = c.wants(o)

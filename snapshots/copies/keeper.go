@@ -124,21 +124,15 @@ func (k *Keeper) loop(ctx context.Context) {
 
 // look stores a copy wherever one is due. It reports whether anything failed.
 func (k *Keeper) look(ctx context.Context) (failed bool) {
-	var due []int
 	for i, target := range k.cfg.Targets {
-		isDue, err := k.due(ctx, i, target.Store)
-		if err != nil {
+		due, err := k.due(ctx, i, target.Store)
+		if err == nil && due {
+			err = errors.Join(k.store(ctx, i, target), os.RemoveAll(k.folder()))
+		}
+		if err != nil && !errors.Is(err, errNoSnapshot) {
 			failed = true
 			k.tell(ctx, i, err)
-		} else if isDue {
-			due = append(due, i)
 		}
-	}
-	if len(due) == 0 {
-		return failed
-	}
-	if err := k.store(ctx, due); err != nil && !errors.Is(err, errNoSnapshot) {
-		failed = true
 	}
 	return failed
 }
@@ -147,9 +141,6 @@ func (k *Keeper) look(ctx context.Context) (failed bool) {
 // fails: nobody else writes copies while this server leads.
 func (k *Keeper) due(ctx context.Context, i int, store bucket.Store) (bool, error) {
 	now := k.cfg.Views.Position()
-	if now.Head.Sequence <= k.last[i] || missing(k.last[i], now) < float64(k.cfg.Records) {
-		return false, nil
-	}
 	if k.last[i] == 0 {
 		list, err := listStored(ctx, store)
 		if err != nil {
@@ -158,38 +149,29 @@ func (k *Keeper) due(ctx context.Context, i int, store bucket.Store) (bool, erro
 		for _, one := range list {
 			if one.models.Sequence <= now.Head.Sequence {
 				k.last[i] = one.models.Sequence
-				return missing(k.last[i], now) >= float64(k.cfg.Records), nil
+				break
 			}
 		}
 	}
-	return true, nil
+	return now.Head.Sequence > k.last[i] && missing(k.last[i], now) >= float64(k.cfg.Records), nil
 }
 
-// store makes a copy, and puts it into some stores. It fails with the errors that
-// it has told.
-func (k *Keeper) store(ctx context.Context, due []int) (err error) {
+// store makes a copy, and puts it into a store.
+func (k *Keeper) store(ctx context.Context, i int, target Target) error {
 	began := time.Now()
 	m, paths, err := k.make(ctx)
-	defer func() { err = errors.Join(err, os.RemoveAll(k.folder())) }()
 	if err != nil {
-		if !errors.Is(err, errNoSnapshot) {
-			k.tell(ctx, due[0], err)
-		}
 		return err
 	}
-	for _, i := range due {
-		target := k.cfg.Targets[i]
-		written, err := k.put(ctx, target.Store, m, paths)
-		if err != nil {
-			k.tell(ctx, i, err)
-			return err
-		}
-		k.stored(i, m, written)
-		k.cfg.Logger.Info("State and read models are stored in an archive", "archive", target.Store.String(), "state", m.State.Sequence,
-			"read_models", m.Models.Head.Sequence, "bytes", m.bytes(), "written", written, "took", time.Since(began))
-		if err := k.prune(ctx, target); err != nil && ctx.Err() == nil {
-			k.cfg.Logger.Info("old copies stay in the archive: they were not removed", "archive", target.Store.String(), "because", err)
-		}
+	written, err := k.put(ctx, target.Store, m, paths)
+	if err != nil {
+		return err
+	}
+	k.stored(i, m, written)
+	k.cfg.Logger.Info("State and read models are stored in an archive", "archive", target.Store.String(), "state", m.State.Sequence,
+		"read_models", m.Models.Head.Sequence, "bytes", m.bytes(), "written", written, "took", time.Since(began))
+	if err := k.prune(ctx, target); err != nil && ctx.Err() == nil {
+		k.cfg.Logger.Info("old copies stay in the archive: they were not removed", "archive", target.Store.String(), "because", err)
 	}
 	return nil
 }

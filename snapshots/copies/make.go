@@ -50,22 +50,8 @@ func (k *Maker) offer() offer {
 		k.spoil(m)
 	}
 	o := m.offer()
-	o.Bytes = folderBytes(k.Views.Dir())
+	o.Bytes = int64(k.Views.StoreStats().DiskBytes)
 	return o
-}
-
-// folderBytes is about what the files of a folder take.
-func folderBytes(dir string) (total int64) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return 0 // they may be being exchanged
-	}
-	for _, entry := range entries {
-		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
-			total += info.Size()
-		}
-	}
-	return total
 }
 
 // modelsName is the folder of the read models in one with a copy.

@@ -168,7 +168,7 @@ func TestManyJoin(t *testing.T) {
 		t.Errorf("%d copies were made", len(folders))
 	}
 	giver.cfg.kept = time.Millisecond
-	giver.leave(first)
+	giver.take(false)
 	waitUntil(t, func() bool { return len(filesIn(t, giver.folder())) == 0 })
 }
 

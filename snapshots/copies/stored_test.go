@@ -32,7 +32,8 @@ func (r *replica) keepOnce(dir string, change func(*KeeperConfig)) {
 	r.w.t.Helper()
 	cfg := KeeperConfig{
 		Maker:   Maker{Views: r.views, ReadModels: filepath.Join(r.dir, "readmodel"), Snapshots: r.snaps},
-		Targets: []Target{{openStore(r.w.t, dir), func() uint64 { return math.MaxUint64 }}}, Records: 1, Every: time.Millisecond, Logger: quiet,
+		Targets: []Target{{openStore(r.w.t, dir), func() uint64 { return math.MaxUint64 }}}, Records: 1,
+		Every: time.Millisecond, Logger: quiet,
 	}
 	if change != nil {
 		change(&cfg)
