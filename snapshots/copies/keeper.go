@@ -58,8 +58,8 @@ type Keeper struct {
 	cfg  KeeperConfig
 	stop context.CancelFunc
 	idle sync.WaitGroup
-	last []uint64 // the sequence of the newest copy in each store; of loop
-	told []string // the fault of each store that was told; of loop
+	last []ledger.Head // of the newest copy in each store; of loop
+	told []string      // the fault of each store that was told; of loop
 
 	mu     sync.Mutex
 	status KeeperStatus // guarded by mu
@@ -70,7 +70,7 @@ type KeeperStatus struct {
 	Stored   uint64      // copies
 	Bytes    int64       // that were written for them
 	Failures uint64      // of stores, one after another
-	Last     ledger.Head // of the newest copy that all stores have
+	Last     ledger.Head // of a copy that is not newer than the newest of each store
 }
 
 // folder is where copies are made. That for other replicas is another one.
@@ -78,7 +78,7 @@ func (k *Keeper) folder() string { return filepath.Join(k.cfg.ReadModels, "stori
 
 // Keep begins, and removes what a former process left.
 func Keep(cfg KeeperConfig) (*Keeper, error) {
-	k := &Keeper{cfg: cfg, last: make([]uint64, len(cfg.Targets)), told: make([]string, len(cfg.Targets))}
+	k := &Keeper{cfg: cfg, last: make([]ledger.Head, len(cfg.Targets)), told: make([]string, len(cfg.Targets))}
 	if err := os.RemoveAll(k.folder()); err != nil {
 		return nil, fmt.Errorf("copies: %w", err)
 	}
@@ -141,19 +141,24 @@ func (k *Keeper) look(ctx context.Context) (failed bool) {
 // fails: nobody else writes copies while this server leads.
 func (k *Keeper) due(ctx context.Context, i int, store bucket.Store) (bool, error) {
 	now := k.cfg.Views.Position()
-	if k.last[i] == 0 {
-		list, err := listStored(ctx, store)
-		if err != nil {
-			return false, err
-		}
-		for _, one := range list {
-			if one.models.Sequence <= now.Head.Sequence {
-				k.last[i] = one.models.Sequence
-				break
-			}
+	lacks := func() bool {
+		at := k.last[i].Sequence
+		return now.Head.Sequence > at && missing(at, now) >= float64(k.cfg.Records)
+	}
+	if !lacks() || k.last[i].Sequence > 0 {
+		return lacks(), nil
+	}
+	list, err := listStored(ctx, store)
+	if err != nil {
+		return false, err
+	}
+	for _, one := range list {
+		if one.models.Sequence <= now.Head.Sequence {
+			k.last[i] = one.models
+			break
 		}
 	}
-	return now.Head.Sequence > k.last[i] && missing(k.last[i], now) >= float64(k.cfg.Records), nil
+	return lacks(), nil
 }
 
 // store makes a copy, and puts it into a store.
@@ -189,14 +194,12 @@ func (k *Keeper) make(ctx context.Context) (m manifest, paths map[ledger.Digest]
 
 // stored notes that a store has a copy.
 func (k *Keeper) stored(i int, m manifest, written int64) {
-	k.last[i], k.told[i] = m.Models.Head.Sequence, ""
+	k.last[i], k.told[i] = m.Models.Head, ""
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.status.Stored++
 	k.status.Bytes += written
-	if slices.Min(k.last) == m.Models.Head.Sequence {
-		k.status.Last = m.Models.Head
-	}
+	k.status.Last = slices.MinFunc(k.last, func(a, b ledger.Head) int { return cmp.Compare(a.Sequence, b.Sequence) })
 }
 
 // tell tells a fault once.
