@@ -269,7 +269,7 @@ func TestJoinInterrupted(t *testing.T) {
 	if os.Getenv("ALLOT_FAULTS") != "all" {
 		t.Skip("skipped: it takes minutes, and may meet the wedge of nats-server (docs/reliability.md); ALLOT_FAULTS=all runs it")
 	}
-	r := launchLong(t, 2_000_000) // a copy takes some seconds
+	r := launchLong(t, 600_000) // a copy takes a second
 	leader := r.leader()
 	victim, giver := (leader+1)%3, (leader+2)%3
 	joins := func() {

@@ -89,7 +89,8 @@ var started = time.Now()
 func (r *Replica) own() Member {
 	m := Member{
 		Name: r.cfg.Name, Role: RoleFollower, HTTP: r.cfg.HTTP, Copies: r.cfg.Copies, Version: r.cfg.Version,
-		Level: ledger.Level, Instance: r.instance, Sequence: r.cfg.Models.Checkpoint().Sequence, Since: started.Unix(), Lazy: r.cfg.Lazy,
+		Level: ledger.Level, Instance: r.instance, Sequence: r.cfg.Models.Checkpoint().Sequence,
+		Since: started.Unix(), Lazy: r.cfg.Lazy,
 	}
 	if r.leading.Load() != nil {
 		m.Role = RoleLeader
