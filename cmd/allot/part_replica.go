@@ -68,12 +68,12 @@ func (s *server) startReplica(ctx context.Context) (err error) {
 		return err
 	}
 	s.replica, err = cluster.Start(cluster.Config{
-		Name: s.config.Cluster.Name, HTTP: s.config.Cluster.HTTP, Version: cli.Version(), Conn: s.peersNC,
-		Log: s.log.stream, Values: s.log.values,
+		Name: s.config.Cluster.Name, HTTP: s.config.Cluster.REST, Copies: s.givesCopiesAt(), Version: cli.Version(),
+		Conn: s.peersNC, Log: s.log.stream, Values: s.log.values,
 		Models: &followed{marked{s.views, s.log.highWater}, s.views.Changed, s.otherBegan},
 		Lease:  s.config.Cluster.Lease, Limit: s.config.Cluster.Wait, Near: s.near(),
 		Whole:     s.whole(),
-		Unfit:     s.space.unfit,
+		Unfit:     s.disks.unfit,
 		Lazy:      s.config.LazySync && s.log.nats != nil,
 		Snapshots: s.due, Logger: s.logger, Carrying: s.carrying(),
 	}, s.state)

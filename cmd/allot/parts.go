@@ -168,7 +168,6 @@ func (p *partList) ended(one part, r *running, err error) {
 	}
 }
 
-
 // stop stops the parts of some phases. It also ends a start under way.
 func (p *partList) stop(phases ...phase) error {
 	p.mu.Lock()

@@ -19,7 +19,6 @@ import (
 	"github.com/allot-project/allot/api/tracing"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/commands/cluster"
-	"github.com/allot-project/allot/commands/copies"
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/ledger"
@@ -30,6 +29,7 @@ import (
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/check"
 	"github.com/allot-project/allot/snapshots"
+	"github.com/allot-project/allot/snapshots/copies"
 )
 
 // garbage is how much there may be, in percent of the memory in use, before it is
@@ -110,8 +110,7 @@ type server struct {
 	snaps    *snapshots.Store
 	due      *snapshots.Schedule // of snapshots
 	log      serverLog
-	space    *space
-	rooms    *storeRooms
+	disks    *disks
 
 	// follow
 	state    *ledger.State       // at the end of the log; nil: a writer has taken it
@@ -213,7 +212,7 @@ func (s *server) list() []part {
 		{phase: open, name: "log", start: s.openLog},
 		// The watch of the disks outlives the writer, because it helps a writer
 		// that waits for a log on a full disk.
-		{phase: open, name: "disk space", start: s.watchSpace, stop: s.stopSpace},
+		{phase: open, name: "disk space", start: s.watchDisks, stop: s.stopDisks},
 
 		// Read models that turn out to be damaged while State is restored are
 		// rebuilt.
@@ -247,7 +246,7 @@ func (s *server) list() []part {
 		{phase: lead, name: "copies for archives", start: s.startStoring, stop: s.stopStoring},
 		// From here on a nearly full disk refuses commands. The commands of the
 		// start had to go through before.
-		{phase: lead, name: "disk reserve", start: s.armSpace},
+		{phase: lead, name: "disk reserve", start: s.armDisks},
 		// Parts that submit commands end before the writer does, so that
 		// everything that it took is answered.
 		{phase: lead, name: "node placer", start: s.startAllocator, stop: s.stopAllocator},
@@ -257,7 +256,7 @@ func (s *server) list() []part {
 		{phase: follow, name: "auditor", start: s.startAuditor, stop: s.stopAuditor},
 
 		{phase: follow, name: "scrubber", start: s.startScrubber, stop: s.stopScrubber},
-		{phase: follow, name: "room of the stores", start: s.watchRooms, stop: s.stopRooms},
+		{phase: follow, name: "sizes of the stores", start: s.measureStores},
 		{phase: follow, name: "metrics", start: s.serveMetrics, stop: s.stopMetrics},
 		// REST answers reads, too, and so stays when lead stops. It opens last,
 		// because the first request may be a command, and drains first, while the

@@ -89,8 +89,11 @@ func (c *serveCommand) check() error {
 	if err := c.Archive.check(); err != nil {
 		return err
 	}
-	if err := c.Cluster.fill(c.HTTP, c.Data, c.NATSURL != ""); err != nil {
+	if err := c.Cluster.fill(c.Data, c.NATSURL != ""); err != nil {
 		return err
+	}
+	if c.Cluster.REST = "http://" + c.Cluster.reached(c.HTTP); c.TLS.Cert != "" {
+		c.Cluster.REST = "https://" + c.Cluster.reached(c.HTTP)
 	}
 	if c.NATSURL != "" && c.NATSUsers != "" {
 		return errors.New("--nats-users is for the embedded NATS server, but the server of --nats-url has its own users: give only one of the two")

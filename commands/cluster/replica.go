@@ -79,6 +79,9 @@ type Config struct {
 	Name string
 	// HTTP is where clients reach this replica, for display.
 	HTTP string
+	// Copies is HOST:PORT where this replica gives copies of State and read models;
+	// "": it gives none.
+	Copies string
 	// Version of the program, for display.
 	Version string
 	// Conn leads to the other replicas, with the permission to publish and

@@ -12,9 +12,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/allot-project/allot/commands/copies"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/snapshots/copies"
 )
 
 // memberKeys begin the keys of members in the bucket.
@@ -44,6 +44,7 @@ type Member struct {
 	Name     string      `json:"name"`
 	Role     string      `json:"role"`
 	HTTP     string      `json:"http"`
+	Copies   string      `json:"copies,omitempty"` // HOST:PORT where it gives copies of State and read models
 	Version  string      `json:"version"`
 	Level    uint64      `json:"level"` // level of features that it knows
 	Instance ledger.UUID `json:"instance"`
@@ -82,8 +83,9 @@ var started = time.Now()
 // own returns this replica's status.
 func (r *Replica) own() Member {
 	m := Member{
-		Name: r.cfg.Name, Role: RoleFollower, HTTP: r.cfg.HTTP, Version: r.cfg.Version, Level: ledger.Level,
-		Instance: r.instance, Sequence: r.cfg.Models.Checkpoint().Sequence, Since: started.Unix(), Lazy: r.cfg.Lazy,
+		Name: r.cfg.Name, Role: RoleFollower, HTTP: r.cfg.HTTP, Copies: r.cfg.Copies, Version: r.cfg.Version,
+		Level: ledger.Level, Instance: r.instance, Sequence: r.cfg.Models.Checkpoint().Sequence,
+		Since: started.Unix(), Lazy: r.cfg.Lazy,
 	}
 	if r.leading.Load() != nil {
 		m.Role = RoleLeader
@@ -276,6 +278,15 @@ func hearUntil(ctx context.Context, nc *nats.Conn, enough func(Member) bool) {
 			return
 		}
 	}
+}
+
+// Members are what all replicas say of themselves, as far as they answer.
+func Members(ctx context.Context, conn *nats.Conn) (found []Member) {
+	hearUntil(ctx, conn, func(m Member) bool {
+		found = append(found, m)
+		return false
+	})
+	return found
 }
 
 // TellJoining tells the others of a replica that has not started yet, because it

@@ -3,7 +3,6 @@ package copies
 import (
 	"time"
 
-	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
 
@@ -26,11 +25,10 @@ const (
 // worth reports whether to fetch what is offered is faster than to replay the
 // log from a sequence on.
 func worth(from uint64, o offer) bool {
-	if o.Sequence <= from {
+	if o.Models.Head.Sequence <= from {
 		return false
 	}
-	lacks := missing(from, projector.Position{Head: ledger.Head{Sequence: o.Sequence}, Records: o.Records})
-	return lacks/replayRate > copyFixed.Seconds()+float64(o.Bytes)/copyRate
+	return missing(from, o.Models)/replayRate > copyFixed.Seconds()+float64(o.Bytes)/copyRate
 }
 
 // MayBeWorth reports whether to ask for a copy can be of use: a replica that is

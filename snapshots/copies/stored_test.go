@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/bucket"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -30,8 +31,9 @@ func openStore(t *testing.T, dir string) bucket.Store {
 func (r *replica) keepOnce(dir string, change func(*KeeperConfig)) {
 	r.w.t.Helper()
 	cfg := KeeperConfig{
-		Targets: []Target{{openStore(r.w.t, dir), func() uint64 { return math.MaxUint64 }}}, Views: r.views,
-		ReadModels: filepath.Join(r.dir, "readmodel"), Snapshots: r.snaps, Records: 1, Every: time.Millisecond, Logger: quiet,
+		Maker:   Maker{Views: r.views, ReadModels: filepath.Join(r.dir, "readmodel"), Snapshots: r.snaps},
+		Targets: []Target{{openStore(r.w.t, dir), func() uint64 { return math.MaxUint64 }}}, Records: 1,
+		Every: time.Millisecond, Logger: quiet,
 	}
 	if change != nil {
 		change(&cfg)
@@ -55,16 +57,14 @@ func (r *replica) keepOnce(dir string, change func(*KeeperConfig)) {
 	}
 }
 
-func (w *world) take(into *replica, dir string, change func(*TakeConfig)) (*Copy, error) {
+func (w *world) take(into *replica, dir string, change func(*JoinConfig)) (*Copy, error) {
 	w.t.Helper()
-	cfg := TakeConfig{
-		Stores: []bucket.Store{openStore(w.t, dir)}, Log: w.log, Folder: into.folder(), UpTo: testCommits, Needed: true,
-		Logger: quiet,
-	}
-	if change != nil {
-		change(&cfg)
-	}
-	return Take(w.t.Context(), cfg)
+	return w.join(into, func(cfg *JoinConfig) {
+		cfg.Peers, cfg.Stores = nil, []bucket.Store{openStore(w.t, dir)}
+		if change != nil {
+			change(cfg)
+		}
+	})
 }
 
 // objects lists what a folder holds below a name.
@@ -96,10 +96,10 @@ func TestStored(t *testing.T) {
 	if list := objects(t, dir, storedManifests); len(list) != keptStored {
 		t.Errorf("of 4 copies these are kept: %q", list)
 	}
-	sums := make(map[string]bool)
+	sums := make(map[ledger.Digest]bool)
 	for _, path := range objects(t, dir, storedManifests) {
 		name, _ := parseStoredName(storedManifests + filepath.Base(path))
-		m, err := readStored(t.Context(), openStore(t, dir), name, nil)
+		m, err := (&storedCopy{store: openStore(t, dir), name: name}).manifest(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func TestStored(t *testing.T) {
 	want := digestOf(t, have.views)
 	for _, upTo := range []uint64{testCommits, 35} {
 		into := w.open(t.TempDir())
-		got, err := w.take(into, dir, func(cfg *TakeConfig) { cfg.UpTo = upTo })
+		got, err := w.take(into, dir, func(cfg *JoinConfig) { cfg.UpTo = upTo })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,16 +146,16 @@ func TestStoredNothing(t *testing.T) {
 	have.keepOnce(dir, nil)
 	for name, one := range map[string]struct {
 		dir    string
-		change func(*TakeConfig)
+		change func(*JoinConfig)
 		want   error
 		text   string
 	}{
 		"no copy":                {t.TempDir(), nil, ErrNone, ""},
-		"newer than the log":     {dir, func(c *TakeConfig) { c.UpTo = testCommits - 1 }, nil, "newer than the log"},
-		"everything is here":     {dir, func(c *TakeConfig) { c.From = testCommits }, ErrNotWorth, ""},
-		"a replay takes less":    {dir, func(c *TakeConfig) { c.Needed = false }, ErrNotWorth, ""},
-		"no room":                {dir, func(c *TakeConfig) { c.Room = func() int64 { return 1 } }, nil, "room for 1 bytes"},
-		"another ledger":         {dir, func(c *TakeConfig) { c.Log = otherLog{c.Log} }, errBad, "of a log whose commit"},
+		"newer than the log":     {dir, func(c *JoinConfig) { c.UpTo = testCommits - 1 }, nil, "newer than the log"},
+		"everything is here":     {dir, func(c *JoinConfig) { c.From = testCommits }, ErrNotWorth, ""},
+		"a replay takes less":    {dir, func(c *JoinConfig) { c.Needed = false }, ErrNotWorth, ""},
+		"no room":                {dir, func(c *JoinConfig) { c.Room = func() int64 { return 1 } }, nil, "room for 1 bytes"},
+		"another ledger":         {dir, func(c *JoinConfig) { c.Log = otherLog{c.Log} }, errBad, "of a log whose commit"},
 		"an archive that is not": {filepath.Join(dir, "away"), nil, bucket.ErrUnavailable, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -269,7 +269,7 @@ func TestStoredSigned(t *testing.T) {
 			have.keepOnce(dir, func(cfg *KeeperConfig) { cfg.Sign = one.sign })
 			into := w.open(t.TempDir())
 			defer into.close()
-			got, err := w.take(into, dir, func(cfg *TakeConfig) { cfg.Open = one.open })
+			got, err := w.take(into, dir, func(cfg *JoinConfig) { cfg.Unsign = one.open })
 			if one.good != (err == nil) || one.good != (got != nil) || !one.good && !errors.Is(err, errBad) {
 				t.Errorf("%v, %v", got, err)
 			}

@@ -2,38 +2,44 @@ package main
 
 import (
 	"errors"
+	"log/slog"
 	"math"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/allot-project/allot/api/audit"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestStoreRoom: a store says what it holds, how fast it grows and how long its disk
 // lasts, and tells once that its disk is nearly full. A bucket has no disk.
 func TestStoreRoom(t *testing.T) {
-	now, size, warned := time.Unix(1_700_000_000, 0), int64(1<<30), 0
+	now, size := time.Unix(1_700_000_000, 0), int64(1<<30)
+	logs := new(ledgertest.Output)
+	logger := slog.New(slog.NewTextHandler(logs, nil))
 	share := int64(0) // of the disk that is to stay free: so many of what it has
-	r := &storeRoom{
-		name: "log", folder: filepath.Join(t.TempDir(), "not there yet"), size: func() (int64, error) { return size, nil },
-		reserve: func(all int64) int64 { return all * share }, full: func(int64, int64) { warned++ },
+	r := &store{
+		name: "archive", folder: filepath.Join(t.TempDir(), "not there yet"), size: func() (int64, error) { return size, nil },
+		reserve: func(all int64) int64 { return all * share },
 	}
 	measured := func() audit.Store {
 		t.Helper()
-		if err := r.measure(now); err != nil {
+		if err := r.measure(now, logger); err != nil {
 			t.Fatal(err)
 		}
-		return (&storeRooms{list: []*storeRoom{r}}).measured()[0]
+		return (&disks{stores: []*store{r}}).measured()[0]
 	}
+	warned := func() int { return strings.Count(logs.String(), "nearly full") }
 	first := measured()
-	if first.BytesPerDay != nil || first.Bytes != size || first.Free == nil || *first.Reserve != 0 || warned > 0 {
-		t.Errorf("at first: %+v, and %d warnings", first, warned)
+	if first.BytesPerDay != nil || first.Bytes != size || first.Free == nil || *first.Reserve != 0 || warned() > 0 {
+		t.Errorf("at first: %+v, and %d warnings", first, warned())
 	}
 	now, size, share = now.Add(12*time.Hour), size+1<<20, 1
 	for range 2 {
-		if second := measured(); second.BytesPerDay == nil || *second.BytesPerDay != 2<<20 || warned != 1 {
-			t.Errorf("after half a day: %+v, and %d warnings", second, warned)
+		if second := measured(); second.BytesPerDay == nil || *second.BytesPerDay != 2<<20 || warned() != 1 {
+			t.Errorf("after half a day: %+v, and %d warnings", second, warned())
 		}
 	}
 	r.folder = ""
@@ -41,7 +47,7 @@ func TestStoreRoom(t *testing.T) {
 		t.Errorf("in a bucket: %+v", inBucket)
 	}
 	r.size = func() (int64, error) { return 0, errors.New("no answer") }
-	if err := r.measure(now); err == nil {
+	if err := r.measure(now, logger); err == nil {
 		t.Error("a store that does not say its size was measured")
 	}
 }
@@ -76,5 +82,18 @@ func TestDiskGrowth(t *testing.T) {
 	}
 	if len(g.samples) > mostSamples {
 		t.Errorf("%d samples are kept", len(g.samples))
+	}
+}
+
+// TestPauseFollowsFromRoom: what is free is measured rarely while there is much, and again
+// before the fastest disk could have filled it.
+func TestPauseFollowsFromRoom(t *testing.T) {
+	for room, want := range map[int64]time.Duration{
+		-1 << 30: leastPause, 0: leastPause, 1 << 20: leastPause, 1 << 30: time.Second / 16, 4 << 30: time.Second / 4,
+		1 << 40: mostPause, math.MaxInt64: mostPause,
+	} {
+		if got := pauseFor(room); got != want {
+			t.Errorf("with %d bytes: %v, and not %v", room, got, want)
+		}
 	}
 }
