@@ -62,7 +62,7 @@ func (s *server) fillMissing(ctx context.Context, source *archiveLog) error {
 		return err
 	}
 	s.logger.Info("filling the log from the archive", "from", last+1, "to", source.last)
-	if err := copyLog(ctx, source.Read, last+1, source.last, s.log.all, "filling"); err != nil {
+	if err := datafolder.Copy(ctx, source.Read, last+1, source.last, s.log.all, "filling"); err != nil {
 		return err
 	}
 	s.logger.Info("the log is filled", "sequence", source.last, "digest", source.trailer.Digest)

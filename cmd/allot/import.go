@@ -5,13 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"sync"
 
-	"golang.org/x/sync/semaphore"
-
-	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
-	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/proof"
 )
@@ -79,45 +74,3 @@ func (c *importCommand) keepCheckpoints(d *datafolder.Folder, source *archiveLog
 	}
 	return nil
 }
-
-// bytesUnderWay bounds the bytes that a copy has on their way to the log.
-const bytesUnderWay = 64 << 20
-
-// copyLog appends every commit under its own sequence.
-func copyLog(ctx context.Context, read datafolder.ReadLog, from, to uint64, target ledger.Log, title string) error {
-	show, end := cli.ProgressBar(title)
-	defer end()
-	var failed sync.Once
-	var failure error
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	room := semaphore.NewWeighted(bytesUnderWay)
-	err := read(ctx, from, to, func(e ledger.Entry) error {
-		if len(e.Data) > target.MaxCommitBytes() {
-			return fmt.Errorf("sequence %d: %w: the commit has %d bytes", e.Sequence, ledger.ErrTooLarge, len(e.Data))
-		}
-		weight := int64(len(e.Data)) + commitWeight
-		if err := room.Acquire(ctx, weight); err != nil {
-			return err
-		}
-		target.Append(e.Sequence, e.Data, func(err error) {
-			if err != nil {
-				failed.Do(func() { failure = err; cancel() })
-			}
-			room.Release(weight)
-		})
-		show(e.Sequence, to)
-		return nil
-	})
-	if waited := room.Acquire(context.WithoutCancel(ctx), bytesUnderWay); waited != nil {
-		return waited
-	}
-	if failure != nil {
-		return failure
-	}
-	return err
-}
-
-// commitWeight is what a commit under way counts for besides its bytes, so that
-// at most some thousands are under way.
-const commitWeight = 32 << 10

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger"
@@ -27,23 +30,20 @@ func Fill(ctx context.Context, files blocks.Folder, job blocks.Import, read Read
 	if err := files.BeginImport(job); err != nil {
 		return err
 	}
-	ns, err := embedded.Start(ctx, embedded.Config{
-		// One sync at the end makes everything durable. Without it nothing
-		// counts.
-		StoreDir: files.Store, LazySync: true, Import: true, Logger: slog.New(slog.DiscardHandler),
-	})
+	err := publish(ctx, files, job, read, title)
+	if errors.Is(err, blocks.ErrDamaged) { // a power cut has left a part of what was not synced
+		if err = files.DiscardImport(); err == nil {
+			err = publish(ctx, files, job, read, title)
+		}
+	}
 	if err != nil {
 		return err
 	}
-	err = beginFill(ctx, ns, read)
-	ns.Shutdown()
-	if err != nil {
+	// One sync at the end makes everything durable. Without it nothing counts.
+	if err := durable.SyncTree(files.Store); err != nil {
 		return err
 	}
-	if err := fillFiles(ctx, files, job, read, title); err != nil {
-		return err
-	}
-	return durable.SyncTree(files.Store)
+	return isFilled(ctx, files, job)
 }
 
 // MayFill refuses a store with a log that is no unfinished import.
@@ -60,9 +60,16 @@ func MayFill(ctx context.Context, files blocks.Folder) error {
 	return nil
 }
 
-// beginFill makes the stream, or checks that an interrupted copy was of the same
-// log.
-func beginFill(ctx context.Context, ns *embedded.Server, read ReadLog) error {
+// publish appends the commits that are missing through a NATS server, which syncs
+// nothing before the end. What an interrupted import has left must be of the same log.
+func publish(ctx context.Context, files blocks.Folder, job blocks.Import, read ReadLog, title string) error {
+	ns, err := embedded.Start(ctx, embedded.Config{
+		StoreDir: files.Store, LazySync: true, Import: true, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return err
+	}
+	defer ns.Shutdown()
 	nc, err := ns.Connect()
 	if err != nil {
 		return err
@@ -76,35 +83,16 @@ func beginFill(ctx context.Context, ns *embedded.Server, read ReadLog) error {
 	if err != nil {
 		return err
 	}
-	return SameCommit(ctx, target, read, last)
+	if err := SameCommit(ctx, target, read, last); err != nil {
+		return err
+	}
+	return Copy(ctx, read, last+1, job.Last.Sequence, target, title)
 }
 
-// fillFiles appends the commits that are missing to the log's files, because a
-// server takes many times as long. Then it reads everything back.
-func fillFiles(ctx context.Context, files blocks.Folder, job blocks.Import, read ReadLog, title string) error {
+// isFilled reads everything back.
+func isFilled(ctx context.Context, files blocks.Folder, job blocks.Import) error {
 	verdict, err := files.JudgeImport(ctx, blocks.JudgeOptions{})
 	if err != nil {
-		return err
-	}
-	filler, err := files.Fill(verdict.Report)
-	if err != nil {
-		return err
-	}
-	show, end := cli.ProgressBar(title)
-	err = read(ctx, filler.Last()+1, job.Last.Sequence, func(e ledger.Entry) error {
-		if len(e.Data) > embedded.MaxPayload {
-			return fmt.Errorf("sequence %d: %w: the commit has %d bytes", e.Sequence, ledger.ErrTooLarge, len(e.Data))
-		}
-		if e.Sequence%showEvery == 0 {
-			show(e.Sequence, job.Last.Sequence)
-		}
-		return filler.Append(e)
-	})
-	end()
-	if err := errors.Join(err, filler.Close()); err != nil {
-		return err
-	}
-	if verdict, err = files.JudgeImport(ctx, blocks.JudgeOptions{}); err != nil {
 		return err
 	}
 	if verdict.Last != job.Last {
@@ -114,8 +102,52 @@ func fillFiles(ctx context.Context, files blocks.Folder, job blocks.Import, read
 	return files.Settle(verdict.Report)
 }
 
-// showEvery is how many commits are copied between two steps of a progress bar.
-const showEvery = 1000
+const (
+	// bytesUnderWay bounds the bytes that a copy has on their way to the log, and
+	// commitWeight is what a commit counts for besides its own, so that at most some
+	// thousands are under way.
+	bytesUnderWay = 64 << 20
+	commitWeight  = 32 << 10
+	// showEvery is how many commits are copied between two steps of a progress bar.
+	showEvery = 1000
+)
+
+// Copy appends every commit under its own sequence.
+func Copy(ctx context.Context, read ReadLog, from, to uint64, target ledger.Log, title string) error {
+	show, end := cli.ProgressBar(title)
+	defer end()
+	var failed sync.Once
+	var failure error
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	room := semaphore.NewWeighted(bytesUnderWay)
+	err := read(ctx, from, to, func(e ledger.Entry) error {
+		if len(e.Data) > target.MaxCommitBytes() {
+			return fmt.Errorf("sequence %d: %w: the commit has %d bytes", e.Sequence, ledger.ErrTooLarge, len(e.Data))
+		}
+		weight := int64(len(e.Data)) + commitWeight
+		if err := room.Acquire(ctx, weight); err != nil {
+			return err
+		}
+		target.Append(e.Sequence, e.Data, func(err error) {
+			if err != nil {
+				failed.Do(func() { failure = err; cancel() })
+			}
+			room.Release(weight)
+		})
+		if e.Sequence%showEvery == 0 {
+			show(e.Sequence, to)
+		}
+		return nil
+	})
+	if waited := room.Acquire(context.WithoutCancel(ctx), bytesUnderWay); waited != nil {
+		return waited
+	}
+	if failure != nil {
+		return failure
+	}
+	return err
+}
 
 // SameCommit checks that an interrupted import left commits of the same log.
 func SameCommit(ctx context.Context, target ledger.Log, read ReadLog, sequence uint64) error {
