@@ -39,9 +39,9 @@ test:
 race:
 	go test -race -timeout 40m ./...
 
-# Models and random worlds with all of their cases, of which the race detector leaves time for some.
+# Models, random worlds and seeds of the simulator with all of their cases, of which the race detector leaves time for some.
 models:
-	go test ./commands/processes ./projector ./projector/candidates
+	go test -timeout 40m ./commands/processes ./projector ./projector/candidates ./cmd/simulate
 
 # Statements that tests run, in percent of each package; 15 minutes.
 cover:

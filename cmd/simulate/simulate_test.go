@@ -9,17 +9,13 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// program is the server; a test that needs it is skipped where it does not compile
-// for wasip1.
+// program is the server, compiled for wasip1.
 func program(t *testing.T) *machine.Program {
 	t.Helper()
 	if testing.Short() || ledgertest.Raced {
-		t.Skip("skipped: compiling the server takes minutes, and many more with the race detector; go test ./cmd/simulate plays seeds")
+		t.Skip("skipped: compiling the server takes minutes, and many more with the race detector; make models plays seeds")
 	}
 	p, err := load("../..")
-	if err != nil && strings.Contains(err.Error(), "compile for wasip1") {
-		t.Skipf("skipped: %v", err)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
