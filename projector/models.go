@@ -25,7 +25,7 @@ import (
 
 // schemaVersion is the version of the read models' form. Read models of another
 // version are rebuilt from the log.
-const schemaVersion = 10
+const schemaVersion = 1
 
 const (
 	cacheBytes    = 128 << 20
@@ -57,12 +57,8 @@ type models struct {
 
 	sequence atomic.Uint64 // head of the newest folded commit; the newest View's
 	classes  atomic.Pointer[versionedClasses]
-	horizon  atomic.Pointer[horizon] // versions before it may have left; never nil
 	past     pastWorlds
-	cold     cold
-	origin   *origin
 	commands commandFilter
-	idsLeft  leftCommands
 	slow     slowdown
 
 	mu     sync.Mutex
@@ -86,26 +82,22 @@ type versionedClasses struct {
 // errOtherVersion means that the read models are of an older or newer build.
 var errOtherVersion = errors.New("projector: the read models have another version")
 
-func newModels(files vfs.FS, logger *slog.Logger, origin *origin, stopped <-chan struct{}) *models {
+func newModels(files vfs.FS, logger *slog.Logger, stopped <-chan struct{}) *models {
 	m := &models{
-		origin: origin,
-		cache:  pebble.NewCache(cacheBytes),
-		users:  newUsers(), logger: logger, index: candidates.NewIndex(), tree: &proof.Tree{},
+		cache: pebble.NewCache(cacheBytes),
+		users: newUsers(), logger: logger, index: candidates.NewIndex(), tree: &proof.Tree{},
 		broken: make(chan struct{}), replaced: make(chan struct{}), stopped: make(chan struct{}),
 		past: pastWorlds{building: make(chan struct{}, 1)},
 	}
 	m.slow.depth = func() int { return sublevels(m.db) }
-	m.horizon.Store(&horizon{})
 	m.disk = &disk{FS: files, condemn: m.condemn, stopped: stopped}
 	return m
 }
 
 // openModels opens read models or begins new ones. Once stopped is closed, no
 // write waits for space on the disk any more.
-func openModels(
-	files vfs.FS, dir string, logger *slog.Logger, origin *origin, stopped <-chan struct{},
-) (*models, error) {
-	m := newModels(files, logger, origin, stopped)
+func openModels(files vfs.FS, dir string, logger *slog.Logger, stopped <-chan struct{}) (*models, error) {
+	m := newModels(files, logger, stopped)
 	unflushed := walBytes(files, dir)
 	if err := m.open(dir, false); err != nil {
 		m.cache.Unref()
@@ -293,9 +285,6 @@ func (m *models) load() error {
 	}
 	m.head = head
 	m.sequence.Store(head.Sequence)
-	if err := errors.Join(m.loadMarks(), m.loadHorizon()); err != nil {
-		return err
-	}
 	if m.tree, err = m.view().Tree(); err != nil {
 		return err
 	}
@@ -326,11 +315,11 @@ func (m *models) checkSeam(unflushed int64) error {
 	if m.head.Sequence == 0 {
 		return nil
 	}
-	it, err := m.cursor([]byte{tableMark}, []byte{tableCommit + 1})
+	it, err := m.cursor([]byte{tableCommit}, []byte{tableCommit + 1})
 	if err != nil {
 		return err
 	}
-	if !it.Last() || it.Key()[0] != tableCommit || binary.BigEndian.Uint64(it.Key()[1:]) != m.head.Sequence {
+	if !it.Last() || binary.BigEndian.Uint64(it.Key()[1:]) != m.head.Sequence {
 		return finish(it, fmt.Errorf("%w: commit %d is missing", ErrDamaged, m.head.Sequence))
 	}
 	for next, err := readSpan(it); ; {

@@ -285,9 +285,6 @@ func hotLogRefusals(t *testing.T, data, dir string) {
 		{[]string{"--hot-log-records", "10"}, "need --archive"},
 		{[]string{"--archive", "file://" + empty, "--hot-log-records", "0"}, "at least 1"},
 		{[]string{"--archive", "file://" + empty, "--hot-log-age", "0s"}, "more than 0"},
-		{[]string{"--hot-history", "1h"}, "--hot-history needs --archive"},
-		{[]string{"--archive", "file://" + empty, "--hot-history", "0s"}, "--hot-history 0s: it must be more than 0"},
-		{[]string{"--archive", "file://" + empty, "--hot-history=-1h"}, "0 or more"},
 		{[]string{"--archive", "file://" + empty, "--hot-log-age", "1h", "--snapshot-records", "0", "--snapshot-age", "0"}, "need snapshots"},
 	} {
 		args := append([]string{"serve", "--data", data, "--http", freeAddress(t), "--nats", ""}, c.args...)

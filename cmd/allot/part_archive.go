@@ -8,15 +8,12 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archives"
 	"github.com/allot-project/allot/ledger/bucket"
 	"github.com/allot-project/allot/ledger/jetstream"
 	"github.com/allot-project/allot/ledger/proof"
-	"github.com/allot-project/allot/projector"
-	"github.com/allot-project/allot/projector/past"
 )
 
 // archiveFlags say where the log is archived, and in what parts.
@@ -26,13 +23,11 @@ type archiveFlags struct {
 	PartBytes   int64         `name:"archive-part-bytes" help:"Seal a part when it has so many bytes of commits, before compression." default:"67108864" least:"1"`
 	PartAge     time.Duration `name:"archive-part-age" help:"Seal a part when its first record is so old: what is younger is in the log only." default:"1h" least:"10ms"`
 	Rate        int64         `name:"archive-rate" help:"Read at most this many bytes of the log a second for archives; 0: as fast as it goes." default:"67108864"`
-	Cache       int64         `name:"archive-cache" help:"Keep at most this many bytes of parts that were read back, in the data folder, and as many of past versions; 0: only the newest one." default:"1073741824"`
+	Cache       int64         `name:"archive-cache" help:"Keep at most this many bytes of parts that were read back, in the data folder; 0: only the newest one." default:"1073741824"`
 	CopyRecords int64         `name:"archive-copy-records" help:"Store a copy of State and read models in each archive after so many records, so that a server that lacks them need not replay more; 0: never." default:"10000000"`
 
-	HotRecords   *int64         `name:"hot-log-records" help:"Keep the newest N commits in the log, each of which has one record or more. What is older leaves the log when all archives have it and, of several servers, all known ones need it no more. Default: everything stays." placeholder:"N"`
-	HotAge       *time.Duration `name:"hot-log-age" help:"Keep commits that are younger in the log. With both bounds, what either keeps stays." placeholder:"D"`
-	History      *time.Duration `name:"hot-history" help:"Keep in the read models what they say about commits that are younger, and what was true since. What is older leaves them when all archives have it, and is read there, or made again from the log, when somebody asks. Default: everything stays." placeholder:"D"`
-	HistoryLeast int64          `name:"hot-history-records" help:"With --hot-history: what was true leaves the read models for files of this many records at least." default:"65536" least:"1"`
+	HotRecords *int64         `name:"hot-log-records" help:"Keep the newest N commits in the log, each of which has one record or more. What is older leaves the log when all archives have it and, of several servers, all known ones need it no more. Default: everything stays." placeholder:"N"`
+	HotAge     *time.Duration `name:"hot-log-age" help:"Keep commits that are younger in the log. With both bounds, what either keeps stays." placeholder:"D"`
 }
 
 // archiveFolder is the name in a data folder of what archives need: parts that
@@ -60,10 +55,6 @@ func (f *archiveFlags) check() error {
 		return fmt.Errorf("--hot-log-age %v: it must be more than 0; without it everything stays in the log", *f.HotAge)
 	case f.bounded() && len(f.URL) == 0:
 		return errors.New("--hot-log-records and --hot-log-age need --archive: what leaves the log must be in an archive")
-	case f.History != nil && *f.History <= 0:
-		return fmt.Errorf("--hot-history %v: it must be more than 0; without it everything stays in the read models", *f.History)
-	case f.History != nil && len(f.URL) == 0:
-		return errors.New("--hot-history needs --archive: what leaves the read models must be in an archive")
 	}
 	_, err := f.open()
 	return err
@@ -151,10 +142,6 @@ const archiveRest = 5 * time.Second
 
 // readFolder is the name in archiveFolder of parts that were read back.
 const readFolder = "read"
-
-// compareFolder begins the names in archiveFolder of folders with the part of an
-// archive that is compared with the read models.
-const compareFolder = "compare"
 
 // joinArchives returns the log with what has left it, which archives have.
 func (s *server) joinArchives(ctx context.Context, hot archives.Hot) (all ledger.Log, err error) {
@@ -291,71 +278,6 @@ func (h hotLog) MayLeave(ctx context.Context, before uint64) error {
 	return nil
 }
 
-// historyEvery is how often it is looked for what is to leave the read models.
-const historyEvery = 10 * time.Second
-
-// pastFolder is the name in archiveFolder of what was read back of versions that have
-// left the read models.
-const pastFolder = "past"
-
-// openPast says where versions are that have left the read models.
-func (s *server) openPast() error {
-	from := s.views.HotFrom()
-	if from > 0 && len(s.archives) == 0 {
-		return fmt.Errorf("the read models in %s begin with sequence %d, because what is older has left for archives; nothing was changed: "+
-			"name them with --archive, or remove the folder %s, and all of it is made again from the log",
-			s.config.Data, from, s.data.Path(datafolder.ReadModels))
-	}
-	if len(s.archives) == 0 {
-		return nil
-	}
-	stores := make([]bucket.Store, len(s.archives))
-	for i, a := range s.archives {
-		stores[i] = a.Store()
-	}
-	files, err := past.Open(stores, past.Options{
-		Folder: filepath.Join(s.data.Path(archiveFolder), pastFolder), Bytes: s.config.Archive.Cache, Rest: archiveRest,
-		Rate: s.config.Archive.Rate,
-	})
-	if err != nil {
-		return err
-	}
-	s.views.ReadPastFrom(files)
-	return nil
-}
-
-// startHistoryTrimmer starts to let old commits leave the read models. Each replica
-// does so for its own.
-func (s *server) startHistoryTrimmer(context.Context) (err error) {
-	flags := &s.config.Archive
-	if flags.History == nil {
-		return nil
-	}
-	cfg := projector.HotHistory{
-		Age: *flags.History, Records: flags.HistoryLeast, Every: min(historyEvery, *flags.History), Now: time.Now,
-		Logger: s.logger,
-	}
-	for i, a := range s.archives {
-		folder := filepath.Join(s.data.Path(archiveFolder), fmt.Sprintf("%s-%d", compareFolder, i))
-		if err := os.RemoveAll(folder); err != nil { // nobody knows what a former server has left there
-			return err
-		}
-		one := archives.NewLog([]*archives.Archive{a}, folder, 0)
-		one.Pace(flags.Rate)
-		cfg.Archives = append(cfg.Archives, one)
-	}
-	history, err := s.views.TrimHistory(cfg)
-	s.history.Store(history)
-	return err
-}
-
-func (s *server) stopHistoryTrimmer() error {
-	if history := s.history.Swap(nil); history != nil {
-		history.Stop()
-	}
-	return nil
-}
-
 // replayed returns the sequence after which a start would replay the log, whatever
 // ends this server: that of the newest snapshot that the read models have reached,
 // as far as they are durable. 0: the whole log.
@@ -441,7 +363,6 @@ func (s *server) addArchives(g gauges) {
 	g.count("archive_failures_total", "Failures to archive a part. It is tried again.",
 		sum(func(s archives.Status) float64 { return float64(s.Failures) }))
 	s.addHotLog(g)
-	s.addHotHistory(g)
 	s.addCopies(g)
 	g.add("archive_success_timestamp_seconds", "When a part was last verified in an archive.",
 		most(func(s archives.Status) float64 {
@@ -472,26 +393,4 @@ func (s *server) addHotLog(g gauges) {
 		of(func(s archives.TrimStatus) float64 { return float64(s.Records) }))
 	g.count("hot_log_left_bytes_total", "Bytes of these commits.",
 		of(func(s archives.TrimStatus) float64 { return float64(s.Bytes) }))
-}
-
-// addHotHistory adds the metrics of what leaves the read models.
-func (s *server) addHotHistory(g gauges) {
-	of := func(value func(projector.HistoryStatus) float64) func() float64 {
-		return func() float64 {
-			if history := s.history.Load(); history != nil {
-				return value(history.Status())
-			}
-			return 0
-		}
-	}
-	g.add("hot_history_first_sequence", "First sequence whose commit is in the read models; older ones are made again from the log.",
-		func() float64 { return float64(s.views.FirstCommit()) })
-	g.add("hot_history_first_view", "First sequence as of which the read models tell what was true; before it is read from archives.",
-		func() float64 { return float64(s.views.HotFrom()) })
-	g.add("hot_history_keeps", "1: nothing leaves the read models now although something is due: the server's log says why.",
-		of(func(s projector.HistoryStatus) float64 { return one(s.Fault != "") }))
-	g.count("hot_history_left_commits_total", "Commits that have left the read models since the start, verified in all archives.",
-		of(func(s projector.HistoryStatus) float64 { return float64(s.Commits) }))
-	g.count("hot_history_left_epochs_total", "Stretches of the past whose versions have left the read models since the start, verified in all archives.",
-		of(func(s projector.HistoryStatus) float64 { return float64(s.Epochs) }))
 }

@@ -62,7 +62,7 @@ func (s *server) addStores(g gauges) {
 	g.count("read_models_flushes_total", "Flushes of the read models since the start.",
 		of(func(s projector.StoreStats) float64 { return float64(s.Flushes) }))
 	g.count("read_models_held_up_seconds_total",
-		"How long commits and what leaves the read models were held up because more came than is compacted.",
+		"How long commits were held up because more came than is compacted.",
 		of(func(s projector.StoreStats) float64 { return s.HeldUp.Seconds() }))
 	if s.log.nats == nil {
 		return // an external NATS server has its own metrics

@@ -86,15 +86,13 @@ func (s *server) storeRooms() []*storeRoom {
 	return list
 }
 
-// archiveRoom is that of an archive: of its parts, and of the copies and past versions
-// beside them.
+// archiveRoom is that of an archive: of its parts, and of the copies beside them.
 func (s *server) archiveRoom(a *archives.Archive) *storeRoom {
 	return &storeRoom{
 		name: "archive " + a.String(), folder: bucket.FolderOf(a.Store()), reserve: diskReserve{}.of,
 		size: func() (int64, error) {
 			_, parts := a.Stored()
-			versions, err := s.views.PastBytes()
-			return parts + versions, err
+			return parts, nil
 		},
 		full: func(free, reserve int64) {
 			s.logger.Warn("the disk of an archive is nearly full: when it is, the log keeps what the archive does not take",
