@@ -52,7 +52,7 @@ var Registry = byName(
 // Internal is Registry for the commands that only the server itself submits:
 // its processes, and its start.
 var Internal = byName(
-	empty[AddStandardNames], empty[BeginTerm], empty[ChooseNode], empty[ContinueLog], empty[ExpireReservation],
+	empty[AddStandardNames], empty[BeginTerm], empty[ChooseNode], empty[ExpireReservation],
 	empty[SetNodeProviders],
 )
 

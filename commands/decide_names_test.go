@@ -10,7 +10,7 @@ import (
 
 // nameDecisions are about the ledger as a whole, traits and resource classes.
 func nameDecisions(t testing.TB, w *world) []decision {
-	more, at := standardNames(t), w.State().Next()
+	more := standardNames(t)
 	next := ledger.ClassID(len(more.Classes))
 	more.Classes, more.Traits = append(more.Classes, "NEW_CLASS"), append(more.Traits, "NEW_TRAIT")
 	long := "CUSTOM_" + strings.Repeat("X", ledger.MaxSymbolBytes)
@@ -38,13 +38,6 @@ func nameDecisions(t testing.TB, w *world) []decision {
 		},
 		{"of nobody", nil, &commands.BeginTerm{Instance: fresh, Level: 1}, invalid("leader")},
 		{"of no process", nil, &commands.BeginTerm{Leader: "a", Level: 1}, invalid("instance")},
-
-		{
-			"in its place", nil, &commands.ContinueLog{After: at, Of: "a", Stream: "ALLOT-b"},
-			happens(ledger.LogContinued{Of: "a", Stream: "ALLOT-b"}),
-		},
-		{"elsewhere", nil, &commands.ContinueLog{After: at + 1, Of: "a", Stream: "ALLOT-b"}, invalid("after")},
-		{"in no stream", nil, &commands.ContinueLog{After: 2}, invalid("stream")},
 
 		{"new", nil, &commands.CreateTrait{Name: "CUSTOM_A_1"}, happens(ledger.TraitCreated{Name: "CUSTOM_A_1"})},
 		{

@@ -71,7 +71,6 @@ func refusals() []refusal {
 		{ledger.TermBegan{Term: ledger.Term{Number: 1, Leader: "a", Level: ledger.Level}}, "cannot follow term 1"},
 		{ledger.TermBegan{Term: ledger.Term{Number: 2, Level: ledger.Level}}, "cannot follow term 1"}, // nobody leads
 		{ledger.TermBegan{Term: ledger.Term{Number: 2, Leader: "a"}}, "at level 0 cannot follow"},
-		{ledger.LogContinued{Of: "a"}, "without a name"},
 		{ledger.StandardNamesAdded{Classes: []ledger.StandardClass{{ID: 0, Name: "NEW"}}}, "created twice"},
 		{ledger.StandardNamesAdded{Classes: []ledger.StandardClass{{ID: 9, Name: "VCPU"}}}, "created twice"},
 		{

@@ -137,7 +137,7 @@ func (d *decoder) packedText(r *recent) string {
 // of records.
 var wellKnown = [...]string{
 	"AllocateForConsumers", "ReleaseConsumer", "Claim", "Reserve",
-	"ConfirmReservation", "CancelReservation", "ExpireReservation", "Reshape", "Batch", "BeginTerm", "ContinueLog",
+	"ConfirmReservation", "CancelReservation", "ExpireReservation", "Reshape", "Batch", "BeginTerm",
 	"Import", "AddStandardNames", "CreateProvider", "UpdateProvider", "RenameProvider", "ReparentProvider",
 	"DeleteProvider", "RemoveProvider", "CreateInventory", "UpdateInventory", "ReplaceInventories", "DeleteInventory",
 	"DeleteInventories", "ReplaceProviderTraits", "ReplaceProviderAggregates", "CreateResourceClass",

@@ -29,7 +29,7 @@ type crowd struct {
 	idle      sync.WaitGroup
 
 	mu       sync.Mutex
-	deeds    []judge.Deed          // guarded by mu
+	deeds    []judge.Deed    // guarded by mu
 	wrong    []string        // answers that nothing explains; guarded by mu
 	acks     []time.Duration // when writes were acknowledged; guarded by mu
 	unknown  int             // requests that were not answered; guarded by mu

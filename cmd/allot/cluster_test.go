@@ -244,14 +244,6 @@ func (l *load) end(t *testing.T) {
 	t.Logf("%d writes, the longest took %v", len(l.made), l.longest.Round(time.Millisecond))
 }
 
-// tolerated ends clients some of whose requests may have failed, and returns what was
-// acknowledged.
-func (l *load) tolerated() []string {
-	close(l.stop)
-	l.idle.Wait()
-	return l.made
-}
-
 // holds checks that a replica has everything that was acknowledged.
 func (l *load) holds(t *testing.T, s *server) {
 	t.Helper()

@@ -45,7 +45,7 @@ func (c *serveCommand) doorLogin() (address, creds string) {
 // checkClosed makes sure that only the log's connection can write the log of an
 // external server. It tries the login that answers clients (because it publishes
 // what clients ask for), a client without credentials, and the clients of
-// --nats-probe. Where the log goes on in other streams, it tries a stream like these.
+// --nats-probe.
 func (s *server) checkClosed(ctx context.Context) error {
 	if s.log.nats != nil {
 		return nil
@@ -69,20 +69,6 @@ func (s *server) checkClosed(ctx context.Context) error {
 
 func (s *server) probe(ctx context.Context) error {
 	closed := func(nc *nats.Conn) error { return jetstream.CheckClosed(nc, s.log.nc, "") }
-	if s.goesOn() {
-		decoy, err := s.log.stream.NewDecoy(ctx, s.config.Cluster.Name)
-		if err != nil {
-			return unreached(err)
-		}
-		defer s.removeDecoy(ctx, decoy)
-		closed = func(nc *nats.Conn) error {
-			err := jetstream.CheckClosed(nc, s.log.nc, "")
-			if err == nil {
-				err = decoy.Closed(ctx, nc)
-			}
-			return err
-		}
-	}
 	if err := closed(s.doorNC); err != nil {
 		return fmt.Errorf("the connection that answers clients (--nats-door-url): %w", err)
 	}
@@ -109,14 +95,6 @@ func (s *server) probe(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// removeDecoy removes a stream that only served to find out who may change the log. If it
-// stays, the next start removes it.
-func (s *server) removeDecoy(ctx context.Context, decoy *jetstream.Decoy) {
-	if err := decoy.Remove(ctx); err != nil {
-		s.logger.Warn("a stream that was made to try who may change the log is left", "error", err)
-	}
 }
 
 // silent suppresses nats.go's own messages about refusals: a probe hopes for them, and others tell

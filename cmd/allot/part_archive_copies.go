@@ -75,7 +75,7 @@ func (s *server) takeStored(ctx context.Context, from, last uint64) (*copies.Cop
 	progress := &joinProgress{server: s, began: time.Now(), told: time.Now()}
 	return copies.Take(ctx, copies.TakeConfig{
 		Stores: storesOf(s.archives), Log: s.log.all, Folder: s.copyFolder(), From: from, UpTo: last,
-		Needed: from+1 < s.log.hot.First(), Room: s.space.room, Open: open, Tell: progress.tell, Logger: s.logger,
+		Room: s.space.room, Open: open, Tell: progress.tell, Logger: s.logger,
 	})
 }
 

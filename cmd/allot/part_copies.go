@@ -85,8 +85,7 @@ func (s *server) join(ctx context.Context) (again bool, err error) {
 		return errors.Is(err, ledger.ErrUnavailable), nil // the replay says it, too, and what to do
 	}
 	from, err := s.standsAt()
-	left := from < last && from+1 < s.log.hot.First() // a replay would need what has left the log
-	if err != nil || !left && !copies.MayBeWorth(s.views.Position(), from, last) {
+	if err != nil || !copies.MayBeWorth(s.views.Position(), from, last) {
 		return false, err
 	}
 	got, err := s.fetchAny(ctx, from, last)

@@ -106,12 +106,10 @@ func (s *server) judgeReplica(ctx context.Context) (err error) {
 		return err
 	}
 	show, end := checkProgress(s.logger)
-	options := s.checkOptions(show)
-	options.Replica = true
-	report, err := s.data.Files().Check(ctx, options)
+	report, err := s.data.Files().Check(ctx, s.checkOptions(show))
 	end()
 	if err == nil {
-		err = errors.Join(whole(s.data, report), report.EarlierUnwritten())
+		err = whole(s.data, report)
 	}
 	switch {
 	case err == nil:

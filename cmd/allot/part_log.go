@@ -14,7 +14,6 @@ import (
 	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archives"
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
@@ -32,8 +31,7 @@ type serverLog struct {
 	nc        *nats.Conn
 	knownNC   *nats.Conn     // on which others are told what is known; nil: there are none
 	stream    *jetstream.Log // what the log is appended to
-	hot       archives.Hot   // what the log itself has
-	all       ledger.Log     // the log as the writer uses it
+	all       ledger.Log     // the log as it is read and written
 }
 
 func (s *server) openHighWater(context.Context) (err error) {
@@ -242,32 +240,30 @@ func (s *server) closeLog() error {
 
 // openLog opens the log, or makes one if a ledger may begin here.
 func (s *server) openLog(ctx context.Context) (err error) {
-	cfg := jetstream.Config{Replicas: s.replicas(), MayCreate: s.verdict.Begin != nil, Shared: s.shared()}
+	if s.archives, err = s.config.Archive.open(); err != nil {
+		return err
+	}
+	cfg := jetstream.Config{Replicas: s.replicas(), MayCreate: s.verdict.Begin != nil}
 	if s.log.nats == nil {
 		cfg.AckTimeout = cmp.Or(s.config.Cluster.Ack, ackTimeout)
-	} else {
-		cfg.MayRoll = !s.config.Cluster.on() // nobody else opens this log
 	}
 	if s.config.Cluster.on() {
 		return s.openSharedLog(ctx, cfg)
 	}
 	if s.log.stream, err = jetstream.Open(ctx, s.log.nc, cfg); err == nil {
-		s.log.hot = s.log.stream
+		s.log.all = s.log.stream
 	}
 	if err == nil && s.shared() {
 		s.log.values, err = jetstream.OpenValues(ctx, s.log.nc, s.valuesConfig())
 	}
 	if err == nil && s.log.nats != nil {
-		s.log.hot, err = s.log.nats.ReadFiles(s.log.stream)
+		s.log.all, err = s.log.nats.ReadFiles(s.log.stream)
 	}
 	if errors.Is(err, jetstream.ErrNoStream) {
 		return fmt.Errorf("%w: %w", err, s.data.Missing())
 	}
 	if err != nil {
 		return unreached(err)
-	}
-	if s.log.all, err = s.joinArchives(ctx, s.log.hot); err != nil {
-		return err
 	}
 	s.shareLog()
 	return nil
@@ -340,10 +336,7 @@ func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err e
 			err = s.log.stream.HearMoves()
 		}
 		if err == nil {
-			s.log.hot = s.log.stream
-			if s.log.all, err = s.joinArchives(ctx, s.log.hot); err != nil {
-				return err
-			}
+			s.log.all = s.log.stream
 			s.shareLog()
 			if err := s.welcome(); err != nil {
 				return err
@@ -397,10 +390,6 @@ func (s *server) enoughReplicas() error {
 
 // unreached adds what to do if the log is out of reach at the start.
 func unreached(err error) error {
-	if errors.Is(err, ledger.ErrArchived) {
-		return fmt.Errorf("%w; nothing was changed. Snapshots or read models are missing here, so the start needs what has left the log: "+
-			"start again when an archive can be read", err)
-	}
 	if errors.Is(err, ledger.ErrUnavailable) {
 		return fmt.Errorf("%w; nothing was changed. Start again when the NATS server can be reached", err)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/jetstream"
 )
 
 // ledgerDoor takes commands from APIs and processes, and lends them the State.
@@ -70,7 +69,7 @@ func (s *server) startReplica(ctx context.Context) (err error) {
 	}
 	s.replica, err = cluster.Start(cluster.Config{
 		Name: s.config.Cluster.Name, HTTP: s.config.Cluster.HTTP, Version: cli.Version(), Conn: s.peersNC,
-		Log: s.log.stream, Reader: s.log.all, HotLog: hotLog{s}, Values: s.log.values,
+		Log: s.log.stream, Values: s.log.values,
 		Models: &followed{marked{s.views, s.log.highWater}, s.views.Changed},
 		Lease:  s.config.Cluster.Lease, Limit: s.config.Cluster.Wait, Near: s.near(),
 		Whole:     s.whole(),
@@ -108,25 +107,6 @@ func (s *server) checkRights(ctx context.Context) error {
 	if cluster.CheckName(ctx, s.peersNC, s.config.Cluster.Name) != nil {
 		return sameName(s.config.Cluster.Name)
 	}
-	return s.mayContinue()
-}
-
-// goesOn reports whether the log is to go on in other streams, or has.
-func (s *server) goesOn() bool {
-	streams := s.log.stream.Streams()
-	return s.config.Archive.bounded() || jetstream.Shared(streams[len(streams)-1])
-}
-
-// mayContinue refuses a user of an external NATS that may not write where the log is to
-// go on, or has gone on: this server could lead, and nothing could be written.
-func (s *server) mayContinue() error {
-	if !s.goesOn() {
-		return nil
-	}
-	if err := jetstream.CheckMayContinue(s.log.nc); err != nil {
-		return fmt.Errorf("%w; a bounded log (--hot-log-records, --hot-log-age) is in several streams, and the user of --nats-url needs all "+
-			"permissions that allot-log has in docs/nats-server.conf", err)
-	}
 	return nil
 }
 
@@ -155,10 +135,7 @@ func (s *server) near() func() bool {
 	if s.log.nats == nil {
 		return nil
 	}
-	return func() bool {
-		streams := s.log.stream.Streams()
-		return s.log.nats.Leads(streams[len(streams)-1])
-	}
+	return s.log.nats.Leads
 }
 
 // whole reports whether this server's JetStream has everything that it should
@@ -167,7 +144,7 @@ func (s *server) whole() func() bool {
 	if s.log.nats == nil {
 		return nil
 	}
-	return func() bool { return s.log.nats.Whole(s.log.stream.Streams()) }
+	return s.log.nats.Whole
 }
 
 func (s *server) stopReplica() error {

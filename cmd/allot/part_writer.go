@@ -34,7 +34,6 @@ type leader struct {
 	natsDoor  *natsapi.Service
 	auditor   atomic.Pointer[check.Auditor]     // nil: the server does not audit itself
 	archiver  atomic.Pointer[archives.Archiver] // nil: the server archives nothing now
-	trimmer   atomic.Pointer[archives.Trimmer]  // nil: nothing leaves the log now
 	storing   atomic.Pointer[copies.Keeper]     // nil: no copies are stored in archives now
 }
 
@@ -83,7 +82,6 @@ func (s *server) startWriter(ctx context.Context) error {
 	}
 	if s.term != nil {
 		options.Leadership, options.Landed, options.AnswerWithin = s.term, s.term.Landed, s.config.Cluster.Wait
-		options.Due = s.term.Due
 	}
 	if keeper := s.leader.keeper.Load(); keeper != nil {
 		options.Rejected = keeper.Keep

@@ -90,9 +90,9 @@ func TestPowerCut(t *testing.T) {
 	for name, flags := range map[string][]string{
 		"sync always":      {},
 		"negative control": {"--lazy-sync"},
-		"the log is sealed and leaves": {
+		"with an archive": {
 			"--archive", "file://" + archive, "--archive-part-records", "20", "--archive-part-age", "100ms",
-			"--hot-log-records", "20", "--snapshot-records", "20",
+			"--snapshot-records", "20",
 		},
 	} {
 		lazy := slices.Contains(flags, "--lazy-sync")

@@ -243,7 +243,6 @@ func (s *server) list() []part {
 		{phase: lead, name: "node providers", start: s.setNodeProviders},
 		{phase: lead, name: "checkpoint of the start", start: s.signStart},
 		{phase: lead, name: "archiver", start: s.startArchiver, stop: s.stopArchiver},
-		{phase: lead, name: "trimmer", start: s.startTrimmer, stop: s.stopTrimmer},
 		{phase: lead, name: "copies for archives", start: s.startStoring, stop: s.stopStoring},
 		// From here on a nearly full disk refuses commands. The commands of the
 		// start had to go through before.

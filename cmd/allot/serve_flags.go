@@ -98,9 +98,6 @@ func (c *serveCommand) check() error {
 	if err := c.Cluster.fill(c.HTTP, c.Data, c.NATSURL != ""); err != nil {
 		return err
 	}
-	if err := c.checkBounded(); err != nil {
-		return err
-	}
 	if c.NATSURL != "" && c.NATSUsers != "" {
 		return errors.New("--nats-users is for the embedded NATS server, but the server of --nats-url has its own users: give only one of the two")
 	}

@@ -11,13 +11,12 @@ import (
 	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/commands/client"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archives"
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
 // sourceFlags name the log that a command reads. Exactly one of them is
-// needed, but a log of which a part has left also needs an archive.
+// needed.
 type sourceFlags struct {
 	Data    string `help:"Data folder of a server that is not running." type:"existingdir" placeholder:"DIR"`
 	NATSURL string `name:"nats-url" help:"NATS of a running server. If it has users: nats://NAME:PASSWORD@HOST:PORT of an auditor or operator, as ALLOT_NATS_URL in the environment." placeholder:"URL"`
@@ -40,21 +39,15 @@ func (f sourceFlags) open(ctx context.Context) (log *source, closeLog func() err
 			given++
 		}
 	}
-	both := f.Data != "" && f.NATSURL == "" && isArchiveURL(f.Archive) // what has left the log is in the archive
-	if given != 1 && !both {
-		return nil, nil, errors.New("name the log with exactly one of --data, --nats-url and --archive; " +
-			"if a part of the log in --data has left it, name the archive's URL, too")
+	if given != 1 {
+		return nil, nil, errors.New("name the log with exactly one of --data, --nats-url and --archive")
 	}
 	switch {
 	case f.Data != "":
 		kept := func(context.Context, uint64) ([]proof.Kept, error) {
 			return proof.ReadFolder(filepath.Join(f.Data, datafolder.Checkpoints))
 		}
-		hot, closeHot, err := openData(ctx, f.Data)
-		if err != nil {
-			return nil, nil, err
-		}
-		log, closeLog, err := f.joined(hot, closeHot)
+		log, closeLog, err := openData(ctx, f.Data)
 		return &source{log, kept}, closeLog, err
 	case f.NATSURL != "":
 		nc, err := nats.Connect(f.NATSURL, nats.Name("allot reader"), silent)
@@ -69,22 +62,6 @@ func (f sourceFlags) open(ctx context.Context) (log *source, closeLog func() err
 	}
 	whole, err := openArchive(f.Archive)
 	return &source{whole, whole.kept}, func() error { return nil }, err
-}
-
-// joined adds to the log in a data folder what has left it.
-func (f sourceFlags) joined(hot *blocks.Log, closeHot func() error) (log ledger.Log, closeLog func() error, err error) {
-	if f.Archive == "" && hot.First() > 1 {
-		return nil, nil, errors.Join(fmt.Errorf("the log in %s begins with sequence %d, because what is older has left for archives: "+
-			"name one with --archive URL, too", f.Data, hot.First()), closeHot())
-	}
-	if f.Archive == "" {
-		return hot, closeHot, nil
-	}
-	older, closeOlder, err := openArchiveURL(f.Archive)
-	if err != nil {
-		return nil, nil, errors.Join(err, closeHot())
-	}
-	return archives.Join(hot, older), func() error { return errors.Join(closeOlder(), closeHot()) }, nil
 }
 
 // openTo opens the log up to a sequence; 0 becomes the log's last. The caller

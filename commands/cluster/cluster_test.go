@@ -148,7 +148,7 @@ func (m *member) open(t testing.TB, dir string, mayCreate bool, change func(*clu
 	}
 	cfg := cluster.Config{
 		Name: m.name, Conn: connect(m.ns.ConnectReplica), Log: m.log, Values: values, Models: m.views,
-		Near: func() bool { return m.ns.Leads(jetstream.DefaultStream) }, Logger: logger, Lease: 1500 * time.Millisecond,
+		Near: m.ns.Leads, Logger: logger, Lease: 1500 * time.Millisecond,
 	}
 	change(&cfg)
 	if m.Replica, err = cluster.Start(cfg, state); err != nil {
@@ -199,7 +199,7 @@ func (m *member) lead(t testing.TB) {
 
 func (m *member) serve(t testing.TB, term *cluster.Term) {
 	options := writer.Options{
-		Now: time.Now, Landed: term.Landed, AnswerWithin: 10 * time.Second, Leadership: term, Due: term.Due,
+		Now: time.Now, Landed: term.Landed, AnswerWithin: 10 * time.Second, Leadership: term,
 	}
 	if m.mute {
 		options.Leadership = unsafe{term}

@@ -6,6 +6,3 @@ package cluster
 // constant here. Only test programs, built to check that tests notice the fault,
 // can change it.
 const leaseIgnored = false
-
-// control does nothing here. Test programs end at some steps.
-func control(string) {}

@@ -109,7 +109,6 @@ func (c *candidate) try(ctx context.Context) *Term {
 	t := newTenure(c.r.instance, c.r.cfg.Lease, c.r.clock)
 	t.extend(before)
 	term := &Term{tenure: t, r: c.r, resign: make(chan string, 1)}
-	term.bounded.Log, term.bounded.t = c.r.cfg.Log, term
 	renewing, stop := context.WithCancel(context.Background())
 	term.stop = stop
 	term.renews.Go(func() { term.renew(renewing, revision) })

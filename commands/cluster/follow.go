@@ -95,7 +95,6 @@ func (f *follower) take(encoded []byte) error {
 		return f.poll()
 	}
 	f.polled = time.Now()
-	f.r.cfg.Log.Noticed(ledger.Entry{Sequence: sequence, Data: encoded})
 	return f.fold(commit)
 }
 
@@ -123,10 +122,7 @@ func (f *follower) poll() error {
 		}
 		return err
 	}
-	err := f.readLeft(ctx, take)
-	if err == nil {
-		err = f.r.cfg.Log.Tail(ctx, f.state.Next(), take)
-	}
+	err := f.r.cfg.Log.Tail(ctx, f.state.Next(), take)
 	f.polled = time.Now()
 	if errors.Is(err, ledger.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
 		return nil // the next check may find a replica
@@ -137,16 +133,6 @@ func (f *follower) poll() error {
 		return nil
 	}
 	return err
-}
-
-// readLeft reads what has left the log, which this replica may lack if it was removed
-// while others could not reach it.
-func (f *follower) readLeft(ctx context.Context, take func(ledger.Entry) error) error {
-	from, first := f.state.Next(), f.r.cfg.Log.First()
-	if from >= first || f.r.cfg.Reader == nil {
-		return nil
-	}
-	return f.r.cfg.Reader.Read(ctx, from, first-1, take)
 }
 
 // errNotAnnounced means that the log holds a commit which no leader is known to

@@ -152,7 +152,7 @@ func (t *Term) mayJoin(data []byte) error {
 	ctx, cancel := context.WithTimeout(t.r.ctx, t.length)
 	defer cancel()
 	whole := t.r.gather(ctx, everybody)
-	streams, err := t.r.cfg.Log.AllPeers(ctx)
+	log, err := t.r.cfg.Log.Peers(ctx)
 	if err != nil {
 		return fmt.Errorf("the log: %w", err)
 	}
@@ -160,10 +160,11 @@ func (t *Term) mayJoin(data []byte) error {
 	if err != nil {
 		return fmt.Errorf("the bucket %s: %w", jetstream.ValuesBucket, err)
 	}
-	for _, stream := range append(streams, jetstream.StreamPeers{Stream: jetstream.ValuesBucket, Peers: bucket}) {
-		if err := safeWithout(stream.Peers, question, whole); err != nil {
-			return fmt.Errorf("stream %s: %w", stream.Stream, err)
-		}
+	if err := safeWithout(log, question, whole); err != nil {
+		return fmt.Errorf("the log: %w", err)
+	}
+	if err := safeWithout(bucket, question, whole); err != nil {
+		return fmt.Errorf("the bucket %s: %w", jetstream.ValuesBucket, err)
 	}
 	return t.Await(ctx.Done())
 }

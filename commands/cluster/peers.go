@@ -98,7 +98,6 @@ func (v *leaderView) set(h hail) {
 func (r *Replica) listen() error {
 	for subject, handle := range map[string]nats.MsgHandler{
 		commitSubject: r.hearCommit, leaderSubject: r.hearLeader, statusSubject: r.answerStatus,
-		readySubject: r.answerReady, leavingSubject: r.answerLeaving,
 	} {
 		sub, err := r.cfg.Conn.Subscribe(subject, handle)
 		if err != nil {

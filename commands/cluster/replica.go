@@ -85,17 +85,13 @@ type Config struct {
 	// subscribe on Subjects.
 	Conn *nats.Conn
 	// Log is the log, and Values are where replicas agree on the leader.
-	Log *jetstream.Log
-	// Reader is the log with what has left it; nil: nothing has.
-	Reader ledger.Log
+	Log    *jetstream.Log
 	Values *jetstream.Values
 	Models Models
 	// Lease is how long a leader may be silent; 0: DefaultLease.
 	Lease time.Duration
 	// Limit is how long a command or a read waits for a leader; 0: DefaultLimit.
 	Limit time.Duration
-	// HotLog is this replica's own part of a bounded log; nil: it has none.
-	HotLog HotLog
 	// Near reports whether this replica's own NATS server leads the log's stream;
 	// nil: it has no server of its own.
 	Near func() bool
@@ -208,7 +204,6 @@ type Term struct {
 	level    atomic.Uint64 // level of features at the beginning of the term
 	yields   atomic.Bool   // the term is about to end
 	wedged   atomic.Bool   // the log says that it is well, but takes nothing
-	bounded  BoundedLog
 }
 
 // State returns the State that the writer of the term begins with.

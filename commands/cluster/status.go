@@ -25,7 +25,7 @@ const (
 	registerAgain = 500 * time.Millisecond
 	// statusWait is how long the others' answers are waited for.
 	statusWait = 500 * time.Millisecond
-	// streamsWait is how long the log's streams may take to say who keeps them.
+	// streamsWait is how long the log's stream may take to say who keeps it.
 	streamsWait = 2 * time.Second
 	// everybody is more answers than there are replicas.
 	everybody = 1 << 10
@@ -73,10 +73,7 @@ type Status struct {
 	Term    uint64          `json:"term"`
 	Level   uint64          `json:"level"` // level of features in use
 	Members []Member        `json:"members"`
-	Stream  jetstream.Peers `json:"stream"` // the servers that keep the log's newest stream
-	// Streams are those of the log, oldest first, if it is bounded: it has several, or begins
-	// later than at 1.
-	Streams []jetstream.StreamPeers `json:"streams,omitempty"`
+	Stream  jetstream.Peers `json:"stream"` // the servers that keep the log
 	// Problem says why a part of the status is missing.
 	Problem string `json:"problem,omitempty"`
 }
@@ -366,11 +363,6 @@ func (r *Replica) Status(ctx context.Context) Status {
 	defer cancel()
 	if s.Stream, err = r.cfg.Log.Peers(ctx); err != nil {
 		s.Problem = cmp.Or(s.Problem, err.Error())
-	}
-	if len(r.cfg.Log.Streams()) > 1 || r.cfg.Log.First() > 1 {
-		if s.Streams, err = r.cfg.Log.AllPeers(ctx); err != nil {
-			s.Problem = cmp.Or(s.Problem, err.Error())
-		}
 	}
 	return s
 }

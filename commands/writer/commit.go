@@ -29,7 +29,6 @@ type flight struct {
 	undo     ledger.UndoPoint // takes the commit back, with changes
 	changes  ledger.Changes
 	calls    []*call
-	alone    bool       // its record must be the only one
 	appended chan error // the append's result; capacity 1
 	opened   time.Time  // zero: nobody wants to know
 	sent     time.Time
@@ -44,7 +43,7 @@ func (w *Writer) buildCommit() error {
 		f.opened = time.Now()
 	}
 	w.builder.BeginAt(w.state.Next(), w.state.Head().Digest)
-	waiting, err := w.due(w.again)
+	waiting, err := w.again, error(nil)
 	w.again = nil
 	changed := make(map[ledger.UUID]bool)
 	w.full, w.impatient = false, false
@@ -59,7 +58,7 @@ func (w *Writer) buildCommit() error {
 		if w.full, err = w.decide(c, f, changed); w.full || err != nil {
 			w.again = append(w.again, c)
 		}
-		w.full = w.full || f.alone || len(f.calls)+len(w.again) >= groupRecords
+		w.full = w.full || len(f.calls)+len(w.again) >= groupRecords
 	}
 	w.again = append(w.again, waiting...)
 	if err == nil {
@@ -95,10 +94,6 @@ func (w *Writer) decide(c *call, f *flight, changed map[ledger.UUID]bool) (full 
 	known, err := w.known(c)
 	if err != nil || known {
 		return false, err
-	}
-	if commands.Alone(c.Command) && w.builder.Len() > 0 {
-		w.forget(c)
-		return true, nil
 	}
 	c.place = ledger.Address{Sequence: w.builder.Sequence(), Index: w.builder.Len()}
 	events, rejection := commands.DecideChecked(c.Submission, w.state)
@@ -188,34 +183,14 @@ func (w *Writer) add(
 		c.outcome.Events = events // they say what was chosen
 	}
 	f.calls = append(f.calls, c)
-	f.alone = commands.Alone(c.Command)
 	return false, nil
-}
-
-// due puts before the waiting calls what has to be decided in the commit that is
-// beginning.
-func (w *Writer) due(waiting []*call) ([]*call, error) {
-	if w.opts.Due == nil {
-		return waiting, nil
-	}
-	s := w.opts.Due(w.builder.Sequence())
-	if s == nil {
-		return waiting, nil
-	}
-	fingerprint, err := commands.FingerprintOf(s.Command)
-	if err != nil {
-		return waiting, err
-	}
-	c := &call{Submission: *s, fingerprint: fingerprint, done: func(commands.Outcome, error) {}}
-	w.begun(c)
-	return slices.Insert(slices.Clone(waiting), 0, c), nil
 }
 
 // reject answers a command that has no record: with its rejection, or, if that is
 // nil, that nothing had to change.
 func (w *Writer) reject(c *call, f *flight, rejection *commands.Rejection) {
 	c.outcome = commands.Outcome{Rejection: rejection}
-	if rejection != nil && rejection.Code != commands.CodeClaimOutdated && !commands.Alone(c.Command) {
+	if rejection != nil && rejection.Code != commands.CodeClaimOutdated {
 		c.decided = w.now()
 	}
 	f.calls = append(f.calls, c)

@@ -76,15 +76,11 @@ func Verify(
 	return last, refuse(checkSeen(ctx, log, last, seen))
 }
 
-// checkSeen compares the log with positions that were seen of it. By the digest
-// chain each vouches for everything before it, so those that are out of reach, in
-// archives, need not be compared: whatever State a replay begins with, the chain
-// leads to it.
+// checkSeen compares the log with positions that were seen of it.
 func checkSeen(ctx context.Context, log ledger.Log, last uint64, seen []ledger.Head) error {
-	archived := uint64(0)
 	for _, head := range seen {
-		if head.Sequence <= archived {
-			continue // out of reach, or nothing was seen yet
+		if head.Sequence == 0 {
+			continue // nothing was seen yet
 		}
 		if head.Sequence > last {
 			return fmt.Errorf("%w: it ends at sequence %d, but sequence %d was seen", ledger.ErrLogBehind, last, head.Sequence)
@@ -96,10 +92,6 @@ func checkSeen(ctx context.Context, log ledger.Log, last uint64, seen []ledger.H
 			}
 			return nil
 		})
-		if errors.Is(err, ledger.ErrArchived) {
-			archived = head.Sequence
-			continue
-		}
 		if err != nil {
 			return err
 		}

@@ -84,10 +84,6 @@ type Options struct {
 	// Search, if set, searches for submissions with claims (commands.Claims), and
 	// has each decided with what it has found.
 	Search Search
-	// Due, if set, is asked at the beginning of each commit for a submission that has
-	// to be decided in the commit of that sequence, before all others; nil: there is
-	// none. Its outcome can be read in the log.
-	Due func(sequence uint64) *commands.Submission
 	// Landed, if set, is called with each encoded commit that is durable and
 	// readable, before any caller is answered. It must not block.
 	Landed func(encoded []byte)

@@ -58,9 +58,6 @@ func (e *DamageError) Unwrap() []error {
 
 // Report is the result of a check.
 type Report struct {
-	// Before is the last commit before the files; the zero head if they begin with
-	// the first one.
-	Before  ledger.Head
 	Last    ledger.Head // the last whole commit
 	Commits uint64
 	Bytes   int64 // blocks read
@@ -73,18 +70,7 @@ type Report struct {
 	TornAt    int64
 	TornBytes int64
 
-	// earlier are the unfinished writes at the ends of streams before the last one, see
-	// CheckOptions.Replica.
-	earlier []torn
-
 	read []blockFacts // facts of all blocks, in order
-}
-
-// torn is an unfinished write.
-type torn struct {
-	path      string
-	at, bytes int64
-	after     uint64 // sequence of the last record before it
 }
 
 // blockFacts is what is known of one block.
@@ -117,42 +103,30 @@ type CheckOptions struct {
 	CleanBudget time.Duration
 	// PassOver names foreign entries, see ledger.Chain.
 	PassOver []uint64
-	// Replica: the log is that of one of several servers. Each of its streams may end
-	// early, even in an unfinished write, because the others have the rest.
-	Replica bool
 	// Progress is called with how many bytes of how many were read.
 	Progress func(done, total uint64)
 }
 
 // Check reads the files, newest first, and checks that they hold a whole log:
-// every record with its checksum, sequences from the first one of the oldest
-// stream on without a gap, every commit with the digest of the one before. The error is a *DamageError, or wraps
-// ErrDamaged or ErrNoLog, or is about reading. Check changes nothing.
+// every record with its checksum, sequences from 1 on without a gap, every commit with
+// the digest of the one before. The error is a *DamageError, or wraps ErrDamaged or
+// ErrNoLog, or is about reading. Check changes nothing.
 func (f Folder) Check(ctx context.Context, opts CheckOptions) (*Report, error) {
-	files, err := f.listed()
-	if err = cmp.Or(err, files.meta); err != nil {
+	list, err := f.blocks()
+	if err = cmp.Or(err, f.checkMeta()); err != nil {
 		return nil, err
 	}
-	list := files.blocks
-	known := make(map[string]*index)
-	for _, b := range list {
-		if _, ok := known[b.of.Stream]; !ok {
-			known[b.of.Stream] = b.of.readIndex()
-		}
-	}
-	facts, err := f.scanAll(ctx, list, known, opts)
+	facts, err := f.scanAll(ctx, list, f.readIndex(), opts)
 	if err != nil {
 		return nil, err
 	}
-	j := newJoint(files.first, files.before, opts.PassOver)
-	j.lost = files.first > 1 && files.before.Sequence == 0 // nobody says what was before
-	return join(facts, j, opts.Replica)
+	return f.join(facts, newJoint(opts.PassOver))
 }
 
 // scanAll reads blocks in parallel, newest first, because a kill can damage only
 // the newest, and those without an index.
 func (f Folder) scanAll(
-	ctx context.Context, list []block, known map[string]*index, opts CheckOptions,
+	ctx context.Context, list []block, known *index, opts CheckOptions,
 ) ([]blockFacts, error) {
 	facts := make([]blockFacts, len(list))
 	var total uint64
@@ -172,12 +146,12 @@ func (f Folder) scanAll(
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if budget > 0 && time.Now().After(deadline) && known[list[i].of.Stream].vouches(list[i]) {
-				facts[i] = known[list[i].of.Stream].facts(list[i])
+			if budget > 0 && time.Now().After(deadline) && known.vouches(list[i]) {
+				facts[i] = known.facts(list[i])
 				return nil
 			}
 			var err error
-			facts[i], err = scan(list[i])
+			facts[i], err = f.scan(list[i])
 			if sum := done.Add(uint64(list[i].size)); opts.Progress != nil {
 				opts.Progress(sum, total)
 			}
@@ -188,43 +162,37 @@ func (f Folder) scanAll(
 }
 
 // closedWell reports whether the index was written after the last record.
-func closedWell(list []block, known map[string]*index) bool {
+func closedWell(list []block, known *index) bool {
 	if len(list) == 0 {
 		return false
 	}
 	newest := list[len(list)-1]
-	index := known[newest.of.Stream]
-	if index == nil || newest.number != index.newest || newest.size < checksumBytes {
+	if known == nil || newest.number != known.newest || newest.size < checksumBytes {
 		return false
 	}
 	sum, err := readAt(newest.path, newest.size-checksumBytes, checksumBytes)
-	return err == nil && bytes.Equal(sum, index.lastSum[:])
+	return err == nil && bytes.Equal(sum, known.lastSum[:])
 }
 
 // scan reads one block. The fault after its last good record, if there is one, is
 // in bad.
-func scan(b block) (blockFacts, error) {
+func (f Folder) scan(b block) (blockFacts, error) {
 	buf, err := os.ReadFile(b.path)
 	if err != nil {
 		return blockFacts{block: b}, fmt.Errorf("blocks: %w", err)
 	}
-	return scanBytes(b, buf), nil
+	return f.scanBytes(b, buf), nil
 }
 
-func scanBytes(b block, buf []byte) blockFacts {
+func (f Folder) scanBytes(b block, buf []byte) blockFacts {
 	facts := blockFacts{block: b}
 	facts.size = int64(len(buf))
-	sum := blockHash(b.of.Stream, b.number)
+	sum := blockHash(f.Stream, b.number)
 	for offset := 0; offset < len(buf); {
 		r, unfinished := parse(buf, offset, sum)
 		reason := unfinished
-		if unfinished == "" && b.of.start(r) {
-			copy(facts.lastSum[:], buf[r.length-checksumBytes:])
-			offset += r.length
-			continue
-		}
 		if unfinished == "" {
-			reason = facts.add(b.of, r)
+			reason = facts.add(f, r)
 		}
 		if reason != "" {
 			facts.bad = &DamageError{Path: b.path, Offset: offset, Reason: reason}
@@ -259,13 +227,6 @@ func (b *blockFacts) add(f Folder, r record) (reason string) {
 	return ""
 }
 
-// start reports whether a record says no more than where the stream begins: the
-// server writes it into the first block of a stream that does not begin at 1.
-func (f Folder) start(r record) bool {
-	return f.first > 1 && r.offset == 0 && r.sequence == tombstoneBit|(f.first-1) &&
-		len(r.subject) == 0 && len(r.data) == 0
-}
-
 // strange returns what is wrong with a whole record, apart from its contents.
 func (f Folder) strange(r record) string {
 	if r.sequence&(erasedBit|tombstoneBit) != 0 {
@@ -278,19 +239,14 @@ func (f Folder) strange(r record) string {
 }
 
 // join follows the chain from block to block.
-func join(facts []blockFacts, j *joint, replica bool) (*Report, error) {
-	report := &Report{read: facts, Before: j.chain.Head()}
+func (f Folder) join(facts []blockFacts, j *joint) (*Report, error) {
+	report := &Report{read: facts}
 	for i := range facts {
 		b := &facts[i]
 		if !b.unread {
 			report.Bytes += b.size
 		} else {
 			report.Unread++
-		}
-		if i == 0 || b.of != facts[i-1].of {
-			if damage := j.begin(b, i == 0, replica); damage != nil {
-				return nil, damage
-			}
 		}
 		if damage := j.next(b); damage != nil {
 			return nil, damage
@@ -301,38 +257,17 @@ func join(facts []blockFacts, j *joint, replica bool) (*Report, error) {
 		if b.bad == nil {
 			continue
 		}
-		ends := i == len(facts)-1
-		if replica && !ends && b.torn && facts[i+1].of != b.of {
-			report.earlier = append(report.earlier, torn{b.path, int64(b.bad.Offset), b.size - int64(b.bad.Offset), j.last})
-			continue
-		}
-		if !ends || !b.torn {
+		if i < len(facts)-1 || !b.torn {
 			return nil, beforeNext(b.bad, j.chain.Head(), facts[i+1:])
 		}
 		report.TornPath, report.TornAt = b.path, int64(b.bad.Offset)
 		report.TornBytes = b.size - report.TornAt
 	}
 	report.Last = j.chain.Head()
-	if j.lost && j.last > report.Last.Sequence {
-		report.Last = ledger.Head{Sequence: j.last}
-	}
 	if damage := j.end(); damage != nil {
 		return nil, damage
 	}
 	return report, nil
-}
-
-// begin begins the stream of a block.
-func (j *joint) begin(b *blockFacts, oldest, replica bool) *DamageError {
-	begins := b.of.begins()
-	if replica && begins > j.last+1 {
-		j.last, j.lost = begins-1, true // the others have what is before
-	}
-	if oldest || begins == j.last+1 {
-		return nil
-	}
-	return &DamageError{After: j.chain.Head(), Next: begins, Path: b.path,
-		Reason: fmt.Sprintf("its stream begins with sequence %d, and what is before it ends with %d", begins, j.last)}
 }
 
 // joint follows the chain over blocks in order.
@@ -346,20 +281,11 @@ type joint struct {
 	vouched []uint64
 }
 
-// newJoint returns what follows the chain from a sequence on, and after a commit.
-func newJoint(first uint64, before ledger.Head, passOver []uint64) *joint {
-	j := &joint{last: first - 1, vouched: passOver}
-	j.restart(before)
+// newJoint returns what follows the chain from its beginning on.
+func newJoint(passOver []uint64) *joint {
+	j := &joint{vouched: passOver}
+	j.restart(ledger.Head{})
 	return j
-}
-
-// firstSequence returns the first sequence of the oldest stream.
-func (f Folder) firstSequence() (uint64, error) {
-	streams, err := f.streams()
-	if err != nil {
-		return 0, err
-	}
-	return streams[0].begins(), nil
 }
 
 func (j *joint) restart(head ledger.Head) {

@@ -33,16 +33,11 @@ const blockBytes = 8 << 20
 // Fill returns what appends after the end in a report. The report was settled, so
 // that nothing is cut off afterwards, and the stream exists.
 func (f Folder) Fill(r *Report) (*Filler, error) {
-	streams, err := f.streams()
+	list, err := f.blocks()
 	if err != nil {
 		return nil, err
 	}
-	f = streams[len(streams)-1]
-	list, err := f.ownBlocks()
-	if err != nil {
-		return nil, err
-	}
-	w := &Filler{folder: f, last: max(r.Last.Sequence, f.begins()-1)}
+	w := &Filler{folder: f, last: r.Last.Sequence}
 	for _, b := range list {
 		w.number = max(w.number, b.number)
 	}

@@ -200,34 +200,16 @@ func (f Folder) encodeIndex(facts []blockFacts) []byte {
 // off the unfinished write in the report, and writes an index that fits. The
 // report must be without damage.
 func (f Folder) Settle(r *Report) error {
-	if err := f.settleChanges(); err != nil {
-		return err
-	}
 	if r.TornBytes > 0 {
 		if err := truncate(r.TornPath, r.TornAt); err != nil {
 			return err
 		}
 	}
-	for _, one := range r.earlier {
-		if err := truncate(one.path, one.at); err != nil {
-			return err
-		}
-	}
-	for begin := 0; begin < len(r.read); {
-		end := begin
-		for end < len(r.read) && r.read[end].of == r.read[begin].of {
-			end++
-		}
-		if err := r.read[begin].of.settleOne(r.read[begin:end]); err != nil {
-			return err
-		}
-		begin = end
-	}
-	return nil
+	return f.settleIndex(r.read)
 }
 
-// settleOne settles one stream.
-func (f Folder) settleOne(read []blockFacts) error {
+// settleIndex writes an index that fits the blocks.
+func (f Folder) settleIndex(read []blockFacts) error {
 	if !slices.ContainsFunc(read, func(b blockFacts) bool { return !b.empty() }) {
 		return nil
 	}

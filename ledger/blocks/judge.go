@@ -81,11 +81,7 @@ func (f Folder) judgeFiles(ctx context.Context, opts JudgeOptions) (v *Verdict, 
 		return nil, err
 	}
 	v.Report, err = f.Check(ctx, opts.CheckOptions)
-	noLog := errors.Is(err, ErrNoLog)
-	if err != nil && !noLog {
-		_, noLog = f.unmade()
-	}
-	if noLog {
+	if err != nil && (errors.Is(err, ErrNoLog) || f.halfMade()) {
 		v.Report, err = nil, nil
 	}
 	if err != nil {
@@ -116,12 +112,8 @@ func (f Folder) holds(ctx context.Context, v *Verdict, seen []Seen) error {
 		return err
 	}
 	for _, s := range seen {
-		if s.Sequence == v.Before.Sequence && s.Digest != v.Before.Digest {
-			return fmt.Errorf("%w: sequence %d has the digest %.8s, and %s knows it with %.8s",
-				ErrAnother, s.Sequence, v.Before.Digest, s.Where, s.Digest)
-		}
-		if s.Sequence < log.First() {
-			continue // it has left the files, and the digests of all that follow prove it
+		if s.Sequence == 0 {
+			continue
 		}
 		err := log.Read(ctx, s.Sequence, s.Sequence, func(e ledger.Entry) error {
 			if got := ledger.DigestOf(e.Data); got != s.Digest {

@@ -8,7 +8,6 @@ import (
 	"hash"
 	"io"
 	"os"
-	"slices"
 	"sync"
 
 	"github.com/allot-project/allot/ledger"
@@ -24,7 +23,6 @@ type Log struct {
 
 	// Offsets of the records of some blocks, by path; guarded by mu.
 	offsets map[string][]uint32
-	begins  uint64 // the first sequence of the oldest stream; guarded by mu
 }
 
 // place is where a block begins in the log.
@@ -46,30 +44,7 @@ func (f Folder) Open() (*Log, error) {
 	if _, err := f.blocks(); err != nil {
 		return nil, err
 	}
-	l := &Log{folder: f, offsets: make(map[string][]uint32)}
-	var err error
-	l.begins, err = f.firstSequence()
-	return l, err
-}
-
-// Leave makes the log begin at a sequence at least: what is before it is about to
-// be deleted, or was.
-func (l *Log) Leave(before uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if before <= l.begins {
-		return
-	}
-	l.begins = before
-	l.firsts = slices.DeleteFunc(l.firsts, func(p place) bool { return p.first < before })
-}
-
-// First returns the first sequence that the files hold, or would hold if they are
-// empty, as far as it was looked at.
-func (l *Log) First() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.begins
+	return &Log{folder: f, offsets: make(map[string][]uint32)}, nil
 }
 
 // Append implements ledger.Log. It always fails.
@@ -85,7 +60,7 @@ func (l *Log) Last(context.Context) (uint64, error) {
 		return 0, err
 	}
 	for i := len(list) - 1; i >= 0; i-- {
-		facts, err := scan(list[i])
+		facts, err := l.folder.scan(list[i])
 		if err != nil {
 			return 0, err
 		}
@@ -96,11 +71,7 @@ func (l *Log) Last(context.Context) (uint64, error) {
 			return facts.last, nil
 		}
 	}
-	first, err := l.folder.firstSequence()
-	if err != nil {
-		return 0, err
-	}
-	return first - 1, nil
+	return 0, nil
 }
 
 // Read implements ledger.Log.
@@ -114,9 +85,6 @@ func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry
 		if err == nil {
 			next, err = l.readBlock(ctx, b, from, to, yield)
 		}
-		if errors.Is(err, os.ErrNotExist) && l.left(next) {
-			return leftError(next)
-		}
 		if err != nil {
 			return err
 		}
@@ -129,17 +97,10 @@ func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry
 	return nil
 }
 
-func leftError(sequence uint64) error {
-	return fmt.Errorf("%w: sequence %d has left for the archives", ledger.ErrLogGap, sequence)
-}
-
 // find returns the block that holds a sequence.
 func (l *Log) find(sequence uint64) (place, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if sequence < l.begins {
-		return place{}, leftError(sequence)
-	}
 	// Later blocks may have been added since.
 	if i := l.search(sequence); i >= 0 && i < len(l.firsts)-1 {
 		return l.firsts[i], nil
@@ -173,16 +134,12 @@ func (l *Log) refresh() error {
 	if err != nil {
 		return err
 	}
-	var known place
+	known := 0
 	if len(l.firsts) > 0 {
-		known = l.firsts[len(l.firsts)-1]
+		known = l.firsts[len(l.firsts)-1].number
 	}
 	for _, b := range list {
-		if b.of.begins() < l.begins {
-			continue // it is about to be deleted
-		}
-		same := b.of.Stream == known.of.Stream
-		if same && b.number <= known.number || !same && b.of.begins() < known.first || b.size == 0 {
+		if b.number <= known || b.size == 0 {
 			continue
 		}
 		first, err := b.firstSequence()
@@ -194,28 +151,13 @@ func (l *Log) refresh() error {
 	return nil
 }
 
-// left looks whether the stream with a sequence has left the files, and forgets it
-// then.
-func (l *Log) left(sequence uint64) bool {
-	first, err := l.folder.firstSequence()
-	if err != nil || sequence >= first {
-		return false
-	}
-	l.Leave(first)
-	return true
-}
-
 // firstSequence reads the sequence of a block's first message.
 func (b block) firstSequence() (uint64, error) {
 	header, err := readAt(b.path, 0, recordHeaderBytes)
 	if err != nil {
 		return 0, err
 	}
-	sequence := binary.LittleEndian.Uint64(header[4:])
-	if sequence&tombstoneBit != 0 {
-		return sequence&^tombstoneBit + 1, nil // see Folder.start
-	}
-	return sequence, nil
+	return binary.LittleEndian.Uint64(header[4:]), nil
 }
 
 // readAt reads a part of a file, all of it.
@@ -248,7 +190,7 @@ func (l *Log) readBlock(ctx context.Context, b place, from, to uint64, yield fun
 		if err != nil {
 			return from, err
 		}
-		r := &blockRead{path: path, subject: b.of.Subject, sum: blockHash(b.of.Stream, b.number), next: from, to: to}
+		r := &blockRead{path: path, subject: l.folder.Subject, sum: blockHash(l.folder.Stream, b.number), next: from, to: to}
 		err = r.run(ctx, offsets, b.first, yield)
 		from = r.next
 		// An unfinished write may have been cut off since, and another one taken
@@ -340,10 +282,6 @@ func (l *Log) offsetsOf(b place, path string, sequence uint64, fresh bool) (offs
 			break
 		}
 		at += r.length
-		if b.of.start(r) {
-			offsets[0] = uint32(at)
-			continue
-		}
 		offsets = append(offsets, uint32(at))
 	}
 	l.mu.Lock()

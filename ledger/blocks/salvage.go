@@ -23,16 +23,12 @@ func (f Folder) Salvage(ctx context.Context, yield func(ledger.Entry) error) ([]
 		if err != nil {
 			return damage, fmt.Errorf("blocks: %w", err)
 		}
-		sum := blockHash(b.of.Stream, b.number)
+		sum := blockHash(f.Stream, b.number)
 		for offset := 0; offset < len(buf); {
 			if ctx.Err() != nil {
 				return damage, ctx.Err()
 			}
 			r, reason := parse(buf, offset, sum)
-			if reason == "" && b.of.start(r) {
-				offset += r.length
-				continue
-			}
 			if reason == "" {
 				reason = f.strange(r)
 			}

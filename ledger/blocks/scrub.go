@@ -56,26 +56,21 @@ func ReadPaced(ctx context.Context, path string, pace Pace) (data []byte, err er
 func (f Folder) Scrub(
 	ctx context.Context, pace Pace, durable func() uint64, tell func(*DamageError), read func(bytes int64),
 ) error {
-	files, err := f.listed()
+	list, err := f.blocks()
 	if err != nil {
 		return err
 	}
-	if files.meta != nil {
-		tell(&DamageError{Path: f.Dir(), Reason: files.meta.Error()})
+	if err := f.checkMeta(); err != nil {
+		tell(&DamageError{Path: f.Dir(), Reason: err.Error()})
 	}
-	j := newJoint(files.first, files.before, nil)
-	j.lost = files.first > 1 && files.before.Sequence == 0 // nobody says what was before
-	for _, b := range files.blocks {
+	j := newJoint(nil)
+	for _, b := range list {
 		sequence := durable()
 		buf, err := ReadPaced(ctx, b.path, pace)
-		if errors.Is(err, os.ErrNotExist) && f.left(b.of) {
-			j.lost = true
-			continue
-		}
 		if err != nil {
 			return err
 		}
-		facts := scanBytes(b, buf)
+		facts := f.scanBytes(b, buf)
 		read(int64(len(buf)))
 		if damage := j.next(&facts); damage != nil {
 			tell(damage)
@@ -89,10 +84,4 @@ func (f Folder) Scrub(
 		}
 	}
 	return nil
-}
-
-// left reports whether a stream has left the log.
-func (f Folder) left(stream Folder) bool {
-	first, err := f.firstSequence()
-	return err == nil && first > stream.begins()
 }

@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
-
-	"github.com/allot-project/allot/ledger"
 )
 
 // Unwritten reports whether the bytes at the end that are no record are what a power
@@ -21,38 +19,16 @@ func (r *Report) Unwritten() (bool, error) {
 	if r.TornBytes == 0 {
 		return false, nil
 	}
-	return torn{r.TornPath, r.TornAt, r.TornBytes, r.Last.Sequence}.unwritten()
-}
-
-// EarlierUnwritten returns nil if the same is true of the ends of all streams before
-// the last one.
-func (r *Report) EarlierUnwritten() error {
-	for _, one := range r.earlier {
-		unwritten, err := one.unwritten()
-		if err != nil {
-			return err
-		}
-		if !unwritten {
-			return &DamageError{
-				After: ledger.Head{Sequence: one.after}, Path: one.path, Offset: int(one.at),
-				Reason: "the bytes there are no commit, although the log goes on in another stream",
-			}
-		}
-	}
-	return nil
-}
-
-func (t torn) unwritten() (bool, error) {
-	f, err := os.Open(t.path)
+	f, err := os.Open(r.TornPath)
 	if err != nil {
 		return false, err
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	tail := make([]byte, t.bytes)
-	if _, err := f.ReadAt(tail, t.at); err != nil {
-		return false, fmt.Errorf("%s: %w", t.path, err)
+	tail := make([]byte, r.TornBytes)
+	if _, err := f.ReadAt(tail, r.TornAt); err != nil {
+		return false, fmt.Errorf("%s: %w", r.TornPath, err)
 	}
-	return unwritten(tail, t.after), nil
+	return unwritten(tail, r.Last.Sequence), nil
 }
 
 // unwritten judges the bytes behind the record of a sequence.

@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
-	"path/filepath"
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/allot-project/allot/ledger/durable"
 	"github.com/allot-project/allot/ledger/jetstream"
 )
 
@@ -81,18 +78,18 @@ func (c *Cluster) join(opts *server.Options) error {
 	return nil
 }
 
-// Leads reports whether this server's JetStream leads a stream of the log, so that
+// Leads reports whether this server's JetStream leads the log's stream, so that
 // commits reach the stream's leader without another hop. It is false while there is
 // no leader, or if JetStream is elsewhere.
-func (s *Server) Leads(stream string) bool {
-	return s.ns.JetStreamIsStreamLeader(ownAccount, stream)
+func (s *Server) Leads() bool {
+	return s.ns.JetStreamIsStreamLeader(ownAccount, jetstream.DefaultStream)
 }
 
 // Whole reports whether this server holds everything that the leaders of the log's
-// streams and of the bucket have announced to it, and what the servers have agreed on
+// stream and of the bucket have announced to it, and what the servers have agreed on
 // about streams, and is not catching up.
-func (s *Server) Whole(streams []string) bool {
-	for _, stream := range append(streams, "KV_"+jetstream.ValuesBucket) {
+func (s *Server) Whole() bool {
+	for _, stream := range []string{jetstream.DefaultStream, "KV_" + jetstream.ValuesBucket} {
 		if !s.ns.JetStreamIsStreamCurrent(ownAccount, stream) {
 			return false
 		}
@@ -102,30 +99,6 @@ func (s *Server) Whole(streams []string) bool {
 
 // StoreDir returns where JetStream keeps the log.
 func (s *Server) StoreDir() string { return s.store.StoreDir }
-
-// SyncStreams makes the names of all streams durable, and those of their agreements: a
-// NATS server syncs what is in their folders, and not the names of the folders. It
-// fails if a stream is not there.
-func (s *Server) SyncStreams(stream string) error {
-	files := Files(s.store.StoreDir)
-	if _, err := os.Stat(files.Named(stream)); err != nil {
-		return fmt.Errorf("embedded: %w", err)
-	}
-	system := filepath.Join(s.store.StoreDir, "jetstream", "$SYS", "_js_")
-	if err := errors.Join(durable.SyncFolder(system), files.SyncStreams()); err != nil {
-		return fmt.Errorf("embedded: %w", err)
-	}
-	return nil
-}
-
-// MayLeave notes that the streams that begin before a sequence may be deleted, so that
-// a half of them is no damage after a crash.
-func (s *Server) MayLeave(before uint64) error {
-	if err := Files(s.store.StoreDir).BeginDrop(before); err != nil {
-		return fmt.Errorf("embedded: %w", err)
-	}
-	return nil
-}
 
 // Peers returns how many other servers of the cluster this one is connected to.
 func (s *Server) Peers() int { return s.ns.NumRemotes() }

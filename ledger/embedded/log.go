@@ -15,17 +15,7 @@ import (
 
 // Files returns the place where a server with this store directory keeps the log.
 func Files(storeDir string) blocks.Folder {
-	return blocks.Folder{Store: storeDir, Stream: jetstream.DefaultStream, Subject: jetstream.Subject, Chain: chain}
-}
-
-// chain says where in the log a stream is.
-var chain = &blocks.Chain{
-	First:  func(stream string) uint64 { return jetstream.StreamFirst(jetstream.DefaultStream, stream) },
-	Before: jetstream.Before,
-	Subject: func(stream string) string {
-		return jetstream.StreamSubject(jetstream.DefaultStream, stream)
-	},
-	Shared: jetstream.Shared,
+	return blocks.Folder{Store: storeDir, Stream: jetstream.DefaultStream, Subject: jetstream.Subject}
 }
 
 // judge judges the log's files before the server opens them, because the server
@@ -66,8 +56,7 @@ func settle(cfg Config, files blocks.Folder, verdict *blocks.Verdict) (*blocks.V
 // files, because JetStream would cut what it finds damaged.
 type Log struct {
 	*jetstream.Log
-	folder blocks.Folder
-	files  *blocks.Log
+	files *blocks.Log
 }
 
 var _ ledger.Log = (*Log)(nil)
@@ -82,30 +71,7 @@ func (s *Server) ReadFiles(appending *jetstream.Log) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedded: %w", err)
 	}
-	appending.OnMade(folder.SyncStreams)
-	return &Log{Log: appending, folder: folder, files: reading}, nil
-}
-
-// Roll is the stream's Roll. It first notes what a crash may leave of it.
-func (l *Log) Roll(ctx context.Context, known ledger.Head) error {
-	if err := l.folder.BeginSeal(); err != nil {
-		return fmt.Errorf("embedded: %w", err)
-	}
-	if err := l.Log.Roll(ctx, known); err != nil {
-		return err // the stream may be sealed later: the note stays
-	}
-	return l.folder.EndSeal()
-}
-
-// Drop is the stream's Drop. It first notes what a crash may leave of it, and
-// readers turn to the archives before a file is gone.
-func (l *Log) Drop(ctx context.Context, last uint64) error {
-	if sealed := l.Sealed(); len(sealed) > 0 && sealed[0] == last { // else it is refused
-		if err := l.folder.BeginDrop(last + 1); err != nil {
-			return fmt.Errorf("embedded: %w", err)
-		}
-	}
-	return l.Log.Drop(ctx, last)
+	return &Log{Log: appending, files: reading}, nil
 }
 
 // OpenLog opens the log on a connection of this server, or begins it if the
@@ -140,7 +106,6 @@ func checkAgain(files blocks.Folder, replica bool) (*blocks.Report, error) {
 		}
 		return verdict.Report, nil
 	}
-	bounds.Replica = true
 	report, err := files.Check(context.Background(), bounds)
 	if errors.Is(err, blocks.ErrNoLog) {
 		return nil, nil
@@ -154,6 +119,5 @@ const againBudget = 100 * time.Millisecond
 
 // Read implements ledger.Log.
 func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
-	l.files.Leave(l.First()) // whose files may be half gone
 	return l.files.Read(ctx, from, to, yield)
 }

@@ -53,36 +53,22 @@ func (t *trouble) note(text, storeDir string) {
 	err := fmt.Errorf("%w: %s", ErrBroken, strings.TrimSpace(text))
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	stream := inLine(text)
-	if stream == "" {
+	if !ofLog.MatchString(text) {
 		t.other = err
 		return
 	}
 	if t.log == nil {
 		t.broken.Store(true)
 		t.log = err
-		t.files, err = readLogFiles(storeDir, stream)
+		t.files, err = readLogFiles(storeDir)
 		if err != nil {
 			t.log = fmt.Errorf("%w; %w", t.log, err)
 		}
 	}
 }
 
-// ofLog finds the name of one of the log's streams in such a line.
-var ofLog = regexp.MustCompile(`\[(` + names + `)\]|> (` + names + `)'`)
-
-// names matches the names of the log's streams.
-const names = jetstream.DefaultStream + `(?:-\d{20}(?:-[0-9a-f]{8})?)?`
-
-// inLine returns the name of the log's stream that such a line is about; empty: it is
-// about another stream.
-func inLine(text string) string {
-	found := ofLog.FindStringSubmatch(text)
-	if found == nil {
-		return ""
-	}
-	return found[1] + found[2]
-}
+// ofLog finds the name of the log's stream in such a line.
+var ofLog = regexp.MustCompile(`\[` + jetstream.DefaultStream + `\]|> ` + jetstream.DefaultStream + `'`)
 
 func (t *trouble) get() (files *logFiles, log, other error) {
 	t.mu.Lock()
@@ -158,8 +144,8 @@ type logFiles struct {
 
 const indexFile = "index.db"
 
-func readLogFiles(storeDir, stream string) (*logFiles, error) {
-	f := &logFiles{dir: filepath.Join(Files(storeDir).Named(stream), "msgs"), blocks: make(map[string]int64)}
+func readLogFiles(storeDir string) (*logFiles, error) {
+	f := &logFiles{dir: filepath.Join(Files(storeDir).Dir(), "msgs"), blocks: make(map[string]int64)}
 	list, err := os.ReadDir(f.dir)
 	if err != nil {
 		return nil, err

@@ -319,7 +319,7 @@ func TestAnswersThatSayNothing(t *testing.T) {
 	}{
 		"nobody serves": {func(r *replicated) {
 			r.direct = func(msg *nats.Msg) bool { r.status(msg, "503", ""); return true }
-		}, true, "nobody serves the stream"},
+		}, true, "no server has the stream"},
 		"the leader is not ready": {func(r *replicated) {
 			r.replica = 0
 			r.get = func(msg *nats.Msg) bool {
@@ -491,7 +491,6 @@ func TestAppendsAnswers(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t, 0)
 	log := r.open(300 * time.Millisecond)
-	log.Noticed(ledger.Entry{Sequence: 6, Data: data(6)})
 	var mu sync.Mutex
 	var answer any
 	sub, err := r.nc.Subscribe(jetstream.Subject, func(msg *nats.Msg) {

@@ -42,7 +42,7 @@ var harmless = map[string]string{
 // declared harmless. A new field of nats.go is neither until somebody decides.
 func TestEverySettingIsJudged(t *testing.T) {
 	good := streamConfig(Config{Stream: DefaultStream})
-	if err := checkConfig(DefaultStream, good); err != nil {
+	if err := checkConfig(good); err != nil {
 		t.Fatal(err)
 	}
 	for i := range reflect.TypeFor[jetstream.StreamConfig]().NumField() {
@@ -56,7 +56,7 @@ func TestEverySettingIsJudged(t *testing.T) {
 		}
 		spoilt := good
 		reflect.ValueOf(&spoilt).Elem().Field(i).Set(reflect.ValueOf(value))
-		if err := checkConfig(DefaultStream, spoilt); err == nil {
+		if err := checkConfig(spoilt); err == nil {
 			t.Errorf("%s = %v is not refused", name, value)
 		}
 	}

@@ -46,6 +46,6 @@ func probe(l *Log) {
 			}
 		}
 	}
-	go probing("log", Subject, l.active().stream, jetstream.WithExpectLastSequence(1<<62))
+	go probing("log", Subject, l.stream, jetstream.WithExpectLastSequence(1<<62))
 	go probing("bucket", "$KV."+ValuesBucket+".leader", valuesStream, jetstream.WithExpectLastSequencePerSubject(1<<62))
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -55,13 +54,6 @@ type Config struct {
 	// History, if it is not zero, is the sequence up to which a newly created log
 	// must be filled before anybody leads. The stream remembers it.
 	History ledger.Head
-	// MayRoll allows this Log to make the next stream if the last one is sealed,
-	// see Roll. Only one process of a ledger may have it.
-	MayRoll bool
-	// Shared says that others may open this log, too, also if one server of NATS alone
-	// keeps it. Such a log is never sealed, and says itself where it goes on: see
-	// continued.go. All that may append to a log must say the same.
-	Shared bool
 }
 
 // historyKey is the key of History in the stream's metadata.
@@ -83,24 +75,13 @@ const errCodeMessageExceedsMaximum = 10054
 type Log struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
-	prefix   string // name of the first stream
-	chain    atomic.Pointer[[]link]
-	mayMake  bool
-	shared   bool         // see Config.Shared
-	made     func() error // see OnMade; guarded by finding
-	unsure   bool         // a stream may have been made since made was called; guarded by finding
-	finding  sync.Mutex   // held while the chain changes
-	rolling  sync.RWMutex // held by appends for reading
+	stream   string
 	maxBytes int
 	replicas int
 	history  uint64
 	patience time.Duration
 	moves    moves
 	seen     atomic.Uint64 // the highest sequence that the stream was ever known to hold
-	lookedAt atomic.Int64  // when Tail last asked for the streams, in Unix nanoseconds
-	left     atomic.Uint64 // what is before this sequence is about to be deleted, see Leave
-	sent     atomic.Uint64 // the sequence last sent, unless the log goes on elsewhere after it
-	noticed  atomic.Uint64 // a sequence after which the log is known to go on in the same stream
 }
 
 var _ ledger.Log = (*Log)(nil)
@@ -126,17 +107,18 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Log, error) {
 	l := &Log{
 		nc:       nc,
 		js:       js,
-		prefix:   cfg.Stream,
-		mayMake:  cfg.MayRoll,
-		shared:   cfg.Shared,
+		stream:   cfg.Stream,
 		patience: cfg.Patience,
 		maxBytes: min(int(nc.MaxPayload()), fileStoreMaxBytes) - headroomBytes,
 	}
-	info, err := l.findAtRest(ctx)
+	info, err := l.leaders(ctx)
 	if errors.Is(err, ErrNoStream) && cfg.MayCreate {
 		info, err = l.create(ctx, cfg)
 	}
 	if err != nil {
+		return nil, err
+	}
+	if err := checkConfig(info.Config); err != nil {
 		return nil, err
 	}
 	if text := info.Config.Metadata[historyKey]; text != "" {
@@ -149,17 +131,16 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// create makes the first stream.
+// create makes the stream.
 func (l *Log) create(ctx context.Context, cfg Config) (*jetstream.StreamInfo, error) {
 	stream, err := l.js.CreateStream(ctx, streamConfig(cfg))
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		return l.find(ctx, false) // another server has just made it, with an id of its own
+		return l.leaders(ctx) // another server has just made it, in its own way
 	}
 	if err != nil {
-		return nil, outOfReach(fmt.Sprintf("open stream %s", cfg.Stream), err)
+		return nil, outOfReach("make stream "+cfg.Stream, err)
 	}
-	info := stream.CachedInfo()
-	return info, l.follow([]*jetstream.StreamInfo{info})
+	return stream.CachedInfo(), nil
 }
 
 // streamConfig keeps everything for ever and lets nobody delete a message. It
@@ -176,26 +157,19 @@ func streamConfig(cfg Config) jetstream.StreamConfig {
 		MaxMsgs:     -1, MaxBytes: -1, MaxMsgSize: -1, MaxConsumers: -1, MaxMsgsPerSubject: -1,
 		Replicas:    max(cfg.Replicas, 1),
 		Duplicates:  time.Second,
-		Metadata:    firstMetadata(cfg),
+		Metadata:    metadata(cfg),
 		DenyDelete:  true,
 		DenyPurge:   true,
 		AllowDirect: true,
 	}
 }
 
-// firstMetadata is the metadata of the first stream.
-func firstMetadata(cfg Config) map[string]string {
-	metadata := make(map[string]string)
-	if head := cfg.History; head.Sequence > 0 {
-		metadata[historyKey] = strconv.FormatUint(head.Sequence, 10)
-	}
-	if cfg.Shared || cfg.Replicas > 1 {
-		metadata[idKey] = newID()
-	}
-	if len(metadata) == 0 {
+// metadata is that of a new stream.
+func metadata(cfg Config) map[string]string {
+	if cfg.History.Sequence == 0 {
 		return nil
 	}
-	return metadata
+	return map[string]string{historyKey: strconv.FormatUint(cfg.History.Sequence, 10)}
 }
 
 // History returns the sequence up to which the log must be filled before anybody
@@ -203,19 +177,24 @@ func firstMetadata(cfg Config) map[string]string {
 // are none.
 func (l *Log) History() uint64 { return l.history }
 
-// checkConfig refuses a stream that would not preserve a log. The name of a stream
-// says where in the log it begins.
-func checkConfig(prefix string, cfg jetstream.StreamConfig) error {
-	subject, first := StreamSubject(prefix, cfg.Name), StreamFirst(prefix, cfg.Name)
-	if cfg.Sealed {
-		subject = sealedSubjects + cfg.Name
+// whole fails if a stream lacks sequences.
+func whole(info *jetstream.StreamInfo) error {
+	if state := info.State; state.LastSeq > 0 && (state.FirstSeq != 1 || state.Msgs != state.LastSeq) {
+		return fmt.Errorf("%w: stream %s holds %d messages from %d to %d", ledger.ErrLogGap, info.Config.Name, state.Msgs,
+			state.FirstSeq, state.LastSeq)
 	}
+	return nil
+}
+
+// checkConfig refuses a stream that would not preserve a log.
+func checkConfig(cfg jetstream.StreamConfig) error {
 	for _, rule := range []struct {
 		broken bool
 		text   string
 	}{
-		{len(cfg.Subjects) != 1 || cfg.Subjects[0] != subject,
-			fmt.Sprintf("its subjects are %v, not [%s]", cfg.Subjects, subject)},
+		{len(cfg.Subjects) != 1 || cfg.Subjects[0] != Subject,
+			fmt.Sprintf("its subjects are %v, not [%s]", cfg.Subjects, Subject)},
+		{cfg.Sealed, "it is sealed"},
 		{cfg.Storage != jetstream.FileStorage, "it is not kept in files"},
 		{cfg.Retention != jetstream.LimitsPolicy, "its retention policy removes messages"},
 		{cfg.MaxMsgs > 0 || cfg.MaxBytes > 0 || cfg.MaxAge > 0 || cfg.MaxMsgsPerSubject > 0, "it has limits that remove messages or refuse commits"},
@@ -226,7 +205,7 @@ func checkConfig(prefix string, cfg jetstream.StreamConfig) error {
 		{cfg.NoAck, "it does not acknowledge what it stores"},
 		{!cfg.AllowDirect, "it does not allow direct gets, by which it is read"},
 		{cfg.Mirror != nil || len(cfg.Sources) > 0, "it takes messages from other streams"},
-		{max(cfg.FirstSeq, 1) != first, fmt.Sprintf("it begins with sequence %d", cfg.FirstSeq)},
+		{cfg.FirstSeq > 1, fmt.Sprintf("it begins with sequence %d", cfg.FirstSeq)},
 		{cfg.SubjectTransform != nil || cfg.AllowMsgCounter, "it changes messages"},
 		{cfg.AllowMsgTTL || cfg.SubjectDeleteMarkerTTL > 0 || cfg.AllowMsgSchedules, "it lets messages expire, or come by themselves"},
 	} {
@@ -253,18 +232,8 @@ func (l *Log) Append(sequence uint64, encoded []byte, done func(error)) {
 		time.AfterFunc(DefaultAckTimeout/10, func() { done(appendError(nats.ErrTimeout)) })
 		return
 	}
-	l.rolling.RLock()
-	defer l.rolling.RUnlock()
-	one := l.active()
-	if err := l.follows(one, sequence); err != nil {
-		done(err)
-		return
-	}
-	if one.shared && l.continuation(one, ledger.Entry{Sequence: sequence, Data: encoded}) == "" {
-		l.sent.Store(sequence)
-	}
 	options := [...]jetstream.PublishOpt{
-		jetstream.WithExpectStream(one.stream),
+		jetstream.WithExpectStream(l.stream),
 		jetstream.WithRetryAttempts(0), // A retry could hide that the first try was stored.
 		jetstream.WithExpectLastSequence(sequence - 1),
 	}
@@ -273,20 +242,12 @@ func (l *Log) Append(sequence uint64, encoded []byte, done func(error)) {
 		given = options[:2]
 	}
 	moved := l.moves.next()
-	future, err := l.js.PublishMsgAsync(&nats.Msg{Subject: one.subject, Data: encoded}, given...)
+	future, err := l.js.PublishMsgAsync(&nats.Msg{Subject: Subject, Data: encoded}, given...)
 	if err != nil {
 		done(appendError(err))
 		return
 	}
-	go func() {
-		err := l.fate(sequence, future, moved)
-		if err == nil {
-			l.notice(one, ledger.Entry{Sequence: sequence, Data: encoded})
-		} else {
-			l.sent.Store(0) // another one may be in its place
-		}
-		done(err)
-	}()
+	go func() { done(l.fate(sequence, future, moved)) }()
 }
 
 // fate waits for the outcome of an append.
@@ -298,7 +259,7 @@ func (l *Log) fate(sequence uint64, future jetstream.PubAckFuture, moved <-chan 
 			if ack.Sequence != sequence || ack.Duplicate {
 				return fmt.Errorf("%w: stored as %d instead of %d", ledger.ErrUnknownFate, ack.Sequence, sequence)
 			}
-			l.saw(sequence)
+			l.Saw(sequence)
 			return nil
 		case err := <-future.Err():
 			return appendError(err)

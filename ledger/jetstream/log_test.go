@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -166,4 +167,18 @@ func TestClientsCannotTouchTheLog(t *testing.T) {
 	if err != nil || data != "commit" {
 		t.Errorf("the log holds %q, %v", data, err)
 	}
+}
+
+// TestCreatedAtOnce: of several servers that begin a log at once one makes its stream.
+func TestCreatedAtOnce(t *testing.T) {
+	_, nc := start(t, embedded.Config{})
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if _, err := jetstream.Open(t.Context(), nc, jetstream.Config{MayCreate: true}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
 }

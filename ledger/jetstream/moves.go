@@ -28,7 +28,7 @@ type moves struct {
 // connection must be allowed to hear JetStream's advisories.
 func (l *Log) HearMoves() error {
 	_, err := l.nc.Subscribe(ElectedSubject+"*", func(msg *nats.Msg) {
-		if msg.Subject == ElectedSubject+l.active().stream {
+		if msg.Subject == ElectedSubject+l.stream {
 			l.moves.tell()
 		}
 	})

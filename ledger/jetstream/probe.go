@@ -15,6 +15,9 @@ import (
 // probeTimeout is how long a probe waits for an answer that may not come.
 const probeTimeout = 2 * time.Second
 
+// deafWait is how long the log's own connection waits for an answer to another one's probe.
+const deafWait = 500 * time.Millisecond
+
 // ErrOpen means that somebody without the right to could write the log, or change
 // its stream.
 var ErrOpen = errors.New("jetstream: the log is open to others")
@@ -56,7 +59,7 @@ func reaches(nc, log *nats.Conn, msg *nats.Msg) (bool, error) {
 	answers, err := subscribed(nc)
 	deaf := errors.Is(err, nats.ErrPermissionViolation)
 	if deaf {
-		wait = decoyWait
+		wait = deafWait
 		answers, err = subscribed(log)
 	}
 	if err != nil {

@@ -52,74 +52,44 @@ func (l *Log) Last(ctx context.Context) (uint64, error) {
 			return last, err
 		}
 		if err := pause(ctx, retryPause); err != nil {
-			return 0, outOfReach("stream "+l.active().stream, err)
+			return 0, outOfReach("stream "+l.stream, err)
 		}
 	}
 }
 
 func (l *Log) last(ctx context.Context) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.patience)
-	defer cancel()
-	one, info, err := l.newest(ctx)
-	for err == nil && one.shared && info.State.LastSeq >= one.first && l.noticed.Load() < info.State.LastSeq {
-		var entry ledger.Entry
-		if entry, err = l.entry(ctx, one, info.State.LastSeq); err == nil && l.notice(one, entry) {
-			one, info, err = l.newest(ctx)
-		}
+	info, err := l.leaders(ctx)
+	if err == nil {
+		err = whole(info)
 	}
 	if err != nil {
 		return 0, err
 	}
-	state := info.State
-	if state.LastSeq == 0 && one.first == 1 {
-		return 0, nil
-	}
-	if state.FirstSeq != one.first || state.Msgs != state.LastSeq-one.first+1 {
-		return 0, fmt.Errorf("%w: stream %s holds %d messages from %d to %d",
-			ledger.ErrLogGap, one.stream, state.Msgs, state.FirstSeq, state.LastSeq)
-	}
-	l.saw(state.LastSeq)
-	return state.LastSeq, nil
+	l.Saw(info.State.LastSeq)
+	return info.State.LastSeq, nil
 }
 
-// newest returns the stream that takes commits. While it is asked for, it may be
-// sealed, and even leave: then another one is the newest.
-func (l *Log) newest(ctx context.Context) (link, *jetstream.StreamInfo, error) {
-	for {
-		one := l.active()
-		info, err := l.leaders(ctx, one.stream)
-		switch {
-		case err == nil && info.Config.Sealed:
-			if err := l.refresh(ctx); err != nil {
-				return one, nil, err
-			}
-		case err == nil:
-			return one, info, nil
-		case errors.Is(err, jetstream.ErrStreamNotFound):
-			l.look(ctx)
-			if l.active().stream == one.stream {
-				return one, nil, fmt.Errorf("%w: %s", ErrNoStream, one.stream)
-			}
-		default:
-			return one, nil, outOfReach("stream "+one.stream, err)
-		}
-	}
-}
-
-// leaders returns what the leader of a stream says about it, and what it holds. Other
+// leaders returns what the leader of the stream says about it, and what it holds. Other
 // servers answer, too: any while none leads, and one that is preferred in the first ten
 // seconds after its start. They may lack the newest commits, and whoever took that for
 // the end of the log would find that it has lost them.
-func (l *Log) leaders(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
+func (l *Log) leaders(ctx context.Context) (*jetstream.StreamInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.patience)
 	defer cancel()
-	return askLeader(ctx, func() (*jetstream.StreamInfo, error) {
-		found, err := l.js.Stream(ctx, stream)
+	info, err := askLeader(ctx, func() (*jetstream.StreamInfo, error) {
+		found, err := l.js.Stream(ctx, l.stream)
 		if err != nil {
 			return nil, err
 		}
 		return found.CachedInfo(), nil
 	})
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return nil, fmt.Errorf("%w: %s", ErrNoStream, l.stream)
+	case err != nil:
+		return nil, outOfReach("stream "+l.stream, err)
+	}
+	return info, nil
 }
 
 // askLeader asks about a stream until its leader answers.
@@ -149,9 +119,11 @@ func fromLeader(info *jetstream.StreamInfo) bool {
 		!slices.ContainsFunc(c.Replicas, func(p *jetstream.PeerInfo) bool { return p.Name == c.Leader })
 }
 
-// saw notes that the stream holds a sequence.
-func (l *Log) saw(sequence uint64) {
-	raise(&l.seen, sequence)
+// Saw tells the log that it holds a sequence, as known from another source. A
+// replica that reports an earlier end is then known to lag.
+func (l *Log) Saw(sequence uint64) {
+	for seen := l.seen.Load(); seen < sequence && !l.seen.CompareAndSwap(seen, sequence); seen = l.seen.Load() {
+	}
 }
 
 // outOfReach wraps the error of a request that the stream did not answer.
@@ -175,25 +147,11 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // Read implements ledger.Log.
 func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
-	for from <= to {
-		one, err := l.holding(from)
-		if err != nil {
-			return err
-		}
-		end := to
-		if one.last > 0 {
-			end = min(to, one.last)
-		}
-		r := &reader{
-			log: l, of: one, stream: one.stream, sealed: one.last, want: from, to: end, yield: yield, wait: firstWait,
-			heard: time.Now(),
-		}
-		if err := r.run(ctx); err != nil {
-			return err
-		}
-		from = r.want
-	}
-	return nil
+	return l.reader(from, to, yield).run(ctx)
+}
+
+func (l *Log) reader(from, to uint64, yield func(ledger.Entry) error) *reader {
+	return &reader{log: l, stream: l.stream, want: max(from, 1), to: to, yield: yield, wait: firstWait, heard: time.Now()}
 }
 
 // run reads everything that the reader wants.
@@ -223,35 +181,26 @@ func (r *reader) run(ctx context.Context) error {
 // reader is one call of Read.
 type reader struct {
 	log      *Log
-	of       link
 	stream   string
-	sealed   uint64 // last sequence of the stream, if that is sealed
 	want, to uint64
 	yield    func(ledger.Entry) error
 	wait     time.Duration // wait for the next message
 	heard    time.Time     // when the last entry came
 	denied   uint64        // the entry that the leader did not have
 	since    time.Time     // when the leader first said so
-	looked   bool          // for the chain, because nobody serves the stream
 }
 
 // Outcomes of a request that its caller handles.
 var (
-	errSilent  = errors.New("no answer")
-	errNobody  = fmt.Errorf("%w: nobody serves the stream", errSilent)
-	errNotHere = errors.New("the replica does not hold it")
+	errSilent   = errors.New("no answer")
+	errUnserved = fmt.Errorf("%w: no server has the stream", errSilent)
+	errNotHere  = errors.New("the replica does not hold it")
 )
 
 // again decides about a request that was not answered: it is sent again until the
 // log's patience has ended.
 func (r *reader) again(ctx context.Context, err error) error {
 	what := fmt.Sprintf("stream %s: sequence %d", r.stream, r.want)
-	if errors.Is(err, errNobody) && !r.looked {
-		r.looked = r.log.look(ctx) // it may have been dropped, by another process, too
-	}
-	if _, err := r.log.holding(r.want); err != nil {
-		return err
-	}
 	if ctx.Err() != nil {
 		return outOfReach(what, ctx.Err())
 	}
@@ -357,21 +306,16 @@ func (r *reader) take(msg *nats.Msg) (more bool, err error) {
 	if err := r.pass(ledger.Entry{Sequence: number, Data: msg.Data}); err != nil {
 		return false, err
 	}
-	r.log.saw(number)
+	r.log.Saw(number)
 	return r.want <= r.to, nil
 }
 
-// pass yields the entry that the reader wants. It ends where the log goes on in
-// another stream.
+// pass yields the entry that the reader wants.
 func (r *reader) pass(e ledger.Entry) error {
-	ends := r.log.notice(r.of, e)
 	if err := r.yield(e); err != nil {
 		return err
 	}
 	r.want++
-	if ends {
-		r.to = e.Sequence
-	}
 	return nil
 }
 
@@ -383,7 +327,7 @@ func (r *reader) status(code, description string) error {
 	case "404":
 		return errNotHere
 	case "503":
-		return errNobody
+		return errUnserved
 	}
 	return fmt.Errorf("jetstream: stream %s: a read was answered %s %s", r.stream, code, description)
 }
@@ -426,10 +370,7 @@ func (r *reader) missing(ctx context.Context, err *jetstream.APIError) error {
 	}
 	// The leader may have just been elected: Last waits until it has what was
 	// seen.
-	last, lastErr := r.sealed, error(nil) // whoever makes the next stream reads, and Last waits for that
-	if r.sealed == 0 {
-		last, lastErr = r.log.Last(ctx)
-	}
+	last, lastErr := r.log.Last(ctx)
 	switch {
 	case errors.Is(lastErr, ErrNoStream):
 		return fmt.Errorf("%w: %w", errSilent, lastErr) // its server is just starting

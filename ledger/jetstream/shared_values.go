@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -168,26 +167,6 @@ type Peer struct {
 	Active  time.Duration `json:"active"` // time since it was heard, in nanoseconds
 }
 
-// KeptBy returns nil if a stream that so many servers are to keep is on all of them.
-func (p Peers) KeptBy(replicas int) error {
-	if replicas <= 1 {
-		return nil // whoever told of it keeps it
-	}
-	var missing []string
-	for _, one := range p.Others {
-		if one.Offline || !one.Current || one.Lag > 0 {
-			missing = append(missing, one.Name)
-		}
-	}
-	// Whoever lists the leader is another server, and does not tell what it lacks itself.
-	told := !slices.ContainsFunc(p.Others, func(one Peer) bool { return one.Name == p.Leader })
-	if p.Leader == "" || !told || len(p.Others)+1 < replicas || len(missing) > 0 {
-		return fmt.Errorf("%w: of %d servers that are to keep it, %q leads, and of %d others %q have not got all of it",
-			ledger.ErrUnavailable, replicas, p.Leader, len(p.Others), missing)
-	}
-	return nil
-}
-
 // Safe says what of a log that was good when it was opened would not keep it any
 // more: its stream's configuration has been changed, or it or the bucket has
 // fewer replicas. An error means that nobody says.
@@ -199,20 +178,15 @@ func (l *Log) Safe(ctx context.Context, replicas int, values *Values) (unsafe []
 			unsafe = append(unsafe, fmt.Sprintf("%s has %d replicas, and not %d", what, have, replicas))
 		}
 	}
-	for _, name := range l.Streams() {
-		stream, err := l.js.Stream(ctx, name)
-		if errors.Is(err, jetstream.ErrStreamNotFound) && name != l.active().stream {
-			continue // it has left meanwhile
-		}
-		if err != nil {
-			return nil, outOfReach("stream "+name, err)
-		}
-		cfg := stream.CachedInfo().Config
-		if err := checkConfig(l.prefix, cfg); err != nil {
-			unsafe = append(unsafe, err.Error())
-		}
-		fewer("stream "+name, cfg.Replicas)
+	stream, err := l.js.Stream(ctx, l.stream)
+	if err != nil {
+		return nil, outOfReach("stream "+l.stream, err)
 	}
+	cfg := stream.CachedInfo().Config
+	if err := checkConfig(cfg); err != nil {
+		unsafe = append(unsafe, err.Error())
+	}
+	fewer("stream "+l.stream, cfg.Replicas)
 	if values == nil {
 		return unsafe, nil
 	}
@@ -225,11 +199,11 @@ func (l *Log) Safe(ctx context.Context, replicas int, values *Values) (unsafe []
 }
 
 // Peers are the servers that keep the log.
-func (l *Log) Peers(ctx context.Context) (Peers, error) { return peersOf(ctx, l.nc, l.active().stream) }
+func (l *Log) Peers(ctx context.Context) (Peers, error) { return peersOf(ctx, l.nc, l.stream) }
 
 // MoveLeader makes another server lead the log's stream.
 func (l *Log) MoveLeader(ctx context.Context, to string) error {
-	return stepDown(ctx, l.nc, l.active().stream, to)
+	return stepDown(ctx, l.nc, l.stream, to)
 }
 
 func peersOf(ctx context.Context, nc *nats.Conn, stream string) (Peers, error) {

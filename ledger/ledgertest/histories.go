@@ -64,7 +64,6 @@ func Histories(t testing.TB) []History {
 		{"preferences", PreferenceCommits(t)},
 		{"aggregateLimits", AggregateLimitCommits(t)},
 		{"importedNodes", importedNodeCommits(t)},
-		{"continued", continuedCommits(t)},
 		{"packed", packedCommits(t)},
 	}
 }
@@ -99,14 +98,5 @@ func packedCommits(t testing.TB) []*ledger.Commit {
 		r.Packed = i != 0
 		r.Command, r.Actor = "AllocateForConsumers", project
 		r.RequestID = "req-" + ID(5, byte(i)).String()
-	})
-}
-
-// continuedCommits returns a log that goes on in another stream after its second
-// commit.
-func continuedCommits(t testing.TB) []*ledger.Commit {
-	t.Helper()
-	return chain(t, [][]ledger.Event{
-		Vocabulary(), {ledger.LogContinued{Of: "a", Stream: "ALLOT-b"}}, {ledger.ConsumerRemoved{Consumer: ID(2, 1)}},
 	})
 }

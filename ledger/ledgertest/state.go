@@ -280,7 +280,6 @@ func EveryEvent() []ledger.Event {
 		ledger.AggregateLimitRemoved{Aggregate: ID(3, 1), Class: "VCPU"},
 		ledger.ConsumerRemoved{Consumer: ID(2, 1)},
 		ledger.TermBegan{Term: ledger.Term{Number: 1, Leader: "a", Instance: ID(8, 1), Level: 1}},
-		ledger.LogContinued{Of: "a", Stream: "ALLOT-b"},
 	}, ImportVocabulary(), ImportedNodeVocabulary())
 }
 

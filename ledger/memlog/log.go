@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/allot-project/allot/ledger"
@@ -26,9 +25,7 @@ const (
 // Log is a ledger.Log in memory.
 type Log struct {
 	mu      sync.Mutex
-	entries [][]byte // after those that were dropped; guarded by mu
-	dropped uint64   // entries; guarded by mu
-	sealed  []uint64 // the last sequence of each sealed piece; guarded by mu
+	entries [][]byte // guarded by mu
 
 	// Decide, if set, chooses the outcome of each append, under the log's lock.
 	Decide func(sequence uint64) Fault
@@ -96,55 +93,7 @@ func (l *Log) Last(context.Context) (uint64, error) {
 }
 
 // last returns the last sequence. The caller holds mu.
-func (l *Log) last() uint64 { return l.dropped + uint64(len(l.entries)) }
-
-// First returns the first sequence that was not dropped.
-func (l *Log) First() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.dropped + 1
-}
-
-// Roll seals what the log holds since it was last sealed.
-func (l *Log) Roll(_ context.Context, known ledger.Head) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if n := len(l.sealed); known.Sequence > l.last() || n > 0 && l.sealed[n-1] >= known.Sequence {
-		return fmt.Errorf("memlog: commit %d cannot be sealed", known.Sequence)
-	}
-	l.sealed = append(l.sealed, l.last())
-	return nil
-}
-
-// Sealed returns the last sequence of each sealed piece that was not dropped.
-func (l *Log) Sealed() []uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.sealed)
-}
-
-// Drop drops the oldest sealed piece.
-func (l *Log) Drop(_ context.Context, last uint64) error {
-	l.mu.Lock()
-	if len(l.sealed) == 0 || l.sealed[0] != last {
-		l.mu.Unlock()
-		return fmt.Errorf("memlog: no oldest piece ends with sequence %d", last)
-	}
-	l.sealed = l.sealed[1:]
-	l.mu.Unlock()
-	l.Forget(last + 1)
-	return nil
-}
-
-// Forget drops the entries before a sequence, as if they had left for an archive.
-func (l *Log) Forget(before uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for l.dropped+1 < before && len(l.entries) > 0 {
-		l.entries = l.entries[1:]
-		l.dropped++
-	}
-}
+func (l *Log) last() uint64 { return uint64(len(l.entries)) }
 
 // Read implements ledger.Log.
 func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
@@ -166,13 +115,10 @@ func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry
 func (l *Log) entry(sequence uint64) ([]byte, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case sequence <= l.dropped:
-		return nil, fmt.Errorf("%w: sequence %d was dropped", ledger.ErrLogGap, sequence)
-	case sequence > l.last():
+	if sequence == 0 || sequence > l.last() {
 		return nil, fmt.Errorf("%w: no sequence %d", ledger.ErrLogBehind, sequence)
 	}
-	return l.entries[sequence-l.dropped-1], nil
+	return l.entries[sequence-1], nil
 }
 
 // Edit lets a test damage the stored entries.

@@ -23,30 +23,22 @@ func clusterStatus(ctx context.Context, a *asked) error {
 	members := list(at(answer, "members"))
 	err = a.Say("leader  %s\nterm    %s\nlevel   %s\nstream  led by %s", or("none: commands wait")(at(answer, "leader")),
 		field(answer, "term"), field(answer, "level"), or("none")(at(answer, "stream.leader")))
-	streams := list(at(answer, "streams"))
-	if len(streams) > 0 {
-		err = errors.Join(err, a.Say("log     from sequence %s on, in streams: %d", field(streams[0], "first"), len(streams)))
-	}
 	err = errors.Join(err, a.Say(""), a.section(a.question, members))
 	for _, member := range members {
 		for _, reason := range list(at(member, "unsafe")) {
 			err = errors.Join(err, a.Say("\nNot safe, says %s: %s", field(member, "name"), text(reason)))
 		}
 	}
-	for _, older := range streams[:max(len(streams)-1, 0)] {
-		name := "Stream " + field(older, "stream")
-		err = errors.Join(err, a.peers(name, name, older, members))
-	}
-	err = errors.Join(err, a.peers("The log", "The stream", at(answer, "stream"), members))
+	err = errors.Join(err, a.peers(at(answer, "stream"), members))
 	if problem := field(answer, "problem"); problem != "" {
 		err = errors.Join(err, a.Say("\nThis status is incomplete: %s", problem))
 	}
 	return err
 }
 
-// peers tells of a stream's servers that lack something of it. Those of an external
+// peers tells of the log's servers that lack something of it. Those of an external
 // NATS are not called as members are, and none of them is to join.
-func (a *asked) peers(log, stream string, peers any, members []any) (err error) {
+func (a *asked) peers(peers any, members []any) (err error) {
 	member := func(name any) bool {
 		return slices.ContainsFunc(members, func(m any) bool { return field(m, "name") == text(name) })
 	}
@@ -56,11 +48,11 @@ func (a *asked) peers(log, stream string, peers any, members []any) (err error) 
 		name, current := field(p, "name"), at(p, "current") == true
 		switch {
 		case !outside && !member(name) && !current:
-			err = a.Say("\n%s has a place on server %s, which is gone: start one of that name with an empty folder.", log, name)
+			err = a.Say("\nThe log has a place on server %s, which is gone: start one of that name with an empty folder.", name)
 		case at(p, "offline") == true:
-			err = a.Say("\n%s's server %s is away.", stream, name)
+			err = a.Say("\nThe stream's server %s is away.", name)
 		case !current:
-			err = a.Say("\n%s's server %s lags by %s messages.", stream, name, or("0")(at(p, "lag")))
+			err = a.Say("\nThe stream's server %s lags by %s messages.", name, or("0")(at(p, "lag")))
 		}
 		if err != nil {
 			return err

@@ -248,15 +248,8 @@ func (d *Folder) OfKind(cluster bool) error {
 // of the system's account.
 func (d *Folder) ofSeveral() (*bool, error) {
 	store := filepath.Join(d.Path(Log), "jetstream")
-	newest, err := d.Files().Newest()
-	if err != nil && !errors.Is(err, blocks.ErrNoLog) {
-		return nil, err
-	}
 	var found [2]bool
-	for i, path := range []string{filepath.Join(store, "$SYS"), newest} {
-		if path == "" {
-			continue
-		}
+	for i, path := range []string{filepath.Join(store, "$SYS"), d.Files().Dir()} {
 		_, err := os.Stat(path)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, err

@@ -122,7 +122,6 @@ const events = {
   ChassisDescribed: (e) => ['described chassis ', subject('chassis', e.chassis, short(e.chassis))],
   ChassisDeleted: (e) => ['deleted chassis ', subject('chassis', e.chassis, short(e.chassis))],
   NodeProvidersSet: (e) => `turned providers for nodes ${e.on ? 'on' : 'off'}`,
-  LogContinued: (e) => `continued the log in stream ${e.stream}`,
   TermBegan: (e) => `began term ${number(e.term)}, led by ${e.leader}`,
   PreferenceSet: (e) => `set preference ${e.name}`,
   PreferenceRemoved: (e) => `took away preference ${e.name}`,
