@@ -135,53 +135,6 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// withoutArchives is a log of which a part is only in archives, which are away.
-type withoutArchives struct {
-	ledger.Log
-	first uint64
-}
-
-func (l withoutArchives) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
-	if from < l.first {
-		return ledger.ErrArchived
-	}
-	return l.Log.Read(ctx, from, to, yield)
-}
-
-// TestRestoreWithoutArchives: a start needs no archive if a snapshot leads to what
-// the log itself has. What is older is not compared then, and what is not is.
-func TestRestoreWithoutArchives(t *testing.T) {
-	t.Parallel()
-	forged := ledger.Head{Sequence: 8, Digest: ledger.Digest{1}}
-	for name, c := range map[string]struct {
-		folded    int
-		snapshots []int
-		seen      []ledger.Head
-		why       error
-	}{
-		"a snapshot just before the log":              {9, []int{2, 6}, nil, nil},
-		"a snapshot in it":                            {8, []int{2, 4, 8}, nil, nil},
-		"only an older snapshot":                      {9, []int{5}, nil, ledger.ErrArchived},
-		"none":                                        {9, nil, nil, ledger.ErrArchived},
-		"read models that are older than the log":     {5, []int{6}, nil, ledger.ErrArchived},
-		"another commit, in the log, than was seen":   {9, []int{6}, []ledger.Head{forged}, ledger.ErrChain},
-		"a snapshot of another log, just before this": {9, []int{2, -6}, nil, ledger.ErrChain},
-	} {
-		var of []int
-		for _, n := range c.snapshots {
-			of = append(of, max(n, -n))
-		}
-		p := newPast(t, 9, c.folded, of...)
-		if n := len(c.snapshots); n > 0 && c.snapshots[n-1] < 0 {
-			p.snaps.after[n-1].Advance(ledger.Head{Sequence: 6, Digest: ledger.Digest{1}})
-		}
-		state, err := writer.Restore(t.Context(), withoutArchives{p.log, 7}, p.snaps, p.models, c.seen, nil, nil)
-		if !errors.Is(err, c.why) || c.why == nil && state.Head() != p.commits[8].Head() {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // TestRestoreGoesBehindForeignEntries: the next commit comes after the foreign
 // entries at the end of the log.
 func TestRestoreGoesBehindForeignEntries(t *testing.T) {
