@@ -30,8 +30,10 @@ const schemaVersion = 1
 const (
 	cacheBytes    = 128 << 20
 	memTableBytes = 32 << 20
+	// upperLevels is the last level that is written fast rather than small.
+	upperLevels = 2
 	// lowerBlockBytes is the size of blocks in the lower levels, before compression.
-	lowerBlockBytes = 32 << 10
+	lowerBlockBytes = 64 << 10
 	// closeWait is how long a close waits for readers of the read models, and for
 	// Pebble to close condemned ones.
 	closeWait = 5 * time.Second
@@ -165,15 +167,19 @@ func (m *models) options() *pebble.Options {
 			BackgroundError: func(err error) { m.condemn(err) },
 		},
 	}
+	// Nearly everything is in the lower levels. Whoever writes them has time: zstd over
+	// large blocks takes a quarter less room than what the upper levels have. Nearly every
+	// key that somebody looks for is in the last level, if it is in none above: a filter
+	// there, of 10 bits a key, would save no look.
+	last := len(opts.Levels) - 1
 	for i := range opts.Levels {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		if i > upperLevels {
+			opts.Levels[i].BlockSize = lowerBlockBytes
+			opts.Levels[i].Compression = func() *block.CompressionProfile { return block.ZstdCompression }
+		}
 	}
-	// Nearly everything is in the last two levels. Whoever writes them has time: zstd
-	// over large blocks takes a quarter less room than what the upper levels have.
-	for i := len(opts.Levels) - 2; i < len(opts.Levels); i++ {
-		opts.Levels[i].BlockSize = lowerBlockBytes
-		opts.Levels[i].Compression = func() *block.CompressionProfile { return block.ZstdCompression }
-	}
+	opts.Levels[last].FilterPolicy = pebble.NoFilterPolicy
 	return opts
 }
 
