@@ -378,14 +378,3 @@ func CommitLink(encoded []byte) (sequence uint64, prev Digest, err error) {
 	linkForm(&d.form, &sequence, &prev)
 	return sequence, prev, d.err
 }
-
-// CommitRecords reads only how many records an encoded commit has. The error wraps
-// ErrCorrupt.
-func CommitRecords(encoded []byte) (int, error) {
-	d := newDecoder(encoded)
-	var sequence uint64
-	var prev Digest
-	linkForm(&d.form, &sequence, &prev)
-	n := d.array()
-	return n, d.err
-}
