@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/allot-project/allot/ledger/ordered"
@@ -162,15 +161,12 @@ func (l *AggregateLimit) form(c *coder) {
 }
 
 // readAggregateLimits reads what Encode wrote of limits of aggregates.
-func (s *State) readAggregateLimits(d *decoder, version uint64) error {
+func (s *State) readAggregateLimits(d *decoder) error {
 	err := readEach(d, (*AggregateLimit).form, func(l *AggregateLimit) error {
 		l.epoch = s.epoch
 		s.aggregateLimits.Set(l)
 		return nil
 	})
-	if err == nil && d.err == nil && version == aggregateLimitVersion && s.aggregateLimits.Len() == 0 {
-		return fmt.Errorf("%w: a State of version %d without limits of aggregates", ErrCorrupt, aggregateLimitVersion)
-	}
 	s.Providers(func(p *Provider) bool {
 		for i := range p.Inventories {
 			s.countAggregates(p, p.Inventories[i].Class, p.Inventories[i].Used)

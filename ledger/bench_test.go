@@ -12,7 +12,7 @@ func oneConsumer() ledger.Record {
 	provider := ledgertest.ID(1, 1)
 	return ledger.Record{
 		CommandID: ledgertest.ID(4, 1), Command: "AllocateForConsumers", Time: 1_700_000_000_000_000_000, Actor: "admin",
-		RequestID: "req-11111111-2222-3333-4444-555555555555", Packed: true,
+		RequestID: "req-11111111-2222-3333-4444-555555555555",
 		Events: []ledger.Event{
 			ledger.AllocationsReplaced{
 				Consumer: ledgertest.ID(2, 1), Project: "11111111-2222-3333-4444-555555555555",

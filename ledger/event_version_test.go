@@ -1,6 +1,9 @@
 package ledger
 
-import "testing"
+import (
+	"errors"
+	"testing"
+)
 
 // renamed is an event whose first version did not name who renamed.
 type renamed struct{ Name, By string }
@@ -24,14 +27,48 @@ func (ev renamed) formV1(c *coder) renamed {
 	return ev
 }
 
-// TestOlderVersions reads an event that was stored before its form was changed.
-func TestOlderVersions(t *testing.T) {
-	renamedKind = register(renamedNumber, renamed.formV1, renamed.form)
+// registerRenamed makes the event known until the test ends, as a release would whose
+// newest level is the one after Level.
+func registerRenamed(t *testing.T) {
+	t.Helper()
+	renamedKind = registerAt(Level+1, renamedNumber, renamed.formV1, renamed.form)
 	t.Cleanup(func() {
 		delete(eventKinds, renamedNumber)
 		delete(eventDecoders, codeOf(renamedNumber, 1))
 		delete(eventDecoders, codeOf(renamedNumber, 2))
 	})
+}
+
+// TestSecondLevel: events of a new level are written once all known replicas reach it,
+// and a release that does not know it refuses the term in which they come.
+func TestSecondLevel(t *testing.T) {
+	for _, kind := range eventKinds {
+		if kind.level > Level {
+			t.Errorf("%s is of level %d, and Level is %d", kind.name, kind.level, Level)
+		}
+	}
+	registerRenamed(t)
+	level := LevelOf([]Event{TraitCreated{}, renamed{}})
+	if level != Level+1 || LevelOf([]Event{TraitCreated{}}) != 1 {
+		t.Errorf("the event is of level %d", level)
+	}
+	s := NewState()
+	if !s.Reaches(level) {
+		t.Error("a server that is alone does not write its own events")
+	}
+	term := TermBegan{Term{Number: 1, Leader: "a", Instance: UUID{1}, Level: Level}}
+	if err := term.apply(s, moment{}); err != nil || s.Reaches(level) || !s.Reaches(Level) {
+		t.Errorf("in a term of level %d, %v: level %d is reached: %v", Level, err, level, s.Reaches(level))
+	}
+	term.Number, term.Level = 2, level
+	if err := term.apply(s, moment{}); !errors.Is(err, ErrLevel) {
+		t.Errorf("a term of level %d: %v", level, err)
+	}
+}
+
+// TestOlderVersions reads an event that was stored before its form was changed.
+func TestOlderVersions(t *testing.T) {
+	registerRenamed(t)
 	e := newEncoder()
 	e.array(2)
 	e.uint(uint64(codeOf(renamedNumber, 1)))

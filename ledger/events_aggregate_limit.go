@@ -10,7 +10,7 @@ type AggregateLimitSet struct {
 	Most      int64  `json:"most"`
 }
 
-var aggregateLimitSet = registerAt(2, 105, AggregateLimitSet.form)
+var aggregateLimitSet = register(105, AggregateLimitSet.form)
 
 func (AggregateLimitSet) kind() *eventKind { return aggregateLimitSet }
 
@@ -44,7 +44,7 @@ type AggregateLimitRemoved struct {
 	Class     string `json:"class"`
 }
 
-var aggregateLimitRemoved = registerAt(2, 106, AggregateLimitRemoved.form)
+var aggregateLimitRemoved = register(106, AggregateLimitRemoved.form)
 
 func (AggregateLimitRemoved) kind() *eventKind { return aggregateLimitRemoved }
 

@@ -52,7 +52,7 @@ type Alternate struct {
 	Score       float64            `json:"score"`
 }
 
-var allocationsClaimed = registerAt(2, 53, AllocationsClaimed.form)
+var allocationsClaimed = register(53, AllocationsClaimed.form)
 
 func (AllocationsClaimed) kind() *eventKind { return allocationsClaimed }
 

@@ -27,10 +27,7 @@ type ImportRule struct {
 
 func (r *ImportRule) form(c *coder) { c.text(&r.Name).uint(&r.Rows) }
 
-// importLevel is the level of features that knows imports.
-const importLevel = 2
-
-var contentsImported = registerAt(importLevel, 110, ContentsImported.form)
+var contentsImported = register(110, ContentsImported.form)
 
 func (ContentsImported) kind() *eventKind { return contentsImported }
 
@@ -80,7 +77,7 @@ type ProviderImported struct {
 	Origin      string              `json:"origin"`               // the row in the source
 }
 
-var providerImported = registerAt(importLevel, 111, ProviderImported.form)
+var providerImported = register(111, ProviderImported.form)
 
 func (ProviderImported) kind() *eventKind { return providerImported }
 
@@ -150,7 +147,7 @@ type ConsumerImported struct {
 	Origin    string `json:"origin"`     // the row in the source
 }
 
-var consumerImported = registerAt(importLevel, 112, ConsumerImported.form)
+var consumerImported = register(112, ConsumerImported.form)
 
 func (ConsumerImported) kind() *eventKind { return consumerImported }
 

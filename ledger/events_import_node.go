@@ -14,7 +14,7 @@ type ChassisImported struct {
 	Origin    string `json:"origin"`     // the row in the source
 }
 
-var chassisImported = registerAt(importLevel, 113, ChassisImported.form)
+var chassisImported = register(113, ChassisImported.form)
 
 func (ChassisImported) kind() *eventKind { return chassisImported }
 
@@ -68,7 +68,7 @@ type NodeImported struct {
 	Origin             string          `json:"origin"`               // the row in the source
 }
 
-var nodeImported = registerAt(importLevel, 114, NodeImported.form)
+var nodeImported = register(114, NodeImported.form)
 
 func (NodeImported) kind() *eventKind { return nodeImported }
 
@@ -122,7 +122,7 @@ type NodeAllocationImported struct {
 	Origin    string              `json:"origin"`        // the row in the source
 }
 
-var nodeAllocationImported = registerAt(importLevel, 115, NodeAllocationImported.form)
+var nodeAllocationImported = register(115, NodeAllocationImported.form)
 
 func (NodeAllocationImported) kind() *eventKind { return nodeAllocationImported }
 

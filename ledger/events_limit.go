@@ -12,7 +12,7 @@ type LimitSet struct {
 	Most    int64  `json:"most"`
 }
 
-var limitSet = registerAt(2, 100, LimitSet.form)
+var limitSet = register(100, LimitSet.form)
 
 func (LimitSet) kind() *eventKind { return limitSet }
 
@@ -43,7 +43,7 @@ type LimitRemoved struct {
 	Type    string `json:"type,omitempty"`
 }
 
-var limitRemoved = registerAt(2, 101, LimitRemoved.form)
+var limitRemoved = register(101, LimitRemoved.form)
 
 func (LimitRemoved) kind() *eventKind { return limitRemoved }
 
@@ -91,7 +91,7 @@ type ProjectPlaced struct {
 	Parent  string `json:"parent,omitempty"`
 }
 
-var projectPlaced = registerAt(2, 102, ProjectPlaced.form)
+var projectPlaced = register(102, ProjectPlaced.form)
 
 func (ProjectPlaced) kind() *eventKind { return projectPlaced }
 

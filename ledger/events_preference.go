@@ -8,7 +8,7 @@ type PreferenceSet struct {
 	Prefer Document `json:"prefer"`
 }
 
-var preferenceSet = registerAt(2, 103, PreferenceSet.form)
+var preferenceSet = register(103, PreferenceSet.form)
 
 func (PreferenceSet) kind() *eventKind { return preferenceSet }
 
@@ -37,7 +37,7 @@ type PreferenceRemoved struct {
 	Name string `json:"name"`
 }
 
-var preferenceRemoved = registerAt(2, 104, PreferenceRemoved.form)
+var preferenceRemoved = register(104, PreferenceRemoved.form)
 
 func (PreferenceRemoved) kind() *eventKind { return preferenceRemoved }
 

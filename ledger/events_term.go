@@ -9,7 +9,7 @@ import (
 // or form of event that older builds do not know raises it. Replicas of one
 // ledger are not all upgraded at once, and none may meet an event that it cannot
 // read; see Term.Level.
-const Level = 4
+const Level = 1
 
 // ErrLevel means that the log has events that only a newer release can read.
 var ErrLevel = errors.New("ledger: a newer release wrote this log")

@@ -7,7 +7,7 @@ import (
 )
 
 // StateVersion is the version of the State's stored form.
-const StateVersion = aggregateLimitVersion
+const StateVersion = stateVersion
 
 // EventCodes are all codes of events that can be read, as NUMBER.VERSION=NAME.
 func EventCodes() (lines []string) {

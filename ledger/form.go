@@ -9,7 +9,7 @@ type coder struct {
 	d     *decoder // nil: writing
 	event string   // the event's name, for errors
 
-	packs  bool // within a packed record
+	packs  bool // within a record
 	recent recent
 }
 

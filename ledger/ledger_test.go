@@ -5,9 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -158,14 +155,12 @@ func undoEach(t *testing.T, commits []*ledger.Commit) {
 	}
 }
 
-// TestStateEncoding: decoding gives the same State, including usages, even from
-// the form of an older version.
+// TestStateEncoding: decoding gives the same State, including usages.
 func TestStateEncoding(t *testing.T) {
 	storeAndRead(t, ledgertest.State(t, 30))
 	for _, history := range ledgertest.Histories(t) {
 		state := ledgertest.Fold(t, history.Commits)
 		storeAndRead(t, state)
-		storeAndRead(t, state.Sorted())
 	}
 }
 
@@ -236,103 +231,6 @@ func FuzzDecodeState(f *testing.F) {
 			t.Errorf("error of another kind: %v", err)
 		}
 	})
-}
-
-// TestOlderStates reads every State on file, whatever its version. Those of
-// versions without the order of allocations are marked, and equal a replay
-// without the order. Stored again, they do not pass for the present form.
-func TestOlderStates(t *testing.T) {
-	paths, err := filepath.Glob(filepath.Join("testdata", "state.v*.hex"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]*ledger.State{
-		"state.v1.hex": ledgertest.State(t, 4),
-		"state.v2.hex": ledgertest.Fold(t, ledgertest.NodeCommits(t)[:2]),
-	}
-	for name, state := range want {
-		want[name] = state.Sorted()
-	}
-	for _, history := range ledgertest.Histories(t) {
-		for version := 2; version <= ledger.StateVersion; version++ {
-			state := ledgertest.Fold(t, history.Commits)
-			if version < 4 {
-				state = state.Sorted()
-			}
-			want[fmt.Sprintf("state.v%d.%s.hex", version, history.Name)] = state
-		}
-	}
-	if len(paths) < ledger.StateVersion {
-		t.Errorf("only %d States are on file", len(paths))
-	}
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := hex.DecodeString(strings.TrimSpace(string(text)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := ledger.DecodeState(data)
-		if err != nil {
-			t.Errorf("%s: %v", path, err)
-			continue
-		}
-		compareStates(t, path, want[filepath.Base(path)], s)
-		var again bytes.Buffer
-		if err := s.Encode(&again); err != nil {
-			t.Fatal(err)
-		}
-		if strings.HasPrefix(filepath.Base(path), "state.v3.") && !bytes.Equal(again.Bytes(), data) {
-			t.Errorf("%s is stored again as %x", path, again.Bytes())
-		}
-	}
-}
-
-func compareStates(t *testing.T, path string, want, got *ledger.State) {
-	t.Helper()
-	if want == nil {
-		t.Errorf("%s is the State after no history", path)
-		return
-	}
-	a, err := want.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b, err := got.Digest(); err != nil || a != b || want.Ordered() != got.Ordered() {
-		t.Errorf("%s is read as another State: %s, %v; want %s", path, b, err, a)
-	}
-}
-
-// TestSorted: the State in the older form has the same allocations in another
-// order, and the original State is unchanged.
-func TestSorted(t *testing.T) {
-	s := ledgertest.Fold(t, ledgertest.OrderCommits(t))
-	before, err := s.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	sorted := s.Sorted()
-	if after, err := s.Digest(); err != nil || after != before || !s.Ordered() || sorted.Ordered() {
-		t.Errorf("the State has digest %s, %v, and had %s", after, err, before)
-	}
-	orders := 0
-	s.Consumers(func(c *ledger.Consumer) bool {
-		other, _ := sorted.Consumer(c.UUID)
-		byText := func(a, b ledger.Allocation) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) }
-		if !slices.Equal(c.Allocations, other.Allocations) {
-			orders++
-		}
-		if !slices.Equal(slices.SortedFunc(slices.Values(c.Allocations), byText),
-			slices.SortedFunc(slices.Values(other.Allocations), byText)) {
-			t.Errorf("consumer %s holds %v, sorted %v", c.UUID, c.Allocations, other.Allocations)
-		}
-		return true
-	})
-	if orders < 2 {
-		t.Errorf("only %d consumers hold something in another order", orders)
-	}
 }
 
 // TestClassTwice: an event with a class twice on one provider is refused,

@@ -266,13 +266,10 @@ func (l *Limit) form(c *coder) {
 func (p *ProjectParent) form(c *coder) { c.fields("project", 2).text(&p.Project).text(&p.Parent) }
 
 // readLimits reads what Encode wrote of limits and projects.
-func (s *State) readLimits(d *decoder, version uint64) error {
+func (s *State) readLimits(d *decoder) error {
 	err := readEach(d, (*Limit).form, func(l *Limit) error { s.limits.Set(l); return nil })
 	if err == nil {
 		err = readEach(d, (*ProjectParent).form, func(p *ProjectParent) error { s.parents.Set(*p); return nil })
-	}
-	if err == nil && d.err == nil && version == limitVersion && s.limits.Len()+s.parents.Len() == 0 {
-		return fmt.Errorf("%w: a State of version %d without limits and projects", ErrCorrupt, version)
 	}
 	s.ProjectParents(func(p ProjectParent) bool {
 		if !s.mayBeBelow(p.Project, p.Parent) {

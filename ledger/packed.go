@@ -2,18 +2,15 @@ package ledger
 
 import "slices"
 
-// A packed record says the same as one that is not, in fewer bytes: each name and id
-// is written in the shortest of its ways, and read back as it was.
+// Records are packed: each name and id is written in the shortest of its ways, and read
+// back as it was.
 //
 //   - A well-known name is its number in wellKnown.
 //   - A name that is a uuid in one of three spellings is an extension of msgpack: the
 //     spelling is its type, and the 16 bytes of the uuid are its data.
 //   - An id that was in the record before is the number of other ids that came after
 //     it, if these are fewer than recentIDs; in a name it is an extension of one byte.
-//   - Everything else is as in other records.
-
-// PackedLevel is the level of features that knows packed records.
-const PackedLevel = 4
+//   - Everything else is as in a State.
 
 // recentIDs is how many ids a record can refer back to. Each number up to there takes
 // one byte, and searching them takes less time than hashing one.
@@ -48,7 +45,7 @@ func (r *recent) add(id UUID) {
 	r.seen++
 }
 
-// pack begins a packed record, or one that is not.
+// pack begins a record, or ends it.
 func (c *coder) pack(packed bool) {
 	c.packs = packed
 	c.recent.seen = 0

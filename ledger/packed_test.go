@@ -34,19 +34,15 @@ func encodedRecord(t testing.TB, r ledger.Record) []byte {
 // packedAndRead packs a record and reads it again.
 func packedAndRead(t testing.TB, r ledger.Record) *ledger.Record {
 	t.Helper()
-	r.Packed = true
 	_, read, err := ledger.DecodeLeafData(ledger.LeafData(ledger.Address{Sequence: 1}, encodedRecord(t, r)))
 	if err != nil {
 		t.Fatal(err)
-	}
-	if !read.Packed {
-		t.Error("the record does not say that it was packed")
 	}
 	return read
 }
 
 // TestPackedRecords: a record is read as it was packed, whatever its names and ids are
-// and however often they come, and packing makes none larger.
+// and however often they come.
 func TestPackedRecords(t *testing.T) {
 	t.Parallel()
 	ids := rapid.Custom(func(t *rapid.T) ledger.UUID { return ledgertest.ID(1, rapid.Byte().Draw(t, "id")) })
@@ -86,12 +82,6 @@ func TestPackedRecords(t *testing.T) {
 				Provider: few.Draw(rt, "provider"), Aggregates: rapid.SliceOfN(few, 0, 3).Draw(rt, "aggregates"),
 			})
 		}
-		plain := encodedRecord(t, r)
-		r.Packed = true
-		packed := encodedRecord(t, r)
-		if len(packed) > len(plain) {
-			rt.Fatalf("packed, the record takes %d bytes, and else %d", len(packed), len(plain))
-		}
 		if diff := cmp.Diff(&r, packedAndRead(t, r), cmpopts.EquateEmpty()); diff != "" {
 			rt.Fatal(diff)
 		}
@@ -99,7 +89,7 @@ func TestPackedRecords(t *testing.T) {
 }
 
 // TestPackedBytes: what packing is for. An allocation as Nova makes it, of three classes
-// from one provider, takes half.
+// from one provider, takes half of what its ids and names alone would.
 func TestPackedBytes(t *testing.T) {
 	t.Parallel()
 	const project, user = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
@@ -113,15 +103,13 @@ func TestPackedBytes(t *testing.T) {
 		CommandID: ledgertest.ID(4, 1), Command: "AllocateForConsumers", Time: 1_700_000_000_000_000_000, Actor: user,
 		RequestID: "req-" + ledgertest.ID(5, 1).String(), Events: []ledger.Event{ev},
 	}
-	plain := len(encodedRecord(t, r))
-	r.Packed = true
-	if packed := len(encodedRecord(t, r)); 2*packed > plain {
-		t.Errorf("packed, it takes %d bytes, and else %d", packed, plain)
+	const most = 170
+	if packed := len(encodedRecord(t, r)); packed > most {
+		t.Errorf("it takes %d bytes, and may take %d", packed, most)
 	}
 }
 
-// TestPackedDamage: values of packed records that nobody writes are refused, and so is a
-// value of theirs in a record that is not packed.
+// TestPackedDamage: values of records that no server writes are refused.
 func TestPackedDamage(t *testing.T) {
 	t.Parallel()
 	id := ledgertest.ID(2, 1)
@@ -129,41 +117,35 @@ func TestPackedDamage(t *testing.T) {
 		Consumer: ledgertest.ID(3, 3), Project: "X", User: "Y",
 		Allocations: []ledger.AllocationRecord{{Provider: ledgertest.ID(1, 1), Class: "Z", Amount: 1}},
 	}
-	r := ledger.Record{CommandID: id, Command: "C", Actor: "A", RequestID: "R", Events: []ledger.Event{event}, Packed: true}
-	plain := r
-	plain.Packed = false
+	r := ledger.Record{CommandID: id, Command: "C", Actor: "A", RequestID: "R", Events: []ledger.Event{event}}
 	consumer, provider := "\xc4\x10"+string(event.Consumer[:]), "\xc4\x10"+string(event.Allocations[0].Provider[:])
 	for _, c := range []struct {
 		name     string
-		of       ledger.Record
 		old, new string
 		whole    bool
 	}{
-		{"an id that was there before", r, consumer, "\x00", true},
-		{"an id that nobody named", r, consumer, "\x01", false},
-		{"the second last id", r, provider, "\x01", true},
-		{"one before the first", r, provider, "\x02", false},
-		{"an id as a large number", r, consumer, "\xcc\x00", false},
-		{"an id as a negative number", r, consumer, "\xff", false},
-		{"an id of 15 bytes", r, consumer, "\xc4\x0f" + string(event.Consumer[1:]), false},
-		{"an id as a name", r, consumer, "\xd8\x00" + string(event.Consumer[:]), false},
-		{"a name that is known", r, "\xa1Z", "\x00", true},
-		{"a name that is not", r, "\xa1Z", string([]byte{byte(len(ledger.WellKnownNames()))}), false},
-		{"a name as a large number", r, "\xa1Z", "\xcc\x00", false},
-		{"a name that is a uuid", r, "\xa1X", "\xd8\x02" + string(id[:]), true},
-		{"a name in an unknown spelling", r, "\xa1X", "\xd8\x03" + string(id[:]), false},
-		{"a name in a negative spelling", r, "\xa1X", "\xd8\xff" + string(id[:]), false},
-		{"a name that spells an id before", r, "\xa1X", "\xd4\x01\x01", true},
-		{"a name that spells none", r, "\xa1X", "\xd4\x01\x02", false},
-		{"a name that spells one far away", r, "\xa1X", "\xd4\x01\xff", false},
-		{"a spelling of two bytes", r, "\xa1X", "\xd5\x01\x00\x00", false},
-		{"a spelling that is cut", r, "\xa1Z\x01", "\xd8\x01\x00", false},
-		{"no name", r, "\xa1Z", "\xc0", true}, // as in other records
-		{"an id before, in a record that is not packed", plain, consumer, "\x00", false},
-		{"a known name there", plain, "\xa1Z", "\x00", false},
-		{"a spelling there", plain, "\xa1X", "\xd8\x02" + string(id[:]), false},
+		{"an id that was there before", consumer, "\x00", true},
+		{"an id that nobody named", consumer, "\x01", false},
+		{"the second last id", provider, "\x01", true},
+		{"one before the first", provider, "\x02", false},
+		{"an id as a large number", consumer, "\xcc\x00", false},
+		{"an id as a negative number", consumer, "\xff", false},
+		{"an id of 15 bytes", consumer, "\xc4\x0f" + string(event.Consumer[1:]), false},
+		{"an id as a name", consumer, "\xd8\x00" + string(event.Consumer[:]), false},
+		{"a name that is known", "\xa1Z", "\x00", true},
+		{"a name that is not", "\xa1Z", string([]byte{byte(len(ledger.WellKnownNames()))}), false},
+		{"a name as a large number", "\xa1Z", "\xcc\x00", false},
+		{"a name that is a uuid", "\xa1X", "\xd8\x02" + string(id[:]), true},
+		{"a name in an unknown spelling", "\xa1X", "\xd8\x03" + string(id[:]), false},
+		{"a name in a negative spelling", "\xa1X", "\xd8\xff" + string(id[:]), false},
+		{"a name that spells an id before", "\xa1X", "\xd4\x01\x01", true},
+		{"a name that spells none", "\xa1X", "\xd4\x01\x02", false},
+		{"a name that spells one far away", "\xa1X", "\xd4\x01\xff", false},
+		{"a spelling of two bytes", "\xa1X", "\xd5\x01\x00\x00", false},
+		{"a spelling that is cut", "\xa1Z\x01", "\xd8\x01\x00", false},
+		{"no name", "\xa1Z", "\xc0", true}, // as in other records
 	} {
-		stored := encodedRecord(t, c.of)
+		stored := encodedRecord(t, r)
 		if bytes.Count(stored, []byte(c.old)) != 1 {
 			t.Fatalf("%s: %q is not once in %q", c.name, c.old, stored)
 		}
@@ -177,14 +159,14 @@ func TestPackedDamage(t *testing.T) {
 
 // TestPackedMemory: the references of a hostile record, of which a few bytes stand for
 // a name, take a bounded multiple of what it takes itself: at most twice what empty
-// names in a record that is not packed take for their bytes.
+// names take for their bytes.
 func TestPackedMemory(t *testing.T) {
 	const names = 100_000
-	perByte := func(packed bool, name string) float64 {
+	perByte := func(name string) float64 {
 		t.Helper()
 		traits := ledger.ProviderTraitsReplaced{Provider: ledgertest.ID(1, 1), Traits: slices.Repeat([]string{name}, names)}
 		data := ledger.LeafData(ledger.Address{Sequence: 1}, encodedRecord(t, ledger.Record{
-			CommandID: ledgertest.ID(2, 1), Command: "C", Events: []ledger.Event{traits}, Packed: packed,
+			CommandID: ledgertest.ID(2, 1), Command: "C", Events: []ledger.Event{traits},
 		}))
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -194,13 +176,13 @@ func TestPackedMemory(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		return float64(after.TotalAlloc-before.TotalAlloc) / float64(len(data))
 	}
-	most := 2 * perByte(false, "")
+	most := 2 * perByte("")
 	for what, name := range map[string]string{
 		"a well-known name": "VCPU",
 		"an id":             "req-" + ledgertest.ID(2, 1).String(),
 		"another id":        ledgertest.ID(3, 1).String(),
 	} {
-		if took := perByte(true, name); took > most {
+		if took := perByte(name); took > most {
 			t.Errorf("%s takes %.0f bytes for each of its own, and may take %.0f", what, took, most)
 		}
 	}

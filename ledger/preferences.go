@@ -1,8 +1,6 @@
 package ledger
 
 import (
-	"fmt"
-
 	"github.com/allot-project/allot/ledger/ordered"
 )
 
@@ -60,10 +58,6 @@ func (s *State) undoPreferences(changes Changes) {
 func (p *Preference) form(c *coder) { c.fields("preference", 2).text(&p.Name).document(&p.Prefer) }
 
 // readPreferences reads what Encode wrote of preferences.
-func (s *State) readPreferences(d *decoder, version uint64) error {
-	err := readEach(d, (*Preference).form, func(p *Preference) error { s.preferences.Set(p); return nil })
-	if err == nil && d.err == nil && version == preferenceVersion && s.preferences.Len() == 0 {
-		return fmt.Errorf("%w: a State of version %d without preferences", ErrCorrupt, preferenceVersion)
-	}
-	return err
+func (s *State) readPreferences(d *decoder) error {
+	return readEach(d, (*Preference).form, func(p *Preference) error { s.preferences.Set(p); return nil })
 }

@@ -62,10 +62,6 @@ type Record struct {
 	RequestID   string      `json:"request_id,omitempty"`
 	Cause       *Address    `json:"cause,omitempty"` // the record that caused this one, if any
 	Events      []Event     `json:"-"`
-
-	// Packed is whether the record is stored in the form that takes fewer bytes, which
-	// replicas know from PackedLevel on. It says the same in either form.
-	Packed bool `json:"-"`
 }
 
 // Fingerprint identifies the content of a command, so that one command id cannot
@@ -82,37 +78,20 @@ type CommandResult struct {
 	Fingerprint Fingerprint
 }
 
-// Versions of stored forms. A packed record has the same fields as one that is not, see
-// Record.Packed.
+// Versions of stored forms.
 const (
-	plainRecordVersion  = 1
-	packedRecordVersion = 2
-	commitVersion       = 1
+	recordVersion = 1
+	commitVersion = 1
 )
 
 func (r *Record) form(c *coder) {
-	c.fields("record", 9)
-	r.versionForm(c)
-	c.pack(r.Packed)
+	c.fields("record", 9).version("record", recordVersion)
+	c.pack(true)
 	c.uuid(&r.CommandID).fixed(r.Fingerprint[:], "fingerprint")
 	c.text(&r.Command).int(&r.Time).text(&r.Actor).text(&r.RequestID)
 	optional(c, &r.Cause, (*Address).form)
 	c.events(&r.Events)
 	c.pack(false)
-}
-
-func (r *Record) versionForm(c *coder) {
-	version := uint64(plainRecordVersion)
-	if r.Packed {
-		version = packedRecordVersion
-	}
-	c.uint(&version)
-	switch version {
-	case plainRecordVersion, packedRecordVersion:
-		r.Packed = version == packedRecordVersion
-	default:
-		c.unknownVersion("record", version)
-	}
 }
 
 func (a *Address) form(c *coder) { c.fields("address", 2).uint(&a.Sequence).index(&a.Index) }

@@ -148,6 +148,8 @@ func TestDamagedStates(t *testing.T) {
 	}
 }
 
+const stateFields = 20
+
 // TestContradictoryStates replaces an entity's name in a State by another one:
 // parts that contradict each other are refused.
 func TestContradictoryStates(t *testing.T) {
@@ -166,8 +168,8 @@ func TestContradictoryStates(t *testing.T) {
 	}
 	instance := ledgertest.ID(7, 3)
 	for name, data := range map[string][]byte{
-		"a newer version":             append([]byte{out.Bytes()[0], ledger.StateVersion + 1}, out.Bytes()[2:]...),
-		"fields of another version":   append([]byte{out.Bytes()[0], 1}, out.Bytes()[2:]...),
+		"a newer version":             swap([]byte{stateFields, ledger.StateVersion}, []byte{stateFields, ledger.StateVersion + 1}, 1),
+		"fields of another version":   swap([]byte{stateFields, ledger.StateVersion}, []byte{stateFields + 1, ledger.StateVersion}, 1),
 		"a parent that is not there":  swap(parent[:], missing[:], 1),
 		"parents in a ring":           ring(t),
 		"a holding of no provider":    last(parent[:], missing[:]),

@@ -40,7 +40,6 @@ type State struct {
 	aggregateLimitTable
 	nodeProviders bool // nodes are resource providers, too
 	term          Term
-	sorted        bool // see Ordered
 
 	// epoch counts begun commits. A provider or usage with the current epoch was
 	// copied in this commit and may be edited in place.

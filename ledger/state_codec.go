@@ -6,41 +6,24 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"slices"
 )
 
-// Versions of the State's form: 2 added nodes and reservations, 3 chassis, 4 the
-// order of consumers' allocations, which older versions sorted, 5 the term, 6
-// limits and the tree of projects, 7 preferences, and 8 limits of aggregates. Older
-// versions can still be read, and the oldest one from 5 on is written that has all
-// there is.
+// stateVersion is the version of the State's form, and stateFields are its fields.
 const (
-	limitlessVersion      = 5 // without limits and a tree
-	limitVersion          = 6
-	preferenceVersion     = 7
-	aggregateLimitVersion = 8
+	stateVersion = 1
+	stateFields  = 20
 )
-
-// sortedVersion is the last version with sorted allocations.
-const sortedVersion = 3
 
 // stateFlushBytes is how many bytes of a State are encoded before they are
 // written out.
 const stateFlushBytes = 1 << 16
 
-// stateFields is the number of fields of each version of the form.
-var stateFields = map[uint64]int{1: 10, 2: 14, 3: 15, 4: 15, 5: 16, 6: 18, 7: 19, 8: 20}
-
 // Encode writes the State in its one canonical form: equal States give equal
 // bytes. It does not change the State, and may run on a fork while the original
-// goes on. A State that is not Ordered is written in version 3, which has no
-// order.
+// goes on.
 func (s *State) Encode(w io.Writer) error {
 	out := &stateWriter{w: w, e: newEncoder()}
-	version := s.version()
-	out.e.array(stateFields[version])
-	out.e.uint(version)
-	s.position(&out.e.form)
+	s.beginning(&out.e.form)
 	writeEach(out, len(s.classes.byID), s.classes.each, (*Class).form)
 	writeEach(out, s.traits.Len(), s.Traits, (*Trait).form)
 	writeEach(out, s.providers.Len(), s.Providers, (*Provider).form)
@@ -49,38 +32,15 @@ func (s *State) Encode(w io.Writer) error {
 	writeEach(out, s.nodes.Len(), s.Nodes, (*Node).form)
 	writeEach(out, s.allocations.Len(), s.NodeAllocations, (*NodeAllocation).form)
 	writeEach(out, s.chassis.Len(), s.AllChassis, (*Chassis).form)
-	if version > 4 {
-		s.term.form(&out.e.form)
-	}
-	if version > 5 {
-		writeEach(out, s.limits.Len(), s.Limits, (*Limit).form)
-		writeEach(out, s.parents.Len(), func(yield func(*ProjectParent) bool) {
-			s.ProjectParents(func(p ProjectParent) bool { return yield(&p) })
-		}, (*ProjectParent).form)
-	}
-	if version >= preferenceVersion {
-		writeEach(out, s.preferences.Len(), s.Preferences, (*Preference).form)
-	}
-	if version >= aggregateLimitVersion {
-		writeEach(out, s.aggregateLimits.Len(), s.AggregateLimits, (*AggregateLimit).form)
-	}
+	s.term.form(&out.e.form)
+	writeEach(out, s.limits.Len(), s.Limits, (*Limit).form)
+	writeEach(out, s.parents.Len(), func(yield func(*ProjectParent) bool) {
+		s.ProjectParents(func(p ProjectParent) bool { return yield(&p) })
+	}, (*ProjectParent).form)
+	writeEach(out, s.preferences.Len(), s.Preferences, (*Preference).form)
+	writeEach(out, s.aggregateLimits.Len(), s.AggregateLimits, (*AggregateLimit).form)
 	out.flushAt(0)
 	return out.err
-}
-
-// version is that of the form in which the State is written.
-func (s *State) version() uint64 {
-	switch {
-	case s.sorted:
-		return sortedVersion
-	case s.aggregateLimits.Len() > 0:
-		return aggregateLimitVersion
-	case s.preferences.Len() > 0:
-		return preferenceVersion
-	case s.limits.Len()+s.parents.Len() > 0:
-		return limitVersion
-	}
-	return limitlessVersion
 }
 
 // DecodeState reads what Encode wrote. Damage gives an error that wraps
@@ -88,43 +48,20 @@ func (s *State) version() uint64 {
 func DecodeState(data []byte) (*State, error) {
 	s := NewState()
 	d := newDecoder(data)
-	fields, version := d.array(), d.uint()
-	if want, known := stateFields[version]; d.err == nil && (!known || fields != want) {
-		d.fail("state version %d with %d fields is unknown", version, fields)
-	}
-	s.sorted = version <= sortedVersion
-	s.position(&d.form)
-	if err := s.readTables(d, version); err != nil {
+	s.beginning(&d.form)
+	if err := s.readTables(d); err != nil {
 		return nil, err
 	}
-	if version > 1 {
-		d.form.bool(&s.nodeProviders).uint(&s.numbers)
-		if err := s.readNodes(d); err != nil {
-			return nil, err
-		}
+	d.form.bool(&s.nodeProviders).uint(&s.numbers)
+	if err := s.readNodes(d); err != nil {
+		return nil, err
 	}
-	if version > 2 {
-		if err := readEach(d, (*Chassis).form, s.readChassis); err != nil {
-			return nil, err
-		}
+	s.term.form(&d.form)
+	if s.term.Number == 0 && s.term != (Term{}) {
+		d.fail("there is no term, but %q leads it at level %d", s.term.Leader, s.term.Level)
 	}
-	if version > 4 {
-		s.term.form(&d.form)
-		if s.term.Number == 0 && s.term != (Term{}) {
-			d.fail("there is no term, but %q leads it at level %d", s.term.Leader, s.term.Level)
-		}
-	}
-	for _, part := range []struct {
-		since uint64
-		read  func(*decoder, uint64) error
-	}{
-		{limitVersion, s.readLimits}, {preferenceVersion, s.readPreferences},
-		{aggregateLimitVersion, s.readAggregateLimits},
-	} {
-		if version < part.since {
-			continue
-		}
-		if err := part.read(d, version); err != nil {
+	for _, read := range []func(*decoder) error{s.readLimits, s.readPreferences, s.readAggregateLimits} {
+		if err := read(d); err != nil {
 			return nil, err
 		}
 	}
@@ -136,34 +73,13 @@ func DecodeState(data []byte) (*State, error) {
 	return s, nil
 }
 
-// Ordered reports whether the State knows the order of consumers' allocations. A
-// State read from version 3 or older has them sorted, unlike any replay of the
-// log. It can be compared with a replay (see Sorted), but nothing can be built
-// upon it.
-func (s *State) Ordered() bool { return !s.sorted }
-
-// Sorted returns the State in the form of versions up to 3, without the order of
-// consumers' allocations. It must be called between commits.
-func (s *State) Sorted() *State {
-	sorted := s.Fork()
-	sorted.sorted = true
-	s.Consumers(func(c *Consumer) bool {
-		if !slices.IsSortedFunc(c.Allocations, compareAllocations) {
-			other := *c
-			other.Allocations = sortedAllocations(c.Allocations)
-			sorted.indexConsumer(c, &other)
-		}
-		return true
-	})
-	return sorted
-}
-
-// position visits the fields before the tables.
-func (s *State) position(c *coder) {
+// beginning visits the fields before the tables.
+func (s *State) beginning(c *coder) {
+	c.fields("state", stateFields).version("state", stateVersion)
 	c.uuid(&s.ledgerID).uint(&s.head.Sequence).digest(&s.head.Digest).int(&s.lastTime).class(&s.nextClass)
 }
 
-func (s *State) readTables(d *decoder, version uint64) error {
+func (s *State) readTables(d *decoder) error {
 	classes := make([]Class, 0, 64)
 	if err := readEach(d, (*Class).form, func(class *Class) error {
 		classes = append(classes, *class)
@@ -187,11 +103,7 @@ func (s *State) readTables(d *decoder, version uint64) error {
 	if err := s.decideRoots(); err != nil {
 		return err
 	}
-	consumer := (*Consumer).form
-	if version == 1 {
-		consumer = (*Consumer).formV1
-	}
-	return readEach(d, consumer, s.readConsumer)
+	return readEach(d, (*Consumer).form, s.readConsumer)
 }
 
 // readConsumer adds a consumer, and counts its usages.
@@ -215,7 +127,11 @@ func (s *State) readNodes(d *decoder) error {
 	if err := readEach(d, (*Node).form, func(n *Node) error { return s.setNode(nil, n) }); err != nil {
 		return err
 	}
-	return readEach(d, (*NodeAllocation).form, func(a *NodeAllocation) error { return s.setNodeAllocation(nil, a) })
+	take := func(a *NodeAllocation) error { return s.setNodeAllocation(nil, a) }
+	if err := readEach(d, (*NodeAllocation).form, take); err != nil {
+		return err
+	}
+	return readEach(d, (*Chassis).form, s.readChassis)
 }
 
 // writeEach writes a table: its length, and each entry.
@@ -294,20 +210,13 @@ func (inv *Inventory) form(c *coder) {
 }
 
 func (u *Consumer) form(c *coder) {
-	u.formBeforeReservations(c.fields("consumer", 9))
-	c.int(&u.ReservedUntil)
-}
-
-// formV1 is from before there were reservations.
-func (u *Consumer) formV1(c *coder) { u.formBeforeReservations(c.fields("consumer", 8)) }
-
-func (u *Consumer) formBeforeReservations(c *coder) {
 	if u.Owner == nil { // it is being read
 		u.Owner = &Owner{}
 	}
-	c.uuid(&u.UUID).uint(&u.Generation).int(&u.CreatedAt).int(&u.UpdatedAt)
+	c.fields("consumer", 9).uuid(&u.UUID).uint(&u.Generation).int(&u.CreatedAt).int(&u.UpdatedAt)
 	c.text(&u.Owner.Project).text(&u.Owner.User).text(&u.Owner.Type)
 	flat(c, "allocations", 3, &u.Allocations, (*Allocation).form)
+	c.int(&u.ReservedUntil)
 }
 
 func (a *Allocation) form(c *coder) { c.uuid(&a.Provider).class(&a.Class).int(&a.Amount) }

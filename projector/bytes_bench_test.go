@@ -165,7 +165,6 @@ func (h *passingHistory) commit(list ...commands.Command) {
 			h.b.Fatal(rejection)
 		}
 		r := ledger.Record{
-			Packed:    true,
 			CommandID: h.id(7), Fingerprint: ledger.Fingerprint(h.id(4)), Command: c.CommandName(), Time: h.now.UnixNano(),
 			Actor: "0a6b3c2d4e5f40718293a4b5c6d7e8f9", RequestID: "req-" + h.id(4).String(), Events: events,
 		}

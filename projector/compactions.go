@@ -25,9 +25,13 @@ type compactions struct {
 	closed  bool       // guarded by mu
 }
 
-// askEvery is how often the store is asked whether more compactions may run; what
-// it allows depends on what is waiting to be compacted.
-const askEvery = 100 * time.Millisecond
+// askEvery is how often the store is asked whether more compactions may run, while some
+// are under way or wait; what it allows depends on what is waiting to be compacted.
+// askIdle is how often otherwise, because the store says by itself that it wants some.
+const (
+	askEvery = 100 * time.Millisecond
+	askIdle  = 10 * time.Second
+)
 
 func newCompactions() *compactions {
 	return &compactions{more: make(chan struct{}, 1), quit: make(chan struct{})}
@@ -59,6 +63,7 @@ func (c *compactions) stop() {
 // TrySchedule is called by the store when it wants to compact.
 func (c *compactions) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 	if !c.take() {
+		c.UpdateGetAllowedWithoutPermission() // the granter asks again
 		return false, nil
 	}
 	return true, &compaction{of: c}
@@ -92,22 +97,32 @@ func (c *compactions) giveBack() {
 // grantMore has compactions begin for which there was no room when the store
 // wanted them.
 func (c *compactions) grantMore() {
-	ticks := time.NewTicker(askEvery)
-	defer ticks.Stop()
+	timer := time.NewTimer(askEvery)
+	defer timer.Stop()
 	for {
 		select {
 		case <-c.quit:
 			return
 		case <-c.more:
-		case <-ticks.C:
+		case <-timer.C:
 		}
-		for c.take() {
-			if waiting, _ := c.store.GetWaitingCompaction(); !waiting || !c.store.Schedule(&compaction{of: c}) {
-				c.giveBack()
-				break
-			}
+		timer.Reset(c.grant())
+	}
+}
+
+// grant has compactions begin that wait, as many as may run. It returns when to ask again.
+func (c *compactions) grant() time.Duration {
+	for c.take() {
+		if waiting, _ := c.store.GetWaitingCompaction(); !waiting {
+			c.giveBack()
+			return askIdle
+		}
+		if !c.store.Schedule(&compaction{of: c}) {
+			c.giveBack()
+			break
 		}
 	}
+	return askEvery
 }
 
 // compaction is one that may run.

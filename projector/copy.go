@@ -93,12 +93,9 @@ func Inspected(dir string) (Position, error) {
 	return m.position(), errors.Join(err, m.endInspection(m.db))
 }
 
-// CheckTable compares every block of a file of read models with its checksum.
-// Files that have none pass. What is wrong is an ErrDamaged.
+// CheckTable compares every block of a table of read models, in whatever file, with
+// its checksum. What is wrong is an ErrDamaged.
 func CheckTable(ctx context.Context, path string) error {
-	if !isTable(path) {
-		return nil
-	}
 	if err := checkTable(ctx, vfs.Default, path); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
 	}

@@ -140,9 +140,7 @@ func parseHeader(header []byte) (ledger.Head, error) {
 }
 
 // Load returns the newest undamaged snapshot at or before a sequence. It skips
-// damaged snapshots with a warning, and also those of an older server that did
-// not store the order of allocations: a State that continued from one would
-// differ from what the log gives.
+// damaged snapshots with a warning.
 func (s *Store) Load(atOrBefore uint64) (*ledger.State, bool, error) {
 	paths, err := s.files()
 	if err != nil {
@@ -160,10 +158,6 @@ func (s *Store) Load(atOrBefore uint64) (*ledger.State, bool, error) {
 		}
 		if err != nil {
 			return nil, false, err
-		}
-		if !state.Ordered() {
-			s.logger.Info("a snapshot of an older version is skipped; more of the log is read instead", "file", path)
-			continue
 		}
 		return state, true, nil
 	}

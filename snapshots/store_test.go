@@ -113,58 +113,7 @@ func TestDamagedSnapshotIsSkipped(t *testing.T) {
 	}
 }
 
-// TestSortedSnapshotIsPassedOver: a snapshot from before the order of allocations
-// was stored can be read, but no State continues from it; its head still counts
-// as seen.
-func TestSortedSnapshotIsPassedOver(t *testing.T) {
-	dir := t.TempDir()
-	store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join("testdata", "ALLOTSN1.state-v3.order.hex"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden := strings.TrimSpace(string(text))
-	old := filepath.Join(dir, fmt.Sprintf("%020d.snapshot", 4))
-	if err := os.WriteFile(old, bytesAt(t, golden, 0, len(golden)/2), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	commits := ledgertest.OrderCommits(t)
-	whole := ledgertest.Fold(t, commits)
-	if state, found, err := store.Load(1 << 60); found || err != nil {
-		t.Errorf("loaded %v, %v", state, err)
-	}
-	if heads, err := store.Heads(); err != nil || len(heads) != 1 || heads[0] != whole.Head() {
-		t.Errorf("marks %v, %v", heads, err)
-	}
-	if state, err := snapshots.Read(old); err != nil || state.Ordered() {
-		t.Errorf("read %v, %v", state, err)
-	}
-	older := ledgertest.Fold(t, commits[:2])
-	if err := store.Save(older); err != nil {
-		t.Fatal(err)
-	}
-	loaded, found, err := store.Load(1 << 60)
-	if err != nil || !found || loaded.Head() != older.Head() {
-		t.Fatalf("loaded %v, %v", found, err)
-	}
-	for _, c := range commits[2:] {
-		if _, err := loaded.Fold(c); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := whole.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := loaded.Digest(); err != nil || got != want {
-		t.Errorf("folded from the snapshot the State has digest %s, %v; from the log alone %s", got, err, want)
-	}
-}
-
-// TestGoldenSnapshots compares snapshots with the files, and reads every file.
+// TestGoldenSnapshots compares snapshots with the files.
 func TestGoldenSnapshots(t *testing.T) {
 	for _, history := range ledgertest.Histories(t) {
 		t.Run(history.Name, func(t *testing.T) {
@@ -178,20 +127,6 @@ func TestGoldenSnapshots(t *testing.T) {
 					"the file's, write another magic and read this one, too\nnow:     %s\non file: %s", name, now, golden)
 			}
 		})
-	}
-	paths, err := filepath.Glob(filepath.Join("testdata", "*.hex"))
-	if err != nil || len(paths) == 0 {
-		t.Fatal(paths, err)
-	}
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		golden := strings.TrimSpace(string(text))
-		if _, err := snapshots.Decode(bytesAt(t, golden, 0, len(golden)/2)); err != nil {
-			t.Errorf("%s: %v", path, err)
-		}
 	}
 }
 

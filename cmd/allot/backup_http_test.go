@@ -52,7 +52,7 @@ func TestBackupOverHTTP(t *testing.T) {
 		t.Errorf("the archive:\n%s\nand the log:\n%s", got, want)
 	}
 	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)
-	flags := []string{"--nats-url", ns.ClientURL(), "--nats-monitor", "http://" + ns.MonitorAddr().String(), "--accept-open-nats"}
+	flags := []string{"--nats-url", ns.ClientURL()}
 	r := &replicas{t: t}
 	for i := range 2 {
 		r.list[i] = launch(t, t.TempDir(), flags...)

@@ -124,6 +124,7 @@ func (n *node) start() {
 		"unshare", "--time", "--boottime", fmt.Sprint(int(n.boot.Seconds())), n.c.binary, "serve", "--data", n.data(),
 		"--http", n.http, "--nats", "", "--allow-noauth", "--cluster", strings.Join(members, ","),
 		"--cluster-name", fmt.Sprint(n.i + 1), "--cluster-listen", members[n.i], "--cluster-secret-file", n.c.secret, "--cluster-plaintext",
+		"--cluster-http", n.c.network.address(byte(n.i+1)) + ":6223",
 	}
 	s := &server{t: n.c.t, http: n.http, logs: new(ledgertest.Output), exited: make(chan struct{})}
 	s.cmd = exec.Command("nsenter", append(args, n.c.flags...)...)

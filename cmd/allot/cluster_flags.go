@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -26,30 +28,26 @@ type clusterFlags struct {
 	Key     string        `name:"cluster-tls-key" help:"Its private key in PEM." type:"existingfile" placeholder:"FILE"`
 	CA      string        `name:"cluster-tls-ca" help:"Certificates of who may sign those of the servers, and of nobody else." type:"existingfile" placeholder:"FILE"`
 	Plain   bool          `name:"cluster-plaintext" help:"Let the servers talk without TLS over a network: whoever can listen there can read, and write, the log."`
-	HTTP    string        `name:"cluster-http" help:"URL of this server's REST API for clients, to be shown; default: --http." placeholder:"URL"`
+	HTTP    string        `name:"cluster-http" help:"HOST:PORT that this server listens on to give the others copies of State and read models. Without it, it gives none, and gets none from them." placeholder:"HOST:PORT"`
 	Lease   time.Duration `name:"cluster-lease" help:"A server that leads and is silent for this long leads no more. It renews this six times in the time. The clocks of two servers may differ in speed by a tenth." default:"3s" least:"1s"`
 	Wait    time.Duration `name:"cluster-wait" help:"How long requests wait for a server to lead." default:"10s" least:"10ms"`
-	Copy    int64         `name:"cluster-copy-rate" help:"Send a copy of State and read models to a server that joins at this many bytes a second at most; 0: send none, and fetch none." default:"134217728" placeholder:"BYTES"`
 	Ack     time.Duration `name:"ack-timeout" help:"How long an append to a replicated log may take before it is looked for; default: 2s, and 5s with --nats-url." placeholder:"DURATION"`
-}
 
-// minCopyRate is what some parts a second take.
-const minCopyRate = 1 << 20
+	// REST is the URL of this server's REST API, as it is shown.
+	REST string `kong:"-"`
+}
 
 // on reports whether there is a cluster.
 func (f *clusterFlags) on() bool { return len(f.Members) > 0 }
 
 // fill completes what was left out, and refuses what contradicts itself.
-func (f *clusterFlags) fill(http, data string, external bool) (err error) {
-	if err := f.checkRates(); err != nil {
-		return err
-	}
+func (f *clusterFlags) fill(data string, external bool) (err error) {
 	if external && !f.on() {
-		return f.fillExternal(http, data)
+		return f.fillExternal(data)
 	}
 	if !f.on() {
-		if f.Name != "" || f.Listen != "" || f.Secret != "" {
-			return errors.New("--cluster-name, --cluster-listen and --cluster-secret-file need --cluster, the list of all servers")
+		if f.Name != "" || f.Listen != "" || f.Secret != "" || f.HTTP != "" {
+			return errors.New("--cluster-name, --cluster-listen, --cluster-http and --cluster-secret-file need --cluster, the list of all servers")
 		}
 		return nil
 	}
@@ -75,11 +73,8 @@ func (f *clusterFlags) fill(http, data string, external bool) (err error) {
 	if external {
 		return errors.New("--cluster makes a cluster of embedded NATS servers, but --nats-url names external ones: give only one of the two")
 	}
-	if err := f.checkTLS(); err != nil {
+	if err := cmp.Or(f.checkTLS("--cluster-listen", f.Listen), f.checkHTTP()); err != nil {
 		return err
-	}
-	if f.HTTP == "" {
-		f.HTTP = "http://" + http
 	}
 	of, err := f.embedded(slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -88,13 +83,47 @@ func (f *clusterFlags) fill(http, data string, external bool) (err error) {
 	return of.Check() // The server checks this, too, but after it has written files.
 }
 
-// checkRates refuses what leaves others no time.
-func (f *clusterFlags) checkRates() error {
-	if f.Copy != 0 && f.Copy < minCopyRate {
-		return fmt.Errorf("--cluster-copy-rate %d: a server that joins would take this one for gone: %d or more, or 0",
-			f.Copy, minCopyRate)
+// checkHTTP refuses to give copies to everybody.
+func (f *clusterFlags) checkHTTP() error {
+	if f.HTTP == "" {
+		return nil
 	}
-	return nil
+	secret, err := f.secret()
+	if err == nil && len(secret) < embedded.MinSecret {
+		err = fmt.Errorf("--cluster-http needs --cluster-secret-file with %d bytes or more: copies hold everything", embedded.MinSecret)
+	}
+	return cmp.Or(err, f.checkTLS("--cluster-http", f.HTTP))
+}
+
+// secret is what the servers prove to each other; "": nothing.
+func (f *clusterFlags) secret() (string, error) {
+	if f.Secret == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(f.Secret)
+	if err != nil {
+		return "", fmt.Errorf("--cluster-secret-file: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// reached is an address by which other machines reach this one: for one that stands for
+// all of this machine's, with the host that --cluster has for this server, or its name.
+func (f *clusterFlags) reached(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err != nil || host != "" && (ip == nil || !ip.IsUnspecified()) {
+		return address
+	}
+	own, err := f.ownAddress()
+	if err == nil {
+		own, _, err = net.SplitHostPort(own)
+	}
+	if err != nil {
+		if own, err = os.Hostname(); err != nil {
+			return address
+		}
+	}
+	return net.JoinHostPort(own, port)
 }
 
 // fillExternal is fill for a server on an external NATS. Others may serve the
@@ -102,10 +131,7 @@ func (f *clusterFlags) checkRates() error {
 // only one would answer what is not so any more. So each takes part in the
 // election, under a name that is its own: one is made of the host's name and of
 // where its data is, which no two servers share.
-func (f *clusterFlags) fillExternal(http, data string) error {
-	if f.HTTP == "" {
-		f.HTTP = "http://" + http
-	}
+func (f *clusterFlags) fillExternal(data string) error {
 	if f.Name == "" {
 		host, err := os.Hostname()
 		if err != nil {
@@ -114,7 +140,7 @@ func (f *clusterFlags) fillExternal(http, data string) error {
 		place := sha256.Sum256([]byte(data))
 		f.Name = plainName(host) + "-" + hex.EncodeToString(place[:4])
 	}
-	return f.checkName()
+	return cmp.Or(f.checkName(), f.checkHTTP())
 }
 
 // plainName is a host's name as one of a server.
@@ -137,19 +163,20 @@ func (f *clusterFlags) checkName() error {
 	return nil
 }
 
-// checkTLS refuses to talk without TLS over a network.
-func (f *clusterFlags) checkTLS() error {
+// checkTLS refuses to talk without TLS over a network, at the address that a flag names.
+func (f *clusterFlags) checkTLS(flag, address string) error {
 	some, all := f.Cert != "" || f.Key != "" || f.CA != "", f.Cert != "" && f.Key != "" && f.CA != ""
 	if some != all {
 		return errors.New("--cluster-tls-cert, --cluster-tls-key and --cluster-tls-ca belong together: give all or none")
 	}
-	local, err := cli.IsLocal(f.Listen)
+	local, err := cli.IsLocal(address)
 	if err != nil {
-		return fmt.Errorf("--cluster-listen: %w", err)
+		return fmt.Errorf("%s: %w", flag, err)
 	}
 	if !local && !all && !f.Plain {
-		return fmt.Errorf("other machines can reach --cluster-listen %s, and the servers send each other the log: "+
-			"give them certificates with --cluster-tls-cert, --cluster-tls-key and --cluster-tls-ca, or accept the risk with --cluster-plaintext", f.Listen)
+		return fmt.Errorf("other machines can reach %s %s, and the servers send each other everything: "+
+			"give them certificates with --cluster-tls-cert, --cluster-tls-key and --cluster-tls-ca, or accept the risk with --cluster-plaintext",
+			flag, address)
 	}
 	return nil
 }
@@ -199,16 +226,16 @@ func (f *clusterFlags) embedded(logger *slog.Logger) (*embedded.Cluster, error) 
 	if !f.on() {
 		return nil, nil
 	}
-	secret, err := os.ReadFile(f.Secret)
+	secret, err := f.secret()
 	if err != nil {
-		return nil, fmt.Errorf("--cluster-secret-file: %w", err)
+		return nil, err
 	}
 	encrypted, err := f.tls(logger)
 	if err != nil {
 		return nil, err
 	}
 	return &embedded.Cluster{
-		Member: f.Name, Listen: f.Listen, Members: slices.Clone(f.Members), Secret: strings.TrimSpace(string(secret)),
+		Member: f.Name, Listen: f.Listen, Members: slices.Clone(f.Members), Secret: secret,
 		TLS: encrypted,
 	}, nil
 }

@@ -195,7 +195,7 @@ func TestJoin(t *testing.T) {
 		return ready
 	}
 	joined := rejoin()
-	r.list[victim].waitLog("have come from another replica") // and it has not replayed the log
+	r.list[victim].waitLog("State and read models have come") // and it has not replayed the log
 	for _, line := range regexp.MustCompile("(?m)^.*(have come|joining|copy).*$").FindAllString(r.list[victim].logs.String(), -1) {
 		t.Log(line)
 	}
@@ -203,11 +203,8 @@ func TestJoin(t *testing.T) {
 		if i == victim {
 			continue
 		}
-		for _, line := range regexp.MustCompile("(?m)^.*(copy for another).*$").FindAllString(s.logs.String(), -1) {
+		for _, line := range regexp.MustCompile("(?m)^.*(copy for).*$").FindAllString(s.logs.String(), -1) {
 			t.Log(line)
-		}
-		if left, err := os.ReadDir(filepath.Join(r.data(i), "readmodel", "copies")); err == nil && len(left) > 0 {
-			t.Errorf("replica %d keeps %v", i+1, left)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(r.data(victim), "readmodel", "joining")); err == nil {
@@ -215,14 +212,14 @@ func TestJoin(t *testing.T) {
 	}
 	r.sameDigest()
 	if measured {
-		replayed := rejoin("--cluster-copy-rate", "0")
+		replayed := rejoin("--cluster-http", "")
 		t.Logf("JOIN | %d records | copy %v | replay %v | ratio %.1f", records, joined.Round(10*time.Millisecond),
 			replayed.Round(10*time.Millisecond), replayed.Seconds()/joined.Seconds())
 	}
 }
 
-// TestJoinOutside: on an external NATS, too, whose messages have 1 MiB at most, an
-// empty replica of a long log gets State and read models from another one.
+// TestJoinOutside: on an external NATS, too, an empty replica of a long log gets State
+// and read models from another one.
 func TestJoinOutside(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -230,15 +227,19 @@ func TestJoinOutside(t *testing.T) {
 	writeLongLog(t, path, 300_000)
 	allot(t, true, "import", path, "--data", data)
 	ns := outside(t, filepath.Join(data, "log"), natsserver.RANDOM_PORT, true) // the stream of a single server
+	secret := filepath.Join(dir, "secret")
+	if err := os.WriteFile(secret, []byte("0123456789abcdef"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	begin := func(name string) *server {
-		return launch(t, t.TempDir(), "--nats-url", ns.ClientURL(), "--nats-monitor", "http://"+ns.MonitorAddr().String(),
-			"--accept-open-nats", "--cluster-name", name)
+		return launch(t, t.TempDir(), "--nats-url", ns.ClientURL(), "--cluster-name", name,
+			"--cluster-http", freeAddress(t), "--cluster-secret-file", secret)
 	}
 	first := begin("a")
 	first.waitReady()
 	second := begin("b")
 	second.waitReady()
-	second.waitLog("have come from another replica") // and it has not replayed the log
+	second.waitLog("State and read models have come") // and it has not replayed the log
 	if one, other := first.must(200, "GET", "/audit/digest", ""), second.must(200, "GET", "/audit/digest", ""); one != other {
 		t.Errorf("they differ: %s, %s", one, other)
 	}
@@ -268,13 +269,12 @@ func TestJoinInterrupted(t *testing.T) {
 	if os.Getenv("ALLOT_FAULTS") != "all" {
 		t.Skip("skipped: it takes minutes, and may meet the wedge of nats-server (docs/reliability.md); ALLOT_FAULTS=all runs it")
 	}
-	slow := []string{"--cluster-copy-rate", "6291456"} // bytes a second: a copy takes ten seconds
-	r := launchLong(t, 240_000, slow...)
+	r := launchLong(t, 600_000) // a copy takes a second
 	leader := r.leader()
 	victim, giver := (leader+1)%3, (leader+2)%3
 	joins := func() {
 		t.Helper()
-		r.begin(victim, slow...)
+		r.begin(victim)
 		r.list[victim].waitReady()
 		if logs := r.list[victim].logs.String(); strings.Contains(logs, "the log is replayed, instead") {
 			t.Fatalf("it has replayed the log:\n%s", logs)
@@ -290,16 +290,16 @@ func TestJoinInterrupted(t *testing.T) {
 	r.list[victim].kill()
 	removeAll(t, r.data(victim))
 	for i := range 4 {
-		r.begin(victim, slow...)
+		r.begin(victim)
 		coming()
-		time.Sleep(time.Duration(i) * 700 * time.Millisecond)
+		time.Sleep(time.Duration(i) * 300 * time.Millisecond)
 		r.list[victim].kill()
 	}
 	joins()
 
 	r.list[victim].kill()
 	removeAll(t, r.data(victim))
-	r.begin(victim, slow...)
+	r.begin(victim)
 	coming()
 	if out := r.list[leader].joiningStatus(); !strings.Contains(out, "joining (") {
 		t.Errorf("allot cluster status does not show it:\n%s", out)
@@ -308,8 +308,8 @@ func TestJoinInterrupted(t *testing.T) {
 	r.list[giver].kill()
 	r.list[victim].waitReady()
 	r.list[victim].waitLog("did not come")
-	r.list[victim].waitLog("have come from another replica") // the one that was left
-	r.begin(giver, slow...)
+	r.list[victim].waitLog("State and read models have come") // those of the one that was left
+	r.begin(giver)
 	r.list[giver].waitReady()
 	r.waitCurrent()
 	r.sameDigest()
@@ -318,7 +318,7 @@ func TestJoinInterrupted(t *testing.T) {
 	flipInReadModels(t, r.data(victim))
 	joins()
 	r.list[victim].waitLog("read models set aside")
-	r.list[victim].waitLog("have come from another replica")
+	r.list[victim].waitLog("State and read models have come")
 }
 
 // waitWhole waits until a server says that another one has all of the log.

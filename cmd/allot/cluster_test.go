@@ -93,12 +93,11 @@ func (r *replicas) beginOn(t *testing.T, i int, data string, flags ...string) {
 	t.Helper()
 	own := []string{
 		"--nats", r.nats[i], "--cluster", strings.Join(r.members, ","), "--cluster-listen", r.members[i],
-		"--cluster-secret-file", r.secret,
 	}
 	if r.outside != nil {
 		own = slices.Clone(r.outside)
 	}
-	own = append(own, "--cluster-name", fmt.Sprint(i+1))
+	own = append(own, "--cluster-http", freeAddress(r.t), "--cluster-secret-file", r.secret, "--cluster-name", fmt.Sprint(i+1))
 	r.list[i] = startProgram(t, cmp.Or(r.program, binary), r.env, data, append(own, flags...)...)
 }
 
@@ -471,6 +470,9 @@ func TestClusterFlags(t *testing.T) {
 		"it must be 1s or more":                    append([]string{"--cluster-secret-file", secret, "--cluster-lease", "10ms"}, three...),
 		"belong together":                          append([]string{"--cluster-secret-file", secret, "--cluster-tls-cert", secret}, three...),
 		"other machines can reach":                 {"--cluster", "10.0.0.1:1,10.0.0.2:2,10.0.0.3:3", "--cluster-listen", "0.0.0.0:0", "--cluster-secret-file", secret},
+		"--cluster-http: \"nowhere\"":              append([]string{"--cluster-secret-file", secret, "--cluster-http", "nowhere"}, three...),
+		"can reach --cluster-http":                 append([]string{"--cluster-secret-file", secret, "--cluster-http", "0.0.0.0:0"}, three...),
+		"--cluster-http needs":                     {"--nats-url", "nats://127.0.0.1:1", "--cluster-http", "127.0.0.1:0"},
 		"--cluster-listen: \"nowhere\"":            {"--cluster", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--cluster-listen", "nowhere", "--cluster-secret-file", secret},
 	} {
 		s := start(t, t.TempDir(), flags...)
@@ -484,8 +486,7 @@ func TestClusterFlags(t *testing.T) {
 func TestReplicasOutside(t *testing.T) {
 	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)
 	begin := func(name string) *server {
-		return launch(t, t.TempDir(), "--nats-url", ns.ClientURL(), "--nats-monitor", "http://"+ns.MonitorAddr().String(),
-			"--accept-open-nats", "--cluster-name", name)
+		return launch(t, t.TempDir(), "--nats-url", ns.ClientURL(), "--cluster-name", name)
 	}
 	r := &replicas{t: t}
 	r.list[0] = begin("a")

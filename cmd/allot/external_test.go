@@ -30,35 +30,18 @@ func outside(t *testing.T, store string, port int, syncAlways bool) *natsserver.
 	return ns
 }
 
-// TestExternalNATS: Allot serves on a NATS server that syncs always. It refuses
-// one that does not, or that nobody can ask, unless the risk is accepted.
+// TestExternalNATS: Allot serves on a NATS server, and keeps no log of its own then.
 func TestExternalNATS(t *testing.T) {
-	safe := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)
-	lazy := outside(t, t.TempDir(), natsserver.RANDOM_PORT, false)
-	monitor := func(ns *natsserver.Server) string { return "http://" + ns.MonitorAddr().String() }
-	for name, flags := range map[string][]string{
-		"nobody asked": {"--nats-url", safe.ClientURL(), "--accept-open-nats"},
-		"lazy":         {"--nats-url", lazy.ClientURL(), "--nats-monitor", monitor(lazy), "--accept-open-nats"},
-	} {
-		s := start(t, t.TempDir(), flags...)
-		if s.waitServing() || !strings.Contains(s.logs.String(), "--accept-lazy-sync") {
-			t.Errorf("%s: served, or no advice:\n%s", name, s.logs)
-		}
-	}
-	open := start(t, t.TempDir(), "--nats-url", safe.ClientURL(), "--nats-monitor", monitor(safe))
-	if open.waitServing() || !strings.Contains(open.logs.String(), "--accept-open-nats") {
-		t.Errorf("anybody can write the log: served, or no advice:\n%s", open.logs)
-	}
+	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)
 	data := t.TempDir()
-	s := launch(t, data, "--nats-url", safe.ClientURL(), "--nats-monitor", monitor(safe), "--accept-open-nats")
+	s := launch(t, data, "--nats-url", ns.ClientURL())
 	s.makeProvider(10)
 	if _, err := os.Stat(filepath.Join(data, "log")); err == nil {
 		t.Error("the embedded server has run, too")
 	}
 	s.kill()
-	s = launch(t, data, "--nats-url", safe.ClientURL(), "--nats-monitor", monitor(safe), "--accept-open-nats")
+	s = launch(t, data, "--nats-url", ns.ClientURL())
 	s.must(http.StatusOK, "GET", provider, "")
-	launch(t, t.TempDir(), "--nats-url", lazy.ClientURL(), "--accept-lazy-sync", "--accept-open-nats").makeProvider(10)
 }
 
 // TestNATSRestart stops the external server and starts it again. The writer must
@@ -67,10 +50,7 @@ func TestNATSRestart(t *testing.T) {
 	store := t.TempDir()
 	ns := outside(t, store, natsserver.RANDOM_PORT, true)
 	port := ns.Addr().String()
-	s := launch(
-		t, t.TempDir(), "--nats-url", ns.ClientURL(), "--nats-monitor", "http://"+ns.MonitorAddr().String(),
-		"--accept-open-nats",
-	)
+	s := launch(t, t.TempDir(), "--nats-url", ns.ClientURL())
 	s.makeProvider(10)
 	ns.Shutdown()
 	ns.WaitForShutdown()

@@ -14,7 +14,7 @@ import (
 // of them decides, and neither answers what is not so any more.
 func TestSecondOutside(t *testing.T) {
 	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)
-	flags := []string{"--nats-url", ns.ClientURL(), "--nats-monitor", "http://" + ns.MonitorAddr().String(), "--accept-open-nats"}
+	flags := []string{"--nats-url", ns.ClientURL()}
 	r := &replicas{t: t}
 	for i := range 2 {
 		r.list[i] = launch(t, t.TempDir(), flags...)
@@ -43,10 +43,7 @@ func TestSecondOutside(t *testing.T) {
 // log serve one ledger, if need be after one of them was started again.
 func TestTwoBeginOutside(t *testing.T) {
 	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)
-	flags := []string{
-		"--nats-url", ns.ClientURL(), "--nats-monitor", "http://" + ns.MonitorAddr().String(), "--accept-open-nats",
-		"--watch-every", "100ms",
-	}
+	flags := []string{"--nats-url", ns.ClientURL()}
 	r := &replicas{t: t}
 	data := []string{t.TempDir(), t.TempDir()}
 	for i := range 2 {
@@ -75,61 +72,6 @@ func TestTwoBeginOutside(t *testing.T) {
 	if !waitBoth() {
 		t.Fatalf("they do not serve:\n%s\n%s", r.list[0].logs, r.list[1].logs)
 	}
-	time.Sleep(time.Second) // some looks
-	if !waitBoth() {
-		t.Fatal("they do not serve any more")
-	}
 	r.list[0].must(http.StatusCreated, "PUT", "/traits/CUSTOM_ONE_LEDGER", "")
 	r.list[1].must(http.StatusNoContent, "GET", "/traits/CUSTOM_ONE_LEDGER", "")
-}
-
-// TestWatch: what a start would refuse is told while the server runs: a server of
-// an external NATS that becomes lazy, a stream with other limits; and when it has
-// passed.
-func TestWatch(t *testing.T) {
-	store := t.TempDir()
-	ns := outside(t, store, natsserver.RANDOM_PORT, true)
-	lazy := outside(t, t.TempDir(), natsserver.RANDOM_PORT, false)
-	monitor := &switched{to: "http://" + ns.MonitorAddr().String()}
-	address := monitor.serve(t)
-	metrics := freeAddress(t)
-	s := launch(t, t.TempDir(), "--nats-url", ns.ClientURL(), "--nats-monitor", address, "--accept-open-nats",
-		"--watch-every", "50ms", "--metrics", metrics)
-	unsafe := func(want string) {
-		t.Helper()
-		for deadline := time.Now().Add(hang); ; time.Sleep(20 * time.Millisecond) {
-			_, text, err := sendTo("GET", "http://"+metrics+"/metrics", "", nil)
-			if err == nil && strings.Contains(text, "allot_log_unsafe "+want) {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("allot_log_unsafe is not %s:\n%s", want, s.logs)
-			}
-		}
-	}
-	unsafe("0")
-	monitor.set("http://" + lazy.MonitorAddr().String())
-	unsafe("1")
-	s.waitLog("sync_interval: always")
-	if out := s.joiningStatus(); !strings.Contains(out, "Not safe") {
-		t.Errorf("allot cluster status says nothing:\n%s", out)
-	}
-	monitor.set("http://" + ns.MonitorAddr().String())
-	unsafe("0")
-	s.waitLog("has passed")
-
-	js, err := dial(t, ns.ClientURL()).JetStream()
-	if err != nil {
-		t.Fatal(err)
-	}
-	info, err := js.StreamInfo("ALLOT")
-	if err != nil {
-		t.Fatal(err)
-	}
-	info.Config.MaxMsgs = 1 << 40
-	if _, err := js.UpdateStream(&info.Config); err != nil {
-		t.Fatal(err)
-	}
-	unsafe("1")
-	s.waitLog("limits that remove messages")
 }

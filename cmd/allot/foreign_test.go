@@ -27,7 +27,7 @@ func TestForeignMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	flags := []string{"--nats-url", ns.ClientURL(), "--accept-lazy-sync", "--accept-open-nats"}
+	flags := []string{"--nats-url", ns.ClientURL()}
 	data := t.TempDir()
 	s := launch(t, data, flags...)
 	s.makeProvider(10)

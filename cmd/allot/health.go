@@ -100,7 +100,7 @@ func (s *server) answerLive(w http.ResponseWriter, r *http.Request) {
 var errLogBroken = errors.New("the log's store is broken, but not because the disk is full: restart the server")
 
 func (s *server) alive() error {
-	if s.log.nats != nil && s.log.nats.Broken() != nil && s.space.refuse() == nil {
+	if s.log.nats != nil && s.log.nats.Broken() != nil && s.disks.refuse() == nil {
 		return errLogBroken
 	}
 	return nil
@@ -162,7 +162,7 @@ func (s *server) answersRequests(fresh error) error {
 }
 
 func (s *server) takesCommands() error {
-	if err := s.space.refuse(); err != nil {
+	if err := s.disks.refuse(); err != nil {
 		return err
 	}
 	if s.replica != nil && s.replica.Wedged() != nil {

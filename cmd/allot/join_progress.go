@@ -7,7 +7,7 @@ import (
 
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/commands/cluster"
-	"github.com/allot-project/allot/commands/copies"
+	"github.com/allot-project/allot/snapshots/copies"
 )
 
 // joinTell is how often it is told how far a copy has come.
@@ -47,7 +47,7 @@ func (p *joinProgress) member() cluster.Member {
 	p.mu.Unlock()
 	s := p.server
 	m := cluster.Member{
-		Name: s.config.Cluster.Name, HTTP: s.config.Cluster.HTTP, Version: cli.Version(),
+		Name: s.config.Cluster.Name, HTTP: s.config.Cluster.REST, Version: cli.Version(),
 		Sequence: s.views.Checkpoint().Sequence, Joining: &now,
 	}
 	whole := s.whole()

@@ -132,7 +132,7 @@ func scheduled(t *testing.T, service string, pod pod) (pods [3]*server) {
 		local := strings.NewReplacer(append(members,
 			"--cluster-listen=0.0.0.0:6222", "--cluster-listen="+members[2*i+1],
 			"0.0.0.0:8778", address, "0.0.0.0:4222", freeAddress(t),
-			"http://$(POD)."+service+":8778", "http://"+address, "$(POD)", name, "$(hostname)", name,
+			"0.0.0.0:6223", freeAddress(t), "$(POD)", name, "$(hostname)", name,
 			"allot init", binary+" init", "/etc/allot", dir, "/etc/cluster", dir,
 			"=/data", "="+filepath.Join(dir, name), " /data", " "+filepath.Join(dir, name),
 		)...)

@@ -377,22 +377,8 @@ func externalPersonas(t *testing.T) map[string]*persona {
 	t.Cleanup(ns.Shutdown)
 	address := ns.Addr().String()
 	as := func(user, variable string) string { return "nats://" + user + ":secret-" + variable + "@" + address }
-	flags := []string{
-		"nats-url: " + as("allot-log", "ALLOT_LOG_PASSWORD"), "nats-monitor: http://" + ns.MonitorAddr().String(),
-	}
-	alone := start(t, t.TempDir(), "--config", flagFile(t, flags...))
-	if alone.waitServing() || !strings.Contains(alone.logs.String(), "--nats-door-url") {
-		t.Errorf("the log's user serves the door, too:\n%s", alone.logs)
-	}
-	flags = append(flags, "nats-door-url: "+as("allot-door", "ALLOT_DOOR_PASSWORD"))
-	probe := func(list ...string) string {
-		return flagFile(t, append(flags, "nats-probe: ["+strings.Join(list, ", ")+"]")...)
-	}
-	s := launch(t, t.TempDir(), "--config", probe(as("nova", "NOVA_PASSWORD"), as("root", "ROOT_PASSWORD")))
-	probed := start(t, t.TempDir(), "--config", probe(as("allot-log", "ALLOT_LOG_PASSWORD")))
-	if probed.waitServing() || !strings.Contains(probed.logs.String(), "--accept-open-nats") {
-		t.Errorf("a client that can write the log is not found:\n%s", probed.logs)
-	}
+	s := launch(t, t.TempDir(), "--config", flagFile(t,
+		"nats-url: "+as("allot-log", "ALLOT_LOG_PASSWORD"), "nats-door-url: "+as("allot-door", "ALLOT_DOOR_PASSWORD")))
 	connect := func(user, variable string) *nats.Conn {
 		return dial(t, as(user, variable))
 	}

@@ -11,10 +11,10 @@ import (
 
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
-	"github.com/allot-project/allot/commands/copies"
 	"github.com/allot-project/allot/ledger/archives"
 	"github.com/allot-project/allot/ledger/bucket"
 	"github.com/allot-project/allot/projector/check"
+	"github.com/allot-project/allot/snapshots/copies"
 )
 
 // storeEvery is how often it is looked whether a copy for archives is due.
@@ -35,8 +35,7 @@ func (s *server) startStoring(context.Context) error {
 		return nil
 	}
 	cfg := copies.KeeperConfig{
-		Views: s.views, ReadModels: s.data.Path(datafolder.ReadModels), Snapshots: s.snaps, Records: flags.CopyRecords,
-		Unfit: s.space.unfit, Every: storeEvery, Logger: s.logger,
+		Maker: s.copyMaker(), Records: flags.CopyRecords, Every: storeEvery, Logger: s.logger,
 	}
 	if flags.Rate > 0 {
 		cfg.Pace = check.NewPace(flags.Rate)
@@ -64,19 +63,6 @@ func (s *server) stopStoring() error {
 		return keeper.Stop()
 	}
 	return nil
-}
-
-// takeStored fetches a copy from the archives.
-func (s *server) takeStored(ctx context.Context, from, last uint64) (*copies.Copy, error) {
-	open, err := s.config.opener()
-	if err != nil {
-		return nil, err
-	}
-	progress := &joinProgress{server: s, began: time.Now(), told: time.Now()}
-	return copies.Take(ctx, copies.TakeConfig{
-		Stores: storesOf(s.archives), Log: s.log.all, Folder: s.copyFolder(), From: from, UpTo: last,
-		Room: s.space.room, Open: open, Tell: progress.tell, Logger: s.logger,
-	})
 }
 
 // opener returns what opens manifests of copies: with a signing key only those that
@@ -127,31 +113,6 @@ func (s *server) addCopies(g gauges) {
 		of(func(s copies.KeeperStatus) float64 { return float64(s.Last.Sequence) }))
 }
 
-// fetchAny fetches a copy of another replica, or else one of an archive.
-func (s *server) fetchAny(ctx context.Context, from, last uint64) (got *copies.Copy, err error) {
-	err = copies.ErrNobody
-	if s.asksPeers() {
-		got, err = s.fetchCopy(ctx, from)
-	}
-	if err == nil || ctx.Err() != nil || len(s.archives) == 0 {
-		return got, err
-	}
-	got, stored := s.takeStored(ctx, from, last)
-	switch {
-	case stored == nil:
-		return got, nil
-	case !s.asksPeers():
-		return nil, stored
-	}
-	return nil, errors.Join(err, stored)
-}
-
-// asksPeers reports whether other replicas may give copies.
-func (s *server) asksPeers() bool { return s.shared() && s.config.Cluster.Copy > 0 }
-
-// mayTake reports whether anybody may give a copy.
-func (s *server) mayTake() bool { return s.asksPeers() || len(s.config.Archive.URL) > 0 }
-
 // bringCopy brings a copy from the archives to a folder whose log was restored, so
 // that the first start replays only what came after it. The log is whole without it.
 func (c *restoreCommand) bringCopy(
@@ -163,13 +124,17 @@ func (c *restoreCommand) bringCopy(
 		if err != nil {
 			return nil, err
 		}
+		free, _, err := roomAt(models)
+		if err != nil {
+			return nil, err
+		}
 		folder := copyFolderIn(d)
 		show, end := cli.ProgressBar("bringing State and read models")
 		defer end()
-		got, err := copies.Take(ctx, copies.TakeConfig{
-			Stores: storesOf(list), Log: log, Folder: folder, UpTo: last, Needed: true, Open: openSigned(keys),
-			Logger: warnings(),
-			Tell:   func(p copies.Progress) { show(uint64(p.Bytes), uint64(p.Of)) },
+		got, err := copies.Join(ctx, copies.JoinConfig{
+			Stores: storesOf(list), Unsign: openSigned(keys), Log: log, Folder: folder, UpTo: last, Needed: true,
+			Room: func() int64 { return free }, Logger: warnings(),
+			Tell: func(p copies.Progress) { show(uint64(p.Bytes), uint64(p.Of)) },
 		})
 		if err == nil {
 			err = errors.Join(os.MkdirAll(folder.Snapshots, 0o750), folder.Finish())

@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/allot-project/allot/cmd/internal/datafolder"
-	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/cluster"
-	"github.com/allot-project/allot/commands/copies"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
-	"github.com/allot-project/allot/projector/check"
+	"github.com/allot-project/allot/snapshots/copies"
 )
 
 // copyFolder is where a copy of another replica's State and read models comes
@@ -25,28 +25,40 @@ func copyFolderIn(d *datafolder.Folder) copies.Folder {
 	return copies.Folder{ReadModels: models, Models: projector.FilesIn(models), Snapshots: d.Path(datafolder.Snapshots)}
 }
 
-// finishCopy puts a copy in its place that a former process had whole, and
-// removes what was not.
+// finishCopy puts a copy in its place that a former process had whole. Of one that had
+// not all come, what is here is kept for the next try.
 func (s *server) finishCopy(context.Context) error {
-	folder := s.copyFolder()
-	if err := folder.Clean(); err != nil {
+	if err := s.copyFolder().Finish(); err != nil || s.mayTake() {
 		return err
 	}
-	return folder.Finish()
+	return s.copyFolder().Clean()
+}
+
+// copyMaker makes copies of what this server has.
+func (s *server) copyMaker() copies.Maker {
+	return copies.Maker{
+		Views: s.views, ReadModels: s.data.Path(datafolder.ReadModels), Snapshots: s.snaps, Unfit: s.disks.unfit,
+	}
 }
 
 // startCopies begins to give copies to other replicas.
-func (s *server) startCopies(context.Context) (err error) {
-	if s.replica == nil || s.config.Cluster.Copy == 0 {
+func (s *server) startCopies(context.Context) error {
+	if !s.asksPeers() {
 		return nil
 	}
-	s.copies, err = copies.Serve(copies.ServerConfig{
-		Name: s.config.Cluster.Name, Instance: commands.NewID(), Conn: s.peersNC, Views: s.views,
-		ReadModels: s.data.Path(datafolder.ReadModels), Snapshots: s.snaps, Fork: s.replica.Fork,
-		Leads: func() bool { return s.replica.Role() == cluster.RoleLeader }, Unfit: s.space.unfit,
-		Pace: check.NewPace(s.config.Cluster.Copy), Logger: s.logger,
-	})
-	return err
+	cfg := copies.ServerConfig{Maker: s.copyMaker(), Listen: s.config.Cluster.HTTP, Logger: s.logger}
+	cfg.Fork = s.replica.Fork
+	var err error
+	if cfg.TLS, err = s.config.Cluster.tls(s.logger); err == nil {
+		cfg.Secret, err = s.config.Cluster.secret()
+	}
+	if err == nil {
+		s.copies, err = copies.Serve(cfg)
+	}
+	if err != nil {
+		return fmt.Errorf("--cluster-http %s: %w", s.config.Cluster.HTTP, err)
+	}
+	return nil
 }
 
 func (s *server) stopCopies() error {
@@ -56,9 +68,22 @@ func (s *server) stopCopies() error {
 	return s.copies.Stop()
 }
 
-// joinOnce fetches State and read models of another replica or from an archive,
-// once, if that is faster than to replay what is missing; nil: there is nobody to
-// ask.
+// givesCopiesAt is where other replicas get copies; "": nowhere.
+func (s *server) givesCopiesAt() string {
+	if !s.asksPeers() {
+		return ""
+	}
+	return s.config.Cluster.reached(s.config.Cluster.HTTP)
+}
+
+// asksPeers reports whether replicas give each other copies.
+func (s *server) asksPeers() bool { return s.shared() && s.config.Cluster.HTTP != "" }
+
+// mayTake reports whether anybody may give a copy.
+func (s *server) mayTake() bool { return s.asksPeers() || len(s.config.Archive.URL) > 0 }
+
+// joinOnce gets State and read models of another replica or from an archive, once, if
+// that is faster than to replay what is missing; nil: there is nobody to ask.
 func (s *server) joinOnce() func(context.Context) error {
 	if !s.mayTake() {
 		return nil
@@ -69,7 +94,9 @@ func (s *server) joinOnce() func(context.Context) error {
 			return nil
 		}
 		passes, err := s.join(ctx)
-		done = !passes
+		if done = !passes; done && err == nil {
+			err = s.copyFolder().Clean()
+		}
 		return err
 	}
 }
@@ -88,7 +115,7 @@ func (s *server) join(ctx context.Context) (again bool, err error) {
 	if err != nil || !copies.MayBeWorth(s.views.Position(), from, last) {
 		return false, err
 	}
-	got, err := s.fetchAny(ctx, from, last)
+	got, err := s.takeCopy(ctx, from, last)
 	switch {
 	case ctx.Err() != nil:
 		return false, fmt.Errorf("told to stop while joining: %w", ctx.Err())
@@ -116,14 +143,26 @@ func (s *server) standsAt() (uint64, error) {
 	return 0, nil
 }
 
-// fetchCopy fetches a copy, and tells the others that it does.
-func (s *server) fetchCopy(ctx context.Context, from uint64) (*copies.Copy, error) {
+// takeCopy gets a copy of another replica, which is told of this one, or else one of an
+// archive.
+func (s *server) takeCopy(ctx context.Context, from, last uint64) (*copies.Copy, error) {
+	unsign, err := s.config.opener()
+	if err != nil {
+		return nil, err
+	}
+	progress := &joinProgress{server: s, began: time.Now(), told: time.Now()}
+	cfg := copies.JoinConfig{
+		Stores: storesOf(s.archives), Unsign: unsign, Log: s.log.all, Folder: s.copyFolder(), From: from, UpTo: last,
+		Room: s.disks.room, Tell: progress.tell, Logger: s.logger,
+	}
+	if !s.asksPeers() {
+		return copies.Join(ctx, cfg)
+	}
 	nc, err := s.connectReplica()
 	if err != nil {
 		return nil, err
 	}
 	defer nc.Close()
-	progress := &joinProgress{server: s, began: time.Now(), told: time.Now()}
 	if s.replica == nil {
 		stop, err := cluster.TellJoining(nc, progress.member)
 		if err != nil {
@@ -131,10 +170,26 @@ func (s *server) fetchCopy(ctx context.Context, from uint64) (*copies.Copy, erro
 		}
 		defer stop()
 	}
-	return copies.Join(ctx, copies.JoinConfig{
-		Conn: nc, Log: s.log.all, Folder: s.copyFolder(), From: from, Room: s.space.room,
-		Tell: progress.tell, Logger: s.logger,
-	})
+	cfg.Peers = func(ctx context.Context) []copies.Peer { return s.copyPeers(ctx, nc) }
+	if cfg.TLS, err = s.config.Cluster.tls(s.logger); err == nil {
+		cfg.Secret, err = s.config.Cluster.secret()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return copies.Join(ctx, cfg)
+}
+
+// copyPeers are the replicas that give copies.
+func (s *server) copyPeers(ctx context.Context, nc *nats.Conn) (peers []copies.Peer) {
+	for _, m := range cluster.Members(ctx, nc) {
+		if m.Copies != "" && m.Name != s.config.Cluster.Name {
+			peers = append(peers, copies.Peer{
+				Name: m.Name, Address: m.Copies, Leads: m.Role == cluster.RoleLeader, Sequence: m.Sequence,
+			})
+		}
+	}
+	return peers
 }
 
 // refill fills read models that turned out to be damaged while the server runs.
@@ -143,7 +198,7 @@ func (s *server) refill(ctx context.Context) (*ledger.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	got, err := s.fetchAny(ctx, 0, last)
+	got, err := s.takeCopy(ctx, 0, last)
 	switch {
 	case errors.Is(err, copies.ErrNotWorth):
 		return nil, nil // to make them from the log takes less

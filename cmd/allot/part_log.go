@@ -205,30 +205,23 @@ func logins(users *natsapi.Users) []embedded.User {
 }
 
 // connectLog opens the connection that appends to the log.
-func (s *server) connectLog(ctx context.Context) (err error) {
+func (s *server) connectLog(context.Context) (err error) {
 	if s.log.nats == nil {
-		return s.connectOutside(ctx)
+		return s.connectOutside()
 	}
 	s.log.url = s.log.nats.ClientURL()
 	s.log.nc, err = s.log.nats.Connect()
 	return err
 }
 
-func (s *server) connectOutside(ctx context.Context) error {
-	synced, err := jetstream.CheckSync(ctx, s.config.NATSMonitor)
-	for monitor, reason := range synced.Away {
-		s.logger.Warn("a NATS server does not say whether it syncs every write; asking again", "monitor", monitor, "because", reason)
+func (s *server) connectOutside() (err error) {
+	s.logger.Info("the NATS servers are to sync every write (jetstream { sync_interval: always }): that cannot be seen from here")
+	if s.log.nc, err = s.config.dial(s.config.NATSURL, s.config.NATSCreds, "log"); err != nil {
+		return err
 	}
-	if err != nil {
-		if !s.config.AcceptLazySync {
-			return fmt.Errorf(
-				"%w; name the servers' monitoring URLs with --nats-monitor, or accept the risk with --accept-lazy-sync", err,
-			)
-		}
-		s.logger.Warn("--accept-lazy-sync: a power cut can lose commands that were answered", "because", err)
-	}
-	if s.log.nc, err = s.config.dial(s.config.NATSURL, s.config.NATSCreds, "log"); err == nil {
-		s.log.url = s.log.nc.ConnectedUrlRedacted()
+	s.log.url = s.log.nc.ConnectedUrlRedacted()
+	if err = jetstream.CheckServer(s.log.nc); err != nil {
+		s.log.nc.Close()
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/commands/writer"
+	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/check"
 )
 
@@ -68,8 +70,7 @@ func (s *server) registry() *prometheus.Registry {
 	g := gauges{prometheus.NewRegistry()}
 	g.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	s.instruments.register(g.registry)
-	s.addStores(g)
-	g.registry.MustRegister(roomMetrics{s.rooms})
+	g.registry.MustRegister(storeMetrics{s})
 	s.addState(g)
 	s.addWriter(g)
 	s.addReplica(g)
@@ -78,9 +79,6 @@ func (s *server) registry() *prometheus.Registry {
 	s.addArchives(g)
 	s.addLimits(g)
 	s.addConnections(g)
-	g.add("log_unsafe", "1: what is acknowledged may be lost: see the log, or allot cluster status.", func() float64 {
-		return one(len(s.unsafe.get()) > 0)
-	})
 	if s.replica != nil {
 		g.add("log_wedged", "1: the log takes no commits although its servers say that they are well.", func() float64 {
 			return one(s.replica.Wedged() != nil)
@@ -170,15 +168,15 @@ func (s *server) addState(g gauges) {
 	)
 	g.add(
 		"disk_free_bytes", "Bytes free on the fullest disk of the data folder.",
-		func() float64 { return float64(s.space.free.Load()) },
+		func() float64 { return float64(s.disks.free.Load()) },
 	)
 	g.add(
 		"disk_reserve_bytes", "Commands are refused while fewer bytes than this are free.",
-		func() float64 { return float64(s.space.reserve.Load()) },
+		func() float64 { return float64(s.disks.reserve.Load()) },
 	)
 	g.add(
 		"disk_days_left", "Days until only the reserve is free, at the pace of the last day; +Inf: the disk does not fill.",
-		func() float64 { return s.space.growth.days(s.space.reserve.Load()) },
+		func() float64 { return s.disks.daysLeft() },
 	)
 	s.addFolder(g, "snapshots_bytes", "Bytes of the snapshots.", datafolder.Snapshots)
 	s.addFolder(g, "archive_cache_bytes", "Bytes of archives' parts that were read back.", archiveFolder)
@@ -186,14 +184,13 @@ func (s *server) addState(g gauges) {
 
 // addFolder adds the size of a folder in the data folder.
 func (s *server) addFolder(g gauges, name, help, folder string) {
-	size := &remembered[int64]{ask: func() int64 {
+	g.add(name, help, func() float64 {
 		bytes, err := bytesIn(s.data.Path(folder))
 		if err != nil {
 			s.logger.Warn("metrics lack the size of a folder", "folder", folder, "error", err)
 		}
-		return bytes
-	}}
-	g.add(name, help, func() float64 { return float64(size.get()) })
+		return float64(bytes)
+	})
 }
 
 // addReplica adds the metrics of a replica.
@@ -240,7 +237,7 @@ func (s *server) addWriter(g gauges) {
 		written(func(w *writer.Writer) float64 { return float64(w.Waiting()) }),
 	)
 	g.add("log_stuck", "1: the log takes no commits, and commands are refused.", written(func(w *writer.Writer) float64 {
-		return one(w.Stuck() != nil || s.space.refuse() != nil)
+		return one(w.Stuck() != nil || s.disks.refuse() != nil)
 	}))
 	g.count("commands_refused_total", "Commands that were refused because the log could not be written.",
 		written(func(w *writer.Writer) float64 { return float64(w.Refused()) }))
@@ -317,3 +314,102 @@ func (s *server) addAuditor(g gauges) {
 		audited(func(r *check.AuditResult) float64 { return float64(r.Records) }),
 	)
 }
+
+// count adds a number that only grows.
+func (g gauges) count(name, help string, value func() float64) {
+	g.registry.MustRegister(
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "allot", Name: name, Help: help}, value),
+	)
+}
+
+// modelMetric is a number of the read models.
+type modelMetric struct {
+	name, help string
+	kind       prometheus.ValueType
+	value      func(projector.StoreStats) float64
+}
+
+func (m modelMetric) desc() *prometheus.Desc {
+	return prometheus.NewDesc("allot_read_models_"+m.name, m.help, nil, nil)
+}
+
+var modelMetrics = []modelMetric{
+	{"bytes", "Bytes of the read models on the disk.", prometheus.GaugeValue,
+		func(s projector.StoreStats) float64 { return float64(s.DiskBytes) }},
+	{"wal_bytes", "Bytes of the read models in their write-ahead log.", prometheus.GaugeValue,
+		func(s projector.StoreStats) float64 { return float64(s.WALBytes) }},
+	{"compaction_debt_bytes", "Bytes of the read models that wait for compaction.", prometheus.GaugeValue,
+		func(s projector.StoreStats) float64 { return float64(s.DebtBytes) }},
+	{"read_amplification", "Number of tables that one read may have to search.", prometheus.GaugeValue,
+		func(s projector.StoreStats) float64 { return float64(s.ReadAmplification) }},
+	{"cache_hits_total", "Blocks of the read models that were found in memory.", prometheus.CounterValue,
+		func(s projector.StoreStats) float64 { return float64(s.CacheHits) }},
+	{"cache_misses_total", "Blocks of the read models that were read from the disk.", prometheus.CounterValue,
+		func(s projector.StoreStats) float64 { return float64(s.CacheMisses) }},
+	{"compactions_total", "Compactions of the read models since the start.", prometheus.CounterValue,
+		func(s projector.StoreStats) float64 { return float64(s.Compactions) }},
+	{"flushes_total", "Flushes of the read models since the start.", prometheus.CounterValue,
+		func(s projector.StoreStats) float64 { return float64(s.Flushes) }},
+	{"held_up_seconds_total", "How long commits were held up because more came than is compacted.",
+		prometheus.CounterValue, func(s projector.StoreStats) float64 { return s.HeldUp.Seconds() }},
+}
+
+// storeMetrics are the numbers of the stores, which are asked once for each scrape.
+type storeMetrics struct{ server *server }
+
+// Describe implements prometheus.Collector.
+func (m storeMetrics) Describe(out chan<- *prometheus.Desc) {
+	for _, one := range modelMetrics {
+		out <- one.desc()
+	}
+	for _, desc := range []*prometheus.Desc{logBytes, connections, storeBytes, storePace, storeFree, storeDays} {
+		out <- desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m storeMetrics) Collect(out chan<- prometheus.Metric) {
+	stats := m.server.views.StoreStats()
+	for _, one := range modelMetrics {
+		out <- prometheus.MustNewConstMetric(one.desc(), one.kind, one.value(stats))
+	}
+	if m.server.log.nats != nil { // an external NATS server has its own metrics
+		stored, err := m.server.log.nats.Stored()
+		if err != nil {
+			m.server.logger.Warn("metrics lack the size of JetStream's streams", "error", err)
+		}
+		out <- prometheus.MustNewConstMetric(logBytes, prometheus.GaugeValue, float64(stored.Bytes))
+		out <- prometheus.MustNewConstMetric(connections, prometheus.GaugeValue, float64(stored.Connections))
+	}
+	for _, one := range m.server.disks.measured() {
+		tell := func(desc *prometheus.Desc, value float64) {
+			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, one.Name)
+		}
+		tell(storeBytes, float64(one.Bytes))
+		if one.BytesPerDay != nil {
+			tell(storePace, *one.BytesPerDay)
+		}
+		if one.Free != nil {
+			tell(storeFree, float64(*one.Free))
+			days := math.Inf(1)
+			if one.DaysLeft != nil {
+				days = *one.DaysLeft
+			}
+			tell(storeDays, days)
+		}
+	}
+}
+
+var (
+	logBytes    = prometheus.NewDesc("allot_log_bytes", "Bytes in JetStream's streams: the log, and rejected commands.", nil, nil)
+	connections = prometheus.NewDesc("allot_nats_connections",
+		"Connections of the embedded NATS server, including this process's own.", nil, nil)
+	storeBytes = prometheus.NewDesc("allot_store_bytes", "Bytes of a store of the ledger's contents.", []string{"store"}, nil)
+	storePace  = prometheus.NewDesc("allot_store_bytes_per_day",
+		"Bytes by which a store grows a day, at the pace of the last day.", []string{"store"}, nil)
+	storeFree = prometheus.NewDesc("allot_store_free_bytes",
+		"Bytes free on the disk of a store; none for buckets.", []string{"store"}, nil)
+	storeDays = prometheus.NewDesc("allot_store_days_left",
+		"Days until only the reserve is free on the disk of a store, at the pace of the last day; +Inf: the disk does not fill.",
+		[]string{"store"}, nil)
+)

@@ -80,7 +80,7 @@ func (s *server) startNATSDoor(context.Context) (err error) {
 	s.leader.natsDoor, err = natsapi.Start(s.doorNC, natsapi.Config{
 		Commands: s.commands, Fresh: s.freshness(), Queries: queries, Version: cli.Version(),
 		Actor: natsActor, Users: s.users,
-		Direct: s.config.AcceptOpenNATS, Fair: s.fair, Logger: s.logger,
+		Direct: s.log.nats == nil, Fair: s.fair, Logger: s.logger,
 		Trace: s.messages(), Observe: s.instruments.messages(),
 	})
 	return err

@@ -63,19 +63,18 @@ func (s *server) startReplica(ctx context.Context) (err error) {
 	if s.peersNC, err = s.connectReplica(); err != nil {
 		return err
 	}
-	if err := s.checkRights(ctx); err != nil {
+	if err := s.checkName(ctx); err != nil {
 		s.peersNC.Close()
 		return err
 	}
 	s.replica, err = cluster.Start(cluster.Config{
-		Name: s.config.Cluster.Name, HTTP: s.config.Cluster.HTTP, Version: cli.Version(), Conn: s.peersNC,
-		Log: s.log.stream, Values: s.log.values,
-		Models: &followed{marked{s.views, s.log.highWater}, s.views.Changed},
+		Name: s.config.Cluster.Name, HTTP: s.config.Cluster.REST, Copies: s.givesCopiesAt(), Version: cli.Version(),
+		Conn: s.peersNC, Log: s.log.stream, Values: s.log.values,
+		Models: &followed{marked{s.views, s.log.highWater}, s.views.Changed, s.otherBegan},
 		Lease:  s.config.Cluster.Lease, Limit: s.config.Cluster.Wait, Near: s.near(),
 		Whole:     s.whole(),
-		Unfit:     s.space.unfit,
+		Unfit:     s.disks.unfit,
 		Lazy:      s.config.LazySync && s.log.nats != nil,
-		Unsafe:    s.unsafe.get,
 		Snapshots: s.due, Logger: s.logger, Carrying: s.carrying(),
 	}, s.state)
 	if err != nil {
@@ -86,24 +85,17 @@ func (s *server) startReplica(ctx context.Context) (err error) {
 	return nil
 }
 
-// rightsWait is how long a server of an external NATS may take to say that it
-// lets this one do what replicas do.
-const rightsWait = 10 * time.Second
+// nameWait is how long the other servers may take to say what they are called.
+const nameWait = 10 * time.Second
 
-// checkRights refuses a user of an external NATS that may not do what replicas
-// do: nobody would ever lead, and nothing would say why. It also refuses a name
-// that another server has: those of a cluster of ours NATS compares.
-func (s *server) checkRights(ctx context.Context) error {
+// checkName refuses a name that another server on an external NATS has. Those of a
+// cluster of ours NATS compares.
+func (s *server) checkName(ctx context.Context) error {
 	if s.log.nats != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, rightsWait)
+	ctx, cancel := context.WithTimeout(ctx, nameWait)
 	defer cancel()
-	err := cluster.CheckRights(ctx, s.peersNC, s.log.values, s.config.Cluster.Name)
-	if err != nil {
-		return fmt.Errorf("%w; the user of --nats-url needs the permissions that allot-log has in docs/nats-server.conf, also where "+
-			"this server is the only one", err)
-	}
 	if cluster.CheckName(ctx, s.peersNC, s.config.Cluster.Name) != nil {
 		return sameName(s.config.Cluster.Name)
 	}
@@ -118,6 +110,18 @@ var errOtherBegan = errors.New("another server has begun the ledger meanwhile; n
 func (s *server) sameLedger(state *ledger.State) error {
 	if id := state.LedgerID(); !id.IsNil() && id != s.notary.Ledger {
 		return fmt.Errorf("%w: it is %s", errOtherBegan, id)
+	}
+	return nil
+}
+
+// otherBegan is sameLedger for a commit in which a ledger may begin.
+func (s *server) otherBegan(commit *ledger.Commit) error {
+	for _, record := range commit.Records {
+		for _, event := range record.Events {
+			if begun, is := event.(ledger.LedgerCreated); is && begun.Ledger != s.notary.Ledger {
+				return fmt.Errorf("%w: it is %s", errOtherBegan, begun.Ledger)
+			}
+		}
 	}
 	return nil
 }
@@ -161,6 +165,15 @@ func (s *server) stopReplica() error {
 type followed struct {
 	marked
 	changed func() <-chan struct{}
+	began   func(*ledger.Commit) error // fails if another ledger begins in a commit
+}
+
+// Fold implements cluster.Models.
+func (f *followed) Fold(commit *ledger.Commit, changes ledger.Changes) error {
+	if err := f.began(commit); err != nil {
+		return err
+	}
+	return f.marked.Fold(commit, changes)
 }
 
 // Changed implements cluster.Models.

@@ -12,12 +12,12 @@ import (
 	"github.com/allot-project/allot/api/notices"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/claims"
-	"github.com/allot-project/allot/commands/copies"
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger/archives"
 	"github.com/allot-project/allot/projector/check"
+	"github.com/allot-project/allot/snapshots/copies"
 )
 
 // leader is what a server has while it leads. Parts that go on when lead stops
@@ -75,10 +75,10 @@ func (s *server) startWriter(ctx context.Context) error {
 	if err := s.sameLedger(state); err != nil {
 		return err
 	}
-	s.space.disarm()
+	s.disks.disarm()
 	options := writer.Options{
 		Now: time.Now, Logger: s.logger, Snapshots: s.due,
-		AnswerWithin: s.config.AnswerWithin, Refuse: s.space.refuse, Observer: s.observer(),
+		AnswerWithin: s.config.AnswerWithin, Refuse: s.disks.refuse, Observer: s.observer(),
 	}
 	if s.term != nil {
 		options.Leadership, options.Landed, options.AnswerWithin = s.term, s.term.Landed, s.config.Cluster.Wait

@@ -162,15 +162,8 @@ func (p *partList) ended(one part, r *running, err error) {
 	if err == nil {
 		err = fmt.Errorf("%s has ended by itself", one.name)
 	}
-	p.report(failure{err, r})
-}
-
-// fail has the server end.
-func (p *partList) fail(err error) { p.report(failure{err: err}) }
-
-func (p *partList) report(f failure) {
 	select {
-	case p.failed <- f:
+	case p.failed <- failure{err, r}:
 	default: // the server is ending for another reason
 	}
 }

@@ -43,7 +43,7 @@ func TestReadersLeaveNothingBehind(t *testing.T) {
 		followed = 300
 	)
 	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, false)
-	s := launch(t, t.TempDir(), "--nats-url", ns.ClientURL(), "--accept-lazy-sync", "--accept-open-nats")
+	s := launch(t, t.TempDir(), "--nats-url", ns.ClientURL())
 	s.makeProvider(1_000_000)
 	first := s.must(http.StatusOK, "GET", "/audit/records?limit=1", "")
 	var clients sync.WaitGroup

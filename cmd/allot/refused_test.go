@@ -99,7 +99,6 @@ func refusals(f files, public, taken string) []refusal {
 		{`--nats: "here" is not HOST:PORT`, serve("--nats", "here")},
 		{"other machines can reach --nats 0.0.0.0:0", serve("--nats", "0.0.0.0:0")},
 		{"has its own users", serve("--nats-url", "nats://127.0.0.1:1", "--nats-users", f.text)},
-		{"--nats-monitor", serve("--nats-url", "nats://127.0.0.1:1")},
 		{"--nats-users " + f.text, serve("--nats", "127.0.0.1:0", "--nats-users", f.text)},
 		{"--metrics nowhere", serve("--metrics", "nowhere")},
 		{"--metrics " + taken, serve("--metrics", taken)},

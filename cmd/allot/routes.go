@@ -118,7 +118,7 @@ func (s *server) diskNow() audit.Disk {
 		}
 		data += int64(stored.Bytes)
 	}
-	return audit.Disk{Free: s.space.free.Load(), Reserve: s.space.reserve.Load(), Data: data, Stores: s.rooms.measured()}
+	return audit.Disk{Free: s.disks.free.Load(), Reserve: s.disks.reserve.Load(), Data: data, Stores: s.disks.measured()}
 }
 
 // audits returns the routes below /audit, by path.

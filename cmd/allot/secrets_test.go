@@ -29,7 +29,6 @@ func TestSecretsRefused(t *testing.T) {
 		"the default":        {[]string{"get", "consumer", "x", "--token", "admin"}, ""},
 		"password":           {[]string{"serve", "--keystone-password", "hunter2"}, "ALLOT_KEYSTONE_PASSWORD"},
 		"URL":                {[]string{"serve", "--nats-url", "nats://me:hunter2@example"}, "ALLOT_NATS_URL"},
-		"one of several":     {[]string{"serve", "--nats-probe", "nats://a,nats://me:hunter2@b"}, "ALLOT_NATS_PROBE"},
 		"a name is none":     {[]string{"serve", "--nats-url", "nats://me@example"}, ""},
 		"in the environment": {[]string{"serve"}, ""},
 	} {

@@ -19,7 +19,6 @@ import (
 	"github.com/allot-project/allot/api/tracing"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/commands/cluster"
-	"github.com/allot-project/allot/commands/copies"
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/ledger"
@@ -30,6 +29,7 @@ import (
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/check"
 	"github.com/allot-project/allot/snapshots"
+	"github.com/allot-project/allot/snapshots/copies"
 )
 
 // garbage is how much there may be, in percent of the memory in use, before it is
@@ -110,8 +110,7 @@ type server struct {
 	snaps    *snapshots.Store
 	due      *snapshots.Schedule // of snapshots
 	log      serverLog
-	space    *space
-	rooms    *storeRooms
+	disks    *disks
 
 	// follow
 	state    *ledger.State       // at the end of the log; nil: a writer has taken it
@@ -129,7 +128,6 @@ type server struct {
 	copies   *copies.Server              // for other replicas; nil: there are none
 	commands ledgerDoor                  // where doors submit commands
 	ledgerID atomic.Pointer[ledger.UUID] // nil: it is not known yet
-	unsafe   findings                    // why what is acknowledged may be lost
 	waits    atomic.Pointer[string]      // what a start waits for; nil: nothing that takes long
 
 	// lead
@@ -213,7 +211,7 @@ func (s *server) list() []part {
 		{phase: open, name: "log", start: s.openLog},
 		// The watch of the disks outlives the writer, because it helps a writer
 		// that waits for a log on a full disk.
-		{phase: open, name: "disk space", start: s.watchSpace, stop: s.stopSpace},
+		{phase: open, name: "disk space", start: s.watchDisks, stop: s.stopDisks},
 
 		// Read models that turn out to be damaged while State is restored are
 		// rebuilt.
@@ -246,10 +244,7 @@ func (s *server) list() []part {
 		{phase: lead, name: "copies for archives", start: s.startStoring, stop: s.stopStoring},
 		// From here on a nearly full disk refuses commands. The commands of the
 		// start had to go through before.
-		{phase: lead, name: "disk reserve", start: s.armSpace},
-		// No client is answered on an external NATS server whose clients could
-		// write the log.
-		{phase: follow, name: "closed log", start: s.checkClosed},
+		{phase: lead, name: "disk reserve", start: s.armDisks},
 		// Parts that submit commands end before the writer does, so that
 		// everything that it took is answered.
 		{phase: lead, name: "node placer", start: s.startAllocator, stop: s.stopAllocator},
@@ -258,9 +253,8 @@ func (s *server) list() []part {
 		{phase: follow, name: "NATS door", start: s.startNATSDoor, stop: s.stopNATSDoor},
 		{phase: follow, name: "auditor", start: s.startAuditor, stop: s.stopAuditor},
 
-		{phase: follow, name: "watch of the log's safety", start: s.startWatch, stop: s.stopWatch},
 		{phase: follow, name: "scrubber", start: s.startScrubber, stop: s.stopScrubber},
-		{phase: follow, name: "room of the stores", start: s.watchRooms, stop: s.stopRooms},
+		{phase: follow, name: "sizes of the stores", start: s.measureStores},
 		{phase: follow, name: "metrics", start: s.serveMetrics, stop: s.stopMetrics},
 		// REST answers reads, too, and so stays when lead stops. It opens last,
 		// because the first request may be a command, and drains first, while the

@@ -68,6 +68,7 @@ func (c *serveCommand) checkFolder() error {
 func (c *serveCommand) checkAddresses() (faults []error) {
 	for _, one := range []struct{ flag, address string }{
 		{"--http", c.HTTP}, {"--metrics", c.Metrics}, {"--nats", c.natsListens()}, {"--cluster-listen", c.Cluster.Listen},
+		{"--cluster-http", c.Cluster.HTTP},
 	} {
 		if one.address == "" {
 			continue

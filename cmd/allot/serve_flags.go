@@ -24,12 +24,8 @@ type serveCommand struct {
 	NATSCreds           string        `name:"nats-creds" help:"Credentials file for --nats-url." type:"path"`
 	NATSDoorURL         string        `name:"nats-door-url" help:"The server at --nats-url again, with the user that answers clients and tells notices; default: --nats-url." placeholder:"URL"`
 	NATSDoorCreds       string        `name:"nats-door-creds" help:"Credentials file for --nats-door-url; default: --nats-creds unless there is a --nats-door-url." type:"path" placeholder:"FILE"`
-	NATSProbe           []string      `name:"nats-probe" help:"URLs of the server at --nats-url with ordinary clients' credentials: a start finds out whether they could write the log. Who has none is always tried." placeholder:"URL"`
-	AcceptOpenNATS      bool          `name:"accept-open-nats" help:"Serve on an external NATS whose clients could write the log."`
 	NATSUsers           string        `name:"nats-users" help:"YAML file of the users of the embedded NATS server; without it anybody who reaches it is an operator." type:"existingfile" placeholder:"FILE"`
-	NATSMonitor         []string      `name:"nats-monitor" help:"Monitoring URLs of all servers behind --nats-url; asked whether they sync always."`
 	NATSReplicas        int           `name:"nats-replicas" help:"Replicas of a stream that is created behind --nats-url; default: 3 if that is a cluster." default:"0"`
-	AcceptLazySync      bool          `help:"Serve on an external NATS that may not sync every write. A power cut can lose answered commands."`
 	LazySync            bool          `help:"Let the embedded NATS server sync every two minutes. Faster; a power cut loses answered commands."`
 	AllowedHost         []string      `name:"allowed-host" help:"Name, beside localhost and addresses of this machine, that requests may call the server by." placeholder:"NAME"`
 	AllowNoauth         bool          `help:"Serve without authentication on an address that other machines can reach."`
@@ -56,8 +52,6 @@ type serveCommand struct {
 
 	ScrubRate  int64         `help:"Check the log's files, the read models and the snapshots for damage in the background, reading at most this many bytes a second; 0: never." default:"16777216"`
 	ScrubPause time.Duration `help:"Pause between two such checks." default:"6h" least:"10ms"`
-
-	WatchEvery time.Duration `help:"How often to look whether the log is kept as it was at the start: every write synced, on as many servers." default:"1m" least:"10ms"`
 
 	RejectedBytes int64         `help:"Keep at most this many bytes of rejected commands; 0: none." default:"67108864"`
 	RejectedAge   time.Duration `help:"Keep rejected commands for this time; 0: as long as there is room." default:"168h"`
@@ -95,8 +89,11 @@ func (c *serveCommand) check() error {
 	if err := c.Archive.check(); err != nil {
 		return err
 	}
-	if err := c.Cluster.fill(c.HTTP, c.Data, c.NATSURL != ""); err != nil {
+	if err := c.Cluster.fill(c.Data, c.NATSURL != ""); err != nil {
 		return err
+	}
+	if c.Cluster.REST = "http://" + c.Cluster.reached(c.HTTP); c.TLS.Cert != "" {
+		c.Cluster.REST = "https://" + c.Cluster.reached(c.HTTP)
 	}
 	if c.NATSURL != "" && c.NATSUsers != "" {
 		return errors.New("--nats-users is for the embedded NATS server, but the server of --nats-url has its own users: give only one of the two")

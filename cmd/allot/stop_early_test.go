@@ -56,7 +56,7 @@ func TestStopWhileWaiting(t *testing.T) {
 	time.Sleep(300 * time.Millisecond) // it waits then
 	s.stopsEarly(t, "while NATS says nothing")
 
-	away := start(t, t.TempDir(), "--nats-url", "nats://"+freeAddress(t), "--accept-lazy-sync")
+	away := start(t, t.TempDir(), "--nats-url", "nats://"+freeAddress(t))
 	away.ends("by itself, since NATS is away")
 	if away.exit == nil || !strings.Contains(away.logs.String(), "connect to") {
 		t.Errorf("%v\n%s", away.exit, away.logs)

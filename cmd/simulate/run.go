@@ -180,7 +180,8 @@ func (s *server) serve() {
 	}
 	s.run.tell(s.Name, "starts, for the %d. time", s.lives)
 	s.Start(environment, "allot", "serve", "--data", "/data",
-		"--http", fmt.Sprintf("%s:%d", at, httpPort), "--nats", at+":4222", "--cluster", "10.0.0.1:6222,10.0.0.2:6222,10.0.0.3:6222", "--cluster-name", s.Name, "--cluster-listen", at+":6222",
+		"--http", fmt.Sprintf("%s:%d", at, httpPort), "--nats", at+":4222", "--cluster", "10.0.0.1:6222,10.0.0.2:6222,10.0.0.3:6222",
+		"--cluster-name", s.Name, "--cluster-listen", at+":6222", "--cluster-http", at+":6223",
 		"--cluster-secret-file", "/etc/secret", "--cluster-plaintext", "--allow-noauth", "--disk-reserve", "16MiB")
 }
 

@@ -79,6 +79,9 @@ type Config struct {
 	Name string
 	// HTTP is where clients reach this replica, for display.
 	HTTP string
+	// Copies is HOST:PORT where this replica gives copies of State and read models;
+	// "": it gives none.
+	Copies string
 	// Version of the program, for display.
 	Version string
 	// Conn leads to the other replicas, with the permission to publish and
@@ -104,8 +107,6 @@ type Config struct {
 	Unfit func() error
 	// Lazy: this replica's own NATS server does not sync every write.
 	Lazy bool
-	// Unsafe, if set, says why what this replica acknowledges may be lost.
-	Unsafe func() []string
 	// Snapshots, if set, is given a State when one is due.
 	Snapshots *snapshots.Schedule
 	// Carrying, if set, is called when a traced command is passed on to the

@@ -12,9 +12,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/allot-project/allot/commands/copies"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/snapshots/copies"
 )
 
 // memberKeys begin the keys of members in the bucket.
@@ -44,6 +44,7 @@ type Member struct {
 	Name     string      `json:"name"`
 	Role     string      `json:"role"`
 	HTTP     string      `json:"http"`
+	Copies   string      `json:"copies,omitempty"` // HOST:PORT where it gives copies of State and read models
 	Version  string      `json:"version"`
 	Level    uint64      `json:"level"` // level of features that it knows
 	Instance ledger.UUID `json:"instance"`
@@ -59,8 +60,6 @@ type Member struct {
 	Unfit string `json:"unfit,omitempty"`
 	// Lazy: it acknowledges what is not on its disk yet.
 	Lazy bool `json:"lazy,omitempty"`
-	// Unsafe is why what it acknowledges may be lost, as far as it has found.
-	Unsafe []string `json:"unsafe,omitempty"`
 	// Joining is how far a copy of State and read models has come that it fetches.
 	Joining *copies.Progress `json:"joining,omitempty"`
 	// Since is when it started; Unix seconds.
@@ -84,8 +83,9 @@ var started = time.Now()
 // own returns this replica's status.
 func (r *Replica) own() Member {
 	m := Member{
-		Name: r.cfg.Name, Role: RoleFollower, HTTP: r.cfg.HTTP, Version: r.cfg.Version, Level: ledger.Level,
-		Instance: r.instance, Sequence: r.cfg.Models.Checkpoint().Sequence, Since: started.Unix(), Lazy: r.cfg.Lazy,
+		Name: r.cfg.Name, Role: RoleFollower, HTTP: r.cfg.HTTP, Copies: r.cfg.Copies, Version: r.cfg.Version,
+		Level: ledger.Level, Instance: r.instance, Sequence: r.cfg.Models.Checkpoint().Sequence,
+		Since: started.Unix(), Lazy: r.cfg.Lazy,
 	}
 	if r.leading.Load() != nil {
 		m.Role = RoleLeader
@@ -94,9 +94,6 @@ func (r *Replica) own() Member {
 		m.Unfit = err.Error()
 	}
 	m.Whole = r.cfg.Whole == nil || r.cfg.Whole()
-	if r.cfg.Unsafe != nil {
-		m.Unsafe = r.cfg.Unsafe()
-	}
 	var since time.Duration
 	m.LagCommits, since = r.Lag()
 	m.LagSeconds = since.Seconds()
@@ -137,9 +134,6 @@ func (r *Replica) findNamesake() {
 	}
 }
 
-// rightsSubject begins the subjects on which a replica finds out whether it hears itself.
-const rightsSubject = "allot.cluster.self."
-
 // CheckName fails with ErrSameName if a replica of a name is running. This one
 // has not started yet.
 func CheckName(ctx context.Context, nc *nats.Conn, name string) (err error) {
@@ -151,33 +145,6 @@ func CheckName(ctx context.Context, nc *nats.Conn, name string) (err error) {
 	})
 	return err
 }
-
-// CheckRights fails unless a connection can do what replicas do: tell each other
-// something, and change values in the bucket.
-func CheckRights(ctx context.Context, nc *nats.Conn, values *jetstream.Values, name string) error {
-	subject := rightsSubject + name
-	sub, err := nc.Subscribe(subject, func(msg *nats.Msg) { _ = msg.Respond(nil) }) // whoever asks notices
-	if err != nil {
-		return fmt.Errorf("cluster: %w", err)
-	}
-	defer func() { _ = sub.Unsubscribe() }() // the connection may be gone
-	if _, err := nc.RequestWithContext(ctx, subject, nil); err != nil {
-		return fmt.Errorf("cluster: replicas cannot tell each other anything on %s: %w", Subjects, err)
-	}
-	for {
-		if err = values.Put(ctx, startKey+name, []byte("{}")); err == nil {
-			return nil
-		}
-		select {
-		case <-time.After(registerAgain):
-		case <-ctx.Done():
-			return fmt.Errorf("cluster: nothing can be put into the bucket on %s: %w", jetstream.ValuesSubject, err)
-		}
-	}
-}
-
-// startKey begins the keys that are only written to find out whether they can be.
-const startKey = "start."
 
 // register makes this replica known to the others.
 func (r *Replica) register() {
@@ -311,6 +278,15 @@ func hearUntil(ctx context.Context, nc *nats.Conn, enough func(Member) bool) {
 			return
 		}
 	}
+}
+
+// Members are what all replicas say of themselves, as far as they answer.
+func Members(ctx context.Context, conn *nats.Conn) (found []Member) {
+	hearUntil(ctx, conn, func(m Member) bool {
+		found = append(found, m)
+		return false
+	})
+	return found
 }
 
 // TellJoining tells the others of a replica that has not started yet, because it

@@ -293,7 +293,6 @@ func recordedLog(tb testing.TB, commits, perCommit int) *memlog.Log {
 				tb.Fatal(rejection)
 			}
 			record := ledger.Record{
-				Packed:    true,
 				CommandID: commandstest.NewID(), Command: c.CommandName(), Time: int64(builder.Sequence()), Actor: "admin",
 				Events: events,
 			}

@@ -130,14 +130,6 @@ func (w *Writer) notYet(events []ledger.Event) *commands.Rejection {
 	}
 }
 
-// packs reports whether all replicas that will read the events know packed records.
-func (w *Writer) packs(events []ledger.Event) bool {
-	if began, begins := termIn(events); begins {
-		return began.Level >= ledger.PackedLevel
-	}
-	return w.state.Reaches(ledger.PackedLevel)
-}
-
 // termIn returns the term that events begin, if they do, which may raise the level.
 func termIn(events []ledger.Event) (began ledger.TermBegan, begins bool) {
 	began, begins = events[0].(ledger.TermBegan)
@@ -152,7 +144,6 @@ func (w *Writer) add(
 	record := ledger.Record{
 		CommandID: c.ID, Fingerprint: c.fingerprint, Command: c.Command.CommandName(),
 		Time: w.now(), Actor: c.Actor, RequestID: c.RequestID, Cause: c.Cause, Events: events,
-		Packed: w.packs(events),
 	}
 	limit := w.log.MaxCommitBytes()
 	if w.builder.Len() > 0 {

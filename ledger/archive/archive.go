@@ -5,9 +5,8 @@
 //	[sequence, commit as it is stored]       for each commit, in order
 //	[0, number of commits, digest of the last commit (32 bytes), [signed checkpoints]]
 //
-// Version 1 has no checkpoints, and its last array has three elements. Version 3
-// is a part of a chain of files, and says where the Merkle tree of all records
-// stands after its last commit, in a fifth element of the last array:
+// Version 2 is a part of a chain of files, and says where the Merkle tree of all
+// records stands after its last commit, in a fifth element of the last array:
 //
 //	[number of records, root (32 bytes) of each complete subtree, the largest first ...]
 //
@@ -34,8 +33,8 @@ import (
 
 const (
 	magic        = "allot archive"
-	exported     = 2 // the version of a file that stands for itself
-	partVersion  = 3
+	exported     = 1 // the version of a file that stands for itself
+	partVersion  = 2
 	maxTreeRoots = 64
 	// maxCheckpoints and maxCheckpointBytes bound the checkpoints in a file.
 	maxCheckpoints     = 10_000
@@ -296,7 +295,7 @@ func (r *reader) entry(where, count uint64, chain *ledger.Chain) (ledger.Entry, 
 	switch {
 	case err != nil:
 		return ledger.Entry{}, damaged("sequence %d: %v", where, err)
-	case sequence == 0 && fields == int(r.version)+2:
+	case sequence == 0 && fields == int(r.version)+3:
 		if r.begins {
 			return ledger.Entry{}, damaged("the ledger %s does not begin in it", r.ledger)
 		}
@@ -370,9 +369,6 @@ func (r *reader) trailer(count uint64, head ledger.Head) error {
 	var digest ledger.Digest
 	if err := r.fixed(digest[:]); err != nil || digest != head.Digest {
 		return damaged("the last commit has another digest than the end says: %v", err)
-	}
-	if r.version == 1 {
-		return nil
 	}
 	number, err := r.dec.DecodeArrayLen()
 	if err != nil || number > maxCheckpoints {

@@ -123,7 +123,7 @@ func TestLies(t *testing.T) {
 		return []any{"allot archive", version, id, first, prev}
 	}
 	none := make([]byte, 32)
-	good := header(2, id[:], 1, none)
+	good := header(1, id[:], 1, none)
 	end := func(count int, head ledger.Head, checkpoints any) []any {
 		return []any{0, count, head.Digest[:], checkpoints}
 	}
@@ -133,13 +133,13 @@ func TestLies(t *testing.T) {
 	}
 	many := make([][]byte, 10_001)
 	for name, data := range map[string][]byte{
-		"another kind of file":         file(t, []any{"allot archivf", 2, id[:], 1, none}, one, end(1, heads[0], nil)),
+		"another kind of file":         file(t, []any{"allot archivf", 1, id[:], 1, none}, one, end(1, heads[0], nil)),
 		"version 0":                    file(t, header(0, id[:], 1, none), one, end(1, heads[0], nil)),
 		"a newer version":              file(t, header(3, id[:], 1, none), one, end(1, heads[0], nil)),
-		"a short id":                   file(t, header(2, id[:15], 1, none), one, end(1, heads[0], nil)),
-		"a long id":                    file(t, header(2, append(id[:], 0), 1, none), one, end(1, heads[0], nil)),
-		"from sequence 0":              file(t, header(2, id[:], 0, none), one, end(1, heads[0], nil)),
-		"a short digest":               file(t, header(2, id[:], 1, none[1:]), one, end(1, heads[0], nil)),
+		"a short id":                   file(t, header(1, id[:15], 1, none), one, end(1, heads[0], nil)),
+		"a long id":                    file(t, header(1, append(id[:], 0), 1, none), one, end(1, heads[0], nil)),
+		"from sequence 0":              file(t, header(1, id[:], 0, none), one, end(1, heads[0], nil)),
+		"a short digest":               file(t, header(1, id[:], 1, none[1:]), one, end(1, heads[0], nil)),
 		"no commits":                   file(t, good, end(0, ledger.Head{}, nil)),
 		"fewer commits than it says":   file(t, good, one, end(2, heads[0], nil)),
 		"more commits than it says":    file(t, good, one, two, end(1, heads[1], nil)),
@@ -147,7 +147,7 @@ func TestLies(t *testing.T) {
 		"a commit under another's":     file(t, good, one, []any{2, commits[2]}, end(2, heads[2], nil)),
 		"a commit twice":               file(t, good, one, one, end(2, heads[0], nil)),
 		"another end":                  file(t, good, one, two, end(2, heads[0], nil)),
-		"an end of version 1":          file(t, good, one, end(1, heads[0], nil)[:3]),
+		"an end that is short":         file(t, good, one, end(1, heads[0], nil)[:3]),
 		"an end with more":             file(t, good, one, append(end(1, heads[0], nil), 1)),
 		"too many checkpoints":         file(t, good, one, end(1, heads[0], many)),
 		"a checkpoint too large":       file(t, good, one, end(1, heads[0], [][]byte{make([]byte, 16<<10+1)})),

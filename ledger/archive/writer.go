@@ -30,7 +30,7 @@ func NewPart(out io.Writer, header Header) (*Writer, error) {
 	return NewWriter(out, header, partVersion)
 }
 
-// NewWriter writes the header. A file of a log is of version 2.
+// NewWriter writes the header. A file of a log is of version 1.
 func NewWriter(out io.Writer, header Header, version int) (*Writer, error) {
 	// One goroutine, so that the same entries give the same bytes, and background
 	// work leaves the other cores alone.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -217,4 +218,30 @@ func TestRemove(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 	})
+}
+
+// TestOnlyRegularFilesAreOpened: what lies in a folder under an object's name, and is a
+// pipe, a device or a folder, is named at once, and not waited for.
+func TestOnlyRegularFilesAreOpened(t *testing.T) {
+	dir := t.TempDir()
+	store, err := bucket.Open("file://"+dir, bucket.Patience{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, make := range map[string]func(path string) error{
+		"pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"device": func(path string) error { return os.Symlink("/dev/zero", path) },
+		"folder": func(path string) error { return os.Mkdir(path, 0o700) },
+	} {
+		if err := make(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		body, err := store.Open(t.Context(), name)
+		if err == nil {
+			err = body.Close()
+			t.Errorf("a %s is opened: %v", name, err)
+		} else if !strings.Contains(err.Error(), "no regular file") {
+			t.Errorf("a %s: %v", name, err)
+		}
+	}
 }

@@ -110,8 +110,16 @@ func folderError(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// Open implements Store.
+// Open implements Store. To open a pipe would take until somebody writes into it, and a
+// device may have no end: only regular files are opened.
 func (f *folder) Open(_ context.Context, name string) (io.ReadCloser, error) {
+	info, err := os.Stat(f.path(name))
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no regular file", f.path(name))
+	}
+	if err != nil {
+		return nil, folderError(err)
+	}
 	file, err := os.Open(f.path(name))
 	if err != nil {
 		return nil, folderError(err)

@@ -70,11 +70,15 @@ func s3Options(u *url.URL) (place, error) {
 
 func (s *s3) String() string { return s.url }
 
+// largestPut is what one request may send, by S3's rules.
+const largestPut = 5 << 30
+
 // Create implements Store. One request sends all of it, on the condition that
-// there is none of that name.
+// there is none of that name; more than largestPut goes in parts, and the condition
+// is that of the request which puts them together.
 func (s *s3) Create(ctx context.Context, name string, contents *os.File, size int64) error {
 	options := minio.PutObjectOptions{
-		ContentType: objectType, DisableMultipart: true,
+		ContentType: objectType, DisableMultipart: size <= largestPut,
 		SendContentMd5: true, // what a bucket with object lock wants
 	}
 	options.SetMatchETagExcept("*")

@@ -21,8 +21,8 @@ const clusterUser = "allot-replica"
 // ClusterSubjects are the subjects of messages between replicas.
 const ClusterSubjects = "allot.cluster.>"
 
-// minSecret is the length of the shortest secret between replicas, in bytes.
-const minSecret = 16
+// MinSecret is the length of the shortest secret between replicas, in bytes.
+const MinSecret = 16
 
 // Cluster makes the server one of several.
 type Cluster struct {
@@ -45,8 +45,8 @@ func (c *Cluster) Check() error {
 	switch {
 	case c.Member == "":
 		return errors.New("embedded: a server of a cluster needs a name")
-	case len(c.Secret) < minSecret:
-		return fmt.Errorf("embedded: the cluster's secret is shorter than %d bytes", minSecret)
+	case len(c.Secret) < MinSecret:
+		return fmt.Errorf("embedded: the cluster's secret is shorter than %d bytes", MinSecret)
 	case len(c.Members) < 2:
 		return errors.New("embedded: a cluster has at least two servers")
 	}

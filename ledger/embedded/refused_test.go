@@ -35,7 +35,7 @@ func TestRefusedConfigs(t *testing.T) {
 	replica := func(change func(*Cluster)) *Cluster {
 		c := &Cluster{
 			Member: "a", Listen: "127.0.0.1:0", Members: []string{"127.0.0.1:1", "127.0.0.1:2"},
-			Secret: strings.Repeat("s", minSecret),
+			Secret: strings.Repeat("s", MinSecret),
 		}
 		change(c)
 		return c

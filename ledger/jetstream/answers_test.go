@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -552,44 +550,6 @@ func TestAppendsAnswers(t *testing.T) {
 	}
 }
 
-// TestMonitorsThatDoNotSay: a server whose settings cannot be read may sync
-// lazily, and is not trusted.
-func TestMonitorsThatDoNotSay(t *testing.T) {
-	t.Parallel()
-	monitor := func(status int, body string) string {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path != "/varz" {
-				t.Errorf("asked for %s", r.URL)
-			}
-			w.WriteHeader(status)
-			_, _ = w.Write([]byte(body)) // the test sees what is missing
-		}))
-		t.Cleanup(s.Close)
-		return s.URL
-	}
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
-	good := monitor(200, `{"server_name":"n","jetstream":{"config":{"sync_always":true}}}`)
-	if _, err := jetstream.CheckSync(context.Background(), []string{good, good + "/"}); err != nil {
-		t.Errorf("they sync always: %v", err)
-	}
-	for name, c := range map[string]struct{ url, says string }{
-		"lazy":           {monitor(200, `{"server_name":"n","jetstream":{"config":{"sync_always":false}}}`), "sync_interval: always"},
-		"not said":       {monitor(200, `{}`), "sync_interval: always"},
-		"no JetStream":   {monitor(404, `{"server_name":"n","jetstream":{"config":{"sync_always":true}}}`), "404 Not Found"},
-		"no JSON":        {monitor(200, `<html>`), "invalid character"},
-		"no server":      {gone.URL, "refused"},
-		"no URL":         {"http://[", "missing ']'"},
-		"another scheme": {"nats://127.0.0.1:4222", "unsupported protocol"},
-	} {
-		_, err := jetstream.CheckSync(context.Background(), []string{good, c.url})
-		if !errors.Is(err, ledger.ErrLogUnsafe) || !strings.Contains(err.Error(), c.says) ||
-			!strings.Contains(err.Error(), c.url) {
-			t.Errorf("%s: %v; want an error with %q", name, err, c.says)
-		}
-	}
-}
-
 // TestRejectedStream: rejected commands are read newest first, past those that
 // were removed meanwhile. A stream that cannot be reached is an error.
 func TestRejectedStream(t *testing.T) {
@@ -651,19 +611,5 @@ func TestRejectedStream(t *testing.T) {
 	nc.Close()
 	if _, err := jetstream.OpenRejected(ctx, nc, jetstream.RejectedConfig{}); !errors.Is(err, nats.ErrConnectionClosed) {
 		t.Errorf("opened over a closed connection: %v", err)
-	}
-}
-
-// TestProbesOfAClosedConnection: a probe that cannot be sent proves nothing.
-func TestProbesOfAClosedConnection(t *testing.T) {
-	t.Parallel()
-	r := startReplicated(t, 1)
-	if err := jetstream.CheckClosed(r.nc, r.nc, ""); !errors.Is(err, jetstream.ErrOpen) {
-		t.Errorf("a stream that answers: %v", err)
-	}
-	r.nc.Close()
-	err := jetstream.CheckClosed(r.nc, r.nc, "")
-	if errors.Is(err, jetstream.ErrOpen) || !errors.Is(err, nats.ErrConnectionClosed) {
-		t.Errorf("closed: %v", err)
 	}
 }

@@ -1,10 +1,29 @@
 package jetstream
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"golang.org/x/mod/semver"
 )
+
+// OldestServer is the oldest release of nats-server that keeps a log: the one that
+// Allot's tests run with. Earlier ones have known faults.
+const OldestServer = "2.15.3"
+
+// ErrOldServer means that a NATS server is older than OldestServer.
+var ErrOldServer = errors.New("jetstream: the NATS server is too old")
+
+// CheckServer refuses the server of a connection if it is too old.
+func CheckServer(nc *nats.Conn) error {
+	if version := nc.ConnectedServerVersion(); semver.Compare("v"+version, "v"+OldestServer) < 0 {
+		return fmt.Errorf("%w: %s is nats-server %s, of which faults are known that lose or hide commits: run %s or newer",
+			ErrOldServer, nc.ConnectedUrlRedacted(), version, OldestServer)
+	}
+	return nil
+}
 
 // Limits of a connection over a network. A silent connection is given up after at
 // most (maxPings + 1) * pingEvery.

@@ -1,8 +1,11 @@
 package jetstream_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -78,43 +81,6 @@ func TestUnsafeStreamsAreRefused(t *testing.T) {
 	}
 }
 
-// TestCheckSync asks real servers: one that syncs always, and one that does not.
-func TestCheckSync(t *testing.T) {
-	for _, lazy := range []bool{false, true} {
-		ns, _ := start(t, embedded.Config{Monitor: "127.0.0.1:0", LazySync: lazy})
-		_, err := jetstream.CheckSync(context.Background(), []string{ns.MonitorURL()})
-		if lazy != errors.Is(err, ledger.ErrLogUnsafe) || !lazy && err != nil {
-			t.Errorf("lazy %v: %v", lazy, err)
-		}
-	}
-	if _, err := jetstream.CheckSync(context.Background(), nil); !errors.Is(err, ledger.ErrLogUnsafe) {
-		t.Errorf("nobody asked: %v", err)
-	}
-}
-
-// TestCheckSyncOfMany: a server that is down does not count as one that syncs
-// lazily, as long as a majority answers.
-func TestCheckSyncOfMany(t *testing.T) {
-	url := func(lazy bool) string {
-		ns, _ := start(t, embedded.Config{Monitor: "127.0.0.1:0", LazySync: lazy})
-		return ns.MonitorURL()
-	}
-	one, two, lazy, away := url(false), url(false), url(true), "http://127.0.0.1:1"
-	for name, c := range map[string]struct {
-		monitors []string
-		unsafe   bool
-		away     int
-	}{
-		"all": {[]string{one, two}, false, 0}, "one of three away": {[]string{one, away, two}, false, 1},
-		"two of three away": {[]string{one, away, away + "2"}, true, 2}, "one of three lazy": {[]string{one, two, lazy}, true, 0},
-	} {
-		found, err := jetstream.CheckSync(context.Background(), c.monitors)
-		if c.unsafe != errors.Is(err, ledger.ErrLogUnsafe) || !c.unsafe && err != nil || len(found.Away) != c.away {
-			t.Errorf("%s: %+v, %v", name, found, err)
-		}
-	}
-}
-
 // TestClientsCannotTouchTheLog tries what only the writer may do. JetStream
 // answers a denied request with silence, so the test checks the log itself.
 func TestClientsCannotTouchTheLog(t *testing.T) {
@@ -181,4 +147,47 @@ func TestCreatedAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// oldServer is a NATS server of another release, as far as its first message says.
+func oldServer(t *testing.T, version string) *nats.Conn {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() }) // the test has ended
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return // the test has ended
+		}
+		_, _ = fmt.Fprintf(conn, "INFO {\"server_id\":\"A\",\"version\":%q,\"max_payload\":1048576,\"headers\":true}\r\n", version)
+		for lines := bufio.NewScanner(conn); lines.Scan(); {
+			if lines.Text() == "PING" {
+				_, _ = fmt.Fprint(conn, "PONG\r\n") // or the client finds out
+			}
+		}
+	}()
+	nc, err := nats.Connect("nats://"+listener.Addr().String(), nats.NoReconnect())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// TestOldServersAreRefused: servers with known faults keep no log. The one in the
+// process is none of them.
+func TestOldServersAreRefused(t *testing.T) {
+	for version, old := range map[string]bool{
+		"2.9.25": true, "2.15.2": true, "2.15.3-RC.1": true, "": true, "2.15.3": false, "2.16.0": false, "3.0.0": false,
+	} {
+		if err := jetstream.CheckServer(oldServer(t, version)); old != errors.Is(err, jetstream.ErrOldServer) {
+			t.Errorf("%q: %v", version, err)
+		}
+	}
+	if _, nc := start(t, embedded.Config{}); jetstream.CheckServer(nc) != nil {
+		t.Error(jetstream.CheckServer(nc))
+	}
 }

@@ -167,37 +167,6 @@ type Peer struct {
 	Active  time.Duration `json:"active"` // time since it was heard, in nanoseconds
 }
 
-// Safe says what of a log that was good when it was opened would not keep it any
-// more: its stream's configuration has been changed, or it or the bucket has
-// fewer replicas. An error means that nobody says.
-func (l *Log) Safe(ctx context.Context, replicas int, values *Values) (unsafe []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, l.patience)
-	defer cancel()
-	fewer := func(what string, have int) {
-		if have < replicas {
-			unsafe = append(unsafe, fmt.Sprintf("%s has %d replicas, and not %d", what, have, replicas))
-		}
-	}
-	stream, err := l.js.Stream(ctx, l.stream)
-	if err != nil {
-		return nil, outOfReach("stream "+l.stream, err)
-	}
-	cfg := stream.CachedInfo().Config
-	if err := checkConfig(cfg); err != nil {
-		unsafe = append(unsafe, err.Error())
-	}
-	fewer("stream "+l.stream, cfg.Replicas)
-	if values == nil {
-		return unsafe, nil
-	}
-	bucket, err := values.js.Stream(ctx, valuesStream)
-	if err != nil {
-		return unsafe, outOfReach("bucket "+ValuesBucket, err)
-	}
-	fewer("bucket "+ValuesBucket, bucket.CachedInfo().Config.Replicas)
-	return unsafe, nil
-}
-
 // Peers are the servers that keep the log.
 func (l *Log) Peers(ctx context.Context) (Peers, error) { return peersOf(ctx, l.nc, l.stream) }
 

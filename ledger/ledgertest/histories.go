@@ -68,7 +68,7 @@ func Histories(t testing.TB) []History {
 	}
 }
 
-// packedCommits returns a log with records in the packed form, between others.
+// packedCommits returns a log with names and ids that packing makes short.
 func packedCommits(t testing.TB) []*ledger.Commit {
 	t.Helper()
 	const project, user = "0123456789abcdef0123456789abcdef", "11111111-2222-3333-4444-555555555555"
@@ -95,7 +95,6 @@ func packedCommits(t testing.TB) []*ledger.Commit {
 		{ledger.ConsumerRemoved{Consumer: ID(2, 4)}},
 	}
 	return chainOf(t, events, func(i int, r *ledger.Record) {
-		r.Packed = i != 0
 		r.Command, r.Actor = "AllocateForConsumers", project
 		r.RequestID = "req-" + ID(5, byte(i)).String()
 	})

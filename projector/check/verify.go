@@ -153,11 +153,7 @@ func (v *verification) prepareSnapshots() error {
 			if err != nil {
 				return err
 			}
-			replayed := r.State
-			if !stored.Ordered() {
-				replayed = replayed.Sorted()
-			}
-			want, err := replayed.Digest()
+			want, err := r.State.Digest()
 			if err != nil {
 				return err
 			}

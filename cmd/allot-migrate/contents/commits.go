@@ -149,7 +149,6 @@ func (w *logWriter) add(command string, events ...ledger.Event) error {
 	}
 	record := ledger.Record{
 		CommandID: w.begin.NewID(), Command: command, Time: w.time, Actor: w.begin.Actor, Cause: w.cause, Events: events,
-		Packed: w.state.Reaches(ledger.PackedLevel),
 	}
 	size, fits, err := w.builder.Add(record, w.begin.Limit)
 	if err == nil && !fits && w.builder.Len() > 0 {

@@ -74,7 +74,7 @@ var asks = map[string]struct{ args, has []string }{
 	"preferences list": {nil, []string{`{"order":`}},
 	"preferences show": {[]string{"gold"}, []string{"9  removed"}},
 	"cluster status": {nil, []string{
-		"term    3", "(1 MiB of 2 MiB from ", "500ms", "Not safe, says ", "lags by 5 messages", "This status is incomplete: ",
+		"term    3", "(1 MiB of 2 MiB from ", "500ms", "Not safe: ", "lags by 5 messages", "This status is incomplete: ",
 	}},
 	"limits set":         {[]string{"--class", "VCPU", "--most", "3"}, nil},
 	"limits tree":        {[]string{"p", "--below", "q"}, nil},

@@ -25,8 +25,8 @@ func clusterStatus(ctx context.Context, a *asked) error {
 		field(answer, "term"), field(answer, "level"), or("none")(at(answer, "stream.leader")))
 	err = errors.Join(err, a.Say(""), a.section(a.question, members))
 	for _, member := range members {
-		for _, reason := range list(at(member, "unsafe")) {
-			err = errors.Join(err, a.Say("\nNot safe, says %s: %s", field(member, "name"), text(reason)))
+		if at(member, "lazy") == true {
+			err = errors.Join(err, a.Say("\nNot safe: %s does not sync every write (--lazy-sync).", field(member, "name")))
 		}
 	}
 	err = errors.Join(err, a.peers(at(answer, "stream"), members))

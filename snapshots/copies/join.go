@@ -1,0 +1,224 @@
+package copies
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/bucket"
+	"github.com/allot-project/allot/projector"
+)
+
+const (
+	// tries is how often a copy is asked for whose way breaks off: a network may fail for
+	// a moment.
+	tries = 3
+	// tryPause lies before it is asked for again.
+	tryPause = time.Second
+)
+
+// Progress is how far a copy has come.
+type Progress struct {
+	From  string `json:"from"`
+	Bytes int64  `json:"bytes"`
+	Of    int64  `json:"of"`
+}
+
+// JoinConfig is what a server needs that gets a copy.
+type JoinConfig struct {
+	// Peers are the other replicas that may give one; nil: none.
+	Peers  func(context.Context) []Peer
+	TLS    *tls.Config // of the replicas; nil: none
+	Secret string      // of the replicas
+	// Stores have copies, too.
+	Stores []bucket.Store
+	// Unsign returns the text of a manifest that was signed for a store; nil:
+	// signatures are not checked.
+	Unsign func(signed []byte) (text []byte, err error)
+
+	Log    ledger.Log // which copies are compared with
+	Folder Folder
+	// From is the sequence that State and read models are at.
+	From uint64
+	// UpTo is the last sequence of the log: copies in stores that are newer are of no use.
+	UpTo uint64
+	// Needed makes a copy wanted even if a replay takes less.
+	Needed bool
+	// Room is how many bytes there is room for; nil: nobody knows.
+	Room func() int64
+	// Tell, if set, is called now and then with the progress, by several goroutines
+	// at a time.
+	Tell   func(Progress)
+	Logger *slog.Logger
+
+	pause time.Duration // tryPause if 0
+}
+
+// Copy is what has come, and is ready to be put in its place by Folder.Finish.
+type Copy struct {
+	State  *ledger.State
+	Models projector.Position
+	From   string
+	Bytes  int64
+}
+
+// found is a copy that somebody has, or can make.
+type found interface {
+	// String says where it is.
+	String() string
+	// offer is what it would be.
+	offer(ctx context.Context) (offer, error)
+	// manifest is what it consists of. It is made, if need be.
+	manifest(ctx context.Context) (*manifest, error)
+	// open reads one of its files.
+	open(ctx context.Context, sum ledger.Digest) (io.ReadCloser, error)
+	// close ends connections.
+	close()
+}
+
+// Join gets the newest copy of another replica or else of an archive. Without one the
+// error says why, and nothing has changed.
+func Join(ctx context.Context, cfg JoinConfig) (*Copy, error) {
+	got, err := cfg.fromPeers(ctx)
+	if err == nil || ctx.Err() != nil || len(cfg.Stores) == 0 {
+		return got, err
+	}
+	got, stored := cfg.fromStores(ctx)
+	if stored == nil || ctx.Err() != nil || cfg.Peers == nil {
+		return got, stored
+	}
+	return nil, errors.Join(err, stored)
+}
+
+// fromPeers gets a copy of another replica.
+func (c *JoinConfig) fromPeers(ctx context.Context) (*Copy, error) {
+	if c.Peers == nil {
+		return nil, ErrNone
+	}
+	peers := c.Peers(ctx)
+	slices.SortFunc(peers, inOrder)
+	var list []found
+	for _, peer := range peers {
+		list = append(list, newPeerCopy(peer, c.Secret, c.TLS))
+	}
+	return c.first(ctx, list)
+}
+
+// inOrder puts first who follows, and then who has come farthest.
+func inOrder(a, b Peer) int {
+	if a.Leads != b.Leads {
+		if a.Leads {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Or(cmp.Compare(b.Sequence, a.Sequence), cmp.Compare(a.Name, b.Name))
+}
+
+// fromStores gets a copy of an archive.
+func (c *JoinConfig) fromStores(ctx context.Context) (*Copy, error) {
+	var reasons []error
+	for _, store := range c.Stores {
+		names, err := listStored(ctx, store)
+		if err != nil {
+			reasons = append(reasons, fmt.Errorf("%s: %w", store, err))
+			continue
+		}
+		var list []found
+		for _, name := range names {
+			if name.models.Sequence > c.UpTo {
+				reasons = append(reasons, fmt.Errorf("%s: the copy of sequence %d is newer than the log, which ends at %d", store,
+					name.models.Sequence, c.UpTo))
+				continue
+			}
+			list = append(list, &storedCopy{store: store, name: name, unsign: c.Unsign})
+		}
+		got, err := c.first(ctx, list)
+		if err == nil || ctx.Err() != nil {
+			return got, err
+		}
+		reasons = append(reasons, err)
+	}
+	return nil, errors.Join(reasons...)
+}
+
+// first gets the first copy of some that is good.
+func (c *JoinConfig) first(ctx context.Context, list []found) (*Copy, error) {
+	var reasons []error
+	for _, one := range list {
+		began := time.Now()
+		got, err := c.try(ctx, one)
+		switch {
+		case err == nil:
+			c.Logger.Info("State and read models have come", "from", one, "bytes", got.Bytes,
+				"state", got.State.Head().Sequence, "sequence", got.Models.Head.Sequence, "took", time.Since(began))
+			return got, nil
+		case ctx.Err() != nil:
+			return nil, fmt.Errorf("copies: %w", ctx.Err())
+		case !errors.Is(err, ErrNotWorth):
+			c.Logger.Warn("a copy of State and read models did not come", "from", one, "because", err)
+		}
+		reasons = append(reasons, fmt.Errorf("%s: %w", one, err))
+	}
+	if len(reasons) == 0 {
+		return nil, ErrNone
+	}
+	return nil, errors.Join(reasons...)
+}
+
+// try gets a copy, again if the way to it breaks off.
+func (c *JoinConfig) try(ctx context.Context, one found) (got *Copy, err error) {
+	defer one.close()
+	for try := range tries {
+		if try > 0 {
+			select {
+			case <-time.After(cmp.Or(c.pause, tryPause)):
+			case <-ctx.Done():
+			}
+		}
+		if got, err = c.take(ctx, one); !errors.Is(err, errGone) {
+			break
+		}
+	}
+	return got, err
+}
+
+// take gets a copy, if it is wanted.
+func (c *JoinConfig) take(ctx context.Context, one found) (*Copy, error) {
+	o, err := one.offer(ctx)
+	if err == nil {
+		err = c.wants(o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	m, err := one.manifest(ctx)
+	if err == nil {
+		err = c.wants(m.offer())
+	}
+	if err != nil {
+		return nil, err
+	}
+	a := &arriving{JoinConfig: c, found: one, total: m.bytes()}
+	return a.take(ctx, m)
+}
+
+// wants says why a copy is not wanted; nil: it is.
+func (c *JoinConfig) wants(o offer) error {
+	switch at := o.Models.Head.Sequence; {
+	case o.Form != ownForm():
+		return fmt.Errorf("%w: it stores %+v, and this release %+v", ErrOtherForm, o.Form, ownForm())
+	case at <= c.From || !c.Needed && !worth(c.From, o):
+		return fmt.Errorf("%w: of %d commits %d are here", ErrNotWorth, at, c.From)
+	case c.Room != nil && c.Room() < o.Bytes:
+		return fmt.Errorf("there is room for %d bytes, and it takes %d", c.Room(), o.Bytes)
+	}
+	return nil
+}

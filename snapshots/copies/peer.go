@@ -1,0 +1,177 @@
+package copies
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// Peer is a replica that may give a copy, as it says of itself.
+type Peer struct {
+	Name     string
+	Address  string // HOST:PORT of its Server
+	Leads    bool
+	Sequence uint64 // up to which it has folded the log
+}
+
+const (
+	// offerWait is how long an offer is waited for.
+	offerWait = 5 * time.Second
+	// stallWait is how long a file may bring nothing.
+	stallWait = time.Minute
+)
+
+// errGone: the network failed, or the replica has ended. The next try may succeed.
+var errGone = errors.New("the replica cannot be reached")
+
+// peerCopy is the copy of another replica.
+type peerCopy struct {
+	Peer
+	secret    string
+	scheme    string
+	client    *http.Client
+	challenge atomic.Pointer[string] // what the peer wants signed; nil: that is not known yet
+}
+
+func newPeerCopy(peer Peer, secret string, secure *tls.Config) *peerCopy {
+	p := &peerCopy{Peer: peer, secret: secret, scheme: "http"}
+	keepAlive := net.KeepAliveConfig{Enable: true, Idle: offerWait, Interval: offerWait, Count: 3}
+	transport := &http.Transport{
+		DialContext:        (&net.Dialer{Timeout: offerWait, KeepAliveConfig: keepAlive}).DialContext,
+		DisableCompression: true, MaxIdleConnsPerHost: atOnce, MaxResponseHeaderBytes: 64 << 10,
+	}
+	if secure != nil {
+		p.scheme, transport.TLSClientConfig = "https", secure
+	}
+	p.client = &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return p
+}
+
+// String names it.
+func (p *peerCopy) String() string { return p.Name }
+
+func (p *peerCopy) close() { p.client.CloseIdleConnections() }
+
+func (p *peerCopy) offer(ctx context.Context) (o offer, err error) {
+	text, err := p.ask(ctx, offerPath, offerWait)
+	if err == nil {
+		if err = json.Unmarshal(text, &o); err != nil {
+			err = fmt.Errorf("%w: what it offers cannot be read: %w", errBad, err)
+		}
+	}
+	return o, err
+}
+
+func (p *peerCopy) manifest(ctx context.Context) (*manifest, error) {
+	text, err := p.ask(ctx, copyPath, makeWait)
+	if err != nil {
+		return nil, err
+	}
+	return readManifest(text)
+}
+
+// ask returns a signed answer, which may take some time.
+func (p *peerCopy) ask(ctx context.Context, path string, wait time.Duration) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	resp, number, err := p.send(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxManifest+1))
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		return nil, fmt.Errorf("%w: %w", errGone, err)
+	}
+	want := signAnswer(p.secret, number, text)
+	if len(text) > maxManifest || !hmac.Equal([]byte(want), []byte(resp.Header.Get(headerSignature))) {
+		return nil, fmt.Errorf("%w: its answer of %d bytes is not signed with the cluster's secret", errBad, len(text))
+	}
+	return text, nil
+}
+
+func (p *peerCopy) open(ctx context.Context, sum ledger.Digest) (io.ReadCloser, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	stall := time.AfterFunc(stallWait, cancel)
+	resp, _, err := p.send(ctx, filesPath+sum.String())
+	if err != nil {
+		stall.Stop()
+		cancel()
+		return nil, err
+	}
+	return &coming{resp.Body, stall, cancel}, nil
+}
+
+// coming is a file that comes from another replica. It ends when nothing comes any more.
+type coming struct {
+	body   io.ReadCloser
+	stall  *time.Timer
+	cancel context.CancelFunc
+}
+
+// Read implements io.Reader.
+func (c *coming) Read(p []byte) (int, error) {
+	c.stall.Reset(stallWait)
+	n, err := c.body.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("%w: %w", errGone, err)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (c *coming) Close() error {
+	c.stall.Stop()
+	c.cancel()
+	return c.body.Close()
+}
+
+// send sends a signed request, again if the other replica wants another challenge
+// signed. It returns the request's number.
+func (p *peerCopy) send(ctx context.Context, path string) (resp *http.Response, number string, err error) {
+	for range 3 { // it is not known at first, and may change once
+		number = rand.Text()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.scheme+"://"+p.Address+path, nil)
+		if err != nil {
+			return nil, "", fmt.Errorf("copies: %w", err)
+		}
+		if challenge := p.challenge.Load(); challenge != nil {
+			req.Header.Set(headerNumber, number)
+			req.Header.Set(headerSignature, signRequest(p.secret, req, *challenge, number))
+		}
+		if resp, err = p.client.Do(req); err != nil {
+			return nil, "", fmt.Errorf("%w: %w", errGone, err)
+		}
+		if resp.StatusCode == http.StatusOK {
+			return resp, number, nil
+		}
+		text, reading := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+		if err := errors.Join(reading, resp.Body.Close()); err != nil {
+			return nil, "", fmt.Errorf("%w: %w", errGone, err)
+		}
+		switch resp.StatusCode {
+		case http.StatusUnauthorized:
+		case http.StatusGone: // it has forgotten the copy, and can make another one
+			return nil, "", fmt.Errorf("%w: %q", errGone, strings.TrimSpace(string(text)))
+		default:
+			return nil, "", fmt.Errorf("it answers %d: %q", resp.StatusCode, strings.TrimSpace(string(text)))
+		}
+		challenge := resp.Header.Get(headerChallenge)
+		p.challenge.Store(&challenge)
+	}
+	return nil, "", errors.New("it takes no request of this server: do both have the same secret?")
+}

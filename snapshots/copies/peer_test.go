@@ -1,0 +1,367 @@
+package copies
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// between is a network in front of a server that may break off.
+type between struct {
+	*httptest.Server
+	requests atomic.Int64 // for files
+	breaks   atomic.Int64 // before this request for a file, and those after it; 0: never
+	record   func(*http.Request)
+}
+
+func (w *world) between(address string) *between {
+	w.t.Helper()
+	b := new(between)
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address})
+	proxy.ErrorLog = slog.NewLogLogger(quiet.Handler(), slog.LevelError)
+	b.Server = httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
+		if b.record != nil {
+			b.record(r)
+		}
+		signed := r.Header.Get(headerSignature) != ""
+		if strings.HasPrefix(r.URL.Path, filesPath) && signed {
+			if n, at := b.requests.Add(1), b.breaks.Load(); at > 0 && n >= at {
+				panic(http.ErrAbortHandler) // the connection ends
+			}
+		}
+		proxy.ServeHTTP(answer, r)
+	}))
+	w.t.Cleanup(b.Close)
+	return b
+}
+
+func (b *between) address() string { return b.Listener.Addr().String() }
+
+// TestInterruptedAtEachFile: wherever the way to the other replica breaks off, nothing
+// has changed, and the next try, of this process or the next one, takes what is missing
+// and nothing twice.
+func TestInterruptedAtEachFile(t *testing.T) {
+	w := newWorld(t)
+	have := w.full(testCommits - 10)
+	giver := have.serve(nil)
+	want := digestOf(t, have.views)
+	whole := w.between(giver.Address())
+	into := w.open(t.TempDir())
+	if _, err := w.join(into, nil, peer("a", whole.address())); err != nil {
+		t.Fatal(err)
+	}
+	into.close()
+	files := whole.requests.Load()
+	if files < 4 {
+		t.Fatalf("a copy is of %d files", files)
+	}
+	for at := int64(1); at <= files; at++ {
+		into := w.open(t.TempDir())
+		into.fold(20, 10)
+		before := digestOf(t, into.views)
+		way := w.between(giver.Address())
+		way.breaks.Store(at)
+		if got, err := w.join(into, nil, peer("a", way.address())); got != nil || !errors.Is(err, errGone) {
+			t.Fatalf("broken off at file %d: %v, %v", at, got, err)
+		}
+		if digestOf(t, into.views) != before {
+			t.Error("something has changed")
+		}
+		into.close()
+		into = w.open(into.dir) // another process
+		here := int64(len(filesIn(t, into.folder().path(partsName))))
+		way.breaks.Store(0)
+		way.requests.Store(0)
+		if _, err := w.join(into, nil, peer("a", way.address())); err != nil {
+			t.Fatal(err)
+		}
+		if came := way.requests.Load(); here < at-atOnce || here >= at || came != files-here {
+			t.Errorf("broken off at file %d of %d: %d files were here, and %d came then", at, files, here, came)
+		}
+		if err := into.views.Exchange(into.folder().Finish); err != nil {
+			t.Fatal(err)
+		}
+		if digestOf(t, into.views) != want {
+			t.Error("the read models differ")
+		}
+		into.close()
+		nothingLeft(t, into)
+	}
+}
+
+// TestPartsAreCompared: what is left of a former try, and is not what it should be, comes again.
+func TestPartsAreCompared(t *testing.T) {
+	w := newWorld(t)
+	have := w.full(testCommits - 10)
+	giver := have.serve(nil)
+	way := w.between(giver.Address())
+	way.breaks.Store(3)
+	into := w.open(t.TempDir())
+	defer into.close()
+	if _, err := w.join(into, nil, peer("a", way.address())); !errors.Is(err, errGone) {
+		t.Fatal(err)
+	}
+	for _, path := range filesIn(t, into.folder().path(partsName)) {
+		flip(t, path)
+	}
+	if got, err := w.join(into, nil, peer("a", giver.Address())); err != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// TestSourceGoesAway: whoever loses the replica that it gets a copy from takes another
+// one's.
+func TestSourceGoesAway(t *testing.T) {
+	w := newWorld(t)
+	first, second := w.full(0).serve(nil), w.full(0).serve(nil)
+	way := w.between(first.Address())
+	way.breaks.Store(2)
+	into := w.open(t.TempDir())
+	defer into.close()
+	got, err := w.join(into, nil, peer("1", way.address()), peer("2", second.Address()))
+	if err != nil || got.From != "2" {
+		t.Fatalf("%+v, %v", got, err)
+	}
+}
+
+// TestManyJoin: all that ask at a time get the same copy, and it is removed when nobody
+// asks any more.
+func TestManyJoin(t *testing.T) {
+	w := newWorld(t)
+	giver := w.full(0).serve(func(cfg *ServerConfig) { cfg.kept = time.Hour })
+	for range 3 {
+		into := w.open(t.TempDir())
+		if _, err := w.join(into, nil, peer("a", giver.Address())); err != nil {
+			t.Fatal(err)
+		}
+		into.close()
+	}
+	first := giver.take(false)
+	if first == nil {
+		t.Fatal("there is no copy any more")
+	}
+	folders := make(map[string]bool)
+	for _, path := range filesIn(t, giver.folder()) {
+		folder, _, _ := strings.Cut(strings.TrimPrefix(path, giver.folder()+"/"), "/")
+		folders[folder] = true
+	}
+	if len(folders) != 1 {
+		t.Errorf("%d copies were made", len(folders))
+	}
+	giver.cfg.kept = time.Millisecond
+	giver.take(false)
+	waitUntil(t, func() bool { return len(filesIn(t, giver.folder())) == 0 })
+}
+
+// TestUnfit: a replica whose disk is full gives no copy, and says why.
+func TestUnfit(t *testing.T) {
+	w := newWorld(t)
+	full := w.full(0).serve(func(cfg *ServerConfig) { cfg.Unfit = func() error { return errors.New("the disk is full") } })
+	into := w.open(t.TempDir())
+	defer into.close()
+	if _, err := w.join(into, nil, peer("a", full.Address())); err == nil || !strings.Contains(err.Error(), "the disk is full") {
+		t.Error(err)
+	}
+	if _, err := w.join(into, nil); !errors.Is(err, ErrNone) {
+		t.Errorf("without peers: %v", err)
+	}
+}
+
+// TestOnlySignedRequests: who does not know the secret gets nothing, and neither does who
+// repeats a signed request, or changes it; and no answer has the secret in it, or is
+// taken from who does not know it.
+func TestOnlySignedRequests(t *testing.T) {
+	w := newWorld(t)
+	giver, other := w.full(0).serve(nil), w.full(0).serve(nil)
+	way := w.between(giver.Address())
+	var seen []*http.Request
+	way.record = func(r *http.Request) { seen = append(seen, r.Clone(context.Background())) }
+	ask := func(address, path string, header http.Header) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = header
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err := errors.Join(err, resp.Body.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(body)
+	}
+	for _, path := range []string{offerPath, copyPath, filesPath + strings.Repeat("0", 64), "/", "/files/../copy"} {
+		if status, body := ask(giver.Address(), path, http.Header{}); status != http.StatusUnauthorized || strings.Contains(body, "sha256") {
+			t.Errorf("not signed: %s answers %d, %s", path, status, body)
+		}
+	}
+	if giver.take(false) != nil {
+		t.Error("a copy is made for nobody")
+	}
+	p := newPeerCopy(peer("a", way.address()), secret, nil)
+	defer p.close()
+	if _, err := p.offer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	good := seen[len(seen)-1]
+	if good.Header.Get(headerSignature) == "" {
+		t.Fatal("it was not signed")
+	}
+	for name, one := range map[string]struct{ address, path string }{
+		"a replay": {giver.Address(), offerPath}, "another path": {giver.Address(), copyPath}, "another server": {other.Address(), offerPath},
+	} {
+		if status, _ := ask(one.address, one.path, good.Header); status != http.StatusUnauthorized {
+			t.Errorf("%s: %d", name, status)
+		}
+	}
+	changed := good.Header.Clone()
+	changed.Set(headerNumber, "another")
+	if status, _ := ask(giver.Address(), offerPath, changed); status != http.StatusUnauthorized {
+		t.Errorf("another number: %d", status)
+	}
+	for _, r := range seen {
+		for name, values := range r.Header {
+			if strings.Contains(strings.Join(values, " "), secret) {
+				t.Errorf("%s has the secret", name)
+			}
+		}
+	}
+	into := w.open(t.TempDir())
+	defer into.close()
+	_, err := w.join(into, func(cfg *JoinConfig) { cfg.Secret = "another secret of sixteen bytes" }, peer("a", giver.Address()))
+	if err == nil || !strings.Contains(err.Error(), "same secret") {
+		t.Errorf("another secret: %v", err)
+	}
+	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("{}")) // whoever asks notices
+	}))
+	defer liar.Close()
+	if _, err := w.join(into, nil, peer("a", liar.Listener.Addr().String())); !errors.Is(err, errBad) || !strings.Contains(err.Error(), "not signed") {
+		t.Errorf("an answer that is not signed: %v", err)
+	}
+}
+
+// TestChallengeChanges: a challenge is for so many requests; then those who ask learn
+// the next one, and no number of before is of use.
+func TestChallengeChanges(t *testing.T) {
+	g := newGuard(secret, http.NotFoundHandler())
+	send := func(challenge, number string) bool {
+		r := httptest.NewRequest(http.MethodGet, offerPath, nil)
+		r.Header.Set(headerNumber, number)
+		r.Header.Set(headerSignature, signRequest(secret, r, challenge, number))
+		_, admitted := g.admit(r)
+		return admitted
+	}
+	first := g.challenge
+	if !send(first, "1") || send(first, "1") {
+		t.Error("a number counts once")
+	}
+	for len(g.used) < mostNumbers-1 {
+		g.used[rand.Text()] = true
+	}
+	if !send(first, "2") || g.challenge == first || len(g.used) != 0 {
+		t.Errorf("the challenge does not change, %d numbers are known", len(g.used))
+	}
+	if send(first, "3") || !send(g.challenge, "3") {
+		t.Error("the challenge of before counts")
+	}
+}
+
+// TestWithTLS: where replicas have certificates, a copy goes encrypted, and who has none
+// of theirs gets nothing, even with the secret.
+func TestWithTLS(t *testing.T) {
+	w := newWorld(t)
+	secure, stranger := certificates(t), certificates(t)
+	giver := w.full(0).serve(func(cfg *ServerConfig) { cfg.TLS = secure })
+	into := w.open(t.TempDir())
+	defer into.close()
+	with := func(config *tls.Config) func(*JoinConfig) {
+		return func(cfg *JoinConfig) { cfg.TLS = config }
+	}
+	if _, err := w.join(into, with(stranger), peer("a", giver.Address())); !errors.Is(err, errGone) {
+		t.Errorf("with another one's certificate: %v", err)
+	}
+	if _, err := w.join(into, with(&tls.Config{RootCAs: secure.RootCAs}), peer("a", giver.Address())); !errors.Is(err, errGone) {
+		t.Errorf("without a certificate: %v", err)
+	}
+	if _, err := w.join(into, nil, peer("a", giver.Address())); err == nil {
+		t.Error("without TLS it gets a copy")
+	}
+	if _, err := w.join(into, with(secure), peer("a", giver.Address())); err != nil {
+		t.Error(err)
+	}
+}
+
+// certificates are those of replicas on this machine, as allot serve makes them of files.
+func certificates(t *testing.T) *tls.Config {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "replica"}, NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := x509.ParseCertificate(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signers := x509.NewCertPool()
+	signers.AddCert(parsed)
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: signers, RootCAs: signers,
+		Certificates: []tls.Certificate{{Certificate: [][]byte{raw}, PrivateKey: key}},
+	}
+}
+
+// TestNoSuchFile: a replica sends files of the copy that it gives, by their digests, and
+// no others.
+func TestNoSuchFile(t *testing.T) {
+	w := newWorld(t)
+	giver := w.full(0).serve(nil)
+	p := newPeerCopy(peer("a", giver.Address()), secret, nil)
+	defer p.close()
+	if _, err := p.open(t.Context(), ledger.Digest{1}); !errors.Is(err, errGone) {
+		t.Errorf("without a copy: %v", err)
+	}
+	if _, err := p.manifest(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.open(t.Context(), ledger.Digest{1}); err == nil || !strings.Contains(err.Error(), "404") {
+		t.Errorf("an unknown digest: %v", err)
+	}
+	for _, path := range []string{"/files/state", "/files/..%2f..%2fetc%2fpasswd", "/files/" + strings.Repeat("g", 64)} {
+		if resp, _, err := p.send(t.Context(), path); err == nil {
+			_ = resp.Body.Close()
+			t.Errorf("%s is sent", path)
+		}
+	}
+}
