@@ -51,7 +51,6 @@ cover:
 FUZZTIME ?= 30s
 fuzz:
 	go test ./ledger -run '^$$' -fuzz FuzzDecodeCommit -fuzztime $(FUZZTIME)
-	go test ./ledger -run '^$$' -fuzz FuzzDecodeOutline -fuzztime $(FUZZTIME)
 	go test ./ledger -run '^$$' -fuzz FuzzDecodeState -fuzztime $(FUZZTIME)
 	go test ./ledger/proof -run '^$$' -fuzz FuzzParse -fuzztime $(FUZZTIME)
 	go test ./ledger/archive -run '^$$' -fuzz FuzzRead -fuzztime $(FUZZTIME)

@@ -50,13 +50,6 @@ func BenchmarkDecodeRecord(b *testing.B) {
 	})
 }
 
-func BenchmarkDecodeOutline(b *testing.B) {
-	benchDecode(b, func(encoded []byte) error {
-		_, err := ledger.DecodeOutline(encoded)
-		return err
-	})
-}
-
 func benchDecode(b *testing.B, decode func(encoded []byte) error) {
 	b.Helper()
 	commit := &ledger.Commit{Sequence: 1}

@@ -71,19 +71,6 @@ func (c *Chain) Next(entry Entry) (*Commit, error) {
 	return nil, c.unlinked(entry, commit.Sequence, commit.Prev)
 }
 
-// NextOutline is Next for callers that need the outline of the commit only.
-func (c *Chain) NextOutline(entry Entry) (*Outline, error) {
-	outline, err := DecodeOutline(entry.Data)
-	if err == nil && outline.Sequence == entry.Sequence && outline.Prev == c.prev.Digest {
-		c.follow(outline.Head(), outline.Prev, true)
-		return outline, nil
-	}
-	if err != nil {
-		return nil, c.doubtful(entry, err, false)
-	}
-	return nil, c.unlinked(entry, outline.Sequence, outline.Prev)
-}
-
 // NextLink is Next for callers that need not decode the contents of the commit. So an
 // entry with a right link that cannot be decoded is a commit to them, until the next
 // commit shows that it was skipped: it holds the digest of the one before.
@@ -193,29 +180,16 @@ func looksForeign(data []byte, prev Digest) bool {
 // and checks that they chain, the first one to prev. It skips foreign entries,
 // see Chain.
 func ReadCommits(ctx context.Context, log Log, prev Head, to uint64, yield func(*Commit) error) error {
-	return readChain(ctx, log, prev, to, (*Chain).Next, yield)
-}
-
-// ReadOutlines is ReadCommits for callers that know the digest of the commit at which
-// they end, and need outlines only. Until that digest was found nothing they are told
-// counts: a forged entry may pass whose events no reader of commits accepts.
-func ReadOutlines(ctx context.Context, log Log, prev Head, to uint64, yield func(*Outline) error) error {
-	return readChain(ctx, log, prev, to, (*Chain).NextOutline, yield)
-}
-
-func readChain[T any](
-	ctx context.Context, log Log, prev Head, to uint64, next func(*Chain, Entry) (*T, error), yield func(*T) error,
-) error {
 	chain := NewChain(prev)
 	if v, ok := log.(vouched); ok {
 		chain.vouched = v.sequences
 	}
 	err := log.Read(ctx, prev.Sequence+1, to, func(entry Entry) error {
-		found, err := next(chain, entry)
-		if found == nil || err != nil {
+		commit, err := chain.Next(entry)
+		if commit == nil || err != nil {
 			return err
 		}
-		return yield(found)
+		return yield(commit)
 	})
 	if err != nil {
 		return err

@@ -77,8 +77,6 @@ type decoder struct {
 	mp   *msgpack.Decoder
 	form coder // reads from this decoder
 	err  error
-
-	skipsEvents bool // see Outline
 }
 
 func newDecoder(data []byte) *decoder {

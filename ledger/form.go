@@ -160,8 +160,7 @@ func (c *coder) index(v *int) *coder {
 	return c
 }
 
-// events visits a record's events, of which there is at least one. They may be skipped,
-// see Outline.
+// events visits a record's events, of which there is at least one.
 func (c *coder) events(v *[]Event) *coder {
 	if c.e != nil {
 		c.e.array(len(*v))
@@ -173,10 +172,6 @@ func (c *coder) events(v *[]Event) *coder {
 	n := c.d.array()
 	if n == 0 {
 		c.d.fail("record without events")
-	}
-	if c.d.skipsEvents {
-		c.d.skip(n)
-		return c
 	}
 	for i := 0; i < n && c.d.err == nil; i++ {
 		*v = append(*v, decodeEvent(c.d))

@@ -24,15 +24,9 @@ var (
 	ErrLogUnsafe = errors.New("ledger: the log's configuration is unsafe")
 )
 
-// Why a log is out of reach. All pass, and say nothing about its contents.
-var (
-	// ErrUnavailable means that the log did not answer.
-	ErrUnavailable = errors.New("ledger: the log is out of reach")
-
-	// ErrArchived means that a part of the log is only in archives, of which none
-	// can be read now.
-	ErrArchived = fmt.Errorf("%w: what is so old is only in archives, and none of them can be read now", ErrUnavailable)
-)
+// ErrUnavailable means that the log did not answer. It passes, and says nothing about the
+// log's contents.
+var ErrUnavailable = errors.New("ledger: the log is out of reach")
 
 // Why an append fails.
 var (

@@ -188,17 +188,11 @@ func DecodeCommit(encoded []byte) (*Commit, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Leaves = leavesOf(c.Sequence, parts)
-	return c, nil
-}
-
-// leavesOf returns the leaves of the records of a commit, as they are stored.
-func leavesOf(sequence uint64, stored [][]byte) []Digest {
-	leaves := make([]Digest, len(stored))
-	for i, record := range stored {
-		leaves[i] = LeafOf(Address{Sequence: sequence, Index: i}, record)
+	c.Leaves = make([]Digest, len(parts))
+	for i, record := range parts {
+		c.Leaves[i] = LeafOf(Address{Sequence: c.Sequence, Index: i}, record)
 	}
-	return leaves
+	return c, nil
 }
 
 // leastRecord is less than any record takes: an id and a fingerprint with their lengths.
@@ -362,15 +356,4 @@ func CommitLink(encoded []byte) (sequence uint64, prev Digest, err error) {
 	d := newDecoder(encoded)
 	linkForm(&d.form, &sequence, &prev)
 	return sequence, prev, d.err
-}
-
-// CommitRecords reads only how many records an encoded commit has. The error wraps
-// ErrCorrupt.
-func CommitRecords(encoded []byte) (int, error) {
-	d := newDecoder(encoded)
-	var sequence uint64
-	var prev Digest
-	linkForm(&d.form, &sequence, &prev)
-	n := d.array()
-	return n, d.err
 }

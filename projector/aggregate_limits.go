@@ -78,7 +78,7 @@ func (v View) AggregateLimitVersions(key ledger.AggregateKey, yield func(most *i
 }
 
 func (v View) limitVersions(key []byte, yield func(*int64, uint64) bool) error {
-	it, err := v.iterate(appendVersion(append([]byte(nil), key...), v.sequence), after(key))
+	it, err := v.p.cursor(appendVersion(append([]byte(nil), key...), v.sequence), after(key))
 	if err != nil {
 		return err
 	}

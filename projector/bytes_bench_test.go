@@ -7,21 +7,17 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/bucket"
-	"github.com/allot-project/allot/projector/past"
 )
 
 // BenchmarkBytes folds a history of allocations that come and go, and reports how
 // many bytes a record takes in each table of the read models once all of them are
-// compacted, and in the log: with all in the read models, when all commits but the newest
-// have left them, and when versions have left, too. ALLOT_BENCH_RECORDS is its length.
+// compacted, and in the log. ALLOT_BENCH_RECORDS is its length.
 func BenchmarkBytes(b *testing.B) {
 	records := 100_000
 	if text := os.Getenv("ALLOT_BENCH_RECORDS"); text != "" {
@@ -32,17 +28,15 @@ func BenchmarkBytes(b *testing.B) {
 		records = n
 	}
 	for _, perCommit := range []int{1, 16} {
-		for _, left := range []string{"nothing", "commits", "versions"} {
-			b.Run(fmt.Sprintf("records in a commit=%d/left=%s", perCommit, left), func(b *testing.B) {
-				for b.Loop() {
-					benchBytes(b, records, perCommit, left)
-				}
-			})
-		}
+		b.Run(fmt.Sprintf("records in a commit=%d", perCommit), func(b *testing.B) {
+			for b.Loop() {
+				benchBytes(b, records, perCommit)
+			}
+		})
 	}
 }
 
-func benchBytes(b *testing.B, records, perCommit int, left string) {
+func benchBytes(b *testing.B, records, perCommit int) {
 	p, err := Open(b.TempDir(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
@@ -54,8 +48,6 @@ func benchBytes(b *testing.B, records, perCommit int, left string) {
 	}()
 	b.StopTimer()
 	logged, folding := 0, time.Duration(0)
-	var stays marking
-	last := mark{}
 	passing(b, records, perCommit, func(c *ledger.Commit, changes ledger.Changes) {
 		begun := time.Now()
 		if err := p.Fold(c, changes); err != nil {
@@ -63,18 +55,7 @@ func benchBytes(b *testing.B, records, perCommit int, left string) {
 		}
 		folding += time.Since(begun)
 		logged += c.Size
-		last = last.next(c.Head(), c.Records)
-		stays.add(last, false)
 	})
-	if left != "nothing" {
-		if err := p.models.Load().leave(1, stays.marks[:len(stays.marks)-1]); err != nil {
-			b.Fatal(err)
-		}
-	}
-	if left == "versions" {
-		stored := benchEpochs(b, p)
-		b.ReportMetric(float64(stored)/float64(records), "archive-B/record")
-	}
 	b.StartTimer()
 	db := p.models.Load().db
 	if err := db.Flush(); err != nil {
@@ -83,46 +64,23 @@ func benchBytes(b *testing.B, records, perCommit int, left string) {
 	if err := db.Compact(context.Background(), []byte{0}, []byte{0xff}, false); err != nil {
 		b.Fatal(err)
 	}
-	total := uint64(0)
 	for table := byte('A'); table <= 'z'; table++ {
 		size, err := db.EstimateDiskUsage([]byte{table}, []byte{table + 1})
 		if err != nil {
 			b.Fatal(err)
 		}
-		total += size
 		if size > uint64(records) {
 			b.ReportMetric(float64(size)/float64(records), string(table)+"-B/record")
 		}
+	}
+	total, err := db.EstimateDiskUsage([]byte{0}, []byte{0xff}) // with what no table has for itself, as filters
+	if err != nil {
+		b.Fatal(err)
 	}
 	b.ReportMetric(float64(total)/float64(records), "models-B/record")
 	b.ReportMetric(float64(logged)/float64(records), "log-B/record")
 	b.ReportMetric(float64(records)/folding.Seconds(), "folded/s")
 	b.ReportMetric(0, "ns/op")
-}
-
-// benchEpochs has versions leave, and returns how many bytes archives have then.
-func benchEpochs(b *testing.B, p *Projector) (stored int64) {
-	b.Helper()
-	store, err := bucket.Open("file://"+b.TempDir(), bucket.Patience{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	files, err := past.Open([]bucket.Store{store}, past.Options{Folder: filepath.Join(b.TempDir(), "past")})
-	if err != nil {
-		b.Fatal(err)
-	}
-	p.ReadPastFrom(files)
-	if err := p.trimmer().versionsLeave(b.Context(), p.models.Load()); err != nil {
-		b.Fatal(err)
-	}
-	err = store.List(b.Context(), "past/", "", func(o bucket.Object) error {
-		stored += o.Size
-		return nil
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return stored
 }
 
 // passing calls fold with the commits of a history in which consumers come, and go

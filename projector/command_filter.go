@@ -128,11 +128,10 @@ func (f *commandFilter) excludes(id ledger.UUID) bool {
 // Commits may be folded meanwhile: Fold adds their ids itself, and adding an id
 // twice does no harm.
 func (f *commandFilter) load(v View, stopped <-chan struct{}, now time.Time) error {
-	it, err := v.iterate([]byte{tableCommand}, []byte{tableCommand + 1})
+	it, err := v.p.cursor([]byte{tableCommand}, []byte{tableCommand + 1})
 	if err != nil {
 		return err
 	}
-	left := v.p.idsLeft.upTo() + 1 // the cursor lacks those that have left until now
 	from := append([]byte{tableCommand}, timeKey(uint64(now.UnixMilli())+early+1)...)
 	older, since := f.newestOf(it, from, stopped)
 	for ok := it.SeekGE(from); ok && !isClosed(stopped); ok = it.Next() {
@@ -144,7 +143,7 @@ func (f *commandFilter) load(v View, stopped <-chan struct{}, now time.Time) err
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.layers = append(older, f.layers...)
-	f.since = max(f.since, since, left)
+	f.since = max(f.since, since)
 	f.bound()
 	f.ready = true
 	return nil

@@ -26,18 +26,13 @@ func readSpan(it *cursor) (s span, err error) {
 	return s, f.end("commit")
 }
 
-// spanBefore moves a cursor over marks and commits back from where it stands, to the
-// commit before, or the mark of one that has left. The zero span is the begin of the
-// log.
+// spanBefore moves a cursor over commits back from where it stands, to the commit before.
+// The zero span is the begin of the log.
 func spanBefore(it *cursor) (span, error) {
-	if !it.Prev() || it.Key()[0] != tableMark && it.Key()[0] != tableCommit && !it.SeekLT([]byte{tableMark + 1}) {
+	if !it.Prev() {
 		return span{}, nil
 	}
-	if it.Key()[0] == tableCommit {
-		return readSpan(it)
-	}
-	k, err := readMark(it)
-	return span{k.head.Sequence, k.before, k.with}, err
+	return readSpan(it)
 }
 
 // follows reports whether nothing is missing between a commit and the next one. The
@@ -51,13 +46,7 @@ func (m *models) lastCommit(sequence uint64) (last uint64, err error) {
 	if found, err := m.get(key, func([]byte) error { return nil }); err != nil || found {
 		return sequence, err
 	}
-	m.cold.RLock() // so that the cursor sees what has left until now, and no more
-	if sequence <= m.cold.last.head.Sequence {
-		m.cold.RUnlock()
-		return m.lastCold(sequence)
-	}
-	it, err := m.cursor([]byte{tableMark}, []byte{tableCommit + 1})
-	m.cold.RUnlock()
+	it, err := m.cursor([]byte{tableCommit}, []byte{tableCommit + 1})
 	if err != nil {
 		return 0, err
 	}

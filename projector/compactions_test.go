@@ -152,7 +152,7 @@ func TestCompactionsEnd(t *testing.T) {
 	for n := int32(0); ; n++ {
 		fault := errorfs.OnIndex(n)
 		files := errorfs.Wrap(vfs.NewMem(), errorfs.ErrInjected.If(fault))
-		m := newModels(files, slog.New(slog.DiscardHandler), newOrigin(), make(chan struct{}))
+		m := newModels(files, slog.New(slog.DiscardHandler), make(chan struct{}))
 		if err := m.open("models", false); err != nil {
 			failed++
 			m.cache.Unref()
@@ -193,7 +193,7 @@ func (c *created) Create(name string, category vfs.DiskWriteCategory) (vfs.File,
 // those give way at each block, and no others.
 func TestFlushesGiveWay(t *testing.T) {
 	files := &created{FS: vfs.NewMem(), categories: map[vfs.DiskWriteCategory]bool{}}
-	m := newModels(files, slog.New(slog.DiscardHandler), newOrigin(), make(chan struct{}))
+	m := newModels(files, slog.New(slog.DiscardHandler), make(chan struct{}))
 	if err := m.open("models", false); err != nil {
 		t.Fatal(err)
 	}

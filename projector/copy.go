@@ -84,7 +84,7 @@ func (m *models) copyTo(dir string) (at Position, err error) {
 // written, and changes none of its files. What is wrong with them is an
 // ErrDamaged, and those of another build are refused.
 func Inspected(dir string) (Position, error) {
-	m := newModels(vfs.Default, slog.New(slog.DiscardHandler), newOrigin(), nil)
+	m := newModels(vfs.Default, slog.New(slog.DiscardHandler), nil)
 	defer m.cache.Unref()
 	if err := m.open(dir, true); err != nil {
 		return Position{}, errors.Join(err, m.disk.unlock())
@@ -129,12 +129,12 @@ func (p *Projector) Exchange(put func() error) error {
 // openOrBegin opens the read models that there are, or begins new ones in the
 // place of those that are damaged or of another version.
 func (p *Projector) openOrBegin() (*models, error) {
-	m, err := openModels(p.files, p.dir, p.logger, p.origin, p.stopped)
+	m, err := openModels(p.files, p.dir, p.logger, p.stopped)
 	if errors.Is(err, errOtherVersion) || errors.Is(err, ErrDamaged) {
 		if err := p.giveWay(err); err != nil {
 			return nil, fmt.Errorf("projector: %w", err)
 		}
-		return openModels(p.files, p.dir, p.logger, p.origin, p.stopped)
+		return openModels(p.files, p.dir, p.logger, p.stopped)
 	}
 	return m, err
 }

@@ -10,9 +10,8 @@ import (
 // cursor is an iterator over read models. An error in it condemns them, and
 // finish returns it. An open cursor keeps the read models open.
 type cursor struct {
-	it   *pebble.Iterator
-	m    *models
-	past *pastReading // nil: it reads the read models themselves
+	it *pebble.Iterator
+	m  *models
 }
 
 // cursor opens an iterator over the keys from lower (inclusive) to upper
@@ -70,7 +69,7 @@ func (m *models) judged(err error) error {
 func (c *cursor) caught(ok *bool) {
 	if reason := recover(); reason != nil {
 		*ok = false
-		c.broke(panicked(reason))
+		c.m.condemn(panicked(reason))
 	}
 }
 
@@ -91,19 +90,10 @@ func (c *cursor) Key() []byte                 { return c.it.Key() }
 func (c *cursor) Value() []byte {
 	value, err := c.it.ValueAndErr()
 	if err != nil {
-		c.broke(err)
+		c.m.condemn(err)
 		return nil
 	}
 	return value
-}
-
-// broke notes an error of the iterator.
-func (c *cursor) broke(reason error) {
-	if c.past == nil {
-		c.m.condemn(reason)
-	} else {
-		_ = c.past.damaged(reason) // finish returns it
-	}
 }
 
 // close closes the iterator.
@@ -117,17 +107,11 @@ func (c *cursor) close() (err error) {
 	return c.it.Close()
 }
 
-// finish is the function finish.
-func (c *cursor) finish(err error) error { return finish(c, err) }
-
 // finish closes a cursor and returns its first error. What was read counts only
 // if the read models were good to the end.
 func finish(c *cursor, err error) error {
 	if closing := c.close(); closing != nil {
-		c.broke(closing)
-	}
-	if c.past != nil && c.past.failed != nil {
-		return c.past.failed
+		c.m.condemn(closing)
 	}
 	return c.m.judged(err)
 }

@@ -92,33 +92,22 @@ func pastEntities(t entityTables) []pastTable {
 
 // rows adds the keys that a table had.
 func (d *pastRows) rows(table byte, were func(key, value []byte) bool) error {
-	it, err := d.p.everything([]byte{table}, []byte{table + 1})
+	return d.between([]byte{table}, []byte{table + 1}, were)
+}
+
+// between adds the keys from lower to upper that were there.
+func (d *pastRows) between(lower, upper []byte, were func(key, value []byte) bool) error {
+	it, err := d.p.cursor(lower, upper)
 	if err != nil {
 		return err
 	}
-	return it.finish(d.addAll(it, were))
-}
-
-// rows are rows in the order of their keys.
-type rows interface {
-	First() bool
-	Next() bool
-	Key() []byte
-	Value() []byte
-	finish(err error) error
-}
-
-// addAll adds the keys of a cursor that were there.
-func (d *pastRows) addAll(it rows, were func(key, value []byte) bool) error {
-	for ok := it.First(); ok; ok = it.Next() {
+	for ok := it.First(); ok && err == nil; ok = it.Next() {
 		if key, value := it.Key(), it.Value(); were(key, value) {
 			d.add(key, value)
 		}
-		if err := d.ctx.Err(); err != nil {
-			return err
-		}
+		err = d.ctx.Err()
 	}
-	return nil
+	return finish(it, err)
 }
 
 // versioned adds a table whose keys end with a version.
@@ -136,34 +125,14 @@ func until(skipped int) func(*pastRows, byte) error {
 
 // commits adds the commits up to that moment.
 func (d *pastRows) commits(table byte) error {
-	d.p.cold.RLock() // so that the cursor sees what has left until now, and no more
-	cold := d.p.cold.last.head.Sequence
-	it, err := d.iterate([]byte{table}, after(commitKey(d.sequence)))
-	d.p.cold.RUnlock()
-	if err != nil {
-		return err
-	}
-	if cold > 0 {
-		err = d.p.coldRows(d.ctx, min(cold, d.sequence), d.add)
-	}
-	return finish(it, cmp.Or(err, d.addAll(it, func(_, _ []byte) bool { return true })))
+	return d.between([]byte{table}, after(commitKey(d.sequence)), func(_, _ []byte) bool { return true })
 }
 
 // tree adds the hashes of the Merkle tree that were kept then.
 func (d *pastRows) tree(table byte) error {
-	d.p.cold.RLock() // as in commits
-	cold, leaves := d.p.cold.last.head.Sequence, d.p.cold.leaves
-	it, err := d.iterate([]byte{table}, []byte{table + 1})
-	d.p.cold.RUnlock()
-	if err != nil {
-		return err
-	}
-	if leaves > 0 {
-		err = d.p.coldLeafRows(d.ctx, min(cold, d.sequence), leaves, d.add)
-	}
-	return finish(it, cmp.Or(err, d.addAll(it, func(key, _ []byte) bool {
+	return d.rows(table, func(key, _ []byte) bool {
 		return int64(binary.BigEndian.Uint64(key[2:])) < proof.KeptCount(int(key[1]), d.size)
-	})))
+	})
 }
 
 func (d *pastRows) checkpoint(table byte) error {

@@ -1,13 +1,11 @@
 package projector_test
 
 import (
-	"context"
 	"log/slog"
 	"maps"
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -17,7 +15,6 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/projector"
-	"github.com/allot-project/allot/projector/past"
 )
 
 // TestDigestThen: for every moment of a random history with all kinds of
@@ -54,17 +51,6 @@ func TestDigestThen(t *testing.T) {
 		checkDigests(rt, l.Views, some(rt, then))
 		l.Stop(t)
 		again := foldAgain(t, log, folded)
-		checkDigests(rt, again, some(rt, then))
-		cool(rt, again, log)
-		checkDigests(rt, again, some(rt, then))
-		again.ReadPastFrom(pastIn(t, t.TempDir(), past.Options{Bytes: 1 << 30}))
-		for sequence := range then {
-			if sequence > again.HotFrom() && rapid.IntRange(0, 3).Draw(rt, "end an epoch") == 0 {
-				if err := again.EndEpochs(t.Context(), sequence); err != nil {
-					rt.Fatal(err)
-				}
-			}
-		}
 		checkDigests(rt, again, some(rt, then))
 		if err := again.Close(); err != nil {
 			rt.Fatal(err)
@@ -132,38 +118,6 @@ func checkDigests(t *rapid.T, views *projector.Projector, then map[uint64]ledger
 			)
 		}
 	}
-}
-
-// cool has some of the commits leave the read models.
-func cool(t *rapid.T, views *projector.Projector, log ledger.Log) {
-	views.ReadFrom(log)
-	upTo := rapid.Uint64Range(1, views.Checkpoint().Sequence).Draw(t, "cold up to")
-	worker, err := views.NewHistoryTrimmer(projector.HotHistory{
-		Age: time.Nanosecond, Archives: []projector.ArchivedLog{partOf{log, upTo}}, Now: time.Now,
-		Logger: slog.New(slog.DiscardHandler),
-	})
-	if err == nil {
-		err = worker.Work(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// partOf is a log of which an archive has a part.
-type partOf struct {
-	ledger.Log
-
-	last uint64
-}
-
-func (p partOf) String() string { return "memory:" }
-
-func (p partOf) PartEnd(_ context.Context, sequence uint64) (uint64, error) {
-	if sequence > p.last {
-		return 0, nil
-	}
-	return p.last, nil
 }
 
 // foldAgain makes read models from a log, and notes the kinds of events.

@@ -248,7 +248,7 @@ type Reservation struct {
 // Reservations lists the present reservations, those that end first first, at
 // most limit of them.
 func (p *Projector) Reservations(limit int) ([]Reservation, error) {
-	it, err := p.View().iterate([]byte{tableReservation}, []byte{tableReservation + 1})
+	it, err := p.models.Load().cursor([]byte{tableReservation}, []byte{tableReservation + 1})
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
-	"github.com/allot-project/allot/projector/past"
 )
 
 // TestStoredForms folds fixed logs and compares every key and value with the
@@ -82,50 +81,7 @@ func storedForms(t *testing.T, commits []*ledger.Commit) []string {
 			t.Fatal(err)
 		}
 	}
-	for _, k := range marksOf(commits) {
-		lines[fmt.Sprintf("%x=%x", markKey(k.head.Sequence), k.value())] = true
-	}
-	for key, value := range epochForms(t) {
-		lines[fmt.Sprintf("%x=%x", key, value)] = true
-	}
 	return slices.Sorted(maps.Keys(lines))
-}
-
-// epochForms returns what is kept of an epoch.
-func epochForms(t *testing.T) map[string][]byte {
-	t.Helper()
-	e := &epoch{first: 3, last: 300, records: 400, dropped: true, files: 1}
-	file := epochFile{
-		File: past.File{First: 3, Last: 300, Bytes: 1 << 20, Sum: ledger.Digest{1, 2, 3}}, low: []byte("a"), high: []byte("u"),
-	}
-	filter := newEpochFilter(3)
-	for _, entity := range []uint64{1, 2, 1 << 60} {
-		filter.add(entity)
-	}
-	chunks, err := filter.chunks()
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.chunks = len(chunks)
-	left := leftIDs{idTimes{1_700_000_000_000, 1_700_000_020_000}, e.last}
-	rows := map[string][]byte{
-		string(epochKey(e.last)): e.value(), string(left.key()): left.value(), string(file.key()): file.value(),
-	}
-	for i, chunk := range chunks {
-		rows[string(filterKey(e.last, i))] = chunk
-	}
-	return rows
-}
-
-// marksOf returns what would stay if all commits of a log left the read models.
-func marksOf(commits []*ledger.Commit) []mark {
-	var stays marking
-	last := mark{}
-	for i, c := range commits {
-		last = last.next(c.Head(), c.Records)
-		stays.add(last, i == len(commits)-1)
-	}
-	return stays.marks
 }
 
 // differing returns the lines that only one of two lists has.

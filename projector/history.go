@@ -3,7 +3,6 @@ package projector
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/allot-project/allot/ledger"
@@ -203,46 +202,18 @@ func (v View) history(s Subject, before uint64, limit int) ([]ledger.Address, er
 }
 
 // versionsBack calls yield for the versions of an entity from a sequence on back, as long
-// as it returns true: those in the read models, and then those that have left, of one
-// epoch after the other.
+// as it returns true.
 func (v View) versionsBack(s Subject, from uint64, yield func(sequence uint64, value []byte) (bool, error)) error {
 	prefix := s.versions()
-	it, horizon, err := v.p.hotCursor(math.MaxUint64, appendVersion(slices.Clone(prefix), from), after(prefix))
+	it, err := v.p.cursor(appendVersion(slices.Clone(prefix), from), after(prefix))
 	if err != nil {
 		return err
 	}
 	more := true
-	for ok := it.First(); ok && more && err == nil && versionOf(it.Key()) > horizon; ok = it.Next() {
+	for ok := it.First(); ok && more && err == nil; ok = it.Next() {
 		more, err = yield(versionOf(it.Key()), it.Value())
 	}
-	if err = finish(it, err); err != nil || !more || horizon == 0 {
-		return err
-	}
-	return v.p.epochsBack(min(from, horizon), func(e *epoch) (bool, error) {
-		it, err := v.p.newIn(e, prefix, 0, from)
-		if err != nil || it == nil {
-			return true, err
-		}
-		more := true
-		for ok := it.First(); ok && more && err == nil; ok = it.Next() {
-			more, err = yield(versionOf(it.Key()), it.Value())
-		}
-		return more, finish(it, err)
-	})
-}
-
-// newIn opens a cursor over the versions of an entity that came in an epoch, from one
-// sequence up to another; nil: it has none. What the epoch shares with those before it
-// is none of these.
-func (m *models) newIn(e *epoch, prefix []byte, oldest, newest uint64) (*cursor, error) {
-	oldest, newest = max(oldest, e.first+1), min(newest, e.last)
-	if newest < oldest {
-		return nil, nil
-	}
-	if may, err := m.mayTouch(e, prefix); err != nil || !may {
-		return nil, err
-	}
-	return m.pastCursor(e, appendVersion(slices.Clone(prefix), newest), after(appendVersion(slices.Clone(prefix), oldest)))
+	return finish(it, err)
 }
 
 // versions returns the prefix of the keys with an entity's history: its own
@@ -277,32 +248,15 @@ func (v View) HistoryAfter(s Subject, last ledger.Address, limit int) ([]ledger.
 func (v View) versionsFrom(s Subject, from uint64, yield func(sequence uint64, value []byte) (bool, error)) error {
 	prefix := s.versions()
 	newest, oldest := appendVersion(slices.Clone(prefix), v.sequence), appendVersion(slices.Clone(prefix), from)
-	hot, horizon, err := v.p.hotCursor(math.MaxUint64, newest, after(oldest))
+	it, err := v.p.cursor(newest, after(oldest))
 	if err != nil {
 		return err
 	}
 	more := true
-	if from <= horizon {
-		err = v.p.epochs(from, func(e *epoch) (bool, error) {
-			if e.last > horizon { // it has ended since: hot has all of it
-				return false, nil
-			}
-			it, err := v.p.newIn(e, prefix, from, v.sequence)
-			if err != nil || it == nil {
-				return true, err
-			}
-			for ok := it.Last(); ok && more && err == nil; ok = it.Prev() {
-				more, err = yield(versionOf(it.Key()), it.Value())
-			}
-			return more, finish(it, err)
-		})
+	for ok := it.Last(); ok && more && err == nil; ok = it.Prev() {
+		more, err = yield(versionOf(it.Key()), it.Value())
 	}
-	for ok := hot.Last(); ok && more && err == nil; ok = hot.Prev() {
-		if sequence := versionOf(hot.Key()); sequence > horizon {
-			more, err = yield(sequence, hot.Value())
-		}
-	}
-	return finish(hot, err)
+	return finish(it, err)
 }
 
 // recordsAt reads which records of a commit touched an entity: from the value of
@@ -321,7 +275,7 @@ func (v View) recordsAt(s Subject, sequence uint64, value []byte) ([]int, error)
 		return readProviderRecords(value)
 	case s.Kind == ProviderHistory:
 		var indexes []int
-		found, err := v.p.row(sequence, appendVersion(s.appendTo(nil), sequence), func(end []byte) (err error) {
+		found, err := v.p.get(appendVersion(s.appendTo(nil), sequence), func(end []byte) (err error) {
 			indexes, err = readIndexes(end)
 			return err
 		})
@@ -331,33 +285,6 @@ func (v View) recordsAt(s Subject, sequence uint64, value []byte) ([]int, error)
 		return indexes, err
 	}
 	return readIndexes(value)
-}
-
-// row reads the value of a key that a commit has written and that may have left.
-func (m *models) row(sequence uint64, key []byte, read func(value []byte) error) (found bool, err error) {
-	if sequence > m.horizon.Load().sequence {
-		// If it leaves before it is found, an epoch has it.
-		if found, err = m.get(key, read); found || err != nil || sequence > m.horizon.Load().sequence {
-			return found, err
-		}
-	}
-	came, err := m.epochWith(sequence)
-	if err != nil || came == nil {
-		return false, err
-	}
-	return m.pastRow(came, key, read)
-}
-
-// pastRow reads the value of a key in the files of an epoch.
-func (m *models) pastRow(e *epoch, key []byte, read func(value []byte) error) (found bool, err error) {
-	it, err := m.pastCursor(e, key, append(slices.Clone(key), 0))
-	if err != nil {
-		return false, err
-	}
-	if found = it.First(); found {
-		err = read(it.Value())
-	}
-	return found, finish(it, err)
 }
 
 func readIndexes(value []byte) ([]int, error) {

@@ -11,11 +11,6 @@ import (
 //
 //	m                                  checkpoint
 //	s seq                              commit: time, digest, records up to it, its records but for their events
-//	S seq                              mark: what stays of a commit that has left, see cold.go
-//	R seq                              epoch: what left for the archives, see epochs.go
-//	d seq key                          file of an epoch, by its last key
-//	X seq chunk                        filter of the entities with a history in an epoch, and of its command ids
-//	y seq                              when the command ids of an epoch were made
 //	T level number                     hashes of the tree of all records: of every 8th level,
 //	                                   from this number on
 //	x command                          command: address and fingerprint
@@ -56,12 +51,7 @@ import (
 const (
 	tableCheckpoint    = 'm'
 	tableCommit        = 's'
-	tableMark          = 'S'
 	tableTree          = 'T'
-	tableEpoch         = 'R'
-	tableEpochFile     = 'd'
-	tableEpochFilter   = 'X'
-	tableEpochIDs      = 'y'
 	tableCommand       = 'x'
 	tableProvider      = 'p'
 	tableProviderState = 'g'

@@ -25,13 +25,15 @@ import (
 
 // schemaVersion is the version of the read models' form. Read models of another
 // version are rebuilt from the log.
-const schemaVersion = 10
+const schemaVersion = 1
 
 const (
 	cacheBytes    = 128 << 20
 	memTableBytes = 32 << 20
+	// upperLevels is the last level that is written fast rather than small.
+	upperLevels = 2
 	// lowerBlockBytes is the size of blocks in the lower levels, before compression.
-	lowerBlockBytes = 32 << 10
+	lowerBlockBytes = 64 << 10
 	// closeWait is how long a close waits for readers of the read models, and for
 	// Pebble to close condemned ones.
 	closeWait = 5 * time.Second
@@ -57,12 +59,8 @@ type models struct {
 
 	sequence atomic.Uint64 // head of the newest folded commit; the newest View's
 	classes  atomic.Pointer[versionedClasses]
-	horizon  atomic.Pointer[horizon] // versions before it may have left; never nil
 	past     pastWorlds
-	cold     cold
-	origin   *origin
 	commands commandFilter
-	idsLeft  leftCommands
 	slow     slowdown
 
 	mu     sync.Mutex
@@ -86,26 +84,22 @@ type versionedClasses struct {
 // errOtherVersion means that the read models are of an older or newer build.
 var errOtherVersion = errors.New("projector: the read models have another version")
 
-func newModels(files vfs.FS, logger *slog.Logger, origin *origin, stopped <-chan struct{}) *models {
+func newModels(files vfs.FS, logger *slog.Logger, stopped <-chan struct{}) *models {
 	m := &models{
-		origin: origin,
-		cache:  pebble.NewCache(cacheBytes),
-		users:  newUsers(), logger: logger, index: candidates.NewIndex(), tree: &proof.Tree{},
+		cache: pebble.NewCache(cacheBytes),
+		users: newUsers(), logger: logger, index: candidates.NewIndex(), tree: &proof.Tree{},
 		broken: make(chan struct{}), replaced: make(chan struct{}), stopped: make(chan struct{}),
 		past: pastWorlds{building: make(chan struct{}, 1)},
 	}
 	m.slow.depth = func() int { return sublevels(m.db) }
-	m.horizon.Store(&horizon{})
 	m.disk = &disk{FS: files, condemn: m.condemn, stopped: stopped}
 	return m
 }
 
 // openModels opens read models or begins new ones. Once stopped is closed, no
 // write waits for space on the disk any more.
-func openModels(
-	files vfs.FS, dir string, logger *slog.Logger, origin *origin, stopped <-chan struct{},
-) (*models, error) {
-	m := newModels(files, logger, origin, stopped)
+func openModels(files vfs.FS, dir string, logger *slog.Logger, stopped <-chan struct{}) (*models, error) {
+	m := newModels(files, logger, stopped)
 	unflushed := walBytes(files, dir)
 	if err := m.open(dir, false); err != nil {
 		m.cache.Unref()
@@ -173,15 +167,19 @@ func (m *models) options() *pebble.Options {
 			BackgroundError: func(err error) { m.condemn(err) },
 		},
 	}
+	// Nearly everything is in the lower levels. Whoever writes them has time: zstd over
+	// large blocks takes a quarter less room than what the upper levels have. Nearly every
+	// key that somebody looks for is in the last level, if it is in none above: a filter
+	// there, of 10 bits a key, would save no look.
+	last := len(opts.Levels) - 1
 	for i := range opts.Levels {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		if i > upperLevels {
+			opts.Levels[i].BlockSize = lowerBlockBytes
+			opts.Levels[i].Compression = func() *block.CompressionProfile { return block.ZstdCompression }
+		}
 	}
-	// Nearly everything is in the last two levels. Whoever writes them has time: zstd
-	// over large blocks takes a quarter less room than what the upper levels have.
-	for i := len(opts.Levels) - 2; i < len(opts.Levels); i++ {
-		opts.Levels[i].BlockSize = lowerBlockBytes
-		opts.Levels[i].Compression = func() *block.CompressionProfile { return block.ZstdCompression }
-	}
+	opts.Levels[last].FilterPolicy = pebble.NoFilterPolicy
 	return opts
 }
 
@@ -293,9 +291,6 @@ func (m *models) load() error {
 	}
 	m.head = head
 	m.sequence.Store(head.Sequence)
-	if err := errors.Join(m.loadMarks(), m.loadHorizon()); err != nil {
-		return err
-	}
 	if m.tree, err = m.view().Tree(); err != nil {
 		return err
 	}
@@ -326,11 +321,11 @@ func (m *models) checkSeam(unflushed int64) error {
 	if m.head.Sequence == 0 {
 		return nil
 	}
-	it, err := m.cursor([]byte{tableMark}, []byte{tableCommit + 1})
+	it, err := m.cursor([]byte{tableCommit}, []byte{tableCommit + 1})
 	if err != nil {
 		return err
 	}
-	if !it.Last() || it.Key()[0] != tableCommit || binary.BigEndian.Uint64(it.Key()[1:]) != m.head.Sequence {
+	if !it.Last() || binary.BigEndian.Uint64(it.Key()[1:]) != m.head.Sequence {
 		return finish(it, fmt.Errorf("%w: commit %d is missing", ErrDamaged, m.head.Sequence))
 	}
 	for next, err := readSpan(it); ; {

@@ -187,7 +187,7 @@ func (v View) NodeAllocations(after uint64, yield func(*ledger.NodeAllocation) b
 // limit of them.
 func (p *Projector) WaitingNodeAllocations(after uint64, limit int) ([]*ledger.NodeAllocation, error) {
 	v := p.View()
-	it, err := v.iterate(numberKey(tableWaiting, after+1), []byte{tableWaiting + 1})
+	it, err := v.p.cursor(numberKey(tableWaiting, after+1), []byte{tableWaiting + 1})
 	if err != nil {
 		return nil, err
 	}
@@ -267,7 +267,7 @@ func (t entity[T]) point(v View, number uint64) (*T, bool, error) {
 // them. It reads the entities that exist now, and those that existed until some
 // commit after the view, so that lists of the present do not grow with history.
 func (t entity[T]) list(v View, after uint64, yield func(*T) bool) error {
-	it, err := v.iterate([]byte{t.now}, []byte{t.until + 1})
+	it, err := v.p.cursor([]byte{t.now}, []byte{t.until + 1})
 	if err != nil {
 		return err
 	}

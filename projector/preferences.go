@@ -58,7 +58,7 @@ func preferenceName(key []byte) (string, error) {
 // first, with the sequence of the commit that made it; nil: it was removed.
 func (v View) PreferenceVersions(name string, yield func(*ledger.Preference, uint64) bool) error {
 	key := textKey(tablePreference, name)
-	it, err := v.iterate(appendVersion(append([]byte(nil), key...), v.sequence), after(key))
+	it, err := v.p.cursor(appendVersion(append([]byte(nil), key...), v.sequence), after(key))
 	if err != nil {
 		return err
 	}

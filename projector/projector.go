@@ -34,7 +34,6 @@ type Projector struct {
 	healing atomic.Bool
 	done    atomic.Uint64 // commits that were folded again so far
 	refill  atomic.Pointer[Refill]
-	origin  *origin
 
 	mu        sync.Mutex
 	highWater *highWaterFile // guarded by mu
@@ -70,7 +69,7 @@ func openOn(files vfs.FS, dir string, logger *slog.Logger) (*Projector, error) {
 	}
 	p := &Projector{
 		dir: FilesIn(dir), files: files, logger: logger, highWater: highWater,
-		changed: make(chan struct{}), stopped: make(chan struct{}), origin: newOrigin(),
+		changed: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	m, err := p.openOrBegin()
 	if err != nil {
@@ -85,10 +84,7 @@ func openOn(files vfs.FS, dir string, logger *slog.Logger) (*Projector, error) {
 // now on whatever needs them is refused. Call it before the writer is closed,
 // which may be waiting.
 func (p *Projector) Interrupt() {
-	p.stopping.Do(func() {
-		close(p.stopped)
-		p.origin.cancel()
-	})
+	p.stopping.Do(func() { close(p.stopped) })
 }
 
 // Close syncs and closes the read models, once nobody reads them any more. It

@@ -184,7 +184,7 @@ func (p *Projector) again(ctx context.Context, target ledger.Head, log ledger.Lo
 // goOn folds the log from a State on, up to a commit, into the read models that
 // there are, which are not behind the State, or into new ones.
 func (p *Projector) goOn(ctx context.Context, state *ledger.State, target ledger.Head, log ledger.Log) error {
-	m, err := openModels(p.files, p.dir, p.logger, p.origin, p.stopped)
+	m, err := openModels(p.files, p.dir, p.logger, p.stopped)
 	if err != nil {
 		return errors.Join(err, p.files.RemoveAll(p.dir))
 	}

@@ -5,10 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"github.com/allot-project/allot/ledger/memlog"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // simulated is a store whose compactions take all tables of the first level that are
@@ -89,52 +87,37 @@ func TestSlowdown(t *testing.T) {
 	}
 }
 
-// TestWritesAreHeldUp: what is written into the read models waits while their first level
-// is deep.
-func TestWritesAreHeldUp(t *testing.T) {
-	m := newModels(vfs.NewMem(), slog.New(slog.DiscardHandler), &origin{}, make(chan struct{}))
-	if err := m.open("readmodel", false); err != nil {
-		t.Fatal(err)
-	}
-	if got := m.slow.depth(); got != 0 {
-		t.Errorf("a new store is %d deep", got)
-	}
-	write := func(depth int) time.Duration {
-		m.slow.depth, m.slow.written = func() int { return depth }, lookBytes
-		before := m.slow.held.Load()
-		err := m.write(func(batch *pebble.Batch) error { return batch.Set([]byte("key"), make([]byte, 64<<10), nil) })
-		if err != nil {
-			t.Fatal(err)
-		}
-		return time.Duration(m.slow.held.Load() - before)
-	}
-	if held := write(slowSublevels - 1); held != 0 {
-		t.Errorf("held up for %v without need", held)
-	}
-	if held := write(slowSublevels + 3*halving); held < leastHold {
-		t.Errorf("held up for %v", held)
-	}
-	if err := m.close(); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestCommitsAreHeldUp: so do commits, and all of them are folded.
+// TestCommitsAreHeldUp: commits wait while the first level of the read models is deep, and
+// all of them are folded.
 func TestCommitsAreHeldUp(t *testing.T) {
 	for _, c := range []struct {
 		depth int
 		waits bool
 	}{{slowSublevels - 1, false}, {slowSublevels + 6*halving, true}} {
-		p := opened(t, t.TempDir())
+		p, err := Open(t.TempDir(), slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
 		m := p.models.Load()
 		m.slow.depth, m.slow.written = func() int { return c.depth }, lookBytes
-		log := &memlog.Log{MaxBytes: 1 << 20}
-		longLog(t, 20, log, p)
+		state := ledger.NewState()
+		for _, commit := range ledgertest.Commits(t, 20) {
+			changes, err := state.Fold(commit)
+			if err == nil {
+				err = p.Fold(commit, changes)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
 		if held := p.StoreStats().HeldUp; c.waits != (held >= leastHold) {
 			t.Errorf("with %d sublevels, commits were held up for %v", c.depth, held)
 		}
-		if last, err := log.Last(t.Context()); err != nil || p.Checkpoint().Sequence != last {
-			t.Errorf("with %d sublevels, %d of %d commits are there: %v", c.depth, p.Checkpoint().Sequence, last, err)
+		if p.Checkpoint() != state.Head() {
+			t.Errorf("with %d sublevels, %d of %d commits are there", c.depth, p.Checkpoint().Sequence, state.Head().Sequence)
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -32,24 +32,12 @@ func appendHashKey(key []byte, level int, number int64) []byte {
 
 // hashes finds hashes of the Merkle tree by their numbers.
 func (m *models) hashes(numbers []int64) ([]ledger.Digest, error) {
-	m.cold.RLock() // so that the cursor sees what has left until now, and no more
-	here := m.cold.leaves
 	it, err := m.cursor([]byte{tableTree}, []byte{tableTree + 1})
-	m.cold.RUnlock()
 	if err != nil {
 		return nil, err
 	}
 	found, err := proof.FromSparse(func(level int, first, count int64) ([]ledger.Digest, error) {
-		if level > 0 || first < 0 || first >= here {
-			return keptHashes(it, level, first, count)
-		}
-		list, err := m.coldLeaves(first, min(first+count, here))
-		if rest := first + count - here; err == nil && rest > 0 {
-			var kept []ledger.Digest
-			kept, err = keptHashes(it, level, here, rest)
-			list = append(list, kept...)
-		}
-		return list, err
+		return keptHashes(it, level, first, count)
 	})(numbers)
 	return found, finish(it, err)
 }
@@ -97,10 +85,6 @@ func (v View) position() (head ledger.Head, size int64, err error) {
 	last, err := v.p.lastCommit(v.sequence)
 	if err != nil || last == 0 {
 		return head, 0, err
-	}
-	k, found, err := v.p.markAt(last) // needs no log
-	if found || err != nil {
-		return k.head, k.with, err
 	}
 	_, err = v.commit(last, func(f *fields) { head, _, size = f.mark(last) })
 	return head, size, err

@@ -120,7 +120,7 @@ func (f *fields) mark(sequence uint64) (head ledger.Head, at, size int64) {
 
 // appendCommit writes what is kept of a commit, with which the log has a number of
 // records: its digest, and its own records without their events. Nothing but the log may
-// decide it, see cold.go.
+// decide it.
 func appendCommit(b []byte, digest ledger.Digest, own []ledger.Record, records int64) []byte {
 	last := own[len(own)-1].Time
 	b = append(binary.AppendVarint(b, last), digest[:]...)

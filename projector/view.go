@@ -3,7 +3,6 @@ package projector
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -52,14 +51,10 @@ func (p *Projector) ViewAtTime(at, now time.Time) (View, error) {
 		return View{}, fmt.Errorf("%w: %s is in the future", ErrNotYet, at.Format(time.RFC3339Nano))
 	}
 	newest := p.View()
-	after, upTo, failure := newest.p.timeMarks(at.UnixNano())
-	if failure != nil {
-		return View{}, failure
-	}
 	// Times of records never go back, so the commits are sorted by time.
-	from := after
-	after += uint64(sort.Search(int(upTo-from), func(i int) bool {
-		last, err := newest.p.lastCommit(from + uint64(i) + 1)
+	var failure error
+	upTo := uint64(sort.Search(int(newest.sequence), func(i int) bool {
+		last, err := newest.p.lastCommit(uint64(i) + 1)
 		var decided int64
 		if err == nil && last > 0 {
 			_, decided, _, err = newest.CommitMark(last)
@@ -67,65 +62,26 @@ func (p *Projector) ViewAtTime(at, now time.Time) (View, error) {
 		failure = cmp.Or(failure, err)
 		return last > 0 && decided > at.UnixNano()
 	}))
+	first := uint64(0)
+	if failure == nil && upTo > 0 {
+		first, failure = newest.p.lastCommit(upTo)
+	}
 	if failure != nil {
 		return View{}, failure
-	}
-	first := uint64(0)
-	if after > 0 {
-		if first, failure = newest.p.lastCommit(after); failure != nil {
-			return View{}, failure
-		}
 	}
 	if first == 0 {
 		return View{}, fmt.Errorf("%w: %s", ErrBeforeFirst, at.Format(time.RFC3339Nano))
 	}
-	return p.ViewAt(after)
+	return p.ViewAt(upTo)
 }
 
 // Sequence returns the sequence of the view's commit.
 func (v View) Sequence() uint64 { return v.sequence }
 
-// iterate opens a cursor over keys of one table, or of several that all leave the read
-// models or all stay. If what the view needs of them has left, keys that are in none of
-// some ranges may be missing.
-func (v View) iterate(lower, upper []byte, only ...keyRange) (*cursor, error) {
-	if !mayLeave(lower[0]) {
-		return v.p.cursor(lower, upper)
-	}
-	it, from, err := v.p.hotCursor(v.sequence, lower, upper)
-	if err != nil || it != nil {
-		return it, err
-	}
-	e, err := v.p.epochOf(v.sequence)
-	if err != nil {
-		return nil, fmt.Errorf("before %d: %w", from, err)
-	}
-	return v.p.pastCursor(e, lower, upper, only...)
-}
-
-// hotCursor opens a cursor over keys in tables that leave the read models, unless the
-// horizon, which it returns, has passed a view: then there is none. What leaves after
-// that the cursor still has.
-func (m *models) hotCursor(view uint64, lower, upper []byte) (*cursor, uint64, error) {
-	for {
-		from := m.horizon.Load()
-		if view < from.sequence {
-			return nil, from.sequence, nil
-		}
-		it, err := m.cursor(lower, upper)
-		if err != nil || m.horizon.Load() == from {
-			return it, from.sequence, err
-		}
-		if err := finish(it, nil); err != nil {
-			return nil, 0, err
-		}
-	}
-}
-
 // version finds the newest version of a key that the view can see. The key is
 // given without its version.
 func (v View) version(key []byte) (value []byte, sequence uint64, found bool, err error) {
-	it, err := v.iterate(appendVersion(slices.Clone(key), v.sequence), after(appendVersion(slices.Clone(key), 0)))
+	it, err := v.p.cursor(appendVersion(slices.Clone(key), v.sequence), after(appendVersion(slices.Clone(key), 0)))
 	if err != nil {
 		return nil, 0, false, err
 	}
@@ -143,7 +99,7 @@ func (v View) each(prefix []byte, yield func(key []byte, sequence uint64, value 
 
 // eachFrom is each for the keys from a key on.
 func (v View) eachFrom(prefix, from []byte, yield func(key []byte, sequence uint64, value []byte) (bool, error)) error {
-	it, err := v.iterate(from, after(prefix))
+	it, err := v.p.cursor(from, after(prefix))
 	if err != nil {
 		return err
 	}
@@ -338,7 +294,7 @@ func (v View) ProviderConsumers(id ledger.UUID, yield func(*ledger.Consumer) boo
 func (v View) consumersOf(id ledger.UUID) ([]ledger.UUID, error) {
 	now, then := idKey(tableHolding, id), idKey(tableHeld, id)
 	upTo := appendVersion(slices.Clone(then), v.sequence)
-	it, err := v.iterate([]byte{tableHolding}, []byte{tableHeld + 1}, keyRange{now, after(now)}, keyRange{then, upTo})
+	it, err := v.p.cursor([]byte{tableHolding}, []byte{tableHeld + 1})
 	if err != nil {
 		return nil, err
 	}
@@ -450,11 +406,7 @@ func (v View) Traits(yield func(*ledger.Trait) bool) error {
 func (v View) CommitMark(sequence uint64) (ledger.Head, int64, bool, error) {
 	var head ledger.Head
 	var at int64
-	k, found, err := v.p.markAt(sequence) // needs no log
-	if found || err != nil {
-		return k.head, k.at, found, err
-	}
-	found, err = v.commit(sequence, func(f *fields) { head, at, _ = f.mark(sequence) })
+	found, err := v.commit(sequence, func(f *fields) { head, at, _ = f.mark(sequence) })
 	return head, at, found, err
 }
 
@@ -494,59 +446,27 @@ func (v View) RecordsOf(sequence uint64) (list []*ledger.Record, err error) {
 
 // commit reads as much of a commit's value as the caller needs.
 func (v View) commit(sequence uint64, read func(*fields)) (found bool, err error) {
-	take := func(value []byte) error {
+	return v.p.get(commitKey(sequence), func(value []byte) error {
 		f := fields{data: value}
 		read(&f)
 		f.data = nil // the rest
 		return f.end("commit")
-	}
-	found, err = v.p.get(commitKey(sequence), take)
-	if found || err != nil {
-		return found, err
-	}
-	s, err := v.p.stretchAt(sequence, ofRows)
-	if err != nil || s == nil {
-		return false, err
-	}
-	value := s.value(sequence)
-	if value == nil {
-		return false, nil
-	}
-	return true, v.p.judged(take(value))
+	})
 }
 
 // Digest returns the SHA-256 over every key and value of the read models. Equal
 // logs give equal digests, however they were folded.
-// Commits that have left count as if they had not.
 func (p *Projector) Digest() (ledger.Digest, error) { return p.View().digest() }
 
 func (v View) digest() (ledger.Digest, error) {
-	it, err := v.p.everything(nil, nil)
+	it, err := v.p.cursor(nil, nil)
 	if err != nil {
 		return ledger.Digest{}, err
 	}
-	sum, cold, leaves := newDigester(), mark{}, int64(-1)
-	add := func(key, value []byte) {
-		sum.add(key)
-		sum.add(value)
+	sum := newDigester()
+	for ok := it.First(); ok; ok = it.Next() {
+		sum.add(it.Key())
+		sum.add(it.Value())
 	}
-	ctx := context.Background()
-	for ok := it.First(); ok && err == nil; ok = it.Next() {
-		switch key := it.Key(); {
-		case key[0] == tableMark:
-			cold, err = markFrom(binary.BigEndian.Uint64(key[1:]), it.Value())
-			continue
-		case isOfEpochs(key[0]):
-			continue
-		case key[0] == tableTree && leaves < 0 && cold.head.Sequence > 0:
-			if leaves, err = firstLeafOf(key); err == nil {
-				err = v.p.coldLeafRows(ctx, cold.head.Sequence, leaves, add)
-			}
-		case key[0] >= tableCommit && cold.head.Sequence > 0:
-			err = v.p.coldRows(ctx, cold.head.Sequence, add)
-			cold = mark{}
-		}
-		add(it.Key(), it.Value())
-	}
-	return sum.digest(), it.finish(err)
+	return sum.digest(), finish(it, nil)
 }

@@ -244,7 +244,7 @@ func (q *Questions) fail(w http.ResponseWriter, r *http.Request, one *question, 
 	case errors.As(err, &failure):
 	case r.Context().Err() != nil: // nobody is there
 		return
-	case commands.Passing(err) && !errors.Is(err, ledger.ErrArchived):
+	case commands.Passing(err):
 		failure = rest.TryAgain("%v", err)
 	case rest.TooMuch(err):
 		failure = rest.TryAgain("%s", message)

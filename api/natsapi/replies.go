@@ -52,10 +52,6 @@ func (s *Service) failure(r *request, err error) *wire.Error {
 	if errors.As(err, &told) {
 		return told
 	}
-	if errors.Is(err, ledger.ErrArchived) { // its error names archives
-		s.logger.WarnContext(r.context(), "a request over NATS was not answered", "subject", r.Subject(), "error", err)
-		err = ledger.ErrArchived
-	}
 	tooMuch := errors.Is(err, fair.ErrBusy) || errors.Is(err, fair.ErrTooLong) || errors.Is(err, fair.ErrBudget)
 	if tooMuch || commands.Passing(err) || errors.Is(err, projector.ErrRebuilding) {
 		return &wire.Error{

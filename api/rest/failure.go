@@ -11,7 +11,6 @@ import (
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/fair"
-	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
 
@@ -111,8 +110,6 @@ func Unavailable(err error) (message string, unavailable bool) {
 		return strings.TrimPrefix(err.Error(), "auth: "), true
 	case errors.Is(err, projector.ErrRebuilding):
 		return strings.TrimPrefix(projector.ErrRebuilding.Error(), "projector: "), true
-	case errors.Is(err, ledger.ErrArchived): // its error names archives
-		return strings.TrimPrefix(ledger.ErrArchived.Error(), "ledger: "), true
 	case TooMuch(err):
 		return err.Error(), true
 	case commands.Passing(err):

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/commands/fair"
-	"github.com/allot-project/allot/ledger"
 )
 
 // TestClientsFillNoLog: what a client can bring about as often as it likes is not in the
@@ -33,7 +32,6 @@ func TestClientsFillNoLog(t *testing.T) {
 		{"too many searches", t.Context(), fair.ErrBusy, http.StatusServiceUnavailable, ""},
 		{"a search for too long", t.Context(), fair.ErrTooLong, http.StatusServiceUnavailable, ""},
 		{"too much for the log", t.Context(), fair.ErrBudget, http.StatusServiceUnavailable, ""},
-		{"archives are away", t.Context(), ledger.ErrArchived, http.StatusServiceUnavailable, "WARN"},
 		{"the client's fault", t.Context(), BadRequest("no"), http.StatusBadRequest, ""},
 	} {
 		var logs bytes.Buffer

@@ -52,7 +52,7 @@ func TestRefusedCommands(t *testing.T) {
 		{"--claims -1", []string{"claim", "--claims=-1"}},
 		{"--prefer must be one of", []string{"claim", "--prefer", "blue"}},
 		{"missing flags: --data=DIR", []string{"history"}},
-		{"the server does not serve", []string{"history", "--data", t.TempDir() + "/data", "--", "--hot-history", "1h"}},
+		{"the server does not serve", []string{"history", "--data", t.TempDir() + "/data", "--", "--nosuch"}},
 		{"no server to measure", []string{"claim", "--allot", text}},
 	} {
 		if out := launchtest.Run(t, false, name, nil, c.args...); !strings.Contains(out, c.says) || strings.Contains(out, "panic") {

@@ -34,13 +34,12 @@ import (
 type benchHistoryCommand struct {
 	serverFlags `embed:""`
 
-	Data      string        `help:"Data folder, which stays. A folder that has a history from this command gets a longer one." required:"" type:"path" placeholder:"DIR"`
-	Commands  int64         `help:"Commands to add: each consumer's allocation, and its release; 0: only ask about the history that is there." default:"1000000" least:"0"`
-	Live      int64         `help:"Consumers that hold something at a time." default:"10000" least:"1"`
-	Providers int           `help:"Providers that they hold it from." default:"1000" least:"1"`
-	UnderWay  int           `name:"under-way" help:"Commands under way at a time." default:"4096" least:"1"`
-	Settle    time.Duration `help:"Let what is due leave the log and the read models for so long, when all commands are made; 0: not at all." default:"0s"`
-	Questions int           `help:"Questions of each kind about random consumers, asked over HTTP, one after the other, twice; 0: none." default:"1000" least:"0"`
+	Data      string `help:"Data folder, which stays. A folder that has a history from this command gets a longer one." required:"" type:"path" placeholder:"DIR"`
+	Commands  int64  `help:"Commands to add: each consumer's allocation, and its release; 0: only ask about the history that is there." default:"1000000" least:"0"`
+	Live      int64  `help:"Consumers that hold something at a time." default:"10000" least:"1"`
+	Providers int    `help:"Providers that they hold it from." default:"1000" least:"1"`
+	UnderWay  int    `name:"under-way" help:"Commands under way at a time." default:"4096" least:"1"`
+	Questions int    `help:"Questions of each kind about random consumers, asked over HTTP, one after the other, twice; 0: none." default:"1000" least:"0"`
 
 	Serve []string `arg:"" optional:"" help:"Flags for the server, after --, such as -- --archive file:///srv/archive."`
 }
@@ -133,12 +132,6 @@ func (c *benchHistoryCommand) extend(
 		rate := float64(2*(high-low)) / time.Since(begun).Seconds()
 		fmt.Printf("%14d %10.0f %10.2f  %s\n", 2*high, rate, longest.Seconds(), c.storesLine(s))
 	}
-	select {
-	case <-time.After(c.Settle):
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	}
-	fmt.Printf("%14d %10s %10s  %s\n", 2*to, "", "", c.storesLine(s))
 	return to, nil
 }
 

@@ -60,7 +60,6 @@ func beginLedger(ctx context.Context, dir string) (l *ownLedger, err error) {
 	if l.views, err = projector.Open(filepath.Join(dir, datafolder.ReadModels), quiet); err != nil {
 		return l, err
 	}
-	l.views.ReadFrom(log)
 	options := writer.Options{Now: time.Now, Logger: quiet, AnswerWithin: time.Minute}
 	l.writer = writer.New(log, l.views, ledger.NewState(), options)
 	id := ledger.UUID(uuid.New())

@@ -129,8 +129,6 @@ func TestTimeOfDay(t *testing.T) {
 	measured := regexp.MustCompile(`(Store|Swap|Sub)\(.*` + number + `|` + number + `\)? *[-<>]|[-<>]=? *[\w.]+` + number)
 	recorded := map[string]string{
 		"projector/view.go":                    "when a commit was decided",
-		"projector/hot_history.go":             "the age of commits",
-		"ledger/archives/trim.go":              "the age of commits",
 		"ledger/archives/packer.go":            "the age of commits",
 		"commands/processes/limit_follower.go": "shown as a metric",
 	}

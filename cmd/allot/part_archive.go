@@ -4,16 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
-	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/ledger/archives"
 	"github.com/allot-project/allot/ledger/bucket"
 	"github.com/allot-project/allot/ledger/proof"
-	"github.com/allot-project/allot/projector"
-	"github.com/allot-project/allot/projector/past"
 )
 
 // archiveFlags say where the log is archived, and in what parts.
@@ -23,11 +18,7 @@ type archiveFlags struct {
 	PartBytes   int64         `name:"archive-part-bytes" help:"Seal a part when it has so many bytes of commits, before compression." default:"67108864" least:"1"`
 	PartAge     time.Duration `name:"archive-part-age" help:"Seal a part when its first record is so old: what is younger is in the log only." default:"1h" least:"10ms"`
 	Rate        int64         `name:"archive-rate" help:"Read at most this many bytes of the log a second for archives; 0: as fast as it goes." default:"67108864"`
-	Cache       int64         `name:"archive-cache" help:"Keep at most this many bytes of parts that were read back, in the data folder, and as many of past versions; 0: only the newest one." default:"1073741824"`
 	CopyRecords int64         `name:"archive-copy-records" help:"Store a copy of State and read models in each archive after so many records, so that a server that lacks them need not replay more; 0: never." default:"10000000"`
-
-	History      *time.Duration `name:"hot-history" help:"Keep in the read models what they say about commits that are younger, and what was true since. What is older leaves them when all archives have it, and is read there, or made again from the log, when somebody asks. Default: everything stays." placeholder:"D"`
-	HistoryLeast int64          `name:"hot-history-records" help:"With --hot-history: what was true leaves the read models for files of this many records at least." default:"65536" least:"1"`
 }
 
 // archiveFolder is the name in a data folder of what archives need: parts that
@@ -46,13 +37,8 @@ func (f *archiveFlags) bounds() archives.Bounds {
 
 // check refuses URLs and bounds that cannot be.
 func (f *archiveFlags) check() error {
-	switch {
-	case f.PartBytes > maxPartBytes:
+	if f.PartBytes > maxPartBytes {
 		return fmt.Errorf("--archive-part-bytes %d: it can be from 1 to %d", f.PartBytes, int64(maxPartBytes))
-	case f.History != nil && *f.History <= 0:
-		return fmt.Errorf("--hot-history %v: it must be more than 0; without it everything stays in the read models", *f.History)
-	case f.History != nil && len(f.URL) == 0:
-		return errors.New("--hot-history needs --archive: what leaves the read models must be in an archive")
 	}
 	_, err := f.open()
 	return err
@@ -119,78 +105,6 @@ func (s *server) openArchives(ctx context.Context) (err error) {
 		case err != nil:
 			s.logger.Warn("an archive cannot be read now; the log keeps everything until it can be written", "error", err)
 		}
-	}
-	return nil
-}
-
-// archiveRest is how long archives are not asked after they were silent.
-const archiveRest = 5 * time.Second
-
-// compareFolder begins the names in archiveFolder of folders with the part of an
-// archive that is compared with the read models.
-const compareFolder = "compare"
-
-// historyEvery is how often it is looked for what is to leave the read models.
-const historyEvery = 10 * time.Second
-
-// pastFolder is the name in archiveFolder of what was read back of versions that have
-// left the read models.
-const pastFolder = "past"
-
-// openPast says where versions are that have left the read models.
-func (s *server) openPast() error {
-	from := s.views.HotFrom()
-	if from > 0 && len(s.archives) == 0 {
-		return fmt.Errorf("the read models in %s begin with sequence %d, because what is older has left for archives; nothing was changed: "+
-			"name them with --archive, or remove the folder %s, and all of it is made again from the log",
-			s.config.Data, from, s.data.Path(datafolder.ReadModels))
-	}
-	if len(s.archives) == 0 {
-		return nil
-	}
-	stores := make([]bucket.Store, len(s.archives))
-	for i, a := range s.archives {
-		stores[i] = a.Store()
-	}
-	files, err := past.Open(stores, past.Options{
-		Folder: filepath.Join(s.data.Path(archiveFolder), pastFolder), Bytes: s.config.Archive.Cache, Rest: archiveRest,
-		Rate: s.config.Archive.Rate,
-	})
-	if err != nil {
-		return err
-	}
-	s.views.ReadPastFrom(files)
-	return nil
-}
-
-// startHistoryTrimmer starts to let old commits leave the read models. Each replica
-// does so for its own.
-func (s *server) startHistoryTrimmer(context.Context) (err error) {
-	flags := &s.config.Archive
-	if flags.History == nil {
-		return nil
-	}
-	cfg := projector.HotHistory{
-		Age: *flags.History, Records: flags.HistoryLeast, Every: min(historyEvery, *flags.History), Now: time.Now,
-		Logger: s.logger,
-	}
-	for i, a := range s.archives {
-		folder := filepath.Join(s.data.Path(archiveFolder), fmt.Sprintf("%s-%d", compareFolder, i))
-		if err := os.RemoveAll(folder); err != nil { // nobody knows what a former server has left there
-			return err
-		}
-		one := archives.NewLog([]*archives.Archive{a}, folder, 0)
-		one.Pace(flags.Rate)
-		cfg.Archives = append(cfg.Archives, one)
-	}
-	history, err := s.views.TrimHistory(cfg)
-	s.history.Store(history)
-	return err
-}
-
-func (s *server) stopHistoryTrimmer() error {
-	if history := s.history.Swap(nil); history != nil {
-		history.Stop()
 	}
 	return nil
 }
@@ -262,7 +176,6 @@ func (s *server) addArchives(g gauges) {
 	g.add("archive_bytes", "Bytes of these.", sum(func(s archives.Status) float64 { return float64(s.Bytes) }))
 	g.count("archive_failures_total", "Failures to archive a part. It is tried again.",
 		sum(func(s archives.Status) float64 { return float64(s.Failures) }))
-	s.addHotHistory(g)
 	s.addCopies(g)
 	g.add("archive_success_timestamp_seconds", "When a part was last verified in an archive.",
 		most(func(s archives.Status) float64 {
@@ -271,26 +184,4 @@ func (s *server) addArchives(g gauges) {
 			}
 			return float64(s.Success.UnixNano()) / 1e9
 		}))
-}
-
-// addHotHistory adds the metrics of what leaves the read models.
-func (s *server) addHotHistory(g gauges) {
-	of := func(value func(projector.HistoryStatus) float64) func() float64 {
-		return func() float64 {
-			if history := s.history.Load(); history != nil {
-				return value(history.Status())
-			}
-			return 0
-		}
-	}
-	g.add("hot_history_first_sequence", "First sequence whose commit is in the read models; older ones are made again from the log.",
-		func() float64 { return float64(s.views.FirstCommit()) })
-	g.add("hot_history_first_view", "First sequence as of which the read models tell what was true; before it is read from archives.",
-		func() float64 { return float64(s.views.HotFrom()) })
-	g.add("hot_history_keeps", "1: nothing leaves the read models now although something is due: the server's log says why.",
-		of(func(s projector.HistoryStatus) float64 { return one(s.Fault != "") }))
-	g.count("hot_history_left_commits_total", "Commits that have left the read models since the start, verified in all archives.",
-		of(func(s projector.HistoryStatus) float64 { return float64(s.Commits) }))
-	g.count("hot_history_left_epochs_total", "Stretches of the past whose versions have left the read models since the start, verified in all archives.",
-		of(func(s projector.HistoryStatus) float64 { return float64(s.Epochs) }))
 }

@@ -96,11 +96,10 @@ func (s *server) watchedStores() []*store {
 			return int64(stored.Bytes), err
 		}))
 	}
-	for _, a := range s.archives { // its parts, and the copies and past versions beside them
+	for _, a := range s.archives { // its parts, and the copies beside them
 		size := func() (int64, error) {
 			_, parts := a.Stored()
-			versions, err := s.views.PastBytes()
-			return parts + versions, err
+			return parts, nil
 		}
 		list = append(list, &store{
 			name: "archive " + a.String(), folder: bucket.FolderOf(a.Store()), size: size, reserve: diskReserve{}.of,

@@ -350,7 +350,7 @@ var modelMetrics = []modelMetric{
 		func(s projector.StoreStats) float64 { return float64(s.Compactions) }},
 	{"flushes_total", "Flushes of the read models since the start.", prometheus.CounterValue,
 		func(s projector.StoreStats) float64 { return float64(s.Flushes) }},
-	{"held_up_seconds_total", "How long commits and what leaves the read models were held up because more came than is compacted.",
+	{"held_up_seconds_total", "How long commits were held up because more came than is compacted.",
 		prometheus.CounterValue, func(s projector.StoreStats) float64 { return s.HeldUp.Seconds() }},
 }
 

@@ -58,10 +58,6 @@ func (s *server) healViews(context.Context) error {
 	if s.mayTake() {
 		s.views.RefillFrom(s.refill)
 	}
-	if err := s.openPast(); err != nil {
-		return err
-	}
-	s.views.ReadFrom(s.log.all)
 	s.views.Heal(s.log.all)
 	return nil
 }

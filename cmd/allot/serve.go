@@ -117,7 +117,6 @@ type server struct {
 	rejected *jetstream.Rejected // nil: rejected commands are not kept
 	scrubber *check.Scrubber     // nil: there is none
 	archives []*archives.Archive
-	history  atomic.Pointer[projector.HistoryTrimmer] // nil: nothing leaves the read models
 	metrics  metricsDoor
 	limits   processes.LimitStatus // of following Keystone's
 
@@ -220,7 +219,6 @@ func (s *server) list() []part {
 		{phase: follow, name: "State", start: s.follow},
 		// Whose the archives are is asked before anything is written.
 		{phase: follow, name: "archives", start: s.openArchives},
-		{phase: follow, name: "trimmer of read models", start: s.startHistoryTrimmer, stop: s.stopHistoryTrimmer},
 		{phase: follow, name: "rejected commands", start: s.openRejected},
 		{phase: follow, name: "replica", start: s.startReplica, stop: s.stopReplica},
 		{phase: follow, name: "copies for other replicas", start: s.startCopies, stop: s.stopCopies},

@@ -12,10 +12,8 @@ import (
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archive"
-	"github.com/allot-project/allot/ledger/bucket"
 	"github.com/allot-project/allot/ledger/proof"
 	"github.com/allot-project/allot/projector/check"
-	"github.com/allot-project/allot/projector/past"
 )
 
 // verifyCommand is "allot verify": it checks the log, and compares everything
@@ -109,9 +107,6 @@ func (c *verifyCommand) Run(ctx context.Context) (err error) {
 	}
 	if c.Data != "" {
 		evidence.Snapshots, evidence.ReadModels = filepath.Join(c.Data, "snapshots"), filepath.Join(c.Data, "readmodel")
-		if evidence.Past, err = c.past(filepath.Join(temporary, "past")); err != nil {
-			return err
-		}
 	}
 	report, err := check.VerifyLog(ctx, log, last, evidence)
 	if err != nil {
@@ -120,21 +115,6 @@ func (c *verifyCommand) Run(ctx context.Context) (err error) {
 	c.print(report, keys != nil)
 	return report.Err()
 }
-
-// past returns what has left the read models, which is in the archive; nil: none is named.
-func (c *verifyCommand) past(folder string) (*past.Files, error) {
-	if c.Archive == "" {
-		return nil, nil
-	}
-	store, err := bucket.Open(c.Archive, bucket.Patience{})
-	if err != nil {
-		return nil, err
-	}
-	return past.Open([]bucket.Store{store}, past.Options{Folder: folder, Bytes: verifyCacheBytes})
-}
-
-// verifyCacheBytes is how much of an archive is kept on the disk meanwhile.
-const verifyCacheBytes = 1 << 30
 
 func (c *verifyCommand) print(r *check.Report, signed bool) {
 	fmt.Printf("log          good up to sequence %d: %d records, digest %s\n", r.Sequence, r.Records, r.Digest)

@@ -7,41 +7,6 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// lookingBack is how many calls may be looked up at a time before they wait. Each has
-// a place at its door, too.
-const lookingBack = 2048
-
-// lookBack answers a call whose command id is so old that its record may have left the
-// read models, if it was accepted before. Otherwise the call waits to be decided. An
-// archive may take its time, for which neither the caller of Start nor the loop waits.
-func (w *Writer) lookBack(c *call) {
-	if err := w.models.Ready(); err != nil {
-		w.turnAway(c.Submission, c.done, commands.Outcome{}, fmt.Errorf("%w: %w", commands.ErrUnreadable, err))
-		return
-	}
-	select {
-	case w.looking <- struct{}{}:
-	default:
-		w.turnAway(c.Submission, c.done, commands.Outcome{}, commands.ErrBusy)
-		return
-	}
-	go func() {
-		defer func() { <-w.looking }()
-		result, found, err := w.models.Command(c.ID)
-		switch {
-		case err != nil:
-			w.turnAway(c.Submission, c.done, commands.Outcome{}, fmt.Errorf("%w: %w", commands.ErrUnreadable, err))
-		case found:
-			w.turnAway(c.Submission, c.done, repeatedOutcome(c, result), nil)
-		default:
-			w.take(c)
-		}
-	}()
-}
-
-// errLeft answers a call of whose age records have left the read models while it waited.
-var errLeft = fmt.Errorf("%w: records as old as this command have left them just now; send it again", commands.ErrUnreadable)
-
 // known answers a call whose command id was accepted before. If the first call
 // with the id is still pending, this call follows it. Otherwise known reserves
 // the id for the call.
@@ -56,17 +21,9 @@ func (w *Writer) known(c *call) (bool, error) {
 	if ok && earlier != c {
 		return true, nil
 	}
-	result, found, err := w.models.HotCommand(c.ID)
-	if err != nil {
+	result, found, err := w.models.Command(c.ID)
+	if err != nil || !found {
 		return false, err
-	}
-	if !found {
-		// What has left until now is known after it was not found.
-		if w.models.CommandsLeft(c.ID) != c.left {
-			w.giveUp([]*call{c}, errLeft)
-			return true, nil
-		}
-		return false, nil
 	}
 	c.outcome = repeatedOutcome(c, result)
 	w.answer(c)

@@ -21,7 +21,6 @@ type call struct {
 	commands.Submission
 	fingerprint ledger.Fingerprint
 	consumers   []ledger.UUID // the consumers that it names, or was seen to change
-	left        uint64        // records up to there that had left the read models were looked through for its id
 	tries       int
 	forking     bool           // the call asks for a fork of the State, and has no command
 	place       ledger.Address // where it was decided

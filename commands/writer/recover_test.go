@@ -42,13 +42,13 @@ func (m *models) Ready() error {
 	return m.Projector.Ready()
 }
 
-func (m *models) HotCommand(id ledger.UUID) (ledger.CommandResult, bool, error) {
+func (m *models) Command(id ledger.UUID) (ledger.CommandResult, bool, error) {
 	if m.command != nil {
 		if err := m.command(); err != nil {
 			return ledger.CommandResult{}, false, err
 		}
 	}
-	return m.Projector.HotCommand(id)
+	return m.Projector.Command(id)
 }
 
 func (m *models) Fold(c *ledger.Commit, changes ledger.Changes) error {

@@ -91,6 +91,10 @@ func (m *heldFold) Fold(c *ledger.Commit, changes ledger.Changes) error {
 	return m.ReadModels.Fold(c, changes)
 }
 
+func createTrait(name string) commands.Submission {
+	return commands.Submission{ID: commands.NewID(), Actor: "test", Command: &commands.CreateTrait{Name: "CUSTOM_" + name}}
+}
+
 // TestSilentReadModels: callers are told who keeps them waiting, if it is the read models.
 func TestSilentReadModels(t *testing.T) {
 	t.Parallel()

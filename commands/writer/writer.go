@@ -39,9 +39,7 @@
 //     writer's commit at most, and a flight behind a failed one fails, too.
 //  5. A command id is in the log at most once: it is pending from the moment it
 //     is looked up until it is answered, and the same id submitted meanwhile
-//     follows the first call instead of being decided. One that is so old that its
-//     record may have left the read models is looked up before it waits, and when it
-//     is decided, nothing of its age has left since.
+//     follows the first call instead of being decided.
 //  6. A consumer changes at most once in a commit, because its generation is
 //     the commit's sequence.
 //  7. Every call is answered exactly once, whatever happens: by the finisher,
@@ -138,8 +136,6 @@ type Writer struct {
 	quit chan struct{}
 	// done is closed when loop and finisher have ended.
 	done chan struct{}
-	// looking has a place for each call that is looked up before it waits.
-	looking chan struct{}
 	// lost is closed when another server leads; nil if no other can.
 	lost <-chan struct{}
 
@@ -186,7 +182,6 @@ func New(log ledger.Log, models ReadModels, state *ledger.State, opts Options) *
 		trouble: make(chan struct{}, 1),
 		quit:    make(chan struct{}),
 		done:    make(chan struct{}),
-		looking: make(chan struct{}, lookingBack),
 		pending: make(map[ledger.UUID]*call),
 		state:   state, builder: ledger.NewCommitBuilder(),
 		patience: time.NewTimer(0), term: state.Term(),
@@ -238,17 +233,6 @@ func (w *Writer) decideFound(s commands.Submission, done func(commands.Outcome, 
 		return
 	}
 	c := &call{Submission: s, fingerprint: fingerprint, consumers: s.Command.Consumers(), done: done}
-	if !s.DryRun {
-		if c.left = w.models.CommandsLeft(s.ID); c.left > 0 {
-			w.lookBack(c)
-			return
-		}
-	}
-	w.take(c)
-}
-
-// take puts a call into the queue, or turns it away.
-func (w *Writer) take(c *call) {
 	if err := w.enqueue(c); err != nil {
 		w.turnAway(c.Submission, c.done, commands.Outcome{}, err)
 	}

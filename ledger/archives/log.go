@@ -1,18 +1,13 @@
 package archives
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
-	"time"
-
-	"golang.org/x/time/rate"
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archive"
@@ -24,12 +19,6 @@ import (
 type Log struct {
 	archives []*Archive
 	cache    *cache
-	rest     time.Duration // see Rest
-	pace     *rate.Limiter
-
-	mu     sync.Mutex
-	failed error     // why nothing could be fetched; guarded by mu
-	until  time.Time // nobody asks again before; guarded by mu
 }
 
 var _ ledger.Log = (*Log)(nil)
@@ -40,7 +29,7 @@ var ErrReadOnly = errors.New("archives: this log can only be read")
 // NewLog returns the log in some archives. It keeps at most so many bytes of
 // parts in a folder, but always the newest one.
 func NewLog(archives []*Archive, folder string, bytes int64) *Log {
-	return &Log{archives: archives, pace: rate.NewLimiter(rate.Inf, 0), cache: &cache{
+	return &Log{archives: archives, cache: &cache{
 		folder: folder, bound: bytes, kept: make(map[string]*keptPart), places: make(chan struct{}, fetchedAtOnce),
 		comes: make(map[string]chan struct{}),
 	}}
@@ -49,68 +38,6 @@ func NewLog(archives []*Archive, folder string, bytes int64) *Log {
 // fetchedAtOnce is how many parts are fetched at a time, for all readers: each may
 // take a part's room on the disk besides those that are kept.
 const fetchedAtOnce = 4
-
-// Rest makes the log, when no archive answers, refuse whatever it would have to ask
-// them for, so long, so that readers do not wait for the same silence one after the
-// other. It is called before the log is used.
-func (l *Log) Rest(after time.Duration) { l.rest = after }
-
-// Pace bounds how many bytes of commits are read a second. It is called before the
-// log is used.
-func (l *Log) Pace(bytes int64) {
-	if bytes > 0 {
-		l.pace = rate.NewLimiter(rate.Limit(bytes), paceStep)
-	}
-}
-
-// String names the archives.
-func (l *Log) String() string {
-	names := make([]string, len(l.archives))
-	for i, a := range l.archives {
-		names[i] = a.String()
-	}
-	return strings.Join(names, ", ")
-}
-
-// PartEnd returns the last sequence of the part that holds a sequence, in the archive
-// where that goes furthest; 0: none has such a part yet.
-func (l *Log) PartEnd(ctx context.Context, sequence uint64) (last uint64, err error) {
-	for _, a := range l.archives {
-		names := a.holding(sequence)
-		if len(names) == 0 {
-			if err := a.Refresh(ctx); err != nil {
-				return 0, err
-			}
-			names = a.holding(sequence)
-		}
-		for _, name := range names {
-			last = max(last, name.Last.Sequence)
-		}
-	}
-	return last, nil
-}
-
-// resting returns why archives are not asked now, or nil.
-func (l *Log) resting() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.failed == nil || time.Now().After(l.until) {
-		return nil
-	}
-	return l.failed
-}
-
-// silent notes that no archive answers.
-func (l *Log) silent(ctx context.Context, err error) error {
-	err = fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return err // the reader has gone, and says nothing about archives
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.failed, l.until = err, time.Now().Add(l.rest)
-	return err
-}
 
 // Append implements ledger.Log. It always fails.
 func (l *Log) Append(_ uint64, _ []byte, done func(error)) { done(ErrReadOnly) }
@@ -153,7 +80,7 @@ func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry
 			ahead.Go(func() { l.fetchAhead(ctx, end+1) })
 		}
 		err = archive.ReadRange(part.file, part.size, from, end, func(e ledger.Entry) error {
-			if err := cmp.Or(ctx.Err(), wait(ctx, l.pace, len(e.Data))); err != nil {
+			if err := ctx.Err(); err != nil {
 				return err
 			}
 			return yield(e)
@@ -230,9 +157,6 @@ func (l *Log) open(ctx context.Context, sequence uint64) (*openPart, error) {
 	if part := l.cache.open(sequence); part != nil {
 		return part, nil
 	}
-	if err := l.resting(); err != nil {
-		return nil, err
-	}
 	var failed error
 	missing := true
 	for _, a := range l.archives {
@@ -258,7 +182,7 @@ func (l *Log) open(ctx context.Context, sequence uint64) (*openPart, error) {
 	case errors.Is(failed, ErrPart):
 		return nil, &ledger.BadEntryError{Sequence: sequence, Err: failed}
 	}
-	return nil, l.silent(ctx, failed)
+	return nil, fmt.Errorf("%w: %w", ledger.ErrUnavailable, failed)
 }
 
 // cache keeps verified parts in files.

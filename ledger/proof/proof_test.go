@@ -201,9 +201,9 @@ func TestGolden(t *testing.T) {
 		roots = append(roots, tree.Root().String())
 	}
 	want := []string{
-		"761a90501679a5beeb44b4e31f4970bb7d0743fd1356894a38dcd4cba773b8fd",
-		"f35745f86c74bbfea7b0990e65980b568488fd1a99812bfae982d94d316cd578",
-		"bbd7659c6be6f1ce9b2853050d15d447729ac3661813bf06e2367d20bf8a7815",
+		"5b653ae8ff717b354c6669b3a2008ba7f9f57e432592ef863f754bac363a4793",
+		"a1275aaa8130147dc23b85c4414037e03388df6a7103e2f3474a90856db58cbc",
+		"f7938412850d0ab2f62356ba1966c2143e4e18ea961def6490b3f2cbaf470b01",
 	}
 	if !slices.Equal(roots, want) {
 		t.Errorf("roots %q", roots)

@@ -12,15 +12,13 @@ import (
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/proof"
 	"github.com/allot-project/allot/projector"
-	"github.com/allot-project/allot/projector/past"
 	"github.com/allot-project/allot/snapshots"
 )
 
 // Evidence is what a log is compared with.
 type Evidence struct {
-	Snapshots  string      // folder; empty: none
-	ReadModels string      // folder; empty: none
-	Past       *past.Files // with what has left these; nil: none
+	Snapshots  string // folder; empty: none
+	ReadModels string // folder; empty: none
 	// Checkpoints are compared with the log if there are Keys to check their
 	// signatures with. One of them must then vouch for the log's last commit.
 	Checkpoints []proof.Kept
@@ -93,7 +91,7 @@ func VerifyLog(ctx context.Context, log ledger.Log, last uint64, e Evidence) (*R
 	if err := v.prepareSnapshots(); err != nil {
 		return nil, err
 	}
-	compareViews := v.prepareReadModels(log)
+	compareViews := v.prepareReadModels()
 	v.prepareCheckpoints()
 	dir := ""
 	if compareViews {
@@ -171,14 +169,14 @@ func (v *verification) prepareSnapshots() error {
 
 // prepareReadModels reports whether there are read models to compare, at the
 // sequence that they have. A killed server has not synced its last commits.
-func (v *verification) prepareReadModels(log ledger.Log) bool {
+func (v *verification) prepareReadModels() bool {
 	if v.ReadModels == "" {
 		return false
 	}
 	if _, err := os.Stat(v.ReadModels); errors.Is(err, os.ErrNotExist) {
 		return false
 	}
-	head, got, err := projector.Inspect(v.ReadModels, log, v.Past)
+	head, got, err := projector.Inspect(v.ReadModels)
 	if err != nil {
 		v.report.add("read models", 0, err)
 		return false

@@ -1,0 +1,39 @@
+package projector
+
+import (
+	"errors"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// command finds the record of a command id.
+func (m *models) command(id ledger.UUID) (result ledger.CommandResult, found bool, err error) {
+	if m.commands.excludes(id) {
+		return result, false, nil
+	}
+	found, err = m.get(idKey(tableCommand, id), func(value []byte) (err error) {
+		result, err = readCommand(value)
+		return err
+	})
+	return result, found, err
+}
+
+// readCommand reads what is stored of a command.
+func readCommand(value []byte) (result ledger.CommandResult, err error) {
+	f := fields{data: value}
+	result.Address = ledger.Address{Sequence: f.uint(), Index: int(f.uint())}
+	copy(result.Fingerprint[:], f.take(uint64(len(result.Fingerprint))))
+	return result, f.end("command")
+}
+
+// Command finds the record of a command id. While read models are rebuilt it waits, if it
+// must look there.
+func (p *Projector) Command(id ledger.UUID) (ledger.CommandResult, bool, error) {
+	for {
+		m := p.models.Load()
+		result, found, err := m.command(id)
+		if err == nil || !errors.Is(err, ErrRebuilding) || !p.await(m) {
+			return result, found, err
+		}
+	}
+}
