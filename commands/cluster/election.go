@@ -55,6 +55,7 @@ type candidate struct {
 	revision uint64
 	seen     time.Duration // when it first saw that revision
 	eligible time.Duration // since when it might take the lease; 0: it may not
+	judged   uint64        // number of the last term in the log, as of which it may take the lease
 }
 
 // stand takes the lease whenever nobody has it.
@@ -74,16 +75,22 @@ func (r *Replica) stand() {
 			continue // this replica leads
 		}
 		if term := c.try(r.ctx); term != nil {
-			r.hand(term)
+			r.hand(term, c.judged)
 			c.eligible = 0
 		}
 	}
 }
 
-// hand hands a term to the part that begins writers.
-func (r *Replica) hand(term *Term) {
+// hand hands a term to the part that begins writers. If another term was folded since
+// the one that was judged, its leader may lead by it, and the lease is given back.
+func (r *Replica) hand(term *Term, judged uint64) {
 	f := r.follower.Swap(nil)
 	term.state = f.stop()
+	if last := term.state.Term(); last.Number != judged {
+		r.cfg.Logger.Info("this replica does not lead: another term has begun meanwhile", "term", last.Number, "leader", last.Leader)
+		term.Resign(term.state, "")
+		return
+	}
 	select {
 	case r.elected <- term:
 	case <-r.ctx.Done():
@@ -129,19 +136,25 @@ func (c *candidate) observe(ctx context.Context) error {
 
 // may reports whether the lease is free, by the rules that keep its holder's
 // answers true.
+//
+// A leader that does not reach the bucket goes on by a term in the log. So a lease that
+// was given back is free at once only if its last holder began the last term there too:
+// if it never came to begin one, the leader of that term may have renewed it just now.
 func (c *candidate) may() bool {
-	now := c.r.clock()
-	seen := max(c.seen, time.Duration(c.r.view.termSeen.Load()))
+	now, last, length := c.r.clock(), c.r.view.folded.Load(), c.r.cfg.Lease+c.r.cfg.Lease/10
+	c.judged = last.Number
+	silent := last.Number == 0 || now-last.seen >= length
 	switch {
 	case c.revision == 0:
 		return c.since(now)
+	case last.Instance != c.now.Instance && !silent: // the leader of the last term may lead yet
 	case c.now.Instance == c.r.instance && !c.now.Released:
 		return true // a term that did not come to begin
 	case c.now.Released && c.now.Successor == c.r.cfg.Name:
 		return true
 	case c.now.Released && (c.now.Successor == "" || now-c.seen >= spread):
 		return c.since(now)
-	case now-seen >= c.r.cfg.Lease+c.r.cfg.Lease/10:
+	case silent && now-c.seen >= length:
 		return c.since(now)
 	}
 	c.eligible = 0

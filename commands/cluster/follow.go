@@ -45,7 +45,7 @@ func (r *Replica) follow(state *ledger.State) {
 		quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	f.head.Store(state.Head().Sequence)
-	r.view.termSeen.Store(int64(r.clock()))
+	r.view.folds(state.Term(), r.clock())
 	r.follower.Store(f)
 	go f.run()
 }
@@ -140,7 +140,6 @@ func (f *follower) poll() error {
 var errNotAnnounced = errors.New("cluster: a commit that was not announced")
 
 func (f *follower) fold(commit *ledger.Commit) error {
-	before := f.state.Term()
 	changes, err := f.state.Fold(commit)
 	if err != nil {
 		return err
@@ -150,9 +149,7 @@ func (f *follower) fold(commit *ledger.Commit) error {
 			return err
 		}
 	}
-	if term := f.state.Term(); term != before {
-		f.r.view.termSeen.Store(int64(f.r.clock()))
-	}
+	f.r.view.folds(f.state.Term(), f.r.clock())
 	f.r.cfg.Log.Saw(commit.Sequence)
 	f.head.Store(commit.Sequence)
 	f.snapshot(commit)

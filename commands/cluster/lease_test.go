@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
 )
 
 // TestTenure: a lease is valid for its length from before its renewal. A caller
@@ -99,7 +100,7 @@ func TestQuestions(t *testing.T) {
 // TestMay: which replica may take the lease, and when.
 func TestMay(t *testing.T) {
 	const length = 3 * time.Second
-	other, own := commands.NewID(), commands.NewID()
+	other, own, third := commands.NewID(), commands.NewID(), commands.NewID()
 	now := 100 * time.Second
 	r := &Replica{cfg: Config{Name: "own", Lease: length}, instance: own, clock: func() time.Duration { return now }}
 	for name, c := range map[string]struct {
@@ -107,25 +108,37 @@ func TestMay(t *testing.T) {
 		revision uint64
 		seen     time.Duration // ago
 		term     time.Duration // ago
+		of       ledger.UUID   // who began that term; nil: the lease's holder
 		want     bool
 	}{
-		"nobody ever had it":               {want: true},
-		"renewed just now":                 {now: lease{Instance: other}, revision: 1, term: time.Hour},
-		"silent for its length":            {now: lease{Instance: other}, revision: 1, seen: length, term: time.Hour},
-		"silent for a tenth more":          {now: lease{Instance: other}, revision: 1, seen: length + length/10, term: time.Hour, want: true},
-		"silent, but begun in the log":     {now: lease{Instance: other}, revision: 1, seen: time.Hour, term: length},
-		"given back to anybody":            {now: lease{Instance: other, Released: true}, revision: 1, want: true},
-		"given back to this one":           {now: lease{Instance: other, Released: true, Successor: "own"}, revision: 1, want: true},
-		"given back to another":            {now: lease{Instance: other, Released: true, Successor: "x"}, revision: 1},
-		"given back to one that is away":   {now: lease{Instance: other, Released: true, Successor: "x"}, revision: 1, seen: spread, want: true},
-		"its own, of a term that is over":  {now: lease{Instance: own}, revision: 1, want: true},
-		"of this one's process before":     {now: lease{Leader: "own", Instance: other}, revision: 1, term: time.Hour},
-		"its own, given back to another":   {now: lease{Instance: own, Released: true, Successor: "x"}, revision: 1},
-		"its own, given back to whomever":  {now: lease{Instance: own, Released: true}, revision: 1, want: true},
-		"of a process before, and silent":  {now: lease{Leader: "own", Instance: other}, revision: 1, seen: time.Hour, term: time.Hour, want: true},
-		"begun long ago, and renewed just": {now: lease{Instance: other}, revision: 9, seen: time.Millisecond, term: time.Hour},
+		"nobody ever had it":              {want: true},
+		"renewed just now":                {now: lease{Instance: other}, revision: 1, term: time.Hour},
+		"silent for its length":           {now: lease{Instance: other}, revision: 1, seen: length, term: time.Hour},
+		"silent for a tenth more":         {now: lease{Instance: other}, revision: 1, seen: length + length/10, term: time.Hour, want: true},
+		"silent, but begun in the log":    {now: lease{Instance: other}, revision: 1, seen: time.Hour, term: length},
+		"given back to anybody":           {now: lease{Instance: other, Released: true}, revision: 1, want: true},
+		"given back to this one":          {now: lease{Instance: other, Released: true, Successor: "own"}, revision: 1, want: true},
+		"given back to another":           {now: lease{Instance: other, Released: true, Successor: "x"}, revision: 1},
+		"given back to one that is away":  {now: lease{Instance: other, Released: true, Successor: "x"}, revision: 1, seen: spread, want: true},
+		"its own, of a term that is over": {now: lease{Instance: own}, revision: 1, want: true},
+		"of this one's process before":    {now: lease{Leader: "own", Instance: other}, revision: 1, term: time.Hour},
+		"its own, given back to another":  {now: lease{Instance: own, Released: true, Successor: "x"}, revision: 1},
+		"its own, given back to whomever": {now: lease{Instance: own, Released: true}, revision: 1, want: true},
+		"of a process before, and silent": {now: lease{Leader: "own", Instance: other}, revision: 1, seen: time.Hour, term: time.Hour, want: true},
+		"given back, and not begun":       {now: lease{Instance: own, Released: true}, revision: 2, of: other},
+		"given back to this one, and not begun": {
+			now: lease{Instance: third, Released: true, Successor: "own"}, revision: 2, of: other, term: length,
+		},
+		"given back, and not begun for its length": {
+			now: lease{Instance: third, Released: true}, revision: 2, of: other, term: length + length/10, want: true,
+		},
+		"its own, not begun, and renewed in the log": {now: lease{Instance: own}, revision: 2, of: other},
+		"begun long ago, and renewed just":           {now: lease{Instance: other}, revision: 9, seen: time.Millisecond, term: time.Hour},
 	} {
-		r.view.termSeen.Store(int64(now - c.term))
+		if c.of.IsNil() {
+			c.of = c.now.Instance
+		}
+		r.view.folded.Store(&foldedTerm{ledger.Term{Number: 7, Instance: c.of}, now - c.term})
 		candidate := candidate{r: r, now: c.now, revision: c.revision, seen: now - c.seen}
 		if got := candidate.may(); got != c.want {
 			t.Errorf("%s: %v", name, got)

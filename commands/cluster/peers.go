@@ -59,7 +59,7 @@ type hail struct {
 // leaderView is what is known of the leader.
 type leaderView struct {
 	sequence atomic.Uint64 // of the newest commit that was announced
-	termSeen atomic.Int64  // when the last term was seen in the log, since boot
+	folded   atomic.Pointer[foldedTerm]
 	term     atomic.Uint64 // the newest known term
 	heard    atomic.Int64  // when a leader was last heard, since boot
 	wedged   atomic.Bool   // the leader says that the log is wedged
@@ -67,6 +67,19 @@ type leaderView struct {
 	mu      sync.Mutex
 	last    hail          // guarded by mu
 	changed chan struct{} // closed when another replica leads, or none; guarded by mu
+}
+
+// foldedTerm is the last term in the log, as far as this replica has folded it.
+type foldedTerm struct {
+	ledger.Term
+	seen time.Duration // when it was folded here, since boot
+}
+
+// folds notes the last term of a State.
+func (v *leaderView) folds(term ledger.Term, now time.Duration) {
+	if last := v.folded.Load(); last == nil || last.Number != term.Number {
+		v.folded.Store(&foldedTerm{term, now})
+	}
 }
 
 // next returns a channel that is closed when the leader has changed.
