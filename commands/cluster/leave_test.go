@@ -119,6 +119,46 @@ func TestFindNamesake(t *testing.T) {
 	}
 }
 
+// TestRegisteredAgain: a replica that was removed, and runs, is known again.
+func TestRegisteredAgain(t *testing.T) {
+	ns, err := embedded.Start(t.Context(), embedded.Config{StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(ns.Shutdown)
+	nc, err := ns.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	values, err := jetstream.OpenValues(t.Context(), nc, jetstream.ValuesConfig{Replicas: 1, Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Replica{
+		cfg:      Config{Name: "a", Values: values, Models: still{}, Logger: slog.New(slog.DiscardHandler)},
+		instance: commands.NewID(), clock: system.SinceBoot, ctx: t.Context(),
+	}
+	r.ended.Go(func() { r.register(time.Millisecond) })
+	known := func() {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for there := false; !there; {
+			members, err := r.registered(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, there = members["a"]
+		}
+	}
+	known()
+	if err := values.Delete(t.Context(), memberKeys+"a"); err != nil {
+		t.Fatal(err)
+	}
+	known()
+}
+
 // TestMayBegin: a ledger begins when all others have said that they know of
 // none, and never otherwise.
 func TestMayBegin(t *testing.T) {

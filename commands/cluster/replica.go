@@ -158,7 +158,7 @@ func Start(cfg Config, state *ledger.State) (*Replica, error) {
 		return nil, errors.Join(err, stopped)
 	}
 	r.ended.Go(r.stand)
-	r.ended.Go(r.register)
+	r.ended.Go(func() { r.register(registerEvery) })
 	r.ended.Go(r.findNamesake)
 	return r, nil
 }

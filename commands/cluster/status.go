@@ -21,6 +21,8 @@ import (
 const memberKeys = "member."
 
 const (
+	// registerEvery is the pause until a replica registers once more.
+	registerEvery = time.Minute
 	// registerAgain is the pause between tries to register.
 	registerAgain = 500 * time.Millisecond
 	// statusWait is how long the others' answers are waited for.
@@ -146,22 +148,25 @@ func CheckName(ctx context.Context, nc *nats.Conn, name string) (err error) {
 	return err
 }
 
-// register makes this replica known to the others.
-func (r *Replica) register() {
-	value, err := json.Marshal(r.own())
-	for err == nil {
-		if err = r.cfg.Values.Put(r.ctx, memberKeys+r.cfg.Name, value); err == nil {
-			return
+// register makes this replica known to the others, and does so again and again: it may
+// have been removed while it stood still.
+func (r *Replica) register(every time.Duration) {
+	for {
+		wait := every
+		value, err := json.Marshal(r.own())
+		if err == nil {
+			err = r.cfg.Values.Put(r.ctx, memberKeys+r.cfg.Name, value)
 		}
-		r.cfg.Logger.Debug("this replica is not registered yet", "error", err)
+		if err != nil {
+			r.cfg.Logger.Debug("this replica is not registered now", "error", err)
+			wait = registerAgain
+		}
 		select {
-		case <-time.After(registerAgain):
-			err = nil
+		case <-time.After(wait):
 		case <-r.ctx.Done():
 			return
 		}
 	}
-	r.cfg.Logger.Error("this replica cannot be registered", "error", err)
 }
 
 // commonLevel returns the newest level of features that all known replicas can
