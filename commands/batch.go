@@ -80,7 +80,9 @@ func (c *Batch) ForProject(s *ledger.State, project string) *Rejection {
 // Decide implements Command. It decides the commands against a fork of the State,
 // and applies each command's events to the fork before it decides the next.
 func (c *Batch) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
-	fork := s.Fork()
+	// A commit changes a consumer once at most. What commands before the batch have changed
+	// in the present one is no conflict: it comes in the next one then, as each command does.
+	fork, place := s.Fork(), s.Next()+1
 	var all []ledger.Event
 	changed := make(map[ledger.UUID]bool)
 	for i, one := range c.Commands {
@@ -103,7 +105,7 @@ func (c *Batch) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 		for _, id := range touched {
 			changed[id] = true
 		}
-		if err := fork.Apply(s.Next(), &ledger.Record{Time: fork.LastTime(), Events: events}); err != nil {
+		if err := fork.Apply(place, &ledger.Record{Time: fork.LastTime(), Events: events}); err != nil {
 			// The command conflicts with an earlier one of the batch.
 			return nil, c.at(i, invalid("commands", "conflicts with the commands before it: %v", err))
 		}
