@@ -67,6 +67,8 @@ type room struct {
 	limits map[ledger.AggregateKey]*ledger.AggregateLimit
 	// own is what the claim's consumers hold, which its decision takes off.
 	own map[ledger.AggregateKey]int64
+	// before is what was assumed before the claim's first consumer got something.
+	before map[ledger.AggregateKey]int64
 	// first is the first refusal.
 	first *Rejection
 }
@@ -78,12 +80,12 @@ func (s *ClaimSearch) room(c *Claim) (*room, error) {
 	}
 	r := &room{
 		search: s, limits: make(map[ledger.AggregateKey]*ledger.AggregateLimit, len(s.Limits)),
-		own: make(map[ledger.AggregateKey]int64),
-	}
-	for _, l := range s.Limits {
-		r.limits[l.AggregateKey] = l
+		own: make(map[ledger.AggregateKey]int64), before: make(map[ledger.AggregateKey]int64),
 	}
 	s.Ranking.CountAggregates()
+	for _, l := range s.Limits {
+		r.limits[l.AggregateKey], r.before[l.AggregateKey] = l, s.Ranking.AssumedIn(l.AggregateKey)
+	}
 	if c.OwnFree {
 		return r, nil // it is assumed to be given back
 	}
@@ -113,7 +115,8 @@ func (r *room) add(sums map[ledger.AggregateKey]int64, p *ledger.Provider, class
 	}
 }
 
-// fits reports whether the aggregates have room for a candidate.
+// fits reports whether the aggregates have room for a candidate, beside what the claim's
+// consumers before it get.
 func (r *room) fits(uses []candidates.Use) bool {
 	asked := make(map[ledger.AggregateKey]int64)
 	for _, use := range uses {
@@ -121,8 +124,9 @@ func (r *room) fits(uses []candidates.Use) bool {
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(asked), ledger.AggregateKey.Compare) {
 		limit := *r.limits[key]
-		limit.Used += r.search.Ranking.AssumedIn(key)
-		if more := asked[key] - r.own[key]; more > 0 && limit.Used+more > limit.Most {
+		limit.Used += r.before[key]
+		got := r.search.Ranking.AssumedIn(key) - r.before[key]
+		if more := got + asked[key] - r.own[key]; more > 0 && limit.Used+more > limit.Most {
 			if r.first == nil {
 				r.first = overAggregate(r.search.Classes, &limit, more)
 			}

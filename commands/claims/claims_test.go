@@ -417,6 +417,33 @@ func TestAggregateRace(t *testing.T) {
 	}
 }
 
+// TestOwnIsTakenOffOnce: what a consumer of a gang holds in a limited aggregate is taken
+// off for the gang once, and not for each of its consumers.
+func TestOwnIsTakenOffOnce(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	rack := commandstest.NewID()
+	inside := l.Provider(t, "in", commands.Inventory{Class: "VCPU", Total: 100})
+	l.Accept(t, &commands.ReplaceProviderAggregates{Provider: inside, Aggregates: []ledger.UUID{rack}})
+	l.Provider(t, "out", commands.Inventory{Class: "VCPU", Total: 100})
+	most := int64(2)
+	l.Accept(t, &commands.SetLimit{Aggregate: rack, Class: "VCPU", Most: &most})
+	first := commandstest.NewID()
+	l.Accept(t, commandstest.Allocate(first, inside, "VCPU", 1))
+	c := claimOf(first, map[string]int64{"VCPU": 2})
+	c.For[0].AnyGeneration = true
+	c.For = append(c.For, commands.ClaimConsumer{Consumer: commandstest.NewID(), Request: 1, Project: "p", User: "u"})
+	c.Requests = append(c.Requests, claimOf(first, map[string]int64{"VCPU": 1}).Requests...)
+	c.Prefer = &commands.ClaimPreference{Aggregates: []commands.AggregatePreference{{Aggregate: rack, Weight: 1}}}
+	o, err := l.Writer.Submit(t.Context(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
+	if err != nil || o.Rejection != nil {
+		t.Fatalf("%+v, %v", o.Rejection, err)
+	}
+	got := claimed(t, o)
+	if len(got) != 2 || got[0].Allocations[0].Provider != inside || got[1].Allocations[0].Provider == inside {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestManyAggregates: many clients who all prefer the same find room in one limited
 // aggregate after the other: what is found for those before counts as taken.
 func TestManyAggregates(t *testing.T) {
