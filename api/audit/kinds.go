@@ -146,7 +146,6 @@ func newLines(w http.ResponseWriter, r *http.Request) *lines {
 		return to
 	}
 	w.Header().Set("Content-Type", eventStream)
-	w.Header().Set("Cache-Control", "no-store")
 	to.write = func(at ledger.Address, line any) error {
 		text, err := ledger.PlainJSON(line)
 		if err == nil {

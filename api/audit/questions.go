@@ -218,6 +218,7 @@ func (q *Questions) Handlers() map[string]http.Handler {
 
 func (q *Questions) handler(one question) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store") // answers hold what all tenants do
 		if method := one.answer.method(); r.Method != method {
 			w.Header().Set("Allow", method)
 			http.Error(w, "only "+method, http.StatusMethodNotAllowed)

@@ -371,6 +371,9 @@ func TestEveryQuestion(t *testing.T) {
 			if w.Code != http.StatusBadRequest || strings.TrimSpace(w.Body.String()) == "" {
 				t.Errorf("%s?%s: %d %s", route, bad, w.Code, w.Body)
 			}
+			if got := w.Header().Get("Cache-Control"); got != "no-store" {
+				t.Errorf("%s may be kept by caches: %q", route, got)
+			}
 		}
 	}
 }

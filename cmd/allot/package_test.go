@@ -198,6 +198,9 @@ func TestPackage(t *testing.T) {
 		}
 	}
 	m.checkUnit()
+	if got := strings.TrimSpace(m.run("stat", "-c", "%A %U:%G", "/etc/allot/allot.yaml")); got != "-rw-r----- root:allot" {
+		t.Errorf("the configuration, which may hold secrets, is %s", got)
+	}
 	rest, conf := freeAddress(t), "/etc/allot/allot.yaml"
 	m.run("sed", "-i", "s|^http: .*|http: "+rest+"|; s|^nats: .*|nats: "+freeAddress(t)+"|", conf)
 	changed := m.run("cat", conf)
