@@ -82,8 +82,6 @@ const (
 	perBatch = 150
 	// halfRateFor is how long the rate is halved.
 	halfRateFor = 30 * time.Second
-	// candidatesBudget is how many steps a search may take: that of the full size.
-	candidatesBudget = 50_000_000
 	// oldLimit is how many candidates are asked for in the old way.
 	oldLimit = 10
 )
@@ -106,7 +104,7 @@ func (c *benchClaimCommand) run(ctx context.Context) (result *claimBench, err er
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-		own, err = c.start(ctx, filepath.Join(dir, "data"), "--candidates-budget", fmt.Sprint(candidatesBudget))
+		own, err = c.start(ctx, filepath.Join(dir, "data"))
 		if err != nil {
 			return nil, err
 		}

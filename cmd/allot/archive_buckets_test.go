@@ -30,10 +30,10 @@ func TestArchiveInBucket(t *testing.T) {
 		s.terminate()
 	}
 	allot(t, true, "verify", "--archive", url)
-	replayed := allot(t, true, "replay", "--data", data, "--archive", url)
+	replayed := allot(t, true, "replay", "--data", data)
 	back := filepath.Join(t.TempDir(), "back")
 	allot(t, true, "restore", "--from", url, "--data", back)
-	if out := allot(t, true, "replay", "--data", back, "--archive", url); same(out) != same(replayed) {
+	if out := allot(t, true, "replay", "--data", back); same(out) != same(replayed) {
 		t.Errorf("restored:\n%s\nand it was:\n%s", out, replayed)
 	}
 }

@@ -31,7 +31,6 @@ type clusterFlags struct {
 	HTTP    string        `name:"cluster-http" help:"HOST:PORT that this server listens on to give the others copies of State and read models. Without it, it gives none, and gets none from them." placeholder:"HOST:PORT"`
 	Lease   time.Duration `name:"cluster-lease" help:"A server that leads and is silent for this long leads no more. It renews this six times in the time. The clocks of two servers may differ in speed by a tenth." default:"3s" least:"1s"`
 	Wait    time.Duration `name:"cluster-wait" help:"How long requests wait for a server to lead." default:"10s" least:"10ms"`
-	Ack     time.Duration `name:"ack-timeout" help:"How long an append to a replicated log may take before it is looked for; default: 2s, and 5s with --nats-url." placeholder:"DURATION"`
 
 	// REST is the URL of this server's REST API, as it is shown.
 	REST string `kong:"-"`

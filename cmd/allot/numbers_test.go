@@ -17,13 +17,13 @@ func TestNumbersFromAnywhere(t *testing.T) {
 		env  string
 		file map[string]any
 	}{
-		{"command line", []string{"--stop-timeout=-3s"}, "", nil},
+		{"command line", []string{"--cluster-lease=-3s"}, "", nil},
 		{"environment", nil, "-3s", nil},
-		{"file", nil, "", map[string]any{"stop-timeout": "-3s"}},
+		{"file", nil, "", map[string]any{"cluster-lease": "-3s"}},
 	} {
 		t.Run(given.what, func(t *testing.T) {
 			if given.env != "" {
-				t.Setenv("ALLOT_STOP_TIMEOUT", given.env)
+				t.Setenv("ALLOT_CLUSTER_LEASE", given.env)
 			}
 			parser, err := cli.NewParser(name, description, &program{}, kong.BindTo(t.Context(), (*context.Context)(nil)),
 				kong.Resolvers(cli.ConfigOf(given.file)))
@@ -34,7 +34,7 @@ func TestNumbersFromAnywhere(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := cli.RefuseNumbers(parsed); err == nil || err.Error() != "--stop-timeout -3s: it must be 100ms or more" {
+			if err := cli.RefuseNumbers(parsed); err == nil || err.Error() != "--cluster-lease -3s: it must be 1s or more" {
 				t.Errorf("got %v", err)
 			}
 		})

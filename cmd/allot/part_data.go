@@ -15,6 +15,10 @@ import (
 	"github.com/allot-project/allot/ledger/durable"
 )
 
+// checkBudget is how long the older part of a large log is checked at the start after an
+// unclean stop. The rest is checked while the server runs.
+const checkBudget = 30 * time.Second
+
 // cleanBudget is how long the older part of a log is checked at the start after a
 // clean stop. The rest is checked while the server runs.
 const cleanBudget = time.Second
@@ -82,7 +86,7 @@ func (s *server) judgeData(ctx context.Context) (err error) {
 // checkOptions bounds the check of the log's files.
 func (s *server) checkOptions(show func(done, total uint64)) blocks.CheckOptions {
 	return blocks.CheckOptions{
-		PassOver: s.config.PassOver, Budget: s.config.CheckBudget, CleanBudget: min(cleanBudget, s.config.CheckBudget),
+		PassOver: s.config.PassOver, Budget: checkBudget, CleanBudget: cleanBudget,
 		Progress: show,
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -238,7 +237,7 @@ func (s *server) openLog(ctx context.Context) (err error) {
 	}
 	cfg := jetstream.Config{Replicas: s.replicas(), MayCreate: s.verdict.Begin != nil}
 	if s.log.nats == nil {
-		cfg.AckTimeout = cmp.Or(s.config.Cluster.Ack, ackTimeout)
+		cfg.AckTimeout = ackTimeout
 	}
 	if s.config.Cluster.on() {
 		return s.openSharedLog(ctx, cfg)
@@ -308,7 +307,7 @@ const (
 // openSharedLog opens the log of a cluster, once enough of its servers are there.
 // Only the server that was told to begin a ledger makes a log.
 func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err error) {
-	cfg.AckTimeout, cfg.Patience = cmp.Or(s.config.Cluster.Ack, sharedAckTimeout), sharedPatience
+	cfg.AckTimeout, cfg.Patience = sharedAckTimeout, sharedPatience
 	stop, err := s.giveLeave()
 	if err != nil {
 		return err

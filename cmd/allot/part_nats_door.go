@@ -72,7 +72,7 @@ func (s *server) dialDoor(as string) (*nats.Conn, error) {
 // startNATSDoor starts to answer commands and queries over NATS.
 func (s *server) startNATSDoor(context.Context) (err error) {
 	queries := &natsapi.Queries{
-		Views: s.views, Log: s.log.all, Notary: s.notary, MaxSteps: s.config.CandidatesBudget, Now: time.Now,
+		Views: s.views, Log: s.log.all, Notary: s.notary, MaxSteps: candidatesBudget, Now: time.Now,
 	}
 	if s.rejected != nil {
 		queries.Rejected = s.rejected

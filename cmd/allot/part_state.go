@@ -154,6 +154,9 @@ func adviseToPassOver(err error) error {
 	)
 }
 
+// rejectedAge is how long rejected commands are kept, if there is room.
+const rejectedAge = 7 * 24 * time.Hour
+
 // openRejected opens the stream of rejected commands, if they are kept. The
 // server works without it.
 func (s *server) openRejected(ctx context.Context) error {
@@ -162,7 +165,7 @@ func (s *server) openRejected(ctx context.Context) error {
 	}
 	var err error
 	s.rejected, err = jetstream.OpenRejected(ctx, s.log.nc, jetstream.RejectedConfig{
-		MaxBytes: s.config.RejectedBytes, MaxAge: s.config.RejectedAge, Replicas: s.replicas(),
+		MaxBytes: s.config.RejectedBytes, MaxAge: rejectedAge, Replicas: s.replicas(),
 	})
 	if err != nil {
 		s.rejected = nil

@@ -87,7 +87,7 @@ func (s *server) startWriter(ctx context.Context) error {
 		options.Rejected = keeper.Keep
 	}
 	s.leader.claims = claims.New(claims.Options{
-		Views: s.views, Log: s.log.all, MaxSteps: s.config.CandidatesBudget,
+		Views: s.views, Log: s.log.all, MaxSteps: candidatesBudget,
 		Beside: runtime.GOMAXPROCS(0) / 2,
 	})
 	options.Search = s.leader.claims.Search

@@ -126,7 +126,7 @@ func (s *server) audits() map[string]http.Handler {
 	authorize := auth.Guard(s.access.auth, s.access.policy, "allot:audit")
 	asked := &audit.Questions{
 		Views: s.views, Log: s.log.all, Notary: s.notary, Authorize: authorize, Logger: s.logger,
-		Snapshots: s.snaps, MaxSteps: s.config.CandidatesBudget, Version: cli.Version(),
+		Snapshots: s.snaps, MaxSteps: candidatesBudget, Version: cli.Version(),
 		Fair: s.fair, Stop: s.rest.stopping.Done(),
 	}
 	asked.Disk = s.diskNow

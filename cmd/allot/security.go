@@ -32,21 +32,32 @@ type keystoneFlags struct {
 	ApplicationCredentialID     string `help:"Application credential, instead of user and password."`
 	ApplicationCredentialSecret string `help:"Its secret; not on the command line, where others see it." secret:""`
 
-	CAFile    string        `name:"ca-file" help:"Certificates to trust instead of the system's." type:"existingfile" placeholder:"FILE"`
-	CacheTime time.Duration `help:"How long the server believes an answer of Keystone." default:"5m" least:"100ms"`
+	CAFile string `name:"ca-file" help:"Certificates to trust instead of the system's." type:"existingfile" placeholder:"FILE"`
 
 	LimitsEvery   time.Duration `help:"How often to read Keystone's unified limits and projects, and to make the ledger's limits the same; 0: never. Then limits are not to be set in the ledger." default:"0s"`
 	LimitsService string        `help:"Id of the service whose limits these are, such as nova's; default: all." placeholder:"ID"`
 	LimitsRegion  string        `help:"Id of the region whose limits these are; default: all." placeholder:"ID"`
 }
 
+// tokenTime is how long the server believes an answer of Keystone about a token.
+const tokenTime = 5 * time.Minute
+
 // corsFlags are oslo.middleware's options of the same names.
 type corsFlags struct {
 	AllowedOrigin []string `help:"Origins of web pages that may use the API; default: none, so cross-origin requests are refused."`
-	AllowHeaders  []string `help:"Request headers that such pages may send." default:"X-Auth-Token,X-Openstack-Request-Id,X-Identity-Status,X-Roles,X-Service-Catalog,X-User-Id,X-Tenant-Id,OpenStack-API-Version"`
-	ExposeHeaders []string `help:"Response headers that such pages may read." default:"X-Auth-Token,X-Openstack-Request-Id,X-Subject-Token,X-Service-Token,OpenStack-API-Version"`
-	AllowMethods  []string `help:"Methods that such pages may use." default:"GET,PUT,POST,DELETE,PATCH"`
 }
+
+// What web pages of allowed origins may do, as oslo.middleware has it by default.
+var (
+	corsMethods        = []string{"GET", "PUT", "POST", "DELETE", "PATCH"}
+	corsRequestHeaders = []string{
+		"X-Auth-Token", "X-Openstack-Request-Id", "X-Identity-Status", "X-Roles", "X-Service-Catalog", "X-User-Id",
+		"X-Tenant-Id", "OpenStack-API-Version",
+	}
+	corsResponseHeaders = []string{
+		"X-Auth-Token", "X-Openstack-Request-Id", "X-Subject-Token", "X-Service-Token", "OpenStack-API-Version",
+	}
+)
 
 // security reads the permissions, and the means of identifying clients.
 func (c *serveCommand) security() (auth.Authenticator, *policy.Rules, error) {
@@ -84,7 +95,7 @@ func (k *keystoneFlags) authenticator() (auth.Authenticator, error) {
 			"or --keystone-application-credential-id and --keystone-application-credential-secret")
 	}
 	config := auth.KeystoneConfig{
-		URL: k.URL, PublicURL: k.PublicURL, Account: account, CacheTime: k.CacheTime, Outgoing: tracing.Outgoing,
+		URL: k.URL, PublicURL: k.PublicURL, Account: account, CacheTime: tokenTime, Outgoing: tracing.Outgoing,
 	}
 	if k.CAFile != "" {
 		pool, err := cli.Trusted(k.CAFile)
@@ -113,8 +124,8 @@ func (c *serveCommand) fromBrowsers(next http.Handler) http.Handler {
 		return guard.Handler(next)
 	}
 	shared := cors.New(cors.Options{
-		AllowedOrigins: c.CORS.AllowedOrigin, AllowedMethods: c.CORS.AllowMethods, AllowedHeaders: c.CORS.AllowHeaders,
-		ExposedHeaders: c.CORS.ExposeHeaders, AllowCredentials: true, MaxAge: 3600, OptionsSuccessStatus: http.StatusOK,
+		AllowedOrigins: c.CORS.AllowedOrigin, AllowedMethods: corsMethods, AllowedHeaders: corsRequestHeaders,
+		ExposedHeaders: corsResponseHeaders, AllowCredentials: true, MaxAge: 3600, OptionsSuccessStatus: http.StatusOK,
 	})
 	guard.Allowed = shared.OriginAllowed
 	return shared.Handler(guard.Handler(next))

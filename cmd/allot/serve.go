@@ -36,7 +36,11 @@ import (
 // collected. Requests over NATS are a tenth faster so than with Go's 100.
 const garbage = 200
 
-// Run serves until the context ends. Then it returns within StopTimeout, or when
+// stopTimeout is how long a server takes to end after SIGTERM, even if something has not
+// stopped by then. systemd's unit waits twice as long.
+const stopTimeout = 15 * time.Second
+
+// Run serves until the context ends. Then it returns within stopTimeout, or when
 // another signal comes. Whatever was answered is already durable.
 func (c *serveCommand) Run(ctx context.Context, args *program) error {
 	c.configFile = args.Config
@@ -60,9 +64,9 @@ func (c *serveCommand) Run(ctx context.Context, args *program) error {
 		return err
 	case <-again:
 		return errors.New("ended at once by a second signal; everything that was answered is in the log")
-	case <-time.After(c.StopTimeout):
+	case <-time.After(stopTimeout):
 		return fmt.Errorf(
-			"not everything had stopped %v after the signal (--stop-timeout); everything that was answered is in the log", c.StopTimeout,
+			"not everything had stopped %v after the signal; everything that was answered is in the log", stopTimeout,
 		)
 	}
 }

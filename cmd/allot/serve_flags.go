@@ -20,25 +20,23 @@ type serveCommand struct {
 
 	TrustedProxy []rest.ProxyRange `name:"trusted-proxy" help:"Address or network of a proxy whose headers (Forwarded, X-Forwarded-Proto, -Host, -Prefix) say how clients called the server." placeholder:"ADDRESS"`
 
-	NATSURL             string        `name:"nats-url" help:"Use this NATS server instead of the embedded one."`
-	NATSCreds           string        `name:"nats-creds" help:"Credentials file for --nats-url." type:"path"`
-	NATSDoorURL         string        `name:"nats-door-url" help:"The server at --nats-url again, with the user that answers clients and tells notices; default: --nats-url." placeholder:"URL"`
-	NATSDoorCreds       string        `name:"nats-door-creds" help:"Credentials file for --nats-door-url; default: --nats-creds unless there is a --nats-door-url." type:"path" placeholder:"FILE"`
-	NATSUsers           string        `name:"nats-users" help:"YAML file of the users of the embedded NATS server; without it anybody who reaches it is an operator." type:"existingfile" placeholder:"FILE"`
-	NATSReplicas        int           `name:"nats-replicas" help:"Replicas of a stream that is created behind --nats-url; default: 3 if that is a cluster." default:"0"`
-	LazySync            bool          `help:"Let the embedded NATS server sync every two minutes. Faster; a power cut loses answered commands."`
-	AllowedHost         []string      `name:"allowed-host" help:"Name, beside localhost and addresses of this machine, that requests may call the server by." placeholder:"NAME"`
-	AllowNoauth         bool          `help:"Serve without authentication on an address that other machines can reach."`
-	Cluster             clusterFlags  `embed:"" group:"Cluster"`
-	TLS                 cli.TLSFlags  `embed:"" prefix:"tls-" group:"TLS"`
-	Keystone            keystoneFlags `embed:"" prefix:"keystone-" group:"Authentication"`
-	CORS                corsFlags     `embed:"" prefix:"cors-" group:"Cross-origin requests"`
-	PolicyFile          string        `help:"YAML file in oslo.policy's form with rules that replace Placement's own." type:"existingfile" placeholder:"FILE"`
-	EnforceNewDefaults  bool          `help:"Leave out the policy rules that Placement has deprecated. Reshapes are then for services only."`
-	MaxCandidates       int           `help:"Largest number of candidates in one answer; 0: no bound." default:"0"`
-	CandidatesBudget    int           `help:"Largest amount of work for one request for candidates: how many providers, combinations and parts of candidates it may examine." default:"50000000" least:"1"`
-	CandidatesOrder     string        `help:"Order of candidates. depth-first: all candidates of a tree before those of the next tree; breadth-first: from each tree in turn." enum:"depth-first,breadth-first" default:"depth-first"`
-	RandomizeCandidates bool          `help:"Answer candidates in random order."`
+	NATSURL            string        `name:"nats-url" help:"Use this NATS server instead of the embedded one."`
+	NATSCreds          string        `name:"nats-creds" help:"Credentials file for --nats-url." type:"path"`
+	NATSDoorURL        string        `name:"nats-door-url" help:"The server at --nats-url again, with the user that answers clients and tells notices; default: --nats-url." placeholder:"URL"`
+	NATSDoorCreds      string        `name:"nats-door-creds" help:"Credentials file for --nats-door-url; default: --nats-creds unless there is a --nats-door-url." type:"path" placeholder:"FILE"`
+	NATSUsers          string        `name:"nats-users" help:"YAML file of the users of the embedded NATS server; without it anybody who reaches it is an operator." type:"existingfile" placeholder:"FILE"`
+	NATSReplicas       int           `name:"nats-replicas" help:"Replicas of a stream that is created behind --nats-url; default: 3 if that is a cluster." default:"0"`
+	LazySync           bool          `help:"Let the embedded NATS server sync every two minutes. Faster; a power cut loses answered commands."`
+	AllowedHost        []string      `name:"allowed-host" help:"Name, beside localhost and addresses of this machine, that requests may call the server by." placeholder:"NAME"`
+	AllowNoauth        bool          `help:"Serve without authentication on an address that other machines can reach."`
+	Cluster            clusterFlags  `embed:"" group:"Cluster"`
+	TLS                cli.TLSFlags  `embed:"" prefix:"tls-" group:"TLS"`
+	Keystone           keystoneFlags `embed:"" prefix:"keystone-" group:"Authentication"`
+	CORS               corsFlags     `embed:"" prefix:"cors-" group:"Cross-origin requests"`
+	PolicyFile         string        `help:"YAML file in oslo.policy's form with rules that replace Placement's own." type:"existingfile" placeholder:"FILE"`
+	EnforceNewDefaults bool          `help:"Leave out the policy rules that Placement has deprecated. Reshapes are then for services only."`
+	MaxCandidates      int           `help:"Largest number of candidates in one answer; 0: no bound." default:"0"`
+	CandidatesOrder    string        `help:"Order of candidates. depth-first: all candidates of a tree before those of the next tree; breadth-first: from each tree in turn; random: any." enum:"depth-first,breadth-first,random" default:"depth-first"`
 
 	NodeProviders bool   `help:"Make each bare metal node a resource provider, too, with an inventory of one unit of its class."`
 	BaremetalURL  string `name:"baremetal-url" help:"Beginning of the links in answers of the bare metal API; default: the host that the client named, with /baremetal." placeholder:"URL"`
@@ -53,16 +51,13 @@ type serveCommand struct {
 	ScrubRate  int64         `help:"Check the log's files, the read models and the snapshots for damage in the background, reading at most this many bytes a second; 0: never." default:"16777216"`
 	ScrubPause time.Duration `help:"Pause between two such checks." default:"6h" least:"10ms"`
 
-	RejectedBytes int64         `help:"Keep at most this many bytes of rejected commands; 0: none." default:"67108864"`
-	RejectedAge   time.Duration `help:"Keep rejected commands for this time; 0: as long as there is room." default:"168h"`
+	RejectedBytes int64 `help:"Keep at most this many bytes of rejected commands; 0: none." default:"67108864"`
 
 	DiskReserve  diskReserve   `help:"Refuse commands while the disk of the data folder has less free space than this, such as 256MiB; auto: 256MiB, but at most a fiftieth of the disk." default:"auto" placeholder:"SIZE"`
 	AnswerWithin time.Duration `help:"Answer a command 503 when the log has been silent for this time. Further commands are then answered 503 at once, until the log answers." default:"5s" least:"10ms"`
-	StopTimeout  time.Duration `help:"End within this time after SIGTERM, even if something has not stopped by then. A second SIGTERM ends the server at once." default:"15s" least:"100ms"`
 
 	SnapshotRecords int           `help:"Write a snapshot after this many records, of which one with several events counts as so many; 0: never." default:"100000"`
 	SnapshotAge     time.Duration `help:"Write a snapshot after this time, if there are new records; 0: never." default:"1h"`
-	CheckBudget     time.Duration `help:"Time for checking the older part of a large log at the start after an unclean stop. The rest is checked while the server runs; 0: check all of it at the start." default:"30s"`
 
 	Archive archiveFlags `embed:"" group:"Archives"`
 
@@ -124,11 +119,15 @@ func (c *serveCommand) natsIsBackDoor() bool {
 	return c.Keystone.URL != "" && c.NATSUsers == "" && c.NATSURL == "" && c.NATS != "" && !c.AllowNoauth
 }
 
+// candidatesBudget is the largest amount of work for one request for candidates: how many
+// providers, combinations and parts of candidates it may examine. That takes some seconds.
+const candidatesBudget = 50_000_000
+
 // candidateOptions returns the bounds and the order of answers to requests for
 // candidates.
 func (c *serveCommand) candidateOptions() placement.CandidateOptions {
 	options := placement.CandidateOptions{
-		Max: c.MaxCandidates, MaxSteps: c.CandidatesBudget, Shuffle: c.RandomizeCandidates,
+		Max: c.MaxCandidates, MaxSteps: candidatesBudget, Shuffle: c.CandidatesOrder == "random",
 	}
 	if c.CandidatesOrder == "breadth-first" {
 		options.Order = candidates.BreadthFirst

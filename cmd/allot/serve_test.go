@@ -36,7 +36,6 @@ func TestOrderOfParts(t *testing.T) {
 		{"REST door", "REST port", "it drains before the port is free"},
 		{"NATS door", "writer", "commands under way are answered"},
 		{"NATS door", "door connection", "answers are sent"},
-		{"NATS door", "closed log", "an open NATS server is refused before clients are answered"},
 		{"node placer", "writer", "it submits"},
 		{"expirer", "writer", "it submits"},
 		{"limit follower", "writer", "it submits"},
@@ -76,7 +75,7 @@ func startInside(t *testing.T) *server {
 		t.Fatal(err)
 	}
 	config := &serveCommand{
-		Data: t.TempDir(), HTTP: "127.0.0.1:0", CandidatesBudget: 1, SigningKey: key,
+		Data: t.TempDir(), HTTP: "127.0.0.1:0", SigningKey: key,
 		RejectedBytes: 1 << 20, AuditEvery: time.Hour, ScrubRate: 1 << 20, ScrubPause: time.Hour, Metrics: "127.0.0.1:0",
 	}
 	s := newServer(config, slog.New(slog.DiscardHandler))
@@ -178,7 +177,7 @@ func TestServerEndsWithAPart(t *testing.T) {
 // TestFollowAlone: a server that has not led yet answers reads, takes no commands, and stops.
 func TestFollowAlone(t *testing.T) {
 	s := newServer(
-		&serveCommand{Data: t.TempDir(), HTTP: "127.0.0.1:0", CandidatesBudget: 1}, slog.New(slog.DiscardHandler),
+		&serveCommand{Data: t.TempDir(), HTTP: "127.0.0.1:0"}, slog.New(slog.DiscardHandler),
 	)
 	if err := s.parts.start(t.Context(), open, follow); err != nil {
 		t.Fatal(err)
