@@ -51,7 +51,7 @@ func (c *UpdateNode) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 			return nil, rejection
 		}
 	}
-	if deref(after.ChassisUUID) != deref(before.ChassisUUID) { // older nodes may name chassis that do not exist
+	if deref(after.ChassisUUID) != deref(before.ChassisUUID) {
 		if rejection := after.checkChassis(s); rejection != nil {
 			return nil, rejection
 		}
