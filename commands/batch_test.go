@@ -15,7 +15,8 @@ func TestBatchBesideNeighbours(t *testing.T) {
 	w := newWorld(t)
 	s := w.State().Fork()
 	s.Begin()
-	more, rejection := commands.Decide(commands.Submission{Command: allocations(w.known(allocate(holder, host, vcpu, 4)))}, s)
+	neighbour := allocations(w.known(allocate(holder, host, vcpu, 4)))
+	more, rejection := commands.Decide(commands.Submission{Command: neighbour}, s)
 	if rejection != nil {
 		t.Fatal(rejection)
 	}
