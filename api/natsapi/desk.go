@@ -16,6 +16,9 @@ const (
 	// a client always may.
 	mostWaiting  = 16 << 10
 	shareWaiting = 256
+	// keptIdle is how many goroutines stay for further requests. A new one would copy its
+	// stack several times while it grows, which is a tenth of what a read costs.
+	keptIdle = 64
 )
 
 // desk begins requests. Clients take turns, so a client that floods the door delays
@@ -26,12 +29,17 @@ type desk struct {
 	count   int                // of all; guarded by mu
 	waiting fair.Queue[func()] // guarded by mu
 	closed  bool               // guarded by mu
-	idle    *sync.Cond         // with mu: none is under way or waits
+	none    *sync.Cond         // with mu: none is under way or waits
+	idle    int                // goroutines that wait for next; guarded by mu
+	next    chan func()        // has room for all of them
 }
 
 func newDesk() *desk {
-	d := &desk{busy: make(map[string]int), waiting: fair.Queue[func()]{Most: mostWaiting, Share: shareWaiting}}
-	d.idle = sync.NewCond(&d.mu)
+	d := &desk{
+		busy: make(map[string]int), waiting: fair.Queue[func()]{Most: mostWaiting, Share: shareWaiting},
+		next: make(chan func(), keptIdle),
+	}
+	d.none = sync.NewCond(&d.mu)
 	return d
 }
 
@@ -73,8 +81,35 @@ func (d *desk) serve() {
 			return
 		}
 		d.take(client)
-		go begin()
+		if d.idle > 0 {
+			d.idle--
+			d.next <- begin
+		} else {
+			go d.work(begin)
+		}
 	}
+}
+
+// work begins a request, and further ones while few goroutines wait for them.
+func (d *desk) work(begin func()) {
+	for begin != nil {
+		begin()
+		if !d.stay() {
+			return
+		}
+		begin = <-d.next
+	}
+}
+
+// stay reports whether a goroutine is to wait for a further request.
+func (d *desk) stay() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed || d.idle == keptIdle {
+		return false
+	}
+	d.idle++
+	return true
 }
 
 // done ends a request of a client that was under way.
@@ -87,7 +122,7 @@ func (d *desk) done(client string) {
 	}
 	d.serve()
 	if d.count == 0 {
-		d.idle.Broadcast()
+		d.none.Broadcast()
 	}
 }
 
@@ -97,6 +132,9 @@ func (d *desk) close() {
 	defer d.mu.Unlock()
 	d.closed = true
 	for d.count > 0 {
-		d.idle.Wait()
+		d.none.Wait()
+	}
+	for ; d.idle > 0; d.idle-- {
+		d.next <- nil
 	}
 }

@@ -57,6 +57,11 @@ type Work struct {
 func (p *places) begin(client string) *Work {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.add(client)
+}
+
+// add counts a client's work; mu is held.
+func (p *places) add(client string) *Work {
 	p.begun[client]++
 	w := &Work{places: p, client: client, since: time.Now()}
 	if p.begun[client] <= maxFree {
@@ -67,12 +72,27 @@ func (p *places) begin(client string) *Work {
 
 // place waits for a place for work that may not pause, and so take as long as it needs.
 func (p *places) place(ctx context.Context, client string) (*Work, error) {
-	w := p.begin(client)
+	w := p.begunAtOnce(client)
+	if w.placed {
+		return w, nil
+	}
 	if err := w.wait(ctx, false); err != nil {
 		w.End()
 		return nil, err
 	}
 	return w, nil
+}
+
+// begunAtOnce begins a piece of work. It has a place if one is free that nobody waits for.
+func (p *places) begunAtOnce(client string) *Work {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := p.add(client)
+	if p.free > 0 && p.waiting.Len() == 0 {
+		p.free--
+		w.placed = true
+	}
+	return w
 }
 
 type workKey struct{}
@@ -115,7 +135,9 @@ func (w *Work) Pause(ctx context.Context) error {
 func (w *Work) Aside(ctx context.Context, do func()) error {
 	w.took += time.Since(w.since)
 	wasPlaced := w.placed
+	w.places.mu.Lock()
 	w.giveUp()
+	w.places.mu.Unlock()
 	do()
 	w.since = time.Now()
 	if !wasPlaced {
@@ -160,28 +182,22 @@ func (w *Work) queue(hadOne bool) chan struct{} {
 
 // End ends the work.
 func (w *Work) End() {
-	w.giveUp()
 	p := w.places
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	w.giveUp()
 	if p.begun[w.client]--; p.begun[w.client] == 0 {
 		delete(p.begun, w.client)
 	}
 }
 
-// giveUp gives up the work's place, if it has one.
+// giveUp gives up the work's place, if it has one; mu of the places is held.
 func (w *Work) giveUp() {
 	if w.placed {
 		w.placed = false
-		w.places.release()
+		w.places.free++
+		w.places.serve()
 	}
-}
-
-func (p *places) release() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.free++
-	p.serve()
 }
 
 // serve gives free places to the clients whose turn it is; mu is held.
