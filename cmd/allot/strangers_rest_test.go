@@ -113,18 +113,30 @@ func promised(t *testing.T) (personas []string, routes map[string][]string) {
 		switch {
 		case cells[0] == "route" && len(cells) > 3:
 			personas = cells[1:]
-		case personas != nil && regexp.MustCompile("^`[A-Z]+ /").MatchString(cells[0]):
-			route := strings.Trim(cells[0], "`")
-			if routes[route] != nil || len(cells) != len(personas)+1 {
-				t.Errorf("%s stands twice in the table, or has %d cells", route, len(cells))
+		case personas != nil && regexp.MustCompile("^`[A-Z ]+ /").MatchString(cells[0]):
+			for _, route := range routesOf(cells[0]) {
+				if routes[route] != nil || len(cells) != len(personas)+1 {
+					t.Errorf("%s stands twice in the table, or has %d cells", route, len(cells))
+				}
+				routes[route] = cells[1:]
 			}
-			routes[route] = cells[1:]
 		}
 	}
 	if len(personas) == 0 {
 		t.Fatal("docs/security.md has no table of routes")
 	}
 	return personas, routes
+}
+
+// routesOf returns the routes of a row: in each pair of backquotes stand methods and a path.
+func routesOf(cell string) (routes []string) {
+	for one := range strings.SplitSeq(cell, ", ") {
+		words := strings.Fields(strings.Trim(one, "`"))
+		for _, method := range words[:len(words)-1] {
+			routes = append(routes, method+" "+words[len(words)-1])
+		}
+	}
+	return routes
 }
 
 // populateForStrangers makes the entities that the routes name, as an
