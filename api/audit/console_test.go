@@ -16,8 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/audit"
+	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/fair"
@@ -47,14 +47,14 @@ func TestSeries(t *testing.T) {
 			}
 			var want int64
 			if strings.HasPrefix(target, "project") {
-				usages, err := answers.Usages(view, "project", "")
+				usages, err := present.Usages(view, "project", "")
 				if err != nil {
 					t.Fatal(err)
 				}
 				for _, u := range usages {
 					want += u.Amounts["VCPU"]
 				}
-			} else if provider, err := answers.Provider(view, w.providers[0]); err != nil {
+			} else if provider, err := present.Provider(view, w.providers[0]); err != nil {
 				t.Fatal(err)
 			} else if provider != nil && len(provider.Inventories) > 0 {
 				want = provider.Inventories[0].Used
@@ -96,7 +96,7 @@ func TestDiff(t *testing.T) {
 			differ[orBefore(d.After, d.Before).Provider] = true
 		}
 		compare(
-			t, w.providers, differ, func(v projector.View, id ledger.UUID) (any, error) { return answers.Provider(v, id) },
+			t, w.providers, differ, func(v projector.View, id ledger.UUID) (any, error) { return present.Provider(v, id) },
 			before, after,
 		)
 		clear(differ)
@@ -104,7 +104,7 @@ func TestDiff(t *testing.T) {
 			differ[orBefore(d.After, d.Before).Consumer] = true
 		}
 		compare(
-			t, w.consumers, differ, func(v projector.View, id ledger.UUID) (any, error) { return answers.Allocations(v, id) },
+			t, w.consumers, differ, func(v projector.View, id ledger.UUID) (any, error) { return present.Allocations(v, id) },
 			before, after,
 		)
 	}
@@ -226,7 +226,7 @@ func TestThoroughInTurn(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	pool := fair.NewPoolOf(4, 1)
 	q := &audit.Questions{
-		Views: l.Views, Log: l.Log, Notary: &answers.Notary{}, Present: l.Writer, Fair: pool,
+		Views: l.Views, Log: l.Log, Notary: &present.Notary{}, Present: l.Writer, Fair: pool,
 		Authorize: func(http.ResponseWriter, *http.Request) bool { return true }, Logger: slog.New(slog.DiscardHandler),
 	}
 	handlers := q.Handlers()

@@ -3,8 +3,8 @@ package audit
 import (
 	"context"
 
-	"github.com/allot-project/allot/api/answers"
-	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/api/present"
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -49,7 +49,7 @@ func (q *Questions) consumers(ctx context.Context, p parameters) (any, error) {
 			p["type"] != "" && c.Owner.Type != p["type"] {
 			return looked%1000 != 0 || ctx.Err() == nil
 		}
-		page.Consumers = append(page.Consumers, answers.AllocationsOf(c, classes))
+		page.Consumers = append(page.Consumers, present.AllocationsOf(c, classes))
 		return true
 	})
 	if err == nil {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
@@ -39,12 +39,12 @@ func (q *Questions) contents(p parameters) (func(context.Context, *lines) error,
 
 // tellNames writes the classes, in the order of their numbers, and the traits.
 func tellNames(view projector.View, classes *ledger.ClassTable, to *lines) error {
-	var list []answers.Content
+	var list []present.Content
 	for _, class := range classes.All() {
-		list = append(list, answers.Content{Kind: answers.KindClass, Name: class.Name, CreatedAt: nanoTime(class.CreatedAt)})
+		list = append(list, present.Content{Kind: present.KindClass, Name: class.Name, CreatedAt: nanoTime(class.CreatedAt)})
 	}
 	err := view.Traits(func(t *ledger.Trait) bool {
-		list = append(list, answers.Content{Kind: answers.KindTrait, Name: t.Name, CreatedAt: nanoTime(t.CreatedAt)})
+		list = append(list, present.Content{Kind: present.KindTrait, Name: t.Name, CreatedAt: nanoTime(t.CreatedAt)})
 		return true
 	})
 	if err != nil {
@@ -53,7 +53,7 @@ func tellNames(view projector.View, classes *ledger.ClassTable, to *lines) error
 	return writeLines(to, list)
 }
 
-func writeLines(to *lines, list []answers.Content) error {
+func writeLines(to *lines, list []present.Content) error {
 	for i := range list {
 		if err := to.line(ledger.Address{}, &list[i]); err != nil {
 			return err
@@ -73,7 +73,7 @@ type contentsTeller struct {
 // all writes the parts that read returns, each of which begins after the last
 // entity of the one before, until one is empty. It has a place while it reads.
 func (t *contentsTeller) all(
-	ctx context.Context, read func(ledger.UUID) ([]answers.Content, ledger.UUID, error),
+	ctx context.Context, read func(ledger.UUID) ([]present.Content, ledger.UUID, error),
 ) error {
 	for after := ledger.NilUUID; ; {
 		work, err := t.q.Fair.Long(ctx, t.to.asker)
@@ -92,7 +92,7 @@ func (t *contentsTeller) all(
 	}
 }
 
-func (t *contentsTeller) providers(after ledger.UUID) (list []answers.Content, last ledger.UUID, err error) {
+func (t *contentsTeller) providers(after ledger.UUID) (list []present.Content, last ledger.UUID, err error) {
 	err = t.view.ProvidersAfter(after, func(p *ledger.Provider) bool {
 		list, last = append(list, t.provider(p)), p.UUID
 		return len(list) < atOnce
@@ -100,9 +100,9 @@ func (t *contentsTeller) providers(after ledger.UUID) (list []answers.Content, l
 	return list, last, err
 }
 
-func (t *contentsTeller) provider(p *ledger.Provider) answers.Content {
-	line := answers.Content{
-		Kind: answers.KindProvider, UUID: p.UUID.String(), Name: p.Name, Generation: p.Generation, Traits: p.Traits,
+func (t *contentsTeller) provider(p *ledger.Provider) present.Content {
+	line := present.Content{
+		Kind: present.KindProvider, UUID: p.UUID.String(), Name: p.Name, Generation: p.Generation, Traits: p.Traits,
 		CreatedAt: nanoTime(p.CreatedAt), UpdatedAt: nanoTime(p.UpdatedAt),
 	}
 	if !p.Parent.IsNil() {
@@ -113,7 +113,7 @@ func (t *contentsTeller) provider(p *ledger.Provider) answers.Content {
 	}
 	for i := range p.Inventories {
 		inv := &p.Inventories[i]
-		line.Inventories = append(line.Inventories, answers.Inventory{
+		line.Inventories = append(line.Inventories, present.Inventory{
 			Class: t.classes.Name(inv.Class), Total: &inv.Total, Reserved: inv.Reserved, MinUnit: &inv.MinUnit,
 			MaxUnit: &inv.MaxUnit, StepSize: &inv.StepSize, Ratio: &inv.Ratio, UpdatedAt: nanoTime(inv.UpdatedAt),
 		})
@@ -121,7 +121,7 @@ func (t *contentsTeller) provider(p *ledger.Provider) answers.Content {
 	return line
 }
 
-func (t *contentsTeller) consumers(after ledger.UUID) (list []answers.Content, last ledger.UUID, err error) {
+func (t *contentsTeller) consumers(after ledger.UUID) (list []present.Content, last ledger.UUID, err error) {
 	err = t.view.Consumers(after, func(c *ledger.Consumer) bool {
 		list, last = append(list, t.consumer(c)), c.UUID
 		return len(list) < atOnce
@@ -129,13 +129,13 @@ func (t *contentsTeller) consumers(after ledger.UUID) (list []answers.Content, l
 	return list, last, err
 }
 
-func (t *contentsTeller) consumer(c *ledger.Consumer) answers.Content {
-	line := answers.Content{
-		Kind: answers.KindConsumer, UUID: c.UUID.String(), Project: c.Owner.Project, User: c.Owner.User, Type: c.Owner.Type,
+func (t *contentsTeller) consumer(c *ledger.Consumer) present.Content {
+	line := present.Content{
+		Kind: present.KindConsumer, UUID: c.UUID.String(), Project: c.Owner.Project, User: c.Owner.User, Type: c.Owner.Type,
 		Generation: int64(c.Generation), CreatedAt: nanoTime(c.CreatedAt), UpdatedAt: nanoTime(c.UpdatedAt),
 	}
 	for _, a := range c.Allocations {
-		line.Allocations = append(line.Allocations, answers.Allocation{
+		line.Allocations = append(line.Allocations, present.Allocation{
 			Provider: a.Provider.String(), Class: t.classes.Name(a.Class), Amount: a.Amount,
 		})
 	}

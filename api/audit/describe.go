@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/openapi"
+	"github.com/allot-project/allot/api/present"
 )
 
 // parameterMeans says what the questions' parameters mean; those of a history's
@@ -83,7 +83,7 @@ func Describe(d *openapi.Document) error {
 
 func describeParameter(name string) (openapi.Parameter, error) {
 	means := parameterMeans[name]
-	if means == "" && slices.Contains(answers.HistorySubjects, name) {
+	if means == "" && slices.Contains(present.HistorySubjects, name) {
 		means = "the history of this " + name
 	}
 	if means == "" {

@@ -4,9 +4,9 @@ import (
 	"context"
 	"iter"
 
-	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/api/rest"
-	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
@@ -68,10 +68,10 @@ func (d *Diff) providers(ctx context.Context, from, to projector.View) error {
 			var one ProviderDiff
 			var err error
 			if before != nil {
-				one.Before, err = answers.Provider(from, before.UUID)
+				one.Before, err = present.Provider(from, before.UUID)
 			}
 			if after != nil && err == nil {
-				one.After, err = answers.Provider(to, after.UUID)
+				one.After, err = present.Provider(to, after.UUID)
 			}
 			d.Providers = append(d.Providers, one)
 			return true, err
@@ -96,10 +96,10 @@ func (d *Diff) consumers(ctx context.Context, from, to projector.View) error {
 			}
 			var one ConsumerDiff
 			if before != nil {
-				one.Before = answers.AllocationsOf(before, was)
+				one.Before = present.AllocationsOf(before, was)
 			}
 			if after != nil {
-				one.After = answers.AllocationsOf(after, is)
+				one.After = present.AllocationsOf(after, is)
 			}
 			d.Consumers = append(d.Consumers, one)
 			return true, nil

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/allot-project/allot/api/rest"
-	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )

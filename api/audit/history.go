@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/api/rest"
-	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/api/wire"
 )
 
 // Page is the answer of GET /audit/history.
@@ -39,9 +39,9 @@ func (q *Questions) history(ctx context.Context, p parameters) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := answers.History(ctx, q.Views, q.Log, view, asked)
-	if errors.Is(err, answers.ErrQuery) {
-		return nil, rest.BadRequest("%s", strings.TrimPrefix(err.Error(), answers.ErrQuery.Error()+": "))
+	list, err := present.History(ctx, q.Views, q.Log, view, asked)
+	if errors.Is(err, present.ErrQuery) {
+		return nil, rest.BadRequest("%s", strings.TrimPrefix(err.Error(), present.ErrQuery.Error()+": "))
 	}
 	return &Page{Sequence: view.Sequence(), History: list}, err
 }
@@ -55,9 +55,9 @@ func historyOf(given parameters) (*wire.HistoryQuery, error) {
 	for key, value := range given {
 		var err error
 		switch {
-		case slices.Contains(answers.HistorySubjects, key):
+		case slices.Contains(present.HistorySubjects, key):
 			if q.Of != "" {
-				return nil, rest.BadRequest("give one of %s", strings.Join(answers.HistorySubjects, ", "))
+				return nil, rest.BadRequest("give one of %s", strings.Join(present.HistorySubjects, ", "))
 			}
 			q.Of, q.Name = key, value
 		case key == "limit":
@@ -82,7 +82,7 @@ func historyOf(given parameters) (*wire.HistoryQuery, error) {
 		}
 	}
 	if q.Of == "" {
-		return nil, rest.BadRequest("give one of %s", strings.Join(answers.HistorySubjects, ", "))
+		return nil, rest.BadRequest("give one of %s", strings.Join(present.HistorySubjects, ", "))
 	}
 	return q, nil
 }

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
-	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/proof"
@@ -103,7 +103,7 @@ func (q *Questions) sign(v projector.View) ([]byte, error) {
 		return nil, rest.BadRequest("there is no record yet")
 	}
 	signed, err := q.Notary.Checkpoint(v)
-	if errors.Is(err, answers.ErrNoKey) {
+	if errors.Is(err, present.ErrNoKey) {
 		return nil, rest.NotFound("%v", err)
 	}
 	return signed, err

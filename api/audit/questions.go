@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/fair"
@@ -26,7 +26,7 @@ import (
 type Questions struct {
 	Views  *projector.Projector
 	Log    ledger.Log
-	Notary *answers.Notary
+	Notary *present.Notary
 	// Present and Snapshots give the State of now and of the past. Without
 	// Present, as on a follower, the State of now is made in the same way as
 	// those of the past.
@@ -99,7 +99,7 @@ var questions = map[string]question{
 	},
 	"/audit/contents": {
 		[]string{"at"}, anything, stream((*Questions).contents),
-		"listContents", "Tell all providers and consumers, as lines that allot-migrate import jsonl takes", answers.Content{},
+		"listContents", "Tell all providers and consumers, as lines that allot-migrate import jsonl takes", present.Content{},
 	},
 	"/audit/diff": {
 		[]string{"from", "to"}, anything, thorough((*Questions).diff),
@@ -118,7 +118,7 @@ var questions = map[string]question{
 		"showFleet", "Sum up all providers, and show how full each tree is of a class", Fleet{},
 	},
 	"/audit/history": {
-		slices.Concat(answers.HistorySubjects, historyParameters), "the history", asked((*Questions).history),
+		slices.Concat(present.HistorySubjects, historyParameters), "the history", asked((*Questions).history),
 		"showHistory", "Show what happened to one thing", Page{},
 	},
 	"/audit/holders": {
@@ -328,8 +328,8 @@ func (p parameters) moment(name string) (time.Time, error) {
 
 // view returns the view of the parameter at.
 func (q *Questions) view(p parameters) (projector.View, error) {
-	view, err := answers.ViewAt(q.Views, p["at"], time.Now())
-	if errors.Is(err, answers.ErrMoment) {
+	view, err := present.ViewAt(q.Views, p["at"], time.Now())
+	if errors.Is(err, present.ErrMoment) {
 		return view, rest.BadRequest("at: %v", err)
 	}
 	return view, err

@@ -16,8 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/audit"
+	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/rejected"
@@ -35,7 +35,7 @@ type questions struct {
 func ask(t *testing.T, l *commandstest.Ledger, store rejected.Store) *questions {
 	t.Helper()
 	q := &audit.Questions{
-		Views: l.Views, Log: l.Log, Notary: &answers.Notary{}, Present: l.Writer, Snapshots: l.Snapshots, Rejected: store,
+		Views: l.Views, Log: l.Log, Notary: &present.Notary{}, Present: l.Writer, Snapshots: l.Snapshots, Rejected: store,
 		Authorize: func(http.ResponseWriter, *http.Request) bool { return true }, Logger: slog.New(slog.DiscardHandler),
 	}
 	return &questions{l, q.Handlers()}

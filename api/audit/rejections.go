@@ -6,10 +6,10 @@ import (
 	"math"
 	"strings"
 
-	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands/rejected"
-	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -47,7 +47,7 @@ func (q *Questions) rejections(ctx context.Context, p parameters) (any, error) {
 		}
 		asked.Limit = int(limit)
 	}
-	list, err := answers.RejectedEntries(ctx, q.Views, q.Rejected, asked)
+	list, err := present.RejectedEntries(ctx, q.Views, q.Rejected, asked)
 	if err != nil {
 		return nil, asBad(err)
 	}
@@ -56,8 +56,8 @@ func (q *Questions) rejections(ctx context.Context, p parameters) (any, error) {
 
 // asBad turns an error about the query into a fault of the client.
 func asBad(err error) error {
-	if errors.Is(err, answers.ErrQuery) {
-		return rest.BadRequest("%s", strings.TrimPrefix(err.Error(), answers.ErrQuery.Error()+": "))
+	if errors.Is(err, present.ErrQuery) {
+		return rest.BadRequest("%s", strings.TrimPrefix(err.Error(), present.ErrQuery.Error()+": "))
 	}
 	return err
 }
@@ -82,7 +82,7 @@ func (q *Questions) holders(_ context.Context, p parameters) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := answers.Holders(view, asked)
+	found, err := present.Holders(view, asked)
 	if err != nil {
 		return nil, asBad(err)
 	}

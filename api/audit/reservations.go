@@ -3,8 +3,8 @@ package audit
 import (
 	"context"
 
-	"github.com/allot-project/allot/api/answers"
-	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/api/present"
+	"github.com/allot-project/allot/api/wire"
 )
 
 // Reservations is the answer of GET /audit/reservations: consumers whose
@@ -37,7 +37,7 @@ func (q *Questions) reservations(_ context.Context, p parameters) (any, error) {
 		Sequence: view.Sequence(), Reservations: []*wire.Allocations{}, Incomplete: len(list) > int(limit),
 	}
 	for _, one := range list[:min(int(limit), len(list))] {
-		held, err := answers.Allocations(view, one.Consumer)
+		held, err := present.Allocations(view, one.Consumer)
 		if err != nil {
 			return nil, err
 		}

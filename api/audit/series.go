@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
@@ -129,7 +129,7 @@ func (q *Questions) seriesOf(ctx context.Context, p parameters) (reading, error)
 	if project := p["project"]; project != "" {
 		return func(v projector.View) (used, _ map[string]int64, err error) {
 			used = make(map[string]int64)
-			list, err := answers.Usages(v, project, "")
+			list, err := present.Usages(v, project, "")
 			for _, u := range list {
 				for class, amount := range u.Amounts {
 					used[class] += amount
@@ -169,7 +169,7 @@ func usedBy(ctx context.Context, v projector.View, user string) (map[string]int6
 
 func usedOf(v projector.View, id ledger.UUID) (used, capacity map[string]int64, err error) {
 	used, capacity = make(map[string]int64), make(map[string]int64)
-	p, err := answers.Provider(v, id)
+	p, err := present.Provider(v, id)
 	if err != nil || p == nil {
 		return used, capacity, err
 	}

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/api/rest"
-	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
@@ -115,7 +115,7 @@ func (q *Questions) walker(p parameters, view projector.View) (*walker, error) {
 		if p[of] == "" {
 			continue
 		}
-		subject, err := answers.SubjectCalled(of, p[of])
+		subject, err := present.SubjectCalled(of, p[of])
 		if err != nil {
 			return nil, rest.BadRequest("%v", err)
 		}
@@ -273,7 +273,7 @@ func (q *Questions) item(ctx context.Context, at ledger.Address, r *ledger.Recor
 	}
 	events := commits[0].Records[at.Index].Events
 	item := &TimelineItem{
-		HistoryEntry: answers.EntryOf(at, r), EventCount: len(events), Changes: []Change{}, Names: make(map[string]string),
+		HistoryEntry: present.EntryOf(at, r), EventCount: len(events), Changes: []Change{}, Names: make(map[string]string),
 		Events: ledger.EventLines(events[:min(maxToldEvents, len(events))]),
 	}
 	seen := make(map[projector.Subject]bool)
@@ -286,9 +286,9 @@ func (q *Questions) item(ctx context.Context, at ledger.Address, r *ledger.Recor
 			if item.ChangeCount++; item.ChangeCount > maxToldChanges {
 				continue
 			}
-			of, name := answers.SubjectName(subject)
+			of, name := present.SubjectName(subject)
 			one := Change{Subject: Subject{of, name}}
-			if one.Before, one.After, err = answers.Around(q.Views, subject, at.Sequence); err != nil {
+			if one.Before, one.After, err = present.Around(q.Views, subject, at.Sequence); err != nil {
 				return nil, err
 			}
 			item.Changes = append(item.Changes, one)

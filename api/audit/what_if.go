@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/document"
-	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/candidates"
@@ -105,7 +105,7 @@ func (q *Questions) whatIf(ctx context.Context, client string, body []byte) (any
 		}
 		answer.Steps = append(answer.Steps, WouldDo{step.CommandName(), rejection, ledger.EventLines(events)})
 	}
-	a := &asker{Of: answers.Of{State: fork.State()}, maxSteps: q.MaxSteps}
+	a := &asker{Of: present.Of{State: fork.State()}, maxSteps: q.MaxSteps}
 	for _, one := range questions {
 		told, err := a.ask(work.Within(ctx), one)
 		if err != nil {
@@ -172,7 +172,7 @@ func queryOf(name string, body []byte) (wire.Query, error) {
 
 // asker answers queries from a State.
 type asker struct {
-	answers.Of
+	present.Of
 	maxSteps int
 	world    *candidates.World // made when it is first needed
 }
@@ -181,19 +181,19 @@ func (a *asker) ask(ctx context.Context, q wire.Query) (told WouldTell, err erro
 	told.Query = q.QueryName()
 	switch q := q.(type) {
 	case *wire.AllocationsQuery:
-		told.Result, err = answers.OrNothing(answers.Allocations(a, q.Consumer))
+		told.Result, err = present.OrNothing(present.Allocations(a, q.Consumer))
 	case *wire.UsagesQuery:
-		told.Result, err = answers.Usages(a, q.Project, q.User)
+		told.Result, err = present.Usages(a, q.Project, q.User)
 	case *wire.ProviderQuery:
 		id := q.Provider
 		if q.Name != "" {
 			id, _ = a.State.ProviderNamed(q.Name)
 		}
-		told.Result, err = answers.OrNothing(answers.Provider(a, id))
+		told.Result, err = present.OrNothing(present.Provider(a, id))
 	case *wire.CandidatesQuery:
-		told.Result, err = answers.Candidates(ctx, a, a.candidates(), q, a.maxSteps)
+		told.Result, err = present.Candidates(ctx, a, a.candidates(), q, a.maxSteps)
 	}
-	if errors.Is(err, answers.ErrQuery) {
+	if errors.Is(err, present.ErrQuery) {
 		told.Result, told.Error, err = nil, err.Error(), nil
 	}
 	return told, err

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
@@ -89,7 +89,7 @@ func (q *Questions) why(ctx context.Context, p parameters) (any, error) {
 // held returns what a consumer holds of a provider, by class.
 func held(view projector.View, consumer, provider ledger.UUID) (map[string]int64, error) {
 	amounts := make(map[string]int64)
-	all, err := answers.Allocations(view, consumer)
+	all, err := present.Allocations(view, consumer)
 	if err != nil || all == nil {
 		return amounts, err
 	}
@@ -129,7 +129,7 @@ func (q *Questions) whyChanges(ctx context.Context, view projector.View, w *Why)
 				return false, err
 			}
 			if !same(before, after) {
-				w.Changes = append(w.Changes, WhyChange{answers.EntryOf(at, r), before, after})
+				w.Changes = append(w.Changes, WhyChange{present.EntryOf(at, r), before, after})
 			}
 			begun := len(before) == 0 && len(w.Changes) > 0
 			return !begun && (len(w.Holds) > 0 || len(w.Changes) == 0), nil
@@ -227,7 +227,7 @@ func (q *Questions) whyInventories(ctx context.Context, view projector.View, w *
 			}
 			for class := range wanted {
 				if was, is := before[class], after[class]; !sameInventory(was, is) {
-					w.Inventories = append(w.Inventories, WhyInventory{class, answers.EntryOf(at, r), was, is})
+					w.Inventories = append(w.Inventories, WhyInventory{class, present.EntryOf(at, r), was, is})
 					delete(wanted, class)
 				}
 			}
@@ -245,7 +245,7 @@ func (q *Questions) inventories(sequence uint64, provider ledger.UUID) (map[stri
 	if err != nil {
 		return nil, err
 	}
-	p, err := answers.Provider(view, provider)
+	p, err := present.Provider(view, provider)
 	if err != nil || p == nil {
 		return all, err
 	}

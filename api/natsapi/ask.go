@@ -5,8 +5,8 @@ import (
 
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands/fair"
-	"github.com/allot-project/allot/commands/wire"
 )
 
 // query takes queries.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/wire"
 )
 
 // batchWindow is how many commands of one batch are under way at a time.

@@ -9,7 +9,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/api/wire"
+	"github.com/allot-project/allot/commands/encoding"
 )
 
 // TestHeaderLimits: every header has a bound, may occur once and must be text,
@@ -22,7 +23,7 @@ func TestHeaderLimits(t *testing.T) {
 		t.Helper()
 		msg := nats.NewMsg("allot.command.CreateTrait")
 		msg.Data = []byte(`{"name":"CUSTOM_X"}`)
-		for key, value := range headers(wire.TypeJSON) {
+		for key, value := range headers(encoding.TypeJSON) {
 			msg.Header.Set(key, value)
 		}
 		set(msg.Header)
@@ -102,7 +103,7 @@ func TestWaitingTakesNoPlace(t *testing.T) {
 		}
 		reached <- err
 	}()
-	if reply := d.ask(t, "CreateTrait", headers(wire.TypeJSON), []byte(`{"name":"CUSTOM_X"}`)); reply.Sequence == 0 {
+	if reply := d.ask(t, "CreateTrait", headers(encoding.TypeJSON), []byte(`{"name":"CUSTOM_X"}`)); reply.Sequence == 0 {
 		t.Errorf("%+v", reply)
 	}
 	if err := <-reached; err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
-	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/ledger"
 )
 

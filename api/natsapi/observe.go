@@ -6,8 +6,8 @@ import (
 
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/wire"
 )
 
 // Name names what a request asks for: one of a few, whatever clients send.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/present"
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands/rejected"
-	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/candidates"
@@ -24,7 +24,7 @@ const (
 )
 
 func allocations(v projector.View, q *wire.AllocationsQuery) (any, error) {
-	held, err := answers.Allocations(v, q.Consumer)
+	held, err := present.Allocations(v, q.Consumer)
 	if err == nil && held == nil {
 		err = notFound("consumer %s holds nothing", q.Consumer)
 	}
@@ -35,27 +35,27 @@ func usages(v projector.View, q *wire.UsagesQuery) (any, error) {
 	if q.Project == "" {
 		return nil, bad("project is required")
 	}
-	return answers.Usages(v, q.Project, q.User)
+	return present.Usages(v, q.Project, q.User)
 }
 
 func provider(v projector.View, q *wire.ProviderQuery) (any, error) {
 	return one(
 		v, "provider", "provider", q.Provider, q.Name, v.ProviderNamed,
 		func(p *ledger.Provider) ledger.UUID { return p.UUID },
-		func(v projector.View, id ledger.UUID) (*wire.Provider, error) { return answers.Provider(v, id) },
+		func(v projector.View, id ledger.UUID) (*wire.Provider, error) { return present.Provider(v, id) },
 	)
 }
 
 func node(v projector.View, q *wire.NodeQuery) (any, error) {
 	return one(
-		v, "node", "node", q.Node, q.Name, v.NodeNamed, func(n *ledger.Node) ledger.UUID { return n.UUID }, answers.Node,
+		v, "node", "node", q.Node, q.Name, v.NodeNamed, func(n *ledger.Node) ledger.UUID { return n.UUID }, present.Node,
 	)
 }
 
 func nodeAllocation(v projector.View, q *wire.NodeAllocationQuery) (any, error) {
 	return one(
 		v, "allocation", "node allocation", q.Allocation, q.Name, v.NodeAllocationNamed,
-		func(a *ledger.NodeAllocation) ledger.UUID { return a.UUID }, answers.NodeAllocation,
+		func(a *ledger.NodeAllocation) ledger.UUID { return a.UUID }, present.NodeAllocation,
 	)
 }
 
@@ -63,7 +63,7 @@ func chassis(v projector.View, q *wire.ChassisQuery) (any, error) {
 	unnamed := func(string) (*ledger.Chassis, bool, error) { return nil, false, nil }
 	return one(
 		v, "chassis", "chassis", q.Chassis, "", unnamed, func(c *ledger.Chassis) ledger.UUID { return c.UUID },
-		answers.Chassis,
+		present.Chassis,
 	)
 }
 
@@ -133,24 +133,24 @@ var errEnough = errors.New("natsapi: the answer is full")
 
 func (s *Queries) checkpoint(v projector.View) (any, error) {
 	signed, err := s.Notary.Checkpoint(v)
-	if errors.Is(err, answers.ErrNoKey) {
+	if errors.Is(err, present.ErrNoKey) {
 		return nil, notFound("%v", err)
 	}
 	return &wire.Checkpoint{Signed: string(signed)}, err
 }
 
 func (s *Queries) history(ctx context.Context, v projector.View, q *wire.HistoryQuery) (any, error) {
-	page, err := answers.History(ctx, s.Views, s.Log, v, q)
-	if errors.Is(err, answers.ErrQuery) {
+	page, err := present.History(ctx, s.Views, s.Log, v, q)
+	if errors.Is(err, present.ErrQuery) {
 		return nil, bad("%v", err)
 	}
 	return page, err
 }
 
 func holders(v projector.View, q *wire.HoldersQuery) (any, error) {
-	found, err := answers.Holders(v, q)
+	found, err := present.Holders(v, q)
 	switch {
-	case errors.Is(err, answers.ErrQuery):
+	case errors.Is(err, present.ErrQuery):
 		return nil, bad("%v", err)
 	case err == nil && found == nil:
 		return nil, notFound("there is no provider %s", q.Provider)
@@ -165,14 +165,14 @@ func (s *Queries) rejections(ctx context.Context, q *wire.RejectionsQuery) (any,
 	if q.At != "" {
 		return nil, bad("at: rejected commands are narrowed down with since and until")
 	}
-	found, err := answers.RejectedEntries(ctx, s.Views, s.Rejected, q)
-	if errors.Is(err, answers.ErrQuery) {
+	found, err := present.RejectedEntries(ctx, s.Views, s.Rejected, q)
+	if errors.Is(err, present.ErrQuery) {
 		return nil, bad("%v", err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return answers.RejectedCommands(found)
+	return present.RejectedCommands(found)
 }
 
 func (s *Queries) candidates(ctx context.Context, v projector.View, q *wire.CandidatesQuery) (any, error) {
@@ -180,8 +180,8 @@ func (s *Queries) candidates(ctx context.Context, v projector.View, q *wire.Cand
 	if err != nil {
 		return nil, err
 	}
-	found, err := answers.Candidates(ctx, v, world, q, s.MaxSteps)
-	if errors.Is(err, answers.ErrQuery) {
+	found, err := present.Candidates(ctx, v, world, q, s.MaxSteps)
+	if errors.Is(err, present.ErrQuery) {
 		return nil, bad("%v", err)
 	}
 	return found, err
@@ -191,7 +191,7 @@ func (s *Queries) candidates(ctx context.Context, v projector.View, q *wire.Cand
 type Queries struct {
 	Views  *projector.Projector
 	Log    ledger.Log
-	Notary *answers.Notary
+	Notary *present.Notary
 	// Rejected keeps rejected commands; nil: they are not kept.
 	Rejected rejected.Store
 	// MaxSteps is the largest number of steps of a search for candidates; 0: no
@@ -251,8 +251,8 @@ func (s *Queries) view(w wire.When) (projector.View, error) {
 	if reached := s.Views.View().Sequence(); reached < w.MinSequence {
 		return projector.View{}, notReached(w.MinSequence, reached)
 	}
-	view, err := answers.ViewAt(s.Views, string(w.At), s.Now())
-	if errors.Is(err, answers.ErrMoment) {
+	view, err := present.ViewAt(s.Views, string(w.At), s.Now())
+	if errors.Is(err, present.ErrMoment) {
 		return view, bad("at: %v", err)
 	}
 	return view, err

@@ -9,9 +9,10 @@ import (
 
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/encoding"
 	"github.com/allot-project/allot/commands/fair"
-	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
@@ -103,8 +104,8 @@ func (s *Service) headersAt(sequence uint64) *headers {
 	text := strconv.FormatUint(sequence, 10)
 	made := &headers{
 		at: sequence, sequence: text,
-		json:    micro.Headers{wire.HeaderContentType: {wire.TypeJSON}, wire.HeaderSequence: {text}},
-		msgpack: micro.Headers{wire.HeaderContentType: {wire.TypeMsgpack}, wire.HeaderSequence: {text}},
+		json:    micro.Headers{wire.HeaderContentType: {encoding.TypeJSON}, wire.HeaderSequence: {text}},
+		msgpack: micro.Headers{wire.HeaderContentType: {encoding.TypeMsgpack}, wire.HeaderSequence: {text}},
 	}
 	s.headers.Store(made)
 	return made
@@ -131,8 +132,8 @@ func (s *Service) heldBy(reply any) uint64 {
 //
 // It does not use req.Error, which notes the error in micro's statistics: once
 // the handler has returned, as ours has, that is a data race.
-func (s *Service) encode(reply any, encoding string, failure *wire.Error) ([]byte, micro.Headers, error) {
-	body, err := wire.Encode(reply, encoding)
+func (s *Service) encode(reply any, contentType string, failure *wire.Error) ([]byte, micro.Headers, error) {
+	body, err := encoding.Encode(reply, contentType)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode: %w", err)
 	}
@@ -141,7 +142,7 @@ func (s *Service) encode(reply any, encoding string, failure *wire.Error) ([]byt
 			Code:    wire.ErrorTooLarge,
 			Message: fmt.Sprintf("the answer would take %d bytes, and NATS takes at most %d: ask for less", len(body), most),
 		}
-		return s.encode(wire.Answer[any]{Error: failure}, encoding, failure)
+		return s.encode(wire.Answer[any]{Error: failure}, contentType, failure)
 	}
 	code, text := "", ""
 	if failure != nil {
@@ -153,10 +154,10 @@ func (s *Service) encode(reply any, encoding string, failure *wire.Error) ([]byt
 	switch {
 	case code != "":
 		return body, micro.Headers{
-			wire.HeaderContentType: {encoding}, wire.HeaderSequence: {plain.sequence},
+			wire.HeaderContentType: {contentType}, wire.HeaderSequence: {plain.sequence},
 			micro.ErrorCodeHeader: {code}, micro.ErrorHeader: {oneLine(text)},
 		}, nil
-	case encoding == wire.TypeMsgpack:
+	case contentType == encoding.TypeMsgpack:
 		return body, plain.msgpack, nil
 	}
 	return body, plain.json, nil

@@ -12,9 +12,10 @@ import (
 
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/encoding"
 	"github.com/allot-project/allot/commands/fair"
-	"github.com/allot-project/allot/commands/wire"
 )
 
 // request is a request with its sender.
@@ -67,7 +68,7 @@ func (s *Service) inTurn(name Name, most, atOnce int, begin func(*request)) micr
 
 // arrived makes a request of a message.
 func (s *Service) arrived(name Name, req micro.Request) *request {
-	r := &request{Request: req, encoding: wire.TypeJSON, came: s.now(), name: name}
+	r := &request{Request: req, encoding: encoding.TypeJSON, came: s.now(), name: name}
 	if s.trace != nil {
 		headers := req.Headers()
 		r.trace, r.ended = s.trace(name, func(header string) string {
@@ -75,8 +76,8 @@ func (s *Service) arrived(name Name, req micro.Request) *request {
 			return cmp.Or(headers.Get(header), headers.Get(http.CanonicalHeaderKey(header)))
 		})
 	}
-	if encoding, failure := encodingOf(req); failure == nil {
-		r.encoding = encoding
+	if contentType, failure := encodingOf(req); failure == nil {
+		r.encoding = contentType
 	}
 	return r
 }
@@ -110,14 +111,14 @@ func (s *Service) decode(r *request, what string, into any) *wire.Error {
 		}
 		defer work.End()
 	}
-	weight, err := wire.Weigh(r.Data(), r.encoding)
+	weight, err := encoding.Weigh(r.Data(), r.encoding)
 	if err != nil {
 		return bad("%v", err)
 	}
 	if err := r.lease.Grow(int64(weight + r.headers + overhead)); err != nil {
 		return s.failure(r, err)
 	}
-	if err := wire.DecodeWeighed(r.Data(), r.encoding, into); err != nil {
+	if err := encoding.DecodeWeighed(r.Data(), r.encoding, into); err != nil {
 		return bad("%s: %v", what, err)
 	}
 	return nil
@@ -161,13 +162,13 @@ func (s *Service) mayReplyTo(reply string) bool {
 
 // encodingOf reads the encoding of a request. Its reply has the same.
 func encodingOf(req micro.Request) (string, *wire.Error) {
-	switch encoding := req.Headers().Get(wire.HeaderContentType); encoding {
+	switch contentType := req.Headers().Get(wire.HeaderContentType); contentType {
 	case "":
-		return wire.TypeJSON, nil
-	case wire.TypeJSON, wire.TypeMsgpack:
-		return encoding, nil
+		return encoding.TypeJSON, nil
+	case encoding.TypeJSON, encoding.TypeMsgpack:
+		return contentType, nil
 	default:
-		return "", bad("%s %q is neither %s nor %s", wire.HeaderContentType, encoding, wire.TypeJSON, wire.TypeMsgpack)
+		return "", bad("%s %q is neither %s nor %s", wire.HeaderContentType, contentType, encoding.TypeJSON, encoding.TypeMsgpack)
 	}
 }
 

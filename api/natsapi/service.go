@@ -23,8 +23,8 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/encoding"
 	"github.com/allot-project/allot/commands/fair"
-	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -113,7 +113,7 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 	svc, err := micro.AddService(nc, micro.Config{
 		Name: ServiceName, Version: cfg.Version,
 		Description: "Allot: an event-sourced allocation ledger",
-		Metadata:    map[string]string{"content-types": wire.TypeJSON + ", " + wire.TypeMsgpack},
+		Metadata:    map[string]string{"content-types": encoding.TypeJSON + ", " + encoding.TypeMsgpack},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("natsapi: %w", err)

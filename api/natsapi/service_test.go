@@ -13,9 +13,10 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/allot-project/allot/api/natsapi"
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
-	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/commands/encoding"
 	"github.com/allot-project/allot/ledger/embedded"
 )
 
@@ -95,7 +96,7 @@ func (d door) ask(t *testing.T, name string, header map[string]string, body []by
 		t.Fatalf("%s: %v", name, err)
 	}
 	var reply wire.Reply
-	if err := wire.Decode(answer.Data, answer.Header.Get(wire.HeaderContentType), &reply); err != nil {
+	if err := encoding.Decode(answer.Data, answer.Header.Get(wire.HeaderContentType), &reply); err != nil {
 		t.Fatalf("%s: %v in %q", name, err, answer.Data)
 	}
 	failed := reply.Error != nil || reply.Rejection != nil
@@ -141,31 +142,31 @@ func TestEveryReplyTellsSequence(t *testing.T) {
 	}
 }
 
-func headers(encoding string) map[string]string {
+func headers(contentType string) map[string]string {
 	return map[string]string{
-		wire.HeaderContentType: encoding, wire.HeaderCommandID: commandstest.NewID().String(),
+		wire.HeaderContentType: contentType, wire.HeaderCommandID: commandstest.NewID().String(),
 	}
 }
 
 func TestCommandsInBothEncodings(t *testing.T) {
 	d := open(t)
-	for i, encoding := range []string{wire.TypeJSON, wire.TypeMsgpack} {
+	for i, contentType := range []string{encoding.TypeJSON, encoding.TypeMsgpack} {
 		provider, consumer := commandstest.NewID(), commandstest.NewID()
 		send := func(c commands.Command) wire.Reply {
 			t.Helper()
-			body, err := wire.Encode(c, encoding)
+			body, err := encoding.Encode(c, contentType)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return d.ask(t, c.CommandName(), headers(encoding), body)
+			return d.ask(t, c.CommandName(), headers(contentType), body)
 		}
 		for _, c := range []commands.Command{
-			&commands.CreateProvider{Provider: provider, Name: encoding},
+			&commands.CreateProvider{Provider: provider, Name: contentType},
 			&commands.ReplaceInventories{Provider: provider, Inventories: []commands.Inventory{{Class: "VCPU", Total: 4}}},
 			commandstest.Allocate(consumer, provider, "VCPU", 3),
 		} {
 			if reply := send(c); reply.Sequence == 0 {
-				t.Fatalf("%s %s: %+v", encoding, c.CommandName(), reply)
+				t.Fatalf("%s %s: %+v", contentType, c.CommandName(), reply)
 			}
 		}
 		reply := send(commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 2))
@@ -176,14 +177,14 @@ func TestCommandsInBothEncodings(t *testing.T) {
 		// Python sends a map with uuids as strings.
 		raw := map[string]any{"consumer": consumer.String()}
 		body, err := json.Marshal(raw)
-		if encoding == wire.TypeMsgpack {
+		if contentType == encoding.TypeMsgpack {
 			body, err = msgpack.Marshal(raw)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		if reply := d.ask(t, "ReleaseConsumer", headers(encoding), body); reply.Sequence == 0 {
-			t.Errorf("%s: %+v", encoding, reply)
+		if reply := d.ask(t, "ReleaseConsumer", headers(contentType), body); reply.Sequence == 0 {
+			t.Errorf("%s: %+v", contentType, reply)
 		}
 	}
 }
@@ -193,7 +194,7 @@ func TestPlainTexts(t *testing.T) {
 	d := open(t)
 	msg := nats.NewMsg(wire.CommandPrefix + ".CreateResourceClass")
 	msg.Data = []byte(`{"name":"a<b>&c"}`)
-	for key, value := range headers(wire.TypeJSON) {
+	for key, value := range headers(encoding.TypeJSON) {
 		msg.Header.Set(key, value)
 	}
 	answer, err := d.client.RequestMsg(msg, 5*time.Minute)
@@ -204,7 +205,7 @@ func TestPlainTexts(t *testing.T) {
 
 func TestRepeatedRequest(t *testing.T) {
 	d := open(t)
-	header := headers(wire.TypeJSON)
+	header := headers(encoding.TypeJSON)
 	body := []byte(`{"name":"CUSTOM_GOLD"}`)
 	first := d.ask(t, "CreateTrait", header, body)
 	second := d.ask(t, "CreateTrait", header, body)
@@ -224,15 +225,15 @@ func TestBadRequests(t *testing.T) {
 		"no id":           {map[string]string{}, `{"name":"CUSTOM_X"}`},
 		"nil id":          {map[string]string{wire.HeaderCommandID: "00000000-0000-0000-0000-000000000000"}, `{"name":"CUSTOM_X"}`},
 		"content type":    {headers("text/plain"), `{"name":"CUSTOM_X"}`},
-		"empty":           {headers(wire.TypeJSON), ``},
-		"unknown field":   {headers(wire.TypeJSON), `{"name":"CUSTOM_X","nam":1}`},
-		"wrong type":      {headers(wire.TypeJSON), `{"name":5}`},
-		"trailing":        {headers(wire.TypeJSON), `{"name":"CUSTOM_X"}{}`},
-		"half a message":  {headers(wire.TypeMsgpack), "\x81\xa4na"},
-		"huge length":     {headers(wire.TypeMsgpack), string(huge)},
-		"unknown in msgp": {headers(wire.TypeMsgpack), "\x81\xa3nam\x01"},
-		"json as msgpack": {headers(wire.TypeMsgpack), `{"name":"CUSTOM_X"}`},
-		"deep nesting":    {headers(wire.TypeMsgpack), strings.Repeat("\x91", 100) + "\x01"},
+		"empty":           {headers(encoding.TypeJSON), ``},
+		"unknown field":   {headers(encoding.TypeJSON), `{"name":"CUSTOM_X","nam":1}`},
+		"wrong type":      {headers(encoding.TypeJSON), `{"name":5}`},
+		"trailing":        {headers(encoding.TypeJSON), `{"name":"CUSTOM_X"}{}`},
+		"half a message":  {headers(encoding.TypeMsgpack), "\x81\xa4na"},
+		"huge length":     {headers(encoding.TypeMsgpack), string(huge)},
+		"unknown in msgp": {headers(encoding.TypeMsgpack), "\x81\xa3nam\x01"},
+		"json as msgpack": {headers(encoding.TypeMsgpack), `{"name":"CUSTOM_X"}`},
+		"deep nesting":    {headers(encoding.TypeMsgpack), strings.Repeat("\x91", 100) + "\x01"},
 	} {
 		if reply := d.ask(t, "CreateTrait", c.header, []byte(c.body)); reply.Error == nil ||
 			reply.Error.Code != wire.ErrorBadRequest {
@@ -242,7 +243,7 @@ func TestBadRequests(t *testing.T) {
 	for _, weight := range []string{"NaN", "Infinity", "1e999", "-1e999", `"1"`} {
 		body := `{"requests":[{"groups":[{"resources":{"VCPU":1}}]}],"for":[{"consumer":"22222222-2222-4222-8222-222222222222",
 			"project":"p","user":"u"}],"prefer":{"weights":{"VCPU":` + weight + `}}}`
-		if reply := d.ask(t, "Claim", headers(wire.TypeJSON), []byte(body)); reply.Error == nil ||
+		if reply := d.ask(t, "Claim", headers(encoding.TypeJSON), []byte(body)); reply.Error == nil ||
 			reply.Error.Code != wire.ErrorBadRequest {
 			t.Errorf("a claim with the weight %s: %+v", weight, reply)
 		}
@@ -254,7 +255,7 @@ func TestBadRequests(t *testing.T) {
 		"no project":      `{"allocations":[{"consumer":"22222222-2222-4222-8222-222222222222","user":"u"}]}`,
 		"nobody":          `{"allocations":[]}`,
 	} {
-		reply := d.ask(t, "AllocateForConsumers", headers(wire.TypeJSON), []byte(body))
+		reply := d.ask(t, "AllocateForConsumers", headers(encoding.TypeJSON), []byte(body))
 		if reply.Rejection == nil || reply.Rejection.Code != commands.CodeInvalid {
 			t.Errorf("%s: %+v", name, reply)
 		}
@@ -283,24 +284,24 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte("\x81\xabal"), true)
 	f.Add([]byte(`{"atomic":true,"commands":[{"command":"Reshape","body":{"inventories":[]}}]}`), false)
 	f.Fuzz(func(t *testing.T, data []byte, packed bool) {
-		encoding := wire.TypeJSON
+		contentType := encoding.TypeJSON
 		if packed {
-			encoding = wire.TypeMsgpack
+			contentType = encoding.TypeMsgpack
 		}
 		for _, empty := range commands.Registry {
 			c := empty()
-			if err := wire.Decode(data, encoding, c); err == nil {
+			if err := encoding.Decode(data, contentType, c); err == nil {
 				c.Check() // must not panic either
 				c.Consumers()
 			}
 		}
 		for _, empty := range wire.Queries {
-			_ = wire.Decode(data, encoding, empty()) // must not panic
+			_ = encoding.Decode(data, contentType, empty()) // must not panic
 		}
 		var batch wire.Batch
-		if err := wire.Decode(data, encoding, &batch); err == nil {
+		if err := encoding.Decode(data, contentType, &batch); err == nil {
 			for _, one := range batch.Commands {
-				_ = one.Body.Decode(encoding, new(commands.Reshape)) // must not panic
+				_ = one.Body.Decode(contentType, new(commands.Reshape)) // must not panic
 			}
 		}
 	})
@@ -314,7 +315,7 @@ func TestDeadlines(t *testing.T) {
 	for text, want := range map[string]string{
 		"2001-01-01T00:00:00Z": wire.ErrorTooLate, "soon": wire.ErrorBadRequest, "2999-01-01T00:00:00Z": "",
 	} {
-		header := headers(wire.TypeJSON)
+		header := headers(encoding.TypeJSON)
 		header[wire.HeaderDeadline] = text
 		header[wire.HeaderDryRun] = "true"
 		reply := d.ask(t, "CreateTrait", header, []byte(`{"name":"CUSTOM_X"}`))

@@ -4,7 +4,7 @@
 // binary mode.
 //
 // Notices are sent once and not stored. A client that must not miss any follows
-// with commands/client, which reads the history when a heartbeat or a mark shows
+// with api/client, which reads the history when a heartbeat or a mark shows
 // that notices were not published or not received.
 package notices
 
@@ -19,8 +19,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 
-	"github.com/allot-project/allot/api/answers"
-	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/api/present"
+	"github.com/allot-project/allot/api/wire"
+	"github.com/allot-project/allot/commands/encoding"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
@@ -230,7 +231,7 @@ func (p *Publisher) notices(list []notice, t told) ([]notice, error) {
 		return list, nil
 	}
 	for subject, records := range projector.Touches(t.commit, &t.changes, kinds) {
-		of, name := answers.SubjectName(subject)
+		of, name := present.SubjectName(subject)
 		where := wire.NoticeSubject(of, name)
 		if !p.interest(where) {
 			continue
@@ -238,7 +239,7 @@ func (p *Publisher) notices(list []notice, t told) ([]notice, error) {
 		for _, index := range records {
 			address := ledger.Address{Sequence: t.commit.Sequence, Index: int(index)}
 			record := &t.commit.Records[index]
-			entry, err := answers.Entry(p.Projector, subject, address, record)
+			entry, err := present.Entry(p.Projector, subject, address, record)
 			if err != nil {
 				return list, err
 			}
@@ -251,7 +252,7 @@ func (p *Publisher) notices(list []notice, t told) ([]notice, error) {
 // kindNames are the names of all kinds of entities in subjects.
 var kindNames = func() (names []string) {
 	for _, kind := range projector.Kinds {
-		of, _ := answers.SubjectName(projector.Subject{Kind: kind})
+		of, _ := present.SubjectName(projector.Subject{Kind: kind})
 		names = append(names, of)
 	}
 	return names
@@ -272,7 +273,7 @@ func (p *Publisher) publish(n *notice) error {
 		return err
 	}
 	return p.nc.PublishMsg(&nats.Msg{Subject: n.where, Data: body, Header: nats.Header{
-		wire.HeaderContentType:  {wire.TypeJSON},
+		wire.HeaderContentType:  {encoding.TypeJSON},
 		wire.HeaderEventSpec:    {"1.0"},
 		wire.HeaderEventID:      {n.entry.Address},
 		wire.HeaderEventSource:  {p.source},

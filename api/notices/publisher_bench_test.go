@@ -16,12 +16,12 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/allot-project/allot/api/client"
 	"github.com/allot-project/allot/api/natsapi"
 	"github.com/allot-project/allot/api/notices"
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/client"
 	"github.com/allot-project/allot/commands/commandstest"
-	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 )

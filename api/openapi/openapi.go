@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/allot-project/allot/api/rest"
-	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/ledger"
 )
 

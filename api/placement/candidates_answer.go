@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
@@ -106,7 +106,7 @@ func (c *candidatesWriter) write(r *request, q *candidateQuery) error {
 
 // requests writes the candidates: as they are found, or a page of them in the
 // order of a preference.
-func (c *candidatesWriter) requests(q *candidateQuery) (*answers.RankedPage, error) {
+func (c *candidatesWriter) requests(q *candidateQuery) (*present.RankedPage, error) {
 	ctx := c.work.Within(c.ctx)
 	if q.prefer == nil {
 		return nil, candidates.Search(ctx, c.world, c.req, func(candidate *candidates.Candidate) bool {
@@ -114,8 +114,8 @@ func (c *candidatesWriter) requests(q *candidateQuery) (*answers.RankedPage, err
 			return c.err == nil
 		})
 	}
-	page, err := answers.Ranked(ctx, c.view, c.world, c.req, q.prefer, q.marker)
-	if errors.Is(err, answers.ErrQuery) {
+	page, err := present.Ranked(ctx, c.view, c.world, c.req, q.prefer, q.marker)
+	if errors.Is(err, present.ErrQuery) {
 		return nil, rest.BadRequest("Invalid query string parameters: %v", err)
 	}
 	if err != nil {
@@ -130,7 +130,7 @@ func (c *candidatesWriter) requests(q *candidateQuery) (*answers.RankedPage, err
 // ranking writes the score of each candidate, and the marker of the page behind
 // it. They stand apart, so that a candidate is still what Placement takes as
 // allocations.
-func (c *candidatesWriter) ranking(page *answers.RankedPage) error {
+func (c *candidatesWriter) ranking(page *present.RankedPage) error {
 	type place struct {
 		Score  float64 `json:"score"`
 		Marker string  `json:"marker,omitempty"`

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 )
 

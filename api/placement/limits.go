@@ -1,7 +1,7 @@
 package placement
 
 import (
-	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
@@ -22,7 +22,7 @@ func showLimits(_ *Handler, r *request) (*response, error) {
 	if failure := checkQuery(r); failure != nil {
 		return nil, failure
 	}
-	limits, err := answers.LimitsOf(r.view, r.query.Get("project_id"))
+	limits, err := present.LimitsOf(r.view, r.query.Get("project_id"))
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func showLimitVersions(_ *Handler, r *request) (*response, error) {
 	if failure := checkQuery(r); failure != nil {
 		return nil, failure
 	}
-	name := answers.LimitName{
+	name := present.LimitName{
 		Project: r.query.Get("project_id"), Class: r.query.Get("resource_class"), Type: r.query.Get("consumer_type"),
 	}
 	if text := r.query.Get("aggregate"); text != "" {
@@ -48,7 +48,7 @@ func showLimitVersions(_ *Handler, r *request) (*response, error) {
 	if rejection := one.Check(); rejection != nil {
 		return nil, limitRejected(rejection)
 	}
-	versions, known, err := answers.LimitVersionsOf(r.view, name)
+	versions, known, err := present.LimitVersionsOf(r.view, name)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,7 @@
 package placement
 
 import (
-	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 )
@@ -15,7 +15,7 @@ func preferenceSchema() m {
 }
 
 func listPreferences(_ *Handler, r *request) (*response, error) {
-	list, err := answers.PreferencesOf(r.view)
+	list, err := present.PreferencesOf(r.view)
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +23,7 @@ func listPreferences(_ *Handler, r *request) (*response, error) {
 }
 
 func showPreference(_ *Handler, r *request) (*response, error) {
-	one, err := answers.PreferenceOf(r.view, r.params[0])
+	one, err := present.PreferenceOf(r.view, r.params[0])
 	if err != nil {
 		return nil, err
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/intake"
+	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
@@ -90,8 +90,8 @@ func ViewAt(views *projector.Projector, at string, now func() time.Time) (projec
 	if now == nil {
 		now = time.Now
 	}
-	view, err := answers.ViewAt(views, at, now())
-	if errors.Is(err, answers.ErrMoment) {
+	view, err := present.ViewAt(views, at, now())
+	if errors.Is(err, present.ErrMoment) {
 		return view, BadRequest("%v", err)
 	}
 	return view, err

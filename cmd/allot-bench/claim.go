@@ -14,8 +14,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 
+	"github.com/allot-project/allot/api/client"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/client"
 	"github.com/allot-project/allot/ledger"
 )
 

@@ -14,10 +14,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 
+	"github.com/allot-project/allot/api/client"
 	"github.com/allot-project/allot/api/natsapi"
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/client"
-	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/commands/encoding"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 )
@@ -58,15 +59,15 @@ func (c *benchCommand) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer nc.Close()
-	over := func(encoding string) submitFunc {
-		allot := client.New(nc, client.Options{Encoding: encoding})
+	over := func(contentType string) submitFunc {
+		allot := client.New(nc, client.Options{Encoding: contentType})
 		return func(ctx context.Context, command commands.Command) error {
 			_, err := allot.Submit(ctx, command)
 			return err
 		}
 	}
-	pipelined := func(encoding string) submitFunc {
-		allot := client.New(nc, client.Options{Encoding: encoding})
+	pipelined := func(contentType string) submitFunc {
+		allot := client.New(nc, client.Options{Encoding: contentType})
 		return func(ctx context.Context, command commands.Command) error {
 			_, err := allot.Start(ctx, command).Wait()
 			return err
@@ -75,11 +76,11 @@ func (c *benchCommand) Run(ctx context.Context) (err error) {
 	ways := []*way{
 		{name: "in the process", submit: submitTo(writer), workers: c.Clients, base: true},
 		{name: "NATS alone, answered unread", submit: unread(nc), workers: c.Clients},
-		{name: "NATS, msgpack, one per request", submit: over(wire.TypeMsgpack), workers: c.Clients},
-		{name: "NATS, JSON, one per request", submit: over(wire.TypeJSON), workers: c.Clients},
+		{name: "NATS, msgpack, one per request", submit: over(encoding.TypeMsgpack), workers: c.Clients},
+		{name: "NATS, JSON, one per request", submit: over(encoding.TypeJSON), workers: c.Clients},
 		{name: "in the process, pipelined", submit: submitTo(writer), workers: c.Clients * c.Pipelined, base: true},
-		{name: "NATS, msgpack, pipelined", submit: pipelined(wire.TypeMsgpack), workers: c.Clients * c.Pipelined},
-		{name: "NATS, JSON, pipelined", submit: pipelined(wire.TypeJSON), workers: c.Clients * c.Pipelined},
+		{name: "NATS, msgpack, pipelined", submit: pipelined(encoding.TypeMsgpack), workers: c.Clients * c.Pipelined},
+		{name: "NATS, JSON, pipelined", submit: pipelined(encoding.TypeJSON), workers: c.Clients * c.Pipelined},
 	}
 	if err := c.measureAll(ctx, ways, providers); err != nil {
 		return err
@@ -92,14 +93,14 @@ func (c *benchCommand) Run(ctx context.Context) (err error) {
 // It measures the cost of a request and a reply alone.
 func unread(nc *nats.Conn) submitFunc {
 	return func(ctx context.Context, command commands.Command) error {
-		body, err := wire.Encode(command, wire.TypeMsgpack)
+		body, err := encoding.Encode(command, encoding.TypeMsgpack)
 		if err != nil {
 			return err
 		}
 		_, err = nc.RequestMsgWithContext(
 			ctx,
 			&nats.Msg{Subject: "$SRV.PING." + natsapi.ServiceName, Data: body, Header: nats.Header{
-				wire.HeaderContentType: {wire.TypeMsgpack}, wire.HeaderCommandID: {commands.NewID().String()},
+				wire.HeaderContentType: {encoding.TypeMsgpack}, wire.HeaderCommandID: {commands.NewID().String()},
 			}},
 		)
 		return err

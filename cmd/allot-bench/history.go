@@ -22,9 +22,9 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/nats-io/nats.go"
 
+	"github.com/allot-project/allot/api/client"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/client"
 	"github.com/allot-project/allot/ledger"
 )
 

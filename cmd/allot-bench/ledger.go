@@ -10,12 +10,12 @@ import (
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 
-	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/natsapi"
+	"github.com/allot-project/allot/api/present"
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/embedded"
@@ -75,7 +75,7 @@ func beginLedger(ctx context.Context, dir string) (l *ownLedger, err error) {
 	}
 	l.api, err = natsapi.Start(l.door, natsapi.Config{
 		Commands: l.writer, Version: cli.Version(), Actor: "nats:client", Logger: quiet,
-		Queries: &natsapi.Queries{Views: l.views, Log: log, Notary: &answers.Notary{Ledger: id}, MaxSteps: 1, Now: time.Now},
+		Queries: &natsapi.Queries{Views: l.views, Log: log, Notary: &present.Notary{Ledger: id}, MaxSteps: 1, Now: time.Now},
 	})
 	return l, err
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/vmihailenco/msgpack/v5"
 
+	"github.com/allot-project/allot/api/client"
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/client"
-	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/commands/encoding"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -193,7 +194,7 @@ func (s *server) numbersAsMoments(t *testing.T, nc *nats.Conn, held uint64) {
 			t.Fatal(err)
 		}
 		msg := nats.NewMsg("allot.query.Allocations")
-		msg.Header.Set(wire.HeaderContentType, wire.TypeMsgpack)
+		msg.Header.Set(wire.HeaderContentType, encoding.TypeMsgpack)
 		msg.Data = body
 		answer, err := nc.RequestMsg(msg, time.Minute)
 		if err != nil || strings.Contains(string(answer.Data), "first") != good {

@@ -13,9 +13,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/allot-project/allot/api/client"
 	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/client"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
 )

@@ -9,9 +9,9 @@ import (
 	"github.com/allot-project/allot/api/baremetal"
 	"github.com/allot-project/allot/api/openapi"
 	"github.com/allot-project/allot/api/placement"
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/commands/cluster"
-	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 )
 

@@ -14,8 +14,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/natsapi"
+	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/api/tracing"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/commands/cluster"
@@ -108,7 +108,7 @@ type server struct {
 	rest     restDoor
 	fair     *fair.Pool // what clients share
 	verdict  *blocks.Verdict
-	notary   *answers.Notary
+	notary   *present.Notary
 	vouchers *proof.Folder // nil: there is no key
 	views    *projector.Projector
 	snaps    *snapshots.Store

@@ -8,8 +8,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/allot-project/allot/api/client"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
-	"github.com/allot-project/allot/commands/client"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/proof"

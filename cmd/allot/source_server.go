@@ -8,8 +8,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/allot-project/allot/commands/client"
-	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/api/client"
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/proof"

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/allot-project/allot/api/client"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/client"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger/logtest"
 )

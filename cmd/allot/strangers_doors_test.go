@@ -9,7 +9,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/api/wire"
+	"github.com/allot-project/allot/commands/encoding"
 )
 
 // hostileDocuments are JSON texts that readers could understand differently, or
@@ -59,7 +60,7 @@ func TestDoorsReadAlike(t *testing.T) {
 		reply, err := nc.RequestMsg(msg, hang)
 		var got wire.Reply
 		if err == nil {
-			err = wire.DecodeReply(reply.Data, wire.TypeJSON, &got)
+			err = encoding.DecodeReply(reply.Data, encoding.TypeJSON, &got)
 		} else if errors.Is(err, nats.ErrMaxPayload) { // NATS refuses it by its size
 			reply, err = msg, nil
 			got.Error = &wire.Error{Code: wire.ErrorTooLarge}

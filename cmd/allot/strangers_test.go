@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 
-	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/api/wire"
 )
 
 // requests are one valid request for each kind of subject.

@@ -21,8 +21,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/allot-project/allot/api/auth/keystonetest"
+	"github.com/allot-project/allot/api/client"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/client"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
 )

@@ -12,8 +12,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/encoding"
 	"github.com/allot-project/allot/commands/fair"
-	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -251,7 +251,7 @@ type submitted struct {
 	DryRun    bool            `json:"dry_run,omitempty"`
 	Project   string          `json:"project,omitempty"`
 	Name      string          `json:"name"`
-	Command   wire.Body       `json:"command"`
+	Command   encoding.Body   `json:"command"`
 	// Client and Trace are skipped by replicas of older releases.
 	Client string          `json:"client,omitempty"`
 	Bulk   bool            `json:"bulk,omitempty"`
@@ -280,10 +280,10 @@ var failures = map[string]error{
 
 // encodeSubmission encodes a submission for readSubmission.
 func encodeSubmission(s commands.Submission) ([]byte, error) {
-	data, err := wire.Encode(submitted{
+	data, err := encoding.Encode(submitted{
 		ID: s.ID, Actor: s.Actor, RequestID: s.RequestID, Cause: s.Cause, DryRun: s.DryRun, Project: s.Project,
-		Name: s.Command.CommandName(), Command: wire.Body{Value: s.Command}, Client: s.Client, Bulk: s.Bulk, Trace: s.Trace,
-	}, wire.TypeMsgpack)
+		Name: s.Command.CommandName(), Command: encoding.Body{Value: s.Command}, Client: s.Client, Bulk: s.Bulk, Trace: s.Trace,
+	}, encoding.TypeMsgpack)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: a command cannot be passed on: %w", err)
 	}
@@ -304,7 +304,7 @@ func (t *Term) takeCommand(msg *nats.Msg) {
 
 func readSubmission(data []byte) (commands.Submission, error) {
 	var in submitted
-	if err := wire.DecodeReply(data, wire.TypeMsgpack, &in); err != nil {
+	if err := encoding.DecodeReply(data, encoding.TypeMsgpack, &in); err != nil {
 		return commands.Submission{}, fmt.Errorf("cluster: a command that cannot be read: %w", err)
 	}
 	empty, known := commands.Registry[in.Name]
@@ -312,7 +312,7 @@ func readSubmission(data []byte) (commands.Submission, error) {
 		return commands.Submission{}, fmt.Errorf("cluster: the leader does not know the command %q", in.Name)
 	}
 	command := empty()
-	if err := in.Command.Decode(wire.TypeMsgpack, command); err != nil {
+	if err := in.Command.Decode(encoding.TypeMsgpack, command); err != nil {
 		return commands.Submission{}, fmt.Errorf("cluster: a command that cannot be read: %w", err)
 	}
 	return commands.Submission{
@@ -344,7 +344,7 @@ func answerOf(outcome commands.Outcome, err error, sequence uint64) carried {
 }
 
 func (t *Term) respond(msg *nats.Msg, answer carried) {
-	data, err := wire.Encode(answer, wire.TypeMsgpack)
+	data, err := encoding.Encode(answer, encoding.TypeMsgpack)
 	if err == nil {
 		err = msg.Respond(data)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
-	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/commands/encoding"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -92,12 +92,12 @@ func TestAnswersArriveWhole(t *testing.T) {
 func carry(t *testing.T, outcome commands.Outcome, err error) (commands.Outcome, error) {
 	t.Helper()
 	sent := answerOf(outcome, err, 42)
-	data, err := wire.Encode(sent, wire.TypeMsgpack)
+	data, err := encoding.Encode(sent, encoding.TypeMsgpack)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got carried
-	if err := wire.DecodeReply(data, wire.TypeMsgpack, &got); err != nil {
+	if err := encoding.DecodeReply(data, encoding.TypeMsgpack, &got); err != nil {
 		t.Fatal(err)
 	}
 	if got.Sequence != 42 {

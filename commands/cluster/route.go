@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/commands/encoding"
 )
 
 // retry is the pause between tries to find a leader that takes a command.
@@ -112,7 +112,7 @@ func (r *Replica) passOn(ctx context.Context, s commands.Submission) (commands.O
 		return commands.Outcome{}, err
 	}
 	var answer carried
-	if err := wire.DecodeReply(msg.Data, wire.TypeMsgpack, &answer); err != nil {
+	if err := encoding.DecodeReply(msg.Data, encoding.TypeMsgpack, &answer); err != nil {
 		return commands.Outcome{}, fmt.Errorf("cluster: the leader's answer cannot be read: %w", err)
 	}
 	outcome, err := answer.outcome()

@@ -11,7 +11,7 @@ import (
 	"io"
 	"reflect"
 
-	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
 	"github.com/allot-project/allot/commands/document"
 )
@@ -104,7 +104,7 @@ func (r *reader) where(table contents.Table, id int64) string {
 }
 
 func (r *reader) read(text []byte) {
-	var l answers.Content
+	var l present.Content
 	if err := document.Decode(text, &l); err != nil {
 		r.fail("%w", document.Plain(err))
 		return
@@ -112,13 +112,13 @@ func (r *reader) read(text []byte) {
 	switch {
 	case l.Error != "":
 		r.fail("the server could not tell everything: %s", l.Error)
-	case l.Kind == answers.KindClass || l.Kind == answers.KindTrait:
+	case l.Kind == present.KindClass || l.Kind == present.KindTrait:
 		r.bareName(&l)
-	case l.Kind != answers.KindProvider && l.Kind != answers.KindConsumer:
+	case l.Kind != present.KindProvider && l.Kind != present.KindConsumer:
 		r.fail("kind is %q, and must be provider, consumer, class or trait", l.Kind)
 	case l.UUID == "":
 		r.fail("uuid is missing")
-	case l.Kind == answers.KindProvider:
+	case l.Kind == present.KindProvider:
 		r.provider(&l)
 	default:
 		r.consumer(&l)
@@ -127,8 +127,8 @@ func (r *reader) read(text []byte) {
 
 // bareName reads a class or a trait. One that stands in other lines, too, has its
 // place in the order of names from the first of them.
-func (r *reader) bareName(l *answers.Content) {
-	bare := answers.Content{Kind: l.Kind, Name: l.Name, CreatedAt: l.CreatedAt}
+func (r *reader) bareName(l *present.Content) {
+	bare := present.Content{Kind: l.Kind, Name: l.Name, CreatedAt: l.CreatedAt}
 	if !reflect.DeepEqual(*l, bare) {
 		r.fail("a %s has only name and created_at", l.Kind)
 		return
@@ -138,7 +138,7 @@ func (r *reader) bareName(l *answers.Content) {
 		return
 	}
 	table, rows := contents.Classes, &r.rows.Classes
-	if l.Kind == answers.KindTrait {
+	if l.Kind == present.KindTrait {
 		table, rows = contents.Traits, &r.rows.Traits
 	}
 	id := r.named(table, rows, l.Name)
@@ -148,7 +148,7 @@ func (r *reader) bareName(l *answers.Content) {
 }
 
 // times reads the times. A missing one is that of the import.
-func (r *reader) times(l *answers.Content) contents.Times {
+func (r *reader) times(l *present.Content) contents.Times {
 	t := contents.Times{Created: r.rows.ReadAt}
 	if l.CreatedAt != nil {
 		t.Created = l.CreatedAt.UnixNano()
@@ -159,7 +159,7 @@ func (r *reader) times(l *answers.Content) contents.Times {
 	return t
 }
 
-func (r *reader) provider(l *answers.Content) {
+func (r *reader) provider(l *present.Content) {
 	if l.Project != "" || l.User != "" || l.Type != "" || l.Allocations != nil {
 		r.fail("project, user, type and allocations belong to a consumer")
 		return
@@ -200,7 +200,7 @@ func or[T any](value *T, missing T) T {
 	return *value
 }
 
-func (r *reader) inventory(inv answers.Inventory, provider int64, t contents.Times) {
+func (r *reader) inventory(inv present.Inventory, provider int64, t contents.Times) {
 	if inv.Class == "" || inv.Total == nil {
 		r.fail("an inventory needs class and total")
 		return
@@ -215,7 +215,7 @@ func (r *reader) inventory(inv answers.Inventory, provider int64, t contents.Tim
 	})
 }
 
-func (r *reader) consumer(l *answers.Content) {
+func (r *reader) consumer(l *present.Content) {
 	switch {
 	case l.Name != "" || l.Parent != "" || l.Inventories != nil || l.Traits != nil || l.Aggregates != nil:
 		r.fail("name, parent, inventories, traits and aggregates belong to a provider")

@@ -1,0 +1,497 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/api/client"
+	"github.com/allot-project/allot/api/natsapi"
+	"github.com/allot-project/allot/api/wire"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/encoding"
+	"github.com/allot-project/allot/commands/processes"
+	"github.com/allot-project/allot/commands/writer"
+	"github.com/allot-project/allot/ledger"
+)
+
+// flaky loses answers, or reports that it is busy, now and then.
+type flaky struct {
+	*writer.Writer
+	count atomic.Int64
+}
+
+func (f *flaky) Submit(ctx context.Context, s commands.Submission) (commands.Outcome, error) {
+	switch f.count.Add(1) % 3 {
+	case 0:
+		return commands.Outcome{}, commands.ErrBusy
+	case 1:
+		if _, err := f.Writer.Submit(ctx, s); err != nil {
+			return commands.Outcome{}, err
+		}
+		return commands.Outcome{}, commands.ErrNoAnswer // carried out, but the answer is lost
+	}
+	return f.Writer.Submit(ctx, s)
+}
+
+func (f *flaky) Start(s commands.Submission, done func(commands.Outcome, error)) {
+	go func() { done(f.Submit(context.Background(), s)) }()
+}
+
+// serve runs a ledger behind the NATS service.
+func serve(t testing.TB, unreliable bool) (*commandstest.Ledger, *nats.Conn) {
+	t.Helper()
+	dir := t.TempDir()
+	log, ns := commandstest.JetStream(t, dir, true)
+	l := commandstest.Start(t, dir, log)
+	var submit commands.Starter = l.Writer
+	if unreliable {
+		submit = &flaky{Writer: l.Writer}
+	}
+	nc, err := ns.ConnectDoor()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	svc, err := natsapi.Start(nc, natsapi.Config{
+		Commands: submit, Version: "0.0.1", Actor: "nats:client", Logger: slog.New(slog.DiscardHandler),
+		Queries: &natsapi.Queries{Views: l.Views, MaxSteps: 50_000_000, Now: time.Now},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = svc.Stop() }) // the test has ended
+	conn, err := nats.Connect(ns.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return l, conn
+}
+
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// TestRetries: each command is carried out once, whatever messages are lost.
+func TestRetries(t *testing.T) {
+	l, conn := serve(t, true)
+	for _, encoding := range []string{encoding.TypeMsgpack, encoding.TypeJSON} {
+		c := client.New(conn, client.Options{Encoding: encoding, Pause: time.Millisecond})
+		provider := commandstest.NewID()
+		for _, command := range []commands.Command{
+			&commands.CreateProvider{Provider: provider, Name: encoding},
+			&commands.ReplaceInventories{Provider: provider, Inventories: []commands.Inventory{{Class: "VCPU", Total: 100}}},
+		} {
+			if _, err := c.Submit(within(t), command); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var pending []*client.Pending
+		for range 100 {
+			pending = append(pending, c.Start(within(t), commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1)))
+		}
+		addresses := make(map[ledger.Address]bool)
+		for _, p := range pending {
+			result, err := p.Wait()
+			if err != nil {
+				t.Fatal(err)
+			}
+			addresses[result.Address] = true
+		}
+		p, _, err := l.Views.View().Provider(provider)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if inv, _ := p.Inventory(0); len(addresses) != 100 || inv.Used != 100 {
+			t.Errorf("%s: 100 commands have %d addresses and used %d", encoding, len(addresses), inv.Used)
+		}
+		_, err = c.Submit(within(t), commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1))
+		var rejected *client.RejectedError
+		if !errors.As(err, &rejected) || rejected.Code != commands.CodeCapacityExceeded || rejected.Facts.Used != 100 {
+			t.Errorf("one too many: %v", err)
+		}
+	}
+}
+
+// TestSameID: with an id that the caller keeps, a command is safe across crashes.
+func TestSameID(t *testing.T) {
+	l, conn := serve(t, false)
+	c := client.New(conn, client.Options{})
+	provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 10})
+	id, command := commandstest.NewID(), commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1)
+	first, err := c.SubmitAs(within(t), id, command)
+	if err != nil || first.Repeated {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	second, err := c.SubmitAs(within(t), id, command)
+	if err != nil || !second.Repeated || second.Address != first.Address {
+		t.Errorf("%+v after %+v, %v", second, first, err)
+	}
+	var rejected *client.RejectedError
+	_, err = c.SubmitAs(within(t), id, commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 2))
+	if !errors.As(err, &rejected) || rejected.Code != commands.CodeCommandIDReused {
+		t.Errorf("another command: %v", err)
+	}
+}
+
+// TestQueries asks about the present, the past and what was just written.
+func TestQueries(t *testing.T) {
+	l, conn := serve(t, false)
+	provider := l.Provider(t, "node", commands.Inventory{Class: "VCPU", Total: 10})
+	for _, encoding := range []string{encoding.TypeMsgpack, encoding.TypeJSON} {
+		c := client.New(conn, client.Options{Encoding: encoding})
+		consumer := commandstest.NewID()
+		made, err := c.Submit(within(t), commandstest.Allocate(consumer, provider, "VCPU", 3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		written := wire.When{MinSequence: made.Address.Sequence}
+		held, err := c.Allocations(within(t), wire.AllocationsQuery{When: written, Consumer: consumer})
+		if err != nil || held.Result.Generation != made.Address.Sequence || len(held.Result.Allocations) != 1 ||
+			held.Result.Allocations[0] != (wire.Allocation{Provider: provider, Class: "VCPU", Amount: 3}) || held.Result.Since == "" {
+			t.Errorf("%s: %+v, %v", encoding, held, err)
+		}
+		usages, err := c.Usages(within(t), wire.UsagesQuery{Project: "project"})
+		if err != nil || len(usages.Result) != 1 || usages.Result[0].Amounts["VCPU"] < 3 {
+			t.Errorf("%s: %+v, %v", encoding, usages, err)
+		}
+		p, err := c.Provider(within(t), wire.ProviderQuery{Name: "node"})
+		if err != nil || p.Result.Provider != provider || p.Result.Inventories[0].Used < 3 {
+			t.Errorf("%s: %+v, %v", encoding, p, err)
+		}
+		found, err := c.Candidates(
+			within(t), wire.CandidatesQuery{Groups: []wire.CandidateGroup{{Resources: map[string]int64{"VCPU": 1}}}},
+		)
+		if err != nil || len(found.Result) != 1 || found.Result[0].Allocations[0].Provider != provider {
+			t.Errorf("%s: %+v, %v", encoding, found, err)
+		}
+		before, err := c.Provider(within(t), wire.ProviderQuery{When: wire.When{At: "3"}, Provider: provider})
+		if err != nil || before.Sequence != 3 || before.Result.Inventories[0].Used != 0 {
+			t.Errorf("%s: the past: %+v, %v", encoding, before, err)
+		}
+		for name, q := range map[string]wire.AllocationsQuery{
+			wire.ErrorNotFound:   {Consumer: commandstest.NewID()},
+			wire.ErrorBadRequest: {When: wire.When{At: "99999"}, Consumer: consumer},
+		} {
+			var failure *wire.Error
+			if _, err := c.Allocations(within(t), q); !errors.As(err, &failure) || failure.Code != name {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	short, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	_, err := client.New(conn, client.Options{}).
+		Provider(short, wire.ProviderQuery{When: wire.When{MinSequence: 1 << 40}, Name: "node"})
+	if !errors.Is(err, client.ErrUnanswered) && !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a sequence far off: %v", err)
+	}
+}
+
+// TestRankedCandidates: candidates come in the order of a preference, page by page.
+func TestRankedCandidates(t *testing.T) {
+	l, conn := serve(t, false)
+	var want []ledger.UUID
+	for i := range 5 {
+		id := l.Provider(t, fmt.Sprint(i), commands.Inventory{Class: "VCPU", Total: 16})
+		l.Accept(t, commandstest.Allocate(commandstest.NewID(), id, "VCPU", int64(i+1)))
+		want = append(want, id)
+	}
+	for _, encoding := range []string{encoding.TypeMsgpack, encoding.TypeJSON} {
+		c := client.New(conn, client.Options{Encoding: encoding})
+		q := wire.CandidatesQuery{
+			Groups: []wire.CandidateGroup{{Resources: map[string]int64{"VCPU": 1}}}, Limit: 2,
+			Prefer: &commands.ClaimPreference{Order: commands.OrderSpread},
+		}
+		var got []ledger.UUID
+		for more := true; more; more = q.Marker != "" {
+			page, err := c.Candidates(within(t), q)
+			if err != nil || len(page.Result) == 0 || page.Result[0].Score == nil {
+				t.Fatalf("%s: %+v, %v", encoding, page, err)
+			}
+			for _, one := range page.Result {
+				got = append(got, one.Allocations[0].Provider)
+				q.Marker = one.Marker
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, not %v", encoding, got, want)
+		}
+		for _, bad := range []wire.CandidatesQuery{
+			{Groups: q.Groups, Marker: "x"}, {Groups: q.Groups, Prefer: q.Prefer, Marker: "x"},
+			{Groups: q.Groups, Prefer: &commands.ClaimPreference{Order: "best"}},
+			{Groups: q.Groups, Prefer: &commands.ClaimPreference{Traits: map[string]commands.Weight{"CUSTOM_NO": 1}}},
+		} {
+			var failure *wire.Error
+			if _, err := c.Candidates(within(t), bad); !errors.As(err, &failure) || failure.Code != wire.ErrorBadRequest {
+				t.Errorf("%s: %+v: %v", encoding, bad, err)
+			}
+		}
+	}
+}
+
+// TestLargeAnswer: an answer that NATS cannot carry is an error, not silence.
+func TestLargeAnswer(t *testing.T) {
+	l, conn := serve(t, false)
+	root := l.Provider(t, "root", commands.Inventory{Class: "DISK_GB", Total: 1})
+	for i := range 8 {
+		id := commandstest.NewID()
+		l.Accept(t, &commands.CreateProvider{Provider: id, Name: fmt.Sprint(i), Parent: root})
+		l.Accept(
+			t, &commands.ReplaceInventories{Provider: id, Inventories: []commands.Inventory{{Class: "VCPU", Total: 100}}},
+		)
+	}
+	q := wire.CandidatesQuery{Limit: 10_000}
+	for i := range 12 {
+		q.Groups = append(q.Groups, wire.CandidateGroup{Suffix: fmt.Sprint("_", i), Resources: map[string]int64{"VCPU": 1}})
+	}
+	c := client.New(conn, client.Options{Encoding: encoding.TypeJSON})
+	var failure *wire.Error
+	if _, err := c.Candidates(within(t), q); !errors.As(err, &failure) || failure.Code != wire.ErrorTooLarge {
+		t.Errorf("12 groups on 8 providers: %v", err)
+	}
+	q.Limit = 100
+	if found, err := c.Candidates(within(t), q); err != nil || len(found.Result) != 100 {
+		t.Errorf("the first 100: %d, %v", len(found.Result), err)
+	}
+}
+
+// TestDryRun: a dry run returns what would happen, and changes nothing.
+func TestDryRun(t *testing.T) {
+	l, conn := serve(t, false)
+	c := client.New(conn, client.Options{})
+	provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 10})
+	before := l.Views.Checkpoint()
+	events, err := c.DryRun(within(t), commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1))
+	if err != nil || len(events) == 0 || events[0].Kind != "AllocationsReplaced" {
+		t.Errorf("%v, %v", events, err)
+	}
+	var rejected *client.RejectedError
+	if _, err := c.DryRun(within(t), commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 11)); !errors.As(
+		err, &rejected,
+	) {
+		t.Errorf("too much: %v", err)
+	}
+	if after := l.Views.Checkpoint(); after != before {
+		t.Errorf("the log moved from %d to %d", before.Sequence, after.Sequence)
+	}
+}
+
+func Example() {
+	nc, err := nats.Connect(nats.DefaultURL)
+	if err != nil {
+		panic(err)
+	}
+	defer nc.Close()
+	allot := client.New(nc, client.Options{})
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+
+	provider, consumer := commandstest.NewID(), commandstest.NewID()
+	many := []commands.Command{
+		&commands.CreateProvider{Provider: provider, Name: "node-1"},
+		&commands.ReplaceInventories{Provider: provider, Inventories: []commands.Inventory{{Class: "VCPU", Total: 16}}},
+		&commands.AllocateForConsumers{Allocations: []commands.ConsumerAllocations{{
+			Consumer: consumer, Project: "p", User: "u",
+			Resources: []commands.ProviderAllocation{{Provider: provider, Class: "VCPU", Amount: 4}},
+		}}},
+	}
+	var last client.Result
+	for _, command := range many {
+		if last, err = allot.Submit(ctx, command); err != nil {
+			var rejected *client.RejectedError
+			if errors.As(err, &rejected) {
+				panic(rejected.Message) // understood, but rejected: rejected.Code and rejected.Facts give the reason
+			}
+			panic(err)
+		}
+	}
+	held, err := allot.Allocations(
+		ctx, wire.AllocationsQuery{When: wire.When{MinSequence: last.Address.Sequence}, Consumer: consumer},
+	)
+	if err != nil {
+		panic(err)
+	}
+	_ = held.Result.Generation // to be sent with the next change of this consumer
+}
+
+// TestNodes declares nodes, allocates one, patches it and reads the result: every
+// command about nodes, in both encodings.
+func TestNodes(t *testing.T) {
+	l, conn := serve(t, false)
+	process := processes.StartNodePlacer(l.Writer, l.Views, slog.New(slog.DiscardHandler))
+	t.Cleanup(process.Stop)
+	for _, encoding := range []string{encoding.TypeMsgpack, encoding.TypeJSON} {
+		c := client.New(conn, client.Options{Encoding: encoding})
+		node, allocation := commandstest.NewID(), commandstest.NewID()
+		name, class, text := "n-"+encoding[12:], "class-"+encoding[12:], "a text"
+		var last client.Result
+		for _, command := range []commands.Command{
+			&commands.CreateNode{Node: node, NodeFields: commands.NodeFields{
+				Name: &name, Driver: &text, ResourceClass: &class, Extra: `{"big":9007199254740993,"deep":[1,{"x":null}]}`,
+			}},
+			&commands.ReplaceNodeTraits{Node: node, Traits: []string{"CUSTOM_A", "CUSTOM_B"}},
+			&commands.RemoveNodeTrait{Node: node, Trait: "CUSTOM_B"},
+			&commands.AddNodeTrait{Node: node, Trait: "CUSTOM_C"},
+			&commands.SetNodeMaintenance{Node: node, Maintenance: true, Reason: text},
+			&commands.SetNodeMaintenance{Node: node},
+			&commands.SetNodeProvisionState{Node: node, Target: "manage"},
+			&commands.SetNodePowerState{Node: node, Target: "power on"},
+			&commands.SetNodeProvisionState{Node: node, Target: "provide"},
+			&commands.UpdateNode{Node: node, Patch: []commands.PatchOperation{{Op: "add", Path: "/description", Value: `"first"`}, {Op: "add", Path: "/properties/cpus", Value: "4"}}},
+			&commands.RequestNodeAllocation{Allocation: allocation, NodeRequest: commands.NodeRequest{
+				Name: name, ResourceClass: class, Traits: []string{"CUSTOM_A"}, CandidateNodes: []ledger.UUID{node},
+				Extra: `{"k":1.5}`,
+			}},
+			&commands.UpdateNodeAllocation{Allocation: allocation, Patch: []commands.PatchOperation{{Op: "add", Path: "/extra/l", Value: `[true]`}}},
+		} {
+			result, err := c.Submit(within(t), command)
+			if err != nil {
+				t.Fatalf("%s: %s: %v", encoding, command.CommandName(), err)
+			}
+			last = result
+		}
+		var a wire.Answer[wire.NodeAllocation]
+		for a.Result.State != "active" {
+			var err error
+			a, err = c.NodeAllocation(
+				within(t), wire.NodeAllocationQuery{When: wire.When{MinSequence: last.Address.Sequence}, Name: name},
+			)
+			if err != nil || a.Result.State == "error" {
+				t.Fatalf("%s: %+v, %v", encoding, a, err)
+			}
+		}
+		if *a.Result.Node != node || a.Result.Extra != `{"k":1.5,"l":[true]}` {
+			t.Errorf("%s: %+v", encoding, a.Result)
+		}
+		n, err := c.Node(within(t), wire.NodeQuery{Node: node})
+		if err != nil || *n.Result.Instance != allocation || n.Result.Extra != `{"big":9007199254740993,"deep":[1,{"x":null}]}` ||
+			n.Result.Properties != `{"cpus":4}` ||
+			n.Result.Details != `{"description":"first"}` {
+			t.Errorf("%s: %+v, %v", encoding, n, err)
+		}
+		history, err := c.History(
+			within(t), wire.HistoryQuery{Of: wire.OfNodeAllocation, Name: allocation.String(), Limit: 2},
+		)
+		if err != nil || len(history.Result.Entries) != 2 || history.Result.Next == "" ||
+			history.Result.Entries[0].Before == nil {
+			t.Errorf("%s: %+v, %v", encoding, history, err)
+		}
+		history, err = c.History(within(t), wire.HistoryQuery{Of: wire.OfNode, Name: node.String()})
+		if err != nil || len(history.Result.Entries) < 11 ||
+			history.Result.Entries[len(history.Result.Entries)-1].Command != "CreateNode" {
+			t.Errorf("%s: %d entries, %v", encoding, len(history.Result.Entries), err)
+		}
+		var failure *wire.Error
+		if _, err := c.History(within(t), wire.HistoryQuery{Of: "weather", Name: "x"}); !errors.As(err, &failure) ||
+			failure.Code != wire.ErrorBadRequest {
+			t.Errorf("%s: %v", encoding, err)
+		}
+		if _, err := c.Submit(within(t), &commands.ReleaseNodeAllocation{Allocation: allocation}); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.Submit(within(t), &commands.DeleteNode{Node: node}); err != nil {
+			t.Error(err)
+		}
+		var rejected *client.RejectedError
+		_, err = c.Submit(within(t), &commands.BackfillNodeAllocation{Node: node, NewAllocation: allocation})
+		if !errors.As(err, &rejected) || rejected.Code != commands.CodeNodeUnknown {
+			t.Errorf("%s: %v", encoding, err)
+		}
+	}
+}
+
+// TestBatches submits independent commands, some of them invalid, and atomic
+// ones, in both encodings.
+func TestBatches(t *testing.T) {
+	for _, unreliable := range []bool{false, true} {
+		l, conn := serve(t, unreliable)
+		provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 100})
+		for _, encoding := range []string{encoding.TypeMsgpack, encoding.TypeJSON} {
+			c := client.New(conn, client.Options{Encoding: encoding, Pause: time.Millisecond})
+			items := make([]client.Item, 40)
+			for i := range items {
+				items[i] = client.Item{
+					ID: commandstest.NewID(), Command: commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1),
+				}
+			}
+			items[7].Command = commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1000)
+			items[8].Command = commandstest.Allocate(commandstest.NewID(), provider, "NO_CLASS", 1)
+			for range 2 { // again: the first results
+				results, err := c.SubmitAll(within(t), items)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, r := range results {
+					var rejected *client.RejectedError
+					if bad := i == 7 || i == 8; bad != errors.As(r.Err, &rejected) ||
+						!bad && (r.Err != nil || r.Address.Sequence == 0) {
+						t.Errorf("%s: command %d: %+v", encoding, i, r)
+					}
+				}
+			}
+			allOrNothing(t, l, c)
+		}
+		p, _, err := l.Views.View().Provider(provider)
+		if err != nil || p.Inventories[0].Used != 76 {
+			t.Errorf("%d used, %v", p.Inventories[0].Used, err)
+		}
+	}
+}
+
+// allOrNothing submits batches of which everything or nothing must happen.
+func allOrNothing(t *testing.T, l *commandstest.Ledger, c *client.Client) {
+	t.Helper()
+	made, consumer, id := commandstest.NewID(), commandstest.NewID(), commandstest.NewID()
+	one := int64(0)
+	list := []commands.Command{
+		&commands.CreateProvider{Provider: made, Name: made.String()},
+		&commands.ReplaceInventories{
+			Provider: made, Generation: &one, Inventories: []commands.Inventory{{Class: "VCPU", Total: 2}},
+		},
+		commandstest.Allocate(consumer, made, "VCPU", 2),
+	}
+	first, err := c.SubmitAtomic(within(t), id, list...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := c.SubmitAtomic(within(t), id, list...)
+	if err != nil || again.Address != first.Address {
+		t.Errorf("again: %+v, %v", again, err)
+	}
+	before := l.Views.Checkpoint()
+	var rejected *client.RejectedError
+	_, err = c.SubmitAtomic(within(t), commandstest.NewID(),
+		&commands.CreateProvider{Provider: commandstest.NewID(), Name: "x" + made.String()},
+		commandstest.Allocate(commandstest.NewID(), made, "VCPU", 1))
+	if !errors.As(err, &rejected) || rejected.Code != commands.CodeCapacityExceeded || rejected.Facts.Command == nil ||
+		*rejected.Facts.Command != 1 {
+		t.Errorf("a batch that goes too far: %v", err)
+	}
+	_, err = c.SubmitAtomic(
+		within(t), commandstest.NewID(), &commands.ReleaseConsumer{Consumer: consumer},
+		commandstest.Allocate(consumer, made, "VCPU", 1),
+	)
+	if !errors.As(err, &rejected) || rejected.Code != commands.CodeInvalid {
+		t.Errorf("a consumer twice: %v", err)
+	}
+	var failure *wire.Error
+	_, err = c.SubmitAtomic(within(t), commandstest.NewID())
+	if !errors.As(err, &failure) || failure.Code != wire.ErrorBadRequest {
+		t.Errorf("an empty batch: %v", err)
+	}
+	if after := l.Views.Checkpoint(); after != before {
+		t.Errorf("batches that were refused moved the log to %d", after.Sequence)
+	}
+}

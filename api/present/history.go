@@ -1,0 +1,377 @@
+package present
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/allot-project/allot/api/wire"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
+)
+
+// Limits of one page of a history.
+const (
+	DefaultHistoryPage = 50
+	MaxHistoryPage     = 1000
+	// maxLooked is how many entries a filter may examine for one page. A page
+	// that reaches it ends early, and the next one goes on from there.
+	maxLooked = 20_000
+)
+
+// ErrQuery is in every error about a faulty query.
+var ErrQuery = errors.New("the query is invalid")
+
+// kinds are the kinds of entities whose histories the read models index, and
+// whether they have a uuid.
+var kinds = map[string]struct {
+	kind  projector.Kind
+	named bool
+}{
+	wire.OfConsumer:       {kind: projector.ConsumerHistory},
+	wire.OfProvider:       {kind: projector.ProviderHistory},
+	wire.OfProject:        {kind: projector.ProjectHistory, named: true},
+	wire.OfUser:           {kind: projector.UserHistory, named: true},
+	wire.OfNode:           {kind: projector.NodeHistory},
+	wire.OfNodeAllocation: {kind: projector.NodeAllocationHistory},
+	wire.OfChassis:        {kind: projector.ChassisHistory},
+	wire.OfCommand:        {},
+}
+
+// HistorySubjects are the kinds of entities that a history can be about.
+var HistorySubjects = []string{
+	wire.OfConsumer, wire.OfProvider, wire.OfProject, wire.OfUser, wire.OfNode, wire.OfNodeAllocation, wire.OfChassis,
+	wire.OfCommand,
+}
+
+// history reads one page.
+type history struct {
+	projector.Subject
+	views  *projector.Projector
+	log    ledger.Log
+	view   projector.View
+	query  *wire.HistoryQuery
+	limit  int
+	before ledger.Address // zero: from the newest
+	after  ledger.Address // if ascending
+
+	since, until time.Time // zero: not bounded
+}
+
+// History reads one page of the history that a query asks for, as of a view. For
+// a command, the log tells what it changed; without a log (nil) that is left out.
+func History(
+	ctx context.Context, views *projector.Projector, log ledger.Log, view projector.View, q *wire.HistoryQuery,
+) (*wire.History, error) {
+	h := &history{views: views, log: log, view: view, query: q, limit: q.Limit}
+	if err := h.check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrQuery, err)
+	}
+	page := &wire.History{Entries: []wire.HistoryEntry{}}
+	if q.Of == wire.OfCommand {
+		return page, h.command(ctx, page)
+	}
+	return page, h.fill(page)
+}
+
+func (h *history) check() error {
+	var err error
+	if h.Subject, err = SubjectCalled(h.query.Of, h.query.Name); err != nil {
+		return err
+	}
+	if h.limit == 0 {
+		h.limit = DefaultHistoryPage
+	}
+	if h.limit < 1 || h.limit > MaxHistoryPage {
+		return fmt.Errorf("limit: %d is not between 1 and %d", h.limit, MaxHistoryPage)
+	}
+	if h.query.Before != "" {
+		if h.before, err = ledger.ParseAddress(h.query.Before); err != nil {
+			return fmt.Errorf("before: %w", err)
+		}
+	}
+	if h.query.After != "" {
+		if h.after, err = ledger.ParseAddress(h.query.After); err != nil {
+			return fmt.Errorf("after: %w", err)
+		}
+		if h.query.Before != "" {
+			return errors.New("after: contradicts before")
+		}
+	}
+	for _, bound := range []struct {
+		name, text string
+		at         *time.Time
+	}{{"since", h.query.Since, &h.since}, {"until", h.query.Until, &h.until}} {
+		if bound.text == "" {
+			continue
+		}
+		if *bound.at, err = time.Parse(time.RFC3339Nano, bound.text); err != nil {
+			return fmt.Errorf("%s: %w", bound.name, err)
+		}
+	}
+	if !h.since.IsZero() && !h.until.IsZero() && h.until.Before(h.since) {
+		return errors.New("until: is before since")
+	}
+	return nil
+}
+
+func (h *history) fill(page *wire.History) error {
+	if h.query.After != "" {
+		return h.ascend(page)
+	}
+	last := h.before // the last record examined
+	for looked := 0; ; {
+		list, err := h.addresses(last)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		for _, address := range list {
+			if len(page.Entries) == h.limit || looked == maxLooked {
+				page.Next = last.String()
+				return nil
+			}
+			last = address
+			looked++
+			more, err := h.add(address, page)
+			if err != nil || !more {
+				return err
+			}
+		}
+	}
+}
+
+// ascend fills a page with the records after an address, oldest first.
+func (h *history) ascend(page *wire.History) error {
+	list, err := h.view.HistoryAfter(h.Subject, h.after, h.limit)
+	if err != nil {
+		return err
+	}
+	for _, address := range list {
+		if _, err := h.add(address, page); err != nil {
+			return err
+		}
+	}
+	if len(list) == h.limit {
+		page.Next = list[len(list)-1].String()
+	}
+	return nil
+}
+
+// addresses lists the next records of a history, strictly before an address.
+func (h *history) addresses(before ledger.Address) ([]ledger.Address, error) {
+	upTo := uint64(0)
+	if before.Sequence > 0 {
+		upTo = before.Sequence + 1 // the commit of the address may have earlier records
+	}
+	read := func(limit int) ([]ledger.Address, error) {
+		if h.Name != "" {
+			return h.view.OwnerHistory(h.Kind, h.Name, upTo, limit)
+		}
+		return h.view.History(h.Kind, h.ID, upTo, limit)
+	}
+	// A commit has at most a few thousand records, so some records are older.
+	for limit := h.limit + 2; ; limit *= 4 {
+		list, err := read(limit)
+		if err != nil {
+			return nil, err
+		}
+		whole := len(list) < limit
+		list = slices.DeleteFunc(list, func(a ledger.Address) bool {
+			return before.Sequence > 0 &&
+				(a.Sequence > before.Sequence || a.Sequence == before.Sequence && a.Index >= before.Index)
+		})
+		if len(list) > 0 || whole {
+			return list, nil
+		}
+	}
+}
+
+// add adds one record to a page unless a filter leaves it out. It returns false
+// when all further records are too old.
+func (h *history) add(at ledger.Address, page *wire.History) (more bool, err error) {
+	record, found, err := h.view.Record(at)
+	if err == nil && !found {
+		err = fmt.Errorf("the read models have no record %s", at)
+	}
+	if err != nil {
+		return false, err
+	}
+	decided := time.Unix(0, record.Time).UTC()
+	if !h.since.IsZero() && decided.Before(h.since) {
+		return h.query.After != "", nil
+	}
+	if !h.until.IsZero() && decided.After(h.until) || h.query.Kind != "" && h.query.Kind != record.Command {
+		return true, nil
+	}
+	entry := EntryOf(at, record)
+	if entry.After, err = h.state(at.Sequence); err != nil {
+		return false, err
+	}
+	if at.Sequence > 1 && !h.query.Brief {
+		if entry.Before, err = h.state(at.Sequence - 1); err != nil {
+			return false, err
+		}
+	}
+	page.Entries = append(page.Entries, entry)
+	return true, nil
+}
+
+// EntryOf returns one record as an entry of a history, without the states before
+// and after.
+func EntryOf(at ledger.Address, r *ledger.Record) wire.HistoryEntry {
+	return wire.HistoryEntry{
+		Address: at.String(), Time: rfc3339(r.Time), Actor: r.Actor, Command: r.Command,
+		CommandID: r.CommandID, RequestID: r.RequestID, Cause: r.Cause,
+	}
+}
+
+// Entry returns one record as it concerned a subject, without the state before.
+func Entry(
+	views *projector.Projector, s projector.Subject, at ledger.Address, r *ledger.Record,
+) (wire.HistoryEntry, error) {
+	entry := EntryOf(at, r)
+	h := &history{Subject: s, views: views, query: &wire.HistoryQuery{Brief: true}}
+	var err error
+	entry.After, err = h.state(at.Sequence)
+	return entry, err
+}
+
+// SubjectName returns a subject in the words of queries: its kind, and its uuid
+// or id.
+func SubjectName(s projector.Subject) (of, name string) {
+	of = subjectNames[s.Kind]
+	if kinds[of].named {
+		return of, s.Name
+	}
+	return of, s.ID.String()
+}
+
+var subjectNames = func() map[projector.Kind]string {
+	names := make(map[projector.Kind]string)
+	for of, k := range kinds {
+		names[k.kind] = of
+	}
+	return names
+}()
+
+// command finds the record of a command id.
+func (h *history) command(ctx context.Context, page *wire.History) error {
+	result, found, err := h.views.Command(h.ID)
+	if err != nil || !found {
+		return err
+	}
+	record, found, err := h.view.Record(result.Address)
+	if err != nil || !found {
+		return err // it is after the view
+	}
+	entry := EntryOf(result.Address, record)
+	if !h.query.Brief && h.log != nil {
+		if entry.Before, entry.After, err = h.touched(ctx, result.Address); err != nil {
+			return err
+		}
+	}
+	page.Entries = append(page.Entries, entry)
+	return nil
+}
+
+// maxTouched is how many entities of one command are shown at most.
+const maxTouched = 100
+
+// SubjectCalled is the reverse of SubjectName: the entity of a kind with a uuid or
+// id.
+func SubjectCalled(of, name string) (s projector.Subject, err error) {
+	kind, known := kinds[of]
+	if !known {
+		return s, fmt.Errorf("of: %q is none of %v", of, HistorySubjects)
+	}
+	if name == "" {
+		return s, fmt.Errorf("%s: is empty", of)
+	}
+	s.Kind = kind.kind
+	if kind.named {
+		s.Name = name
+		return s, nil
+	}
+	if s.ID, err = ledger.ParseUUID(name); err != nil || s.ID.IsNil() {
+		return s, fmt.Errorf("%s: %q is not a uuid", of, name)
+	}
+	return s, nil
+}
+
+// Around returns an entity before and after a commit; nil: it did not exist.
+func Around(views *projector.Projector, s projector.Subject, sequence uint64) (before, after any, err error) {
+	one := &history{Subject: s, views: views, query: &wire.HistoryQuery{}}
+	if after, err = one.state(sequence); err != nil || sequence == 1 {
+		return nil, after, err
+	}
+	before, err = one.state(sequence - 1)
+	return before, after, err
+}
+
+// touched returns every entity that a record's events are about, before and after
+// the record's commit, by kind and uuid.
+func (h *history) touched(ctx context.Context, at ledger.Address) (before, after map[string]any, err error) {
+	before, after = make(map[string]any), make(map[string]any)
+	record, err := ledger.ReadRecord(ctx, h.log, at)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, event := range record.Events {
+		for _, subject := range projector.SubjectsOf(event) {
+			of, name := SubjectName(subject)
+			if key := of + " " + name; len(after) < maxTouched {
+				if err := h.around(at.Sequence, subject, key, before, after); err != nil {
+					return nil, nil, err
+				}
+			}
+		}
+	}
+	return before, after, nil
+}
+
+// around reads an entity's states before and after a commit.
+func (h *history) around(
+	sequence uint64, subject projector.Subject, key string, before, after map[string]any,
+) (err error) {
+	was, is, err := Around(h.views, subject, sequence)
+	if after[key] = is; err == nil && sequence > 1 {
+		before[key] = was
+	}
+	return err
+}
+
+// state returns the subject after a commit; nil if it did not exist.
+func (h *history) state(sequence uint64) (any, error) {
+	if h.Kind == projector.ProjectHistory && h.query.Brief {
+		return nil, nil // Summing up a project for each of its notices would take too long.
+	}
+	view, err := h.views.ViewAt(sequence)
+	if err != nil {
+		return nil, err
+	}
+	switch h.Kind {
+	case projector.ConsumerHistory:
+		return OrNothing(Allocations(view, h.ID))
+	case projector.ProviderHistory:
+		return OrNothing(Provider(view, h.ID))
+	case projector.NodeHistory:
+		return OrNothing(Node(view, h.ID))
+	case projector.NodeAllocationHistory:
+		return OrNothing(NodeAllocation(view, h.ID))
+	case projector.ChassisHistory:
+		return OrNothing(Chassis(view, h.ID))
+	case projector.ProjectHistory:
+		return Usages(view, h.Name, "")
+	}
+	return nil, nil // users have usages per project
+}
+
+// OrNothing returns an untyped nil for a nil pointer.
+func OrNothing[T any](value *T, err error) (any, error) {
+	if value == nil {
+		return nil, err
+	}
+	return value, err
+}

@@ -1,0 +1,98 @@
+package present
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/allot-project/allot/api/wire"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/rejected"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
+)
+
+// Limits of one answer about rejected commands.
+const (
+	defaultRejections = 50
+	maxRejections     = 1000
+)
+
+// RejectedEntries lists the rejected commands that a query asks for, newest first.
+func RejectedEntries(
+	ctx context.Context, views *projector.Projector, store rejected.Store, q *wire.RejectionsQuery,
+) ([]rejected.Entry, error) {
+	limit := q.Limit
+	if limit == 0 {
+		limit = defaultRejections
+	}
+	if limit < 1 || limit > maxRejections {
+		return nil, fmt.Errorf("%w: limit: %d is not a number from 1 to %d", ErrQuery, q.Limit, maxRejections)
+	}
+	f := rejected.Filter{
+		CommandID: q.CommandID, Actor: q.Actor, Command: q.Command, Code: commands.Code(q.Code),
+		Project: q.Project, Consumer: q.Consumer, Provider: q.Provider, OwnerOf: ownerAt(views),
+	}
+	for _, bound := range []struct {
+		name, text string
+		into       *time.Time
+	}{{"since", q.Since, &f.Since}, {"until", q.Until, &f.Until}, {"before", q.Before, &f.Before}} {
+		if bound.text == "" {
+			continue
+		}
+		at, err := time.Parse(time.RFC3339Nano, strings.ReplaceAll(bound.text, " ", "+"))
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s: %q is not an RFC 3339 time", ErrQuery, bound.name, bound.text)
+		}
+		*bound.into = at
+	}
+	return rejected.List(ctx, store, f, limit)
+}
+
+// ownerAt finds the project of a consumer at the moment when a command was
+// decided, given by its place in the log.
+func ownerAt(views *projector.Projector) func(ledger.UUID, ledger.Address) (string, error) {
+	return func(consumer ledger.UUID, place ledger.Address) (string, error) {
+		if place.Sequence < 2 {
+			return "", nil // nothing existed then
+		}
+		view, err := views.ViewAt(min(place.Sequence-1, views.Checkpoint().Sequence))
+		if err != nil {
+			return "", err
+		}
+		c, found, err := view.Consumer(consumer)
+		if err != nil {
+			return "", err
+		}
+		if found {
+			return c.Owner.Project, nil
+		}
+		a, found, err := view.NodeAllocation(consumer)
+		if err != nil || !found {
+			return "", err
+		}
+		return a.Owner, nil
+	}
+}
+
+// RejectedCommands converts entries to the form in which they travel.
+func RejectedCommands(entries []rejected.Entry) ([]wire.RejectedCommand, error) {
+	list := make([]wire.RejectedCommand, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		var body any
+		dec := json.NewDecoder(strings.NewReader(string(e.Body)))
+		dec.UseNumber()
+		if err := dec.Decode(&body); err != nil {
+			return nil, err
+		}
+		list[i] = wire.RejectedCommand{
+			Time:  e.Time.Format(time.RFC3339Nano),
+			Actor: e.Actor, Command: e.Command, CommandID: e.CommandID, RequestID: e.RequestID,
+			Project: e.Project, Body: ledger.PlainNumbers(body), Place: e.Place, Rejection: e.Rejection,
+		}
+	}
+	return list, nil
+}

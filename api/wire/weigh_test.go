@@ -1,0 +1,343 @@
+package wire_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/allot-project/allot/api/wire"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/encoding"
+	"github.com/allot-project/allot/ledger"
+)
+
+const (
+	mostGrowth = 64 << 20
+	largest    = 8<<20 - 4096 // bytes of a list or map in a message
+)
+
+// place is a list or a map somewhere in a message: what stands before it and
+// after it, in JSON.
+type place struct {
+	name          string
+	before, after string
+	isMap         bool
+}
+
+// places finds every list and map that a type has.
+func places(t reflect.Type, at place, found *[]place, element func(uintptr)) {
+	switch t {
+	case reflect.TypeFor[ledger.UUID](), reflect.TypeFor[ledger.Address]():
+		return
+	case reflect.TypeFor[ledger.Document](), reflect.TypeFor[commands.PatchValue](), reflect.TypeFor[encoding.Body]():
+		for _, isMap := range []bool{true, false} {
+			inside := at
+			inside.isMap = isMap
+			*found = append(*found, inside)
+		}
+		deeper := place{at.name + ".x", at.before + `{"x":`, "}" + at.after, false}
+		*found = append(*found, deeper)
+		return
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		places(t.Elem(), at, found, element)
+	case reflect.Map:
+		at.isMap = true
+		*found = append(*found, at)
+		places(t.Elem(), place{at.name + "{}", at.before + `{"k":`, "}" + at.after, false}, found, element)
+	case reflect.Slice:
+		*found = append(*found, at)
+		element(t.Elem().Size())
+		places(t.Elem(), place{at.name + "[]", at.before + "[", "]" + at.after, false}, found, element)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			field := t.Field(i)
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			switch {
+			case field.Anonymous && name == "":
+				places(field.Type, at, found, element)
+			case field.IsExported() && name != "-":
+				if name == "" {
+					name = field.Name
+				}
+				places(
+					field.Type, place{at.name + "." + name, fmt.Sprintf("%s{%q:", at.before, name), "}" + at.after, false}, found,
+					element,
+				)
+			}
+		}
+	}
+}
+
+// messages makes an empty value of each type that can be sent.
+func messages() map[string]func() any {
+	all := map[string]func() any{"Batch": func() any { return new(wire.Batch) }}
+	for name, empty := range commands.Registry {
+		all[name] = func() any { return empty() }
+	}
+	for name, empty := range wire.Queries {
+		all["query "+name] = func() any { return empty() }
+	}
+	return all
+}
+
+// full returns the largest message with as many elements in one place as fit.
+func (p place) full(element string) []byte {
+	return slices.Concat([]byte(p.before), elements(element, p.isMap), []byte(p.after))
+}
+
+var elementsMade = map[string][]byte{} // by the element and whether they are in a map
+
+// elements returns the largest list or map of such elements. They are the same in
+// all places, and take long to make.
+func elements(element string, isMap bool) []byte {
+	key := fmt.Sprint(element, isMap)
+	if made := elementsMade[key]; made != nil {
+		return made
+	}
+	var b bytes.Buffer
+	brackets := "[]"
+	if isMap {
+		brackets = "{}"
+	}
+	b.WriteByte(brackets[0])
+	for i := 0; b.Len() < largest; i++ {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if isMap {
+			fmt.Fprintf(&b, `"%x":`, i)
+		}
+		b.WriteString(element)
+	}
+	b.WriteByte(brackets[1])
+	elementsMade[key] = b.Bytes()
+	return b.Bytes()
+}
+
+// packed is the same in msgpack, with elements of one byte.
+func (p place) packed(element byte) []byte {
+	head := func() []byte {
+		var tree any
+		text := p.before + `"HERE"` + p.after
+		if err := json.Unmarshal([]byte(text), &tree); err != nil {
+			panic(err)
+		}
+		data, err := msgpack.Marshal(tree)
+		if err != nil {
+			panic(err)
+		}
+		return data
+	}()
+	before, after, found := bytes.Cut(head, []byte("\xa4HERE"))
+	if !found {
+		panic("no place")
+	}
+	return slices.Concat(before, packedElements(element, p.isMap), after)
+}
+
+// packedElements is the same as elements in msgpack.
+func packedElements(element byte, isMap bool) []byte {
+	key := fmt.Sprint(element, isMap)
+	if made := elementsMade[key]; made != nil {
+		return made
+	}
+	var b bytes.Buffer
+	enc := msgpack.NewEncoder(&b)
+	if !isMap {
+		n := largest
+		_ = enc.EncodeArrayLen(n) // to memory
+		b.Write(bytes.Repeat([]byte{element}, n))
+	} else {
+		n := largest / 6
+		_ = enc.EncodeMapLen(n)
+		for i := range n {
+			fmt.Fprintf(&b, "\xa4%04x", i&0xffff)
+			b.WriteByte(element)
+		}
+	}
+	elementsMade[key] = b.Bytes()
+	return b.Bytes()
+}
+
+// grown returns how many bytes a function allocates.
+func grown(do func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// weighed decodes a body as the door does: what is weighed is not counted again.
+func weighed(body []byte, contentType string, into any) error {
+	if _, err := encoding.Weigh(body, contentType); err != nil {
+		return err
+	}
+	return encoding.DecodeWeighed(body, contentType, into)
+}
+
+// TestSmallMessagesStaySmall: no list or map of any message, filled with the
+// smallest elements, takes much memory, in either encoding.
+func TestSmallMessagesStaySmall(t *testing.T) {
+	count := 0
+	for name, empty := range messages() {
+		var found []place
+		places(reflect.TypeOf(empty()), place{name: name}, &found, func(uintptr) {})
+		for _, p := range found {
+			bodies := map[string][]byte{}
+			for _, element := range []string{"null", "{}"} {
+				bodies["json "+element] = p.full(element)
+			}
+			for _, element := range []byte{0xc0, 0x80} {
+				bodies[fmt.Sprintf("msgpack %x", element)] = p.packed(element)
+			}
+			for kind, body := range bodies {
+				contentType := encoding.TypeJSON
+				if strings.HasPrefix(kind, "msgpack") {
+					contentType = encoding.TypeMsgpack
+				}
+				for _, decode := range []func([]byte, string, any) error{encoding.Decode, weighed} {
+					var err error
+					if bytes := grown(func() { err = decode(body, contentType, empty()) }); bytes > mostGrowth {
+						t.Errorf("%s, %s: %d bytes make %d (%v)", p.name, kind, len(body), bytes, err)
+					}
+				}
+				count++
+			}
+		}
+	}
+	if count < 150 {
+		t.Errorf("only %d bodies were tried", count)
+	}
+}
+
+// TestElementsAreWeighedInFull: no element of a list takes more memory than its
+// weight.
+func TestElementsAreWeighedInFull(t *testing.T) {
+	t.Parallel()
+	for name, empty := range messages() {
+		var found []place
+		places(reflect.TypeOf(empty()), place{name: name}, &found, func(size uintptr) {
+			if size > encoding.ElementBytes {
+				t.Errorf("%s has a list of elements of %d bytes: raise elementBytes", name, size)
+			}
+		})
+	}
+}
+
+// TestLargestCommands: the largest permitted commands still fit into one message.
+func TestLargestCommands(t *testing.T) {
+	t.Parallel()
+	var batch wire.Batch
+	reshape := &commands.Reshape{}
+	for i := range commands.MaxBatch {
+		consumer := ledger.UUID{byte(i >> 8), byte(i), 1}
+		one := commands.ConsumerAllocations{Consumer: consumer, Project: "55555555-5555-4555-8555-555555555555", User: "u"}
+		for range 4 {
+			one.Resources = append(one.Resources, commands.ProviderAllocation{Provider: consumer, Class: "VCPU", Amount: 1})
+		}
+		reshape.Allocations = append(reshape.Allocations, one)
+		batch.Commands = append(batch.Commands, wire.BatchCommand{
+			Command: "AllocateForConsumers", ID: consumer,
+			Body: encoding.Body{Value: &commands.AllocateForConsumers{Allocations: []commands.ConsumerAllocations{one}}},
+		})
+	}
+	for _, contentType := range []string{encoding.TypeJSON, encoding.TypeMsgpack} {
+		for _, c := range []struct{ value, into any }{{&batch, new(wire.Batch)}, {reshape, new(commands.Reshape)}} {
+			data, err := encoding.Encode(c.value, contentType)
+			if err == nil {
+				err = encoding.Decode(data, contentType, c.into)
+			}
+			if err != nil {
+				t.Errorf("%T as %s, %d bytes: %v", c.value, contentType, len(data), err)
+			}
+		}
+	}
+}
+
+// TestStrictReader: JSON that REST refuses is refused here, too, and msgpack is
+// read just as strictly.
+func TestStrictReader(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ contentType, body string }{
+		"repeated":                 {encoding.TypeJSON, `{"name":"CUSTOM_A","name":"CUSTOM_B"}`},
+		"repeated, other case":     {encoding.TypeJSON, `{"name":"CUSTOM_A","NAME":"CUSTOM_B"}`},
+		"other case":               {encoding.TypeJSON, `{"NAME":"CUSTOM_B"}`},
+		"not UTF-8":                {encoding.TypeJSON, "{\"name\":\"CUSTOM_\xff\"}"},
+		"half a pair":              {encoding.TypeJSON, `{"name":"CUSTOM_\ud800"}`},
+		"NaN":                      {encoding.TypeJSON, `{"name":NaN}`},
+		"repeated in msgpack":      {encoding.TypeMsgpack, "\x82\xa4name\xa1A\xa4name\xa1B"},
+		"repeated, other form":     {encoding.TypeMsgpack, "\x82\xa4name\xa1A\xd9\x04name\xa1B"},
+		"not UTF-8 in msgpack":     {encoding.TypeMsgpack, "\x81\xa4name\xa1\xff"},
+		"key not UTF-8 in msgpack": {encoding.TypeMsgpack, "\x81\xa4nam\xff\xa1A"},
+		"key no text in msgpack":   {encoding.TypeMsgpack, "\x81\x01\xa1A"},
+	} {
+		if err := encoding.Decode([]byte(c.body), c.contentType, new(commands.CreateTrait)); err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+	inside := `{"node":"22222222-2222-4222-8222-222222222222","name":"n","extra":{"a":{"b":1,"b":2}}}`
+	if err := encoding.Decode([]byte(inside), encoding.TypeJSON, new(commands.CreateNode)); err == nil ||
+		strings.Contains(err.Error(), "unknown") {
+		t.Errorf("repeated within a document: %v", err)
+	}
+}
+
+// TestKeysOfOpenMaps: keys repeat within one map only, wherever it stands, and
+// however many keys it has.
+func TestKeysOfOpenMaps(t *testing.T) {
+	t.Parallel()
+	pairs := func(from, to int) (body string) {
+		for i := from; i < to; i++ {
+			body += fmt.Sprintf("\xa3k%02d\xc0", i)
+		}
+		return body
+	}
+	for name, c := range map[string]struct {
+		body  string
+		taken bool
+	}{
+		"the same key outside and inside":   {"\x82\xa1a\x81\xa1a\xc0\xa1b\x81\xa1a\xc0", true},
+		"repeated behind a map":             {"\x83\xa1a\xc0\xa1b\x81\xa1c\xc0\xa1a\xc0", false},
+		"repeated in a map behind a map":    {"\x82\xa1a\x81\xa1a\xc0\xa1b\x82\xa1a\xc0\xa1a\xc0", false},
+		"a key of a map that has ended":     {"\x82\xa1b\x81\xa1c\xc0\xa1c\xc0", true},
+		"many keys":                         {"\xde\x00\x20" + pairs(0, 32), true},
+		"many keys, the first repeated":     {"\xde\x00\x21" + pairs(0, 32) + pairs(0, 1), false},
+		"many keys, the last repeated":      {"\xde\x00\x21" + pairs(0, 32) + pairs(31, 32), false},
+		"many keys, then a map with few":    {"\x82\xa1a\xde\x00\x20" + pairs(0, 32) + "\xa1b\x82\xa3k00\xc0\xa3k01\xc0", true},
+		"many keys, then one of the outer":  {"\x83\xa1a\xc0\xa1b\xde\x00\x20" + pairs(0, 32) + "\xa1a\xc0", false},
+		"as many keys as are compared":      {"\xde\x00\x10" + pairs(0, 16), true},
+		"one more, and it is repeated":      {"\xde\x00\x11" + pairs(0, 16) + pairs(15, 16), false},
+		"one more than that, and repeated ": {"\xde\x00\x12" + pairs(0, 17) + pairs(16, 17), false},
+	} {
+		if _, err := encoding.Weigh([]byte(c.body), encoding.TypeMsgpack); (err == nil) != c.taken {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestWeighingTakesLittle: a body of a thousand maps is weighed with no more
+// memory than one of a single map.
+func TestWeighingTakesLittle(t *testing.T) {
+	one := "\x82\xa1a\x81\xa1a\xc0\xa1b\xc0"
+	weigh := func(body string) float64 {
+		return testing.AllocsPerRun(100, func() {
+			if _, err := encoding.Weigh([]byte(body), encoding.TypeMsgpack); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	single, many := weigh("\x91"+one), weigh("\xdc\x03\xe8"+strings.Repeat(one, 1000))
+	if many > single {
+		t.Errorf("%v allocations for a thousand maps, and %v for one", many, single)
+	}
+}

@@ -1,0 +1,189 @@
+package encoding
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/allot-project/allot/commands/document"
+)
+
+var errCutOff = errors.New("the msgpack body is cut off")
+
+// walk reads through a msgpack body before it is decoded. Every length must fit
+// into the rest of the body, so that no length makes the decoder allocate more
+// than the body could hold. Texts must be UTF-8, and the keys of a map must
+// differ, as in JSON.
+type walk struct {
+	most   int // weight
+	weight int
+	keys   [][]byte // of the maps that are open, the innermost last
+}
+
+func (w *walk) check(data []byte) error {
+	rest, err := w.value(data, 0)
+	if err == nil && len(rest) > 0 {
+		err = errors.New("there are bytes after the command")
+	}
+	return err
+}
+
+// shape says how long a value or its length field is, and what the length counts.
+type shape struct {
+	fixed  int  // bytes of the value
+	length int  // bytes of the length field
+	array  bool // the length counts values
+	dict   bool // the length counts pairs of values
+	text   bool
+}
+
+// sizedFormats are the formats 0xc0..0xdf.
+var sizedFormats = map[byte]shape{
+	0xc0: {}, 0xc2: {}, 0xc3: {},
+	0xc4: {length: 1}, 0xc5: {length: 2}, 0xc6: {length: 4},
+	0xca: {fixed: 4}, 0xcb: {fixed: 8},
+	0xcc: {fixed: 1}, 0xcd: {fixed: 2}, 0xce: {fixed: 4}, 0xcf: {fixed: 8},
+	0xd0: {fixed: 1}, 0xd1: {fixed: 2}, 0xd2: {fixed: 4}, 0xd3: {fixed: 8},
+	0xd9: {length: 1, text: true}, 0xda: {length: 2, text: true}, 0xdb: {length: 4, text: true},
+	0xdc: {length: 2, array: true}, 0xdd: {length: 4, array: true},
+	0xde: {length: 2, dict: true}, 0xdf: {length: 4, dict: true},
+}
+
+// head reads the head of a value: its shape and its length.
+func head(data []byte) (s shape, n uint64, rest []byte, err error) {
+	if len(data) == 0 {
+		return s, 0, nil, errCutOff
+	}
+	format, data := data[0], data[1:]
+	switch {
+	case format <= 0x7f || format >= 0xe0: // small integers
+		return s, 0, data, nil
+	case format <= 0x8f:
+		return shape{dict: true}, uint64(format & 0x0f), data, nil
+	case format <= 0x9f:
+		return shape{array: true}, uint64(format & 0x0f), data, nil
+	case format <= 0xbf:
+		return shape{text: true}, uint64(format & 0x1f), data, nil
+	}
+	s, known := sizedFormats[format]
+	if !known {
+		return s, 0, nil, fmt.Errorf("the msgpack format 0x%x is not used here", format)
+	}
+	if s.length == 0 {
+		return s, uint64(s.fixed), data, nil
+	}
+	if len(data) < s.length {
+		return s, 0, nil, errCutOff
+	}
+	var field [8]byte
+	copy(field[8-s.length:], data[:s.length])
+	return s, binary.BigEndian.Uint64(field[:]), data[s.length:], nil
+}
+
+func (w *walk) value(data []byte, depth int) ([]byte, error) {
+	if depth > document.MaxDepth {
+		return nil, document.ErrTooDeep
+	}
+	s, n, data, err := head(data)
+	switch {
+	case err != nil:
+		return nil, err
+	case s.array:
+		return w.list(data, n, depth)
+	case s.dict:
+		return w.dict(data, n, depth)
+	case n > uint64(len(data)):
+		return nil, errCutOff
+	case s.text && !utf8.Valid(data[:n]):
+		return nil, errNotText
+	}
+	return data[n:], nil
+}
+
+// add adds the weight of n things, before they are read.
+func (w *walk) add(n uint64, bytes int, left int) error {
+	if n > uint64(left) {
+		return errCutOff
+	}
+	if w.weight += int(n) * bytes; w.weight > w.most {
+		return document.TooHeavy(MaxWeight)
+	}
+	return nil
+}
+
+func (w *walk) list(data []byte, n uint64, depth int) ([]byte, error) {
+	err := w.add(n, ElementBytes, len(data))
+	for ; n > 0 && err == nil; n-- {
+		data, err = w.value(data, depth+1)
+	}
+	return data, err
+}
+
+func (w *walk) dict(data []byte, n uint64, depth int) ([]byte, error) {
+	err := w.add(n, pairBytes, len(data)/2)
+	seen := keys{begin: len(w.keys)}
+	defer func() { w.keys = w.keys[:seen.begin] }()
+	for ; n > 0 && err == nil; n-- {
+		var key []byte
+		if key, data, err = w.key(data); err != nil {
+			break
+		}
+		if err = w.see(&seen, key); err == nil {
+			data, err = w.value(data, depth+1)
+		}
+	}
+	return data, err
+}
+
+// keys are the keys of one map that have been read.
+type keys struct {
+	begin int             // where they begin in walk.keys
+	many  map[string]bool // used if there are more than a few
+}
+
+// fewKeys is how many keys are compared one by one.
+const fewKeys = 16
+
+// see adds a key to those of the innermost open map, which must not have it yet.
+func (w *walk) see(k *keys, key []byte) error {
+	if !utf8.Valid(key) {
+		return errNotText
+	}
+	if k.many != nil {
+		if k.many[string(key)] {
+			return errRepeated
+		}
+		k.many[string(key)] = true
+		return nil
+	}
+	for _, one := range w.keys[k.begin:] {
+		if string(one) == string(key) {
+			return errRepeated
+		}
+	}
+	if w.keys == nil {
+		w.keys = make([][]byte, 0, fewKeys)
+	}
+	w.keys = append(w.keys, key)
+	if few := w.keys[k.begin:]; len(few) > fewKeys {
+		k.many = make(map[string]bool, 2*fewKeys)
+		for _, one := range few {
+			k.many[string(one)] = true
+		}
+	}
+	return nil
+}
+
+func (w *walk) key(data []byte) (key, rest []byte, err error) {
+	s, n, data, err := head(data)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case !s.text:
+		return nil, nil, errKey
+	case n > uint64(len(data)):
+		return nil, nil, errCutOff
+	}
+	return data[:n], data[n:], nil
+}

@@ -1,4 +1,0 @@
-package wire
-
-// ElementBytes is for tests.
-const ElementBytes = elementBytes
