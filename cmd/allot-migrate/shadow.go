@@ -19,6 +19,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/allot-project/allot/api/console"
+	"github.com/allot-project/allot/api/port"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
 	"github.com/allot-project/allot/cmd/allot-migrate/shadow"
@@ -109,7 +110,7 @@ const (
 
 func (c *shadowRunCommand) door(handler http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler: handler, ErrorLog: cli.ErrorLog(logger),
+		Handler: handler, ErrorLog: port.ErrorLog(logger),
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeaderBytes, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/allot-project/allot/api/port"
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger/embedded"
 )
@@ -185,7 +186,7 @@ func (f *clusterFlags) tls(logger *slog.Logger) (*tls.Config, error) {
 	if f.Cert == "" {
 		return nil, nil
 	}
-	pair, err := cli.NewCertificates(cli.TLSFlags{Cert: f.Cert, Key: f.Key}, logger)
+	pair, err := port.NewCertificates(f.Cert, f.Key, logger)
 	if err != nil {
 		return nil, fmt.Errorf("--cluster-tls-cert: %w", err)
 	}

@@ -62,7 +62,7 @@ func (s *server) answerStarting(w http.ResponseWriter, r *http.Request) {
 		defer late.Stop()
 		select {
 		case <-s.rest.opened:
-			(*s.rest.port.handler.Load()).ServeHTTP(w, r)
+			s.rest.port.Handler().ServeHTTP(w, r)
 			return
 		case <-r.Context().Done():
 		case <-s.rest.stopping.Done():

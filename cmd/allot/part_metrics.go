@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/allot-project/allot/api/notices"
+	"github.com/allot-project/allot/api/port"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/fair"
@@ -37,11 +38,11 @@ func (s *server) serveMetrics(context.Context) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry(), promhttp.HandlerOpts{}))
-	port := newPort(listener, fair.NewPool(), s.logger)
-	server := port.server(s.config.fromScrapers(mux))
+	door := port.New(listener, fair.NewPool(), s.logger)
+	server := door.Server(s.config.fromScrapers(mux))
 	s.metrics.server = server
 	go func() {
-		if err := port.serve(server, nil); err != nil {
+		if err := door.Serve(server, nil); err != nil {
 			s.logger.Error("metrics are not served any more", "error", err) // the ledger works without them
 		}
 	}()
@@ -119,9 +120,9 @@ func (s *server) addNotices(g gauges) {
 // addConnections adds the metrics of the REST port.
 func (s *server) addConnections(g gauges) {
 	p := s.rest.port
-	g.add("http_connections", "Connections over HTTP.", func() float64 { return float64(p.connections.Requests()) })
+	g.add("http_connections", "Connections over HTTP.", func() float64 { return float64(p.Connections()) })
 	g.count("http_refused_total", "Connections and requests over HTTP that were refused because their address, or all "+
-		"together, had too many.", func() float64 { return float64(p.refused.Load()) })
+		"together, had too many.", func() float64 { return float64(p.Refused()) })
 }
 
 // addLimits adds the metrics of following Keystone's limits.

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/allot-project/allot/api/port"
 	"github.com/allot-project/allot/commands/fair"
 )
 
@@ -23,7 +24,7 @@ const (
 // restDoor answers requests over REST.
 type restDoor struct {
 	tls    *tls.Config // nil: none
-	port   *port
+	port   *port.Port
 	server *http.Server
 
 	leaving      atomic.Bool     // clients should send requests elsewhere
@@ -41,8 +42,8 @@ func (s *server) bindREST(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--http %s: %w", s.config.HTTP, err)
 	}
-	s.rest.port = newPort(listener, s.fair, s.logger)
-	s.rest.server = s.rest.port.server(s.config.fromBrowsers(http.HandlerFunc(s.answerStarting)))
+	s.rest.port = port.New(listener, s.fair, s.logger)
+	s.rest.server = s.rest.port.Server(s.config.fromBrowsers(http.HandlerFunc(s.answerStarting)))
 	return nil
 }
 
@@ -54,13 +55,13 @@ func (d *restDoor) endFollowers() { d.endFollowing() }
 
 // openREST answers all requests, once everything that they need has started.
 func (s *server) openREST(context.Context) error {
-	s.rest.port.answers(s.recorded(s.instruments.requests(s.logged(s.routes()))))
+	s.rest.port.Answer(s.recorded(s.instruments.requests(s.logged(s.routes()))))
 	close(s.rest.opened)
 	return nil
 }
 
 // serveREST answers requests until drainREST or unbindREST.
-func (s *server) serveREST() error { return s.rest.port.serve(s.rest.server, s.rest.tls) }
+func (s *server) serveREST() error { return s.rest.port.Serve(s.rest.server, s.rest.tls) }
 
 // drainREST takes no new requests, and waits for those under way.
 func (s *server) drainREST() error {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+
+	"github.com/allot-project/allot/commands/fair"
 )
 
 // natsLogger passes NATS's log lines on. Routine notices become debug lines.
@@ -15,13 +17,13 @@ type natsLogger struct {
 	store     string // the store's folder
 	trouble   trouble
 	unwelcome unwelcome
-	fatal     chan error // the first error after which the server cannot go on
-	clients   *FewLines  // about clients
-	routes    *FewLines  // about who connects as a server
+	fatal     chan error     // the first error after which the server cannot go on
+	clients   *fair.FewLines // about clients
+	routes    *fair.FewLines // about who connects as a server
 }
 
 func newNATSLogger(log *slog.Logger, store string) *natsLogger {
-	return &natsLogger{log: log, store: store, fatal: make(chan error, 1), clients: NewFewLines(), routes: NewFewLines()}
+	return &natsLogger{log: log, store: store, fatal: make(chan error, 1), clients: fair.NewFewLines(), routes: fair.NewFewLines()}
 }
 
 func (l *natsLogger) lastError() error { return l.last.get() }
@@ -39,13 +41,13 @@ func (l *natsLogger) line(level slog.Level, format string, v []any) {
 		return
 	}
 	if leftOut, may := few.Next(); may {
-		l.log.Log(context.Background(), level, Shortened(text), "from", "nats", "left_out", leftOut)
+		l.log.Log(context.Background(), level, fair.Shortened(text), "from", "nats", "left_out", leftOut)
 	}
 }
 
 // about returns what bounds a line that a connection has caused; nil: none has. NATS has
 // the address and the number of the connection at the line's beginning.
-func (l *natsLogger) about(text string) *FewLines {
+func (l *natsLogger) about(text string) *fair.FewLines {
 	switch begin := text[:min(len(text), 128)]; {
 	case strings.Contains(begin, " - cid:"):
 		return l.clients

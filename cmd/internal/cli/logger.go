@@ -3,12 +3,9 @@ package cli
 import (
 	"context"
 	"io"
-	"log"
 	"log/slog"
-	"strings"
 
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/ledger/embedded"
 )
 
 // LogFlags say which messages a program that serves writes to its standard error, and how.
@@ -48,26 +45,4 @@ func (h tracedMessages) WithAttrs(list []slog.Attr) slog.Handler {
 // WithGroup implements slog.Handler.
 func (h tracedMessages) WithGroup(name string) slog.Handler {
 	return tracedMessages{h.Handler.WithGroup(name)}
-}
-
-// ErrorLog is where net/http writes what connections do wrong, and what it did itself.
-func ErrorLog(logger *slog.Logger) *log.Logger {
-	return log.New(&connectionLines{logger, embedded.NewFewLines()}, "", 0)
-}
-
-// connectionLines keeps clients from filling the log, as with handshakes that fail.
-type connectionLines struct {
-	logger *slog.Logger
-	few    *embedded.FewLines
-}
-
-// Write implements io.Writer. A line is written at a time.
-func (l *connectionLines) Write(line []byte) (int, error) {
-	text := strings.TrimSpace(string(line))
-	if _, what, _ := strings.Cut(text, ": "); strings.HasPrefix(what, "panic serving") { // it has to be found
-		l.logger.Error(text)
-	} else if leftOut, may := l.few.Next(); may {
-		l.logger.Warn(embedded.Shortened(text), "left_out", leftOut)
-	}
-	return len(line), nil
 }

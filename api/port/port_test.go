@@ -1,4 +1,4 @@
-package main
+package port
 
 import (
 	"bufio"
@@ -59,7 +59,7 @@ func TestPiecesHaveDeadlines(t *testing.T) {
 		1: {"read", "take whenever", "read whenever", "take", first, "take", "write 1", "take", "take"},
 		2: {"read", "take whenever", "read whenever", "take", first, "take", "write 1", "take whenever", "take", "take whenever", "take"},
 	} {
-		p := &port{requests: fair.NewPool(), logger: slog.New(slog.DiscardHandler)}
+		p := &Port{requests: fair.NewPool(), logger: slog.New(slog.DiscardHandler)}
 		var h http.Handler = handler
 		p.handler.Store(&h)
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader("body"))
@@ -79,12 +79,12 @@ func TestConnectionsOfAnAddressAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newPort(listener, fair.NewPool(), slog.New(slog.DiscardHandler))
-	server := p.server(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	p := New(listener, fair.NewPool(), slog.New(slog.DiscardHandler))
+	server := p.Server(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	served := make(chan error, 1)
-	go func() { served <- p.serve(server, nil) }()
+	go func() { served <- p.Serve(server, nil) }()
 	dial := func() net.Conn {
 		conn, err := net.Dial("tcp", listener.Addr().String())
 		if err != nil {

@@ -1,4 +1,4 @@
-package embedded
+package fair
 
 import (
 	"sync/atomic"

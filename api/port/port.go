@@ -1,4 +1,6 @@
-package main
+// Package port is an HTTP port: its connections and requests, bounded in all and by address,
+// and what its clients do not send or take in time.
+package port
 
 import (
 	"crypto/tls"
@@ -12,9 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/commands/fair"
-	"github.com/allot-project/allot/ledger/embedded"
 )
 
 // A client that connects and is silent, or slow, must not hold a goroutine, memory or a
@@ -42,39 +42,48 @@ func bounds() *http.HTTP2Config {
 	}
 }
 
-// port is the listener of an HTTP port, and the handler in front of all others.
-type port struct {
+// Port is the listener of an HTTP port, and the handler in front of all others.
+type Port struct {
 	net.Listener
 	handler     atomic.Pointer[http.Handler]
 	requests    *fair.Pool
 	connections *fair.Pool
 	refused     atomic.Int64 // connections and requests that got no place
-	lines       *embedded.FewLines
+	lines       *fair.FewLines
 	logger      *slog.Logger
 }
 
-// newPort makes a port of a listener. Its requests are counted in a pool.
-func newPort(listener net.Listener, requests *fair.Pool, logger *slog.Logger) *port {
-	return &port{
-		Listener: listener, requests: requests, connections: fair.NewPool(), lines: embedded.NewFewLines(), logger: logger,
+// New makes a port of a listener. Its requests are counted in a pool.
+func New(listener net.Listener, requests *fair.Pool, logger *slog.Logger) *Port {
+	return &Port{
+		Listener: listener, requests: requests, connections: fair.NewPool(), lines: fair.NewFewLines(), logger: logger,
 	}
 }
 
-// server returns the server of the port. Until answers is called again, a handler answers.
-func (p *port) server(handler http.Handler) *http.Server {
-	p.answers(handler)
+// Server returns the server of the port. Until Answer is called again, a handler answers.
+func (p *Port) Server(handler http.Handler) *http.Server {
+	p.Answer(handler)
 	return &http.Server{
-		Addr: p.Addr().String(), Handler: p, ErrorLog: cli.ErrorLog(p.logger),
+		Addr: p.Addr().String(), Handler: p, ErrorLog: ErrorLog(p.logger),
 		ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, HTTP2: bounds(),
 	}
 }
 
-// answers has another handler answer requests.
-func (p *port) answers(handler http.Handler) { p.handler.Store(&handler) }
+// Answer has another handler answer requests.
+func (p *Port) Answer(handler http.Handler) { p.handler.Store(&handler) }
 
-// serve serves the port until its server is closed. Requests that net/http refuses by
+// Handler is what answers requests now.
+func (p *Port) Handler() http.Handler { return *p.handler.Load() }
+
+// Refused is how many connections and requests got no place.
+func (p *Port) Refused() int64 { return p.refused.Load() }
+
+// Connections is how many connections there are.
+func (p *Port) Connections() int { return p.connections.Requests() }
+
+// Serve serves the port until its server is closed. Requests that net/http refuses by
 // itself get Placement's format, unless TLS hides them.
-func (p *port) serve(server *http.Server, secure *tls.Config) error {
+func (p *Port) Serve(server *http.Server, secure *tls.Config) error {
 	var listener net.Listener = plainErrors{p}
 	if secure != nil {
 		secure = secure.Clone()
@@ -88,7 +97,7 @@ func (p *port) serve(server *http.Server, secure *tls.Config) error {
 }
 
 // Accept implements net.Listener. It closes connections that get no place.
-func (p *port) Accept() (net.Conn, error) {
+func (p *Port) Accept() (net.Conn, error) {
 	for {
 		c, err := p.Listener.Accept()
 		if err != nil {
@@ -116,7 +125,7 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-func (p *port) tellRefused(what, from string) {
+func (p *Port) tellRefused(what, from string) {
 	p.refused.Add(1)
 	if leftOut, may := p.lines.Next(); may {
 		p.logger.Warn("an HTTP client is refused: it, or all clients together, have too many "+what,
@@ -142,7 +151,7 @@ func hostOf(remote string) string {
 }
 
 // ServeHTTP implements http.Handler.
-func (p *port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *Port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	from := hostOf(r.RemoteAddr)
 	leave, err := p.requests.Enter(from)
 	if err != nil {

@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+
+	"github.com/allot-project/allot/api/port"
+)
+
+// TLSFlags name the server's certificate for REST and NATS.
+type TLSFlags struct {
+	Cert string `help:"Certificate chain of the server in PEM, for REST and NATS. The file is read again when it changes." type:"existingfile" placeholder:"FILE"`
+	Key  string `help:"Private key of --tls-cert, in PEM." type:"existingfile" placeholder:"FILE"`
+}
+
+// Config returns nil without a certificate.
+func (f TLSFlags) Config(logger *slog.Logger) (*tls.Config, error) {
+	if f.Cert == "" && f.Key == "" {
+		return nil, nil
+	}
+	if f.Cert == "" || f.Key == "" {
+		return nil, fmt.Errorf("--tls-cert and --tls-key belong together: give both or neither")
+	}
+	c, err := port.NewCertificates(f.Cert, f.Key, logger)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.Current(), nil },
+	}, nil
+}
