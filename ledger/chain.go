@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 )
 
 // A log may hold foreign entries, if somebody else could publish on its subject.
@@ -20,9 +19,9 @@ import (
 //     the damage.
 //   - At the end of the log, where no commit follows yet, an entry is skipped
 //     only if nothing about it resembles the writer's commits (see looksForeign),
-//     if it is a late append (see isLate), or if an operator says so (see
-//     PassOver). A reader that has seen a commit there knows its digest, and
-//     compares it first (see writer.Restore).
+//     or if it is a late append (see isLate). An operator can cut off any other. A
+//     reader that has seen a commit there knows its digest, and compares it first
+//     (see writer.Restore).
 //
 // The writer appends its next commit after the entries that it skipped, and so
 // leaves the proof.
@@ -43,7 +42,6 @@ type Chain struct {
 	doubt   *BadEntryError
 	unlike  bool
 	doubted int // well-formed commits among the doubtful entries
-	vouched []uint64
 	// linked is a copy of the entry of prev, if only its link was looked at.
 	linked []byte
 }
@@ -53,9 +51,6 @@ func NewChain(prev Head) *Chain { return &Chain{prev: prev} }
 
 // Head returns the head of the last commit.
 func (c *Chain) Head() Head { return c.prev }
-
-// Vouch names entries that an operator declares to be foreign.
-func (c *Chain) Vouch(sequences []uint64) { c.vouched = sequences }
 
 // Next returns the commit in an entry, or nil if the entry seems to be none. Then
 // a later commit, or End, decides whether the entry may be skipped or is damaged.
@@ -130,7 +125,7 @@ func (c *Chain) isLate(entry Entry, sequence uint64, prev Digest) bool {
 // one.
 func (c *Chain) unlinked(entry Entry, sequence uint64, prev Digest) error {
 	late := c.isLate(entry, sequence, prev)
-	if !late && !slices.Contains(c.vouched, entry.Sequence) {
+	if !late {
 		c.doubted++
 	}
 	return c.doubtful(entry, fmt.Errorf(
@@ -141,11 +136,10 @@ func (c *Chain) unlinked(entry Entry, sequence uint64, prev Digest) error {
 
 // doubtful notes an entry that seems to be no commit. err is the reason why.
 func (c *Chain) doubtful(entry Entry, err error, late bool) error {
-	vouched := late || slices.Contains(c.vouched, entry.Sequence)
 	if c.doubt == nil {
 		c.doubt, c.unlike = &BadEntryError{Sequence: entry.Sequence, Err: err}, true
 	}
-	c.unlike = c.unlike && (vouched || looksForeign(entry.Data, c.prev.Digest))
+	c.unlike = c.unlike && (late || looksForeign(entry.Data, c.prev.Digest))
 	if c.doubted > maxDoubted {
 		return c.doubt
 	}
@@ -181,9 +175,6 @@ func looksForeign(data []byte, prev Digest) bool {
 // see Chain.
 func ReadCommits(ctx context.Context, log Log, prev Head, to uint64, yield func(*Commit) error) error {
 	chain := NewChain(prev)
-	if v, ok := log.(vouched); ok {
-		chain.vouched = v.sequences
-	}
 	err := log.Read(ctx, prev.Sequence+1, to, func(entry Entry) error {
 		commit, err := chain.Next(entry)
 		if commit == nil || err != nil {
@@ -241,21 +232,6 @@ func HeadBefore(ctx context.Context, log Log, sequence uint64) (Head, error) {
 		}
 	}
 	return Head{}, nil
-}
-
-// PassOver returns the log with entries at some sequences that an operator
-// declares to be foreign. The operator must say so until the next commit, which
-// then proves it. A commit that chains is never skipped.
-func PassOver(log Log, sequences []uint64) Log {
-	if len(sequences) == 0 {
-		return log
-	}
-	return vouched{log, sequences}
-}
-
-type vouched struct {
-	Log
-	sequences []uint64
 }
 
 // BadEntryError names the first sequence at which a log is damaged.

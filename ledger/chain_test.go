@@ -61,9 +61,8 @@ func sequences(log ledger.Log, prev ledger.Head, to uint64) (list []uint64, err 
 
 // walk feeds a log's entries to a Chain, by Next or by NextLink, and returns the
 // commits, and the final error.
-func walk(entries [][]byte, link bool, vouched []uint64) (list []uint64, head ledger.Head, err error) {
+func walk(entries [][]byte, link bool) (list []uint64, head ledger.Head, err error) {
 	chain := ledger.NewChain(ledger.Head{})
-	chain.Vouch(vouched)
 	for i, data := range entries {
 		entry := ledger.Entry{Sequence: uint64(i + 1), Data: data}
 		isCommit := false
@@ -109,9 +108,8 @@ func TestLinksAgree(t *testing.T) {
 		if rapid.Bool().Draw(rt, "one is lost") {
 			entries[rapid.IntRange(0, len(entries)-1).Draw(rt, "which")] = []byte("lost")
 		}
-		vouched := rapid.SliceOfN(rapid.Uint64Range(1, uint64(len(entries))), 0, 3).Draw(rt, "vouched")
-		read, readTo, readErr := walk(entries, false, vouched)
-		linked, linkedTo, linkErr := walk(entries, true, vouched)
+		read, readTo, readErr := walk(entries, false)
+		linked, linkedTo, linkErr := walk(entries, true)
 		if !slices.Equal(read, linked) || readTo != linkedTo || fmt.Sprint(readErr) != fmt.Sprint(linkErr) {
 			rt.Errorf("read: %v, %v, %v; by their links: %v, %v, %v", read, readTo, readErr, linked, linkedTo, linkErr)
 		}
@@ -143,15 +141,15 @@ func TestLinksSkipForgeries(t *testing.T) {
 			}
 			entries[i], readable[i] = data[:len(data)-1], data
 		}
-		list, head, err := walk(entries, false, nil)
+		list, head, err := walk(entries, false)
 		if err != nil || len(list) != 5 {
 			t.Fatalf("forged at %d, read: %v, %v", places, list, err)
 		}
-		if _, linked, err := walk(entries, true, nil); err != nil || linked != head {
+		if _, linked, err := walk(entries, true); err != nil || linked != head {
 			t.Errorf("forged at %d, by links: %v, %v, not %v", places, linked, err, head)
 		}
 		for _, link := range []bool{false, true} {
-			list, head, err := walk(readable, link, nil)
+			list, head, err := walk(readable, link)
 			var bad *ledger.BadEntryError
 			if !errors.As(err, &bad) || !slices.Contains(list, places[0]) {
 				t.Errorf("a commit at %d, by links %t: %v, %v, %v", places, link, list, head, err)
@@ -165,11 +163,11 @@ func TestLinksSkipForgeries(t *testing.T) {
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	entries := chained(t, 6)
-	_, at3, err := walk(entries[:3], true, nil)
+	_, at3, err := walk(entries[:3], true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, at5, err := walk(entries[:5], true, nil)
+	_, at5, err := walk(entries[:5], true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +189,7 @@ func TestEndlessDoubt(t *testing.T) {
 	t.Parallel()
 	entries := chained(t, 70)
 	entries[1] = []byte("lost")
-	list, _, err := walk(entries[:65], true, nil)
+	list, _, err := walk(entries[:65], true)
 	if len(list) != 1 || err == nil {
 		t.Errorf("64 doubtful entries, and the end: %v, %v", list, err)
 	}
@@ -328,14 +326,10 @@ func TestForeignEntries(t *testing.T) {
 		if (err == nil) != alone[name] || err != nil && (!errors.As(err, &bad) || bad.Sequence != 3) || len(got) != 2 {
 			t.Errorf("%s at the end: %v, %v", name, got, err)
 		}
-		if got, err := sequences(ledger.PassOver(end, []uint64{3}), ledger.Head{}, 4); err != nil || len(got) != 2 {
-			t.Errorf("%s at the end, passed over: %v, %v", name, got, err)
-		}
 	}
 }
 
-// TestDamageIsNotForeign: a damaged commit is never skipped, however it was
-// damaged, even if an operator says that it may be.
+// TestDamageIsNotForeign: a damaged commit is never skipped, however it was damaged.
 func TestDamageIsNotForeign(t *testing.T) {
 	t.Parallel()
 	whole := chained(t, 6)
@@ -358,9 +352,6 @@ func TestDamageIsNotForeign(t *testing.T) {
 			var bad *ledger.BadEntryError
 			if _, err := sequences(log, ledger.Head{}, 6); !errors.As(err, &bad) || bad.Sequence != uint64(at+1) {
 				t.Errorf("commit %d %s: %v", at+1, name, err)
-			}
-			if _, err := sequences(ledger.PassOver(log, []uint64{uint64(at + 1)}), ledger.Head{}, 6); err == nil && !last {
-				t.Errorf("commit %d %s is passed over, and all after it with it", at+1, name)
 			}
 		}
 	}

@@ -86,7 +86,7 @@ func (s *server) judgeData(ctx context.Context) (err error) {
 // checkOptions bounds the check of the log's files.
 func (s *server) checkOptions(show func(done, total uint64)) blocks.CheckOptions {
 	return blocks.CheckOptions{
-		PassOver: s.config.PassOver, Budget: checkBudget, CleanBudget: cleanBudget,
+		Budget: checkBudget, CleanBudget: cleanBudget,
 		Progress: show,
 	}
 }

@@ -257,13 +257,7 @@ func (s *server) openLog(ctx context.Context) (err error) {
 	if err != nil {
 		return unreached(err)
 	}
-	s.shareLog()
 	return nil
-}
-
-// shareLog prepares the log for the other parts of the server.
-func (s *server) shareLog() {
-	s.log.all = ledger.PassOver(s.log.all, s.config.PassOver)
 }
 
 // shared reports whether other servers may serve the same ledger.
@@ -329,7 +323,6 @@ func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err e
 		}
 		if err == nil {
 			s.log.all = s.log.stream
-			s.shareLog()
 			if err := s.welcome(); err != nil {
 				return err
 			}

@@ -95,7 +95,7 @@ func (s *server) restore(ctx context.Context) (*ledger.State, error) {
 	progress, end := replayProgress(s.logger)
 	defer end()
 	state, err := writer.Restore(ctx, s.log.all, s.snaps, &marked{s.views, s.log.highWater}, seen, progress, s.due)
-	return state, adviseToPassOver(unreached(err))
+	return state, adviseToCut(unreached(err))
 }
 
 // seen is what is known of the log besides what read models and snapshots know.
@@ -138,19 +138,18 @@ func (m *marked) Fold(c *ledger.Commit, changes ledger.Changes) error {
 	return m.ReadModels.Fold(c, changes)
 }
 
-// adviseToPassOver names the way out if the log ends with an entry that may be
-// foreign.
-func adviseToPassOver(err error) error {
+// adviseToCut names the way out if the log ends with an entry that may be of another
+// publisher.
+func adviseToCut(err error) error {
 	var bad *ledger.BadEntryError
 	if !errors.As(err, &bad) {
 		return err
 	}
+	good := bad.Sequence - 1
 	return fmt.Errorf(
-		"%w. If somebody else wrote entry %d and everything after it, start with --pass-over %d "+
-			"and find out who can publish there",
-		err,
-		bad.Sequence,
-		bad.Sequence,
+		"%w. If another publisher wrote entry %d and everything after it, find out who can publish there, and cut it off: "+
+			"\"allot repair --cut-after %d\" does that to the log in a data folder; a log in another NATS server begins anew "+
+			"from its archive, with \"allot restore --at %d\"", err, bad.Sequence, good, good,
 	)
 }
 

@@ -43,8 +43,6 @@ type serveCommand struct {
 
 	SigningKey string `help:"File with a private key that allot signing-key made. The server signs checkpoints of the log with it." type:"existingfile" placeholder:"FILE"`
 
-	PassOver []uint64 `help:"Sequences of entries in the log that somebody else published; they are skipped. Needed until the ledger's next commit." placeholder:"SEQUENCE"`
-
 	Metrics    string        `help:"HOST:PORT that serves /metrics in Prometheus's format to anybody; empty: none."`
 	AuditEvery time.Duration `help:"Compare the ledger with its log in the background, this long after the last comparison; 0: never. Needs memory for a second State."`
 

@@ -101,8 +101,6 @@ type CheckOptions struct {
 	// CleanBudget is the budget if the server that wrote the log stopped in
 	// order.
 	CleanBudget time.Duration
-	// PassOver names foreign entries, see ledger.Chain.
-	PassOver []uint64
 	// Progress is called with how many bytes of how many were read.
 	Progress func(done, total uint64)
 }
@@ -120,7 +118,7 @@ func (f Folder) Check(ctx context.Context, opts CheckOptions) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.join(facts, newJoint(opts.PassOver))
+	return f.join(facts, newJoint())
 }
 
 // scanAll reads blocks in parallel, newest first, because a kill can damage only
@@ -278,19 +276,17 @@ type joint struct {
 	// lost means that the chain is unknown, as after blocks that were not read,
 	// and after damage.
 	lost    bool
-	vouched []uint64
 }
 
 // newJoint returns what follows the chain from its beginning on.
-func newJoint(passOver []uint64) *joint {
-	j := &joint{vouched: passOver}
+func newJoint() *joint {
+	j := &joint{}
 	j.restart(ledger.Head{})
 	return j
 }
 
 func (j *joint) restart(head ledger.Head) {
 	j.chain = ledger.NewChain(head)
-	j.chain.Vouch(j.vouched)
 }
 
 // next joins a block to those before it.

@@ -63,7 +63,7 @@ func (f Folder) Scrub(
 	if err := f.checkMeta(); err != nil {
 		tell(&DamageError{Path: f.Dir(), Reason: err.Error()})
 	}
-	j := newJoint(nil)
+	j := newJoint()
 	for _, b := range list {
 		sequence := durable()
 		buf, err := ReadPaced(ctx, b.path, pace)
