@@ -38,9 +38,6 @@ type Questions struct {
 	// Rejected keeps rejected commands; nil: they are not kept.
 	Rejected rejected.Store
 	Version  string // of the server
-	// LastAudit returns the result of the server's last audit of itself; nil: the
-	// server does not audit itself.
-	LastAudit func() *check.AuditResult
 	// Scrub returns the progress of the search for damage on the disk; nil: there
 	// is no search.
 	Scrub func() check.ScrubStatus

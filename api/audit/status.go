@@ -23,9 +23,6 @@ type Status struct {
 	// Key is the name of the key in signed checkpoints; empty: the server signs
 	// none.
 	Key string `json:"key,omitempty"`
-	// Audits reports whether the server audits itself; Audit is the last audit.
-	Audits bool               `json:"audits"`
-	Audit  *check.AuditResult `json:"audit,omitempty"`
 	// Scrub is the progress of the search for damage on the disk; nil: there is
 	// no search.
 	Scrub *check.ScrubStatus `json:"scrub,omitempty"`
@@ -112,13 +109,10 @@ func (q *Questions) status(_ context.Context, p parameters) (any, error) {
 	}
 	s := &Status{
 		Ledger: q.Notary.Ledger, Version: q.Version, Head: checkpoint.Head, Records: checkpoint.Size, Root: checkpoint.Root,
-		Time: time.Unix(0, newest).UTC(), Begun: time.Unix(0, first).UTC(), Audits: q.LastAudit != nil,
+		Time: time.Unix(0, newest).UTC(), Begun: time.Unix(0, first).UTC(),
 	}
 	if q.Notary.Key != nil {
 		s.Key = q.Notary.Key.Name()
-	}
-	if q.LastAudit != nil {
-		s.Audit = q.LastAudit()
 	}
 	if q.Scrub != nil {
 		status := q.Scrub()

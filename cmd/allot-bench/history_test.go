@@ -13,7 +13,7 @@ func TestBenchHistory(t *testing.T) {
 	c := &benchHistoryCommand{
 		Data: data, Commands: 4000, Live: 100, Providers: 20, UnderWay: 16, Questions: 200,
 		serverFlags: ownServer(),
-		Serve:       []string{"--archive", "file://" + archive, "--archive-part-records", "500", "--archive-part-age", "100ms"},
+		Serve:       []string{"--archive", "file://" + archive, "--pace-part-records", "500", "--pace-part-age", "100ms"},
 	}
 	if err := c.Run(t.Context()); err != nil {
 		t.Fatal(err)

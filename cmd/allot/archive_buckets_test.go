@@ -14,8 +14,8 @@ func TestArchiveInBucket(t *testing.T) {
 	t.Parallel()
 	data, metrics, url := t.TempDir(), freeAddress(t), buckettest.URL(buckettest.S3(t), "a")
 	flags := []string{
-		"--archive", url, "--archive-part-records", "10", "--archive-part-age", "1s", "--archive-copy-records", "20",
-		"--snapshot-records", "5", "--metrics", metrics,
+		"--archive", url, "--pace-part-records", "10", "--pace-part-age", "1s", "--pace-copy-records", "20",
+		"--pace-snapshot-records", "5", "--metrics", metrics,
 	}
 	for round := range 2 {
 		s := launch(t, data, flags...)

@@ -62,8 +62,8 @@ func TestArchiveCopies(t *testing.T) {
 	key := strings.TrimSpace(allot(t, true, "signing-key", "operator.example", file("key")))
 	one := "file://" + file("one")
 	base := []string{
-		"--archive", one, "--archive", "file://" + file("two"), "--archive-part-records", "10", "--archive-part-age", "1s",
-		"--snapshot-records", "10", "--metrics", metrics, "--archive-copy-records", "20",
+		"--archive", one, "--archive", "file://" + file("two"), "--pace-part-records", "10", "--pace-part-age", "1s",
+		"--pace-snapshot-records", "10", "--metrics", metrics, "--pace-copy-records", "20",
 	}
 	flags := append(slices.Clone(base), "--signing-key", file("key"))
 	s := launch(t, data, flags...)
@@ -113,7 +113,7 @@ func TestArchiveCopies(t *testing.T) {
 			t.Errorf("%s: it does not say %q, or says %q:\n%s", name, says, not, logs)
 		}
 	}
-	still := append(slices.Clone(base), "--archive-copy-records", "0") // so that nothing changes in the archives
+	still := append(slices.Clone(base), "--pace-copy-records", "0") // so that nothing changes in the archives
 	again("a replay takes less than a copy", replays, came, append(slices.Clone(still), "--signing-key", file("key"))...)
 	restored := func(name, says string, flags ...string) {
 		t.Helper()
@@ -149,8 +149,8 @@ func TestHostileCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	from := "file://" + archive
-	s := launch(t, data, "--archive", from, "--archive-part-records", "10", "--archive-part-age", "1s",
-		"--snapshot-records", "10", "--archive-copy-records", "10")
+	s := launch(t, data, "--archive", from, "--pace-part-records", "10", "--pace-part-age", "1s",
+		"--pace-snapshot-records", "10", "--pace-copy-records", "10")
 	for i := range 30 {
 		s.must(201, "PUT", fmt.Sprintf("/resource_classes/CUSTOM_N%d", i), "")
 	}
@@ -207,7 +207,7 @@ func TestHostileCopy(t *testing.T) {
 			t.Errorf("restore does not say %q:\n%s", what, out)
 		}
 		lose(t, data)
-		s := launch(t, data, "--archive", from, "--archive-copy-records", "0")
+		s := launch(t, data, "--archive", from, "--pace-copy-records", "0")
 		if got := s.must(200, "GET", "/audit/digest", ""); got != digest {
 			t.Errorf("the ledger was %s, and is %s", digest, got)
 		}

@@ -31,7 +31,7 @@ type backupCommand struct {
 
 // Run writes what the archives lack, and reads it back.
 func (c *backupCommand) Run(ctx context.Context) (err error) {
-	flags := archiveFlags{URL: c.To, PartRecords: 1_000_000, PartBytes: 64 << 20, PartAge: backupAge}
+	flags := archiveFlags{URL: c.To}
 	targets, err := flags.open()
 	if err != nil {
 		return err
@@ -49,7 +49,9 @@ func (c *backupCommand) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	cfg.Archives, cfg.Bounds = targets, flags.bounds()
+	parts := usual
+	parts.PartAge = backupAge
+	cfg.Archives, cfg.Bounds = targets, parts.parts()
 	if cfg.Folder, err = os.MkdirTemp("", "allot-backup-"); err != nil {
 		return err
 	}

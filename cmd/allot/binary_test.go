@@ -68,7 +68,7 @@ func TestKill9(t *testing.T) {
 		for id := range s.loadAndKill(time.Duration(20+round*3) * time.Millisecond) {
 			answered[id] = true
 		}
-		s = launch(t, data, "--snapshot-records", "100")
+		s = launch(t, data, "--pace-snapshot-records", "100")
 		counts := s.commandIDs()
 		for id := range answered {
 			if counts[id] != 1 {

@@ -75,7 +75,7 @@ func startForBrowser(t *testing.T) (s *server, natsAddress string) {
 	natsAddress = freeAddress(t)
 	key := filepath.Join(t.TempDir(), "key")
 	allot(t, true, "signing-key", "ops.example", key)
-	return launch(t, t.TempDir(), "--nats", natsAddress, "--signing-key", key, "--audit-every", "1s"), natsAddress
+	return launch(t, t.TempDir(), "--nats", natsAddress, "--signing-key", key), natsAddress
 }
 
 // needBrowser skips a test if there is no browser.

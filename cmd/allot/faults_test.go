@@ -120,7 +120,7 @@ func TestDamagedFiles(t *testing.T) {
 	t.Parallel()
 	key := filepath.Join(t.TempDir(), "key")
 	allot(t, true, "signing-key", "operator.example", key)
-	flags := []string{"--snapshot-records", "20", "--signing-key", key}
+	flags := []string{"--pace-snapshot-records", "20", "--signing-key", key}
 	stopped := filepath.Join(t.TempDir(), "data")
 	s := launch(t, stopped, flags...)
 	s.makeProvider(1000)

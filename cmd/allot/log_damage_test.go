@@ -107,7 +107,7 @@ func refused(t *testing.T, what, data string, words ...string) {
 // refused by name. serve, verify, export and replay change no byte.
 func TestDamagedLogIsRefusedAndLeft(t *testing.T) {
 	t.Parallel()
-	clean := world(t, 60, "--snapshot-records", "20")
+	clean := world(t, 60, "--pace-snapshot-records", "20")
 	killed := copied(t, clean)
 	s := launch(t, killed)
 	s.must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
@@ -247,7 +247,7 @@ const hang = launchtest.Hang
 // cuts, and keeps the old files. Without a source it only lists the damage.
 func TestRepair(t *testing.T) {
 	t.Parallel()
-	data, dir := world(t, 40, "--snapshot-records", "10"), t.TempDir()
+	data, dir := world(t, 40, "--pace-snapshot-records", "10"), t.TempDir()
 	file := filepath.Join(dir, "file")
 	allot(t, true, "export", file, "--data", data)
 	want := digestOf(t, data)
@@ -334,9 +334,9 @@ func digestOf(t *testing.T, data string) string {
 // reports it, in its log, its status and its metrics, and goes on.
 func TestScrubFindsDamage(t *testing.T) {
 	t.Parallel()
-	data := world(t, 100, "--snapshot-records", "20")
+	data := world(t, 100, "--pace-snapshot-records", "20")
 	metrics := freeAddress(t)
-	s := launch(t, data, "--metrics", metrics, "--scrub-pause", "10ms")
+	s := launch(t, data, "--metrics", metrics, "--pace-scrub-every", "10ms")
 	found := func() bool {
 		_, out, err := s.call("GET", "/audit/status", "", "")
 		return err == nil && strings.Contains(out, "damaged at sequence")

@@ -24,7 +24,7 @@ var updateMetrics = flag.Bool("update-metrics", false, "write the table of docs/
 // allMetrics are those of a server that has everything that has metrics.
 func allMetrics() (rows []string, names map[string]bool) {
 	s := &server{
-		config: &serveCommand{Keystone: keystoneFlags{LimitsEvery: time.Hour}, AuditEvery: time.Hour, Archive: archiveFlags{URL: []string{"file:///somewhere"}}}, instruments: newInstruments(),
+		config: &serveCommand{Keystone: keystoneFlags{LimitsEvery: time.Hour}, Archive: archiveFlags{URL: []string{"file:///somewhere"}}}, instruments: newInstruments(),
 		replica: new(cluster.Replica), scrubber: new(check.Scrubber), rejected: new(jetstream.Rejected),
 		tracer: new(tracing.Tracer),
 	}

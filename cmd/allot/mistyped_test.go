@@ -11,7 +11,7 @@ import (
 func TestMistyped(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
-		{"serve", "--nosuch"}, {"serve", "--archive-part-age", "1x"}, {"nosuch"},
+		{"serve", "--nosuch"}, {"serve", "--cluster-lease", "1x"}, {"nosuch"},
 		{"export", "--from", "many", "file"},
 	} {
 		command := exec.Command(binary, args...)

@@ -20,7 +20,7 @@ func distant(t *testing.T) (proxy *logtest.Proxy, flags []string) {
 	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, false)
 	proxy = logtest.StartProxy(t, strings.TrimPrefix(ns.ClientURL(), "nats://"))
 	return proxy, []string{
-		"--nats-url", "nats://" + proxy.Address(), "--answer-within", "1s",
+		"--nats-url", "nats://" + proxy.Address(), "--pace-answer-within", "1s",
 	}
 }
 

@@ -252,7 +252,7 @@ func (s *server) digestAt(at string) (d digests) {
 // there has the same.
 func TestDigestOfThePast(t *testing.T) {
 	address, data := freeAddress(t), t.TempDir()
-	flags := []string{"--nats", address, "--snapshot-records", "5"}
+	flags := []string{"--nats", address, "--pace-snapshot-records", "5"}
 	s := launch(t, data, flags...)
 	then := make(map[uint64]digests)
 	note := func() {

@@ -13,12 +13,7 @@ import (
 
 // archiveFlags say where the log is archived, and in what parts.
 type archiveFlags struct {
-	URL         []string      `name:"archive" help:"Archive the log there in the background: file:///FOLDER, or s3://BUCKET/PREFIX?endpoint=HOST:PORT with keys from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. May be repeated." placeholder:"URL"`
-	PartRecords int64         `name:"archive-part-records" help:"Most records in one part of an archive." default:"1000000" least:"1"`
-	PartBytes   int64         `name:"archive-part-bytes" help:"Seal a part when it has so many bytes of commits, before compression." default:"67108864" least:"1"`
-	PartAge     time.Duration `name:"archive-part-age" help:"Seal a part when its first record is so old: what is younger is in the log only." default:"1h" least:"10ms"`
-	Rate        int64         `name:"archive-rate" help:"Read at most this many bytes of the log a second for archives; 0: as fast as it goes." default:"67108864"`
-	CopyRecords int64         `name:"archive-copy-records" help:"Store a copy of State and read models in each archive after so many records, so that a server that lacks them need not replay more; 0: never." default:"10000000"`
+	URL []string `name:"archive" help:"Archive the log there in the background: file:///FOLDER, or s3://BUCKET/PREFIX?endpoint=HOST:PORT with keys from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. May be repeated." placeholder:"URL"`
 }
 
 // archiveFolder is the name in a data folder of what archives need: parts that
@@ -31,21 +26,11 @@ const archiveEvery = time.Second
 // archiveAsk is how long a start waits for an archive to say whose it is.
 const archiveAsk = 5 * time.Second
 
-func (f *archiveFlags) bounds() archives.Bounds {
-	return archives.Bounds{Records: f.PartRecords, Bytes: f.PartBytes, Age: f.PartAge}
-}
-
 // check refuses URLs and bounds that cannot be.
 func (f *archiveFlags) check() error {
-	if f.PartBytes > maxPartBytes {
-		return fmt.Errorf("--archive-part-bytes %d: it can be from 1 to %d", f.PartBytes, int64(maxPartBytes))
-	}
 	_, err := f.open()
 	return err
 }
-
-// maxPartBytes bounds what one object may hold.
-const maxPartBytes = 1 << 30
 
 // open returns the archives, without speaking to them.
 func (f *archiveFlags) open() ([]*archives.Archive, error) {
@@ -116,7 +101,7 @@ func (s *server) startArchiver(context.Context) error {
 	}
 	cfg := archives.Config{
 		Archives: s.archives, Ledger: s.notary.Ledger, Log: s.log.all, Head: s.log.highWater.Head,
-		Bounds: s.config.Archive.bounds(), Rate: s.config.Archive.Rate, Folder: s.data.Path(archiveFolder),
+		Bounds: s.paces.parts(), Rate: archiveRate, Folder: s.data.Path(archiveFolder),
 		Every: archiveEvery, Now: time.Now, Logger: s.logger,
 	}
 	if key := s.notary.Key; key != nil {

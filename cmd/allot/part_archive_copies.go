@@ -30,15 +30,12 @@ func storesOf(list []*archives.Archive) (stores []bucket.Store) {
 
 // startStoring starts to store copies of State and read models in the archives.
 func (s *server) startStoring(context.Context) error {
-	flags := &s.config.Archive
-	if len(s.archives) == 0 || flags.CopyRecords == 0 {
+	if len(s.archives) == 0 || s.paces.CopyRecords == 0 {
 		return nil
 	}
 	cfg := copies.KeeperConfig{
-		Maker: s.copyMaker(), Records: flags.CopyRecords, Every: storeEvery, Logger: s.logger,
-	}
-	if flags.Rate > 0 {
-		cfg.Pace = check.NewPace(flags.Rate)
+		Maker: s.copyMaker(), Records: s.paces.CopyRecords, Every: storeEvery, Logger: s.logger,
+		Pace: check.NewPace(archiveRate),
 	}
 	if key := s.notary.Key; key != nil {
 		cfg.Sign = func(text []byte) ([]byte, error) { return note.Sign(&note.Note{Text: string(text)}, key) }

@@ -88,9 +88,6 @@ func (s *server) registry() *prometheus.Registry {
 	if s.scrubber != nil {
 		s.addScrubber(g)
 	}
-	if s.config.AuditEvery > 0 {
-		s.addAuditor(g)
-	}
 	return g.registry
 }
 
@@ -275,44 +272,6 @@ func (s *server) addScrubber(g gauges) {
 	g.add(
 		"scrub_timestamp_seconds", "When that check began.",
 		scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Begun.UnixNano()) / 1e9 }),
-	)
-}
-
-func (s *server) addAuditor(g gauges) {
-	audited := func(value func(*check.AuditResult) float64) func() float64 {
-		return func() float64 {
-			if auditor := s.leader.auditor.Load(); auditor != nil && auditor.Last() != nil {
-				return value(auditor.Last())
-			}
-			return 0
-		}
-	}
-	g.add(
-		"audit_good",
-		"1: the last audit found no difference; 0: it found one, or there was no audit yet.",
-		audited(func(r *check.AuditResult) float64 {
-			return one(r.Good())
-		}),
-	)
-	g.add(
-		"audit_sequence", "Sequence up to which the last audit compared the log.",
-		audited(func(r *check.AuditResult) float64 { return float64(r.Sequence) }),
-	)
-	g.add("audit_lag_commits", "Commits since then.", func() float64 {
-		sequence := audited(func(r *check.AuditResult) float64 { return float64(r.Sequence) })()
-		return float64(s.views.View().Sequence()) - sequence
-	})
-	g.add(
-		"audit_timestamp_seconds", "When the last audit began.",
-		audited(func(r *check.AuditResult) float64 { return float64(r.Begun.UnixNano()) / 1e9 }),
-	)
-	g.add(
-		"audit_duration_seconds", "How long the last audit took.",
-		audited(func(r *check.AuditResult) float64 { return r.Took.Seconds() }),
-	)
-	g.add(
-		"audit_records", "Records that the last audit replayed.",
-		audited(func(r *check.AuditResult) float64 { return float64(r.Records) }),
 	)
 }
 

@@ -51,33 +51,11 @@ func (s *server) stopLimitFollower() error {
 	return nil
 }
 
-// startAuditor starts the comparison of the writer's State with the log.
-func (s *server) startAuditor(context.Context) error {
-	if s.config.AuditEvery <= 0 {
-		return nil
-	}
-	s.leader.auditor.Store(check.StartAuditor(check.AuditorConfig{
-		Log: s.log.all, Snapshots: s.snaps, Views: s.views, Fork: s.commands.Fork,
-		Every: s.config.AuditEvery, Now: time.Now, Logger: s.logger,
-	}))
-	return nil
-}
-
-func (s *server) stopAuditor() error {
-	if auditor := s.leader.auditor.Load(); auditor != nil {
-		auditor.Stop()
-	}
-	return nil
-}
-
 // startScrubber starts the search for damage on the disk.
 func (s *server) startScrubber(context.Context) error {
-	if s.config.ScrubRate <= 0 {
-		return nil
-	}
 	cfg := check.ScrubberConfig{
 		Views: s.views, Snapshots: s.data.Path(datafolder.Snapshots),
-		BytesPerSecond: s.config.ScrubRate, Pause: s.config.ScrubPause, Now: time.Now, Logger: s.logger,
+		BytesPerSecond: scrubRate, Every: s.paces.ScrubEvery, Now: time.Now, Logger: s.logger,
 	}
 	if s.log.nats != nil {
 		files := s.data.Files()

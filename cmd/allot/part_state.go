@@ -159,12 +159,9 @@ const rejectedAge = 7 * 24 * time.Hour
 // openRejected opens the stream of rejected commands, if they are kept. The
 // server works without it.
 func (s *server) openRejected(ctx context.Context) error {
-	if s.config.RejectedBytes == 0 {
-		return nil
-	}
 	var err error
 	s.rejected, err = jetstream.OpenRejected(ctx, s.log.nc, jetstream.RejectedConfig{
-		MaxBytes: s.config.RejectedBytes, MaxAge: rejectedAge, Replicas: s.replicas(),
+		MaxBytes: rejectedBytes, MaxAge: rejectedAge, Replicas: s.replicas(),
 	})
 	if err != nil {
 		s.rejected = nil

@@ -64,7 +64,7 @@ func (s *server) healViews(context.Context) error {
 
 func (s *server) openSnapshots(context.Context) (err error) {
 	s.due = snapshots.NewSchedule(snapshots.ScheduleOptions{
-		Save: s.saveSnapshot, Records: s.config.SnapshotRecords, Age: s.config.SnapshotAge,
+		Save: s.saveSnapshot, Records: s.paces.SnapshotRecords, Age: s.paces.SnapshotAge,
 	})
 	if s.snaps, err = snapshots.Open(s.data.Path(datafolder.Snapshots), s.logger); err == nil {
 		s.snaps.KeepFor(s.durableModels)

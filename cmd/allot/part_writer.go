@@ -16,7 +16,6 @@ import (
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger/archives"
-	"github.com/allot-project/allot/projector/check"
 	"github.com/allot-project/allot/snapshots/copies"
 )
 
@@ -32,7 +31,6 @@ type leader struct {
 	expirer   *processes.Expirer
 	limits    *processes.LimitFollower // nil: limits follow nobody
 	natsDoor  *natsapi.Service
-	auditor   atomic.Pointer[check.Auditor]     // nil: the server does not audit itself
 	archiver  atomic.Pointer[archives.Archiver] // nil: the server archives nothing now
 	storing   atomic.Pointer[copies.Keeper]     // nil: no copies are stored in archives now
 }
@@ -55,7 +53,7 @@ func (s *server) stopNotices() error {
 
 func (s *server) startKeeper(context.Context) error {
 	if s.rejected != nil {
-		s.leader.keeper.Store(rejected.Start(s.rejected, s.config.RejectedBytes, s.logger))
+		s.leader.keeper.Store(rejected.Start(s.rejected, rejectedBytes, s.logger))
 	}
 	return nil
 }
@@ -78,7 +76,7 @@ func (s *server) startWriter(ctx context.Context) error {
 	s.disks.disarm()
 	options := writer.Options{
 		Now: time.Now, Logger: s.logger, Snapshots: s.due,
-		AnswerWithin: s.config.AnswerWithin, Refuse: s.disks.refuse, Observer: s.observer(),
+		AnswerWithin: s.paces.AnswerWithin, Refuse: s.disks.refuse, Observer: s.observer(),
 	}
 	if s.term != nil {
 		options.Leadership, options.Landed, options.AnswerWithin = s.term, s.term.Landed, s.config.Cluster.Wait

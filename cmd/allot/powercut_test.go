@@ -91,8 +91,8 @@ func TestPowerCut(t *testing.T) {
 		"sync always":      {},
 		"negative control": {"--lazy-sync"},
 		"with an archive": {
-			"--archive", "file://" + archive, "--archive-part-records", "20", "--archive-part-age", "100ms",
-			"--snapshot-records", "20",
+			"--archive", "file://" + archive, "--pace-part-records", "20", "--pace-part-age", "100ms",
+			"--pace-snapshot-records", "20",
 		},
 	} {
 		lazy := slices.Contains(flags, "--lazy-sync")

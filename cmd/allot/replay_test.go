@@ -28,7 +28,7 @@ func allot(t *testing.T, good bool, args ...string) string {
 // busy runs a server with some history and snapshots.
 func busy(t *testing.T, data string, flags ...string) *server {
 	t.Helper()
-	s := launch(t, data, append([]string{"--snapshot-records", "5"}, flags...)...)
+	s := launch(t, data, append([]string{"--pace-snapshot-records", "5"}, flags...)...)
 	s.makeProvider(100)
 	s.makeNode("n1", "bm")
 	s.mustMetal(201, "POST", "/allocations", `{"resource_class":"bm","name":"a1"}`)

@@ -131,9 +131,6 @@ func (s *server) audits() map[string]http.Handler {
 	}
 	asked.Disk = s.diskNow
 	asked.Present, asked.Fresh = s.commands, s.freshness()
-	if auditor := s.leader.auditor.Load(); auditor != nil {
-		asked.LastAudit = auditor.Last
-	}
 	if s.scrubber != nil {
 		asked.Scrub = s.scrubber.Status
 	}

@@ -13,7 +13,7 @@ import (
 func TestFlags(t *testing.T) {
 	t.Parallel()
 	n := launchtest.CheckFlags(t, name, description, &program{})
-	if n.Secrets < 10 || n.URLs < 100 || n.Nested < 5 || n.Numbers < 15 || n.Zeros < 5 {
+	if n.Secrets < 10 || n.URLs < 100 || n.Nested < 5 || n.Numbers < 8 || n.Zeros < 5 {
 		t.Errorf("only %+v", n)
 	}
 }

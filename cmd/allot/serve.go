@@ -97,6 +97,7 @@ func (c *serveCommand) serve(ctx context.Context) error {
 // phase, and are there from the part's start to its stop.
 type server struct {
 	config *serveCommand
+	paces  paces
 	logger *slog.Logger
 	parts  *partList
 
@@ -142,7 +143,7 @@ type server struct {
 }
 
 func newServer(config *serveCommand, logger *slog.Logger) *server {
-	s := &server{config: config, logger: logger}
+	s := &server{config: config, paces: config.Pace.paces(), logger: logger}
 	if config.Metrics != "" {
 		s.instruments = newInstruments()
 	}
@@ -255,7 +256,6 @@ func (s *server) list() []part {
 		{phase: lead, name: "expirer", start: s.startExpirer, stop: s.stopExpirer},
 		{phase: lead, name: "limit follower", start: s.startLimitFollower, stop: s.stopLimitFollower},
 		{phase: follow, name: "NATS door", start: s.startNATSDoor, stop: s.stopNATSDoor},
-		{phase: follow, name: "auditor", start: s.startAuditor, stop: s.stopAuditor},
 
 		{phase: follow, name: "scrubber", start: s.startScrubber, stop: s.stopScrubber},
 		{phase: follow, name: "sizes of the stores", start: s.measureStores},

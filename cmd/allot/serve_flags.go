@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/allot-project/allot/api/placement"
 	"github.com/allot-project/allot/api/rest"
@@ -43,21 +42,12 @@ type serveCommand struct {
 
 	SigningKey string `help:"File with a private key that allot signing-key made. The server signs checkpoints of the log with it." type:"existingfile" placeholder:"FILE"`
 
-	Metrics    string        `help:"HOST:PORT that serves /metrics in Prometheus's format to anybody; empty: none."`
-	AuditEvery time.Duration `help:"Compare the ledger with its log in the background, this long after the last comparison; 0: never. Needs memory for a second State."`
+	Metrics string `help:"HOST:PORT that serves /metrics in Prometheus's format to anybody; empty: none."`
 
-	ScrubRate  int64         `help:"Check the log's files, the read models and the snapshots for damage in the background, reading at most this many bytes a second; 0: never." default:"16777216"`
-	ScrubPause time.Duration `help:"Pause between two such checks." default:"6h" least:"10ms"`
-
-	RejectedBytes int64 `help:"Keep at most this many bytes of rejected commands; 0: none." default:"67108864"`
-
-	DiskReserve  diskReserve   `help:"Refuse commands while the disk of the data folder has less free space than this, such as 256MiB; auto: 256MiB, but at most a fiftieth of the disk." default:"auto" placeholder:"SIZE"`
-	AnswerWithin time.Duration `help:"Answer a command 503 when the log has been silent for this time. Further commands are then answered 503 at once, until the log answers." default:"5s" least:"10ms"`
-
-	SnapshotRecords int           `help:"Write a snapshot after this many records, of which one with several events counts as so many; 0: never." default:"100000"`
-	SnapshotAge     time.Duration `help:"Write a snapshot after this time, if there are new records; 0: never." default:"1h"`
+	DiskReserve diskReserve `help:"Refuse commands while the disk of the data folder has less free space than this, such as 256MiB; auto: 256MiB, but at most a fiftieth of the disk." default:"auto" placeholder:"SIZE"`
 
 	Archive archiveFlags `embed:"" group:"Archives"`
+	Pace    paceFlags    `embed:"" prefix:"pace-"`
 
 	Check bool `help:"Check the settings, the files that they name, the data folder and the addresses, and end without serving."`
 

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -76,7 +75,7 @@ func startInside(t *testing.T) *server {
 	}
 	config := &serveCommand{
 		Data: t.TempDir(), HTTP: "127.0.0.1:0", SigningKey: key,
-		RejectedBytes: 1 << 20, AuditEvery: time.Hour, ScrubRate: 1 << 20, ScrubPause: time.Hour, Metrics: "127.0.0.1:0",
+		Metrics: "127.0.0.1:0",
 	}
 	s := newServer(config, slog.New(slog.DiscardHandler))
 	if err := s.start(t.Context()); err != nil {

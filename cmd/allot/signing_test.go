@@ -17,7 +17,7 @@ func TestSignedCheckpoints(t *testing.T) {
 	other := strings.TrimSpace(allot(t, true, "signing-key", "operator.example", file("other")))
 	// With a snapshot the log is signed, too, maybe after the last command.
 	// Without one, commits before a kill stay unsigned.
-	s := busy(t, data, "--signing-key", file("key"), "--nats", address, "--snapshot-records", "0", "--snapshot-age", "0s")
+	s := busy(t, data, "--signing-key", file("key"), "--nats", address, "--pace-snapshot-records", "0", "--pace-snapshot-age", "0s")
 	ask := func(good bool, args ...string) string {
 		t.Helper()
 		return allot(t, good, append(args, "--http", s.http)...)

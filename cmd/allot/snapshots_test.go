@@ -18,7 +18,7 @@ import (
 func TestSnapshotsByCost(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	s := launch(t, data, "--snapshot-records", "1000", "--snapshot-age", "0")
+	s := launch(t, data, "--pace-snapshot-records", "1000", "--pace-snapshot-age", "0s")
 	s.makeProvider(10_000)
 	const records, consumers = 12, 100
 	for range records {
@@ -37,7 +37,7 @@ func TestSnapshotsByCost(t *testing.T) {
 	if at := newestSnapshot(t, data); at < 11 { // the tenth bulk record at the earliest
 		t.Errorf("there is a snapshot at %d", at)
 	}
-	s = launch(t, data, "--snapshot-records", "0", "--snapshot-age", "0")
+	s = launch(t, data, "--pace-snapshot-records", "0", "--pace-snapshot-age", "0s")
 	s.must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
 	last := lastSequence(t, s)
 	s.terminate()
@@ -50,13 +50,13 @@ func TestSnapshotsByCost(t *testing.T) {
 func TestReplayCountsForSnapshots(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	s := launch(t, data, "--snapshot-records", "0", "--snapshot-age", "0")
+	s := launch(t, data, "--pace-snapshot-records", "0", "--pace-snapshot-age", "0s")
 	s.makeProvider(10_000)
 	for range 20 {
 		s.must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
 	}
 	s.kill()
-	s = launch(t, data, "--snapshot-records", "20", "--snapshot-age", "0")
+	s = launch(t, data, "--pace-snapshot-records", "20", "--pace-snapshot-age", "0s")
 	if at := newestSnapshot(t, data); at != 0 {
 		t.Errorf("the start has left a snapshot at %d", at)
 	}

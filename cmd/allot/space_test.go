@@ -164,7 +164,7 @@ func TestFullDiskOutside(t *testing.T) {
 	ns := outside(t, store, natsserver.RANDOM_PORT, true)
 	port := ns.Addr().(*net.TCPAddr).Port
 	s := launch(
-		t, t.TempDir(), "--nats-url", ns.ClientURL(), "--answer-within", "1s",
+		t, t.TempDir(), "--nats-url", ns.ClientURL(), "--pace-answer-within", "1s",
 	)
 	s.makeProvider(1_000_000)
 	n := newTally()

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -83,14 +82,6 @@ func newScene(t *testing.T, alter func(*ledger.Commit, *ledger.Changes)) *scene 
 	return &scene{logOf(t, encoded), state, views, snaps, dir}
 }
 
-func (s *scene) config() check.AuditorConfig {
-	return check.AuditorConfig{
-		Log: s.log, Snapshots: s.snaps, Views: s.views, Every: time.Millisecond, Now: time.Now,
-		Fork:   func(context.Context) (*ledger.State, error) { return s.state.Fork(), nil },
-		Logger: slog.New(slog.DiscardHandler),
-	}
-}
-
 // at returns an alteration of one commit.
 func at(sequence uint64, alter func(*ledger.Commit, *ledger.Changes)) func(*ledger.Commit, *ledger.Changes) {
 	return func(c *ledger.Commit, changes *ledger.Changes) {
@@ -98,78 +89,6 @@ func at(sequence uint64, alter func(*ledger.Commit, *ledger.Changes)) func(*ledg
 			alter(c, changes)
 		}
 	}
-}
-
-// TestReadModelsThatDiffer: the audit names everything in read models that the
-// log does not give. They have folded the right commits.
-func TestReadModelsThatDiffer(t *testing.T) {
-	t.Parallel()
-	ghost := ledgertest.ID(1, 200)
-	for name, c := range map[string]struct {
-		alter func(*ledger.Commit, *ledger.Changes)
-		says  string
-	}{
-		"a provider's generation": {at(12, func(_ *ledger.Commit, changes *ledger.Changes) {
-			last := &changes.Providers[len(changes.Providers)-1]
-			other := *last.After
-			other.Generation += 7
-			last.After = &other
-		}), "provider " + ledgertest.ID(1, 1).String()},
-		"a provider too many": {at(12, func(_ *ledger.Commit, changes *ledger.Changes) {
-			changes.Providers = append(changes.Providers, ledger.ProviderChange{After: &ledger.Provider{
-				UUID: ghost, Root: ghost, Name: "ghost",
-			}})
-		}), "hold 1 providers and 0 consumers too many"},
-		"a consumer that is not there": {at(12, func(_ *ledger.Commit, changes *ledger.Changes) {
-			changes.Consumers[0] = ledger.ConsumerChange{Before: changes.Consumers[0].After}
-		}), "consumer " + ledgertest.ID(2, 11).String()},
-		"a consumer's amount": {at(12, func(_ *ledger.Commit, changes *ledger.Changes) {
-			other := *changes.Consumers[0].After
-			other.Allocations = slices.Clone(other.Allocations)
-			other.Allocations[0].Amount++
-			changes.Consumers[0].After = &other
-		}), "consumer " + ledgertest.ID(2, 11).String()},
-		"a consumer too many": {at(2, func(_ *ledger.Commit, changes *ledger.Changes) {
-			changes.Consumers[0].After = changes.Consumers[0].Before // the one that goes in this commit stays
-		}), "hold 0 providers and 1 consumers too many"},
-		"the tree of records": {at(11, func(c *ledger.Commit, _ *ledger.Changes) {
-			c.Leaves[0][0] ^= 1
-		}), "the tree of all records"},
-		"another commit": {at(12, func(c *ledger.Commit, _ *ledger.Changes) {
-			c.Digest[0] ^= 1
-		}), "have folded another commit 12"},
-	} {
-		s := newScene(t, c.alter)
-		r, err := check.Audit(t.Context(), s.config())
-		if err != nil || r.Good() || !strings.Contains(r.Fault, c.says) || r.From != 5 {
-			t.Errorf("%s: %+v, %v; want a fault with %q", name, r, err, c.says)
-		}
-	}
-	s := newScene(t, func(*ledger.Commit, *ledger.Changes) {})
-	if r, err := check.Audit(t.Context(), s.config()); err != nil || !r.Good() || r.From != 5 || r.Records != 7 ||
-		r.Sequence != 12 {
-		t.Errorf("nothing is wrong: %+v, %v", r, err)
-	}
-}
-
-// failing is a set of snapshots that cannot be listed, or loaded.
-type failing struct {
-	check.Snapshots
-	heads, load error
-}
-
-func (f failing) Heads() ([]ledger.Head, error) {
-	if f.heads != nil {
-		return nil, f.heads
-	}
-	return f.Snapshots.Heads()
-}
-
-func (f failing) Load(atOrBefore uint64) (*ledger.State, bool, error) {
-	if f.load != nil {
-		return nil, false, f.load
-	}
-	return f.Snapshots.Load(atOrBefore)
 }
 
 // unreadable is a log that cannot be read.
@@ -182,56 +101,6 @@ func (u unreadable) Read(context.Context, uint64, uint64, func(ledger.Entry) err
 	return u.err
 }
 
-// TestAuditsThatFail: an obstacle to an audit is an error, and what the audit
-// finds is not, even if nothing else is left of the ledger.
-func TestAuditsThatFail(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		change func(*scene, *check.AuditorConfig)
-		why    error  // the audit's
-		fault  string // of the ledger
-	}{
-		"no copy of the State": {func(_ *scene, c *check.AuditorConfig) {
-			c.Fork = func(context.Context) (*ledger.State, error) { return nil, errInjected }
-		}, errInjected, ""},
-		"snapshots cannot be listed": {func(s *scene, c *check.AuditorConfig) {
-			c.Snapshots = failing{s.snaps, errInjected, nil}
-		}, errInjected, ""},
-		"snapshots cannot be read": {func(s *scene, c *check.AuditorConfig) {
-			c.Snapshots = failing{s.snaps, nil, errInjected}
-		}, errInjected, ""},
-		"the log is out of reach": {func(s *scene, c *check.AuditorConfig) {
-			c.Log = unreadable{s.log, ledger.ErrUnavailable}
-		}, ledger.ErrUnavailable, ""},
-		"the log has a gap": {func(s *scene, c *check.AuditorConfig) {
-			c.Log = unreadable{s.log, ledger.ErrLogGap}
-		}, nil, "gap"},
-		"the log has lost its end": {func(s *scene, _ *check.AuditorConfig) {
-			s.log.Edit(func(entries [][]byte) [][]byte { return entries[:9] })
-		}, nil, "behind"},
-		"a commit of the log is another": {func(s *scene, _ *check.AuditorConfig) {
-			s.log.Edit(func(entries [][]byte) [][]byte {
-				entries[7] = entries[3]
-				return entries
-			})
-		}, nil, "chain"},
-		"the snapshot is damaged, and all is replayed": {func(s *scene, _ *check.AuditorConfig) {
-			paths, err := snapshots.Files(filepath.Join(s.dir, "snapshots"))
-			if err != nil || len(paths) != 1 || os.Truncate(paths[0], 60) != nil {
-				panic("the snapshot cannot be damaged")
-			}
-		}, nil, ""},
-	} {
-		s := newScene(t, func(*ledger.Commit, *ledger.Changes) {})
-		cfg := s.config()
-		c.change(s, &cfg)
-		r, err := check.Audit(t.Context(), cfg)
-		if !errors.Is(err, c.why) || (r.Fault == "") != (c.fault == "") || !strings.Contains(r.Fault, c.fault) {
-			t.Errorf("%s: %+v, %v", name, r, err)
-		}
-	}
-}
-
 // eventually waits until a condition holds.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
@@ -239,44 +108,6 @@ func eventually(t *testing.T, what string, is func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: still not so", what)
 		}
-	}
-}
-
-// TestAuditorTells: a failed audit is logged and tried again; a fault is logged
-// and stays visible.
-func TestAuditorTells(t *testing.T) {
-	t.Parallel()
-	s := newScene(t, at(12, func(c *ledger.Commit, _ *ledger.Changes) { c.Digest[0] ^= 1 }))
-	cfg := s.config()
-	logs := new(ledgertest.Output)
-	cfg.Logger = slog.New(slog.NewTextHandler(logs, nil))
-	var mu sync.Mutex
-	forks := 0
-	cfg.Fork = func(context.Context) (*ledger.State, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if forks++; forks == 1 {
-			return nil, errInjected
-		}
-		return s.state.Fork(), nil
-	}
-	a := check.StartAuditor(cfg)
-	eventually(t, "a fault was found", func() bool { r := a.Last(); return r != nil && !r.Good() })
-	a.Stop()
-	for _, text := range []string{"could not be audited", "injected", "THE LEDGER DIFFERS FROM ITS LOG", "another commit 12"} {
-		if !strings.Contains(logs.String(), text) {
-			t.Errorf("the log does not say %q: %s", text, logs)
-		}
-	}
-	// An auditor that is stopped at work ends without a result.
-	cfg.Fork = func(ctx context.Context) (*ledger.State, error) {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
-	idle := check.StartAuditor(cfg)
-	idle.Stop()
-	if r := idle.Last(); r != nil {
-		t.Errorf("stopped before it could begin: %+v", r)
 	}
 }
 
@@ -306,7 +137,7 @@ func TestScrubber(t *testing.T) {
 	logs := new(ledgertest.Output)
 	start := func(folder string, pause time.Duration) *check.Scrubber {
 		scrubber := check.StartScrubber(check.ScrubberConfig{
-			Views: s.views, Snapshots: folder, BytesPerSecond: 1 << 30, Pause: pause, Now: time.Now,
+			Views: s.views, Snapshots: folder, BytesPerSecond: 1 << 30, Every: pause, Now: time.Now,
 			Logger: slog.New(slog.NewTextHandler(logs, nil)),
 		})
 		t.Cleanup(scrubber.Stop)
@@ -348,7 +179,7 @@ func TestScrubberStopsAtWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	scrubber := check.StartScrubber(check.ScrubberConfig{
-		Views: s.views, Snapshots: filepath.Join(s.dir, "snapshots"), BytesPerSecond: 1, Pause: time.Hour, Now: time.Now,
+		Views: s.views, Snapshots: filepath.Join(s.dir, "snapshots"), BytesPerSecond: 1, Every: time.Hour, Now: time.Now,
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	eventually(t, "it has begun", func() bool { return !scrubber.Status().Begun.IsZero() })
@@ -537,7 +368,7 @@ func TestScrubberOfAReplica(t *testing.T) {
 			write(c.content)
 			var looks atomic.Int32
 			scrubber := check.StartScrubber(check.ScrubberConfig{
-				Log: &files, Views: s.views, Snapshots: filepath.Join(s.dir, "none"), BytesPerSecond: 1 << 30, Pause: time.Hour,
+				Log: &files, Views: s.views, Snapshots: filepath.Join(s.dir, "none"), BytesPerSecond: 1 << 30, Every: time.Hour,
 				Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 				Whole: func() bool {
 					n := looks.Add(1)

@@ -26,10 +26,11 @@ type ScrubberConfig struct {
 	Whole     func() bool
 	Views     *projector.Projector
 	Snapshots string // folder of the snapshots
-	// BytesPerSecond bounds the speed of reading.
+	// BytesPerSecond is how fast it reads, if that ends a round within half of Every;
+	// otherwise it reads as fast as that takes.
 	BytesPerSecond int64
-	// Pause is the rest between two rounds.
-	Pause  time.Duration
+	// Every lies between the beginnings of two rounds.
+	Every  time.Duration
 	Now    func() time.Time
 	Logger *slog.Logger
 }
@@ -102,9 +103,10 @@ func (s *Scrubber) Status() ScrubStatus {
 
 func (s *Scrubber) loop(ctx context.Context) {
 	for {
+		begun := time.Now()
 		s.round(ctx)
 		select {
-		case <-time.After(s.cfg.Pause):
+		case <-time.After(s.cfg.Every - time.Since(begun)):
 		case <-ctx.Done():
 			return
 		}
@@ -134,6 +136,10 @@ func (s *Scrubber) begin() {
 	defer s.mu.Unlock()
 	s.found, s.listed = 0, nil
 	s.status.Begun, s.status.Bytes, s.status.Total = s.cfg.Now(), 0, s.size()
+	inTime := float64(s.status.Total) / (s.cfg.Every / 2).Seconds()
+	speed := max(s.cfg.BytesPerSecond, int64(inTime))
+	s.pace.SetLimit(rate.Limit(speed))
+	s.pace.SetBurst(int(max(speed, blocks.PaceBytes)))
 }
 
 func (s *Scrubber) end() {

@@ -24,7 +24,7 @@ func (f TLSFlags) Config(logger *slog.Logger) (*tls.Config, error) {
 	}
 	c, err := port.NewCertificates(f.Cert, f.Key, logger)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--tls-cert: %w", err)
 	}
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,

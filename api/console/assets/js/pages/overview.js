@@ -135,7 +135,7 @@ async function activityCard(fleet, signal) {
     chart([el('b', {}, 'Accepted'), ` ${number(sum('records'))}`], 'Accepted commands per minute', ends, [{ label: 'accepted', values: answer.spans.map((s) => s.records), stroke: 'fill', shade: true }], { bars: true }),
     answer.kept
       ? chart([el('b', {}, 'Rejected'), ` ${number(sum('rejected'))}${answer.incomplete ? ' or more' : ''} · `, el('a', { href: linkTo('rejected') }, 'why')], 'Rejected commands per minute', ends, [{ label: 'rejected', values: answer.spans.map((s) => s.rejected), stroke: 'over', shade: true }], { bars: true })
-      : el('p', { class: 'soft' }, 'This server keeps no rejected commands; allot serve --rejected-bytes 67108864 makes it do so.'))
+      : el('p', { class: 'soft' }, 'This server keeps no rejected commands now; its log says why.'))
 }
 
 async function recentCard(signal) {

@@ -21,7 +21,7 @@ export async function render(main, { query }, signal) {
   }
   const first = await ask('')
   show(result, card(null, table({
-    label: 'Rejected commands', file: 'rejected', ...first, nothing: empty('No rejected command fits.', 'They are kept for a while only: see --rejected-age and --rejected-bytes.'),
+    label: 'Rejected commands', file: 'rejected', ...first, nothing: empty('No rejected command fits.', 'They are kept for a week, and 64 MiB of them.'),
     columns: [
       { title: 'Time', value: (r) => r.time, show: (r) => time(r.time) }, { title: 'Actor', value: (r) => r.actor }, { title: 'Command', value: (r) => r.command },
       { title: 'Why', long: true, value: (r) => r.rejection.message, show: (r) => [r.rejection.message, about(r)] }, { title: 'Code', value: (r) => r.rejection.code },
