@@ -51,27 +51,6 @@ type KeystoneConfig struct {
 	Now      func() time.Time
 }
 
-// Account is a user with a password and a project, or an application credential
-// instead.
-type Account struct {
-	Username, Password, UserDomain string
-	Project, ProjectDomain         string
-	CredentialID, CredentialSecret string
-}
-
-func (a Account) options(url string) *gophercloud.AuthOptions {
-	// AllowReauth stays false, because Keystone (below) renews the token itself.
-	if a.CredentialID != "" {
-		return &gophercloud.AuthOptions{
-			IdentityEndpoint: url, ApplicationCredentialID: a.CredentialID, ApplicationCredentialSecret: a.CredentialSecret,
-		}
-	}
-	return &gophercloud.AuthOptions{
-		IdentityEndpoint: url, Username: a.Username, Password: a.Password, DomainName: a.UserDomain,
-		Scope: &gophercloud.AuthScope{ProjectName: a.Project, DomainName: a.ProjectDomain},
-	}
-}
-
 // Keystone validates tokens at an OpenStack Identity v3 service.
 type Keystone struct {
 	config  KeystoneConfig
@@ -124,7 +103,7 @@ func NewKeystone(config KeystoneConfig) (*Keystone, error) {
 		if err := fresh.SetTokenAndAuthResult(nil); err != nil {
 			return err
 		}
-		account := config.Account.options(config.URL)
+		account := config.Account.at(config.URL)
 		if err := openstack.AuthenticateV3(ctx, &fresh, account, gophercloud.EndpointOpts{}); err != nil {
 			return err
 		}

@@ -28,9 +28,7 @@ func open(t *testing.T, server *keystonetest.Server, change func(*auth.KeystoneC
 	t.Helper()
 	config := auth.KeystoneConfig{
 		URL: server.URL, PublicURL: "https://public.example:5000/v3",
-		Account: auth.Account{
-			Username: "allot", Password: "secret", UserDomain: "Default", Project: "service", ProjectDomain: "Default",
-		},
+		Account: auth.Password("allot", "secret", "Default", "service", "Default"),
 	}
 	if change != nil {
 		change(&config)
@@ -142,7 +140,9 @@ func TestKeystoneTrouble(t *testing.T) {
 	if _, err := ask(k, server.Token("nova")); err != nil {
 		t.Errorf("our own token was revoked: %v", err)
 	}
-	wrong := open(t, server, func(c *auth.KeystoneConfig) { c.Account.Password = "wrong" })
+	wrong := open(t, server, func(c *auth.KeystoneConfig) {
+		c.Account = auth.Password("allot", "wrong", "Default", "service", "Default")
+	})
 	if _, err := ask(wrong, nova); !errors.Is(err, auth.ErrUnavailable) {
 		t.Errorf("our own password is wrong: %v", err)
 	}
@@ -151,7 +151,7 @@ func TestKeystoneTrouble(t *testing.T) {
 		t.Errorf("nobody there: %v", err)
 	}
 	byCredential := open(t, server, func(c *auth.KeystoneConfig) {
-		c.Account = auth.Account{CredentialID: "allot", CredentialSecret: "secret"}
+		c.Account = auth.Credential("allot", "secret")
 	})
 	if _, err := ask(byCredential, nova); err != nil {
 		t.Errorf("application credential: %v", err)
@@ -192,7 +192,9 @@ func TestSignedIn(t *testing.T) {
 	if tokens[0] != tokens[1] || tokens[2] == tokens[3] {
 		t.Errorf("the tokens were %q", tokens)
 	}
-	wrong := open(t, keystone, func(c *auth.KeystoneConfig) { c.Account.Password = "hunter2" })
+	wrong := open(t, keystone, func(c *auth.KeystoneConfig) {
+		c.Account = auth.Password("allot", "hunter2", "Default", "service", "Default")
+	})
 	if _, err := get(wrong); err == nil || !strings.Contains(err.Error(), "no token for this account") ||
 		strings.Contains(err.Error(), "hunter2") {
 		t.Error(err)

@@ -68,9 +68,7 @@ func follow(t *testing.T) *followed {
 	f := &followed{Ledger: commandstest.Start(t, t.TempDir(), &memlog.Log{})}
 	f.keystone = keystonetest.Start(t, keystonetest.User{Name: "allot", Password: "secret", ID: "u", Project: "service"})
 	f.say("strict_two_level", registered, emptyLimits, projects)
-	k, err := auth.NewKeystone(auth.KeystoneConfig{URL: f.keystone.URL, Account: auth.Account{
-		Username: "allot", Password: "secret", UserDomain: "Default", Project: "service", ProjectDomain: "Default",
-	}})
+	k, err := auth.NewKeystone(auth.KeystoneConfig{URL: f.keystone.URL, Account: auth.Password("allot", "secret", "Default", "service", "Default")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,9 +281,7 @@ func TestEndlessAnswers(t *testing.T) {
 				}
 			}))
 			t.Cleanup(server.Close)
-			k, err := auth.NewKeystone(auth.KeystoneConfig{URL: server.URL + "/v3", Account: auth.Account{
-				Username: "allot", Password: "secret", UserDomain: "Default", Project: "service", ProjectDomain: "Default",
-			}})
+			k, err := auth.NewKeystone(auth.KeystoneConfig{URL: server.URL + "/v3", Account: auth.Password("allot", "secret", "Default", "service", "Default")})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -331,9 +327,7 @@ func TestSlowAnswer(t *testing.T) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	k, err := auth.NewKeystone(auth.KeystoneConfig{URL: server.URL + "/v3", Account: auth.Account{
-		Username: "allot", Password: "secret", UserDomain: "Default", Project: "service", ProjectDomain: "Default",
-	}})
+	k, err := auth.NewKeystone(auth.KeystoneConfig{URL: server.URL + "/v3", Account: auth.Password("allot", "secret", "Default", "service", "Default")})
 	if err != nil {
 		t.Fatal(err)
 	}

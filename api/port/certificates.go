@@ -2,7 +2,6 @@ package port
 
 import (
 	"crypto/tls"
-	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -64,7 +63,7 @@ func (c *Certificates) load() error {
 	}
 	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
 	if err != nil {
-		return fmt.Errorf("certificate %s with key %s: %w", c.cert, c.key, err)
+		return err
 	}
 	if c.loaded != nil {
 		c.logger.Info("the certificate was read again", "file", c.cert)

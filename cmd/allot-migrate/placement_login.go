@@ -60,10 +60,11 @@ func (l placementLogin) source(address string) (*placementapi.Source, error) {
 	if !strings.HasSuffix(keystone, "/v3") {
 		keystone += "/v3"
 	}
-	k, err := auth.NewKeystone(auth.KeystoneConfig{URL: keystone, TLS: trust, Account: auth.Account{
-		Username: l.Username, Password: l.Password, UserDomain: l.UserDomain, Project: l.Project,
-		ProjectDomain: l.ProjectDomain, CredentialID: l.CredentialID, CredentialSecret: l.CredentialSecret,
-	}})
+	account := auth.Credential(l.CredentialID, l.CredentialSecret)
+	if l.CredentialID == "" {
+		account = auth.Password(l.Username, l.Password, l.UserDomain, l.Project, l.ProjectDomain)
+	}
+	k, err := auth.NewKeystone(auth.KeystoneConfig{URL: keystone, TLS: trust, Account: account})
 	if err != nil {
 		return nil, err
 	}

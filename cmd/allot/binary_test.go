@@ -308,10 +308,9 @@ func TestSecurityFlags(t *testing.T) {
 	}
 	for want, flags := range map[string][]string{
 		"the rule ends too early":  {"--policy-file", bad},
-		"keystone-username":        {"--keystone-url", "http://127.0.0.1:5000/v3"},
+		"--keystone-cloud nowhere": {"--keystone-url", "http://127.0.0.1:5000/v3", "--keystone-cloud", "nowhere"},
 		"not authenticated":        {"--http", "0.0.0.0:0"},
-		"no certificates":          {"--keystone-url", "https://127.0.0.1:5000/v3", "--keystone-username", "a", "--config", keystonePassword(t), "--keystone-ca-file", bad},
-		"would be an operator":     {"--nats", "127.0.0.1:21999", "--keystone-url", "http://127.0.0.1:5000/v3", "--keystone-username", "a", "--config", keystonePassword(t)},
+		"would be an operator":     {"--nats", "127.0.0.1:21999", "--keystone-url", "http://127.0.0.1:5000/v3"},
 		"unexpected argument what": {"what"},
 	} {
 		s := start(t, t.TempDir(), flags...)

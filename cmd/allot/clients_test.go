@@ -29,8 +29,7 @@ func cloud(t *testing.T) (nova, nobody *gophercloud.ServiceClient) {
 		keystonetest.User{Name: "nova", Password: "n", ID: "u-nova", Project: "service", Roles: []string{"service"}},
 		keystonetest.User{Name: "joe", Password: "j", ID: "u-joe", Project: "p-joe", Roles: []string{"reader"}},
 	)
-	t.Setenv("ALLOT_KEYSTONE_PASSWORD", "secret")
-	s := launch(t, t.TempDir(), "--keystone-url", keystone.URL, "--keystone-username", "allot")
+	s := launch(t, t.TempDir(), "--keystone-url", keystone.URL)
 	keystone.AddEndpoint("placement", "http://"+s.http+"/placement")
 	login := func(name, password string) *gophercloud.ServiceClient {
 		provider, err := openstack.AuthenticatedClient(context.Background(), gophercloud.AuthOptions{

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,6 +27,9 @@ func TestMain(m *testing.M) {
 	cleanup()
 	os.Exit(code)
 }
+
+// keystoneAccount is the account that servers have in a keystonetest.Server.
+var keystoneAccount = []string{"OS_USERNAME=allot", "OS_PASSWORD=secret", "OS_PROJECT_NAME=service"}
 
 // server is a running "allot serve".
 type server struct {
@@ -53,13 +57,6 @@ func launch(t *testing.T, data string, flags ...string) *server {
 		t.Fatalf("the server does not serve:\n%s", s.logs)
 	}
 	return s
-}
-
-// keystonePassword writes a file of flags with the password of the account that
-// servers have in a keystonetest.Server. It is not taken from the command line.
-func keystonePassword(t *testing.T) string {
-	t.Helper()
-	return flagFile(t, "keystone-password: secret")
 }
 
 // flagFile writes a file of flags, for --config.
@@ -107,7 +104,7 @@ func startProgram(t *testing.T, program string, env []string, data string, flags
 	t.Helper()
 	s := &server{t: t, http: freeAddress(t), logs: new(ledgertest.Output), exited: make(chan struct{})}
 	s.cmd = exec.Command(program, append([]string{"serve", "--data", data, "--http", s.http, "--nats", ""}, flags...)...)
-	s.cmd.Env = append(os.Environ(), env...)
+	s.cmd.Env = slices.Concat(os.Environ(), keystoneAccount, env)
 	s.cmd.Stdout, s.cmd.Stderr = s.logs, s.logs
 	s.run()
 	return s

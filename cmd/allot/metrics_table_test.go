@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -24,7 +23,7 @@ var updateMetrics = flag.Bool("update-metrics", false, "write the table of docs/
 // allMetrics are those of a server that has everything that has metrics.
 func allMetrics() (rows []string, names map[string]bool) {
 	s := &server{
-		config: &serveCommand{Keystone: keystoneFlags{LimitsEvery: time.Hour}, Archive: archiveFlags{URL: []string{"file:///somewhere"}}}, instruments: newInstruments(),
+		config: &serveCommand{UnifiedLimits: "nova", Archive: archiveFlags{URL: []string{"file:///somewhere"}}}, instruments: newInstruments(),
 		replica: new(cluster.Replica), scrubber: new(check.Scrubber), rejected: new(jetstream.Rejected),
 		tracer: new(tracing.Tracer),
 	}

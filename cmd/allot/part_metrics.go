@@ -124,7 +124,7 @@ func (s *server) addConnections(g gauges) {
 
 // addLimits adds the metrics of following Keystone's limits.
 func (s *server) addLimits(g gauges) {
-	if s.config.Keystone.LimitsEvery <= 0 {
+	if s.config.UnifiedLimits == "" {
 		return
 	}
 	g.count("limits_follow_failures_total", "How often Keystone's limits could not be read or followed.",

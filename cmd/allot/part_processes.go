@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/allot-project/allot/api/auth"
@@ -30,16 +31,19 @@ func (s *server) stopExpirer() error {
 	return nil
 }
 
+// limitsEvery is how often Keystone's limits are read: that long a new one may not hold.
+const limitsEvery = time.Minute
+
 // startLimitFollower keeps limits in step with Keystone's.
 func (s *server) startLimitFollower(context.Context) error {
-	flags := &s.config.Keystone
 	keystone, is := s.access.auth.(*auth.Keystone)
-	if !is || flags.LimitsEvery <= 0 {
+	if !is || s.config.UnifiedLimits == "" {
 		return nil
 	}
+	service, region, _ := strings.Cut(s.config.UnifiedLimits, "@")
 	s.leader.limits = processes.StartLimitFollower(processes.LimitFollowerConfig{
-		Source: &auth.UnifiedLimits{Keystone: keystone, Service: flags.LimitsService, Region: flags.LimitsRegion},
-		Submit: s.leader.writer.Load(), Views: s.views, Every: flags.LimitsEvery, Logger: s.logger, Status: &s.limits,
+		Source: &auth.UnifiedLimits{Keystone: keystone, Service: service, Region: region},
+		Submit: s.leader.writer.Load(), Views: s.views, Every: limitsEvery, Logger: s.logger, Status: &s.limits,
 	})
 	return nil
 }

@@ -118,7 +118,6 @@ func refusals(f files, public, taken string) []refusal {
 		{"--trace-ratio 2 is not a share", serve("--trace-ratio", "2")},
 		{"--trace-url: ", serve("--trace-url", "collector:4318")},
 		{`--keystone-url "nonsense" is no URL such as`, serve("--keystone-url", "nonsense")},
-		{"ALLOT_KEYSTONE_PASSWORD", serve("--keystone-password", "x")},
 		{"the data folder cannot be made", serve("--data", f.text)},
 		{"need --cluster, the list of all servers", serve("--cluster-name", "a")},
 		{"--cluster needs --cluster-secret-file", cluster()},

@@ -27,13 +27,12 @@ func TestSecretsRefused(t *testing.T) {
 	}{
 		"token":              {[]string{"get", "consumer", "x", "--token", "hunter2"}, "ALLOT_TOKEN"},
 		"the default":        {[]string{"get", "consumer", "x", "--token", "admin"}, ""},
-		"password":           {[]string{"serve", "--keystone-password", "hunter2"}, "ALLOT_KEYSTONE_PASSWORD"},
 		"URL":                {[]string{"serve", "--nats-url", "nats://me:hunter2@example"}, "ALLOT_NATS_URL"},
 		"a name is none":     {[]string{"serve", "--nats-url", "nats://me@example"}, ""},
 		"in the environment": {[]string{"serve"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Setenv("ALLOT_KEYSTONE_APPLICATION_CREDENTIAL_SECRET", "hunter2")
+			t.Setenv("ALLOT_NATS_URL", "nats://me:hunter2@example")
 			parser, err := cli.NewParser(name, description, &program{})
 			if err != nil {
 				t.Fatal(err)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -17,26 +16,11 @@ import (
 	"github.com/allot-project/allot/cmd/internal/cli"
 )
 
-// keystoneFlags say where Keystone is, and which account the server uses there: a
-// password or an application credential.
+// keystoneFlags say where Keystone is, and which account the server uses there.
 type keystoneFlags struct {
 	URL       string `name:"url" help:"Identity v3 endpoint of Keystone, such as https://keystone.example:5000/v3. Without it requests are not authenticated."`
 	PublicURL string `name:"public-url" help:"Keystone's URL for clients, in answers with 401; default: --keystone-url."`
-	Username  string `help:"User name of the server in Keystone."`
-	Password  string `help:"Password of that user; not on the command line, where others see it." secret:""`
-	Project   string `help:"Its project." default:"service"`
-
-	UserDomain    string `help:"Domain of the user." default:"Default"`
-	ProjectDomain string `help:"Domain of the project." default:"Default"`
-
-	ApplicationCredentialID     string `help:"Application credential, instead of user and password."`
-	ApplicationCredentialSecret string `help:"Its secret; not on the command line, where others see it." secret:""`
-
-	CAFile string `name:"ca-file" help:"Certificates to trust instead of the system's." type:"existingfile" placeholder:"FILE"`
-
-	LimitsEvery   time.Duration `help:"How often to read Keystone's unified limits and projects, and to make the ledger's limits the same; 0: never. Then limits are not to be set in the ledger." default:"0s"`
-	LimitsService string        `help:"Id of the service whose limits these are, such as nova's; default: all." placeholder:"ID"`
-	LimitsRegion  string        `help:"Id of the region whose limits these are; default: all." placeholder:"ID"`
+	Cloud     string `help:"Cloud of clouds.yaml with the server's own account; default: what OS_CLOUD or the other variables OS_* say."`
 }
 
 // tokenTime is how long the server believes an answer of Keystone about a token.
@@ -72,8 +56,8 @@ func (c *serveCommand) security() (auth.Authenticator, *policy.Rules, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("--policy-file %s: %w", c.PolicyFile, err)
 	}
-	if c.Keystone.LimitsEvery < 0 || c.Keystone.LimitsEvery > 0 && c.Keystone.URL == "" {
-		return nil, nil, fmt.Errorf("--keystone-limits-every %s: it is not below 0, and needs --keystone-url", c.Keystone.LimitsEvery)
+	if c.UnifiedLimits != "" && c.Keystone.URL == "" {
+		return nil, nil, errors.New("--unified-limits needs --keystone-url")
 	}
 	if c.Keystone.URL == "" {
 		return auth.Noauth{}, rules, nil
@@ -83,28 +67,13 @@ func (c *serveCommand) security() (auth.Authenticator, *policy.Rules, error) {
 }
 
 func (k *keystoneFlags) authenticator() (auth.Authenticator, error) {
-	account := auth.Account{
-		Username: k.Username, Password: k.Password, UserDomain: k.UserDomain, Project: k.Project,
-		ProjectDomain: k.ProjectDomain,
-		CredentialID:  k.ApplicationCredentialID, CredentialSecret: k.ApplicationCredentialSecret,
+	account, trust, err := auth.Cloud(k.Cloud)
+	if err != nil {
+		return nil, fmt.Errorf("--keystone-cloud %s: %w", k.Cloud, err)
 	}
-	switch {
-	case account.CredentialID != "" && account.CredentialSecret != "":
-	case k.Username == "" || k.Password == "":
-		return nil, errors.New("--keystone-url needs --keystone-username and --keystone-password, " +
-			"or --keystone-application-credential-id and --keystone-application-credential-secret")
-	}
-	config := auth.KeystoneConfig{
-		URL: k.URL, PublicURL: k.PublicURL, Account: account, CacheTime: tokenTime, Outgoing: tracing.Outgoing,
-	}
-	if k.CAFile != "" {
-		pool, err := cli.Trusted(k.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("--keystone-ca-file %s: %w", k.CAFile, err)
-		}
-		config.TLS = &tls.Config{RootCAs: pool}
-	}
-	return auth.NewKeystone(config)
+	return auth.NewKeystone(auth.KeystoneConfig{
+		URL: k.URL, PublicURL: k.PublicURL, Account: account, TLS: trust, CacheTime: tokenTime, Outgoing: tracing.Outgoing,
+	})
 }
 
 // openDocuments are the paths that any page may read, as upstream.

@@ -31,6 +31,7 @@ type serveCommand struct {
 	Cluster            clusterFlags  `embed:"" group:"Cluster"`
 	TLS                cli.TLSFlags  `embed:"" prefix:"tls-" group:"TLS"`
 	Keystone           keystoneFlags `embed:"" prefix:"keystone-" group:"Authentication"`
+	UnifiedLimits      string        `help:"Make the ledger's limits those of Keystone, each minute: of this service, by its id, and of a region if it is SERVICE@REGION. Then limits are not to be set in the ledger." placeholder:"SERVICE" group:"Authentication"`
 	CORS               corsFlags     `embed:"" prefix:"cors-" group:"Cross-origin requests"`
 	PolicyFile         string        `help:"YAML file in oslo.policy's form with rules that replace Placement's own." type:"existingfile" placeholder:"FILE"`
 	EnforceNewDefaults bool          `help:"Leave out the policy rules that Placement has deprecated. Reshapes are then for services only."`

@@ -300,7 +300,7 @@ func TestRESTMatrix(t *testing.T) {
 		)
 		metrics := freeAddress(t)
 		s := launch(
-			t, t.TempDir(), "--keystone-url", keystone.URL, "--keystone-username", "allot", "--config", keystonePassword(t),
+			t, t.TempDir(), "--keystone-url", keystone.URL,
 			"--signing-key", key, "--metrics", metrics,
 		)
 		known := map[string]map[string]string{
@@ -418,7 +418,7 @@ func TestNATSInsideWithKeystone(t *testing.T) {
 		t, keystonetest.User{Name: "allot", Password: "secret", ID: "u", Project: "service", Roles: []string{"service"}},
 	)
 	s := launch(t, t.TempDir(), "--nats", "127.0.0.1:4222", // the default
-		"--keystone-url", keystone.URL, "--keystone-username", "allot", "--config", keystonePassword(t))
+		"--keystone-url", keystone.URL)
 	s.kill()
 	if logs := s.logs.String(); !strings.Contains(logs, "NATS stays inside the process") ||
 		strings.Contains(logs, "4222") {

@@ -293,7 +293,7 @@ func TestTraceToKeystone(t *testing.T) {
 	}))
 	t.Cleanup(front.Close)
 	s := launch(t, t.TempDir(), "--trace-url", to.url, "--trace-ratio", "0",
-		"--keystone-url", front.URL+"/v3", "--keystone-username", "allot", "--config", keystonePassword(t))
+		"--keystone-url", front.URL+"/v3")
 	parent, trace, root := newTrace()
 	req, err := http.NewRequest(http.MethodGet, "http://"+s.http+"/resource_providers", nil)
 	if err != nil {

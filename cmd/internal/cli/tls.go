@@ -24,7 +24,7 @@ func (f TLSFlags) Config(logger *slog.Logger) (*tls.Config, error) {
 	}
 	c, err := port.NewCertificates(f.Cert, f.Key, logger)
 	if err != nil {
-		return nil, fmt.Errorf("--tls-cert: %w", err)
+		return nil, fmt.Errorf("--tls-cert %s, --tls-key %s: %w", f.Cert, f.Key, err)
 	}
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
