@@ -19,7 +19,7 @@ import (
 // other build has them.
 var controlled = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(filepath.Dir(binary), "allot-control")
-	out, err := launchtest.Build(path, "-tags", "allot_control", ".")
+	out, err := launchtest.Build(path, "-tags", "allot_control,allot_paces", ".")
 	if err != nil {
 		return string(out), err
 	}
@@ -67,7 +67,7 @@ func TestClusterControls(t *testing.T) {
 // metrics. The alarm ends when the log goes on.
 func TestWedgedLog(t *testing.T) {
 	withhold := filepath.Join(t.TempDir(), "withhold")
-	c := launchControlled(t, []string{"ALLOT_CONTROL_WITHHOLD=" + withhold}, "--cluster-wait", "1s", "--metrics", "127.0.0.1:9778")
+	c := launchControlled(t, []string{"ALLOT_CONTROL_WITHHOLD=" + withhold}, "--pace-cluster-wait", "1s", "--metrics", "127.0.0.1:9778")
 	id := uuid.NewString()
 	if err := c.makeProvider(id, 10); err != nil {
 		t.Fatal(err)

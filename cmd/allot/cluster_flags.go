@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -25,16 +26,25 @@ type clusterFlags struct {
 	Name    string        `name:"cluster-name" help:"Name of this server among them; default: the host's; with --nats-url, the host's and a mark of its data folder." placeholder:"NAME"`
 	Listen  string        `name:"cluster-listen" help:"HOST:PORT that this server listens on for the others; default: the one of --cluster that is this machine's." placeholder:"HOST:PORT"`
 	Secret  string        `name:"cluster-secret-file" help:"File with what the servers prove to each other that they belong together with: the same for all, 16 bytes or more." type:"existingfile" placeholder:"FILE"`
-	Cert    string        `name:"cluster-tls-cert" help:"Certificate of this server for the others, in PEM: they check it, in both directions. A file that changes is read again." type:"existingfile" placeholder:"FILE"`
-	Key     string        `name:"cluster-tls-key" help:"Its private key in PEM." type:"existingfile" placeholder:"FILE"`
-	CA      string        `name:"cluster-tls-ca" help:"Certificates of who may sign those of the servers, and of nobody else." type:"existingfile" placeholder:"FILE"`
+	TLS     string        `name:"cluster-tls" help:"Folder with cert.pem and key.pem, this server's certificate for the others, and ca.pem, those of who may sign theirs: they check each other. Files that change are read again." type:"existingdir" placeholder:"FOLDER"`
 	Plain   bool          `name:"cluster-plaintext" help:"Let the servers talk without TLS over a network: whoever can listen there can read, and write, the log."`
 	HTTP    string        `name:"cluster-http" help:"HOST:PORT that this server listens on to give the others copies of State and read models. Without it, it gives none, and gets none from them." placeholder:"HOST:PORT"`
 	Lease   time.Duration `name:"cluster-lease" help:"A server that leads and is silent for this long leads no more. It renews this six times in the time. The clocks of two servers may differ in speed by a tenth." default:"3s" least:"1s"`
-	Wait    time.Duration `name:"cluster-wait" help:"How long requests wait for a server to lead." default:"10s" least:"10ms"`
 
 	// REST is the URL of this server's REST API, as it is shown.
 	REST string `kong:"-"`
+}
+
+// wait is how long requests wait for a server to lead: JetStream and a new leader take that
+// long, at most, on machines that are not busy.
+func (f *clusterFlags) wait() time.Duration { return 10 * f.Lease / 3 }
+
+// keyFile is the private key of this server; "": it has none.
+func (f *clusterFlags) keyFile() string {
+	if f.TLS == "" {
+		return ""
+	}
+	return filepath.Join(f.TLS, "key.pem")
 }
 
 // on reports whether there is a cluster.
@@ -165,17 +175,13 @@ func (f *clusterFlags) checkName() error {
 
 // checkTLS refuses to talk without TLS over a network, at the address that a flag names.
 func (f *clusterFlags) checkTLS(flag, address string) error {
-	some, all := f.Cert != "" || f.Key != "" || f.CA != "", f.Cert != "" && f.Key != "" && f.CA != ""
-	if some != all {
-		return errors.New("--cluster-tls-cert, --cluster-tls-key and --cluster-tls-ca belong together: give all or none")
-	}
 	local, err := cli.IsLocal(address)
 	if err != nil {
 		return fmt.Errorf("%s: %w", flag, err)
 	}
-	if !local && !all && !f.Plain {
+	if !local && f.TLS == "" && !f.Plain {
 		return fmt.Errorf("other machines can reach %s %s, and the servers send each other everything: "+
-			"give them certificates with --cluster-tls-cert, --cluster-tls-key and --cluster-tls-ca, or accept the risk with --cluster-plaintext",
+			"give them certificates with --cluster-tls, or accept the risk with --cluster-plaintext",
 			flag, address)
 	}
 	return nil
@@ -183,16 +189,16 @@ func (f *clusterFlags) checkTLS(flag, address string) error {
 
 // tls returns the TLS configuration of the servers among each other; nil: no TLS.
 func (f *clusterFlags) tls(logger *slog.Logger) (*tls.Config, error) {
-	if f.Cert == "" {
+	if f.TLS == "" {
 		return nil, nil
 	}
-	pair, err := port.NewCertificates(f.Cert, f.Key, logger)
+	pair, err := port.NewCertificates(filepath.Join(f.TLS, "cert.pem"), f.keyFile(), logger)
 	if err != nil {
-		return nil, fmt.Errorf("--cluster-tls-cert: %w", err)
+		return nil, fmt.Errorf("--cluster-tls: %w", err)
 	}
-	signers, err := cli.Trusted(f.CA)
+	signers, err := cli.Trusted(filepath.Join(f.TLS, "ca.pem"))
 	if err != nil {
-		return nil, fmt.Errorf("--cluster-tls-ca: %w", err)
+		return nil, fmt.Errorf("--cluster-tls: %w", err)
 	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: signers, RootCAs: signers,

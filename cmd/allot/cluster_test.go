@@ -376,7 +376,7 @@ func (r *replicas) checkStatus() {
 // TestNoQuorum: a replica that is alone answers stale reads, and answers
 // everything else with the error that nobody leads.
 func TestNoQuorum(t *testing.T) {
-	r := launchReplicas(t, "--cluster-wait", "1s")
+	r := launchReplicas(t, "--pace-cluster-wait", "1s")
 	last := (r.leader() + 1) % 3
 	s := r.list[last]
 	s.must(201, "PUT", "/traits/CUSTOM_BEFORE", "")
@@ -421,12 +421,12 @@ func TestReplicasOverTLS(t *testing.T) {
 	ours, theirs := t.TempDir(), t.TempDir()
 	issue(t, ours, 1)
 	issue(t, theirs, 2)
-	certificates := func(dir string) []string {
-		return []string{
-			"--cluster-tls-cert", filepath.Join(dir, "cert.pem"), "--cluster-tls-key", filepath.Join(dir, "key.pem"),
-			"--cluster-tls-ca", filepath.Join(dir, "cert.pem"),
+	for _, dir := range []string{ours, theirs} {
+		if err := os.Link(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "ca.pem")); err != nil {
+			t.Fatal(err)
 		}
 	}
+	certificates := func(dir string) []string { return []string{"--cluster-tls", dir} }
 	r := launchReplicas(t, certificates(ours)...)
 	last := (r.leader() + 1) % 3
 	r.list[last].must(201, "PUT", "/traits/CUSTOM_SECRET", "")
@@ -468,7 +468,7 @@ func TestClusterFlags(t *testing.T) {
 		"name this server's with --cluster-listen": {"--cluster", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--cluster-secret-file", secret},
 		"must not contain blanks":                  {"--cluster", "a:1,b:1,c:1", "--cluster-name", "a b", "--cluster-secret-file", secret},
 		"it must be 1s or more":                    append([]string{"--cluster-secret-file", secret, "--cluster-lease", "10ms"}, three...),
-		"belong together":                          append([]string{"--cluster-secret-file", secret, "--cluster-tls-cert", secret}, three...),
+		"cert.pem: no such file":                   append([]string{"--cluster-secret-file", secret, "--cluster-tls", filepath.Dir(secret)}, three...),
 		"other machines can reach":                 {"--cluster", "10.0.0.1:1,10.0.0.2:2,10.0.0.3:3", "--cluster-listen", "0.0.0.0:0", "--cluster-secret-file", secret},
 		"--cluster-http: \"nowhere\"":              append([]string{"--cluster-secret-file", secret, "--cluster-http", "nowhere"}, three...),
 		"can reach --cluster-http":                 append([]string{"--cluster-secret-file", secret, "--cluster-http", "0.0.0.0:0"}, three...),

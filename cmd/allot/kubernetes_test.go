@@ -177,7 +177,7 @@ func mounted(t *testing.T) (dir string) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"tls.crt": string(certificate), "ca.crt": string(certificate), "tls.key": string(key), "secret": uuid.NewString(),
+		"cert.pem": string(certificate), "ca.pem": string(certificate), "key.pem": string(key), "secret": uuid.NewString(),
 		"allot.yaml":      "log-level: info\n",
 		"nats-users.yaml": fmt.Sprintf("users: [{name: nova, password: %q, role: submitter}]\n", hashed(t, "correct horse")),
 	} {

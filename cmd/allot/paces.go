@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/allot-project/allot/ledger/archives"
@@ -26,6 +27,8 @@ type paces struct {
 	// CopyRecords lie between copies of State and read models in an archive; 0: there are none. A
 	// server that lacks them replays no more, which takes some minutes.
 	CopyRecords int64
+	// ClusterWait is how long requests wait for a server to lead; 0: as follows from the lease.
+	ClusterWait time.Duration
 }
 
 // usual are the paces of every server but those of tests.
@@ -45,6 +48,8 @@ const (
 	// archiveRate is how fast archives read the log, in bytes a second: a disk has more.
 	archiveRate = 64 << 20
 )
+
+func (p paces) clusterWait(f *clusterFlags) time.Duration { return cmp.Or(p.ClusterWait, f.wait()) }
 
 // parts are the bounds of the parts of an archive.
 func (p paces) parts() archives.Bounds {

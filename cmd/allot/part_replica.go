@@ -71,7 +71,7 @@ func (s *server) startReplica(ctx context.Context) (err error) {
 		Name: s.config.Cluster.Name, HTTP: s.config.Cluster.REST, Copies: s.givesCopiesAt(), Version: cli.Version(),
 		Conn: s.peersNC, Log: s.log.stream, Values: s.log.values,
 		Models: &followed{marked{s.views, s.log.highWater}, s.views.Changed, s.otherBegan},
-		Lease:  s.config.Cluster.Lease, Limit: s.config.Cluster.Wait, Near: s.near(),
+		Lease:  s.config.Cluster.Lease, Limit: s.paces.clusterWait(&s.config.Cluster), Near: s.near(),
 		Whole:     s.whole(),
 		Unfit:     s.disks.unfit,
 		Lazy:      s.config.LazySync && s.log.nats != nil,

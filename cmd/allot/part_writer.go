@@ -79,7 +79,7 @@ func (s *server) startWriter(ctx context.Context) error {
 		AnswerWithin: s.paces.AnswerWithin, Refuse: s.disks.refuse, Observer: s.observer(),
 	}
 	if s.term != nil {
-		options.Leadership, options.Landed, options.AnswerWithin = s.term, s.term.Landed, s.config.Cluster.Wait
+		options.Leadership, options.Landed, options.AnswerWithin = s.term, s.term.Landed, s.paces.clusterWait(&s.config.Cluster)
 	}
 	if keeper := s.leader.keeper.Load(); keeper != nil {
 		options.Rejected = keeper.Keep
