@@ -22,7 +22,7 @@ import (
 
 // clusterFlags make the server one of several servers of one ledger.
 type clusterFlags struct {
-	Members []string      `name:"cluster" help:"HOST:PORT where each server of the cluster listens for the others, this one's among them: the same list for all." placeholder:"HOST:PORT,..."`
+	Members []string      `name:"cluster" help:"HOST:PORT where each server of the cluster listens for the others, this one's among them: the same list for all." placeholder:"HOST:PORT,..." usual:""`
 	Name    string        `name:"cluster-name" help:"Name of this server among them; default: the host's; with --nats-url, the host's and a mark of its data folder." placeholder:"NAME"`
 	Listen  string        `name:"cluster-listen" help:"HOST:PORT that this server listens on for the others; default: the one of --cluster that is this machine's." placeholder:"HOST:PORT"`
 	Secret  string        `name:"cluster-secret-file" help:"File with what the servers prove to each other that they belong together with: the same for all, 16 bytes or more." type:"existingfile" placeholder:"FILE"`

@@ -13,7 +13,7 @@ import (
 
 // archiveFlags say where the log is archived, and in what parts.
 type archiveFlags struct {
-	URL []string `name:"archive" help:"Archive the log there in the background: file:///FOLDER, or s3://BUCKET/PREFIX?endpoint=HOST:PORT with keys from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. May be repeated." placeholder:"URL"`
+	URL []string `name:"archive" help:"Archive the log there in the background: file:///FOLDER, or s3://BUCKET/PREFIX?endpoint=HOST:PORT with keys from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. May be repeated." placeholder:"URL" usual:""`
 }
 
 // archiveFolder is the name in a data folder of what archives need: parts that

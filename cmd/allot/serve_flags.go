@@ -13,21 +13,21 @@ import (
 
 // serveCommand is "allot serve".
 type serveCommand struct {
-	Data string `help:"Folder of the log, the read models and the snapshots." default:"data" type:"path"`
-	HTTP string `name:"http" help:"HOST:PORT of the REST API." default:"127.0.0.1:8778"`
-	NATS string `name:"nats" help:"HOST:PORT of the embedded NATS server for clients. Empty keeps it inside the process, and so does --keystone-url without --nats-users." default:"127.0.0.1:4222"`
+	Data string `help:"Folder of the log, the read models and the snapshots." default:"data" type:"path" usual:""`
+	HTTP string `name:"http" help:"HOST:PORT of the REST API." default:"127.0.0.1:8778" usual:""`
+	NATS string `name:"nats" help:"HOST:PORT of the embedded NATS server for clients. Empty keeps it inside the process, and so does --keystone-url without --nats-users." default:"127.0.0.1:4222" usual:""`
 
 	TrustedProxy []rest.ProxyRange `name:"trusted-proxy" help:"Address or network of a proxy whose headers (Forwarded, X-Forwarded-Proto, -Host, -Prefix) say how clients called the server." placeholder:"ADDRESS"`
 
-	NATSURL            string        `name:"nats-url" help:"Use this NATS server instead of the embedded one."`
+	NATSURL            string        `name:"nats-url" help:"Use this NATS server instead of the embedded one." usual:""`
 	NATSCreds          string        `name:"nats-creds" help:"Credentials file for --nats-url." type:"path"`
 	NATSDoorURL        string        `name:"nats-door-url" help:"The server at --nats-url again, with the user that answers clients and tells notices; default: --nats-url." placeholder:"URL"`
 	NATSDoorCreds      string        `name:"nats-door-creds" help:"Credentials file for --nats-door-url; default: --nats-creds unless there is a --nats-door-url." type:"path" placeholder:"FILE"`
-	NATSUsers          string        `name:"nats-users" help:"YAML file of the users of the embedded NATS server; without it anybody who reaches it is an operator." type:"existingfile" placeholder:"FILE"`
+	NATSUsers          string        `name:"nats-users" help:"YAML file of the users of the embedded NATS server; without it anybody who reaches it is an operator." type:"existingfile" placeholder:"FILE" usual:""`
 	NATSReplicas       int           `name:"nats-replicas" help:"Replicas of a stream that is created behind --nats-url; default: 3 if that is a cluster." default:"0"`
 	LazySync           bool          `help:"Let the embedded NATS server sync every two minutes. Faster; a power cut loses answered commands."`
-	AllowedHost        []string      `name:"allowed-host" help:"Name, beside localhost and addresses of this machine, that requests may call the server by." placeholder:"NAME"`
-	AllowNoauth        bool          `help:"Serve without authentication on an address that other machines can reach."`
+	AllowedHost        []string      `name:"allowed-host" help:"Name, beside localhost and addresses of this machine, that requests may call the server by." placeholder:"NAME" usual:""`
+	AllowNoauth        bool          `help:"Serve without authentication on an address that other machines can reach." usual:""`
 	Cluster            clusterFlags  `embed:"" group:"Cluster"`
 	TLS                cli.TLSFlags  `embed:"" prefix:"tls-" group:"TLS"`
 	Keystone           keystoneFlags `embed:"" prefix:"keystone-" group:"Authentication"`
@@ -41,16 +41,16 @@ type serveCommand struct {
 	NodeProviders bool   `help:"Make each bare metal node a resource provider, too, with an inventory of one unit of its class."`
 	BaremetalURL  string `name:"baremetal-url" help:"Beginning of the links in answers of the bare metal API; default: the host that the client named, with /baremetal." placeholder:"URL"`
 
-	SigningKey string `help:"File with a private key that allot signing-key made. The server signs checkpoints of the log with it." type:"existingfile" placeholder:"FILE"`
+	SigningKey string `help:"File with a private key that allot signing-key made. The server signs checkpoints of the log with it." type:"existingfile" placeholder:"FILE" usual:""`
 
-	Metrics string `help:"HOST:PORT that serves /metrics in Prometheus's format to anybody; empty: none."`
+	Metrics string `help:"HOST:PORT that serves /metrics in Prometheus's format to anybody; empty: none." usual:""`
 
 	DiskReserve diskReserve `help:"Refuse commands while the disk of the data folder has less free space than this, such as 256MiB; auto: 256MiB, but at most a fiftieth of the disk." default:"auto" placeholder:"SIZE"`
 
 	Archive archiveFlags `embed:"" group:"Archives"`
 	Pace    paceFlags    `embed:"" prefix:"pace-"`
 
-	Check bool `help:"Check the settings, the files that they name, the data folder and the addresses, and end without serving."`
+	Check bool `help:"Check the settings, the files that they name, the data folder and the addresses, and end without serving." usual:""`
 
 	configFile string       // that the settings are from; empty: none
 	Log        cli.LogFlags `embed:"" prefix:"log-" group:"Messages and traces"`

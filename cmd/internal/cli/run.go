@@ -16,7 +16,8 @@ import (
 // Common is what each program's command line has. Every flag can also be set as ALLOT_NAME
 // in the environment or as "name: value" in the file that --config names.
 type Common struct {
-	Config string `help:"YAML file with flags as keys. The environment and the command line override it." env:"ALLOT_CONFIG" type:"path"`
+	Config  string  `help:"YAML file with flags as keys. The environment and the command line override it." env:"ALLOT_CONFIG" type:"path"`
+	HelpAll helpAll `help:"Show context-sensitive help, with all flags."`
 
 	Completion kongcompletion.Completion `cmd:"" help:"Print a script for shell completion."`
 	Manual     ManualCommand             `cmd:"" help:"Print the man page."`
@@ -59,6 +60,7 @@ func NewParser(name, description string, args any, options ...kong.Option) (*kon
 	}
 	return kong.New(args, append(options,
 		kong.Name(name), kong.Description(description),
+		kong.Help(printHelp),
 		kong.ShortUsageOnError(), // some commands have many flags
 		kong.DefaultEnvars("ALLOT"),
 	)...)

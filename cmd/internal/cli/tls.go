@@ -10,8 +10,8 @@ import (
 
 // TLSFlags name the server's certificate for REST and NATS.
 type TLSFlags struct {
-	Cert string `help:"Certificate chain of the server in PEM, for REST and NATS. The file is read again when it changes." type:"existingfile" placeholder:"FILE"`
-	Key  string `help:"Private key of --tls-cert, in PEM." type:"existingfile" placeholder:"FILE"`
+	Cert string `help:"Certificate chain of the server in PEM, for REST and NATS. The file is read again when it changes." type:"existingfile" placeholder:"FILE" usual:""`
+	Key  string `help:"Private key of --tls-cert, in PEM." type:"existingfile" placeholder:"FILE" usual:""`
 }
 
 // Config returns nil without a certificate.
