@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/allot-project/allot/cmd/allot/operate"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/ledger"
 )
@@ -28,12 +29,12 @@ func (s *server) fillHistory(ctx context.Context) error {
 			begin.History.Sequence,
 		)
 	}
-	source, err := openArchive(s.data.Files().HistoryPath())
+	source, err := operate.OpenLogFile(s.data.Files().HistoryPath())
 	if err != nil {
 		return err
 	}
-	if source.trailer.Head != *begin.History {
-		return fmt.Errorf("%s is not the archive that allot init took: run allot init again in an empty folder", source.path)
+	if source.Trailer.Head != *begin.History {
+		return fmt.Errorf("%s is not the archive that allot init took: run allot init again in an empty folder", s.data.Files().HistoryPath())
 	}
 	waits, pause := s.waiter("the log is not filled from the archive yet"), openAgain
 	for {
@@ -53,18 +54,18 @@ func (s *server) fillHistory(ctx context.Context) error {
 	}
 }
 
-func (s *server) fillMissing(ctx context.Context, source *archiveLog) error {
+func (s *server) fillMissing(ctx context.Context, source *operate.LogFile) error {
 	last, err := s.log.all.Last(ctx)
-	if err != nil || last >= source.last {
+	if err != nil || last >= source.Trailer.Sequence {
 		return err
 	}
 	if err := datafolder.SameCommit(ctx, s.log.all, source.Read, last); err != nil {
 		return err
 	}
-	s.logger.Info("filling the log from the archive", "from", last+1, "to", source.last)
-	if err := datafolder.Copy(ctx, source.Read, last+1, source.last, s.log.all, "filling"); err != nil {
+	s.logger.Info("filling the log from the archive", "from", last+1, "to", source.Trailer.Sequence)
+	if err := datafolder.Copy(ctx, source.Read, last+1, source.Trailer.Sequence, s.log.all, "filling"); err != nil {
 		return err
 	}
-	s.logger.Info("the log is filled", "sequence", source.last, "digest", source.trailer.Digest)
+	s.logger.Info("the log is filled", "sequence", source.Trailer.Sequence, "digest", source.Trailer.Digest)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/allot-project/allot/cmd/allot/ask"
+	"github.com/allot-project/allot/cmd/allot/operate"
 	"github.com/allot-project/allot/cmd/internal/cli"
 )
 
@@ -13,19 +14,19 @@ type program struct {
 	ask.Commands `embed:""`
 
 	Serve        serveCommand        `cmd:"" help:"Run the ledger."`
-	Export       exportCommand       `cmd:"" help:"Write a log, or a range of it, to a file."`
-	Import       importCommand       `cmd:"" help:"Begin a data folder with an exported log."`
-	Backup       backupCommand       `cmd:"" help:"Bring an archive up to the end of a log, now."`
-	Restore      restoreCommand      `cmd:"" help:"Begin a data folder with the log in an archive, up to any moment."`
-	Init         initCommand         `cmd:"" help:"Permit a new ledger to begin in a data folder."`
-	Repair       repairCommand       `cmd:"" help:"List the damage in a log's files, and mend it from an export, another server, or by a cut."`
-	Replay       replayCommand       `cmd:"" help:"Rebuild everything from the log alone, and compare."`
-	Verify       verifyCommand       `cmd:"" help:"Check a log, and compare snapshots and read models with it."`
-	Checkpoint   checkpointCommand   `cmd:"" help:"Print a signed checkpoint of a server's log, and check that it extends an earlier one."`
-	Prove        proveCommand        `cmd:"" help:"Print evidence that a record is in a server's log."`
-	CheckProof   checkProofCommand   `cmd:"" name:"check-proof" help:"Check the evidence that allot prove printed, without the server."`
-	SigningKey   signingKeyCommand   `cmd:"" name:"signing-key" help:"Make a key to sign checkpoints with."`
-	Sign         signCommand         `cmd:"" help:"Sign a checkpoint of a log that no server uses."`
+	Export       operate.Export      `cmd:"" help:"Write a log, or a range of it, to a file."`
+	Import       operate.Import      `cmd:"" help:"Begin a data folder with an exported log."`
+	Backup       operate.Backup      `cmd:"" help:"Bring an archive up to the end of a log, now."`
+	Restore      operate.Restore     `cmd:"" help:"Begin a data folder with the log in an archive, up to any moment."`
+	Init         operate.Init        `cmd:"" help:"Permit a new ledger to begin in a data folder."`
+	Repair       operate.Repair      `cmd:"" help:"List the damage in a log's files, and mend it from an export, another server, or by a cut."`
+	Replay       operate.Replay      `cmd:"" help:"Rebuild everything from the log alone, and compare."`
+	Verify       operate.Verify      `cmd:"" help:"Check a log, and compare snapshots and read models with it."`
+	Checkpoint   operate.Checkpoint  `cmd:"" help:"Print a signed checkpoint of a server's log, and check that it extends an earlier one."`
+	Prove        operate.Prove       `cmd:"" help:"Print evidence that a record is in a server's log."`
+	CheckProof   operate.CheckProof  `cmd:"" name:"check-proof" help:"Check the evidence that allot prove printed, without the server."`
+	SigningKey   operate.SigningKey  `cmd:"" name:"signing-key" help:"Make a key to sign checkpoints with."`
+	Sign         operate.Sign        `cmd:"" help:"Sign a checkpoint of a log that no server uses."`
 	Policy       policyCommand       `cmd:"" help:"Print the policy rules, as a file to start from."`
 	NATSPassword natsPasswordCommand `cmd:"" name:"nats-password" help:"Print the hash of a password, for a file of NATS users."`
 

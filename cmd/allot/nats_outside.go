@@ -38,7 +38,3 @@ func (c *serveCommand) doorLogin() (address, creds string) {
 	}
 	return c.NATSDoorURL, c.NATSDoorCreds
 }
-
-// silent suppresses nats.go's own messages about refusals: a probe hopes for them, and others tell
-// them themselves.
-var silent = nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})

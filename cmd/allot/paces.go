@@ -20,7 +20,7 @@ type paces struct {
 	// which takes a second.
 	SnapshotRecords int
 	SnapshotAge     time.Duration
-	// A part of an archive ends with PartRecords, partBytes, or when its first record has PartAge:
+	// A part of an archive ends with PartRecords, with archives.Usual.Bytes, or when its first record has PartAge:
 	// what is younger is in the log only, and lost with all servers.
 	PartRecords int64
 	PartAge     time.Duration
@@ -34,7 +34,7 @@ type paces struct {
 // usual are the paces of every server but those of tests.
 var usual = paces{
 	ScrubEvery: 7 * 24 * time.Hour, AnswerWithin: 5 * time.Second, SnapshotRecords: 100_000, SnapshotAge: time.Hour,
-	PartRecords: 1_000_000, PartAge: 15 * time.Minute, CopyRecords: 10_000_000,
+	PartRecords: archives.Usual.Records, PartAge: 15 * time.Minute, CopyRecords: 10_000_000,
 }
 
 const (
@@ -43,8 +43,6 @@ const (
 	scrubRate = 1 << 20
 	// rejectedBytes is how much is kept of rejected commands.
 	rejectedBytes = 64 << 20
-	// partBytes are those of commits in a part of an archive, before compression.
-	partBytes = 64 << 20
 	// archiveRate is how fast archives read the log, in bytes a second: a disk has more.
 	archiveRate = 64 << 20
 )
@@ -53,5 +51,5 @@ func (p paces) clusterWait(f *clusterFlags) time.Duration { return cmp.Or(p.Clus
 
 // parts are the bounds of the parts of an archive.
 func (p paces) parts() archives.Bounds {
-	return archives.Bounds{Records: p.PartRecords, Bytes: partBytes, Age: p.PartAge}
+	return archives.Bounds{Records: p.PartRecords, Bytes: archives.Usual.Bytes, Age: p.PartAge}
 }

@@ -33,29 +33,7 @@ func (f *archiveFlags) check() error {
 }
 
 // open returns the archives, without speaking to them.
-func (f *archiveFlags) open() ([]*archives.Archive, error) {
-	list, seen := make([]*archives.Archive, len(f.URL)), make(map[string]bool)
-	for i, url := range f.URL {
-		a, err := openParts(url)
-		if err != nil {
-			return nil, err
-		}
-		if seen[a.String()] {
-			return nil, fmt.Errorf("the archive %s is given twice", a)
-		}
-		list[i], seen[a.String()] = a, true
-	}
-	return list, nil
-}
-
-// openParts returns the archive at a URL, without speaking to it.
-func openParts(url string) (*archives.Archive, error) {
-	store, err := bucket.Open(url, bucket.Patience{})
-	if err != nil {
-		return nil, err
-	}
-	return archives.Open(store), nil
-}
+func (f *archiveFlags) open() ([]*archives.Archive, error) { return archives.OpenURLs(f.URL) }
 
 // archivesAreFree refuses to begin a ledger in an empty data folder beside an archive of
 // another one: a folder that was lost, or is not mounted, looks like that. Archives that do

@@ -12,18 +12,13 @@ import (
 	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/projector"
+	"github.com/allot-project/allot/ledger/archives"
 	"github.com/allot-project/allot/snapshots/copies"
 )
 
 // copyFolder is where a copy of another replica's State and read models comes
 // together.
-func (s *server) copyFolder() copies.Folder { return copyFolderIn(s.data) }
-
-func copyFolderIn(d *datafolder.Folder) copies.Folder {
-	models := d.Path(datafolder.ReadModels)
-	return copies.Folder{ReadModels: models, Models: projector.FilesIn(models), Snapshots: d.Path(datafolder.Snapshots)}
-}
+func (s *server) copyFolder() copies.Folder { return s.data.CopyFolder() }
 
 // finishCopy puts a copy in its place that a former process had whole. Of one that had
 // not all come, what is here is kept for the next try.
@@ -152,7 +147,7 @@ func (s *server) takeCopy(ctx context.Context, from, last uint64) (*copies.Copy,
 	}
 	progress := &joinProgress{server: s, began: time.Now(), told: time.Now()}
 	cfg := copies.JoinConfig{
-		Stores: storesOf(s.archives), Unsign: unsign, Log: s.log.all, Folder: s.copyFolder(), From: from, UpTo: last,
+		Stores: archives.Stores(s.archives), Unsign: unsign, Log: s.log.all, Folder: s.copyFolder(), From: from, UpTo: last,
 		Room: s.disks.room, Tell: progress.tell, Logger: s.logger,
 	}
 	if !s.asksPeers() {

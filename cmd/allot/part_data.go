@@ -156,7 +156,7 @@ func whole(d *datafolder.Folder, report *blocks.Report) error {
 // setLogAside moves everything that JetStream has stored, with its agreements
 // with other servers, because after damage none of it can be believed.
 func setLogAside(d *datafolder.Folder) (aside string, err error) {
-	aside = d.Path(fmt.Sprintf("%s-%d", asideFolder, time.Now().UnixNano()))
+	aside = d.Path(fmt.Sprintf("%s-%d", datafolder.Aside, time.Now().UnixNano()))
 	if err := os.MkdirAll(aside, 0o750); err != nil {
 		return "", err
 	}

@@ -204,7 +204,7 @@ func (d *disks) measure() error {
 		if !one.guarded {
 			continue
 		}
-		here, size, err := roomAt(one.folder)
+		here, size, err := system.RoomAt(one.folder)
 		if err != nil {
 			return fmt.Errorf("the free space of the disk at %s cannot be measured: %w", one.folder, err)
 		}
@@ -368,7 +368,7 @@ func (s *store) measure(now time.Time, logger *slog.Logger) error {
 		found.BytesPerDay = &pace
 	}
 	if s.folder != "" {
-		free, size, err := roomAt(s.folder)
+		free, size, err := system.RoomAt(s.folder)
 		if err != nil {
 			return err
 		}
@@ -387,19 +387,6 @@ func (s *store) measure(now time.Time, logger *slog.Logger) error {
 	defer s.mu.Unlock()
 	s.now = found
 	return nil
-}
-
-// roomAt measures the disk of a folder; if there is none yet, that of the folder
-// in which it will be.
-func roomAt(folder string) (free, size int64, err error) {
-	for {
-		free, size, err = system.Room(folder)
-		above := filepath.Dir(folder)
-		if !errors.Is(err, os.ErrNotExist) || above == folder {
-			return free, size, err
-		}
-		folder = above
-	}
 }
 
 // bytesIn returns how many bytes the files of a folder have. Files may come and go

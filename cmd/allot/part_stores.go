@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/allot-project/allot/api/present"
+	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/proof"
@@ -13,7 +14,7 @@ import (
 
 // openCheckpoints reads the signing key, if one is given.
 func (s *server) openCheckpoints(context.Context) error {
-	signer, err := loadSigner(s.config.SigningKey)
+	signer, err := cli.LoadSigner(s.config.SigningKey)
 	s.notary = &present.Notary{Key: signer}
 	if err != nil || signer == nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger/system"
 )
 
@@ -40,7 +41,7 @@ func (c *serveCommand) checkFiles() error {
 	_, _, access := c.security()
 	_, certificate := c.TLS.Config(slog.New(slog.DiscardHandler))
 	_, users := c.natsUsers()
-	_, signer := loadSigner(c.SigningKey)
+	_, signer := cli.LoadSigner(c.SigningKey)
 	return errors.Join(access, certificate, users, signer)
 }
 

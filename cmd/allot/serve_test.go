@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/allot-project/allot/cmd/allot/operate"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/ledger/proof"
 )
@@ -70,7 +71,7 @@ func TestOrderOfParts(t *testing.T) {
 func startInside(t *testing.T) *server {
 	t.Helper()
 	key := filepath.Join(t.TempDir(), "key")
-	if err := (&signingKeyCommand{Name: "example", File: key}).Run(); err != nil {
+	if err := (&operate.SigningKey{Name: "example", File: key}).Run(); err != nil {
 		t.Fatal(err)
 	}
 	config := &serveCommand{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"os"
 
 	"github.com/allot-project/allot/commands"
 )
@@ -45,4 +46,9 @@ func (h tracedMessages) WithAttrs(list []slog.Attr) slog.Handler {
 // WithGroup implements slog.Handler.
 func (h tracedMessages) WithGroup(name string) slog.Handler {
 	return tracedMessages{h.Handler.WithGroup(name)}
+}
+
+// Warnings tells an operator at a terminal what is wrong.
+func Warnings() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }

@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 	"github.com/allot-project/allot/projector/check"
 )
 
-// verifyCommand is "allot verify": it checks the log, and compares everything
+// Verify is "allot verify": it checks the log, and compares everything
 // else in a data folder or an archive with it.
-type verifyCommand struct {
+type Verify struct {
 	sourceFlags `embed:""`
 	keyFlag     `embed:""`
 	sinceFlag   `embed:""`
@@ -68,7 +68,7 @@ func (f keyFlag) verifiers() (note.Verifiers, error) {
 }
 
 // Run reads the log once, compares everything with it, and prints the results.
-func (c *verifyCommand) Run(ctx context.Context) (err error) {
+func (c *Verify) Run(ctx context.Context) (err error) {
 	keys, err := c.verifiers()
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (c *verifyCommand) Run(ctx context.Context) (err error) {
 	return report.Err()
 }
 
-func (c *verifyCommand) print(r *check.Report, signed bool) {
+func (c *Verify) print(r *check.Report, signed bool) {
 	fmt.Printf("log          good up to sequence %d: %d records, digest %s\n", r.Sequence, r.Records, r.Digest)
 	if c.Data != "" {
 		fmt.Printf("snapshots    %d good\n", r.Snapshots)
@@ -139,7 +139,7 @@ func (c *verifyCommand) print(r *check.Report, signed bool) {
 // verifyRange checks an archive of a range of the log: its commits follow each
 // other, kept checkpoints agree with it, and a checkpoint vouches for its last
 // commit.
-func (c *verifyCommand) verifyRange(keys note.Verifiers, kept []proof.Kept) error {
+func (c *Verify) verifyRange(keys note.Verifiers, kept []proof.Kept) error {
 	var header archive.Header
 	digests := make(map[uint64]ledger.Digest) // the commits that kept checkpoints are of
 	for _, k := range kept {

@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"context"
@@ -15,15 +15,15 @@ import (
 	"github.com/allot-project/allot/ledger/durable"
 )
 
-// initCommand is "allot init": it permits a ledger to begin in a folder.
-type initCommand struct {
+// Init is "allot init": it permits a ledger to begin in a folder.
+type Init struct {
 	Data     string `help:"Data folder." default:"data" type:"path"`
 	From     string `help:"File that allot export wrote. The ledger begins with its commits, which keep their sequences. For the first server of a cluster." type:"existingfile" placeholder:"FILE"`
 	External bool   `help:"The log will be in the NATS server that --nats-url of allot serve names, not in the folder."`
 }
 
 // Run refuses a folder that holds a ledger, or parts of one.
-func (c *initCommand) Run(context.Context) (err error) {
+func (c *Init) Run(context.Context) (err error) {
 	d, err := datafolder.Open(c.Data)
 	if err != nil {
 		return err
@@ -56,11 +56,11 @@ func (c *initCommand) Run(context.Context) (err error) {
 
 // history checks an archive and keeps a copy of it, from which the server fills
 // the log once its cluster is there.
-func (c *initCommand) history(files blocks.Folder) (blocks.Beginning, error) {
+func (c *Init) history(files blocks.Folder) (blocks.Beginning, error) {
 	if c.External {
 		return blocks.Beginning{}, errors.New("--from is for a cluster of embedded NATS servers, --external for a log in another NATS server: give only one of the two")
 	}
-	source, err := openArchive(c.From)
+	source, err := OpenLogFile(c.From)
 	if err != nil {
 		return blocks.Beginning{}, err
 	}
@@ -79,6 +79,6 @@ func (c *initCommand) history(files blocks.Folder) (blocks.Beginning, error) {
 		_, err := io.Copy(out, in)
 		return err
 	})
-	last := source.trailer.Head
+	last := source.Trailer.Head
 	return blocks.Beginning{Ledger: header.Ledger, History: &last}, errors.Join(err, in.Close())
 }

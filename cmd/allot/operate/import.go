@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"github.com/allot-project/allot/ledger/proof"
 )
 
-// importCommand is "allot import": it begins a new data folder with an exported log.
-type importCommand struct {
+// Import is "allot import": it begins a new data folder with an exported log.
+type Import struct {
 	File string `arg:"" help:"File that allot export wrote, from sequence 1 on." type:"existingfile"`
 	Data string `help:"Data folder, without a log or with an unfinished import of the same file." required:"" type:"path" placeholder:"DIR"`
 }
@@ -20,12 +20,12 @@ type importCommand struct {
 // Run reads the whole file before it writes anything. Every commit keeps its
 // sequence, so generations and addresses stay the same. Run refuses a log that
 // has commits, unless they come from an earlier, unfinished run of this import.
-func (c *importCommand) Run(ctx context.Context) (err error) {
-	source, err := openArchive(c.File)
+func (c *Import) Run(ctx context.Context) (err error) {
+	source, err := OpenLogFile(c.File)
 	if err != nil {
 		return err
 	}
-	for _, signed := range source.trailer.Checkpoints {
+	for _, signed := range source.Trailer.Checkpoints {
 		if _, err := proof.Unverified(signed); err != nil {
 			return fmt.Errorf("%s: %w", c.File, err)
 		}
@@ -39,31 +39,31 @@ func (c *importCommand) Run(ctx context.Context) (err error) {
 		return err
 	}
 	from := filepath.Base(c.File)
-	into := blocks.Import{From: from, Last: source.trailer.Head}
+	into := blocks.Import{From: from, Last: source.Trailer.Head}
 	if err := datafolder.Fill(ctx, d.Files(), into, source.Read, "importing"); err != nil {
 		return err
 	}
 	if err := c.keepCheckpoints(d, source); err != nil {
 		return err
 	}
-	if err := d.Files().EndImport(source.trailer.Head); err != nil {
+	if err := d.Files().EndImport(source.Trailer.Head); err != nil {
 		return err
 	}
-	fmt.Printf("%s holds %d commits; the last one's digest is %s\n", c.Data, source.last, source.trailer.Digest)
+	fmt.Printf("%s holds %d commits; the last one's digest is %s\n", c.Data, source.Trailer.Sequence, source.Trailer.Digest)
 	return nil
 }
 
 // keepCheckpoints writes the signed checkpoints of the archive into the folder.
 // allot verify checks who signed them.
-func (c *importCommand) keepCheckpoints(d *datafolder.Folder, source *archiveLog) error {
-	if len(source.trailer.Checkpoints) == 0 {
+func (c *Import) keepCheckpoints(d *datafolder.Folder, source *LogFile) error {
+	if len(source.Trailer.Checkpoints) == 0 {
 		return nil
 	}
 	folder, err := proof.OpenFolder(d.Path(datafolder.Checkpoints))
 	if err != nil {
 		return err
 	}
-	for _, signed := range source.trailer.Checkpoints {
+	for _, signed := range source.Trailer.Checkpoints {
 		checkpoint, err := proof.Unverified(signed)
 		if err == nil {
 			err = folder.Save(checkpoint.Sequence, signed)

@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"context"
@@ -16,12 +16,14 @@ import (
 	"github.com/allot-project/allot/ledger/archives"
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/proof"
+	"github.com/allot-project/allot/ledger/system"
 	"github.com/allot-project/allot/projector/check"
+	"github.com/allot-project/allot/snapshots/copies"
 )
 
-// restoreCommand is "allot restore": it begins a data folder with what archives
+// Restore is "allot restore": it begins a data folder with what archives
 // hold of a log.
-type restoreCommand struct {
+type Restore struct {
 	archivesFlag  `embed:""`
 	keyFlag       `embed:""`
 	Data          string `help:"Data folder, without a log or with an unfinished restore of the same log. With --check: a folder for the drill, which is removed afterwards; default: one among the temporary files." type:"path" placeholder:"DIR"`
@@ -32,7 +34,7 @@ type restoreCommand struct {
 
 // Run restores. Every commit keeps its sequence, and is verified before it is
 // written. An interrupted run goes on where it was.
-func (c *restoreCommand) Run(ctx context.Context) (err error) {
+func (c *Restore) Run(ctx context.Context) (err error) {
 	if c.Data == "" && !c.Check {
 		return errors.New("--data names the folder to restore into; only a drill (--check) needs none")
 	}
@@ -87,7 +89,7 @@ func (c *restoreCommand) Run(ctx context.Context) (err error) {
 }
 
 // end returns the head of the last commit to restore.
-func (c *restoreCommand) end(ctx context.Context, log *archives.Log) (ledger.Head, error) {
+func (c *Restore) end(ctx context.Context, log *archives.Log) (ledger.Head, error) {
 	last, err := log.Last(ctx)
 	if err != nil {
 		return ledger.Head{}, err
@@ -111,7 +113,7 @@ func (c *restoreCommand) end(ctx context.Context, log *archives.Log) (ledger.Hea
 }
 
 // fill copies the log, once the folder is known to be free for it.
-func (c *restoreCommand) fill(ctx context.Context, d *datafolder.Folder, log *archives.Log, head ledger.Head) error {
+func (c *Restore) fill(ctx context.Context, d *datafolder.Folder, log *archives.Log, head ledger.Head) error {
 	if err := d.NeverServed(); err != nil {
 		return err
 	}
@@ -123,7 +125,7 @@ func (c *restoreCommand) fill(ctx context.Context, d *datafolder.Folder, log *ar
 }
 
 // keep writes the newest signed checkpoint of what was restored into the folder.
-func (c *restoreCommand) keep(ctx context.Context, d *datafolder.Folder, log *archives.Log, head ledger.Head) error {
+func (c *Restore) keep(ctx context.Context, d *datafolder.Folder, log *archives.Log, head ledger.Head) error {
 	signed, err := log.Checkpoints(ctx)
 	if err != nil {
 		return err
@@ -146,7 +148,7 @@ func (c *restoreCommand) keep(ctx context.Context, d *datafolder.Folder, log *ar
 
 // compare reads what was restored back from the disk, replays it, and compares it
 // with the archive.
-func (c *restoreCommand) compare(ctx context.Context, log *archives.Log, head ledger.Head, signed bool) (err error) {
+func (c *Restore) compare(ctx context.Context, log *archives.Log, head ledger.Head, signed bool) (err error) {
 	restored, closeLog, err := openData(ctx, c.Data)
 	if err != nil {
 		return err
@@ -175,7 +177,7 @@ func (c *restoreCommand) compare(ctx context.Context, log *archives.Log, head le
 
 // compareSigned compares with the newest signed checkpoint that is of the
 // restored commits.
-func (c *restoreCommand) compareSigned(ctx context.Context, log *archives.Log, r *check.Replayed) error {
+func (c *Restore) compareSigned(ctx context.Context, log *archives.Log, r *check.Replayed) error {
 	keys, err := c.verifiers()
 	if err != nil {
 		return err
@@ -201,4 +203,40 @@ func (c *restoreCommand) compareSigned(ctx context.Context, log *archives.Log, r
 	}
 	fmt.Printf("checkpoints  none is of sequence %d: allot verify --archive checks those before it\n", r.State.Head().Sequence)
 	return nil
+}
+
+// bringCopy brings a copy from the archives to a folder whose log was restored, so
+// that the first start replays only what came after it. The log is whole without it.
+func (c *Restore) bringCopy(
+	ctx context.Context, d *datafolder.Folder, log *archives.Log, list []*archives.Archive, last uint64,
+) {
+	models := d.Path(datafolder.ReadModels)
+	got, err := func() (*copies.Copy, error) {
+		keys, err := c.verifiers()
+		if err != nil {
+			return nil, err
+		}
+		free, _, err := system.RoomAt(models)
+		if err != nil {
+			return nil, err
+		}
+		folder := d.CopyFolder()
+		show, end := cli.ProgressBar("bringing State and read models")
+		defer end()
+		got, err := copies.Join(ctx, copies.JoinConfig{
+			Stores: archives.Stores(list), Unsign: cli.OpenSigned(keys), Log: log, Folder: folder, UpTo: last, Needed: true,
+			Room: func() int64 { return free }, Logger: cli.Warnings(),
+			Tell: func(p copies.Progress) { show(uint64(p.Bytes), uint64(p.Of)) },
+		})
+		if err == nil {
+			err = errors.Join(os.MkdirAll(folder.Snapshots, 0o750), folder.Finish())
+		}
+		return got, err
+	}()
+	if err != nil {
+		fmt.Printf("the first start replays the log: %v\n", errors.Join(err, os.RemoveAll(models)))
+		return
+	}
+	fmt.Printf("State as of sequence %d and read models as of %d have come from %s: the first start replays what is after them\n",
+		got.State.Head().Sequence, got.Models.Head.Sequence, got.From)
 }

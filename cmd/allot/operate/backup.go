@@ -1,10 +1,9 @@
-package main
+package operate
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"time"
 
@@ -17,9 +16,9 @@ import (
 	"github.com/allot-project/allot/ledger/proof"
 )
 
-// backupCommand is "allot backup": it brings an archive up to the end of a log,
+// Backup is "allot backup": it brings an archive up to the end of a log,
 // now. Only what the archive lacks is read.
-type backupCommand struct {
+type Backup struct {
 	sourceFlags `embed:""`
 	URL         string   `name:"url" help:"URL of a running server, such as http://HOST:PORT: the log comes over HTTP. The token needs the policy rule allot:audit." placeholder:"URL"`
 	CAFile      string   `name:"ca-file" help:"Certificates to trust for --url, instead of the system's." type:"existingfile" placeholder:"FILE"`
@@ -30,13 +29,12 @@ type backupCommand struct {
 }
 
 // Run writes what the archives lack, and reads it back.
-func (c *backupCommand) Run(ctx context.Context) (err error) {
-	flags := archiveFlags{URL: c.To}
-	targets, err := flags.open()
+func (c *Backup) Run(ctx context.Context) (err error) {
+	targets, err := archives.OpenURLs(c.To)
 	if err != nil {
 		return err
 	}
-	signer, err := loadSigner(c.SigningKey)
+	signer, err := cli.LoadSigner(c.SigningKey)
 	if err != nil {
 		return err
 	}
@@ -49,9 +47,8 @@ func (c *backupCommand) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	parts := usual
-	parts.PartAge = backupAge
-	cfg.Archives, cfg.Bounds = targets, parts.parts()
+	cfg.Archives, cfg.Bounds = targets, archives.Usual
+	cfg.Bounds.Age = backupAge
 	if cfg.Folder, err = os.MkdirTemp("", "allot-backup-"); err != nil {
 		return err
 	}
@@ -78,7 +75,7 @@ func (c *backupCommand) Run(ctx context.Context) (err error) {
 }
 
 // source opens the log, over HTTP if --url names a server.
-func (c *backupCommand) source(ctx context.Context) (ledger.Log, func() error, error) {
+func (c *Backup) source(ctx context.Context) (ledger.Log, func() error, error) {
 	if c.URL == "" {
 		log, closeLog, err := c.open(ctx)
 		return log, closeLog, err
@@ -88,11 +85,6 @@ func (c *backupCommand) source(ctx context.Context) (ledger.Log, func() error, e
 	}
 	log := &httpLog{serverFlags{cli.Server{URL: c.URL, CAFile: c.CAFile, Token: c.Token}}}
 	return log, func() error { return nil }, nil
-}
-
-// warnings tells an operator at a terminal what is wrong.
-func warnings() *slog.Logger {
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
 // mend writes the damaged parts of an archive again, and says which.
@@ -109,7 +101,7 @@ func mend(ctx context.Context, a *archives.Archive, cfg archives.Config) error {
 // backupAge is no bound: a part ends by its size, or at the end of the log.
 const backupAge = 100 * 365 * 24 * time.Hour
 
-func (c *backupCommand) config(ctx context.Context, log ledger.Log, signer note.Signer) (archives.Config, error) {
+func (c *Backup) config(ctx context.Context, log ledger.Log, signer note.Signer) (archives.Config, error) {
 	last, err := log.Last(ctx)
 	if err == nil && last == 0 {
 		err = errors.New("the log is empty: there is nothing to back up")
@@ -127,7 +119,7 @@ func (c *backupCommand) config(ctx context.Context, log ledger.Log, signer note.
 	}
 	cfg := archives.Config{
 		Ledger: header.Ledger, Log: log, Head: func() ledger.Head { return head }, Now: time.Now,
-		Logger: warnings(),
+		Logger: cli.Warnings(),
 	}
 	server, isRunning := log.(*httpLog)
 	switch {

@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"context"
@@ -12,27 +12,25 @@ import (
 	"github.com/allot-project/allot/ledger/proof"
 )
 
-// archiveLog is the log in a file that "allot export" wrote, read only. Every
+// LogFile is the log in a file that "allot export" wrote, read only. Every
 // Read reads and checks the whole file.
-type archiveLog struct {
+type LogFile struct {
 	path    string
-	trailer archive.Trailer
-	last    uint64
+	Trailer archive.Trailer
 }
 
-// openArchive checks the whole file. Its log must begin at sequence 1.
-func openArchive(path string) (*archiveLog, error) {
-	l := &archiveLog{path: path}
+// OpenLogFile checks the whole file. Its log must begin at sequence 1.
+func OpenLogFile(path string) (*LogFile, error) {
+	l := &LogFile{path: path}
 	var err error
-	l.trailer, err = l.scan(discardCommit)
-	l.last = l.trailer.Sequence
+	l.Trailer, err = l.scan(discardCommit)
 	return l, err
 }
 
 // kept returns the checkpoints in the file.
-func (l *archiveLog) kept(context.Context, uint64) ([]proof.Kept, error) {
-	list := make([]proof.Kept, len(l.trailer.Checkpoints))
-	for i, signed := range l.trailer.Checkpoints {
+func (l *LogFile) kept(context.Context, uint64) ([]proof.Kept, error) {
+	list := make([]proof.Kept, len(l.Trailer.Checkpoints))
+	for i, signed := range l.Trailer.Checkpoints {
 		list[i] = proof.Kept{Path: fmt.Sprintf("%d of %s", i, l.path), Signed: signed}
 	}
 	return list, nil
@@ -59,7 +57,7 @@ func readArchive(
 	return archive.Read(f, begin, yield)
 }
 
-func (l *archiveLog) scan(yield func(ledger.Entry) error) (archive.Trailer, error) {
+func (l *LogFile) scan(yield func(ledger.Entry) error) (archive.Trailer, error) {
 	trailer, err := readArchive(l.path, func(h archive.Header) error {
 		if h.First != 1 {
 			return fmt.Errorf("it begins at sequence %d, but a log must begin at sequence 1", h.First)
@@ -73,18 +71,18 @@ func (l *archiveLog) scan(yield func(ledger.Entry) error) (archive.Trailer, erro
 }
 
 // Append implements ledger.Log.
-func (l *archiveLog) Append(_ uint64, _ []byte, done func(error)) { done(errReadOnly) }
+func (l *LogFile) Append(_ uint64, _ []byte, done func(error)) { done(errReadOnly) }
 
 // MaxCommitBytes implements ledger.Log.
-func (l *archiveLog) MaxCommitBytes() int { return embedded.MaxPayload }
+func (l *LogFile) MaxCommitBytes() int { return embedded.MaxPayload }
 
 // Last implements ledger.Log.
-func (l *archiveLog) Last(context.Context) (uint64, error) { return l.last, nil }
+func (l *LogFile) Last(context.Context) (uint64, error) { return l.Trailer.Sequence, nil }
 
 // Read implements ledger.Log.
-func (l *archiveLog) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
-	if to > l.last {
-		return fmt.Errorf("%w: %s ends at sequence %d", ledger.ErrLogBehind, l.path, l.last)
+func (l *LogFile) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
+	if to > l.Trailer.Sequence {
+		return fmt.Errorf("%w: %s ends at sequence %d", ledger.ErrLogBehind, l.path, l.Trailer.Sequence)
 	}
 	_, err := l.scan(func(e ledger.Entry) error {
 		switch {

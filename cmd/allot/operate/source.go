@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/api/client"
+	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
@@ -50,7 +51,7 @@ func (f sourceFlags) open(ctx context.Context) (log *source, closeLog func() err
 		log, closeLog, err := openData(ctx, f.Data)
 		return &source{log, kept}, closeLog, err
 	case f.NATSURL != "":
-		nc, err := nats.Connect(f.NATSURL, nats.Name("allot reader"), silent)
+		nc, err := nats.Connect(f.NATSURL, nats.Name("allot reader"), cli.Silent)
 		if err != nil {
 			return nil, nil, fmt.Errorf("connect to the server: %w", err)
 		}
@@ -60,7 +61,7 @@ func (f sourceFlags) open(ctx context.Context) (log *source, closeLog func() err
 	if isArchiveURL(f.Archive) {
 		return openArchiveURL(f.Archive)
 	}
-	whole, err := openArchive(f.Archive)
+	whole, err := OpenLogFile(f.Archive)
 	return &source{whole, whole.kept}, func() error { return nil }, err
 }
 

@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 	"github.com/allot-project/allot/snapshots"
 )
 
-// replayCommand is "allot replay": it rebuilds everything from the log alone.
-type replayCommand struct {
+// Replay is "allot replay": it rebuilds everything from the log alone.
+type Replay struct {
 	sourceFlags `embed:""`
 	serverFlags `embed:"" prefix:"server-"`
 	To          uint64 `help:"Last sequence; 0: the log's last." default:"0"`
@@ -27,7 +27,7 @@ type replayCommand struct {
 }
 
 // Run replays, and prints the result.
-func (c *replayCommand) Run(ctx context.Context) (err error) {
+func (c *Replay) Run(ctx context.Context) (err error) {
 	log, closeLog, err := c.openTo(ctx, &c.To)
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func replayInto(ctx context.Context, log ledger.Log, to uint64, dir string) (*re
 }
 
 // compare asks the server for the digests that it had at the replay's end.
-func (c *replayCommand) compare(ctx context.Context, mine *replayed) error {
+func (c *Replay) compare(ctx context.Context, mine *replayed) error {
 	at := url.Values{"at": {strconv.FormatUint(mine.Sequence, 10)}}
 	theirs, err := fetch[audited](ctx, c.serverFlags, "/audit/digest", at)
 	if err != nil {

@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"bufio"
@@ -16,8 +16,8 @@ import (
 	"github.com/allot-project/allot/ledger/proof"
 )
 
-// exportCommand is "allot export": it writes a log, or a range of it, to a file.
-type exportCommand struct {
+// Export is "allot export": it writes a log, or a range of it, to a file.
+type Export struct {
 	sourceFlags `embed:""`
 	From        uint64 `help:"First sequence." default:"1"`
 	To          uint64 `help:"Last sequence; 0: the log's last." default:"0"`
@@ -27,7 +27,7 @@ type exportCommand struct {
 
 // Run writes the file under another name first, so that a file with the final
 // name is always whole.
-func (c *exportCommand) Run(ctx context.Context) (err error) {
+func (c *Export) Run(ctx context.Context) (err error) {
 	log, closeLog, err := c.openTo(ctx, &c.To)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (c *exportCommand) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-func (c *exportCommand) write(
+func (c *Export) write(
 	ctx context.Context, out *bufio.Writer, log ledger.Log, kept []proof.Kept,
 ) (ledger.Head, error) {
 	if !c.JSON {

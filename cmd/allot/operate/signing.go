@@ -1,11 +1,9 @@
-package main
+package operate
 
 import (
 	"bytes"
 	"context"
-	"crypto/ed25519"
 	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
@@ -38,54 +36,14 @@ func keyText(keyOrFile string) (string, error) {
 	return string(bytes.TrimSpace(text)), err
 }
 
-// loadSigner reads the operator's private key; nil if there is no file.
-func loadSigner(file string) (note.Signer, error) {
-	if file == "" {
-		return nil, nil
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("--signing-key: %w", err)
-	}
-	signer, err := note.NewSigner(string(bytes.TrimSpace(text)))
-	if err != nil {
-		return nil, fmt.Errorf("--signing-key %s: the file has no private key that allot signing-key made: %w", file, err)
-	}
-	return signer, nil
-}
-
-// verifierOf returns the verifier of what the private key in a file signs.
-func verifierOf(file string) (note.Verifier, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("--signing-key: %w", err)
-	}
-	// PRIVATE+KEY+NAME+HASH+BASE64, where the bytes are the kind of key and its seed.
-	fields := strings.SplitN(string(bytes.TrimSpace(text)), "+", 5)
-	unknown := fmt.Errorf("--signing-key %s: the file has no private key that allot signing-key made", file)
-	if len(fields) != 5 {
-		return nil, unknown
-	}
-	seed, err := base64.StdEncoding.DecodeString(fields[4])
-	if err != nil || len(seed) != 1+ed25519.SeedSize {
-		return nil, unknown
-	}
-	public, _ := ed25519.NewKeyFromSeed(seed[1:]).Public().(ed25519.PublicKey) // it is always one
-	key, err := note.NewEd25519VerifierKey(fields[2], public)
-	if err != nil {
-		return nil, err
-	}
-	return note.NewVerifier(key)
-}
-
-// signingKeyCommand is "allot signing-key": it makes a new key for an operator.
-type signingKeyCommand struct {
+// SigningKey is "allot signing-key": it makes a new key for an operator.
+type SigningKey struct {
 	Name string `arg:"" help:"The operator's name in signatures, such as a domain."`
 	File string `arg:"" help:"File for the private key, which must not exist." type:"path"`
 }
 
 // Run writes the private key and prints the public one.
-func (c *signingKeyCommand) Run() error {
+func (c *SigningKey) Run() error {
 	private, public, err := note.GenerateKey(rand.Reader, c.Name)
 	if err == nil {
 		_, err = note.NewSigner(private) // only this call checks the name
@@ -105,17 +63,17 @@ func (c *signingKeyCommand) Run() error {
 	return err
 }
 
-// signCommand is "allot sign": it signs a checkpoint of a log that no server
+// Sign is "allot sign": it signs a checkpoint of a log that no server
 // uses.
-type signCommand struct {
+type Sign struct {
 	Data       string `help:"Data folder of a server that is not running." type:"existingdir" required:"" placeholder:"DIR"`
 	SigningKey string `help:"File with the operator's private key." type:"existingfile" required:"" placeholder:"FILE"`
 }
 
 // Run replays the log for its Merkle tree, and stores a signed checkpoint of its
 // end.
-func (c *signCommand) Run(ctx context.Context) (err error) {
-	signer, err := loadSigner(c.SigningKey)
+func (c *Sign) Run(ctx context.Context) (err error) {
+	signer, err := cli.LoadSigner(c.SigningKey)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"context"
@@ -15,10 +15,10 @@ import (
 	"github.com/allot-project/allot/ledger/proof"
 )
 
-// repairCommand is "allot repair": the only command that may remove anything from
+// Repair is "allot repair": the only command that may remove anything from
 // a log. It never changes the damaged files. It writes a good log beside them,
 // sets them aside, and puts the good log in their place.
-type repairCommand struct {
+type Repair struct {
 	Data     string `help:"Data folder of a server that is not running." required:"" type:"existingdir" placeholder:"DIR"`
 	Archive  string `help:"File that allot export wrote, or the URL of an archive: take missing commits from it." placeholder:"FILE|URL"`
 	NATSURL  string `name:"nats-url" help:"NATS of a running server with the same log: take missing commits from it." placeholder:"URL"`
@@ -27,7 +27,7 @@ type repairCommand struct {
 
 // Run lists the damage. With a source of commits, or a sequence to cut after, it
 // also mends the log.
-func (c *repairCommand) Run(ctx context.Context) (err error) {
+func (c *Repair) Run(ctx context.Context) (err error) {
 	given := 0
 	for _, one := range []bool{c.Archive != "", c.NATSURL != "", c.CutAfter > 0} {
 		if one {
@@ -73,7 +73,7 @@ func survey(ctx context.Context, d *datafolder.Folder) error {
 	return err
 }
 
-func (c *repairCommand) repair(ctx context.Context, d *datafolder.Folder) error {
+func (c *Repair) repair(ctx context.Context, d *datafolder.Folder) error {
 	source, closeSource, err := c.source(ctx)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (c *repairCommand) repair(ctx context.Context, d *datafolder.Folder) error 
 }
 
 // source opens the source of missing commits; nil if there is none.
-func (c *repairCommand) source(ctx context.Context) (ledger.Log, func() error, error) {
+func (c *Repair) source(ctx context.Context) (ledger.Log, func() error, error) {
 	if c.CutAfter > 0 {
 		return nil, func() error { return nil }, nil
 	}
@@ -104,7 +104,7 @@ func (c *repairCommand) source(ctx context.Context) (ledger.Log, func() error, e
 
 // build writes the good log beside the damaged one. Unless commits are to be
 // given up, it checks the result against all heads that were seen of the log.
-func (c *repairCommand) build(ctx context.Context, d *datafolder.Folder, a *assembly, last ledger.Head) error {
+func (c *Repair) build(ctx context.Context, d *datafolder.Folder, a *assembly, last ledger.Head) error {
 	if err := os.RemoveAll(d.Path(repairFolder)); err != nil {
 		return err
 	}
@@ -132,8 +132,7 @@ func (c *repairCommand) build(ctx context.Context, d *datafolder.Folder, a *asse
 
 // Folders of a repair.
 const (
-	repairFolder = "repair"  // the good log, until it takes its place
-	asideFolder  = "damaged" // and a time: the files from before
+	repairFolder = "repair" // the good log, until it takes its place
 )
 
 // finishRepair puts the good log that a repair has built in its place. It can be
@@ -149,7 +148,7 @@ func finishRepair(ctx context.Context, d *datafolder.Folder) (done bool, err err
 	if err != nil {
 		return false, err
 	}
-	aside := d.Path(fmt.Sprintf("%s-%d", asideFolder, time.Now().UnixNano()))
+	aside := d.Path(fmt.Sprintf("%s-%d", datafolder.Aside, time.Now().UnixNano()))
 	if err := os.MkdirAll(aside, 0o750); err != nil {
 		return false, err
 	}

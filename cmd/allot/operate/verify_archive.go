@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"context"
@@ -63,8 +63,8 @@ func writeVerified(path string, v *archives.Verification) error {
 
 // verifyArchive verifies an archive with the public key alone, from where the
 // last verification ended.
-func (c *verifyCommand) verifyArchive(ctx context.Context, keys note.Verifiers, kept []proof.Kept) (err error) {
-	a, err := openParts(c.Archive)
+func (c *Verify) verifyArchive(ctx context.Context, keys note.Verifiers, kept []proof.Kept) (err error) {
+	a, err := archives.OpenURL(c.Archive)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (c *verifyCommand) verifyArchive(ctx context.Context, keys note.Verifiers, 
 	return err
 }
 
-func (c *verifyCommand) printArchive(v, from *archives.Verification, signed bool) {
+func (c *Verify) printArchive(v, from *archives.Verification, signed bool) {
 	fmt.Printf("archive      good up to sequence %d: %d records in %d parts, digest %s\n", v.Sequence, v.Tree.Size(), v.Parts, v.Digest)
 	fmt.Printf("ledger       %s\n", v.Ledger)
 	if from != nil {

@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"context"
@@ -14,10 +14,10 @@ import (
 	"github.com/allot-project/allot/ledger/proof"
 )
 
-// checkpointCommand is "allot checkpoint": it gets the newest signed checkpoint
+// Checkpoint is "allot checkpoint": it gets the newest signed checkpoint
 // of a running server, and checks that nothing was taken back since an earlier
 // one.
-type checkpointCommand struct {
+type Checkpoint struct {
 	serverFlags `embed:""`
 	ask.Moment  `embed:""`
 	keyFlag     `embed:""`
@@ -26,7 +26,7 @@ type checkpointCommand struct {
 }
 
 // Run asks for the checkpoint and checks it.
-func (c *checkpointCommand) Run(ctx context.Context) error {
+func (c *Checkpoint) Run(ctx context.Context) error {
 	keys, err := c.verifiers()
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func (c *checkpointCommand) Run(ctx context.Context) error {
 
 // check checks the server's checkpoint as far as the given keys allow and, if
 // there is an earlier checkpoint, that the log still holds everything before it.
-func (c *checkpointCommand) check(
+func (c *Checkpoint) check(
 	ctx context.Context, signed []byte, keys note.Verifiers, earlier *proof.Checkpoint,
 ) error {
 	if keys == nil {

@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"context"
@@ -20,7 +20,7 @@ const cachedParts = 512 << 20
 // openArchiveURL opens the log in an archive. Its parts are fetched and verified
 // when they are read.
 func openArchiveURL(url string) (*source, func() error, error) {
-	a, err := openParts(url)
+	a, err := archives.OpenURL(url)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -49,7 +49,7 @@ type archivesFlag struct {
 func (f archivesFlag) open(ctx context.Context) ([]*archives.Archive, error) {
 	var list []*archives.Archive
 	for _, url := range f.From {
-		a, err := openParts(url)
+		a, err := archives.OpenURL(url)
 		if err != nil {
 			return nil, err
 		}

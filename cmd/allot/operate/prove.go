@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"context"
@@ -17,9 +17,9 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// proveCommand is "allot prove": it prints evidence that a record is in the log,
+// Prove is "allot prove": it prints evidence that a record is in the log,
 // or that the log still holds all of an earlier log.
-type proveCommand struct {
+type Prove struct {
 	serverFlags `embed:""`
 	ask.Moment  `embed:""`
 	keyFlag     `embed:""`
@@ -28,7 +28,7 @@ type proveCommand struct {
 }
 
 // Run prints the evidence.
-func (c *proveCommand) Run(ctx context.Context) error {
+func (c *Prove) Run(ctx context.Context) error {
 	path, query, err := c.question()
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (c *proveCommand) Run(ctx context.Context) error {
 	return err
 }
 
-func (c *proveCommand) question() (string, url.Values, error) {
+func (c *Prove) question() (string, url.Values, error) {
 	if (c.Record == "") == (c.Since == "") {
 		return "", nil, errors.New("say what to prove: give either a RECORD or --since")
 	}
@@ -65,8 +65,8 @@ func (c *proveCommand) question() (string, url.Values, error) {
 	return "/audit/proof/growth", url.Values{"from": {fmt.Sprint(kept.Size)}}, nil
 }
 
-// checkProofCommand is "allot check-proof": it checks evidence offline.
-type checkProofCommand struct {
+// CheckProof is "allot check-proof": it checks evidence offline.
+type CheckProof struct {
 	keyFlag `embed:""`
 	File    string `arg:"" help:"File with the output of allot prove; -: standard input."`
 	Since   string `help:"File with the checkpoint that you have kept, for evidence of allot prove --since." type:"existingfile" placeholder:"FILE"`
@@ -74,7 +74,7 @@ type checkProofCommand struct {
 }
 
 // Run checks the evidence, and prints the record or the later checkpoint.
-func (c *checkProofCommand) Run() error {
+func (c *CheckProof) Run() error {
 	keys, err := c.verifiers()
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func (c *checkProofCommand) Run() error {
 	return ledger.PlainEncoder(os.Stdout).Encode(line)
 }
 
-func (c *checkProofCommand) growth(text []byte, keys note.Verifiers) error {
+func (c *CheckProof) growth(text []byte, keys note.Verifiers) error {
 	earlier, err := openKept(c.Since, keys)
 	if err != nil {
 		return err
