@@ -17,7 +17,7 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archive"
+	"github.com/allot-project/allot/ledger/logfile"
 )
 
 // longLog is a log of many records about few consumers: a small State, and many
@@ -112,7 +112,7 @@ func writeLongLog(t *testing.T, path string, records int) {
 	log := &longLog{id: commands.NewID(), batches: records / longBatch}
 	last, err := log.Last(t.Context())
 	if err == nil {
-		_, err = archive.Write(t.Context(), out, log, archive.Extent{From: 1, To: last})
+		_, err = logfile.Write(t.Context(), out, log, logfile.Extent{From: 1, To: last})
 	}
 	if err == nil {
 		err = out.Close()

@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archive"
+	"github.com/allot-project/allot/ledger/logfile"
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
@@ -162,7 +162,7 @@ func TestNewerLevel(t *testing.T) {
 		}
 	})
 	var file bytes.Buffer
-	if _, err := archive.Write(t.Context(), &file, log, archive.Extent{From: 1, To: 1}); err != nil {
+	if _, err := logfile.Write(t.Context(), &file, log, logfile.Extent{From: 1, To: 1}); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()

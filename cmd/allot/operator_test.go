@@ -10,7 +10,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archive"
+	"github.com/allot-project/allot/ledger/logfile"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/projector/check"
 )
@@ -37,7 +37,7 @@ func newOperator(t *testing.T, keyFile, exported string) *operator {
 		t.Fatal(err)
 	}
 	defer func() { _ = in.Close() }() // nothing was written
-	_, err = archive.Read(in, func(archive.Header) error { return nil }, func(entry ledger.Entry) error {
+	_, err = logfile.Read(in, func(logfile.Header) error { return nil }, func(entry ledger.Entry) error {
 		commit, err := ledger.DecodeCommit(entry.Data)
 		o.commits = append(o.commits, commit)
 		return err
@@ -79,8 +79,8 @@ func (o *operator) export(file string, from, to int) {
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	_, err = archive.Write(
-		o.t.Context(), out, log, archive.Extent{From: uint64(from), To: uint64(to), Checkpoints: [][]byte{signed}},
+	_, err = logfile.Write(
+		o.t.Context(), out, log, logfile.Extent{From: uint64(from), To: uint64(to), Checkpoints: [][]byte{signed}},
 	)
 	if err != nil || out.Close() != nil {
 		o.t.Fatal(err)

@@ -22,8 +22,8 @@ import (
 	"sync"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/bucket"
+	"github.com/allot-project/allot/ledger/logfile"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
@@ -149,7 +149,7 @@ func (a *Archive) ledgerOfParts(ctx context.Context) (id ledger.UUID, err error)
 	if err != nil {
 		return id, fmt.Errorf("%s: %w", a, err)
 	}
-	_, err = archive.ReadLinks(body, func(h archive.Header) error { id = h.Ledger; return errEnough }, nil)
+	_, err = logfile.ReadLinks(body, func(h logfile.Header) error { id = h.Ledger; return errEnough }, nil)
 	if err = errors.Join(err, body.Close()); !errors.Is(err, errEnough) {
 		return id, fmt.Errorf("%w: %s/%s: %w", ErrPart, a, list[0], err)
 	}
@@ -321,11 +321,11 @@ func (a *Archive) fetch(ctx context.Context, name Name, into *os.File) (sum [sha
 
 // get fetches a part into a file and verifies that it is whole, and the one that
 // its name says. Damage wraps ErrPart.
-func (a *Archive) get(ctx context.Context, name Name, into *os.File) (archive.Header, archive.Trailer, error) {
+func (a *Archive) get(ctx context.Context, name Name, into *os.File) (logfile.Header, logfile.Trailer, error) {
 	if _, _, err := a.fetch(ctx, name, into); err != nil {
-		return archive.Header{}, archive.Trailer{}, err
+		return logfile.Header{}, logfile.Trailer{}, err
 	}
-	header, trailer, err := check(name, into, archive.ReadLinks, discard)
+	header, trailer, err := check(name, into, logfile.ReadLinks, discard)
 	if err != nil {
 		err = fmt.Errorf("%w: %s/%s: %w", ErrPart, a, name, err)
 	}
@@ -334,20 +334,20 @@ func (a *Archive) get(ctx context.Context, name Name, into *os.File) (archive.He
 
 func discard(ledger.Entry) error { return nil }
 
-// readPart is archive.Read, or one of its kin.
-type readPart[T any] func(io.Reader, func(archive.Header) error, func(T) error) (archive.Trailer, error)
+// readPart is logfile.Read, or one of its kin.
+type readPart[T any] func(io.Reader, func(logfile.Header) error, func(T) error) (logfile.Trailer, error)
 
 // check reads a part in a file, and checks that it is the one that its name says.
 func check[T any](
 	name Name, file *os.File, read readPart[T], yield func(T) error,
-) (h archive.Header, t archive.Trailer, err error) {
+) (h logfile.Header, t logfile.Trailer, err error) {
 	if _, err = file.Seek(0, io.SeekStart); err != nil {
 		return h, t, err
 	}
-	t, err = read(file, func(header archive.Header) error {
+	t, err = read(file, func(header logfile.Header) error {
 		h = header
 		if h.First != name.First {
-			return fmt.Errorf("%w: it begins at sequence %d", archive.ErrDamaged, h.First)
+			return fmt.Errorf("%w: it begins at sequence %d", logfile.ErrDamaged, h.First)
 		}
 		return nil
 	}, yield)
@@ -355,13 +355,13 @@ func check[T any](
 	case err != nil:
 		return h, t, err
 	case t.Head != name.Last:
-		return h, t, fmt.Errorf("%w: it ends at sequence %d with the digest %.8s", archive.ErrDamaged, t.Sequence, t.Digest)
+		return h, t, fmt.Errorf("%w: it ends at sequence %d with the digest %.8s", logfile.ErrDamaged, t.Sequence, t.Digest)
 	case t.Tree == nil:
-		return h, t, fmt.Errorf("%w: it does not say where the Merkle tree stands", archive.ErrDamaged)
+		return h, t, fmt.Errorf("%w: it does not say where the Merkle tree stands", logfile.ErrDamaged)
 	}
 	info, err := file.Stat()
 	if err == nil {
-		_, err = archive.ReadIndex(file, info.Size())
+		_, err = logfile.ReadIndex(file, info.Size())
 	}
 	return h, t, err
 }

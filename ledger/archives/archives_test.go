@@ -19,10 +19,10 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/archives"
 	"github.com/allot-project/allot/ledger/bucket"
 	"github.com/allot-project/allot/ledger/ledgertest"
+	"github.com/allot-project/allot/ledger/logfile"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/ledger/proof"
 )
@@ -329,7 +329,7 @@ func TestFalseTree(t *testing.T) {
 	w := newWorld(t, 10)
 	_, dir := inFolder(t)
 	var out bytes.Buffer
-	part, err := archive.NewPart(&out, archive.Header{Ledger: w.id, First: 1})
+	part, err := logfile.NewPart(&out, logfile.Header{Ledger: w.id, First: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

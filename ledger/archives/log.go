@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archive"
+	"github.com/allot-project/allot/ledger/logfile"
 )
 
 // Log is the log in archives, read only. Parts are fetched whole, verified, and
@@ -79,14 +79,14 @@ func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry
 		if end < to {
 			ahead.Go(func() { l.fetchAhead(ctx, end+1) })
 		}
-		err = archive.ReadRange(part.file, part.size, from, end, func(e ledger.Entry) error {
+		err = logfile.ReadRange(part.file, part.size, from, end, func(e ledger.Entry) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 			return yield(e)
 		})
 		if err := errors.Join(err, part.file.Close()); err != nil {
-			if errors.Is(err, archive.ErrDamaged) {
+			if errors.Is(err, logfile.ErrDamaged) {
 				l.cache.forget(part.name) // the disk has changed it: it is fetched again
 			}
 			return err

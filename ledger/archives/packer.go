@@ -14,7 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archive"
+	"github.com/allot-project/allot/ledger/logfile"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
@@ -170,7 +170,7 @@ type packing struct {
 	before    uint64 // it ends before this sequence; 0: where the Bounds say
 	after     Position
 	file      *os.File
-	w         *archive.Writer
+	w         *logfile.Writer
 	chain     *ledger.Chain
 	held      []ledger.Entry // after the last commit; a later commit decides about them
 	count     uint64         // commits
@@ -189,7 +189,7 @@ func (s *packer) begin(ctx context.Context, from Position, before uint64) (*pack
 	if err != nil {
 		return nil, err
 	}
-	w, err := archive.NewPart(file, archive.Header{Ledger: s.cfg.Ledger, First: from.Sequence + 1, Prev: from.Digest})
+	w, err := logfile.NewPart(file, logfile.Header{Ledger: s.cfg.Ledger, First: from.Sequence + 1, Prev: from.Digest})
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archive"
+	"github.com/allot-project/allot/ledger/logfile"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
@@ -100,7 +100,7 @@ func (v *verifier) next(ctx context.Context) error {
 	}
 	now := *v.known
 	now.Tree, now.Parts = v.known.Tree.Copy(), now.Parts+1
-	_, _, err = check(name, file, archive.ReadCommits, func(c *ledger.Commit) error {
+	_, _, err = check(name, file, logfile.ReadCommits, func(c *ledger.Commit) error {
 		now.Head = c.Head()
 		now.Tree.Add(c.Leaves)
 		return errors.Join(ctx.Err(), now.compare(signed[c.Sequence]))
@@ -131,7 +131,7 @@ func (v *verifier) good(now *Verification) error {
 
 // signed returns what is signed of a part's commits, by sequence: in the part
 // itself, and by what others have kept.
-func (v *verifier) signed(name Name, trailer archive.Trailer) (map[uint64][]vouching, error) {
+func (v *verifier) signed(name Name, trailer logfile.Trailer) (map[uint64][]vouching, error) {
 	found := make(map[uint64][]vouching)
 	for i, text := range trailer.Checkpoints {
 		if v.Keys == nil {

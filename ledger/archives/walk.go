@@ -6,11 +6,11 @@ import (
 	"os"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archive"
+	"github.com/allot-project/allot/ledger/logfile"
 )
 
-// readLinks is archive.ReadLinks as a readPart.
-var readLinks readPart[ledger.Entry] = archive.ReadLinks
+// readLinks is logfile.ReadLinks as a readPart.
+var readLinks readPart[ledger.Entry] = logfile.ReadLinks
 
 // walk returns the parts that follow one another from after a sequence on, and
 // the sequence at which a later one begins that nothing leads to; 0: there is
@@ -56,14 +56,14 @@ func (a *Archive) copies(name Name) (list []Name) {
 // that begin there.
 func (a *Archive) part(
 	ctx context.Context, from ledger.Head, file *os.File,
-) (Name, archive.Header, archive.Trailer, error) {
+) (Name, logfile.Header, logfile.Trailer, error) {
 	begin, later := a.next(from.Sequence + 1)
 	if len(begin) == 0 {
 		if later > 0 {
-			return Name{}, archive.Header{}, archive.Trailer{}, fmt.Errorf("%w: %s has nothing of the sequences %d to %d",
+			return Name{}, logfile.Header{}, logfile.Trailer{}, fmt.Errorf("%w: %s has nothing of the sequences %d to %d",
 				ErrMissing, a, from.Sequence+1, later-1)
 		}
-		return Name{}, archive.Header{}, archive.Trailer{}, errEnd
+		return Name{}, logfile.Header{}, logfile.Trailer{}, errEnd
 	}
 	var first error
 	for _, name := range begin {
@@ -79,7 +79,7 @@ func (a *Archive) part(
 			first = err
 		}
 	}
-	return Name{}, archive.Header{}, archive.Trailer{}, first
+	return Name{}, logfile.Header{}, logfile.Trailer{}, first
 }
 
 // errEnd means that an archive goes no further.

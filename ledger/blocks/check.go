@@ -275,7 +275,7 @@ type joint struct {
 	path  string // facts of the block that has it
 	// lost means that the chain is unknown, as after blocks that were not read,
 	// and after damage.
-	lost    bool
+	lost bool
 }
 
 // newJoint returns what follows the chain from its beginning on.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/archives"
+	"github.com/allot-project/allot/ledger/logfile"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
@@ -109,7 +109,7 @@ func (c *Backup) config(ctx context.Context, log ledger.Log, signer note.Signer)
 	if err != nil {
 		return archives.Config{}, err
 	}
-	header, err := archive.HeaderOf(ctx, log, 1)
+	header, err := logfile.HeaderOf(ctx, log, 1)
 	if err != nil {
 		return archives.Config{}, err
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/durable"
+	"github.com/allot-project/allot/ledger/logfile"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
@@ -67,7 +67,7 @@ func (c *Export) write(
 	if !c.JSON {
 		show, end := cli.ProgressBar("exporting")
 		defer end()
-		return archive.Write(ctx, out, log, archive.Extent{
+		return logfile.Write(ctx, out, log, logfile.Extent{
 			From: c.From, To: c.To, Checkpoints: within(kept, c.From, c.To), Progress: show,
 		})
 	}

@@ -7,8 +7,8 @@ import (
 	"os"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/logfile"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
@@ -16,7 +16,7 @@ import (
 // Read reads and checks the whole file.
 type LogFile struct {
 	path    string
-	Trailer archive.Trailer
+	Trailer logfile.Trailer
 }
 
 // OpenLogFile checks the whole file. Its log must begin at sequence 1.
@@ -37,28 +37,28 @@ func (l *LogFile) kept(context.Context, uint64) ([]proof.Kept, error) {
 }
 
 // archiveHeader reads the header of an archive.
-func archiveHeader(path string) (header archive.Header, err error) {
-	_, err = readArchive(path, func(h archive.Header) error { header = h; return errEnough }, discardCommit)
+func archiveHeader(path string) (header logfile.Header, err error) {
+	_, err = readArchive(path, func(h logfile.Header) error { header = h; return errEnough }, discardCommit)
 	if errors.Is(err, errEnough) {
 		err = nil
 	}
 	return header, err
 }
 
-// readArchive is archive.Read for a named file.
+// readArchive is logfile.Read for a named file.
 func readArchive(
-	path string, begin func(archive.Header) error, yield func(ledger.Entry) error,
-) (archive.Trailer, error) {
+	path string, begin func(logfile.Header) error, yield func(ledger.Entry) error,
+) (logfile.Trailer, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return archive.Trailer{}, err
+		return logfile.Trailer{}, err
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	return archive.Read(f, begin, yield)
+	return logfile.Read(f, begin, yield)
 }
 
-func (l *LogFile) scan(yield func(ledger.Entry) error) (archive.Trailer, error) {
-	trailer, err := readArchive(l.path, func(h archive.Header) error {
+func (l *LogFile) scan(yield func(ledger.Entry) error) (logfile.Trailer, error) {
+	trailer, err := readArchive(l.path, func(h logfile.Header) error {
 		if h.First != 1 {
 			return fmt.Errorf("it begins at sequence %d, but a log must begin at sequence 1", h.First)
 		}

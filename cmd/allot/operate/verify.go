@@ -11,7 +11,7 @@ import (
 
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archive"
+	"github.com/allot-project/allot/ledger/logfile"
 	"github.com/allot-project/allot/ledger/proof"
 	"github.com/allot-project/allot/projector/check"
 )
@@ -140,7 +140,7 @@ func (c *Verify) print(r *check.Report, signed bool) {
 // other, kept checkpoints agree with it, and a checkpoint vouches for its last
 // commit.
 func (c *Verify) verifyRange(keys note.Verifiers, kept []proof.Kept) error {
-	var header archive.Header
+	var header logfile.Header
 	digests := make(map[uint64]ledger.Digest) // the commits that kept checkpoints are of
 	for _, k := range kept {
 		checkpoint, err := proof.Open(k.Signed, keys)
@@ -154,7 +154,7 @@ func (c *Verify) verifyRange(keys note.Verifiers, kept []proof.Kept) error {
 			digests[sequence] = digest
 		}
 	}
-	trailer, err := readArchive(c.Archive, func(h archive.Header) error {
+	trailer, err := readArchive(c.Archive, func(h logfile.Header) error {
 		header = h
 		see(h.First-1, h.Prev)
 		return nil
@@ -194,7 +194,7 @@ func (c *Verify) verifyRange(keys note.Verifiers, kept []proof.Kept) error {
 // keptInRange checks that a kept checkpoint is of a commit of the range, or of
 // the one before it. By the digest chain it then vouches for everything before
 // that commit.
-func keptInRange(k proof.Kept, keys note.Verifiers, header archive.Header, digests map[uint64]ledger.Digest) error {
+func keptInRange(k proof.Kept, keys note.Verifiers, header logfile.Header, digests map[uint64]ledger.Digest) error {
 	checkpoint, err := proof.Open(k.Signed, keys)
 	if err != nil {
 		return err

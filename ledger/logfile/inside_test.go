@@ -1,4 +1,4 @@
-package archive_test
+package logfile_test
 
 import (
 	"bytes"
@@ -13,15 +13,15 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archive"
+	"github.com/allot-project/allot/ledger/logfile"
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
 // plain returns the uncompressed contents of an archive.
-func plain(t *testing.T, log ledger.Log, extent archive.Extent) []byte {
+func plain(t *testing.T, log ledger.Log, extent logfile.Extent) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if _, err := archive.Write(t.Context(), &out, log, extent); err != nil {
+	if _, err := logfile.Write(t.Context(), &out, log, extent); err != nil {
 		t.Fatal(err)
 	}
 	unpacker, err := zstd.NewReader(&out)
@@ -52,7 +52,7 @@ func packed(t *testing.T, data []byte) []byte {
 
 // entries reads an archive without checking its entries.
 func entries(data []byte) (n int, err error) {
-	_, err = archive.Read(bytes.NewReader(data), func(archive.Header) error { return nil }, func(ledger.Entry) error {
+	_, err = logfile.Read(bytes.NewReader(data), func(logfile.Header) error { return nil }, func(ledger.Entry) error {
 		n++
 		return nil
 	})
@@ -65,7 +65,7 @@ func TestDamageInside(t *testing.T) {
 	t.Parallel()
 	log, _ := filled(t, 4)
 	for _, from := range []uint64{1, 3} {
-		whole := plain(t, log, archive.Extent{From: from, To: 4})
+		whole := plain(t, log, logfile.Extent{From: from, To: 4})
 		if n, err := entries(packed(t, whole)); err != nil || n != int(5-from) {
 			t.Fatalf("unchanged: %d commits, %v", n, err)
 		}
@@ -74,18 +74,18 @@ func TestDamageInside(t *testing.T) {
 			changed[i] ^= 1 << (i % 8)
 			// The ledger's id is checked where the log begins.
 			_, err := entries(packed(t, changed))
-			if inID := from > 1 && i >= 18 && i < 34; !inID && !errors.Is(err, archive.ErrDamaged) {
+			if inID := from > 1 && i >= 18 && i < 34; !inID && !errors.Is(err, logfile.ErrDamaged) {
 				t.Fatalf("from %d: byte %d of %d changed from %x to %x: %v", from, i, len(whole), whole[i], changed[i], err)
 			}
-			if _, err := entries(packed(t, whole[:i])); !errors.Is(err, archive.ErrDamaged) {
+			if _, err := entries(packed(t, whole[:i])); !errors.Is(err, logfile.ErrDamaged) {
 				t.Fatalf("from %d: cut at byte %d of %d: %v", from, i, len(whole), err)
 			}
 		}
-		if _, err := entries(packed(t, append(bytes.Clone(whole), 0))); !errors.Is(err, archive.ErrDamaged) {
+		if _, err := entries(packed(t, append(bytes.Clone(whole), 0))); !errors.Is(err, logfile.ErrDamaged) {
 			t.Errorf("a byte more: %v", err)
 		}
 	}
-	if _, err := entries(nil); !errors.Is(err, archive.ErrDamaged) {
+	if _, err := entries(nil); !errors.Is(err, logfile.ErrDamaged) {
 		t.Errorf("nothing: %v", err)
 	}
 }
@@ -160,7 +160,7 @@ func TestLies(t *testing.T) {
 		// It announces 4 GiB, of which a few bytes are there.
 		"a length that lies": packed(t, append(mustEncode(t, good), 0x92, 1, 0xc6, 0xff, 0xff, 0xff, 0xff, 1, 2, 3)),
 	} {
-		if n, err := entries(data); !errors.Is(err, archive.ErrDamaged) {
+		if n, err := entries(data); !errors.Is(err, logfile.ErrDamaged) {
 			t.Errorf("%s: %d entries, %v", name, n, err)
 		}
 	}
@@ -241,21 +241,21 @@ func TestWriteFails(t *testing.T) {
 		"the first is no commit":   {headless, 2, 4, io.Discard, nil, 1},
 		"the first is another":     {shifted, 2, 4, io.Discard, nil, 1},
 	} {
-		_, err := archive.Write(t.Context(), c.out, c.log, archive.Extent{From: c.from, To: c.to})
+		_, err := logfile.Write(t.Context(), c.out, c.log, logfile.Extent{From: c.from, To: c.to})
 		if c.why != nil && !errors.Is(err, c.why) || c.bad > 0 && (!errors.As(err, &bad) || bad.Sequence != c.bad) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := archive.Write(cancelled, io.Discard, good, archive.Extent{From: 1, To: 6}); !errors.Is(
+	if _, err := logfile.Write(cancelled, io.Discard, good, logfile.Extent{From: 1, To: 6}); !errors.Is(
 		err,
 		context.Canceled,
 	) {
 		t.Errorf("cancelled: %v", err)
 	}
 	var steps [][2]uint64
-	head, err := archive.Write(t.Context(), io.Discard, good, archive.Extent{
+	head, err := logfile.Write(t.Context(), io.Discard, good, logfile.Extent{
 		From: 3, To: 5, Progress: func(done, total uint64) { steps = append(steps, [2]uint64{done, total}) },
 	})
 	if err != nil || head != heads[4] || !slices.Equal(steps, [][2]uint64{{1, 3}, {2, 3}, {3, 3}}) {
@@ -270,12 +270,12 @@ func TestReadersErrors(t *testing.T) {
 	errInjected := errors.New("injected")
 	log, _ := filled(t, 3)
 	var out bytes.Buffer
-	if _, err := archive.Write(t.Context(), &out, log, archive.Extent{From: 1, To: 3}); err != nil {
+	if _, err := logfile.Write(t.Context(), &out, log, logfile.Extent{From: 1, To: 3}); err != nil {
 		t.Fatal(err)
 	}
 	for refused := range 4 {
 		n := 0
-		_, err := archive.Read(bytes.NewReader(out.Bytes()), func(archive.Header) error {
+		_, err := logfile.Read(bytes.NewReader(out.Bytes()), func(logfile.Header) error {
 			if refused == 0 {
 				return errInjected
 			}
@@ -286,7 +286,7 @@ func TestReadersErrors(t *testing.T) {
 			}
 			return nil
 		})
-		if !errors.Is(err, errInjected) || errors.Is(err, archive.ErrDamaged) || n != refused {
+		if !errors.Is(err, errInjected) || errors.Is(err, logfile.ErrDamaged) || n != refused {
 			t.Errorf("refused at %d: %d were read, %v", refused, n, err)
 		}
 	}
@@ -299,11 +299,11 @@ func TestForeignEntries(t *testing.T) {
 	log, _ := filled(t, 3)
 	log.Edit(func(entries [][]byte) [][]byte { return append(entries, []byte("hello")) })
 	var out bytes.Buffer
-	if _, err := archive.Write(t.Context(), &out, log, archive.Extent{From: 1, To: 4}); err != nil {
+	if _, err := logfile.Write(t.Context(), &out, log, logfile.Extent{From: 1, To: 4}); err != nil {
 		t.Fatal(err)
 	}
 	var found []string
-	trailer, err := archive.Read(&out, func(archive.Header) error { return nil }, func(e ledger.Entry) error {
+	trailer, err := logfile.Read(&out, func(logfile.Header) error { return nil }, func(e ledger.Entry) error {
 		found = append(found, string(e.Data))
 		return nil
 	})

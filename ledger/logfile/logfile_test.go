@@ -1,4 +1,4 @@
-package archive_test
+package logfile_test
 
 import (
 	"bytes"
@@ -12,8 +12,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/ledgertest"
+	"github.com/allot-project/allot/ledger/logfile"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/ledger/proof"
 )
@@ -39,7 +39,7 @@ func filled(t testing.TB, n int) (*memlog.Log, []ledger.Head) {
 }
 
 func read(data []byte) (first uint64, heads []ledger.Head, err error) {
-	_, err = archive.Read(bytes.NewReader(data), func(h archive.Header) error {
+	_, err = logfile.Read(bytes.NewReader(data), func(h logfile.Header) error {
 		first = h.First
 		return nil
 	}, func(e ledger.Entry) error {
@@ -59,7 +59,7 @@ func TestRanges(t *testing.T) {
 	log, heads := filled(t, 20)
 	for _, r := range []struct{ from, to uint64 }{{1, 20}, {1, 1}, {7, 12}, {20, 20}} {
 		var out bytes.Buffer
-		head, err := archive.Write(t.Context(), &out, log, archive.Extent{From: r.from, To: r.to})
+		head, err := logfile.Write(t.Context(), &out, log, logfile.Extent{From: r.from, To: r.to})
 		if err != nil || head != heads[r.to-1] {
 			t.Fatalf("%v: %v, %v", r, head, err)
 		}
@@ -69,8 +69,8 @@ func TestRanges(t *testing.T) {
 		}
 	}
 	for _, r := range []struct{ from, to uint64 }{{0, 1}, {5, 4}, {1, 21}, {30, 40}} {
-		if _, err := archive.Write(t.Context(), new(bytes.Buffer), log, archive.Extent{From: r.from, To: r.to}); !errors.Is(
-			err, archive.ErrRange,
+		if _, err := logfile.Write(t.Context(), new(bytes.Buffer), log, logfile.Extent{From: r.from, To: r.to}); !errors.Is(
+			err, logfile.ErrRange,
 		) {
 			t.Errorf("%v: %v", r, err)
 		}
@@ -82,7 +82,7 @@ func TestRanges(t *testing.T) {
 func TestDamage(t *testing.T) {
 	log, heads := filled(t, 20)
 	var out bytes.Buffer
-	if _, err := archive.Write(t.Context(), &out, log, archive.Extent{From: 1, To: 20}); err != nil {
+	if _, err := logfile.Write(t.Context(), &out, log, logfile.Extent{From: 1, To: 20}); err != nil {
 		t.Fatal(err)
 	}
 	whole := out.Bytes()
@@ -106,12 +106,12 @@ func TestDamage(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	log, _ := filled(f, 3)
 	var out bytes.Buffer
-	if _, err := archive.Write(f.Context(), &out, log, archive.Extent{From: 1, To: 3}); err != nil {
+	if _, err := logfile.Write(f.Context(), &out, log, logfile.Extent{From: 1, To: 3}); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(out.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if _, _, err := read(data); err != nil && !errors.Is(err, archive.ErrDamaged) {
+		if _, _, err := read(data); err != nil && !errors.Is(err, logfile.ErrDamaged) {
 			t.Errorf("error of another kind: %v", err)
 		}
 	})
@@ -122,12 +122,12 @@ func TestCheckpoints(t *testing.T) {
 	log, heads := filled(t, 5)
 	var out bytes.Buffer
 	want := [][]byte{[]byte("one"), []byte("another")}
-	if _, err := archive.Write(t.Context(), &out, log, archive.Extent{From: 1, To: 5, Checkpoints: want}); err != nil {
+	if _, err := logfile.Write(t.Context(), &out, log, logfile.Extent{From: 1, To: 5, Checkpoints: want}); err != nil {
 		t.Fatal(err)
 	}
 	n := 0
 	count := func(ledger.Entry) error { n++; return nil }
-	trailer, err := archive.Read(&out, func(archive.Header) error { return nil }, count)
+	trailer, err := logfile.Read(&out, func(logfile.Header) error { return nil }, count)
 	if err != nil || n != 5 || trailer.Head != heads[4] || !slices.EqualFunc(trailer.Checkpoints, want, bytes.Equal) {
 		t.Errorf("%d commits, %+v, %v", n, trailer, err)
 	}
@@ -138,7 +138,7 @@ func TestCheckpoints(t *testing.T) {
 func TestLedgerOfHeader(t *testing.T) {
 	log, _ := filled(t, 5)
 	var out bytes.Buffer
-	if _, err := archive.Write(t.Context(), &out, log, archive.Extent{From: 1, To: 5}); err != nil {
+	if _, err := logfile.Write(t.Context(), &out, log, logfile.Extent{From: 1, To: 5}); err != nil {
 		t.Fatal(err)
 	}
 	unpacker, err := zstd.NewReader(nil)
@@ -151,7 +151,7 @@ func TestLedgerOfHeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	var id ledger.UUID
-	if _, err := archive.Read(bytes.NewReader(out.Bytes()), func(h archive.Header) error { id = h.Ledger; return nil },
+	if _, err := logfile.Read(bytes.NewReader(out.Bytes()), func(h logfile.Header) error { id = h.Ledger; return nil },
 		func(ledger.Entry) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -161,16 +161,16 @@ func TestLedgerOfHeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := read(packer.EncodeAll(plain, nil)); !errors.Is(err, archive.ErrDamaged) {
+	if _, _, err := read(packer.EncodeAll(plain, nil)); !errors.Is(err, logfile.ErrDamaged) {
 		t.Errorf("the header's ledger is not looked at: %v", err)
 	}
 }
 
 // partOf packs the commits of a log up to a sequence, from where a header begins.
-func partOf(t *testing.T, log ledger.Log, header archive.Header, last uint64) []byte {
+func partOf(t *testing.T, log ledger.Log, header logfile.Header, last uint64) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	part, err := archive.NewPart(&out, header)
+	part, err := logfile.NewPart(&out, header)
 	if err == nil {
 		err = log.Read(t.Context(), header.First, last, part.AddLinked)
 	}
@@ -187,9 +187,9 @@ func partOf(t *testing.T, log ledger.Log, header archive.Header, last uint64) []
 // it was written, and readers that know nothing of the index read all of it.
 func TestFrames(t *testing.T) {
 	log, heads := filled(t, 9000)
-	packed := partOf(t, log, archive.Header{Ledger: ledger.UUID{1}, First: 5, Prev: heads[3].Digest}, 9000)
+	packed := partOf(t, log, logfile.Header{Ledger: ledger.UUID{1}, First: 5, Prev: heads[3].Digest}, 9000)
 	file, size := bytes.NewReader(packed), int64(len(packed))
-	index, err := archive.ReadIndex(file, size)
+	index, err := logfile.ReadIndex(file, size)
 	if err != nil || len(index) < 2 {
 		t.Fatalf("%v, %v", index, err)
 	}
@@ -201,7 +201,7 @@ func TestFrames(t *testing.T) {
 		{5, 9000}, {5, 5}, {9000, 9000}, {second - 1, second}, {second, second}, {second + 1, 9000},
 	} {
 		next := r[0]
-		err := archive.ReadRange(file, size, r[0], r[1], func(e ledger.Entry) error {
+		err := logfile.ReadRange(file, size, r[0], r[1], func(e ledger.Entry) error {
 			if e.Sequence != next || ledger.DigestOf(e.Data) != heads[next-1].Digest {
 				return fmt.Errorf("%d is not %d", e.Sequence, next)
 			}
@@ -213,8 +213,8 @@ func TestFrames(t *testing.T) {
 		}
 	}
 	for _, r := range [][2]uint64{{4, 5}, {9000, 9001}} {
-		err := archive.ReadRange(file, size, r[0], r[1], func(ledger.Entry) error { return nil })
-		if !errors.Is(err, archive.ErrDamaged) {
+		err := logfile.ReadRange(file, size, r[0], r[1], func(ledger.Entry) error { return nil })
+		if !errors.Is(err, logfile.ErrDamaged) {
 			t.Errorf("%v, which is not in it: %v", r, err)
 		}
 	}
@@ -225,9 +225,9 @@ func TestFrames(t *testing.T) {
 func TestReadersOfFrames(t *testing.T) {
 	t.Parallel()
 	log, heads := filled(t, 9000)
-	packed := partOf(t, log, archive.Header{First: 1}, 9000)
+	packed := partOf(t, log, logfile.Header{First: 1}, 9000)
 	file, size := bytes.NewReader(packed), int64(len(packed))
-	index, err := archive.ReadIndex(file, size)
+	index, err := logfile.ReadIndex(file, size)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,14 +245,14 @@ func TestReadersOfFrames(t *testing.T) {
 					data[frame.Offset+int64(random.IntN(1000))] ^= 1 << random.IntN(8)
 				}
 				next, wrong := from, false
-				err := archive.ReadRange(bytes.NewReader(data), size, from, from+20, func(e ledger.Entry) error {
+				err := logfile.ReadRange(bytes.NewReader(data), size, from, from+20, func(e ledger.Entry) error {
 					wrong = wrong || e.Sequence != next || ledger.DigestOf(e.Data) != heads[next-1].Digest
 					if next++; random.IntN(30) == 0 {
 						return enough
 					}
 					return nil
 				})
-				told := errors.Is(err, archive.ErrDamaged)
+				told := errors.Is(err, logfile.ErrDamaged)
 				if done := err == nil && next == from+21 || errors.Is(err, enough); !damaged && (wrong || !done) || !done && !told {
 					t.Errorf("from %d, damaged %v: up to %d, wrong %v, %v", from, damaged, next-1, wrong, err)
 				}

@@ -1,4 +1,4 @@
-// Package archive stores a log, or a range of it, in a portable file: a zstd
+// Package logfile stores a log, or a range of it, in a portable file: a zstd
 // stream of msgpack values.
 //
 //	["allot archive", version, ledger (16 bytes), first sequence, digest of the commit before it (32 bytes)]
@@ -15,7 +15,7 @@
 //
 // The commits are those of the log, byte for byte, so sequences, digests and
 // generations are the same wherever the file is imported.
-package archive
+package logfile
 
 import (
 	"context"
