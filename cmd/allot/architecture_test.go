@@ -129,7 +129,7 @@ func TestTimeOfDay(t *testing.T) {
 	measured := regexp.MustCompile(`(Store|Swap|Sub)\(.*` + number + `|` + number + `\)? *[-<>]|[-<>]=? *[\w.]+` + number)
 	recorded := map[string]string{
 		"projector/view.go":                    "when a commit was decided",
-		"ledger/archives/packer.go":            "the age of commits",
+		"ledger/archive/packer.go":             "the age of commits",
 		"commands/processes/limit_follower.go": "shown as a metric",
 	}
 	found := 0

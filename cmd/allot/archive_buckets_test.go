@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/allot-project/allot/ledger/bucket/buckettest"
+	"github.com/allot-project/allot/ledger/archive/bucket/buckettest"
 )
 
 // TestArchiveInBucket: in a bucket of S3 a server, killed and started again, archives

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/allot-project/allot/ledger/archives"
+	"github.com/allot-project/allot/ledger/archive"
 )
 
 // paces are how often a server does what nobody asks it for, and how much at once.
@@ -20,7 +20,7 @@ type paces struct {
 	// which takes a second.
 	SnapshotRecords int
 	SnapshotAge     time.Duration
-	// A part of an archive ends with PartRecords, with archives.Usual.Bytes, or when its first record has PartAge:
+	// A part of an archive ends with PartRecords, with archive.Usual.Bytes, or when its first record has PartAge:
 	// what is younger is in the log only, and lost with all servers.
 	PartRecords int64
 	PartAge     time.Duration
@@ -34,7 +34,7 @@ type paces struct {
 // usual are the paces of every server but those of tests.
 var usual = paces{
 	ScrubEvery: 7 * 24 * time.Hour, AnswerWithin: 5 * time.Second, SnapshotRecords: 100_000, SnapshotAge: time.Hour,
-	PartRecords: archives.Usual.Records, PartAge: 15 * time.Minute, CopyRecords: 10_000_000,
+	PartRecords: archive.Usual.Records, PartAge: 15 * time.Minute, CopyRecords: 10_000_000,
 }
 
 const (
@@ -50,6 +50,6 @@ const (
 func (p paces) clusterWait(f *clusterFlags) time.Duration { return cmp.Or(p.ClusterWait, f.wait()) }
 
 // parts are the bounds of the parts of an archive.
-func (p paces) parts() archives.Bounds {
-	return archives.Bounds{Records: p.PartRecords, Bytes: archives.Usual.Bytes, Age: p.PartAge}
+func (p paces) parts() archive.Bounds {
+	return archive.Bounds{Records: p.PartRecords, Bytes: archive.Usual.Bytes, Age: p.PartAge}
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/allot-project/allot/ledger/archives"
-	"github.com/allot-project/allot/ledger/bucket"
+	"github.com/allot-project/allot/ledger/archive"
+	"github.com/allot-project/allot/ledger/archive/bucket"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
@@ -33,7 +33,7 @@ func (f *archiveFlags) check() error {
 }
 
 // open returns the archives, without speaking to them.
-func (f *archiveFlags) open() ([]*archives.Archive, error) { return archives.OpenURLs(f.URL) }
+func (f *archiveFlags) open() ([]*archive.Archive, error) { return archive.OpenURLs(f.URL) }
 
 // archivesAreFree refuses to begin a ledger in an empty data folder beside an archive of
 // another one: a folder that was lost, or is not mounted, looks like that. Archives that do
@@ -49,7 +49,7 @@ func (s *server) archivesAreFree(ctx context.Context) error {
 		cancel()
 		if err == nil && !id.IsNil() {
 			return fmt.Errorf("%w: %s is empty, and %s is of the ledger %s; nothing was changed: bring that back with allot restore, or name "+
-				"another archive for a new ledger", archives.ErrOther, s.config.Data, a, id)
+				"another archive for a new ledger", archive.ErrOther, s.config.Data, a, id)
 		}
 	}
 	return err
@@ -63,7 +63,7 @@ func (s *server) openArchives(ctx context.Context) (err error) {
 		err := a.Belongs(ctx, s.notary.Ledger, false)
 		cancel()
 		switch {
-		case errors.Is(err, archives.ErrOther) || errors.Is(err, archives.ErrFormat) || errors.Is(err, bucket.ErrURL):
+		case errors.Is(err, archive.ErrOther) || errors.Is(err, archive.ErrFormat) || errors.Is(err, bucket.ErrURL):
 			return err
 		case err != nil:
 			s.logger.Warn("an archive cannot be read now; the log keeps everything until it can be written", "error", err)
@@ -77,7 +77,7 @@ func (s *server) startArchiver(context.Context) error {
 	if len(s.archives) == 0 {
 		return nil
 	}
-	cfg := archives.Config{
+	cfg := archive.Config{
 		Archives: s.archives, Ledger: s.notary.Ledger, Log: s.log.all, Head: s.log.highWater.Head,
 		Bounds: s.paces.parts(), Rate: archiveRate, Folder: s.data.Path(archiveFolder),
 		Every: archiveEvery, Now: time.Now, Logger: s.logger,
@@ -85,7 +85,7 @@ func (s *server) startArchiver(context.Context) error {
 	if key := s.notary.Key; key != nil {
 		cfg.Sign = func(c *proof.Checkpoint) ([]byte, error) { return c.Sign(key) }
 	}
-	s.leader.archiver.Store(archives.Start(cfg))
+	s.leader.archiver.Store(archive.Start(cfg))
 	return nil
 }
 
@@ -102,7 +102,7 @@ func (s *server) addArchives(g gauges) {
 	if len(s.config.Archive.URL) == 0 {
 		return
 	}
-	most := func(value func(archives.Status) float64) func() float64 {
+	most := func(value func(archive.Status) float64) func() float64 {
 		return func() (found float64) {
 			if archiver := s.leader.archiver.Load(); archiver != nil {
 				for _, one := range archiver.Status() {
@@ -112,7 +112,7 @@ func (s *server) addArchives(g gauges) {
 			return found
 		}
 	}
-	sum := func(value func(archives.Status) float64) func() float64 {
+	sum := func(value func(archive.Status) float64) func() float64 {
 		return func() (found float64) {
 			if archiver := s.leader.archiver.Load(); archiver != nil {
 				for _, one := range archiver.Status() {
@@ -123,25 +123,25 @@ func (s *server) addArchives(g gauges) {
 		}
 	}
 	g.add("archive_lag_commits", "Commits that the archive that is furthest behind does not have.",
-		most(func(s archives.Status) float64 { return float64(s.Commits) }))
+		most(func(s archive.Status) float64 { return float64(s.Commits) }))
 	g.add("archive_lag_bytes", "Bytes of these commits that are packed and not sealed.",
-		most(func(s archives.Status) float64 { return float64(s.LogBytes) }))
+		most(func(s archive.Status) float64 { return float64(s.LogBytes) }))
 	g.add("archive_lag_seconds", "Age of the oldest of these, as far as they are packed.",
-		most(func(s archives.Status) float64 {
+		most(func(s archive.Status) float64 {
 			if s.Since.IsZero() {
 				return 0
 			}
 			return time.Since(s.Since).Seconds()
 		}))
 	g.add("archive_faulty", "Archives that take nothing now: the server's log says why.",
-		sum(func(s archives.Status) float64 { return one(s.Fault != "") }))
-	g.add("archive_parts", "Parts in all archives.", sum(func(s archives.Status) float64 { return float64(s.Parts) }))
-	g.add("archive_bytes", "Bytes of these.", sum(func(s archives.Status) float64 { return float64(s.Bytes) }))
+		sum(func(s archive.Status) float64 { return one(s.Fault != "") }))
+	g.add("archive_parts", "Parts in all archives.", sum(func(s archive.Status) float64 { return float64(s.Parts) }))
+	g.add("archive_bytes", "Bytes of these.", sum(func(s archive.Status) float64 { return float64(s.Bytes) }))
 	g.count("archive_failures_total", "Failures to archive a part. It is tried again.",
-		sum(func(s archives.Status) float64 { return float64(s.Failures) }))
+		sum(func(s archive.Status) float64 { return float64(s.Failures) }))
 	s.addCopies(g)
 	g.add("archive_success_timestamp_seconds", "When a part was last verified in an archive.",
-		most(func(s archives.Status) float64 {
+		most(func(s archive.Status) float64 {
 			if s.Success.IsZero() {
 				return 0
 			}

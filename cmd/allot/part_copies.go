@@ -12,7 +12,7 @@ import (
 	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archives"
+	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/snapshots/copies"
 )
 
@@ -147,7 +147,7 @@ func (s *server) takeCopy(ctx context.Context, from, last uint64) (*copies.Copy,
 	}
 	progress := &joinProgress{server: s, began: time.Now(), told: time.Now()}
 	cfg := copies.JoinConfig{
-		Stores: archives.Stores(s.archives), Unsign: unsign, Log: s.log.all, Folder: s.copyFolder(), From: from, UpTo: last,
+		Stores: archive.Stores(s.archives), Unsign: unsign, Log: s.log.all, Folder: s.copyFolder(), From: from, UpTo: last,
 		Room: s.disks.room, Tell: progress.tell, Logger: s.logger,
 	}
 	if !s.asksPeers() {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
-	"github.com/allot-project/allot/ledger/bucket"
+	"github.com/allot-project/allot/ledger/archive/bucket"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/system"
 )

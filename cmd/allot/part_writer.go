@@ -15,7 +15,7 @@ import (
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/commands/writer"
-	"github.com/allot-project/allot/ledger/archives"
+	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/snapshots/copies"
 )
 
@@ -31,8 +31,8 @@ type leader struct {
 	expirer   *processes.Expirer
 	limits    *processes.LimitFollower // nil: limits follow nobody
 	natsDoor  *natsapi.Service
-	archiver  atomic.Pointer[archives.Archiver] // nil: the server archives nothing now
-	storing   atomic.Pointer[copies.Keeper]     // nil: no copies are stored in archives now
+	archiver  atomic.Pointer[archive.Archiver] // nil: the server archives nothing now
+	storing   atomic.Pointer[copies.Keeper]    // nil: no copies are stored in archives now
 }
 
 // startNotices puts the publisher of notices between writer and read models.

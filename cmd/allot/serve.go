@@ -22,7 +22,7 @@ import (
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archives"
+	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/jetstream"
 	"github.com/allot-project/allot/ledger/proof"
@@ -121,7 +121,7 @@ type server struct {
 	state    *ledger.State       // at the end of the log; nil: a writer has taken it
 	rejected *jetstream.Rejected // nil: rejected commands are not kept
 	scrubber *check.Scrubber     // nil: there is none
-	archives []*archives.Archive
+	archives []*archive.Archive
 	metrics  metricsDoor
 	limits   processes.LimitStatus // of following Keystone's
 

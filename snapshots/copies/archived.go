@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/bucket"
+	"github.com/allot-project/allot/ledger/archive/bucket"
 )
 
 // Where copies are in a store:

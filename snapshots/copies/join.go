@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/bucket"
+	"github.com/allot-project/allot/ledger/archive/bucket"
 	"github.com/allot-project/allot/projector"
 )
 

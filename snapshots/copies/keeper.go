@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/bucket"
+	"github.com/allot-project/allot/ledger/archive/bucket"
 )
 
 // keptStored is how many copies stay that the archive's parts reach: the newest

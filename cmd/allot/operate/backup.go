@@ -11,7 +11,7 @@ import (
 
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archives"
+	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/logfile"
 	"github.com/allot-project/allot/ledger/proof"
 )
@@ -30,7 +30,7 @@ type Backup struct {
 
 // Run writes what the archives lack, and reads it back.
 func (c *Backup) Run(ctx context.Context) (err error) {
-	targets, err := archives.OpenURLs(c.To)
+	targets, err := archive.OpenURLs(c.To)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (c *Backup) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	cfg.Archives, cfg.Bounds = targets, archives.Usual
+	cfg.Archives, cfg.Bounds = targets, archive.Usual
 	cfg.Bounds.Age = backupAge
 	if cfg.Folder, err = os.MkdirTemp("", "allot-backup-"); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (c *Backup) Run(ctx context.Context) (err error) {
 	}
 	show, end := cli.ProgressBar("backing up")
 	cfg.Progress = show
-	all, err := archives.Backup(ctx, cfg)
+	all, err := archive.Backup(ctx, cfg)
 	end()
 	if err != nil {
 		return err
@@ -88,8 +88,8 @@ func (c *Backup) source(ctx context.Context) (ledger.Log, func() error, error) {
 }
 
 // mend writes the damaged parts of an archive again, and says which.
-func mend(ctx context.Context, a *archives.Archive, cfg archives.Config) error {
-	done, err := archives.Mend(ctx, a, cfg)
+func mend(ctx context.Context, a *archive.Archive, cfg archive.Config) error {
+	done, err := archive.Mend(ctx, a, cfg)
 	if done != nil {
 		for _, name := range done.Written {
 			fmt.Printf("%s: %s was damaged, and is written again\n", a, name)
@@ -101,23 +101,23 @@ func mend(ctx context.Context, a *archives.Archive, cfg archives.Config) error {
 // backupAge is no bound: a part ends by its size, or at the end of the log.
 const backupAge = 100 * 365 * 24 * time.Hour
 
-func (c *Backup) config(ctx context.Context, log ledger.Log, signer note.Signer) (archives.Config, error) {
+func (c *Backup) config(ctx context.Context, log ledger.Log, signer note.Signer) (archive.Config, error) {
 	last, err := log.Last(ctx)
 	if err == nil && last == 0 {
 		err = errors.New("the log is empty: there is nothing to back up")
 	}
 	if err != nil {
-		return archives.Config{}, err
+		return archive.Config{}, err
 	}
 	header, err := logfile.HeaderOf(ctx, log, 1)
 	if err != nil {
-		return archives.Config{}, err
+		return archive.Config{}, err
 	}
 	head, err := ledger.HeadBefore(ctx, log, last+1)
 	if err != nil {
-		return archives.Config{}, err
+		return archive.Config{}, err
 	}
-	cfg := archives.Config{
+	cfg := archive.Config{
 		Ledger: header.Ledger, Log: log, Head: func() ledger.Head { return head }, Now: time.Now,
 		Logger: cli.Warnings(),
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archives"
+	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/proof"
 	"github.com/allot-project/allot/ledger/system"
@@ -51,7 +51,7 @@ func (c *Restore) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	log := archives.NewLog(list, folder, cachedParts)
+	log := archive.NewLog(list, folder, cachedParts)
 	head, err := c.end(ctx, log)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (c *Restore) Run(ctx context.Context) (err error) {
 }
 
 // end returns the head of the last commit to restore.
-func (c *Restore) end(ctx context.Context, log *archives.Log) (ledger.Head, error) {
+func (c *Restore) end(ctx context.Context, log *archive.Log) (ledger.Head, error) {
 	last, err := log.Last(ctx)
 	if err != nil {
 		return ledger.Head{}, err
@@ -113,7 +113,7 @@ func (c *Restore) end(ctx context.Context, log *archives.Log) (ledger.Head, erro
 }
 
 // fill copies the log, once the folder is known to be free for it.
-func (c *Restore) fill(ctx context.Context, d *datafolder.Folder, log *archives.Log, head ledger.Head) error {
+func (c *Restore) fill(ctx context.Context, d *datafolder.Folder, log *archive.Log, head ledger.Head) error {
 	if err := d.NeverServed(); err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (c *Restore) fill(ctx context.Context, d *datafolder.Folder, log *archives.
 }
 
 // keep writes the newest signed checkpoint of what was restored into the folder.
-func (c *Restore) keep(ctx context.Context, d *datafolder.Folder, log *archives.Log, head ledger.Head) error {
+func (c *Restore) keep(ctx context.Context, d *datafolder.Folder, log *archive.Log, head ledger.Head) error {
 	signed, err := log.Checkpoints(ctx)
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func (c *Restore) keep(ctx context.Context, d *datafolder.Folder, log *archives.
 
 // compare reads what was restored back from the disk, replays it, and compares it
 // with the archive.
-func (c *Restore) compare(ctx context.Context, log *archives.Log, head ledger.Head, signed bool) (err error) {
+func (c *Restore) compare(ctx context.Context, log *archive.Log, head ledger.Head, signed bool) (err error) {
 	restored, closeLog, err := openData(ctx, c.Data)
 	if err != nil {
 		return err
@@ -177,7 +177,7 @@ func (c *Restore) compare(ctx context.Context, log *archives.Log, head ledger.He
 
 // compareSigned compares with the newest signed checkpoint that is of the
 // restored commits.
-func (c *Restore) compareSigned(ctx context.Context, log *archives.Log, r *check.Replayed) error {
+func (c *Restore) compareSigned(ctx context.Context, log *archive.Log, r *check.Replayed) error {
 	keys, err := c.verifiers()
 	if err != nil {
 		return err
@@ -195,7 +195,7 @@ func (c *Restore) compareSigned(ctx context.Context, log *archives.Log, r *check
 			continue
 		}
 		if *checkpoint != *r.Checkpoint() {
-			return fmt.Errorf("%w: the signed checkpoint of sequence %d says %d records with the root %s", archives.ErrFork,
+			return fmt.Errorf("%w: the signed checkpoint of sequence %d says %d records with the root %s", archive.ErrFork,
 				checkpoint.Sequence, checkpoint.Size, checkpoint.Root)
 		}
 		fmt.Printf("checkpoints  one vouches for sequence %d and everything before it\n", checkpoint.Sequence)
@@ -208,7 +208,7 @@ func (c *Restore) compareSigned(ctx context.Context, log *archives.Log, r *check
 // bringCopy brings a copy from the archives to a folder whose log was restored, so
 // that the first start replays only what came after it. The log is whole without it.
 func (c *Restore) bringCopy(
-	ctx context.Context, d *datafolder.Folder, log *archives.Log, list []*archives.Archive, last uint64,
+	ctx context.Context, d *datafolder.Folder, log *archive.Log, list []*archive.Archive, last uint64,
 ) {
 	models := d.Path(datafolder.ReadModels)
 	got, err := func() (*copies.Copy, error) {
@@ -224,7 +224,7 @@ func (c *Restore) bringCopy(
 		show, end := cli.ProgressBar("bringing State and read models")
 		defer end()
 		got, err := copies.Join(ctx, copies.JoinConfig{
-			Stores: archives.Stores(list), Unsign: cli.OpenSigned(keys), Log: log, Folder: folder, UpTo: last, Needed: true,
+			Stores: archive.Stores(list), Unsign: cli.OpenSigned(keys), Log: log, Folder: folder, UpTo: last, Needed: true,
 			Room: func() int64 { return free }, Logger: cli.Warnings(),
 			Tell: func(p copies.Progress) { show(uint64(p.Bytes), uint64(p.Of)) },
 		})

@@ -7,7 +7,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/allot-project/allot/ledger/archives"
+	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
@@ -20,7 +20,7 @@ const cachedParts = 512 << 20
 // openArchiveURL opens the log in an archive. Its parts are fetched and verified
 // when they are read.
 func openArchiveURL(url string) (*source, func() error, error) {
-	a, err := archives.OpenURL(url)
+	a, err := archive.OpenURL(url)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -28,7 +28,7 @@ func openArchiveURL(url string) (*source, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	log := archives.NewLog([]*archives.Archive{a}, folder, cachedParts)
+	log := archive.NewLog([]*archive.Archive{a}, folder, cachedParts)
 	kept := func(ctx context.Context, _ uint64) ([]proof.Kept, error) {
 		signed, err := log.Checkpoints(ctx)
 		var list []proof.Kept
@@ -46,10 +46,10 @@ type archivesFlag struct {
 }
 
 // open opens the archives, which must be of one ledger.
-func (f archivesFlag) open(ctx context.Context) ([]*archives.Archive, error) {
-	var list []*archives.Archive
+func (f archivesFlag) open(ctx context.Context) ([]*archive.Archive, error) {
+	var list []*archive.Archive
 	for _, url := range f.From {
-		a, err := archives.OpenURL(url)
+		a, err := archive.OpenURL(url)
 		if err != nil {
 			return nil, err
 		}
@@ -60,7 +60,7 @@ func (f archivesFlag) open(ctx context.Context) ([]*archives.Archive, error) {
 		return nil, err
 	}
 	if first.IsNil() {
-		return nil, fmt.Errorf("%w: there is nothing in %s", archives.ErrEmpty, list[0])
+		return nil, fmt.Errorf("%w: there is nothing in %s", archive.ErrEmpty, list[0])
 	}
 	var errs []error
 	for _, a := range list {

@@ -12,7 +12,7 @@ import (
 	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archives"
+	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/proof"
 )
@@ -71,7 +71,7 @@ func (l *httpLog) sign(ctx context.Context, c *proof.Checkpoint) ([]byte, error)
 	}
 	says, err := proof.Unverified(signed)
 	if err == nil && *says != *c {
-		err = fmt.Errorf("%w: the server signs another checkpoint of sequence %d than that of the log it sends", archives.ErrFork, c.Sequence)
+		err = fmt.Errorf("%w: the server signs another checkpoint of sequence %d than that of the log it sends", archive.ErrFork, c.Sequence)
 	}
 	return signed, err
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archives"
+	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
@@ -41,8 +41,8 @@ func TestServerSigns(t *testing.T) {
 		err    error // if it fails; nil: any
 	}{
 		{name: "the same", says: &is, signed: true},
-		{name: "another log", says: &another, fails: true, err: archives.ErrFork},
-		{name: "another commit", says: &later, fails: true, err: archives.ErrFork},
+		{name: "another log", says: &another, fails: true, err: archive.ErrFork},
+		{name: "another commit", says: &later, fails: true, err: archive.ErrFork},
 		{name: "no key", code: http.StatusNotFound},
 		{name: "not allowed", code: http.StatusForbidden, fails: true},
 	} {

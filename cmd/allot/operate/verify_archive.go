@@ -10,7 +10,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archives"
+	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/durable"
 	"github.com/allot-project/allot/ledger/proof"
 )
@@ -28,7 +28,7 @@ type verified struct {
 }
 
 // readVerified reads such a file; nil if there is none.
-func readVerified(path string) (*archives.Verification, error) {
+func readVerified(path string) (*archive.Verification, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -44,13 +44,13 @@ func readVerified(path string) (*archives.Verification, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--state %s: %w; remove it to verify everything", path, err)
 	}
-	return &archives.Verification{
+	return &archive.Verification{
 		Ledger: kept.Ledger, Parts: kept.Parts, Checkpoints: kept.Signed, Vouched: kept.Vouched,
-		Position: archives.Position{Head: ledger.Head{Sequence: kept.Sequence, Digest: kept.Digest}, Tree: tree},
+		Position: archive.Position{Head: ledger.Head{Sequence: kept.Sequence, Digest: kept.Digest}, Tree: tree},
 	}, nil
 }
 
-func writeVerified(path string, v *archives.Verification) error {
+func writeVerified(path string, v *archive.Verification) error {
 	text, err := ledger.PlainJSON(verified{
 		Ledger: v.Ledger, Sequence: v.Sequence, Digest: v.Digest, Records: v.Tree.Size(), Roots: v.Tree.Roots(),
 		Parts: v.Parts, Signed: v.Checkpoints, Vouched: v.Vouched,
@@ -64,11 +64,11 @@ func writeVerified(path string, v *archives.Verification) error {
 // verifyArchive verifies an archive with the public key alone, from where the
 // last verification ended.
 func (c *Verify) verifyArchive(ctx context.Context, keys note.Verifiers, kept []proof.Kept) (err error) {
-	a, err := archives.OpenURL(c.Archive)
+	a, err := archive.OpenURL(c.Archive)
 	if err != nil {
 		return err
 	}
-	options := archives.VerifyOptions{Keys: keys}
+	options := archive.VerifyOptions{Keys: keys}
 	for _, one := range kept {
 		checkpoint, err := proof.Open(one.Signed, keys)
 		if err != nil {
@@ -80,7 +80,7 @@ func (c *Verify) verifyArchive(ctx context.Context, keys note.Verifiers, kept []
 		if options.From, err = readVerified(c.State); err != nil {
 			return err
 		}
-		options.Known = func(v *archives.Verification) error {
+		options.Known = func(v *archive.Verification) error {
 			if keys != nil && v.Vouched < v.Sequence {
 				return nil // without a signature it is not remembered as verified
 			}
@@ -98,7 +98,7 @@ func (c *Verify) verifyArchive(ctx context.Context, keys note.Verifiers, kept []
 	return err
 }
 
-func (c *Verify) printArchive(v, from *archives.Verification, signed bool) {
+func (c *Verify) printArchive(v, from *archive.Verification, signed bool) {
 	fmt.Printf("archive      good up to sequence %d: %d records in %d parts, digest %s\n", v.Sequence, v.Tree.Size(), v.Parts, v.Digest)
 	fmt.Printf("ledger       %s\n", v.Ledger)
 	if from != nil {

@@ -1,4 +1,4 @@
-package archives
+package archive
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/bucket"
+	"github.com/allot-project/allot/ledger/archive/bucket"
 	"github.com/allot-project/allot/ledger/proof"
 )
 

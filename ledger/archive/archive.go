@@ -1,4 +1,4 @@
-// Package archives keeps a log in archives: runs of commits, sealed, compressed and
+// Package archive keeps a log in archives: runs of commits, sealed, compressed and
 // chained, each in an object that is written once. It writes them in the
 // background, verifies them, and reads the log from them.
 //
@@ -7,7 +7,7 @@
 // digest of its last commit. Where a part ends follows from the log and the
 // Bounds, so that two servers seal the same parts, and the second finds that they
 // are there.
-package archives
+package archive
 
 import (
 	"cmp"
@@ -22,7 +22,7 @@ import (
 	"sync"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/bucket"
+	"github.com/allot-project/allot/ledger/archive/bucket"
 	"github.com/allot-project/allot/ledger/logfile"
 	"github.com/allot-project/allot/ledger/proof"
 )

@@ -1,4 +1,4 @@
-package archives_test
+package archive_test
 
 import (
 	"bytes"
@@ -19,8 +19,8 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archives"
-	"github.com/allot-project/allot/ledger/bucket"
+	"github.com/allot-project/allot/ledger/archive"
+	"github.com/allot-project/allot/ledger/archive/bucket"
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/logfile"
 	"github.com/allot-project/allot/ledger/memlog"
@@ -38,14 +38,14 @@ type world struct {
 	id     ledger.UUID
 	signer note.Signer
 	keys   note.Verifiers
-	bounds archives.Bounds
+	bounds archive.Bounds
 }
 
 // longAge is an age that no part of a test reaches.
 const longAge = 1000 * time.Hour
 
 func newWorld(t *testing.T, commits int) *world {
-	w := &world{t: t, log: &memlog.Log{}, bounds: archives.Bounds{Records: 10, Bytes: 1 << 30, Age: longAge}}
+	w := &world{t: t, log: &memlog.Log{}, bounds: archive.Bounds{Records: 10, Bytes: 1 << 30, Age: longAge}}
 	w.signer, w.keys = ledgertest.Key(t)
 	state := ledger.NewState()
 	for _, c := range ledgertest.Commits(t, commits) {
@@ -78,8 +78,8 @@ func (w *world) put(sequence uint64, data []byte) {
 }
 
 // now is a time at which no part is old, as the commits of tests are from 2024 on.
-func (w *world) config(targets ...*archives.Archive) archives.Config {
-	return archives.Config{
+func (w *world) config(targets ...*archive.Archive) archive.Config {
+	return archive.Config{
 		Archives: targets, Ledger: w.id, Log: w.log, Bounds: w.bounds, Folder: w.t.TempDir(),
 		Head:  func() ledger.Head { return w.heads[len(w.heads)-1] },
 		Sign:  func(c *proof.Checkpoint) ([]byte, error) { return c.Sign(w.signer) },
@@ -88,13 +88,13 @@ func (w *world) config(targets ...*archives.Archive) archives.Config {
 }
 
 // archive runs an Archiver until all archives have verified a sequence.
-func (w *world) archive(cfg archives.Config, upTo uint64) []archives.Status {
+func (w *world) archive(cfg archive.Config, upTo uint64) []archive.Status {
 	w.t.Helper()
-	a := archives.Start(cfg)
+	a := archive.Start(cfg)
 	defer a.Stop()
 	for deadline := time.Now().Add(hang); ; time.Sleep(time.Millisecond) {
 		all := a.Status()
-		if !slices.ContainsFunc(all, func(s archives.Status) bool { return s.Verified.Sequence < upTo }) {
+		if !slices.ContainsFunc(all, func(s archive.Status) bool { return s.Verified.Sequence < upTo }) {
 			return all
 		}
 		if time.Now().After(deadline) {
@@ -104,19 +104,19 @@ func (w *world) archive(cfg archives.Config, upTo uint64) []archives.Status {
 }
 
 // inFolder returns an archive in a folder, and the folder.
-func inFolder(t *testing.T) (*archives.Archive, string) {
+func inFolder(t *testing.T) (*archive.Archive, string) {
 	t.Helper()
 	dir := t.TempDir()
 	return open(t, "file://"+dir), dir
 }
 
-func open(t *testing.T, url string) *archives.Archive {
+func open(t *testing.T, url string) *archive.Archive {
 	t.Helper()
 	store, err := bucket.Open(url, bucket.Patience{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return archives.Open(store)
+	return archive.Open(store)
 }
 
 // files returns the contents of a folder, by name.
@@ -138,8 +138,8 @@ func files(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-func (w *world) verify(a *archives.Archive, from *archives.Verification) (*archives.Verification, error) {
-	return a.Verify(w.t.Context(), archives.VerifyOptions{From: from, Keys: w.keys, Folder: w.t.TempDir()})
+func (w *world) verify(a *archive.Archive, from *archive.Verification) (*archive.Verification, error) {
+	return a.Verify(w.t.Context(), archive.VerifyOptions{From: from, Keys: w.keys, Folder: w.t.TempDir()})
 }
 
 // TestArchived: what is sealed is in all archives, byte for byte the same, and
@@ -170,10 +170,10 @@ func TestArchived(t *testing.T) {
 		known.Checkpoints != known.Parts {
 		t.Errorf("%+v, %v", known, err)
 	}
-	var halfway *archives.Verification
+	var halfway *archive.Verification
 	stop := errors.New("stop")
-	_, err = one.Verify(t.Context(), archives.VerifyOptions{
-		Keys: w.keys, Folder: t.TempDir(), Known: func(v *archives.Verification) error {
+	_, err = one.Verify(t.Context(), archive.VerifyOptions{
+		Keys: w.keys, Folder: t.TempDir(), Known: func(v *archive.Verification) error {
 			if halfway = v; v.Parts == 7 {
 				return stop
 			}
@@ -217,7 +217,7 @@ func TestForgedEntries(t *testing.T) {
 		t.Errorf("%+v, %v", known, err)
 	}
 	var found, foreign int
-	log := archives.NewLog([]*archives.Archive{target}, t.TempDir(), 1)
+	log := archive.NewLog([]*archive.Archive{target}, t.TempDir(), 1)
 	to, err := log.Last(t.Context())
 	if err == nil {
 		err = log.Read(t.Context(), 1, to, func(e ledger.Entry) error {
@@ -254,15 +254,15 @@ func (w *world) skip(before ledger.Head) {
 func TestWrittenOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 300)
-	archive, dir := inFolder(t)
+	target, dir := inFolder(t)
 	url := "file://" + dir
-	half := w.config(archive)
+	half := w.config(target)
 	half.Head = func() ledger.Head { return w.heads[150] }
 	w.archive(half, 140)
 	before := files(t, dir)
-	rivals := make([]*archives.Archiver, 3)
+	rivals := make([]*archive.Archiver, 3)
 	for i := range rivals {
-		rivals[i] = archives.Start(w.config(open(t, url)))
+		rivals[i] = archive.Start(w.config(open(t, url)))
 	}
 	w.archive(w.config(open(t, url)), 300)
 	for _, rival := range rivals {
@@ -290,7 +290,7 @@ func TestOthersPart(t *testing.T) {
 	head.Store(30)
 	cfg := w.config(open(t, url))
 	cfg.Head = func() ledger.Head { return w.heads[head.Load()-1] }
-	a := archives.Start(cfg)
+	a := archive.Start(cfg)
 	defer a.Stop()
 	reach := func(sequence uint64) {
 		t.Helper()
@@ -303,7 +303,7 @@ func TestOthersPart(t *testing.T) {
 	reach(30)
 	other := w.config(open(t, url))
 	other.Head = func() ledger.Head { return w.heads[34] }
-	if all, err := archives.Backup(t.Context(), other); err != nil || all[0].Verified.Sequence != 35 {
+	if all, err := archive.Backup(t.Context(), other); err != nil || all[0].Verified.Sequence != 35 {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	head.Store(60)
@@ -346,10 +346,10 @@ func TestFalseTree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := archives.Name{First: 1, Last: w.heads[9]}
+	name := archive.Name{First: 1, Last: w.heads[9]}
 	write(t, filepath.Join(dir, name.String()), out.String())
-	_, err = open(t, "file://"+dir).Verify(t.Context(), archives.VerifyOptions{Folder: t.TempDir()})
-	if !errors.Is(err, archives.ErrPart) || !strings.Contains(err.Error(), "the tree has 8 records") {
+	_, err = open(t, "file://"+dir).Verify(t.Context(), archive.VerifyOptions{Folder: t.TempDir()})
+	if !errors.Is(err, archive.ErrPart) || !strings.Contains(err.Error(), "the tree has 8 records") {
 		t.Errorf("%v", err)
 	}
 }
@@ -358,21 +358,21 @@ func TestFalseTree(t *testing.T) {
 // nothing is written.
 func TestBounds(t *testing.T) {
 	t.Parallel()
-	for name, bounds := range map[string]archives.Bounds{
+	for name, bounds := range map[string]archive.Bounds{
 		"records": {Records: 25, Bytes: 1 << 30, Age: longAge},
 		"bytes":   {Records: 1 << 30, Bytes: 5000, Age: longAge},
 	} {
 		w := newWorld(t, 200)
 		w.bounds = bounds
-		archive, _ := inFolder(t)
-		if s := w.archive(w.config(archive), 100)[0]; s.Parts < 2 || s.Verified.Sequence == 200 {
+		target, _ := inFolder(t)
+		if s := w.archive(w.config(target), 100)[0]; s.Parts < 2 || s.Verified.Sequence == 200 {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}
 	w := newWorld(t, 50)
-	w.bounds = archives.Bounds{Records: 1 << 30, Bytes: 1 << 30, Age: time.Minute}
-	archive, _ := inFolder(t)
-	cfg := w.config(archive)
+	w.bounds = archive.Bounds{Records: 1 << 30, Bytes: 1 << 30, Age: time.Minute}
+	target, _ := inFolder(t)
+	cfg := w.config(target)
 	cfg.Now = time.Now
 	if s := w.archive(cfg, 50)[0]; s.Commits != 0 {
 		t.Errorf("%+v", s)
@@ -384,8 +384,8 @@ func TestBounds(t *testing.T) {
 func TestDamageIsNamed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 120)
-	archive, dir := inFolder(t)
-	w.archive(w.config(archive), 100)
+	target, dir := inFolder(t)
+	w.archive(w.config(target), 100)
 	list := slices.Sorted(func(yield func(string) bool) {
 		for name := range files(t, dir) {
 			if strings.HasPrefix(name, "parts/") && !yield(name) {
@@ -401,16 +401,16 @@ func TestDamageIsNamed(t *testing.T) {
 		want   error
 		says   string
 	}{
-		"a byte flipped":     {func(dir string) { flip(t, filepath.Join(dir, list[3]), -1) }, archives.ErrPart, list[3]},
-		"the middle flipped": {func(dir string) { flip(t, filepath.Join(dir, list[3]), 0) }, archives.ErrPart, list[3]},
+		"a byte flipped":     {func(dir string) { flip(t, filepath.Join(dir, list[3]), -1) }, archive.ErrPart, list[3]},
+		"the middle flipped": {func(dir string) { flip(t, filepath.Join(dir, list[3]), 0) }, archive.ErrPart, list[3]},
 		"another part's bytes": {func(dir string) { copyFile(t, filepath.Join(dir, list[2]), filepath.Join(dir, list[3])) },
-			archives.ErrPart, list[3]},
-		"cut":      {func(dir string) { cut(t, filepath.Join(dir, list[3])) }, archives.ErrPart, list[3]},
-		"lost":     {func(dir string) { remove(t, filepath.Join(dir, list[3])) }, archives.ErrMissing, "has nothing of the sequences"},
-		"all lost": {func(dir string) { remove(t, filepath.Join(dir, "parts")) }, archives.ErrEmpty, dirOf},
+			archive.ErrPart, list[3]},
+		"cut":      {func(dir string) { cut(t, filepath.Join(dir, list[3])) }, archive.ErrPart, list[3]},
+		"lost":     {func(dir string) { remove(t, filepath.Join(dir, list[3])) }, archive.ErrMissing, "has nothing of the sequences"},
+		"all lost": {func(dir string) { remove(t, filepath.Join(dir, "parts")) }, archive.ErrEmpty, dirOf},
 		"the mark of another": {func(dir string) {
 			write(t, filepath.Join(dir, "ledger.json"), `{"format":1,"ledger":"00000000-0000-0000-0000-000000000001"}`)
-		}, archives.ErrOther, "is of the ledger"},
+		}, archive.ErrOther, "is of the ledger"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			other := t.TempDir()
@@ -490,7 +490,7 @@ func TestRead(t *testing.T) {
 	slices.Sort(paths)
 	flip(t, paths[2], 0)
 	remove(t, paths[5])
-	log := archives.NewLog([]*archives.Archive{open(t, "file://"+dir), two}, t.TempDir(), 1)
+	log := archive.NewLog([]*archive.Archive{open(t, "file://"+dir), two}, t.TempDir(), 1)
 	if last, err := log.Last(t.Context()); err != nil || last != 120 {
 		t.Errorf("%d, %v", last, err)
 	}
@@ -510,7 +510,7 @@ func TestRead(t *testing.T) {
 	if err := log.Read(t.Context(), 121, 121, func(ledger.Entry) error { return nil }); !errors.Is(err, ledger.ErrLogGap) {
 		t.Errorf("behind the end: %v", err)
 	}
-	damaged := archives.NewLog([]*archives.Archive{open(t, "file://"+dir)}, t.TempDir(), 1<<30)
+	damaged := archive.NewLog([]*archive.Archive{open(t, "file://"+dir)}, t.TempDir(), 1<<30)
 	var bad *ledger.BadEntryError
 	err := damaged.Read(t.Context(), 1, 120, func(ledger.Entry) error { return nil })
 	if !errors.As(err, &bad) || bad.Sequence != 21 {
@@ -532,7 +532,7 @@ func TestMend(t *testing.T) {
 		paths = append(paths, filepath.Join(dir, "parts", name))
 	}
 	slices.Sort(paths)
-	for round, log := range []ledger.Log{w.log, archives.NewLog([]*archives.Archive{two}, t.TempDir(), 1<<30)} {
+	for round, log := range []ledger.Log{w.log, archive.NewLog([]*archive.Archive{two}, t.TempDir(), 1<<30)} {
 		for _, i := range []int{2, 3, 11} {
 			flip(t, paths[i], 0)
 			flip(t, paths[i], -40-round) // else a second flip would undo the first
@@ -547,12 +547,12 @@ func TestMend(t *testing.T) {
 		before := files(t, dir)
 		other := w.config()
 		other.Log = another{w.log}
-		if _, err := archives.Mend(t.Context(), open(t, "file://"+dir), other); err == nil {
+		if _, err := archive.Mend(t.Context(), open(t, "file://"+dir), other); err == nil {
 			t.Error("another log has mended something")
 		}
 		cfg := w.config()
 		cfg.Log = log
-		done, err := archives.Mend(t.Context(), open(t, "file://"+dir), cfg)
+		done, err := archive.Mend(t.Context(), open(t, "file://"+dir), cfg)
 		if err != nil || len(done.Written) != 3 || done.Good != 9 {
 			t.Fatalf("round %d: %+v, %v", round, done, err)
 		}
@@ -577,16 +577,16 @@ func TestRefusals(t *testing.T) {
 	w.archive(w.config(open(t, url)), 50)
 	before := files(t, dir)
 	for name, c := range map[string]struct {
-		change func(*archives.Config)
+		change func(*archive.Config)
 		says   string
 	}{
-		"another ledger": {func(cfg *archives.Config) { cfg.Ledger = ledger.UUID{9} }, "of the ledger"},
-		"a shorter log":  {func(cfg *archives.Config) { cfg.Head = func() ledger.Head { return w.heads[10] } }, "was set back"},
-		"another log":    {func(cfg *archives.Config) { cfg.Log = another{w.log} }, "has the digest"},
+		"another ledger": {func(cfg *archive.Config) { cfg.Ledger = ledger.UUID{9} }, "of the ledger"},
+		"a shorter log":  {func(cfg *archive.Config) { cfg.Head = func() ledger.Head { return w.heads[10] } }, "was set back"},
+		"another log":    {func(cfg *archive.Config) { cfg.Log = another{w.log} }, "has the digest"},
 	} {
 		cfg := w.config(open(t, url))
 		c.change(&cfg)
-		a := archives.Start(cfg)
+		a := archive.Start(cfg)
 		for deadline := time.Now().Add(hang); a.Status()[0].Fault == "" && time.Now().Before(deadline); {
 			time.Sleep(time.Millisecond)
 		}
@@ -626,7 +626,7 @@ func TestSigned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := open(t, url).Verify(t.Context(), archives.VerifyOptions{
+	if _, err := open(t, url).Verify(t.Context(), archive.VerifyOptions{
 		Keys: note.VerifierList(verifier), Folder: t.TempDir(),
 	}); !errors.Is(err, proof.ErrCheckpoint) {
 		t.Errorf("another key: %v", err)
@@ -635,13 +635,13 @@ func TestSigned(t *testing.T) {
 	cfg := w.config(unsigned)
 	cfg.Sign = nil
 	w.archive(cfg, 30)
-	if _, err := w.verify(open(t, "file://"+dir), nil); !errors.Is(err, archives.ErrUnsigned) {
+	if _, err := w.verify(open(t, "file://"+dir), nil); !errors.Is(err, archive.ErrUnsigned) {
 		t.Errorf("no signature: %v", err)
 	}
 	kept := proof.Checkpoint{Ledger: w.id, Size: 3, Root: ledger.Digest{1}, Head: w.heads[2]}
-	if _, err := open(t, url).Verify(t.Context(), archives.VerifyOptions{
+	if _, err := open(t, url).Verify(t.Context(), archive.VerifyOptions{
 		Keys: w.keys, Kept: []proof.Checkpoint{kept}, Folder: t.TempDir(),
-	}); !errors.Is(err, archives.ErrFork) {
+	}); !errors.Is(err, archive.ErrFork) {
 		t.Errorf("a checkpoint of another log: %v", err)
 	}
 }
@@ -720,7 +720,7 @@ func TestSlowBesideFast(t *testing.T) {
 		t.Fatal(err)
 	}
 	slow := &slowStore{Store: store, may: func() bool { count, _ := fast.Stored(); return count == 30 }}
-	for _, s := range w.archive(w.config(fast, archives.Open(slow)), 300) {
+	for _, s := range w.archive(w.config(fast, archive.Open(slow)), 300) {
 		if s.Fault != "" || s.Failures > 0 || s.Parts != 30 {
 			t.Errorf("%+v", s)
 		}

@@ -1,9 +1,9 @@
-package archives
+package archive
 
 import (
 	"fmt"
 
-	"github.com/allot-project/allot/ledger/bucket"
+	"github.com/allot-project/allot/ledger/archive/bucket"
 )
 
 // OpenURL returns the archive at a URL, without speaking to it.

@@ -1,4 +1,4 @@
-package archives_test
+package archive_test
 
 import (
 	"bytes"
@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archives"
-	"github.com/allot-project/allot/ledger/bucket"
-	"github.com/allot-project/allot/ledger/bucket/buckettest"
+	"github.com/allot-project/allot/ledger/archive"
+	"github.com/allot-project/allot/ledger/archive/bucket"
+	"github.com/allot-project/allot/ledger/archive/bucket/buckettest"
 )
 
 // faultyStore stands before an S3 server and does what networks and stores do.
@@ -152,7 +152,7 @@ func TestFaultyStore(t *testing.T) {
 
 			f.be(fault)
 			faulty := open(t, at)
-			a := archives.Start(w.config(faulty))
+			a := archive.Start(w.config(faulty))
 			for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 				s := a.Status()[0]
 				if s.Failures > 0 || s.Verified.Sequence == 100 {
@@ -242,8 +242,8 @@ func TestKilledAtEachStep(t *testing.T) {
 				t.Fatal(err)
 			}
 			killed := &cutOff{Store: store, left: steps, after: after}
-			a := archives.Start(w.config(archives.Open(killed)))
-			var s archives.Status
+			a := archive.Start(w.config(archive.Open(killed)))
+			var s archive.Status
 			deadline := time.Now().Add(hang)
 			for ; s.Failures == 0 && s.Verified.Sequence < 40; time.Sleep(time.Millisecond / 10) {
 				if s = a.Status()[0]; time.Now().After(deadline) {
@@ -281,9 +281,9 @@ func TestOneAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.be("away")
-	a := archives.Start(w.config(here, archives.Open(store)))
+	a := archive.Start(w.config(here, archive.Open(store)))
 	defer a.Stop()
-	reach := func(what string, so func([]archives.Status) bool) {
+	reach := func(what string, so func([]archive.Status) bool) {
 		t.Helper()
 		for deadline := time.Now().Add(hang); !so(a.Status()); time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
@@ -291,12 +291,12 @@ func TestOneAway(t *testing.T) {
 			}
 		}
 	}
-	reach("the one that is here", func(s []archives.Status) bool { return s[0].Verified.Sequence == 100 && s[1].Failures > 0 })
+	reach("the one that is here", func(s []archive.Status) bool { return s[0].Verified.Sequence == 100 && s[1].Failures > 0 })
 	if s := a.Status()[1]; s.Verified.Sequence > 0 || s.Commits != 100 || s.Fault == "" {
 		t.Errorf("%+v", s)
 	}
 	f.be("")
-	reach("the one that was away", func(s []archives.Status) bool { return s[1].Verified.Sequence == 100 && s[1].Fault == "" })
+	reach("the one that was away", func(s []archive.Status) bool { return s[1].Verified.Sequence == 100 && s[1].Fault == "" })
 }
 
 // endless is a store whose objects do not end, whatever it says of their size.
@@ -336,20 +336,20 @@ func TestEndlessObject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, read := range map[string]func(*archives.Archive) error{
-		"verify": func(a *archives.Archive) error {
-			_, err := a.Verify(t.Context(), archives.VerifyOptions{Folder: t.TempDir()})
+	for name, read := range map[string]func(*archive.Archive) error{
+		"verify": func(a *archive.Archive) error {
+			_, err := a.Verify(t.Context(), archive.VerifyOptions{Folder: t.TempDir()})
 			return err
 		},
-		"read": func(a *archives.Archive) error {
-			log := archives.NewLog([]*archives.Archive{a}, t.TempDir(), 1<<30)
+		"read": func(a *archive.Archive) error {
+			log := archive.NewLog([]*archive.Archive{a}, t.TempDir(), 1<<30)
 			return log.Read(t.Context(), 1, 60, func(ledger.Entry) error { return nil })
 		},
 	} {
 		hostile := &endless{Store: store}
-		a := archives.Open(hostile)
+		a := archive.Open(hostile)
 		a.Bound(bound)
-		if err := read(a); !errors.Is(err, archives.ErrPart) {
+		if err := read(a); !errors.Is(err, archive.ErrPart) {
 			t.Errorf("%s: %v", name, err)
 		}
 		// A part has a copy at most, and io.Copy reads a little ahead.

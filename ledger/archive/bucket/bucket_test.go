@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/allot-project/allot/ledger/bucket"
-	"github.com/allot-project/allot/ledger/bucket/buckettest"
+	"github.com/allot-project/allot/ledger/archive/bucket"
+	"github.com/allot-project/allot/ledger/archive/bucket/buckettest"
 )
 
 // stores are all kinds of stores, empty.

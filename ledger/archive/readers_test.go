@@ -1,4 +1,4 @@
-package archives_test
+package archive_test
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archives"
-	"github.com/allot-project/allot/ledger/bucket"
+	"github.com/allot-project/allot/ledger/archive"
+	"github.com/allot-project/allot/ledger/archive/bucket"
 )
 
 // gatedStore lets nobody read a part before its gate is open.
@@ -45,7 +45,7 @@ func TestReadersAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	gated := &gatedStore{store, make(chan string, 100), make(chan struct{})}
-	log := archives.NewLog([]*archives.Archive{archives.Open(gated)}, t.TempDir(), 1<<30)
+	log := archive.NewLog([]*archive.Archive{archive.Open(gated)}, t.TempDir(), 1<<30)
 	var all sync.WaitGroup
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
