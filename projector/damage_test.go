@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"path"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -468,6 +469,51 @@ func TestFullDisk(t *testing.T) {
 	p.Interrupt()
 	if err := p.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestFullDiskAtTheStart: a disk that is full from the n-th write of a start on, whatever
+// Pebble does there, is no damage. Nothing is moved or deleted, and with room everything is
+// as it was.
+func TestFullDiskAtTheStart(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t)
+	for _, unclean := range []bool{false, true} {
+		met := 0
+		for n := int64(1); ; n++ {
+			mem, dir := vfs.NewCrashableMem(), t.TempDir()
+			p := tr.openIn(t, mem, dir)
+			tr.foldTo(t, p, damagedCommits)
+			if err := p.Sync(); err != nil {
+				t.Fatal(err)
+			}
+			files := vfs.FS(mem)
+			if unclean {
+				files = mem.CrashClone(vfs.CrashCloneCfg{})
+			}
+			tr.close(t, p)
+			f := &faults{kind: errorfs.OpIsWrite, err: syscall.ENOSPC}
+			f.first.Store(n)
+			f.until.Store(1 << 62)
+			full, err := openOn(rooted{errorfs.Wrap(files, f)}, dir, quiet)
+			if err == nil { // all that a start writes was written
+				f.until.Store(0)
+				tr.close(t, full)
+				break
+			}
+			met++
+			if !errors.Is(err, syscall.ENOSPC) || errors.Is(err, ErrDamaged) {
+				t.Errorf("unclean %v, write %d: %v", unclean, n, err)
+			}
+			names, err := files.List(dir)
+			if err != nil || slices.ContainsFunc(names, func(name string) bool { return strings.Contains(name, damagedSuffix) }) {
+				t.Errorf("unclean %v, write %d: %v are there, %v", unclean, n, names, err)
+			}
+			tr.check(t, tr.openIn(t, files, dir), "with room again")
+		}
+		if met < 3 {
+			t.Errorf("unclean %v: only %d writes of a start failed", unclean, met)
+		}
 	}
 }
 

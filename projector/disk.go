@@ -21,14 +21,16 @@ import (
 // then on nothing that Pebble writes reaches the disk, where new read models are
 // made under the same names. The disk holds what a crash would have left.
 //
-// A full disk condemns nothing: writes wait until there is space.
+// A full disk condemns nothing: writes wait until there is space. While Pebble opens, nothing
+// waits: the start fails, and the disk holds what it held.
 type disk struct {
 	vfs.FS
 	condemn func(error)
-	stopped <-chan struct{} // writes no longer wait for space
-	full    atomic.Bool     // a write waits for space
-	serving atomic.Bool     // before that, Open reports failures
-	dead    atomic.Bool     // nothing is written any more
+	stopped <-chan struct{}       // writes no longer wait for space
+	full    atomic.Bool           // a write waits for space
+	serving atomic.Bool           // before that, Open reports failures
+	dead    atomic.Bool           // nothing is written any more
+	refused atomic.Pointer[error] // the first failure before serving that passes; nil: none
 
 	mu   sync.Mutex
 	lock io.Closer // lock of the folder; guarded by mu
@@ -48,8 +50,13 @@ func (d *disk) change(do func() error) error {
 		case err == nil:
 			d.full.Store(false)
 			return nil
-		case !d.serving.Load() || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist):
+		case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist):
 			return err
+		case !d.serving.Load():
+			if !passes(err) {
+				return err
+			}
+			d.refused.CompareAndSwap(nil, &err)
 		case isFull(err) && d.wait():
 			continue
 		}
@@ -59,6 +66,17 @@ func (d *disk) change(do func() error) error {
 }
 
 func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
+// passes reports whether an error says nothing about what the disk holds: it is full, this
+// process may not use it, or the machine has run out of something.
+func passes(err error) bool {
+	for _, one := range []error{os.ErrPermission, syscall.EAGAIN, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EROFS} {
+		if errors.Is(err, one) {
+			return true
+		}
+	}
+	return isFull(err)
+}
 
 // wait waits a moment for space. It returns false if waiting no longer makes
 // sense.

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -103,7 +101,7 @@ func openModels(files vfs.FS, dir string, logger *slog.Logger, stopped <-chan st
 	unflushed := walBytes(files, dir)
 	if err := m.open(dir, false); err != nil {
 		m.cache.Unref()
-		return nil, errors.Join(err, m.disk.unlock())
+		return nil, errors.Join(m.reasonOf(err), m.disk.unlock())
 	}
 	err := m.load()
 	if err == nil {
@@ -113,7 +111,7 @@ func openModels(files vfs.FS, dir string, logger *slog.Logger, stopped <-chan st
 		err = m.loadIndex()
 	}
 	if err != nil {
-		return nil, errors.Join(err, m.close())
+		return nil, errors.Join(m.reasonOf(err), m.close())
 	}
 	m.synced = m.head
 	m.disk.serving.Store(true)
@@ -125,28 +123,48 @@ func openModels(files vfs.FS, dir string, logger *slog.Logger, stopped <-chan st
 	return m, nil
 }
 
+// reasonOf is why read models cannot be opened. Where the disk has refused to write, for
+// a reason that passes, that is all that is known, whatever Pebble made of it: an error of
+// another kind, a panic, or the end of one of its goroutines. Nothing is damaged then.
+func (m *models) reasonOf(err error) error {
+	if refused := m.disk.refused.Load(); refused != nil {
+		return fmt.Errorf("projector: the read models cannot be opened now, and nothing was changed: %w", *refused)
+	}
+	return err
+}
+
 // open opens Pebble. Files that Pebble cannot understand are damaged; errors of
 // the operating system are no damage.
-func (m *models) open(dir string, readOnly bool) (err error) {
+func (m *models) open(dir string, readOnly bool) error {
 	granted := newCompactions()
-	defer func() {
-		if reason := recover(); reason != nil {
-			err = fmt.Errorf("%w: open %s: %w", ErrDamaged, dir, panicked(reason))
-		}
-		if err != nil {
-			granted.stop()
-		}
-	}()
 	opts := m.options()
 	opts.ReadOnly, opts.Experimental.CompactionScheduler = readOnly, granted
-	m.db, err = pebble.Open(dir, opts)
-	switch {
-	case err == nil:
+	opened := make(chan error, 1)
+	go func() { opened <- m.openPebble(dir, opts) }()
+	var err error
+	select {
+	case err = <-opened:
+	case <-m.broken: // Pebble may wait for ever for a goroutine of its own that has ended
+		err = m.fault()
+	}
+	if err == nil {
 		return nil
-	case errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EAGAIN) || isFull(err):
+	}
+	granted.stop()
+	if passes(err) {
 		return fmt.Errorf("projector: open %s: %w", dir, err)
 	}
 	return fmt.Errorf("%w: open %s: %w", ErrDamaged, dir, err)
+}
+
+func (m *models) openPebble(dir string, opts *pebble.Options) (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = panicked(reason)
+		}
+	}()
+	m.db, err = pebble.Open(dir, opts)
+	return err
 }
 
 func (m *models) options() *pebble.Options {
@@ -234,7 +252,9 @@ func (m *models) condemn(reason error) {
 	told := fmt.Errorf("%w: %w", ErrDamaged, reason)
 	if m.reason.CompareAndSwap(nil, &told) {
 		m.disk.dead.Store(true)
-		m.logger.Error("the read models are damaged", "error", reason)
+		if m.disk.refused.Load() == nil {
+			m.logger.Error("the read models are damaged", "error", reason)
+		}
 		close(m.broken)
 	}
 }
