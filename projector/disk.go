@@ -70,7 +70,9 @@ func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is
 // passes reports whether an error says nothing about what the disk holds: it is full, this
 // process may not use it, or the machine has run out of something.
 func passes(err error) bool {
-	for _, one := range []error{os.ErrPermission, syscall.EAGAIN, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EROFS} {
+	for _, one := range []error{
+		os.ErrPermission, syscall.EAGAIN, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EROFS,
+	} {
 		if errors.Is(err, one) {
 			return true
 		}

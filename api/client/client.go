@@ -229,7 +229,8 @@ func itemResult(r wire.Reply) ItemResult {
 func (c *Client) SubmitAtomic(ctx context.Context, id ledger.UUID, list ...commands.Command) (Result, error) {
 	batch := wire.Batch{Atomic: true}
 	for _, one := range list {
-		batch.Commands = append(batch.Commands, wire.BatchCommand{Command: one.CommandName(), Body: encoding.Body{Value: one}})
+		body := encoding.Body{Value: one}
+		batch.Commands = append(batch.Commands, wire.BatchCommand{Command: one.CommandName(), Body: body})
 	}
 	reply, err := c.batch(ctx, map[string]string{wire.HeaderCommandID: id.String()}, batch)
 	if err != nil {

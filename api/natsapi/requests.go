@@ -168,7 +168,9 @@ func encodingOf(req micro.Request) (string, *wire.Error) {
 	case encoding.TypeJSON, encoding.TypeMsgpack:
 		return contentType, nil
 	default:
-		return "", bad("%s %q is neither %s nor %s", wire.HeaderContentType, contentType, encoding.TypeJSON, encoding.TypeMsgpack)
+		return "", bad(
+			"%s %q is neither %s nor %s", wire.HeaderContentType, contentType, encoding.TypeJSON, encoding.TypeMsgpack,
+		)
 	}
 }
 

@@ -69,7 +69,9 @@ func TestEncodedIsOwn(t *testing.T) {
 func TestNullIsNoWeight(t *testing.T) {
 	type object = map[string]any
 	id := "5a000000-0000-4000-8000-000000000001"
-	encodings := map[string]func(any) ([]byte, error){encoding.TypeMsgpack: msgpack.Marshal, encoding.TypeJSON: json.Marshal}
+	encodings := map[string]func(any) ([]byte, error){
+		encoding.TypeMsgpack: msgpack.Marshal, encoding.TypeJSON: json.Marshal,
+	}
 	for place, prefer := range map[string]func(weight any) object{
 		"weights":    func(weight any) object { return object{"weights": object{"VCPU": weight}} },
 		"traits":     func(weight any) object { return object{"traits": object{"CUSTOM_A": weight}} },

@@ -79,7 +79,8 @@ func (s *server) startWriter(ctx context.Context) error {
 		AnswerWithin: s.paces.AnswerWithin, Refuse: s.disks.refuse, Observer: s.observer(),
 	}
 	if s.term != nil {
-		options.Leadership, options.Landed, options.AnswerWithin = s.term, s.term.Landed, s.paces.clusterWait(&s.config.Cluster)
+		options.Leadership, options.Landed = s.term, s.term.Landed
+		options.AnswerWithin = s.paces.clusterWait(&s.config.Cluster)
 	}
 	if keeper := s.leader.keeper.Load(); keeper != nil {
 		options.Rejected = keeper.Keep

@@ -99,7 +99,8 @@ func (c *serveCommand) natsListens() string {
 // exposed lists files with secrets that every user of the machine can read.
 func (c *serveCommand) exposed() (files []string) {
 	for _, path := range []string{
-		c.configFile, c.TLS.Key, c.Cluster.keyFile(), c.Cluster.Secret, c.SigningKey, c.NATSUsers, c.NATSCreds, c.NATSDoorCreds,
+		c.configFile, c.TLS.Key, c.Cluster.keyFile(), c.Cluster.Secret, c.SigningKey, c.NATSUsers, c.NATSCreds,
+		c.NATSDoorCreds,
 	} {
 		info, err := os.Stat(cmp.Or(path, os.DevNull))
 		if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o004 != 0 {

@@ -23,7 +23,9 @@ type natsLogger struct {
 }
 
 func newNATSLogger(log *slog.Logger, store string) *natsLogger {
-	return &natsLogger{log: log, store: store, fatal: make(chan error, 1), clients: fair.NewFewLines(), routes: fair.NewFewLines()}
+	return &natsLogger{
+		log: log, store: store, fatal: make(chan error, 1), clients: fair.NewFewLines(), routes: fair.NewFewLines(),
+	}
 }
 
 func (l *natsLogger) lastError() error { return l.last.get() }

@@ -24,8 +24,6 @@ import (
 	"github.com/allot-project/allot/snapshots"
 )
 
-var errInjected = errors.New("injected")
-
 // scene is a log with what was made of it. A test makes wrong read models in it.
 type scene struct {
 	log   *memlog.Log
