@@ -1,17 +1,25 @@
 package baremetal
 
 import (
+	"context"
+
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 )
 
 // submit carries a command out.
 func (r *request) submit(c commands.Command) (commands.Outcome, *commands.Rejection, error) {
-	outcome, err := rest.Submit(r.Request, r.h.Commands, commands.Submission{
+	s := commands.Submission{
 		Actor: r.who.User, RequestID: r.id, Command: c, DryRun: r.dryRun,
 		Client: r.who.Client(r.RemoteAddr), Bulk: r.h.Policy.LoadsInBulk(r.who),
-	})
-	if err != nil {
+	}
+	if err := rest.Identify(r.Request, &s); err != nil {
+		return commands.Outcome{}, nil, err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), rest.SubmitTimeout)
+	defer cancel()
+	outcome, err := r.h.Commands.Submit(ctx, s)
+	if err = rest.Rehearsed(&s, outcome, err); err != nil {
 		return outcome, nil, err
 	}
 	if r.view = r.h.Views.View(); outcome.Repeated {

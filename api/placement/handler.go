@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -71,8 +72,8 @@ type request struct {
 	bodyFault  error
 	submitted  bool // a command
 	view       projector.View
-	past       bool // the client asks about the past
-	dryRun     bool // the client asks for a dry run
+	at         string // the moment that the client asks about; empty: now
+	dryRun     bool   // the client asks for a dry run
 }
 
 // response is a successful answer.
@@ -111,7 +112,18 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	}
 	r.lease = h.Fair.Lease(r.who.Client(hr.RemoteAddr))
 	defer r.lease.End()
-	answer, err := h.serve(w, r, path)
+	if err := h.prepare(w, r, path); err != nil {
+		h.writeFailure(w, r, err)
+		return
+	}
+	// The command of a write follows from the request alone, and the server that
+	// leads decides it. What a handler reads before can be old: it only finds
+	// reasons not to submit the command at all, and those must hold now.
+	writes := r.op.method != http.MethodGet
+	answer, err := h.carryOut(r, writes)
+	if err != nil && writes && r.op.looks && !r.submitted && h.Fresh != nil {
+		answer, err = h.carryOut(r, false)
+	}
 	var rehearsal *rest.Rehearsal
 	if errors.As(err, &rehearsal) {
 		answer, err = &response{status: http.StatusOK, body: rehearsal.Body()}, nil
@@ -123,20 +135,21 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	h.write(w, r, answer)
 }
 
-func (h *Handler) serve(w http.ResponseWriter, r *request, path string) (*response, error) {
+// prepare finds a request's operation, and whether its sender may ask for it.
+func (h *Handler) prepare(w http.ResponseWriter, r *request, path string) error {
 	v, failure := microversions.Negotiate(r.Header)
 	if failure != nil {
-		return nil, failure
+		return failure
 	}
 	r.version, r.negotiated = v, true
 	w.Header().Set(rest.VersionHeader, serviceType+" "+v.String())
 	w.Header().Set("Vary", "openstack-api-version") // upstream's spelling
 	if failure := checkContentLength(r.Request); failure != nil {
-		return nil, failure
+		return failure
 	}
 	rt, params := findRoute(path)
 	if rt == nil {
-		return nil, rest.NotFound("")
+		return rest.NotFound("")
 	}
 	r.Pattern = rt.pattern
 	r.params = params
@@ -144,48 +157,37 @@ func (h *Handler) serve(w http.ResponseWriter, r *request, path string) (*respon
 	if !known {
 		failure := rest.Errorf(http.StatusMethodNotAllowed, "The method specified is not allowed for this resource.")
 		failure.Allow = rt.allow()
-		return nil, failure
+		return failure
 	}
 	r.op = op
 	if failure := checkOperation(r, op); failure != nil {
-		return nil, failure
+		return failure
 	}
 	if op.rule != "" {
 		if err := h.authorize(r, op); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := r.query.Fault(); err != nil {
-		return nil, rest.BadRequest("Invalid query string parameters: %v", err)
+		return rest.BadRequest("Invalid query string parameters: %v", err)
 	}
-	at, err := r.query.TakeAt(r.Request)
-	if err != nil {
-		return nil, rest.BadRequest("Invalid query string parameters: %v", err)
+	var err error
+	if r.at, err = r.query.TakeAt(r.Request); err != nil {
+		return rest.BadRequest("Invalid query string parameters: %v", err)
 	}
-	r.past = at != ""
 	if r.dryRun, err = r.query.TakeDryRun(r.Request); err != nil {
-		return nil, rest.BadRequest("Invalid query string parameters: %v", err)
+		return rest.BadRequest("Invalid query string parameters: %v", err)
 	}
-	if op.method == http.MethodGet {
-		return h.carryOut(r, at, false)
-	}
-	// The command of a write follows from the request alone, and the server that
-	// leads decides it. What a handler reads before can be old: it only finds
-	// reasons not to submit the command at all, and those must hold now.
-	answer, err := h.carryOut(r, at, true)
-	if err != nil && op.looks && !r.submitted && h.Fresh != nil {
-		return h.carryOut(r, at, false)
-	}
-	return answer, err
+	return nil
 }
 
 // carryOut calls the operation's handler, with a view that may be old, or else with
 // one that holds everything that other servers have answered.
-func (h *Handler) carryOut(r *request, at string, old bool) (_ *response, err error) {
+func (h *Handler) carryOut(r *request, old bool) (_ *response, err error) {
 	if err := rest.Await(r.Request, h.Views, h.Fresh, old); err != nil {
 		return nil, err
 	}
-	if r.view, err = rest.ViewAt(h.Views, at, h.Now); err != nil {
+	if r.view, err = rest.ViewAt(h.Views, r.at, h.Now); err != nil {
 		return nil, err
 	}
 	if r.Method == http.MethodGet {
@@ -200,7 +202,7 @@ func (h *Handler) carryOut(r *request, at string, old bool) (_ *response, err er
 // place waits for a place for a read. What locks guard, such as indexes of the past, is
 // only asked for with one.
 func (h *Handler) place(r *request) (*fair.Work, error) {
-	if r.past {
+	if r.at != "" {
 		return h.Fair.Long(r.Context(), r.who.Client(r.RemoteAddr))
 	}
 	return h.Fair.Short(r.Context(), r.who.Client(r.RemoteAddr))
@@ -320,11 +322,17 @@ func noContent() *response { return &response{status: http.StatusNoContent} }
 // because each handler has its own texts for rejections.
 func (h *Handler) submit(r *request, c commands.Command) (commands.Outcome, *commands.Rejection, error) {
 	r.submitted = true
-	outcome, err := rest.Submit(r.Request, h.Commands, commands.Submission{
+	s := commands.Submission{
 		Actor: r.who.User, RequestID: r.id, Command: c, DryRun: r.dryRun,
 		Client: r.who.Client(r.RemoteAddr), Bulk: h.Policy.LoadsInBulk(r.who),
-	})
-	if err != nil {
+	}
+	if err := rest.Identify(r.Request, &s); err != nil {
+		return commands.Outcome{}, nil, err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), rest.SubmitTimeout)
+	defer cancel()
+	outcome, err := h.Commands.Submit(ctx, s)
+	if err = rest.Rehearsed(&s, outcome, err); err != nil {
 		return outcome, nil, err
 	}
 	r.view = h.Views.View()

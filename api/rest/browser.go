@@ -33,18 +33,25 @@ type BrowserGuard struct {
 // Handler returns a handler that guards another one.
 func (g *BrowserGuard) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if g.CheckHost && !g.knows(r.Host) {
-			http.Error(w, fmt.Sprintf("This server does not answer to the name %.200q. Use its address or localhost, "+
-				"or start it with --allowed-host for each other name that it has.", r.Host), http.StatusForbidden)
-			return
+		if g.Admits(w, r) {
+			next.ServeHTTP(w, r)
 		}
-		if g.foreign(r) {
-			http.Error(w, "Pages of other origins may not use this API. Start the server with --cors-allowed-origin "+
-				"for those that may.", http.StatusForbidden)
-			return
-		}
-		next.ServeHTTP(w, r)
 	})
+}
+
+// Admits reports whether a request may be answered. If not, it answers why.
+func (g *BrowserGuard) Admits(w http.ResponseWriter, r *http.Request) bool {
+	if g.CheckHost && !g.knows(r.Host) {
+		http.Error(w, fmt.Sprintf("This server does not answer to the name %.200q. Use its address or localhost, "+
+			"or start it with --allowed-host for each other name that it has.", r.Host), http.StatusForbidden)
+		return false
+	}
+	if g.foreign(r) {
+		http.Error(w, "Pages of other origins may not use this API. Start the server with --cors-allowed-origin "+
+			"for those that may.", http.StatusForbidden)
+		return false
+	}
+	return true
 }
 
 // knows reports whether the server has the name that a Host header gives. Only

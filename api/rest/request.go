@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -18,8 +17,8 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// submitTimeout is how long a request waits for its command at most.
-const submitTimeout = 30 * time.Second
+// SubmitTimeout is how long a request waits for its command at most.
+const SubmitTimeout = 30 * time.Second
 
 // NewRequestID returns a new id for a request. Its answer, the server's messages
 // and the record of its command have it.
@@ -63,25 +62,26 @@ func (r *Rehearsal) Body() any {
 	return map[string]any{"dry_run": true, "events": ledger.EventLines(r.Events)}
 }
 
-// Submit carries the command of a request out, of which a request has one at most. Its
-// id is the one that the client gave it, or else the uuid that the request's id spells:
-// a record then holds both as one. For a dry run of an accepted command it returns a
-// Rehearsal.
-func Submit(r *http.Request, to commands.Submitter, s commands.Submission) (outcome commands.Outcome, err error) {
+// Identify gives the command of a request, of which a request has one at most, its id and
+// its trace: the id that the client gave it, or else the uuid that the request's id spells,
+// as a record then holds both as one.
+func Identify(r *http.Request, s *commands.Submission) (err error) {
 	var spelt bool
 	if s.ID, _, spelt = ledger.Unspell(s.RequestID); !spelt || r.Header.Get(CommandIDHeader) != "" {
 		if s.ID, err = CommandID(r); err != nil {
-			return outcome, BadRequest("%v", err)
+			return BadRequest("%v", err)
 		}
 	}
 	s.Trace = commands.TraceOf(r.Context())
-	ctx, cancel := context.WithTimeout(r.Context(), submitTimeout)
-	defer cancel()
-	outcome, err = to.Submit(ctx, s)
+	return nil
+}
+
+// Rehearsed returns a Rehearsal as the error of a dry run of an accepted command.
+func Rehearsed(s *commands.Submission, outcome commands.Outcome, err error) error {
 	if err == nil && s.DryRun && outcome.Rejection == nil {
-		err = &Rehearsal{Events: outcome.Events}
+		return &Rehearsal{Events: outcome.Events}
 	}
-	return outcome, err
+	return err
 }
 
 // ViewAt returns the view of the moment that a request is about: the newest if at

@@ -155,3 +155,46 @@ func TestTimeOfDay(t *testing.T) {
 		t.Errorf("only %d places were found, so the pattern finds nothing", found)
 	}
 }
+
+// TestHops: every hop that ARCHITECTURE.md names is a function of that package.
+func TestHops(t *testing.T) {
+	text, err := os.ReadFile("../../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "takes 14 hops")
+	section, _, _ = strings.Cut(section, "\nIf the command is rejected")
+	name := regexp.MustCompile("`((?:api|cmd|commands|ledger|projector)(?:/[a-z]+)*)\\.(?:(\\w+)\\.)?(\\w+)`")
+	hops := name.FindAllStringSubmatch(section, -1)
+	if len(hops) < 25 {
+		t.Fatalf("only %d hops are named", len(hops))
+	}
+	for _, hop := range hops {
+		receiver := ""
+		if hop[2] != "" {
+			receiver = `\(\w* ?\*?` + hop[2] + `\) `
+		}
+		function := regexp.MustCompile(`(?m)^func ` + receiver + hop[3] + `(\[.*\])?\(`)
+		if !definedIn(t, "../../"+hop[1], function) {
+			t.Errorf("%s has no function %s of %q", hop[1], hop[3], hop[2])
+		}
+	}
+}
+
+func definedIn(t *testing.T, folder string, what *regexp.Regexp) bool {
+	t.Helper()
+	files, err := filepath.Glob(folder + "/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if what.Match(text) {
+			return true
+		}
+	}
+	return false
+}

@@ -43,7 +43,7 @@ func (s *server) bindREST(context.Context) error {
 		return fmt.Errorf("--http %s: %w", s.config.HTTP, err)
 	}
 	s.rest.port = port.New(listener, s.fair, s.logger)
-	s.rest.server = s.rest.port.Server(s.config.fromBrowsers(http.HandlerFunc(s.answerStarting)))
+	s.rest.server = s.rest.port.Server(s.config.fromBrowsers(newRouter(http.HandlerFunc(s.answerStarting), nil)))
 	return nil
 }
 

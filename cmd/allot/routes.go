@@ -27,6 +27,7 @@ type router struct {
 	exact  map[string]http.Handler
 	below  []route
 	others http.Handler // handler of paths without a route
+	guard  *rest.BrowserGuard
 }
 
 func newRouter(others http.Handler, table []route) *router {
@@ -46,6 +47,9 @@ func newRouter(others http.Handler, table []route) *router {
 // ServeHTTP implements http.Handler. It compares paths as they were sent, because
 // an escaped slash does not separate parts of a path.
 func (r *router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if r.guard != nil && !r.guard.Admits(w, req) {
+		return
+	}
 	path := req.URL.EscapedPath()
 	handler, pattern := r.handler(path)
 	req.Pattern = pattern // for who watches; the facades know better

@@ -83,21 +83,23 @@ var openDocuments = []string{"", "/", "/placement", "/placement/"}
 // allowed origins, and refuses requests from pages of other origins. Where
 // requests are authenticated, a page gains nothing from a name that points here,
 // so the request's host is checked only if names are listed.
-func (c *serveCommand) fromBrowsers(next http.Handler) http.Handler {
+func (c *serveCommand) fromBrowsers(table *router) http.Handler {
 	guard := &rest.BrowserGuard{
 		Open: openDocuments, Hosts: c.AllowedHost, CheckHost: c.Keystone.URL == "" || c.AllowedHost != nil,
 	}
 	local, err := cli.IsLocal(c.HTTP)
 	guard.AnyAddress = !local || err != nil
 	if len(c.CORS.AllowedOrigin) == 0 {
-		return guard.Handler(next)
+		table.guard = guard
+		return table
 	}
 	shared := cors.New(cors.Options{
 		AllowedOrigins: c.CORS.AllowedOrigin, AllowedMethods: corsMethods, AllowedHeaders: corsRequestHeaders,
 		ExposedHeaders: corsResponseHeaders, AllowCredentials: true, MaxAge: 3600, OptionsSuccessStatus: http.StatusOK,
 	})
 	guard.Allowed = shared.OriginAllowed
-	return shared.Handler(guard.Handler(next))
+	table.guard = guard
+	return shared.Handler(table)
 }
 
 // fromScrapers refuses requests of web pages to the port of metrics. That port is

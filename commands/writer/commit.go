@@ -36,8 +36,8 @@ type flight struct {
 	barrier  chan []*flight // see Writer.sync
 }
 
-// buildCommit decides the waiting calls and sends the commit off.
-func (w *Writer) buildCommit() error {
+// buildCommit decides the waiting calls.
+func (w *Writer) buildCommit() (*flight, error) {
 	f := &flight{appended: make(chan error, 1), undo: w.state.Begin()}
 	if w.opts.Observer != nil {
 		f.opened = time.Now()
@@ -61,13 +61,7 @@ func (w *Writer) buildCommit() error {
 		w.full = w.full || len(f.calls)+len(w.again) >= groupRecords
 	}
 	w.again = append(w.again, waiting...)
-	if err == nil {
-		err = w.send(f)
-	}
-	if err != nil {
-		w.again = append(f.calls, w.again...) // stop answers its calls
-	}
-	return err
+	return f, err
 }
 
 // decide decides one call, applies its events and adds its record. It reports

@@ -50,7 +50,12 @@ func (w *Writer) decideAll() error {
 		if !w.takeTurn() {
 			continue
 		}
-		if err := w.buildCommit(); err != nil {
+		f, err := w.buildCommit()
+		if err == nil {
+			err = w.send(f)
+		}
+		if err != nil {
+			w.again = append(f.calls, w.again...) // stop answers its calls
 			return err
 		}
 	}

@@ -200,8 +200,23 @@ func New(log ledger.Log, models ReadModels, state *ledger.State, opts Options) *
 // and readable, or with the reason of its rejection. After an error it is unknown
 // whether the command was carried out; see the errors of package commands.
 func (w *Writer) Submit(ctx context.Context, s commands.Submission) (commands.Outcome, error) {
-	return await(ctx, func(done func(commands.Outcome, error)) { w.Start(s, done) })
+	answered := make(chan answer, 1)
+	w.Start(s, func(outcome commands.Outcome, err error) { answered <- answer{outcome, err} })
+	select {
+	case a := <-answered:
+		return a.outcome, a.err
+	case <-ctx.Done():
+		return commands.Outcome{}, noAnswer(ctx)
+	}
 }
+
+// answer is what a call is answered.
+type answer struct {
+	outcome commands.Outcome
+	err     error
+}
+
+func noAnswer(ctx context.Context) error { return fmt.Errorf("%w: %w", commands.ErrNoAnswer, ctx.Err()) }
 
 // Start is Submit for callers with many commands under way. It returns at once,
 // and done is called with the result of Submit: once, by the writer's goroutine,
@@ -255,32 +270,16 @@ func (w *Writer) turnAway(
 // Fork returns a copy of the State after a commit that is durable and readable.
 // The copy belongs to the caller.
 func (w *Writer) Fork(ctx context.Context) (*ledger.State, error) {
-	var c *call
-	_, err := await(ctx, func(done func(commands.Outcome, error)) {
-		c = &call{forking: true, done: done}
-		if err := w.enqueue(c); err != nil {
-			done(commands.Outcome{}, err)
-		}
-	})
-	if err != nil {
+	answered := make(chan error, 1)
+	c := &call{forking: true, done: func(_ commands.Outcome, err error) { answered <- err }}
+	if err := w.enqueue(c); err != nil {
 		return nil, err
 	}
-	return c.forked, nil
-}
-
-// await starts a call and waits for its answer.
-func await(ctx context.Context, start func(done func(commands.Outcome, error))) (commands.Outcome, error) {
-	type answer struct {
-		outcome commands.Outcome
-		err     error
-	}
-	answered := make(chan answer, 1)
-	start(func(outcome commands.Outcome, err error) { answered <- answer{outcome, err} })
 	select {
-	case a := <-answered:
-		return a.outcome, a.err
+	case err := <-answered:
+		return c.forked, err
 	case <-ctx.Done():
-		return commands.Outcome{}, fmt.Errorf("%w: %w", commands.ErrNoAnswer, ctx.Err())
+		return nil, noAnswer(ctx)
 	}
 }
 
