@@ -39,7 +39,6 @@ func TestOrderOfParts(t *testing.T) {
 		{"node placer", "writer", "it submits"},
 		{"expirer", "writer", "it submits"},
 		{"limit follower", "writer", "it submits"},
-		{"auditor", "writer", "it asks for the State"},
 		{"writer", "disk space", "the watch frees a writer that a full disk holds up"},
 		{"writer", "keeper", "its rejections are kept"},
 		{"writer", "notices", "its commits are told"},

@@ -216,7 +216,9 @@ type answer struct {
 	err     error
 }
 
-func noAnswer(ctx context.Context) error { return fmt.Errorf("%w: %w", commands.ErrNoAnswer, ctx.Err()) }
+func noAnswer(ctx context.Context) error {
+	return fmt.Errorf("%w: %w", commands.ErrNoAnswer, ctx.Err())
+}
 
 // Start is Submit for callers with many commands under way. It returns at once,
 // and done is called with the result of Submit: once, by the writer's goroutine,
