@@ -1,10 +1,6 @@
 package projector
 
-import (
-	"errors"
-
-	"github.com/allot-project/allot/ledger"
-)
+import "github.com/allot-project/allot/ledger"
 
 // command finds the record of a command id.
 func (m *models) command(id ledger.UUID) (result ledger.CommandResult, found bool, err error) {
@@ -26,14 +22,7 @@ func readCommand(value []byte) (result ledger.CommandResult, err error) {
 	return result, f.end("command")
 }
 
-// Command finds the record of a command id. While read models are rebuilt it waits, if it
-// must look there.
+// Command finds the record of a command id.
 func (p *Projector) Command(id ledger.UUID) (ledger.CommandResult, bool, error) {
-	for {
-		m := p.models.Load()
-		result, found, err := m.command(id)
-		if err == nil || !errors.Is(err, ErrRebuilding) || !p.await(m) {
-			return result, found, err
-		}
-	}
+	return p.models.Load().command(id)
 }

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/durable"
 )
 
 // Form is what a build must have in common with another one to read its read
@@ -103,8 +103,8 @@ func CheckTable(ctx context.Context, path string) error {
 }
 
 // Exchange closes the read models, lets put change the files at Dir, and opens
-// what is there then. Nobody should be reading: whoever does gets ErrClosed. If
-// put fails, what it left is opened all the same.
+// what is there then. Readers get ErrClosed meanwhile. If put fails, what it left
+// is opened all the same.
 func (p *Projector) Exchange(put func() error) error {
 	if err := p.Sync(); err != nil {
 		return err
@@ -121,17 +121,21 @@ func (p *Projector) Exchange(put func() error) error {
 		return errors.Join(err, opening)
 	}
 	p.models.Store(m)
-	old.supersede()
+	close(old.replaced)
 	p.announce()
 	return errors.Join(err, p.seen(m.checkpoint()))
 }
 
 // openOrBegin opens the read models that there are, or begins new ones in the
-// place of those that are damaged or of another version.
+// place of those that are damaged or of another version. On a full disk it opens them
+// in memory.
 func (p *Projector) openOrBegin() (*models, error) {
 	m, err := openModels(p.files, p.dir, p.logger, p.stopped)
+	if durable.NoRoom(err) {
+		return p.openInMemory(err)
+	}
 	if errors.Is(err, errOtherVersion) || errors.Is(err, ErrDamaged) {
-		if err := p.giveWay(err); err != nil {
+		if err := p.setAside(err); err != nil {
 			return nil, fmt.Errorf("projector: %w", err)
 		}
 		return openModels(p.files, p.dir, p.logger, p.stopped)
@@ -139,29 +143,12 @@ func (p *Projector) openOrBegin() (*models, error) {
 	return m, err
 }
 
-// Refill puts read models that somebody else has made at Dir, where there are
-// none, and returns a State that is not behind the log by more than they are;
-// nil: nobody has any.
-type Refill func(ctx context.Context) (*ledger.State, error)
-
-// RefillFrom has read models that turn out to be damaged filled by somebody
-// else, if anybody can, before they are made from the log.
-func (p *Projector) RefillFrom(refill Refill) { p.refill.Store(&refill) }
-
-// refilled asks for read models that somebody else has made. Whatever goes
-// wrong, there are none, and they are made from the log.
-func (p *Projector) refilled(ctx context.Context) *ledger.State {
-	refill := p.refill.Load()
-	if refill == nil {
-		return nil
-	}
-	state, err := (*refill)(ctx)
+// openInMemory opens the read models that there are, as they are, beside a disk that is full.
+func (p *Projector) openInMemory(full error) (*models, error) {
+	files, err := newOverlay(p.files, p.dir)
 	if err != nil {
-		p.logger.Warn("the read models were not filled by another replica, and are made from the log", "error", err)
-		if err := os.RemoveAll(p.dir); err != nil {
-			p.logger.Warn("what another replica has sent stays", "error", err)
-		}
-		return nil
+		return nil, err
 	}
-	return state
+	p.logger.Error("the disk is full: reads are answered from what is there, and nothing is written", "error", full)
+	return openModels(files, p.dir, p.logger, p.stopped)
 }

@@ -1,7 +1,6 @@
 package projector
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -10,18 +9,13 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"golang.org/x/time/rate"
-
-	"github.com/allot-project/allot/ledger"
 )
 
 // TestCopyWhileFolding: a copy is of one commit, whatever is folded meanwhile.
 func TestCopyWhileFolding(t *testing.T) {
 	tr := newTrial(t)
 	dir := t.TempDir()
-	p, err := Open(filepath.Join(dir, "readmodel"), quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := tr.openIn(t, vfs.Default, filepath.Join(dir, "readmodel"))
 	defer tr.close(t, p)
 	var folding sync.WaitGroup
 	folding.Go(func() { tr.foldTo(t, p, damagedCommits) })
@@ -41,15 +35,11 @@ func TestCopyWhileFolding(t *testing.T) {
 	folding.Wait()
 }
 
-// TestExchange: read models are exchanged under a Projector that heals, and
-// still heals afterwards; if nothing comes in their place there are none, and
-// they can be folded again.
+// TestExchange: read models are exchanged under a Projector, which still tells of damage
+// afterwards; if nothing comes in their place there are none, and they can be folded again.
 func TestExchange(t *testing.T) {
 	tr := newTrial(t)
-	source, err := Open(filepath.Join(t.TempDir(), "readmodel"), quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := tr.open(t, vfs.Default)
 	defer tr.close(t, source)
 	tr.foldTo(t, source, damagedCommits)
 	copied := filepath.Join(t.TempDir(), "copy")
@@ -63,7 +53,7 @@ func TestExchange(t *testing.T) {
 	if err := p.Exchange(func() error { return failed }); !errors.Is(err, failed) || p.Checkpoint().Sequence != 10 {
 		t.Errorf("%v; at %d", err, p.Checkpoint().Sequence)
 	}
-	err = p.Exchange(func() error { return errors.Join(os.RemoveAll(p.Dir()), os.Rename(copied, p.Dir())) })
+	err := p.Exchange(func() error { return errors.Join(os.RemoveAll(p.Dir()), os.Rename(copied, p.Dir())) })
 	if err != nil || tr.digest(t, p) != tr.want || p.HighWater() != source.Checkpoint() {
 		t.Errorf("%v; at %d, mark %d", err, p.Checkpoint().Sequence, p.HighWater().Sequence)
 	}
@@ -72,69 +62,11 @@ func TestExchange(t *testing.T) {
 		t.Errorf("folded twice: %v", err)
 	}
 	p.models.Load().condemn(errors.New("a test"))
-	if tr.digest(t, p) != tr.want {
-		t.Error("it has not healed")
+	if tr.digest(t, p) != tr.want || p.starts != 2 {
+		t.Errorf("after %d starts: another digest", p.starts)
 	}
 	if err := p.Exchange(func() error { return os.RemoveAll(p.Dir()) }); err != nil || p.Checkpoint().Sequence != 0 {
 		t.Errorf("%v; at %d", err, p.Checkpoint().Sequence)
-	}
-}
-
-// TestRefill: damaged read models are filled by somebody else, from before or
-// after where they were, or from the log if that is of no use.
-func TestRefill(t *testing.T) {
-	tr := newTrial(t)
-	const at = 30
-	states := map[int]*ledger.State{}
-	copies := map[int]string{}
-	source, err := Open(filepath.Join(t.TempDir(), "readmodel"), quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.close(t, source)
-	state, dir := ledger.NewState(), t.TempDir()
-	for _, to := range []int{10, damagedCommits} {
-		tr.foldTo(t, source, uint64(to))
-		for _, c := range tr.commits[state.Head().Sequence:to] {
-			if _, err := state.Fold(c); err != nil {
-				t.Fatal(err)
-			}
-		}
-		states[to], copies[to] = state.Fork(), filepath.Join(dir, string(rune('a'+to)))
-		if _, err := source.Copy(copies[to]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, c := range map[string]struct {
-		from   int
-		err    error
-		filled bool
-	}{
-		"behind": {from: 10, filled: true}, "ahead": {from: damagedCommits, filled: true},
-		"nobody": {}, "an error": {err: errors.New("gone")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := tr.open(t, vfs.Default)
-			defer tr.close(t, p)
-			asked := 0
-			p.RefillFrom(func(context.Context) (*ledger.State, error) {
-				asked++
-				if c.from == 0 {
-					return nil, c.err
-				}
-				return states[c.from].Fork(), os.CopyFS(p.Dir(), os.DirFS(copies[c.from]))
-			})
-			tr.foldTo(t, p, at)
-			p.models.Load().condemn(errors.New("a test"))
-			tr.digest(t, p) // waits
-			if want := uint64(max(at, c.from)); p.Checkpoint().Sequence != want || p.HighWater().Sequence != want || asked != 1 {
-				t.Errorf("at %d, mark %d, asked %d times", p.Checkpoint().Sequence, p.HighWater().Sequence, asked)
-			}
-			tr.foldTo(t, p, damagedCommits)
-			if tr.digest(t, p) != tr.want {
-				t.Error("another digest")
-			}
-		})
 	}
 }
 
@@ -184,6 +116,6 @@ func TestTableThatIsWritten(t *testing.T) {
 		t.Errorf("damage is not found: %v", damage)
 	}
 	if tr.digest(t, p) != tr.want {
-		t.Error("it has not healed")
+		t.Error("another digest after the next start")
 	}
 }

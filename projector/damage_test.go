@@ -70,23 +70,55 @@ func newTrial(t *testing.T) *trial {
 	return tr
 }
 
-// open opens read models that heal, on a file system.
-func (tr *trial) open(t *testing.T, files vfs.FS) *Projector {
+// process is the Projector of a server that ends when its read models are damaged, and
+// whose supervisor starts it again.
+type process struct {
+	*Projector
+	files  vfs.FS
+	dir    string
+	starts int
+}
+
+// open starts a process with read models on a file system.
+func (tr *trial) open(t *testing.T, files vfs.FS) *process {
 	t.Helper()
 	return tr.openIn(t, files, t.TempDir())
 }
 
-func (tr *trial) openIn(t *testing.T, files vfs.FS, dir string) *Projector {
+func (tr *trial) openIn(t *testing.T, files vfs.FS, dir string) *process {
 	t.Helper()
-	p, err := openOn(rooted{files}, dir, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Heal(tr.log)
+	p := &process{files: files, dir: dir}
+	tr.start(t, p)
 	return p
 }
 
-func (tr *trial) close(t *testing.T, p *Projector) {
+func (tr *trial) start(t *testing.T, p *process) {
+	t.Helper()
+	var err error
+	if p.Projector, err = openOn(rooted{p.files}, p.dir, quiet); err != nil {
+		t.Fatal(err)
+	}
+	p.starts++
+}
+
+// startAgain ends a process whose read models are condemned, and starts it again with what
+// it had folded.
+func (tr *trial) startAgain(t *testing.T, p *process) {
+	t.Helper()
+	if err := p.Await(); !errors.Is(err, ErrCondemned) {
+		t.Fatalf("the server would not end: %v", err)
+	}
+	mark := p.HighWater()
+	if err := p.Close(); err != nil && !errors.Is(err, syscall.EIO) && !errors.Is(err, fs.ErrClosed) {
+		t.Fatal(err)
+	}
+	if tr.start(t, p); p.HighWater() != mark {
+		t.Fatalf("mark %+v, not %+v", p.HighWater(), mark)
+	}
+	tr.foldTo(t, p, mark.Sequence)
+}
+
+func (tr *trial) close(t *testing.T, p io.Closer) {
 	t.Helper()
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
@@ -94,41 +126,45 @@ func (tr *trial) close(t *testing.T, p *Projector) {
 }
 
 // foldTo folds the missing commits, up to a sequence.
-func (tr *trial) foldTo(t *testing.T, p *Projector, last uint64) {
+func (tr *trial) foldTo(t *testing.T, p *process, last uint64) {
 	t.Helper()
 	for next := p.Checkpoint().Sequence + 1; next <= last; next = p.Checkpoint().Sequence + 1 {
-		if err := p.Fold(tr.commits[next-1], tr.changes[next-1]); err != nil {
+		switch err := p.Fold(tr.commits[next-1], tr.changes[next-1]); {
+		case errors.Is(err, ErrCondemned):
+			tr.startAgain(t, p)
+		case err != nil:
 			t.Fatal(err)
 		}
 	}
 }
 
-// digest reads everything, and repeats that while read models are rebuilt.
-func (tr *trial) digest(t *testing.T, p *Projector) ledger.Digest {
+// digest reads everything, if need be after another start.
+func (tr *trial) digest(t *testing.T, p *process) ledger.Digest {
 	t.Helper()
-	for deadline := time.Now().Add(hang); ; time.Sleep(time.Millisecond) {
+	for {
 		sum, err := p.Digest()
 		if err == nil {
 			return sum
 		}
-		if !errors.Is(err, ErrRebuilding) || time.Now().After(deadline) {
+		if !errors.Is(err, ErrCondemned) {
 			t.Fatal(err)
 		}
+		tr.startAgain(t, p)
 	}
 }
 
 // check folds the rest and compares all answers.
-func (tr *trial) check(t *testing.T, p *Projector, what string) {
+func (tr *trial) check(t *testing.T, p *process, what string) {
 	t.Helper()
-	tr.foldTo(t, p, damagedCommits)
-	if got := tr.digest(t, p); got != tr.want {
-		t.Fatalf("%s: another digest", what)
-	}
 	for {
+		tr.foldTo(t, p, damagedCommits)
+		if got := tr.digest(t, p); got != tr.want {
+			t.Fatalf("%s: another digest", what)
+		}
 		world, view := p.World()
 		v, found, err := view.Provider(ledgertest.ID(1, 1))
-		if errors.Is(err, ErrRebuilding) { // Pebble has met it just now, by itself
-			time.Sleep(time.Millisecond)
+		if errors.Is(err, ErrCondemned) { // Pebble has met it just now, by itself
+			tr.startAgain(t, p)
 			continue
 		}
 		if err != nil || !found || world.Len() != 1 {
@@ -226,7 +262,7 @@ func flip(t *testing.T, files vfs.FS, s spot) {
 }
 
 // TestFlippedAtRest changes bytes of every file of read models, one at a time.
-// They open with the same answers, or are rebuilt with the same answers.
+// They open with the same answers, or are made again with the same answers.
 func TestFlippedAtRest(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t)
@@ -292,7 +328,6 @@ func TestFlippedWhileOpen(t *testing.T) {
 	for n := range trials {
 		broken := clone(t, files, path.Join(dir, "pebble"))
 		p := tr.openIn(t, broken, dir)
-		was := p.models.Load()
 		// Opening them made new files, and Pebble may be making others.
 		list := spots(t, broken, path.Join(dir, "pebble"))
 		s := list[n*len(list)/trials]
@@ -317,7 +352,7 @@ func TestFlippedWhileOpen(t *testing.T) {
 		compact(t, p.models.Load())
 		tr.check(t, p, s.String()+", compacted")
 		search()
-		if was.fault() != nil || p.models.Load() != was {
+		if p.starts > 1 {
 			rebuilt++
 		}
 		tr.close(t, p)
@@ -405,20 +440,19 @@ func TestDiskErrors(t *testing.T) {
 			f := &faults{kind: kind, err: syscall.EIO}
 			files := errorfs.Wrap(vfs.NewMem(), f)
 			p := tr.open(t, files)
-			was := p.models.Load()
 			begun := f.count.Load()
 			f.first.Store(begun + n)
 			f.until.Store(begun + n + 1 + n%3)
 			for _, last := range []uint64{10, 20, 30, damagedCommits} {
 				tr.foldTo(t, p, last)
-				if err := p.Sync(); err != nil && !errors.Is(err, ErrRebuilding) {
+				if err := p.Sync(); err != nil && !errors.Is(err, ErrCondemned) {
 					t.Fatal(err)
 				}
 				flush(t, p.models.Load())
 				tr.digest(t, p)
 			}
 			tr.check(t, p, fmt.Sprint(kind, " fail from the ", n, "th on"))
-			if p.models.Load() != was {
+			if p.starts > 1 {
 				healed++
 			}
 			met := f.count.Load() >= f.first.Load()
@@ -435,13 +469,12 @@ func TestDiskErrors(t *testing.T) {
 	}
 }
 
-// TestFullDisk: writes wait for space, reads go on, and nothing is rebuilt.
+// TestFullDisk: writes wait for space, reads go on, and nothing is condemned.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t)
 	f := &faults{kind: errorfs.OpIsWrite, err: syscall.ENOSPC}
 	p := tr.open(t, errorfs.Wrap(vfs.NewMem(), f))
-	was := p.models.Load()
 	tr.foldTo(t, p, 10)
 	f.until.Store(1 << 62)
 	synced := make(chan error, 1)
@@ -460,7 +493,7 @@ func TestFullDisk(t *testing.T) {
 		t.Error(err)
 	}
 	tr.check(t, p, "after there was space again")
-	if p.models.Load() != was || p.Full() {
+	if p.starts > 1 || p.Full() {
 		t.Error("read models were made again because of a full disk")
 	}
 	// A disk that stays full does not delay the end, and costs only the missing
@@ -473,8 +506,8 @@ func TestFullDisk(t *testing.T) {
 }
 
 // TestFullDiskAtTheStart: a disk that is full from the n-th write of a start on, whatever
-// Pebble does there, is no damage. Nothing is moved or deleted, and with room everything is
-// as it was.
+// Pebble does there, is no damage. Reads are answered, nothing is moved or deleted, and with
+// room everything is as it was.
 func TestFullDiskAtTheStart(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t)
@@ -495,16 +528,19 @@ func TestFullDiskAtTheStart(t *testing.T) {
 			f := &faults{kind: errorfs.OpIsWrite, err: syscall.ENOSPC}
 			f.first.Store(n)
 			f.until.Store(1 << 62)
-			full, err := openOn(rooted{errorfs.Wrap(files, f)}, dir, quiet)
-			if err == nil { // all that a start writes was written
-				f.until.Store(0)
-				tr.close(t, full)
+			full := tr.openIn(t, errorfs.Wrap(files, f), dir)
+			tr.check(t, full, "on a full disk")
+			inMemory := full.InMemory()
+			if inMemory != full.Full() || full.starts > 1 {
+				t.Errorf("unclean %v, write %d: in memory %v, full %v, started %d times",
+					unclean, n, inMemory, full.Full(), full.starts)
+			}
+			full.Interrupt()
+			tr.close(t, full)
+			if !inMemory { // all that a start writes was written
 				break
 			}
 			met++
-			if !errors.Is(err, syscall.ENOSPC) || errors.Is(err, ErrDamaged) {
-				t.Errorf("unclean %v, write %d: %v", unclean, n, err)
-			}
 			names, err := files.List(dir)
 			if err != nil || strings.Contains(strings.Join(names, " "), damagedSuffix) {
 				t.Errorf("unclean %v, write %d: %v are there, %v", unclean, n, names, err)
@@ -517,8 +553,7 @@ func TestFullDiskAtTheStart(t *testing.T) {
 	}
 }
 
-// TestMarkCannotBeWritten: the mark's file fails, and is made anew with the same
-// mark.
+// TestMarkCannotBeWritten: the mark's file fails, and the next start writes it again.
 func TestMarkCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t)
@@ -541,10 +576,7 @@ func TestMarkCannotBeWritten(t *testing.T) {
 func TestSyncIsNotForgotten(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t)
-	p, err := openOn(vfs.NewMem(), t.TempDir(), quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := tr.open(t, vfs.NewMem())
 	p.Interrupt() // no other Sync in the background
 	p.idle.Wait()
 	tr.foldTo(t, p, 3)
@@ -578,10 +610,10 @@ func TestPebbleGivesUp(t *testing.T) {
 	}()
 	<-ended
 	tr.check(t, p, "after a goroutine of Pebble's")
-	if p.models.Load() == was {
-		t.Error("the read models were not made again")
+	if p.starts != 2 {
+		t.Errorf("started %d times", p.starts)
 	}
-	if err := p.models.Load().fatalCall(); !errors.Is(err, ErrRebuilding) {
+	if err := p.models.Load().fatalCall(); !errors.Is(err, ErrCondemned) {
 		t.Errorf("a call of ours: %v", err)
 	}
 	tr.check(t, p, "after a call of ours")

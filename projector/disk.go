@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/allot-project/allot/ledger/durable"
 )
 
 // disk is the file system that Pebble gets.
@@ -18,11 +20,11 @@ import (
 // Pebble ends the process after a write that failed. So disk hides the failure
 // from it: it first condemns the read models, so that nothing that depends on the
 // write is ever answered, and then tells Pebble that the write went well. From
-// then on nothing that Pebble writes reaches the disk, where new read models are
-// made under the same names. The disk holds what a crash would have left.
+// then on nothing that Pebble writes reaches the disk, which holds what a crash
+// would have left.
 //
 // A full disk condemns nothing: writes wait until there is space. While Pebble opens, nothing
-// waits: the start fails, and the disk holds what it held.
+// waits: it opens once more in memory, and the disk holds what it held.
 type disk struct {
 	vfs.FS
 	condemn func(error)
@@ -57,7 +59,7 @@ func (d *disk) change(do func() error) error {
 				return err
 			}
 			d.refused.CompareAndSwap(nil, &err)
-		case isFull(err) && d.wait():
+		case durable.NoRoom(err) && !d.inMemory() && d.wait():
 			continue
 		}
 		d.kill(err)
@@ -65,7 +67,10 @@ func (d *disk) change(do func() error) error {
 	return nil
 }
 
-func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+func (d *disk) inMemory() bool {
+	_, yes := d.FS.(*overlay)
+	return yes
+}
 
 // passes reports whether an error says nothing about what the disk holds: it is full, this
 // process may not use it, or the machine has run out of something.
@@ -77,7 +82,7 @@ func passes(err error) bool {
 			return true
 		}
 	}
-	return isFull(err)
+	return durable.NoRoom(err)
 }
 
 // wait waits a moment for space. It returns false if waiting no longer makes
@@ -237,7 +242,7 @@ func (f *diskFile) WriteAt(p []byte, at int64) (int, error) {
 // if it finds no room, there may still be enough for the data.
 func (f *diskFile) Preallocate(offset, length int64) error {
 	return f.d.change(func() error {
-		if err := f.File.Preallocate(offset, length); !isFull(err) {
+		if err := f.File.Preallocate(offset, length); !durable.NoRoom(err) {
 			return err
 		}
 		return nil

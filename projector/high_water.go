@@ -8,7 +8,6 @@ import (
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
-	"github.com/allot-project/allot/ledger/durable"
 )
 
 // highWaterFile keeps the head of the newest commit that was ever folded, as a
@@ -20,10 +19,8 @@ import (
 // Two slots are written in turn, so that a torn write leaves the other one
 // intact.
 type highWaterFile struct {
-	path   string
-	f      *os.File
-	head   ledger.Head
-	failed error // since the file was opened
+	f    *os.File
+	head ledger.Head
 }
 
 func openHighWater(path string) (*highWaterFile, error) {
@@ -31,7 +28,7 @@ func openHighWater(path string) (*highWaterFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("projector: high-water mark: %w", err)
 	}
-	m := &highWaterFile{path: path, f: f}
+	m := &highWaterFile{f: f}
 	var slots [blocks.SlotsBytes]byte
 	if _, err := f.ReadAt(slots[:], 0); err != nil && !errors.Is(err, io.EOF) {
 		return nil, errors.Join(fmt.Errorf("projector: high-water mark: %w", err), f.Close())
@@ -47,32 +44,8 @@ func (m *highWaterFile) set(head ledger.Head) error {
 	}
 	slot, at := blocks.Slot(head)
 	if _, err := m.f.WriteAt(slot, at); err != nil {
-		m.failed = fmt.Errorf("projector: high-water mark: %w", err)
-		return m.failed
+		return fmt.Errorf("projector: high-water mark: %w", err)
 	}
 	m.head = head
-	return nil
-}
-
-// renew writes the high-water mark into a new file, which replaces one that
-// failed.
-func (m *highWaterFile) renew() error {
-	err := durable.ReplaceWith(m.path, func(f *os.File) error {
-		if m.head.Sequence == 0 {
-			return nil
-		}
-		slot, at := blocks.Slot(m.head)
-		_, err := f.WriteAt(slot, at)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("projector: high-water mark: %w", err)
-	}
-	f, err := os.OpenFile(m.path, os.O_RDWR, 0o640)
-	if err != nil {
-		return fmt.Errorf("projector: high-water mark: %w", err)
-	}
-	_ = m.f.Close() // it has failed already
-	m.f, m.failed = f, nil
 	return nil
 }

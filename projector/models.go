@@ -21,8 +21,8 @@ import (
 	"github.com/allot-project/allot/projector/candidates"
 )
 
-// schemaVersion is the version of the read models' form. Read models of another
-// version are rebuilt from the log.
+// schemaVersion is the version of the read models' form. Those of another version
+// are removed, and made again.
 const schemaVersion = 1
 
 const (
@@ -38,7 +38,7 @@ const (
 )
 
 // models are read models in one folder, with what is kept in memory beside them.
-// Once condemned, they answer nothing any more, and new ones are made.
+// Once condemned, they answer nothing any more.
 type models struct {
 	db     *pebble.DB
 	cache  *pebble.Cache
@@ -47,13 +47,11 @@ type models struct {
 	logger *slog.Logger
 
 	broken   chan struct{} // closed when they are condemned
-	replaced chan struct{} // closed when there are new ones, or never will be
+	replaced chan struct{} // closed when others were put in their place
 	reason   atomic.Pointer[error]
 	stopped  chan struct{}
 	closing  sync.Once
-	over     sync.Once
 	idle     sync.WaitGroup
-	aside    bool // their folder was moved away; only their replacer uses it
 
 	sequence atomic.Uint64 // head of the newest folded commit; the newest View's
 	classes  atomic.Pointer[versionedClasses]
@@ -139,6 +137,7 @@ func (m *models) open(dir string, readOnly bool) error {
 	granted := newCompactions()
 	opts := m.options()
 	opts.ReadOnly, opts.Experimental.CompactionScheduler = readOnly, granted
+	opts.DisableAutomaticCompactions = m.disk.inMemory()
 	opened := make(chan error, 1)
 	go func() { opened <- m.openPebble(dir, opts) }()
 	var err error
@@ -259,9 +258,6 @@ func (m *models) condemn(reason error) {
 	}
 }
 
-// supersede tells whoever waits that there are other read models, or none.
-func (m *models) supersede() { m.over.Do(func() { close(m.replaced) }) }
-
 // broke condemns the read models and returns the error to tell.
 func (m *models) broke(reason error) error {
 	m.condemn(reason)
@@ -272,7 +268,7 @@ func (m *models) broke(reason error) error {
 // not.
 func (m *models) fault() error {
 	if reason := m.reason.Load(); reason != nil {
-		return fmt.Errorf("%w: %w", ErrRebuilding, *reason)
+		return fmt.Errorf("%w: %w", ErrCondemned, *reason)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/durable"
 )
 
 // syncEvery bounds how much of the read models a power cut takes back, and so how
@@ -22,18 +23,15 @@ const syncEvery = time.Second
 // Projector folds commits into Pebble. Fold must be called by one goroutine at a
 // time; all other methods may be called by any number.
 //
-// Damaged read models are no reason to stop: with Heal they are set aside and
-// rebuilt from the log while the Projector is in use.
+// Damaged read models answer nothing any more. Await tells it, Close sets them
+// aside, and the next Open begins new ones.
 type Projector struct {
 	dir    string
 	files  vfs.FS
 	logger *slog.Logger
 
 	models  atomic.Pointer[models]
-	folding sync.Mutex // held while a commit is folded, and while read models are rebuilt
-	healing atomic.Bool
-	done    atomic.Uint64 // commits that were folded again so far
-	refill  atomic.Pointer[Refill]
+	folding sync.Mutex // held while a commit is folded, and while read models are exchanged
 
 	mu        sync.Mutex
 	highWater *highWaterFile // guarded by mu
@@ -44,16 +42,15 @@ type Projector struct {
 	idle     sync.WaitGroup
 }
 
-// ErrRebuilding means that the read models are being rebuilt from the log. A
-// later try may succeed.
-var ErrRebuilding = errors.New("projector: the read models cannot be used until they are rebuilt from the log")
+// ErrCondemned means that the read models are damaged and answer nothing any more. After
+// the next start of the server there are others.
+var ErrCondemned = errors.New("projector: the read models are damaged; the server ends, and makes them again when it starts")
 
 // ErrClosed means that the read models were closed.
 var ErrClosed = errors.New("projector: the read models are closed")
 
 // Open opens the read models in a folder, or begins new ones. It moves damaged
-// ones aside, and removes those of another version. Both are rebuilt: Checkpoint
-// is then at 0.
+// ones aside, and removes those of another version. Checkpoint is then at 0.
 func Open(dir string, logger *slog.Logger) (*Projector, error) {
 	return openOn(vfs.Default, dir, logger)
 }
@@ -80,27 +77,26 @@ func openOn(files vfs.FS, dir string, logger *slog.Logger) (*Projector, error) {
 	return p, nil
 }
 
-// Interrupt ends the rebuilding of read models, and all waiting for them: from
-// now on whatever needs them is refused. Call it before the writer is closed,
-// which may be waiting.
+// Interrupt ends all waiting for space on the disk. Call it before the writer is
+// closed, which may be waiting.
 func (p *Projector) Interrupt() {
 	p.stopping.Do(func() { close(p.stopped) })
 }
 
 // Close syncs and closes the read models, once nobody reads them any more. It
-// sets damaged ones aside, so that they are rebuilt at the next start.
+// sets damaged ones aside.
 func (p *Projector) Close() error {
 	p.Interrupt()
 	p.idle.Wait()
 	m := p.models.Load()
 	err := errors.Join(p.Sync(), m.close())
 	switch reason := m.fault(); {
-	case reason == nil || m.aside:
-	case isFull(reason):
+	case reason == nil:
+	case durable.NoRoom(reason):
 		p.logger.Warn("the read models could not be synced; the next start folds the missing commits again", "error", reason)
 		err = nil
 	default:
-		err = p.giveWay(reason) // an error of damaged read models does not matter
+		err = p.setAside(reason) // an error of damaged read models does not matter
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,28 +124,19 @@ func (p *Projector) Changed() <-chan struct{} {
 
 // Fold makes a durable commit readable. All of it appears at once, with the
 // checkpoint in the same batch. The batch is not synced: whatever a crash takes
-// away is read from the log again. While read models are rebuilt, Fold waits.
+// away is read from the log again.
 func (p *Projector) Fold(commit *ledger.Commit, changes ledger.Changes) error {
-	for {
-		m, err := p.fold(commit, &changes)
-		if err == nil || !errors.Is(err, ErrRebuilding) || !p.await(m) {
-			return err
-		}
-	}
-}
-
-func (p *Projector) fold(commit *ledger.Commit, changes *ledger.Changes) (*models, error) {
 	p.folding.Lock()
 	defer p.folding.Unlock()
 	m := p.models.Load()
 	if commit.Sequence <= m.sequence.Load() {
-		return m, nil // they came from a replica that had folded more
+		return nil // they came from a replica that had folded more
 	}
-	if err := m.fold(commit, changes, p.seen); err != nil {
-		return m, err
+	if err := m.fold(commit, &changes, p.seen); err != nil {
+		return err
 	}
 	p.announce()
-	return m, nil
+	return nil
 }
 
 // seen raises the high-water mark before a commit is answered.
@@ -181,13 +168,7 @@ func (p *Projector) syncHighWater() error {
 	p.mu.Lock()
 	f := p.highWater.f
 	p.mu.Unlock()
-	err := f.Sync()
-	if err != nil {
-		p.mu.Lock()
-		p.highWater.failed = err
-		p.mu.Unlock()
-	}
-	return err
+	return f.Sync()
 }
 
 func (p *Projector) syncLoop() {
@@ -199,7 +180,7 @@ func (p *Projector) syncLoop() {
 		case <-p.stopped:
 			return
 		}
-		if err := p.Sync(); err != nil && !errors.Is(err, ErrRebuilding) {
+		if err := p.Sync(); err != nil && !errors.Is(err, ErrCondemned) {
 			p.logger.Error("the read models could not be synced", "error", err)
 		}
 	}

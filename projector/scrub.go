@@ -69,7 +69,7 @@ func (p *Projector) CheckFiles(ctx context.Context, pace pace, tell func(error),
 			}
 			err = fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
 			tell(err)
-			m.condemn(err) // they are rebuilt from the log
+			m.condemn(err)
 			return nil
 		}
 		read(info.Size())

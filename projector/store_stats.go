@@ -20,8 +20,8 @@ type StoreStats struct {
 	HeldUp time.Duration
 }
 
-// StoreStats returns Pebble's present statistics; zeros while the read models are
-// being rebuilt.
+// StoreStats returns Pebble's present statistics; zeros once the read models are
+// closed.
 func (p *Projector) StoreStats() StoreStats {
 	m := p.models.Load()
 	if !m.users.enter() {

@@ -54,7 +54,7 @@ func (s *Service) failure(r *request, err error) *wire.Error {
 		return told
 	}
 	tooMuch := errors.Is(err, fair.ErrBusy) || errors.Is(err, fair.ErrTooLong) || errors.Is(err, fair.ErrBudget)
-	if tooMuch || commands.Passing(err) || errors.Is(err, projector.ErrRebuilding) {
+	if tooMuch || commands.Passing(err) || errors.Is(err, projector.ErrCondemned) {
 		return &wire.Error{
 			Code: wire.ErrorUnavailable, Message: err.Error(), Retry: true, RetryAfterMS: int(retryAfter.Milliseconds()),
 		}

@@ -108,8 +108,8 @@ func Unavailable(err error) (message string, unavailable bool) {
 	switch {
 	case errors.Is(err, auth.ErrUnavailable):
 		return strings.TrimPrefix(err.Error(), "auth: "), true
-	case errors.Is(err, projector.ErrRebuilding):
-		return strings.TrimPrefix(projector.ErrRebuilding.Error(), "projector: "), true
+	case errors.Is(err, projector.ErrCondemned):
+		return strings.TrimPrefix(projector.ErrCondemned.Error(), "projector: "), true
 	case TooMuch(err):
 		return err.Error(), true
 	case commands.Passing(err):

@@ -39,12 +39,13 @@ type faultyCluster struct {
 
 // node is one of the machines.
 type node struct {
-	c       *faultyCluster
-	i       int
-	http    string
-	disk    *disk
-	boot    time.Duration // how much earlier it was booted than the machine of the test
-	process atomic.Pointer[server]
+	c          *faultyCluster
+	i          int
+	http       string
+	disk       *disk
+	boot       time.Duration // how much earlier it was booted than the machine of the test
+	process    atomic.Pointer[server]
+	supervised atomic.Bool // started again if it ends
 }
 
 // launchFaulty starts three replicas of a program on an empty ledger.
@@ -137,11 +138,11 @@ func (n *node) start() {
 // signal sends the process a signal.
 func (n *node) signal(what syscall.Signal) { _ = n.server().cmd.Process.Signal(what) } // the process may have ended
 
-// alive reports whether the process runs.
+// alive reports whether the process runs, or a supervisor starts it again.
 func (n *node) alive() bool {
 	select {
 	case <-n.server().exited:
-		return false
+		return n.supervised.Load()
 	default:
 		return true
 	}
@@ -338,14 +339,37 @@ func repeat(step func() time.Duration) (end func()) {
 	}
 }
 
-// fill fills a replica's disk until the end.
+// fill fills a replica's disk until the end. Its process may end meanwhile, and is started again.
 func (s *scene) fill(n *node) (end func()) {
 	filler := filepath.Join(n.disk.mount, "filler")
+	n.supervised.Store(true)
 	logtest.FillUp(s.t, filler, 0)
+	quit, ended := make(chan struct{}), make(chan bool)
+	go func() {
+		again := false
+		for {
+			select {
+			case <-quit:
+				ended <- again
+				return
+			case <-n.server().exited:
+				again = true
+				n.start()
+			}
+		}
+	}()
 	return func() {
+		close(quit)
+		again := <-ended
 		if err := os.Remove(filler); err != nil {
 			s.t.Error(err)
 		}
+		if again { // as the watch of its disk would do it a moment later
+			n.signal(syscall.SIGKILL)
+			<-n.server().exited
+			n.start()
+		}
+		n.supervised.Store(false)
 	}
 }
 

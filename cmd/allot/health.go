@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
@@ -84,26 +83,6 @@ func (s *server) health() health {
 
 func (s *server) answerHealth(w http.ResponseWriter, r *http.Request) {
 	s.tellHealth(w, r, http.StatusOK, s.health())
-}
-
-// answerLive fails, so that the process is restarted, if the log's store has long
-// been broken and nothing outside of the process explains it.
-func (s *server) answerLive(w http.ResponseWriter, r *http.Request) {
-	h, status := s.health(), http.StatusOK
-	if err := s.alive(); err != nil {
-		h.Status, status = err.Error(), http.StatusServiceUnavailable
-	}
-	s.tellHealth(w, r, status, h)
-}
-
-// errLogBroken means that the log's store failed, and that only a restart helps.
-var errLogBroken = errors.New("the log's store is broken, but not because the disk is full: restart the server")
-
-func (s *server) alive() error {
-	if s.log.nats != nil && s.log.nats.Broken() != nil && s.disks.refuse() == nil {
-		return errLogBroken
-	}
-	return nil
 }
 
 // answerReady says whether reads are up to date and whether commands are taken.

@@ -186,22 +186,3 @@ func (s *server) copyPeers(ctx context.Context, nc *nats.Conn) (peers []copies.P
 	}
 	return peers
 }
-
-// refill fills read models that turned out to be damaged while the server runs.
-func (s *server) refill(ctx context.Context) (*ledger.State, error) {
-	last, err := s.log.all.Last(ctx)
-	if err != nil {
-		return nil, err
-	}
-	got, err := s.takeCopy(ctx, 0, last)
-	switch {
-	case errors.Is(err, copies.ErrNotWorth):
-		return nil, nil // to make them from the log takes less
-	case err != nil:
-		return nil, err
-	}
-	if err := s.copyFolder().Finish(); err != nil {
-		return nil, err
-	}
-	return got.State, s.log.highWater.Set(got.Models.Head)
-}

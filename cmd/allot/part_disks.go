@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,14 +18,13 @@ import (
 	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/ledger/archive/bucket"
-	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/system"
 )
 
 // How a full disk is handled: commands are refused while less than a reserve is
 // free, before anything fails. If another process takes the rest at once and
-// JetStream fails, its store is reopened as soon as there is room. Reads go on
-// meanwhile.
+// JetStream fails, the server ends, and the next start answers reads from what is
+// on the disk. Once there is room it ends again, and the one after it goes on.
 
 const (
 	// fastestFill is how many bytes a second come to a disk at most: as many as the
@@ -39,8 +37,8 @@ const (
 	sizesEvery = time.Minute
 	// nearlyTimes: the disk is nearly full when less than so many reserves are free.
 	nearlyTimes = 4
-	// leastRoom is how much must be free before a failed store is reopened, in bytes.
-	leastRoom = 256 << 10
+	// leastRoom is how many bytes above the reserve let a server begin again that began without room.
+	leastRoom = 4 << 20
 )
 
 // disks watches what this server keeps, and the disks that it is kept on.
@@ -52,6 +50,8 @@ type disks struct {
 	alarm   alarm
 	full    atomic.Pointer[error] // why the log must not be written: it is full
 	armed   atomic.Bool
+	cramped atomic.Bool // the start found no room for something that is kept
+	ends    bool        // of the watch
 	quit    chan struct{}
 	ended   sync.WaitGroup
 }
@@ -116,11 +116,6 @@ var errReadModelsWait = fmt.Errorf(
 	"%w: the read models wait for room. Free some space, and writes go on by themselves", errNoSpace,
 )
 
-// errBroken means that JetStream failed, but not because the disk was full.
-var errBroken = errors.New(
-	"its disk failed, and nobody knows what it holds: read the server's messages, and restart the server",
-)
-
 // watchDisks starts to watch the disks.
 func (s *server) watchDisks(context.Context) error {
 	d := &disks{server: s, stores: s.watchedStores(), quit: make(chan struct{})}
@@ -159,34 +154,18 @@ func (s *server) armDisks(context.Context) error {
 // disarm lets commands through again, for another start of the writer.
 func (d *disks) disarm() { d.armed.Store(false) }
 
-// broken returns why the log's store has failed, or nil. Clients are told of it: it has
-// no names of files.
-func (d *disks) broken() error {
-	if d.server.log.nats == nil {
-		return nil
-	}
-	err := d.server.log.nats.Broken()
-	switch {
-	case err == nil:
-		return nil
-	case embedded.NoSpace(err):
-		return errNoSpace
-	}
-	return errBroken
-}
-
 // unfit returns why another server should lead if one can, or nil.
 func (d *disks) unfit() error {
 	if full := d.full.Load(); full != nil {
-		return cmp.Or(d.broken(), *full)
+		return *full
 	}
-	return d.broken()
+	return nil
 }
 
 // refuse returns why the log must not be written now, or nil.
 func (d *disks) refuse() error {
 	if !d.armed.Load() {
-		return d.broken()
+		return nil
 	}
 	if err := d.unfit(); err != nil || !d.server.views.Full() {
 		return err
@@ -281,8 +260,6 @@ func (a *alarm) rings(free, reserve int64) bool {
 // tell logs a change between room and no room.
 func (d *disks) tell(err error, before bool) {
 	switch {
-	case err != nil && d.server.log.nats != nil && d.server.log.nats.Ailing() != nil:
-		d.server.logger.Error("commands are refused", "error", err, "because", d.server.log.nats.Ailing())
 	case err != nil:
 		d.server.logger.Error("commands are refused", "error", err)
 	case before:
@@ -290,41 +267,21 @@ func (d *disks) tell(err error, before bool) {
 	}
 }
 
-// look measures the disks, and reopens a failed store if it can. It returns why
-// writes are refused, or nil.
+// look measures the disks, and ends a server that began without room once there is some. It
+// returns why writes are refused, or nil.
 func (d *disks) look() error {
 	if err := d.measure(); err != nil {
 		return err
 	}
-	if nats := d.server.log.nats; nats != nil {
-		if ailing := nats.Ailing(); ailing != nil {
-			d.failAppends()
-			if embedded.NoSpace(ailing) && d.full.Load() == nil && d.free.Load() >= leastRoom {
-				d.reopen()
-			}
-		}
+	if d.room() >= leastRoom && (d.cramped.Load() || d.server.views.InMemory()) && !d.ends {
+		d.ends = true
+		d.server.parts.failed <- failure{err: errRoomAgain}
 	}
 	return d.refuse()
 }
 
-// failAppends ends appends that a broken store will never answer.
-func (d *disks) failAppends() {
-	if d.server.log.nats.Broken() == nil || d.server.log.stream.Pending() == 0 {
-		return
-	}
-	if err := d.server.log.nc.ForceReconnect(); err != nil {
-		d.server.logger.Warn("the log's connection could not be made anew", "error", err)
-	}
-}
-
-func (d *disks) reopen() {
-	begun := time.Now()
-	if err := d.server.log.nats.Reopen(); err != nil {
-		d.server.logger.Error("the log's store could not be reopened; trying again", "error", err)
-		return
-	}
-	d.server.logger.Info("the log's store was reopened after the disk had been full", "took", time.Since(begun))
-}
+// errRoomAgain ends a server whose disk was full when it started.
+var errRoomAgain = errors.New("the disk was full at the start, and has room again: the next start goes on with writes")
 
 // measured returns what the stores held when they were measured last.
 func (d *disks) measured() (list []audit.Store) {

@@ -28,9 +28,11 @@ type serverLog struct {
 	nats      *embedded.Server  // nil: an external NATS server
 	url       string            // connection to NATS
 	nc        *nats.Conn
-	knownNC   *nats.Conn     // on which others are told what is known; nil: there are none
-	stream    *jetstream.Log // what the log is appended to
-	all       ledger.Log     // the log as it is read and written
+	knownNC   *nats.Conn      // on which others are told what is known; nil: there are none
+	stream    *jetstream.Log  // what the log is appended to
+	all       ledger.Log      // the log as it is read and written
+	broken    <-chan struct{} // closed when nats could not write; nil: it is not in this process
+	stopped   chan struct{}   // closed when nats is to stop
 }
 
 func (s *server) openHighWater(context.Context) (err error) {
@@ -47,6 +49,7 @@ func (s *server) unsynced(err error) {
 // startNATS starts the NATS server in the process, unless an external one is
 // used.
 func (s *server) startNATS(ctx context.Context) (err error) {
+	s.log.stopped = make(chan struct{})
 	if s.config.NATSURL != "" {
 		return nil
 	}
@@ -68,6 +71,9 @@ func (s *server) startNATS(ctx context.Context) (err error) {
 		Users: logins(s.users), Services: wire.Services(), Renamed: wire.Renamed(), Streams: wire.Streams(),
 		Cluster: joined,
 	})
+	if err == nil {
+		s.log.broken = s.log.nats.Broken()
+	}
 	return err
 }
 
@@ -184,7 +190,18 @@ func (s *server) giveLeave() (stop func(), err error) {
 	return nc.Close, nil
 }
 
+// awaitBroken returns when the NATS server in the process could not write: the server ends then.
+func (s *server) awaitBroken() error {
+	select {
+	case <-s.log.broken:
+		return fmt.Errorf("%w; the next start reads what the disk holds", s.log.nats.WhyBroken())
+	case <-s.log.stopped:
+		return nil
+	}
+}
+
 func (s *server) stopNATS() error {
+	close(s.log.stopped)
 	if s.log.nats != nil {
 		s.log.nats.Shutdown()
 	}

@@ -159,7 +159,7 @@ func (s *server) addState(g gauges) {
 	)
 	g.add(
 		"read_models_ready",
-		"1: the read models can be read and written; 0: they are being rebuilt from the log.",
+		"1: the read models can be read and written; 0: they are damaged, and the server ends.",
 		func() float64 {
 			return one(s.views.Ready() == nil)
 		},

@@ -9,6 +9,7 @@ import (
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
+	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
 )
 
@@ -165,6 +166,7 @@ func (s *server) openRejected(ctx context.Context) error {
 	})
 	if err != nil {
 		s.rejected = nil
+		s.disks.cramped.Store(embedded.NoSpace(err))
 		s.logger.Error("rejected commands are not kept", "error", err)
 	}
 	return nil

@@ -51,17 +51,10 @@ func (s *server) openViews(context.Context) (err error) {
 
 func (s *server) interruptViews() { s.views.Interrupt() }
 
-func (s *server) closeViews() error { return s.views.Close() }
+// awaitDamage returns when the read models are damaged: the server ends then.
+func (s *server) awaitDamage() error { return s.views.Await() }
 
-// healViews has damaged read models made again, from now on: from those of
-// another replica or an archive if there are some, or from the log.
-func (s *server) healViews(context.Context) error {
-	if s.mayTake() {
-		s.views.RefillFrom(s.refill)
-	}
-	s.views.Heal(s.log.all)
-	return nil
-}
+func (s *server) closeViews() error { return s.views.Close() }
 
 func (s *server) openSnapshots(context.Context) (err error) {
 	s.due = snapshots.NewSchedule(snapshots.ScheduleOptions{

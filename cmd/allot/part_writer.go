@@ -135,21 +135,7 @@ func (s *server) begin(ctx context.Context) error {
 	return s.data.Files().Begun()
 }
 
-// submitPause is the pause between two tries of a command of the start.
-const submitPause = 50 * time.Millisecond
-
-// submit carries out a command of the start. If the read models turn out to be
-// damaged meanwhile, it waits until they are rebuilt.
+// submit carries out a command of the start.
 func (s *server) submit(ctx context.Context, submission commands.Submission) (commands.Outcome, error) {
-	for {
-		outcome, err := s.leader.writer.Load().Submit(ctx, submission)
-		if !errors.Is(err, commands.ErrUnreadable) {
-			return outcome, err
-		}
-		select {
-		case <-time.After(submitPause):
-		case <-ctx.Done():
-			return outcome, err
-		}
-	}
+	return s.leader.writer.Load().Submit(ctx, submission)
 }

@@ -81,7 +81,7 @@ func (s *server) routes() http.Handler {
 		{console.Prefix, "the page for auditors", console.Handler()},
 	}
 	for path, handler := range map[string]http.HandlerFunc{
-		healthPath: s.answerHealth, livePath: s.answerLive, readyPath: s.answerReady,
+		healthPath: s.answerHealth, livePath: s.answerHealth, readyPath: s.answerReady,
 	} {
 		table = append(table, route{path, "health of the server", handler})
 	}

@@ -202,14 +202,17 @@ func (s *server) list() []part {
 		{phase: open, name: "signed checkpoints", start: s.openCheckpoints},
 		// What another replica has sent comes to its place before anything there is opened.
 		{phase: open, name: "copy of another replica", start: s.finishCopy},
-		// Whoever waits for read models that are being made again gives up when the
-		// server stops: the writer, and with it the doors, would wait for a long time.
-		{phase: open, name: "read models", start: s.openViews, interrupt: s.interruptViews, stop: s.closeViews},
+		// Read models that wait for room on a full disk give up when the server stops: the
+		// writer, and with it the doors, would wait for a long time.
+		{
+			phase: open, name: "read models",
+			start: s.openViews, run: s.awaitDamage, interrupt: s.interruptViews, stop: s.closeViews,
+		},
 		{phase: open, name: "snapshots", start: s.openSnapshots},
 		// The high-water mark moves with each folded commit, and is closed after
 		// the last one.
 		{phase: open, name: "high-water mark", start: s.openHighWater, stop: s.closeHighWater},
-		{phase: open, name: "NATS server", start: s.startNATS, stop: s.stopNATS},
+		{phase: open, name: "NATS server", start: s.startNATS, run: s.awaitBroken, stop: s.stopNATS},
 		{phase: open, name: "log connection", start: s.connectLog, stop: s.closeLog},
 		// A server that is told to begin a ledger asks while this one waits for its log.
 		{phase: open, name: "what is known of the ledger", start: s.tellKnown, stop: s.stopKnown},
@@ -218,9 +221,6 @@ func (s *server) list() []part {
 		// that waits for a log on a full disk.
 		{phase: open, name: "disk space", start: s.watchDisks, stop: s.stopDisks},
 
-		// Read models that turn out to be damaged while State is restored are
-		// rebuilt.
-		{phase: follow, name: "repair of read models", start: s.healViews},
 		{phase: follow, name: "State", start: s.follow},
 		// Whose the archives are is asked before anything is written.
 		{phase: follow, name: "archives", start: s.openArchives},

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -91,6 +92,29 @@ func (n *tally) check(s *server) {
 	}
 }
 
+// supervise starts the server again whenever it ends, until the supervisor leaves.
+func (s *server) supervise() (leave func()) {
+	quit, left := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(left)
+		for {
+			select {
+			case <-quit:
+				return
+			case <-s.exited:
+			}
+			again := exec.Command(s.cmd.Path, s.cmd.Args[1:]...)
+			again.Env, again.Stdout, again.Stderr = s.cmd.Env, s.logs, s.logs
+			s.cmd, s.exited = again, make(chan struct{})
+			s.run()
+		}
+	}()
+	return func() {
+		close(quit)
+		<-left
+	}
+}
+
 // reads checks that everything can be read.
 func (s *server) reads() {
 	s.t.Helper()
@@ -100,8 +124,9 @@ func (s *server) reads() {
 }
 
 // TestFullDisk fills the disk: slowly, so that the reserve is reached first; at
-// once, so that JetStream fails; and both again. Meanwhile everything can be
-// read, afterwards commands go on, and no answered command is lost.
+// once, so that JetStream fails, and the server ends; and both again. What its
+// supervisor starts answers reads meanwhile, afterwards commands go on, and no
+// answered command is lost.
 func TestFullDisk(t *testing.T) {
 	for name, c := range map[string]struct {
 		left  int64 // what another process leaves free
@@ -109,13 +134,14 @@ func TestFullDisk(t *testing.T) {
 		sign  string // in the server's log
 	}{
 		"reserve": {2 << 20, nil, "--disk-reserve keeps"},
-		"at once": {0, []string{"--disk-reserve", "0"}, "store was reopened"},
+		"at once": {0, []string{"--disk-reserve", "0"}, "could not write to its store"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			disk := logtest.SmallDisk(t, "64m")
 			data, filler := filepath.Join(disk, "data"), filepath.Join(disk, "filler")
 			s := launch(t, data, c.flags...)
+			leave := s.supervise()
 			s.makeProvider(1_000_000)
 			n := newTally()
 			for range 2 {
@@ -132,6 +158,7 @@ func TestFullDisk(t *testing.T) {
 			n.check(s)
 			logtest.FillUp(t, filler, c.left)
 			s.until(n, http.StatusServiceUnavailable)
+			leave()
 			if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}

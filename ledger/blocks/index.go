@@ -3,6 +3,7 @@ package blocks
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -228,7 +229,14 @@ func (f Folder) settleIndex(read []blockFacts) error {
 	if f.readIndex().fits(facts) {
 		return joinErrors(durable.SyncFolder(f.messages()))
 	}
-	return joinErrors(durable.Replace(f.indexPath(), f.encodeIndex(facts)))
+	err := durable.Replace(f.indexPath(), f.encodeIndex(facts))
+	if durable.NoRoom(err) { // without an index the server reads every block: each was found good just now
+		err = os.Remove(f.indexPath())
+		if errors.Is(err, os.ErrNotExist) {
+			err = nil
+		}
+	}
+	return joinErrors(err)
 }
 
 func truncate(path string, size int64) error {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // Replace replaces a file's contents. The old contents stay until the new ones
@@ -87,3 +88,6 @@ func sync(path string) error {
 	}
 	return errors.Join(f.Sync(), f.Close())
 }
+
+// NoRoom reports whether an error says that a disk is full, or that a quota is used up.
+func NoRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }

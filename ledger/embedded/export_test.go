@@ -3,6 +3,3 @@ package embedded
 // AddressOf returns where a server listens for clients, whether it lets them in
 // or not.
 func AddressOf(s *Server) string { return s.ns.Addr().String() }
-
-// CheckAgain checks the files of a log before its store is opened anew.
-var CheckAgain = checkAgain

@@ -2,9 +2,7 @@ package embedded
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -83,39 +81,6 @@ func (s *Server) OpenLog(ctx context.Context, nc *nats.Conn, cfg jetstream.Confi
 	}
 	return s.ReadFiles(appending)
 }
-
-// judgeAgain is judge while the server runs and JetStream does not.
-func (s *Server) judgeAgain() error {
-	files := Files(s.store.StoreDir)
-	report, err := checkAgain(files, s.replica)
-	if err != nil || report == nil {
-		return err
-	}
-	return files.Settle(report)
-}
-
-// checkAgain returns a good report; nil: there is no log. The log of a replica may
-// end before what the replica has seen: JetStream's agreements, and the other
-// replicas, have the rest.
-func checkAgain(files blocks.Folder, replica bool) (*blocks.Report, error) {
-	bounds := blocks.CheckOptions{Budget: againBudget}
-	if !replica {
-		verdict, err := files.Judge(context.Background(), blocks.JudgeOptions{CheckOptions: bounds})
-		if err != nil {
-			return nil, err
-		}
-		return verdict.Report, nil
-	}
-	report, err := files.Check(context.Background(), bounds)
-	if errors.Is(err, blocks.ErrNoLog) {
-		return nil, nil
-	}
-	return report, err
-}
-
-// againBudget is how long the older part of the log may be read then. It was good
-// a moment ago.
-const againBudget = 100 * time.Millisecond
 
 // Read implements ledger.Log.
 func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {

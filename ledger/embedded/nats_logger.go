@@ -14,7 +14,6 @@ import (
 type natsLogger struct {
 	log       *slog.Logger
 	last      errorLine
-	store     string // the store's folder
 	trouble   trouble
 	unwelcome unwelcome
 	fatal     chan error     // the first error after which the server cannot go on
@@ -22,9 +21,10 @@ type natsLogger struct {
 	routes    *fair.FewLines // about who connects as a server
 }
 
-func newNATSLogger(log *slog.Logger, store string) *natsLogger {
+func newNATSLogger(log *slog.Logger) *natsLogger {
 	return &natsLogger{
-		log: log, store: store, fatal: make(chan error, 1), clients: fair.NewFewLines(), routes: fair.NewFewLines(),
+		log: log, trouble: trouble{broken: make(chan struct{})}, fatal: make(chan error, 1),
+		clients: fair.NewFewLines(), routes: fair.NewFewLines(),
 	}
 }
 
@@ -34,7 +34,7 @@ func (l *natsLogger) line(level slog.Level, format string, v []any) {
 	text := fmt.Sprintf(format, v...)
 	if level >= slog.LevelError {
 		l.last.set(errors.New(strings.TrimSpace(text)))
-		l.trouble.note(text, l.store)
+		l.trouble.note(text)
 		l.unwelcome.note(text)
 	}
 	few := l.about(text)

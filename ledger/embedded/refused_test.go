@@ -273,7 +273,7 @@ func TestTooManyConnections(t *testing.T) {
 func TestNATSErrors(t *testing.T) {
 	t.Parallel()
 	var logs strings.Builder
-	l := newNATSLogger(slog.New(slog.NewTextHandler(&logs, nil)), t.TempDir())
+	l := newNATSLogger(slog.New(slog.NewTextHandler(&logs, nil)))
 	l.Noticef("ready %d", 1)
 	l.Debugf("detail %d", 2)
 	l.Tracef("trace %d", 3)
@@ -301,7 +301,7 @@ func TestNATSErrors(t *testing.T) {
 func TestLinesAboutConnections(t *testing.T) {
 	t.Parallel()
 	var logs strings.Builder
-	l := newNATSLogger(slog.New(slog.NewTextHandler(&logs, nil)), t.TempDir())
+	l := newNATSLogger(slog.New(slog.NewTextHandler(&logs, nil)))
 	for n := range 1000 {
 		l.Errorf("192.0.2.1:5 - cid:%d - Publish Violation - Subject \"%s - rid:1 - \"", n, strings.Repeat("x", 3000))
 	}

@@ -161,7 +161,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedded: NATS server: %w", err)
 	}
-	log := newNATSLogger(cfg.Logger, cfg.StoreDir)
+	log := newNATSLogger(cfg.Logger)
 	if cfg.Cluster != nil {
 		log.unwelcome.member = cfg.Cluster.Member
 	}
@@ -290,6 +290,10 @@ func options(cfg Config, auth server.Authentication) (*server.Options, error) {
 // shut reports whether the server has a listener for clients but admits only this
 // process.
 func shut(cfg Config) bool { return cfg.Listen == "" && cfg.Cluster != nil }
+
+// noLimit replaces JetStream's own limits. Otherwise JetStream limits itself to
+// three quarters of the free space at its start, even if the disk grows later.
+const noLimit = 1 << 60
 
 const tlsTimeout = 5 * time.Second
 
@@ -429,15 +433,23 @@ func (s *Server) Interest(subject string) bool {
 	return s.ns.GlobalAccount().SubscriptionInterest(subject)
 }
 
-// Shutdown stops the server and waits until its files are closed.
+// Shutdown stops the server and waits until its files are closed. One with a broken store
+// stays as it is: the process is to end.
 func (s *Server) Shutdown() { s.ending.Do(s.shutdown) }
 
 func (s *Server) shutdown() {
-	files, _, _ := s.lines.trouble.get()
 	s.logins.stop()
-	s.ns.Shutdown()
-	s.ns.WaitForShutdown()
-	if err := files.putBack(); err != nil {
-		s.log.Error("a write to the log failed, and its files could not be put back to what they were then", "error", err)
+	if s.WhyBroken() == nil {
+		s.ns.Shutdown()
+		s.ns.WaitForShutdown()
 	}
+}
+
+// enableAccount enables JetStream for the server's own account. With more than
+// one account the server does not do that itself.
+func (s *Server) enableAccount() error {
+	if err := s.ns.GlobalAccount().EnableJetStream(nil, nil); err != nil {
+		return fmt.Errorf("embedded: %w", err)
+	}
+	return nil
 }

@@ -264,7 +264,7 @@ func (s *Scrubber) awaitWhole(ctx context.Context) bool {
 }
 
 func (s *Scrubber) readModels(ctx context.Context) error {
-	return s.cfg.Views.CheckFiles(ctx, s.pace, func(err error) { s.tell("read models (being rebuilt)", err) }, s.read)
+	return s.cfg.Views.CheckFiles(ctx, s.pace, func(err error) { s.tell("read models", err) }, s.read)
 }
 
 // snapshots removes damaged snapshots. The next snapshot that is due takes their
