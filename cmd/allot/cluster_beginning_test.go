@@ -9,8 +9,8 @@ import (
 
 // TestBeginningBesideALedger: a server whose disk was lost, and on whose new one
 // allot init was run, takes part in nothing of the ledger that the others have:
-// JetStream never begins there, also while one of them is away. Without init it
-// is filled.
+// JetStream never begins there, also while one of them is away. With leave to rejoin
+// it is filled.
 func TestBeginningBesideALedger(t *testing.T) {
 	t.Parallel()
 	r := launchReplicas(t)
@@ -47,6 +47,7 @@ func TestBeginningBesideALedger(t *testing.T) {
 	never()
 
 	removeAll(t, r.data(victim))
+	ran(t, "cluster", "rejoin", "--data", r.data(victim))
 	r.begin(victim)
 	for i, s := range r.list {
 		if !s.waitServing() {

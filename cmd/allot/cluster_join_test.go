@@ -183,6 +183,7 @@ func TestJoin(t *testing.T) {
 	rejoin := func(flags ...string) time.Duration {
 		r.list[victim].kill()
 		removeAll(t, r.data(victim))
+		ran(t, "cluster", "rejoin", "--data", r.data(victim))
 		l := r.load((victim+1)%3, (victim+2)%3)
 		began := time.Now()
 		r.begin(victim, flags...)
@@ -289,6 +290,7 @@ func TestJoinInterrupted(t *testing.T) {
 
 	r.list[victim].kill()
 	removeAll(t, r.data(victim))
+	ran(t, "cluster", "rejoin", "--data", r.data(victim))
 	for i := range 4 {
 		r.begin(victim)
 		coming()
@@ -299,6 +301,7 @@ func TestJoinInterrupted(t *testing.T) {
 
 	r.list[victim].kill()
 	removeAll(t, r.data(victim))
+	ran(t, "cluster", "rejoin", "--data", r.data(victim))
 	r.begin(victim)
 	coming()
 	if out := r.list[leader].joiningStatus(); !strings.Contains(out, "joining (") {

@@ -125,6 +125,11 @@ func TestReplicaLosesDisk(t *testing.T) {
 			r.waitCurrent()
 			r.list[victim].terminate()
 			c.lose(t, r.data(victim))
+			if !c.aside { // as it does not know that its log is lost, and not on a disk that is not mounted
+				r.begin(victim)
+				r.list[victim].refuses("which has none", "nothing was changed", "allot cluster rejoin --data")
+				ran(t, "cluster", "rejoin", "--data", r.data(victim))
+			}
 			l := r.load((victim+1)%3, (victim+2)%3)
 			r.begin(victim)
 			if !r.list[victim].waitServing() {
@@ -172,6 +177,7 @@ func TestNoLeave(t *testing.T) {
 	l.end(t)
 	r.list[second].terminate()
 	removeAll(t, r.data(second))
+	ran(t, "cluster", "rejoin", "--data", r.data(second))
 	r.begin(second)
 	r.list[second].waitLog("waits for leave")
 	r.list[second].waitAnswer("/readyz", "waits for leave")

@@ -40,10 +40,8 @@ type port struct {
 }
 
 type pod struct {
-	InitContainers []struct {
-		Command []string `yaml:"command"`
-	} `yaml:"initContainers"`
-	Containers []struct {
+	InitContainers []yaml.Node `yaml:"initContainers"`
+	Containers     []struct {
 		Args      []string `yaml:"args"`
 		Ports     []port   `yaml:"ports"`
 		Liveness  probe    `yaml:"livenessProbe"`
@@ -58,10 +56,10 @@ type probe struct {
 	} `yaml:"httpGet"`
 }
 
-// manifests reads docs/deploy/kubernetes.yaml.
-func manifests(t *testing.T) map[string][]manifest {
+// manifests reads a file of docs/deploy.
+func manifests(t *testing.T, name string) map[string][]manifest {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/deploy/kubernetes.yaml")
+	text, err := os.ReadFile("../../docs/deploy/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,12 +75,12 @@ func manifests(t *testing.T) map[string][]manifest {
 	}
 }
 
-// TestKubernetesFile runs what docs/deploy/kubernetes.yaml runs: its three pods are
-// processes here, with the commands of the file but for addresses and folders. They
-// form a ledger, and the probes hold.
+// TestKubernetesFile runs what docs/deploy/kubernetes-begin.yaml and kubernetes.yaml run:
+// the job and the three pods are processes here, with the arguments of the files but for
+// addresses and folders. They form a ledger, and the probes hold.
 func TestKubernetesFile(t *testing.T) {
 	t.Parallel()
-	kinds := manifests(t)
+	kinds := manifests(t, "kubernetes.yaml")
 	if len(kinds["StatefulSet"]) != 1 || len(kinds["PodDisruptionBudget"]) != 1 || len(kinds["Service"]) != 2 {
 		t.Fatalf("the file has %v", kinds)
 	}
@@ -90,7 +88,7 @@ func TestKubernetesFile(t *testing.T) {
 	if lost := kinds["PodDisruptionBudget"][0].Spec.Unavailable; set.Replicas != 3 || lost != 1 {
 		t.Errorf("%d replicas, of which %d may be lost", set.Replicas, lost)
 	}
-	if pod := set.Template.Spec; len(pod.InitContainers) != 1 || len(pod.Containers) != 1 {
+	if pod := set.Template.Spec; len(pod.InitContainers) > 0 || len(pod.Containers) != 1 {
 		t.Fatalf("the pods run %+v", pod)
 	}
 	container := set.Template.Spec.Containers[0]
@@ -129,23 +127,23 @@ func scheduled(t *testing.T, service string, pod pod) (pods [3]*server) {
 	}
 	for i := range pods {
 		name, address := fmt.Sprintf("allot-%d", i), freeAddress(t)
-		local := strings.NewReplacer(append(members,
+		replaced := strings.NewReplacer(append(members,
 			"--cluster-listen=0.0.0.0:6222", "--cluster-listen="+members[2*i+1],
 			"0.0.0.0:8778", address, "0.0.0.0:4222", freeAddress(t),
-			"0.0.0.0:6223", freeAddress(t), "$(POD)", name, "$(hostname)", name,
-			"allot init", binary+" init", "/etc/allot", dir, "/etc/cluster", dir,
-			"=/data", "="+filepath.Join(dir, name), " /data", " "+filepath.Join(dir, name),
+			"0.0.0.0:6223", freeAddress(t), "$(POD)", name, "/etc/allot", dir, "/etc/cluster", dir,
+			"=/data", "="+filepath.Join(dir, name),
 		)...)
-		command := pod.InitContainers[0].Command
-		last := len(command) - 1
-		script := append(slices.Clone(command[1:last]), local.Replace(command[last]))
-		if out, err := exec.Command(command[0], script...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", script, err, out)
+		local := func(given []string) (args []string) {
+			for _, arg := range given {
+				args = append(args, replaced.Replace(arg))
+			}
+			return args
 		}
-		var args []string
-		for _, arg := range pod.Containers[0].Args {
-			args = append(args, local.Replace(arg))
+		if i == 0 {
+			job := manifests(t, "kubernetes-begin.yaml")["Job"][0].Spec.Template.Spec.Containers[0]
+			ran(t, local(job.Args)...)
 		}
+		args := local(pod.Containers[0].Args)
 		if left := strings.Join(args, " "); regexp.MustCompile(`0\.0\.0\.0|/etc/|\$\(`).MatchString(left) {
 			t.Fatalf("not everything was replaced: %s", left)
 		}

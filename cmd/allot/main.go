@@ -13,6 +13,7 @@ import (
 type program struct {
 	ask.Commands `embed:""`
 
+	Cluster      clusterCommands     `cmd:"" help:"Operate several servers of one ledger."`
 	Serve        serveCommand        `cmd:"" help:"Run the ledger."`
 	Export       operate.Export      `cmd:"" help:"Write a log, or a range of it, to a file."`
 	Import       operate.Import      `cmd:"" help:"Begin a data folder with an exported log."`
@@ -31,6 +32,12 @@ type program struct {
 	NATSPassword natsPasswordCommand `cmd:"" name:"nats-password" help:"Print the hash of a password, for a file of NATS users."`
 
 	cli.Common `embed:""`
+}
+
+type clusterCommands struct {
+	ask.Cluster `embed:""`
+
+	Rejoin operate.Rejoin `cmd:"" help:"Let a server take part again whose log is lost."`
 }
 
 // Options adds the help texts of the questions.

@@ -128,7 +128,7 @@ func (s *server) judgeReplica(ctx context.Context) (err error) {
 		return err
 	}
 	aside, failed := setLogAside(s.data)
-	if failed != nil {
+	if failed = errors.Join(failed, s.data.MayRejoin()); failed != nil {
 		return errors.Join(err, failed)
 	}
 	s.logger.Error("the log of this replica is damaged. It is set aside, and the other replicas fill it again",

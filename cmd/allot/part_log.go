@@ -71,10 +71,11 @@ func (s *server) startNATS(ctx context.Context) (err error) {
 		Users: logins(s.users), Services: wire.Services(), Renamed: wire.Renamed(), Streams: wire.Streams(),
 		Cluster: joined,
 	})
-	if err == nil {
-		s.log.broken = s.log.nats.Broken()
+	if err != nil {
+		return err
 	}
-	return err
+	s.log.broken = s.log.nats.Broken()
+	return nil
 }
 
 // awaitLeave waits, with a NATS server that has no part in the log, until a
@@ -108,7 +109,16 @@ func (s *server) awaitLeave(ctx context.Context, joined *embedded.Cluster) error
 		}
 	}
 	w.Tell = s.waiter("this replica has no log, and waits for leave to take part, so that it votes for nothing that would be lost")
-	return cluster.AwaitLeave(ctx, nc, s.config.Cluster.Name, w)
+	rejoins, err := s.data.Has(datafolder.Rejoin)
+	if err != nil {
+		return err
+	}
+	err = cluster.AwaitLeave(ctx, nc, s.config.Cluster.Name, rejoins, w)
+	if errors.Is(err, cluster.ErrLogLost) {
+		return fmt.Errorf("%w; nothing was changed: if it is on another disk, or in another folder than %s, name that one; if it is "+
+			"lost, let the others fill it again: allot cluster rejoin --data %s", err, s.data.Path(datafolder.Log), s.config.Data)
+	}
+	return err
 }
 
 // waiter tells what a start waits for, and why: at /readyz each time, and in the

@@ -20,6 +20,9 @@ func (s *server) follow(ctx context.Context) (err error) {
 		return err
 	}
 	s.waits.Store(nil)
+	if err := s.data.Rejoined(); err != nil {
+		return err
+	}
 	if last := s.state.Next() - 1; last > s.state.Head().Sequence {
 		writer.TellSkipped(s.logger, s.state.Head().Sequence, last)
 	}

@@ -58,6 +58,10 @@ type leave struct {
 	Name string `json:"name"`
 	// Waited is how long the asking replica has been without JetStream.
 	Waited time.Duration `json:"waited,omitempty"`
+	// Rejoins: its operator, or its judgement of a damaged log, says that its log is lost.
+	Rejoins bool `json:"rejoins,omitempty"`
+	// Known is of a refusal: the cluster knows a log of that replica, which does not rejoin.
+	Known bool `json:"known,omitempty"`
 	// Why is the reason for a refusal; empty: leave is given.
 	Why string `json:"why,omitempty"`
 }
@@ -65,15 +69,19 @@ type leave struct {
 // errNoLeave means that no leave is given yet.
 var errNoLeave = errors.New("no leave yet")
 
+// ErrLogLost: the cluster knows a log of a replica that has none, and its operator has not said
+// that it is lost. It may be on a disk that is not mounted.
+var ErrLogLost = errors.New("the cluster knows a log of this server, which has none")
+
 // AwaitLeave returns when a replica that has no log may turn JetStream on, or
 // when the context ends, or it is in vain. The connection is over a NATS server
-// without JetStream.
-func AwaitLeave(ctx context.Context, nc *nats.Conn, name string, w Waiting) error {
+// without JetStream. If the replica had a log before, it is ErrLogLost unless it rejoins.
+func AwaitLeave(ctx context.Context, nc *nats.Conn, name string, rejoins bool, w Waiting) error {
 	began := system.SinceBoot()
 	for {
-		why, err := askLeave(ctx, nc, leave{Name: name, Waited: system.SinceBoot() - began})
-		if err == nil {
-			return nil
+		why, err := askLeave(ctx, nc, leave{Name: name, Rejoins: rejoins, Waited: system.SinceBoot() - began})
+		if err == nil || errors.Is(err, ErrLogLost) {
+			return err
 		}
 		if err := w.Check(); err != nil {
 			return err
@@ -104,6 +112,9 @@ func askLeave(ctx context.Context, nc *nats.Conn, question leave) (why string, e
 	if err := json.Unmarshal(msg.Data, &answer); err != nil {
 		return "an answer that cannot be read", err
 	}
+	if answer.Known {
+		return "", ErrLogLost
+	}
 	if answer.Why != "" {
 		return answer.Why, errNoLeave
 	}
@@ -129,7 +140,7 @@ func (t *Term) answerLeave(msg *nats.Msg) {
 	t.r.ended.Go(func() {
 		var answer leave
 		if err := t.mayJoin(msg.Data); err != nil {
-			answer.Why = err.Error()
+			answer.Why, answer.Known = err.Error(), errors.Is(err, ErrLogLost)
 		}
 		data, err := json.Marshal(answer)
 		if err == nil {
@@ -175,6 +186,7 @@ func safeWithout(p jetstream.Peers, one leave, members map[string]Member) error 
 	var missing []string
 	lack := func(name, why string) { missing = append(missing, name+" "+why) }
 	voter := false
+	_, namesake := members[one.Name]
 	whole := func(name string) {
 		if m, there := members[name]; !there {
 			lack(name, "does not answer")
@@ -204,6 +216,10 @@ func safeWithout(p jetstream.Peers, one leave, members map[string]Member) error 
 		return fmt.Errorf("%s seems to lead its stream yet", one.Name)
 	case !voter:
 		return nil // it never promised anything
+	case namesake:
+		return fmt.Errorf("a running server of the cluster is called %s", one.Name)
+	case !one.Rejoins:
+		return ErrLogLost
 	}
 	whole(p.Leader)
 	if len(missing) > 0 {

@@ -19,7 +19,7 @@ import (
 // servers of a stream are known to hold all of it.
 func TestSafeWithout(t *testing.T) {
 	const waited = 10 * time.Second
-	one := leave{Name: "c", Waited: waited}
+	one := leave{Name: "c", Waited: waited, Rejoins: true}
 	peer := func(name string, change func(*jetstream.Peer)) jetstream.Peer {
 		p := jetstream.Peer{Name: name, Current: true, Active: time.Second}
 		if change != nil {
@@ -37,6 +37,7 @@ func TestSafeWithout(t *testing.T) {
 		"all hold all of it":    {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", nil), asks}}, whole, ""},
 		"it is no voter":        {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", nil)}}, nil, ""},
 		"nobody leads":          {jetstream.Peers{Others: []jetstream.Peer{peer("b", nil), asks}}, whole, "no server leads"},
+		"its namesake runs":     {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", nil), asks}}, map[string]Member{"a": {Whole: true}, "b": {Whole: true}, "c": {}}, "is called c"},
 		"it leads itself":       {jetstream.Peers{Leader: "c", Others: []jetstream.Peer{peer("a", nil), peer("b", nil)}}, whole, "seems to lead"},
 		"another one is away":   {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", func(p *jetstream.Peer) { p.Offline = true }), asks}}, whole, "b is away"},
 		"another one lags":      {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", func(p *jetstream.Peer) { p.Lag = 3 }), asks}}, whole, "b lags by 3"},
@@ -54,6 +55,10 @@ func TestSafeWithout(t *testing.T) {
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	all := jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", nil), asks}}
+	if err := safeWithout(all, leave{Name: "c", Waited: waited}, whole); !errors.Is(err, ErrLogLost) {
+		t.Errorf("nobody said that its log is lost: %v", err)
 	}
 }
 

@@ -20,7 +20,6 @@ type Commands struct {
 	Limits   limitsCommands     `cmd:"" help:"Show and set how much projects may hold."`
 
 	Preferences preferencesCommands `cmd:"" help:"Show and set preferences that claims refer to by name."`
-	Cluster     clusterCommands     `cmd:"" help:"Operate several servers of one ledger."`
 }
 
 // Moment is the moment that a question is about; default: now.
@@ -193,7 +192,8 @@ type preferencesCommands struct {
 	} `cmd:"" help:"Remove a preference."`
 }
 
-type clusterCommands struct {
+// Cluster are the questions about several servers of one ledger.
+type Cluster struct {
 	Status   struct{ Question } `cmd:"" help:"Print the servers of a cluster, the leader, and how far each server is behind."`
 	StepDown struct {
 		Question

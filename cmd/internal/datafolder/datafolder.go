@@ -13,6 +13,7 @@ import (
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
+	"github.com/allot-project/allot/ledger/durable"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/proof"
 	"github.com/allot-project/allot/ledger/system"
@@ -26,6 +27,8 @@ const (
 	ReadModels  = "readmodel"
 	Snapshots   = "snapshots"
 	Checkpoints = "checkpoints"
+	// Rejoin is a file: the log that this server of a cluster had is lost.
+	Rejoin = "rejoin"
 )
 
 // Folder is one that this process has locked.
@@ -87,6 +90,18 @@ func (d *Folder) Has(name string) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// MayRejoin lets a server of a cluster take part again whose log is lost.
+func (d *Folder) MayRejoin() error { return durable.Replace(d.Path(Rejoin), nil) }
+
+// Rejoined withdraws that, because the log is there again.
+func (d *Folder) Rejoined() error {
+	err := os.Remove(d.Path(Rejoin))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return errors.Join(err, durable.SyncFolder(d.Dir))
 }
 
 // newestSeen is the number of snapshots, and of signed checkpoints, that are read
