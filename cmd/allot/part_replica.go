@@ -182,9 +182,29 @@ func (f *followed) Changed() <-chan struct{} { return f.changed() }
 // beginTerm records that this server leads.
 func (s *server) beginTerm(ctx context.Context) error {
 	if s.term == nil {
-		return nil
+		return s.raiseLevel(ctx)
 	}
 	return s.term.Begin(ctx, s.leader.writer.Load())
+}
+
+// raiseLevel begins a term on a server that is alone with a ledger that was a cluster's, if the
+// last term was of an older release: no other replica has to read what comes.
+func (s *server) raiseLevel(ctx context.Context) error {
+	state, err := s.leader.writer.Load().Fork(ctx)
+	if err != nil {
+		return err
+	}
+	last := state.Term()
+	if last.Number == 0 || last.Level >= ledger.Level {
+		return nil
+	}
+	outcome, err := s.submit(ctx, commands.Submission{ID: commands.NewID(), Actor: "allot", Command: &commands.BeginTerm{
+		Leader: last.Leader, Instance: commands.NewID(), Level: ledger.Level,
+	}})
+	if err == nil && outcome.Rejection != nil {
+		err = fmt.Errorf("the term of this release could not begin: %s", outcome.Rejection)
+	}
+	return err
 }
 
 // openTerm takes the commands of clients, of this server and of the others.

@@ -16,6 +16,8 @@ import (
 
 	"github.com/allot-project/allot/cmd/allot/operate"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
@@ -142,6 +144,38 @@ func TestLeadStopsAndStarts(t *testing.T) {
 	}
 	if last, err := s.log.all.Last(t.Context()); err != nil || last != rounds+1 {
 		t.Errorf("the log ends at %d, %v; want the begin and %d providers", last, err, rounds)
+	}
+}
+
+// TestLoneServerRaisesTheLevel: a single server with the ledger of a cluster, whose last term
+// was of an older release, begins a term of its own, once.
+func TestLoneServerRaisesTheLevel(t *testing.T) {
+	s := startInside(t)
+	term := func() ledger.Term {
+		t.Helper()
+		state, err := s.commands.Fork(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state.Term()
+	}
+	older := &commands.BeginTerm{Leader: "a", Instance: commands.NewID(), Level: ledger.Level - 1}
+	if _, err := s.submit(t.Context(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: older}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.parts.stop(lead); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.parts.start(t.Context(), lead); err != nil {
+			t.Fatal(err)
+		}
+		if got := term(); got.Number != 2 || got.Level != ledger.Level || got.Leader != "a" {
+			t.Errorf("%+v", got)
+		}
+	}
+	if err := s.stop(); err != nil {
+		t.Error(err)
 	}
 }
 
