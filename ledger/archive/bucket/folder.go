@@ -16,7 +16,10 @@ import (
 )
 
 // folder is a store in a folder of this machine, or of a network file system.
-type folder struct{ dir string }
+type folder struct {
+	dir   string
+	calls chan struct{} // one place for each call under way
+}
 
 // FolderOf returns the folder of a store that is one; "": it is a bucket.
 func FolderOf(store Store) string {
@@ -33,7 +36,7 @@ func openFolder(u *url.URL) (Store, error) {
 	if u.Host != "" || !filepath.IsAbs(u.Path) || u.RawQuery != "" {
 		return nil, fmt.Errorf("%w: %q: a folder is named file:/// and its absolute path", ErrURL, u)
 	}
-	return &folder{filepath.Clean(u.Path)}, nil
+	return &folder{filepath.Clean(u.Path), make(chan struct{}, stuckCalls)}, nil
 }
 
 func (f *folder) String() string { return "file://" + f.dir }
@@ -43,6 +46,11 @@ func (f *folder) path(name string) string { return filepath.Join(f.dir, filepath
 // Create implements Store. The file gets its name by a hard link, which fails if
 // there is one: a rename would replace it.
 func (f *folder) Create(ctx context.Context, name string, contents *os.File, size int64) error {
+	_, err := within(ctx, f, func() (struct{}, error) { return struct{}{}, f.create(ctx, name, contents, size) })
+	return err
+}
+
+func (f *folder) create(ctx context.Context, name string, contents *os.File, size int64) error {
 	path := f.path(name)
 	if err := f.make(filepath.Dir(path)); err != nil {
 		return folderError(err)
@@ -112,7 +120,15 @@ func folderError(err error) error {
 
 // Open implements Store. To open a pipe would take until somebody writes into it, and a
 // device may have no end: only regular files are opened.
-func (f *folder) Open(_ context.Context, name string) (io.ReadCloser, error) {
+func (f *folder) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	file, err := within(ctx, f, func() (*os.File, error) { return f.open(name) })
+	if err != nil {
+		return nil, err
+	}
+	return &reading{ctx: ctx, of: f, file: file, own: make([]byte, readingBytes)}, nil
+}
+
+func (f *folder) open(name string) (*os.File, error) {
 	info, err := os.Stat(f.path(name))
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s is no regular file", f.path(name))
@@ -128,11 +144,12 @@ func (f *folder) Open(_ context.Context, name string) (io.ReadCloser, error) {
 }
 
 // Remove implements Remover.
-func (f *folder) Remove(_ context.Context, name string) error {
+func (f *folder) Remove(ctx context.Context, name string) error {
 	if err := removable(name); err != nil {
 		return err
 	}
-	if err := os.Remove(f.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	_, err := within(ctx, f, func() (struct{}, error) { return struct{}{}, os.Remove(f.path(name)) })
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return folderError(err)
 	}
 	return nil
@@ -140,12 +157,24 @@ func (f *folder) Remove(_ context.Context, name string) error {
 
 // List implements Store.
 func (f *folder) List(ctx context.Context, prefix, after string, yield func(Object) error) error {
-	var list []Object
+	list, err := within(ctx, f, func() ([]Object, error) { return f.list(ctx, prefix, after) })
+	if err != nil {
+		return err
+	}
+	for _, object := range list {
+		if err := yield(object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *folder) list(ctx context.Context, prefix, after string) (list []Object, err error) {
 	top := f.path(prefix)
 	if !strings.HasSuffix(prefix, "/") {
 		top = filepath.Dir(top)
 	}
-	err := filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || strings.HasPrefix(entry.Name(), unfinishedPrefix) {
 			return err
 		}
@@ -164,18 +193,13 @@ func (f *folder) List(ctx context.Context, prefix, after string, yield func(Obje
 		return err
 	})
 	if errors.Is(err, fs.ErrNotExist) {
-		return f.reachable()
+		return nil, f.reachable()
 	}
 	if err != nil {
-		return folderError(err)
+		return nil, folderError(err)
 	}
 	slices.SortFunc(list, func(a, b Object) int { return strings.Compare(a.Name, b.Name) })
-	for _, object := range list {
-		if err := yield(object); err != nil {
-			return err
-		}
-	}
-	return nil
+	return list, nil
 }
 
 // reachable tells an archive that has nothing yet from one whose disk is not

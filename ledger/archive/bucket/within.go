@@ -1,0 +1,72 @@
+package bucket
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+)
+
+// A network file system that has lost its server answers no call, not even Stat, and no call
+// can be taken back. So each one is made by a goroutine of its own, and its caller waits no
+// longer than its context. At most stuckCalls of a folder are left behind like that.
+const stuckCalls = 8
+
+// within makes a call to a folder's file system.
+func within[T any](ctx context.Context, f *folder, call func() (T, error)) (result T, err error) {
+	select {
+	case f.calls <- struct{}{}:
+	case <-ctx.Done():
+		return result, fmt.Errorf("%w: %s does not answer: %w", ErrUnavailable, f, ctx.Err())
+	}
+	type answer struct {
+		result T
+		err    error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		defer func() { <-f.calls }()
+		result, err := call()
+		answers <- answer{result, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.result, a.err
+	case <-ctx.Done():
+		return result, fmt.Errorf("%w: %s does not answer: %w", ErrUnavailable, f, ctx.Err())
+	}
+}
+
+// reading is a file of a folder that is being read.
+type reading struct {
+	ctx  context.Context
+	of   *folder
+	file *os.File
+	left []byte // was read and not handed out
+	own  []byte // what a call reads into, which may come back late
+}
+
+// readingBytes is how much one call reads.
+const readingBytes = 256 << 10
+
+// Read implements io.Reader.
+func (r *reading) Read(p []byte) (int, error) {
+	if len(r.left) == 0 {
+		n, err := within(r.ctx, r.of, func() (int, error) { return r.file.Read(r.own) })
+		if r.left = r.own[:n]; n == 0 {
+			if err != nil && err != io.EOF {
+				err = folderError(err)
+			}
+			return 0, err
+		}
+	}
+	n := copy(p, r.left)
+	r.left = r.left[n:]
+	return n, nil
+}
+
+// Close implements io.Closer.
+func (r *reading) Close() error {
+	_, err := within(r.ctx, r.of, func() (struct{}, error) { return struct{}{}, r.file.Close() })
+	return err
+}
