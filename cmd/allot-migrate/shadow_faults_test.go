@@ -14,6 +14,7 @@ import (
 
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb/placementdbtest"
 	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // realCloud is OpenStack's Placement on MariaDB, an Allot with what was imported from it, and
@@ -64,7 +65,7 @@ func (c *realCloud) roomy() {
 // placementServes waits until Placement itself answers what it reads from its database.
 func (c *realCloud) placementServes() {
 	c.T.Helper()
-	launchtest.WaitFor(c.T, "Placement", func() bool {
+	ledgertest.WaitFor(c.T, "Placement", func() bool {
 		for range 20 { // some of its threads may still have a connection to the database that has ended
 			status, _, err := launchtest.Send("GET", c.placement.url+"/resource_providers/"+realID(2, 0)+"/inventories", "",
 				map[string]string{"X-Auth-Token": "admin"})
