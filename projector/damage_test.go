@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -29,7 +28,6 @@ const (
 	// flippedBytes is how many bytes of all files are changed in a test, each
 	// alone, evenly spread.
 	flippedBytes = 300
-	hang         = 2 * time.Minute
 )
 
 // trial is a log: its commits with their changes, and the digest of its read
@@ -106,15 +104,21 @@ func (tr *trial) foldTo(t *testing.T, p *Projector, last uint64) {
 // digest reads everything, and repeats that while read models are rebuilt.
 func (tr *trial) digest(t *testing.T, p *Projector) ledger.Digest {
 	t.Helper()
-	for deadline := time.Now().Add(hang); ; time.Sleep(time.Millisecond) {
-		sum, err := p.Digest()
-		if err == nil {
-			return sum
-		}
-		if !errors.Is(err, ErrRebuilding) || time.Now().After(deadline) {
+	var sum ledger.Digest
+	tr.read(t, func() (err error) { sum, err = p.Digest(); return err })
+	return sum
+}
+
+// read reads until no read models are being rebuilt.
+func (tr *trial) read(t *testing.T, read func() error) {
+	t.Helper()
+	ledgertest.WaitFor(t, "rebuilt read models", func() bool {
+		err := read()
+		if err != nil && !errors.Is(err, ErrRebuilding) {
 			t.Fatal(err)
 		}
-	}
+		return err == nil
+	})
 }
 
 // check folds the rest and compares all answers.
@@ -124,18 +128,14 @@ func (tr *trial) check(t *testing.T, p *Projector, what string) {
 	if got := tr.digest(t, p); got != tr.want {
 		t.Fatalf("%s: another digest", what)
 	}
-	for {
+	tr.read(t, func() error { // Pebble may have met the damage just now, by itself
 		world, view := p.World()
 		v, found, err := view.Provider(ledgertest.ID(1, 1))
-		if errors.Is(err, ErrRebuilding) { // Pebble has met it just now, by itself
-			time.Sleep(time.Millisecond)
-			continue
+		if err == nil && (!found || world.Len() != 1) {
+			t.Fatalf("%s: %v, %v", what, v, found)
 		}
-		if err != nil || !found || world.Len() != 1 {
-			t.Fatalf("%s: %v, %v, %v", what, v, found, err)
-		}
-		return
-	}
+		return err
+	})
 }
 
 // rooted puts the read models of every test at one place in a file system.
@@ -447,11 +447,7 @@ func TestFullDisk(t *testing.T) {
 	synced := make(chan error, 1)
 	tr.foldTo(t, p, 20)
 	go func() { synced <- p.Sync() }()
-	for deadline := time.Now().Add(hang); !p.Full(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("nothing waits for space")
-		}
-	}
+	ledgertest.WaitFor(t, "a write that waits for space", p.Full)
 	if _, found, err := p.View().Provider(ledgertest.ID(1, 1)); err != nil || !found {
 		t.Errorf("while the disk is full: %v, %v", found, err)
 	}
@@ -605,11 +601,7 @@ func TestClosedUnderNobody(t *testing.T) {
 	closed := make(chan error, 1)
 	err := view.Providers(func(*ledger.Provider) bool {
 		go func() { closed <- p.Close() }()
-		for deadline := time.Now().Add(hang); view.p.users.n.Load() > 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("Close does not begin")
-			}
-		}
+		ledgertest.WaitFor(t, "Close to begin", func() bool { return view.p.users.n.Load() <= 0 })
 		if _, _, err := view.Consumer(ledgertest.ID(2, 5)); !errors.Is(err, ErrClosed) {
 			t.Errorf("somebody else while they are being closed: %v", err)
 		}
