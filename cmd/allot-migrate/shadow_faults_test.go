@@ -79,7 +79,7 @@ func (c *realCloud) placementServes() {
 
 func (c *realCloud) killAllot() {
 	c.follower.Kill()
-	time.Sleep(c.lasts())
+	outage()
 	c.follower = launchtest.Resume(c.T, c.ledger, c.follower.HTTP)
 }
 
@@ -87,7 +87,7 @@ func (c *realCloud) stopAllot() {
 	if err := c.follower.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		c.T.Fatal(err)
 	}
-	time.Sleep(c.lasts())
+	outage()
 	if err := c.follower.Cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		c.T.Fatal(err)
 	}
@@ -95,14 +95,14 @@ func (c *realCloud) stopAllot() {
 
 func (c *realCloud) killPlacement() {
 	c.placement.Process.Kill()
-	time.Sleep(c.lasts())
+	outage()
 	c.placement.Process.Start()
 	c.placementServes()
 }
 
 func (c *realCloud) restartMariaDB() {
 	c.database.Process.Stop()
-	time.Sleep(c.lasts())
+	outage()
 	c.database.Process.Start()
 	c.placementServes()
 }
@@ -112,12 +112,13 @@ func (c *realCloud) killProxy() {
 	c.launch(c.T)
 }
 
-// lasts is how long a fault lasts. It is no synchronisation: any time must do.
-func (c *realCloud) lasts() time.Duration {
+// outage is how long a fault lasts. It is no synchronisation: any time must do.
+func outage() {
+	lasts := time.Second
 	if os.Getenv("ALLOT_FAULTS") == "all" {
-		return 5 * time.Second
+		lasts *= 5
 	}
-	return time.Second
+	time.Sleep(lasts)
 }
 
 // TestShadowFaultsRealPlacement injects faults under load while OpenStack's Placement leads,
