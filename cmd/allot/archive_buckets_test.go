@@ -27,7 +27,7 @@ func TestArchiveInBucket(t *testing.T) {
 			s.kill()
 			continue
 		}
-		ledgertest.WaitFor(t, "everything to be archived", func() bool { return readMetrics(t, metrics)["allot_archive_lag_commits"] == 0 })
+		ledgertest.WaitFor(t, "the archive", func() bool { return readMetrics(t, metrics)["allot_archive_lag_commits"] == 0 })
 		s.terminate()
 	}
 	allot(t, true, "verify", "--archive", url)

@@ -114,7 +114,11 @@ func (c *faultyCluster) watchGap(leads int, happen func() ([]int, func())) (g ga
 			})
 		}
 	}
-	time.Sleep(500 * time.Millisecond)
+	ledgertest.WaitFor(c.t, "writes and reads", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(writes) > 100 && len(reads) > 100
+	})
 	at := time.Now().UnixNano()
 	hurt, end := happen()
 	ledgertest.WaitFor(c.t, "a write", func() bool {

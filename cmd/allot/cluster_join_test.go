@@ -17,6 +17,7 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/logfile"
 )
 
@@ -248,18 +249,13 @@ func TestJoinOutside(t *testing.T) {
 // sameDigest makes sure that all replicas have the same read models.
 func (r *replicas) sameDigest() {
 	r.t.Helper()
-	for deadline := time.Now().Add(hang); ; time.Sleep(50 * time.Millisecond) {
-		var digests []string
-		for _, s := range r.list {
-			digests = append(digests, s.must(200, "GET", "/audit/digest", ""))
+	digests := make([]string, len(r.list))
+	ledgertest.WaitFor(r.t, "one digest", func() bool {
+		for i, s := range r.list {
+			digests[i] = s.must(200, "GET", "/audit/digest", "")
 		}
-		if digests[0] == digests[1] && digests[1] == digests[2] {
-			return
-		}
-		if time.Now().After(deadline) {
-			r.t.Fatalf("they differ: %v", digests)
-		}
-	}
+		return digests[0] == digests[1] && digests[1] == digests[2]
+	}, func() any { return digests })
 }
 
 // TestJoinInterrupted: whoever is killed while a copy is on its way, the one who
@@ -325,7 +321,7 @@ func TestJoinInterrupted(t *testing.T) {
 func (r *replicas) waitWhole(by, other int) {
 	r.t.Helper()
 	var told clusterStatus
-	for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	ledgertest.WaitFor(r.t, fmt.Sprintf("all of the log at %d", other+1), func() bool {
 		told, _ = r.list[by].current() // others may lack something
 		whole, current := false, false
 		for _, m := range told.Members {
@@ -334,11 +330,8 @@ func (r *replicas) waitWhole(by, other int) {
 		for _, p := range told.Stream.Others {
 			current = current || p.Name == fmt.Sprint(other+1) && p.Current && p.Lag == 0
 		}
-		if whole && (current || told.Stream.Leader == fmt.Sprint(other+1)) {
-			return
-		}
-	}
-	r.t.Fatalf("%d does not get all of the log: %+v", other+1, told)
+		return whole && (current || told.Stream.Leader == fmt.Sprint(other+1))
+	}, func() any { return told })
 }
 
 // flipInReadModels damages what says which files there are.
@@ -366,12 +359,10 @@ func flipInReadModels(t *testing.T, data string) {
 // waitAnswer waits until what a path answers has some words.
 func (s *server) waitAnswer(path, words string) {
 	s.t.Helper()
-	for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if _, body, err := sendTo("GET", "http://"+s.http+path, "", nil); err == nil && strings.Contains(body, words) {
-			return
-		}
-	}
-	s.t.Fatalf("%s does not say %q:\n%s", path, words, s.logs)
+	ledgertest.WaitFor(s.t, fmt.Sprintf("%s to say %q", path, words), func() bool {
+		_, body, err := sendTo("GET", "http://"+s.http+path, "", nil)
+		return err == nil && strings.Contains(body, words)
+	}, func() any { return s.logs })
 }
 
 // joiningStatus is what allot cluster status prints.

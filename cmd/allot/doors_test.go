@@ -6,7 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // doors is a server with bare metal nodes, and random steps through both of its
@@ -95,11 +96,9 @@ func (d *doors) step() string {
 // settle waits until no allocation waits for a node.
 func (d *doors) settle() {
 	d.t.Helper()
-	for deadline := time.Now().Add(time.Minute); strings.Contains(d.mustMetal(200, "GET", "/allocations", ""), `"allocating"`); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			d.t.Fatal("an allocation waits for ever")
-		}
-	}
+	ledgertest.WaitFor(d.t, "nodes for all allocations", func() bool {
+		return !strings.Contains(d.mustMetal(200, "GET", "/allocations", ""), `"allocating"`)
+	})
 }
 
 // ask decodes an answer.
