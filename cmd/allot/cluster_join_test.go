@@ -150,18 +150,18 @@ const longWait = 20 * time.Minute
 func (s *server) waitReady() time.Duration {
 	s.t.Helper()
 	began := time.Now()
-	for time.Since(began) < longWait {
-		if status, _ := s.standing("/readyz"); status == 200 {
-			return time.Since(began)
-		}
+	if !ledgertest.Comes(longWait, func() bool {
 		select {
 		case <-s.exited:
 			s.t.Fatalf("it has ended:\n%s", s.logs)
-		case <-time.After(20 * time.Millisecond):
+		default:
 		}
+		status, _ := s.standing("/readyz")
+		return status == 200
+	}) {
+		s.t.Fatalf("it is not ready:\n%s", s.logs)
 	}
-	s.t.Fatalf("it is not ready:\n%s", s.logs)
-	return 0
+	return time.Since(began)
 }
 
 // TestJoin: a replica that has lost all of its disk gets State and read models

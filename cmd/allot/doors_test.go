@@ -6,8 +6,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-
-	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // doors is a server with bare metal nodes, and random steps through both of its
@@ -91,14 +89,6 @@ func (d *doors) step() string {
 	}
 	d.settle()
 	return fmt.Sprint(do, ": ", status)
-}
-
-// settle waits until no allocation waits for a node.
-func (d *doors) settle() {
-	d.t.Helper()
-	ledgertest.WaitFor(d.t, "nodes for all allocations", func() bool {
-		return !strings.Contains(d.mustMetal(200, "GET", "/allocations", ""), `"allocating"`)
-	})
 }
 
 // ask decodes an answer.

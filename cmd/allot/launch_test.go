@@ -91,6 +91,14 @@ func (s *server) waitServing() (serves bool) {
 	return serves
 }
 
+// settle waits until no allocation waits for a node.
+func (s *server) settle() {
+	s.t.Helper()
+	ledgertest.WaitFor(s.t, "nodes for all allocations", func() bool {
+		return !strings.Contains(s.mustMetal(200, "GET", "/allocations", ""), `"allocating"`)
+	})
+}
+
 func start(t *testing.T, data string, flags ...string) *server {
 	t.Helper()
 	return startProgram(t, binary, nil, data, flags...)
