@@ -14,6 +14,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestCompactionsGiveWay lets a compaction and a command share one processor: each
@@ -72,6 +74,7 @@ type store struct {
 	running []pebble.CompactionGrantHandle
 	most    int
 	refuses bool
+	refused int
 }
 
 func (s *store) GetAllowedWithoutPermission() int { return int(s.allowed.Load()) }
@@ -84,6 +87,7 @@ func (s *store) Schedule(handle pebble.CompactionGrantHandle) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refuses {
+		s.refused++
 		return false
 	}
 	s.waiting.Add(-1)
@@ -120,21 +124,20 @@ func TestCompactionsAreBounded(t *testing.T) {
 	s.refuses = true
 	s.waiting.Store(100)
 	c.UpdateGetAllowedWithoutPermission()
-	time.Sleep(2 * askEvery)
-	s.mu.Lock()
-	s.refuses = false
-	s.mu.Unlock()
+	ledgertest.WaitFor(t, "the store to be asked again", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.refuses = s.refused < 2
+		return !s.refuses
+	})
 	ended := 0
-	for deadline := time.Now().Add(time.Minute); ended < 100; {
-		if s.end() {
+	ledgertest.WaitFor(t, "100 compactions", func() bool {
+		for s.end() {
 			ended++
-		} else if time.Now().After(deadline) {
-			t.Fatalf("%d of 100 compactions have run", ended)
-		} else {
-			time.Sleep(time.Millisecond)
+			s.allowed.Store(int64(1 + ended%2))
 		}
-		s.allowed.Store(int64(1 + ended%2))
-	}
+		return ended == 100
+	}, func() any { return ended })
 	c.Unregister()
 	if granted, _ := c.TrySchedule(); granted || c.running != 0 {
 		t.Errorf("a closed store is granted compactions: %v, with %d running", granted, c.running)
@@ -167,13 +170,10 @@ func TestCompactionsEnd(t *testing.T) {
 	if failed < 10 {
 		t.Fatalf("opening failed %d times", failed)
 	}
-	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > begun+8; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			var stacks [1 << 16]byte
-			t.Fatalf("%d goroutines of %d are left after %d failures:\n%s",
-				runtime.NumGoroutine(), begun, failed, stacks[:runtime.Stack(stacks[:], true)])
-		}
-	}
+	ledgertest.WaitFor(t, "goroutines to end", func() bool { return runtime.NumGoroutine() <= begun+8 }, func() any {
+		var stacks [1 << 16]byte
+		return string(stacks[:runtime.Stack(stacks[:], true)])
+	})
 }
 
 // created is a file system that knows for what files were made.

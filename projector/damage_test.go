@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -29,7 +28,6 @@ const (
 	// flippedBytes is how many bytes of all files are changed in a test, each
 	// alone, evenly spread.
 	flippedBytes = 300
-	hang         = 2 * time.Minute
 )
 
 // trial is a log: its commits with their changes, and the digest of its read
@@ -480,11 +478,7 @@ func TestFullDisk(t *testing.T) {
 	synced := make(chan error, 1)
 	tr.foldTo(t, p, 20)
 	go func() { synced <- p.Sync() }()
-	for deadline := time.Now().Add(hang); !p.Full(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("nothing waits for space")
-		}
-	}
+	ledgertest.WaitFor(t, "a write that waits for space", p.Full)
 	if _, found, err := p.View().Provider(ledgertest.ID(1, 1)); err != nil || !found {
 		t.Errorf("while the disk is full: %v, %v", found, err)
 	}
@@ -637,11 +631,7 @@ func TestClosedUnderNobody(t *testing.T) {
 	closed := make(chan error, 1)
 	err := view.Providers(func(*ledger.Provider) bool {
 		go func() { closed <- p.Close() }()
-		for deadline := time.Now().Add(hang); view.p.users.n.Load() > 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("Close does not begin")
-			}
-		}
+		ledgertest.WaitFor(t, "Close to begin", func() bool { return view.p.users.n.Load() <= 0 })
 		if _, _, err := view.Consumer(ledgertest.ID(2, 5)); !errors.Is(err, ErrClosed) {
 			t.Errorf("somebody else while they are being closed: %v", err)
 		}

@@ -32,7 +32,6 @@ func TestSeries(t *testing.T) {
 	q := ask(t, w.Ledger, nil)
 	for range 40 {
 		w.Submit(t, w.command())
-		time.Sleep(time.Millisecond)
 	}
 	for _, target := range []string{"provider=" + w.providers[0].String(), "project=project"} {
 		var s audit.Series

@@ -22,6 +22,7 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
@@ -87,7 +88,7 @@ func (f *followed) answer(t *testing.T, model, registered, limits, projects stri
 	f.keystone.Break(true)
 	f.say(model, registered, limits, projects)
 	before := f.status.Failures()
-	await(t, "no round failed", func() bool { return f.status.Failures() > before })
+	ledgertest.WaitFor(t, "a round that fails", func() bool { return f.status.Failures() > before })
 	f.keystone.Break(false)
 }
 
@@ -129,20 +130,10 @@ func (f *followed) has(t *testing.T) (lines []string) {
 	return lines
 }
 
-// await waits until something is so.
-func await(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !so(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal(what)
-		}
-	}
-}
-
 func (f *followed) comes(t *testing.T, want ...string) {
 	t.Helper()
 	slices.Sort(want)
-	await(t, "the limits do not follow", func() bool { return slices.Equal(f.has(t), want) })
+	ledgertest.WaitFor(t, "the limits to follow", func() bool { return slices.Equal(f.has(t), want) })
 }
 
 // TestFollowLimits: the ledger has the limits and the tree that Keystone has, and
@@ -218,7 +209,7 @@ func TestLimitsThatCannotBeFollowed(t *testing.T) {
 	} {
 		f.answer(t, row.model, row.registered, row.limits, row.projects)
 		before := f.status.Failures()
-		await(t, name+" is followed", func() bool { return f.status.Failures() > before+1 })
+		ledgertest.WaitFor(t, name+" not to be followed", func() bool { return f.status.Failures() > before+1 })
 		if got := f.has(t); !slices.Equal(got, want) {
 			t.Errorf("%s: %v", name, got)
 		}
@@ -227,12 +218,12 @@ func TestLimitsThatCannotBeFollowed(t *testing.T) {
 		}
 		f.answer(t, "strict_two_level", registered, emptyLimits, projects)
 		since := f.status.Followed()
-		await(t, name+": it does not recover", func() bool { return f.status.Followed() > since })
+		ledgertest.WaitFor(t, "following after "+name, func() bool { return f.status.Followed() > since })
 		f.comes(t, want...)
 	}
 	f.keystone.Break(true)
 	before := f.status.Failures()
-	await(t, "it follows a Keystone that is away", func() bool { return f.status.Failures() > before+2 })
+	ledgertest.WaitFor(t, "rounds that fail without a Keystone", func() bool { return f.status.Failures() > before+2 })
 	if got := f.has(t); !slices.Equal(got, want) {
 		t.Errorf("while Keystone is away: %v", got)
 	}

@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/baremetal"
@@ -15,6 +14,7 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
@@ -86,7 +86,7 @@ func (w *world) sendSystem(method, path, body string) *httptest.ResponseRecorder
 // may be ahead of the newest view by the commit that is being folded.
 func (w *world) settle(t testing.TB) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	ledgertest.WaitFor(t, "nodes for all allocations", func() bool {
 		waits := false
 		if err := w.Views.View().NodeAllocations(0, func(a *ledger.NodeAllocation) bool {
 			waits = a.State == ledger.NodeAllocating
@@ -94,11 +94,8 @@ func (w *world) settle(t testing.TB) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if !waits {
-			return
-		}
-	}
-	t.Fatal("allocations still wait")
+		return !waits
+	})
 }
 
 // step is a request, and the expected answer.

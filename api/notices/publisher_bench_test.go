@@ -24,6 +24,7 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // BenchmarkFollowers commits as fast as it can, in turns without followers and
@@ -109,9 +110,7 @@ func followAll(url string) error {
 			}
 			time.Sleep(500 * time.Millisecond) // until all follow
 		} else {
-			for deadline := time.Now().Add(20 * time.Second); told.Load() < int64(want) && time.Now().Before(deadline); {
-				time.Sleep(time.Millisecond)
-			}
+			ledgertest.Comes(20*time.Second, func() bool { return told.Load() >= int64(want) })
 			stop()
 		}
 		fmt.Println(told.Load())

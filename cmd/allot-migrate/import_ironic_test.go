@@ -15,6 +15,7 @@ import (
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/ironicdb/ironicdbtest"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb/placementdbtest"
 	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // ironic asks a server's Ironic door.
@@ -212,7 +213,7 @@ func TestKilledAddition(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
 		if round%3 > 0 { // while it writes; else while it reads
-			launchtest.WaitFor(t, "the import to write, or to end", func() bool {
+			ledgertest.WaitFor(t, "the import to write, or to end", func() bool {
 				_, err := os.Stat(staging)
 				return err == nil || len(ended) > 0
 			})

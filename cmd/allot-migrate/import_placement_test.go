@@ -17,6 +17,7 @@ import (
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb/placementdbtest"
 	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 const (
@@ -108,7 +109,7 @@ func TestKilledImportOfContentsIsNotServed(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		launchtest.WaitFor(t, "the import to begin", func() bool {
+		ledgertest.WaitFor(t, "the import to begin", func() bool {
 			_, marked := os.Stat(mark)
 			_, ended := os.Stat(filepath.Join(into, "log", "high-water"))
 			return marked == nil || ended == nil
@@ -150,7 +151,7 @@ func TestImportKilledWhileItReads(t *testing.T) {
 	}
 	data := filepath.Join(dir, "data")
 	reads := launchtest.Start(t, "", name, nil, "import", "jsonl", pipe, "--data", data)
-	launchtest.WaitFor(t, "the mark", func() bool {
+	ledgertest.WaitFor(t, "the mark", func() bool {
 		_, err := os.Stat(filepath.Join(data, "log", "importing"))
 		return err == nil
 	})

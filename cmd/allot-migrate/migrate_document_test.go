@@ -14,6 +14,7 @@ import (
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/ironicdb/ironicdbtest"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb/placementdbtest"
 	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // documented are the blocks of commands of a document, in order, without the one that sets
@@ -79,7 +80,7 @@ func (w *documentWorld) serve(server **exec.Cmd, block, url string) {
 	if err := (*server).Start(); err != nil {
 		w.Fatal(err)
 	}
-	launchtest.WaitFor(w.T, url, func() bool {
+	ledgertest.WaitFor(w.T, url, func() bool {
 		answer, err := http.Get(url)
 		return err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
 	})

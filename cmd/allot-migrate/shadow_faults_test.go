@@ -14,6 +14,7 @@ import (
 
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb/placementdbtest"
 	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // realCloud is OpenStack's Placement on MariaDB, an Allot with what was imported from it, and
@@ -64,7 +65,7 @@ func (c *realCloud) roomy() {
 // placementServes waits until Placement itself answers what it reads from its database.
 func (c *realCloud) placementServes() {
 	c.T.Helper()
-	launchtest.WaitFor(c.T, "Placement", func() bool {
+	ledgertest.WaitFor(c.T, "Placement", func() bool {
 		for range 20 { // some of its threads may still have a connection to the database that has ended
 			status, _, err := launchtest.Send("GET", c.placement.url+"/resource_providers/"+realID(2, 0)+"/inventories", "",
 				map[string]string{"X-Auth-Token": "admin"})
@@ -78,7 +79,7 @@ func (c *realCloud) placementServes() {
 
 func (c *realCloud) killAllot() {
 	c.follower.Kill()
-	time.Sleep(c.lasts())
+	outage()
 	c.follower = launchtest.Resume(c.T, c.ledger, c.follower.HTTP)
 }
 
@@ -86,7 +87,7 @@ func (c *realCloud) stopAllot() {
 	if err := c.follower.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		c.T.Fatal(err)
 	}
-	time.Sleep(c.lasts())
+	outage()
 	if err := c.follower.Cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		c.T.Fatal(err)
 	}
@@ -94,14 +95,14 @@ func (c *realCloud) stopAllot() {
 
 func (c *realCloud) killPlacement() {
 	c.placement.Process.Kill()
-	time.Sleep(c.lasts())
+	outage()
 	c.placement.Process.Start()
 	c.placementServes()
 }
 
 func (c *realCloud) restartMariaDB() {
 	c.database.Process.Stop()
-	time.Sleep(c.lasts())
+	outage()
 	c.database.Process.Start()
 	c.placementServes()
 }
@@ -111,12 +112,13 @@ func (c *realCloud) killProxy() {
 	c.launch(c.T)
 }
 
-// lasts is how long a fault lasts. It is no synchronisation: any time must do.
-func (c *realCloud) lasts() time.Duration {
+// outage is how long a fault lasts. It is no synchronisation: any time must do.
+func outage() {
+	lasts := time.Second
 	if os.Getenv("ALLOT_FAULTS") == "all" {
-		return 5 * time.Second
+		lasts *= 5
 	}
-	return time.Second
+	time.Sleep(lasts)
 }
 
 // TestShadowFaultsRealPlacement injects faults under load while OpenStack's Placement leads,

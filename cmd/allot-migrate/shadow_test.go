@@ -52,7 +52,7 @@ func (s *shadowed) launch(t *testing.T) {
 	s.Server = launchtest.Start(t, s.address, name, []string{"OS_TOKEN=admin"}, append([]string{
 		"shadow", "--upstream", s.upstream, "--allot", "http://" + s.follower.HTTP, "--http", s.address, "--admin", s.admin, "--data", s.data,
 	}, s.flags...)...)
-	launchtest.WaitFor(t, "the proxy", func() bool {
+	ledgertest.WaitFor(t, "the proxy", func() bool {
 		answer, err := http.Get("http://" + s.admin + "/shadow")
 		return err == nil && answer.Body.Close() == nil
 	})
@@ -73,7 +73,7 @@ func (s *shadowed) status() (status shadow.Status) {
 // settled waits until the follower has everything, and proves it.
 func (s *shadowed) settled(ahead bool) {
 	s.T.Helper()
-	launchtest.WaitFor(s.T, "the follower", func() bool {
+	ledgertest.WaitFor(s.T, "the follower", func() bool {
 		status := s.status()
 		return status.Comparisons > 0 && status.Queue.Requests == 0 && status.Queue.Missed == 0 &&
 			status.UnrepairedCount == 0
@@ -97,7 +97,7 @@ func (s *shadowed) settled(ahead bool) {
 // leads changes the lead.
 func (s *shadowed) leads(side string) {
 	s.T.Helper()
-	if out := migrate(s.T, true, "shadow", "lead", side, "--admin", s.admin, "--wait", launchtest.Hang.String()); !strings.Contains(out, side+" leads") {
+	if out := migrate(s.T, true, "shadow", "lead", side, "--admin", s.admin, "--wait", ledgertest.Hang.String()); !strings.Contains(out, side+" leads") {
 		s.T.Error(out)
 	}
 }
@@ -127,7 +127,7 @@ func TestShadowFollows(t *testing.T) {
 	a.Must(http.StatusCreated, "PUT", "/traits/CUSTOM_BEHIND", "")
 	b.Must(http.StatusNoContent, "DELETE", "/allocations/"+realID(5, 2), "")
 	b.Must(http.StatusCreated, "PUT", "/resource_classes/CUSTOM_BEHIND", "")
-	launchtest.WaitFor(t, "what changed behind the proxy", func() bool { return s.status().BehindBack >= found+4 })
+	ledgertest.WaitFor(t, "what changed behind the proxy", func() bool { return s.status().BehindBack >= found+4 })
 	s.settled(true)
 	checkShadowMetrics(t, s)
 }
@@ -336,7 +336,7 @@ func (w *worker) median() (median, longest time.Duration) {
 func (w *worker) more(n int64) {
 	w.to.T.Helper()
 	until := w.requests.Load() + n
-	launchtest.WaitFor(w.to.T, "requests", func() bool { return w.requests.Load() >= until || w.failed.Load() > 0 })
+	ledgertest.WaitFor(w.to.T, "requests", func() bool { return w.requests.Load() >= until || w.failed.Load() > 0 })
 }
 
 func (w *worker) ended() {
@@ -433,7 +433,7 @@ func TestShadowLead(t *testing.T) {
 	a.Must(http.StatusCreated, "PUT", "/traits/CUSTOM_MEANWHILE", "") // while nobody watches: the leader decides
 	s.flags = []string{"--lead", "placement"}
 	s.launch(t)
-	launchtest.WaitFor(t, "the other one to lead", func() bool { return s.status().Lead == "placement" })
+	ledgertest.WaitFor(t, "the other one to lead", func() bool { return s.status().Lead == "placement" })
 	a.Must(http.StatusNotFound, "GET", "/traits/CUSTOM_MEANWHILE", "")
 	s.Must(http.StatusNoContent, "DELETE", "/allocations/"+realID(7, 7), "")
 	s.settled(true)
@@ -451,7 +451,7 @@ func TestShadowPage(t *testing.T) {
 	hostile := `<img src=x onerror=\"window.pwned=1\">`
 	b.Must(http.StatusOK, "POST", "/resource_providers", `{"name": "`+hostile+`"}`)
 	s.Must(http.StatusOK, "GET", "/resource_providers", "")
-	launchtest.WaitFor(t, "a difference", func() bool { return len(s.status().Differences) > 0 })
+	ledgertest.WaitFor(t, "a difference", func() bool { return len(s.status().Differences) > 0 })
 	launchtest.Browse(t, scripts+"/shadow.mjs", "http://"+s.admin, "Placement",
 		"GET /resource_providers", "Both answers", "<img src=x", "allot-migrate shadow lead allot", "Everything compared", "different")
 	status, page, err := launchtest.Send("GET", "http://"+s.admin+"/shadow", "", map[string]string{"Accept": "text/html"})

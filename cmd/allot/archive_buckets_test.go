@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/ledger/archive/bucket/buckettest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestArchiveInBucket: in a bucket of S3 a server, killed and started again, archives
@@ -26,7 +27,7 @@ func TestArchiveInBucket(t *testing.T) {
 			s.kill()
 			continue
 		}
-		waitFor(t, "everything is archived", func() bool { return readMetrics(t, metrics)["allot_archive_lag_commits"] == 0 })
+		ledgertest.WaitFor(t, "the archive", func() bool { return readMetrics(t, metrics)["allot_archive_lag_commits"] == 0 })
 		s.terminate()
 	}
 	allot(t, true, "verify", "--archive", url)

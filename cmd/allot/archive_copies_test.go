@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // lose removes what a server can have again: its read models and snapshots.
@@ -68,13 +70,13 @@ func TestArchiveCopies(t *testing.T) {
 	flags := append(slices.Clone(base), "--signing-key", file("key"))
 	s := launch(t, data, flags...)
 	made := 0
-	waitFor(t, "copies are stored", func() bool {
+	ledgertest.WaitFor(t, "stored copies", func() bool {
 		s.must(201, "PUT", fmt.Sprintf("/resource_classes/CUSTOM_N%d", made), "")
 		made++
 		m := readMetrics(t, metrics)
 		return m["allot_archive_copies_total"] >= 4 && m["allot_archive_copies_sequence"] > 60
 	})
-	waitFor(t, "everything is archived", func() bool { return readMetrics(t, metrics)["allot_archive_lag_commits"] == 0 })
+	ledgertest.WaitFor(t, "the archive", func() bool { return readMetrics(t, metrics)["allot_archive_lag_commits"] == 0 })
 	if m := readMetrics(t, metrics); m["allot_archive_copies_failures_total"] != 0 || m["allot_archive_copies_bytes_total"] == 0 {
 		t.Errorf("%v", m)
 	}
@@ -155,7 +157,7 @@ func TestHostileCopy(t *testing.T) {
 		s.must(201, "PUT", fmt.Sprintf("/resource_classes/CUSTOM_N%d", i), "")
 	}
 	manifests := filepath.Join(archive, "copies", "manifests")
-	waitFor(t, "a copy is stored", func() bool {
+	ledgertest.WaitFor(t, "a stored copy", func() bool {
 		list, err := os.ReadDir(manifests)
 		return err == nil && len(list) > 0
 	})

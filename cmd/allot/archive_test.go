@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestArchive: a server that is killed again and again archives everything, once.
@@ -38,13 +40,12 @@ func TestArchive(t *testing.T) {
 			s.must(201, "PUT", fmt.Sprintf("/resource_classes/CUSTOM_R%d_%d", round, i), "")
 		}
 		moment = time.Now()
-		time.Sleep(2 * time.Millisecond) // what comes next is younger, by this clock
 		s.must(201, "PUT", fmt.Sprintf("/resource_classes/CUSTOM_R%d_LAST", round), "")
 		if round < 2 {
 			s.kill()
 			continue
 		}
-		waitFor(t, "everything is archived", func() bool {
+		ledgertest.WaitFor(t, "the archive", func() bool {
 			m := readMetrics(t, metrics)
 			sequence = int(m["allot_log_sequence"])
 			return m["allot_archive_lag_commits"] == 0 && m["allot_archive_parts"] > 6 && sequence >= 153
@@ -108,7 +109,7 @@ func TestArchiveMended(t *testing.T) {
 	for range 30 {
 		s.must(204, "PUT", "/allocations/"+uuid.NewString(), allocation())
 	}
-	waitFor(t, "everything is archived", func() bool {
+	ledgertest.WaitFor(t, "the archive", func() bool {
 		m := readMetrics(t, metrics)
 		return m["allot_archive_lag_commits"] == 0 && m["allot_archive_parts"] > 10
 	})

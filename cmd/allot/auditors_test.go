@@ -15,6 +15,7 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/encoding"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestAuditorsQuestions asks through every API which commands of a project were
@@ -78,11 +79,9 @@ func (s *server) rejectionsAtEveryDoor(t *testing.T, c *client.Client) {
 	t.Helper()
 	id := func(n int) ledger.UUID { return mustParse(t, consumerID(n)) }
 	over := func(q wire.RejectionsQuery) string { return rejectedCommands(t, c, q) }
-	for deadline := time.Now().Add(time.Minute); over(wire.RejectionsQuery{}) != "ReleaseConsumer AllocateForConsumers"; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("kept: %q", over(wire.RejectionsQuery{}))
-		}
-	}
+	ledgertest.WaitFor(t, "both rejected commands",
+		func() bool { return over(wire.RejectionsQuery{}) == "ReleaseConsumer AllocateForConsumers" },
+		func() any { return over(wire.RejectionsQuery{}) })
 	now := time.Now().UTC().Format(time.RFC3339Nano)
 	for _, q := range []struct {
 		query url.Values

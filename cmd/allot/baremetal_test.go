@@ -8,12 +8,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/noauth"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/allocations"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // metal sends a request to the bare metal API.
@@ -153,11 +154,12 @@ func TestGophercloudBaremetal(t *testing.T) {
 	if err != nil || made.State != "allocating" || made.CreatedAt.IsZero() {
 		t.Fatalf("%+v, %v", made, err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); made.State == "allocating" && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	ledgertest.WaitFor(t, "an allocation", func() bool {
 		if made, err = allocations.Get(ctx, c, made.UUID).Extract(); err != nil {
 			t.Fatal(err)
 		}
-	}
+		return made.State != "allocating"
+	})
 	if made.State != "active" || made.NodeUUID != node.UUID || made.Extra["k"] != "v" {
 		t.Errorf("%+v", made)
 	}
@@ -211,7 +213,7 @@ func TestKill9Allocations(t *testing.T) {
 		answered := s.requestAndKill(round)
 		s = launch(t, data)
 		byName, onNode := make(map[string]listed), make(map[string]string)
-		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+		ledgertest.WaitFor(t, "nodes for all allocations", func() bool {
 			waiting := 0
 			for _, a := range s.allAllocations() {
 				byName[a.Name] = a
@@ -219,14 +221,9 @@ func TestKill9Allocations(t *testing.T) {
 					waiting++
 				}
 			}
-			if waiting == 0 {
-				break
-			}
 			resumed += waiting
-			if time.Now().After(deadline) {
-				t.Fatalf("round %d: %d allocations wait for ever", round, waiting)
-			}
-		}
+			return waiting == 0
+		})
 		for name := range answered {
 			if _, there := byName[name]; !there {
 				t.Fatalf("round %d: %s was answered and is not there", round, name)
@@ -277,7 +274,11 @@ func (s *server) requestAndKill(round int) map[string]bool {
 			}
 		})
 	}
-	time.Sleep(time.Duration(2+round) * time.Millisecond)
+	ledgertest.WaitFor(s.t, "answers", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(answered) >= round || s.t.Failed()
+	})
 	s.kill()
 	clients.Wait()
 	return answered

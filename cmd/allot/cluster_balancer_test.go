@@ -40,7 +40,7 @@ func TestHAProxy(t *testing.T) {
 		addresses[i] = s.http
 	}
 	address, socket, output := launchProxy(t, program, addresses)
-	waitFor(t, "HAProxy", func() bool {
+	ledgertest.WaitFor(t, "HAProxy", func() bool {
 		status, err := putTrait(http.DefaultClient, address, "CUSTOM_FIRST")
 		return err == nil && status < http.StatusMultipleChoices
 	})
@@ -49,7 +49,7 @@ func TestHAProxy(t *testing.T) {
 		r.begin(i, "--http", same)
 		r.list[i].http = same
 		r.list[i].waitReady()
-		waitFor(t, "HAProxy's sight of the server", func() bool { return proxySays(t, socket, i+1) == "UP" })
+		ledgertest.WaitFor(t, "HAProxy's sight of the server", func() bool { return proxySays(t, socket, i+1) == "UP" })
 		r.waitCurrent()
 	}
 	for i, s := range r.list {
@@ -176,9 +176,9 @@ func TestHAProxyWithoutLeader(t *testing.T) {
 		}
 		return errors.Join(err, resp.Body.Close())
 	}
-	waitFor(t, "HAProxy", func() bool { return send(http.MethodGet, "/") == nil })
+	ledgertest.WaitFor(t, "HAProxy", func() bool { return send(http.MethodGet, "/") == nil })
 	var requests errgroup.Group
-	waitFor(t, "a request at the leader", func() bool {
+	ledgertest.WaitFor(t, "a request at the leader", func() bool {
 		requests.Go(func() error { return send(http.MethodPut, "/held") })
 		select {
 		case <-came:
@@ -189,7 +189,7 @@ func TestHAProxyWithoutLeader(t *testing.T) {
 	})
 	behind.Store(true)
 	for i := range addresses {
-		waitFor(t, "HAProxy's sight of the change", func() bool { return proxySays(t, socket, i+1) == "DOWN" })
+		ledgertest.WaitFor(t, "HAProxy's sight of the change", func() bool { return proxySays(t, socket, i+1) == "DOWN" })
 	}
 	_ = leader.Listener.Close() // it takes no others
 	close(lost)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // controlled is the program with switches that turn off what makes Allot safe. No
@@ -90,7 +91,7 @@ func TestWedgedLog(t *testing.T) {
 		}
 		return told
 	}
-	waitFor(t, "the alarm", func() bool { return wedged() == 3 })
+	ledgertest.WaitFor(t, "the alarm", func() bool { return wedged() == 3 })
 	leader := c.leader()
 	metrics := func() string {
 		out, err := exec.Command("ip", "netns", "exec", c.network.space(byte(leader+1)),
@@ -125,7 +126,7 @@ func TestFullDiskOfOne(t *testing.T) {
 	empty := s.fill(s.nodes[full])
 	for range 4 {
 		s.stepDown(s.nodes[full])
-		waitFor(t, "a leader", func() bool { return c.leader() >= 0 })
+		ledgertest.WaitFor(t, "a leader", func() bool { return c.leader() >= 0 })
 		if c.leader() == full {
 			t.Error("the replica with the full disk leads")
 		}
@@ -147,12 +148,12 @@ func TestFullDiskOfTheLeader(t *testing.T) {
 	s := &scene{faultyCluster: c, leads: c.leader()}
 	full := s.leads
 	empty := s.fill(s.nodes[full])
-	waitFor(t, "another leader", func() bool {
+	ledgertest.WaitFor(t, "another leader", func() bool {
 		leads := c.leader()
 		return leads >= 0 && leads != full
 	})
 	// The process of the former leader may end and start again just now, without an answer.
-	waitFor(t, "a write", func() bool { return c.makeProvider(uuid.NewString(), 1) == nil })
+	ledgertest.WaitFor(t, "a write", func() bool { return c.makeProvider(uuid.NewString(), 1) == nil })
 	empty()
 	if err := c.ready(); err != nil {
 		t.Error(err)

@@ -176,7 +176,8 @@ const recovery = 2 * time.Minute
 func (c *faultyCluster) ready() error {
 	var said []string
 	well, helped := time.Now(), false // the log was not wedged
-	for deadline := time.Now().Add(recovery); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	var failed error
+	if ledgertest.Comes(recovery, func() bool {
 		said = nil
 		wedged := 0
 		for _, n := range c.nodes {
@@ -188,20 +189,20 @@ func (c *faultyCluster) ready() error {
 				wedged++
 			}
 			if !n.alive() {
-				return fmt.Errorf("replica %d has ended by itself: %w:\n%s", n.i+1, n.server().wait(), tail(n.server().logs.String(), 2000))
+				failed = fmt.Errorf("replica %d has ended by itself: %w:\n%s",
+					n.i+1, n.server().wait(), tail(n.server().logs.String(), 2000))
+				return true
 			}
-		}
-		if said == nil {
-			return nil
 		}
 		if wedged < len(c.nodes) {
 			well = time.Now()
 		} else if time.Since(well) > afterAlarm && !helped {
 			helped = true
-			if err := c.unwedge(); err != nil {
-				return err
-			}
+			failed = c.unwedge()
 		}
+		return said == nil || failed != nil
+	}) {
+		return failed
 	}
 	return fmt.Errorf("not ready after %v: %s", recovery, strings.Join(said, "; "))
 }
@@ -235,10 +236,11 @@ func (c *faultyCluster) unwedge() error {
 		c.nodes[i].signal(syscall.SIGKILL)
 		<-c.nodes[i].server().exited
 		c.nodes[i].start()
-		for deadline := time.Now().Add(afterRestart); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-			if status, _ := c.nodes[i].health("/readyz"); status == http.StatusOK {
-				return nil
-			}
+		if ledgertest.Comes(afterRestart, func() bool {
+			status, _ := c.nodes[i].health("/readyz")
+			return status == http.StatusOK
+		}) {
+			return nil
 		}
 	}
 	return nil
@@ -603,15 +605,14 @@ func (w *crowd) progress(writes int, faulted bool) bool {
 		return len(w.acks)
 	}
 	want := acked() + writes
-	for deadline := time.Now().Add(recovery); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	ended := false // nobody has ended it
+	return ledgertest.Comes(recovery, func() bool {
 		if acked() >= want {
 			return true
 		}
-		if faulted && slices.ContainsFunc(w.c.nodes[:], func(n *node) bool { return !n.alive() }) {
-			return false // nobody has ended it
-		}
-	}
-	return false
+		ended = faulted && slices.ContainsFunc(w.c.nodes[:], func(n *node) bool { return !n.alive() })
+		return ended
+	}) && !ended
 }
 
 // agree requires the same records and the same digest of all replicas, and no
@@ -621,8 +622,9 @@ func (c *faultyCluster) agree(w *crowd) (map[string]int, error) {
 	same := func() bool {
 		return texts[0] == texts[1] && texts[1] == texts[2] && digests[0] == digests[1] && digests[1] == digests[2]
 	}
-	for deadline := time.Now().Add(recovery); ; time.Sleep(100 * time.Millisecond) {
-		var err error
+	var err error
+	if !ledgertest.Comes(recovery, func() bool {
+		err = nil
 		for i, n := range c.nodes {
 			status, _, text, failed := n.request(c.client, time.Minute, http.MethodGet, "/audit/records", "", nil)
 			texts[i] = text
@@ -634,12 +636,9 @@ func (c *faultyCluster) agree(w *crowd) (map[string]int, error) {
 				err = errors.Join(err, fmt.Errorf("/audit/digest: %d %s", status, digests[i]))
 			}
 		}
-		if err == nil && same() {
-			break
-		}
-		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("the replicas do not agree: %w, digests %q", err, digests)
-		}
+		return err == nil && same()
+	}) {
+		return nil, fmt.Errorf("the replicas do not agree: %w, digests %q", err, digests)
 	}
 	logged := make(map[string]int)
 	for line := range strings.Lines(texts[0]) {

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestClusterGaps measures, with ALLOT_FAULTS set, for how long no write is
@@ -112,10 +114,14 @@ func (c *faultyCluster) watchGap(leads int, happen func() ([]int, func())) (g ga
 			})
 		}
 	}
-	time.Sleep(500 * time.Millisecond)
+	ledgertest.WaitFor(c.t, "writes and reads", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(writes) > 100 && len(reads) > 100
+	})
 	at := time.Now().UnixNano()
 	hurt, end := happen()
-	waitFor(c.t, "a write", func() bool {
+	ledgertest.WaitFor(c.t, "a write", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(writes) > 0 && writes[len(writes)-1][0] > at+int64(300*time.Millisecond)

@@ -17,6 +17,7 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/logfile"
 )
 
@@ -149,18 +150,18 @@ const longWait = 20 * time.Minute
 func (s *server) waitReady() time.Duration {
 	s.t.Helper()
 	began := time.Now()
-	for time.Since(began) < longWait {
-		if status, _ := s.standing("/readyz"); status == 200 {
-			return time.Since(began)
-		}
+	if !ledgertest.Comes(longWait, func() bool {
 		select {
 		case <-s.exited:
 			s.t.Fatalf("it has ended:\n%s", s.logs)
-		case <-time.After(20 * time.Millisecond):
+		default:
 		}
+		status, _ := s.standing("/readyz")
+		return status == 200
+	}) {
+		s.t.Fatalf("it is not ready:\n%s", s.logs)
 	}
-	s.t.Fatalf("it is not ready:\n%s", s.logs)
-	return 0
+	return time.Since(began)
 }
 
 // TestJoin: a replica that has lost all of its disk gets State and read models
@@ -249,18 +250,13 @@ func TestJoinOutside(t *testing.T) {
 // sameDigest makes sure that all replicas have the same read models.
 func (r *replicas) sameDigest() {
 	r.t.Helper()
-	for deadline := time.Now().Add(hang); ; time.Sleep(50 * time.Millisecond) {
-		var digests []string
-		for _, s := range r.list {
-			digests = append(digests, s.must(200, "GET", "/audit/digest", ""))
+	digests := make([]string, len(r.list))
+	ledgertest.WaitFor(r.t, "one digest", func() bool {
+		for i, s := range r.list {
+			digests[i] = s.must(200, "GET", "/audit/digest", "")
 		}
-		if digests[0] == digests[1] && digests[1] == digests[2] {
-			return
-		}
-		if time.Now().After(deadline) {
-			r.t.Fatalf("they differ: %v", digests)
-		}
-	}
+		return digests[0] == digests[1] && digests[1] == digests[2]
+	}, func() any { return digests })
 }
 
 // TestJoinInterrupted: whoever is killed while a copy is on its way, the one who
@@ -328,7 +324,7 @@ func TestJoinInterrupted(t *testing.T) {
 func (r *replicas) waitWhole(by, other int) {
 	r.t.Helper()
 	var told clusterStatus
-	for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	ledgertest.WaitFor(r.t, fmt.Sprintf("all of the log at %d", other+1), func() bool {
 		told, _ = r.list[by].current() // others may lack something
 		whole, current := false, false
 		for _, m := range told.Members {
@@ -337,11 +333,8 @@ func (r *replicas) waitWhole(by, other int) {
 		for _, p := range told.Stream.Others {
 			current = current || p.Name == fmt.Sprint(other+1) && p.Current && p.Lag == 0
 		}
-		if whole && (current || told.Stream.Leader == fmt.Sprint(other+1)) {
-			return
-		}
-	}
-	r.t.Fatalf("%d does not get all of the log: %+v", other+1, told)
+		return whole && (current || told.Stream.Leader == fmt.Sprint(other+1))
+	}, func() any { return told })
 }
 
 // flipInReadModels damages what says which files there are.
@@ -369,12 +362,10 @@ func flipInReadModels(t *testing.T, data string) {
 // waitAnswer waits until what a path answers has some words.
 func (s *server) waitAnswer(path, words string) {
 	s.t.Helper()
-	for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if _, body, err := sendTo("GET", "http://"+s.http+path, "", nil); err == nil && strings.Contains(body, words) {
-			return
-		}
-	}
-	s.t.Fatalf("%s does not say %q:\n%s", path, words, s.logs)
+	ledgertest.WaitFor(s.t, fmt.Sprintf("%s to say %q", path, words), func() bool {
+		_, body, err := sendTo("GET", "http://"+s.http+path, "", nil)
+		return err == nil && strings.Contains(body, words)
+	}, func() any { return s.logs })
 }
 
 // joiningStatus is what allot cluster status prints.

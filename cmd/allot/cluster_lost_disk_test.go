@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // clusterStatus is a server's answer about its cluster.
@@ -63,23 +65,17 @@ func (r *replicas) waitCurrent() {
 	r.t.Helper()
 	r.leader()
 	var err error
-	for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if _, err = r.list[0].current(); err == nil {
-			return
-		}
-	}
-	r.t.Fatal(err)
+	ledgertest.WaitFor(r.t, "all servers to hold everything", func() bool {
+		_, err = r.list[0].current()
+		return err == nil
+	}, func() any { return err })
 }
 
 // waitLog waits until a line of a server's log has some words.
 func (s *server) waitLog(words string) {
 	s.t.Helper()
-	for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if strings.Contains(s.logs.String(), words) {
-			return
-		}
-	}
-	s.t.Fatalf("it does not say %q:\n%s", words, s.logs)
+	ledgertest.WaitFor(s.t, fmt.Sprintf("a line that says %q", words),
+		func() bool { return strings.Contains(s.logs.String(), words) }, func() any { return s.logs })
 }
 
 // flipInLog flips a bit of a log's first block.
@@ -173,7 +169,7 @@ func TestNoLeave(t *testing.T) {
 	}
 	r.lose(first)
 	l := r.load(second) // the first does not have it
-	time.Sleep(300 * time.Millisecond)
+	l.goOn(t, 10)
 	l.end(t)
 	r.list[second].terminate()
 	removeAll(t, r.data(second))
@@ -181,11 +177,11 @@ func TestNoLeave(t *testing.T) {
 	r.begin(second)
 	r.list[second].waitLog("waits for leave")
 	r.list[second].waitAnswer("/readyz", "waits for leave")
-	for range 5 {
-		if status, h := r.list[second].standing("/healthz"); status == 200 && h.Role != "starting" {
-			t.Fatalf("it takes part: %+v", h)
-		}
-		time.Sleep(time.Second)
+	ledgertest.WaitFor(t, "another line, as it asks again and again", func() bool {
+		return strings.Count(r.list[second].logs.String(), "waits for leave") > 1
+	})
+	if status, h := r.list[second].standing("/healthz"); status == 200 && h.Role != "starting" {
+		t.Fatalf("it takes part: %+v", h)
 	}
 	if _, err := os.Stat(filepath.Join(r.data(second), "log", "jetstream")); err == nil {
 		t.Error("JetStream has begun there")

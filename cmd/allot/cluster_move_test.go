@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // ran runs a command that must succeed, and returns its output.
@@ -65,8 +64,8 @@ func TestMove(t *testing.T) {
 	}
 	r.list[0].waitLog("filling the log")
 	r.lose(0)
-	time.Sleep(time.Second) // long enough for another server to lead
 	for _, s := range r.list[1:] {
+		s.waitLog("waiting for the cluster's ledger")
 		if _, h := s.standing("/healthz"); h.Role == "leader" {
 			t.Errorf("it leads before the log is filled: %+v", h)
 		}

@@ -18,6 +18,8 @@ import (
 
 	"github.com/google/uuid"
 	natsserver "github.com/nats-io/nats-server/v2/server"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // replicas are the servers of a cluster, each a process of the binary.
@@ -124,8 +126,10 @@ func (s *server) standing(path string) (status int, h standing) {
 // know it.
 func (r *replicas) leader() int {
 	r.t.Helper()
-	for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		leads, known, alive := -1, 0, 0
+	leads := -1
+	ledgertest.WaitFor(r.t, "a leader", func() bool {
+		known, alive := 0, 0
+		leads = -1
 		for i, s := range r.list {
 			if s == nil {
 				continue
@@ -139,17 +143,17 @@ func (r *replicas) leader() int {
 				known++
 			}
 		}
-		if leads >= 0 && known == alive {
-			return leads
+		return leads >= 0 && known == alive
+	}, func() any {
+		var logs strings.Builder
+		for i, s := range r.list {
+			if s != nil {
+				fmt.Fprintf(&logs, "replica %d:\n%s", i+1, s.logs)
+			}
 		}
-	}
-	for i, s := range r.list {
-		if s != nil {
-			r.t.Logf("replica %d:\n%s", i+1, s.logs)
-		}
-	}
-	r.t.Fatal("no replica leads")
-	return -1
+		return logs.String()
+	})
+	return leads
 }
 
 // lose kills a replica.
@@ -179,7 +183,7 @@ func (r *replicas) load(through ...int) *load {
 	return startLoad(addresses...)
 }
 
-// writePause is between two writes of a client: these tests are about what happens
+// writePause is how often a client writes at most: these tests are about what happens
 // meanwhile, and not about how many they are.
 const writePause = 20 * time.Millisecond
 
@@ -188,18 +192,18 @@ func startLoad(addresses ...string) *load {
 	l := &load{stop: make(chan struct{})}
 	for _, address := range addresses {
 		l.idle.Go(func() {
-			client := &http.Client{Timeout: time.Minute}
+			client, pace := &http.Client{Timeout: time.Minute}, time.NewTicker(writePause)
+			defer pace.Stop()
 			for {
 				select {
 				case <-l.stop:
 					return
-				default:
+				case <-pace.C:
 				}
 				name := "CUSTOM_" + strings.ToUpper(strings.ReplaceAll(uuid.NewString(), "-", "_"))
 				began := time.Now()
 				status, err := putTrait(client, address, name)
 				l.note(name, status, err, time.Since(began))
-				time.Sleep(writePause)
 			}
 		})
 	}
@@ -230,6 +234,18 @@ func (l *load) note(name string, status int, err error, took time.Duration) {
 		return
 	}
 	l.made = append(l.made, name)
+}
+
+// goOn waits for so many more answers.
+func (l *load) goOn(t *testing.T, more int) {
+	t.Helper()
+	answers := func() int {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.made) + len(l.wrong)
+	}
+	until := answers() + more
+	ledgertest.WaitFor(t, "answers", func() bool { return answers() >= until })
 }
 
 // end stops the clients, and fails the test if any request was refused.
@@ -275,10 +291,10 @@ func TestReplicas(t *testing.T) {
 	was := r.leader()
 	others := []int{(was + 1) % 3, (was + 2) % 3}
 	l := r.load(others...)
-	time.Sleep(300 * time.Millisecond)
+	l.goOn(t, 20)
 	r.lose(was)
 	now := r.leader()
-	time.Sleep(300 * time.Millisecond)
+	l.goOn(t, 20)
 	l.end(t)
 	r.begin(was)
 	if !r.list[was].waitServing() {
@@ -291,7 +307,7 @@ func TestReplicas(t *testing.T) {
 
 	third := 3 - was - now
 	l = r.load(0, 1, 2)
-	time.Sleep(100 * time.Millisecond)
+	l.goOn(t, 5)
 	out, err := exec.Command(
 		binary, "cluster", "step-down", "--url", "http://"+r.list[was].http, "--to", fmt.Sprint(third+1),
 	).CombinedOutput()
@@ -301,18 +317,18 @@ func TestReplicas(t *testing.T) {
 	if got := r.leader(); got != third {
 		t.Errorf("replica %d leads, and was to be %d", got+1, third+1)
 	}
-	time.Sleep(100 * time.Millisecond)
+	l.goOn(t, 5)
 	l.end(t)
 
 	l = r.load(was, now)
-	time.Sleep(100 * time.Millisecond)
+	l.goOn(t, 5)
 	if err := r.list[third].cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	<-r.list[third].exited
 	r.list[third] = nil
 	r.leader()
-	time.Sleep(100 * time.Millisecond)
+	l.goOn(t, 5)
 	l.end(t)
 	l.holds(t, r.list[was])
 	l.holds(t, r.list[now])
@@ -385,14 +401,10 @@ func TestNoQuorum(t *testing.T) {
 			r.lose(i)
 		}
 	}
-	for deadline := time.Now().Add(hang); ; time.Sleep(50 * time.Millisecond) {
-		if status, h := s.standing("/readyz?for=requests"); status == 503 && h.Reads != "ok" && h.Commands != "ok" {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("it says that it is ready")
-		}
-	}
+	ledgertest.WaitFor(t, "a replica that is not ready", func() bool {
+		status, h := s.standing("/readyz?for=requests")
+		return status == 503 && h.Reads != "ok" && h.Commands != "ok"
+	})
 	if status, _ := s.standing("/readyz"); status != 503 {
 		t.Errorf("/readyz: %d", status)
 	}
@@ -433,11 +445,7 @@ func TestReplicasOverTLS(t *testing.T) {
 	r.lose(last)
 	r.begin(last, certificates(theirs)...)
 	foreign := r.list[last]
-	for deadline := time.Now().Add(hang); !strings.Contains(foreign.logs.String(), "waiting for the cluster's log"); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it does not wait:\n%s", foreign.logs)
-		}
-	}
+	foreign.waitLog("waiting for the cluster's log")
 	if status, h := foreign.standing("/readyz"); status != 503 || h.Role != "starting" {
 		t.Errorf("a server with another's certificate: %d %+v", status, h)
 	}
@@ -496,12 +504,12 @@ func TestReplicasOutside(t *testing.T) {
 	was := r.leader()
 	other := 1 - was
 	l := r.load(other)
-	time.Sleep(100 * time.Millisecond)
+	l.goOn(t, 5)
 	r.lose(was)
 	if now := r.leader(); now != other {
 		t.Errorf("server %d leads", now)
 	}
-	time.Sleep(100 * time.Millisecond)
+	l.goOn(t, 5)
 	l.end(t)
 	l.holds(t, r.list[other])
 }

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 )
 
 // doors is a server with bare metal nodes, and random steps through both of its
@@ -90,16 +89,6 @@ func (d *doors) step() string {
 	}
 	d.settle()
 	return fmt.Sprint(do, ": ", status)
-}
-
-// settle waits until no allocation waits for a node.
-func (d *doors) settle() {
-	d.t.Helper()
-	for deadline := time.Now().Add(time.Minute); strings.Contains(d.mustMetal(200, "GET", "/allocations", ""), `"allocating"`); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			d.t.Fatal("an allocation waits for ever")
-		}
-	}
 }
 
 // ask decodes an answer.

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // natsProgram is the program nats-server, of the release that Allot has in the process.
@@ -61,7 +62,7 @@ func (n *natsProcess) start() {
 		n.t.Fatal(err)
 	}
 	n.t.Cleanup(n.kill)
-	waitFor(n.t, "the NATS server listens", func() bool {
+	ledgertest.WaitFor(n.t, "the NATS server to listen", func() bool {
 		status, _, err := sendTo(http.MethodGet, n.monitor+"/healthz?js-server-only=true", "", nil)
 		return err == nil && status == http.StatusOK
 	})

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/uuid"
 	natsserver "github.com/nats-io/nats-server/v2/server"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // outside starts an external NATS server.
@@ -66,7 +68,10 @@ func TestNATSRestart(t *testing.T) {
 			}
 		}
 	}()
-	time.Sleep(300 * time.Millisecond)
+	ledgertest.WaitFor(t, "a server that is not ready", func() bool {
+		status, _ := s.standing("/readyz")
+		return status == http.StatusServiceUnavailable
+	})
 	number := 0
 	for _, digit := range port[strings.LastIndex(port, ":")+1:] {
 		number = number*10 + int(digit-'0')

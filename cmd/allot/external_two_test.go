@@ -1,12 +1,14 @@
 package main_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestSecondOutside: a server that is started beside another one on the same
@@ -49,29 +51,21 @@ func TestTwoBeginOutside(t *testing.T) {
 	for i := range 2 {
 		r.list[i] = start(t, data[i], flags...)
 	}
-	waitBoth := func() bool {
-		for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-			ready := 0
-			for i := range 2 {
-				select {
-				case <-r.list[i].exited:
-					r.list[i].refuses("another server has begun the ledger meanwhile")
-					r.list[i] = start(t, data[i], flags...)
-				default:
-				}
-				if status, _ := r.list[i].standing("/readyz"); status == http.StatusOK {
-					ready++
-				}
+	ledgertest.WaitFor(t, "both to serve", func() bool {
+		ready := 0
+		for i := range 2 {
+			select {
+			case <-r.list[i].exited:
+				r.list[i].refuses("another server has begun the ledger meanwhile")
+				r.list[i] = start(t, data[i], flags...)
+			default:
 			}
-			if ready == 2 {
-				return true
+			if status, _ := r.list[i].standing("/readyz"); status == http.StatusOK {
+				ready++
 			}
 		}
-		return false
-	}
-	if !waitBoth() {
-		t.Fatalf("they do not serve:\n%s\n%s", r.list[0].logs, r.list[1].logs)
-	}
+		return ready == 2
+	}, func() any { return fmt.Sprintf("%s\n%s", r.list[0].logs, r.list[1].logs) })
 	r.list[0].must(http.StatusCreated, "PUT", "/traits/CUSTOM_ONE_LEDGER", "")
 	r.list[1].must(http.StatusNoContent, "GET", "/traits/CUSTOM_ONE_LEDGER", "")
 }

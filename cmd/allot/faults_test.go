@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // times is how often a fault is injected: a few times with the other tests, and
@@ -246,7 +248,7 @@ func afterDamage(t *testing.T, data, what string, want contents) string {
 // An answer that had begun by then has an error at its end, or none.
 func (s *server) eventually(path string) (answer string) {
 	s.t.Helper()
-	waitFor(s.t, path, func() bool {
+	ledgertest.WaitFor(s.t, path, func() bool {
 		status, text, err := s.call("GET", path, "", "")
 		if err == nil && status != http.StatusOK && status != http.StatusServiceUnavailable {
 			s.t.Fatalf("%s: %d %s, %v\n%s", path, status, text, err, s.logs)

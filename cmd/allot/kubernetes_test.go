@@ -105,12 +105,12 @@ func TestKubernetesFile(t *testing.T) {
 			if p.HTTP.Port != "http" {
 				t.Errorf("%s is asked at port %s", p.HTTP.Path, p.HTTP.Port)
 			}
-			waitFor(t, p.HTTP.Path, func() bool {
+			ledgertest.WaitFor(t, p.HTTP.Path, func() bool {
 				status, _ := s.standing(p.HTTP.Path)
 				return status == http.StatusOK
 			})
 		}
-		waitFor(t, "a write", func() bool {
+		ledgertest.WaitFor(t, "a write", func() bool {
 			status, err := putTrait(http.DefaultClient, s.http, fmt.Sprintf("CUSTOM_%d", i))
 			return err == nil && status == http.StatusCreated
 		})

@@ -74,23 +74,29 @@ const startLimit = hang
 
 // waitServing waits until the server answers. It returns false if the server
 // exits.
-func (s *server) waitServing() bool {
+func (s *server) waitServing() (serves bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(startLimit); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	ledgertest.WaitFor(s.t, "the server to serve or to exit", func() bool {
 		if resp, err := http.Get("http://" + s.http + "/"); err == nil {
 			_ = resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return true
-			}
+			serves = resp.StatusCode == http.StatusOK
 		}
 		select {
 		case <-s.exited:
-			return false
+			return true
 		default:
+			return serves
 		}
-	}
-	s.t.Fatalf("the server neither serves nor exits:\n%s", s.logs)
-	return false
+	}, func() any { return s.logs })
+	return serves
+}
+
+// settle waits until no allocation waits for a node.
+func (s *server) settle() {
+	s.t.Helper()
+	ledgertest.WaitFor(s.t, "nodes for all allocations", func() bool {
+		return !strings.Contains(s.mustMetal(200, "GET", "/allocations", ""), `"allocating"`)
+	})
 }
 
 func start(t *testing.T, data string, flags ...string) *server {

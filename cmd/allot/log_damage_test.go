@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // world is a stopped server's data folder with some commits.
@@ -209,7 +210,7 @@ func TestKilledImportIsNotServed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if round < 4 {
-			waitFor(
+			ledgertest.WaitFor(
 				t, "the import to begin",
 				func() bool { _, err := os.Stat(filepath.Join(into, "log", "importing")); return err == nil },
 			)
@@ -234,14 +235,8 @@ func TestKilledImportIsNotServed(t *testing.T) {
 	}
 }
 
-// waitFor waits for something that must come sooner or later.
-func waitFor(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	launchtest.WaitFor(t, what, so)
-}
-
 // hang is the time after which something counts as never coming.
-const hang = launchtest.Hang
+const hang = ledgertest.Hang
 
 // TestRepair takes missing commits from an export or from another server, or
 // cuts, and keeps the old files. Without a source it only lists the damage.
@@ -341,7 +336,7 @@ func TestScrubFindsDamage(t *testing.T) {
 		_, out, err := s.call("GET", "/audit/status", "", "")
 		return err == nil && strings.Contains(out, "damaged at sequence")
 	}
-	waitFor(t, "a first round", func() bool {
+	ledgertest.WaitFor(t, "a first round", func() bool {
 		_, out, err := s.call("GET", "/audit/status", "", "")
 		return err == nil && strings.Contains(out, `"scrub"`) && !strings.Contains(out, `"rounds":0`) &&
 			!strings.Contains(out, `"rounds": 0`)
@@ -350,7 +345,7 @@ func TestScrubFindsDamage(t *testing.T) {
 		t.Fatal("there is no damage yet")
 	}
 	rewrite(t, blockFile(data), func(b []byte) []byte { b[len(b)/2] ^= 1; return b })
-	waitFor(t, "the damage to be found", found)
+	ledgertest.WaitFor(t, "the damage to be found", found)
 	resp, err := http.Get("http://" + metrics + "/metrics")
 	if err != nil {
 		t.Fatal(err)

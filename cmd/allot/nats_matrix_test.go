@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	natsserver "github.com/nats-io/nats-server/v2/server"
@@ -54,6 +53,9 @@ const (
 	anyProvider = "11111111-1111-4111-8111-111111111111"
 	ownThing    = "aaaaaaaa-0000-4000-8000-000000000001"
 	otherThing  = "bbbbbbbb-0000-4000-8000-000000000002"
+	lastThing   = "cccccccc-0000-4000-8000-000000000003" // of p; nobody asks about it
+
+	consumerNotice = "allot.notice.consumer."
 )
 
 // bodies are one body for each command; THING and PROJECT are replaced.
@@ -255,7 +257,7 @@ func (p *persona) happens(t *testing.T, sub *nats.Subscription) bool {
 	if err := p.other.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	for project, thing := range map[string]string{"p": ownThing, "q": otherThing} {
+	change := func(thing, project string) {
 		msg := nats.NewMsg("allot.command.AllocateForConsumers")
 		msg.Header.Set(wire.HeaderCommandID, uuid.NewString())
 		msg.Data = []byte(fill(bodies["AllocateForConsumers"], thing, project))
@@ -263,26 +265,31 @@ func (p *persona) happens(t *testing.T, sub *nats.Subscription) bool {
 			t.Fatal(err)
 		}
 	}
-	wanted := []string{
-		"allot.notice.project.p", "allot.notice.project.q", "allot.notice.consumer." + ownThing,
-		"allot.notice.consumer." + otherThing,
-	}
-	if sub.Subject == wire.HeartbeatSubject {
-		wanted = []string{wire.HeartbeatSubject}
-	}
-	for len(wanted) > 0 {
-		msg, err := witness.NextMsg(startLimit)
-		if err != nil {
-			t.Fatal(err)
+	hears := func(wanted ...string) {
+		for len(wanted) > 0 {
+			msg, err := witness.NextMsg(startLimit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wanted = slices.DeleteFunc(wanted, func(subject string) bool { return subject == msg.Subject })
 		}
-		wanted = slices.DeleteFunc(wanted, func(subject string) bool { return subject == msg.Subject })
 	}
+	change(ownThing, "p")
+	change(otherThing, "q")
+	hears("allot.notice.project.p", "allot.notice.project.q", consumerNotice+ownThing, consumerNotice+otherThing)
+	if sub.Subject == wire.HeartbeatSubject {
+		hears(wire.HeartbeatSubject)
+	}
+	change(lastThing, "p") // when one listener hears of it, what was published before has gone to all
+	hears(consumerNotice + lastThing)
 	if err := p.nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(50 * time.Millisecond) // the same message goes to one listener after the other
-	_, err = sub.NextMsg(10 * time.Millisecond)
-	return err == nil
+	heard, _, err := sub.Pending()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return heard > 0
 }
 
 // does finds out what the cell of a row must be.
@@ -310,7 +317,7 @@ func (p *persona) does(t *testing.T, what string) []string {
 			case strings.HasPrefix(name, "allot.notice.project"):
 				own, others = "allot.notice.project.p", "allot.notice.project.q"
 			case strings.HasPrefix(name, "allot.notice.consumer"):
-				own, others = "allot.notice.consumer."+ownThing, "allot.notice.consumer."+otherThing
+				own, others = consumerNotice+ownThing, consumerNotice+otherThing
 			}
 			cells = append(cells, p.hears(t, own, others))
 		case "publish":

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestFollowers: notices reach followers once each, in order and without a gap,
@@ -59,6 +61,7 @@ func TestFollowers(t *testing.T) {
 	})
 	for range rounds {
 		var submitters sync.WaitGroup
+		var submitted atomic.Int64
 		for range 4 {
 			submitters.Go(func() {
 				for range perRound / 4 {
@@ -70,21 +73,18 @@ func TestFollowers(t *testing.T) {
 						t.Error(err)
 						return
 					}
+					submitted.Add(1)
 				}
 			})
 		}
-		time.Sleep(30 * time.Millisecond)
+		ledgertest.WaitFor(t, "answers", func() bool { return submitted.Load() >= perRound/4 || t.Failed() })
 		s.kill()
 		s = launch(t, data, "--nats", address)
 		submitters.Wait()
 	}
 	told := func() int { return min(len(steady.addresses()), len(restless.addresses())) }
-	for told() < rounds*perRound+1 && ctx.Err() == nil {
-		time.Sleep(10 * time.Millisecond)
-	}
-	if ctx.Err() != nil {
-		t.Errorf("not within %v: %d of %d records; the server:\n%s", hang, told(), rounds*perRound+1, s.logs)
-	}
+	ledgertest.WaitFor(t, fmt.Sprint(rounds*perRound+1, " records"), func() bool { return told() >= rounds*perRound+1 },
+		func() any { return fmt.Sprintf("%d; the server:\n%s", told(), s.logs) })
 	cancel()
 	following.Wait()
 	want := wholeHistory(t, connect(), provider, first.Address)

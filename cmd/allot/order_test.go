@@ -274,11 +274,7 @@ func TestDigestOfThePast(t *testing.T) {
 	note()
 	s.makeNode("n1", "bm")
 	s.mustMetal(201, "POST", "/allocations", `{"resource_class":"bm","name":"a1"}`)
-	for deadline := time.Now().Add(hang); s.allAllocations()[0].State != "active"; {
-		if time.Now().After(deadline) {
-			t.Fatal("the allocation waits for ever")
-		}
-	}
+	s.settle()
 	note()
 	if len(then) < 26 {
 		t.Fatalf("only %d moments", len(then))

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // diary lists what happened to parts, in order.
@@ -231,9 +232,8 @@ func TestFailureOfAnEndedPhase(t *testing.T) {
 	begun := 0
 	list[2].run = func() error { return broken }
 	list[3].start = func(context.Context) error {
-		for begun++; len(p.failed) < begun; {
-			time.Sleep(time.Millisecond)
-		}
+		begun++
+		ledgertest.Comes(ledgertest.Hang, func() bool { return len(p.failed) == begun })
 		return broken
 	}
 	end := make(chan struct{})

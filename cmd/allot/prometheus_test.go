@@ -8,9 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -83,13 +81,10 @@ func (p *prometheus) eventually(query string) {
 			Result []any `json:"result"`
 		} `json:"data"`
 	}
-	for deadline := time.Now().Add(startLimit); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	ledgertest.WaitFor(p.t, "Prometheus to find "+query, func() bool {
 		err := p.ask("/api/v1/query?query="+url.QueryEscape(query), &answer)
-		if err == nil && answer.Status == "success" && len(answer.Data.Result) > 0 {
-			return
-		}
-	}
-	p.t.Fatalf("Prometheus never found %s: %+v\n%s", query, answer, &p.said)
+		return err == nil && answer.Status == "success" && len(answer.Data.Result) > 0
+	}, func() any { return fmt.Sprintf("%+v\n%s", answer, &p.said) })
 }
 
 // checkRules wants all rules to be evaluated without an error, and none to fire.
@@ -102,12 +97,11 @@ func (p *prometheus) checkRules() {
 			} `json:"groups"`
 		} `json:"data"`
 	}
-	healthy := 0
-	for deadline := time.Now().Add(startLimit); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	ledgertest.WaitFor(p.t, "12 rules that are well", func() bool {
 		if err := p.ask("/api/v1/rules", &answer); err != nil {
 			p.t.Fatal(err)
 		}
-		healthy = 0
+		healthy := 0
 		for _, group := range answer.Data.Groups {
 			for _, rule := range group.Rules {
 				if rule.Health == "ok" && rule.State != "firing" {
@@ -118,9 +112,6 @@ func (p *prometheus) checkRules() {
 				}
 			}
 		}
-		if healthy >= 12 {
-			return
-		}
-	}
-	p.t.Errorf("only %d rules are well: %+v\n%s", healthy, answer, strings.TrimSpace(p.said.String()))
+		return healthy >= 12
+	}, func() any { return fmt.Sprintf("%+v\n%s", answer, &p.said) })
 }

@@ -7,7 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 func consumerID(n int) string { return fmt.Sprintf("22222222-2222-4222-8222-%012d", n) }
@@ -104,12 +105,10 @@ func TestQuestions(t *testing.T) {
 		return allot(t, good, append(args, "--http", s.http)...)
 	}
 	rejected := ""
-	for deadline := time.Now().Add(hang); !strings.Contains(rejected, "capacity_exceeded"); {
-		if time.Now().After(deadline) {
-			t.Fatalf("nothing was kept: %s", rejected)
-		}
+	ledgertest.WaitFor(t, "the rejected command", func() bool {
 		rejected = ask(true, "rejected")
-	}
+		return strings.Contains(rejected, "capacity_exceeded")
+	}, func() any { return rejected })
 	id := strings.Fields(rejected)[9]
 	providerID := strings.TrimPrefix(provider, "/resource_providers/")
 	check := func(out string, wants ...string) {

@@ -6,13 +6,15 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // consumers returns how many consumers the log's stream has.
@@ -63,16 +65,17 @@ func TestReadersLeaveNothingBehind(t *testing.T) {
 	if n := consumers(t, ns); n != 0 {
 		t.Errorf("%d consumers were left behind", n)
 	}
+	var answers atomic.Int64
 	for range 4 {
 		clients.Go(func() {
-			for {
+			for ; ; answers.Add(1) {
 				if _, _, err := s.call("GET", "/audit/records", "", ""); err != nil {
 					return // killed
 				}
 			}
 		})
 	}
-	time.Sleep(200 * time.Millisecond)
+	ledgertest.WaitFor(t, "answers", func() bool { return answers.Load() >= 20 })
 	s.kill()
 	clients.Wait()
 	if n := consumers(t, ns); n != 0 {

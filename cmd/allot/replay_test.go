@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 )
 
 // allot runs a command of the binary, which must succeed or fail, as wanted.
@@ -35,11 +34,7 @@ func busy(t *testing.T, data string, flags ...string) *server {
 	for i := range 20 {
 		s.must(204, "PUT", fmt.Sprintf("/allocations/22222222-2222-4222-8222-%012d", i), allocation())
 	}
-	for deadline := time.Now().Add(hang); s.allAllocations()[0].State != "active"; {
-		if time.Now().After(deadline) {
-			t.Fatal("the allocation waits for ever")
-		}
-	}
+	s.settle()
 	return s
 }
 

@@ -7,10 +7,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestStrangersMakeNoSeries: whatever strangers send, metrics have no series that
@@ -111,17 +112,16 @@ func (s *server) strangeMessages(nc *nats.Conn, word string) (replies float64) {
 // all series: a request is counted once its reply is sent.
 func counted(t *testing.T, metrics string, replies float64) map[string]float64 {
 	t.Helper()
-	for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		series, sum := readMetrics(t, metrics), 0.0
+	var series map[string]float64
+	ledgertest.WaitFor(t, fmt.Sprint(replies, " counted requests over NATS"), func() bool {
+		sum := 0.0
+		series = readMetrics(t, metrics)
 		for one, value := range series {
 			if strings.HasPrefix(one, "allot_nats_requests_total{") {
 				sum += value
 			}
 		}
-		if sum == replies {
-			return series
-		}
-	}
-	t.Fatalf("metrics never count %v requests over NATS", replies)
-	return nil
+		return sum == replies
+	})
+	return series
 }

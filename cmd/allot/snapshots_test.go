@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/snapshots"
 )
 
@@ -32,7 +33,7 @@ func TestSnapshotsByCost(t *testing.T) {
 		}
 		s.must(http.StatusNoContent, "POST", "/allocations", string(body))
 	}
-	waitFor(t, "a snapshot", func() bool { return newestSnapshot(t, data) > 0 })
+	ledgertest.WaitFor(t, "a snapshot", func() bool { return newestSnapshot(t, data) > 0 })
 	s.kill()
 	if at := newestSnapshot(t, data); at < 11 { // the tenth bulk record at the earliest
 		t.Errorf("there is a snapshot at %d", at)
@@ -62,7 +63,7 @@ func TestReplayCountsForSnapshots(t *testing.T) {
 	}
 	s.must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
 	last := lastSequence(t, s)
-	waitFor(t, "a snapshot", func() bool { return newestSnapshot(t, data) > 0 })
+	ledgertest.WaitFor(t, "a snapshot", func() bool { return newestSnapshot(t, data) > 0 })
 	s.kill()
 	atLast(t, data, last)
 }

@@ -3,6 +3,7 @@ package main_test
 import (
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +15,6 @@ import (
 	"github.com/allot-project/allot/api/client"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
-	"github.com/allot-project/allot/ledger/logtest"
 )
 
 // TestStopWhileStarting stops a start that takes long, at each of its phases: it
@@ -50,10 +50,15 @@ func TestStopWhileStarting(t *testing.T) {
 // say anything. It waits for none that is away.
 func TestStopWhileWaiting(t *testing.T) {
 	t.Parallel()
-	proxy, flags := distant(t)
-	proxy.Set(logtest.Silence)
-	s := start(t, t.TempDir(), flags...)
-	time.Sleep(300 * time.Millisecond) // it waits then
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }() // nothing was sent
+	s := start(t, t.TempDir(), "--nats-url", "nats://"+silent.Addr().String())
+	if _, err := silent.Accept(); err != nil { // it waits then
+		t.Fatal(err)
+	}
 	s.stopsEarly(t, "while NATS says nothing")
 
 	away := start(t, t.TempDir(), "--nats-url", "nats://"+freeAddress(t))

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestStrangersFillNoLog: whatever clients do wrong, and however often, the server's log
@@ -51,7 +53,7 @@ func TestStrangersFillNoLog(t *testing.T) {
 	}
 	nc, leftOut := g.connect("eve"), regexp.MustCompile("Violation.*left_out=[1-9]")
 	defer nc.Close()
-	waitFor(t, "a line says that others were left out", func() bool {
+	ledgertest.WaitFor(t, "a line that says that others were left out", func() bool {
 		if err := nc.Publish("allot.log", nil); err != nil {
 			t.Fatal(err)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/api/auth/keystonetest"
 	"github.com/allot-project/allot/api/baremetal"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // The values of the routes' parameters in the tests, and what ann's project owns.
@@ -160,14 +161,10 @@ func (s *server) populateForStrangers(admin map[string]string) {
 			s.t.Fatalf("%s: %d %s", one, status, text)
 		}
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		if status, _ := s.send("GET", "/baremetal/v1/nodes/"+aNode+"/allocation", "", admin); status == http.StatusOK {
-			return
-		}
-		if time.Now().After(deadline) {
-			s.t.Fatal("the allocation does not become active")
-		}
-	}
+	ledgertest.WaitFor(s.t, "the allocation", func() bool {
+		status, _ := s.send("GET", "/baremetal/v1/nodes/"+aNode+"/allocation", "", admin)
+		return status == http.StatusOK
+	})
 }
 
 // asked is the request with which a route is tried. It changes nothing, whoever

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
@@ -25,6 +24,7 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // span is a span as a receiver of OTLP gets it.
@@ -117,10 +117,10 @@ func (r *receiver) within(trace string) (list []span) {
 func (r *receiver) eventually(trace, root string, names ...string) map[string]span {
 	r.t.Helper()
 	var list []span
-	deadline := time.Now().Add(hang)
-	for ; len(list) < len(names) && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	ledgertest.Comes(hang, func() bool {
 		list = r.within(trace)
-	}
+		return len(list) >= len(names)
+	})
 	found, ids := make(map[string]span), map[string]bool{root: true}
 	for _, s := range list {
 		found[s.name], ids[s.id] = s, true
@@ -408,11 +408,12 @@ func TestTracesWithoutReceiver(t *testing.T) {
 			}
 			all.Wait()
 			var made, sent float64
-			for end := time.Now().Add(hang); made < clients*each*7 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-				numbers := readMetrics(t, metrics) // spans of commands are made after their answers
+			ledgertest.WaitFor(t, "all spans", func() bool { // those of commands are made after their answers
+				numbers := readMetrics(t, metrics)
 				made, sent = numbers["allot_trace_spans_total"], numbers["allot_trace_spans_sent_total"]
-			}
-			if made < clients*each*7 || sent > 0 {
+				return made >= clients*each*7
+			}, func() any { return made })
+			if sent > 0 {
 				t.Errorf("%v spans made, %v sent", made, sent)
 			}
 			s.terminate()

@@ -466,12 +466,7 @@ func TestTLS(t *testing.T) {
 	}
 	until := func(want int64, pool *x509.CertPool) {
 		t.Helper()
-		for deadline := time.Now().Add(startLimit); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-			if serial(pool) == want {
-				return
-			}
-		}
-		t.Fatalf("no certificate %d on both doors", want)
+		ledgertest.WaitFor(t, fmt.Sprintf("certificate %d on both doors", want), func() bool { return serial(pool) == want })
 	}
 	until(1, pool)
 	out := allot(
@@ -490,7 +485,11 @@ func TestTLS(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "cert.pem"), []byte("nonsense"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(1100 * time.Millisecond)
-	until(1, pool)
+	ledgertest.WaitFor(t, "the certificate to be refused", func() bool {
+		if got := serial(pool); got != 1 {
+			t.Fatalf("certificate %d", got)
+		}
+		return strings.Contains(s.logs.String(), "the changed certificate cannot be read")
+	})
 	until(2, issue(t, dir, 2))
 }

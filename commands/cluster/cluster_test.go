@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,9 +25,6 @@ import (
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/snapshots"
 )
-
-// patience is how long a test waits for something that must come.
-const patience = 2 * time.Minute
 
 // member is one replica with all its parts, in the test's process.
 type member struct {
@@ -160,26 +158,19 @@ func (m *member) open(t testing.TB, dir string, mayCreate bool, change func(*clu
 // openLog opens the log once the servers have found each other.
 func (m *member) openLog(t testing.TB, nc *nats.Conn, mayCreate bool) *jetstream.Values {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		var err error
+	var values *jetstream.Values
+	var err error
+	ledgertest.WaitFor(t, "the log to open", func() bool {
 		m.log, err = jetstream.Open(t.Context(), nc, jetstream.Config{
 			Replicas: 3, MayCreate: mayCreate, AckTimeout: 2 * time.Second, Patience: time.Second,
 		})
 		if err == nil {
-			var values *jetstream.Values
-			values, err = jetstream.OpenValues(
-				t.Context(),
-				nc,
-				jetstream.ValuesConfig{Replicas: 3, Timeout: 250 * time.Millisecond},
-			)
-			if err == nil {
-				return values
-			}
+			cfg := jetstream.ValuesConfig{Replicas: 3, Timeout: 250 * time.Millisecond}
+			values, err = jetstream.OpenValues(t.Context(), nc, cfg)
 		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+		return err == nil
+	}, func() any { return err })
+	return values
 }
 
 // lead handles the replica's terms as a server does.
@@ -292,17 +283,16 @@ func (m *member) stop(t testing.TB) {
 }
 
 // leader waits until one of the running replicas leads.
-func (g *group) leader() *member {
+func (g *group) leader() (leader *member) {
 	g.t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		for _, m := range g.members {
-			if m.quit != nil && m.get() != nil {
-				return m
-			}
+	ledgertest.WaitFor(g.t, "a leader", func() bool {
+		i := slices.IndexFunc(g.members, func(m *member) bool { return m.quit != nil && m.get() != nil })
+		if i >= 0 {
+			leader = g.members[i]
 		}
-	}
-	g.t.Fatal("nobody leads")
-	return nil
+		return leader != nil
+	})
+	return leader
 }
 
 // others are the running replicas that do not lead.
@@ -407,11 +397,7 @@ func TestLeaderIsReplaced(t *testing.T) {
 	if err := g.others()[1].StepDown(t.Context(), next.name); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(patience); next.get() == nil; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the replica that was named does not lead")
-		}
-	}
+	ledgertest.WaitFor(t, "the replica that was named to lead", func() bool { return next.get() != nil })
 	outcome := first.submit(t, &commands.CreateTrait{Name: "CUSTOM_AFTER"})
 	if outcome.Rejection != nil {
 		t.Fatal(outcome.Rejection)
@@ -460,11 +446,7 @@ func TestRenewedUnnoticed(t *testing.T) {
 		if err := before.StepDown(t.Context(), next.name); err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(patience); before.get() != nil; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("it did not step down")
-			}
-		}
+		ledgertest.WaitFor(t, "the leader to step down", func() bool { return before.get() == nil })
 		now := g.leader()
 		close(stop)
 		<-stopped
@@ -495,12 +477,9 @@ func TestDeposedLeaderSaysNothing(t *testing.T) {
 				nc.Close()
 			}
 			deposer := g.others()[0]
-			deadline := time.Now().Add(patience)
-			for ; deposer.get() == nil && g.others()[1].get() == nil; time.Sleep(10 * time.Millisecond) {
-				if time.Now().After(deadline) {
-					t.Fatal("nobody takes over")
-				}
-			}
+			ledgertest.WaitFor(t, "another leader", func() bool {
+				return deposer.get() != nil || g.others()[1].get() != nil
+			})
 			if got := deposer.submit(t, &commands.DeleteTrait{Name: "CUSTOM_X"}); got.Rejection != nil {
 				t.Fatal(got.Rejection)
 			}

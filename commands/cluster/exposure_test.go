@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestNobodyReadsAheadOfTheLeader: while the leader does not know that a commit is
@@ -29,16 +30,11 @@ func TestNobodyReadsAheadOfTheLeader(t *testing.T) {
 	}()
 	follower := g.others()[0]
 	next := leader.views.Checkpoint().Sequence + 1
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	ledgertest.WaitFor(t, "the commit in the log", func() bool {
 		last, err := follower.log.Last(t.Context())
-		if err == nil && last >= next {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("the commit did not come into the log: %v", err)
-		}
-	}
-	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		return err == nil && last >= next
+	})
+	for range 10 {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		err := follower.Fresh(ctx)
 		cancel()

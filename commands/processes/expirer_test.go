@@ -11,6 +11,7 @@ import (
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
+	"github.com/allot-project/allot/projector"
 )
 
 // clock is a clock that the test sets.
@@ -115,19 +116,11 @@ func TestReservations(t *testing.T) {
 // wait waits until a consumer is gone.
 func wait(t *testing.T, l *commandstest.Ledger, id ledger.UUID) {
 	t.Helper()
-	for deadline := time.After(5 * time.Minute); ; {
-		changed := l.Views.Changed()
-		_, found, err := l.Views.View().Consumer(id)
+	until(t, l, "a consumer is gone", func(view projector.View) bool {
+		_, found, err := view.Consumer(id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !found {
-			return
-		}
-		select {
-		case <-changed:
-		case <-deadline:
-			t.Fatalf("consumer %s is still there", id)
-		}
-	}
+		return !found
+	})
 }

@@ -4,11 +4,12 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
@@ -26,6 +27,7 @@ func startGated(t *testing.T) *gated {
 	shut := g.open()
 	g.Ledger = commandstest.Start(t, t.TempDir(), g.log)
 	shut()
+	t.Cleanup(func() { g.stop(t) })
 	var err error
 	if g.base, err = g.log.Last(t.Context()); err != nil {
 		t.Fatal(err)
@@ -49,7 +51,7 @@ func (g *gated) open() (shut func()) {
 	return func() { close(quit); <-stopped }
 }
 
-// stop ends the ledger, whose last appends nobody has let end.
+// stop ends the ledger, whose last appends nobody may have let end.
 func (g *gated) stop(t *testing.T) {
 	defer g.open()()
 	g.Stop(t)
@@ -79,13 +81,11 @@ func (g *gated) begin(t *testing.T, n int) <-chan ledger.Address {
 // appended waits until the log has this many more commits.
 func (g *gated) appended(t *testing.T, more uint64) {
 	t.Helper()
-	want := g.base + more
-	var last uint64
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if last, _ = g.log.Last(context.Background()); last >= want { // it has no errors
-			break
-		}
-	}
+	want, last := g.base+more, uint64(0)
+	ledgertest.WaitFor(t, "commits in the log", func() bool {
+		last, _ = g.log.Last(context.Background()) // it has no errors
+		return last >= want
+	}, func() any { return last })
 	if last != want {
 		t.Fatalf("the log has %d commits, want %d", last, want)
 	}
@@ -106,12 +106,15 @@ func TestGroup(t *testing.T) {
 			t.Errorf("a command is at %v, and not with the others in %d", at, g.base+2)
 		}
 	}
-	g.stop(t)
 }
 
 // TestRunsAhead: behind a full commit another one is sent before the first is
 // durable, but no more than that; nothing is answered before its turn.
 func TestRunsAhead(t *testing.T) {
+	synctest.Test(t, runsAhead)
+}
+
+func runsAhead(t *testing.T) {
 	const full, commits = 2048, 5
 	g := startGated(t)
 	first := g.begin(t, 1)
@@ -124,7 +127,7 @@ func TestRunsAhead(t *testing.T) {
 		if len(told) > n*full {
 			t.Errorf("%d commands are answered, but %d commits are durable", len(told), n+1)
 		}
-		time.Sleep(10 * time.Millisecond) // a writer that ran further ahead would do it now
+		synctest.Wait() // a writer that ran further ahead would do it now
 		g.appended(t, 3+uint64(n))
 		g.release <- struct{}{}
 		for range full {
@@ -133,5 +136,4 @@ func TestRunsAhead(t *testing.T) {
 			}
 		}
 	}
-	g.stop(t)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
@@ -155,13 +156,9 @@ func TestLateAppendIsNoticed(t *testing.T) {
 	}
 	log.Edit(func(entries [][]byte) [][]byte { return append(entries, log.kept) })
 	log.slow.Store(false)
-	until := time.Now().Add(time.Minute)
-	for l.Views.Checkpoint().Sequence == before.Sequence || l.Writer.Stuck() != nil {
-		if time.Now().After(until) {
-			t.Fatal("the commit that came late is not noticed")
-		}
-		time.Sleep(time.Millisecond)
-	}
+	ledgertest.WaitFor(t, "the commit that came late to be noticed", func() bool {
+		return l.Views.Checkpoint().Sequence > before.Sequence && l.Writer.Stuck() == nil
+	})
 	if again, err := l.Writer.Submit(t.Context(), late); err != nil || again.Address.Sequence != before.Sequence+1 {
 		t.Errorf("sent again: %+v, %v", again, err)
 	}

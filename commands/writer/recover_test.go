@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/allot-project/allot/commands"
@@ -344,12 +345,12 @@ func TestClosedWhileTheLogIsSilent(t *testing.T) {
 // closed is decided again, and answered, wherever the loop was at that moment.
 func TestCloseDecidesWhatFailed(t *testing.T) {
 	t.Parallel()
-	for range 20 {
-		closeWhileItFails(t)
+	for round := range 20 {
+		synctest.Test(t, func(t *testing.T) { closeWhileItFails(t, round%2 == 0) })
 	}
 }
 
-func closeWhileItFails(t *testing.T) {
+func closeWhileItFails(t *testing.T, waits bool) {
 	t.Helper()
 	r := newRig(t, func(*writer.Options) {})
 	held, begun := make(chan struct{}), make(chan struct{}, 10)
@@ -372,7 +373,9 @@ func closeWhileItFails(t *testing.T) {
 	<-begun
 	closed := make(chan error, 1)
 	go func() { closed <- r.Close() }()
-	time.Sleep(2 * time.Millisecond) // most times the loop waits for the append alone by then
+	if waits {
+		synctest.Wait() // the loop waits for the append alone
+	}
 	close(held)
 	if err := <-closed; err != nil {
 		t.Errorf("closed: %v", err)
@@ -404,17 +407,11 @@ func TestSnapshotAfterAFailure(t *testing.T) {
 	}
 	for n := range rounds {
 		r.accept(trait(n))
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // one is taken at a time
+		ledgertest.WaitFor(t, "a snapshot of a commit that failed once", func() bool { // one is taken at a time
 			mu.Lock()
-			there := len(saved) > n
-			mu.Unlock()
-			if there {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("of %d commits that failed once there are only %d snapshots", n+1, len(saved))
-			}
-		}
+			defer mu.Unlock()
+			return len(saved) > n
+		})
 		schedule.Wait() // until it has ended, none is due
 	}
 	if err := r.Close(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/allot-project/allot/commands"
@@ -19,6 +20,10 @@ import (
 // so that another server can lead at once. The Schedule knows when it is saved.
 func TestCloseLeavesTheSnapshotAlone(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, closeWhileASnapshotIsSaved)
+}
+
+func closeWhileASnapshotIsSaved(t *testing.T) {
 	views, err := projector.Open(filepath.Join(t.TempDir(), "readmodel"), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -41,10 +46,11 @@ func TestCloseLeavesTheSnapshotAlone(t *testing.T) {
 	}
 	saved := make(chan struct{})
 	go func() { due.Wait(); close(saved) }()
+	synctest.Wait()
 	select {
 	case <-saved:
 		t.Error("the snapshot counts as saved before it is")
-	case <-time.After(50 * time.Millisecond):
+	default:
 	}
 	close(release)
 	<-saved

@@ -12,6 +12,7 @@ import (
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
@@ -303,9 +304,8 @@ func TestForkBehindARecord(t *testing.T) {
 		}
 		forked <- s
 	}()
-	for r.Waiting() == 0 { // the loop holds the second command, and the fork is in the queue
-		time.Sleep(time.Millisecond)
-	}
+	// The loop holds the second command, and the fork is in the queue.
+	ledgertest.WaitFor(t, "the fork in the queue", func() bool { return r.Waiting() > 0 })
 	close(held)
 	s := <-forked
 	if !s.HasTrait("CUSTOM_1") || !s.HasTrait("CUSTOM_2") || s.Head().Sequence != 3 {

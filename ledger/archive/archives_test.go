@@ -27,9 +27,6 @@ import (
 	"github.com/allot-project/allot/ledger/proof"
 )
 
-// hang is how long anything may take.
-const hang = 3 * time.Minute
-
 // world is a log with what archives it.
 type world struct {
 	t      *testing.T
@@ -92,15 +89,12 @@ func (w *world) archive(cfg archive.Config, upTo uint64) []archive.Status {
 	w.t.Helper()
 	a := archive.Start(cfg)
 	defer a.Stop()
-	for deadline := time.Now().Add(hang); ; time.Sleep(time.Millisecond) {
-		all := a.Status()
-		if !slices.ContainsFunc(all, func(s archive.Status) bool { return s.Verified.Sequence < upTo }) {
-			return all
-		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("not archived up to %d: %+v", upTo, all)
-		}
-	}
+	var all []archive.Status
+	ledgertest.WaitFor(w.t, fmt.Sprintf("an archive up to %d", upTo), func() bool {
+		all = a.Status()
+		return !slices.ContainsFunc(all, func(s archive.Status) bool { return s.Verified.Sequence < upTo })
+	}, func() any { return all })
+	return all
 }
 
 // inFolder returns an archive in a folder, and the folder.
@@ -294,11 +288,8 @@ func TestOthersPart(t *testing.T) {
 	defer a.Stop()
 	reach := func(sequence uint64) {
 		t.Helper()
-		for deadline := time.Now().Add(hang); a.Status()[0].Verified.Sequence < sequence; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%+v", a.Status())
-			}
-		}
+		ledgertest.WaitFor(t, "the archive", func() bool { return a.Status()[0].Verified.Sequence >= sequence },
+			func() any { return a.Status() })
 	}
 	reach(30)
 	other := w.config(open(t, url))
@@ -587,9 +578,7 @@ func TestRefusals(t *testing.T) {
 		cfg := w.config(open(t, url))
 		c.change(&cfg)
 		a := archive.Start(cfg)
-		for deadline := time.Now().Add(hang); a.Status()[0].Fault == "" && time.Now().Before(deadline); {
-			time.Sleep(time.Millisecond)
-		}
+		ledgertest.WaitFor(t, "a fault: "+name, func() bool { return a.Status()[0].Fault != "" })
 		s := a.Status()[0]
 		a.Stop()
 		if !strings.Contains(s.Fault, c.says) || s.Failures == 0 {
@@ -701,9 +690,7 @@ type slowStore struct {
 // Create implements bucket.Store.
 func (s *slowStore) Create(ctx context.Context, name string, contents *os.File, size int64) error {
 	if strings.HasPrefix(name, "parts/") && s.parts.Add(1) == 1 {
-		for end := time.Now().Add(hang); !s.may() && time.Now().Before(end); {
-			time.Sleep(time.Millisecond)
-		}
+		ledgertest.Comes(ledgertest.Hang, s.may)
 	}
 	return s.Store.Create(ctx, name, contents, size)
 }

@@ -1,8 +1,8 @@
 package embedded_test
 
 import (
+	"slices"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -31,18 +31,9 @@ func TestClusterWithoutClients(t *testing.T) {
 		t.Cleanup(s.Shutdown)
 		servers = append(servers, s)
 	}
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		apart := 0
-		for _, s := range servers {
-			apart += 2 - s.Peers()
-		}
-		if apart == 0 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the servers do not find each other")
-		}
-	}
+	ledgertest.WaitFor(t, "the servers to find each other", func() bool {
+		return !slices.ContainsFunc(servers, func(s *embedded.Server) bool { return s.Peers() < 2 })
+	})
 	for i, s := range servers {
 		if url := s.ClientURL(); url != "" {
 			t.Errorf("server %d tells clients to connect to %s", i, url)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestListening: a new listener is noticed at once.
@@ -39,9 +41,7 @@ func TestListening(t *testing.T) {
 			t.Errorf("%s: %v", subject, got)
 		}
 		nc.Close()
-		for s.ns.NumClients() > 0 {
-			time.Sleep(time.Millisecond)
-		}
+		ledgertest.WaitFor(t, "the client to go", func() bool { return s.ns.NumClients() == 0 })
 	}
 }
 

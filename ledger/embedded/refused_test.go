@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -250,15 +251,10 @@ func TestTooManyConnections(t *testing.T) {
 			t.Errorf("%s: one too many: %v", name, err)
 		}
 		last.Close()
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-			if _, err = connect(); err == nil {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Errorf("%s: after one has gone: %v", name, err)
-				break
-			}
-		}
+		ledgertest.WaitFor(t, "room after one has gone", func() bool {
+			_, err = connect()
+			return err == nil
+		}, func() any { return fmt.Sprint(name, ": ", err) })
 		s.Shutdown()
 	}
 	for _, text := range []string{"maximum account active connections exceeded", "a NATS client cannot connect"} {

@@ -99,16 +99,6 @@ func (u unreadable) Read(context.Context, uint64, uint64, func(ledger.Entry) err
 	return u.err
 }
 
-// eventually waits until a condition holds.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: still not so", what)
-		}
-	}
-}
-
 // TestScrubber reads files again and again. Damage is reported once in a round,
 // and a damaged snapshot is removed, so the next round finds nothing.
 func TestScrubber(t *testing.T) {
@@ -142,7 +132,7 @@ func TestScrubber(t *testing.T) {
 		return scrubber
 	}
 	once := start(dir, time.Hour)
-	eventually(t, "a round was finished", func() bool { return once.Status().Rounds == 1 })
+	ledgertest.WaitFor(t, "a finished round", func() bool { return once.Status().Rounds == 1 })
 	status := once.Status()
 	if status.Good() || status.Found != 1 || len(status.Damage) != 1 ||
 		!strings.Contains(status.Damage[0], filepath.Base(paths[1])) ||
@@ -157,12 +147,12 @@ func TestScrubber(t *testing.T) {
 		t.Errorf("%v are left, %v", left, err)
 	}
 	again := start(dir, time.Millisecond)
-	eventually(t, "some rounds were finished", func() bool { return again.Status().Rounds > 2 })
+	ledgertest.WaitFor(t, "more rounds", func() bool { return again.Status().Rounds > 2 })
 	if status := again.Status(); !status.Good() || len(status.Damage) > 0 {
 		t.Errorf("the next rounds: %+v", status)
 	}
 	lost := start(paths[0], time.Hour) // a file, where the folder should be
-	eventually(t, "a round was finished", func() bool { return lost.Status().Rounds == 1 })
+	ledgertest.WaitFor(t, "a finished round", func() bool { return lost.Status().Rounds == 1 })
 	if status := lost.Status(); status.Good() || !strings.HasPrefix(status.Damage[0], "snapshots: ") {
 		t.Errorf("what cannot be read: %+v", status)
 	}
@@ -180,7 +170,7 @@ func TestScrubberStopsAtWork(t *testing.T) {
 		Views: s.views, Snapshots: filepath.Join(s.dir, "snapshots"), BytesPerSecond: 1, Every: time.Hour, Now: time.Now,
 		Logger: slog.New(slog.DiscardHandler),
 	})
-	eventually(t, "it has begun", func() bool { return !scrubber.Status().Begun.IsZero() })
+	ledgertest.WaitFor(t, "the beginning", func() bool { return !scrubber.Status().Begun.IsZero() })
 	scrubber.Stop()
 	if status := scrubber.Status(); status.Rounds != 0 || !status.Ended.IsZero() || !status.Good() {
 		t.Errorf("%+v", status)
@@ -377,7 +367,7 @@ func TestScrubberOfAReplica(t *testing.T) {
 				},
 			})
 			defer scrubber.Stop()
-			eventually(t, "a round was finished", func() bool { return scrubber.Status().Rounds == 1 })
+			ledgertest.WaitFor(t, "a finished round", func() bool { return scrubber.Status().Rounds == 1 })
 			if status := scrubber.Status(); status.Good() != c.good {
 				t.Errorf("%+v", status)
 			}

@@ -226,15 +226,6 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-func waitUntil(t *testing.T, so func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !so(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it does not come to be so")
-		}
-	}
-}
-
 // filesIn are the files under a folder.
 func filesIn(t *testing.T, dir string) (paths []string) {
 	t.Helper()

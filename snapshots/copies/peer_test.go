@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // between is a network in front of a server that may break off.
@@ -169,7 +170,7 @@ func TestManyJoin(t *testing.T) {
 	}
 	giver.cfg.kept = time.Millisecond
 	giver.take(false)
-	waitUntil(t, func() bool { return len(filesIn(t, giver.folder())) == 0 })
+	ledgertest.WaitFor(t, "no copy any more", func() bool { return len(filesIn(t, giver.folder())) == 0 })
 }
 
 // TestUnfit: a replica whose disk is full gives no copy, and says why.

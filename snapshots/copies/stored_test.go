@@ -42,13 +42,8 @@ func (r *replica) keepOnce(dir string, change func(*KeeperConfig)) {
 	if err != nil {
 		r.w.t.Fatal(err)
 	}
-	deadline := time.Now().Add(time.Minute)
-	for k.Status().Last != r.views.Checkpoint() {
-		if time.Now().After(deadline) {
-			r.w.t.Fatalf("%+v", k.Status())
-		}
-		time.Sleep(time.Millisecond)
-	}
+	ledgertest.WaitFor(r.w.t, "a stored copy", func() bool { return k.Status().Last == r.views.Checkpoint() },
+		func() any { return k.Status() })
 	if err := k.Stop(); err != nil {
 		r.w.t.Error(err)
 	}

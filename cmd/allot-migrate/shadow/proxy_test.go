@@ -16,6 +16,7 @@ import (
 
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
 	"github.com/allot-project/allot/commands/fair"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // nobody counts nothing.
@@ -150,16 +151,6 @@ func wants(t *testing.T, status int, method, address, body string) *http.Respons
 	return answer
 }
 
-// eventually waits until something is so.
-func eventually(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(3 * time.Minute); !so(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: never", what)
-		}
-	}
-}
-
 func settledQueue(s *Shadow) func() bool {
 	return func() bool {
 		left := s.queue.length()
@@ -192,9 +183,9 @@ func TestHeaders(t *testing.T) {
 		answer.Header.Get("X-Kept") != "1" || answer.Header.Get("Location") != clients.URL+"/placement/traits/CUSTOM_A" {
 		t.Errorf("%s %v", answer.Status, answer.Header)
 	}
-	eventually(t, "the follower", func() bool { return allot.has("CUSTOM_A") })
+	ledgertest.WaitFor(t, "the follower", func() bool { return allot.has("CUSTOM_A") })
 	s.queue.miss(0, false, resource(kindTrait, "CUSTOM_B"))
-	eventually(t, "everything", settledQueue(s))
+	ledgertest.WaitFor(t, "everything", settledQueue(s))
 	for name, of := range map[string]*service{"placement": placement, "allot": allot} {
 		of.mu.Lock()
 		for _, r := range of.seen {
@@ -223,7 +214,7 @@ func TestRedirection(t *testing.T) {
 	t.Parallel()
 	placement, allot, elsewhere := newService(t), newService(t), newService(t)
 	s, _ := between(t, Placement, placement, allot)
-	eventually(t, "a comparison", settledQueue(s))
+	ledgertest.WaitFor(t, "a comparison", settledQueue(s))
 	allot.mu.Lock()
 	allot.before = func(w http.ResponseWriter, r *http.Request) bool {
 		http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusTemporaryRedirect)
@@ -268,7 +259,7 @@ func TestFollowerHangs(t *testing.T) {
 		t.Error("the follower does not hang, so the test tests nothing")
 	}
 	answer()
-	eventually(t, "everything", func() bool {
+	ledgertest.WaitFor(t, "everything", func() bool {
 		for i := range number {
 			if !allot.has(fmt.Sprintf("CUSTOM_%d", i)) {
 				return false
@@ -285,7 +276,7 @@ func TestComparisonsWait(t *testing.T) {
 	placement := newService(t)
 	allot, answer := newHanging(t)
 	s, _ := between(t, Placement, placement, allot, func(c *Config) { c.CompareEvery = time.Millisecond })
-	eventually(t, "a second comparison", func() bool { return s.Status().Comparisons > 1 })
+	ledgertest.WaitFor(t, "a second comparison", func() bool { return s.Status().Comparisons > 1 })
 	// One is under way, and the other one waits for it.
 	s.queue.miss(0, false, resource(kindTrait, "CUSTOM_1"), resource(kindTrait, "CUSTOM_2"))
 	before := s.Status().Comparisons + 1 // one may be under way, too
@@ -294,7 +285,7 @@ func TestComparisonsWait(t *testing.T) {
 		t.Errorf("%d comparisons while something waits, and not %d", n, before)
 	}
 	answer()
-	eventually(t, "another comparison", func() bool { return s.Status().Comparisons > before })
+	ledgertest.WaitFor(t, "another comparison", func() bool { return s.Status().Comparisons > before })
 }
 
 // TestFollowerRefuses: what the follower refuses though the leader accepted it, or fails
@@ -317,7 +308,7 @@ func TestFollowerRefuses(t *testing.T) {
 			if answer.StatusCode != http.StatusCreated {
 				t.Error(answer.Status)
 			}
-			eventually(t, "the repair", func() bool { return allot.has("CUSTOM_A") })
+			ledgertest.WaitFor(t, "the repair", func() bool { return allot.has("CUSTOM_A") })
 			found := s.Status().Differences
 			if len(found) != 1 || found[0].Leader.Status != http.StatusCreated || found[0].Follower.Status != status {
 				t.Errorf("%+v", found)
@@ -343,7 +334,7 @@ func TestLostAnswer(t *testing.T) {
 	}
 	s, clients := between(t, Placement, placement, allot)
 	wants(t, http.StatusServiceUnavailable, "PUT", clients.URL+"/traits/CUSTOM_A", "")
-	eventually(t, "the repair", func() bool { return allot.has("CUSTOM_A") })
+	ledgertest.WaitFor(t, "the repair", func() bool { return allot.has("CUSTOM_A") })
 	s.queue.mu.Lock()
 	later := len(s.queue.later)
 	s.queue.mu.Unlock()
@@ -375,7 +366,7 @@ func TestLostAnswerOfAllot(t *testing.T) {
 	}
 	_, clients := between(t, Allot, placement, allot)
 	wants(t, http.StatusCreated, "PUT", clients.URL+"/traits/CUSTOM_A", "")
-	eventually(t, "Placement", func() bool { return placement.has("CUSTOM_A") })
+	ledgertest.WaitFor(t, "Placement", func() bool { return placement.has("CUSTOM_A") })
 	mu.Lock()
 	defer mu.Unlock()
 	if len(ids) != 2 || ids[0] == "" || ids[0] != ids[1] {
@@ -399,7 +390,7 @@ func TestRehearsals(t *testing.T) {
 			}
 			s, clients := between(t, lead, services[Placement], services[Allot])
 			wants(t, http.StatusBadRequest, "PUT", clients.URL+"/traits/CUSTOM_A", "")
-			eventually(t, "everything", settledQueue(s))
+			ledgertest.WaitFor(t, "everything", settledQueue(s))
 			got := ""
 			for _, request := range services[lead.Other()].requests() {
 				if strings.HasPrefix(request, "PUT") {
@@ -459,7 +450,7 @@ func TestSwitchAfterLoss(t *testing.T) {
 			return new(contents.Plan), nil
 		}
 	})
-	eventually(t, "a comparison", settledQueue(s))
+	ledgertest.WaitFor(t, "a comparison", settledQueue(s))
 	loses.Store(s)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

@@ -15,16 +15,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 // Coverage is the folder in which processes of the programs write their coverage, for
 // .ci/cover; empty: they do not.
 var Coverage = os.Getenv("ALLOT_COVER")
-
-// Hang is the time after which something counts as never coming. It does not measure
-// speed.
-const Hang = 5 * time.Minute
 
 // folder has the built programs.
 var folder string
@@ -97,16 +92,6 @@ func Run(t *testing.T, good bool, program string, env []string, args ...string) 
 		t.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, out)
 	}
 	return string(out)
-}
-
-// WaitFor waits for something that must come sooner or later.
-func WaitFor(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(Hang); !so(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %v for %s", Hang, what)
-		}
-	}
 }
 
 // BytesOf returns a digest of everything in a folder but the lock, which has no contents.

@@ -33,21 +33,20 @@ func Launch(t *testing.T, data string, flags ...string) *Server {
 func Resume(t *testing.T, data, address string, flags ...string) *Server {
 	t.Helper()
 	s := serve(t, data, address, flags...)
-	for deadline := time.Now().Add(Hang); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if resp, err := http.Get("http://" + s.HTTP + "/"); err == nil {
-			_ = resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return s
-			}
-		}
+	ledgertest.WaitFor(t, "the server to serve", func() bool {
 		select {
 		case <-s.exited:
 			t.Fatalf("the server does not serve:\n%s", s.Logs)
 		default:
 		}
-	}
-	t.Fatalf("the server neither serves nor exits:\n%s", s.Logs)
-	return nil
+		resp, err := http.Get("http://" + s.HTTP + "/")
+		if err != nil {
+			return false
+		}
+		_ = resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	}, func() any { return s.Logs })
+	return s
 }
 
 func serve(t *testing.T, data, address string, flags ...string) *Server {
@@ -101,7 +100,7 @@ func (s *Server) end() {
 	if Coverage != "" && s.Cmd.Process.Signal(syscall.SIGTERM) == nil {
 		select {
 		case <-s.exited:
-		case <-time.After(Hang):
+		case <-time.After(ledgertest.Hang):
 		}
 	}
 	s.Kill()
@@ -149,7 +148,7 @@ func (s *Server) Must(want int, method, path, body string) string {
 // Eventually reads something that may be answered with 404 or 503 for a while.
 func (s *Server) Eventually(path string) (answer string) {
 	s.T.Helper()
-	WaitFor(s.T, path, func() bool {
+	ledgertest.WaitFor(s.T, path, func() bool {
 		status, text, err := s.Call("GET", path, "", "")
 		if err != nil {
 			s.T.Fatalf("%s: %v\n%s", path, err, s.Logs)

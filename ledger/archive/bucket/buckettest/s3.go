@@ -2,13 +2,11 @@
 package buckettest
 
 import (
-	"context"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -20,8 +18,6 @@ const (
 	bucketName = "ledger"
 	user       = "allot"
 	password   = "allot-secret"
-	// hang is how long the start may take.
-	hang = 3 * time.Minute
 )
 
 // S3 starts versitygw with an empty bucket, until the test ends, and returns its
@@ -45,9 +41,10 @@ func S3(t testing.TB) (address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	untilServed(t, program, func(ctx context.Context) error {
-		return client.MakeBucket(ctx, bucketName, minio.MakeBucketOptions{})
-	})
+	ledgertest.WaitFor(t, "versitygw to serve", func() bool {
+		err = client.MakeBucket(t.Context(), bucketName, minio.MakeBucketOptions{})
+		return err == nil
+	}, func() any { return err })
 	return address
 }
 
@@ -72,19 +69,6 @@ func run(t testing.TB, server *exec.Cmd) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = server.Process.Kill(), server.Wait() }) // it is of no use any more
-}
-
-// untilServed calls a function until it succeeds.
-func untilServed(t testing.TB, program string, try func(context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), hang)
-	defer cancel()
-	for err := try(ctx); err != nil; err = try(ctx) {
-		if ctx.Err() != nil {
-			t.Fatalf("%s does not serve: %v", program, err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
 }
 
 // URL returns the URL of a folder in the bucket behind an address.

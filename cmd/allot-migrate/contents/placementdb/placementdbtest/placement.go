@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // Placement is OpenStack's Placement on a database.
@@ -59,14 +60,12 @@ func (p *Placement) Serve(t testing.TB) string {
 		"--buffer-size", "65535", "--post-buffering", "65536", "--disable-logging", "--logto", log)
 	cmd.Env = append(os.Environ(), "OS_PLACEMENT_CONFIG_DIR="+p.dir)
 	p.Process = start(t, cmd, syscall.SIGTERM)
-	for deadline := time.Now().Add(startDeadline); ; time.Sleep(50 * time.Millisecond) {
+	ledgertest.WaitFor(t, "Placement to answer", func() bool {
 		answer, err := http.Get("http://" + address + "/")
-		if err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusOK {
-			return "http://" + address
-		}
-		if time.Now().After(deadline) {
-			text, _ := os.ReadFile(log) // it may say more
-			t.Fatalf("Placement does not answer: %v\n%s", err, text)
-		}
-	}
+		return err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
+	}, func() any {
+		text, err := os.ReadFile(log)
+		return fmt.Sprintf("%s, %v", text, err)
+	})
+	return "http://" + address
 }

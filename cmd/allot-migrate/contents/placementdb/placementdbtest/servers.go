@@ -13,13 +13,9 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
-
-// startDeadline is how long a server may take to start.
-const startDeadline = 3 * time.Minute
 
 // Password is that of the user placement in all servers. It has characters that
 // addresses must escape.
@@ -73,15 +69,11 @@ func (s *Server) connect(t testing.TB, database string) *sql.DB {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	for deadline := time.Now().Add(startDeadline); ; time.Sleep(20 * time.Millisecond) {
-		err := db.PingContext(context.WithoutCancel(t.Context()))
-		if err == nil {
-			return db
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+	ledgertest.WaitFor(t, "the database server", func() bool {
+		err = db.PingContext(context.WithoutCancel(t.Context()))
+		return err == nil
+	}, func() any { return err })
+	return db
 }
 
 // PostgreSQL starts a server, or skips the test where there is none.
