@@ -71,9 +71,9 @@ type told struct {
 type Config struct {
 	Conn   *nats.Conn
 	Ledger ledger.UUID
-	// Listening returns, among names on subjects with a prefix, those that
-	// somebody may listen on; nil: all names. It is asked for every commit.
-	// Interest is asked for every subject.
+	// Listening returns, among names on subjects with a prefix, those that a
+	// client may listen on; nil: all names. It is asked for every commit. Interest
+	// is asked for every subject.
 	Listening func(prefix string, names []string) []string
 	Interest  func(subject string) bool
 	Logger    *slog.Logger
@@ -258,7 +258,7 @@ var kindNames = func() (names []string) {
 	return names
 }()
 
-// followed are the kinds of entities that somebody may listen on.
+// followed are the kinds of entities that a client may listen on.
 func (p *Publisher) followed() map[projector.Kind]bool {
 	kinds := make(map[projector.Kind]bool)
 	for _, of := range p.listening(wire.NoticePrefix, kindNames) {

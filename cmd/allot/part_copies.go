@@ -74,11 +74,11 @@ func (s *server) givesCopiesAt() string {
 // asksPeers reports whether replicas give each other copies.
 func (s *server) asksPeers() bool { return s.shared() && s.config.Cluster.HTTP != "" }
 
-// mayTake reports whether anybody may give a copy.
+// mayTake reports whether there is a source of copies.
 func (s *server) mayTake() bool { return s.asksPeers() || len(s.config.Archive.URL) > 0 }
 
 // joinOnce gets State and read models of another replica or from an archive, once, if
-// that is faster than to replay what is missing; nil: there is nobody to ask.
+// that is faster than to replay what is missing; nil: there is no source.
 func (s *server) joinOnce() func(context.Context) error {
 	if !s.mayTake() {
 		return nil

@@ -59,11 +59,11 @@ type disks struct {
 // store is a place where this server keeps something.
 type store struct {
 	name string
-	// folder is where it is; "": in a bucket, of which nobody knows an end.
+	// folder is where it is; "": in a bucket, which has no end.
 	folder string
 	// guarded: commands are refused while its disk is nearly full.
 	guarded bool
-	// size is how much it holds; nil: nobody asks.
+	// size is how much it holds; nil: it is not asked for.
 	size func() (int64, error)
 	// reserve is what is to stay free on a disk of a size.
 	reserve func(size int64) int64
@@ -118,7 +118,7 @@ var errReadModelsWait = fmt.Errorf(
 
 // errBroken means that JetStream failed, but not because the disk was full.
 var errBroken = errors.New(
-	"its disk failed, and nobody knows what it holds: read the server's messages, and restart the server",
+	"its disk failed, and its contents are uncertain: read the server's messages, and restart the server",
 )
 
 // watchDisks starts to watch the disks.
@@ -139,7 +139,7 @@ func (s *server) stopDisks() error {
 }
 
 // measureStores starts to measure what the stores hold. A file system that does not
-// answer holds up neither the others nor a stop, because nobody waits for it.
+// answer holds up neither the others nor a stop, because nothing waits for it.
 func (s *server) measureStores(context.Context) error {
 	for _, one := range s.disks.stores {
 		if one.size != nil {

@@ -123,7 +123,7 @@ func (s *server) takeState(ctx context.Context) (state *ledger.State, err error)
 	return s.restore(ctx)
 }
 
-// marked moves the high-water mark beside the log before anybody learns of a
+// marked moves the high-water mark beside the log before a client learns of a
 // commit.
 type marked struct {
 	writer.ReadModels

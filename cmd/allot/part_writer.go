@@ -29,7 +29,7 @@ type leader struct {
 	claims    *claims.Stage
 	allocator *processes.NodePlacer
 	expirer   *processes.Expirer
-	limits    *processes.LimitFollower // nil: limits follow nobody
+	limits    *processes.LimitFollower // nil: limits follow no Keystone
 	natsDoor  *natsapi.Service
 	archiver  atomic.Pointer[archive.Archiver] // nil: the server archives nothing now
 	storing   atomic.Pointer[copies.Keeper]    // nil: no copies are stored in archives now

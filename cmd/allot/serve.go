@@ -102,10 +102,10 @@ type server struct {
 	parts  *partList
 
 	// open
-	tracer   *tracing.Tracer // nil: nobody wants traces
+	tracer   *tracing.Tracer // nil: there are none
 	data     *datafolder.Folder
 	access   access
-	users    *natsapi.Users // nil: anybody
+	users    *natsapi.Users // nil: every client may connect
 	rest     restDoor
 	fair     *fair.Pool // what clients share
 	verdict  *blocks.Verdict
@@ -126,7 +126,7 @@ type server struct {
 	limits   processes.LimitStatus // of following Keystone's
 
 	supervisor  supervisor
-	instruments *instruments // nil: nobody asks for metrics
+	instruments *instruments // nil: there are no metrics
 
 	peersNC  *nats.Conn                  // to the other replicas
 	replica  *cluster.Replica            // nil: this server is the only one
@@ -202,8 +202,8 @@ func (s *server) list() []part {
 		{phase: open, name: "signed checkpoints", start: s.openCheckpoints},
 		// What another replica has sent comes to its place before anything there is opened.
 		{phase: open, name: "copy of another replica", start: s.finishCopy},
-		// Whoever waits for read models that are being made again gives up when the
-		// server stops: the writer, and with it the doors, would wait for a long time.
+		// A wait for read models that are being made again ends when the server stops: the
+		// writer, and with it the doors, would wait for a long time.
 		{phase: open, name: "read models", start: s.openViews, interrupt: s.interruptViews, stop: s.closeViews},
 		{phase: open, name: "snapshots", start: s.openSnapshots},
 		// The high-water mark moves with each folded commit, and is closed after

@@ -15,7 +15,7 @@ const mostTold = 200_000
 
 // told knows which generations of consumers clients have read, and of which side. After a
 // change of the lead, a write with a generation of the former leader gets the one of the
-// new leader, as long as nobody has written to the consumer in between.
+// new leader, unless the consumer was written to in between.
 type told struct {
 	mu   sync.Mutex
 	byID map[Resource][2]string // by Side; "": none
