@@ -8,8 +8,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// TestDiscreet: whoever is bound to a project is told the figures of its own
-// limits, and of those above it only that they exist.
+// TestDiscreet: a client that is bound to a project is told the figures of its
+// own limits, and of those above it only that they exist.
 func TestDiscreet(t *testing.T) {
 	t.Parallel()
 	more := allocations(allocate(fresh, host, vcpu, 2))

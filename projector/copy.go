@@ -103,8 +103,8 @@ func CheckTable(ctx context.Context, path string) error {
 }
 
 // Exchange closes the read models, lets put change the files at Dir, and opens
-// what is there then. Nobody should be reading: whoever does gets ErrClosed. If
-// put fails, what it left is opened all the same.
+// what is there then. Readers get ErrClosed. If put fails, what it left is
+// opened all the same.
 func (p *Projector) Exchange(put func() error) error {
 	if err := p.Sync(); err != nil {
 		return err
@@ -139,17 +139,17 @@ func (p *Projector) openOrBegin() (*models, error) {
 	return m, err
 }
 
-// Refill puts read models that somebody else has made at Dir, where there are
+// Refill puts read models that another replica has made at Dir, where there are
 // none, and returns a State that is not behind the log by more than they are;
-// nil: nobody has any.
+// nil: there are none.
 type Refill func(ctx context.Context) (*ledger.State, error)
 
-// RefillFrom has read models that turn out to be damaged filled by somebody
-// else, if anybody can, before they are made from the log.
+// RefillFrom has read models that turn out to be damaged filled from another
+// replica, if one can, before they are made from the log.
 func (p *Projector) RefillFrom(refill Refill) { p.refill.Store(&refill) }
 
-// refilled asks for read models that somebody else has made. Whatever goes
-// wrong, there are none, and they are made from the log.
+// refilled asks for read models that another replica has made. After any
+// failure there are none, and they are made from the log.
 func (p *Projector) refilled(ctx context.Context) *ledger.State {
 	refill := p.refill.Load()
 	if refill == nil {

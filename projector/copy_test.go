@@ -80,7 +80,7 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// TestRefill: damaged read models are filled by somebody else, from before or
+// TestRefill: damaged read models are filled by another replica, from before or
 // after where they were, or from the log if that is of no use.
 func TestRefill(t *testing.T) {
 	tr := newTrial(t)
@@ -111,7 +111,7 @@ func TestRefill(t *testing.T) {
 		filled bool
 	}{
 		"behind": {from: 10, filled: true}, "ahead": {from: damagedCommits, filled: true},
-		"nobody": {}, "an error": {err: errors.New("gone")},
+		"none": {}, "an error": {err: errors.New("gone")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := tr.open(t, vfs.Default)

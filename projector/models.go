@@ -185,10 +185,10 @@ func (m *models) options() *pebble.Options {
 			BackgroundError: func(err error) { m.condemn(err) },
 		},
 	}
-	// Nearly everything is in the lower levels. Whoever writes them has time: zstd over
+	// Nearly everything is in the lower levels. Compactions have time for them: zstd over
 	// large blocks takes a quarter less room than what the upper levels have. Nearly every
-	// key that somebody looks for is in the last level, if it is in none above: a filter
-	// there, of 10 bits a key, would save no look.
+	// key that is looked up is in the last level, if it is in none above: a filter there, of
+	// 10 bits a key, would save no look.
 	last := len(opts.Levels) - 1
 	for i := range opts.Levels {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
@@ -259,7 +259,7 @@ func (m *models) condemn(reason error) {
 	}
 }
 
-// supersede tells whoever waits that there are other read models, or none.
+// supersede tells waiting readers that there are other read models, or none.
 func (m *models) supersede() { m.over.Do(func() { close(m.replaced) }) }
 
 // broke condemns the read models and returns the error to tell.
@@ -379,8 +379,8 @@ func (m *models) loadClasses() error {
 	return nil
 }
 
-// close closes the read models once nobody uses them, and releases their folder
-// in any case.
+// close closes the read models once they are not in use, and releases their
+// folder in any case.
 func (m *models) close() (err error) {
 	m.closing.Do(func() {
 		close(m.stopped)

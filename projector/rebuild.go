@@ -46,7 +46,7 @@ func (p *Projector) Heal(log ledger.Log) {
 			if err != nil {
 				p.healing.Store(false)
 			}
-			m.supersede() // nobody waits any more
+			m.supersede() // no reader waits any more
 			if err != nil {
 				p.gaveUp(err)
 				return

@@ -301,7 +301,7 @@ func (g *group) leader() *member {
 			}
 		}
 	}
-	g.t.Fatal("nobody leads")
+	g.t.Fatal("no replica leads")
 	return nil
 }
 
@@ -395,7 +395,7 @@ func TestNoCommandComesBeforeTheBeginning(t *testing.T) {
 		t.Error(got.Rejection)
 	}
 	if asked.Load() == 0 {
-		t.Error("nobody was asked")
+		t.Error("no replica was asked")
 	}
 }
 
@@ -420,7 +420,7 @@ func TestLeaderIsReplaced(t *testing.T) {
 	if err != nil || state.Term().Leader != next.name || state.Term().Number < 2 || state.Term().Level != ledger.Level {
 		t.Errorf("term %+v, %v", state.Term(), err)
 	}
-	if err := next.StepDown(t.Context(), "nobody"); err == nil {
+	if err := next.StepDown(t.Context(), "unknown"); err == nil {
 		t.Error("a replica that does not exist was to lead")
 	}
 	if status := first.Status(t.Context()); status.Leader != next.name || len(status.Members) != 3 ||
@@ -498,7 +498,7 @@ func TestDeposedLeaderSaysNothing(t *testing.T) {
 			deadline := time.Now().Add(patience)
 			for ; deposer.get() == nil && g.others()[1].get() == nil; time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(deadline) {
-					t.Fatal("nobody takes over")
+					t.Fatal("no replica takes over")
 				}
 			}
 			if got := deposer.submit(t, &commands.DeleteTrait{Name: "CUSTOM_X"}); got.Rejection != nil {

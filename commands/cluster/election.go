@@ -58,7 +58,7 @@ type candidate struct {
 	judged   uint64        // number of the last term in the log, as of which it may take the lease
 }
 
-// stand takes the lease whenever nobody has it.
+// stand takes the lease whenever it is free.
 func (r *Replica) stand() {
 	c := &candidate{r: r}
 	tick := time.NewTicker(look)
@@ -185,7 +185,7 @@ func (c *candidate) ready(ctx context.Context) bool {
 	defer cancel()
 	peers, err := c.r.cfg.Log.Peers(ctx)
 	if err != nil || peers.Leader == "" {
-		return false // nobody could append
+		return false // no replica could append
 	}
 	return c.r.clock()-c.eligible >= headStart
 }

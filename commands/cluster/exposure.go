@@ -5,7 +5,7 @@ import "sync"
 // exposure decides which commits a follower may fold, and so show (rule 7).
 type exposure struct {
 	mu   sync.Mutex
-	free bool // nobody holds the lease, as far as is known; guarded by mu
+	free bool // the lease is free, as far as is known; guarded by mu
 }
 
 // set notes whether the lease is free.

@@ -21,10 +21,9 @@ const (
 	pollTimeout = 10 * time.Second
 )
 
-// follower folds the log's commits into State and read models. The leader
-// announces durable commits, which saves searching for them; missed commits are
-// read from the log, as far as they may be shown. It needs no consumer, which somebody would have to make anew
-// just when servers are lost.
+// follower folds the log's commits into State and read models. The leader announces durable commits, which saves
+// searching for them; missed commits are read from the log, as far as they may be shown. It needs no consumer, which
+// would have to be made anew just when servers are lost.
 type follower struct {
 	r       *Replica
 	state   *ledger.State // for the run only

@@ -95,7 +95,7 @@ func (qs *questions) put(ask func() (uint64, error)) {
 	}
 }
 
-// askHead asks the leader for the newest sequence that anybody was told.
+// askHead asks the leader for the newest sequence that a client was told.
 func (r *Replica) askHead() (uint64, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Lease)
 	defer cancel()
@@ -110,6 +110,6 @@ func (r *Replica) askHead() (uint64, error) {
 	if answer.Failure != "" {
 		return 0, fmt.Errorf("%w: %s", errNoLeader, answer.Failure)
 	}
-	r.exposure.set(false) // somebody holds the lease
+	r.exposure.set(false) // the lease is held
 	return answer.Sequence, nil
 }

@@ -111,12 +111,12 @@ func TestMay(t *testing.T) {
 		of       ledger.UUID   // who began that term; nil: the lease's holder
 		want     bool
 	}{
-		"nobody ever had it":              {want: true},
+		"it was never held":               {want: true},
 		"renewed just now":                {now: lease{Instance: other}, revision: 1, term: time.Hour},
 		"silent for its length":           {now: lease{Instance: other}, revision: 1, seen: length, term: time.Hour},
 		"silent for a tenth more":         {now: lease{Instance: other}, revision: 1, seen: length + length/10, term: time.Hour, want: true},
 		"silent, but begun in the log":    {now: lease{Instance: other}, revision: 1, seen: time.Hour, term: length},
-		"given back to anybody":           {now: lease{Instance: other, Released: true}, revision: 1, want: true},
+		"given back to any replica":       {now: lease{Instance: other, Released: true}, revision: 1, want: true},
 		"given back to this one":          {now: lease{Instance: other, Released: true, Successor: "own"}, revision: 1, want: true},
 		"given back to another":           {now: lease{Instance: other, Released: true, Successor: "x"}, revision: 1},
 		"given back to one that is away":  {now: lease{Instance: other, Released: true, Successor: "x"}, revision: 1, seen: spread, want: true},

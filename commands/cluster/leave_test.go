@@ -36,7 +36,7 @@ func TestSafeWithout(t *testing.T) {
 	}{
 		"all hold all of it":    {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", nil), asks}}, whole, ""},
 		"it is no voter":        {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", nil)}}, nil, ""},
-		"nobody leads":          {jetstream.Peers{Others: []jetstream.Peer{peer("b", nil), asks}}, whole, "no server leads"},
+		"no server leads":       {jetstream.Peers{Others: []jetstream.Peer{peer("b", nil), asks}}, whole, "no server leads"},
 		"it leads itself":       {jetstream.Peers{Leader: "c", Others: []jetstream.Peer{peer("a", nil), peer("b", nil)}}, whole, "seems to lead"},
 		"another one is away":   {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", func(p *jetstream.Peer) { p.Offline = true }), asks}}, whole, "b is away"},
 		"another one lags":      {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", func(p *jetstream.Peer) { p.Lag = 3 }), asks}}, whole, "b lags by 3"},
@@ -175,7 +175,7 @@ func TestMayBegin(t *testing.T) {
 		why    string
 		err    error
 	}{
-		"nobody knows of one":     {others: []Known{{Name: "b"}, {Name: "c"}}},
+		"no server knows of one":  {others: []Known{{Name: "b"}, {Name: "c"}}},
 		"one does not answer":     {others: []Known{{Name: "b"}}, why: "1 of 2 other servers answer: b"},
 		"one answers twice":       {others: []Known{{Name: "b"}, {Name: "b"}}, why: "1 of 2"},
 		"it hears itself":         {others: []Known{{Name: "b"}, {Name: "a"}}, why: "1 of 2"},

@@ -17,8 +17,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Subjects are the subjects of messages between replicas. Nobody else may publish
-// or listen there.
+// Subjects are the subjects of messages between replicas. No client may publish or listen
+// there.
 const Subjects = "allot.cluster.>"
 
 // The messages between replicas.
@@ -379,8 +379,8 @@ type answered struct {
 	Failure  string `json:"failure,omitempty"`
 }
 
-// answerHead answers the newest sequence that anybody was told. A goroutine waits
-// for the lease, so that one question does not hold up commands.
+// answerHead answers the newest sequence that a client was told. A goroutine waits for
+// the lease, so that one question does not hold up commands.
 func (t *Term) answerHead(msg *nats.Msg) {
 	if left, _ := t.left(); left > 0 {
 		t.respondHead(msg)

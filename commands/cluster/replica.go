@@ -12,7 +12,7 @@
 // (rejections, dry runs, reads) are safe by these rules:
 //
 //  1. A leader has a lease: a value in a replicated bucket. It renews the lease
-//     on the condition that nobody else changed it. The lease is valid for
+//     on the condition that no other replica changed it. The lease is valid for
 //     Lease from before the renewal was sent. While the bucket has no quorum,
 //     the leader may begin another term of its own in the log instead, which
 //     counts as a renewal.
@@ -195,7 +195,7 @@ type Term struct {
 	r      *Replica
 	state  *ledger.State
 	writer *writer.Writer
-	resign chan string // the replica that is to lead next, when somebody asks the term to end
+	resign chan string // the replica that is to lead next, when the term is asked to end
 	serves []*nats.Subscription
 	renews sync.WaitGroup
 	// revision of the lease's last renewal, set when renewing has ended

@@ -17,9 +17,9 @@ func (r *Replica) unfit() error {
 	return r.cfg.Unfit()
 }
 
-// watchFitness asks the term to end when another replica should lead and one can,
-// such as when this one's disk is full. A leader that nobody can replace goes on:
-// it answers reads.
+// watchFitness asks the term to end when another replica should lead and one can, such as
+// when this one's disk is full. A leader that no replica can replace goes on: it answers
+// reads.
 func (t *Term) watchFitness() {
 	tick := time.NewTicker(unfitLook)
 	defer tick.Stop()

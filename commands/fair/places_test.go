@@ -53,7 +53,7 @@ func TestShares(t *testing.T) {
 	})
 }
 
-// TestShort: short work waits for nobody.
+// TestShort: short work does not wait.
 func TestShort(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

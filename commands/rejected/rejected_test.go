@@ -68,7 +68,7 @@ func TestFlood(t *testing.T) {
 	}
 	close(store.let)
 	k.Stop()
-	k.Keep(last) // nobody listens any more
+	k.Keep(last) // the Keeper has stopped
 	list, err := rejected.List(t.Context(), store, rejected.Filter{}, 1_000_000)
 	if err != nil || len(list) == 0 || uint64(len(list))+k.Dropped() != flood+2 || k.Dropped() < flood/2 {
 		t.Fatalf("%d kept, %d dropped of %d, %v", len(list), k.Dropped(), flood+2, err)

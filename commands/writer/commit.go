@@ -30,7 +30,7 @@ type flight struct {
 	changes  ledger.Changes
 	calls    []*call
 	appended chan error // the append's result; capacity 1
-	opened   time.Time  // zero: nobody wants to know
+	opened   time.Time  // zero: it is not measured
 	sent     time.Time
 	fork     *ledger.State  // to be saved as a snapshot once durable
 	barrier  chan []*flight // see Writer.sync
@@ -223,9 +223,9 @@ func tooLarge(size, limit int) *commands.Rejection {
 	}
 }
 
-// now returns the writer's clock, which never goes back in the log. What is decided
-// again is decided at a later time, even while somebody has set the clock back: no two
-// appends have the same bytes, and ledger.Chain tells a late one from damage by that.
+// now returns the writer's clock, which never goes back in the log. What is decided again
+// is decided at a later time, even after the clock was set back: no two appends have the
+// same bytes, and ledger.Chain tells a late one from damage by that.
 func (w *Writer) now() int64 {
 	w.latest = max(w.opts.Now().UnixNano(), w.state.LastTime(), w.floor)
 	return w.latest

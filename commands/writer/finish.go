@@ -48,7 +48,7 @@ func (w *Writer) finish() {
 			w.answer(c)
 		}
 	}
-	// Nobody will decide these calls again.
+	// These calls are not decided again.
 	for _, f := range failed {
 		w.giveUp(f.calls, commands.ErrStopped)
 	}

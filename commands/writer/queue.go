@@ -29,7 +29,7 @@ type call struct {
 	forked      *ledger.State // the answer, if forking
 	err         error
 	done        func(commands.Outcome, error)
-	submitted   time.Time // zero: nobody wants to know
+	submitted   time.Time // zero: it is not measured
 	times       *Times    // nil: the command is not traced
 	followers   []*call   // later calls with the same submission
 

@@ -225,7 +225,7 @@ func (w *Writer) stillLeads() error {
 // to last, are skipped.
 func TellSkipped(logger *slog.Logger, after, last uint64) {
 	logger.Error(
-		"the log holds entries at its end that are no commits of this ledger, and they are skipped: somebody else has "+
+		"the log holds entries at its end that are no commits of this ledger, and they are skipped: another program has "+
 			"written into it, or it has taken an append again that came late. Find out who can publish on the log's subject",
 		"after", after, "last", last,
 	)

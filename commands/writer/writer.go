@@ -67,7 +67,7 @@ type Options struct {
 	Logger *slog.Logger
 	// Snapshots, if set, gets a fork of the State when one is due, once the fork's
 	// last commit is durable. It may still be saved when the writer has ended:
-	// whoever closes what a snapshot reads waits for it before.
+	// what a snapshot reads is closed only after that.
 	Snapshots *snapshots.Schedule
 	// Rejected, if set, is called with every rejected command, except dry runs.
 	// It must not block.
@@ -129,8 +129,8 @@ type Writer struct {
 	// acked tells the loop that an append has ended, with or without success, so
 	// that the next commit may begin before the finisher has folded this one.
 	acked chan struct{}
-	// trouble tells the loop that an append failed. It holds one token: whoever
-	// takes the token without recovering puts it back.
+	// trouble tells the loop that an append failed. It holds one token, which is
+	// put back if it is taken without recovering.
 	trouble chan struct{}
 	// quit is closed by Close: decide what is queued, and stop.
 	quit chan struct{}

@@ -47,7 +47,7 @@ func (m *mending) one(ctx context.Context, at Position, name Name) (Position, er
 	if err != nil {
 		return at, err
 	}
-	defer func() { _ = file.Close() }() // nobody reads it any more
+	defer func() { _ = file.Close() }() // it is not read any more
 	for _, same := range m.archive.copies(name) {
 		header, trailer, err := m.archive.get(ctx, same, file)
 		if errors.Is(err, ErrPart) {

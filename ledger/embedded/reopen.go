@@ -98,8 +98,8 @@ func (s *Server) Ailing() error {
 	return errors.Join(log, other)
 }
 
-// NoSpace reports whether a store broke because the disk was full, which passes.
-// After other errors nobody knows what the disk holds.
+// NoSpace reports whether a store broke because the disk was full, which passes. After
+// other errors the disk's contents are uncertain.
 func NoSpace(err error) bool {
 	if err == nil {
 		return false

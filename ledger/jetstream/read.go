@@ -71,8 +71,8 @@ func (l *Log) last(ctx context.Context) (uint64, error) {
 
 // leaders returns what the leader of the stream says about it, and what it holds. Other
 // servers answer, too: any while none leads, and one that is preferred in the first ten
-// seconds after its start. They may lack the newest commits, and whoever took that for
-// the end of the log would find that it has lost them.
+// seconds after its start. They may lack the newest commits, and a caller that took that
+// for the end of the log would lose them.
 func (l *Log) leaders(ctx context.Context) (*jetstream.StreamInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.patience)
 	defer cancel()

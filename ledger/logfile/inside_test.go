@@ -103,7 +103,7 @@ func file(t *testing.T, arrays ...[]any) []byte {
 	return packed(t, out.Bytes())
 }
 
-// TestLies: an archive that somebody has made contains false statements.
+// TestLies: a forged archive contains false statements.
 func TestLies(t *testing.T) {
 	t.Parallel()
 	log, heads := filled(t, 3)

@@ -390,9 +390,9 @@ func (l otherLog) Read(ctx context.Context, from, to uint64, yield func(ledger.E
 	})
 }
 
-// TestKilledWhilePlacing: whoever is killed while a copy comes to its place, at
-// whatever step, has it there after the next start; and before it is decided
-// that it counts, nothing has changed.
+// TestKilledWhilePlacing: a server that is killed while a copy comes to its
+// place, at whatever step, has it there after the next start; and before it is
+// decided that it counts, nothing has changed.
 func TestKilledWhilePlacing(t *testing.T) {
 	w := newWorld(t)
 	have := w.full(testCommits - 10)

@@ -110,8 +110,8 @@ func folderError(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// Open implements Store. To open a pipe would take until somebody writes into it, and a
-// device may have no end: only regular files are opened.
+// Open implements Store. To open a pipe would wait for a writer, and a device may have no
+// end: only regular files are opened.
 func (f *folder) Open(_ context.Context, name string) (io.ReadCloser, error) {
 	info, err := os.Stat(f.path(name))
 	if err == nil && !info.Mode().IsRegular() {
