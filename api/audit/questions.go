@@ -108,7 +108,7 @@ var questions = map[string]question{
 	},
 	"/audit/find": {
 		[]string{"q", "at"}, anything, asked((*Questions).find),
-		"findSubjects", "Find everything with a history that is called so", Found{},
+		"findSubjects", "Find entities by name or id", Found{},
 	},
 	"/audit/fleet": {
 		[]string{"class", "order", "limit", "at"}, anything, asked((*Questions).fleet),

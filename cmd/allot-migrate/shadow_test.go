@@ -81,7 +81,7 @@ func (s *shadowed) settled(ahead bool) {
 	cmd := exec.Command(launchtest.Program(name), "compare", "placement", "--with", s.upstream, "--http", s.follower.HTTP, "--samples", "2")
 	cmd.Env = append(os.Environ(), "OS_TOKEN=admin")
 	// A repair may raise a generation of the follower more often than the leader's.
-	higher := regexp.MustCompile(`^(provider .*, generation: .*|allot-migrate: the server and the Placement differ in \d+ things|)$`)
+	higher := regexp.MustCompile(`^(provider .*, generation: .*|allot-migrate: the server and the Placement are not equal: \d+ differences|)$`)
 	out, err := cmd.CombinedOutput()
 	for line := range strings.Lines(string(out)) {
 		if ahead && higher.MatchString(strings.TrimSpace(line)) {

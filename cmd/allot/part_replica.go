@@ -270,7 +270,7 @@ func (s *server) resign(ctx context.Context, successor string, lost error) error
 	} else if err != nil {
 		s.logger.Warn("not everything that was under way was answered", "error", err)
 	}
-	s.logger.Info("this server leads no more", "successor", successor, "because", lost)
+	s.logger.Info("stepped down", "successor", successor, "because", lost)
 	return s.giveBack(ctx, successor)
 }
 

@@ -21,7 +21,7 @@ type serveCommand struct {
 
 	NATSURL            string        `name:"nats-url" help:"Use this NATS server instead of the embedded one." usual:""`
 	NATSCreds          string        `name:"nats-creds" help:"Credentials file for --nats-url." type:"path"`
-	NATSDoorURL        string        `name:"nats-door-url" help:"The server at --nats-url again, with the user that answers clients and tells notices; default: --nats-url." placeholder:"URL"`
+	NATSDoorURL        string        `name:"nats-door-url" help:"URL and user for client traffic and notices; default: --nats-url." placeholder:"URL"`
 	NATSDoorCreds      string        `name:"nats-door-creds" help:"Credentials file for --nats-door-url; default: --nats-creds unless there is a --nats-door-url." type:"path" placeholder:"FILE"`
 	NATSUsers          string        `name:"nats-users" help:"YAML file of the users of the embedded NATS server; without it every client has operator rights." type:"existingfile" placeholder:"FILE" usual:""`
 	NATSReplicas       int           `name:"nats-replicas" help:"Replicas of a stream that is created behind --nats-url; default: 3 if that is a cluster." default:"0"`

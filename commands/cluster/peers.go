@@ -41,13 +41,13 @@ const upgradeEvery = 5 * time.Second
 // peers is what a replica knows from the others' messages.
 type peers struct{ subs []*nats.Subscription }
 
-// hail is a leader's announcement to all: that it leads, or leads no more.
+// hail is a leader's announcement to all: that it leads, or has stepped down.
 type hail struct {
 	Name     string      `json:"name"`
 	Instance ledger.UUID `json:"instance"`
 	Sequence uint64      `json:"sequence"`
 	Term     uint64      `json:"term"`
-	// Released means that it leads no more, and that Successor, if named, is to
+	// Released means that it has stepped down, and that Successor, if named, is to
 	// be the next.
 	Released  bool   `json:"released,omitempty"`
 	Successor string `json:"successor,omitempty"`

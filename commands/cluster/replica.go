@@ -30,7 +30,7 @@
 //     valid after the decision. A process that was stopped looks again after it
 //     goes on.
 //  5. A leader that reads another replica's term in the log, or finds another
-//     name on the lease, leads no more, and tells everybody who waits for it.
+//     name on the lease, steps down, and tells all waiting requests.
 //  6. A follower answers a read when it has folded everything that the leader
 //     had answered when the read came. The leader says what that is, on its
 //     valid lease.
