@@ -173,8 +173,8 @@ func TestNoLeave(t *testing.T) {
 	r.list[second].terminate()
 	removeAll(t, r.data(second))
 	r.begin(second)
-	r.list[second].waitLog("waits for leave")
-	r.list[second].waitAnswer("/readyz", "waits for leave")
+	r.list[second].waitLog("waits for admission")
+	r.list[second].waitAnswer("/readyz", "waits for admission")
 	for range 5 {
 		if status, h := r.list[second].standing("/healthz"); status == 200 && h.Role != "starting" {
 			t.Fatalf("it takes part: %+v", h)

@@ -32,7 +32,7 @@ func (s *server) finishCopy(context.Context) error {
 // copyMaker makes copies of what this server has.
 func (s *server) copyMaker() copies.Maker {
 	return copies.Maker{
-		Views: s.views, ReadModels: s.data.Path(datafolder.ReadModels), Snapshots: s.snaps, Unfit: s.disks.unfit,
+		Views: s.views, ReadModels: s.data.Path(datafolder.ReadModels), Snapshots: s.snaps, Unfit: s.disks.notEligible,
 	}
 }
 
@@ -107,7 +107,7 @@ func (s *server) join(ctx context.Context) (again bool, err error) {
 		return errors.Is(err, ledger.ErrUnavailable), nil // the replay says it, too, and what to do
 	}
 	from, err := s.standsAt()
-	if err != nil || !copies.MayBeWorth(s.views.Position(), from, last) {
+	if err != nil || !copies.MayBeatReplay(s.views.Position(), from, last) {
 		return false, err
 	}
 	got, err := s.takeCopy(ctx, from, last)

@@ -175,8 +175,8 @@ func (d *disks) broken() error {
 	return errBroken
 }
 
-// unfit returns why another server should lead if one can, or nil.
-func (d *disks) unfit() error {
+// notEligible returns why another server should lead if one can, or nil.
+func (d *disks) notEligible() error {
 	if full := d.full.Load(); full != nil {
 		return cmp.Or(d.broken(), *full)
 	}
@@ -188,7 +188,7 @@ func (d *disks) refuse() error {
 	if !d.armed.Load() {
 		return d.broken()
 	}
-	if err := d.unfit(); err != nil || !d.server.views.Full() {
+	if err := d.notEligible(); err != nil || !d.server.views.Full() {
 		return err
 	}
 	return errReadModelsWait

@@ -90,7 +90,7 @@ func (s *server) startWriter(ctx context.Context) error {
 		Beside: runtime.GOMAXPROCS(0) / 2,
 	})
 	options.Search = s.leader.claims.Search
-	models := &marked{s.leader.notices.Load(), s.log.highWater}
+	models := &leaderModels{s.leader.notices.Load(), s.log.highWater}
 	s.leader.writer.Store(writer.New(s.log.all, models, state, options))
 	return nil
 }

@@ -166,7 +166,7 @@ func (s *server) stop() error { return s.parts.stop(open, follow, lead) }
 // wait returns when the server should stop.
 func (s *server) wait(ctx context.Context) error {
 	if s.replica != nil {
-		return s.takeTurns(ctx)
+		return s.leadWhenElected(ctx)
 	}
 	select {
 	case <-ctx.Done():

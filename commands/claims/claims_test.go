@@ -158,9 +158,9 @@ func testShared(t *testing.T, of func(client string) commands.Submission) {
 	}
 }
 
-// TestGivenUp: when the searches are given up, waiting claims are answered at once, and
+// TestGivenUpSearchesAnswerAtOnce: when the searches are given up, waiting claims are answered at once, and
 // so are new ones.
-func TestGivenUp(t *testing.T) {
+func TestGivenUpSearchesAnswerAtOnce(t *testing.T) {
 	t.Parallel()
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 1000})
@@ -495,9 +495,9 @@ func TestNamedPreference(t *testing.T) {
 	}
 }
 
-// TestApart: however many claim at once, consumers that forbid each other are
+// TestClaimsKeepConsumersApart: however many claim at once, consumers that forbid each other are
 // never near each other, and those that require each other always are.
-func TestApart(t *testing.T) {
+func TestClaimsKeepConsumersApart(t *testing.T) {
 	for _, by := range []string{"provider", "tree", "aggregate"} {
 		t.Run(by, func(t *testing.T) {
 			const racks, hosts = 4, 12

@@ -115,7 +115,7 @@ func (f *follower) poll() error {
 		if err != nil || commit == nil {
 			return err
 		}
-		shown, err := f.r.foldShown(commit.Sequence, func() error { return f.fold(commit) })
+		shown, err := f.r.foldIfVisible(commit.Sequence, func() error { return f.fold(commit) })
 		if err == nil && !shown {
 			return errNotAnnounced
 		}
@@ -149,7 +149,7 @@ func (f *follower) fold(commit *ledger.Commit) error {
 		}
 	}
 	f.r.view.folds(f.state.Term(), f.r.clock())
-	f.r.cfg.Log.Saw(commit.Sequence)
+	f.r.cfg.Log.ObservedLast(commit.Sequence)
 	f.head.Store(commit.Sequence)
 	f.snapshot(commit)
 	return nil

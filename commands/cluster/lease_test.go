@@ -15,7 +15,7 @@ import (
 func TestTenure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now time.Duration
-		begun := newTenure(commands.NewID(), 3*time.Second, func() time.Duration { return now })
+		begun := newLeaseHolder(commands.NewID(), 3*time.Second, func() time.Duration { return now })
 		never := make(chan struct{})
 		quit := make(chan struct{})
 		close(quit)
@@ -97,8 +97,8 @@ func TestQuestions(t *testing.T) {
 	})
 }
 
-// TestMay: which replica may take the lease, and when.
-func TestMay(t *testing.T) {
+// TestLeaseIsFreeOnlyAfterItsTime: which replica may take the lease, and when.
+func TestLeaseIsFreeOnlyAfterItsTime(t *testing.T) {
 	const length = 3 * time.Second
 	other, own, third := commands.NewID(), commands.NewID(), commands.NewID()
 	now := 100 * time.Second
@@ -140,7 +140,7 @@ func TestMay(t *testing.T) {
 		}
 		r.view.folded.Store(&foldedTerm{ledger.Term{Number: 7, Instance: c.of}, now - c.term})
 		candidate := candidate{r: r, now: c.now, revision: c.revision, seen: now - c.seen}
-		if got := candidate.may(); got != c.want {
+		if got := candidate.leaseFree(); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

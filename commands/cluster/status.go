@@ -92,7 +92,7 @@ func (r *Replica) own() Member {
 	if r.leading.Load() != nil {
 		m.Role = RoleLeader
 	}
-	if err := r.unfit(); err != nil {
+	if err := r.notEligible(); err != nil {
 		m.Unfit = err.Error()
 	}
 	m.Whole = r.cfg.Whole == nil || r.cfg.Whole()

@@ -25,9 +25,9 @@ func works(ctx context.Context, p *fair.Pool, client string, pieces int, did fun
 	return nil
 }
 
-// TestShares: a client with one piece of work gets as much done as one with
+// TestBusyClientGetsNoLargerShare: a client with one piece of work gets as much done as one with
 // sixteen.
-func TestShares(t *testing.T) {
+func TestBusyClientGetsNoLargerShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := fair.NewPoolOf(1, 1)

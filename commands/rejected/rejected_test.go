@@ -54,9 +54,10 @@ func rejection(consumers int) commands.Rejected {
 	}
 }
 
-// TestFlood: rejections beyond the bound are dropped and counted at once; the
+// TestRejectionsBeyondTheBoundAreCounted: rejections beyond the bound are dropped and
+// counted at once; the
 // rest is stored, newest first.
-func TestFlood(t *testing.T) {
+func TestRejectionsBeyondTheBoundAreCounted(t *testing.T) {
 	store := &slow{let: make(chan struct{})}
 	k := rejected.Start(store, 64<<20, slog.New(slog.DiscardHandler))
 	const flood = 20_000

@@ -12,14 +12,14 @@ import (
 
 // natsLogger passes NATS's log lines on. Routine notices become debug lines.
 type natsLogger struct {
-	log       *slog.Logger
-	last      errorLine
-	store     string // the store's folder
-	trouble   trouble
-	unwelcome unwelcome
-	fatal     chan error     // the first error after which the server cannot go on
-	clients   *fair.FewLines // about clients
-	routes    *fair.FewLines // about who connects as a server
+	log         *slog.Logger
+	last        errorLine
+	store       string // the store's folder
+	trouble     trouble
+	joinRefused joinRefused
+	fatal       chan error     // the first error after which the server cannot go on
+	clients     *fair.FewLines // about clients
+	routes      *fair.FewLines // about who connects as a server
 }
 
 func newNATSLogger(log *slog.Logger, store string) *natsLogger {
@@ -35,7 +35,7 @@ func (l *natsLogger) line(level slog.Level, format string, v []any) {
 	if level >= slog.LevelError {
 		l.last.set(errors.New(strings.TrimSpace(text)))
 		l.trouble.note(text, l.store)
-		l.unwelcome.note(text)
+		l.joinRefused.note(text)
 	}
 	few := l.about(text)
 	if few == nil || level < slog.LevelWarn {

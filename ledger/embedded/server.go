@@ -163,7 +163,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	log := newNATSLogger(cfg.Logger, cfg.StoreDir)
 	if cfg.Cluster != nil {
-		log.unwelcome.member = cfg.Cluster.Member
+		log.joinRefused.member = cfg.Cluster.Member
 	}
 	ns.SetLoggerV2(log, false, false, false)
 	if err := logins.open(ns); err != nil {

@@ -257,7 +257,7 @@ func (l *Log) fate(sequence uint64, future jetstream.PubAckFuture, moved <-chan 
 			if ack.Sequence != sequence || ack.Duplicate {
 				return fmt.Errorf("%w: stored as %d instead of %d", ledger.ErrUnknownFate, ack.Sequence, sequence)
 			}
-			l.Saw(sequence)
+			l.ObservedLast(sequence)
 			return nil
 		case err := <-future.Err():
 			return appendError(err)

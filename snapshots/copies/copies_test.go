@@ -456,11 +456,11 @@ func TestWorth(t *testing.T) {
 	}
 	o := offered(20_000, 10_000_000, 1_750_000_000)
 	for from, want := range map[uint64]bool{0: true, 10_000: true, 19_000: false, 20_000: false, 20_001: false} {
-		if got := worth(from, o); got != want {
+		if got := copyBeatsReplay(from, o); got != want {
 			t.Errorf("from %d: %v", from, got)
 		}
 	}
-	if worth(0, offered(200, 100_000, 17_500_000)) {
+	if copyBeatsReplay(0, offered(200, 100_000, 17_500_000)) {
 		t.Error("a log that is replayed in a moment")
 	}
 	at := projector.Position{Head: ledger.Head{Sequence: 1000}, Records: 1000}
@@ -469,7 +469,7 @@ func TestWorth(t *testing.T) {
 		from, last uint64
 		want       bool
 	}{{at, 1000, 1000, false}, {at, 1000, 2000, false}, {at, 1000, 2_000_000, true}, {projector.Position{}, 0, 5, true}} {
-		if got := MayBeWorth(c.at, c.from, c.last); got != c.want {
+		if got := MayBeatReplay(c.at, c.from, c.last); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

@@ -215,7 +215,7 @@ func (c *JoinConfig) wants(o offer) error {
 	switch at := o.Models.Head.Sequence; {
 	case o.Form != ownForm():
 		return fmt.Errorf("%w: it stores %+v, and this release %+v", ErrOtherForm, o.Form, ownForm())
-	case at <= c.From || !c.Needed && !worth(c.From, o):
+	case at <= c.From || !c.Needed && !copyBeatsReplay(c.From, o):
 		return fmt.Errorf("%w: of %d commits %d are here", ErrNotWorth, at, c.From)
 	case c.Room != nil && c.Room() < o.Bytes:
 		return fmt.Errorf("there is room for %d bytes, and it takes %d", c.Room(), o.Bytes)

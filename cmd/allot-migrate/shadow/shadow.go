@@ -115,16 +115,16 @@ var (
 
 // Shadow is the proxy. Its method Run has to run, too.
 type Shadow struct {
-	config Config
-	lead   atomic.Int32
-	queue  *queue
-	locks  locks
-	gate   gate
-	told   told
-	kept   memory // of answers under way
-	crew   crew
-	watch  watch
-	minor  atomic.Int32 // of the microversion of the proxy's own requests; 0: not known
+	config      Config
+	lead        atomic.Int32
+	queue       *queue
+	locks       locks
+	gate        gate
+	lastAnswers lastAnswers
+	kept        memory // of answers under way
+	crew        crew
+	watch       watch
+	minor       atomic.Int32 // of the microversion of the proxy's own requests; 0: not known
 
 	changing sync.Mutex  // held while the lead changes
 	pacing   atomic.Bool // writes wait for the follower, because the lead is to change

@@ -279,7 +279,7 @@ func TestRanks(t *testing.T) {
 // write has come since.
 func TestTold(t *testing.T) {
 	t.Parallel()
-	var k told
+	var k lastAnswers
 	of := resource(kindConsumer, guest)
 	k.note(Placement, "/allocations/*", guest, []byte(`{"allocations": {}, "consumer_generation": 5}`))
 	if !k.onlyBy(of, Placement, "5") || k.onlyBy(of, Placement, "6") || k.onlyBy(of, Allot, "5") {

@@ -19,7 +19,7 @@ import (
 // servers of a stream are known to hold all of it.
 func TestSafeWithout(t *testing.T) {
 	const waited = 10 * time.Second
-	one := leave{Name: "c", Waited: waited}
+	one := admission{Name: "c", Waited: waited}
 	peer := func(name string, change func(*jetstream.Peer)) jetstream.Peer {
 		p := jetstream.Peer{Name: name, Current: true, Active: time.Second}
 		if change != nil {

@@ -9,8 +9,8 @@ import (
 // should not have led for two looks.
 const unfitLook = 2 * time.Second
 
-// unfit returns why another replica should lead if one can.
-func (r *Replica) unfit() error {
+// notEligible returns why another replica should lead if one can.
+func (r *Replica) notEligible() error {
 	if r.cfg.Unfit == nil {
 		return nil
 	}
@@ -33,16 +33,16 @@ func (t *Term) watchFitness() {
 		if t.r.leading.Load() != t {
 			return
 		}
-		problem := t.r.unfit()
+		problem := t.r.notEligible()
 		if problem != nil && before {
-			t.giveWay(problem)
+			t.resignFor(problem)
 		}
 		before = problem != nil
 	}
 }
 
-// giveWay asks the term to end if another replica can lead.
-func (t *Term) giveWay(problem error) {
+// resignFor asks the term to end if another replica can lead.
+func (t *Term) resignFor(problem error) {
 	ctx, cancel := context.WithTimeout(t.r.ctx, t.length)
 	defer cancel()
 	successor := t.r.Successor(ctx)
