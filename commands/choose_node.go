@@ -57,7 +57,7 @@ func (c *ChooseNode) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 		events, rejection = withNodeProvider(s, node.UUID, []ledger.Event{allocated})
 	}
 	if rejection == nil {
-		rejection = withinLimits(s, events).Discreet(func(project string) bool { return project == a.Owner })
+		rejection = withinLimits(s, events).Redacted(func(project string) bool { return project == a.Owner })
 	}
 	if rejection != nil {
 		// Another try would end in the same way.

@@ -17,8 +17,8 @@ const (
 	MaxClaimConsumers = 256
 	// MaxAlternates is how many alternates are told.
 	MaxAlternates = 32
-	// maxClaimHere is up to how many providers a claim is searched while it is decided,
-	// if nobody has searched it before.
+	// maxClaimHere is up to how many providers a claim is searched while it is decided, if
+	// it was not searched before.
 	maxClaimHere = 4096
 )
 
@@ -44,7 +44,7 @@ type Claim struct {
 	found *Found // nil: it was not searched
 }
 
-// ClaimConsumer is one whom a claim is for.
+// ClaimConsumer is a consumer that a claim is for.
 type ClaimConsumer struct {
 	Consumer ledger.UUID `json:"consumer"`
 	Project  string      `json:"project"`        // 1..255 characters
@@ -140,7 +140,7 @@ func (c *Claim) Check() *Rejection {
 		asked[c.For[i].Request] = true
 	}
 	if i := slices.Index(asked, false); i >= 0 {
-		return invalid("requests", "nobody asks for request %d", i)
+		return invalid("requests", "no consumer asks for request %d", i)
 	}
 	for i := range c.Requests {
 		if r := c.Requests[i].Check(); r != nil {
@@ -329,7 +329,7 @@ func mappingsOf(q *CandidateRequest, chosen *candidates.Ranked) []ledger.GroupMa
 }
 
 // searchHere searches the State itself, which takes as long as there are
-// providers: claims that nobody has searched are parts of what is tried out.
+// providers. Only the parts of a dry run come here without a search.
 func (c *Claim) searchHere(s *ledger.State) (*Found, *Rejection) {
 	if n := s.ProviderCount(); n > maxClaimHere {
 		return nil, &Rejection{

@@ -60,7 +60,7 @@ type Weight float64
 var errNoWeight = errors.New("a weight is a number, and null is none")
 
 // UnmarshalJSON implements json.Unmarshaler. Unlike for a float64, null is an error and
-// not 0: whoever sends it has a weight that is not finite, or none.
+// not 0: its sender has a weight that is not finite, or none.
 func (w *Weight) UnmarshalJSON(text []byte) error {
 	if string(text) == "null" {
 		return errNoWeight

@@ -73,7 +73,7 @@ func DecideChecked(s Submission, state *ledger.State) ([]ledger.Event, *Rejectio
 		rejection = limited(s.Command, state, events)
 	}
 	if rejection != nil {
-		return nil, rejection.Discreet(func(project string) bool { return s.Project == "" || s.Project == project })
+		return nil, rejection.Redacted(func(project string) bool { return s.Project == "" || s.Project == project })
 	}
 	return events, nil
 }

@@ -64,7 +64,7 @@ func claimDecisions(w *world) []decision {
 		{"more than is free", []commands.Command{claim(cores(4), theirs)}, claim(cores(2), fresh), rejected(
 			commands.CodeNoCandidates, commands.Facts{AsOf: w.State().Head().Sequence + 1})},
 		{"three at once", nil, claim(cores(2), fresh, theirs, ledger.UUID{15: 6}), nowhere},
-		{"nobody", nil, claim(cores(2)), invalid("for")},
+		{"for none", nil, claim(cores(2)), invalid("for")},
 		{"a consumer that holds something", nil, claim(cores(2), holder), consumerConflict(holder, ptr(w.generation(holder)), nil)},
 		{"no such trait", nil, noTrait, rejected(commands.CodeTraitUnknown, commands.Facts{Names: []string{none}})},
 		{"no such class", nil, noClass, rejected(commands.CodeClassUnknown, commands.Facts{Class: none})},

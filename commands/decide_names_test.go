@@ -36,7 +36,7 @@ func nameDecisions(t testing.TB, w *world) []decision {
 			"at a lower level", []commands.Command{&commands.BeginTerm{Leader: "a", Instance: fresh, Level: ledger.Level}},
 			&commands.BeginTerm{Leader: "b", Instance: instance, Level: ledger.Level - 1}, invalid("level"),
 		},
-		{"of nobody", nil, &commands.BeginTerm{Instance: fresh, Level: 1}, invalid("leader")},
+		{"of no leader", nil, &commands.BeginTerm{Instance: fresh, Level: 1}, invalid("leader")},
 		{"of no process", nil, &commands.BeginTerm{Leader: "a", Level: 1}, invalid("instance")},
 
 		{"new", nil, &commands.CreateTrait{Name: "CUSTOM_A_1"}, happens(ledger.TraitCreated{Name: "CUSTOM_A_1"})},

@@ -14,8 +14,8 @@ func nodeProviders(on bool) *commands.SetNodeProviders {
 }
 
 const (
-	metal  = "CUSTOM_METAL" // the class of the nodes' inventories
-	nobody = "00000000-0000-0000-0000-000000000000"
+	metal   = "CUSTOM_METAL" // the class of the nodes' inventories
+	noOwner = "00000000-0000-0000-0000-000000000000"
 )
 
 // whole is the inventory that a node's provider has.
@@ -32,7 +32,7 @@ func inventories(provider ledger.UUID, generation int64, list []ledger.Inventory
 // consumes makes a node's consumer the given allocation.
 func consumes(allocation, node ledger.UUID, project string) ledger.Event {
 	return ledger.AllocationsReplaced{
-		Consumer: allocation, Project: project, User: nobody, Type: "BAREMETAL",
+		Consumer: allocation, Project: project, User: noOwner, Type: "BAREMETAL",
 		Allocations: []ledger.AllocationRecord{{Provider: node, Class: metal, Amount: 1}},
 	}
 }
@@ -56,7 +56,7 @@ func turnedOn() []decision {
 	all := append(slices.Clone(first),
 		providerOf(idleNode), inventories(idleNode, 1, whole(metal, 0)),
 		ledger.ProviderTraitsReplaced{Provider: idleNode, Generation: 2, Traits: []string{used}},
-		providerOf(busyNode), inventories(busyNode, 1, whole(metal, 0)), consumes(deployed, busyNode, nobody),
+		providerOf(busyNode), inventories(busyNode, 1, whole(metal, 0)), consumes(deployed, busyNode, noOwner),
 		advanced(busyNode, 2),
 	)
 	return []decision{
@@ -89,7 +89,7 @@ func turnedOnAgain() (rows []decision) {
 		&commands.ReleaseNodeAllocation{Allocation: deployed})
 	row("a node was deleted", left, happens(on, ledger.ProviderDeleted{Provider: enrolled}), delete)
 	row("a node was deleted, and is not known to be left", nodeProviders(true), happens(on), delete)
-	row("a node was deleted that somebody holds", left, happens(on), takes, &commands.DeleteNode{Node: idleNode})
+	row("a node was deleted that is held", left, happens(on), takes, &commands.DeleteNode{Node: idleNode})
 	row("a node changed", nodeProviders(true), happens(on, inventories(idleNode, 3, whole(metal, 1))),
 		&commands.SetNodeMaintenance{Node: idleNode, Maintenance: true})
 	row("a node was taken in Placement", nodeProviders(true), happens(on), takes)

@@ -42,7 +42,7 @@ func (c *DeleteResourceClass) Decide(s *ledger.State) ([]ledger.Event, *Rejectio
 	return append(withoutLimits(s, id, c.Name), ledger.ClassDeleted{ID: id, Name: c.Name}), nil
 }
 
-// withoutLimits takes away the limits of a class that goes: nobody could name them
+// withoutLimits takes away the limits of a class that goes: no command could name them
 // any more.
 func withoutLimits(s *ledger.State, id ledger.ClassID, name string) (events []ledger.Event) {
 	s.Limits(func(l *ledger.Limit) bool {

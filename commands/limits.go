@@ -135,11 +135,11 @@ func (g *growth) within(key ledger.LimitKey, used, more int64) *Rejection {
 	}
 }
 
-// Discreet is a rejection for somebody who may only see what certain projects
-// hold: a limit of another project, which may be above several, or of an aggregate, which
-// is of no project, is not told with its figures, because what others hold would follow
-// from them.
-func (r *Rejection) Discreet(sees func(project string) bool) *Rejection {
+// Redacted is a rejection for a client that may only see what certain projects hold: a
+// limit of another project, which may be above several, or of an aggregate, which is of
+// no project, is not told with its figures, because what others hold would follow from
+// them.
+func (r *Rejection) Redacted(sees func(project string) bool) *Rejection {
 	if r == nil || r.Code != CodeOverLimit || sees(r.Facts.Project) {
 		return r
 	}

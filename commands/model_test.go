@@ -200,7 +200,7 @@ func checkCode(rt *rapid.T, got *commands.Rejection, want commands.Code) {
 	}
 }
 
-func orNobody(c *ledger.Consumer) *ledger.Consumer {
+func orEmpty(c *ledger.Consumer) *ledger.Consumer {
 	if c == nil {
 		return &ledger.Consumer{}
 	}
@@ -254,7 +254,7 @@ func compare(rt *rapid.T, l *commandstest.Ledger, model *naive, providers, consu
 			rt.Fatalf("consumer %+v, want generation %d", c, want)
 		}
 		var order []string
-		for _, a := range orNobody(c).Allocations {
+		for _, a := range orEmpty(c).Allocations {
 			order = append(order, key(a.Provider, classes.Name(a.Class)))
 		}
 		if !slices.Equal(order, model.order[id.String()]) {

@@ -18,7 +18,7 @@ import (
 // Owners of consumers that are node allocations.
 const (
 	nodeConsumerType = "BAREMETAL"
-	nobody           = "00000000-0000-0000-0000-000000000000"
+	noOwner          = "00000000-0000-0000-0000-000000000000"
 )
 
 // NodeClassName returns the resource class of a node's inventory: upper case,
@@ -37,7 +37,7 @@ func NodeClassName(class string) string {
 // SetNodeProviders turns node providers on or off. The server submits it at its
 // start until it has nothing left to change; each time at most limit nodes get
 // their provider. If node providers are turned off, existing providers stay and
-// anybody may change them.
+// every client may change them.
 type SetNodeProviders struct {
 	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
@@ -256,7 +256,7 @@ func (p *providerSync) inventory(provider *ledger.Provider, n *ledger.Node, held
 }
 
 // nodeInventory returns the inventory that a node's provider has of the node's
-// class. It is reserved while nobody may take the node and no consumer has it.
+// class. It is reserved while the node may not be taken and no consumer has it.
 func nodeInventory(n *ledger.Node, held bool) ledger.InventoryRecord {
 	record := ledger.InventoryRecord{
 		Class: NodeClassName(n.ResourceClass), Total: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1, Ratio: 1,
@@ -321,10 +321,10 @@ func (p *providerSync) consume(after *ledger.Node, generation *int64) *Rejection
 		owner = a.Owner
 	}
 	if owner == "" {
-		owner = nobody
+		owner = noOwner
 	}
 	p.emit(ledger.AllocationsReplaced{
-		Consumer: after.Allocation, Project: owner, User: nobody, Type: nodeConsumerType,
+		Consumer: after.Allocation, Project: owner, User: noOwner, Type: nodeConsumerType,
 		Allocations: []ledger.AllocationRecord{{Provider: after.UUID, Class: NodeClassName(after.ResourceClass), Amount: 1}},
 	})
 	*generation++

@@ -47,7 +47,7 @@ func (r *reconciliation) consumer(c *ledger.Consumer) {
 	if isAllocation && len(c.Allocations) == 1 && r.isNodes(c.Allocations[0], a.Node) {
 		return
 	}
-	if len(c.Allocations) == 1 && c.Owner.Type == nodeConsumerType && c.Owner.User == nobody {
+	if len(c.Allocations) == 1 && c.Owner.Type == nodeConsumerType && c.Owner.User == noOwner {
 		r.stale = append(r.stale, c.UUID)
 		return
 	}

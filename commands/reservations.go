@@ -159,9 +159,9 @@ func (c *CancelReservation) Decide(s *ledger.State) ([]ledger.Event, *Rejection)
 	return removeConsumer(s, consumer), nil
 }
 
-// ExpireReservation releases what a consumer reserved and nobody confirmed in
-// time. The server submits it, with the server's clock. It changes nothing if the
-// reservation was confirmed, cancelled or made anew.
+// ExpireReservation releases what a consumer reserved and did not confirm in time. The
+// server submits it, with the server's clock. It changes nothing if the reservation was
+// confirmed, cancelled or made anew.
 type ExpireReservation struct {
 	operatorsOnly `json:"-"`
 

@@ -19,7 +19,7 @@ type SetLimit struct {
 	Project string `json:"project,omitempty"`
 	Class   string `json:"class,omitempty"` // this, or the type of consumers
 	Type    string `json:"type,omitempty"`
-	// Aggregate is that on whose providers a class is limited, whoever holds it.
+	// Aggregate is the one on whose providers a class is limited, for all consumers together.
 	Aggregate ledger.UUID `json:"aggregate,omitzero"`
 	Most      *int64      `json:"most" jsonschema:"nullable"`
 }

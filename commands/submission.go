@@ -102,8 +102,8 @@ type Submitter interface {
 // replicas, another replica may have answered something that this one has not
 // folded yet.
 type Freshness interface {
-	// Fresh returns nil once everything can be read here that any replica told
-	// anybody before the call. It fails with ErrNotLeading if no replica confirms
+	// Fresh returns nil once everything can be read here that any replica told a
+	// client before the call. It fails with ErrNotLeading if no replica confirms
 	// that in time.
 	Fresh(context.Context) error
 }

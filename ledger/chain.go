@@ -7,9 +7,9 @@ import (
 	"fmt"
 )
 
-// A log may hold foreign entries, if somebody else could publish on its subject.
-// All readers must agree on which entries are foreign, and no damaged commit may
-// be taken for one. Chain alone applies this rule:
+// A log may hold foreign entries, if another program could publish on its subject. All
+// readers must agree on which entries are foreign, and no damaged commit may be taken for
+// one. Chain alone applies this rule:
 //
 //   - An entry is a commit of the ledger if it decodes, names the sequence at
 //     which it stands, and holds the digest of the commit before it.
@@ -109,10 +109,10 @@ func (c *Chain) wasSkipped(prev Digest) bool {
 
 // isLate reports whether a well-formed commit was meant for the place before, which
 // another commit has: both hold the digest of the same commit. A writer that hears
-// nothing of an append sends it again, and relies on the log to take one of the two.
-// If a log takes both in spite of the condition, it stays readable. A damaged commit of
-// this place is not late, whatever place it names: it holds the digest of the commit
-// before it. Nor is a copy of the commit before it, because whoever sends again decides
+// nothing of an append sends it again, and relies on the log to take one of the two. If a
+// log takes both in spite of the condition, it stays readable. A damaged commit of this
+// place is not late, whatever place it names: it holds the digest of the commit before
+// it. Nor is a copy of the commit before it, because a writer that sends again decides
 // again, at another time.
 func (c *Chain) isLate(entry Entry, sequence uint64, prev Digest) bool {
 	if sequence != c.prev.Sequence || prev == c.prev.Digest {

@@ -36,9 +36,9 @@ type StandardClass struct {
 
 func (sc *StandardClass) form(c *coder) { c.class(&sc.ID).text(&sc.Name) }
 
-// StandardNamesAdded states which standard traits and resource classes exist from
-// now on. It is recorded when a server that knows more of them starts. So the
-// State follows from the log alone, whoever replays it.
+// StandardNamesAdded states which standard traits and resource classes exist from now on.
+// It is recorded when a server that knows more of them starts. So the State follows from
+// the log alone, whichever release replays it.
 type StandardNamesAdded struct {
 	Classes []StandardClass `json:"classes,omitempty"`
 	Traits  []string        `json:"traits,omitempty"`

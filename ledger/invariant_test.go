@@ -69,7 +69,7 @@ func refusals() []refusal {
 		{ledger.LedgerCreated{Ledger: missing}, "created twice"},
 		{ledger.TermBegan{Term: ledger.Term{Number: 3, Leader: "a", Level: ledger.Level}}, "cannot follow term 1"},
 		{ledger.TermBegan{Term: ledger.Term{Number: 1, Leader: "a", Level: ledger.Level}}, "cannot follow term 1"},
-		{ledger.TermBegan{Term: ledger.Term{Number: 2, Level: ledger.Level}}, "cannot follow term 1"}, // nobody leads
+		{ledger.TermBegan{Term: ledger.Term{Number: 2, Level: ledger.Level}}, "cannot follow term 1"}, // without a leader
 		{ledger.TermBegan{Term: ledger.Term{Number: 2, Leader: "a"}}, "at level 0 cannot follow"},
 		{ledger.StandardNamesAdded{Classes: []ledger.StandardClass{{ID: 0, Name: "NEW"}}}, "created twice"},
 		{ledger.StandardNamesAdded{Classes: []ledger.StandardClass{{ID: 9, Name: "VCPU"}}}, "created twice"},

@@ -79,7 +79,7 @@ func (d *decoder) recentID(n int, r *recent) UUID {
 }
 
 func (e *encoder) packedText(name string, r *recent) {
-	if id, as, ok := Unspell(name); ok {
+	if id, as, ok := ParseText(name); ok {
 		e.spelled(as, id, r)
 	} else if number, known := wellKnownNumbers[name]; known {
 		e.uint(uint64(number))
@@ -125,7 +125,7 @@ func (d *decoder) packedText(r *recent) string {
 	default:
 		d.fail("uuid of %d bytes", len(data))
 	}
-	return as.Spell(id)
+	return as.Text(id)
 }
 
 // wellKnown are the names that are numbers in packed records: those of commands, and of

@@ -125,7 +125,7 @@ func TestPackedDamage(t *testing.T) {
 		whole    bool
 	}{
 		{"an id that was there before", consumer, "\x00", true},
-		{"an id that nobody named", consumer, "\x01", false},
+		{"an id that was never named", consumer, "\x01", false},
 		{"the second last id", provider, "\x01", true},
 		{"one before the first", provider, "\x02", false},
 		{"an id as a large number", consumer, "\xcc\x00", false},

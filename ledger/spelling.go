@@ -20,8 +20,8 @@ const (
 
 const requestPrefix = "req-"
 
-// Unspell returns the uuid that a name is, if it is one in one of the spellings.
-func Unspell(name string) (id UUID, as Spelling, ok bool) {
+// ParseText returns the uuid that a name is, if it is one in one of the spellings.
+func ParseText(name string) (id UUID, as Spelling, ok bool) {
 	switch len(name) {
 	case 36:
 		id, ok = undashed(name)
@@ -37,8 +37,8 @@ func Unspell(name string) (id UUID, as Spelling, ok bool) {
 	return id, 0, false
 }
 
-// Spell is the inverse of Unspell.
-func (as Spelling) Spell(id UUID) string {
+// Text is the inverse of ParseText.
+func (as Spelling) Text(id UUID) string {
 	switch as {
 	case SpelledPlain:
 		return hex.EncodeToString(id[:])

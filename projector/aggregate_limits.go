@@ -13,7 +13,7 @@ func aggregateKey(table byte, key ledger.AggregateKey) []byte {
 }
 
 // aggregateLimits writes the steps of limits, and of what is held of what they limit. A
-// limit has versions of its own, so that they are those that somebody set.
+// limit has versions of its own, so that each stands for one command that set it.
 func (w *writer) aggregateLimits() {
 	set := make(map[ledger.AggregateKey]bool)
 	for _, c := range w.changes.AggregateLimits {

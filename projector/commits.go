@@ -20,7 +20,7 @@ type span struct {
 func readSpan(it *cursor) (s span, err error) {
 	s.sequence = binary.BigEndian.Uint64(it.Key()[1:])
 	f := fields{data: it.Value()}
-	_, _, s.with = f.mark(s.sequence)
+	_, _, s.with = f.commitPoint(s.sequence)
 	s.before = s.with - int64(f.count())
 	f.data = nil // the rest
 	return s, f.end("commit")

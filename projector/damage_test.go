@@ -314,9 +314,8 @@ func cut(t *testing.T, files vfs.FS, s spot) {
 	}
 }
 
-// TestFlippedWhileOpen is TestFlippedAtRest for damage that comes while the read
-// models are open, and that some reader meets, or nobody. The next start works,
-// too.
+// TestFlippedWhileOpen is TestFlippedAtRest for damage that comes while the read models
+// are open, and that some reader meets, or none. The next start works, too.
 func TestFlippedWhileOpen(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t)
@@ -335,8 +334,8 @@ func TestFlippedWhileOpen(t *testing.T) {
 		}
 		flip(t, broken, s)
 		tr.check(t, p, s.String())
-		// What is in Pebble's cache nobody reads from the disk but the background
-		// search; and what was compacted away it leaves out.
+		// Only the background search reads from the disk what is in Pebble's cache,
+		// and it leaves out what was compacted away.
 		search := func() {
 			err := p.CheckFiles(t.Context(), rate.NewLimiter(rate.Inf, 0), func(error) {}, func(int64) {})
 			if err != nil {
@@ -620,9 +619,9 @@ func (m *models) fatalCall() (err error) {
 	return nil
 }
 
-// TestClosedUnderNobody: Close waits for readers, lets nobody else in, and does
+// TestCloseWaitsForReaders: Close waits for readers, lets no other in, and does
 // not wait for ever.
-func TestClosedUnderNobody(t *testing.T) {
+func TestCloseWaitsForReaders(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t)
 	p := tr.open(t, vfs.NewMem())
@@ -633,7 +632,7 @@ func TestClosedUnderNobody(t *testing.T) {
 		go func() { closed <- p.Close() }()
 		ledgertest.WaitFor(t, "Close to begin", func() bool { return view.p.users.n.Load() <= 0 })
 		if _, _, err := view.Consumer(ledgertest.ID(2, 5)); !errors.Is(err, ErrClosed) {
-			t.Errorf("somebody else while they are being closed: %v", err)
+			t.Errorf("another reader while they are being closed: %v", err)
 		}
 		select {
 		case err := <-closed:

@@ -184,10 +184,10 @@ func (m *models) options() *pebble.Options {
 			BackgroundError: func(err error) { m.condemn(err) },
 		},
 	}
-	// Nearly everything is in the lower levels. Whoever writes them has time: zstd over
+	// Nearly everything is in the lower levels. Compactions have time for them: zstd over
 	// large blocks takes a quarter less room than what the upper levels have. Nearly every
-	// key that somebody looks for is in the last level, if it is in none above: a filter
-	// there, of 10 bits a key, would save no look.
+	// key that is looked up is in the last level, if it is in none above: a filter there, of
+	// 10 bits a key, would save no look.
 	last := len(opts.Levels) - 1
 	for i := range opts.Levels {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
@@ -375,8 +375,8 @@ func (m *models) loadClasses() error {
 	return nil
 }
 
-// close closes the read models once nobody uses them, and releases their folder
-// in any case.
+// close closes the read models once they are not in use, and releases their
+// folder in any case.
 func (m *models) close() (err error) {
 	m.closing.Do(func() {
 		close(m.stopped)

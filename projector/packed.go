@@ -14,7 +14,7 @@ const packings = uint64(ledger.Spellings)
 
 // appendPacked writes a name.
 func appendPacked(b []byte, name string) []byte {
-	if id, as, ok := ledger.Unspell(name); ok {
+	if id, as, ok := ledger.ParseText(name); ok {
 		return append(append(b, byte(as)), id[:]...)
 	}
 	return append(binary.AppendUvarint(b, packings+uint64(len(name))), name...)
@@ -26,7 +26,7 @@ func (f *fields) packed() string {
 	case f.bad:
 		return ""
 	case n < packings:
-		return ledger.Spelling(n).Spell(f.uuid())
+		return ledger.Spelling(n).Text(f.uuid())
 	default:
 		return string(f.take(n - packings))
 	}

@@ -34,7 +34,7 @@ func subjectsOf(t testing.TB, commits []*ledger.Commit) []projector.Subject {
 			found[s] = true
 		}
 	}
-	list := []projector.Subject{{Kind: projector.ConsumerHistory, ID: ledgertest.ID(9, 99)}, {Kind: projector.ProjectHistory, Name: "nobody"}}
+	list := []projector.Subject{{Kind: projector.ConsumerHistory, ID: ledgertest.ID(9, 99)}, {Kind: projector.ProjectHistory, Name: "unknown"}}
 	for s := range found {
 		list = append(list, s)
 	}

@@ -83,7 +83,7 @@ func (p *Projector) Interrupt() {
 	p.stopping.Do(func() { close(p.stopped) })
 }
 
-// Close syncs and closes the read models, once nobody reads them any more. It
+// Close syncs and closes the read models, once they are not read any more. It
 // sets damaged ones aside.
 func (p *Projector) Close() error {
 	p.Interrupt()

@@ -9,12 +9,12 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// slowdown holds up whoever writes into a store that takes more than it can compact.
-// Pebble lets all of it in until the tables of its first level lie stopSublevels deep,
-// and then nothing until a compaction has ended: commands would wait for ten seconds and
-// more, again and again, and be refused. From slowSublevels on each sublevel lowers what
-// may be written in a second, until as much comes as is compacted. A command then waits
-// for some tenths of a second.
+// slowdown holds up writes into a store that takes more than it can compact. Pebble lets
+// all of it in until the tables of its first level lie stopSublevels deep, and then
+// nothing until a compaction has ended: commands would wait for ten seconds and more,
+// again and again, and be refused. From slowSublevels on each sublevel lowers what may be
+// written in a second, until as much comes as is compacted. A command then waits for some
+// tenths of a second.
 type slowdown struct {
 	depth func() int // sublevels of the first level
 
@@ -71,7 +71,7 @@ func (s *slowdown) wrote(bytes int, stopped <-chan struct{}) {
 	}
 }
 
-// owe returns how long whoever has written bytes is to wait.
+// owe returns how long the writer of so many bytes is to wait.
 func (s *slowdown) owe(bytes int, now time.Time) (hold time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -86,7 +86,7 @@ func (v View) position() (head ledger.Head, size int64, err error) {
 	if err != nil || last == 0 {
 		return head, 0, err
 	}
-	_, err = v.commit(last, func(f *fields) { head, _, size = f.mark(last) })
+	_, err = v.commit(last, func(f *fields) { head, _, size = f.commitPoint(last) })
 	return head, size, err
 }
 

@@ -9,7 +9,7 @@ import (
 // users counts the readers and writers of read models, so that these are not
 // closed while they are in use.
 type users struct {
-	n    atomic.Int64 // negative: nobody may enter any more
+	n    atomic.Int64 // negative: no user may enter any more
 	gone chan struct{}
 	once sync.Once
 }
@@ -34,8 +34,8 @@ func (u *users) leave() {
 	}
 }
 
-// close lets nobody enter any more. It returns a channel that is closed when all
-// have left.
+// close lets no user enter any more. It returns a channel that is closed when all have
+// left.
 func (u *users) close() <-chan struct{} {
 	if u.n.Load() >= 0 && u.n.Add(leaving) == leaving {
 		u.once.Do(func() { close(u.gone) })

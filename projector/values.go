@@ -110,9 +110,9 @@ func (f *fields) end(what string) error {
 	return nil
 }
 
-// mark reads the beginning of a commit's value: its digest, the time of its last
+// commitPoint reads the beginning of a commit's value: its digest, the time of its last
 // record, and the number of records that the log has with it.
-func (f *fields) mark(sequence uint64) (head ledger.Head, at, size int64) {
+func (f *fields) commitPoint(sequence uint64) (head ledger.Head, at, size int64) {
 	head.Sequence, at = sequence, f.int()
 	copy(head.Digest[:], f.take(uint64(len(head.Digest))))
 	return head, at, int64(f.uint())

@@ -406,7 +406,7 @@ func (v View) Traits(yield func(*ledger.Trait) bool) error {
 func (v View) CommitMark(sequence uint64) (ledger.Head, int64, bool, error) {
 	var head ledger.Head
 	var at int64
-	found, err := v.commit(sequence, func(f *fields) { head, at, _ = f.mark(sequence) })
+	found, err := v.commit(sequence, func(f *fields) { head, at, _ = f.commitPoint(sequence) })
 	return head, at, found, err
 }
 
@@ -417,7 +417,7 @@ func (v View) Record(at ledger.Address) (*ledger.Record, bool, error) {
 	}
 	var record *ledger.Record
 	_, err := v.commit(at.Sequence, func(f *fields) {
-		_, last, _ := f.mark(at.Sequence)
+		_, last, _ := f.commitPoint(at.Sequence)
 		if at.Index >= f.count() {
 			return
 		}
@@ -436,7 +436,7 @@ func (v View) RecordsOf(sequence uint64) (list []*ledger.Record, err error) {
 		return nil, nil
 	}
 	_, err = v.commit(sequence, func(f *fields) {
-		_, last, _ := f.mark(sequence)
+		_, last, _ := f.commitPoint(sequence)
 		for range f.count() {
 			list = append(list, readRecord(f, last))
 		}

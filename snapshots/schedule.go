@@ -7,9 +7,9 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Schedule says when the next snapshot is due: when replaying what has been
-// folded since the last one would take long. It is for whoever folds the log, one
-// after the other. The nil Schedule wants none.
+// Schedule says when the next snapshot is due: when replaying what has been folded since
+// the last one would take long. It is for the goroutines that fold the log, one after the
+// other. The nil Schedule wants none.
 type Schedule struct {
 	opts ScheduleOptions
 
@@ -62,8 +62,7 @@ func (s *Schedule) Folded(c *ledger.Commit) {
 	s.cost += cost
 }
 
-// Due reports whether a snapshot is to be made now. Whoever is told so calls Save
-// or Forget.
+// Due reports whether a snapshot is to be made now. The caller then calls Save or Forget.
 func (s *Schedule) Due() bool {
 	if s == nil || s.opts.Save == nil {
 		return false

@@ -182,7 +182,7 @@ func encoded(t testing.TB, s *ledger.State) []byte {
 }
 
 // TestRightSumsOverWrongBytes: the checksums are right even if a file was
-// assembled from two, or by somebody else.
+// assembled from two, or forged.
 func TestRightSumsOverWrongBytes(t *testing.T) {
 	older, newer := ledgertest.State(t, 3), ledgertest.State(t, 4)
 	if s, err := snapshots.Decode(fileOf(newer.Head(), encoded(t, newer))); err != nil || s.Head() != newer.Head() {
@@ -244,7 +244,7 @@ func TestWhereAStartGoesOnStays(t *testing.T) {
 		"they are up to date":    {reached: 9, want: []uint64{9, 8, 7}},
 		"they are at one":        {reached: 5, want: []uint64{9, 8, 7, 6, 5}},
 		"they have no snapshot":  {reached: 2, want: []uint64{9, 8, 7, 6, 5, 4, 3}},
-		"nobody knows":           {err: errors.New("no sync"), want: []uint64{9, 8, 7, 6, 5, 4, 3}},
+		"it is not known":        {err: errors.New("no sync"), want: []uint64{9, 8, 7, 6, 5, 4, 3}},
 		"they are before newest": {reached: 8, want: []uint64{9, 8, 7}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,8 +17,8 @@ const (
 	commitsAtOnce = 1 << 20
 )
 
-// Commit is a commit of the log as it is. Whoever reads it compares it with the
-// digest, and the digest with what the next commit says of the one before it.
+// Commit is a commit of the log as it is. Its bytes hash to the digest, which
+// the next commit names as its predecessor's.
 type Commit struct {
 	Sequence uint64        `json:"sequence"`
 	Digest   ledger.Digest `json:"digest"`

@@ -145,7 +145,7 @@ func TestFind(t *testing.T) {
 	l.Accept(t, &commands.ReleaseConsumer{Consumer: consumer})
 	for text, want := range map[string]string{
 		provider.String(): "provider", "<b>host</b>": "provider", consumer.String(): "consumer", "project": "project",
-		"user": "user", "nobody": "",
+		"user": "user", "unknown": "",
 	} {
 		var f audit.Found
 		q.get(t, 200, "/audit/find?q="+url.QueryEscape(text), &f)

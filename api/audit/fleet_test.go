@@ -314,7 +314,7 @@ func TestTimeline(t *testing.T) {
 		t.Fatalf("%d of %d: %v", len(all), records, err)
 	}
 	for _, query := range []string{
-		"command=AllocateForConsumers", "actor=nobody", "provider=" + w.providers[0].String(),
+		"command=AllocateForConsumers", "actor=unknown", "provider=" + w.providers[0].String(),
 		"consumer=" + w.consumers[0].String(), "project=project&command=ReleaseConsumer",
 		"provider=" + w.providers[0].String() + "&consumer=" + w.consumers[1].String(),
 		"since=" + url.QueryEscape(all[60].Time) + "&until=" + url.QueryEscape(all[20].Time),

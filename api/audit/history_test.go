@@ -77,7 +77,7 @@ func TestHistory(t *testing.T) {
 			made, held = append(made, l.Accept(t, &commands.ReleaseConsumer{Consumer: consumer})), append(held, 0)
 			generation = nil
 		}
-		l.Accept(t, commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1)) // somebody else
+		l.Accept(t, commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1)) // another consumer's
 	}
 	for _, limit := range []int{1, 7, 50, 1000} {
 		entries := all(t, h, "consumer="+consumer.String(), limit)
@@ -147,6 +147,6 @@ func TestBadHistory(t *testing.T) {
 		}
 	}
 	if page, status := read(t, h, "consumer="+id); status != http.StatusOK || len(page.Entries) != 0 {
-		t.Errorf("nobody: %d %+v", status, page)
+		t.Errorf("an unknown consumer: %d %+v", status, page)
 	}
 }

@@ -113,7 +113,7 @@ func (s stream) serve(q *Questions, w http.ResponseWriter, r *http.Request, one 
 	to := newLines(w, r)
 	err = tell(r.Context(), to)
 	switch {
-	case err == nil || r.Context().Err() != nil: // nobody is there
+	case err == nil || r.Context().Err() != nil: // the client has gone
 		return nil
 	case !to.begun && commands.Passing(err):
 		return err

@@ -18,8 +18,8 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// Inclusion is evidence that a record is in the log. Anybody who has the
-// operator's public key can check it, without the log.
+// Inclusion is evidence that a record is in the log. The operator's public key
+// suffices to check it, without the log.
 type Inclusion struct {
 	Number     int64           `json:"number"`     // number of the record in the log, from 0
 	Leaf       []byte          `json:"leaf"`       // ledger.LeafData of the record

@@ -41,7 +41,7 @@ type Questions struct {
 	// Scrub returns the progress of the search for damage on the disk; nil: there
 	// is no search.
 	Scrub func() check.ScrubStatus
-	// Disk measures the disk; nil: nobody does.
+	// Disk measures the disk; nil: it is not measured.
 	Disk func() Disk
 	// Fair shares out memory and places among clients; nil: each request has its own.
 	Fair *fair.Pool
@@ -108,7 +108,7 @@ var questions = map[string]question{
 	},
 	"/audit/find": {
 		[]string{"q", "at"}, anything, asked((*Questions).find),
-		"findSubjects", "Find everything with a history that is called so", Found{},
+		"findSubjects", "Find entities by name or id", Found{},
 	},
 	"/audit/fleet": {
 		[]string{"class", "order", "limit", "at"}, anything, asked((*Questions).fleet),
@@ -240,7 +240,7 @@ func (q *Questions) fail(w http.ResponseWriter, r *http.Request, one *question, 
 	message, unavailable := rest.Unavailable(err)
 	switch {
 	case errors.As(err, &failure):
-	case r.Context().Err() != nil: // nobody is there
+	case r.Context().Err() != nil: // the client has gone
 		return
 	case commands.Passing(err):
 		failure = rest.TryAgain("%v", err)

@@ -83,8 +83,8 @@ func (s *searcher) more(ctx context.Context) bool {
 	return s.looked%1000 != 0 || ctx.Err() == nil
 }
 
-// consider keeps something if it is called so. Title is the name of something
-// with a uuid, name its uuid; of others title is empty.
+// consider keeps something if its name or uuid matches. Title is the name of
+// something with a uuid, name its uuid; of others title is empty.
 func (s *searcher) consider(of, name, title string) {
 	called := strings.ToLower(cmp.Or(title, name))
 	rank := -1

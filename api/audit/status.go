@@ -73,7 +73,7 @@ func (q *Questions) disk() (*Disk, error) {
 	}
 	before, err := q.recordsBy(now.Add(-24*time.Hour), now)
 	if errors.Is(err, ledger.ErrUnavailable) {
-		return &d, nil // yesterday is in archives only, and nobody asked for it
+		return &d, nil // yesterday is in archives only, which this question does not read
 	}
 	if err != nil {
 		return nil, err

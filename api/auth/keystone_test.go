@@ -66,7 +66,7 @@ func TestKeystone(t *testing.T) {
 	if id, err := ask(k, server.Token("dora")); err != nil || !id.Domain || id.System || id.Project != "" {
 		t.Errorf("a token with a domain's scope: %+v, %v", id, err)
 	}
-	for _, token := range []string{"", "nobody's", strings.Repeat("x", 1<<20)} {
+	for _, token := range []string{"", "unknown", strings.Repeat("x", 1<<20)} {
 		if _, err := ask(k, token); !errors.Is(err, auth.ErrUnauthorized) {
 			t.Errorf("token %.20q: %v", token, err)
 		}
@@ -124,8 +124,8 @@ func TestKeystoneCache(t *testing.T) {
 	})
 }
 
-// TestKeystoneTrouble: while Keystone is out of reach nobody is let in, and no
-// token is called bad. The service's own token is renewed.
+// TestKeystoneTrouble: while Keystone is out of reach no request is let in, and
+// no token is called bad. The service's own token is renewed.
 func TestKeystoneTrouble(t *testing.T) {
 	server := keystonetest.Start(t, users...)
 	k := open(t, server, nil)
@@ -150,7 +150,7 @@ func TestKeystoneTrouble(t *testing.T) {
 	}
 	gone := open(t, server, func(c *auth.KeystoneConfig) { c.URL = "http://127.0.0.1:1/v3" })
 	if _, err := ask(gone, nova); !errors.Is(err, auth.ErrUnavailable) {
-		t.Errorf("nobody there: %v", err)
+		t.Errorf("no server there: %v", err)
 	}
 	byCredential := open(t, server, func(c *auth.KeystoneConfig) {
 		c.Account = auth.Credential("allot", "secret")

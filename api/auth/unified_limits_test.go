@@ -203,7 +203,7 @@ func TestLimitsThatCannotBeFollowed(t *testing.T) {
 		"below -1":       {"flat", `{"registered_limits":[{"resource_name":"class:VCPU","default_limit":-2}]}`, emptyLimits, projects, "is none"},
 		"two registered": {"flat", strings.Replace(registered, "servers", "class:VCPU", 1), emptyLimits, projects, "two registered"},
 		"not registered": {"flat", changed, of(`{"resource_name":"servers","resource_limit":1,"project_id":"p"}`), projects, "no registered limit"},
-		"of nobody":      {"flat", changed, of(`{"resource_name":"class:VCPU","resource_limit":1}`), projects, "no project"},
+		"of no project":  {"flat", changed, of(`{"resource_name":"class:VCPU","resource_limit":1}`), projects, "no project"},
 		"two of a project": {"flat", changed, of(`{"resource_name":"class:VCPU","resource_limit":1,"project_id":"p"},
 			{"resource_name":"class:VCPU","resource_limit":2,"project_id":"p"}`), projects, "two limits"},
 	} {

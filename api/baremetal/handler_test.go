@@ -41,7 +41,7 @@ func newWorld(t testing.TB) *world {
 }
 
 // send sends a request. An empty version is the newest, and an empty sender is
-// anybody, who may do everything.
+// anonymous and may do everything.
 func (w *world) send(version, who, method, path, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Host = "example.com"
@@ -71,7 +71,7 @@ func (w *world) serve(r *http.Request, version, who string) *httptest.ResponseRe
 func (w *world) sendSystem(method, path, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	for name, value := range map[string]string{
-		"X-OpenStack-Ironic-API-Version": "latest", "X-Auth-Token": "somebody", "X-Roles": "reader",
+		"X-OpenStack-Ironic-API-Version": "latest", "X-Auth-Token": "other", "X-Roles": "reader",
 		"OpenStack-System-Scope": "all",
 	} {
 		r.Header.Set(name, value)
@@ -101,7 +101,7 @@ func (w *world) settle(t testing.TB) {
 // step is a request, and the expected answer.
 type step struct {
 	version string // empty: the newest
-	who     string // token and roles; empty: anybody, who may do everything
+	who     string // token and roles; empty: anonymous, and may do everything
 	do      string // METHOD PATH [BODY]; empty: only settle
 	want    int
 	has     string // texts in the answer, separated by " & "
@@ -250,8 +250,8 @@ func TestBadInput(t *testing.T) {
 	if after := w.Views.Checkpoint(); after != before {
 		t.Errorf("bad requests moved the log from %d to %d", before.Sequence, after.Sequence)
 	}
-	r := w.send("1.5", "somebody reader", http.MethodDelete, "/v1/nodes/n1", "")
+	r := w.send("1.5", "other reader", http.MethodDelete, "/v1/nodes/n1", "")
 	if r.Code != http.StatusNotFound {
-		t.Errorf("a node of somebody else's: %d %s", r.Code, r.Body)
+		t.Errorf("another owner's node: %d %s", r.Code, r.Body)
 	}
 }

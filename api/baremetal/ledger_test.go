@@ -519,7 +519,7 @@ func TestRequestNamesItsCommand(t *testing.T) {
 		given := commandstest.NewID()
 		third := send(given.String(), "c")
 		of := func(h http.Header) ledger.UUID {
-			id, _, _ := ledger.Unspell(h.Get("X-Openstack-Request-Id"))
+			id, _, _ := ledger.ParseText(h.Get("X-Openstack-Request-Id"))
 			return id
 		}
 		if !known(of(first)) || !known(of(second)) || of(first) == of(second) {

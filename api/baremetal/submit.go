@@ -25,7 +25,7 @@ func (r *request) submit(c commands.Command) (commands.Outcome, *commands.Reject
 	if r.view = r.h.Views.View(); outcome.Repeated {
 		r.view, err = r.h.Views.ViewAt(outcome.Address.Sequence)
 	}
-	return outcome, outcome.Rejection.Discreet(r.h.Policy.SeesLimits(r.who)), err
+	return outcome, outcome.Rejection.Redacted(r.h.Policy.SeesLimits(r.who)), err
 }
 
 // accepted submits a command whose rejections need no texts of the handler's.

@@ -58,7 +58,7 @@ const (
 	member   = "u:p member,reader"
 	stranger = "u:q member,reader"
 	reader   = "u:p reader"
-	nobody   = "u:p none"
+	roleless = "u:p none"
 	unscoped = ": reader"
 )
 
@@ -127,7 +127,7 @@ var upstreamLists = map[string][]step{
 		five(), step{do: "GET /v1/allocations?fields=name&limit=2", want: 200, has: "marker=" + a2, hasNot: `"uuid"`},
 	),
 	"allocation_get_all_invalid_api_version":        {{version: "1.14", do: "GET /v1/allocations", want: 404}},
-	"allocation_get_all_forbidden":                  {{who: nobody, do: "GET /v1/allocations", want: 403}},
+	"allocation_get_all_forbidden":                  {{who: roleless, do: "GET /v1/allocations", want: 403}},
 	"allocation_get_all_forbidden_no_project":       {{who: unscoped, do: "GET /v1/allocations", want: 403}},
 	"allocation_get_all_forbid_owner_proj_mismatch": {{who: reader, do: "GET /v1/allocations?owner=q", want: 403}},
 	"allocation_get_all_non_admin": {create(a1, `,"owner":"p","name":"mine"`), create(a2, `,"owner":"q","name":"theirs"`),

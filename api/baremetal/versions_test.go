@@ -110,7 +110,7 @@ func TestNodeFilters(t *testing.T) {
 		)
 	}
 	w.play(t, []step{
-		{do: "GET /v1/nodes?parent_node=nobody", want: 400}, {do: "GET /v1/nodes?sharded=perhaps", want: 400},
+		{do: "GET /v1/nodes?parent_node=unknown", want: 400}, {do: "GET /v1/nodes?sharded=perhaps", want: 400},
 		{do: "GET /v1/nodes?include_children=", want: 400},
 	})
 }

@@ -20,7 +20,7 @@ const Prefix = "/console/"
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// Handler serves the page. The files hold no data, so anybody may have them.
+// Handler serves the page. The files hold no data, so they need no token.
 func Handler() http.Handler {
 	files, err := fs.Sub(assets, "assets")
 	if err != nil {

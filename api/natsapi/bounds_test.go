@@ -68,7 +68,7 @@ func TestHeaderLimits(t *testing.T) {
 }
 
 // TestWaitingTakesNoPlace: queries that wait for something that may never come
-// hold up nobody: another client is answered meanwhile.
+// hold up no other client.
 func TestWaitingTakesNoPlace(t *testing.T) {
 	t.Parallel()
 	d := open(t)

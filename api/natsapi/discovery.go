@@ -11,10 +11,10 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// The library answers requests for discovery on micro.APIPrefix by itself, one
-// after the other, whoever sends how many of them. So the embedded NATS server
-// passes those of clients on to wire.DiscoveryPrefix instead, where they wait for
-// their turn like all other requests. An external server does not.
+// The library answers requests for discovery on micro.APIPrefix by itself, one after the
+// other, without shares for clients. So the embedded NATS server passes those of clients
+// on to wire.DiscoveryPrefix instead, where they wait for their turn like all other
+// requests. An external server does not.
 
 // answerDiscovery answers clients of the embedded NATS server.
 func (s *Service) answerDiscovery() error {

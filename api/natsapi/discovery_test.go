@@ -43,7 +43,7 @@ func TestDiscoveryIsAnsweredOnce(t *testing.T) {
 				if err := client.PublishRequest(subject, nats.NewInbox(), body); err != nil {
 					t.Fatal(err)
 				}
-				if err := client.Publish(subject, body); err != nil { // nobody is told
+				if err := client.Publish(subject, body); err != nil { // without a reply subject
 					t.Fatal(err)
 				}
 			}

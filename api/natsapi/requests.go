@@ -42,8 +42,8 @@ const overhead = 2 << 10
 
 // inTurn begins each request when it is its client's turn. A request has at most most
 // bytes. One of at most atOnce bytes may begin where it arrives. Invalid requests, and
-// those beyond what a client may have waiting, are answered at once. Whoever begins a
-// request must finish it.
+// those beyond what a client may have waiting, are answered at once. A request that
+// begins must be finished.
 func (s *Service) inTurn(name Name, most, atOnce int, begin func(*request)) micro.Handler {
 	return micro.HandlerFunc(func(req micro.Request) {
 		if !s.mayReplyTo(req.Reply()) {

@@ -85,7 +85,7 @@ type Config struct {
 	Fresh   commands.Freshness
 	Queries *Queries
 	Version string
-	// Users are the users that may connect; nil: anybody may, and is an operator.
+	// Users are the users that may connect; nil: every client may, and is an operator.
 	Users *Users
 	// Actor is the actor in records, if there are no users.
 	Actor string

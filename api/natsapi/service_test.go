@@ -253,7 +253,7 @@ func TestBadRequests(t *testing.T) {
 		"amount negative": `{"allocations":[{"consumer":"22222222-2222-4222-8222-222222222222","project":"p","user":"u","resources":[{"provider":"11111111-1111-4111-8111-111111111111","class":"VCPU","amount":-1}]}]}`,
 		"amount too big":  `{"allocations":[{"consumer":"22222222-2222-4222-8222-222222222222","project":"p","user":"u","resources":[{"provider":"11111111-1111-4111-8111-111111111111","class":"VCPU","amount":2147483648}]}]}`,
 		"no project":      `{"allocations":[{"consumer":"22222222-2222-4222-8222-222222222222","user":"u"}]}`,
-		"nobody":          `{"allocations":[]}`,
+		"no consumer":     `{"allocations":[]}`,
 	} {
 		reply := d.ask(t, "AllocateForConsumers", headers(encoding.TypeJSON), []byte(body))
 		if reply.Rejection == nil || reply.Rejection.Code != commands.CodeInvalid {

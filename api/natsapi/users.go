@@ -172,8 +172,8 @@ func (u *Users) Logins() []Login {
 // overwrites whatever the sender put there.
 const infoHeader = "Nats-Request-Info"
 
-// origin is the sender of a request in the server's words. Nobody else's requests
-// come from its account.
+// origin is the sender of a request in the server's words. Its account carries no other
+// user's requests.
 type origin struct {
 	Account    string `json:"acc"`
 	User       string `json:"user"`
@@ -204,7 +204,7 @@ func (s *Service) sender(from origin, known bool) (*User, *wire.Error) {
 		return nil, nil
 	}
 	if !known {
-		return nil, forbidden("nobody knows who sent this")
+		return nil, forbidden("the request does not name its sender")
 	}
 	user, known := s.users.byAccount[from.Account]
 	if !known {

@@ -50,7 +50,7 @@ type Publisher struct {
 	listening func(prefix string, names []string) []string
 	interest  func(subject string) bool
 
-	queue chan told
+	queue chan publication
 	stop  chan struct{}
 	done  chan struct{}
 
@@ -62,7 +62,7 @@ type Publisher struct {
 	mark string // changes when something was not published; guarded by mu
 }
 
-type told struct {
+type publication struct {
 	commit  *ledger.Commit
 	changes ledger.Changes
 }
@@ -71,9 +71,9 @@ type told struct {
 type Config struct {
 	Conn   *nats.Conn
 	Ledger ledger.UUID
-	// Listening returns, among names on subjects with a prefix, those that
-	// somebody may listen on; nil: all names. It is asked for every commit.
-	// Interest is asked for every subject.
+	// Listening returns, among names on subjects with a prefix, those that a
+	// client may listen on; nil: all names. It is asked for every commit. Interest
+	// is asked for every subject.
 	Listening func(prefix string, names []string) []string
 	Interest  func(subject string) bool
 	Logger    *slog.Logger
@@ -84,7 +84,8 @@ func Start(views *projector.Projector, cfg Config) *Publisher {
 	p := &Publisher{
 		Projector: views, nc: cfg.Conn, source: "/allot/" + cfg.Ledger.String(), logger: cfg.Logger, interest: cfg.Interest,
 		listening: cfg.Listening,
-		queue:     make(chan told, queueLength), stop: make(chan struct{}), done: make(chan struct{}), mark: uuid.NewString(),
+		queue:     make(chan publication, queueLength), stop: make(chan struct{}), done: make(chan struct{}),
+		mark: uuid.NewString(),
 	}
 	if p.listening == nil {
 		p.listening = func(_ string, names []string) []string { return names }
@@ -108,7 +109,7 @@ func (p *Publisher) Fold(commit *ledger.Commit, changes ledger.Changes) error {
 		return err
 	}
 	select {
-	case p.queue <- told{commit, changes}:
+	case p.queue <- publication{commit, changes}:
 	default:
 		p.missed()
 	}
@@ -181,7 +182,7 @@ func (p *Publisher) rest(last time.Time) {
 // tellAll publishes a commit, and those that have come since. Notices about one
 // entity are published together, in the order of the log, so that they reach a
 // follower in one piece.
-func (p *Publisher) tellAll(t told) {
+func (p *Publisher) tellAll(t publication) {
 	var notices []notice
 	for {
 		var err error
@@ -225,7 +226,7 @@ type notice struct {
 }
 
 // notices adds the followed entities that one commit touched.
-func (p *Publisher) notices(list []notice, t told) ([]notice, error) {
+func (p *Publisher) notices(list []notice, t publication) ([]notice, error) {
 	kinds := p.followed()
 	if len(kinds) == 0 {
 		return list, nil
@@ -258,7 +259,7 @@ var kindNames = func() (names []string) {
 	return names
 }()
 
-// followed are the kinds of entities that somebody may listen on.
+// followed are the kinds of entities that a client may listen on.
 func (p *Publisher) followed() map[projector.Kind]bool {
 	kinds := make(map[projector.Kind]bool)
 	for _, of := range p.listening(wire.NoticePrefix, kindNames) {

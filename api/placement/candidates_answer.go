@@ -39,7 +39,7 @@ type candidatesWriter struct {
 	view     projector.View            // of the world
 	traits   map[string]*writtenTrait
 	listed   []*writtenTrait      // scratch memory of traitList
-	used     map[ledger.UUID]bool // providers in the candidates; nil: nobody asks
+	used     map[ledger.UUID]bool // providers in the candidates; nil: not wanted
 	root     *ledger.Provider     // the last of roots
 	roots    []*ledger.Provider   // of the candidates' trees; some are there again and again
 }

@@ -70,7 +70,7 @@ func TestClaims(t *testing.T) {
 		"weight beyond floats":  {body("resources=VCPU:1", `,"prefer":{"weights":{"VCPU":1e999}}`), 400, "out of range"},
 		"weight NaN":            {body("resources=VCPU:1", `,"prefer":{"traits":{"A":NaN}}`), 400, "Malformed JSON"},
 		"weight Infinity":       {body("resources=VCPU:1", `,"prefer":{"weights":{"VCPU":-Infinity}}`), 400, "Malformed JSON"},
-		"nobody":                {`{"requests":["resources=VCPU:1"],"consumers":[]}`, 400, "too short"},
+		"no consumer":           {`{"requests":["resources=VCPU:1"],"consumers":[]}`, 400, "too short"},
 		"unknown member":        {body("resources=VCPU:1", `,"x":1`), 400, "Additional properties"},
 		"wait":                  {body("resources=VCPU:33", `,"wait":60`), 400, "'wait' was unexpected"},
 		"priority":              {body("resources=VCPU:1", `,"priority":1`), 400, "'priority' was unexpected"},

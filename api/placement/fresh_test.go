@@ -111,8 +111,8 @@ func TestOneRoundTrip(t *testing.T) {
 	}
 }
 
-// TestOldViewRefusesNothing: a provider that only another server has seen so far is
-// found by every write, and a provider that nobody has is not.
+// TestOldViewRefusesNothing: a provider that only another server has seen so far is found
+// by every write, and a provider that no server has is not.
 func TestOldViewRefusesNothing(t *testing.T) {
 	for _, c := range []struct{ method, below, body string }{
 		{"PUT", "", `{"name":"renamed"}`},
@@ -130,7 +130,7 @@ func TestOldViewRefusesNothing(t *testing.T) {
 			id := ledger.UUID{9}
 			path := "/resource_providers/" + id.String() + c.below
 			if w := send(h, c.method, path, c.body); w.Code != http.StatusNotFound || fresh.times != 1 {
-				t.Errorf("of nobody: %d after %d questions: %s", w.Code, fresh.times, w.Body)
+				t.Errorf("no provider: %d after %d questions: %s", w.Code, fresh.times, w.Body)
 			}
 			fresh.arrives = func() { l.Accept(t, &commands.CreateProvider{Provider: id, Name: "elsewhere"}) }
 			if w := send(h, c.method, path, c.body); w.Code >= 300 || fresh.times != 2 {

@@ -336,5 +336,5 @@ func (h *Handler) submit(r *request, c commands.Command) (commands.Outcome, *com
 		return outcome, nil, err
 	}
 	r.view = h.Views.View()
-	return outcome, outcome.Rejection.Discreet(h.Policy.SeesLimits(r.who)), nil
+	return outcome, outcome.Rejection.Redacted(h.Policy.SeesLimits(r.who)), nil
 }

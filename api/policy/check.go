@@ -170,7 +170,7 @@ func (p *parser) one() (check, error) {
 
 var targetValue = regexp.MustCompile(`^%\(([a-z_.]+)\)s$`)
 
-// single reads KIND:VALUE, "@" (everyone) or "!" (nobody).
+// single reads KIND:VALUE, "@" (always) or "!" (never).
 func single(word string) (check, error) {
 	switch word {
 	case "@":

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// BrowserGuard stops web pages from using the server through the browser of
-// somebody who can reach it: pages of other origins, and pages whose name was
-// made to point at the server (DNS rebinding). It lets through requests that no
+// BrowserGuard stops web pages from using the server through the browser of a
+// user who can reach it: pages of other origins, and pages whose name was made
+// to point at the server (DNS rebinding). It lets through requests that no
 // foreign page can have sent.
 type BrowserGuard struct {
 	// CheckHost requires requests to address the server by a name of its own: one

@@ -11,7 +11,7 @@ import (
 )
 
 // How a client says how recent an answer must be, on every server of a ledger.
-// Without these headers an answer holds everything that any server told anybody
+// Without these headers an answer holds everything that any server reported
 // before the request.
 const (
 	// MinSequenceHeader names a commit that the answer must hold, such as the one

@@ -27,7 +27,7 @@ func TestClientsFillNoLog(t *testing.T) {
 		level  string // empty: nothing is logged
 	}{
 		{"the client has gone", gone, fmt.Errorf("reading: %w", context.Canceled), statusGone, ""},
-		{"somebody else gave up", t.Context(), context.Canceled, http.StatusInternalServerError, "ERROR"},
+		{"another wait gave up", t.Context(), context.Canceled, http.StatusInternalServerError, "ERROR"},
 		{"another error, and the client has gone", gone, errors.New("damage"), http.StatusInternalServerError, "ERROR"},
 		{"too many searches", t.Context(), fair.ErrBusy, http.StatusServiceUnavailable, ""},
 		{"a search for too long", t.Context(), fair.ErrTooLong, http.StatusServiceUnavailable, ""},

@@ -23,7 +23,7 @@ const SubmitTimeout = 30 * time.Second
 // NewRequestID returns a new id for a request. Its answer, the server's messages
 // and the record of its command have it.
 func NewRequestID(w http.ResponseWriter) string {
-	id := ledger.SpelledRequest.Spell(commands.NewID())
+	id := ledger.SpelledRequest.Text(commands.NewID())
 	w.Header().Set("X-Openstack-Request-Id", id)
 	return id
 }
@@ -67,7 +67,7 @@ func (r *Rehearsal) Body() any {
 // as a record then holds both as one.
 func Identify(r *http.Request, s *commands.Submission) (err error) {
 	var spelt bool
-	if s.ID, _, spelt = ledger.Unspell(s.RequestID); !spelt || r.Header.Get(CommandIDHeader) != "" {
+	if s.ID, _, spelt = ledger.ParseText(s.RequestID); !spelt || r.Header.Get(CommandIDHeader) != "" {
 		if s.ID, err = CommandID(r); err != nil {
 			return BadRequest("%v", err)
 		}

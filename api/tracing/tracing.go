@@ -168,7 +168,8 @@ func (o *Options) sampler() sdk.Sampler {
 }
 
 // bounded is a Sampler that records so many traces a second at most. To record
-// one takes several times as long as a command, and anybody may ask for it.
+// one takes several times as long as a command, and every client may ask for
+// it.
 type bounded struct {
 	sdk.Sampler
 	limit *rate.Limiter

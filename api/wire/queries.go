@@ -19,10 +19,9 @@ type When struct {
 	// MinSequence waits until this commit can be read. The commit of an answered
 	// command always can, on the server that answered it.
 	MinSequence uint64 `json:"min_sequence,omitempty"`
-	// Stale makes the server answer at once from what it has, however old that
-	// is. It works even while no server leads. Otherwise, and without
-	// MinSequence, an answer holds everything that any server told anybody
-	// before.
+	// Stale makes the server answer at once from what it has, however old that is.
+	// It works even while no server leads. Otherwise, and without MinSequence, an
+	// answer holds everything that any server reported before the request.
 	Stale bool `json:"stale,omitempty"`
 }
 

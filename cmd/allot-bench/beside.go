@@ -297,7 +297,7 @@ func allocateOldWay(ctx context.Context, allot *client.Client, claim *commands.C
 		if len(found.Result) == 0 {
 			return errNoneLeft
 		}
-		// Whoever takes the first that is offered meets all others there.
+		// All clients that take the first candidate offered meet there.
 		for _, i := range rand.Perm(len(found.Result)) {
 			want := commands.ConsumerAllocations{Consumer: claim.For[0].Consumer, Project: "bench", User: "bench"}
 			for _, a := range found.Result[i].Allocations {

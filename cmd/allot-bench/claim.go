@@ -252,10 +252,10 @@ type underWay struct {
 	pending *client.Pending
 }
 
-// claims makes some claims, at a rate if it is not 0: latency then counts from
-// when each was due. One goroutine for each client makes them, and the others only
-// wait: whoever allocates memory while garbage is collected has to help, a little at
-// least, and thousands who make a claim now and then would be what is measured.
+// claims makes some claims, at a rate if it is not 0: latency then counts from when each
+// was due. One goroutine for each client makes them, and the others only wait. A
+// goroutine that allocates memory while garbage is collected has to help the collector,
+// and thousands with a claim now and then would distort the measurement.
 func (c *benchClaimCommand) claims(
 	ctx context.Context, clients []*client.Client, n int, rate float64,
 ) (latency *hdrhistogram.Histogram, took time.Duration, rejected int64, err error) {
@@ -308,7 +308,7 @@ func isRejection(err error) bool {
 	return errors.As(err, &rejection)
 }
 
-// measureOldWay asks for candidates and allocates the first that nobody else has taken.
+// measureOldWay asks for candidates and allocates the first that is still free.
 func (c *benchClaimCommand) measureOldWay(ctx context.Context, allot *client.Client, result *oldWay) error {
 	latency := hdrhistogram.New(shortestMicros, longestMicros, digits)
 	var next, retries, rejected atomic.Int64

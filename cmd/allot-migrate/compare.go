@@ -31,7 +31,7 @@ type comparePlacementCommand struct {
 }
 
 // errDifferent ends the command with a failure, so that scripts see it.
-var errDifferent = errors.New("the server and the Placement differ")
+var errDifferent = errors.New("the server and the Placement are not equal")
 
 // Run reads both and prints the differences.
 func (c *comparePlacementCommand) Run(ctx context.Context) error {
@@ -61,7 +61,7 @@ func (c *comparePlacementCommand) Run(ctx context.Context) error {
 		return err
 	}
 	if len(differences) > 0 {
-		return fmt.Errorf("%w in %d things", errDifferent, len(differences))
+		return fmt.Errorf("%w: %d differences", errDifferent, len(differences))
 	}
 	if !c.JSON {
 		fmt.Printf("no differences: %d providers, %d consumers, and candidates (requests: %d); "+

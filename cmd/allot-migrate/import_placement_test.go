@@ -255,7 +255,7 @@ func TestImportThroughAPI(t *testing.T) {
 	out = migrate(t, false, "compare", "placement", "--with", from, "--http", b.HTTP)
 	for _, want := range []string{
 		"consumer " + importedServer + ", itself: Placement exists, Allot nothing", "trait CUSTOM_NEW, itself: Placement nothing",
-		"provider " + importedHost + ", usage of VCPU: Placement 2, Allot nothing", "differ in",
+		"provider " + importedHost + ", usage of VCPU: Placement 2, Allot nothing", "not equal: ",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("without %q: %s", want, out)

@@ -117,7 +117,7 @@ func TestMigrateDocument(t *testing.T) {
 	blocks, variables := documented(t, "../../docs/migrate.md")
 	for _, name := range variables {
 		if w.values[name] == "" {
-			t.Errorf("nobody knows the variable %s of the document", name)
+			t.Errorf("the document's variable %s has no value here", name)
 		}
 	}
 	if len(variables) != len(w.values) || len(blocks) < 19 {

@@ -45,7 +45,7 @@ type shadowRunCommand struct {
 	HTTP           string        `name:"http" help:"HOST:PORT for clients, who get the answers of the one that leads." default:"127.0.0.1:8778"`
 	Admin          string        `help:"HOST:PORT of /shadow, which shows differences with contents, of /metrics, and for allot-migrate shadow lead. Only this machine may reach it." default:"127.0.0.1:8780"`
 	Data           string        `help:"Folder in which the proxy remembers who leads." default:"shadow" type:"path"`
-	LeadNow        string        `name:"lead" help:"Who is to answer: placement or allot; default: whoever did last, and placement at first. If the other one did last, it goes on until everything is equal." enum:"placement,allot," default:""`
+	LeadNow        string        `name:"lead" help:"Which side answers: placement or allot; default: the last one, and placement at first. If the other side answered last, it goes on until both are equal." enum:"placement,allot," default:""`
 	CompareEvery   time.Duration `help:"Compare everything, and bring the follower in line, this long after the last time; 0: only at the start." default:"1h"`
 	CompareReads   bool          `help:"Repeat reads at the follower, and compare the answers." default:"true" negatable:""`
 	QueueBytes     int64         `help:"Memory for requests that wait for the follower. What does not fit is brought in line later." default:"67108864" least:"1" placeholder:"BYTES"`
@@ -234,7 +234,7 @@ func (c *shadowRunCommand) contents(ctx context.Context, of shadow.Side) (*conte
 
 func (c *shadowRunCommand) leadFile() string { return filepath.Join(c.Data, "lead") }
 
-// leader returns who leads: whoever did last, and at first as the flag says.
+// leader returns the side that leads: the last one, and at first the flag's.
 func (c *shadowRunCommand) leader() (shadow.Side, error) {
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
 		return 0, err

@@ -81,7 +81,7 @@ func (s *shadowed) settled(ahead bool) {
 	cmd := exec.Command(launchtest.Program(name), "compare", "placement", "--with", s.upstream, "--http", s.follower.HTTP, "--samples", "2")
 	cmd.Env = append(os.Environ(), "OS_TOKEN=admin")
 	// A repair may raise a generation of the follower more often than the leader's.
-	higher := regexp.MustCompile(`^(provider .*, generation: .*|allot-migrate: the server and the Placement differ in \d+ things|)$`)
+	higher := regexp.MustCompile(`^(provider .*, generation: .*|allot-migrate: the server and the Placement are not equal: \d+ differences|)$`)
 	out, err := cmd.CombinedOutput()
 	for line := range strings.Lines(string(out)) {
 		if ahead && higher.MatchString(strings.TrimSpace(line)) {
@@ -430,7 +430,7 @@ func TestShadowLead(t *testing.T) {
 	s.Must(http.StatusNoContent, "PUT", "/allocations/"+realID(7, 7), fmt.Sprintf(`{"allocations": {"%s": {"resources": {"VCPU": 1}}},
 		"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE", "consumer_generation": null}`, realID(2, 1)))
 	s.Terminate()
-	a.Must(http.StatusCreated, "PUT", "/traits/CUSTOM_MEANWHILE", "") // while nobody watches: the leader decides
+	a.Must(http.StatusCreated, "PUT", "/traits/CUSTOM_MEANWHILE", "") // while the proxy is down: the leader decides
 	s.flags = []string{"--lead", "placement"}
 	s.launch(t)
 	ledgertest.WaitFor(t, "the other one to lead", func() bool { return s.status().Lead == "placement" })
@@ -464,7 +464,7 @@ func TestShadowPage(t *testing.T) {
 func TestRefusedShadows(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "lead"), []byte("nobody\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "lead"), []byte("unknown\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, row := range []struct {

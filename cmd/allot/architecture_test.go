@@ -121,9 +121,9 @@ func TestJSONIsPlain(t *testing.T) {
 	}
 }
 
-// TestTimeOfDay: the time of day is for what is recorded or shown. Who measures by it
-// how long something takes is wrong when somebody sets the clock: time.Time knows
-// better, as long as it is not made a number.
+// TestTimeOfDay: the time of day is for what is recorded or shown. A duration measured by
+// it is wrong when the clock is set: time.Time knows better, as long as it is not made a
+// number.
 func TestTimeOfDay(t *testing.T) {
 	const number = `\.Unix(Milli|Micro|Nano)?\(\)`
 	measured := regexp.MustCompile(`(Store|Swap|Sub)\(.*` + number + `|` + number + `\)? *[-<>]|[-<>]=? *[\w.]+` + number)

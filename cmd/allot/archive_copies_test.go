@@ -140,9 +140,9 @@ func TestArchiveCopies(t *testing.T) {
 	restored("restored with damaged copies", plainly, "--from", one)
 }
 
-// TestHostileCopy: an archive into which somebody has put a copy that names files outside,
-// or a pipe instead of a file, is restored and served by a replay of the log; nothing
-// outside is touched, and what is wrong is told.
+// TestHostileCopy: an archive with a forged copy, which names files outside or a pipe instead of a
+// file, is restored and served by a replay of the log; nothing outside is touched, and what is
+// wrong is told.
 func TestHostileCopy(t *testing.T) {
 	t.Parallel()
 	dir, data := t.TempDir(), t.TempDir()

@@ -304,19 +304,19 @@ func TestMalformedHTTP(t *testing.T) {
 	}
 }
 
-// TestSecurityFlags: a server that could let anybody in by mistake does not
-// start.
+// TestSecurityFlags: a server whose flags would let strangers in by mistake
+// does not start.
 func TestSecurityFlags(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "policy.yaml")
 	if err := os.WriteFile(bad, []byte("placement:traits:list: 'role:admin or'\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for want, flags := range map[string][]string{
-		"the rule ends too early":  {"--policy-file", bad},
-		"--keystone-cloud nowhere": {"--keystone-url", "http://127.0.0.1:5000/v3", "--keystone-cloud", "nowhere"},
-		"not authenticated":        {"--http", "0.0.0.0:0"},
-		"would be an operator":     {"--nats", "127.0.0.1:21999", "--keystone-url", "http://127.0.0.1:5000/v3"},
-		"unexpected argument what": {"what"},
+		"the rule ends too early":     {"--policy-file", bad},
+		"--keystone-cloud nowhere":    {"--keystone-url", "http://127.0.0.1:5000/v3", "--keystone-cloud", "nowhere"},
+		"not authenticated":           {"--http", "0.0.0.0:0"},
+		"every client is an operator": {"--nats", "127.0.0.1:21999", "--keystone-url", "http://127.0.0.1:5000/v3"},
+		"unexpected argument what":    {"what"},
 	} {
 		s := start(t, t.TempDir(), flags...)
 		if s.waitServing() || !strings.Contains(s.logs.String(), want) {

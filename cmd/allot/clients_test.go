@@ -22,7 +22,7 @@ import (
 
 // cloud runs the server behind a Keystone. It returns a client such as nova's,
 // and one of a user without a role.
-func cloud(t *testing.T) (nova, nobody *gophercloud.ServiceClient) {
+func cloud(t *testing.T) (nova, roleless *gophercloud.ServiceClient) {
 	t.Helper()
 	keystone := keystonetest.Start(t,
 		keystonetest.User{Name: "allot", Password: "secret", ID: "u-allot", Project: "service", Roles: []string{"service"}},
@@ -52,7 +52,7 @@ func cloud(t *testing.T) (nova, nobody *gophercloud.ServiceClient) {
 // TestGophercloud makes every call that gophercloud has for Placement, with a
 // token that a Keystone issued and endpoints from its catalog.
 func TestGophercloud(t *testing.T) {
-	c, nobody := cloud(t)
+	c, roleless := cloud(t)
 	ctx := context.Background()
 	check := func(what string, err error) {
 		t.Helper()
@@ -60,12 +60,12 @@ func TestGophercloud(t *testing.T) {
 			t.Fatalf("%s: %v", what, err)
 		}
 	}
-	if _, err := resourceproviders.List(nobody, nil).AllPages(ctx); !gophercloud.ResponseCodeIs(
+	if _, err := resourceproviders.List(roleless, nil).AllPages(ctx); !gophercloud.ResponseCodeIs(
 		err, http.StatusForbidden,
 	) {
-		t.Errorf("somebody without a role: %v", err)
+		t.Errorf("a user without a role: %v", err)
 	}
-	check("usages of one's own project", usages.Get(ctx, nobody, usages.GetOpts{ProjectID: "p-joe"}).Err)
+	check("usages of one's own project", usages.Get(ctx, roleless, usages.GetOpts{ProjectID: "p-joe"}).Err)
 
 	check("create class", resourceclasses.Create(ctx, c, resourceclasses.CreateOpts{Name: "CUSTOM_GPU"}).Err)
 	check("ensure class", resourceclasses.Update(ctx, c, "CUSTOM_FPGA").Err)

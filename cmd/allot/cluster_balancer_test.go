@@ -24,10 +24,10 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// TestHAProxy uses docs/deploy/haproxy.cfg as it is, but for the addresses: while
-// the replicas behind it are stopped and started one after the other, and while the
-// leader is killed and nobody leads for seconds, no write of clients that never ask
-// twice fails, or finds that it was there before.
+// TestHAProxy uses docs/deploy/haproxy.cfg as it is, but for the addresses: while the
+// replicas behind it are stopped and started one after the other, and while the leader is
+// killed and no server leads for seconds, no write of clients that never ask twice fails,
+// or finds that it was there before.
 func TestHAProxy(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("haproxy")

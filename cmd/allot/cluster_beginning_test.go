@@ -30,7 +30,7 @@ func TestBeginningBesideALedger(t *testing.T) {
 	r.list[victim].refuses("have a ledger already", "allot init", "nothing was changed", filepath.Join(r.data(victim), "log"))
 	never()
 
-	// Without a quorum nobody can say which ledger it is; it waits, and does not vote.
+	// Without a quorum no server can say which ledger it is; it waits, and does not vote.
 	r.lose(other)
 	r.lose(leader)
 	r.begin(victim)

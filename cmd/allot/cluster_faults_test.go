@@ -229,7 +229,7 @@ func (c *faultyCluster) unwedge() error {
 	}
 	first, err := strconv.Atoi(status.Stream.Leader)
 	if err != nil {
-		return fmt.Errorf("the log is wedged, and nobody says who leads its stream: %s", out)
+		return fmt.Errorf("the log is wedged, and its status does not name the stream's leader: %s", out)
 	}
 	for _, i := range append([]int{first - 1}, others(first-1)...) {
 		c.t.Logf("the log is wedged: replica %d is ended and started again", i+1)
@@ -605,7 +605,7 @@ func (w *crowd) progress(writes int, faulted bool) bool {
 		return len(w.acks)
 	}
 	want := acked() + writes
-	ended := false // nobody has ended it
+	ended := false // the fault ended it, not the test
 	return ledgertest.Comes(recovery, func() bool {
 		if acked() >= want {
 			return true

@@ -25,11 +25,11 @@ type clusterFlags struct {
 	Members []string      `name:"cluster" help:"HOST:PORT where each server of the cluster listens for the others, this one's among them: the same list for all." placeholder:"HOST:PORT,..." usual:""`
 	Name    string        `name:"cluster-name" help:"Name of this server among them; default: the host's; with --nats-url, the host's and a mark of its data folder." placeholder:"NAME"`
 	Listen  string        `name:"cluster-listen" help:"HOST:PORT that this server listens on for the others; default: the one of --cluster that is this machine's." placeholder:"HOST:PORT"`
-	Secret  string        `name:"cluster-secret-file" help:"File with what the servers prove to each other that they belong together with: the same for all, 16 bytes or more." type:"existingfile" placeholder:"FILE"`
-	TLS     string        `name:"cluster-tls" help:"Folder with cert.pem and key.pem, this server's certificate for the others, and ca.pem, those of who may sign theirs: they check each other. Files that change are read again." type:"existingdir" placeholder:"FOLDER"`
-	Plain   bool          `name:"cluster-plaintext" help:"Let the servers talk without TLS over a network: whoever can listen there can read, and write, the log."`
+	Secret  string        `name:"cluster-secret-file" help:"File with the cluster's shared secret, 16 bytes or more." type:"existingfile" placeholder:"FILE"`
+	TLS     string        `name:"cluster-tls" help:"Folder with cert.pem and key.pem, this server's certificate for the others, and ca.pem, the authorities for theirs: servers check each other. Files that change are read again." type:"existingdir" placeholder:"FOLDER"`
+	Plain   bool          `name:"cluster-plaintext" help:"Let the servers talk without TLS over a network: a listener there can read, and write, the log."`
 	HTTP    string        `name:"cluster-http" help:"HOST:PORT that this server listens on to give the others copies of State and read models. Without it, it gives none, and gets none from them." placeholder:"HOST:PORT"`
-	Lease   time.Duration `name:"cluster-lease" help:"A server that leads and is silent for this long leads no more. It renews this six times in the time. The clocks of two servers may differ in speed by a tenth." default:"3s" least:"1s"`
+	Lease   time.Duration `name:"cluster-lease" help:"Leader lease: a leader that cannot renew it for this long steps down. It is renewed six times in this time. The clocks of two servers may differ in speed by a tenth." default:"3s" least:"1s"`
 
 	// REST is the URL of this server's REST API, as it is shown.
 	REST string `kong:"-"`
@@ -62,7 +62,7 @@ func (f *clusterFlags) fill(data string, external bool) (err error) {
 		return nil
 	}
 	if f.Secret == "" {
-		return errors.New("--cluster needs --cluster-secret-file: without a secret anybody could join, and write the log")
+		return errors.New("--cluster needs --cluster-secret-file: without a secret any server could join, and write the log")
 	}
 	if f.Name == "" {
 		if f.Name, err = os.Hostname(); err != nil {
@@ -105,7 +105,7 @@ func (f *clusterFlags) checkHTTP() error {
 	return cmp.Or(err, f.checkTLS("--cluster-http", f.HTTP))
 }
 
-// secret is what the servers prove to each other; "": nothing.
+// secret is the cluster's shared secret; "": none.
 func (f *clusterFlags) secret() (string, error) {
 	if f.Secret == "" {
 		return "", nil

@@ -259,9 +259,9 @@ func (r *replicas) sameDigest() {
 	}, func() any { return digests })
 }
 
-// TestJoinInterrupted: whoever is killed while a copy is on its way, the one who
-// gets it, again and again, or the one who gives it, the replica joins in the
-// end with what the others have; and so does one whose read models are damaged.
+// TestJoinInterrupted: a kill while a copy is on its way, of the replica that gets it,
+// again and again, or of the one that gives it, does not keep the replica from joining
+// with what the others have; nor do damaged read models.
 func TestJoinInterrupted(t *testing.T) {
 	if os.Getenv("ALLOT_FAULTS") != "all" {
 		t.Skip("skipped: it takes minutes, and may meet the wedge of nats-server (docs/reliability.md); ALLOT_FAULTS=all runs it")

@@ -175,10 +175,10 @@ func TestNoLeave(t *testing.T) {
 	removeAll(t, r.data(second))
 	ran(t, "cluster", "rejoin", "--data", r.data(second))
 	r.begin(second)
-	r.list[second].waitLog("waits for leave")
-	r.list[second].waitAnswer("/readyz", "waits for leave")
+	r.list[second].waitLog("waits for admission")
+	r.list[second].waitAnswer("/readyz", "waits for admission")
 	ledgertest.WaitFor(t, "another line, as it asks again and again", func() bool {
-		return strings.Count(r.list[second].logs.String(), "waits for leave") > 1
+		return strings.Count(r.list[second].logs.String(), "waits for admission") > 1
 	})
 	if status, h := r.list[second].standing("/healthz"); status == 200 && h.Role != "starting" {
 		t.Fatalf("it takes part: %+v", h)

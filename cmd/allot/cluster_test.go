@@ -172,7 +172,7 @@ type load struct {
 	made    []string // traits whose making was acknowledged; guarded by mu
 	wrong   []string // answers other than success; guarded by mu
 	longest time.Duration
-	again   atomic.Bool // somebody may send a request again, whose first answer was lost
+	again   atomic.Bool // a request whose first answer was lost may be sent again
 }
 
 func (r *replicas) load(through ...int) *load {
@@ -390,7 +390,7 @@ func (r *replicas) checkStatus() {
 }
 
 // TestNoQuorum: a replica that is alone answers stale reads, and answers
-// everything else with the error that nobody leads.
+// everything else with the error that no server leads.
 func TestNoQuorum(t *testing.T) {
 	r := launchReplicas(t, "--pace-cluster-wait", "1s")
 	last := (r.leader() + 1) % 3

@@ -15,7 +15,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// The paths of the API descriptions. Anybody may read them.
+// The paths of the API descriptions. They need no token.
 const (
 	openAPIPath  = "/openapi.json"
 	asyncAPIPath = "/asyncapi.json"
@@ -83,7 +83,7 @@ func (s *server) descriptions() []route {
 	}
 }
 
-// The descriptions, encoded. They are made when somebody first asks, and not at
+// The descriptions, encoded. They are made for the first request, and not at
 // every start.
 var (
 	openAPI = sync.OnceValue(func() []byte {

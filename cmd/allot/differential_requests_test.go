@@ -377,7 +377,7 @@ func (d *differential) readPaths() []string {
 		"/usages?project_id=p1",
 		"/usages?project_id=p1&user_id=u2", "/usages?project_id=p2&consumer_type=INSTANCE",
 		"/usages?project_id=p2&consumer_type=all",
-		"/usages?project_id=p1&consumer_type=unknown", "/usages?project_id=nobody", "/usages?user_id=u1",
+		"/usages?project_id=p1&consumer_type=unknown", "/usages?project_id=unknown", "/usages?user_id=u1",
 		"/traits/CUSTOM_T1", "/traits/NOPE",
 		"/resource_classes/VCPU", "/resource_classes/CUSTOM_A", "/resource_classes/NOPE", "/allocations/not-a-uuid",
 	}

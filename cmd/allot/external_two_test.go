@@ -12,7 +12,7 @@ import (
 )
 
 // TestSecondOutside: a server that is started beside another one on the same
-// NATS, though nobody said that there are two, takes part in the election: one
+// NATS, though no flag says that there are two, takes part in the election: one
 // of them decides, and neither answers what is not so any more.
 func TestSecondOutside(t *testing.T) {
 	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)

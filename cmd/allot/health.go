@@ -11,8 +11,8 @@ import (
 )
 
 // The paths on which a supervisor or a load balancer asks for the health of the
-// server. Anybody may ask, because the answers say nothing about the ledger's
-// contents.
+// server. They need no token, because the answers say nothing about the
+// ledger's contents.
 const (
 	healthPath = "/healthz" // the process runs
 	livePath   = "/livez"   // the process makes progress

@@ -11,11 +11,10 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// fillHistory appends the commits of the archive that the ledger begins with;
-// after a kill, those that are missing. Every append names the sequence that the
-// commit had in the archive. Nobody leads before all commits are there: from its
-// creation on the stream records up to where it is to be filled, and the other
-// servers wait for that.
+// fillHistory appends the commits of the archive that the ledger begins with; after a
+// kill, those that are missing. Every append names the sequence that the commit had in
+// the archive. No server leads before all commits are there: from its creation on the
+// stream records up to where it is to be filled, and the other servers wait for that.
 func (s *server) fillHistory(ctx context.Context) error {
 	begin := s.verdict.Begin
 	if begin == nil || begin.History == nil {

@@ -107,7 +107,7 @@ func (in *instruments) committed(s writer.Stages) {
 	in.commitBytes.Observe(float64(s.Bytes))
 }
 
-// messages returns what notes requests over NATS; nil: nobody asks for metrics.
+// messages returns what notes requests over NATS; nil: there are no metrics.
 func (in *instruments) messages() func(natsapi.Name, string, time.Duration) {
 	if in == nil {
 		return nil

@@ -42,8 +42,7 @@ type server struct {
 	exit   error         // its result; read it after exited
 }
 
-// freeAddress returns an address that nobody listens at, and never the same one
-// again.
+// freeAddress returns a free address, and never the same one again.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	return ledgertest.FreeAddress(t)
@@ -202,7 +201,7 @@ func dial(t *testing.T, url string, options ...nats.Option) *nats.Conn {
 	return nc
 }
 
-// unguarded runs the binary with NATS open to anybody.
+// unguarded runs the binary with NATS open to every client.
 type unguarded struct {
 	*server
 	nats string

@@ -53,7 +53,7 @@ const (
 	anyProvider = "11111111-1111-4111-8111-111111111111"
 	ownThing    = "aaaaaaaa-0000-4000-8000-000000000001"
 	otherThing  = "bbbbbbbb-0000-4000-8000-000000000002"
-	lastThing   = "cccccccc-0000-4000-8000-000000000003" // of p; nobody asks about it
+	lastThing   = "cccccccc-0000-4000-8000-000000000003" // of p; no test asks for it
 
 	consumerNotice = "allot.notice.consumer."
 )
@@ -335,7 +335,7 @@ func (p *persona) does(t *testing.T, what string) []string {
 			}
 			return []string{may}
 		default:
-			t.Fatalf("nobody knows how to try %q", what)
+			t.Fatalf("the test has no request for %q", what)
 		}
 	}
 	return cells
@@ -349,14 +349,14 @@ func embeddedPersonas(t *testing.T) map[string]*persona {
 	g.populate(root)
 	one := &persona{open.connect(), open.connect()}
 	open.populate(one.nc)
-	for _, option := range []nats.Option{nats.Name("nobody"), nats.UserInfo("eve", "wrong"), nats.UserInfo("", ""), nats.Token("x")} {
+	for _, option := range []nats.Option{nats.Name("eve"), nats.UserInfo("eve", "wrong"), nats.UserInfo("", ""), nats.Token("x")} {
 		if nc, err := nats.Connect("nats://"+g.nats, quiet, option); err == nil {
 			nc.Close()
 			t.Error("a stranger connects")
 		}
 	}
 	return map[string]*persona{
-		"stranger": {}, "anybody": one, "submitter": {g.connect("nova"), root}, "bound": {g.connect("tenant"), root},
+		"stranger": {}, "anonymous": one, "submitter": {g.connect("nova"), root}, "bound": {g.connect("tenant"), root},
 		"auditor": {g.connect("eve"), root}, "operator": {root, g.connect("nova")},
 	}
 }
@@ -391,7 +391,7 @@ func externalPersonas(t *testing.T) map[string]*persona {
 	}
 	root := connect("root", "ROOT_PASSWORD")
 	s.populate(root)
-	for _, option := range []nats.Option{nats.Name("nobody"), nats.UserInfo("eve", "wrong")} {
+	for _, option := range []nats.Option{nats.Name("eve"), nats.UserInfo("eve", "wrong")} {
 		if nc, err := nats.Connect("nats://"+address, quiet, option); err == nil {
 			nc.Close()
 			t.Error("a stranger connects")
@@ -418,7 +418,7 @@ func TestNATSMatrix(t *testing.T) {
 	var rest []string
 	for name := range commands.Registry {
 		if bodies[name] == "" {
-			t.Errorf("nobody knows how to try %s", name)
+			t.Errorf("the test has no request for %s", name)
 		}
 		if !named[name] {
 			rest = append(rest, name)
@@ -440,7 +440,7 @@ func TestNATSMatrix(t *testing.T) {
 		}
 		for i, name := range personas {
 			if all[name] == nil {
-				t.Fatalf("nobody is %q", name)
+				t.Fatalf("no persona is called %q", name)
 			}
 			for n, got := range all[name].does(t, try) {
 				if got != promised[i] {

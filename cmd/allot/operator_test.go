@@ -126,7 +126,7 @@ func TestOperatorIsTheAttacker(t *testing.T) {
 	o := newOperator(t, file("key"), file("honest"))
 	o.export(file("cut off"), 1, 20)
 	o.export(file("cut off part"), 10, 20)
-	o.commits[29].Records[0].Actor = "somebody else"
+	o.commits[29].Records[0].Actor = "another actor"
 	o.export(file("rewritten"), 1, len(o.commits))
 	o.export(file("rewritten part"), 10, len(o.commits))
 	o.export(file("rewritten end"), 25, len(o.commits))

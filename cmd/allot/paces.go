@@ -7,7 +7,7 @@ import (
 	"github.com/allot-project/allot/ledger/archive"
 )
 
-// paces are how often a server does what nobody asks it for, and how much at once.
+// paces are how often a server does its own upkeep, and how much at once.
 type paces struct {
 	// ScrubEvery is how often all files are read again, so that damage is found before
 	// anything needs them. What there is is read within half of that, whatever its size.

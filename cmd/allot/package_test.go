@@ -112,7 +112,7 @@ func (m *machine) startService() *service {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	m.t.Cleanup(func() { _ = conn.Close() }) // nobody sends any more
+	m.t.Cleanup(func() { _ = conn.Close() }) // the service has ended
 	m.run("chmod", "0777", socket, "/run/test")
 	s := &service{m: m, socket: conn}
 	user := m.unit("User")

@@ -32,7 +32,7 @@ func (s *server) finishCopy(context.Context) error {
 // copyMaker makes copies of what this server has.
 func (s *server) copyMaker() copies.Maker {
 	return copies.Maker{
-		Views: s.views, ReadModels: s.data.Path(datafolder.ReadModels), Snapshots: s.snaps, Unfit: s.disks.unfit,
+		Views: s.views, ReadModels: s.data.Path(datafolder.ReadModels), Snapshots: s.snaps, Unfit: s.disks.notEligible,
 	}
 }
 
@@ -74,11 +74,11 @@ func (s *server) givesCopiesAt() string {
 // asksPeers reports whether replicas give each other copies.
 func (s *server) asksPeers() bool { return s.shared() && s.config.Cluster.HTTP != "" }
 
-// mayTake reports whether anybody may give a copy.
+// mayTake reports whether there is a source of copies.
 func (s *server) mayTake() bool { return s.asksPeers() || len(s.config.Archive.URL) > 0 }
 
 // joinOnce gets State and read models of another replica or from an archive, once, if
-// that is faster than to replay what is missing; nil: there is nobody to ask.
+// that is faster than to replay what is missing; nil: there is no source.
 func (s *server) joinOnce() func(context.Context) error {
 	if !s.mayTake() {
 		return nil
@@ -107,7 +107,7 @@ func (s *server) join(ctx context.Context) (again bool, err error) {
 		return errors.Is(err, ledger.ErrUnavailable), nil // the replay says it, too, and what to do
 	}
 	from, err := s.standsAt()
-	if err != nil || !copies.MayBeWorth(s.views.Position(), from, last) {
+	if err != nil || !copies.MayBeatReplay(s.views.Position(), from, last) {
 		return false, err
 	}
 	got, err := s.takeCopy(ctx, from, last)

@@ -59,11 +59,11 @@ type disks struct {
 // store is a place where this server keeps something.
 type store struct {
 	name string
-	// folder is where it is; "": in a bucket, of which nobody knows an end.
+	// folder is where it is; "": in a bucket, which has no end.
 	folder string
 	// guarded: commands are refused while its disk is nearly full.
 	guarded bool
-	// size is how much it holds; nil: nobody asks.
+	// size is how much it holds; nil: it is not asked for.
 	size func() (int64, error)
 	// reserve is what is to stay free on a disk of a size.
 	reserve func(size int64) int64
@@ -134,7 +134,7 @@ func (s *server) stopDisks() error {
 }
 
 // measureStores starts to measure what the stores hold. A file system that does not
-// answer holds up neither the others nor a stop, because nobody waits for it.
+// answer holds up neither the others nor a stop, because nothing waits for it.
 func (s *server) measureStores(context.Context) error {
 	for _, one := range s.disks.stores {
 		if one.size != nil {
@@ -154,8 +154,8 @@ func (s *server) armDisks(context.Context) error {
 // disarm lets commands through again, for another start of the writer.
 func (d *disks) disarm() { d.armed.Store(false) }
 
-// unfit returns why another server should lead if one can, or nil.
-func (d *disks) unfit() error {
+// notEligible returns why another server should lead if one can, or nil.
+func (d *disks) notEligible() error {
 	if full := d.full.Load(); full != nil {
 		return *full
 	}
@@ -167,7 +167,7 @@ func (d *disks) refuse() error {
 	if !d.armed.Load() {
 		return nil
 	}
-	if err := d.unfit(); err != nil || !d.server.views.Full() {
+	if err := d.notEligible(); err != nil || !d.server.views.Full() {
 		return err
 	}
 	return errReadModelsWait

@@ -61,7 +61,7 @@ func (s *server) startNATS(ctx context.Context) (err error) {
 		return err
 	}
 	if joined != nil && s.verdict.Report == nil {
-		if err := s.awaitLeave(ctx, joined); err != nil {
+		if err := s.awaitAdmission(ctx, joined); err != nil {
 			return err
 		}
 	}
@@ -78,10 +78,10 @@ func (s *server) startNATS(ctx context.Context) (err error) {
 	return nil
 }
 
-// awaitLeave waits, with a NATS server that has no part in the log, until a
-// replica that lacks its own part may have a vote: for leave of the one that
+// awaitAdmission waits, with a NATS server that has no part in the log, until a
+// replica that lacks its own part may have a vote: for admission by the one that
 // leads, or, if it is to begin a ledger, until no other server knows of one.
-func (s *server) awaitLeave(ctx context.Context, joined *embedded.Cluster) error {
+func (s *server) awaitAdmission(ctx context.Context, joined *embedded.Cluster) error {
 	outside, err := embedded.Start(ctx, embedded.Config{
 		StoreDir: s.data.Path(datafolder.Log), Outside: true, Cluster: joined, Logger: s.logger,
 	})
@@ -100,7 +100,7 @@ func (s *server) awaitLeave(ctx context.Context, joined *embedded.Cluster) error
 	}
 	defer stop()
 	defer s.waits.Store(nil)
-	w := cluster.Waiting{Check: func() error { return s.explainUnwelcome(outside.Unwelcome()) }}
+	w := cluster.Waiting{Check: func() error { return s.explainUnwelcome(outside.JoinRefused()) }}
 	if s.verdict.Begin != nil {
 		w.Tell = s.waiter("the ledger begins when all other servers have said that they know of none")
 		begun, err := cluster.AwaitBeginning(ctx, nc, s.known(), len(s.config.Cluster.Members)-1, w)
@@ -108,12 +108,12 @@ func (s *server) awaitLeave(ctx context.Context, joined *embedded.Cluster) error
 			return s.explainBeginning(err)
 		}
 	}
-	w.Tell = s.waiter("this replica has no log, and waits for leave to take part, so that it votes for nothing that would be lost")
+	w.Tell = s.waiter("this replica has no log, and waits for admission, so that it votes for nothing that would be lost")
 	rejoins, err := s.data.Has(datafolder.Rejoin)
 	if err != nil {
 		return err
 	}
-	err = cluster.AwaitLeave(ctx, nc, s.config.Cluster.Name, rejoins, w)
+	err = cluster.AwaitAdmission(ctx, nc, s.config.Cluster.Name, rejoins, w)
 	if errors.Is(err, cluster.ErrLogLost) {
 		return fmt.Errorf("%w; nothing was changed: if it is on another disk, or in another folder than %s, name that one; if it is "+
 			"lost, let the others fill it again: allot cluster rejoin --data %s", err, s.data.Path(datafolder.Log), s.config.Data)
@@ -183,9 +183,9 @@ func (s *server) stopKnown() error {
 	return nil
 }
 
-// giveLeave gives the other replicas leave to take part in a log that is to begin
+// admitOthers admits the other replicas to a log that is to begin
 // here.
-func (s *server) giveLeave() (stop func(), err error) {
+func (s *server) admitOthers() (stop func(), err error) {
 	if s.verdict.Begin == nil || s.verdict.Report != nil {
 		return func() {}, nil
 	}
@@ -193,7 +193,7 @@ func (s *server) giveLeave() (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cluster.GiveLeave(nc); err != nil {
+	if err := cluster.AdmitAll(nc); err != nil {
 		nc.Close()
 		return nil, err
 	}
@@ -329,7 +329,7 @@ const (
 // Only the server that was told to begin a ledger makes a log.
 func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err error) {
 	cfg.AckTimeout, cfg.Patience = sharedAckTimeout, sharedPatience
-	stop, err := s.giveLeave()
+	stop, err := s.admitOthers()
 	if err != nil {
 		return err
 	}
@@ -372,7 +372,7 @@ func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err e
 
 // welcome fails if the other servers will never accept this server.
 func (s *server) welcome() error {
-	return s.explainUnwelcome(s.log.nats.Unwelcome())
+	return s.explainUnwelcome(s.log.nats.JoinRefused())
 }
 
 func (s *server) explainUnwelcome(err error) error {

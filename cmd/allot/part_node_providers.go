@@ -14,9 +14,9 @@ import (
 const leftHistoryPage = 100
 
 // leftProviders lists the providers of nodes that were deleted while node
-// providers were off, unless somebody has taken the provider over. A provider
+// providers were off, unless a client has taken the provider over. A provider
 // that was made after its node was deleted, or changed since by more than
-// consumers that left it, belongs to somebody else.
+// consumers that left it, belongs to a client.
 func leftProviders(view projector.View) (left []ledger.UUID, err error) {
 	var failure error
 	err = view.Providers(func(p *ledger.Provider) bool {

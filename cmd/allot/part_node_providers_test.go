@@ -7,7 +7,7 @@ import (
 
 // TestProvidersOfNodesDeletedMeanwhile: the provider of a node that was deleted
 // while node providers were off is deleted when they are on again. It stays if
-// somebody uses it, which is logged, or has taken it over.
+// it is in use, which is logged, or a client has taken it over.
 func TestProvidersOfNodesDeletedMeanwhile(t *testing.T) {
 	data := t.TempDir()
 	s := launch(t, data, "--node-providers")

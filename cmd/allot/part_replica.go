@@ -70,10 +70,10 @@ func (s *server) startReplica(ctx context.Context) (err error) {
 	s.replica, err = cluster.Start(cluster.Config{
 		Name: s.config.Cluster.Name, HTTP: s.config.Cluster.REST, Copies: s.givesCopiesAt(), Version: cli.Version(),
 		Conn: s.peersNC, Log: s.log.stream, Values: s.log.values,
-		Models: &followed{marked{s.views, s.log.highWater}, s.views.Changed, s.otherBegan},
+		Models: &followerModels{leaderModels{s.views, s.log.highWater}, s.views.Changed, s.otherBegan},
 		Lease:  s.config.Cluster.Lease, Limit: s.paces.clusterWait(&s.config.Cluster), Near: s.near(),
 		Whole:     s.whole(),
-		Unfit:     s.disks.unfit,
+		Unfit:     s.disks.notEligible,
 		Lazy:      s.config.LazySync && s.log.nats != nil,
 		Snapshots: s.due, Logger: s.logger, Carrying: s.carrying(),
 	}, s.state)
@@ -161,23 +161,23 @@ func (s *server) stopReplica() error {
 	return err
 }
 
-// followed are the read models of a follower.
-type followed struct {
-	marked
+// followerModels are the read models of a follower.
+type followerModels struct {
+	leaderModels
 	changed func() <-chan struct{}
 	began   func(*ledger.Commit) error // fails if another ledger begins in a commit
 }
 
 // Fold implements cluster.Models.
-func (f *followed) Fold(commit *ledger.Commit, changes ledger.Changes) error {
+func (f *followerModels) Fold(commit *ledger.Commit, changes ledger.Changes) error {
 	if err := f.began(commit); err != nil {
 		return err
 	}
-	return f.marked.Fold(commit, changes)
+	return f.leaderModels.Fold(commit, changes)
 }
 
 // Changed implements cluster.Models.
-func (f *followed) Changed() <-chan struct{} { return f.changed() }
+func (f *followerModels) Changed() <-chan struct{} { return f.changed() }
 
 // beginTerm records that this server leads.
 func (s *server) beginTerm(ctx context.Context) error {
@@ -222,9 +222,9 @@ func (s *server) closeTerm() error {
 	return nil
 }
 
-// takeTurns leads while this server is elected, and follows otherwise, until the
+// leadWhenElected leads while this server is elected, and follows otherwise, until the
 // context ends.
-func (s *server) takeTurns(ctx context.Context) error {
+func (s *server) leadWhenElected(ctx context.Context) error {
 	for {
 		var asked <-chan string
 		if s.term != nil {
@@ -271,10 +271,10 @@ func (s *server) takeOver(ctx context.Context, term *cluster.Term) error {
 		return nil
 	}
 	if errors.Is(err, errOtherBegan) {
-		return errors.Join(err, s.giveBack(ctx, ""))
+		return errors.Join(err, s.endTerm(ctx, ""))
 	}
 	s.logger.Warn("this server was elected, and cannot lead", "error", err)
-	return s.giveBack(ctx, "")
+	return s.endTerm(ctx, "")
 }
 
 // resign ends the term, if there is one: in order, or because it was lost.
@@ -290,14 +290,14 @@ func (s *server) resign(ctx context.Context, successor string, lost error) error
 	} else if err != nil {
 		s.logger.Warn("not everything that was under way was answered", "error", err)
 	}
-	s.logger.Info("this server leads no more", "successor", successor, "because", lost)
-	return s.giveBack(ctx, successor)
+	s.logger.Info("stepped down", "successor", successor, "because", lost)
+	return s.endTerm(ctx, successor)
 }
 
-// giveBack ends the term after its parts have stopped, and follows again. It
+// endTerm ends the term after its parts have stopped, and follows again. It
 // follows with the writer's State or, if the writer has failed, with a rebuilt
 // one.
-func (s *server) giveBack(ctx context.Context, successor string) (err error) {
+func (s *server) endTerm(ctx context.Context, successor string) (err error) {
 	term := s.term
 	s.term = nil
 	state := term.State()
@@ -316,7 +316,7 @@ func (s *server) giveBack(ctx context.Context, successor string) (err error) {
 // handOver makes a successor's NATS server lead the log's stream before this one
 // stops, so that appends need not wait for an election.
 func (s *server) handOver(successor string) string {
-	s.term.Yield()
+	s.term.BeginHandover()
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.Cluster.Lease)
 	defer cancel()
 	if successor == "" {

@@ -68,8 +68,8 @@ func (s *server) restoreOrWait(ctx context.Context, join func(context.Context) e
 		if !s.config.Cluster.on() {
 			return state, err
 		}
-		if unwelcome := s.welcome(); unwelcome != nil {
-			return nil, unwelcome
+		if refused := s.welcome(); refused != nil {
+			return nil, refused
 		}
 		if begun || err != nil && !errors.Is(err, ledger.ErrUnavailable) {
 			return state, s.explainReplica(err)
@@ -98,7 +98,7 @@ func (s *server) restore(ctx context.Context) (*ledger.State, error) {
 	}
 	progress, end := replayProgress(s.logger)
 	defer end()
-	state, err := writer.Restore(ctx, s.log.all, s.snaps, &marked{s.views, s.log.highWater}, seen, progress, s.due)
+	state, err := writer.Restore(ctx, s.log.all, s.snaps, &leaderModels{s.views, s.log.highWater}, seen, progress, s.due)
 	return state, adviseToCut(unreached(err))
 }
 
@@ -127,15 +127,15 @@ func (s *server) takeState(ctx context.Context) (state *ledger.State, err error)
 	return s.restore(ctx)
 }
 
-// marked moves the high-water mark beside the log before anybody learns of a
+// leaderModels move the high-water mark beside the log before a client learns of a
 // commit.
-type marked struct {
+type leaderModels struct {
 	writer.ReadModels
 	highWater *blocks.HighWater
 }
 
 // Fold implements writer.ReadModels.
-func (m *marked) Fold(c *ledger.Commit, changes ledger.Changes) error {
+func (m *leaderModels) Fold(c *ledger.Commit, changes ledger.Changes) error {
 	if err := m.highWater.Set(c.Head()); err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func (f traceFlags) check() error {
 // stops.
 const lastSpans = time.Second
 
-// startTraces starts to record traces, if somebody wants them.
+// startTraces starts to record traces, if a flag asks for them.
 func (s *server) startTraces(ctx context.Context) (err error) {
 	if s.config.Trace.URL == "" && !tracing.Wanted() {
 		return nil
@@ -64,7 +64,7 @@ func (s *server) recorded(handler http.Handler) http.Handler {
 	return s.tracer.Requests(handler, rest.KnownMethod)
 }
 
-// carrying records commands that are passed on to the leader; nil: nobody does.
+// carrying records commands that are passed on to the leader; nil: they are not recorded.
 func (s *server) carrying() func(*commands.Trace) (*commands.Trace, func(error)) {
 	if s.tracer == nil {
 		return nil
@@ -72,7 +72,7 @@ func (s *server) carrying() func(*commands.Trace) (*commands.Trace, func(error))
 	return s.tracer.Carrying
 }
 
-// messages records requests over NATS; nil: nobody does.
+// messages records requests over NATS; nil: they are not recorded.
 func (s *server) messages() func(natsapi.Name, func(string) string) (*commands.Trace, func(string)) {
 	if s.tracer == nil {
 		return nil
@@ -92,7 +92,7 @@ func (s *server) observer() writer.Observer {
 
 // observer passes on what the writer tells.
 type observer struct {
-	instruments *instruments    // nil: nobody asks for metrics
+	instruments *instruments    // nil: there are no metrics
 	tracer      *tracing.Tracer // nil: there are no traces
 }
 

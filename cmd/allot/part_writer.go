@@ -29,7 +29,7 @@ type leader struct {
 	claims    *claims.Stage
 	allocator *processes.NodePlacer
 	expirer   *processes.Expirer
-	limits    *processes.LimitFollower // nil: limits follow nobody
+	limits    *processes.LimitFollower // nil: limits follow no Keystone
 	natsDoor  *natsapi.Service
 	archiver  atomic.Pointer[archive.Archiver] // nil: the server archives nothing now
 	storing   atomic.Pointer[copies.Keeper]    // nil: no copies are stored in archives now
@@ -90,7 +90,7 @@ func (s *server) startWriter(ctx context.Context) error {
 		Beside: runtime.GOMAXPROCS(0) / 2,
 	})
 	options.Search = s.leader.claims.Search
-	models := &marked{s.leader.notices.Load(), s.log.highWater}
+	models := &leaderModels{s.leader.notices.Load(), s.log.highWater}
 	s.leader.writer.Store(writer.New(s.log.all, models, state, options))
 	return nil
 }

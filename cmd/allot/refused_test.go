@@ -35,7 +35,7 @@ func call(t *testing.T, args ...string) (out string, ok bool) {
 type files struct {
 	text, nothing, badYAML, unknownKey, secret, key, archive, data, empty, missing string
 
-	silent string // an address where nobody answers
+	silent string // an address that does not answer
 }
 
 // someFiles makes the files. The data folder is that of a ledger of two commits.

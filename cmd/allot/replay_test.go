@@ -194,9 +194,9 @@ func flip(t *testing.T, random *rand.Rand, path string) {
 	}
 }
 
-// TestNobodyToRead: a log is asked for where no server of Allot is, or with a login that
-// may ask nothing; the command ends with a sentence, and does not wait for ever.
-func TestNobodyToRead(t *testing.T) {
+// TestNoServerToRead: a log is asked for where no server of Allot is, or with a login
+// that may ask nothing; the command ends with a sentence, and does not wait for ever.
+func TestNoServerToRead(t *testing.T) {
 	t.Parallel()
 	d := startDocumented(t)
 	for user, says := range map[string]string{

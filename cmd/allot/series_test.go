@@ -14,9 +14,9 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// TestStrangersMakeNoSeries: whatever strangers send, metrics have no series that
-// others of the same kind would not have made. Otherwise anybody could fill the
-// memory of the server, and of every Prometheus that reads it.
+// TestStrangersMakeNoSeries: whatever strangers send, metrics have no series that others
+// of the same kind would not have made. Otherwise a stranger could fill the memory of the
+// server, and of every Prometheus that reads it.
 func TestStrangersMakeNoSeries(t *testing.T) {
 	t.Parallel()
 	metrics, address := freeAddress(t), freeAddress(t)

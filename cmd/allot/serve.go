@@ -102,10 +102,10 @@ type server struct {
 	parts  *partList
 
 	// open
-	tracer   *tracing.Tracer // nil: nobody wants traces
+	tracer   *tracing.Tracer // nil: there are none
 	data     *datafolder.Folder
 	access   access
-	users    *natsapi.Users // nil: anybody
+	users    *natsapi.Users // nil: every client may connect
 	rest     restDoor
 	fair     *fair.Pool // what clients share
 	verdict  *blocks.Verdict
@@ -126,7 +126,7 @@ type server struct {
 	limits   processes.LimitStatus // of following Keystone's
 
 	supervisor  supervisor
-	instruments *instruments // nil: nobody asks for metrics
+	instruments *instruments // nil: there are no metrics
 
 	peersNC  *nats.Conn                  // to the other replicas
 	replica  *cluster.Replica            // nil: this server is the only one
@@ -166,7 +166,7 @@ func (s *server) stop() error { return s.parts.stop(open, follow, lead) }
 // wait returns when the server should stop.
 func (s *server) wait(ctx context.Context) error {
 	if s.replica != nil {
-		return s.takeTurns(ctx)
+		return s.leadWhenElected(ctx)
 	}
 	select {
 	case <-ctx.Done():

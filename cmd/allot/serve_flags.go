@@ -21,9 +21,9 @@ type serveCommand struct {
 
 	NATSURL            string        `name:"nats-url" help:"Use this NATS server instead of the embedded one." usual:""`
 	NATSCreds          string        `name:"nats-creds" help:"Credentials file for --nats-url." type:"path"`
-	NATSDoorURL        string        `name:"nats-door-url" help:"The server at --nats-url again, with the user that answers clients and tells notices; default: --nats-url." placeholder:"URL"`
+	NATSDoorURL        string        `name:"nats-door-url" help:"URL and user for client traffic and notices; default: --nats-url." placeholder:"URL"`
 	NATSDoorCreds      string        `name:"nats-door-creds" help:"Credentials file for --nats-door-url; default: --nats-creds unless there is a --nats-door-url." type:"path" placeholder:"FILE"`
-	NATSUsers          string        `name:"nats-users" help:"YAML file of the users of the embedded NATS server; without it anybody who reaches it is an operator." type:"existingfile" placeholder:"FILE" usual:""`
+	NATSUsers          string        `name:"nats-users" help:"YAML file of the users of the embedded NATS server; without it every client has operator rights." type:"existingfile" placeholder:"FILE" usual:""`
 	NATSReplicas       int           `name:"nats-replicas" help:"Replicas of a stream that is created behind --nats-url; default: 3 if that is a cluster." default:"0"`
 	LazySync           bool          `help:"Let the embedded NATS server sync every two minutes. Faster; a power cut loses answered commands."`
 	AllowedHost        []string      `name:"allowed-host" help:"Name, beside localhost and addresses of this machine, that requests may call the server by." placeholder:"NAME" usual:""`
@@ -43,7 +43,7 @@ type serveCommand struct {
 
 	SigningKey string `help:"File with a private key that allot signing-key made. The server signs checkpoints of the log with it." type:"existingfile" placeholder:"FILE" usual:""`
 
-	Metrics string `help:"HOST:PORT that serves /metrics in Prometheus's format to anybody; empty: none." usual:""`
+	Metrics string `help:"HOST:PORT that serves /metrics in Prometheus's format, without a token; empty: none." usual:""`
 
 	DiskReserve diskReserve `help:"Refuse commands while the disk of the data folder has less free space than this, such as 256MiB; auto: 256MiB, but at most a fiftieth of the disk." default:"auto" placeholder:"SIZE"`
 
@@ -89,7 +89,7 @@ func (c *serveCommand) check() error {
 		return fmt.Errorf("--nats: %w", err)
 	}
 	if c.NATS != defaultNATS && c.natsIsBackDoor() {
-		return fmt.Errorf("--keystone-url authenticates requests over REST, but at --nats %s anybody would be an operator: "+
+		return fmt.Errorf("--keystone-url authenticates requests over REST, but at --nats %s every client is an operator: "+
 			"name users with --nats-users, keep NATS in the process with --nats \"\", or accept the risk with --allow-noauth", c.NATS)
 	}
 	if !local && c.NATSUsers == "" && !c.AllowNoauth {
@@ -102,8 +102,8 @@ func (c *serveCommand) check() error {
 // defaultNATS is where clients find NATS if nothing is said.
 const defaultNATS = "127.0.0.1:4222"
 
-// natsIsBackDoor reports whether anybody who reaches NATS would be an operator,
-// although Keystone must know the clients of REST.
+// natsIsBackDoor reports whether every client that reaches NATS would be an
+// operator, although Keystone must know the clients of REST.
 func (c *serveCommand) natsIsBackDoor() bool {
 	return c.Keystone.URL != "" && c.NATSUsers == "" && c.NATSURL == "" && c.NATS != "" && !c.AllowNoauth
 }

@@ -51,11 +51,11 @@ func TestOrderOfParts(t *testing.T) {
 		{"keeper", "log connection", "it appends"},
 		{"disk space", "log connection", "it makes it anew"},
 		{"log connection", "NATS server", "a server that goes first is an error of the connection's"},
-		{"NATS server", "read models", "nobody repairs them from a log that is closed"},
+		{"NATS server", "read models", "no reader repairs them from a log that is closed"},
 		{"writer", "read models", "commits are folded"},
 		{"writer", "high-water mark", "commits move it"},
 		{"NATS server", "judgement", "what is not good is not opened"},
-		{"REST port", "data folder", "nobody else may have it yet"},
+		{"REST port", "data folder", "no other process may have it yet"},
 		{"State", "log", "it is read"},
 	} {
 		first, then := slices.Index(stops, c.first), slices.Index(stops, c.then)

@@ -139,7 +139,7 @@ func code(err error) string {
 func TestUsers(t *testing.T) {
 	g := launchGuarded(t)
 	if _, err := nats.Connect("nats://" + g.nats); err == nil {
-		t.Error("anybody may connect")
+		t.Error("a client without a user connects")
 	}
 	if _, err := nats.Connect("nats://"+g.nats, nats.UserInfo("nova", "wrong")); err == nil {
 		t.Error("with a wrong password, too")
@@ -248,16 +248,16 @@ func TestForgedSender(t *testing.T) {
 	}
 }
 
-// TestNobodyWritesTheLog: no client can publish on the log's subject, change,
+// TestNoClientWritesTheLog: no client can publish on the log's subject, change,
 // purge or delete its stream, or send notices.
-func TestNobodyWritesTheLog(t *testing.T) {
+func TestNoClientWritesTheLog(t *testing.T) {
 	g := launchGuarded(t)
 	open := launchUnguarded(t)
 	connections := map[string]*nats.Conn{}
 	for _, user := range []string{"nova", "tenant", "eve", "root"} {
 		connections[user] = g.connect(user)
 	}
-	connections["anybody"] = open.connect()
+	connections["anonymous"] = open.connect()
 	for user, nc := range connections {
 		for _, subject := range []string{
 			"allot.log", "allot.rejected", "$JS.API.STREAM.PURGE.ALLOT_REJECTED", "allot.notice.project.p",

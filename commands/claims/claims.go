@@ -1,5 +1,5 @@
 // Package claims searches for what claims ask for, before the writer decides
-// them: a search takes time, and whoever only allocates must not wait for it.
+// them: a search takes time, and plain allocations must not wait for it.
 //
 // Claims are searched one after the other, on a Ranking of the newest index.
 // What was found for one is assumed to be taken by those behind it, until the
@@ -209,7 +209,7 @@ func (s *Stage) next() (waiting int, settled []*claim, stopped bool) {
 }
 
 // take takes a claim to search for. Each is taken when its turn comes, and not
-// before: somebody else may have sent one since.
+// before: another client may have sent one since.
 func (s *Stage) take() *claim {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -119,8 +119,7 @@ func lastPlaces(t *testing.T, most int64, want int) {
 	commandstest.CheckReplay(t, l)
 }
 
-// TestClaimsAreShared: whoever has sent many claims that nobody has searched for yet
-// delays only its own.
+// TestClaimsAreShared: a client that has sent many claims delays only its own.
 func TestClaimsAreShared(t *testing.T) {
 	t.Parallel()
 	t.Run("users", func(t *testing.T) {
@@ -155,13 +154,13 @@ func testShared(t *testing.T, of func(client string) commands.Submission) {
 		came = append(came, <-order)
 	}
 	if at := slices.Index(came, "bob"); at > 1 {
-		t.Errorf("behind %d claims of somebody else", at)
+		t.Errorf("behind %d claims of another client", at)
 	}
 }
 
-// TestGivenUp: when the searches are given up, whoever waits for one is told at once, and
-// so is whoever comes.
-func TestGivenUp(t *testing.T) {
+// TestGivenUpSearchesAnswerAtOnce: when the searches are given up, waiting claims are answered at once, and
+// so are new ones.
+func TestGivenUpSearchesAnswerAtOnce(t *testing.T) {
 	t.Parallel()
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 1000})
@@ -193,7 +192,7 @@ func TestGivenUp(t *testing.T) {
 }
 
 // TestFreedInTime: who has been told that something is free can claim it, and
-// what others only assumed keeps nobody from it.
+// what others only assumed does not prevent that.
 func TestFreedInTime(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 1})
@@ -496,9 +495,9 @@ func TestNamedPreference(t *testing.T) {
 	}
 }
 
-// TestApart: however many claim at once, consumers that forbid each other are
+// TestClaimsKeepConsumersApart: however many claim at once, consumers that forbid each other are
 // never near each other, and those that require each other always are.
-func TestApart(t *testing.T) {
+func TestClaimsKeepConsumersApart(t *testing.T) {
 	for _, by := range []string{"provider", "tree", "aggregate"} {
 		t.Run(by, func(t *testing.T) {
 			const racks, hosts = 4, 12
@@ -725,7 +724,7 @@ func TestBadClaims(t *testing.T) {
 		code   commands.Code
 		change func(*commands.Claim)
 	}{
-		"for nobody":      {commands.CodeInvalid, func(c *commands.Claim) { c.For = nil }},
+		"for none":        {commands.CodeInvalid, func(c *commands.Claim) { c.For = nil }},
 		"for too many":    {commands.CodeInvalid, func(c *commands.Claim) { c.For = make([]commands.ClaimConsumer, 257) }},
 		"twice":           {commands.CodeInvalid, func(c *commands.Claim) { c.For = append(c.For, c.For[0]) }},
 		"no request":      {commands.CodeInvalid, func(c *commands.Claim) { c.Requests = nil }},
@@ -756,7 +755,7 @@ func TestBadClaims(t *testing.T) {
 			c.Prefer = &commands.ClaimPreference{Traits: map[string]commands.Weight{"CUSTOM_NO": 1}}
 		}},
 		"near by nothing":         {commands.CodeInvalid, nearly(commands.NearConsumers{Weight: 1})},
-		"near nobody":             {commands.CodeInvalid, nearly(commands.NearConsumers{By: "tree", Weight: 1, Consumers: []ledger.UUID{}})},
+		"near none":               {commands.CodeInvalid, nearly(commands.NearConsumers{By: "tree", Weight: 1, Consumers: []ledger.UUID{}})},
 		"neither rule nor weight": {commands.CodeInvalid, nearly(commands.NearConsumers{By: "tree"})},
 		"rule and weight":         {commands.CodeInvalid, nearly(commands.NearConsumers{By: "tree", Rule: "forbid", Weight: 1})},
 		"no such rule":            {commands.CodeInvalid, nearly(commands.NearConsumers{By: "tree", Rule: "must"})},

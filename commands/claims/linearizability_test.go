@@ -62,7 +62,7 @@ func rules(capacity [3]int64, most int64) porcupine.Model {
 			b, m, said := state.(board), input.(move), output.(string)
 			after := b
 			switch {
-			case said == "again": // nobody knows, and nothing has changed
+			case said == "again": // the caller tries again, and nothing has changed
 				return true, b
 			case m.kind == "limit":
 				after.most = m.most
@@ -236,7 +236,7 @@ func (g *game) make(m move) string {
 	}
 }
 
-// find is where a consumer is. Nobody else moves it.
+// find is where a consumer is. No other client moves it.
 func (g *game) find(consumer ledger.UUID) int {
 	held, _, err := g.Views.View().Consumer(consumer)
 	if err != nil || held == nil {

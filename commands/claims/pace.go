@@ -44,7 +44,7 @@ func newPace(places chan struct{}) *pace { return &pace{places: places, since: t
 // or in one world, than in another.
 const longestSearch = 5 * time.Second
 
-// pause gives way, unless nobody wants the search any more, or it has taken all its time.
+// pause gives way, unless the search was given up, or has taken all its time.
 func (p *pace) pause(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

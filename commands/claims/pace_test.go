@@ -67,7 +67,7 @@ func TestSearchesGiveWay(t *testing.T) {
 }
 
 // TestSearchesEnd: a search that has computed for 5 seconds has spent its budget, and one
-// that nobody waits for any more ends.
+// that is not waited for any more ends.
 func TestSearchesEnd(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -79,7 +79,7 @@ func TestSearchesEnd(t *testing.T) {
 	}{
 		{"it goes on", t.Context(), 4 * time.Second, nil},
 		{"it took too long", t.Context(), 5*time.Second + 1, candidates.ErrBudget},
-		{"nobody wants it", ended, 0, context.Canceled},
+		{"it was given up", ended, 0, context.Canceled},
 	} {
 		pace := claims.NewPace(make(chan struct{}, 1))
 		pace.HasWorked(c.worked)

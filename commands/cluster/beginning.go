@@ -14,13 +14,12 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Whoever is told to begin a ledger (allot init) has no log, as has one that
-// lost it: init may have been run on a new disk of a server that is known. So it
-// begins with JetStream off, too, can neither vote nor hold a replica, and asks
-// all other servers of the cluster, not most of them, what they know. It begins
-// a ledger only when each has said that it knows of none, and was not told to
-// begin one itself; and it is refused when one of them has another. A server that
-// does not answer may be the one that knows.
+// A server that is told to begin a ledger (allot init) has no log, as has one that lost
+// it: init may have been run on a new disk of a server that is known. So it begins with
+// JetStream off, too, can neither vote nor hold a replica, and asks all other servers of
+// the cluster, not most of them, what they know. It begins a ledger only when each has
+// said that it knows of none, and was not told to begin one itself; and it is refused
+// when one of them has another. A server that does not answer may be the one that knows.
 
 // knownSubject is where servers ask each other for what they know of the ledger.
 const knownSubject = "allot.cluster.known"
@@ -48,7 +47,7 @@ var (
 func TellKnown(nc *nats.Conn, now func() Known) (stop func(), err error) {
 	sub, err := nc.Subscribe(knownSubject, func(msg *nats.Msg) {
 		if data, err := json.Marshal(now()); err == nil {
-			_ = msg.Respond(data) // whoever asks does so again
+			_ = msg.Respond(data) // a lost answer is asked for again
 		}
 	})
 	if err != nil {
@@ -57,7 +56,7 @@ func TellKnown(nc *nats.Conn, now func() Known) (stop func(), err error) {
 	return func() { _ = sub.Unsubscribe() }, nc.Flush() // the connection may be gone
 }
 
-// Waiting is how whoever waits tells why, and finds out that it is in vain.
+// Waiting tells why a server waits, and finds out whether that is in vain.
 type Waiting struct {
 	// Check says why it is in vain, or nil.
 	Check func() error

@@ -385,7 +385,7 @@ func TestNoCommandComesBeforeTheBeginning(t *testing.T) {
 		t.Error(got.Rejection)
 	}
 	if asked.Load() == 0 {
-		t.Error("nobody was asked")
+		t.Error("no replica was asked")
 	}
 }
 
@@ -406,7 +406,7 @@ func TestLeaderIsReplaced(t *testing.T) {
 	if err != nil || state.Term().Leader != next.name || state.Term().Number < 2 || state.Term().Level != ledger.Level {
 		t.Errorf("term %+v, %v", state.Term(), err)
 	}
-	if err := next.StepDown(t.Context(), "nobody"); err == nil {
+	if err := next.StepDown(t.Context(), "unknown"); err == nil {
 		t.Error("a replica that does not exist was to lead")
 	}
 	if status := first.Status(t.Context()); status.Leader != next.name || len(status.Members) != 3 ||

@@ -58,8 +58,8 @@ type candidate struct {
 	judged   uint64        // number of the last term in the log, as of which it may take the lease
 }
 
-// stand takes the lease whenever nobody has it.
-func (r *Replica) stand() {
+// campaign takes the lease whenever it is free.
+func (r *Replica) campaign() {
 	c := &candidate{r: r}
 	tick := time.NewTicker(look)
 	defer tick.Stop()
@@ -74,16 +74,16 @@ func (r *Replica) stand() {
 			c.eligible = 0
 			continue // this replica leads
 		}
-		if term := c.try(r.ctx); term != nil {
-			r.hand(term, c.judged)
+		if term := c.acquire(r.ctx); term != nil {
+			r.startTerm(term, c.judged)
 			c.eligible = 0
 		}
 	}
 }
 
-// hand hands a term to the part that begins writers. If another term was folded since
+// startTerm hands a term to the part that begins writers. If another term was folded since
 // the one that was judged, its leader may lead by it, and the lease is given back.
-func (r *Replica) hand(term *Term, judged uint64) {
+func (r *Replica) startTerm(term *Term, judged uint64) {
 	f := r.follower.Swap(nil)
 	term.state = f.stop()
 	if last := term.state.Term(); last.Number != judged {
@@ -98,11 +98,11 @@ func (r *Replica) hand(term *Term, judged uint64) {
 	}
 }
 
-// try takes the lease if that is permitted now.
-func (c *candidate) try(ctx context.Context) *Term {
+// acquire takes the lease if that is permitted now.
+func (c *candidate) acquire(ctx context.Context) *Term {
 	err := c.observe(ctx)
-	may := err == nil && c.may()
-	c.r.exposure.set(may)
+	may := err == nil && c.leaseFree()
+	c.r.visibility.set(may)
 	if !may || !c.ready(ctx) {
 		return nil
 	}
@@ -113,9 +113,9 @@ func (c *candidate) try(ctx context.Context) *Term {
 		return nil // the next look shows the outcome
 	}
 	c.r.cfg.Logger.Info("this replica is to lead", "revision", revision)
-	t := newTenure(c.r.instance, c.r.cfg.Lease, c.r.clock)
+	t := newLeaseHolder(c.r.instance, c.r.cfg.Lease, c.r.clock)
 	t.extend(before)
-	term := &Term{tenure: t, r: c.r, resign: make(chan string, 1)}
+	term := &Term{leaseHolder: t, r: c.r, resign: make(chan string, 1)}
 	renewing, stop := context.WithCancel(context.Background())
 	term.stop = stop
 	term.renews.Go(func() { term.renew(renewing, revision) })
@@ -134,13 +134,13 @@ func (c *candidate) observe(ctx context.Context) error {
 	return nil
 }
 
-// may reports whether the lease is free, by the rules that keep its holder's
+// leaseFree reports whether the lease is free, by the rules that keep its holder's
 // answers true.
 //
 // A leader that does not reach the bucket goes on by a term in the log. So a lease that
 // was given back is free at once only if its last holder began the last term there too:
 // if it never came to begin one, the leader of that term may have renewed it just now.
-func (c *candidate) may() bool {
+func (c *candidate) leaseFree() bool {
 	now, last, length := c.r.clock(), c.r.view.folded.Load(), c.r.cfg.Lease+c.r.cfg.Lease/10
 	c.judged = last.Number
 	silent := last.Number == 0 || now-last.seen >= length
@@ -175,7 +175,7 @@ func (c *candidate) ready(ctx context.Context) bool {
 	if f == nil || !f.current.Load() || f.held.Load() {
 		return false
 	}
-	if c.eligible > 0 && c.r.clock()-c.eligible < unfitWait && c.r.unfit() != nil {
+	if c.eligible > 0 && c.r.clock()-c.eligible < unfitWait && c.r.notEligible() != nil {
 		return false
 	}
 	if c.eligible == 0 || c.r.cfg.Near == nil || c.r.cfg.Near() {
@@ -185,7 +185,7 @@ func (c *candidate) ready(ctx context.Context) bool {
 	defer cancel()
 	peers, err := c.r.cfg.Log.Peers(ctx)
 	if err != nil || peers.Leader == "" {
-		return false // nobody could append
+		return false // no replica could append
 	}
 	return c.r.clock()-c.eligible >= headStart
 }

@@ -21,10 +21,9 @@ const (
 	pollTimeout = 10 * time.Second
 )
 
-// follower folds the log's commits into State and read models. The leader
-// announces durable commits, which saves searching for them; missed commits are
-// read from the log, as far as they may be shown. It needs no consumer, which somebody would have to make anew
-// just when servers are lost.
+// follower folds the log's commits into State and read models. The leader announces durable commits, which saves
+// searching for them; missed commits are read from the log, as far as they may be shown. It needs no consumer, which
+// would have to be made anew just when servers are lost.
 type follower struct {
 	r       *Replica
 	state   *ledger.State // for the run only
@@ -116,7 +115,7 @@ func (f *follower) poll() error {
 		if err != nil || commit == nil {
 			return err
 		}
-		shown, err := f.r.foldShown(commit.Sequence, func() error { return f.fold(commit) })
+		shown, err := f.r.foldIfVisible(commit.Sequence, func() error { return f.fold(commit) })
 		if err == nil && !shown {
 			return errNotAnnounced
 		}
@@ -150,7 +149,7 @@ func (f *follower) fold(commit *ledger.Commit) error {
 		}
 	}
 	f.r.view.folds(f.state.Term(), f.r.clock())
-	f.r.cfg.Log.Saw(commit.Sequence)
+	f.r.cfg.Log.ObservedLast(commit.Sequence)
 	f.head.Store(commit.Sequence)
 	f.snapshot(commit)
 	return nil

@@ -74,13 +74,13 @@ func (qs *questions) join(ask func() (uint64, error)) *question {
 	q := qs.next
 	if !qs.running {
 		qs.running = true
-		go qs.put(ask)
+		go qs.askLoop(ask)
 	}
 	return q
 }
 
-// put sends questions as long as some read waits.
-func (qs *questions) put(ask func() (uint64, error)) {
+// askLoop sends questions as long as some read waits.
+func (qs *questions) askLoop(ask func() (uint64, error)) {
 	for {
 		qs.mu.Lock()
 		q := qs.next
@@ -95,7 +95,7 @@ func (qs *questions) put(ask func() (uint64, error)) {
 	}
 }
 
-// askHead asks the leader for the newest sequence that anybody was told.
+// askHead asks the leader for the newest sequence that a client was told.
 func (r *Replica) askHead() (uint64, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Lease)
 	defer cancel()
@@ -103,13 +103,13 @@ func (r *Replica) askHead() (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", errNoLeader, err)
 	}
-	var answer answered
+	var answer headAnswer
 	if err := json.Unmarshal(msg.Data, &answer); err != nil {
 		return 0, fmt.Errorf("cluster: the leader's answer cannot be read: %w", err)
 	}
 	if answer.Failure != "" {
 		return 0, fmt.Errorf("%w: %s", errNoLeader, answer.Failure)
 	}
-	r.exposure.set(false) // somebody holds the lease
+	r.visibility.set(false) // the lease is held
 	return answer.Sequence, nil
 }

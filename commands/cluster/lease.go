@@ -8,13 +8,13 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// tenure is the time in which this replica leads, or tries to begin a term. It
+// leaseHolder holds the lease while this replica leads, or tries to begin a term. It
 // implements writer.Leadership.
 //
 // It holds a lease that is renewed by a write through a quorum. The lease is
 // valid for a time from before that write began. Another replica takes it over
 // only after it has waited that long since it saw the renewal, which was later.
-type tenure struct {
+type leaseHolder struct {
 	instance ledger.UUID
 	length   time.Duration
 	clock    func() time.Duration
@@ -26,15 +26,15 @@ type tenure struct {
 	ended sync.Once
 }
 
-func newTenure(instance ledger.UUID, length time.Duration, clock func() time.Duration) *tenure {
-	return &tenure{
+func newLeaseHolder(instance ledger.UUID, length time.Duration, clock func() time.Duration) *leaseHolder {
+	return &leaseHolder{
 		instance: instance, length: length, clock: clock, later: make(chan struct{}), lost: make(chan struct{}),
 	}
 }
 
 // extend makes the lease valid from a moment at which it had not been renewed
 // yet.
-func (t *tenure) extend(from time.Duration) {
+func (t *leaseHolder) extend(from time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if from+t.length > t.until {
@@ -46,19 +46,19 @@ func (t *tenure) extend(from time.Duration) {
 
 // left returns how much longer the lease is valid, and a channel that is closed
 // when that changes.
-func (t *tenure) left() (time.Duration, <-chan struct{}) {
+func (t *leaseHolder) left() (time.Duration, <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.until - t.clock(), t.later
 }
 
-// lose ends the tenure: nothing is certain from now on.
-func (t *tenure) lose() {
+// lose ends the leadership: nothing is certain from now on.
+func (t *leaseHolder) lose() {
 	t.ended.Do(func() { close(t.lost) })
 }
 
 // Await implements writer.Leadership.
-func (t *tenure) Await(quit <-chan struct{}) error {
+func (t *leaseHolder) Await(quit <-chan struct{}) error {
 	for {
 		left, later := t.left()
 		select {
@@ -79,7 +79,7 @@ func (t *tenure) Await(quit <-chan struct{}) error {
 }
 
 // Lost implements writer.Leadership.
-func (t *tenure) Lost() <-chan struct{} { return t.lost }
+func (t *leaseHolder) Lost() <-chan struct{} { return t.lost }
 
 // Instance implements writer.Leadership.
-func (t *tenure) Instance() ledger.UUID { return t.instance }
+func (t *leaseHolder) Instance() ledger.UUID { return t.instance }

@@ -15,7 +15,7 @@ import (
 func TestTenure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now time.Duration
-		begun := newTenure(commands.NewID(), 3*time.Second, func() time.Duration { return now })
+		begun := newLeaseHolder(commands.NewID(), 3*time.Second, func() time.Duration { return now })
 		never := make(chan struct{})
 		quit := make(chan struct{})
 		close(quit)
@@ -97,8 +97,8 @@ func TestQuestions(t *testing.T) {
 	})
 }
 
-// TestMay: which replica may take the lease, and when.
-func TestMay(t *testing.T) {
+// TestLeaseIsFreeOnlyAfterItsTime: which replica may take the lease, and when.
+func TestLeaseIsFreeOnlyAfterItsTime(t *testing.T) {
 	const length = 3 * time.Second
 	other, own, third := commands.NewID(), commands.NewID(), commands.NewID()
 	now := 100 * time.Second
@@ -111,12 +111,12 @@ func TestMay(t *testing.T) {
 		of       ledger.UUID   // who began that term; nil: the lease's holder
 		want     bool
 	}{
-		"nobody ever had it":              {want: true},
+		"it was never held":               {want: true},
 		"renewed just now":                {now: lease{Instance: other}, revision: 1, term: time.Hour},
 		"silent for its length":           {now: lease{Instance: other}, revision: 1, seen: length, term: time.Hour},
 		"silent for a tenth more":         {now: lease{Instance: other}, revision: 1, seen: length + length/10, term: time.Hour, want: true},
 		"silent, but begun in the log":    {now: lease{Instance: other}, revision: 1, seen: time.Hour, term: length},
-		"given back to anybody":           {now: lease{Instance: other, Released: true}, revision: 1, want: true},
+		"given back to any replica":       {now: lease{Instance: other, Released: true}, revision: 1, want: true},
 		"given back to this one":          {now: lease{Instance: other, Released: true, Successor: "own"}, revision: 1, want: true},
 		"given back to another":           {now: lease{Instance: other, Released: true, Successor: "x"}, revision: 1},
 		"given back to one that is away":  {now: lease{Instance: other, Released: true, Successor: "x"}, revision: 1, seen: spread, want: true},
@@ -140,7 +140,7 @@ func TestMay(t *testing.T) {
 		}
 		r.view.folded.Store(&foldedTerm{ledger.Term{Number: 7, Instance: c.of}, now - c.term})
 		candidate := candidate{r: r, now: c.now, revision: c.revision, seen: now - c.seen}
-		if got := candidate.may(); got != c.want {
+		if got := candidate.leaseFree(); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -17,22 +17,22 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Subjects are the subjects of messages between replicas. Nobody else may publish
-// or listen there.
+// Subjects are the subjects of messages between replicas. No client may publish or listen
+// there.
 const Subjects = "allot.cluster.>"
 
 // The messages between replicas.
 const (
-	commitSubject = "allot.cluster.commit" // a durable commit, to all
-	leaderSubject = "allot.cluster.leader" // the name of the leader, to all
-	submitSubject = "allot.cluster.submit" // a command, to the leader
-	headSubject   = "allot.cluster.head"   // "what was answered so far?", to the leader
-	statusSubject = "allot.cluster.status" // "how are you?", to all
-	giveSubject   = "allot.cluster.give"   // a request to let another replica lead, to the leader
+	commitSubject   = "allot.cluster.commit" // a durable commit, to all
+	leaderSubject   = "allot.cluster.leader" // the name of the leader, to all
+	submitSubject   = "allot.cluster.submit" // a command, to the leader
+	headSubject     = "allot.cluster.head"   // "what was answered so far?", to the leader
+	statusSubject   = "allot.cluster.status" // "how are you?", to all
+	stepDownSubject = "allot.cluster.give"   // a request to let another replica lead, to the leader
 )
 
-// hailEvery is how often a leader announces that it leads.
-const hailEvery = 200 * time.Millisecond
+// announceEvery is how often a leader announces that it leads.
+const announceEvery = 200 * time.Millisecond
 
 // upgradeEvery is how often a leader checks whether all replicas know a newer
 // level than the one in use.
@@ -41,13 +41,13 @@ const upgradeEvery = 5 * time.Second
 // peers is what a replica knows from the others' messages.
 type peers struct{ subs []*nats.Subscription }
 
-// hail is a leader's announcement to all: that it leads, or leads no more.
-type hail struct {
+// announcement is a leader's announcement to all: that it leads, or has stepped down.
+type announcement struct {
 	Name     string      `json:"name"`
 	Instance ledger.UUID `json:"instance"`
 	Sequence uint64      `json:"sequence"`
 	Term     uint64      `json:"term"`
-	// Released means that it leads no more, and that Successor, if named, is to
+	// Released means that it has stepped down, and that Successor, if named, is to
 	// be the next.
 	Released  bool   `json:"released,omitempty"`
 	Successor string `json:"successor,omitempty"`
@@ -65,7 +65,7 @@ type leaderView struct {
 	wedged   atomic.Bool   // the leader says that the log is wedged
 
 	mu      sync.Mutex
-	last    hail          // guarded by mu
+	last    announcement  // guarded by mu
 	changed chan struct{} // closed when another replica leads, or none; guarded by mu
 }
 
@@ -89,14 +89,14 @@ func (v *leaderView) next() <-chan struct{} {
 	return v.changed
 }
 
-func (v *leaderView) get() (hail, <-chan struct{}) {
+func (v *leaderView) get() (announcement, <-chan struct{}) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.last, v.changed
 }
 
 // set notes what a leader has announced.
-func (v *leaderView) set(h hail) {
+func (v *leaderView) set(h announcement) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	changed := h.Instance != v.last.Instance || h.Released != v.last.Released
@@ -152,7 +152,7 @@ func (v *leaderView) saw(sequence uint64) {
 }
 
 func (r *Replica) hearLeader(msg *nats.Msg) {
-	var h hail
+	var h announcement
 	if err := json.Unmarshal(msg.Data, &h); err != nil {
 		r.cfg.Logger.Warn("another replica says what cannot be read", "subject", msg.Subject, "error", err)
 		return
@@ -167,9 +167,9 @@ func (r *Replica) announce(encoded []byte) {
 	}
 }
 
-// hail tells all replicas who leads.
-func (r *Replica) hail(t *Term, released bool, successor string) {
-	h := hail{
+// announceLeader tells all replicas who leads.
+func (r *Replica) announceLeader(t *Term, released bool, successor string) {
+	h := announcement{
 		Name: r.cfg.Name, Instance: t.instance, Sequence: r.cfg.Models.Checkpoint().Sequence,
 		Term: t.number.Load(), Released: released, Successor: successor,
 		Wedged: t.wedged.Load() && !released,
@@ -185,7 +185,7 @@ func (r *Replica) hail(t *Term, released bool, successor string) {
 }
 
 // note notes a leader's announcement.
-func (r *Replica) note(h hail) {
+func (r *Replica) note(h announcement) {
 	if !h.Released {
 		r.view.heard.Store(int64(r.clock()))
 		r.view.term.Store(h.Term)
@@ -195,9 +195,9 @@ func (r *Replica) note(h hail) {
 	r.view.set(h)
 }
 
-// hailing announces that this replica leads, as long as it does.
-func (t *Term) hailing() {
-	tick, upgrade := time.NewTicker(hailEvery), time.NewTicker(upgradeEvery)
+// announce announces that this replica leads, as long as it does.
+func (t *Term) announce() {
+	tick, upgrade := time.NewTicker(announceEvery), time.NewTicker(upgradeEvery)
 	defer tick.Stop()
 	defer upgrade.Stop()
 	for {
@@ -211,7 +211,7 @@ func (t *Term) hailing() {
 		if t.r.leading.Load() != t {
 			return
 		}
-		t.r.hail(t, false, "")
+		t.r.announceLeader(t, false, "")
 	}
 }
 
@@ -231,7 +231,8 @@ func (t *Term) upgrade() {
 // serve takes messages to the leader.
 func (t *Term) serve() error {
 	for subject, handle := range map[string]nats.MsgHandler{
-		submitSubject: t.takeCommand, headSubject: t.answerHead, giveSubject: t.answerGive, leaveSubject: t.answerLeave,
+		submitSubject: t.takeCommand, headSubject: t.answerHead, stepDownSubject: t.answerStepDown,
+		admissionSubject: t.answerAdmission,
 	} {
 		sub, err := t.r.cfg.Conn.Subscribe(subject, handle)
 		if err != nil {
@@ -373,14 +374,14 @@ func (c *carried) outcome() (commands.Outcome, error) {
 	return out, nil
 }
 
-// answered is the leader's answer to the question what was answered so far.
-type answered struct {
+// headAnswer is the leader's answer to the question what was answered so far.
+type headAnswer struct {
 	Sequence uint64 `json:"sequence"`
 	Failure  string `json:"failure,omitempty"`
 }
 
-// answerHead answers the newest sequence that anybody was told. A goroutine waits
-// for the lease, so that one question does not hold up commands.
+// answerHead answers the newest sequence that a client was told. A goroutine waits for
+// the lease, so that one question does not hold up commands.
 func (t *Term) answerHead(msg *nats.Msg) {
 	if left, _ := t.left(); left > 0 {
 		t.respondHead(msg)
@@ -390,7 +391,7 @@ func (t *Term) answerHead(msg *nats.Msg) {
 }
 
 func (t *Term) respondHead(msg *nats.Msg) {
-	answer := answered{Sequence: t.r.cfg.Models.Checkpoint().Sequence}
+	answer := headAnswer{Sequence: t.r.cfg.Models.Checkpoint().Sequence}
 	if err := t.Await(t.r.ctx.Done()); err != nil {
 		answer.Failure = err.Error()
 	}

@@ -4,15 +4,15 @@
 // to lead. The files are: election and lease (who leads), follow (what followers
 // do), route and fresh (how commands and questions find the leader), peers
 // (messages between replicas), status (the replicas and their state), wedge (a
-// log that fails silently), unfit (a leader that should not lead), arrange (which
-// servers lead the streams).
+// log that fails silently), eligibility (a leader that should not lead), and
+// stream_leaders (which servers lead the streams).
 //
 // The log alone decides what happened: every append names the one sequence that
 // it may get, so no two leaders can both append. Answers that leave no record
 // (rejections, dry runs, reads) are safe by these rules:
 //
 //  1. A leader has a lease: a value in a replicated bucket. It renews the lease
-//     on the condition that nobody else changed it. The lease is valid for
+//     on the condition that no other replica changed it. The lease is valid for
 //     Lease from before the renewal was sent. While the bucket has no quorum,
 //     the leader may begin another term of its own in the log instead, which
 //     counts as a renewal.
@@ -30,7 +30,7 @@
 //     valid after the decision. A process that was stopped looks again after it
 //     goes on.
 //  5. A leader that reads another replica's term in the log, or finds another
-//     name on the lease, leads no more, and tells everybody who waits for it.
+//     name on the lease, steps down, and tells all waiting requests.
 //  6. A follower answers a read when it has folded everything that the leader
 //     had answered when the read came. The leader says what that is, on its
 //     valid lease.
@@ -122,15 +122,15 @@ type Replica struct {
 	instance ledger.UUID
 	clock    func() time.Duration
 
-	elected  chan *Term
-	failed   chan error
-	leading  atomic.Pointer[Term] // the term whose writer decides; nil: another replica leads, or none
-	view     leaderView
-	follower atomic.Pointer[follower] // nil while it leads
-	fresh    questions
-	peers    peers
-	lacks    atomic.Int64 // since when it lacks commits that were announced; since boot
-	exposure exposure
+	elected    chan *Term
+	failed     chan error
+	leading    atomic.Pointer[Term] // the term whose writer decides; nil: another replica leads, or none
+	view       leaderView
+	follower   atomic.Pointer[follower] // nil while it leads
+	fresh      questions
+	peers      peers
+	lacks      atomic.Int64 // since when it lacks commits that were announced; since boot
+	visibility visibility
 
 	ctx   context.Context
 	end   context.CancelFunc
@@ -157,7 +157,7 @@ func Start(cfg Config, state *ledger.State) (*Replica, error) {
 		_, stopped := r.Stop()
 		return nil, errors.Join(err, stopped)
 	}
-	r.ended.Go(r.stand)
+	r.ended.Go(r.campaign)
 	r.ended.Go(func() { r.register(registerEvery) })
 	r.ended.Go(r.findNamesake)
 	return r, nil
@@ -191,11 +191,11 @@ func (r *Replica) fail(err error) {
 // Term is the time in which this replica leads. Begin starts it, Open lets
 // clients in, Resign ends it. The Term is the writer's Options.Leadership.
 type Term struct {
-	*tenure
+	*leaseHolder
 	r      *Replica
 	state  *ledger.State
 	writer *writer.Writer
-	resign chan string // the replica that is to lead next, when somebody asks the term to end
+	resign chan string // the replica that is to lead next, when the term is asked to end
 	serves []*nats.Subscription
 	renews sync.WaitGroup
 	// revision of the lease's last renewal, set when renewing has ended
@@ -231,12 +231,12 @@ func (t *Term) Open() error {
 		return err
 	}
 	t.r.leading.Store(t)
-	t.r.hail(t, false, "")
-	t.r.ended.Go(t.hailing)
+	t.r.announceLeader(t, false, "")
+	t.r.ended.Go(t.announce)
 	t.r.ended.Go(t.watchLog)
 	t.r.ended.Go(t.watchFitness)
 	if t.r.cfg.Near != nil {
-		t.r.ended.Go(t.arranging)
+		t.r.ended.Go(t.watchStreamLeaders)
 	}
 	return nil
 }
@@ -287,7 +287,7 @@ func (t *Term) Resign(state *ledger.State, successor string) {
 	t.renews.Wait()
 	t.r.release(t, successor)
 	t.r.follow(state)
-	t.r.hail(t, true, successor)
+	t.r.announceLeader(t, true, successor)
 }
 
 // Fork returns a copy of the State at some durable commit.

@@ -24,7 +24,7 @@ func again(err error) bool {
 		errors.Is(err, commands.ErrLogUnavailable) || errors.Is(err, errNoLeader)
 }
 
-// errNoLeader means that nobody took a message to the leader.
+// errNoLeader means that no replica took a message to the leader.
 var errNoLeader = fmt.Errorf("%w: no replica leads now", commands.ErrNotLeading)
 
 // Submit implements commands.Submitter. The leader carries the command out, if
@@ -68,7 +68,7 @@ func (r *Replica) carry(ctx context.Context, s commands.Submission) (commands.Ou
 			return outcome, err
 		}
 		if !r.pause(ctx) {
-			return commands.Outcome{}, fmt.Errorf("%w; nobody has answered within %v", err, r.cfg.Limit)
+			return commands.Outcome{}, fmt.Errorf("%w; no leader answered within %v", err, r.cfg.Limit)
 		}
 	}
 }

@@ -70,7 +70,7 @@ type Member struct {
 
 // Status is the state of a cluster.
 type Status struct {
-	Leader  string          `json:"leader"` // empty: nobody leads
+	Leader  string          `json:"leader"` // empty: no replica leads
 	Term    uint64          `json:"term"`
 	Level   uint64          `json:"level"` // level of features in use
 	Members []Member        `json:"members"`
@@ -92,7 +92,7 @@ func (r *Replica) own() Member {
 	if r.leading.Load() != nil {
 		m.Role = RoleLeader
 	}
-	if err := r.unfit(); err != nil {
+	if err := r.notEligible(); err != nil {
 		m.Unfit = err.Error()
 	}
 	m.Whole = r.cfg.Whole == nil || r.cfg.Whole()
@@ -301,7 +301,7 @@ func TellJoining(conn *nats.Conn, now func() Member) (stop func(), err error) {
 		m := now()
 		m.Role, m.Level, m.Since = RoleJoining, ledger.Level, started.Unix()
 		if data, err := json.Marshal(m); err == nil {
-			_ = msg.Respond(data) // whoever asks does so again
+			_ = msg.Respond(data) // a lost answer is asked for again
 		}
 	})
 	if err != nil {
@@ -400,9 +400,9 @@ func (r *Replica) Led() error {
 	return nil
 }
 
-// Waits returns nil if a request that arrives now is worth taking although nobody may
-// lead: a leader was heard no longer ago than requests wait, so that they probably
-// meet a change of leaders, and the next one answers them.
+// Waits returns nil if a request that arrives now is worth taking although perhaps no
+// replica leads: a leader was heard no longer ago than requests wait, so that they
+// probably meet a change of leaders, and the next one answers them.
 func (r *Replica) Waits() error {
 	if heard := r.view.heard.Load(); heard == 0 || r.clock()-time.Duration(heard) > r.cfg.Limit {
 		return fmt.Errorf("%w, and none was heard for %v", errNoLeader, r.cfg.Limit)

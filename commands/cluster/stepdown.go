@@ -13,8 +13,8 @@ import (
 	"github.com/allot-project/allot/commands"
 )
 
-// give is the request that another replica lead.
-type give struct {
+// stepDownRequest is the request that another replica lead.
+type stepDownRequest struct {
 	To string `json:"to"`
 }
 
@@ -22,7 +22,7 @@ type give struct {
 // name is empty, the one that lags least. It waits for a leader as long as a command
 // does, but asks only one.
 func (r *Replica) StepDown(ctx context.Context, to string) error {
-	data, err := json.Marshal(give{To: to})
+	data, err := json.Marshal(stepDownRequest{To: to})
 	if err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
@@ -31,7 +31,7 @@ func (r *Replica) StepDown(ctx context.Context, to string) error {
 	for {
 		err := r.Led()
 		if err == nil {
-			if err = r.askToGive(ctx, data); !errors.Is(err, nats.ErrNoResponders) {
+			if err = r.requestStepDown(ctx, data); !errors.Is(err, nats.ErrNoResponders) {
 				return err
 			}
 		}
@@ -41,11 +41,11 @@ func (r *Replica) StepDown(ctx context.Context, to string) error {
 	}
 }
 
-func (r *Replica) askToGive(ctx context.Context, wish []byte) error {
+func (r *Replica) requestStepDown(ctx context.Context, wish []byte) error {
 	// That another replica leads now says nothing about the answer: it may be why.
 	asking, cancel := context.WithTimeout(ctx, r.cfg.Lease) // a request may be lost
 	defer cancel()
-	msg, err := r.cfg.Conn.RequestWithContext(asking, giveSubject, wish)
+	msg, err := r.cfg.Conn.RequestWithContext(asking, stepDownSubject, wish)
 	if err != nil {
 		return fmt.Errorf("%w: the leader has not answered: %w", commands.ErrNoAnswer, err)
 	}
@@ -55,9 +55,9 @@ func (r *Replica) askToGive(ctx context.Context, wish []byte) error {
 	return nil
 }
 
-// answerGive passes the request on to the part that ends the term.
-func (t *Term) answerGive(msg *nats.Msg) {
-	var wish give
+// answerStepDown passes the request on to the part that ends the term.
+func (t *Term) answerStepDown(msg *nats.Msg) {
+	var wish stepDownRequest
 	err := json.Unmarshal(msg.Data, &wish)
 	if err == nil && wish.To == t.r.cfg.Name {
 		err = fmt.Errorf("replica %s leads already", wish.To)

@@ -59,7 +59,7 @@ func (t *Term) watchLog() {
 		if before := t.wedged.Swap(wedged); wedged && !before {
 			t.r.cfg.Logger.Error("the log is wedged", "error", ErrWedged)
 		} else if before && !wedged {
-			t.r.cfg.Logger.Info("the log is wedged no more")
+			t.r.cfg.Logger.Info("the log accepts commits again")
 		}
 	}
 }

@@ -19,7 +19,7 @@ func TestQuorate(t *testing.T) {
 		"one lags":      {jetstream.Peers{Leader: "1", Others: []jetstream.Peer{lags, well}}, true},
 		"alone":         {jetstream.Peers{Leader: "1", Others: []jetstream.Peer{away, away}}, false},
 		"others lag":    {jetstream.Peers{Leader: "1", Others: []jetstream.Peer{lags, lags}}, false},
-		"nobody leads":  {jetstream.Peers{Others: []jetstream.Peer{well, well}}, false},
+		"none leads":    {jetstream.Peers{Others: []jetstream.Peer{well, well}}, false},
 		"one that lags": {jetstream.Peers{Leader: "1", Others: []jetstream.Peer{lags, away}}, false},
 	} {
 		if got := quorate(c.peers); got != c.want {

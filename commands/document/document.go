@@ -22,7 +22,7 @@ var (
 // strictly refuses documents that different readers understand differently.
 var strictly = json.JoinOptions(jsontext.AllowDuplicateNames(false), jsontext.AllowInvalidUTF8(false))
 
-// noDocument is what a Reader reads that nobody has borrowed.
+// noDocument is what a Reader reads that is not borrowed.
 var noDocument = strings.NewReader("")
 
 // Reader reads the tokens of a document strictly: repeated names and text that is

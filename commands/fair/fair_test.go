@@ -150,7 +150,7 @@ func TestMemoryIsBounded(t *testing.T) {
 }
 
 // TestPlacesAreOfTwoKinds: work that takes long holds up only work that takes long, and
-// whoever stops waiting leaves no place behind.
+// work that stops waiting leaves no place behind.
 func TestPlacesAreOfTwoKinds(t *testing.T) {
 	t.Parallel()
 	p := fair.NewPoolOf(1, 1)

@@ -83,7 +83,7 @@ func (p *places) place(ctx context.Context, client string) (*Work, error) {
 	return w, nil
 }
 
-// begunAtOnce begins a piece of work. It has a place if one is free that nobody waits for.
+// begunAtOnce begins a piece of work. It has a place if one is free and no work waits.
 func (p *places) begunAtOnce(client string) *Work {
 	p.mu.Lock()
 	defer p.mu.Unlock()

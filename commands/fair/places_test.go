@@ -25,9 +25,9 @@ func works(ctx context.Context, p *fair.Pool, client string, pieces int, did fun
 	return nil
 }
 
-// TestShares: a client with one piece of work gets as much done as one with
+// TestBusyClientGetsNoLargerShare: a client with one piece of work gets as much done as one with
 // sixteen.
-func TestShares(t *testing.T) {
+func TestBusyClientGetsNoLargerShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := fair.NewPoolOf(1, 1)
@@ -53,7 +53,7 @@ func TestShares(t *testing.T) {
 	})
 }
 
-// TestShort: short work waits for nobody.
+// TestShort: short work does not wait.
 func TestShort(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -18,7 +18,7 @@ const (
 	// endingAtATime is how many reservations are being ended at a time.
 	endingAtATime = 256
 	// longestSleep is how long the Expirer sleeps without looking at its clock,
-	// which somebody may set.
+	// which may be set meanwhile.
 	longestSleep = time.Minute
 )
 

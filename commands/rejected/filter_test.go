@@ -115,7 +115,7 @@ func TestFilters(t *testing.T) {
 		"project that it names":       {rejected.Filter{Project: "p"}, []int{3, 0}},
 		"project of its client":       {rejected.Filter{Project: "q"}, []int{2}},
 		"project of a consumer then":  {rejected.Filter{Project: "then", OwnerOf: owner}, []int{3}},
-		"project, and nobody to ask":  {rejected.Filter{Project: "then"}, nil},
+		"project, and no owners":      {rejected.Filter{Project: "then"}, nil},
 		"project and consumer":        {rejected.Filter{Project: "p", Consumer: allocation}, []int{3}},
 		"who, what and what about it": {rejected.Filter{Actor: "abcde", Code: commands.CodeNodeState, Provider: unit}, []int{4}},
 	} {

@@ -54,9 +54,10 @@ func rejection(consumers int) commands.Rejected {
 	}
 }
 
-// TestFlood: rejections beyond the bound are dropped and counted at once; the
+// TestRejectionsBeyondTheBoundAreCounted: rejections beyond the bound are dropped and
+// counted at once; the
 // rest is stored, newest first.
-func TestFlood(t *testing.T) {
+func TestRejectionsBeyondTheBoundAreCounted(t *testing.T) {
 	store := &slow{let: make(chan struct{})}
 	k := rejected.Start(store, 64<<20, slog.New(slog.DiscardHandler))
 	const flood = 20_000
@@ -68,7 +69,7 @@ func TestFlood(t *testing.T) {
 	}
 	close(store.let)
 	k.Stop()
-	k.Keep(last) // nobody listens any more
+	k.Keep(last) // the Keeper has stopped
 	list, err := rejected.List(t.Context(), store, rejected.Filter{}, 1_000_000)
 	if err != nil || len(list) == 0 || uint64(len(list))+k.Dropped() != flood+2 || k.Dropped() < flood/2 {
 		t.Fatalf("%d kept, %d dropped of %d, %v", len(list), k.Dropped(), flood+2, err)

@@ -21,52 +21,52 @@ const (
 	groupBytes   = 1 << 20
 )
 
-// flight is a commit on its way to the log. Without a commit, it carries answers
+// inflightCommit is a commit on its way to the log. Without a commit, it carries answers
 // that must wait for the commits before them.
-type flight struct {
+type inflightCommit struct {
 	commit   *ledger.Commit   // nil: nothing to append
 	encoded  []byte           // the encoded commit
 	undo     ledger.UndoPoint // takes the commit back, with changes
 	changes  ledger.Changes
-	calls    []*call
+	calls    []*pendingCommand
 	appended chan error // the append's result; capacity 1
-	opened   time.Time  // zero: nobody wants to know
+	opened   time.Time  // zero: it is not measured
 	sent     time.Time
-	fork     *ledger.State  // to be saved as a snapshot once durable
-	barrier  chan []*flight // see Writer.sync
+	fork     *ledger.State          // to be saved as a snapshot once durable
+	barrier  chan []*inflightCommit // see Writer.sync
 }
 
 // buildCommit decides the waiting calls.
-func (w *Writer) buildCommit() (*flight, error) {
-	f := &flight{appended: make(chan error, 1), undo: w.state.Begin()}
+func (w *Writer) buildCommit() (*inflightCommit, error) {
+	f := &inflightCommit{appended: make(chan error, 1), undo: w.state.Begin()}
 	if w.opts.Observer != nil {
 		f.opened = time.Now()
 	}
 	w.builder.BeginAt(w.state.Next(), w.state.Head().Digest)
-	waiting, err := w.again, error(nil)
-	w.again = nil
+	waiting, err := w.retry, error(nil)
+	w.retry = nil
 	changed := make(map[ledger.UUID]bool)
 	w.full, w.impatient = false, false
 	for err == nil && !w.full {
 		c := w.nextCall(&waiting)
 		if c == nil {
-			c = w.straggler(len(f.calls))
+			c = w.waitForMoreCalls(len(f.calls))
 		}
 		if c == nil {
 			break
 		}
 		if w.full, err = w.decide(c, f, changed); w.full || err != nil {
-			w.again = append(w.again, c)
+			w.retry = append(w.retry, c)
 		}
-		w.full = w.full || len(f.calls)+len(w.again) >= groupRecords
+		w.full = w.full || len(f.calls)+len(w.retry) >= groupRecords
 	}
-	w.again = append(w.again, waiting...)
+	w.retry = append(w.retry, waiting...)
 	return f, err
 }
 
 // decide decides one call, applies its events and adds its record. It reports
 // full if the record must go into the next commit.
-func (w *Writer) decide(c *call, f *flight, changed map[ledger.UUID]bool) (full bool, err error) {
+func (w *Writer) decide(c *pendingCommand, f *inflightCommit, changed map[ledger.UUID]bool) (full bool, err error) {
 	if w.drop(c) {
 		return false, nil
 	}
@@ -78,7 +78,7 @@ func (w *Writer) decide(c *call, f *flight, changed map[ledger.UUID]bool) (full 
 		// A commit changes a consumer once at most: this call waits for the next
 		// commit, and later calls on the same consumers wait behind it.
 		markAll(changed, c.consumers)
-		w.again = append(w.again, c)
+		w.retry = append(w.retry, c)
 		return false, nil
 	}
 	if c.DryRun {
@@ -133,7 +133,7 @@ func termIn(events []ledger.Event) (began ledger.TermBegan, begins bool) {
 // add applies the decided events and adds their record to the open commit. It
 // does neither if the record is too large.
 func (w *Writer) add(
-	c *call, f *flight, changed map[ledger.UUID]bool, touched []ledger.UUID, events []ledger.Event,
+	c *pendingCommand, f *inflightCommit, changed map[ledger.UUID]bool, touched []ledger.UUID, events []ledger.Event,
 ) (full bool, err error) {
 	record := ledger.Record{
 		CommandID: c.ID, Fingerprint: c.fingerprint, Command: c.Command.CommandName(),
@@ -173,7 +173,7 @@ func (w *Writer) add(
 
 // reject answers a command that has no record: with its rejection, or, if that is
 // nil, that nothing had to change.
-func (w *Writer) reject(c *call, f *flight, rejection *commands.Rejection) {
+func (w *Writer) reject(c *pendingCommand, f *inflightCommit, rejection *commands.Rejection) {
 	c.outcome = commands.Outcome{Rejection: rejection}
 	if rejection != nil && rejection.Code != commands.CodeClaimOutdated {
 		c.decided = w.now()
@@ -183,7 +183,7 @@ func (w *Writer) reject(c *call, f *flight, rejection *commands.Rejection) {
 
 // fork answers with a copy of the State, which must be between two commits: if
 // the open commit has records, the fork waits for the next commit.
-func (w *Writer) fork(c *call, f *flight) (full bool) {
+func (w *Writer) fork(c *pendingCommand, f *inflightCommit) (full bool) {
 	if w.builder.Len() > 0 {
 		return true
 	}
@@ -194,7 +194,7 @@ func (w *Writer) fork(c *call, f *flight) (full bool) {
 
 // rehearse decides a dry run. Like a rejection, its answer waits for the commits
 // that it was decided after, so that everything it rests on has come true.
-func (w *Writer) rehearse(c *call, f *flight) {
+func (w *Writer) rehearse(c *pendingCommand, f *inflightCommit) {
 	events, rejection := commands.DecideChecked(c.Submission, w.state)
 	c.outcome = commands.Outcome{Rejection: rejection, Events: events}
 	f.calls = append(f.calls, c)
@@ -223,16 +223,16 @@ func tooLarge(size, limit int) *commands.Rejection {
 	}
 }
 
-// now returns the writer's clock, which never goes back in the log. What is decided
-// again is decided at a later time, even while somebody has set the clock back: no two
-// appends have the same bytes, and ledger.Chain tells a late one from damage by that.
+// now returns the writer's clock, which never goes back in the log. What is decided again
+// is decided at a later time, even after the clock was set back: no two appends have the
+// same bytes, and ledger.Chain tells a late one from damage by that.
 func (w *Writer) now() int64 {
 	w.latest = max(w.opts.Now().UnixNano(), w.state.LastTime(), w.floor)
 	return w.latest
 }
 
 // send seals the open commit and starts its append.
-func (w *Writer) send(f *flight) error {
+func (w *Writer) send(f *inflightCommit) error {
 	w.lastCalls[0], w.lastCalls[1] = len(f.calls), w.lastCalls[0]
 	if w.builder.Len() == 0 {
 		if len(f.calls) > 0 {

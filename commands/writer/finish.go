@@ -10,7 +10,7 @@ import (
 // finish takes the flights in order and answers their calls. After a failed
 // append it only collects flights, until the loop has seen the failure.
 func (w *Writer) finish() {
-	var failed []*flight
+	var failed []*inflightCommit
 	for f := range w.flights {
 		if f.barrier != nil {
 			f.barrier <- failed
@@ -25,7 +25,7 @@ func (w *Writer) finish() {
 			appended = time.Now()
 			w.appendTook.Store(int64(appended.Sub(f.sent)))
 			if err != nil {
-				w.signalTrouble() // before the loop may send another commit (see takeTurn)
+				w.signalAppendFailed() // before the loop may send another commit (see takeTurn)
 			}
 			w.acked <- struct{}{}
 		}
@@ -39,7 +39,7 @@ func (w *Writer) finish() {
 				w.opts.Logger.Warn("a commit was not appended; reading the log to its end and deciding again", "error", err)
 			}
 			failed = append(failed, f)
-			w.signalTrouble()
+			w.signalAppendFailed()
 			continue
 		}
 		w.observe(f, appended)
@@ -48,7 +48,7 @@ func (w *Writer) finish() {
 			w.answer(c)
 		}
 	}
-	// Nobody will decide these calls again.
+	// These calls are not decided again.
 	for _, f := range failed {
 		w.giveUp(f.calls, commands.ErrStopped)
 	}
@@ -65,7 +65,7 @@ func (w *Writer) certain() error {
 }
 
 // land folds a durable commit, so that it can be read.
-func (w *Writer) land(f *flight) error {
+func (w *Writer) land(f *inflightCommit) error {
 	if f.commit == nil {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (w *Writer) land(f *flight) error {
 }
 
 // tell reports a rejection that has become final.
-func (w *Writer) tell(c *call) {
+func (w *Writer) tell(c *pendingCommand) {
 	if w.opts.Rejected != nil && c.decided > 0 && c.outcome.Rejection != nil {
 		w.opts.Rejected(
 			commands.Rejected{Submission: c.Submission, Time: c.decided, Place: c.place, Rejection: c.outcome.Rejection},
@@ -95,7 +95,7 @@ func (w *Writer) tell(c *call) {
 }
 
 // answer answers a call, and the calls that wait for the same command.
-func (w *Writer) answer(c *call) {
+func (w *Writer) answer(c *pendingCommand) {
 	w.mu.Lock()
 	if w.pending[c.ID] == c {
 		delete(w.pending, c.ID)
@@ -126,7 +126,7 @@ func (w *Writer) answer(c *call) {
 	}
 }
 
-func (w *Writer) giveUp(calls []*call, err error) {
+func (w *Writer) giveUp(calls []*pendingCommand, err error) {
 	for _, c := range calls {
 		c.outcome, c.err = commands.Outcome{}, err
 		w.answer(c)

@@ -51,7 +51,7 @@ func (g *gated) open() (shut func()) {
 	return func() { close(quit); <-stopped }
 }
 
-// stop ends the ledger, whose last appends nobody may have let end.
+// stop ends the ledger, whose last appends are still held up.
 func (g *gated) stop(t *testing.T) {
 	defer g.open()()
 	g.Stop(t)

@@ -10,13 +10,15 @@ import (
 // known answers a call whose command id was accepted before. If the first call
 // with the id is still pending, this call follows it. Otherwise known reserves
 // the id for the call.
-func (w *Writer) known(c *call) (bool, error) {
+func (w *Writer) known(c *pendingCommand) (bool, error) {
 	w.mu.Lock()
 	earlier, ok := w.pending[c.ID]
 	if ok && earlier != c {
 		earlier.followers = append(earlier.followers, c)
 	}
-	w.pending[c.ID] = orFirst(earlier, c)
+	if earlier == nil {
+		w.pending[c.ID] = c
+	}
 	w.mu.Unlock()
 	if ok && earlier != c {
 		return true, nil
@@ -30,17 +32,10 @@ func (w *Writer) known(c *call) (bool, error) {
 	return true, nil
 }
 
-func orFirst(earlier, c *call) *call {
-	if earlier != nil {
-		return earlier
-	}
-	return c
-}
-
 // repeatedOutcome answers a call whose command id was used before. The first
 // command has no address if it was rejected, or had nothing to change, while this
 // call waited for it.
-func repeatedOutcome(c *call, first ledger.CommandResult) commands.Outcome {
+func repeatedOutcome(c *pendingCommand, first ledger.CommandResult) commands.Outcome {
 	if first.Fingerprint == c.fingerprint {
 		return commands.Outcome{Address: first.Address, Repeated: true}
 	}
@@ -52,7 +47,7 @@ func repeatedOutcome(c *call, first ledger.CommandResult) commands.Outcome {
 }
 
 // forget releases a command id that known reserved.
-func (w *Writer) forget(c *call) {
+func (w *Writer) forget(c *pendingCommand) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.pending[c.ID] == c {

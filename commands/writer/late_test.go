@@ -51,9 +51,9 @@ func (l *twiceLog) Append(sequence uint64, encoded []byte, done func(error)) {
 	})
 }
 
-// TestLateAppendIsSkipped: an append that the log has taken again after all, behind
-// the commit that has its place, is skipped by the writer and by whoever reads the log
-// later, at its end and once another commit follows. Its commands are done once.
+// TestLateAppendIsSkipped: an append that the log has taken again after all, behind the
+// commit that has its place, is skipped by the writer and by later readers of the log, at
+// its end and once another commit follows. Its commands are done once.
 func TestLateAppendIsSkipped(t *testing.T) {
 	log := &twiceLog{Log: &memlog.Log{}}
 	l := commandstest.Start(t, t.TempDir(), log)

@@ -19,7 +19,7 @@ func (w *Writer) run() {
 	<-finished
 	if err == nil || errors.Is(err, commands.ErrNotLeading) || errors.Is(err, commands.ErrStopped) {
 		// Everything that is not known to be durable has been taken back.
-		w.left = w.state
+		w.finalState = w.state
 	}
 	w.stop(err)
 	close(w.done)
@@ -28,7 +28,7 @@ func (w *Writer) run() {
 func (w *Writer) decideAll() error {
 	for {
 		select {
-		case <-w.trouble:
+		case <-w.appendFailed:
 			if err := w.recover(); err != nil {
 				return err
 			}
@@ -42,10 +42,10 @@ func (w *Writer) decideAll() error {
 			return w.drain()
 		}
 		if next != nil {
-			w.again = append(w.again, next)
+			w.retry = append(w.retry, next)
 		}
-		if len(w.again) == 0 {
-			continue // woken by trouble
+		if len(w.retry) == 0 {
+			continue // woken by a failed append
 		}
 		if !w.takeTurn() {
 			continue
@@ -55,7 +55,7 @@ func (w *Writer) decideAll() error {
 			err = w.send(f)
 		}
 		if err != nil {
-			w.again = append(f.calls, w.again...) // stop answers its calls
+			w.retry = append(f.calls, w.retry...) // stop answers its calls
 			return err
 		}
 	}
@@ -92,14 +92,14 @@ func (w *Writer) takeTurn() bool {
 		select {
 		case <-w.acked:
 			w.underWay--
-		case <-w.trouble:
-			w.signalTrouble()
+		case <-w.appendFailed:
+			w.signalAppendFailed()
 			return false
 		}
 	}
 	select {
-	case <-w.trouble: // what has ended was not appended
-		w.signalTrouble()
+	case <-w.appendFailed: // what has ended was not appended
+		w.signalAppendFailed()
 		return false
 	default:
 		return true
@@ -108,8 +108,8 @@ func (w *Writer) takeTurn() bool {
 
 // nextWaiting waits for a call, unless some calls must be decided again. It
 // returns false when Close was called and the queue is empty.
-func (w *Writer) nextWaiting() (*call, bool) {
-	if len(w.again) > 0 {
+func (w *Writer) nextWaiting() (*pendingCommand, bool) {
+	if len(w.retry) > 0 {
 		return nil, true
 	}
 	select {
@@ -120,11 +120,11 @@ func (w *Writer) nextWaiting() (*call, bool) {
 	select {
 	case c := <-w.queue:
 		return c, true
-	case <-w.trouble:
-		w.signalTrouble()
+	case <-w.appendFailed:
+		w.signalAppendFailed()
 		return nil, true
 	case <-w.lookAgain():
-		w.signalTrouble()
+		w.signalAppendFailed()
 		return nil, true
 	case <-w.lost:
 		return nil, true
@@ -150,9 +150,9 @@ func (w *Writer) stop(err error) {
 	} else if err != nil {
 		w.opts.Logger.Error("the writer has stopped", "error", err)
 	}
-	w.giveUp(w.again, reason)
+	w.giveUp(w.retry, reason)
 	w.mu.Lock()
-	var left []*call
+	var left []*pendingCommand
 	for _, c := range w.pending {
 		left = append(left, c)
 	}
@@ -161,7 +161,7 @@ func (w *Writer) stop(err error) {
 	for {
 		select {
 		case c := <-w.queue:
-			w.giveUp([]*call{c}, reason)
+			w.giveUp([]*pendingCommand{c}, reason)
 		default:
 			return
 		}

@@ -52,7 +52,7 @@ type Stages struct {
 }
 
 // begun notes when a call was submitted, if there is an observer.
-func (w *Writer) begun(c *call) {
+func (w *Writer) begun(c *pendingCommand) {
 	if w.opts.Observer == nil {
 		return
 	}
@@ -63,7 +63,7 @@ func (w *Writer) begun(c *call) {
 }
 
 // taken notes that the decision of a call begins.
-func (c *call) taken() {
+func (c *pendingCommand) taken() {
 	if c.times != nil {
 		*c.times = Times{Submitted: c.submitted, Taken: time.Now()}
 	}
@@ -71,7 +71,7 @@ func (c *call) taken() {
 
 // observe reports a flight whose calls can be answered, and whose commit the log
 // had at a time.
-func (w *Writer) observe(f *flight, appended time.Time) {
+func (w *Writer) observe(f *inflightCommit, appended time.Time) {
 	if w.opts.Observer == nil || f.commit == nil {
 		return
 	}
@@ -92,7 +92,7 @@ func (w *Writer) observe(f *flight, appended time.Time) {
 }
 
 // observeAnswer reports an answered command.
-func (w *Writer) observeAnswer(c *call, outcome commands.Outcome, err error) {
+func (w *Writer) observeAnswer(c *pendingCommand, outcome commands.Outcome, err error) {
 	if w.opts.Observer == nil || c.forking {
 		return
 	}

@@ -16,8 +16,8 @@ const QueueLength = 8192
 // maxPatience is the longest time that a commit waits for more calls.
 const maxPatience = 2 * time.Millisecond
 
-// call is one submission and its progress.
-type call struct {
+// pendingCommand is one submission and its progress.
+type pendingCommand struct {
 	commands.Submission
 	fingerprint ledger.Fingerprint
 	consumers   []ledger.UUID // the consumers that it names, or was seen to change
@@ -29,13 +29,13 @@ type call struct {
 	forked      *ledger.State // the answer, if forking
 	err         error
 	done        func(commands.Outcome, error)
-	submitted   time.Time // zero: nobody wants to know
-	times       *Times    // nil: the command is not traced
-	followers   []*call   // later calls with the same submission
+	submitted   time.Time         // zero: it is not measured
+	times       *Times            // nil: the command is not traced
+	followers   []*pendingCommand // later calls with the same submission
 
 	told          atomic.Bool // done was called before the outcome was known
 	listed        bool        // the call is in the list of waiting calls, between:
-	before, after *call
+	before, after *pendingCommand
 	born          uint32 // the watch's tick at which it began to wait
 }
 
@@ -43,7 +43,7 @@ type call struct {
 // step whether the writer is closed and whether the call may wait, and puts the
 // call into the queue and into the list of waiting calls. So Close and the watch
 // see either all of this or nothing.
-func (w *Writer) enqueue(c *call) error {
+func (w *Writer) enqueue(c *pendingCommand) error {
 	w.begun(c)
 	if err := w.models.Ready(); err != nil {
 		return fmt.Errorf("%w: %w", commands.ErrUnreadable, err)
@@ -67,7 +67,7 @@ func (w *Writer) enqueue(c *call) error {
 }
 
 // nextCall returns a call that was put back, or else one from the queue.
-func (w *Writer) nextCall(waiting *[]*call) *call {
+func (w *Writer) nextCall(waiting *[]*pendingCommand) *pendingCommand {
 	if len(*waiting) > 0 {
 		c := (*waiting)[0]
 		*waiting = (*waiting)[1:]
@@ -81,11 +81,11 @@ func (w *Writer) nextCall(waiting *[]*call) *call {
 	}
 }
 
-// straggler waits for another call while the commit is smaller than the commits
+// waitForMoreCalls waits for another call while the commit is smaller than the commits
 // before it. It waits at most as long as an append takes, because the call would
 // otherwise wait for one.
-func (w *Writer) straggler(have int) *call {
-	if have >= (w.lastCalls[0]+w.lastCalls[1])/2 || len(w.again) > 0 {
+func (w *Writer) waitForMoreCalls(have int) *pendingCommand {
+	if have >= (w.lastCalls[0]+w.lastCalls[1])/2 || len(w.retry) > 0 {
 		return nil
 	}
 	if !w.impatient {
@@ -96,8 +96,8 @@ func (w *Writer) straggler(have int) *call {
 	case c := <-w.queue:
 		return c
 	case <-w.patience.C:
-	case <-w.trouble:
-		w.signalTrouble()
+	case <-w.appendFailed:
+		w.signalAppendFailed()
 	case <-w.quit:
 	}
 	return nil

@@ -20,9 +20,9 @@ const (
 	retryPause = 20 * time.Millisecond
 )
 
-func (w *Writer) signalTrouble() {
+func (w *Writer) signalAppendFailed() {
 	select {
-	case w.trouble <- struct{}{}:
+	case w.appendFailed <- struct{}{}:
 	default:
 	}
 }
@@ -32,10 +32,10 @@ func (w *Writer) recover() error { return w.recoverFrom(w.sync()) }
 
 // recoverFrom takes back everything that is not known to be durable, reads
 // the log to its end and puts the calls back to be decided again.
-func (w *Writer) recoverFrom(failed []*flight) error {
+func (w *Writer) recoverFrom(failed []*inflightCommit) error {
 	for i := len(failed) - 1; i >= 0; i-- {
 		if failed[i].commit != nil {
-			w.doubtful = max(w.doubtful, failed[i].commit.Sequence)
+			w.uncertainFrom = max(w.uncertainFrom, failed[i].commit.Sequence)
 			w.state.Undo(failed[i].undo, failed[i].changes)
 		}
 		if failed[i].fork != nil {
@@ -43,7 +43,7 @@ func (w *Writer) recoverFrom(failed []*flight) error {
 		}
 	}
 	w.floor = w.latest + 1
-	var calls []*call
+	var calls []*pendingCommand
 	for _, f := range failed {
 		calls = append(calls, f.calls...)
 	}
@@ -52,23 +52,23 @@ func (w *Writer) recoverFrom(failed []*flight) error {
 		if errors.Is(err, commands.ErrNotLeading) {
 			reason = err
 		}
-		w.giveUp(append(calls, w.again...), reason)
-		w.again = nil
+		w.giveUp(append(calls, w.retry...), reason)
+		w.retry = nil
 		return err
 	}
-	var again []*call
+	var again []*pendingCommand
 	tries := 0
 	for _, c := range calls {
 		w.forget(c)
 		c.tries++
 		tries = max(tries, c.tries)
 		if c.tries >= appendTries {
-			w.giveUp([]*call{c}, commands.ErrLogUnavailable)
+			w.giveUp([]*pendingCommand{c}, commands.ErrLogUnavailable)
 			continue
 		}
 		again = append(again, c)
 	}
-	w.again = append(again, w.again...)
+	w.retry = append(again, w.retry...)
 	if tries > 1 {
 		time.Sleep(time.Duration(tries) * retryPause) // give the log a moment
 	}
@@ -83,7 +83,7 @@ const lookAgainEvery = 250 * time.Millisecond
 // written, once its servers can agree again. Followers then show it, so they may answer
 // nothing else before this writer knows it, too.
 func (w *Writer) lookAgain() <-chan time.Time {
-	if w.doubtful < w.state.Next() {
+	if w.uncertainFrom < w.state.Next() {
 		return nil // another commit has the place
 	}
 	return time.After(lookAgainEvery)
@@ -225,7 +225,7 @@ func (w *Writer) stillLeads() error {
 // to last, are skipped.
 func TellSkipped(logger *slog.Logger, after, last uint64) {
 	logger.Error(
-		"the log holds entries at its end that are no commits of this ledger, and they are skipped: somebody else has "+
+		"the log holds entries at its end that are no commits of this ledger, and they are skipped: another program has "+
 			"written into it, or it has taken an append again that came late. Find out who can publish on the log's subject",
 		"after", after, "last", last,
 	)
@@ -242,12 +242,12 @@ func (w *Writer) passOver(last uint64) {
 
 // sync waits until the finisher has dealt with every flight. It returns the
 // flights whose append failed, and those behind them.
-func (w *Writer) sync() []*flight {
-	barrier := make(chan []*flight, 1)
-	w.flights <- &flight{barrier: barrier}
+func (w *Writer) sync() []*inflightCommit {
+	barrier := make(chan []*inflightCommit, 1)
+	w.flights <- &inflightCommit{barrier: barrier}
 	failed := <-barrier
 	select {
-	case <-w.trouble: // of flights that are among these
+	case <-w.appendFailed: // of flights that are among these
 	default:
 	}
 	return failed

@@ -209,7 +209,7 @@ func TestForeignEntryAtTheEnd(t *testing.T) {
 	if at := r.accept(trait(2)); at.Sequence != 4 {
 		t.Errorf("and then at %s", at)
 	}
-	if logs := r.logs.String(); strings.Count(logs, "somebody else has written into it") != 1 {
+	if logs := r.logs.String(); strings.Count(logs, "another program has written into it") != 1 {
 		t.Errorf("%s", logs)
 	}
 	commit, err := ledger.EncodeCommit(ledgertest.Commits(t, 2)[1])

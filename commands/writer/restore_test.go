@@ -147,9 +147,8 @@ func TestRestoreGoesBehindForeignEntries(t *testing.T) {
 	}
 }
 
-// TestRestoreRefuses a log that differs from what was seen of it, whoever has
-// seen it, and says what to do; nothing is written. A passing error is no reason
-// to refuse a log.
+// TestRestoreRefuses a log that differs from what was seen of it, by any witness, and
+// says what to do; nothing is written. A passing error is no reason to refuse a log.
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
 	forged := ledger.Head{Sequence: 3, Digest: ledger.Digest{1}}
@@ -164,11 +163,11 @@ func TestRestoreRefuses(t *testing.T) {
 	}{
 		"cut, and the read models have seen more":  {5, nil, nil, cut, ledger.ErrLogBehind, true},
 		"cut, and a snapshot has seen more":        {0, []int{4}, nil, cut, ledger.ErrLogBehind, true},
-		"cut, and somebody has seen more":          {0, nil, []ledger.Head{{Sequence: 4}}, cut, ledger.ErrLogBehind, true},
+		"cut, and a checkpoint has seen more":      {0, nil, []ledger.Head{{Sequence: 4}}, cut, ledger.ErrLogBehind, true},
 		"another commit than the read models have": {5, nil, nil, swap(5), ledger.ErrChain, true},
 		"another commit than the snapshot's":       {0, []int{5}, nil, swap(5), ledger.ErrChain, true},
-		"another commit than somebody saw":         {0, nil, []ledger.Head{forged}, func(*past) {}, ledger.ErrChain, true},
-		"a commit that nobody saw is damaged":      {0, nil, nil, swap(3), ledger.ErrChain, true},
+		"another commit than a checkpoint's":       {0, nil, []ledger.Head{forged}, func(*past) {}, ledger.ErrChain, true},
+		"a commit without a witness is damaged":    {0, nil, nil, swap(3), ledger.ErrChain, true},
 		"a gap": {0, nil, nil, func(p *past) {
 			p.log.last = func(context.Context) error { return ledger.ErrLogGap }
 		}, ledger.ErrLogGap, true},

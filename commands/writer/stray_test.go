@@ -61,7 +61,7 @@ func (l *strayLog) Append(sequence uint64, encoded []byte, done func(error)) {
 	}
 }
 
-// alone is a leadership that nobody contests.
+// alone is a leadership without a rival.
 type alone struct{ lost chan struct{} }
 
 // Await implements writer.Leadership.
@@ -74,10 +74,9 @@ func (a alone) Lost() <-chan struct{} { return a.lost }
 func (alone) Instance() ledger.UUID { return ledger.UUID{1} }
 
 // TestStrayAppends: a commit that is behind another one reaches the log late, when
-// something else stands there in the place of the other one. It names the right
-// sequence, but the log's chain would be broken by it, and nobody could read the
-// log any more. So where several servers can write, no commit is sent before the
-// one before it is durable.
+// something else stands there in the place of the other one. It names the right sequence,
+// but the log's chain would be broken by it, and the log could not be read any more. So
+// where several servers can write, no commit is sent before the one before it is durable.
 func TestStrayAppends(t *testing.T) {
 	for range 10 { // it depends on who comes first
 		strayAppends(t)

@@ -29,12 +29,12 @@ const (
 
 // callers is the Writer's knowledge of its waiting callers.
 type callers struct {
-	calls   callList                  // guarded by the Writer's mu
-	tick    uint32                    // ticks of the watch; guarded by the Writer's mu
-	silent  atomic.Pointer[time.Time] // since when the log owes an answer; nil: it owes none
-	stuck   atomic.Bool               // the log was silent for too long, and has taken no commit since
-	folding atomic.Bool               // it has taken the commit, and the read models have not yet
-	refused atomic.Int64              // calls answered with ErrLogUnavailable
+	calls     callList                  // guarded by the Writer's mu
+	tick      uint32                    // ticks of the watch; guarded by the Writer's mu
+	silent    atomic.Pointer[time.Time] // since when the log owes an answer; nil: it owes none
+	logSilent atomic.Bool               // the log was silent for too long, and has taken no commit since
+	folding   atomic.Bool               // it has taken the commit, and the read models have not yet
+	refused   atomic.Int64              // calls answered with ErrLogUnavailable
 }
 
 // Refused returns how many calls were told that the log cannot be written.
@@ -43,7 +43,7 @@ func (w *Writer) Refused() int64 { return w.callers.refused.Load() }
 // Stuck returns ErrLogSilent if the log was silent for too long and has taken no
 // commit since, ErrReadModelsSilent if it has and the read models have not, or nil.
 func (w *Writer) Stuck() error {
-	if !w.callers.stuck.Load() {
+	if !w.callers.logSilent.Load() {
 		return nil
 	}
 	return w.silence()
@@ -61,14 +61,14 @@ func (w *Writer) refusal() error {
 }
 
 // writes reports whether a call is to write a record.
-func (c *call) writes() bool { return !c.forking && !c.DryRun }
+func (c *pendingCommand) writes() bool { return !c.forking && !c.DryRun }
 
 // pays reports whether what a call adds to the log is counted. Commands of this process
 // have no client.
-func (c *call) pays() bool { return c.writes() && !c.Bulk && c.Client != "" }
+func (c *pendingCommand) pays() bool { return c.writes() && !c.Bulk && c.Client != "" }
 
 // admit decides whether a call may wait. The caller holds mu.
-func (w *Writer) admit(c *call) error {
+func (w *Writer) admit(c *pendingCommand) error {
 	var err error
 	if c.writes() {
 		err = w.refusal()
@@ -78,7 +78,7 @@ func (w *Writer) admit(c *call) error {
 			return err
 		}
 	}
-	if err == nil && w.callers.stuck.Load() && w.callers.calls.first != nil {
+	if err == nil && w.callers.logSilent.Load() && w.callers.calls.first != nil {
 		err = w.silence()
 	}
 	if err != nil {
@@ -106,9 +106,9 @@ func (w *Writer) silence() error {
 
 // drop answers a call that must not be decided, because its caller was already
 // answered or the log must not be written. It returns false for all other calls.
-func (w *Writer) drop(c *call) bool {
+func (w *Writer) drop(c *pendingCommand) bool {
 	if c.told.Load() {
-		w.giveUp([]*call{c}, w.silence())
+		w.giveUp([]*pendingCommand{c}, w.silence())
 		return true
 	}
 	if w.opts.Refuse == nil || !c.writes() {
@@ -116,7 +116,7 @@ func (w *Writer) drop(c *call) bool {
 	}
 	if err := w.refusal(); err != nil {
 		w.callers.refused.Add(1)
-		w.giveUp([]*call{c}, err)
+		w.giveUp([]*pendingCommand{c}, err)
 		return true
 	}
 	return false
@@ -145,7 +145,7 @@ func (w *Writer) expire() {
 	silent := w.callers.silent.Load()
 	patience := w.opts.AnswerWithin
 	ticks := uint32(answerTicks)
-	if w.callers.stuck.Load() || w.refusal() != nil {
+	if w.callers.logSilent.Load() || w.refusal() != nil {
 		patience, ticks = patience*stuckTicks/answerTicks, stuckTicks
 	}
 	w.mu.Lock()
@@ -153,15 +153,15 @@ func (w *Writer) expire() {
 	oldest := w.callers.tick - ticks
 	w.mu.Unlock()
 	if silent != nil && time.Since(*silent) >= patience {
-		w.tellWaiting(w.silence(), func(c *call) bool { return int32(oldest-c.born) >= 0 })
+		w.tellWaiting(w.silence(), func(c *pendingCommand) bool { return int32(oldest-c.born) >= 0 })
 	}
 }
 
 // tellWaiting answers the oldest calls, as long as they are late: as far as the
 // writer knows, their commands were not carried out.
-func (w *Writer) tellWaiting(err error, late func(*call) bool) {
+func (w *Writer) tellWaiting(err error, late func(*pendingCommand) bool) {
 	w.mu.Lock()
-	var told []*call
+	var told []*pendingCommand
 	for c := w.callers.calls.first; c != nil && late(c); c = w.callers.calls.first {
 		w.callers.calls.remove(c)
 		c.told.Store(true)
@@ -172,7 +172,7 @@ func (w *Writer) tellWaiting(err error, late func(*call) bool) {
 		return
 	}
 	w.callers.refused.Add(int64(len(told)))
-	if !w.callers.stuck.Swap(true) {
+	if !w.callers.logSilent.Swap(true) {
 		w.opts.Logger.Error("no commits are taken; commands are refused until they are", "error", err)
 	}
 	for _, c := range told {
@@ -181,21 +181,21 @@ func (w *Writer) tellWaiting(err error, late func(*call) bool) {
 	}
 }
 
-func everyone(*call) bool { return true }
+func everyone(*pendingCommand) bool { return true }
 
 // took notes that the log and the read models have taken a commit.
 func (w *Writer) took() {
 	w.callers.silent.Store(nil)
-	if w.callers.stuck.Load() && w.callers.stuck.Swap(false) {
+	if w.callers.logSilent.Load() && w.callers.logSilent.Swap(false) {
 		w.opts.Logger.Info("commits are taken again")
 	}
 }
 
 // callList is a list of calls in the order in which they came. A call is in one
 // list at most.
-type callList struct{ first, last *call }
+type callList struct{ first, last *pendingCommand }
 
-func (l *callList) add(c *call) {
+func (l *callList) add(c *pendingCommand) {
 	c.before, c.listed = l.last, true
 	if l.last == nil {
 		l.first = c
@@ -206,7 +206,7 @@ func (l *callList) add(c *call) {
 }
 
 // remove removes a call from the list, if it is there.
-func (l *callList) remove(c *call) {
+func (l *callList) remove(c *pendingCommand) {
 	if !c.listed {
 		return
 	}

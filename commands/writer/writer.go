@@ -67,7 +67,7 @@ type Options struct {
 	Logger *slog.Logger
 	// Snapshots, if set, gets a fork of the State when one is due, once the fork's
 	// last commit is durable. It may still be saved when the writer has ended:
-	// whoever closes what a snapshot reads waits for it before.
+	// what a snapshot reads is closed only after that.
 	Snapshots *snapshots.Schedule
 	// Rejected, if set, is called with every rejected command, except dry runs.
 	// It must not block.
@@ -121,17 +121,17 @@ type Writer struct {
 
 	// queue holds submitted calls. It is bounded and callers never block on it,
 	// so that overload is an error at once instead of an endless wait.
-	queue chan *call
+	queue chan *pendingCommand
 	// flights leads from the loop to the finisher, in the order of the log, which
 	// is the order of the answers (invariants 2 and 3). It holds one flight more
 	// than may be under way, and a barrier, so that the loop never blocks on it.
-	flights chan *flight
+	flights chan *inflightCommit
 	// acked tells the loop that an append has ended, with or without success, so
 	// that the next commit may begin before the finisher has folded this one.
 	acked chan struct{}
-	// trouble tells the loop that an append failed. It holds one token: whoever
-	// takes the token without recovering puts it back.
-	trouble chan struct{}
+	// appendFailed tells the loop that an append failed. It holds one token, which is
+	// put back if it is taken without recovering.
+	appendFailed chan struct{}
 	// quit is closed by Close: decide what is queued, and stop.
 	quit chan struct{}
 	// done is closed when loop and finisher have ended.
@@ -143,30 +143,30 @@ type Writer struct {
 	// while a map or a list changes and never during I/O or a callback, so that
 	// even with a slow log callers are refused at once.
 	mu      sync.Mutex
-	pending map[ledger.UUID]*call // accepted, not yet answered
-	closed  bool                  // no more calls are taken
-	failure error                 // why the writer stopped by itself
+	pending map[ledger.UUID]*pendingCommand // accepted, not yet answered
+	closed  bool                            // no more calls are taken
+	failure error                           // why the writer stopped by itself
 	callers callers
 
 	// The following fields belong to the loop alone (invariant 1).
-	state     *ledger.State
-	builder   *ledger.CommitBuilder
-	again     []*call     // to be decided before the calls in the queue
-	latest    int64       // the time of the last decision
-	floor     int64       // no decision is made before that
-	underWay  int         // commits that are being appended
-	full      bool        // the last commit ended because it was full
-	lastCalls [2]int      // number of calls in the last two commits
-	patience  *time.Timer // how much longer the open commit waits for calls
-	impatient bool        // runs for patience
-	term      ledger.Term // the State's term when the log was last read
-	doubtful  uint64      // the newest sequence at which an append failed that may be in the log yet
+	state         *ledger.State
+	builder       *ledger.CommitBuilder
+	retry         []*pendingCommand // to be decided before the calls in the queue
+	latest        int64             // the time of the last decision
+	floor         int64             // no decision is made before that
+	underWay      int               // commits that are being appended
+	full          bool              // the last commit ended because it was full
+	lastCalls     [2]int            // number of calls in the last two commits
+	patience      *time.Timer       // how much longer the open commit waits for calls
+	impatient     bool              // runs for patience
+	term          ledger.Term       // the State's term when the log was last read
+	uncertainFrom uint64            // the newest sequence at which an append failed that may be in the log yet
 
 	appendTook atomic.Int64 // nanoseconds; the finisher measures it, the loop waits as long
 
-	// left is the State at the last durable and readable commit, set when the
+	// finalState is the State at the last durable and readable commit, set when the
 	// writer has stopped. It is nil if that State is unknown.
-	left *ledger.State
+	finalState *ledger.State
 }
 
 // New starts the writer on a State that Restore returned.
@@ -176,14 +176,14 @@ func New(log ledger.Log, models ReadModels, state *ledger.State, opts Options) *
 	}
 	w := &Writer{
 		log: log, models: models, opts: opts,
-		queue:   make(chan *call, QueueLength),
-		acked:   make(chan struct{}, maxAhead),
-		flights: make(chan *flight, maxAhead+2),
-		trouble: make(chan struct{}, 1),
-		quit:    make(chan struct{}),
-		done:    make(chan struct{}),
-		pending: make(map[ledger.UUID]*call),
-		state:   state, builder: ledger.NewCommitBuilder(),
+		queue:        make(chan *pendingCommand, QueueLength),
+		acked:        make(chan struct{}, maxAhead),
+		flights:      make(chan *inflightCommit, maxAhead+2),
+		appendFailed: make(chan struct{}, 1),
+		quit:         make(chan struct{}),
+		done:         make(chan struct{}),
+		pending:      make(map[ledger.UUID]*pendingCommand),
+		state:        state, builder: ledger.NewCommitBuilder(),
 		patience: time.NewTimer(0), term: state.Term(),
 	}
 	if opts.Leadership != nil {
@@ -249,7 +249,7 @@ func (w *Writer) decideFound(s commands.Submission, done func(commands.Outcome, 
 		w.turnAway(s, done, commands.Outcome{}, err)
 		return
 	}
-	c := &call{Submission: s, fingerprint: fingerprint, consumers: s.Command.Consumers(), done: done}
+	c := &pendingCommand{Submission: s, fingerprint: fingerprint, consumers: s.Command.Consumers(), done: done}
 	if err := w.enqueue(c); err != nil {
 		w.turnAway(c.Submission, c.done, commands.Outcome{}, err)
 	}
@@ -273,7 +273,7 @@ func (w *Writer) turnAway(
 // The copy belongs to the caller.
 func (w *Writer) Fork(ctx context.Context) (*ledger.State, error) {
 	answered := make(chan error, 1)
-	c := &call{forking: true, done: func(_ commands.Outcome, err error) { answered <- err }}
+	c := &pendingCommand{forking: true, done: func(_ commands.Outcome, err error) { answered <- err }}
 	if err := w.enqueue(c); err != nil {
 		return nil, err
 	}
@@ -305,7 +305,7 @@ func (w *Writer) Close() error {
 // failed.
 func (w *Writer) State() *ledger.State {
 	<-w.done
-	return w.left
+	return w.finalState
 }
 
 // Done is closed when the writer has stopped, by Close or by itself.

@@ -112,7 +112,7 @@ type mark struct {
 
 const markFormat = 1
 
-// Ledger returns whose archive it is; nil: nobody's yet.
+// Ledger returns the ledger that the archive is of; nil: of none yet.
 func (a *Archive) Ledger(ctx context.Context) (id ledger.UUID, err error) {
 	body, err := a.store.Open(ctx, markName)
 	if errors.Is(err, bucket.ErrNotFound) {
@@ -159,7 +159,7 @@ func (a *Archive) ledgerOfParts(ctx context.Context) (id ledger.UUID, err error)
 var errEnough = errors.New("archives: that is enough")
 
 // Belongs fails with ErrOther if the archive is of another ledger. An archive
-// that is nobody's becomes the ledger's if take says so.
+// of no ledger becomes this one's if take says so.
 func (a *Archive) Belongs(ctx context.Context, id ledger.UUID, take bool) error {
 	found, err := a.Ledger(ctx)
 	if err != nil {

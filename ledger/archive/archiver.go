@@ -20,7 +20,7 @@ type Config struct {
 	Ledger   ledger.UUID
 	Log      ledger.Log
 	// Head returns the head of the newest commit that may be archived: it is
-	// durable, and nobody will take it back.
+	// durable, and is not taken back.
 	Head func() ledger.Head
 	// Sign signs the checkpoint of a part's last commit, which goes into the part;
 	// nil, or if it returns nothing: there is no key.
@@ -251,7 +251,7 @@ func (c *uploader) adopt(ctx context.Context, first uint64) (there bool, err err
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = file.Close() }() // nobody reads it any more
+	defer func() { _ = file.Close() }() // it is not read any more
 	for _, name := range names {
 		header, trailer, err := c.archive.get(ctx, name, file)
 		if errors.Is(err, ErrPart) {
@@ -297,7 +297,7 @@ func (c *uploader) find(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }() // nobody reads it any more
+	defer func() { _ = file.Close() }() // it is not read any more
 	for i := len(names) - 1; i >= 0; i-- {
 		position, err := c.archive.position(ctx, names[i], file)
 		if errors.Is(err, ErrPart) {
@@ -339,7 +339,7 @@ func (c *uploader) put(ctx context.Context, part *sealed) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = back.Close() }() // nobody reads it any more
+	defer func() { _ = back.Close() }() // it is not read any more
 	for name := part.Name; name.Copy <= maxCopies; name.Copy++ {
 		err := c.archive.store.Create(ctx, name.String(), part.file, part.size)
 		if err != nil && !errors.Is(err, bucket.ErrExists) {

@@ -538,12 +538,12 @@ func TestMend(t *testing.T) {
 		before := files(t, dir)
 		other := w.config()
 		other.Log = another{w.log}
-		if _, err := archive.Mend(t.Context(), open(t, "file://"+dir), other); err == nil {
+		if _, err := archive.Rewrite(t.Context(), open(t, "file://"+dir), other); err == nil {
 			t.Error("another log has mended something")
 		}
 		cfg := w.config()
 		cfg.Log = log
-		done, err := archive.Mend(t.Context(), open(t, "file://"+dir), cfg)
+		done, err := archive.Rewrite(t.Context(), open(t, "file://"+dir), cfg)
 		if err != nil || len(done.Written) != 3 || done.Good != 9 {
 			t.Fatalf("round %d: %+v, %v", round, done, err)
 		}

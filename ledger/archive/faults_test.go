@@ -186,7 +186,7 @@ type cutOff struct {
 	bucket.Store
 	mu    sync.Mutex
 	left  int  // guarded by mu
-	after bool // the last thing is done, and nobody is told
+	after bool // the last thing is done, and not acknowledged
 }
 
 var errCutOff = errors.New("cut off")
@@ -314,8 +314,8 @@ type counter struct{ sum *atomic.Int64 }
 
 func (c counter) Write(p []byte) (int, error) { c.sum.Add(int64(len(p))); return len(p), nil }
 
-// TestEndlessObject: an object of a hostile store takes no more of the disk than a
-// part may take, and is damage to whoever reads it.
+// TestEndlessObject: an object of a hostile store takes no more of the disk than a part
+// may take, and is damage to its readers.
 func TestEndlessObject(t *testing.T) {
 	t.Parallel()
 	const bound = 1 << 20

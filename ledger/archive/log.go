@@ -218,7 +218,7 @@ func (c *cache) open(sequence uint64) *openPart {
 		}
 		file, err := os.Open(c.path(k.name))
 		if err != nil {
-			c.drop(key) // somebody has removed it
+			c.drop(key) // the file was removed
 			return nil
 		}
 		c.turn++
@@ -258,7 +258,7 @@ func (c *cache) fetch(ctx context.Context, a *Archive, name Name) (*openPart, er
 	return c.bring(ctx, a, name)
 }
 
-// begin says whether the caller is to fetch a part; if not, when somebody else has.
+// begin says whether the caller is to fetch a part; if not, when another caller has.
 func (c *cache) begin(name Name) (came <-chan struct{}, mine bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

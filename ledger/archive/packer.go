@@ -20,7 +20,7 @@ import (
 
 // Bounds say where a part ends: after the commit with which it has so many
 // records or bytes, or before the first commit that is so much younger than its
-// first one. So the log alone decides, whoever looks, and whenever.
+// first one. So the log alone decides, on every server and at any time.
 type Bounds struct {
 	Records int64
 	Bytes   int64 // of encoded commits
@@ -68,7 +68,7 @@ func newPacker(cfg Config) *packer {
 const paceStep = 1 << 20
 
 // next returns the part after a position; nil: it is not due. It ends before a
-// sequence; 0: where the Bounds say. Whoever gets it calls release.
+// sequence; 0: where the Bounds say. The caller releases it.
 func (s *packer) next(ctx context.Context, from Position, before uint64) (*sealed, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,8 +130,8 @@ func (s *packer) release(part *sealed) {
 	part.closeUnused()
 }
 
-// closeUnused closes the file of a part that nobody can get any more, once nobody
-// sends it any more.
+// closeUnused closes the file of a part that was dropped, once no caller sends it any
+// more.
 func (p *sealed) closeUnused() {
 	if p.dropped && p.users == 0 {
 		_ = p.file.Close() // it was only read since it was synced
@@ -217,7 +217,7 @@ func scratch(dir string) (*os.File, error) {
 
 func (p *packing) abandon() {
 	p.w.Abandon()
-	_ = p.file.Close() // nobody reads it
+	_ = p.file.Close() // it is not read
 }
 
 var errFull = errors.New("archives: the part is full")

@@ -13,7 +13,7 @@ import (
 	"github.com/allot-project/allot/ledger/archive/bucket"
 )
 
-// gatedStore lets nobody read a part before its gate is open.
+// gatedStore lets no reader read a part before its gate is open.
 type gatedStore struct {
 	bucket.Store
 	came chan string // names of parts that are asked for

@@ -12,8 +12,7 @@ import (
 	"github.com/allot-project/allot/ledger/proof"
 )
 
-// Verification is what somebody who has an archive and a public key, and nothing
-// else, knows of a log.
+// Verification is what an archive and a public key, and nothing else, tell of a log.
 type Verification struct {
 	Ledger ledger.UUID
 	Position
@@ -28,7 +27,7 @@ type VerifyOptions struct {
 	// From is what was verified before; nil: begin at the beginning.
 	From *Verification
 	Keys note.Verifiers // nil: checkpoints are not checked
-	// Kept are checkpoints that somebody other than the log's operator has kept.
+	// Kept are checkpoints that an auditor has kept, not the log's operator.
 	Kept     []proof.Checkpoint
 	Folder   string // for parts that are fetched
 	Progress func(last uint64)

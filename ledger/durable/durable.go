@@ -79,7 +79,7 @@ func SyncTree(root string) error {
 	})
 }
 
-// sync opens a file or folder again to sync it: the kernel syncs what anybody has
+// sync opens a file or folder again to sync it: the kernel syncs what any process has
 // written.
 func sync(path string) error {
 	f, err := os.Open(filepath.Clean(path))

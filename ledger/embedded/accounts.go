@@ -19,17 +19,17 @@ import (
 // client's subjects, including any reply subject that it names, are its own:
 // answers go to the account that asked, and nowhere else.
 
-// anybodyAccount begins the names of the accounts of connections without
+// anonymousAccount begins the names of the accounts of connections without
 // credentials; a number follows.
-const anybodyAccount = "anybody:"
+const anonymousAccount = "anonymous:"
 
-// anybodyOf keeps the accounts of two servers of a cluster apart, because servers
-// take accounts of the same name for one account.
-func anybodyOf(cfg Config) string {
+// anonymousOf keeps the accounts of two servers of a cluster apart, because servers take
+// accounts of the same name for one account.
+func anonymousOf(cfg Config) string {
 	if cfg.Cluster == nil {
-		return anybodyAccount
+		return anonymousAccount
 	}
-	return anybodyAccount + cfg.Cluster.Member + ":"
+	return anonymousAccount + cfg.Cluster.Member + ":"
 }
 
 // ownAccount is the account of the process, which NATS gives that name.
@@ -99,17 +99,17 @@ func permissionsOf(u User) *server.Permissions {
 	return &server.Permissions{Publish: orNothing(u.Publish), Subscribe: orNothing(u.Subscribe)}
 }
 
-// anybody returns the permission to use everything that clients can be given.
-func anybody(cfg Config) User {
+// anonymous returns the permission to use everything that clients can be given.
+func anonymous(cfg Config) User {
 	return User{Publish: cfg.Services, Subscribe: append([]string{"_INBOX.>"}, cfg.Streams...)}
 }
 
 // accounts makes the accounts of clients.
 type accounts struct {
-	ns      *server.Server
-	cfg     Config
-	streams []string
-	anybody string // begins the names of the accounts of connections without credentials
+	ns        *server.Server
+	cfg       Config
+	streams   []string
+	anonymous string // begins the names of the accounts of connections without credentials
 
 	mu    sync.Mutex
 	spare []*server.Account // of connections without credentials, in use or not; guarded by mu
@@ -135,14 +135,14 @@ func openAccounts(ns *server.Server, cfg Config) (*accounts, error) {
 		}
 	}
 	return &accounts{
-		ns: ns, cfg: cfg, streams: cfg.Streams, anybody: anybodyOf(cfg),
+		ns: ns, cfg: cfg, streams: cfg.Streams, anonymous: anonymousOf(cfg),
 	}, nil
 }
 
 // limit bounds an account's connections, their subscriptions and their messages. The
 // server's own bound of messages is for everybody, and must let the log through.
 func (a *accounts) limit(account *server.Account) {
-	limits := jwt.NewAccountClaims("a client") // nobody reads the name; everything else is without limit
+	limits := jwt.NewAccountClaims("a client") // the name is not read; everything else is without limit
 	limits.Limits.Payload = DefaultPayload
 	limits.Limits.Conn = userConnections
 	limits.Limits.Subs = maxSubscriptions
@@ -174,14 +174,14 @@ func (a *accounts) add(name string) (*server.Account, error) {
 	return account, nil
 }
 
-// seat calls take with an account that no connection uses. It picks the one that
-// has been unused for longest, so that messages that are still on their way to
-// its last user find nobody. It fails if all are in use.
+// seat calls take with an account that no connection uses. It picks the one that has been
+// unused for longest, so that messages that are still on their way to its last user reach
+// no other one. It fails if all are in use.
 func (a *accounts) seat(take func(*server.Account)) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.spare) < maxAnybody {
-		account, err := a.add(fmt.Sprint(a.anybody, len(a.spare)+1))
+	if len(a.spare) < maxAnonymous {
+		account, err := a.add(fmt.Sprint(a.anonymous, len(a.spare)+1))
 		if err != nil {
 			return err
 		}

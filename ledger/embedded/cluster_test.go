@@ -41,9 +41,9 @@ func TestClusterWithoutClients(t *testing.T) {
 	}
 }
 
-// TestNobodyComesIn: a server that serves only its process lets nobody else in,
-// although nats-server makes it listen.
-func TestNobodyComesIn(t *testing.T) {
+// TestNoOutsiderConnects: a server that serves only its process lets no other
+// client in, although nats-server makes it listen.
+func TestNoOutsiderConnects(t *testing.T) {
 	s, err := embedded.Start(t.Context(), embedded.Config{
 		StoreDir: t.TempDir(),
 		Cluster: &embedded.Cluster{
@@ -57,7 +57,7 @@ func TestNobodyComesIn(t *testing.T) {
 	nc, err := nats.Connect("nats://" + embedded.AddressOf(s))
 	if err == nil {
 		nc.Close()
-		t.Fatal("somebody came in")
+		t.Fatal("a client connected")
 	}
 	if own, err := s.Connect(); err != nil {
 		t.Errorf("the process itself: %v", err)

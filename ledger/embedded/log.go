@@ -40,7 +40,7 @@ func settle(cfg Config, files blocks.Folder, verdict *blocks.Verdict) (*blocks.V
 		return verdict, files.SettleNothing()
 	}
 	if verdict.TornBytes > 0 && cfg.Logger != nil {
-		why := "nobody was told that it succeeded"
+		why := "no client was told that it succeeded"
 		if cfg.Cluster != nil {
 			why = "if it succeeded, JetStream's agreements or the other replicas have it"
 		}

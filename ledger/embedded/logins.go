@@ -47,7 +47,7 @@ func newLogins(cfg Config) (*logins, error) {
 	}, nil
 }
 
-// open makes the accounts. Nobody has connected yet.
+// open makes the accounts. No client has connected yet.
 func (l *logins) open(ns *server.Server) (err error) {
 	if l.accounts, err = openAccounts(ns, l.cfg); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (l *logins) Check(c server.ClientAuthentication) bool {
 		return false // only the process's own connections
 	}
 	if len(l.cfg.Users) == 0 {
-		return l.admitAnybody(c, given)
+		return l.admitAnonymous(c, given)
 	}
 	var one *login
 	if given.Nkey != "" {
@@ -101,13 +101,13 @@ func (l *logins) Check(c server.ClientAuthentication) bool {
 	return true
 }
 
-// admitAnybody gives a connection without credentials an account of its own.
-func (l *logins) admitAnybody(c server.ClientAuthentication, given *server.ClientOpts) bool {
+// admitAnonymous gives a connection without credentials an account of its own.
+func (l *logins) admitAnonymous(c server.ClientAuthentication, given *server.ClientOpts) bool {
 	if given.Username != "" || given.Password != "" || given.Nkey != "" || given.Token != "" || given.JWT != "" {
 		return false // a client with a name does not belong here
 	}
 	err := l.accounts.seat(func(account *server.Account) {
-		c.RegisterUser(&server.User{Permissions: permissionsOf(anybody(l.cfg)), Account: account})
+		c.RegisterUser(&server.User{Permissions: permissionsOf(anonymous(l.cfg)), Account: account})
 	})
 	if err != nil {
 		l.log.Warn("a NATS client cannot connect", "error", err)

@@ -12,13 +12,13 @@ import (
 
 // natsLogger passes NATS's log lines on. Routine notices become debug lines.
 type natsLogger struct {
-	log       *slog.Logger
-	last      errorLine
-	trouble   trouble
-	unwelcome unwelcome
-	fatal     chan error     // the first error after which the server cannot go on
-	clients   *fair.FewLines // about clients
-	routes    *fair.FewLines // about who connects as a server
+	log         *slog.Logger
+	last        errorLine
+	trouble     trouble
+	joinRefused joinRefused
+	fatal       chan error     // the first error after which the server cannot go on
+	clients     *fair.FewLines // about clients
+	routes      *fair.FewLines // about who connects as a server
 }
 
 func newNATSLogger(log *slog.Logger) *natsLogger {
@@ -35,7 +35,7 @@ func (l *natsLogger) line(level slog.Level, format string, v []any) {
 	if level >= slog.LevelError {
 		l.last.set(errors.New(strings.TrimSpace(text)))
 		l.trouble.note(text)
-		l.unwelcome.note(text)
+		l.joinRefused.note(text)
 	}
 	few := l.about(text)
 	if few == nil || level < slog.LevelWarn {

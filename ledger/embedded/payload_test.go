@@ -25,7 +25,7 @@ func TestPayload(t *testing.T) {
 		users []User
 		hello string
 	}{
-		"anybody": {nil, `CONNECT {"protocol":1}`},
+		"anonymous": {nil, `CONNECT {"protocol":1}`},
 		"a user": {
 			[]User{{Name: "nova", PasswordHash: quickHash(t, "secret"), Account: "nova", Publish: []string{"svc"}, Subscribe: []string{"_INBOX.>"}}},
 			`CONNECT {"protocol":1,"user":"nova","pass":"secret"}`,

@@ -152,7 +152,7 @@ func TestWhoMayConnect(t *testing.T) {
 		"too long a password":       {with, nats.UserInfo("nova", strings.Repeat("s", longestPassword+1)), false},
 		"a hash that is none":       {with, nats.UserInfo("mallory", "no hash"), false},
 		"another's name":            {with, nats.UserInfo("eve", "secret"), false},
-		"nobody's name":             {with, nats.UserInfo("bob", "secret"), false},
+		"unknown name":              {with, nats.UserInfo("bob", "secret"), false},
 		"the process's own name":    {with, nats.UserInfo(logRole.name, "secret"), false},
 		"its own name, no password": {with, nats.UserInfo(logRole.name, ""), false},
 		"no name":                   {with, nats.Name("nova"), false},
@@ -161,11 +161,11 @@ func TestWhoMayConnect(t *testing.T) {
 		"another key":               {with, nats.Nkey(unknown, unknownSigns), false},
 		"key, another signature":    {with, nats.Nkey(known, unknownSigns), false},
 		"key, no signature":         {with, nats.Nkey(known, forged), false},
-		"anybody":                   {without, nats.Name("anybody"), true},
-		"anybody with a name":       {without, nats.UserInfo("nova", "secret"), false},
-		"anybody with a key":        {without, nats.Nkey(known, knownSigns), false},
-		"anybody with a token":      {without, nats.Token("secret"), false},
-		"anybody as the process":    {without, nats.UserInfo(doorRole.name, ""), false},
+		"anonymous":                 {without, nats.Name("anonymous"), true},
+		"anonymous with a name":     {without, nats.UserInfo("nova", "secret"), false},
+		"anonymous with a key":      {without, nats.Nkey(known, knownSigns), false},
+		"anonymous with a token":    {without, nats.Token("secret"), false},
+		"anonymous as the process":  {without, nats.UserInfo(doorRole.name, ""), false},
 	} {
 		// Where checking a password takes more than two seconds, because of wrong ones
 		// before or a slow machine, the library gives up; so does the server after five.
@@ -218,8 +218,8 @@ func TestTooManyConnections(t *testing.T) {
 		users []User
 		most  int
 	}{
-		"a user":  {[]User{{Name: "nova", PasswordHash: string(hash), Account: "nova"}}, userConnections},
-		"anybody": {nil, maxAnybody},
+		"a user":    {[]User{{Name: "nova", PasswordHash: string(hash), Account: "nova"}}, userConnections},
+		"anonymous": {nil, maxAnonymous},
 	} {
 		users := c.users
 		s, err := Start(t.Context(), Config{

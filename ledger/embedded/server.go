@@ -45,9 +45,9 @@ const interruptTimeout = 5 * time.Second
 
 // Bounds of what connections may take.
 const (
-	// MaxConnections are those of all clients, and maxAnybody those without a name.
+	// MaxConnections are those of all clients, and maxAnonymous those without a name.
 	MaxConnections = 4096
-	maxAnybody     = 1024
+	maxAnonymous   = 1024
 	// maxSubscriptions are those of one connection.
 	maxSubscriptions = 4096
 	// maxPending is what the server keeps for one connection until it reads. Beyond
@@ -76,7 +76,7 @@ type Config struct {
 	// LazySync makes JetStream sync every two minutes instead of before each
 	// acknowledgement. A power cut then loses acknowledged commits.
 	LazySync bool
-	// Users are the users that may connect. If there are none, anybody may
+	// Users are the users that may connect. If there are none, every client may
 	// connect, send requests to all Services and listen on all Streams.
 	Users []User
 	// Services are the subjects on which clients may be permitted to send
@@ -163,7 +163,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	log := newNATSLogger(cfg.Logger)
 	if cfg.Cluster != nil {
-		log.unwelcome.member = cfg.Cluster.Member
+		log.joinRefused.member = cfg.Cluster.Member
 	}
 	ns.SetLoggerV2(log, false, false, false)
 	if err := logins.open(ns); err != nil {
@@ -341,8 +341,8 @@ func (s *Server) ConnectDoor() (*nats.Conn, error) { return s.connect(doorRole) 
 // ConnectNotices opens a connection that can publish notices, and nothing else.
 func (s *Server) ConnectNotices() (*nats.Conn, error) { return s.connect(noticesRole) }
 
-// ConnectReplica opens a connection for messages between replicas, which nobody
-// else can hear.
+// ConnectReplica opens a connection for messages between replicas, which no
+// client can hear.
 func (s *Server) ConnectReplica() (*nats.Conn, error) { return s.connect(peerRole) }
 
 // connectTimeout allows for a server that recovers its streams meanwhile.

@@ -237,7 +237,7 @@ func TestLaggingReplicas(t *testing.T) {
 			}
 		},
 		"the leader has just been elected": func(r *replicated) { r.replica, r.lacks[5] = 4, 3 },
-		"nobody serves at first": func(r *replicated) {
+		"no server serves at first": func(r *replicated) {
 			refused := 0
 			r.direct = func(msg *nats.Msg) bool {
 				if refused++; refused < 3 {
@@ -305,9 +305,9 @@ func TestLeadersWord(t *testing.T) {
 	}
 }
 
-// TestAnswersThatSayNothing: after an answer that says nothing about the log, the
-// request is repeated, and at last the log is out of reach. An answer that nobody
-// should give is an error that quotes it.
+// TestAnswersThatSayNothing: after an answer that says nothing about the log, the request
+// is repeated, and at last the log is out of reach. An answer that no server should give
+// is an error that quotes it.
 func TestAnswersThatSayNothing(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -315,7 +315,7 @@ func TestAnswersThatSayNothing(t *testing.T) {
 		unavailable bool
 		says        string
 	}{
-		"nobody serves": {func(r *replicated) {
+		"no server serves": {func(r *replicated) {
 			r.direct = func(msg *nats.Msg) bool { r.status(msg, "503", ""); return true }
 		}, true, "no server has the stream"},
 		"the leader is not ready": {func(r *replicated) {
@@ -440,12 +440,12 @@ func groupOf(leader string, others ...string) *js.ClusterInfo {
 }
 
 // TestLastIsTheLeaders: what a server that does not lead says about the end of the stream
-// is waited out. It answers in its first seconds, and while nobody leads.
+// is waited out. It answers in its first seconds, and while no server leads.
 func TestLastIsTheLeaders(t *testing.T) {
 	t.Parallel()
 	for name, group := range map[string]*js.ClusterInfo{
 		"a server that does not lead": groupOf("a", "a", "c"),
-		"one while nobody leads":      groupOf("", "a", "b", "c"),
+		"one while no server leads":   groupOf("", "a", "b", "c"),
 		"one that has just started":   groupOf("b"),
 		"one that does not say":       nil,
 	} {
@@ -531,7 +531,7 @@ func TestAppendsAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := within(t, "append", func() error { return appended(log, 7) }); !errors.Is(err, ledger.ErrUnknownFate) {
-		t.Errorf("nobody listens: %v", err)
+		t.Errorf("no server listens: %v", err)
 	}
 	large := make(chan error, 1)
 	log.Append(7, make([]byte, log.MaxCommitBytes()+1), func(err error) { large <- err })

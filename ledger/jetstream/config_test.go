@@ -22,7 +22,7 @@ var harmful = map[string]any{
 // harmless are settings that a log may have, with the reasons.
 var harmless = map[string]string{
 	"Name":                 "Allot is told it",
-	"Description":          "nobody reads it",
+	"Description":          "it is not read",
 	"Discard":              "without limits nothing is discarded",
 	"DiscardNewPerSubject": "without limits nothing is discarded",
 	"Replicas":             "more are better, and one is enough",
@@ -32,14 +32,14 @@ var harmless = map[string]string{
 	"RePublish":            "commits are told to others, and stay",
 	"MirrorDirect":         "it is no mirror",
 	"ConsumerLimits":       "readers that are refused say so",
-	"Metadata":             "nobody reads it",
+	"Metadata":             "it is not read",
 	"Template":             "templates are gone from NATS",
 	"AllowAtomicPublish":   "only the writer may publish, and it does not",
 	"AllowBatchPublish":    "only the writer may publish, and it does not",
 }
 
 // TestEverySettingIsJudged: every setting of a stream is either refused or
-// declared harmless. A new field of nats.go is neither until somebody decides.
+// declared harmless. A new field of nats.go is neither until it is judged here.
 func TestEverySettingIsJudged(t *testing.T) {
 	good := streamConfig(Config{Stream: DefaultStream})
 	if err := checkConfig(good); err != nil {

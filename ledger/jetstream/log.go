@@ -52,7 +52,7 @@ type Config struct {
 	// anything on this machine has seen commits of the log before.
 	MayCreate bool
 	// History, if it is not zero, is the sequence up to which a newly created log
-	// must be filled before anybody leads. The stream remembers it.
+	// must be filled before a server leads. The stream remembers it.
 	History ledger.Head
 }
 
@@ -143,9 +143,8 @@ func (l *Log) create(ctx context.Context, cfg Config) (*jetstream.StreamInfo, er
 	return stream.CachedInfo(), nil
 }
 
-// streamConfig keeps everything for ever and lets nobody delete a message. It
-// does not use message ids, because the ledger has its own idempotency, without a
-// time window.
+// streamConfig keeps everything for ever and lets no client delete a message. It does not
+// use message ids, because the ledger has its own idempotency, without a time window.
 func streamConfig(cfg Config) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:        cfg.Stream,
@@ -172,9 +171,8 @@ func metadata(cfg Config) map[string]string {
 	return map[string]string{historyKey: strconv.FormatUint(cfg.History.Sequence, 10)}
 }
 
-// History returns the sequence up to which the log must be filled before anybody
-// leads, because it was created to begin with commits of another log; 0: there
-// are none.
+// History returns the sequence up to which the log must be filled before a server leads,
+// because it was created to begin with commits of another log; 0: there are none.
 func (l *Log) History() uint64 { return l.history }
 
 // whole fails if a stream lacks sequences.
@@ -259,7 +257,7 @@ func (l *Log) fate(sequence uint64, future jetstream.PubAckFuture, moved <-chan 
 			if ack.Sequence != sequence || ack.Duplicate {
 				return fmt.Errorf("%w: stored as %d instead of %d", ledger.ErrUnknownFate, ack.Sequence, sequence)
 			}
-			l.Saw(sequence)
+			l.ObservedLast(sequence)
 			return nil
 		case err := <-future.Err():
 			return appendError(err)

@@ -20,7 +20,7 @@ const afterMove = 100 * time.Millisecond
 // moves tells appends that the stream has got another leader.
 type moves struct {
 	mu    sync.Mutex
-	moved chan struct{} // closed with the next move; nil: nobody waits; guarded by mu
+	moved chan struct{} // closed with the next move; nil: no append waits; guarded by mu
 }
 
 // HearMoves makes appends under way fail early, with unknown fate, when the

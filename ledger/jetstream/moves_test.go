@@ -10,7 +10,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// silent is an append that nobody answers until the test does.
+// silent is an append without an answer until the test gives one.
 type silent struct {
 	ok  chan *jetstream.PubAck
 	err chan error

@@ -17,7 +17,7 @@ import (
 	"github.com/allot-project/allot/ledger/logtest"
 )
 
-// plainServer is a NATS server that lets anybody do anything.
+// plainServer is a NATS server that lets every client do anything.
 func plainServer(t *testing.T) *natsserver.Server {
 	t.Helper()
 	ns, err := natsserver.NewServer(&natsserver.Options{

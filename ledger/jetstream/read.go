@@ -65,14 +65,14 @@ func (l *Log) last(ctx context.Context) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	l.Saw(info.State.LastSeq)
+	l.ObservedLast(info.State.LastSeq)
 	return info.State.LastSeq, nil
 }
 
 // leaders returns what the leader of the stream says about it, and what it holds. Other
 // servers answer, too: any while none leads, and one that is preferred in the first ten
-// seconds after its start. They may lack the newest commits, and whoever took that for
-// the end of the log would find that it has lost them.
+// seconds after its start. They may lack the newest commits, and a caller that took that
+// for the end of the log would lose them.
 func (l *Log) leaders(ctx context.Context) (*jetstream.StreamInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.patience)
 	defer cancel()
@@ -119,9 +119,9 @@ func fromLeader(info *jetstream.StreamInfo) bool {
 		!slices.ContainsFunc(c.Replicas, func(p *jetstream.PeerInfo) bool { return p.Name == c.Leader })
 }
 
-// Saw tells the log that it holds a sequence, as known from another source. A
+// ObservedLast tells the log that it holds a sequence, as known from another source. A
 // replica that reports an earlier end is then known to lag.
-func (l *Log) Saw(sequence uint64) {
+func (l *Log) ObservedLast(sequence uint64) {
 	for seen := l.seen.Load(); seen < sequence && !l.seen.CompareAndSwap(seen, sequence); seen = l.seen.Load() {
 	}
 }
@@ -306,7 +306,7 @@ func (r *reader) take(msg *nats.Msg) (more bool, err error) {
 	if err := r.pass(ledger.Entry{Sequence: number, Data: msg.Data}); err != nil {
 		return false, err
 	}
-	r.log.Saw(number)
+	r.log.ObservedLast(number)
 	return r.want <= r.to, nil
 }
 

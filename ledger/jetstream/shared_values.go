@@ -40,7 +40,7 @@ type ValuesConfig struct {
 }
 
 // ErrRevision means that a value has another revision by now.
-var ErrRevision = errors.New("jetstream: somebody else changed the value")
+var ErrRevision = errors.New("jetstream: another server changed the value")
 
 // OpenValues finds or makes the bucket.
 func OpenValues(ctx context.Context, nc *nats.Conn, cfg ValuesConfig) (*Values, error) {

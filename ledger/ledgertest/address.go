@@ -8,16 +8,15 @@ import (
 	"testing"
 )
 
-// Ports that the kernel gives to nobody by itself. One of those that it does give
-// may be a connection's, of any program, when somebody is to listen at it.
+// Ports outside the ephemeral range. A port inside may be a connection's, of any program,
+// when a test is to listen at it.
 const firstPort, lastPort = 10240, 32767
 
 var nextPort atomic.Uint32
 
 func init() { nextPort.Store(rand.Uint32()) } // test processes run side by side
 
-// FreeAddress returns an address of this machine that nobody listens at, and never the
-// same one again.
+// FreeAddress returns a free address of this machine, and never the same one again.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for range lastPort - firstPort {

@@ -103,8 +103,8 @@ func file(t *testing.T, arrays ...[]any) []byte {
 	return packed(t, out.Bytes())
 }
 
-// TestLies: an archive that somebody has made contains false statements.
-func TestLies(t *testing.T) {
+// TestForgedArchiveIsRefused: a forged archive contains false statements.
+func TestForgedArchiveIsRefused(t *testing.T) {
 	t.Parallel()
 	log, heads := filled(t, 3)
 	var commits [][]byte

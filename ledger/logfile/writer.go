@@ -120,5 +120,5 @@ func (w *Writer) End(checkpoints [][]byte, tree *proof.Tree) error {
 
 // Abandon frees what the Writer holds. The archive is not whole.
 func (w *Writer) Abandon() {
-	_ = w.packer.Close() // nobody reads what it writes
+	_ = w.packer.Close() // what it writes is not read
 }

@@ -31,7 +31,7 @@ func (f *Folder) Save(sequence uint64, signed []byte) error {
 	return nil
 }
 
-// Kept is a signed checkpoint that somebody has kept, and its place.
+// Kept is a signed checkpoint that was kept, and its place.
 type Kept struct {
 	Path   string
 	Signed []byte

@@ -1,9 +1,8 @@
-// Package proof makes the log provable to somebody who does not trust its
-// operator. All records are the leaves of one Merkle tree (RFC 6962), in the
-// order of the log; a signed checkpoint is the root of the tree at some moment,
-// signed with the operator's key. With kept checkpoints, an auditor can check
-// that a record is in the log, and that a later log holds everything of an
-// earlier one.
+// Package proof makes the log provable to an auditor that does not trust its operator.
+// All records are the leaves of one Merkle tree (RFC 6962), in the order of the log; a
+// signed checkpoint is the root of the tree at some moment, signed with the operator's
+// key. With kept checkpoints, an auditor can check that a record is in the log, and that
+// a later log holds everything of an earlier one.
 //
 // Everything but the Folder of signed checkpoints is pure. The caller that folds
 // the log stores the tree's hashes.

@@ -24,7 +24,7 @@ type Ranking struct {
 	world *World // the same, with what is assumed, in pages of its own where something is
 
 	assumed map[ledger.UUID][]ledger.ClassAmount // by provider
-	// within is what is assumed in each aggregate; nil: nobody asks.
+	// within is what is assumed in each aggregate; nil: it is not wanted.
 	within map[ledger.AggregateKey]int64
 	orders []*order
 	uses   uint64 // counts searches
@@ -284,8 +284,8 @@ func (r *Ranking) order(weights []ClassWeight, named *named, asked []Resource) *
 	return o
 }
 
-// paced returns what counts the steps of work that nobody meters, and gives way as often as
-// a search does.
+// paced returns what counts the steps of work without a meter, and gives way as often as a search
+// does.
 func (r *Ranking) paced() func(steps int) {
 	if r.GiveWay == nil {
 		return func(int) {}

@@ -134,7 +134,7 @@ func (m *meter) work(steps int) error {
 func (m *meter) spent() error { return fmt.Errorf("%w: more than %d steps", ErrBudget, m.req.MaxSteps) }
 
 // suffices says at once that the budget is not enough to look at all of some roots, each
-// of which takes a step at least. Whoever has a larger one then loses no time.
+// of which takes a step at least. A caller with a larger budget then loses no time.
 func (m *meter) suffices(roots *roaring.Bitmap) error {
 	if m.req.MaxSteps > 0 && m.steps+int(roots.GetCardinality()) > m.req.MaxSteps {
 		return m.spent()

@@ -266,7 +266,7 @@ func TestVerifyReadModelsThatDiffer(t *testing.T) {
 	}
 }
 
-// copyOf returns a copy of a folder that nobody has open.
+// copyOf returns a copy of a folder that is not open.
 func copyOf(t *testing.T, dir string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "copy")

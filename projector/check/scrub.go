@@ -70,7 +70,7 @@ type Scrubber struct {
 	listed []string
 }
 
-// NewPace holds up whoever reads more than so many bytes a second.
+// NewPace holds up a reader of more than so many bytes a second.
 func NewPace(bytesPerSecond int64) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(bytesPerSecond), int(max(bytesPerSecond, blocks.PaceBytes)))
 }
@@ -215,8 +215,8 @@ func (s *Scrubber) log(ctx context.Context) error {
 	return nil
 }
 
-// lookAtLog reads the log's files once. What it finds is sure if nobody filled
-// them meanwhile.
+// lookAtLog reads the log's files once. What it finds is sure if they were not
+// filled meanwhile.
 func (s *Scrubber) lookAtLog(ctx context.Context) (found []*blocks.DamageError, sure bool, err error) {
 	sure = true
 	durable := func() uint64 {

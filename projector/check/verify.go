@@ -23,9 +23,9 @@ type Evidence struct {
 	// signatures with. One of them must then vouch for the log's last commit.
 	Checkpoints []proof.Kept
 	Keys        note.Verifiers
-	// Kept are checkpoints that somebody other than the log's operator has kept.
-	// With the key the operator can sign a rewritten log, but cannot make one
-	// that agrees with these.
+	// Kept are checkpoints that an auditor has kept, not the log's operator. With
+	// the key the operator can sign a rewritten log, but cannot make one that
+	// agrees with these.
 	Kept []proof.Kept
 	// Temporary is a folder for read models that are made for the comparison.
 	Temporary string
@@ -225,8 +225,8 @@ func (v *verification) prepareEach(kind string, list []proof.Kept, good *int) {
 	}
 }
 
-// uncovered makes the finding about commits after the last checkpoint: anybody
-// who holds the log could have added them.
+// uncovered makes the finding about commits after the last checkpoint: every
+// holder of the log could have added them.
 func (v *verification) uncovered() {
 	if v.Keys != nil && v.report.vouched < v.report.Sequence {
 		v.report.add(

@@ -116,7 +116,7 @@ func rechain(t *testing.T, commits []*ledger.Commit) [][]byte {
 	return all
 }
 
-// altered returns a commit in which somebody else is the actor.
+// altered returns a commit with another actor.
 func altered(c *ledger.Commit) *ledger.Commit {
 	other := *c
 	other.Records = slices.Clone(c.Records)
@@ -309,7 +309,7 @@ func (m *mutator) ofSnapshots() []mutation {
 }
 
 // TestOperatorAgainstKeptCheckpoint lets the operator, who has the key, rewrite
-// the log and sign it. Only somebody who has kept a checkpoint finds out.
+// the log and sign it. Only an auditor with a kept checkpoint finds out.
 func TestOperatorAgainstKeptCheckpoint(t *testing.T) {
 	w := newWorld(t)
 	early, late := w.checkpoints[:1], w.checkpoints[1:]

@@ -32,7 +32,7 @@ const (
 const storedTitle = "allot copy 1\n"
 
 // mostStored is how many copies a list may have. keptStored stay, with those that no
-// archive reaches yet, so that more are somebody else's.
+// archive reaches yet, so that more come from another program.
 const mostStored = 10_000
 
 // storedName names a copy in a store.

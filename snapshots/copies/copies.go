@@ -33,7 +33,7 @@ import (
 
 // Why there is no copy.
 var (
-	// ErrNone: nobody has one.
+	// ErrNone: there is no source of one.
 	ErrNone = errors.New("copies: neither a replica nor an archive has a copy of State and read models")
 	// ErrNotWorth: to replay what is missing takes less.
 	ErrNotWorth = errors.New("copies: a replay takes less than a copy")

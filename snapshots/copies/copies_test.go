@@ -381,9 +381,9 @@ func (l otherLog) Read(ctx context.Context, from, to uint64, yield func(ledger.E
 	})
 }
 
-// TestKilledWhilePlacing: whoever is killed while a copy comes to its place, at
-// whatever step, has it there after the next start; and before it is decided
-// that it counts, nothing has changed.
+// TestKilledWhilePlacing: a server that is killed while a copy comes to its
+// place, at whatever step, has it there after the next start; and before it is
+// decided that it counts, nothing has changed.
 func TestKilledWhilePlacing(t *testing.T) {
 	w := newWorld(t)
 	have := w.full(testCommits - 10)
@@ -447,11 +447,11 @@ func TestWorth(t *testing.T) {
 	}
 	o := offered(20_000, 10_000_000, 1_750_000_000)
 	for from, want := range map[uint64]bool{0: true, 10_000: true, 19_000: false, 20_000: false, 20_001: false} {
-		if got := worth(from, o); got != want {
+		if got := copyBeatsReplay(from, o); got != want {
 			t.Errorf("from %d: %v", from, got)
 		}
 	}
-	if worth(0, offered(200, 100_000, 17_500_000)) {
+	if copyBeatsReplay(0, offered(200, 100_000, 17_500_000)) {
 		t.Error("a log that is replayed in a moment")
 	}
 	at := projector.Position{Head: ledger.Head{Sequence: 1000}, Records: 1000}
@@ -460,7 +460,7 @@ func TestWorth(t *testing.T) {
 		from, last uint64
 		want       bool
 	}{{at, 1000, 1000, false}, {at, 1000, 2000, false}, {at, 1000, 2_000_000, true}, {projector.Position{}, 0, 5, true}} {
-		if got := MayBeWorth(c.at, c.from, c.last); got != c.want {
+		if got := MayBeatReplay(c.at, c.from, c.last); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

@@ -88,7 +88,7 @@ func (f Folder) decide() error {
 }
 
 // Finish puts a copy that is ready in its place. It goes on where a former call was
-// interrupted. Nobody may have the read models open.
+// interrupted. The read models must not be open.
 func (f Folder) Finish() error {
 	for _, step := range f.steps() {
 		if err := step(); err != nil {

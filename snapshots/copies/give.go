@@ -27,7 +27,7 @@ const (
 )
 
 const (
-	// keptFor is how long a copy is kept that nobody asks for. A file on its way goes on.
+	// keptFor is how long a copy is kept that is not asked for. A file on its way goes on.
 	keptFor = time.Minute
 	// makeWait bounds how long a copy may take to be made.
 	makeWait = 10 * time.Minute
@@ -113,7 +113,7 @@ func Serve(cfg ServerConfig) (*Server, error) {
 // Address is where it listens.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Stop ends it, whoever it is giving a copy to.
+// Stop ends it, even while it is giving a copy.
 func (s *Server) Stop() error {
 	s.end()
 	err := s.http.Close()
@@ -177,7 +177,7 @@ func (s *Server) prepare(g *given) {
 	g.forget = time.AfterFunc(s.keeps(), func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.drop(g, "nobody asks for it any more")
+		s.drop(g, "it is not asked for any more")
 	})
 	s.cfg.Logger.Info("a copy for another replica is ready", "state", m.State.Sequence,
 		"read_models", m.Models.Head.Sequence, "bytes", m.bytes(), "files", len(m.Files), "took", time.Since(g.began))

@@ -163,8 +163,8 @@ func (w *world) refuses(t *testing.T, says string, get func(into *replica) (*Cop
 }
 
 // TestHostileObjects: what lies in an archive under the name of a file or of a manifest,
-// and is a pipe, a device or a link to one, is not read, and nobody waits for it. Of a
-// file that has no end no more is read than the manifest lists.
+// and is a pipe, a device or a link to one, is not read, and not waited for. Of a file
+// that has no end no more is read than the manifest lists.
 func TestHostileObjects(t *testing.T) {
 	w := newWorld(t)
 	have := w.full(30)

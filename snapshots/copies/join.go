@@ -51,7 +51,7 @@ type JoinConfig struct {
 	UpTo uint64
 	// Needed makes a copy wanted even if a replay takes less.
 	Needed bool
-	// Room is how many bytes there is room for; nil: nobody knows.
+	// Room is how many bytes there is room for; nil: it is not known.
 	Room func() int64
 	// Tell, if set, is called now and then with the progress, by several goroutines
 	// at a time.
@@ -69,7 +69,7 @@ type Copy struct {
 	Bytes  int64
 }
 
-// found is a copy that somebody has, or can make.
+// found is a copy that a source has, or can make.
 type found interface {
 	// String says where it is.
 	String() string
@@ -215,7 +215,7 @@ func (c *JoinConfig) wants(o offer) error {
 	switch at := o.Models.Head.Sequence; {
 	case o.Form != ownForm():
 		return fmt.Errorf("%w: it stores %+v, and this release %+v", ErrOtherForm, o.Form, ownForm())
-	case at <= c.From || !c.Needed && !worth(c.From, o):
+	case at <= c.From || !c.Needed && !copyBeatsReplay(c.From, o):
 		return fmt.Errorf("%w: of %d commits %d are here", ErrNotWorth, at, c.From)
 	case c.Room != nil && c.Room() < o.Bytes:
 		return fmt.Errorf("there is room for %d bytes, and it takes %d", c.Room(), o.Bytes)

@@ -30,7 +30,7 @@ type Target struct {
 	Reached func() uint64
 }
 
-// Pace holds whoever sends up, so that others come through.
+// Pace holds up the sender, so that others come through.
 type Pace interface {
 	WaitN(ctx context.Context, n int) error
 }
@@ -138,7 +138,7 @@ func (k *Keeper) look(ctx context.Context) (failed bool) {
 }
 
 // due reports whether a store needs a copy. The store is asked once, unless it
-// fails: nobody else writes copies while this server leads.
+// fails: no other server writes copies while this one leads.
 func (k *Keeper) due(ctx context.Context, i int, store bucket.Store) (bool, error) {
 	now := k.cfg.Views.Position()
 	lacks := func() bool {

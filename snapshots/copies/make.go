@@ -35,7 +35,7 @@ func (k *Maker) fit() error {
 		return err
 	}
 	if k.Views.Checkpoint().Sequence == 0 {
-		return errors.New("there is nothing yet")
+		return errors.New("no read models to copy yet")
 	}
 	if k.Unfit != nil {
 		return k.Unfit()

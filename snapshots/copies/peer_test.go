@@ -129,8 +129,8 @@ func TestPartsAreCompared(t *testing.T) {
 	}
 }
 
-// TestSourceGoesAway: whoever loses the replica that it gets a copy from takes another
-// one's.
+// TestSourceGoesAway: a server that loses the replica that it gets a copy from takes
+// another one's.
 func TestSourceGoesAway(t *testing.T) {
 	w := newWorld(t)
 	first, second := w.full(0).serve(nil), w.full(0).serve(nil)
@@ -144,7 +144,7 @@ func TestSourceGoesAway(t *testing.T) {
 	}
 }
 
-// TestManyJoin: all that ask at a time get the same copy, and it is removed when nobody
+// TestManyJoin: all that ask at a time get the same copy, and it is removed when none
 // asks any more.
 func TestManyJoin(t *testing.T) {
 	w := newWorld(t)
@@ -219,7 +219,7 @@ func TestOnlySignedRequests(t *testing.T) {
 		}
 	}
 	if giver.take(false) != nil {
-		t.Error("a copy is made for nobody")
+		t.Error("a copy is made without a request")
 	}
 	p := newPeerCopy(peer("a", way.address()), secret, nil)
 	defer p.close()
@@ -256,7 +256,7 @@ func TestOnlySignedRequests(t *testing.T) {
 		t.Errorf("another secret: %v", err)
 	}
 	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte("{}")) // whoever asks notices
+		_, _ = w.Write([]byte("{}")) // the server that asks notices
 	}))
 	defer liar.Close()
 	if _, err := w.join(into, nil, peer("a", liar.Listener.Addr().String())); !errors.Is(err, errBad) || !strings.Contains(err.Error(), "not signed") {

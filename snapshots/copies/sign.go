@@ -14,9 +14,9 @@ import (
 // A copy holds everything of all projects, so that only replicas may have one. A request
 // is signed with the cluster's secret, which is never sent: over its method and path, a
 // challenge that the answering server has made at random, and a number that the request
-// has for itself. A server takes a number once for a challenge, so that whoever records a
-// request can use it nowhere, and neither clocks nor restarts matter. Answers are signed,
-// too, with the number of the request. What crosses the network can still be read
+// has for itself. A server takes a number once for a challenge, so that a recorded
+// request is of no use anywhere, and neither clocks nor restarts matter. Answers are
+// signed, too, with the number of the request. What crosses the network can still be read
 // without TLS.
 
 // Headers of requests and answers.
@@ -59,11 +59,11 @@ func newGuard(secret string, next http.Handler) *guard {
 	return &guard{secret: secret, next: next, challenge: rand.Text(), used: make(map[string]bool)}
 }
 
-// ServeHTTP implements http.Handler. Whoever is refused learns the challenge.
+// ServeHTTP implements http.Handler. A refused request is answered with the challenge.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	challenge, admitted := g.admit(r)
 	if !admitted {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(headerWait)) // of a body, which nobody reads
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(headerWait)) // of a body, which is not read
 		w.Header().Set(headerChallenge, challenge)
 		http.Error(w, "not signed with the cluster's secret", http.StatusUnauthorized)
 		return

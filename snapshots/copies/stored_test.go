@@ -230,8 +230,8 @@ func TestStoredDamage(t *testing.T) {
 	}
 }
 
-// TestStoredSigned: who has the operator's key takes no copy that is not signed with
-// it, such as one that somebody has put there who may write into the bucket.
+// TestStoredSigned: a server with the operator's key takes no copy that is not signed
+// with it, such as one from another writer of the bucket.
 func TestStoredSigned(t *testing.T) {
 	w := newWorld(t)
 	have := w.full(30)
@@ -253,7 +253,7 @@ func TestStoredSigned(t *testing.T) {
 		good bool
 	}{
 		"with the key":            {sign(signer), open, true},
-		"nobody checks":           {sign(signer), nil, true},
+		"not checked":             {sign(signer), nil, true},
 		"not signed":              {nil, open, false},
 		"with another one's key":  {sign(other), open, false},
 		"not signed, not checked": {nil, nil, true},

@@ -22,18 +22,18 @@ const (
 	copyFixed = 2 * time.Second
 )
 
-// worth reports whether to fetch what is offered is faster than to replay the
+// copyBeatsReplay reports whether to fetch what is offered is faster than to replay the
 // log from a sequence on.
-func worth(from uint64, o offer) bool {
+func copyBeatsReplay(from uint64, o offer) bool {
 	if o.Models.Head.Sequence <= from {
 		return false
 	}
 	return missing(from, o.Models)/replayRate > copyFixed.Seconds()+float64(o.Bytes)/copyRate
 }
 
-// MayBeWorth reports whether to ask for a copy can be of use: a replica that is
+// MayBeatReplay reports whether to ask for a copy can be of use: a replica that is
 // at a position, and lacks some commits, may be about to catch up in no time.
-func MayBeWorth(at projector.Position, from, last uint64) bool {
+func MayBeatReplay(at projector.Position, from, last uint64) bool {
 	if last <= from {
 		return false
 	}

@@ -76,7 +76,7 @@ func (s *Server) AddEndpoint(service, url string) {
 	})
 }
 
-// Answer sets what is answered at paths below /v3/ to whoever has a token.
+// Answer sets what is answered at paths below /v3/ to requests with a token.
 func (s *Server) Answer(bodies map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -182,7 +182,7 @@ func oddities() []oddity {
 			t.Errorf("%d providers, %d consumers", s.ProviderCount(), s.ConsumerCount())
 		}
 	}
-	nobody := ledger.Owner{Project: contents.IncompleteOwner, User: contents.IncompleteOwner}
+	incomplete := ledger.Owner{Project: contents.IncompleteOwner, User: contents.IncompleteOwner}
 	owned := ledger.Owner{Project: "p", User: "u", Type: "INSTANCE"}
 	upper := strings.ToUpper(ledgertest.ID(0xab, 9).String())
 	fromText := func(t *testing.T, s *ledger.State) {
@@ -296,7 +296,7 @@ func oddities() []oddity {
 		{"amount-out-of-range", allocation(another.String(), 1, 0, ledger.MaxAmount+1), nil},
 		{"amount-out-of-range", allocation(another.String(), 1, 0, -1), nil},
 		{"amount-out-of-range", allocation(server.String(), 1, 0, ledger.MaxAmount), nil}, // together with the other one
-		{"over-committed", allocation(another.String(), 1, 0, 200), holds(another, 200, nobody)},
+		{"over-committed", allocation(another.String(), 1, 0, 200), holds(another, 200, incomplete)},
 		{"over-committed", func(r *contents.Rows) { r.Inventories[0].Ratio = 0 }, holds(server, 1, owned)},
 		{"units-broken", func(r *contents.Rows) { r.Inventories[1].MaxUnit = 1 }, holds(server, 1, owned)},
 		{"units-broken", func(r *contents.Rows) { r.Inventories[1].MinUnit = 3 }, holds(server, 1, owned)},
@@ -312,13 +312,13 @@ func oddities() []oddity {
 		}},
 		{"consumer-not-uuid", allocation("my-vm", 1, 0, 1), fromText},
 		{"uuid-spelling", allocation(upper, 1, 0, 1), fromText},
-		{"uuid-spelling", allocation(strings.ReplaceAll(another.String(), "-", ""), 1, 0, 1), holds(another, 1, nobody)},
+		{"uuid-spelling", allocation(strings.ReplaceAll(another.String(), "-", ""), 1, 0, 1), holds(another, 1, incomplete)},
 		{"consumer-twice", consumer(contents.ConsumerRow{UUID: strings.ToUpper(server.String()), Project: some(1), User: some(1)}), same},
-		{"consumer-missing", allocation(another.String(), 1, 0, 1), holds(another, 1, nobody)},
+		{"consumer-missing", allocation(another.String(), 1, 0, 1), holds(another, 1, incomplete)},
 		{"consumer-owner-missing", consumer(contents.ConsumerRow{UUID: another.String(), Project: some(1), User: some(77)}), holds(
 			another, 1, ledger.Owner{Project: "p", User: contents.IncompleteOwner},
 		)},
-		{"consumer-owner-missing", consumer(contents.ConsumerRow{UUID: another.String()}), holds(another, 1, nobody)},
+		{"consumer-owner-missing", consumer(contents.ConsumerRow{UUID: another.String()}), holds(another, 1, incomplete)},
 		{"consumer-type-missing", consumer(contents.ConsumerRow{
 			UUID: another.String(), Project: some(1), User: some(1), Type: some(77),
 		}), holds(another, 1, ledger.Owner{Project: "p", User: "u"})},

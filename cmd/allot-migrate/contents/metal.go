@@ -266,8 +266,8 @@ func (m *metalReader) detail(row *NodeRow, d *ledger.NodeDescription) bool {
 // settledStates are those that Allot has verbs for.
 var settledStates = []string{"enroll", "manageable", ledger.NodeAvailable, "active"}
 
-// settle returns the provision state that a node has from now on. Nobody goes on with
-// what Ironic was doing with a node.
+// settle returns the provision state that a node has from now on. What Ironic was doing
+// with a node does not go on.
 func (m *metalReader) settle(row *NodeRow, id ledger.UUID) string {
 	if slices.Contains(settledStates, row.ProvisionState) {
 		return row.ProvisionState

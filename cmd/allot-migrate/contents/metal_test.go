@@ -170,7 +170,7 @@ func metalOddities() []oddity {
 			n.ProvisionState, n.Instance = "deploying", ledgertest.ID(2, 9).String()
 		}), state("active")},
 		{"node-reference-missing", node(func(n *contents.NodeRow) { n.Chassis = some(9) }), is(func(_ *ledger.State, n *ledger.Node) bool { return n.Chassis() == "" })},
-		{"node-reference-missing", node(func(n *contents.NodeRow) { n.Parent = "nobody" }), is(func(_ *ledger.State, n *ledger.Node) bool { return n.Parent() == "" })},
+		{"node-reference-missing", node(func(n *contents.NodeRow) { n.Parent = "unknown" }), is(func(_ *ledger.State, n *ledger.Node) bool { return n.Parent() == "" })},
 		{"node-reference-missing", node(func(n *contents.NodeRow) { n.Allocation = some(9) }), same},
 		{"node-trait-not-standard", func(r *contents.Rows) { r.NodeTraits[0].Trait = "HW_GONE" }, same},
 		{"membership-twice", func(r *contents.Rows) { r.NodeTraits[0].Trait = "CUSTOM_GOLD" }, same},

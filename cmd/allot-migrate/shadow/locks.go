@@ -68,7 +68,7 @@ type gate struct {
 	inside int
 	passed uint64        // how many have entered
 	shut   chan struct{} // nil: the gate is open; closed when it opens
-	empty  chan struct{} // nil: nobody waits; closed when nobody is inside
+	empty  chan struct{} // nil: close does not wait; closed when no write is inside
 }
 
 // enter waits until the gate is open.
@@ -92,7 +92,7 @@ func (g *gate) enter(ctx context.Context) error {
 	}
 }
 
-// quiet reports whether nobody is inside, and how many have entered so far.
+// quiet reports whether no write is inside, and how many have entered so far.
 func (g *gate) quiet() (so bool, passed uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -115,7 +115,7 @@ func (g *gate) leave() {
 	}
 }
 
-// close shuts the gate. The channel is closed when nobody is inside.
+// close shuts the gate. The channel is closed when no write is inside.
 func (g *gate) close() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -85,7 +85,7 @@ func (s *Shadow) serveRead(w http.ResponseWriter, r *http.Request, e *entry) {
 		return
 	}
 	if tells(e.pattern) && answer.StatusCode == http.StatusOK {
-		s.told.note(e.lead, e.pattern, e.parameter, seen.text)
+		s.lastAnswers.note(e.lead, e.pattern, e.parameter, seen.text)
 	}
 	if repeat {
 		e.answer = Answer{answer.StatusCode, string(seen.text)}
@@ -171,7 +171,7 @@ func (s *Shadow) carryOut(ctx context.Context, e *entry) (*http.Response, []byte
 	e.answer = Answer{answer.StatusCode, string(body)}
 	switch {
 	case answer.StatusCode/100 == 2:
-		s.told.forget(e.touched)
+		s.lastAnswers.forget(e.touched)
 		s.accepted(e, answer)
 	case answer.StatusCode >= http.StatusInternalServerError:
 		s.unsure(e)

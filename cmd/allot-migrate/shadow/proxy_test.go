@@ -19,12 +19,12 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// nobody counts nothing.
-type nobody struct{}
+// noMeter counts nothing.
+type noMeter struct{}
 
-func (nobody) Answered(Side, string, string, int, time.Duration) {}
-func (nobody) Compared(string, string)                           {}
-func (nobody) Repaired(string)                                   {}
+func (noMeter) Answered(Side, string, string, int, time.Duration) {}
+func (noMeter) Compared(string, string)                           {}
+func (noMeter) Repaired(string)                                   {}
 
 // service is a Placement with traits and nothing else.
 type service struct {
@@ -96,7 +96,7 @@ func between(
 	config := Config{
 		Lead: lead, Remember: func(Side) error { return nil }, CompareReads: true, QueueBytes: 1 << 20,
 		Contents:     func(context.Context, Side) (*contents.Plan, error) { return new(contents.Plan), nil },
-		SwitchWithin: time.Minute, Logger: slog.New(slog.DiscardHandler), Meter: nobody{}, Bodies: fair.NewPool(),
+		SwitchWithin: time.Minute, Logger: slog.New(slog.DiscardHandler), Meter: noMeter{}, Bodies: fair.NewPool(),
 	}
 	for side, of := range map[Side]*service{Placement: placement, Allot: allot} {
 		target, err := url.Parse(of.URL)
@@ -249,7 +249,7 @@ func TestFollowerHangs(t *testing.T) {
 	placement := newService(t)
 	allot, answer := newHanging(t)
 	s, clients := between(t, Placement, placement, allot)
-	s.queue.miss(0, false, resource(kindTrait, "CUSTOM_1")) // what is brought in line keeps nobody waiting, too
+	s.queue.miss(0, false, resource(kindTrait, "CUSTOM_1")) // what is brought in line holds up no write, too
 	const number = 50
 	for i := range number {
 		wants(t, http.StatusCreated, "PUT", fmt.Sprintf("%s/traits/CUSTOM_%d", clients.URL, i), "")

@@ -143,7 +143,7 @@ func (w *waiting) Pop() any {
 	return one
 }
 
-// queue is what the follower is still to do. Nobody waits to add to it: what does not fit
+// queue is what the follower is still to do. To add to it never blocks: what does not fit
 // is missed.
 type queue struct {
 	most int64 // bytes

@@ -124,8 +124,8 @@ func withGenerations(
 	})
 }
 
-// named puts a uuid into the body that creates a provider without one. Otherwise each side
-// would make up its own, and nobody could tell which provider it is if the answer is lost.
+// named puts a uuid into the body that creates a provider without one. Otherwise each side would
+// make up its own, and a lost answer would leave the provider unknown.
 func named(body []byte) []byte {
 	members := membersIn(body)
 	if _, has := members["uuid"]; has || len(members) == 0 {

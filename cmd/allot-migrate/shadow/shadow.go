@@ -40,7 +40,7 @@ type Peer struct {
 	// Clients carries the requests of clients, which bring their own tokens.
 	Clients http.RoundTripper
 	// Writes carries their writes, each on a connection of its own. A service may end a kept
-	// connection just when a write comes, and nobody knows then what has become of the write.
+	// connection just when a write comes, and leave the write's fate unknown.
 	Writes http.RoundTripper
 	// Own carries the proxy's own requests, with Token if it is not empty.
 	Own   *http.Client
@@ -115,16 +115,16 @@ var (
 
 // Shadow is the proxy. Its method Run has to run, too.
 type Shadow struct {
-	config Config
-	lead   atomic.Int32
-	queue  *queue
-	locks  locks
-	gate   gate
-	told   told
-	kept   memory // of answers under way
-	crew   crew
-	watch  watch
-	minor  atomic.Int32 // of the microversion of the proxy's own requests; 0: not known
+	config      Config
+	lead        atomic.Int32
+	queue       *queue
+	locks       locks
+	gate        gate
+	lastAnswers lastAnswers
+	kept        memory // of answers under way
+	crew        crew
+	watch       watch
+	minor       atomic.Int32 // of the microversion of the proxy's own requests; 0: not known
 
 	changing sync.Mutex  // held while the lead changes
 	pacing   atomic.Bool // writes wait for the follower, because the lead is to change
@@ -293,7 +293,7 @@ func (s *Shadow) drained(ctx context.Context, most int) error {
 		left := s.queue.length()
 		missing := left.missing
 		if most > 0 {
-			missing -= left.generations // they are levelled while nobody writes
+			missing -= left.generations // they are levelled while no client writes
 		}
 		if left.entries <= most && missing == 0 && !left.lost {
 			return nil

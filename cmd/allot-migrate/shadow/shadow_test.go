@@ -194,7 +194,7 @@ func TestQueueOfTooMuch(t *testing.T) {
 }
 
 // TestQueueLater: what is looked at later comes when its time has come, and what is
-// perhaps in line keeps nobody from changing the lead.
+// perhaps in line does not keep the lead from changing.
 func TestQueueLater(t *testing.T) {
 	t.Parallel()
 	q := newQueue(1 << 20)
@@ -275,11 +275,11 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// TestTold: a generation is replaced only if the former leader alone told it, and nobody
-// has written since.
+// TestTold: a generation is replaced only if the former leader alone told it, and no
+// write has come since.
 func TestTold(t *testing.T) {
 	t.Parallel()
-	var k told
+	var k lastAnswers
 	of := resource(kindConsumer, guest)
 	k.note(Placement, "/allocations/*", guest, []byte(`{"allocations": {}, "consumer_generation": 5}`))
 	if !k.onlyBy(of, Placement, "5") || k.onlyBy(of, Placement, "6") || k.onlyBy(of, Allot, "5") {

@@ -80,7 +80,7 @@ func (c *crew) init() {
 	c.busy = make(map[Resource]int)
 }
 
-// enter waits until nobody works on any of these things, and fewer than so many work at all.
+// enter waits until no other holder works on any of these things, and fewer than most are inside.
 // Only one goroutine may call it.
 func (c *crew) enter(all []Resource, most int) {
 	c.mu.Lock()

@@ -89,7 +89,7 @@ func (c *Backup) source(ctx context.Context) (ledger.Log, func() error, error) {
 
 // mend writes the damaged parts of an archive again, and says which.
 func mend(ctx context.Context, a *archive.Archive, cfg archive.Config) error {
-	done, err := archive.Mend(ctx, a, cfg)
+	done, err := archive.Rewrite(ctx, a, cfg)
 	if done != nil {
 		for _, name := range done.Written {
 			fmt.Printf("%s: %s was damaged, and is written again\n", a, name)

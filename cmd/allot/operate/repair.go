@@ -62,7 +62,7 @@ func (c *Repair) Run(ctx context.Context) (err error) {
 // survey prints all damage, not only the first.
 func survey(ctx context.Context, d *datafolder.Folder) error {
 	whole := 0
-	damage, err := d.Files().Salvage(ctx, func(ledger.Entry) error { whole++; return nil })
+	damage, err := d.Files().ScanIntact(ctx, func(ledger.Entry) error { whole++; return nil })
 	if errors.Is(err, blocks.ErrNoLog) {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (c *Repair) repair(ctx context.Context, d *datafolder.Folder) error {
 	if err != nil {
 		return err
 	}
-	a := &assembly{own: d.Files(), source: source, cutAfter: c.CutAfter}
+	a := &repairSource{own: d.Files(), source: source, cutAfter: c.CutAfter}
 	last, err := a.measure(ctx)
 	if err == nil {
 		err = c.build(ctx, d, a, last)
@@ -104,7 +104,7 @@ func (c *Repair) source(ctx context.Context) (ledger.Log, func() error, error) {
 
 // build writes the good log beside the damaged one. Unless commits are to be
 // given up, it checks the result against all heads that were seen of the log.
-func (c *Repair) build(ctx context.Context, d *datafolder.Folder, a *assembly, last ledger.Head) error {
+func (c *Repair) build(ctx context.Context, d *datafolder.Folder, a *repairSource, last ledger.Head) error {
 	if err := os.RemoveAll(d.Path(repairFolder)); err != nil {
 		return err
 	}

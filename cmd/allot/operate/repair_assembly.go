@@ -9,17 +9,17 @@ import (
 	"github.com/allot-project/allot/ledger/blocks"
 )
 
-// assembly builds a log from the commits that are whole in damaged files, and
+// repairSource builds a log from the commits that are whole in damaged files, and
 // from another log where they are not.
-type assembly struct {
+type repairSource struct {
 	own      blocks.Folder
 	source   ledger.Log // nil: none
 	cutAfter uint64     // 0: no cut
 }
 
-// measure reads the whole assembly once and returns its head.
-func (a *assembly) measure(ctx context.Context) (last ledger.Head, err error) {
-	j := a.joint(1, a.cutAfter, func(ledger.Entry) error { return nil })
+// measure reads the whole log once and returns its head.
+func (a *repairSource) measure(ctx context.Context) (last ledger.Head, err error) {
+	j := a.merger(1, a.cutAfter, func(ledger.Entry) error { return nil })
 	if err := j.run(ctx); err != nil {
 		return last, err
 	}
@@ -30,25 +30,25 @@ func (a *assembly) measure(ctx context.Context) (last ledger.Head, err error) {
 }
 
 // Read yields the entries from..to.
-func (a *assembly) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
-	return a.joint(from, to, yield).run(ctx)
+func (a *repairSource) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
+	return a.merger(from, to, yield).run(ctx)
 }
 
-func (a *assembly) joint(from, to uint64, yield func(ledger.Entry) error) *joint {
-	return &joint{a: a, from: from, to: to, yield: yield, chain: ledger.NewChain(ledger.Head{})}
+func (a *repairSource) merger(from, to uint64, yield func(ledger.Entry) error) *merger {
+	return &merger{a: a, from: from, to: to, yield: yield, chain: ledger.NewChain(ledger.Head{})}
 }
 
-// joint is the progress of an assembly.
-type joint struct {
-	a        *assembly
+// merger is the progress of a read of a repairSource.
+type merger struct {
+	a        *repairSource
 	from, to uint64 // last sequence; 0: to the end
 	last     uint64 // sequence of the last entry
 	chain    *ledger.Chain
 	yield    func(ledger.Entry) error
 }
 
-func (j *joint) run(ctx context.Context) error {
-	_, err := j.a.own.Salvage(ctx, func(e ledger.Entry) error {
+func (j *merger) run(ctx context.Context) error {
+	_, err := j.a.own.ScanIntact(ctx, func(e ledger.Entry) error {
 		if e.Sequence <= j.last {
 			return nil
 		}
@@ -74,12 +74,12 @@ func (j *joint) run(ctx context.Context) error {
 }
 
 // fits reports whether an entry is the next commit.
-func (j *joint) fits(e ledger.Entry) bool {
+func (j *merger) fits(e ledger.Entry) bool {
 	sequence, prev, err := ledger.CommitLink(e.Data)
 	return err == nil && sequence == e.Sequence && prev == j.chain.Head().Digest
 }
 
-func (j *joint) add(e ledger.Entry) error {
+func (j *merger) add(e ledger.Entry) error {
 	if e.Sequence != j.last+1 {
 		return &ledger.BadEntryError{Sequence: e.Sequence, Err: ledger.ErrLogGap}
 	}
@@ -99,7 +99,7 @@ func (j *joint) add(e ledger.Entry) error {
 }
 
 // fill takes entries up to a sequence from the source.
-func (j *joint) fill(ctx context.Context, to uint64) error {
+func (j *merger) fill(ctx context.Context, to uint64) error {
 	if j.a.source == nil {
 		return fmt.Errorf(
 			"the commits %d to %d are damaged or missing: take them from an export or another server, or cut before them",
@@ -118,7 +118,7 @@ func (j *joint) fill(ctx context.Context, to uint64) error {
 
 // finish takes the source's commits after the end of the files, and checks that
 // nothing is missing.
-func (j *joint) finish(ctx context.Context) error {
+func (j *merger) finish(ctx context.Context) error {
 	end := j.to
 	if end == 0 && j.a.source != nil {
 		last, err := j.a.source.Last(ctx)

@@ -22,7 +22,7 @@ type remoteLog struct{ c *client.Client }
 // servers take until another one leads.
 const remotePatience = 30 * time.Second
 
-// asked asks a running server, and says so if nobody answers.
+// asked asks a running server, and says so if no server answers.
 func asked[Q, T any](
 	ctx context.Context, ask func(context.Context, Q) (wire.Answer[T], error), query Q,
 ) (wire.Answer[T], error) {

@@ -25,6 +25,9 @@ type Verify struct {
 	State       string `help:"File that remembers up to where an archive (--archive URL) was verified: the next time begins there." type:"path" placeholder:"FILE"`
 }
 
+// undetected is what a check without an earlier checkpoint cannot show.
+const undetected = "a rewrite by the key's owner cannot be detected"
+
 // sinceFlag names checkpoints that the auditor has kept.
 type sinceFlag struct {
 	Since []string `help:"File with a checkpoint that you have kept: the log must still hold everything before it. May be repeated." type:"existingfile" placeholder:"FILE"`
@@ -127,7 +130,7 @@ func (c *Verify) print(r *check.Report, signed bool) {
 	if signed {
 		fmt.Printf("checkpoints  %d good\n", r.Checkpoints)
 		if c.Since == nil {
-			fmt.Println("kept         none given: whoever has the signing key could have rewritten everything (--since)")
+			fmt.Println("kept         none: without an earlier checkpoint (--since) " + undetected)
 		} else {
 			fmt.Printf("kept         %d of %d are of this log\n", r.Kept, len(c.Since))
 		}

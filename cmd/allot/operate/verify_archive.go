@@ -110,7 +110,7 @@ func (c *Verify) printArchive(v, from *archive.Verification, signed bool) {
 	}
 	fmt.Printf("checkpoints  %d good; the last one vouches for everything up to sequence %d\n", v.Checkpoints, v.Vouched)
 	if c.Since == nil {
-		fmt.Println("kept         none given: whoever has the signing key could have rewritten everything (--since, --state)")
+		fmt.Println("kept         none: without an earlier checkpoint (--since, --state) " + undetected)
 	} else {
 		fmt.Printf("kept         %d of %d are of this log\n", v.Kept, len(c.Since))
 	}

@@ -124,7 +124,7 @@ func (d *Folder) Seen() ([]blocks.Seen, error) {
 	for _, path := range paths[:min(newestSeen, len(paths))] {
 		head, err := snapshots.Position(path)
 		if errors.Is(err, snapshots.ErrDamaged) {
-			continue // Whoever loads snapshots skips this one, too.
+			continue // A load of snapshots skips this one, too.
 		}
 		if err != nil {
 			return nil, err
@@ -135,8 +135,8 @@ func (d *Folder) Seen() ([]blocks.Seen, error) {
 	return append(seen, signed...), err
 }
 
-// Signed returns the heads in the newest signed checkpoints. Their signatures do
-// not matter here, because anybody who can write into this folder owns the log.
+// Signed returns the heads in the newest signed checkpoints. Their signatures do not
+// matter here, because the right to write into this folder is the right to write the log.
 func (d *Folder) Signed() ([]blocks.Seen, error) {
 	kept, err := proof.ReadFolder(d.Path(Checkpoints))
 	if err != nil {

@@ -65,7 +65,7 @@ func Main(m *testing.M, programs ...string) {
 	os.Exit(code)
 }
 
-// paces is the tag of programs that take flags for how often they do what nobody asks for.
+// paces is the tag of programs that take flags for how often they do their own upkeep.
 const paces = "allot_paces"
 
 // Build builds a program as packages do, with which it shares Go's build cache.

@@ -176,7 +176,7 @@ func TestAway(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{
 		"file:///nowhere/at/all",
-		"s3://bucket/x?insecure=true&region=r&endpoint=127.0.0.1:1", // nobody listens on that port
+		"s3://bucket/x?insecure=true&region=r&endpoint=127.0.0.1:1", // the port is closed
 	} {
 		s, err := bucket.Open(url, bucket.Patience{Answer: time.Second})
 		if err != nil {

@@ -118,8 +118,8 @@ func folderError(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// Open implements Store. To open a pipe would take until somebody writes into it, and a
-// device may have no end: only regular files are opened.
+// Open implements Store. To open a pipe would wait for a writer, and a device may have
+// no end: only regular files are opened.
 func (f *folder) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	file, err := within(ctx, f, func() (*os.File, error) { return f.open(name) })
 	if err != nil {

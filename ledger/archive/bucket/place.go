@@ -61,7 +61,7 @@ func (p Patience) transport() http.RoundTripper {
 	transport.DialContext = (&net.Dialer{Timeout: p.Answer, KeepAlive: time.Minute}).DialContext
 	transport.ResponseHeaderTimeout = p.Answer
 	transport.DisableCompression = true // a part's bytes are its own
-	return wary{transport}
+	return checked{transport}
 }
 
 // passing says of a broken connection that the store is out of reach.

@@ -27,8 +27,8 @@ const (
 	defaultEndpoint = "s3.amazonaws.com"
 	// googleHost is Google's door for clients of S3.
 	googleHost = "storage.googleapis.com"
-	// tries is how often one request is sent. Whoever uses the store tries again
-	// later, and tells what is wrong meanwhile.
+	// tries is how often one request is sent. The store's user tries again later,
+	// and tells what is wrong meanwhile.
 	tries = 3
 	// metadataWait is how long a machine that is not in a cloud may take to say that
 	// it has no keys of its own.

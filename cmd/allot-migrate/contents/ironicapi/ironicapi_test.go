@@ -122,8 +122,8 @@ func TestChanging(t *testing.T) {
 	}
 }
 
-// TestOthers: servers that are no Ironic, too old, or refuse, are named.
-func TestOthers(t *testing.T) {
+// TestOtherServersAreNamed: servers that are no Ironic, too old, or refuse, are named.
+func TestOtherServersAreNamed(t *testing.T) {
 	t.Parallel()
 	for why, row := range map[string]struct {
 		service *service

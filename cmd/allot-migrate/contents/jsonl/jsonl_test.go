@@ -92,8 +92,8 @@ var badLines = []struct {
 	{`{"kind":"consumer","uuid":"c","project":"p","user":"u","allocations":[{"provider":"x","class":"VCPU","amount":1}]}`, "to hold", false},
 }
 
-// TestBadLines: each is named with its number.
-func TestBadLines(t *testing.T) {
+// TestMalformedLinesNameTheirLine: each is named with its number.
+func TestMalformedLinesNameTheirLine(t *testing.T) {
 	t.Parallel()
 	for _, bad := range badLines {
 		_, err := jsonl.Read(strings.NewReader("\n\n"+bad.line+"\n"), "file", readAt)

@@ -86,8 +86,8 @@ func TestChanging(t *testing.T) {
 	}
 }
 
-// TestOthers: servers that are no Placement, or too old, are named.
-func TestOthers(t *testing.T) {
+// TestOtherServersAreNamed: servers that are no Placement, or too old, are named.
+func TestOtherServersAreNamed(t *testing.T) {
 	t.Parallel()
 	for newest, why := range map[string]string{"1.27": "1.28 is needed", "": "names no versions", "x": "is needed"} {
 		s := &service{newest: newest}

@@ -412,7 +412,7 @@ const steps = {
     await page.getByRole('heading', { level: 1, name: `consumer ${third}` }).waitFor()
     await page.getByLabel('Search').fill('no such thing')
     await page.keyboard.press('Enter')
-    await page.getByText('Nothing is called so.').waitFor()
+    await page.getByText('No match.').waitFor()
     await page.getByLabel('Search').fill(second)
     await page.keyboard.press('Enter')
     await page.getByRole('heading', { level: 1, name: `consumer ${second}` }).waitFor()

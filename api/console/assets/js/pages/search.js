@@ -1,4 +1,4 @@
-// Everything that is called so, or has the text in its name.
+// Entities by name or id, and those with the text in their names.
 
 import { linkTo } from '../address.js'
 import * as api from '../api.js'
@@ -15,7 +15,7 @@ export async function render(main, { rest: [text = ''] }, signal) {
   const known = new Set(similar.matches.map((m) => `${m.of} ${m.name}`))
   const list = [...exact.found.filter((f) => !known.has(`${f.of} ${f.name}`)), ...similar.matches]
   show(main, el('h1', {}, `Search: ${text}`), card(null, list.length === 0
-    ? empty('Nothing is called so.', 'The search looks for parts of names and ids, and for the beginning of uuids. What is gone is found by its whole name or uuid.')
+    ? empty('No match.', 'The search looks for parts of names and ids, and for the beginning of uuids. What is gone is found by its whole name or uuid.')
     : el('ul', { class: 'matches' }, list.map((one) => el('li', {}, el('span', { class: 'kind' }, kindName(one.of)), one.title ? [subject(one.of, one.name, one.title), el('span', { class: 'uuid' }, short(one.name))] : subject(one.of, one.name)))),
   similar.incomplete ? el('p', { class: 'soft' }, 'There is more than is shown: make the text longer.') : null))
   return {}

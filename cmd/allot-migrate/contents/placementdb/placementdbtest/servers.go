@@ -180,7 +180,7 @@ func ordinaryUser(t testing.TB, dir string) *syscall.Credential {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
-// FreePort returns an address of this machine that nobody listens on.
+// FreePort returns a free address of this machine.
 func FreePort(t testing.TB) (address, port string) {
 	t.Helper()
 	address = ledgertest.FreeAddress(t)

@@ -13,15 +13,15 @@ import (
 // again, and clients read generations again after a 409.
 const mostTold = 200_000
 
-// told knows which generations of consumers clients have read, and of which side. After a
+// lastAnswers knows which generations of consumers clients have read, and of which side. After a
 // change of the lead, a write with a generation of the former leader gets the one of the
-// new leader, as long as nobody has written to the consumer in between.
-type told struct {
+// new leader, unless the consumer was written to in between.
+type lastAnswers struct {
 	mu   sync.Mutex
 	byID map[Resource][2]string // by Side; "": none
 }
 
-func (t *told) tell(of Resource, side Side, generation string) {
+func (t *lastAnswers) tell(of Resource, side Side, generation string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.byID == nil || len(t.byID) >= mostTold {
@@ -33,7 +33,7 @@ func (t *told) tell(of Resource, side Side, generation string) {
 }
 
 // forget is called after a write, which makes all older generations wrong.
-func (t *told) forget(all []Resource) {
+func (t *lastAnswers) forget(all []Resource) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, of := range all {
@@ -42,14 +42,14 @@ func (t *told) forget(all []Resource) {
 }
 
 // knows reports whether a side has told the generation of one of these.
-func (t *told) knows(all []Resource, side Side) bool {
+func (t *lastAnswers) knows(all []Resource, side Side) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.ContainsFunc(all, func(of Resource) bool { return t.byID[of][side] != "" })
 }
 
 // onlyBy reports whether a generation was told by a side, and none by the other one.
-func (t *told) onlyBy(of Resource, side Side, generation string) bool {
+func (t *lastAnswers) onlyBy(of Resource, side Side, generation string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	both := t.byID[of]
@@ -57,7 +57,7 @@ func (t *told) onlyBy(of Resource, side Side, generation string) bool {
 }
 
 // note reads generations in an answer.
-func (t *told) note(side Side, pattern, parameter string, body []byte) {
+func (t *lastAnswers) note(side Side, pattern, parameter string, body []byte) {
 	type holder struct {
 		Generation *json.Number `json:"consumer_generation"`
 	}
@@ -93,13 +93,13 @@ const askWithin = 2 * time.Second
 // forLeader returns the body that the leader gets. Its caller holds the locks.
 func (s *Shadow) forLeader(ctx context.Context, e *entry) ([]byte, error) {
 	lead := e.lead
-	if len(e.body) == 0 || !s.told.knows(e.touched, lead.Other()) {
+	if len(e.body) == 0 || !s.lastAnswers.knows(e.touched, lead.Other()) {
 		return e.body, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
 	return withGenerations(e.pattern, e.parameter, e.body, func(of Resource, given string) (string, error) {
-		if !strings.HasPrefix(string(of), kindConsumer) || !s.told.onlyBy(of, lead.Other(), given) {
+		if !strings.HasPrefix(string(of), kindConsumer) || !s.lastAnswers.onlyBy(of, lead.Other(), given) {
 			return given, nil
 		}
 		former, err := s.generation(ctx, lead.Other(), of)

@@ -21,8 +21,8 @@ var (
 // secret. A server that is just being given a new one may be the exception.
 const refusedFor = 5 * time.Second
 
-// unwelcome is what NATS has logged about that.
-type unwelcome struct {
+// joinRefused is what NATS has logged about that.
+type joinRefused struct {
 	member string // this server's name; empty: a single server
 
 	mu       sync.Mutex
@@ -34,7 +34,7 @@ type unwelcome struct {
 // note reads lines about it. If this server refused a stranger, that says
 // nothing; it believes only servers that it has called, because --cluster names
 // these.
-func (u *unwelcome) note(text string) {
+func (u *joinRefused) note(text string) {
 	if u.member == "" {
 		return
 	}
@@ -51,10 +51,10 @@ func (u *unwelcome) note(text string) {
 	}
 }
 
-// Unwelcome returns why the other servers of the cluster do not accept this one,
+// JoinRefused returns why the other servers of the cluster do not accept this one,
 // or nil. The error wraps ErrSecret or ErrSameName.
-func (s *Server) Unwelcome() error {
-	u := &s.lines.unwelcome
+func (s *Server) JoinRefused() error {
+	u := &s.lines.joinRefused
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.sameName {

@@ -15,31 +15,31 @@ const (
 	maxAnswerTags  = 32 << 10
 )
 
-// wary bounds what the answers of a store may take in memory: lists, errors, and
+// checked bounds what the answers of a store may take in memory: lists, errors, and
 // whatever else its client decodes. An object goes through in pieces.
-type wary struct{ next http.RoundTripper }
+type checked struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
-func (w wary) RoundTrip(r *http.Request) (*http.Response, error) {
+func (w checked) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := w.next.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
 	object := r.Method == http.MethodGet && r.URL.RawQuery == "" && resp.StatusCode < http.StatusMultipleChoices
 	if !object {
-		resp.Body = &waryBody{ReadCloser: resp.Body}
+		resp.Body = &checkedBody{ReadCloser: resp.Body}
 	}
 	return resp, nil
 }
 
-// waryBody is an answer that ends with an error when it is too large.
-type waryBody struct {
+// checkedBody is an answer that ends with an error when it is too large.
+type checkedBody struct {
 	io.ReadCloser
 	bytes, tags int
 }
 
 // Read implements io.Reader.
-func (b *waryBody) Read(p []byte) (int, error) {
+func (b *checkedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.bytes += n
 	b.tags += bytes.Count(p[:n], []byte("<"))

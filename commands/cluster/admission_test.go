@@ -19,7 +19,7 @@ import (
 // servers of a stream are known to hold all of it.
 func TestSafeWithout(t *testing.T) {
 	const waited = 10 * time.Second
-	one := leave{Name: "c", Waited: waited, Rejoins: true}
+	one := admission{Name: "c", Waited: waited, Rejoins: true}
 	peer := func(name string, change func(*jetstream.Peer)) jetstream.Peer {
 		p := jetstream.Peer{Name: name, Current: true, Active: time.Second}
 		if change != nil {
@@ -36,7 +36,7 @@ func TestSafeWithout(t *testing.T) {
 	}{
 		"all hold all of it":    {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", nil), asks}}, whole, ""},
 		"it is no voter":        {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", nil)}}, nil, ""},
-		"nobody leads":          {jetstream.Peers{Others: []jetstream.Peer{peer("b", nil), asks}}, whole, "no server leads"},
+		"no server leads":       {jetstream.Peers{Others: []jetstream.Peer{peer("b", nil), asks}}, whole, "no server leads"},
 		"its namesake runs":     {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", nil), asks}}, map[string]Member{"a": {Whole: true}, "b": {Whole: true}, "c": {}}, "is called c"},
 		"it leads itself":       {jetstream.Peers{Leader: "c", Others: []jetstream.Peer{peer("a", nil), peer("b", nil)}}, whole, "seems to lead"},
 		"another one is away":   {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", func(p *jetstream.Peer) { p.Offline = true }), asks}}, whole, "b is away"},
@@ -57,8 +57,8 @@ func TestSafeWithout(t *testing.T) {
 		}
 	}
 	all := jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", nil), asks}}
-	if err := safeWithout(all, leave{Name: "c", Waited: waited}, whole); !errors.Is(err, ErrLogLost) {
-		t.Errorf("nobody said that its log is lost: %v", err)
+	if err := safeWithout(all, admission{Name: "c", Waited: waited}, whole); !errors.Is(err, ErrLogLost) {
+		t.Errorf("its log may be elsewhere: %v", err)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestMayBegin(t *testing.T) {
 		why    string
 		err    error
 	}{
-		"nobody knows of one":     {others: []Known{{Name: "b"}, {Name: "c"}}},
+		"no server knows of one":  {others: []Known{{Name: "b"}, {Name: "c"}}},
 		"one does not answer":     {others: []Known{{Name: "b"}}, why: "1 of 2 other servers answer: b"},
 		"one answers twice":       {others: []Known{{Name: "b"}, {Name: "b"}}, why: "1 of 2"},
 		"it hears itself":         {others: []Known{{Name: "b"}, {Name: "a"}}, why: "1 of 2"},

@@ -19,7 +19,7 @@ import (
 // quorum. If it voted at once, it could, together with a replica that lags, elect
 // a leader that lacks commits which the third replica and the lost disk had
 // acknowledged. So it begins with JetStream off, where it can neither vote nor
-// acknowledge, and asks the leader for leave to turn it on. The leave says that
+// acknowledge, and asks the leader for admission, which turns it on. Admission says that
 // all other servers hold everything that was committed. No acknowledged commit
 // can be lost then:
 //
@@ -30,31 +30,31 @@ import (
 //     would have needed another vote, too: that of L, or of a server that
 //     answered L. That voter would then be in a later term and not answer L. So
 //     L is the leader, and was not deposed.
-//  2. From then until it gets leave, O takes part in nothing, so everything
+//  2. From then until it is admitted, O takes part in nothing, so everything
 //     that is committed is on the disks of the others. They lag by nothing, and
 //     each says itself that it is not catching up. So all of them hold all of
 //     it.
-//  3. With leave O is a voter like any new server. It acknowledges what it has
+//  3. Once admitted, O is a voter like any new server. It acknowledges what it has
 //     stored, and keeps that. If a server wins an election with O's vote alone,
 //     it is one of the others, and holds everything that was committed before
-//     the leave; everything that was committed later is on a majority of disks
+//     the admission; everything that was committed later is on a majority of disks
 //     that have forgotten nothing.
-//  4. If a second disk is lost meanwhile, its server gets no leave until O is
+//  4. If a second disk is lost meanwhile, its server is not admitted until O is
 //     current, and cannot vote.
 //
 // This argument is about one stream, so the leaders of all, the log's and the
 // bucket's, must answer.
 
-// leaveSubject is where a replica asks for leave.
-const leaveSubject = "allot.cluster.leave"
+// admissionSubject is where a replica asks for admission.
+const admissionSubject = "allot.cluster.leave"
 
 const (
 	// askAgain is the pause between two requests.
 	askAgain = 200 * time.Millisecond
 )
 
-// leave is the request, and the answer to it.
-type leave struct {
+// admission is the request, and the answer to it.
+type admission struct {
 	Name string `json:"name"`
 	// Waited is how long the asking replica has been without JetStream.
 	Waited time.Duration `json:"waited,omitempty"`
@@ -62,24 +62,24 @@ type leave struct {
 	Rejoins bool `json:"rejoins,omitempty"`
 	// Known is of a refusal: the cluster knows a log of that replica, which does not rejoin.
 	Known bool `json:"known,omitempty"`
-	// Why is the reason for a refusal; empty: leave is given.
+	// Why is the reason for a refusal; empty: it is admitted.
 	Why string `json:"why,omitempty"`
 }
 
-// errNoLeave means that no leave is given yet.
-var errNoLeave = errors.New("no leave yet")
+// errNotAdmitted means that the replica is not admitted yet.
+var errNotAdmitted = errors.New("not admitted yet")
 
 // ErrLogLost: the cluster knows a log of a replica that has none, and its operator has not said
 // that it is lost. It may be on a disk that is not mounted.
 var ErrLogLost = errors.New("the cluster knows a log of this server, which has none")
 
-// AwaitLeave returns when a replica that has no log may turn JetStream on, or
+// AwaitAdmission returns when a replica that has no log may turn JetStream on, or
 // when the context ends, or it is in vain. The connection is over a NATS server
 // without JetStream. If the replica had a log before, it is ErrLogLost unless it rejoins.
-func AwaitLeave(ctx context.Context, nc *nats.Conn, name string, rejoins bool, w Waiting) error {
+func AwaitAdmission(ctx context.Context, nc *nats.Conn, name string, rejoins bool, w Waiting) error {
 	began := system.SinceBoot()
 	for {
-		why, err := askLeave(ctx, nc, leave{Name: name, Rejoins: rejoins, Waited: system.SinceBoot() - began})
+		why, err := askAdmission(ctx, nc, admission{Name: name, Rejoins: rejoins, Waited: system.SinceBoot() - began})
 		if err == nil || errors.Is(err, ErrLogLost) {
 			return err
 		}
@@ -90,25 +90,25 @@ func AwaitLeave(ctx context.Context, nc *nats.Conn, name string, rejoins bool, w
 		select {
 		case <-time.After(askAgain):
 		case <-ctx.Done():
-			return fmt.Errorf("told to stop while waiting for leave to take part: %w", ctx.Err())
+			return fmt.Errorf("told to stop while waiting for admission: %w", ctx.Err())
 		}
 	}
 }
 
-// askLeave asks all replicas. The leader answers, or the replica that was told to
+// askAdmission asks all replicas. The leader answers, or the replica that was told to
 // begin the ledger and has no log yet.
-func askLeave(ctx context.Context, nc *nats.Conn, question leave) (why string, err error) {
+func askAdmission(ctx context.Context, nc *nats.Conn, question admission) (why string, err error) {
 	data, err := json.Marshal(question)
 	if err != nil {
 		return "", fmt.Errorf("cluster: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*statusWait)
 	defer cancel()
-	msg, err := nc.RequestWithContext(ctx, leaveSubject, data)
+	msg, err := nc.RequestWithContext(ctx, admissionSubject, data)
 	if err != nil {
 		return "no replica leads that could be asked", err
 	}
-	var answer leave
+	var answer admission
 	if err := json.Unmarshal(msg.Data, &answer); err != nil {
 		return "an answer that cannot be read", err
 	}
@@ -116,16 +116,16 @@ func askLeave(ctx context.Context, nc *nats.Conn, question leave) (why string, e
 		return "", ErrLogLost
 	}
 	if answer.Why != "" {
-		return answer.Why, errNoLeave
+		return answer.Why, errNotAdmitted
 	}
 	return "", nil
 }
 
-// GiveLeave gives leave to all replicas, for the one that is to begin the ledger:
+// AdmitAll admits all replicas, for the one that is to begin the ledger:
 // while nothing is committed, nothing can be lost. The connection must be closed
 // before that replica begins the ledger, for which the others wait.
-func GiveLeave(nc *nats.Conn) error {
-	_, err := nc.Subscribe(leaveSubject, func(msg *nats.Msg) {
+func AdmitAll(nc *nats.Conn) error {
+	_, err := nc.Subscribe(admissionSubject, func(msg *nats.Msg) {
 		_ = msg.Respond([]byte("{}")) // a replica that asks does so again
 	})
 	if err != nil {
@@ -134,11 +134,11 @@ func GiveLeave(nc *nats.Conn) error {
 	return nc.Flush()
 }
 
-// answerLeave gives leave, or says why not. It asks other servers, without
+// answerAdmission admits a replica, or says why not. It asks other servers, without
 // holding up commands meanwhile.
-func (t *Term) answerLeave(msg *nats.Msg) {
+func (t *Term) answerAdmission(msg *nats.Msg) {
 	t.r.ended.Go(func() {
-		var answer leave
+		var answer admission
 		if err := t.mayJoin(msg.Data); err != nil {
 			answer.Why, answer.Known = err.Error(), errors.Is(err, ErrLogLost)
 		}
@@ -147,13 +147,13 @@ func (t *Term) answerLeave(msg *nats.Msg) {
 			err = msg.Respond(data)
 		}
 		if err != nil {
-			t.r.cfg.Logger.Warn("a replica that asked for leave was not answered", "error", err)
+			t.r.cfg.Logger.Warn("a replica that asked for admission was not answered", "error", err)
 		}
 	})
 }
 
 func (t *Term) mayJoin(data []byte) error {
-	var question leave
+	var question admission
 	if err := json.Unmarshal(data, &question); err != nil {
 		return fmt.Errorf("a question that cannot be read: %w", err)
 	}
@@ -182,7 +182,7 @@ func (t *Term) mayJoin(data []byte) error {
 
 // safeWithout reports whether everything that a stream's leader has committed is
 // on the disks of all its servers but one.
-func safeWithout(p jetstream.Peers, one leave, members map[string]Member) error {
+func safeWithout(p jetstream.Peers, one admission, members map[string]Member) error {
 	var missing []string
 	lack := func(name, why string) { missing = append(missing, name+" "+why) }
 	voter := false

@@ -167,8 +167,8 @@ func (s *server) populateForStrangers(admin map[string]string) {
 	})
 }
 
-// asked is the request with which a route is tried. It changes nothing, whoever
-// may send it.
+// asked is the request with which a route is tried. It changes nothing, even
+// when it is allowed.
 func asked(route string) (method, target, body string) {
 	method, path, _ := strings.Cut(route, " ")
 	target, body = parameters.Replace(path), "{}"
@@ -268,8 +268,8 @@ func TestRESTMatrix(t *testing.T) {
 		}
 		s.populateForStrangers(persona("admin", ""))
 		known := map[string]map[string]string{
-			"nobody, no authentication": nil,
-			"reader":                    persona("ann:a", "reader"), "member": persona("mia:a", "member,reader"),
+			"no token, no authentication": nil,
+			"reader":                      persona("ann:a", "reader"), "member": persona("mia:a", "member,reader"),
 			"other's reader": persona("rob:b", "reader"), "other's member": persona("max:b", "member,reader"),
 			"admin": persona("admin", "admin,manager,member,reader"), "service": persona("nova", "service"),
 			"system": {"X-Auth-Token": "root", "X-Roles": "admin,reader", "OpenStack-System-Scope": "all"},
@@ -302,7 +302,7 @@ func TestRESTMatrix(t *testing.T) {
 		)
 		known := map[string]map[string]string{
 			// What they say of themselves must not count.
-			"nobody": {"X-Roles": "admin", "X-Project-Id": "a", "X-User-Id": "admin", "X-Identity-Status": "Confirmed"},
+			"no token": {"X-Roles": "admin", "X-Project-Id": "a", "X-User-Id": "admin", "X-Identity-Status": "Confirmed"},
 		}
 		for _, name := range []string{"reader", "member", "other's reader", "other's member", "admin", "service", "system", "domain"} {
 			known[name] = map[string]string{"X-Auth-Token": keystone.Token(name), "X-Roles": "admin", "X-Project-Id": "a"}

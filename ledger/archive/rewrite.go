@@ -6,23 +6,23 @@ import (
 	"fmt"
 )
 
-// Mended is what a Mend has found and done.
-type Mended struct {
+// Rewritten is what a Rewrite has found and done.
+type Rewritten struct {
 	Good    int    // parts that are as they should be
 	Written []Name // parts that were damaged, and written again beside the damaged ones
 }
 
-// Mend reads all parts of an archive, and writes each one that has no good copy
+// Rewrite reads all parts of an archive, and writes each one that has no good copy
 // again, with commits from the log. Nothing that is there is touched. Parts that
 // are missing are no matter for it: Backup writes them.
-func Mend(ctx context.Context, a *Archive, cfg Config) (*Mended, error) {
+func Rewrite(ctx context.Context, a *Archive, cfg Config) (*Rewritten, error) {
 	if err := a.Belongs(ctx, cfg.Ledger, false); err != nil {
 		return nil, err
 	}
 	if err := a.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	m := &mending{uploader: uploader{archive: a, cfg: cfg}, done: &Mended{}}
+	m := &mending{uploader: uploader{archive: a, cfg: cfg}, done: &Rewritten{}}
 	names, _ := a.walk(0)
 	at := Beginning()
 	for _, name := range names {
@@ -37,7 +37,7 @@ func Mend(ctx context.Context, a *Archive, cfg Config) (*Mended, error) {
 
 type mending struct {
 	uploader
-	done *Mended
+	done *Rewritten
 }
 
 // one reads a part, and writes it again if it must. It returns where the log
@@ -47,7 +47,7 @@ func (m *mending) one(ctx context.Context, at Position, name Name) (Position, er
 	if err != nil {
 		return at, err
 	}
-	defer func() { _ = file.Close() }() // nobody reads it any more
+	defer func() { _ = file.Close() }() // it is not read any more
 	for _, same := range m.archive.copies(name) {
 		header, trailer, err := m.archive.get(ctx, same, file)
 		if errors.Is(err, ErrPart) {

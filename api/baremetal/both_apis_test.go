@@ -49,8 +49,8 @@ func (w *world) nodeProviders(t *testing.T, on bool) *commands.Rejection {
 	}
 }
 
-// doorsAgree checks that every node has one owner at most, and that its inventory
-// is reserved exactly while nobody uses it and nobody may.
+// doorsAgree checks that every node has one owner at most, and that its inventory is
+// reserved exactly while it has no user and may not get one.
 func (w *world) doorsAgree(t *testing.T, after string) {
 	t.Helper()
 	view := w.Views.View()
@@ -142,7 +142,7 @@ func TestInstanceReservesNode(t *testing.T) {
 	)
 	ironic(`PATCH /v1/nodes/n2 [{"op":"remove","path":"/instance_uuid"}]`, 200)
 	ironic("DELETE /v1/nodes/n2/maintenance", 202)
-	expect("it is anybody's again", w.take(4, 2), http.StatusNoContent)
+	expect("it is free again", w.take(4, 2), http.StatusNoContent)
 }
 
 // TestReservationOfNodeEnds: when a reservation is cancelled, a node that is not

@@ -10,10 +10,10 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// TestNobodyReadsAheadOfTheLeader: while the leader does not know that a commit is
-// in the log, no replica shows it to a read that must be fresh. Else a client could
-// read it there, and not find it at the leader afterwards.
-func TestNobodyReadsAheadOfTheLeader(t *testing.T) {
+// TestNoFollowerReadsAheadOfTheLeader: while the leader does not know that a commit is in
+// the log, no replica shows it to a read that must be fresh. Else a client could read it
+// there, and not find it at the leader afterwards.
+func TestNoFollowerReadsAheadOfTheLeader(t *testing.T) {
 	g := startGroup(t, nil)
 	leader := g.leader()
 	leader.submit(t, &commands.CreateTrait{Name: "CUSTOM_BEFORE"})

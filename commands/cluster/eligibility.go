@@ -9,17 +9,17 @@ import (
 // should not have led for two looks.
 const unfitLook = 2 * time.Second
 
-// unfit returns why another replica should lead if one can.
-func (r *Replica) unfit() error {
+// notEligible returns why another replica should lead if one can.
+func (r *Replica) notEligible() error {
 	if r.cfg.Unfit == nil {
 		return nil
 	}
 	return r.cfg.Unfit()
 }
 
-// watchFitness asks the term to end when another replica should lead and one can,
-// such as when this one's disk is full. A leader that nobody can replace goes on:
-// it answers reads.
+// watchFitness asks the term to end when another replica should lead and one can, such as
+// when this one's disk is full. A leader that no replica can replace goes on: it answers
+// reads.
 func (t *Term) watchFitness() {
 	tick := time.NewTicker(unfitLook)
 	defer tick.Stop()
@@ -33,16 +33,16 @@ func (t *Term) watchFitness() {
 		if t.r.leading.Load() != t {
 			return
 		}
-		problem := t.r.unfit()
+		problem := t.r.notEligible()
 		if problem != nil && before {
-			t.giveWay(problem)
+			t.resignFor(problem)
 		}
 		before = problem != nil
 	}
 }
 
-// giveWay asks the term to end if another replica can lead.
-func (t *Term) giveWay(problem error) {
+// resignFor asks the term to end if another replica can lead.
+func (t *Term) resignFor(problem error) {
 	ctx, cancel := context.WithTimeout(t.r.ctx, t.length)
 	defer cancel()
 	successor := t.r.Successor(ctx)

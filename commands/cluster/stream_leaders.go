@@ -16,24 +16,24 @@ import (
 // lease is renewed in the log.
 
 const (
-	// arrangeFirst is how long after the beginning of a term streams are first
+	// placeFirst is how long after the beginning of a term streams are first
 	// moved, and arrangeEvery how often they are checked. A move costs writes a
 	// tenth of a second.
-	arrangeFirst = time.Second
-	arrangeEvery = 5 * time.Second
-	// arrangeWait is how long each question may take.
-	arrangeWait = 2 * time.Second
+	placeFirst = time.Second
+	placeEvery = 5 * time.Second
+	// placeWait is how long each question may take.
+	placeWait = 2 * time.Second
 )
 
-// Yield announces that this term is about to end: streams stay where they are.
-func (t *Term) Yield() { t.yields.Store(true) }
+// BeginHandover announces that this term is about to end: streams stay where they are.
+func (t *Term) BeginHandover() { t.yields.Store(true) }
 
-// arranging keeps the streams where they belong while the term lasts.
-func (t *Term) arranging() {
+// watchStreamLeaders keeps the streams where they belong while the term lasts.
+func (t *Term) watchStreamLeaders() {
 	if t.r.cfg.Near == nil {
 		return // servers that are not Allot's lead the streams
 	}
-	wait := time.NewTimer(arrangeFirst)
+	wait := time.NewTimer(placeFirst)
 	defer wait.Stop()
 	for {
 		select {
@@ -44,15 +44,15 @@ func (t *Term) arranging() {
 		if t.r.leading.Load() != t || t.yields.Load() {
 			return
 		}
-		if err := t.arrange(); err != nil {
+		if err := t.placeStreamLeaders(); err != nil {
 			t.r.cfg.Logger.Debug("streams are led where they were", "error", err)
 		}
-		wait.Reset(arrangeEvery)
+		wait.Reset(placeEvery)
 	}
 }
 
-func (t *Term) arrange() error {
-	ctx, cancel := context.WithTimeout(t.r.ctx, arrangeWait)
+func (t *Term) placeStreamLeaders() error {
+	ctx, cancel := context.WithTimeout(t.r.ctx, placeWait)
 	defer cancel()
 	own := t.r.cfg.Name
 	if !t.r.cfg.Near() {

@@ -100,7 +100,7 @@ func TestReplySubjects(t *testing.T) {
 		{"nova", g.server, g.connect("nova"), g.connect("eve")},
 		{"eve", g.server, g.connect("eve"), g.connect("root")},
 		{"root", g.server, g.connect("root"), g.connect("eve")},
-		{"anybody", open.server, open.connect(), open.connect()},
+		{"anonymous", open.server, open.connect(), open.connect()},
 	} {
 		inbox := nats.NewInbox()
 		heard := hears(t, c.victim, "allot.notice.>", "_INBOX.>", inbox)
@@ -128,8 +128,8 @@ func TestReplySubjects(t *testing.T) {
 	}
 }
 
-// TestAnswersArePrivate: nobody hears the answers of another client, with
-// users and without.
+// TestAnswersArePrivate: no client hears the answers of another one, with users
+// and without.
 func TestAnswersArePrivate(t *testing.T) {
 	t.Parallel()
 	g := launchGuarded(t)
@@ -197,7 +197,7 @@ func (s *server) endsSoon() error {
 func TestUsersNamedLikeOurs(t *testing.T) {
 	t.Parallel()
 	hash := hashed(t, "correct horse")
-	names := []string{"writer", "log", "door", "notices", "client", "$G", "$SYS", "anybody:1", "a b", "x.y.>", "ö*"}
+	names := []string{"writer", "log", "door", "notices", "client", "$G", "$SYS", "anonymous:1", "a b", "x.y.>", "ö*"}
 	text := "users:\n"
 	for _, name := range names {
 		text += fmt.Sprintf("  - {name: %q, password: %q, role: auditor}\n", name, hash)

@@ -8,10 +8,10 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Salvage yields every whole entry, in the order of the files, whatever damage
+// ScanIntact yields every whole entry, in the order of the files, whatever damage
 // lies between them, and returns the damage. The caller must check whether an
 // entry is a commit that follows the one before.
-func (f Folder) Salvage(ctx context.Context, yield func(ledger.Entry) error) ([]DamageError, error) {
+func (f Folder) ScanIntact(ctx context.Context, yield func(ledger.Entry) error) ([]DamageError, error) {
 	list, err := f.blocks()
 	if err != nil {
 		return nil, err

@@ -100,7 +100,7 @@ func (d *doors) ask(text string, into any) {
 }
 
 // agree checks that both answers about every node agree: one owner at most, and
-// the inventory reserved exactly while nobody may take the node.
+// the inventory reserved exactly while the node may not be taken.
 func (d *doors) agree(after string) {
 	d.t.Helper()
 	var list struct {

@@ -201,7 +201,7 @@ type unread struct {
 // Read implements io.Reader.
 func (u unread) Read([]byte) (int, error) {
 	u.t.Errorf("%s: the body is read before the policy is asked", u.request)
-	return 0, fmt.Errorf("nobody may read this")
+	return 0, fmt.Errorf("this body must not be read")
 }
 
 // TestPolicyBeforeBody: the body of a request is never read if the policy does

@@ -28,8 +28,8 @@ func hostileDocuments() map[string]bool {
 	}
 }
 
-// TestDoorsReadAlike: all APIs accept and refuse the same documents, whoever
-// decodes them then: Placement, bare metal, audits and NATS.
+// TestDoorsReadAlike: all APIs accept and refuse the same documents, whichever
+// decodes them: Placement, bare metal, audits and NATS.
 func TestDoorsReadAlike(t *testing.T) {
 	t.Parallel()
 	address := freeAddress(t)

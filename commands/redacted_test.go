@@ -8,9 +8,9 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// TestDiscreet: whoever is bound to a project is told the figures of its own
-// limits, and of those above it only that they exist.
-func TestDiscreet(t *testing.T) {
+// TestRedacted: a client that is bound to a project is told the figures of its
+// own limits, and of those above it only that they exist.
+func TestRedacted(t *testing.T) {
 	t.Parallel()
 	more := allocations(allocate(fresh, host, vcpu, 2))
 	above := []commands.Command{&commands.PlaceProject{Project: "p", Parent: "root"}, limitOf("root", vcpu, 4)}
