@@ -157,9 +157,9 @@ func removeAll(t *testing.T, path string) {
 	}
 }
 
-// TestNoLeave: while another replica lags, one that lost its disk gets no vote.
+// TestNoAdmission: while another replica lags, one that lost its disk gets no vote.
 // The two would be a quorum without the commits that only the third holds.
-func TestNoLeave(t *testing.T) {
+func TestNoAdmission(t *testing.T) {
 	t.Parallel()
 	r := launchReplicas(t)
 	first := (r.leader() + 1) % 3
