@@ -172,12 +172,12 @@ func (k *Keeper) store(ctx context.Context, i int, target Target) error {
 	if err != nil {
 		return err
 	}
-	k.stored(i, m, written)
-	k.cfg.Logger.Info("State and read models are stored in an archive", "archive", target.Store.String(), "state", m.State.Sequence,
-		"read_models", m.Models.Head.Sequence, "bytes", m.bytes(), "written", written, "took", time.Since(began))
 	if err := k.prune(ctx, target); err != nil && ctx.Err() == nil {
 		k.cfg.Logger.Info("old copies stay in the archive: they were not removed", "archive", target.Store.String(), "because", err)
 	}
+	k.stored(i, m, written)
+	k.cfg.Logger.Info("State and read models are stored in an archive", "archive", target.Store.String(), "state", m.State.Sequence,
+		"read_models", m.Models.Head.Sequence, "bytes", m.bytes(), "written", written, "took", time.Since(began))
 	return nil
 }
 
