@@ -50,7 +50,7 @@ func Setup(programs ...string) (cleanup func()) {
 	}
 	flag.Parse()
 	if !given("test.parallel") { // these tests wait for processes more than they compute
-		if err := flag.Set("test.parallel", strconv.Itoa(runtime.GOMAXPROCS(0)+1)); err != nil {
+		if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
 			panic(err)
 		}
 	}

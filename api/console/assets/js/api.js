@@ -1,4 +1,4 @@
-// What the server is asked, always with the token of whoever looks.
+// What the server is asked, always with the reader's token.
 
 const tokenKey = 'allot-token'
 let askToken = async () => ''

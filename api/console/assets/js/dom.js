@@ -62,7 +62,7 @@ export function bytes(n) {
   return `${n >= 100 || step === 0 ? Math.round(n) : n.toFixed(1)} ${sizes[step]}`
 }
 
-// amounts is what somebody holds, by class.
+// amounts is what is held, by class.
 export const amounts = (byClass) => Object.keys(byClass ?? {}).sort(byImportance).map((name) => `${number(byClass[name])} ${name}`).join(', ')
 
 const first = ['VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB']

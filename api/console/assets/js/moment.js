@@ -29,7 +29,7 @@ export const isNow = () => past === null
 
 export const newestSequence = () => newest.sequence
 
-// start calls onChange whenever somebody chooses another moment; lookUp finds
+// start calls onChange when another moment is chosen; lookUp finds
 // the time of a sequence, and resolve the sequence of any documented form.
 export function start(onChange, lookUp, resolve) {
   changed = onChange
@@ -60,7 +60,7 @@ export function choose(wanted) {
   pending = setTimeout(changed, 60) // while the slider is dragged
 }
 
-// settle forgets a choice that nobody was told of yet: a page is about to be
+// settle forgets a choice that was not told yet: a page is about to be
 // shown anyway.
 export const settle = () => clearTimeout(pending)
 
@@ -86,7 +86,7 @@ function complain(text) {
   problem.hidden = !text
 }
 
-// set is choose without telling anybody.
+// set is choose without onChange.
 export function set(wanted) {
   past = wanted === null || wanted >= newest.sequence ? null : Math.max(1, wanted)
   render()

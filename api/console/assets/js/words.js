@@ -1,4 +1,4 @@
-// A record in words: who did what to whom, as a sentence with links.
+// A record in words: who did what, as a sentence with links.
 
 import { amounts, byImportance, el, number, plural, short, subject, time } from './dom.js'
 import { learn } from './names.js'
@@ -8,7 +8,7 @@ const maxChanges = 3 // that a sentence tells of; the others are a click away
 // sentence tells what a record of the timeline did.
 export function sentence(item) {
   learn(item.names)
-  const actor = el('b', { class: 'actor' }, item.actor || 'somebody')
+  const actor = el('b', { class: 'actor' }, item.actor || 'a client')
   const told = item.changes.filter((change) => change.of === 'consumer').map(consumerWords)
   const tell = (some) => some.forEach((event) => told.push(events[event.kind](event.data)))
   const known = item.events.filter((event) => events[event.kind])

@@ -16,7 +16,7 @@ const mixed = (kind, n) => createHash('sha256').update(`${kind} ${n}`).digest('h
 // hostile is a name that a client may give a thing.
 export const hostile = demo ? 'edge-rack-3' : '<img src=x onerror="window.pwned=1">"><script>window.pwned=1</script>'
 
-// as sends a request of somebody, and fails unless the status is one of those wanted.
+// as sends a client's request, and fails unless the status is one of those wanted.
 function as(base, user) {
   return async (method, path, body, ...wanted) => {
     const response = await fetch(base + path, {

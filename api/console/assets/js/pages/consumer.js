@@ -1,4 +1,4 @@
-// One consumer: what it holds, of whom, and since when.
+// One consumer: what it holds, of which providers, and since when.
 
 import { linkTo } from '../address.js'
 import * as api from '../api.js'

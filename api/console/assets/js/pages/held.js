@@ -29,13 +29,13 @@ export async function render(main, { rest: [of = 'provider', id = ''] }, signal)
 const sentenceStart = (of) => (of === 'provider' || of === 'node' ? 'Who held something of ' : `What was held by ${kindName(of)} `)
 
 function answer(of, id, signal) {
-  const nobody = empty('Nobody did.', 'Choose another moment.')
-  if (of === 'provider' || of === 'node') return holders(id, nobody, signal)
-  if (of !== 'consumer') return consumersOf({ [of]: id }, `${of}-held`, nobody, signal)
+  const none = empty('Nothing was held.', 'Choose another moment.')
+  if (of === 'provider' || of === 'node') return holders(id, none, signal)
+  if (of !== 'consumer') return consumersOf({ [of]: id }, `${of}-held`, none, signal)
   return consumerTable('What it held', `consumer-${id}`, async () => {
     const { entries } = await api.get('history', { consumer: id, limit: 1, at: moment.at() }, signal)
     return { rows: entries[0]?.after ? [entries[0].after] : [] }
-  }, nobody)
+  }, none)
 }
 
 // ask is the form: what, and when in any form that the API takes.

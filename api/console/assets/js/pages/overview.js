@@ -80,7 +80,7 @@ function heatCard(fleet) {
     roots.length < trees ? el('p', { class: 'soft' }, `The first ${number(roots.length)} of ${number(trees)} are shown; `, el('a', { href: linkTo('providers') }, 'the list has all'), '.') : null)
 }
 
-// unusualCard lists what somebody should look at, and what was checked.
+// unusualCard lists what needs a look, and what was checked.
 async function unusualCard(fleet, signal) {
   const [status, reserved, cluster] = await Promise.all([
     api.get('status', {}, signal), api.get('reservations', { limit: 1000 }, signal), clusterState(signal),
@@ -118,11 +118,11 @@ async function clusterState(signal) {
     const away = cluster.members.filter((m) => m.role === 'away')
     const behind = Math.max(0, ...cluster.members.filter((m) => m.role === 'follower').map((m) => m.lag_commits))
     return line(!cluster.leader || away.length ? 'bad' : 'good', [
-      cluster.leader ? `${cluster.leader} leads term ${number(cluster.term)}; ` : 'nobody leads; ', cluster.members.map((m) => `${m.name} ${m.role}`).join(', '),
+      cluster.leader ? `${cluster.leader} leads term ${number(cluster.term)}; ` : 'no server leads; ', cluster.members.map((m) => `${m.name} ${m.role}`).join(', '),
       behind ? `; up to ${number(behind)} commits behind` : ''])
   } catch (error) {
     if (error.status !== 403) throw error
-    return line('', `${health.leader || 'nobody'} leads term ${number(health.term)}, this server is the ${health.role}`)
+    return line('', `${health.leader || 'no server'} leads term ${number(health.term)}, this server is the ${health.role}`)
   }
 }
 

@@ -12,6 +12,6 @@ export async function render(main, { query }, signal) {
   show(main, el('h1', {}, moment.isNow() ? 'Projects' : `Projects at #${moment.sequence()}`),
     el('form', { class: 'form', submit: (event) => { event.preventDefault(); location.hash = withQuery('#/projects', { q: part.value() }) } },
       part.node, el('div', { class: 'field' }, el('button', { type: 'submit', class: 'primary' }, 'Filter')), el('div', { class: 'field grow' }, el('span', { class: 'soft' }, `${number(answer.count)} projects`))),
-    el('section', { class: 'card' }, answer.owners.length === 0 ? empty(query.q ? 'No project fits.' : 'Nobody holds anything.', query.q ? 'Shorten the filter.' : 'Projects appear here with their first allocation.') : ownersTable('', answer)))
+    el('section', { class: 'card' }, answer.owners.length === 0 ? empty(query.q ? 'No project fits.' : 'Nothing is held.', query.q ? 'Shorten the filter.' : 'Projects appear here with their first allocation.') : ownersTable('', answer)))
   return {}
 }

@@ -20,7 +20,7 @@ export async function render(main, { rest: [, id] }, signal) {
     show(main, el('h1', {}, `provider ${names[id] ?? id}`), gone('It'), parts)
     return ready(parts)
   }
-  const held = later('Holders', async () => card('Holders', await holders(id, empty('Nobody holds anything of it.'), signal)))
+  const held = later('Holders', async () => card('Holders', await holders(id, empty('Nothing of it is held.'), signal)))
   const tree = later('Tree', () => treeCard(id, signal))
   show(main, el('h1', {}, `provider ${state.name}`), el('div', { class: 'split' },
     card('Inventories', inventories(id, state)),
