@@ -30,10 +30,14 @@ import (
 func TestSeries(t *testing.T) {
 	w := newWorld(t, &memlog.Log{}, 21)
 	q := ask(t, w.Ledger, nil)
+	moment := func() string { return url.QueryEscape(time.Now().UTC().Format(time.RFC3339Nano)) }
+	during := "&since=" + moment() // most points of the usual span are before the commands, or after them
 	for range 40 {
 		w.Submit(t, w.command())
 	}
-	for _, target := range []string{"provider=" + w.providers[0].String(), "project=project"} {
+	during += "&until=" + moment()
+	provider := "provider=" + w.providers[0].String()
+	for _, target := range []string{provider, provider + during, "project=project", "project=project" + during} {
 		var s audit.Series
 		q.get(t, 200, "/audit/series?points=50&"+target, &s)
 		if len(s.Points) < 40 || s.Points[len(s.Points)-1].Sequence != w.Views.View().Sequence() {

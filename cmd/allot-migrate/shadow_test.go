@@ -97,7 +97,8 @@ func (s *shadowed) settled(ahead bool) {
 // leads changes the lead.
 func (s *shadowed) leads(side string) {
 	s.T.Helper()
-	if out := migrate(s.T, true, "shadow", "lead", side, "--admin", s.admin, "--wait", ledgertest.Hang.String()); !strings.Contains(out, side+" leads") {
+	out := migrate(s.T, true, "shadow", "lead", side, "--admin", s.admin, "--wait", ledgertest.Hang.String())
+	if !strings.Contains(out, side+" leads") {
 		s.T.Error(out)
 	}
 }

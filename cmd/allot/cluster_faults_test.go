@@ -366,8 +366,11 @@ func (s *scene) fill(n *node) (end func()) {
 		if err := os.Remove(filler); err != nil {
 			s.t.Error(err)
 		}
-		if again { // as the watch of its disk would do it a moment later
+		ends := strings.Contains(n.server().logs.String(), "Critical write error") // and is about to, if it has not yet
+		if again && !ends {                                                        // the watch of its disk would do it a moment later
 			n.signal(syscall.SIGKILL)
+		}
+		if again || ends {
 			<-n.server().exited
 			n.start()
 		}

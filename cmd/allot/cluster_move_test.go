@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // ran runs a command that must succeed, and returns its output.
@@ -65,8 +67,13 @@ func TestMove(t *testing.T) {
 	r.list[0].waitLog("filling the log")
 	r.lose(0)
 	for _, s := range r.list[1:] {
-		s.waitLog("waiting for the cluster's ledger")
-		if _, h := s.standing("/healthz"); h.Role == "leader" {
+		looks := func() int { return strings.Count(s.logs.String(), "it has not begun, or is being filled") }
+		before, h := looks(), standing{}
+		ledgertest.WaitFor(t, "another look at the ledger, or a leader", func() bool {
+			_, h = s.standing("/healthz")
+			return looks() > before || h.Role == "leader"
+		}, func() any { return s.logs })
+		if h.Role == "leader" {
 			t.Errorf("it leads before the log is filled: %+v", h)
 		}
 	}
