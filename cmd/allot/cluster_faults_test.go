@@ -357,6 +357,7 @@ func (s *scene) fill(n *node) (end func()) {
 			case <-n.server().exited:
 				again = true
 				n.start()
+				time.Sleep(time.Second) // as its supervisor does
 			}
 		}
 	}()
