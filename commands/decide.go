@@ -63,10 +63,8 @@ func Decide(s Submission, state *ledger.State) ([]ledger.Event, *Rejection) {
 // DecideChecked is Decide for a submission whose command has passed Check. The
 // writer checks a command once and may decide it several times.
 func DecideChecked(s Submission, state *ledger.State) ([]ledger.Event, *Rejection) {
-	if s.Project != "" {
-		if rejection := forProject(s.Command, state, s.Project); rejection != nil {
-			return nil, rejection
-		}
+	if rejection := Foreign(s, state); rejection != nil {
+		return nil, rejection
 	}
 	events, rejection := s.Command.Decide(state)
 	if rejection == nil {

@@ -16,6 +16,15 @@ func forProject(c Command, s *ledger.State, project string) *Rejection {
 	return r
 }
 
+// Foreign returns the reason for which a client that is bound to a project may not
+// submit what it submits, or nil.
+func Foreign(s Submission, state *ledger.State) *Rejection {
+	if s.Project == "" {
+		return nil
+	}
+	return forProject(s.Command, state, s.Project)
+}
+
 // operatorsOnly is embedded by commands that clients which are bound to a project
 // may not submit.
 type operatorsOnly struct{}
@@ -55,9 +64,19 @@ func checkHolder(s *ledger.State, consumer ledger.UUID, project string) *Rejecti
 	return nil
 }
 
-func checkNodeAllocationOwner(s *ledger.State, id ledger.UUID, project string) *Rejection {
+// hideHolder is checkHolder for a command that needs the consumer: one of others looks
+// missing.
+func hideHolder(s *ledger.State, consumer ledger.UUID, project string) *Rejection {
+	if checkHolder(s, consumer, project) != nil {
+		return consumerNotFound(consumer)
+	}
+	return nil
+}
+
+// hideNodeAllocation has the node allocations of others look missing.
+func hideNodeAllocation(s *ledger.State, id ledger.UUID, project string) *Rejection {
 	if a, exists := s.NodeAllocation(id); exists && a.Owner != project {
-		return foreign(project, "allocation %s", id)
+		return nodeAllocationNotFound(id)
 	}
 	return nil
 }

@@ -1,11 +1,13 @@
 package commands_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestRedacted: a client that is bound to a project is told the figures of its
@@ -67,3 +69,70 @@ func TestNearOthers(t *testing.T) {
 		}
 	}
 }
+
+// TestHiddenLooksMissing: a client that is bound to a project cannot find out what others
+// have. Each command that needs a thing is refused for one of theirs as it is for one that
+// does not exist.
+func TestHiddenLooksMissing(t *testing.T) {
+	t.Parallel()
+	theirs := "q"
+	foreignNode := ledgertest.ID(5, 77)
+	driver, class := "fake", "metal"
+	w := newWorld(t,
+		&commands.CreateNode{
+			Node:       foreignNode,
+			NodeFields: commands.NodeFields{Driver: &driver, ResourceClass: &class, Owner: &theirs},
+		},
+		&commands.RequestNodeAllocation{
+			Allocation: hidden, NodeRequest: commands.NodeRequest{ResourceClass: class, Owner: theirs},
+		},
+	)
+	renamed := []commands.PatchOperation{{Op: "replace", Path: "/name", Value: `"b"`}}
+	for name, row := range map[string]struct {
+		foreign ledger.UUID
+		about   func(ledger.UUID) commands.Command
+	}{
+		"ReleaseConsumer": {others, func(id ledger.UUID) commands.Command {
+			return &commands.ReleaseConsumer{Consumer: id}
+		}},
+		"ConfirmReservation": {others, func(id ledger.UUID) commands.Command {
+			return &commands.ConfirmReservation{Consumer: id}
+		}},
+		"CancelReservation": {others, func(id ledger.UUID) commands.Command {
+			return &commands.CancelReservation{Consumer: id}
+		}},
+		"ReleaseNodeAllocation": {hidden, func(id ledger.UUID) commands.Command {
+			return &commands.ReleaseNodeAllocation{Allocation: id}
+		}},
+		"UpdateNodeAllocation": {hidden, func(id ledger.UUID) commands.Command {
+			return &commands.UpdateNodeAllocation{Allocation: id, Patch: renamed}
+		}},
+		"RequestNodeAllocation": {foreignNode, func(id ledger.UUID) commands.Command {
+			return &commands.RequestNodeAllocation{Allocation: fresh, NodeRequest: commands.NodeRequest{
+				ResourceClass: class, Owner: "p", CandidateNodes: []ledger.UUID{id},
+			}}
+		}},
+	} {
+		told := func(id ledger.UUID) string {
+			var said []string
+			for _, c := range []commands.Command{row.about(id), &commands.Batch{Commands: []commands.Command{row.about(id)}}} {
+				_, r := commands.Decide(commands.Submission{Actor: "a", Command: c, Project: "p"}, w.State())
+				if r == nil {
+					t.Fatalf("%s is accepted", name)
+				}
+				text, err := json.Marshal(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				said = append(said, strings.ReplaceAll(string(text), id.String(), "ID"))
+			}
+			return strings.Join(said, "\n")
+		}
+		if foreign, missing := told(row.foreign), told(ledgertest.ID(7, 99)); foreign != missing {
+			t.Errorf("%s: of a thing of others:\n%s\nof none:\n%s", name, foreign, missing)
+		}
+	}
+}
+
+// hidden is a node allocation of others.
+var hidden = ledgertest.ID(6, 77)

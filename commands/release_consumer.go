@@ -26,7 +26,7 @@ func (*ReleaseConsumer) onlyHoldings() {}
 
 // ForProject implements Command.
 func (c *ReleaseConsumer) ForProject(s *ledger.State, project string) *Rejection {
-	return checkHolder(s, c.Consumer, project)
+	return hideHolder(s, c.Consumer, project)
 }
 
 // Decide implements Command.

@@ -15,6 +15,10 @@ type ReplaceProviderAggregates struct {
 	Provider   ledger.UUID   `json:"provider"`
 	Generation *int64        `json:"generation,omitempty"` // the provider's; absent: not checked
 	Aggregates []ledger.UUID `json:"aggregates"`
+	// Spelt are the aggregates as REST shows them, one for each, in hexadecimal digits;
+	// absent: with dashes in lower case. An aggregate that the provider is in keeps its
+	// spelling.
+	Spelt []string `json:"spelt,omitempty"`
 	// KeepGeneration keeps the provider's generation unchanged, as Placement does
 	// below 1.19.
 	KeepGeneration bool `json:"keep_generation,omitempty"`
@@ -38,6 +42,9 @@ func (c *ReplaceProviderAggregates) Check() *Rejection {
 		}
 		seen[id] = true
 	}
+	if c.Spelt != nil && !slices.EqualFunc(c.Spelt, c.Aggregates, ledger.Spells) {
+		return invalid("spelt", "has to spell each of the aggregates, in their order")
+	}
 	return checkUUID("provider", c.Provider)
 }
 
@@ -52,6 +59,7 @@ func (c *ReplaceProviderAggregates) Decide(s *ledger.State) ([]ledger.Event, *Re
 	}
 	event := ledger.ProviderAggregatesReplaced{
 		Provider: c.Provider, Generation: p.Generation + 1, Aggregates: slices.Clone(c.Aggregates),
+		Spelt: c.spelling(p),
 	}
 	if c.KeepGeneration {
 		event.Generation = p.Generation
@@ -60,4 +68,26 @@ func (c *ReplaceProviderAggregates) Decide(s *ledger.State) ([]ledger.Event, *Re
 		}
 	}
 	return []ledger.Event{event}, nil
+}
+
+// spelling returns the spellings of the aggregates, of which those of the provider
+// remain; nil: all as UUID.String does.
+func (c *ReplaceProviderAggregates) spelling(p *ledger.Provider) []string {
+	if c.Spelt == nil && p.Spelt == nil {
+		return nil
+	}
+	spelt, own := make([]string, len(c.Aggregates)), false
+	for i, id := range c.Aggregates {
+		spelt[i] = id.String()
+		if before := slices.Index(p.Aggregates, id); before >= 0 {
+			spelt[i] = p.AggregateText(before)
+		} else if c.Spelt != nil {
+			spelt[i] = c.Spelt[i]
+		}
+		own = own || spelt[i] != id.String()
+	}
+	if !own {
+		return nil
+	}
+	return spelt
 }

@@ -61,16 +61,24 @@ func (r *NodeRequest) request(s *ledger.State, id ledger.UUID) (ledger.Allocatio
 	if _, taken := s.NodeAllocationNamed(r.Name); taken {
 		return ev, nodeAllocationExists("name", r.Name)
 	}
-	var missing []ledger.UUID
-	for _, node := range r.CandidateNodes {
-		if _, ok := s.Node(node); !ok && !slices.Contains(missing, node) {
-			missing = append(missing, node)
+	return ev, missing(r.CandidateNodes, func(id ledger.UUID) bool {
+		_, exists := s.Node(id)
+		return exists
+	})
+}
+
+// missing rejects nodes that do not exist, or not for the client.
+func missing(nodes []ledger.UUID, exists func(ledger.UUID) bool) *Rejection {
+	var unknown []ledger.UUID
+	for _, node := range nodes {
+		if !exists(node) && !slices.Contains(unknown, node) {
+			unknown = append(unknown, node)
 		}
 	}
-	if missing != nil {
-		return ev, nodeUnknown(missing...)
+	if unknown == nil {
+		return nil
 	}
-	return ev, nil
+	return nodeUnknown(unknown...)
 }
 
 func nodeAllocationExists(what, name string) *Rejection {
@@ -106,7 +114,10 @@ func (c *RequestNodeAllocation) ForProject(s *ledger.State, project string) *Rej
 	if c.Owner != project {
 		return foreign(project, "the owner %q", c.Owner)
 	}
-	return nil
+	return missing(c.CandidateNodes, func(id ledger.UUID) bool {
+		n, exists := s.Node(id)
+		return exists && (n.Owner == project || n.Lessee == project)
+	})
 }
 
 // Decide implements Command.

@@ -109,7 +109,7 @@ func (*ConfirmReservation) onlyHoldings() {}
 
 // ForProject implements Command.
 func (c *ConfirmReservation) ForProject(s *ledger.State, project string) *Rejection {
-	return checkHolder(s, c.Consumer, project)
+	return hideHolder(s, c.Consumer, project)
 }
 
 // Decide implements Command.
@@ -147,7 +147,7 @@ func (*CancelReservation) onlyHoldings() {}
 
 // ForProject implements Command.
 func (c *CancelReservation) ForProject(s *ledger.State, project string) *Rejection {
-	return checkHolder(s, c.Consumer, project)
+	return hideHolder(s, c.Consumer, project)
 }
 
 // Decide implements Command.

@@ -41,7 +41,7 @@ type allocationFields struct {
 
 // ForProject implements Command.
 func (c *UpdateNodeAllocation) ForProject(s *ledger.State, project string) *Rejection {
-	return checkNodeAllocationOwner(s, c.Allocation, project)
+	return hideNodeAllocation(s, c.Allocation, project)
 }
 
 // Decide implements Command.

@@ -261,6 +261,12 @@ func (d *decoder) smallNumberNext() bool {
 	return ok && code <= msgpcode.PosFixedNumHigh
 }
 
+// uuidNext reports whether the next value is an id: bytes, or a number that refers back.
+func (d *decoder) uuidNext() bool {
+	code, ok := d.next()
+	return !ok || code <= msgpcode.PosFixedNumHigh || msgpcode.IsBin(code)
+}
+
 // extensionNext reports whether the next value is an extension of 1 or 16 bytes.
 func (d *decoder) extensionNext() bool {
 	code, ok := d.next()

@@ -291,6 +291,9 @@ type ProviderAggregatesReplaced struct {
 	Provider   UUID   `json:"provider"`
 	Generation int64  `json:"generation"`
 	Aggregates []UUID `json:"aggregates"` // in the client's order, without duplicates
+	// Spelt are the aggregates as clients spelt them first, one for each; absent: all
+	// with dashes in lower case.
+	Spelt []string `json:"spelt,omitempty"`
 }
 
 var providerAggregatesReplaced = register(33, ProviderAggregatesReplaced.form)
@@ -301,7 +304,7 @@ func (ProviderAggregatesReplaced) kind() *eventKind { return providerAggregatesR
 func (ev ProviderAggregatesReplaced) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderAggregatesReplaced) form(c *coder) ProviderAggregatesReplaced {
-	c.eventFields(3).uuid(&ev.Provider).int(&ev.Generation).uuids(&ev.Aggregates)
+	c.eventFields(3).uuid(&ev.Provider).int(&ev.Generation).speltUUIDs(&ev.Aggregates, &ev.Spelt)
 	return ev
 }
 
@@ -311,12 +314,15 @@ func (ev ProviderAggregatesReplaced) apply(s *State, at moment) error {
 			return fmt.Errorf("%w: provider %s twice in aggregate %s", ErrInvariant, ev.Provider, id)
 		}
 	}
+	if ev.Spelt != nil && !slices.EqualFunc(ev.Spelt, ev.Aggregates, Spells) {
+		return fmt.Errorf("%w: provider %s: %q do not spell %s", ErrInvariant, ev.Provider, ev.Spelt, ev.Aggregates)
+	}
 	p, err := s.advanceProvider(ev.Provider, ev.Generation, at)
 	if err != nil {
 		return err
 	}
 	s.countTree(ev.Provider, -1)
-	p.Aggregates = ev.Aggregates
+	p.Aggregates, p.Spelt = ev.Aggregates, ev.Spelt
 	s.countTree(ev.Provider, 1)
 	return nil
 }

@@ -1,5 +1,10 @@
 package ledger
 
+import (
+	"cmp"
+	"strings"
+)
+
 // coder visits the fields of a stored form in order, and either writes them or
 // fills them in. So one list of fields is both encoder and decoder, and the two
 // cannot differ. Each value has a method that returns the coder, for the next
@@ -125,6 +130,42 @@ func (c *coder) strings(v *[]string) *coder {
 func (c *coder) uuids(v *[]UUID) *coder {
 	list(c, v, func(v *UUID, c *coder) { c.uuid(v) })
 	return c
+}
+
+// speltUUIDs visits ids, of which those that are spelt in a way of their own are stored as
+// texts.
+func (c *coder) speltUUIDs(ids *[]UUID, spelt *[]string) *coder {
+	i, own := 0, map[int]string(nil)
+	list(c, ids, func(id *UUID, c *coder) {
+		switch {
+		case c.e != nil && *spelt != nil && (*spelt)[i] != id.String():
+			c.text(&(*spelt)[i])
+		case c.e != nil || c.d.uuidNext():
+			c.uuid(id)
+		case own == nil:
+			own = map[int]string{i: c.speltUUID(id)}
+		default:
+			own[i] = c.speltUUID(id)
+		}
+		i++
+	})
+	if own != nil {
+		*spelt = make([]string, len(*ids))
+		for i, id := range *ids {
+			(*spelt)[i] = cmp.Or(own[i], id.String())
+		}
+	}
+	return c
+}
+
+// speltUUID reads an id that is spelt in a way of its own.
+func (c *coder) speltUUID(id *UUID) (text string) {
+	c.text(&text)
+	*id, _ = ParseUUID(strings.ReplaceAll(text, "-", ""))
+	if !Spells(text, *id) || text == id.String() {
+		c.d.fail("%q does not spell a uuid in a way of its own", text)
+	}
+	return text
 }
 
 // fixed visits a byte string of fixed length.

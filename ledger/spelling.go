@@ -49,6 +49,12 @@ func (as Spelling) Text(id UUID) string {
 	}
 }
 
+// Spells reports whether a text is a uuid in hexadecimal digits of any case, with or
+// without dashes: what fits into Placement's column for the uuid of an aggregate.
+func Spells(text string, id UUID) bool {
+	return len(text) <= 36 && strings.EqualFold(strings.ReplaceAll(text, "-", ""), SpelledPlain.Text(id))
+}
+
 // undashed reads a uuid that is spelt as String spells it.
 func undashed(text string) (id UUID, ok bool) {
 	if text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {

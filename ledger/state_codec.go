@@ -200,7 +200,7 @@ func (p *Provider) form(c *coder) {
 	c.fields("provider", 9).uuid(&p.UUID).text(&p.Name).int(&p.Generation).uuid(&p.Parent)
 	c.int(&p.CreatedAt).int(&p.UpdatedAt)
 	list(c, &p.Inventories, (*Inventory).form)
-	c.strings(&p.Traits).uuids(&p.Aggregates)
+	c.strings(&p.Traits).speltUUIDs(&p.Aggregates, &p.Spelt)
 }
 
 // form leaves out the inventory's usage, which follows from the consumers.

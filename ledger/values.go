@@ -74,6 +74,7 @@ type Provider struct {
 	Inventories []Inventory // sorted by Class
 	Traits      []string    // sorted
 	Aggregates  []UUID      // in the client's order
+	Spelt       []string    // Aggregates as clients spelt them first; nil: all as UUID.String does
 
 	epoch uint64 // the State's edit that made this copy; see State.editProvider
 }
@@ -84,6 +85,14 @@ func (p *Provider) Inventory(class ClassID) (Inventory, bool) {
 		return p.Inventories[i], true
 	}
 	return Inventory{}, false
+}
+
+// AggregateText returns an aggregate, the i-th of the provider, as it was spelt.
+func (p *Provider) AggregateText(i int) string {
+	if p.Spelt != nil {
+		return p.Spelt[i]
+	}
+	return p.Aggregates[i].String()
 }
 
 func (p *Provider) findInventory(class ClassID) (int, bool) {
@@ -174,7 +183,8 @@ func (o Owner) Compare(other Owner) int {
 func (p *Provider) Same(other *Provider) bool {
 	return p.UUID == other.UUID && p.Name == other.Name && p.Parent == other.Parent && p.Root == other.Root &&
 		p.Generation == other.Generation && slices.Equal(p.Inventories, other.Inventories) &&
-		slices.Equal(p.Traits, other.Traits) && slices.Equal(p.Aggregates, other.Aggregates)
+		slices.Equal(p.Traits, other.Traits) && slices.Equal(p.Aggregates, other.Aggregates) &&
+		slices.Equal(p.Spelt, other.Spelt)
 }
 
 // Consumer holds allocations. It exists while it holds any.

@@ -26,3 +26,8 @@ func readCommand(value []byte) (result ledger.CommandResult, err error) {
 func (p *Projector) Command(id ledger.UUID) (ledger.CommandResult, bool, error) {
 	return p.models.Load().command(id)
 }
+
+// Record finds the record at an address.
+func (p *Projector) Record(at ledger.Address) (*ledger.Record, bool, error) {
+	return p.View().Record(at)
+}

@@ -155,7 +155,8 @@ func (w *writer) providerState(id ledger.UUID, p *ledger.Provider) {
 func sameDescription(a, b *ledger.Provider) bool {
 	return a.Name == b.Name && a.Parent == b.Parent && a.Root == b.Root &&
 		(ledger.SameList(a.Traits, b.Traits) || slices.Equal(a.Traits, b.Traits)) &&
-		(ledger.SameList(a.Aggregates, b.Aggregates) || slices.Equal(a.Aggregates, b.Aggregates))
+		(ledger.SameList(a.Aggregates, b.Aggregates) || slices.Equal(a.Aggregates, b.Aggregates)) &&
+		(ledger.SameList(a.Spelt, b.Spelt) || slices.Equal(a.Spelt, b.Spelt))
 }
 
 // recordsOfConsumers finds the record of each change in changes.Consumers, which

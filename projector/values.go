@@ -179,6 +179,9 @@ func appendProvider(b []byte, p *ledger.Provider) []byte {
 	for _, id := range p.Aggregates {
 		b = append(b, id[:]...)
 	}
+	if p.Spelt != nil {
+		b = appendStrings(b, p.Spelt)
+	}
 	return b
 }
 
@@ -188,6 +191,9 @@ func readProvider(data []byte, p *ledger.Provider) error {
 	p.Traits = f.strings()
 	for i, n := 0, f.count(); i < n; i++ {
 		p.Aggregates = append(p.Aggregates, f.uuid())
+	}
+	if len(f.data) > 0 {
+		p.Spelt = f.strings()
 	}
 	return f.end("provider")
 }

@@ -40,5 +40,8 @@ func (r *request) versionDocument() any {
 	if r.version >= allocationsSince {
 		doc = append(doc, member{"allocations", r.links("/allocations/")})
 	}
+	if r.version >= nodeShardSince {
+		doc = append(doc, member{"shards", r.links("/shards/")})
+	}
 	return doc
 }

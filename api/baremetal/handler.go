@@ -231,6 +231,8 @@ func (r *request) route(path []string) (*response, error) {
 		return r.node(path[1])
 	case path[0] == "nodes":
 		return r.nodePart(path[1], path[2:])
+	case path[0] == "shards" && len(path) == 1:
+		return r.shards()
 	}
 	return nil, rest.NotFound(
 		"There is no %s here: this ledger keeps nodes, chassis and allocations, and contacts no hardware.",

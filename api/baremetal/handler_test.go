@@ -245,7 +245,7 @@ func TestBadInput(t *testing.T) {
 		{do: "POST /v1", want: 405},
 		{do: "POST /", want: 405},
 		{version: "1.20", do: "GET /v1/nodes?fields=resource_class", want: 406},
-		{version: "1.36", do: "GET /v1/nodes/n1/traits", want: 404},
+		{version: "1.36", do: "GET /v1/nodes/n1/traits", want: 406},
 	})
 	if after := w.Views.Checkpoint(); after != before {
 		t.Errorf("bad requests moved the log from %d to %d", before.Sequence, after.Sequence)

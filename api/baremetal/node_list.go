@@ -91,6 +91,9 @@ func boolean(values url.Values, key string) (bool, error) {
 	return text == "true", nil
 }
 
+// validFaults are the faults that Ironic knows.
+var validFaults = []string{"power failure", "clean failure", "rescue abort failure", "service failure"}
+
 // nodeFilter selects the nodes that the client asked for and may see.
 func (r *request) nodeFilter(values url.Values) (func(*ledger.Node) bool, error) {
 	var checks []func(*ledger.Node) bool
@@ -106,6 +109,11 @@ func (r *request) nodeFilter(values url.Values) (func(*ledger.Node) bool, error)
 		return nil, err
 	}
 	checks = append(append(checks, flags...), textFilters(values)...)
+	if fault := values.Get("fault"); values.Has("fault") && !slices.Contains(validFaults, fault) {
+		return nil, rest.BadRequest(
+			"Unrecognized fault %q is specified, allowed faults are ('%s')", fault, strings.Join(validFaults, "', '"),
+		)
+	}
 	for _, by := range []func(url.Values) (func(*ledger.Node) bool, error){r.chassisFilter, r.familyFilter} {
 		check, err := by(values)
 		if err != nil {

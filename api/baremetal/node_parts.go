@@ -17,7 +17,7 @@ func (r *request) nodePart(ident string, path []string) (*response, error) {
 	case path[0] == "allocation":
 		return r.nodeAllocation(ident, path[1:])
 	case path[0] == "traits" && len(path) <= 2 && r.version < traitsSince:
-		return nil, rest.NotFound("The API version does not allow traits")
+		return nil, r.traitsTooOld()
 	case part == "traits":
 		return r.methods(map[string]func() (*response, error){
 			http.MethodGet:    func() (*response, error) { return r.showTraits(ident) },
@@ -50,6 +50,18 @@ func (r *request) nodePart(ident string, path []string) (*response, error) {
 	return nil, rest.NotFound(
 		"There is no %s of nodes here: this ledger keeps nodes and allocations, and contacts no hardware.", part,
 	)
+}
+
+// traitsTooOld answers as Ironic does where there are no traits yet: its router
+// has another answer for each method.
+func (r *request) traitsTooOld() *rest.Failure {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		return rest.Errorf(http.StatusNotAcceptable, "The API version does not allow traits")
+	case http.MethodDelete:
+		return rest.NotFound("The API version does not allow traits")
+	}
+	return methodNotAllowed("DELETE, GET, PATCH")
 }
 
 // nodeAllocation serves /nodes/IDENT/allocation.

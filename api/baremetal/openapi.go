@@ -133,6 +133,11 @@ func operations(s described) []openapi.Operation {
 		"provision_state": openapi.Object{"type": []any{"string", "null"}},
 		"power_state":     openapi.Object{"type": []any{"string", "null"}},
 	}}
+	shards := openapi.Object{"type": "object", "properties": openapi.Object{
+		"shards": openapi.Object{"type": "array", "items": openapi.Object{"type": "object", "properties": openapi.Object{
+			"name": openapi.Object{"type": "string"}, "count": openapi.Object{"type": "integer"},
+		}}},
+	}}
 	reason := openapi.Object{
 		"type": "object", "properties": openapi.Object{"reason": openapi.Object{"type": "string"}},
 	}
@@ -247,6 +252,7 @@ func operations(s described) []openapi.Operation {
 			Summary: "Apply a verb to a node's provision state", Status: 202, Body: provision, Example: provisionExample},
 		{Method: put, Path: "/nodes/{node}/states/power", ID: "setNodePowerState", Summary: "Set a node's power state",
 			Status: 202, Body: power, Example: powerExample},
+		{Method: get, Path: "/shards", ID: "listShards", Summary: "Count the nodes of each shard", Answer: shards},
 	}, chassisOperations(s, patched))
 }
 

@@ -13,7 +13,7 @@ var Paths = []string{
 	"/nodes", "/nodes/detail", "/nodes/{node}", "/nodes/{node}/allocation",
 	"/nodes/{node}/traits", "/nodes/{node}/traits/{trait}", "/nodes/{node}/maintenance",
 	"/chassis", "/chassis/detail", "/chassis/{chassis}", "/chassis/{chassis}/nodes", "/chassis/{chassis}/nodes/detail",
-	"/nodes/{node}/states", "/nodes/{node}/states/provision", "/nodes/{node}/states/power",
+	"/nodes/{node}/states", "/nodes/{node}/states/provision", "/nodes/{node}/states/power", "/shards",
 }
 
 // listed returns which of Paths a path is, and fails if it is none of them.

@@ -11,7 +11,7 @@ type version = rest.Version
 
 const (
 	minVersion version = 1
-	maxVersion version = 91
+	maxVersion version = 94
 
 	versionHeader    = "X-Openstack-Ironic-Api-Version"
 	minVersionHeader = "X-Openstack-Ironic-Api-Minimum-Version"

@@ -62,7 +62,7 @@ func TestFieldsByVersion(t *testing.T) {
 		}
 	}
 	for filter, since := range map[string]int{
-		"provision_state=enroll": 9, "driver=d": 16, "resource_class=bm": 21, "fault=x": 42, "conductor_group=x": 46,
+		"provision_state=enroll": 9, "driver=d": 16, "resource_class=bm": 21, "fault=power+failure": 42, "conductor_group=x": 46,
 		"conductor=x": 49, "owner=p": 50,
 		"description_contains=x": 51, "retired=true": 61, "lessee=p": 65, "shard=s": 82, "sharded=true": 82,
 		"parent_node=" + n1: 83, "include_children=true": 83,
@@ -92,7 +92,7 @@ func TestNodeFilters(t *testing.T) {
 		"": "one three", "include_children=true": "one two three", "parent_node=one": "two", "parent_node=" + n1: "two",
 		"shard=s1":                          "one",
 		"shard=s1,s2&include_children=True": "one two", "sharded=true": "one", "sharded=false": "three", "conductor=x": "",
-		"fault=x": "",
+		"fault=power+failure": "",
 	} {
 		var has, hasNot []string
 		for _, name := range []string{"one", "two", "three"} {
@@ -112,6 +112,58 @@ func TestNodeFilters(t *testing.T) {
 	w.play(t, []step{
 		{do: "GET /v1/nodes?parent_node=unknown", want: 400}, {do: "GET /v1/nodes?sharded=perhaps", want: 400},
 		{do: "GET /v1/nodes?include_children=", want: 400},
+		{do: "GET /v1/nodes?fault=bogus", want: 400, has: `Unrecognized fault \\\"bogus\\\"`},
+	})
+}
+
+// TestOldTraits: below the microversion of traits each method has the answer of
+// Ironic's router.
+func TestOldTraits(t *testing.T) {
+	w := newWorld(t)
+	w.play(t, []step{
+		{do: `POST /v1/nodes {"driver":"d","uuid":"` + n1 + `"}`, want: 201},
+		{version: "1.36", do: "GET /v1/nodes/" + n1 + "/traits", want: 406},
+		{version: "1.36", do: "PUT /v1/nodes/" + n1 + `/traits {"traits":[]}`, want: 405},
+		{version: "1.36", do: "PUT /v1/nodes/" + n1 + "/traits/CUSTOM_A", want: 405},
+		{version: "1.36", do: "DELETE /v1/nodes/" + n1 + "/traits", want: 404},
+		{version: "1.36", do: "DELETE /v1/nodes/" + n1 + "/traits/CUSTOM_A", want: 404},
+		{version: "1.37", do: "GET /v1/nodes/" + n1 + "/traits", want: 200},
+	})
+}
+
+// TestShards counts the nodes of each shard, the largest first, for clients that
+// see all nodes.
+func TestShards(t *testing.T) {
+	w := newWorld(t)
+	w.play(t, []step{
+		{do: "GET /v1/shards", want: 200, has: `{"shards":[]}`},
+		{do: `POST /v1/nodes {"driver":"d","shard":"b"}`, want: 201},
+		{do: `POST /v1/nodes {"driver":"d"}`, want: 201},
+		{do: `POST /v1/nodes {"driver":"d","shard":"a"}`, want: 201},
+		{do: `POST /v1/nodes {"driver":"d","shard":"b"}`, want: 201},
+		{
+			version: "1.82", do: "GET /v1/shards", want: 200,
+			has: `[{"name":"b","count":2},{"name":"None","count":1},{"name":"a","count":1}]`,
+		},
+		{version: "1.82", do: "GET /v1", want: 200, has: "/v1/shards/"},
+		{version: "1.81", do: "GET /v1", want: 200, hasNot: "shards"},
+		{version: "1.81", do: "GET /v1/shards", want: 404},
+		{do: "GET /v1/shards/b", want: 404},
+		{do: "POST /v1/shards {}", want: 405},
+		{who: "p member", do: "GET /v1/shards", want: 403},
+	})
+	if r := w.sendSystem("GET", "/v1/shards", ""); r.Code != 200 {
+		t.Errorf("%d %s", r.Code, r.Body)
+	}
+}
+
+// TestNewestVersion: the newest microversion is the last before one that changes
+// what is served.
+func TestNewestVersion(t *testing.T) {
+	w := newWorld(t)
+	w.play(t, []step{
+		{version: "1.93", do: "GET /v1/nodes", want: 200}, {version: "1.94", do: "GET /v1/nodes", want: 200},
+		{version: "1.95", do: "GET /v1/nodes", want: 406, has: "[1.1, 1.94]"},
 	})
 }
 

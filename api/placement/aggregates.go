@@ -1,6 +1,8 @@
 package placement
 
 import (
+	"slices"
+
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
@@ -11,9 +13,9 @@ import (
 const aggregateGenerationsSince version = 19
 
 func aggregatesAnswer(r *request, p *ledger.Provider) *response {
-	aggregates := p.Aggregates
-	if aggregates == nil {
-		aggregates = []ledger.UUID{}
+	aggregates := make([]string, len(p.Aggregates))
+	for i := range aggregates {
+		aggregates[i] = p.AggregateText(i)
 	}
 	body := m{"aggregates": aggregates}
 	if r.version >= aggregateGenerationsSince {
@@ -44,7 +46,14 @@ func replaceAggregates(h *Handler, r *request) (*response, error) {
 		c.Generation = integerPointer(body, "resource_provider_generation")
 	}
 	for _, member := range members {
-		c.Aggregates = append(c.Aggregates, uuidOf(member))
+		id, text := uuidOf(member), textOf(member)
+		if !ledger.Spells(text, id) {
+			text = id.String() // Placement has no room for other forms
+		}
+		c.Aggregates, c.Spelt = append(c.Aggregates, id), append(c.Spelt, text)
+	}
+	if slices.EqualFunc(c.Spelt, c.Aggregates, func(text string, id ledger.UUID) bool { return text == id.String() }) {
+		c.Spelt = nil
 	}
 	_, rejection, err := h.submit(r, c)
 	if err != nil {

@@ -85,6 +85,7 @@ var ironic = map[string]string{
 	"baremetal:chassis:create":               "role:admin or role:service",
 	"baremetal:chassis:update":               "role:admin or role:service or (role:member and system_scope:all)",
 	"baremetal:chassis:delete":               "role:admin or role:service",
+	"baremetal:shards:get":                   "role:admin or role:service or (role:reader and system_scope:all)",
 	"baremetal:node:list_all":                "role:admin or role:service or (role:reader and system_scope:all)",
 	"baremetal:node:list":                    "role:reader",
 	"baremetal:node:get":                     "role:admin or role:service or (role:reader and system_scope:all) or (role:reader and project_id:%(node.owner)s) or (role:reader and project_id:%(node.lessee)s)",

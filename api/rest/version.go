@@ -7,7 +7,7 @@ import (
 )
 
 // VersionHeader names the microversion of a request, for each service that the
-// client has in mind: "placement 1.39, baremetal 1.91".
+// client has in mind: "placement 1.39, baremetal 1.94".
 const VersionHeader = "Openstack-Api-Version"
 
 // Version is a microversion: the N of 1.N.

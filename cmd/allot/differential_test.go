@@ -599,8 +599,8 @@ func canonical(key string, value any) any {
 	return value
 }
 
-// plainSpelling is Allot's spelling of every uuid. Placement shows aggregates as
-// they were sent.
+// plainSpelling is one spelling of every uuid. Placement shows aggregates as they
+// were sent, Allot as they were sent first.
 func plainSpelling(text string) string {
 	if id, err := ledger.ParseUUID(text); err == nil {
 		return id.String()

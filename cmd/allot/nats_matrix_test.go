@@ -193,7 +193,10 @@ func (p *persona) answered(t *testing.T, subject, body string) bool {
 	case reply.Error != nil:
 		return false
 	}
-	return reply.Rejection == nil || reply.Rejection.Code != commands.CodeForbidden
+	return reply.Rejection == nil || !slices.Contains(
+		[]commands.Code{commands.CodeForbidden, commands.CodeConsumerNotFound, commands.CodeNodeAllocationNotFound},
+		reply.Rejection.Code,
+	)
 }
 
 // cell returns what a persona may do with entities of its project, and with

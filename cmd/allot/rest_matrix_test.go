@@ -40,7 +40,7 @@ var parameters = strings.NewReplacer(
 // send sends a request with some headers and returns the status and the body.
 func (s *server) send(method, path, body string, headers map[string]string) (int, string) {
 	s.t.Helper()
-	all := map[string]string{"OpenStack-API-Version": "placement 1.39, baremetal 1.91", "Content-Type": "application/json"}
+	all := map[string]string{"OpenStack-API-Version": "placement 1.39, baremetal 1.94", "Content-Type": "application/json"}
 	maps.Copy(all, headers)
 	status, answer, err := sendTo(method, "http://"+s.http+path, body, all)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *server) served(admin map[string]string) []string {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		r.Header.Set("OpenStack-API-Version", "baremetal 1.91")
+		r.Header.Set("OpenStack-API-Version", "baremetal 1.94")
 		r.Header.Set("X-Auth-Token", admin["X-Auth-Token"])
 		answer, err := http.DefaultClient.Do(r)
 		if err != nil {

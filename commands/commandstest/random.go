@@ -4,6 +4,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"pgregory.net/rapid"
 
@@ -182,6 +183,15 @@ func drawCommand(t *rapid.T, kind string) commands.Command {
 		c.Name = rapid.SampledFrom(someSymbols).Draw(t, "symbol")
 	case *commands.RenameResourceClass:
 		c.Name, c.NewName = rapid.SampledFrom(someSymbols).Draw(t, "from"), rapid.SampledFrom(someSymbols).Draw(t, "to")
+	case *commands.ReplaceProviderAggregates:
+		c.Spelt = nil
+		if rapid.Bool().Draw(t, "spelt") {
+			for _, id := range c.Aggregates {
+				c.Spelt = append(c.Spelt, rapid.SampledFrom([]string{
+					id.String(), strings.ToUpper(id.String()), ledger.SpelledPlain.Text(id),
+				}).Draw(t, "spelling"))
+			}
+		}
 	case *commands.UpdateChassis:
 		text := `"` + commands.PatchValue(drawText(t, "Name")) + `"`
 		c.Patch = []commands.PatchOperation{{Op: "replace", Path: "/description", Value: text}}

@@ -85,11 +85,11 @@ func (w *Writer) decide(c *pendingCommand, f *inflightCommit, changed map[ledger
 		w.rehearse(c, f)
 		return false, nil
 	}
-	known, err := w.known(c)
+	c.place = ledger.Address{Sequence: w.builder.Sequence(), Index: w.builder.Len()}
+	known, err := w.known(c, f)
 	if err != nil || known {
 		return false, err
 	}
-	c.place = ledger.Address{Sequence: w.builder.Sequence(), Index: w.builder.Len()}
 	events, rejection := commands.DecideChecked(c.Submission, w.state)
 	if rejection != nil || len(events) == 0 {
 		w.reject(c, f, rejection)

@@ -10,26 +10,59 @@ import (
 // known answers a call whose command id was accepted before. If the first call
 // with the id is still pending, this call follows it. Otherwise known reserves
 // the id for the call.
-func (w *Writer) known(c *pendingCommand) (bool, error) {
+func (w *Writer) known(c *pendingCommand, f *inflightCommit) (bool, error) {
 	w.mu.Lock()
 	earlier, ok := w.pending[c.ID]
-	if ok && earlier != c {
+	follows := ok && earlier != c
+	hidden := follows && !c.mayKnow(earlier.Actor)
+	if follows && !hidden {
 		earlier.followers = append(earlier.followers, c)
 	}
 	if earlier == nil {
 		w.pending[c.ID] = c
 	}
 	w.mu.Unlock()
-	if ok && earlier != c {
+	if hidden {
+		w.hide(c, f)
+	}
+	if follows {
 		return true, nil
 	}
 	result, found, err := w.models.Command(c.ID)
 	if err != nil || !found {
 		return false, err
 	}
+	if c.Project != "" {
+		record, _, err := w.models.Record(result.Address)
+		if err != nil {
+			return false, err
+		}
+		if record == nil || !c.mayKnow(record.Actor) {
+			w.forget(c) // calls of others with the id must not follow this one
+			w.hide(c, f)
+			return true, nil
+		}
+	}
 	c.outcome = repeatedOutcome(c, result)
 	w.answer(c)
 	return true, nil
+}
+
+// mayKnow reports whether a call's client may be told of a command of an actor. One that
+// is bound to a project is told of its own commands alone: it may have guessed an id.
+func (c *pendingCommand) mayKnow(actor string) bool { return c.Project == "" || c.Actor == actor }
+
+// hide answers a call with the command id of another client. As for any other id, what
+// may not be touched comes first, and then no more is told than that the id is taken.
+func (w *Writer) hide(c *pendingCommand, f *inflightCommit) {
+	rejection := commands.Foreign(c.Submission, w.state)
+	if rejection == nil {
+		rejection = &commands.Rejection{
+			Code:    commands.CodeCommandIDReused,
+			Message: fmt.Sprintf("command id %s is taken: send the command with another id", c.ID),
+		}
+	}
+	w.reject(c, f, rejection)
 }
 
 // repeatedOutcome answers a call whose command id was used before. The first

@@ -12,6 +12,8 @@ type ReadModels interface {
 	Fold(*ledger.Commit, ledger.Changes) error
 	// Command finds the record of a command id among the folded commits.
 	Command(id ledger.UUID) (ledger.CommandResult, bool, error)
+	// Record returns a record of a folded commit; nil if there is none.
+	Record(ledger.Address) (*ledger.Record, bool, error)
 	// Checkpoint returns the head of the last folded commit.
 	Checkpoint() ledger.Head
 	// HighWater returns the head of the newest commit that was ever folded, even

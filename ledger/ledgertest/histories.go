@@ -1,6 +1,7 @@
 package ledgertest
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/allot-project/allot/ledger"
@@ -65,7 +66,29 @@ func Histories(t testing.TB) []History {
 		{"aggregateLimits", AggregateLimitCommits(t)},
 		{"importedNodes", importedNodeCommits(t)},
 		{"packed", packedCommits(t)},
+		{"spelt", speltCommits(t)},
 	}
+}
+
+// speltCommits returns a log of a provider whose aggregates are spelt in ways of their
+// own, beside one that is not, and then all as usual.
+func speltCommits(t testing.TB) []*ledger.Commit {
+	t.Helper()
+	provider, plain, upper, usual := ID(1, 1), ID(3, 7), ID(0xab, 8), ID(3, 9)
+	aggregates := []ledger.UUID{usual, plain, upper, ID(3, 1)}
+	return chain(t, [][]ledger.Event{
+		Vocabulary(),
+		{ledger.ProviderAggregatesReplaced{Provider: provider, Generation: 7, Aggregates: aggregates, Spelt: []string{
+			usual.String(), ledger.SpelledPlain.Text(plain), strings.ToUpper(upper.String()), ID(3, 1).String(),
+		}}},
+		{
+			ledger.ProviderCreated{Provider: ID(1, 9), Name: "b"},
+			ledger.ProviderAggregatesReplaced{Provider: ID(1, 9), Generation: 1, Aggregates: aggregates[:2], Spelt: []string{
+				ledger.SpelledPlain.Text(usual), ledger.SpelledPlain.Text(plain),
+			}},
+			ledger.ProviderAggregatesReplaced{Provider: provider, Generation: 8, Aggregates: aggregates[:1]},
+		},
+	})
 }
 
 // packedCommits returns a log with names and ids that packing makes short.
