@@ -62,7 +62,7 @@ type missed struct {
 }
 
 // ranks give the order in which missed things are brought in line: what others need first.
-var ranks = map[string]int{kindClass: 0, kindTrait: 1, kindProvider: 2, kindConsumer: 3, kindGeneration: 4}
+var ranks = map[string]int{kindClass: 0, kindTrait: 1, kindProvider: 2, kindConsumer: 3, kindUsage: 4, kindGeneration: 5}
 
 func rank(of Resource) int {
 	kind, _ := of.split()
@@ -72,7 +72,7 @@ func rank(of Resource) int {
 // names are missed things, each once, by rank.
 type names struct {
 	known  map[Resource]*missed
-	ranked [5][]*missed
+	ranked [6][]*missed
 	number int
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -203,6 +204,9 @@ func (s *Shadow) compareOnce(ctx context.Context) (err error) {
 		if !strings.HasPrefix(d.Field, "usage of ") {
 			s.queue.miss(0, true, Resource(d.What))
 		}
+	}
+	for _, u := range slices.Concat(left.Unseen, right.Unseen) {
+		s.queue.miss(0, true, resource(kindUsage, u.Provider.String()))
 	}
 	s.queue.foundAgain(lost)
 	return nil

@@ -155,6 +155,7 @@ type parts struct {
 	traits      []string
 	aggregates  []string
 	consumers   []string
+	used, seen  map[string]int64 // by class: what is used, and by allocations that are shown
 }
 
 // reading is what was read so far.
@@ -276,18 +277,28 @@ func (s *Source) partsOf(ctx context.Context, id string) (parts, error) {
 		Aggregates []string `json:"aggregates"`
 	}
 	var held struct {
-		Allocations map[string]any `json:"allocations"`
+		Allocations map[string]struct {
+			Resources map[string]int64 `json:"resources"`
+		} `json:"allocations"`
+	}
+	var usages struct {
+		Usages map[string]int64 `json:"usages"`
 	}
 	for what, into := range map[string]any{
 		"inventories": &inventories, "traits": &traits, "aggregates": &aggregates, "allocations": &held,
+		"usages": &usages,
 	} {
 		if err := s.may(ctx, "/resource_providers/"+url.PathEscape(id)+"/"+what, into); err != nil {
 			return parts{}, err
 		}
 	}
 	p := parts{inventories: inventories.Inventories, traits: traits.Traits, aggregates: aggregates.Aggregates}
-	for consumer := range held.Allocations {
+	p.used, p.seen = usages.Usages, make(map[string]int64)
+	for consumer, of := range held.Allocations {
 		p.consumers = append(p.consumers, consumer)
+		for class, amount := range of.Resources {
+			p.seen[class] += amount
+		}
 	}
 	slices.Sort(p.consumers)
 	return p, nil

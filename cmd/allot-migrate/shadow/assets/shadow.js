@@ -92,7 +92,7 @@ function differences(status) {
 function unrepaired(status) {
   if (!status.unrepaired_count) return null
   return card(`Not in line: ${plural(status.unrepaired_count, 'thing')}`,
-    el('p', {}, 'The follower refuses these. They are tried again every minute.'),
+    el('p', {}, 'These could not be made equal, and are tried again every minute.'),
     el('ul', {}, status.unrepaired.map(({ what, why }) => el('li', {}, el('code', {}, what), ' ', why))))
 }
 
