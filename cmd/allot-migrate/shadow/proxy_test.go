@@ -103,8 +103,9 @@ func between(
 			t.Fatal(err)
 		}
 		config.Peers[side] = Peer{
-			URL: target, Clients: new(http.Transport), Writes: &http.Transport{DisableKeepAlives: true},
-			Own: &http.Client{Transport: new(http.Transport)}, Token: "own-token",
+			URL: target, Clients: new(http.Transport),
+			Writes: &http.Transport{DisableKeepAlives: true, ExpectContinueTimeout: time.Minute},
+			Own:    &http.Client{Transport: new(http.Transport)}, Token: "own-token",
 		}
 	}
 	for _, f := range change {

@@ -156,7 +156,7 @@ func textIn(body []byte, key string) string {
 	return text
 }
 
-// raised lists the providers whose generations a write of allocations raises.
+// raised lists the providers whose generations a write of allocations raises, each once.
 func raised(pattern string, body []byte) []Resource {
 	var found []Resource
 	holder := func(body []byte) {
@@ -177,5 +177,6 @@ func raised(pattern string, body []byte) []Resource {
 	case "/reshaper":
 		holders(membersIn(body)["allocations"])
 	}
-	return found
+	slices.Sort(found)
+	return slices.Compact(found)
 }

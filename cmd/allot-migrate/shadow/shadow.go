@@ -82,8 +82,15 @@ type Config struct {
 
 // Limits.
 const (
-	maxBody        = 16 << 20 // bytes of a request, as Allot takes
-	maxCompared    = 4 << 20  // bytes of an answer that is compared
+	maxBody = 16 << 20 // bytes of a request, as Allot takes
+	// mostThings is how many consumers and providers a body may name: each may cost requests of
+	// the proxy's own. A reshape names all servers of a host, and none has a thousand.
+	mostThings  = 2000
+	maxCompared = 4 << 20 // bytes of an answer that is compared
+	// expectsFrom is from which size on a body waits until the leader asks for it, or has been
+	// silent for a second. A leader that refuses a body unread ends the connection, so that
+	// its answer may be lost under what is still on its way.
+	expectsFrom    = 8 << 10
 	leaderTimeout  = 5 * time.Minute
 	followTimeout  = 30 * time.Second
 	longestPause   = 2 * time.Second
