@@ -77,7 +77,8 @@ func TestUnseenUsage(t *testing.T) {
 	}
 	upstream, allot := withoutConsumer(t, servers[0]), servers[1]
 	const named = "provider " + fullHost + ", VCPU: 4 used, 0 seen"
-	if out := migrateWith(t, "OS_TOKEN=admin", false, "import", "placement", "--from", upstream, "--dry-run"); !strings.Contains(out, named) {
+	out := migrateWith(t, "OS_TOKEN=admin", false, "import", "placement", "--from", upstream, "--dry-run")
+	if !strings.Contains(out, named) {
 		t.Errorf("the import says\n%s", out)
 	}
 	compare := func() string {
@@ -97,7 +98,7 @@ func TestUnseenUsage(t *testing.T) {
 	if got := allot.Must(http.StatusOK, "GET", candidates, ""); strings.Contains(got, fullHost) {
 		t.Errorf("a full host is offered: %s", got)
 	}
-	out := migrate(t, false, "shadow", "lead", "allot", "--admin", s.admin, "--wait", launchtest.Hang.String())
+	out = migrate(t, false, "shadow", "lead", "allot", "--admin", s.admin, "--wait", launchtest.Hang.String())
 	if !strings.Contains(out, named) || s.status().Lead != "placement" {
 		t.Errorf("the change of the lead says %s", out)
 	}

@@ -85,8 +85,9 @@ var (
 	ownerMissing = Rule{"consumer-owner-missing", Mended,
 		"a consumer whose project or user does not exist gets the incomplete one"}
 	typeMissing   = Rule{"consumer-type-missing", Mended, "a consumer whose type does not exist gets none"}
-	consumerEmpty = Rule{"consumer-without-allocations", LeftOut, "a consumer that holds nothing does not exist in a ledger"}
-	usageUnseen   = Rule{"usage-unseen", Refused,
+	consumerEmpty = Rule{"consumer-without-allocations", LeftOut,
+		"a consumer that holds nothing does not exist in a ledger"}
+	usageUnseen = Rule{"usage-unseen", Refused,
 		"more is used than the REST API shows allocations of, because their consumers have no rows: " +
 			"`placement-manage db online_data_migrations` makes these rows, and an import of the database needs none"}
 	nameUnused      = Rule{"name-unused", LeftOut, "a project, user or consumer type that no consumer with allocations has"}

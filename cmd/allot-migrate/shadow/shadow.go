@@ -134,8 +134,9 @@ type Shadow struct {
 	watch  watch
 	minor  atomic.Int32 // of the microversion of the proxy's own requests; 0: not known
 
-	changing sync.Mutex  // held while the lead changes
-	pacing   atomic.Bool // writes wait for the follower, because the lead is to change
+	changing sync.Mutex    // held while the lead changes
+	pacing   atomic.Bool   // writes wait for the follower, because the lead is to change
+	paced    atomic.Uint64 // what the follower has to have finished before the last of these passes
 }
 
 // New returns a proxy.
@@ -232,7 +233,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // SwitchTo makes a side the leader. First everything is compared. Then the follower catches
-// up, while each write waits a while for it, so that clients do not outrun it. Then all
+// up, while each write waits for its turn, so that clients do not outrun it. Then all
 // writes wait until what is under way has come through. No write waits longer than
 // SwitchWithin in either phase, and reads never wait.
 func (s *Shadow) SwitchTo(ctx context.Context, side Side) error {
@@ -247,6 +248,7 @@ func (s *Shadow) SwitchTo(ctx context.Context, side Side) error {
 	if err := s.compareOnce(ctx); err != nil {
 		return fmt.Errorf("%w: the contents could not be compared: %w", ErrBehind, err)
 	}
+	s.paced.Store(s.queue.length().finished)
 	s.pacing.Store(true)
 	defer s.pacing.Store(false)
 	if err := s.drained(ctx, mostBehind); err != nil {
@@ -275,8 +277,13 @@ func (s *Shadow) SwitchTo(ctx context.Context, side Side) error {
 	return nil
 }
 
-// mostBehind is how far the follower may be behind when writes begin to wait.
-const mostBehind = 20
+const (
+	// mostBehind is how far the follower may be behind when writes begin to wait.
+	mostBehind = 20
+	// finishedEach is how much the follower finishes for each write that passes meanwhile. So a
+	// long queue gets shorter, and no write waits for the whole of it.
+	finishedEach = 2
+)
 
 // pace lets a write wait for the follower while the lead is to change.
 func (s *Shadow) pace(ctx context.Context) {
@@ -285,9 +292,10 @@ func (s *Shadow) pace(ctx context.Context) {
 	}
 	within, cancel := context.WithTimeout(ctx, s.config.SwitchWithin)
 	defer cancel()
+	turn := s.paced.Add(finishedEach)
 	for s.pacing.Load() {
 		left := s.queue.length()
-		if left.entries <= mostBehind/2 {
+		if left.entries <= mostBehind/2 || left.finished >= turn {
 			return
 		}
 		select {
