@@ -185,7 +185,7 @@ func exchangeLog(ctx context.Context, d *datafolder.Folder, log *madeLog, last l
 	files := embedded.Files(staging)
 	job := blocks.Import{From: log.from, Last: last, Anew: true}
 	if err := datafolder.Fill(ctx, files, job, log.read, "writing"); err != nil {
-		return err
+		return notWritten(staging, err)
 	}
 	if err := files.EndImport(last); err != nil {
 		return err

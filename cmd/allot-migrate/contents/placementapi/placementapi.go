@@ -205,7 +205,7 @@ func (s *Source) explain(err error) error {
 	if s.placement == nil {
 		return err // which says that there is no address
 	}
-	return fmt.Errorf("read %s: %w; nothing was imported", s.placement.URL, err)
+	return fmt.Errorf("read %s: %w", s.placement.URL, err)
 }
 
 func (s *Source) list(ctx context.Context) ([]provider, error) {
