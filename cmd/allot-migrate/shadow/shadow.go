@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
+	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/commands/fair"
 )
 
@@ -64,8 +65,8 @@ type Config struct {
 	Lead  Side
 	// Remember stores who leads before that changes.
 	Remember func(Side) error
-	// Contents reads everything that a side has.
-	Contents func(context.Context, Side) (*contents.Plan, error)
+	// Contents reads everything that a side has, and tells how far it is.
+	Contents func(ctx context.Context, of Side, show func(done, total uint64)) (*contents.Plan, error)
 	// CompareEvery is the time between two comparisons of everything; 0: only at the start.
 	CompareEvery time.Duration
 	// CompareReads repeats reads at the follower.
@@ -197,14 +198,15 @@ func (s *Shadow) compareAll(ctx context.Context) {
 // compareOnce notes as missed whatever differs.
 func (s *Shadow) compareOnce(ctx context.Context) (err error) {
 	defer func() { s.watch.compared(err) }()
+	defer s.watch.at("")
 	lead, lost := s.Lead(), s.queue.lostSoFar()
-	left, err := s.config.Contents(ctx, lead)
+	left, err := s.contents(ctx, lead)
 	if err != nil {
-		return fmt.Errorf("read the contents of %s: %w", lead, err)
+		return err
 	}
-	right, err := s.config.Contents(ctx, lead.Other())
+	right, err := s.contents(ctx, lead.Other())
 	if err != nil {
-		return fmt.Errorf("read the contents of %s: %w", lead.Other(), err)
+		return err
 	}
 	s.watch.anew()
 	for _, d := range contents.Compare(left, right) {
@@ -218,6 +220,21 @@ func (s *Shadow) compareOnce(ctx context.Context) (err error) {
 	}
 	s.queue.foundAgain(lost)
 	return nil
+}
+
+// contents reads everything that a side has. The status and the log say how far it is.
+func (s *Shadow) contents(ctx context.Context, of Side) (*contents.Plan, error) {
+	reading := "everything is compared: reading " + of.String()
+	s.watch.at("%s", reading)
+	line := cli.Lines(func(line string) { s.config.Logger.Info(reading, "read", line) }, time.Now)
+	plan, err := s.config.Contents(ctx, of, func(done, total uint64) {
+		s.watch.at("%s, %d of %d", reading, done, total)
+		line(done, total)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the contents of %s: %w", of, err)
+	}
+	return plan, nil
 }
 
 // pause waits. It reports whether the context has not ended.
@@ -248,6 +265,8 @@ func (s *Shadow) SwitchTo(ctx context.Context, side Side) error {
 	if err := s.compareOnce(ctx); err != nil {
 		return fmt.Errorf("%w: the contents could not be compared: %w", ErrBehind, err)
 	}
+	defer s.watch.at("")
+	s.watch.at("the follower catches up; look at the queue")
 	s.paced.Store(s.queue.length().finished)
 	s.pacing.Store(true)
 	defer s.pacing.Store(false)
@@ -256,6 +275,7 @@ func (s *Shadow) SwitchTo(ctx context.Context, side Side) error {
 	}
 	within, cancel := context.WithTimeout(ctx, s.config.SwitchWithin)
 	defer cancel()
+	s.watch.at("writes under way come to an end")
 	empty := s.gate.close()
 	defer s.gate.open()
 	select {

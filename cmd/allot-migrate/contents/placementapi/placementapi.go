@@ -49,7 +49,8 @@ const (
 	typesSince = 38
 )
 
-// Progress is called while providers are read.
+// Progress is called while providers and then their consumers are read. The total is that of
+// what is known to be there, so it rises.
 type Progress func(done, total uint64)
 
 // ask sends a GET and returns the answer.
@@ -241,19 +242,27 @@ func (s *Source) readParts(ctx context.Context, r *reading, list []provider, sho
 		}
 		r.parts[p.UUID] = read[i]
 	}
-	return s.readConsumers(ctx, r, wanted)
+	return s.readConsumers(ctx, r, wanted, func(n int) {
+		if show != nil {
+			show(uint64(len(list)+n), uint64(len(list)+len(wanted)))
+		}
+	})
 }
 
-func (s *Source) readConsumers(ctx context.Context, r *reading, wanted map[string]bool) error {
+func (s *Source) readConsumers(ctx context.Context, r *reading, wanted map[string]bool, show func(done int)) error {
 	ids := make([]string, 0, len(wanted))
 	for id := range wanted {
 		ids = append(ids, id)
 	}
 	read := make([]consumer, len(ids))
+	var done atomic.Int64
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
 	for i, id := range ids {
-		group.Go(func() error { return s.must(within, "/allocations/"+url.PathEscape(id), &read[i]) })
+		group.Go(func() error {
+			defer func() { show(int(done.Add(1))) }()
+			return s.must(within, "/allocations/"+url.PathEscape(id), &read[i])
+		})
 	}
 	if err := group.Wait(); err != nil {
 		return err

@@ -36,6 +36,7 @@ function standing(status) {
     ['Leads', names[status.lead]],
     ['Follows', names[follower]],
     ...Object.entries(status.unreachable).map(([side, why]) => [`${names[side]} is away`, why]),
+    status.under_way && ['Under way', status.under_way],
     ['Requests to follow', `${number(status.queue.requests)}, ${bytes(status.queue.bytes)}`],
     ['To bring in line', number(status.queue.missed)],
     ['Changed behind the proxy', `${number(status.changed_behind_the_proxy)}, brought in line`],
