@@ -51,6 +51,10 @@ func (c *comparePlacementCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for _, usage := range left.Unseen {
+		fmt.Fprintf(os.Stderr, "%s: the REST API does not show allocations whose consumers have no rows. Allot may hold "+
+			"them from the database: compare with that, or make the rows with placement-manage db online_data_migrations\n", usage)
+	}
 	differences := contents.Compare(left, right)
 	asked, found, err := c.candidates(ctx, address, left, server)
 	if err != nil {

@@ -92,15 +92,22 @@ func (c *contentsFlags) fill(ctx context.Context, d *datafolder.Folder, read rea
 		return err
 	}
 	into := blocks.Import{From: log.from, Last: state.Head(), Anew: true}
-	if err := datafolder.Fill(ctx, d.Files(), into, log.read, "writing"); err != nil {
-		return err
+	err = datafolder.Fill(ctx, d.Files(), into, log.read, "writing")
+	if err == nil {
+		err = d.Files().EndImport(state.Head())
 	}
-	if err := d.Files().EndImport(state.Head()); err != nil {
-		return err
+	if err != nil {
+		return notWritten(c.Data, err)
 	}
-	fmt.Printf("%s holds %s in %d commits; start it with: allot serve --data %s\n",
+	fmt.Printf("%s holds %s, up to sequence %d; start it with: allot serve --data %s\n",
 		c.Data, log.holds, state.Head().Sequence, c.Data)
 	return nil
+}
+
+// notWritten says what to do when a log cannot be written. The reason of a full disk is often
+// that an answer is missing.
+func notWritten(dir string, err error) error {
+	return fmt.Errorf("write into %s: %w; if the disk is full, make room, and run the same import again", dir, err)
 }
 
 // madeLog is a log in memory, before it is written, or what comes after the commits of
@@ -144,7 +151,7 @@ func (c *contentsFlags) plan(ctx context.Context, read reader) (*madeLog, *ledge
 func (c *contentsFlags) decide(ctx context.Context, read reader) (*contents.Plan, error) {
 	rows, err := read(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; nothing was imported", err)
 	}
 	names, err := contents.StandardNames()
 	if err != nil {

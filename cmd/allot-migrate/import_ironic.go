@@ -58,7 +58,7 @@ func (c *importIronicCommand) ironicAt(address string) (reader, error) {
 		}
 		source := &ironicapi.Source{URL: address, Token: login.Token, HTTP: login.HTTP}
 		return func(ctx context.Context) (*contents.Rows, error) {
-			show, end := cli.ProgressBar("reading")
+			show, end := cli.Progress("reading")
 			defer end()
 			return source.Read(ctx, show)
 		}, nil
@@ -68,7 +68,7 @@ func (c *importIronicCommand) ironicAt(address string) (reader, error) {
 		return nil, err
 	}
 	return func(ctx context.Context) (*contents.Rows, error) {
-		show, end := cli.ProgressBar("reading")
+		show, end := cli.Progress("reading")
 		defer end()
 		return ironicdb.Read(ctx, db, show)
 	}, nil
@@ -185,7 +185,7 @@ func exchangeLog(ctx context.Context, d *datafolder.Folder, log *madeLog, last l
 	files := embedded.Files(staging)
 	job := blocks.Import{From: log.from, Last: last, Anew: true}
 	if err := datafolder.Fill(ctx, files, job, log.read, "writing"); err != nil {
-		return err
+		return notWritten(staging, err)
 	}
 	if err := files.EndImport(last); err != nil {
 		return err

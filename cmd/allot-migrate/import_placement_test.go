@@ -265,6 +265,10 @@ func TestImportThroughAPI(t *testing.T) {
 	if !strings.Contains(out, "candidates of resources=") || !strings.Contains(out, "summary of "+importedHost) {
 		t.Errorf("other candidates are not found: %s", out)
 	}
+	away := migrate(t, false, "compare", "placement", "--with", "http://127.0.0.1:1", "--http", a.HTTP)
+	if !strings.Contains(away, "connection refused") || strings.Contains(away, "import") {
+		t.Errorf("a comparison says %s", away)
+	}
 	for _, row := range []struct{ why, from string }{
 		{"401 Unauthorized", "http://" + a.HTTP}, {"connection refused", "http://127.0.0.1:1"}, {"unexpected answer", "http://" + a.HTTP + "/none"},
 	} {

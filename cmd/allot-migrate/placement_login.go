@@ -93,7 +93,7 @@ func (l placementLogin) contentsAt(address string) (reader, error) {
 		return nil, err
 	}
 	return func(ctx context.Context) (*contents.Rows, error) {
-		show, end := cli.ProgressBar("reading")
+		show, end := cli.Progress("reading")
 		defer end()
 		return db.Read(ctx, show)
 	}, nil
@@ -101,7 +101,7 @@ func (l placementLogin) contentsAt(address string) (reader, error) {
 
 func contentsOf(source *placementapi.Source, title string) reader {
 	return func(ctx context.Context) (*contents.Rows, error) {
-		show, end := cli.ProgressBar(title)
+		show, end := cli.Progress(title)
 		defer end()
 		return source.Read(ctx, show)
 	}

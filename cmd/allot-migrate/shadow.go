@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -218,14 +219,16 @@ func carrier(from http.RoundTripper, keep bool) http.RoundTripper {
 }
 
 // contents reads everything that a side has.
-func (c *shadowRunCommand) contents(ctx context.Context, of shadow.Side) (*contents.Plan, error) {
+func (c *shadowRunCommand) contents(
+	ctx context.Context, of shadow.Side, show func(done, total uint64),
+) (*contents.Plan, error) {
 	_, address := c.address(of)
 	source, err := c.source(address)
 	if err != nil {
 		return nil, err
 	}
 	source.Moving = true
-	rows, err := source.Read(ctx, nil)
+	rows, err := source.Read(ctx, show)
 	if err != nil {
 		return nil, err
 	}
@@ -302,7 +305,10 @@ func (c *shadowLeadCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	watching, stop := context.WithCancel(ctx)
+	go c.tell(watching)
 	answer, err := http.DefaultClient.Do(req)
+	stop()
 	if err != nil {
 		return fmt.Errorf("no answer of the proxy at --admin %s; look at http://%s/shadow: %w", c.Admin, c.Admin, err)
 	}
@@ -316,4 +322,34 @@ func (c *shadowLeadCommand) Run(ctx context.Context) error {
 	}
 	fmt.Printf("%s leads\n", c.Side)
 	return nil
+}
+
+// tellEvery is the time between two questions how far a change of the lead is.
+const tellEvery = 2 * time.Second
+
+// tell prints what the proxy is at until the context ends.
+func (c *shadowLeadCommand) tell(ctx context.Context) {
+	ticker := time.NewTicker(tellEvery)
+	defer ticker.Stop()
+	for last := ""; ; {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		var status shadow.Status
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.Admin+"/shadow", nil)
+		if err != nil {
+			return
+		}
+		answer, err := http.DefaultClient.Do(req)
+		if err != nil {
+			continue // the change itself says what is wrong
+		}
+		err = json.NewDecoder(io.LimitReader(answer.Body, cli.MaxAnswerBytes)).Decode(&status)
+		if errors.Join(err, answer.Body.Close()) == nil && status.UnderWay != "" && status.UnderWay != last {
+			last = status.UnderWay
+			fmt.Fprintln(os.Stderr, last)
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -458,6 +459,28 @@ func TestShadowPage(t *testing.T) {
 	status, page, err := launchtest.Send("GET", "http://"+s.admin+"/shadow", "", map[string]string{"Accept": "text/html"})
 	if err != nil || status != http.StatusOK || !strings.Contains(page, "<!doctype html>") {
 		t.Errorf("%d %v: %s", status, err, page)
+	}
+}
+
+// TestShadowLeadTells: who waits for a change of the lead is told what the proxy is at.
+func TestShadowLeadTells(t *testing.T) {
+	t.Parallel()
+	asked := make(chan struct{})
+	var questions atomic.Int64
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			<-asked
+			return
+		}
+		fmt.Fprint(w, `{"under_way": "reading placement, 3 of 7"}`)
+		if questions.Add(1) == 2 { // so the answer to the first was printed
+			close(asked)
+		}
+	}))
+	defer proxy.Close()
+	out := migrate(t, true, "shadow", "lead", "allot", "--admin", strings.TrimPrefix(proxy.URL, "http://"))
+	if !strings.Contains(out, "reading placement, 3 of 7\n") || !strings.Contains(out, "allot leads") {
+		t.Errorf("it says %s", out)
 	}
 }
 

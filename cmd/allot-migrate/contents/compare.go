@@ -82,6 +82,12 @@ func (p *Plan) facts() map[string]map[string]string {
 		}
 		all["consumer "+c.Consumer.String()] = fields
 	}
+	for _, u := range p.Unseen {
+		if used[u.Provider] == nil {
+			used[u.Provider] = make(map[string]int64)
+		}
+		used[u.Provider][u.Class] += u.Used - u.Seen
+	}
 	for i := range p.Providers {
 		pr := &p.Providers[i]
 		fields := map[string]string{

@@ -187,6 +187,20 @@ func (b *builder) fits(p *provider, class string, row *AllocationRow) {
 	}
 }
 
+// readUnseen notes what is used by allocations that the source does not show: without them
+// a ledger would give away what is taken.
+func (b *builder) readUnseen() {
+	for _, row := range b.rows.Unseen {
+		p := b.owner(row.Provider, Unseen, row.ID)
+		if p == nil {
+			continue
+		}
+		usage := UnseenUsage{p.event.Provider, b.classes[row.Class], row.Used, row.Seen}
+		b.note(usageUnseen, Unseen, row.ID, "%s", usage)
+		b.plan.Unseen = append(b.plan.Unseen, usage)
+	}
+}
+
 // readConsumers finds out who the consumers are.
 func (b *builder) readConsumers() {
 	for i := range b.rows.Consumers {

@@ -280,6 +280,9 @@ func oddities() []oddity {
 		{"aggregate-empty", func(r *contents.Rows) {
 			r.Aggregates = append(r.Aggregates, contents.NameRow{ID: 2, Name: other.String()})
 		}, same},
+		{"usage-unseen", func(r *contents.Rows) {
+			r.Unseen = []contents.UnseenRow{{ID: 1, Provider: 1, Class: 0, Used: 5, Seen: 1}}
+		}, nil},
 		{"inventory-twice", inventory(contents.InventoryRow{Provider: 1, Class: 0, Total: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1}), nil},
 		{"inventory-unusual", inventory(contents.InventoryRow{Provider: 2, Class: 0, Reserved: 5}), func(t *testing.T, s *ledger.State) {
 			t.Helper()

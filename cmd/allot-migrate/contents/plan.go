@@ -30,10 +30,24 @@ type Plan struct {
 	Traits    []string              // without the standard ones
 	Providers []ledger.ProviderImported
 	Consumers []ledger.ConsumerImported
+	// Unseen are usages that are more than the consumers hold. No ledger can begin with them.
+	Unseen []UnseenUsage
 
 	Chassis         []ledger.ChassisImported
 	Nodes           []ledger.NodeImported
 	NodeAllocations []ledger.NodeAllocationImported
+}
+
+// UnseenUsage is more of a class that is used than allocations of it can be seen.
+type UnseenUsage struct {
+	Provider   ledger.UUID
+	Class      string
+	Used, Seen int64
+}
+
+// String says where how much is used.
+func (u UnseenUsage) String() string {
+	return fmt.Sprintf("provider %s, %s: %d used, %d seen", u.Provider, u.Class, u.Used, u.Seen)
 }
 
 // Make turns rows into a plan and a report. The plan is nil if rows are refused;
@@ -57,6 +71,7 @@ func Make(rows *Rows, opts Options) (*Plan, *Report, error) {
 	b.readInventories()
 	b.readAllocations()
 	b.readConsumers()
+	b.readUnseen()
 	b.noteOverCommitted()
 	b.putProviders()
 	b.putConsumers()

@@ -30,6 +30,7 @@ type Rows struct {
 	Aggregates         []NameRow
 	ProviderTraits     []PairRow
 	ProviderAggregates []PairRow
+	Unseen             []UnseenRow
 
 	Chassis         []ChassisRow
 	Nodes           []NodeRow
@@ -59,6 +60,7 @@ const (
 	Aggregates         Table = "placement_aggregates"
 	ProviderTraits     Table = "resource_provider_traits"
 	ProviderAggregates Table = "resource_provider_aggregates"
+	Unseen             Table = "usages" // those that are more than the allocations that are shown
 
 	Chassis         Table = "chassis"
 	Nodes           Table = "nodes"
@@ -164,6 +166,10 @@ type NodeAllocationRow struct {
 // PairRow says that a provider has a trait, or is in an aggregate.
 type PairRow struct{ Provider, Other int64 }
 
+// UnseenRow is a usage of a class of a provider that is more than the sum of the allocations
+// that are shown.
+type UnseenRow struct{ ID, Provider, Class, Used, Seen int64 }
+
 // where names a row. Rows of tables without ids are named by their place, from 1.
 func (r *Rows) where(table Table, id int64) string {
 	if r.Where != nil {
@@ -192,6 +198,7 @@ func (r *Rows) Counts() []TableCount {
 		{Projects, uint64(len(r.Projects))}, {Users, uint64(len(r.Users))}, {Types, uint64(len(r.Types))},
 		{Classes, uint64(len(r.Classes))}, {Traits, uint64(len(r.Traits))}, {Aggregates, uint64(len(r.Aggregates))},
 		{ProviderTraits, uint64(len(r.ProviderTraits))}, {ProviderAggregates, uint64(len(r.ProviderAggregates))},
+		{Unseen, uint64(len(r.Unseen))},
 		{Chassis, uint64(len(r.Chassis))}, {Nodes, uint64(len(r.Nodes))}, {NodeTraits, uint64(len(r.NodeTraits))},
 		{NodeAllocations, uint64(len(r.NodeAllocations))},
 	}, r.Others...), func(c TableCount) bool { return c.Rows == 0 })

@@ -25,8 +25,8 @@ var Rules = []Rule{
 	classNotStandard, classTwice, classMissing, traitNotStandard, traitTwice, memberTwice, referenceMissing,
 	aggregateNotUUID, aggregateTwice, aggregateEmpty, inventoryTwice, inventoryUnusual, ratioInvalid, amountOutOfRange,
 	overCommitted, unitsBroken, allocationOfNothing, allocationTwice, withoutInventory, consumerNotUUID, consumerTwice,
-	consumerMissing, ownerMissing, typeMissing, consumerEmpty, nameUnused, timeMissing, timeInFuture, timeBackwards,
-	withItsProvider,
+	consumerMissing, ownerMissing, typeMissing, consumerEmpty, usageUnseen, nameUnused, timeMissing, timeInFuture,
+	timeBackwards, withItsProvider,
 	metalUUIDInvalid, metalUUIDTwice, metalNameUnusable, documentInvalid, secretMasked, nodeDriverMissing,
 	nodeStateUnsettled,
 	nodeReferenceMissing, nodeTraitNotStandard, instanceNotUUID, instanceTwice, nodeTakenTwice, allocationStateUnknown,
@@ -84,8 +84,12 @@ var (
 		"a consumer without a row gets the incomplete project and user, as Placement gives it"}
 	ownerMissing = Rule{"consumer-owner-missing", Mended,
 		"a consumer whose project or user does not exist gets the incomplete one"}
-	typeMissing     = Rule{"consumer-type-missing", Mended, "a consumer whose type does not exist gets none"}
-	consumerEmpty   = Rule{"consumer-without-allocations", LeftOut, "a consumer that holds nothing does not exist in a ledger"}
+	typeMissing   = Rule{"consumer-type-missing", Mended, "a consumer whose type does not exist gets none"}
+	consumerEmpty = Rule{"consumer-without-allocations", LeftOut,
+		"a consumer that holds nothing does not exist in a ledger"}
+	usageUnseen = Rule{"usage-unseen", Refused,
+		"more is used than the REST API shows allocations of, because their consumers have no rows: " +
+			"`placement-manage db online_data_migrations` makes these rows, and an import of the database needs none"}
 	nameUnused      = Rule{"name-unused", LeftOut, "a project, user or consumer type that no consumer with allocations has"}
 	timeMissing     = Rule{"time-missing", Mended, "a row without a time was made when it was read"}
 	timeInFuture    = Rule{"time-in-future", Mended, "a row from after it was read was made when it was read"}

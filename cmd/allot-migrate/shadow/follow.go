@@ -178,13 +178,17 @@ func (s *Shadow) repeated(ctx context.Context, to Side, e *entry) (Answer, error
 	case to != Allot:
 		return Answer{}, errors.New("only Allot rehearses: Placement would carry the write out")
 	}
-	body, err := s.translated(ctx, to, e, false)
-	if err != nil {
-		return Answer{}, err
-	}
 	query := dryRunQuery
 	if e.query != "" {
 		query = e.query + "&" + dryRunQuery
+	}
+	answer, err := s.sendOnce(ctx, to, e, e.body, query)
+	if err != nil || !conflicts(answer.Status, []byte(answer.Body)) {
+		return answer, err // it may have been refused unread, so no generation is asked for before
+	}
+	body, err := s.translated(ctx, to, e, false)
+	if err != nil {
+		return Answer{}, err
 	}
 	return s.sendOnce(ctx, to, e, body, query)
 }

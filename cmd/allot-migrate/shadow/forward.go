@@ -71,6 +71,9 @@ func (s *Shadow) send(ctx context.Context, to Side, e *entry, body []byte, query
 		return nil, err
 	}
 	req.Header = http.Header(e.header).Clone()
+	if len(body) >= expectsFrom {
+		req.Header.Set("Expect", "100-continue")
+	}
 	if to == Allot && e.commandID != "" {
 		req.Header.Set(commandHeader, e.commandID)
 	}

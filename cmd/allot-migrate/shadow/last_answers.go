@@ -90,12 +90,10 @@ func tells(pattern string) bool {
 // askWithin is how long a write may wait for the former leader's answer.
 const askWithin = 2 * time.Second
 
-// forLeader returns the body that the leader gets. Its caller holds the locks.
+// forLeader returns the body with the leader's generations, where the client had those of the
+// former leader. Its caller holds the locks.
 func (s *Shadow) forLeader(ctx context.Context, e *entry) ([]byte, error) {
 	lead := e.lead
-	if len(e.body) == 0 || !s.lastAnswers.knows(e.touched, lead.Other()) {
-		return e.body, nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
 	return withGenerations(e.pattern, e.parameter, e.body, func(of Resource, given string) (string, error) {

@@ -3,6 +3,7 @@ package shadow
 import (
 	"embed"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"net/http"
@@ -37,6 +38,8 @@ type Unrepaired struct {
 type Status struct {
 	Began time.Time `json:"began"`
 	Lead  string    `json:"lead"`
+	// UnderWay says how far a comparison of everything, or a change of the lead, is; "": none is.
+	UnderWay string `json:"under_way"`
 	// Unreachable says why a side has not answered last.
 	Unreachable map[string]string `json:"unreachable"`
 	Queue       struct {
@@ -65,6 +68,7 @@ type watch struct {
 	comparisons int
 	last        time.Time
 	failed      string
+	underWay    string
 	behindBack  int
 	unrepaired  map[Resource]string
 	differences []Difference
@@ -74,6 +78,13 @@ type watch struct {
 	latencies   map[string]*[2]latencies // by request
 
 	away [2]atomic.Pointer[string] // by Side; nil: it has answered last
+}
+
+// at notes what is under way; "": nothing is any more.
+func (w *watch) at(what string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.underWay = fmt.Sprintf(what, args...)
 }
 
 func (w *watch) compared(err error) {
@@ -182,6 +193,7 @@ func (w *watch) status() Status {
 	defer w.mu.Unlock()
 	status := Status{
 		Began: w.began, Comparisons: w.comparisons, LastCompared: w.last, CompareError: w.failed, BehindBack: w.behindBack,
+		UnderWay:    w.underWay,
 		Unreachable: make(map[string]string), Differences: append([]Difference{}, w.differences...),
 		Unrepaired: []Unrepaired{}, UnrepairedCount: len(w.unrepaired), Compared: make(map[string]map[string]int),
 		Latencies: latenciesOf(w.latencies),

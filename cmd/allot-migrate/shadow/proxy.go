@@ -1,6 +1,7 @@
 package shadow
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -125,6 +126,11 @@ func (s *Shadow) serveWrite(w http.ResponseWriter, r *http.Request, e *entry) {
 		e.body = named(e.body)
 	}
 	e.touched = touched(e.pattern, e.parameter, e.body)
+	if named := len(e.concerned()); named > mostThings {
+		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("The body names %d consumers and providers, and the shadow "+
+			"takes %d in one request. Send fewer at a time.", named, mostThings))
+		return
+	}
 	s.pace(r.Context())
 	answer, body, err := s.inOrder(r.Context(), e)
 	if err != nil {
@@ -159,11 +165,13 @@ func (s *Shadow) inOrder(ctx context.Context, e *entry) (*http.Response, []byte,
 // carryOut has the leader carry out a write, and notes the outcome for the follower.
 func (s *Shadow) carryOut(ctx context.Context, e *entry) (*http.Response, []byte, error) {
 	began := time.Now()
-	sent, err := s.forLeader(ctx, e)
-	if err != nil {
-		sent = e.body // the leader says what it thinks of it
+	answer, body, err := s.leaderDoes(ctx, e, e.body)
+	if err == nil && conflicts(answer.StatusCode, body) && s.lastAnswers.knows(e.touched, e.lead.Other()) {
+		// The leader has permitted it, and may know its generations by other numbers.
+		if sent, failed := s.forLeader(ctx, e); failed == nil && !bytes.Equal(sent, e.body) {
+			answer, body, err = s.leaderDoes(ctx, e, sent)
+		}
 	}
-	answer, body, err := s.leaderDoes(ctx, e, sent)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -175,11 +183,17 @@ func (s *Shadow) carryOut(ctx context.Context, e *entry) (*http.Response, []byte
 		s.accepted(e, answer)
 	case answer.StatusCode >= http.StatusInternalServerError:
 		s.unsure(e)
-	case answer.StatusCode == http.StatusUnauthorized || strings.Contains(e.answer.Body, conflictCode):
+	case answer.StatusCode == http.StatusUnauthorized || conflicts(answer.StatusCode, body):
 	case e.lead == Placement:
 		s.refused(e)
 	}
 	return answer, body, nil
+}
+
+// conflicts reports whether a side has refused a generation. It has permitted the request
+// before it looked at that.
+func conflicts(status int, body []byte) bool {
+	return status == http.StatusConflict && bytes.Contains(body, []byte(conflictCode))
 }
 
 // leaderDoes sends a write to the leader. To Allot it is sent once more if no answer comes,

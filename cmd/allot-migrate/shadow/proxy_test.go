@@ -95,7 +95,9 @@ func between(
 	t.Helper()
 	config := Config{
 		Lead: lead, Remember: func(Side) error { return nil }, CompareReads: true, QueueBytes: 1 << 20,
-		Contents:     func(context.Context, Side) (*contents.Plan, error) { return new(contents.Plan), nil },
+		Contents: func(context.Context, Side, func(done, total uint64)) (*contents.Plan, error) {
+			return new(contents.Plan), nil
+		},
 		SwitchWithin: time.Minute, Logger: slog.New(slog.DiscardHandler), Meter: noMeter{}, Bodies: fair.NewPool(),
 	}
 	for side, of := range map[Side]*service{Placement: placement, Allot: allot} {
@@ -104,8 +106,9 @@ func between(
 			t.Fatal(err)
 		}
 		config.Peers[side] = Peer{
-			URL: target, Clients: new(http.Transport), Writes: &http.Transport{DisableKeepAlives: true},
-			Own: &http.Client{Transport: new(http.Transport)}, Token: "own-token",
+			URL: target, Clients: new(http.Transport),
+			Writes: &http.Transport{DisableKeepAlives: true, ExpectContinueTimeout: time.Minute},
+			Own:    &http.Client{Transport: new(http.Transport)}, Token: "own-token",
 		}
 	}
 	for _, f := range change {
@@ -443,7 +446,7 @@ func TestSwitchAfterLoss(t *testing.T) {
 	t.Parallel()
 	var loses atomic.Pointer[Shadow]
 	s, _ := between(t, Placement, newService(t), newService(t), func(c *Config) {
-		c.Contents = func(_ context.Context, side Side) (*contents.Plan, error) {
+		c.Contents = func(_ context.Context, side Side, _ func(done, total uint64)) (*contents.Plan, error) {
 			if s := loses.Load(); s != nil && side == Allot {
 				s.queue.lose() // too late for this comparison
 			}

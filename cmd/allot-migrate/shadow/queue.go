@@ -62,7 +62,9 @@ type missed struct {
 }
 
 // ranks give the order in which missed things are brought in line: what others need first.
-var ranks = map[string]int{kindClass: 0, kindTrait: 1, kindProvider: 2, kindConsumer: 3, kindGeneration: 4}
+var ranks = map[string]int{
+	kindClass: 0, kindTrait: 1, kindProvider: 2, kindConsumer: 3, kindUsage: 4, kindGeneration: 5,
+}
 
 func rank(of Resource) int {
 	kind, _ := of.split()
@@ -72,7 +74,7 @@ func rank(of Resource) int {
 // names are missed things, each once, by rank.
 type names struct {
 	known  map[Resource]*missed
-	ranked [5][]*missed
+	ranked [6][]*missed
 	number int
 }
 
@@ -159,6 +161,7 @@ type queue struct {
 	owedGens int    // of owed: generations
 	current  int    // how many things are worked on
 	number   uint64 // of the last entry
+	finished uint64 // how much was done so far
 	turns    int
 	lost     uint64        // how often something was missed that could not be named
 	found    uint64        // how much of lost a comparison of everything has made up for
@@ -327,6 +330,7 @@ func (q *queue) done() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.current--
+	q.finished++
 	close(q.changed)
 	q.changed = make(chan struct{})
 }
@@ -336,6 +340,7 @@ type todo struct {
 	entries, missing int // what is under way counts as an entry
 	generations      int // of missing
 	lost             bool
+	finished         uint64 // how much was done so far
 	bytes            int64
 	changed          <-chan struct{} // closed when something was finished
 }
@@ -347,7 +352,7 @@ func (q *queue) length() todo {
 	return todo{
 		entries: len(q.entries) + q.current, missing: q.upcoming.number + q.round.number + q.owed,
 		generations: q.upcoming.generations() + q.round.generations() + q.owedGens,
-		lost:        q.lost > q.found, bytes: q.bytes, changed: q.changed,
+		lost:        q.lost > q.found, finished: q.finished, bytes: q.bytes, changed: q.changed,
 	}
 }
 

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -172,7 +174,7 @@ func (s *Shadow) repairMissed(ctx context.Context, m missed) {
 	case errors.Is(err, errAway): // that is no reason to give up
 		s.queue.miss(m.tries, m.ask, m.of)
 		pause(ctx, longestPause)
-	case m.tries+1 < mostTries:
+	case m.tries+1 < mostTries && !errors.Is(err, errUnseen):
 		m.tries++
 		s.queue.missLater(refusedPause, false, m)
 	default:
@@ -208,6 +210,8 @@ func (s *Shadow) repair(ctx context.Context, what Resource, depth int) (changed 
 		return s.repairProvider(ctx, id, depth)
 	case kindConsumer:
 		return s.repairConsumer(ctx, id)
+	case kindUsage:
+		return false, errors.Join(s.seesAll(ctx, Placement, id), s.seesAll(ctx, Allot, id))
 	case kindGeneration:
 		return s.level(ctx, "/resource_providers/"+url.PathEscape(id))
 	}
@@ -253,6 +257,11 @@ func (s *Shadow) repairConsumer(ctx context.Context, id string) (bool, error) {
 	if reflect.DeepEqual(want, have) {
 		return false, nil
 	}
+	if len(want) == 0 {
+		if err := s.mayRelease(ctx, follows); err != nil {
+			return false, err
+		}
+	}
 	for _, answer := range []document{leads, follows} {
 		allocations, _ := answer["allocations"].(document)
 		for provider := range allocations {
@@ -287,6 +296,59 @@ func (s *Shadow) repairConsumer(ctx context.Context, id string) (bool, error) {
 	}
 	_, err = s.ownBelow(ctx, s.Lead().Other(), http.MethodPut, path, body, minor)
 	return true, err
+}
+
+// errUnseen means that more is used of a provider than a side shows allocations of.
+var errUnseen = errors.New("allocations are not shown")
+
+// mayRelease returns an error if what a consumer holds at the follower may be held at the
+// leader, too, which does not show allocations of a consumer that has no row.
+func (s *Shadow) mayRelease(ctx context.Context, follows document) error {
+	allocations, _ := follows["allocations"].(document)
+	for _, provider := range slices.Sorted(maps.Keys(allocations)) {
+		if err := s.seesAll(ctx, s.Lead(), provider); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// seesAll returns an error if more is used of a provider than a side shows allocations of.
+// The usages are read once more after the allocations: both are of one moment only if no
+// generation changes.
+func (s *Shadow) seesAll(ctx context.Context, side Side, provider string) error {
+	const member = "resource_provider_generation"
+	path := "/resource_providers/" + url.PathEscape(provider)
+	var answers [3]document
+	for i, part := range []string{"/usages", "/allocations", "/usages"} {
+		var err error
+		if answers[i], err = s.own(ctx, side, http.MethodGet, path+part, nil); err != nil || answers[i] == nil {
+			return err
+		}
+	}
+	seen := make(map[string]int64)
+	allocations, _ := answers[1]["allocations"].(document)
+	for _, of := range allocations {
+		holder, _ := of.(document)
+		resources, _ := holder["resources"].(document)
+		for class, amount := range resources {
+			seen[class] += numeric(amount)
+		}
+	}
+	usages, _ := answers[0]["usages"].(document)
+	for _, class := range slices.Sorted(maps.Keys(usages)) {
+		used := numeric(usages[class])
+		switch {
+		case used <= seen[class]:
+		case answers[0][member] != answers[1][member] || answers[1][member] != answers[2][member]:
+			return errBusy
+		default:
+			return fmt.Errorf("%w by %s: provider %s, %s: %d used, %d seen; nothing is released because of that: "+
+				"placement-manage db online_data_migrations makes the rows of consumers that they lack",
+				errUnseen, side, provider, class, used, seen[class])
+		}
+	}
+	return nil
 }
 
 // held is what a consumer holds, without generations; nil: nothing.

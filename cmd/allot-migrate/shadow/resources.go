@@ -21,6 +21,8 @@ const (
 	// kindGeneration is the generation of a provider. Only the proxy's own writes change it
 	// for themselves.
 	kindGeneration = "generation"
+	// kindUsage is what is used of a provider. It is never changed for itself, and only looked at.
+	kindUsage = "usage"
 )
 
 func resource(kind, id string) Resource {
@@ -154,7 +156,7 @@ func textIn(body []byte, key string) string {
 	return text
 }
 
-// raised lists the providers whose generations a write of allocations raises.
+// raised lists the providers whose generations a write of allocations raises, each once.
 func raised(pattern string, body []byte) []Resource {
 	var found []Resource
 	holder := func(body []byte) {
@@ -175,5 +177,6 @@ func raised(pattern string, body []byte) []Resource {
 	case "/reshaper":
 		holders(membersIn(body)["allocations"])
 	}
-	return found
+	slices.Sort(found)
+	return slices.Compact(found)
 }

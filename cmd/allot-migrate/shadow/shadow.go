@@ -7,12 +7,14 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
+	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/commands/fair"
 )
 
@@ -63,8 +65,8 @@ type Config struct {
 	Lead  Side
 	// Remember stores who leads before that changes.
 	Remember func(Side) error
-	// Contents reads everything that a side has.
-	Contents func(context.Context, Side) (*contents.Plan, error)
+	// Contents reads everything that a side has, and tells how far it is.
+	Contents func(ctx context.Context, of Side, show func(done, total uint64)) (*contents.Plan, error)
 	// CompareEvery is the time between two comparisons of everything; 0: only at the start.
 	CompareEvery time.Duration
 	// CompareReads repeats reads at the follower.
@@ -81,8 +83,15 @@ type Config struct {
 
 // Limits.
 const (
-	maxBody        = 16 << 20 // bytes of a request, as Allot takes
-	maxCompared    = 4 << 20  // bytes of an answer that is compared
+	maxBody = 16 << 20 // bytes of a request, as Allot takes
+	// mostThings is how many consumers and providers a body may name: each may cost requests of
+	// the proxy's own. A reshape names all servers of a host, and none has a thousand.
+	mostThings  = 2000
+	maxCompared = 4 << 20 // bytes of an answer that is compared
+	// expectsFrom is from which size on a body waits until the leader asks for it, or has been
+	// silent for a second. A leader that refuses a body unread ends the connection, so that
+	// its answer may be lost under what is still on its way.
+	expectsFrom    = 8 << 10
 	leaderTimeout  = 5 * time.Minute
 	followTimeout  = 30 * time.Second
 	longestPause   = 2 * time.Second
@@ -126,8 +135,9 @@ type Shadow struct {
 	watch       watch
 	minor       atomic.Int32 // of the microversion of the proxy's own requests; 0: not known
 
-	changing sync.Mutex  // held while the lead changes
-	pacing   atomic.Bool // writes wait for the follower, because the lead is to change
+	changing sync.Mutex    // held while the lead changes
+	pacing   atomic.Bool   // writes wait for the follower, because the lead is to change
+	paced    atomic.Uint64 // what the follower has to have finished before the last of these passes
 }
 
 // New returns a proxy.
@@ -188,14 +198,15 @@ func (s *Shadow) compareAll(ctx context.Context) {
 // compareOnce notes as missed whatever differs.
 func (s *Shadow) compareOnce(ctx context.Context) (err error) {
 	defer func() { s.watch.compared(err) }()
+	defer s.watch.at("")
 	lead, lost := s.Lead(), s.queue.lostSoFar()
-	left, err := s.config.Contents(ctx, lead)
+	left, err := s.contents(ctx, lead)
 	if err != nil {
-		return fmt.Errorf("read the contents of %s: %w", lead, err)
+		return err
 	}
-	right, err := s.config.Contents(ctx, lead.Other())
+	right, err := s.contents(ctx, lead.Other())
 	if err != nil {
-		return fmt.Errorf("read the contents of %s: %w", lead.Other(), err)
+		return err
 	}
 	s.watch.anew()
 	for _, d := range contents.Compare(left, right) {
@@ -204,8 +215,26 @@ func (s *Shadow) compareOnce(ctx context.Context) (err error) {
 			s.queue.miss(0, true, Resource(d.What))
 		}
 	}
+	for _, u := range slices.Concat(left.Unseen, right.Unseen) {
+		s.queue.miss(0, true, resource(kindUsage, u.Provider.String()))
+	}
 	s.queue.foundAgain(lost)
 	return nil
+}
+
+// contents reads everything that a side has. The status and the log say how far it is.
+func (s *Shadow) contents(ctx context.Context, of Side) (*contents.Plan, error) {
+	reading := "everything is compared: reading " + of.String()
+	s.watch.at("%s", reading)
+	line := cli.Lines(func(line string) { s.config.Logger.Info(reading, "read", line) }, time.Now)
+	plan, err := s.config.Contents(ctx, of, func(done, total uint64) {
+		s.watch.at("%s, %d of %d", reading, done, total)
+		line(done, total)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the contents of %s: %w", of, err)
+	}
+	return plan, nil
 }
 
 // pause waits. It reports whether the context has not ended.
@@ -221,7 +250,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // SwitchTo makes a side the leader. First everything is compared. Then the follower catches
-// up, while each write waits a while for it, so that clients do not outrun it. Then all
+// up, while each write waits for its turn, so that clients do not outrun it. Then all
 // writes wait until what is under way has come through. No write waits longer than
 // SwitchWithin in either phase, and reads never wait.
 func (s *Shadow) SwitchTo(ctx context.Context, side Side) error {
@@ -236,6 +265,9 @@ func (s *Shadow) SwitchTo(ctx context.Context, side Side) error {
 	if err := s.compareOnce(ctx); err != nil {
 		return fmt.Errorf("%w: the contents could not be compared: %w", ErrBehind, err)
 	}
+	defer s.watch.at("")
+	s.watch.at("the follower catches up; look at the queue")
+	s.paced.Store(s.queue.length().finished)
 	s.pacing.Store(true)
 	defer s.pacing.Store(false)
 	if err := s.drained(ctx, mostBehind); err != nil {
@@ -243,6 +275,7 @@ func (s *Shadow) SwitchTo(ctx context.Context, side Side) error {
 	}
 	within, cancel := context.WithTimeout(ctx, s.config.SwitchWithin)
 	defer cancel()
+	s.watch.at("writes under way come to an end")
 	empty := s.gate.close()
 	defer s.gate.open()
 	select {
@@ -264,8 +297,13 @@ func (s *Shadow) SwitchTo(ctx context.Context, side Side) error {
 	return nil
 }
 
-// mostBehind is how far the follower may be behind when writes begin to wait.
-const mostBehind = 20
+const (
+	// mostBehind is how far the follower may be behind when writes begin to wait.
+	mostBehind = 20
+	// finishedEach is how much the follower finishes for each write that passes meanwhile. So a
+	// long queue gets shorter, and no write waits for the whole of it.
+	finishedEach = 2
+)
 
 // pace lets a write wait for the follower while the lead is to change.
 func (s *Shadow) pace(ctx context.Context) {
@@ -274,9 +312,10 @@ func (s *Shadow) pace(ctx context.Context) {
 	}
 	within, cancel := context.WithTimeout(ctx, s.config.SwitchWithin)
 	defer cancel()
+	turn := s.paced.Add(finishedEach)
 	for s.pacing.Load() {
 		left := s.queue.length()
-		if left.entries <= mostBehind/2 {
+		if left.entries <= mostBehind/2 || left.finished >= turn {
 			return
 		}
 		select {

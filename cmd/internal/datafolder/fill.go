@@ -55,7 +55,8 @@ func MayFill(ctx context.Context, files blocks.Folder) error {
 	case err != nil:
 		return err
 	case verdict.Report != nil && verdict.Commits > 0:
-		return fmt.Errorf("the log in %s has %d commits, but only an empty log can take an import: name another folder", files.Store, verdict.Commits)
+		return fmt.Errorf("the log in %s is not empty, and only an empty one can take an import: name another folder",
+			files.Store)
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func (s *Source) Read(ctx context.Context, show Progress) (*contents.Rows, error
 	s.ironic = ironic
 	rows, err := s.read(ctx, show)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w; nothing was imported", s.ironic.URL, err)
+		return nil, fmt.Errorf("read %s: %w", s.ironic.URL, err)
 	}
 	return rows, nil
 }

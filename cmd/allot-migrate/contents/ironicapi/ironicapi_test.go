@@ -138,8 +138,7 @@ func TestOtherServersAreNamed(t *testing.T) {
 		"name: json: cannot unmarshal": {&service{odd: `, "name": 7`}, ""},
 	} {
 		_, err := read(t, row.service, row.path)
-		if !errors.Is(err, services.ErrAnswer) || !strings.Contains(err.Error(), why) ||
-			!strings.Contains(err.Error(), "nothing was imported") {
+		if !errors.Is(err, services.ErrAnswer) || !strings.Contains(err.Error(), why) {
 			t.Errorf("%q: %v", why, err)
 		}
 	}

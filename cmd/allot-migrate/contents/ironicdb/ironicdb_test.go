@@ -146,7 +146,7 @@ func TestBadDatabases(t *testing.T) {
 		"UPDATE allocations SET updated_at = '2024-99-01 xx'": "updated_at: ",
 	} {
 		_, err := read(t, "sqlite:"+ironicdbtest.SQLite(t, statement))
-		if err == nil || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "nothing was imported") {
+		if err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v; want %q", statement, err, why)
 		}
 	}

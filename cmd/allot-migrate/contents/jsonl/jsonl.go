@@ -76,7 +76,7 @@ func (r *reader) failure() error {
 	if r.errs == nil {
 		return nil
 	}
-	return fmt.Errorf("%w, so nothing was imported:\n%w", ErrLine, errors.Join(r.errs...))
+	return fmt.Errorf("%w:\n%w", ErrLine, errors.Join(r.errs...))
 }
 
 func (r *reader) fail(format string, args ...any) {

@@ -49,7 +49,8 @@ const (
 	typesSince = 38
 )
 
-// Progress is called while providers are read.
+// Progress is called while providers and then their consumers are read. The total is that of
+// what is known to be there, so it rises.
 type Progress func(done, total uint64)
 
 // ask sends a GET and returns the answer.
@@ -155,6 +156,7 @@ type parts struct {
 	traits      []string
 	aggregates  []string
 	consumers   []string
+	used, seen  map[string]int64 // by class: what is used, and by allocations that are shown
 }
 
 // reading is what was read so far.
@@ -204,7 +206,7 @@ func (s *Source) explain(err error) error {
 	if s.placement == nil {
 		return err // which says that there is no address
 	}
-	return fmt.Errorf("read %s: %w; nothing was imported", s.placement.URL, err)
+	return fmt.Errorf("read %s: %w", s.placement.URL, err)
 }
 
 func (s *Source) list(ctx context.Context) ([]provider, error) {
@@ -240,19 +242,27 @@ func (s *Source) readParts(ctx context.Context, r *reading, list []provider, sho
 		}
 		r.parts[p.UUID] = read[i]
 	}
-	return s.readConsumers(ctx, r, wanted)
+	return s.readConsumers(ctx, r, wanted, func(n int) {
+		if show != nil {
+			show(uint64(len(list)+n), uint64(len(list)+len(wanted)))
+		}
+	})
 }
 
-func (s *Source) readConsumers(ctx context.Context, r *reading, wanted map[string]bool) error {
+func (s *Source) readConsumers(ctx context.Context, r *reading, wanted map[string]bool, show func(done int)) error {
 	ids := make([]string, 0, len(wanted))
 	for id := range wanted {
 		ids = append(ids, id)
 	}
 	read := make([]consumer, len(ids))
+	var done atomic.Int64
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
 	for i, id := range ids {
-		group.Go(func() error { return s.must(within, "/allocations/"+url.PathEscape(id), &read[i]) })
+		group.Go(func() error {
+			defer func() { show(int(done.Add(1))) }()
+			return s.must(within, "/allocations/"+url.PathEscape(id), &read[i])
+		})
 	}
 	if err := group.Wait(); err != nil {
 		return err
@@ -276,18 +286,28 @@ func (s *Source) partsOf(ctx context.Context, id string) (parts, error) {
 		Aggregates []string `json:"aggregates"`
 	}
 	var held struct {
-		Allocations map[string]any `json:"allocations"`
+		Allocations map[string]struct {
+			Resources map[string]int64 `json:"resources"`
+		} `json:"allocations"`
+	}
+	var usages struct {
+		Usages map[string]int64 `json:"usages"`
 	}
 	for what, into := range map[string]any{
 		"inventories": &inventories, "traits": &traits, "aggregates": &aggregates, "allocations": &held,
+		"usages": &usages,
 	} {
 		if err := s.may(ctx, "/resource_providers/"+url.PathEscape(id)+"/"+what, into); err != nil {
 			return parts{}, err
 		}
 	}
 	p := parts{inventories: inventories.Inventories, traits: traits.Traits, aggregates: aggregates.Aggregates}
-	for consumer := range held.Allocations {
+	p.used, p.seen = usages.Usages, make(map[string]int64)
+	for consumer, of := range held.Allocations {
 		p.consumers = append(p.consumers, consumer)
+		for class, amount := range of.Resources {
+			p.seen[class] += amount
+		}
 	}
 	slices.Sort(p.consumers)
 	return p, nil

@@ -20,6 +20,7 @@ const host = "11111111-1111-4111-8111-111111111111"
 // right after its parts were read.
 type service struct {
 	changes    int64
+	used       int64 // of VCPU, by allocations that are not shown
 	generation atomic.Int64
 	newest     string
 	seen       atomic.Int64 // requests about the provider's inventories
@@ -39,6 +40,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		"/resource_providers/" + host + "/traits":      `{"traits": []}`,
 		"/resource_providers/" + host + "/aggregates":  `{"aggregates": []}`,
 		"/resource_providers/" + host + "/allocations": `{"allocations": {}}`,
+		"/resource_providers/" + host + "/usages":      fmt.Sprintf(`{"usages": {"VCPU": %d}}`, s.used),
 		"/resource_providers/" + host + "/inventories": fmt.Sprintf(
 			`{"inventories": {"VCPU": {"total": %d, "max_unit": 1, "allocation_ratio": 1.0}}}`, 1+s.generation.Load()),
 		"/allocation_candidates": `{"allocation_requests": [{"allocations": {"` + host + `": {"resources": {"VCPU": 1}}}}]}`,
@@ -83,6 +85,20 @@ func TestChanging(t *testing.T) {
 	}
 	if _, err := start(t, &service{changes: 1000}).Read(t.Context(), nil); !errors.Is(err, services.ErrChanging) {
 		t.Error(err)
+	}
+}
+
+// TestUnseen: what is used by allocations that are not shown is told.
+func TestUnseen(t *testing.T) {
+	t.Parallel()
+	for _, used := range []int64{0, 4} {
+		rows, err := start(t, &service{used: used}).Read(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (len(rows.Unseen) > 0) != (used > 0) || used > 0 && (rows.Unseen[0].Used != 4 || rows.Unseen[0].Seen != 0) {
+			t.Errorf("%d used: %+v", used, rows.Unseen)
+		}
 	}
 }
 

@@ -131,6 +131,14 @@ func (b *rowsOf) provider(p provider, of parts) {
 			Ratio: inv.Ratio, Times: at,
 		})
 	}
+	for _, class := range slices.Sorted(maps.Keys(of.used)) {
+		if used, seen := of.used[class], of.seen[class]; used > seen {
+			b.rows.Unseen = append(b.rows.Unseen, contents.UnseenRow{
+				ID: b.id(contents.Unseen, p.UUID+" "+class), Provider: id,
+				Class: b.name(contents.Classes, &b.rows.Classes, class), Used: used, Seen: seen,
+			})
+		}
+	}
 	for _, name := range of.traits {
 		b.rows.ProviderTraits = append(b.rows.ProviderTraits, contents.PairRow{
 			Provider: id, Other: b.name(contents.Traits, &b.rows.Traits, name),

@@ -50,7 +50,7 @@ type Moment struct {
 func (d *Database) At(ctx context.Context, read func(*Moment) error) (err error) {
 	defer func() {
 		if err != nil {
-			err = d.plain(fmt.Errorf("read %s: %w; nothing was imported", d.name, err))
+			err = d.plain(fmt.Errorf("read %s: %w", d.name, err))
 		}
 	}()
 	db, err := d.open()

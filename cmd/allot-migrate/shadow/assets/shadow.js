@@ -36,6 +36,7 @@ function standing(status) {
     ['Leads', names[status.lead]],
     ['Follows', names[follower]],
     ...Object.entries(status.unreachable).map(([side, why]) => [`${names[side]} is away`, why]),
+    status.under_way && ['Under way', status.under_way],
     ['Requests to follow', `${number(status.queue.requests)}, ${bytes(status.queue.bytes)}`],
     ['To bring in line', number(status.queue.missed)],
     ['Changed behind the proxy', `${number(status.changed_behind_the_proxy)}, brought in line`],
@@ -92,7 +93,7 @@ function differences(status) {
 function unrepaired(status) {
   if (!status.unrepaired_count) return null
   return card(`Not in line: ${plural(status.unrepaired_count, 'thing')}`,
-    el('p', {}, 'The follower refuses these. They are tried again every minute.'),
+    el('p', {}, 'These could not be made equal, and are tried again every minute.'),
     el('ul', {}, status.unrepaired.map(({ what, why }) => el('li', {}, el('code', {}, what), ' ', why))))
 }
 

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb/placementdbtest"
+	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
+)
+
+const (
+	fullHost = "99999999-9999-4999-8999-999999999999"
+	unseen   = "88888888-8888-4888-8888-888888888888" // the consumer that has no row
+)
+
+// fullRows are a host with 4 VCPU, all of which a consumer without a row holds.
+const fullRows = `
+INSERT INTO resource_providers (created_at, id, uuid, name, generation, root_provider_id) VALUES
+  ('2024-01-02 00:00:00', 9, '` + fullHost + `', 'full', 2, 9);
+INSERT INTO inventories (created_at, id, resource_provider_id, resource_class_id, total, reserved, min_unit, max_unit,
+  step_size, allocation_ratio) VALUES ('2024-01-01 00:00:00', 9, 9, 0, 4, 0, 1, 4, 1, 1.0);
+INSERT INTO allocations (created_at, id, resource_provider_id, consumer_id, resource_class_id, used) VALUES
+  ('2024-03-02 00:00:00', 9, 9, '` + unseen + `', 0, 4);
+`
+
+// withoutConsumer answers as a Placement does whose database has no row of the unseen consumer:
+// usages count its allocations, which no answer shows.
+func withoutConsumer(t *testing.T, s *launchtest.Server) string {
+	t.Helper()
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: s.HTTP})
+	proxy.ModifyResponse = func(answer *http.Response) error {
+		if !strings.Contains(answer.Request.URL.Path, "allocations") || answer.Request.Method != http.MethodGet {
+			return nil
+		}
+		document := map[string]any{}
+		if err := json.NewDecoder(answer.Body).Decode(&document); err != nil {
+			return err
+		}
+		held, _ := document["allocations"].(map[string]any)
+		delete(held, unseen)
+		if strings.HasSuffix(answer.Request.URL.Path, unseen) {
+			document = map[string]any{"allocations": map[string]any{}}
+		}
+		text, err := json.Marshal(document)
+		answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+		answer.Header.Del("Content-Length")
+		return err
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Host = s.HTTP
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// TestUnseenUsage: room that is taken by allocations which Placement's API does not show is
+// given to no other: the import over REST names it, the shadow does not release it, and Allot
+// does not lead before it is seen.
+func TestUnseenUsage(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	from := "sqlite:" + placementdbtest.SQLite(t, placementdbtest.Split(fullRows)...)
+	var servers [2]*launchtest.Server
+	for i, name := range []string{"placement", "allot"} {
+		data := filepath.Join(dir, name)
+		migrate(t, true, "import", "placement", "--from", from, "--data", data)
+		servers[i] = launchtest.Launch(t, data)
+	}
+	upstream, allot := withoutConsumer(t, servers[0]), servers[1]
+	const named = "provider " + fullHost + ", VCPU: 4 used, 0 seen"
+	out := migrateWith(t, "OS_TOKEN=admin", false, "import", "placement", "--from", upstream, "--dry-run")
+	if !strings.Contains(out, named) {
+		t.Errorf("the import says\n%s", out)
+	}
+	compare := func() string {
+		return migrateWith(t, "OS_TOKEN=admin", false, "compare", "placement", "--with", upstream, "--http", allot.HTTP)
+	}
+	if out := compare(); !strings.Contains(out, named) || strings.Contains(out, "usage of") {
+		t.Errorf("the comparison after the import says\n%s", out)
+	}
+	s := launchShadow(t, upstream, allot)
+	ledgertest.WaitFor(t, "both to be found", func() bool { return s.status().UnrepairedCount == 2 })
+	for i, want := range []string{"consumer " + unseen, "usage " + fullHost} {
+		if got := s.status().Unrepaired[i]; got.What != want || !strings.Contains(got.Why, named) {
+			t.Errorf("not in line: %+v, want %s", got, want)
+		}
+	}
+	const candidates = "/allocation_candidates?resources=VCPU:4"
+	if got := allot.Must(http.StatusOK, "GET", candidates, ""); strings.Contains(got, fullHost) {
+		t.Errorf("a full host is offered: %s", got)
+	}
+	out = migrate(t, false, "shadow", "lead", "allot", "--admin", s.admin, "--wait", launchtest.Hang.String())
+	if !strings.Contains(out, named) || s.status().Lead != "placement" {
+		t.Errorf("the change of the lead says %s", out)
+	}
+	allot.Must(http.StatusNoContent, "DELETE", "/allocations/"+unseen, "")
+	if out := compare(); !strings.Contains(out, "usage of VCPU: Placement 4, Allot nothing") {
+		t.Errorf("the comparison after a release says\n%s", out)
+	}
+}
