@@ -99,7 +99,7 @@ func TestUnseenUsage(t *testing.T) {
 	if got := allot.Must(http.StatusOK, "GET", candidates, ""); strings.Contains(got, fullHost) {
 		t.Errorf("a full host is offered: %s", got)
 	}
-	out = migrate(t, false, "shadow", "lead", "allot", "--admin", s.admin, "--wait", launchtest.Hang.String())
+	out = migrate(t, false, "shadow", "lead", "allot", "--admin", s.admin, "--wait", ledgertest.Hang.String())
 	if !strings.Contains(out, named) || s.status().Lead != "placement" {
 		t.Errorf("the change of the lead says %s", out)
 	}

@@ -133,7 +133,7 @@ func TestFormerGenerations(t *testing.T) {
 			placement.before, allot.before = tells(5), tells(77)
 			s, clients := between(t, Allot, placement, allot)
 			ledgertest.WaitFor(t, "a comparison", settledQueue(s))
-			s.told.tell(resource(kindConsumer, guest), Placement, "5")
+			s.lastAnswers.tell(resource(kindConsumer, guest), Placement, "5")
 			answer, _ := ask(t, "PUT", clients.URL+"/allocations/"+guest, `{"allocations": {}, "consumer_generation": 5}`, nil)
 			if accepted := answer.StatusCode == http.StatusNoContent; accepted != (refusal == http.StatusConflict) {
 				t.Error(answer.Status)
