@@ -314,20 +314,20 @@ func (s *Shadow) mayRelease(ctx context.Context, follows document) error {
 }
 
 // seesAll returns an error if more is used of a provider than a side shows allocations of.
-// The usages are read once more after the allocations: both are of one moment only if no
-// generation changes.
+// A release raises no generation, so the allocations are read before the usages, which only
+// become less then. The generation that is read last shows that nothing was allocated meanwhile.
 func (s *Shadow) seesAll(ctx context.Context, side Side, provider string) error {
 	const member = "resource_provider_generation"
 	path := "/resource_providers/" + url.PathEscape(provider)
 	var answers [3]document
-	for i, part := range []string{"/usages", "/allocations", "/usages"} {
+	for i, part := range []string{"/allocations", "/usages", "/usages"} {
 		var err error
 		if answers[i], err = s.own(ctx, side, http.MethodGet, path+part, nil); err != nil || answers[i] == nil {
 			return err
 		}
 	}
 	seen := make(map[string]int64)
-	allocations, _ := answers[1]["allocations"].(document)
+	allocations, _ := answers[0]["allocations"].(document)
 	for _, of := range allocations {
 		holder, _ := of.(document)
 		resources, _ := holder["resources"].(document)
@@ -335,7 +335,7 @@ func (s *Shadow) seesAll(ctx context.Context, side Side, provider string) error 
 			seen[class] += numeric(amount)
 		}
 	}
-	usages, _ := answers[0]["usages"].(document)
+	usages, _ := answers[1]["usages"].(document)
 	for _, class := range slices.Sorted(maps.Keys(usages)) {
 		used := numeric(usages[class])
 		switch {

@@ -293,11 +293,15 @@ func (s *Source) partsOf(ctx context.Context, id string) (parts, error) {
 	var usages struct {
 		Usages map[string]int64 `json:"usages"`
 	}
-	for what, into := range map[string]any{
-		"inventories": &inventories, "traits": &traits, "aggregates": &aggregates, "allocations": &held,
-		"usages": &usages,
+	// A release raises no generation. Read after the allocations, the usages are never more for it.
+	for _, part := range []struct {
+		what string
+		into any
+	}{
+		{"inventories", &inventories}, {"traits", &traits}, {"aggregates", &aggregates}, {"allocations", &held},
+		{"usages", &usages},
 	} {
-		if err := s.may(ctx, "/resource_providers/"+url.PathEscape(id)+"/"+what, into); err != nil {
+		if err := s.may(ctx, "/resource_providers/"+url.PathEscape(id)+"/"+part.what, part.into); err != nil {
 			return parts{}, err
 		}
 	}

@@ -102,6 +102,33 @@ func TestUnseen(t *testing.T) {
 	}
 }
 
+// TestReleasedMeanwhile: a release while a provider is read, which raises no generation, does
+// not make its usage one of allocations that are not shown.
+func TestReleasedMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := &service{newest: "1.39"}
+	var released atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		held, used := `"`+host+`": {"resources": {"VCPU": 4}}`, 4
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/usages"), strings.HasSuffix(r.URL.Path, host+"/allocations"):
+			if released.Swap(true) {
+				held, used = "", 0
+			}
+			fmt.Fprintf(w, `{"usages": {"VCPU": %d}, "allocations": {%s}}`, used, held)
+		case strings.HasPrefix(r.URL.Path, "/allocations/"):
+			fmt.Fprint(w, `{"allocations": {}}`)
+		default:
+			s.ServeHTTP(w, r)
+		}
+	}))
+	defer server.Close()
+	rows, err := (&placementapi.Source{URL: server.URL}).Read(t.Context(), nil)
+	if err != nil || len(rows.Unseen) > 0 {
+		t.Errorf("%v, unseen: %+v", err, rows)
+	}
+}
+
 // TestOtherServersAreNamed: servers that are no Placement, or too old, are named.
 func TestOtherServersAreNamed(t *testing.T) {
 	t.Parallel()
