@@ -472,7 +472,7 @@ func TestShadowLeadTells(t *testing.T) {
 			<-asked
 			return
 		}
-		fmt.Fprint(w, `{"under_way": "reading placement, 3 of 7"}`)
+		_, _ = fmt.Fprint(w, `{"under_way": "reading placement, 3 of 7"}`)
 		if questions.Add(1) == 2 { // so the answer to the first was printed
 			close(asked)
 		}

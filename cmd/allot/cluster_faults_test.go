@@ -367,8 +367,9 @@ func (s *scene) fill(n *node) (end func()) {
 		if err := os.Remove(filler); err != nil {
 			s.t.Error(err)
 		}
-		ends := strings.Contains(n.server().logs.String(), "Critical write error") // and is about to, if it has not yet
-		if again && !ends {                                                        // the watch of its disk would do it a moment later
+		// It ends by itself, now or soon, if it could not write, and when the watch of its disk finds room.
+		ends := strings.Contains(n.server().logs.String(), "Critical write error")
+		if again && !ends {
 			n.signal(syscall.SIGKILL)
 		}
 		if again || ends {

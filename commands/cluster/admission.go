@@ -69,7 +69,7 @@ type admission struct {
 // errNotAdmitted means that the replica is not admitted yet.
 var errNotAdmitted = errors.New("not admitted yet")
 
-// ErrLogLost: the cluster knows a log of a replica that has none, and its operator has not said
+// ErrLogLost means that the cluster knows a log of a replica that has none, and its operator has not said
 // that it is lost. It may be on a disk that is not mounted.
 var ErrLogLost = errors.New("the cluster knows a log of this server, which has none")
 

@@ -121,7 +121,7 @@ func TestFormerGenerations(t *testing.T) {
 					case !strings.HasPrefix(r.URL.Path, "/allocations/"):
 						return false
 					case r.Method == http.MethodGet:
-						fmt.Fprintf(w, `{"allocations": {"%s": {}}, "consumer_generation": %d}`, host, generation)
+						_, _ = fmt.Fprintf(w, `{"allocations": {"%s": {}}, "consumer_generation": %d}`, host, generation)
 					case strings.Contains(string(body), fmt.Sprint(generation)):
 						w.WriteHeader(http.StatusNoContent)
 					default:

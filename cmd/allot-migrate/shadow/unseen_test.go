@@ -37,7 +37,7 @@ func TestSeesAll(t *testing.T) {
 					return false
 				}
 				now := row.moments[answers.Add(1)-1]
-				fmt.Fprintf(w, `{"resource_provider_generation": %d, "usages": {"VCPU": %d}, "allocations": {%s}}`,
+				_, _ = fmt.Fprintf(w, `{"resource_provider_generation": %d, "usages": {"VCPU": %d}, "allocations": {%s}}`,
 					now.generation, now.used, now.shown)
 				return true
 			}

@@ -2,6 +2,7 @@ package bucket
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -54,7 +55,7 @@ func (r *reading) Read(p []byte) (int, error) {
 	if len(r.left) == 0 {
 		n, err := within(r.ctx, r.of, func() (int, error) { return r.file.Read(r.own) })
 		if r.left = r.own[:n]; n == 0 {
-			if err != nil && err != io.EOF {
+			if err != nil && !errors.Is(err, io.EOF) {
 				err = folderError(err)
 			}
 			return 0, err

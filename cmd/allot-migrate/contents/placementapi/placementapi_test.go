@@ -115,9 +115,9 @@ func TestReleasedMeanwhile(t *testing.T) {
 			if released.Swap(true) {
 				held, used = "", 0
 			}
-			fmt.Fprintf(w, `{"usages": {"VCPU": %d}, "allocations": {%s}}`, used, held)
+			_, _ = fmt.Fprintf(w, `{"usages": {"VCPU": %d}, "allocations": {%s}}`, used, held)
 		case strings.HasPrefix(r.URL.Path, "/allocations/"):
-			fmt.Fprint(w, `{"allocations": {}}`)
+			_, _ = fmt.Fprint(w, `{"allocations": {}}`)
 		default:
 			s.ServeHTTP(w, r)
 		}
