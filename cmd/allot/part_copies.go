@@ -175,13 +175,22 @@ func (s *server) takeCopy(ctx context.Context, from, last uint64) (*copies.Copy,
 	return copies.Join(ctx, cfg)
 }
 
+// peersAsked is how often the replicas are asked for copies while none answers: those that are
+// busy with this one's log take their time.
+const peersAsked = 10
+
 // copyPeers are the replicas that give copies.
 func (s *server) copyPeers(ctx context.Context, nc *nats.Conn) (peers []copies.Peer) {
-	for _, m := range cluster.Members(ctx, nc) {
-		if m.Copies != "" && m.Name != s.config.Cluster.Name {
-			peers = append(peers, copies.Peer{
-				Name: m.Name, Address: m.Copies, Leads: m.Role == cluster.RoleLeader, Sequence: m.Sequence,
-			})
+	for range peersAsked {
+		for _, m := range cluster.Members(ctx, nc) {
+			if m.Copies != "" && m.Name != s.config.Cluster.Name {
+				peers = append(peers, copies.Peer{
+					Name: m.Name, Address: m.Copies, Leads: m.Role == cluster.RoleLeader, Sequence: m.Sequence,
+				})
+			}
+		}
+		if len(peers) > 0 || ctx.Err() != nil {
+			break
 		}
 	}
 	return peers

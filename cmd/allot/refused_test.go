@@ -206,6 +206,8 @@ func logRefusals(f files, public string) []refusal {
 		{"--state is for an archive", []string{"verify", "--archive", f.archive, "--state", f.missing}},
 		{"belongs to a ledger, and a new one cannot begin beside it", []string{"init", "--data", f.data}},
 		{"the data folder cannot be made", []string{"init", "--data", f.text}},
+		{"holds a log, which is not lost", []string{"cluster", "rejoin", "--data", f.data}},
+		{"the data folder cannot be made", []string{"cluster", "rejoin", "--data", f.text}},
 		{"give only one of --archive, --nats-url and --cut-after", []string{"repair", "--data", f.data, "--archive", f.archive, "--cut-after", "1"}},
 		{f.empty + " is empty", []string{"repair", "--data", f.empty}},
 		{"name the log with exactly one of --data, --nats-url and --archive", []string{"replay"}},

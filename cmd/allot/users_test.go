@@ -183,14 +183,14 @@ func TestUsers(t *testing.T) {
 	)
 	expect(
 		"the tenant releases a consumer of another", submit(tenant, &commands.ReleaseConsumer{Consumer: theirs}),
-		string(commands.CodeForbidden),
+		string(commands.CodeConsumerNotFound),
 	)
 	expect("the tenant allocates", submit(tenant, allocate(provider, mine, "p")), "accepted")
 	_, err := tenant.SubmitAtomic(
 		patiently(t), ledger.UUID(uuid.New()), &commands.ReleaseConsumer{Consumer: mine},
 		&commands.ReleaseConsumer{Consumer: theirs},
 	)
-	expect("the tenant hides it in a batch", code(err), string(commands.CodeForbidden))
+	expect("the tenant hides it in a batch", code(err), string(commands.CodeConsumerNotFound))
 	_, err = nova.SubmitAtomic(patiently(t), ledger.UUID(uuid.New()), &commands.CreateTrait{Name: "CUSTOM_X"})
 	expect("nova hides it in a batch", code(err), wire.ErrorForbidden)
 	results, err := nova.SubmitAll(patiently(t), []client.Item{

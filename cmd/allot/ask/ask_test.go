@@ -145,7 +145,7 @@ func call(t *testing.T, url string, args ...string) (string, error) {
 		}
 	}
 	var out bytes.Buffer
-	parser, err := kong.New(&Commands{}, kong.Name("allot"), kong.Writers(&out, io.Discard), kong.PostBuild(Describe),
+	parser, err := kong.New(&questions{}, kong.Name("allot"), kong.Writers(&out, io.Discard), kong.PostBuild(Describe),
 		kong.BindTo(t.Context(), (*context.Context)(nil)), kong.Exit(func(int) { panic("exit") }))
 	if err != nil {
 		t.Fatal(err)
@@ -158,10 +158,16 @@ func call(t *testing.T, url string, args ...string) (string, error) {
 	return out.String(), err
 }
 
+// questions are all commands that ask a server.
+type questions struct {
+	Commands `embed:""`
+	Cluster  Cluster `cmd:""`
+}
+
 // TestEveryCommandHasARow: the commands, the table and the tests are about the same questions, and
 // each help has an example that can be parsed.
 func TestEveryCommandHasARow(t *testing.T) {
-	parser, err := kong.New(&Commands{}, kong.PostBuild(Describe))
+	parser, err := kong.New(&questions{}, kong.PostBuild(Describe))
 	if err != nil {
 		t.Fatal(err)
 	}
