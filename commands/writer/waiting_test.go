@@ -3,6 +3,7 @@ package writer_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -322,14 +323,12 @@ func TestLogIsBudgeted(t *testing.T) {
 		o.Now = func() time.Time { return now }
 	})
 	provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 1_000_000})
-	const many = 2000
+	const bytes = 500_000
 	large := func() commands.Command {
-		c := &commands.AllocateForConsumers{}
-		for range many {
-			one := commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1)
-			c.Allocations = append(c.Allocations, one.Allocations...)
-		}
-		return c
+		driver := "fake"
+		return &commands.CreateNode{Node: commandstest.NewID(), NodeFields: commands.NodeFields{
+			Driver: &driver, Extra: ledger.Document(`{"a":"` + strings.Repeat("x", bytes) + `"}`),
+		}}
 	}
 	submit := func(s commands.Submission) error {
 		s.ID, s.Actor = commandstest.NewID(), "test"
