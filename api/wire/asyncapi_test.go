@@ -14,7 +14,8 @@ import (
 	"github.com/allot-project/allot/commands/encoding"
 )
 
-var update = flag.Bool("update", false, "write docs/asyncapi.json anew")
+// updating reports whether generated files are written anew: -update is a flag of ledgertest.
+func updating() bool { return flag.Lookup("update").Value.String() == "true" }
 
 const path = "../../docs/asyncapi.json"
 
@@ -24,7 +25,7 @@ func TestDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *update {
+	if updating() {
 		if err := os.WriteFile(path, want, 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,7 @@ func TestReference(t *testing.T) {
 	}
 	want := r.write()
 	const path = "../../docs/nats-reference.md"
-	if *update {
+	if updating() {
 		if err := os.WriteFile(path, want, 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -50,7 +50,7 @@ func TestVocabulary(t *testing.T) {
 	}
 	encoded = append(encoded, '\n')
 	const path = "vocabulary.json"
-	if *update {
+	if updating() {
 		if err := os.WriteFile(path, encoded, 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -167,7 +167,11 @@ func TestDamageIsNamedAndLeft(t *testing.T) {
 		paths, filepath.Join(files.Dir(), "meta.inf"), filepath.Join(files.Dir(), "meta.sum"), blocks.HighWaterPath(store),
 	)
 	random := rand.New(rand.NewSource(2))
-	for round := range 200 {
+	rounds := 200
+	if ledgertest.Raced {
+		rounds = 60
+	}
+	for round := range rounds {
 		path := paths[random.Intn(len(paths))]
 		whole, err := os.ReadFile(path)
 		if err != nil {
