@@ -546,6 +546,34 @@ func TestFullDiskAtTheStart(t *testing.T) {
 	}
 }
 
+// TestMemoryForAFullDiskIsBounded: read models that need more memory beside a full disk than
+// they may have are condemned, and what is on the disk stays where it is.
+func TestMemoryForAFullDiskIsBounded(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t)
+	mem, dir := vfs.NewMem(), t.TempDir()
+	p := tr.openIn(t, mem, dir)
+	tr.foldTo(t, p, 10)
+	tr.close(t, p)
+	f := &faults{kind: errorfs.OpIsWrite, err: syscall.ENOSPC}
+	f.until.Store(1 << 62)
+	full := tr.openIn(t, errorfs.Wrap(mem, f), dir)
+	full.models.Load().disk.FS.(*overlay).left.Store(0)
+	err := full.Fold(tr.commits[10], tr.changes[10])
+	if err == nil { // it is in Pebble's memory
+		err = full.Sync()
+	}
+	if !errors.Is(err, ErrCondemned) || !errors.Is(full.Await(), ErrCondemned) {
+		t.Errorf("beyond the bound: %v", err)
+	}
+	tr.close(t, full)
+	names, err := mem.List(dir)
+	if err != nil || strings.Contains(strings.Join(names, " "), damagedSuffix) {
+		t.Errorf("%v are there, %v", names, err)
+	}
+	tr.check(t, tr.openIn(t, mem, dir), "with room again")
+}
+
 // TestMarkCannotBeWritten: the mark's file fails, and the next start writes it again.
 func TestMarkCannotBeWritten(t *testing.T) {
 	t.Parallel()
