@@ -97,30 +97,19 @@ func (s *server) tellUnread() {
 	}
 }
 
-// judgeReplica judges the log's files of a replica. If commits are missing at the
-// end, the other replicas have them. A damaged log is set aside, and the others
-// fill it again. Heads that read models and others have seen are checked later,
-// against the log that the cluster has.
+// judgeReplica judges the log's files of a replica. A damaged log is set aside, and the
+// other replicas fill it again. Heads that read models and others have seen are checked
+// later, against the log that the cluster has.
 func (s *server) judgeReplica(ctx context.Context) (err error) {
-	s.verdict = &blocks.Verdict{}
 	if err := os.MkdirAll(s.data.Path(datafolder.Log), 0o750); err != nil {
 		return err
 	}
-	if s.verdict.Begin, err = s.data.Files().Beginning(); err != nil {
-		return err
-	}
 	show, end := checkProgress(s.logger)
-	report, err := s.data.Files().Check(ctx, s.checkOptions(show))
+	s.verdict, err = s.data.Files().JudgeReplica(ctx, s.checkOptions(show))
 	end()
-	if err == nil {
-		err = whole(s.data, report)
-	}
 	switch {
 	case err == nil:
-		s.verdict.Report = report
 		s.tellUnread()
-		return nil
-	case errors.Is(err, blocks.ErrNoLog):
 		return nil
 	case errors.Is(err, blocks.ErrNoPosition):
 		return s.data.Explain(err) // The log may still be good.
@@ -134,23 +123,6 @@ func (s *server) judgeReplica(ctx context.Context) (err error) {
 	s.logger.Error("the log of this replica is damaged. It is set aside, and the other replicas fill it again",
 		"damage", err, "moved_to", aside)
 	return nil
-}
-
-// whole refuses a log that ends with bytes that are no commit, where this replica
-// had seen one: damage to a commit that it had promised to keep. What a power cut left
-// of a write is no damage, because JetStream's agreements have the commit.
-func whole(d *datafolder.Folder, report *blocks.Report) error {
-	mark, err := blocks.ReadHighWater(blocks.HighWaterPath(d.Files().Store))
-	if err != nil || report.TornBytes == 0 || report.Last.Sequence >= mark.Sequence {
-		return err
-	}
-	if unwritten, err := report.Unwritten(); err != nil || unwritten {
-		return err
-	}
-	return &blocks.DamageError{
-		After: report.Last, Path: report.TornPath, Offset: int(report.TornAt),
-		Reason: fmt.Sprintf("the bytes there are no commit, although commits up to %d were seen", mark.Sequence),
-	}
 }
 
 // setLogAside moves everything that JetStream has stored, with its agreements

@@ -14,6 +14,7 @@ import (
 	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
+	"github.com/allot-project/allot/ledger/durable"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
 )
@@ -36,7 +37,10 @@ type serverLog struct {
 }
 
 func (s *server) openHighWater(context.Context) (err error) {
-	s.log.highWater, err = blocks.OpenHighWater(blocks.HighWaterPath(s.data.Files().Store), s.unsynced)
+	if err := durable.SyncFolder(s.data.Dir); err != nil { // the names of what the parts before have made
+		return err
+	}
+	s.log.highWater, err = s.data.Files().OpenHighWater(s.config.Cluster.on(), s.unsynced)
 	return err
 }
 

@@ -20,9 +20,11 @@ import (
 const (
 	// SlotsBytes is the size of the file, in bytes.
 	SlotsBytes    = 2 * slotBytes
-	slotBytes     = 64 // sequence 8 | digest 32 | check 8, padded
+	slotBytes     = 64 // sequence 8 | digest 32 | check 8 | block 4 | offset 4 | check 8
 	slotUsedBytes = 8 + 32
 	slotCheck     = 8
+	slotExtent    = slotUsedBytes + slotCheck // where the block is
+	slotEnd       = slotExtent + 8            // where the check of the extent is
 )
 
 // syncEvery bounds how old the mark is after a power cut.
@@ -39,11 +41,13 @@ var ErrNoPosition = errors.New("the file holds no position")
 // up to date. It is synced every second, so after a power cut it is at most a
 // second old. It is safe for concurrent use.
 type HighWater struct {
-	f *os.File
+	f      *os.File
+	blocks *syncer // syncs the log's blocks before the mark; nil: the server syncs them itself
 
-	mu    sync.Mutex
-	head  ledger.Head // guarded by mu
-	dirty bool        // written since the last sync; guarded by mu
+	mu     sync.Mutex
+	head   ledger.Head // guarded by mu
+	synced extent      // up to where the blocks are durable; guarded by mu
+	dirty  bool        // written since the last sync; guarded by mu
 
 	failed  func(error) // called if a sync failed
 	stopped chan struct{}
@@ -54,29 +58,35 @@ type HighWater struct {
 // head if there is no file. The error wraps ErrDamaged if the file cannot be read
 // as a mark.
 func ReadHighWater(path string) (ledger.Head, error) {
+	head, _, err := readHighWater(path)
+	return head, err
+}
+
+func readHighWater(path string) (head ledger.Head, synced extent, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return ledger.Head{}, nil
+		return head, synced, nil
 	}
 	if err != nil {
-		return ledger.Head{}, fmt.Errorf("blocks: high-water mark: %w", err)
+		return head, synced, fmt.Errorf("blocks: high-water mark: %w", err)
 	}
 	defer func() { _ = f.Close() }() // nothing was written
 	return readSlots(f)
 }
 
-func readSlots(f *os.File) (ledger.Head, error) {
+func readSlots(f *os.File) (newest ledger.Head, synced extent, err error) {
 	var slots [SlotsBytes]byte
 	n, err := f.ReadAt(slots[:], 0)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return ledger.Head{}, fmt.Errorf("blocks: high-water mark: %w", err)
+		return newest, synced, fmt.Errorf("blocks: high-water mark: %w", err)
 	}
-	newest := NewestSlot(slots[:])
+	newest = NewestSlot(slots[:])
 	// A power cut can leave a new file full of zeros.
 	if newest.Sequence == 0 && len(bytes.Trim(slots[:n], "\x00")) > 0 {
-		return newest, fmt.Errorf("%w: %s: %w", ErrDamaged, f.Name(), ErrNoPosition)
+		return newest, synced, fmt.Errorf("%w: %s: %w", ErrDamaged, f.Name(), ErrNoPosition)
 	}
-	return newest, nil
+	_, at := Slot(newest)
+	return newest, decodeExtent(slots[at : at+slotBytes]), nil
 }
 
 // NewestSlot returns the newest head in the two slots of a file; the zero head if
@@ -96,22 +106,41 @@ func NewestSlot(slots []byte) (newest ledger.Head) {
 // file.
 func Slot(head ledger.Head) (slot []byte, at int64) {
 	encoded := encodeSlot(head)
-	return encoded[:], int64(head.Sequence%2) * slotBytes
+	return encoded[:], slotAt(head)
 }
 
-// OpenHighWater opens or makes the file. failed is called if it could not be
-// synced; a second later that is tried again.
-func OpenHighWater(path string, failed func(error)) (*HighWater, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o640)
+// OpenHighWater opens or makes the file of a log. failed is called if it could not be
+// synced; a second later that is tried again. For a replica, whose server syncs the log's
+// blocks only now and then, the blocks are synced before the mark each time, and the mark
+// says up to where.
+func (f Folder) OpenHighWater(replica bool, failed func(error)) (*HighWater, error) {
+	file, err := os.OpenFile(HighWaterPath(f.Store), os.O_CREATE|os.O_RDWR, 0o640)
 	if err != nil {
 		return nil, fmt.Errorf("blocks: high-water mark: %w", err)
 	}
-	m := &HighWater{f: f, failed: failed, stopped: make(chan struct{})}
-	if m.head, err = readSlots(f); err != nil {
-		return nil, errors.Join(err, f.Close())
+	m := &HighWater{f: file, failed: failed, stopped: make(chan struct{})}
+	if replica {
+		m.blocks = &syncer{Folder: f}
+	}
+	if m.head, _, err = readSlots(file); err == nil {
+		err = m.begin(f.Store)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
 	}
 	m.idle.Go(m.syncLoop)
 	return m, nil
+}
+
+// begin makes the file's name durable, and forgets up to where the blocks were synced: the
+// NATS server that is about to start may write any of them again.
+func (m *HighWater) begin(dir string) error {
+	if m.head.Sequence > 0 {
+		if err := errors.Join(m.write(m.head), m.f.Sync()); err != nil {
+			return fmt.Errorf("blocks: high-water mark: %w", err)
+		}
+	}
+	return joinErrors(durable.SyncFolder(dir))
 }
 
 // Head returns the mark.
@@ -128,13 +157,24 @@ func (m *HighWater) Set(head ledger.Head) error {
 	if head.Sequence <= m.head.Sequence {
 		return nil
 	}
-	slot, at := Slot(head)
-	if _, err := m.f.WriteAt(slot, at); err != nil {
-		return fmt.Errorf("blocks: high-water mark: %w", err)
+	if err := m.write(head); err != nil {
+		return err
 	}
 	m.head, m.dirty = head, true
 	return nil
 }
+
+// write writes the slot of a head. m.mu must be held.
+func (m *HighWater) write(head ledger.Head) error {
+	slot := encodeSlot(head)
+	m.synced.encode(slot[:])
+	if _, err := m.f.WriteAt(slot[:], slotAt(head)); err != nil {
+		return fmt.Errorf("blocks: high-water mark: %w", err)
+	}
+	return nil
+}
+
+func slotAt(head ledger.Head) int64 { return int64(head.Sequence%2) * slotBytes }
 
 func encodeSlot(head ledger.Head) (slot [slotBytes]byte) {
 	binary.BigEndian.PutUint64(slot[:], head.Sequence)
@@ -153,13 +193,35 @@ func (m *HighWater) Sync() error {
 	if !dirty {
 		return nil
 	}
-	if err := m.f.Sync(); err != nil {
+	err := m.syncBlocks()
+	if err == nil {
+		err = m.f.Sync()
+	}
+	if err != nil {
 		m.mu.Lock()
 		m.dirty = true
 		m.mu.Unlock()
 		return fmt.Errorf("blocks: high-water mark: %w", err)
 	}
 	return nil
+}
+
+// syncBlocks makes the log's blocks durable, and notes up to where.
+func (m *HighWater) syncBlocks() error {
+	if m.blocks == nil {
+		return nil
+	}
+	synced, err := m.blocks.sync()
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if synced == m.synced {
+		return nil
+	}
+	m.synced = synced
+	return m.write(m.head)
 }
 
 func (m *HighWater) syncLoop() {

@@ -1,0 +1,96 @@
+package blocks_test
+
+import (
+	"bytes"
+	"errors"
+	"math/rand"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/blocks"
+	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/ledgertest"
+)
+
+// TestUnsyncedEndIsCut damages a replica's blocks as a power cut does: lost pages, cuts and
+// flipped bits. Behind the place up to which they were synced the log is cut at the damage;
+// before it, or with no mark, the damage is named, and no byte changes.
+func TestUnsyncedEndIsCut(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "log")
+	log, stop := server(t, store)
+	files := embedded.Files(store)
+	mark, err := files.OpenHighWater(true, func(error) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const synced = 350
+	heads := appendCommits(t, log, ledger.Head{}, synced)
+	if err := errors.Join(mark.Set(heads[synced-1]), mark.Close()); err != nil {
+		t.Fatal(err)
+	}
+	heads = append(heads, appendCommits(t, log, heads[synced-1], 550)...)
+	stop()
+	paths, err := filepath.Glob(filepath.Join(files.Dir(), "msgs", "*.blk"))
+	if err != nil || len(paths) < 3 {
+		t.Fatal(paths, err)
+	}
+	whole := make(map[string][]byte)
+	for _, path := range append(paths, blocks.HighWaterPath(store)) {
+		if whole[path], err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	random, cut, left := rand.New(rand.NewSource(1)), 0, 0
+	rounds := 100
+	if ledgertest.Raced {
+		rounds = 30
+	}
+	for round := range rounds {
+		for path, contents := range whole {
+			if err := os.WriteFile(path, contents, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		path := paths[random.Intn(len(paths))]
+		damaged := bytes.Clone(whole[path])
+		at := random.Intn(len(damaged))
+		switch round % 3 {
+		case 0:
+			damaged = damaged[:at]
+		case 1:
+			damaged[at] ^= 1 << random.Intn(8)
+		case 2:
+			clear(damaged[at:min(len(damaged), at+4096)])
+		}
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		marked := round%10 > 0
+		if !marked {
+			if err := os.Remove(blocks.HighWaterPath(store)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		verdict, err := files.JudgeReplica(t.Context(), blocks.CheckOptions{})
+		if err == nil && verdict.Report != nil {
+			cut++
+			last := verdict.Last
+			again, err := files.Check(t.Context(), blocks.CheckOptions{})
+			whole := err == nil && again.Last == last && again.TornBytes == 0 && last == heads[last.Sequence-1]
+			if !whole || last.Sequence < synced || !marked {
+				t.Errorf("round %d, byte %d of %s: cut after %d, %+v, %v", round, at, path, last.Sequence, again, err)
+			}
+			continue
+		}
+		left++
+		after, reading := os.ReadFile(path)
+		if !errors.Is(err, blocks.ErrDamaged) || reading != nil || !bytes.Equal(after, damaged) {
+			t.Errorf("round %d, byte %d of %s: %v", round, at, path, err)
+		}
+	}
+	if cut < rounds/10 || left < rounds/10 {
+		t.Errorf("cut %d times, and left %d times", cut, left)
+	}
+}
