@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -41,6 +42,15 @@ type answer struct {
 	status   int
 	sequence uint64
 	text     string
+}
+
+// field reads a field of an answer.
+func (a *answer) field(name string, into any) error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(a.text), &fields); err != nil {
+		return err
+	}
+	return json.Unmarshal(fields[name], into)
 }
 
 // ask sends a request to a server; an error: the outcome is not known.

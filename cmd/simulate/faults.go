@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -44,6 +45,7 @@ var kinds = []struct {
 	{"slow disk", 2, planSlowDisk},
 	{"full disk", 2, planFullDisk},
 	{"disk errors", 2, planDiskErrors},
+	{"rot", 2, planRot},
 }
 
 // plan decides the faults of a seed.
@@ -203,4 +205,25 @@ func planDiskErrors(random *rand.Rand, f *fault) {
 		}
 	}
 	f.begin, f.end = set(how), set(0)
+}
+
+// rots is the server whose disk rots. Of the others, which fill its log again, at least one
+// must have each commit.
+const rots = 2
+
+// planRot flips bits of files that Allot judges, while the server is off.
+func planRot(random *rand.Rand, f *fault) {
+	bits, seed := 1+random.IntN(3), random.Uint64()
+	folder := []string{"/data/log/jetstream/$G/streams/ALLOT/msgs/", "/data/readmodel/", "/data/snapshots/"}[random.IntN(3)]
+	f.lasts = min(f.lasts, 3*time.Second)
+	f.about = fmt.Sprintf("server %d has no power, and %d bits below %s are flipped", rots+1, bits, folder)
+	f.begin = func(r *run) {
+		s, random := r.servers[rots], rand.New(rand.NewPCG(seed, 1))
+		s.powerOff(true)
+		for range bits {
+			path, at, _ := s.Disk.Flip(random, func(path string) bool { return strings.HasPrefix(path, folder) })
+			r.tell(s.Name, "a bit is flipped: byte %d of %s", at, path)
+		}
+	}
+	f.end = func(r *run) { r.servers[rots].powerOn() }
 }

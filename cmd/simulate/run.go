@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -36,17 +39,23 @@ type run struct {
 	world   *machine.World
 	servers []*server
 	grounds []*ground
+	pool    *pool
 	deeds   []judge.Deed
 	acks    []time.Duration
-	wrong   []string
-	resting bool
-	ended   bool
-	begun   bool // the ledger has begun
-	blocks  [servers][servers]int
-	working int // clients
-	gap     time.Duration
-	ready   time.Duration // when all servers were ready after the last fault
-	commits uint64
+	// commands are those of every kind, and told, reads and followed what readers saw.
+	commands []judge.Command
+	told     []judge.Told
+	reads    []read
+	followed []record
+	wrong    []string
+	resting  bool
+	ended    bool
+	begun    bool // the ledger has begun
+	blocks   [servers][servers]int
+	working  int // clients
+	gap      time.Duration
+	ready    time.Duration // when all servers were ready after the last fault
+	commits  uint64
 }
 
 // server is one replica, and the supervisor that starts it again.
@@ -62,15 +71,16 @@ type server struct {
 
 // outcome is what a run showed.
 type outcome struct {
-	seed    uint64
-	digest  string
-	wrong   []string
-	faults  []fault
-	deeds   int
-	commits uint64
-	gap     time.Duration
-	ready   time.Duration
-	took    time.Duration
+	seed     uint64
+	digest   string
+	wrong    []string
+	faults   []fault
+	deeds    int
+	commits  uint64
+	commands []judge.Command
+	gap      time.Duration
+	ready    time.Duration
+	took     time.Duration
 }
 
 // strict is whether file systems promise no more than POSIX.
@@ -95,6 +105,7 @@ func play(program *machine.Program, seed uint64, faults []fault, tell story) *ou
 		}
 		r.grounds = append(r.grounds, g)
 	}
+	r.pool = newPool(random)
 	for _, f := range faults {
 		r.schedule(f)
 	}
@@ -127,7 +138,7 @@ func play(program *machine.Program, seed uint64, faults []fault, tell story) *ou
 	}
 	return &outcome{
 		seed: seed, digest: r.world.Digest(), wrong: r.wrong, faults: faults, deeds: len(r.deeds),
-		commits: r.commits, gap: r.gap, ready: r.ready, took: time.Since(begun),
+		commits: r.commits, commands: r.commands, gap: r.gap, ready: r.ready, took: time.Since(begun),
 	}
 }
 
@@ -274,9 +285,15 @@ func (r *run) operate(c *caller, random *rand.Rand) {
 			return
 		}
 	}
+	v := r.newVarious(c, 0, random.Uint64())
+	if err := r.pool.make(v); err != nil {
+		r.complain("make the pool: %v", err)
+		return
+	}
 	for i := range clients {
 		r.begin(i, random.Uint64())
 	}
+	r.beginOthers(random)
 	for c.Now() < faultsUntil {
 		c.Sleep(50 * time.Millisecond)
 	}
@@ -291,7 +308,29 @@ func (r *run) operate(c *caller, random *rand.Rand) {
 	if !r.within(c, "all clients rested", c.Now()+time.Minute, func() bool { return r.working == 0 }) {
 		return
 	}
-	r.compare(c)
+	if !r.theSame(c) {
+		return
+	}
+	r.rebuild()
+	if r.within(c, "all servers were ready with what their logs alone gave", c.Now()+readyWithin, r.allReady) && r.theSame(c) {
+		r.compare(c)
+	}
+}
+
+// rebuild ends all servers, removes what they have made of their logs, and starts them.
+func (r *run) rebuild() {
+	for _, s := range r.servers {
+		s.Ended, s.ready = func(error) {}, false
+		s.KillNow()
+		for _, made := range []string{"/data/readmodel", "/data/snapshots"} {
+			if failed := s.Disk.RemoveAll(made); failed != disk.OK {
+				r.complain("%s cannot be removed: %d", made, failed)
+			}
+		}
+	}
+	for _, s := range r.servers {
+		s.serve()
+	}
 }
 
 // within waits until something is so, and complains if it is not in time.
@@ -354,8 +393,8 @@ func (r *run) begin(i int, seed uint64) {
 	})
 }
 
-// compare waits until all servers hold the same, and judges it.
-func (r *run) compare(c *caller) {
+// theSame waits until all servers hold the same.
+func (r *run) theSame(c *caller) bool {
 	var texts [servers]string
 	same := func() bool {
 		for i, s := range r.servers {
@@ -369,10 +408,17 @@ func (r *run) compare(c *caller) {
 	}
 	if !r.within(c, "all servers held the same", c.Now()+20*time.Second, same) {
 		r.tell("judge", "the digests: %s", strings.Join(texts[:], "; "))
-		return
+		return false
 	}
 	r.tell("judge", "all servers hold the same: %s", clip(texts[0]))
+	return true
+}
+
+// compare compares what servers tell with each other, with the log and with what clients saw.
+func (r *run) compare(c *caller) {
+	var texts [servers]string
 	for i, s := range r.servers {
+		r.noteWhere(c, s)
 		found, err := c.ask(s.IP, http.MethodGet, "/audit/records?from=1", "")
 		if err != nil || found.status != http.StatusOK {
 			r.complain("the records of %s cannot be read: %v", s.Name, err)
@@ -383,20 +429,74 @@ func (r *run) compare(c *caller) {
 		}
 	}
 	logged := map[string]int{}
+	var records []record
 	for text := range strings.Lines(texts[0]) {
-		var record struct {
-			Sequence uint64 `json:"sequence"`
-			ID       string `json:"command_id"`
-		}
-		if err := json.Unmarshal([]byte(text), &record); err != nil {
+		var one record
+		if err := json.Unmarshal([]byte(text), &one); err != nil {
 			r.complain("a record cannot be read: %v: %s", err, text)
 			return
 		}
-		logged[record.ID]++
-		r.commits = record.Sequence
+		records = append(records, one)
+		logged[one.ID]++
+		r.commits = one.Sequence
 	}
-	for _, wrong := range judge.History(r.deeds, logged, capacity) {
+	for _, wrong := range append(judge.History(r.deeds, logged, capacity), judge.Commands(r.commands, logged)...) {
 		r.complain("%s", wrong)
+	}
+	r.judgeReads(c, records)
+	r.judgeLog(c)
+}
+
+// judgeLog folds the log, and compares what servers have told with it.
+func (r *run) judgeLog(c *caller) {
+	found, err := c.ask(r.servers[0].IP, http.MethodGet, "/audit/commits?limit=100000", "")
+	if err != nil || found.status != http.StatusOK {
+		r.complain("the commits cannot be read: %v", err)
+		return
+	}
+	var log [][]byte
+	for text := range strings.Lines(found.text) {
+		var one struct{ Data []byte }
+		if err := json.Unmarshal([]byte(text), &one); err != nil {
+			r.complain("a commit cannot be read: %v: %s", err, text)
+			return
+		}
+		log = append(log, one.Data)
+	}
+	dir, err := os.MkdirTemp("", "allot-simulate-")
+	if err != nil {
+		r.complain("%v", err)
+		return
+	}
+	for _, wrong := range judge.Log(context.Background(), log, r.told, dir) {
+		r.complain("%s", wrong)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		r.complain("%v", err)
+	}
+}
+
+// newVarious is a client that sends commands of every kind.
+func (r *run) newVarious(c *caller, number int, seed uint64) *various {
+	random := rand.New(rand.NewPCG(seed, 3))
+	return &various{caller: c, run: r, number: number, random: random, nats: make(map[uint32]*requester)}
+}
+
+// beginOthers begins the clients that are about no single provider.
+func (r *run) beginOthers(random *rand.Rand) {
+	others := map[string]func(c *caller, seed uint64){
+		"auditor":  func(c *caller, seed uint64) { r.audit(c, rand.New(rand.NewPCG(seed, 4))) },
+		"follower": func(c *caller, seed uint64) { r.follow(c, rand.New(rand.NewPCG(seed, 5))) },
+		"various1": func(c *caller, seed uint64) { r.newVarious(c, 1, seed).live() },
+		"various2": func(c *caller, seed uint64) { r.newVarious(c, 2, seed).live() },
+	}
+	for i, name := range slices.Sorted(maps.Keys(others)) {
+		r.working++
+		seed := random.Uint64()
+		r.world.NewClient(name, 10<<24+3<<16+uint32(i)+1, func(m *machine.Client) {
+			others[name](newCaller(m, patience), seed)
+			r.working--
+		})
 	}
 }
 

@@ -22,7 +22,7 @@ func program(t *testing.T) *machine.Program {
 
 func TestSeeds(t *testing.T) {
 	p := program(t)
-	digests := map[string]uint64{}
+	digests, accepted := map[string]uint64{}, map[string]int{}
 	for _, seed := range []uint64{1, 2, 3} {
 		found := play(p, seed, plan(seed), silent)
 		t.Log(found)
@@ -33,6 +33,19 @@ func TestSeeds(t *testing.T) {
 			t.Errorf("seeds %d and %d gave the same digest", seed, other)
 		}
 		digests[found.digest] = seed
+		for _, c := range found.commands {
+			if c.Accepted {
+				accepted[c.Name]++
+			}
+		}
+	}
+	for _, name := range []string{
+		"AllocateForConsumers", "Claim", "Reserve", "ConfirmReservation", "CancelReservation", "ReleaseConsumer",
+		"SetLimit", "Reshape", "CreateNode", "RequestNodeAllocation", "ReleaseNodeAllocation",
+	} {
+		if accepted[name] == 0 {
+			t.Errorf("no %s was ever accepted", name)
+		}
 	}
 	if again := play(p, 1, plan(1), silent); digests[again.digest] != 1 {
 		t.Errorf("seed 1 gave another digest the second time: %s", again.digest)

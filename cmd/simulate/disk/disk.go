@@ -208,6 +208,20 @@ func (d *Disk) Remove(at string, folder bool) Errno {
 	return OK
 }
 
+// RemoveAll removes a file or a folder with all that is in it.
+func (d *Disk) RemoveAll(at string) Errno {
+	n, err := d.Find(at)
+	if err != OK || n == nil {
+		return err
+	}
+	for _, name := range n.Names() {
+		if err := d.RemoveAll(at + "/" + name); err != OK {
+			return err
+		}
+	}
+	return d.Remove(at, n.IsDir())
+}
+
 // Link gives a file one more name.
 func (d *Disk) Link(from, to string) Errno {
 	n, err := d.Find(from)
