@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 
-	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/document"
+	"github.com/allot-project/allot/commands/fair"
 )
 
 // The routes on which operators ask for the status of the cluster, and change it.
@@ -31,9 +34,15 @@ type wish struct {
 	Name string `json:"name,omitempty"` // name of the server to forget
 }
 
-// clusterRoutes are the routes about the cluster.
-func (s *server) clusterRoutes() []route {
-	may := auth.Guard(s.access.auth, s.access.policy, clusterRule)
+// clusterDoor answers operators.
+type clusterDoor struct {
+	replica *cluster.Replica // nil: this server is the only one
+	fair    *fair.Pool
+	logger  *slog.Logger
+}
+
+// routes are the routes about the cluster.
+func (d *clusterDoor) routes(may func(http.ResponseWriter, *http.Request) bool) []route {
 	guarded := func(method string, answer func(*http.Request) (any, error)) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !may(w, r) {
@@ -50,18 +59,21 @@ func (s *server) clusterRoutes() []route {
 					return
 				}
 			}
-			s.answerCluster(w, r, answer)
+			d.answer(w, r, answer)
 		})
 	}
+	status := func(r *http.Request) (any, error) { return d.replica.Status(r.Context()), nil }
+	stepDown := d.granted(func(ctx context.Context, w wish) error { return d.replica.StepDown(ctx, w.To) })
+	remove := d.granted(func(ctx context.Context, w wish) error { return d.replica.Remove(ctx, w.Name) })
 	return []route{
-		{clusterPath, "status of the cluster", guarded(http.MethodGet, s.clusterStatus)},
-		{stepDownPath, "make another server lead", guarded(http.MethodPost, s.stepDown)},
-		{removePath, "forget a server that will not come back", guarded(http.MethodPost, s.removeMember)},
+		{clusterPath, "status of the cluster", guarded(http.MethodGet, status)},
+		{stepDownPath, "make another server lead", guarded(http.MethodPost, stepDown)},
+		{removePath, "forget a server that will not come back", guarded(http.MethodPost, remove)},
 	}
 }
 
-func (s *server) answerCluster(w http.ResponseWriter, r *http.Request, answer func(*http.Request) (any, error)) {
-	if s.replica == nil {
+func (d *clusterDoor) answer(w http.ResponseWriter, r *http.Request, answer func(*http.Request) (any, error)) {
+	if d.replica == nil {
 		http.Error(w, errAlone.Error(), http.StatusConflict)
 		return
 	}
@@ -71,32 +83,23 @@ func (s *server) answerCluster(w http.ResponseWriter, r *http.Request, answer fu
 		return
 	}
 	if err := rest.WriteJSON(w, r, nil, http.StatusOK, body); err != nil {
-		s.logger.Error("a request about the cluster could not be answered", "error", err)
+		d.logger.Error("a request about the cluster could not be answered", "error", err)
 	}
 }
 
-func (s *server) clusterStatus(r *http.Request) (any, error) {
-	return s.replica.Status(r.Context()), nil
-}
-
-func (s *server) stepDown(r *http.Request) (any, error) {
-	want, err := s.readWish(r)
-	if err != nil {
-		return nil, err
+// granted carries out the wish in a body, and returns it.
+func (d *clusterDoor) granted(carryOut func(context.Context, wish) error) func(*http.Request) (any, error) {
+	return func(r *http.Request) (any, error) {
+		want, err := d.readWish(r)
+		if err == nil {
+			err = carryOut(r.Context(), want)
+		}
+		return want, err
 	}
-	return want, s.replica.StepDown(r.Context(), want.To)
 }
 
-func (s *server) removeMember(r *http.Request) (any, error) {
-	want, err := s.readWish(r)
-	if err != nil {
-		return nil, err
-	}
-	return want, s.replica.Remove(r.Context(), want.Name)
-}
-
-func (s *server) readWish(r *http.Request) (want wish, err error) {
-	lease := s.fair.Lease(r.RemoteAddr)
+func (d *clusterDoor) readWish(r *http.Request) (want wish, err error) {
+	lease := d.fair.Lease(r.RemoteAddr)
 	defer lease.End()
 	body, err := rest.ReadBody(r, lease, maxClusterBody)
 	if err != nil || len(body) == 0 {

@@ -50,6 +50,20 @@ func (f *clusterFlags) keyFile() string {
 // on reports whether there is a cluster.
 func (f *clusterFlags) on() bool { return len(f.Members) > 0 }
 
+// shared reports whether other servers may serve the same ledger.
+func (f *clusterFlags) shared() bool { return f.on() || f.Name != "" }
+
+// givesCopies reports whether replicas give each other copies.
+func (f *clusterFlags) givesCopies() bool { return f.shared() && f.HTTP != "" }
+
+// givesCopiesAt is where other replicas get copies; "": nowhere.
+func (f *clusterFlags) givesCopiesAt() string {
+	if !f.givesCopies() {
+		return ""
+	}
+	return f.reached(f.HTTP)
+}
+
 // fill completes what was left out, and refuses what contradicts itself.
 func (f *clusterFlags) fill(data string, external bool) (err error) {
 	if external && !f.on() {
@@ -225,6 +239,12 @@ func (f *clusterFlags) ownAddress() (string, error) {
 		return "", fmt.Errorf("none of the addresses in --cluster %s, or more than one, belongs to this machine: name this server's with --cluster-listen", strings.Join(f.Members, ","))
 	}
 	return own[0], nil
+}
+
+// sameName refuses a name that two servers have.
+func sameName(name string) error {
+	return fmt.Errorf("another running server of the cluster is called %q, too: give each its own --cluster-name, and start "+
+		"a server that was in the cluster before with the name that it had", name)
 }
 
 // embedded returns the cluster of the NATS server in the process; nil: none.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 	"sync"
 
@@ -31,7 +32,7 @@ func describeREST() (*openapi.Document, error) {
 	)
 	d.Tag("Server", "How the server is, and the cluster that it belongs to.")
 	return d, errors.Join(err,
-		d.Failure("HealthFailure", "It is not so, and why", openapi.JSON, health{}),
+		d.Failure("HealthFailure", "It is not so, and why", openapi.JSON, Health{}),
 		d.Failure("TextFailure", "What went wrong, in words", openapi.Text, openapi.Object{"type": "string"}),
 		d.Add(serverOperations()...))
 }
@@ -41,16 +42,16 @@ func serverOperations() []openapi.Operation {
 	document := openapi.Object{"type": "object"}
 	healthy := func(path, id, summary string) openapi.Operation {
 		return openapi.Operation{
-			Method: http.MethodGet, Path: path, ID: id, Summary: summary, Answer: health{}, Open: true, Failure: "HealthFailure",
+			Method: http.MethodGet, Path: path, ID: id, Summary: summary, Answer: Health{}, Open: true, Failure: "HealthFailure",
 		}
 	}
-	ready := healthy(readyPath, "isReady", "Say whether reads are up to date and commands are taken")
+	ready := healthy(ReadyPath, "isReady", "Say whether reads are up to date and commands are taken")
 	ready.Parameters = []openapi.Parameter{{
 		Name: "for", In: "query", Means: "only this counts", Schema: openapi.Object{"enum": []any{"reads", "commands"}},
 	}}
 	list := []openapi.Operation{
-		healthy(healthPath, "isThere", "Say that the process lives"),
-		healthy(livePath, "isAlive", "Say whether the process gets on with its work"),
+		healthy(HealthPath, "isThere", "Say that the process lives"),
+		healthy(LivePath, "isAlive", "Say whether the process gets on with its work"),
 		ready,
 		{
 			Method: http.MethodGet, Path: asyncAPIPath, ID: "describeNATS", Summary: "Show what the NATS port takes, as AsyncAPI",
@@ -76,10 +77,10 @@ func serverOperations() []openapi.Operation {
 }
 
 // descriptions are the routes of the descriptions.
-func (s *server) descriptions() []route {
+func descriptions(logger *slog.Logger) []route {
 	return []route{
-		{openAPIPath, "what the REST port serves", s.document(openAPI)},
-		{asyncAPIPath, "what the NATS port serves", s.document(asyncAPI)},
+		{openAPIPath, "what the REST port serves", documentHandler(openAPI, logger)},
+		{asyncAPIPath, "what the NATS port serves", documentHandler(asyncAPI, logger)},
 	}
 }
 
@@ -110,8 +111,8 @@ func encoded(document any) []byte {
 	return text
 }
 
-// document serves a document that does not change.
-func (s *server) document(text func() []byte) http.Handler {
+// documentHandler serves a document that does not change.
+func documentHandler(text func() []byte, logger *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
@@ -120,7 +121,7 @@ func (s *server) document(text func() []byte) http.Handler {
 		}
 		w.Header().Set("Content-Type", openapi.JSON)
 		if _, err := w.Write(text()); err != nil {
-			s.logger.Debug("a description was not read to its end", "error", err)
+			logger.Debug("a description was not read to its end", "error", err)
 		}
 	})
 }

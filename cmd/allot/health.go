@@ -2,28 +2,32 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/cluster"
+	"github.com/allot-project/allot/commands/writer"
+	"github.com/allot-project/allot/projector"
 )
 
 // The paths on which a supervisor or a load balancer asks for the health of the
 // server. They need no token, because the answers say nothing about the
 // ledger's contents.
 const (
-	healthPath = "/healthz" // the process runs
-	livePath   = "/livez"   // the process makes progress
-	readyPath  = "/readyz"  // the server takes requests
+	HealthPath = "/healthz" // the process runs
+	LivePath   = "/livez"   // the process makes progress
+	ReadyPath  = "/readyz"  // the server takes requests
 )
 
 // readyWait is how long the check that reads are up to date may take.
 const readyWait = time.Second
 
-// health is the answer to all three paths.
-type health struct {
+// Health is the answer to all three paths.
+type Health struct {
 	Status   string `json:"status"` // "ok", or the reason why not
 	Role     string `json:"role"`   // leader, follower or starting
 	Term     uint64 `json:"term"`   // 0: this server is the only one
@@ -43,28 +47,37 @@ const leaving = "the server is stopping"
 // take less.
 const startWait = 10 * time.Second
 
-// answerStarting answers all requests until the server has started.
-func (s *server) answerStarting(w http.ResponseWriter, r *http.Request) {
+// Starting answers all requests until the server has started.
+type Starting struct {
+	Waits   *atomic.Pointer[string] // what the start waits for; nil: nothing that takes long
+	Opened  <-chan struct{}         // closed when requests are answered
+	Stopped <-chan struct{}         // closed when the server is to stop
+	Then    func() http.Handler     // what answers them
+	Logger  *slog.Logger
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Starting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	reason := "the server is starting"
-	if waits := s.waits.Load(); waits != nil {
+	if waits := s.Waits.Load(); waits != nil {
 		reason += ": " + *waits
 	}
-	h := health{Status: fine, Role: "starting"}
+	h := Health{Status: fine, Role: "starting"}
 	switch r.URL.Path {
-	case healthPath, livePath:
-		s.tellHealth(w, r, http.StatusOK, h)
-	case readyPath:
+	case HealthPath, LivePath:
+		h.tell(w, r, http.StatusOK, s.Logger)
+	case ReadyPath:
 		h.Status, h.Reads, h.Commands, h.Requests = reason, reason, reason, reason
-		s.tellHealth(w, r, http.StatusServiceUnavailable, h)
+		h.tell(w, r, http.StatusServiceUnavailable, s.Logger)
 	default:
 		late := time.NewTimer(startWait)
 		defer late.Stop()
 		select {
-		case <-s.rest.opened:
-			s.rest.port.Handler().ServeHTTP(w, r)
+		case <-s.Opened:
+			s.Then().ServeHTTP(w, r)
 			return
 		case <-r.Context().Done():
-		case <-s.rest.stopping.Done():
+		case <-s.Stopped:
 		case <-late.C:
 		}
 		w.Header().Set("Retry-After", "1")
@@ -72,31 +85,43 @@ func (s *server) answerStarting(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// health returns the fields that all three answers have.
-func (s *server) health() health {
-	h := health{Status: fine, Role: cluster.RoleLeader, Sequence: s.views.Checkpoint().Sequence}
-	if s.replica != nil {
-		h.Role, h.Term, h.Leader = s.replica.Standing()
+// Checks answer the three paths once the server has started.
+type Checks struct {
+	Views   *projector.Projector
+	Replica *cluster.Replica // nil: this server is the only one
+	Fresh   commands.Freshness
+	Disks   *Disks
+	Writer  func() *writer.Writer // nil: none has started here yet
+	Leaving *atomic.Bool          // clients should send requests elsewhere
+	Logger  *slog.Logger
+}
+
+// now returns the fields that all three answers have.
+func (c *Checks) now() Health {
+	h := Health{Status: fine, Role: cluster.RoleLeader, Sequence: c.Views.Checkpoint().Sequence}
+	if c.Replica != nil {
+		h.Role, h.Term, h.Leader = c.Replica.Standing()
 	}
 	return h
 }
 
-func (s *server) answerHealth(w http.ResponseWriter, r *http.Request) {
-	s.tellHealth(w, r, http.StatusOK, s.health())
+// Alive says that the process lives.
+func (c *Checks) Alive(w http.ResponseWriter, r *http.Request) {
+	c.now().tell(w, r, http.StatusOK, c.Logger)
 }
 
-// answerReady says whether reads are up to date and whether commands are taken.
+// Ready says whether reads are up to date and whether commands are taken.
 // With for=reads or for=commands it checks only one of the two. With for=requests it
 // says what a load balancer needs to know: whether requests are answered here, if need
 // be by the next leader. In a change of leaders no replica's reads are up to date, and
 // a balancer that left them all out would refuse what only had to wait.
-func (s *server) answerReady(w http.ResponseWriter, r *http.Request) {
-	h, status := s.health(), http.StatusOK
+func (c *Checks) Ready(w http.ResponseWriter, r *http.Request) {
+	h, status := c.now(), http.StatusOK
 	ctx, cancel := context.WithTimeout(r.Context(), readyWait)
 	defer cancel()
-	fresh := s.readsFresh(ctx)
-	h.Reads, h.Commands, h.Requests = said(fresh), said(s.takesCommands()), said(s.answersRequests(fresh))
-	if s.rest.leaving.Load() {
+	fresh := c.readsFresh(ctx)
+	h.Reads, h.Commands, h.Requests = said(fresh), said(c.takesCommands()), said(c.answersRequests(fresh))
+	if c.Leaving.Load() {
 		h.Reads, h.Commands, h.Requests = leaving, leaving, leaving
 	}
 	asked := rest.ParseQuery(r).Get("for")
@@ -114,7 +139,7 @@ func (s *server) answerReady(w http.ResponseWriter, r *http.Request) {
 			break
 		}
 	}
-	s.tellHealth(w, r, status, h)
+	h.tell(w, r, status, c.Logger)
 }
 
 func said(err error) string {
@@ -124,39 +149,40 @@ func said(err error) string {
 	return err.Error()
 }
 
-func (s *server) readsFresh(ctx context.Context) error {
-	if err := s.views.Ready(); err != nil {
+func (c *Checks) readsFresh(ctx context.Context) error {
+	if err := c.Views.Ready(); err != nil {
 		return err
 	}
-	return s.commands.Fresh(ctx)
+	return c.Fresh.Fresh(ctx)
 }
 
 // answersRequests reports why requests would not be answered here. fresh is whether
 // reads are up to date.
-func (s *server) answersRequests(fresh error) error {
-	if fresh == nil || s.replica == nil || s.views.Ready() != nil {
+func (c *Checks) answersRequests(fresh error) error {
+	if fresh == nil || c.Replica == nil || c.Views.Ready() != nil {
 		return fresh
 	}
-	return s.replica.Waits()
+	return c.Replica.Waits()
 }
 
-func (s *server) takesCommands() error {
-	if err := s.disks.refuse(); err != nil {
+func (c *Checks) takesCommands() error {
+	if err := c.Disks.Refuse(); err != nil {
 		return err
 	}
-	if s.replica != nil && s.replica.Wedged() != nil {
-		return s.replica.Wedged()
+	if c.Replica != nil && c.Replica.Wedged() != nil {
+		return c.Replica.Wedged()
 	}
-	if w := s.leader.writer.Load(); w != nil {
+	if w := c.Writer(); w != nil {
 		return w.Stuck()
 	}
-	if s.replica == nil {
+	if c.Replica == nil {
 		return commands.ErrStopped
 	}
-	return s.replica.Led()
+	return c.Replica.Led()
 }
 
-func (s *server) tellHealth(w http.ResponseWriter, r *http.Request, status int, h health) {
+// tell sends the answer.
+func (h Health) tell(w http.ResponseWriter, r *http.Request, status int, logger *slog.Logger) {
 	w.Header().Set("Cache-Control", "no-store")
 	if status != http.StatusOK {
 		w.Header().Set("Retry-After", "1")
@@ -167,6 +193,6 @@ func (s *server) tellHealth(w http.ResponseWriter, r *http.Request, status int, 
 		return
 	}
 	if err := rest.WriteJSON(w, r, nil, status, h); err != nil {
-		s.logger.Error("a request for the server's health could not be answered", "error", err)
+		logger.Error("a request for the server's health could not be answered", "error", err)
 	}
 }

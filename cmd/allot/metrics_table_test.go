@@ -13,8 +13,10 @@ import (
 
 	"github.com/allot-project/allot/api/tracing"
 	"github.com/allot-project/allot/commands/cluster"
+	"github.com/allot-project/allot/commands/processes"
+	"github.com/allot-project/allot/commands/rejected"
+	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/embedded"
-	"github.com/allot-project/allot/ledger/jetstream"
 	"github.com/allot-project/allot/projector/check"
 )
 
@@ -22,15 +24,14 @@ var updateMetrics = flag.Bool("update-metrics", false, "write the table of docs/
 
 // allMetrics are those of a server that has everything that has metrics.
 func allMetrics() (rows []string, names map[string]bool) {
-	s := &server{
-		config: &serveCommand{UnifiedLimits: "nova", Archive: archiveFlags{URL: []string{"file:///somewhere"}}}, instruments: newInstruments(),
-		replica: new(cluster.Replica), scrubber: new(check.Scrubber), rejected: new(jetstream.Rejected),
-		tracer: new(tracing.Tracer),
+	m := &Metrics{
+		Disks: &Disks{DisksConfig: DisksConfig{NATS: new(embedded.Server), Archives: []*archive.Archive{nil}}}, Instruments: NewInstruments(),
+		Replica: new(cluster.Replica), Scrubber: new(check.Scrubber), Tracer: new(tracing.Tracer), Limits: new(processes.LimitStatus),
+		Keeper: func() *rejected.Keeper { return nil },
 	}
-	s.log.nats = new(embedded.Server)
 	found := make(chan *prometheus.Desc)
 	go func() {
-		s.registry().Describe(found)
+		m.registry().Describe(found)
 		close(found)
 	}()
 	described := regexp.MustCompile(`fqName: "(allot_[a-z_]+)", help: "(.*?)", (?:unit: ".*?", )?constLabels: {.*}, variableLabels: {(.*)}}`)

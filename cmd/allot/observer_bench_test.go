@@ -41,13 +41,13 @@ func waysToWatch(tb testing.TB) []watched {
 			tb.Error(err)
 		}
 	})
-	metrics := newInstruments()
+	metrics := NewInstruments()
 	place := &commands.Trace{Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
 	return []watched{
 		{"nothing", nil, nil},
-		{"metrics", observer{metrics, nil}, nil},
-		{"metrics, traces of none", observer{metrics, tracer}, nil},
-		{"metrics, traces of all", observer{metrics, tracer}, place},
+		{"metrics", Observer{metrics, nil}, nil},
+		{"metrics, traces of none", Observer{metrics, tracer}, nil},
+		{"metrics, traces of all", Observer{metrics, tracer}, place},
 	}
 }
 

@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/mod/sumdb/note"
 
 	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/archive/bucket"
 	"github.com/allot-project/allot/ledger/proof"
+	"github.com/allot-project/allot/projector/check"
+	"github.com/allot-project/allot/snapshots/copies"
 )
 
 // archiveFlags say where the log is archived, and in what parts.
@@ -16,135 +21,131 @@ type archiveFlags struct {
 	URL []string `name:"archive" help:"Archive the log there in the background: file:///FOLDER, or s3://BUCKET/PREFIX?endpoint=HOST:PORT with keys from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. May be repeated." placeholder:"URL" usual:""`
 }
 
-// archiveFolder is the name in a data folder of what archives need: parts that
-// are being packed.
-const archiveFolder = "archive"
-
 // archiveEvery is how often the archiver looks for new commits.
 const archiveEvery = time.Second
 
 // archiveAsk is how long a start waits for an archive to say whose it is.
 const archiveAsk = 5 * time.Second
 
-// check refuses URLs and bounds that cannot be.
-func (f *archiveFlags) check() error {
-	_, err := f.open()
+// storeEvery is how often it is looked whether a copy for archives is due.
+const storeEvery = 5 * time.Second
+
+// archivesPart are the archives of this ledger.
+type archivesPart struct {
+	settings
+	data   *folderPart
+	notary *notaryPart
+
+	list []*archive.Archive
+}
+
+// open opens them, without speaking to them.
+func (p *archivesPart) open() (err error) {
+	p.list, err = archive.OpenURLs(p.config.Archive.URL)
 	return err
 }
 
-// open returns the archives, without speaking to them.
-func (f *archiveFlags) open() ([]*archive.Archive, error) { return archive.OpenURLs(f.URL) }
-
-// archivesAreFree refuses to begin a ledger in an empty data folder beside an archive of
+// areFree refuses to begin a ledger in an empty data folder beside an archive of
 // another one: a folder that was lost, or is not mounted, looks like that. Archives that do
 // not answer are asked again once the ledger has begun.
-func (s *server) archivesAreFree(ctx context.Context) error {
-	if !s.data.Empty || s.config.NATSURL != "" { // there may be a log, of the archives' ledger
+func (p *archivesPart) areFree(ctx context.Context) error {
+	if !p.data.Empty || p.config.NATSURL != "" { // there may be a log, of the archives' ledger
 		return nil
 	}
-	list, err := s.config.Archive.open()
-	for _, a := range list {
+	for _, a := range p.list {
 		ctx, cancel := context.WithTimeout(ctx, archiveAsk)
 		id, err := a.Ledger(ctx)
 		cancel()
 		if err == nil && !id.IsNil() {
 			return fmt.Errorf("%w: %s is empty, and %s is of the ledger %s; nothing was changed: bring that back with allot restore, or name "+
-				"another archive for a new ledger", archive.ErrOther, s.config.Data, a, id)
+				"another archive for a new ledger", archive.ErrOther, p.config.Data, a, id)
 		}
 	}
-	return err
+	return nil
 }
 
-// openArchives refuses archives of another ledger. One that does not answer is
+// start refuses archives of another ledger. One that does not answer is
 // told, and used when it does: the log keeps everything meanwhile.
-func (s *server) openArchives(ctx context.Context) (err error) {
-	for _, a := range s.archives {
+func (p *archivesPart) start(ctx context.Context) error {
+	for _, a := range p.list {
 		ctx, cancel := context.WithTimeout(ctx, archiveAsk)
-		err := a.Belongs(ctx, s.notary.Ledger, false)
+		err := a.Belongs(ctx, p.notary.Ledger, false)
 		cancel()
 		switch {
 		case errors.Is(err, archive.ErrOther) || errors.Is(err, archive.ErrFormat) || errors.Is(err, bucket.ErrURL):
 			return err
 		case err != nil:
-			s.logger.Warn("an archive cannot be read now; the log keeps everything until it can be written", "error", err)
+			p.logger.Warn("an archive cannot be read now; the log keeps everything until it can be written", "error", err)
 		}
 	}
 	return nil
 }
 
-// startArchiver starts writing the log into the archives.
-func (s *server) startArchiver(context.Context) error {
-	if len(s.archives) == 0 {
+// archiverPart writes the log, and copies of State and read models, into the archives.
+type archiverPart struct {
+	settings
+	stores
+	archives *archivesPart
+	log      *logPart
+	disks    *disksPart
+
+	archiver atomic.Pointer[archive.Archiver] // nil: the server archives nothing now
+	storing  atomic.Pointer[copies.Keeper]    // nil: it stores no copies there now
+}
+
+func (p *archiverPart) start(context.Context) error {
+	if len(p.archives.list) == 0 {
 		return nil
 	}
 	cfg := archive.Config{
-		Archives: s.archives, Ledger: s.notary.Ledger, Log: s.log.all, Head: s.log.highWater.Head,
-		Bounds: s.paces.parts(), Rate: archiveRate, Folder: s.data.Path(archiveFolder),
-		Every: archiveEvery, Now: time.Now, Logger: s.logger,
+		Archives: p.archives.list, Ledger: p.notary.Ledger, Log: p.log.all, Head: p.highWater.Head,
+		Bounds: p.paces.parts(), Rate: archiveRate, Folder: p.data.Path(ArchiveFolder),
+		Every: archiveEvery, Now: time.Now, Logger: p.logger,
 	}
-	if key := s.notary.Key; key != nil {
+	if key := p.notary.Key; key != nil {
 		cfg.Sign = func(c *proof.Checkpoint) ([]byte, error) { return c.Sign(key) }
 	}
-	s.leader.archiver.Store(archive.Start(cfg))
+	p.archiver.Store(archive.Start(cfg))
 	return nil
 }
 
-func (s *server) stopArchiver() error {
-	if archiver := s.leader.archiver.Swap(nil); archiver != nil {
+func (p *archiverPart) stop() error {
+	if archiver := p.archiver.Swap(nil); archiver != nil {
 		archiver.Stop()
 	}
 	return nil
 }
 
-// addArchives adds the metrics of the archives that this server writes: those of
-// a follower are 0.
-func (s *server) addArchives(g gauges) {
-	if len(s.config.Archive.URL) == 0 {
-		return
+// startStoring starts to store copies of State and read models in the archives.
+func (p *archiverPart) startStoring(context.Context) error {
+	if len(p.archives.list) == 0 || p.paces.CopyRecords == 0 {
+		return nil
 	}
-	most := func(value func(archive.Status) float64) func() float64 {
-		return func() (found float64) {
-			if archiver := s.leader.archiver.Load(); archiver != nil {
-				for _, one := range archiver.Status() {
-					found = max(found, value(one))
-				}
-			}
-			return found
-		}
+	cfg := copies.KeeperConfig{
+		Maker: p.snaps.maker(p.disks.NotEligible), Records: p.paces.CopyRecords, Every: storeEvery, Logger: p.logger,
+		Pace: check.NewPace(archiveRate),
 	}
-	sum := func(value func(archive.Status) float64) func() float64 {
-		return func() (found float64) {
-			if archiver := s.leader.archiver.Load(); archiver != nil {
-				for _, one := range archiver.Status() {
-					found += value(one)
-				}
-			}
-			return found
-		}
+	if key := p.notary.Key; key != nil {
+		cfg.Sign = func(text []byte) ([]byte, error) { return note.Sign(&note.Note{Text: string(text)}, key) }
 	}
-	g.add("archive_lag_commits", "Commits that the archive that is furthest behind does not have.",
-		most(func(s archive.Status) float64 { return float64(s.Commits) }))
-	g.add("archive_lag_bytes", "Bytes of these commits that are packed and not sealed.",
-		most(func(s archive.Status) float64 { return float64(s.LogBytes) }))
-	g.add("archive_lag_seconds", "Age of the oldest of these, as far as they are packed.",
-		most(func(s archive.Status) float64 {
-			if s.Since.IsZero() {
-				return 0
+	for i, a := range p.archives.list {
+		cfg.Targets = append(cfg.Targets, copies.Target{Store: a.Store(), Reached: func() uint64 {
+			if archiver := p.archiver.Load(); archiver != nil {
+				return archiver.Status()[i].Verified.Sequence
 			}
-			return time.Since(s.Since).Seconds()
-		}))
-	g.add("archive_faulty", "Archives that take nothing now: the server's log says why.",
-		sum(func(s archive.Status) float64 { return one(s.Fault != "") }))
-	g.add("archive_parts", "Parts in all archives.", sum(func(s archive.Status) float64 { return float64(s.Parts) }))
-	g.add("archive_bytes", "Bytes of these.", sum(func(s archive.Status) float64 { return float64(s.Bytes) }))
-	g.count("archive_failures_total", "Failures to archive a part. It is tried again.",
-		sum(func(s archive.Status) float64 { return float64(s.Failures) }))
-	s.addCopies(g)
-	g.add("archive_success_timestamp_seconds", "When a part was last verified in an archive.",
-		most(func(s archive.Status) float64 {
-			if s.Success.IsZero() {
-				return 0
-			}
-			return float64(s.Success.UnixNano()) / 1e9
-		}))
+			return 0
+		}})
+	}
+	keeper, err := copies.Keep(cfg)
+	if err == nil {
+		p.storing.Store(keeper)
+	}
+	return err
+}
+
+func (p *archiverPart) stopStoring() error {
+	if keeper := p.storing.Swap(nil); keeper != nil {
+		return keeper.Stop()
+	}
+	return nil
 }

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/allot-project/allot/cmd/internal/datafolder"
+	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
@@ -16,71 +17,67 @@ import (
 	"github.com/allot-project/allot/snapshots/copies"
 )
 
-// copyFolder is where a copy of another replica's State and read models comes
-// together.
-func (s *server) copyFolder() copies.Folder { return s.data.CopyFolder() }
+// copiesPart gives copies to other replicas.
+type copiesPart struct {
+	settings
+	snaps   *snapshotsPart
+	disks   *disksPart
+	replica *replicaPart
 
-// finishCopy puts a copy in its place that a former process had whole. Of one that had
-// not all come, what is here is kept for the next try.
-func (s *server) finishCopy(context.Context) error {
-	if err := s.copyFolder().Finish(); err != nil || s.mayTake() {
-		return err
-	}
-	return s.copyFolder().Clean()
+	server *copies.Server // nil: it gives none
 }
 
-// copyMaker makes copies of what this server has.
-func (s *server) copyMaker() copies.Maker {
-	return copies.Maker{
-		Views: s.views, ReadModels: s.data.Path(datafolder.ReadModels), Snapshots: s.snaps, Unfit: s.disks.notEligible,
-	}
-}
-
-// startCopies begins to give copies to other replicas.
-func (s *server) startCopies(context.Context) error {
-	if !s.asksPeers() {
+// start begins to give copies to other replicas.
+func (p *copiesPart) start(context.Context) error {
+	if !p.config.Cluster.givesCopies() {
 		return nil
 	}
-	cfg := copies.ServerConfig{Maker: s.copyMaker(), Listen: s.config.Cluster.HTTP, Logger: s.logger}
-	cfg.Fork = s.replica.Fork
+	cfg := copies.ServerConfig{Maker: p.snaps.maker(p.disks.NotEligible), Listen: p.config.Cluster.HTTP, Logger: p.logger}
+	cfg.Fork = p.replica.replica.Fork
 	var err error
-	if cfg.TLS, err = s.config.Cluster.tls(s.logger); err == nil {
-		cfg.Secret, err = s.config.Cluster.secret()
+	if cfg.TLS, err = p.config.Cluster.tls(p.logger); err == nil {
+		cfg.Secret, err = p.config.Cluster.secret()
 	}
 	if err == nil {
-		s.copies, err = copies.Serve(cfg)
+		p.server, err = copies.Serve(cfg)
 	}
 	if err != nil {
-		return fmt.Errorf("--cluster-http %s: %w", s.config.Cluster.HTTP, err)
+		return fmt.Errorf("--cluster-http %s: %w", p.config.Cluster.HTTP, err)
 	}
 	return nil
 }
 
-func (s *server) stopCopies() error {
-	if s.copies == nil {
+func (p *copiesPart) stop() error {
+	if p.server == nil {
 		return nil
 	}
-	return s.copies.Stop()
+	return p.server.Stop()
 }
 
-// givesCopiesAt is where other replicas get copies; "": nowhere.
-func (s *server) givesCopiesAt() string {
-	if !s.asksPeers() {
-		return ""
+// joinPart gets a copy of State and read models that this server lacks.
+type joinPart struct {
+	settings
+	stores
+	waits    *waiting
+	archives *archivesPart
+	nats     *natsPart
+	log      *logPart
+	disks    *disksPart
+}
+
+// start puts a copy in its place that a former process had whole. Of one that had
+// not all come, what is here is kept for the next try.
+func (p *joinPart) start(context.Context) error {
+	if err := p.data.CopyFolder().Finish(); err != nil || p.config.mayTake() {
+		return err
 	}
-	return s.config.Cluster.reached(s.config.Cluster.HTTP)
+	return p.data.CopyFolder().Clean()
 }
 
-// asksPeers reports whether replicas give each other copies.
-func (s *server) asksPeers() bool { return s.shared() && s.config.Cluster.HTTP != "" }
-
-// mayTake reports whether there is a source of copies.
-func (s *server) mayTake() bool { return s.asksPeers() || len(s.config.Archive.URL) > 0 }
-
-// joinOnce gets State and read models of another replica or from an archive, once, if
+// once gets State and read models of another replica or from an archive, once, if
 // that is faster than to replay what is missing; nil: there is no source.
-func (s *server) joinOnce() func(context.Context) error {
-	if !s.mayTake() {
+func (p *joinPart) once() func(context.Context) error {
+	if !p.config.mayTake() {
 		return nil
 	}
 	done := false
@@ -88,86 +85,84 @@ func (s *server) joinOnce() func(context.Context) error {
 		if done {
 			return nil
 		}
-		passes, err := s.join(ctx)
+		passes, err := p.join(ctx)
 		if done = !passes; done && err == nil {
-			err = s.copyFolder().Clean()
+			err = p.data.CopyFolder().Clean()
 		}
 		return err
 	}
 }
 
 // join reports whether it is to be tried again: the log was out of reach.
-func (s *server) join(ctx context.Context) (again bool, err error) {
-	seen, err := s.seen()
+func (p *joinPart) join(ctx context.Context) (again bool, err error) {
+	seen, err := p.highWater.seen()
 	if err != nil {
 		return false, err
 	}
-	last, err := writer.Verify(ctx, s.log.all, s.snaps, s.views, seen)
+	last, err := writer.Verify(ctx, p.log.all, p.snaps.Store, p.views.Projector, seen)
 	if err != nil {
 		return errors.Is(err, ledger.ErrUnavailable), nil // the replay says it, too, and what to do
 	}
-	from, err := s.standsAt()
-	if err != nil || !copies.MayBeatReplay(s.views.Position(), from, last) {
+	from, err := p.standsAt()
+	if err != nil || !copies.MayBeatReplay(p.views.Position(), from, last) {
 		return false, err
 	}
-	got, err := s.takeCopy(ctx, from, last)
+	got, err := p.take(ctx, from, last)
 	switch {
 	case ctx.Err() != nil:
 		return false, fmt.Errorf("told to stop while joining: %w", ctx.Err())
 	case err != nil:
-		s.logger.Info("the log is replayed, instead of a copy of State and read models", "because", err)
+		p.logger.Info("the log is replayed, instead of a copy of State and read models", "because", err)
 		return false, nil
 	}
-	if err := s.views.Exchange(s.copyFolder().Finish); err != nil {
+	if err := p.views.Exchange(p.data.CopyFolder().Finish); err != nil {
 		return false, err
 	}
-	return false, s.log.highWater.Set(got.Models.Head)
+	return false, p.highWater.Set(got.Models.Head)
 }
 
 // standsAt is up to where State and read models can be had without the log.
-func (s *server) standsAt() (uint64, error) {
-	heads, err := s.snaps.Heads()
+func (p *joinPart) standsAt() (uint64, error) {
+	heads, err := p.snaps.Heads()
 	if err != nil {
 		return 0, err
 	}
 	for _, head := range heads {
-		if head.Sequence <= s.views.Checkpoint().Sequence {
+		if head.Sequence <= p.views.Checkpoint().Sequence {
 			return head.Sequence, nil
 		}
 	}
 	return 0, nil
 }
 
-// takeCopy gets a copy of another replica, which is told of this one, or else one of an
+// take gets a copy of another replica, which is told of this one, or else one of an
 // archive.
-func (s *server) takeCopy(ctx context.Context, from, last uint64) (*copies.Copy, error) {
-	unsign, err := s.config.opener()
+func (p *joinPart) take(ctx context.Context, from, last uint64) (*copies.Copy, error) {
+	unsign, err := p.config.opener()
 	if err != nil {
 		return nil, err
 	}
-	progress := &joinProgress{server: s, began: time.Now(), told: time.Now()}
+	progress := &joinProgress{joinPart: p, began: time.Now(), told: time.Now()}
 	cfg := copies.JoinConfig{
-		Stores: archive.Stores(s.archives), Unsign: unsign, Log: s.log.all, Folder: s.copyFolder(), From: from, UpTo: last,
-		Room: s.disks.room, Tell: progress.tell, Logger: s.logger,
+		Stores: archive.Stores(p.archives.list), Unsign: unsign, Log: p.log.all, Folder: p.data.CopyFolder(), From: from, UpTo: last,
+		Room: p.disks.Room, Tell: progress.tell, Logger: p.logger,
 	}
-	if !s.asksPeers() {
+	if !p.config.Cluster.givesCopies() {
 		return copies.Join(ctx, cfg)
 	}
-	nc, err := s.connectReplica()
+	nc, err := p.nats.connectReplica()
 	if err != nil {
 		return nil, err
 	}
 	defer nc.Close()
-	if s.replica == nil {
-		stop, err := cluster.TellJoining(nc, progress.member)
-		if err != nil {
-			return nil, err
-		}
-		defer stop()
+	stop, err := cluster.TellJoining(nc, progress.member)
+	if err != nil {
+		return nil, err
 	}
-	cfg.Peers = func(ctx context.Context) []copies.Peer { return s.copyPeers(ctx, nc) }
-	if cfg.TLS, err = s.config.Cluster.tls(s.logger); err == nil {
-		cfg.Secret, err = s.config.Cluster.secret()
+	defer stop()
+	cfg.Peers = func(ctx context.Context) []copies.Peer { return p.peers(ctx, nc) }
+	if cfg.TLS, err = p.config.Cluster.tls(p.logger); err == nil {
+		cfg.Secret, err = p.config.Cluster.secret()
 	}
 	if err != nil {
 		return nil, err
@@ -179,11 +174,11 @@ func (s *server) takeCopy(ctx context.Context, from, last uint64) (*copies.Copy,
 // busy with this one's log take their time.
 const peersAsked = 10
 
-// copyPeers are the replicas that give copies.
-func (s *server) copyPeers(ctx context.Context, nc *nats.Conn) (peers []copies.Peer) {
+// peers are the replicas that give copies.
+func (p *joinPart) peers(ctx context.Context, nc *nats.Conn) (peers []copies.Peer) {
 	for range peersAsked {
 		for _, m := range cluster.Members(ctx, nc) {
-			if m.Copies != "" && m.Name != s.config.Cluster.Name {
+			if m.Copies != "" && m.Name != p.config.Cluster.Name {
 				peers = append(peers, copies.Peer{
 					Name: m.Name, Address: m.Copies, Leads: m.Role == cluster.RoleLeader, Sequence: m.Sequence,
 				})
@@ -194,4 +189,47 @@ func (s *server) copyPeers(ctx context.Context, nc *nats.Conn) (peers []copies.P
 		}
 	}
 	return peers
+}
+
+// joinTell is how often it is told how far a copy has come.
+const joinTell = 5 * time.Second
+
+// joinProgress is how far a copy has come that this server fetches.
+type joinProgress struct {
+	*joinPart
+	began time.Time
+
+	mu   sync.Mutex
+	now  copies.Progress // guarded by mu
+	told time.Time       // guarded by mu
+}
+
+// tell takes note of it.
+func (p *joinProgress) tell(now copies.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now.Bytes < p.now.Bytes && now.From == p.now.From {
+		return // one that was overtaken
+	}
+	p.now = now
+	text := fmt.Sprintf("State and read models come from %s: %d of %d MiB", now.From, now.Bytes>>20, now.Of>>20)
+	p.waits.Store(&text)
+	if time.Since(p.told) < joinTell {
+		return
+	}
+	p.told = time.Now()
+	p.logger.Info("joining", "from", now.From, "bytes", now.Bytes, "of", now.Of, "since", time.Since(p.began))
+}
+
+// member is this server, as the others are told of it.
+func (p *joinProgress) member() cluster.Member {
+	p.mu.Lock()
+	now := p.now
+	p.mu.Unlock()
+	m := cluster.Member{
+		Name: p.config.Cluster.Name, HTTP: p.config.Cluster.REST, Version: cli.Version(),
+		Sequence: p.views.Checkpoint().Sequence, Joining: &now,
+	}
+	m.Whole = p.nats.whole == nil || p.nats.whole()
+	return m
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,8 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/allot-project/allot/api/auth"
-	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/durable"
@@ -23,77 +22,70 @@ const checkBudget = 30 * time.Second
 // clean stop. The rest is checked while the server runs.
 const cleanBudget = time.Second
 
-func (s *server) openData(context.Context) (err error) {
-	if s.data, err = datafolder.Open(s.config.Data); err == nil {
-		s.data.External = s.config.NATSURL != ""
+// folderPart is the data folder, which no other process has meanwhile.
+type folderPart struct {
+	settings
+	*datafolder.Folder
+}
+
+func (p *folderPart) start(context.Context) (err error) {
+	if p.Folder, err = datafolder.Open(p.config.Data); err == nil {
+		p.External = p.config.NATSURL != ""
 	}
 	return err
 }
 
-func (s *server) closeData() error { return s.data.Close() }
+func (p *folderPart) stop() error { return p.Close() }
 
-// access holds the permissions, and the means of identifying clients.
-type access struct {
-	auth   auth.Authenticator
-	policy *policy.Rules
-}
-
-// readAccess reads the files with policy, certificates and users.
-func (s *server) readAccess(context.Context) (err error) {
-	if s.access.auth, s.access.policy, err = s.config.security(); err != nil {
-		return err
-	}
-	if s.rest.tls, err = s.config.TLS.Config(s.logger); err != nil {
-		return err
-	}
-	s.users, err = s.config.natsUsers()
-	return err
-}
-
-// judgeData judges the contents of the data folder. An empty folder becomes a new
+// judgementPart judges the contents of the data folder. An empty folder becomes a new
 // ledger's.
-func (s *server) judgeData(ctx context.Context) (err error) {
-	if err := s.data.OfKind(s.config.Cluster.on()); err != nil {
+type judgementPart struct {
+	settings
+	data     *folderPart
+	archives *archivesPart
+
+	*blocks.Verdict
+}
+
+func (p *judgementPart) start(ctx context.Context) (err error) {
+	if err := cmp.Or(p.data.OfKind(p.config.Cluster.on()), p.archives.open()); err != nil {
 		return err
 	}
-	if s.config.Cluster.on() {
-		return s.judgeReplica(ctx)
+	if p.config.Cluster.on() {
+		return p.judgeReplica(ctx)
 	}
-	if err := s.archivesAreFree(ctx); err != nil {
+	if err := p.archives.areFree(ctx); err != nil {
 		return err
 	}
-	if err := s.data.MayBegin(); err != nil {
+	if err := p.data.MayBegin(); err != nil {
 		return err
 	}
-	if begin, err := s.data.Files().Beginning(); err != nil || begin != nil && begin.History != nil {
+	if begin, err := p.data.Files().Beginning(); err != nil || begin != nil && begin.History != nil {
 		return errors.Join(err, fmt.Errorf("%s is to begin a cluster (allot init --from): start it with --cluster. For a single server, "+
-			"use allot import instead", s.config.Data))
+			"use allot import instead", p.config.Data))
 	}
-	if s.config.NATSURL != "" {
-		s.verdict = &blocks.Verdict{}
-		s.verdict.Begin, err = s.data.Files().Beginning()
+	if p.config.NATSURL != "" {
+		p.Verdict = &blocks.Verdict{}
+		p.Begin, err = p.data.Files().Beginning()
 		return err
 	}
-	show, end := checkProgress(s.logger)
-	s.verdict, err = s.data.Judge(ctx, s.checkOptions(show))
+	show, end := progress(p.logger, "checking the log", "the log's files are good", "bytes", longCheck)
+	p.Verdict, err = p.data.Judge(ctx, checkOptions(show))
 	end()
 	if err == nil {
-		s.tellUnread()
+		p.tellUnread()
 	}
 	return err
 }
 
-// checkOptions bounds the check of the log's files.
-func (s *server) checkOptions(show func(done, total uint64)) blocks.CheckOptions {
-	return blocks.CheckOptions{
-		Budget: checkBudget, CleanBudget: cleanBudget,
-		Progress: show,
-	}
+// checkOptions bound the check of the log's files.
+func checkOptions(show func(done, total uint64)) blocks.CheckOptions {
+	return blocks.CheckOptions{Budget: checkBudget, CleanBudget: cleanBudget, Progress: show}
 }
 
-func (s *server) tellUnread() {
-	if s.verdict.Report != nil && s.verdict.Unread > 0 {
-		s.logger.Warn("the log is large: its older part is checked while the server runs", "blocks", s.verdict.Unread)
+func (p *judgementPart) tellUnread() {
+	if p.Report != nil && p.Unread > 0 {
+		p.logger.Warn("the log is large: its older part is checked while the server runs", "blocks", p.Unread)
 	}
 }
 
@@ -101,37 +93,37 @@ func (s *server) tellUnread() {
 // end, the other replicas have them. A damaged log is set aside, and the others
 // fill it again. Heads that read models and others have seen are checked later,
 // against the log that the cluster has.
-func (s *server) judgeReplica(ctx context.Context) (err error) {
-	s.verdict = &blocks.Verdict{}
-	if err := os.MkdirAll(s.data.Path(datafolder.Log), 0o750); err != nil {
+func (p *judgementPart) judgeReplica(ctx context.Context) (err error) {
+	p.Verdict = &blocks.Verdict{}
+	if err := os.MkdirAll(p.data.Path(datafolder.Log), 0o750); err != nil {
 		return err
 	}
-	if s.verdict.Begin, err = s.data.Files().Beginning(); err != nil {
+	if p.Begin, err = p.data.Files().Beginning(); err != nil {
 		return err
 	}
-	show, end := checkProgress(s.logger)
-	report, err := s.data.Files().Check(ctx, s.checkOptions(show))
+	show, end := progress(p.logger, "checking the log", "the log's files are good", "bytes", longCheck)
+	report, err := p.data.Files().Check(ctx, checkOptions(show))
 	end()
 	if err == nil {
-		err = whole(s.data, report)
+		err = whole(p.data.Folder, report)
 	}
 	switch {
 	case err == nil:
-		s.verdict.Report = report
-		s.tellUnread()
+		p.Report = report
+		p.tellUnread()
 		return nil
 	case errors.Is(err, blocks.ErrNoLog):
 		return nil
 	case errors.Is(err, blocks.ErrNoPosition):
-		return s.data.Explain(err) // The log may still be good.
+		return p.data.Explain(err) // The log may still be good.
 	case !errors.Is(err, blocks.ErrDamaged):
 		return err
 	}
-	aside, failed := setLogAside(s.data)
-	if failed = errors.Join(failed, s.data.MayRejoin()); failed != nil {
+	aside, failed := setLogAside(p.data.Folder)
+	if failed = errors.Join(failed, p.data.MayRejoin()); failed != nil {
 		return errors.Join(err, failed)
 	}
-	s.logger.Error("the log of this replica is damaged. It is set aside, and the other replicas fill it again",
+	p.logger.Error("the log of this replica is damaged. It is set aside, and the other replicas fill it again",
 		"damage", err, "moved_to", aside)
 	return nil
 }

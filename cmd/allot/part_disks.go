@@ -17,8 +17,11 @@ import (
 
 	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
+	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/archive/bucket"
+	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/system"
+	"github.com/allot-project/allot/projector"
 )
 
 // How a full disk is handled: commands are refused while less than a reserve is
@@ -41,9 +44,9 @@ const (
 	leastRoom = 4 << 20
 )
 
-// disks watches what this server keeps, and the disks that it is kept on.
-type disks struct {
-	server  *server
+// Disks watches what a server keeps, and the disks that it is kept on.
+type Disks struct {
+	DisksConfig
 	stores  []*store
 	free    atomic.Int64 // on the fullest disk of the data folder
 	reserve atomic.Int64
@@ -54,6 +57,17 @@ type disks struct {
 	ends    bool        // of the watch
 	quit    chan struct{}
 	ended   sync.WaitGroup
+}
+
+// DisksConfig says what is kept, and where.
+type DisksConfig struct {
+	Data      *datafolder.Folder
+	Views     *projector.Projector
+	NATS      *embedded.Server // nil: an external NATS server keeps the log
+	Archives  []*archive.Archive
+	Reserve   DiskReserve
+	RoomAgain func(error) // called once if there is room again that the start did not find
+	Logger    *slog.Logger
 }
 
 // store is a place where this server keeps something.
@@ -76,33 +90,33 @@ type store struct {
 	room  growth
 }
 
-// watchedStores are all places that are watched.
-func (s *server) watchedStores() []*store {
+// watched are all places that are watched.
+func (c *DisksConfig) watched() []*store {
 	here := func(name, folder string, size func() (int64, error)) *store {
-		return &store{name: name, folder: s.data.Path(folder), guarded: true, size: size, reserve: s.config.DiskReserve.of}
+		return &store{name: name, folder: c.Data.Path(folder), guarded: true, size: size, reserve: c.Reserve.of}
 	}
 	list := []*store{
 		here("all else", "", nil),
 		here("read models", datafolder.ReadModels, func() (int64, error) {
-			return int64(s.views.StoreStats().DiskBytes), nil
+			return int64(c.Views.StoreStats().DiskBytes), nil
 		}),
 		here("snapshots", datafolder.Snapshots, func() (int64, error) {
-			return bytesIn(s.data.Path(datafolder.Snapshots))
+			return bytesIn(c.Data.Path(datafolder.Snapshots))
 		}),
 	}
-	if s.log.nats != nil { // else an external NATS server keeps the log
+	if c.NATS != nil {
 		list = append(list, here("log", "log", func() (int64, error) {
-			stored, err := s.log.nats.Stored()
+			stored, err := c.NATS.Stored()
 			return int64(stored.Bytes), err
 		}))
 	}
-	for _, a := range s.archives { // its parts, and the copies beside them
+	for _, a := range c.Archives { // its parts, and the copies beside them
 		size := func() (int64, error) {
 			_, parts := a.Stored()
 			return parts, nil
 		}
 		list = append(list, &store{
-			name: "archive " + a.String(), folder: bucket.FolderOf(a.Store()), size: size, reserve: diskReserve{}.of,
+			name: "archive " + a.String(), folder: bucket.FolderOf(a.Store()), size: size, reserve: DiskReserve{}.of,
 		})
 	}
 	return list
@@ -116,68 +130,71 @@ var errReadModelsWait = fmt.Errorf(
 	"%w: the read models wait for room. Free some space, and writes go on by themselves", errNoSpace,
 )
 
-// watchDisks starts to watch the disks.
-func (s *server) watchDisks(context.Context) error {
-	d := &disks{server: s, stores: s.watchedStores(), quit: make(chan struct{})}
+// Start starts to watch the disks.
+func (d *Disks) Start(config DisksConfig) error {
+	d.DisksConfig, d.stores, d.quit = config, config.watched(), make(chan struct{})
 	if err := d.measure(); err != nil {
 		return err
 	}
-	s.disks = d
 	d.ended.Go(d.watch)
 	return nil
 }
 
-func (s *server) stopDisks() error {
-	close(s.disks.quit)
-	s.disks.ended.Wait()
+// Stop ends the watch.
+func (d *Disks) Stop() error {
+	close(d.quit)
+	d.ended.Wait()
 	return nil
 }
 
-// measureStores starts to measure what the stores hold. A file system that does not
+// MeasureStores starts to measure what the stores hold. A file system that does not
 // answer holds up neither the others nor a stop, because nothing waits for it.
-func (s *server) measureStores(context.Context) error {
-	for _, one := range s.disks.stores {
+func (d *Disks) MeasureStores(context.Context) error {
+	for _, one := range d.stores {
 		if one.size != nil {
-			go one.watch(s.disks.quit, s.logger)
+			go one.watch(d.quit, d.Logger)
 		}
 	}
 	return nil
 }
 
-// armDisks lets the watch refuse commands. Commands of the start must go through
+// Arm lets the watch refuse commands. Those of the start must go through
 // before, so that a server with a nearly full disk can start and be read.
-func (s *server) armDisks(context.Context) error {
-	s.disks.armed.Store(true)
+func (d *Disks) Arm(context.Context) error {
+	d.armed.Store(true)
 	return nil
 }
 
-// disarm lets commands through again, for another start of the writer.
-func (d *disks) disarm() { d.armed.Store(false) }
+// Disarm lets commands through again, for another start of the writer.
+func (d *Disks) Disarm() { d.armed.Store(false) }
 
-// notEligible returns why another server should lead if one can, or nil.
-func (d *disks) notEligible() error {
+// Cramped says whether the start found no room for something that is kept.
+func (d *Disks) Cramped(so bool) { d.cramped.Store(so) }
+
+// NotEligible returns why another server should lead if one can, or nil.
+func (d *Disks) NotEligible() error {
 	if full := d.full.Load(); full != nil {
 		return *full
 	}
 	return nil
 }
 
-// refuse returns why the log must not be written now, or nil.
-func (d *disks) refuse() error {
+// Refuse returns why the log must not be written now, or nil.
+func (d *Disks) Refuse() error {
 	if !d.armed.Load() {
 		return nil
 	}
-	if err := d.notEligible(); err != nil || !d.server.views.Full() {
+	if err := d.NotEligible(); err != nil || !d.Views.Full() {
 		return err
 	}
 	return errReadModelsWait
 }
 
-// room is how many bytes there are above the reserve.
-func (d *disks) room() int64 { return d.free.Load() - d.reserve.Load() }
+// Room is how many bytes there are above the reserve.
+func (d *Disks) Room() int64 { return d.free.Load() - d.reserve.Load() }
 
 // measure measures the free space of the disks of the data folder.
-func (d *disks) measure() error {
+func (d *Disks) measure() error {
 	free, reserve, left := int64(math.MaxInt64), int64(0), int64(math.MaxInt64)
 	for _, one := range d.stores {
 		if !one.guarded {
@@ -204,11 +221,11 @@ func (d *disks) measure() error {
 	return nil
 }
 
-func (d *disks) watch() {
+func (d *Disks) watch() {
 	told := ""
 	for {
 		select {
-		case <-time.After(pauseFor(d.room())):
+		case <-time.After(pauseFor(d.Room())):
 		case <-d.quit:
 			return
 		}
@@ -228,15 +245,15 @@ func pauseFor(room int64) time.Duration {
 }
 
 // warn says that the disk is nearly full, before commands are refused.
-func (d *disks) warn() {
+func (d *Disks) warn() {
 	if free, reserve := d.free.Load(), d.reserve.Load(); d.alarm.rings(free, reserve) {
-		d.server.logger.Warn("the disk is nearly full: commands are refused when less than the reserve is free",
+		d.Logger.Warn("the disk is nearly full: commands are refused when less than the reserve is free",
 			"free", free, "reserve", reserve, "days_left", d.daysLeft())
 	}
 }
 
 // daysLeft is how long the disk of the data folder lasts that is full first.
-func (d *disks) daysLeft() float64 {
+func (d *Disks) daysLeft() float64 {
 	days := math.Inf(1)
 	for _, one := range d.stores {
 		if one.guarded {
@@ -258,33 +275,33 @@ func (a *alarm) rings(free, reserve int64) bool {
 }
 
 // tell logs a change between room and no room.
-func (d *disks) tell(err error, before bool) {
+func (d *Disks) tell(err error, before bool) {
 	switch {
 	case err != nil:
-		d.server.logger.Error("commands are refused", "error", err)
+		d.Logger.Error("commands are refused", "error", err)
 	case before:
-		d.server.logger.Info("the disk has room again", "free", d.free.Load())
+		d.Logger.Info("the disk has room again", "free", d.free.Load())
 	}
 }
 
 // look measures the disks, and ends a server that began without room once there is some. It
 // returns why writes are refused, or nil.
-func (d *disks) look() error {
+func (d *Disks) look() error {
 	if err := d.measure(); err != nil {
 		return err
 	}
-	if d.room() >= leastRoom && (d.cramped.Load() || d.server.views.InMemory()) && !d.ends {
+	if d.Room() >= leastRoom && (d.cramped.Load() || d.Views.InMemory()) && !d.ends {
 		d.ends = true
-		d.server.parts.failed <- failure{err: errRoomAgain}
+		d.RoomAgain(errRoomAgain)
 	}
-	return d.refuse()
+	return d.Refuse()
 }
 
 // errRoomAgain ends a server whose disk was full when it started.
 var errRoomAgain = errors.New("the disk was full at the start, and has room again: the next start goes on with writes")
 
 // measured returns what the stores held when they were measured last.
-func (d *disks) measured() (list []audit.Store) {
+func (d *Disks) measured() (list []audit.Store) {
 	for _, one := range d.stores {
 		one.mu.Lock()
 		if one.now.Name != "" {
@@ -293,6 +310,19 @@ func (d *disks) measured() (list []audit.Store) {
 		one.mu.Unlock()
 	}
 	return list
+}
+
+// Now measures the disk for auditors.
+func (d *Disks) Now() audit.Disk {
+	data := int64(d.Views.StoreStats().DiskBytes)
+	if d.NATS != nil {
+		stored, err := d.NATS.Stored()
+		if err != nil {
+			d.Logger.Warn("the size of the log is not known", "error", err)
+		}
+		data += int64(stored.Bytes)
+	}
+	return audit.Disk{Free: d.free.Load(), Reserve: d.reserve.Load(), Data: data, Stores: d.measured()}
 }
 
 func (s *store) watch(quit <-chan struct{}, logger *slog.Logger) {
@@ -426,16 +456,16 @@ const (
 	reserveShare   = 50 // at most this fraction of the disk: one part in 50
 )
 
-// diskReserve is how much of the disk must stay free.
-type diskReserve struct {
+// DiskReserve is how much of the disk must stay free.
+type DiskReserve struct {
 	bytes int64
 	given bool
 }
 
 // UnmarshalText reads bytes, or a number with KiB, MiB, GiB or TiB.
-func (r *diskReserve) UnmarshalText(text []byte) error {
+func (r *DiskReserve) UnmarshalText(text []byte) error {
 	if string(text) == "auto" {
-		*r = diskReserve{}
+		*r = DiskReserve{}
 		return nil
 	}
 	number, unit := string(text), int64(1)
@@ -449,12 +479,12 @@ func (r *diskReserve) UnmarshalText(text []byte) error {
 	if err != nil || n < 0 || n > math.MaxInt64/unit {
 		return fmt.Errorf("%q is neither a number of bytes, such as 256MiB, nor auto", text)
 	}
-	*r = diskReserve{n * unit, true}
+	*r = DiskReserve{n * unit, true}
 	return nil
 }
 
 // of returns the reserve on a disk of this size.
-func (r diskReserve) of(size int64) int64 {
+func (r DiskReserve) of(size int64) int64 {
 	if r.given {
 		return r.bytes
 	}

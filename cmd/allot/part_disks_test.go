@@ -29,7 +29,7 @@ func TestStoreRoom(t *testing.T) {
 		if err := r.measure(now, logger); err != nil {
 			t.Fatal(err)
 		}
-		return (&disks{stores: []*store{r}}).measured()[0]
+		return (&Disks{stores: []*store{r}}).measured()[0]
 	}
 	warned := func() int { return strings.Count(logs.String(), "nearly full") }
 	first := measured()

@@ -69,24 +69,30 @@ func leaves(command string) bool {
 // nodeProvidersAtATime is how many nodes at most become providers in one record.
 const nodeProvidersAtATime = 1000
 
-// setNodeProviders turns node providers on or off, as configured.
-func (s *server) setNodeProviders(ctx context.Context) error {
+// nodeProvidersPart turns node providers on or off, as configured.
+type nodeProvidersPart struct {
+	settings
+	views  *viewsPart
+	writer *writerPart
+}
+
+func (p *nodeProvidersPart) start(ctx context.Context) error {
 	var left []ledger.UUID
-	if s.config.NodeProviders {
+	if p.config.NodeProviders {
 		var err error
-		left, err = leftProviders(s.views.View())
+		left, err = leftProviders(p.views.View())
 		switch {
 		case errors.Is(err, ledger.ErrUnavailable): // a start waits for no archive
-			s.logger.Warn("providers that deleted nodes have left behind are not looked for: the next start does", "error", err)
+			p.logger.Warn("providers that deleted nodes have left behind are not looked for: the next start does", "error", err)
 			left = nil
 		case err != nil:
 			return fmt.Errorf("--node-providers: %w", err)
 		}
 	}
 	for {
-		outcome, err := s.submit(ctx, commands.Submission{
+		outcome, err := p.writer.submit(ctx, commands.Submission{
 			ID: commands.NewID(), Actor: "allot",
-			Command: &commands.SetNodeProviders{On: s.config.NodeProviders, Limit: nodeProvidersAtATime, Left: left},
+			Command: &commands.SetNodeProviders{On: p.config.NodeProviders, Limit: nodeProvidersAtATime, Left: left},
 		})
 		switch {
 		case err != nil:
@@ -94,14 +100,14 @@ func (s *server) setNodeProviders(ctx context.Context) error {
 		case outcome.Rejection != nil:
 			return fmt.Errorf("--node-providers: %s", outcome.Rejection)
 		case outcome.Address.Sequence == 0:
-			return s.tellLeftProviders(left)
+			return p.tellLeft(left)
 		}
 	}
 }
 
-// tellLeftProviders logs the providers of deleted nodes that are still in use.
-func (s *server) tellLeftProviders(left []ledger.UUID) error {
-	view, listed := s.views.View(), []ledger.UUID{}
+// tellLeft logs the providers of deleted nodes that are still in use.
+func (p *nodeProvidersPart) tellLeft(left []ledger.UUID) error {
+	view, listed := p.views.View(), []ledger.UUID{}
 	for _, id := range left {
 		_, found, err := view.Provider(id)
 		if err != nil {
@@ -112,7 +118,7 @@ func (s *server) tellLeftProviders(left []ledger.UUID) error {
 		}
 	}
 	if len(listed) > 0 {
-		s.logger.Warn("resource providers of deleted nodes remain, because they have allocations or children: "+
+		p.logger.Warn("resource providers of deleted nodes remain, because they have allocations or children: "+
 			"release these, and delete the providers through Placement",
 			"number", len(listed), "providers", listed[:min(len(listed), maxListedProviders)])
 	}

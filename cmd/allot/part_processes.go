@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,67 +12,67 @@ import (
 	"github.com/allot-project/allot/projector/check"
 )
 
-func (s *server) startAllocator(context.Context) error {
-	s.leader.allocator = processes.StartNodePlacer(s.leader.writer.Load(), s.views, s.logger)
-	return nil
-}
-
-func (s *server) stopAllocator() error {
-	s.leader.allocator.Stop()
-	return nil
-}
-
-func (s *server) startExpirer(context.Context) error {
-	s.leader.expirer = processes.StartExpirer(s.leader.writer.Load(), s.views, time.Now, s.logger)
-	return nil
-}
-
-func (s *server) stopExpirer() error {
-	s.leader.expirer.Stop()
-	return nil
-}
-
 // limitsEvery is how often Keystone's limits are read: that long a new one may not hold.
 const limitsEvery = time.Minute
 
-// startLimitFollower keeps limits in step with Keystone's.
-func (s *server) startLimitFollower(context.Context) error {
-	keystone, is := s.access.auth.(*auth.Keystone)
-	if !is || s.config.UnifiedLimits == "" {
-		return nil
+// processesPart are the processes that submit commands while this server leads: the node placer, the
+// expirer, and the follower of Keystone's limits.
+type processesPart struct {
+	settings
+	access *accessPart
+	views  *viewsPart
+	writer *writerPart
+
+	running []interface{ Stop() }
+	limits  processes.LimitStatus // of following Keystone's
+}
+
+func (p *processesPart) start(context.Context) error {
+	writer, views := p.writer.Load(), p.views.Projector
+	p.running = []interface{ Stop() }{
+		processes.StartNodePlacer(writer, views, p.logger), processes.StartExpirer(writer, views, time.Now, p.logger),
 	}
-	service, region, _ := strings.Cut(s.config.UnifiedLimits, "@")
-	s.leader.limits = processes.StartLimitFollower(processes.LimitFollowerConfig{
-		Source: &auth.UnifiedLimits{Keystone: keystone, Service: service, Region: region},
-		Submit: s.leader.writer.Load(), Views: s.views, Every: limitsEvery, Logger: s.logger, Status: &s.limits,
-	})
+	if keystone, is := p.access.auth.(*auth.Keystone); is && p.config.UnifiedLimits != "" {
+		service, region, _ := strings.Cut(p.config.UnifiedLimits, "@")
+		p.running = append(p.running, processes.StartLimitFollower(processes.LimitFollowerConfig{
+			Source: &auth.UnifiedLimits{Keystone: keystone, Service: service, Region: region},
+			Submit: writer, Views: views, Every: limitsEvery, Logger: p.logger, Status: &p.limits,
+		}))
+	}
 	return nil
 }
 
-func (s *server) stopLimitFollower() error {
-	if s.leader.limits != nil {
-		s.leader.limits.Stop()
+func (p *processesPart) stop() error {
+	for _, one := range slices.Backward(p.running) {
+		one.Stop()
 	}
 	return nil
 }
 
-// startScrubber starts the search for damage on the disk.
-func (s *server) startScrubber(context.Context) error {
+// scrubberPart searches for damage on the disk.
+type scrubberPart struct {
+	settings
+	data  *folderPart
+	views *viewsPart
+	nats  *natsPart
+
+	scrubber *check.Scrubber
+}
+
+func (p *scrubberPart) start(context.Context) error {
 	cfg := check.ScrubberConfig{
-		Views: s.views, Snapshots: s.data.Path(datafolder.Snapshots),
-		BytesPerSecond: scrubRate, Every: s.paces.ScrubEvery, Now: time.Now, Logger: s.logger,
+		Views: p.views.Projector, Snapshots: p.data.Path(datafolder.Snapshots),
+		BytesPerSecond: scrubRate, Every: p.paces.ScrubEvery, Now: time.Now, Logger: p.logger,
 	}
-	if s.log.nats != nil {
-		files := s.data.Files()
-		cfg.Log, cfg.Whole = &files, s.whole()
+	if p.nats.Server != nil {
+		files := p.data.Files()
+		cfg.Log, cfg.Whole = &files, p.nats.whole
 	}
-	s.scrubber = check.StartScrubber(cfg)
+	p.scrubber = check.StartScrubber(cfg)
 	return nil
 }
 
-func (s *server) stopScrubber() error {
-	if s.scrubber != nil {
-		s.scrubber.Stop()
-	}
+func (p *scrubberPart) stop() error {
+	p.scrubber.Stop()
 	return nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
@@ -21,9 +20,21 @@ const (
 	leaveTime = 300 * time.Millisecond
 )
 
-// restDoor answers requests over REST.
-type restDoor struct {
-	tls    *tls.Config // nil: none
+// clients are what clients meet first, and what watches their requests.
+type clients struct {
+	access      *accessPart
+	traces      *tracesPart
+	instruments *Instruments // nil: there are no metrics
+	rest        *restPart
+}
+
+// restPart is the port of REST: it answers that the server is starting, until the REST door opens.
+type restPart struct {
+	settings
+	waits  *waiting
+	access *accessPart
+
+	fair   *fair.Pool // what clients share
 	port   *port.Port
 	server *http.Server
 
@@ -33,50 +44,46 @@ type restDoor struct {
 	endFollowing context.CancelFunc
 }
 
-// bindREST takes the port.
-func (s *server) bindREST(context.Context) error {
-	s.rest.stopping, s.rest.endFollowing = context.WithCancel(context.Background())
-	s.rest.opened = make(chan struct{})
-	s.fair = fair.NewPool()
-	listener, err := net.Listen("tcp", s.config.HTTP)
+// start takes the port.
+func (p *restPart) start(context.Context) error {
+	p.stopping, p.endFollowing = context.WithCancel(context.Background())
+	p.opened = make(chan struct{})
+	p.fair = fair.NewPool()
+	listener, err := net.Listen("tcp", p.config.HTTP)
 	if err != nil {
-		return fmt.Errorf("--http %s: %w", s.config.HTTP, err)
+		return fmt.Errorf("--http %s: %w", p.config.HTTP, err)
 	}
-	s.rest.port = port.New(listener, s.fair, s.logger)
-	s.rest.server = s.rest.port.Server(s.config.fromBrowsers(newRouter(http.HandlerFunc(s.answerStarting), nil)))
+	p.port = port.New(listener, p.fair, p.logger)
+	starting := &Starting{
+		Waits: &p.waits.Pointer, Opened: p.opened, Stopped: p.stopping.Done(), Then: p.port.Handler, Logger: p.logger,
+	}
+	p.server = p.port.Server(p.config.fromBrowsers(newRouter(starting, nil)))
 	return nil
 }
 
-func (s *server) unbindREST() error { return s.rest.server.Close() }
+func (p *restPart) stop() error { return p.server.Close() }
 
-func (d *restDoor) address() string { return d.port.Addr().String() }
+func (p *restPart) address() string { return p.port.Addr().String() }
 
-func (d *restDoor) endFollowers() { d.endFollowing() }
+func (p *restPart) interrupt() { p.endFollowing() }
 
-// openREST answers all requests, once everything that they need has started.
-func (s *server) openREST(context.Context) error {
-	s.rest.port.Answer(s.recorded(s.instruments.requests(s.logged(s.routes()))))
-	close(s.rest.opened)
-	return nil
-}
+// run answers requests until drain or stop.
+func (p *restPart) run() error { return p.port.Serve(p.server, p.access.tls) }
 
-// serveREST answers requests until drainREST or unbindREST.
-func (s *server) serveREST() error { return s.rest.port.Serve(s.rest.server, s.rest.tls) }
-
-// drainREST takes no new requests, and waits for those under way.
-func (s *server) drainREST() error {
-	if s.replica != nil {
+// drain takes no new requests, and waits for those under way.
+func (p *restPart) drain() error {
+	if p.config.Cluster.shared() {
 		// A client with a kept connection learns with its next answer that the
 		// connection ends, and goes to another server. A request on a connection
 		// that just ends would be lost.
-		s.rest.leaving.Store(true)
-		s.rest.server.SetKeepAlivesEnabled(false)
+		p.leaving.Store(true)
+		p.server.SetKeepAlivesEnabled(false)
 		time.Sleep(leaveTime)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
-	if err := s.rest.server.Shutdown(ctx); err != nil {
-		return s.rest.server.Close() // else the end would wait for each client that does not read
+	if err := p.server.Shutdown(ctx); err != nil {
+		return p.server.Close() // else the end would wait for each client that does not read
 	}
 	return nil
 }

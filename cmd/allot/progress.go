@@ -6,53 +6,55 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/cmd/internal/cli"
-	"github.com/allot-project/allot/commands/writer"
 )
 
-// longReplay is the number of commits from which on a replay is worth a message.
-const longReplay = 1000
+// longReplay is the number of commits, and longCheck that of bytes, from which on a replay, and a
+// check of the log's files, are worth a message.
+const (
+	longReplay = 1000
+	longCheck  = 1 << 30
+)
 
-// replayProgress shows the progress of a replay: a bar on a terminal, otherwise a
-// line at the end of a long replay.
-func replayProgress(logger *slog.Logger) (progress writer.Progress, end func()) {
+// progress shows how far something has come: a bar on a terminal, and a line at the end, if it
+// is long.
+func progress(logger *slog.Logger, doing, ended, unit string, long uint64) (tell func(done, total uint64), end func()) {
 	begun := time.Now()
-	show, endBar := cli.ProgressBar("replaying")
-	var commits uint64
-	progress = func(done, total uint64) {
-		commits = done
-		if total < longReplay {
-			return
-		}
-		show(done, total)
-	}
-	end = func() {
-		endBar()
-		if commits >= longReplay {
-			logger.Info("replayed", "commits", commits, "took", time.Since(begun).Round(time.Millisecond))
-		}
-	}
-	return progress, end
-}
-
-// longCheck is the number of bytes from which on a check is worth a message.
-const longCheck = 1 << 30
-
-// checkProgress shows the progress of the check of the log's files.
-func checkProgress(logger *slog.Logger) (progress func(done, total uint64), end func()) {
-	begun := time.Now()
-	show, endBar := cli.ProgressBar("checking the log")
-	var bytes atomic.Uint64
-	progress = func(done, total uint64) {
-		bytes.Store(done)
-		if total >= longCheck {
+	show, endBar := cli.ProgressBar(doing)
+	var reached atomic.Uint64
+	tell = func(done, total uint64) {
+		reached.Store(done)
+		if total >= long {
 			show(done, total)
 		}
 	}
 	end = func() {
 		endBar()
-		if bytes.Load() >= longCheck {
-			logger.Info("the log's files are good", "bytes", bytes.Load(), "took", time.Since(begun).Round(time.Millisecond))
+		if reached.Load() >= long {
+			logger.Info(ended, unit, reached.Load(), "took", time.Since(begun).Round(time.Millisecond))
 		}
 	}
-	return progress, end
+	return tell, end
+}
+
+// waiting is what a start waits for.
+type waiting struct {
+	atomic.Pointer[string] // nil: nothing that takes long
+	logger                 *slog.Logger
+}
+
+// tellAgain is how often it is told what is waited for.
+const tellAgain = 5 * time.Second
+
+// tell tells what a start waits for, and why: at /readyz each time, and in the
+// log now and then.
+func (w *waiting) tell(what string) func(why string) {
+	var told time.Time
+	return func(why string) {
+		text := what + ": " + why
+		w.Store(&text)
+		if time.Since(told) >= tellAgain {
+			told = time.Now()
+			w.logger.Info(what, "because", why)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net/http"
 	"strings"
 
@@ -68,9 +69,32 @@ func (r *router) handler(path string) (handler http.Handler, pattern string) {
 	return r.others, ""
 }
 
+// restDoorPart answers requests over REST, once everything that they need has started.
+type restDoorPart struct {
+	settings
+	stores
+	clients
+	log      *logPart
+	disks    *disksPart
+	rejected *rejectedPart
+	replica  *replicaPart
+	writer   *writerPart
+	scrubber *scrubberPart
+}
+
+func (p *restDoorPart) start(context.Context) error {
+	all := p.routes()
+	if p.config.Log.Access {
+		all = Logged(all, p.logger)
+	}
+	p.rest.port.Answer(p.traces.recorded(p.instruments.Requests(all)))
+	close(p.rest.opened)
+	return nil
+}
+
 // routes puts all APIs behind one port.
-func (s *server) routes() http.Handler {
-	mounted, metal := s.placement("/placement"), s.baremetal("/baremetal")
+func (p *restDoorPart) routes() http.Handler {
+	mounted, metal := p.placement("/placement"), p.baremetal("/baremetal")
 	toConsole := http.RedirectHandler(console.Prefix, http.StatusMovedPermanently)
 	table := []route{
 		{"/placement", "Placement, where a web server mounts it", mounted},
@@ -80,66 +104,54 @@ func (s *server) routes() http.Handler {
 		{"/console", "redirect to the page for auditors", toConsole},
 		{console.Prefix, "the page for auditors", console.Handler()},
 	}
+	health := &Checks{
+		Views: p.views.Projector, Replica: p.replica.replica, Fresh: p.replica.commands(), Disks: &p.disks.Disks,
+		Writer: p.writer.Load, Leaving: &p.rest.leaving, Logger: p.logger,
+	}
 	for path, handler := range map[string]http.HandlerFunc{
-		healthPath: s.answerHealth, livePath: s.answerHealth, readyPath: s.answerReady,
+		HealthPath: health.Alive, LivePath: health.Alive, ReadyPath: health.Ready,
 	} {
 		table = append(table, route{path, "health of the server", handler})
 	}
-	table = append(table, s.clusterRoutes()...)
-	table = append(table, s.descriptions()...)
-	for path, handler := range s.audits() {
+	cluster := &clusterDoor{p.replica.replica, p.rest.fair, p.logger}
+	table = append(table, cluster.routes(auth.Guard(p.access.auth, p.access.policy, clusterRule))...)
+	table = append(table, descriptions(p.logger)...)
+	for path, handler := range p.audits() {
 		table = append(table, route{path, "Allot's own reads", handler})
 	}
-	return rest.BelieveProxies(s.config.TrustedProxy, s.config.fromBrowsers(newRouter(s.placement(""), table)))
+	return rest.BelieveProxies(p.config.TrustedProxy, p.config.fromBrowsers(newRouter(p.placement(""), table)))
 }
 
 // placement serves Placement's API below a path.
-func (s *server) placement(prefix string) http.Handler {
+func (p *restDoorPart) placement(prefix string) http.Handler {
 	return &placement.Handler{
-		Commands: s.commands, Fresh: s.freshness(), Views: s.views, Logger: s.logger, Prefix: prefix,
+		Commands: p.replica.commands(), Fresh: p.replica.freshness(), Views: p.views.Projector, Logger: p.logger, Prefix: prefix,
 		IncompleteProject: placement.DefaultIncompleteID, IncompleteUser: placement.DefaultIncompleteID,
-		Auth: s.access.auth, Policy: s.access.policy, Fair: s.fair,
-		Candidates: s.config.candidateOptions(),
+		Auth: p.access.auth, Policy: p.access.policy, Fair: p.rest.fair,
+		Candidates: p.config.candidateOptions(),
 	}
 }
 
 // baremetal serves Ironic's API below a path.
-func (s *server) baremetal(prefix string) http.Handler {
+func (p *restDoorPart) baremetal(prefix string) http.Handler {
 	return &baremetal.Handler{
-		Commands: s.commands, Fresh: s.freshness(), Views: s.views, Logger: s.logger, Prefix: prefix,
-		PublicURL: strings.TrimRight(s.config.BaremetalURL, "/"),
-		Auth:      s.access.auth, Policy: s.access.policy, Fair: s.fair, Noauth: s.config.Keystone.URL == "",
+		Commands: p.replica.commands(), Fresh: p.replica.freshness(), Views: p.views.Projector, Logger: p.logger, Prefix: prefix,
+		PublicURL: strings.TrimRight(p.config.BaremetalURL, "/"),
+		Auth:      p.access.auth, Policy: p.access.policy, Fair: p.rest.fair, Noauth: p.config.Keystone.URL == "",
 	}
-}
-
-// diskNow measures the disk for auditors.
-func (s *server) diskNow() audit.Disk {
-	data := int64(s.views.StoreStats().DiskBytes)
-	if s.log.nats != nil {
-		stored, err := s.log.nats.Stored()
-		if err != nil {
-			s.logger.Warn("the size of the log is not known", "error", err)
-		}
-		data += int64(stored.Bytes)
-	}
-	return audit.Disk{Free: s.disks.free.Load(), Reserve: s.disks.reserve.Load(), Data: data, Stores: s.disks.measured()}
 }
 
 // audits returns the routes below /audit, by path.
-func (s *server) audits() map[string]http.Handler {
-	authorize := auth.Guard(s.access.auth, s.access.policy, "allot:audit")
+func (p *restDoorPart) audits() map[string]http.Handler {
+	authorize := auth.Guard(p.access.auth, p.access.policy, "allot:audit")
 	asked := &audit.Questions{
-		Views: s.views, Log: s.log.all, Notary: s.notary, Authorize: authorize, Logger: s.logger,
-		Snapshots: s.snaps, MaxSteps: candidatesBudget, Version: cli.Version(),
-		Fair: s.fair, Stop: s.rest.stopping.Done(),
+		Views: p.views.Projector, Log: p.log.all, Notary: p.notary.Notary, Authorize: authorize, Logger: p.logger,
+		Snapshots: p.snaps.Store, MaxSteps: candidatesBudget, Version: cli.Version(),
+		Fair: p.rest.fair, Stop: p.rest.stopping.Done(), Disk: p.disks.Now, Scrub: p.scrubber.scrubber.Status,
+		Present: p.replica.commands(), Fresh: p.replica.freshness(),
 	}
-	asked.Disk = s.diskNow
-	asked.Present, asked.Fresh = s.commands, s.freshness()
-	if s.scrubber != nil {
-		asked.Scrub = s.scrubber.Status
-	}
-	if s.rejected != nil {
-		asked.Rejected = s.rejected
+	if p.rejected.stream != nil {
+		asked.Rejected = p.rejected.stream
 	}
 	return asked.Handlers()
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -8,8 +10,10 @@ import (
 	"time"
 
 	"github.com/rs/cors"
+	"golang.org/x/mod/sumdb/note"
 
 	"github.com/allot-project/allot/api/auth"
+	"github.com/allot-project/allot/api/natsapi"
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/tracing"
@@ -111,4 +115,55 @@ func (c *serveCommand) fromScrapers(next http.Handler) http.Handler {
 		Hosts: c.AllowedHost, CheckHost: local && err == nil || c.AllowedHost != nil, AnyAddress: !local,
 	}
 	return guard.Handler(next)
+}
+
+// opener returns what opens manifests of copies: with a signing key only those that
+// are signed with it.
+func (c *serveCommand) opener() (func([]byte) ([]byte, error), error) {
+	if c.SigningKey == "" {
+		return nil, nil
+	}
+	verifier, err := cli.VerifierOf(c.SigningKey)
+	if err != nil {
+		return nil, err
+	}
+	return cli.OpenSigned(note.VerifierList(verifier)), nil
+}
+
+// natsUsers reads the file of users, if there is one.
+func (c *serveCommand) natsUsers() (*natsapi.Users, error) {
+	if c.NATSUsers == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(c.NATSUsers)
+	if err != nil {
+		return nil, err
+	}
+	users, err := natsapi.LoadUsers(data)
+	if err != nil {
+		return nil, fmt.Errorf("--nats-users %s: %w", c.NATSUsers, err)
+	}
+	return users, nil
+}
+
+// accessPart holds the permissions, and the means of identifying clients.
+type accessPart struct {
+	settings
+
+	auth   auth.Authenticator
+	policy *policy.Rules
+	tls    *tls.Config    // of REST and NATS; nil: none
+	users  *natsapi.Users // nil: every client may connect
+}
+
+// start reads the files with policy, certificates and users.
+func (p *accessPart) start(context.Context) (err error) {
+	if p.auth, p.policy, err = p.config.security(); err != nil {
+		return err
+	}
+	if p.tls, err = p.config.TLS.Config(p.logger); err != nil {
+		return err
+	}
+	p.users, err = p.config.natsUsers()
+	return err
 }

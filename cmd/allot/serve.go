@@ -8,28 +8,10 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
-	"github.com/allot-project/allot/api/natsapi"
-	"github.com/allot-project/allot/api/present"
-	"github.com/allot-project/allot/api/tracing"
-	"github.com/allot-project/allot/cmd/internal/datafolder"
-	"github.com/allot-project/allot/commands/cluster"
-	"github.com/allot-project/allot/commands/fair"
-	"github.com/allot-project/allot/commands/processes"
-	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archive"
-	"github.com/allot-project/allot/ledger/blocks"
-	"github.com/allot-project/allot/ledger/jetstream"
-	"github.com/allot-project/allot/ledger/proof"
-	"github.com/allot-project/allot/projector"
-	"github.com/allot-project/allot/projector/check"
-	"github.com/allot-project/allot/snapshots"
-	"github.com/allot-project/allot/snapshots/copies"
+	"github.com/allot-project/allot/ledger/embedded"
 )
 
 // garbage is how much there may be, in percent of the memory in use, before it is
@@ -93,68 +75,85 @@ func (c *serveCommand) serve(ctx context.Context) error {
 	return errors.Join(s.wait(ctx), s.stop())
 }
 
-// server is a running server. The results of a part are in the fields of its
-// phase, and are there from the part's start to its stop.
-type server struct {
+// settings are what every part is given.
+type settings struct {
 	config *serveCommand
 	paces  paces
 	logger *slog.Logger
-	parts  *partList
+}
 
-	// open
-	tracer   *tracing.Tracer // nil: there are none
-	data     *datafolder.Folder
-	access   access
-	users    *natsapi.Users // nil: every client may connect
-	rest     restDoor
-	fair     *fair.Pool // what clients share
-	verdict  *blocks.Verdict
-	notary   *present.Notary
-	vouchers *proof.Folder // nil: there is no key
-	views    *projector.Projector
-	snaps    *snapshots.Store
-	due      *snapshots.Schedule // of snapshots
-	log      serverLog
-	disks    *disks
+// server is a running server. Each part holds what it makes, from its start to its stop, and
+// points to the parts that it needs.
+type server struct {
+	settings
+	parts *partList
+	waits *waiting
+	stores
+	clients
 
-	// follow
-	state    *ledger.State       // at the end of the log; nil: a writer has taken it
-	rejected *jetstream.Rejected // nil: rejected commands are not kept
-	scrubber *check.Scrubber     // nil: there is none
-	archives []*archive.Archive
-	metrics  metricsDoor
-	limits   processes.LimitStatus // of following Keystone's
-
-	supervisor  supervisor
-	instruments *instruments // nil: there are no metrics
-
-	peersNC  *nats.Conn                  // to the other replicas
-	replica  *cluster.Replica            // nil: this server is the only one
-	copies   *copies.Server              // for other replicas; nil: there are none
-	commands ledgerDoor                  // where doors submit commands
-	ledgerID atomic.Pointer[ledger.UUID] // nil: it is not known yet
-	waits    atomic.Pointer[string]      // what a start waits for; nil: nothing that takes long
-
-	// lead
-	leader    leader
-	term      *cluster.Term // nil: this server does not lead, or is the only one
-	noticesNC *nats.Conn    // connection for slow followers, apart from the log's, so that they hold up no commit
-	doorNC    *nats.Conn    // connection for floods of requests, apart for the same reason
+	archives  *archivesPart
+	verdict   *judgementPart
+	joining   *joinPart
+	nats      *natsPart
+	log       *logPart
+	disks     *disksPart
+	state     *statePart
+	rejected  *rejectedPart
+	telling   *connectionPart
+	notices   *noticesPart
+	writer    *writerPart
+	replica   *replicaPart
+	archiver  *archiverPart
+	processes *processesPart
+	scrubber  *scrubberPart
 }
 
 func newServer(config *serveCommand, logger *slog.Logger) *server {
-	s := &server{config: config, paces: config.Pace.paces(), logger: logger}
+	given := settings{config, config.Pace.paces(), logger}
+	s := &server{settings: given, waits: &waiting{logger: logger}}
+	s.data = &folderPart{settings: given}
+	s.views = &viewsPart{settings: given, data: s.data}
+	s.notary = &notaryPart{settings: given, data: s.data, views: s.views}
+	s.snaps = &snapshotsPart{settings: given, data: s.data, views: s.views, notary: s.notary}
+	s.highWater = &highWaterPart{settings: given, data: s.data}
+	s.access, s.traces = &accessPart{settings: given}, &tracesPart{settings: given}
+	s.rest = &restPart{settings: given, waits: s.waits, access: s.access}
 	if config.Metrics != "" {
-		s.instruments = newInstruments()
+		s.instruments = NewInstruments()
 	}
-	s.commands = soleWriter{&s.leader}
+	s.archives = &archivesPart{settings: given, data: s.data, notary: s.notary}
+	s.verdict = &judgementPart{settings: given, data: s.data, archives: s.archives}
+	s.nats = &natsPart{settings: given, stores: s.stores, waits: s.waits, access: s.access, verdict: s.verdict}
+	s.log = &logPart{settings: given, waits: s.waits, data: s.data, verdict: s.verdict, nats: s.nats}
+	s.disks = &disksPart{settings: given, data: s.data, archives: s.archives, views: s.views, nats: s.nats}
+	s.joining = &joinPart{
+		settings: given, stores: s.stores, waits: s.waits, archives: s.archives, nats: s.nats, log: s.log, disks: s.disks,
+	}
+	s.state = &statePart{
+		settings: given, stores: s.stores, waits: s.waits, verdict: s.verdict, nats: s.nats, log: s.log, joining: s.joining,
+	}
+	s.rejected = &rejectedPart{settings: given, log: s.log, disks: s.disks}
+	s.telling = &connectionPart{settings: given, nats: s.nats, as: "notices", inside: (*embedded.Server).ConnectNotices}
+	s.notices = &noticesPart{settings: given, notary: s.notary, views: s.views, connection: s.telling}
+	s.writer = &writerPart{
+		settings: given, stores: s.stores, clients: s.clients, log: s.log, disks: s.disks, state: s.state, rejected: s.rejected,
+		notices: s.notices,
+	}
+	s.replica = &replicaPart{
+		settings: given, stores: s.stores, traces: s.traces, nats: s.nats, log: s.log, disks: s.disks, state: s.state,
+		writer: s.writer,
+	}
+	s.archiver = &archiverPart{settings: given, stores: s.stores, archives: s.archives, log: s.log, disks: s.disks}
+	s.processes = &processesPart{settings: given, access: s.access, views: s.views, writer: s.writer}
+	s.scrubber = &scrubberPart{settings: given, data: s.data, views: s.views, nats: s.nats}
 	s.parts = newPartList(logger, s.list()...)
+	s.disks.failed, s.replica.parts = s.parts.failed, s.parts
 	return s
 }
 
 // start starts all phases. One of several servers leads only when it is elected.
 func (s *server) start(ctx context.Context) error {
-	if s.shared() {
+	if s.config.Cluster.shared() {
 		return s.parts.start(ctx, open, follow)
 	}
 	return s.parts.start(ctx, open, follow, lead)
@@ -165,8 +164,8 @@ func (s *server) stop() error { return s.parts.stop(open, follow, lead) }
 
 // wait returns when the server should stop.
 func (s *server) wait(ctx context.Context) error {
-	if s.replica != nil {
-		return s.leadWhenElected(ctx)
+	if s.replica.replica != nil {
+		return s.replica.lead(ctx)
 	}
 	select {
 	case <-ctx.Done():
@@ -180,90 +179,97 @@ func (s *server) wait(ctx context.Context) error {
 // list returns all parts of a server in the order in which they start; they stop
 // in the reverse order. Comments give the reasons for the order.
 func (s *server) list() []part {
+	copies := &copiesPart{settings: s.settings, snaps: s.snaps, disks: s.disks, replica: s.replica}
+	nodeProviders := &nodeProvidersPart{settings: s.settings, views: s.views, writer: s.writer}
+	asking := &connectionPart{settings: s.settings, nats: s.nats, as: "door", inside: (*embedded.Server).ConnectDoor}
+	natsDoor := &natsDoorPart{
+		settings: s.settings, stores: s.stores, clients: s.clients, nats: s.nats, log: s.log, rejected: s.rejected,
+		replica: s.replica, connection: asking,
+	}
+	metrics := &metricsPart{
+		settings: s.settings, clients: s.clients, disks: s.disks, rejected: s.rejected, notices: s.notices, writer: s.writer,
+		replica: s.replica, archiver: s.archiver, processes: s.processes, scrubber: s.scrubber,
+	}
+	restDoor := &restDoorPart{
+		settings: s.settings, stores: s.stores, clients: s.clients, log: s.log, disks: s.disks, rejected: s.rejected,
+		writer: s.writer, replica: s.replica, scrubber: s.scrubber,
+	}
+	supervisor := &supervisorPart{settings: s.settings}
 	return []part{
-		{phase: open, name: "data folder", start: s.openData, stop: s.closeData},
+		{phase: open, name: "data folder", start: s.data.start, stop: s.data.stop},
 		// Spans are made from the first request to the end of the last one.
-		{phase: open, name: "traces", start: s.startTraces, stop: s.stopTraces},
-		{phase: open, name: "access", start: s.readAccess},
+		{phase: open, name: "traces", start: s.traces.start, stop: s.traces.stop},
+		{phase: open, name: "access", start: s.access.start},
 		// The port is bound before a long replay, so that a taken port is noticed
 		// at once, and clients learn from then on that the server is starting.
 		// Followers of the log are told first, because they would hold up its
 		// end.
-		{
-			phase:     open,
-			name:      "REST port",
-			start:     s.bindREST,
-			run:       s.serveREST,
-			interrupt: s.rest.endFollowers,
-			stop:      s.unbindREST,
-		},
+		{phase: open, name: "REST port", start: s.rest.start, run: s.rest.run, interrupt: s.rest.interrupt, stop: s.rest.stop},
 		// The log's files are judged before anything opens or changes them.
-		{phase: open, name: "judgement", start: s.judgeData},
-		{phase: open, name: "signed checkpoints", start: s.openCheckpoints},
+		{phase: open, name: "judgement", start: s.verdict.start},
+		{phase: open, name: "signed checkpoints", start: s.notary.start},
 		// What another replica has sent comes to its place before anything there is opened.
-		{phase: open, name: "copy of another replica", start: s.finishCopy},
+		{phase: open, name: "copy of another replica", start: s.joining.start},
 		// Read models that wait for room on a full disk give up when the server stops: the
 		// writer, and with it the doors, would wait for a long time.
 		{
 			phase: open, name: "read models",
-			start: s.openViews, run: s.awaitDamage, interrupt: s.interruptViews, stop: s.closeViews,
+			start: s.views.start, run: s.views.run, interrupt: s.views.interrupt, stop: s.views.stop,
 		},
-		{phase: open, name: "snapshots", start: s.openSnapshots},
+		{phase: open, name: "snapshots", start: s.snaps.start},
 		// The high-water mark moves with each folded commit, and is closed after
 		// the last one.
-		{phase: open, name: "high-water mark", start: s.openHighWater, stop: s.closeHighWater},
-		{phase: open, name: "NATS server", start: s.startNATS, run: s.awaitBroken, stop: s.stopNATS},
-		{phase: open, name: "log connection", start: s.connectLog, stop: s.closeLog},
+		{phase: open, name: "high-water mark", start: s.highWater.start, stop: s.highWater.stop},
+		{phase: open, name: "NATS server", start: s.nats.start, run: s.nats.run, stop: s.nats.stop},
+		{phase: open, name: "log connection", start: s.log.connect, stop: s.log.close},
 		// A server that is told to begin a ledger asks while this one waits for its log.
-		{phase: open, name: "what is known of the ledger", start: s.tellKnown, stop: s.stopKnown},
-		{phase: open, name: "log", start: s.openLog},
+		{phase: open, name: "what is known of the ledger", start: s.nats.tellKnown, stop: s.nats.stopKnown},
+		{phase: open, name: "log", start: s.log.open},
 		// The watch of the disks outlives the writer, because it helps a writer
 		// that waits for a log on a full disk.
-		{phase: open, name: "disk space", start: s.watchDisks, stop: s.stopDisks},
+		{phase: open, name: "disk space", start: s.disks.start, stop: s.disks.Stop},
 
-		{phase: follow, name: "State", start: s.follow},
+		{phase: follow, name: "State", start: s.state.start},
 		// Whose the archives are is asked before anything is written.
-		{phase: follow, name: "archives", start: s.openArchives},
-		{phase: follow, name: "rejected commands", start: s.openRejected},
-		{phase: follow, name: "replica", start: s.startReplica, stop: s.stopReplica},
-		{phase: follow, name: "copies for other replicas", start: s.startCopies, stop: s.stopCopies},
+		{phase: follow, name: "archives", start: s.archives.start},
+		{phase: follow, name: "rejected commands", start: s.rejected.open},
+		{phase: follow, name: "replica", start: s.replica.start, stop: s.replica.stop},
+		{phase: follow, name: "copies for other replicas", start: copies.start, stop: copies.stop},
 
 		// Connections close after the writer, so that clients hear of everything
 		// that it still does.
-		{phase: lead, name: "notices connection", start: s.connectNotices, stop: s.closeNotices},
-		{phase: lead, name: "notices", start: s.startNotices, stop: s.stopNotices},
-		{phase: follow, name: "door connection", start: s.connectDoor, stop: s.closeDoor},
+		{phase: lead, name: "notices connection", start: s.telling.start, stop: s.telling.stop},
+		{phase: lead, name: "notices", start: s.notices.start, stop: s.notices.stop},
+		{phase: follow, name: "door connection", start: asking.start, stop: asking.stop},
 		// The keeper of rejections and the publisher of notices take what the
 		// writer hands them until it has ended.
-		{phase: lead, name: "keeper", start: s.startKeeper, stop: s.stopKeeper},
-		{phase: lead, name: "writer", start: s.startWriter, run: s.runWriter, interrupt: s.giveUpClaims, stop: s.stopWriter},
+		{phase: lead, name: "keeper", start: s.rejected.start, stop: s.rejected.stop},
+		{phase: lead, name: "writer", start: s.writer.start, run: s.writer.run, interrupt: s.writer.interrupt, stop: s.writer.stop},
 		// The first record of the new term deposes the former leader.
-		{phase: lead, name: "term", start: s.beginTerm},
-		{phase: lead, name: "standard names", start: s.begin},
+		{phase: lead, name: "term", start: s.writer.beginTerm},
+		{phase: lead, name: "standard names", start: s.writer.begin},
 		// A replica's doors are open already: what comes before there are standard
 		// names would be told that VCPU is unknown.
-		{phase: lead, name: "commands of clients", start: s.openTerm, stop: s.closeTerm},
-		{phase: lead, name: "node providers", start: s.setNodeProviders},
-		{phase: lead, name: "checkpoint of the start", start: s.signStart},
-		{phase: lead, name: "archiver", start: s.startArchiver, stop: s.stopArchiver},
-		{phase: lead, name: "copies for archives", start: s.startStoring, stop: s.stopStoring},
+		{phase: lead, name: "commands of clients", start: s.writer.openTerm, stop: s.writer.closeTerm},
+		{phase: lead, name: "node providers", start: nodeProviders.start},
+		{phase: lead, name: "checkpoint of the start", start: s.notary.signStart},
+		{phase: lead, name: "archiver", start: s.archiver.start, stop: s.archiver.stop},
+		{phase: lead, name: "copies for archives", start: s.archiver.startStoring, stop: s.archiver.stopStoring},
 		// From here on a nearly full disk refuses commands. The commands of the
 		// start had to go through before.
-		{phase: lead, name: "disk reserve", start: s.armDisks},
+		{phase: lead, name: "disk reserve", start: s.disks.Arm},
 		// Parts that submit commands end before the writer does, so that
 		// everything that it took is answered.
-		{phase: lead, name: "node placer", start: s.startAllocator, stop: s.stopAllocator},
-		{phase: lead, name: "expirer", start: s.startExpirer, stop: s.stopExpirer},
-		{phase: lead, name: "limit follower", start: s.startLimitFollower, stop: s.stopLimitFollower},
-		{phase: follow, name: "NATS door", start: s.startNATSDoor, stop: s.stopNATSDoor},
+		{phase: lead, name: "processes", start: s.processes.start, stop: s.processes.stop},
+		{phase: follow, name: "NATS door", start: natsDoor.start, stop: natsDoor.stop},
 
-		{phase: follow, name: "scrubber", start: s.startScrubber, stop: s.stopScrubber},
-		{phase: follow, name: "sizes of the stores", start: s.measureStores},
-		{phase: follow, name: "metrics", start: s.serveMetrics, stop: s.stopMetrics},
+		{phase: follow, name: "scrubber", start: s.scrubber.start, stop: s.scrubber.stop},
+		{phase: follow, name: "sizes of the stores", start: s.disks.MeasureStores},
+		{phase: follow, name: "metrics", start: metrics.start, stop: metrics.stop},
 		// REST answers reads, too, and so stays when lead stops. It opens last,
 		// because the first request may be a command, and drains first, while the
 		// writer can still answer.
-		{phase: follow, name: "REST door", start: s.openREST, stop: s.drainREST},
-		{phase: follow, name: "supervisor", start: s.tellReady, stop: s.tellStopping},
+		{phase: follow, name: "REST door", start: restDoor.start, stop: s.rest.drain},
+		{phase: follow, name: "supervisor", start: supervisor.start, stop: supervisor.stop},
 	}
 }

@@ -38,9 +38,7 @@ func TestOrderOfParts(t *testing.T) {
 		{"REST door", "REST port", "it drains before the port is free"},
 		{"NATS door", "writer", "commands under way are answered"},
 		{"NATS door", "door connection", "answers are sent"},
-		{"node placer", "writer", "it submits"},
-		{"expirer", "writer", "it submits"},
-		{"limit follower", "writer", "it submits"},
+		{"processes", "writer", "they submit"},
 		{"writer", "disk space", "the watch frees a writer that a full disk holds up"},
 		{"writer", "keeper", "its rejections are kept"},
 		{"writer", "notices", "its commits are told"},
@@ -153,14 +151,14 @@ func TestLoneServerRaisesTheLevel(t *testing.T) {
 	s := startInside(t)
 	term := func() ledger.Term {
 		t.Helper()
-		state, err := s.commands.Fork(t.Context())
+		state, err := s.replica.commands().Fork(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		return state.Term()
 	}
 	older := &commands.BeginTerm{Leader: "a", Instance: commands.NewID(), Level: ledger.Level - 1}
-	if _, err := s.submit(t.Context(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: older}); err != nil {
+	if _, err := s.writer.submit(t.Context(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: older}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
