@@ -90,20 +90,16 @@ func (d *clusterDoor) answer(w http.ResponseWriter, r *http.Request, answer func
 // granted carries out the wish in a body, and returns it.
 func (d *clusterDoor) granted(carryOut func(context.Context, wish) error) func(*http.Request) (any, error) {
 	return func(r *http.Request) (any, error) {
-		want, err := d.readWish(r)
+		lease := d.fair.Lease(r.RemoteAddr)
+		defer lease.End()
+		var want wish
+		body, err := rest.ReadBody(r, lease, maxClusterBody)
+		if err == nil && len(body) > 0 {
+			err = document.Decode(body, &want)
+		}
 		if err == nil {
 			err = carryOut(r.Context(), want)
 		}
 		return want, err
 	}
-}
-
-func (d *clusterDoor) readWish(r *http.Request) (want wish, err error) {
-	lease := d.fair.Lease(r.RemoteAddr)
-	defer lease.End()
-	body, err := rest.ReadBody(r, lease, maxClusterBody)
-	if err != nil || len(body) == 0 {
-		return want, err
-	}
-	return want, document.Decode(body, &want)
 }

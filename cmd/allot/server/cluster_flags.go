@@ -35,10 +35,6 @@ type clusterFlags struct {
 	REST string `kong:"-"`
 }
 
-// wait is how long requests wait for a server to lead: JetStream and a new leader take that
-// long, at most, on machines that are not busy.
-func (f *clusterFlags) wait() time.Duration { return 10 * f.Lease / 3 }
-
 // keyFile is the private key of this server; "": it has none.
 func (f *clusterFlags) keyFile() string {
 	if f.TLS == "" {
@@ -55,14 +51,6 @@ func (f *clusterFlags) shared() bool { return f.on() || f.Name != "" }
 
 // givesCopies reports whether replicas give each other copies.
 func (f *clusterFlags) givesCopies() bool { return f.shared() && f.HTTP != "" }
-
-// givesCopiesAt is where other replicas get copies; "": nowhere.
-func (f *clusterFlags) givesCopiesAt() string {
-	if !f.givesCopies() {
-		return ""
-	}
-	return f.reached(f.HTTP)
-}
 
 // fill completes what was left out, and refuses what contradicts itself.
 func (f *clusterFlags) fill(data string, external bool) (err error) {
@@ -150,11 +138,10 @@ func (f *clusterFlags) reached(address string) string {
 	return net.JoinHostPort(own, port)
 }
 
-// fillExternal is fill for a server on an external NATS. Others may serve the
-// same log, whether it was meant or not, and two that both believe to be the
-// only one would answer what is not so any more. So each takes part in the
-// election, under a name that is its own: one is made of the host's name and of
-// where its data is, which no two servers share.
+// fillExternal is fill for a server on an external NATS. Others may serve the same log, whether it was meant
+// or not, and two that both believe to be the only one would answer what is not so any more. So each takes
+// part in the election, under a name that is its own: one is made of the host's name and of where its data
+// is, which no two servers share.
 func (f *clusterFlags) fillExternal(data string) error {
 	if f.Name == "" {
 		host, err := os.Hostname()
@@ -265,7 +252,3 @@ func (f *clusterFlags) embedded(logger *slog.Logger) (*embedded.Cluster, error) 
 		TLS: encrypted,
 	}, nil
 }
-
-// replicas returns how many replicas the streams of a cluster have: three, of
-// which one may be lost.
-func (f *clusterFlags) replicas() int { return min(len(f.Members), 3) }

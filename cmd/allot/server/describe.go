@@ -77,30 +77,21 @@ func serverOperations() []openapi.Operation {
 	return list
 }
 
-// descriptions are the routes of the descriptions.
-func descriptions(logger *slog.Logger) []route {
-	return []route{
-		{openAPIPath, "what the REST port serves", documentHandler(openAPI, logger)},
-		{asyncAPIPath, "what the NATS port serves", documentHandler(asyncAPI, logger)},
-	}
-}
-
-// The descriptions, encoded. They are made for the first request, and not at
-// every start.
+// The descriptions, encoded. They are made for the first request, and not at every start.
 var (
 	openAPI = sync.OnceValue(func() []byte {
-		described, err := describeREST()
+		made, err := describeREST()
 		if err != nil {
 			panic(err) // a mistake in the tables of the APIs, which every test would find
 		}
-		return encoded(described.Object())
+		return encoded(made.Object())
 	})
 	asyncAPI = sync.OnceValue(func() []byte {
-		described, err := wire.AsyncAPI()
+		made, err := wire.AsyncAPI()
 		if err != nil {
 			panic(err) // likewise
 		}
-		return encoded(described)
+		return encoded(made)
 	})
 )
 
@@ -112,8 +103,8 @@ func encoded(document any) []byte {
 	return text
 }
 
-// documentHandler serves a document that does not change.
-func documentHandler(text func() []byte, logger *slog.Logger) http.Handler {
+// described serves a document that does not change.
+func described(text func() []byte, logger *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")

@@ -15,9 +15,8 @@ type paces struct {
 	// AnswerWithin is how long the log may be silent before a command is answered 503, and
 	// further ones at once, until the log answers: several times as long as a slow disk syncs.
 	AnswerWithin time.Duration
-	// A snapshot is written after SnapshotRecords, of which one with several events counts as so
-	// many, or after SnapshotAge, if there are new records: a start replays no more than that,
-	// which takes a second.
+	// A snapshot is written after SnapshotRecords, of which one with several events counts as so many, or after
+	// SnapshotAge, if there are new records: a start replays no more than that, which takes a second.
 	SnapshotRecords int
 	SnapshotAge     time.Duration
 	// A part of an archive ends with PartRecords, with archive.Usual.Bytes, or when its first record has PartAge:
@@ -47,9 +46,6 @@ const (
 	archiveRate = 64 << 20
 )
 
-func (p paces) clusterWait(f *clusterFlags) time.Duration { return cmp.Or(p.ClusterWait, f.wait()) }
-
-// parts are the bounds of the parts of an archive.
-func (p paces) parts() archive.Bounds {
-	return archive.Bounds{Records: p.PartRecords, Bytes: archive.Usual.Bytes, Age: p.PartAge}
-}
+// clusterWait is how long requests wait for a server to lead: JetStream and a new leader take that
+// long, at most, on machines that are not busy.
+func (p paces) clusterWait(f *clusterFlags) time.Duration { return cmp.Or(p.ClusterWait, 10*f.Lease/3) }

@@ -17,11 +17,6 @@ import (
 	"github.com/allot-project/allot/snapshots/copies"
 )
 
-// archiveFlags say where the log is archived, and in what parts.
-type archiveFlags struct {
-	URL []string `name:"archive" help:"Archive the log there in the background: file:///FOLDER, or s3://BUCKET/PREFIX?endpoint=HOST:PORT with keys from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. May be repeated." placeholder:"URL" usual:""`
-}
-
 // archiveEvery is how often the archiver looks for new commits.
 const archiveEvery = time.Second
 
@@ -42,7 +37,7 @@ type archivesPart struct {
 
 // open opens them, without speaking to them.
 func (p *archivesPart) open() (err error) {
-	p.list, err = archive.OpenURLs(p.config.Archive.URL)
+	p.list, err = archive.OpenURLs(p.config.Archive)
 	return err
 }
 
@@ -100,7 +95,8 @@ func (p *archiverPart) start(context.Context) error {
 	}
 	cfg := archive.Config{
 		Archives: p.archives.list, Ledger: p.notary.Ledger, Log: p.log.all, Head: p.highWater.Head,
-		Bounds: p.paces.parts(), Rate: archiveRate, Folder: p.data.Path(vitals.ArchiveFolder),
+		Bounds: archive.Bounds{Records: p.paces.PartRecords, Bytes: archive.Usual.Bytes, Age: p.paces.PartAge},
+		Rate:   archiveRate, Folder: p.data.Path(vitals.ArchiveFolder),
 		Every: archiveEvery, Now: time.Now, Logger: p.logger,
 	}
 	if key := p.notary.Key; key != nil {

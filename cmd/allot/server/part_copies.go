@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"golang.org/x/mod/sumdb/note"
 
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/commands/cluster"
@@ -135,17 +136,19 @@ func (p *joinPart) standsAt() (uint64, error) {
 	return 0, nil
 }
 
-// take gets a copy of another replica, which is told of this one, or else one of an
-// archive.
+// take gets a copy of another replica, which is told of this one, or else one of an archive.
 func (p *joinPart) take(ctx context.Context, from, last uint64) (*copies.Copy, error) {
-	unsign, err := p.config.opener()
-	if err != nil {
-		return nil, err
-	}
 	progress := &joinProgress{joinPart: p, began: time.Now(), told: time.Now()}
 	cfg := copies.JoinConfig{
-		Stores: archive.Stores(p.archives.list), Unsign: unsign, Log: p.log.all, Folder: p.data.CopyFolder(), From: from,
-		UpTo: last, Room: p.disks.Room, Tell: progress.tell, Logger: p.logger,
+		Stores: archive.Stores(p.archives.list), Log: p.log.all, Folder: p.data.CopyFolder(), From: from, UpTo: last,
+		Room: p.disks.Room, Tell: progress.tell, Logger: p.logger,
+	}
+	if p.config.SigningKey != "" { // only copies that are signed with it
+		verifier, err := cli.VerifierOf(p.config.SigningKey)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Unsign = cli.OpenSigned(note.VerifierList(verifier))
 	}
 	if !p.config.Cluster.givesCopies() {
 		return copies.Join(ctx, cfg)

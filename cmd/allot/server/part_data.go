@@ -37,8 +37,7 @@ func (p *folderPart) start(context.Context) (err error) {
 
 func (p *folderPart) stop() error { return p.Close() }
 
-// judgementPart judges the contents of the data folder. An empty folder becomes a new
-// ledger's.
+// judgementPart judges the contents of the data folder. An empty folder becomes a new ledger's.
 type judgementPart struct {
 	settings
 	data     *folderPart
@@ -89,10 +88,9 @@ func (p *judgementPart) tellUnread() {
 	}
 }
 
-// judgeReplica judges the log's files of a replica. If commits are missing at the
-// end, the other replicas have them. A damaged log is set aside, and the others
-// fill it again. Heads that read models and others have seen are checked later,
-// against the log that the cluster has.
+// judgeReplica judges the log's files of a replica. If commits are missing at the end, the other replicas
+// have them. A damaged log is set aside, and the others fill it again. Heads that read models and others have
+// seen are checked later, against the log that the cluster has.
 func (p *judgementPart) judgeReplica(ctx context.Context) (err error) {
 	p.Verdict = &blocks.Verdict{}
 	if err := os.MkdirAll(p.data.Path(datafolder.Log), 0o750); err != nil {

@@ -34,15 +34,11 @@ type logPart struct {
 
 // connect opens the connection that appends to the log.
 func (p *logPart) connect(context.Context) (err error) {
-	if p.nats.Server == nil {
-		return p.connectOutside()
+	if p.nats.Server != nil {
+		p.url = p.nats.Server.ClientURL()
+		p.nc, err = p.nats.Server.Connect()
+		return err
 	}
-	p.url = p.nats.Server.ClientURL()
-	p.nc, err = p.nats.Server.Connect()
-	return err
-}
-
-func (p *logPart) connectOutside() (err error) {
 	p.logger.Info("the NATS servers are to sync every write (jetstream { sync_interval: always }): that cannot be seen from here")
 	if p.nc, err = p.config.dial(p.config.NATSURL, p.config.NATSCreds, "log"); err != nil {
 		return err
@@ -90,7 +86,7 @@ func (p *logPart) open(ctx context.Context) (err error) {
 func (p *logPart) replicas() int {
 	switch {
 	case p.config.Cluster.on():
-		return p.config.Cluster.replicas()
+		return min(len(p.config.Cluster.Members), clusterReplicas)
 	case p.config.NATSReplicas > 0:
 		return p.config.NATSReplicas
 	case p.nc.ConnectedClusterName() != "":
@@ -99,17 +95,15 @@ func (p *logPart) replicas() int {
 	return 1
 }
 
-// clusterReplicas is the default number of replicas in a cluster. One of three
-// may be lost.
+// clusterReplicas is the default number of replicas in a cluster. One of three may be lost.
 const clusterReplicas = 3
 
 func (p *logPart) valuesConfig() jetstream.ValuesConfig {
 	return jetstream.ValuesConfig{Replicas: p.replicas(), Timeout: p.config.Cluster.Lease / 6}
 }
 
-// sharedAckTimeout and sharedPatience are how long an append to a replicated log,
-// and a read of it, may take before they are tried again, because another server
-// may lead the stream by then.
+// sharedAckTimeout and sharedPatience are how long an append to a replicated log, and a read of it, may take
+// before they are tried again, because another server may lead the stream by then.
 const (
 	sharedAckTimeout = 2 * time.Second
 	sharedPatience   = time.Second
@@ -134,8 +128,10 @@ func (p *logPart) openShared(ctx context.Context, cfg jetstream.Config) (err err
 	waits := p.waits.tell("waiting for the cluster's log")
 	for {
 		if p.stream, err = jetstream.Open(ctx, p.nc, cfg); err == nil {
-			if err := p.enoughReplicas(); err != nil {
-				return err
+			if have := p.stream.Replicas(); have < p.replicas() { // it would not outlive a server
+				return fmt.Errorf("the log has %d replicas, but with %d servers it needs %d to outlive a server; nothing was "+
+					"changed. Move the ledger to a cluster that begins with all its servers",
+					have, len(p.config.Cluster.Members), p.replicas())
 			}
 			p.values, err = jetstream.OpenValues(ctx, p.nc, p.valuesConfig())
 		}
@@ -164,16 +160,6 @@ func (p *logPart) openShared(ctx context.Context, cfg jetstream.Config) (err err
 	}
 }
 
-// enoughReplicas refuses a log with fewer replicas than the cluster needs to
-// outlive a server.
-func (p *logPart) enoughReplicas() error {
-	if have := p.stream.Replicas(); have < p.replicas() {
-		return fmt.Errorf("the log has %d replicas, but with %d servers it needs %d to outlive a server; nothing was changed. "+
-			"Move the ledger to a cluster that begins with all its servers", have, len(p.config.Cluster.Members), p.replicas())
-	}
-	return nil
-}
-
 // fillHistory appends the commits of the archive that the ledger begins with; after a
 // kill, those that are missing. Every append names the sequence that the commit had in
 // the archive. No server leads before all commits are there: from its creation on the
@@ -187,8 +173,7 @@ func (p *logPart) fillHistory(ctx context.Context) error {
 		return fmt.Errorf(
 			"%s is to begin a cluster with the %d commits of an archive (allot init --from), but the cluster has a log "+
 				"already; nothing was changed. To join that cluster, start this server with an empty folder",
-			p.config.Data,
-			begin.History.Sequence,
+			p.config.Data, begin.History.Sequence,
 		)
 	}
 	source, err := operate.OpenLogFile(p.data.Files().HistoryPath())

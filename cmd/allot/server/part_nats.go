@@ -15,14 +15,14 @@ import (
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
+	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
 )
 
-// natsPart is the NATS server in the process, and what other servers learn over it of what
-// is known here.
+// natsPart is the NATS server in the process, and what other servers learn over it of what is known here.
 type natsPart struct {
 	settings
 	stores
@@ -38,8 +38,7 @@ type natsPart struct {
 	stopped          chan struct{} // closed when it is to stop
 }
 
-// start starts the NATS server in the process, unless an external one is
-// used.
+// start starts the NATS server in the process, unless an external one is used.
 func (p *natsPart) start(ctx context.Context) (err error) {
 	p.stopped = make(chan struct{})
 	if p.config.NATSURL != "" {
@@ -57,10 +56,16 @@ func (p *natsPart) start(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	var logins []embedded.User
+	if p.access.users != nil {
+		for _, one := range p.access.users.Logins() {
+			logins = append(logins, embedded.User(one))
+		}
+	}
 	p.Server, err = embedded.Start(ctx, embedded.Config{
 		StoreDir: p.data.Path(datafolder.Log), Listen: p.config.NATS, Verdict: p.verdict.Verdict,
 		LazySync: p.config.LazySync, Logger: p.logger, TLS: p.access.tls,
-		Users: logins(p.access.users), Services: wire.Services(), Renamed: wire.Renamed(), Streams: wire.Streams(),
+		Users: logins, Services: wire.Services(), Renamed: wire.Renamed(), Streams: wire.Streams(),
 		Cluster: joined,
 	})
 	if err != nil {
@@ -139,8 +144,7 @@ func (p *natsPart) known() cluster.Known {
 	return k
 }
 
-// tellKnown has the other servers know what this one knows, once it has a part
-// in the log.
+// tellKnown has the other servers know what this one knows, once it has a part in the log.
 func (p *natsPart) tellKnown(context.Context) (err error) {
 	if !p.config.Cluster.on() {
 		return nil
@@ -161,8 +165,7 @@ func (p *natsPart) stopKnown() error {
 	return nil
 }
 
-// admitOthers admits the other replicas to a log that is to begin
-// here.
+// admitOthers admits the other replicas to a log that is to begin here.
 func (p *natsPart) admitOthers() (stop func(), err error) {
 	if p.verdict.Begin == nil || p.verdict.Report != nil {
 		return func() {}, nil
@@ -194,18 +197,6 @@ func (p *natsPart) stop() error {
 		p.Server.Shutdown()
 	}
 	return nil
-}
-
-// logins returns the users of the embedded server.
-func logins(users *natsapi.Users) []embedded.User {
-	if users == nil {
-		return nil
-	}
-	var list []embedded.User
-	for _, l := range users.Logins() {
-		list = append(list, embedded.User(l))
-	}
-	return list
 }
 
 // welcome fails if the other servers will never accept this server.
@@ -247,7 +238,10 @@ func (p *connectionPart) start(context.Context) (err error) {
 		p.Conn, err = p.inside(p.nats.Server)
 		return err
 	}
-	address, creds := p.config.doorLogin()
+	address, creds := p.config.NATSDoorURL, p.config.NATSDoorCreds
+	if address == "" {
+		address, creds = p.config.NATSURL, cmp.Or(creds, p.config.NATSCreds)
+	}
 	p.Conn, err = p.config.dial(address, creds, p.as)
 	return err
 }
@@ -257,8 +251,7 @@ func (p *connectionPart) stop() error {
 	return nil
 }
 
-// natsActor is the actor in records of commands over NATS where there are no
-// users.
+// natsActor is the actor in records of commands over NATS where there are no users.
 const natsActor = "nats:client"
 
 // natsDoorPart answers commands and queries over NATS.
@@ -282,12 +275,17 @@ func (p *natsDoorPart) start(context.Context) (err error) {
 	if p.rejected.stream != nil {
 		queries.Rejected = p.rejected.stream
 	}
-	p.service, err = natsapi.Start(p.connection.Conn, natsapi.Config{
+	cfg := natsapi.Config{
 		Commands: p.replica.commands(), Fresh: p.replica.freshness(), Queries: queries, Version: cli.Version(),
-		Actor: natsActor, Users: p.access.users,
-		Direct: p.nats.Server == nil, Fair: p.rest.fair, Logger: p.logger,
-		Trace: p.traces.messages(), Observe: p.instruments.Messages(),
-	})
+		Actor: natsActor, Users: p.access.users, Direct: p.nats.Server == nil, Fair: p.rest.fair, Logger: p.logger,
+		Observe: p.instruments.Messages(),
+	}
+	if tracer := p.traces.tracer; tracer != nil {
+		cfg.Trace = func(name natsapi.Name, header func(string) string) (*commands.Trace, func(string)) {
+			return tracer.Message(name.Kind, name.Name, header)
+		}
+	}
+	p.service, err = natsapi.Start(p.connection.Conn, cfg)
 	return err
 }
 
@@ -314,12 +312,4 @@ func redacted(address string) string {
 		return parsed.Redacted()
 	}
 	return "the NATS server"
-}
-
-// doorLogin is the login of the connections that answer clients and send notices.
-func (c *Command) doorLogin() (address, creds string) {
-	if c.NATSDoorURL == "" {
-		return c.NATSURL, cmp.Or(c.NATSDoorCreds, c.NATSCreds)
-	}
-	return c.NATSDoorURL, c.NATSDoorCreds
 }

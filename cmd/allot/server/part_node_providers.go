@@ -13,10 +13,9 @@ import (
 // leftHistoryPage is how many records of a history are examined together.
 const leftHistoryPage = 100
 
-// leftProviders lists the providers of nodes that were deleted while node
-// providers were off, unless a client has taken the provider over. A provider
-// that was made after its node was deleted, or changed since by more than
-// consumers that left it, belongs to a client.
+// leftProviders lists the providers of nodes that were deleted while node providers were off, unless a client
+// has taken the provider over. A provider that was made after its node was deleted, or changed since by more
+// than consumers that left it, belongs to a client.
 func leftProviders(view projector.View) (left []ledger.UUID, err error) {
 	var failure error
 	err = view.Providers(func(p *ledger.Provider) bool {
@@ -59,9 +58,8 @@ func isLeftOfNode(view projector.View, p *ledger.Provider) (bool, error) {
 	}
 }
 
-// leaves reports whether a command leaves the owner of a provider unchanged: it
-// changes only what consumers hold, or the server submits it. By any other
-// command a client of Placement takes the provider over.
+// leaves reports whether a command leaves the owner of a provider unchanged: it changes only what consumers
+// hold, or the server submits it. By any other command a client of Placement takes the provider over.
 func leaves(command string) bool {
 	return commands.OnlyHoldings(command) || commands.Internal[command] != nil
 }
@@ -90,16 +88,12 @@ func (p *nodeProvidersPart) start(ctx context.Context) error {
 		}
 	}
 	for {
-		outcome, err := p.writer.submit(ctx, commands.Submission{
-			ID: commands.NewID(), Actor: "allot",
-			Command: &commands.SetNodeProviders{On: p.config.NodeProviders, Limit: nodeProvidersAtATime, Left: left},
-		})
-		switch {
-		case err != nil:
+		set := &commands.SetNodeProviders{On: p.config.NodeProviders, Limit: nodeProvidersAtATime, Left: left}
+		outcome, err := p.writer.submit(ctx, set, "--node-providers")
+		if err != nil {
 			return err
-		case outcome.Rejection != nil:
-			return fmt.Errorf("--node-providers: %s", outcome.Rejection)
-		case outcome.Address.Sequence == 0:
+		}
+		if outcome.Address.Sequence == 0 {
 			return p.tellLeft(left)
 		}
 	}
@@ -125,6 +119,5 @@ func (p *nodeProvidersPart) tellLeft(left []ledger.UUID) error {
 	return nil
 }
 
-// maxListedProviders is how many providers a line of the server's log lists at
-// most.
+// maxListedProviders is how many providers a line of the server's log lists at most.
 const maxListedProviders = 50

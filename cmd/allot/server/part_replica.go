@@ -96,15 +96,21 @@ func (p *replicaPart) start(ctx context.Context) (err error) {
 		p.nc.Close()
 		return err
 	}
-	p.replica, err = cluster.Start(cluster.Config{
-		Name: p.config.Cluster.Name, HTTP: p.config.Cluster.REST, Copies: p.config.Cluster.givesCopiesAt(),
-		Version: cli.Version(), Conn: p.nc, Log: p.log.stream, Values: p.log.values,
+	cfg := cluster.Config{
+		Name: p.config.Cluster.Name, HTTP: p.config.Cluster.REST, Version: cli.Version(), Conn: p.nc,
+		Log: p.log.stream, Values: p.log.values,
 		Models: &followerModels{leaderModels{p.views.Projector, p.highWater.HighWater}, p.views.Changed, p.notary.otherBegan},
 		Lease:  p.config.Cluster.Lease, Limit: p.paces.clusterWait(&p.config.Cluster), Near: p.nats.leads,
 		Whole: p.nats.whole, Unfit: p.disks.NotEligible, Lazy: p.config.LazySync && p.nats.Server != nil,
-		Snapshots: p.snaps.due, Logger: p.logger, Carrying: p.traces.carrying(),
-	}, p.state.take())
-	if err != nil {
+		Snapshots: p.snaps.due, Logger: p.logger,
+	}
+	if p.config.Cluster.givesCopies() {
+		cfg.Copies = p.config.Cluster.reached(p.config.Cluster.HTTP)
+	}
+	if p.traces.tracer != nil {
+		cfg.Carrying = p.traces.tracer.Carrying
+	}
+	if p.replica, err = cluster.Start(cfg, p.state.take()); err != nil {
 		p.nc.Close()
 	}
 	return err
@@ -155,8 +161,7 @@ func (f *followerModels) Fold(commit *ledger.Commit, changes ledger.Changes) err
 // Changed implements cluster.Models.
 func (f *followerModels) Changed() <-chan struct{} { return f.changed() }
 
-// lead leads while this server is elected, and follows otherwise, until the
-// context ends.
+// lead leads while this server is elected, and follows otherwise, until the context ends.
 func (p *replicaPart) lead(ctx context.Context) error {
 	for {
 		var asked <-chan string
@@ -227,9 +232,8 @@ func (p *replicaPart) resign(ctx context.Context, successor string, lost error) 
 	return p.endTerm(ctx, successor)
 }
 
-// endTerm ends the term after its parts have stopped, and follows again. It
-// follows with the writer's State or, if the writer has failed, with a rebuilt
-// one.
+// endTerm ends the term after its parts have stopped, and follows again. It follows with the writer's State
+// or, if the writer has failed, with a rebuilt one.
 func (p *replicaPart) endTerm(ctx context.Context, successor string) (err error) {
 	term := p.writer.term
 	p.writer.term = nil

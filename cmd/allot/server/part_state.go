@@ -64,9 +64,8 @@ func (p *statePart) take() (state *ledger.State) {
 	return state
 }
 
-// restoreOrWait is restore, and on one of several servers waits until the one
-// that was told to has begun the ledger. Before it replays, join may shorten
-// that; nil: it may not.
+// restoreOrWait is restore, and on one of several servers waits until the one that was told to has begun the
+// ledger. Before it replays, join may shorten that; nil: it may not.
 func (p *statePart) restoreOrWait(ctx context.Context, join func(context.Context) error) (*ledger.State, error) {
 	waits, pause := p.waits.tell("waiting for the cluster's ledger"), openAgain
 	for {
@@ -118,8 +117,7 @@ func (p *statePart) restore(ctx context.Context) (*ledger.State, error) {
 	return state, adviseToCut(unreached(err))
 }
 
-// leaderModels move the high-water mark beside the log before a client learns of a
-// commit.
+// leaderModels move the high-water mark beside the log before a client learns of a commit.
 type leaderModels struct {
 	writer.ReadModels
 	highWater *blocks.HighWater
@@ -133,8 +131,7 @@ func (m *leaderModels) Fold(c *ledger.Commit, changes ledger.Changes) error {
 	return m.ReadModels.Fold(c, changes)
 }
 
-// adviseToCut names the way out if the log ends with an entry that may be of another
-// publisher.
+// adviseToCut names the way out if the log ends with an entry that may be of another publisher.
 func adviseToCut(err error) error {
 	var bad *ledger.BadEntryError
 	if !errors.As(err, &bad) {

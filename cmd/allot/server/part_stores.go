@@ -70,8 +70,7 @@ func (p *notaryPart) signStart(context.Context) error {
 // errOtherBegan: two servers were to begin the log at the same time.
 var errOtherBegan = errors.New("another server has begun the ledger meanwhile; nothing is lost: start this one again, and it joins")
 
-// sameLedger fails if another server has begun another ledger in the log that
-// this one was to begin.
+// sameLedger fails if another server has begun another ledger in the log that this one was to begin.
 func (p *notaryPart) sameLedger(state *ledger.State) error {
 	if id := state.LedgerID(); !id.IsNil() && id != p.Ledger {
 		return fmt.Errorf("%w: it is %s", errOtherBegan, id)
@@ -162,15 +161,13 @@ func (p *snapshotsPart) start(context.Context) (err error) {
 	return err
 }
 
-// durableModels returns the sequence that the read models have reached, whatever ends
-// this server.
+// durableModels returns the sequence that the read models have reached, whatever ends this server.
 func (p *snapshotsPart) durableModels() (uint64, error) {
 	reached := p.views.Checkpoint().Sequence
 	return reached, p.views.Sync()
 }
 
-// leave saves the State at the end, unless there is a snapshot of it, so
-// that the next start replays nothing.
+// leave saves the State at the end, unless there is a snapshot of it, so that the next start replays nothing.
 func (p *snapshotsPart) leave(state *ledger.State) {
 	p.due.Wait()
 	if state == nil || state.Head().Sequence == 0 {

@@ -4,14 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"time"
 
-	"github.com/allot-project/allot/api/natsapi"
-	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/tracing"
 	"github.com/allot-project/allot/cmd/internal/cli"
-	"github.com/allot-project/allot/commands"
 )
 
 // traceFlags say which requests are recorded as traces.
@@ -27,8 +23,7 @@ func (f traceFlags) check() error {
 	return nil
 }
 
-// lastSpans is how long a receiver may take for the last spans when the server
-// stops.
+// lastSpans is how long a receiver may take for the last spans when the server stops.
 const lastSpans = time.Second
 
 // tracesPart records traces of requests, if a flag asks for them.
@@ -59,30 +54,4 @@ func (p *tracesPart) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), lastSpans)
 	defer cancel()
 	return p.tracer.Stop(ctx)
-}
-
-// recorded records the requests of a handler, if there are traces.
-func (p *tracesPart) recorded(handler http.Handler) http.Handler {
-	if p.tracer == nil {
-		return handler
-	}
-	return p.tracer.Requests(handler, rest.KnownMethod)
-}
-
-// carrying records commands that are passed on to the leader; nil: they are not recorded.
-func (p *tracesPart) carrying() func(*commands.Trace) (*commands.Trace, func(error)) {
-	if p.tracer == nil {
-		return nil
-	}
-	return p.tracer.Carrying
-}
-
-// messages records requests over NATS; nil: they are not recorded.
-func (p *tracesPart) messages() func(natsapi.Name, func(string) string) (*commands.Trace, func(string)) {
-	if p.tracer == nil {
-		return nil
-	}
-	return func(name natsapi.Name, header func(string) string) (*commands.Trace, func(string)) {
-		return p.tracer.Message(name.Kind, name.Name, header)
-	}
 }

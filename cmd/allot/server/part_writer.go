@@ -127,19 +127,19 @@ func (p *writerPart) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	outcome, err := p.submit(ctx, commands.Submission{ID: commands.NewID(), Actor: "allot", Command: names})
-	if err == nil && outcome.Rejection != nil {
-		err = fmt.Errorf("the ledger could not begin: %s", outcome.Rejection)
-	}
-	if err != nil {
+	if _, err := p.submit(ctx, names, "the ledger could not begin"); err != nil {
 		return err
 	}
 	return p.data.Files().Begun()
 }
 
-// submit carries out a command of the start.
-func (p *writerPart) submit(ctx context.Context, submission commands.Submission) (commands.Outcome, error) {
-	return p.Load().Submit(ctx, submission)
+// submit carries out a command of the start. If it is rejected, the error begins with a text.
+func (p *writerPart) submit(ctx context.Context, command commands.Command, text string) (commands.Outcome, error) {
+	outcome, err := p.Load().Submit(ctx, commands.Submission{ID: commands.NewID(), Actor: "allot", Command: command})
+	if err == nil && outcome.Rejection != nil {
+		err = fmt.Errorf("%s: %s", text, outcome.Rejection)
+	}
+	return outcome, err
 }
 
 // beginTerm records that this server leads.
@@ -161,12 +161,8 @@ func (p *writerPart) raiseLevel(ctx context.Context) error {
 	if last.Number == 0 || last.Level >= ledger.Level {
 		return nil
 	}
-	outcome, err := p.submit(ctx, commands.Submission{ID: commands.NewID(), Actor: "allot", Command: &commands.BeginTerm{
-		Leader: last.Leader, Instance: commands.NewID(), Level: ledger.Level,
-	}})
-	if err == nil && outcome.Rejection != nil {
-		err = fmt.Errorf("the term of this release could not begin: %s", outcome.Rejection)
-	}
+	begin := &commands.BeginTerm{Leader: last.Leader, Instance: commands.NewID(), Level: ledger.Level}
+	_, err = p.submit(ctx, begin, "the term of this release could not begin")
 	return err
 }
 

@@ -32,20 +32,17 @@ type part struct {
 	// start begins the part; its context is for the start alone. If start fails
 	// it leaves nothing behind, and stop is not called.
 	start func(context.Context) error
-	// run, if set, does the part's work until it is stopped. If it returns
-	// earlier, the server cannot go on.
+	// run, if set, does the part's work until it is stopped. If it returns earlier, the server cannot go on.
 	run func() error
-	// interrupt, if set, makes everybody who waits for the part give up. It is
-	// called before any part is stopped, because parts that stop first may be
-	// waiting for this one; and when a start is to end early. It does not block,
-	// and may be called more than once. Only stop and start undo it.
+	// interrupt, if set, makes everybody who waits for the part give up. It is called before any part is
+	// stopped, because parts that stop first may be waiting for this one; and when a start is to end early. It
+	// does not block, and may be called more than once. Only stop and start undo it.
 	interrupt func()
 	// stop, if set, ends what start began, and waits until that has ended.
 	stop func() error
 }
 
-// partList holds a server's parts in the order in which they start. They always
-// stop in the reverse order.
+// partList holds a server's parts in the order in which they start. They always stop in the reverse order.
 type partList struct {
 	list   []part
 	logger *slog.Logger
@@ -186,8 +183,7 @@ func (p *partList) stop(phases ...phase) error {
 	return p.stopThese(these)
 }
 
-// stopThese stops parts in the reverse order. It stops all of them, and returns
-// all errors.
+// stopThese stops parts in the reverse order. It stops all of them, and returns all errors.
 func (p *partList) stopThese(these []int) error {
 	slices.Reverse(these)
 	for _, i := range these {

@@ -15,8 +15,7 @@ const (
 	longCheck  = 1 << 30
 )
 
-// progress shows how far something has come: a bar on a terminal, and a line at the end, if it
-// is long.
+// progress shows how far something has come: a bar on a terminal, and a line at the end, if it is long.
 func progress(logger *slog.Logger, doing, ended, unit string, long uint64) (tell func(done, total uint64), end func()) {
 	begun := time.Now()
 	show, endBar := cli.ProgressBar(doing)
@@ -45,8 +44,7 @@ type waiting struct {
 // tellAgain is how often it is told what is waited for.
 const tellAgain = 5 * time.Second
 
-// tell tells what a start waits for, and why: at /readyz each time, and in the
-// log now and then.
+// tell tells what a start waits for, and why: at /readyz each time, and in the log now and then.
 func (w *waiting) tell(what string) func(why string) {
 	var told time.Time
 	return func(why string) {

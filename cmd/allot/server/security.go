@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/rs/cors"
-	"golang.org/x/mod/sumdb/note"
 
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/natsapi"
@@ -29,11 +28,6 @@ type keystoneFlags struct {
 
 // tokenTime is how long the server believes an answer of Keystone about a token.
 const tokenTime = 5 * time.Minute
-
-// corsFlags are oslo.middleware's options of the same names.
-type corsFlags struct {
-	AllowedOrigin []string `help:"Origins of web pages that may use the API; default: none, so cross-origin requests are refused."`
-}
 
 // What web pages of allowed origins may do, as oslo.middleware has it by default.
 var (
@@ -66,39 +60,35 @@ func (c *Command) security() (auth.Authenticator, *policy.Rules, error) {
 	if c.Keystone.URL == "" {
 		return auth.Noauth{}, rules, nil
 	}
-	keystone, err := c.Keystone.authenticator()
-	return keystone, rules, err
-}
-
-func (k *keystoneFlags) authenticator() (auth.Authenticator, error) {
-	account, trust, err := auth.Cloud(k.Cloud)
+	account, trust, err := auth.Cloud(c.Keystone.Cloud)
 	if err != nil {
-		return nil, fmt.Errorf("--keystone-cloud %s: %w", k.Cloud, err)
+		return nil, nil, fmt.Errorf("--keystone-cloud %s: %w", c.Keystone.Cloud, err)
 	}
-	return auth.NewKeystone(auth.KeystoneConfig{
-		URL: k.URL, PublicURL: k.PublicURL, Account: account, TLS: trust, CacheTime: tokenTime, Outgoing: tracing.Outgoing,
+	keystone, err := auth.NewKeystone(auth.KeystoneConfig{
+		URL: c.Keystone.URL, PublicURL: c.Keystone.PublicURL, Account: account, TLS: trust, CacheTime: tokenTime,
+		Outgoing: tracing.Outgoing,
 	})
+	return keystone, rules, err
 }
 
 // openDocuments are the paths that any page may read, as upstream.
 var openDocuments = []string{"", "/", "/placement", "/placement/"}
 
-// fromBrowsers answers preflights before authentication, adds CORS headers for
-// allowed origins, and refuses requests from pages of other origins. Where
-// requests are authenticated, a page gains nothing from a name that points here,
-// so the request's host is checked only if names are listed.
+// fromBrowsers answers preflights before authentication, adds CORS headers for allowed origins, and refuses
+// requests from pages of other origins. Where requests are authenticated, a page gains nothing from a name
+// that points here, so the request's host is checked only if names are listed.
 func (c *Command) fromBrowsers(table *router) http.Handler {
 	guard := &rest.BrowserGuard{
 		Open: openDocuments, Hosts: c.AllowedHost, CheckHost: c.Keystone.URL == "" || c.AllowedHost != nil,
 	}
 	local, err := cli.IsLocal(c.HTTP)
 	guard.AnyAddress = !local || err != nil
-	if len(c.CORS.AllowedOrigin) == 0 {
+	if len(c.CORSAllowedOrigin) == 0 {
 		table.guard = guard
 		return table
 	}
 	shared := cors.New(cors.Options{
-		AllowedOrigins: c.CORS.AllowedOrigin, AllowedMethods: corsMethods, AllowedHeaders: corsRequestHeaders,
+		AllowedOrigins: c.CORSAllowedOrigin, AllowedMethods: corsMethods, AllowedHeaders: corsRequestHeaders,
 		ExposedHeaders: corsResponseHeaders, AllowCredentials: true, MaxAge: 3600, OptionsSuccessStatus: http.StatusOK,
 	})
 	guard.Allowed = shared.OriginAllowed
@@ -106,44 +96,14 @@ func (c *Command) fromBrowsers(table *router) http.Handler {
 	return shared.Handler(table)
 }
 
-// fromScrapers refuses requests of web pages to the port of metrics. That port is
-// open to everybody, so names are checked only if it listens for this machine
-// alone.
+// fromScrapers refuses requests of web pages to the port of metrics. That port is open to everybody, so names
+// are checked only if it listens for this machine alone.
 func (c *Command) fromScrapers(next http.Handler) http.Handler {
 	local, err := cli.IsLocal(c.Metrics)
 	guard := &rest.BrowserGuard{
 		Hosts: c.AllowedHost, CheckHost: local && err == nil || c.AllowedHost != nil, AnyAddress: !local,
 	}
 	return guard.Handler(next)
-}
-
-// opener returns what opens manifests of copies: with a signing key only those that
-// are signed with it.
-func (c *Command) opener() (func([]byte) ([]byte, error), error) {
-	if c.SigningKey == "" {
-		return nil, nil
-	}
-	verifier, err := cli.VerifierOf(c.SigningKey)
-	if err != nil {
-		return nil, err
-	}
-	return cli.OpenSigned(note.VerifierList(verifier)), nil
-}
-
-// natsUsers reads the file of users, if there is one.
-func (c *Command) natsUsers() (*natsapi.Users, error) {
-	if c.NATSUsers == "" {
-		return nil, nil
-	}
-	data, err := os.ReadFile(c.NATSUsers)
-	if err != nil {
-		return nil, err
-	}
-	users, err := natsapi.LoadUsers(data)
-	if err != nil {
-		return nil, fmt.Errorf("--nats-users %s: %w", c.NATSUsers, err)
-	}
-	return users, nil
 }
 
 // accessPart holds the permissions, and the means of identifying clients.
@@ -156,14 +116,19 @@ type accessPart struct {
 	users  *natsapi.Users // nil: every client may connect
 }
 
-// start reads the files with policy, certificates and users.
-func (p *accessPart) start(context.Context) (err error) {
-	if p.auth, p.policy, err = p.config.security(); err != nil {
-		return err
+// start reads the files with policy, certificates and users, and returns every fault.
+func (p *accessPart) start(context.Context) error {
+	var access, certificates, users error
+	p.auth, p.policy, access = p.config.security()
+	p.tls, certificates = p.config.TLS.Config(p.logger)
+	if p.config.NATSUsers != "" {
+		var file []byte
+		if file, users = os.ReadFile(p.config.NATSUsers); users == nil {
+			p.users, users = natsapi.LoadUsers(file)
+		}
+		if users != nil {
+			users = fmt.Errorf("--nats-users %s: %w", p.config.NATSUsers, users)
+		}
 	}
-	if p.tls, err = p.config.TLS.Config(p.logger); err != nil {
-		return err
-	}
-	p.users, err = p.config.natsUsers()
-	return err
+	return errors.Join(access, certificates, users)
 }

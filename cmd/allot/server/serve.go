@@ -74,7 +74,7 @@ func (c *Command) serve(ctx context.Context) error {
 	if err := s.start(ctx); err != nil {
 		return err
 	}
-	logger.Info("serving", "http", s.rest.address(), "nats", s.log.url, "sequence", s.views.Checkpoint().Sequence)
+	logger.Info("serving", "http", s.rest.port.Addr(), "nats", s.log.url, "sequence", s.views.Checkpoint().Sequence)
 	return errors.Join(s.wait(ctx), s.stop())
 }
 
@@ -203,9 +203,8 @@ func (s *server) list() []part {
 		// Spans are made from the first request to the end of the last one.
 		{phase: open, name: "traces", start: s.traces.start, stop: s.traces.stop},
 		{phase: open, name: "access", start: s.access.start},
-		// The port is bound before a long replay, so that a taken port is noticed
-		// at once, and clients learn from then on that the server is starting.
-		// Followers of the log are told first, because they would hold up its
+		// The port is bound before a long replay, so that a taken port is noticed at once, and clients learn from
+		// then on that the server is starting. Followers of the log are told first, because they would hold up its
 		// end.
 		{phase: open, name: "REST port", start: s.rest.start, run: s.rest.run, interrupt: s.rest.interrupt, stop: s.rest.stop},
 		// The log's files are judged before anything opens or changes them.
@@ -220,8 +219,7 @@ func (s *server) list() []part {
 			start: s.views.start, run: s.views.run, interrupt: s.views.interrupt, stop: s.views.stop,
 		},
 		{phase: open, name: "snapshots", start: s.snaps.start},
-		// The high-water mark moves with each folded commit, and is closed after
-		// the last one.
+		// The high-water mark moves with each folded commit, and is closed after the last one.
 		{phase: open, name: "high-water mark", start: s.highWater.start, stop: s.highWater.stop},
 		{phase: open, name: "NATS server", start: s.nats.start, run: s.nats.run, stop: s.nats.stop},
 		{phase: open, name: "log connection", start: s.log.connect, stop: s.log.close},
@@ -239,13 +237,11 @@ func (s *server) list() []part {
 		{phase: follow, name: "replica", start: s.replica.start, stop: s.replica.stop},
 		{phase: follow, name: "copies for other replicas", start: copies.start, stop: copies.stop},
 
-		// Connections close after the writer, so that clients hear of everything
-		// that it still does.
+		// Connections close after the writer, so that clients hear of everything that it still does.
 		{phase: lead, name: "notices connection", start: s.telling.start, stop: s.telling.stop},
 		{phase: lead, name: "notices", start: s.notices.start, stop: s.notices.stop},
 		{phase: follow, name: "door connection", start: asking.start, stop: asking.stop},
-		// The keeper of rejections and the publisher of notices take what the
-		// writer hands them until it has ended.
+		// The keeper of rejections and the publisher of notices take what the writer hands them until it has ended.
 		{phase: lead, name: "keeper", start: s.rejected.start, stop: s.rejected.stop},
 		{phase: lead, name: "writer", start: s.writer.start, run: s.writer.run, interrupt: s.writer.interrupt, stop: s.writer.stop},
 		// The first record of the new term deposes the former leader.
@@ -258,20 +254,17 @@ func (s *server) list() []part {
 		{phase: lead, name: "checkpoint of the start", start: s.notary.signStart},
 		{phase: lead, name: "archiver", start: s.archiver.start, stop: s.archiver.stop},
 		{phase: lead, name: "copies for archives", start: s.archiver.startStoring, stop: s.archiver.stopStoring},
-		// From here on a nearly full disk refuses commands. The commands of the
-		// start had to go through before.
+		// From here on a nearly full disk refuses commands. The commands of the start had to go through before.
 		{phase: lead, name: "disk reserve", start: s.disks.Arm},
-		// Parts that submit commands end before the writer does, so that
-		// everything that it took is answered.
+		// Parts that submit commands end before the writer does, so that everything that it took is answered.
 		{phase: lead, name: "processes", start: s.processes.start, stop: s.processes.stop},
 		{phase: follow, name: "NATS door", start: natsDoor.start, stop: natsDoor.stop},
 
 		{phase: follow, name: "scrubber", start: s.scrubber.start, stop: s.scrubber.stop},
 		{phase: follow, name: "sizes of the stores", start: s.disks.MeasureStores},
 		{phase: follow, name: "metrics", start: metrics.start, stop: metrics.stop},
-		// REST answers reads, too, and so stays when lead stops. It opens last,
-		// because the first request may be a command, and drains first, while the
-		// writer can still answer.
+		// REST answers reads, too, and so stays when lead stops. It opens last, because the first request may be a
+		// command, and drains first, while the writer can still answer.
 		{phase: follow, name: "REST door", start: restDoor.start, stop: s.rest.drain},
 		{phase: follow, name: "supervisor", start: supervisor.start, stop: supervisor.stop},
 	}

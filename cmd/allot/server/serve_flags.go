@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -43,7 +44,7 @@ type Command struct {
 	TLS                cli.TLSFlags  `embed:"" prefix:"tls-" group:"TLS"`
 	Keystone           keystoneFlags `embed:"" prefix:"keystone-" group:"Authentication"`
 	UnifiedLimits      string        `help:"Make the ledger's limits those of Keystone, each minute: of this service, by its id, and of a region if it is SERVICE@REGION. Then limits are not to be set in the ledger." placeholder:"SERVICE" group:"Authentication"`
-	CORS               corsFlags     `embed:"" prefix:"cors-" group:"Cross-origin requests"`
+	CORSAllowedOrigin  []string      `name:"cors-allowed-origin" help:"Origins of web pages that may use the API; default: none, so cross-origin requests are refused." group:"Cross-origin requests"`
 	PolicyFile         string        `help:"YAML file in oslo.policy's form with rules that replace Placement's own." type:"existingfile" placeholder:"FILE"`
 	EnforceNewDefaults bool          `help:"Leave out the policy rules that Placement has deprecated. Reshapes are then for services only."`
 	MaxCandidates      int           `help:"Largest number of candidates in one answer; 0: no bound." default:"0"`
@@ -58,8 +59,8 @@ type Command struct {
 
 	DiskReserve vitals.DiskReserve `help:"Refuse commands while the disk of the data folder has less free space than this, such as 256MiB; auto: 256MiB, but at most a fiftieth of the disk." default:"auto" placeholder:"SIZE"`
 
-	Archive archiveFlags `embed:"" group:"Archives"`
-	Pace    paceFlags    `embed:"" prefix:"pace-"`
+	Archive []string  `help:"Archive the log there in the background: file:///FOLDER, or s3://BUCKET/PREFIX?endpoint=HOST:PORT with keys from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. May be repeated." placeholder:"URL" usual:"" group:"Archives"`
+	Pace    paceFlags `embed:"" prefix:"pace-"`
 
 	Check bool `help:"Check the settings, the files that they name, the data folder and the addresses, and end without serving." usual:""`
 
@@ -78,7 +79,7 @@ func (c *Command) check() error {
 		return fmt.Errorf("other machines can reach --http %s, and requests are not authenticated: "+
 			"name a Keystone with --keystone-url, bind 127.0.0.1 behind an authenticating proxy, or accept the risk with --allow-noauth", c.HTTP)
 	}
-	_, err = archive.OpenURLs(c.Archive.URL)
+	_, err = archive.OpenURLs(c.Archive)
 	if err := cmp.Or(c.Trace.check(), c.Keystone.check(), err); err != nil {
 		return err
 	}
@@ -109,7 +110,7 @@ func (c *Command) check() error {
 }
 
 // mayTake reports whether there is a source of copies of State and read models.
-func (c *Command) mayTake() bool { return c.Cluster.givesCopies() || len(c.Archive.URL) > 0 }
+func (c *Command) mayTake() bool { return c.Cluster.givesCopies() || len(c.Archive) > 0 }
 
 // defaultNATS is where clients find NATS if nothing is said.
 const defaultNATS = "127.0.0.1:4222"
@@ -124,8 +125,7 @@ func (c *Command) natsIsBackDoor() bool {
 // providers, combinations and parts of candidates it may examine. That takes some seconds.
 const candidatesBudget = 50_000_000
 
-// candidateOptions returns the bounds and the order of answers to requests for
-// candidates.
+// candidateOptions returns the bounds and the order of answers to requests for candidates.
 func (c *Command) candidateOptions() placement.CandidateOptions {
 	options := placement.CandidateOptions{
 		Max: c.MaxCandidates, MaxSteps: candidatesBudget, Shuffle: c.CandidatesOrder == "random",
@@ -141,7 +141,9 @@ func (c *Command) candidateOptions() placement.CandidateOptions {
 func (c *Command) rehearse(out io.Writer) error {
 	faults := []error{c.check()}
 	if faults[0] == nil {
-		faults = append(faults, c.checkFiles(), c.checkFolder())
+		files := &accessPart{settings: settings{config: c, logger: slog.New(slog.DiscardHandler)}}
+		_, signer := cli.LoadSigner(c.SigningKey)
+		faults = append(faults, files.start(context.Background()), signer, c.checkFolder())
 		faults = append(faults, c.checkAddresses()...)
 	}
 	for _, file := range c.exposed() {
@@ -153,15 +155,6 @@ func (c *Command) rehearse(out io.Writer) error {
 	}
 	_, err := fmt.Fprintln(out, "the server can start with these settings")
 	return err
-}
-
-// checkFiles reads the files that flags name.
-func (c *Command) checkFiles() error {
-	_, _, access := c.security()
-	_, certificate := c.TLS.Config(slog.New(slog.DiscardHandler))
-	_, users := c.natsUsers()
-	_, signer := cli.LoadSigner(c.SigningKey)
-	return errors.Join(access, certificate, users, signer)
 }
 
 // checkFolder reports why the data folder cannot be used, or made.
@@ -186,8 +179,12 @@ func (c *Command) checkFolder() error {
 
 // checkAddresses reports addresses that cannot be listened on.
 func (c *Command) checkAddresses() (faults []error) {
+	nats := c.NATS // of the embedded server
+	if c.NATSURL != "" || c.natsIsBackDoor() {
+		nats = ""
+	}
 	for _, one := range []struct{ flag, address string }{
-		{"--http", c.HTTP}, {"--metrics", c.Metrics}, {"--nats", c.natsListens()}, {"--cluster-listen", c.Cluster.Listen},
+		{"--http", c.HTTP}, {"--metrics", c.Metrics}, {"--nats", nats}, {"--cluster-listen", c.Cluster.Listen},
 		{"--cluster-http", c.Cluster.HTTP},
 	} {
 		if one.address == "" {
@@ -205,14 +202,6 @@ func (c *Command) checkAddresses() (faults []error) {
 		}
 	}
 	return faults
-}
-
-// natsListens is where the embedded NATS server listens; empty: nowhere.
-func (c *Command) natsListens() string {
-	if c.NATSURL != "" || c.natsIsBackDoor() {
-		return ""
-	}
-	return c.NATS
 }
 
 // exposed lists files with secrets that every user of the machine can read.

@@ -87,7 +87,7 @@ func startInside(t *testing.T) *server {
 // wants sends a request and checks the status.
 func (s *server) wants(t *testing.T, status int, method, path, body string) string {
 	t.Helper()
-	req, err := http.NewRequest(method, "http://"+s.rest.address()+path, strings.NewReader(body))
+	req, err := http.NewRequest(method, "http://"+s.rest.port.Addr().String()+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestLoneServerRaisesTheLevel(t *testing.T) {
 		return state.Term()
 	}
 	older := &commands.BeginTerm{Leader: "a", Instance: commands.NewID(), Level: ledger.Level - 1}
-	if _, err := s.writer.submit(t.Context(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: older}); err != nil {
+	if _, err := s.writer.Load().Submit(t.Context(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: older}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

@@ -24,10 +24,9 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// How a full disk is handled: commands are refused while less than a reserve is
-// free, before anything fails. If another process takes the rest at once and
-// JetStream fails, the server ends, and the next start answers reads from what is
-// on the disk. Once there is room it ends again, and the one after it goes on.
+// How a full disk is handled: commands are refused while less than a reserve is free, before anything fails.
+// If another process takes the rest at once and JetStream fails, the server ends, and the next start answers
+// reads from what is on the disk. Once there is room it ends again, and the one after it goes on.
 
 const (
 	// fastestFill is how many bytes a second come to a disk at most: as many as the
@@ -376,8 +375,7 @@ func (s *store) measure(now time.Time, logger *slog.Logger) error {
 	return nil
 }
 
-// bytesIn returns how many bytes the files of a folder have. Files may come and go
-// meanwhile.
+// bytesIn returns how many bytes the files of a folder have. Files may come and go meanwhile.
 func bytesIn(dir string) (sum int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.Type().IsRegular() {
@@ -426,8 +424,7 @@ func (g *growth) note(now time.Time, bytes int64) {
 	}
 }
 
-// pace returns by how many bytes a day what was noted grew in the last day; false:
-// that is not known yet.
+// pace returns by how many bytes a day what was noted grew in the last day; false: that is not known yet.
 func (g *growth) pace() (bytes float64, known bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

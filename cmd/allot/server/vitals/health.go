@@ -15,9 +15,8 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// The paths on which a supervisor or a load balancer asks for the health of the
-// server. They need no token, because the answers say nothing about the
-// ledger's contents.
+// The paths on which a supervisor or a load balancer asks for the health of the server. They need no token,
+// because the answers say nothing about the ledger's contents.
 const (
 	HealthPath = "/healthz" // the process runs
 	LivePath   = "/livez"   // the process makes progress
@@ -44,8 +43,7 @@ const fine = "ok"
 // leaving is the reason why a server that is about to end takes no more requests.
 const leaving = "the server is stopping"
 
-// startWait is how long requests wait for a server that is starting. Most starts
-// take less.
+// startWait is how long requests wait for a server that is starting. Most starts take less.
 const startWait = 10 * time.Second
 
 // Starting answers all requests until the server has started.
@@ -111,11 +109,10 @@ func (c *Checks) Alive(w http.ResponseWriter, r *http.Request) {
 	c.now().tell(w, r, http.StatusOK, c.Logger)
 }
 
-// Ready says whether reads are up to date and whether commands are taken.
-// With for=reads or for=commands it checks only one of the two. With for=requests it
-// says what a load balancer needs to know: whether requests are answered here, if need
-// be by the next leader. In a change of leaders no replica's reads are up to date, and
-// a balancer that left them all out would refuse what only had to wait.
+// Ready says whether reads are up to date and whether commands are taken. With for=reads or for=commands it
+// checks only one of the two. With for=requests it says what a load balancer needs to know: whether requests
+// are answered here, if need be by the next leader. In a change of leaders no replica's reads are up to date,
+// and a balancer that left them all out would refuse what only had to wait.
 func (c *Checks) Ready(w http.ResponseWriter, r *http.Request) {
 	h, status := c.now(), http.StatusOK
 	ctx, cancel := context.WithTimeout(r.Context(), readyWait)
@@ -157,8 +154,7 @@ func (c *Checks) readsFresh(ctx context.Context) error {
 	return c.Fresh.Fresh(ctx)
 }
 
-// answersRequests reports why requests would not be answered here. fresh is whether
-// reads are up to date.
+// answersRequests reports why requests would not be answered here. fresh is whether reads are up to date.
 func (c *Checks) answersRequests(fresh error) error {
 	if fresh == nil || c.Replica == nil || c.Views.Ready() != nil {
 		return fresh

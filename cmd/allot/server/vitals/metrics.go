@@ -122,8 +122,7 @@ func (m *Metrics) registry() *prometheus.Registry {
 	return g.registry
 }
 
-// addNotices adds the metrics of the publisher of notices that leads, or led
-// last.
+// addNotices adds the metrics of the publisher of notices that leads, or led last.
 func (m *Metrics) addNotices(g gauges) {
 	published := of(m.Notices)
 	g.count("notices_published_total", "Notices of changes that were published over NATS.",
@@ -167,8 +166,7 @@ func (m *Metrics) addState(g gauges) {
 	m.addFolder(g, "archive_cache_bytes", "Bytes of archives' parts that were read back.", ArchiveFolder)
 }
 
-// ArchiveFolder is the name in a data folder of what archives need: parts that
-// are being packed.
+// ArchiveFolder is the name in a data folder of what archives need: parts that are being packed.
 const ArchiveFolder = "archive"
 
 // addFolder adds the size of a folder in the data folder.
@@ -238,8 +236,7 @@ func (m *Metrics) addScrubber(g gauges) {
 		scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Begun.UnixNano()) / 1e9 }))
 }
 
-// addArchives adds the metrics of the archives that this server writes: those of
-// a follower are 0.
+// addArchives adds the metrics of the archives that this server writes: those of a follower are 0.
 func (m *Metrics) addArchives(g gauges) {
 	of := of(m.Archiver)
 	most := func(value func(archive.Status) float64) func() float64 {
