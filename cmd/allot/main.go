@@ -6,6 +6,7 @@ import (
 
 	"github.com/allot-project/allot/cmd/allot/ask"
 	"github.com/allot-project/allot/cmd/allot/operate"
+	"github.com/allot-project/allot/cmd/allot/server"
 	"github.com/allot-project/allot/cmd/internal/cli"
 )
 
@@ -14,7 +15,7 @@ type program struct {
 	ask.Commands `embed:""`
 
 	Cluster      clusterCommands     `cmd:"" help:"Operate several servers of one ledger."`
-	Serve        serveCommand        `cmd:"" help:"Run the ledger."`
+	Serve        server.Command      `cmd:"" help:"Run the ledger."`
 	Export       operate.Export      `cmd:"" help:"Write a log, or a range of it, to a file."`
 	Import       operate.Import      `cmd:"" help:"Begin a data folder with an exported log."`
 	Backup       operate.Backup      `cmd:"" help:"Bring an archive up to the end of a log, now."`
@@ -40,8 +41,10 @@ type clusterCommands struct {
 	Rejoin operate.Rejoin `cmd:"" help:"Let a server take part again whose log is lost."`
 }
 
-// Options adds the help texts of the questions.
-func (*program) Options() []kong.Option { return []kong.Option{kong.PostBuild(ask.Describe)} }
+// Options adds the help texts of the questions, and what allot serve is told of the command line.
+func (p *program) Options() []kong.Option {
+	return []kong.Option{kong.PostBuild(ask.Describe), kong.Bind(&p.Common)}
+}
 
 func main() {
 	cli.Main(name, description, &program{})

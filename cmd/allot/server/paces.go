@@ -1,0 +1,51 @@
+package server
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/allot-project/allot/ledger/archive"
+)
+
+// paces are how often a server does its own upkeep, and how much at once.
+type paces struct {
+	// ScrubEvery is how often all files are read again, so that damage is found before
+	// anything needs them. What there is is read within half of that, whatever its size.
+	ScrubEvery time.Duration
+	// AnswerWithin is how long the log may be silent before a command is answered 503, and
+	// further ones at once, until the log answers: several times as long as a slow disk syncs.
+	AnswerWithin time.Duration
+	// A snapshot is written after SnapshotRecords, of which one with several events counts as so many, or after
+	// SnapshotAge, if there are new records: a start replays no more than that, which takes a second.
+	SnapshotRecords int
+	SnapshotAge     time.Duration
+	// A part of an archive ends with PartRecords, with archive.Usual.Bytes, or when its first record has PartAge:
+	// what is younger is in the log only, and lost with all servers.
+	PartRecords int64
+	PartAge     time.Duration
+	// CopyRecords lie between copies of State and read models in an archive; 0: there are none. A
+	// server that lacks them replays no more, which takes some minutes.
+	CopyRecords int64
+	// ClusterWait is how long requests wait for a server to lead; 0: as follows from the lease.
+	ClusterWait time.Duration
+}
+
+// usual are the paces of every server but those of tests.
+var usual = paces{
+	ScrubEvery: 7 * 24 * time.Hour, AnswerWithin: 5 * time.Second, SnapshotRecords: 100_000, SnapshotAge: time.Hour,
+	PartRecords: archive.Usual.Records, PartAge: 15 * time.Minute, CopyRecords: 10_000_000,
+}
+
+const (
+	// scrubRate is how fast files are read again, in bytes a second, if that is fast enough: a
+	// disk hardly notices it.
+	scrubRate = 1 << 20
+	// rejectedBytes is how much is kept of rejected commands.
+	rejectedBytes = 64 << 20
+	// archiveRate is how fast archives read the log, in bytes a second: a disk has more.
+	archiveRate = 64 << 20
+)
+
+// clusterWait is how long requests wait for a server to lead: JetStream and a new leader take that
+// long, at most, on machines that are not busy.
+func (p paces) clusterWait(f *clusterFlags) time.Duration { return cmp.Or(p.ClusterWait, 10*f.Lease/3) }

@@ -1,0 +1,315 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/api/natsapi"
+	"github.com/allot-project/allot/api/wire"
+	"github.com/allot-project/allot/cmd/internal/cli"
+	"github.com/allot-project/allot/cmd/internal/datafolder"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/cluster"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/jetstream"
+)
+
+// natsPart is the NATS server in the process, and what other servers learn over it of what is known here.
+type natsPart struct {
+	settings
+	stores
+	waits   *waiting
+	access  *accessPart
+	verdict *judgementPart
+
+	*embedded.Server                             // nil: an external NATS server
+	knownNC          *nats.Conn                  // on which others are told what is known; nil: there are none
+	ledger           atomic.Pointer[ledger.UUID] // nil: it is not known yet
+	broken           <-chan struct{}             // closed when it could not write; nil: it is not in this process
+	leads, whole     func() bool
+	stopped          chan struct{} // closed when it is to stop
+}
+
+// start starts the NATS server in the process, unless an external one is used.
+func (p *natsPart) start(ctx context.Context) (err error) {
+	p.stopped = make(chan struct{})
+	if p.config.NATSURL != "" {
+		return nil
+	}
+	if p.config.LazySync {
+		p.logger.Warn("--lazy-sync: a power cut can lose commands that were answered")
+	}
+	joined, err := p.config.Cluster.embedded(p.logger)
+	if err != nil {
+		return err
+	}
+	if joined != nil && p.verdict.Report == nil {
+		if err := p.awaitAdmission(ctx, joined); err != nil {
+			return err
+		}
+	}
+	var logins []embedded.User
+	if p.access.users != nil {
+		for _, one := range p.access.users.Logins() {
+			logins = append(logins, embedded.User(one))
+		}
+	}
+	p.Server, err = embedded.Start(ctx, embedded.Config{
+		StoreDir: p.data.Path(datafolder.Log), Listen: p.config.NATS, Verdict: p.verdict.Verdict,
+		LazySync: p.config.LazySync, Logger: p.logger, TLS: p.access.tls,
+		Users: logins, Services: wire.Services(), Renamed: wire.Renamed(), Streams: wire.Streams(),
+		Cluster: joined,
+	})
+	if err != nil {
+		return err
+	}
+	p.broken, p.leads, p.whole = p.Broken(), p.Leads, p.Whole
+	return nil
+}
+
+// awaitAdmission waits, with a NATS server that has no part in the log, until a
+// replica that lacks its own part may have a vote: for admission by the one that
+// leads, or, if it is to begin a ledger, until no other server knows of one.
+func (p *natsPart) awaitAdmission(ctx context.Context, joined *embedded.Cluster) error {
+	outside, err := embedded.Start(ctx, embedded.Config{
+		StoreDir: p.data.Path(datafolder.Log), Outside: true, Cluster: joined, Logger: p.logger,
+	})
+	if err != nil {
+		return err
+	}
+	defer outside.Shutdown()
+	nc, err := outside.ConnectReplica()
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	stop, err := cluster.TellKnown(nc, p.known)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	defer p.waits.Store(nil)
+	w := cluster.Waiting{Check: func() error { return p.explainUnwelcome(outside.JoinRefused()) }}
+	if p.verdict.Begin != nil {
+		w.Tell = p.waits.tell("the ledger begins when all other servers have said that they know of none")
+		begun, err := cluster.AwaitBeginning(ctx, nc, p.known(), len(p.config.Cluster.Members)-1, w)
+		if err != nil || !begun {
+			return p.explainBeginning(err)
+		}
+	}
+	w.Tell = p.waits.tell("this replica has no log, and waits for admission, so that it votes for nothing that would be lost")
+	rejoins, err := p.data.Has(datafolder.Rejoin)
+	if err != nil {
+		return err
+	}
+	err = cluster.AwaitAdmission(ctx, nc, p.config.Cluster.Name, rejoins, w)
+	if errors.Is(err, cluster.ErrLogLost) {
+		return fmt.Errorf("%w; nothing was changed: if it is on another disk, or in another folder than %s, name that one; if it is "+
+			"lost, let the others fill it again: allot cluster rejoin --data %s", err, p.data.Path(datafolder.Log), p.config.Data)
+	}
+	return err
+}
+
+// explainBeginning says what to do about a ledger that does not begin.
+func (p *natsPart) explainBeginning(err error) error {
+	switch {
+	case errors.Is(err, cluster.ErrOtherLedger):
+		return fmt.Errorf("%w, and %s was told to begin another one (allot init); nothing was changed: if it is to join them, remove %s, "+
+			"and start again with the folder empty", err, p.config.Data, p.data.Path(datafolder.Log))
+	case errors.Is(err, cluster.ErrTwoBegin):
+		return fmt.Errorf("%w; nothing was changed: one begins it, so remove %s, here or there", err, p.data.Path(datafolder.Log))
+	}
+	return err
+}
+
+// known is what this server knows of the ledger.
+func (p *natsPart) known() cluster.Known {
+	k := cluster.Known{Name: p.config.Cluster.Name}
+	if id := p.ledger.Load(); id != nil {
+		k.Ledger = *id
+	}
+	if p.verdict.Begin != nil && p.ledger.Load() == nil {
+		k.Begins = p.verdict.Begin.Ledger
+	}
+	k.Commits = p.verdict.Report != nil && p.verdict.Commits > 0 || p.views.HighWater().Sequence > 0 ||
+		p.highWater.Head().Sequence > 0
+	return k
+}
+
+// tellKnown has the other servers know what this one knows, once it has a part in the log.
+func (p *natsPart) tellKnown(context.Context) (err error) {
+	if !p.config.Cluster.on() {
+		return nil
+	}
+	if p.knownNC, err = p.ConnectReplica(); err != nil {
+		return err
+	}
+	if _, err = cluster.TellKnown(p.knownNC, p.known); err != nil {
+		p.knownNC.Close()
+	}
+	return err
+}
+
+func (p *natsPart) stopKnown() error {
+	if p.knownNC != nil {
+		p.knownNC.Close()
+	}
+	return nil
+}
+
+// admitOthers admits the other replicas to a log that is to begin here.
+func (p *natsPart) admitOthers() (stop func(), err error) {
+	if p.verdict.Begin == nil || p.verdict.Report != nil {
+		return func() {}, nil
+	}
+	nc, err := p.ConnectReplica()
+	if err != nil {
+		return nil, err
+	}
+	if err := cluster.AdmitAll(nc); err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return nc.Close, nil
+}
+
+// run returns when the NATS server in the process could not write: the server ends then.
+func (p *natsPart) run() error {
+	select {
+	case <-p.broken:
+		return fmt.Errorf("%w; the next start reads what the disk holds", p.WhyBroken())
+	case <-p.stopped:
+		return nil
+	}
+}
+
+func (p *natsPart) stop() error {
+	close(p.stopped)
+	if p.Server != nil {
+		p.Shutdown()
+	}
+	return nil
+}
+
+// welcome fails if the other servers will never accept this server.
+func (p *natsPart) welcome() error {
+	return p.explainUnwelcome(p.JoinRefused())
+}
+
+func (p *natsPart) explainUnwelcome(err error) error {
+	switch {
+	case errors.Is(err, embedded.ErrSecret):
+		return fmt.Errorf("%w; nothing was changed. Give all servers the same file with --cluster-secret-file", err)
+	case errors.Is(err, embedded.ErrSameName):
+		return sameName(p.config.Cluster.Name)
+	}
+	return err
+}
+
+// connectReplica opens a connection to the other replicas.
+func (p *natsPart) connectReplica() (*nats.Conn, error) {
+	if p.Server != nil {
+		return p.ConnectReplica()
+	}
+	return p.config.dial(p.config.NATSURL, p.config.NATSCreds, "replica")
+}
+
+// connectionPart is a connection to NATS that serves clients, apart from the log's, so that
+// slow followers and floods of requests hold up no commit.
+type connectionPart struct {
+	settings
+	nats   *natsPart
+	as     string
+	inside func(*embedded.Server) (*nats.Conn, error)
+
+	*nats.Conn
+}
+
+func (p *connectionPart) start(context.Context) (err error) {
+	if p.nats.Server != nil {
+		p.Conn, err = p.inside(p.nats.Server)
+		return err
+	}
+	address, creds := p.config.NATSDoorURL, p.config.NATSDoorCreds
+	if address == "" {
+		address, creds = p.config.NATSURL, cmp.Or(creds, p.config.NATSCreds)
+	}
+	p.Conn, err = p.config.dial(address, creds, p.as)
+	return err
+}
+
+func (p *connectionPart) stop() error {
+	p.Close()
+	return nil
+}
+
+// natsActor is the actor in records of commands over NATS where there are no users.
+const natsActor = "nats:client"
+
+// natsDoorPart answers commands and queries over NATS.
+type natsDoorPart struct {
+	settings
+	stores
+	clients
+	nats       *natsPart
+	log        *logPart
+	rejected   *rejectedPart
+	replica    *replicaPart
+	connection *connectionPart
+
+	service *natsapi.Service
+}
+
+func (p *natsDoorPart) start(context.Context) (err error) {
+	queries := &natsapi.Queries{
+		Views: p.views.Projector, Log: p.log.all, Notary: p.notary.Notary, MaxSteps: candidatesBudget, Now: time.Now,
+	}
+	if p.rejected.stream != nil {
+		queries.Rejected = p.rejected.stream
+	}
+	cfg := natsapi.Config{
+		Commands: p.replica.commands(), Fresh: p.replica.freshness(), Queries: queries, Version: cli.Version(),
+		Actor: natsActor, Users: p.access.users, Direct: p.nats.Server == nil, Fair: p.rest.fair, Logger: p.logger,
+		Observe: p.instruments.Messages(),
+	}
+	if tracer := p.traces.tracer; tracer != nil {
+		cfg.Trace = func(name natsapi.Name, header func(string) string) (*commands.Trace, func(string)) {
+			return tracer.Message(name.Kind, name.Name, header)
+		}
+	}
+	p.service, err = natsapi.Start(p.connection.Conn, cfg)
+	return err
+}
+
+func (p *natsDoorPart) stop() error {
+	return p.service.Stop()
+}
+
+// dial connects to the external server.
+func (c *Command) dial(address, creds, as string) (*nats.Conn, error) {
+	options := append(jetstream.LogConnection(), nats.Name("allot "+as))
+	if creds != "" {
+		options = append(options, nats.UserCredentials(creds))
+	}
+	nc, err := nats.Connect(address, options...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", redacted(address), err)
+	}
+	return nc, nil
+}
+
+// redacted returns an address without its password.
+func redacted(address string) string {
+	if parsed, err := url.Parse(address); err == nil {
+		return parsed.Redacted()
+	}
+	return "the NATS server"
+}

@@ -1,0 +1,157 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/allot-project/allot/commands/writer"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/blocks"
+)
+
+// statePart brings State and read models to the end of the log, and learns the ledger's id.
+type statePart struct {
+	settings
+	stores
+	waits   *waiting
+	verdict *judgementPart
+	nats    *natsPart
+	log     *logPart
+	joining *joinPart
+
+	state *ledger.State // at the end of the log; nil: a writer or a replica has taken it
+}
+
+func (p *statePart) start(ctx context.Context) (err error) {
+	if p.state, err = p.restoreOrWait(ctx, p.joining.once()); err != nil {
+		return err
+	}
+	p.waits.Store(nil)
+	if err := p.data.Rejoined(); err != nil {
+		return err
+	}
+	if last := p.state.Next() - 1; last > p.state.Head().Sequence {
+		writer.TellSkipped(p.logger, p.state.Head().Sequence, last)
+	}
+	id := p.state.LedgerID()
+	if begin := p.verdict.Begin; p.config.Cluster.on() && begin != nil && !id.IsNil() && begin.Ledger != id {
+		return fmt.Errorf(
+			"the log is that of the ledger %s, but %s says that this server is to begin the ledger %s: to join the other ledger, remove that file",
+			id, p.config.Data, begin.Ledger,
+		)
+	}
+	if id.IsNil() {
+		if p.verdict.Begin == nil {
+			return p.data.Missing()
+		}
+		id = p.verdict.Begin.Ledger
+	}
+	if p.config.NATSURL != "" && p.verdict.Begin != nil && !p.state.LedgerID().IsNil() {
+		if err := p.data.Files().Begun(); err != nil { // by this server or another one
+			return err
+		}
+	}
+	p.notary.Ledger = id
+	p.nats.ledger.Store(&id)
+	return nil
+}
+
+// take hands the State over: nil if it was taken before. What takes it changes it.
+func (p *statePart) take() (state *ledger.State) {
+	state, p.state = p.state, nil
+	return state
+}
+
+// restoreOrWait is restore, and on one of several servers waits until the one that was told to has begun the
+// ledger. Before it replays, join may shorten that; nil: it may not.
+func (p *statePart) restoreOrWait(ctx context.Context, join func(context.Context) error) (*ledger.State, error) {
+	waits, pause := p.waits.tell("waiting for the cluster's ledger"), openAgain
+	for {
+		if join != nil {
+			if err := join(ctx); err != nil {
+				return nil, err
+			}
+		}
+		state, err := p.restore(ctx)
+		begun := err == nil && (!state.LedgerID().IsNil() || p.verdict.Begin != nil)
+		if p.config.Cluster.on() && begun && state.Head().Sequence < p.log.stream.History() {
+			begun = false // the log is being filled from an archive
+		}
+		if !p.config.Cluster.on() {
+			return state, err
+		}
+		if refused := p.nats.welcome(); refused != nil {
+			return nil, refused
+		}
+		if begun || err != nil && !errors.Is(err, ledger.ErrUnavailable) {
+			return state, p.explainReplica(err)
+		}
+		if err != nil {
+			waits(err.Error())
+			pause = min(2*pause, openLatest)
+		} else {
+			waits("it has not begun, or is being filled")
+			pause = openAgain
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("stopped while waiting for the cluster's ledger: %w", ctx.Err())
+		}
+	}
+}
+
+// restore brings State and read models to the end of the log. The log must agree
+// with every head that was seen of it.
+func (p *statePart) restore(ctx context.Context) (*ledger.State, error) {
+	seen, err := p.highWater.seen()
+	if err != nil {
+		return nil, err
+	}
+	replayed, end := progress(p.logger, "replaying", "replayed", "commits", longReplay)
+	defer end()
+	models := &leaderModels{p.views.Projector, p.highWater.HighWater}
+	state, err := writer.Restore(ctx, p.log.all, p.snaps.Store, models, seen, replayed, p.snaps.due)
+	return state, adviseToCut(unreached(err))
+}
+
+// leaderModels move the high-water mark beside the log before a client learns of a commit.
+type leaderModels struct {
+	writer.ReadModels
+	highWater *blocks.HighWater
+}
+
+// Fold implements writer.ReadModels.
+func (m *leaderModels) Fold(c *ledger.Commit, changes ledger.Changes) error {
+	if err := m.highWater.Set(c.Head()); err != nil {
+		return err
+	}
+	return m.ReadModels.Fold(c, changes)
+}
+
+// adviseToCut names the way out if the log ends with an entry that may be of another publisher.
+func adviseToCut(err error) error {
+	var bad *ledger.BadEntryError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	good := bad.Sequence - 1
+	return fmt.Errorf(
+		"%w. If another publisher wrote entry %d and everything after it, find out who can publish there, and cut it off: "+
+			"\"allot repair --cut-after %d\" does that to the log in a data folder; a log in another NATS server begins anew "+
+			"from its archive, with \"allot restore --at %d\"", err, bad.Sequence, good, good,
+	)
+}
+
+// explainReplica explains that a replica's folder and the log of its cluster do
+// not belong together, and what to do.
+func (p *statePart) explainReplica(err error) error {
+	if !errors.Is(err, writer.ErrRefused) {
+		return err
+	}
+	return fmt.Errorf("%s holds data of another ledger than the cluster's, or of commits that the cluster has lost: if it is "+
+		"the wrong folder, name the right one with --data; if the cluster is right, move the folder away and start with an empty one, "+
+		"which the others fill: %w", p.data.Dir, err)
+}

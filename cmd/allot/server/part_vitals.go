@@ -1,0 +1,128 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/allot-project/allot/cmd/allot/server/vitals"
+)
+
+// disksPart watches the disks. The watch outlives the writer.
+type disksPart struct {
+	settings
+	data     *folderPart
+	archives *archivesPart
+	views    *viewsPart
+	nats     *natsPart
+	failed   chan<- failure // takes why the server cannot go on
+
+	vitals.Disks
+}
+
+func (p *disksPart) start(context.Context) error {
+	return p.Start(vitals.DisksConfig{
+		Data: p.data.Folder, Views: p.views.Projector, NATS: p.nats.Server, Archives: p.archives.list,
+		Reserve: p.config.DiskReserve, RoomAgain: func(err error) { p.failed <- failure{err: err} }, Logger: p.logger,
+	})
+}
+
+// metricsPart serves metrics.
+type metricsPart struct {
+	settings
+	clients
+	disks     *disksPart
+	archiver  *archiverPart
+	rejected  *rejectedPart
+	replica   *replicaPart
+	notices   *noticesPart
+	writer    *writerPart
+	processes *processesPart
+	scrubber  *scrubberPart
+
+	server *http.Server // nil: there is none
+}
+
+func (p *metricsPart) start(context.Context) (err error) {
+	if p.config.Metrics == "" {
+		return nil
+	}
+	m := &vitals.Metrics{
+		Disks: &p.disks.Disks, Instruments: p.instruments, Port: p.rest.port, Replica: p.replica.replica,
+		Scrubber: p.scrubber.scrubber, Tracer: p.traces.tracer, Writer: p.writer.Load, Notices: p.notices.Load,
+		Archiver: p.archiver.archiver.Load, Storing: p.archiver.storing.Load,
+	}
+	if p.rejected.stream != nil {
+		m.Keeper = p.rejected.keeper.Load
+	}
+	if p.config.UnifiedLimits != "" {
+		m.Limits = &p.processes.limits
+	}
+	p.server, err = m.Serve(p.config.Metrics, p.config.fromScrapers)
+	return err
+}
+
+func (p *metricsPart) stop() error {
+	if p.server == nil {
+		return nil
+	}
+	return p.server.Close()
+}
+
+// supervisorPart reports the server's state to systemd, if a unit of Type=notify
+// started it: that it is ready, that it lives (WatchdogSec), that it stops.
+type supervisorPart struct {
+	settings
+
+	end  context.CancelFunc // nil: systemd has no watchdog for this unit
+	done chan struct{}
+}
+
+// start reports that the server serves, and from then on that it lives, as often as systemd wants to hear it.
+func (p *supervisorPart) start(context.Context) error {
+	p.tell(daemon.SdNotifyReady)
+	every, err := daemon.SdWatchdogEnabled(false)
+	if err != nil {
+		p.logger.Warn("systemd's watchdog cannot be used", "error", err)
+	}
+	if err != nil || every == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.end, p.done = cancel, make(chan struct{})
+	go p.feed(ctx, every/2)
+	return nil
+}
+
+// feed tells systemd that the process runs.
+func (p *supervisorPart) feed(ctx context.Context, every time.Duration) {
+	defer close(p.done)
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			p.tell(daemon.SdNotifyWatchdog)
+		}
+	}
+}
+
+func (p *supervisorPart) stop() error {
+	if p.end != nil {
+		p.end()
+		<-p.done
+	}
+	p.tell(daemon.SdNotifyStopping)
+	return nil
+}
+
+// tell sends a message, if systemd wants it.
+func (p *supervisorPart) tell(state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		p.logger.Warn("the server's state could not be reported to systemd", "state", state, "error", err)
+	}
+}

@@ -1,0 +1,388 @@
+package vitals
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/allot-project/allot/api/notices"
+	"github.com/allot-project/allot/api/port"
+	"github.com/allot-project/allot/api/tracing"
+	"github.com/allot-project/allot/cmd/internal/datafolder"
+	"github.com/allot-project/allot/commands/cluster"
+	"github.com/allot-project/allot/commands/fair"
+	"github.com/allot-project/allot/commands/processes"
+	"github.com/allot-project/allot/commands/rejected"
+	"github.com/allot-project/allot/commands/writer"
+	"github.com/allot-project/allot/ledger/archive"
+	"github.com/allot-project/allot/projector"
+	"github.com/allot-project/allot/projector/check"
+	"github.com/allot-project/allot/snapshots/copies"
+)
+
+// Metrics are what the numbers of a running server are read from. What is nil, the server
+// does not have. A function returns nil until what it returns has first started here.
+type Metrics struct {
+	*Disks
+	Instruments *Instruments
+	Port        *port.Port // of REST
+	Replica     *cluster.Replica
+	Scrubber    *check.Scrubber
+	Tracer      *tracing.Tracer
+	Limits      *processes.LimitStatus // of following Keystone's
+	Writer      func() *writer.Writer
+	Notices     func() *notices.Publisher
+	Keeper      func() *rejected.Keeper
+	Archiver    func() *archive.Archiver
+	Storing     func() *copies.Keeper
+}
+
+// Serve serves /metrics on a port of its own: numbers only, and nothing that needs
+// authentication. The guard stands before it.
+func (m *Metrics) Serve(address string, guard func(http.Handler) http.Handler) (*http.Server, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("--metrics %s: %w", address, err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry(), promhttp.HandlerOpts{}))
+	door := port.New(listener, fair.NewPool(), m.Logger)
+	server := door.Server(guard(mux))
+	go func() {
+		if err := door.Serve(server, nil); err != nil {
+			m.Logger.Error("metrics are not served any more", "error", err) // the ledger works without them
+		}
+	}()
+	m.Logger.Info("serving metrics", "http", listener.Addr())
+	return server, nil
+}
+
+// gauges are numbers that are read when a scraper asks.
+type gauges struct{ registry *prometheus.Registry }
+
+func (g gauges) add(name, help string, value func() float64) {
+	g.registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "allot", Name: name, Help: help}, value),
+	)
+}
+
+// count adds a number that only grows.
+func (g gauges) count(name, help string, value func() float64) {
+	g.registry.MustRegister(
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "allot", Name: name, Help: help}, value),
+	)
+}
+
+// of returns what reads numbers of something, which are 0 until there is something.
+func of[T any](now func() *T) func(func(*T) float64) func() float64 {
+	return func(value func(*T) float64) func() float64 {
+		return func() float64 {
+			if it := now(); it != nil {
+				return value(it)
+			}
+			return 0
+		}
+	}
+}
+
+// one returns 1 for true and 0 for false.
+func one(so bool) float64 {
+	if so {
+		return 1
+	}
+	return 0
+}
+
+// registry returns all metrics of the server.
+func (m *Metrics) registry() *prometheus.Registry {
+	g := gauges{prometheus.NewRegistry()}
+	g.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.Instruments.register(g.registry)
+	g.registry.MustRegister(storeMetrics{m.Disks})
+	m.addState(g)
+	m.addWriter(g)
+	m.addReplica(g)
+	m.addNotices(g)
+	m.addOptional(g)
+	if len(m.Archives) > 0 {
+		m.addArchives(g)
+	}
+	g.add("http_connections", "Connections over HTTP.", func() float64 { return float64(m.Port.Connections()) })
+	g.count("http_refused_total", "Connections and requests over HTTP that were refused because their address, or all "+
+		"together, had too many.", func() float64 { return float64(m.Port.Refused()) })
+	if m.Scrubber != nil {
+		m.addScrubber(g)
+	}
+	return g.registry
+}
+
+// addNotices adds the metrics of the publisher of notices that leads, or led last.
+func (m *Metrics) addNotices(g gauges) {
+	published := of(m.Notices)
+	g.count("notices_published_total", "Notices of changes that were published over NATS.",
+		published(func(p *notices.Publisher) float64 { return float64(p.Counts().Published) }))
+	g.count("notices_missed_total", "Commits whose notices were not published: followers read the history instead.",
+		published(func(p *notices.Publisher) float64 { return float64(p.Counts().Missed) }))
+	g.count("notices_seconds_total", "Seconds spent making and publishing notices.",
+		published(func(p *notices.Publisher) float64 { return p.Counts().Took.Seconds() }))
+	g.add("notices_waiting", "Commits whose notices are to be published.",
+		published(func(p *notices.Publisher) float64 { return float64(p.Counts().Waiting) }))
+}
+
+// addOptional adds the metrics of following Keystone's limits, and of traces.
+func (m *Metrics) addOptional(g gauges) {
+	if m.Limits != nil {
+		g.count("limits_follow_failures_total", "How often Keystone's limits could not be read or followed.",
+			func() float64 { return float64(m.Limits.Failures()) })
+		g.add("limits_followed_timestamp_seconds", "When the ledger last had Keystone's limits; 0: not since the start.",
+			func() float64 { return float64(m.Limits.Followed()) / 1e9 })
+	}
+	if m.Tracer != nil {
+		g.count("trace_spans_total", "Spans of traces that were made.",
+			func() float64 { return float64(m.Tracer.Counts().Made) })
+		g.count("trace_spans_sent_total", "Spans of these that the receiver of traces has taken.",
+			func() float64 { return float64(m.Tracer.Counts().Sent) })
+	}
+}
+
+func (m *Metrics) addState(g gauges) {
+	g.add("log_sequence", "Sequence of the newest commit that can be read.",
+		func() float64 { return float64(m.Views.View().Sequence()) })
+	g.add("read_models_ready", "1: the read models can be read and written; 0: they are damaged, and the server ends.",
+		func() float64 { return one(m.Views.Ready() == nil) })
+	g.add("disk_free_bytes", "Bytes free on the fullest disk of the data folder.",
+		func() float64 { return float64(m.free.Load()) })
+	g.add("disk_reserve_bytes", "Commands are refused while fewer bytes than this are free.",
+		func() float64 { return float64(m.reserve.Load()) })
+	g.add("disk_days_left", "Days until only the reserve is free, at the pace of the last day; +Inf: the disk does not fill.",
+		func() float64 { return m.daysLeft() })
+	m.addFolder(g, "snapshots_bytes", "Bytes of the snapshots.", datafolder.Snapshots)
+	m.addFolder(g, "archive_cache_bytes", "Bytes of archives' parts that were read back.", ArchiveFolder)
+}
+
+// ArchiveFolder is the name in a data folder of what archives need: parts that are being packed.
+const ArchiveFolder = "archive"
+
+// addFolder adds the size of a folder in the data folder.
+func (m *Metrics) addFolder(g gauges, name, help, folder string) {
+	g.add(name, help, func() float64 {
+		bytes, err := bytesIn(m.Data.Path(folder))
+		if err != nil {
+			m.Logger.Warn("metrics lack the size of a folder", "folder", folder, "error", err)
+		}
+		return float64(bytes)
+	})
+}
+
+// addReplica adds the metrics of a replica.
+func (m *Metrics) addReplica(g gauges) {
+	if m.Replica == nil {
+		return
+	}
+	g.add("replica_role", "1: this server leads; 0: it follows.",
+		func() float64 { return one(m.Replica.Role() == cluster.RoleLeader) })
+	g.add("replica_term", "Number of the newest known term.", func() float64 {
+		_, term, _ := m.Replica.Standing()
+		return float64(term)
+	})
+	g.add("replica_led", "1: some server leads, as far as this one knows.",
+		func() float64 { return one(m.Replica.Led() == nil) })
+	g.add("replica_lag_commits", "Commits that are known to exist and are not folded here yet.", func() float64 {
+		commits, _ := m.Replica.Lag()
+		return float64(commits)
+	})
+	g.add("replica_lag_seconds", "Seconds since there have been such commits.", func() float64 {
+		_, since := m.Replica.Lag()
+		return since.Seconds()
+	})
+	g.add("log_wedged", "1: the log takes no commits although its servers say that they are well.",
+		func() float64 { return one(m.Replica.Wedged() != nil) })
+}
+
+// addWriter adds the metrics of the writer that leads, or led last.
+func (m *Metrics) addWriter(g gauges) {
+	written := of(m.Writer)
+	g.add("commands_waiting", "Commands in the writer's queue.",
+		written(func(w *writer.Writer) float64 { return float64(w.Waiting()) }))
+	g.add("log_stuck", "1: the log takes no commits, and commands are refused.",
+		written(func(w *writer.Writer) float64 { return one(w.Stuck() != nil || m.Refuse() != nil) }))
+	g.count("commands_refused_total", "Commands that were refused because the log could not be written.",
+		written(func(w *writer.Writer) float64 { return float64(w.Refused()) }))
+	if m.Keeper != nil {
+		g.add("rejected_dropped", "Rejected commands that were dropped instead of kept, since the start.",
+			of(m.Keeper)(func(k *rejected.Keeper) float64 { return float64(k.Dropped()) }))
+	}
+}
+
+func (m *Metrics) addScrubber(g gauges) {
+	scrubbed := func(value func(check.ScrubStatus) float64) func() float64 {
+		return func() float64 { return value(m.Scrubber.Status()) }
+	}
+	g.add("scrub_damage", "Damage on the disk that the last complete check found, or the check under way so far.",
+		scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Found) }))
+	g.add("scrub_rounds", "Complete checks of the disk so far.",
+		scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Rounds) }))
+	g.add("scrub_read_bytes", "Bytes read in the check under way.",
+		scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Bytes) }))
+	g.add("scrub_total_bytes", "Bytes to read in that check, as of its beginning.",
+		scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Total) }))
+	g.add("scrub_timestamp_seconds", "When that check began.",
+		scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Begun.UnixNano()) / 1e9 }))
+}
+
+// addArchives adds the metrics of the archives that this server writes: those of a follower are 0.
+func (m *Metrics) addArchives(g gauges) {
+	of := of(m.Archiver)
+	most := func(value func(archive.Status) float64) func() float64 {
+		return of(func(a *archive.Archiver) (found float64) {
+			for _, one := range a.Status() {
+				found = max(found, value(one))
+			}
+			return found
+		})
+	}
+	sum := func(value func(archive.Status) float64) func() float64 {
+		return of(func(a *archive.Archiver) (found float64) {
+			for _, one := range a.Status() {
+				found += value(one)
+			}
+			return found
+		})
+	}
+	g.add("archive_lag_commits", "Commits that the archive that is furthest behind does not have.",
+		most(func(s archive.Status) float64 { return float64(s.Commits) }))
+	g.add("archive_lag_bytes", "Bytes of these commits that are packed and not sealed.",
+		most(func(s archive.Status) float64 { return float64(s.LogBytes) }))
+	g.add("archive_lag_seconds", "Age of the oldest of these, as far as they are packed.",
+		most(func(s archive.Status) float64 {
+			if s.Since.IsZero() {
+				return 0
+			}
+			return time.Since(s.Since).Seconds()
+		}))
+	g.add("archive_faulty", "Archives that take nothing now: the server's log says why.",
+		sum(func(s archive.Status) float64 { return one(s.Fault != "") }))
+	g.add("archive_parts", "Parts in all archives.", sum(func(s archive.Status) float64 { return float64(s.Parts) }))
+	g.add("archive_bytes", "Bytes of these.", sum(func(s archive.Status) float64 { return float64(s.Bytes) }))
+	g.count("archive_failures_total", "Failures to archive a part. It is tried again.",
+		sum(func(s archive.Status) float64 { return float64(s.Failures) }))
+	g.add("archive_success_timestamp_seconds", "When a part was last verified in an archive.",
+		most(func(s archive.Status) float64 {
+			if s.Success.IsZero() {
+				return 0
+			}
+			return float64(s.Success.UnixNano()) / 1e9
+		}))
+	m.addCopies(g)
+}
+
+// addCopies adds the metrics of copies in archives.
+func (m *Metrics) addCopies(g gauges) {
+	of := of(m.Storing)
+	g.count("archive_copies_total", "Copies of State and read models that were stored in archives.",
+		of(func(k *copies.Keeper) float64 { return float64(k.Status().Stored) }))
+	g.count("archive_copies_bytes_total", "Bytes that were written for them.",
+		of(func(k *copies.Keeper) float64 { return float64(k.Status().Bytes) }))
+	g.count("archive_copies_failures_total", "Failures to store one. It is tried again.",
+		of(func(k *copies.Keeper) float64 { return float64(k.Status().Failures) }))
+	g.add("archive_copies_sequence", "Sequence of the newest copy that this server has stored in all archives.",
+		of(func(k *copies.Keeper) float64 { return float64(k.Status().Last.Sequence) }))
+}
+
+// modelMetric is a number of the read models.
+type modelMetric struct {
+	name, help string
+	kind       prometheus.ValueType
+	value      func(projector.StoreStats) float64
+}
+
+func (m modelMetric) desc() *prometheus.Desc {
+	return prometheus.NewDesc("allot_read_models_"+m.name, m.help, nil, nil)
+}
+
+var modelMetrics = []modelMetric{
+	{"bytes", "Bytes of the read models on the disk.", prometheus.GaugeValue,
+		func(s projector.StoreStats) float64 { return float64(s.DiskBytes) }},
+	{"wal_bytes", "Bytes of the read models in their write-ahead log.", prometheus.GaugeValue,
+		func(s projector.StoreStats) float64 { return float64(s.WALBytes) }},
+	{"compaction_debt_bytes", "Bytes of the read models that wait for compaction.", prometheus.GaugeValue,
+		func(s projector.StoreStats) float64 { return float64(s.DebtBytes) }},
+	{"read_amplification", "Number of tables that one read may have to search.", prometheus.GaugeValue,
+		func(s projector.StoreStats) float64 { return float64(s.ReadAmplification) }},
+	{"cache_hits_total", "Blocks of the read models that were found in memory.", prometheus.CounterValue,
+		func(s projector.StoreStats) float64 { return float64(s.CacheHits) }},
+	{"cache_misses_total", "Blocks of the read models that were read from the disk.", prometheus.CounterValue,
+		func(s projector.StoreStats) float64 { return float64(s.CacheMisses) }},
+	{"compactions_total", "Compactions of the read models since the start.", prometheus.CounterValue,
+		func(s projector.StoreStats) float64 { return float64(s.Compactions) }},
+	{"flushes_total", "Flushes of the read models since the start.", prometheus.CounterValue,
+		func(s projector.StoreStats) float64 { return float64(s.Flushes) }},
+	{"held_up_seconds_total", "How long commits were held up because more came than is compacted.",
+		prometheus.CounterValue, func(s projector.StoreStats) float64 { return s.HeldUp.Seconds() }},
+}
+
+// storeMetrics are the numbers of the stores, which are asked once for each scrape.
+type storeMetrics struct{ disks *Disks }
+
+// Describe implements prometheus.Collector.
+func (m storeMetrics) Describe(out chan<- *prometheus.Desc) {
+	for _, one := range modelMetrics {
+		out <- one.desc()
+	}
+	for _, desc := range []*prometheus.Desc{logBytes, connections, storeBytes, storePace, storeFree, storeDays} {
+		out <- desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m storeMetrics) Collect(out chan<- prometheus.Metric) {
+	stats := m.disks.Views.StoreStats()
+	for _, one := range modelMetrics {
+		out <- prometheus.MustNewConstMetric(one.desc(), one.kind, one.value(stats))
+	}
+	if m.disks.NATS != nil { // an external NATS server has its own metrics
+		stored, err := m.disks.NATS.Stored()
+		if err != nil {
+			m.disks.Logger.Warn("metrics lack the size of JetStream's streams", "error", err)
+		}
+		out <- prometheus.MustNewConstMetric(logBytes, prometheus.GaugeValue, float64(stored.Bytes))
+		out <- prometheus.MustNewConstMetric(connections, prometheus.GaugeValue, float64(stored.Connections))
+	}
+	for _, one := range m.disks.measured() {
+		tell := func(desc *prometheus.Desc, value float64) {
+			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, one.Name)
+		}
+		tell(storeBytes, float64(one.Bytes))
+		if one.BytesPerDay != nil {
+			tell(storePace, *one.BytesPerDay)
+		}
+		if one.Free != nil {
+			tell(storeFree, float64(*one.Free))
+			days := math.Inf(1)
+			if one.DaysLeft != nil {
+				days = *one.DaysLeft
+			}
+			tell(storeDays, days)
+		}
+	}
+}
+
+var (
+	logBytes    = prometheus.NewDesc("allot_log_bytes", "Bytes in JetStream's streams: the log, and rejected commands.", nil, nil)
+	connections = prometheus.NewDesc("allot_nats_connections",
+		"Connections of the embedded NATS server, including this process's own.", nil, nil)
+	storeBytes = prometheus.NewDesc("allot_store_bytes", "Bytes of a store of the ledger's contents.", []string{"store"}, nil)
+	storePace  = prometheus.NewDesc("allot_store_bytes_per_day",
+		"Bytes by which a store grows a day, at the pace of the last day.", []string{"store"}, nil)
+	storeFree = prometheus.NewDesc("allot_store_free_bytes",
+		"Bytes free on the disk of a store; none for buckets.", []string{"store"}, nil)
+	storeDays = prometheus.NewDesc("allot_store_days_left",
+		"Days until only the reserve is free on the disk of a store, at the pace of the last day; +Inf: the disk does not fill.",
+		[]string{"store"}, nil)
+)
