@@ -57,10 +57,10 @@ var nodeProperties = m{
 var (
 	compiler = schema.NewCompiler()
 
-	allocationSchema = compiler.MustCompile(closed(allocationProperties))
-	nodeSchema       = compiler.MustCompile(closed(looseBooleans(with(nodeProperties, "uuid", nullableText)), "driver"))
-	chassisSchema    = compiler.MustCompile(closed(with(chassisProperties, "uuid", nullableText)))
-	patchSchema      = compiler.MustCompile(m{
+	allocationSchema = compiler.Schema(closed(allocationProperties))
+	nodeSchema       = compiler.Schema(closed(looseBooleans(with(nodeProperties, "uuid", nullableText)), "driver"))
+	chassisSchema    = compiler.Schema(closed(with(chassisProperties, "uuid", nullableText)))
+	patchSchema      = compiler.Schema(m{
 		"type": "array",
 		"items": m{
 			"type": "object", "required": []any{"path", "op"}, "additionalProperties": false,
@@ -71,17 +71,17 @@ var (
 			},
 		},
 	})
-	traitsSchema = compiler.MustCompile(
+	traitsSchema = compiler.Schema(
 		closed(m{"traits": m{"type": "array", "items": m{"type": "string"}}}, "traits"),
 	)
-	maintenanceSchema = compiler.MustCompile(closed(m{"reason": nullableText}))
-	targetSchema      = compiler.MustCompile(
+	maintenanceSchema = compiler.Schema(closed(m{"reason": nullableText}))
+	targetSchema      = compiler.Schema(
 		m{"type": "object", "required": []any{"target"}, "properties": m{"target": m{"type": "string"}}},
 	)
 
-	allocationValues = compileEach(allocationProperties)
-	nodeValues       = compileEach(nodeProperties)
-	chassisValues    = compileEach(chassisProperties)
+	allocationValues = schemasOf(allocationProperties)
+	nodeValues       = schemasOf(nodeProperties)
+	chassisValues    = schemasOf(chassisProperties)
 )
 
 // booleanFields are the flags of nodes.
@@ -106,12 +106,12 @@ func with(properties m, key string, value any) m {
 	return out
 }
 
-func compileEach(properties m) map[string]schema.Schema {
-	compiled := make(map[string]schema.Schema, len(properties))
+func schemasOf(properties m) map[string]schema.Schema {
+	all := make(map[string]schema.Schema, len(properties))
 	for name, source := range properties {
-		compiled[name] = compiler.MustCompile(source.(m))
+		all[name] = compiler.Schema(source.(m))
 	}
-	return compiled
+	return all
 }
 
 // body reads and validates a request's body. An empty body counts as {}. It also

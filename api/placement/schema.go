@@ -5,9 +5,9 @@ import (
 	"github.com/allot-project/allot/api/schema"
 )
 
-// schemas are the request schemas, by name and first microversion, compiled once.
+// schemas are the request schemas, by name and first microversion.
 // The constructors below read like Placement's own schema files.
-var schemas = compileSchemas()
+var schemas = allSchemas()
 
 type m = map[string]any
 
@@ -221,16 +221,16 @@ func querySchemas() map[schemaName]m {
 	return sources
 }
 
-func compileSchemas() map[schemaName]schema.Schema {
+func allSchemas() map[schemaName]schema.Schema {
 	compiler := schema.NewCompiler(schema.Format{Name: "uuid", Valid: func(s string) bool {
 		_, ok := parseUUID(s)
 		return ok
 	}})
-	compiled := make(map[schemaName]schema.Schema)
+	all := make(map[schemaName]schema.Schema)
 	for name, source := range schemaSources() {
-		compiled[name] = compiler.MustCompile(source)
+		all[name] = compiler.Schema(source)
 	}
-	return compiled
+	return all
 }
 
 // schemaFor finds the schema of a name at a microversion.

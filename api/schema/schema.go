@@ -12,15 +12,17 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// Schema is a compiled schema. The zero Schema is of no use.
+// Schema is a schema, which is compiled when it is used first: most commands of a program use
+// none. The zero Schema is of no use.
 type Schema struct {
-	compiled *jsonschema.Schema
+	compiled func() *jsonschema.Schema
 	source   map[string]any
 }
 
@@ -35,8 +37,9 @@ type Format struct {
 
 // Compiler compiles schemas.
 type Compiler struct {
-	inner *jsonschema.Compiler
-	count int
+	mu    sync.Mutex
+	inner *jsonschema.Compiler // guarded by mu
+	count int                  // guarded by mu
 }
 
 // NewCompiler returns a compiler that knows the formats.
@@ -54,15 +57,20 @@ func NewCompiler(formats ...Format) *Compiler {
 	return c
 }
 
-// MustCompile compiles a schema of the program itself. It panics on a mistake in
-// it.
-func (c *Compiler) MustCompile(source map[string]any) Schema {
+// Schema returns a schema of the program itself. Its first use panics on a mistake in it.
+func (c *Compiler) Schema(source map[string]any) Schema {
+	return Schema{sync.OnceValue(func() *jsonschema.Schema { return c.mustCompile(source) }), source}
+}
+
+func (c *Compiler) mustCompile(source map[string]any) *jsonschema.Schema {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.count++
 	url := fmt.Sprintf("schema:///%d", c.count)
 	if err := c.inner.AddResource(url, source); err != nil {
 		panic(err)
 	}
-	return Schema{c.inner.MustCompile(url), source}
+	return c.inner.MustCompile(url)
 }
 
 // Check validates a document, whose numbers may be json.Number. It returns the
@@ -94,7 +102,7 @@ func (s Schema) Fault(doc any) string {
 }
 
 func (s Schema) validate(doc any) *jsonschema.ValidationError {
-	err := s.compiled.Validate(doc)
+	err := s.compiled().Validate(doc)
 	if err == nil {
 		return nil
 	}
