@@ -2,8 +2,6 @@ package main_test
 
 import (
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -30,20 +28,6 @@ func outside(t *testing.T, store string, port int, syncAlways bool) *natsserver.
 	}
 	t.Cleanup(ns.Shutdown)
 	return ns
-}
-
-// TestExternalNATS: Allot serves on a NATS server, and keeps no log of its own then.
-func TestExternalNATS(t *testing.T) {
-	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)
-	data := t.TempDir()
-	s := launch(t, data, "--nats-url", ns.ClientURL())
-	s.makeProvider(10)
-	if _, err := os.Stat(filepath.Join(data, "log")); err == nil {
-		t.Error("the embedded server has run, too")
-	}
-	s.kill()
-	s = launch(t, data, "--nats-url", ns.ClientURL())
-	s.must(http.StatusOK, "GET", provider, "")
 }
 
 // TestNATSRestart stops the external server and starts it again. The writer must
