@@ -124,7 +124,7 @@ func TestReplicaLosesDisk(t *testing.T) {
 			if !c.aside { // as it does not know that its log is lost, and not on a disk that is not mounted
 				r.begin(victim)
 				r.list[victim].refuses("which has none", "nothing was changed", "allot cluster rejoin --data")
-				ran(t, "cluster", "rejoin", "--data", r.data(victim))
+				allot(t, true, "cluster", "rejoin", "--data", r.data(victim))
 			}
 			l := r.load((victim+1)%3, (victim+2)%3)
 			r.begin(victim)
@@ -173,7 +173,7 @@ func TestNoAdmission(t *testing.T) {
 	l.end(t)
 	r.list[second].terminate()
 	removeAll(t, r.data(second))
-	ran(t, "cluster", "rejoin", "--data", r.data(second))
+	allot(t, true, "cluster", "rejoin", "--data", r.data(second))
 	r.begin(second)
 	r.list[second].waitLog("waits for admission")
 	r.list[second].waitAnswer("/readyz", "waits for admission")
