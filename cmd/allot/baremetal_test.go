@@ -51,20 +51,8 @@ func TestBaremetalCommand(t *testing.T) {
 		t.Skip("skipped: python3-ironicclient is not installed")
 	}
 	s := launch(t, t.TempDir())
-	home := t.TempDir() // the client caches versions there
-	run := func(good bool, want, args string) {
-		t.Helper()
-		all := append(
-			[]string{"--max-retries", "0", "--os-endpoint", "http://" + s.http + "/baremetal"},
-			strings.Fields(args)...)
-		cmd := exec.Command("baremetal", all...)
-		cmd.Env = append(cmd.Environ(), "HOME="+home, "PYTHONWARNINGS=ignore")
-		out, err := cmd.CombinedOutput()
-		if (err == nil) != good || !strings.Contains(string(out), want) {
-			t.Fatalf("baremetal %s: %v, wanted %q\n%s", args, err, want, out)
-		}
-	}
-	for _, step := range []struct{ want, args string }{
+	client := exec.Command("baremetal", "--max-retries", "0", "--os-endpoint", "http://"+s.http+"/baremetal")
+	converse(t, client, []said{
 		{"enroll", "node create --driver fake-hardware --name n1 --resource-class bm"},
 		{"", "node add trait n1 CUSTOM_GOLD HW_CPU_X86_VMX"},
 		{"CUSTOM_GOLD", "node trait list n1"},
@@ -103,22 +91,17 @@ func TestBaremetalCommand(t *testing.T) {
 		{"n1", "node list --chassis " + aChassis},
 		{aChassis, "node create --driver fake-hardware --name n2 --chassis-uuid " + aChassis},
 		{"", "node delete n2"},
-	} {
-		run(true, step.want, step.args)
-	}
-	run(false, "contains nodes", "chassis delete "+aChassis)
-	run(true, "", "node unset n1 --chassis-uuid")
-	run(true, "", "chassis delete "+aChassis)
-	run(false, "could not be found", "chassis show "+aChassis)
-	run(true, "", "node delete n1")
-	run(
-		false, "no available nodes match the resource class bm",
-		"allocation create --resource-class bm --name none --wait 10",
-	)
-	run(false, "An allocation with name none already exists", "allocation create --resource-class bm --name none")
-	run(true, "error", "allocation show none")
-	run(true, "", "allocation delete none")
-	run(false, "could not be found", "allocation show none")
+		{"contains nodes", "chassis delete " + aChassis},
+		{"", "node unset n1 --chassis-uuid"},
+		{"", "chassis delete " + aChassis},
+		{"could not be found", "chassis show " + aChassis},
+		{"", "node delete n1"},
+		{"no available nodes match the resource class bm", "allocation create --resource-class bm --name none --wait 10"},
+		{"An allocation with name none already exists", "allocation create --resource-class bm --name none"},
+		{"error", "allocation show none"},
+		{"", "allocation delete none"},
+		{"could not be found", "allocation show none"},
+	})
 }
 
 // TestGophercloudBaremetal makes every call that gophercloud has for allocations,
