@@ -72,11 +72,6 @@ func TestReplicaRefusals(t *testing.T) {
 			}
 			return nil
 		}, words: []string{"of another ledger than the cluster's", "move the folder away"}},
-		{name: "high-water mark of another ledger", prepare: func(t *testing.T, data string) []string {
-			copyTree(t, r.data(victim), data)
-			replaceTree(t, filepath.Join(other, "log", "high-water"), filepath.Join(data, "log", "high-water"))
-			return nil
-		}, words: []string{"of another ledger than the cluster's", "move the folder away"}},
 		{name: "another secret", prepare: func(t *testing.T, data string) []string {
 			secret := filepath.Join(t.TempDir(), "secret")
 			if err := os.WriteFile(secret, []byte(uuid.NewString()), 0o600); err != nil {

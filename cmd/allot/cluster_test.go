@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	natsserver "github.com/nats-io/nats-server/v2/server"
 
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -455,28 +454,4 @@ func TestReplicasOverTLS(t *testing.T) {
 		t.Fatalf("it does not come back:\n%s", r.list[last].logs)
 	}
 	r.list[last].must(204, "GET", "/traits/CUSTOM_SECRET", "")
-}
-
-// TestReplicasOutside: replicas also work on an external NATS, each with a name.
-func TestReplicasOutside(t *testing.T) {
-	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)
-	begin := func(name string) *server {
-		return launch(t, t.TempDir(), "--nats-url", ns.ClientURL(), "--cluster-name", name)
-	}
-	r := &replicas{t: t}
-	r.list[0] = begin("a")
-	r.list[0].must(201, "PUT", "/traits/CUSTOM_FIRST", "")
-	r.list[1] = begin("b")
-	r.list[1].must(204, "GET", "/traits/CUSTOM_FIRST", "")
-	was := r.leader()
-	other := 1 - was
-	l := r.load(other)
-	l.goOn(t, 5)
-	r.lose(was)
-	if now := r.leader(); now != other {
-		t.Errorf("server %d leads", now)
-	}
-	l.goOn(t, 5)
-	l.end(t)
-	l.holds(t, r.list[other])
 }
