@@ -22,7 +22,8 @@ import (
 // rejected, and who held something at a moment.
 func TestAuditorsQuestions(t *testing.T) {
 	address := freeAddress(t)
-	s := launch(t, t.TempDir(), "--nats", address)
+	data := t.TempDir()
+	s := launch(t, data, "--nats", address)
 	nc, err := nats.Connect("nats://" + address)
 	if err != nil {
 		t.Fatal(err)
@@ -53,6 +54,11 @@ func TestAuditorsQuestions(t *testing.T) {
 	s.rejectionsAtEveryDoor(t, c)
 	s.holdersAtEveryDoor(t, c, held)
 	s.numbersAsMoments(t, nc, held)
+	s.kill()
+	s = launch(t, data)
+	if out := allot(t, true, "rejected", "--http", s.http); !strings.Contains(out, "ReleaseConsumer") {
+		t.Errorf("after a start no command was rejected:\n%s", out)
+	}
 }
 
 // auditedProvider is the uuid of the provider in the questions.
