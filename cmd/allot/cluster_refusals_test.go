@@ -144,20 +144,14 @@ func replaceTree(t *testing.T, from, to string) {
 // TestNewerLevel: a log of a newer release is refused at the term that says so,
 // before anything after that is folded.
 func TestNewerLevel(t *testing.T) {
-	log := new(memlog.Log)
 	_, sealed, err := commitOf(ledger.LedgerCreated{Ledger: ledger.UUID(uuid.New())}, ledger.TermBegan{Term: ledger.Term{
 		Number: 1, Leader: "a", Instance: ledger.UUID(uuid.New()), Level: ledger.Level + 1,
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	log.Append(1, sealed, func(err error) {
-		if err != nil {
-			t.Error(err)
-		}
-	})
 	var file bytes.Buffer
-	if _, err := logfile.Write(t.Context(), &file, log, logfile.Extent{From: 1, To: 1}); err != nil {
+	if _, err := logfile.Write(t.Context(), &file, memlog.Of([][]byte{sealed}), logfile.Extent{From: 1, To: 1}); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
