@@ -72,7 +72,6 @@ simulate:
 	go run ./cmd/simulate $(if $(SEED),-seed $(SEED)) $(if $(FROM),-from $(FROM)) $(if $(SEEDS),-seeds $(SEEDS))
 
 # 200 scenarios of faults of three replicas, and the tables of docs/reliability.md; 70 to 100 minutes, as root.
-# For some of them it sets the machine's clock, for seconds, and sets it right again.
 # ALLOT_CLUSTER_SEED=N plays one again, ALLOT_CLUSTER_SCENARIOS=21-40 some,
 # and ALLOT_KEEP=DIR keeps what the replicas of a failed one left.
 cluster-faults:

@@ -21,6 +21,7 @@ import (
 // TestAuditorsQuestions asks through every API which commands of a project were
 // rejected, and who held something at a moment.
 func TestAuditorsQuestions(t *testing.T) {
+	t.Parallel()
 	address := freeAddress(t)
 	data := t.TempDir()
 	s := launch(t, data, "--nats", address)

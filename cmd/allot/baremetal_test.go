@@ -107,6 +107,7 @@ func TestBaremetalCommand(t *testing.T) {
 // TestGophercloudBaremetal makes every call that gophercloud has for allocations,
 // and those for nodes that an allocation needs.
 func TestGophercloudBaremetal(t *testing.T) {
+	t.Parallel()
 	s := launch(t, t.TempDir())
 	c, err := noauth.NewBareMetalNoAuth(noauth.EndpointOpts{IronicEndpoint: "http://" + s.http + "/baremetal/v1"})
 	if err != nil {
@@ -201,9 +202,10 @@ func (s *server) allAllocations() []listed {
 	return page.Allocations
 }
 
-// TestKill9Allocations kills the server while it allocates nodes, 20 times. Every
+// TestKill9Allocations kills the server while it allocates nodes, again and again. Every
 // answered request is there, no allocation keeps waiting, and no node has two.
 func TestKill9Allocations(t *testing.T) {
+	t.Parallel()
 	const nodeCount = 12
 	data := t.TempDir()
 	s := launch(t, data)
@@ -211,7 +213,7 @@ func TestKill9Allocations(t *testing.T) {
 		s.makeNode(fmt.Sprintf("n%d", i), "bm")
 	}
 	resumed := 0
-	for round := range 20 {
+	for round := range times(8, 20) {
 		answered := s.requestAndKill(round)
 		s = launch(t, data)
 		byName, onNode := make(map[string]listed), make(map[string]string)
@@ -349,6 +351,7 @@ print('good')
 
 // TestOpenstackSDK runs openstacksdk, unchanged, against the binary.
 func TestOpenstackSDK(t *testing.T) {
+	t.Parallel()
 	if err := exec.Command("/usr/bin/python3", "-c", "import openstack").Run(); err != nil {
 		t.Skip("skipped: python3-openstacksdk is not installed")
 	}

@@ -53,6 +53,7 @@ func cloud(t *testing.T) (nova, roleless *gophercloud.ServiceClient) {
 // TestGophercloud makes every call that gophercloud has for Placement, with a
 // token that a Keystone issued and endpoints from its catalog.
 func TestGophercloud(t *testing.T) {
+	t.Parallel()
 	c, roleless := cloud(t)
 	ctx := context.Background()
 	check := func(what string, err error) {

@@ -59,6 +59,7 @@ func TestBeginningBesideALedger(t *testing.T) {
 
 // TestTwoBegin: where two servers were told to begin a ledger, neither does.
 func TestTwoBegin(t *testing.T) {
+	t.Parallel()
 	r := prepareReplicas(t)
 	for i := range r.list {
 		if i < 2 {

@@ -226,7 +226,7 @@ func TestJoinOutside(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path, data := filepath.Join(dir, "long.archive"), filepath.Join(dir, "data")
-	writeLongLog(t, path, 300_000)
+	writeLongLog(t, path, 200_000)
 	allot(t, true, "import", path, "--data", data)
 	ns := outside(t, filepath.Join(data, "log"), natsserver.RANDOM_PORT, true) // the stream of a single server
 	secret := filepath.Join(dir, "secret")

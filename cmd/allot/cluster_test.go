@@ -275,6 +275,7 @@ func (l *load) lost(traits string) []string {
 // what one server told can be read at all. Any of them may end, in order or not:
 // no request through the others fails, and no acknowledged write is lost.
 func TestReplicas(t *testing.T) {
+	t.Parallel()
 	r := launchReplicas(t)
 	for i, s := range r.list {
 		name := fmt.Sprintf("CUSTOM_OF_%d", i+1)
@@ -391,6 +392,7 @@ func (r *replicas) checkStatus() {
 // TestNoQuorum: a replica that is alone answers stale reads, and answers
 // everything else with the error that no server leads.
 func TestNoQuorum(t *testing.T) {
+	t.Parallel()
 	r := launchReplicas(t, "--pace-cluster-wait", "1s")
 	last := (r.leader() + 1) % 3
 	s := r.list[last]

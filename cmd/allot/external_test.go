@@ -33,6 +33,7 @@ func outside(t *testing.T, store string, port int, syncAlways bool) *natsserver.
 // TestNATSRestart stops the external server and starts it again. The writer must
 // go on by itself, and nothing may be there twice.
 func TestNATSRestart(t *testing.T) {
+	t.Parallel()
 	store := t.TempDir()
 	ns := outside(t, store, natsserver.RANDOM_PORT, true)
 	port := ns.Addr().String()

@@ -90,6 +90,7 @@ func (o *operator) export(file string, from, to int) {
 // or cuts the log off, and signs it again. An auditor finds that offline, with
 // only the public key and a kept checkpoint.
 func TestOperatorIsTheAttacker(t *testing.T) {
+	t.Parallel()
 	dir, data := t.TempDir(), t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
 	key := strings.TrimSpace(allot(t, true, "signing-key", "operator.example", file("key")))

@@ -41,6 +41,7 @@ var stateDigest = regexp.MustCompile(`state +([0-9a-f]{64})`)
 // the server, imports the log into a new folder and runs a server there, which
 // must answer as the first one did, including generations.
 func TestReplayElsewhere(t *testing.T) {
+	t.Parallel()
 	address, data, dir := freeAddress(t), t.TempDir(), t.TempDir()
 	s := busy(t, data, "--nats", address)
 	remote := []string{"--nats-url", "nats://" + address}

@@ -130,6 +130,7 @@ func code(err error) string {
 // TestUsersHideNothing: a batch gives no user what its role does not (docs/security.md has the
 // roles, and TestNATSMatrix), and records name the user, whatever a client says of itself.
 func TestUsersHideNothing(t *testing.T) {
+	t.Parallel()
 	g := launchGuarded(t)
 	root, nova, tenant, eve := g.client("root"), g.client("nova"), g.client("tenant"), g.client("eve")
 	provider, theirs, mine := ledger.UUID(uuid.New()), ledger.UUID(uuid.New()), ledger.UUID(uuid.New())
@@ -183,6 +184,7 @@ func TestUsersHideNothing(t *testing.T) {
 
 // TestForgedSender: a client's own value of the server's header does not count.
 func TestForgedSender(t *testing.T) {
+	t.Parallel()
 	g := launchGuarded(t)
 	msg := nats.NewMsg("allot.command.ReleaseConsumer")
 	msg.Data = []byte(`{"consumer":"22222222-2222-4222-8222-222222222222"}`)
@@ -207,6 +209,7 @@ func TestForgedSender(t *testing.T) {
 
 // TestAuditorsReplayTheLog: auditors and operators can read the log's contents, and replay them.
 func TestAuditorsReplayTheLog(t *testing.T) {
+	t.Parallel()
 	g := launchGuarded(t)
 	for _, user := range []string{"eve", "root"} {
 		answer, err := g.client(user).Commits(patiently(t), wire.CommitsQuery{From: 1})
@@ -231,6 +234,7 @@ func TestAuditorsReplayTheLog(t *testing.T) {
 
 // TestBadUsers: an invalid file stops the start.
 func TestBadUsers(t *testing.T) {
+	t.Parallel()
 	hash := hashed(t, "correct horse")
 	for name, text := range map[string]string{
 		"nothing": "", "no users": "users: []", "no name": "users: [{role: operator, password: x}]",
@@ -295,6 +299,7 @@ func issue(t *testing.T, dir string, serial int64) *x509.CertPool {
 // TestTLS speaks TLS over REST and NATS while the certificate is replaced on a
 // running server. An invalid certificate is not used.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	pool := issue(t, dir, 1)
 	address, natsAddress := freeAddress(t), freeAddress(t)
