@@ -284,8 +284,7 @@ func (c *faultyCluster) makeProvider(id string, vcpus int) error {
 type scene struct {
 	*faultyCluster
 	random *rand.Rand
-	leads  int           // the leader at the beginning
-	length time.Duration // state of a fault that lasts
+	leads  int // the leader at the beginning
 }
 
 // one is any replica.
@@ -523,7 +522,7 @@ func (c *faultyCluster) play(seed int64, length time.Duration, faults ...cluster
 		return r
 	}
 	w.progress(10, false)
-	s := &scene{faultyCluster: c, random: rand.New(rand.NewSource(seed)), leads: max(c.leader(), 0), length: length}
+	s := &scene{faultyCluster: c, random: rand.New(rand.NewSource(seed)), leads: max(c.leader(), 0)}
 	var ends []func()
 	for _, f := range faults {
 		ends = append(ends, f.begin(s))

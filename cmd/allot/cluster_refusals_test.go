@@ -151,7 +151,8 @@ func TestNewerLevel(t *testing.T) {
 		t.Fatal(err)
 	}
 	var file bytes.Buffer
-	if _, err := logfile.Write(t.Context(), &file, memlog.Of([][]byte{sealed}), logfile.Extent{From: 1, To: 1}); err != nil {
+	log := memlog.Of([][]byte{sealed})
+	if _, err := logfile.Write(t.Context(), &file, log, logfile.Extent{From: 1, To: 1}); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
