@@ -37,20 +37,6 @@ func chained(t *testing.T, n int, without ...uint64) (commits [][]byte) {
 	return commits
 }
 
-// logOf is a log with entries.
-func logOf(t *testing.T, entries [][]byte) *memlog.Log {
-	t.Helper()
-	log := &memlog.Log{}
-	for i, data := range entries {
-		log.Append(uint64(i+1), data, func(err error) {
-			if err != nil {
-				t.Fatal(err)
-			}
-		})
-	}
-	return log
-}
-
 func sequences(log ledger.Log, prev ledger.Head, to uint64) (list []uint64, err error) {
 	err = ledger.ReadCommits(context.Background(), log, prev, to, func(c *ledger.Commit) error {
 		list = append(list, c.Sequence)
@@ -236,14 +222,14 @@ func TestUnsettled(t *testing.T) {
 	t.Parallel()
 	entries := chained(t, 4, 3)
 	entries[2] = make([]byte, 10) // foreign, and not unlike what a disk leaves
-	if got, err := sequences(logOf(t, entries), ledger.Head{}, 3); err != nil || len(got) != 2 {
+	if got, err := sequences(memlog.Of(entries), ledger.Head{}, 3); err != nil || len(got) != 2 {
 		t.Errorf("a commit follows: %v, %v", got, err)
 	}
-	if _, err := sequences(failingLog{logOf(t, entries), 4}, ledger.Head{}, 3); !errors.Is(err, errRead) {
+	if _, err := sequences(failingLog{memlog.Of(entries), 4}, ledger.Head{}, 3); !errors.Is(err, errRead) {
 		t.Errorf("what follows cannot be read: %v", err)
 	}
 	var bad *ledger.BadEntryError
-	unknown := failingLog{Log: logOf(t, entries)}
+	unknown := failingLog{Log: memlog.Of(entries)}
 	chain := ledger.NewChain(ledger.Head{})
 	if _, err := sequences(unknown, ledger.Head{}, 3); !errors.Is(err, errRead) {
 		t.Errorf("nothing can be read: %v", err)
@@ -257,7 +243,7 @@ func TestUnsettled(t *testing.T) {
 		t.Errorf("nothing follows: %v", err)
 	}
 	entries[3], entries[4] = []byte("{}"), make([]byte, 10)
-	if _, err := sequences(logOf(t, entries), ledger.Head{}, 3); !errors.As(err, &bad) || bad.Sequence != 3 {
+	if _, err := sequences(memlog.Of(entries), ledger.Head{}, 3); !errors.As(err, &bad) || bad.Sequence != 3 {
 		t.Errorf("no commit follows: %v", err)
 	}
 }
@@ -267,7 +253,7 @@ func TestHeadBefore(t *testing.T) {
 	t.Parallel()
 	entries := chained(t, 4, 3)
 	entries[2] = []byte("{}")
-	log := logOf(t, entries)
+	log := memlog.Of(entries)
 	for before, want := range map[uint64]uint64{1: 0, 2: 1, 3: 2, 4: 2, 5: 4, 6: 5} {
 		head, err := ledger.HeadBefore(context.Background(), log, before)
 		if err != nil || head.Sequence != want || want > 0 && head.Digest != ledger.DigestOf(entries[want-1]) {
@@ -313,14 +299,14 @@ func TestForeignEntries(t *testing.T) {
 	for name, data := range foreign {
 		entries := chained(t, 5, 3, 4)
 		entries[2], entries[3] = data, []byte("{}")
-		if got, err := sequences(logOf(t, entries), ledger.Head{}, 7); err != nil ||
+		if got, err := sequences(memlog.Of(entries), ledger.Head{}, 7); err != nil ||
 			!slices.Equal(got, []uint64{1, 2, 5, 6, 7}) {
 			t.Errorf("%s in the middle: %v, %v", name, got, err)
 		}
-		if got, err := sequences(logOf(t, entries), ledger.Head{}, 3); err != nil || len(got) != 2 {
+		if got, err := sequences(memlog.Of(entries), ledger.Head{}, 3); err != nil || len(got) != 2 {
 			t.Errorf("%s, read up to it: %v, %v", name, got, err)
 		}
-		end := logOf(t, entries[:4])
+		end := memlog.Of(entries[:4])
 		got, err := sequences(end, ledger.Head{}, 4)
 		var bad *ledger.BadEntryError
 		if (err == nil) != alone[name] || err != nil && (!errors.As(err, &bad) || bad.Sequence != 3) || len(got) != 2 {
@@ -348,7 +334,7 @@ func TestDamageIsNotForeign(t *testing.T) {
 			if name == "replaced" && last {
 				continue // a reader that has seen the commit knows its digest
 			}
-			log := logOf(t, entries)
+			log := memlog.Of(entries)
 			var bad *ledger.BadEntryError
 			if _, err := sequences(log, ledger.Head{}, 6); !errors.As(err, &bad) || bad.Sequence != uint64(at+1) {
 				t.Errorf("commit %d %s: %v", at+1, name, err)

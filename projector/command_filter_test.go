@@ -159,16 +159,3 @@ func TestFilterIsLoaded(t *testing.T) {
 		t.Error("a filter that was not loaded excludes something")
 	}
 }
-
-// BenchmarkCommandFilter reports the memory that a record takes for its command's
-// id.
-func BenchmarkCommandFilter(b *testing.B) {
-	random := rand.New(rand.NewPCG(7, 8))
-	now := time.Unix(1_700_000_000, 0)
-	f := &commandFilter{ready: true}
-	for b.Loop() {
-		now = now.Add(2 * time.Millisecond)
-		f.add(idAt(now, random), now)
-	}
-	b.ReportMetric(float64(f.bytes())/float64(b.N), "B/record")
-}

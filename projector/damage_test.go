@@ -51,16 +51,8 @@ func newTrial(t *testing.T) *trial {
 			t.Fatal(err)
 		}
 		tr.changes = append(tr.changes, changes)
-		encoded, err := ledger.EncodeCommit(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		done := make(chan error, 1)
-		tr.log.Append(c.Sequence, encoded, func(err error) { done <- err })
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
 	}
+	ledgertest.AppendCommits(t, tr.log, tr.commits)
 	p := tr.open(t, vfs.NewMem())
 	tr.foldTo(t, p, damagedCommits)
 	tr.want = tr.digest(t, p)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -236,6 +237,9 @@ func TestPastIsToldAsThePresentWas(t *testing.T) {
 						t.Errorf("%s: at the time of %d: %d, %v", what, c.Sequence, timed.Sequence(), err)
 					}
 				}
+			}
+			if _, err := p.ViewAt(uint64(len(history.Commits)) + 1); !errors.Is(err, projector.ErrNotYet) {
+				t.Errorf("what is to come: %v", err)
 			}
 			check("later", p)
 			check("made anew", again)

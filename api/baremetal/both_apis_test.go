@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,8 +50,8 @@ func (w *world) nodeProviders(t *testing.T, on bool) *commands.Rejection {
 	}
 }
 
-// doorsAgree checks that every node has one owner at most, and that its inventory is
-// reserved exactly while it has no user and may not get one.
+// doorsAgree checks that every node has one owner at most, that its provider has its class
+// and at least its traits, and is reserved exactly while it has no user and may not get one.
 func (w *world) doorsAgree(t *testing.T, after string) {
 	t.Helper()
 	view := w.Views.View()
@@ -64,9 +65,11 @@ func (w *world) doorsAgree(t *testing.T, after string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nodes := 0
+	classes, err := view.Classes()
+	if err != nil {
+		t.Fatal(err)
+	}
 	err = view.Nodes(0, func(n *ledger.Node) bool {
-		nodes++
 		owners := make(map[ledger.UUID]bool)
 		for _, id := range append(holders[n.UUID], n.Instance, n.Allocation) {
 			owners[id] = true
@@ -82,7 +85,8 @@ func (w *world) doorsAgree(t *testing.T, after string) {
 		}
 		used := int64(len(holders[n.UUID]))
 		if len(owners) > 1 || inv.Total != 1 || inv.Reserved != reserved || inv.Used != used || used+reserved > 1 ||
-			!n.Allocation.IsNil() && used != 1 {
+			!n.Allocation.IsNil() && used != 1 || classes.Name(inv.Class) != commands.NodeClassName(n.ResourceClass) ||
+			slices.ContainsFunc(n.Traits, func(trait string) bool { return !slices.Contains(p.Traits, trait) }) {
 			t.Fatalf("after %s: node %+v has owners %v, and inventory %+v", after, n, owners, inv)
 		}
 		return true
@@ -141,6 +145,9 @@ func TestInstanceReservesNode(t *testing.T) {
 		"released while in maintenance", w.placement("DELETE", "/allocations/"+doorOwner(2), "").Code, http.StatusNoContent,
 	)
 	ironic(`PATCH /v1/nodes/n2 [{"op":"remove","path":"/instance_uuid"}]`, 200)
+	for _, path := range []string{"/resource_providers/" + doorNode(1), "/resource_providers/" + doorNode(2) + "/inventories"} {
+		expect("DELETE "+path, w.placement("DELETE", path, "").Code, http.StatusConflict)
+	}
 	ironic("DELETE /v1/nodes/n2/maintenance", 202)
 	expect("it is free again", w.take(4, 2), http.StatusNoContent)
 }
@@ -282,6 +289,8 @@ func (w *world) doorStep(t *testing.T, draw *rand.Rand) string {
 		fmt.Sprintf(`PUT /v1/nodes/n%d/states/provision {"target":"deleted"}`, n),
 		fmt.Sprintf(`PUT /v1/nodes/n%d/maintenance {"reason":"r"}`, n),
 		fmt.Sprintf(`DELETE /v1/nodes/n%d/maintenance`, n),
+		fmt.Sprintf(`PUT /v1/nodes/n%d/traits/CUSTOM_T%d`, n, name),
+		fmt.Sprintf(`DELETE /v1/nodes/n%d/traits`, n),
 		fmt.Sprintf(`PATCH /v1/nodes/n%d %s`, n, setInstance(owner)),
 		fmt.Sprintf(`PATCH /v1/nodes/n%d [{"op":"remove","path":"/instance_uuid"}]`, n),
 		fmt.Sprintf(`PATCH /v1/nodes/n%d [{"op":"add","path":"/retired","value":"%v"}]`, n, draw.IntN(2) == 0),
@@ -290,7 +299,7 @@ func (w *world) doorStep(t *testing.T, draw *rand.Rand) string {
 		fmt.Sprintf(`POST /v1/allocations {"resource_class":"bm","name":"a%d","candidate_nodes":["n%d"]}`, name, n),
 		fmt.Sprintf(`POST /v1/allocations {"node":"n%d","name":"a%d"}`, n, name),
 		fmt.Sprintf(`DELETE /v1/allocations/a%d`, name),
-	}[draw.IntN(16)]
+	}[draw.IntN(18)]
 	fields := strings.SplitN(do+" ", " ", 3)
 	r := w.send("", "", fields[0], fields[1], strings.TrimSpace(fields[2]))
 	if r.Code >= 500 {

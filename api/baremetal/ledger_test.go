@@ -7,92 +7,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/placement"
 	"github.com/allot-project/allot/api/rest"
-	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
 )
-
-// TestRace: 200 clients at once want one of 100 nodes each. 100 clients get a
-// node each, and the others are told that there is none.
-func TestRace(t *testing.T) {
-	w := newWorld(t)
-	for i := range 100 {
-		w.play(t, node(fmt.Sprintf("11111111-0000-4000-8000-%012d", i), fmt.Sprintf("n%d", i), "bm"))
-	}
-	var clients sync.WaitGroup
-	for i := range 200 {
-		clients.Go(func() {
-			if r := w.send("", "", "POST", "/v1/allocations", fmt.Sprintf(`{"resource_class":"bm","name":"a%d"}`, i)); r.Code != 201 {
-				t.Errorf("%d %s", r.Code, r.Body)
-			}
-		})
-	}
-	clients.Wait()
-	w.settle(t)
-	nodes, failed := make(map[ledger.UUID]bool), 0
-	err := w.Views.View().NodeAllocations(0, func(a *ledger.NodeAllocation) bool {
-		switch a.State {
-		case ledger.NodeAllocationActive:
-			if nodes[a.Node] {
-				t.Errorf("node %s has two allocations", a.Node)
-			}
-			nodes[a.Node] = true
-		case ledger.NodeAllocationError:
-			failed++
-		}
-		return true
-	})
-	if err != nil || len(nodes) != 100 || failed != 100 {
-		t.Errorf("%d active, %d in error, %v", len(nodes), failed, err)
-	}
-}
-
-// TestChoiceIsRecorded: the event has the seed of the choice, and the same
-// request with that seed against the State of then gives the same node.
-func TestChoiceIsRecorded(t *testing.T) {
-	w := newWorld(t)
-	for i := range 20 {
-		w.play(t, node(fmt.Sprintf("11111111-0000-4000-8000-%012d", i), fmt.Sprintf("n%d", i), "bm"))
-	}
-	for i := range 10 {
-		w.play(
-			t,
-			[]step{{do: fmt.Sprintf(`POST /v1/allocations {"resource_class":"bm","name":"a%d"}`, i), want: 201}, {do: settle}},
-		)
-	}
-	state, chosen := ledger.NewState(), make(map[ledger.UUID]bool)
-	err := ledger.ReadCommits(
-		t.Context(),
-		w.Log,
-		ledger.Head{},
-		w.Views.Checkpoint().Sequence,
-		func(c *ledger.Commit) error {
-			for _, r := range c.Records {
-				for _, event := range r.Events {
-					if ev, ok := event.(ledger.NodeAllocated); ok {
-						again, rejection := (&commands.ChooseNode{Allocation: ev.Allocation, Seed: ev.Seed}).Decide(state)
-						if rejection != nil || len(again) != 1 || again[0] != event {
-							t.Errorf("%v was decided, now it would be %v, %v", event, again, rejection)
-						}
-						chosen[ev.Node] = true
-					}
-				}
-			}
-			_, err := state.Fold(c)
-			return err
-		},
-	)
-	if err != nil || len(chosen) != 10 {
-		t.Errorf("%d nodes chosen, %v", len(chosen), err)
-	}
-}
 
 // script is a life of nodes and allocations, drawn at random.
 func script(random *rand.Rand, n int) []string {
@@ -203,70 +126,6 @@ func TestPast(t *testing.T) {
 	check("after a rebuild")
 }
 
-// TestNodeProviders plays lives of nodes that are providers, too, and compares
-// the answers of both APIs after each step.
-func TestNodeProviders(t *testing.T) {
-	for seed := range uint64(4) {
-		w := newWorld(t)
-		random := rand.New(rand.NewPCG(seed, 1))
-		w.playScript(t, script(random, 40), nil) // before it is turned on
-		w.mustSubmit(t, &commands.SetNodeProviders{On: true, Limit: 2})
-		for !w.mustSubmit(t, &commands.SetNodeProviders{On: true, Limit: 2}) {
-		}
-		w.compareWithPlacement(t)
-		w.playScript(t, script(random, 200), func() { w.compareWithPlacement(t) })
-	}
-}
-
-// mustSubmit reports whether the command changed nothing.
-func (w *world) mustSubmit(t *testing.T, c commands.Command) bool {
-	t.Helper()
-	return w.Accept(t, c).Sequence == 0
-}
-
-// compareWithPlacement checks that every node has a provider that agrees with it.
-func (w *world) compareWithPlacement(t *testing.T) {
-	t.Helper()
-	view := w.Views.View()
-	classes, err := view.Classes()
-	if err != nil {
-		t.Fatal(err)
-	}
-	nodes := make(map[ledger.UUID]bool)
-	err = view.Nodes(0, func(n *ledger.Node) bool {
-		nodes[n.UUID] = true
-		p, found, err := view.Provider(n.UUID)
-		if err != nil || !found || len(p.Inventories) != 1 {
-			t.Fatalf("node %s: %v, %v", n.Name, p, err)
-		}
-		inv := p.Inventories[0]
-		reserved := !n.Free() && inv.Used == 0
-		if classes.Name(inv.Class) != commands.NodeClassName(n.ResourceClass) || inv.Total != 1 ||
-			reserved != (inv.Reserved == 1) ||
-			n.Allocation.IsNil() != (inv.Used == 0) ||
-			fmt.Sprint(p.Traits) != fmt.Sprint(n.Traits) {
-			t.Fatalf("node %+v is provider %+v", n, p)
-		}
-		c, held, err := view.Consumer(n.Allocation)
-		if err != nil || held == n.Allocation.IsNil() || held && c.Allocations[0].Provider != n.UUID {
-			t.Fatalf("node %s: consumer %v, %v", n.Name, c, err)
-		}
-		return true
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = view.Providers(func(p *ledger.Provider) bool {
-		if !nodes[p.UUID] {
-			t.Fatalf("provider %s has no node", p.UUID)
-		}
-		return true
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // placement sends a request to Placement's API.
 func (w *world) placement(method, path, body string) *httptest.ResponseRecorder {
 	return w.servePlacement(httptest.NewRequest(method, path, strings.NewReader(body)))
@@ -283,56 +142,6 @@ func (w *world) servePlacement(r *http.Request) *httptest.ResponseRecorder {
 	answer := httptest.NewRecorder()
 	facade.ServeHTTP(answer, r)
 	return answer
-}
-
-// TestPlacementCannotContradictNodes: Placement's clients cannot change what
-// follows from a node, and a node that one of them holds is not allocated.
-func TestPlacementCannotContradictNodes(t *testing.T) {
-	w := newWorld(t)
-	w.mustSubmit(t, &commands.SetNodeProviders{On: true, Limit: 1})
-	w.play(t, all(node(n1, "n1", "bm"), node(n2, "n2", "bm"), []step{
-		{
-			do: `POST /v1/allocations {"uuid":"` + a1 + `","resource_class":"bm","candidate_nodes":["n1"]}`, want: 201,
-		}, {do: settle},
-	}))
-	send := w.placement
-	report := func(generation, reserved int) string {
-		return fmt.Sprintf(`{"resource_provider_generation":%d,"inventories":{"CUSTOM_BM":{
-			"total":1,"reserved":%d,"min_unit":1,"max_unit":1,"step_size":1,"allocation_ratio":1.0}}}`, generation, reserved)
-	}
-	hold := `{"allocations":{"` + n2 + `":{"resources":{"CUSTOM_BM":1}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"INSTANCE"}`
-	for _, c := range []struct {
-		method, path, body string
-		want               int
-	}{
-		{"DELETE", "/resource_providers/" + n1, "", http.StatusConflict},
-		{"DELETE", "/resource_providers/" + n2 + "/inventories", "", http.StatusConflict},
-		{"PUT", "/resource_providers/" + n2 + "/inventories", `{"resource_provider_generation":2,"inventories":{}}`, http.StatusConflict},
-		{"PUT", "/resource_providers/" + n2 + "/inventories", report(2, 0), http.StatusOK}, // as nova-compute does
-		{"PUT", "/resource_providers/" + n1 + "/inventories", report(3, 1), http.StatusOK}, // n1 is used
-		{"PUT", "/resource_providers/" + n1 + "/inventories", report(1, 1), http.StatusConflict},
-		{"PUT", "/traits/CUSTOM_COMPUTE", "", http.StatusCreated},
-		{"PUT", "/resource_providers/" + n2 + "/traits", `{"resource_provider_generation":2,"traits":["CUSTOM_COMPUTE"]}`, http.StatusOK},
-		{"DELETE", "/allocations/" + a1, "", http.StatusConflict},
-		{"PUT", "/allocations/" + a3, hold, http.StatusNoContent},
-	} {
-		if r := send(c.method, c.path, c.body); r.Code != c.want {
-			t.Errorf("%s %s: %d %s", c.method, c.path, r.Code, r.Body)
-		}
-	}
-	rename := w.Submit(t, &commands.RenameResourceClass{Name: "CUSTOM_BM", NewName: "CUSTOM_X"})
-	if rename.Rejection == nil || rename.Rejection.Code != commands.CodeNodeIsProvider {
-		t.Errorf("the class of nodes is renamed: %+v", rename)
-	}
-	w.play(t, []step{
-		{do: `POST /v1/allocations {"uuid":"` + a2 + `","resource_class":"bm"}`, want: 201}, {do: settle},
-		{do: "GET /v1/allocations/" + a2, want: 200, has: `"state":"error"`},
-		{do: "DELETE /v1/nodes/n2", want: 409},
-		{do: "DELETE /v1/allocations/" + a1, want: 204},
-	})
-	if r := send("GET", "/allocations/"+a1, ""); r.Code != 200 || strings.Contains(r.Body.String(), n1) {
-		t.Errorf("after the release: %d %s", r.Code, r.Body)
-	}
 }
 
 // TestIdempotence: a request that is repeated with its command id happens once,
@@ -427,26 +236,6 @@ func TestSecretsAreNotKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// TestRetiredNodes cannot be made available.
-func TestRetiredNodes(t *testing.T) {
-	w := newWorld(t)
-	w.play(t, all(node(n1, "n1", "bm"), []step{
-		{do: `PUT /v1/nodes/n1/states/provision {"target":"manage"}`, want: 202},
-		{
-			do:   `PATCH /v1/nodes/n1 [{"op":"add","path":"/retired","value":true},{"op":"add","path":"/retired_reason","value":"old"}]`,
-			want: 200, has: `"retired":true & "retired_reason":"old"`,
-		},
-		{do: `PUT /v1/nodes/n1/states/provision {"target":"provide"}`, want: 400, has: "because it is retired"},
-		{do: `GET /v1/nodes?retired=True&fields=name`, want: 200, has: "n1"},
-		{do: `PATCH /v1/nodes/n1 [{"op":"remove","path":"/retired"}]`, want: 200, has: `"retired":false`},
-		{do: `PUT /v1/nodes/n1/states/provision {"target":"provide"}`, want: 202},
-		{do: `PUT /v1/nodes/n1/states/provision {"target":"active"}`, want: 202},
-		{do: `PATCH /v1/nodes/n1 [{"op":"add","path":"/protected","value":true}]`, want: 200},
-		{do: `PUT /v1/nodes/n1/states/provision {"target":"deleted"}`, want: 403, has: "protected"},
-		{do: `DELETE /v1/nodes/n1`, want: 403},
-	}))
 }
 
 // FuzzRequest sends any text as a request's path and body. The answer is never a

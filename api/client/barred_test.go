@@ -68,7 +68,7 @@ func TestBarred(t *testing.T) {
 				if unknown := errors.Is(err, client.ErrUnanswered); unknown != (name == "deaf") {
 					t.Errorf("%s: %s may have been carried out: %v", name, what, unknown)
 				}
-			case <-time.After(map[bool]time.Duration{true: time.Second, false: time.Minute}[says == ""]):
+			case <-time.After(map[bool]time.Duration{true: 200 * time.Millisecond, false: time.Minute}[says == ""]):
 				if says != "" {
 					t.Errorf("%s: %s waits", name, what)
 				}

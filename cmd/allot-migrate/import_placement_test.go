@@ -7,12 +7,10 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb/placementdbtest"
@@ -82,54 +80,6 @@ func checkReport(t *testing.T, file, printed string) {
 	lines := strings.Split(strings.TrimSpace(printed), "\n")
 	if last := lines[len(lines)-1]; !strings.HasPrefix(last, fmt.Sprintf("%d rows, %d imported, ", report.Rows, report.Imported)) {
 		t.Errorf("the last line is %q", last)
-	}
-}
-
-// TestKilledImportOfContentsIsNotServed kills imports at many moments. Nothing
-// serves what they left, and the import begins anew, though the source changed.
-func TestKilledImportOfContentsIsNotServed(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	file := filepath.Join(dir, "w.jsonl")
-	var lines strings.Builder
-	for i := range 40_000 {
-		fmt.Fprintf(&lines, `{"kind":"provider","uuid":"00000000-0000-4000-8000-%012x","name":"n%d","inventories":[{"class":"VCPU","total":8}]}`+"\n", i, i)
-	}
-	write := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	unfinished := 0
-	for round := range 4 {
-		write(lines.String())
-		into := filepath.Join(dir, fmt.Sprint(round))
-		mark := filepath.Join(into, "log", "importing")
-		cmd := exec.Command(launchtest.Program(name), "import", "jsonl", file, "--data", into)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		ledgertest.WaitFor(t, "the import to begin", func() bool {
-			_, marked := os.Stat(mark)
-			_, ended := os.Stat(filepath.Join(into, "log", "high-water"))
-			return marked == nil || ended == nil
-		})
-		time.Sleep(time.Duration(round) * 20 * time.Millisecond)
-		_ = cmd.Process.Kill() // it may have ended
-		_ = cmd.Wait()
-		if _, err := os.Stat(mark); err != nil {
-			continue
-		}
-		unfinished++
-		launchtest.Refused(t, into, "import", "unfinished", "run the same import again", "To recover")
-		write(lines.String()[:strings.Index(lines.String(), "\n")+1])
-		migrate(t, true, "import", "jsonl", file, "--data", into)
-		if got := allot(t, true, "verify", "--data", into); !strings.Contains(got, "good up to sequence 1: 3 records") {
-			t.Errorf("round %d: %s", round, got)
-		}
-	}
-	if unfinished == 0 {
-		t.Error("no import was ever killed on its way: the test tests nothing")
 	}
 }
 

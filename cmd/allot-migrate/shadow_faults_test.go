@@ -4,10 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -164,58 +161,4 @@ func TestShadowFaultsRealPlacement(t *testing.T) {
 		}
 	}
 	c.settled(true)
-}
-
-// TestShadowLoadGenerator changes the lead to and fro under the load generator, whose
-// requests all succeed, on OpenStack's Placement. Afterwards the contents are equal, and
-// each side goes on alone: only the address changes.
-func TestShadowLoadGenerator(t *testing.T) {
-	if os.Getenv("ALLOT_FAULTS") != "all" {
-		t.Skip("skipped: it takes minutes; ALLOT_FAULTS=all runs it")
-	}
-	source, err := filepath.Abs("../../../shared/loadgen")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(source); err != nil {
-		t.Skip("skipped: no load generator beside the project")
-	}
-	t.Parallel()
-	generator := filepath.Join(t.TempDir(), "loadgen")
-	build := exec.Command("go", "build", "-o", generator, ".")
-	build.Dir = source
-	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	c := newCloud(t)
-	run := func(url, label string, args ...string) {
-		cmd := exec.Command(generator, append([]string{"-url", url, "-providers", "20", "-label", label}, args...)...)
-		out, err := cmd.CombinedOutput()
-		t.Logf("%s", out)
-		if err != nil || strings.Contains(string(out), `"errors"`) || !strings.Contains(string(out), `"ops"`) {
-			t.Errorf("%s: a request has failed, or none was sent: %v", label, err)
-		}
-	}
-	through := "http://" + c.HTTP
-	run(through, "setup", "-s", "setup")
-	var changed atomic.Bool
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for !changed.Load() { // Placement may take long to catch up with what Allot took
-			run(through, "through the proxy", "-s", "mixed", "-c", "1", "-d", "5s", "-retries", "100")
-		}
-	}()
-	t.Cleanup(func() { changed.Store(true); <-ended })
-	for _, side := range []string{"allot", "placement"} {
-		time.Sleep(time.Second) // some load before each change; any time must do
-		c.leads(side)
-	}
-	changed.Store(true)
-	<-ended
-	c.settled(true)
-	c.Terminate() // without the proxy each side serves the same clients
-	run(c.placement.url, "Placement alone", "-s", "mixed", "-c", "2", "-d", "2s")
-	run("http://"+c.follower.HTTP, "Allot alone", "-s", "mixed", "-c", "2", "-d", "2s")
 }

@@ -1,17 +1,12 @@
 package main_test
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/allot-project/allot/ledger/ledgertest"
@@ -138,87 +133,4 @@ func TestArchiveCopies(t *testing.T) {
 	restored("restored to the past", plainly, "--from", one, "--at", "5")
 	cutFiles(t, filepath.Join(file("one"), "copies"))
 	restored("restored with damaged copies", plainly, "--from", one)
-}
-
-// TestHostileCopy: an archive with a forged copy, which names files outside or a pipe instead of a
-// file, is restored and served by a replay of the log; nothing outside is touched, and what is
-// wrong is told.
-func TestHostileCopy(t *testing.T) {
-	t.Parallel()
-	dir, data := t.TempDir(), t.TempDir()
-	archive, victim := filepath.Join(dir, "archive"), filepath.Join(dir, "victim")
-	if err := errors.Join(os.Mkdir(archive, 0o750), os.WriteFile(victim, []byte("precious"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	from := "file://" + archive
-	s := launch(t, data, "--archive", from, "--pace-part-records", "10", "--pace-part-age", "1s",
-		"--pace-snapshot-records", "10", "--pace-copy-records", "10")
-	for i := range 30 {
-		s.must(201, "PUT", fmt.Sprintf("/resource_classes/CUSTOM_N%d", i), "")
-	}
-	manifests := filepath.Join(archive, "copies", "manifests")
-	ledgertest.WaitFor(t, "a stored copy", func() bool {
-		list, err := os.ReadDir(manifests)
-		return err == nil && len(list) > 0
-	})
-	digest := s.must(200, "GET", "/audit/digest", "")
-	s.terminate()
-	list, err := os.ReadDir(manifests)
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := list[len(list)-1].Name()
-	good, err := os.ReadFile(filepath.Join(manifests, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sums := regexp.MustCompile(`"sha256":"[0-9a-f]{64}"`)
-	names := regexp.MustCompile(`"name":"MANIFEST[^"]*"`)
-	away, err := filepath.Rel(filepath.Join(data, "readmodel", "joining", "parts"), victim)
-	if err != nil {
-		t.Fatal(err)
-	}
-	outside := `"../../../../` + filepath.Base(dir) + `/victim"`
-	for what, change := range map[string]func(text []byte) []byte{
-		"is not a SHA-256 digest": func(text []byte) []byte { return sums.ReplaceAll(text, []byte(`"sha256":"`+away+`"`)) },
-		"is no file's name":       func(text []byte) []byte { return names.ReplaceAll(text, []byte(`"name":`+outside)) },
-		"no regular file": func(text []byte) []byte {
-			for _, found := range sums.FindAll(text, -1) {
-				path := filepath.Join(archive, "copies", "files", string(found[len(`"sha256":"`):len(found)-1]))
-				if err := os.Remove(path); err == nil { // several files may be the same
-					err = syscall.Mkfifo(path, 0o600)
-					if err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			return append(text, ' ')
-		},
-	} {
-		if err := os.RemoveAll(manifests); err != nil {
-			t.Fatal(err)
-		}
-		changed := change(slices.Clone(good))
-		sum := sha256.Sum256(changed)
-		path := filepath.Join(manifests, name[:len(name)-64]+hex.EncodeToString(sum[:]))
-		if err := errors.Join(os.Mkdir(manifests, 0o750), os.WriteFile(path, changed, 0o600)); err != nil {
-			t.Fatal(err)
-		}
-		out := allot(t, true, "restore", "--data", filepath.Join(t.TempDir(), "restored"), "--from", from)
-		if !strings.Contains(out, "the first start replays the log") || !strings.Contains(out, what) {
-			t.Errorf("restore does not say %q:\n%s", what, out)
-		}
-		lose(t, data)
-		s := launch(t, data, "--archive", from, "--pace-copy-records", "0")
-		if got := s.must(200, "GET", "/audit/digest", ""); got != digest {
-			t.Errorf("the ledger was %s, and is %s", digest, got)
-		}
-		s.terminate()
-		if what != "no regular file" && !strings.Contains(s.logs.String(), what) { // so small a copy is not worth its files
-			t.Errorf("the start does not say %q:\n%s", what, s.logs)
-		}
-		if text, err := os.ReadFile(victim); err != nil || string(text) != "precious" {
-			t.Errorf("%s: outside there is %q, %v", what, text, err)
-		}
-	}
 }

@@ -51,20 +51,8 @@ func TestBaremetalCommand(t *testing.T) {
 		t.Skip("skipped: python3-ironicclient is not installed")
 	}
 	s := launch(t, t.TempDir())
-	home := t.TempDir() // the client caches versions there
-	run := func(good bool, want, args string) {
-		t.Helper()
-		all := append(
-			[]string{"--max-retries", "0", "--os-endpoint", "http://" + s.http + "/baremetal"},
-			strings.Fields(args)...)
-		cmd := exec.Command("baremetal", all...)
-		cmd.Env = append(cmd.Environ(), "HOME="+home, "PYTHONWARNINGS=ignore")
-		out, err := cmd.CombinedOutput()
-		if (err == nil) != good || !strings.Contains(string(out), want) {
-			t.Fatalf("baremetal %s: %v, wanted %q\n%s", args, err, want, out)
-		}
-	}
-	for _, step := range []struct{ want, args string }{
+	client := exec.Command("baremetal", "--max-retries", "0", "--os-endpoint", "http://"+s.http+"/baremetal")
+	converse(t, client, []said{
 		{"enroll", "node create --driver fake-hardware --name n1 --resource-class bm"},
 		{"", "node add trait n1 CUSTOM_GOLD HW_CPU_X86_VMX"},
 		{"CUSTOM_GOLD", "node trait list n1"},
@@ -103,27 +91,23 @@ func TestBaremetalCommand(t *testing.T) {
 		{"n1", "node list --chassis " + aChassis},
 		{aChassis, "node create --driver fake-hardware --name n2 --chassis-uuid " + aChassis},
 		{"", "node delete n2"},
-	} {
-		run(true, step.want, step.args)
-	}
-	run(false, "contains nodes", "chassis delete "+aChassis)
-	run(true, "", "node unset n1 --chassis-uuid")
-	run(true, "", "chassis delete "+aChassis)
-	run(false, "could not be found", "chassis show "+aChassis)
-	run(true, "", "node delete n1")
-	run(
-		false, "no available nodes match the resource class bm",
-		"allocation create --resource-class bm --name none --wait 10",
-	)
-	run(false, "An allocation with name none already exists", "allocation create --resource-class bm --name none")
-	run(true, "error", "allocation show none")
-	run(true, "", "allocation delete none")
-	run(false, "could not be found", "allocation show none")
+		{"contains nodes", "chassis delete " + aChassis},
+		{"", "node unset n1 --chassis-uuid"},
+		{"", "chassis delete " + aChassis},
+		{"could not be found", "chassis show " + aChassis},
+		{"", "node delete n1"},
+		{"no available nodes match the resource class bm", "allocation create --resource-class bm --name none --wait 10"},
+		{"An allocation with name none already exists", "allocation create --resource-class bm --name none"},
+		{"error", "allocation show none"},
+		{"", "allocation delete none"},
+		{"could not be found", "allocation show none"},
+	})
 }
 
 // TestGophercloudBaremetal makes every call that gophercloud has for allocations,
 // and those for nodes that an allocation needs.
 func TestGophercloudBaremetal(t *testing.T) {
+	t.Parallel()
 	s := launch(t, t.TempDir())
 	c, err := noauth.NewBareMetalNoAuth(noauth.EndpointOpts{IronicEndpoint: "http://" + s.http + "/baremetal/v1"})
 	if err != nil {
@@ -181,6 +165,25 @@ func TestGophercloudBaremetal(t *testing.T) {
 	}
 }
 
+// TestTwoOwnersStopAStart: where Placement and Ironic gave a node to different owners while
+// node providers were off, a server that is to have them does not start, and names the node.
+func TestTwoOwnersStopAStart(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	s := launch(t, data, "--node-providers")
+	const node = "10000000-0000-4000-8000-000000000001"
+	s.mustMetal(201, "POST", "/nodes", `{"driver":"d","uuid":"`+node+`","resource_class":"bm"}`)
+	s.mustMetal(202, "PUT", "/nodes/"+node+"/states/provision", `{"target":"manage"}`)
+	s.mustMetal(202, "PUT", "/nodes/"+node+"/states/provision", `{"target":"provide"}`)
+	s.kill()
+	s = launch(t, data)
+	s.must(204, "PUT", "/allocations/"+consumerID(1),
+		strings.NewReplacer("11111111-1111-4111-8111-111111111111", node, "VCPU", "CUSTOM_BM").Replace(allocation()))
+	s.mustMetal(200, "PATCH", "/nodes/"+node, `[{"op":"add","path":"/instance_uuid","value":"`+consumerID(2)+`"}]`)
+	s.kill()
+	start(t, data, "--node-providers").refuses("have two owners", node, consumerID(1), consumerID(2))
+}
+
 // listed is one entry of a list of allocations.
 type listed struct {
 	Name  string `json:"name"`
@@ -199,9 +202,10 @@ func (s *server) allAllocations() []listed {
 	return page.Allocations
 }
 
-// TestKill9Allocations kills the server while it allocates nodes, 20 times. Every
+// TestKill9Allocations kills the server while it allocates nodes, again and again. Every
 // answered request is there, no allocation keeps waiting, and no node has two.
 func TestKill9Allocations(t *testing.T) {
+	t.Parallel()
 	const nodeCount = 12
 	data := t.TempDir()
 	s := launch(t, data)
@@ -209,7 +213,7 @@ func TestKill9Allocations(t *testing.T) {
 		s.makeNode(fmt.Sprintf("n%d", i), "bm")
 	}
 	resumed := 0
-	for round := range 20 {
+	for round := range times(8, 20) {
 		answered := s.requestAndKill(round)
 		s = launch(t, data)
 		byName, onNode := make(map[string]listed), make(map[string]string)
@@ -347,6 +351,7 @@ print('good')
 
 // TestOpenstackSDK runs openstacksdk, unchanged, against the binary.
 func TestOpenstackSDK(t *testing.T) {
+	t.Parallel()
 	if err := exec.Command("/usr/bin/python3", "-c", "import openstack").Run(); err != nil {
 		t.Skip("skipped: python3-openstacksdk is not installed")
 	}

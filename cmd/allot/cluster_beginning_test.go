@@ -19,7 +19,7 @@ func TestBeginningBesideALedger(t *testing.T) {
 	r.list[other].must(201, "PUT", "/traits/CUSTOM_KEPT", "")
 	r.list[victim].terminate()
 	removeAll(t, r.data(victim))
-	ran(t, "init", "--data", r.data(victim))
+	allot(t, true, "init", "--data", r.data(victim))
 	never := func() {
 		t.Helper()
 		if _, err := os.Stat(filepath.Join(r.data(victim), "log", "jetstream")); err == nil {
@@ -47,7 +47,7 @@ func TestBeginningBesideALedger(t *testing.T) {
 	never()
 
 	removeAll(t, r.data(victim))
-	ran(t, "cluster", "rejoin", "--data", r.data(victim))
+	allot(t, true, "cluster", "rejoin", "--data", r.data(victim))
 	r.begin(victim)
 	for i, s := range r.list {
 		if !s.waitServing() {
@@ -59,10 +59,11 @@ func TestBeginningBesideALedger(t *testing.T) {
 
 // TestTwoBegin: where two servers were told to begin a ledger, neither does.
 func TestTwoBegin(t *testing.T) {
+	t.Parallel()
 	r := prepareReplicas(t)
 	for i := range r.list {
 		if i < 2 {
-			ran(t, "init", "--data", r.data(i))
+			allot(t, true, "init", "--data", r.data(i))
 		}
 		r.begin(i)
 	}

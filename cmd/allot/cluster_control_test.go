@@ -119,28 +119,6 @@ func TestWedgedLog(t *testing.T) {
 	}
 }
 
-// TestFullDiskOfOne: a replica with a full disk is not asked to lead while
-// another one can.
-func TestFullDiskOfOne(t *testing.T) {
-	t.Parallel()
-	c := launchFaulty(t, binary, nil)
-	s := &scene{faultyCluster: c, leads: c.leader()}
-	full := others(s.leads)[0]
-	empty := s.fill(s.nodes[full])
-	for range 4 {
-		s.stepDown(s.nodes[full])
-		ledgertest.WaitFor(t, "a leader", func() bool { return c.leader() >= 0 })
-		if c.leader() == full {
-			t.Error("the replica with the full disk leads")
-		}
-	}
-	s.writesBeside(full)
-	empty()
-	if err := c.ready(); err != nil {
-		t.Error(err)
-	}
-}
-
 // writesBeside requires a write by way of another replica than the one whose disk is full.
 func (s *scene) writesBeside(full int) {
 	s.t.Helper()
@@ -151,14 +129,29 @@ func (s *scene) writesBeside(full int) {
 	})
 }
 
-// TestFullDiskOfTheLeader: a leader whose disk has become full lets another replica
-// lead by itself, and the others take writes while it is full.
-func TestFullDiskOfTheLeader(t *testing.T) {
+// TestFullDiskOfAReplica: a replica whose disk is full is not asked to lead while another one can,
+// and a leader whose disk has become full lets another one lead by itself. The others take
+// writes meanwhile.
+func TestFullDiskOfAReplica(t *testing.T) {
 	t.Parallel()
 	c := launchFaulty(t, binary, nil)
 	s := &scene{faultyCluster: c, leads: c.leader()}
-	full := s.leads
+	full := others(s.leads)[0]
 	empty := s.fill(s.nodes[full])
+	for range 2 {
+		s.stepDown(s.nodes[full])
+		ledgertest.WaitFor(t, "a leader", func() bool { return c.leader() >= 0 })
+		if c.leader() == full {
+			t.Error("the replica with the full disk leads")
+		}
+	}
+	s.writesBeside(full)
+	empty()
+	if err := c.ready(); err != nil {
+		t.Fatal(err)
+	}
+	full = c.leader()
+	empty = s.fill(s.nodes[full])
 	ledgertest.WaitFor(t, "another leader", func() bool {
 		leads := c.leader()
 		return leads >= 0 && leads != full

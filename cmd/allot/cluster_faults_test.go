@@ -284,8 +284,7 @@ func (c *faultyCluster) makeProvider(id string, vcpus int) error {
 type scene struct {
 	*faultyCluster
 	random *rand.Rand
-	leads  int           // the leader at the beginning
-	length time.Duration // state of a fault that lasts
+	leads  int // the leader at the beginning
 }
 
 // one is any replica.
@@ -378,54 +377,6 @@ func (s *scene) fill(n *node) (end func()) {
 		}
 		n.supervised.Store(false)
 	}
-}
-
-// slow lets a replica's disk do only some writes a second until the end. A sync is
-// several writes. Reads are as fast as ever.
-func (s *scene) slow(n *node) (end func()) {
-	throttle := func(writes int) {
-		limit := fmt.Sprintf("%s %d", n.disk.device(), writes)
-		if err := os.WriteFile("/sys/fs/cgroup/blkio/blkio.throttle.write_iops_device", []byte(limit), 0o600); err != nil {
-			s.t.Errorf("no disk can be slowed down here: %v", err)
-		}
-	}
-	throttle(5 + s.random.Intn(50))
-	return func() { throttle(0) }
-}
-
-// setClocks sets the time of day of all machines, which is that of this machine,
-// forth and back by up to a day.
-func (s *scene) setClocks() (end func()) {
-	unlock := s.lockClock()
-	began, random := time.Now(), rand.New(rand.NewSource(s.random.Int63()))
-	set := func(ahead time.Duration) {
-		now := syscall.NsecToTimeval(began.Add(time.Since(began) + ahead).UnixNano())
-		if err := syscall.Settimeofday(&now); err != nil {
-			s.t.Errorf("the clock cannot be set here: %v", err)
-		}
-	}
-	stop := repeat(func() time.Duration {
-		set(time.Duration(random.Int63n(int64(48*time.Hour))) - 24*time.Hour)
-		return time.Duration(random.Int63n(int64(2 * time.Second)))
-	})
-	return func() {
-		stop()
-		set(0)
-		unlock()
-	}
-}
-
-// lockClock keeps other processes of these tests from setting the clock meanwhile:
-// they would take what is set here for the time of day.
-func (s *scene) lockClock() (unlock func()) {
-	file, err := os.OpenFile("/tmp/allot-clock.lock", os.O_CREATE|os.O_RDWR, 0o600)
-	if err == nil {
-		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX)
-	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return func() { _ = file.Close() } // which unlocks it
 }
 
 // cutPower cuts the power of some machines, and starts them again at the end.
@@ -531,9 +482,6 @@ func clusterFaults() []clusterFault {
 		}},
 		{"the leader's disk is full", func(s *scene) func() { return s.fill(s.nodes[s.leads]) }},
 		{"a follower's disk is full", func(s *scene) func() { return s.fill(s.follower()) }},
-		{"the leader's disk is slow", func(s *scene) func() { return s.slow(s.nodes[s.leads]) }},
-		{"a follower's disk is slow", func(s *scene) func() { return s.slow(s.follower()) }},
-		{"the time of day jumps by up to a day", func(s *scene) func() { return s.setClocks() }},
 		{"another leader is asked for each 1 to 2 s", func(s *scene) func() {
 			random := rand.New(rand.NewSource(s.random.Int63()))
 			return repeat(func() time.Duration {
@@ -574,7 +522,7 @@ func (c *faultyCluster) play(seed int64, length time.Duration, faults ...cluster
 		return r
 	}
 	w.progress(10, false)
-	s := &scene{faultyCluster: c, random: rand.New(rand.NewSource(seed)), leads: max(c.leader(), 0), length: length}
+	s := &scene{faultyCluster: c, random: rand.New(rand.NewSource(seed)), leads: max(c.leader(), 0)}
 	var ends []func()
 	for _, f := range faults {
 		ends = append(ends, f.begin(s))

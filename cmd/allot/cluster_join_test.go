@@ -130,7 +130,7 @@ func launchLong(t *testing.T, records int, flags ...string) *replicas {
 	path := filepath.Join(r.dir, "long.archive")
 	began := time.Now()
 	writeLongLog(t, path, records)
-	ran(t, "init", "--data", r.data(0), "--from", path)
+	allot(t, true, "init", "--data", r.data(0), "--from", path)
 	t.Logf("%d records are made after %v", records, time.Since(began).Round(time.Second))
 	for i := range r.list {
 		r.begin(i, flags...)
@@ -184,7 +184,7 @@ func TestJoin(t *testing.T) {
 	rejoin := func(flags ...string) time.Duration {
 		r.list[victim].kill()
 		removeAll(t, r.data(victim))
-		ran(t, "cluster", "rejoin", "--data", r.data(victim))
+		allot(t, true, "cluster", "rejoin", "--data", r.data(victim))
 		l := r.load((victim+1)%3, (victim+2)%3)
 		began := time.Now()
 		r.begin(victim, flags...)
@@ -226,7 +226,7 @@ func TestJoinOutside(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path, data := filepath.Join(dir, "long.archive"), filepath.Join(dir, "data")
-	writeLongLog(t, path, 300_000)
+	writeLongLog(t, path, 200_000)
 	allot(t, true, "import", path, "--data", data)
 	ns := outside(t, filepath.Join(data, "log"), natsserver.RANDOM_PORT, true) // the stream of a single server
 	secret := filepath.Join(dir, "secret")
@@ -286,7 +286,7 @@ func TestJoinInterrupted(t *testing.T) {
 
 	r.list[victim].kill()
 	removeAll(t, r.data(victim))
-	ran(t, "cluster", "rejoin", "--data", r.data(victim))
+	allot(t, true, "cluster", "rejoin", "--data", r.data(victim))
 	for i := range 4 {
 		r.begin(victim)
 		coming()
@@ -297,7 +297,7 @@ func TestJoinInterrupted(t *testing.T) {
 
 	r.list[victim].kill()
 	removeAll(t, r.data(victim))
-	ran(t, "cluster", "rejoin", "--data", r.data(victim))
+	allot(t, true, "cluster", "rejoin", "--data", r.data(victim))
 	r.begin(victim)
 	coming()
 	if out := r.list[leader].joiningStatus(); !strings.Contains(out, "joining (") {

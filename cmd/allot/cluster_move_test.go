@@ -4,23 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
-
-// ran runs a command that must succeed, and returns its output.
-func ran(t *testing.T, args ...string) string {
-	t.Helper()
-	out, err := exec.Command(binary, args...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %v: %s", args, err, out)
-	}
-	return string(out)
-}
 
 // lastDigest returns the digest of the last commit in an export's output.
 func lastDigest(export string) string {
@@ -56,10 +45,10 @@ func TestMove(t *testing.T) {
 	}
 	alone.terminate()
 	archive := filepath.Join(dir, "archive")
-	digest := lastDigest(ran(t, "export", "--data", filepath.Join(dir, "alone"), archive))
+	digest := lastDigest(allot(t, true, "export", "--data", filepath.Join(dir, "alone"), archive))
 
 	r := prepareReplicas(t)
-	ran(t, "init", "--data", r.data(0), "--from", archive)
+	allot(t, true, "init", "--data", r.data(0), "--from", archive)
 	start(t, r.data(0)).refuses("is to begin a cluster", "--cluster", "allot import")
 	for i := range r.list {
 		r.begin(i)
@@ -93,15 +82,15 @@ func TestMove(t *testing.T) {
 
 	back := filepath.Join(dir, "back")
 	var last int
-	if _, err := fmt.Sscanf(filepath.Base(ran(t, "export", "--data", filepath.Join(dir, "alone"), back+"0")), "back0 holds the commits 1 to %d", &last); err != nil {
+	if _, err := fmt.Sscanf(filepath.Base(allot(t, true, "export", "--data", filepath.Join(dir, "alone"), back+"0")), "back0 holds the commits 1 to %d", &last); err != nil {
 		t.Fatal(err)
 	}
-	prefix := ran(t, "export", "--nats-url", "nats://"+r.nats[follower], "--to", fmt.Sprint(last), back+"1")
+	prefix := allot(t, true, "export", "--nats-url", "nats://"+r.nats[follower], "--to", fmt.Sprint(last), back+"1")
 	if got := lastDigest(prefix); got != digest {
 		t.Errorf("the cluster's commit %d has another digest:\n%s\n%s", last, got, digest)
 	}
-	ran(t, "export", "--nats-url", "nats://"+r.nats[follower], back)
-	ran(t, "import", back, "--data", filepath.Join(dir, "again"))
+	allot(t, true, "export", "--nats-url", "nats://"+r.nats[follower], back)
+	allot(t, true, "import", back, "--data", filepath.Join(dir, "again"))
 	again := launch(t, filepath.Join(dir, "again"))
 	if got := again.generationOf(filepath.Base(consumer)); got != generation {
 		t.Errorf("generation %v, not %v", got, generation)

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	natsserver "github.com/nats-io/nats-server/v2/server"
 
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -40,7 +39,7 @@ type replicas struct {
 func launchReplicas(t *testing.T, flags ...string) *replicas {
 	t.Helper()
 	r := prepareReplicas(t)
-	ran(t, "init", "--data", r.data(0))
+	allot(t, true, "init", "--data", r.data(0))
 	for i := range r.list {
 		r.begin(i, flags...)
 	}
@@ -276,6 +275,7 @@ func (l *load) lost(traits string) []string {
 // what one server told can be read at all. Any of them may end, in order or not:
 // no request through the others fails, and no acknowledged write is lost.
 func TestReplicas(t *testing.T) {
+	t.Parallel()
 	r := launchReplicas(t)
 	for i, s := range r.list {
 		name := fmt.Sprintf("CUSTOM_OF_%d", i+1)
@@ -346,12 +346,12 @@ func (r *replicas) join(by, gone int) {
 	}
 	fourth.must(201, "PUT", "/traits/CUSTOM_OF_4", "")
 	url := "http://" + r.list[by].http
-	if out := ran(r.t, "cluster", "step-down", "--url", url, "--to", "4"); !strings.HasPrefix(out, "4 leads") {
+	if out := allot(r.t, true, "cluster", "step-down", "--url", url, "--to", "4"); !strings.HasPrefix(out, "4 leads") {
 		r.t.Error(out)
 	}
 	r.list[by].must(204, "GET", "/traits/CUSTOM_OF_4", "")
-	ran(r.t, "cluster", "remove", "--url", url, fmt.Sprint(gone+1))
-	out := ran(r.t, "cluster", "status", "--url", url)
+	allot(r.t, true, "cluster", "remove", "--url", url, fmt.Sprint(gone+1))
+	out := allot(r.t, true, "cluster", "status", "--url", url)
 	if want := fmt.Sprintf("The log has a place on server %d, which is gone", gone+1); !strings.Contains(out, want) {
 		r.t.Errorf("does not say %q:\n%s", want, out)
 	}
@@ -392,6 +392,7 @@ func (r *replicas) checkStatus() {
 // TestNoQuorum: a replica that is alone answers stale reads, and answers
 // everything else with the error that no server leads.
 func TestNoQuorum(t *testing.T) {
+	t.Parallel()
 	r := launchReplicas(t, "--pace-cluster-wait", "1s")
 	last := (r.leader() + 1) % 3
 	s := r.list[last]
@@ -455,61 +456,4 @@ func TestReplicasOverTLS(t *testing.T) {
 		t.Fatalf("it does not come back:\n%s", r.list[last].logs)
 	}
 	r.list[last].must(204, "GET", "/traits/CUSTOM_SECRET", "")
-}
-
-// TestClusterFlags: a cluster that could not work, or that strangers could
-// join, does not start.
-func TestClusterFlags(t *testing.T) {
-	secret := filepath.Join(t.TempDir(), "secret")
-	short := filepath.Join(t.TempDir(), "short")
-	for path, text := range map[string]string{secret: "0123456789abcdef", short: "0123456789\n"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	three := []string{"--cluster", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--cluster-listen", "127.0.0.1:1", "--cluster-name", "a"}
-	for want, flags := range map[string][]string{
-		"need --cluster,":                          {"--cluster-name", "a"},
-		"needs --cluster-secret-file":              three,
-		"shorter than 16 bytes":                    append([]string{"--cluster-secret-file", short}, three...),
-		"needs three":                              {"--cluster", "127.0.0.1:1,127.0.0.1:2", "--cluster-listen", "127.0.0.1:1", "--cluster-secret-file", secret},
-		"name this server's with --cluster-listen": {"--cluster", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--cluster-secret-file", secret},
-		"must not contain blanks":                  {"--cluster", "a:1,b:1,c:1", "--cluster-name", "a b", "--cluster-secret-file", secret},
-		"it must be 1s or more":                    append([]string{"--cluster-secret-file", secret, "--cluster-lease", "10ms"}, three...),
-		"cert.pem: no such file":                   append([]string{"--cluster-secret-file", secret, "--cluster-tls", filepath.Dir(secret)}, three...),
-		"other machines can reach":                 {"--cluster", "10.0.0.1:1,10.0.0.2:2,10.0.0.3:3", "--cluster-listen", "0.0.0.0:0", "--cluster-secret-file", secret},
-		"--cluster-http: \"nowhere\"":              append([]string{"--cluster-secret-file", secret, "--cluster-http", "nowhere"}, three...),
-		"can reach --cluster-http":                 append([]string{"--cluster-secret-file", secret, "--cluster-http", "0.0.0.0:0"}, three...),
-		"--cluster-http needs":                     {"--nats-url", "nats://127.0.0.1:1", "--cluster-http", "127.0.0.1:0"},
-		"--cluster-listen: \"nowhere\"":            {"--cluster", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--cluster-listen", "nowhere", "--cluster-secret-file", secret},
-	} {
-		s := start(t, t.TempDir(), flags...)
-		if s.waitServing() || !strings.Contains(s.logs.String(), want) {
-			t.Errorf("%v: %s", flags, s.logs)
-		}
-	}
-}
-
-// TestReplicasOutside: replicas also work on an external NATS, each with a name.
-func TestReplicasOutside(t *testing.T) {
-	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)
-	begin := func(name string) *server {
-		return launch(t, t.TempDir(), "--nats-url", ns.ClientURL(), "--cluster-name", name)
-	}
-	r := &replicas{t: t}
-	r.list[0] = begin("a")
-	r.list[0].must(201, "PUT", "/traits/CUSTOM_FIRST", "")
-	r.list[1] = begin("b")
-	r.list[1].must(204, "GET", "/traits/CUSTOM_FIRST", "")
-	was := r.leader()
-	other := 1 - was
-	l := r.load(other)
-	l.goOn(t, 5)
-	r.lose(was)
-	if now := r.leader(); now != other {
-		t.Errorf("server %d leads", now)
-	}
-	l.goOn(t, 5)
-	l.end(t)
-	l.holds(t, r.list[other])
 }

@@ -2,8 +2,6 @@ package main_test
 
 import (
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -32,23 +30,10 @@ func outside(t *testing.T, store string, port int, syncAlways bool) *natsserver.
 	return ns
 }
 
-// TestExternalNATS: Allot serves on a NATS server, and keeps no log of its own then.
-func TestExternalNATS(t *testing.T) {
-	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)
-	data := t.TempDir()
-	s := launch(t, data, "--nats-url", ns.ClientURL())
-	s.makeProvider(10)
-	if _, err := os.Stat(filepath.Join(data, "log")); err == nil {
-		t.Error("the embedded server has run, too")
-	}
-	s.kill()
-	s = launch(t, data, "--nats-url", ns.ClientURL())
-	s.must(http.StatusOK, "GET", provider, "")
-}
-
 // TestNATSRestart stops the external server and starts it again. The writer must
 // go on by itself, and nothing may be there twice.
 func TestNATSRestart(t *testing.T) {
+	t.Parallel()
 	store := t.TempDir()
 	ns := outside(t, store, natsserver.RANDOM_PORT, true)
 	port := ns.Addr().String()

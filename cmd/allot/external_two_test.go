@@ -15,6 +15,7 @@ import (
 // NATS, though no flag says that there are two, takes part in the election: one
 // of them decides, and neither answers what is not so any more.
 func TestSecondOutside(t *testing.T) {
+	t.Parallel()
 	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)
 	flags := []string{"--nats-url", ns.ClientURL()}
 	r := &replicas{t: t}
@@ -44,6 +45,7 @@ func TestSecondOutside(t *testing.T) {
 // TestTwoBeginOutside: two servers that are started at once on a NATS without a
 // log serve one ledger, if need be after one of them was started again.
 func TestTwoBeginOutside(t *testing.T) {
+	t.Parallel()
 	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)
 	flags := []string{"--nats-url", ns.ClientURL()}
 	r := &replicas{t: t}

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -32,6 +33,9 @@ func TestForeignMessages(t *testing.T) {
 	data := t.TempDir()
 	s := launch(t, data, flags...)
 	s.makeProvider(10)
+	if _, err := os.Stat(filepath.Join(data, "log")); err == nil {
+		t.Error("there is a log beside that of the external server")
+	}
 	write([]byte(`{"sequence":1,"result":[]}`))
 	write([]byte("hello"))
 	s.must(http.StatusOK, "POST", "/resource_providers", `{"name":"while-it-runs"}`)

@@ -53,7 +53,7 @@ func TestFaultyNetwork(t *testing.T) {
 			s := launch(t, data, flags...)
 			s.makeProvider(1_000_000)
 			n := newTally()
-			for range 2 {
+			for range times(1, 2) {
 				s.until(n, http.StatusNoContent)
 				proxy.Set(c.faults)
 				if c.reset {
@@ -77,7 +77,7 @@ func TestFaultyNetwork(t *testing.T) {
 			s.kill()
 			n.check(launch(t, data, flags...))
 			tell(
-				t, "network to an external NATS: "+name, 2,
+				t, "network to an external NATS: "+name, times(1, 2),
 				fmt.Sprintf("%d answered commands, none lost, none twice", len(n.answered)),
 			)
 		})

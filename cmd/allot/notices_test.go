@@ -24,6 +24,7 @@ import (
 // although the server is killed and started again, and one follower leaves in the
 // middle and continues where it left off.
 func TestFollowers(t *testing.T) {
+	t.Parallel()
 	data, address := t.TempDir(), freeAddress(t)
 	s := launch(t, data, "--nats", address)
 	connect := func() *client.Client {
@@ -160,6 +161,7 @@ func wholeHistory(t *testing.T, c *client.Client, provider ledger.UUID, after le
 
 // TestNoticesOnTheWire reads notices as any NATS client does.
 func TestNoticesOnTheWire(t *testing.T) {
+	t.Parallel()
 	address := freeAddress(t)
 	s := launch(t, t.TempDir(), "--nats", address)
 	nc, err := nats.Connect("nats://"+address, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/logfile"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/projector/check"
@@ -57,14 +58,12 @@ func (o *operator) export(file string, from, to int) {
 		forged := *c
 		forged.Sequence, forged.Prev = uint64(i+1), prev
 		encoded, err := ledger.EncodeCommit(&forged)
+		if err == nil {
+			err = ledgertest.Append(log, forged.Sequence, encoded)
+		}
 		if err != nil {
 			o.t.Fatal(err)
 		}
-		log.Append(forged.Sequence, encoded, func(err error) {
-			if err != nil {
-				o.t.Error(err)
-			}
-		})
 		prev = ledger.DigestOf(encoded)
 	}
 	r, err := check.Replay(o.t.Context(), log, uint64(to), "", nil, nil)
@@ -91,6 +90,7 @@ func (o *operator) export(file string, from, to int) {
 // or cuts the log off, and signs it again. An auditor finds that offline, with
 // only the public key and a kept checkpoint.
 func TestOperatorIsTheAttacker(t *testing.T) {
+	t.Parallel()
 	dir, data := t.TempDir(), t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
 	key := strings.TrimSpace(allot(t, true, "signing-key", "operator.example", file("key")))
@@ -138,44 +138,10 @@ func TestOperatorIsTheAttacker(t *testing.T) {
 	verified(true, "cut off", "old")
 	verified(true, "rewritten", "old") // from before the change
 	verified(false, "rewritten end", "old", "nothing connects the two")
-	o.checkGrowth(file, key, growth)
-}
-
-// checkGrowth checks a proof that a log has grown, and similar texts.
-func (o *operator) checkGrowth(file func(string) string, key, growth string) {
-	check := func(good bool, text, kept string) string {
-		o.t.Helper()
-		write(o.t, file("growth"), text)
-		return allot(o.t, good, "check-proof", file("growth"), "--since", file(kept), "--public-key", key)
+	write(t, file("growth"), growth)
+	if out := allot(t, true, "check-proof", file("growth"), "--since", file("kept"), "--public-key", key); !strings.Contains(
+		out, "and 1 more") {
+		t.Errorf("%s", out)
 	}
-	if out := check(true, growth, "kept"); !strings.Contains(out, "and 1 more") {
-		o.t.Errorf("%s", out)
-	}
-	check(true, strings.ReplaceAll(growth, ",", ",\n  "), "kept")
-	check(false, growth, "old")
-	check(false, growth+"x", "kept")
-	check(false, growth+growth, "kept")
-	check(false, strings.Replace(growth, `{"from"`, `{"more":1,"from"`, 1), "kept")
-	check(false, strings.Replace(growth, `{"from"`, `{"from":1,"from"`, 1), "kept")
-	check(false, strings.Replace(growth, `"from"`, `"From"`, 1), "kept")
-}
-
-// TestEvidenceIsWholeAndAlone: evidence with something appended or inserted is
-// refused, and so is a file of another ledger than its header says.
-func TestEvidenceIsWholeAndAlone(t *testing.T) {
-	dir := t.TempDir()
-	file := func(name string) string { return filepath.Join(dir, name) }
-	key := strings.TrimSpace(allot(t, true, "signing-key", "operator.example", file("key")))
-	s := launch(t, file("data"), "--signing-key", file("key"))
-	s.makeProvider(1)
-	evidence := allot(t, true, "prove", "2.0", "--http", s.http)
-	for text, good := range map[string]bool{
-		evidence: true, evidence + "\n \n": true, evidence + "trailing": false, evidence + evidence: false, "": false,
-		strings.Replace(evidence, `{"number"`, `{"colour":"red","number"`, 1):    false,
-		strings.Replace(evidence, `{"number"`, `{"number":5,"number"`, 1):        false,
-		strings.Replace(evidence, `"checkpoint":"`, `"checkpoint":"x","y":"`, 1): false,
-	} {
-		write(t, file("evidence"), text)
-		allot(t, good, "check-proof", file("evidence"), "--public-key", key)
-	}
+	allot(t, false, "check-proof", file("growth"), "--since", file("old"), "--public-key", key)
 }

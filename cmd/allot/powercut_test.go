@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"unsafe"
@@ -58,16 +57,6 @@ func (d *disk) cut() {
 	if errno != 0 {
 		d.t.Fatalf("FS_IOC_SHUTDOWN: %v", errno)
 	}
-}
-
-// device returns the numbers of the disk's block device, such as 7:3.
-func (d *disk) device() string {
-	d.t.Helper()
-	out, err := exec.Command("findmnt", "--noheadings", "--output", "MAJ:MIN", "--target", d.mount).Output()
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	return strings.TrimSpace(string(out))
 }
 
 // remount brings the disk back after a cut, and replays its journal.

@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 func consumerID(n int) string { return fmt.Sprintf("22222222-2222-4222-8222-%012d", n) }
@@ -91,49 +89,4 @@ func TestOrphans(t *testing.T) {
 	if out := orphans(true, "--older-than", "0s", "--consumers", file, "--yes"); !strings.Contains(out, "0 orphans") {
 		t.Errorf("%s", out)
 	}
-}
-
-// TestQuestions asks a server why, why not, what it rejected, and what if.
-func TestQuestions(t *testing.T) {
-	data := t.TempDir()
-	s := launch(t, data)
-	s.makeProvider(3)
-	s.must(204, "PUT", "/allocations/"+consumerID(1), allocation())
-	s.must(409, "PUT", "/allocations/"+consumerID(2), strings.ReplaceAll(allocation(), `"VCPU":1`, `"VCPU":3`))
-	ask := func(good bool, args ...string) string {
-		t.Helper()
-		return allot(t, good, append(args, "--http", s.http)...)
-	}
-	rejected := ""
-	ledgertest.WaitFor(t, "the rejected command", func() bool {
-		rejected = ask(true, "rejected")
-		return strings.Contains(rejected, "capacity_exceeded")
-	}, func() any { return rejected })
-	id := strings.Fields(rejected)[9]
-	providerID := strings.TrimPrefix(provider, "/resource_providers/")
-	check := func(out string, wants ...string) {
-		t.Helper()
-		for _, want := range wants {
-			if !strings.Contains(out, want) {
-				t.Errorf("%q is missing in\n%s", want, out)
-			}
-		}
-	}
-	check(
-		ask(true, "why", "consumer", consumerID(1), "provider", providerID), "VCPU:1, before: nothing",
-		"the provider's inventories come from", "total 3",
-	)
-	ask(false, "why", "consumer", consumerID(7), "provider", providerID)
-	ask(false, "why", "consumer", "x", "provider", providerID)
-	check(ask(true, "why-not", "--candidates", "resources=VCPU:9"), "nothing was left after", "has 9 of VCPU free")
-	check(ask(true, "why-not", "--candidates", "resources=VCPU:1"), "there are candidates (1 in this answer)")
-	ask(false, "why-not", "--candidates", "resources=VCPU:x")
-	check(ask(true, "what-if", "--without", providerID, "--resources", "VCPU=1"), `"ConsumerRemoved"`, `"result": []`)
-	ask(false, "what-if", "--at", "99999")
-	ask(false, "what-if", filepath.Join(data, "nothing"))
-
-	// Rejected commands outlive a restart.
-	s.kill()
-	s = launch(t, data)
-	check(ask(true, "rejected"), id)
 }

@@ -33,7 +33,7 @@ func call(t *testing.T, args ...string) (out string, ok bool) {
 
 // files are the arguments of refused commands.
 type files struct {
-	text, nothing, badYAML, unknownKey, secret, key, archive, data, empty, missing string
+	text, nothing, badYAML, unknownKey, secret, long, badPolicy, key, archive, data, empty, missing string
 
 	silent string // an address that does not answer
 }
@@ -52,6 +52,7 @@ func someFiles(t *testing.T) (f files, public string) {
 	f = files{
 		text: make("text", "hello"), nothing: make("nothing", ""), badYAML: make("bad.yaml", "data: [\n"),
 		unknownKey: make("unknown.yaml", "snapshot-recrods: 5\n"), secret: make("secret", "not as long"),
+		long: make("long", "0123456789abcdef"), badPolicy: make("policy.yaml", "placement:traits:list: 'role:admin or'\n"),
 		key: filepath.Join(dir, "key"), archive: filepath.Join(dir, "archive"), data: filepath.Join(dir, "data"),
 		empty: filepath.Join(dir, "empty"), missing: filepath.Join(dir, "missing"),
 	}
@@ -119,7 +120,17 @@ func refusals(f files, public, taken string) []refusal {
 		{"--trace-url: ", serve("--trace-url", "collector:4318")},
 		{`--keystone-url "nonsense" is no URL such as`, serve("--keystone-url", "nonsense")},
 		{"the data folder cannot be made", serve("--data", f.text)},
+		{"the rule ends too early", serve("--policy-file", f.badPolicy)},
+		{"--keystone-cloud nowhere", serve("--keystone-url", "http://127.0.0.1:5000/v3", "--keystone-cloud", "nowhere")},
+		{"every client is an operator", serve("--nats", "127.0.0.1:21999", "--keystone-url", "http://127.0.0.1:5000/v3")},
+		{"unexpected argument what", serve("what")},
 		{"need --cluster, the list of all servers", serve("--cluster-name", "a")},
+		{"--cluster-http needs", serve("--nats-url", "nats://127.0.0.1:1", "--cluster-http", "127.0.0.1:0")},
+		{"cert.pem: no such file", cluster("--cluster-secret-file", f.long, "--cluster-listen", "127.0.0.1:0", "--cluster-tls", f.empty)},
+		{"other machines can reach", cluster("--cluster-secret-file", f.long, "--cluster-listen", "0.0.0.0:0")},
+		{`--cluster-http: "nowhere"`, cluster("--cluster-secret-file", f.long, "--cluster-listen", "127.0.0.1:0", "--cluster-http", "nowhere")},
+		{"can reach --cluster-http", cluster("--cluster-secret-file", f.long, "--cluster-listen", "127.0.0.1:0", "--cluster-http", "0.0.0.0:0")},
+		{`--cluster-listen: "nowhere"`, cluster("--cluster-secret-file", f.long, "--cluster-listen", "nowhere")},
 		{"--cluster needs --cluster-secret-file", cluster()},
 		{"must not contain blanks", cluster("--cluster-secret-file", f.secret, "--cluster-name", "a b")},
 		{"name this server's with --cluster-listen", cluster("--cluster-secret-file", f.secret)},

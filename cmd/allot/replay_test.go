@@ -1,11 +1,8 @@
 package main_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,6 +41,7 @@ var stateDigest = regexp.MustCompile(`state +([0-9a-f]{64})`)
 // the server, imports the log into a new folder and runs a server there, which
 // must answer as the first one did, including generations.
 func TestReplayElsewhere(t *testing.T) {
+	t.Parallel()
 	address, data, dir := freeAddress(t), t.TempDir(), t.TempDir()
 	s := busy(t, data, "--nats", address)
 	remote := []string{"--nats-url", "nats://" + address}
@@ -75,6 +73,16 @@ func TestReplayElsewhere(t *testing.T) {
 	links := regexp.MustCompile(`http://127.0.0.1:\d+`)
 	want := links.ReplaceAllString(answers(s), "")
 	s.kill()
+	damaged := filepath.Join(dir, "damaged")
+	copyTree(t, whole, damaged)
+	rewrite(t, damaged, func(content []byte) []byte { return content[:len(content)/2] })
+	if out := allot(t, false, "verify", "--archive", damaged); !strings.Contains(out, "damaged") {
+		t.Errorf("%s", out)
+	}
+	allot(t, false, "import", damaged, "--data", filepath.Join(dir, "never"))
+	if _, err := os.Stat(filepath.Join(dir, "never")); err == nil {
+		t.Error("an import of a damaged file wrote something")
+	}
 	out = allot(t, true, "replay", "--archive", whole, "--into", filepath.Join(dir, "replayed"))
 	if got := stateDigest.FindStringSubmatch(out)[1]; got != state {
 		t.Errorf("replayed from the file the State has digest %s, from the server %s", got, state)
@@ -94,103 +102,6 @@ func TestReplayElsewhere(t *testing.T) {
 	second := launch(t, imported)
 	if got := links.ReplaceAllString(answers(second), ""); got != want {
 		t.Errorf("elsewhere the answers are\n%s\nand were\n%s", got, want)
-	}
-}
-
-// TestVerifyFindsDamage flips, cuts and swaps files in a data folder and in an
-// archive. verify must not call the result good.
-func TestVerifyFindsDamage(t *testing.T) {
-	data, dir := t.TempDir(), t.TempDir()
-	busy(t, data).kill()
-	whole := filepath.Join(dir, "whole")
-	allot(t, true, "export", whole, "--data", data)
-	archive, err := os.ReadFile(whole)
-	if err != nil {
-		t.Fatal(err)
-	}
-	random := rand.New(rand.NewPCG(3, 4))
-	for i := range 30 {
-		damaged := bytes.Clone(archive)
-		if i%3 == 0 {
-			damaged = damaged[:random.IntN(len(damaged))]
-		} else {
-			damaged[random.IntN(len(damaged))] ^= 1 << random.IntN(8)
-		}
-		file := filepath.Join(dir, "damaged")
-		if err := os.WriteFile(file, damaged, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if out := allot(t, false, "verify", "--archive", file); !strings.Contains(out, "damaged") {
-			t.Errorf("%s", out)
-		}
-		into := filepath.Join(dir, "never")
-		allot(t, false, "import", file, "--data", into)
-		if _, err := os.Stat(into); err == nil {
-			t.Fatal("an import of a damaged file wrote something")
-		}
-	}
-	snapshots, err := filepath.Glob(filepath.Join(data, "snapshots", "*"))
-	if err != nil || len(snapshots) < 2 {
-		t.Fatal(snapshots, err)
-	}
-	for name, damage := range map[string]func(copied string){
-		"a snapshot with a bit flipped": func(copied string) { flip(t, random, filepath.Join(copied, "snapshots", filepath.Base(snapshots[0]))) },
-		"a snapshot under the name of another": func(copied string) {
-			other := strings.Replace(snapshots[1], data, copied, 1)
-			content, err := os.ReadFile(strings.Replace(snapshots[0], data, copied, 1))
-			if err != nil {
-				t.Fatal(err)
-			}
-			// Its contents are good for its own sequence; a flipped bit makes it
-			// bad.
-			content[len(content)/2] ^= 4
-			if err := os.WriteFile(other, content, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		},
-		"read models of another log": func(copied string) {
-			if err := os.RemoveAll(filepath.Join(copied, "readmodel")); err != nil {
-				t.Fatal(err)
-			}
-			foreign := t.TempDir()
-			s := busy(t, foreign)
-			s.must(204, "DELETE", "/allocations/22222222-2222-4222-8222-000000000001", "")
-			s.kill()
-			if err := os.CopyFS(filepath.Join(copied, "readmodel"), os.DirFS(filepath.Join(foreign, "readmodel"))); err != nil {
-				t.Fatal(err)
-			}
-		},
-		"a log with a bit flipped": func(copied string) {
-			err := filepath.WalkDir(filepath.Join(copied, "log", "jetstream", "$G", "streams", "ALLOT"), func(path string, d fs.DirEntry, err error) error {
-				if err == nil && strings.HasSuffix(path, ".blk") && d.Type().IsRegular() {
-					flip(t, random, path)
-				}
-				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-		},
-	} {
-		copied := filepath.Join(t.TempDir(), "copy")
-		if err := os.CopyFS(copied, os.DirFS(data)); err != nil {
-			t.Fatal(err)
-		}
-		damage(copied)
-		t.Logf("%s: %s", name, allot(t, false, "verify", "--data", copied))
-	}
-}
-
-// flip flips a bit in the middle of a file.
-func flip(t *testing.T, random *rand.Rand, path string) {
-	t.Helper()
-	content, err := os.ReadFile(path)
-	if err != nil || len(content) < 100 {
-		t.Fatalf("%s: %d bytes, %v", path, len(content), err)
-	}
-	content[len(content)/4+random.IntN(len(content)/2)] ^= 1 << random.IntN(8)
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 // TestSignedCheckpoints: an auditor who has kept a checkpoint can check later
 // what happened to the log, offline and with only the public key.
 func TestSignedCheckpoints(t *testing.T) {
+	t.Parallel()
 	dir, data, address := t.TempDir(), t.TempDir(), freeAddress(t)
 	file := func(name string) string { return filepath.Join(dir, name) }
 	key := strings.TrimSpace(allot(t, true, "signing-key", "operator.example", file("key")))

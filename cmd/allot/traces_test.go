@@ -420,18 +420,3 @@ func TestTracesWithoutReceiver(t *testing.T) {
 		})
 	}
 }
-
-// TestTraceFlags: flags that cannot be meant are refused with their names.
-func TestTraceFlags(t *testing.T) {
-	for flag, value := range map[string]string{"--trace-url": "collector:4318", "--trace-ratio": "2", "--log-format": "xml"} {
-		s := start(t, t.TempDir(), flag, value)
-		if s.wait() == nil || !strings.Contains(s.logs.String(), flag) {
-			t.Errorf("%s %s: %s", flag, value, s.logs)
-		}
-	}
-	t.Setenv("ALLOT_TRACE_URL", "http://me:secret@127.0.0.1:1")
-	s := start(t, t.TempDir())
-	if s.wait() == nil || !strings.Contains(s.logs.String(), "OTEL_EXPORTER_OTLP_HEADERS") || strings.Contains(s.logs.String(), "secret") {
-		t.Errorf("a password in the URL: %s", s.logs)
-	}
-}

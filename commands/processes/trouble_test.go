@@ -2,6 +2,7 @@ package processes_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -94,6 +95,12 @@ func until(t *testing.T, l *commandstest.Ledger, what string, is func(projector.
 			t.Fatalf("%s: still not so", what)
 		}
 	}
+}
+
+func numbered(kind byte, n int) ledger.UUID {
+	id := ledger.UUID{0: kind, 6: 0x40, 8: 0x80}
+	binary.BigEndian.PutUint32(id[12:], uint32(n))
+	return id
 }
 
 // TestExpirerInTrouble: all reservations end, each once, even if there are more

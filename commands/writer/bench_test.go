@@ -216,25 +216,6 @@ func carryOut(tb testing.TB, s *ledger.State, c commands.Command) {
 	s.Advance(ledger.Head{Sequence: head.Sequence + 1})
 }
 
-// BenchmarkDecideApply is the writer's own work for one consumer with three
-// classes, among 100,000 others.
-func BenchmarkDecideApply(b *testing.B) {
-	s, providers := world(b, 1000, 100_000)
-	asked := make([]*commands.AllocateForConsumers, 4096)
-	i := 0
-	for b.Loop() {
-		if i%len(asked) == 0 {
-			b.StopTimer()
-			for j := range asked {
-				asked[j] = threeClasses(providers[(i+j)%len(providers)])
-			}
-			b.StartTimer()
-		}
-		carryOut(b, s, asked[i%len(asked)])
-		i++
-	}
-}
-
 // BenchmarkMemory reports how much memory a consumer with three classes and a
 // provider with three inventories take in the State.
 func BenchmarkMemory(b *testing.B) {

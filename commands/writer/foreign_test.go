@@ -11,6 +11,7 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
@@ -60,9 +61,7 @@ func TestRepeatsOfOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	appended := make(chan error, 1)
-	log.Append(sealed.Sequence, encoded, func(err error) { appended <- err })
-	if err := <-appended; err != nil {
+	if err := ledgertest.Append(log, sealed.Sequence, encoded); err != nil {
 		t.Fatal(err)
 	}
 	l := commandstest.Start(t, t.TempDir(), log)

@@ -13,6 +13,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/snapshots"
 )
@@ -118,9 +119,7 @@ func fill(b *testing.B, dir string, consumers int) {
 		b.Fatal(err)
 	}
 	err = recorded.Read(context.Background(), 1, last, func(e ledger.Entry) error {
-		result := make(chan error, 1)
-		log.Append(e.Sequence, e.Data, func(err error) { result <- err })
-		return <-result
+		return ledgertest.Append(log, e.Sequence, e.Data)
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -67,9 +67,7 @@ func (w *world) append(c *ledger.Commit) {
 
 func (w *world) put(sequence uint64, data []byte) {
 	w.t.Helper()
-	done := make(chan error, 1)
-	w.log.Append(sequence, data, func(err error) { done <- err })
-	if err := <-done; err != nil {
+	if err := ledgertest.Append(w.log, sequence, data); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -127,7 +127,6 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Log, error) {
 		}
 	}
 	l.replicas = info.Config.Replicas
-	probe(l)
 	return l, nil
 }
 

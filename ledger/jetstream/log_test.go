@@ -17,6 +17,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/logtest"
 )
 
@@ -86,9 +87,7 @@ func TestUnsafeStreamsAreRefused(t *testing.T) {
 func TestClientsCannotTouchTheLog(t *testing.T) {
 	ns, nc := start(t, embedded.Config{})
 	log := open(t, nc, true)
-	result := make(chan error, 1)
-	log.Append(1, []byte("commit"), func(err error) { result <- err })
-	if err := <-result; err != nil {
+	if err := ledgertest.Append(log, 1, []byte("commit")); err != nil {
 		t.Fatal(err)
 	}
 	denied := make(chan error, 16)

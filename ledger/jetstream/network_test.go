@@ -14,6 +14,7 @@ import (
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/logtest"
 )
 
@@ -178,9 +179,7 @@ func TestSilenceIsNoGap(t *testing.T) {
 }
 
 func appended(log ledger.Log, sequence uint64) error {
-	result := make(chan error, 1)
-	log.Append(sequence, []byte("late"), func(err error) { result <- err })
-	return <-result
+	return ledgertest.Append(log, sequence, []byte("late"))
 }
 
 // wholeLog reads everything through the network, and tries again as long as that

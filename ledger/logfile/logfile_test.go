@@ -23,16 +23,9 @@ func filled(t testing.TB, n int) (*memlog.Log, []ledger.Head) {
 	t.Helper()
 	log := &memlog.Log{}
 	var heads []ledger.Head
-	for _, c := range ledgertest.Commits(t, n) {
-		encoded, err := ledger.EncodeCommit(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		done := make(chan error, 1)
-		log.Append(c.Sequence, encoded, func(err error) { done <- err })
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+	commits := ledgertest.Commits(t, n)
+	ledgertest.AppendCommits(t, log, commits)
+	for _, c := range commits {
 		heads = append(heads, c.Head())
 	}
 	return log, heads

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // Run checks an empty log, and a second handle on the same log, such as another
@@ -118,9 +119,7 @@ func (s *suite) inFlight() {
 }
 
 func (s *suite) append(log ledger.Log, i uint64, data string) error {
-	result := make(chan error, 1)
-	log.Append(s.at(i), []byte(data), func(err error) { result <- err })
-	return <-result
+	return ledgertest.Append(log, s.at(i), []byte(data))
 }
 
 func (s *suite) wantLast(log ledger.Log, want uint64) {

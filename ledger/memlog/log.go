@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/allot-project/allot/ledger"
@@ -36,6 +37,9 @@ type Log struct {
 }
 
 var _ ledger.Log = (*Log)(nil)
+
+// Of is a log of entries, whatever they are.
+func Of(entries [][]byte) *Log { return &Log{entries: slices.Clone(entries)} }
 
 // ErrInjected is the cause of an injected unknown fate.
 var ErrInjected = errors.New("memlog: injected fault")

@@ -77,7 +77,7 @@ func newScene(t *testing.T, alter func(*ledger.Commit, *ledger.Changes)) *scene 
 			}
 		}
 	}
-	return &scene{logOf(t, encoded), state, views, snaps, dir}
+	return &scene{memlog.Of(encoded), state, views, snaps, dir}
 }
 
 // at returns an alteration of one commit.
@@ -316,9 +316,7 @@ func TestScrubberOfAReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = s.log.Read(t.Context(), 1, last, func(e ledger.Entry) error {
-		done := make(chan error, 1)
-		log.Append(e.Sequence, e.Data, func(err error) { done <- err })
-		return <-done
+		return ledgertest.Append(log, e.Sequence, e.Data)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -54,7 +54,7 @@ func newWorld(t *testing.T) *world {
 	}
 	_, err = check.Replay(
 		context.Background(),
-		logOf(t, w.encoded),
+		memlog.Of(w.encoded),
 		worldCommits,
 		filepath.Join(w.dir, "readmodel"),
 		nil,
@@ -81,20 +81,6 @@ func sign(t *testing.T, r *check.Replayed, key note.Signer) proof.Kept {
 		t.Fatal(err)
 	}
 	return proof.Kept{Path: fmt.Sprint("of ", r.State.Head().Sequence), Signed: signed}
-}
-
-// logOf is a log with these entries, whatever they are.
-func logOf(t *testing.T, entries [][]byte) *memlog.Log {
-	t.Helper()
-	log := &memlog.Log{}
-	for i, data := range entries {
-		done := make(chan error, 1)
-		log.Append(uint64(i+1), data, func(err error) { done <- err })
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
-	}
-	return log
 }
 
 // rechain chains commits again after some were changed, as an attacker would who
@@ -126,7 +112,7 @@ func altered(c *ledger.Commit) *ledger.Commit {
 
 func TestGoodLog(t *testing.T) {
 	w := newWorld(t)
-	report, err := check.VerifyLog(context.Background(), logOf(t, w.encoded), worldCommits, check.Evidence{
+	report, err := check.VerifyLog(context.Background(), memlog.Of(w.encoded), worldCommits, check.Evidence{
 		Snapshots: filepath.Join(w.dir, "snapshots"), ReadModels: filepath.Join(w.dir, "readmodel"),
 		Checkpoints: w.checkpoints, Keys: w.keys, Temporary: t.TempDir(),
 	})
@@ -166,7 +152,7 @@ func TestMutations(t *testing.T) {
 		if err := os.WriteFile(snapshot[0], d.snapshot, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		log := logOf(t, d.entries)
+		log := memlog.Of(d.entries)
 		report, err := check.VerifyLog(context.Background(), log, uint64(len(d.entries)), check.Evidence{
 			Snapshots: filepath.Join(w.dir, "snapshots"), Checkpoints: d.checkpoints, Keys: w.keys, Temporary: t.TempDir(),
 		})
@@ -268,7 +254,7 @@ func (m *mutator) ofCheckpoints() []mutation {
 		}},
 		{"history rewritten, and signed with another key", func(d *damage, i int) (int, int) {
 			d.entries = rechain(m.t, m.forge(i))
-			log := logOf(m.t, d.entries)
+			log := memlog.Of(d.entries)
 			_, err := check.Replay(context.Background(), log, worldCommits, "", nil, func(r *check.Replayed) error {
 				if r.State.Head().Sequence == worldCommits {
 					d.checkpoints = []proof.Kept{sign(m.t, r, m.foreign)}
@@ -293,7 +279,7 @@ func (m *mutator) ofSnapshots() []mutation {
 			if err != nil {
 				m.t.Fatal(err)
 			}
-			r, err := check.Replay(context.Background(), logOf(m.t, rechain(m.t, m.forge(i))), snapshotAt, "", nil, nil)
+			r, err := check.Replay(context.Background(), memlog.Of(rechain(m.t, m.forge(i))), snapshotAt, "", nil, nil)
 			if err == nil {
 				err = store.Save(r.State)
 			}
@@ -334,7 +320,7 @@ func TestOperatorAgainstKeptCheckpoint(t *testing.T) {
 		"no checkpoint was kept":             {rewritten(signedAt - 5), nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			log, last := logOf(t, attack.entries), uint64(len(attack.entries))
+			log, last := memlog.Of(attack.entries), uint64(len(attack.entries))
 			r, err := check.Replay(t.Context(), log, last, "", nil, nil)
 			if err != nil {
 				t.Fatal(err)

@@ -37,17 +37,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, log: &memlog.Log{}, commits: ledgertest.Commits(t, testCommits)}
-	for _, c := range w.commits {
-		encoded, err := ledger.EncodeCommit(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		done := make(chan error, 1)
-		w.log.Append(c.Sequence, encoded, func(err error) { done <- err })
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
-	}
+	ledgertest.AppendCommits(t, w.log, w.commits)
 	return w
 }
 

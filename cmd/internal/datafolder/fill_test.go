@@ -10,6 +10,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
@@ -17,7 +18,7 @@ import (
 func filled(t testing.TB, commits int) (*memlog.Log, ledger.Head) {
 	t.Helper()
 	log, head := &memlog.Log{}, ledger.Head{}
-	builder, done := ledger.NewCommitBuilder(), make(chan error, 1)
+	builder := ledger.NewCommitBuilder()
 	for i := range commits {
 		builder.Begin(head)
 		record := ledger.Record{
@@ -31,8 +32,7 @@ func filled(t testing.TB, commits int) (*memlog.Log, ledger.Head) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		log.Append(commit.Sequence, encoded, func(err error) { done <- err })
-		if err := <-done; err != nil {
+		if err := ledgertest.Append(log, commit.Sequence, encoded); err != nil {
 			t.Fatal(err)
 		}
 		head = commit.Head()

@@ -1,0 +1,28 @@
+package ledgertest
+
+import (
+	"testing"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// Append appends an entry to a log, and waits for its fate.
+func Append(log ledger.Log, sequence uint64, data []byte) error {
+	fate := make(chan error, 1)
+	log.Append(sequence, data, func(err error) { fate <- err })
+	return <-fate
+}
+
+// AppendCommits appends commits to a log.
+func AppendCommits(t testing.TB, log ledger.Log, commits []*ledger.Commit) {
+	t.Helper()
+	for _, c := range commits {
+		encoded, err := ledger.EncodeCommit(c)
+		if err == nil {
+			err = Append(log, c.Sequence, encoded)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
