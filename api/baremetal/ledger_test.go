@@ -16,6 +16,7 @@ import (
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -321,7 +322,7 @@ func TestPlacementCannotContradictNodes(t *testing.T) {
 		}
 	}
 	rename := w.Submit(t, &commands.RenameResourceClass{Name: "CUSTOM_BM", NewName: "CUSTOM_X"})
-	if rename.Rejection == nil || rename.Rejection.Code != commands.CodeNodeIsProvider {
+	if rename.Rejection == nil || rename.Rejection.Code != demand.CodeNodeIsProvider {
 		t.Errorf("the class of nodes is renamed: %+v", rename)
 	}
 	w.play(t, []step{

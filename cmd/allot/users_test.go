@@ -30,6 +30,7 @@ import (
 	"github.com/allot-project/allot/api/client"
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -163,7 +164,7 @@ func TestUsers(t *testing.T) {
 	create := &commands.CreateProvider{Provider: provider, Name: "p"}
 	expect("nova creates a provider", unheard(nova, create), "no answer")
 	expect("eve creates a provider", unheard(eve, create), "no answer")
-	expect("the tenant creates a provider", submit(tenant, create), string(commands.CodeForbidden))
+	expect("the tenant creates a provider", submit(tenant, create), string(demand.CodeForbidden))
 	expect("root creates a provider", submit(root, create), "accepted")
 	expect(
 		"root sets inventories",
@@ -176,21 +177,21 @@ func TestUsers(t *testing.T) {
 	expect("nova allocates", submit(nova, allocate(provider, theirs, "q")), "accepted")
 	expect("eve allocates", unheard(eve, allocate(provider, mine, "p")), "no answer")
 	expect(
-		"the tenant allocates for another", submit(tenant, allocate(provider, mine, "q")), string(commands.CodeForbidden),
+		"the tenant allocates for another", submit(tenant, allocate(provider, mine, "q")), string(demand.CodeForbidden),
 	)
 	expect(
-		"the tenant takes a consumer over", submit(tenant, allocate(provider, theirs, "p")), string(commands.CodeForbidden),
+		"the tenant takes a consumer over", submit(tenant, allocate(provider, theirs, "p")), string(demand.CodeForbidden),
 	)
 	expect(
 		"the tenant releases a consumer of another", submit(tenant, &commands.ReleaseConsumer{Consumer: theirs}),
-		string(commands.CodeConsumerNotFound),
+		string(demand.CodeConsumerNotFound),
 	)
 	expect("the tenant allocates", submit(tenant, allocate(provider, mine, "p")), "accepted")
 	_, err := tenant.SubmitAtomic(
 		patiently(t), ledger.UUID(uuid.New()), &commands.ReleaseConsumer{Consumer: mine},
 		&commands.ReleaseConsumer{Consumer: theirs},
 	)
-	expect("the tenant hides it in a batch", code(err), string(commands.CodeConsumerNotFound))
+	expect("the tenant hides it in a batch", code(err), string(demand.CodeConsumerNotFound))
 	_, err = nova.SubmitAtomic(patiently(t), ledger.UUID(uuid.New()), &commands.CreateTrait{Name: "CUSTOM_X"})
 	expect("nova hides it in a batch", code(err), wire.ErrorForbidden)
 	results, err := nova.SubmitAll(patiently(t), []client.Item{
@@ -240,7 +241,7 @@ func TestForgedSender(t *testing.T) {
 	if err := json.Unmarshal(answer.Data, &reply); err != nil || reply.Rejection == nil && reply.Error == nil {
 		t.Errorf("%s, %v", answer.Data, err)
 	}
-	if reply.Rejection != nil && reply.Rejection.Code != commands.CodeConsumerNotFound {
+	if reply.Rejection != nil && reply.Rejection.Code != demand.CodeConsumerNotFound {
 		t.Errorf("%+v", reply.Rejection)
 	}
 	if reply.Sequence != 0 {

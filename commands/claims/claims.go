@@ -20,6 +20,7 @@ import (
 	"sync"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
@@ -423,7 +424,7 @@ func (s *Stage) pass(c *claim, found []*commands.Found) {
 // answer takes the writer's answer. What is assumed ends before the client is
 // told, so that its next claim sees what is so.
 func (s *Stage) answer(c *claim, outcome commands.Outcome, err error) {
-	outdated := err == nil && outcome.Rejection != nil && outcome.Rejection.Code == commands.CodeClaimOutdated
+	outdated := err == nil && outcome.Rejection != nil && outcome.Rejection.Code == demand.CodeClaimOutdated
 	if outdated {
 		c.round++
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/claims"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/projector/candidates"
@@ -136,12 +137,12 @@ func TestCostlySearchesArePaced(t *testing.T) {
 	wishes := manyWishes()
 	for _, c := range []struct {
 		name   string
-		prefer *commands.ClaimPreference
+		prefer *demand.ClaimPreference
 		asks   bool
 	}{
 		{name: "the next one in the order"},
-		{name: "a new order", prefer: &commands.ClaimPreference{Order: commands.OrderPack}, asks: true},
-		{name: "all hosts", prefer: &commands.ClaimPreference{Aggregates: wishes}, asks: true},
+		{name: "a new order", prefer: &demand.ClaimPreference{Order: demand.OrderPack}, asks: true},
+		{name: "all hosts", prefer: &demand.ClaimPreference{Aggregates: wishes}, asks: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			asked, ended := keepPlace(l.Claims)
@@ -157,9 +158,9 @@ func TestCostlySearchesArePaced(t *testing.T) {
 }
 
 // manyWishes are more than the order is divided by, so that each host is looked at.
-func manyWishes() (wishes []commands.AggregatePreference) {
+func manyWishes() (wishes []demand.AggregatePreference) {
 	for range 5 {
-		wishes = append(wishes, commands.AggregatePreference{Aggregate: commandstest.NewID(), Weight: 1})
+		wishes = append(wishes, demand.AggregatePreference{Aggregate: commandstest.NewID(), Weight: 1})
 	}
 	return wishes
 }
@@ -202,7 +203,7 @@ func TestBesideCostlyClaims(t *testing.T) {
 				var c commands.Command = commandstest.Allocate(commandstest.NewID(), providers[(player*31+i)%hosts], "VCPU", 1)
 				if player%2 == 0 {
 					claim := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
-					claim.Prefer = &commands.ClaimPreference{Aggregates: wishes}
+					claim.Prefer = &demand.ClaimPreference{Aggregates: wishes}
 					c = claim
 				}
 				if l.Submit(t, c).Rejection == nil {
