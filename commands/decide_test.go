@@ -190,8 +190,8 @@ var elsewhere = map[demand.Code]string{
 	demand.CodeForbidden:       "ForProject, see TestProjects",
 	demand.CodeNotYet:          "the writer, which knows the level of each kind of event",
 	demand.CodeNodeBusy:        "older versions",
-	demand.CodeClaimBudget:     "a search that is not brought to its end, see package claims",
-	demand.CodeClaimOutdated:   "a claim that was searched before, see package claims",
+	demand.CodeClaimBudget:     "a search that is not brought to its end, see package placing",
+	demand.CodeClaimOutdated:   "a claim that was searched before, see package placing",
 }
 
 // TestDecisionsAreComplete requires a row for each outcome of every command

@@ -11,7 +11,7 @@ import (
 	"github.com/allot-project/allot/api/natsapi"
 	"github.com/allot-project/allot/api/notices"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/claims"
+	"github.com/allot-project/allot/commands/placing"
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/commands/writer"
@@ -26,7 +26,7 @@ type leader struct {
 	notices   atomic.Pointer[notices.Publisher]
 	keeper    atomic.Pointer[rejected.Keeper] // nil: rejected commands are not kept
 	writer    atomic.Pointer[writer.Writer]
-	claims    *claims.Stage
+	claims    *placing.Stage
 	allocator *processes.NodePlacer
 	expirer   *processes.Expirer
 	limits    *processes.LimitFollower // nil: limits follow no Keystone
@@ -85,7 +85,7 @@ func (s *server) startWriter(ctx context.Context) error {
 	if keeper := s.leader.keeper.Load(); keeper != nil {
 		options.Rejected = keeper.Keep
 	}
-	s.leader.claims = claims.New(claims.Options{
+	s.leader.claims = placing.New(placing.Options{
 		Views: s.views, Log: s.log.all, MaxSteps: candidatesBudget,
 		Beside: runtime.GOMAXPROCS(0) / 2,
 	})

@@ -93,7 +93,7 @@ type Options struct {
 }
 
 // Search searches for a submission, has it decided, and tells done what Submit
-// would return: see package claims.
+// would return: see package placing.
 type Search func(
 	s commands.Submission, decide func(commands.Submission, func(commands.Outcome, error)),
 	done func(commands.Outcome, error),

@@ -1,4 +1,4 @@
-package claims_test
+package placing_test
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/claims"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/demand"
+	"github.com/allot-project/allot/commands/placing"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/projector/candidates"
@@ -135,11 +135,11 @@ func testShared(t *testing.T, of func(client string) commands.Submission) {
 	t.Helper()
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 1000})
-	stage := claims.New(claims.Options{Views: l.Views})
+	stage := placing.New(placing.Options{Views: l.Views})
 	defer stage.Stop()
 	const many = 100
 	begun, hold, order := make(chan bool), make(chan bool), make(chan string, many+1)
-	send := func(client string, decide claims.Decide) {
+	send := func(client string, decide placing.Decide) {
 		submission := of(client)
 		submission.ID, submission.Command = commands.NewID(), claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
 		stage.Search(submission, decide, func(commands.Outcome, error) {})
@@ -165,9 +165,9 @@ func TestGivenUpSearchesAnswerAtOnce(t *testing.T) {
 	t.Parallel()
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 1000})
-	stage := claims.New(claims.Options{Views: l.Views})
+	stage := placing.New(placing.Options{Views: l.Views})
 	begun, hold, told := make(chan bool), make(chan bool), make(chan error, 11)
-	send := func(decide claims.Decide, done func(commands.Outcome, error)) {
+	send := func(decide placing.Decide, done func(commands.Outcome, error)) {
 		c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
 		stage.Search(commands.Submission{ID: commands.NewID(), Actor: "test", Command: c}, decide, done)
 	}

@@ -1,4 +1,4 @@
-package claims_test
+package placing_test
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package claims_test
+package placing_test
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/claims"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/demand"
+	"github.com/allot-project/allot/commands/placing"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/projector/candidates"
@@ -48,7 +48,7 @@ func TestSearchesGiveWay(t *testing.T) {
 			places := make(chan struct{}, 1)
 			before := steps.Load()
 			for range turns {
-				pace := claims.NewPace(places)
+				pace := placing.NewPace(places)
 				if c.waited {
 					pace.HasWaited()
 				}
@@ -82,7 +82,7 @@ func TestSearchesEnd(t *testing.T) {
 		{"it took too long", t.Context(), 5*time.Second + 1, candidates.ErrBudget},
 		{"it was given up", ended, 0, context.Canceled},
 	} {
-		pace := claims.NewPace(make(chan struct{}, 1))
+		pace := placing.NewPace(make(chan struct{}, 1))
 		pace.HasWorked(c.worked)
 		if err := pace.Pause(c.ctx); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
@@ -96,7 +96,7 @@ func TestSearchesEnd(t *testing.T) {
 func TestSearchesTakeTurns(t *testing.T) {
 	for places, waits := range map[int]bool{1: true, 2: false} {
 		shared := make(chan struct{}, places)
-		first, second := claims.NewPace(shared), claims.NewPace(shared)
+		first, second := placing.NewPace(shared), placing.NewPace(shared)
 		first.GiveWay()
 		var computes atomic.Bool // the first one
 		computes.Store(true)
@@ -167,7 +167,7 @@ func manyWishes() (wishes []demand.AggregatePreference) {
 
 // keepPlace gives a place to one search at a time, and takes it back at once. At the end it
 // tells how often it was asked.
-func keepPlace(stage *claims.Stage) (asked <-chan int, ended chan struct{}) {
+func keepPlace(stage *placing.Stage) (asked <-chan int, ended chan struct{}) {
 	place, total := make(chan struct{}), make(chan int, 1)
 	ended = make(chan struct{})
 	stage.SetPlaces(place)

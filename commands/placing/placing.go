@@ -1,4 +1,4 @@
-// Package claims searches for what claims ask for, before the writer decides
+// Package placing searches for what claims ask for, before the writer decides
 // them: a search takes time, and plain allocations must not wait for it.
 //
 // Claims are searched one after the other, on a Ranking of the newest index.
@@ -9,7 +9,7 @@
 // found fits any more, the claim is searched again. That nothing satisfies it
 // is said only of what is so: where something assumed may be the reason, the
 // claim waits until it is known.
-package claims
+package placing
 
 import (
 	"cmp"
