@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -43,10 +44,10 @@ func NewAddStandardNames(id ledger.UUID) (*AddStandardNames, error) {
 func (*AddStandardNames) CommandName() string { return "AddStandardNames" }
 
 // Check implements Command.
-func (c *AddStandardNames) Check() *Rejection { return checkUUID("ledger", c.Ledger) }
+func (c *AddStandardNames) Check() *demand.Rejection { return checkUUID("ledger", c.Ledger) }
 
 // Decide implements Command.
-func (c *AddStandardNames) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *AddStandardNames) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	var events []ledger.Event
 	if s.LedgerID().IsNil() {
 		events = append(events, ledger.LedgerCreated{Ledger: c.Ledger})

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/candidates"
 )
@@ -28,7 +29,7 @@ func (g *growth) place(provider ledger.UUID, class ledger.ClassID, amount int64)
 }
 
 // checkAggregates finds the first limit of an aggregate that would be gone beyond.
-func (g *growth) checkAggregates() *Rejection {
+func (g *growth) checkAggregates() *demand.Rejection {
 	for _, key := range slices.SortedFunc(maps.Keys(g.aggregates), ledger.AggregateKey.Compare) {
 		limit, _ := g.state.AggregateLimit(key)
 		if more := g.aggregates[key]; more > 0 && limit.Used+more > limit.Most {
@@ -38,22 +39,24 @@ func (g *growth) checkAggregates() *Rejection {
 	return nil
 }
 
-func overAggregate(classes *ledger.ClassTable, limit *ledger.AggregateLimit, more int64) *Rejection {
+func overAggregate(classes *ledger.ClassTable, limit *ledger.AggregateLimit, more int64) *demand.Rejection {
 	most, aggregate, class := limit.Most, limit.Aggregate, classes.Name(limit.Class)
-	return &Rejection{
-		Code: CodeOverLimit,
+	return &demand.Rejection{
+		Code: demand.CodeOverLimit,
 		Message: fmt.Sprintf("%d more of %s would be held in aggregate %s: its limit is %d, and %d are used",
 			more, class, aggregate, most, limit.Used),
-		Facts: Facts{Aggregate: &aggregate, Class: class, Limit: &most, Used: limit.Used, Asked: more},
+		Facts: demand.Facts{Aggregate: &aggregate, Class: class, Limit: &most, Used: limit.Used, Asked: more},
 	}
 }
 
 // ofAggregate reports whether a rejection is about the limit of an aggregate: what
 // does not fit into one may fit into another.
-func (r *Rejection) ofAggregate() bool { return r.Code == CodeOverLimit && r.Facts.Aggregate != nil }
+func ofAggregate(r *demand.Rejection) bool {
+	return r.Code == demand.CodeOverLimit && r.Facts.Aggregate != nil
+}
 
 // withinAggregates says which limit of an aggregate events would go beyond.
-func withinAggregates(s *ledger.State, events []ledger.Event) *Rejection {
+func withinAggregates(s *ledger.State, events []ledger.Event) *demand.Rejection {
 	if !s.AggregatesLimited() {
 		return nil
 	}
@@ -70,7 +73,7 @@ type room struct {
 	// before is what was assumed before the claim's first consumer got something.
 	before map[ledger.AggregateKey]int64
 	// first is the first refusal.
-	first *Rejection
+	first *demand.Rejection
 }
 
 // room reads the limits; nil: there are none.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -206,9 +207,9 @@ func TestClaimsWithinAggregates(t *testing.T) {
 				}
 			case len(fits) > 0:
 				rt.Fatalf("claim %d was rejected with %s, and %v fit", i, rejection, fits)
-			case rejection.Code == commands.CodeOverLimit && room:
+			case rejection.Code == demand.CodeOverLimit && room:
 				said["over a limit"]++
-			case rejection.Code == commands.CodeNoCandidates && !room:
+			case rejection.Code == demand.CodeNoCandidates && !room:
 				said["no room"]++
 			default:
 				rt.Fatalf("claim %d was rejected with %s, and there is room but for limits: %v", i, rejection, room)

@@ -1,8 +1,10 @@
 package commands
 
 import (
+	"cmp"
 	"fmt"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -52,19 +54,19 @@ func consumersOf(allocations []ConsumerAllocations) []ledger.UUID {
 }
 
 // Check implements Command.
-func (c *AllocateForConsumers) Check() *Rejection {
+func (c *AllocateForConsumers) Check() *demand.Rejection {
 	if len(c.Allocations) == 0 {
-		return invalid("allocations", "names no consumer")
+		return demand.Invalid("allocations", "names no consumer")
 	}
 	return checkAllocations(c.Allocations)
 }
 
-func checkAllocations(allocations []ConsumerAllocations) *Rejection {
+func checkAllocations(allocations []ConsumerAllocations) *demand.Rejection {
 	if len(allocations) > 1 {
 		seen := make(map[ledger.UUID]bool, len(allocations))
 		for i := range allocations {
 			if seen[allocations[i].Consumer] {
-				return invalid("allocations", "consumer %s is given twice", allocations[i].Consumer)
+				return demand.Invalid("allocations", "consumer %s is given twice", allocations[i].Consumer)
 			}
 			seen[allocations[i].Consumer] = true
 		}
@@ -77,24 +79,24 @@ func checkAllocations(allocations []ConsumerAllocations) *Rejection {
 	return nil
 }
 
-func (a *ConsumerAllocations) check() *Rejection {
-	r := first(checkUUID("consumer", a.Consumer), checkOwner("project", a.Project), checkOwner("user", a.User))
+func (a *ConsumerAllocations) check() *demand.Rejection {
+	r := cmp.Or(checkUUID("consumer", a.Consumer), checkOwner("project", a.Project), checkOwner("user", a.User))
 	if r != nil {
 		return r
 	}
 	if a.Type != nil && !isSymbol(*a.Type) {
-		return invalid("type", "%q is not the name of a consumer type", *a.Type)
+		return demand.Invalid("type", "%q is not the name of a consumer type", *a.Type)
 	}
 	if a.AnyGeneration && a.Generation != nil {
-		return invalid("any_generation", "contradicts a generation")
+		return demand.Invalid("any_generation", "contradicts a generation")
 	}
 	for i, res := range a.Resources {
-		if r := first(checkUUID("provider", res.Provider), checkRange("amount", res.Amount, 1)); r != nil {
+		if r := cmp.Or(checkUUID("provider", res.Provider), checkRange("amount", res.Amount, 1)); r != nil {
 			return r
 		}
 		for _, other := range a.Resources[:i] {
 			if other.Provider == res.Provider && other.Class == res.Class {
-				return invalid("resources", "%s of provider %s is given twice", res.Class, res.Provider)
+				return demand.Invalid("resources", "%s of provider %s is given twice", res.Class, res.Provider)
 			}
 		}
 	}
@@ -104,16 +106,16 @@ func (a *ConsumerAllocations) check() *Rejection {
 func (*AllocateForConsumers) onlyHoldings() {}
 
 // ForProject implements Command.
-func (c *AllocateForConsumers) ForProject(s *ledger.State, project string) *Rejection {
+func (c *AllocateForConsumers) ForProject(s *ledger.State, project string) *demand.Rejection {
 	return checkOwners(s, c.Allocations, project)
 }
 
 // Decide implements Command. It checks in Placement's order: consumer
 // generations, providers, classes, then for each allocation inventory, units and
 // capacity.
-func (c *AllocateForConsumers) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *AllocateForConsumers) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	a := newAllocator(s, c.Allocations)
-	if r := first(a.checkGenerations(), a.checkProvidersExist()); r != nil {
+	if r := cmp.Or(a.checkGenerations(), a.checkProvidersExist()); r != nil {
 		return nil, r
 	}
 	return a.decide()
@@ -164,7 +166,7 @@ func newAllocator(s *ledger.State, allocations []ConsumerAllocations) *allocator
 
 // checkGenerations rejects the command if a consumer is not at the generation
 // that the client gave.
-func (a *allocator) checkGenerations() *Rejection {
+func (a *allocator) checkGenerations() *demand.Rejection {
 	for i := range a.allocations {
 		want, consumer := &a.allocations[i], a.before[i]
 		switch {
@@ -179,14 +181,14 @@ func (a *allocator) checkGenerations() *Rejection {
 }
 
 // checkProvidersExist rejects the command if a provider does not exist.
-func (a *allocator) checkProvidersExist() *Rejection {
+func (a *allocator) checkProvidersExist() *demand.Rejection {
 	for i := range a.allocations {
 		for _, res := range a.allocations[i].Resources {
 			if _, ok := a.provider(res.Provider); !ok {
-				return &Rejection{
-					Code:    CodeProviderUnknown,
+				return &demand.Rejection{
+					Code:    demand.CodeProviderUnknown,
 					Message: fmt.Sprintf("no provider %s to allocate from", res.Provider),
-					Facts:   Facts{Provider: &res.Provider, Consumer: &a.allocations[i].Consumer},
+					Facts:   demand.Facts{Provider: &res.Provider, Consumer: &a.allocations[i].Consumer},
 				}
 			}
 		}
@@ -195,12 +197,12 @@ func (a *allocator) checkProvidersExist() *Rejection {
 }
 
 // decide decides allocations whose providers all exist.
-func (a *allocator) decide() ([]ledger.Event, *Rejection) {
+func (a *allocator) decide() ([]ledger.Event, *demand.Rejection) {
 	allocations := a.allocations
 	for i := range allocations {
 		for _, res := range allocations[i].Resources {
 			if _, ok := a.state.Classes().ID(res.Class); !ok {
-				r := classUnknown(res.Class)
+				r := demand.ClassUnknown(res.Class)
 				r.Facts.Consumer = &allocations[i].Consumer
 				return nil, r
 			}
@@ -304,7 +306,7 @@ func (a *allocator) free(consumer *ledger.Consumer) {
 
 // replace decides one consumer's new allocations. before is nil for a new
 // consumer.
-func (a *allocator) replace(want *ConsumerAllocations, before *ledger.Consumer) (ledger.Event, *Rejection) {
+func (a *allocator) replace(want *ConsumerAllocations, before *ledger.Consumer) (ledger.Event, *demand.Rejection) {
 	if len(want.Resources) == 0 {
 		if before == nil {
 			return nil, nil
@@ -348,23 +350,23 @@ func (a *allocator) replace(want *ConsumerAllocations, before *ledger.Consumer) 
 // The usage may exceed the capacity if the inventory was over capacity before and
 // the command leaves it no worse. Without this, consumers could not move off an
 // inventory that has shrunk below its usage.
-func (a *allocator) take(consumer ledger.UUID, res *ProviderAllocation) *Rejection {
+func (a *allocator) take(consumer ledger.UUID, res *ProviderAllocation) *demand.Rejection {
 	p, _ := a.provider(res.Provider)
 	class, _ := a.state.Classes().ID(res.Class)
 	inv, ok := p.Inventory(class)
 	if !ok {
-		return &Rejection{
-			Code:    CodeNoInventory,
+		return &demand.Rejection{
+			Code:    demand.CodeNoInventory,
 			Message: fmt.Sprintf("provider %s has no inventory of %s", res.Provider, res.Class),
-			Facts:   Facts{Provider: &res.Provider, Consumer: &consumer, Class: res.Class, Asked: res.Amount},
+			Facts:   demand.Facts{Provider: &res.Provider, Consumer: &consumer, Class: res.Class, Asked: res.Amount},
 		}
 	}
 	if res.Amount < inv.MinUnit || res.Amount > inv.MaxUnit || res.Amount%inv.StepSize != 0 {
-		return &Rejection{
-			Code: CodeUnitConstraint,
+		return &demand.Rejection{
+			Code: demand.CodeUnitConstraint,
 			Message: fmt.Sprintf("%d of %s on provider %s is not within %d..%d in steps of %d",
 				res.Amount, res.Class, res.Provider, inv.MinUnit, inv.MaxUnit, inv.StepSize),
-			Facts: Facts{
+			Facts: demand.Facts{
 				Provider: &res.Provider, Consumer: &consumer, Class: res.Class, Asked: res.Amount,
 				MinUnit: inv.MinUnit, MaxUnit: inv.MaxUnit, StepSize: inv.StepSize,
 			},
@@ -388,12 +390,14 @@ func (a *allocator) take(consumer ledger.UUID, res *ProviderAllocation) *Rejecti
 	return nil
 }
 
-func capacityExceeded(consumer ledger.UUID, res *ProviderAllocation, inv ledger.Inventory, used int64) *Rejection {
-	return &Rejection{
-		Code: CodeCapacityExceeded,
+func capacityExceeded(
+	consumer ledger.UUID, res *ProviderAllocation, inv ledger.Inventory, used int64,
+) *demand.Rejection {
+	return &demand.Rejection{
+		Code: demand.CodeCapacityExceeded,
 		Message: fmt.Sprintf("%d of %s on provider %s exceeds the capacity: total %d, reserved %d, ratio %v, used %d",
 			res.Amount, res.Class, res.Provider, inv.Total, inv.Reserved, inv.Ratio, used),
-		Facts: Facts{
+		Facts: demand.Facts{
 			Provider: &res.Provider, Consumer: &consumer, Class: res.Class, Asked: res.Amount,
 			Total: inv.Total, Reserved: inv.Reserved, Ratio: inv.Ratio, Used: used,
 		},

@@ -1,10 +1,12 @@
 package commands
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -28,12 +30,12 @@ type BackfillNodeAllocation struct {
 func (*BackfillNodeAllocation) CommandName() string { return "BackfillNodeAllocation" }
 
 // Check implements Command.
-func (c *BackfillNodeAllocation) Check() *Rejection {
-	return first(checkUUID("node", c.Node), checkUUID("new_allocation", c.NewAllocation), c.check())
+func (c *BackfillNodeAllocation) Check() *demand.Rejection {
+	return cmp.Or(checkUUID("node", c.Node), checkUUID("new_allocation", c.NewAllocation), c.check())
 }
 
 // Decide implements Command.
-func (c *BackfillNodeAllocation) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *BackfillNodeAllocation) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
 		return nil, nodeUnknown(c.Node)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -44,13 +45,13 @@ func (c *Batch) MarshalJSON() ([]byte, error) {
 }
 
 // Check implements Command.
-func (c *Batch) Check() *Rejection {
+func (c *Batch) Check() *demand.Rejection {
 	if n := len(c.Commands); n == 0 || n > MaxBatch {
-		return invalid("commands", "a batch has 1 to %d commands, not %d", MaxBatch, n)
+		return demand.Invalid("commands", "a batch has 1 to %d commands, not %d", MaxBatch, n)
 	}
 	for i, one := range c.Commands {
 		if _, nested := one.(*Batch); nested {
-			return invalid("commands", "a batch holds no batches")
+			return demand.Invalid("commands", "a batch holds no batches")
 		}
 		if r := one.Check(); r != nil {
 			return c.at(i, r)
@@ -60,7 +61,7 @@ func (c *Batch) Check() *Rejection {
 }
 
 // at adds to a rejection which of the commands it is about.
-func (c *Batch) at(i int, r *Rejection) *Rejection {
+func (c *Batch) at(i int, r *demand.Rejection) *demand.Rejection {
 	told := *r
 	told.Message = fmt.Sprintf("command %d (%s): %s", i, c.Commands[i].CommandName(), r.Message)
 	told.Facts.Command = &i
@@ -68,7 +69,7 @@ func (c *Batch) at(i int, r *Rejection) *Rejection {
 }
 
 // ForProject implements Command.
-func (c *Batch) ForProject(s *ledger.State, project string) *Rejection {
+func (c *Batch) ForProject(s *ledger.State, project string) *demand.Rejection {
 	for i, one := range c.Commands {
 		if r := forProject(one, s, project); r != nil {
 			return c.at(i, r)
@@ -79,7 +80,7 @@ func (c *Batch) ForProject(s *ledger.State, project string) *Rejection {
 
 // Decide implements Command. It decides the commands against a fork of the State,
 // and applies each command's events to the fork before it decides the next.
-func (c *Batch) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *Batch) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	// A commit changes a consumer once at most. What commands before the batch have changed
 	// in the present one is no conflict: it comes in the next one then, as each command does.
 	fork, place := s.Fork(), s.Next()+1
@@ -99,7 +100,7 @@ func (c *Batch) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 		touched := ledger.ConsumersChanged(events)
 		for _, id := range touched {
 			if changed[id] {
-				return nil, c.at(i, invalid("consumer", "consumer %s is in the batch twice", id))
+				return nil, c.at(i, demand.Invalid("consumer", "consumer %s is in the batch twice", id))
 			}
 		}
 		for _, id := range touched {
@@ -107,7 +108,7 @@ func (c *Batch) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 		}
 		if err := fork.Apply(place, &ledger.Record{Time: fork.LastTime(), Events: events}); err != nil {
 			// The command conflicts with an earlier one of the batch.
-			return nil, c.at(i, invalid("commands", "conflicts with the commands before it: %v", err))
+			return nil, c.at(i, demand.Invalid("commands", "conflicts with the commands before it: %v", err))
 		}
 		all = append(all, events...)
 	}

@@ -3,6 +3,7 @@ package commands
 import (
 	"fmt"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -23,20 +24,20 @@ type BeginTerm struct {
 func (*BeginTerm) CommandName() string { return "BeginTerm" }
 
 // Check implements Command.
-func (c *BeginTerm) Check() *Rejection {
+func (c *BeginTerm) Check() *demand.Rejection {
 	if c.Leader == "" {
-		return invalid("leader", "is required")
+		return demand.Invalid("leader", "is required")
 	}
 	return checkUUID("instance", c.Instance)
 }
 
 // Decide implements Command. The level never goes down, because what was written
 // stays.
-func (c *BeginTerm) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *BeginTerm) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	before := s.Term()
 	if c.Level < before.Level {
-		return nil, &Rejection{
-			Code: CodeInvalid, Facts: Facts{Field: "level"},
+		return nil, &demand.Rejection{
+			Code: demand.CodeInvalid, Facts: demand.Facts{Field: "level"},
 			Message: fmt.Sprintf("a replica reads features up to level %d only, but the ledger is at level %d: "+
 				"upgrade that replica", c.Level, before.Level),
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -95,7 +96,7 @@ func TestDanglingChassis(t *testing.T) {
 		}
 	}
 	if _, rejection := (&commands.DeleteChassis{Chassis: rack}).Decide(s); rejection == nil ||
-		rejection.Code != commands.CodeChassisNotFound {
+		rejection.Code != demand.CodeChassisNotFound {
 		t.Errorf("a chassis that is only named: %v", rejection)
 	}
 	events, rejection := (&commands.CreateChassis{Chassis: rack}).Decide(s)
@@ -107,7 +108,7 @@ func TestDanglingChassis(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, rejection := (&commands.DeleteChassis{Chassis: rack}).Decide(s); rejection == nil ||
-		rejection.Code != commands.CodeChassisNotEmpty {
+		rejection.Code != demand.CodeChassisNotEmpty {
 		t.Errorf("a chassis with a node: %v", rejection)
 	}
 }

@@ -1,10 +1,12 @@
 package commands
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -27,47 +29,58 @@ func isCustom(s string) bool {
 	return isSymbol(s) && strings.HasPrefix(s, CustomPrefix) && len(s) > len(CustomPrefix)
 }
 
-func checkProviderName(name string) *Rejection {
+func checkProviderName(name string) *demand.Rejection {
 	if n := utf8.RuneCountInString(name); n > ledger.MaxNameRunes || !utf8.ValidString(name) {
-		return invalid("name", "takes at most %d characters of valid UTF-8, not %d", ledger.MaxNameRunes, n)
+		return demand.Invalid("name", "takes at most %d characters of valid UTF-8, not %d", ledger.MaxNameRunes, n)
 	}
 	return nil
 }
 
-func checkUUID(field string, id ledger.UUID) *Rejection {
+func checkUUID(field string, id ledger.UUID) *demand.Rejection {
 	if id.IsNil() {
-		return invalid(field, "is required")
+		return demand.Invalid(field, "is required")
 	}
 	return nil
 }
 
-func checkOwner(field, value string) *Rejection {
+func checkOwner(field, value string) *demand.Rejection {
 	if n := utf8.RuneCountInString(value); n < 1 || n > ledger.MaxOwnerRunes || !utf8.ValidString(value) {
-		return invalid(field, "takes 1 to %d characters of valid UTF-8, not %d", ledger.MaxOwnerRunes, n)
+		return demand.Invalid(field, "takes 1 to %d characters of valid UTF-8, not %d", ledger.MaxOwnerRunes, n)
 	}
 	return nil
 }
 
-func checkRange(field string, value, from int64) *Rejection {
+func checkRange(field string, value, from int64) *demand.Rejection {
 	if value < from || value > ledger.MaxAmount {
-		return invalid(field, "%d is not within %d..%d", value, from, int64(ledger.MaxAmount))
+		return demand.Invalid(field, "%d is not within %d..%d", value, from, int64(ledger.MaxAmount))
 	}
 	return nil
 }
 
-func checkRatio(ratio float64) *Rejection {
+func checkRatio(ratio float64) *demand.Rejection {
 	if math.IsNaN(ratio) || math.Abs(ratio) > ledger.MaxAllocRatio {
-		return invalid("allocation_ratio", "%v is not within +-%v", ratio, ledger.MaxAllocRatio)
+		return demand.Invalid("allocation_ratio", "%v is not within +-%v", ratio, ledger.MaxAllocRatio)
 	}
 	return nil
 }
 
-// first returns the first rejection that is not nil, or nil.
-func first(rejections ...*Rejection) *Rejection {
-	for _, r := range rejections {
-		if r != nil {
-			return r
-		}
+func providerNotFound(id ledger.UUID) *demand.Rejection {
+	return &demand.Rejection{
+		Code: demand.CodeProviderNotFound, Message: fmt.Sprintf("no provider %s", id), Facts: demand.Facts{Provider: &id},
 	}
-	return nil
+}
+
+// checkProviderGeneration compares a provider's generation with the one that a
+// client gave. It skips the check if that is nil, because some microversions and
+// routes send none.
+func checkProviderGeneration(p *ledger.Provider, given *int64) *demand.Rejection {
+	if given == nil || *given == p.Generation {
+		return nil
+	}
+	id, expected := p.UUID, p.Generation
+	return &demand.Rejection{
+		Code:    demand.CodeProviderConflict,
+		Message: fmt.Sprintf("provider %s is at generation %d, not %d", id, expected, *given),
+		Facts:   demand.Facts{Provider: &id, Expected: &expected, Got: given},
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -27,10 +28,10 @@ func (*ChooseNode) CommandName() string { return "ChooseNode" }
 func (c *ChooseNode) Consumers() []ledger.UUID { return []ledger.UUID{c.Allocation} }
 
 // Check implements Command.
-func (c *ChooseNode) Check() *Rejection { return checkUUID("allocation", c.Allocation) }
+func (c *ChooseNode) Check() *demand.Rejection { return checkUUID("allocation", c.Allocation) }
 
 // Decide implements Command.
-func (c *ChooseNode) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *ChooseNode) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	a, ok := s.NodeAllocation(c.Allocation)
 	if !ok || a.State != ledger.NodeAllocating {
 		return nil, nil
@@ -73,10 +74,10 @@ func failedToProcess(id ledger.UUID, why string) string {
 }
 
 // allocate returns the event that gives a node to an allocation.
-func allocate(id ledger.UUID, traits []string, n *ledger.Node) (ledger.NodeAllocated, *Rejection) {
+func allocate(id ledger.UUID, traits []string, n *ledger.Node) (ledger.NodeAllocated, *demand.Rejection) {
 	info, err := n.InstanceInfo.Object()
 	if err != nil {
-		return ledger.NodeAllocated{}, invalid("instance_info", "%v", err)
+		return ledger.NodeAllocated{}, demand.Invalid("instance_info", "%v", err)
 	}
 	asked := make([]any, len(traits))
 	for i, name := range traits {
@@ -85,7 +86,7 @@ func allocate(id ledger.UUID, traits []string, n *ledger.Node) (ledger.NodeAlloc
 	info["traits"] = asked
 	doc, err := ledger.NewDocument(info)
 	if err != nil {
-		return ledger.NodeAllocated{}, invalid("instance_info", "%v", err)
+		return ledger.NodeAllocated{}, demand.Invalid("instance_info", "%v", err)
 	}
 	return ledger.NodeAllocated{Allocation: id, Node: n.UUID, InstanceInfo: doc}, nil
 }

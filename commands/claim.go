@@ -1,12 +1,14 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/candidates"
 )
@@ -30,16 +32,16 @@ const (
 // providers (see Search). The decision takes the best that still fits; if none
 // does, it is searched again.
 type Claim struct {
-	For      []ClaimConsumer    `json:"for"`      // at least one
-	Requests []CandidateRequest `json:"requests"` // at least one
-	Prefer   *ClaimPreference   `json:"prefer,omitempty"`
+	For      []ClaimConsumer           `json:"for"`      // at least one
+	Requests []demand.CandidateRequest `json:"requests"` // at least one
+	Prefer   *demand.ClaimPreference   `json:"prefer,omitempty"`
 	// Alternates is how many of the next best are told, for one consumer alone.
 	Alternates int `json:"alternates,omitempty"`
 	// OwnFree counts what the consumers hold as free for the claim: a resize in
 	// place needs it. Without it the new has room beside the old.
 	OwnFree bool `json:"own_free,omitempty"`
 	// Gang says where several consumers are to each other.
-	Gang []GangRule `json:"gang,omitempty"`
+	Gang []demand.GangRule `json:"gang,omitempty"`
 
 	found *Found // nil: it was not searched
 }
@@ -105,14 +107,14 @@ func (c *Claim) size() (n int) {
 }
 
 // checkCounts finds counts of what cannot be several.
-func (c *Claim) checkCounts() *Rejection {
+func (c *Claim) checkCounts() *demand.Rejection {
 	for i := range c.For {
 		one := &c.For[i]
 		if one.Count < 0 || one.Count > MaxClaimConsumers {
-			return invalid("count", "%d consumers with one request: up to %d are possible", one.Count, MaxClaimConsumers)
+			return demand.Invalid("count", "%d consumers with one request: up to %d are possible", one.Count, MaxClaimConsumers)
 		}
 		if one.Count > 1 && (one.Generation != nil || one.AnyGeneration) {
-			return invalid("count", "%d consumers with one request are new: they have no generation", one.Count)
+			return demand.Invalid("count", "%d consumers with one request are new: they have no generation", one.Count)
 		}
 	}
 	return nil
@@ -121,26 +123,26 @@ func (c *Claim) checkCounts() *Rejection {
 func (*Claim) onlyHoldings() {}
 
 // Check implements Command.
-func (c *Claim) Check() *Rejection {
+func (c *Claim) Check() *demand.Rejection {
 	if r := c.checkCounts(); r != nil {
 		return r
 	}
 	n := c.size()
 	if n == 0 || n > MaxClaimConsumers {
-		return invalid("for", "a claim is for 1 to %d consumers", MaxClaimConsumers)
+		return demand.Invalid("for", "a claim is for 1 to %d consumers", MaxClaimConsumers)
 	}
 	if n := len(c.Requests); n == 0 || n > len(c.For) {
-		return invalid("requests", "%d requests of %d consumers", n, len(c.For))
+		return demand.Invalid("requests", "%d requests of %d consumers", n, len(c.For))
 	}
 	asked := make([]bool, len(c.Requests))
 	for i := range c.For {
 		if at := c.For[i].Request; at < 0 || at >= len(c.Requests) {
-			return invalid("request", "there is no request %d", at)
+			return demand.Invalid("request", "there is no request %d", at)
 		}
 		asked[c.For[i].Request] = true
 	}
 	if i := slices.Index(asked, false); i >= 0 {
-		return invalid("requests", "no consumer asks for request %d", i)
+		return demand.Invalid("requests", "no consumer asks for request %d", i)
 	}
 	for i := range c.Requests {
 		if r := c.Requests[i].Check(); r != nil {
@@ -153,10 +155,10 @@ func (c *Claim) Check() *Rejection {
 		}
 	}
 	if c.Alternates < 0 || c.Alternates > MaxAlternates || c.Alternates > 0 && n > 1 {
-		return invalid("alternates", "up to %d are told, of a claim for one consumer: not %d of %d",
+		return demand.Invalid("alternates", "up to %d are told, of a claim for one consumer: not %d of %d",
 			MaxAlternates, c.Alternates, n)
 	}
-	return first(c.checkGang(), checkAllocations(c.allocations()))
+	return cmp.Or(demand.CheckGang(c.Gang, n), checkAllocations(c.allocations()))
 }
 
 // allocations are those of the claim's consumers, without what they are to hold.
@@ -174,7 +176,7 @@ func (c *Claim) allocations() []ConsumerAllocations {
 }
 
 // ForProject implements Command.
-func (c *Claim) ForProject(s *ledger.State, project string) *Rejection {
+func (c *Claim) ForProject(s *ledger.State, project string) *demand.Rejection {
 	if c.Prefer != nil {
 		for i := range c.Prefer.Near {
 			for _, id := range c.Prefer.Near[i].Consumers {
@@ -189,15 +191,15 @@ func (c *Claim) ForProject(s *ledger.State, project string) *Rejection {
 
 // Decide implements Command. It takes the best of what was found that still
 // fits: whose providers are as the search saw them, but for what is used.
-func (c *Claim) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *Claim) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	for i := range c.Requests {
-		if r := c.Requests[i].checkTraits(s); r != nil {
+		if r := c.Requests[i].CheckTraits(s); r != nil {
 			return nil, r
 		}
 	}
 	prefer, r := c.preferenceIn(s)
 	if r == nil {
-		r = prefer.checkTraits(s)
+		r = prefer.CheckTraits(s)
 	}
 	if r != nil {
 		return nil, r
@@ -207,7 +209,7 @@ func (c *Claim) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	}
 	found := c.found
 	if found == nil {
-		var r *Rejection
+		var r *demand.Rejection
 		if found, r = c.searchHere(s); r != nil {
 			return nil, r
 		}
@@ -220,14 +222,14 @@ func (c *Claim) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 		return nil, found.nothing()
 	}
 	for i := range found.Choices {
-		if !found.Choices[i].unchanged(s) || !prefer.obeyed(s, &found.Choices[i]) {
+		if !found.Choices[i].unchanged(s) || !obeyed(s, prefer, &found.Choices[i]) {
 			continue
 		}
 		events, rejection := c.take(s, found, i)
 		if rejection == nil {
 			rejection = withinAggregates(s, events)
 		}
-		if rejection == nil || !passedOver[rejection.Code] && !rejection.ofAggregate() {
+		if rejection == nil || !passedOver[rejection.Code] && !ofAggregate(rejection) {
 			return events, rejection
 		}
 	}
@@ -235,16 +237,16 @@ func (c *Claim) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 }
 
 // preferenceIn is what the claim prefers as a State has it.
-func (c *Claim) preferenceIn(s *ledger.State) (*ClaimPreference, *Rejection) {
+func (c *Claim) preferenceIn(s *ledger.State) (*demand.ClaimPreference, *demand.Rejection) {
 	prefer, r, err := c.Prefer.Expand(namedIn(s))
 	if err != nil {
-		return nil, invalid("prefer", "%v", err)
+		return nil, demand.Invalid("prefer", "%v", err)
 	}
 	return prefer, r
 }
 
 // checkNames says why a claim cannot be searched for.
-func (c *Claim) checkNames(s *ledger.State, prefer *ClaimPreference) *Rejection {
+func (c *Claim) checkNames(s *ledger.State, prefer *demand.ClaimPreference) *demand.Rejection {
 	for i := range c.Requests {
 		req, r := c.Requests[i].Resolve(s.Classes())
 		if r == nil {
@@ -259,12 +261,13 @@ func (c *Claim) checkNames(s *ledger.State, prefer *ClaimPreference) *Rejection 
 }
 
 // passedOver are the rejections after which the next candidate is tried.
-var passedOver = map[Code]bool{
-	CodeCapacityExceeded: true, CodeProviderUnknown: true, CodeNoInventory: true, CodeUnitConstraint: true,
+var passedOver = map[demand.Code]bool{
+	demand.CodeCapacityExceeded: true, demand.CodeProviderUnknown: true,
+	demand.CodeNoInventory: true, demand.CodeUnitConstraint: true,
 }
 
 // take decides that the claim gets a choice.
-func (c *Claim) take(s *ledger.State, found *Found, choice int) ([]ledger.Event, *Rejection) {
+func (c *Claim) take(s *ledger.State, found *Found, choice int) ([]ledger.Event, *demand.Rejection) {
 	want := c.allocations()
 	for i := range want {
 		want[i].Resources = resourcesOf(s.Classes(), found.Choices[choice].Members[i].Uses)
@@ -317,7 +320,7 @@ func resourcesOf(classes *ledger.ClassTable, uses []candidates.Use) []ProviderAl
 	return list
 }
 
-func mappingsOf(q *CandidateRequest, chosen *candidates.Ranked) []ledger.GroupMapping {
+func mappingsOf(q *demand.CandidateRequest, chosen *candidates.Ranked) []ledger.GroupMapping {
 	list := make([]ledger.GroupMapping, len(chosen.Groups))
 	for i, members := range chosen.Groups {
 		list[i] = ledger.GroupMapping{Suffix: q.Groups[i].Suffix, Providers: make([]ledger.UUID, len(members))}
@@ -330,10 +333,10 @@ func mappingsOf(q *CandidateRequest, chosen *candidates.Ranked) []ledger.GroupMa
 
 // searchHere searches the State itself, which takes as long as there are
 // providers. Only the parts of a dry run come here without a search.
-func (c *Claim) searchHere(s *ledger.State) (*Found, *Rejection) {
+func (c *Claim) searchHere(s *ledger.State) (*Found, *demand.Rejection) {
 	if n := s.ProviderCount(); n > maxClaimHere {
-		return nil, &Rejection{
-			Code: CodeClaimBudget,
+		return nil, &demand.Rejection{
+			Code: demand.CodeClaimBudget,
 			Message: fmt.Sprintf("a claim is not tried out among more than %d providers, and there are %d",
 				maxClaimHere, n),
 		}
@@ -358,7 +361,7 @@ func (c *Claim) searchHere(s *ledger.State) (*Found, *Rejection) {
 		return nil, rejected.Rejection
 	}
 	if err != nil {
-		return nil, invalid("requests", "%v", err)
+		return nil, demand.Invalid("requests", "%v", err)
 	}
 	found.Last = true
 	return found, nil
@@ -369,29 +372,29 @@ const maxStepsHere = 200_000
 
 // kept is what the record keeps of a request, in the order of the names.
 type kept struct {
-	Gang    []GangRule        `json:"gang,omitempty"`
-	OwnFree bool              `json:"own_free,omitempty"`
-	Prefer  *ClaimPreference  `json:"prefer,omitempty"`
-	Request *CandidateRequest `json:"request"`
+	Gang    []demand.GangRule        `json:"gang,omitempty"`
+	OwnFree bool                     `json:"own_free,omitempty"`
+	Prefer  *demand.ClaimPreference  `json:"prefer,omitempty"`
+	Request *demand.CandidateRequest `json:"request"`
 }
 
 // usualAsked is the size that what records keep of a request mostly does not exceed.
 const usualAsked = 256
 
 // asked encodes what the record keeps, with what a name stood for.
-func (c *Claim) asked(prefer *ClaimPreference) ([]ledger.Document, *Rejection) {
+func (c *Claim) asked(prefer *demand.ClaimPreference) ([]ledger.Document, *demand.Rejection) {
 	list := make([]ledger.Document, len(c.Requests))
 	for i := range c.Requests {
 		one := kept{Gang: c.Gang, OwnFree: c.OwnFree, Prefer: prefer, Request: &c.Requests[i]}
 		text, err := one.appendJSON(make([]byte, 0, usualAsked))
 		if err != nil {
-			return nil, invalid("requests", "%v", err)
+			return nil, demand.Invalid("requests", "%v", err)
 		}
 		if len(text) > ledger.MaxDocumentBytes {
-			return nil, &Rejection{
-				Code:    CodeTooLarge,
+			return nil, &demand.Rejection{
+				Code:    demand.CodeTooLarge,
 				Message: fmt.Sprintf("request %d takes %d bytes, and records keep at most %d", i, len(text), ledger.MaxDocumentBytes),
-				Facts:   Facts{SizeBytes: len(text), LimitBytes: ledger.MaxDocumentBytes},
+				Facts:   demand.Facts{SizeBytes: len(text), LimitBytes: ledger.MaxDocumentBytes},
 			}
 		}
 		list[i] = ledger.Document(text)

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/candidates"
 )
@@ -16,7 +17,7 @@ type Found struct {
 	// Asked is, for each of the claim's requests, what the record keeps of it.
 	Asked []ledger.Document
 	// Prefer is what was preferred, with what a name stood for.
-	Prefer *ClaimPreference
+	Prefer *demand.ClaimPreference
 	// several: it is of several consumers.
 	several bool
 	// Ganged: there were rules among its consumers.
@@ -27,14 +28,14 @@ type Found struct {
 	Spent bool
 	// OverAggregate is the first candidate's that there was no room for in an
 	// aggregate, by its limit; nil: none was refused for that.
-	OverAggregate *Rejection
+	OverAggregate *demand.Rejection
 	// Why there is nothing, if there is none and it is the last search.
 	Why *candidates.Explanation
 }
 
 // by reports whether it was searched by a preference: one with a name may have
 // changed since.
-func (f *Found) by(prefer *ClaimPreference) bool {
+func (f *Found) by(prefer *demand.ClaimPreference) bool {
 	return prefer == nil || prefer.Name == "" || reflect.DeepEqual(f.Prefer, prefer)
 }
 
@@ -59,21 +60,21 @@ func (c *Choice) unchanged(s *ledger.State) bool {
 func sameList[T comparable](a, b []T) bool { return ledger.SameList(a, b) || slices.Equal(a, b) }
 
 // nothing says why no choice could be taken.
-func (f *Found) nothing() *Rejection {
+func (f *Found) nothing() *demand.Rejection {
 	switch {
 	case !f.Last:
-		return &Rejection{Code: CodeClaimOutdated, Message: "what was found does not fit any more"}
+		return &demand.Rejection{Code: demand.CodeClaimOutdated, Message: "what was found does not fit any more"}
 	case len(f.Choices) > 0:
-		return &Rejection{
-			Code:    CodeClaimBudget,
+		return &demand.Rejection{
+			Code:    demand.CodeClaimBudget,
 			Message: "what was found was taken by others again and again: the claim may succeed when it is sent again",
-			Facts:   Facts{AsOf: f.AsOf},
+			Facts:   demand.Facts{AsOf: f.AsOf},
 		}
 	case f.Spent:
-		return &Rejection{
-			Code:    CodeClaimBudget,
+		return &demand.Rejection{
+			Code:    demand.CodeClaimBudget,
 			Message: "within the bounds of the search nothing was found, and it is not certain that there is nothing: ask for less at once",
-			Facts:   Facts{AsOf: f.AsOf},
+			Facts:   demand.Facts{AsOf: f.AsOf},
 		}
 	}
 	if f.OverAggregate != nil && !f.several {
@@ -84,18 +85,19 @@ func (f *Found) nothing() *Rejection {
 		why = ", given the limits of aggregates"
 	} else if f.Why != nil && f.Why.RemovedLast != "" {
 		why = ", removed last by " + f.Why.RemovedLast
-	} else if f.Prefer.strict() {
+	} else if f.Prefer.Strict() {
 		why = ", given what is required and forbidden about other consumers"
 	} else if f.Ganged {
 		why = ", for all of its consumers together by the rules of the gang"
 	}
-	return &Rejection{
-		Code: CodeNoCandidates, Message: "nothing satisfies the claim" + why, Facts: Facts{AsOf: f.AsOf, Explanation: f.Why},
+	return &demand.Rejection{
+		Code: demand.CodeNoCandidates, Message: "nothing satisfies the claim" + why,
+		Facts: demand.Facts{AsOf: f.AsOf, Explanation: f.Why},
 	}
 }
 
 // RejectedClaim is the error of a search for what cannot be searched for.
-type RejectedClaim struct{ *Rejection }
+type RejectedClaim struct{ *demand.Rejection }
 
 // Error implements error.
 func (r *RejectedClaim) Error() string { return r.String() }

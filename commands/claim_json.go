@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+
+	"github.com/allot-project/allot/commands/demand"
 )
 
 // The JSON form of claims is written by hand, byte for byte as encoding/json would: that
@@ -14,11 +16,11 @@ func (c *Claim) appendJSON(b []byte) (_ []byte, err error) {
 	if b, err = appendList(append(b, `{"for":`...), c.For, (*ClaimConsumer).appendJSON); err != nil {
 		return nil, err
 	}
-	if b, err = appendList(append(b, `,"requests":`...), c.Requests, (*CandidateRequest).appendJSON); err != nil {
+	if b, err = appendList(append(b, `,"requests":`...), c.Requests, appendCandidateRequest); err != nil {
 		return nil, err
 	}
 	if c.Prefer != nil {
-		if b, err = c.Prefer.appendJSON(append(b, `,"prefer":`...)); err != nil {
+		if b, err = appendClaimPreference(c.Prefer, append(b, `,"prefer":`...)); err != nil {
 			return nil, err
 		}
 	}
@@ -67,8 +69,8 @@ func (one *ClaimConsumer) appendJSON(b []byte) (_ []byte, err error) {
 	return append(b, '}'), nil
 }
 
-func (q *CandidateRequest) appendJSON(b []byte) (_ []byte, err error) {
-	if b, err = appendList(append(b, `{"groups":`...), q.Groups, (*RequestGroup).appendJSON); err != nil {
+func appendCandidateRequest(q *demand.CandidateRequest, b []byte) (_ []byte, err error) {
+	if b, err = appendList(append(b, `{"groups":`...), q.Groups, appendRequestGroup); err != nil {
 		return nil, err
 	}
 	if q.Isolate {
@@ -92,7 +94,7 @@ func (q *CandidateRequest) appendJSON(b []byte) (_ []byte, err error) {
 	return append(b, '}'), nil
 }
 
-func (g *RequestGroup) appendJSON(b []byte) (_ []byte, err error) {
+func appendRequestGroup(g *demand.RequestGroup, b []byte) (_ []byte, err error) {
 	b = append(b, '{')
 	if len(g.Forbidden) > 0 {
 		if b, err = appendAny(appendName(b, "forbidden"), g.Forbidden); err != nil {
@@ -130,7 +132,7 @@ func (g *RequestGroup) appendJSON(b []byte) (_ []byte, err error) {
 	return append(b, '}'), nil
 }
 
-func (p *ClaimPreference) appendJSON(b []byte) (_ []byte, err error) {
+func appendClaimPreference(p *demand.ClaimPreference, b []byte) (_ []byte, err error) {
 	if len(p.Aggregates)+len(p.Near)+len(p.Traits)+len(p.Weights) > 0 {
 		return appendAny(b, p)
 	}
@@ -163,11 +165,11 @@ func (k *kept) appendJSON(b []byte) (_ []byte, err error) {
 		b = append(appendName(b, "own_free"), `true`...)
 	}
 	if k.Prefer != nil {
-		if b, err = k.Prefer.appendJSON(appendName(b, "prefer")); err != nil {
+		if b, err = appendClaimPreference(k.Prefer, appendName(b, "prefer")); err != nil {
 			return nil, err
 		}
 	}
-	if b, err = k.Request.appendJSON(appendName(b, "request")); err != nil {
+	if b, err = appendCandidateRequest(k.Request, appendName(b, "request")); err != nil {
 		return nil, err
 	}
 	return append(b, '}'), nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/candidates"
 )
@@ -23,7 +24,7 @@ type ClaimSearch struct {
 	// best does not fit any more when it is decided.
 	Spare int
 	// Named finds preferences by their names.
-	Named NamedPreferences
+	Named demand.NamedPreferences
 	// Held finds what a consumer holds.
 	Held func(ledger.UUID) ([]ledger.Allocation, error)
 	// Limits are those of aggregates, with what is used of them.
@@ -181,12 +182,12 @@ func (g *gang) within(pref *candidates.Preference) *candidates.Preference {
 		rule := &g.claim.Gang[i]
 		members := make([][]ledger.UUID, len(g.members))
 		for j := range g.members {
-			members[j] = rule.placesBy(servingOf(&g.members[j]), g.rootOf)
+			members[j] = rule.PlacesBy(servingOf(&g.members[j]), g.rootOf)
 		}
 		rules[i] = gangedBy(rule, members, len(g.consumers)-len(g.members))
-		if rule.Rule == gangTogether && len(g.members) > 0 {
+		if rule.Rule == demand.GangTogether && len(g.members) > 0 {
 			// The index finds these; what else is to hold is judged one by one.
-			near := candidates.Near{Reach: reaches[rule.By], Rule: candidates.RequireNear}
+			near := candidates.Near{Reach: rule.Reach(), Rule: candidates.RequireNear}
 			for _, p := range servingOf(&g.members[0]) {
 				near.Providers = append(near.Providers, p.UUID)
 			}
@@ -194,7 +195,7 @@ func (g *gang) within(pref *candidates.Preference) *candidates.Preference {
 		}
 	}
 	out.Accept = func(providers []*ledger.Provider) bool {
-		return !slices.ContainsFunc(rules, func(r *ganged) bool { return !r.allows(r.rule.placesBy(providers, g.rootOf)) })
+		return !slices.ContainsFunc(rules, func(r *ganged) bool { return !r.allows(r.rule.PlacesBy(providers, g.rootOf)) })
 	}
 	return &out
 }
@@ -237,12 +238,12 @@ func Claims(c Command) (claims []*Claim) {
 
 // Overlaid finds preferences as each of a command's claims will: one of a batch sees
 // what the commands before it set.
-func Overlaid(c Command, named NamedPreferences) []NamedPreferences {
+func Overlaid(c Command, named demand.NamedPreferences) []demand.NamedPreferences {
 	batch, is := c.(*Batch)
 	if !is {
-		return []NamedPreferences{named}
+		return []demand.NamedPreferences{named}
 	}
-	var list []NamedPreferences
+	var list []demand.NamedPreferences
 	for _, one := range batch.Commands {
 		switch one := one.(type) {
 		case *Claim:
@@ -255,7 +256,7 @@ func Overlaid(c Command, named NamedPreferences) []NamedPreferences {
 }
 
 // over finds preferences as they are once this one is set.
-func (c *SetPreference) over(named NamedPreferences) NamedPreferences {
+func (c *SetPreference) over(named demand.NamedPreferences) demand.NamedPreferences {
 	return func(name string) (ledger.Document, bool, error) {
 		if name != c.Name {
 			return named(name)
@@ -263,7 +264,7 @@ func (c *SetPreference) over(named NamedPreferences) NamedPreferences {
 		if c.Prefer == nil {
 			return "", false, nil
 		}
-		doc, r := c.Prefer.document()
+		doc, r := c.Prefer.Document()
 		if r != nil {
 			return "", false, &RejectedClaim{r}
 		}

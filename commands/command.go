@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -11,11 +12,11 @@ type Command interface {
 
 	// Check returns a rejection for faults that do not depend on the State, such
 	// as a missing field or an amount out of range, or nil. It changes nothing.
-	Check() *Rejection
+	Check() *demand.Rejection
 
 	// Decide returns the events that follow if the command is carried out now, or
 	// a rejection. Without events the command has nothing to change.
-	Decide(*ledger.State) ([]ledger.Event, *Rejection)
+	Decide(*ledger.State) ([]ledger.Event, *demand.Rejection)
 
 	// Consumers lists the consumers that the command names. A command waits
 	// behind others that name the same consumer, which saves the writer decisions
@@ -26,7 +27,7 @@ type Command interface {
 	// ForProject returns a rejection if the command touches something outside the
 	// project that its client is bound to, or nil. The rejection tells no more
 	// about things of others than that they may not be touched.
-	ForProject(s *ledger.State, project string) *Rejection
+	ForProject(s *ledger.State, project string) *demand.Rejection
 }
 
 // noConsumers is embedded by commands that name no consumers.

@@ -1,9 +1,11 @@
 package commands
 
 import (
+	"cmp"
 	"fmt"
 	"unicode/utf8"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -14,10 +16,10 @@ type ChassisFields struct {
 	Extra       ledger.Document `json:"extra,omitzero"`
 }
 
-func (f *ChassisFields) check() *Rejection {
+func (f *ChassisFields) check() *demand.Rejection {
 	if text := deref(f.Description); utf8.RuneCountInString(text) > ledger.MaxChassisDescriptionRunes ||
 		!utf8.ValidString(text) {
-		return invalid("description", "takes at most %d characters of valid UTF-8", ledger.MaxChassisDescriptionRunes)
+		return demand.Invalid("description", "takes at most %d characters of valid UTF-8", ledger.MaxChassisDescriptionRunes)
 	}
 	return nil
 }
@@ -39,20 +41,24 @@ type CreateChassis struct {
 func (*CreateChassis) CommandName() string { return "CreateChassis" }
 
 // Check implements Command.
-func (c *CreateChassis) Check() *Rejection { return first(checkUUID("chassis", c.Chassis), c.check()) }
+func (c *CreateChassis) Check() *demand.Rejection {
+	return cmp.Or(checkUUID("chassis", c.Chassis), c.check())
+}
 
 // Decide implements Command.
-func (c *CreateChassis) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *CreateChassis) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if _, exists := s.Chassis(c.Chassis); exists {
 		id := c.Chassis
-		return nil, &Rejection{
-			Code: CodeChassisExists, Message: fmt.Sprintf("A chassis with UUID %s already exists.", id),
-			Facts: Facts{Chassis: &id},
+		return nil, &demand.Rejection{
+			Code: demand.CodeChassisExists, Message: fmt.Sprintf("A chassis with UUID %s already exists.", id),
+			Facts: demand.Facts{Chassis: &id},
 		}
 	}
 	return []ledger.Event{ledger.ChassisCreated{Chassis: c.Chassis, Description: c.description()}}, nil
 }
 
-func chassisNotFound(code Code, id ledger.UUID) *Rejection {
-	return &Rejection{Code: code, Message: fmt.Sprintf("Chassis %s could not be found.", id), Facts: Facts{Chassis: &id}}
+func chassisNotFound(code demand.Code, id ledger.UUID) *demand.Rejection {
+	return &demand.Rejection{
+		Code: code, Message: fmt.Sprintf("Chassis %s could not be found.", id), Facts: demand.Facts{Chassis: &id},
+	}
 }

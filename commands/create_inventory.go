@@ -1,8 +1,10 @@
 package commands
 
 import (
+	"cmp"
 	"fmt"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -23,24 +25,24 @@ type CreateInventory struct {
 func (*CreateInventory) CommandName() string { return "CreateInventory" }
 
 // Check implements Command.
-func (c *CreateInventory) Check() *Rejection {
-	return first(checkUUID("provider", c.Provider), c.Inventory.check())
+func (c *CreateInventory) Check() *demand.Rejection {
+	return cmp.Or(checkUUID("provider", c.Provider), c.Inventory.check())
 }
 
 // Decide implements Command.
-func (c *CreateInventory) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *CreateInventory) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, r := changeableProvider(s, c.Provider)
 	if r != nil {
 		return nil, r
 	}
-	return c.Inventory.set(s, p, c.RefuseFullyReserved, func(exists bool) *Rejection {
+	return c.Inventory.set(s, p, c.RefuseFullyReserved, func(exists bool) *demand.Rejection {
 		if !exists {
 			return nil
 		}
-		return &Rejection{
-			Code:    CodeInventoryExists,
+		return &demand.Rejection{
+			Code:    demand.CodeInventoryExists,
 			Message: fmt.Sprintf("provider %s has inventory of %s already", c.Provider, c.Inventory.Class),
-			Facts:   Facts{Provider: &c.Provider, Class: c.Inventory.Class},
+			Facts:   demand.Facts{Provider: &c.Provider, Class: c.Inventory.Class},
 		}
 	})
 }

@@ -1,6 +1,11 @@
 package commands
 
-import "github.com/allot-project/allot/ledger"
+import (
+	"cmp"
+
+	"github.com/allot-project/allot/commands/demand"
+	"github.com/allot-project/allot/ledger"
+)
 
 // CreateNode makes a node. It cannot be allocated before it is made available
 // (see SetNodeProvisionState).
@@ -21,17 +26,18 @@ func (*CreateNode) CommandName() string { return "CreateNode" }
 func (*CreateNode) Consumers() []ledger.UUID { return nil }
 
 // Check implements Command.
-func (c *CreateNode) Check() *Rejection {
+func (c *CreateNode) Check() *demand.Rejection {
 	switch c.ProvisionState {
 	case "", stateEnroll, ledger.NodeAvailable:
 	default:
-		return invalid("provision_state", "%q is neither %s nor %s", c.ProvisionState, stateEnroll, ledger.NodeAvailable)
+		return demand.Invalid("provision_state", "%q is neither %s nor %s",
+			c.ProvisionState, stateEnroll, ledger.NodeAvailable)
 	}
-	return first(checkUUID("node", c.Node), c.check())
+	return cmp.Or(checkUUID("node", c.Node), c.check())
 }
 
 // Decide implements Command.
-func (c *CreateNode) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *CreateNode) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if _, exists := s.Node(c.Node); exists {
 		return nil, nodeExists("A node with UUID %s already exists.", c.Node.String())
 	}
@@ -43,7 +49,7 @@ func (c *CreateNode) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 		created.ProvisionState = stateEnroll
 	}
 	fields := c.NodeFields
-	rejection := first(fields.checkNew(created.ProvisionState), fields.checkParent(s, c.Node), fields.checkChassis(s))
+	rejection := cmp.Or(fields.checkNew(created.ProvisionState), fields.checkParent(s, c.Node), fields.checkChassis(s))
 	if rejection != nil {
 		return nil, rejection
 	}

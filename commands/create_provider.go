@@ -1,9 +1,11 @@
 package commands
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -21,15 +23,15 @@ type CreateProvider struct {
 func (*CreateProvider) CommandName() string { return "CreateProvider" }
 
 // Check implements Command.
-func (c *CreateProvider) Check() *Rejection {
+func (c *CreateProvider) Check() *demand.Rejection {
 	if c.Name == "" {
-		return invalid("name", "is required")
+		return demand.Invalid("name", "is required")
 	}
-	return first(checkUUID("provider", c.Provider), checkProviderName(c.Name))
+	return cmp.Or(checkUUID("provider", c.Provider), checkProviderName(c.Name))
 }
 
 // Decide implements Command.
-func (c *CreateProvider) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *CreateProvider) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if c.Parent == c.Provider {
 		return nil, parentLoop(c.Provider, c.Parent)
 	}
@@ -39,7 +41,7 @@ func (c *CreateProvider) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 		}
 	}
 	var taken []string
-	facts := Facts{}
+	facts := demand.Facts{}
 	if _, exists := s.ProviderNamed(c.Name); exists {
 		taken = append(taken, "name "+c.Name)
 		facts.Name = c.Name
@@ -49,8 +51,8 @@ func (c *CreateProvider) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 		facts.Provider = &c.Provider
 	}
 	if taken != nil {
-		return nil, &Rejection{
-			Code:    CodeProviderExists,
+		return nil, &demand.Rejection{
+			Code:    demand.CodeProviderExists,
 			Message: fmt.Sprintf("a provider with %s exists", strings.Join(taken, " and ")),
 			Facts:   facts,
 		}
@@ -58,18 +60,18 @@ func (c *CreateProvider) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	return []ledger.Event{ledger.ProviderCreated{Provider: c.Provider, Name: c.Name, Parent: c.Parent}}, nil
 }
 
-func parentUnknown(provider, parent ledger.UUID) *Rejection {
-	return &Rejection{
-		Code:    CodeParentUnknown,
+func parentUnknown(provider, parent ledger.UUID) *demand.Rejection {
+	return &demand.Rejection{
+		Code:    demand.CodeParentUnknown,
 		Message: fmt.Sprintf("no provider %s to be the parent", parent),
-		Facts:   Facts{Provider: &provider, Name: parent.String()},
+		Facts:   demand.Facts{Provider: &provider, Name: parent.String()},
 	}
 }
 
-func parentLoop(provider, parent ledger.UUID) *Rejection {
-	return &Rejection{
-		Code:    CodeParentLoop,
+func parentLoop(provider, parent ledger.UUID) *demand.Rejection {
+	return &demand.Rejection{
+		Code:    demand.CodeParentLoop,
 		Message: fmt.Sprintf("provider %s cannot hang below %s, which is itself or below it", provider, parent),
-		Facts:   Facts{Provider: &provider, Name: parent.String()},
+		Facts:   demand.Facts{Provider: &provider, Name: parent.String()},
 	}
 }

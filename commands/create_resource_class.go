@@ -1,6 +1,9 @@
 package commands
 
-import "github.com/allot-project/allot/ledger"
+import (
+	"github.com/allot-project/allot/commands/demand"
+	"github.com/allot-project/allot/ledger"
+)
 
 // CreateResourceClass makes a custom resource class.
 type CreateResourceClass struct {
@@ -14,10 +17,10 @@ type CreateResourceClass struct {
 func (*CreateResourceClass) CommandName() string { return "CreateResourceClass" }
 
 // Check implements Command.
-func (c *CreateResourceClass) Check() *Rejection { return checkCustomClass(c.Name) }
+func (c *CreateResourceClass) Check() *demand.Rejection { return checkCustomClass(c.Name) }
 
 // Decide implements Command.
-func (c *CreateResourceClass) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *CreateResourceClass) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if _, exists := s.Classes().ID(c.Name); exists {
 		return nil, classExists(c.Name)
 	}

@@ -3,6 +3,7 @@ package commands
 import (
 	"fmt"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -18,18 +19,18 @@ type CreateTrait struct {
 func (*CreateTrait) CommandName() string { return "CreateTrait" }
 
 // Check implements Command.
-func (c *CreateTrait) Check() *Rejection {
+func (c *CreateTrait) Check() *demand.Rejection {
 	if !isCustom(c.Name) {
-		return invalid("name", "%q is not the name of a custom trait", c.Name)
+		return demand.Invalid("name", "%q is not the name of a custom trait", c.Name)
 	}
 	return nil
 }
 
 // Decide implements Command.
-func (c *CreateTrait) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *CreateTrait) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if s.HasTrait(c.Name) {
-		return nil, &Rejection{
-			Code: CodeTraitExists, Message: fmt.Sprintf("trait %s exists", c.Name), Facts: Facts{Name: c.Name},
+		return nil, &demand.Rejection{
+			Code: demand.CodeTraitExists, Message: fmt.Sprintf("trait %s exists", c.Name), Facts: demand.Facts{Name: c.Name},
 		}
 	}
 	return []ledger.Event{ledger.TraitCreated{Name: c.Name}}, nil

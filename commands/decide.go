@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -53,7 +54,7 @@ func (c *Batch) UnmarshalJSON(data []byte) error {
 
 // Decide decides a submission against a State, as the writer does. It changes
 // nothing.
-func Decide(s Submission, state *ledger.State) ([]ledger.Event, *Rejection) {
+func Decide(s Submission, state *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if rejection := s.Command.Check(); rejection != nil {
 		return nil, rejection
 	}
@@ -62,7 +63,7 @@ func Decide(s Submission, state *ledger.State) ([]ledger.Event, *Rejection) {
 
 // DecideChecked is Decide for a submission whose command has passed Check. The
 // writer checks a command once and may decide it several times.
-func DecideChecked(s Submission, state *ledger.State) ([]ledger.Event, *Rejection) {
+func DecideChecked(s Submission, state *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if rejection := Foreign(s, state); rejection != nil {
 		return nil, rejection
 	}
@@ -78,7 +79,7 @@ func DecideChecked(s Submission, state *ledger.State) ([]ledger.Event, *Rejectio
 
 // limited holds a command to the limits, unless only the server submits it. A batch
 // holds each of its commands to them, in order.
-func limited(c Command, state *ledger.State, events []ledger.Event) *Rejection {
+func limited(c Command, state *ledger.State, events []ledger.Event) *demand.Rejection {
 	if _, isBatch := c.(*Batch); isBatch {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -32,11 +33,11 @@ func consumerConflict(id ledger.UUID, is, given *uint64) outcome {
 		}
 		return ptr(int64(*n))
 	}
-	return rejected(commands.CodeConsumerConflict, commands.Facts{Consumer: &id, Expected: signed(is), Got: signed(given)})
+	return rejected(demand.CodeConsumerConflict, demand.Facts{Consumer: &id, Expected: signed(is), Got: signed(given)})
 }
 
 func noConsumer(id ledger.UUID) outcome {
-	return rejected(commands.CodeConsumerNotFound, commands.Facts{Consumer: &id})
+	return rejected(demand.CodeConsumerNotFound, demand.Facts{Consumer: &id})
 }
 
 // known returns the new allocations of a consumer that exists.
@@ -97,7 +98,7 @@ func allocationDecisions(w *world) []decision {
 		{
 			"over capacity already, and worse", []commands.Command{shrunk},
 			allocations(w.known(allocate(holder, host, vcpu, 4))),
-			rejected(commands.CodeCapacityExceeded, commands.Facts{
+			rejected(demand.CodeCapacityExceeded, demand.Facts{
 				Provider: &host, Consumer: &holder, Class: vcpu, Asked: 4, Total: 2, Used: 2, Ratio: 1,
 			}),
 		},
@@ -148,7 +149,7 @@ func manyProviders() []decision {
 		{"of many providers", before, allocations(all, second), happens(replaced(all), replaced(second), moved)},
 		{
 			"too much of the last of many providers", before, allocations(all, second, third),
-			rejected(commands.CodeCapacityExceeded, commands.Facts{
+			rejected(demand.CodeCapacityExceeded, demand.Facts{
 				Provider: &last, Consumer: &third.Consumer, Class: vcpu, Asked: 1, Total: 2, Used: 2, Ratio: 1,
 			}),
 		},
@@ -166,29 +167,29 @@ func allocationBounds(w *world, command func(...commands.ConsumerAllocations) co
 		change(&a)
 		return a
 	}
-	of := func(class string, amount int64) commands.Facts {
-		return commands.Facts{Provider: &host, Consumer: &fresh, Class: class, Asked: amount}
+	of := func(class string, amount int64) demand.Facts {
+		return demand.Facts{Provider: &host, Consumer: &fresh, Class: class, Asked: amount}
 	}
-	row("no such provider", rejected(commands.CodeProviderUnknown, commands.Facts{
+	row("no such provider", rejected(demand.CodeProviderUnknown, demand.Facts{
 		Provider: &gone, Consumer: &fresh,
 	}), allocate(fresh, gone, vcpu, 2))
-	row("no such class", rejected(commands.CodeClassUnknown, commands.Facts{
+	row("no such class", rejected(demand.CodeClassUnknown, demand.Facts{
 		Consumer: &fresh, Class: none,
 	}), allocate(fresh, host, none, 2))
-	row("a class that the provider lacks", rejected(commands.CodeNoInventory, of(free, 2)), allocate(fresh, host, free, 2))
+	row("a class that the provider lacks", rejected(demand.CodeNoInventory, of(free, 2)), allocate(fresh, host, free, 2))
 	for about, amount := range map[string]int64{
 		"below min_unit": 1, "above max_unit": 6, "between the steps": 3,
 	} {
 		facts := of(vcpu, amount)
 		facts.MinUnit, facts.MaxUnit, facts.StepSize = 2, 4, 2
-		row(about, rejected(commands.CodeUnitConstraint, facts), allocate(fresh, host, vcpu, amount))
+		row(about, rejected(demand.CodeUnitConstraint, facts), allocate(fresh, host, vcpu, amount))
 	}
 	full := of(used, 4)
 	full.Total, full.Ratio, full.Used = 4, 1, 1
-	row("more than there is", rejected(commands.CodeCapacityExceeded, full), allocate(fresh, host, used, 4))
+	row("more than there is", rejected(demand.CodeCapacityExceeded, full), allocate(fresh, host, used, 4))
 	second := ledgertest.ID(2, 100)
 	full.Consumer, full.Asked, full.Used = &second, 2, 3
-	row("together more than there is", rejected(commands.CodeCapacityExceeded, full),
+	row("together more than there is", rejected(demand.CodeCapacityExceeded, full),
 		allocate(fresh, host, used, 2), allocate(second, host, used, 2))
 
 	is, wrong := w.generation(reserved), uint64(999)
@@ -226,7 +227,7 @@ func reservationDecisions(w *world) []decision {
 	empty := one
 	empty.Resources = nil
 	notReserved := func(id ledger.UUID) outcome {
-		return rejected(commands.CodeNotReserved, commands.Facts{Consumer: &id})
+		return rejected(demand.CodeNotReserved, demand.Facts{Consumer: &id})
 	}
 	removed := happens(ledger.ConsumerRemoved{Consumer: reserved})
 	rows := []decision{
@@ -310,7 +311,7 @@ func reshapeDecisions(w *world) []decision {
 		{
 			"a class moves, and one consumer stays", nil,
 			reshape(move[:1], at(host, hostAt, four), at(spare, spareAt, eight)),
-			rejected(commands.CodeInventoryInUse, commands.Facts{Provider: &host, Classes: []string{vcpu}}),
+			rejected(demand.CodeInventoryInUse, demand.Facts{Provider: &host, Classes: []string{vcpu}}),
 		},
 		{"to nothing", nil, reshape(nil, at(spare, spareAt)), happens(inventories(spare, spareAt+1))},
 		{
@@ -324,7 +325,7 @@ func reshapeDecisions(w *world) []decision {
 		{"an old generation", nil, reshape(nil, at(host, 1)), providerConflict(host, hostAt, 1)},
 		{
 			"no such class of inventory", nil, reshape(nil, at(spare, spareAt, commands.Inventory{Class: none, Total: 1})),
-			rejected(commands.CodeClassUnknown, commands.Facts{Class: none}),
+			rejected(demand.CodeClassUnknown, demand.Facts{Class: none}),
 		},
 		{"no inventories", nil, reshape(move), invalid("inventories")},
 		{"no generation", nil, reshape(nil, commands.ProviderInventories{Provider: spare}), invalid("generation")},

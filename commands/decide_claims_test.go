@@ -2,12 +2,13 @@ package commands_test
 
 import (
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
 // claim asks for amounts of classes for some consumers of project p.
 func claim(resources map[string]int64, consumers ...ledger.UUID) *commands.Claim {
-	c := &commands.Claim{Requests: []commands.CandidateRequest{{Groups: []commands.RequestGroup{{Resources: resources}}}}}
+	c := &commands.Claim{Requests: []demand.CandidateRequest{{Groups: []demand.RequestGroup{{Resources: resources}}}}}
 	for _, id := range consumers {
 		c.For = append(c.For, commands.ClaimConsumer{Consumer: id, Project: "p", User: "u"})
 	}
@@ -28,7 +29,7 @@ func claimDecisions(w *world) []decision {
 	cores := func(n int64) map[string]int64 { return map[string]int64{vcpu: n} }
 	const askedTwo, askedFour = `{"request":{"groups":[{"resources":{"VCPU":2}}]}}`, `{"request":{"groups":[{"resources":{"VCPU":4}}]}}`
 	packed := claim(cores(2), fresh)
-	packed.Prefer = &commands.ClaimPreference{Order: commands.OrderPack, Seed: ptr[uint64](5)}
+	packed.Prefer = &demand.ClaimPreference{Order: demand.OrderPack, Seed: ptr[uint64](5)}
 	byPack := claimedOf(w, allocate(fresh, host, vcpu, 2),
 		`{"prefer":{"order":"pack","seed":5},"request":{"groups":[{"resources":{"VCPU":2}}]}}`, -0.5)
 	byPack.Seed = 5
@@ -41,8 +42,8 @@ func claimDecisions(w *world) []decision {
 	theirs := ledger.UUID{15: 5}
 	noTrait, noClass, noWeight := claim(cores(2), fresh), claim(map[string]int64{none: 1}, fresh), claim(cores(2), fresh)
 	noTrait.Requests[0].RootRequired = []string{none}
-	noWeight.Prefer = &commands.ClaimPreference{Weights: map[string]commands.Weight{none: 1}}
-	nowhere := rejected(commands.CodeNoCandidates, commands.Facts{AsOf: w.State().Head().Sequence})
+	noWeight.Prefer = &demand.ClaimPreference{Weights: map[string]demand.Weight{none: 1}}
+	nowhere := rejected(demand.CodeNoCandidates, demand.Facts{AsOf: w.State().Head().Sequence})
 	node := claim(cores(2), deployed)
 	return []decision{
 		{
@@ -62,18 +63,18 @@ func claimDecisions(w *world) []decision {
 				claimedOf(w, allocate(theirs, host, vcpu, 2), askedTwo, 0), advanced(host, w.of(host, 1))),
 		},
 		{"more than is free", []commands.Command{claim(cores(4), theirs)}, claim(cores(2), fresh), rejected(
-			commands.CodeNoCandidates, commands.Facts{AsOf: w.State().Head().Sequence + 1})},
+			demand.CodeNoCandidates, demand.Facts{AsOf: w.State().Head().Sequence + 1})},
 		{"three at once", nil, claim(cores(2), fresh, theirs, ledger.UUID{15: 6}), nowhere},
 		{"for none", nil, claim(cores(2)), invalid("for")},
 		{"a consumer that holds something", nil, claim(cores(2), holder), consumerConflict(holder, ptr(w.generation(holder)), nil)},
-		{"no such trait", nil, noTrait, rejected(commands.CodeTraitUnknown, commands.Facts{Names: []string{none}})},
-		{"no such class", nil, noClass, rejected(commands.CodeClassUnknown, commands.Facts{Class: none})},
-		{"no such class to weigh", nil, noWeight, rejected(commands.CodeClassUnknown, commands.Facts{Class: none})},
+		{"no such trait", nil, noTrait, rejected(demand.CodeTraitUnknown, demand.Facts{Names: []string{none}})},
+		{"no such class", nil, noClass, rejected(demand.CodeClassUnknown, demand.Facts{Class: none})},
+		{"no such class to weigh", nil, noWeight, rejected(demand.CodeClassUnknown, demand.Facts{Class: none})},
 		{
 			"a consumer that is a node's allocation", []commands.Command{&commands.SetNodeProviders{On: true, Limit: 10}}, func() commands.Command {
 				node.For[0].AnyGeneration = true
 				return node
-			}(), rejected(commands.CodeNodeIsProvider, commands.Facts{
+			}(), rejected(demand.CodeNodeIsProvider, demand.Facts{
 				Consumer: &deployed, Node: &busyNode, Allocation: &deployed,
 			}),
 		},

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -26,7 +27,7 @@ func chain(top string, length int) (list []commands.Command) {
 // limitDecisions are about limits. Project p holds 4 VCPU in two consumers, which have no type.
 func limitDecisions(w *world) []decision {
 	over := func(most, used, asked int64) outcome {
-		return rejected(commands.CodeOverLimit, commands.Facts{
+		return rejected(demand.CodeOverLimit, demand.Facts{
 			Project: "p", Class: vcpu, Limit: &most, Used: used, Asked: asked,
 		})
 	}
@@ -43,10 +44,10 @@ func limitDecisions(w *world) []decision {
 	const used4 = 4 // all that is held on host
 	in := []commands.Command{&commands.ReplaceProviderAggregates{Provider: host, Aggregates: []ledger.UUID{rackOne}}}
 	full := append(slices.Clone(in), ofRack(used4))
-	inRack := rejected(commands.CodeOverLimit, commands.Facts{
+	inRack := rejected(demand.CodeOverLimit, demand.Facts{
 		Aggregate: &rackOne, Class: vcpu, Limit: ptr[int64](used4), Used: used4, Asked: 2,
 	})
-	above := rejected(commands.CodeOverLimit, commands.Facts{
+	above := rejected(demand.CodeOverLimit, demand.Facts{
 		Project: "root", Class: vcpu, Limit: ptr[int64](4), Used: 4, Asked: 2,
 	})
 	reshape := &commands.Reshape{
@@ -76,7 +77,7 @@ func limitDecisions(w *world) []decision {
 			),
 		},
 		{"none, and there was none", nil, &commands.SetLimit{Project: "p", Class: vcpu}, nothing},
-		{"of no such class", nil, limitOf("p", none, 1), rejected(commands.CodeClassUnknown, commands.Facts{Class: none})},
+		{"of no such class", nil, limitOf("p", none, 1), rejected(demand.CodeClassUnknown, demand.Facts{Class: none})},
 		{"of nothing", nil, &commands.SetLimit{Most: ptr[int64](1)}, invalid("class")},
 		{"of a class and a type", nil, &commands.SetLimit{Class: vcpu, Type: "A", Most: ptr[int64](1)}, invalid("class")},
 		{"of an aggregate", nil, ofRack(9), happens(ledger.AggregateLimitSet{Aggregate: rackOne, Class: vcpu, Most: 9})},
@@ -88,7 +89,7 @@ func limitDecisions(w *world) []decision {
 		{"of an aggregate and a project", nil, &commands.SetLimit{Aggregate: rackOne, Project: "p", Class: vcpu, Most: ptr[int64](1)}, invalid("aggregate")},
 		{"of an aggregate and a type", nil, &commands.SetLimit{Aggregate: rackOne, Type: "A", Most: ptr[int64](1)}, invalid("aggregate")},
 		{"of an aggregate and no such class", nil, &commands.SetLimit{Aggregate: rackOne, Class: none, Most: ptr[int64](1)},
-			rejected(commands.CodeClassUnknown, commands.Facts{Class: none})},
+			rejected(demand.CodeClassUnknown, demand.Facts{Class: none})},
 		{"more than the aggregate may have", full, more, inRack},
 		{"more than the aggregate may have", full, reserve(9, more.Allocations...), inRack},
 		{"more than the aggregate may have", full, claim(map[string]int64{vcpu: 2}, fresh), inRack},
@@ -103,14 +104,14 @@ func limitDecisions(w *world) []decision {
 		{"nothing", nil, place("", "root"), invalid("project")},
 		{
 			"below itself", []commands.Command{place("root", "p")}, place("p", "root"),
-			rejected(commands.CodeProjectLoop, commands.Facts{Project: "p"}),
+			rejected(demand.CodeProjectLoop, demand.Facts{Project: "p"}),
 		},
 		{"as deep as may be", append(chain("above", 7), chain("p", 8)...), place("p", "above 6"),
 			happens(ledger.ProjectPlaced{Project: "p", Parent: "above 6"})},
 		{"with more below it than may be", append(chain("above", 7), chain("p", 9)...), place("p", "above 6"),
-			rejected(commands.CodeProjectLoop, commands.Facts{Project: "p"})},
+			rejected(demand.CodeProjectLoop, demand.Facts{Project: "p"})},
 		{"with one more above it than may be", chain("above", 16), place("p", "above 15"),
-			rejected(commands.CodeProjectLoop, commands.Facts{Project: "p"})},
+			rejected(demand.CodeProjectLoop, demand.Facts{Project: "p"})},
 
 		{"more than the limit", four, more, over(4, 4, 2)},
 		{"more than the default", []commands.Command{limitOf("", vcpu, 4)}, more, over(4, 4, 2)},
@@ -119,7 +120,7 @@ func limitDecisions(w *world) []decision {
 		{"over the limit already, and no more", []commands.Command{limitOf("p", vcpu, 1)}, smaller,
 			happens(replaced(smaller.Allocations[0]), advanced(host, w.of(host, 1)))},
 		{"more than a project above may have", []commands.Command{place("p", "mid"), place("mid", "root"), limitOf("root", vcpu, 4)}, more, above},
-		{"more consumers than there may be", []commands.Command{unknown}, more, rejected(commands.CodeOverLimit, commands.Facts{
+		{"more consumers than there may be", []commands.Command{unknown}, more, rejected(demand.CodeOverLimit, demand.Facts{
 			Project: "p", ConsumerType: ledger.UnknownType, Limit: ptr[int64](2), Used: 2, Asked: 1,
 		})},
 		{"more than the limit", four, reserve(9, more.Allocations...), over(4, 4, 2)},

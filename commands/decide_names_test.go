@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -42,20 +43,20 @@ func nameDecisions(t testing.TB, w *world) []decision {
 		{"new", nil, &commands.CreateTrait{Name: "CUSTOM_A_1"}, happens(ledger.TraitCreated{Name: "CUSTOM_A_1"})},
 		{
 			"taken", nil, &commands.CreateTrait{Name: used},
-			rejected(commands.CodeTraitExists, commands.Facts{Name: used}),
+			rejected(demand.CodeTraitExists, demand.Facts{Name: used}),
 		},
 		{"free", nil, &commands.DeleteTrait{Name: free}, happens(ledger.TraitDeleted{Name: free})},
 		{
 			"in use", nil, &commands.DeleteTrait{Name: used},
-			rejected(commands.CodeTraitInUse, commands.Facts{Name: used}),
+			rejected(demand.CodeTraitInUse, demand.Facts{Name: used}),
 		},
 		{
 			"a standard one", nil, &commands.DeleteTrait{Name: "HW_CPU_X86_AVX"},
-			rejected(commands.CodeTraitStandard, commands.Facts{Name: "HW_CPU_X86_AVX"}),
+			rejected(demand.CodeTraitStandard, demand.Facts{Name: "HW_CPU_X86_AVX"}),
 		},
 		{
 			"not there", nil, &commands.DeleteTrait{Name: none},
-			rejected(commands.CodeTraitUnknown, commands.Facts{Names: []string{none}}),
+			rejected(demand.CodeTraitUnknown, demand.Facts{Names: []string{none}}),
 		},
 		{"no name", nil, &commands.DeleteTrait{}, invalid("name")},
 
@@ -70,7 +71,7 @@ func nameDecisions(t testing.TB, w *world) []decision {
 		},
 		{
 			"taken", nil, &commands.CreateResourceClass{Name: used},
-			rejected(commands.CodeClassExists, commands.Facts{Class: used}),
+			rejected(demand.CodeClassExists, demand.Facts{Class: used}),
 		},
 		{
 			"in use", nil, &commands.RenameResourceClass{Name: used, NewName: none},
@@ -79,15 +80,15 @@ func nameDecisions(t testing.TB, w *world) []decision {
 		{"to its own name", nil, &commands.RenameResourceClass{Name: used, NewName: used}, nothing},
 		{
 			"to a name that is taken", nil, &commands.RenameResourceClass{Name: used, NewName: free},
-			rejected(commands.CodeClassExists, commands.Facts{Class: free}),
+			rejected(demand.CodeClassExists, demand.Facts{Class: free}),
 		},
 		{
 			"a standard one", nil, &commands.RenameResourceClass{Name: vcpu, NewName: none},
-			rejected(commands.CodeClassStandard, commands.Facts{Class: vcpu}),
+			rejected(demand.CodeClassStandard, demand.Facts{Class: vcpu}),
 		},
 		{
 			"not there", nil, &commands.RenameResourceClass{Name: none, NewName: free},
-			rejected(commands.CodeClassUnknown, commands.Facts{Class: none}),
+			rejected(demand.CodeClassUnknown, demand.Facts{Class: none}),
 		},
 		{
 			"free", nil, &commands.DeleteResourceClass{Name: free},
@@ -95,15 +96,15 @@ func nameDecisions(t testing.TB, w *world) []decision {
 		},
 		{
 			"in use", nil, &commands.DeleteResourceClass{Name: used},
-			rejected(commands.CodeClassInUse, commands.Facts{Class: used}),
+			rejected(demand.CodeClassInUse, demand.Facts{Class: used}),
 		},
 		{
 			"a standard one", nil, &commands.DeleteResourceClass{Name: vcpu},
-			rejected(commands.CodeClassStandard, commands.Facts{Class: vcpu}),
+			rejected(demand.CodeClassStandard, demand.Facts{Class: vcpu}),
 		},
 		{
 			"not there", nil, &commands.DeleteResourceClass{Name: none},
-			rejected(commands.CodeClassUnknown, commands.Facts{Class: none}),
+			rejected(demand.CodeClassUnknown, demand.Facts{Class: none}),
 		},
 		{"no name", nil, &commands.DeleteResourceClass{}, invalid("name")},
 	}

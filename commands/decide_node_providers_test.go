@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -100,7 +101,7 @@ func turnedOnAgain() (rows []decision) {
 		&commands.DeleteNode{Node: busyNode})
 
 	refused := func(format string, args ...any) outcome {
-		return rejected(commands.CodeProviderInUse, commands.Facts{Names: []string{fmt.Sprintf(format, args...)}})
+		return rejected(demand.CodeProviderInUse, demand.Facts{Names: []string{fmt.Sprintf(format, args...)}})
 	}
 	two := &commands.UpdateInventory{Provider: idleNode, Inventory: commands.Inventory{Class: metal, Total: 2}}
 	second := ledgertest.ID(2, 100)
@@ -139,12 +140,12 @@ func manyNamesakes() (list []commands.Command) {
 }
 
 func manyConflicts() outcome {
-	var facts commands.Facts
+	var facts demand.Facts
 	for i := range 50 {
 		facts.Names = append(facts.Names, fmt.Sprintf("provider %s has the name that node %s needs",
 			ledgertest.ID(1, byte(100+i)), ledgertest.ID(5, byte(100+i))))
 	}
-	return rejected(commands.CodeProviderInUse, facts)
+	return rejected(demand.CodeProviderInUse, facts)
 }
 
 // nodesAsProviders shows the consequences of changes of nodes for their
@@ -165,7 +166,7 @@ func nodesAsProviders() (rows []decision) {
 	}
 	provider := ledger.ProviderCreated{Provider: fresh, Name: fresh.String()}
 	takes := allocations(allocate(fresh, idleNode, metal, 1))
-	inUse := rejected(commands.CodeProviderInUse, commands.Facts{
+	inUse := rejected(demand.CodeProviderInUse, demand.Facts{
 		Node: &idleNode, Provider: &idleNode, Classes: []string{metal},
 	})
 	row("a new class", create(ptr("new.class ß")), happens(
@@ -174,15 +175,15 @@ func nodesAsProviders() (rows []decision) {
 	))
 	row("no class", create(nil), happens(created(""), provider))
 	row("a name that is taken", create(nil),
-		rejected(commands.CodeProviderExists, commands.Facts{Node: &fresh}),
+		rejected(demand.CodeProviderExists, demand.Facts{Node: &fresh}),
 		&commands.RenameProvider{Provider: spare, Name: fresh.String()})
 	adopted := &commands.CreateNode{Node: host, NodeFields: create(ptr("metal")).NodeFields}
 	row("a provider of that uuid, of which something else is allocated", adopted,
-		rejected(commands.CodeInventoryInUse, commands.Facts{Provider: &host, Classes: []string{vcpu}}))
+		rejected(demand.CodeInventoryInUse, demand.Facts{Provider: &host, Classes: []string{vcpu}}))
 	occupied := &commands.CreateNode{Node: host, NodeFields: adopted.NodeFields}
 	occupied.InstanceUUID = &instance
 	row("a provider of that uuid, which others hold", occupied,
-		rejected(commands.CodeProviderInUse, commands.Facts{Node: &host, Provider: &host, Instance: &instance}))
+		rejected(demand.CodeProviderInUse, demand.Facts{Node: &host, Provider: &host, Instance: &instance}))
 	row("available", &commands.SetNodeProvisionState{Node: noNode, Target: "provide"}, happens(
 		ledger.NodeStateSet{Node: noNode, ProvisionState: ledger.NodeAvailable, PowerState: "power off"},
 		inventories(noNode, 2, whole(metal, 0)),
@@ -204,7 +205,7 @@ func nodesAsProviders() (rows []decision) {
 		inventories(idleNode, 3, whole("CUSTOM_GOLD", 0)),
 	))
 	row("another class of what a consumer holds", patchNode(idleNode, set("/resource_class", `"gold"`)),
-		rejected(commands.CodeInventoryInUse, commands.Facts{Provider: &idleNode, Classes: []string{metal}}), takes)
+		rejected(demand.CodeInventoryInUse, demand.Facts{Provider: &idleNode, Classes: []string{metal}}), takes)
 	row("another class of what an instance runs on", patchNode(idleNode, set("/resource_class", `"gold"`)),
 		nodeState(idleNode, ledger.NodeAvailable), patchNode(idleNode, set("/instance_uuid", quote(instance))))
 	row("an instance", patchNode(idleNode, set("/instance_uuid", quote(instance))), happens(
@@ -213,7 +214,7 @@ func nodesAsProviders() (rows []decision) {
 	row("the consumer is the instance", patchNode(idleNode, set("/instance_uuid", quote(fresh))),
 		happens(ledger.NodeInstanceSet{Node: idleNode, Instance: fresh}), takes)
 	row("the consumer is another", patchNode(idleNode, set("/instance_uuid", quote(instance))),
-		rejected(commands.CodeProviderInUse, commands.Facts{
+		rejected(demand.CodeProviderInUse, demand.Facts{
 			Node: &idleNode, Provider: &idleNode, Instance: &instance,
 		}), takes)
 	row("deleted", &commands.DeleteNode{Node: enrolled},
@@ -224,7 +225,7 @@ func nodesAsProviders() (rows []decision) {
 	), &commands.SetNodeMaintenance{Node: busyNode, Maintenance: true})
 	row("deleted, and a consumer holds it", &commands.DeleteNode{Node: idleNode}, inUse, takes)
 	row("deleted, and a provider is below it", &commands.DeleteNode{Node: enrolled},
-		rejected(commands.CodeProviderInUse, commands.Facts{Node: &enrolled, Provider: &enrolled}),
+		rejected(demand.CodeProviderInUse, demand.Facts{Node: &enrolled, Provider: &enrolled}),
 		&commands.ReparentProvider{Provider: spare, Parent: enrolled})
 	return rows
 }
@@ -273,7 +274,7 @@ func consumersOfNodes(w *world) (rows []decision) {
 		inventories(noNode, 2, whole(metal, 0)), consumes(fresh, noNode, "p"), advanced(noNode, 3),
 	), adopt...)
 	row("a node in use by who holds something else", backfill,
-		rejected(commands.CodeNodeIsProvider, commands.Facts{Node: &noNode, Consumer: &holder}),
+		rejected(demand.CodeNodeIsProvider, demand.Facts{Node: &noNode, Consumer: &holder}),
 		append(slices.Clone(adopt), patchNode(noNode, set("/instance_uuid", quote(holder))))...)
 
 	row("a node that is free", takes, happens(
@@ -282,7 +283,7 @@ func consumersOfNodes(w *world) (rows []decision) {
 	row("what runs on it", taken, happens(
 		replaced(allocate(instance, idleNode, metal, 1)), advanced(idleNode, 4), inventories(idleNode, 5, whole(metal, 0)),
 	), runs)
-	row("not what runs on it", takes, rejected(commands.CodeCapacityExceeded, commands.Facts{
+	row("not what runs on it", takes, rejected(demand.CodeCapacityExceeded, demand.Facts{
 		Provider: &idleNode, Consumer: &fresh, Node: &idleNode, Instance: &instance, Class: metal, Asked: 1, Total: 1,
 		Reserved: 1, Ratio: 1,
 	}), runs)
@@ -292,7 +293,7 @@ func consumersOfNodes(w *world) (rows []decision) {
 		runs, reserve(9, allocate(instance, idleNode, metal, 1)))
 
 	follows := func(consumer, node ledger.UUID) outcome {
-		return rejected(commands.CodeNodeIsProvider, commands.Facts{Consumer: &consumer, Node: &node, Allocation: &consumer})
+		return rejected(demand.CodeNodeIsProvider, demand.Facts{Consumer: &consumer, Node: &node, Allocation: &consumer})
 	}
 	other := allocate(deployed, host, vcpu, 2)
 	other.AnyGeneration = true
@@ -314,7 +315,7 @@ func consumersOfNodes(w *world) (rows []decision) {
 
 // placementOfNodes shows which changes of nodes Placement's clients cannot make.
 func placementOfNodes() (rows []decision) {
-	isNode := rejected(commands.CodeNodeIsProvider, commands.Facts{Provider: &idleNode, Node: &idleNode})
+	isNode := rejected(demand.CodeNodeIsProvider, demand.Facts{Provider: &idleNode, Node: &idleNode})
 	inventory := commands.Inventory{Class: metal, Total: 2}
 	for _, c := range []commands.Command{
 		&commands.DeleteProvider{Provider: idleNode}, &commands.DeleteInventories{Provider: idleNode},
@@ -331,7 +332,7 @@ func placementOfNodes() (rows []decision) {
 		decision{
 			"of nodes", []commands.Command{nodeProviders(true)},
 			&commands.RenameResourceClass{Name: metal, NewName: none},
-			rejected(commands.CodeNodeIsProvider, commands.Facts{Class: metal}),
+			rejected(demand.CodeNodeIsProvider, demand.Facts{Class: metal}),
 		},
 		decision{
 			"of nodes, when they are not providers", []commands.Command{nodeProviders(true), nodeProviders(false)},
@@ -367,7 +368,7 @@ func driverOfNodes(isNode outcome) (rows []decision) {
 	row("a larger one", &commands.ReplaceInventories{Provider: idleNode, Inventories: reports(0, 2)}, isNode)
 	row("an old one", &commands.ReplaceInventories{
 		Provider: idleNode, Generation: ptr[int64](1), Inventories: reports(0, 1),
-	}, rejected(commands.CodeProviderConflict, commands.Facts{
+	}, rejected(demand.CodeProviderConflict, demand.Facts{
 		Provider: &idleNode, Expected: ptr[int64](2), Got: ptr[int64](1),
 	}))
 	own, more := &commands.ReplaceProviderTraits{Provider: idleNode, Traits: []string{used}}, []string{avx, used}

@@ -6,24 +6,25 @@ import (
 	"strings"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-func aboutNode(code commands.Code, id ledger.UUID) outcome {
-	return rejected(code, commands.Facts{Node: &id})
+func aboutNode(code demand.Code, id ledger.UUID) outcome {
+	return rejected(code, demand.Facts{Node: &id})
 }
 
 func nodeState(id ledger.UUID, state string) outcome {
-	return rejected(commands.CodeNodeState, commands.Facts{Node: &id, State: state})
+	return rejected(demand.CodeNodeState, demand.Facts{Node: &id, State: state})
 }
 
 func unknownNodes(ids ...ledger.UUID) outcome {
-	facts := commands.Facts{}
+	facts := demand.Facts{}
 	for _, id := range ids {
 		facts.Names = append(facts.Names, id.String())
 	}
-	return rejected(commands.CodeNodeUnknown, facts)
+	return rejected(demand.CodeNodeUnknown, facts)
 }
 
 func patchNode(id ledger.UUID, ops ...commands.PatchOperation) *commands.UpdateNode {
@@ -90,13 +91,13 @@ func newNodes() (rows []decision) {
 		c.Properties, c.Extra, c.InstanceInfo = `{"cpus":4}`, `{"a":1}`, `{"token":"x"}`
 		c.DriverInfo, c.ProvisionState = `{"ipmi_password":"x","of":{"private_key":"y"}}`, ledger.NodeAvailable
 	})
-	row("uuid taken", rejected(commands.CodeNodeExists, commands.Facts{Name: enrolled.String()}),
+	row("uuid taken", rejected(demand.CodeNodeExists, demand.Facts{Name: enrolled.String()}),
 		func(c *commands.CreateNode) { c.Node = enrolled })
-	row("name taken", rejected(commands.CodeNodeExists, commands.Facts{Name: "enrolled"}),
+	row("name taken", rejected(demand.CodeNodeExists, demand.Facts{Name: "enrolled"}),
 		func(c *commands.CreateNode) { c.Name = ptr("enrolled") })
-	row("instance elsewhere", rejected(commands.CodeInstanceAssociated, commands.Facts{Node: &fresh, Instance: &deployed}),
+	row("instance elsewhere", rejected(demand.CodeInstanceAssociated, demand.Facts{Node: &fresh, Instance: &deployed}),
 		func(c *commands.CreateNode) { c.InstanceUUID = &deployed })
-	row("no such chassis", rejected(commands.CodeChassisUnknown, commands.Facts{Chassis: &noChassis}),
+	row("no such chassis", rejected(demand.CodeChassisUnknown, demand.Facts{Chassis: &noChassis}),
 		func(c *commands.CreateNode) { c.ChassisUUID = &noChassis })
 	row("no such parent", unknownNodes(lostNode), func(c *commands.CreateNode) { c.ParentNode = &lostNode })
 	row("retired and available", nodeState(ledger.NilUUID, ledger.NodeAvailable), func(c *commands.CreateNode) {
@@ -111,7 +112,7 @@ func newNodes() (rows []decision) {
 	row("no driver", invalid("driver"), func(c *commands.CreateNode) { c.Driver = nil })
 	row("no uuid", invalid("node"), func(c *commands.CreateNode) { c.Node = ledger.NilUUID })
 	for _, name := range []string{"", "a b", fresh.String(), "detail", strings.Repeat("n", ledger.MaxNodeNameBytes+1)} {
-		row(fmt.Sprintf("named %.40q", name), rejected(commands.CodeInvalid, commands.Facts{Field: "name", Name: name}),
+		row(fmt.Sprintf("named %.40q", name), rejected(demand.CodeInvalid, demand.Facts{Field: "name", Name: name}),
 			func(c *commands.CreateNode) { c.Name = &name })
 	}
 	long := ptr(strings.Repeat("é", 4097))
@@ -205,11 +206,11 @@ func changedNodes() []decision {
 		},
 		{
 			"another instance", []commands.Command{runs}, patchNode(idleNode, set("/instance_uuid", quote(fresh))),
-			rejected(commands.CodeNodeAssociated, commands.Facts{Node: &idleNode, Instance: &instance}),
+			rejected(demand.CodeNodeAssociated, demand.Facts{Node: &idleNode, Instance: &instance}),
 		},
 		{
 			"an instance that runs elsewhere", nil, patchNode(idleNode, set("/instance_uuid", quote(deployed))),
-			rejected(commands.CodeInstanceAssociated, commands.Facts{Node: &idleNode, Instance: &deployed}),
+			rejected(demand.CodeInstanceAssociated, demand.Facts{Node: &idleNode, Instance: &deployed}),
 		},
 		{
 			"a class of an active node", nil, patchNode(busyNode, set("/resource_class", `"other"`)),
@@ -246,11 +247,11 @@ func changedNodes() []decision {
 		},
 		{
 			"name taken", nil, patchNode(idleNode, set("/name", `"enrolled"`)),
-			rejected(commands.CodeNodeExists, commands.Facts{Name: "enrolled"}),
+			rejected(demand.CodeNodeExists, demand.Facts{Name: "enrolled"}),
 		},
 		{
 			"no such chassis", nil, patchNode(idleNode, set("/chassis_uuid", quote(noChassis))),
-			rejected(commands.CodeChassisUnknown, commands.Facts{Chassis: &noChassis}),
+			rejected(demand.CodeChassisUnknown, demand.Facts{Chassis: &noChassis}),
 		},
 		{"no such parent", nil, patchNode(idleNode, set("/parent_node", quote(lostNode))), unknownNodes(lostNode)},
 		{"its own parent", nil, patchNode(idleNode, set("/parent_node", quote(idleNode))), invalid("parent_node")},
@@ -259,14 +260,14 @@ func changedNodes() []decision {
 			"a secret that makes it too large", nil,
 			patchNode(idleNode, set("/driver_info", string(large(ledger.MaxDocumentBytes)))), invalid("driver_info"),
 		},
-		{"not there", nil, patchNode(lostNode), aboutNode(commands.CodeNodeNotFound, lostNode)},
+		{"not there", nil, patchNode(lostNode), aboutNode(demand.CodeNodeNotFound, lostNode)},
 	}
 }
 
 // patchBounds holds for all commands that take a patch.
 func patchBounds() (rows []decision) {
 	failing := func(field string) outcome {
-		return rejected(commands.CodePatchFailed, commands.Facts{Field: field})
+		return rejected(demand.CodePatchFailed, demand.Facts{Field: field})
 	}
 	many := slices.Repeat([]commands.PatchOperation{set("/extra/a", "1")}, 1001)
 	for _, row := range []struct {
@@ -324,14 +325,14 @@ func deletedNodes() []decision {
 		},
 		{
 			"with an allocation", nil, &commands.DeleteNode{Node: busyNode},
-			rejected(commands.CodeNodeAssociated, commands.Facts{Node: &busyNode, Instance: &deployed}),
+			rejected(demand.CodeNodeAssociated, demand.Facts{Node: &busyNode, Instance: &deployed}),
 		},
 		{"active", adopt, &commands.DeleteNode{Node: fresh}, nodeState(fresh, "active")},
 		{
 			"protected", []commands.Command{protect}, &commands.DeleteNode{Node: busyNode},
-			aboutNode(commands.CodeNodeProtected, busyNode),
+			aboutNode(demand.CodeNodeProtected, busyNode),
 		},
-		{"not there", nil, &commands.DeleteNode{Node: lostNode}, aboutNode(commands.CodeNodeNotFound, lostNode)},
+		{"not there", nil, &commands.DeleteNode{Node: lostNode}, aboutNode(demand.CodeNodeNotFound, lostNode)},
 		{"no uuid", nil, &commands.DeleteNode{}, invalid("node")},
 	}
 }
@@ -348,7 +349,7 @@ func nodeStateDecisions() []decision {
 		return &commands.SetNodeMaintenance{Node: id, Maintenance: true}
 	}
 	action := func(id ledger.UUID, target, state string) outcome {
-		return rejected(commands.CodeNodeAction, commands.Facts{Node: &id, Name: target, State: state})
+		return rejected(demand.CodeNodeAction, demand.Facts{Node: &id, Name: target, State: state})
 	}
 	manageable := []commands.Command{node(fresh)}
 	active := append(slices.Clone(manageable), verb(fresh, "adopt"))
@@ -379,20 +380,20 @@ func nodeStateDecisions() []decision {
 		},
 		{
 			"provide, and retired", retired, verb(fresh, "provide"),
-			rejected(commands.CodeNodeRetired, commands.Facts{Node: &fresh, State: "manageable"}),
+			rejected(demand.CodeNodeRetired, demand.Facts{Node: &fresh, State: "manageable"}),
 		},
 		{
 			"active, in maintenance", []commands.Command{maintenance(idleNode)}, verb(idleNode, "active"),
-			rejected(commands.CodeNodeMaintenance, commands.Facts{Node: &idleNode, State: ledger.NodeAvailable}),
+			rejected(demand.CodeNodeMaintenance, demand.Facts{Node: &idleNode, State: ledger.NodeAvailable}),
 		},
 		{
 			"rebuild, in maintenance", []commands.Command{maintenance(busyNode)}, verb(busyNode, "rebuild"),
-			rejected(commands.CodeNodeMaintenance, commands.Facts{Node: &busyNode, State: "active"}),
+			rejected(demand.CodeNodeMaintenance, demand.Facts{Node: &busyNode, State: "active"}),
 		},
-		{"deleted, and protected", protect, verb(busyNode, "deleted"), aboutNode(commands.CodeNodeProtected, busyNode)},
-		{"rebuild, and protected", protect, verb(busyNode, "rebuild"), aboutNode(commands.CodeNodeProtected, busyNode)},
+		{"deleted, and protected", protect, verb(busyNode, "deleted"), aboutNode(demand.CodeNodeProtected, busyNode)},
+		{"rebuild, and protected", protect, verb(busyNode, "rebuild"), aboutNode(demand.CodeNodeProtected, busyNode)},
 		{"no such verb", nil, verb(idleNode, "fly"), action(idleNode, "fly", ledger.NodeAvailable)},
-		{"not there", nil, verb(lostNode, "manage"), aboutNode(commands.CodeNodeNotFound, lostNode)},
+		{"not there", nil, verb(lostNode, "manage"), aboutNode(demand.CodeNodeNotFound, lostNode)},
 		{"no uuid", nil, verb(ledger.NilUUID, "manage"), invalid("node")},
 	}
 	for target, states := range map[string]map[ledger.UUID]string{
@@ -433,9 +434,9 @@ func powerAndMaintenance() []decision {
 		{"softly off", nil, power(idleNode, "soft power off"), nothing},
 		{
 			"no such target", nil, power(idleNode, "sleep"),
-			rejected(commands.CodeNodeAction, commands.Facts{Node: &idleNode, Name: "sleep", State: ledger.NodeAvailable}),
+			rejected(demand.CodeNodeAction, demand.Facts{Node: &idleNode, Name: "sleep", State: ledger.NodeAvailable}),
 		},
-		{"not there", nil, power(lostNode, "power on"), aboutNode(commands.CodeNodeNotFound, lostNode)},
+		{"not there", nil, power(lostNode, "power on"), aboutNode(demand.CodeNodeNotFound, lostNode)},
 		{"no uuid", nil, power(ledger.NilUUID, "power on"), invalid("node")},
 
 		{"in", nil, maintenance(idleNode, true, "fan"), happens(in)},
@@ -449,7 +450,7 @@ func powerAndMaintenance() []decision {
 			invalid("reason"),
 		},
 		{"a reason that is no text", nil, maintenance(idleNode, true, "\xff"), invalid("reason")},
-		{"not there", nil, maintenance(lostNode, true, ""), aboutNode(commands.CodeNodeNotFound, lostNode)},
+		{"not there", nil, maintenance(lostNode, true, ""), aboutNode(demand.CodeNodeNotFound, lostNode)},
 		{"no uuid", nil, maintenance(ledger.NilUUID, true, ""), invalid("node")},
 	}
 }
@@ -462,7 +463,7 @@ func nodeTraits() (rows []decision) {
 	for i := range many {
 		many[i] = fmt.Sprintf("CUSTOM_%02d", i)
 	}
-	tooMany := rejected(commands.CodeInvalid, commands.Facts{Field: "traits", Node: &idleNode})
+	tooMany := rejected(demand.CodeInvalid, demand.Facts{Field: "traits", Node: &idleNode})
 	rows = []decision{
 		{
 			"sorted, each once", nil,
@@ -485,20 +486,20 @@ func nodeTraits() (rows []decision) {
 		{"its last", nil, &commands.RemoveNodeTrait{Node: idleNode, Trait: used}, replaced()},
 		{
 			"one that it lacks", nil, &commands.RemoveNodeTrait{Node: idleNode, Trait: none},
-			rejected(commands.CodeNodeTraitNotFound, commands.Facts{Node: &idleNode, Name: none}),
+			rejected(demand.CodeNodeTraitNotFound, demand.Facts{Node: &idleNode, Name: none}),
 		},
 	}
 	for about, name := range map[string]string{
 		"neither custom nor standard": "GOLD", "small letters": "CUSTOM_gold", "a prefix alone": "CUSTOM_",
 	} {
-		wrong := rejected(commands.CodeInvalid, commands.Facts{Field: "traits", Name: name})
+		wrong := rejected(demand.CodeInvalid, demand.Facts{Field: "traits", Name: name})
 		rows = append(rows,
 			decision{about, nil, &commands.ReplaceNodeTraits{Node: idleNode, Traits: []string{name}}, wrong},
 			decision{about, nil, &commands.AddNodeTrait{Node: idleNode, Trait: name}, wrong},
 		)
 	}
 	for about, id := range map[string]ledger.UUID{"not there": lostNode, "no uuid": ledger.NilUUID} {
-		want := aboutNode(commands.CodeNodeNotFound, lostNode)
+		want := aboutNode(demand.CodeNodeNotFound, lostNode)
 		if id.IsNil() {
 			want = invalid("node")
 		}
@@ -524,7 +525,7 @@ func request(change func(*commands.NodeRequest)) *commands.RequestNodeAllocation
 
 func requests() (rows []decision) {
 	taken := func(name string) outcome {
-		return rejected(commands.CodeNodeAllocationExists, commands.Facts{Name: name})
+		return rejected(demand.CodeNodeAllocationExists, demand.Facts{Name: name})
 	}
 	long := strings.Repeat("é", ledger.MaxOwnerRunes+1)
 	many := make([]ledger.UUID, ledger.MaxCandidateNodes+1)
@@ -558,7 +559,7 @@ func requests() (rows []decision) {
 		{"no class", nil, request(func(r *commands.NodeRequest) { r.ResourceClass = "" }), invalid("resource_class")},
 		{
 			"no such trait", nil, request(func(r *commands.NodeRequest) { r.Traits = []string{"GOLD"} }),
-			rejected(commands.CodeInvalid, commands.Facts{Field: "traits", Name: "GOLD"}),
+			rejected(demand.CodeInvalid, demand.Facts{Field: "traits", Name: "GOLD"}),
 		},
 	}
 	backfill := &commands.BackfillNodeAllocation{Node: busyNode, NewAllocation: fresh}
@@ -572,7 +573,7 @@ func requests() (rows []decision) {
 		"too many candidates": {func(r *commands.NodeRequest) { r.CandidateNodes = many }, invalid("candidate_nodes")},
 		"name with a blank": {
 			func(r *commands.NodeRequest) { r.Name = "a b" },
-			rejected(commands.CodeInvalid, commands.Facts{Field: "name", Name: "a b"}),
+			rejected(demand.CodeInvalid, demand.Facts{Field: "name", Name: "a b"}),
 		},
 	} {
 		also := *backfill
@@ -700,7 +701,7 @@ func backfills() (rows []decision) {
 	)), append(slices.Clone(active), patchNode(idleNode, set("/instance_uuid", quote(instance)))),
 		func(c *commands.BackfillNodeAllocation) { c.Allocation = instance })
 
-	row("uuid taken", rejected(commands.CodeNodeAllocationExists, commands.Facts{Name: waiting.String()}), active,
+	row("uuid taken", rejected(demand.CodeNodeAllocationExists, demand.Facts{Name: waiting.String()}), active,
 		func(c *commands.BackfillNodeAllocation) { c.Allocation = waiting })
 	row("not there", unknownNodes(lostNode), nil, func(c *commands.BackfillNodeAllocation) { c.Node = lostNode })
 	row("candidates that are not there", unknownNodes(lostNode), active, func(c *commands.BackfillNodeAllocation) {
@@ -720,9 +721,9 @@ func changedAllocations() []decision {
 	patch := func(id ledger.UUID, ops ...commands.PatchOperation) *commands.UpdateNodeAllocation {
 		return &commands.UpdateNodeAllocation{Allocation: id, Patch: ops}
 	}
-	notFound := rejected(commands.CodeNodeAllocationNotFound, commands.Facts{Allocation: &noNode})
+	notFound := rejected(demand.CodeNodeAllocationNotFound, demand.Facts{Allocation: &noNode})
 	fixed := func(field string) outcome {
-		return rejected(commands.CodeInvalid, commands.Facts{Field: "patch", Name: field})
+		return rejected(demand.CodeInvalid, demand.Facts{Field: "patch", Name: field})
 	}
 	return []decision{
 		{
@@ -733,11 +734,11 @@ func changedAllocations() []decision {
 		{"as it is", nil, patch(waiting, set("/name", `"waiting"`)), nothing},
 		{
 			"name taken", nil, patch(waiting, set("/name", `"deployed"`)),
-			rejected(commands.CodeNodeAllocationExists, commands.Facts{Name: "deployed"}),
+			rejected(demand.CodeNodeAllocationExists, demand.Facts{Name: "deployed"}),
 		},
 		{
 			"name with a blank", nil, patch(waiting, set("/name", `"a b"`)),
-			rejected(commands.CodeInvalid, commands.Facts{Field: "name", Name: "a b"}),
+			rejected(demand.CodeInvalid, demand.Facts{Field: "name", Name: "a b"}),
 		},
 		{"what cannot change", nil, patch(waiting, set("/owner", `"q"`)), fixed("owner")},
 		{"below the name", nil, patch(waiting, set("/name/a", `"q"`)), fixed("name")},
@@ -768,7 +769,7 @@ func changedAllocations() []decision {
 
 // chassisDecisions are about chassis.
 func chassisDecisions() []decision {
-	notThere := rejected(commands.CodeChassisNotFound, commands.Facts{Chassis: &noChassis})
+	notThere := rejected(demand.CodeChassisNotFound, demand.Facts{Chassis: &noChassis})
 	long := ptr(strings.Repeat("é", ledger.MaxChassisDescriptionRunes+1))
 	rack := ledger.ChassisDescription{Description: "rack", Extra: `{"a":1}`}
 	patch := func(id ledger.UUID, ops ...commands.PatchOperation) *commands.UpdateChassis {
@@ -782,7 +783,7 @@ func chassisDecisions() []decision {
 		},
 		{
 			"taken", nil, &commands.CreateChassis{Chassis: fullChassis},
-			rejected(commands.CodeChassisExists, commands.Facts{Chassis: &fullChassis}),
+			rejected(demand.CodeChassisExists, demand.Facts{Chassis: &fullChassis}),
 		},
 		{
 			"description too long", nil, &commands.CreateChassis{
@@ -800,7 +801,7 @@ func chassisDecisions() []decision {
 		{"empty", nil, &commands.DeleteChassis{Chassis: emptyChassis}, happens(ledger.ChassisDeleted{Chassis: emptyChassis})},
 		{
 			"with a node", nil, &commands.DeleteChassis{Chassis: fullChassis},
-			rejected(commands.CodeChassisNotEmpty, commands.Facts{Chassis: &fullChassis}),
+			rejected(demand.CodeChassisNotEmpty, demand.Facts{Chassis: &fullChassis}),
 		},
 		{"not there", nil, &commands.DeleteChassis{Chassis: noChassis}, notThere},
 		{"no uuid", nil, &commands.DeleteChassis{}, invalid("chassis")},
@@ -832,7 +833,7 @@ func batchDecisions(w *world) []decision {
 		{"as many as there may be", nil, batch(many[1:]...), nothing},
 		{
 			"none if one is rejected", nil, batch(create, &commands.DeleteProvider{Provider: rack}),
-			at(1, rejected(commands.CodeProviderHasChild, commands.Facts{Provider: &rack, Name: host.String()})),
+			at(1, rejected(demand.CodeProviderHasChild, demand.Facts{Provider: &rack, Name: host.String()})),
 		},
 		{"none if one is not well-formed", nil, batch(create, &commands.DeleteProvider{}), at(1, invalid("provider"))},
 		{

@@ -4,22 +4,23 @@ import (
 	"math"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
-func preference(name string, prefer *commands.ClaimPreference) *commands.SetPreference {
+func preference(name string, prefer *demand.ClaimPreference) *commands.SetPreference {
 	return &commands.SetPreference{Name: name, Prefer: prefer}
 }
 
 // preferenceDecisions are about preferences with names, and claims that refer to
 // them.
 func preferenceDecisions(w *world) []decision {
-	pack := func() *commands.ClaimPreference { return &commands.ClaimPreference{Order: commands.OrderPack} }
+	pack := func() *demand.ClaimPreference { return &demand.ClaimPreference{Order: demand.OrderPack} }
 	set := []commands.Command{preference("gold", pack())}
-	weighs := func(name string) *commands.ClaimPreference {
-		return &commands.ClaimPreference{Weights: map[string]commands.Weight{name: 1}}
+	weighs := func(name string) *demand.ClaimPreference {
+		return &demand.ClaimPreference{Weights: map[string]demand.Weight{name: 1}}
 	}
-	by := func(prefer commands.ClaimPreference) *commands.Claim {
+	by := func(prefer demand.ClaimPreference) *commands.Claim {
 		c := claim(map[string]int64{vcpu: 2}, fresh)
 		c.Prefer = &prefer
 		return c
@@ -28,10 +29,10 @@ func preferenceDecisions(w *world) []decision {
 		`{"prefer":{"name":"gold","order":"pack","seed":5},"request":{"groups":[{"resources":{"VCPU":2}}]}}`, -0.5)
 	claimed.Seed, claimed.AsOf = 5, claimed.AsOf+1
 	apart := claim(map[string]int64{vcpu: 1}, fresh, ledger.UUID{15: 5})
-	apart.Gang = []commands.GangRule{{By: "tree", Rule: "apart"}}
-	nowhere := rejected(commands.CodeNoCandidates, commands.Facts{AsOf: w.State().Head().Sequence})
+	apart.Gang = []demand.GangRule{{By: "tree", Rule: "apart"}}
+	nowhere := rejected(demand.CodeNoCandidates, demand.Facts{AsOf: w.State().Head().Sequence})
 	near := func(rule string) *commands.Claim {
-		return by(commands.ClaimPreference{Near: []commands.NearConsumers{
+		return by(demand.ClaimPreference{Near: []demand.NearConsumers{
 			{By: "tree", Rule: rule, Consumers: []ledger.UUID{holder}},
 		}})
 	}
@@ -50,21 +51,21 @@ func preferenceDecisions(w *world) []decision {
 		{"none, and there was none", nil, preference("gold", nil), nothing},
 		{"without a name", nil, preference("", pack()), invalid("name")},
 		{"a name that cannot be", nil, preference("a b", pack()), invalid("name")},
-		{"of another name", nil, preference("a", &commands.ClaimPreference{Name: "b"}), invalid("prefer")},
-		{"with a seed", nil, preference("a", &commands.ClaimPreference{Seed: ptr[uint64](1)}), invalid("prefer")},
-		{"beyond all bounds", nil, preference("a", &commands.ClaimPreference{
-			Weights: map[string]commands.Weight{vcpu: commands.Weight(math.Inf(-1))}}), invalid("prefer")},
-		{"of no such class", nil, preference("a", weighs(none)), rejected(commands.CodeClassUnknown, commands.Facts{Class: none})},
-		{"of no such trait", nil, preference("a", &commands.ClaimPreference{Traits: map[string]commands.Weight{none: 1}}),
-			rejected(commands.CodeTraitUnknown, commands.Facts{Names: []string{none}})},
+		{"of another name", nil, preference("a", &demand.ClaimPreference{Name: "b"}), invalid("prefer")},
+		{"with a seed", nil, preference("a", &demand.ClaimPreference{Seed: ptr[uint64](1)}), invalid("prefer")},
+		{"beyond all bounds", nil, preference("a", &demand.ClaimPreference{
+			Weights: map[string]demand.Weight{vcpu: demand.Weight(math.Inf(-1))}}), invalid("prefer")},
+		{"of no such class", nil, preference("a", weighs(none)), rejected(demand.CodeClassUnknown, demand.Facts{Class: none})},
+		{"of no such trait", nil, preference("a", &demand.ClaimPreference{Traits: map[string]demand.Weight{none: 1}}),
+			rejected(demand.CodeTraitUnknown, demand.Facts{Names: []string{none}})},
 
-		{"by a name", set, by(commands.ClaimPreference{Name: "gold", Seed: ptr[uint64](5)}),
+		{"by a name", set, by(demand.ClaimPreference{Name: "gold", Seed: ptr[uint64](5)}),
 			happens(claimed, advanced(host, w.of(host, 1)))},
-		{"by no such name", nil, by(commands.ClaimPreference{Name: "gold"}),
-			rejected(commands.CodePreferenceUnknown, commands.Facts{Name: "gold"})},
-		{"by a name that is gone", append(set[:1:1], preference("gold", nil)), by(commands.ClaimPreference{Name: "gold"}),
-			rejected(commands.CodePreferenceUnknown, commands.Facts{Name: "gold"})},
-		{"by a name and an order", set, by(commands.ClaimPreference{Name: "gold", Order: "pack"}), invalid("prefer")},
-		{"by a name that cannot be", nil, by(commands.ClaimPreference{Name: "a b"}), invalid("name")},
+		{"by no such name", nil, by(demand.ClaimPreference{Name: "gold"}),
+			rejected(demand.CodePreferenceUnknown, demand.Facts{Name: "gold"})},
+		{"by a name that is gone", append(set[:1:1], preference("gold", nil)), by(demand.ClaimPreference{Name: "gold"}),
+			rejected(demand.CodePreferenceUnknown, demand.Facts{Name: "gold"})},
+		{"by a name and an order", set, by(demand.ClaimPreference{Name: "gold", Order: "pack"}), invalid("prefer")},
+		{"by a name that cannot be", nil, by(demand.ClaimPreference{Name: "a b"}), invalid("name")},
 	}
 }

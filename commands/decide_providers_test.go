@@ -5,16 +5,17 @@ import (
 	"strings"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 func noProvider(id ledger.UUID) outcome {
-	return rejected(commands.CodeProviderNotFound, commands.Facts{Provider: &id})
+	return rejected(demand.CodeProviderNotFound, demand.Facts{Provider: &id})
 }
 
 func providerConflict(id ledger.UUID, is, given int64) outcome {
-	return rejected(commands.CodeProviderConflict, commands.Facts{Provider: &id, Expected: &is, Got: &given})
+	return rejected(demand.CodeProviderConflict, demand.Facts{Provider: &id, Expected: &is, Got: &given})
 }
 
 // providerDecisions are about providers and their trees.
@@ -34,23 +35,23 @@ func providerDecisions() []decision {
 		},
 		{
 			"name taken", nil, &commands.CreateProvider{Provider: fresh, Name: "host"},
-			rejected(commands.CodeProviderExists, commands.Facts{Name: "host"}),
+			rejected(demand.CodeProviderExists, demand.Facts{Name: "host"}),
 		},
 		{
 			"uuid taken", nil, &commands.CreateProvider{Provider: host, Name: "new"},
-			rejected(commands.CodeProviderExists, commands.Facts{Provider: &host}),
+			rejected(demand.CodeProviderExists, demand.Facts{Provider: &host}),
 		},
 		{
 			"both taken", nil, &commands.CreateProvider{Provider: host, Name: "rack"},
-			rejected(commands.CodeProviderExists, commands.Facts{Provider: &host, Name: "rack"}),
+			rejected(demand.CodeProviderExists, demand.Facts{Provider: &host, Name: "rack"}),
 		},
 		{
 			"no such parent", nil, &commands.CreateProvider{Provider: fresh, Name: "new", Parent: gone},
-			rejected(commands.CodeParentUnknown, commands.Facts{Provider: &fresh, Name: gone.String()}),
+			rejected(demand.CodeParentUnknown, demand.Facts{Provider: &fresh, Name: gone.String()}),
 		},
 		{
 			"its own parent", nil, &commands.CreateProvider{Provider: fresh, Name: "new", Parent: fresh},
-			rejected(commands.CodeParentLoop, commands.Facts{Provider: &fresh, Name: fresh.String()}),
+			rejected(demand.CodeParentLoop, demand.Facts{Provider: &fresh, Name: fresh.String()}),
 		},
 		{"no uuid", nil, &commands.CreateProvider{Name: "new"}, invalid("provider")},
 		{"no name", nil, &commands.CreateProvider{Provider: fresh}, invalid("name")},
@@ -68,7 +69,7 @@ func providerDecisions() []decision {
 		{"its own name", nil, &commands.RenameProvider{Provider: host, Name: "host"}, nothing},
 		{
 			"name taken", nil, &commands.RenameProvider{Provider: host, Name: "rack"},
-			rejected(commands.CodeProviderExists, commands.Facts{Name: "rack"}),
+			rejected(demand.CodeProviderExists, demand.Facts{Name: "rack"}),
 		},
 		{"not there", nil, &commands.RenameProvider{Provider: gone, Name: "new"}, noProvider(gone)},
 		{"no uuid", nil, &commands.RenameProvider{Name: "new"}, invalid("provider")},
@@ -80,19 +81,19 @@ func providerDecisions() []decision {
 		{"where it is", nil, below(host, rack), nothing},
 		{
 			"below itself", nil, below(rack, rack),
-			rejected(commands.CodeParentLoop, commands.Facts{Provider: &rack, Name: rack.String()}),
+			rejected(demand.CodeParentLoop, demand.Facts{Provider: &rack, Name: rack.String()}),
 		},
 		{
 			"below its child", nil, below(rack, host),
-			rejected(commands.CodeParentLoop, commands.Facts{Provider: &rack, Name: host.String()}),
+			rejected(demand.CodeParentLoop, demand.Facts{Provider: &rack, Name: host.String()}),
 		},
 		{
 			"below none", nil, below(host, gone),
-			rejected(commands.CodeParentUnknown, commands.Facts{Provider: &host, Name: gone.String()}),
+			rejected(demand.CodeParentUnknown, demand.Facts{Provider: &host, Name: gone.String()}),
 		},
 		{
 			"may not move", nil, &commands.ReparentProvider{Provider: host, Parent: spare, RefuseMove: true},
-			rejected(commands.CodeParentFixed, commands.Facts{Provider: &host, Name: rack.String()}),
+			rejected(demand.CodeParentFixed, demand.Facts{Provider: &host, Name: rack.String()}),
 		},
 		{
 			"a root may always get one", nil,
@@ -130,13 +131,13 @@ func providerDecisions() []decision {
 			"neither if the parent is wrong", nil, &commands.UpdateProvider{
 				Rename: commands.RenameProvider{Provider: host, Name: "new"}, Reparent: below(host, gone),
 			},
-			rejected(commands.CodeParentUnknown, commands.Facts{Provider: &host, Name: gone.String()}),
+			rejected(demand.CodeParentUnknown, demand.Facts{Provider: &host, Name: gone.String()}),
 		},
 		{
 			"neither if the name is taken", nil, &commands.UpdateProvider{
 				Rename: commands.RenameProvider{Provider: host, Name: "rack"}, Reparent: below(host, spare),
 			},
-			rejected(commands.CodeProviderExists, commands.Facts{Name: "rack"}),
+			rejected(demand.CodeProviderExists, demand.Facts{Name: "rack"}),
 		},
 		{
 			"not there", nil, &commands.UpdateProvider{Rename: commands.RenameProvider{Provider: gone, Name: "new"}},
@@ -147,23 +148,23 @@ func providerDecisions() []decision {
 				Rename:   commands.RenameProvider{Provider: host, Name: "host"},
 				Reparent: &commands.ReparentProvider{Provider: host, RefuseMove: true},
 			},
-			rejected(commands.CodeParentFixed, commands.Facts{Provider: &host, Name: rack.String()}),
+			rejected(demand.CodeParentFixed, demand.Facts{Provider: &host, Name: rack.String()}),
 		},
 		{
 			"below itself", nil, &commands.UpdateProvider{
 				Rename: commands.RenameProvider{Provider: host, Name: "host"}, Reparent: below(host, host),
 			},
-			rejected(commands.CodeParentLoop, commands.Facts{Provider: &host, Name: host.String()}),
+			rejected(demand.CodeParentLoop, demand.Facts{Provider: &host, Name: host.String()}),
 		},
 
 		{"without anything", nil, &commands.DeleteProvider{Provider: spare}, happens(ledger.ProviderDeleted{Provider: spare})},
 		{
 			"with a child", nil, &commands.DeleteProvider{Provider: rack},
-			rejected(commands.CodeProviderHasChild, commands.Facts{Provider: &rack, Name: host.String()}),
+			rejected(demand.CodeProviderHasChild, demand.Facts{Provider: &rack, Name: host.String()}),
 		},
 		{
 			"in use", nil, &commands.DeleteProvider{Provider: host},
-			rejected(commands.CodeProviderInUse, commands.Facts{Provider: &host, Classes: []string{vcpu, used}}),
+			rejected(demand.CodeProviderInUse, demand.Facts{Provider: &host, Classes: []string{vcpu, used}}),
 		},
 		{"not there", nil, &commands.DeleteProvider{Provider: gone}, noProvider(gone)},
 		{"no uuid", nil, &commands.DeleteProvider{}, invalid("provider")},
@@ -185,12 +186,12 @@ func inventoryDecisions() []decision {
 		return &commands.ReplaceInventories{Provider: provider, Inventories: list}
 	}
 	inUse := func(classes ...string) outcome {
-		return rejected(commands.CodeInventoryInUse, commands.Facts{Provider: &host, Classes: classes})
+		return rejected(demand.CodeInventoryInUse, demand.Facts{Provider: &host, Classes: classes})
 	}
 	notThere := func(provider ledger.UUID, class string) outcome {
-		return rejected(commands.CodeInventoryNotFound, commands.Facts{Provider: &provider, Class: class})
+		return rejected(demand.CodeInventoryNotFound, demand.Facts{Provider: &provider, Class: class})
 	}
-	unknown := rejected(commands.CodeClassUnknown, commands.Facts{Class: none})
+	unknown := rejected(demand.CodeClassUnknown, demand.Facts{Class: none})
 	rows := []decision{
 		{
 			"what is used shrinks below that", nil,
@@ -229,7 +230,7 @@ func inventoryDecisions() []decision {
 		{
 			"a class that it has", nil,
 			&commands.CreateInventory{Provider: host, Inventory: commands.Inventory{Class: vcpu, Total: 1}},
-			rejected(commands.CodeInventoryExists, commands.Facts{Provider: &host, Class: vcpu}),
+			rejected(demand.CodeInventoryExists, demand.Facts{Provider: &host, Class: vcpu}),
 		},
 		{
 			"no such class", nil,
@@ -286,7 +287,7 @@ func inventoryDecisions() []decision {
 		},
 		{
 			"in use", nil, &commands.DeleteInventory{Provider: host, Class: vcpu},
-			rejected(commands.CodeInventoryInUse, commands.Facts{Provider: &host, Classes: []string{vcpu}, Used: 4}),
+			rejected(demand.CodeInventoryInUse, demand.Facts{Provider: &host, Classes: []string{vcpu}, Used: 4}),
 		},
 		{"a class that it lacks", nil, &commands.DeleteInventory{Provider: host, Class: free}, notThere(host, free)},
 		{"no such class", nil, &commands.DeleteInventory{Provider: host, Class: none}, notThere(host, none)},
@@ -359,7 +360,7 @@ func inventoryBounds() (rows []decision) {
 			Provider: spare, Generation: 1, Inventories: []ledger.InventoryRecord{record},
 		})
 		if !c.ok {
-			created = rejected(commands.CodeInventoryCapacity, commands.Facts{
+			created = rejected(demand.CodeInventoryCapacity, demand.Facts{
 				Provider: &spare, Class: vcpu, Total: record.Total, Reserved: record.Reserved, Ratio: record.Ratio,
 			})
 			updated, replaced = created, created
@@ -411,7 +412,7 @@ func traitDecisions() []decision {
 		{"as they are", nil, traits(host, used, used), nothing},
 		{
 			"no such traits", nil, traits(host, used, none, "CUSTOM_ALSO"),
-			rejected(commands.CodeTraitUnknown, commands.Facts{Names: []string{"CUSTOM_ALSO", none}}),
+			rejected(demand.CodeTraitUnknown, demand.Facts{Names: []string{"CUSTOM_ALSO", none}}),
 		},
 		{
 			"an old generation", nil,

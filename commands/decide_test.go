@@ -19,6 +19,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -35,18 +36,18 @@ type decision struct {
 // outcome is the events of an accepted command, or its rejection.
 type outcome struct {
 	events []ledger.Event // none: the command changes nothing
-	code   commands.Code
-	facts  commands.Facts
+	code   demand.Code
+	facts  demand.Facts
 }
 
 func happens(events ...ledger.Event) outcome { return outcome{events: events} }
 
-func rejected(code commands.Code, facts commands.Facts) outcome {
+func rejected(code demand.Code, facts demand.Facts) outcome {
 	return outcome{code: code, facts: facts}
 }
 
 func invalid(field string) outcome {
-	return rejected(commands.CodeInvalid, commands.Facts{Field: field})
+	return rejected(demand.CodeInvalid, demand.Facts{Field: field})
 }
 
 var nothing outcome
@@ -141,7 +142,7 @@ func checkJSON(t *testing.T, w *world, c commands.Command, want outcome) {
 	if err == nil {
 		read, err = commands.Decode(c.CommandName(), text)
 	}
-	if want.code == commands.CodeInvalid && (err != nil || !reflect.DeepEqual(c, read)) {
+	if want.code == demand.CodeInvalid && (err != nil || !reflect.DeepEqual(c, read)) {
 		return // JSON cannot express it: an infinite number, bytes that are not text, a batch of batches
 	}
 	if err != nil {
@@ -183,14 +184,14 @@ var idle = []string{
 }
 
 // elsewhere are the codes that no command's Decide returns.
-var elsewhere = map[commands.Code]string{
-	commands.CodeTooLarge:        "the writer, which knows the record's size",
-	commands.CodeCommandIDReused: "the writer, which knows the ids of the past",
-	commands.CodeForbidden:       "ForProject, see TestProjects",
-	commands.CodeNotYet:          "the writer, which knows the level of each kind of event",
-	commands.CodeNodeBusy:        "older versions",
-	commands.CodeClaimBudget:     "a search that is not brought to its end, see package claims",
-	commands.CodeClaimOutdated:   "a claim that was searched before, see package claims",
+var elsewhere = map[demand.Code]string{
+	demand.CodeTooLarge:        "the writer, which knows the record's size",
+	demand.CodeCommandIDReused: "the writer, which knows the ids of the past",
+	demand.CodeForbidden:       "ForProject, see TestProjects",
+	demand.CodeNotYet:          "the writer, which knows the level of each kind of event",
+	demand.CodeNodeBusy:        "older versions",
+	demand.CodeClaimBudget:     "a search that is not brought to its end, see package placing",
+	demand.CodeClaimOutdated:   "a claim that was searched before, see package placing",
 }
 
 // TestDecisionsAreComplete requires a row for each outcome of every command
@@ -263,9 +264,9 @@ func rowsByOutcome(t *testing.T, rows []decision) map[string]bool {
 }
 
 // declaredCodes reads the codes of rejections from the source.
-func declaredCodes(t *testing.T) (codes []commands.Code) {
+func declaredCodes(t *testing.T) (codes []demand.Code) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "rejection.go", nil, parser.SkipObjectResolution)
+	file, err := parser.ParseFile(token.NewFileSet(), "demand/rejection.go", nil, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +277,7 @@ func declaredCodes(t *testing.T) (codes []commands.Code) {
 		}
 		if of, named := spec.Type.(*ast.Ident); named && of.Name == "Code" {
 			text := spec.Values[0].(*ast.BasicLit).Value
-			codes = append(codes, commands.Code(strings.Trim(text, `"`)))
+			codes = append(codes, demand.Code(strings.Trim(text, `"`)))
 		}
 		return true
 	})
@@ -301,8 +302,8 @@ func TestProjects(t *testing.T) {
 	renamed := []commands.PatchOperation{{Op: "replace", Path: "/name", Value: `"b"`}}
 	near := func(consumer ledger.UUID) *commands.Claim {
 		c := claim(map[string]int64{vcpu: 2}, fresh)
-		c.Prefer = &commands.ClaimPreference{
-			Near: []commands.NearConsumers{{By: "tree", Consumers: []ledger.UUID{consumer}, Weight: 1}},
+		c.Prefer = &demand.ClaimPreference{
+			Near: []demand.NearConsumers{{By: "tree", Consumers: []ledger.UUID{consumer}, Weight: 1}},
 		}
 		return c
 	}
@@ -352,9 +353,9 @@ func TestProjects(t *testing.T) {
 			c.CommandName(): c, "a batch of " + c.CommandName(): &commands.Batch{Commands: []commands.Command{c}},
 		} {
 			_, rejection := commands.DecideChecked(commands.Submission{Command: c, Project: "p"}, w.State())
-			forbidden := rejection != nil && rejection.Code == commands.CodeForbidden
-			hidden := rejection != nil && slices.Contains([]commands.Code{
-				commands.CodeConsumerNotFound, commands.CodeNodeAllocationNotFound, commands.CodeNodeUnknown,
+			forbidden := rejection != nil && rejection.Code == demand.CodeForbidden
+			hidden := rejection != nil && slices.Contains([]demand.Code{
+				demand.CodeConsumerNotFound, demand.CodeNodeAllocationNotFound, demand.CodeNodeUnknown,
 			}, rejection.Code)
 			if allowed && forbidden || !allowed && !forbidden && !hidden ||
 				forbidden && !strings.Contains(rejection.Message, "bound to project p") {
@@ -531,7 +532,7 @@ func (w *world) accept(list ...commands.Command) {
 	}
 }
 
-func (w *world) carry(c commands.Command) ([]ledger.Event, *commands.Rejection) {
+func (w *world) carry(c commands.Command) ([]ledger.Event, *demand.Rejection) {
 	w.t.Helper()
 	events, rejection, err := w.Carry(commands.Submission{Command: c, Actor: "test"})
 	if err != nil {

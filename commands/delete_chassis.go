@@ -3,6 +3,7 @@ package commands
 import (
 	"fmt"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -18,19 +19,19 @@ type DeleteChassis struct {
 func (*DeleteChassis) CommandName() string { return "DeleteChassis" }
 
 // Check implements Command.
-func (c *DeleteChassis) Check() *Rejection { return checkUUID("chassis", c.Chassis) }
+func (c *DeleteChassis) Check() *demand.Rejection { return checkUUID("chassis", c.Chassis) }
 
 // Decide implements Command.
-func (c *DeleteChassis) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *DeleteChassis) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if _, ok := s.Chassis(c.Chassis); !ok {
-		return nil, chassisNotFound(CodeChassisNotFound, c.Chassis)
+		return nil, chassisNotFound(demand.CodeChassisNotFound, c.Chassis)
 	}
 	if s.ChassisInUse(c.Chassis) {
 		id := c.Chassis
-		return nil, &Rejection{
-			Code:    CodeChassisNotEmpty,
+		return nil, &demand.Rejection{
+			Code:    demand.CodeChassisNotEmpty,
 			Message: fmt.Sprintf("Cannot complete the requested action because chassis %s contains nodes.", id),
-			Facts:   Facts{Chassis: &id},
+			Facts:   demand.Facts{Chassis: &id},
 		}
 	}
 	return []ledger.Event{ledger.ChassisDeleted{Chassis: c.Chassis}}, nil

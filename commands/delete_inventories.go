@@ -1,6 +1,9 @@
 package commands
 
-import "github.com/allot-project/allot/ledger"
+import (
+	"github.com/allot-project/allot/commands/demand"
+	"github.com/allot-project/allot/ledger"
+)
 
 // DeleteInventories removes all classes from a provider (microversion 1.5).
 // Nothing of them may be allocated. The provider's generation moves by 1, even if
@@ -16,10 +19,10 @@ type DeleteInventories struct {
 func (*DeleteInventories) CommandName() string { return "DeleteInventories" }
 
 // Check implements Command.
-func (c *DeleteInventories) Check() *Rejection { return checkUUID("provider", c.Provider) }
+func (c *DeleteInventories) Check() *demand.Rejection { return checkUUID("provider", c.Provider) }
 
 // Decide implements Command.
-func (c *DeleteInventories) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *DeleteInventories) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, r := changeableProvider(s, c.Provider)
 	if r != nil {
 		return nil, r

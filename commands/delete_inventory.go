@@ -1,6 +1,9 @@
 package commands
 
-import "github.com/allot-project/allot/ledger"
+import (
+	"github.com/allot-project/allot/commands/demand"
+	"github.com/allot-project/allot/ledger"
+)
 
 // DeleteInventory removes a class from a provider. Nothing of the class may be
 // allocated. The provider's generation moves by 1.
@@ -16,15 +19,15 @@ type DeleteInventory struct {
 func (*DeleteInventory) CommandName() string { return "DeleteInventory" }
 
 // Check implements Command.
-func (c *DeleteInventory) Check() *Rejection {
+func (c *DeleteInventory) Check() *demand.Rejection {
 	if c.Class == "" {
-		return invalid("class", "is required")
+		return demand.Invalid("class", "is required")
 	}
 	return checkUUID("provider", c.Provider)
 }
 
 // Decide implements Command.
-func (c *DeleteInventory) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *DeleteInventory) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, r := changeableProvider(s, c.Provider)
 	if r != nil {
 		return nil, r

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -20,13 +21,13 @@ type DeleteNode struct {
 func (*DeleteNode) CommandName() string { return "DeleteNode" }
 
 // Check implements Command.
-func (c *DeleteNode) Check() *Rejection { return checkUUID("node", c.Node) }
+func (c *DeleteNode) Check() *demand.Rejection { return checkUUID("node", c.Node) }
 
 // deletableStates are the provision states in which a node can be deleted.
 var deletableStates = []string{stateEnroll, stateManageable, "adopt failed", ledger.NodeAvailable}
 
 // Decide implements Command.
-func (c *DeleteNode) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *DeleteNode) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	switch {
 	case !ok:
@@ -49,11 +50,11 @@ func (c *DeleteNode) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	return withNodeProvider(s, n.UUID, append(events, ledger.NodeDeleted{Node: n.UUID}))
 }
 
-func nodeProtected(n *ledger.Node) *Rejection {
+func nodeProtected(n *ledger.Node) *demand.Rejection {
 	id := n.UUID
-	return &Rejection{
-		Code:    CodeNodeProtected,
+	return &demand.Rejection{
+		Code:    demand.CodeNodeProtected,
 		Message: "Node " + id.String() + " is protected and can not be undeployed, rebuilt or deleted",
-		Facts:   Facts{Node: &id},
+		Facts:   demand.Facts{Node: &id},
 	}
 }

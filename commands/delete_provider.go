@@ -3,6 +3,7 @@ package commands
 import (
 	"fmt"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -19,10 +20,10 @@ type DeleteProvider struct {
 func (*DeleteProvider) CommandName() string { return "DeleteProvider" }
 
 // Check implements Command.
-func (c *DeleteProvider) Check() *Rejection { return checkUUID("provider", c.Provider) }
+func (c *DeleteProvider) Check() *demand.Rejection { return checkUUID("provider", c.Provider) }
 
 // Decide implements Command.
-func (c *DeleteProvider) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *DeleteProvider) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, r := changeableProvider(s, c.Provider)
 	if r != nil {
 		return nil, r
@@ -30,17 +31,17 @@ func (c *DeleteProvider) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	var child *ledger.UUID
 	s.Children(c.Provider, func(id ledger.UUID) bool { child = &id; return false })
 	if child != nil {
-		return nil, &Rejection{
-			Code:    CodeProviderHasChild,
+		return nil, &demand.Rejection{
+			Code:    demand.CodeProviderHasChild,
 			Message: fmt.Sprintf("provider %s has children, %s among them", c.Provider, child),
-			Facts:   Facts{Provider: &c.Provider, Name: child.String()},
+			Facts:   demand.Facts{Provider: &c.Provider, Name: child.String()},
 		}
 	}
 	if used := p.InUse(); used != nil {
-		return nil, &Rejection{
-			Code:    CodeProviderInUse,
+		return nil, &demand.Rejection{
+			Code:    demand.CodeProviderInUse,
 			Message: fmt.Sprintf("provider %s has allocations", c.Provider),
-			Facts:   Facts{Provider: &c.Provider, Classes: classNames(s, used)},
+			Facts:   demand.Facts{Provider: &c.Provider, Classes: classNames(s, used)},
 		}
 	}
 	return []ledger.Event{ledger.ProviderDeleted{Provider: c.Provider}}, nil

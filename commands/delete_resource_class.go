@@ -3,6 +3,7 @@ package commands
 import (
 	"fmt"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -19,24 +20,24 @@ type DeleteResourceClass struct {
 func (*DeleteResourceClass) CommandName() string { return "DeleteResourceClass" }
 
 // Check implements Command.
-func (c *DeleteResourceClass) Check() *Rejection {
+func (c *DeleteResourceClass) Check() *demand.Rejection {
 	if c.Name == "" {
-		return invalid("name", "is required")
+		return demand.Invalid("name", "is required")
 	}
 	return nil
 }
 
 // Decide implements Command.
-func (c *DeleteResourceClass) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *DeleteResourceClass) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	id, rejection := customClass(s, c.Name)
 	if rejection != nil {
 		return nil, rejection
 	}
 	if s.ClassInUse(id) {
-		return nil, &Rejection{
-			Code:    CodeClassInUse,
+		return nil, &demand.Rejection{
+			Code:    demand.CodeClassInUse,
 			Message: fmt.Sprintf("a provider has inventory of resource class %s", c.Name),
-			Facts:   Facts{Class: c.Name},
+			Facts:   demand.Facts{Class: c.Name},
 		}
 	}
 	return append(withoutLimits(s, id, c.Name), ledger.ClassDeleted{ID: id, Name: c.Name}), nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -19,33 +20,29 @@ type DeleteTrait struct {
 func (*DeleteTrait) CommandName() string { return "DeleteTrait" }
 
 // Check implements Command.
-func (c *DeleteTrait) Check() *Rejection {
+func (c *DeleteTrait) Check() *demand.Rejection {
 	if c.Name == "" {
-		return invalid("name", "is required")
+		return demand.Invalid("name", "is required")
 	}
 	return nil
 }
 
 // Decide implements Command.
-func (c *DeleteTrait) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *DeleteTrait) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if !s.HasTrait(c.Name) {
-		return nil, traitUnknown([]string{c.Name})
+		return nil, demand.TraitUnknown([]string{c.Name})
 	}
 	if !strings.HasPrefix(c.Name, CustomPrefix) {
-		return nil, &Rejection{
-			Code: CodeTraitStandard, Message: fmt.Sprintf("trait %s is a standard one", c.Name), Facts: Facts{Name: c.Name},
+		return nil, &demand.Rejection{
+			Code: demand.CodeTraitStandard, Message: fmt.Sprintf("trait %s is a standard one", c.Name),
+			Facts: demand.Facts{Name: c.Name},
 		}
 	}
 	if s.TraitInUse(c.Name) {
-		return nil, &Rejection{
-			Code: CodeTraitInUse, Message: fmt.Sprintf("a provider has trait %s", c.Name), Facts: Facts{Name: c.Name},
+		return nil, &demand.Rejection{
+			Code: demand.CodeTraitInUse, Message: fmt.Sprintf("a provider has trait %s", c.Name),
+			Facts: demand.Facts{Name: c.Name},
 		}
 	}
 	return []ledger.Event{ledger.TraitDeleted{Name: c.Name}}, nil
-}
-
-func traitUnknown(names []string) *Rejection {
-	return &Rejection{
-		Code: CodeTraitUnknown, Message: "no trait " + strings.Join(names, ", "), Facts: Facts{Names: names},
-	}
 }

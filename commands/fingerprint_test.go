@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -74,7 +75,7 @@ func TestContentOfClaims(t *testing.T) {
 		if err != nil || !bytes.Equal(got, want) {
 			t.Fatalf("%v\n%s\n%s", err, got, want)
 		}
-		one := kept{Gang: c.Gang, OwnFree: c.OwnFree, Prefer: c.Prefer, Request: &CandidateRequest{}}
+		one := kept{Gang: c.Gang, OwnFree: c.OwnFree, Prefer: c.Prefer, Request: &demand.CandidateRequest{}}
 		if len(c.Requests) > 0 {
 			one.Request = &c.Requests[0]
 		}

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -117,7 +118,7 @@ func TestDecodeRefuses(t *testing.T) {
 // impossible is a command whose events contradict the State.
 type impossible struct{ commands.CreateTrait }
 
-func (impossible) Decide(*ledger.State) ([]ledger.Event, *commands.Rejection) {
+func (impossible) Decide(*ledger.State) ([]ledger.Event, *demand.Rejection) {
 	return []ledger.Event{ledger.TraitDeleted{Name: "CUSTOM_NOT_THERE"}}, nil
 }
 
@@ -131,7 +132,7 @@ func TestWhatDoesNotFollow(t *testing.T) {
 	_, rejection := commands.Decide(commands.Submission{
 		Command: &commands.Batch{Commands: []commands.Command{&commands.CreateTrait{Name: "CUSTOM_A"}, contradiction}},
 	}, w.State())
-	if rejection == nil || rejection.Code != commands.CodeInvalid || *rejection.Facts.Command != 1 {
+	if rejection == nil || rejection.Code != demand.CodeInvalid || *rejection.Facts.Command != 1 {
 		t.Errorf("in a batch: %v", rejection)
 	}
 	events, rejection, err := w.Carry(commands.Submission{Command: contradiction})

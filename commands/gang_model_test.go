@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/projector/candidates"
@@ -62,7 +63,7 @@ func (all crowd) find(id ledger.UUID) *ledger.Provider {
 }
 
 // places are what a rule calls the places of a member.
-func (all crowd) places(rule commands.GangRule, member candidates.Ranked) (places []ledger.UUID) {
+func (all crowd) places(rule demand.GangRule, member candidates.Ranked) (places []ledger.UUID) {
 	for _, group := range member.Groups {
 		for _, p := range group {
 			if slices.Contains(p.Traits, candidates.SharingTrait) {
@@ -86,7 +87,7 @@ func (all crowd) places(rule commands.GangRule, member candidates.Ranked) (place
 }
 
 // obeys judges a whole gang by what a rule says.
-func (all crowd) obeys(rule commands.GangRule, members []candidates.Ranked) bool {
+func (all crowd) obeys(rule demand.GangRule, members []candidates.Ranked) bool {
 	var places [][]ledger.UUID
 	for _, m := range members {
 		places = append(places, all.places(rule, m))
@@ -130,7 +131,7 @@ func (all crowd) first(
 	members []candidates.Ranked,
 ) []candidates.Ranked {
 	if len(members) == len(c.For) {
-		if slices.ContainsFunc(c.Gang, func(rule commands.GangRule) bool { return !all.obeys(rule, members) }) {
+		if slices.ContainsFunc(c.Gang, func(rule demand.GangRule) bool { return !all.obeys(rule, members) }) {
 			return nil
 		}
 		return members
@@ -158,17 +159,17 @@ func drawGang(rt *rapid.T) *commands.Claim {
 	for i := range rapid.IntRange(2, 4).Draw(rt, "members") {
 		c.For = append(c.For, commands.ClaimConsumer{Consumer: ledgertest.ID(2, byte(i+1)), Project: "p", User: "u"})
 	}
-	c.Requests = []commands.CandidateRequest{{
-		Groups: []commands.RequestGroup{{Resources: map[string]int64{vcpu: rapid.Int64Range(1, 3).Draw(rt, "amount")}}},
+	c.Requests = []demand.CandidateRequest{{
+		Groups: []demand.RequestGroup{{Resources: map[string]int64{vcpu: rapid.Int64Range(1, 3).Draw(rt, "amount")}}},
 	}}
 	if rapid.IntRange(0, 3).Draw(rt, "another") == 0 {
-		c.Requests = append(c.Requests, commands.CandidateRequest{Groups: []commands.RequestGroup{
+		c.Requests = append(c.Requests, demand.CandidateRequest{Groups: []demand.RequestGroup{
 			{Suffix: "_1", Resources: map[string]int64{vcpu: 1}}, {Suffix: "_2", Resources: map[string]int64{vcpu: 1}},
 		}})
 		c.For[len(c.For)-1].Request = 1
 	}
 	for range rapid.IntRange(1, 2).Draw(rt, "rules") {
-		rule := commands.GangRule{
+		rule := demand.GangRule{
 			By:   rapid.SampledFrom([]string{"provider", "tree", "aggregate"}).Draw(rt, "by"),
 			Rule: rapid.SampledFrom([]string{"together", "apart", "spread"}).Draw(rt, "rule"),
 		}
@@ -180,7 +181,7 @@ func drawGang(rt *rapid.T) *commands.Claim {
 		}
 		c.Gang = append(c.Gang, rule)
 	}
-	c.Prefer = &commands.ClaimPreference{Order: rapid.SampledFrom([]string{"", "pack", "spread"}).Draw(rt, "order")}
+	c.Prefer = &demand.ClaimPreference{Order: rapid.SampledFrom([]string{"", "pack", "spread"}).Draw(rt, "order")}
 	return c
 }
 

@@ -1,9 +1,11 @@
 package commands
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -34,12 +36,12 @@ func (inv Inventory) record() ledger.InventoryRecord {
 	}
 }
 
-func (inv Inventory) check() *Rejection {
+func (inv Inventory) check() *demand.Rejection {
 	if !isSymbol(inv.Class) {
-		return invalid("class", "%q is not the name of a resource class", inv.Class)
+		return demand.Invalid("class", "%q is not the name of a resource class", inv.Class)
 	}
 	r := inv.record()
-	return first(
+	return cmp.Or(
 		checkRange("total", r.Total, 1), checkRange("reserved", r.Reserved, 0),
 		checkRange("min_unit", r.MinUnit, 1), checkRange("max_unit", r.MaxUnit, 1),
 		checkRange("step_size", r.StepSize, 1), checkRatio(r.Ratio),
@@ -49,19 +51,19 @@ func (inv Inventory) check() *Rejection {
 // checkCapacity rejects an inventory whose reserved amount exceeds the capacity
 // or, with refuseFull, leaves no capacity, as Placement does below 1.26. The
 // capacity is truncated first, so a tiny ratio makes it 0.
-func (inv Inventory) checkCapacity(provider ledger.UUID, refuseFull bool) *Rejection {
+func (inv Inventory) checkCapacity(provider ledger.UUID, refuseFull bool) *demand.Rejection {
 	r := inv.record()
 	capacity := r.Units()
 	if capacity > 0 || capacity == 0 && !refuseFull {
 		return nil
 	}
-	return &Rejection{
-		Code: CodeInventoryCapacity,
+	return &demand.Rejection{
+		Code: demand.CodeInventoryCapacity,
 		Message: fmt.Sprintf(
 			"inventory of %s on provider %s has no capacity: total %d, reserved %d, ratio %v", r.Class, provider, r.Total,
 			r.Reserved, r.Ratio,
 		),
-		Facts: Facts{Provider: &provider, Class: r.Class, Total: r.Total, Reserved: r.Reserved, Ratio: r.Ratio},
+		Facts: demand.Facts{Provider: &provider, Class: r.Class, Total: r.Total, Reserved: r.Reserved, Ratio: r.Ratio},
 	}
 }
 
@@ -69,14 +71,14 @@ func (inv Inventory) checkCapacity(provider ledger.UUID, refuseFull bool) *Rejec
 // generation by 1. check is called with whether the provider already has
 // inventory of the class, and may reject the change.
 func (inv Inventory) set(
-	s *ledger.State, p *ledger.Provider, refuseFull bool, check func(exists bool) *Rejection,
-) ([]ledger.Event, *Rejection) {
+	s *ledger.State, p *ledger.Provider, refuseFull bool, check func(exists bool) *demand.Rejection,
+) ([]ledger.Event, *demand.Rejection) {
 	if r := inv.checkCapacity(p.UUID, refuseFull); r != nil {
 		return nil, r
 	}
 	id, known := s.Classes().ID(inv.Class)
 	if !known {
-		return nil, classUnknown(inv.Class)
+		return nil, demand.ClassUnknown(inv.Class)
 	}
 	_, exists := p.Inventory(id)
 	if r := check(exists); r != nil {
@@ -87,14 +89,14 @@ func (inv Inventory) set(
 	}, nil
 }
 
-func checkInventories(inventories []Inventory) *Rejection {
+func checkInventories(inventories []Inventory) *demand.Rejection {
 	seen := make(map[string]bool, len(inventories))
 	for _, inv := range inventories {
 		if r := inv.check(); r != nil {
 			return r
 		}
 		if seen[inv.Class] {
-			return invalid("inventories", "class %s is given twice", inv.Class)
+			return demand.Invalid("inventories", "class %s is given twice", inv.Class)
 		}
 		seen[inv.Class] = true
 	}
@@ -109,18 +111,18 @@ func recordsOf(inventories []Inventory) []ledger.InventoryRecord {
 	return records
 }
 
-func inventoryInUse(provider ledger.UUID, classes []string) *Rejection {
-	return &Rejection{
-		Code:    CodeInventoryInUse,
+func inventoryInUse(provider ledger.UUID, classes []string) *demand.Rejection {
+	return &demand.Rejection{
+		Code:    demand.CodeInventoryInUse,
 		Message: fmt.Sprintf("inventory of %s on provider %s is in use", strings.Join(classes, ", "), provider),
-		Facts:   Facts{Provider: &provider, Classes: classes},
+		Facts:   demand.Facts{Provider: &provider, Classes: classes},
 	}
 }
 
-func inventoryNotFound(provider ledger.UUID, class string) *Rejection {
-	return &Rejection{
-		Code:    CodeInventoryNotFound,
+func inventoryNotFound(provider ledger.UUID, class string) *demand.Rejection {
+	return &demand.Rejection{
+		Code:    demand.CodeInventoryNotFound,
 		Message: fmt.Sprintf("provider %s has no inventory of %s", provider, class),
-		Facts:   Facts{Provider: &provider, Class: class},
+		Facts:   demand.Facts{Provider: &provider, Class: class},
 	}
 }

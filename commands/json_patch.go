@@ -11,6 +11,7 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/vmihailenco/msgpack/v5"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -120,19 +121,19 @@ func (op *PatchOperation) DecodeMsgpack(d *msgpack.Decoder) error {
 // maxPatchOperations is the largest number of operations in a patch.
 const maxPatchOperations = 1000
 
-func checkPatch(ops []PatchOperation) *Rejection {
+func checkPatch(ops []PatchOperation) *demand.Rejection {
 	if len(ops) > maxPatchOperations {
-		return invalid("patch", "takes at most %d operations, not %d", maxPatchOperations, len(ops))
+		return demand.Invalid("patch", "takes at most %d operations, not %d", maxPatchOperations, len(ops))
 	}
 	for _, op := range ops {
 		if op.Op != "add" && op.Op != "replace" && op.Op != "remove" {
-			return invalid("patch", "'%s' is not one of ['add', 'replace', 'remove']", op.Op)
+			return demand.Invalid("patch", "'%s' is not one of ['add', 'replace', 'remove']", op.Op)
 		}
 		if !strings.HasPrefix(op.Path, "/") || len(op.Path) < 2 {
-			return invalid("patch", "'%s' is not a path", op.Path)
+			return demand.Invalid("patch", "'%s' is not a path", op.Path)
 		}
 		if op.Op != "remove" && op.Value == "" {
-			return invalid("patch", "'value' is a required property of %s %s", op.Op, op.Path)
+			return demand.Invalid("patch", "'value' is a required property of %s %s", op.Op, op.Path)
 		}
 	}
 	return nil
@@ -172,32 +173,32 @@ func withNulls(value any) ([]byte, error) {
 
 // applyPatch applies the operations in order to the JSON form of from, and
 // decodes the result into to. If one operation fails nothing is changed.
-func applyPatch(ops []PatchOperation, from, to any) *Rejection {
+func applyPatch(ops []PatchOperation, from, to any) *demand.Rejection {
 	doc, err := withNulls(from)
 	if err != nil {
-		return invalid("patch", "%v", err)
+		return demand.Invalid("patch", "%v", err)
 	}
 	for _, op := range ops {
 		step, err := json.Marshal([]PatchOperation{op})
 		if err != nil {
-			return invalid("patch", "%v", err)
+			return demand.Invalid("patch", "%v", err)
 		}
 		patch, err := jsonpatch.DecodePatch(step)
 		if err == nil {
 			doc, err = patch.ApplyWithOptions(doc, patchOptions)
 		}
 		if err != nil {
-			return &Rejection{
-				Code:    CodePatchFailed,
+			return &demand.Rejection{
+				Code:    demand.CodePatchFailed,
 				Message: fmt.Sprintf("Couldn't apply patch '%s'. Reason: %v", strings.Trim(string(step), "[]"), err),
-				Facts:   Facts{Field: op.Field()},
+				Facts:   demand.Facts{Field: op.Field()},
 			}
 		}
 	}
 	dec := json.NewDecoder(bytes.NewReader(doc))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(to); err != nil {
-		return invalid("patch", "%v", strings.TrimPrefix(err.Error(), "json: "))
+		return demand.Invalid("patch", "%v", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return nil
 }

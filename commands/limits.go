@@ -6,13 +6,14 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
 // withinLimits says which limit events would go beyond. Every decision comes by
 // here, so that no command can forget it; what only the server submits does not: that
 // records what is so already. What does not grow is within every limit.
-func withinLimits(s *ledger.State, events []ledger.Event) *Rejection {
+func withinLimits(s *ledger.State, events []ledger.Event) *demand.Rejection {
 	if !s.Limited() && !s.AggregatesLimited() {
 		return nil
 	}
@@ -96,7 +97,7 @@ func (g *growth) add(project, kind string, consumers int64, amounts func(func(le
 }
 
 // check finds the first limit, by project and class, that would be gone beyond.
-func (g *growth) check() *Rejection {
+func (g *growth) check() *demand.Rejection {
 	for _, project := range slices.Sorted(maps.Keys(g.projects)) {
 		one := g.projects[project]
 		used, _ := g.state.ProjectUsage(project)
@@ -116,46 +117,21 @@ func (g *growth) check() *Rejection {
 	return nil
 }
 
-func (g *growth) within(key ledger.LimitKey, used, more int64) *Rejection {
+func (g *growth) within(key ledger.LimitKey, used, more int64) *demand.Rejection {
 	most, limited := g.state.LimitOf(key)
 	if more <= 0 || !limited || used+more <= most {
 		return nil
 	}
-	facts := Facts{Project: key.Project, ConsumerType: key.Type, Limit: &most, Used: used, Asked: more}
+	facts := demand.Facts{Project: key.Project, ConsumerType: key.Type, Limit: &most, Used: used, Asked: more}
 	what := "consumers of type " + key.Type
 	if key.Type == "" {
 		facts.Class = g.state.Classes().Name(key.Class)
 		what = facts.Class
 	}
-	return &Rejection{
-		Code: CodeOverLimit,
+	return &demand.Rejection{
+		Code: demand.CodeOverLimit,
 		Message: fmt.Sprintf("project %s would have %d more of %s: its limit is %d, and with those below it %d are used",
 			key.Project, more, what, most, used),
 		Facts: facts,
-	}
-}
-
-// Redacted is a rejection for a client that may only see what certain projects hold: a
-// limit of another project, which may be above several, or of an aggregate, which is of
-// no project, is not told with its figures, because what others hold would follow from
-// them.
-func (r *Rejection) Redacted(sees func(project string) bool) *Rejection {
-	if r == nil || r.Code != CodeOverLimit || sees(r.Facts.Project) {
-		return r
-	}
-	what := r.Facts.Class
-	if r.Facts.ConsumerType != "" {
-		what = "consumers of type " + r.Facts.ConsumerType
-	}
-	whose := "a project above"
-	if r.Facts.Aggregate != nil {
-		whose = "an aggregate"
-	}
-	return &Rejection{
-		Code:    CodeOverLimit,
-		Message: fmt.Sprintf("%d more of %s would be beyond the limit of %s", r.Facts.Asked, what, whose),
-		Facts: Facts{
-			Class: r.Facts.Class, ConsumerType: r.Facts.ConsumerType, Asked: r.Facts.Asked, Command: r.Facts.Command,
-		},
 	}
 }

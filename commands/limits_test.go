@@ -7,6 +7,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -39,7 +40,7 @@ func TestLimitsHold(t *testing.T) {
 			before := projectsAsCounted(w.State())
 			limits := limitsNow(w.State())
 			_, rejection := w.carry(c)
-			if rejection != nil && rejection.Code == commands.CodeOverLimit {
+			if rejection != nil && rejection.Code == demand.CodeOverLimit {
 				refused[c.CommandName()]++
 			}
 			after := projectsAsCounted(w.State())

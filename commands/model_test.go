@@ -10,6 +10,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
 )
@@ -34,11 +35,11 @@ func (n *naive) used(slot string) (sum int64) {
 }
 
 // allocate returns the code with which a request must be rejected, "" for none.
-func (n *naive) allocate(c *commands.AllocateForConsumers) commands.Code {
+func (n *naive) allocate(c *commands.AllocateForConsumers) demand.Code {
 	for _, a := range c.Allocations {
 		gen, exists := n.genOf[a.Consumer.String()]
 		if a.Generation == nil && exists || a.Generation != nil && (!exists || gen != *a.Generation) {
-			return commands.CodeConsumerConflict
+			return demand.CodeConsumerConflict
 		}
 	}
 	before := make(map[string]int64)
@@ -55,7 +56,7 @@ func (n *naive) allocate(c *commands.AllocateForConsumers) commands.Code {
 	for _, a := range c.Allocations {
 		for _, r := range a.Resources {
 			if _, ok := n.providers[r.Provider.String()]; !ok {
-				return commands.CodeProviderUnknown
+				return demand.CodeProviderUnknown
 			}
 		}
 	}
@@ -64,11 +65,11 @@ func (n *naive) allocate(c *commands.AllocateForConsumers) commands.Code {
 			slot := key(r.Provider, r.Class)
 			total, ok := n.total[slot]
 			if !ok {
-				return commands.CodeNoInventory
+				return demand.CodeNoInventory
 			}
 			others[slot] += r.Amount
 			if others[slot] > total && others[slot] > before[slot] {
-				return commands.CodeCapacityExceeded
+				return demand.CodeCapacityExceeded
 			}
 		}
 	}
@@ -145,9 +146,9 @@ func TestModel(t *testing.T) {
 			},
 			"release": func(rt *rapid.T) {
 				id := rapid.SampledFrom(consumers).Draw(rt, "consumer")
-				want := commands.Code("")
+				want := demand.Code("")
 				if _, exists := model.genOf[id.String()]; !exists {
-					want = commands.CodeConsumerNotFound
+					want = demand.CodeConsumerNotFound
 				}
 				checkCode(rt, l.Submit(t, &commands.ReleaseConsumer{Consumer: id}).Rejection, want)
 				model.release(id.String())
@@ -193,7 +194,7 @@ func drawAllocations(rt *rapid.T, model *naive, id ledger.UUID, providers []ledg
 	return a
 }
 
-func checkCode(rt *rapid.T, got *commands.Rejection, want commands.Code) {
+func checkCode(rt *rapid.T, got *demand.Rejection, want demand.Code) {
 	rt.Helper()
 	if got == nil && want != "" || got != nil && got.Code != want {
 		rt.Fatalf("got %v, want %q", got, want)

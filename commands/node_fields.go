@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -90,18 +92,18 @@ func deref[T any](p *T) T {
 
 // description returns the part of the fields that makes up the node's
 // description.
-func (f *NodeFields) description() (ledger.NodeDescription, *Rejection) {
+func (f *NodeFields) description() (ledger.NodeDescription, *demand.Rejection) {
 	details, err := f.details()
 	if err != nil {
-		return ledger.NodeDescription{}, invalid("details", "%v", err)
+		return ledger.NodeDescription{}, demand.Invalid("details", "%v", err)
 	}
 	driverInfo, err := WithoutSecrets(f.DriverInfo)
 	if err != nil {
-		return ledger.NodeDescription{}, invalid("driver_info", "%v", err)
+		return ledger.NodeDescription{}, demand.Invalid("driver_info", "%v", err)
 	}
 	instanceInfo, err := WithoutSecrets(f.InstanceInfo)
 	if err != nil {
-		return ledger.NodeDescription{}, invalid("instance_info", "%v", err)
+		return ledger.NodeDescription{}, demand.Invalid("instance_info", "%v", err)
 	}
 	return ledger.NodeDescription{
 		Name: deref(f.Name), Driver: deref(f.Driver), ResourceClass: deref(f.ResourceClass),
@@ -183,14 +185,14 @@ func IsNodeName(name string) bool {
 	return IsIdent(name) && !uuidPattern.MatchString(name) && !slices.Contains(reservedNodeNames, name)
 }
 
-func checkNodeName(name *string) *Rejection {
+func checkNodeName(name *string) *demand.Rejection {
 	if name == nil {
 		return nil
 	}
 	if !IsNodeName(*name) {
-		return &Rejection{
-			Code: CodeInvalid, Message: fmt.Sprintf("name: %q cannot name a node", *name),
-			Facts: Facts{Field: "name", Name: *name},
+		return &demand.Rejection{
+			Code: demand.CodeInvalid, Message: fmt.Sprintf("name: %q cannot name a node", *name),
+			Facts: demand.Facts{Field: "name", Name: *name},
 		}
 	}
 	return nil
@@ -198,17 +200,17 @@ func checkNodeName(name *string) *Rejection {
 
 // Check returns a rejection for faults in the fields alone, whatever the State;
 // or nil.
-func (f *NodeFields) check() *Rejection {
-	short := func(field string, value *string, most int) *Rejection {
+func (f *NodeFields) check() *demand.Rejection {
+	short := func(field string, value *string, most int) *demand.Rejection {
 		if value != nil && (utf8.RuneCountInString(*value) > most || !utf8.ValidString(*value)) {
-			return invalid(field, "takes at most %d characters of valid UTF-8", most)
+			return demand.Invalid(field, "takes at most %d characters of valid UTF-8", most)
 		}
 		return nil
 	}
 	if deref(f.Driver) == "" {
-		return invalid("driver", "is required")
+		return demand.Invalid("driver", "is required")
 	}
-	return first(
+	return cmp.Or(
 		checkNodeName(f.Name),
 		short("driver", f.Driver, ledger.MaxOwnerRunes), short("resource_class", f.ResourceClass, ledger.MaxNodeClassRunes),
 		short("owner", f.Owner, ledger.MaxOwnerRunes), short("lessee", f.Lessee, ledger.MaxOwnerRunes),
@@ -218,9 +220,9 @@ func (f *NodeFields) check() *Rejection {
 }
 
 // checkNew rejects fields that cannot be set when a node is made.
-func (f *NodeFields) checkNew(state string) *Rejection {
+func (f *NodeFields) checkNew(state string) *demand.Rejection {
 	if deref(f.Protected) || deref(f.ProtectedReason) != "" {
-		return invalid(
+		return demand.Invalid(
 			"protected",
 			"Cannot specify protected or protected_reason on node creation. These fields can only be set for active nodes",
 		)
@@ -231,7 +233,7 @@ func (f *NodeFields) checkNew(state string) *Rejection {
 // settleFlags applies Ironic's rules for the two flags of a node: only a deployed
 // node can be protected, an available node cannot be retired, and the reason for
 // a flag needs the flag and is removed with it.
-func (f *NodeFields) settleFlags(before *ledger.Node) *Rejection {
+func (f *NodeFields) settleFlags(before *ledger.Node) *demand.Rejection {
 	if deref(f.Protected) && !before.Protected && before.ProvisionState != stateActive {
 		return nodeState(
 			before, "Node %s can not have protected set in provision state %s, allowed states are 'active' and 'rescue'",
@@ -244,7 +246,7 @@ func (f *NodeFields) settleFlags(before *ledger.Node) *Rejection {
 			before.UUID,
 		)
 	}
-	return first(
+	return cmp.Or(
 		settleReason("protected", before.Protected, deref(f.Protected), &f.ProtectedReason),
 		settleReason("retired", before.Retired(), deref(f.Retired), &f.RetiredReason),
 	)
@@ -252,7 +254,7 @@ func (f *NodeFields) settleFlags(before *ledger.Node) *Rejection {
 
 // checkParent requires a node's parent to be another existing node that is no
 // child itself.
-func (f *NodeFields) checkParent(s *ledger.State, id ledger.UUID) *Rejection {
+func (f *NodeFields) checkParent(s *ledger.State, id ledger.UUID) *demand.Rejection {
 	if f.ParentNode == nil {
 		return nil
 	}
@@ -261,7 +263,7 @@ func (f *NodeFields) checkParent(s *ledger.State, id ledger.UUID) *Rejection {
 		return nodeUnknown(*f.ParentNode)
 	}
 	if parent.UUID == id || parent.Parent() != "" {
-		return invalid(
+		return demand.Invalid(
 			"parent_node", "node %s cannot be the parent of %s: it is the node itself, or has a parent", parent.UUID, id,
 		)
 	}
@@ -269,67 +271,71 @@ func (f *NodeFields) checkParent(s *ledger.State, id ledger.UUID) *Rejection {
 }
 
 // checkChassis requires a node's chassis to exist.
-func (f *NodeFields) checkChassis(s *ledger.State) *Rejection {
+func (f *NodeFields) checkChassis(s *ledger.State) *demand.Rejection {
 	id := deref(f.ChassisUUID)
 	if _, exists := s.Chassis(id); !exists && f.ChassisUUID != nil {
-		return chassisNotFound(CodeChassisUnknown, id)
+		return chassisNotFound(demand.CodeChassisUnknown, id)
 	}
 	return nil
 }
 
-func settleReason(flag string, before, after bool, reason **string) *Rejection {
+func settleReason(flag string, before, after bool, reason **string) *demand.Rejection {
 	if before && !after {
 		*reason = nil
 	}
 	if !after && deref(*reason) != "" {
-		return invalid(flag+"_reason", "The %s_reason field can only be set when %s is True", flag, flag)
+		return demand.Invalid(flag+"_reason", "The %s_reason field can only be set when %s is True", flag, flag)
 	}
 	return nil
 }
 
 // checkTraits rejects traits that neither begin with CUSTOM_ nor are standard.
-func checkTraits(s *ledger.State, field string, traits []string) *Rejection {
+func checkTraits(s *ledger.State, field string, traits []string) *demand.Rejection {
 	for _, name := range traits {
 		if !isCustom(name) && (strings.HasPrefix(name, CustomPrefix) || !s.HasTrait(name)) {
-			return &Rejection{
-				Code: CodeInvalid, Message: fmt.Sprintf("%s: %q is neither a standard trait nor a custom one", field, name),
-				Facts: Facts{Field: field, Name: name},
+			return &demand.Rejection{
+				Code: demand.CodeInvalid, Message: fmt.Sprintf("%s: %q is neither a standard trait nor a custom one", field, name),
+				Facts: demand.Facts{Field: field, Name: name},
 			}
 		}
 	}
 	return nil
 }
 
-func nodeNotFound(id ledger.UUID) *Rejection {
-	return &Rejection{Code: CodeNodeNotFound, Message: fmt.Sprintf("no node %s", id), Facts: Facts{Node: &id}}
+func nodeNotFound(id ledger.UUID) *demand.Rejection {
+	return &demand.Rejection{
+		Code: demand.CodeNodeNotFound, Message: fmt.Sprintf("no node %s", id), Facts: demand.Facts{Node: &id},
+	}
 }
 
-func nodeUnknown(ids ...ledger.UUID) *Rejection {
+func nodeUnknown(ids ...ledger.UUID) *demand.Rejection {
 	names := make([]string, len(ids))
 	for i, id := range ids {
 		names[i] = id.String()
 	}
-	return &Rejection{
-		Code: CodeNodeUnknown, Message: "no node " + strings.Join(names, ", "), Facts: Facts{Names: names},
+	return &demand.Rejection{
+		Code: demand.CodeNodeUnknown, Message: "no node " + strings.Join(names, ", "), Facts: demand.Facts{Names: names},
 	}
 }
 
-func nodeExists(format, name string) *Rejection {
-	return &Rejection{Code: CodeNodeExists, Message: fmt.Sprintf(format, name), Facts: Facts{Name: name}}
+func nodeExists(format, name string) *demand.Rejection {
+	return &demand.Rejection{
+		Code: demand.CodeNodeExists, Message: fmt.Sprintf(format, name), Facts: demand.Facts{Name: name},
+	}
 }
 
-func nodeAssociated(n *ledger.Node) *Rejection {
+func nodeAssociated(n *ledger.Node) *demand.Rejection {
 	id, instance := n.UUID, n.Instance
-	return &Rejection{
-		Code: CodeNodeAssociated, Message: fmt.Sprintf("Node %s is associated with instance %s.", id, instance),
-		Facts: Facts{Node: &id, Instance: &instance},
+	return &demand.Rejection{
+		Code: demand.CodeNodeAssociated, Message: fmt.Sprintf("Node %s is associated with instance %s.", id, instance),
+		Facts: demand.Facts{Node: &id, Instance: &instance},
 	}
 }
 
-func instanceAssociated(instance, node ledger.UUID) *Rejection {
-	return &Rejection{
-		Code: CodeInstanceAssociated, Message: instanceElsewhere(instance, node),
-		Facts: Facts{Node: &node, Instance: &instance},
+func instanceAssociated(instance, node ledger.UUID) *demand.Rejection {
+	return &demand.Rejection{
+		Code: demand.CodeInstanceAssociated, Message: instanceElsewhere(instance, node),
+		Facts: demand.Facts{Node: &node, Instance: &instance},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -54,9 +55,9 @@ type SetNodeProviders struct {
 func (*SetNodeProviders) CommandName() string { return "SetNodeProviders" }
 
 // Check implements Command.
-func (c *SetNodeProviders) Check() *Rejection {
+func (c *SetNodeProviders) Check() *demand.Rejection {
 	if c.Limit < 1 {
-		return invalid("limit", "is 1 or more")
+		return demand.Invalid("limit", "is 1 or more")
 	}
 	return nil
 }
@@ -66,7 +67,7 @@ func (c *SetNodeProviders) Check() *Rejection {
 // first removes the consumers of allocations that have ended meanwhile. It does
 // so in a record of its own, because a commit changes a consumer once at most. If
 // nodes have two owners, the rejection lists them.
-func (c *SetNodeProviders) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *SetNodeProviders) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	var events []ledger.Event
 	if c.On != s.NodeProviders() {
 		events = append(events, ledger.NodeProvidersSet{On: c.On})
@@ -118,7 +119,7 @@ func (p *providerSync) removeLeft(left []ledger.UUID, most int) {
 
 // withNodeProvider adds the consequences that events about a node have for its
 // provider.
-func withNodeProvider(s *ledger.State, id ledger.UUID, events []ledger.Event) ([]ledger.Event, *Rejection) {
+func withNodeProvider(s *ledger.State, id ledger.UUID, events []ledger.Event) ([]ledger.Event, *demand.Rejection) {
 	if !s.NodeProviders() || len(events) == 0 {
 		return events, nil
 	}
@@ -155,16 +156,16 @@ func newProviderSync(s *ledger.State) *providerSync {
 func (p *providerSync) emit(event ledger.Event) { p.events = append(p.events, event) }
 
 // node changes one node's provider from before to after; nil stands for no node.
-func (p *providerSync) node(before, after *ledger.Node) *Rejection {
+func (p *providerSync) node(before, after *ledger.Node) *demand.Rejection {
 	if after == nil {
 		return p.remove(before)
 	}
 	provider, exists := p.s.Provider(after.UUID)
 	if !exists {
 		if _, taken := p.s.ProviderNamed(after.UUID.String()); taken {
-			return &Rejection{
-				Code: CodeProviderExists, Message: fmt.Sprintf("a provider with name %s exists", after.UUID),
-				Facts: Facts{Node: &after.UUID},
+			return &demand.Rejection{
+				Code: demand.CodeProviderExists, Message: fmt.Sprintf("a provider with name %s exists", after.UUID),
+				Facts: demand.Facts{Node: &after.UUID},
 			}
 		}
 		p.emit(ledger.ProviderCreated{Provider: after.UUID, Name: after.UUID.String()})
@@ -185,14 +186,14 @@ func (p *providerSync) node(before, after *ledger.Node) *Rejection {
 
 // oneOwner rejects a consumer that holds a node's provider while the node belongs
 // to another consumer.
-func (p *providerSync) oneOwner(n *ledger.Node, held bool) *Rejection {
+func (p *providerSync) oneOwner(n *ledger.Node, held bool) *demand.Rejection {
 	if !held || n.Instance.IsNil() || holds(p.s, n.Instance, n.UUID) {
 		return nil
 	}
-	return &Rejection{
-		Code:    CodeProviderInUse,
+	return &demand.Rejection{
+		Code:    demand.CodeProviderInUse,
 		Message: fmt.Sprintf("the resource provider of node %s is held by a consumer in Placement", n.UUID),
-		Facts:   Facts{Node: &n.UUID, Provider: &n.UUID, Instance: &n.Instance},
+		Facts:   demand.Facts{Node: &n.UUID, Provider: &n.UUID, Instance: &n.Instance},
 	}
 }
 
@@ -203,7 +204,7 @@ func holds(s *ledger.State, consumer, provider ledger.UUID) bool {
 }
 
 // remove deletes the provider of a deleted node.
-func (p *providerSync) remove(before *ledger.Node) *Rejection {
+func (p *providerSync) remove(before *ledger.Node) *demand.Rejection {
 	provider, exists := p.s.Provider(before.UUID)
 	if !exists {
 		return nil
@@ -212,10 +213,10 @@ func (p *providerSync) remove(before *ledger.Node) *Rejection {
 	child := false
 	p.s.Children(before.UUID, func(ledger.UUID) bool { child = true; return false })
 	if used := provider.InUse(); child || used != nil && !freed {
-		return &Rejection{
-			Code:    CodeProviderInUse,
+		return &demand.Rejection{
+			Code:    demand.CodeProviderInUse,
 			Message: fmt.Sprintf("the resource provider of node %s has allocations or children", before.UUID),
-			Facts:   Facts{Node: &before.UUID, Provider: &before.UUID, Classes: classNames(p.s, used)},
+			Facts:   demand.Facts{Node: &before.UUID, Provider: &before.UUID, Classes: classNames(p.s, used)},
 		}
 	}
 	p.emit(ledger.ProviderDeleted{Provider: before.UUID})
@@ -235,7 +236,9 @@ func (p *providerSync) release(before, after *ledger.Node) (freed bool) {
 }
 
 // inventory gives the provider an inventory of one of the node's class.
-func (p *providerSync) inventory(provider *ledger.Provider, n *ledger.Node, held bool, generation *int64) *Rejection {
+func (p *providerSync) inventory(
+	provider *ledger.Provider, n *ledger.Node, held bool, generation *int64,
+) *demand.Rejection {
 	var want []ledger.InventoryRecord
 	if n.ResourceClass != "" {
 		want = []ledger.InventoryRecord{nodeInventory(n, held || !n.Allocation.IsNil())}
@@ -301,7 +304,7 @@ func (p *providerSync) nodeTraits(provider *ledger.Provider, before, after *ledg
 }
 
 // consume makes the node's allocation a consumer of its provider.
-func (p *providerSync) consume(after *ledger.Node, generation *int64) *Rejection {
+func (p *providerSync) consume(after *ledger.Node, generation *int64) *demand.Rejection {
 	if after.Allocation.IsNil() || after.ResourceClass == "" {
 		return nil
 	}
@@ -310,10 +313,10 @@ func (p *providerSync) consume(after *ledger.Node, generation *int64) *Rejection
 		if len(held) == 1 && held[0].Provider == after.UUID {
 			return nil
 		}
-		return &Rejection{
-			Code:    CodeNodeIsProvider,
+		return &demand.Rejection{
+			Code:    demand.CodeNodeIsProvider,
 			Message: fmt.Sprintf("consumer %s, which would be the allocation of node %s, holds other resources", after.Allocation, after.UUID),
-			Facts:   Facts{Node: &after.UUID, Consumer: &after.Allocation},
+			Facts:   demand.Facts{Node: &after.UUID, Consumer: &after.Allocation},
 		}
 	}
 	owner := p.owners[after.Allocation]
@@ -338,7 +341,7 @@ func (p *providerSync) consume(after *ledger.Node, generation *int64) *Rejection
 
 // takenNode rejects a consumer that is not the node's instance. The instance owns
 // the node, and may come back to it through either API.
-func takenNode(s *ledger.State, consumer ledger.UUID, res *ProviderAllocation) *Rejection {
+func takenNode(s *ledger.State, consumer ledger.UUID, res *ProviderAllocation) *demand.Rejection {
 	if !s.NodeProviders() {
 		return nil
 	}
@@ -346,11 +349,11 @@ func takenNode(s *ledger.State, consumer ledger.UUID, res *ProviderAllocation) *
 	if !isNode || n.Instance.IsNil() || n.Instance == consumer {
 		return nil
 	}
-	return &Rejection{
-		Code: CodeCapacityExceeded,
+	return &demand.Rejection{
+		Code: demand.CodeCapacityExceeded,
 		Message: fmt.Sprintf("%d of %s on provider %s exceeds the capacity: instance %s runs on that bare metal node",
 			res.Amount, res.Class, res.Provider, n.Instance),
-		Facts: Facts{
+		Facts: demand.Facts{
 			Provider: &res.Provider, Consumer: &consumer, Node: &n.UUID, Instance: &n.Instance,
 			Class: res.Class, Asked: res.Amount, Total: 1, Reserved: 1, Ratio: 1,
 		},
@@ -409,7 +412,7 @@ func heldByConsumer(s *ledger.State, n *ledger.Node) bool {
 
 // changeableProvider finds a provider whose existence and inventories clients may
 // change. It rejects providers that are nodes.
-func changeableProvider(s *ledger.State, id ledger.UUID) (*ledger.Provider, *Rejection) {
+func changeableProvider(s *ledger.State, id ledger.UUID) (*ledger.Provider, *demand.Rejection) {
 	p, ok := s.Provider(id)
 	if !ok {
 		return nil, providerNotFound(id)
@@ -429,19 +432,19 @@ func nodeOf(s *ledger.State, provider ledger.UUID) *ledger.Node {
 	return n
 }
 
-func followsFromNode(id ledger.UUID) *Rejection {
-	return &Rejection{
-		Code: CodeNodeIsProvider,
+func followsFromNode(id ledger.UUID) *demand.Rejection {
+	return &demand.Rejection{
+		Code: demand.CodeNodeIsProvider,
 		Message: fmt.Sprintf("resource provider %s is a bare metal node: its existence, its inventory and the node's traits "+
 			"follow from the node", id),
-		Facts: Facts{Provider: &id, Node: &id},
+		Facts: demand.Facts{Provider: &id, Node: &id},
 	}
 }
 
 // repeatsNode rejects inventories of a node's provider, unless they say again what
 // follows from the node. What they reserve does not count: nova's driver reserves a node
 // in use, where the ledger counts it as used, and may not know yet that it is reserved.
-func repeatsNode(s *ledger.State, p *ledger.Provider, inventories []Inventory) *Rejection {
+func repeatsNode(s *ledger.State, p *ledger.Provider, inventories []Inventory) *demand.Rejection {
 	want, has := recordsOf(inventories), inventoryRecords(s.Classes(), p.Inventories)
 	for _, records := range [][]ledger.InventoryRecord{want, has} {
 		for i := range records {
@@ -458,7 +461,7 @@ func repeatsNode(s *ledger.State, p *ledger.Provider, inventories []Inventory) *
 
 // followsNodeAllocation rejects a change of a consumer that is a node allocation,
 // because the two change together.
-func followsNodeAllocation(s *ledger.State, consumer ledger.UUID) *Rejection {
+func followsNodeAllocation(s *ledger.State, consumer ledger.UUID) *demand.Rejection {
 	if !s.NodeProviders() {
 		return nil
 	}
@@ -466,9 +469,9 @@ func followsNodeAllocation(s *ledger.State, consumer ledger.UUID) *Rejection {
 	if !isAllocation || a.Node.IsNil() {
 		return nil
 	}
-	return &Rejection{
-		Code:    CodeNodeIsProvider,
+	return &demand.Rejection{
+		Code:    demand.CodeNodeIsProvider,
 		Message: fmt.Sprintf("consumer %s is the allocation of bare metal node %s: release it there", consumer, a.Node),
-		Facts:   Facts{Consumer: &consumer, Node: &a.Node, Allocation: &consumer},
+		Facts:   demand.Facts{Consumer: &consumer, Node: &a.Node, Allocation: &consumer},
 	}
 }

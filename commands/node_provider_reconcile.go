@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -13,7 +14,7 @@ const maxListedConflicts = 50
 // reconcileNodes compares nodes and consumers, which changed without each other
 // while node providers were off. It returns the consumers of node allocations
 // that are gone, or a rejection that lists the nodes with two owners.
-func reconcileNodes(s *ledger.State) (stale []ledger.UUID, rejection *Rejection) {
+func reconcileNodes(s *ledger.State) (stale []ledger.UUID, rejection *demand.Rejection) {
 	r := reconciliation{s: s, others: make(map[ledger.UUID][]*ledger.Consumer)}
 	s.Consumers(func(c *ledger.Consumer) bool { r.consumer(c); return true })
 	s.Nodes(func(n *ledger.Node) bool { r.node(n); return true })
@@ -25,8 +26,8 @@ func reconcileNodes(s *ledger.State) (stale []ledger.UUID, rejection *Rejection)
 	if more := len(r.conflicts) - len(listed); more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}
-	return nil, &Rejection{
-		Code: CodeProviderInUse, Facts: Facts{Names: listed},
+	return nil, &demand.Rejection{
+		Code: demand.CodeProviderInUse, Facts: demand.Facts{Names: listed},
 		Message: fmt.Sprintf("%d nodes have two owners, or a provider that is something else: %s. "+
 			"Release one of the two, in Placement or in Ironic, while node providers are off", len(r.conflicts), text),
 	}

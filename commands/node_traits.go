@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -20,10 +21,10 @@ type ReplaceNodeTraits struct {
 func (*ReplaceNodeTraits) CommandName() string { return "ReplaceNodeTraits" }
 
 // Check implements Command.
-func (c *ReplaceNodeTraits) Check() *Rejection { return checkUUID("node", c.Node) }
+func (c *ReplaceNodeTraits) Check() *demand.Rejection { return checkUUID("node", c.Node) }
 
 // Decide implements Command.
-func (c *ReplaceNodeTraits) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *ReplaceNodeTraits) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
 		return nil, nodeNotFound(c.Node)
@@ -31,7 +32,7 @@ func (c *ReplaceNodeTraits) Decide(s *ledger.State) ([]ledger.Event, *Rejection)
 	return replaceNodeTraits(s, n, c.Traits)
 }
 
-func replaceNodeTraits(s *ledger.State, n *ledger.Node, traits []string) ([]ledger.Event, *Rejection) {
+func replaceNodeTraits(s *ledger.State, n *ledger.Node, traits []string) ([]ledger.Event, *demand.Rejection) {
 	if rejection := checkTraits(s, "traits", traits); rejection != nil {
 		return nil, rejection
 	}
@@ -40,10 +41,10 @@ func replaceNodeTraits(s *ledger.State, n *ledger.Node, traits []string) ([]ledg
 	traits = slices.Compact(traits)
 	if len(traits) > ledger.MaxNodeTraits {
 		id := n.UUID
-		return nil, &Rejection{
-			Code:    CodeInvalid,
+		return nil, &demand.Rejection{
+			Code:    demand.CodeInvalid,
 			Message: fmt.Sprintf("traits: Node %s can have at most %d traits, not %d", id, ledger.MaxNodeTraits, len(traits)),
-			Facts:   Facts{Field: "traits", Node: &id},
+			Facts:   demand.Facts{Field: "traits", Node: &id},
 		}
 	}
 	if slices.Equal(traits, n.Traits) {
@@ -65,10 +66,10 @@ type AddNodeTrait struct {
 func (*AddNodeTrait) CommandName() string { return "AddNodeTrait" }
 
 // Check implements Command.
-func (c *AddNodeTrait) Check() *Rejection { return checkUUID("node", c.Node) }
+func (c *AddNodeTrait) Check() *demand.Rejection { return checkUUID("node", c.Node) }
 
 // Decide implements Command.
-func (c *AddNodeTrait) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *AddNodeTrait) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
 		return nil, nodeNotFound(c.Node)
@@ -89,19 +90,19 @@ type RemoveNodeTrait struct {
 func (*RemoveNodeTrait) CommandName() string { return "RemoveNodeTrait" }
 
 // Check implements Command.
-func (c *RemoveNodeTrait) Check() *Rejection { return checkUUID("node", c.Node) }
+func (c *RemoveNodeTrait) Check() *demand.Rejection { return checkUUID("node", c.Node) }
 
 // Decide implements Command.
-func (c *RemoveNodeTrait) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *RemoveNodeTrait) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
 		return nil, nodeNotFound(c.Node)
 	}
 	i, has := slices.BinarySearch(n.Traits, c.Trait)
 	if !has {
-		return nil, &Rejection{
-			Code: CodeNodeTraitNotFound, Message: fmt.Sprintf("Node %s doesn't have a trait '%s'", n.UUID, c.Trait),
-			Facts: Facts{Node: &c.Node, Name: c.Trait},
+		return nil, &demand.Rejection{
+			Code: demand.CodeNodeTraitNotFound, Message: fmt.Sprintf("Node %s doesn't have a trait '%s'", n.UUID, c.Trait),
+			Facts: demand.Facts{Node: &c.Node, Name: c.Trait},
 		}
 	}
 	return replaceNodeTraits(s, n, slices.Delete(slices.Clone(n.Traits), i, i+1))

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -36,7 +37,7 @@ func TestRedacted(t *testing.T) {
 			w := newWorld(t, row.before...)
 			submission := commands.Submission{Actor: "a", Command: row.command, Project: "p"}
 			_, r := commands.Decide(submission, w.State())
-			if r == nil || r.Code != commands.CodeOverLimit || r.Facts.Asked == 0 {
+			if r == nil || r.Code != demand.CodeOverLimit || r.Facts.Asked == 0 {
 				t.Fatalf("%+v", r)
 			}
 			if told := r.Facts.Limit != nil || r.Facts.Used != 0 || r.Facts.Project != "" || r.Facts.Aggregate != nil; told != row.told {
@@ -58,9 +59,9 @@ func TestRedacted(t *testing.T) {
 func TestNearOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for id, code := range map[ledger.UUID]commands.Code{others: commands.CodeForbidden, holder: ""} {
+	for id, code := range map[ledger.UUID]demand.Code{others: demand.CodeForbidden, holder: ""} {
 		c := claim(map[string]int64{vcpu: 2}, fresh)
-		c.Prefer = &commands.ClaimPreference{Near: []commands.NearConsumers{
+		c.Prefer = &demand.ClaimPreference{Near: []demand.NearConsumers{
 			{By: "tree", Rule: "require", Consumers: []ledger.UUID{id}},
 		}}
 		_, r := commands.Decide(commands.Submission{Actor: "a", Command: c, Project: "p"}, w.State())

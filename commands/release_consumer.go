@@ -3,6 +3,7 @@ package commands
 import (
 	"fmt"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -20,17 +21,17 @@ func (*ReleaseConsumer) CommandName() string { return "ReleaseConsumer" }
 func (c *ReleaseConsumer) Consumers() []ledger.UUID { return []ledger.UUID{c.Consumer} }
 
 // Check implements Command.
-func (c *ReleaseConsumer) Check() *Rejection { return checkUUID("consumer", c.Consumer) }
+func (c *ReleaseConsumer) Check() *demand.Rejection { return checkUUID("consumer", c.Consumer) }
 
 func (*ReleaseConsumer) onlyHoldings() {}
 
 // ForProject implements Command.
-func (c *ReleaseConsumer) ForProject(s *ledger.State, project string) *Rejection {
+func (c *ReleaseConsumer) ForProject(s *ledger.State, project string) *demand.Rejection {
 	return hideHolder(s, c.Consumer, project)
 }
 
 // Decide implements Command.
-func (c *ReleaseConsumer) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *ReleaseConsumer) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	consumer, ok := s.Consumer(c.Consumer)
 	if !ok {
 		return nil, consumerNotFound(c.Consumer)
@@ -44,19 +45,20 @@ func (c *ReleaseConsumer) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	return removeConsumer(s, consumer), nil
 }
 
-func consumerNotFound(id ledger.UUID) *Rejection {
-	return &Rejection{
-		Code: CodeConsumerNotFound, Message: fmt.Sprintf("consumer %s holds nothing", id), Facts: Facts{Consumer: &id},
+func consumerNotFound(id ledger.UUID) *demand.Rejection {
+	return &demand.Rejection{
+		Code: demand.CodeConsumerNotFound, Message: fmt.Sprintf("consumer %s holds nothing", id),
+		Facts: demand.Facts{Consumer: &id},
 	}
 }
 
 // consumerConflict makes a rejection with the generation that a consumer has and
 // the one that was given. As a given generation nil means "I expect no consumer",
 // as the present one "there is none".
-func consumerConflict(id ledger.UUID, has, given *uint64) *Rejection {
-	facts := Facts{Consumer: &id, Expected: signed(has), Got: signed(given)}
-	return &Rejection{
-		Code: CodeConsumerConflict,
+func consumerConflict(id ledger.UUID, has, given *uint64) *demand.Rejection {
+	facts := demand.Facts{Consumer: &id, Expected: signed(has), Got: signed(given)}
+	return &demand.Rejection{
+		Code: demand.CodeConsumerConflict,
 		Message: fmt.Sprintf("consumer %s is at generation %s, not %s",
 			id, orNull(facts.Expected), orNull(facts.Got)),
 		Facts: facts,

@@ -1,6 +1,9 @@
 package commands
 
-import "github.com/allot-project/allot/ledger"
+import (
+	"github.com/allot-project/allot/commands/demand"
+	"github.com/allot-project/allot/ledger"
+)
 
 // ReleaseNodeAllocation removes an allocation and frees its node. The node must
 // not be active, unless it is in maintenance.
@@ -15,15 +18,17 @@ func (*ReleaseNodeAllocation) CommandName() string { return "ReleaseNodeAllocati
 func (c *ReleaseNodeAllocation) Consumers() []ledger.UUID { return []ledger.UUID{c.Allocation} }
 
 // Check implements Command.
-func (c *ReleaseNodeAllocation) Check() *Rejection { return checkUUID("allocation", c.Allocation) }
+func (c *ReleaseNodeAllocation) Check() *demand.Rejection {
+	return checkUUID("allocation", c.Allocation)
+}
 
 // ForProject implements Command.
-func (c *ReleaseNodeAllocation) ForProject(s *ledger.State, project string) *Rejection {
+func (c *ReleaseNodeAllocation) ForProject(s *ledger.State, project string) *demand.Rejection {
 	return hideNodeAllocation(s, c.Allocation, project)
 }
 
 // Decide implements Command.
-func (c *ReleaseNodeAllocation) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *ReleaseNodeAllocation) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	a, ok := s.NodeAllocation(c.Allocation)
 	if !ok {
 		return nil, nodeAllocationNotFound(c.Allocation)

@@ -3,6 +3,7 @@ package commands
 import (
 	"slices"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -23,12 +24,12 @@ func (*RemoveProvider) CommandName() string { return "RemoveProvider" }
 func (*RemoveProvider) Consumers() []ledger.UUID { return nil }
 
 // Check implements Command.
-func (c *RemoveProvider) Check() *Rejection {
+func (c *RemoveProvider) Check() *demand.Rejection {
 	return (&DeleteProvider{Provider: c.Provider}).Check()
 }
 
 // Decide implements Command.
-func (c *RemoveProvider) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *RemoveProvider) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if _, exists := s.Provider(c.Provider); !exists {
 		return (&DeleteProvider{Provider: c.Provider}).Decide(s)
 	}

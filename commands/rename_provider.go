@@ -1,8 +1,10 @@
 package commands
 
 import (
+	"cmp"
 	"fmt"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -20,20 +22,20 @@ func (*RenameProvider) CommandName() string { return "RenameProvider" }
 
 // Check implements Command. Unlike CreateProvider it accepts an empty name, as
 // Placement's PUT does.
-func (c *RenameProvider) Check() *Rejection {
-	return first(checkUUID("provider", c.Provider), checkProviderName(c.Name))
+func (c *RenameProvider) Check() *demand.Rejection {
+	return cmp.Or(checkUUID("provider", c.Provider), checkProviderName(c.Name))
 }
 
 // Decide implements Command.
-func (c *RenameProvider) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *RenameProvider) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, ok := s.Provider(c.Provider)
 	if !ok {
 		return nil, providerNotFound(c.Provider)
 	}
 	if holder, taken := s.ProviderNamed(c.Name); taken && holder != c.Provider {
-		return nil, &Rejection{
-			Code: CodeProviderExists, Message: fmt.Sprintf("a provider with name %s exists", c.Name),
-			Facts: Facts{Name: c.Name},
+		return nil, &demand.Rejection{
+			Code: demand.CodeProviderExists, Message: fmt.Sprintf("a provider with name %s exists", c.Name),
+			Facts: demand.Facts{Name: c.Name},
 		}
 	}
 	if p.Name == c.Name {

@@ -3,6 +3,7 @@ package commands
 import (
 	"fmt"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -20,10 +21,10 @@ type RenameResourceClass struct {
 func (*RenameResourceClass) CommandName() string { return "RenameResourceClass" }
 
 // Check implements Command.
-func (c *RenameResourceClass) Check() *Rejection { return checkCustomClass(c.NewName) }
+func (c *RenameResourceClass) Check() *demand.Rejection { return checkCustomClass(c.NewName) }
 
 // Decide implements Command.
-func (c *RenameResourceClass) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *RenameResourceClass) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	id, rejection := customClass(s, c.Name)
 	if rejection != nil {
 		return nil, rejection
@@ -35,9 +36,9 @@ func (c *RenameResourceClass) Decide(s *ledger.State) ([]ledger.Event, *Rejectio
 		return nil, classExists(c.NewName)
 	}
 	if s.NodeProviders() && s.HasNodeClass(func(class string) bool { return NodeClassName(class) == c.Name }) {
-		return nil, &Rejection{
-			Code: CodeNodeIsProvider, Message: fmt.Sprintf("resource class %s is that of bare metal nodes", c.Name),
-			Facts: Facts{Class: c.Name},
+		return nil, &demand.Rejection{
+			Code: demand.CodeNodeIsProvider, Message: fmt.Sprintf("resource class %s is that of bare metal nodes", c.Name),
+			Facts: demand.Facts{Class: c.Name},
 		}
 	}
 	return []ledger.Event{ledger.ClassRenamed{ID: id, Name: c.NewName}}, nil

@@ -3,6 +3,7 @@ package commands
 import (
 	"fmt"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -23,10 +24,10 @@ type ReparentProvider struct {
 func (*ReparentProvider) CommandName() string { return "ReparentProvider" }
 
 // Check implements Command.
-func (c *ReparentProvider) Check() *Rejection { return checkUUID("provider", c.Provider) }
+func (c *ReparentProvider) Check() *demand.Rejection { return checkUUID("provider", c.Provider) }
 
 // Decide implements Command.
-func (c *ReparentProvider) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *ReparentProvider) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, ok := s.Provider(c.Provider)
 	if !ok {
 		return nil, providerNotFound(c.Provider)
@@ -40,10 +41,10 @@ func (c *ReparentProvider) Decide(s *ledger.State) ([]ledger.Event, *Rejection) 
 		return nil, nil
 	}
 	if c.RefuseMove && !p.Parent.IsNil() {
-		return nil, &Rejection{
-			Code:    CodeParentFixed,
+		return nil, &demand.Rejection{
+			Code:    demand.CodeParentFixed,
 			Message: fmt.Sprintf("provider %s has a parent already", c.Provider),
-			Facts:   Facts{Provider: &c.Provider, Name: p.Parent.String()},
+			Facts:   demand.Facts{Provider: &c.Provider, Name: p.Parent.String()},
 		}
 	}
 	if s.InSubtree(c.Parent, c.Provider) {

@@ -1,6 +1,11 @@
 package commands
 
-import "github.com/allot-project/allot/ledger"
+import (
+	"cmp"
+
+	"github.com/allot-project/allot/commands/demand"
+	"github.com/allot-project/allot/ledger"
+)
 
 // ReplaceInventories sets all inventories of a provider. Classes in use must
 // stay, but may shrink below their usage. The provider's generation moves by 1
@@ -21,12 +26,12 @@ type ReplaceInventories struct {
 func (*ReplaceInventories) CommandName() string { return "ReplaceInventories" }
 
 // Check implements Command.
-func (c *ReplaceInventories) Check() *Rejection {
-	return first(checkUUID("provider", c.Provider), checkInventories(c.Inventories))
+func (c *ReplaceInventories) Check() *demand.Rejection {
+	return cmp.Or(checkUUID("provider", c.Provider), checkInventories(c.Inventories))
 }
 
 // Decide implements Command.
-func (c *ReplaceInventories) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *ReplaceInventories) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, ok := s.Provider(c.Provider)
 	if !ok {
 		return nil, providerNotFound(c.Provider)
@@ -61,12 +66,12 @@ func (c *ReplaceInventories) Decide(s *ledger.State) ([]ledger.Event, *Rejection
 }
 
 // classIDs looks up the classes of inventories.
-func classIDs(s *ledger.State, inventories []Inventory) (map[ledger.ClassID]bool, *Rejection) {
+func classIDs(s *ledger.State, inventories []Inventory) (map[ledger.ClassID]bool, *demand.Rejection) {
 	ids := make(map[ledger.ClassID]bool, len(inventories))
 	for _, inv := range inventories {
 		id, ok := s.Classes().ID(inv.Class)
 		if !ok {
-			return nil, classUnknown(inv.Class)
+			return nil, demand.ClassUnknown(inv.Class)
 		}
 		ids[id] = true
 	}

@@ -3,6 +3,7 @@ package commands
 import (
 	"slices"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -31,25 +32,25 @@ const maxAggregates = 4096
 func (*ReplaceProviderAggregates) CommandName() string { return "ReplaceProviderAggregates" }
 
 // Check implements Command.
-func (c *ReplaceProviderAggregates) Check() *Rejection {
+func (c *ReplaceProviderAggregates) Check() *demand.Rejection {
 	if len(c.Aggregates) > maxAggregates {
-		return invalid("aggregates", "a provider is in at most %d aggregates", maxAggregates)
+		return demand.Invalid("aggregates", "a provider is in at most %d aggregates", maxAggregates)
 	}
 	seen := make(map[ledger.UUID]bool, len(c.Aggregates))
 	for _, id := range c.Aggregates {
 		if seen[id] {
-			return invalid("aggregates", "%s is given twice", id)
+			return demand.Invalid("aggregates", "%s is given twice", id)
 		}
 		seen[id] = true
 	}
 	if c.Spelt != nil && !slices.EqualFunc(c.Spelt, c.Aggregates, ledger.Spells) {
-		return invalid("spelt", "has to spell each of the aggregates, in their order")
+		return demand.Invalid("spelt", "has to spell each of the aggregates, in their order")
 	}
 	return checkUUID("provider", c.Provider)
 }
 
 // Decide implements Command.
-func (c *ReplaceProviderAggregates) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *ReplaceProviderAggregates) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, ok := s.Provider(c.Provider)
 	if !ok {
 		return nil, providerNotFound(c.Provider)

@@ -3,6 +3,7 @@ package commands
 import (
 	"slices"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -21,17 +22,17 @@ type ReplaceProviderTraits struct {
 func (*ReplaceProviderTraits) CommandName() string { return "ReplaceProviderTraits" }
 
 // Check implements Command.
-func (c *ReplaceProviderTraits) Check() *Rejection {
+func (c *ReplaceProviderTraits) Check() *demand.Rejection {
 	for _, name := range c.Traits {
 		if name == "" || len(name) > ledger.MaxSymbolBytes {
-			return invalid("traits", "%q is not the name of a trait", name)
+			return demand.Invalid("traits", "%q is not the name of a trait", name)
 		}
 	}
 	return checkUUID("provider", c.Provider)
 }
 
 // Decide implements Command.
-func (c *ReplaceProviderTraits) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *ReplaceProviderTraits) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, ok := s.Provider(c.Provider)
 	if !ok {
 		return nil, providerNotFound(c.Provider)
@@ -49,7 +50,7 @@ func (c *ReplaceProviderTraits) Decide(s *ledger.State) ([]ledger.Event, *Reject
 		}
 	}
 	if unknown != nil {
-		return nil, traitUnknown(unknown)
+		return nil, demand.TraitUnknown(unknown)
 	}
 	if n := nodeOf(s, p.UUID); n != nil && slices.ContainsFunc(n.Traits, func(name string) bool {
 		return !slices.Contains(names, name)

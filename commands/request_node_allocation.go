@@ -1,10 +1,12 @@
 package commands
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"unicode/utf8"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -18,9 +20,9 @@ type NodeRequest struct {
 	Extra          ledger.Document `json:"extra,omitzero"`
 }
 
-func (r *NodeRequest) check() *Rejection {
+func (r *NodeRequest) check() *demand.Rejection {
 	if utf8.RuneCountInString(r.ResourceClass) > ledger.MaxNodeClassRunes || !utf8.ValidString(r.ResourceClass) {
-		return invalid("resource_class", "takes at most %d characters", ledger.MaxNodeClassRunes)
+		return demand.Invalid("resource_class", "takes at most %d characters", ledger.MaxNodeClassRunes)
 	}
 	if r.Owner != "" {
 		if rejection := checkOwner("owner", r.Owner); rejection != nil {
@@ -28,26 +30,27 @@ func (r *NodeRequest) check() *Rejection {
 		}
 	}
 	if len(r.Traits) > ledger.MaxRequestedTraits {
-		return invalid("traits", "at most %d can be asked for, not %d", ledger.MaxRequestedTraits, len(r.Traits))
+		return demand.Invalid("traits", "at most %d can be asked for, not %d", ledger.MaxRequestedTraits, len(r.Traits))
 	}
 	if len(r.CandidateNodes) > ledger.MaxCandidateNodes {
-		return invalid("candidate_nodes", "at most %d can be named, not %d", ledger.MaxCandidateNodes, len(r.CandidateNodes))
+		return demand.Invalid("candidate_nodes", "at most %d can be named, not %d",
+			ledger.MaxCandidateNodes, len(r.CandidateNodes))
 	}
 	return checkAllocationName(r.Name)
 }
 
-func checkAllocationName(name string) *Rejection {
+func checkAllocationName(name string) *demand.Rejection {
 	if name != "" && !IsIdent(name) {
-		return &Rejection{
-			Code: CodeInvalid, Message: fmt.Sprintf("name: %q cannot name an allocation", name),
-			Facts: Facts{Field: "name", Name: name},
+		return &demand.Rejection{
+			Code: demand.CodeInvalid, Message: fmt.Sprintf("name: %q cannot name an allocation", name),
+			Facts: demand.Facts{Field: "name", Name: name},
 		}
 	}
 	return nil
 }
 
 // request returns the event with which an allocation begins.
-func (r *NodeRequest) request(s *ledger.State, id ledger.UUID) (ledger.AllocationRequested, *Rejection) {
+func (r *NodeRequest) request(s *ledger.State, id ledger.UUID) (ledger.AllocationRequested, *demand.Rejection) {
 	ev := ledger.AllocationRequested{
 		Allocation: id, Name: r.Name, ResourceClass: r.ResourceClass, Owner: r.Owner,
 		Traits: r.Traits, CandidateNodes: r.CandidateNodes, Extra: r.Extra,
@@ -68,7 +71,7 @@ func (r *NodeRequest) request(s *ledger.State, id ledger.UUID) (ledger.Allocatio
 }
 
 // missing rejects nodes that do not exist, or not for the client.
-func missing(nodes []ledger.UUID, exists func(ledger.UUID) bool) *Rejection {
+func missing(nodes []ledger.UUID, exists func(ledger.UUID) bool) *demand.Rejection {
 	var unknown []ledger.UUID
 	for _, node := range nodes {
 		if !exists(node) && !slices.Contains(unknown, node) {
@@ -81,10 +84,10 @@ func missing(nodes []ledger.UUID, exists func(ledger.UUID) bool) *Rejection {
 	return nodeUnknown(unknown...)
 }
 
-func nodeAllocationExists(what, name string) *Rejection {
-	return &Rejection{
-		Code: CodeNodeAllocationExists, Message: fmt.Sprintf("An allocation with %s %s already exists.", what, name),
-		Facts: Facts{Name: name},
+func nodeAllocationExists(what, name string) *demand.Rejection {
+	return &demand.Rejection{
+		Code: demand.CodeNodeAllocationExists, Message: fmt.Sprintf("An allocation with %s %s already exists.", what, name),
+		Facts: demand.Facts{Name: name},
 	}
 }
 
@@ -102,15 +105,15 @@ type RequestNodeAllocation struct {
 func (*RequestNodeAllocation) CommandName() string { return "RequestNodeAllocation" }
 
 // Check implements Command.
-func (c *RequestNodeAllocation) Check() *Rejection {
+func (c *RequestNodeAllocation) Check() *demand.Rejection {
 	if c.ResourceClass == "" {
-		return invalid("resource_class", "is mandatory")
+		return demand.Invalid("resource_class", "is mandatory")
 	}
-	return first(checkUUID("allocation", c.Allocation), c.check())
+	return cmp.Or(checkUUID("allocation", c.Allocation), c.check())
 }
 
 // ForProject implements Command.
-func (c *RequestNodeAllocation) ForProject(s *ledger.State, project string) *Rejection {
+func (c *RequestNodeAllocation) ForProject(s *ledger.State, project string) *demand.Rejection {
 	if c.Owner != project {
 		return foreign(project, "the owner %q", c.Owner)
 	}
@@ -121,7 +124,7 @@ func (c *RequestNodeAllocation) ForProject(s *ledger.State, project string) *Rej
 }
 
 // Decide implements Command.
-func (c *RequestNodeAllocation) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *RequestNodeAllocation) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	requested, rejection := c.request(s, c.Allocation)
 	if rejection != nil {
 		return nil, rejection

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -32,13 +33,13 @@ func (c *Reserve) Consumers() []ledger.UUID {
 }
 
 // Check implements Command.
-func (c *Reserve) Check() *Rejection {
+func (c *Reserve) Check() *demand.Rejection {
 	if math.IsNaN(c.Seconds) || c.Seconds <= 0 || c.Seconds > MaxReservationSeconds || c.lifetime() <= 0 {
-		return invalid("seconds", "%v is not above 0 and at most %d", c.Seconds, MaxReservationSeconds)
+		return demand.Invalid("seconds", "%v is not above 0 and at most %d", c.Seconds, MaxReservationSeconds)
 	}
 	for i := range c.Allocations {
 		if len(c.Allocations[i].Resources) == 0 {
-			return invalid("resources", "a reservation must hold something, but consumer %s asks for nothing", c.Allocations[i].Consumer)
+			return demand.Invalid("resources", "a reservation must hold something, but consumer %s asks for nothing", c.Allocations[i].Consumer)
 		}
 	}
 	return (&AllocateForConsumers{Allocations: c.Allocations}).Check()
@@ -49,12 +50,12 @@ func (c *Reserve) lifetime() int64 { return int64(c.Seconds * float64(time.Secon
 func (*Reserve) onlyHoldings() {}
 
 // ForProject implements Command.
-func (c *Reserve) ForProject(s *ledger.State, project string) *Rejection {
+func (c *Reserve) ForProject(s *ledger.State, project string) *demand.Rejection {
 	return checkOwners(s, c.Allocations, project)
 }
 
 // Decide implements Command.
-func (c *Reserve) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *Reserve) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	a := newAllocator(s, c.Allocations)
 	a.lifetime = c.lifetime()
 	if r := a.checkGenerations(); r != nil {
@@ -71,15 +72,15 @@ func (c *Reserve) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	return a.decide()
 }
 
-func notReserved(id ledger.UUID) *Rejection {
-	return &Rejection{
-		Code: CodeNotReserved, Message: fmt.Sprintf("what consumer %s holds is allocated for good", id),
-		Facts: Facts{Consumer: &id},
+func notReserved(id ledger.UUID) *demand.Rejection {
+	return &demand.Rejection{
+		Code: demand.CodeNotReserved, Message: fmt.Sprintf("what consumer %s holds is allocated for good", id),
+		Facts: demand.Facts{Consumer: &id},
 	}
 }
 
 // reservation finds the reservation that a command names.
-func reservation(s *ledger.State, id ledger.UUID) (*ledger.Consumer, *Rejection) {
+func reservation(s *ledger.State, id ledger.UUID) (*ledger.Consumer, *demand.Rejection) {
 	consumer, ok := s.Consumer(id)
 	if !ok {
 		return nil, consumerNotFound(id)
@@ -103,17 +104,17 @@ func (*ConfirmReservation) CommandName() string { return "ConfirmReservation" }
 func (c *ConfirmReservation) Consumers() []ledger.UUID { return []ledger.UUID{c.Consumer} }
 
 // Check implements Command.
-func (c *ConfirmReservation) Check() *Rejection { return checkUUID("consumer", c.Consumer) }
+func (c *ConfirmReservation) Check() *demand.Rejection { return checkUUID("consumer", c.Consumer) }
 
 func (*ConfirmReservation) onlyHoldings() {}
 
 // ForProject implements Command.
-func (c *ConfirmReservation) ForProject(s *ledger.State, project string) *Rejection {
+func (c *ConfirmReservation) ForProject(s *ledger.State, project string) *demand.Rejection {
 	return hideHolder(s, c.Consumer, project)
 }
 
 // Decide implements Command.
-func (c *ConfirmReservation) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *ConfirmReservation) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	consumer, rejection := reservation(s, c.Consumer)
 	if rejection != nil {
 		return nil, rejection
@@ -141,17 +142,17 @@ func (*CancelReservation) CommandName() string { return "CancelReservation" }
 func (c *CancelReservation) Consumers() []ledger.UUID { return []ledger.UUID{c.Consumer} }
 
 // Check implements Command.
-func (c *CancelReservation) Check() *Rejection { return checkUUID("consumer", c.Consumer) }
+func (c *CancelReservation) Check() *demand.Rejection { return checkUUID("consumer", c.Consumer) }
 
 func (*CancelReservation) onlyHoldings() {}
 
 // ForProject implements Command.
-func (c *CancelReservation) ForProject(s *ledger.State, project string) *Rejection {
+func (c *CancelReservation) ForProject(s *ledger.State, project string) *demand.Rejection {
 	return hideHolder(s, c.Consumer, project)
 }
 
 // Decide implements Command.
-func (c *CancelReservation) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *CancelReservation) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	consumer, rejection := reservation(s, c.Consumer)
 	if rejection != nil {
 		return nil, rejection
@@ -176,12 +177,12 @@ func (*ExpireReservation) CommandName() string { return "ExpireReservation" }
 func (c *ExpireReservation) Consumers() []ledger.UUID { return []ledger.UUID{c.Consumer} }
 
 // Check implements Command.
-func (c *ExpireReservation) Check() *Rejection { return checkUUID("consumer", c.Consumer) }
+func (c *ExpireReservation) Check() *demand.Rejection { return checkUUID("consumer", c.Consumer) }
 
 func (*ExpireReservation) onlyHoldings() {}
 
 // Decide implements Command.
-func (c *ExpireReservation) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *ExpireReservation) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	consumer, ok := s.Consumer(c.Consumer)
 	if !ok || consumer.ReservedUntil == 0 || consumer.ReservedUntil > c.Now {
 		return nil, nil

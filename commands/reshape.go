@@ -1,9 +1,11 @@
 package commands
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -36,20 +38,20 @@ func (*Reshape) CommandName() string { return "Reshape" }
 func (c *Reshape) Consumers() []ledger.UUID { return consumersOf(c.Allocations) }
 
 // Check implements Command.
-func (c *Reshape) Check() *Rejection {
+func (c *Reshape) Check() *demand.Rejection {
 	if len(c.Inventories) == 0 {
-		return invalid("inventories", "names no provider")
+		return demand.Invalid("inventories", "names no provider")
 	}
 	seen := make(map[ledger.UUID]bool, len(c.Inventories))
 	for _, p := range c.Inventories {
 		if p.Generation == nil {
-			return invalid("generation", "is required")
+			return demand.Invalid("generation", "is required")
 		}
-		if r := first(checkUUID("provider", p.Provider), checkInventories(p.Inventories)); r != nil {
+		if r := cmp.Or(checkUUID("provider", p.Provider), checkInventories(p.Inventories)); r != nil {
 			return r
 		}
 		if seen[p.Provider] {
-			return invalid("inventories", "provider %s is given twice", p.Provider)
+			return demand.Invalid("inventories", "provider %s is given twice", p.Provider)
 		}
 		seen[p.Provider] = true
 	}
@@ -58,7 +60,7 @@ func (c *Reshape) Check() *Rejection {
 
 // Decide implements Command. Like Placement it does not check here that the
 // reserved amounts leave capacity.
-func (c *Reshape) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *Reshape) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	for _, want := range c.Inventories {
 		p, r := changeableProvider(s, want.Provider)
 		if r != nil {
@@ -69,7 +71,7 @@ func (c *Reshape) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 		}
 	}
 	a := newAllocator(s, c.Allocations)
-	if r := first(a.checkGenerations(), a.checkProvidersExist()); r != nil {
+	if r := cmp.Or(a.checkGenerations(), a.checkProvidersExist()); r != nil {
 		return nil, r
 	}
 	for _, want := range c.Inventories {
@@ -146,7 +148,7 @@ func inventoryRecords(classes *ledger.ClassTable, list []ledger.Inventory) []led
 
 // final leaves each provider with its new inventories. The command's allocations
 // must leave classes that are removed unused.
-func (c *Reshape) final(s *ledger.State, a *allocator) ([]ledger.Event, *Rejection) {
+func (c *Reshape) final(s *ledger.State, a *allocator) ([]ledger.Event, *demand.Rejection) {
 	events := make([]ledger.Event, 0, len(c.Inventories))
 	for _, want := range c.Inventories {
 		kept, _ := classIDs(s, want.Inventories)

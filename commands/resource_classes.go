@@ -3,32 +3,34 @@ package commands
 import (
 	"fmt"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
-func checkCustomClass(name string) *Rejection {
+func checkCustomClass(name string) *demand.Rejection {
 	if !isCustom(name) {
-		return invalid("name", "%q is not the name of a custom resource class", name)
+		return demand.Invalid("name", "%q is not the name of a custom resource class", name)
 	}
 	return nil
 }
 
-func classExists(name string) *Rejection {
-	return &Rejection{
-		Code: CodeClassExists, Message: fmt.Sprintf("resource class %s exists", name), Facts: Facts{Class: name},
+func classExists(name string) *demand.Rejection {
+	return &demand.Rejection{
+		Code: demand.CodeClassExists, Message: fmt.Sprintf("resource class %s exists", name),
+		Facts: demand.Facts{Class: name},
 	}
 }
 
 // customClass finds a class that clients may change.
-func customClass(s *ledger.State, name string) (ledger.ClassID, *Rejection) {
+func customClass(s *ledger.State, name string) (ledger.ClassID, *demand.Rejection) {
 	id, ok := s.Classes().ID(name)
 	if !ok {
-		return 0, classUnknown(name)
+		return 0, demand.ClassUnknown(name)
 	}
 	if id < ledger.FirstCustomClass {
-		return 0, &Rejection{
-			Code: CodeClassStandard, Message: fmt.Sprintf("resource class %s is a standard one", name),
-			Facts: Facts{Class: name},
+		return 0, &demand.Rejection{
+			Code: demand.CodeClassStandard, Message: fmt.Sprintf("resource class %s is a standard one", name),
+			Facts: demand.Facts{Class: name},
 		}
 	}
 	return id, nil

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -17,7 +18,7 @@ func (l *Scratch) State() *ledger.State { return l.state }
 
 // Carry carries a command out in a commit of its own, and returns its events or a
 // rejection. The time is that of the last record.
-func (l *Scratch) Carry(s Submission) ([]ledger.Event, *Rejection, error) {
+func (l *Scratch) Carry(s Submission) ([]ledger.Event, *demand.Rejection, error) {
 	events, rejection := Decide(s, l.state)
 	if rejection != nil || len(events) == 0 {
 		return nil, rejection, nil

@@ -3,6 +3,7 @@ package commands
 import (
 	"fmt"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -28,34 +29,34 @@ type SetLimit struct {
 func (*SetLimit) CommandName() string { return "SetLimit" }
 
 // Check implements Command.
-func (c *SetLimit) Check() *Rejection {
+func (c *SetLimit) Check() *demand.Rejection {
 	if c.Project != "" {
 		if r := checkOwner("project", c.Project); r != nil {
 			return r
 		}
 	}
 	if !c.Aggregate.IsNil() && (c.Project != "" || c.Class == "" || c.Type != "") {
-		return invalid("aggregate", "the limit of an aggregate is of a class, and of no project and no type")
+		return demand.Invalid("aggregate", "the limit of an aggregate is of a class, and of no project and no type")
 	}
 	if (c.Class == "") == (c.Type == "") {
-		return invalid("class", "a limit is of a class or of a type of consumers: not of %q and %q", c.Class, c.Type)
+		return demand.Invalid("class", "a limit is of a class or of a type of consumers: not of %q and %q", c.Class, c.Type)
 	}
 	if c.Type != "" && c.Type != ledger.UnknownType && !isSymbol(c.Type) {
-		return invalid("type", "%q is not the name of a consumer type", c.Type)
+		return demand.Invalid("type", "%q is not the name of a consumer type", c.Type)
 	}
 	if c.Most != nil && *c.Most < 0 {
-		return invalid("most", "%d is below 0: null removes the limit", *c.Most)
+		return demand.Invalid("most", "%d is below 0: null removes the limit", *c.Most)
 	}
 	return nil
 }
 
 // Decide implements Command.
-func (c *SetLimit) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *SetLimit) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	key := ledger.LimitKey{Project: c.Project, Type: c.Type}
 	if c.Class != "" {
 		id, known := s.Classes().ID(c.Class)
 		if !known {
-			return nil, classUnknown(c.Class)
+			return nil, demand.ClassUnknown(c.Class)
 		}
 		key.Class = id
 	}
@@ -100,7 +101,7 @@ const maxProjectDepth = 16
 func (*PlaceProject) CommandName() string { return "PlaceProject" }
 
 // Check implements Command.
-func (c *PlaceProject) Check() *Rejection {
+func (c *PlaceProject) Check() *demand.Rejection {
 	if r := checkOwner("project", c.Project); r != nil || c.Parent == "" {
 		return r
 	}
@@ -108,7 +109,7 @@ func (c *PlaceProject) Check() *Rejection {
 }
 
 // Decide implements Command.
-func (c *PlaceProject) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *PlaceProject) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if parent, _ := s.ProjectParent(c.Project); parent == c.Parent {
 		return nil, nil
 	}
@@ -143,10 +144,10 @@ func heightBelow(s *ledger.State, project string) (height int) {
 	return height
 }
 
-func tooDeep(project string) *Rejection {
+func tooDeep(project string) *demand.Rejection {
 	return projectLoop(project, fmt.Sprintf("at most %d projects may be above one, those below it included", maxProjectDepth))
 }
 
-func projectLoop(project, why string) *Rejection {
-	return &Rejection{Code: CodeProjectLoop, Message: why, Facts: Facts{Project: project}}
+func projectLoop(project, why string) *demand.Rejection {
+	return &demand.Rejection{Code: demand.CodeProjectLoop, Message: why, Facts: demand.Facts{Project: project}}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -60,10 +61,10 @@ type SetNodeProvisionState struct {
 func (*SetNodeProvisionState) CommandName() string { return "SetNodeProvisionState" }
 
 // Check implements Command.
-func (c *SetNodeProvisionState) Check() *Rejection { return checkUUID("node", c.Node) }
+func (c *SetNodeProvisionState) Check() *demand.Rejection { return checkUUID("node", c.Node) }
 
 // Decide implements Command.
-func (c *SetNodeProvisionState) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *SetNodeProvisionState) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
 		return nil, nodeNotFound(c.Node)
@@ -76,17 +77,17 @@ func (c *SetNodeProvisionState) Decide(s *ledger.State) ([]ledger.Event, *Reject
 		return nil, nodeProtected(n)
 	case verb.to == ledger.NodeAvailable && !verb.undeploys && n.Retired():
 		id := n.UUID
-		return nil, &Rejection{
-			Code:    CodeNodeRetired,
+		return nil, &demand.Rejection{
+			Code:    demand.CodeNodeRetired,
 			Message: fmt.Sprintf("The %s operation can't be performed on node %s because it is retired.", c.Target, id),
-			Facts:   Facts{Node: &id, State: n.ProvisionState},
+			Facts:   demand.Facts{Node: &id, State: n.ProvisionState},
 		}
 	case verb.deploys && n.Maintenance:
 		id := n.UUID
-		return nil, &Rejection{
-			Code:    CodeNodeMaintenance,
+		return nil, &demand.Rejection{
+			Code:    demand.CodeNodeMaintenance,
 			Message: fmt.Sprintf("The provisioning operation can't be performed on node %s because it's in maintenance mode.", id),
-			Facts:   Facts{Node: &id, State: n.ProvisionState},
+			Facts:   demand.Facts{Node: &id, State: n.ProvisionState},
 		}
 	}
 	state := stateOf(n)
@@ -121,15 +122,15 @@ func undeployed(n *ledger.Node) []ledger.Event {
 	return events
 }
 
-func badAction(n *ledger.Node, action string) *Rejection {
+func badAction(n *ledger.Node, action string) *demand.Rejection {
 	id := n.UUID
-	return &Rejection{
-		Code: CodeNodeAction,
+	return &demand.Rejection{
+		Code: demand.CodeNodeAction,
 		Message: fmt.Sprintf(
 			"The requested action \"%s\" can not be performed on node \"%s\" while it is in state \"%s\".", action, id,
 			n.ProvisionState,
 		),
-		Facts: Facts{Node: &id, Name: action, State: n.ProvisionState},
+		Facts: demand.Facts{Node: &id, Name: action, State: n.ProvisionState},
 	}
 }
 
@@ -154,14 +155,14 @@ type SetNodePowerState struct {
 func (*SetNodePowerState) CommandName() string { return "SetNodePowerState" }
 
 // Check implements Command.
-func (c *SetNodePowerState) Check() *Rejection { return checkUUID("node", c.Node) }
+func (c *SetNodePowerState) Check() *demand.Rejection { return checkUUID("node", c.Node) }
 
 var powerTargets = map[string]string{
 	powerOn: powerOn, powerOff: powerOff, "rebooting": powerOn, "soft power off": powerOff, "soft rebooting": powerOn,
 }
 
 // Decide implements Command.
-func (c *SetNodePowerState) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *SetNodePowerState) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
 		return nil, nodeNotFound(c.Node)
@@ -194,15 +195,15 @@ type SetNodeMaintenance struct {
 func (*SetNodeMaintenance) CommandName() string { return "SetNodeMaintenance" }
 
 // Check implements Command.
-func (c *SetNodeMaintenance) Check() *Rejection {
+func (c *SetNodeMaintenance) Check() *demand.Rejection {
 	if len(c.Reason) > ledger.MaxMaintenanceReasonBytes || !utf8.ValidString(c.Reason) {
-		return invalid("reason", "takes at most %d bytes of valid UTF-8", ledger.MaxMaintenanceReasonBytes)
+		return demand.Invalid("reason", "takes at most %d bytes of valid UTF-8", ledger.MaxMaintenanceReasonBytes)
 	}
 	return checkUUID("node", c.Node)
 }
 
 // Decide implements Command.
-func (c *SetNodeMaintenance) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *SetNodeMaintenance) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
 		return nil, nodeNotFound(c.Node)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -41,7 +42,7 @@ type Outcome struct {
 	Address ledger.Address
 	// Rejection is the reason why the command was not accepted; nil if it was
 	// accepted.
-	Rejection *Rejection
+	Rejection *demand.Rejection
 	// Repeated means that the command id was known, and that this is the first
 	// result.
 	Repeated bool
@@ -57,7 +58,7 @@ type Rejected struct {
 	// Place is the address that its record would have had. The command was
 	// decided against everything before that address.
 	Place     ledger.Address
-	Rejection *Rejection
+	Rejection *demand.Rejection
 }
 
 // Errors of Submit. After any of them except ErrBusy and ErrUnreadable the

@@ -1,6 +1,11 @@
 package commands
 
-import "github.com/allot-project/allot/ledger"
+import (
+	"cmp"
+
+	"github.com/allot-project/allot/commands/demand"
+	"github.com/allot-project/allot/ledger"
+)
 
 // UpdateChassis changes a chassis by a JSON Patch over ChassisFields (Ironic's
 // PATCH of chassis).
@@ -16,19 +21,19 @@ type UpdateChassis struct {
 func (*UpdateChassis) CommandName() string { return "UpdateChassis" }
 
 // Check implements Command.
-func (c *UpdateChassis) Check() *Rejection {
-	return first(checkUUID("chassis", c.Chassis), checkPatch(c.Patch))
+func (c *UpdateChassis) Check() *demand.Rejection {
+	return cmp.Or(checkUUID("chassis", c.Chassis), checkPatch(c.Patch))
 }
 
 // Decide implements Command.
-func (c *UpdateChassis) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *UpdateChassis) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	before, ok := s.Chassis(c.Chassis)
 	if !ok {
-		return nil, chassisNotFound(CodeChassisNotFound, c.Chassis)
+		return nil, chassisNotFound(demand.CodeChassisNotFound, c.Chassis)
 	}
 	var after ChassisFields
 	fields := ChassisFields{Description: orNil(before.Description), Extra: before.Extra}
-	if rejection := first(applyPatch(c.Patch, fields, &after), after.check()); rejection != nil {
+	if rejection := cmp.Or(applyPatch(c.Patch, fields, &after), after.check()); rejection != nil {
 		return nil, rejection
 	}
 	description := after.description()

@@ -1,6 +1,11 @@
 package commands
 
-import "github.com/allot-project/allot/ledger"
+import (
+	"cmp"
+
+	"github.com/allot-project/allot/commands/demand"
+	"github.com/allot-project/allot/ledger"
+)
 
 // UpdateInventory sets the inventory of a class that a provider has. It may
 // shrink below its usage. The provider's generation moves by 1.
@@ -20,12 +25,12 @@ type UpdateInventory struct {
 func (*UpdateInventory) CommandName() string { return "UpdateInventory" }
 
 // Check implements Command.
-func (c *UpdateInventory) Check() *Rejection {
-	return first(checkUUID("provider", c.Provider), c.Inventory.check())
+func (c *UpdateInventory) Check() *demand.Rejection {
+	return cmp.Or(checkUUID("provider", c.Provider), c.Inventory.check())
 }
 
 // Decide implements Command.
-func (c *UpdateInventory) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *UpdateInventory) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, ok := s.Provider(c.Provider)
 	if !ok {
 		return nil, providerNotFound(c.Provider)
@@ -36,7 +41,7 @@ func (c *UpdateInventory) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	if nodeOf(s, p.UUID) != nil {
 		return nil, repeatsNode(s, p, []Inventory{c.Inventory})
 	}
-	return c.Inventory.set(s, p, c.RefuseFullyReserved, func(exists bool) *Rejection {
+	return c.Inventory.set(s, p, c.RefuseFullyReserved, func(exists bool) *demand.Rejection {
 		if exists {
 			return nil
 		}

@@ -1,9 +1,11 @@
 package commands
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -21,7 +23,9 @@ type UpdateNode struct {
 func (*UpdateNode) CommandName() string { return "UpdateNode" }
 
 // Check implements Command.
-func (c *UpdateNode) Check() *Rejection { return first(checkUUID("node", c.Node), checkPatch(c.Patch)) }
+func (c *UpdateNode) Check() *demand.Rejection {
+	return cmp.Or(checkUUID("node", c.Node), checkPatch(c.Patch))
+}
 
 // looseStates are the provision states in which a node's class may change and its
 // instance may be removed.
@@ -30,17 +34,17 @@ var looseStates = []string{stateEnroll, "inspecting", "inspect wait", stateManag
 const looseStatesText = "(enroll, inspecting, inspect wait, manageable, available) states"
 
 // Decide implements Command.
-func (c *UpdateNode) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *UpdateNode) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
 		return nil, nodeNotFound(c.Node)
 	}
 	before, err := fieldsOf(n)
 	if err != nil {
-		return nil, invalid("details", "%v", err)
+		return nil, demand.Invalid("details", "%v", err)
 	}
 	var after NodeFields
-	if rejection := first(applyPatch(c.Patch, before, &after), after.check()); rejection != nil {
+	if rejection := cmp.Or(applyPatch(c.Patch, before, &after), after.check()); rejection != nil {
 		return nil, rejection
 	}
 	if rejection := after.settleFlags(n); rejection != nil {
@@ -81,7 +85,7 @@ func (c *UpdateNode) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 }
 
 // checkDescription rejects changes of fields that an allocation relies on.
-func checkDescription(s *ledger.State, n *ledger.Node, after *ledger.NodeDescription) *Rejection {
+func checkDescription(s *ledger.State, n *ledger.Node, after *ledger.NodeDescription) *demand.Rejection {
 	if after.ResourceClass != n.ResourceClass && !slices.Contains(looseStates, n.ProvisionState) {
 		return nodeState(
 			n, "Node %s can not have resource_class updated unless it is in one of allowed %s.", n.UUID, looseStatesText,
@@ -101,7 +105,7 @@ func checkDescription(s *ledger.State, n *ledger.Node, after *ledger.NodeDescrip
 }
 
 // changeInstance sets or removes the instance of a node.
-func changeInstance(s *ledger.State, n *ledger.Node, instance ledger.UUID) ([]ledger.Event, *Rejection) {
+func changeInstance(s *ledger.State, n *ledger.Node, instance ledger.UUID) ([]ledger.Event, *demand.Rejection) {
 	switch {
 	case instance == n.Instance:
 		return nil, nil
@@ -124,10 +128,10 @@ func changeInstance(s *ledger.State, n *ledger.Node, instance ledger.UUID) ([]le
 }
 
 // nodeState makes a rejection because of a node's provision state.
-func nodeState(n *ledger.Node, format string, args ...any) *Rejection {
+func nodeState(n *ledger.Node, format string, args ...any) *demand.Rejection {
 	id := n.UUID
-	return &Rejection{
-		Code: CodeNodeState, Message: fmt.Sprintf(format, args...),
-		Facts: Facts{Node: &id, State: n.ProvisionState},
+	return &demand.Rejection{
+		Code: demand.CodeNodeState, Message: fmt.Sprintf(format, args...),
+		Facts: demand.Facts{Node: &id, State: n.ProvisionState},
 	}
 }

@@ -1,8 +1,10 @@
 package commands
 
 import (
+	"cmp"
 	"fmt"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -20,17 +22,17 @@ type UpdateNodeAllocation struct {
 func (*UpdateNodeAllocation) CommandName() string { return "UpdateNodeAllocation" }
 
 // Check implements Command.
-func (c *UpdateNodeAllocation) Check() *Rejection {
+func (c *UpdateNodeAllocation) Check() *demand.Rejection {
 	for _, op := range c.Patch {
 		if field := op.Field(); field != "name" && field != "extra" || op.Path != "/name" && field == "name" {
-			return &Rejection{
-				Code:    CodeInvalid,
+			return &demand.Rejection{
+				Code:    demand.CodeInvalid,
 				Message: fmt.Sprintf("Cannot patch %s. Only the following can be updated: name, extra", op.Path),
-				Facts:   Facts{Field: "patch", Name: field},
+				Facts:   demand.Facts{Field: "patch", Name: field},
 			}
 		}
 	}
-	return first(checkUUID("allocation", c.Allocation), checkPatch(c.Patch))
+	return cmp.Or(checkUUID("allocation", c.Allocation), checkPatch(c.Patch))
 }
 
 // allocationFields are the fields that a patch can change.
@@ -40,12 +42,12 @@ type allocationFields struct {
 }
 
 // ForProject implements Command.
-func (c *UpdateNodeAllocation) ForProject(s *ledger.State, project string) *Rejection {
+func (c *UpdateNodeAllocation) ForProject(s *ledger.State, project string) *demand.Rejection {
 	return hideNodeAllocation(s, c.Allocation, project)
 }
 
 // Decide implements Command.
-func (c *UpdateNodeAllocation) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *UpdateNodeAllocation) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	a, ok := s.NodeAllocation(c.Allocation)
 	if !ok {
 		return nil, nodeAllocationNotFound(c.Allocation)
@@ -67,9 +69,9 @@ func (c *UpdateNodeAllocation) Decide(s *ledger.State) ([]ledger.Event, *Rejecti
 	return []ledger.Event{ledger.NodeAllocationUpdated{Allocation: a.UUID, Name: name, Extra: after.Extra}}, nil
 }
 
-func nodeAllocationNotFound(id ledger.UUID) *Rejection {
-	return &Rejection{
-		Code: CodeNodeAllocationNotFound, Message: fmt.Sprintf("Allocation %s could not be found.", id),
-		Facts: Facts{Allocation: &id},
+func nodeAllocationNotFound(id ledger.UUID) *demand.Rejection {
+	return &demand.Rejection{
+		Code: demand.CodeNodeAllocationNotFound, Message: fmt.Sprintf("Allocation %s could not be found.", id),
+		Facts: demand.Facts{Allocation: &id},
 	}
 }

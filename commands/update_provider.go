@@ -1,6 +1,9 @@
 package commands
 
-import "github.com/allot-project/allot/ledger"
+import (
+	"github.com/allot-project/allot/commands/demand"
+	"github.com/allot-project/allot/ledger"
+)
 
 // UpdateProvider renames and re-parents a provider in one step, as
 // Placement's PUT /resource_providers/{uuid} does.
@@ -16,15 +19,15 @@ type UpdateProvider struct {
 func (*UpdateProvider) CommandName() string { return "UpdateProvider" }
 
 // Check implements Command.
-func (c *UpdateProvider) Check() *Rejection {
+func (c *UpdateProvider) Check() *demand.Rejection {
 	if c.Reparent != nil && c.Reparent.Provider != c.Rename.Provider {
-		return invalid("reparent.provider", "is not the provider to rename")
+		return demand.Invalid("reparent.provider", "is not the provider to rename")
 	}
 	return c.Rename.Check()
 }
 
 // Decide implements Command.
-func (c *UpdateProvider) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+func (c *UpdateProvider) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	var events []ledger.Event
 	if c.Reparent != nil {
 		moved, rejection := c.Reparent.Decide(s)

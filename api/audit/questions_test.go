@@ -20,6 +20,7 @@ import (
 	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/jetstream"
@@ -228,7 +229,7 @@ func TestRejections(t *testing.T) {
 	}
 	var few audit.Rejections
 	q.get(t, 200, "/audit/rejections?limit=3&code=capacity_exceeded&actor=test&command=AllocateForConsumers", &few)
-	if len(few.Rejections) != 3 || few.Rejections[0].Rejection.Code != commands.CodeCapacityExceeded {
+	if len(few.Rejections) != 3 || few.Rejections[0].Rejection.Code != demand.CodeCapacityExceeded {
 		t.Errorf("%+v", few)
 	}
 	for _, bad := range []string{"rejections?limit=0", "rejections?limit=1001", "rejections?before=noon"} {

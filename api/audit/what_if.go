@@ -12,6 +12,7 @@ import (
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/document"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
@@ -49,9 +50,9 @@ type WouldBe struct {
 
 // WouldDo is the outcome of a step.
 type WouldDo struct {
-	Command   string              `json:"command"`
-	Rejection *commands.Rejection `json:"rejection,omitempty"`
-	Events    []ledger.EventLine  `json:"events,omitempty"`
+	Command   string             `json:"command"`
+	Rejection *demand.Rejection  `json:"rejection,omitempty"`
+	Events    []ledger.EventLine `json:"events,omitempty"`
 }
 
 // WouldTell is the answer to a query after the steps.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -40,7 +41,7 @@ func (w *world) take(owner, node int) int {
 	)).Code
 }
 
-func (w *world) nodeProviders(t *testing.T, on bool) *commands.Rejection {
+func (w *world) nodeProviders(t *testing.T, on bool) *demand.Rejection {
 	t.Helper()
 	for {
 		outcome := w.Submit(t, &commands.SetNodeProviders{On: on, Limit: 2})

@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"github.com/allot-project/allot/api/rest"
-	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -58,36 +58,36 @@ func writeError(w http.ResponseWriter, r *http.Request, e *rest.Failure) {
 
 // statuses are the HTTP statuses of rejections; 400 for codes that are missing
 // here.
-var statuses = map[commands.Code]int{
-	commands.CodeTooLarge:               http.StatusRequestEntityTooLarge,
-	commands.CodeCommandIDReused:        http.StatusConflict,
-	commands.CodeNotYet:                 http.StatusConflict,
-	commands.CodeNodeNotFound:           http.StatusNotFound,
-	commands.CodeNodeExists:             http.StatusConflict,
-	commands.CodeNodeAssociated:         http.StatusConflict,
-	commands.CodeInstanceAssociated:     http.StatusConflict,
-	commands.CodeNodeState:              http.StatusConflict,
-	commands.CodeNodeProtected:          http.StatusForbidden,
-	commands.CodeNodeBusy:               http.StatusConflict,
-	commands.CodeNodeIsProvider:         http.StatusConflict,
-	commands.CodeProviderInUse:          http.StatusConflict,
-	commands.CodeInventoryInUse:         http.StatusConflict,
-	commands.CodeProviderExists:         http.StatusConflict,
-	commands.CodeNodeTraitNotFound:      http.StatusNotFound,
-	commands.CodeNodeAllocationNotFound: http.StatusNotFound,
-	commands.CodeNodeAllocationExists:   http.StatusConflict,
-	commands.CodeChassisNotFound:        http.StatusNotFound,
-	commands.CodeChassisExists:          http.StatusConflict,
+var statuses = map[demand.Code]int{
+	demand.CodeTooLarge:               http.StatusRequestEntityTooLarge,
+	demand.CodeCommandIDReused:        http.StatusConflict,
+	demand.CodeNotYet:                 http.StatusConflict,
+	demand.CodeNodeNotFound:           http.StatusNotFound,
+	demand.CodeNodeExists:             http.StatusConflict,
+	demand.CodeNodeAssociated:         http.StatusConflict,
+	demand.CodeInstanceAssociated:     http.StatusConflict,
+	demand.CodeNodeState:              http.StatusConflict,
+	demand.CodeNodeProtected:          http.StatusForbidden,
+	demand.CodeNodeBusy:               http.StatusConflict,
+	demand.CodeNodeIsProvider:         http.StatusConflict,
+	demand.CodeProviderInUse:          http.StatusConflict,
+	demand.CodeInventoryInUse:         http.StatusConflict,
+	demand.CodeProviderExists:         http.StatusConflict,
+	demand.CodeNodeTraitNotFound:      http.StatusNotFound,
+	demand.CodeNodeAllocationNotFound: http.StatusNotFound,
+	demand.CodeNodeAllocationExists:   http.StatusConflict,
+	demand.CodeChassisNotFound:        http.StatusNotFound,
+	demand.CodeChassisExists:          http.StatusConflict,
 }
 
 // rejected answers a client's rejected command. what names the thing that the
 // command is about.
-func rejected(what string, r *commands.Rejection) *rest.Failure {
+func rejected(what string, r *demand.Rejection) *rest.Failure {
 	status, listed := statuses[r.Code]
 	if !listed {
 		status = http.StatusBadRequest
 	}
-	if r.Code == commands.CodeInvalid && r.Facts.Field == "traits" && r.Facts.Name != "" {
+	if r.Code == demand.CodeInvalid && r.Facts.Field == "traits" && r.Facts.Name != "" {
 		name := r.Facts.Name
 		return rest.BadRequest(
 			"Schema error for %s: '%s' is not valid under any of the given schemas. Possible root cause: '%s' does not match '^CUSTOM_[A-Z0-9_]+$'",

@@ -10,6 +10,7 @@ import (
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -135,8 +136,8 @@ func (r *request) updateNode(ident string) (*response, error) {
 	if r.version < unsetChassisSince && n.Chassis() != "" && slices.ContainsFunc(ops, leavesChassis) {
 		return nil, notAcceptable()
 	}
-	words := func(rejection *commands.Rejection) *rest.Failure {
-		if rejection.Code != commands.CodeInvalid {
+	words := func(rejection *demand.Rejection) *rest.Failure {
+		if rejection.Code != demand.CodeInvalid {
 			return nil // the name is taken
 		}
 		return aboutName(fmt.Sprintf("Cannot change name for node %s to", n.UUID))(rejection)

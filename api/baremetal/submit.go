@@ -5,10 +5,11 @@ import (
 
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 )
 
 // submit carries a command out.
-func (r *request) submit(c commands.Command) (commands.Outcome, *commands.Rejection, error) {
+func (r *request) submit(c commands.Command) (commands.Outcome, *demand.Rejection, error) {
 	s := commands.Submission{
 		Actor: r.who.User, RequestID: r.id, Command: c, DryRun: r.dryRun,
 		Client: r.who.Client(r.RemoteAddr), Bulk: r.h.Policy.LoadsInBulk(r.who),
@@ -39,7 +40,7 @@ func (r *request) accepted(what string, c commands.Command, answer *response) (*
 // carry submits a command. what names the thing that it is about. A rejection
 // becomes an error, whose text the handler may provide; nil if it has none.
 func (r *request) carry(
-	what string, c commands.Command, words func(*commands.Rejection) *rest.Failure,
+	what string, c commands.Command, words func(*demand.Rejection) *rest.Failure,
 ) (commands.Outcome, error) {
 	outcome, rejection, err := r.submit(c)
 	if err != nil || rejection == nil {
@@ -54,8 +55,8 @@ func (r *request) carry(
 }
 
 // aboutName returns the text for a rejection that is about a name.
-func aboutName(text string) func(*commands.Rejection) *rest.Failure {
-	return func(rejection *commands.Rejection) *rest.Failure {
+func aboutName(text string) func(*demand.Rejection) *rest.Failure {
+	return func(rejection *demand.Rejection) *rest.Failure {
 		if rejection.Facts.Field != "name" {
 			return nil
 		}

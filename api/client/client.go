@@ -22,6 +22,7 @@ import (
 
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/encoding"
 	"github.com/allot-project/allot/ledger"
 )
@@ -76,7 +77,7 @@ type Result struct {
 
 // RejectedError means that the command was understood and rejected. It changed
 // nothing.
-type RejectedError struct{ commands.Rejection }
+type RejectedError struct{ demand.Rejection }
 
 // Error implements error.
 func (e *RejectedError) Error() string { return e.String() }

@@ -17,6 +17,7 @@ import (
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/encoding"
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/commands/writer"
@@ -118,7 +119,7 @@ func TestRetries(t *testing.T) {
 		}
 		_, err = c.Submit(within(t), commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1))
 		var rejected *client.RejectedError
-		if !errors.As(err, &rejected) || rejected.Code != commands.CodeCapacityExceeded || rejected.Facts.Used != 100 {
+		if !errors.As(err, &rejected) || rejected.Code != demand.CodeCapacityExceeded || rejected.Facts.Used != 100 {
 			t.Errorf("one too many: %v", err)
 		}
 	}
@@ -140,7 +141,7 @@ func TestSameID(t *testing.T) {
 	}
 	var rejected *client.RejectedError
 	_, err = c.SubmitAs(within(t), id, commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 2))
-	if !errors.As(err, &rejected) || rejected.Code != commands.CodeCommandIDReused {
+	if !errors.As(err, &rejected) || rejected.Code != demand.CodeCommandIDReused {
 		t.Errorf("another command: %v", err)
 	}
 }
@@ -212,7 +213,7 @@ func TestRankedCandidates(t *testing.T) {
 		c := client.New(conn, client.Options{Encoding: encoding})
 		q := wire.CandidatesQuery{
 			Groups: []wire.CandidateGroup{{Resources: map[string]int64{"VCPU": 1}}}, Limit: 2,
-			Prefer: &commands.ClaimPreference{Order: commands.OrderSpread},
+			Prefer: &demand.ClaimPreference{Order: demand.OrderSpread},
 		}
 		var got []ledger.UUID
 		for more := true; more; more = q.Marker != "" {
@@ -230,8 +231,8 @@ func TestRankedCandidates(t *testing.T) {
 		}
 		for _, bad := range []wire.CandidatesQuery{
 			{Groups: q.Groups, Marker: "x"}, {Groups: q.Groups, Prefer: q.Prefer, Marker: "x"},
-			{Groups: q.Groups, Prefer: &commands.ClaimPreference{Order: "best"}},
-			{Groups: q.Groups, Prefer: &commands.ClaimPreference{Traits: map[string]commands.Weight{"CUSTOM_NO": 1}}},
+			{Groups: q.Groups, Prefer: &demand.ClaimPreference{Order: "best"}},
+			{Groups: q.Groups, Prefer: &demand.ClaimPreference{Traits: map[string]demand.Weight{"CUSTOM_NO": 1}}},
 		} {
 			var failure *wire.Error
 			if _, err := c.Candidates(within(t), bad); !errors.As(err, &failure) || failure.Code != wire.ErrorBadRequest {
@@ -406,7 +407,7 @@ func TestNodes(t *testing.T) {
 		}
 		var rejected *client.RejectedError
 		_, err = c.Submit(within(t), &commands.BackfillNodeAllocation{Node: node, NewAllocation: allocation})
-		if !errors.As(err, &rejected) || rejected.Code != commands.CodeNodeUnknown {
+		if !errors.As(err, &rejected) || rejected.Code != demand.CodeNodeUnknown {
 			t.Errorf("%s: %v", encoding, err)
 		}
 	}
@@ -475,7 +476,7 @@ func allOrNothing(t *testing.T, l *commandstest.Ledger, c *client.Client) {
 	_, err = c.SubmitAtomic(within(t), commandstest.NewID(),
 		&commands.CreateProvider{Provider: commandstest.NewID(), Name: "x" + made.String()},
 		commandstest.Allocate(commandstest.NewID(), made, "VCPU", 1))
-	if !errors.As(err, &rejected) || rejected.Code != commands.CodeCapacityExceeded || rejected.Facts.Command == nil ||
+	if !errors.As(err, &rejected) || rejected.Code != demand.CodeCapacityExceeded || rejected.Facts.Command == nil ||
 		*rejected.Facts.Command != 1 {
 		t.Errorf("a batch that goes too far: %v", err)
 	}
@@ -483,7 +484,7 @@ func allOrNothing(t *testing.T, l *commandstest.Ledger, c *client.Client) {
 		within(t), commandstest.NewID(), &commands.ReleaseConsumer{Consumer: consumer},
 		commandstest.Allocate(consumer, made, "VCPU", 1),
 	)
-	if !errors.As(err, &rejected) || rejected.Code != commands.CodeInvalid {
+	if !errors.As(err, &rejected) || rejected.Code != demand.CodeInvalid {
 		t.Errorf("a consumer twice: %v", err)
 	}
 	var failure *wire.Error

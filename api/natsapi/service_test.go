@@ -16,6 +16,7 @@ import (
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/encoding"
 	"github.com/allot-project/allot/ledger/embedded"
 )
@@ -170,7 +171,7 @@ func TestCommandsInBothEncodings(t *testing.T) {
 			}
 		}
 		reply := send(commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 2))
-		if r := reply.Rejection; r == nil || r.Code != commands.CodeCapacityExceeded || r.Facts.Used != 3 ||
+		if r := reply.Rejection; r == nil || r.Code != demand.CodeCapacityExceeded || r.Facts.Used != 3 ||
 			*r.Facts.Provider != provider {
 			t.Errorf("%d: %+v", i, reply)
 		}
@@ -256,7 +257,7 @@ func TestBadRequests(t *testing.T) {
 		"no consumer":     `{"allocations":[]}`,
 	} {
 		reply := d.ask(t, "AllocateForConsumers", headers(encoding.TypeJSON), []byte(body))
-		if reply.Rejection == nil || reply.Rejection.Code != commands.CodeInvalid {
+		if reply.Rejection == nil || reply.Rejection.Code != demand.CodeInvalid {
 			t.Errorf("%s: %+v", name, reply)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -60,7 +61,7 @@ func replaceAggregates(h *Handler, r *request) (*response, error) {
 		return nil, err
 	}
 	if rejection != nil {
-		if rejection.Code == commands.CodeProviderConflict {
+		if rejection.Code == demand.CodeProviderConflict {
 			return nil, generationChanged()
 		}
 		return nil, general(rejection)

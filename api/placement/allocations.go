@@ -6,6 +6,7 @@ import (
 
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -324,24 +325,24 @@ func (a allocationReader) consumers(o *object) ([]commands.ConsumerAllocations, 
 
 // allocationRejected has the texts for allocations. PUT names the consumer only
 // for an unknown class.
-func allocationRejected(r *commands.Rejection, who string) *rest.Failure {
+func allocationRejected(r *demand.Rejection, who string) *rest.Failure {
 	f := r.Facts
 	switch r.Code {
-	case commands.CodeConsumerConflict:
+	case demand.CodeConsumerConflict:
 		return conflict(codeConcurrentUpdate, "consumer generation conflict - expected %s but got %s",
 			generationText(f.Expected, "null"), generationText(f.Got, "None"))
-	case commands.CodeProviderUnknown:
+	case demand.CodeProviderUnknown:
 		return unknownProvider(f.Provider)
-	case commands.CodeClassUnknown:
+	case demand.CodeClassUnknown:
 		return rest.BadRequest("Unable to allocate inventory%s No such resource class %s.", who, f.Class)
-	case commands.CodeNoInventory:
+	case demand.CodeNoInventory:
 		return conflict(
 			"", "Unable to allocate inventory: Inventory for '%s' on resource provider '%s' invalid.", f.Class, f.Provider,
 		)
-	case commands.CodeUnitConstraint:
+	case demand.CodeUnitConstraint:
 		return conflict("", "Unable to allocate inventory: Unable to create allocation for '%s' on resource provider '%s'. "+
 			"The requested amount would violate inventory constraints.", f.Class, f.Provider)
-	case commands.CodeCapacityExceeded:
+	case demand.CodeCapacityExceeded:
 		return conflict("", "Unable to allocate inventory: Unable to create allocation for '%s' on resource provider '%s'. "+
 			"The requested amount would exceed the capacity.", f.Class, f.Provider)
 	}
@@ -366,7 +367,7 @@ func releaseConsumer(h *Handler, r *request) (*response, error) {
 		return nil, err
 	}
 	if rejection != nil {
-		if rejection.Code == commands.CodeConsumerNotFound {
+		if rejection.Code == demand.CodeConsumerNotFound {
 			return nil, missing
 		}
 		return nil, general(rejection)

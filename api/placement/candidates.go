@@ -14,7 +14,7 @@ import (
 
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/schema"
-	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/document"
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
@@ -84,8 +84,8 @@ type candidateQuery struct {
 	groups   map[string]*providerQuery
 	keys     map[string]map[string]bool // suffix -> the keys that were given
 	explain  bool
-	prefer   *commands.ClaimPreference // nil: in the order of the search
-	marker   string                    // where the page begins; empty: at the best
+	prefer   *demand.ClaimPreference // nil: in the order of the search
+	marker   string                  // where the page begins; empty: at the best
 }
 
 func newCandidateQuery() *candidateQuery {
@@ -146,7 +146,7 @@ func (q *candidateQuery) takePreference(params *rest.Query) error {
 		if len(text) > ledger.MaxDocumentBytes {
 			return fmt.Errorf("prefer: %d bytes, and at most %d are read", len(text), ledger.MaxDocumentBytes)
 		}
-		q.prefer = &commands.ClaimPreference{}
+		q.prefer = &demand.ClaimPreference{}
 		if err := document.Decode([]byte(text), q.prefer); err != nil {
 			return fmt.Errorf("prefer: %w", err)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -28,7 +29,7 @@ func preferSchema() m {
 			"rule":      m{"type": "string", "enum": []any{"require", "forbid"}},
 			"weight":    number,
 		}, "by", "consumers")},
-		"order":   m{"type": "string", "enum": []any{commands.OrderPack, commands.OrderSpread, commands.OrderRandom}},
+		"order":   m{"type": "string", "enum": []any{demand.OrderPack, demand.OrderSpread, demand.OrderRandom}},
 		"seed":    m{"type": "integer", "minimum": 0, "maximum": uint64(1<<64 - 1)},
 		"weights": keyed(classPattern, number, 0), "traits": keyed(classPattern, number, 0),
 		"aggregates": m{
@@ -137,12 +138,12 @@ func claimConsumerOf(body *object) (commands.ClaimConsumer, *rest.Failure) {
 }
 
 // preferenceOf reads a preference that the schema has checked.
-func preferenceOf(value any) (*commands.ClaimPreference, error) {
+func preferenceOf(value any) (*demand.ClaimPreference, error) {
 	text, err := ledger.PlainJSON(plain(value))
 	if err != nil {
 		return nil, err
 	}
-	p := &commands.ClaimPreference{}
+	p := &demand.ClaimPreference{}
 	if err := json.Unmarshal(text, p); err != nil {
 		return nil, rest.BadRequest("prefer: %v", err)
 	}
@@ -150,10 +151,10 @@ func preferenceOf(value any) (*commands.ClaimPreference, error) {
 }
 
 // gangOf reads the rules of a gang that the schema has checked.
-func gangOf(value any) (rules []commands.GangRule, err error) {
+func gangOf(value any) (rules []demand.GangRule, err error) {
 	for _, item := range listOf(value) {
 		one := objectOf(item)
-		rule := commands.GangRule{By: textOf(one.get("by")), Rule: textOf(one.get("rule"))}
+		rule := demand.GangRule{By: textOf(one.get("by")), Rule: textOf(one.get("rule"))}
 		if one.get("spread") != nil {
 			rule.Spread = int(integerOf(one.get("spread")))
 		}
@@ -166,7 +167,7 @@ func gangOf(value any) (rules []commands.GangRule, err error) {
 }
 
 // candidateRequestOf reads a request as GET /allocation_candidates does.
-func candidateRequestOf(r *request, text string) (*commands.CandidateRequest, error) {
+func candidateRequestOf(r *request, text string) (*demand.CandidateRequest, error) {
 	asked := *r
 	asked.version, asked.op, asked.query = maxVersion, &operation{query: "candidates"}, rest.ParseText(text)
 	if err := asked.query.Fault(); err != nil {
@@ -186,7 +187,7 @@ func candidateRequestOf(r *request, text string) (*commands.CandidateRequest, er
 	if err != nil {
 		return nil, err
 	}
-	request := commands.RequestOf(&q.request, classes)
+	request := demand.Of(&q.request, classes)
 	return &request, nil
 }
 
@@ -224,11 +225,11 @@ func choiceBody(allocations []ledger.AllocationRecord, mappings []ledger.GroupMa
 }
 
 // claimRejected has the words for claims.
-func claimRejected(r *commands.Rejection) *rest.Failure {
+func claimRejected(r *demand.Rejection) *rest.Failure {
 	switch r.Code {
-	case commands.CodeNoCandidates:
+	case demand.CodeNoCandidates:
 		return conflict(codeNoCandidates, "%s", r.Message)
-	case commands.CodeClaimBudget:
+	case demand.CodeClaimBudget:
 		return conflict(codeClaimBudget, "%s", r.Message)
 	}
 	return allocationRejected(r, "")

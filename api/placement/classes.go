@@ -6,6 +6,7 @@ import (
 
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 )
 
 type link struct {
@@ -61,7 +62,7 @@ func createClass(h *Handler, r *request) (*response, error) {
 		return nil, err
 	}
 	if rejection != nil {
-		if rejection.Code == commands.CodeClassExists {
+		if rejection.Code == demand.CodeClassExists {
 			return nil, conflict("", "Conflicting resource class already exists: %s", name)
 		}
 		return nil, general(rejection)
@@ -81,7 +82,7 @@ func ensureClass(h *Handler, r *request) (*response, error) {
 	}
 	answer := &response{status: http.StatusCreated, location: classPath(name)}
 	if rejection != nil {
-		if rejection.Code != commands.CodeClassExists {
+		if rejection.Code != demand.CodeClassExists {
 			return nil, general(rejection)
 		}
 		answer.status = http.StatusNoContent
@@ -102,11 +103,11 @@ func renameClass(h *Handler, r *request) (*response, error) {
 	}
 	if rejection != nil {
 		switch rejection.Code {
-		case commands.CodeClassUnknown:
+		case demand.CodeClassUnknown:
 			return nil, rest.NotFound("No such resource class %s.", c.Name)
-		case commands.CodeClassStandard:
+		case demand.CodeClassStandard:
 			return nil, rest.BadRequest("Cannot update standard resource class %s", c.Name)
-		case commands.CodeClassExists:
+		case demand.CodeClassExists:
 			return nil, conflict("", "Resource class already exists: %s", c.NewName)
 		}
 		return nil, general(rejection)
@@ -122,11 +123,11 @@ func deleteClass(h *Handler, r *request) (*response, error) {
 	}
 	if rejection != nil {
 		switch rejection.Code {
-		case commands.CodeClassUnknown:
+		case demand.CodeClassUnknown:
 			return nil, rest.NotFound("No such resource class %s.", name)
-		case commands.CodeClassStandard:
+		case demand.CodeClassStandard:
 			return nil, rest.BadRequest("Error in delete resource class: Cannot delete standard resource class %s.", name)
-		case commands.CodeClassInUse:
+		case demand.CodeClassInUse:
 			return nil, conflict(
 				"", "Error in delete resource class: Cannot delete resource class %s. Class is in use in inventory.", name,
 			)

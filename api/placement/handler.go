@@ -14,6 +14,7 @@ import (
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/projector"
 )
@@ -320,7 +321,7 @@ func noContent() *response { return &response{status: http.StatusNoContent} }
 
 // submit carries a command out for a request. It returns a rejection as a value,
 // because each handler has its own texts for rejections.
-func (h *Handler) submit(r *request, c commands.Command) (commands.Outcome, *commands.Rejection, error) {
+func (h *Handler) submit(r *request, c commands.Command) (commands.Outcome, *demand.Rejection, error) {
 	r.submitted = true
 	s := commands.Submission{
 		Actor: r.who.User, RequestID: r.id, Command: c, DryRun: r.dryRun,

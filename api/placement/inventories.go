@@ -7,6 +7,7 @@ import (
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -109,11 +110,11 @@ func createInventory(h *Handler, r *request) (*response, error) {
 	}
 	if rejection != nil {
 		switch rejection.Code {
-		case commands.CodeClassUnknown:
+		case demand.CodeClassUnknown:
 			return nil, rest.BadRequest(
 				"Unable to create inventory for resource provider %s: No such resource class %s.", p.UUID, class,
 			)
-		case commands.CodeInventoryExists:
+		case demand.CodeInventoryExists:
 			return nil, conflict(
 				codeConcurrentUpdate, "Update conflict: inventory of class %s exists on resource provider %s", class, p.UUID,
 			)
@@ -139,8 +140,8 @@ func showAfterWrite(r *request, class string) (*response, error) {
 }
 
 // inventoryRejected has the texts that creating and updating share.
-func inventoryRejected(verb string, r *request, rejection *commands.Rejection) *rest.Failure {
-	if rejection.Code == commands.CodeInventoryCapacity {
+func inventoryRejected(verb string, r *request, rejection *demand.Rejection) *rest.Failure {
+	if rejection.Code == demand.CodeInventoryCapacity {
 		reason := "The reserved value is greater than total."
 		if r.version < fullyReservedSince {
 			reason = "The reserved value is greater than or equal to total."
@@ -174,9 +175,9 @@ func updateInventory(h *Handler, r *request) (*response, error) {
 	}
 	if rejection != nil {
 		switch rejection.Code {
-		case commands.CodeClassUnknown:
+		case demand.CodeClassUnknown:
 			return nil, rest.NotFound("No such resource class %s.", class)
-		case commands.CodeInventoryNotFound:
+		case demand.CodeInventoryNotFound:
 			return nil, rest.BadRequest(
 				"No inventory record with resource class for resource provider %s: No inventory of class %s found", p.UUID, class,
 			)
@@ -209,9 +210,9 @@ func replaceInventories(h *Handler, r *request) (*response, error) {
 	}
 	if rejection != nil {
 		switch rejection.Code {
-		case commands.CodeClassUnknown:
+		case demand.CodeClassUnknown:
 			return nil, unknownClassInInventory(r.params[0], rejection.Facts.Class)
-		case commands.CodeInventoryInUse:
+		case demand.CodeInventoryInUse:
 			return nil, conflict(codeInventoryInUse, "update conflict: %s", inUseText(rejection))
 		}
 		return nil, inventoryRejected("update", r, rejection)
@@ -227,7 +228,7 @@ func replaceInventories(h *Handler, r *request) (*response, error) {
 	return answer, nil
 }
 
-func inUseText(rejection *commands.Rejection) string {
+func inUseText(rejection *demand.Rejection) string {
 	return "Inventory for '" + strings.Join(rejection.Facts.Classes, ", ") + "' on resource provider '" +
 		rejection.Facts.Provider.String() + "' in use."
 }
@@ -242,7 +243,7 @@ func deleteInventories(h *Handler, r *request) (*response, error) {
 		return nil, err
 	}
 	if rejection != nil {
-		if rejection.Code == commands.CodeInventoryInUse {
+		if rejection.Code == demand.CodeInventoryInUse {
 			return nil, conflict(codeInventoryInUse, "%s", inUseText(rejection))
 		}
 		return nil, general(rejection)
@@ -273,9 +274,9 @@ func deleteInventory(h *Handler, r *request) (*response, error) {
 	}
 	if rejection != nil {
 		switch rejection.Code {
-		case commands.CodeInventoryNotFound:
+		case demand.CodeInventoryNotFound:
 			return nil, noInventoryToDelete(r, class)
-		case commands.CodeInventoryInUse:
+		case demand.CodeInventoryInUse:
 			// not the code that one would expect, but the one that clients see
 			return nil, conflict(codeConcurrentUpdate, "Unable to delete inventory of class %s: %s", class, inUseText(rejection))
 		}

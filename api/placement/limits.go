@@ -4,6 +4,7 @@ import (
 	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -93,8 +94,8 @@ func limitAnswer(h *Handler, r *request, c commands.Command) (*response, error) 
 	return noContent(), nil
 }
 
-func limitRejected(r *commands.Rejection) *rest.Failure {
-	if r.Code == commands.CodeProjectLoop {
+func limitRejected(r *demand.Rejection) *rest.Failure {
+	if r.Code == demand.CodeProjectLoop {
 		return conflict("", "%s", r.Message)
 	}
 	return general(r)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -211,12 +212,12 @@ func createProvider(h *Handler, r *request) (*response, error) {
 	return answer, nil
 }
 
-func createProviderRejected(c *commands.CreateProvider, rejection *commands.Rejection) *rest.Failure {
+func createProviderRejected(c *commands.CreateProvider, rejection *demand.Rejection) *rest.Failure {
 	frame := fmt.Sprintf(
 		"Unable to create resource provider \"%s\", %s: Object action create failed because: ", c.Name, c.Provider,
 	)
 	switch rejection.Code {
-	case commands.CodeProviderExists:
+	case demand.CodeProviderExists:
 		// The uuid comes first, as with MariaDB's: nova and zun take a conflict that does
 		// not name the name for one with another creator of the same provider.
 		taken := "name: " + rejection.Facts.Name
@@ -224,12 +225,12 @@ func createProviderRejected(c *commands.CreateProvider, rejection *commands.Reje
 			taken = "uuid: " + rejection.Facts.Provider.String()
 		}
 		return conflict(codeDuplicateName, "Conflicting resource provider %s already exists.", taken)
-	case commands.CodeParentLoop:
+	case demand.CodeParentLoop:
 		return rest.BadRequest(
 			"%sparent provider UUID cannot be same as UUID. Please set parent provider UUID to None if there is no parent.",
 			frame,
 		)
-	case commands.CodeParentUnknown:
+	case demand.CodeParentUnknown:
 		return rest.BadRequest("%sparent provider UUID does not exist.", frame)
 	}
 	return general(rejection)
@@ -258,20 +259,20 @@ func updateProvider(h *Handler, r *request) (*response, error) {
 	return showProvider(h, r)
 }
 
-func updateProviderRejected(c *commands.UpdateProvider, rejection *commands.Rejection) *rest.Failure {
+func updateProviderRejected(c *commands.UpdateProvider, rejection *demand.Rejection) *rest.Failure {
 	frame := func(action, because string) *rest.Failure {
 		return rest.BadRequest(
 			"Unable to save resource provider %s: Object action %s failed because: %s", c.Rename.Provider, action, because,
 		)
 	}
 	switch rejection.Code {
-	case commands.CodeProviderExists:
+	case demand.CodeProviderExists:
 		return conflict(codeDuplicateName, "Conflicting resource provider %s already exists.", rejection.Facts.Name)
-	case commands.CodeParentUnknown:
+	case demand.CodeParentUnknown:
 		return frame("create", "parent provider UUID does not exist.")
-	case commands.CodeParentLoop:
+	case demand.CodeParentLoop:
 		return frame("update", "creating loop in the provider tree is not allowed.")
-	case commands.CodeParentFixed:
+	case demand.CodeParentFixed:
 		if c.Reparent.Parent.IsNil() {
 			return frame("update", "un-parenting a provider is not currently allowed.")
 		}
@@ -293,13 +294,13 @@ func deleteProvider(h *Handler, r *request) (*response, error) {
 		return noContent(), nil
 	}
 	switch rejection.Code {
-	case commands.CodeProviderNotFound:
+	case demand.CodeProviderNotFound:
 		return nil, rest.NotFound("No resource provider with uuid %s found for delete", r.params[0])
-	case commands.CodeProviderHasChild:
+	case demand.CodeProviderHasChild:
 		return nil, conflict(
 			codeDeleteParent, "Unable to delete parent resource provider %s: It has child resource providers.", id,
 		)
-	case commands.CodeProviderInUse:
+	case demand.CodeProviderInUse:
 		return nil, conflict(
 			codeProviderInUse, "Unable to delete resource provider %s: Resource provider has allocations.", id,
 		)

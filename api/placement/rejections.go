@@ -4,22 +4,22 @@ import (
 	"net/http"
 
 	"github.com/allot-project/allot/api/rest"
-	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 )
 
 // general maps the rejections that mean the same on every route. Handlers handle
 // their own first.
-func general(r *commands.Rejection) *rest.Failure {
+func general(r *demand.Rejection) *rest.Failure {
 	switch r.Code {
-	case commands.CodeTooLarge:
+	case demand.CodeTooLarge:
 		return rest.Errorf(http.StatusRequestEntityTooLarge, "%s", r.Message)
-	case commands.CodeCommandIDReused, commands.CodeNodeIsProvider, commands.CodeNotYet:
+	case demand.CodeCommandIDReused, demand.CodeNodeIsProvider, demand.CodeNotYet:
 		return conflict("", "%s", r.Message)
-	case commands.CodeOverLimit:
+	case demand.CodeOverLimit:
 		return conflict(codeOverLimit, "%s", r.Message)
-	case commands.CodeProviderNotFound:
+	case demand.CodeProviderNotFound:
 		return rest.NotFound("No resource provider with uuid %s found", r.Facts.Provider)
-	case commands.CodeProviderConflict:
+	case demand.CodeProviderConflict:
 		return conflict(codeConcurrentUpdate, "resource provider generation conflict")
 	}
 	return rest.BadRequest("%s", r.Message)

@@ -3,6 +3,7 @@ package placement
 import (
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 )
 
 func reshape(h *Handler, r *request) (*response, error) {
@@ -54,16 +55,16 @@ func reshapedProviderUnknown(id any) *rest.Failure {
 	return failure
 }
 
-func reshapeRejected(r *commands.Rejection) *rest.Failure {
+func reshapeRejected(r *demand.Rejection) *rest.Failure {
 	switch r.Code {
-	case commands.CodeProviderNotFound:
+	case demand.CodeProviderNotFound:
 		return reshapedProviderUnknown(r.Facts.Provider)
-	case commands.CodeProviderConflict:
+	case demand.CodeProviderConflict:
 		return conflict(codeConcurrentUpdate, "resource provider generation conflict for provider %s: actual: %d, given: %d",
 			r.Facts.Provider, *r.Facts.Expected, *r.Facts.Got)
-	case commands.CodeClassUnknown:
+	case demand.CodeClassUnknown:
 		return rest.BadRequest("malformed reshaper data: No such resource class %s.", r.Facts.Class)
-	case commands.CodeInventoryInUse:
+	case demand.CodeInventoryInUse:
 		return conflict(codeInventoryInUse, "update conflict: %s", inUseText(r))
 	}
 	return allocationRejected(r, "")

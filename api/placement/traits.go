@@ -6,6 +6,7 @@ import (
 
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -102,9 +103,9 @@ func ensureTrait(h *Handler, r *request) (*response, error) {
 	answer := &response{status: http.StatusCreated, location: traitPath(name), cache: true}
 	if rejection != nil {
 		switch rejection.Code {
-		case commands.CodeTraitExists:
+		case demand.CodeTraitExists:
 			answer.status = http.StatusNoContent
-		case commands.CodeInvalid:
+		case demand.CodeInvalid:
 			return nil, rest.BadRequest(
 				"The trait is invalid. A valid trait must be no longer than 255 characters, start with the prefix " +
 					"\"CUSTOM_\" and use following characters: \"A\"-\"Z\", \"0\"-\"9\" and \"_\"",
@@ -124,11 +125,11 @@ func deleteTrait(h *Handler, r *request) (*response, error) {
 	}
 	if rejection != nil {
 		switch rejection.Code {
-		case commands.CodeTraitUnknown:
+		case demand.CodeTraitUnknown:
 			return nil, rest.NotFound("No such trait(s): %s.", name)
-		case commands.CodeTraitStandard:
+		case demand.CodeTraitStandard:
 			return nil, rest.BadRequest("Cannot delete standard trait %s.", name)
-		case commands.CodeTraitInUse:
+		case demand.CodeTraitInUse:
 			return nil, conflict("", "The trait %s is in use by a resource provider.", name)
 		}
 		return nil, general(rejection)
@@ -171,9 +172,9 @@ func replaceProviderTraits(h *Handler, r *request) (*response, error) {
 	}
 	if rejection != nil {
 		switch rejection.Code {
-		case commands.CodeProviderConflict:
+		case demand.CodeProviderConflict:
 			return nil, generationChanged()
-		case commands.CodeTraitUnknown:
+		case demand.CodeTraitUnknown:
 			return nil, rest.BadRequest("No such trait %s", strings.Join(rejection.Facts.Names, ", "))
 		}
 		return nil, general(rejection)

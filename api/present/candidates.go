@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/allot-project/allot/api/wire"
-	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/candidates"
@@ -84,7 +84,7 @@ func candidatesRequest(q *wire.CandidatesQuery, classes *ledger.ClassTable) (*ca
 	if q.Limit < 0 || q.Limit > maxCandidates {
 		return nil, bad("limit: %d is not between 1 and %d", q.Limit, maxCandidates)
 	}
-	asked := commands.CandidateRequest{
+	asked := demand.CandidateRequest{
 		Groups: q.Groups, Isolate: q.Isolate, SameSubtree: q.SameSubtree, RootRequired: q.RootRequired,
 		RootForbidden: q.RootForbidden,
 	}

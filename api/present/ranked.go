@@ -7,7 +7,7 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 
-	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/candidates"
 )
@@ -28,7 +28,7 @@ type RankedPage struct {
 // the first ones. The request's limit is the size of the page. The error wraps
 // ErrQuery if the preference or the marker is at fault.
 func Ranked(
-	ctx context.Context, v Reader, world *candidates.World, req *candidates.Request, prefer *commands.ClaimPreference,
+	ctx context.Context, v Reader, world *candidates.World, req *candidates.Request, prefer *demand.ClaimPreference,
 	marker string,
 ) (*RankedPage, error) {
 	if req.Limit > MaxRanked {
@@ -89,7 +89,7 @@ func heldBy(v Reader) func(ledger.UUID) ([]ledger.Allocation, error) {
 
 // checkedPreference returns a preference with what a name stands for, and
 // refuses what is wrong with it.
-func checkedPreference(v Reader, prefer *commands.ClaimPreference) (*commands.ClaimPreference, error) {
+func checkedPreference(v Reader, prefer *demand.ClaimPreference) (*demand.ClaimPreference, error) {
 	rejection := prefer.Check()
 	var err error
 	if rejection == nil {
@@ -124,12 +124,12 @@ type digest [8]byte
 
 // digestOf tells requests apart: a marker holds for one alone.
 func digestOf(
-	req *candidates.Request, prefer *commands.ClaimPreference, classes *ledger.ClassTable,
+	req *candidates.Request, prefer *demand.ClaimPreference, classes *ledger.ClassTable,
 ) (sum digest, err error) {
 	text, err := ledger.PlainJSON(struct {
-		Prefer  *commands.ClaimPreference
-		Request commands.CandidateRequest
-	}{prefer, commands.RequestOf(req, classes)})
+		Prefer  *demand.ClaimPreference
+		Request demand.CandidateRequest
+	}{prefer, demand.Of(req, classes)})
 	whole := sha256.Sum256(text)
 	copy(sum[:], whole[:])
 	return sum, err

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/api/wire"
-	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
@@ -32,7 +32,7 @@ func RejectedEntries(
 		return nil, fmt.Errorf("%w: limit: %d is not a number from 1 to %d", ErrQuery, q.Limit, maxRejections)
 	}
 	f := rejected.Filter{
-		CommandID: q.CommandID, Actor: q.Actor, Command: q.Command, Code: commands.Code(q.Code),
+		CommandID: q.CommandID, Actor: q.Actor, Command: q.Command, Code: demand.Code(q.Code),
 		Project: q.Project, Consumer: q.Consumer, Provider: q.Provider, OwnerOf: ownerAt(views),
 	}
 	for _, bound := range []struct {

@@ -1,7 +1,7 @@
 package wire
 
 import (
-	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -155,13 +155,13 @@ func (*RejectionsQuery) QueryName() string { return "Rejections" }
 
 // RejectedCommand is a command that was rejected.
 type RejectedCommand struct {
-	Time      string              `json:"time"` // RFC 3339
-	Actor     string              `json:"actor"`
-	Command   string              `json:"command"`
-	CommandID ledger.UUID         `json:"command_id"`
-	RequestID string              `json:"request_id,omitempty"`
-	Project   string              `json:"project,omitempty"` // the project that the client is bound to
-	Body      any                 `json:"body"`              // the command itself
-	Place     ledger.Address      `json:"place"`             // the address that its record would have had
-	Rejection *commands.Rejection `json:"rejection"`
+	Time      string            `json:"time"` // RFC 3339
+	Actor     string            `json:"actor"`
+	Command   string            `json:"command"`
+	CommandID ledger.UUID       `json:"command_id"`
+	RequestID string            `json:"request_id,omitempty"`
+	Project   string            `json:"project,omitempty"` // the project that the client is bound to
+	Body      any               `json:"body"`              // the command itself
+	Place     ledger.Address    `json:"place"`             // the address that its record would have had
+	Rejection *demand.Rejection `json:"rejection"`
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 
-	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -209,13 +209,13 @@ type CandidatesQuery struct {
 	Limit         int              `json:"limit,omitempty"` // 1..10000; default 1000
 	// Prefer orders the candidates, the best first, as a claim with it would choose.
 	// An answer is then a page of at most 1000.
-	Prefer *commands.ClaimPreference `json:"prefer,omitempty"`
+	Prefer *demand.ClaimPreference `json:"prefer,omitempty"`
 	// Marker is that of the last candidate of the page before; with prefer alone.
 	Marker string `json:"marker,omitempty"`
 }
 
 // CandidateGroup is one request group.
-type CandidateGroup = commands.RequestGroup
+type CandidateGroup = demand.RequestGroup
 
 // QueryName implements Query.
 func (*CandidatesQuery) QueryName() string { return "Candidates" }

@@ -12,6 +12,7 @@ import (
 	"github.com/invopop/jsonschema"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/encoding"
 	"github.com/allot-project/allot/ledger"
 )
@@ -39,8 +40,8 @@ type Vocabulary struct {
 // CodeMeaning is a code of rejections with its meaning, which is empty if the
 // code says it all.
 type CodeMeaning struct {
-	Code  commands.Code `json:"code"`
-	Means string        `json:"means,omitempty"`
+	Code  demand.Code `json:"code"`
+	Means string      `json:"means,omitempty"`
 }
 
 // Codes are all codes of rejections.

@@ -16,13 +16,13 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/api/wire"
-	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 )
 
 // sources are the packages whose types travel.
 var sources = []string{
-	"api/audit", "api/present", "api/rest", "api/wire", "commands", "commands/cluster", "ledger", "ledger/proof",
-	"projector/check",
+	"api/audit", "api/present", "api/rest", "api/wire", "commands", "commands/cluster", "commands/demand",
+	"ledger", "ledger/proof", "projector/check",
 }
 
 const module = "github.com/allot-project/allot/"
@@ -37,7 +37,7 @@ func TestVocabulary(t *testing.T) {
 				if group, ok := n.(*ast.GenDecl); ok {
 					describeTypes(module+source, group, want.Comments)
 				}
-				if spec, ok := n.(*ast.ValueSpec); ok && source == "commands" {
+				if spec, ok := n.(*ast.ValueSpec); ok && source == "commands/demand" {
 					want.Codes = append(want.Codes, codes(t, spec)...)
 				}
 				return true
@@ -126,5 +126,5 @@ func codes(t *testing.T, spec *ast.ValueSpec) []wire.CodeMeaning {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []wire.CodeMeaning{{Code: commands.Code(code), Means: strings.TrimSpace(spec.Comment.Text())}}
+	return []wire.CodeMeaning{{Code: demand.Code(code), Means: strings.TrimSpace(spec.Comment.Text())}}
 }

@@ -3,7 +3,7 @@
 package wire
 
 import (
-	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -73,15 +73,15 @@ const LeastPayload = 128 << 10
 // Reply is the answer to every request. Exactly one of Sequence, Nothing, DryRun,
 // Rejection and Error gives the outcome of the command.
 type Reply struct {
-	Sequence  uint64              `json:"sequence,omitempty"` // of the commit: the consumers' new generation
-	Index     int                 `json:"index,omitempty"`    // index of the record in the commit
-	Repeated  bool                `json:"repeated,omitempty"` // the id was known; this is the first result
-	Nothing   bool                `json:"nothing,omitempty"`  // accepted, and nothing had to change
-	DryRun    bool                `json:"dry_run,omitempty"`  // accepted, and Events would happen
-	Events    []ledger.EventLine  `json:"events,omitempty"`   // events of a dry run
-	Claimed   []Claimed           `json:"claimed,omitempty"`  // what a claim chose for each consumer
-	Rejection *commands.Rejection `json:"rejection,omitempty"`
-	Error     *Error              `json:"error,omitempty"`
+	Sequence  uint64             `json:"sequence,omitempty"` // of the commit: the consumers' new generation
+	Index     int                `json:"index,omitempty"`    // index of the record in the commit
+	Repeated  bool               `json:"repeated,omitempty"` // the id was known; this is the first result
+	Nothing   bool               `json:"nothing,omitempty"`  // accepted, and nothing had to change
+	DryRun    bool               `json:"dry_run,omitempty"`  // accepted, and Events would happen
+	Events    []ledger.EventLine `json:"events,omitempty"`   // events of a dry run
+	Claimed   []Claimed          `json:"claimed,omitempty"`  // what a claim chose for each consumer
+	Rejection *demand.Rejection  `json:"rejection,omitempty"`
+	Error     *Error             `json:"error,omitempty"`
 }
 
 // Claimed is what a claim chose for a consumer.

@@ -16,6 +16,7 @@ import (
 	"github.com/allot-project/allot/api/client"
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -101,10 +102,10 @@ func (c *benchClaimCommand) allocation(int) commands.Command {
 // costlyClaim prefers more than can be ordered, so that each search looks at everything.
 func (c *benchClaimCommand) costlyClaim(n int) commands.Command {
 	claim := c.claim(n)
-	claim.Prefer = &commands.ClaimPreference{Order: commands.OrderSpread}
+	claim.Prefer = &demand.ClaimPreference{Order: demand.OrderSpread}
 	for range costlyWishes {
 		claim.Prefer.Aggregates = append(
-			claim.Prefer.Aggregates, commands.AggregatePreference{Aggregate: ledger.UUID(uuid.New()), Weight: 1},
+			claim.Prefer.Aggregates, demand.AggregatePreference{Aggregate: ledger.UUID(uuid.New()), Weight: 1},
 		)
 	}
 	return claim
@@ -264,7 +265,7 @@ func (c *benchClaimCommand) runRace(
 	for i := range c.Racers {
 		all.Go(func() {
 			mine, err := try(clients[i%len(clients)], &commands.Claim{
-				Requests: []commands.CandidateRequest{{Groups: []commands.RequestGroup{{
+				Requests: []demand.CandidateRequest{{Groups: []demand.RequestGroup{{
 					Resources: map[string]int64{"VCPU": 1}, Required: [][]string{{trait}},
 				}}}},
 				For: []commands.ClaimConsumer{{Consumer: ledger.UUID(uuid.New()), Project: "bench", User: "bench"}},

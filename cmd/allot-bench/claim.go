@@ -16,6 +16,7 @@ import (
 
 	"github.com/allot-project/allot/api/client"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -197,25 +198,25 @@ func (c *benchClaimCommand) providers(from, to int) (list []commands.Command) {
 // claim is the n-th one: a tenth wants a trait, a tenth has two groups.
 func (c *benchClaimCommand) claim(n int) *commands.Claim {
 	size := int64(1) << (n % 3)
-	group := commands.RequestGroup{
+	group := demand.RequestGroup{
 		Resources: map[string]int64{"VCPU": size, "MEMORY_MB": 2048 * size, "DISK_GB": 20 * size},
 	}
-	request := commands.CandidateRequest{Groups: []commands.RequestGroup{group}}
+	request := demand.CandidateRequest{Groups: []demand.RequestGroup{group}}
 	switch n % 10 {
 	case 0:
 		request.Groups[0].Required = [][]string{{fastTrait}}
 	case 1:
-		request.Groups = []commands.RequestGroup{
+		request.Groups = []demand.RequestGroup{
 			{Suffix: "_compute", Resources: map[string]int64{"VCPU": size, "MEMORY_MB": 2048 * size}},
 			{Suffix: "_disk", Resources: map[string]int64{"DISK_GB": 20 * size}},
 		}
 	}
 	claim := &commands.Claim{
-		Requests: []commands.CandidateRequest{request},
+		Requests: []demand.CandidateRequest{request},
 		For:      []commands.ClaimConsumer{{Consumer: ledger.UUID(uuid.New()), Project: "bench", User: "bench"}},
 	}
 	if c.Prefer != "none" {
-		claim.Prefer = &commands.ClaimPreference{Order: c.Prefer}
+		claim.Prefer = &demand.ClaimPreference{Order: c.Prefer}
 	}
 	return claim
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 )
 
 // matrixRows reads the table in docs/security.md: for each row its name, and a
@@ -171,7 +172,7 @@ func (p *persona) answered(t *testing.T, subject, body string) bool {
 	}
 	var reply struct {
 		Error     *wire.Error
-		Rejection *commands.Rejection
+		Rejection *demand.Rejection
 		Replies   []wire.Reply
 	}
 	if strings.HasPrefix(subject, "$JS.") {
@@ -186,7 +187,7 @@ func (p *persona) answered(t *testing.T, subject, body string) bool {
 	case answer.Header.Get("Status") == "503":
 		return false
 	case reply.Error != nil && reply.Error.Code == wire.ErrorBadRequest,
-		reply.Rejection != nil && reply.Rejection.Code == commands.CodeInvalid:
+		reply.Rejection != nil && reply.Rejection.Code == demand.CodeInvalid:
 		t.Errorf("%s %s is no proper request: %s", subject, body, answer.Data)
 	case reply.Error != nil && strings.HasPrefix(subject, "allot.query.Checkpoint"):
 		return reply.Error.Code != wire.ErrorForbidden // there is no key
@@ -194,7 +195,7 @@ func (p *persona) answered(t *testing.T, subject, body string) bool {
 		return false
 	}
 	return reply.Rejection == nil || !slices.Contains(
-		[]commands.Code{commands.CodeForbidden, commands.CodeConsumerNotFound, commands.CodeNodeAllocationNotFound},
+		[]demand.Code{demand.CodeForbidden, demand.CodeConsumerNotFound, demand.CodeNodeAllocationNotFound},
 		reply.Rejection.Code,
 	)
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/allot-project/allot/api/client"
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -151,7 +152,7 @@ func TestUsersHideNothing(t *testing.T) {
 			Provider: provider, Inventories: []commands.Inventory{{Class: "VCPU", Total: 100}},
 		}, "accepted"},
 		{"nova allocates", nova, allocate(provider, theirs, "q"), "accepted"},
-		{"the tenant takes a consumer over", tenant, allocate(provider, theirs, "p"), string(commands.CodeForbidden)},
+		{"the tenant takes a consumer over", tenant, allocate(provider, theirs, "p"), string(demand.CodeForbidden)},
 		{"the tenant allocates", tenant, allocate(provider, mine, "p"), "accepted"},
 	} {
 		_, err := one.by.Submit(patiently(t), one.command)
@@ -161,7 +162,7 @@ func TestUsersHideNothing(t *testing.T) {
 		patiently(t), ledger.UUID(uuid.New()), &commands.ReleaseConsumer{Consumer: mine},
 		&commands.ReleaseConsumer{Consumer: theirs},
 	)
-	expect("the tenant hides it in a batch", err, string(commands.CodeConsumerNotFound))
+	expect("the tenant hides it in a batch", err, string(demand.CodeConsumerNotFound))
 	_, err = nova.SubmitAtomic(patiently(t), ledger.UUID(uuid.New()), &commands.CreateTrait{Name: "CUSTOM_X"})
 	expect("nova hides it in a batch", err, wire.ErrorForbidden)
 	results, err := nova.SubmitAll(patiently(t), []client.Item{
@@ -199,7 +200,7 @@ func TestForgedSender(t *testing.T) {
 	if err := json.Unmarshal(answer.Data, &reply); err != nil || reply.Rejection == nil && reply.Error == nil {
 		t.Errorf("%s, %v", answer.Data, err)
 	}
-	if reply.Rejection != nil && reply.Rejection.Code != commands.CodeConsumerNotFound {
+	if reply.Rejection != nil && reply.Rejection.Code != demand.CodeConsumerNotFound {
 		t.Errorf("%+v", reply.Rejection)
 	}
 	if reply.Sequence != 0 {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/cluster"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/embedded"
@@ -351,7 +352,7 @@ func TestEveryReplicaTakesCommands(t *testing.T) {
 				t.Errorf("replica %s decided the command of %s again: %+v", other.name, m.name, again)
 			}
 		}
-		if got := m.submit(t, create); got.Rejection != nil && got.Rejection.Code != commands.CodeTraitExists {
+		if got := m.submit(t, create); got.Rejection != nil && got.Rejection.Code != demand.CodeTraitExists {
 			t.Errorf("replica %s: %+v", m.name, got)
 		}
 		dry, err := m.Submit(t.Context(), commands.Submission{

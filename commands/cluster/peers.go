@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/encoding"
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
@@ -261,12 +262,12 @@ type submitted struct {
 
 // carried is the leader's answer.
 type carried struct {
-	Address   ledger.Address      `json:"address"`
-	Repeated  bool                `json:"repeated,omitempty"`
-	Rejection *commands.Rejection `json:"rejection,omitempty"`
-	Events    []byte              `json:"events,omitempty"` // events of a dry run
-	Failure   string              `json:"failure,omitempty"`
-	Reason    string              `json:"reason,omitempty"` // kind of the failure: a key of failures
+	Address   ledger.Address    `json:"address"`
+	Repeated  bool              `json:"repeated,omitempty"`
+	Rejection *demand.Rejection `json:"rejection,omitempty"`
+	Events    []byte            `json:"events,omitempty"` // events of a dry run
+	Failure   string            `json:"failure,omitempty"`
+	Reason    string            `json:"reason,omitempty"` // kind of the failure: a key of failures
 	// Sequence is the sequence up to which everything was decided that the answer
 	// depends on.
 	Sequence uint64 `json:"sequence"`

@@ -10,6 +10,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/encoding"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
@@ -55,7 +56,7 @@ func TestCommandsArriveWhole(t *testing.T) {
 // TestAnswersArriveWhole: the same holds for the leader's answers.
 func TestAnswersArriveWhole(t *testing.T) {
 	id, generation, command := ledgertest.ID(1, 1), int64(-3), 5
-	rejection := &commands.Rejection{Code: commands.CodeCapacityExceeded, Message: "full <&> ☃", Facts: commands.Facts{
+	rejection := &demand.Rejection{Code: demand.CodeCapacityExceeded, Message: "full <&> ☃", Facts: demand.Facts{
 		Field: "f", Provider: &id, Consumer: &id, Node: &id, Instance: &id, Allocation: &id, Chassis: &id, State: "s",
 		Class: "VCPU", Classes: []string{"a"}, Name: "n", Names: []string{"b"}, Total: 1, Reserved: 2, Ratio: 1.5, Used: 3,
 		Asked: 4, MinUnit: 5, MaxUnit: 6, StepSize: 7, Expected: &generation, Got: &generation, SizeBytes: 8, LimitBytes: 9,

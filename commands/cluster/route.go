@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/encoding"
 )
 
@@ -122,11 +123,11 @@ func (r *Replica) passOn(ctx context.Context, s commands.Submission) (commands.O
 	return outcome, r.arrived(ctx, answer.Sequence)
 }
 
-func tooLarge(size, limit int) *commands.Rejection {
-	return &commands.Rejection{
-		Code:    commands.CodeTooLarge,
+func tooLarge(size, limit int) *demand.Rejection {
+	return &demand.Rejection{
+		Code:    demand.CodeTooLarge,
 		Message: fmt.Sprintf("the command takes %d bytes, and replicas pass on at most %d", size, limit),
-		Facts:   commands.Facts{SizeBytes: size, LimitBytes: limit},
+		Facts:   demand.Facts{SizeBytes: size, LimitBytes: limit},
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/claims"
+	"github.com/allot-project/allot/commands/placing"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/embedded"
@@ -32,7 +32,7 @@ type Ledger struct {
 	Views     *projector.Projector
 	Snapshots *snapshots.Store
 	Writer    *writer.Writer
-	Claims    *claims.Stage
+	Claims    *placing.Stage
 
 	mu       sync.Mutex
 	rejected []commands.Rejected // guarded by mu
@@ -107,7 +107,7 @@ func open(
 		return nil, err
 	}
 	l := &Ledger{Dir: dir, Log: log, Views: views, Snapshots: snaps}
-	l.Claims = claims.New(claims.Options{Views: views, Log: log})
+	l.Claims = placing.New(placing.Options{Views: views, Log: log})
 	options := writer.Options{Now: time.Now, Logger: quiet, Rejected: l.reject, Search: l.Claims.Search}
 	change(&options)
 	l.Writer = writer.New(log, over(views), state, options)

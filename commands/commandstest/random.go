@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -332,7 +333,7 @@ func RandomClaim(t *rapid.T) *commands.Claim {
 	if n > 1 {
 		c.Alternates = 0
 	}
-	c.Requests = []commands.CandidateRequest{randomRequest(t)}
+	c.Requests = []demand.CandidateRequest{randomRequest(t)}
 	if n > 1 && rapid.Bool().Draw(t, "two requests") {
 		c.Requests = append(c.Requests, randomRequest(t))
 		c.For[n-1].Request = 1
@@ -340,7 +341,7 @@ func RandomClaim(t *rapid.T) *commands.Claim {
 	if rapid.Bool().Draw(t, "prefers") {
 		c.Prefer = RandomPreference(t)
 		if rapid.IntRange(0, 3).Draw(t, "by name") == 0 {
-			c.Prefer = &commands.ClaimPreference{Name: drawText(t, "Name")}
+			c.Prefer = &demand.ClaimPreference{Name: drawText(t, "Name")}
 		}
 		for range rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "near") {
 			c.Prefer.Near = append(c.Prefer.Near, randomNear(t))
@@ -349,11 +350,11 @@ func RandomClaim(t *rapid.T) *commands.Claim {
 	return c
 }
 
-func randomRequest(t *rapid.T) commands.CandidateRequest {
+func randomRequest(t *rapid.T) demand.CandidateRequest {
 	often := func(what string) bool { return rapid.IntRange(0, 3).Draw(t, what) == 0 }
-	q := commands.CandidateRequest{Isolate: rapid.Bool().Draw(t, "isolate")}
+	q := demand.CandidateRequest{Isolate: rapid.Bool().Draw(t, "isolate")}
 	for _, suffix := range []string{"", "_1"}[:rapid.IntRange(1, 2).Draw(t, "groups")] {
-		g := commands.RequestGroup{Suffix: suffix, Resources: map[string]int64{}}
+		g := demand.RequestGroup{Suffix: suffix, Resources: map[string]int64{}}
 		g.Resources[drawText(t, "Class")] = drawAmount(t, "amount")
 		if often("more") {
 			g.Resources[drawText(t, "Class")] = drawAmount(t, "amount")
@@ -372,29 +373,29 @@ func randomRequest(t *rapid.T) commands.CandidateRequest {
 	return q
 }
 
-func randomNear(t *rapid.T) commands.NearConsumers {
-	n := commands.NearConsumers{
+func randomNear(t *rapid.T) demand.NearConsumers {
+	n := demand.NearConsumers{
 		By:        rapid.SampledFrom([]string{"provider", "tree", "aggregate"}).Draw(t, "by"),
 		Rule:      rapid.SampledFrom([]string{"", "require", "forbid"}).Draw(t, "rule"),
 		Consumers: []ledger.UUID{drawID(t, "Consumer")},
 	}
 	if n.Rule == "" {
-		n.Weight = rapid.SampledFrom([]commands.Weight{-1, 0.5}).Draw(t, "weight")
+		n.Weight = rapid.SampledFrom([]demand.Weight{-1, 0.5}).Draw(t, "weight")
 	}
 	return n
 }
 
 // RandomPreference draws a preference that has no name.
-func RandomPreference(t *rapid.T) *commands.ClaimPreference {
-	p := &commands.ClaimPreference{Order: rapid.SampledFrom([]string{"", "pack", "spread", "random"}).Draw(t, "order")}
+func RandomPreference(t *rapid.T) *demand.ClaimPreference {
+	p := &demand.ClaimPreference{Order: rapid.SampledFrom([]string{"", "pack", "spread", "random"}).Draw(t, "order")}
 	if p.Order == "" {
-		p.Weights = map[string]commands.Weight{drawText(t, "Class"): commands.Weight(drawAmount(t, "weight"))}
+		p.Weights = map[string]demand.Weight{drawText(t, "Class"): demand.Weight(drawAmount(t, "weight"))}
 	}
 	if rapid.Bool().Draw(t, "soft trait") {
-		p.Traits = map[string]commands.Weight{"CUSTOM_A": -1.5}
+		p.Traits = map[string]demand.Weight{"CUSTOM_A": -1.5}
 	}
 	if rapid.Bool().Draw(t, "soft aggregate") {
-		p.Aggregates = []commands.AggregatePreference{{Aggregate: someAggregates[0], Weight: 0.5}}
+		p.Aggregates = []demand.AggregatePreference{{Aggregate: someAggregates[0], Weight: 0.5}}
 	}
 	return p
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
@@ -26,7 +27,7 @@ func reserve(consumer, provider ledger.UUID, amount int64, seconds float64) *com
 	}
 }
 
-func rejects(t *testing.T, l *commandstest.Ledger, c commands.Command, want commands.Code) {
+func rejects(t *testing.T, l *commandstest.Ledger, c commands.Command, want demand.Code) {
 	t.Helper()
 	if r := l.Submit(t, c).Rejection; r == nil || r.Code != want {
 		t.Errorf("%s: %v, want %s", c.CommandName(), r, want)
@@ -59,17 +60,17 @@ func TestReservations(t *testing.T) {
 	l.Accept(t, reserve(b, provider, 3, 3600))
 	moved := l.Accept(t, reserve(c, provider, 2, 7200))
 	used(provider, 9)
-	rejects(t, l, commandstest.Allocate(d, provider, "VCPU", 2), commands.CodeCapacityExceeded)
+	rejects(t, l, commandstest.Allocate(d, provider, "VCPU", 2), demand.CodeCapacityExceeded)
 	l.Accept(t, commandstest.Allocate(d, provider, "VCPU", 1))
-	rejects(t, l, &commands.ConfirmReservation{Consumer: d}, commands.CodeNotReserved)
-	rejects(t, l, &commands.CancelReservation{Consumer: d}, commands.CodeNotReserved)
+	rejects(t, l, &commands.ConfirmReservation{Consumer: d}, demand.CodeNotReserved)
+	rejects(t, l, &commands.CancelReservation{Consumer: d}, demand.CodeNotReserved)
 	generation := l.Accept(t, &commands.ConfirmReservation{Consumer: a}).Sequence
-	rejects(t, l, &commands.ConfirmReservation{Consumer: a}, commands.CodeNotReserved)
+	rejects(t, l, &commands.ConfirmReservation{Consumer: a}, demand.CodeNotReserved)
 	again := reserve(a, provider, 1, 60)
 	again.Allocations[0].Generation = &generation
-	rejects(t, l, again, commands.CodeNotReserved)
+	rejects(t, l, again, demand.CodeNotReserved)
 	l.Accept(t, &commands.CancelReservation{Consumer: b})
-	rejects(t, l, &commands.CancelReservation{Consumer: b}, commands.CodeConsumerNotFound)
+	rejects(t, l, &commands.CancelReservation{Consumer: b}, demand.CodeConsumerNotFound)
 	used(provider, 7)
 	// A reservation that another command moves keeps its end.
 	end := until(c)
@@ -81,11 +82,11 @@ func TestReservations(t *testing.T) {
 	}
 	used(other, 5)
 	for _, seconds := range []float64{0, -1, 1e-12, commands.MaxReservationSeconds + 1} {
-		rejects(t, l, reserve(commandstest.NewID(), provider, 1, seconds), commands.CodeInvalid)
+		rejects(t, l, reserve(commandstest.NewID(), provider, 1, seconds), demand.CodeInvalid)
 	}
 	empty := reserve(commandstest.NewID(), provider, 1, 60)
 	empty.Allocations[0].Resources = nil
-	rejects(t, l, empty, commands.CodeInvalid)
+	rejects(t, l, empty, demand.CodeInvalid)
 
 	l.Stop(t)
 	l = commandstest.Start(t, dir, log)

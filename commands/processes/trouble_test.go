@@ -13,6 +13,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
@@ -66,7 +67,7 @@ func (l *troubled) Submit(ctx context.Context, s commands.Submission) (commands.
 		if more%2 == 0 {
 			return commands.Outcome{}, commands.ErrBusy
 		}
-		return commands.Outcome{Rejection: &commands.Rejection{Code: commands.CodeTooLarge}}, nil
+		return commands.Outcome{Rejection: &demand.Rejection{Code: demand.CodeTooLarge}}, nil
 	}
 	return l.submit.Submit(ctx, s)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/ledger"
 )
@@ -34,7 +35,7 @@ func keepAll(t *testing.T, list ...commands.Rejected) *slow {
 		r.Time = begin.Add(time.Duration(i) * time.Second).UnixNano()
 		r.Place = ledger.Address{Sequence: uint64(i + 1)}
 		if r.Rejection == nil {
-			r.Rejection = &commands.Rejection{Code: commands.CodeCapacityExceeded, Message: "full"}
+			r.Rejection = &demand.Rejection{Code: demand.CodeCapacityExceeded, Message: "full"}
 		}
 		k.Keep(r)
 	}
@@ -58,12 +59,12 @@ func someRejections() []commands.Rejected {
 		}}}
 	}
 	byFacts := of("abcde", "", &commands.DeleteTrait{Name: "CUSTOM_A"})
-	byFacts.Rejection = &commands.Rejection{
-		Code: commands.CodeNodeState, Facts: commands.Facts{Node: &unit, Allocation: &allocation},
+	byFacts.Rejection = &demand.Rejection{
+		Code: demand.CodeNodeState, Facts: demand.Facts{Node: &unit, Allocation: &allocation},
 	}
 	alsoByFacts := of("abcdef", "", &commands.DeleteTrait{Name: "CUSTOM_A"})
-	alsoByFacts.Rejection = &commands.Rejection{
-		Code: commands.CodeNodeState, Facts: commands.Facts{Provider: &host, Consumer: &theirs},
+	alsoByFacts.Rejection = &demand.Rejection{
+		Code: demand.CodeNodeState, Facts: demand.Facts{Provider: &host, Consumer: &theirs},
 	}
 	return []commands.Rejected{
 		of("a", "", allocate(ours, "p")), // 0
@@ -99,7 +100,7 @@ func TestFilters(t *testing.T) {
 		"command id":                  {rejected.Filter{CommandID: id(103)}, []int{2}},
 		"actor":                       {rejected.Filter{Actor: "ab"}, []int{1}},
 		"command":                     {rejected.Filter{Command: "DeleteTrait"}, []int{5, 4}},
-		"code":                        {rejected.Filter{Code: commands.CodeNodeState}, []int{5, 4}},
+		"code":                        {rejected.Filter{Code: demand.CodeNodeState}, []int{5, 4}},
 		"before":                      {rejected.Filter{Before: at(2)}, []int{1, 0}},
 		"since":                       {rejected.Filter{Since: at(4)}, []int{5, 4}},
 		"until":                       {rejected.Filter{Until: at(1)}, []int{1, 0}},
@@ -117,7 +118,7 @@ func TestFilters(t *testing.T) {
 		"project of a consumer then":  {rejected.Filter{Project: "then", OwnerOf: owner}, []int{3}},
 		"project, and no owners":      {rejected.Filter{Project: "then"}, nil},
 		"project and consumer":        {rejected.Filter{Project: "p", Consumer: allocation}, []int{3}},
-		"who, what and what about it": {rejected.Filter{Actor: "abcde", Code: commands.CodeNodeState, Provider: unit}, []int{4}},
+		"who, what and what about it": {rejected.Filter{Actor: "abcde", Code: demand.CodeNodeState, Provider: unit}, []int{4}},
 	} {
 		list, err := rejected.List(t.Context(), store, c.filter, 100)
 		var got []int

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
 )
@@ -31,8 +32,8 @@ type Entry struct {
 	Body      json.RawMessage `json:"body"`              // the command itself
 	// Place is the address that its record would have had. The command was
 	// decided against everything before that address.
-	Place     ledger.Address      `json:"place"`
-	Rejection *commands.Rejection `json:"rejection"`
+	Place     ledger.Address    `json:"place"`
+	Rejection *demand.Rejection `json:"rejection"`
 }
 
 const entryVersion = 1
@@ -200,7 +201,7 @@ func entryOf(r commands.Rejected) (Entry, error) {
 type Filter struct {
 	CommandID      ledger.UUID
 	Actor, Command string
-	Code           commands.Code
+	Code           demand.Code
 	Before         time.Time
 	Since, Until   time.Time // inclusive
 	// Project is the project that the client was bound to, or that the command is

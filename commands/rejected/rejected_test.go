@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/ledger"
 )
@@ -50,7 +51,7 @@ func rejection(consumers int) commands.Rejected {
 		Submission: commands.Submission{ID: ledger.UUID(uuid.New()), Actor: "a", Command: c},
 		Place: ledger.Address{
 			Sequence: 7,
-		}, Rejection: &commands.Rejection{Code: commands.CodeClassUnknown, Message: "no"},
+		}, Rejection: &demand.Rejection{Code: demand.CodeClassUnknown, Message: "no"},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -112,13 +113,13 @@ func (w *Writer) decide(c *pendingCommand, f *inflightCommit, changed map[ledger
 
 // notYet rejects a command whose events a replica of an older release could not
 // read.
-func (w *Writer) notYet(events []ledger.Event) *commands.Rejection {
+func (w *Writer) notYet(events []ledger.Event) *demand.Rejection {
 	level := ledger.LevelOf(events)
 	if _, begins := termIn(events); begins || w.state.Reaches(level) {
 		return nil
 	}
-	return &commands.Rejection{
-		Code: commands.CodeNotYet,
+	return &demand.Rejection{
+		Code: demand.CodeNotYet,
 		Message: fmt.Sprintf("this needs level %d of features, but some replica has level %d only: upgrade all replicas",
 			level, w.state.Term().Level),
 	}
@@ -173,9 +174,9 @@ func (w *Writer) add(
 
 // reject answers a command that has no record: with its rejection, or, if that is
 // nil, that nothing had to change.
-func (w *Writer) reject(c *pendingCommand, f *inflightCommit, rejection *commands.Rejection) {
+func (w *Writer) reject(c *pendingCommand, f *inflightCommit, rejection *demand.Rejection) {
 	c.outcome = commands.Outcome{Rejection: rejection}
-	if rejection != nil && rejection.Code != commands.CodeClaimOutdated {
+	if rejection != nil && rejection.Code != demand.CodeClaimOutdated {
 		c.decided = w.now()
 	}
 	f.calls = append(f.calls, c)
@@ -215,11 +216,11 @@ func markAll(set map[ledger.UUID]bool, ids []ledger.UUID) {
 	}
 }
 
-func tooLarge(size, limit int) *commands.Rejection {
-	return &commands.Rejection{
-		Code:    commands.CodeTooLarge,
+func tooLarge(size, limit int) *demand.Rejection {
+	return &demand.Rejection{
+		Code:    demand.CodeTooLarge,
 		Message: fmt.Sprintf("the record would take %d bytes, but the log takes at most %d", size, limit),
-		Facts:   commands.Facts{SizeBytes: size, LimitBytes: limit},
+		Facts:   demand.Facts{SizeBytes: size, LimitBytes: limit},
 	}
 }
 

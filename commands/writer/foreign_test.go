@@ -10,6 +10,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
@@ -79,7 +80,7 @@ func TestRepeatsOfOthers(t *testing.T) {
 		o := submit("nats:a", "a")
 		place := fmt.Sprintf(" %d.", sealed.Sequence)
 		if r := o.Rejection; r == nil || o.Repeated || o.Address != (ledger.Address{}) || len(o.Events) > 0 ||
-			r.Code != commands.CodeCommandIDReused && r.Code != commands.CodeForbidden ||
+			r.Code != demand.CodeCommandIDReused && r.Code != demand.CodeForbidden ||
 			strings.Contains(r.Message, place) {
 			t.Errorf("%s: a stranger is told %+v", name, o)
 		}
@@ -120,10 +121,10 @@ func TestFollowersOfOthers(t *testing.T) {
 	if o := <-mine; o.Rejection != nil || o.Repeated {
 		t.Errorf("the first is told %+v", o)
 	}
-	if o := <-stranger; o.Rejection == nil || o.Rejection.Code != commands.CodeForbidden {
+	if o := <-stranger; o.Rejection == nil || o.Rejection.Code != demand.CodeForbidden {
 		t.Errorf("a stranger is told %+v", o)
 	}
-	if o := <-colleague; o.Rejection == nil || o.Rejection.Code != commands.CodeCommandIDReused {
+	if o := <-colleague; o.Rejection == nil || o.Rejection.Code != demand.CodeCommandIDReused {
 		t.Errorf("another client of the project is told %+v", o)
 	}
 	if o := <-again; o.Rejection != nil || !o.Repeated {

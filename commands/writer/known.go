@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -57,8 +58,8 @@ func (c *pendingCommand) mayKnow(actor string) bool { return c.Project == "" || 
 func (w *Writer) hide(c *pendingCommand, f *inflightCommit) {
 	rejection := commands.Foreign(c.Submission, w.state)
 	if rejection == nil {
-		rejection = &commands.Rejection{
-			Code:    commands.CodeCommandIDReused,
+		rejection = &demand.Rejection{
+			Code:    demand.CodeCommandIDReused,
 			Message: fmt.Sprintf("command id %s is taken: send the command with another id", c.ID),
 		}
 	}
@@ -76,7 +77,7 @@ func repeatedOutcome(c *pendingCommand, first ledger.CommandResult) commands.Out
 	if first.Address.Sequence == 0 {
 		message = fmt.Sprintf("command id %s was given to another command at the same time", c.ID)
 	}
-	return commands.Outcome{Rejection: &commands.Rejection{Code: commands.CodeCommandIDReused, Message: message}}
+	return commands.Outcome{Rejection: &demand.Rejection{Code: demand.CodeCommandIDReused, Message: message}}
 }
 
 // forget releases a command id that known reserved.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
 )
@@ -19,7 +20,7 @@ func TestNothingNewForOldReplicas(t *testing.T) {
 	l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_ALONE"})
 	l.Accept(t, begin(0))
 	got := l.Submit(t, &commands.CreateTrait{Name: "CUSTOM_EARLY"})
-	if got.Rejection == nil || got.Rejection.Code != commands.CodeNotYet {
+	if got.Rejection == nil || got.Rejection.Code != demand.CodeNotYet {
 		t.Errorf("at level 0: %+v", got)
 	}
 	l.Accept(t, begin(ledger.Level))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
@@ -444,7 +445,7 @@ func TestTooLarge(t *testing.T) {
 	}
 	tooLarge, _ := node(64 << 10)
 	outcome := l.Submit(t, tooLarge)
-	if r := outcome.Rejection; r == nil || r.Code != commands.CodeTooLarge || r.Facts.LimitBytes != 64<<10 ||
+	if r := outcome.Rejection; r == nil || r.Code != demand.CodeTooLarge || r.Facts.LimitBytes != 64<<10 ||
 		r.Facts.SizeBytes <= 64<<10 {
 		t.Fatalf("%+v", outcome.Rejection)
 	}
@@ -498,11 +499,11 @@ func TestOneIDManyTimes(t *testing.T) {
 	l.Submit(t, trait(0))
 	for name, c := range map[string]struct {
 		first, other commands.Command
-		rejected     commands.Code
+		rejected     demand.Code
 		recorded     bool
 	}{
 		"accepted":      {trait(1), trait(2), "", true},
-		"rejected":      {trait(0), trait(3), commands.CodeTraitExists, false},
+		"rejected":      {trait(0), trait(3), demand.CodeTraitExists, false},
 		"nothing to do": {&commands.SetNodeProviders{Limit: 1}, trait(4), "", false},
 	} {
 		id := commands.NewID()
@@ -520,7 +521,7 @@ func TestOneIDManyTimes(t *testing.T) {
 			switch {
 			case i == 1:
 				r := outcome.Rejection
-				if r == nil || r.Code != commands.CodeCommandIDReused || strings.Contains(r.Message, "0.0") {
+				if r == nil || r.Code != demand.CodeCommandIDReused || strings.Contains(r.Message, "0.0") {
 					t.Errorf("%s: another command: %+v", name, r)
 				}
 			case c.rejected != "":

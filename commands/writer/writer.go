@@ -55,6 +55,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/snapshots"
@@ -92,7 +93,7 @@ type Options struct {
 }
 
 // Search searches for a submission, has it decided, and tells done what Submit
-// would return: see package claims.
+// would return: see package placing.
 type Search func(
 	s commands.Submission, decide func(commands.Submission, func(commands.Outcome, error)),
 	done func(commands.Outcome, error),
@@ -226,8 +227,8 @@ func noAnswer(ctx context.Context) error {
 // together are reported together.
 func (w *Writer) Start(s commands.Submission, done func(commands.Outcome, error)) {
 	if s.ID.IsNil() && !s.DryRun {
-		w.turnAway(s, done, commands.Outcome{Rejection: &commands.Rejection{
-			Code: commands.CodeInvalid, Message: "command_id: is required", Facts: commands.Facts{Field: "command_id"},
+		w.turnAway(s, done, commands.Outcome{Rejection: &demand.Rejection{
+			Code: demand.CodeInvalid, Message: "command_id: is required", Facts: demand.Facts{Field: "command_id"},
 		}}, nil)
 		return
 	}

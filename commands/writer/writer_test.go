@@ -11,6 +11,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
@@ -155,7 +156,7 @@ func TestRepeatedCommand(t *testing.T) {
 	}
 	again.Command = commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1)
 	o, err = l.Writer.Submit(context.Background(), again)
-	if err != nil || o.Rejection == nil || o.Rejection.Code != commands.CodeCommandIDReused {
+	if err != nil || o.Rejection == nil || o.Rejection.Code != demand.CodeCommandIDReused {
 		t.Errorf("another command under the same id: %+v, %v", o, err)
 	}
 	checkLog(t, l, map[ledger.UUID]ledger.Address{again.ID: first})
@@ -204,7 +205,7 @@ func TestForeignWriter(t *testing.T) {
 	}
 	for _, l := range []*commandstest.Ledger{a, b} {
 		o := l.Submit(t, commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1))
-		if o.Rejection == nil || o.Rejection.Code != commands.CodeCapacityExceeded || o.Rejection.Facts.Used != 10 {
+		if o.Rejection == nil || o.Rejection.Code != demand.CodeCapacityExceeded || o.Rejection.Facts.Used != 10 {
 			t.Errorf("the eleventh of ten: %+v", o)
 		}
 	}

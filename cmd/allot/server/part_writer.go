@@ -11,8 +11,8 @@ import (
 	"github.com/allot-project/allot/api/notices"
 	"github.com/allot-project/allot/cmd/allot/server/vitals"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/claims"
 	"github.com/allot-project/allot/commands/cluster"
+	"github.com/allot-project/allot/commands/placing"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
@@ -60,7 +60,7 @@ type writerPart struct {
 	notices  *noticesPart
 
 	atomic.Pointer[writer.Writer]
-	claims *claims.Stage
+	claims *placing.Stage
 	term   *cluster.Term // nil: this server does not lead, or is the only one
 }
 
@@ -87,7 +87,7 @@ func (p *writerPart) start(ctx context.Context) error {
 	if keeper := p.rejected.keeper.Load(); keeper != nil {
 		options.Rejected = keeper.Keep
 	}
-	p.claims = claims.New(claims.Options{
+	p.claims = placing.New(placing.Options{
 		Views: p.views.Projector, Log: p.log.all, MaxSteps: candidatesBudget,
 		Beside: runtime.GOMAXPROCS(0) / 2,
 	})

@@ -1,4 +1,4 @@
-package claims_test
+package placing_test
 
 import (
 	"context"
@@ -14,8 +14,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/claims"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/demand"
+	"github.com/allot-project/allot/commands/placing"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/projector/candidates"
@@ -24,7 +25,7 @@ import (
 func claimOf(consumer ledger.UUID, resources map[string]int64) *commands.Claim {
 	return &commands.Claim{
 		For:      []commands.ClaimConsumer{{Consumer: consumer, Project: "p", User: "u"}},
-		Requests: []commands.CandidateRequest{{Groups: []commands.RequestGroup{{Resources: resources}}}},
+		Requests: []demand.CandidateRequest{{Groups: []demand.RequestGroup{{Resources: resources}}}},
 	}
 }
 
@@ -71,13 +72,13 @@ func lastPlaces(t *testing.T, most int64, want int) {
 	}
 	var mu sync.Mutex
 	won, of := map[ledger.UUID]int{}, map[string]int64{}
-	rejected := map[commands.Code]int{}
+	rejected := map[demand.Code]int{}
 	var all sync.WaitGroup
 	for i := range clients {
 		all.Go(func() {
 			c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 2, "DISK_GB": 1})
 			c.For[0].Project = fmt.Sprint("project ", i%projects)
-			c.Prefer = &commands.ClaimPreference{Order: []string{"", "pack", "spread", "random"}[i%4]}
+			c.Prefer = &demand.ClaimPreference{Order: []string{"", "pack", "spread", "random"}[i%4]}
 			o, err := l.Writer.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
 			mu.Lock()
 			defer mu.Unlock()
@@ -86,7 +87,7 @@ func lastPlaces(t *testing.T, most int64, want int) {
 				t.Error(err)
 			case o.Rejection != nil:
 				rejected[o.Rejection.Code]++
-				if o.Rejection.Code == commands.CodeNoCandidates && o.Rejection.Facts.Explanation == nil {
+				if o.Rejection.Code == demand.CodeNoCandidates && o.Rejection.Facts.Explanation == nil {
 					t.Error("a rejection without an explanation")
 				}
 			default:
@@ -107,9 +108,9 @@ func lastPlaces(t *testing.T, most int64, want int) {
 			t.Errorf("%s holds %d VCPU of %d", project, holds, most)
 		}
 	}
-	over := rejected[commands.CodeOverLimit]
+	over := rejected[demand.CodeOverLimit]
 	// Where limits are more than there is, a project may reach its own all the same.
-	if total != want || rejected[commands.CodeNoCandidates]+over != clients-want || over == 0 && want < places ||
+	if total != want || rejected[demand.CodeNoCandidates]+over != clients-want || over == 0 && want < places ||
 		over > 0 && most == 0 {
 		t.Errorf("%d won, rejected: %v", total, rejected)
 	}
@@ -134,11 +135,11 @@ func testShared(t *testing.T, of func(client string) commands.Submission) {
 	t.Helper()
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 1000})
-	stage := claims.New(claims.Options{Views: l.Views})
+	stage := placing.New(placing.Options{Views: l.Views})
 	defer stage.Stop()
 	const many = 100
 	begun, hold, order := make(chan bool), make(chan bool), make(chan string, many+1)
-	send := func(client string, decide claims.Decide) {
+	send := func(client string, decide placing.Decide) {
 		submission := of(client)
 		submission.ID, submission.Command = commands.NewID(), claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
 		stage.Search(submission, decide, func(commands.Outcome, error) {})
@@ -164,9 +165,9 @@ func TestGivenUpSearchesAnswerAtOnce(t *testing.T) {
 	t.Parallel()
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 1000})
-	stage := claims.New(claims.Options{Views: l.Views})
+	stage := placing.New(placing.Options{Views: l.Views})
 	begun, hold, told := make(chan bool), make(chan bool), make(chan error, 11)
-	send := func(decide claims.Decide, done func(commands.Outcome, error)) {
+	send := func(decide placing.Decide, done func(commands.Outcome, error)) {
 		c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
 		stage.Search(commands.Submission{ID: commands.NewID(), Actor: "test", Command: c}, decide, done)
 	}
@@ -229,7 +230,7 @@ func TestClaimsAgree(t *testing.T) {
 			}
 			seed := uint64(7)
 			if claim.Prefer == nil {
-				claim.Prefer = &commands.ClaimPreference{}
+				claim.Prefer = &demand.ClaimPreference{}
 			}
 			claim.Prefer.Seed = &seed
 			want, rejection := claim.Decide(state) // it searches the State, provider by provider
@@ -294,7 +295,7 @@ func TestMoveAndResize(t *testing.T) {
 	claimed(t, l.Submit(t, claimOf(consumer, map[string]int64{"VCPU": 6})))
 	resize := claimOf(consumer, map[string]int64{"VCPU": 7})
 	resize.For[0].AnyGeneration = true
-	if o := l.Submit(t, resize); o.Rejection == nil || o.Rejection.Code != commands.CodeNoCandidates {
+	if o := l.Submit(t, resize); o.Rejection == nil || o.Rejection.Code != demand.CodeNoCandidates {
 		t.Errorf("beside what it holds: %+v", o)
 	}
 	resize.OwnFree = true
@@ -328,7 +329,7 @@ func TestGang(t *testing.T) {
 	if got := claimed(t, l.Submit(t, gang(6))); len(got) != 6 {
 		t.Errorf("%d consumers got something", len(got))
 	}
-	if o := l.Submit(t, gang(1)); o.Rejection == nil || o.Rejection.Code != commands.CodeNoCandidates {
+	if o := l.Submit(t, gang(1)); o.Rejection == nil || o.Rejection.Code != demand.CodeNoCandidates {
 		t.Errorf("it is full: %+v", o)
 	}
 }
@@ -340,12 +341,12 @@ func TestCount(t *testing.T) {
 	for i := range 3 {
 		l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: 4})
 	}
-	of := func(count int, gang ...commands.GangRule) *commands.Claim {
+	of := func(count int, gang ...demand.GangRule) *commands.Claim {
 		c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 2})
 		c.For[0].Count, c.Gang = count, gang
 		return c
 	}
-	apart := commands.GangRule{By: "provider", Rule: "apart"}
+	apart := demand.GangRule{By: "provider", Rule: "apart"}
 	for name, c := range map[string]*commands.Claim{"of six places": of(7), "of three hosts": of(4, apart)} {
 		if o := l.Submit(t, c); o.Rejection == nil || len(o.Events) > 0 {
 			t.Errorf("%d %s: %+v", c.For[0].Count, name, o)
@@ -366,7 +367,7 @@ func TestCount(t *testing.T) {
 	if len(got) != 3 || len(hosts) != 3 {
 		t.Errorf("%d consumers on %d hosts", len(got), len(hosts))
 	}
-	if o := l.Submit(t, c); o.Rejection == nil || o.Rejection.Code != commands.CodeConsumerConflict {
+	if o := l.Submit(t, c); o.Rejection == nil || o.Rejection.Code != demand.CodeConsumerConflict {
 		t.Errorf("the same consumers once more: %+v", o)
 	}
 }
@@ -393,7 +394,7 @@ func TestAggregateRace(t *testing.T) {
 	for range clients {
 		all.Go(func() {
 			c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
-			c.Prefer = &commands.ClaimPreference{Aggregates: []commands.AggregatePreference{{Aggregate: rack, Weight: 1}}}
+			c.Prefer = &demand.ClaimPreference{Aggregates: []demand.AggregatePreference{{Aggregate: rack, Weight: 1}}}
 			o, err := l.Writer.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
 			mu.Lock()
 			defer mu.Unlock()
@@ -432,7 +433,7 @@ func TestOwnIsTakenOffOnce(t *testing.T) {
 	c.For[0].AnyGeneration = true
 	c.For = append(c.For, commands.ClaimConsumer{Consumer: commandstest.NewID(), Request: 1, Project: "p", User: "u"})
 	c.Requests = append(c.Requests, claimOf(first, map[string]int64{"VCPU": 1}).Requests...)
-	c.Prefer = &commands.ClaimPreference{Aggregates: []commands.AggregatePreference{{Aggregate: rack, Weight: 1}}}
+	c.Prefer = &demand.ClaimPreference{Aggregates: []demand.AggregatePreference{{Aggregate: rack, Weight: 1}}}
 	o, err := l.Writer.Submit(t.Context(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
 	if err != nil || o.Rejection != nil {
 		t.Fatalf("%+v, %v", o.Rejection, err)
@@ -457,7 +458,7 @@ func TestManyAggregates(t *testing.T) {
 	for range racks * places {
 		all.Go(func() {
 			c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
-			c.Prefer = &commands.ClaimPreference{Order: commands.OrderPack}
+			c.Prefer = &demand.ClaimPreference{Order: demand.OrderPack}
 			o, err := l.Writer.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
 			if err != nil || o.Rejection != nil {
 				t.Error(err, o.Rejection)
@@ -466,7 +467,7 @@ func TestManyAggregates(t *testing.T) {
 	}
 	all.Wait()
 	if o := l.Submit(t, claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})); o.Rejection == nil ||
-		o.Rejection.Code != commands.CodeOverLimit || o.Rejection.Facts.Used != places {
+		o.Rejection.Code != demand.CodeOverLimit || o.Rejection.Facts.Used != places {
 		t.Errorf("it is full: %+v", o)
 	}
 }
@@ -480,14 +481,14 @@ func TestNamedPreference(t *testing.T) {
 	large := l.Provider(t, "large", commands.Inventory{Class: "VCPU", Total: 800})
 	by := func() *commands.Claim {
 		c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
-		c.Prefer = &commands.ClaimPreference{Name: "gold"}
+		c.Prefer = &demand.ClaimPreference{Name: "gold"}
 		return c
 	}
-	if o := l.Submit(t, by()); o.Rejection == nil || o.Rejection.Code != commands.CodePreferenceUnknown {
+	if o := l.Submit(t, by()); o.Rejection == nil || o.Rejection.Code != demand.CodePreferenceUnknown {
 		t.Errorf("there is none: %+v", o)
 	}
-	for order, want := range map[string]ledger.UUID{commands.OrderPack: small, commands.OrderSpread: large} {
-		l.Accept(t, &commands.SetPreference{Name: "gold", Prefer: &commands.ClaimPreference{Order: order}})
+	for order, want := range map[string]ledger.UUID{demand.OrderPack: small, demand.OrderSpread: large} {
+		l.Accept(t, &commands.SetPreference{Name: "gold", Prefer: &demand.ClaimPreference{Order: order}})
 		got := claimed(t, l.Submit(t, by()))[0]
 		if got.Allocations[0].Provider != want || !strings.Contains(string(got.Asked), `"name":"gold","order":"`+order) {
 			t.Errorf("%s: %+v", order, got)
@@ -516,7 +517,7 @@ func TestClaimsKeepConsumersApart(t *testing.T) {
 				}
 			}
 			places := map[string]int{"provider": hosts, "tree": hosts, "aggregate": racks}[by]
-			apart := claimAtOnce(t, l, places+3, commands.NearConsumers{By: by, Rule: "forbid"})
+			apart := claimAtOnce(t, l, places+3, demand.NearConsumers{By: by, Rule: "forbid"})
 			taken := map[ledger.UUID]bool{}
 			for _, provider := range apart {
 				if taken[rackOf[provider]] {
@@ -527,7 +528,7 @@ func TestClaimsKeepConsumersApart(t *testing.T) {
 			if len(apart) != places {
 				t.Errorf("%d of %d places are taken", len(apart), places)
 			}
-			together := claimAtOnce(t, l, 4, commands.NearConsumers{By: by, Rule: "require"})
+			together := claimAtOnce(t, l, 4, demand.NearConsumers{By: by, Rule: "require"})
 			for _, provider := range together {
 				if rackOf[provider] != rackOf[together[0]] {
 					t.Errorf("%s and %s are apart", provider, together[0])
@@ -543,7 +544,7 @@ func TestClaimsKeepConsumersApart(t *testing.T) {
 // claimAtOnce has consumers, each of which names all others, claim in parallel,
 // and returns where those are that got something. One that is told that others
 // were faster, or that what it needs is only assumed to be taken, tries again.
-func claimAtOnce(t *testing.T, l *commandstest.Ledger, n int, near commands.NearConsumers) (providers []ledger.UUID) {
+func claimAtOnce(t *testing.T, l *commandstest.Ledger, n int, near demand.NearConsumers) (providers []ledger.UUID) {
 	t.Helper()
 	ids := make([]ledger.UUID, n)
 	for i := range ids {
@@ -556,17 +557,17 @@ func claimAtOnce(t *testing.T, l *commandstest.Ledger, n int, near commands.Near
 			c := claimOf(id, map[string]int64{"VCPU": 1})
 			one := near
 			one.Consumers = slices.Concat(ids[:i], ids[i+1:])
-			c.Prefer = &commands.ClaimPreference{Near: []commands.NearConsumers{one}}
+			c.Prefer = &demand.ClaimPreference{Near: []demand.NearConsumers{one}}
 			for range 100 {
 				o, err := l.Writer.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				if o.Rejection != nil && o.Rejection.Code == commands.CodeClaimBudget {
+				if o.Rejection != nil && o.Rejection.Code == demand.CodeClaimBudget {
 					continue
 				}
-				if o.Rejection != nil && o.Rejection.Code != commands.CodeNoCandidates {
+				if o.Rejection != nil && o.Rejection.Code != demand.CodeNoCandidates {
 					t.Error(o.Rejection)
 				}
 				if o.Rejection == nil {
@@ -588,13 +589,13 @@ func claimAtOnce(t *testing.T, l *commandstest.Ledger, n int, near commands.Near
 func TestPreferenceChanges(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 8})
-	l.Accept(t, &commands.SetPreference{Name: "gold", Prefer: &commands.ClaimPreference{Order: commands.OrderPack}})
+	l.Accept(t, &commands.SetPreference{Name: "gold", Prefer: &demand.ClaimPreference{Order: demand.OrderPack}})
 	c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
-	c.Prefer = &commands.ClaimPreference{Name: "gold"}
+	c.Prefer = &demand.ClaimPreference{Name: "gold"}
 	rejection := decidedAfter(t, l, c, &commands.SetPreference{
-		Name: "gold", Prefer: &commands.ClaimPreference{Order: commands.OrderSpread},
+		Name: "gold", Prefer: &demand.ClaimPreference{Order: demand.OrderSpread},
 	})
-	if codeOf(rejection) != commands.CodeClaimOutdated {
+	if codeOf(rejection) != demand.CodeClaimOutdated {
 		t.Errorf("it has changed: %v", rejection)
 	}
 }
@@ -603,7 +604,7 @@ func TestPreferenceChanges(t *testing.T) {
 // has changed, when it must be accepted, and after a command, when it may be rejected.
 func decidedAfter(
 	t *testing.T, l *commandstest.Ledger, c *commands.Claim, change commands.Command,
-) *commands.Rejection {
+) *demand.Rejection {
 	t.Helper()
 	state := func() *ledger.State {
 		t.Helper()
@@ -662,7 +663,7 @@ func TestBatchWithClaims(t *testing.T) {
 		}
 		return b
 	}
-	if o := l.Submit(t, batch(3)); o.Rejection == nil || o.Rejection.Code != commands.CodeNoCandidates {
+	if o := l.Submit(t, batch(3)); o.Rejection == nil || o.Rejection.Code != demand.CodeNoCandidates {
 		t.Errorf("three of two: %+v", o)
 	}
 	if got := claimed(t, l.Submit(t, batch(2))); got[0].Allocations[0].Provider == got[1].Allocations[0].Provider {
@@ -678,24 +679,24 @@ func TestPreferenceInTheBatch(t *testing.T) {
 	l.Accept(t, commandstest.Allocate(commandstest.NewID(), small, "VCPU", 4))
 	large := l.Provider(t, "large", commands.Inventory{Class: "VCPU", Total: 800})
 	set := func(order string) *commands.SetPreference {
-		return &commands.SetPreference{Name: "gold", Prefer: &commands.ClaimPreference{Order: order}}
+		return &commands.SetPreference{Name: "gold", Prefer: &demand.ClaimPreference{Order: order}}
 	}
 	by := func() *commands.Claim {
 		c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
-		c.Prefer = &commands.ClaimPreference{Name: "gold"}
+		c.Prefer = &demand.ClaimPreference{Name: "gold"}
 		return c
 	}
 	unknown := []*commands.Batch{
-		{Commands: []commands.Command{by(), set(commands.OrderPack)}},
-		{Commands: []commands.Command{set(commands.OrderPack), &commands.SetPreference{Name: "gold"}, by()}},
+		{Commands: []commands.Command{by(), set(demand.OrderPack)}},
+		{Commands: []commands.Command{set(demand.OrderPack), &commands.SetPreference{Name: "gold"}, by()}},
 	}
 	for i, b := range unknown {
-		if o := l.Submit(t, b); o.Rejection == nil || o.Rejection.Code != commands.CodePreferenceUnknown {
+		if o := l.Submit(t, b); o.Rejection == nil || o.Rejection.Code != demand.CodePreferenceUnknown {
 			t.Errorf("batch %d: %+v", i, o)
 		}
 	}
 	o := l.Submit(t, &commands.Batch{Commands: []commands.Command{
-		set(commands.OrderPack), by(), set(commands.OrderSpread), by(),
+		set(demand.OrderPack), by(), set(demand.OrderSpread), by(),
 	}})
 	if got := claimed(t, o); got[0].Allocations[0].Provider != small || got[1].Allocations[0].Provider != large {
 		t.Errorf("got %+v", got)
@@ -707,11 +708,11 @@ func TestPreferenceInTheBatch(t *testing.T) {
 
 // nearly adds what is near to a claim; without consumers it is about one that
 // holds nothing.
-func nearly(n commands.NearConsumers) func(*commands.Claim) {
+func nearly(n demand.NearConsumers) func(*commands.Claim) {
 	if n.Consumers == nil {
 		n.Consumers = []ledger.UUID{{9}}
 	}
-	return func(c *commands.Claim) { c.Prefer = &commands.ClaimPreference{Near: []commands.NearConsumers{n}} }
+	return func(c *commands.Claim) { c.Prefer = &demand.ClaimPreference{Near: []demand.NearConsumers{n}} }
 }
 
 // TestBadClaims: what cannot be meant is refused, and changes nothing.
@@ -721,52 +722,52 @@ func TestBadClaims(t *testing.T) {
 	good := func() *commands.Claim { return claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1}) }
 	claimed(t, l.Submit(t, good()))
 	for name, c := range map[string]struct {
-		code   commands.Code
+		code   demand.Code
 		change func(*commands.Claim)
 	}{
-		"for none":        {commands.CodeInvalid, func(c *commands.Claim) { c.For = nil }},
-		"for too many":    {commands.CodeInvalid, func(c *commands.Claim) { c.For = make([]commands.ClaimConsumer, 257) }},
-		"twice":           {commands.CodeInvalid, func(c *commands.Claim) { c.For = append(c.For, c.For[0]) }},
-		"no request":      {commands.CodeInvalid, func(c *commands.Claim) { c.Requests = nil }},
-		"another request": {commands.CodeInvalid, func(c *commands.Claim) { c.For[0].Request = 1 }},
-		"no group":        {commands.CodeInvalid, func(c *commands.Claim) { c.Requests[0].Groups = nil }},
-		"nothing":         {commands.CodeInvalid, func(c *commands.Claim) { c.Requests[0].Groups[0].Resources = nil }},
-		"amount":          {commands.CodeInvalid, func(c *commands.Claim) { c.Requests[0].Groups[0].Resources["VCPU"] = 0 }},
-		"class":           {commands.CodeClassUnknown, func(c *commands.Claim) { c.Requests[0].Groups[0].Resources["CUSTOM_NONE"] = 1 }},
-		"trait":           {commands.CodeTraitUnknown, func(c *commands.Claim) { c.Requests[0].Groups[0].Required = [][]string{{"NONE"}} }},
-		"required and forbidden": {commands.CodeInvalid, func(c *commands.Claim) {
+		"for none":        {demand.CodeInvalid, func(c *commands.Claim) { c.For = nil }},
+		"for too many":    {demand.CodeInvalid, func(c *commands.Claim) { c.For = make([]commands.ClaimConsumer, 257) }},
+		"twice":           {demand.CodeInvalid, func(c *commands.Claim) { c.For = append(c.For, c.For[0]) }},
+		"no request":      {demand.CodeInvalid, func(c *commands.Claim) { c.Requests = nil }},
+		"another request": {demand.CodeInvalid, func(c *commands.Claim) { c.For[0].Request = 1 }},
+		"no group":        {demand.CodeInvalid, func(c *commands.Claim) { c.Requests[0].Groups = nil }},
+		"nothing":         {demand.CodeInvalid, func(c *commands.Claim) { c.Requests[0].Groups[0].Resources = nil }},
+		"amount":          {demand.CodeInvalid, func(c *commands.Claim) { c.Requests[0].Groups[0].Resources["VCPU"] = 0 }},
+		"class":           {demand.CodeClassUnknown, func(c *commands.Claim) { c.Requests[0].Groups[0].Resources["CUSTOM_NONE"] = 1 }},
+		"trait":           {demand.CodeTraitUnknown, func(c *commands.Claim) { c.Requests[0].Groups[0].Required = [][]string{{"NONE"}} }},
+		"required and forbidden": {demand.CodeInvalid, func(c *commands.Claim) {
 			c.Requests[0].RootRequired, c.Requests[0].RootForbidden = []string{"A"}, []string{"A"}
 		}},
-		"subtree of no group": {commands.CodeInvalid, func(c *commands.Claim) { c.Requests[0].SameSubtree = [][]string{{"_x"}} }},
-		"no such order":       {commands.CodeInvalid, func(c *commands.Claim) { c.Prefer = &commands.ClaimPreference{Order: "best"} }},
-		"order and weights": {commands.CodeInvalid, func(c *commands.Claim) {
-			c.Prefer = &commands.ClaimPreference{Order: "pack", Weights: map[string]commands.Weight{"VCPU": 1}}
+		"subtree of no group": {demand.CodeInvalid, func(c *commands.Claim) { c.Requests[0].SameSubtree = [][]string{{"_x"}} }},
+		"no such order":       {demand.CodeInvalid, func(c *commands.Claim) { c.Prefer = &demand.ClaimPreference{Order: "best"} }},
+		"order and weights": {demand.CodeInvalid, func(c *commands.Claim) {
+			c.Prefer = &demand.ClaimPreference{Order: "pack", Weights: map[string]demand.Weight{"VCPU": 1}}
 		}},
-		"infinite": {commands.CodeInvalid, func(c *commands.Claim) {
-			c.Prefer = &commands.ClaimPreference{Weights: map[string]commands.Weight{"VCPU": commands.Weight(math.Inf(1))}}
+		"infinite": {demand.CodeInvalid, func(c *commands.Claim) {
+			c.Prefer = &demand.ClaimPreference{Weights: map[string]demand.Weight{"VCPU": demand.Weight(math.Inf(1))}}
 		}},
-		"no number": {commands.CodeInvalid, func(c *commands.Claim) {
-			c.Prefer = &commands.ClaimPreference{Traits: map[string]commands.Weight{"A": commands.Weight(math.NaN())}}
+		"no number": {demand.CodeInvalid, func(c *commands.Claim) {
+			c.Prefer = &demand.ClaimPreference{Traits: map[string]demand.Weight{"A": demand.Weight(math.NaN())}}
 		}},
-		"weight of no class": {commands.CodeClassUnknown, func(c *commands.Claim) {
-			c.Prefer = &commands.ClaimPreference{Weights: map[string]commands.Weight{"CUSTOM_NO": 1}}
+		"weight of no class": {demand.CodeClassUnknown, func(c *commands.Claim) {
+			c.Prefer = &demand.ClaimPreference{Weights: map[string]demand.Weight{"CUSTOM_NO": 1}}
 		}},
-		"prefers no trait": {commands.CodeTraitUnknown, func(c *commands.Claim) {
-			c.Prefer = &commands.ClaimPreference{Traits: map[string]commands.Weight{"CUSTOM_NO": 1}}
+		"prefers no trait": {demand.CodeTraitUnknown, func(c *commands.Claim) {
+			c.Prefer = &demand.ClaimPreference{Traits: map[string]demand.Weight{"CUSTOM_NO": 1}}
 		}},
-		"near by nothing":         {commands.CodeInvalid, nearly(commands.NearConsumers{Weight: 1})},
-		"near none":               {commands.CodeInvalid, nearly(commands.NearConsumers{By: "tree", Weight: 1, Consumers: []ledger.UUID{}})},
-		"neither rule nor weight": {commands.CodeInvalid, nearly(commands.NearConsumers{By: "tree"})},
-		"rule and weight":         {commands.CodeInvalid, nearly(commands.NearConsumers{By: "tree", Rule: "forbid", Weight: 1})},
-		"no such rule":            {commands.CodeInvalid, nearly(commands.NearConsumers{By: "tree", Rule: "must"})},
-		"infinitely near":         {commands.CodeInvalid, nearly(commands.NearConsumers{By: "tree", Weight: commands.Weight(math.Inf(1))})},
-		"near one twice": {commands.CodeInvalid, nearly(commands.NearConsumers{
+		"near by nothing":         {demand.CodeInvalid, nearly(demand.NearConsumers{Weight: 1})},
+		"near none":               {demand.CodeInvalid, nearly(demand.NearConsumers{By: "tree", Weight: 1, Consumers: []ledger.UUID{}})},
+		"neither rule nor weight": {demand.CodeInvalid, nearly(demand.NearConsumers{By: "tree"})},
+		"rule and weight":         {demand.CodeInvalid, nearly(demand.NearConsumers{By: "tree", Rule: "forbid", Weight: 1})},
+		"no such rule":            {demand.CodeInvalid, nearly(demand.NearConsumers{By: "tree", Rule: "must"})},
+		"infinitely near":         {demand.CodeInvalid, nearly(demand.NearConsumers{By: "tree", Weight: demand.Weight(math.Inf(1))})},
+		"near one twice": {demand.CodeInvalid, nearly(demand.NearConsumers{
 			By: "tree", Weight: 1, Consumers: []ledger.UUID{{1}, {1}}})},
-		"near too many": {commands.CodeInvalid, nearly(commands.NearConsumers{
+		"near too many": {demand.CodeInvalid, nearly(demand.NearConsumers{
 			By: "tree", Weight: 1, Consumers: make([]ledger.UUID, 257)})},
-		"too many alternates": {commands.CodeInvalid, func(c *commands.Claim) { c.Alternates = 33 }},
-		"not the first":       {commands.CodeConsumerConflict, func(c *commands.Claim) { g := uint64(3); c.For[0].Generation = &g }},
-		"a record of 64 KiB more": {commands.CodeTooLarge, func(c *commands.Claim) {
+		"too many alternates": {demand.CodeInvalid, func(c *commands.Claim) { c.Alternates = 33 }},
+		"not the first":       {demand.CodeConsumerConflict, func(c *commands.Claim) { g := uint64(3); c.For[0].Generation = &g }},
+		"a record of 64 KiB more": {demand.CodeTooLarge, func(c *commands.Claim) {
 			for range 2000 {
 				c.Requests[0].Groups[0].NotMemberOf = append(c.Requests[0].Groups[0].NotMemberOf, commandstest.NewID())
 			}
@@ -816,10 +817,10 @@ func TestBudgetOrImpossible(t *testing.T) {
 	for _, c := range []struct {
 		hosts int // before the one with both classes, which is preferred least
 		both  bool
-		want  commands.Code
+		want  demand.Code
 	}{
-		{hosts: 3, both: true}, {hosts: 3, want: commands.CodeNoCandidates},
-		{hosts: 20, both: true, want: commands.CodeClaimBudget}, {hosts: 20, want: commands.CodeClaimBudget},
+		{hosts: 3, both: true}, {hosts: 3, want: demand.CodeNoCandidates},
+		{hosts: 20, both: true, want: demand.CodeClaimBudget}, {hosts: 20, want: demand.CodeClaimBudget},
 	} {
 		l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 		for i := range c.hosts {
@@ -834,8 +835,8 @@ func TestBudgetOrImpossible(t *testing.T) {
 		claim := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
 		claim.Requests = append(claim.Requests, claimOf(ledger.UUID{}, map[string]int64{"DISK_GB": 1}).Requests...)
 		claim.For = append(claim.For, commands.ClaimConsumer{Consumer: commandstest.NewID(), Request: 1, Project: "p", User: "u"})
-		claim.Prefer = &commands.ClaimPreference{Order: commands.OrderPack}
-		claim.Gang = []commands.GangRule{{By: "provider", Rule: "together"}}
+		claim.Prefer = &demand.ClaimPreference{Order: demand.OrderPack}
+		claim.Gang = []demand.GangRule{{By: "provider", Rule: "together"}}
 		state, err := l.Writer.Fork(context.Background())
 		if err != nil {
 			t.Fatal(err)
@@ -847,7 +848,7 @@ func TestBudgetOrImpossible(t *testing.T) {
 	}
 }
 
-func codeOf(r *commands.Rejection) commands.Code {
+func codeOf(r *demand.Rejection) demand.Code {
 	if r == nil {
 		return ""
 	}

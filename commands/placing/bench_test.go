@@ -1,4 +1,4 @@
-package claims_test
+package placing_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/candidates"
 )
@@ -26,7 +27,7 @@ const (
 // order of what is best kept in step: all that a claim costs beyond encodings, the log
 // and the read models.
 func BenchmarkClaim(b *testing.B) {
-	for _, order := range []string{commands.OrderSpread, commands.OrderPack} {
+	for _, order := range []string{demand.OrderSpread, demand.OrderPack} {
 		for _, providers := range []int{1000, 10_000, 100_000} {
 			b.Run(fmt.Sprintf("%s/providers=%d", order, providers), func(b *testing.B) { benchClaims(b, order, providers) })
 		}
@@ -143,21 +144,21 @@ func (w *claiming) land() {
 // benchClaim is the n-th claim: a tenth wants a trait, a tenth has two groups.
 func benchClaim(n int, order string) *commands.Claim {
 	size := int64(1) << (n % 3)
-	groups := []commands.RequestGroup{
+	groups := []demand.RequestGroup{
 		{Resources: map[string]int64{"VCPU": size, "MEMORY_MB": 2048 * size, "DISK_GB": 20 * size}},
 	}
 	switch n % 10 {
 	case 0:
 		groups[0].Required = [][]string{{benchTrait}}
 	case 1:
-		groups = []commands.RequestGroup{
+		groups = []demand.RequestGroup{
 			{Suffix: "_compute", Resources: map[string]int64{"VCPU": size, "MEMORY_MB": 2048 * size}},
 			{Suffix: "_disk", Resources: map[string]int64{"DISK_GB": 20 * size}},
 		}
 	}
 	return &commands.Claim{
-		Requests: []commands.CandidateRequest{{Groups: groups}},
+		Requests: []demand.CandidateRequest{{Groups: groups}},
 		For:      []commands.ClaimConsumer{{Consumer: commandstest.NewID(), Project: "bench", User: "bench"}},
-		Prefer:   &commands.ClaimPreference{Order: order},
+		Prefer:   &demand.ClaimPreference{Order: order},
 	}
 }

@@ -1,10 +1,11 @@
-package claims_test
+package placing_test
 
 import (
 	"testing"
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
 )
@@ -108,13 +109,13 @@ func TestOutdated(t *testing.T) {
 			}
 			claim := claimOf(commandstest.NewID(), map[string]int64{class: 1})
 			if c.strict {
-				claim.Prefer = &commands.ClaimPreference{
-					Near: []commands.NearConsumers{{Consumers: []ledger.UUID{world.near}, By: "provider", Rule: "require"}},
+				claim.Prefer = &demand.ClaimPreference{
+					Near: []demand.NearConsumers{{Consumers: []ledger.UUID{world.near}, By: "provider", Rule: "require"}},
 				}
 			}
-			want := commands.Code("")
+			want := demand.Code("")
 			if c.outdated {
-				want = commands.CodeClaimOutdated
+				want = demand.CodeClaimOutdated
 			}
 			if got := codeOf(decidedAfter(t, world.Ledger, claim, c.change(world))); got != want {
 				t.Errorf("it has changed: %q, want %q", got, want)

@@ -1,4 +1,4 @@
-package claims_test
+package placing_test
 
 import (
 	"context"
@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/claims"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/demand"
+	"github.com/allot-project/allot/commands/placing"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/projector/candidates"
@@ -47,7 +48,7 @@ func TestSearchesGiveWay(t *testing.T) {
 			places := make(chan struct{}, 1)
 			before := steps.Load()
 			for range turns {
-				pace := claims.NewPace(places)
+				pace := placing.NewPace(places)
 				if c.waited {
 					pace.HasWaited()
 				}
@@ -81,7 +82,7 @@ func TestSearchesEnd(t *testing.T) {
 		{"it took too long", t.Context(), 5*time.Second + 1, candidates.ErrBudget},
 		{"it was given up", ended, 0, context.Canceled},
 	} {
-		pace := claims.NewPace(make(chan struct{}, 1))
+		pace := placing.NewPace(make(chan struct{}, 1))
 		pace.HasWorked(c.worked)
 		if err := pace.Pause(c.ctx); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
@@ -95,7 +96,7 @@ func TestSearchesEnd(t *testing.T) {
 func TestSearchesTakeTurns(t *testing.T) {
 	for places, waits := range map[int]bool{1: true, 2: false} {
 		shared := make(chan struct{}, places)
-		first, second := claims.NewPace(shared), claims.NewPace(shared)
+		first, second := placing.NewPace(shared), placing.NewPace(shared)
 		first.GiveWay()
 		var computes atomic.Bool // the first one
 		computes.Store(true)
@@ -136,12 +137,12 @@ func TestCostlySearchesArePaced(t *testing.T) {
 	wishes := manyWishes()
 	for _, c := range []struct {
 		name   string
-		prefer *commands.ClaimPreference
+		prefer *demand.ClaimPreference
 		asks   bool
 	}{
 		{name: "the next one in the order"},
-		{name: "a new order", prefer: &commands.ClaimPreference{Order: commands.OrderPack}, asks: true},
-		{name: "all hosts", prefer: &commands.ClaimPreference{Aggregates: wishes}, asks: true},
+		{name: "a new order", prefer: &demand.ClaimPreference{Order: demand.OrderPack}, asks: true},
+		{name: "all hosts", prefer: &demand.ClaimPreference{Aggregates: wishes}, asks: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			asked, ended := keepPlace(l.Claims)
@@ -157,16 +158,16 @@ func TestCostlySearchesArePaced(t *testing.T) {
 }
 
 // manyWishes are more than the order is divided by, so that each host is looked at.
-func manyWishes() (wishes []commands.AggregatePreference) {
+func manyWishes() (wishes []demand.AggregatePreference) {
 	for range 5 {
-		wishes = append(wishes, commands.AggregatePreference{Aggregate: commandstest.NewID(), Weight: 1})
+		wishes = append(wishes, demand.AggregatePreference{Aggregate: commandstest.NewID(), Weight: 1})
 	}
 	return wishes
 }
 
 // keepPlace gives a place to one search at a time, and takes it back at once. At the end it
 // tells how often it was asked.
-func keepPlace(stage *claims.Stage) (asked <-chan int, ended chan struct{}) {
+func keepPlace(stage *placing.Stage) (asked <-chan int, ended chan struct{}) {
 	place, total := make(chan struct{}), make(chan int, 1)
 	ended = make(chan struct{})
 	stage.SetPlaces(place)
@@ -202,7 +203,7 @@ func TestBesideCostlyClaims(t *testing.T) {
 				var c commands.Command = commandstest.Allocate(commandstest.NewID(), providers[(player*31+i)%hosts], "VCPU", 1)
 				if player%2 == 0 {
 					claim := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
-					claim.Prefer = &commands.ClaimPreference{Aggregates: wishes}
+					claim.Prefer = &demand.ClaimPreference{Aggregates: wishes}
 					c = claim
 				}
 				if l.Submit(t, c).Rejection == nil {

@@ -1,7 +1,8 @@
-package commands
+package demand
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/candidates"
@@ -129,33 +130,46 @@ type Rejection struct {
 // String returns code and message.
 func (r *Rejection) String() string { return string(r.Code) + ": " + r.Message }
 
-func invalid(field, format string, args ...any) *Rejection {
+// Invalid is the rejection of a field with a value that no command may have.
+func Invalid(field, format string, args ...any) *Rejection {
 	return &Rejection{Code: CodeInvalid, Message: field + ": " + fmt.Sprintf(format, args...), Facts: Facts{Field: field}}
 }
 
-func providerNotFound(id ledger.UUID) *Rejection {
-	return &Rejection{
-		Code: CodeProviderNotFound, Message: fmt.Sprintf("no provider %s", id), Facts: Facts{Provider: &id},
-	}
-}
-
-func classUnknown(name string) *Rejection {
+// ClassUnknown is the rejection of a resource class that does not exist.
+func ClassUnknown(name string) *Rejection {
 	return &Rejection{
 		Code: CodeClassUnknown, Message: fmt.Sprintf("no resource class %s", name), Facts: Facts{Class: name},
 	}
 }
 
-// checkProviderGeneration compares a provider's generation with the one that a
-// client gave. It skips the check if that is nil, because some microversions and
-// routes send none.
-func checkProviderGeneration(p *ledger.Provider, given *int64) *Rejection {
-	if given == nil || *given == p.Generation {
-		return nil
-	}
-	id, expected := p.UUID, p.Generation
+// TraitUnknown is the rejection of traits that do not exist.
+func TraitUnknown(names []string) *Rejection {
 	return &Rejection{
-		Code:    CodeProviderConflict,
-		Message: fmt.Sprintf("provider %s is at generation %d, not %d", id, expected, *given),
-		Facts:   Facts{Provider: &id, Expected: &expected, Got: given},
+		Code: CodeTraitUnknown, Message: "no trait " + strings.Join(names, ", "), Facts: Facts{Names: names},
+	}
+}
+
+// Redacted is a rejection for a client that may only see what certain projects hold: a
+// limit of another project, which may be above several, or of an aggregate, which is of
+// no project, is not told with its figures, because what others hold would follow from
+// them.
+func (r *Rejection) Redacted(sees func(project string) bool) *Rejection {
+	if r == nil || r.Code != CodeOverLimit || sees(r.Facts.Project) {
+		return r
+	}
+	what := r.Facts.Class
+	if r.Facts.ConsumerType != "" {
+		what = "consumers of type " + r.Facts.ConsumerType
+	}
+	whose := "a project above"
+	if r.Facts.Aggregate != nil {
+		whose = "an aggregate"
+	}
+	return &Rejection{
+		Code:    CodeOverLimit,
+		Message: fmt.Sprintf("%d more of %s would be beyond the limit of %s", r.Facts.Asked, what, whose),
+		Facts: Facts{
+			Class: r.Facts.Class, ConsumerType: r.Facts.ConsumerType, Asked: r.Facts.Asked, Command: r.Facts.Command,
+		},
 	}
 }

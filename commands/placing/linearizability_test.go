@@ -1,4 +1,4 @@
-package claims_test
+package placing_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
 )
@@ -227,7 +228,7 @@ func (g *game) make(m move) string {
 			return "ok"
 		case outcome.Rejection == nil:
 			return fmt.Sprint("at ", g.find(consumer))
-		case outcome.Rejection.Code == commands.CodeClaimBudget, outcome.Rejection.Code == commands.CodeProviderConflict:
+		case outcome.Rejection.Code == demand.CodeClaimBudget, outcome.Rejection.Code == demand.CodeProviderConflict:
 			return "again"
 		case outcome.Rejection.Facts.Aggregate != nil:
 			return "over_limit of the aggregate"

@@ -1,4 +1,4 @@
-package commands
+package demand
 
 import (
 	"cmp"
@@ -96,26 +96,26 @@ type AggregatePreference struct {
 func (p *ClaimPreference) Check() *Rejection {
 	if p.Name != "" {
 		if len(p.Order) > 0 || len(p.Weights)+len(p.Traits)+len(p.Aggregates) > 0 {
-			return invalid("prefer", "%q says what is preferred: only a seed and near may stand beside a name", p.Name)
+			return Invalid("prefer", "%q says what is preferred: only a seed and near may stand beside a name", p.Name)
 		}
-		return first(checkPreferenceName(p.Name), p.checkNear())
+		return cmp.Or(CheckPreferenceName(p.Name), p.checkNear())
 	}
 	switch p.Order {
 	case "":
 	case OrderPack, OrderSpread, OrderRandom:
 		if len(p.Weights) > 0 {
-			return invalid("prefer", "the order %s contradicts weights of classes", p.Order)
+			return Invalid("prefer", "the order %s contradicts weights of classes", p.Order)
 		}
 	default:
-		return invalid("prefer", "there is no order %q: %s, %s and %s are", p.Order, OrderPack, OrderSpread, OrderRandom)
+		return Invalid("prefer", "there is no order %q: %s, %s and %s are", p.Order, OrderPack, OrderSpread, OrderRandom)
 	}
 	if n := max(len(p.Weights), len(p.Traits), len(p.Aggregates)); n > maxPreferences {
-		return invalid("prefer", "%d weights are too many: %d of each kind are possible", n, maxPreferences)
+		return Invalid("prefer", "%d weights are too many: %d of each kind are possible", n, maxPreferences)
 	}
 	seen := make(map[ledger.UUID]bool, len(p.Aggregates))
 	for _, a := range p.Aggregates {
 		if seen[a.Aggregate] {
-			return invalid("prefer", "aggregate %s is given twice", a.Aggregate)
+			return Invalid("prefer", "aggregate %s is given twice", a.Aggregate)
 		}
 		seen[a.Aggregate] = true
 		if r := checkWeight("aggregate "+a.Aggregate.String(), a.Weight); r != nil {
@@ -134,7 +134,7 @@ func (p *ClaimPreference) Check() *Rejection {
 
 func (p *ClaimPreference) checkNear() *Rejection {
 	if n := len(p.Near); n > maxNear {
-		return invalid("prefer", "near %d groups of consumers: at most %d are possible", n, maxNear)
+		return Invalid("prefer", "near %d groups of consumers: at most %d are possible", n, maxNear)
 	}
 	for i := range p.Near {
 		if r := p.Near[i].check(); r != nil {
@@ -146,7 +146,7 @@ func (p *ClaimPreference) checkNear() *Rejection {
 
 func checkWeight(what string, weight Weight) *Rejection {
 	if math.IsNaN(float64(weight)) || math.Abs(float64(weight)) > maxWeight {
-		return invalid("prefer", "the weight %v of %s is not a number within +-%v", weight, what, float64(maxWeight))
+		return Invalid("prefer", "the weight %v of %s is not a number within +-%v", weight, what, float64(maxWeight))
 	}
 	return nil
 }
@@ -166,7 +166,7 @@ func (p *ClaimPreference) Resolve(
 	for name, weight := range p.Weights {
 		id, known := classes.ID(name)
 		if !known {
-			return nil, classUnknown(name)
+			return nil, ClassUnknown(name)
 		}
 		out.Weights = append(out.Weights, candidates.ClassWeight{Class: id, Weight: float64(weight)})
 	}
@@ -198,14 +198,14 @@ func askedWeights(req *candidates.Request, weight float64) (weights []candidates
 	return weights
 }
 
-// checkTraits wants every trait that a preference names to exist.
-func (p *ClaimPreference) checkTraits(s *ledger.State) *Rejection {
+// CheckTraits wants every trait that a preference names to exist.
+func (p *ClaimPreference) CheckTraits(s *ledger.State) *Rejection {
 	if p == nil {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Traits)) {
 		if !s.HasTrait(name) {
-			return traitUnknown([]string{name})
+			return TraitUnknown([]string{name})
 		}
 	}
 	return nil

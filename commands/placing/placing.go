@@ -1,4 +1,4 @@
-// Package claims searches for what claims ask for, before the writer decides
+// Package placing searches for what claims ask for, before the writer decides
 // them: a search takes time, and plain allocations must not wait for it.
 //
 // Claims are searched one after the other, on a Ranking of the newest index.
@@ -9,7 +9,7 @@
 // found fits any more, the claim is searched again. That nothing satisfies it
 // is said only of what is so: where something assumed may be the reason, the
 // claim waits until it is known.
-package claims
+package placing
 
 import (
 	"cmp"
@@ -20,6 +20,7 @@ import (
 	"sync"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
@@ -423,7 +424,7 @@ func (s *Stage) pass(c *claim, found []*commands.Found) {
 // answer takes the writer's answer. What is assumed ends before the client is
 // told, so that its next claim sees what is so.
 func (s *Stage) answer(c *claim, outcome commands.Outcome, err error) {
-	outdated := err == nil && outcome.Rejection != nil && outcome.Rejection.Code == commands.CodeClaimOutdated
+	outdated := err == nil && outcome.Rejection != nil && outcome.Rejection.Code == demand.CodeClaimOutdated
 	if outdated {
 		c.round++
 	}

@@ -1,6 +1,7 @@
-package commands
+package demand
 
 import (
+	"cmp"
 	"maps"
 	"regexp"
 	"slices"
@@ -45,14 +46,14 @@ var suffixPattern = regexp.MustCompile(`^[a-zA-Z0-9_-]{0,64}$`)
 // Check finds what is wrong with a request whatever the State.
 func (q *CandidateRequest) Check() *Rejection {
 	if n := len(q.Groups); n == 0 || n > MaxGroups {
-		return invalid("groups", "between 1 and %d are possible, not %d", MaxGroups, n)
+		return Invalid("groups", "between 1 and %d are possible, not %d", MaxGroups, n)
 	}
 	names, suffixes := len(q.RootRequired)+len(q.RootForbidden), make(map[string]bool, len(q.Groups))
 	resources := 0
 	for i := range q.Groups {
 		g := &q.Groups[i]
 		if suffixes[g.Suffix] {
-			return invalid("groups", "suffix %q is given twice", g.Suffix)
+			return Invalid("groups", "suffix %q is given twice", g.Suffix)
 		}
 		suffixes[g.Suffix] = true
 		if r := g.check(); r != nil {
@@ -68,15 +69,15 @@ func (q *CandidateRequest) Check() *Rejection {
 		}
 	}
 	if resources == 0 {
-		return invalid("groups", "none of them asks for resources")
+		return Invalid("groups", "none of them asks for resources")
 	}
 	if names > maxNames {
-		return invalid("groups", "they name %d traits, aggregates and classes, and at most %d are possible", names, maxNames)
+		return Invalid("groups", "they name %d traits, aggregates and classes, and at most %d are possible", names, maxNames)
 	}
 	for _, subtree := range q.SameSubtree {
 		for _, suffix := range subtree {
 			if suffix == "" || !suffixes[suffix] {
-				return invalid("same_subtree", "there is no group %q", suffix)
+				return Invalid("same_subtree", "there is no group %q", suffix)
 			}
 		}
 	}
@@ -85,24 +86,24 @@ func (q *CandidateRequest) Check() *Rejection {
 
 func (g *RequestGroup) check() *Rejection {
 	if !suffixPattern.MatchString(g.Suffix) {
-		return invalid("groups", "suffix %q is not up to 64 letters, digits, _ and -", g.Suffix)
+		return Invalid("groups", "suffix %q is not up to 64 letters, digits, _ and -", g.Suffix)
 	}
 	if g.Suffix == "" && len(g.Resources) == 0 {
-		return invalid("groups", "the one without a suffix needs resources")
+		return Invalid("groups", "the one without a suffix needs resources")
 	}
 	for class, amount := range g.Resources {
 		if amount < 1 || amount > ledger.MaxAmount {
-			return invalid("groups", "%d of class %q cannot be asked for", amount, class)
+			return Invalid("groups", "%d of class %q cannot be asked for", amount, class)
 		}
 	}
 	for _, anyOf := range g.Required {
 		if len(anyOf) == 0 {
-			return invalid("groups", "an empty list of required traits cannot be met")
+			return Invalid("groups", "an empty list of required traits cannot be met")
 		}
 	}
 	for _, anyOf := range g.MemberOf {
 		if len(anyOf) == 0 {
-			return invalid("groups", "an empty list of aggregates cannot be met")
+			return Invalid("groups", "an empty list of aggregates cannot be met")
 		}
 	}
 	return nil
@@ -114,13 +115,13 @@ func (q *CandidateRequest) checkClashes() *Rejection {
 		g := &q.Groups[i]
 		for _, anyOf := range g.Required {
 			if !slices.ContainsFunc(anyOf, func(name string) bool { return !slices.Contains(g.Forbidden, name) }) {
-				return invalid("groups", "group %q requires and forbids %v", g.Suffix, anyOf)
+				return Invalid("groups", "group %q requires and forbids %v", g.Suffix, anyOf)
 			}
 		}
 	}
 	for _, name := range q.RootRequired {
 		if slices.Contains(q.RootForbidden, name) {
-			return invalid("root_required", "%s is forbidden, too", name)
+			return Invalid("root_required", "%s is forbidden, too", name)
 		}
 	}
 	return nil
@@ -141,7 +142,7 @@ func (q *CandidateRequest) Resolve(classes *ledger.ClassTable) (*candidates.Requ
 		for _, class := range slices.Sorted(maps.Keys(g.Resources)) {
 			id, known := classes.ID(class)
 			if !known {
-				return nil, classUnknown(class)
+				return nil, ClassUnknown(class)
 			}
 			group.Resources = append(group.Resources, candidates.Resource{Class: id, Amount: g.Resources[class]})
 		}
@@ -150,8 +151,8 @@ func (q *CandidateRequest) Resolve(classes *ledger.ClassTable) (*candidates.Requ
 	return request, nil
 }
 
-// RequestOf is the inverse of Resolve: what a parsed request says in words.
-func RequestOf(req *candidates.Request, classes *ledger.ClassTable) CandidateRequest {
+// Of is the inverse of Resolve: what a parsed request says in words.
+func Of(req *candidates.Request, classes *ledger.ClassTable) CandidateRequest {
 	q := CandidateRequest{
 		Isolate: req.Isolate, SameSubtree: req.SameSubtree, RootRequired: req.RootRequired, RootForbidden: req.RootForbidden,
 	}
@@ -172,17 +173,17 @@ func RequestOf(req *candidates.Request, classes *ledger.ClassTable) CandidateReq
 	return q
 }
 
-// checkTraits wants every trait that a request names to exist.
-func (q *CandidateRequest) checkTraits(s *ledger.State) *Rejection {
+// CheckTraits wants every trait that a request names to exist.
+func (q *CandidateRequest) CheckTraits(s *ledger.State) *Rejection {
 	unknown := func(names []string) *Rejection {
 		for _, name := range names {
 			if !s.HasTrait(name) {
-				return traitUnknown([]string{name})
+				return TraitUnknown([]string{name})
 			}
 		}
 		return nil
 	}
-	if r := first(unknown(q.RootRequired), unknown(q.RootForbidden)); r != nil {
+	if r := cmp.Or(unknown(q.RootRequired), unknown(q.RootForbidden)); r != nil {
 		return r
 	}
 	for i := range q.Groups {

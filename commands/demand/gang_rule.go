@@ -1,0 +1,116 @@
+package demand
+
+import (
+	"slices"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector/candidates"
+)
+
+// Rules of a gang.
+const (
+	GangTogether = "together"
+	GangApart    = "apart"
+	GangSpread   = "spread"
+
+	maxGangRules = 8
+)
+
+// GangRule is about where the consumers of one claim are to each other. Sharing
+// providers count for nothing. Its members stand in the order of their names, as
+// they are kept.
+type GangRule struct {
+	// Among are the aggregates that count, by aggregate; absent: all.
+	Among []ledger.UUID `json:"among,omitempty"`
+	// By says what a place is: "provider", "tree" or "aggregate". What an aggregate's
+	// root is in, its tree is in.
+	By string `json:"by"`
+	// Rule is "together", all of them have a place in common; "apart", no two of them
+	// have; or "spread", over so many places at least.
+	Rule string `json:"rule"`
+	// Spread is how many consumers can each be given a place that is none of the
+	// others', with the rule of that name.
+	Spread int `json:"spread,omitempty"`
+}
+
+func (g *GangRule) check(consumers int) *Rejection {
+	if _, known := reaches[g.By]; !known {
+		return Invalid("gang", "by %q: \"provider\", \"tree\" and \"aggregate\" are possible", g.By)
+	}
+	if len(g.Among) > 0 && g.By != "aggregate" || len(g.Among) > maxNames {
+		return Invalid("gang", "among is of rules by aggregate, and names up to %d", maxNames)
+	}
+	switch {
+	case g.Rule != GangTogether && g.Rule != GangApart && g.Rule != GangSpread:
+		return Invalid("gang", "a rule %q: %q, %q and %q are possible", g.Rule, GangTogether, GangApart, GangSpread)
+	case (g.Rule == GangSpread) != (g.Spread != 0):
+		return Invalid("gang", "spread is of the rule of that name, and says over how many")
+	case g.Rule == GangSpread && (g.Spread < 2 || g.Spread > consumers):
+		return Invalid("gang", "%d consumers cannot be spread over %d: 2 to %d are possible", consumers, g.Spread, consumers)
+	}
+	return nil
+}
+
+// CheckGang finds rules that contradict each other whatever the State.
+func CheckGang(rules []GangRule, consumers int) *Rejection {
+	if len(rules) == 0 {
+		return nil
+	}
+	if consumers < 2 || len(rules) > maxGangRules {
+		return Invalid("gang", "up to %d rules of at least 2 consumers: not %d of %d", maxGangRules, len(rules), consumers)
+	}
+	for i := range rules {
+		if r := rules[i].check(consumers); r != nil {
+			return r
+		}
+	}
+	for i := range rules {
+		together := &rules[i]
+		if together.Rule != GangTogether || together.By == "aggregate" {
+			continue
+		}
+		for j := range rules {
+			// What has a provider in common has a tree in common.
+			other := &rules[j]
+			if other.Rule == GangApart && (other.By == together.By || other.By == "tree") {
+				return Invalid("gang", "together by %s contradicts apart by %s", together.By, other.By)
+			}
+		}
+	}
+	return nil
+}
+
+// Reach is what the rule calls a place.
+func (g *GangRule) Reach() candidates.Reach { return reaches[g.By] }
+
+// PlacesBy are the places of a candidate by a rule, each once.
+func (g *GangRule) PlacesBy(
+	providers []*ledger.Provider, rootOf func(*ledger.Provider) *ledger.Provider,
+) (places []ledger.UUID) {
+	add := func(id ledger.UUID) {
+		if !slices.Contains(places, id) && (len(g.Among) == 0 || slices.Contains(g.Among, id)) {
+			places = append(places, id)
+		}
+	}
+	for _, p := range providers {
+		if p.HasTrait(candidates.SharingTrait) {
+			continue
+		}
+		switch g.Reach() {
+		case candidates.SameProvider:
+			add(p.UUID)
+		case candidates.SameTree:
+			add(p.Root)
+		case candidates.SameAggregate:
+			for _, id := range p.Aggregates {
+				add(id)
+			}
+			if root := rootOf(p); root != nil && root != p {
+				for _, id := range root.Aggregates {
+					add(id)
+				}
+			}
+		}
+	}
+	return places
+}
