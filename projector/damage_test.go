@@ -538,6 +538,35 @@ func TestFullDiskAtTheStart(t *testing.T) {
 	}
 }
 
+// TestSyncsFailAtTheStart: whichever sync of a start fails, in a goroutine of Pebble's own or not,
+// the process lives, and the read models are opened, or are said to be damaged.
+func TestSyncsFailAtTheStart(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t)
+	for n := int64(1); ; n++ {
+		mem, dir := vfs.NewCrashableMem(), t.TempDir()
+		p := tr.openIn(t, mem, dir)
+		tr.foldTo(t, p, damagedCommits)
+		if err := p.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		files := mem.CrashClone(vfs.CrashCloneCfg{})
+		tr.close(t, p)
+		f := &faults{kind: errorfs.OpIsWrite, err: syscall.EIO}
+		f.first.Store(n)
+		f.until.Store(n + 1)
+		m, err := openModels(errorfs.Wrap(rooted{files}, f), FilesIn(dir), quiet, nil)
+		if err == nil {
+			err = m.close()
+		}
+		if met := f.count.Load() >= n; err != nil && !errors.Is(err, ErrDamaged) {
+			t.Errorf("failure %d: %v", n, err)
+		} else if !met {
+			break
+		}
+	}
+}
+
 // TestMemoryForAFullDiskIsBounded: read models that need more memory beside a full disk than
 // they may have are condemned, and what is on the disk stays where it is.
 func TestMemoryForAFullDiskIsBounded(t *testing.T) {

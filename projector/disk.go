@@ -30,7 +30,7 @@ type disk struct {
 	condemn func(error)
 	stopped <-chan struct{}       // writes no longer wait for space
 	full    atomic.Bool           // a write waits for space
-	serving atomic.Bool           // before that, Open reports failures
+	serving atomic.Bool           // before that, a full disk holds nothing up
 	dead    atomic.Bool           // nothing is written any more
 	refused atomic.Pointer[error] // the first failure before serving that passes; nil: none
 
@@ -55,10 +55,9 @@ func (d *disk) change(do func() error) error {
 		case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist):
 			return err
 		case !d.serving.Load():
-			if !passes(err) {
-				return err
+			if passes(err) {
+				d.refused.CompareAndSwap(nil, &err)
 			}
-			d.refused.CompareAndSwap(nil, &err)
 		case durable.NoRoom(err) && !d.inMemory() && d.wait():
 			continue
 		}
