@@ -41,7 +41,7 @@ const (
 )
 
 // activity is GET /audit/activity. Without since it is the last hour.
-func (q *Questions) activity(ctx context.Context, p parameters) (any, error) {
+func (q sums) activity(ctx context.Context, p parameters) (any, error) {
 	spans, err := p.number("points", 1, maxSpans, defaultSpans)
 	if err != nil {
 		return nil, err

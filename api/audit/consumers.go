@@ -20,7 +20,7 @@ const maxConsumers = 1000
 // consumers is GET /audit/consumers: the consumers that hold something, or those
 // of a project, a user or a type. A page has less than limit of them if more than
 // maxSearched were examined.
-func (q *Questions) consumers(ctx context.Context, p parameters) (any, error) {
+func (q entities) consumers(ctx context.Context, p parameters) (any, error) {
 	var after ledger.UUID
 	limit, err := p.number("limit", 1, maxConsumers, maxConsumers)
 	if err == nil && p["after"] != "" {

@@ -24,9 +24,12 @@ type Subject struct {
 // maxFindBytes is the size of the longest text to look for, in bytes.
 const maxFindBytes = 255
 
+// entities answers questions about what exists, and who holds it.
+type entities struct{ *Questions }
+
 // find is GET /audit/find: it looks for a uuid, the name of a provider or node,
 // or the id of a project or user.
-func (q *Questions) find(_ context.Context, p parameters) (any, error) {
+func (q entities) find(_ context.Context, p parameters) (any, error) {
 	text := p["q"]
 	if text == "" || len(text) > maxFindBytes {
 		return nil, rest.BadRequest("q: must have 1 to %d bytes", maxFindBytes)

@@ -76,8 +76,11 @@ const (
 	maxOver      = 50
 )
 
+// sums answers questions about how full providers are, and how much is done.
+type sums struct{ *Questions }
+
 // fleet is GET /audit/fleet.
-func (q *Questions) fleet(ctx context.Context, p parameters) (any, error) {
+func (q sums) fleet(ctx context.Context, p parameters) (any, error) {
 	order, err := p.order(orderFullest)
 	if err != nil {
 		return nil, err

@@ -23,6 +23,11 @@ type kind interface {
 // asked answers the parameters of a request with one JSON document.
 type asked func(q *Questions, ctx context.Context, p parameters) (any, error)
 
+// about makes a method of a subject's type one of Questions.
+func about[Subject ~struct{ *Questions }](method func(Subject, context.Context, parameters) (any, error)) asked {
+	return func(q *Questions, ctx context.Context, p parameters) (any, error) { return method(Subject{q}, ctx, p) }
+}
+
 func (asked) method() string { return http.MethodGet }
 
 func (a asked) serve(q *Questions, w http.ResponseWriter, r *http.Request, one *question) error {

@@ -18,7 +18,7 @@ type Names struct {
 const maxNames = 500
 
 // names is GET /audit/names?ids=UUID,UUID,...
-func (q *Questions) names(_ context.Context, p parameters) (any, error) {
+func (q entities) names(_ context.Context, p parameters) (any, error) {
 	list := strings.Split(p["ids"], ",")
 	if p["ids"] == "" || len(list) > maxNames {
 		return nil, rest.BadRequest("ids: give 1 to %d uuids, with commas between them", maxNames)

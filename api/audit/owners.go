@@ -37,7 +37,7 @@ const (
 )
 
 // owners is GET /audit/owners.
-func (q *Questions) owners(ctx context.Context, p parameters) (any, error) {
+func (q entities) owners(ctx context.Context, p parameters) (any, error) {
 	limit, err := p.number("limit", 1, maxOwners, defaultOwners)
 	if err != nil {
 		return nil, err

@@ -98,7 +98,10 @@ func ReadEvidence(text []byte, evidence any) error {
 // ErrEvidence means that a text cannot be read as evidence.
 var ErrEvidence = errors.New("audit: not evidence")
 
-func (q *Questions) sign(v projector.View) ([]byte, error) {
+// proofs answers questions about what the log proves.
+type proofs struct{ *Questions }
+
+func (q proofs) sign(v projector.View) ([]byte, error) {
 	if v.Sequence() == 0 {
 		return nil, rest.BadRequest("there is no record yet")
 	}
@@ -110,7 +113,7 @@ func (q *Questions) sign(v projector.View) ([]byte, error) {
 }
 
 // checkpoint is GET /audit/checkpoint.
-func (q *Questions) checkpoint(_ context.Context, p parameters) (any, error) {
+func (q proofs) checkpoint(_ context.Context, p parameters) (any, error) {
 	view, err := q.view(p)
 	if err != nil {
 		return nil, err
@@ -120,7 +123,7 @@ func (q *Questions) checkpoint(_ context.Context, p parameters) (any, error) {
 }
 
 // inclusion is GET /audit/proof/record?record=SEQUENCE.INDEX.
-func (q *Questions) inclusion(ctx context.Context, p parameters) (any, error) {
+func (q proofs) inclusion(ctx context.Context, p parameters) (any, error) {
 	at, err := p.address("record")
 	if err != nil {
 		return nil, err
@@ -154,7 +157,7 @@ func (q *Questions) inclusion(ctx context.Context, p parameters) (any, error) {
 }
 
 // growth is GET /audit/proof/growth?from=RECORDS.
-func (q *Questions) growth(_ context.Context, p parameters) (any, error) {
+func (q proofs) growth(_ context.Context, p parameters) (any, error) {
 	from, err := p.number("from", 1, math.MaxInt64, 0)
 	if err != nil {
 		return nil, err

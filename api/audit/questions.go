@@ -79,11 +79,11 @@ type question struct {
 // routes.
 var questions = map[string]question{
 	"/audit/activity": {
-		[]string{"since", "until", "points"}, anything, asked((*Questions).activity),
+		[]string{"since", "until", "points"}, anything, about(sums.activity),
 		"showActivity", "Count accepted and rejected commands over time", Activity{},
 	},
 	"/audit/checkpoint": {
-		[]string{"at"}, anything, asked((*Questions).checkpoint),
+		[]string{"at"}, anything, about(proofs.checkpoint),
 		"showCheckpoint", "Show the signed checkpoint of the log", plain(nil),
 	},
 	"/audit/commits": {
@@ -91,7 +91,7 @@ var questions = map[string]question{
 		"readCommits", "Read the commits of the log as they are, for backups", Commit{},
 	},
 	"/audit/consumers": {
-		[]string{"project", "user", "type", "after", "limit", "at"}, anything, asked((*Questions).consumers),
+		[]string{"project", "user", "type", "after", "limit", "at"}, anything, about(entities.consumers),
 		"listConsumers", "List consumers and what they hold", Consumers{},
 	},
 	"/audit/contents": {
@@ -107,11 +107,11 @@ var questions = map[string]question{
 		"showDigest", "Show the digests that a replay of the log must give, too", Digests{},
 	},
 	"/audit/find": {
-		[]string{"q", "at"}, anything, asked((*Questions).find),
+		[]string{"q", "at"}, anything, about(entities.find),
 		"findSubjects", "Find entities by name or id", Found{},
 	},
 	"/audit/fleet": {
-		[]string{"class", "order", "limit", "at"}, anything, asked((*Questions).fleet),
+		[]string{"class", "order", "limit", "at"}, anything, about(sums.fleet),
 		"showFleet", "Sum up all providers, and show how full each tree is of a class", Fleet{},
 	},
 	"/audit/history": {
@@ -119,27 +119,27 @@ var questions = map[string]question{
 		"showHistory", "Show what happened to one thing", Page{},
 	},
 	"/audit/holders": {
-		[]string{"provider", "after", "limit", "at"}, anything, asked((*Questions).holders),
+		[]string{"provider", "after", "limit", "at"}, anything, about(entities.holders),
 		"listHolders", "List who holds something of a provider, with owners", Holders{},
 	},
 	"/audit/names": {
-		[]string{"ids", "at"}, anything, asked((*Questions).names),
+		[]string{"ids", "at"}, anything, about(entities.names),
 		"showNames", "Show what providers and nodes are called", Names{},
 	},
 	"/audit/owners": {
-		[]string{"project", "user", "q", "limit", "at"}, anything, asked((*Questions).owners),
+		[]string{"project", "user", "q", "limit", "at"}, anything, about(entities.owners),
 		"listOwners", "List projects or users, and how much they hold", Owners{},
 	},
 	"/audit/proof/growth": {
-		[]string{"from", "at"}, anything, asked((*Questions).growth),
+		[]string{"from", "at"}, anything, about(proofs.growth),
 		"proveGrowth", "Prove that the log holds all that it held at an earlier checkpoint", Growth{},
 	},
 	"/audit/proof/record": {
-		[]string{"record", "at"}, anything, asked((*Questions).inclusion),
+		[]string{"record", "at"}, anything, about(proofs.inclusion),
 		"proveRecord", "Prove that a record is in the log", Inclusion{},
 	},
 	"/audit/providers": {
-		[]string{"at"}, anything, asked((*Questions).providers),
+		[]string{"at"}, anything, about(entities.providers),
 		"listProvidersInShort", "List all providers with their usage", Providers{},
 	},
 	"/audit/records": {
@@ -155,11 +155,11 @@ var questions = map[string]question{
 		"listReservations", "List reservations, those that end first first", Reservations{},
 	},
 	"/audit/search": {
-		[]string{"q", "limit", "at"}, anything, asked((*Questions).search),
+		[]string{"q", "limit", "at"}, anything, about(entities.search),
 		"search", "Find what exists by a part of its name or the beginning of its uuid", Matches{},
 	},
 	"/audit/series": {
-		[]string{"provider", "project", "user", "fleet", "since", "until", "points"}, anything, asked((*Questions).series),
+		[]string{"provider", "project", "user", "fleet", "since", "until", "points"}, anything, about(sums.series),
 		"showSeries", "Show the usage of a provider, project, user or the fleet over time", Series{},
 	},
 	"/audit/status": {
@@ -168,15 +168,15 @@ var questions = map[string]question{
 	},
 	"/audit/timeline": {
 		slices.Concat(timelineSubjects, []string{"actor", "command", "since", "until", "before", "limit", "at"}),
-		"the timeline", asked((*Questions).timeline),
+		"the timeline", about(timelines.timeline),
 		"showTimeline", "List records with what they changed, newest first", Timeline{},
 	},
 	"/audit/tree": {
-		[]string{"provider", "at"}, anything, asked((*Questions).tree),
+		[]string{"provider", "at"}, anything, about(sums.tree),
 		"showTree", "Show the tree that a provider belongs to", Tree{},
 	},
 	"/audit/trees": {
-		[]string{"q", "class", "order", "offset", "limit", "at"}, anything, asked((*Questions).trees),
+		[]string{"q", "class", "order", "offset", "limit", "at"}, anything, about(sums.trees),
 		"listTrees", "List trees of providers by name or by how full they are", Trees{},
 	},
 	"/audit/what-if": {
@@ -184,7 +184,7 @@ var questions = map[string]question{
 		"askWhatIf", "Find out what would be so after some commands, which are not recorded", WouldBe{},
 	},
 	"/audit/why": {
-		[]string{"consumer", "provider", "at"}, anything, asked((*Questions).why),
+		[]string{"consumer", "provider", "at"}, anything, about(reasons.why),
 		"askWhy", "Show the records that led to what a consumer holds of a provider", Why{},
 	},
 }

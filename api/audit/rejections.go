@@ -64,7 +64,7 @@ func asBad(err error) error {
 
 // holders is GET /audit/holders?provider=UUID: the consumers that held something
 // of the provider at the moment at, with their owners.
-func (q *Questions) holders(_ context.Context, p parameters) (any, error) {
+func (q entities) holders(_ context.Context, p parameters) (any, error) {
 	asked := &wire.HoldersQuery{}
 	var err error
 	if asked.Provider, err = p.uuid("provider"); err == nil && p["after"] != "" {

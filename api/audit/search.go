@@ -38,7 +38,7 @@ const (
 )
 
 // search is GET /audit/search.
-func (q *Questions) search(ctx context.Context, p parameters) (any, error) {
+func (q entities) search(ctx context.Context, p parameters) (any, error) {
 	text := p["q"]
 	if text == "" || len(text) > maxFindBytes {
 		return nil, rest.BadRequest("q: must have 1 to %d bytes", maxFindBytes)

@@ -31,7 +31,7 @@ const (
 
 // series is GET /audit/series?provider=UUID, ?project=ID, ?user=ID or ?fleet=true:
 // usage at a number of points from since to until.
-func (q *Questions) series(ctx context.Context, p parameters) (any, error) {
+func (q sums) series(ctx context.Context, p parameters) (any, error) {
 	read, err := q.seriesOf(ctx, p)
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (q *Questions) span(p parameters) (since, until time.Time, err error) {
 
 type reading func(projector.View) (used, capacity map[string]int64, err error)
 
-func (q *Questions) seriesOf(ctx context.Context, p parameters) (reading, error) {
+func (q sums) seriesOf(ctx context.Context, p parameters) (reading, error) {
 	given := 0
 	for _, name := range []string{"provider", "project", "user", "fleet"} {
 		if p[name] != "" {

@@ -58,8 +58,11 @@ const (
 	maxToldChanges = 10
 )
 
+// timelines answers what was done, record by record.
+type timelines struct{ *Questions }
+
 // timeline is GET /audit/timeline.
-func (q *Questions) timeline(ctx context.Context, p parameters) (any, error) {
+func (q timelines) timeline(ctx context.Context, p parameters) (any, error) {
 	limit, err := p.number("limit", 1, maxTimeline, defaultTimeline)
 	if err != nil {
 		return nil, err
@@ -107,7 +110,7 @@ type walker struct {
 	examined        int
 }
 
-func (q *Questions) walker(p parameters, view projector.View) (*walker, error) {
+func (q timelines) walker(p parameters, view projector.View) (*walker, error) {
 	w := &walker{
 		view: view, before: ledger.Address{Sequence: view.Sequence() + 1}, actor: p["actor"], command: p["command"],
 	}
@@ -263,7 +266,7 @@ func (w *walker) picks(at ledger.Address, r *ledger.Record) (bool, error) {
 }
 
 // item reads a record from the log, and what it changed.
-func (q *Questions) item(ctx context.Context, at ledger.Address, r *ledger.Record) (*TimelineItem, error) {
+func (q timelines) item(ctx context.Context, at ledger.Address, r *ledger.Record) (*TimelineItem, error) {
 	commits, _, err := q.commits(ctx, at.Sequence, at.Sequence)
 	if err != nil {
 		return nil, err
@@ -298,7 +301,7 @@ func (q *Questions) item(ctx context.Context, at ledger.Address, r *ledger.Recor
 }
 
 // nameAll names the providers and nodes in the changes.
-func (q *Questions) nameAll(item *TimelineItem, sequence uint64) error {
+func (q timelines) nameAll(item *TimelineItem, sequence uint64) error {
 	view, err := q.Views.ViewAt(sequence)
 	if err != nil {
 		return err
@@ -335,7 +338,7 @@ func (q *Questions) nameAll(item *TimelineItem, sequence uint64) error {
 }
 
 // commitsBy returns the sequence of the last commit by a time; 0: there was none.
-func (q *Questions) commitsBy(at, now time.Time) (uint64, error) {
+func (q timelines) commitsBy(at, now time.Time) (uint64, error) {
 	view, err := q.Views.ViewAtTime(at, now)
 	if errors.Is(err, projector.ErrBeforeFirst) {
 		return 0, nil

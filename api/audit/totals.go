@@ -19,7 +19,7 @@ const leastFleetPoints = 8
 const keptTotals = 4096
 
 // fleetPoints returns how many points a series of the fleet may have.
-func (q *Questions) fleetPoints(wanted int64) int64 {
+func (q sums) fleetPoints(wanted int64) int64 {
 	world, _ := q.Views.World()
 	return max(min(wanted, leastFleetPoints), min(wanted, fleetReads/max(1, int64(world.Len()))))
 }

@@ -35,7 +35,7 @@ const (
 )
 
 // trees is GET /audit/trees.
-func (q *Questions) trees(ctx context.Context, p parameters) (any, error) {
+func (q sums) trees(ctx context.Context, p parameters) (any, error) {
 	order, err := p.order(orderName)
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ type Tree struct {
 const maxTreeProviders = 2000
 
 // tree is GET /audit/tree.
-func (q *Questions) tree(ctx context.Context, p parameters) (any, error) {
+func (q sums) tree(ctx context.Context, p parameters) (any, error) {
 	id, err := p.uuid("provider")
 	if err != nil {
 		return nil, err

@@ -53,8 +53,11 @@ const (
 	maxWhy = 20_000
 )
 
+// reasons answers why something is so.
+type reasons struct{ *Questions }
+
 // why is GET /audit/why?consumer=UUID&provider=UUID.
-func (q *Questions) why(ctx context.Context, p parameters) (any, error) {
+func (q reasons) why(ctx context.Context, p parameters) (any, error) {
 	consumer, err := p.uuid("consumer")
 	if err != nil {
 		return nil, err
@@ -102,7 +105,7 @@ func held(view projector.View, consumer, provider ledger.UUID) (map[string]int64
 }
 
 // heldAt is held after a commit. Before the first commit nothing is held.
-func (q *Questions) heldAt(sequence uint64, consumer, provider ledger.UUID) (map[string]int64, error) {
+func (q reasons) heldAt(sequence uint64, consumer, provider ledger.UUID) (map[string]int64, error) {
 	if sequence == 0 {
 		return map[string]int64{}, nil
 	}
@@ -113,7 +116,7 @@ func (q *Questions) heldAt(sequence uint64, consumer, provider ledger.UUID) (map
 	return held(view, consumer, provider)
 }
 
-func (q *Questions) whyChanges(ctx context.Context, view projector.View, w *Why) (complete bool, err error) {
+func (q reasons) whyChanges(ctx context.Context, view projector.View, w *Why) (complete bool, err error) {
 	return q.backwards(
 		ctx,
 		view,
@@ -152,7 +155,7 @@ func same(a, b map[string]int64) bool {
 // backwards calls yield for the records of a history, newest first, as long as it
 // returns true. complete is false if the history has more records than may be
 // examined.
-func (q *Questions) backwards(
+func (q reasons) backwards(
 	ctx context.Context, view projector.View, kind projector.Kind, id ledger.UUID,
 	yield func(ledger.Address, *ledger.Record) (bool, error),
 ) (complete bool, err error) {
@@ -196,7 +199,7 @@ func (q *Questions) backwards(
 
 // whyInventories finds the records that last changed the inventories of the
 // classes that w is about.
-func (q *Questions) whyInventories(ctx context.Context, view projector.View, w *Why) (complete bool, err error) {
+func (q reasons) whyInventories(ctx context.Context, view projector.View, w *Why) (complete bool, err error) {
 	wanted := make(map[string]bool)
 	for _, change := range w.Changes {
 		for _, amounts := range []map[string]int64{change.Before, change.After} {
@@ -236,7 +239,7 @@ func (q *Questions) whyInventories(ctx context.Context, view projector.View, w *
 	)
 }
 
-func (q *Questions) inventories(sequence uint64, provider ledger.UUID) (map[string]*wire.Inventory, error) {
+func (q reasons) inventories(sequence uint64, provider ledger.UUID) (map[string]*wire.Inventory, error) {
 	all := make(map[string]*wire.Inventory)
 	if sequence == 0 {
 		return all, nil

@@ -33,29 +33,29 @@ var allocationListParameters = []string{
 	"node", "resource_class", "state", "owner", "fields", "limit", "marker", "sort_key", "sort_dir",
 }
 
-func (r *request) listAllocations() (*response, error) {
+func (r allocations) list() (*response, error) {
 	values, err := r.parameters(allocationListParameters...)
 	if err != nil {
 		return nil, err
 	}
-	asked, err := r.allocationFields(values)
+	asked, err := r.fields(values)
 	if err != nil {
 		return nil, err
 	}
 	if values.Has("owner") && r.version < ownerSince {
 		return nil, notAcceptable()
 	}
-	matches, err := r.allocationFilter(values)
+	matches, err := r.filter(values)
 	if err != nil {
 		return nil, err
 	}
-	return list(r, values, r.listedAllocations(), "/allocations", matches, func(a *ledger.NodeAllocation) (object, error) {
+	return list(r.request, values, r.listed(), "/allocations", matches, func(a *ledger.NodeAllocation) (object, error) {
 		return r.describe(a, asked), nil
 	})
 }
 
-// allocationFilter selects the allocations that the client asked for and may see.
-func (r *request) allocationFilter(values url.Values) (func(*ledger.NodeAllocation) bool, error) {
+// filter selects the allocations that the client asked for and may see.
+func (r allocations) filter(values url.Values) (func(*ledger.NodeAllocation) bool, error) {
 	owner, byOwner := values.Get("owner"), values.Has("owner")
 	if !r.allows("baremetal:allocation:list_all", nil) {
 		if !r.allows("baremetal:allocation:list", nil) || r.who.Project == "" {
@@ -84,7 +84,7 @@ func (r *request) allocationFilter(values url.Values) (func(*ledger.NodeAllocati
 	}, nil
 }
 
-func (r *request) listedAllocations() things[ledger.NodeAllocation] {
+func (r allocations) listed() things[ledger.NodeAllocation] {
 	return things[ledger.NodeAllocation]{
 		name: "allocations", keys: allocationKeys,
 		find: r.allocationByID, each: r.view.NodeAllocations, missing: allocationNotFound,

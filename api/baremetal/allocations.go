@@ -18,8 +18,14 @@ var allocationFields = []string{
 	"state", "traits", "links", "node_uuid",
 }
 
+// allocations answers a request that is about allocations.
+type allocations struct {
+	*request
+	ident string // of the one that the path names, or of its node
+}
+
 // describe returns an allocation in the form that clients see.
-func (r *request) describe(a *ledger.NodeAllocation, fields []string) object {
+func (r allocations) describe(a *ledger.NodeAllocation, fields []string) object {
 	doc := object{
 		{"uuid", a.UUID},
 		{"created_at", timeText(a.CreatedAt)},
@@ -41,25 +47,22 @@ func (r *request) describe(a *ledger.NodeAllocation, fields []string) object {
 	return doc.only(fields)
 }
 
-// allocations serves /allocations and /allocations/IDENT.
-func (r *request) allocations(path []string) (*response, error) {
-	if failure := r.checkAllocationsVersion(); failure != nil {
+// answer serves /allocations and /allocations/IDENT.
+func (r allocations) answer() (*response, error) {
+	if failure := r.checkVersion(); failure != nil {
 		return nil, failure
 	}
-	if len(path) == 0 {
+	if len(r.path) == 1 {
 		return r.methods(map[string]func() (*response, error){
-			http.MethodGet: r.listAllocations, http.MethodPost: r.createAllocation,
+			http.MethodGet: r.list, http.MethodPost: r.create,
 			http.MethodPatch:  missingIdent,
 			http.MethodDelete: missingIdent,
 		})
 	}
-	ident := path[0]
 	return r.methods(map[string]func() (*response, error){
-		http.MethodGet: func() (*response, error) {
-			return r.showAllocation(func() (*ledger.NodeAllocation, error) { return r.findAllocation(ident) })
-		},
-		http.MethodPatch:  func() (*response, error) { return r.updateAllocation(ident) },
-		http.MethodDelete: func() (*response, error) { return r.deleteAllocation(ident) },
+		http.MethodGet:    func() (*response, error) { return r.show(r.find) },
+		http.MethodPatch:  r.update,
+		http.MethodDelete: func() (*response, error) { return r.release(r.find) },
 		http.MethodPost:   func() (*response, error) { return nil, methodNotAllowed("DELETE, GET, PATCH") },
 	})
 }
@@ -68,9 +71,9 @@ func missingIdent() (*response, error) {
 	return nil, rest.BadRequest("Missing mandatory parameter: allocation_ident")
 }
 
-// checkAllocationsVersion hides allocations from clients whose microversion does
-// not have them, and patches likewise.
-func (r *request) checkAllocationsVersion() *rest.Failure {
+// checkVersion hides allocations from clients whose microversion does not have
+// them, and patches likewise.
+func (r allocations) checkVersion() *rest.Failure {
 	switch {
 	case r.version < allocationsSince && r.Method == http.MethodGet:
 		return rest.NotFound("The API version does not allow allocations")
@@ -94,7 +97,7 @@ type allocationBody struct {
 	Node           string          `json:"node"`
 }
 
-func (r *request) createAllocation() (*response, error) {
+func (r allocations) create() (*response, error) {
 	if !r.allows("baremetal:allocation:create", nil) && !r.mayCreateOwn() {
 		return nil, forbidden("baremetal:allocation:create")
 	}
@@ -148,7 +151,7 @@ func (r *request) createAllocation() (*response, error) {
 
 // ownerOfNew returns the owner of a new allocation. A client that may only create
 // allocations of its own project gets that project.
-func (r *request) ownerOfNew(b *allocationBody) (string, *rest.Failure) {
+func (r allocations) ownerOfNew(b *allocationBody) (string, *rest.Failure) {
 	owner := ""
 	if b.Owner != nil {
 		owner = *b.Owner
@@ -169,12 +172,12 @@ func (r *request) ownerOfNew(b *allocationBody) (string, *rest.Failure) {
 	return r.who.Project, nil
 }
 
-func (r *request) mayCreateOwn() bool {
+func (r allocations) mayCreateOwn() bool {
 	return r.who.Project != "" && r.allows("baremetal:allocation:create_restricted", nil)
 }
 
 // candidateNodes finds the nodes that a request names.
-func (r *request) candidateNodes(idents []string) ([]ledger.UUID, error) {
+func (r allocations) candidateNodes(idents []string) ([]ledger.UUID, error) {
 	if len(idents) > ledger.MaxCandidateNodes {
 		return nil, rest.BadRequest("At most %d candidate_nodes can be named, not %d", ledger.MaxCandidateNodes, len(idents))
 	}
@@ -197,7 +200,7 @@ func (r *request) candidateNodes(idents []string) ([]ledger.UUID, error) {
 	return ids, nil
 }
 
-func (r *request) backfill(ident string, id ledger.UUID, wanted commands.NodeRequest) (*response, error) {
+func (r allocations) backfill(ident string, id ledger.UUID, wanted commands.NodeRequest) (*response, error) {
 	n, err := r.findNode(ident)
 	if err != nil {
 		return nil, err
@@ -226,7 +229,7 @@ func (r *request) backfill(ident string, id ledger.UUID, wanted commands.NodeReq
 
 // created submits a request for an allocation and answers the allocation right
 // after it, without anything that happened to it since.
-func (r *request) created(c commands.Command, made func() (ledger.UUID, error)) (*response, error) {
+func (r allocations) created(c commands.Command, made func() (ledger.UUID, error)) (*response, error) {
 	outcome, err := r.carry("allocation", c, nil)
 	if err != nil {
 		return nil, err
@@ -251,14 +254,13 @@ func (r *request) created(c commands.Command, made func() (ledger.UUID, error)) 
 	return &response{status: http.StatusCreated, body: r.describe(a, nil), location: "/v1/allocations/" + id.String()}, nil
 }
 
-// showAllocation shows an allocation.
-func (r *request) showAllocation(find func() (*ledger.NodeAllocation, error)) (*response, error) {
-	return show(r, r.allocationFields, find, func(a *ledger.NodeAllocation, asked []string) (object, error) {
+func (r allocations) show(find func() (*ledger.NodeAllocation, error)) (*response, error) {
+	return show(r.request, r.fields, find, func(a *ledger.NodeAllocation, asked []string) (object, error) {
 		return r.describe(a, asked), nil
 	})
 }
 
-func (r *request) allocationFields(values url.Values) ([]string, error) {
+func (r allocations) fields(values url.Values) ([]string, error) {
 	asked, err := fields(values, allocationFields)
 	if err == nil && r.version < ownerSince && slices.Contains(asked, "owner") {
 		return nil, notAcceptable()
@@ -266,15 +268,15 @@ func (r *request) allocationFields(values url.Values) ([]string, error) {
 	return asked, err
 }
 
-func (r *request) updateAllocation(ident string) (*response, error) {
-	a, err := r.findAllocation(ident)
+func (r allocations) update() (*response, error) {
+	a, err := r.find()
 	if err != nil {
 		return nil, err
 	}
 	if !r.allows("baremetal:allocation:update", policy.Target{"allocation.owner": a.Owner}) {
 		return nil, forbidden("baremetal:allocation:update")
 	}
-	ops, err := r.patch("patch", allocationValues, []string{"name", "extra"})
+	ops, err := r.patch("patch", allocationValues, []string{"name", "extra"}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -287,20 +289,16 @@ func (r *request) updateAllocation(ident string) (*response, error) {
 		return nil, err
 	}
 	if !found {
-		return nil, allocationNotFound(ident)
+		return nil, allocationNotFound(r.ident)
 	}
 	return ok(r.describe(after, nil)), nil
 }
 
-func (r *request) deleteAllocation(ident string) (*response, error) {
-	a, err := r.findAllocation(ident)
+func (r allocations) release(find func() (*ledger.NodeAllocation, error)) (*response, error) {
+	a, err := find()
 	if err != nil {
 		return nil, err
 	}
-	return r.release(a)
-}
-
-func (r *request) release(a *ledger.NodeAllocation) (*response, error) {
 	if !r.allows("baremetal:allocation:delete", policy.Target{"allocation.owner": a.Owner}) {
 		return nil, forbidden("baremetal:allocation:delete")
 	}

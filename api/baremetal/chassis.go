@@ -16,8 +16,14 @@ var chassisFields = []string{"uuid", "created_at", "updated_at", "description", 
 // shortChassisFields are the fields in a list, if the client names none.
 var shortChassisFields = []string{"uuid", "description"}
 
-// describeChassis returns a chassis in the form that clients see.
-func (r *request) describeChassis(c *ledger.Chassis, fields []string) object {
+// chassis answers a request that is about chassis.
+type chassis struct {
+	*request
+	ident string // of the one that the path names
+}
+
+// describe returns a chassis in the form that clients see.
+func (r chassis) describe(c *ledger.Chassis, fields []string) object {
 	path := "/chassis/" + c.UUID.String()
 	return object{
 		{"uuid", c.UUID}, {"created_at", timeText(c.CreatedAt)}, {"updated_at", timeText(c.UpdatedAt)},
@@ -26,53 +32,51 @@ func (r *request) describeChassis(c *ledger.Chassis, fields []string) object {
 	}.only(fields)
 }
 
-// chassis serves /chassis and what is below it.
-func (r *request) chassis(path []string) (*response, error) {
+// answer serves /chassis and what is below it.
+func (r chassis) answer(path []string) (*response, error) {
 	switch {
 	case len(path) == 0:
 		return r.methods(map[string]func() (*response, error){
-			http.MethodGet: func() (*response, error) { return r.listChassis(false) }, http.MethodPost: r.createChassis,
+			http.MethodGet: func() (*response, error) { return r.list(false) }, http.MethodPost: r.create,
 		})
 	case len(path) == 1 && path[0] == "detail":
 		return r.methods(map[string]func() (*response, error){
-			http.MethodGet: func() (*response, error) { return r.listChassis(true) },
+			http.MethodGet: func() (*response, error) { return r.list(true) },
 		})
 	case len(path) == 1:
 		return r.methods(map[string]func() (*response, error){
-			http.MethodGet:    func() (*response, error) { return r.showChassis(path[0]) },
-			http.MethodPatch:  func() (*response, error) { return r.updateChassis(path[0]) },
-			http.MethodDelete: func() (*response, error) { return r.deleteChassis(path[0]) },
+			http.MethodGet: r.show, http.MethodPatch: r.update, http.MethodDelete: r.delete,
 		})
 	case path[1] == "nodes" && (len(path) == 2 || len(path) == 3 && path[2] == "detail"):
 		return r.methods(map[string]func() (*response, error){
-			http.MethodGet: func() (*response, error) { return r.listNodes(len(path) == 3, path[0]) },
+			http.MethodGet: func() (*response, error) { return nodes{r.request}.list(len(path) == 3, r.ident) },
 		})
 	}
 	return nil, rest.NotFound("There is nothing here: of a chassis this ledger keeps the nodes that are in it.")
 }
 
-// chassisFor finds the chassis that a path names, if a rule permits it. The rules
+// allowed finds the chassis that the path names, if a rule permits it. The rules
 // hold for all chassis alike, so they are checked before the chassis is looked
 // up.
-func (r *request) chassisFor(ident, rule string) (*ledger.Chassis, error) {
+func (r chassis) allowed(rule string) (*ledger.Chassis, error) {
 	if !r.allows(rule, nil) {
 		return nil, forbidden(rule)
 	}
-	id, isUUID := parseUUID(ident)
+	id, isUUID := parseUUID(r.ident)
 	if !isUUID && r.Method != http.MethodPatch { // Ironic does not check the ident of a PATCH
-		return nil, rest.BadRequest("Expected UUID for chassis_uuid: %s", ident)
+		return nil, rest.BadRequest("Expected UUID for chassis_uuid: %s", r.ident)
 	}
 	c, found, err := r.chassisByID(id)
 	if err != nil {
 		return nil, err
 	}
 	if !found {
-		return nil, chassisNotFound(http.StatusNotFound, ident)
+		return nil, chassisNotFound(http.StatusNotFound, r.ident)
 	}
 	return c, nil
 }
 
-func (r *request) createChassis() (*response, error) {
+func (r chassis) create() (*response, error) {
 	if !r.allows("baremetal:chassis:create", nil) {
 		return nil, forbidden("baremetal:chassis:create")
 	}
@@ -99,7 +103,7 @@ func (r *request) createChassis() (*response, error) {
 	if r.view, err = r.h.Views.ViewAt(outcome.Address.Sequence); err != nil {
 		return nil, err
 	}
-	answer, err := r.chassisAnswer(c.Chassis)
+	answer, err := r.written(c.Chassis)
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +111,8 @@ func (r *request) createChassis() (*response, error) {
 	return answer, nil
 }
 
-// chassisAnswer describes a chassis of the request's view.
-func (r *request) chassisAnswer(id ledger.UUID) (*response, error) {
+// written describes a chassis that the request has written.
+func (r chassis) written(id ledger.UUID) (*response, error) {
 	c, found, err := r.writtenChassis(id)
 	if err != nil {
 		return nil, err
@@ -116,29 +120,29 @@ func (r *request) chassisAnswer(id ledger.UUID) (*response, error) {
 	if !found {
 		return nil, chassisNotFound(http.StatusNotFound, id.String())
 	}
-	return ok(r.describeChassis(c, nil)), nil
+	return ok(r.describe(c, nil)), nil
 }
 
-func (r *request) showChassis(ident string) (*response, error) {
-	find := func() (*ledger.Chassis, error) { return r.chassisFor(ident, "baremetal:chassis:get") }
-	return show(r, r.chassisFields, find, func(c *ledger.Chassis, asked []string) (object, error) {
-		return r.describeChassis(c, asked), nil
+func (r chassis) show() (*response, error) {
+	find := func() (*ledger.Chassis, error) { return r.allowed("baremetal:chassis:get") }
+	return show(r.request, r.fields, find, func(c *ledger.Chassis, asked []string) (object, error) {
+		return r.describe(c, asked), nil
 	})
 }
 
-func (r *request) chassisFields(values url.Values) ([]string, error) {
+func (r chassis) fields(values url.Values) ([]string, error) {
 	if values.Has("fields") && r.version < fieldsSince {
 		return nil, notAcceptable()
 	}
 	return fields(values, chassisFields)
 }
 
-func (r *request) updateChassis(ident string) (*response, error) {
-	c, err := r.chassisFor(ident, "baremetal:chassis:update")
+func (r chassis) update() (*response, error) {
+	c, err := r.allowed("baremetal:chassis:update")
 	if err != nil {
 		return nil, err
 	}
-	ops, err := r.patch("chassis", chassisValues, []string{"description", "extra"})
+	ops, err := r.patch("chassis", chassisValues, []string{"description", "extra"}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -146,11 +150,11 @@ func (r *request) updateChassis(ident string) (*response, error) {
 	if err != nil {
 		return answer, err
 	}
-	return r.chassisAnswer(c.UUID)
+	return r.written(c.UUID)
 }
 
-func (r *request) deleteChassis(ident string) (*response, error) {
-	c, err := r.chassisFor(ident, "baremetal:chassis:delete")
+func (r chassis) delete() (*response, error) {
+	c, err := r.allowed("baremetal:chassis:delete")
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +172,7 @@ var chassisKeys = map[string]func(*ledger.Chassis) string{
 
 var chassisListParameters = []string{"fields", "detail", "limit", "marker", "sort_key", "sort_dir"}
 
-func (r *request) listChassis(detail bool) (*response, error) {
+func (r chassis) list(detail bool) (*response, error) {
 	if !r.allows("baremetal:chassis:get", nil) {
 		return nil, forbidden("baremetal:chassis:get")
 	}
@@ -182,19 +186,19 @@ func (r *request) listChassis(detail bool) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	asked, err := r.listedChassisFields(values, detail)
+	asked, err := r.listedFields(values, detail)
 	if err != nil {
 		return nil, err
 	}
 	all := func(*ledger.Chassis) bool { return true }
-	return list(r, values, r.listedChassis(), path, all, func(c *ledger.Chassis) (object, error) {
-		return r.describeChassis(c, asked), nil
+	return list(r.request, values, r.listed(), path, all, func(c *ledger.Chassis) (object, error) {
+		return r.describe(c, asked), nil
 	})
 }
 
-// listedChassisFields returns the fields that a list shows; nil: all.
-func (r *request) listedChassisFields(values url.Values, detail bool) ([]string, error) {
-	asked, err := r.chassisFields(values)
+// listedFields returns the fields that a list shows; nil: all.
+func (r chassis) listedFields(values url.Values, detail bool) ([]string, error) {
+	asked, err := r.fields(values)
 	if err != nil {
 		return nil, err
 	}
@@ -213,48 +217,4 @@ func (r *request) listedChassisFields(values url.Values, detail bool) ([]string,
 		asked = shortChassisFields
 	}
 	return asked, nil
-}
-
-// chassisFilter lists the nodes in one chassis. A client that may not see chassis
-// must not learn which exist: for it, a list of the nodes in a missing chassis is
-// empty.
-func (r *request) chassisFilter(values url.Values) (func(*ledger.Node) bool, error) {
-	if !values.Has("chassis_uuid") {
-		return func(*ledger.Node) bool { return true }, nil
-	}
-	ident := values.Get("chassis_uuid")
-	id, isUUID := parseUUID(ident)
-	if !isUUID {
-		return nil, rest.BadRequest("Expected UUID for chassis_uuid: %s", ident)
-	}
-	if r.seesChassis() {
-		_, found, err := r.chassisByID(id)
-		if err != nil {
-			return nil, err
-		}
-		if !found {
-			return nil, chassisNotFound(http.StatusNotFound, ident)
-		}
-	}
-	text := id.String()
-	return func(n *ledger.Node) bool { return n.Chassis() == text }, nil
-}
-
-// checkChassis requires that a node's chassis is one that the client may see.
-func (r *request) checkChassis(ident string) error {
-	id, isUUID := parseUUID(ident)
-	if !isUUID {
-		return rest.BadRequest("Expected UUID for chassis_uuid: %s", ident)
-	}
-	found, err := false, error(nil)
-	if r.seesChassis() {
-		_, found, err = r.chassisByID(id)
-	}
-	if err != nil {
-		return err
-	}
-	if !found {
-		return chassisNotFound(http.StatusBadRequest, ident)
-	}
-	return nil
 }

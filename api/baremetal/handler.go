@@ -218,21 +218,25 @@ func (r *request) lookBack() error {
 }
 
 func (r *request) route(path []string) (*response, error) {
+	ident := ""
+	if len(path) > 1 {
+		ident = path[1]
+	}
 	switch {
 	case path[0] == "allocations" && len(path) <= 2:
-		return r.allocations(path[1:])
+		return allocations{r, ident}.answer()
 	case path[0] == "chassis":
-		return r.chassis(path[1:])
+		return chassis{r, ident}.answer(path[1:])
 	case path[0] == "nodes" && len(path) == 1:
-		return r.nodes()
-	case path[0] == "nodes" && len(path) == 2 && path[1] == "detail":
-		return r.nodeDetails()
+		return nodes{r}.answer()
+	case path[0] == "nodes" && len(path) == 2 && ident == "detail":
+		return nodes{r}.details()
 	case path[0] == "nodes" && len(path) == 2:
-		return r.node(path[1])
+		return node{nodes{r}, ident}.answer()
 	case path[0] == "nodes":
-		return r.nodePart(path[1], path[2:])
+		return node{nodes{r}, ident}.part(path[2:])
 	case path[0] == "shards" && len(path) == 1:
-		return r.shards()
+		return nodes{r}.shards()
 	}
 	return nil, rest.NotFound(
 		"There is no %s here: this ledger keeps nodes, chassis and allocations, and contacts no hardware.",

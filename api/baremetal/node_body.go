@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -15,7 +16,7 @@ import (
 // nodeBody reads a node as clients write it: the fields, and a uuid.
 type nodeBody struct {
 	*commands.CreateNode
-	request *request
+	nodes   nodes
 	failure error // names in a valid body
 }
 
@@ -25,11 +26,11 @@ func (b *nodeBody) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &members); err != nil {
 		return err
 	}
-	if b.failure = b.request.known(maps.Keys(members), nodeSince); b.failure != nil {
+	if b.failure = b.nodes.known(maps.Keys(members), nodeSince); b.failure != nil {
 		return nil
 	}
 	for name, value := range members {
-		plain, err := b.request.plainField(name, string(value))
+		plain, err := b.nodes.plainField(name, string(value))
 		if err != nil {
 			b.failure = err
 			return nil
@@ -54,7 +55,7 @@ func (b *nodeBody) UnmarshalJSON(text []byte) error {
 
 // plainField returns the JSON of a field in the one form that commands take:
 // flags are booleans, and a parent is named by its uuid.
-func (r *request) plainField(name, text string) (string, error) {
+func (r nodes) plainField(name, text string) (string, error) {
 	if slices.Contains(booleanFields, name) {
 		plain, err := plainBoolean(name, text)
 		if err != nil {
@@ -81,6 +82,25 @@ func (r *request) plainField(name, text string) (string, error) {
 		return "", rest.BadRequest("Node %s could not be found.", ident)
 	}
 	return `"` + n.UUID.String() + `"`, nil
+}
+
+// checkChassis requires that a node's chassis is one that the client may see.
+func (r nodes) checkChassis(ident string) error {
+	id, isUUID := parseUUID(ident)
+	if !isUUID {
+		return rest.BadRequest("Expected UUID for chassis_uuid: %s", ident)
+	}
+	found, err := false, error(nil)
+	if r.seesChassis() {
+		_, found, err = r.chassisByID(id)
+	}
+	if err != nil {
+		return err
+	}
+	if !found {
+		return chassisNotFound(http.StatusBadRequest, ident)
+	}
+	return nil
 }
 
 // plainBoolean returns true, false or null for any form that Ironic accepts.

@@ -35,7 +35,7 @@ var filterSince = map[string]version{
 }
 
 // known refuses names that the client's microversion does not have.
-func (r *request) known(names iter.Seq[string], since ...map[string]version) error {
+func (r nodes) known(names iter.Seq[string], since ...map[string]version) error {
 	for name := range names {
 		if slices.ContainsFunc(since, func(since map[string]version) bool { return r.version < since[name] }) {
 			return notAcceptable()
@@ -55,9 +55,9 @@ var interfaceNames = []string{
 	"storage", "vendor",
 }
 
-// describeNode returns a node in the form that clients see. Fields that only
+// describe returns a node in the form that clients see. Fields that only
 // hardware could fill are null or empty.
-func (r *request) describeNode(n *ledger.Node, fields []string) (object, error) {
+func (r nodes) describe(n *ledger.Node, fields []string) (object, error) {
 	details, err := n.Details.Object()
 	if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func valueOr(value, other any) any {
 // nodeFieldNames are the names of all fields of a node.
 var nodeFieldNames = func() []string {
 	var names []string
-	doc, err := (&request{version: maxVersion}).describeNode(&ledger.Node{}, nil)
+	doc, err := nodes{&request{version: maxVersion}}.describe(&ledger.Node{}, nil)
 	if err != nil {
 		panic(err) // a node without details
 	}
@@ -140,7 +140,7 @@ var nodeFieldNames = func() []string {
 	return names
 }()
 
-func (r *request) nodeFields(values url.Values) ([]string, error) {
+func (r nodes) fields(values url.Values) ([]string, error) {
 	asked, err := fields(values, nodeFieldNames)
 	for _, name := range asked {
 		if r.version < nodeSince[name] {

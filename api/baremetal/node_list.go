@@ -37,8 +37,8 @@ var nodeListParameters = []string{
 	"include_children", "detail", "fields", "limit", "marker", "sort_key", "sort_dir",
 }
 
-// listNodes lists all nodes, or those in the chassis that the path names.
-func (r *request) listNodes(detail bool, chassis string) (*response, error) {
+// list lists all nodes, or those in the chassis that the path names.
+func (r nodes) list(detail bool, chassis string) (*response, error) {
 	known := nodeListParameters
 	if chassis != "" {
 		known = slices.DeleteFunc(slices.Clone(known), func(name string) bool { return name == "chassis_uuid" })
@@ -54,7 +54,7 @@ func (r *request) listNodes(detail bool, chassis string) (*response, error) {
 	if err := r.known(maps.Keys(values), nodeSince, filterSince); err != nil {
 		return nil, err
 	}
-	asked, err := r.nodeFields(values)
+	asked, err := r.fields(values)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (r *request) listNodes(detail bool, chassis string) (*response, error) {
 	if !detail && asked == nil {
 		asked = shortNodeFields
 	}
-	matches, err := r.nodeFilter(values)
+	matches, err := r.filter(values)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +77,8 @@ func (r *request) listNodes(detail bool, chassis string) (*response, error) {
 	if strings.HasSuffix(strings.TrimRight(r.URL.Path, "/"), "/detail") {
 		path = "/nodes/detail"
 	}
-	return list(r, values, r.listedNodes(), path, matches, func(n *ledger.Node) (object, error) {
-		return r.describeNode(n, asked)
+	return list(r.request, values, r.listed(), path, matches, func(n *ledger.Node) (object, error) {
+		return r.describe(n, asked)
 	})
 }
 
@@ -94,8 +94,8 @@ func boolean(values url.Values, key string) (bool, error) {
 // validFaults are the faults that Ironic knows.
 var validFaults = []string{"power failure", "clean failure", "rescue abort failure", "service failure"}
 
-// nodeFilter selects the nodes that the client asked for and may see.
-func (r *request) nodeFilter(values url.Values) (func(*ledger.Node) bool, error) {
+// filter selects the nodes that the client asked for and may see.
+func (r nodes) filter(values url.Values) (func(*ledger.Node) bool, error) {
 	var checks []func(*ledger.Node) bool
 	switch {
 	case r.allows("baremetal:node:list_all", nil):
@@ -177,9 +177,34 @@ func textFilters(values url.Values) (checks []func(*ledger.Node) bool) {
 	return checks
 }
 
+// chassisFilter lists the nodes in one chassis. A client that may not see chassis
+// must not learn which exist: for it, a list of the nodes in a missing chassis is
+// empty.
+func (r nodes) chassisFilter(values url.Values) (func(*ledger.Node) bool, error) {
+	if !values.Has("chassis_uuid") {
+		return func(*ledger.Node) bool { return true }, nil
+	}
+	ident := values.Get("chassis_uuid")
+	id, isUUID := parseUUID(ident)
+	if !isUUID {
+		return nil, rest.BadRequest("Expected UUID for chassis_uuid: %s", ident)
+	}
+	if r.seesChassis() {
+		_, found, err := r.chassisByID(id)
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			return nil, chassisNotFound(http.StatusNotFound, ident)
+		}
+	}
+	text := id.String()
+	return func(n *ledger.Node) bool { return n.Chassis() == text }, nil
+}
+
 // familyFilter lists the children of one node or, without include_children, the
 // nodes that are no children.
-func (r *request) familyFilter(values url.Values) (func(*ledger.Node) bool, error) {
+func (r nodes) familyFilter(values url.Values) (func(*ledger.Node) bool, error) {
 	if ident := values.Get("parent_node"); values.Has("parent_node") {
 		parent, err := r.findNode(ident)
 		if err != nil {
@@ -210,7 +235,7 @@ func detailText(n *ledger.Node, key string) string {
 	return text
 }
 
-func (r *request) listedNodes() things[ledger.Node] {
+func (r nodes) listed() things[ledger.Node] {
 	return things[ledger.Node]{
 		name: "nodes", keys: nodeKeys,
 		find: r.nodeByID, each: r.view.Nodes,

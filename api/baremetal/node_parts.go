@@ -10,42 +10,33 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// nodePart serves the paths below /nodes/IDENT.
-func (r *request) nodePart(ident string, path []string) (*response, error) {
+// part serves the paths below /nodes/IDENT.
+func (r node) part(path []string) (*response, error) {
 	part := strings.Join(path, "/")
 	switch {
 	case path[0] == "allocation":
-		return r.nodeAllocation(ident, path[1:])
+		return allocations{r.request, r.ident}.answerOfNode()
 	case path[0] == "traits" && len(path) <= 2 && r.version < traitsSince:
 		return nil, r.traitsTooOld()
 	case part == "traits":
 		return r.methods(map[string]func() (*response, error){
-			http.MethodGet:    func() (*response, error) { return r.showTraits(ident) },
-			http.MethodPut:    func() (*response, error) { return r.replaceTraits(ident) },
-			http.MethodDelete: func() (*response, error) { return r.clearTraits(ident) },
+			http.MethodGet: r.showTraits, http.MethodPut: r.replaceTraits, http.MethodDelete: r.clearTraits,
 		})
 	case path[0] == "traits" && len(path) == 2:
 		return r.methods(map[string]func() (*response, error){
-			http.MethodPut:    func() (*response, error) { return r.addTrait(ident, path[1]) },
-			http.MethodDelete: func() (*response, error) { return r.removeTrait(ident, path[1]) },
+			http.MethodPut:    func() (*response, error) { return r.addTrait(path[1]) },
+			http.MethodDelete: func() (*response, error) { return r.removeTrait(path[1]) },
 		})
 	case part == "maintenance":
 		return r.methods(map[string]func() (*response, error){
-			http.MethodPut:    func() (*response, error) { return r.setMaintenance(ident) },
-			http.MethodDelete: func() (*response, error) { return r.unsetMaintenance(ident) },
+			http.MethodPut: r.setMaintenance, http.MethodDelete: r.unsetMaintenance,
 		})
 	case part == "states":
-		return r.methods(map[string]func() (*response, error){
-			http.MethodGet: func() (*response, error) { return r.showStates(ident) },
-		})
+		return r.methods(map[string]func() (*response, error){http.MethodGet: r.showStates})
 	case part == "states/provision":
-		return r.methods(map[string]func() (*response, error){
-			http.MethodPut: func() (*response, error) { return r.setProvisionState(ident) },
-		})
+		return r.methods(map[string]func() (*response, error){http.MethodPut: r.setProvisionState})
 	case part == "states/power":
-		return r.methods(map[string]func() (*response, error){
-			http.MethodPut: func() (*response, error) { return r.setPowerState(ident) },
-		})
+		return r.methods(map[string]func() (*response, error){http.MethodPut: r.setPowerState})
 	}
 	return nil, rest.NotFound(
 		"There is no %s of nodes here: this ledger keeps nodes and allocations, and contacts no hardware.", part,
@@ -54,7 +45,7 @@ func (r *request) nodePart(ident string, path []string) (*response, error) {
 
 // traitsTooOld answers as Ironic does where there are no traits yet: its router
 // has another answer for each method.
-func (r *request) traitsTooOld() *rest.Failure {
+func (r node) traitsTooOld() *rest.Failure {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 		return rest.Errorf(http.StatusNotAcceptable, "The API version does not allow traits")
@@ -64,65 +55,19 @@ func (r *request) traitsTooOld() *rest.Failure {
 	return methodNotAllowed("DELETE, GET, PATCH")
 }
 
-// nodeAllocation serves /nodes/IDENT/allocation.
-func (r *request) nodeAllocation(ident string, path []string) (*response, error) {
-	if r.version < allocationsSince {
-		return nil, rest.NotFound("The API version does not allow allocations")
-	}
-	if len(path) > 0 {
-		return nil, methodNotAllowed("DELETE, GET")
-	}
-	return r.methods(map[string]func() (*response, error){
-		http.MethodGet: func() (*response, error) {
-			return r.showAllocation(
-				func() (*ledger.NodeAllocation, error) { return r.allocationOf(ident, http.StatusBadRequest) },
-			)
-		},
-		http.MethodDelete: func() (*response, error) { return r.deleteAllocationOf(ident) },
-	})
-}
-
-// allocationOf finds a node's allocation. missing is the status for a missing
-// node, which differs between Ironic's methods.
-func (r *request) allocationOf(ident string, missing int) (*ledger.NodeAllocation, error) {
-	n, err := r.findNode(ident)
-	if err != nil {
-		return nil, err
-	}
-	if n == nil {
-		return nil, nodeNotFound(missing, ident)
-	}
-	a, found, err := r.allocationByID(n.Allocation)
-	if err != nil {
-		return nil, err
-	}
-	if !found {
-		return nil, rest.NotFound("Allocation for node %s was not found", ident)
-	}
-	return a, nil
-}
-
-func (r *request) deleteAllocationOf(ident string) (*response, error) {
-	a, err := r.allocationOf(ident, http.StatusNotFound)
-	if err != nil {
-		return nil, err
-	}
-	return r.release(a)
-}
-
-func (r *request) showTraits(ident string) (*response, error) {
-	n, err := r.nodeFor(ident, "baremetal:node:get")
+func (r node) showTraits() (*response, error) {
+	n, err := r.allowed("baremetal:node:get")
 	if err != nil {
 		return nil, err
 	}
 	return ok(object{{"traits", orEmpty(n.Traits)}}), nil
 }
 
-func (r *request) replaceTraits(ident string) (*response, error) {
+func (r node) replaceTraits() (*response, error) {
 	var body struct {
 		Traits []string `json:"traits"`
 	}
-	n, err := r.nodeFor(ident, "baremetal:node:traits:set")
+	n, err := r.allowed("baremetal:node:traits:set")
 	if err != nil {
 		return nil, err
 	}
@@ -132,26 +77,26 @@ func (r *request) replaceTraits(ident string) (*response, error) {
 	return r.accepted("trait", &commands.ReplaceNodeTraits{Node: n.UUID, Traits: body.Traits}, noContent())
 }
 
-func (r *request) clearTraits(ident string) (*response, error) {
-	n, err := r.nodeFor(ident, "baremetal:node:traits:set")
+func (r node) clearTraits() (*response, error) {
+	n, err := r.allowed("baremetal:node:traits:set")
 	if err != nil {
 		return nil, err
 	}
 	return r.accepted("trait", &commands.ReplaceNodeTraits{Node: n.UUID}, noContent())
 }
 
-func (r *request) addTrait(ident, trait string) (*response, error) {
-	n, err := r.nodeFor(ident, "baremetal:node:traits:set")
+func (r node) addTrait(trait string) (*response, error) {
+	n, err := r.allowed("baremetal:node:traits:set")
 	if err != nil {
 		return nil, err
 	}
 	answer := noContent()
-	answer.location = "/v1/nodes/" + ident + "/traits/" + trait
+	answer.location = "/v1/nodes/" + r.ident + "/traits/" + trait
 	return r.accepted("trait", &commands.AddNodeTrait{Node: n.UUID, Trait: trait}, answer)
 }
 
-func (r *request) removeTrait(ident, trait string) (*response, error) {
-	n, err := r.nodeFor(ident, "baremetal:node:traits:set")
+func (r node) removeTrait(trait string) (*response, error) {
+	n, err := r.allowed("baremetal:node:traits:set")
 	if err != nil {
 		return nil, err
 	}
@@ -162,8 +107,8 @@ func accepted202(location string) *response {
 	return &response{status: http.StatusAccepted, location: location}
 }
 
-func (r *request) setMaintenance(ident string) (*response, error) {
-	n, err := r.nodeFor(ident, "baremetal:node:set_maintenance")
+func (r node) setMaintenance() (*response, error) {
+	n, err := r.allowed("baremetal:node:set_maintenance")
 	if err != nil {
 		return nil, err
 	}
@@ -178,20 +123,20 @@ func (r *request) setMaintenance(ident string) (*response, error) {
 	)
 }
 
-func (r *request) unsetMaintenance(ident string) (*response, error) {
-	n, err := r.nodeFor(ident, "baremetal:node:set_maintenance")
+func (r node) unsetMaintenance() (*response, error) {
+	n, err := r.allowed("baremetal:node:set_maintenance")
 	if err != nil {
 		return nil, err
 	}
 	return r.accepted("node", &commands.SetNodeMaintenance{Node: n.UUID}, accepted202(""))
 }
 
-func (r *request) showStates(ident string) (*response, error) {
-	n, err := r.nodeFor(ident, "baremetal:node:get")
+func (r node) showStates() (*response, error) {
+	n, err := r.allowed("baremetal:node:get")
 	if err != nil {
 		return nil, err
 	}
-	doc, err := r.describeNode(n, []string{
+	doc, err := r.describe(n, []string{
 		"boot_mode", "console_enabled", "last_error", "power_state", "provision_state", "provision_updated_at",
 		"raid_config", "secure_boot", "target_power_state", "target_provision_state", "target_raid_config",
 	})
@@ -211,7 +156,7 @@ var ignoredTargetKeys = []string{
 }
 
 // stateTarget reads the body of a change of state.
-func (r *request) stateTarget() (string, error) {
+func (r node) stateTarget() (string, error) {
 	var b target
 	doc, err := r.body("target", targetSchema, &b)
 	if err != nil {
@@ -227,23 +172,21 @@ func (r *request) stateTarget() (string, error) {
 	return b.Target, nil
 }
 
-func (r *request) setProvisionState(ident string) (*response, error) {
-	return r.setState(ident, "baremetal:node:set_provision_state", func(node ledger.UUID, verb string) commands.Command {
+func (r node) setProvisionState() (*response, error) {
+	return r.setState("baremetal:node:set_provision_state", func(node ledger.UUID, verb string) commands.Command {
 		return &commands.SetNodeProvisionState{Node: node, Target: verb}
 	})
 }
 
-func (r *request) setPowerState(ident string) (*response, error) {
-	return r.setState(ident, "baremetal:node:set_power_state", func(node ledger.UUID, verb string) commands.Command {
+func (r node) setPowerState() (*response, error) {
+	return r.setState("baremetal:node:set_power_state", func(node ledger.UUID, verb string) commands.Command {
 		return &commands.SetNodePowerState{Node: node, Target: verb}
 	})
 }
 
 // setState carries out the verb of the body on a node, if the rule permits it.
-func (r *request) setState(
-	ident, rule string, command func(node ledger.UUID, verb string) commands.Command,
-) (*response, error) {
-	n, err := r.nodeFor(ident, rule)
+func (r node) setState(rule string, command func(node ledger.UUID, verb string) commands.Command) (*response, error) {
+	n, err := r.allowed(rule)
 	if err != nil {
 		return nil, err
 	}
@@ -251,5 +194,5 @@ func (r *request) setState(
 	if err != nil {
 		return nil, err
 	}
-	return r.accepted("node", command(n.UUID, verb), accepted202("/v1/nodes/"+ident+"/states"))
+	return r.accepted("node", command(n.UUID, verb), accepted202("/v1/nodes/"+r.ident+"/states"))
 }

@@ -18,11 +18,20 @@ func nodeTarget(n *ledger.Node) policy.Target {
 	return policy.Target{"node.owner": n.Owner, "node.lessee": n.Lessee}
 }
 
-// nodeFor finds the node that a path names, if a rule permits it. To a client
+// nodes answers a request that is about nodes.
+type nodes struct{ *request }
+
+// node answers a request that is about one node, which the path names.
+type node struct {
+	nodes
+	ident string
+}
+
+// allowed finds the node that the path names, if a rule permits it. To a client
 // that may not see it, the node does not exist.
-func (r *request) nodeFor(ident, rule string) (*ledger.Node, error) {
-	n, err := r.findNode(ident)
-	if base, isSuffixed := strings.CutSuffix(ident, ".json"); err == nil && n == nil && isSuffixed &&
+func (r node) allowed(rule string) (*ledger.Node, error) {
+	n, err := r.findNode(r.ident)
+	if base, isSuffixed := strings.CutSuffix(r.ident, ".json"); err == nil && n == nil && isSuffixed &&
 		r.version < literalSuffixSince {
 		n, err = r.findNode(base)
 	}
@@ -30,7 +39,7 @@ func (r *request) nodeFor(ident, rule string) (*ledger.Node, error) {
 		return nil, err
 	}
 	if n == nil {
-		return nil, nodeNotFound(http.StatusNotFound, ident)
+		return nil, nodeNotFound(http.StatusNotFound, r.ident)
 	}
 	if !r.allows(rule, nodeTarget(n)) {
 		return nil, forbidden(rule)
@@ -38,34 +47,32 @@ func (r *request) nodeFor(ident, rule string) (*ledger.Node, error) {
 	return n, nil
 }
 
-// nodes serves /nodes.
-func (r *request) nodes() (*response, error) {
+// answer serves /nodes.
+func (r nodes) answer() (*response, error) {
 	return r.methods(map[string]func() (*response, error){
-		http.MethodGet: func() (*response, error) { return r.listNodes(false, "") }, http.MethodPost: r.createNode,
+		http.MethodGet: func() (*response, error) { return r.list(false, "") }, http.MethodPost: r.create,
 	})
 }
 
-func (r *request) nodeDetails() (*response, error) {
+func (r nodes) details() (*response, error) {
 	return r.methods(map[string]func() (*response, error){
-		http.MethodGet: func() (*response, error) { return r.listNodes(true, "") },
+		http.MethodGet: func() (*response, error) { return r.list(true, "") },
 	})
 }
 
-// node serves /nodes/IDENT.
-func (r *request) node(ident string) (*response, error) {
+// answer serves /nodes/IDENT.
+func (r node) answer() (*response, error) {
 	return r.methods(map[string]func() (*response, error){
-		http.MethodGet:    func() (*response, error) { return r.showNode(ident) },
-		http.MethodPatch:  func() (*response, error) { return r.updateNode(ident) },
-		http.MethodDelete: func() (*response, error) { return r.deleteNode(ident) },
+		http.MethodGet: r.show, http.MethodPatch: r.update, http.MethodDelete: r.delete,
 	})
 }
 
-func (r *request) createNode() (*response, error) {
+func (r nodes) create() (*response, error) {
 	if !r.allows("baremetal:node:create", nil) {
 		return nil, forbidden("baremetal:node:create")
 	}
 	c := commands.CreateNode{}
-	body := nodeBody{CreateNode: &c, request: r}
+	body := nodeBody{CreateNode: &c, nodes: r}
 	if _, err := r.body("node", nodeSchema, &body); err != nil {
 		return nil, err
 	}
@@ -85,7 +92,7 @@ func (r *request) createNode() (*response, error) {
 	if r.view, err = r.h.Views.ViewAt(outcome.Address.Sequence); err != nil {
 		return nil, err
 	}
-	answer, err := r.nodeAnswer(c.Node)
+	answer, err := r.written(c.Node)
 	if err != nil {
 		return nil, err
 	}
@@ -93,8 +100,8 @@ func (r *request) createNode() (*response, error) {
 	return answer, nil
 }
 
-// nodeAnswer describes a node of the request's view.
-func (r *request) nodeAnswer(id ledger.UUID) (*response, error) {
+// written describes a node that the request has written.
+func (r nodes) written(id ledger.UUID) (*response, error) {
 	n, found, err := r.writtenNode(id)
 	if err != nil {
 		return nil, err
@@ -102,25 +109,24 @@ func (r *request) nodeAnswer(id ledger.UUID) (*response, error) {
 	if !found {
 		return nil, nodeNotFound(http.StatusNotFound, id.String())
 	}
-	doc, err := r.describeNode(n, nil)
+	doc, err := r.describe(n, nil)
 	return ok(doc), err
 }
 
-func (r *request) showNode(ident string) (*response, error) {
-	return show(
-		r, r.nodeFields, func() (*ledger.Node, error) { return r.nodeFor(ident, "baremetal:node:get") }, r.describeNode,
-	)
+func (r node) show() (*response, error) {
+	find := func() (*ledger.Node, error) { return r.allowed("baremetal:node:get") }
+	return show(r.request, r.fields, find, r.describe)
 }
 
 // patchableNodeFields are the fields that error texts name.
 var patchableNodeFields = slices.Sorted(maps.Keys(nodeProperties))
 
-func (r *request) updateNode(ident string) (*response, error) {
-	n, err := r.nodeFor(ident, "baremetal:node:update")
+func (r node) update() (*response, error) {
+	n, err := r.allowed("baremetal:node:update")
 	if err != nil {
 		return nil, err
 	}
-	ops, err := r.patch("node", nodeValues, patchableNodeFields)
+	ops, err := r.patch("node", nodeValues, patchableNodeFields, r.plainField)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +151,7 @@ func (r *request) updateNode(ident string) (*response, error) {
 	if _, err := r.carry("node", &commands.UpdateNode{Node: n.UUID, Patch: ops}, words); err != nil {
 		return nil, err
 	}
-	return r.nodeAnswer(n.UUID)
+	return r.written(n.UUID)
 }
 
 // leavesChassis reports whether an operation takes a node out of its chassis.
@@ -153,8 +159,8 @@ func leavesChassis(op commands.PatchOperation) bool {
 	return op.Field() == "chassis_uuid" && (op.Op == "remove" || op.Value == "null")
 }
 
-func (r *request) deleteNode(ident string) (*response, error) {
-	n, err := r.nodeFor(ident, "baremetal:node:delete")
+func (r node) delete() (*response, error) {
+	n, err := r.allowed("baremetal:node:delete")
 	if err != nil {
 		return nil, err
 	}

@@ -11,9 +11,9 @@ import (
 )
 
 // patch reads a JSON Patch of some fields. It checks values that replace whole
-// fields; the command checks the outcome.
+// fields, in the plain form that commands take; the command checks the outcome.
 func (r *request) patch(
-	what string, values map[string]schema.Schema, patchable []string,
+	what string, values map[string]schema.Schema, patchable []string, plain func(field, text string) (string, error),
 ) ([]commands.PatchOperation, error) {
 	var ops []commands.PatchOperation
 	if _, err := r.body("patch", patchSchema, &ops); err != nil {
@@ -31,12 +31,12 @@ func (r *request) patch(
 		if op.Value == "" {
 			return nil, rest.BadRequest("Schema error for patch: 'value' is a required property")
 		}
-		if what == "node" {
-			plain, err := r.plainField(op.Field(), string(op.Value))
+		if plain != nil {
+			text, err := plain(op.Field(), string(op.Value))
 			if err != nil {
 				return nil, err
 			}
-			op.Value = commands.PatchValue(plain)
+			op.Value = commands.PatchValue(text)
 			ops[i].Value = op.Value
 		}
 		var value any

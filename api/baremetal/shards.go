@@ -11,14 +11,14 @@ import (
 )
 
 // shards serves /shards: how many nodes each shard has, the largest shard first.
-func (r *request) shards() (*response, error) {
+func (r nodes) shards() (*response, error) {
 	if r.version < nodeShardSince {
 		return nil, rest.NotFound("The API version does not allow shards")
 	}
 	return r.methods(map[string]func() (*response, error){http.MethodGet: r.listShards})
 }
 
-func (r *request) listShards() (*response, error) {
+func (r nodes) listShards() (*response, error) {
 	if !r.allows("baremetal:shards:get", nil) {
 		return nil, forbidden("baremetal:shards:get")
 	}

@@ -59,9 +59,8 @@ func (r *request) allocationByID(id ledger.UUID) (*ledger.NodeAllocation, bool, 
 	return a, true, nil
 }
 
-// lookUpAllocation finds an allocation by uuid or name; nil if it is missing or
-// hidden.
-func (r *request) lookUpAllocation(ident string) (*ledger.NodeAllocation, error) {
+// lookUp finds an allocation by uuid or name; nil if it is missing or hidden.
+func (r allocations) lookUp(ident string) (*ledger.NodeAllocation, error) {
 	if id, isUUID := parseUUID(ident); isUUID {
 		a, _, err := r.allocationByID(id)
 		return a, err
@@ -76,18 +75,18 @@ func (r *request) lookUpAllocation(ident string) (*ledger.NodeAllocation, error)
 	return a, nil
 }
 
-// findAllocation finds the allocation that a path names.
-func (r *request) findAllocation(ident string) (*ledger.NodeAllocation, error) {
-	a, err := r.lookUpAllocation(ident)
-	if base, isSuffixed := strings.CutSuffix(ident, ".json"); err == nil && a == nil && isSuffixed &&
+// find finds the allocation that the path names.
+func (r allocations) find() (*ledger.NodeAllocation, error) {
+	a, err := r.lookUp(r.ident)
+	if base, isSuffixed := strings.CutSuffix(r.ident, ".json"); err == nil && a == nil && isSuffixed &&
 		r.version < literalSuffixSince {
-		a, err = r.lookUpAllocation(base)
+		a, err = r.lookUp(base)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if a == nil {
-		return nil, allocationNotFound(ident)
+		return nil, allocationNotFound(r.ident)
 	}
 	return a, nil
 }
@@ -101,8 +100,8 @@ func (r *request) chassisByID(id ledger.UUID) (*ledger.Chassis, bool, error) {
 	return r.view.Chassis(id)
 }
 
-// listedChassis are the chassis in the form that lists read.
-func (r *request) listedChassis() things[ledger.Chassis] {
+// listed are the chassis in the form that lists read.
+func (r chassis) listed() things[ledger.Chassis] {
 	return things[ledger.Chassis]{
 		name: "chassis", keys: chassisKeys,
 		find: r.chassisByID, each: r.view.AllChassis,

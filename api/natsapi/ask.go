@@ -19,7 +19,7 @@ func (s *Service) query(empty func() wire.Query) micro.Handler {
 		case failure != nil:
 			s.finishQuery(r, wire.Answer[any]{}, failure)
 		case least > s.queries.Views.View().Sequence():
-			s.aside(r, q, func(ctx context.Context) error { return s.awaitSequence(ctx, least) })
+			s.aside(r, q, func(ctx context.Context) error { return s.queries.await(ctx, least) })
 		case s.fresh != nil && !q.Moment().Stale && least == 0:
 			s.aside(r, q, s.fresh.Fresh) // usually that takes one question to the leader, and none on the leader itself
 		default:
@@ -63,13 +63,13 @@ func (s *Service) aside(r *request, q wire.Query, wait func(context.Context) err
 	s.desk.done(r.client)
 }
 
-// awaitSequence waits until a commit can be read.
-func (s *Service) awaitSequence(ctx context.Context, least uint64) error {
+// await waits until a commit can be read.
+func (q *Queries) await(ctx context.Context, least uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, minSequenceWait)
 	defer cancel()
 	for {
-		changed := s.queries.Views.Changed()
-		reached := s.queries.Views.View().Sequence()
+		changed := q.Views.Changed()
+		reached := q.Views.View().Sequence()
 		if reached >= least {
 			return nil
 		}

@@ -34,7 +34,7 @@ type answer struct {
 	headers micro.Headers
 }
 
-func (s *Service) startOutbox() *outbox {
+func startOutbox(s *Service) *outbox {
 	o := &outbox{service: s, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
 	go o.run()
 	return o

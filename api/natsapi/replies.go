@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go/micro"
 
@@ -95,10 +96,13 @@ type headers struct {
 	json, msgpack micro.Headers
 }
 
-// headersAt returns the headers of replies that hold a sequence. Replies that are
+// newestHeaders are the headers of the newest replies.
+type newestHeaders struct{ atomic.Pointer[headers] }
+
+// at returns the headers of replies that hold a sequence. Replies that are
 // sent together mostly hold the same one.
-func (s *Service) headersAt(sequence uint64) *headers {
-	if last := s.headers.Load(); last != nil && last.at == sequence {
+func (n *newestHeaders) at(sequence uint64) *headers {
+	if last := n.Load(); last != nil && last.at == sequence {
 		return last
 	}
 	text := strconv.FormatUint(sequence, 10)
@@ -107,7 +111,7 @@ func (s *Service) headersAt(sequence uint64) *headers {
 		json:    micro.Headers{wire.HeaderContentType: {encoding.TypeJSON}, wire.HeaderSequence: {text}},
 		msgpack: micro.Headers{wire.HeaderContentType: {encoding.TypeMsgpack}, wire.HeaderSequence: {text}},
 	}
-	s.headers.Store(made)
+	n.Store(made)
 	return made
 }
 
@@ -150,7 +154,7 @@ func (s *Service) encode(reply any, contentType string, failure *wire.Error) ([]
 	} else if r, isReply := reply.(*wire.Reply); isReply && r.Rejection != nil {
 		code, text = "409", r.Rejection.String()
 	}
-	plain := s.headersAt(s.heldBy(reply))
+	plain := s.headers.at(s.heldBy(reply))
 	switch {
 	case code != "":
 		return body, micro.Headers{

@@ -97,7 +97,7 @@ func (s *Service) admit(r *request, most int) *wire.Error {
 	if _, failure = encodingOf(r); failure != nil {
 		return failure
 	}
-	r.user, failure = s.sender(from, known)
+	r.user, failure = s.users.sender(from, known)
 	return failure
 }
 

@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -61,8 +60,8 @@ type Service struct {
 	waits   *fair.Pool // counts queries that wait for a commit or another server
 	desk    *desk
 	replies *outbox
-	headers atomic.Pointer[headers] // of the newest replies
-	idle    sync.WaitGroup          // queries that wait for a commit or another server
+	headers newestHeaders
+	idle    sync.WaitGroup // queries that wait for a commit or another server
 	// stopping ends when the service stops.
 	stopping  context.Context
 	stop      context.CancelFunc
@@ -131,7 +130,7 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 	if s.now == nil {
 		s.now = time.Now
 	}
-	s.replies = s.startOutbox()
+	s.replies = startOutbox(s)
 	// The endpoints stay as they are, and each answer would copy all their schemas.
 	s.info = sync.OnceValues(func() ([]byte, error) { return ledger.PlainJSON(svc.Info()) })
 	err = errors.Join(s.addEndpoints(), s.answerDiscovery()) // who is described must be whole

@@ -199,14 +199,14 @@ func (o origin) client() string {
 }
 
 // sender finds the user that sent a request; nil where there are no users.
-func (s *Service) sender(from origin, known bool) (*User, *wire.Error) {
-	if s.users == nil {
+func (u *Users) sender(from origin, known bool) (*User, *wire.Error) {
+	if u == nil {
 		return nil, nil
 	}
 	if !known {
 		return nil, forbidden("the request does not name its sender")
 	}
-	user, known := s.users.byAccount[from.Account]
+	user, known := u.byAccount[from.Account]
 	if !known {
 		return nil, forbidden("%q is no user", from.Account)
 	}

@@ -11,41 +11,41 @@ import (
 // known answers a call whose command id was accepted before. If the first call
 // with the id is still pending, this call follows it. Otherwise known reserves
 // the id for the call.
-func (w *Writer) known(c *pendingCommand, f *inflightCommit) (bool, error) {
-	w.mu.Lock()
-	earlier, ok := w.pending[c.ID]
+func (l *loop) known(c *pendingCommand, f *inflightCommit) (bool, error) {
+	l.mu.Lock()
+	earlier, ok := l.pending[c.ID]
 	follows := ok && earlier != c
 	hidden := follows && !c.mayKnow(earlier.Actor)
 	if follows && !hidden {
 		earlier.followers = append(earlier.followers, c)
 	}
 	if earlier == nil {
-		w.pending[c.ID] = c
+		l.pending[c.ID] = c
 	}
-	w.mu.Unlock()
+	l.mu.Unlock()
 	if hidden {
-		w.hide(c, f)
+		l.hide(c, f)
 	}
 	if follows {
 		return true, nil
 	}
-	result, found, err := w.models.Command(c.ID)
+	result, found, err := l.models.Command(c.ID)
 	if err != nil || !found {
 		return false, err
 	}
 	if c.Project != "" {
-		record, _, err := w.models.Record(result.Address)
+		record, _, err := l.models.Record(result.Address)
 		if err != nil {
 			return false, err
 		}
 		if record == nil || !c.mayKnow(record.Actor) {
-			w.forget(c) // calls of others with the id must not follow this one
-			w.hide(c, f)
+			l.forget(c) // calls of others with the id must not follow this one
+			l.hide(c, f)
 			return true, nil
 		}
 	}
 	c.outcome = repeatedOutcome(c, result)
-	w.answer(c)
+	l.answer(c)
 	return true, nil
 }
 
@@ -55,15 +55,15 @@ func (c *pendingCommand) mayKnow(actor string) bool { return c.Project == "" || 
 
 // hide answers a call with the command id of another client. As for any other id, what
 // may not be touched comes first, and then no more is told than that the id is taken.
-func (w *Writer) hide(c *pendingCommand, f *inflightCommit) {
-	rejection := commands.Foreign(c.Submission, w.state)
+func (l *loop) hide(c *pendingCommand, f *inflightCommit) {
+	rejection := commands.Foreign(c.Submission, l.state)
 	if rejection == nil {
 		rejection = &demand.Rejection{
 			Code:    demand.CodeCommandIDReused,
 			Message: fmt.Sprintf("command id %s is taken: send the command with another id", c.ID),
 		}
 	}
-	w.reject(c, f, rejection)
+	l.reject(c, f, rejection)
 }
 
 // repeatedOutcome answers a call whose command id was used before. The first
@@ -81,10 +81,10 @@ func repeatedOutcome(c *pendingCommand, first ledger.CommandResult) commands.Out
 }
 
 // forget releases a command id that known reserved.
-func (w *Writer) forget(c *pendingCommand) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.pending[c.ID] == c {
-		delete(w.pending, c.ID)
+func (l *loop) forget(c *pendingCommand) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pending[c.ID] == c {
+		delete(l.pending, c.ID)
 	}
 }

@@ -2,60 +2,79 @@ package writer
 
 import (
 	"errors"
+	"time"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
 )
+
+// loop decides. Its fields are its own (invariant 1).
+type loop struct {
+	*Writer
+	state         *ledger.State
+	builder       *ledger.CommitBuilder
+	retry         []*pendingCommand // to be decided before the calls in the queue
+	latest        int64             // the time of the last decision
+	floor         int64             // no decision is made before that
+	underWay      int               // commits that are being appended
+	full          bool              // the last commit ended because it was full
+	lastCalls     [2]int            // number of calls in the last two commits
+	patience      *time.Timer       // how much longer the open commit waits for calls
+	impatient     bool              // runs for patience
+	term          ledger.Term       // the State's term when the log was last read
+	uncertainFrom uint64            // the newest sequence at which an append failed that may be in the log yet
+}
 
 // run is the loop. It ends when Close was called and no work is left, or when
 // going on could break an invariant.
-func (w *Writer) run() {
+func (l *loop) run() {
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
-		w.finish()
+		l.finish()
 	}()
-	err := w.decideAll()
-	close(w.flights)
+	err := l.decideAll()
+	close(l.flights)
 	<-finished
 	if err == nil || errors.Is(err, commands.ErrNotLeading) || errors.Is(err, commands.ErrStopped) {
 		// Everything that is not known to be durable has been taken back.
-		w.finalState = w.state
+		l.finalState = l.state
 	}
-	w.stop(err)
-	close(w.done)
+	l.stop(err)
+	close(l.done)
 }
 
-func (w *Writer) decideAll() error {
+func (l *loop) decideAll() error {
 	for {
 		select {
-		case <-w.appendFailed:
-			if err := w.recover(); err != nil {
+		case <-l.appendFailed:
+			if err := l.recoverFrom(l.sync()); err != nil {
 				return err
 			}
 			continue
-		case <-w.lost:
-			return w.depose()
+		case <-l.lost:
+			return l.depose()
 		default:
 		}
-		next, more := w.nextWaiting()
+		next, more := l.nextWaiting()
 		if !more {
-			return w.drain()
+			return l.drain()
 		}
 		if next != nil {
-			w.retry = append(w.retry, next)
+			l.retry = append(l.retry, next)
 		}
-		if len(w.retry) == 0 {
+		if len(l.retry) == 0 {
 			continue // woken by a failed append
 		}
-		if !w.takeTurn() {
+		if !l.takeTurn() {
 			continue
 		}
-		f, err := w.buildCommit()
+		f, err := l.buildCommit()
 		if err == nil {
-			err = w.send(f)
+			err = l.send(f)
 		}
 		if err != nil {
-			w.retry = append(f.calls, w.retry...) // stop answers its calls
+			l.retry = append(f.calls, l.retry...) // stop answers its calls
 			return err
 		}
 	}
@@ -63,15 +82,15 @@ func (w *Writer) decideAll() error {
 
 // drain waits for the commits under way after the last call. If one fails there
 // is work again.
-func (w *Writer) drain() error {
-	failed := w.sync()
+func (l *loop) drain() error {
+	failed := l.sync()
 	if len(failed) == 0 {
 		return nil
 	}
-	if err := w.recoverFrom(failed); err != nil {
+	if err := l.recoverFrom(failed); err != nil {
 		return err
 	}
-	return w.decideAll()
+	return l.decideAll()
 }
 
 // takeTurn waits until another commit may be under way. It returns false if an
@@ -83,23 +102,23 @@ func (w *Writer) drain() error {
 // its link to a commit that never came would break the log's chain for ever. A
 // server that writes alone sends its appends in order, so an earlier one that fails
 // takes the later ones with it.
-func (w *Writer) takeTurn() bool {
+func (l *loop) takeTurn() bool {
 	others := 0
-	if w.full && w.opts.Leadership == nil {
+	if l.full && l.opts.Leadership == nil {
 		others = maxAhead - 1
 	}
-	for w.underWay > others {
+	for l.underWay > others {
 		select {
-		case <-w.acked:
-			w.underWay--
-		case <-w.appendFailed:
-			w.signalAppendFailed()
+		case <-l.acked:
+			l.underWay--
+		case <-l.appendFailed:
+			l.signalAppendFailed()
 			return false
 		}
 	}
 	select {
-	case <-w.appendFailed: // what has ended was not appended
-		w.signalAppendFailed()
+	case <-l.appendFailed: // what has ended was not appended
+		l.signalAppendFailed()
 		return false
 	default:
 		return true
@@ -108,29 +127,29 @@ func (w *Writer) takeTurn() bool {
 
 // nextWaiting waits for a call, unless some calls must be decided again. It
 // returns false when Close was called and the queue is empty.
-func (w *Writer) nextWaiting() (*pendingCommand, bool) {
-	if len(w.retry) > 0 {
+func (l *loop) nextWaiting() (*pendingCommand, bool) {
+	if len(l.retry) > 0 {
 		return nil, true
 	}
 	select {
-	case c := <-w.queue:
+	case c := <-l.queue:
 		return c, true
 	default:
 	}
 	select {
-	case c := <-w.queue:
+	case c := <-l.queue:
 		return c, true
-	case <-w.appendFailed:
-		w.signalAppendFailed()
+	case <-l.appendFailed:
+		l.signalAppendFailed()
 		return nil, true
-	case <-w.lookAgain():
-		w.signalAppendFailed()
+	case <-l.lookAgain():
+		l.signalAppendFailed()
 		return nil, true
-	case <-w.lost:
+	case <-l.lost:
 		return nil, true
-	case <-w.quit:
+	case <-l.quit:
 		select {
-		case c := <-w.queue:
+		case c := <-l.queue:
 			return c, true
 		default:
 			return nil, false
@@ -139,29 +158,29 @@ func (w *Writer) nextWaiting() (*pendingCommand, bool) {
 }
 
 // stop answers all calls that are still waiting.
-func (w *Writer) stop(err error) {
-	w.mu.Lock()
-	w.closed = true
-	w.failure = err
-	w.mu.Unlock()
+func (l *loop) stop(err error) {
+	l.mu.Lock()
+	l.closed = true
+	l.failure = err
+	l.mu.Unlock()
 	reason := commands.ErrStopped
 	if errors.Is(err, commands.ErrNotLeading) {
 		reason = commands.ErrNotLeading
 	} else if err != nil {
-		w.opts.Logger.Error("the writer has stopped", "error", err)
+		l.opts.Logger.Error("the writer has stopped", "error", err)
 	}
-	w.giveUp(w.retry, reason)
-	w.mu.Lock()
+	l.giveUp(l.retry, reason)
+	l.mu.Lock()
 	var left []*pendingCommand
-	for _, c := range w.pending {
+	for _, c := range l.pending {
 		left = append(left, c)
 	}
-	w.mu.Unlock()
-	w.giveUp(left, reason)
+	l.mu.Unlock()
+	l.giveUp(left, reason)
 	for {
 		select {
-		case c := <-w.queue:
-			w.giveUp([]*pendingCommand{c}, reason)
+		case c := <-l.queue:
+			l.giveUp([]*pendingCommand{c}, reason)
 		default:
 			return
 		}

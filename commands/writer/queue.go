@@ -67,14 +67,14 @@ func (w *Writer) enqueue(c *pendingCommand) error {
 }
 
 // nextCall returns a call that was put back, or else one from the queue.
-func (w *Writer) nextCall(waiting *[]*pendingCommand) *pendingCommand {
+func (l *loop) nextCall(waiting *[]*pendingCommand) *pendingCommand {
 	if len(*waiting) > 0 {
 		c := (*waiting)[0]
 		*waiting = (*waiting)[1:]
 		return c
 	}
 	select {
-	case c := <-w.queue:
+	case c := <-l.queue:
 		return c
 	default:
 		return nil
@@ -84,21 +84,21 @@ func (w *Writer) nextCall(waiting *[]*pendingCommand) *pendingCommand {
 // waitForMoreCalls waits for another call while the commit is smaller than the commits
 // before it. It waits at most as long as an append takes, because the call would
 // otherwise wait for one.
-func (w *Writer) waitForMoreCalls(have int) *pendingCommand {
-	if have >= (w.lastCalls[0]+w.lastCalls[1])/2 || len(w.retry) > 0 {
+func (l *loop) waitForMoreCalls(have int) *pendingCommand {
+	if have >= (l.lastCalls[0]+l.lastCalls[1])/2 || len(l.retry) > 0 {
 		return nil
 	}
-	if !w.impatient {
-		w.impatient = true
-		w.patience.Reset(min(maxPatience, time.Duration(w.appendTook.Load())))
+	if !l.impatient {
+		l.impatient = true
+		l.patience.Reset(min(maxPatience, time.Duration(l.appendTook.Load())))
 	}
 	select {
-	case c := <-w.queue:
+	case c := <-l.queue:
 		return c
-	case <-w.patience.C:
-	case <-w.appendFailed:
-		w.signalAppendFailed()
-	case <-w.quit:
+	case <-l.patience.C:
+	case <-l.appendFailed:
+		l.signalAppendFailed()
+	case <-l.quit:
 	}
 	return nil
 }

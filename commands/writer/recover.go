@@ -27,48 +27,45 @@ func (w *Writer) signalAppendFailed() {
 	}
 }
 
-// recover recovers from failed appends.
-func (w *Writer) recover() error { return w.recoverFrom(w.sync()) }
-
 // recoverFrom takes back everything that is not known to be durable, reads
 // the log to its end and puts the calls back to be decided again.
-func (w *Writer) recoverFrom(failed []*inflightCommit) error {
+func (l *loop) recoverFrom(failed []*inflightCommit) error {
 	for i := len(failed) - 1; i >= 0; i-- {
 		if failed[i].commit != nil {
-			w.uncertainFrom = max(w.uncertainFrom, failed[i].commit.Sequence)
-			w.state.Undo(failed[i].undo, failed[i].changes)
+			l.uncertainFrom = max(l.uncertainFrom, failed[i].commit.Sequence)
+			l.state.Undo(failed[i].undo, failed[i].changes)
 		}
 		if failed[i].fork != nil {
-			w.opts.Snapshots.Forget()
+			l.opts.Snapshots.Forget()
 		}
 	}
-	w.floor = w.latest + 1
+	l.floor = l.latest + 1
 	var calls []*pendingCommand
 	for _, f := range failed {
 		calls = append(calls, f.calls...)
 	}
-	if err := w.catchUp(); err != nil {
+	if err := l.catchUp(); err != nil {
 		reason := commands.ErrStopped
 		if errors.Is(err, commands.ErrNotLeading) {
 			reason = err
 		}
-		w.giveUp(append(calls, w.retry...), reason)
-		w.retry = nil
+		l.giveUp(append(calls, l.retry...), reason)
+		l.retry = nil
 		return err
 	}
 	var again []*pendingCommand
 	tries := 0
 	for _, c := range calls {
-		w.forget(c)
+		l.forget(c)
 		c.tries++
 		tries = max(tries, c.tries)
 		if c.tries >= appendTries {
-			w.giveUp([]*pendingCommand{c}, commands.ErrLogUnavailable)
+			l.giveUp([]*pendingCommand{c}, commands.ErrLogUnavailable)
 			continue
 		}
 		again = append(again, c)
 	}
-	w.retry = append(again, w.retry...)
+	l.retry = append(again, l.retry...)
 	if tries > 1 {
 		time.Sleep(time.Duration(tries) * retryPause) // give the log a moment
 	}
@@ -82,8 +79,8 @@ const lookAgainEvery = 250 * time.Millisecond
 // What was sent may come into the log long after its callers were told that it cannot be
 // written, once its servers can agree again. Followers then show it, so they may answer
 // nothing else before this writer knows it, too.
-func (w *Writer) lookAgain() <-chan time.Time {
-	if w.uncertainFrom < w.state.Next() {
+func (l *loop) lookAgain() <-chan time.Time {
+	if l.uncertainFrom < l.state.Next() {
 		return nil // another commit has the place
 	}
 	return time.After(lookAgainEvery)
@@ -91,40 +88,40 @@ func (w *Writer) lookAgain() <-chan time.Time {
 
 // depose ends the work of a writer that no longer leads. Commits that were sent
 // may have become durable, so it waits for them; it decides nothing else.
-func (w *Writer) depose() error {
-	failed := w.sync()
+func (l *loop) depose() error {
+	failed := l.sync()
 	if len(failed) == 0 {
 		return commands.ErrNotLeading
 	}
-	return w.recoverFrom(failed)
+	return l.recoverFrom(failed)
 }
 
 // catchUp folds the commits that the log holds beyond the State. While the log is
 // out of reach it tries again; a broken log is an error.
-func (w *Writer) catchUp() error {
+func (l *loop) catchUp() error {
 	wait, began, warned := firstCatchUp, time.Now(), time.Time{}
-	w.owes(&began)
+	l.owes(&began)
 	for {
-		refused := w.refusal()
+		refused := l.refusal()
 		err := refused
 		if err == nil {
-			err = w.readTail()
+			err = l.readTail()
 		}
 		if err == nil || isLogBroken(err) || errors.Is(err, commands.ErrNotLeading) {
 			return err
 		}
-		if refused != nil || w.opts.AnswerWithin > 0 && time.Since(began) >= outage {
-			w.tellWaiting(fmt.Errorf("%w: %w", commands.ErrLogUnavailable, err), everyone)
+		if refused != nil || l.opts.AnswerWithin > 0 && time.Since(began) >= outage {
+			l.tellWaiting(fmt.Errorf("%w: %w", commands.ErrLogUnavailable, err), everyone)
 		}
 		if time.Since(warned) >= warnEvery {
-			w.opts.Logger.Warn("the log cannot be read; trying again", "error", err)
+			l.opts.Logger.Warn("the log cannot be read; trying again", "error", err)
 			warned = time.Now()
 		}
 		select {
 		case <-time.After(wait):
-		case <-w.lost:
+		case <-l.lost:
 			return commands.ErrNotLeading
-		case <-w.quit:
+		case <-l.quit:
 			return fmt.Errorf("%w while the log could not be read: %w", commands.ErrStopped, err)
 		}
 		wait = min(2*wait, lastCatchUp)
@@ -160,33 +157,33 @@ const (
 	closingRead = 2 * time.Second
 )
 
-func (w *Writer) readTail() error {
+func (l *loop) readTail() error {
 	ctx, cancel := context.WithTimeout(context.Background(), readTailTimeout)
 	defer cancel()
 	go func() {
 		select {
-		case <-w.quit:
+		case <-l.quit:
 			time.AfterFunc(closingRead, cancel)
 		case <-ctx.Done():
 		}
 	}()
-	last, err := w.log.Last(ctx)
+	last, err := l.log.Last(ctx)
 	if err != nil {
 		return err
 	}
-	if last < w.state.Head().Sequence {
-		return fmt.Errorf("%w: it ends at %d, but %d was durable", ledger.ErrLogBehind, last, w.state.Head().Sequence)
+	if last < l.state.Head().Sequence {
+		return fmt.Errorf("%w: it ends at %d, but %d was durable", ledger.ErrLogBehind, last, l.state.Head().Sequence)
 	}
-	known := w.state.Head()
-	err = ledger.ReadCommits(ctx, w.log, known, last, func(c *ledger.Commit) error {
-		changes, err := w.state.Fold(c)
+	known := l.state.Head()
+	err = ledger.ReadCommits(ctx, l.log, known, last, func(c *ledger.Commit) error {
+		changes, err := l.state.Fold(c)
 		if err != nil {
 			return err
 		}
-		if c.Sequence <= w.models.Checkpoint().Sequence {
+		if c.Sequence <= l.models.Checkpoint().Sequence {
 			return nil // The commit was folded before an answer to it failed.
 		}
-		if err := w.models.Fold(c, changes); err != nil {
+		if err := l.models.Fold(c, changes); err != nil {
 			return fmt.Errorf("%w: %w", errReadModels, err)
 		}
 		return nil
@@ -194,27 +191,27 @@ func (w *Writer) readTail() error {
 	if err != nil {
 		return err
 	}
-	if w.state.Head() != known {
-		w.took()
+	if l.state.Head() != known {
+		l.took()
 	}
-	w.passOver(last)
-	return w.stillLeads()
+	l.passOver(last)
+	return l.stillLeads()
 }
 
 // stillLeads returns an error if the records just read began a term of another
 // instance. A term that was known before does not count, because this writer's
 // own term may not have begun yet.
-func (w *Writer) stillLeads() error {
-	if w.opts.Leadership == nil {
+func (l *loop) stillLeads() error {
+	if l.opts.Leadership == nil {
 		return nil
 	}
-	now := w.state.Term()
-	if now != w.term && now.Instance != w.opts.Leadership.Instance() {
+	now := l.state.Term()
+	if now != l.term && now.Instance != l.opts.Leadership.Instance() {
 		return fmt.Errorf("%w: term %d is %s's", commands.ErrNotLeading, now.Number, now.Leader)
 	}
-	w.term = now
+	l.term = now
 	select {
-	case <-w.lost:
+	case <-l.lost:
 		return commands.ErrNotLeading
 	default:
 		return nil
@@ -232,22 +229,22 @@ func TellSkipped(logger *slog.Logger, after, last uint64) {
 }
 
 // passOver skips entries at the end of the log that this ledger did not write.
-func (w *Writer) passOver(last uint64) {
-	if w.state.Next() > last {
+func (l *loop) passOver(last uint64) {
+	if l.state.Next() > last {
 		return
 	}
-	TellSkipped(w.opts.Logger, w.state.Head().Sequence, last)
-	w.state.PassOver(last)
+	TellSkipped(l.opts.Logger, l.state.Head().Sequence, last)
+	l.state.PassOver(last)
 }
 
 // sync waits until the finisher has dealt with every flight. It returns the
 // flights whose append failed, and those behind them.
-func (w *Writer) sync() []*inflightCommit {
+func (l *loop) sync() []*inflightCommit {
 	barrier := make(chan []*inflightCommit, 1)
-	w.flights <- &inflightCommit{barrier: barrier}
+	l.flights <- &inflightCommit{barrier: barrier}
 	failed := <-barrier
 	select {
-	case <-w.appendFailed: // of flights that are among these
+	case <-l.appendFailed: // of flights that are among these
 	default:
 	}
 	return failed

@@ -106,17 +106,17 @@ func (w *Writer) silence() error {
 
 // drop answers a call that must not be decided, because its caller was already
 // answered or the log must not be written. It returns false for all other calls.
-func (w *Writer) drop(c *pendingCommand) bool {
+func (l *loop) drop(c *pendingCommand) bool {
 	if c.told.Load() {
-		w.giveUp([]*pendingCommand{c}, w.silence())
+		l.giveUp([]*pendingCommand{c}, l.silence())
 		return true
 	}
-	if w.opts.Refuse == nil || !c.writes() {
+	if l.opts.Refuse == nil || !c.writes() {
 		return false
 	}
-	if err := w.refusal(); err != nil {
-		w.callers.refused.Add(1)
-		w.giveUp([]*pendingCommand{c}, err)
+	if err := l.refusal(); err != nil {
+		l.callers.refused.Add(1)
+		l.giveUp([]*pendingCommand{c}, err)
 		return true
 	}
 	return false

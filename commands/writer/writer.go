@@ -13,7 +13,7 @@
 //     or not. A command id that was accepted before is answered with its first
 //     result (known.go).
 //  3. The commit is sealed and appended under the one sequence that it may get
-//     (Writer.send). Calls that come meanwhile share the next commit. That commit
+//     (loop.send). Calls that come meanwhile share the next commit. That commit
 //     stays open for a moment for the callers that were just answered, because
 //     most of them call again at once; otherwise the first of them would keep the
 //     others waiting for an append of its own. Only behind a full commit the loop
@@ -149,20 +149,6 @@ type Writer struct {
 	failure error                           // why the writer stopped by itself
 	callers callers
 
-	// The following fields belong to the loop alone (invariant 1).
-	state         *ledger.State
-	builder       *ledger.CommitBuilder
-	retry         []*pendingCommand // to be decided before the calls in the queue
-	latest        int64             // the time of the last decision
-	floor         int64             // no decision is made before that
-	underWay      int               // commits that are being appended
-	full          bool              // the last commit ended because it was full
-	lastCalls     [2]int            // number of calls in the last two commits
-	patience      *time.Timer       // how much longer the open commit waits for calls
-	impatient     bool              // runs for patience
-	term          ledger.Term       // the State's term when the log was last read
-	uncertainFrom uint64            // the newest sequence at which an append failed that may be in the log yet
-
 	appendTook atomic.Int64 // nanoseconds; the finisher measures it, the loop waits as long
 
 	// finalState is the State at the last durable and readable commit, set when the
@@ -184,13 +170,14 @@ func New(log ledger.Log, models ReadModels, state *ledger.State, opts Options) *
 		quit:         make(chan struct{}),
 		done:         make(chan struct{}),
 		pending:      make(map[ledger.UUID]*pendingCommand),
-		state:        state, builder: ledger.NewCommitBuilder(),
-		patience: time.NewTimer(0), term: state.Term(),
 	}
 	if opts.Leadership != nil {
 		w.lost = opts.Leadership.Lost()
 	}
-	go w.run()
+	l := &loop{
+		Writer: w, state: state, builder: ledger.NewCommitBuilder(), patience: time.NewTimer(0), term: state.Term(),
+	}
+	go l.run()
 	if opts.AnswerWithin > 0 {
 		go w.watch()
 	}

@@ -3,7 +3,6 @@ package shadow
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -11,31 +10,15 @@ import (
 	"time"
 )
 
-// errAway means that a side does not answer, or cannot now.
-var errAway = errors.New("no answer")
-
-// busyStatus are what a service answers that is there and cannot answer now.
-var busyStatus = map[int]bool{
-	http.StatusTooManyRequests: true, http.StatusBadGateway: true, http.StatusServiceUnavailable: true,
-	http.StatusGatewayTimeout: true,
-}
-
-// busy returns an error for an answer that is none.
-func (s *Shadow) busy(of Side, status int) error {
-	if !busyStatus[status] {
-		return nil
-	}
-	err := fmt.Errorf("%w of %s: %d %s", errAway, of, status, http.StatusText(status))
-	s.watch.unreachable(of, err)
-	return err
-}
+// follower carries out at the follower what the leader has done, and compares the answers.
+type follower struct{ *Shadow }
 
 // sendOnce sends an entry to a side, and reads the answer.
-func (s *Shadow) sendOnce(ctx context.Context, to Side, e *entry, body []byte, query string) (Answer, error) {
+func (s follower) sendOnce(ctx context.Context, to Side, e *entry, body []byte, query string) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, followTimeout)
 	defer cancel()
 	began := time.Now()
-	answer, err := s.send(ctx, to, e, body, query)
+	answer, err := s.sides.send(ctx, to, e, body, query)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -44,12 +27,12 @@ func (s *Shadow) sendOnce(ctx context.Context, to Side, e *entry, body []byte, q
 		return Answer{}, errors.Join(err, closed)
 	}
 	s.answered(to, e, answer.StatusCode, time.Since(began))
-	return Answer{answer.StatusCode, string(text)}, s.busy(to, answer.StatusCode)
+	return Answer{answer.StatusCode, string(text)}, s.sides.busy(to, answer.StatusCode)
 }
 
 // follow carries out a write at the follower, however long that is away. If its outcome is
 // not the leader's, what it was about is brought in line.
-func (s *Shadow) follow(ctx context.Context, e *entry) {
+func (s follower) follow(ctx context.Context, e *entry) {
 	to := e.lead.Other()
 	answer, err := s.patiently(ctx, to, e)
 	if err == nil && refuses(e.answer, answer) {
@@ -82,7 +65,7 @@ func (s *Shadow) follow(ctx context.Context, e *entry) {
 
 // patiently repeats a write until the follower answers. It waits as long as the follower
 // is away, but not for one that is there and cannot carry out this write.
-func (s *Shadow) patiently(ctx context.Context, to Side, e *entry) (answer Answer, err error) {
+func (s follower) patiently(ctx context.Context, to Side, e *entry) (answer Answer, err error) {
 	tries := 0
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, longestPause) {
 		answer, err = s.followOnce(ctx, to, e)
@@ -90,7 +73,7 @@ func (s *Shadow) patiently(ctx context.Context, to Side, e *entry) (answer Answe
 			return answer, nil
 		}
 		e.again = true
-		if s.isThere(ctx, to) {
+		if s.sides.isThere(ctx, to) {
 			if tries++; tries == mostTries {
 				return answer, err
 			}
@@ -101,15 +84,7 @@ func (s *Shadow) patiently(ctx context.Context, to Side, e *entry) (answer Answe
 	}
 }
 
-// isThere reports whether a side answers at all.
-func (s *Shadow) isThere(ctx context.Context, side Side) bool {
-	ctx, cancel := context.WithTimeout(ctx, longestPause)
-	defer cancel()
-	status, _, err := s.ownAt(ctx, side, http.MethodGet, "/", "", nil)
-	return err == nil && status == http.StatusOK
-}
-
-func (s *Shadow) followOnce(ctx context.Context, to Side, e *entry) (Answer, error) {
+func (s follower) followOnce(ctx context.Context, to Side, e *entry) (Answer, error) {
 	if e.translated == nil {
 		body, err := s.translated(ctx, to, e, !e.asked)
 		if err != nil {
@@ -122,13 +97,13 @@ func (s *Shadow) followOnce(ctx context.Context, to Side, e *entry) (Answer, err
 
 // translated returns an entry's body with the generations that a side has now. If it trusts
 // that the side is equal, it asks only for the generations of consumers, which differ.
-func (s *Shadow) translated(ctx context.Context, to Side, e *entry, trusts bool) ([]byte, error) {
+func (s follower) translated(ctx context.Context, to Side, e *entry, trusts bool) ([]byte, error) {
 	var failed error
 	body, err := withGenerations(e.pattern, e.parameter, e.body, func(of Resource, given string) (string, error) {
 		if trusts && (given == "null" || !strings.HasPrefix(string(of), kindConsumer)) {
 			return given, nil
 		}
-		generation, err := s.generation(ctx, to, of)
+		generation, err := s.sides.generation(ctx, to, of)
 		switch {
 		case err != nil:
 			failed = err
@@ -148,7 +123,7 @@ func (s *Shadow) translated(ctx context.Context, to Side, e *entry, trusts bool)
 }
 
 // repeat repeats a read, or has Allot rehearse a refused write.
-func (s *Shadow) repeat(ctx context.Context, e *entry) {
+func (s follower) repeat(ctx context.Context, e *entry) {
 	to, kind := e.lead.Other(), "read"
 	if !reads(e.method) {
 		kind = "refused"
@@ -171,7 +146,7 @@ func (s *Shadow) repeat(ctx context.Context, e *entry) {
 	s.noted(kind, e, e.answer, answer, differences)
 }
 
-func (s *Shadow) repeated(ctx context.Context, to Side, e *entry) (Answer, error) {
+func (s follower) repeated(ctx context.Context, to Side, e *entry) (Answer, error) {
 	switch {
 	case reads(e.method):
 		return s.sendOnce(ctx, to, e, nil, e.query)
@@ -195,7 +170,7 @@ func (s *Shadow) repeated(ctx context.Context, to Side, e *entry) (Answer, error
 
 // passes reports whether a read that differed is the same when both sides are asked again:
 // the contents may have changed between the two answers. A refused write is not repeated.
-func (s *Shadow) passes(ctx context.Context, e *entry) bool {
+func (s follower) passes(ctx context.Context, e *entry) bool {
 	if !reads(e.method) {
 		return false
 	}
@@ -220,7 +195,7 @@ func (s *Shadow) passes(ctx context.Context, e *entry) bool {
 }
 
 // noted counts a comparison, and keeps and logs what differs.
-func (s *Shadow) noted(kind string, e *entry, leads, follows Answer, differences []string) {
+func (s follower) noted(kind string, e *entry, leads, follows Answer, differences []string) {
 	if len(differences) == 0 {
 		s.compared(kind, "same")
 		return

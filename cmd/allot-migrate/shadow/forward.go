@@ -1,11 +1,7 @@
 package shadow
 
 import (
-	"bytes"
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,7 +10,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -54,43 +49,6 @@ func refuse(w http.ResponseWriter, status int, detail string) {
 	_, _ = w.Write(body) // if this fails the client is gone
 }
 
-// send sends a client's request, or its repetition, to a side.
-func (s *Shadow) send(ctx context.Context, to Side, e *entry, body []byte, query string) (*http.Response, error) {
-	peer := &s.config.Peers[to]
-	target, err := url.Parse(strings.TrimRight(peer.URL.String(), "/") + e.path)
-	if err != nil {
-		return nil, err
-	}
-	rest.PassOn(target, query)
-	var content io.Reader
-	if len(body) > 0 {
-		content = bytes.NewReader(body)
-	}
-	req, err := http.NewRequestWithContext(ctx, e.method, target.String(), content)
-	if err != nil {
-		return nil, err
-	}
-	req.Header = http.Header(e.header).Clone()
-	if len(body) >= expectsFrom {
-		req.Header.Set("Expect", "100-continue")
-	}
-	if to == Allot && e.commandID != "" {
-		req.Header.Set(commandHeader, e.commandID)
-	}
-	via := peer.Clients
-	if !reads(e.method) {
-		via = peer.Writes
-	}
-	answer, err := via.RoundTrip(req)
-	switch {
-	case err == nil:
-		s.watch.reached(to)
-	case !errors.Is(err, context.Canceled):
-		s.watch.unreachable(to, err)
-	}
-	return answer, err
-}
-
 // answered counts an answer to a client's request, or to its repetition; status 0: none.
 func (s *Shadow) answered(of Side, e *entry, status int, took time.Duration) {
 	s.config.Meter.Answered(of, e.pattern, e.method, status, took)
@@ -106,7 +64,7 @@ func (s *Shadow) compared(kind, outcome string) {
 }
 
 // copyHeader begins the answer. Its links lead to the proxy.
-func (s *Shadow) copyHeader(w http.ResponseWriter, r *http.Request, e *entry, answer *http.Response) {
+func (s front) copyHeader(w http.ResponseWriter, r *http.Request, e *entry, answer *http.Response) {
 	header := w.Header()
 	for name, values := range forwarded(answer.Header) {
 		header[name] = slices.Clone(values)
@@ -118,7 +76,7 @@ func (s *Shadow) copyHeader(w http.ResponseWriter, r *http.Request, e *entry, an
 				location.Scheme = "https"
 			}
 		}
-		mounted := strings.TrimRight(s.config.Peers[e.lead].URL.Path, "/")
+		mounted := strings.TrimRight(s.sides.peers[e.lead].URL.Path, "/")
 		location.Path = e.prefix + strings.TrimPrefix(location.Path, mounted)
 		header.Set("Location", location.String())
 	}
@@ -129,7 +87,7 @@ func (s *Shadow) copyHeader(w http.ResponseWriter, r *http.Request, e *entry, an
 }
 
 // unreachable answers when the leader does not.
-func (s *Shadow) unreachable(w http.ResponseWriter, r *http.Request, e *entry, err error) {
+func (s front) unreachable(w http.ResponseWriter, r *http.Request, e *entry, err error) {
 	if r.Context().Err() != nil {
 		return // the client is gone
 	}

@@ -92,7 +92,7 @@ const askWithin = 2 * time.Second
 
 // forLeader returns the body with the leader's generations, where the client had those of the
 // former leader. Its caller holds the locks.
-func (s *Shadow) forLeader(ctx context.Context, e *entry) ([]byte, error) {
+func (s front) forLeader(ctx context.Context, e *entry) ([]byte, error) {
 	lead := e.lead
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
@@ -100,10 +100,10 @@ func (s *Shadow) forLeader(ctx context.Context, e *entry) ([]byte, error) {
 		if !strings.HasPrefix(string(of), kindConsumer) || !s.lastAnswers.onlyBy(of, lead.Other(), given) {
 			return given, nil
 		}
-		former, err := s.generation(ctx, lead.Other(), of)
+		former, err := s.sides.generation(ctx, lead.Other(), of)
 		if err != nil || former != given {
 			return given, err
 		}
-		return s.generation(ctx, lead, of)
+		return s.sides.generation(ctx, lead, of)
 	})
 }

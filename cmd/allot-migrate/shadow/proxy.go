@@ -18,6 +18,9 @@ import (
 	"github.com/allot-project/allot/commands/fair"
 )
 
+// front answers clients with what the leader answers.
+type front struct{ *Shadow }
+
 // ServeHTTP answers a client with the leader's answer.
 func (s *Shadow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e := &entry{method: r.Method, query: rest.Sent(r), path: r.URL.EscapedPath(), write: !reads(r.Method)}
@@ -41,10 +44,10 @@ func (s *Shadow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	e.header = forwarded(r.Header)
 	if e.write {
-		s.serveWrite(w, r, e)
+		front{s}.serveWrite(w, r, e)
 		return
 	}
-	s.serveRead(w, r, e)
+	front{s}.serveRead(w, r, e)
 }
 
 // asksAllot reports whether a request uses what Placement does not have. Placement would
@@ -59,10 +62,10 @@ func asksAllot(r *http.Request) bool {
 	return query.Has("at") || query.Has("dry_run")
 }
 
-func (s *Shadow) serveRead(w http.ResponseWriter, r *http.Request, e *entry) {
+func (s front) serveRead(w http.ResponseWriter, r *http.Request, e *entry) {
 	began := time.Now()
 	e.lead = s.Lead()
-	answer, err := s.send(r.Context(), e.lead, e, nil, e.query)
+	answer, err := s.sides.send(r.Context(), e.lead, e, nil, e.query)
 	if err != nil {
 		s.unreachable(w, r, e, err)
 		return
@@ -97,14 +100,14 @@ func (s *Shadow) serveRead(w http.ResponseWriter, r *http.Request, e *entry) {
 }
 
 // repeats reports whether a read would be repeated at the follower.
-func (s *Shadow) repeats(e *entry) bool {
+func (s front) repeats(e *entry) bool {
 	return s.config.CompareReads && e.method == http.MethodGet && e.pattern != "/" &&
 		!s.pacing.Load() && s.queue.takesReads()
 }
 
 // serveWrite carries a write through the leader. It goes on if the client leaves, because
 // the follower has to learn the outcome.
-func (s *Shadow) serveWrite(w http.ResponseWriter, r *http.Request, e *entry) {
+func (s front) serveWrite(w http.ResponseWriter, r *http.Request, e *entry) {
 	owner, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		owner = r.RemoteAddr
@@ -142,7 +145,7 @@ func (s *Shadow) serveWrite(w http.ResponseWriter, r *http.Request, e *entry) {
 }
 
 // inOrder carries out a write while no other one changes the same things.
-func (s *Shadow) inOrder(ctx context.Context, e *entry) (*http.Response, []byte, error) {
+func (s front) inOrder(ctx context.Context, e *entry) (*http.Response, []byte, error) {
 	if err := s.gate.enter(ctx); err != nil {
 		return nil, nil, err // the client is gone
 	}
@@ -163,7 +166,7 @@ func (s *Shadow) inOrder(ctx context.Context, e *entry) (*http.Response, []byte,
 }
 
 // carryOut has the leader carry out a write, and notes the outcome for the follower.
-func (s *Shadow) carryOut(ctx context.Context, e *entry) (*http.Response, []byte, error) {
+func (s front) carryOut(ctx context.Context, e *entry) (*http.Response, []byte, error) {
 	began := time.Now()
 	answer, body, err := s.leaderDoes(ctx, e, e.body)
 	if err == nil && conflicts(answer.StatusCode, body) && s.lastAnswers.knows(e.touched, e.lead.Other()) {
@@ -198,7 +201,7 @@ func conflicts(status int, body []byte) bool {
 
 // leaderDoes sends a write to the leader. To Allot it is sent once more if no answer comes,
 // because its command id lets Allot carry it out once at most.
-func (s *Shadow) leaderDoes(ctx context.Context, e *entry, sent []byte) (*http.Response, []byte, error) {
+func (s front) leaderDoes(ctx context.Context, e *entry, sent []byte) (*http.Response, []byte, error) {
 	if e.lead == Allot {
 		e.commandID = uuid.NewString()
 	}
@@ -209,8 +212,8 @@ func (s *Shadow) leaderDoes(ctx context.Context, e *entry, sent []byte) (*http.R
 	return answer, body, err
 }
 
-func (s *Shadow) exchange(ctx context.Context, e *entry, sent []byte) (*http.Response, []byte, error) {
-	answer, err := s.send(ctx, e.lead, e, sent, e.query)
+func (s front) exchange(ctx context.Context, e *entry, sent []byte) (*http.Response, []byte, error) {
+	answer, err := s.sides.send(ctx, e.lead, e, sent, e.query)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -218,17 +221,8 @@ func (s *Shadow) exchange(ctx context.Context, e *entry, sent []byte) (*http.Res
 	return answer, body, err
 }
 
-// whole reads an answer.
-func whole(answer *http.Response) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
-	if err == nil && len(body) > maxAnswer {
-		err = fmt.Errorf("the answer has more than %d bytes", maxAnswer)
-	}
-	return body, errors.Join(err, answer.Body.Close())
-}
-
 // accepted puts a write into the queue.
-func (s *Shadow) accepted(e *entry, answer *http.Response) {
+func (s front) accepted(e *entry, answer *http.Response) {
 	if e.lead == Placement {
 		e.commandID = commandID(answer.Header.Get(requestHeader))
 	}
@@ -264,7 +258,7 @@ func (s *Shadow) lookAgain(e *entry) {
 
 // refused has Allot rehearse a write that Placement has refused. A write that was refused
 // for its generation cannot be rehearsed, because its generation would be replaced.
-func (s *Shadow) refused(e *entry) {
+func (s front) refused(e *entry) {
 	rehearsal := *e
 	rehearsal.touched, rehearsal.write = nil, false
 	if !s.config.CompareReads || !s.queue.add(&rehearsal) {

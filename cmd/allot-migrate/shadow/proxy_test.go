@@ -224,8 +224,8 @@ func TestRedirection(t *testing.T) {
 		return true
 	}
 	allot.mu.Unlock()
-	s.minor.Store(newestMinor)
-	if _, err := s.own(t.Context(), Allot, http.MethodPut, "/traits/CUSTOM_A", nil); err == nil {
+	s.sides.minor.Store(newestMinor)
+	if _, err := s.sides.own(t.Context(), Allot, http.MethodPut, "/traits/CUSTOM_A", nil); err == nil {
 		t.Error("a redirection was taken for an answer")
 	}
 	if got := elsewhere.requests(); len(got) > 0 {

@@ -1,162 +1,27 @@
 package shadow
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/allot-project/allot/ledger"
 )
 
-// errRefused means that a side refused one of the proxy's own requests.
-var errRefused = errors.New("refused")
-
-// document is an object of the API.
-type document = map[string]any
-
-// maxAnswer is how many bytes an answer can have that is read as a whole.
-const maxAnswer = 64 << 20
-
-// own sends one of the proxy's own requests, and decodes the answer into a document. A 404
-// gives nil.
-func (s *Shadow) own(ctx context.Context, to Side, method, path string, body document) (document, error) {
-	minor, err := s.microversion(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return s.ownBelow(ctx, to, method, path, body, minor)
-}
-
-// ownBelow is own in a microversion.
-func (s *Shadow) ownBelow(
-	ctx context.Context, to Side, method, path string, body document, minor int,
-) (document, error) {
-	status, text, err := s.ownAt(ctx, to, method, path, fmt.Sprintf("placement 1.%d", minor), body)
-	switch {
-	case err != nil:
-		return nil, err
-	case status == http.StatusNotFound:
-		return nil, nil
-	case status/100 != 2:
-		return nil, errors.Join(s.busy(to, status),
-			fmt.Errorf("%w: %s: %s %s: %d %s", errRefused, to, method, path, status, shortened(string(text), 500)))
-	}
-	answer := document{}
-	if len(bytes.TrimSpace(text)) == 0 {
-		return answer, nil
-	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	return answer, decoder.Decode(&answer)
-}
-
-func (s *Shadow) ownAt(
-	outer context.Context, to Side, method, path, version string, body document,
-) (status int, text []byte, err error) {
-	ctx, cancel := context.WithTimeout(outer, followTimeout)
-	defer cancel()
-	peer := &s.config.Peers[to]
-	var content io.Reader
-	if body != nil {
-		encoded, err := ledger.PlainJSON(body)
-		if err != nil {
-			return 0, nil, err
-		}
-		content = bytes.NewReader(encoded)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(peer.URL.String(), "/")+path, content)
-	if err != nil {
-		return 0, nil, err
-	}
-	req.Header.Set("Accept", "application/json")
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if version != "" {
-		req.Header.Set(versionHeader, version)
-	}
-	if peer.Token != "" {
-		req.Header.Set("X-Auth-Token", peer.Token)
-	}
-	req.Close = to == Placement // see Peer.Writes; a read would leave its connection to a write
-	answer, err := peer.Own.Do(req)
-	if err != nil {
-		err = fmt.Errorf("%w of %s: %w", errAway, to, err)
-		if outer.Err() == nil {
-			s.watch.unreachable(to, err)
-		}
-		return 0, nil, err
-	}
-	if text, err = whole(answer); err != nil {
-		return 0, nil, fmt.Errorf("%w of %s: %w", errAway, to, err)
-	}
-	if !busyStatus[answer.StatusCode] {
-		s.watch.reached(to)
-	}
-	return answer.StatusCode, text, nil
-}
-
-// microversion returns the newest one that both sides know.
-func (s *Shadow) microversion(ctx context.Context) (int, error) {
-	if known := s.minor.Load(); known != 0 {
-		return int(known), nil
-	}
-	lowest := newestMinor
-	for _, side := range Sides {
-		_, text, err := s.ownAt(ctx, side, http.MethodGet, "/", "", nil)
-		if err != nil {
-			return 0, err
-		}
-		var root struct {
-			Versions []struct {
-				Max string `json:"max_version"`
-			} `json:"versions"`
-		}
-		if err := json.Unmarshal(text, &root); err != nil || len(root.Versions) == 0 {
-			return 0, fmt.Errorf("GET / of %s names no versions: is it the address of a Placement?", side)
-		}
-		_, minor, _ := strings.Cut(root.Versions[0].Max, ".")
-		number, err := strconv.Atoi(minor)
-		if err != nil || number < oldestMinor {
-			return 0, fmt.Errorf("%s knows microversions up to %q, and 1.%d is needed", side, root.Versions[0].Max, oldestMinor)
-		}
-		lowest = min(lowest, number)
-	}
-	s.minor.Store(int32(lowest))
-	return lowest, nil
-}
-
-// generation asks a side for a generation; "null": there is no such thing.
-func (s *Shadow) generation(ctx context.Context, of Side, what Resource) (string, error) {
-	kind, id := what.split()
-	path, member := "/resource_providers/"+url.PathEscape(id), "generation"
-	if kind == kindConsumer {
-		path, member = "/allocations/"+url.PathEscape(id), "consumer_generation"
-	}
-	answer, err := s.own(ctx, of, http.MethodGet, path, nil)
-	if err != nil {
-		return "", err
-	}
-	if generation, known := answer[member].(json.Number); known {
-		return generation.String(), nil
-	}
-	return "null", nil
-}
+// repairs makes the follower as the leader is.
+type repairs struct{ *Shadow }
 
 // repairMissed brings a thing in line. What fails is tried again after the others, because
 // it may need them: a provider cannot go before its consumers.
-func (s *Shadow) repairMissed(ctx context.Context, m missed) {
+func (s repairs) repairMissed(ctx context.Context, m missed) {
 	changed, err := s.repairBetween(ctx, m.of)
 	switch {
 	case ctx.Err() != nil: // the next start compares everything
@@ -188,7 +53,7 @@ func (s *Shadow) repairMissed(ctx context.Context, m missed) {
 // repairBetween repairs a thing that no write is under way to. Writes do not wait for it. If
 // one comes meanwhile, the follower may have its outcome before it has the write itself;
 // then the write's own answer means nothing.
-func (s *Shadow) repairBetween(ctx context.Context, what Resource) (changed bool, err error) {
+func (s repairs) repairBetween(ctx context.Context, what Resource) (changed bool, err error) {
 	if s.locks.busy(what) || s.queue.has(what) {
 		return false, errBusy
 	}
@@ -199,7 +64,7 @@ func (s *Shadow) repairBetween(ctx context.Context, what Resource) (changed bool
 
 // repair makes a thing at the follower as it is at the leader. It reports whether it
 // changed anything.
-func (s *Shadow) repair(ctx context.Context, what Resource, depth int) (changed bool, err error) {
+func (s repairs) repair(ctx context.Context, what Resource, depth int) (changed bool, err error) {
 	kind, id := what.split()
 	switch kind {
 	case kindClass:
@@ -219,24 +84,24 @@ func (s *Shadow) repair(ctx context.Context, what Resource, depth int) (changed 
 }
 
 // both asks both sides.
-func (s *Shadow) both(ctx context.Context, path string) (leads, follows document, err error) {
-	if leads, err = s.own(ctx, s.Lead(), http.MethodGet, path, nil); err != nil {
+func (s repairs) both(ctx context.Context, path string) (leads, follows document, err error) {
+	if leads, err = s.sides.own(ctx, s.Lead(), http.MethodGet, path, nil); err != nil {
 		return nil, nil, err
 	}
-	follows, err = s.own(ctx, s.Lead().Other(), http.MethodGet, path, nil)
+	follows, err = s.sides.own(ctx, s.Lead().Other(), http.MethodGet, path, nil)
 	return leads, follows, err
 }
 
 // change changes the follower.
-func (s *Shadow) change(ctx context.Context, method, path string, body document) error {
-	answer, err := s.own(ctx, s.Lead().Other(), method, path, body)
+func (s repairs) change(ctx context.Context, method, path string, body document) error {
+	answer, err := s.sides.own(ctx, s.Lead().Other(), method, path, body)
 	if err == nil && answer == nil && method != http.MethodDelete {
 		return fmt.Errorf("%w: %s: %s %s: 404", errRefused, s.Lead().Other(), method, path)
 	}
 	return err
 }
 
-func (s *Shadow) repairName(ctx context.Context, path string) (bool, error) {
+func (s repairs) repairName(ctx context.Context, path string) (bool, error) {
 	leads, follows, err := s.both(ctx, path)
 	switch {
 	case err != nil || (leads == nil) == (follows == nil):
@@ -247,7 +112,7 @@ func (s *Shadow) repairName(ctx context.Context, path string) (bool, error) {
 	return true, s.change(ctx, http.MethodPut, path, nil)
 }
 
-func (s *Shadow) repairConsumer(ctx context.Context, id string) (bool, error) {
+func (s repairs) repairConsumer(ctx context.Context, id string) (bool, error) {
 	path := "/allocations/" + url.PathEscape(id)
 	leads, follows, err := s.both(ctx, path)
 	if err != nil {
@@ -271,7 +136,7 @@ func (s *Shadow) repairConsumer(ctx context.Context, id string) (bool, error) {
 	if len(want) == 0 {
 		return true, s.change(ctx, http.MethodDelete, path, nil)
 	}
-	minor := int(s.minor.Load())
+	minor := int(s.sides.minor.Load())
 	body := some(leads, "allocations", "project_id", "user_id", "consumer_type")
 	if body["consumer_type"] == ledger.UnknownType {
 		// From 1.38 on a consumer has to have a type, and none can be taken away.
@@ -294,7 +159,7 @@ func (s *Shadow) repairConsumer(ctx context.Context, id string) (bool, error) {
 			delete(held, "generation")
 		}
 	}
-	_, err = s.ownBelow(ctx, s.Lead().Other(), http.MethodPut, path, body, minor)
+	_, err = s.sides.ownBelow(ctx, s.Lead().Other(), http.MethodPut, path, body, minor)
 	return true, err
 }
 
@@ -303,7 +168,7 @@ var errUnseen = errors.New("allocations are not shown")
 
 // mayRelease returns an error if what a consumer holds at the follower may be held at the
 // leader, too, which does not show allocations of a consumer that has no row.
-func (s *Shadow) mayRelease(ctx context.Context, follows document) error {
+func (s repairs) mayRelease(ctx context.Context, follows document) error {
 	allocations, _ := follows["allocations"].(document)
 	for _, provider := range slices.Sorted(maps.Keys(allocations)) {
 		if err := s.seesAll(ctx, s.Lead(), provider); err != nil {
@@ -316,13 +181,13 @@ func (s *Shadow) mayRelease(ctx context.Context, follows document) error {
 // seesAll returns an error if more is used of a provider than a side shows allocations of.
 // A release raises no generation, so the allocations are read before the usages, which only
 // become less then. The generation that is read last shows that nothing was allocated meanwhile.
-func (s *Shadow) seesAll(ctx context.Context, side Side, provider string) error {
+func (s repairs) seesAll(ctx context.Context, side Side, provider string) error {
 	const member = "resource_provider_generation"
 	path := "/resource_providers/" + url.PathEscape(provider)
 	var answers [3]document
 	for i, part := range []string{"/allocations", "/usages", "/usages"} {
 		var err error
-		if answers[i], err = s.own(ctx, side, http.MethodGet, path+part, nil); err != nil || answers[i] == nil {
+		if answers[i], err = s.sides.own(ctx, side, http.MethodGet, path+part, nil); err != nil || answers[i] == nil {
 			return err
 		}
 	}
@@ -380,7 +245,7 @@ func some(from document, members ...string) document {
 // mostDeep is how many ancestors of a provider are made with it.
 const mostDeep = 64
 
-func (s *Shadow) repairProvider(ctx context.Context, id string, depth int) (changed bool, err error) {
+func (s repairs) repairProvider(ctx context.Context, id string, depth int) (changed bool, err error) {
 	path := "/resource_providers/" + url.PathEscape(id)
 	leads, follows, err := s.both(ctx, path)
 	if err != nil || leads == nil && follows == nil {
@@ -419,7 +284,7 @@ func (s *Shadow) repairProvider(ctx context.Context, id string, depth int) (chan
 }
 
 // repairPart brings inventories, traits or aggregates of a provider in line.
-func (s *Shadow) repairPart(ctx context.Context, path, part, member string) (bool, error) {
+func (s repairs) repairPart(ctx context.Context, path, part, member string) (bool, error) {
 	leads, follows, err := s.both(ctx, path+"/"+part)
 	if err != nil || leads == nil || follows == nil {
 		return false, err
@@ -437,7 +302,7 @@ func (s *Shadow) repairPart(ctx context.Context, path, part, member string) (boo
 }
 
 // nameParts makes the classes and traits that a provider has.
-func (s *Shadow) nameParts(ctx context.Context, part string, value any) error {
+func (s repairs) nameParts(ctx context.Context, part string, value any) error {
 	var names []Resource
 	switch v := value.(type) {
 	case document:
@@ -475,7 +340,7 @@ const (
 // inventories as they are. A write that the leader has and the follower not yet would raise
 // it once more, so level needs a moment without one. A higher generation stays: clients
 // then read it again after a change of the lead, as after any conflict.
-func (s *Shadow) level(ctx context.Context, path string) (changed bool, err error) {
+func (s repairs) level(ctx context.Context, path string) (changed bool, err error) {
 	const member = "resource_provider_generation"
 	before, passed := s.gate.quiet()
 	if !before || s.queue.behind() {
@@ -494,7 +359,7 @@ func (s *Shadow) level(ctx context.Context, path string) (changed bool, err erro
 	}
 	for range min(missing, mostLevels) {
 		body := some(follows, member, "inventories")
-		follows, err = s.own(ctx, s.Lead().Other(), http.MethodPut, path+"/inventories", body)
+		follows, err = s.sides.own(ctx, s.Lead().Other(), http.MethodPut, path+"/inventories", body)
 		if err != nil || follows == nil {
 			return changed, err
 		}

@@ -133,7 +133,7 @@ type Shadow struct {
 	kept        memory // of answers under way
 	crew        crew
 	watch       watch
-	minor       atomic.Int32 // of the microversion of the proxy's own requests; 0: not known
+	sides       sides
 
 	changing sync.Mutex    // held while the lead changes
 	pacing   atomic.Bool   // writes wait for the follower, because the lead is to change
@@ -143,12 +143,13 @@ type Shadow struct {
 // New returns a proxy.
 func New(config Config) *Shadow {
 	s := &Shadow{config: config, queue: newQueue(config.QueueBytes), kept: memory{most: config.QueueBytes}}
+	s.sides.peers, s.sides.watch = config.Peers, &s.watch
 	s.lead.Store(int32(config.Lead))
-	for i := range s.config.Peers {
+	for i := range s.sides.peers {
 		// A redirection elsewhere would get the token.
-		own := *s.config.Peers[i].Own
+		own := *s.sides.peers[i].Own
 		own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-		s.config.Peers[i].Own = &own
+		s.sides.peers[i].Own = &own
 	}
 	s.watch.began = time.Now()
 	return s

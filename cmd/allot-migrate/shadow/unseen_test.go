@@ -42,7 +42,7 @@ func TestSeesAll(t *testing.T) {
 				return true
 			}
 			s, _ := between(t, Placement, placement, newService(t))
-			if err := s.seesAll(t.Context(), Placement, host); !errors.Is(err, row.want) {
+			if err := (repairs{s}).seesAll(t.Context(), Placement, host); !errors.Is(err, row.want) {
 				t.Errorf("%v, want %v", err, row.want)
 			}
 		})

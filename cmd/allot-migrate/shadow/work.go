@@ -22,7 +22,7 @@ func (s *Shadow) work(ctx context.Context) {
 		switch {
 		case m != nil:
 			s.crew.enter(nil, 1)
-			s.repairMissed(ctx, *m)
+			repairs{s}.repairMissed(ctx, *m)
 			s.crew.leave(nil)
 			s.queue.done()
 		case e == nil:
@@ -46,10 +46,10 @@ func (s *Shadow) work(ctx context.Context) {
 
 func (s *Shadow) do(ctx context.Context, e *entry) {
 	if e.write {
-		s.follow(ctx, e)
+		follower{s}.follow(ctx, e)
 		return
 	}
-	s.repeat(ctx, e)
+	follower{s}.repeat(ctx, e)
 }
 
 // besideOthers reports whether the follower may get an entry while it has others.

@@ -1,0 +1,41 @@
+package baremetal
+
+import (
+	"net/http"
+
+	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/ledger"
+)
+
+// answerOfNode serves /nodes/IDENT/allocation.
+func (r allocations) answerOfNode() (*response, error) {
+	if r.version < allocationsSince {
+		return nil, rest.NotFound("The API version does not allow allocations")
+	}
+	if len(r.path) > 3 {
+		return nil, methodNotAllowed("DELETE, GET")
+	}
+	return r.methods(map[string]func() (*response, error){
+		http.MethodGet:    func() (*response, error) { return r.show(r.ofNode(http.StatusBadRequest)) },
+		http.MethodDelete: func() (*response, error) { return r.release(r.ofNode(http.StatusNotFound)) },
+	})
+}
+
+// ofNode finds a node's allocation. missing is the status for a missing node,
+// which differs between Ironic's methods.
+func (r allocations) ofNode(missing int) func() (*ledger.NodeAllocation, error) {
+	return func() (*ledger.NodeAllocation, error) {
+		n, err := r.findNode(r.ident)
+		if err != nil {
+			return nil, err
+		}
+		if n == nil {
+			return nil, nodeNotFound(missing, r.ident)
+		}
+		a, found, err := r.allocationByID(n.Allocation)
+		if err == nil && !found {
+			err = rest.NotFound("Allocation for node %s was not found", r.ident)
+		}
+		return a, err
+	}
+}
