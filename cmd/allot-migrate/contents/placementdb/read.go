@@ -4,7 +4,6 @@ package placementdb
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -24,30 +23,28 @@ type Progress func(done, total uint64)
 
 // Read reads everything in one read-only transaction.
 func (d *Database) Read(ctx context.Context, show Progress) (rows *contents.Rows, err error) {
-	err = d.At(ctx, func(m *Moment) error {
-		r := &reader{ctx: ctx, conn: m.Conn, show: show, rows: &contents.Rows{
-			Kind: "placement", Source: d.name, ReadAt: time.Now().UnixNano(),
-		}}
+	err = d.At(ctx, show, func(m *Moment) error {
+		r := &reader{Moment: m, rows: &contents.Rows{Kind: "placement", Source: d.name, ReadAt: time.Now().UnixNano()}}
 		rows = r.rows
-		if r.rows.Schema, err = d.version(ctx, m.Conn); err != nil {
+		if r.rows.Schema, err = d.version(ctx, m.conn); err != nil {
 			return err
 		}
-		if err := r.count(); err != nil {
-			return err
+		for _, table := range []contents.Table{
+			contents.Providers, contents.Inventories, contents.Allocations, contents.Consumers,
+		} {
+			n, err := m.Count(string(table))
+			if err != nil {
+				return err
+			}
+			m.Total += n
 		}
 		return r.readAll(hasTypes(r.rows.Schema))
 	})
 	return rows, err
 }
 
-// Moment is a database as of one moment, read only.
-type Moment struct {
-	Conn *sql.Conn
-	of   *Database
-}
-
 // At calls read in one read-only transaction. No error shows a password.
-func (d *Database) At(ctx context.Context, read func(*Moment) error) (err error) {
+func (d *Database) At(ctx context.Context, show Progress, read func(*Moment) error) (err error) {
 	defer func() {
 		if err != nil {
 			err = d.plain(fmt.Errorf("read %s: %w", d.name, err))
@@ -66,7 +63,7 @@ func (d *Database) At(ctx context.Context, read func(*Moment) error) (err error)
 	if err := d.transaction(ctx, conn); err != nil {
 		return err
 	}
-	if err := read(&Moment{conn, d}); err != nil {
+	if err := read(&Moment{ctx: ctx, conn: conn, of: d, show: show}); err != nil {
 		return explain(err)
 	}
 	_, err = conn.ExecContext(ctx, "ROLLBACK")
@@ -89,54 +86,15 @@ func explain(err error) error {
 // adminShutdown is the class of PostgreSQL's errors for a server that ends.
 const adminShutdown = "57P"
 
-// Tables lists the tables of the database. One that can change in the middle is an
-// error.
-func (m *Moment) Tables(ctx context.Context) ([]string, error) {
-	tables, err := m.of.tables(ctx, m.Conn)
-	if err != nil {
-		return nil, err
-	}
-	return tables, m.of.transactional(ctx, m.Conn)
-}
-
-// Columns lists the columns of a table.
-func (m *Moment) Columns(ctx context.Context, table string) (names []string, err error) {
-	rows, err := m.Conn.QueryContext(ctx, "SELECT * FROM "+table+" WHERE 1 = 0")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	if names, err = rows.Columns(); err != nil {
-		return nil, err
-	}
-	return names, rows.Err()
-}
-
 // reader reads tables in a transaction.
 type reader struct {
-	ctx         context.Context
-	conn        *sql.Conn
-	rows        *contents.Rows
-	show        Progress
-	done, total uint64
-	consumer    string // the last one; its rows often stand together
-}
-
-func (r *reader) count() error {
-	for _, table := range []contents.Table{
-		contents.Providers, contents.Inventories, contents.Allocations, contents.Consumers,
-	} {
-		var n uint64
-		if err := r.conn.QueryRowContext(r.ctx, "SELECT COUNT(*) FROM "+string(table)).Scan(&n); err != nil {
-			return err
-		}
-		r.total += n
-	}
-	return nil
+	*Moment
+	rows     *contents.Rows
+	consumer string // the last one; its rows often stand together
 }
 
 func (r *reader) readAll(types bool) error {
-	steps := []func() error{r.providers, r.inventories, r.allocations, func() error { return r.consumers(types) }}
+	steps := []func() error{r.providers, r.inventories, r.allocations, r.consumers(types)}
 	for _, table := range []struct {
 		name   contents.Table
 		column string
@@ -161,147 +119,70 @@ func (r *reader) readAll(types bool) error {
 	return nil
 }
 
-// each reads the rows of a table. The first value of a row names it in errors.
-func (r *reader) each(table contents.Table, columns, order string, values []any, take func() error) (err error) {
-	rows, err := r.conn.QueryContext(r.ctx, "SELECT "+columns+" FROM "+string(table)+" ORDER BY "+order)
-	if err != nil {
-		return fmt.Errorf("%s: %w", table, err)
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for n := 1; rows.Next(); n++ {
-		err := rows.Scan(values...)
-		if err == nil {
-			err = take()
-		}
-		if err != nil {
-			return fmt.Errorf("%s, row %d by %s: %w", table, n, order, err)
-		}
-		if r.done++; r.show != nil && r.done%1000 == 0 {
-			r.show(min(r.done, r.total), r.total)
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return fmt.Errorf("%s: %w", table, err)
-	}
-	return nil
-}
-
-// timeColumns are the columns that every table has.
-const timeColumns = ", created_at, updated_at"
-
-// times are the values of timeColumns.
-type times struct{ created, updated sql.NullString }
-
-func (t *times) read() (contents.Times, error) {
-	created, err := ParseTime(t.created)
-	if err != nil {
-		return contents.Times{}, err
-	}
-	updated, err := ParseTime(t.updated)
-	return contents.Times{Created: created, Updated: updated}, err
-}
-
-// ParseTime reads a time in UTC. MySQL's zero date is none.
-func ParseTime(text sql.NullString) (int64, error) {
-	if !text.Valid || text.String == "" || strings.HasPrefix(text.String, "0000-00-00") {
-		return 0, nil
-	}
-	for _, layout := range []string{
-		"2006-01-02 15:04:05.999999999", time.RFC3339Nano, "2006-01-02 15:04:05.999999999 -0700 MST",
-	} {
-		if t, err := time.Parse(layout, text.String); err == nil {
-			return t.UnixNano(), nil
-		}
-	}
-	return 0, fmt.Errorf("%q is no time", text.String)
-}
-
-func optional(n sql.NullInt64) contents.Optional {
-	return contents.Optional{Value: n.Int64, Set: n.Valid}
-}
+// withTimes are columns, and those that every table has.
+func withTimes(columns ...string) []string { return append(columns, "created_at", "updated_at") }
 
 func (r *reader) providers() error {
-	var row contents.ProviderRow
-	var name sql.NullString
-	var generation, parent, root sql.NullInt64
-	var t times
-	return r.each(contents.Providers,
-		"id, uuid, name, generation, root_provider_id, parent_provider_id"+timeColumns, "id",
-		[]any{&row.ID, &row.UUID, &name, &generation, &root, &parent, &t.created, &t.updated},
-		func() (err error) {
-			row.Name, row.Generation, row.Parent, row.Root = name.String, optional(generation), optional(parent), optional(root)
-			row.Times, err = t.read()
-			r.rows.Providers = append(r.rows.Providers, row)
-			return err
+	columns := withTimes("id", "uuid", "name", "generation", "root_provider_id", "parent_provider_id")
+	return r.Each(string(contents.Providers), columns, "id", func(row *Record) {
+		r.rows.Providers = append(r.rows.Providers, contents.ProviderRow{
+			ID: row.Number("id"), UUID: row.Needed("uuid"), Name: row.Text("name"), Generation: row.Optional("generation"),
+			Root: row.Optional("root_provider_id"), Parent: row.Optional("parent_provider_id"), Times: row.Times(),
 		})
+	})
 }
 
 func (r *reader) inventories() error {
-	var row contents.InventoryRow
-	var t times
-	return r.each(contents.Inventories,
-		"id, resource_provider_id, resource_class_id, total, reserved, min_unit, max_unit, step_size, allocation_ratio"+timeColumns,
-		"id", []any{
-			&row.ID, &row.Provider, &row.Class, &row.Total, &row.Reserved, &row.MinUnit, &row.MaxUnit, &row.StepSize, &row.Ratio,
-			&t.created, &t.updated,
-		},
-		func() (err error) {
-			row.Times, err = t.read()
-			r.rows.Inventories = append(r.rows.Inventories, row)
-			return err
+	columns := withTimes("id", "resource_provider_id", "resource_class_id", "total", "reserved", "min_unit", "max_unit",
+		"step_size", "allocation_ratio")
+	return r.Each(string(contents.Inventories), columns, "id", func(row *Record) {
+		r.rows.Inventories = append(r.rows.Inventories, contents.InventoryRow{
+			ID: row.Number("id"), Provider: row.Number("resource_provider_id"), Class: row.Number("resource_class_id"),
+			Total: row.Number("total"), Reserved: row.Number("reserved"), MinUnit: row.Number("min_unit"),
+			MaxUnit: row.Number("max_unit"), StepSize: row.Number("step_size"), Ratio: row.Fraction("allocation_ratio"),
+			Times: row.Times(),
 		})
+	})
 }
 
 func (r *reader) allocations() error {
-	var row contents.AllocationRow
-	var consumer sql.RawBytes
-	var t times
-	return r.each(contents.Allocations, "id, resource_provider_id, resource_class_id, consumer_id, used"+timeColumns, "id",
-		[]any{&row.ID, &row.Provider, &row.Class, &consumer, &row.Used, &t.created, &t.updated},
-		func() (err error) {
-			if string(consumer) != r.consumer {
-				r.consumer = string(consumer)
-			}
-			row.Consumer = r.consumer
-			row.Times, err = t.read()
-			r.rows.Allocations = append(r.rows.Allocations, row)
-			return err
+	columns := withTimes("id", "resource_provider_id", "resource_class_id", "consumer_id", "used")
+	return r.Each(string(contents.Allocations), columns, "id", func(row *Record) {
+		if consumer := row.Needed("consumer_id"); consumer != r.consumer {
+			r.consumer = consumer
+		}
+		r.rows.Allocations = append(r.rows.Allocations, contents.AllocationRow{
+			ID: row.Number("id"), Provider: row.Number("resource_provider_id"), Class: row.Number("resource_class_id"),
+			Consumer: r.consumer, Used: row.Number("used"), Times: row.Times(),
 		})
+	})
 }
 
-func (r *reader) consumers(types bool) error {
-	column := "NULL"
+func (r *reader) consumers(types bool) func() error {
+	columns := withTimes("id", "uuid", "project_id", "user_id", "generation")
 	if types {
-		column = "consumer_type_id"
+		columns = append(columns, "consumer_type_id")
 	}
-	var row contents.ConsumerRow
-	var project, user, of, generation sql.NullInt64
-	var t times
-	return r.each(contents.Consumers, "id, uuid, project_id, user_id, generation, "+column+timeColumns, "id",
-		[]any{&row.ID, &row.UUID, &project, &user, &generation, &of, &t.created, &t.updated},
-		func() (err error) {
-			row.Project, row.User = optional(project), optional(user)
-			row.Type, row.Generation = optional(of), optional(generation)
-			row.Times, err = t.read()
-			r.rows.Consumers = append(r.rows.Consumers, row)
-			return err
+	return func() error {
+		return r.Each(string(contents.Consumers), columns, "id", func(row *Record) {
+			r.rows.Consumers = append(r.rows.Consumers, contents.ConsumerRow{
+				ID: row.Number("id"), UUID: row.Needed("uuid"), Project: row.Optional("project_id"),
+				User: row.Optional("user_id"), Type: row.Optional("consumer_type_id"), Generation: row.Optional("generation"),
+				Times: row.Times(),
+			})
 		})
+	}
 }
 
 func (r *reader) names(table contents.Table, column string, into *[]contents.NameRow) error {
-	var row contents.NameRow
-	return r.each(table, "id, "+column, "id", []any{&row.ID, &row.Name}, func() error {
-		*into = append(*into, row)
-		return nil
+	return r.Each(string(table), []string{"id", column}, "id", func(row *Record) {
+		*into = append(*into, contents.NameRow{ID: row.Number("id"), Name: row.Needed(column)})
 	})
 }
 
 func (r *reader) pairs(table contents.Table, column string, into *[]contents.PairRow) error {
-	var row contents.PairRow
-	both := "resource_provider_id, " + column
-	return r.each(table, both, both, []any{&row.Provider, &row.Other},
-		func() error {
-			*into = append(*into, row)
-			return nil
-		})
+	columns := []string{"resource_provider_id", column}
+	return r.Each(string(table), columns, strings.Join(columns, ", "), func(row *Record) {
+		*into = append(*into, contents.PairRow{Provider: row.Number("resource_provider_id"), Other: row.Number(column)})
+	})
 }
