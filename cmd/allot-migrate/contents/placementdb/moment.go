@@ -67,7 +67,7 @@ func (m *Moment) Each(table string, columns []string, order string, take func(*R
 		return fmt.Errorf("%s: %w", table, err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	row := &Record{values: make(map[string]*sql.RawBytes, len(columns))}
+	row := &Record{values: make(map[string]*sql.RawBytes, len(columns)), texts: make(map[string]string)}
 	into := make([]any, len(columns))
 	for i, column := range columns {
 		value := new(sql.RawBytes)
@@ -95,6 +95,7 @@ func (m *Moment) Each(table string, columns []string, order string, take func(*R
 // Record is a row, by its columns. It keeps its first fault. A column that was not read is null.
 type Record struct {
 	values map[string]*sql.RawBytes
+	texts  map[string]string // those of the row before, which often are the same
 	err    error
 }
 
@@ -115,11 +116,14 @@ func (r *Record) Text(column string) string {
 	if !r.IsSet(column) {
 		return ""
 	}
-	return string(*r.values[column])
+	if value := *r.values[column]; r.texts[column] != string(value) {
+		r.texts[column] = string(value)
+	}
+	return r.texts[column]
 }
 
-// Needed reads a text that must not be null.
-func (r *Record) Needed(column string) string {
+// needed reads a text that must not be null.
+func (r *Record) needed(column string) string {
 	if !r.IsSet(column) {
 		r.fail(column, "text")
 	}
@@ -141,15 +145,6 @@ func (r *Record) Optional(column string) contents.Optional {
 		return contents.Optional{}
 	}
 	return contents.Some(r.Number(column))
-}
-
-// Fraction reads a number that has a part behind the point.
-func (r *Record) Fraction(column string) float64 {
-	n, err := strconv.ParseFloat(r.Text(column), 64)
-	if err != nil {
-		r.fail(column, "number")
-	}
-	return n
 }
 
 // Flag reads a truth, in the forms of the three databases.
@@ -191,4 +186,25 @@ func (r *Record) Time(column string) int64 {
 // Times reads when a row was made and changed.
 func (r *Record) Times() contents.Times {
 	return contents.Times{Created: r.Time("created_at"), Updated: r.Time("updated_at")}
+}
+
+// read reads a value of a table's.
+func (r *Record) read(column string, into any) {
+	switch into := into.(type) {
+	case *int64:
+		*into = r.Number(column)
+	case *float64:
+		var err error
+		if *into, err = strconv.ParseFloat(r.Text(column), 64); err != nil {
+			r.fail(column, "number")
+		}
+	case *string:
+		*into = r.needed(column)
+	case *orEmpty:
+		*into = orEmpty(r.Text(column))
+	case *contents.Optional:
+		*into = r.Optional(column)
+	case *moment:
+		*into = moment(r.Time(column))
+	}
 }
