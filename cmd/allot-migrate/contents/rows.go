@@ -147,6 +147,15 @@ type NodeRow struct {
 	Times
 }
 
+// NodeTexts are the fields of a node, by Ironic's names, that not all releases have and that are
+// texts which a ledger only stores.
+var NodeTexts = []string{
+	"bios_interface", "boot_interface", "conductor_group", "console_interface", "deploy_interface", "description",
+	"firmware_interface", "inspect_interface", "management_interface", "network_interface", "power_interface",
+	"protected_reason", "raid_interface", "rescue_interface", "retired_reason", "shard", "storage_interface",
+	"vendor_interface",
+}
+
 // NodeTraitRow says that a node has a trait.
 type NodeTraitRow struct {
 	Node  int64

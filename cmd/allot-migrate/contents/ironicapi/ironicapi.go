@@ -216,7 +216,7 @@ func (n node) id() string {
 	return id
 }
 
-// Members of a node that a ledger keeps: as fields of their own, and as texts.
+// Members of a node that a ledger keeps, beside contents.NodeTexts.
 var (
 	fields = []string{
 		"uuid", "name", "instance_uuid", "parent_node", "chassis_uuid", "driver", "resource_class", "owner", "lessee",
@@ -224,12 +224,6 @@ var (
 		"driver_info",
 		"instance_info", "traits", "created_at", "updated_at", "provision_updated_at", "automated_clean", "retired",
 		"network_data",
-	}
-	detailTexts = []string{
-		"bios_interface", "boot_interface", "conductor_group", "console_interface", "deploy_interface", "description",
-		"firmware_interface", "inspect_interface", "management_interface", "network_interface", "power_interface",
-		"protected_reason", "raid_interface", "rescue_interface", "retired_reason", "shard", "storage_interface",
-		"vendor_interface",
 	}
 	// derived follow from others.
 	derived = []string{"allocation_uuid", "links", "ports", "portgroups", "states", "volume"}
@@ -282,7 +276,7 @@ func (r *reading) addNode(n node) error {
 
 // details reads the members that a ledger only stores.
 func (n node) details(into map[string]any) error {
-	for _, name := range append([]string{"automated_clean", "retired", "network_data"}, detailTexts...) {
+	for _, name := range append([]string{"automated_clean", "retired", "network_data"}, contents.NodeTexts...) {
 		var value any
 		if text, has := n[name]; has {
 			if err := json.Unmarshal(text, &value); err != nil {
@@ -302,7 +296,7 @@ func (n node) details(into map[string]any) error {
 func (r *reading) noteUnknown() {
 	names := make(map[string]bool)
 	for _, name := range r.rows.Unkept {
-		if !slices.Contains(fields, name) && !slices.Contains(detailTexts, name) && !slices.Contains(derived, name) {
+		if !slices.Contains(fields, name) && !slices.Contains(contents.NodeTexts, name) && !slices.Contains(derived, name) {
 			names[name] = true
 		}
 	}

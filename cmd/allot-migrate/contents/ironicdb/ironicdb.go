@@ -45,12 +45,6 @@ var needed = map[string][]string{
 // Columns of nodes that not all releases have: texts, flags and a document that a
 // ledger keeps under their names.
 var (
-	detailTexts = []string{
-		"bios_interface", "boot_interface", "conductor_group", "console_interface", "deploy_interface", "description",
-		"firmware_interface", "inspect_interface", "management_interface", "network_interface", "power_interface",
-		"protected_reason", "raid_interface", "rescue_interface", "retired_reason", "shard", "storage_interface",
-		"vendor_interface",
-	}
 	detailFlags = []string{"automated_clean", "retired"}
 	otherKept   = []string{"lessee", "parent_node", "network_data"}
 )
@@ -125,7 +119,7 @@ func (r *reader) schema() error {
 // kept are the columns of a table that are read if it has them.
 func kept(table string) []string {
 	if table == "nodes" {
-		return slices.Concat(needed[table], detailTexts, detailFlags, otherKept)
+		return slices.Concat(needed[table], contents.NodeTexts, detailFlags, otherKept)
 	}
 	return slices.Clone(needed[table])
 }
@@ -213,7 +207,7 @@ func (r *reader) nodes() error {
 // details are the fields of a node that a ledger only stores.
 func details(c *placementdb.Record) map[string]any {
 	details := make(map[string]any)
-	for _, column := range detailTexts {
+	for _, column := range contents.NodeTexts {
 		if c.IsSet(column) {
 			details[column] = c.Text(column)
 		}
