@@ -11,7 +11,6 @@ import (
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/ironicapi"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/ironicdb"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb"
-	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
@@ -57,21 +56,15 @@ func (c *importIronicCommand) ironicAt(address string) (reader, error) {
 			return nil, err
 		}
 		source := &ironicapi.Source{URL: address, Token: login.Token, HTTP: login.HTTP}
-		return func(ctx context.Context) (*contents.Rows, error) {
-			show, end := cli.Progress("reading")
-			defer end()
-			return source.Read(ctx, show)
-		}, nil
+		return watched("reading", source.Read), nil
 	}
 	db, err := placementdb.Parse(address)
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) (*contents.Rows, error) {
-		show, end := cli.Progress("reading")
-		defer end()
+	return watched("reading", func(ctx context.Context, show contents.Progress) (*contents.Rows, error) {
 		return ironicdb.Read(ctx, db, show)
-	}, nil
+	}), nil
 }
 
 // stagingFolder has a ledger's log while something is added to it.

@@ -43,6 +43,10 @@ type Rows struct {
 	Where func(table Table, id int64) string
 }
 
+// Progress is called while contents are read or written. The total is that of what is known to be
+// there, so it may rise.
+type Progress func(done, total uint64)
+
 // Table is a table of the source.
 type Table string
 

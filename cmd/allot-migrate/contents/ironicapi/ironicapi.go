@@ -43,13 +43,9 @@ const (
 	oldest = 52   // the first version with allocations
 )
 
-// Progress is called while pages are read, with what was read and what was read the
-// last time.
-type Progress func(done, total uint64)
-
 // Read reads everything, twice and until two readings in a row are the same: the API
 // has no moment of which it could be asked.
-func (s *Source) Read(ctx context.Context, show Progress) (*contents.Rows, error) {
+func (s *Source) Read(ctx context.Context, show contents.Progress) (*contents.Rows, error) {
 	ironic, err := services.New("Ironic", s.URL, s.Token, s.HTTP)
 	if err != nil {
 		return nil, err
@@ -63,7 +59,7 @@ func (s *Source) Read(ctx context.Context, show Progress) (*contents.Rows, error
 	return rows, nil
 }
 
-func (s *Source) read(ctx context.Context, show Progress) (*contents.Rows, error) {
+func (s *Source) read(ctx context.Context, show contents.Progress) (*contents.Rows, error) {
 	var last *contents.Rows
 	for range rounds {
 		r := &reading{source: s, show: show, rows: &contents.Rows{
@@ -121,7 +117,7 @@ func (s *Source) ask(ctx context.Context, path string, into any) (*services.Answ
 // reading is what was read so far.
 type reading struct {
 	source      *Source
-	show        Progress
+	show        contents.Progress
 	rows        *contents.Rows
 	nodes       map[string]int64 // ids by uuid
 	chassis     map[string]int64

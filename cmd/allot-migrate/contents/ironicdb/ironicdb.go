@@ -67,7 +67,7 @@ var unkept = map[string][]string{
 var uncounted = []string{"alembic_version", "conductors", "conductor_hardware_interfaces", "sqlite_sequence"}
 
 // Read reads everything in one read-only transaction.
-func Read(ctx context.Context, db *placementdb.Database, show placementdb.Progress) (*contents.Rows, error) {
+func Read(ctx context.Context, db *placementdb.Database, show contents.Progress) (*contents.Rows, error) {
 	rows := &contents.Rows{Kind: "ironic", Source: db.Name(), ReadAt: time.Now().UnixNano()}
 	return rows, db.At(ctx, show, func(m *placementdb.Moment) error {
 		r := &reader{Moment: m, has: make(map[string][]string), rows: rows}

@@ -18,7 +18,7 @@ type Moment struct {
 	ctx  context.Context // of the transaction
 	conn *sql.Conn
 	of   *Database
-	show Progress
+	show contents.Progress
 	// Total is how many rows there are to read, as far as that is known.
 	Total, done uint64
 }

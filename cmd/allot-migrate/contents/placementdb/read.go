@@ -19,11 +19,8 @@ import (
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
 )
 
-// Progress is called while rows are read.
-type Progress func(done, total uint64)
-
 // Read reads everything in one read-only transaction.
-func (d *Database) Read(ctx context.Context, show Progress) (*contents.Rows, error) {
+func (d *Database) Read(ctx context.Context, show contents.Progress) (*contents.Rows, error) {
 	rows := &contents.Rows{Kind: "placement", Source: d.name, ReadAt: time.Now().UnixNano()}
 	return rows, d.At(ctx, show, func(m *Moment) (err error) {
 		if rows.Schema, err = d.version(ctx, m.conn); err != nil {
@@ -62,7 +59,7 @@ func (m *Moment) readAll(t table, types bool) error {
 }
 
 // At calls read in one read-only transaction. No error shows a password.
-func (d *Database) At(ctx context.Context, show Progress, read func(*Moment) error) (err error) {
+func (d *Database) At(ctx context.Context, show contents.Progress, read func(*Moment) error) (err error) {
 	defer func() {
 		if err != nil {
 			err = d.plain(fmt.Errorf("read %s: %w", d.name, err))

@@ -137,7 +137,7 @@ var ErrOccupied = errors.New("the database is not empty")
 // Write puts rows into a database that has Placement's tables, but no providers and
 // consumers yet, in one transaction. Classes and traits that the database has keep
 // their ids.
-func (d *Database) Write(ctx context.Context, rows *contents.Rows, show Progress) (err error) {
+func (d *Database) Write(ctx context.Context, rows *contents.Rows, show contents.Progress) (err error) {
 	defer func() {
 		if err != nil {
 			err = d.plain(fmt.Errorf("write %s: %w; nothing was written", d.name, err))
