@@ -123,22 +123,12 @@ type baseLedger struct {
 // openBase folds the ledger in the folder. It refuses those that other servers or
 // archives have a part of, and those that have nodes.
 func openBase(ctx context.Context, d *datafolder.Folder) (*baseLedger, error) {
-	verdict, err := d.Judge(ctx, blocks.CheckOptions{})
-	if err != nil {
-		return nil, err
-	}
-	log, err := d.Files().Open()
-	if errors.Is(err, blocks.ErrNoLog) {
-		err = d.Missing()
-	}
+	log, last, err := d.OpenLog(ctx)
 	if err != nil {
 		return nil, err
 	}
 	base := &baseLedger{log: log, state: ledger.NewState()}
-	if verdict.Report == nil {
-		return nil, d.Missing()
-	}
-	err = ledger.ReadCommits(ctx, log, ledger.Head{}, verdict.Last.Sequence, func(commit *ledger.Commit) error {
+	err = ledger.ReadCommits(ctx, log, ledger.Head{}, last.Sequence, func(commit *ledger.Commit) error {
 		base.newest = commit.Records[len(commit.Records)-1].Time
 		_, err := base.state.Fold(commit)
 		return err

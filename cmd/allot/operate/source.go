@@ -89,13 +89,7 @@ func openData(ctx context.Context, dir string) (log *blocks.Log, closeLog func()
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err = d.Judge(ctx, blocks.CheckOptions{}); err == nil {
-		log, err = d.Files().Open()
-	}
-	if errors.Is(err, blocks.ErrNoLog) {
-		err = d.Missing()
-	}
-	if err != nil {
+	if log, _, err = d.OpenLog(ctx); err != nil {
 		return nil, nil, errors.Join(err, d.Close())
 	}
 	return log, d.Close, nil
