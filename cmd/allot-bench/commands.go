@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 
@@ -30,27 +27,32 @@ type benchCommand struct {
 	Clients   int           `help:"Number of clients." default:"64" least:"1"`
 	Pipelined int           `help:"Commands under way for each client, in the pipelined runs." default:"16" least:"1"`
 	Duration  time.Duration `help:"How long to measure each way of submitting." default:"6s" least:"10ms"`
-	Rounds    int           `help:"Number of turns into which that time is divided. The ways alternate, so that the growing ledger slows all of them alike." default:"6" least:"1"`
-	Providers int           `help:"Number of providers to allocate from." default:"100" least:"1"`
 }
+
+const (
+	// rounds is in how many turns that time is divided. The ways alternate, so that the growing ledger
+	// slows all of them alike.
+	rounds = 6
+	// providersToUse is how many providers it allocates from.
+	providersToUse = 100
+)
 
 // submitFunc carries one command out.
 type submitFunc func(context.Context, commands.Command) error
 
 // Run prints a line for each way to submit, with its ratio to the first.
-func (c *benchCommand) Run(ctx context.Context) (err error) {
-	dir, err := os.MkdirTemp(c.Dir, "allot-bench-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	own, err := beginLedger(ctx, filepath.Join(dir, "data"))
+func (c *benchCommand) Run(ctx context.Context) error {
+	return inFolder(c.Dir, func(folder string) error { return c.run(ctx, folder) })
+}
+
+func (c *benchCommand) run(ctx context.Context, folder string) (err error) {
+	own, err := beginLedger(ctx, filepath.Join(folder, "data"))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, own.close()) }()
 	writer := own.writer
-	providers, err := c.prepare(ctx, writer)
+	providers, err := prepare(ctx, writer)
 	if err != nil {
 		return err
 	}
@@ -113,23 +115,19 @@ type way struct {
 	submit  submitFunc
 	workers int
 	base    bool // later ways are compared with it
-	latency *hdrhistogram.Histogram
-	took    time.Duration
+	*timings
 }
-
-func (w *way) rate() float64 { return float64(w.latency.TotalCount()) / w.took.Seconds() }
 
 // measureAll alternates the ways in a changing order, because each way bears the
 // cost of Pebble's compactions for the way before it.
 func (c *benchCommand) measureAll(ctx context.Context, ways []*way, providers []ledger.UUID) error {
 	for _, w := range ways {
-		w.latency = hdrhistogram.New(shortestMicros, longestMicros, digits)
+		w.timings = newTimings()
 	}
-	for range max(1, c.Rounds) {
+	for range rounds {
 		for _, i := range rand.Perm(len(ways)) {
-			w := ways[i]
-			if err := c.measure(ctx, w, c.Duration/time.Duration(max(1, c.Rounds)), providers); err != nil {
-				return fmt.Errorf("%s: %w", w.name, err)
+			if err := c.measure(ctx, ways[i], providers); err != nil {
+				return fmt.Errorf("%s: %w", ways[i].name, err)
 			}
 		}
 	}
@@ -143,8 +141,8 @@ func printWays(ways []*way) {
 		if w.base {
 			base = w.rate()
 		}
-		ms := func(q float64) float64 { return float64(w.latency.ValueAtQuantile(q)) / 1000 }
-		fmt.Printf("%-34s %12.0f %8.2f %8.2f %8.2f %6.2f\n", w.name, w.rate(), ms(50), ms(99), ms(99.9), w.rate()/base)
+		fmt.Printf("%-34s %12.0f %8.2f %8.2f %8.2f %6.2f\n", w.name, w.rate(), w.millis(50), w.millis(99), w.millis(99.9),
+			w.rate()/base)
 	}
 }
 
@@ -159,10 +157,10 @@ func submitTo(p *writer.Writer) submitFunc {
 	}
 }
 
-func (c *benchCommand) prepare(ctx context.Context, p *writer.Writer) ([]ledger.UUID, error) {
+func prepare(ctx context.Context, p *writer.Writer) ([]ledger.UUID, error) {
 	submit := submitTo(p)
 	var ids []ledger.UUID
-	for i := range c.Providers {
+	for i := range providersToUse {
 		id := ledger.UUID(uuid.New())
 		ids = append(ids, id)
 		err := submit(ctx, &commands.CreateProvider{Provider: id, Name: fmt.Sprint("bench-", i)})
@@ -181,41 +179,15 @@ func (c *benchCommand) prepare(ctx context.Context, p *writer.Writer) ([]ledger.
 	return ids, nil
 }
 
-// Latencies are kept from a microsecond to a minute, to three digits.
-const (
-	shortestMicros, longestMicros = 1, 60_000_000
-	digits                        = 3
-)
-
-// measure submits one way for some time.
-func (c *benchCommand) measure(ctx context.Context, w *way, duration time.Duration, providers []ledger.UUID) error {
-	ctx, cancel := context.WithTimeout(ctx, duration+time.Minute)
+// measure submits one way for a part of the time.
+func (c *benchCommand) measure(ctx context.Context, w *way, providers []ledger.UUID) error {
+	ctx, cancel := context.WithTimeout(ctx, c.Duration+time.Minute)
 	defer cancel()
-	var mu sync.Mutex
-	var failure error
-	var all sync.WaitGroup
-	begun := time.Now()
-	for worker := range w.workers {
-		all.Go(func() {
-			mine := hdrhistogram.New(shortestMicros, longestMicros, digits)
-			var err error
-			for i := worker; err == nil && time.Since(begun) < duration; i += w.workers {
-				start := time.Now()
-				err = w.submit(ctx, &commands.AllocateForConsumers{Allocations: []commands.ConsumerAllocations{{
-					Consumer: ledger.UUID(uuid.New()), Project: "bench", User: "bench",
-					Resources: []commands.ProviderAllocation{{Provider: providers[i%len(providers)], Class: "VCPU", Amount: 1}},
-				}}})
-				if err == nil {
-					err = mine.RecordValue(max(shortestMicros, time.Since(start).Microseconds()))
-				}
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			w.latency.Merge(mine)
-			failure = errors.Join(failure, err)
-		})
-	}
-	all.Wait()
-	w.took += time.Since(begun)
-	return failure
+	end := time.Now().Add(c.Duration / rounds)
+	return w.run(ctx, w.workers, func(int) bool { return time.Now().Before(end) }, func(ctx context.Context, n int) error {
+		return w.submit(ctx, &commands.AllocateForConsumers{Allocations: []commands.ConsumerAllocations{{
+			Consumer: ledger.UUID(uuid.New()), Project: "bench", User: "bench",
+			Resources: []commands.ProviderAllocation{{Provider: providers[n%len(providers)], Class: "VCPU", Amount: 1}},
+		}}})
+	})
 }

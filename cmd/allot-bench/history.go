@@ -15,12 +15,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
-	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/api/client"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
@@ -59,15 +54,11 @@ func (c *benchHistoryCommand) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
 	fmt.Printf("started in %v\n", time.Since(begun).Round(time.Millisecond))
-	var clients []*client.Client
-	for range historyConnections {
-		nc, err := nats.Connect(s.nats, nats.MaxReconnects(-1))
-		if err != nil {
-			return err
-		}
-		defer nc.Close()
-		clients = append(clients, client.New(nc, client.Options{TryTimeout: time.Minute}))
+	clients, closeAll, err := connect(s.nats, historyConnections)
+	if err != nil {
+		return err
 	}
+	defer closeAll()
 	ask := historyQuestions{url: "http://" + s.http}
 	from, err := ask.consumers(ctx)
 	if err != nil {
@@ -182,35 +173,23 @@ func bytesIn(folder string) (bytes int64, err error) {
 func (c *benchHistoryCommand) comeAndGo(
 	ctx context.Context, clients []*client.Client, from, to int64,
 ) (longest time.Duration, _ error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var next, most atomic.Int64
-	submit := func(allot *client.Client, command commands.Command) error {
-		begun := time.Now()
-		_, err := allot.Start(ctx, command).Wait() // it is sent again, with the same id, until it is answered
-		took := int64(time.Since(begun))
-		for old := most.Load(); took > old && !most.CompareAndSwap(old, took); old = most.Load() {
-		}
-		return err
-	}
-	next.Store(from)
-	var all sync.WaitGroup
-	for i := range c.UnderWay {
-		allot := clients[i%len(clients)]
-		all.Go(func() {
-			for n := next.Add(1) - 1; n < to && ctx.Err() == nil; n = next.Add(1) - 1 {
-				err := submit(allot, c.allocation(n))
-				if err == nil && n >= c.Live {
-					err = submit(allot, &commands.ReleaseConsumer{Consumer: historyID("consumer", n-c.Live)})
-				}
-				if err != nil {
-					cancel(fmt.Errorf("consumer %d: %w", n, err))
-				}
+	taken := newTimings()
+	err := taken.run(ctx, c.UnderWay, below(int(2*(to-from))), func(ctx context.Context, n int) error {
+		consumer := from + int64(n/2)
+		command := c.allocation(consumer)
+		if n%2 == 1 {
+			if consumer < c.Live {
+				return nil
 			}
-		})
-	}
-	all.Wait()
-	return time.Duration(most.Load()), context.Cause(ctx)
+			command = &commands.ReleaseConsumer{Consumer: historyID("consumer", consumer-c.Live)}
+		}
+		// It is sent again, with the same id, until it is answered.
+		if _, err := clients[n%len(clients)].Start(ctx, command).Wait(); err != nil {
+			return fmt.Errorf("consumer %d: %w", consumer, err)
+		}
+		return nil
+	})
+	return time.Duration(taken.millis(100) * float64(time.Millisecond)), err
 }
 
 // allocation is what the n-th consumer gets.
@@ -237,8 +216,7 @@ func (c *benchHistoryCommand) ask(ctx context.Context, q historyQuestions, consu
 	fmt.Printf("%-44s %9s %9s %9s\n", "questions about the past", "p50 ms", "p99 ms", "most ms")
 	random := rand.Perm(int(min(consumers, 1<<30)))[:min(int64(c.Questions), consumers)]
 	for _, when := range []string{"the first time", "again"} {
-		histories := hdrhistogram.New(shortestMicros, longestMicros, digits)
-		held := hdrhistogram.New(shortestMicros, longestMicros, digits)
+		histories, held := newTimings(), newTimings()
 		for _, n := range random {
 			came, err := q.came(ctx, int64(n), histories)
 			if err == nil {
@@ -249,11 +227,11 @@ func (c *benchHistoryCommand) ask(ctx context.Context, q historyQuestions, consu
 			}
 		}
 		for _, one := range []struct {
-			what    string
-			latency *hdrhistogram.Histogram
+			what  string
+			taken *timings
 		}{{"history of a consumer", histories}, {"what it held when it came", held}} {
 			fmt.Printf("%-44s %9.2f %9.2f %9.2f\n", one.what+", "+when,
-				millis(one.latency, 50), millis(one.latency, 99), millis(one.latency, 100))
+				one.taken.millis(50), one.taken.millis(99), one.taken.millis(100))
 		}
 	}
 	return nil
@@ -270,7 +248,7 @@ func (q historyQuestions) consumers(ctx context.Context) (int64, error) {
 			return true
 		}
 		var entries []historyEntry
-		entries, failure = q.history(ctx, int64(n), nil)
+		entries, failure = q.history(ctx, int64(n), newTimings())
 		return len(entries) == 0
 	})
 	return int64(n), failure
@@ -282,16 +260,16 @@ type historyEntry struct {
 }
 
 func (q historyQuestions) history(
-	ctx context.Context, n int64, latency *hdrhistogram.Histogram,
+	ctx context.Context, n int64, taken *timings,
 ) ([]historyEntry, error) {
 	var page struct{ Entries []historyEntry }
-	err := q.get(ctx, "/audit/history?consumer="+historyID("consumer", n).String(), &page, latency)
+	err := q.get(ctx, "/audit/history?consumer="+historyID("consumer", n).String(), &page, taken)
 	return page.Entries, err
 }
 
 // came returns the sequence with which a consumer came.
-func (q historyQuestions) came(ctx context.Context, n int64, latency *hdrhistogram.Histogram) (uint64, error) {
-	entries, err := q.history(ctx, n, latency)
+func (q historyQuestions) came(ctx context.Context, n int64, taken *timings) (uint64, error) {
+	entries, err := q.history(ctx, n, taken)
 	if err != nil {
 		return 0, err
 	}
@@ -303,11 +281,11 @@ func (q historyQuestions) came(ctx context.Context, n int64, latency *hdrhistogr
 }
 
 // held asks what a consumer held as of a sequence, and compares it with what it was given.
-func (q historyQuestions) held(ctx context.Context, n int64, at uint64, latency *hdrhistogram.Histogram) error {
+func (q historyQuestions) held(ctx context.Context, n int64, at uint64, taken *timings) error {
 	var answer struct {
 		Allocations map[string]struct{ Resources map[string]int64 }
 	}
-	err := q.get(ctx, fmt.Sprintf("/allocations/%s?at=%d", historyID("consumer", n), at), &answer, latency)
+	err := q.get(ctx, fmt.Sprintf("/allocations/%s?at=%d", historyID("consumer", n), at), &answer, taken)
 	if err != nil {
 		return err
 	}
@@ -321,7 +299,7 @@ func (q historyQuestions) held(ctx context.Context, n int64, at uint64, latency 
 
 // get reads an answer, and notes how long it took.
 func (q historyQuestions) get(
-	ctx context.Context, path string, answer any, latency *hdrhistogram.Histogram,
+	ctx context.Context, path string, answer any, taken *timings,
 ) (err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, q.url+path, nil)
 	if err != nil {
@@ -338,9 +316,7 @@ func (q historyQuestions) get(
 	if err != nil {
 		return err
 	}
-	if latency != nil {
-		err = latency.RecordValue(min(longestMicros, max(shortestMicros, time.Since(begun).Microseconds())))
-	}
+	err = taken.record(begun)
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s was answered %d: %s", path, response.StatusCode, body)
 	}

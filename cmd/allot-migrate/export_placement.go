@@ -30,7 +30,7 @@ type exportPlacementCommand struct {
 
 // Run reads everything before it writes anything.
 func (c *exportPlacementCommand) Run(ctx context.Context) error {
-	to, err := c.address()
+	to, err := databaseAddress.given("--to", c.To, c.ToFile)
 	if err != nil {
 		return err
 	}
@@ -51,18 +51,6 @@ func (c *exportPlacementCommand) Run(ctx context.Context) error {
 	fmt.Printf("wrote %d providers, %d inventories, %d consumers and %d allocations\n",
 		len(rows.Providers), len(rows.Inventories), len(rows.Consumers), len(rows.Allocations))
 	return nil
-}
-
-func (c *exportPlacementCommand) address() (string, error) {
-	switch {
-	case c.To != "" && c.ToFile != "":
-		return "", errors.New("give only one of --to and --to-file")
-	case c.ToFile != "":
-		return placementAddress.in(c.ToFile)
-	case c.To == "":
-		return "", errors.New("name the database with --to, ALLOT_EXPORT_PLACEMENT or --to-file")
-	}
-	return c.To, nil
 }
 
 // writer returns what writes rows to the target, which is looked at first.

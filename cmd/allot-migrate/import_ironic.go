@@ -11,7 +11,6 @@ import (
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/ironicapi"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/ironicdb"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb"
-	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
@@ -57,21 +56,15 @@ func (c *importIronicCommand) ironicAt(address string) (reader, error) {
 			return nil, err
 		}
 		source := &ironicapi.Source{URL: address, Token: login.Token, HTTP: login.HTTP}
-		return func(ctx context.Context) (*contents.Rows, error) {
-			show, end := cli.Progress("reading")
-			defer end()
-			return source.Read(ctx, show)
-		}, nil
+		return watched("reading", source.Read), nil
 	}
 	db, err := placementdb.Parse(address)
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) (*contents.Rows, error) {
-		show, end := cli.Progress("reading")
-		defer end()
+	return watched("reading", func(ctx context.Context, show contents.Progress) (*contents.Rows, error) {
 		return ironicdb.Read(ctx, db, show)
-	}, nil
+	}), nil
 }
 
 // stagingFolder has a ledger's log while something is added to it.
@@ -130,22 +123,12 @@ type baseLedger struct {
 // openBase folds the ledger in the folder. It refuses those that other servers or
 // archives have a part of, and those that have nodes.
 func openBase(ctx context.Context, d *datafolder.Folder) (*baseLedger, error) {
-	verdict, err := d.Judge(ctx, blocks.CheckOptions{})
-	if err != nil {
-		return nil, err
-	}
-	log, err := d.Files().Open()
-	if errors.Is(err, blocks.ErrNoLog) {
-		err = d.Missing()
-	}
+	log, last, err := d.OpenLog(ctx)
 	if err != nil {
 		return nil, err
 	}
 	base := &baseLedger{log: log, state: ledger.NewState()}
-	if verdict.Report == nil {
-		return nil, d.Missing()
-	}
-	err = ledger.ReadCommits(ctx, log, ledger.Head{}, verdict.Last.Sequence, func(commit *ledger.Commit) error {
+	err = ledger.ReadCommits(ctx, log, ledger.Head{}, last.Sequence, func(commit *ledger.Commit) error {
 		base.newest = commit.Records[len(commit.Records)-1].Time
 		_, err := base.state.Fold(commit)
 		return err

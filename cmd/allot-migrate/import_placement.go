@@ -38,6 +38,7 @@ type addressOf struct {
 var (
 	placementAddress = addressOf{"Placement", "ALLOT_PLACEMENT", "[placement_database]"}
 	ironicAddress    = addressOf{"Ironic", "ALLOT_IRONIC", "[database]"}
+	databaseAddress  = addressOf{"database", "ALLOT_EXPORT_PLACEMENT", "[placement_database]"}
 )
 
 // given returns the address that a flag gives, or the file of the flag with "-file"

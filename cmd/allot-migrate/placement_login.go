@@ -86,24 +86,21 @@ func (l placementLogin) contentsAt(address string) (reader, error) {
 		if err != nil {
 			return nil, err
 		}
-		return contentsOf(source, "reading"), nil
+		return watched("reading", source.Read), nil
 	}
 	db, err := placementdb.Parse(address)
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) (*contents.Rows, error) {
-		show, end := cli.Progress("reading")
-		defer end()
-		return db.Read(ctx, show)
-	}, nil
+	return watched("reading", db.Read), nil
 }
 
-func contentsOf(source *placementapi.Source, title string) reader {
+// watched is a reader that shows how far it is.
+func watched(title string, read func(context.Context, contents.Progress) (*contents.Rows, error)) reader {
 	return func(ctx context.Context) (*contents.Rows, error) {
 		show, end := cli.Progress(title)
 		defer end()
-		return source.Read(ctx, show)
+		return read(ctx, show)
 	}
 }
 
@@ -124,7 +121,7 @@ func contentsFrom(server cli.Server) reader {
 			if err != nil {
 				return nil, err
 			}
-			return contentsOf(source, "reading Allot")(ctx)
+			return watched("reading Allot", source.Read)(ctx)
 		}
 		if err != nil {
 			return nil, err

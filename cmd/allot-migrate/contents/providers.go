@@ -34,7 +34,7 @@ func (o order) compare(other order) int {
 func timeText(t int64) string { return time.Unix(0, t).UTC().Format(time.RFC3339) }
 
 func (b *builder) readProviders() {
-	byUUID, byName := make(map[ledger.UUID]*ProviderRow), make(map[string]bool)
+	byUUID, taken := make(map[ledger.UUID]*ProviderRow), make(map[string]bool)
 	for i := range b.rows.Providers {
 		row := &b.rows.Providers[i]
 		if p := b.readProvider(row, byUUID); p != nil {
@@ -49,7 +49,9 @@ func (b *builder) readProviders() {
 			b.take()
 		}
 	}
-	b.nameProviders(byName)
+	for _, p := range b.ordered {
+		b.rename(p, taken)
+	}
 	for _, p := range b.ordered {
 		b.findRoot(p)
 		b.place(p)
@@ -92,17 +94,13 @@ func (b *builder) readProvider(row *ProviderRow, byUUID map[ledger.UUID]*Provide
 // hangTogether finds parents. A provider whose parent does not exist, or that is
 // its own ancestor, is not imported.
 func (b *builder) hangTogether() {
-	exists := make(map[int64]bool, len(b.rows.Providers))
-	for i := range b.rows.Providers {
-		exists[b.rows.Providers[i].ID] = true
-	}
 	for i := range b.rows.Providers {
 		row := &b.rows.Providers[i]
 		p := b.providers[row.ID]
 		if p == nil || !row.Parent.Set {
 			continue
 		}
-		if !exists[row.Parent.Value] {
+		if !b.exists(row.Parent.Value) {
 			b.note(parentMissing, Providers, row.ID, "%s has the parent %d", p.event.Provider, row.Parent.Value)
 			delete(b.providers, row.ID)
 			continue
@@ -151,17 +149,11 @@ func (b *builder) dropChildren() {
 	}
 }
 
-// nameProviders gives every provider a name of its own.
-func (b *builder) nameProviders(taken map[string]bool) {
-	for _, p := range b.ordered {
-		p.rename(p.event.Name == "", taken, b)
-	}
-}
-
-func (p *provider) rename(missing bool, taken map[string]bool, b *builder) {
+// rename gives a provider a name of its own.
+func (b *builder) rename(p *provider, taken map[string]bool) {
 	name, own := p.event.Name, p.event.Provider.String()
 	switch {
-	case missing:
+	case name == "":
 		b.note(providerNameMissing, Providers, p.row.ID, "%s", own)
 		name = own
 	case taken[name]:

@@ -43,6 +43,10 @@ type Rows struct {
 	Where func(table Table, id int64) string
 }
 
+// Progress is called while contents are read or written. The total is that of what is known to be
+// there, so it may rise.
+type Progress func(done, total uint64)
+
 // Table is a table of the source.
 type Table string
 
@@ -145,6 +149,15 @@ type NodeRow struct {
 	Details          map[string]any
 	ProvisionUpdated int64 // Unix nanoseconds; 0: null
 	Times
+}
+
+// NodeTexts are the fields of a node, by Ironic's names, that not all releases have and that are
+// texts which a ledger only stores.
+var NodeTexts = []string{
+	"bios_interface", "boot_interface", "conductor_group", "console_interface", "deploy_interface", "description",
+	"firmware_interface", "inspect_interface", "management_interface", "network_interface", "power_interface",
+	"protected_reason", "raid_interface", "rescue_interface", "retired_reason", "shard", "storage_interface",
+	"vendor_interface",
 }
 
 // NodeTraitRow says that a node has a trait.

@@ -238,37 +238,23 @@ func whyHeld(ctx context.Context, a *asked) error {
 	}
 	err = a.Say("after sequence %s consumer %s holds %s of provider %s\n", field(answer, "sequence"), field(answer, "consumer"),
 		amounts(at(answer, "holds")), field(answer, "provider"))
-	changed, shaped := a.question, a.question
-	changed.columns = ofRecords
-	changed.details = func(row any) []string {
+	a.heads(a.columns)
+	err = errors.Join(err, a.section(func(row any) []string {
 		return []string{amounts(at(row, "after")) + ", before: " + amounts(at(row, "before"))}
-	}
-	shaped.columns = ofRecords
-	shaped.details = func(row any) []string {
-		return []string{
-			field(row, "class") + ": " + inventory(at(row, "after")) + ", before: " + inventory(at(row, "before")),
-		}
-	}
-	err = errors.Join(err, a.section(changed, at(answer, "changes")))
-	if len(list(at(answer, "inventories"))) > 0 {
-		err = errors.Join(err, a.Say("\nthe provider's inventories come from\n"),
-			a.section(shaped, at(answer, "inventories")))
+	}, list(at(answer, "changes"))))
+	if shaped := list(at(answer, "inventories")); len(shaped) > 0 {
+		err = errors.Join(err, a.Say("\nthe provider's inventories come from\n"))
+		a.heads(a.columns)
+		err = errors.Join(err, a.section(func(row any) []string {
+			return []string{
+				field(row, "class") + ": " + inventory(at(row, "after")) + ", before: " + inventory(at(row, "before")),
+			}
+		}, shaped))
 	}
 	if at(answer, "incomplete") == true {
 		err = errors.Join(err, a.Say("\nthis answer is cut off; allot history shows everything"))
 	}
 	return err
-}
-
-// section prints rows in another form than the question's.
-func (a *asked) section(form question, rows any) error {
-	a.heads(form.columns)
-	part := &asked{question: form}
-	var printed []cli.Row
-	for _, row := range list(rows) {
-		printed = append(printed, part.row(row))
-	}
-	return a.Rows(printed...)
 }
 
 // whyNone prints how many providers each filter of a request left.
@@ -393,17 +379,15 @@ func setLimit(ctx context.Context, a *asked) error {
 	return a.change(ctx, body)
 }
 
-// orNull is a parameter, or null if it was not given.
-func (a *asked) orNull(name string) any {
-	if value := a.given[name]; value != "" {
-		return value
+// setTo sets a member to a parameter, or to null if it was not given.
+func setTo(member, parameter string) func(context.Context, *asked) error {
+	return func(ctx context.Context, a *asked) error {
+		body := map[string]any{member: nil}
+		if value := a.given[parameter]; value != "" {
+			body[member] = value
+		}
+		return a.change(ctx, body)
 	}
-	return nil
-}
-
-// placeProject puts a project below another one, or below none.
-func placeProject(ctx context.Context, a *asked) error {
-	return a.change(ctx, map[string]any{"parent_id": a.orNull("below")})
 }
 
 // setPreference gives a preference a name.
@@ -413,11 +397,6 @@ func setPreference(ctx context.Context, a *asked) error {
 		return fmt.Errorf("%q is not JSON: give what a claim's prefer is, such as '{\"order\":\"pack\"}'", prefer)
 	}
 	return a.change(ctx, map[string]any{"prefer": json.RawMessage(prefer)})
-}
-
-// removePreference removes a preference.
-func removePreference(ctx context.Context, a *asked) error {
-	return a.change(ctx, map[string]any{"prefer": nil})
 }
 
 // The columns of the servers of a cluster.

@@ -272,11 +272,7 @@ func (a *asked) print(raw []byte, answer any) ([]any, error) {
 	if err := a.Raw(raw); err != nil || a.Format == cli.JSON {
 		return found, err
 	}
-	rows := make([]cli.Row, len(found))
-	for i, row := range found {
-		rows[i] = a.row(row)
-	}
-	if err := errors.Join(a.sentence(a.before, answer), a.Rows(rows...)); err != nil {
+	if err := errors.Join(a.sentence(a.before, answer), a.section(a.details, found)); err != nil {
 		return nil, err
 	}
 	return found, a.sentence(a.after, answer)
@@ -307,17 +303,20 @@ func (a *asked) sentence(words func(any) string, answer any) error {
 	return a.Say("%s", words(answer))
 }
 
-func (a *asked) row(of any) (row cli.Row) {
-	for _, c := range a.columns {
-		value := at(of, c.at)
-		if c.words != nil {
-			row.Cells = append(row.Cells, c.words(value))
-		} else {
-			row.Cells = append(row.Cells, text(value))
+// section prints rows in the question's columns, with details of each if there are such words.
+func (a *asked) section(details func(any) []string, found []any) error {
+	rows := make([]cli.Row, len(found))
+	for i, of := range found {
+		for _, c := range a.columns {
+			words := c.words
+			if words == nil {
+				words = text
+			}
+			rows[i].Cells = append(rows[i].Cells, words(at(of, c.at)))
+		}
+		if details != nil {
+			rows[i].Details = details(of)
 		}
 	}
-	if a.details != nil {
-		row.Details = a.details(of)
-	}
-	return row
+	return a.Rows(rows...)
 }

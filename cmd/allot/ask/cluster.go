@@ -23,7 +23,8 @@ func clusterStatus(ctx context.Context, a *asked) error {
 	members := list(at(answer, "members"))
 	err = a.Say("leader  %s\nterm    %s\nlevel   %s\nstream  led by %s", or("none: commands wait")(at(answer, "leader")),
 		field(answer, "term"), field(answer, "level"), or("none")(at(answer, "stream.leader")))
-	err = errors.Join(err, a.Say(""), a.section(a.question, members))
+	a.heads(a.columns)
+	err = errors.Join(err, a.Say(""), a.section(nil, members))
 	for _, member := range members {
 		if at(member, "lazy") == true {
 			err = errors.Join(err, a.Say("\nNot safe: %s does not sync every write (--lazy-sync).", field(member, "name")))

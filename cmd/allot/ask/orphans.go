@@ -204,8 +204,7 @@ func (f *finding) row() cli.Row {
 		row.Cells = append(row.Cells[:2], or(unknownType)(at(f.holds, "type")), field(f.holds, "project"),
 			field(f.holds, "since"))
 		for _, one := range list(at(f.holds, "allocations")) {
-			row.Details = append(row.Details,
-				field(one, "class")+":"+field(one, "amount")+" of provider "+field(one, "provider"))
+			row.Details = append(row.Details, allocated(one)+" of provider "+field(one, "provider"))
 		}
 		row.Details = append(row.Details, "made "+by)
 	} else if row.Details = []string{"holds nothing, and never did"}; f.by != nil {

@@ -126,7 +126,7 @@ func init() { // the functions in it know the table
 				return nil
 			},
 		},
-		"why":     {example: "why consumer 5b7c4f2e-6a0e-4c58-9a3e-0f8a6d1c2b3d provider host-007", path: "/audit/why", answer: whyHeld},
+		"why":     {example: "why consumer 5b7c4f2e-6a0e-4c58-9a3e-0f8a6d1c2b3d provider host-007", path: "/audit/why", columns: ofRecords, answer: whyHeld},
 		"why-not": {example: "why-not --candidates 'resources=VCPU:8&required=CUSTOM_GOLD'", path: "/allocation_candidates", header: newestPlacement, answer: whyNone},
 		"rejected": {
 			example: "rejected --code capacity_exceeded --limit 5", path: "/audit/rejections", rows: "rejections",
@@ -148,7 +148,7 @@ func init() { // the functions in it know the table
 		},
 		"limits set": {example: "limits set --project 8b1f0c3d --class VCPU --most 100", path: "/limits", answer: setLimit},
 		"limits tree": {
-			example: "limits tree 8b1f0c3d --below 77aa01bc", path: "/projects/{project}", answer: placeProject,
+			example: "limits tree 8b1f0c3d --below 77aa01bc", path: "/projects/{project}", answer: setTo("parent_id", "below"),
 		},
 		"preferences list": {
 			example: "preferences list", path: "/preferences", rows: "preferences",
@@ -159,7 +159,7 @@ func init() { // the functions in it know the table
 			columns: []column{col("commit", "sequence"), col("prefers", "prefer").as(document)},
 		},
 		"preferences set":    {example: `preferences set gold '{"order": "pack"}'`, path: "/preferences/{name}", answer: setPreference},
-		"preferences remove": {example: "preferences remove gold", path: "/preferences/{name}", answer: removePreference},
+		"preferences remove": {example: "preferences remove gold", path: "/preferences/{name}", answer: setTo("prefer", "")},
 		"cluster status":     {example: "cluster status", path: "/cluster", answer: clusterStatus, columns: ofMembers},
 		"cluster step-down":  {example: "cluster step-down --to two", path: "/cluster/step-down", answer: stepDown},
 		"cluster remove":     {example: "cluster remove three", path: "/cluster/remove", answer: removeMember},

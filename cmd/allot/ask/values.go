@@ -30,10 +30,7 @@ func list(value any) []any {
 
 // number returns a number; what is none is 0.
 func number(value any) float64 {
-	n, err := strconv.ParseFloat(text(value), 64)
-	if err != nil {
-		return 0
-	}
+	n, _ := strconv.ParseFloat(text(value), 64)
 	return n
 }
 
@@ -42,18 +39,19 @@ func text(value any) string {
 	switch v := value.(type) {
 	case nil:
 		return ""
-	case string:
-		return v
 	case []any:
-		items := make([]string, len(v))
-		for i, item := range v {
-			items[i] = text(item)
-		}
-		return strings.Join(items, ", ")
-	case map[string]any:
-		return shown(v)
+		return joined(v, text)
 	}
-	return fmt.Sprint(value)
+	return shown(value)
+}
+
+// joined says the items of a list in words, one after the other.
+func joined(items []any, words func(any) string) string {
+	parts := make([]string, len(items))
+	for i, item := range items {
+		parts[i] = words(item)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // field is the part of a value at a path, in one line.
@@ -111,31 +109,22 @@ func amounts(value any) string {
 	return strings.Join(parts, ", ")
 }
 
+// allocated is an amount of one class.
+func allocated(one any) string { return field(one, "class") + ":" + field(one, "amount") }
+
 // allocations are amounts of one provider.
-func allocations(value any) string { return allocated(value, false) }
+func allocations(value any) string { return joined(list(value), allocated) }
 
 // holdings are amounts of several providers.
-func holdings(value any) string { return allocated(value, true) }
-
-func allocated(value any, ofProviders bool) string {
-	var parts []string
-	for _, one := range list(value) {
-		part := field(one, "class") + ":" + field(one, "amount")
-		if ofProviders {
-			part += " of " + field(one, "provider")
-		}
-		parts = append(parts, part)
-	}
-	return strings.Join(parts, ", ")
+func holdings(value any) string {
+	return joined(list(value), func(one any) string { return allocated(one) + " of " + field(one, "provider") })
 }
 
 // used are the inventories of a provider, with what is used of each.
 func used(value any) string {
-	var parts []string
-	for _, one := range list(value) {
-		parts = append(parts, fmt.Sprintf("%s %s/%s", field(one, "class"), field(one, "used"), field(one, "capacity")))
-	}
-	return strings.Join(parts, ", ")
+	return joined(list(value), func(one any) string {
+		return fmt.Sprintf("%s %s/%s", field(one, "class"), field(one, "used"), field(one, "capacity"))
+	})
 }
 
 // inventory is one inventory; null: there is none.

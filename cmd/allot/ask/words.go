@@ -121,11 +121,7 @@ func shown(value any) string {
 	case string:
 		return v
 	case []any:
-		items := make([]string, len(v))
-		for i, item := range v {
-			items[i] = shown(item)
-		}
-		return "[" + strings.Join(items, ", ") + "]"
+		return "[" + joined(v, shown) + "]"
 	case map[string]any:
 		var members []string
 		for _, key := range slices.Sorted(maps.Keys(v)) {

@@ -83,8 +83,8 @@ func (c *Backup) source(ctx context.Context) (ledger.Log, func() error, error) {
 	if c.sourceFlags != (sourceFlags{}) {
 		return nil, nil, errors.New("--url names the log: leave --data, --nats-url and --archive out")
 	}
-	log := &httpLog{serverFlags{cli.Server{URL: c.URL, CAFile: c.CAFile, Token: c.Token}}}
-	return log, func() error { return nil }, nil
+	server, err := cli.Server{URL: c.URL, CAFile: c.CAFile, Token: c.Token}.Client()
+	return &httpLog{server: server}, func() error { return nil }, err
 }
 
 // mend writes the damaged parts of an archive again, and says which.

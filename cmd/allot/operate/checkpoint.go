@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/cmd/allot/ask"
+	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
@@ -18,11 +18,20 @@ import (
 // of a running server, and checks that nothing was taken back since an earlier
 // one.
 type Checkpoint struct {
-	serverFlags `embed:""`
-	ask.Moment  `embed:""`
-	keyFlag     `embed:""`
-	Since       string `help:"File with an earlier checkpoint: the server must prove that the log still holds all of it." type:"existingfile" placeholder:"FILE"`
-	Out         string `help:"File to write the checkpoint to; default: standard output." type:"path" placeholder:"FILE"`
+	cli.Server `embed:""`
+	ask.Moment `embed:""`
+	keyFlag    `embed:""`
+	Since      string `help:"File with an earlier checkpoint: the server must prove that the log still holds all of it." type:"existingfile" placeholder:"FILE"`
+	Out        string `help:"File to write the checkpoint to; default: standard output." type:"path" placeholder:"FILE"`
+}
+
+// read returns an answer of a running server whole.
+func read(ctx context.Context, server cli.Server, path string, query url.Values) ([]byte, error) {
+	client, err := server.Client()
+	if err != nil {
+		return nil, err
+	}
+	return client.Read(ctx, cli.Request{Path: path, Query: query})
 }
 
 // Run asks for the checkpoint and checks it.
@@ -32,7 +41,7 @@ func (c *Checkpoint) Run(ctx context.Context) error {
 		return err
 	}
 	if keys == nil && c.Since != "" {
-		return errors.New("--since proves nothing without --public-key: give both")
+		return errNoKey
 	}
 	var earlier *proof.Checkpoint
 	if c.Since != "" {
@@ -40,7 +49,7 @@ func (c *Checkpoint) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	signed, err := c.read(ctx, "/audit/checkpoint", c.In(url.Values{}))
+	signed, err := read(ctx, c.Server, "/audit/checkpoint", c.In(url.Values{}))
 	if err != nil {
 		return err
 	}
@@ -67,9 +76,8 @@ func (c *Checkpoint) check(
 	if err != nil || earlier == nil {
 		return err
 	}
-	answer, err := c.read(
-		ctx, "/audit/proof/growth", url.Values{"from": {fmt.Sprint(earlier.Size)}, "at": {fmt.Sprint(newest.Sequence)}},
-	)
+	query := url.Values{"from": {fmt.Sprint(earlier.Size)}, "at": {fmt.Sprint(newest.Sequence)}}
+	answer, err := read(ctx, c.Server, "/audit/proof/growth", query)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/cmd/internal/cli"
@@ -25,8 +24,7 @@ type Export struct {
 	File        string `arg:"" help:"The file, which must not exist." type:"path"`
 }
 
-// Run writes the file under another name first, so that a file with the final
-// name is always whole.
+// Run writes a file that is whole, or none.
 func (c *Export) Run(ctx context.Context) (err error) {
 	log, closeLog, err := c.openTo(ctx, &c.To)
 	if err != nil {
@@ -40,21 +38,14 @@ func (c *Export) Run(ctx context.Context) (err error) {
 	if _, err := os.Stat(c.File); !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%s exists", c.File)
 	}
-	part, err := os.CreateTemp(filepath.Dir(c.File), filepath.Base(c.File)+".part-")
+	var head ledger.Head
+	err = durable.ReplaceWith(c.File, func(file *os.File) error {
+		out := bufio.NewWriterSize(file, 1<<20)
+		var err error
+		head, err = c.write(ctx, out, log, checkpoints)
+		return errors.Join(err, out.Flush(), file.Chmod(0o600))
+	})
 	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(part.Name()) }() // The file has its final name by then.
-	out := bufio.NewWriterSize(part, 1<<20)
-	head, err := c.write(ctx, out, log, checkpoints)
-	err = errors.Join(err, out.Flush(), part.Sync(), part.Close())
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(part.Name(), c.File); err != nil {
-		return err
-	}
-	if err := durable.SyncFolder(filepath.Dir(c.File)); err != nil {
 		return err
 	}
 	fmt.Printf("%s holds the commits %d to %d; the last one's digest is %s\n", c.File, c.From, head.Sequence, head.Digest)

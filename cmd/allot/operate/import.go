@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 
 	"github.com/allot-project/allot/cmd/internal/datafolder"
@@ -43,7 +44,7 @@ func (c *Import) Run(ctx context.Context) (err error) {
 	if err := datafolder.Fill(ctx, d.Files(), into, source.Read, "importing"); err != nil {
 		return err
 	}
-	if err := c.keepCheckpoints(d, source); err != nil {
+	if err := keepCheckpoints(d, source.Trailer.Checkpoints, math.MaxUint64); err != nil {
 		return err
 	}
 	if err := d.Files().EndImport(source.Trailer.Head); err != nil {
@@ -53,18 +54,15 @@ func (c *Import) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-// keepCheckpoints writes the signed checkpoints of the archive into the folder.
-// allot verify checks who signed them.
-func (c *Import) keepCheckpoints(d *datafolder.Folder, source *LogFile) error {
-	if len(source.Trailer.Checkpoints) == 0 {
-		return nil
-	}
-	folder, err := proof.OpenFolder(d.Path(datafolder.Checkpoints))
-	if err != nil {
-		return err
-	}
-	for _, signed := range source.Trailer.Checkpoints {
+// keepCheckpoints writes signed checkpoints up to a sequence into the folder. allot verify checks
+// who signed them, and says what is wrong with one.
+func keepCheckpoints(d *datafolder.Folder, list [][]byte, upTo uint64) error {
+	for _, signed := range list {
 		checkpoint, err := proof.Unverified(signed)
+		if err != nil || checkpoint.Sequence > upTo {
+			continue
+		}
+		folder, err := proof.OpenFolder(d.Path(datafolder.Checkpoints))
 		if err == nil {
 			err = folder.Save(checkpoint.Sequence, signed)
 		}

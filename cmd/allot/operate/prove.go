@@ -20,11 +20,11 @@ import (
 // Prove is "allot prove": it prints evidence that a record is in the log,
 // or that the log still holds all of an earlier log.
 type Prove struct {
-	serverFlags `embed:""`
-	ask.Moment  `embed:""`
-	keyFlag     `embed:""`
-	Record      string `arg:"" optional:"" help:"SEQUENCE.INDEX of the record."`
-	Since       string `help:"File with a checkpoint that you have kept: print evidence that the log still holds everything before it." type:"existingfile" placeholder:"FILE"`
+	cli.Server `embed:""`
+	ask.Moment `embed:""`
+	keyFlag    `embed:""`
+	Record     string `arg:"" optional:"" help:"SEQUENCE.INDEX of the record."`
+	Since      string `help:"File with a checkpoint that you have kept: print evidence that the log still holds everything before it." type:"existingfile" placeholder:"FILE"`
 }
 
 // Run prints the evidence.
@@ -33,7 +33,7 @@ func (c *Prove) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	answer, err := c.read(ctx, path, c.In(query))
+	answer, err := read(ctx, c.Server, path, c.In(query))
 	if err != nil {
 		return err
 	}

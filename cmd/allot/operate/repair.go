@@ -28,13 +28,8 @@ type Repair struct {
 // Run lists the damage. With a source of commits, or a sequence to cut after, it
 // also mends the log.
 func (c *Repair) Run(ctx context.Context) (err error) {
-	given := 0
-	for _, one := range []bool{c.Archive != "", c.NATSURL != "", c.CutAfter > 0} {
-		if one {
-			given++
-		}
-	}
-	if given > 1 {
+	sources := given(c.Archive != "", c.NATSURL != "", c.CutAfter > 0)
+	if sources > 1 {
 		return errors.New("give only one of --archive, --nats-url and --cut-after")
 	}
 	d, err := datafolder.Open(c.Data)
@@ -49,11 +44,11 @@ func (c *Repair) Run(ctx context.Context) (err error) {
 	if errors.Is(trouble, blocks.ErrUnfinished) {
 		return trouble
 	}
-	if trouble == nil && given == 0 || trouble == nil && c.CutAfter == 0 && verdict.Report != nil {
+	if trouble == nil && sources == 0 || trouble == nil && c.CutAfter == 0 && verdict.Report != nil {
 		fmt.Println("nothing is wrong with the log's files")
 		return nil
 	}
-	if given == 0 {
+	if sources == 0 {
 		return errors.Join(survey(ctx, d), trouble)
 	}
 	return c.repair(ctx, d)
@@ -130,10 +125,8 @@ func (c *Repair) build(ctx context.Context, d *datafolder.Folder, a *repairSourc
 	return files.EndImport(last)
 }
 
-// Folders of a repair.
-const (
-	repairFolder = "repair" // the good log, until it takes its place
-)
+// repairFolder has the good log, until it takes its place.
+const repairFolder = "repair"
 
 // finishRepair puts the good log that a repair has built in its place. It can be
 // interrupted anywhere and called again.

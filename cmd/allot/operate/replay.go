@@ -20,7 +20,7 @@ import (
 // Replay is "allot replay": it rebuilds everything from the log alone.
 type Replay struct {
 	sourceFlags `embed:""`
-	serverFlags `embed:"" prefix:"server-"`
+	cli.Server  `embed:"" prefix:"server-"`
 	To          uint64 `help:"Last sequence; 0: the log's last." default:"0"`
 	Into        string `help:"Folder for the read models and a snapshot, which must not exist; default: throw them away." type:"path" placeholder:"DIR"`
 	Compare     bool   `help:"Compare with the digests that the server at --server-http had at that sequence."`
@@ -111,8 +111,12 @@ func replayInto(ctx context.Context, log ledger.Log, to uint64, dir string) (*re
 // compare asks the server for the digests that it had at the replay's end.
 func (c *Replay) compare(ctx context.Context, mine *replayed) error {
 	at := url.Values{"at": {strconv.FormatUint(mine.Sequence, 10)}}
-	theirs, err := fetch[audited](ctx, c.serverFlags, "/audit/digest", at)
+	server, err := c.Client()
 	if err != nil {
+		return err
+	}
+	var theirs audited
+	if _, err := server.ReadJSON(ctx, cli.Request{Path: "/audit/digest", Query: at}, &theirs); err != nil {
 		return err
 	}
 	switch {

@@ -130,20 +130,7 @@ func (c *Restore) keep(ctx context.Context, d *datafolder.Folder, log *archive.L
 	if err != nil {
 		return err
 	}
-	for _, one := range signed {
-		checkpoint, err := proof.Unverified(one)
-		if err != nil || checkpoint.Sequence > head.Sequence {
-			continue // allot verify says what is wrong with a checkpoint
-		}
-		folder, err := proof.OpenFolder(d.Path(datafolder.Checkpoints))
-		if err == nil {
-			err = folder.Save(checkpoint.Sequence, one)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return keepCheckpoints(d, signed, head.Sequence)
 }
 
 // compare reads what was restored back from the disk, replays it, and compares it
@@ -169,7 +156,7 @@ func (c *Restore) compare(ctx context.Context, log *archive.Log, head ledger.Hea
 	}
 	fmt.Printf("state        %s\ntree         %d records, root %s\n", state, r.Tree.Size(), r.Tree.Root())
 	if !signed {
-		fmt.Println("checkpoints  not checked: there is no --public-key")
+		fmt.Println(notChecked)
 		return nil
 	}
 	return c.compareSigned(ctx, log, r)

@@ -13,6 +13,7 @@ import (
 	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
+	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
@@ -32,15 +33,19 @@ type source struct {
 	checkpoints func(ctx context.Context, upTo uint64) ([]proof.Kept, error)
 }
 
-// open opens the log. The caller calls close.
-func (f sourceFlags) open(ctx context.Context) (log *source, closeLog func() error, err error) {
-	given := 0
-	for _, source := range []string{f.Data, f.NATSURL, f.Archive} {
-		if source != "" {
-			given++
+// given counts the flags that are given.
+func given(flags ...bool) (n int) {
+	for _, one := range flags {
+		if one {
+			n++
 		}
 	}
-	if given != 1 {
+	return n
+}
+
+// open opens the log. The caller calls close.
+func (f sourceFlags) open(ctx context.Context) (log *source, closeLog func() error, err error) {
+	if given(f.Data != "", f.NATSURL != "", f.Archive != "") != 1 {
 		return nil, nil, errors.New("name the log with exactly one of --data, --nats-url and --archive")
 	}
 	switch {
@@ -55,7 +60,7 @@ func (f sourceFlags) open(ctx context.Context) (log *source, closeLog func() err
 		if err != nil {
 			return nil, nil, fmt.Errorf("connect to the server: %w", err)
 		}
-		remote := &remoteLog{client.New(nc, client.Options{})}
+		remote := &remoteLog{c: client.New(nc, client.Options{})}
 		return &source{remote, remote.checkpoint}, func() error { nc.Close(); return nil }, nil
 	}
 	if isArchiveURL(f.Archive) {
@@ -84,19 +89,22 @@ func openData(ctx context.Context, dir string) (log *blocks.Log, closeLog func()
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err = d.Judge(ctx, blocks.CheckOptions{}); err == nil {
-		log, err = d.Files().Open()
-	}
-	if errors.Is(err, blocks.ErrNoLog) {
-		err = d.Missing()
-	}
-	if err != nil {
+	if log, _, err = d.OpenLog(ctx); err != nil {
 		return nil, nil, errors.Join(err, d.Close())
 	}
 	return log, d.Close, nil
 }
 
-var errReadOnly = errors.New("this log can only be read")
+// readOnly is a part of logs that can only be read.
+type readOnly struct{}
+
+// Append implements ledger.Log.
+func (readOnly) Append(_ uint64, _ []byte, done func(error)) {
+	done(errors.New("this log can only be read"))
+}
+
+// MaxCommitBytes implements ledger.Log.
+func (readOnly) MaxCommitBytes() int { return embedded.MaxPayload }
 
 // discardCommit ignores its commit.
 func discardCommit(ledger.Entry) error { return nil }

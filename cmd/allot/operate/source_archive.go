@@ -7,7 +7,6 @@ import (
 	"os"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/logfile"
 	"github.com/allot-project/allot/ledger/proof"
 )
@@ -15,6 +14,8 @@ import (
 // LogFile is the log in a file that "allot export" wrote, read only. Every
 // Read reads and checks the whole file.
 type LogFile struct {
+	readOnly
+
 	path    string
 	Trailer logfile.Trailer
 }
@@ -69,12 +70,6 @@ func (l *LogFile) scan(yield func(ledger.Entry) error) (logfile.Trailer, error) 
 	}
 	return trailer, nil
 }
-
-// Append implements ledger.Log.
-func (l *LogFile) Append(_ uint64, _ []byte, done func(error)) { done(errReadOnly) }
-
-// MaxCommitBytes implements ledger.Log.
-func (l *LogFile) MaxCommitBytes() int { return embedded.MaxPayload }
 
 // Last implements ledger.Log.
 func (l *LogFile) Last(context.Context) (uint64, error) { return l.Trailer.Sequence, nil }

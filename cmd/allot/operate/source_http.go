@@ -18,7 +18,11 @@ import (
 )
 
 // httpLog is the log of a running server, read only, over HTTP.
-type httpLog struct{ server serverFlags }
+type httpLog struct {
+	readOnly
+
+	server *cli.Client
+}
 
 var _ ledger.Log = (*httpLog)(nil)
 
@@ -28,19 +32,11 @@ const maxCommitLine = 2 * embedded.MaxPayload
 // httpCommits is how many commits are asked for at once.
 const httpCommits = 10_000
 
-// Append implements ledger.Log.
-func (l *httpLog) Append(_ uint64, _ []byte, done func(error)) { done(errReadOnly) }
-
-// MaxCommitBytes implements ledger.Log.
-func (l *httpLog) MaxCommitBytes() int { return embedded.MaxPayload }
-
 // Last implements ledger.Log.
 func (l *httpLog) Last(ctx context.Context) (uint64, error) {
-	status, err := fetch[audit.Status](ctx, l.server, "/audit/status", nil)
-	if err != nil {
-		return 0, err
-	}
-	return status.Sequence, nil
+	var status audit.Status
+	_, err := l.server.ReadJSON(ctx, cli.Request{Path: "/audit/status"}, &status)
+	return status.Sequence, err
 }
 
 // Read implements ledger.Log.
@@ -61,7 +57,8 @@ func (l *httpLog) Read(ctx context.Context, from, to uint64, yield func(ledger.E
 // sign has the server sign the checkpoint of a commit, which must say of the log what is
 // known of it here. nil: the server has no key.
 func (l *httpLog) sign(ctx context.Context, c *proof.Checkpoint) ([]byte, error) {
-	signed, err := l.server.read(ctx, "/audit/checkpoint", url.Values{"at": {fmt.Sprint(c.Sequence)}})
+	at := url.Values{"at": {fmt.Sprint(c.Sequence)}}
+	signed, err := l.server.Read(ctx, cli.Request{Path: "/audit/checkpoint", Query: at})
 	var no *cli.StatusError
 	if errors.As(err, &no) && no.Code == http.StatusNotFound {
 		return nil, nil
@@ -79,7 +76,7 @@ func (l *httpLog) sign(ctx context.Context, c *proof.Checkpoint) ([]byte, error)
 // some reads the commits of one answer. It returns the sequence after them.
 func (l *httpLog) some(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) (next uint64, err error) {
 	query := url.Values{"from": {fmt.Sprint(from)}, "limit": {fmt.Sprint(min(httpCommits, to-from+1))}}
-	resp, err := l.server.get(ctx, "/audit/commits", query)
+	resp, err := l.server.Send(ctx, cli.Request{Path: "/audit/commits", Query: query})
 	if err != nil {
 		return from, err
 	}

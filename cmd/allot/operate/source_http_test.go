@@ -63,8 +63,11 @@ func TestServerSigns(t *testing.T) {
 				_, _ = w.Write(signed) // the client has gone otherwise
 			}))
 			defer s.Close()
-			log := &httpLog{serverFlags{cli.Server{URL: s.URL}}}
-			signed, err := log.sign(t.Context(), &is)
+			server, err := cli.Server{URL: s.URL}.Client()
+			if err != nil {
+				t.Fatal(err)
+			}
+			signed, err := (&httpLog{server: server}).sign(t.Context(), &is)
 			if (err != nil) != c.fails || c.err != nil && !errors.Is(err, c.err) {
 				t.Errorf("%v, want %v", err, c.err)
 			}

@@ -11,12 +11,15 @@ import (
 	"github.com/allot-project/allot/api/client"
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
 // remoteLog is the log of a running server, read only.
-type remoteLog struct{ c *client.Client }
+type remoteLog struct {
+	readOnly
+
+	c *client.Client
+}
 
 // remotePatience is how long one request may stay without an answer: longer than several
 // servers take until another one leads.
@@ -34,12 +37,6 @@ func asked[Q, T any](
 	}
 	return answer, err
 }
-
-// Append implements ledger.Log.
-func (l *remoteLog) Append(_ uint64, _ []byte, done func(error)) { done(errReadOnly) }
-
-// MaxCommitBytes implements ledger.Log.
-func (l *remoteLog) MaxCommitBytes() int { return embedded.MaxPayload }
 
 // Last implements ledger.Log.
 func (l *remoteLog) Last(ctx context.Context) (uint64, error) {

@@ -25,8 +25,20 @@ type Verify struct {
 	State       string `help:"File that remembers up to where an archive (--archive URL) was verified: the next time begins there." type:"path" placeholder:"FILE"`
 }
 
-// undetected is what a check without an earlier checkpoint cannot show.
-const undetected = "a rewrite by the key's owner cannot be detected"
+// notChecked is what is said of signed checkpoints without a key.
+const notChecked = "checkpoints  not checked: there is no --public-key"
+
+// errNoKey means that a kept checkpoint is named, and no key that signed it.
+var errNoKey = errors.New("--since proves nothing without --public-key: give both")
+
+// sayKept tells how many kept checkpoints agree with a log. flags are those that name some.
+func (f sinceFlag) sayKept(kept int, flags string) {
+	if f.Since == nil {
+		fmt.Printf("kept         none: without an earlier checkpoint (%s) a rewrite by the key's owner cannot be detected\n", flags)
+	} else {
+		fmt.Printf("kept         %d of %d are of this log\n", kept, len(f.Since))
+	}
+}
 
 // sinceFlag names checkpoints that the auditor has kept.
 type sinceFlag struct {
@@ -36,7 +48,7 @@ type sinceFlag struct {
 // kept reads the files. Their signatures are checked when they are compared.
 func (f sinceFlag) kept(keys note.Verifiers) ([]proof.Kept, error) {
 	if len(f.Since) > 0 && keys == nil {
-		return nil, errors.New("--since proves nothing without --public-key: give both")
+		return nil, errNoKey
 	}
 	var list []proof.Kept
 	for _, path := range f.Since {
@@ -129,13 +141,9 @@ func (c *Verify) print(r *check.Report, signed bool) {
 	}
 	if signed {
 		fmt.Printf("checkpoints  %d good\n", r.Checkpoints)
-		if c.Since == nil {
-			fmt.Println("kept         none: without an earlier checkpoint (--since) " + undetected)
-		} else {
-			fmt.Printf("kept         %d of %d are of this log\n", r.Kept, len(c.Since))
-		}
+		c.sayKept(r.Kept, "--since")
 	} else {
-		fmt.Println("checkpoints  not checked: there is no --public-key")
+		fmt.Println(notChecked)
 	}
 }
 
@@ -178,7 +186,7 @@ func (c *Verify) verifyRange(keys note.Verifiers, kept []proof.Kept) error {
 		trailer.Sequence,
 	)
 	if keys == nil {
-		fmt.Println("checkpoints  not checked: there is no --public-key")
+		fmt.Println(notChecked)
 		return nil
 	}
 	for _, signed := range trailer.Checkpoints {

@@ -105,13 +105,9 @@ func (c *Verify) printArchive(v, from *archive.Verification, signed bool) {
 		fmt.Printf("before       verified up to sequence %d, as %s says\n", from.Sequence, c.State)
 	}
 	if !signed {
-		fmt.Println("checkpoints  not checked: there is no --public-key")
+		fmt.Println(notChecked)
 		return
 	}
 	fmt.Printf("checkpoints  %d good; the last one vouches for everything up to sequence %d\n", v.Checkpoints, v.Vouched)
-	if c.Since == nil {
-		fmt.Println("kept         none: without an earlier checkpoint (--since, --state) " + undetected)
-	} else {
-		fmt.Printf("kept         %d of %d are of this log\n", v.Kept, len(c.Since))
-	}
+	c.sayKept(v.Kept, "--since, --state")
 }

@@ -17,7 +17,9 @@ import (
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/proof"
 	"github.com/allot-project/allot/ledger/system"
+	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/snapshots"
+	"github.com/allot-project/allot/snapshots/copies"
 )
 
 // The names in a folder.
@@ -74,6 +76,15 @@ func lockFolder(dir string) (*os.File, error) {
 
 // Path returns where something in the folder is.
 func (d *Folder) Path(name string) string { return filepath.Join(d.Dir, name) }
+
+// Aside is the beginning of the names of folders with what was set aside; a time follows.
+const Aside = "damaged"
+
+// CopyFolder is where a copy of State and read models comes to.
+func (d *Folder) CopyFolder() copies.Folder {
+	models := d.Path(ReadModels)
+	return copies.Folder{ReadModels: models, Models: projector.FilesIn(models), Snapshots: d.Path(Snapshots)}
+}
 
 // Files returns the log's files.
 func (d *Folder) Files() blocks.Folder {
@@ -176,6 +187,21 @@ func (d *Folder) Judge(ctx context.Context, bounds blocks.CheckOptions) (*blocks
 		return nil, d.Missing()
 	}
 	return verdict, nil
+}
+
+// OpenLog opens the log's files to read them, if nothing is wrong with them. It changes nothing.
+func (d *Folder) OpenLog(ctx context.Context) (log *blocks.Log, last ledger.Head, err error) {
+	verdict, err := d.Judge(ctx, blocks.CheckOptions{})
+	if err == nil {
+		log, err = d.Files().Open()
+	}
+	if errors.Is(err, blocks.ErrNoLog) || err == nil && verdict.Report == nil {
+		err = d.Missing()
+	}
+	if err != nil {
+		return nil, last, err
+	}
+	return log, verdict.Last, nil
 }
 
 // MayBegin permits an empty folder to begin a ledger.

@@ -43,13 +43,9 @@ const (
 	oldest = 52   // the first version with allocations
 )
 
-// Progress is called while pages are read, with what was read and what was read the
-// last time.
-type Progress func(done, total uint64)
-
 // Read reads everything, twice and until two readings in a row are the same: the API
 // has no moment of which it could be asked.
-func (s *Source) Read(ctx context.Context, show Progress) (*contents.Rows, error) {
+func (s *Source) Read(ctx context.Context, show contents.Progress) (*contents.Rows, error) {
 	ironic, err := services.New("Ironic", s.URL, s.Token, s.HTTP)
 	if err != nil {
 		return nil, err
@@ -63,7 +59,7 @@ func (s *Source) Read(ctx context.Context, show Progress) (*contents.Rows, error
 	return rows, nil
 }
 
-func (s *Source) read(ctx context.Context, show Progress) (*contents.Rows, error) {
+func (s *Source) read(ctx context.Context, show contents.Progress) (*contents.Rows, error) {
 	var last *contents.Rows
 	for range rounds {
 		r := &reading{source: s, show: show, rows: &contents.Rows{
@@ -121,7 +117,7 @@ func (s *Source) ask(ctx context.Context, path string, into any) (*services.Answ
 // reading is what was read so far.
 type reading struct {
 	source      *Source
-	show        Progress
+	show        contents.Progress
 	rows        *contents.Rows
 	nodes       map[string]int64 // ids by uuid
 	chassis     map[string]int64
@@ -216,7 +212,7 @@ func (n node) id() string {
 	return id
 }
 
-// Members of a node that a ledger keeps: as fields of their own, and as texts.
+// Members of a node that a ledger keeps, beside contents.NodeTexts.
 var (
 	fields = []string{
 		"uuid", "name", "instance_uuid", "parent_node", "chassis_uuid", "driver", "resource_class", "owner", "lessee",
@@ -224,12 +220,6 @@ var (
 		"driver_info",
 		"instance_info", "traits", "created_at", "updated_at", "provision_updated_at", "automated_clean", "retired",
 		"network_data",
-	}
-	detailTexts = []string{
-		"bios_interface", "boot_interface", "conductor_group", "console_interface", "deploy_interface", "description",
-		"firmware_interface", "inspect_interface", "management_interface", "network_interface", "power_interface",
-		"protected_reason", "raid_interface", "rescue_interface", "retired_reason", "shard", "storage_interface",
-		"vendor_interface",
 	}
 	// derived follow from others.
 	derived = []string{"allocation_uuid", "links", "ports", "portgroups", "states", "volume"}
@@ -282,7 +272,7 @@ func (r *reading) addNode(n node) error {
 
 // details reads the members that a ledger only stores.
 func (n node) details(into map[string]any) error {
-	for _, name := range append([]string{"automated_clean", "retired", "network_data"}, detailTexts...) {
+	for _, name := range append([]string{"automated_clean", "retired", "network_data"}, contents.NodeTexts...) {
 		var value any
 		if text, has := n[name]; has {
 			if err := json.Unmarshal(text, &value); err != nil {
@@ -302,7 +292,7 @@ func (n node) details(into map[string]any) error {
 func (r *reading) noteUnknown() {
 	names := make(map[string]bool)
 	for _, name := range r.rows.Unkept {
-		if !slices.Contains(fields, name) && !slices.Contains(detailTexts, name) && !slices.Contains(derived, name) {
+		if !slices.Contains(fields, name) && !slices.Contains(contents.NodeTexts, name) && !slices.Contains(derived, name) {
 			names[name] = true
 		}
 	}

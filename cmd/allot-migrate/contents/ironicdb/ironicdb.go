@@ -8,9 +8,9 @@
 package ironicdb
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -45,12 +45,6 @@ var needed = map[string][]string{
 // Columns of nodes that not all releases have: texts, flags and a document that a
 // ledger keeps under their names.
 var (
-	detailTexts = []string{
-		"bios_interface", "boot_interface", "conductor_group", "console_interface", "deploy_interface", "description",
-		"firmware_interface", "inspect_interface", "management_interface", "network_interface", "power_interface",
-		"protected_reason", "raid_interface", "rescue_interface", "retired_reason", "shard", "storage_interface",
-		"vendor_interface",
-	}
 	detailFlags = []string{"automated_clean", "retired"}
 	otherKept   = []string{"lessee", "parent_node", "network_data"}
 )
@@ -73,16 +67,11 @@ var unkept = map[string][]string{
 var uncounted = []string{"alembic_version", "conductors", "conductor_hardware_interfaces", "sqlite_sequence"}
 
 // Read reads everything in one read-only transaction.
-func Read(ctx context.Context, db *placementdb.Database, show placementdb.Progress) (*contents.Rows, error) {
-	r := &reader{ctx: ctx, show: show, has: make(map[string][]string), rows: &contents.Rows{
-		Kind: "ironic", Source: db.Name(), ReadAt: time.Now().UnixNano(),
-	}}
-	return r.rows, db.At(ctx, func(m *placementdb.Moment) error {
-		r.conn = m.Conn
-		if err := r.schema(m); err != nil {
-			return err
-		}
-		for _, step := range []func() error{r.chassis, r.nodes, r.traits, r.allocations} {
+func Read(ctx context.Context, db *placementdb.Database, show contents.Progress) (*contents.Rows, error) {
+	rows := &contents.Rows{Kind: "ironic", Source: db.Name(), ReadAt: time.Now().UnixNano()}
+	return rows, db.At(ctx, show, func(m *placementdb.Moment) error {
+		r := &reader{Moment: m, has: make(map[string][]string), rows: rows}
+		for _, step := range []func() error{r.schema, r.chassis, r.nodes, r.traits, r.allocations} {
 			if err := step(); err != nil {
 				return err
 			}
@@ -93,17 +82,14 @@ func Read(ctx context.Context, db *placementdb.Database, show placementdb.Progre
 
 // reader reads tables in a transaction.
 type reader struct {
-	ctx         context.Context
-	conn        *sql.Conn
-	rows        *contents.Rows
-	show        placementdb.Progress
-	has         map[string][]string // columns by table
-	done, total uint64
+	*placementdb.Moment
+	rows *contents.Rows
+	has  map[string][]string // columns by table
 }
 
 // schema checks the tables and their columns.
-func (r *reader) schema(m *placementdb.Moment) error {
-	tables, err := m.Tables(r.ctx)
+func (r *reader) schema() error {
+	tables, err := r.Tables()
 	if err != nil {
 		return err
 	}
@@ -112,7 +98,7 @@ func (r *reader) schema(m *placementdb.Moment) error {
 			return fmt.Errorf("%w: it has no table %s. Name the database of [database] connection in ironic.conf; "+
 				"ironic-dbsync upgrade brings one from before Stein up to date", ErrSchema, table)
 		}
-		if r.has[table], err = m.Columns(r.ctx, table); err != nil {
+		if r.has[table], err = r.Columns(table); err != nil {
 			return err
 		}
 		if err := r.check(table); err != nil {
@@ -122,10 +108,20 @@ func (r *reader) schema(m *placementdb.Moment) error {
 	if !slices.Contains(tables, "alembic_version") {
 		return fmt.Errorf("%w: it has no table alembic_version", ErrSchema)
 	}
-	if err := r.conn.QueryRowContext(r.ctx, "SELECT version_num FROM alembic_version").Scan(&r.rows.Schema); err != nil {
-		return fmt.Errorf("%w: alembic_version: %w", ErrSchema, err)
+	versions, err := r.Versions()
+	if err != nil || len(versions) == 0 {
+		return fmt.Errorf("%w: alembic_version: %w", ErrSchema, cmp.Or(err, sql.ErrNoRows))
 	}
+	r.rows.Schema = versions[0]
 	return r.count(tables)
+}
+
+// kept are the columns of a table that are read if it has them.
+func kept(table string) []string {
+	if table == "nodes" {
+		return slices.Concat(needed[table], contents.NodeTexts, detailFlags, otherKept)
+	}
+	return slices.Clone(needed[table])
 }
 
 // check compares the columns of a table with those that are known.
@@ -139,10 +135,7 @@ func (r *reader) check(table string) error {
 	if missing != nil {
 		return fmt.Errorf("%w: the table %s has no column %s", ErrSchema, table, strings.Join(missing, ", "))
 	}
-	kept := needed[table]
-	if table == "nodes" {
-		kept = slices.Concat(kept, detailTexts, detailFlags, otherKept)
-	}
+	kept := kept(table)
 	for _, column := range r.has[table] {
 		switch {
 		case slices.Contains(kept, column):
@@ -168,12 +161,12 @@ func (r *reader) count(tables []string) error {
 		if slices.Contains(uncounted, table) {
 			continue
 		}
-		var n uint64
-		if err := r.conn.QueryRowContext(r.ctx, "SELECT COUNT(*) FROM "+table).Scan(&n); err != nil {
-			return fmt.Errorf("%s: %w", table, err)
+		n, err := r.Count(table)
+		if err != nil {
+			return err
 		}
 		if _, read := needed[table]; read {
-			r.total += n
+			r.Total += n
 		} else {
 			r.rows.Others = append(r.rows.Others, contents.TableCount{Table: contents.Table(table), Rows: n})
 		}
@@ -181,155 +174,52 @@ func (r *reader) count(tables []string) error {
 	return nil
 }
 
-// record is a row, by its columns. A text that is null is empty.
-type record map[string]sql.RawBytes
-
-func (c record) text(column string) string { return string(c[column]) }
-
-func (c record) set(column string) bool { return c[column] != nil }
-
-// each reads the rows of a table, all columns that it has.
-func (r *reader) each(table, order string, take func(record) error) (err error) {
-	kept := slices.Clone(needed[table])
-	if table == "nodes" {
-		for _, column := range slices.Concat(detailTexts, detailFlags, otherKept) {
-			if slices.Contains(r.has[table], column) {
-				kept = append(kept, column)
-			}
-		}
-	}
-	rows, err := r.conn.QueryContext(r.ctx, "SELECT "+strings.Join(kept, ", ")+" FROM "+table+" ORDER BY "+order)
-	if err != nil {
-		return fmt.Errorf("%s: %w", table, err)
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	values, raw := make([]any, len(kept)), make([]sql.RawBytes, len(kept))
-	for i := range values {
-		values[i] = &raw[i]
-	}
-	row := make(record, len(kept))
-	for n := 1; rows.Next(); n++ {
-		err := rows.Scan(values...)
-		if err == nil {
-			for i, column := range kept {
-				row[column] = raw[i]
-			}
-			err = take(row)
-		}
-		if err != nil {
-			return fmt.Errorf("%s, row %d by %s: %w", table, n, order, err)
-		}
-		if r.done++; r.show != nil && r.done%1000 == 0 {
-			r.show(r.done, r.total)
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return fmt.Errorf("%s: %w", table, err)
-	}
-	return nil
-}
-
-// columns reads the values of a row, and keeps the first fault.
-type columns struct {
-	record
-	err error
-}
-
-func (c *columns) fail(column, what string) {
-	if c.err == nil {
-		c.err = fmt.Errorf("%s: %.80q is no %s", column, c.text(column), what)
-	}
-}
-
-func (c *columns) number(column string) contents.Optional {
-	if !c.set(column) {
-		return contents.Optional{}
-	}
-	var n int64
-	if _, err := fmt.Sscanf(c.text(column), "%d", &n); err != nil {
-		c.fail(column, "number")
-	}
-	return contents.Some(n)
-}
-
-// flag reads a truth, in the forms of the three databases.
-func (c *columns) flag(column string) bool {
-	switch c.text(column) {
-	case "", "0", "f", "false":
-		return false
-	case "1", "t", "true":
-		return true
-	}
-	c.fail(column, "truth")
-	return false
-}
-
-func (c *columns) at(column string) int64 {
-	t, err := placementdb.ParseTime(sql.NullString{String: c.text(column), Valid: c.set(column)})
-	if err != nil {
-		c.fail(column, "time")
-	}
-	return t
-}
-
-func (c *columns) times() contents.Times {
-	return contents.Times{Created: c.at("created_at"), Updated: c.at("updated_at")}
-}
-
-// texts reads a list of texts that is stored as JSON.
-func (c *columns) texts(column string) (list []string) {
-	if text := c.text(column); text != "" && json.Unmarshal([]byte(text), &list) != nil {
-		c.fail(column, "list of texts")
-	}
-	return list
+// each reads the rows of a table, all columns that it has of those that are kept.
+func (r *reader) each(table, order string, take func(*placementdb.Record)) error {
+	columns := slices.DeleteFunc(kept(table), func(name string) bool { return !slices.Contains(r.has[table], name) })
+	return r.Each(table, columns, order, take)
 }
 
 func (r *reader) chassis() error {
-	return r.each("chassis", "id", func(row record) error {
-		c := columns{record: row}
+	return r.each("chassis", "id", func(c *placementdb.Record) {
 		r.rows.Chassis = append(r.rows.Chassis, contents.ChassisRow{
-			ID: c.number("id").Value, UUID: c.text("uuid"), Description: c.text("description"), Extra: c.text("extra"),
-			Times: c.times(),
+			ID: c.Number("id"), UUID: c.Text("uuid"), Description: c.Text("description"), Extra: c.Text("extra"),
+			Times: c.Times(),
 		})
-		return c.err
 	})
 }
 
 func (r *reader) nodes() error {
-	return r.each("nodes", "id", func(row record) error {
-		c := columns{record: row}
+	return r.each("nodes", "id", func(c *placementdb.Record) {
 		r.rows.Nodes = append(r.rows.Nodes, contents.NodeRow{
-			ID: c.number("id").Value, UUID: c.text("uuid"), Name: c.text("name"), Instance: c.text("instance_uuid"),
-			Parent: c.text("parent_node"), Chassis: c.number("chassis_id"), Allocation: c.number("allocation_id"),
-			Driver: c.text("driver"), ResourceClass: c.text("resource_class"), Owner: c.text("owner"), Lessee: c.text("lessee"),
-			ProvisionState: c.text("provision_state"), PowerState: c.text("power_state"),
-			Maintenance: c.flag("maintenance"), MaintenanceReason: c.text("maintenance_reason"), Protected: c.flag("protected"),
-			Properties: c.text("properties"), Extra: c.text("extra"), DriverInfo: c.text("driver_info"),
-			InstanceInfo: c.text("instance_info"), Details: c.details(), ProvisionUpdated: c.at("provision_updated_at"),
-			Times: c.times(),
+			ID: c.Number("id"), UUID: c.Text("uuid"), Name: c.Text("name"), Instance: c.Text("instance_uuid"),
+			Parent: c.Text("parent_node"), Chassis: c.Optional("chassis_id"), Allocation: c.Optional("allocation_id"),
+			Driver: c.Text("driver"), ResourceClass: c.Text("resource_class"), Owner: c.Text("owner"), Lessee: c.Text("lessee"),
+			ProvisionState: c.Text("provision_state"), PowerState: c.Text("power_state"),
+			Maintenance: c.Flag("maintenance"), MaintenanceReason: c.Text("maintenance_reason"), Protected: c.Flag("protected"),
+			Properties: c.Text("properties"), Extra: c.Text("extra"), DriverInfo: c.Text("driver_info"),
+			InstanceInfo: c.Text("instance_info"), Details: details(c), ProvisionUpdated: c.Time("provision_updated_at"),
+			Times: c.Times(),
 		})
-		return c.err
 	})
 }
 
 // details are the fields of a node that a ledger only stores.
-func (c *columns) details() map[string]any {
+func details(c *placementdb.Record) map[string]any {
 	details := make(map[string]any)
-	for _, column := range detailTexts {
-		if c.set(column) {
-			details[column] = c.text(column)
+	for _, column := range contents.NodeTexts {
+		if c.IsSet(column) {
+			details[column] = c.Text(column)
 		}
 	}
-	if c.set("automated_clean") {
-		details["automated_clean"] = c.flag("automated_clean")
+	if c.IsSet("automated_clean") {
+		details["automated_clean"] = c.Flag("automated_clean")
 	}
-	if c.flag("retired") {
+	if c.Flag("retired") {
 		details["retired"] = true
 	}
 	var network map[string]any
-	if text := c.text("network_data"); text != "" && json.Unmarshal([]byte(text), &network) != nil {
-		c.fail("network_data", "JSON object")
-	}
+	c.JSON("network_data", "JSON object", &network)
 	if len(network) > 0 {
 		details["network_data"] = network
 	}
@@ -337,23 +227,25 @@ func (c *columns) details() map[string]any {
 }
 
 func (r *reader) traits() error {
-	return r.each("node_traits", "node_id, trait", func(row record) error {
-		c := columns{record: row}
-		r.rows.NodeTraits = append(r.rows.NodeTraits, contents.NodeTraitRow{Node: c.number("node_id").Value,
-			Trait: c.text("trait")})
-		return c.err
+	return r.each("node_traits", "node_id, trait", func(c *placementdb.Record) {
+		r.rows.NodeTraits = append(r.rows.NodeTraits, contents.NodeTraitRow{Node: c.Number("node_id"),
+			Trait: c.Text("trait")})
 	})
 }
 
 func (r *reader) allocations() error {
-	return r.each("allocations", "id", func(row record) error {
-		c := columns{record: row}
+	return r.each("allocations", "id", func(c *placementdb.Record) {
 		r.rows.NodeAllocations = append(r.rows.NodeAllocations, contents.NodeAllocationRow{
-			ID: c.number("id").Value, UUID: c.text("uuid"), Name: c.text("name"), Node: c.number("node_id"),
-			State: c.text("state"),
-			Owner: c.text("owner"), LastError: c.text("last_error"), ResourceClass: c.text("resource_class"),
-			Traits: c.texts("traits"), Candidates: c.texts("candidate_nodes"), Extra: c.text("extra"), Times: c.times(),
+			ID: c.Number("id"), UUID: c.Text("uuid"), Name: c.Text("name"), Node: c.Optional("node_id"),
+			State: c.Text("state"),
+			Owner: c.Text("owner"), LastError: c.Text("last_error"), ResourceClass: c.Text("resource_class"),
+			Traits: texts(c, "traits"), Candidates: texts(c, "candidate_nodes"), Extra: c.Text("extra"), Times: c.Times(),
 		})
-		return c.err
 	})
+}
+
+// texts reads a list of texts that is stored as JSON.
+func texts(c *placementdb.Record, column string) (list []string) {
+	c.JSON(column, "list of texts", &list)
+	return list
 }

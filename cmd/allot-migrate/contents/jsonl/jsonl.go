@@ -37,9 +37,8 @@ type reader struct {
 	seen   map[string]int64
 	parent map[int]string // parents by the places of their children
 	held   []string       // the providers of the allocations
-	places map[int64]int  // places of providers by their ids
 
-	names                      map[contents.Table]map[string]int64
+	names                      contents.IDs
 	nameLines                  map[contents.Table][]int64 // where names were first met
 	traitLines, aggregateLines []int64
 }
@@ -48,7 +47,7 @@ type reader struct {
 func Read(in io.Reader, name string, readAt int64) (*contents.Rows, error) {
 	r := &reader{
 		rows: &contents.Rows{Kind: "jsonl", Source: name, Schema: "1", ReadAt: readAt},
-		seen: make(map[string]int64), parent: make(map[int]string), names: make(map[contents.Table]map[string]int64),
+		seen: make(map[string]int64), parent: make(map[int]string),
 		nameLines: make(map[contents.Table][]int64),
 	}
 	lines := bufio.NewScanner(in)
@@ -249,20 +248,12 @@ func (r *reader) consumer(l *present.Content) {
 	}
 }
 
-// named returns the id of a name, which gets one when it is first met. Ids count
-// from 1, so that custom classes get numbers in the order of the file.
+// named returns the id of a name, which gets one when it is first met, so that custom classes
+// get numbers in the order of the file.
 func (r *reader) named(table contents.Table, rows *[]contents.NameRow, name string) int64 {
-	ids := r.names[table]
-	if ids == nil {
-		ids = make(map[string]int64)
-		r.names[table] = ids
-	}
-	id, known := ids[name]
-	if !known {
-		id = int64(len(*rows) + 1)
-		ids[name] = id
+	id := r.names.Named(table, rows, name)
+	if id > int64(len(r.nameLines[table])) {
 		r.nameLines[table] = append(r.nameLines[table], r.n)
-		*rows = append(*rows, contents.NameRow{ID: id, Name: name})
 	}
 	return id
 }
@@ -283,8 +274,12 @@ func (r *reader) connect() {
 		}
 		row.Parent = contents.Some(id)
 	}
+	places := make(map[int64]int, len(r.rows.Providers)) // by ids
 	for i := range r.rows.Providers {
-		r.rows.Providers[i].Root = contents.Some(r.root(i))
+		places[r.rows.Providers[i].ID] = i
+	}
+	for i := range r.rows.Providers {
+		r.rows.Providers[i].Root = contents.Some(r.root(r.rows.Providers[i], places))
 	}
 	for i := range r.rows.Allocations {
 		row := &r.rows.Allocations[i]
@@ -301,21 +296,9 @@ func (r *reader) connect() {
 }
 
 // root walks up to the top. In a cycle, which a rule refuses, it stops somewhere.
-func (r *reader) root(i int) int64 {
-	row := r.rows.Providers[i]
-	byID := r.byID()
+func (r *reader) root(row contents.ProviderRow, places map[int64]int) int64 {
 	for steps := 0; row.Parent.Set && steps < len(r.rows.Providers); steps++ {
-		row = r.rows.Providers[byID[row.Parent.Value]]
+		row = r.rows.Providers[places[row.Parent.Value]]
 	}
 	return row.ID
-}
-
-func (r *reader) byID() map[int64]int {
-	if len(r.places) != len(r.rows.Providers) {
-		r.places = make(map[int64]int, len(r.rows.Providers))
-		for i := range r.rows.Providers {
-			r.places[r.rows.Providers[i].ID] = i
-		}
-	}
-	return r.places
 }

@@ -49,10 +49,6 @@ const (
 	typesSince = 38
 )
 
-// Progress is called while providers and then their consumers are read. The total is that of
-// what is known to be there, so it rises.
-type Progress func(done, total uint64)
-
 // ask sends a GET and returns the answer.
 func (s *Source) ask(ctx context.Context, path string) (*services.Answer, error) {
 	if s.version == "" {
@@ -168,7 +164,7 @@ type reading struct {
 
 // Read reads everything. What changes meanwhile is read again, until two lists of
 // providers have the same generations: every change that the API knows raises one.
-func (s *Source) Read(ctx context.Context, show Progress) (*contents.Rows, error) {
+func (s *Source) Read(ctx context.Context, show contents.Progress) (*contents.Rows, error) {
 	if err := s.prepare(ctx); err != nil {
 		return nil, s.explain(err)
 	}
@@ -218,7 +214,7 @@ func (s *Source) list(ctx context.Context) ([]provider, error) {
 }
 
 // readParts reads what belongs to providers, and then all their consumers.
-func (s *Source) readParts(ctx context.Context, r *reading, list []provider, show Progress) error {
+func (s *Source) readParts(ctx context.Context, r *reading, list []provider, show contents.Progress) error {
 	read := make([]parts, len(list))
 	var done atomic.Uint64
 	group, within := errgroup.WithContext(ctx)

@@ -17,7 +17,7 @@ func (s *Source) rows(ctx context.Context, r *reading) (*contents.Rows, error) {
 			Kind: "placement", Source: s.placement.URL, Schema: "API " + s.version,
 			ReadAt: time.Now().UnixNano(), Untold: Untold,
 		},
-		ids: make(map[contents.Table]map[string]int64), names: make(map[contents.Table][]string), types: s.types,
+		types: s.types,
 	}
 	b.rows.Where = b.where
 	if err := s.readNames(ctx, b); err != nil {
@@ -31,8 +31,8 @@ func (s *Source) rows(ctx context.Context, r *reading) (*contents.Rows, error) {
 	}
 	for _, p := range r.providers {
 		for _, id := range r.parts[p.UUID].consumers {
-			if _, known := b.known(contents.Consumers, id); !known {
-				b.consumer(id, r.consumers[id])
+			if number, first := b.ID(contents.Consumers, id); first {
+				b.consumer(number, id, r.consumers[id])
 			}
 		}
 	}
@@ -57,53 +57,32 @@ func (s *Source) readNames(ctx context.Context, b *rowsOf) error {
 		return err
 	}
 	for _, class := range classes.Classes {
-		b.name(contents.Classes, &b.rows.Classes, class.Name)
+		b.Named(contents.Classes, &b.rows.Classes, class.Name)
 	}
 	for _, name := range traits.Traits {
-		b.name(contents.Traits, &b.rows.Traits, name)
+		b.Named(contents.Traits, &b.rows.Traits, name)
 	}
 	return nil
 }
 
 // rowsOf makes rows. The API has no ids, so they are made here.
 type rowsOf struct {
-	rows  *contents.Rows
-	ids   map[contents.Table]map[string]int64
-	names map[contents.Table][]string // what the ids stand for
-	types bool
-}
+	contents.IDs
 
-func (b *rowsOf) known(table contents.Table, text string) (int64, bool) {
-	id, known := b.ids[table][text]
-	return id, known
+	rows  *contents.Rows
+	types bool
 }
 
 // id returns the id of a text, which gets one when it is first met.
 func (b *rowsOf) id(table contents.Table, text string) int64 {
-	if id, known := b.known(table, text); known {
-		return id
-	}
-	if b.ids[table] == nil {
-		b.ids[table] = make(map[string]int64)
-	}
-	b.names[table] = append(b.names[table], text)
-	b.ids[table][text] = int64(len(b.names[table]))
-	return b.ids[table][text]
-}
-
-func (b *rowsOf) name(table contents.Table, rows *[]contents.NameRow, text string) int64 {
-	id, known := b.known(table, text)
-	if !known {
-		id = b.id(table, text)
-		*rows = append(*rows, contents.NameRow{ID: id, Name: text})
-	}
+	id, _ := b.ID(table, text)
 	return id
 }
 
 // where names a row by what the API calls it.
 func (b *rowsOf) where(table contents.Table, id int64) string {
-	if names := b.names[table]; id <= int64(len(names)) && id > 0 {
-		return fmt.Sprintf("%s %s", table, names[id-1])
+	if name, known := b.Name(table, id); known {
+		return fmt.Sprintf("%s %s", table, name)
 	}
 	return fmt.Sprintf("%s row %d", table, id)
 }
@@ -126,7 +105,7 @@ func (b *rowsOf) provider(p provider, of parts) {
 		inv := of.inventories[class]
 		b.rows.Inventories = append(b.rows.Inventories, contents.InventoryRow{
 			ID: b.id(contents.Inventories, p.UUID+" "+class), Provider: id,
-			Class: b.name(contents.Classes, &b.rows.Classes, class),
+			Class: b.Named(contents.Classes, &b.rows.Classes, class),
 			Total: inv.Total, Reserved: inv.Reserved, MinUnit: inv.MinUnit, MaxUnit: inv.MaxUnit, StepSize: inv.StepSize,
 			Ratio: inv.Ratio, Times: at,
 		})
@@ -135,31 +114,31 @@ func (b *rowsOf) provider(p provider, of parts) {
 		if used, seen := of.used[class], of.seen[class]; used > seen {
 			b.rows.Unseen = append(b.rows.Unseen, contents.UnseenRow{
 				ID: b.id(contents.Unseen, p.UUID+" "+class), Provider: id,
-				Class: b.name(contents.Classes, &b.rows.Classes, class), Used: used, Seen: seen,
+				Class: b.Named(contents.Classes, &b.rows.Classes, class), Used: used, Seen: seen,
 			})
 		}
 	}
 	for _, name := range of.traits {
 		b.rows.ProviderTraits = append(b.rows.ProviderTraits, contents.PairRow{
-			Provider: id, Other: b.name(contents.Traits, &b.rows.Traits, name),
+			Provider: id, Other: b.Named(contents.Traits, &b.rows.Traits, name),
 		})
 	}
 	for _, uuid := range of.aggregates {
 		b.rows.ProviderAggregates = append(b.rows.ProviderAggregates, contents.PairRow{
-			Provider: id, Other: b.name(contents.Aggregates, &b.rows.Aggregates, uuid),
+			Provider: id, Other: b.Named(contents.Aggregates, &b.rows.Aggregates, uuid),
 		})
 	}
 }
 
-func (b *rowsOf) consumer(uuid string, c consumer) {
+func (b *rowsOf) consumer(id int64, uuid string, c consumer) {
 	at := contents.Times{Created: b.rows.ReadAt}
 	row := contents.ConsumerRow{
-		ID: b.id(contents.Consumers, uuid), UUID: uuid, Generation: contents.Some(c.Generation), Times: at,
-		Project: contents.Some(b.name(contents.Projects, &b.rows.Projects, c.Project)),
-		User:    contents.Some(b.name(contents.Users, &b.rows.Users, c.User)),
+		ID: id, UUID: uuid, Generation: contents.Some(c.Generation), Times: at,
+		Project: contents.Some(b.Named(contents.Projects, &b.rows.Projects, c.Project)),
+		User:    contents.Some(b.Named(contents.Users, &b.rows.Users, c.User)),
 	}
 	if b.types && c.Type != "" && c.Type != "unknown" {
-		row.Type = contents.Some(b.name(contents.Types, &b.rows.Types, c.Type))
+		row.Type = contents.Some(b.Named(contents.Types, &b.rows.Types, c.Type))
 	}
 	b.rows.Consumers = append(b.rows.Consumers, row)
 	for _, provider := range slices.Sorted(maps.Keys(c.Allocations)) {
@@ -167,7 +146,7 @@ func (b *rowsOf) consumer(uuid string, c consumer) {
 		for _, class := range slices.Sorted(maps.Keys(resources)) {
 			b.rows.Allocations = append(b.rows.Allocations, contents.AllocationRow{
 				ID:       b.id(contents.Allocations, uuid+" "+provider+" "+class),
-				Provider: b.id(contents.Providers, provider), Class: b.name(contents.Classes, &b.rows.Classes, class),
+				Provider: b.id(contents.Providers, provider), Class: b.Named(contents.Classes, &b.rows.Classes, class),
 				Consumer: uuid, Used: resources[class], Times: at,
 			})
 		}

@@ -158,7 +158,7 @@ func TestBadDatabases(t *testing.T) {
 		{made("UPDATE alembic_version SET version_num = 'ffffffffffff'"), `the version "ffffffffffff"`},
 		{made("DELETE FROM alembic_version"), `the version ""`},
 		{made("DROP TABLE alembic_version"), "no table alembic_version"},
-		{made("DROP TABLE traits", "DROP TABLE users"), "no table users, traits"},
+		{made("DROP TABLE traits", "DROP TABLE users"), "no table traits, users"},
 		{made("CREATE TABLE cell_mappings (id INTEGER)"), "nova's API database"},
 		{made("UPDATE inventories SET total = 'many' WHERE id = 2"), "inventories, row 2 by id"},
 		{made("ALTER TABLE consumers DROP COLUMN generation"), "consumers: "},

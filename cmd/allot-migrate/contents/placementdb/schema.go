@@ -70,16 +70,16 @@ func texts(ctx context.Context, conn *sql.Conn, query string) (list []string, er
 
 // version checks the schema, and returns its version.
 func (d *Database) version(ctx context.Context, conn *sql.Conn) (string, error) {
-	tables, err := d.tables(ctx, conn)
+	names, err := d.tables(ctx, conn)
 	if err != nil {
 		return "", err
 	}
-	if slices.ContainsFunc(ofNova, func(name string) bool { return slices.Contains(tables, name) }) {
+	if slices.ContainsFunc(ofNova, func(name string) bool { return slices.Contains(names, name) }) {
 		return "", fmt.Errorf("%w: it is nova's API database. Name the database of [placement_database] connection; if Placement's "+
 			"tables are still in nova_api, first move them with Placement's own mysql-migrate-db.sh or postgresql-migrate-db.sh", ErrSchema)
 	}
-	if !slices.Contains(tables, "alembic_version") {
-		return "", fmt.Errorf("%w: it has no table alembic_version, but %s", ErrSchema, listed(tables))
+	if !slices.Contains(names, "alembic_version") {
+		return "", fmt.Errorf("%w: it has no table alembic_version, but %s", ErrSchema, listed(names))
 	}
 	found, err := texts(ctx, conn, "SELECT version_num FROM alembic_version")
 	if err != nil {
@@ -91,13 +91,9 @@ func (d *Database) version(ctx context.Context, conn *sql.Conn) (string, error) 
 			ErrSchema, strings.Join(found, ", "), strings.Join(versions, ", "))
 	}
 	var missing []string
-	for _, table := range []contents.Table{
-		contents.Providers, contents.Inventories, contents.Allocations, contents.Consumers, contents.Projects,
-		contents.Users, contents.Types, contents.Classes, contents.Traits, contents.Aggregates,
-		contents.ProviderTraits, contents.ProviderAggregates,
-	} {
-		if !slices.Contains(tables, string(table)) && (table != contents.Types || hasTypes(found[0])) {
-			missing = append(missing, string(table))
+	for _, table := range tables(new(contents.Rows)) {
+		if !slices.Contains(names, string(table.name)) && (table.name != contents.Types || hasTypes(found[0])) {
+			missing = append(missing, string(table.name))
 		}
 	}
 	if missing != nil {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,14 +42,16 @@ func Statements(rows *contents.Rows, dialect Dialect) iter.Seq[string] {
 				return
 			}
 		}
-		for _, table := range written(rows) {
-			for first := 0; first < table.rows; first += rowsAtOnce {
-				if !yield(table.insert(first, min(first+rowsAtOnce, table.rows))) {
+		ordered := *rows
+		ordered.Providers = slices.SortedStableFunc(slices.Values(rows.Providers), deeper(rows.Providers))
+		for _, table := range tables(&ordered) {
+			for first := 0; first < table.rows(); first += rowsAtOnce {
+				if !yield(table.insert(first, min(first+rowsAtOnce, table.rows()), moment(rows.ReadAt))) {
 					return
 				}
 			}
 			// PostgreSQL counts ids that it gives itself.
-			if kind(dialect) == postgres && table.rows > 0 && !table.pair {
+			if kind(dialect) == postgres && table.rows() > 0 && table.order() == "id" {
 				name := string(table.name)
 				if !yield(fmt.Sprintf("SELECT setval(pg_get_serial_sequence('%s', 'id'), (SELECT MAX(id) FROM %s))", name, name)) {
 					return
@@ -60,25 +61,24 @@ func Statements(rows *contents.Rows, dialect Dialect) iter.Seq[string] {
 	}
 }
 
-// table is what is written into one table.
-type table struct {
-	name    contents.Table
-	columns string
-	rows    int
-	pair    bool // without an id of its own
-	row     func(i int) []any
-}
-
 // insert is the statement for the rows from..to-1.
-func (t table) insert(from, to int) string {
+func (t table) insert(from, to int, at moment) string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "INSERT INTO %s (%s) VALUES", t.name, t.columns)
+	columns := t.columns
+	if t.made != nil {
+		columns = append(slices.Clip(columns), "created_at")
+	}
+	fmt.Fprintf(&text, "INSERT INTO %s (%s) VALUES", t.name, strings.Join(columns, ", "))
 	for i := from; i < to; i++ {
 		if i > from {
 			text.WriteByte(',')
 		}
+		values := t.row(i)
+		if t.made != nil {
+			values = append(values, new(cmp.Or(t.made(i), at)))
+		}
 		text.WriteString("\n(")
-		for n, value := range t.row(i) {
+		for n, value := range values {
 			if n > 0 {
 				text.WriteString(", ")
 			}
@@ -91,86 +91,24 @@ func (t table) insert(from, to int) string {
 
 func literal(value any) string {
 	switch v := value.(type) {
-	case int64:
-		return strconv.FormatInt(v, 10)
-	case float64:
-		return strconv.FormatFloat(v, 'g', -1, 64)
-	case string:
-		return "'" + strings.ReplaceAll(v, "'", "''") + "'"
-	case contents.Optional:
+	case *int64:
+		return strconv.FormatInt(*v, 10)
+	case *float64:
+		return strconv.FormatFloat(*v, 'g', -1, 64)
+	case *string:
+		return "'" + strings.ReplaceAll(*v, "'", "''") + "'"
+	case *orEmpty:
+		return literal((*string)(v))
+	case *contents.Optional:
 		if v.Set {
 			return strconv.FormatInt(v.Value, 10)
 		}
-	case moment:
-		if v != 0 {
-			return "'" + time.Unix(0, int64(v)).UTC().Format(time.DateTime) + "'"
+	case *moment:
+		if *v != 0 {
+			return "'" + time.Unix(0, int64(*v)).UTC().Format(time.DateTime) + "'"
 		}
 	}
 	return "NULL"
-}
-
-// moment is a time in Unix nanoseconds; 0: null.
-type moment int64
-
-// written lists the tables in an order in which references exist when they are used.
-func written(rows *contents.Rows) []table {
-	const times = ", created_at, updated_at"
-	at := moment(rows.ReadAt)
-	names := func(name contents.Table, column string, list []contents.NameRow) table {
-		return table{name: name, columns: "id, " + column + ", created_at", rows: len(list), row: func(i int) []any {
-			return []any{list[i].ID, list[i].Name, cmp.Or(moment(list[i].Created), at)}
-		}}
-	}
-	pairs := func(name contents.Table, column string, list []contents.PairRow) table {
-		return table{
-			name: name, columns: "resource_provider_id, " + column + ", created_at", rows: len(list), pair: true,
-			row: func(i int) []any { return []any{list[i].Provider, list[i].Other, at} },
-		}
-	}
-	providers := slices.SortedStableFunc(slices.Values(rows.Providers), deeper(rows.Providers))
-	return []table{
-		names(contents.Classes, "name", rows.Classes), names(contents.Traits, "name", rows.Traits),
-		names(contents.Projects, "external_id", rows.Projects), names(contents.Users, "external_id", rows.Users),
-		names(contents.Types, "name", rows.Types), names(contents.Aggregates, "uuid", rows.Aggregates),
-		{
-			name: contents.Providers, rows: len(providers),
-			columns: "id, uuid, name, generation, root_provider_id, parent_provider_id" + times,
-			row: func(i int) []any {
-				p := &providers[i]
-				return []any{p.ID, p.UUID, p.Name, p.Generation, p.Root, p.Parent, moment(p.Created), moment(p.Updated)}
-			},
-		},
-		{
-			name: contents.Inventories, rows: len(rows.Inventories),
-			columns: "id, resource_provider_id, resource_class_id, total, reserved, min_unit, max_unit, step_size, " +
-				"allocation_ratio" + times,
-			row: func(i int) []any {
-				v := &rows.Inventories[i]
-				return []any{
-					v.ID, v.Provider, v.Class, v.Total, v.Reserved, v.MinUnit, v.MaxUnit, v.StepSize, v.Ratio,
-					moment(v.Created), moment(v.Updated),
-				}
-			},
-		},
-		pairs(contents.ProviderTraits, "trait_id", rows.ProviderTraits),
-		pairs(contents.ProviderAggregates, "aggregate_id", rows.ProviderAggregates),
-		{
-			name: contents.Consumers, rows: len(rows.Consumers),
-			columns: "id, uuid, project_id, user_id, consumer_type_id, generation" + times,
-			row: func(i int) []any {
-				c := &rows.Consumers[i]
-				return []any{c.ID, c.UUID, c.Project, c.User, c.Type, c.Generation, moment(c.Created), moment(c.Updated)}
-			},
-		},
-		{
-			name: contents.Allocations, rows: len(rows.Allocations),
-			columns: "id, resource_provider_id, consumer_id, resource_class_id, used" + times,
-			row: func(i int) []any {
-				a := &rows.Allocations[i]
-				return []any{a.ID, a.Provider, a.Consumer, a.Class, a.Used, moment(a.Created), moment(a.Updated)}
-			},
-		},
-	}
 }
 
 // deeper compares providers by their depth, because a parent has to exist before its
@@ -199,7 +137,7 @@ var ErrOccupied = errors.New("the database is not empty")
 // Write puts rows into a database that has Placement's tables, but no providers and
 // consumers yet, in one transaction. Classes and traits that the database has keep
 // their ids.
-func (d *Database) Write(ctx context.Context, rows *contents.Rows, show Progress) (err error) {
+func (d *Database) Write(ctx context.Context, rows *contents.Rows, show contents.Progress) (err error) {
 	defer func() {
 		if err != nil {
 			err = d.plain(fmt.Errorf("write %s: %w; nothing was written", d.name, err))
@@ -247,8 +185,8 @@ func (d *Database) Write(ctx context.Context, rows *contents.Rows, show Progress
 }
 
 func count(rows *contents.Rows) (n int) {
-	for _, table := range written(rows) {
-		n += table.rows
+	for _, table := range tables(rows) {
+		n += table.rows()
 	}
 	return n
 }
@@ -256,7 +194,7 @@ func count(rows *contents.Rows) (n int) {
 // adapt refuses a database with contents, and gives classes and traits the ids that
 // the database has for them.
 func (d *Database) adapt(ctx context.Context, tx *sql.Tx, rows *contents.Rows) (*contents.Rows, error) {
-	for _, table := range written(rows) {
+	for _, table := range tables(rows) {
 		if table.name == contents.Classes || table.name == contents.Traits {
 			continue
 		}
@@ -333,6 +271,3 @@ func changed[R any](rows []R, reference func(*R) *int64, ids map[int64]int64) []
 	}
 	return rows
 }
-
-// MaxGeneration is the largest generation that Placement's tables hold.
-const MaxGeneration = math.MaxInt32
