@@ -74,7 +74,8 @@ func (c *Command) serve(ctx context.Context) error {
 	if err := s.start(ctx); err != nil {
 		return err
 	}
-	logger.Info("serving", "http", s.rest.port.Addr().String(), "nats", s.log.url, "sequence", s.views.Checkpoint().Sequence)
+	logger.Info("serving",
+		"http", s.rest.port.Addr().String(), "nats", s.log.url, "sequence", s.views.Checkpoint().Sequence)
 	return errors.Join(s.wait(ctx), s.stop())
 }
 
