@@ -121,6 +121,8 @@ type Replica struct {
 	cfg      Config
 	instance ledger.UUID
 	clock    func() time.Duration
+	group    *Group
+	bucket   leaseBucket
 
 	elected    chan *Term
 	failed     chan error
@@ -148,7 +150,11 @@ func Start(cfg Config, state *ledger.State) (*Replica, error) {
 	}
 	r := &Replica{
 		cfg: cfg, instance: commands.NewID(), clock: system.SinceBoot,
-		elected: make(chan *Term), failed: make(chan error, 1),
+		bucket: leaseBucket{cfg.Values}, elected: make(chan *Term), failed: make(chan error, 1),
+	}
+	r.group = &Group{
+		Name: cfg.Name, Instance: r.instance, Conn: cfg.Conn, Log: cfg.Log, Values: cfg.Values, Own: r.own,
+		Logger: cfg.Logger,
 	}
 	r.ctx, r.end = context.WithCancel(context.Background())
 	r.view.changed = make(chan struct{})
@@ -158,8 +164,12 @@ func Start(cfg Config, state *ledger.State) (*Replica, error) {
 		return nil, errors.Join(err, stopped)
 	}
 	r.ended.Go(r.campaign)
-	r.ended.Go(func() { r.register(registerEvery) })
-	r.ended.Go(r.findNamesake)
+	r.ended.Go(func() { r.group.Register(r.ctx, RegisterEvery) })
+	r.ended.Go(func() {
+		if err := r.group.FindNamesake(r.ctx); err != nil {
+			r.fail(err)
+		}
+	})
 	return r, nil
 }
 
@@ -174,6 +184,9 @@ func (r *Replica) Stop() (*ledger.State, error) {
 	}
 	return state, r.peers.close()
 }
+
+// Group is the replicas of the ledger.
+func (r *Replica) Group() *Group { return r.group }
 
 // Elected delivers a term each time that this replica is to lead.
 func (r *Replica) Elected() <-chan *Term { return r.elected }
@@ -243,7 +256,7 @@ func (t *Term) Open() error {
 
 // confirm appends a term to the log, which proves that no other replica leads.
 func (t *Term) confirm(ctx context.Context) error {
-	level, err := t.r.commonLevel(ctx)
+	level, err := t.commonLevel(ctx)
 	if err != nil {
 		return err
 	}
@@ -266,6 +279,16 @@ func (t *Term) confirm(ctx context.Context) error {
 	t.level.Store(level)
 	t.number.Store(state.Term().Number)
 	return nil
+}
+
+// commonLevel returns the newest level of features that all known replicas can read.
+// Without the bucket no replica can have joined, so the level in use stays.
+func (t *Term) commonLevel(ctx context.Context) (uint64, error) {
+	level, err := t.r.group.CommonLevel(ctx)
+	if now := t.r.leading.Load(); err != nil && now != nil {
+		return now.level.Load(), nil
+	}
+	return level, err
 }
 
 // Close takes no more commands and questions. The writer may still answer those

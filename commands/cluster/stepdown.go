@@ -63,7 +63,7 @@ func (t *Term) answerStepDown(msg *nats.Msg) {
 		err = fmt.Errorf("replica %s leads already", wish.To)
 	}
 	if err == nil && wish.To != "" {
-		members := t.r.gather(t.r.ctx, everybody)
+		members := t.r.group.All(t.r.ctx)
 		if m, there := members[wish.To]; there && m.Role == RoleJoining {
 			err = fmt.Errorf("replica %s is joining, and cannot lead yet", wish.To)
 		} else if !there {
@@ -82,24 +82,4 @@ func (t *Term) answerStepDown(msg *nats.Msg) {
 	if err := msg.Respond([]byte(text)); err != nil {
 		t.r.cfg.Logger.Debug("who asked the leader to step down was not answered", "error", err)
 	}
-}
-
-// Successor returns the replica that should lead next: of those that may, the one
-// that lags least. Empty: there is none.
-func (r *Replica) Successor(ctx context.Context) string {
-	var best Member
-	known, err := r.registered(ctx)
-	want := len(known)
-	if err != nil {
-		want = everybody
-	}
-	for _, m := range r.gather(ctx, want) {
-		if m.Name == r.cfg.Name || m.Unfit != "" || m.Role == RoleJoining {
-			continue
-		}
-		if best.Name == "" || m.Sequence > best.Sequence || m.Sequence == best.Sequence && m.Name < best.Name {
-			best = m
-		}
-	}
-	return best.Name
 }

@@ -64,7 +64,7 @@ func (d *clusterDoor) routes(may func(http.ResponseWriter, *http.Request) bool) 
 	}
 	status := func(r *http.Request) (any, error) { return d.replica.Status(r.Context()), nil }
 	stepDown := d.granted(func(ctx context.Context, w wish) error { return d.replica.StepDown(ctx, w.To) })
-	remove := d.granted(func(ctx context.Context, w wish) error { return d.replica.Remove(ctx, w.Name) })
+	remove := d.granted(func(ctx context.Context, w wish) error { return d.replica.Group().Remove(ctx, w.Name) })
 	return []route{
 		{clusterPath, "status of the cluster", guarded(http.MethodGet, status)},
 		{stepDownPath, "make another server lead", guarded(http.MethodPost, stepDown)},

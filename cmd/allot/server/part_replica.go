@@ -257,7 +257,7 @@ func (p *replicaPart) handOver(successor string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), p.config.Cluster.Lease)
 	defer cancel()
 	if successor == "" {
-		successor = p.replica.Successor(ctx)
+		successor = p.replica.Group().Successor(ctx)
 	}
 	if successor == "" || p.nats.Server == nil || !p.nats.Leads() {
 		return successor
