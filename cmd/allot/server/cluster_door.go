@@ -7,9 +7,9 @@ import (
 	"net/http"
 
 	"github.com/allot-project/allot/api/rest"
-	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/document"
 	"github.com/allot-project/allot/commands/fair"
+	"github.com/allot-project/allot/commands/leading"
 )
 
 // The routes on which operators ask for the status of the cluster, and change it.
@@ -36,7 +36,7 @@ type wish struct {
 
 // clusterDoor answers operators.
 type clusterDoor struct {
-	replica *cluster.Replica // nil: this server is the only one
+	replica *leading.Replica // nil: this server is the only one
 	fair    *fair.Pool
 	logger  *slog.Logger
 }

@@ -1,4 +1,9 @@
-package cluster
+// Package members knows the servers of a ledger, its replicas: who is there, what each says
+// of itself, and which one may come or begin. The files are: group (questions to all, and the
+// answers), status (what is answered), registration (who is known, also while it is away),
+// admission (of a replica that lost its log), and beginning (of a ledger). It does not know
+// how one of them comes to lead: package leading does.
+package members
 
 import (
 	"context"
@@ -60,7 +65,7 @@ var ErrSameName = errors.New("another replica has this name")
 
 // FindNamesake fails with ErrSameName if there is another replica of this one's name.
 func (g *Group) FindNamesake(ctx context.Context) error {
-	for _, m := range Members(ctx, g.Conn) {
+	for _, m := range All(ctx, g.Conn) {
 		if m.Name == g.Name && m.Instance != g.Instance {
 			return fmt.Errorf("%w: %s", ErrSameName, m.Name)
 		}
@@ -91,8 +96,8 @@ func (g *Group) AnswerStatus(msg *nats.Msg) {
 	}
 }
 
-// All asks all replicas for their status, by name.
-func (g *Group) All(ctx context.Context) map[string]Member { return g.gather(ctx, everybody) }
+// ByName asks all replicas for their status.
+func (g *Group) ByName(ctx context.Context) map[string]Member { return g.gather(ctx, everybody) }
 
 // gather waits until there are so many answers, or a time has passed.
 func (g *Group) gather(ctx context.Context, want int) map[string]Member {
@@ -147,8 +152,8 @@ func hearUntil(ctx context.Context, nc *nats.Conn, enough func(Member) bool) {
 	}
 }
 
-// Members are what all replicas say of themselves, as far as they answer.
-func Members(ctx context.Context, conn *nats.Conn) (found []Member) {
+// All is what all replicas say of themselves, as far as they answer.
+func All(ctx context.Context, conn *nats.Conn) (found []Member) {
 	hearUntil(ctx, conn, func(m Member) bool {
 		found = append(found, m)
 		return false

@@ -1,4 +1,4 @@
-package cluster
+package leading
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/members"
 )
 
 // stepDownRequest is the request that another replica lead.
@@ -63,11 +64,11 @@ func (t *Term) answerStepDown(msg *nats.Msg) {
 		err = fmt.Errorf("replica %s leads already", wish.To)
 	}
 	if err == nil && wish.To != "" {
-		members := t.r.group.All(t.r.ctx)
-		if m, there := members[wish.To]; there && m.Role == RoleJoining {
+		answers := t.r.group.ByName(t.r.ctx)
+		if m, there := answers[wish.To]; there && m.Role == members.RoleJoining {
 			err = fmt.Errorf("replica %s is joining, and cannot lead yet", wish.To)
 		} else if !there {
-			err = fmt.Errorf("replica %s does not answer; there are %v", wish.To, slices.Sorted(maps.Keys(members)))
+			err = fmt.Errorf("replica %s does not answer; there are %v", wish.To, slices.Sorted(maps.Keys(answers)))
 		}
 	}
 	text := ""

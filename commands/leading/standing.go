@@ -1,20 +1,22 @@
-package cluster
+package leading
 
 import (
 	"cmp"
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/allot-project/allot/commands/members"
 )
 
 // own is what this replica says of itself, besides what its group says of every member.
-func (r *Replica) own() Member {
-	m := Member{
-		Role: RoleFollower, HTTP: r.cfg.HTTP, Copies: r.cfg.Copies, Version: r.cfg.Version,
+func (r *Replica) own() members.Member {
+	m := members.Member{
+		Role: members.RoleFollower, HTTP: r.cfg.HTTP, Copies: r.cfg.Copies, Version: r.cfg.Version,
 		Sequence: r.cfg.Models.Checkpoint().Sequence, Lazy: r.cfg.Lazy,
 	}
 	if r.leading.Load() != nil {
-		m.Role = RoleLeader
+		m.Role = members.RoleLeader
 	}
 	if err := r.notEligible(); err != nil {
 		m.Unfit = err.Error()
@@ -52,7 +54,7 @@ func (r *Replica) Role() string { return r.own().Role }
 const streamsWait = 2 * time.Second
 
 // Status asks all replicas for their status.
-func (r *Replica) Status(ctx context.Context) Status {
+func (r *Replica) Status(ctx context.Context) members.Status {
 	s := r.group.Status(ctx)
 	if state, err := r.Fork(ctx); err == nil {
 		s.Term, s.Level = state.Term().Number, state.Term().Level
@@ -69,9 +71,9 @@ func (r *Replica) Status(ctx context.Context) Status {
 
 // Standing returns this replica's role, the term, and the leader.
 func (r *Replica) Standing() (role string, term uint64, leader string) {
-	role, term = RoleFollower, r.view.term.Load()
+	role, term = members.RoleFollower, r.view.term.Load()
 	if r.leading.Load() != nil {
-		return RoleLeader, term, r.cfg.Name
+		return members.RoleLeader, term, r.cfg.Name
 	}
 	if r.Led() == nil {
 		last, _ := r.view.get()

@@ -1,4 +1,4 @@
-package cluster
+package leading
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/encoding"
 	"github.com/allot-project/allot/commands/fair"
+	"github.com/allot-project/allot/commands/members"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -106,7 +107,7 @@ func (v *leaderView) set(h announcement) {
 // listen starts to listen to the others' messages.
 func (r *Replica) listen() error {
 	for subject, handle := range map[string]nats.MsgHandler{
-		commitSubject: r.hearCommit, leaderSubject: r.hearLeader, StatusSubject: r.group.AnswerStatus,
+		commitSubject: r.hearCommit, leaderSubject: r.hearLeader, members.StatusSubject: r.group.AnswerStatus,
 	} {
 		sub, err := r.cfg.Conn.Subscribe(subject, handle)
 		if err != nil {
@@ -237,7 +238,7 @@ func (t *Term) answerAdmission(msg *nats.Msg) {
 func (t *Term) serve() error {
 	for subject, handle := range map[string]nats.MsgHandler{
 		submitSubject: t.takeCommand, headSubject: t.answerHead, stepDownSubject: t.answerStepDown,
-		AdmissionSubject: t.answerAdmission,
+		members.AdmissionSubject: t.answerAdmission,
 	} {
 		sub, err := t.r.cfg.Conn.Subscribe(subject, handle)
 		if err != nil {

@@ -1,4 +1,4 @@
-package cluster
+package members
 
 import (
 	"context"
@@ -162,7 +162,7 @@ func (g *Group) mayJoin(ctx context.Context, data []byte) error {
 	if question.Name == g.Name {
 		return fmt.Errorf("the replica that leads is called %s, too", question.Name)
 	}
-	whole := g.All(ctx)
+	whole := g.ByName(ctx)
 	log, err := g.Log.Peers(ctx)
 	if err != nil {
 		return fmt.Errorf("the log: %w", err)
