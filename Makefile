@@ -121,7 +121,7 @@ bench-http:
 # Three replicas beside one server, and what raw messages to JetStream with three replicas reach; 4 minutes.
 bench-cluster:
 	.ci/bench-cluster
-	go test ./commands/cluster -run '^$$' -bench Replicated
+	go test ./commands/leading -run '^$$' -bench Replicated
 
 # Allocation candidates over HTTP, by size and shape of the world and of the request.
 bench-candidates:

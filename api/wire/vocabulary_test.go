@@ -21,8 +21,8 @@ import (
 
 // sources are the packages whose types travel.
 var sources = []string{
-	"api/audit", "api/present", "api/rest", "api/wire", "commands", "commands/cluster", "commands/demand",
-	"ledger", "ledger/proof", "projector/check",
+	"api/audit", "api/present", "api/rest", "api/wire", "commands", "commands/demand", "commands/leading",
+	"commands/members", "ledger", "ledger/proof", "projector/check",
 }
 
 const module = "github.com/allot-project/allot/"

@@ -7,9 +7,9 @@ import (
 	"net/http"
 
 	"github.com/allot-project/allot/api/rest"
-	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/document"
 	"github.com/allot-project/allot/commands/fair"
+	"github.com/allot-project/allot/commands/leading"
 )
 
 // The routes on which operators ask for the status of the cluster, and change it.
@@ -36,7 +36,7 @@ type wish struct {
 
 // clusterDoor answers operators.
 type clusterDoor struct {
-	replica *cluster.Replica // nil: this server is the only one
+	replica *leading.Replica // nil: this server is the only one
 	fair    *fair.Pool
 	logger  *slog.Logger
 }
@@ -64,7 +64,7 @@ func (d *clusterDoor) routes(may func(http.ResponseWriter, *http.Request) bool) 
 	}
 	status := func(r *http.Request) (any, error) { return d.replica.Status(r.Context()), nil }
 	stepDown := d.granted(func(ctx context.Context, w wish) error { return d.replica.StepDown(ctx, w.To) })
-	remove := d.granted(func(ctx context.Context, w wish) error { return d.replica.Remove(ctx, w.Name) })
+	remove := d.granted(func(ctx context.Context, w wish) error { return d.replica.Group().Remove(ctx, w.Name) })
 	return []route{
 		{clusterPath, "status of the cluster", guarded(http.MethodGet, status)},
 		{stepDownPath, "make another server lead", guarded(http.MethodPost, stepDown)},

@@ -13,7 +13,7 @@ import (
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/cmd/allot/server/vitals"
 	"github.com/allot-project/allot/cmd/internal/cli"
-	"github.com/allot-project/allot/commands/cluster"
+	"github.com/allot-project/allot/commands/members"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -61,7 +61,7 @@ func serverOperations() []openapi.Operation {
 		},
 		{
 			Method: http.MethodGet, Path: clusterPath, ID: "showCluster", Summary: "Show the servers of the ledger",
-			Answer: cluster.Status{}, Rule: clusterRule, Failure: "TextFailure",
+			Answer: members.Status{}, Rule: clusterRule, Failure: "TextFailure",
 		},
 		{
 			Method: http.MethodPost, Path: stepDownPath, ID: "stepDown", Summary: "Let another server lead",

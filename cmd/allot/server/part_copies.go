@@ -11,7 +11,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/allot-project/allot/cmd/internal/cli"
-	"github.com/allot-project/allot/commands/cluster"
+	"github.com/allot-project/allot/commands/members"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archive"
@@ -158,7 +158,7 @@ func (p *joinPart) take(ctx context.Context, from, last uint64) (*copies.Copy, e
 		return nil, err
 	}
 	defer nc.Close()
-	stop, err := cluster.TellJoining(nc, progress.member)
+	stop, err := members.TellJoining(nc, progress.member)
 	if err != nil {
 		return nil, err
 	}
@@ -180,10 +180,10 @@ const peersAsked = 10
 // peers are the replicas that give copies.
 func (p *joinPart) peers(ctx context.Context, nc *nats.Conn) (peers []copies.Peer) {
 	for range peersAsked {
-		for _, m := range cluster.Members(ctx, nc) {
+		for _, m := range members.All(ctx, nc) {
 			if m.Copies != "" && m.Name != p.config.Cluster.Name {
 				peers = append(peers, copies.Peer{
-					Name: m.Name, Address: m.Copies, Leads: m.Role == cluster.RoleLeader, Sequence: m.Sequence,
+					Name: m.Name, Address: m.Copies, Leads: m.Role == members.RoleLeader, Sequence: m.Sequence,
 				})
 			}
 		}
@@ -225,11 +225,11 @@ func (p *joinProgress) tell(now copies.Progress) {
 }
 
 // member is this server, as the others are told of it.
-func (p *joinProgress) member() cluster.Member {
+func (p *joinProgress) member() members.Member {
 	p.mu.Lock()
 	now := p.now
 	p.mu.Unlock()
-	m := cluster.Member{
+	m := members.Member{
 		Name: p.config.Cluster.Name, HTTP: p.config.Cluster.REST, Version: cli.Version(),
 		Sequence: p.views.Checkpoint().Sequence, Joining: &now,
 	}

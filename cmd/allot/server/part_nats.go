@@ -16,7 +16,7 @@ import (
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/cluster"
+	"github.com/allot-project/allot/commands/members"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
@@ -91,16 +91,16 @@ func (p *natsPart) awaitAdmission(ctx context.Context, joined *embedded.Cluster)
 		return err
 	}
 	defer nc.Close()
-	stop, err := cluster.TellKnown(nc, p.known)
+	stop, err := members.TellKnown(nc, p.known)
 	if err != nil {
 		return err
 	}
 	defer stop()
 	defer p.waits.Store(nil)
-	w := cluster.Waiting{Check: func() error { return p.explainUnwelcome(outside.JoinRefused()) }}
+	w := members.Waiting{Check: func() error { return p.explainUnwelcome(outside.JoinRefused()) }}
 	if p.verdict.Begin != nil {
 		w.Tell = p.waits.tell("the ledger begins when all other servers have said that they know of none")
-		begun, err := cluster.AwaitBeginning(ctx, nc, p.known(), len(p.config.Cluster.Members)-1, w)
+		begun, err := members.AwaitBeginning(ctx, nc, p.known(), len(p.config.Cluster.Members)-1, w)
 		if err != nil || !begun {
 			return p.explainBeginning(err)
 		}
@@ -110,8 +110,8 @@ func (p *natsPart) awaitAdmission(ctx context.Context, joined *embedded.Cluster)
 	if err != nil {
 		return err
 	}
-	err = cluster.AwaitAdmission(ctx, nc, p.config.Cluster.Name, rejoins, w)
-	if errors.Is(err, cluster.ErrLogLost) {
+	err = members.AwaitAdmission(ctx, nc, p.config.Cluster.Name, rejoins, w)
+	if errors.Is(err, members.ErrLogLost) {
 		return fmt.Errorf("%w; nothing was changed: if it is on another disk, or in another folder than %s, name that one; if it is "+
 			"lost, let the others fill it again: allot cluster rejoin --data %s", err, p.data.Path(datafolder.Log), p.config.Data)
 	}
@@ -121,18 +121,18 @@ func (p *natsPart) awaitAdmission(ctx context.Context, joined *embedded.Cluster)
 // explainBeginning says what to do about a ledger that does not begin.
 func (p *natsPart) explainBeginning(err error) error {
 	switch {
-	case errors.Is(err, cluster.ErrOtherLedger):
+	case errors.Is(err, members.ErrOtherLedger):
 		return fmt.Errorf("%w, and %s was told to begin another one (allot init); nothing was changed: if it is to join them, remove %s, "+
 			"and start again with the folder empty", err, p.config.Data, p.data.Path(datafolder.Log))
-	case errors.Is(err, cluster.ErrTwoBegin):
+	case errors.Is(err, members.ErrTwoBegin):
 		return fmt.Errorf("%w; nothing was changed: one begins it, so remove %s, here or there", err, p.data.Path(datafolder.Log))
 	}
 	return err
 }
 
 // known is what this server knows of the ledger.
-func (p *natsPart) known() cluster.Known {
-	k := cluster.Known{Name: p.config.Cluster.Name}
+func (p *natsPart) known() members.Known {
+	k := members.Known{Name: p.config.Cluster.Name}
 	if id := p.ledger.Load(); id != nil {
 		k.Ledger = *id
 	}
@@ -152,7 +152,7 @@ func (p *natsPart) tellKnown(context.Context) (err error) {
 	if p.knownNC, err = p.ConnectReplica(); err != nil {
 		return err
 	}
-	if _, err = cluster.TellKnown(p.knownNC, p.known); err != nil {
+	if _, err = members.TellKnown(p.knownNC, p.known); err != nil {
 		p.knownNC.Close()
 	}
 	return err
@@ -174,7 +174,7 @@ func (p *natsPart) admitOthers() (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cluster.AdmitAll(nc); err != nil {
+	if err := members.AdmitAll(nc); err != nil {
 		nc.Close()
 		return nil, err
 	}

@@ -9,7 +9,8 @@ import (
 
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/cluster"
+	"github.com/allot-project/allot/commands/leading"
+	"github.com/allot-project/allot/commands/members"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -66,7 +67,7 @@ type replicaPart struct {
 	writer *writerPart
 
 	nc      *nats.Conn       // to the other replicas
-	replica *cluster.Replica // nil: this server is the only one
+	replica *leading.Replica // nil: this server is the only one
 }
 
 // commands is where doors submit commands.
@@ -96,7 +97,7 @@ func (p *replicaPart) start(ctx context.Context) (err error) {
 		p.nc.Close()
 		return err
 	}
-	cfg := cluster.Config{
+	cfg := leading.Config{
 		Name: p.config.Cluster.Name, HTTP: p.config.Cluster.REST, Version: cli.Version(), Conn: p.nc,
 		Log: p.log.stream, Values: p.log.values,
 		Models: &followerModels{leaderModels{p.views.Projector, p.highWater.HighWater}, p.views.Changed, p.notary.otherBegan},
@@ -110,7 +111,7 @@ func (p *replicaPart) start(ctx context.Context) (err error) {
 	if p.traces.tracer != nil {
 		cfg.Carrying = p.traces.tracer.Carrying
 	}
-	if p.replica, err = cluster.Start(cfg, p.state.take()); err != nil {
+	if p.replica, err = leading.Start(cfg, p.state.take()); err != nil {
 		p.nc.Close()
 	}
 	return err
@@ -127,7 +128,7 @@ func (p *replicaPart) checkName(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, nameWait)
 	defer cancel()
-	if cluster.CheckName(ctx, p.nc, p.config.Cluster.Name) != nil {
+	if members.CheckName(ctx, p.nc, p.config.Cluster.Name) != nil {
 		return sameName(p.config.Cluster.Name)
 	}
 	return nil
@@ -150,7 +151,7 @@ type followerModels struct {
 	began   func(*ledger.Commit) error // fails if another ledger begins in a commit
 }
 
-// Fold implements cluster.Models.
+// Fold implements leading.Models.
 func (f *followerModels) Fold(commit *ledger.Commit, changes ledger.Changes) error {
 	if err := f.began(commit); err != nil {
 		return err
@@ -158,7 +159,7 @@ func (f *followerModels) Fold(commit *ledger.Commit, changes ledger.Changes) err
 	return f.leaderModels.Fold(commit, changes)
 }
 
-// Changed implements cluster.Models.
+// Changed implements leading.Models.
 func (f *followerModels) Changed() <-chan struct{} { return f.changed() }
 
 // lead leads while this server is elected, and follows otherwise, until the context ends.
@@ -192,7 +193,7 @@ func (p *replicaPart) lead(ctx context.Context) error {
 				return err
 			}
 		case err := <-p.replica.Failed():
-			if errors.Is(err, cluster.ErrSameName) {
+			if errors.Is(err, members.ErrSameName) {
 				return sameName(p.config.Cluster.Name)
 			}
 			return err
@@ -201,7 +202,7 @@ func (p *replicaPart) lead(ctx context.Context) error {
 }
 
 // takeOver starts to lead.
-func (p *replicaPart) takeOver(ctx context.Context, term *cluster.Term) error {
+func (p *replicaPart) takeOver(ctx context.Context, term *leading.Term) error {
 	p.writer.term = term
 	err := p.parts.start(ctx, lead)
 	if err == nil {
@@ -257,7 +258,7 @@ func (p *replicaPart) handOver(successor string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), p.config.Cluster.Lease)
 	defer cancel()
 	if successor == "" {
-		successor = p.replica.Successor(ctx)
+		successor = p.replica.Group().Successor(ctx)
 	}
 	if successor == "" || p.nats.Server == nil || !p.nats.Leads() {
 		return successor

@@ -11,7 +11,7 @@ import (
 	"github.com/allot-project/allot/api/notices"
 	"github.com/allot-project/allot/cmd/allot/server/vitals"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/cluster"
+	"github.com/allot-project/allot/commands/leading"
 	"github.com/allot-project/allot/commands/placing"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/commands/writer"
@@ -61,7 +61,7 @@ type writerPart struct {
 
 	atomic.Pointer[writer.Writer]
 	claims *placing.Stage
-	term   *cluster.Term // nil: this server does not lead, or is the only one
+	term   *leading.Term // nil: this server does not lead, or is the only one
 }
 
 func (p *writerPart) start(ctx context.Context) error {

@@ -10,7 +10,8 @@ import (
 
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/cluster"
+	"github.com/allot-project/allot/commands/leading"
+	"github.com/allot-project/allot/commands/members"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/projector"
 )
@@ -87,7 +88,7 @@ func (s *Starting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Checks answer the three paths once the server has started.
 type Checks struct {
 	Views   *projector.Projector
-	Replica *cluster.Replica // nil: this server is the only one
+	Replica *leading.Replica // nil: this server is the only one
 	Fresh   commands.Freshness
 	Disks   *Disks
 	Writer  func() *writer.Writer // nil: none has started here yet
@@ -97,7 +98,7 @@ type Checks struct {
 
 // now returns the fields that all three answers have.
 func (c *Checks) now() Health {
-	h := Health{Status: fine, Role: cluster.RoleLeader, Sequence: c.Views.Checkpoint().Sequence}
+	h := Health{Status: fine, Role: members.RoleLeader, Sequence: c.Views.Checkpoint().Sequence}
 	if c.Replica != nil {
 		h.Role, h.Term, h.Leader = c.Replica.Standing()
 	}

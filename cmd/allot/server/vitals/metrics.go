@@ -15,8 +15,9 @@ import (
 	"github.com/allot-project/allot/api/port"
 	"github.com/allot-project/allot/api/tracing"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
-	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/fair"
+	"github.com/allot-project/allot/commands/leading"
+	"github.com/allot-project/allot/commands/members"
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/commands/writer"
@@ -32,7 +33,7 @@ type Metrics struct {
 	*Disks
 	Instruments *Instruments
 	Port        *port.Port // of REST
-	Replica     *cluster.Replica
+	Replica     *leading.Replica
 	Scrubber    *check.Scrubber
 	Tracer      *tracing.Tracer
 	Limits      *processes.LimitStatus // of following Keystone's
@@ -186,7 +187,7 @@ func (m *Metrics) addReplica(g gauges) {
 		return
 	}
 	g.add("replica_role", "1: this server leads; 0: it follows.",
-		func() float64 { return one(m.Replica.Role() == cluster.RoleLeader) })
+		func() float64 { return one(m.Replica.Role() == members.RoleLeader) })
 	g.add("replica_term", "Number of the newest known term.", func() float64 {
 		_, term, _ := m.Replica.Standing()
 		return float64(term)

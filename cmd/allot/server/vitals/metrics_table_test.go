@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/allot-project/allot/api/tracing"
-	"github.com/allot-project/allot/commands/cluster"
+	"github.com/allot-project/allot/commands/leading"
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/ledger/archive"
@@ -26,7 +26,7 @@ var updateMetrics = flag.Bool("update-metrics", false, "write the table of docs/
 func allMetrics() (rows []string, names map[string]bool) {
 	m := &Metrics{
 		Disks:       &Disks{DisksConfig: DisksConfig{NATS: new(embedded.Server), Archives: []*archive.Archive{nil}}},
-		Instruments: NewInstruments(), Replica: new(cluster.Replica), Scrubber: new(check.Scrubber),
+		Instruments: NewInstruments(), Replica: new(leading.Replica), Scrubber: new(check.Scrubber),
 		Tracer: new(tracing.Tracer), Limits: new(processes.LimitStatus),
 		Keeper: func() *rejected.Keeper { return nil },
 	}

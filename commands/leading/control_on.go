@@ -1,6 +1,6 @@
 //go:build allot_control
 
-package cluster
+package leading
 
 import "os"
 

@@ -1,4 +1,4 @@
-package cluster
+package leading
 
 // HoldsBack reports whether a follower has met a commit in the log that it may not show.
 func (r *Replica) HoldsBack() bool {

@@ -1,4 +1,4 @@
-package cluster
+package members
 
 import (
 	"context"
@@ -9,10 +9,8 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
-	"github.com/allot-project/allot/ledger/system"
 )
 
 // TestSafeWithout: a replica without a log gets a vote only when all other
@@ -62,12 +60,6 @@ func TestSafeWithout(t *testing.T) {
 	}
 }
 
-// still is read models that do not change.
-type still struct{ Models }
-
-// Checkpoint implements writer.ReadModels.
-func (still) Checkpoint() ledger.Head { return ledger.Head{Sequence: 1} }
-
 // TestFindNamesake: a replica that hears another one of its name ends, and one
 // that hears itself does not.
 func TestFindNamesake(t *testing.T) {
@@ -76,50 +68,43 @@ func TestFindNamesake(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(ns.Shutdown)
-	begin := func(name string) *Replica {
+	begin := func(name string) *Group {
 		nc, err := ns.ConnectReplica()
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(nc.Close)
-		r := &Replica{
-			cfg:      Config{Name: name, Conn: nc, Models: still{}, Logger: slog.New(slog.DiscardHandler)},
-			instance: commands.NewID(), clock: system.SinceBoot, failed: make(chan error, 1), ctx: t.Context(),
+		g := &Group{
+			Name: name, Instance: commands.NewID(), Conn: nc, Own: func() Member { return Member{} },
+			Logger: slog.New(slog.DiscardHandler),
 		}
-		r.view.changed = make(chan struct{})
-		if err := r.listen(); err != nil {
+		if _, err := nc.Subscribe(StatusSubject, g.AnswerStatus); err != nil {
 			t.Fatal(err)
 		}
-		return r
-	}
-	ends := func(r *Replica) error {
-		r.findNamesake()
-		select {
-		case err := <-r.failed:
-			return err
-		default:
-			return nil
+		if err := nc.Flush(); err != nil {
+			t.Fatal(err)
 		}
+		return g
 	}
 	a, b := begin("a"), begin("b")
-	for _, r := range []*Replica{a, b} {
-		if err := ends(r); err != nil {
-			t.Errorf("%s: %v", r.cfg.Name, err)
+	for _, g := range []*Group{a, b} {
+		if err := g.FindNamesake(t.Context()); err != nil {
+			t.Errorf("%s: %v", g.Name, err)
 		}
 	}
-	if err := CheckName(t.Context(), b.cfg.Conn, "c"); err != nil {
+	if err := CheckName(t.Context(), b.Conn, "c"); err != nil {
 		t.Error(err)
 	}
-	if err := CheckName(t.Context(), b.cfg.Conn, "a"); !errors.Is(err, ErrSameName) {
+	if err := CheckName(t.Context(), b.Conn, "a"); !errors.Is(err, ErrSameName) {
 		t.Errorf("a runs: %v", err)
 	}
 	again := begin("a")
-	for _, r := range []*Replica{a, again} {
-		if err := ends(r); !errors.Is(err, ErrSameName) {
+	for _, g := range []*Group{a, again} {
+		if err := g.FindNamesake(t.Context()); !errors.Is(err, ErrSameName) {
 			t.Errorf("two of one name: %v", err)
 		}
 	}
-	if err := ends(b); err != nil {
+	if err := b.FindNamesake(t.Context()); err != nil {
 		t.Errorf("b: %v", err)
 	}
 }
@@ -140,17 +125,16 @@ func TestRegisteredAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Replica{
-		cfg:      Config{Name: "a", Values: values, Models: still{}, Logger: slog.New(slog.DiscardHandler)},
-		instance: commands.NewID(), clock: system.SinceBoot, ctx: t.Context(),
+	g := &Group{
+		Name: "a", Values: values, Own: func() Member { return Member{} }, Logger: slog.New(slog.DiscardHandler),
 	}
-	r.ended.Go(func() { r.register(time.Millisecond) })
+	go g.Register(t.Context(), time.Millisecond)
 	known := func() {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		for there := false; !there; {
-			members, err := r.registered(ctx)
+			members, err := g.registered(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}

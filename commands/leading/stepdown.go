@@ -1,4 +1,4 @@
-package cluster
+package leading
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/members"
 )
 
 // stepDownRequest is the request that another replica lead.
@@ -63,11 +64,11 @@ func (t *Term) answerStepDown(msg *nats.Msg) {
 		err = fmt.Errorf("replica %s leads already", wish.To)
 	}
 	if err == nil && wish.To != "" {
-		members := t.r.gather(t.r.ctx, everybody)
-		if m, there := members[wish.To]; there && m.Role == RoleJoining {
+		answers := t.r.group.ByName(t.r.ctx)
+		if m, there := answers[wish.To]; there && m.Role == members.RoleJoining {
 			err = fmt.Errorf("replica %s is joining, and cannot lead yet", wish.To)
 		} else if !there {
-			err = fmt.Errorf("replica %s does not answer; there are %v", wish.To, slices.Sorted(maps.Keys(members)))
+			err = fmt.Errorf("replica %s does not answer; there are %v", wish.To, slices.Sorted(maps.Keys(answers)))
 		}
 	}
 	text := ""
@@ -82,24 +83,4 @@ func (t *Term) answerStepDown(msg *nats.Msg) {
 	if err := msg.Respond([]byte(text)); err != nil {
 		t.r.cfg.Logger.Debug("who asked the leader to step down was not answered", "error", err)
 	}
-}
-
-// Successor returns the replica that should lead next: of those that may, the one
-// that lags least. Empty: there is none.
-func (r *Replica) Successor(ctx context.Context) string {
-	var best Member
-	known, err := r.registered(ctx)
-	want := len(known)
-	if err != nil {
-		want = everybody
-	}
-	for _, m := range r.gather(ctx, want) {
-		if m.Name == r.cfg.Name || m.Unfit != "" || m.Role == RoleJoining {
-			continue
-		}
-		if best.Name == "" || m.Sequence > best.Sequence || m.Sequence == best.Sequence && m.Name < best.Name {
-			best = m
-		}
-	}
-	return best.Name
 }

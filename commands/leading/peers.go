@@ -1,4 +1,4 @@
-package cluster
+package leading
 
 import (
 	"context"
@@ -15,12 +15,9 @@ import (
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/encoding"
 	"github.com/allot-project/allot/commands/fair"
+	"github.com/allot-project/allot/commands/members"
 	"github.com/allot-project/allot/ledger"
 )
-
-// Subjects are the subjects of messages between replicas. No client may publish or listen
-// there.
-const Subjects = "allot.cluster.>"
 
 // The messages between replicas.
 const (
@@ -28,7 +25,6 @@ const (
 	leaderSubject   = "allot.cluster.leader" // the name of the leader, to all
 	submitSubject   = "allot.cluster.submit" // a command, to the leader
 	headSubject     = "allot.cluster.head"   // "what was answered so far?", to the leader
-	statusSubject   = "allot.cluster.status" // "how are you?", to all
 	stepDownSubject = "allot.cluster.give"   // a request to let another replica lead, to the leader
 )
 
@@ -111,7 +107,7 @@ func (v *leaderView) set(h announcement) {
 // listen starts to listen to the others' messages.
 func (r *Replica) listen() error {
 	for subject, handle := range map[string]nats.MsgHandler{
-		commitSubject: r.hearCommit, leaderSubject: r.hearLeader, statusSubject: r.answerStatus,
+		commitSubject: r.hearCommit, leaderSubject: r.hearLeader, members.StatusSubject: r.group.AnswerStatus,
 	} {
 		sub, err := r.cfg.Conn.Subscribe(subject, handle)
 		if err != nil {
@@ -158,7 +154,7 @@ func (r *Replica) hearLeader(msg *nats.Msg) {
 		r.cfg.Logger.Warn("another replica says what cannot be read", "subject", msg.Subject, "error", err)
 		return
 	}
-	r.note(h)
+	r.view.note(h, r.clock())
 }
 
 // announce sends a durable commit to the others.
@@ -182,18 +178,18 @@ func (r *Replica) announceLeader(t *Term, released bool, successor string) {
 	if err != nil {
 		r.cfg.Logger.Debug("others were not told who leads", "error", err)
 	}
-	r.note(h)
+	r.view.note(h, r.clock())
 }
 
 // note notes a leader's announcement.
-func (r *Replica) note(h announcement) {
+func (v *leaderView) note(h announcement, now time.Duration) {
 	if !h.Released {
-		r.view.heard.Store(int64(r.clock()))
-		r.view.term.Store(h.Term)
+		v.heard.Store(int64(now))
+		v.term.Store(h.Term)
 	}
-	r.view.wedged.Store(h.Wedged)
-	r.view.saw(h.Sequence)
-	r.view.set(h)
+	v.wedged.Store(h.Wedged)
+	v.saw(h.Sequence)
+	v.set(h)
 }
 
 // announce announces that this replica leads, as long as it does.
@@ -220,7 +216,7 @@ func (t *Term) announce() {
 func (t *Term) upgrade() {
 	ctx, cancel := context.WithTimeout(t.r.ctx, t.length)
 	defer cancel()
-	level, err := t.r.commonLevel(ctx)
+	level, err := t.commonLevel(ctx)
 	if err != nil || level <= t.level.Load() {
 		return
 	}
@@ -229,11 +225,20 @@ func (t *Term) upgrade() {
 	}
 }
 
+// answerAdmission admits a replica, or says why not, without holding up commands meanwhile.
+func (t *Term) answerAdmission(msg *nats.Msg) {
+	t.r.ended.Go(func() {
+		ctx, cancel := context.WithTimeout(t.r.ctx, t.length)
+		defer cancel()
+		t.r.group.AnswerAdmission(ctx, msg, func() error { return t.Await(ctx.Done()) })
+	})
+}
+
 // serve takes messages to the leader.
 func (t *Term) serve() error {
 	for subject, handle := range map[string]nats.MsgHandler{
 		submitSubject: t.takeCommand, headSubject: t.answerHead, stepDownSubject: t.answerStepDown,
-		admissionSubject: t.answerAdmission,
+		members.AdmissionSubject: t.answerAdmission,
 	} {
 		sub, err := t.r.cfg.Conn.Subscribe(subject, handle)
 		if err != nil {

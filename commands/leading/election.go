@@ -1,4 +1,4 @@
-package cluster
+package leading
 
 import (
 	"context"
@@ -108,7 +108,7 @@ func (c *candidate) acquire(ctx context.Context) *Term {
 	}
 	before := c.r.clock()
 	mine := lease{Leader: c.r.cfg.Name, Instance: c.r.instance}
-	revision, err := c.r.setLease(ctx, c.revision, mine)
+	revision, err := c.r.bucket.set(ctx, c.revision, mine)
 	if err != nil {
 		return nil // the next look shows the outcome
 	}
@@ -124,7 +124,7 @@ func (c *candidate) acquire(ctx context.Context) *Term {
 
 // observe reads the lease.
 func (c *candidate) observe(ctx context.Context) error {
-	now, revision, err := c.r.getLease(ctx)
+	now, revision, err := c.r.bucket.get(ctx)
 	if err != nil {
 		return err
 	}
@@ -190,8 +190,11 @@ func (c *candidate) ready(ctx context.Context) bool {
 	return c.r.clock()-c.eligible >= headStart
 }
 
-func (r *Replica) getLease(ctx context.Context) (l lease, revision uint64, err error) {
-	value, revision, err := r.cfg.Values.Get(ctx, leaseKey)
+// leaseBucket is the bucket, as far as it holds the lease.
+type leaseBucket struct{ values *jetstream.Values }
+
+func (b leaseBucket) get(ctx context.Context) (l lease, revision uint64, err error) {
+	value, revision, err := b.values.Get(ctx, leaseKey)
 	if err == nil && revision > 0 {
 		err = json.Unmarshal(value, &l)
 	}
@@ -201,12 +204,12 @@ func (r *Replica) getLease(ctx context.Context) (l lease, revision uint64, err e
 	return l, revision, nil
 }
 
-func (r *Replica) setLease(ctx context.Context, revision uint64, l lease) (uint64, error) {
+func (b leaseBucket) set(ctx context.Context, revision uint64, l lease) (uint64, error) {
 	value, err := json.Marshal(l)
 	if err != nil {
 		return 0, fmt.Errorf("cluster: %w", err)
 	}
-	return r.cfg.Values.Set(ctx, leaseKey, revision, value)
+	return b.values.Set(ctx, leaseKey, revision, value)
 }
 
 // renew keeps the lease until it is lost, or ctx ends.
@@ -222,13 +225,13 @@ func (t *Term) renew(ctx context.Context, revision uint64) {
 			return
 		}
 		before := t.clock()
-		next, err := t.r.setLease(ctx, revision, mine)
+		next, err := t.r.bucket.set(ctx, revision, mine)
 		switch {
 		case err == nil:
 			t.extend(before)
 			revision, wait = next, every
 		case errors.Is(err, jetstream.ErrRevision):
-			now, at, err := t.r.getLease(ctx)
+			now, at, err := t.r.bucket.get(ctx)
 			if err == nil && at > revision && now.Instance != t.instance {
 				t.r.cfg.Logger.Warn("another replica has taken the lease", "leader", now.Leader)
 				t.lose()
@@ -265,14 +268,14 @@ func (r *Replica) release(t *Term, successor string) {
 	back := lease{Leader: r.cfg.Name, Instance: t.instance, Released: true, Successor: successor}
 	revision := t.revision.Load()
 	for {
-		_, err := r.setLease(ctx, revision, back)
+		_, err := r.bucket.set(ctx, revision, back)
 		if err == nil {
 			return
 		}
 		if errors.Is(err, jetstream.ErrRevision) {
 			// It may have been renewed by a try whose answer was not waited for. This replica
 			// would take it for its own, and lead again at once.
-			now, at, lookErr := r.getLease(ctx)
+			now, at, lookErr := r.bucket.get(ctx)
 			if lookErr == nil && at > revision && (now.Instance != t.instance || now.Released) {
 				return // another one has it, or it was given back by a try whose answer was lost
 			}

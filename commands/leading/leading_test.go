@@ -1,4 +1,4 @@
-package cluster_test
+package leading_test
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/demand"
+	"github.com/allot-project/allot/commands/leading"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/embedded"
@@ -29,7 +29,7 @@ import (
 
 // member is one replica with all its parts, in the test's process.
 type member struct {
-	*cluster.Replica
+	*leading.Replica
 	name   string
 	ns     *embedded.Server
 	log    *jetstream.Log
@@ -43,7 +43,7 @@ type member struct {
 	mute bool
 	// begun, if set, is called between the beginning of a term and its opening.
 	begun func()
-	term  *cluster.Term // guarded by mu
+	term  *leading.Term // guarded by mu
 	cut   atomic.Bool   // its connections are closed
 	// late, if set, holds up what the writer hears of its appends until it is closed.
 	late atomic.Pointer[chan struct{}]
@@ -72,14 +72,14 @@ type group struct {
 	sync    bool // before each acknowledgement, as in production
 }
 
-func startGroup(t testing.TB, change func(i int, cfg *cluster.Config, m *member)) *group {
+func startGroup(t testing.TB, change func(i int, cfg *leading.Config, m *member)) *group {
 	t.Helper()
 	g := &group{t: t}
 	g.start(change)
 	return g
 }
 
-func (g *group) start(change func(i int, cfg *cluster.Config, m *member)) {
+func (g *group) start(change func(i int, cfg *leading.Config, m *member)) {
 	t := g.t
 	t.Helper()
 	var routes []string
@@ -107,7 +107,7 @@ func (g *group) start(change func(i int, cfg *cluster.Config, m *member)) {
 		t.FailNow()
 	}
 	for i, m := range g.members {
-		m.open(t, filepath.Join(dir, m.name), i == 0, func(cfg *cluster.Config) {
+		m.open(t, filepath.Join(dir, m.name), i == 0, func(cfg *leading.Config) {
 			if change != nil {
 				change(i, cfg, m)
 			}
@@ -120,7 +120,7 @@ func (g *group) start(change func(i int, cfg *cluster.Config, m *member)) {
 	})
 }
 
-func (m *member) open(t testing.TB, dir string, mayCreate bool, change func(*cluster.Config)) {
+func (m *member) open(t testing.TB, dir string, mayCreate bool, change func(*leading.Config)) {
 	t.Helper()
 	connect := func(open func() (*nats.Conn, error)) *nats.Conn {
 		nc, err := open()
@@ -145,12 +145,12 @@ func (m *member) open(t testing.TB, dir string, mayCreate bool, change func(*clu
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := cluster.Config{
+	cfg := leading.Config{
 		Name: m.name, Conn: connect(m.ns.ConnectReplica), Log: m.log, Values: values, Models: m.views,
 		Near: m.ns.Leads, Logger: logger, Lease: 1500 * time.Millisecond,
 	}
 	change(&cfg)
-	if m.Replica, err = cluster.Start(cfg, state); err != nil {
+	if m.Replica, err = leading.Start(cfg, state); err != nil {
 		t.Fatal(err)
 	}
 	m.idle.Go(func() { m.lead(t) })
@@ -189,7 +189,7 @@ func (m *member) lead(t testing.TB) {
 	}
 }
 
-func (m *member) serve(t testing.TB, term *cluster.Term) {
+func (m *member) serve(t testing.TB, term *leading.Term) {
 	options := writer.Options{
 		Now: time.Now, Landed: term.Landed, AnswerWithin: 10 * time.Second, Leadership: term,
 	}
@@ -233,7 +233,7 @@ func (m *member) serve(t testing.TB, term *cluster.Term) {
 }
 
 // unsafe is a leadership that never ends.
-type unsafe struct{ *cluster.Term }
+type unsafe struct{ *leading.Term }
 
 // Await implements writer.Leadership.
 func (unsafe) Await(<-chan struct{}) error { return nil }
@@ -369,7 +369,7 @@ func TestEveryReplicaTakesCommands(t *testing.T) {
 // first client that there is no resource class VCPU.
 func TestNoCommandComesBeforeTheBeginning(t *testing.T) {
 	var asked atomic.Int64
-	g := startGroup(t, func(_ int, _ *cluster.Config, m *member) {
+	g := startGroup(t, func(_ int, _ *leading.Config, m *member) {
 		m.begun = func() {
 			asked.Add(1)
 			ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
@@ -421,7 +421,7 @@ func TestLeaderIsReplaced(t *testing.T) {
 // the lease for its own, and lead again.
 func TestRenewedUnnoticed(t *testing.T) {
 	var values *jetstream.Values
-	g := startGroup(t, func(_ int, cfg *cluster.Config, _ *member) { values = cfg.Values })
+	g := startGroup(t, func(_ int, cfg *leading.Config, _ *member) { values = cfg.Values })
 	for round := range 3 {
 		before, next := g.leader(), g.others()[0]
 		stop, stopped := make(chan struct{}), make(chan struct{})
@@ -464,7 +464,7 @@ func TestDeposedLeaderSaysNothing(t *testing.T) {
 	for name, mute := range map[string]bool{"by the rules": false, "without a lease": true} {
 		t.Run(name, func(t *testing.T) {
 			var frozen *member
-			g := startGroup(t, func(_ int, _ *cluster.Config, m *member) { m.mute = mute })
+			g := startGroup(t, func(_ int, _ *leading.Config, m *member) { m.mute = mute })
 			frozen = g.leader()
 			old := frozen.get()
 			frozen.submit(t, &commands.CreateTrait{Name: "CUSTOM_X"})

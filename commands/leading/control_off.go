@@ -1,6 +1,6 @@
 //go:build !allot_control
 
-package cluster
+package leading
 
 // leaseIgnored makes a leader answer without a look at its lease. It is a
 // constant here. Only test programs, built to check that tests notice the fault,

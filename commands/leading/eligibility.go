@@ -1,4 +1,4 @@
-package cluster
+package leading
 
 import (
 	"context"
@@ -45,7 +45,7 @@ func (t *Term) watchFitness() {
 func (t *Term) resignFor(problem error) {
 	ctx, cancel := context.WithTimeout(t.r.ctx, t.length)
 	defer cancel()
-	successor := t.r.Successor(ctx)
+	successor := t.r.group.Successor(ctx)
 	if successor == "" {
 		return
 	}

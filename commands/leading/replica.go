@@ -1,11 +1,13 @@
-// Package cluster lets several servers, its replicas, serve one ledger. One of
+// Package leading lets several servers, its replicas, serve one ledger. One of
 // them leads: its writer alone decides commands. The others follow: they fold
 // what the log takes, answer reads, pass commands on to the leader, and are ready
-// to lead. The files are: election and lease (who leads), follow (what followers
-// do), route and fresh (how commands and questions find the leader), peers
-// (messages between replicas), status (the replicas and their state), wedge (a
-// log that fails silently), eligibility (a leader that should not lead), and
-// stream_leaders (which servers lead the streams).
+// to lead. The files are: election and lease (who leads), follow and visibility
+// (what followers do, and may show), route and fresh (how commands and questions
+// find the leader), peers (messages to and from the leader), standing (what this
+// replica is now), stepdown (a leader that is asked to give way), wedge (a log
+// that fails silently), eligibility (a leader that should not lead), and
+// stream_leaders (which servers lead the streams). Who the replicas are is known
+// to package members.
 //
 // The log alone decides what happened: every append names the one sequence that
 // it may get, so no two leaders can both append. Answers that leave no record
@@ -39,7 +41,7 @@
 //     only what a leader has announced, or what the log holds while the lease is
 //     free (2); and it answers no read while it has folded more than the leader
 //     knows.
-package cluster
+package leading
 
 import (
 	"context"
@@ -53,6 +55,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/members"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/jetstream"
@@ -85,7 +88,7 @@ type Config struct {
 	// Version of the program, for display.
 	Version string
 	// Conn leads to the other replicas, with the permission to publish and
-	// subscribe on Subjects.
+	// subscribe on members.Subjects.
 	Conn *nats.Conn
 	// Log is the log, and Values are where replicas agree on the leader.
 	Log    *jetstream.Log
@@ -121,6 +124,8 @@ type Replica struct {
 	cfg      Config
 	instance ledger.UUID
 	clock    func() time.Duration
+	group    *members.Group
+	bucket   leaseBucket
 
 	elected    chan *Term
 	failed     chan error
@@ -148,7 +153,11 @@ func Start(cfg Config, state *ledger.State) (*Replica, error) {
 	}
 	r := &Replica{
 		cfg: cfg, instance: commands.NewID(), clock: system.SinceBoot,
-		elected: make(chan *Term), failed: make(chan error, 1),
+		bucket: leaseBucket{cfg.Values}, elected: make(chan *Term), failed: make(chan error, 1),
+	}
+	r.group = &members.Group{
+		Name: cfg.Name, Instance: r.instance, Conn: cfg.Conn, Log: cfg.Log, Values: cfg.Values, Own: r.own,
+		Logger: cfg.Logger,
 	}
 	r.ctx, r.end = context.WithCancel(context.Background())
 	r.view.changed = make(chan struct{})
@@ -158,8 +167,12 @@ func Start(cfg Config, state *ledger.State) (*Replica, error) {
 		return nil, errors.Join(err, stopped)
 	}
 	r.ended.Go(r.campaign)
-	r.ended.Go(func() { r.register(registerEvery) })
-	r.ended.Go(r.findNamesake)
+	r.ended.Go(func() { r.group.Register(r.ctx, members.RegisterEvery) })
+	r.ended.Go(func() {
+		if err := r.group.FindNamesake(r.ctx); err != nil {
+			r.fail(err)
+		}
+	})
 	return r, nil
 }
 
@@ -174,6 +187,9 @@ func (r *Replica) Stop() (*ledger.State, error) {
 	}
 	return state, r.peers.close()
 }
+
+// Group is the replicas of the ledger.
+func (r *Replica) Group() *members.Group { return r.group }
 
 // Elected delivers a term each time that this replica is to lead.
 func (r *Replica) Elected() <-chan *Term { return r.elected }
@@ -243,7 +259,7 @@ func (t *Term) Open() error {
 
 // confirm appends a term to the log, which proves that no other replica leads.
 func (t *Term) confirm(ctx context.Context) error {
-	level, err := t.r.commonLevel(ctx)
+	level, err := t.commonLevel(ctx)
 	if err != nil {
 		return err
 	}
@@ -266,6 +282,16 @@ func (t *Term) confirm(ctx context.Context) error {
 	t.level.Store(level)
 	t.number.Store(state.Term().Number)
 	return nil
+}
+
+// commonLevel returns the newest level of features that all known replicas can read.
+// Without the bucket no replica can have joined, so the level in use stays.
+func (t *Term) commonLevel(ctx context.Context) (uint64, error) {
+	level, err := t.r.group.CommonLevel(ctx)
+	if now := t.r.leading.Load(); err != nil && now != nil {
+		return now.level.Load(), nil
+	}
+	return level, err
 }
 
 // Close takes no more commands and questions. The writer may still answer those

@@ -1,4 +1,4 @@
-package cluster
+package members
 
 import (
 	"context"
@@ -45,8 +45,8 @@ import (
 // This argument is about one stream, so the leaders of all, the log's and the
 // bucket's, must answer.
 
-// admissionSubject is where a replica asks for admission.
-const admissionSubject = "allot.cluster.leave"
+// AdmissionSubject is where a replica asks for admission.
+const AdmissionSubject = "allot.cluster.leave"
 
 const (
 	// askAgain is the pause between two requests.
@@ -104,7 +104,7 @@ func askAdmission(ctx context.Context, nc *nats.Conn, question admission) (why s
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*statusWait)
 	defer cancel()
-	msg, err := nc.RequestWithContext(ctx, admissionSubject, data)
+	msg, err := nc.RequestWithContext(ctx, AdmissionSubject, data)
 	if err != nil {
 		return "no replica leads that could be asked", err
 	}
@@ -125,7 +125,7 @@ func askAdmission(ctx context.Context, nc *nats.Conn, question admission) (why s
 // while nothing is committed, nothing can be lost. The connection must be closed
 // before that replica begins the ledger, for which the others wait.
 func AdmitAll(nc *nats.Conn) error {
-	_, err := nc.Subscribe(admissionSubject, func(msg *nats.Msg) {
+	_, err := nc.Subscribe(AdmissionSubject, func(msg *nats.Msg) {
 		_ = msg.Respond([]byte("{}")) // a replica that asks does so again
 	})
 	if err != nil {
@@ -134,40 +134,40 @@ func AdmitAll(nc *nats.Conn) error {
 	return nc.Flush()
 }
 
-// answerAdmission admits a replica, or says why not. It asks other servers, without
-// holding up commands meanwhile.
-func (t *Term) answerAdmission(msg *nats.Msg) {
-	t.r.ended.Go(func() {
-		var answer admission
-		if err := t.mayJoin(msg.Data); err != nil {
-			answer.Why, answer.Known = err.Error(), errors.Is(err, ErrLogLost)
-		}
-		data, err := json.Marshal(answer)
-		if err == nil {
-			err = msg.Respond(data)
-		}
-		if err != nil {
-			t.r.cfg.Logger.Warn("a replica that asked for admission was not answered", "error", err)
-		}
-	})
+// AnswerAdmission admits a replica, or says why not. It asks other servers, and at the end whether
+// this one leads yet.
+func (g *Group) AnswerAdmission(ctx context.Context, msg *nats.Msg, leads func() error) {
+	var answer admission
+	err := g.mayJoin(ctx, msg.Data)
+	if err == nil {
+		err = leads()
+	}
+	if err != nil {
+		answer.Why, answer.Known = err.Error(), errors.Is(err, ErrLogLost)
+	}
+	data, err := json.Marshal(answer)
+	if err == nil {
+		err = msg.Respond(data)
+	}
+	if err != nil {
+		g.Logger.Warn("a replica that asked for admission was not answered", "error", err)
+	}
 }
 
-func (t *Term) mayJoin(data []byte) error {
+func (g *Group) mayJoin(ctx context.Context, data []byte) error {
 	var question admission
 	if err := json.Unmarshal(data, &question); err != nil {
 		return fmt.Errorf("a question that cannot be read: %w", err)
 	}
-	if question.Name == t.r.cfg.Name {
+	if question.Name == g.Name {
 		return fmt.Errorf("the replica that leads is called %s, too", question.Name)
 	}
-	ctx, cancel := context.WithTimeout(t.r.ctx, t.length)
-	defer cancel()
-	whole := t.r.gather(ctx, everybody)
-	log, err := t.r.cfg.Log.Peers(ctx)
+	whole := g.ByName(ctx)
+	log, err := g.Log.Peers(ctx)
 	if err != nil {
 		return fmt.Errorf("the log: %w", err)
 	}
-	bucket, err := t.r.cfg.Values.Peers(ctx)
+	bucket, err := g.Values.Peers(ctx)
 	if err != nil {
 		return fmt.Errorf("the bucket %s: %w", jetstream.ValuesBucket, err)
 	}
@@ -177,7 +177,7 @@ func (t *Term) mayJoin(data []byte) error {
 	if err := safeWithout(bucket, question, whole); err != nil {
 		return fmt.Errorf("the bucket %s: %w", jetstream.ValuesBucket, err)
 	}
-	return t.Await(ctx.Done())
+	return nil
 }
 
 // safeWithout reports whether everything that a stream's leader has committed is
