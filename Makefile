@@ -1,5 +1,5 @@
 # make check: everything that CI runs.
-.PHONY: build deb release release-check cluster check test race models cover fuzz faults cluster-faults shadow-faults import-faults bench bench-past bench-http bench-cluster bench-candidates floods differential side-by-side lint measure screenshots simulate
+.PHONY: build deb release release-check cluster check test race models cover fuzz faults cluster-faults shadow-faults import-faults bench bench-past bench-http bench-cluster bench-candidates floods differential side-by-side lint measure screenshots simulate simulate-reverts
 
 build:
 	go build -o bin/ ./cmd/allot ./cmd/allot-migrate ./cmd/allot-bench
@@ -70,6 +70,10 @@ faults:
 # some, and SEED=N plays one again, tells its story and looks for the faults that matter.
 simulate:
 	go run ./cmd/simulate $(if $(SEED),-seed $(SEED)) $(if $(FROM),-from $(FROM)) $(if $(SEEDS),-seeds $(SEEDS))
+
+# Takes each mend of cmd/simulate/reverts back, and plays SEEDS seeds (2,000) until one fails; hours. REVERT=NAME: that one.
+simulate-reverts:
+	.ci/simulate-reverts
 
 # 200 scenarios of faults of three replicas, and the tables of docs/reliability.md; 70 to 100 minutes, as root.
 # ALLOT_CLUSTER_SEED=N plays one again, ALLOT_CLUSTER_SCENARIOS=21-40 some,

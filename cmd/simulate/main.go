@@ -24,6 +24,7 @@ func main() {
 	flag.Uint64Var(&o.seeds, "seeds", 0, "how many seeds; 0: until it is stopped")
 	flag.IntVar(&o.workers, "workers", runtime.NumCPU(), "how many seeds are played at once")
 	flag.Uint64Var(&o.twice, "twice", 50, "play each of so many seeds twice, and compare")
+	flag.BoolVar(&o.first, "first", false, "end with the first seed that fails")
 	flag.BoolVar(&o.verbose, "v", false, "tell what servers say, too")
 	flag.BoolVar(&strict, "strict", false, "let file systems promise no more than POSIX: a sync of a file is none of its name")
 	flag.BoolVar(&o.shrink, "shrink", true, "look for the faults that matter if a seed fails")
@@ -41,6 +42,7 @@ type options struct {
 	twice             uint64
 	workers           int
 	verbose, shrink   bool
+	first             bool
 }
 
 func (o *options) main() error {
@@ -137,7 +139,8 @@ func (o *options) many(program *machine.Program) error {
 		mu.Lock()
 		defer mu.Unlock()
 		next++
-		return next - 1, o.seeds == 0 || next <= o.from+o.seeds
+		enough := o.seeds > 0 && next > o.from+o.seeds || o.first && len(failed) > 0
+		return next - 1, !enough
 	}
 	work := func() {
 		for seed, more := take(); more; seed, more = take() {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/allot-project/allot/cmd/simulate/machine"
@@ -64,5 +66,21 @@ func TestPlanIsTheSeeds(t *testing.T) {
 	}
 	if text(1) == text(2) {
 		t.Error("another seed gave the same faults")
+	}
+}
+
+// TestRevertsApply: the patches that take mends back fit the sources, so that the simulator can be
+// tried with each (make simulate-reverts).
+func TestRevertsApply(t *testing.T) {
+	patches, err := filepath.Glob("reverts/*.patch")
+	if err != nil || len(patches) == 0 {
+		t.Fatal(patches, err)
+	}
+	for _, patch := range patches {
+		check := exec.Command("git", "apply", "--check", "cmd/simulate/"+patch)
+		check.Dir = "../.."
+		if out, err := check.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v: %s", patch, err, out)
+		}
 	}
 }
