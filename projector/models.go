@@ -145,6 +145,7 @@ func (m *models) open(dir string, readOnly bool) error {
 	case err = <-opened:
 	case <-m.broken: // Pebble may wait for ever for a goroutine of its own that has ended
 		err = m.fault()
+		go m.closeLate(opened)
 	}
 	if err == nil {
 		return nil
@@ -154,6 +155,14 @@ func (m *models) open(dir string, readOnly bool) error {
 		return fmt.Errorf("projector: open %s: %w", dir, err)
 	}
 	return fmt.Errorf("%w: open %s: %w", ErrDamaged, dir, err)
+}
+
+// closeLate closes what is opened although it is condemned: nothing of it reaches the disk.
+func (m *models) closeLate(opened <-chan error) {
+	defer func() { _ = recover() }() // Pebble panics where it finds a fault as it closes
+	if err := <-opened; err == nil {
+		_ = m.db.Close() // it is condemned
+	}
 }
 
 func (m *models) openPebble(dir string, opts *pebble.Options) (err error) {

@@ -439,7 +439,7 @@ func TestMended(t *testing.T) {
 			w := newWorld(t, 120)
 			_, dir := inFolder(t)
 			url := "file://" + dir
-			w.archive(w.config(open(t, url)), 100)
+			w.archive(w.config(open(t, url)), 120)
 			var paths []string
 			for name := range files(t, filepath.Join(dir, "parts")) {
 				paths = append(paths, filepath.Join(dir, "parts", name))
@@ -449,14 +449,14 @@ func TestMended(t *testing.T) {
 			before := files(t, dir)
 			// With other bounds, too, what is missing fits in the gap.
 			w.bounds.Records = 7
-			w.archive(w.config(open(t, url)), 105)
+			w.archive(w.config(open(t, url)), 117) // 118 to 120 fill no part
 			after := files(t, dir)
 			for name, text := range before {
 				if after[name] != text {
 					t.Errorf("%s was changed", name)
 				}
 			}
-			if known, err := w.verify(open(t, url), nil); err != nil || known.Sequence < 105 {
+			if known, err := w.verify(open(t, url), nil); err != nil || known.Sequence < 117 {
 				t.Errorf("%+v, %v", known, err)
 			}
 		})
