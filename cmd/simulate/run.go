@@ -285,7 +285,7 @@ func (r *run) operate(c *caller, random *rand.Rand) {
 			return
 		}
 	}
-	v := r.newVarious(c, 0, random.Uint64())
+	v := r.newVarious(c, random.Uint64())
 	if err := r.pool.make(v); err != nil {
 		r.complain("make the pool: %v", err)
 		return
@@ -477,9 +477,9 @@ func (r *run) judgeLog(c *caller) {
 }
 
 // newVarious is a client that sends commands of every kind.
-func (r *run) newVarious(c *caller, number int, seed uint64) *various {
+func (r *run) newVarious(c *caller, seed uint64) *various {
 	random := rand.New(rand.NewPCG(seed, 3))
-	return &various{caller: c, run: r, number: number, random: random, nats: make(map[uint32]*requester)}
+	return &various{caller: c, run: r, random: random, nats: make(map[uint32]*requester)}
 }
 
 // beginOthers begins the clients that are about no single provider.
@@ -487,8 +487,8 @@ func (r *run) beginOthers(random *rand.Rand) {
 	others := map[string]func(c *caller, seed uint64){
 		"auditor":  func(c *caller, seed uint64) { r.audit(c, rand.New(rand.NewPCG(seed, 4))) },
 		"follower": func(c *caller, seed uint64) { r.follow(c, rand.New(rand.NewPCG(seed, 5))) },
-		"various1": func(c *caller, seed uint64) { r.newVarious(c, 1, seed).live() },
-		"various2": func(c *caller, seed uint64) { r.newVarious(c, 2, seed).live() },
+		"various1": func(c *caller, seed uint64) { r.newVarious(c, seed).live() },
+		"various2": func(c *caller, seed uint64) { r.newVarious(c, seed).live() },
 	}
 	for i, name := range slices.Sorted(maps.Keys(others)) {
 		r.working++

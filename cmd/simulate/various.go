@@ -20,7 +20,6 @@ const (
 type various struct {
 	*caller
 	run    *run
-	number int
 	random *rand.Rand
 	nats   map[uint32]*requester
 

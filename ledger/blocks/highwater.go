@@ -186,6 +186,9 @@ func encodeSlot(head ledger.Head) (slot [slotBytes]byte) {
 
 // Sync makes the mark durable. If it fails, the next Sync tries again.
 func (m *HighWater) Sync() error {
+	if err := m.syncBlocks(); err != nil {
+		return err
+	}
 	m.mu.Lock()
 	dirty := m.dirty
 	m.dirty = false
@@ -193,11 +196,7 @@ func (m *HighWater) Sync() error {
 	if !dirty {
 		return nil
 	}
-	err := m.syncBlocks()
-	if err == nil {
-		err = m.f.Sync()
-	}
-	if err != nil {
+	if err := m.f.Sync(); err != nil {
 		m.mu.Lock()
 		m.dirty = true
 		m.mu.Unlock()
@@ -206,21 +205,22 @@ func (m *HighWater) Sync() error {
 	return nil
 }
 
-// syncBlocks makes the log's blocks durable, and notes up to where.
+// syncBlocks makes the log's blocks durable, and notes up to where. It does so although no
+// commit came: the NATS server writes some again after it has started.
 func (m *HighWater) syncBlocks() error {
-	if m.blocks == nil {
+	if m.blocks == nil || m.Head().Sequence == 0 {
 		return nil
 	}
 	synced, err := m.blocks.sync()
 	if err != nil {
-		return err
+		return fmt.Errorf("blocks: %w", err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if synced == m.synced {
 		return nil
 	}
-	m.synced = synced
+	m.synced, m.dirty = synced, true
 	return m.write(m.head)
 }
 

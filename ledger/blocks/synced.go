@@ -30,7 +30,7 @@ func (p extent) before(other extent) bool {
 	return cmp.Or(cmp.Compare(p.block, other.block), cmp.Compare(p.offset, other.offset)) < 0
 }
 
-// encode writes a place into the slot of a mark.
+// encode writes an extent into the slot of a mark.
 func (p extent) encode(slot []byte) {
 	binary.BigEndian.PutUint32(slot[slotExtent:], uint32(p.block))
 	binary.BigEndian.PutUint32(slot[slotExtent+4:], uint32(p.offset))
@@ -38,7 +38,7 @@ func (p extent) encode(slot []byte) {
 	copy(slot[slotEnd:], sum[:slotCheck])
 }
 
-// decodeExtent reads the place of a slot; the zero place if there is none.
+// decodeExtent reads the extent of a slot; the zero extent if there is none.
 func decodeExtent(slot []byte) extent {
 	sum := sha256.Sum256(slot[:slotEnd])
 	if string(sum[:slotCheck]) != string(slot[slotEnd:]) {

@@ -94,3 +94,46 @@ func TestUnsyncedEndIsCut(t *testing.T) {
 		t.Errorf("cut %d times, and left %d times", cut, left)
 	}
 }
+
+// TestQuietReplicaNotesWhatIsSynced: a replica that gets no commit after its start notes up to
+// where its blocks are durable all the same, so that rot is never cut; and one without any commit
+// leaves a mark that can be read.
+func TestQuietReplicaNotesWhatIsSynced(t *testing.T) {
+	store, heads := written(t, 30)
+	files := embedded.Files(store)
+	path := filepath.Join(files.Dir(), "msgs", "1.blk")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := bytes.Clone(whole)
+	damaged[len(damaged)/2] ^= 1
+	for _, seen := range []ledger.Head{{}, heads[29]} {
+		if seen.Sequence > 0 {
+			if err := blocks.WriteHighWater(blocks.HighWaterPath(store), seen); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mark, err := files.OpenHighWater(true, func(error) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(mark.Sync(), mark.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if head, err := blocks.ReadHighWater(blocks.HighWaterPath(store)); err != nil || head != seen {
+			t.Fatalf("the mark is %+v, %v", head, err)
+		}
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err = files.JudgeReplica(t.Context(), blocks.CheckOptions{})
+		after, reading := os.ReadFile(path)
+		if !errors.Is(err, blocks.ErrDamaged) || reading != nil || !bytes.Equal(after, damaged) {
+			t.Errorf("seen %d: %v", seen.Sequence, err)
+		}
+		if err := os.WriteFile(path, whole, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
