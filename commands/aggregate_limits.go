@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,14 +12,17 @@ import (
 )
 
 // place counts what is held on a provider, or with an amount below 0 no more, for the
-// limited aggregates that it is in.
+// limited aggregates that it is in and the counters that it draws from.
 func (g *growth) place(provider ledger.UUID, class ledger.ClassID, amount int64) {
-	if !g.state.AggregatesLimited() {
+	if !g.state.AggregatesLimited() && !g.state.Drawing() {
 		return
 	}
 	p, exists := g.state.Provider(provider)
 	if !exists {
 		return // it comes with the same command, and is in no aggregate
+	}
+	if len(p.DrawsOf(class)) > 0 {
+		g.drawn[drawKey{provider, class}] += amount
 	}
 	for _, id := range g.state.AggregatesOf(p) {
 		key := ledger.AggregateKey{Aggregate: id, Class: class}
@@ -55,13 +59,14 @@ func ofAggregate(r *demand.Rejection) bool {
 	return r.Code == demand.CodeOverLimit && r.Facts.Aggregate != nil
 }
 
-// withinAggregates says which limit of an aggregate events would go beyond.
-func withinAggregates(s *ledger.State, events []ledger.Event) *demand.Rejection {
-	if !s.AggregatesLimited() {
+// roomFor says which counter, or limit of an aggregate, events would go beyond: another candidate may
+// not.
+func roomFor(s *ledger.State, events []ledger.Event) *demand.Rejection {
+	if !s.AggregatesLimited() && !s.Drawing() {
 		return nil
 	}
 	grown := growthOf(s, events)
-	return grown.checkAggregates()
+	return cmp.Or(grown.checkCounters(), grown.checkAggregates())
 }
 
 // room is what a search knows of the limits of aggregates.

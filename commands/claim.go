@@ -227,7 +227,7 @@ func (c *Claim) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 		}
 		events, rejection := c.take(s, found, i)
 		if rejection == nil {
-			rejection = withinAggregates(s, events)
+			rejection = roomFor(s, events)
 		}
 		if rejection == nil || !passedOver[rejection.Code] && !ofAggregate(rejection) {
 			return events, rejection

@@ -41,7 +41,7 @@ var Registry = byName(
 	empty[CreateProvider], empty[RenameProvider], empty[ReparentProvider], empty[UpdateProvider], empty[DeleteProvider],
 	empty[ReplaceInventories], empty[CreateInventory], empty[UpdateInventory], empty[DeleteInventory],
 	empty[DeleteInventories], empty[CreateTrait], empty[DeleteTrait], empty[ReplaceProviderTraits],
-	empty[ReplaceProviderAggregates], empty[CreateResourceClass], empty[RenameResourceClass], empty[DeleteResourceClass],
+	empty[ReplaceProviderAggregates], empty[ReplaceProviderCounters], empty[CreateResourceClass], empty[RenameResourceClass], empty[DeleteResourceClass],
 	empty[AllocateForConsumers], empty[ReleaseConsumer], empty[Reserve], empty[ConfirmReservation],
 	empty[CancelReservation], empty[Reshape], empty[CreateNode], empty[UpdateNode], empty[DeleteNode],
 	empty[ReplaceNodeTraits], empty[AddNodeTrait], empty[RemoveNodeTrait], empty[SetNodeProvisionState],

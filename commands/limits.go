@@ -14,19 +14,19 @@ import (
 // here, so that no command can forget it; what only the server submits does not: that
 // records what is so already. What does not grow is within every limit.
 func withinLimits(s *ledger.State, events []ledger.Event) *demand.Rejection {
-	if !s.Limited() && !s.AggregatesLimited() {
+	if !s.Limited() && !s.AggregatesLimited() && !s.Drawing() {
 		return nil
 	}
 	grown := growthOf(s, events)
-	if r := grown.check(); r != nil {
-		return r
-	}
-	return grown.checkAggregates()
+	return cmp.Or(grown.checkCounters(), grown.check(), grown.checkAggregates())
 }
 
 // growthOf is by how much everything grows by events.
 func growthOf(s *ledger.State, events []ledger.Event) growth {
-	grown := growth{state: s, projects: make(map[string]*grows), aggregates: make(map[ledger.AggregateKey]int64)}
+	grown := growth{
+		state: s, projects: make(map[string]*grows), aggregates: make(map[ledger.AggregateKey]int64),
+		drawn: make(map[drawKey]int64),
+	}
 	for _, event := range events {
 		if topic := event.Topic(); topic.Of == ledger.OfConsumer {
 			before, _ := s.Consumer(topic.ID)
@@ -37,11 +37,12 @@ func growthOf(s *ledger.State, events []ledger.Event) growth {
 	return grown
 }
 
-// growth is by how much each project grows, and each limited aggregate.
+// growth is by how much each project grows, each limited aggregate, and what draws from counters.
 type growth struct {
 	state      *ledger.State
 	projects   map[string]*grows
 	aggregates map[ledger.AggregateKey]int64
+	drawn      map[drawKey]int64
 }
 
 // grows is by how much one project grows, with those below it.

@@ -50,5 +50,8 @@ func (c *ReparentProvider) Decide(s *ledger.State) ([]ledger.Event, *demand.Reje
 	if s.InSubtree(c.Parent, c.Provider) {
 		return nil, parentLoop(c.Provider, c.Parent)
 	}
+	if r := drawsStay(s, p, c.Parent); r != nil {
+		return nil, r
+	}
 	return []ledger.Event{ledger.ProviderReparented{Provider: c.Provider, Parent: c.Parent}}, nil
 }

@@ -118,6 +118,14 @@ func refusals() []refusal {
 			"twice in aggregate",
 		},
 		{ledger.ProviderAggregatesReplaced{Provider: missing}, "no provider"},
+		{ledger.ProviderCountersReplaced{Provider: missing}, "no provider"},
+		{ledger.ProviderCountersReplaced{Provider: parent, Generation: 7, Counters: []ledger.Counter{{"B", 1}, {"A", 1}}}, `"A"`},
+		{ledger.ProviderCountersReplaced{Provider: parent, Generation: 7, Draws: []ledger.DrawRecord{
+			{Class: "CUSTOM_NONE", Counter: "A", Amount: 1},
+		}}, "CUSTOM_NONE"},
+		{ledger.ProviderCountersReplaced{Provider: parent, Generation: 7, Draws: []ledger.DrawRecord{
+			{Class: "VCPU", Counter: "A", Amount: 1}, {Class: "VCPU", Counter: "A", Amount: 2},
+		}}, "twice"},
 		{inventories(missing, 1), "no provider"},
 		{inventories(parent, 5, "VCPU"), "goes back"},
 		{inventories(parent, 7, "VCPU", "VCPU"), "twice"},

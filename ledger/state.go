@@ -33,6 +33,7 @@ type State struct {
 	traits    ordered.Tree[*Trait]
 	classes   *ClassTable
 	nextClass ClassID
+	drawing   int // providers that draw from counters
 
 	nodeTables
 	limitTables
@@ -215,12 +216,13 @@ func (s *State) TraitInUse(name string) bool {
 	return found
 }
 
-// ClassInUse reports whether some provider has inventory of the class. It scans
+// ClassInUse reports whether some provider has inventory of the class, or says what it draws. It scans
 // all providers, because only the deletion of a class asks.
 func (s *State) ClassInUse(id ClassID) bool {
 	found := false
 	s.providers.Scan(func(e providerEntry) bool {
 		_, found = e.p.findInventory(id)
+		found = found || len(e.p.DrawsOf(id)) > 0
 		return !found
 	})
 	return found
@@ -256,6 +258,12 @@ func (s *State) setProvider(before, after *Provider) {
 
 func (s *State) indexProvider(before, after *Provider) {
 	s.edited = nil
+	if before != nil && len(before.Draws) > 0 {
+		s.drawing--
+	}
+	if after != nil && len(after.Draws) > 0 {
+		s.drawing++
+	}
 	if before != nil && (after == nil || before.Name != after.Name) {
 		s.names.Delete(nameEntry{name: before.Name})
 	}

@@ -197,10 +197,12 @@ func (t *Class) form(c *coder) {
 func (t *Trait) form(c *coder) { c.fields("trait", 2).text(&t.Name).int(&t.CreatedAt) }
 
 func (p *Provider) form(c *coder) {
-	c.fields("provider", 9).uuid(&p.UUID).text(&p.Name).int(&p.Generation).uuid(&p.Parent)
+	c.fields("provider", 11).uuid(&p.UUID).text(&p.Name).int(&p.Generation).uuid(&p.Parent)
 	c.int(&p.CreatedAt).int(&p.UpdatedAt)
 	list(c, &p.Inventories, (*Inventory).form)
 	c.strings(&p.Traits).speltUUIDs(&p.Aggregates, &p.Spelt)
+	flat(c, "counters", 2, &p.Counters, (*Counter).form)
+	flat(c, "draws", 4, &p.Draws, (*Draw).form)
 }
 
 // form leaves out the inventory's usage, which follows from the consumers.

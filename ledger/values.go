@@ -75,6 +75,8 @@ type Provider struct {
 	Traits      []string    // sorted
 	Aggregates  []UUID      // in the client's order
 	Spelt       []string    // Aggregates as clients spelt them first; nil: all as UUID.String does
+	Counters    []Counter   // sorted by name
+	Draws       []Draw      // sorted by class and counter
 
 	epoch uint64 // the State's edit that made this copy; see State.editProvider
 }
@@ -184,7 +186,8 @@ func (p *Provider) Same(other *Provider) bool {
 	return p.UUID == other.UUID && p.Name == other.Name && p.Parent == other.Parent && p.Root == other.Root &&
 		p.Generation == other.Generation && slices.Equal(p.Inventories, other.Inventories) &&
 		slices.Equal(p.Traits, other.Traits) && slices.Equal(p.Aggregates, other.Aggregates) &&
-		slices.Equal(p.Spelt, other.Spelt)
+		slices.Equal(p.Spelt, other.Spelt) && slices.Equal(p.Counters, other.Counters) &&
+		slices.Equal(p.Draws, other.Draws)
 }
 
 // Consumer holds allocations. It exists while it holds any.

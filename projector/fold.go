@@ -156,7 +156,8 @@ func sameDescription(a, b *ledger.Provider) bool {
 	return a.Name == b.Name && a.Parent == b.Parent && a.Root == b.Root &&
 		(ledger.SameList(a.Traits, b.Traits) || slices.Equal(a.Traits, b.Traits)) &&
 		(ledger.SameList(a.Aggregates, b.Aggregates) || slices.Equal(a.Aggregates, b.Aggregates)) &&
-		(ledger.SameList(a.Spelt, b.Spelt) || slices.Equal(a.Spelt, b.Spelt))
+		(ledger.SameList(a.Spelt, b.Spelt) || slices.Equal(a.Spelt, b.Spelt)) &&
+		slices.Equal(a.Counters, b.Counters) && slices.Equal(a.Draws, b.Draws)
 }
 
 // recordsOfConsumers finds the record of each change in changes.Consumers, which

@@ -179,8 +179,14 @@ func appendProvider(b []byte, p *ledger.Provider) []byte {
 	for _, id := range p.Aggregates {
 		b = append(b, id[:]...)
 	}
-	if p.Spelt != nil {
-		b = appendStrings(b, p.Spelt)
+	b = appendStrings(b, p.Spelt)
+	b = binary.AppendUvarint(b, uint64(len(p.Counters)))
+	for i := range p.Counters {
+		b = binary.AppendVarint(appendString(b, p.Counters[i].Name), p.Counters[i].Total)
+	}
+	for i := range p.Draws {
+		b = appendString(binary.AppendUvarint(b, uint64(p.Draws[i].Class)), p.Draws[i].Counter)
+		b = appendString(binary.AppendVarint(b, p.Draws[i].Amount), p.Draws[i].Mode)
 	}
 	return b
 }
@@ -192,8 +198,14 @@ func readProvider(data []byte, p *ledger.Provider) error {
 	for i, n := 0, f.count(); i < n; i++ {
 		p.Aggregates = append(p.Aggregates, f.uuid())
 	}
-	if len(f.data) > 0 {
-		p.Spelt = f.strings()
+	p.Spelt = f.strings()
+	for i, n := 0, f.count(); i < n && !f.bad; i++ {
+		p.Counters = append(p.Counters, ledger.Counter{Name: f.string(), Total: f.int()})
+	}
+	for len(f.data) > 0 && !f.bad {
+		p.Draws = append(p.Draws, ledger.Draw{
+			Class: ledger.ClassID(f.uint()), Counter: f.string(), Amount: f.int(), Mode: f.string(),
+		})
 	}
 	return f.end("provider")
 }

@@ -77,7 +77,7 @@ func RandomProviderCommand(t *rapid.T) commands.Command {
 	return draw(t, []string{
 		"Batch", "Batch", "Batch", "CreateProvider", "ReparentProvider", "UpdateProvider", "DeleteProvider",
 		"ReplaceInventories",
-		"ReplaceProviderTraits", "ReplaceProviderAggregates", "AllocateForConsumers", "ReleaseConsumer",
+		"ReplaceProviderTraits", "ReplaceProviderAggregates", "ReplaceProviderCounters", "AllocateForConsumers", "ReleaseConsumer",
 	})
 }
 
@@ -193,6 +193,8 @@ func drawCommand(t *rapid.T, kind string) commands.Command {
 				}).Draw(t, "spelling"))
 			}
 		}
+	case *commands.ReplaceProviderCounters:
+		drawCounters(t, c)
 	case *commands.UpdateChassis:
 		text := `"` + commands.PatchValue(drawText(t, "Name")) + `"`
 		c.Patch = []commands.PatchOperation{{Op: "replace", Path: "/description", Value: text}}
@@ -205,6 +207,26 @@ func drawCommand(t *rapid.T, kind string) commands.Command {
 		c.On, c.Limit = rapid.IntRange(0, 9).Draw(t, "providers") > 0, 5
 	}
 	return c
+}
+
+// drawCounters draws counters of few names, and what classes draw from those above.
+func drawCounters(t *rapid.T, c *commands.ReplaceProviderCounters) {
+	c.Counters, c.Draws = nil, nil
+	for _, name := range []string{"MODE", "SLICE"} {
+		if rapid.Bool().Draw(t, "has "+name) {
+			c.Counters = append(c.Counters, ledger.Counter{Name: name, Total: rapid.Int64Range(0, 6).Draw(t, "total")})
+		}
+	}
+	for _, class := range []string{"VCPU", "CUSTOM_B"} {
+		if rapid.Bool().Draw(t, class+" draws") {
+			amount := rapid.Int64Range(1, 3).Draw(t, "amount")
+			c.Draws = append(c.Draws, ledger.DrawRecord{Class: class, Counter: "SLICE", Amount: amount})
+		}
+		if rapid.IntRange(0, 3).Draw(t, class+" has a mode") == 0 {
+			mode := rapid.SampledFrom([]string{"A", "B"}).Draw(t, "mode")
+			c.Draws = append(c.Draws, ledger.DrawRecord{Class: class, Counter: "MODE", Amount: 1, Mode: mode})
+		}
+	}
 }
 
 var (

@@ -44,7 +44,9 @@ const (
 	CodeInventoryCapacity Code = "inventory_capacity"  // reserved leaves no capacity
 	CodeNoInventory       Code = "no_inventory"        // allocation of a class the provider lacks
 	CodeUnitConstraint    Code = "unit_constraint"     // min_unit, max_unit or step_size
-	CodeCapacityExceeded  Code = "capacity_exceeded"   //
+	CodeCapacityExceeded  Code = "capacity_exceeded"   // of an inventory, or of a counter that it draws from
+	CodeCounterUnknown    Code = "counter_unknown"     // no provider above has it
+	CodeCounterInUse      Code = "counter_in_use"      // providers below draw from it
 
 	CodeNodeNotFound           Code = "node_not_found"            // the node that the command is about
 	CodeNodeUnknown            Code = "node_unknown"              // a node that the command refers to

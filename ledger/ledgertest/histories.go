@@ -67,6 +67,7 @@ func Histories(t testing.TB) []History {
 		{"importedNodes", importedNodeCommits(t)},
 		{"packed", packedCommits(t)},
 		{"spelt", speltCommits(t)},
+		{"counters", counterCommits(t)},
 	}
 }
 
@@ -88,6 +89,37 @@ func speltCommits(t testing.TB) []*ledger.Commit {
 			}},
 			ledger.ProviderAggregatesReplaced{Provider: provider, Generation: 8, Aggregates: aggregates[:1]},
 		},
+	})
+}
+
+// counterCommits returns a log of a card and two profiles that draw from its counters, of which one
+// is used, and that is then left alone.
+func counterCommits(t testing.TB) []*ledger.Commit {
+	t.Helper()
+	card, small, large := ID(1, 1), ID(1, 11), ID(1, 12)
+	profile := func(id ledger.UUID, name string, draws ...ledger.DrawRecord) []ledger.Event {
+		return []ledger.Event{
+			ledger.ProviderCreated{Provider: id, Name: name, Parent: card},
+			ledger.InventoriesReplaced{Provider: id, Generation: 1, Inventories: []ledger.InventoryRecord{
+				{Class: "VCPU", Total: 7, MinUnit: 1, MaxUnit: 7, StepSize: 1, Ratio: 1},
+			}},
+			ledger.ProviderCountersReplaced{Provider: id, Generation: 2, Draws: draws},
+		}
+	}
+	return chain(t, [][]ledger.Event{
+		Vocabulary(),
+		{ledger.ProviderCountersReplaced{Provider: card, Generation: 7, Counters: []ledger.Counter{
+			{Name: "COMPUTE_SLICE", Total: 7}, {Name: "MODE", Total: 1},
+		}}},
+		append(
+			profile(small, "1g", ledger.DrawRecord{Class: "VCPU", Counter: "MODE", Amount: 1, Mode: "MIG"},
+				ledger.DrawRecord{Class: "VCPU", Counter: "COMPUTE_SLICE", Amount: 1}),
+			profile(large, "2g", ledger.DrawRecord{Class: "VCPU", Counter: "COMPUTE_SLICE", Amount: 2})...,
+		),
+		{ledger.AllocationsReplaced{Consumer: ID(2, 9), Project: "p", User: "u", Allocations: []ledger.AllocationRecord{
+			{Provider: small, Class: "VCPU", Amount: 3},
+		}}},
+		{ledger.ProviderCountersReplaced{Provider: small, Generation: 3}},
 	})
 }
 

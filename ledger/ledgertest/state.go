@@ -279,6 +279,7 @@ func EveryEvent() []ledger.Event {
 		ledger.AggregateLimitSet{Aggregate: ID(3, 1), Class: "VCPU", Most: 9},
 		ledger.AggregateLimitRemoved{Aggregate: ID(3, 1), Class: "VCPU"},
 		ledger.ConsumerRemoved{Consumer: ID(2, 1)},
+		ledger.ProviderCountersReplaced{Provider: ID(1, 1), Generation: 6, Counters: []ledger.Counter{{Name: "A", Total: 7}}},
 		ledger.TermBegan{Term: ledger.Term{Number: 1, Leader: "a", Instance: ID(8, 1), Level: 1}},
 	}, ImportVocabulary(), ImportedNodeVocabulary())
 }

@@ -1,0 +1,182 @@
+package ledger
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Counter is an amount that a provider shares out among the inventories below it: the slices of a
+// card, from which profiles are made (KEP-4815 of Kubernetes calls these shared counters).
+type Counter struct {
+	Name  string `json:"name"`
+	Total int64  `json:"total"` // 0..MaxAmount
+}
+
+// Draw is what one unit of a class of a provider takes from a counter: of the nearest provider
+// above that has one of the name.
+type Draw struct {
+	Class   ClassID
+	Counter string
+	Amount  int64 // 1..MaxAmount
+	// Mode, if given, makes all draws of a mode take 1 together, however many units there are:
+	// a counter of 1 has one mode at a time.
+	Mode string
+}
+
+// MaxDrawn is the largest amount that is told apart: what is drawn beyond counts as this.
+const MaxDrawn = math.MaxInt64 / 4
+
+// Counter finds a counter of the provider.
+func (p *Provider) Counter(name string) (Counter, bool) {
+	i, found := slices.BinarySearchFunc(p.Counters, name, func(c Counter, name string) int {
+		return cmp.Compare(c.Name, name)
+	})
+	if !found {
+		return Counter{}, false
+	}
+	return p.Counters[i], true
+}
+
+func compareDraws(a, b Draw) int {
+	return cmp.Or(cmp.Compare(a.Class, b.Class), strings.Compare(a.Counter, b.Counter))
+}
+
+// DrawsOf returns the draws of a class, in the order of their counters.
+func (p *Provider) DrawsOf(class ClassID) []Draw {
+	if len(p.Draws) == 0 {
+		return nil
+	}
+	from, _ := slices.BinarySearchFunc(p.Draws, class, func(d Draw, class ClassID) int { return cmp.Compare(d.Class, class) })
+	to := from
+	for to < len(p.Draws) && p.Draws[to].Class == class {
+		to++
+	}
+	return p.Draws[from:to]
+}
+
+// Forest is providers with what is above and below each, as one moment has them.
+type Forest interface {
+	Provider(id UUID) (*Provider, bool)
+	Children(parent UUID, yield func(UUID) bool)
+}
+
+// CounterAbove finds the provider from whose counter a provider below the given one draws: the given
+// one, or the nearest above it that has a counter of the name.
+func CounterAbove(f Forest, parent UUID, name string) (*Provider, bool) {
+	for !parent.IsNil() {
+		p, known := f.Provider(parent)
+		if !known {
+			return nil, false
+		}
+		if _, has := p.Counter(name); has {
+			return p, true
+		}
+		parent = p.Parent
+	}
+	return nil, false
+}
+
+// Drawn returns how much is drawn from the counter of a provider by those below it. More is what is
+// used of an inventory beside what its provider says; nil: nothing.
+func Drawn(f Forest, top UUID, name string, more func(provider UUID, class ClassID) int64) int64 {
+	d := drawing{forest: f, name: name, more: more}
+	d.below(top)
+	return min(d.sum+int64(len(d.modes)), MaxDrawn)
+}
+
+// drawing adds up what is drawn from a counter.
+type drawing struct {
+	forest Forest
+	name   string
+	more   func(UUID, ClassID) int64
+	sum    int64
+	modes  []string
+}
+
+func (d *drawing) below(top UUID) {
+	d.forest.Children(top, func(id UUID) bool {
+		p, _ := d.forest.Provider(id)
+		d.of(p)
+		if _, has := p.Counter(d.name); !has {
+			d.below(id)
+		}
+		return true
+	})
+}
+
+func (d *drawing) of(p *Provider) {
+	for _, draw := range p.Draws {
+		if draw.Counter != d.name {
+			continue
+		}
+		inv, _ := p.Inventory(draw.Class)
+		used := inv.Used
+		if d.more != nil {
+			used += d.more(p.UUID, draw.Class)
+		}
+		switch {
+		case used <= 0:
+		case draw.Mode == "":
+			d.sum = min(d.sum+times(used, draw.Amount), MaxDrawn)
+		case !slices.Contains(d.modes, draw.Mode):
+			d.modes = append(d.modes, draw.Mode)
+		}
+	}
+}
+
+// times multiplies two positive amounts, up to MaxDrawn.
+func times(a, b int64) int64 {
+	if a > MaxDrawn/b {
+		return MaxDrawn
+	}
+	return a * b
+}
+
+// Drawing reports whether any provider draws from a counter.
+func (s *State) Drawing() bool { return s.drawing > 0 }
+
+// CountersNeeded lists, sorted, the counters that a provider and those below it draw from, and that none
+// within the subtree has: one above has to have them. Without are counters that the provider itself
+// is taken not to have.
+func CountersNeeded(f Forest, top UUID, without ...string) []string {
+	n := needs{forest: f}
+	p, _ := f.Provider(top)
+	had := make([]string, 0, len(p.Counters))
+	for _, c := range p.Counters {
+		if !slices.Contains(without, c.Name) {
+			had = append(had, c.Name)
+		}
+	}
+	n.add(p, nil)
+	n.below(top, had)
+	slices.Sort(n.names)
+	return slices.Compact(n.names)
+}
+
+type needs struct {
+	forest Forest
+	names  []string
+}
+
+func (n *needs) add(p *Provider, had []string) {
+	for _, draw := range p.Draws {
+		if !slices.Contains(had, draw.Counter) {
+			n.names = append(n.names, draw.Counter)
+		}
+	}
+}
+
+func (n *needs) below(top UUID, had []string) {
+	n.forest.Children(top, func(id UUID) bool {
+		p, _ := n.forest.Provider(id)
+		n.add(p, had)
+		with := slices.Clip(had)
+		for _, c := range p.Counters {
+			with = append(with, c.Name)
+		}
+		n.below(id, with)
+		return true
+	})
+}
