@@ -180,3 +180,32 @@ func (n *needs) below(top UUID, had []string) {
 		return true
 	})
 }
+
+// forest is a Forest of few providers.
+type forest struct {
+	providers map[UUID]*Provider
+	children  map[UUID][]UUID
+}
+
+// ForestOf returns providers, such as all of a tree, as a Forest.
+func ForestOf(providers []*Provider) Forest {
+	f := forest{make(map[UUID]*Provider, len(providers)), make(map[UUID][]UUID)}
+	for _, p := range providers {
+		f.providers[p.UUID] = p
+		f.children[p.Parent] = append(f.children[p.Parent], p.UUID)
+	}
+	return f
+}
+
+func (f forest) Provider(id UUID) (*Provider, bool) {
+	p, found := f.providers[id]
+	return p, found
+}
+
+func (f forest) Children(parent UUID, yield func(UUID) bool) {
+	for _, id := range f.children[parent] {
+		if !yield(id) {
+			return
+		}
+	}
+}

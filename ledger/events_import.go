@@ -74,7 +74,9 @@ type ProviderImported struct {
 	Inventories []ImportedInventory `json:"inventories,omitempty"`
 	Traits      []string            `json:"traits,omitempty"`     // sorted, without duplicates
 	Aggregates  []UUID              `json:"aggregates,omitempty"` // in order, without duplicates
-	Origin      string              `json:"origin"`               // the row in the source
+	Counters    []Counter           `json:"counters,omitempty"`   // sorted by name
+	Draws       []DrawRecord        `json:"draws,omitempty"`
+	Origin      string              `json:"origin"` // the row in the source
 }
 
 var providerImported = register(111, ProviderImported.form)
@@ -85,10 +87,13 @@ func (ProviderImported) kind() *eventKind { return providerImported }
 func (ev ProviderImported) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderImported) form(c *coder) ProviderImported {
-	c.eventFields(10).uuid(&ev.Provider).text(&ev.Name).uuid(&ev.Parent).int(&ev.Generation)
+	c.eventFields(12).uuid(&ev.Provider).text(&ev.Name).uuid(&ev.Parent).int(&ev.Generation)
 	c.int(&ev.CreatedAt).int(&ev.UpdatedAt)
 	list(c, &ev.Inventories, (*ImportedInventory).form)
-	c.strings(&ev.Traits).uuids(&ev.Aggregates).text(&ev.Origin)
+	c.strings(&ev.Traits).uuids(&ev.Aggregates)
+	flat(c, "counters", 2, &ev.Counters, (*Counter).form)
+	flat(c, "draws", 4, &ev.Draws, (*DrawRecord).form)
+	c.text(&ev.Origin)
 	return ev
 }
 
@@ -122,8 +127,14 @@ func (ev ProviderImported) apply(s *State, at moment) error {
 	if err := traits.apply(s, then); err != nil {
 		return err
 	}
-	return ProviderAggregatesReplaced{
+	aggregates := ProviderAggregatesReplaced{
 		Provider: ev.Provider, Generation: ev.Generation, Aggregates: ev.Aggregates,
+	}
+	if err := aggregates.apply(s, then); err != nil || len(ev.Counters)+len(ev.Draws) == 0 {
+		return err
+	}
+	return ProviderCountersReplaced{
+		Provider: ev.Provider, Generation: ev.Generation, Counters: ev.Counters, Draws: ev.Draws,
 	}.apply(s, then)
 }
 

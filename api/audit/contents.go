@@ -103,7 +103,8 @@ func (t *contentsTeller) providers(after ledger.UUID) (list []present.Content, l
 func (t *contentsTeller) provider(p *ledger.Provider) present.Content {
 	line := present.Content{
 		Kind: present.KindProvider, UUID: p.UUID.String(), Name: p.Name, Generation: p.Generation, Traits: p.Traits,
-		CreatedAt: nanoTime(p.CreatedAt), UpdatedAt: nanoTime(p.UpdatedAt),
+		CreatedAt: nanoTime(p.CreatedAt), UpdatedAt: nanoTime(p.UpdatedAt), Counters: p.Counters,
+		Draws: present.DrawsOf(t.classes, p),
 	}
 	if !p.Parent.IsNil() {
 		line.Parent = p.Parent.String()

@@ -38,11 +38,25 @@ func usages(v projector.View, q *wire.UsagesQuery) (any, error) {
 	return present.Usages(v, q.Project, q.User)
 }
 
-func provider(v projector.View, q *wire.ProviderQuery) (any, error) {
+func (s *Queries) provider(ctx context.Context, v projector.View, q *wire.ProviderQuery) (any, error) {
 	return one(
 		v, "provider", "provider", q.Provider, q.Name, v.ProviderNamed,
 		func(p *ledger.Provider) ledger.UUID { return p.UUID },
-		func(v projector.View, id ledger.UUID) (*wire.Provider, error) { return present.Provider(v, id) },
+		func(v projector.View, id ledger.UUID) (*wire.Provider, error) {
+			answer, err := present.Provider(v, id)
+			if err != nil || answer == nil {
+				return nil, err
+			}
+			p, _, err := v.Provider(id)
+			if err != nil || len(p.Counters) == 0 {
+				return answer, err
+			}
+			world, err := s.world(ctx, v, q.At != "")
+			if err == nil {
+				answer.Counters = present.CountersOf(world, p)
+			}
+			return answer, err
+		},
 	)
 }
 
@@ -213,7 +227,7 @@ func (s *Queries) Ask(ctx context.Context, q wire.Query) (wire.Answer[any], erro
 	case *wire.UsagesQuery:
 		result, err = usages(view, q)
 	case *wire.ProviderQuery:
-		result, err = provider(view, q)
+		result, err = s.provider(ctx, view, q)
 	case *wire.CommitsQuery:
 		result, err = s.commits(ctx, view, q)
 	case *wire.CheckpointQuery:

@@ -60,6 +60,8 @@ func TestOneRoundTrip(t *testing.T) {
 			`{"inventories":{"VCPU":{"total":9}},"resource_provider_generation":GENERATION}`},
 		{"1.39", "PUT /resource_providers/{uuid}/aggregates", "",
 			`{"aggregates":[],"resource_provider_generation":GENERATION}`},
+		{"1.39", "PUT /resource_providers/{uuid}/counters", "",
+			`{"counters":{"A":1},"resource_provider_generation":GENERATION}`},
 		{"1.39", "PUT /traits/{name}", "/traits/CUSTOM_A", ""},
 		{"1.39", "DELETE /traits/{name}", "/traits/CUSTOM_A", ""},
 		{"1.39", "PUT /resource_providers/{uuid}/traits", "", `{"traits":[],"resource_provider_generation":GENERATION}`},

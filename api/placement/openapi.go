@@ -330,6 +330,10 @@ func answerSchemas() m {
 				"trees": steps, "removed_last": m{"type": "string"},
 			}, "groups", "trees", "removed_last"),
 		}, "allocation_requests", "provider_summaries"),
+		"Counters": closed(m{
+			"resource_provider_generation": generation, "counters": amounts,
+			"draws": many(many(m{"type": []any{"integer", "string"}})), "left": many(m{"type": "integer"}),
+		}, "resource_provider_generation", "counters", "draws", "left"),
 		"Preferences": closed(m{"preferences": m{"type": "array", "items": closed(
 			m{"name": m{"type": "string"}, "prefer": preferSchema(), "sequence": count}, "name", "prefer", "sequence",
 		)}}, "preferences"),

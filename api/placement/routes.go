@@ -91,6 +91,11 @@ var routes = []route{
 		),
 		looks(del(6, "placement:resource_providers:traits:delete", deleteProviderTraits)),
 	),
+	at(
+		"resource_providers/{uuid}/counters",
+		gives("Counters", get(0, "allot:counters:list", showCounters)),
+		gives("Counters", looks(put(0, "allot:counters:update", "counters", replaceCounters))),
+	),
 	at("resource_classes",
 		gives("ResourceClasses", get(2, "placement:resource_classes:list", listClasses)),
 		gives("", post(2, "placement:resource_classes:create", "resource class", createClass), 201)),

@@ -186,6 +186,7 @@ func schemaSources() map[schemaName]m {
 		"project_id": text(1, 255), "resource_class": text(1, 255), "consumer_type": text(1, 255), "aggregate": uuidSchema,
 	})
 	sources[schemaName{"limit", 0}] = limitSchema()
+	sources[schemaName{"counters", 0}] = countersSchema()
 	sources[schemaName{"preference", 0}] = preferenceSchema()
 	sources[schemaName{"project", 0}] = closed(
 		m{"parent_id": m{"type": []any{"string", "null"}, "minLength": 1, "maxLength": 255}}, "parent_id",

@@ -115,6 +115,8 @@ var defaults = func() map[string]rule {
 		"allot:limits:list":          {text: adminOrService},
 		"allot:load_in_bulk":         {text: adminOrService},
 		"allot:limits:update":        {text: "rule:admin_api"},
+		"allot:counters:list":        {text: adminOrService},
+		"allot:counters:update":      {text: adminOrService},
 		"allot:preferences:list":     {text: adminOrService},
 		"allot:preferences:update":   {text: "rule:admin_api"},
 		"allot:cluster":              {text: "rule:admin_api"},

@@ -116,7 +116,7 @@ func Usages(v Reader, project, user string) ([]wire.Usage, error) {
 	return list, nil
 }
 
-// Provider returns everything about a provider; nil if it does not exist.
+// Provider returns everything about a provider but its counters; nil if it does not exist.
 func Provider(v Reader, id ledger.UUID) (*wire.Provider, error) {
 	p, found, err := v.Provider(id)
 	if err != nil || !found {
@@ -129,7 +129,7 @@ func Provider(v Reader, id ledger.UUID) (*wire.Provider, error) {
 	a := &wire.Provider{
 		Provider: p.UUID, Name: p.Name, Root: p.Root, Generation: p.Generation,
 		Inventories: []wire.Inventory{}, Traits: append([]string{}, p.Traits...),
-		Aggregates: append([]ledger.UUID{}, p.Aggregates...),
+		Aggregates: append([]ledger.UUID{}, p.Aggregates...), Draws: DrawsOf(classes, p),
 	}
 	if !p.Parent.IsNil() {
 		a.Parent = &p.Parent

@@ -1,6 +1,10 @@
 package present
 
-import "time"
+import (
+	"time"
+
+	"github.com/allot-project/allot/ledger"
+)
 
 // Content is a line of the contents of a ledger: a provider, a consumer, a class or a trait,
 // as Kind says. docs/import-jsonl.md describes the fields.
@@ -16,6 +20,9 @@ type Content struct {
 	Inventories []Inventory `json:"inventories,omitempty"`
 	Traits      []string    `json:"traits,omitempty"`
 	Aggregates  []string    `json:"aggregates,omitempty"`
+
+	Counters []ledger.Counter    `json:"counters,omitempty"`
+	Draws    []ledger.DrawRecord `json:"draws,omitempty"`
 
 	Project     string       `json:"project,omitempty"`
 	User        string       `json:"user,omitempty"`

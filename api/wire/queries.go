@@ -168,6 +168,16 @@ type Provider struct {
 	Inventories []Inventory   `json:"inventories"`
 	Traits      []string      `json:"traits"`
 	Aggregates  []ledger.UUID `json:"aggregates"`
+	Counters    []Counter     `json:"counters,omitempty"`
+	// Draws are what a unit of a class draws from the counters of the providers above.
+	Draws []ledger.DrawRecord `json:"draws,omitempty"`
+}
+
+// Counter is an amount that a provider shares out among the inventories below it.
+type Counter struct {
+	Name  string `json:"name"`
+	Total int64  `json:"total"`
+	Left  int64  `json:"left"` // below 0 where more is drawn than there is
 }
 
 // Inventory is one class of a provider, with its usage.

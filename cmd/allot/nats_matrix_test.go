@@ -70,6 +70,7 @@ var bodies = map[string]string{
 	"UpdateInventory": `{"provider":"PROVIDER","inventory":{"class":"VCPU","total":1}}`,
 	"DeleteInventory": `{"provider":"PROVIDER","class":"VCPU"}`, "DeleteInventories": `{"provider":"PROVIDER"}`,
 	"CreateTrait": `{"name":"CUSTOM_X"}`, "DeleteTrait": `{"name":"CUSTOM_X"}`,
+	"ReplaceProviderCounters":   `{"provider":"PROVIDER","counters":[{"name":"A","total":1}]}`,
 	"ReplaceProviderTraits":     `{"provider":"PROVIDER","traits":[]}`,
 	"ReplaceProviderAggregates": `{"provider":"PROVIDER","aggregates":[]}`, "CreateResourceClass": `{"name":"CUSTOM_X"}`,
 	"RenameResourceClass": `{"name":"CUSTOM_X","new_name":"CUSTOM_Y"}`, "DeleteResourceClass": `{"name":"CUSTOM_X"}`,

@@ -161,6 +161,8 @@ func refusals(f files, public, taken string) []refusal {
 	}, logRefusals(f, public), []refusal{
 		{"unexpected argument now", []string{"preferences", "list", "now"}},
 		{`expected "<name>"`, []string{"preferences", "show"}},
+		{`expected "<name>"`, []string{"counters", "show"}},
+		{"is no object in JSON", []string{"counters", "set", "5b7c4f2e-6a0e-4c58-9a3e-0f8a6d1c2b3d", "{"}},
 		{"is not JSON", []string{"preferences", "set", "packed", "{"}},
 		{`expected "<name>"`, []string{"preferences", "remove"}},
 		{"unexpected argument now", []string{"limits", "list", "now"}},

@@ -95,6 +95,9 @@ func (p *Plan) facts() map[string]map[string]string {
 			"traits":     fmt.Sprint(pr.Traits),
 			"aggregates": fmt.Sprint(slices.SortedFunc(slices.Values(pr.Aggregates), ledger.UUID.Compare)),
 		}
+		if len(pr.Counters)+len(pr.Draws) > 0 {
+			fields["counters"] = fmt.Sprintf("%+v, draws %+v", pr.Counters, pr.Draws)
+		}
 		for _, inv := range pr.Inventories {
 			fields["inventory of "+inv.Class] = fmt.Sprintf("%+v", inv.InventoryRecord)
 		}

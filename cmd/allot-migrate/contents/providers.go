@@ -86,7 +86,7 @@ func (b *builder) readProvider(row *ProviderRow, byUUID map[ledger.UUID]*Provide
 		row: row, used: make(map[string]int64), classes: make(map[string]int),
 		event: ledger.ProviderImported{
 			Provider: id, Name: row.Name, Generation: row.Generation.Value, CreatedAt: t.Created, UpdatedAt: t.Updated,
-			Origin: b.rows.where(Providers, row.ID),
+			Counters: row.Counters, Draws: row.Draws, Origin: b.rows.where(Providers, row.ID),
 		},
 	}
 }

@@ -3,6 +3,8 @@ package contents
 import (
 	"fmt"
 	"slices"
+
+	"github.com/allot-project/allot/ledger"
 )
 
 // Rows are the contents of a source, in the tables of Placement's database and of
@@ -93,6 +95,8 @@ type ProviderRow struct {
 	Parent     Optional
 	Root       Optional
 	Times
+	Counters []ledger.Counter
+	Draws    []ledger.DrawRecord
 }
 
 // InventoryRow is an inventory of one class.

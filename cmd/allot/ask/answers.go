@@ -399,6 +399,23 @@ func setPreference(ctx context.Context, a *asked) error {
 	return a.change(ctx, map[string]any{"prefer": json.RawMessage(prefer)})
 }
 
+// setCounters sets the counters of a provider as it is now.
+func setCounters(ctx context.Context, a *asked) error {
+	body := make(map[string]any)
+	if err := json.Unmarshal([]byte(a.given["as"]), &body); err != nil {
+		return fmt.Errorf("%q is no object in JSON: give counters and draws, such as '{\"counters\":{\"COMPUTE_SLICE\":7}}'", a.given["as"])
+	}
+	delete(a.given, "as")
+	if _, given := body["resource_provider_generation"]; !given {
+		now, _, err := a.read(ctx, a.request(), "resource_provider_generation")
+		if err != nil {
+			return err
+		}
+		body["resource_provider_generation"] = at(now, "resource_provider_generation")
+	}
+	return a.change(ctx, body)
+}
+
 // The columns of the servers of a cluster.
 var ofMembers = []column{
 	col("name", "name"), col("role", "").as(role), col("http", "http"), col("sequence", "sequence"),

@@ -71,6 +71,8 @@ var asks = map[string]struct{ args, has []string }{
 	"limits list":      {nil, []string{"6  2", "(aggregate " + two + ")", "consumers of type "}},
 	"limits show":      {[]string{"p"}, []string{"6  2"}},
 	"limits history":   {[]string{"--class", "VCPU"}, []string{"9  removed", "7  6"}},
+	"counters show":    {[]string{"host"}, []string{"COMPUTE_SLICE", "4 left of 7", "one somename draws"}},
+	"counters set":     {[]string{"host", `{"counters":{"A":1}}`}, nil},
 	"preferences list": {nil, []string{`{"order":`}},
 	"preferences show": {[]string{"gold"}, []string{"9  removed"}},
 	"cluster status": {nil, []string{

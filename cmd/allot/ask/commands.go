@@ -19,6 +19,7 @@ type Commands struct {
 	Orphans  orphans            `cmd:"" help:"List allocations without an owner, and owners without allocations."`
 	Limits   limitsCommands     `cmd:"" help:"Show and set how much projects may hold."`
 
+	Counters    countersCommands    `cmd:"" help:"Show and set counters of a provider, and what the providers below draw from them."`
 	Preferences preferencesCommands `cmd:"" help:"Show and set preferences that claims refer to by name."`
 }
 
@@ -190,6 +191,18 @@ type preferencesCommands struct {
 		Question
 		Name string `arg:"" help:"Name of the preference." query:"name"`
 	} `cmd:"" help:"Remove a preference."`
+}
+
+type countersCommands struct {
+	Show struct {
+		then
+		Name string `arg:"" help:"Uuid or name of the provider." query:"name" of:"provider"`
+	} `cmd:"" help:"Print the counters of a provider, what is left of each, and what its classes draw from those above."`
+	Set struct {
+		Question
+		Name string `arg:"" help:"Uuid or name of the provider." query:"name" of:"provider"`
+		As   string `arg:"" help:"All counters and draws, as JSON." placeholder:"JSON" query:"as"`
+	} `cmd:"" help:"Set all counters of a provider, and what its classes draw from those above."`
 }
 
 // Cluster are the questions about several servers of one ledger.

@@ -150,6 +150,14 @@ func init() { // the functions in it know the table
 		"limits tree": {
 			example: "limits tree 8b1f0c3d --below 77aa01bc", path: "/projects/{project}", answer: setTo("parent_id", "below"),
 		},
+		"counters show": {
+			example: "counters show card-0", path: "/resource_providers/{name}/counters", rows: "counters",
+			answer: entity(counters, "counters"), empty: "provider {name} has no counters, and draws from none",
+		},
+		"counters set": {
+			example: `counters set card-0 '{"counters": {"COMPUTE_SLICE": 7}}'`, path: "/resource_providers/{name}/counters",
+			answer: setCounters,
+		},
 		"preferences list": {
 			example: "preferences list", path: "/preferences", rows: "preferences",
 			columns: []column{col("name", "name"), col("since", "sequence"), col("prefers", "prefer").as(document)},
@@ -231,6 +239,20 @@ func project(a *asked, answer any) (facts []fact) {
 		return nil
 	}
 	return append([]fact{{"project", a.given["project_id"]}}, facts...)
+}
+
+// counters prints the counters of a provider and what its classes draw.
+func counters(_ *asked, answer any) (facts []fact) {
+	totals, _ := at(answer, "counters").(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(totals)) {
+		facts = append(facts, fact{name, fmt.Sprintf("%s left of %s", field(answer, "left."+name), text(totals[name]))})
+	}
+	draws, _ := at(answer, "draws").(map[string]any)
+	for _, class := range slices.Sorted(maps.Keys(draws)) {
+		from, _ := draws[class].(map[string]any)
+		facts = append(facts, fact{"one " + class + " draws", amounts(from)})
+	}
+	return facts
 }
 
 // fields prints what has one value, and traits.

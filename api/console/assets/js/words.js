@@ -100,6 +100,8 @@ const events = {
   InventorySet: (e) => ['set the inventory of ', subject('provider', e.provider), `: ${inventory(e.inventory)}`],
   InventoryDeleted: (e) => [`deleted the inventory of ${e.class} of `, subject('provider', e.provider)],
   ProviderTraitsReplaced: (e) => ['set the traits of ', subject('provider', e.provider), `: ${list(e.traits)}`],
+  ProviderCountersReplaced: (e) => ['set the counters of ', subject('provider', e.provider),
+    `: ${list([...(e.counters ?? []).map((c) => `${c.name} ${number(c.total)}`), ...(e.draws ?? []).map((d) => `one ${d.class} draws ${d.mode ?? number(d.amount)} of ${d.counter}`)])}`],
   ProviderAggregatesReplaced: (e) => ['put ', subject('provider', e.provider), ` into ${plural(e.aggregates.length, 'aggregate')}`],
   LimitSet: (e) => ['limited ', limited(e), `: at most ${number(e.most)}`],
   LimitRemoved: (e) => ['took away the limit of ', limited(e)],

@@ -9,11 +9,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
+	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/document"
+	"github.com/allot-project/allot/ledger"
 )
 
 // ErrLine means that a line cannot be read.
@@ -169,7 +174,17 @@ func (r *reader) provider(l *present.Content) {
 	}
 	t, id := r.times(l), r.id()
 	r.seen[l.UUID] = id
-	row := contents.ProviderRow{ID: id, UUID: l.UUID, Name: l.Name, Generation: contents.Some(l.Generation), Times: t}
+	slices.SortFunc(l.Counters, func(a, b ledger.Counter) int { return strings.Compare(a.Name, b.Name) })
+	row := contents.ProviderRow{
+		ID: id, UUID: l.UUID, Name: l.Name, Generation: contents.Some(l.Generation), Times: t,
+		Counters: l.Counters, Draws: l.Draws,
+	}
+	if c := (commands.ReplaceProviderCounters{Provider: ledger.UUID{1}, Counters: l.Counters, Draws: l.Draws}); c.Check() != nil {
+		r.fail("%s", c.Check().Message)
+	}
+	for _, draw := range l.Draws {
+		r.named(contents.Classes, &r.rows.Classes, draw.Class)
+	}
 	if l.Parent != "" {
 		r.parent[len(r.rows.Providers)] = l.Parent
 	}
@@ -216,8 +231,9 @@ func (r *reader) inventory(inv present.Inventory, provider int64, t contents.Tim
 
 func (r *reader) consumer(l *present.Content) {
 	switch {
-	case l.Name != "" || l.Parent != "" || l.Inventories != nil || l.Traits != nil || l.Aggregates != nil:
-		r.fail("name, parent, inventories, traits and aggregates belong to a provider")
+	case l.Name != "" || l.Parent != "" || l.Inventories != nil || l.Traits != nil || l.Aggregates != nil ||
+		l.Counters != nil || l.Draws != nil:
+		r.fail("name, parent, inventories, traits, aggregates, counters and draws belong to a provider")
 		return
 	case l.Project == "" || l.User == "":
 		r.fail("a consumer needs project and user")
@@ -279,6 +295,7 @@ func (r *reader) connect() {
 		places[r.rows.Providers[i].ID] = i
 	}
 	for i := range r.rows.Providers {
+		r.draws(r.rows.Providers[i], places)
 		r.rows.Providers[i].Root = contents.Some(r.root(r.rows.Providers[i], places))
 	}
 	for i := range r.rows.Allocations {
@@ -292,6 +309,25 @@ func (r *reader) connect() {
 		if len(r.errs) >= maxErrors {
 			return
 		}
+	}
+}
+
+// draws finds the counters above from which a provider draws.
+func (r *reader) draws(row contents.ProviderRow, places map[int64]int) {
+	missing := make(map[string]bool)
+	for _, draw := range row.Draws {
+		missing[draw.Counter] = true
+	}
+	r.n = row.ID >> partsBits
+	above := row
+	for steps := 0; above.Parent.Set && steps < len(r.rows.Providers); steps++ {
+		above = r.rows.Providers[places[above.Parent.Value]]
+		for _, c := range above.Counters {
+			delete(missing, c.Name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(missing)) {
+		r.fail("no provider above %s has a counter %s to draw from", row.UUID, name)
 	}
 }
 

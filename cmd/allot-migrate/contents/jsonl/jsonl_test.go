@@ -21,9 +21,9 @@ const (
 // good are lines of every kind, children before their parents.
 const good = `
 {"kind":"consumer","uuid":"pod-1","project":"p","user":"u","type":"POD","generation":3,"created_at":"2024-01-01T00:00:00Z","allocations":[{"provider":"` + child + `","class":"CUSTOM_B","amount":2},{"provider":"` + host + `","class":"VCPU","amount":1}]}
-{"kind":"provider","uuid":"` + child + `","parent":"` + host + `","inventories":[{"class":"CUSTOM_A","total":4},{"class":"CUSTOM_B","total":4,"reserved":1,"min_unit":1,"max_unit":4,"step_size":1,"allocation_ratio":1.5}]}
+{"kind":"provider","uuid":"` + child + `","parent":"` + host + `","inventories":[{"class":"CUSTOM_A","total":4},{"class":"CUSTOM_B","total":4,"reserved":1,"min_unit":1,"max_unit":4,"step_size":1,"allocation_ratio":1.5}],"draws":[{"class":"CUSTOM_B","counter":"SLICE","amount":2},{"class":"CUSTOM_B","counter":"MODE","amount":1,"mode":"MIG"}]}
 
-{"kind":"provider","uuid":"` + host + `","name":"host","generation":5,"inventories":[{"class":"VCPU","total":8}],"traits":["CUSTOM_T"],"aggregates":["rack 1"],"updated_at":"2024-01-02T00:00:00Z"}
+{"kind":"provider","uuid":"` + host + `","name":"host","generation":5,"inventories":[{"class":"VCPU","total":8}],"traits":["CUSTOM_T"],"counters":[{"name":"SLICE","total":7},{"name":"MODE","total":1}],"aggregates":["rack 1"],"updated_at":"2024-01-02T00:00:00Z"}
 {"kind":"class","name":"CUSTOM_UNUSED","created_at":"2023-01-02T00:00:00Z"}
 {"kind":"trait","name":"CUSTOM_T"}
 `
@@ -53,6 +53,8 @@ func TestGoodLines(t *testing.T) {
 		t.Errorf("%+v", plan.Providers[0])
 	case consumer.Origin != "line 2" || consumer.Type != "POD" || consumer.Counted != 3 || consumer.Allocations[0].Class != "CUSTOM_B":
 		t.Errorf("%+v", consumer)
+	case fmt.Sprint(plan.Providers[0].Counters, below.Draws) != "[{MODE 1} {SLICE 7}] [{CUSTOM_B SLICE 2 } {CUSTOM_B MODE 1 MIG}]":
+		t.Errorf("%+v", plan.Providers)
 	case fmt.Sprint(plan.Classes) != "[{10000 CUSTOM_B} {10001 CUSTOM_A} {10002 CUSTOM_UNUSED}]":
 		t.Errorf("%+v", plan.Classes)
 	}
@@ -84,6 +86,8 @@ var badLines = []struct {
 	{`{"kind":"provider","uuid":"` + host + `","project":"p"}`, "belong to a consumer", true},
 	{`{"kind":"provider","uuid":"` + host + `","inventories":[{"class":"VCPU"}]}`, "needs class and total", true},
 	{`{"kind":"provider","uuid":"` + host + `","inventories":[{"class":"VCPU","total":"8"}]}`, "string", true},
+	{`{"kind":"provider","uuid":"` + host + `","counters":[{"name":"a b","total":1}]}`, "no name of a counter", true},
+	{`{"kind":"provider","uuid":"` + host + `","draws":[{"class":"VCPU","counter":"A","amount":1}]}`, "has a counter A to draw from", false},
 	{`{"kind":"provider","uuid":"` + host + `","parent":"` + child + `"}`, "to be the parent", false},
 	{`{"kind":"consumer","uuid":"c","user":"u","allocations":[{"provider":"x","class":"VCPU","amount":1}]}`, "needs project", true},
 	{`{"kind":"consumer","uuid":"c","project":"p","user":"u"}`, "needs allocations", true},

@@ -1,0 +1,65 @@
+package placement_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/ledger/memlog"
+)
+
+// TestCounters sets the counters of a card and what its profiles draw, and allocates up to what there is.
+func TestCounters(t *testing.T) {
+	t.Parallel()
+	h := handler(commandstest.Start(t, t.TempDir(), &memlog.Log{}))
+	const (
+		card, one, two = "11111111-1111-4111-8111-111111111111", "11111111-1111-4111-8111-111111111112", "11111111-1111-4111-8111-111111111113"
+		consumer       = "22222222-2222-4222-8222-22222222222"
+		inventory      = `{"resource_provider_generation":0,"inventories":{"VGPU":{"total":7}}}`
+	)
+	gets := func(n, provider, amount string) (path, body string) {
+		return "/allocations/" + consumer + n, `{"allocations":{"` + provider + `":{"resources":{"VGPU":` + amount +
+			`}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"T"}`
+	}
+	first, firstBody := gets("1", one, "3")
+	second, secondBody := gets("2", two, "3")
+	third, thirdBody := gets("3", two, "2")
+	counters := func(id string) string { return "/resource_providers/" + id + "/counters" }
+	for _, step := range []struct {
+		method, path, body string
+		status             int
+		has                string
+	}{
+		{"POST", "/resource_providers", `{"name":"card","uuid":"` + card + `"}`, 200, ""},
+		{"POST", "/resource_providers", `{"name":"one","uuid":"` + one + `","parent_provider_uuid":"` + card + `"}`, 200, ""},
+		{"POST", "/resource_providers", `{"name":"two","uuid":"` + two + `","parent_provider_uuid":"` + card + `"}`, 200, ""},
+		{"PUT", "/resource_providers/" + one + "/inventories", inventory, 200, ""},
+		{"PUT", "/resource_providers/" + two + "/inventories", inventory, 200, ""},
+		{"PUT", counters(one), `{"resource_provider_generation":1,"draws":{"VGPU":{"SLICE":1}}}`, 400, "has a counter SLICE to draw from"},
+		{"PUT", counters(card), `{"resource_provider_generation":0,"counters":{"SLICE":7,"MODE":1}}`, 200, `"left":{"MODE":1,"SLICE":7}`},
+		{"PUT", counters(card), `{"resource_provider_generation":0,"counters":{}}`, 409, "generation already changed"},
+		{"PUT", counters(card), `{"resource_provider_generation":1,"counters":{"SLICE":-1}}`, 400, "minimum"},
+		{"PUT", counters(card), `{"resource_provider_generation":1,"counter":{}}`, 400, "Additional properties"},
+		{"PUT", counters(card), `{"counters":{}}`, 400, "resource_provider_generation"},
+		{"PUT", counters(one), `{"resource_provider_generation":1,"draws":{"VGPU":{"SLICE":0}}}`, 400, "JSON does not validate"},
+		{"PUT", counters(one), `{"resource_provider_generation":1,"draws":{"CUSTOM_NO":{"SLICE":1}}}`, 400, "no resource class CUSTOM_NO"},
+		{"PUT", counters(one), `{"resource_provider_generation":1,"draws":{"SLICE":{"SLICE":1}}}`, 400, "draws from itself"},
+		{"PUT", counters(one), `{"resource_provider_generation":1,"draws":{"VGPU":{"SLICE":1,"MODE":"MIG"}}}`, 200, `"MODE":"MIG"`},
+		{"PUT", counters(two), `{"resource_provider_generation":1,"draws":{"VGPU":{"SLICE":2,"MODE":"MIG"}}}`, 200, `"SLICE":2`},
+		{"PUT", counters(card), `{"resource_provider_generation":1,"counters":{"SLICE":7}}`, 409, "draw from its counter MODE"},
+		{"PUT", first, firstBody, 204, ""},
+		{"PUT", second, secondBody, 409, "would exceed the capacity"},
+		{"PUT", third, thirdBody, 204, ""},
+		{"GET", counters(card), "", 200, `"left":{"MODE":0,"SLICE":0}`},
+		{"PUT", counters(card), `{"resource_provider_generation":1,"counters":{"SLICE":6,"MODE":1}}`, 200, `"SLICE":-1`},
+		{"DELETE", first, "", 204, ""},
+		{"GET", counters(two), "", 200, `"draws":{"VGPU":{"MODE":"MIG","SLICE":2}}`},
+		{"GET", counters(card), "", 200, `"left":{"MODE":0,"SLICE":2}`},
+		{"GET", counters(consumer + "9"), "", 404, ""},
+	} {
+		w := sendAt(h, "1.39", step.method, step.path, step.body)
+		if w.Code != step.status || !strings.Contains(w.Body.String(), step.has) {
+			t.Errorf("%s %s %s: %d %s, want %d and %q", step.method, step.path, step.body, w.Code, w.Body, step.status, step.has)
+		}
+	}
+}
