@@ -380,12 +380,9 @@ func (s *Stage) searcher(
 			}
 			return p.Prefer, true, nil
 		},
-		Held: func(id ledger.UUID) ([]ledger.Allocation, error) {
+		Consumer: func(id ledger.UUID) (*ledger.Consumer, error) {
 			consumer, _, err := view.Consumer(id)
-			if err != nil || consumer == nil {
-				return nil, err
-			}
-			return consumer.Allocations, nil
+			return consumer, err
 		},
 	}, nil
 }
