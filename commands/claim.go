@@ -300,7 +300,9 @@ func (c *Claim) take(s *ledger.State, found *Found, choice int) ([]ledger.Event,
 }
 
 // claimed adds to what a consumer holds why that is.
-func (c *Claim) claimed(s *ledger.State, found *Found, choice, member int, one *ClaimConsumer, event ledger.Event) ledger.Event {
+func (c *Claim) claimed(
+	s *ledger.State, found *Found, choice, member int, one *ClaimConsumer, event ledger.Event,
+) ledger.Event {
 	chosen := &found.Choices[choice].Members[member]
 	claimed := ledger.AllocationsClaimed{
 		Asked: found.Asked[one.Request], Mappings: mappingsOf(&c.Requests[one.Request], chosen),

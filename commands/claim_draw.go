@@ -36,7 +36,8 @@ func (c *Claim) checkDraws() *demand.Rejection {
 			return demand.Invalid("from_reservation", "%s is no reservation: leave it out, or name one", from)
 		}
 		if members[*from] {
-			return demand.Invalid("from_reservation", "%s is a consumer of the claim, too: confirm the reservation instead", from)
+			return demand.Invalid("from_reservation",
+				"%s is a consumer of the claim, too: confirm the reservation instead", from)
 		}
 	}
 	return nil
