@@ -99,7 +99,7 @@ func (s *ClaimSearch) room(c *Claim) (*room, error) {
 	}
 	members := c.members()
 	for i := range members {
-		held, err := s.Held(members[i].Consumer)
+		held, err := s.held(members[i].Consumer)
 		if err != nil {
 			return nil, err
 		}

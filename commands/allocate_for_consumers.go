@@ -130,8 +130,9 @@ type allocator struct {
 	// reshaped holds providers in the form that a reshape gives them while its
 	// allocations are decided.
 	reshaped map[ledger.UUID]*ledger.Provider
-	lifetime int64 // duration of a reservation in nanoseconds; 0: permanent allocations
-	beside   bool  // do not count what the consumers hold as free for them
+	lifetime int64    // duration of a reservation in nanoseconds; 0: permanent allocations
+	projects []string // that may draw on it
+	beside   bool     // do not count what the consumers hold as free for them
 
 	last   *ledger.Provider // the last provider looked up, because allocations name the same one in a row
 	counts []inventoryCount
@@ -150,8 +151,12 @@ type inventoryCount struct {
 	inventoryKey
 	before int64 // used before the command
 	freed  int64 // held before by consumers of the command
+	drawn  int64 // held before by reservations that it draws on
 	asked  int64 // allocated by the command so far
 }
+
+// used is what is used with the command so far.
+func (c *inventoryCount) used() int64 { return c.before - c.freed - c.drawn + c.asked }
 
 // linearMax is the number of entries up to which a scan is faster than a map.
 const linearMax = 16
@@ -245,7 +250,7 @@ func (a *allocator) reserveNodes(events []ledger.Event) []ledger.Event {
 				generation = moved.Generation
 			}
 		}
-		held := count.before-count.freed+count.asked > 0
+		held := count.used() > 0
 		if event := nodeReservation(a.state, p, held, generation); event != nil {
 			events = append(events, event)
 		}
@@ -337,7 +342,7 @@ func (a *allocator) replace(want *ConsumerAllocations, before *ledger.Consumer) 
 	}
 	switch {
 	case a.lifetime > 0:
-		return ledger.AllocationsReserved{AllocationsReplaced: event, Lifetime: a.lifetime}, nil
+		return ledger.AllocationsReserved{AllocationsReplaced: event, Lifetime: a.lifetime, Projects: a.projects}, nil
 	case before != nil && before.ReservedUntil > 0:
 		// A reservation keeps its end, whatever else changes.
 		return ledger.AllocationsReserved{AllocationsReplaced: event, Until: before.ReservedUntil}, nil
@@ -379,9 +384,9 @@ func (a *allocator) take(consumer ledger.UUID, res *ProviderAllocation) *demand.
 		inv.Reserved = 0
 	}
 	count := a.count(inventoryKey{res.Provider, class}, inv.Used)
-	used := count.before - count.freed + count.asked
+	used := count.used()
 	if a.beside {
-		used = count.before + count.asked
+		used += count.freed
 	}
 	if float64(used+res.Amount) > inv.Capacity() && used+res.Amount > count.before {
 		return capacityExceeded(consumer, res, inv, used)

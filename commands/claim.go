@@ -62,6 +62,8 @@ type ClaimConsumer struct {
 	// first has the id Consumer, and the one after i others that of version 5 of
 	// the text i in its namespace. Absent: 1.
 	Count int `json:"count,omitempty"`
+	// FromReservation draws all that it gets from what this consumer has reserved.
+	FromReservation *ledger.UUID `json:"from_reservation,omitempty"`
 }
 
 // CommandName implements Command.
@@ -73,6 +75,11 @@ func (c *Claim) Consumers() []ledger.UUID {
 	ids := make([]ledger.UUID, len(members))
 	for i := range members {
 		ids[i] = members[i].Consumer
+	}
+	for i := range c.For {
+		if from := c.For[i].FromReservation; from != nil {
+			ids = append(ids, *from)
+		}
 	}
 	return ids
 }
@@ -158,7 +165,7 @@ func (c *Claim) Check() *demand.Rejection {
 		return demand.Invalid("alternates", "up to %d are told, of a claim for one consumer: not %d of %d",
 			MaxAlternates, c.Alternates, n)
 	}
-	return cmp.Or(demand.CheckGang(c.Gang, n), checkAllocations(c.allocations()))
+	return cmp.Or(demand.CheckGang(c.Gang, n), checkAllocations(c.allocations()), c.checkDraws())
 }
 
 // allocations are those of the claim's consumers, without what they are to hold.
@@ -204,7 +211,7 @@ func (c *Claim) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if r != nil {
 		return nil, r
 	}
-	if r := newAllocator(s, c.allocations()).checkGenerations(); r != nil {
+	if r := cmp.Or(newAllocator(s, c.allocations()).checkGenerations(), c.mayDraw(s)); r != nil {
 		return nil, r
 	}
 	found := c.found
@@ -272,28 +279,34 @@ func (c *Claim) take(s *ledger.State, found *Found, choice int) ([]ledger.Event,
 	for i := range want {
 		want[i].Resources = resourcesOf(s.Classes(), found.Choices[choice].Members[i].Uses)
 	}
+	members := c.members()
 	a := newAllocator(s, want)
 	a.beside = !c.OwnFree
 	if r := a.checkProvidersExist(); r != nil {
 		return nil, r
 	}
+	rest, rejection := a.draw(members)
+	if rejection != nil {
+		return nil, rejection
+	}
 	events, rejection := a.decide()
 	if rejection != nil {
 		return nil, rejection
 	}
-	members := c.members()
 	for i := range want {
-		events[i] = c.claimed(s, found, choice, i, members[i].Request, events[i])
+		events[i] = c.claimed(s, found, choice, i, &members[i], events[i])
 	}
-	return events, nil
+	return append(rest, events...), nil
 }
 
 // claimed adds to what a consumer holds why that is.
-func (c *Claim) claimed(s *ledger.State, found *Found, choice, member, request int, event ledger.Event) ledger.Event {
+func (c *Claim) claimed(
+	s *ledger.State, found *Found, choice, member int, one *ClaimConsumer, event ledger.Event,
+) ledger.Event {
 	chosen := &found.Choices[choice].Members[member]
 	claimed := ledger.AllocationsClaimed{
-		Asked: found.Asked[request], Mappings: mappingsOf(&c.Requests[request], chosen),
-		Score: chosen.Score, Seed: found.Seed, AsOf: found.AsOf, PassedOver: uint64(choice),
+		Asked: found.Asked[one.Request], Mappings: mappingsOf(&c.Requests[one.Request], chosen),
+		Score: chosen.Score, Seed: found.Seed, AsOf: found.AsOf, PassedOver: uint64(choice), From: one.FromReservation,
 	}
 	switch event := event.(type) {
 	case ledger.AllocationsReplaced:
@@ -348,11 +361,9 @@ func (c *Claim) searchHere(s *ledger.State) (*Found, *demand.Rejection) {
 	search := ClaimSearch{
 		Limits:  limits,
 		Ranking: candidates.NewRanking(candidates.NewWorld(providers)), Classes: s.Classes(), AsOf: s.Head().Sequence,
-		MaxSteps: maxStepsHere, Named: namedIn(s), Held: func(id ledger.UUID) ([]ledger.Allocation, error) {
-			if consumer, exists := s.Consumer(id); exists {
-				return consumer.Allocations, nil
-			}
-			return nil, nil
+		MaxSteps: maxStepsHere, Named: namedIn(s), Consumer: func(id ledger.UUID) (*ledger.Consumer, error) {
+			consumer, _ := s.Consumer(id)
+			return consumer, nil
 		},
 	}
 	found, err := search.Run(context.Background(), c)

@@ -22,6 +22,9 @@ type Found struct {
 	several bool
 	// Ganged: there were rules among its consumers.
 	Ganged bool
+	// draws: some consumer draws on a reservation, of which, if it is Promised, others on
+	// their way are assumed to draw, too.
+	draws, Promised bool
 	// Last: it is not searched again if nothing of this fits.
 	Last bool
 	// Spent: the search was not brought to its end.
@@ -81,7 +84,9 @@ func (f *Found) nothing() *demand.Rejection {
 		return f.OverAggregate
 	}
 	why := ""
-	if f.OverAggregate != nil {
+	if f.draws {
+		why = ", from what is left of the reservation that it draws on"
+	} else if f.OverAggregate != nil {
 		why = ", given the limits of aggregates"
 	} else if f.Why != nil && f.Why.RemovedLast != "" {
 		why = ", removed last by " + f.Why.RemovedLast

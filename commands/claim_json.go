@@ -66,6 +66,9 @@ func (one *ClaimConsumer) appendJSON(b []byte) (_ []byte, err error) {
 	if one.Count != 0 {
 		b = strconv.AppendInt(append(b, `,"count":`...), int64(one.Count), 10)
 	}
+	if one.FromReservation != nil {
+		b = one.FromReservation.AppendQuoted(append(b, `,"from_reservation":`...))
+	}
 	return append(b, '}'), nil
 }
 

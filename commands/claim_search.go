@@ -25,8 +25,8 @@ type ClaimSearch struct {
 	Spare int
 	// Named finds preferences by their names.
 	Named demand.NamedPreferences
-	// Held finds what a consumer holds.
-	Held func(ledger.UUID) ([]ledger.Allocation, error)
+	// Consumer finds a consumer; nil: it holds nothing.
+	Consumer func(ledger.UUID) (*ledger.Consumer, error)
 	// Limits are those of aggregates, with what is used of them.
 	Limits []*ledger.AggregateLimit
 }
@@ -51,7 +51,7 @@ func (s *ClaimSearch) Run(ctx context.Context, c *Claim) (*Found, error) {
 		return nil, &RejectedClaim{r}
 	}
 	found.Prefer = prefer
-	near, err := prefer.Nearness(s.Held)
+	near, err := prefer.Nearness(s.held)
 	if err != nil {
 		return nil, err
 	}
@@ -88,14 +88,21 @@ func (s *ClaimSearch) Run(ctx context.Context, c *Claim) (*Found, error) {
 		}
 		defer s.Ranking.Assume(held, 1)
 	}
+	members := c.members()
+	pools, promised, err := s.pools(c, near)
+	if err != nil {
+		return nil, err
+	}
+	found.draws, found.Promised = len(pools) > 0, promised
 	if c.size() == 1 {
-		best, err := s.Ranking.Best(ctx, requests[0], prefs[0], 1+c.Alternates+s.Spare)
+		ranking, pref := pools.of(&members[0], s.Ranking, prefs[0])
+		best, err := ranking.Best(ctx, requests[0], pref, 1+c.Alternates+s.Spare)
 		for _, one := range best {
 			found.Choices = append(found.Choices, Choice{Members: []candidates.Ranked{one}})
 		}
 		return found, err
 	}
-	g := gang{ClaimSearch: s, ctx: ctx, claim: c, consumers: c.members(), requests: requests, prefs: prefs}
+	g := gang{ClaimSearch: s, ctx: ctx, claim: c, consumers: members, pools: pools, requests: requests, prefs: prefs}
 	whole, err := g.fill(0)
 	if whole {
 		found.Choices = []Choice{{Members: g.members}}
@@ -108,7 +115,7 @@ func (s *ClaimSearch) Run(ctx context.Context, c *Claim) (*Found, error) {
 func (s *ClaimSearch) free(c *Claim) (held []candidates.Use, err error) {
 	members := c.members()
 	for i := range members {
-		one, err := s.Held(members[i].Consumer)
+		one, err := s.held(members[i].Consumer)
 		if err != nil {
 			return nil, err
 		}
@@ -132,6 +139,7 @@ type gang struct {
 	prefs    []*candidates.Preference
 	// consumers are those that it is for.
 	consumers []ClaimConsumer
+	pools     pools
 
 	members []candidates.Ranked // of the consumers so far
 	tried   int
@@ -144,7 +152,8 @@ func (g *gang) fill(i int) (whole bool, err error) {
 		return true, nil
 	}
 	at := g.consumers[i].Request
-	best, err := g.Ranking.Best(g.ctx, g.requests[at], g.within(g.prefs[at]), gangBreadth)
+	ranking, pref := g.pools.of(&g.consumers[i], g.Ranking, g.prefs[at])
+	best, err := ranking.Best(g.ctx, g.requests[at], g.within(pref), gangBreadth)
 	if err != nil {
 		return false, err
 	}
@@ -154,9 +163,9 @@ func (g *gang) fill(i int) (whole bool, err error) {
 			return false, nil
 		}
 		g.members = append(g.members, best[j])
-		g.Ranking.Assume(best[j].Uses, 1)
+		ranking.Assume(best[j].Uses, 1)
 		whole, err = g.fill(i + 1)
-		g.Ranking.Assume(best[j].Uses, -1)
+		ranking.Assume(best[j].Uses, -1)
 		if whole || err != nil {
 			return whole, err
 		}

@@ -230,6 +230,11 @@ func reservationDecisions(w *world) []decision {
 		return rejected(demand.CodeNotReserved, demand.Facts{Consumer: &id})
 	}
 	removed := happens(ledger.ConsumerRemoved{Consumer: reserved})
+	reserveFor := func(projects ...string) *commands.Reserve {
+		c := reserve(9, one)
+		c.Projects = projects
+		return c
+	}
 	rows := []decision{
 		{
 			"a new consumer", nil, reserve(0.5, one),
@@ -244,6 +249,13 @@ func reservationDecisions(w *world) []decision {
 			}, advanced(host, w.of(host, 1))),
 		},
 		{"what is held for good", nil, reserve(9, w.known(allocate(holder, host, vcpu, 2))), notReserved(holder)},
+		{"for projects", nil, reserveFor("q", "r"), happens(
+			ledger.AllocationsReserved{AllocationsReplaced: replaced(one), Lifetime: 9e9, Projects: []string{"q", "r"}},
+			advanced(host, w.of(host, 1)),
+		)},
+		{"for a project twice", nil, reserveFor("q", "q"), invalid("projects")},
+		{"for no project", nil, reserveFor(""), invalid("projects")},
+		{"for too many projects", nil, reserveFor(make([]string, commands.MaxReservationProjects+1)...), invalid("projects")},
 		{"no time", nil, reserve(0, one), invalid("seconds")},
 		{"time that is over", nil, reserve(-1, one), invalid("seconds")},
 		{"too much time", nil, reserve(commands.MaxReservationSeconds+1, one), invalid("seconds")},

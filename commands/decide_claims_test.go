@@ -1,6 +1,8 @@
 package commands_test
 
 import (
+	"fmt"
+
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
@@ -45,7 +47,7 @@ func claimDecisions(w *world) []decision {
 	noWeight.Prefer = &demand.ClaimPreference{Weights: map[string]demand.Weight{none: 1}}
 	nowhere := rejected(demand.CodeNoCandidates, demand.Facts{AsOf: w.State().Head().Sequence})
 	node := claim(cores(2), deployed)
-	return []decision{
+	return append(drawDecisions(w), []decision{
 		{
 			"a new consumer", nil, claim(cores(2), fresh),
 			happens(claimedOf(w, allocate(fresh, host, vcpu, 2), askedTwo, 0), advanced(host, w.of(host, 1))),
@@ -77,6 +79,83 @@ func claimDecisions(w *world) []decision {
 			}(), rejected(demand.CodeNodeIsProvider, demand.Facts{
 				Consumer: &deployed, Node: &busyNode, Allocation: &deployed,
 			}),
+		},
+	}...)
+}
+
+// drawing is a claim for VCPU, for consumers of a project, from a reservation.
+func drawing(project string, cores int64, from ledger.UUID, consumers ...ledger.UUID) *commands.Claim {
+	c := claim(map[string]int64{vcpu: cores}, consumers...)
+	for i := range c.For {
+		c.For[i].Project, c.For[i].FromReservation = project, &from
+	}
+	return c
+}
+
+// drawDecisions are about claims that draw on the reservation of project p, of 2 VCPU.
+func drawDecisions(w *world) []decision {
+	first, second, third, last := ledger.UUID{15: 5}, ledger.UUID{15: 6}, ledger.UUID{15: 7}, w.State().Head().Sequence
+	got := func(id ledger.UUID, project string, cores int64, asOf uint64) ledger.AllocationsClaimed {
+		one := claimedOf(w, allocate(id, host, vcpu, cores), ledger.Document(fmt.Sprintf(`{"request":{"groups":[{"resources":{"VCPU":%d}}]}}`, cores)), 0)
+		one.Project, one.From, one.AsOf = project, &reserved, asOf
+		return one
+	}
+	none := func(id ledger.UUID, project string) outcome {
+		return rejected(demand.CodeNoReservation, demand.Facts{Consumer: &id, Project: project})
+	}
+	nowhere := func(asOf uint64) outcome { return rejected(demand.CodeNoCandidates, demand.Facts{AsOf: asOf}) }
+	anew := reserve(60, w.known(allocate(reserved, host, vcpu, 4)))
+	anew.Projects = []string{"q"}
+	four := []commands.Command{anew}
+	full := []commands.Command{anew, claim(map[string]int64{vcpu: 2}, third)}
+	mixed := drawing("p", 2, reserved, first, second)
+	mixed.For[1].FromReservation = nil
+	moved := drawing("p", 2, reserved, holder)
+	moved.For[0].Generation = ptr(w.generation(holder))
+	itself := drawing("p", 2, reserved, reserved)
+	itself.For[0].AnyGeneration = true
+	apart := drawing("p", 2, reserved, first, second)
+	apart.Gang = []demand.GangRule{{By: "provider", Rule: demand.GangApart}}
+	counted := drawing("p", 2, reserved, first)
+	counted.For[0].Count = 2
+	beside := got(second, "p", 2, last)
+	beside.From = nil
+	left := ledger.AllocationsReserved{AllocationsReplaced: replaced(allocate(reserved, host, vcpu, 2)), Until: 60e9}
+	removed := ledger.ConsumerRemoved{Consumer: reserved}
+	moves := func(n int64) ledger.Event { return advanced(host, w.of(host, n)) }
+	return []decision{
+		{"all of a reservation", nil, drawing("p", 2, reserved, first), happens(removed, got(first, "p", 2, last), moves(1))},
+		{"of a reservation", four, drawing("p", 2, reserved, first), happens(left, got(first, "p", 2, last+1), moves(2))},
+		{
+			"of a reservation where nothing else is free", full, drawing("p", 2, reserved, first),
+			happens(left, got(first, "p", 2, last+2), moves(3)),
+		},
+		{"more than is reserved, and as much as is free", nil, drawing("p", 4, reserved, first), nowhere(last)},
+		{"of one reservation twice", four, drawing("p", 2, reserved, first, second), happens(
+			removed, got(first, "p", 2, last+1), got(second, "p", 2, last+1), moves(2))},
+		{"a number of consumers of one reservation", four, counted, happens(
+			removed, got(first, "p", 2, last+1), got(first.Derive("1"), "p", 2, last+1), moves(2))},
+		{"of one reservation for more than it has", four, drawing("p", 2, reserved, first, second, third), nowhere(last + 1)},
+		{"a gang apart, of a reservation that is in one place", four, apart, nowhere(last + 1)},
+		{"of a reservation, and beside it", nil, mixed, happens(removed, got(first, "p", 2, last), beside, moves(1))},
+		{"onto a reservation", nil, moved, happens(removed, got(holder, "p", 2, last), moves(1))},
+		{"of a reservation of another project", nil, drawing("q", 2, reserved, first), none(reserved, "q")},
+		{
+			"of a reservation that names the project", four, drawing("q", 2, reserved, first),
+			happens(left, got(first, "q", 2, last+1), moves(2)),
+		},
+		{"of no reservation", nil, drawing("p", 2, fresh, first), none(fresh, "p")},
+		{"of what is held for good", nil, drawing("p", 2, holder, first), none(holder, "p")},
+		{
+			"of a reservation that has ended", []commands.Command{&commands.ExpireReservation{Consumer: reserved, Now: 60e9}},
+			drawing("p", 2, reserved, first), none(reserved, "p"),
+		},
+		{"of a reservation that is a consumer of it", nil, itself, invalid("from_reservation")},
+		{"of no uuid", nil, drawing("p", 2, ledger.NilUUID, first), invalid("from_reservation")},
+		{
+			"two of a batch, of one reservation", four, &commands.Batch{Commands: []commands.Command{
+				drawing("p", 2, reserved, first), drawing("p", 2, reserved, second),
+			}}, rejected(demand.CodeInvalid, demand.Facts{Field: "consumer", Command: ptr(1)}),
 		},
 	}
 }

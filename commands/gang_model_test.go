@@ -201,7 +201,7 @@ func TestGangsAgree(t *testing.T) {
 			classes := ledger.NewClassTable([]ledger.Class{{ID: 0, Name: vcpu}})
 			search := commands.ClaimSearch{
 				Ranking: candidates.NewRanking(candidates.NewWorld(all)), Classes: classes, Seed: 7,
-				Held: func(ledger.UUID) ([]ledger.Allocation, error) { return nil, nil },
+				Consumer: func(ledger.UUID) (*ledger.Consumer, error) { return nil, nil },
 			}
 			found, err := search.Run(context.Background(), c)
 			if err != nil {

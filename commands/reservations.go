@@ -3,14 +3,19 @@ package commands
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
-// MaxReservationSeconds is the longest duration of a reservation: a year.
-const MaxReservationSeconds = 366 * 24 * 3600
+const (
+	// MaxReservationSeconds is the longest duration of a reservation: a year.
+	MaxReservationSeconds = 366 * 24 * 3600
+	// MaxReservationProjects is how many projects a reservation names.
+	MaxReservationProjects = 256
+)
 
 // Reserve is the first phase of a two-phase allocation. Its allocations count
 // against the capacity like any others and are shown like them, until
@@ -22,6 +27,8 @@ type Reserve struct {
 	// Seconds is the duration of the reservation from the time of its record:
 	// above 0, at most a year, with a precision of nanoseconds.
 	Seconds float64 `json:"seconds"`
+	// Projects may draw on the reservation with claims, beside the consumer's.
+	Projects []string `json:"projects,omitempty"`
 }
 
 // CommandName implements Command.
@@ -36,6 +43,17 @@ func (c *Reserve) Consumers() []ledger.UUID {
 func (c *Reserve) Check() *demand.Rejection {
 	if math.IsNaN(c.Seconds) || c.Seconds <= 0 || c.Seconds > MaxReservationSeconds || c.lifetime() <= 0 {
 		return demand.Invalid("seconds", "%v is not above 0 and at most %d", c.Seconds, MaxReservationSeconds)
+	}
+	if n := len(c.Projects); n > MaxReservationProjects {
+		return demand.Invalid("projects", "a reservation names up to %d, not %d", MaxReservationProjects, n)
+	}
+	for i, project := range c.Projects {
+		if r := checkOwner("projects", project); r != nil {
+			return r
+		}
+		if slices.Contains(c.Projects[:i], project) {
+			return demand.Invalid("projects", "%s is named twice", project)
+		}
 	}
 	for i := range c.Allocations {
 		if len(c.Allocations[i].Resources) == 0 {
@@ -57,7 +75,7 @@ func (c *Reserve) ForProject(s *ledger.State, project string) *demand.Rejection 
 // Decide implements Command.
 func (c *Reserve) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	a := newAllocator(s, c.Allocations)
-	a.lifetime = c.lifetime()
+	a.lifetime, a.projects = c.lifetime(), c.Projects
 	if r := a.checkGenerations(); r != nil {
 		return nil, r
 	}

@@ -194,6 +194,9 @@ func fill(t *testing.T, v reflect.Value, n *int) {
 		for i := range v.Len() {
 			fill(t, v.Index(i), n)
 		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(t, v.Elem(), n)
 	case reflect.String:
 		v.SetString(fmt.Sprint("text ", *n))
 	case reflect.Bool:

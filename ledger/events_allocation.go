@@ -37,17 +37,19 @@ func (ev AllocationsReplaced) form(c *coder) AllocationsReplaced {
 }
 
 func (ev AllocationsReplaced) apply(s *State, at moment) error {
-	return ev.replace(s, at, at.time, 0)
+	return ev.replace(s, at, at.time, 0, nil)
 }
 
 // replace sets the allocations of the consumer, which was created at some time if it
-// is new, and makes it a reservation if until is not 0.
-func (ev AllocationsReplaced) replace(s *State, at moment, created, until int64) error {
+// is new, and makes it a reservation if until is not 0, on which projects may draw;
+// nil: those that might before.
+func (ev AllocationsReplaced) replace(s *State, at moment, created, until int64, projects []string) error {
 	if len(ev.Allocations) == 0 {
 		return fmt.Errorf("%w: consumer %s without allocations", ErrInvariant, ev.Consumer)
 	}
 	after := &Consumer{
-		UUID: ev.Consumer, Generation: at.sequence, CreatedAt: created, UpdatedAt: at.time, ReservedUntil: until,
+		UUID: ev.Consumer, Generation: at.sequence, CreatedAt: created, UpdatedAt: at.time,
+		ReservedUntil: until, Projects: projects,
 		Owner:       &Owner{Project: ev.Project, User: ev.User, Type: ev.Type},
 		Allocations: make([]Allocation, 0, len(ev.Allocations)),
 	}
@@ -70,6 +72,9 @@ func (ev AllocationsReplaced) replace(s *State, at moment, created, until int64)
 			return fmt.Errorf("%w: consumer %s changed twice in commit %d", ErrInvariant, ev.Consumer, at.sequence)
 		}
 		after.CreatedAt = before.CreatedAt
+		if until != 0 && projects == nil {
+			after.Projects = before.Projects
+		}
 		if _, err := s.countUsage(before, -1); err != nil {
 			return err
 		}
@@ -93,6 +98,9 @@ type AllocationsReserved struct {
 	Lifetime int64 `json:"lifetime,omitempty"`
 	// Until is the end of an existing reservation, in Unix nanoseconds.
 	Until int64 `json:"until,omitempty"`
+	// Projects may draw on the reservation, beside the consumer's. Without a Lifetime
+	// they stay as they are.
+	Projects []string `json:"projects,omitempty"`
 }
 
 var allocationsReserved = register(52, AllocationsReserved.form)
@@ -103,21 +111,21 @@ func (AllocationsReserved) kind() *eventKind { return allocationsReserved }
 func (ev AllocationsReserved) Topic() Topic { return Topic{OfConsumer, ev.Consumer} }
 
 func (ev AllocationsReserved) form(c *coder) AllocationsReserved {
-	c.eventFields(3)
+	c.eventFields(4)
 	ev.AllocationsReplaced = ev.AllocationsReplaced.form(c)
-	c.int(&ev.Lifetime).int(&ev.Until)
+	c.int(&ev.Lifetime).int(&ev.Until).names(&ev.Projects)
 	return ev
 }
 
 func (ev AllocationsReserved) apply(s *State, at moment) error {
-	until := ev.Until
+	until, projects := ev.Until, []string(nil)
 	if ev.Lifetime > 0 {
-		until = at.time + ev.Lifetime
+		until, projects = at.time+ev.Lifetime, append([]string{}, ev.Projects...)
 	}
 	if until <= 0 {
 		return fmt.Errorf("%w: reservation of consumer %s without an end", ErrInvariant, ev.Consumer)
 	}
-	return ev.replace(s, at, at.time, until)
+	return ev.replace(s, at, at.time, until, projects)
 }
 
 // ConsumerRemoved states that a consumer holds nothing any more and no longer

@@ -23,6 +23,8 @@ type AllocationsClaimed struct {
 	PassedOver uint64 `json:"passed_over,omitempty"`
 	// Alternates are the next best, as many as the client wanted to know.
 	Alternates []Alternate `json:"alternates,omitempty"`
+	// From is the reservation that all of it was drawn from; nil: none.
+	From *UUID `json:"from_reservation,omitempty"`
 }
 
 // HoldingsOf is what an event says that a consumer holds; false: it is about
@@ -60,12 +62,13 @@ func (AllocationsClaimed) kind() *eventKind { return allocationsClaimed }
 func (ev AllocationsClaimed) Topic() Topic { return Topic{OfConsumer, ev.Consumer} }
 
 func (ev AllocationsClaimed) form(c *coder) AllocationsClaimed {
-	c.eventFields(9)
+	c.eventFields(10)
 	ev.AllocationsReplaced = ev.AllocationsReplaced.form(c)
 	c.int(&ev.Until).document(&ev.Asked)
 	list(c, &ev.Mappings, (*GroupMapping).form)
 	c.float(&ev.Score).uint(&ev.Seed).uint(&ev.AsOf).uint(&ev.PassedOver)
 	list(c, &ev.Alternates, (*Alternate).form)
+	optional(c, &ev.From, func(id *UUID, c *coder) { c.uuid(id) })
 	return ev
 }
 
@@ -82,5 +85,5 @@ func (ev AllocationsClaimed) apply(s *State, at moment) error {
 	if ev.Until < 0 {
 		return fmt.Errorf("%w: reservation of consumer %s ends at %d", ErrInvariant, ev.Consumer, ev.Until)
 	}
-	return ev.replace(s, at, at.time, ev.Until)
+	return ev.replace(s, at, at.time, ev.Until, nil)
 }

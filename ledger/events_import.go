@@ -179,5 +179,5 @@ func (ev ConsumerImported) apply(s *State, at moment) error {
 	if _, exists := s.consumerToEdit(ev.Consumer); exists {
 		return fmt.Errorf("%w: consumer %s imported twice", ErrInvariant, ev.Consumer)
 	}
-	return ev.replace(s, moment{sequence: at.sequence, time: ev.UpdatedAt}, ev.CreatedAt, 0)
+	return ev.replace(s, moment{sequence: at.sequence, time: ev.UpdatedAt}, ev.CreatedAt, 0, nil)
 }

@@ -127,6 +127,14 @@ func (c *coder) strings(v *[]string) *coder {
 	return c
 }
 
+// names visits a list that mostly is empty, and is nil then.
+func (c *coder) names(v *[]string) *coder {
+	if c.strings(v); len(*v) == 0 {
+		*v = nil
+	}
+	return c
+}
+
 func (c *coder) uuids(v *[]UUID) *coder {
 	list(c, v, func(v *UUID, c *coder) { c.uuid(v) })
 	return c

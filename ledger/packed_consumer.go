@@ -23,6 +23,12 @@ func (c *Consumer) packed() consumerEntry {
 	b = binary.AppendVarint(b, c.CreatedAt)
 	b = binary.AppendVarint(b, c.UpdatedAt-c.CreatedAt)
 	b = binary.AppendVarint(b, c.ReservedUntil)
+	if c.ReservedUntil != 0 {
+		b = binary.AppendUvarint(b, uint64(len(c.Projects)))
+		for _, project := range c.Projects {
+			b = append(binary.AppendUvarint(b, uint64(len(project))), project...)
+		}
+	}
 	b = binary.AppendUvarint(b, uint64(len(c.Allocations)))
 	for i, a := range c.Allocations {
 		class := uint64(uint32(a.Class)) << 1
@@ -41,6 +47,11 @@ func (e consumerEntry) consumer() *Consumer {
 	p := packedReader(append(make([]byte, 0, usualPacked), e.packed...))
 	c := &Consumer{UUID: e.id, Owner: e.owner, Generation: p.uint(), CreatedAt: p.int()}
 	c.UpdatedAt, c.ReservedUntil = c.CreatedAt+p.int(), p.int()
+	if c.ReservedUntil != 0 {
+		for range p.uint() {
+			c.Projects = append(c.Projects, p.text())
+		}
+	}
 	c.Allocations = make([]Allocation, p.uint())
 	var provider UUID
 	for i := range c.Allocations {
@@ -61,6 +72,13 @@ func (p *packedReader) uint() uint64 {
 	v, n := binary.Uvarint(*p)
 	*p = (*p)[n:]
 	return v
+}
+
+func (p *packedReader) text() string {
+	n := p.uint()
+	text := string((*p)[:n])
+	*p = (*p)[n:]
+	return text
 }
 
 func (p *packedReader) int() int64 {

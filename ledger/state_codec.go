@@ -215,10 +215,10 @@ func (u *Consumer) form(c *coder) {
 	if u.Owner == nil { // it is being read
 		u.Owner = &Owner{}
 	}
-	c.fields("consumer", 9).uuid(&u.UUID).uint(&u.Generation).int(&u.CreatedAt).int(&u.UpdatedAt)
+	c.fields("consumer", 10).uuid(&u.UUID).uint(&u.Generation).int(&u.CreatedAt).int(&u.UpdatedAt)
 	c.text(&u.Owner.Project).text(&u.Owner.User).text(&u.Owner.Type)
 	flat(c, "allocations", 3, &u.Allocations, (*Allocation).form)
-	c.int(&u.ReservedUntil)
+	c.int(&u.ReservedUntil).names(&u.Projects)
 }
 
 func (a *Allocation) form(c *coder) { c.uuid(&a.Provider).class(&a.Class).int(&a.Amount) }

@@ -200,6 +200,8 @@ type Consumer struct {
 	// ReservedUntil is the time, in Unix nanoseconds, at which an unconfirmed
 	// reservation is removed; 0: the allocations are permanent.
 	ReservedUntil int64
+	// Projects may draw on the reservation, beside the owner's.
+	Projects []string
 	// Allocations are in the order of the client's request, which the event
 	// states. Those of one provider need not stand together.
 	Allocations []Allocation

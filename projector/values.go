@@ -289,6 +289,9 @@ func appendConsumer(b []byte, record int, c *ledger.Consumer) []byte {
 	b = binary.AppendVarint(b, c.UpdatedAt)
 	b = binary.AppendVarint(b, c.UpdatedAt-c.CreatedAt)
 	b = binary.AppendVarint(b, c.ReservedUntil)
+	if c.ReservedUntil != 0 {
+		b = appendStrings(b, c.Projects)
+	}
 	b = appendPacked(b, c.Owner.Project)
 	b = appendPacked(b, c.Owner.User)
 	b = appendString(b, c.Owner.Type)
@@ -314,6 +317,9 @@ func readConsumer(data []byte) (*ledger.Consumer, error) {
 	f.uint() // index of the record
 	c := &ledger.Consumer{UpdatedAt: f.int()}
 	c.CreatedAt, c.ReservedUntil = c.UpdatedAt-f.int(), f.int()
+	if c.ReservedUntil != 0 {
+		c.Projects = f.strings()
+	}
 	c.Owner = &ledger.Owner{Project: f.packed(), User: f.packed(), Type: f.string()}
 	var provider ledger.UUID
 	n := f.count()

@@ -14,8 +14,9 @@ import (
 // Codes of claims in error bodies. Clients of Placement's take any 409 but
 // placement.concurrent_update for a refusal.
 const (
-	codeNoCandidates = "allot.no_candidates"
-	codeClaimBudget  = "allot.claim_budget"
+	codeNoCandidates  = "allot.no_candidates"
+	codeClaimBudget   = "allot.claim_budget"
+	codeNoReservation = "allot.no_reservation"
 )
 
 // preferSchema is that of a preference.
@@ -46,6 +47,7 @@ func claimSchema() m {
 		"consumer_generation": m{"type": []any{"integer", "null"}},
 		"request":             m{"type": "integer", "minimum": 0},
 		"count":               m{"type": "integer", "minimum": 1, "maximum": commands.MaxClaimConsumers},
+		"from_reservation":    uuidSchema,
 	}, "consumer_uuid", "project_id", "user_id", "consumer_type", "consumer_generation")
 	return closed(m{
 		"consumers":  m{"type": "array", "minItems": 1, "maxItems": commands.MaxClaimConsumers, "items": consumer},
@@ -125,6 +127,10 @@ func claimConsumerOf(body *object) (commands.ClaimConsumer, *rest.Failure) {
 		Consumer: uuidOf(body.get("consumer_uuid")), Project: textOf(body.get("project_id")),
 		User: textOf(body.get("user_id")), Type: &kind, Request: int(integerOf(body.get("request"))),
 		Count: int(integerOf(body.get("count"))),
+	}
+	if body.has("from_reservation") {
+		from := uuidOf(body.get("from_reservation"))
+		one.FromReservation = &from
 	}
 	if body.get("consumer_generation") != nil {
 		generation := integerOf(body.get("consumer_generation"))
@@ -231,6 +237,8 @@ func claimRejected(r *demand.Rejection) *rest.Failure {
 		return conflict(codeNoCandidates, "%s", r.Message)
 	case demand.CodeClaimBudget:
 		return conflict(codeClaimBudget, "%s", r.Message)
+	case demand.CodeNoReservation:
+		return conflict(codeNoReservation, "%s", r.Message)
 	}
 	return allocationRejected(r, "")
 }

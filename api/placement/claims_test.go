@@ -9,6 +9,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
@@ -18,8 +19,9 @@ func TestClaims(t *testing.T) {
 	t.Parallel()
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	h := handler(l)
+	var host ledger.UUID
 	for i := range 4 {
-		l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: int64(4 << i)})
+		host = l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: int64(4 << i)})
 	}
 	ask := func(body string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest("POST", "/claims", strings.NewReader(body))
@@ -47,6 +49,17 @@ func TestClaims(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 || len(got.Claimed) != 1 {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
+	reservation := commandstest.NewID()
+	l.Accept(t, &commands.Reserve{Seconds: 60, Projects: []string{"p"}, Allocations: []commands.ConsumerAllocations{{
+		Consumer: reservation, Project: "r", User: "u",
+		Resources: []commands.ProviderAllocation{{Provider: host, Class: "VCPU", Amount: 2}},
+	}}})
+	from := func(project, request string, id ledger.UUID) string {
+		return strings.Replace(body(request, ""), `"project_id":"p"`, fmt.Sprintf(`"project_id":%q,"from_reservation":%q`, project, id), 1)
+	}
+	if w := ask(from("p", "resources=VCPU:1", reservation)); w.Code != 200 || !strings.Contains(w.Body.String(), host.String()) {
+		t.Errorf("a claim from a reservation: %d %s", w.Code, w.Body)
+	}
 	one := got.Claimed[0]
 	if len(one.Allocations) != 1 || len(one.Mappings) != 1 || len(one.Alternates) != 2 ||
 		one.Seed != 1<<64-1 || one.Generation == 0 {
@@ -59,6 +72,9 @@ func TestClaims(t *testing.T) {
 	}{
 		"nothing is left":       {body("resources=VCPU:33", ""), 409, "allot.no_candidates"},
 		"why":                   {body("resources=VCPU:33", ""), 409, "removed last by"},
+		"more than is reserved": {from("p", "resources=VCPU:2", reservation), 409, "from what is left of the reservation"},
+		"another's reservation": {from("q", "resources=VCPU:1", reservation), 409, "allot.no_reservation"},
+		"no reservation":        {from("p", "resources=VCPU:1", host), 409, "allot.no_reservation"},
 		"unknown class":         {body("resources=CUSTOM_NONE:1", ""), 400, "No such resource class"},
 		"unknown trait":         {body("resources=VCPU:1&required=NONE", ""), 400, "No such trait"},
 		"a limit":               {body("resources=VCPU:1&limit=5", ""), 400, "limit"},

@@ -82,7 +82,7 @@ func AllocationsOf(c *ledger.Consumer, classes *ledger.ClassTable) *wire.Allocat
 		Since: rfc3339(c.CreatedAt), Changed: rfc3339(c.UpdatedAt),
 	}
 	if c.ReservedUntil > 0 {
-		a.ReservedUntil = rfc3339(c.ReservedUntil)
+		a.ReservedUntil, a.Projects = rfc3339(c.ReservedUntil), c.Projects
 	}
 	for _, held := range c.Allocations {
 		a.Allocations = append(

@@ -118,8 +118,10 @@ type Allocations struct {
 	Changed    string      `json:"changed"` // RFC 3339; time of the last change
 	// ReservedUntil is the end of a reservation, RFC 3339; absent: the
 	// allocations are permanent.
-	ReservedUntil string       `json:"reserved_until,omitempty"`
-	Allocations   []Allocation `json:"allocations"`
+	ReservedUntil string `json:"reserved_until,omitempty"`
+	// Projects may draw on the reservation, beside the consumer's.
+	Projects    []string     `json:"projects,omitempty"`
+	Allocations []Allocation `json:"allocations"`
 }
 
 // Allocation is an amount of a class on a provider.

@@ -75,7 +75,7 @@ var bodies = map[string]string{
 	"ReplaceProviderAggregates": `{"provider":"PROVIDER","aggregates":[]}`, "CreateResourceClass": `{"name":"CUSTOM_X"}`,
 	"RenameResourceClass": `{"name":"CUSTOM_X","new_name":"CUSTOM_Y"}`, "DeleteResourceClass": `{"name":"CUSTOM_X"}`,
 	"AllocateForConsumers": `{"allocations":[{"consumer":"THING","project":"PROJECT","user":"u","any_generation":true,"resources":[{"provider":"PROVIDER","class":"VCPU","amount":1}]}]}`,
-	"Reserve":              `{"seconds":60,"allocations":[{"consumer":"THING","project":"PROJECT","user":"u","any_generation":true,"resources":[{"provider":"PROVIDER","class":"VCPU","amount":1}]}]}`,
+	"Reserve":              `{"seconds":60,"projects":["r"],"allocations":[{"consumer":"THING","project":"PROJECT","user":"u","any_generation":true,"resources":[{"provider":"PROVIDER","class":"VCPU","amount":1}]}]}`,
 	"Claim":                `{"for":[{"consumer":"THING","project":"PROJECT","user":"u","any_generation":true}],"requests":[{"groups":[{"resources":{"VCPU":1}}]}]}`,
 	"SetLimit":             `{"project":"PROJECT","class":"VCPU","most":9}`, "PlaceProject": `{"project":"PROJECT","parent":"r"}`,
 	"SetPreference":   `{"name":"n","prefer":{"order":"pack"}}`,

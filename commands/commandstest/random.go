@@ -31,6 +31,7 @@ var (
 		"Trait":          someSymbols,
 		"Traits":         someSymbols,
 		"Project":        {"p", "q"},
+		"Projects":       {"p", "q"},
 		"Owner":          {"", "p", "q"},
 		"Lessee":         {"", "p"},
 		"User":           {"u"},
@@ -78,6 +79,7 @@ func RandomProviderCommand(t *rapid.T) commands.Command {
 		"Batch", "Batch", "Batch", "CreateProvider", "ReparentProvider", "UpdateProvider", "DeleteProvider",
 		"ReplaceInventories",
 		"ReplaceProviderTraits", "ReplaceProviderAggregates", "ReplaceProviderCounters", "AllocateForConsumers", "ReleaseConsumer",
+		"Reserve",
 	})
 }
 
@@ -354,6 +356,10 @@ func RandomClaim(t *rapid.T) *commands.Claim {
 	}
 	if n > 1 {
 		c.Alternates = 0
+	}
+	if rapid.IntRange(0, 2).Draw(t, "draws") == 0 {
+		from := rapid.SampledFrom(someConsumers[n:]).Draw(t, "from")
+		c.For[0].FromReservation = &from
 	}
 	c.Requests = []demand.CandidateRequest{randomRequest(t)}
 	if n > 1 && rapid.Bool().Draw(t, "two requests") {

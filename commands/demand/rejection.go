@@ -29,6 +29,7 @@ const (
 	CodeConsumerConflict  Code = "consumer_conflict"   // the consumer is not at the generation given
 	CodeConsumerNotFound  Code = "consumer_not_found"  //
 	CodeNotReserved       Code = "not_reserved"        // the consumer's allocations are permanent
+	CodeNoReservation     Code = "no_reservation"      // none that the project may draw on
 	CodeForbidden         Code = "forbidden"           // the client is bound to another project
 	CodeClassUnknown      Code = "class_unknown"       //
 	CodeClassExists       Code = "class_exists"        //

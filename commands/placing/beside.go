@@ -89,9 +89,7 @@ func (s *Stage) searchBeside(c *claim, p *pace) {
 		one.Last = isNothing(one) || c.round >= maxRounds
 		found = append(found, one)
 		for _, choice := range one.Choices[:min(1, len(one.Choices))] {
-			for _, member := range choice.Members {
-				with.Ranking.Assume(member.Uses, 1)
-			}
+			with.Ranking.Assume(part.Takes(&choice), 1)
 		}
 	}
 	s.pass(c, found)
@@ -101,7 +99,7 @@ func (s *Stage) searchBeside(c *claim, p *pace) {
 func (s *Stage) explain(c *claim, found []*commands.Found, p *pace) {
 	for i, one := range found {
 		// How many providers there are is no business of who is bound to a project.
-		if isNothing(one) && !one.Spent && one.OverAggregate == nil && len(c.parts[i].Requests) == 1 &&
+		if isNothing(one) && !one.Spent && one.OverAggregate == nil && len(c.parts[i].Requests) == 1 && !c.parts[i].Draws() &&
 			c.submission.Project == "" {
 			s.why.of(s, c.parts[i], one, p)
 		}

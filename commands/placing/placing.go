@@ -332,18 +332,19 @@ func (s *Stage) search(c *claim) (found []*commands.Found, hidden bool, err erro
 		found = append(found, one)
 		if isNothing(one) {
 			hidden, err = others, nil
-			if part.Size() == 1 && !part.OwnFree && within == nil && one.OverAggregate == nil {
+			if part.Draws() && part.Size() == 1 {
+				hidden = others && one.Promised
+			} else if part.Size() == 1 && !part.OwnFree && within == nil && one.OverAggregate == nil {
 				hidden, err = s.hides(part, with)
 			}
 			one.Last = true
 			return found, hidden, err
 		}
-		for _, member := range one.Choices[0].Members {
-			c.assumed = append(c.assumed, member.Uses...)
-			if i < len(c.parts)-1 {
-				s.ranking.Assume(member.Uses, 1)
-				within = append(within, member.Uses...)
-			}
+		uses := part.Takes(&one.Choices[0])
+		c.assumed = append(c.assumed, uses...)
+		if i < len(c.parts)-1 {
+			s.ranking.Assume(uses, 1)
+			within = append(within, uses...)
 		}
 	}
 	return found, false, nil
@@ -380,12 +381,9 @@ func (s *Stage) searcher(
 			}
 			return p.Prefer, true, nil
 		},
-		Held: func(id ledger.UUID) ([]ledger.Allocation, error) {
+		Consumer: func(id ledger.UUID) (*ledger.Consumer, error) {
 			consumer, _, err := view.Consumer(id)
-			if err != nil || consumer == nil {
-				return nil, err
-			}
-			return consumer.Allocations, nil
+			return consumer, err
 		},
 	}, nil
 }

@@ -233,7 +233,7 @@ func TestClaimsAgree(t *testing.T) {
 				claim.Prefer = &demand.ClaimPreference{}
 			}
 			claim.Prefer.Seed = &seed
-			want, rejection := claim.Decide(state) // it searches the State, provider by provider
+			want, rejection := commands.Decide(commands.Submission{Command: claim}, state) // it searches the State, provider by provider
 			got := l.Submit(t, claim)
 			if rejection != nil || got.Rejection != nil {
 				if rejection == nil || got.Rejection == nil || rejection.Code != got.Rejection.Code {
@@ -640,11 +640,9 @@ func searchIn(s *ledger.State, c *commands.Claim) (*commands.Found, error) {
 			}
 			return "", false, nil
 		},
-		Held: func(id ledger.UUID) ([]ledger.Allocation, error) {
-			if consumer, exists := s.Consumer(id); exists {
-				return consumer.Allocations, nil
-			}
-			return nil, nil
+		Consumer: func(id ledger.UUID) (*ledger.Consumer, error) {
+			consumer, _ := s.Consumer(id)
+			return consumer, nil
 		},
 	}
 	return search.Run(context.Background(), c)
@@ -796,7 +794,9 @@ func TestAskedIsCanonical(t *testing.T) {
 		ranking := candidates.NewRanking(candidates.NewWorld(nil))
 		search := commands.ClaimSearch{Ranking: ranking, Classes: ledger.NewClassTable([]ledger.Class{
 			{ID: 0, Name: "VCPU"}, {ID: 1, Name: "MEMORY_MB"}, {ID: 10000, Name: "CUSTOM_A"}, {ID: 10001, Name: "CUSTOM_B"},
-		}), Held: func(ledger.UUID) ([]ledger.Allocation, error) { return nil, nil },
+		}), Consumer: func(ledger.UUID) (*ledger.Consumer, error) {
+			return &ledger.Consumer{ReservedUntil: 1, Owner: &ledger.Owner{}, Projects: []string{"p", "q"}}, nil
+		},
 			Named: func(string) (ledger.Document, bool, error) { return `{"order":"spread"}`, true, nil }}
 		found, err := search.Run(context.Background(), claim)
 		if err != nil {

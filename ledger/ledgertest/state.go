@@ -97,7 +97,7 @@ func NodeVocabulary() []ledger.Event {
 
 // Reservation returns an event of a reservation.
 func Reservation() ledger.Event {
-	return ledger.AllocationsReserved{Lifetime: 60_000_000_000, AllocationsReplaced: ledger.AllocationsReplaced{
+	return ledger.AllocationsReserved{Lifetime: 60_000_000_000, Projects: []string{"q"}, AllocationsReplaced: ledger.AllocationsReplaced{
 		Consumer: ID(2, 77), Project: "p", User: "u",
 		Allocations: []ledger.AllocationRecord{{Provider: ID(1, 1), Class: "VCPU", Amount: 3}},
 	}}
@@ -108,7 +108,7 @@ func Reservation() ledger.Event {
 func ReservationCommits(t testing.TB) []*ledger.Commit {
 	t.Helper()
 	moved := Reservation().(ledger.AllocationsReserved)
-	moved.Lifetime, moved.Until = 0, 1_700_000_060_000_000_001
+	moved.Lifetime, moved.Until, moved.Projects = 0, 1_700_000_060_000_000_001, nil
 	return chain(t, [][]ledger.Event{
 		Vocabulary(), {Reservation()}, {moved}, {ledger.ConsumerRemoved{Consumer: ID(2, 77)}},
 	})
@@ -134,7 +134,8 @@ func Claim() ledger.Event {
 func ClaimCommits(t testing.TB) []*ledger.Commit {
 	t.Helper()
 	moved := Claim().(ledger.AllocationsClaimed)
-	moved.Until, moved.Alternates, moved.PassedOver = 1_700_000_060_000_000_001, nil, 0
+	from := ID(2, 77)
+	moved.Until, moved.Alternates, moved.PassedOver, moved.From = 1_700_000_060_000_000_001, nil, 0, &from
 	return chain(t, [][]ledger.Event{Vocabulary(), {Claim()}, {moved}})
 }
 

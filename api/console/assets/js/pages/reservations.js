@@ -14,7 +14,9 @@ export async function render(main, _, signal) {
       columns: [
         { title: 'Ends', value: (r) => r.reserved_until, show: (r) => [age(r.reserved_until), ' · ', time(r.reserved_until)] },
         { title: 'Consumer', value: (r) => r.consumer, show: (r) => subject('consumer', r.consumer) }, { title: 'Project', value: (r) => r.project, show: (r) => subject('project', r.project) },
-        { title: 'User', value: (r) => r.user, show: (r) => subject('user', r.user) }, { title: 'Holds', value: (r) => amounts(summed(r)) },
+        { title: 'User', value: (r) => r.user, show: (r) => subject('user', r.user) },
+        { title: 'May draw', value: (r) => (r.projects ?? []).join(' '), show: (r) => (r.projects ?? []).map((id) => el('div', {}, subject('project', id))) },
+        { title: 'Holds', value: (r) => amounts(summed(r)) },
         { title: 'Providers', value: (r) => [...new Set(r.allocations.map((a) => a.provider))].join(' '), show: (r) => [...new Set(r.allocations.map((a) => a.provider))].map((id) => el('div', {}, subject('provider', id))) },
       ],
     }), answer.incomplete ? el('p', { class: 'error' }, 'There are more reservations than are shown.') : null))

@@ -1,0 +1,102 @@
+package demand
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// Bounds of topologies.
+const (
+	MaxTopologyLevels  = 8
+	MaxTopologyMembers = 16384
+)
+
+// Topology says which aggregates are domains, and which of them are in which: such as racks in
+// blocks.
+type Topology struct {
+	Levels  []string                       `json:"levels"` // from wide to narrow
+	Members map[ledger.UUID]TopologyMember `json:"members"`
+}
+
+// TopologyMember is a domain. That it is in is of the next wider level; one of the widest is in none.
+type TopologyMember struct {
+	Level  string       `json:"level"`
+	Name   string       `json:"name"`
+	Parent *ledger.UUID `json:"parent,omitempty"`
+}
+
+const domainNames = "1 to 64 letters, digits, '_', '-' and '.'"
+
+// domainName is what levels and domains may be called.
+var domainName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
+// Smallest asks for a domain of whichever level is narrowest, so no level has that name.
+const Smallest = "smallest"
+
+// Check finds what is no topology. Since a domain is in one of the next wider level, none is in
+// itself.
+func (t *Topology) Check() *Rejection {
+	if n := len(t.Levels); n == 0 || n > MaxTopologyLevels {
+		return Invalid("levels", "a topology has 1 to %d levels, not %d", MaxTopologyLevels, n)
+	}
+	if n := len(t.Members); n > MaxTopologyMembers {
+		return Invalid("members", "a topology has up to %d members, not %d", MaxTopologyMembers, n)
+	}
+	for i, level := range t.Levels {
+		if !domainName.MatchString(level) || level == Smallest {
+			return Invalid("levels", "%q is not %s, or is %q", level, domainNames, Smallest)
+		}
+		if slices.Contains(t.Levels[:i], level) {
+			return Invalid("levels", "%q is named twice", level)
+		}
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(t.Members), ledger.UUID.Compare) {
+		if r := t.checkMember(id, t.Members[id]); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+func (t *Topology) checkMember(id ledger.UUID, one TopologyMember) *Rejection {
+	level := slices.Index(t.Levels, one.Level)
+	switch {
+	case id.IsNil():
+		return Invalid("members", "%s is no aggregate", id)
+	case level < 0:
+		return Invalid("members", "%s is of level %q, and the levels are %q", id, one.Level, t.Levels)
+	case !domainName.MatchString(one.Name):
+		return Invalid("members", "%s has the name %q, which is not %s", id, one.Name, domainNames)
+	case level == 0 && one.Parent != nil:
+		return Invalid("members", "%s is of the widest level, %q, and has parent %s: leave it out", id, one.Level, one.Parent)
+	case level > 0 && one.Parent == nil:
+		return Invalid("members", "%s is of level %q, and has no parent: name one of level %q",
+			id, one.Level, t.Levels[level-1])
+	case level > 0:
+		parent, known := t.Members[*one.Parent]
+		if !known {
+			return Invalid("members", "%s has parent %s, which is no member", id, one.Parent)
+		}
+		if parent.Level != t.Levels[level-1] {
+			return Invalid("members", "%s is of level %q, and its parent %s of level %q instead of %q",
+				id, one.Level, one.Parent, parent.Level, t.Levels[level-1])
+		}
+	}
+	return nil
+}
+
+// DomainOf is the narrowest domain among some aggregates; of several, the first by its id.
+func (t *Topology) DomainOf(aggregates []ledger.UUID) (domain ledger.UUID, is bool) {
+	narrowest := -1
+	for _, id := range aggregates {
+		one, member := t.Members[id]
+		level := slices.Index(t.Levels, one.Level)
+		if member && (level > narrowest || level == narrowest && id.Before(domain)) {
+			domain, narrowest = id, level
+		}
+	}
+	return domain, narrowest >= 0
+}

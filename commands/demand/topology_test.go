@@ -1,0 +1,244 @@
+package demand_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/allot-project/allot/commands/demand"
+	"github.com/allot-project/allot/ledger"
+)
+
+func domain(n byte) ledger.UUID { return ledger.UUID{15: n} }
+
+// TestTopologyCheck: what is no topology is refused with what is wrong.
+func TestTopologyCheck(t *testing.T) {
+	t.Parallel()
+	in := func(id ledger.UUID) *ledger.UUID { return &id }
+	for want, change := range map[string]func(*demand.Topology){
+		"":                     func(*demand.Topology) {},
+		"1 to 8 levels, not 0": func(c *demand.Topology) { c.Levels = nil },
+		"1 to 8 levels, not 9": func(c *demand.Topology) { c.Levels = strings.Split("abcdefghi", "") },
+		`"block" is named twice`: func(c *demand.Topology) {
+			c.Levels = []string{"block", "block"}
+		},
+		`or is "smallest"`: func(c *demand.Topology) { c.Levels[1] = demand.Smallest },
+		`"a b" is not`:     func(c *demand.Topology) { c.Levels[1] = "a b" },
+		"up to 16384 members": func(c *demand.Topology) {
+			for i := range demand.MaxTopologyMembers {
+				c.Members[ledger.UUID{0: 1, 14: byte(i >> 8), 15: byte(i)}] = demand.TopologyMember{Level: "block", Name: "b"}
+			}
+		},
+		"is no aggregate": func(c *demand.Topology) {
+			c.Members[ledger.NilUUID] = demand.TopologyMember{Level: "block", Name: "b"}
+		},
+		`of level "row"`: func(c *demand.Topology) {
+			c.Members[domain(3)] = demand.TopologyMember{Level: "row", Name: "r"}
+		},
+		"is not 1 to 64 letters": func(c *demand.Topology) { c.Members[domain(1)] = demand.TopologyMember{Level: "block"} },
+		"is of the widest level": func(c *demand.Topology) {
+			c.Members[domain(1)] = demand.TopologyMember{Level: "block", Name: "b", Parent: in(domain(2))}
+		},
+		"has no parent: name one of level \"block\"": func(c *demand.Topology) {
+			c.Members[domain(2)] = demand.TopologyMember{Level: "rack", Name: "r"}
+		},
+		"which is no member": func(c *demand.Topology) {
+			c.Members[domain(2)] = demand.TopologyMember{Level: "rack", Name: "r", Parent: in(domain(9))}
+		},
+		`of level "rack" instead of "block"`: func(c *demand.Topology) { // a circle of one
+			c.Members[domain(2)] = demand.TopologyMember{Level: "rack", Name: "r", Parent: in(domain(2))}
+		},
+	} {
+		top := &demand.Topology{Levels: []string{"block", "rack"}, Members: map[ledger.UUID]demand.TopologyMember{
+			domain(1): {Level: "block", Name: "b"}, domain(2): {Level: "rack", Name: "r", Parent: in(domain(1))},
+		}}
+		change(top)
+		r := top.Check()
+		if (r == nil) != (want == "") || r != nil && !strings.Contains(r.Message, want) {
+			t.Errorf("want %q, got %v", want, r)
+		}
+	}
+}
+
+// TestFit compares what is found in small topologies with all ways to give hosts members.
+func TestFit(t *testing.T) {
+	t.Parallel()
+	found, none := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		top, hosts := randomTopology(t)
+		members := rapid.IntRange(1, 7).Draw(t, "members")
+		g := &demand.TopologyGang{
+			Within: rapid.SampledFrom(append(top.Levels, demand.Smallest)).Draw(t, "within"),
+			Slices: rapid.IntRange(0, 3).Draw(t, "slices"),
+			Spread: rapid.SampledFrom(append(top.Levels, "", "")).Draw(t, "spread"),
+		}
+		if r := top.Check(); r != nil {
+			t.Fatal(r)
+		}
+		if g.Check(top, members) != nil {
+			return
+		}
+		w := &ways{top: top, hosts: hosts, gang: g, best: map[int]int{}}
+		w.all(nil, members)
+		within, shares, ok := g.Fit(top, hosts, members)
+		if ok != (len(w.best) > 0) {
+			t.Fatalf("found %v, and there are ways %v", ok, w.best)
+		}
+		if !ok {
+			none++
+			return
+		}
+		found++
+		level := slices.Index(top.Levels, top.Members[within].Level)
+		over, valid := w.within(within, shares)
+		if !valid || sum(shares) != members {
+			t.Fatalf("%v of %v do not stand in %s", shares, hosts, within)
+		}
+		for other, most := range w.best {
+			if other > level || other == level && most != over {
+				t.Fatalf("level %d, over %d: there are ways %v", level, over, w.best)
+			}
+		}
+	})
+	if found < 10 || none < 5 {
+		t.Errorf("%d were found, and %d were impossible", found, none)
+	}
+}
+
+func randomTopology(t *rapid.T) (*demand.Topology, []demand.Host) {
+	top := &demand.Topology{
+		Levels:  []string{"site", "block", "rack"}[:rapid.IntRange(1, 3).Draw(t, "levels")],
+		Members: map[ledger.UUID]demand.TopologyMember{},
+	}
+	var wider, ids []ledger.UUID
+	for i, level := range top.Levels {
+		var here []ledger.UUID
+		for n := range rapid.IntRange(1, 3).Draw(t, level) {
+			one := demand.TopologyMember{Level: level, Name: fmt.Sprint(n)}
+			if i > 0 {
+				parent := rapid.SampledFrom(wider).Draw(t, "parent")
+				one.Parent = &parent
+			}
+			id := domain(byte(16*rapid.IntRange(1, 15).Draw(t, "first") + len(ids)))
+			top.Members[id], here, ids = one, append(here, id), append(ids, id)
+		}
+		wider = here
+	}
+	var hosts []demand.Host
+	for range rapid.IntRange(0, 5).Draw(t, "hosts") {
+		hosts = append(hosts, demand.Host{
+			Domain: rapid.SampledFrom(append(ids, domain(255))).Draw(t, "domain"), Room: rapid.IntRange(0, 4).Draw(t, "room"),
+		})
+	}
+	return top, hosts
+}
+
+// ways tries all ways to give hosts members: best is, by the level of a domain that holds them,
+// over how many they can spread.
+type ways struct {
+	top   *demand.Topology
+	hosts []demand.Host
+	gang  *demand.TopologyGang
+	best  map[int]int
+}
+
+func (w *ways) all(shares []int, left int) {
+	if len(shares) < len(w.hosts) {
+		for n := 0; n <= min(left, w.hosts[len(shares)].Room); n += max(1, w.gang.Slices) {
+			w.all(append(slices.Clone(shares), n), left-n)
+		}
+		return
+	}
+	if left > 0 {
+		return
+	}
+	for id, one := range w.top.Members {
+		if over, valid := w.within(id, shares); valid && (w.gang.Within == one.Level || w.gang.Within == demand.Smallest) {
+			level := slices.Index(w.top.Levels, one.Level)
+			w.best[level] = max(w.best[level], over)
+		}
+	}
+}
+
+// within reports whether a domain holds all members as they should stand, and over how many domains.
+func (w *ways) within(id ledger.UUID, shares []int) (over int, valid bool) {
+	parts := map[ledger.UUID]bool{}
+	for i, n := range shares {
+		if n == 0 {
+			continue
+		}
+		above := w.above(w.hosts[i].Domain)
+		at := slices.IndexFunc(above, func(one ledger.UUID) bool { return w.top.Members[one].Level == w.gang.Spread })
+		sliced := n <= w.hosts[i].Room && n%max(1, w.gang.Slices) == 0
+		if !slices.Contains(above, id) || !sliced || w.gang.Spread != "" && at < 0 {
+			return 0, false
+		}
+		if at >= 0 {
+			parts[above[at]] = true
+		}
+	}
+	return len(parts), w.gang.Spread == "" || len(parts) >= 2
+}
+
+// above are a domain and all that it is in.
+func (w *ways) above(id ledger.UUID) (list []ledger.UUID) {
+	for one, member := w.top.Members[id]; member; one, member = w.top.Members[id] {
+		list = append(list, id)
+		if one.Parent == nil {
+			break
+		}
+		id = *one.Parent
+	}
+	return list
+}
+
+func sum(list []int) (n int) {
+	for _, one := range list {
+		n += one
+	}
+	return n
+}
+
+// TestDomainOf: of several domains a host is in the narrowest, and of several of those in the
+// first.
+func TestDomainOf(t *testing.T) {
+	t.Parallel()
+	parent := domain(1)
+	top := &demand.Topology{Levels: []string{"block", "rack"}, Members: map[ledger.UUID]demand.TopologyMember{
+		domain(1): {Level: "block", Name: "b"}, domain(2): {Level: "rack", Name: "r", Parent: &parent},
+		domain(3): {Level: "rack", Name: "s", Parent: &parent},
+	}}
+	if got, is := top.DomainOf([]ledger.UUID{domain(1), domain(9), domain(3), domain(2)}); !is || got != domain(2) {
+		t.Errorf("it is in %s: %v", got, is)
+	}
+	if got, is := top.DomainOf([]ledger.UUID{domain(9)}); is {
+		t.Errorf("it is in %s", got)
+	}
+}
+
+// BenchmarkFit is a gang of 4,096 on 100,000 hosts in the largest topology.
+func BenchmarkFit(b *testing.B) {
+	top := &demand.Topology{Levels: []string{"block", "rack"}, Members: map[ledger.UUID]demand.TopologyMember{}}
+	var racks []ledger.UUID
+	var hosts []demand.Host
+	for i := range demand.MaxTopologyMembers {
+		id, block := ledger.UUID{14: byte(i >> 8), 15: byte(i), 0: 2}, ledger.UUID{15: byte(i / 256), 0: 1}
+		if i < 64 {
+			top.Members[ledger.UUID{15: byte(i), 0: 1}] = demand.TopologyMember{Level: "block", Name: "b"}
+			continue
+		}
+		top.Members[id], racks = demand.TopologyMember{Level: "rack", Name: "r", Parent: &block}, append(racks, id)
+	}
+	for i := range 100_000 {
+		hosts = append(hosts, demand.Host{Domain: racks[i%len(racks)], Room: 4 + i%5})
+	}
+	g := &demand.TopologyGang{Within: demand.Smallest, Slices: 4, Spread: "rack"}
+	for b.Loop() {
+		if _, _, ok := g.Fit(top, hosts, 4096); !ok {
+			b.Fatal("there is no place")
+		}
+	}
+}

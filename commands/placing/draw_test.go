@@ -1,0 +1,203 @@
+package placing_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/demand"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/memlog"
+)
+
+func drawing(from, consumer ledger.UUID, resources map[string]int64) *commands.Claim {
+	c := claimOf(consumer, resources)
+	c.For[0].FromReservation = &from
+	return c
+}
+
+// TestRaceForReservation: two schedulers draw on one reservation at once, in claims for one
+// consumer and for two. Every slot is given away once, those who got none are told that there
+// is none, and the reservation ends with its last slot, while other claims go on.
+func TestRaceForReservation(t *testing.T) {
+	const hosts, slots, clients = 5, 4, 8
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	reservation := commandstest.NewID()
+	reserve := &commands.Reserve{Seconds: 3600, Allocations: []commands.ConsumerAllocations{{
+		Consumer: reservation, Project: "p", User: "u",
+	}}}
+	for i := range hosts {
+		host := l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: slots + 2})
+		reserve.Allocations[0].Resources = append(
+			reserve.Allocations[0].Resources, commands.ProviderAllocation{Provider: host, Class: "VCPU", Amount: slots},
+		)
+	}
+	l.Accept(t, reserve)
+	var mu sync.Mutex
+	won, beside := map[ledger.UUID]int64{}, 0
+	var all sync.WaitGroup
+	for scheduler := range 2 {
+		for range clients {
+			all.Go(func() {
+				for range 4 {
+					c := drawing(reservation, commandstest.NewID(), map[string]int64{"VCPU": 1})
+					c.For[0].Count = 1 + scheduler
+					if scheduler == 1 && mustNot(t, l, claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})) == "" {
+						mu.Lock()
+						beside++
+						mu.Unlock()
+					}
+					o, err := l.Writer.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
+					mu.Lock()
+					switch {
+					case err != nil:
+						t.Error(err)
+					case o.Rejection == nil:
+						for _, one := range claimed(t, o) {
+							won[one.Allocations[0].Provider] += one.Allocations[0].Amount
+						}
+					case o.Rejection.Code != demand.CodeNoCandidates && o.Rejection.Code != demand.CodeNoReservation:
+						t.Errorf("it was rejected with %s", o.Rejection)
+					}
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	all.Wait()
+	for _, id := range slices.Collect(maps.Keys(won)) {
+		if won[id] != slots {
+			t.Errorf("of host %s %d slots of %d were given away", id, won[id], slots)
+		}
+	}
+	if len(won) != hosts || beside != 2*hosts {
+		t.Errorf("%d hosts of %d were drawn on, and %d claims beside got one of %d", len(won), hosts, beside, 2*hosts)
+	}
+	if _, exists, err := l.Views.View().Consumer(reservation); exists || err != nil {
+		t.Errorf("the reservation is still there: %v", err)
+	}
+	commandstest.CheckReplay(t, l)
+}
+
+// mustNot carries a claim out, and returns the code of its rejection.
+func mustNot(t *testing.T, l *commandstest.Ledger, c commands.Command) demand.Code {
+	o, err := l.Writer.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
+	if err != nil {
+		t.Error(err)
+	}
+	if o.Rejection == nil {
+		return ""
+	}
+	return o.Rejection.Code
+}
+
+// TestDrawing: claims that draw on random reservations take just what those hold: nothing
+// comes or goes, and a claim is only rejected where no provider holds enough for it.
+func TestDrawing(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+		defer l.Stop(t)
+		classes := []string{"VCPU", "DISK_GB"}
+		var hosts, reservations []ledger.UUID
+		for i := range 3 {
+			hosts = append(hosts, l.Provider(t, fmt.Sprint("host-", i),
+				commands.Inventory{Class: "VCPU", Total: 8}, commands.Inventory{Class: "DISK_GB", Total: 3, Ratio: new(2.5)}))
+		}
+		for range 2 {
+			c := &commands.Reserve{Seconds: 60, Projects: []string{"q"}, Allocations: []commands.ConsumerAllocations{{
+				Consumer: commandstest.NewID(), Project: "r", User: "u",
+			}}}
+			for _, host := range hosts {
+				for _, class := range classes {
+					if n := rapid.Int64Range(0, 3).Draw(rt, "reserved"); n > 0 {
+						c.Allocations[0].Resources = append(c.Allocations[0].Resources, commands.ProviderAllocation{
+							Provider: host, Class: class, Amount: n,
+						})
+					}
+				}
+			}
+			if len(c.Allocations[0].Resources) > 0 {
+				l.Accept(t, c)
+				reservations = append(reservations, c.Allocations[0].Consumer)
+			}
+		}
+		for range 6 {
+			if len(reservations) == 0 {
+				return
+			}
+			from := rapid.SampledFrom(reservations).Draw(rt, "from")
+			asked := map[string]int64{rapid.SampledFrom(classes).Draw(rt, "class"): rapid.Int64Range(1, 3).Draw(rt, "amount")}
+			if rapid.Bool().Draw(rt, "more") {
+				asked[classes[0]], asked[classes[1]] = 1, rapid.Int64Range(1, 2).Draw(rt, "disk")
+			}
+			c := drawing(from, commandstest.NewID(), asked)
+			c.For[0].Project = rapid.SampledFrom([]string{"q", "r"}).Draw(rt, "project")
+			c.Prefer = &demand.ClaimPreference{Order: rapid.SampledFrom([]string{"", "pack", "spread", "random"}).Draw(rt, "order")}
+			before, left := usedOf(t, l), heldOf(t, l, from)
+			possible := slices.ContainsFunc(hosts, func(host ledger.UUID) bool {
+				for class, amount := range asked {
+					if left[host.String()+class] < amount {
+						return false
+					}
+				}
+				return true
+			})
+			o := l.Submit(t, c)
+			if possible != (o.Rejection == nil) {
+				rt.Fatalf("%v of what a reservation has left, %v: %v", asked, left, o.Rejection)
+			}
+			got := heldOf(t, l, c.For[0].Consumer)
+			for slot, amount := range heldOf(t, l, from) {
+				got[slot] += amount
+			}
+			if !maps.Equal(got, left) {
+				rt.Fatalf("there were %v reserved, and are %v reserved and claimed", left, got)
+			}
+			if after := usedOf(t, l); !maps.Equal(before, after) {
+				rt.Fatalf("%v was used before, and %v after", before, after)
+			}
+		}
+	})
+}
+
+// heldOf is what a consumer holds, by provider and class.
+func heldOf(t *testing.T, l *commandstest.Ledger, id ledger.UUID) map[string]int64 {
+	view := l.Views.View()
+	classes, err := view.Classes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := map[string]int64{}
+	c, _, err := view.Consumer(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c != nil {
+		for _, a := range c.Allocations {
+			held[a.Provider.String()+classes.Name(a.Class)] = a.Amount
+		}
+	}
+	return held
+}
+
+// usedOf is what is used of all providers.
+func usedOf(t *testing.T, l *commandstest.Ledger) map[string]int64 {
+	used := map[string]int64{}
+	err := l.Views.View().Providers(func(p *ledger.Provider) bool {
+		for _, inv := range p.Inventories {
+			used[p.UUID.String()+fmt.Sprint(inv.Class)] = inv.Used
+		}
+		return true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return used
+}
