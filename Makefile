@@ -1,5 +1,5 @@
 # make check: everything that CI runs.
-.PHONY: build deb release release-check cluster check test race models cover fuzz faults cluster-faults shadow-faults import-faults bench bench-past bench-http bench-cluster bench-candidates floods differential side-by-side lint measure screenshots simulate simulate-reverts
+.PHONY: build deb release release-check cluster check test race models cover fuzz faults shadow-faults import-faults bench bench-past bench-http bench-cluster bench-candidates floods differential side-by-side lint measure screenshots simulate simulate-reverts
 
 build:
 	go build -o bin/ ./cmd/allot ./cmd/allot-migrate ./cmd/allot-bench
@@ -74,15 +74,6 @@ simulate:
 # Takes each mend of cmd/simulate/reverts back, and plays SEEDS seeds (2,000) until one fails; hours. REVERT=NAME: that one.
 simulate-reverts:
 	.ci/simulate-reverts
-
-# 200 scenarios of faults of three replicas, and the tables of docs/reliability.md; 70 to 100 minutes, as root.
-# ALLOT_CLUSTER_SEED=N plays one again, ALLOT_CLUSTER_SCENARIOS=21-40 some,
-# and ALLOT_KEEP=DIR keeps what the replicas of a failed one left.
-cluster-faults:
-	ALLOT_FAULTS=all go test ./cmd/allot -count 1 -v -timeout 180m -run 'TestClusterFaults|TestClusterControls|TestWedgedLog|TestJoinInterrupted' \
-		> cluster-faults.log || (grep -v '^=== ' cluster-faults.log | tail -100; exit 1)
-	@echo '| fault | times | outcome | no write acknowledged, median and longest | requests without an answer |'
-	@echo '|---|---|---|---|---|'; sed -n 's/^.*CLUSTER //p' cluster-faults.log
 
 # Faults of Placement, its database, Allot and the proxy between them under load, ten times each, and what clients missed.
 # It needs Debian's mariadb-server, python3-placement, python3-pymysql, uwsgi-core and uwsgi-plugin-python3.

@@ -1,12 +1,10 @@
 package main_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -182,110 +180,6 @@ func TestTwoOwnersStopAStart(t *testing.T) {
 	s.mustMetal(200, "PATCH", "/nodes/"+node, `[{"op":"add","path":"/instance_uuid","value":"`+consumerID(2)+`"}]`)
 	s.kill()
 	start(t, data, "--node-providers").refuses("have two owners", node, consumerID(1), consumerID(2))
-}
-
-// listed is one entry of a list of allocations.
-type listed struct {
-	Name  string `json:"name"`
-	State string `json:"state"`
-	Node  string `json:"node_uuid"`
-}
-
-func (s *server) allAllocations() []listed {
-	s.t.Helper()
-	var page struct {
-		Allocations []listed `json:"allocations"`
-	}
-	if err := json.Unmarshal([]byte(s.mustMetal(200, "GET", "/allocations", "")), &page); err != nil {
-		s.t.Fatal(err)
-	}
-	return page.Allocations
-}
-
-// TestKill9Allocations kills the server while it allocates nodes, again and again. Every
-// answered request is there, no allocation keeps waiting, and no node has two.
-func TestKill9Allocations(t *testing.T) {
-	t.Parallel()
-	const nodeCount = 12
-	data := t.TempDir()
-	s := launch(t, data)
-	for i := range nodeCount {
-		s.makeNode(fmt.Sprintf("n%d", i), "bm")
-	}
-	resumed := 0
-	for round := range times(8, 20) {
-		answered := s.requestAndKill(round)
-		s = launch(t, data)
-		byName, onNode := make(map[string]listed), make(map[string]string)
-		ledgertest.WaitFor(t, "nodes for all allocations", func() bool {
-			waiting := 0
-			for _, a := range s.allAllocations() {
-				byName[a.Name] = a
-				if a.State == "allocating" {
-					waiting++
-				}
-			}
-			resumed += waiting
-			return waiting == 0
-		})
-		for name := range answered {
-			if _, there := byName[name]; !there {
-				t.Fatalf("round %d: %s was answered and is not there", round, name)
-			}
-		}
-		active := 0
-		for name, a := range byName {
-			if a.State != "active" {
-				continue
-			}
-			active++
-			if other, taken := onNode[a.Node]; taken {
-				t.Fatalf("round %d: node %s has %s and %s", round, a.Node, name, other)
-			}
-			onNode[a.Node] = name
-		}
-		if want := min(nodeCount, len(byName)); active != want {
-			t.Fatalf("round %d: %d of %d allocations are active, on %d nodes", round, active, len(byName), nodeCount)
-		}
-		for name := range byName {
-			s.mustMetal(204, "DELETE", "/allocations/"+name, "")
-		}
-	}
-	t.Logf("seen waiting after a restart: %d", resumed)
-}
-
-// requestAndKill requests allocations until the server is killed, and returns the
-// names of those that were answered.
-func (s *server) requestAndKill(round int) map[string]bool {
-	var mu sync.Mutex
-	answered := make(map[string]bool)
-	var clients sync.WaitGroup
-	for client := range 4 {
-		clients.Go(func() {
-			for i := 0; ; i++ {
-				name := fmt.Sprintf("r%d-%d-%d", round, client, i)
-				status, answer, err := s.metal("POST", "/allocations", fmt.Sprintf(`{"resource_class":"bm","name":%q}`, name))
-				if err != nil || status == http.StatusServiceUnavailable {
-					return // killed
-				}
-				if status != http.StatusCreated {
-					s.t.Errorf("%d %s", status, answer)
-					return
-				}
-				mu.Lock()
-				answered[name] = true
-				mu.Unlock()
-			}
-		})
-	}
-	ledgertest.WaitFor(s.t, "answers", func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return len(answered) >= round || s.t.Failed()
-	})
-	s.kill()
-	clients.Wait()
-	return answered
 }
 
 // sdkScript does what openstacksdk's own functional tests of allocations do.

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -58,17 +57,13 @@ func allocation() string {
 // equal the allocations.
 func TestKill9(t *testing.T) {
 	t.Parallel()
-	rounds := times(12, 50)
+	rounds := times(3, 50)
 	data := t.TempDir()
 	answered := make(map[string]bool)
 	s := launch(t, data)
 	s.makeProvider(1_000_000)
 	for round := range rounds {
-		killed := s.loadAndKill(20+8*round, func() {
-			time.Sleep(time.Duration(round) * time.Millisecond) // answers come at the end of a commit: kill it anywhere
-			s.kill()
-		})
-		for id := range killed {
+		for id := range s.loadAndKill(20+40*round, s.kill) {
 			answered[id] = true
 		}
 		s = launch(t, data, "--pace-snapshot-records", "100")

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 )
 
 // TestBeginningBesideALedger: a server whose disk was lost, and on whose new one
@@ -54,40 +53,5 @@ func TestBeginningBesideALedger(t *testing.T) {
 			t.Fatalf("replica %d does not serve:\n%s", i+1, s.logs)
 		}
 		s.must(204, "GET", "/traits/CUSTOM_KEPT", "")
-	}
-}
-
-// TestTwoBegin: where two servers were told to begin a ledger, neither does.
-func TestTwoBegin(t *testing.T) {
-	t.Parallel()
-	r := prepareReplicas(t)
-	for i := range r.list {
-		if i < 2 {
-			allot(t, true, "init", "--data", r.data(i))
-		}
-		r.begin(i)
-	}
-	// One of them hears of the other first, and ends; the other one may wait for it.
-	select {
-	case <-r.list[0].exited:
-		r.list[0].refuses("was told to begin a ledger, too", "nothing was changed")
-	case <-r.list[1].exited:
-		r.list[1].refuses("was told to begin a ledger, too", "nothing was changed")
-	case <-time.After(hang):
-		t.Fatalf("neither ends:\n%s\n%s", r.list[0].logs, r.list[1].logs)
-	}
-	for i := range 2 {
-		r.list[i].kill()
-		if _, err := os.Stat(filepath.Join(r.data(i), "log", "jetstream")); err == nil {
-			t.Errorf("JetStream has begun at replica %d", i+1)
-		}
-	}
-	removeAll(t, r.data(0))
-	r.begin(0)
-	r.begin(1)
-	for i, s := range r.list {
-		if !s.waitServing() {
-			t.Fatalf("replica %d does not serve:\n%s", i+1, s.logs)
-		}
 	}
 }

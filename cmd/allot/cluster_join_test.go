@@ -4,15 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	natsserver "github.com/nats-io/nats-server/v2/server"
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
@@ -220,33 +217,6 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestJoinOutside: on an external NATS, too, an empty replica of a long log gets State
-// and read models from another one.
-func TestJoinOutside(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	path, data := filepath.Join(dir, "long.archive"), filepath.Join(dir, "data")
-	writeLongLog(t, path, 200_000)
-	allot(t, true, "import", path, "--data", data)
-	ns := outside(t, filepath.Join(data, "log"), natsserver.RANDOM_PORT, true) // the stream of a single server
-	secret := filepath.Join(dir, "secret")
-	if err := os.WriteFile(secret, []byte("0123456789abcdef"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	begin := func(name string) *server {
-		return launch(t, t.TempDir(), "--nats-url", ns.ClientURL(), "--cluster-name", name,
-			"--cluster-http", freeAddress(t), "--cluster-secret-file", secret)
-	}
-	first := begin("a")
-	first.waitReady()
-	second := begin("b")
-	second.waitReady()
-	second.waitLog("State and read models have come") // and it has not replayed the log
-	if one, other := first.must(200, "GET", "/audit/digest", ""), second.must(200, "GET", "/audit/digest", ""); one != other {
-		t.Errorf("they differ: %s, %s", one, other)
-	}
-}
-
 // sameDigest makes sure that all replicas have the same read models.
 func (r *replicas) sameDigest() {
 	r.t.Helper()
@@ -259,106 +229,6 @@ func (r *replicas) sameDigest() {
 	}, func() any { return digests })
 }
 
-// TestJoinInterrupted: a kill while a copy is on its way, of the replica that gets it,
-// again and again, or of the one that gives it, does not keep the replica from joining
-// with what the others have; nor do damaged read models.
-func TestJoinInterrupted(t *testing.T) {
-	if os.Getenv("ALLOT_FAULTS") != "all" {
-		t.Skip("skipped: it takes minutes, and may meet the wedge of nats-server (docs/reliability.md); ALLOT_FAULTS=all runs it")
-	}
-	r := launchLong(t, 600_000) // a copy takes a second
-	leader := r.leader()
-	victim, giver := (leader+1)%3, (leader+2)%3
-	joins := func() {
-		t.Helper()
-		r.begin(victim)
-		r.list[victim].waitReady()
-		if logs := r.list[victim].logs.String(); strings.Contains(logs, "the log is replayed, instead") {
-			t.Fatalf("it has replayed the log:\n%s", logs)
-		}
-		r.waitCurrent()
-		r.sameDigest()
-		if _, err := os.Stat(filepath.Join(r.data(victim), "readmodel", "joining")); err == nil {
-			t.Error("what the copy came together in is left")
-		}
-	}
-	coming := func() { r.list[victim].waitAnswer("/readyz", "State and read models come from") }
-
-	r.list[victim].kill()
-	removeAll(t, r.data(victim))
-	allot(t, true, "cluster", "rejoin", "--data", r.data(victim))
-	for i := range 4 {
-		r.begin(victim)
-		coming()
-		time.Sleep(time.Duration(i) * 300 * time.Millisecond)
-		r.list[victim].kill()
-	}
-	joins()
-
-	r.list[victim].kill()
-	removeAll(t, r.data(victim))
-	allot(t, true, "cluster", "rejoin", "--data", r.data(victim))
-	r.begin(victim)
-	coming()
-	if out := r.list[leader].joiningStatus(); !strings.Contains(out, "joining (") {
-		t.Errorf("allot cluster status does not show it:\n%s", out)
-	}
-	r.waitWhole(leader, victim) // with two servers that lack some of the log there is no majority
-	r.list[giver].kill()
-	r.list[victim].waitReady()
-	r.list[victim].waitLog("did not come")
-	r.list[victim].waitLog("State and read models have come") // those of the one that was left
-	r.begin(giver)
-	r.list[giver].waitReady()
-	r.waitCurrent()
-	r.sameDigest()
-
-	r.list[victim].terminate()
-	flipInReadModels(t, r.data(victim))
-	joins()
-	r.list[victim].waitLog("read models set aside")
-	r.list[victim].waitLog("State and read models have come")
-}
-
-// waitWhole waits until a server says that another one has all of the log.
-func (r *replicas) waitWhole(by, other int) {
-	r.t.Helper()
-	var told clusterStatus
-	ledgertest.WaitFor(r.t, fmt.Sprintf("all of the log at %d", other+1), func() bool {
-		told, _ = r.list[by].current() // others may lack something
-		whole, current := false, false
-		for _, m := range told.Members {
-			whole = whole || m.Name == fmt.Sprint(other+1) && m.Whole
-		}
-		for _, p := range told.Stream.Others {
-			current = current || p.Name == fmt.Sprint(other+1) && p.Current && p.Lag == 0
-		}
-		return whole && (current || told.Stream.Leader == fmt.Sprint(other+1))
-	}, func() any { return told })
-}
-
-// flipInReadModels damages what says which files there are.
-func flipInReadModels(t *testing.T, data string) {
-	t.Helper()
-	dir := filepath.Join(data, "readmodel", "pebble")
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	damaged := 0
-	for _, entry := range entries { // an older one may be left
-		if strings.HasPrefix(entry.Name(), "MANIFEST") {
-			if err := os.WriteFile(filepath.Join(dir, entry.Name()), []byte("no manifest"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			damaged++
-		}
-	}
-	if damaged == 0 {
-		t.Fatalf("there is no manifest in %s", dir)
-	}
-}
-
 // waitAnswer waits until what a path answers has some words.
 func (s *server) waitAnswer(path, words string) {
 	s.t.Helper()
@@ -366,14 +236,4 @@ func (s *server) waitAnswer(path, words string) {
 		_, body, err := sendTo("GET", "http://"+s.http+path, "", nil)
 		return err == nil && strings.Contains(body, words)
 	}, func() any { return s.logs })
-}
-
-// joiningStatus is what allot cluster status prints.
-func (s *server) joiningStatus() string {
-	s.t.Helper()
-	out, err := exec.Command(binary, "cluster", "status", "--url", "http://"+s.http).CombinedOutput()
-	if err != nil {
-		s.t.Errorf("%v: %s", err, out)
-	}
-	return string(out)
 }

@@ -247,11 +247,16 @@ func (l *load) goOn(t *testing.T, more int) {
 	ledgertest.WaitFor(t, "answers", func() bool { return answers() >= until })
 }
 
+// rest stops the clients.
+func (l *load) rest() {
+	close(l.stop)
+	l.idle.Wait()
+}
+
 // end stops the clients, and fails the test if any request was refused.
 func (l *load) end(t *testing.T) {
 	t.Helper()
-	close(l.stop)
-	l.idle.Wait()
+	l.rest()
 	if len(l.wrong) > 0 {
 		t.Errorf("%d of %d writes failed, such as %s", len(l.wrong), len(l.made)+len(l.wrong), l.wrong[0])
 	}
@@ -386,44 +391,6 @@ func (r *replicas) checkStatus() {
 				r.t.Errorf("replica %d says of %d: %s", i+1, j+1, out)
 			}
 		}
-	}
-}
-
-// TestNoQuorum: a replica that is alone answers stale reads, and answers
-// everything else with the error that no server leads.
-func TestNoQuorum(t *testing.T) {
-	t.Parallel()
-	r := launchReplicas(t, "--pace-cluster-wait", "1s")
-	last := (r.leader() + 1) % 3
-	s := r.list[last]
-	s.must(201, "PUT", "/traits/CUSTOM_BEFORE", "")
-	for i := range r.list {
-		if i != last {
-			r.lose(i)
-		}
-	}
-	ledgertest.WaitFor(t, "a replica that is not ready", func() bool {
-		status, h := s.standing("/readyz?for=requests")
-		return status == 503 && h.Reads != "ok" && h.Commands != "ok"
-	})
-	if status, _ := s.standing("/readyz"); status != 503 {
-		t.Errorf("/readyz: %d", status)
-	}
-	if status, _ := s.standing("/healthz"); status != 200 {
-		t.Errorf("/healthz: %d", status)
-	}
-	s.must(503, "GET", "/traits", "")
-	s.must(503, "PUT", "/traits/CUSTOM_AFTER", "")
-	req, err := http.NewRequest("GET", "http://"+s.http+"/traits", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("X-Auth-Token", "admin")
-	req.Header.Set("OpenStack-API-Version", "placement 1.39")
-	req.Header.Set("Allot-Consistency", "stale")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil || resp.StatusCode != 200 || resp.Header.Get("Allot-Sequence") == "" {
-		t.Errorf("a stale read: %v, %v", resp, err)
 	}
 }
 

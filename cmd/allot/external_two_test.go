@@ -1,14 +1,11 @@
 package main_test
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
-
-	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestSecondOutside: a server that is started beside another one on the same
@@ -40,34 +37,4 @@ func TestSecondOutside(t *testing.T) {
 	start(t, t.TempDir(), append(flags, "--cluster-name", h.Leader)...).refuses("is called", "--cluster-name")
 	r.lose(leader)
 	b.must(http.StatusCreated, "PUT", trait, "")
-}
-
-// TestTwoBeginOutside: two servers that are started at once on a NATS without a
-// log serve one ledger, if need be after one of them was started again.
-func TestTwoBeginOutside(t *testing.T) {
-	t.Parallel()
-	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)
-	flags := []string{"--nats-url", ns.ClientURL()}
-	r := &replicas{t: t}
-	data := []string{t.TempDir(), t.TempDir()}
-	for i := range 2 {
-		r.list[i] = start(t, data[i], flags...)
-	}
-	ledgertest.WaitFor(t, "both to serve", func() bool {
-		ready := 0
-		for i := range 2 {
-			select {
-			case <-r.list[i].exited:
-				r.list[i].refuses("another server has begun the ledger meanwhile")
-				r.list[i] = start(t, data[i], flags...)
-			default:
-			}
-			if status, _ := r.list[i].standing("/readyz"); status == http.StatusOK {
-				ready++
-			}
-		}
-		return ready == 2
-	}, func() any { return fmt.Sprintf("%s\n%s", r.list[0].logs, r.list[1].logs) })
-	r.list[0].must(http.StatusCreated, "PUT", "/traits/CUSTOM_ONE_LEDGER", "")
-	r.list[1].must(http.StatusNoContent, "GET", "/traits/CUSTOM_ONE_LEDGER", "")
 }

@@ -68,6 +68,9 @@ func flagFile(t *testing.T, lines ...string) string {
 	return file
 }
 
+// tail is the end of a long text.
+func tail(text string, size int) string { return text[max(0, len(text)-size):] }
+
 // startLimit is how long a start may take.
 const startLimit = hang
 

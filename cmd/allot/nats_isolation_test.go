@@ -2,10 +2,6 @@ package main_test
 
 import (
 	"fmt"
-	"net"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -163,24 +159,6 @@ func TestAnswersArePrivate(t *testing.T) {
 	}
 }
 
-// TestPortTaken: a start that cannot have its NATS port ends at once, names the
-// port, and leaves nothing behind.
-func TestPortTaken(t *testing.T) {
-	t.Parallel()
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = taken.Close() }() // nothing was written
-	data := t.TempDir()
-	s := start(t, data, "--nats", taken.Addr().String())
-	if err := s.endsSoon(); err == nil || !strings.Contains(s.logs.String(), taken.Addr().String()) {
-		t.Errorf("%v\n%s", err, s.logs)
-	}
-	again := launch(t, data, "--nats", freeAddress(t))
-	again.makeProvider(10)
-}
-
 // endsSoon waits for the end of a process that cannot start.
 func (s *server) endsSoon() error {
 	select {
@@ -189,45 +167,5 @@ func (s *server) endsSoon() error {
 	case <-time.After(startLimit):
 		s.t.Fatalf("the process does not end:\n%s", s.logs)
 		return nil
-	}
-}
-
-// TestUsersNamedLikeOurs: a user may have any name, even that of one of the
-// process's own connections, and gets no more rights for it.
-func TestUsersNamedLikeOurs(t *testing.T) {
-	t.Parallel()
-	hash := hashed(t, "correct horse")
-	names := []string{"writer", "log", "door", "notices", "client", "$G", "$SYS", "anonymous:1", "a b", "x.y.>", "ö*"}
-	text := "users:\n"
-	for _, name := range names {
-		text += fmt.Sprintf("  - {name: %q, password: %q, role: auditor}\n", name, hash)
-	}
-	file := filepath.Join(t.TempDir(), "users.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	address := freeAddress(t)
-	s := launch(t, t.TempDir(), "--nats", address, "--nats-users", file)
-	for _, name := range names {
-		nc, err := nats.Connect("nats://"+address, nats.UserInfo(name, "correct horse"), quiet)
-		if err != nil {
-			t.Errorf("%q: %v", name, err)
-			continue
-		}
-		if _, err := nc.Request("allot.query.Usages", []byte(`{"project":"p"}`), hang); err != nil {
-			t.Errorf("%q: %v", name, err)
-		}
-		for _, subject := range []string{"allot.log", "$JS.API.INFO", "allot.notice.heartbeat", "allot.command.CreateTrait"} {
-			if err := nc.Publish(subject, []byte("{}")); err == nil {
-				err = nc.Flush()
-				if err == nil && nc.LastError() == nil {
-					t.Errorf("%q may publish on %s", name, subject)
-				}
-			}
-		}
-		nc.Close()
-	}
-	if n := len(s.commandIDs()); n != 1 {
-		t.Errorf("the log has %d records", n)
 	}
 }

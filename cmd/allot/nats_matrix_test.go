@@ -366,9 +366,9 @@ func embeddedPersonas(t *testing.T) map[string]*persona {
 	}
 }
 
-// externalPersonas are the personas of a server with the documented
-// configuration.
-func externalPersonas(t *testing.T) map[string]*persona {
+// documentedNATS starts a NATS server with the documented configuration. as is the URL of a user.
+func documentedNATS(t *testing.T) (address string, as func(user, variable string) string) {
+	t.Helper()
 	for _, name := range []string{"ALLOT_LOG_PASSWORD", "ALLOT_DOOR_PASSWORD", "NOVA_PASSWORD", "EVE_PASSWORD", "ROOT_PASSWORD"} {
 		t.Setenv(name, "secret-"+name)
 	}
@@ -387,8 +387,14 @@ func externalPersonas(t *testing.T) map[string]*persona {
 		t.Fatal("the NATS server does not start")
 	}
 	t.Cleanup(ns.Shutdown)
-	address := ns.Addr().String()
-	as := func(user, variable string) string { return "nats://" + user + ":secret-" + variable + "@" + address }
+	address = ns.Addr().String()
+	return address, func(user, variable string) string { return "nats://" + user + ":secret-" + variable + "@" + address }
+}
+
+// externalPersonas are the personas of a server with the documented
+// configuration.
+func externalPersonas(t *testing.T) map[string]*persona {
+	address, as := documentedNATS(t)
 	s := launch(t, t.TempDir(), "--config", flagFile(t,
 		"nats-url: "+as("allot-log", "ALLOT_LOG_PASSWORD"), "nats-door-url: "+as("allot-door", "ALLOT_DOOR_PASSWORD")))
 	connect := func(user, variable string) *nats.Conn {

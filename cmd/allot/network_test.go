@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -33,18 +32,11 @@ func TestFaultyNetwork(t *testing.T) {
 		faults logtest.Faults
 		reset  bool
 		cutOff bool // nothing comes through
-		lasts  time.Duration
 	}{
-		"silent":                    {logtest.Silence, false, true, 0},
-		"silent for long":           {logtest.Silence, false, true, 6 * time.Second}, // the connection is given up
-		"half open, answers lost":   {logtest.Faults{SilentIn: true}, false, true, 0},
-		"half open, requests lost":  {logtest.Faults{SilentOut: true}, false, true, 0},
-		"reset, and then refused":   {logtest.Faults{Refuse: true}, true, true, 0},
-		"reset":                     {logtest.Faults{}, true, false, 0},
-		"slow, in pieces":           {logtest.Faults{DelayIn: 2 * time.Millisecond, DelayOut: 2 * time.Millisecond, Piece: 1000}, false, false, 0},
-		"late acknowledgements":     {logtest.Faults{DelayIn: 100 * time.Millisecond}, false, false, 0},
-		"cut in the middle":         {logtest.Faults{CutOut: 9_000}, false, false, 0},
-		"answers cut in the middle": {logtest.Faults{CutIn: 6_000}, false, false, 0},
+		"silent":                    {logtest.Silence, false, true},
+		"half open, answers lost":   {logtest.Faults{SilentIn: true}, false, true},
+		"reset, and then refused":   {logtest.Faults{Refuse: true}, true, true},
+		"answers cut in the middle": {logtest.Faults{CutIn: 6_000}, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -67,7 +59,6 @@ func TestFaultyNetwork(t *testing.T) {
 						s.until(n, http.StatusNoContent)
 					}
 				}
-				time.Sleep(c.lasts)
 				proxy.Heal()
 				healed := time.Now()
 				s.until(n, http.StatusNoContent)
@@ -81,54 +72,5 @@ func TestFaultyNetwork(t *testing.T) {
 				fmt.Sprintf("%d answered commands, none lost, none twice", len(n.answered)),
 			)
 		})
-	}
-}
-
-// TestStartAndStopInSilence: neither hangs when the network is silent.
-func TestStartAndStopInSilence(t *testing.T) {
-	t.Parallel()
-	proxy, flags := distant(t)
-	data := t.TempDir()
-	s := launch(t, data, flags...)
-	s.makeProvider(10)
-	proxy.Set(logtest.Silence)
-	s.until(newTally(), http.StatusServiceUnavailable)
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	s.ends("after SIGTERM")
-	again := start(t, data, flags...)
-	again.ends("at its start")
-	if again.exit == nil || !strings.Contains(again.logs.String(), "connect to") {
-		t.Errorf("%v\n%s", again.exit, again.logs)
-	}
-	// The connection is made, and then nothing more comes. Even then the server
-	// doubts nothing in the data folder.
-	proxy.Heal()
-	proxy.Set(logtest.Faults{CutIn: 2_500})
-	again = start(t, data, flags...)
-	if again.waitServing() {
-		t.Error("the network was not cut")
-	}
-	again.ends("at its start, cut off")
-	text := again.logs.String()
-	if strings.Contains(text, "gap") || strings.Contains(text, "move the folders") ||
-		!strings.Contains(text, "out of reach") ||
-		!strings.Contains(text, "nothing was changed") {
-		t.Errorf("silence is taken for damage:\n%s", text)
-	}
-	proxy.Heal()
-	launch(t, data, flags...).must(http.StatusOK, "GET", provider, "")
-}
-
-// ends checks that the process ends by itself.
-func (s *server) ends(when string) {
-	s.t.Helper()
-	begun := time.Now()
-	select {
-	case <-s.exited:
-		s.t.Logf("ended %s within %v", when, time.Since(begun))
-	case <-time.After(hangLimit):
-		s.t.Fatalf("the server does not end %s\n%s", when, s.logs)
 	}
 }

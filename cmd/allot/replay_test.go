@@ -108,16 +108,15 @@ func TestReplayElsewhere(t *testing.T) {
 // TestNoServerToRead: a log is asked for where no server of Allot is, or with a login
 // that may ask nothing; the command ends with a sentence, and does not wait for ever.
 func TestNoServerToRead(t *testing.T) {
-	t.Parallel()
-	d := startDocumented(t)
-	for user, says := range map[string]string{
-		"root":      "no server of Allot is on this NATS",
-		"allot-log": "this NATS user may not send that",
+	_, as := documentedNATS(t)
+	for url, says := range map[string]string{
+		as("root", "ROOT_PASSWORD"):           "no server of Allot is on this NATS",
+		as("allot-log", "ALLOT_LOG_PASSWORD"): "this NATS user may not send that",
 	} {
-		t.Run(user, func(t *testing.T) {
+		t.Run(says, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "exported")
-			out := allot(t, false, "export", file, "--config", flagFile(t, "nats-url: "+d.as(user)))
+			out := allot(t, false, "export", file, "--config", flagFile(t, "nats-url: "+url))
 			if !strings.Contains(out, says) || strings.Count(out, "\n") != 1 {
 				t.Errorf("it says %q, and not %q", out, says)
 			}

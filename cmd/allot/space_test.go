@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	natsserver "github.com/nats-io/nats-server/v2/server"
 
 	"github.com/allot-project/allot/ledger/logtest"
 )
@@ -180,32 +178,4 @@ func TestFullDisk(t *testing.T) {
 			tell(t, "full disk, "+name, rounds+1, fmt.Sprintf("%d answered commands, none lost, none twice", len(n.answered)))
 		})
 	}
-}
-
-// TestFullDiskOutside: a NATS server elsewhere whose disk is full says nothing
-// at all. Commands are answered 503, what may be old is read, and commands go on
-// once that server was started again.
-func TestFullDiskOutside(t *testing.T) {
-	t.Parallel()
-	disk := logtest.SmallDisk(t, "64m")
-	store, filler := filepath.Join(disk, "store"), filepath.Join(disk, "filler")
-	ns := outside(t, store, natsserver.RANDOM_PORT, true)
-	port := ns.Addr().(*net.TCPAddr).Port
-	s := launch(
-		t, t.TempDir(), "--nats-url", ns.ClientURL(), "--pace-answer-within", "1s",
-	)
-	s.makeProvider(1_000_000)
-	n := newTally()
-	s.until(n, http.StatusNoContent)
-	logtest.FillUp(t, filler, 0)
-	s.until(n, http.StatusServiceUnavailable)
-	s.mustStale(provider)
-	if err := os.Remove(filler); err != nil {
-		t.Fatal(err)
-	}
-	ns.Shutdown()
-	ns.WaitForShutdown()
-	outside(t, store, port, true)
-	s.until(n, http.StatusNoContent)
-	n.check(s)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestStopWhileWaiting stops a start that waits for a NATS server that does not
@@ -32,5 +33,15 @@ func TestStopWhileWaiting(t *testing.T) {
 	away.ends("by itself, since NATS is away")
 	if away.exit == nil || !strings.Contains(away.logs.String(), "connect to") {
 		t.Errorf("%v\n%s", away.exit, away.logs)
+	}
+}
+
+// ends checks that the process ends by itself.
+func (s *server) ends(when string) {
+	s.t.Helper()
+	select {
+	case <-s.exited:
+	case <-time.After(hang):
+		s.t.Fatalf("the server does not end %s\n%s", when, s.logs)
 	}
 }

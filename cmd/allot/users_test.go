@@ -208,60 +208,6 @@ func TestForgedSender(t *testing.T) {
 	}
 }
 
-// TestAuditorsReplayTheLog: auditors and operators can read the log's contents, and replay them.
-func TestAuditorsReplayTheLog(t *testing.T) {
-	t.Parallel()
-	g := launchGuarded(t)
-	for _, user := range []string{"eve", "root"} {
-		answer, err := g.client(user).Commits(patiently(t), wire.CommitsQuery{From: 1})
-		if err != nil {
-			t.Fatalf("%s reads the log: %v", user, err)
-		}
-		state := ledger.NewState()
-		for _, one := range answer.Result.Commits {
-			commit, err := ledger.DecodeCommit(one.Data)
-			if err == nil {
-				_, err = state.Fold(commit)
-			}
-			if err != nil || commit.Digest.String() != one.Digest {
-				t.Errorf("%s replays %d: %v", user, one.Sequence, err)
-			}
-		}
-		if state.LedgerID().IsNil() {
-			t.Errorf("%s replays to nothing", user)
-		}
-	}
-}
-
-// TestBadUsers: an invalid file stops the start.
-func TestBadUsers(t *testing.T) {
-	t.Parallel()
-	hash := hashed(t, "correct horse")
-	for name, text := range map[string]string{
-		"nothing": "", "no users": "users: []", "no name": "users: [{role: operator, password: x}]",
-		"plain password":     "users: [{name: a, role: operator, password: secret}]",
-		"no role":            "users: [{name: a, password: '" + hash + "'}]",
-		"unknown role":       "users: [{name: a, role: king, password: '" + hash + "'}]",
-		"unknown command":    "users: [{name: a, role: submitter, commands: [Fly], password: '" + hash + "'}]",
-		"unknown field":      "users: [{name: a, role: operator, colour: red, password: '" + hash + "'}]",
-		"bound auditor":      "users: [{name: a, role: auditor, project: p, password: '" + hash + "'}]",
-		"bad key":            "users: [{name: a, role: operator, nkey: UABC}]",
-		"key and password":   "users: [{name: a, role: operator, nkey: UABC, password: '" + hash + "'}]",
-		"twice":              "users: [{name: a, role: operator, password: '" + hash + "'}, {name: a, role: auditor, password: '" + hash + "'}]",
-		"not even a mapping": "[1, 2]",
-	} {
-		file := filepath.Join(t.TempDir(), "users.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		out, err := exec.Command(binary, "serve", "--data", t.TempDir(), "--http", "127.0.0.1:0", "--nats", "127.0.0.1:0", "--nats-users", file).
-			CombinedOutput()
-		if err == nil || !strings.Contains(string(out), "--nats-users") {
-			t.Errorf("%s: %v\n%s", name, err, out)
-		}
-	}
-}
-
 // issue writes a new certificate for 127.0.0.1, which is its own authority.
 func issue(t *testing.T, dir string, serial int64) *x509.CertPool {
 	t.Helper()

@@ -27,18 +27,22 @@ const (
 	faultsUntil = 42 * time.Second
 )
 
-// kinds are the kinds of faults, and how often each is chosen beside the others.
-var kinds = []struct {
+// kind is a kind of fault, and how often it is chosen beside the others.
+type kind struct {
 	name  string
 	often int
 	make  func(random *rand.Rand, f *fault)
-}{
+}
+
+var stop, apart = kind{"stop", 3, planStop}, kind{"apart", 4, planApart}
+
+var kinds = []kind{
 	{"kill", 5, planKill},
 	{"end", 3, planEnd},
 	{"power", 5, planPower},
 	{"blackout", 1, planBlackout},
-	{"stop", 3, planStop},
-	{"apart", 4, planApart},
+	stop,
+	apart,
 	{"lose", 3, planLose},
 	{"slow link", 2, planSlowLink},
 	{"clock", 3, planClock},
@@ -48,18 +52,26 @@ var kinds = []struct {
 	{"rot", 2, planRot},
 }
 
+// aloneEach is of how many seeds one has few faults, in each of which a server is alone for long:
+// it takes the others seconds to elect another leader beside it.
+const aloneEach = 5
+
 // plan decides the faults of a seed.
 func plan(seed uint64) (faults []fault) {
 	random := rand.New(rand.NewPCG(seed, 0x6661756c7473))
+	of, count, shortest, longest := kinds, 6+random.IntN(6), 100, 10_000
+	if seed%aloneEach == 0 {
+		of, count, shortest, longest = []kind{stop, apart}, 2, 8_000, 16_000
+	}
 	total := 0
-	for _, k := range kinds {
+	for _, k := range of {
 		total += k.often
 	}
-	for range 6 + random.IntN(6) {
-		f := fault{lasts: time.Duration(100+random.IntN(9900)) * time.Millisecond}
+	for range count {
+		f := fault{lasts: time.Duration(shortest+random.IntN(longest-shortest)) * time.Millisecond}
 		f.at = faultsFrom + time.Duration(random.Int64N(int64(faultsUntil-faultsFrom-f.lasts)))
 		n := random.IntN(total)
-		for _, k := range kinds {
+		for _, k := range of {
 			if n -= k.often; n < 0 {
 				k.make(rand.New(rand.NewPCG(random.Uint64(), 1)), &f)
 				break

@@ -66,7 +66,7 @@ func (t *leaseHolder) Await(quit <-chan struct{}) error {
 			return commands.ErrNotLeading
 		default:
 		}
-		if left > 0 || leaseIgnored {
+		if left > 0 {
 			return nil
 		}
 		select {

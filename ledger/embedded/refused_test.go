@@ -128,6 +128,7 @@ func TestWhoMayConnect(t *testing.T) {
 	users := []User{
 		{Name: "nova", PasswordHash: string(hash), Account: "nova"}, {Name: "eve", NKey: known, Account: "eve"},
 		{Name: "mallory", PasswordHash: "no hash", Account: "mallory"},
+		{Name: doorRole.name, PasswordHash: string(hash), Account: "named like ours"},
 	}
 	with, err := Start(t.Context(), Config{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, Users: users})
 	if err != nil {
@@ -155,6 +156,7 @@ func TestWhoMayConnect(t *testing.T) {
 		"unknown name":              {with, nats.UserInfo("bob", "secret"), false},
 		"the process's own name":    {with, nats.UserInfo(logRole.name, "secret"), false},
 		"its own name, no password": {with, nats.UserInfo(logRole.name, ""), false},
+		"named like ours":           {with, nats.UserInfo(doorRole.name, "secret"), true},
 		"no name":                   {with, nats.Name("nova"), false},
 		"a token":                   {with, nats.Token("secret"), false},
 		"key":                       {with, nats.Nkey(known, knownSigns), true},

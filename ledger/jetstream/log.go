@@ -225,21 +225,12 @@ func (l *Log) Append(sequence uint64, encoded []byte, done func(error)) {
 		done(fmt.Errorf("%w: %d bytes, at most %d", ledger.ErrTooLarge, len(encoded), l.maxBytes))
 		return
 	}
-	if withheld() {
-		time.AfterFunc(DefaultAckTimeout/10, func() { done(appendError(nats.ErrTimeout)) })
-		return
-	}
-	options := [...]jetstream.PublishOpt{
+	moved := l.moves.next()
+	future, err := l.js.PublishMsgAsync(&nats.Msg{Subject: Subject, Data: encoded},
 		jetstream.WithExpectStream(l.stream),
 		jetstream.WithRetryAttempts(0), // A retry could hide that the first try was stored.
-		jetstream.WithExpectLastSequence(sequence - 1),
-	}
-	given := options[:]
-	if unfenced {
-		given = options[:2]
-	}
-	moved := l.moves.next()
-	future, err := l.js.PublishMsgAsync(&nats.Msg{Subject: Subject, Data: encoded}, given...)
+		jetstream.WithExpectLastSequence(sequence-1),
+	)
 	if err != nil {
 		done(appendError(err))
 		return

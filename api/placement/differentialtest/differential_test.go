@@ -1,4 +1,5 @@
-package main_test
+// Package differentialtest compares the Placement facade with OpenStack Placement, request by request.
+package differentialtest
 
 import (
 	"encoding/json"
@@ -18,13 +19,13 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// TestDifferential sends the same random requests to Allot and to a running
-// OpenStack Placement, which .ci/differential starts, and compares status,
+// TestDifferential sends the same random requests to a running OpenStack Placement and
+// to a running Allot, which .ci/differential starts, and compares status,
 // headers and bodies of every answer. Differences that docs/compatibility.md
 // explains are counted by name, everything else is an error.
 func TestDifferential(t *testing.T) {
-	reference := os.Getenv("ALLOT_DIFFERENTIAL")
-	if reference == "" {
+	both := strings.Fields(os.Getenv("ALLOT_DIFFERENTIAL")) // their URLs
+	if len(both) != 2 {
 		t.Skip("skipped: .ci/differential runs this beside OpenStack Placement")
 	}
 	number := func(name string, or int) int {
@@ -33,12 +34,10 @@ func TestDifferential(t *testing.T) {
 		}
 		return or
 	}
-	s := launch(t, t.TempDir())
 	d := &differential{
 		t: t, draw: rand.New(rand.NewPCG(uint64(number("ALLOT_DIFFERENTIAL_SEED", 1)), 0)),
-		peers: [2]peer{
-			{url: reference, stale: map[string]any{}}, {url: "http://" + s.http, stale: map[string]any{}},
-		}, explained: map[string]int{}, statuses: map[int]int{},
+		peers:     [2]peer{{url: both[0], stale: map[string]any{}}, {url: both[1], stale: map[string]any{}}},
+		explained: map[string]int{}, statuses: map[int]int{},
 	}
 	n := number("ALLOT_DIFFERENTIAL_REQUESTS", 20000)
 	d.orderOfCandidates()
