@@ -65,7 +65,7 @@ func (s *ClaimSearch) Run(ctx context.Context, c *Claim) (*Found, error) {
 			return nil, &RejectedClaim{r}
 		}
 		requests[i].MaxSteps, requests[i].Pause = s.MaxSteps, s.Pause
-		prefs[i].Near = near
+		prefs[i].Near, prefs[i].Once = near, true
 		found.Seed = prefs[i].Seed
 	}
 	if found.Asked, r = c.asked(prefer); r != nil {
@@ -103,7 +103,13 @@ func (s *ClaimSearch) Run(ctx context.Context, c *Claim) (*Found, error) {
 		return found, err
 	}
 	g := gang{ClaimSearch: s, ctx: ctx, claim: c, consumers: members, pools: pools, requests: requests, prefs: prefs}
-	whole, err := g.fill(0)
+	whole, err := g.first()
+	if !whole && err == nil {
+		var enough bool
+		if enough, err = g.enough(); enough && err == nil {
+			whole, err = g.fill(0)
+		}
+	}
 	if whole {
 		found.Choices = []Choice{{Members: g.members}}
 	}
@@ -146,14 +152,62 @@ type gang struct {
 	spent   bool // not everything was tried
 }
 
+// first finds the best for each consumer, without regard to those that come after it.
+// Mostly that is possible. If it is not, fill tries more, also what differs only in which
+// of like providers serves which of like groups: to the others they may not be alike.
+func (g *gang) first() (whole bool, err error) {
+	for i := range g.consumers {
+		at := g.consumers[i].Request
+		ranking, pref := g.pools.of(&g.consumers[i], g.Ranking, g.prefs[at])
+		best, err := ranking.Best(g.ctx, g.requests[at], g.within(pref), 1)
+		if len(best) == 0 || err != nil {
+			g.undo()
+			return false, err
+		}
+		g.members = append(g.members, best[0])
+		ranking.Assume(best[0].Uses, 1)
+	}
+	members := g.members
+	g.undo()
+	g.members = members
+	return true, nil
+}
+
+// enough compares how many consumers ask for the same with how many can have it at most.
+func (g *gang) enough() (bool, error) {
+	for at, req := range g.requests {
+		n := 0
+		for i := range g.consumers {
+			if g.consumers[i].Request == at && g.consumers[i].FromReservation == nil {
+				n++
+			}
+		}
+		if most, err := g.Ranking.Copies(g.ctx, req, n); most < n || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// undo takes back what is assumed for the members so far.
+func (g *gang) undo() {
+	for i := range g.members {
+		ranking, _ := g.pools.of(&g.consumers[i], g.Ranking, g.prefs[g.consumers[i].Request])
+		ranking.Assume(g.members[i].Uses, -1)
+	}
+	g.members = nil
+}
+
 // fill finds something for the consumers from one on.
 func (g *gang) fill(i int) (whole bool, err error) {
 	if i == len(g.consumers) {
 		return true, nil
 	}
 	at := g.consumers[i].Request
-	ranking, pref := g.pools.of(&g.consumers[i], g.Ranking, g.prefs[at])
-	best, err := ranking.Best(g.ctx, g.requests[at], g.within(pref), gangBreadth)
+	ranking, prefer := g.pools.of(&g.consumers[i], g.Ranking, g.prefs[at])
+	pref := *g.within(prefer)
+	pref.Once = false
+	best, err := ranking.Best(g.ctx, g.requests[at], &pref, gangBreadth)
 	if err != nil {
 		return false, err
 	}
@@ -186,6 +240,9 @@ func (g *gang) within(pref *candidates.Preference) *candidates.Preference {
 	}
 	out := *pref
 	out.Near = slices.Clone(pref.Near)
+	out.Apart = slices.ContainsFunc(g.claim.Gang, func(rule demand.GangRule) bool {
+		return rule.Reach() == candidates.SameProvider
+	})
 	rules := make([]*ganged, len(g.claim.Gang))
 	for i := range g.claim.Gang {
 		rule := &g.claim.Gang[i]

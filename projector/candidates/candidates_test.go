@@ -35,6 +35,11 @@ func brute(all []*ledger.Provider, req *candidates.Request) []string {
 			b.asked = append(b.asked, choice{i, nil})
 		}
 	}
+	for _, c := range b.asked {
+		b.fitting = append(b.fitting, slices.DeleteFunc(slices.Clone(all), func(p *ledger.Provider) bool {
+			return c.res != nil && !takes(p, c.res)
+		}))
+	}
 	for _, root := range all {
 		if root.UUID == root.Root && carries(root, req.RootRequired) && !carriesAny(root, req.RootForbidden) {
 			b.root, b.chosen = root, make([]*ledger.Provider, len(b.asked))
@@ -57,6 +62,8 @@ type bruteForce struct {
 	req    *candidates.Request
 	asked  []choice
 	found  map[string]bool
+	// fitting are the providers that could take a choice's amount, per choice.
+	fitting [][]*ledger.Provider
 
 	root   *ledger.Provider
 	chosen []*ledger.Provider // per choice
@@ -68,7 +75,7 @@ func (b *bruteForce) try(i int) {
 		b.judge()
 		return
 	}
-	for _, p := range b.all {
+	for _, p := range b.fitting[i] {
 		if anchored(b.all, p, b.root) {
 			b.chosen[i] = p
 			b.try(i + 1)
@@ -76,15 +83,19 @@ func (b *bruteForce) try(i int) {
 	}
 }
 
+func takes(p *ledger.Provider, r *candidates.Resource) bool {
+	inv, has := p.Inventory(r.Class)
+	return has && r.Amount <= inv.MaxUnit && float64(inv.Used+r.Amount) <= inv.Capacity()
+}
+
 // judge keeps the choices if they break no rule.
 func (b *bruteForce) judge() {
-	sums := map[string]int64{}
+	sums := map[useKey]int64{}
 	for j, s := range b.asked {
 		if s.res != nil {
-			sums[fmt.Sprint(b.chosen[j].UUID, s.res.Class)] += s.res.Amount
+			sums[useKey{b.chosen[j].UUID, s.res.Class}] += s.res.Amount
 		}
 	}
-	mappings := map[string]map[string]bool{}
 	perGroup := make([][]*ledger.Provider, len(b.req.Groups))
 	for j, s := range b.asked {
 		g, p := b.req.Groups[s.group], b.chosen[j]
@@ -95,22 +106,27 @@ func (b *bruteForce) judge() {
 			return
 		}
 		perGroup[s.group] = append(perGroup[s.group], p)
+	}
+	if !b.groupsHold(perGroup) || !b.subtreesHold(perGroup) {
+		return
+	}
+	mappings := map[string]map[string]bool{}
+	for j, s := range b.asked {
+		g, p := b.req.Groups[s.group], b.chosen[j]
 		if mappings[g.Suffix] == nil {
 			mappings[g.Suffix] = map[string]bool{}
 		}
 		mappings[g.Suffix][p.UUID.String()] = true
 	}
-	if b.groupsHold(perGroup, mappings) && b.subtreesHold(perGroup) {
-		b.found[text(sums, mappings)] = true
-	}
+	b.found[text(sums, mappings)] = true
 }
 
 // offers reports whether the jth provider has what the choice needs, and is in a
 // permitted place.
-func (b *bruteForce) offers(j int, sums map[string]int64) bool {
+func (b *bruteForce) offers(j int, sums map[useKey]int64) bool {
 	res, g, p := b.asked[j].res, b.req.Groups[b.asked[j].group], b.chosen[j]
 	inv, ok := p.Inventory(res.Class)
-	sum := sums[fmt.Sprint(p.UUID, res.Class)]
+	sum := sums[useKey{p.UUID, res.Class}]
 	if !ok || res.Amount < inv.MinUnit || res.Amount%inv.StepSize != 0 ||
 		sum > inv.MaxUnit || float64(inv.Used+sum) > inv.Capacity() {
 		return false
@@ -149,7 +165,7 @@ func (b *bruteForce) inAggregates(j int) bool {
 }
 
 // groupsHold checks the requirements on a group's providers together.
-func (b *bruteForce) groupsHold(perGroup [][]*ledger.Provider, mappings map[string]map[string]bool) bool {
+func (b *bruteForce) groupsHold(perGroup [][]*ledger.Provider) bool {
 	var suffixed []ledger.UUID
 	for j, g := range b.req.Groups {
 		for _, set := range g.Required {
@@ -160,7 +176,8 @@ func (b *bruteForce) groupsHold(perGroup [][]*ledger.Provider, mappings map[stri
 		if g.Suffix == "" {
 			continue
 		}
-		if len(mappings[g.Suffix]) != 1 || b.req.Isolate && slices.Contains(suffixed, perGroup[j][0].UUID) {
+		if len(perGroup[j]) > 1 && slices.ContainsFunc(perGroup[j], func(p *ledger.Provider) bool { return p != perGroup[j][0] }) ||
+			b.req.Isolate && slices.Contains(suffixed, perGroup[j][0].UUID) {
 			return false
 		}
 		suffixed = append(suffixed, perGroup[j][0].UUID)
@@ -232,10 +249,16 @@ func anchored(all []*ledger.Provider, p, root *ledger.Provider) bool {
 	return false
 }
 
-func text(sums map[string]int64, mappings map[string]map[string]bool) string {
+// useKey is what something is used of.
+type useKey struct {
+	provider ledger.UUID
+	class    ledger.ClassID
+}
+
+func text(sums map[useKey]int64, mappings map[string]map[string]bool) string {
 	var parts []string
 	for key, sum := range sums {
-		parts = append(parts, fmt.Sprint(key, " ", sum))
+		parts = append(parts, fmt.Sprint(key.provider, key.class, " ", sum))
 	}
 	for suffix, ids := range mappings {
 		for id := range ids {
@@ -247,9 +270,9 @@ func text(sums map[string]int64, mappings map[string]map[string]bool) string {
 }
 
 func textOf(req *candidates.Request, c *candidates.Candidate) string {
-	sums, mappings := map[string]int64{}, map[string]map[string]bool{}
+	sums, mappings := map[useKey]int64{}, map[string]map[string]bool{}
 	for _, u := range c.Uses {
-		sums[fmt.Sprint(u.Provider.UUID, u.Class)] += u.Amount
+		sums[useKey{u.Provider.UUID, u.Class}] += u.Amount
 	}
 	for i, members := range c.Groups {
 		suffix := req.Groups[i].Suffix

@@ -156,7 +156,7 @@ func (e *explainer) trees() error {
 	if err != nil {
 		return err
 	}
-	s := &search{meter: e.meter, world: w, req: req, plan: p, sources: make([][]source, len(p.slots))}
+	s := newSearch(e.meter, w, req, p, nil)
 	for i := range p.slots {
 		if err := e.reachable(s, i); err != nil {
 			return err
@@ -187,10 +187,11 @@ func (e *explainer) reachable(s *search, i int) error {
 	for it := e.left.Iterator(); it.HasNext(); {
 		s.anchor = it.Next()
 		s.root = s.world.entries.get(s.anchor).p
-		if err := s.findSources(i); err != nil {
+		k := s.plan.slots[i].kind
+		if err := s.findSources(k); err != nil {
 			return err
 		}
-		if len(s.sources[i]) == 0 {
+		if len(s.lists[k]) == 0 {
 			gone = append(gone, s.anchor)
 		}
 	}

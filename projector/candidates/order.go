@@ -14,11 +14,13 @@ import (
 type order struct {
 	key     string
 	weights []ClassWeight
-	named   *named           // whose roots these are; nil: all
-	classes []ledger.ClassID // tracked; at most maxTracked
-	blocks  []*block
-	most    []float64 // per block and tracked class: the most that one tree has free
-	used    uint64    // when it was used last, for those that must make room
+	// demanded is what requests ask of the classes of the weights.
+	demanded []demanded
+	named    *named           // whose roots these are; nil: all
+	classes  []ledger.ClassID // tracked; at most maxTracked
+	blocks   []*block
+	most     []float64 // per block and tracked class: the most that one tree has free
+	used     uint64    // when it was used last, for those that must make room
 
 	// scores are those of the roots that are here, by number: in a list if all are, which
 	// is faster, and in a map if they are few.
@@ -46,6 +48,13 @@ type block struct{ places []place }
 type filed struct {
 	score float64
 	there bool
+}
+
+// misses reports whether some class that is asked for could be tracked and is not.
+func (o *order) misses(asked []Resource) bool {
+	return len(o.classes) < maxTracked && slices.ContainsFunc(asked, func(a Resource) bool {
+		return !slices.Contains(o.classes, a.Class)
+	})
 }
 
 // comparePlaces puts the higher score first.

@@ -105,5 +105,6 @@ func (s *selection) passed(score float64, from distance) bool {
 		return true
 	}
 	s.equal++
+	s.kept++
 	return s.equal <= s.after.given
 }

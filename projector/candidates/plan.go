@@ -2,6 +2,7 @@ package candidates
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -12,6 +13,7 @@ import (
 // group without a suffix, or the one provider of another group.
 type slot struct {
 	group     int
+	kind      int // the same for slots whose groups ask the same
 	resources []Resource
 	// allowed holds the providers that pass every filter except those of amounts
 	// and those that depend on the anchor.
@@ -22,8 +24,19 @@ type slot struct {
 // plan is everything about a request that bitmaps can decide.
 type plan struct {
 	slots   []slot
-	anchors *roaring.Bitmap
+	kinds   []kind
+	classes []ledger.ClassID // that are asked for
+	anchors *roaring.Bitmap  // the roots that may be anchors; see narrow
 	guests  []guest
+}
+
+// kind is what slots have in common whose groups ask the same.
+type kind struct {
+	first    int // of its slots
+	slots    int
+	subtrees []bool  // the sets of same_subtree that its groups are in
+	amounts  []int64 // per class of the plan
+	alone    bool    // group_policy=isolate
 }
 
 // guest is a sharing provider that some slot allows, and its anchors.
@@ -32,7 +45,8 @@ type guest struct {
 	anchors *roaring.Bitmap
 }
 
-// plan evaluates the bitmaps. It fails if that alone would be too much work.
+// plan evaluates the bitmaps, but for what providers say about their roots. It fails if
+// that alone would be too much work.
 func (w *World) plan(req *Request, m *meter) (*plan, error) {
 	p := &plan{anchors: w.roots.Clone()}
 	if err := m.work(len(req.RootRequired) + len(req.RootForbidden)); err != nil {
@@ -46,6 +60,13 @@ func (w *World) plan(req *Request, m *meter) (*plan, error) {
 	}
 	for i := range req.Groups {
 		g := &req.Groups[i]
+		if like := p.like(req, i); like != nil {
+			p.kinds[like.kind].slots++
+			one := *like
+			one.group = i
+			p.slots = append(p.slots, one)
+			continue
+		}
 		if err := m.work(w.costOfFilters(g)); err != nil {
 			return nil, err
 		}
@@ -55,17 +76,79 @@ func (w *World) plan(req *Request, m *meter) (*plan, error) {
 			w.planWhole(p, i, g)
 		}
 	}
-	if err := w.findGuests(p, req, m); err != nil {
-		return nil, err
+	p.describe(req)
+	return p, w.findGuests(p, req, m)
+}
+
+// like finds a slot whose group asks the same as another one with a suffix.
+func (p *plan) like(req *Request, group int) *slot {
+	g := &req.Groups[group]
+	for i := range p.slots {
+		if g.Suffix != "" && asksSame(req, g, &req.Groups[p.slots[i].group]) {
+			return &p.slots[i]
+		}
 	}
-	for _, s := range p.slots {
+	return nil
+}
+
+// asksSame reports whether two groups ask for the same, and are in the same sets of
+// same_subtree.
+func asksSame(req *Request, a, b *Group) bool {
+	for _, suffixes := range req.SameSubtree {
+		if slices.Contains(suffixes, a.Suffix) != slices.Contains(suffixes, b.Suffix) {
+			return false
+		}
+	}
+	return a.Suffix != "" && b.Suffix != "" && slices.Equal(a.Resources, b.Resources) &&
+		slices.EqualFunc(a.Required, b.Required, slices.Equal) && slices.Equal(a.Forbidden, b.Forbidden) &&
+		slices.EqualFunc(a.MemberOf, b.MemberOf, slices.Equal) && slices.Equal(a.NotMemberOf, b.NotMemberOf) &&
+		(a.InTree == nil) == (b.InTree == nil) && (a.InTree == nil || *a.InTree == *b.InTree)
+}
+
+// describe fills in what kinds ask for.
+func (p *plan) describe(req *Request) {
+	for i := range p.slots {
+		for _, r := range p.slots[i].resources {
+			if !slices.Contains(p.classes, r.Class) {
+				p.classes = append(p.classes, r.Class)
+			}
+		}
+	}
+	for i := range p.kinds {
+		k := &p.kinds[i]
+		g := &req.Groups[p.slots[k.first].group]
+		k.alone = req.Isolate && g.Suffix != ""
+		for _, suffixes := range req.SameSubtree {
+			k.subtrees = append(k.subtrees, g.Suffix != "" && slices.Contains(suffixes, g.Suffix))
+		}
+		k.amounts = make([]int64, len(p.classes))
+		for _, r := range p.slots[k.first].resources {
+			k.amounts[slices.Index(p.classes, r.Class)] += r.Amount
+		}
+	}
+}
+
+// add adds the first slot of a kind.
+func (p *plan) add(s slot) {
+	s.kind = len(p.kinds)
+	p.kinds = append(p.kinds, kind{first: len(p.slots), slots: 1})
+	p.slots = append(p.slots, s)
+}
+
+// narrow leaves the anchors whose trees have a provider for each kind. Where most
+// providers are allowed, to look at the trees one by one is faster.
+func (w *World) narrow(p *plan, req *Request, m *meter) error {
+	for _, k := range p.kinds {
+		s := &p.slots[k.first]
 		guests := p.guestsOf(&req.Groups[s.group])
 		if err := m.work((1 + len(guests)) * w.costOfSet()); err != nil {
-			return nil, err
+			return err
 		}
-		p.anchors.And(w.anchorsOf(s.allowed, guests))
+		if s.allowed.AndCardinality(w.nested) <= 2*w.roots.GetCardinality() {
+			p.anchors.And(w.anchorsOf(s.allowed, guests))
+		}
 	}
-	return p, nil
+	return nil
 }
 
 // costOfSet is the work of combining two sets of providers.
@@ -109,7 +192,7 @@ func (w *World) planSpread(p *plan, i int, g *Group) {
 		filter.And(w.spanned(w.inAnyAggregate(anyOf)))
 	}
 	for j, r := range g.Resources {
-		p.slots = append(p.slots, slot{
+		p.add(slot{
 			group: i, resources: g.Resources[j : j+1], last: j == len(g.Resources)-1,
 			allowed: roaring.And(bitsOf(w.classes, r.Class), filter),
 		})
@@ -140,7 +223,7 @@ func (w *World) planWhole(p *plan, i int, g *Group) {
 	if g.InTree != nil && len(g.Resources) > 0 { // as upstream, in_tree of a resourceless group is ignored
 		allowed.And(w.treeOf(*g.InTree))
 	}
-	p.slots = append(p.slots, slot{group: i, resources: g.Resources, allowed: allowed, last: true})
+	p.add(slot{group: i, resources: g.Resources, allowed: allowed, last: true})
 }
 
 // allowed returns the providers that alone pass every filter of a group except
@@ -203,8 +286,8 @@ func (w *World) findGuests(p *plan, req *Request, m *meter) error {
 		return nil
 	}
 	wanted := roaring.New()
-	for _, s := range p.slots {
-		if visitable(&req.Groups[s.group]) {
+	for _, k := range p.kinds {
+		if s := &p.slots[k.first]; visitable(&req.Groups[s.group]) {
 			wanted.Or(roaring.And(s.allowed, sharing))
 		}
 	}

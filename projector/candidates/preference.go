@@ -31,6 +31,13 @@ type Preference struct {
 	// itself. It goes over all of them.
 	Random bool
 	Seed   uint64
+	// Once says that of candidates of a tree which differ only in which of like providers
+	// serves which of like groups the first is enough. Providers are alike if they are
+	// equal for the request and the preference.
+	Once bool
+	// Apart says that Accept tells providers of a tree apart that are in the same
+	// aggregates.
+	Apart bool
 }
 
 // ClassWeight is the weight of the free share of a class.
@@ -72,18 +79,31 @@ func (p *Preference) Score(root *ledger.Provider, providers []*ledger.Provider) 
 
 func (p *Preference) shares(providers []*ledger.Provider) (score float64) {
 	for i := range p.Weights {
-		sum, n := 0.0, 0
+		var few [16]float64
+		list := few[:0]
 		for _, one := range providers {
 			if inv, has := one.Inventory(p.Weights[i].Class); has {
-				sum += freeShare(inv)
-				n++
+				list = append(list, freeShare(inv))
 			}
 		}
-		if n > 0 {
-			score += p.Weights[i].Weight * (sum / float64(n))
+		if len(list) > 0 {
+			score += p.Weights[i].Weight * mean(list)
 		}
 	}
 	return score
+}
+
+// mean is the mean of some numbers, in whatever order they come, and not beyond any of
+// them by rounding.
+func mean(list []float64) (sum float64) {
+	if len(list) == 1 {
+		return list[0]
+	}
+	slices.Sort(list)
+	for _, one := range list {
+		sum += one
+	}
+	return max(list[0], min(sum/float64(len(list)), list[len(list)-1]))
 }
 
 func (p *Preference) bonus(root *ledger.Provider, providers []*ledger.Provider) (bonus float64) {
@@ -113,30 +133,61 @@ func freeShare(inv ledger.Inventory) float64 {
 	return math.Max(0, (capacity-float64(inv.Used))/capacity)
 }
 
-// boundSlack is more than what rounding can add to a mean.
+// boundSlack is more than what rounding can add to a mean or a sum.
 const boundSlack = 1e-9
+
+// demanded is what is known of a request about the class of a weight.
+type demanded byte
+
+const (
+	notAsked   demanded = iota
+	asked               // by some group
+	askedAlone          // and there is no group without resources
+)
 
 // bound is at least the score that any candidate of some providers has by its
 // free shares.
-func (p *Preference) bound(providers []*ledger.Provider) (score float64) {
+func (p *Preference) bound(providers []*ledger.Provider, classes []demanded) (score float64) {
 	if len(providers) == 1 {
 		return p.shares(providers)
 	}
-	for _, w := range p.Weights {
-		best, missing := math.Inf(-1), false
+	for i, w := range p.Weights {
+		best, missing := math.Inf(-1), classes[i] == notAsked
 		for _, one := range providers {
-			if inv, has := one.Inventory(w.Class); has {
+			inv, has := one.Inventory(w.Class)
+			switch {
+			case !has:
+			case classes[i] == askedAlone && len(one.Inventories) == 1 && float64(inv.Used+1) > inv.Capacity():
+				// It has nothing to give.
+			default:
 				best = math.Max(best, w.Weight*freeShare(inv))
-			} else {
-				missing = true
 			}
 		}
-		if missing {
+		if missing || math.IsInf(best, -1) {
 			best = math.Max(best, 0)
 		}
 		score += best
 	}
-	return score + boundSlack
+	return score
+}
+
+// demandedBy is what a request asks of the classes of the weights.
+func (p *Preference) demandedBy(req *Request) []demanded {
+	how := askedAlone
+	for i := range req.Groups {
+		if len(req.Groups[i].Resources) == 0 {
+			how = asked
+		}
+	}
+	list := make([]demanded, len(p.Weights))
+	for i, w := range p.Weights {
+		if slices.ContainsFunc(req.Groups, func(g Group) bool {
+			return slices.ContainsFunc(g.Resources, func(r Resource) bool { return r.Class == w.Class })
+		}) {
+			list[i] = how
+		}
+	}
+	return list
 }
 
 // distance is how far a uuid lies behind a seed's point, or what was drawn for it.

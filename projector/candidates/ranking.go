@@ -207,7 +207,7 @@ func (r *Ranking) place(o *order, root uint32) (place, bool) {
 		return place{}, false
 	}
 	pref := Preference{Weights: o.weights}
-	p := place{score: pref.bound(members), id: e.p.UUID, number: root}
+	p := place{score: pref.bound(members, o.demanded), id: e.p.UUID, number: root}
 	for c, class := range o.classes {
 		for _, one := range members {
 			if inv, has := one.Inventory(class); has {
@@ -220,11 +220,11 @@ func (r *Ranking) place(o *order, root uint32) (place, bool) {
 }
 
 // orderKey tells orders apart.
-func orderKey(weights []ClassWeight, named *named) string {
+func orderKey(weights []ClassWeight, classes []demanded, named *named) string {
 	var few [64]byte
 	text := few[:0]
-	for _, w := range weights {
-		text = binary.BigEndian.AppendUint32(text, uint32(w.Class))
+	for i, w := range weights {
+		text = binary.BigEndian.AppendUint32(append(text, byte(classes[i])), uint32(w.Class))
 		text = binary.BigEndian.AppendUint64(text, math.Float64bits(w.Weight))
 	}
 	if named != nil {
@@ -246,16 +246,21 @@ func (r *Ranking) known(key string) *order {
 }
 
 // order finds the order of some weights, of the roots that have something or of all, or
-// makes it. Those classes are tracked that the first request with these weights asks for.
-func (r *Ranking) order(weights []ClassWeight, named *named, asked []Resource) *order {
-	key := orderKey(weights, named)
-	if o := r.known(key); o != nil {
-		return o
+// makes it. Those classes are tracked that requests with these weights ask for, the first.
+func (r *Ranking) order(s *selection, named *named, asked []Resource) *order {
+	key := orderKey(s.pref.Weights, s.classes, named)
+	before := r.known(key)
+	if before != nil && !before.misses(asked) {
+		return before
 	}
 	r.uses++
-	o := &order{key: key, weights: slices.Clone(weights), named: named, used: r.uses}
+	o := &order{key: key, weights: slices.Clone(s.pref.Weights), demanded: s.classes, named: named, used: r.uses}
+	if before != nil {
+		o.classes = before.classes
+		r.orders = slices.DeleteFunc(r.orders, func(o *order) bool { return o == before })
+	}
 	for _, a := range asked {
-		if len(o.classes) < maxTracked {
+		if len(o.classes) < maxTracked && !slices.Contains(o.classes, a.Class) {
 			o.classes = append(o.classes, a.Class)
 		}
 	}
@@ -327,13 +332,13 @@ func (r *Ranking) part(s *selection, part stratum, narrow *roaring.Bitmap) error
 	} else if narrow != nil {
 		among = narrow
 	}
+	asked := s.total()
 	if s.pref.Random {
 		if among == nil {
-			among = r.world.roots
+			return r.drawn(s, asked, part.bonus)
 		}
 		return s.each(among, part.bonus)
 	}
-	asked := s.total()
 	most := math.MaxInt
 	var o *order
 	if among != nil {
@@ -348,7 +353,7 @@ func (r *Ranking) part(s *selection, part stratum, narrow *roaring.Bitmap) error
 		most = 8 * n
 	}
 	if o == nil {
-		o = r.order(s.pref.Weights, nil, asked)
+		o = r.order(s, nil, asked)
 	}
 	w := &walk{order: o, asked: askedOf(o, asked), point: s.point}
 	for looked := 0; ; looked++ {
@@ -375,13 +380,29 @@ func (r *Ranking) part(s *selection, part stratum, narrow *roaring.Bitmap) error
 	}
 }
 
+// drawn goes over all roots where enough is free: they are in the order in which nothing
+// is weighed.
+func (r *Ranking) drawn(s *selection, asked []Resource, bonus float64) error {
+	o := r.order(s, nil, asked)
+	w := &walk{order: o, asked: askedOf(o, asked), point: s.point}
+	for p := w.next(); p != nil; p = w.next() {
+		if err := s.step(); err != nil {
+			return err
+		}
+		if _, err := s.consider(p.number, p.score+bonus, s.pref.distance(s.point, p.id)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // orderOf finds the order of those roots alone that have what a request requires by name, or
 // makes it if as much was spent without it as it costs; nil: there is none.
 func (r *Ranking) orderOf(s *selection, asked []Resource) *order {
 	if s.named == nil {
 		return nil
 	}
-	if o := r.known(orderKey(s.pref.Weights, s.named)); o != nil {
+	if o := r.known(orderKey(s.pref.Weights, s.classes, s.named)); o != nil {
 		return o
 	}
 	roots := uint64(math.MaxUint64)
@@ -390,7 +411,7 @@ func (r *Ranking) orderOf(s *selection, asked []Resource) *order {
 		return nil
 	}
 	delete(r.spent, s.named.key)
-	return r.order(s.pref.Weights, s.named, asked)
+	return r.order(s, s.named, asked)
 }
 
 // wasted notes how many roots were looked at for a request that requires something by name,
@@ -416,6 +437,31 @@ func askedOf(o *order, total []Resource) []float64 {
 		}
 	}
 	return asked
+}
+
+// Copies is how often a request can be served at once, at most: no more than so often. It
+// looks at each tree by itself, and at sums only.
+func (r *Ranking) Copies(ctx context.Context, req *Request, most int) (n int, err error) {
+	s := newSelection(ctx, r.world, req, &Preference{}, 1)
+	if s.sharing() {
+		return most, nil
+	}
+	if err := s.prepare(); err != nil {
+		return 0, err
+	}
+	if err := r.world.narrow(s.plan, s.req, s.meter); err != nil {
+		return 0, err
+	}
+	for it := s.plan.anchors.Iterator(); n < most && it.HasNext(); {
+		s.search.anchor = it.Next()
+		s.search.root = r.world.entries.get(s.search.anchor).p
+		here, err := s.search.copies(most - n)
+		if err != nil {
+			return 0, err
+		}
+		n += here
+	}
+	return n, nil
 }
 
 // Hides reports whether what is assumed may be why a request has no

@@ -79,19 +79,22 @@ func providersOf(c *candidates.Candidate) (providers []*ledger.Provider) {
 func modelShares(pref *candidates.Preference, c *candidates.Candidate) (score float64) {
 	providers := providersOf(c)
 	for _, w := range pref.Weights {
-		var sum, n float64
+		var free []float64
 		for _, p := range providers {
 			for _, inv := range p.Inventories {
 				if inv.Class == w.Class {
-					n++
-					if capacity := float64(inv.Total-inv.Reserved) * inv.Ratio; capacity > float64(inv.Used) {
-						sum += (capacity - float64(inv.Used)) / capacity
-					}
+					capacity := float64(inv.Total-inv.Reserved) * inv.Ratio
+					free = append(free, max(0, (capacity-float64(inv.Used))/capacity))
 				}
 			}
 		}
-		if n > 0 {
-			score += w.Weight * (sum / n)
+		if len(free) > 0 {
+			sort.Float64s(free) // whatever group each of them serves
+			sum := 0.0
+			for _, one := range free {
+				sum += one
+			}
+			score += w.Weight * min(max(sum/float64(len(free)), free[0]), free[len(free)-1])
 		}
 	}
 	return score

@@ -25,7 +25,8 @@ type search struct {
 
 	anchor  uint32
 	root    *ledger.Provider
-	sources [][]source // per slot, under the present anchor
+	lists   [][]source // per kind, under the present anchor
+	sources [][]source // per slot: its kind's, or the same in an order of its own
 	chosen  []source   // chosen so far, per slot
 	taken   []Use      // sums of the choices so far
 	skip    int        // candidates of each anchor to skip
@@ -33,6 +34,17 @@ type search struct {
 	draw    *rand.Rand
 	seen    map[string]bool // candidates of sharing providers alone
 	out     Candidate
+
+	// guarded: nothing is chosen any more that leaves something which cannot be served.
+	// That is checked once the first choices of an anchor have come to nothing: mostly
+	// they do not.
+	guarded  bool
+	hopeless bool // the anchor cannot serve the request
+	members  []member
+	at       map[uint32]int // places in members, by number
+	gathered bool           // members is of the present anchor
+	// best, if set, wants only some of the candidates.
+	best *selection
 }
 
 // source is a provider that can fill a slot under the present anchor.
@@ -51,6 +63,9 @@ func Search(ctx context.Context, w *World, req *Request, yield func(*Candidate) 
 	}
 	m := &meter{ctx: ctx, req: req}
 	p, err := w.plan(req, m)
+	if err == nil {
+		err = w.narrow(p, req, m)
+	}
 	if err != nil {
 		return err
 	}
@@ -60,7 +75,8 @@ func Search(ctx context.Context, w *World, req *Request, yield func(*Candidate) 
 func newSearch(m *meter, w *World, req *Request, p *plan, yield func(*Candidate) bool) *search {
 	return &search{
 		meter: m, world: w, req: req, plan: p, yield: yield,
-		sources: make([][]source, len(p.slots)), seen: make(map[string]bool),
+		lists: make([][]source, len(p.kinds)), sources: make([][]source, len(p.slots)),
+		seen: make(map[string]bool), at: make(map[uint32]int),
 		out: Candidate{Groups: make([][]*ledger.Provider, len(req.Groups))},
 	}
 }
@@ -144,21 +160,51 @@ func (m *meter) suffices(roots *roaring.Bitmap) error {
 
 // visitAnchor reports whether it stopped because it had found enough here.
 func (s *search) visitAnchor() (full bool, err error) {
+	for k := range s.plan.kinds {
+		if err := s.findSources(k); err != nil || !s.suffice(k) {
+			return false, err
+		}
+	}
 	if s.req.Shuffle {
 		s.draw = rand.New(rand.NewPCG(s.req.Seed, uint64(s.anchor)+1))
 	}
 	for i := range s.plan.slots {
-		if err := s.findSources(i); err != nil {
-			return false, err
-		}
-		if len(s.sources[i]) == 0 {
-			return false, nil
+		if list := s.lists[s.plan.slots[i].kind]; s.draw == nil {
+			s.sources[i] = list
+		} else {
+			s.sources[i] = append(s.sources[i][:0], list...)
+			s.draw.Shuffle(len(list), func(a, b int) {
+				s.sources[i][a], s.sources[i][b] = s.sources[i][b], s.sources[i][a]
+			})
 		}
 	}
 	s.chosen, s.taken = s.chosen[:0], s.taken[:0]
+	s.guarded, s.hopeless, s.gathered = false, false, false
 	a := &visit{skip: s.skip, left: s.take}
 	err = s.choose(a)
 	return a.full, err
+}
+
+// suffice compares how many groups of a kind there are with how many its sources can serve.
+func (s *search) suffice(k int) bool {
+	kind, missing := &s.plan.kinds[k], s.plan.kinds[k].slots
+	if missing == 1 {
+		return len(s.lists[k]) > 0
+	}
+	resources := s.plan.slots[kind.first].resources
+	for _, src := range s.lists[k] {
+		units := missing
+		for _, r := range resources {
+			units = int(min(int64(units), roomOf(src.p, r.Class)/max(1, r.Amount)))
+		}
+		if kind.alone {
+			units = min(units, 1)
+		}
+		if missing -= units; missing <= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // visit counts the candidates of one anchor.
@@ -166,13 +212,15 @@ type visit struct {
 	skip int // candidates still to be skipped
 	left int // candidates still to be found, if take is set
 	full bool
+	// reached counts the candidates come to, also those that are skipped or not wanted.
+	reached int
 }
 
-// findSources lists the providers that can fill a slot under the anchor.
-func (s *search) findSources(i int) error {
-	slot := &s.plan.slots[i]
+// findSources lists the providers that can fill a kind's slots under the anchor.
+func (s *search) findSources(k int) error {
+	slot := &s.plan.slots[s.plan.kinds[k].first]
 	g := &s.req.Groups[slot.group]
-	list := s.sources[i][:0]
+	list := s.lists[k][:0]
 	cost := 1 + len(slot.resources) + len(g.MemberOf)
 	consider := func(number uint32, own bool) error {
 		if err := s.work(cost); err != nil || !slot.allowed.Contains(number) {
@@ -201,10 +249,7 @@ func (s *search) findSources(i int) error {
 			}
 		}
 	}
-	if s.draw != nil {
-		s.draw.Shuffle(len(list), func(a, b int) { list[a], list[b] = list[b], list[a] })
-	}
-	s.sources[i] = list
+	s.lists[k] = list
 	return nil
 }
 
@@ -234,22 +279,73 @@ func (s *search) choose(a *visit) error {
 		if err := s.work(cost); err != nil {
 			return err
 		}
-		before := len(s.taken)
+		before, guarded := len(s.taken), s.guarded
 		if s.fill(i, src) {
 			s.chosen = append(s.chosen, src)
-			if s.groupHolds(i) {
-				if err := s.choose(a); err != nil {
-					return err
-				}
+			if err := s.chooseNext(a); err != nil {
+				return err
 			}
 			s.chosen = s.chosen[:i]
 		}
 		s.taken = s.taken[:before]
-		if s.ended || a.full {
+		if s.ended || a.full || s.hopeless {
 			return nil
+		}
+		if s.guarded && !guarded {
+			if ok, err := s.worthwhile(); !ok || err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// chooseNext goes on with the slots behind the one that was filled last. If that comes to
+// nothing for the first time under the anchor, it is known from then on what can be served.
+func (s *search) chooseNext(a *visit) error {
+	if !s.groupHolds(len(s.chosen) - 1) {
+		return nil
+	}
+	if s.best == nil {
+		return s.goOn(a)
+	}
+	key, unwanted, err := s.best.unwanted()
+	if err != nil || unwanted {
+		a.reached++
+		return err
+	}
+	kept := s.best.kept
+	if err = s.goOn(a); err == nil {
+		s.best.explored(key, s.best.kept > kept)
+	}
+	return err
+}
+
+func (s *search) goOn(a *visit) error {
+	if s.guarded {
+		if ok, err := s.worthwhile(); !ok || err != nil {
+			return err
+		}
+	}
+	reached := a.reached
+	if err := s.choose(a); err != nil || a.reached > reached || s.guarded {
+		return err
+	}
+	s.guarded = true
+	all := s.chosen
+	s.chosen = s.chosen[:0]
+	ok, err := s.possible()
+	s.chosen, s.hopeless = all, !ok
+	return err
+}
+
+// worthwhile reports whether all slots behind the present choices can be filled. To fill
+// the last one is as fast.
+func (s *search) worthwhile() (bool, error) {
+	if len(s.plan.slots)-len(s.chosen) < 2 {
+		return true, nil
+	}
+	return s.possible()
 }
 
 // costOfChoice is the work of one source for a slot, which is compared with
@@ -370,6 +466,7 @@ const passOnSteps = 8
 
 // emit passes a complete candidate on if it is new.
 func (s *search) emit(a *visit) error {
+	a.reached++
 	if a.skip > 0 {
 		a.skip--
 		return nil

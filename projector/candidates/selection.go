@@ -3,6 +3,7 @@ package candidates
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -26,12 +27,15 @@ type selection struct {
 	near  []*roaring.Bitmap // per rule of the preference; nil: it says nothing
 	named *named            // nil: nothing is required by name
 	found []Ranked          // the best so far, at most k
+	kept  int               // counts candidates that were among the best, or in front of the page
 
 	after *Position // only what comes after it is wanted; nil: everything
 	equal int       // how many were found that are at after
 
-	search *search // of trees with several providers; nil: not needed so far
-	plan   *plan
+	search  *search // of trees with several providers; nil: not needed so far
+	plan    *plan
+	pruning *pruning // of the present tree; nil: not needed so far
+	classes []demanded
 }
 
 func newSelection(ctx context.Context, w *World, req *Request, pref *Preference, k int) *selection {
@@ -39,7 +43,7 @@ func newSelection(ctx context.Context, w *World, req *Request, pref *Preference,
 	whole.Limit, whole.Shuffle = 0, false // the order is that of the preference
 	return &selection{
 		meter: &meter{ctx: ctx, req: &whole}, world: w, req: &whole, pref: pref, k: k, point: pref.point(),
-		near: w.nearSets(pref), named: namedBy(&whole),
+		near: w.nearSets(pref), named: namedBy(&whole), classes: pref.demandedBy(&whole),
 	}
 }
 
@@ -50,6 +54,9 @@ func (s *selection) sharing() bool { return !bitsOf(s.world.traits, SharingTrait
 // all looks at every candidate.
 func (s *selection) all() ([]Ranked, error) {
 	if err := s.prepare(); err != nil {
+		return nil, err
+	}
+	if err := s.world.narrow(s.plan, s.req, s.meter); err != nil {
 		return nil, err
 	}
 	if err := s.suffices(s.plan.anchors); err != nil {
@@ -77,7 +84,7 @@ func (s *selection) each(roots *roaring.Bitmap, bonus float64) error {
 		from := s.pref.distance(s.point, root.UUID)
 		bound := bonus
 		if len(s.pref.Weights) > 0 {
-			bound += s.pref.bound(s.world.treeMembers(number))
+			bound += s.pref.bound(s.world.treeMembers(number), s.classes)
 		}
 		if _, err := s.consider(number, bound, from); err != nil {
 			return err
@@ -127,13 +134,16 @@ func (s *selection) prepare() (err error) {
 	}
 	if s.plan, err = s.world.plan(s.req, s.meter); err == nil {
 		s.search = newSearch(s.meter, s.world, s.req, s.plan, s.candidate)
+		if len(s.plan.slots) > 1 && len(s.plan.kinds) <= maxKinds && len(s.req.SameSubtree) <= maxKinds {
+			s.search.best = s
+		}
 	}
 	return err
 }
 
 // tree looks at every candidate of a tree.
 func (s *selection) tree(anchor uint32) error {
-	s.search.anchor, s.search.root = anchor, s.world.entries.get(anchor).p
+	s.search.anchor, s.search.root, s.pruning = anchor, s.world.entries.get(anchor).p, nil
 	_, err := s.search.visitAnchor()
 	return err
 }
@@ -186,6 +196,7 @@ func (s *selection) wanted(score float64, from distance) bool {
 }
 
 func (s *selection) keep(one Ranked) {
+	s.kept++
 	i := len(s.found)
 	for i > 0 && precedes(one.Score, one.from, s.found[i-1].Score, s.found[i-1].from) {
 		i--
@@ -275,6 +286,9 @@ func (s *selection) strata() []stratum {
 			}
 			one.roots.And(set)
 			one.bonus += s.worth(weights[i])
+		}
+		if s.pref.soft() > len(s.pref.Traits)+len(s.pref.Aggregates) {
+			one.bonus += math.Abs(one.bonus)*boundSlack + boundSlack // scores are summed in another order
 		}
 		if !one.roots.IsEmpty() {
 			list = append(list, one)
