@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"sort"
@@ -107,7 +108,7 @@ func (b *bruteForce) judge() {
 		}
 		perGroup[s.group] = append(perGroup[s.group], p)
 	}
-	if !b.groupsHold(perGroup) || !b.subtreesHold(perGroup) {
+	if !b.groupsHold(perGroup) || !b.subtreesHold(perGroup) || !countersHold(b.all, b.byID, sums) {
 		return
 	}
 	mappings := map[string]map[string]bool{}
@@ -330,6 +331,9 @@ func drawWorld(rt *rapid.T) []*ledger.Provider {
 		}
 		all[i] = p
 	}
+	if rapid.IntRange(0, 2).Draw(rt, "counters") == 0 {
+		drawCounters(all, rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "of counters"), 0)))
+	}
 	return all
 }
 
@@ -421,9 +425,9 @@ func TestServing(t *testing.T) {
 		for range 50 {
 			all := drawWorld(rt)
 			world := candidates.NewWorld(all)
-			trees := map[ledger.UUID]ledger.UUID{}
+			trees, byID := map[ledger.UUID]ledger.UUID{}, map[ledger.UUID]*ledger.Provider{}
 			for _, p := range all {
-				trees[p.UUID] = p.Root
+				trees[p.UUID], byID[p.UUID] = p.Root, p
 			}
 			for _, g := range drawRequest(rt, all).Groups {
 				var want []*ledger.Provider
@@ -438,12 +442,15 @@ func TestServing(t *testing.T) {
 					for _, a := range g.NotMemberOf {
 						good = good && !slices.Contains(p.Aggregates, a)
 					}
+					sums := map[useKey]int64{}
 					for _, r := range g.Resources {
+						sums[useKey{p.UUID, r.Class}] = r.Amount
 						inv, ok := p.Inventory(r.Class)
 						good = good && ok && float64(inv.Used+r.Amount) <= inv.Capacity() && r.Amount >= inv.MinUnit &&
 							r.Amount <= inv.MaxUnit &&
 							r.Amount%inv.StepSize == 0
 					}
+					good = good && countersHold(all, byID, sums)
 					if _, serves := world.Serves(p.UUID, &g); serves != good {
 						rt.Fatalf("%+v serves %+v: %v", p, g, serves)
 					}

@@ -62,6 +62,9 @@ func (d small) world() (all []*ledger.Provider) {
 		shared := add(nil, d.inventory(deviceClass))
 		shared.Traits = append(shared.Traits, candidates.SharingTrait)
 	}
+	if d.often(3) {
+		drawCounters(all, d.Rand)
+	}
 	return all
 }
 

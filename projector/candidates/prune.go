@@ -3,6 +3,7 @@ package candidates
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"slices"
 
@@ -104,8 +105,11 @@ func (s *selection) likeness(m *member, i int) string {
 	if parent || m.p.Root != p.root.UUID || s.pref.Accept != nil && s.pref.Apart {
 		return string(append(key, m.p.UUID[:]...))
 	}
-	if len(s.req.SameSubtree) > 0 {
+	if len(s.req.SameSubtree) > 0 || len(m.p.Draws) > 0 {
 		key = append(key, m.p.Parent[:]...)
+	}
+	for _, d := range m.p.Draws {
+		key = fmt.Appendf(key, "%d %q %d %q", d.Class, d.Counter, d.Amount, d.Mode)
 	}
 	if s.pref.Accept != nil || s.pref.Fits != nil {
 		key = appendBool(key, m.p.HasTrait(SharingTrait))

@@ -249,6 +249,7 @@ func withoutSharing(all []*ledger.Provider) {
 // flatten makes every provider a tree of its own.
 func flatten(all []*ledger.Provider) {
 	for _, p := range all {
+		p.Counters, p.Draws = nil, nil
 		p.Parent, p.Root = ledger.NilUUID, p.UUID
 	}
 }

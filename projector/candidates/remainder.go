@@ -40,7 +40,7 @@ func (s *search) gather() []member {
 func (s *search) memberOf(src source) member {
 	one := member{number: src.number, p: src.p, room: make([]int64, len(s.plan.classes))}
 	for r, class := range s.plan.classes {
-		one.room[r] = roomOf(src.p, class)
+		one.room[r] = s.roomOf(src.p, class)
 	}
 	if len(s.req.SameSubtree) > 0 {
 		for p, known := src.p, true; known; p, known = s.world.Provider(p.Parent) {

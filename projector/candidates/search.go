@@ -34,6 +34,7 @@ type search struct {
 	draw    *rand.Rand
 	seen    map[string]bool // candidates of sharing providers alone
 	out     Candidate
+	forests forests
 
 	// guarded: nothing is chosen any more that leaves something which cannot be served.
 	// That is checked once the first choices of an anchor have come to nothing: mostly
@@ -76,7 +77,7 @@ func newSearch(m *meter, w *World, req *Request, p *plan, yield func(*Candidate)
 	return &search{
 		meter: m, world: w, req: req, plan: p, yield: yield,
 		lists: make([][]source, len(p.kinds)), sources: make([][]source, len(p.slots)),
-		seen: make(map[string]bool), at: make(map[uint32]int),
+		seen: make(map[string]bool), at: make(map[uint32]int), forests: forests{world: w},
 		out: Candidate{Groups: make([][]*ledger.Provider, len(req.Groups))},
 	}
 }
@@ -195,7 +196,7 @@ func (s *search) suffice(k int) bool {
 	for _, src := range s.lists[k] {
 		units := missing
 		for _, r := range resources {
-			units = int(min(int64(units), roomOf(src.p, r.Class)/max(1, r.Amount)))
+			units = int(min(int64(units), s.roomOf(src.p, r.Class)/max(1, r.Amount)))
 		}
 		if kind.alone {
 			units = min(units, 1)
@@ -396,7 +397,7 @@ func (s *search) fill(i int, src source) bool {
 		}
 		s.taken = append(s.taken, Use{src.p, r.Class, sum})
 	}
-	return true
+	return len(src.p.Draws) == 0 || s.forests.admit(src.p, slot.resources, s.taken)
 }
 
 // groupHolds makes the checks that are possible once a group is complete.

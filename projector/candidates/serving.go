@@ -14,8 +14,9 @@ import (
 // provider serves a group without requirements, and in_tree always counts.
 func (w *World) Serving(g *Group) []*ledger.Provider {
 	var list []*ledger.Provider
+	forests := forests{world: w}
 	for it := w.inGroup(g).Iterator(); it.HasNext(); {
-		if p := w.entries.get(it.Next()).p; fits(p, g.Resources) {
+		if p := w.entries.get(it.Next()).p; fits(p, g.Resources) && forests.admit(p, g.Resources, usesOfGroup(g, p)) {
 			list = append(list, p)
 		}
 	}
@@ -32,7 +33,12 @@ func (w *World) Serves(id ledger.UUID, g *Group) (*ledger.Provider, bool) {
 		return nil, false
 	}
 	p := w.entries.get(number).p
-	return p, fits(p, g.Resources)
+	forests := forests{world: w}
+	return p, fits(p, g.Resources) && forests.admit(p, g.Resources, usesOfGroup(g, p))
+}
+
+func usesOfGroup(g *Group, p *ledger.Provider) []Use {
+	return usesOf(&Request{Groups: []Group{*g}}, p)
 }
 
 func (w *World) inGroup(g *Group) *roaring.Bitmap {
