@@ -84,7 +84,6 @@ type refusal struct {
 
 // refusals are command lines, each with another fault.
 func refusals(f files, public, taken string) []refusal {
-	const id = "11111111-1111-4111-8111-111111111111"
 	serve := func(args ...string) []string {
 		return append([]string{"serve", "--data", newFolder, "--http", "127.0.0.1:0", "--nats", ""}, args...)
 	}
