@@ -32,9 +32,12 @@ const (
 // providers (see Search). The decision takes the best that still fits; if none
 // does, it is searched again.
 type Claim struct {
-	For      []ClaimConsumer           `json:"for"`      // at least one
-	Requests []demand.CandidateRequest `json:"requests"` // at least one
-	Prefer   *demand.ClaimPreference   `json:"prefer,omitempty"`
+	For      []ClaimConsumer           `json:"for"`                // at least one
+	Requests []demand.CandidateRequest `json:"requests,omitempty"` // at least one, or alternatives
+	// Alternatives are whole lists of requests, in the order in which they are preferred: the first is
+	// served that can be. The record says why those before it were not.
+	Alternatives [][]demand.CandidateRequest `json:"alternatives,omitempty"`
+	Prefer       *demand.ClaimPreference     `json:"prefer,omitempty"`
 	// Alternates is how many of the next best are told, for one consumer alone.
 	Alternates int `json:"alternates,omitempty"`
 	// OwnFree counts what the consumers hold as free for the claim: a resize in
@@ -131,6 +134,9 @@ func (*Claim) onlyHoldings() {}
 
 // Check implements Command.
 func (c *Claim) Check() *demand.Rejection {
+	if len(c.Alternatives) > 0 {
+		return c.checkAlternatives()
+	}
 	if r := c.checkCounts(); r != nil {
 		return r
 	}
@@ -199,6 +205,9 @@ func (c *Claim) ForProject(s *ledger.State, project string) *demand.Rejection {
 // Decide implements Command. It takes the best of what was found that still
 // fits: whose providers are as the search saw them, but for what is used.
 func (c *Claim) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+	if len(c.Alternatives) > 0 {
+		return c.decideAlternatives(s)
+	}
 	for i := range c.Requests {
 		if r := c.Requests[i].CheckTraits(s); r != nil {
 			return nil, r
@@ -307,6 +316,7 @@ func (c *Claim) claimed(
 	claimed := ledger.AllocationsClaimed{
 		Asked: found.Asked[one.Request], Mappings: mappingsOf(&c.Requests[one.Request], chosen),
 		Score: chosen.Score, Seed: found.Seed, AsOf: found.AsOf, PassedOver: uint64(choice), From: one.FromReservation,
+		Alternative: uint64(found.Alternative), Earlier: found.Earlier,
 	}
 	switch event := event.(type) {
 	case ledger.AllocationsReplaced:

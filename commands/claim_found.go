@@ -18,6 +18,10 @@ type Found struct {
 	Asked []ledger.Document
 	// Prefer is what was preferred, with what a name stood for.
 	Prefer *demand.ClaimPreference
+	// Alternative is the one that Choices are of, and Earlier says of each before it why it was not
+	// served.
+	Alternative int
+	Earlier     []string
 	// several: it is of several consumers.
 	several bool
 	// Ganged: there were rules among its consumers.

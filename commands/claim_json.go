@@ -16,8 +16,15 @@ func (c *Claim) appendJSON(b []byte) (_ []byte, err error) {
 	if b, err = appendList(append(b, `{"for":`...), c.For, (*ClaimConsumer).appendJSON); err != nil {
 		return nil, err
 	}
-	if b, err = appendList(append(b, `,"requests":`...), c.Requests, appendCandidateRequest); err != nil {
-		return nil, err
+	if len(c.Requests) > 0 {
+		if b, err = appendList(append(b, `,"requests":`...), c.Requests, appendCandidateRequest); err != nil {
+			return nil, err
+		}
+	}
+	if len(c.Alternatives) > 0 {
+		if b, err = appendAny(append(b, `,"alternatives":`...), c.Alternatives); err != nil {
+			return nil, err
+		}
 	}
 	if c.Prefer != nil {
 		if b, err = appendClaimPreference(c.Prefer, append(b, `,"prefer":`...)); err != nil {

@@ -39,9 +39,8 @@ const (
 	gangSteps = 4096
 )
 
-// Run searches. The error wraps candidates.ErrBudget if it would take too
-// long, or is a *RejectedClaim.
-func (s *ClaimSearch) Run(ctx context.Context, c *Claim) (*Found, error) {
+// run searches for what has no alternatives.
+func (s *ClaimSearch) run(ctx context.Context, c *Claim) (*Found, error) {
 	found := &Found{AsOf: s.AsOf, Seed: s.Seed, several: c.size() > 1}
 	prefer, r, err := c.Prefer.Expand(s.Named)
 	if err != nil {

@@ -2,6 +2,7 @@ package commands_test
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/demand"
@@ -47,7 +48,35 @@ func claimDecisions(w *world) []decision {
 	noWeight.Prefer = &demand.ClaimPreference{Weights: map[string]demand.Weight{none: 1}}
 	nowhere := rejected(demand.CodeNoCandidates, demand.Facts{AsOf: w.State().Head().Sequence})
 	node := claim(cores(2), deployed)
+	either := func(lists ...map[string]int64) *commands.Claim {
+		c := claim(lists[0], fresh)
+		for _, amounts := range lists {
+			c.Alternatives = append(c.Alternatives, claim(amounts, fresh).Requests)
+		}
+		c.Requests = nil
+		return c
+	}
+	both := either(cores(2), cores(4))
+	both.Requests = claim(cores(2), fresh).Requests
+	second := claimedOf(w, allocate(fresh, host, vcpu, 4), askedFour, 0)
+	second.Alternative, second.Earlier = 1, []string{"nothing satisfied it"}
+	empty := either(cores(2), cores(4))
+	empty.Alternatives[1] = nil
 	return append(drawDecisions(w), []decision{
+		{
+			"the first alternative that fits", nil, either(cores(8), cores(4), cores(2)),
+			happens(second, advanced(host, w.of(host, 1))),
+		},
+		{
+			"the first alternative", nil, either(cores(2), cores(4)),
+			happens(claimedOf(w, allocate(fresh, host, vcpu, 2), askedTwo, 0), advanced(host, w.of(host, 1))),
+		},
+		{"no alternative", nil, either(cores(8), cores(6)), nowhere},
+		{"requests and alternatives", nil, both, invalid("alternatives")},
+		{"an empty alternative", nil, empty, invalid("requests")},
+		{"seventeen alternatives", nil, either(slices.Repeat([]map[string]int64{cores(2)}, 17)...), invalid("alternatives")},
+		{"no such class in a later alternative", nil, either(cores(2), map[string]int64{none: 1}), rejected(
+			demand.CodeClassUnknown, demand.Facts{Class: none})},
 		{
 			"a new consumer", nil, claim(cores(2), fresh),
 			happens(claimedOf(w, allocate(fresh, host, vcpu, 2), askedTwo, 0), advanced(host, w.of(host, 1))),

@@ -25,6 +25,10 @@ type AllocationsClaimed struct {
 	Alternates []Alternate `json:"alternates,omitempty"`
 	// From is the reservation that all of it was drawn from; nil: none.
 	From *UUID `json:"from_reservation,omitempty"`
+	// Alternative is which of the claim's alternatives this is, from 0, and Earlier says of each before
+	// it why it was not served.
+	Alternative uint64   `json:"alternative,omitempty"`
+	Earlier     []string `json:"earlier,omitempty"`
 }
 
 // HoldingsOf is what an event says that a consumer holds; false: it is about
@@ -62,13 +66,14 @@ func (AllocationsClaimed) kind() *eventKind { return allocationsClaimed }
 func (ev AllocationsClaimed) Topic() Topic { return Topic{OfConsumer, ev.Consumer} }
 
 func (ev AllocationsClaimed) form(c *coder) AllocationsClaimed {
-	c.eventFields(10)
+	c.eventFields(12)
 	ev.AllocationsReplaced = ev.AllocationsReplaced.form(c)
 	c.int(&ev.Until).document(&ev.Asked)
 	list(c, &ev.Mappings, (*GroupMapping).form)
 	c.float(&ev.Score).uint(&ev.Seed).uint(&ev.AsOf).uint(&ev.PassedOver)
 	list(c, &ev.Alternates, (*Alternate).form)
 	optional(c, &ev.From, func(id *UUID, c *coder) { c.uuid(id) })
+	c.uint(&ev.Alternative).names(&ev.Earlier)
 	return ev
 }
 

@@ -50,8 +50,11 @@ func claimSchema() m {
 		"from_reservation":    uuidSchema,
 	}, "consumer_uuid", "project_id", "user_id", "consumer_type", "consumer_generation")
 	return closed(m{
-		"consumers":  m{"type": "array", "minItems": 1, "maxItems": commands.MaxClaimConsumers, "items": consumer},
-		"requests":   m{"type": "array", "minItems": 1, "items": text(1, 65536)},
+		"consumers": m{"type": "array", "minItems": 1, "maxItems": commands.MaxClaimConsumers, "items": consumer},
+		"requests":  m{"type": "array", "minItems": 1, "items": text(1, 65536)},
+		"alternatives": m{"type": "array", "minItems": 1, "maxItems": commands.MaxAlternatives, "items": m{
+			"type": "array", "minItems": 1, "items": text(1, 65536),
+		}},
 		"prefer":     preferSchema(),
 		"alternates": m{"type": "integer", "minimum": 0, "maximum": commands.MaxAlternates},
 		"own_free":   m{"type": "boolean"},
@@ -61,7 +64,7 @@ func claimSchema() m {
 			"rule":   m{"type": "string", "enum": []any{"together", "apart", "spread"}},
 			"spread": m{"type": "integer", "minimum": 2, "maximum": commands.MaxClaimConsumers},
 		}, "by", "rule")},
-	}, "consumers", "requests")
+	}, "consumers")
 }
 
 // claimedSchema is what is answered for a consumer.
@@ -97,12 +100,15 @@ func claim(h *Handler, r *request) (*response, error) {
 	if c.Gang, err = gangOf(body.get("gang")); err != nil {
 		return nil, err
 	}
-	for _, text := range stringsOf(body.get("requests")) {
-		one, err := candidateRequestOf(r, text)
+	if c.Requests, err = requestsOf(r, body.get("requests")); err != nil {
+		return nil, err
+	}
+	for _, list := range listOf(body.get("alternatives")) {
+		one, err := requestsOf(r, list)
 		if err != nil {
 			return nil, err
 		}
-		c.Requests = append(c.Requests, *one)
+		c.Alternatives = append(c.Alternatives, one)
 	}
 	for _, item := range listOf(body.get("consumers")) {
 		one, failure := claimConsumerOf(objectOf(item))
@@ -118,7 +124,18 @@ func claim(h *Handler, r *request) (*response, error) {
 	if rejection != nil {
 		return nil, claimRejected(rejection)
 	}
-	return &response{status: http.StatusOK, body: claimedBody(outcome)}, nil
+	return &response{status: http.StatusOK, body: claimedBody(outcome, len(c.Alternatives) > 0)}, nil
+}
+
+func requestsOf(r *request, list any) (requests []demand.CandidateRequest, err error) {
+	for _, text := range stringsOf(list) {
+		one, err := candidateRequestOf(r, text)
+		if err != nil {
+			return nil, err
+		}
+		requests = append(requests, *one)
+	}
+	return requests, nil
 }
 
 func claimConsumerOf(body *object) (commands.ClaimConsumer, *rest.Failure) {
@@ -197,8 +214,8 @@ func candidateRequestOf(r *request, text string) (*demand.CandidateRequest, erro
 	return &request, nil
 }
 
-func claimedBody(outcome commands.Outcome) m {
-	list := []any{}
+func claimedBody(outcome commands.Outcome, alternatives bool) m {
+	list, body := []any{}, m{}
 	for _, one := range wire.ClaimedIn(outcome.Events) {
 		entry := choiceBody(one.Allocations, one.Mappings, one.Score)
 		entry["consumer_uuid"], entry["consumer_generation"] = one.Consumer, outcome.Address.Sequence
@@ -211,8 +228,12 @@ func claimedBody(outcome commands.Outcome) m {
 			entry["alternates"] = others
 		}
 		list = append(list, entry)
+		if alternatives {
+			body["alternative"], body["earlier"] = one.Alternative, append([]string{}, one.Earlier...)
+		}
 	}
-	return m{"claimed": list}
+	body["claimed"] = list
+	return body
 }
 
 func choiceBody(allocations []ledger.AllocationRecord, mappings []ledger.GroupMapping, score float64) m {

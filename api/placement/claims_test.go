@@ -60,6 +60,14 @@ func TestClaims(t *testing.T) {
 	if w := ask(from("p", "resources=VCPU:1", reservation)); w.Code != 200 || !strings.Contains(w.Body.String(), host.String()) {
 		t.Errorf("a claim from a reservation: %d %s", w.Code, w.Body)
 	}
+	either := func(lists, more string) string {
+		return strings.Replace(body("x", more), `"requests":["x"]`, `"alternatives":`+lists, 1)
+	}
+	second := either(`[["resources=VCPU:33"],["resources=VCPU:1"]]`, "")
+	if w := ask(second); w.Code != 200 || !strings.Contains(w.Body.String(), `"alternative":1`) ||
+		!strings.Contains(w.Body.String(), `"earlier":["nothing satisfied it"]`) {
+		t.Errorf("a claim with alternatives: %d %s", w.Code, w.Body)
+	}
 	one := got.Claimed[0]
 	if len(one.Allocations) != 1 || len(one.Mappings) != 1 || len(one.Alternates) != 2 ||
 		one.Seed != 1<<64-1 || one.Generation == 0 {
@@ -75,6 +83,11 @@ func TestClaims(t *testing.T) {
 		"more than is reserved": {from("p", "resources=VCPU:2", reservation), 409, "from what is left of the reservation"},
 		"another's reservation": {from("q", "resources=VCPU:1", reservation), 409, "allot.no_reservation"},
 		"no reservation":        {from("p", "resources=VCPU:1", host), 409, "allot.no_reservation"},
+		"no alternative":        {either(`[["resources=VCPU:33"],["resources=VCPU:34"]]`, ""), 409, "allot.no_candidates"},
+		"no alternatives":       {either(`[]`, ""), 400, "too short"},
+		"empty alternative":     {either(`[["resources=VCPU:1"],[]]`, ""), 400, "too short"},
+		"both":                  {either(`[["resources=VCPU:1"]]`, `,"requests":["resources=VCPU:1"]`), 400, "not both"},
+		"bad alternative":       {either(`[["resources=VCPU:1"],["resources=CUSTOM_NONE:1"]]`, ""), 400, "No such resource class"},
 		"unknown class":         {body("resources=CUSTOM_NONE:1", ""), 400, "No such resource class"},
 		"unknown trait":         {body("resources=VCPU:1&required=NONE", ""), 400, "No such trait"},
 		"a limit":               {body("resources=VCPU:1&limit=5", ""), 400, "limit"},

@@ -356,8 +356,10 @@ func answerSchemas() m {
 			m{"sequence": count, "limit": m{"type": []any{"integer", "null"}}}, "sequence", "limit",
 		)}}, "versions"),
 		// What was chosen.
-		"Claimed": closed(m{"claimed": m{"type": "array", "items": claimedSchema(id, generation)}}, "claimed"),
-		"Usages":  closed(m{"usages": many(m{"anyOf": []any{count, amounts}})}, "usages"),
+		"Claimed": closed(m{
+			"claimed": m{"type": "array", "items": claimedSchema(id, generation)}, "alternative": count, "earlier": names,
+		}, "claimed"),
+		"Usages": closed(m{"usages": many(m{"anyOf": []any{count, amounts}})}, "usages"),
 		"Errors": closed(m{"errors": m{"type": "array", "minItems": 1, "items": m{
 			"type": "object", "required": []any{"status", "title", "detail", "request_id"},
 			"properties": m{

@@ -113,6 +113,9 @@ func TestOpenAPIAnswers(t *testing.T) {
 		{"post", "/claims", "", `{"requests":["resources=VCPU:1"],"alternates":1,"consumers":[{
 			"consumer_uuid":"` + commandstest.NewID().String() + `","project_id":"p","user_id":"u","consumer_type":"INSTANCE",
 			"consumer_generation":null}]}`},
+		{"post", "/claims", "", `{"alternatives":[["resources=VCPU:999"],["resources=VCPU:1"]],"consumers":[{
+			"consumer_uuid":"` + commandstest.NewID().String() + `","project_id":"p","user_id":"u","consumer_type":"INSTANCE",
+			"consumer_generation":null}]}`},
 		{"get", "/resource_providers", "", ""}, {"get", "/resource_providers/{uuid}", "/resource_providers/" + child, ""},
 		{"get", "/resource_providers/{uuid}/inventories", "/resource_providers/" + p + "/inventories", ""},
 		{"get", "/resource_providers/{uuid}/inventories/{resource_class}", "/resource_providers/" + p + "/inventories/VCPU", ""},

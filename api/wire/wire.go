@@ -92,6 +92,10 @@ type Claimed struct {
 	Score       float64                   `json:"score"`
 	Seed        uint64                    `json:"seed"`
 	Alternates  []ledger.Alternate        `json:"alternates,omitempty"`
+	// Alternative is which of the claim's alternatives was chosen, from 0, and Earlier says of each before
+	// it why it was not.
+	Alternative uint64   `json:"alternative,omitempty"`
+	Earlier     []string `json:"earlier,omitempty"`
 }
 
 // ClaimedIn lists what events say that claims chose.
@@ -100,7 +104,7 @@ func ClaimedIn(events []ledger.Event) (list []Claimed) {
 		if one, is := event.(ledger.AllocationsClaimed); is {
 			list = append(list, Claimed{
 				Consumer: one.Consumer, Allocations: one.Allocations, Mappings: one.Mappings, Score: one.Score, Seed: one.Seed,
-				Alternates: one.Alternates,
+				Alternates: one.Alternates, Alternative: one.Alternative, Earlier: one.Earlier,
 			})
 		}
 	}

@@ -366,6 +366,13 @@ func RandomClaim(t *rapid.T) *commands.Claim {
 		c.Requests = append(c.Requests, randomRequest(t))
 		c.For[n-1].Request = 1
 	}
+	if rapid.IntRange(0, 3).Draw(t, "alternatives") == 0 {
+		other := make([]demand.CandidateRequest, len(c.Requests))
+		for i := range other {
+			other[i] = randomRequest(t)
+		}
+		c.Alternatives, c.Requests = [][]demand.CandidateRequest{c.Requests, other}, nil
+	}
 	if rapid.Bool().Draw(t, "prefers") {
 		c.Prefer = RandomPreference(t)
 		if rapid.IntRange(0, 3).Draw(t, "by name") == 0 {

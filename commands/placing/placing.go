@@ -353,12 +353,17 @@ func (s *Stage) search(c *claim) (found []*commands.Found, hidden bool, err erro
 // hides reports whether a part for one consumer may only have found nothing
 // because of what is assumed.
 func (s *Stage) hides(part *commands.Claim, with *commands.ClaimSearch) (bool, error) {
-	req, rejection := part.Requests[0].Resolve(with.Classes)
-	if rejection != nil {
-		return false, &commands.RejectedClaim{Rejection: rejection}
+	for _, list := range part.Lists() {
+		req, rejection := list[0].Resolve(with.Classes)
+		if rejection != nil {
+			return false, &commands.RejectedClaim{Rejection: rejection}
+		}
+		req.Pause = with.Pause
+		if hidden, err := s.ranking.Hides(s.ctx, req); hidden || err != nil {
+			return hidden, err
+		}
 	}
-	req.Pause = with.Pause
-	return s.ranking.Hides(s.ctx, req)
+	return false, nil
 }
 
 // searcher is how a submission is searched for.

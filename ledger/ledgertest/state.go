@@ -136,6 +136,7 @@ func ClaimCommits(t testing.TB) []*ledger.Commit {
 	moved := Claim().(ledger.AllocationsClaimed)
 	from := ID(2, 77)
 	moved.Until, moved.Alternates, moved.PassedOver, moved.From = 1_700_000_060_000_000_001, nil, 0, &from
+	moved.Alternative, moved.Earlier = 1, []string{"nothing satisfied it"}
 	return chain(t, [][]ledger.Event{Vocabulary(), {Claim()}, {moved}})
 }
 
