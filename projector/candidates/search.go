@@ -292,7 +292,7 @@ func (s *search) choose(a *visit) error {
 			return nil
 		}
 		if s.guarded && !guarded {
-			if ok, err := s.worthwhile(); !ok || err != nil {
+			if ok, err := s.possible(); !ok || err != nil {
 				return err
 			}
 		}
@@ -323,7 +323,7 @@ func (s *search) chooseNext(a *visit) error {
 
 func (s *search) goOn(a *visit) error {
 	if s.guarded {
-		if ok, err := s.worthwhile(); !ok || err != nil {
+		if ok, err := s.possible(); !ok || err != nil {
 			return err
 		}
 	}
@@ -337,15 +337,6 @@ func (s *search) goOn(a *visit) error {
 	ok, err := s.possible()
 	s.chosen, s.hopeless = all, !ok
 	return err
-}
-
-// worthwhile reports whether all slots behind the present choices can be filled. To fill
-// the last one is as fast.
-func (s *search) worthwhile() (bool, error) {
-	if len(s.plan.slots)-len(s.chosen) < 2 {
-		return true, nil
-	}
-	return s.possible()
 }
 
 // costOfChoice is the work of one source for a slot, which is compared with
