@@ -338,7 +338,7 @@ func (r *Ranking) part(s *selection, part stratum, narrow *roaring.Bitmap) error
 	} else if narrow != nil {
 		among = narrow
 	}
-	asked := s.total()
+	asked := s.asked
 	if s.pref.Random && among != nil {
 		return s.each(among, part.bonus)
 	}

@@ -191,11 +191,12 @@ func (s *search) suffice(k int) bool {
 	if missing == 1 {
 		return len(s.lists[k]) > 0
 	}
-	resources := s.plan.slots[kind.first].resources
 	for _, src := range s.lists[k] {
 		units := missing
-		for _, r := range resources {
-			units = int(min(int64(units), roomOf(src.p, r.Class)/max(1, r.Amount)))
+		for _, r := range s.plan.slots[kind.first].resources {
+			if room := roomOf(src.p, r.Class); room < r.Amount*int64(units) {
+				units = int(room / r.Amount)
+			}
 		}
 		if kind.alone {
 			units = min(units, 1)
@@ -282,8 +283,10 @@ func (s *search) choose(a *visit) error {
 		before, guarded := len(s.taken), s.guarded
 		if s.fill(i, src) {
 			s.chosen = append(s.chosen, src)
-			if err := s.chooseNext(a); err != nil {
-				return err
+			if s.groupHolds(i) {
+				if err := s.chooseNext(a); err != nil {
+					return err
+				}
 			}
 			s.chosen = s.chosen[:i]
 		}
@@ -303,9 +306,6 @@ func (s *search) choose(a *visit) error {
 // chooseNext goes on with the slots behind the one that was filled last. If that comes to
 // nothing for the first time under the anchor, it is known from then on what can be served.
 func (s *search) chooseNext(a *visit) error {
-	if !s.groupHolds(len(s.chosen) - 1) {
-		return nil
-	}
 	if s.best == nil {
 		return s.goOn(a)
 	}
@@ -322,7 +322,7 @@ func (s *search) chooseNext(a *visit) error {
 }
 
 func (s *search) goOn(a *visit) error {
-	if s.guarded {
+	if s.guarded && len(s.chosen) < len(s.plan.slots) {
 		if ok, err := s.possible(); !ok || err != nil {
 			return err
 		}

@@ -36,6 +36,7 @@ type selection struct {
 	plan    *plan
 	pruning *pruning // of the present tree; nil: not needed so far
 	classes []demanded
+	asked   []Resource // of each class together
 }
 
 func newSelection(ctx context.Context, w *World, req *Request, pref *Preference, k int) *selection {
@@ -45,10 +46,10 @@ func newSelection(ctx context.Context, w *World, req *Request, pref *Preference,
 		meter: &meter{ctx: ctx, req: &whole}, world: w, req: &whole, pref: pref, k: k, point: pref.point(),
 		near: w.nearSets(pref), named: namedBy(&whole),
 	}
-	total := s.total()
+	s.asked = s.total()
 	for _, weight := range pref.Weights {
 		one := notAsked
-		if slices.ContainsFunc(total, func(r Resource) bool { return r.Class == weight.Class }) {
+		if slices.ContainsFunc(s.asked, func(r Resource) bool { return r.Class == weight.Class }) {
 			one = askedAlone
 			if slices.ContainsFunc(whole.Groups, func(g Group) bool { return len(g.Resources) == 0 }) {
 				one = asked
