@@ -102,13 +102,7 @@ func (s *ClaimSearch) run(ctx context.Context, c *Claim) (*Found, error) {
 		return found, err
 	}
 	g := gang{ClaimSearch: s, ctx: ctx, claim: c, consumers: members, pools: pools, requests: requests, prefs: prefs}
-	whole, err := g.first()
-	if !whole && err == nil {
-		var enough bool
-		if enough, err = g.enough(); enough && err == nil {
-			whole, err = g.fill(0)
-		}
-	}
+	whole, err := g.all()
 	if whole {
 		found.Choices = []Choice{{Members: g.members}}
 	}
@@ -149,6 +143,17 @@ type gang struct {
 	members []candidates.Ranked // of the consumers so far
 	tried   int
 	spent   bool // not everything was tried
+}
+
+// all finds something for all consumers.
+func (g *gang) all() (whole bool, err error) {
+	if whole, err = g.first(); whole || err != nil {
+		return whole, err
+	}
+	if enough, err := g.enough(); !enough || err != nil {
+		return false, err
+	}
+	return g.fill(0)
 }
 
 // first finds the best for each consumer, without regard to those that come after it.

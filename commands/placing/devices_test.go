@@ -142,11 +142,13 @@ func TestClaimsOfDevices(t *testing.T) {
 		}
 	}
 	for range 2 { // the two were on one host, or on two
-		if o := submit(claimOfDevices(8, 1, demand.OrderSpread)); o.Rejection != nil && o.Rejection.Code != demand.CodeNoCandidates {
+		o := submit(claimOfDevices(8, 1, demand.OrderSpread))
+		if o.Rejection != nil && o.Rejection.Code != demand.CodeNoCandidates {
 			t.Errorf("%+v", o.Rejection)
 		}
 	}
-	if o := submit(claimOfDevices(8, 1, demand.OrderPack)); o.Rejection == nil || o.Rejection.Code != demand.CodeNoCandidates {
+	o := submit(claimOfDevices(8, 1, demand.OrderPack))
+	if o.Rejection == nil || o.Rejection.Code != demand.CodeNoCandidates {
 		t.Errorf("no host is left: %+v", o)
 	}
 }

@@ -14,10 +14,8 @@
 // one, and tries their combinations depth first. So a candidate is passed on as
 // soon as it is found, and only the present combination is held in memory.
 //
-// Providers that are alike, and groups that ask the same, are counted: that tells
-// whether a tree can serve a request (canServe), or what is left of one. Once some
-// choices under an anchor have come to nothing, none is made any more behind which
-// there is no candidate.
+// Once some choices under an anchor have come to nothing, none is made any more
+// behind which there is no candidate: canServe counts what is alike to know that.
 package candidates
 
 import (

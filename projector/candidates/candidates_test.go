@@ -177,7 +177,7 @@ func (b *bruteForce) groupsHold(perGroup [][]*ledger.Provider) bool {
 		if g.Suffix == "" {
 			continue
 		}
-		if len(perGroup[j]) > 1 && slices.ContainsFunc(perGroup[j], func(p *ledger.Provider) bool { return p != perGroup[j][0] }) ||
+		if len(slices.Compact(slices.Clone(perGroup[j]))) > 1 ||
 			b.req.Isolate && slices.Contains(suffixed, perGroup[j][0].UUID) {
 			return false
 		}

@@ -50,13 +50,6 @@ type filed struct {
 	there bool
 }
 
-// misses reports whether some class that is asked for could be tracked and is not.
-func (o *order) misses(asked []Resource) bool {
-	return len(o.classes) < maxTracked && slices.ContainsFunc(asked, func(a Resource) bool {
-		return !slices.Contains(o.classes, a.Class)
-	})
-}
-
 // comparePlaces puts the higher score first.
 func comparePlaces(a, b *place) int {
 	if a.score != b.score {

@@ -26,14 +26,17 @@ type plan struct {
 	slots   []slot
 	kinds   []kind
 	classes []ledger.ClassID // that are asked for
-	anchors *roaring.Bitmap  // the roots that may be anchors; see narrow
-	guests  []guest
+	// required are the traits that the group without a suffix requires.
+	required [][]string
+	anchors  *roaring.Bitmap // the roots that may be anchors; see narrow
+	guests   []guest
 }
 
 // kind is what slots have in common whose groups ask the same.
 type kind struct {
 	first    int // of its slots
 	slots    int
+	spread   bool    // of the group without a suffix
 	subtrees []bool  // the sets of same_subtree that its groups are in
 	amounts  []int64 // per class of the plan
 	alone    bool    // group_policy=isolate
@@ -117,7 +120,7 @@ func (p *plan) describe(req *Request) {
 	for i := range p.kinds {
 		k := &p.kinds[i]
 		g := &req.Groups[p.slots[k.first].group]
-		k.alone = req.Isolate && g.Suffix != ""
+		k.alone, k.spread = req.Isolate && g.Suffix != "", g.Suffix == ""
 		for _, suffixes := range req.SameSubtree {
 			k.subtrees = append(k.subtrees, g.Suffix != "" && slices.Contains(suffixes, g.Suffix))
 		}
@@ -176,6 +179,7 @@ func (w *World) costOfFilters(g *Group) int {
 // planSpread plans the group without a suffix: each class wholly from one source,
 // which may differ between classes.
 func (w *World) planSpread(p *plan, i int, g *Group) {
+	p.required = g.Required
 	filter := w.all.Clone()
 	for _, name := range g.Forbidden {
 		filter.AndNot(bitsOf(w.traits, name))

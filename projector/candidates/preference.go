@@ -152,10 +152,12 @@ func (p *Preference) bound(providers []*ledger.Provider, classes []demanded) (sc
 		return p.shares(providers)
 	}
 	for i, w := range p.Weights {
-		best, missing := math.Inf(-1), classes[i] == notAsked
+		best := math.Inf(-1)
 		for _, one := range providers {
 			inv, has := one.Inventory(w.Class)
 			switch {
+			case !has && classes[i] == notAsked:
+				best = math.Max(best, 0)
 			case !has:
 			case classes[i] == askedAlone && len(one.Inventories) == 1 && float64(inv.Used+1) > inv.Capacity():
 				// It has nothing to give.
@@ -163,31 +165,11 @@ func (p *Preference) bound(providers []*ledger.Provider, classes []demanded) (sc
 				best = math.Max(best, w.Weight*freeShare(inv))
 			}
 		}
-		if missing || math.IsInf(best, -1) {
-			best = math.Max(best, 0)
+		if !math.IsInf(best, -1) {
+			score += best
 		}
-		score += best
 	}
 	return score
-}
-
-// demandedBy is what a request asks of the classes of the weights.
-func (p *Preference) demandedBy(req *Request) []demanded {
-	how := askedAlone
-	for i := range req.Groups {
-		if len(req.Groups[i].Resources) == 0 {
-			how = asked
-		}
-	}
-	list := make([]demanded, len(p.Weights))
-	for i, w := range p.Weights {
-		if slices.ContainsFunc(req.Groups, func(g Group) bool {
-			return slices.ContainsFunc(g.Resources, func(r Resource) bool { return r.Class == w.Class })
-		}) {
-			list[i] = how
-		}
-	}
-	return list
 }
 
 // distance is how far a uuid lies behind a seed's point, or what was drawn for it.

@@ -36,19 +36,20 @@ func (s *selection) begin() {
 		p.from = s.pref.distance(s.point, p.root.UUID)
 	}
 	for _, w := range s.pref.Weights {
-		list := make([]float64, len(members))
+		var list []float64
 		for i := range members {
-			list[i] = math.NaN()
+			share := math.NaN()
 			if inv, has := members[i].p.Inventory(w.Class); has {
-				list[i] = freeShare(inv)
+				share = freeShare(inv)
 			}
+			list = append(list, share)
 		}
 		p.value = append(p.value, list)
 	}
 	s.eachSoft(func(_ float64, has func(*ledger.Provider) bool) {
-		list := make([]bool, len(members))
+		var list []bool
 		for i := range members {
-			list[i] = has(members[i].p)
+			list = append(list, has(members[i].p))
 		}
 		p.worth = append(p.worth, list)
 	})
@@ -96,13 +97,14 @@ func (s *selection) likeness(m *member, i int) string {
 	for _, list := range p.worth {
 		key = appendBool(key, list[i])
 	}
-	for _, anyOf := range s.plan.spread(s.req) {
+	for _, anyOf := range s.plan.required {
 		key = appendBool(key, hasAny(m.p, anyOf))
 	}
 	parent := slices.ContainsFunc(s.search.members, func(other member) bool {
 		return other.p.Parent == m.p.UUID && len(s.req.SameSubtree) > 0
 	})
-	if parent || m.p.Root != p.root.UUID || s.pref.Accept != nil && s.pref.Apart {
+	itself := parent || m.p.Root != p.root.UUID || s.pref.Accept != nil && s.pref.Apart
+	if key = appendBool(key, itself); itself {
 		return string(append(key, m.p.UUID[:]...))
 	}
 	if len(s.req.SameSubtree) > 0 || len(m.p.Draws) > 0 {
@@ -199,7 +201,7 @@ func (s *selection) mark(mark []byte, kind int) {
 	if k.alone {
 		mark[4] |= 1
 	}
-	if s.search.isSpread(kind) {
+	if k.spread {
 		mark[4] |= 2
 	}
 	for set, is := range k.subtrees {
@@ -219,14 +221,11 @@ func (s *selection) atMost() float64 {
 	for _, slot := range s.plan.slots[len(s.search.chosen):] {
 		left |= 1 << slot.kind
 	}
-	chosen := func(member int) bool {
-		return slices.ContainsFunc(s.search.chosen, func(src source) bool { return s.search.at[src.number] == member })
-	}
 	var is, may []int
-	for i := range s.search.members {
-		if chosen(i) {
+	for i, m := range s.search.members {
+		if slices.ContainsFunc(s.search.chosen, func(src source) bool { return src.number == m.number }) {
 			is = append(is, i)
-		} else if s.search.members[i].serves&left != 0 {
+		} else if m.serves&left != 0 {
 			may = append(may, i)
 		}
 	}
@@ -278,21 +277,14 @@ func (s *selection) bestMean(w int, is, may []int) float64 {
 			others = append(others, v)
 		}
 	}
-	slices.SortFunc(others, func(a, b float64) int {
-		switch {
-		case a > b:
-			return -1
-		case a < b:
-			return 1
-		}
-		return 0
-	})
+	slices.Sort(others)
 	chosen := n
-	for _, v := range others[:min(len(others), len(s.plan.slots)-len(s.search.chosen))] {
+	for left := len(s.plan.slots) - len(s.search.chosen); left > 0 && len(others) > 0; left-- {
+		v := others[len(others)-1]
 		if n > 0 && sum/float64(n) >= v {
 			break
 		}
-		sum, n, best = sum+v, n+1, max(best, v)
+		sum, n, best, others = sum+v, n+1, max(best, v), others[:len(others)-1]
 	}
 	if n == 0 {
 		return 0

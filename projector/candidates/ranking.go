@@ -250,14 +250,16 @@ func (r *Ranking) known(key string) *order {
 func (r *Ranking) order(s *selection, named *named, asked []Resource) *order {
 	key := orderKey(s.pref.Weights, s.classes, named)
 	before := r.known(key)
-	if before != nil && !before.misses(asked) {
+	if before != nil && (len(before.classes) == maxTracked || !slices.ContainsFunc(asked, func(a Resource) bool {
+		return !slices.Contains(before.classes, a.Class)
+	})) {
 		return before
 	}
 	r.uses++
 	o := &order{key: key, weights: slices.Clone(s.pref.Weights), demanded: s.classes, named: named, used: r.uses}
 	if before != nil {
 		o.classes = before.classes
-		r.orders = slices.DeleteFunc(r.orders, func(o *order) bool { return o == before })
+		r.drop(before)
 	}
 	for _, a := range asked {
 		if len(o.classes) < maxTracked && !slices.Contains(o.classes, a.Class) {
@@ -283,10 +285,14 @@ func (r *Ranking) order(s *selection, named *named, asked []Resource) *order {
 	o.fill(places, paced)
 	if len(r.orders) == maxOrders {
 		oldest := slices.MinFunc(r.orders, func(a, b *order) int { return int(int64(a.used - b.used)) })
-		r.orders = slices.DeleteFunc(r.orders, func(o *order) bool { return o == oldest })
+		r.drop(oldest)
 	}
 	r.orders = append(r.orders, o)
 	return o
+}
+
+func (r *Ranking) drop(o *order) {
+	r.orders = slices.DeleteFunc(r.orders, func(other *order) bool { return other == o })
 }
 
 // paced returns what counts the steps of work without a meter, and gives way as often as a search
@@ -332,11 +338,8 @@ func (r *Ranking) part(s *selection, part stratum, narrow *roaring.Bitmap) error
 	} else if narrow != nil {
 		among = narrow
 	}
-	asked := s.total()
-	if s.pref.Random {
-		if among == nil {
-			return r.drawn(s, asked, part.bonus)
-		}
+	asked := s.asked
+	if s.pref.Random && among != nil {
 		return s.each(among, part.bonus)
 	}
 	most := math.MaxInt
@@ -373,27 +376,11 @@ func (r *Ranking) part(s *selection, part stratum, narrow *roaring.Bitmap) error
 			continue
 		}
 		enough, err := s.consider(p.number, p.score+part.bonus, s.pref.distance(s.point, p.id))
-		if enough || err != nil {
+		if enough && !s.pref.Random || err != nil {
 			r.wasted(s, o, looked)
 			return err
 		}
 	}
-}
-
-// drawn goes over all roots where enough is free: they are in the order in which nothing
-// is weighed.
-func (r *Ranking) drawn(s *selection, asked []Resource, bonus float64) error {
-	o := r.order(s, nil, asked)
-	w := &walk{order: o, asked: askedOf(o, asked), point: s.point}
-	for p := w.next(); p != nil; p = w.next() {
-		if err := s.step(); err != nil {
-			return err
-		}
-		if _, err := s.consider(p.number, p.score+bonus, s.pref.distance(s.point, p.id)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // orderOf finds the order of those roots alone that have what a request requires by name, or
@@ -446,10 +433,7 @@ func (r *Ranking) Copies(ctx context.Context, req *Request, most int) (n int, er
 	if s.sharing() {
 		return most, nil
 	}
-	if err := s.prepare(); err != nil {
-		return 0, err
-	}
-	if err := r.world.narrow(s.plan, s.req, s.meter); err != nil {
+	if err := s.prepareAll(); err != nil {
 		return 0, err
 	}
 	for it := s.plan.anchors.Iterator(); n < most && it.HasNext(); {

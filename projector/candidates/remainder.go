@@ -93,15 +93,12 @@ func (r *remainder) take(k *kind, one choiceOf) {
 // remaining is what remains beside the present choices.
 func (s *search) remaining() *remainder {
 	members := s.gather()
-	r := &remainder{
-		counts: make([]int, len(s.plan.kinds)), serves: make([]uint64, len(members)), room: make([][]int64, len(members)),
-		taken: make([]bool, len(members)),
-	}
+	r := &remainder{taken: make([]bool, len(members))}
 	for i := range members {
-		r.serves[i], r.room[i] = members[i].serves, members[i].room
+		r.serves, r.room = append(r.serves, members[i].serves), append(r.room, members[i].room)
 	}
 	for k := range s.plan.kinds {
-		r.counts[k] = s.plan.kinds[k].slots
+		r.counts = append(r.counts, s.plan.kinds[k].slots)
 	}
 	for j, src := range s.chosen {
 		k := s.plan.slots[j].kind
@@ -111,10 +108,11 @@ func (s *search) remaining() *remainder {
 	return r
 }
 
-// possible reports whether something can be chosen for all slots that are left. Of old
-// requests, which want one provider of a tree, it is not known.
+// possible reports whether something can be chosen for all slots that are left. To try is
+// as fast for the last one. Of old requests, which want one provider of a tree, it is not
+// known.
 func (s *search) possible() (bool, error) {
-	if !s.req.Nested && s.world.Nested() || len(s.plan.kinds) > maxKinds {
+	if len(s.plan.slots)-len(s.chosen) < 2 || !s.req.Nested && s.world.Nested() || len(s.plan.kinds) > maxKinds {
 		return true, nil
 	}
 	return s.oneBelow(0, s.remaining())
@@ -194,16 +192,15 @@ func (r *remainder) restrict(k int, good func(member int) bool) {
 // covered looks for a slot of the group without a suffix for each list of traits, from one
 // on, that it requires. What else is left is only counted.
 func (s *search) covered(list int, r *remainder) (bool, error) {
-	required := s.plan.spread(s.req)
-	if list == len(required) {
+	if list == len(s.plan.required) {
 		return canServe(s.kindsOf(r), s.likesOf(r), s.meter)
 	}
-	has := func(member int) bool { return hasAny(s.members[member].p, required[list]) }
-	if slices.ContainsFunc(r.chosen, func(one choiceOf) bool { return s.isSpread(one.kind) && has(one.member) }) {
+	has := func(member int) bool { return hasAny(s.members[member].p, s.plan.required[list]) }
+	if slices.ContainsFunc(r.chosen, func(one choiceOf) bool { return s.plan.kinds[one.kind].spread && has(one.member) }) {
 		return s.covered(list+1, r)
 	}
 	for k := range s.plan.kinds {
-		if r.counts[k] == 0 || !s.isSpread(k) {
+		if r.counts[k] == 0 || !s.plan.kinds[k].spread {
 			continue
 		}
 		limited := r.clone()
@@ -215,31 +212,15 @@ func (s *search) covered(list int, r *remainder) (bool, error) {
 	return false, nil
 }
 
-// isSpread reports whether a kind is of the group without a suffix.
-func (s *search) isSpread(k int) bool {
-	return s.req.Groups[s.plan.slots[s.plan.kinds[k].first].group].Suffix == ""
-}
-
-// spread is the traits that the group without a suffix requires.
-func (p *plan) spread(req *Request) [][]string {
-	for _, k := range p.kinds {
-		if g := &req.Groups[p.slots[k.first].group]; g.Suffix == "" {
-			return g.Required
-		}
-	}
-	return nil
-}
-
-func (s *search) kindsOf(r *remainder) []kindOfGroup {
-	kinds := make([]kindOfGroup, len(s.plan.kinds))
-	for k := range kinds {
-		kinds[k] = kindOfGroup{amounts: s.plan.kinds[k].amounts, alone: s.plan.kinds[k].alone, count: r.counts[k]}
+func (s *search) kindsOf(r *remainder) (kinds []kindOfGroup) {
+	for k, kind := range s.plan.kinds {
+		kinds = append(kinds, kindOfGroup{amounts: kind.amounts, alone: kind.alone, count: r.counts[k]})
 	}
 	return kinds
 }
 
 // likesOf counts members that are equal for what is left.
-func (s *search) likesOf(r *remainder) []likeProviders {
+func (s *search) likesOf(r *remainder) (likes []likeProviders) {
 	left, most := uint64(0), make([]int64, len(s.plan.classes))
 	for k, count := range r.counts {
 		if count == 0 {
@@ -250,7 +231,6 @@ func (s *search) likesOf(r *remainder) []likeProviders {
 			most[class] += amount * int64(count)
 		}
 	}
-	var likes []likeProviders
 	for i := range r.serves {
 		if r.serves[i]&left == 0 {
 			continue

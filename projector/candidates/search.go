@@ -192,11 +192,12 @@ func (s *search) suffice(k int) bool {
 	if missing == 1 {
 		return len(s.lists[k]) > 0
 	}
-	resources := s.plan.slots[kind.first].resources
 	for _, src := range s.lists[k] {
 		units := missing
-		for _, r := range resources {
-			units = int(min(int64(units), s.roomOf(src.p, r.Class)/max(1, r.Amount)))
+		for _, r := range s.plan.slots[kind.first].resources {
+			if room := s.roomOf(src.p, r.Class); room < r.Amount*int64(units) {
+				units = int(room / r.Amount)
+			}
 		}
 		if kind.alone {
 			units = min(units, 1)
@@ -283,8 +284,10 @@ func (s *search) choose(a *visit) error {
 		before, guarded := len(s.taken), s.guarded
 		if s.fill(i, src) {
 			s.chosen = append(s.chosen, src)
-			if err := s.chooseNext(a); err != nil {
-				return err
+			if s.groupHolds(i) {
+				if err := s.chooseNext(a); err != nil {
+					return err
+				}
 			}
 			s.chosen = s.chosen[:i]
 		}
@@ -293,7 +296,7 @@ func (s *search) choose(a *visit) error {
 			return nil
 		}
 		if s.guarded && !guarded {
-			if ok, err := s.worthwhile(); !ok || err != nil {
+			if ok, err := s.possible(); !ok || err != nil {
 				return err
 			}
 		}
@@ -304,9 +307,6 @@ func (s *search) choose(a *visit) error {
 // chooseNext goes on with the slots behind the one that was filled last. If that comes to
 // nothing for the first time under the anchor, it is known from then on what can be served.
 func (s *search) chooseNext(a *visit) error {
-	if !s.groupHolds(len(s.chosen) - 1) {
-		return nil
-	}
 	if s.best == nil {
 		return s.goOn(a)
 	}
@@ -323,8 +323,8 @@ func (s *search) chooseNext(a *visit) error {
 }
 
 func (s *search) goOn(a *visit) error {
-	if s.guarded {
-		if ok, err := s.worthwhile(); !ok || err != nil {
+	if s.guarded && len(s.chosen) < len(s.plan.slots) {
+		if ok, err := s.possible(); !ok || err != nil {
 			return err
 		}
 	}
@@ -338,15 +338,6 @@ func (s *search) goOn(a *visit) error {
 	ok, err := s.possible()
 	s.chosen, s.hopeless = all, !ok
 	return err
-}
-
-// worthwhile reports whether all slots behind the present choices can be filled. To fill
-// the last one is as fast.
-func (s *search) worthwhile() (bool, error) {
-	if len(s.plan.slots)-len(s.chosen) < 2 {
-		return true, nil
-	}
-	return s.possible()
 }
 
 // costOfChoice is the work of one source for a slot, which is compared with

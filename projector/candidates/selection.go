@@ -36,15 +36,28 @@ type selection struct {
 	plan    *plan
 	pruning *pruning // of the present tree; nil: not needed so far
 	classes []demanded
+	asked   []Resource // of each class together
 }
 
 func newSelection(ctx context.Context, w *World, req *Request, pref *Preference, k int) *selection {
 	whole := *req
 	whole.Limit, whole.Shuffle = 0, false // the order is that of the preference
-	return &selection{
+	s := &selection{
 		meter: &meter{ctx: ctx, req: &whole}, world: w, req: &whole, pref: pref, k: k, point: pref.point(),
-		near: w.nearSets(pref), named: namedBy(&whole), classes: pref.demandedBy(&whole),
+		near: w.nearSets(pref), named: namedBy(&whole),
 	}
+	s.asked = s.total()
+	for _, weight := range pref.Weights {
+		one := notAsked
+		if slices.ContainsFunc(s.asked, func(r Resource) bool { return r.Class == weight.Class }) {
+			one = askedAlone
+			if slices.ContainsFunc(whole.Groups, func(g Group) bool { return len(g.Resources) == 0 }) {
+				one = asked
+			}
+		}
+		s.classes = append(s.classes, one)
+	}
+	return s
 }
 
 // sharing providers tie trees together, so that what is in one says nothing about its
@@ -53,10 +66,7 @@ func (s *selection) sharing() bool { return !bitsOf(s.world.traits, SharingTrait
 
 // all looks at every candidate.
 func (s *selection) all() ([]Ranked, error) {
-	if err := s.prepare(); err != nil {
-		return nil, err
-	}
-	if err := s.world.narrow(s.plan, s.req, s.meter); err != nil {
+	if err := s.prepareAll(); err != nil {
 		return nil, err
 	}
 	if err := s.suffices(s.plan.anchors); err != nil {
@@ -139,6 +149,14 @@ func (s *selection) prepare() (err error) {
 		}
 	}
 	return err
+}
+
+// prepareAll also finds the roots that may be anchors.
+func (s *selection) prepareAll() error {
+	if err := s.prepare(); err != nil {
+		return err
+	}
+	return s.world.narrow(s.plan, s.req, s.meter)
 }
 
 // tree looks at every candidate of a tree.

@@ -105,11 +105,7 @@ func keyOf(kinds []kindOfGroup, likes []likeProviders) string {
 	var parts []string
 	for l := range likes {
 		if one := &likes[l]; one.count > 0 {
-			part := binary.BigEndian.AppendUint64(nil, one.serves)
-			part = append(part, 0)
-			if one.taken {
-				part[8] = 1
-			}
+			part := appendBool(binary.BigEndian.AppendUint64(nil, one.serves), one.taken)
 			for _, room := range one.room {
 				part = binary.BigEndian.AppendUint64(part, uint64(room))
 			}
@@ -125,9 +121,6 @@ func keyOf(kinds []kindOfGroup, likes []likeProviders) string {
 
 // sumsFit compares what is asked of each class with what there is.
 func sumsFit(kinds []kindOfGroup, likes []likeProviders) bool {
-	if len(kinds) == 0 {
-		return true
-	}
 	for r := range kinds[0].amounts {
 		asked, by, room := 0.0, uint64(0), 0.0
 		for k := range kinds {
