@@ -38,6 +38,7 @@ type State struct {
 	limitTables
 	preferenceTable
 	aggregateLimitTable
+	topologyTable
 	nodeProviders bool // nodes are resource providers, too
 	term          Term
 
@@ -96,7 +97,7 @@ func NewState() *State {
 		classes:    NewClassTable(nil),
 		nextClass:  FirstCustomClass,
 		nodeTables: newNodeTables(), limitTables: newLimitTables(), preferenceTable: newPreferenceTable(),
-		aggregateLimitTable: newAggregateLimitTable(),
+		aggregateLimitTable: newAggregateLimitTable(), topologyTable: newTopologyTable(),
 	}
 }
 
@@ -115,6 +116,7 @@ func (s *State) Fork() *State {
 	fork.limitTables = s.forkLimits()
 	fork.preferenceTable = s.forkPreferences()
 	fork.aggregateLimitTable = s.forkAggregateLimits()
+	fork.topologyTable = s.forkTopologies()
 	fork.changes = Changes{}
 	return &fork
 }

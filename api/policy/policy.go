@@ -117,6 +117,8 @@ var defaults = func() map[string]rule {
 		"allot:limits:update":        {text: "rule:admin_api"},
 		"allot:preferences:list":     {text: adminOrService},
 		"allot:preferences:update":   {text: "rule:admin_api"},
+		"allot:topologies:list":      {text: adminOrService},
+		"allot:topologies:update":    {text: "rule:admin_api"},
 		"allot:cluster":              {text: "rule:admin_api"},
 	}
 	for name, text := range ironic {

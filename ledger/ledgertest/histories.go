@@ -67,6 +67,7 @@ func Histories(t testing.TB) []History {
 		{"importedNodes", importedNodeCommits(t)},
 		{"packed", packedCommits(t)},
 		{"spelt", speltCommits(t)},
+		{"topologies", topologyCommits(t)},
 	}
 }
 

@@ -20,6 +20,7 @@ type Commands struct {
 	Limits   limitsCommands     `cmd:"" help:"Show and set how much projects may hold."`
 
 	Preferences preferencesCommands `cmd:"" help:"Show and set preferences that claims refer to by name."`
+	Topologies  topologiesCommands  `cmd:"" help:"Show and set which aggregates are domains, and which of them are in which."`
 }
 
 // Moment is the moment that a question is about; default: now.
@@ -190,6 +191,23 @@ type preferencesCommands struct {
 		Question
 		Name string `arg:"" help:"Name of the preference." query:"name"`
 	} `cmd:"" help:"Remove a preference."`
+}
+
+type topologiesCommands struct {
+	List then `cmd:"" help:"Print the topologies."`
+	Show struct {
+		then
+		Name string `arg:"" help:"Name of the topology." query:"name"`
+	} `cmd:"" help:"Print a topology."`
+	Set struct {
+		Question
+		Name string `arg:"" help:"Name of the topology." query:"name"`
+		File string `arg:"" help:"JSON: {\"levels\": [LEVEL, ...], \"members\": {AGGREGATE: {\"level\": LEVEL, \"name\": NAME, \"parent\": AGGREGATE}}}; -: standard input." query:"file"`
+	} `cmd:"" help:"Declare a topology, in the place of what it was."`
+	Remove struct {
+		Question
+		Name string `arg:"" help:"Name of the topology." query:"name"`
+	} `cmd:"" help:"Remove a topology."`
 }
 
 // Cluster are the questions about several servers of one ledger.
