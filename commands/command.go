@@ -48,6 +48,7 @@ var Registry = byName(
 	empty[SetNodePowerState], empty[SetNodeMaintenance], empty[RequestNodeAllocation], empty[BackfillNodeAllocation],
 	empty[UpdateNodeAllocation], empty[ReleaseNodeAllocation], empty[CreateChassis], empty[UpdateChassis],
 	empty[DeleteChassis], empty[Claim], empty[SetLimit], empty[PlaceProject], empty[SetPreference],
+	empty[SetTopology],
 )
 
 // Internal is Registry for the commands that only the server itself submits:

@@ -59,7 +59,7 @@ func decisions(t testing.TB) []decision {
 		nameDecisions(t, w), providerDecisions(), inventoryDecisions(), traitDecisions(), counterDecisions(), allocationDecisions(w),
 		reservationDecisions(w), reshapeDecisions(w), nodeDecisions(), nodeStateDecisions(), nodeAllocationDecisions(),
 		nodeProviderDecisions(w), chassisDecisions(), batchDecisions(w), lossDecisions(w),
-		claimDecisions(w), limitDecisions(w), preferenceDecisions(w),
+		claimDecisions(w), limitDecisions(w), preferenceDecisions(w), topologyDecisions(),
 	)
 }
 
@@ -179,7 +179,7 @@ func checkFolds(t *testing.T, w *world, events []ledger.Event) {
 var idle = []string{
 	"AddStandardNames", "AllocateForConsumers", "Batch", "ChooseNode", "ExpireReservation", "AddNodeTrait",
 	"PlaceProject", "RenameProvider", "RenameResourceClass", "ReparentProvider", "ReplaceNodeTraits", "ReplaceProviderAggregates",
-	"ReplaceInventories", "ReplaceProviderTraits", "UpdateInventory", "SetLimit", "SetPreference", "SetNodeMaintenance", "SetNodePowerState", "SetNodeProviders", "UpdateChassis",
+	"ReplaceInventories", "ReplaceProviderTraits", "UpdateInventory", "SetLimit", "SetPreference", "SetTopology", "SetNodeMaintenance", "SetNodePowerState", "SetNodeProviders", "UpdateChassis",
 	"UpdateNode", "UpdateNodeAllocation", "UpdateProvider",
 }
 

@@ -18,6 +18,7 @@ type Changes struct {
 	Parents         []ParentChange
 	Preferences     []PreferenceChange
 	AggregateLimits []AggregateLimitChange
+	Topologies      []TopologyChange
 }
 
 // ProviderChange is one change of a provider.
@@ -100,6 +101,7 @@ func (s *State) Undo(to UndoPoint, changes Changes) {
 	s.undoLimits(changes)
 	s.undoPreferences(changes)
 	s.undoAggregateLimits(changes)
+	s.undoTopologies(changes)
 	s.nodeProviders, s.term = to.nodeProviders, to.term
 	s.ledgerID, s.head, s.lastTime = to.ledgerID, to.head, to.lastTime
 	s.epoch++

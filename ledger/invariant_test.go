@@ -163,6 +163,11 @@ func refusals() []refusal {
 		{ledger.AggregateLimitRemoved{Class: "VCPU"}, "a limit of class"},
 		{ledger.PreferenceSet{}, "cannot have the name"},
 		{ledger.PreferenceRemoved{Name: "none"}, "no preference"},
+		{ledger.TopologySet{}, "a topology cannot have the name"},
+		{ledger.TopologySet{Topology: ledger.Topology{Name: "a", Levels: []string{"rack"}, Members: []ledger.TopologyMember{
+			{Aggregate: other, Level: 1},
+		}}}, "of level 1 is in"},
+		{ledger.TopologyRemoved{Name: "none"}, "no topology"},
 		{ledger.ProjectPlaced{Parent: "q"}, "cannot be below"},
 		{ledger.ProjectPlaced{Project: "q", Parent: "q"}, "cannot be below"},
 

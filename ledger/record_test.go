@@ -148,7 +148,7 @@ func TestDamagedStates(t *testing.T) {
 	}
 }
 
-const stateFields = 20
+const stateFields = 21
 
 // TestContradictoryStates replaces an entity's name in a State by another one:
 // parts that contradict each other are refused.

@@ -39,6 +39,7 @@ type State struct {
 	limitTables
 	preferenceTable
 	aggregateLimitTable
+	topologyTable
 	nodeProviders bool // nodes are resource providers, too
 	term          Term
 
@@ -97,7 +98,7 @@ func NewState() *State {
 		classes:    NewClassTable(nil),
 		nextClass:  FirstCustomClass,
 		nodeTables: newNodeTables(), limitTables: newLimitTables(), preferenceTable: newPreferenceTable(),
-		aggregateLimitTable: newAggregateLimitTable(),
+		aggregateLimitTable: newAggregateLimitTable(), topologyTable: newTopologyTable(),
 	}
 }
 
@@ -116,6 +117,7 @@ func (s *State) Fork() *State {
 	fork.limitTables = s.forkLimits()
 	fork.preferenceTable = s.forkPreferences()
 	fork.aggregateLimitTable = s.forkAggregateLimits()
+	fork.topologyTable = s.forkTopologies()
 	fork.changes = Changes{}
 	return &fork
 }

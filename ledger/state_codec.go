@@ -11,7 +11,7 @@ import (
 // stateVersion is the version of the State's form, and stateFields are its fields.
 const (
 	stateVersion = 1
-	stateFields  = 20
+	stateFields  = 21
 )
 
 // stateFlushBytes is how many bytes of a State are encoded before they are
@@ -39,6 +39,7 @@ func (s *State) Encode(w io.Writer) error {
 	}, (*ProjectParent).form)
 	writeEach(out, s.preferences.Len(), s.Preferences, (*Preference).form)
 	writeEach(out, s.aggregateLimits.Len(), s.AggregateLimits, (*AggregateLimit).form)
+	writeEach(out, s.topologies.Len(), s.Topologies, (*Topology).form)
 	out.flushAt(0)
 	return out.err
 }
@@ -60,7 +61,9 @@ func DecodeState(data []byte) (*State, error) {
 	if s.term.Number == 0 && s.term != (Term{}) {
 		d.fail("there is no term, but %q leads it at level %d", s.term.Leader, s.term.Level)
 	}
-	for _, read := range []func(*decoder) error{s.readLimits, s.readPreferences, s.readAggregateLimits} {
+	for _, read := range []func(*decoder) error{
+		s.readLimits, s.readPreferences, s.readAggregateLimits, s.readTopologies,
+	} {
 		if err := read(d); err != nil {
 			return nil, err
 		}

@@ -58,7 +58,7 @@ var pastTables = sortedTables([]pastTable{
 	{tableCommand, (*pastRows).commands},
 	{tableProvider, versioned}, {tableProviderState, versioned}, {tableName, versioned}, {tableConsumer, versioned},
 	{tableUsage, versioned}, {tableClasses, versioned}, {tableTrait, versioned},
-	{tableLimit, versioned}, {tableParent, versioned}, {tablePreference, versioned},
+	{tableLimit, versioned}, {tableParent, versioned}, {tablePreference, versioned}, {tableTopology, versioned},
 	{tableAggregate, versioned}, {tableAggregateUse, versioned}, {tableHistory, versioned},
 	{tableHeld, until(len(ledger.UUID{}))},
 	{tableHolding, (*pastRows).holdings},

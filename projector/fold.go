@@ -80,6 +80,9 @@ func (w *writer) all() error {
 	for _, c := range w.changes.Preferences {
 		w.preference(c)
 	}
+	for _, c := range w.changes.Topologies {
+		w.topology(c)
+	}
 	w.aggregateLimits()
 	for _, c := range w.changes.Classes {
 		w.p.key = append(w.p.key[:0], tableClasses)

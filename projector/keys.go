@@ -27,6 +27,7 @@ import (
 //	l project type class ^seq          limit
 //	P project ^seq                     project that it is below
 //	f name ^seq                        preference of that name
+//	y name ^seq                        topology of that name
 //	L aggregate class ^seq             limit of a class in the aggregate
 //	U aggregate class ^seq             what is held of it, while it is limited
 //	N number ^seq                      node
@@ -68,6 +69,7 @@ const (
 	tableLimit         = 'l'
 	tableParent        = 'P'
 	tablePreference    = 'f'
+	tableTopology      = 'y'
 	tableAggregate     = 'L'
 	tableAggregateUse  = 'U'
 )

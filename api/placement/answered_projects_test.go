@@ -30,7 +30,7 @@ func TestPolicySeesWhatIsAnswered(t *testing.T) {
 	for _, name := range policy.Names() {
 		if strings.HasPrefix(name, "placement:") || strings.HasPrefix(name, "allot:claims:") ||
 			strings.HasPrefix(name, "allot:limits:") || strings.HasPrefix(name, "allot:preferences:") ||
-			strings.HasPrefix(name, "allot:counters:") {
+			strings.HasPrefix(name, "allot:counters:") || strings.HasPrefix(name, "allot:topologies:") {
 			rules.WriteString(name + ": project_id:%(project_id)s\n")
 		}
 	}

@@ -96,6 +96,7 @@ func TestOneRoundTrip(t *testing.T) {
 		done[c.operation] = true
 	}
 	own := []string{"/claims", "/limits", "/limits/versions", "/projects/{project_id}", "/preferences", "/preferences/{name}",
+		"/topologies", "/topologies/{name}",
 		"/claims/waiting", "/claims/waiting/{claim}"} // of Allot, which have tests of their own
 	for _, operation := range placement.Operations() {
 		method, pattern, _ := strings.Cut(operation, " ")

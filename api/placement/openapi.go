@@ -343,6 +343,14 @@ func answerSchemas() m {
 				m{"sequence": count, "prefer": m{"anyOf": []any{preferSchema(), m{"type": "null"}}}}, "sequence", "prefer",
 			)},
 		}, "name", "prefer", "versions"),
+		"Topologies": closed(m{"topologies": m{"type": "array", "items": closed(m{
+			"name": m{"type": "string"}, "levels": topologyParts()["levels"], "member_count": count, "sequence": count,
+		}, "name", "levels", "member_count", "sequence")}}, "topologies"),
+		"Topology": closed(with(with(topologyParts(), "name", m{"type": "string"}), "versions", m{
+			"type": "array", "items": closed(
+				m{"sequence": count, "member_count": m{"type": []any{"integer", "null"}}}, "sequence", "member_count",
+			),
+		}), "name", "levels", "members", "versions"),
 		"Limits": closed(m{
 			"limits": m{"type": "array", "items": closed(m{
 				"project_id": m{"type": "string"}, "resource_class": m{"type": "string"}, "consumer_type": m{"type": "string"},

@@ -110,6 +110,9 @@ func TestOpenAPIAnswers(t *testing.T) {
 		{"put", "/preferences/{name}", "/preferences/gold", `{"prefer":{"order":"pack"}}`},
 		{"get", "/preferences", "", ""},
 		{"get", "/preferences/{name}", "/preferences/gold", ""},
+		{"put", "/topologies/{name}", "/topologies/fabric", `{"levels":["rack"],"members":{"` + child + `":{"level":"rack","name":"r1"}}}`},
+		{"get", "/topologies", "", ""},
+		{"get", "/topologies/{name}", "/topologies/fabric", ""},
 		{"post", "/claims", "", `{"requests":["resources=VCPU:1"],"alternates":1,"consumers":[{
 			"consumer_uuid":"` + commandstest.NewID().String() + `","project_id":"p","user_id":"u","consumer_type":"INSTANCE",
 			"consumer_generation":null}]}`},
@@ -134,6 +137,7 @@ func TestOpenAPIAnswers(t *testing.T) {
 		{"delete", "/resource_providers/{uuid}/inventories/{resource_class}", "/resource_providers/" + p + "/inventories/VCPU", ""},
 		{"delete", "/resource_providers/{uuid}/inventories", "/resource_providers/" + p + "/inventories", ""},
 		{"delete", "/traits/{name}", "/traits/CUSTOM_X", ""},
+		{"delete", "/topologies/{name}", "/topologies/fabric", ""},
 		{"delete", "/resource_classes/{name}", "/resource_classes/CUSTOM_C", ""},
 		{"delete", "/resource_providers/{uuid}", "/resource_providers/" + child, ""},
 	} {

@@ -127,6 +127,11 @@ var routes = []route{
 	at("preferences/{name}",
 		gives("Preference", get(0, "allot:preferences:list", showPreference)),
 		gives("", put(0, "allot:preferences:update", "preference", setPreference), 204)),
+	at("topologies", gives("Topologies", get(0, "allot:topologies:list", listTopologies))),
+	at("topologies/{name}",
+		gives("Topology", get(0, "allot:topologies:list", showTopology)),
+		gives("", put(0, "allot:topologies:update", "topology", setTopology), 204),
+		del(0, "allot:topologies:update", deleteTopology)),
 	at("usages", gives("Usages", asks("usages", get(9, "placement:usages", showUsages)))),
 	at("reshaper", gives("", post(30, "placement:reshaper:reshape", "reshape", reshape), 204)),
 }

@@ -188,6 +188,7 @@ func schemaSources() map[schemaName]m {
 	sources[schemaName{"limit", 0}] = limitSchema()
 	sources[schemaName{"counters", 0}] = countersSchema()
 	sources[schemaName{"preference", 0}] = preferenceSchema()
+	sources[schemaName{"topology", 0}] = closed(topologyParts(), "levels", "members")
 	sources[schemaName{"project", 0}] = closed(
 		m{"parent_id": m{"type": []any{"string", "null"}, "minLength": 1, "maxLength": 255}}, "parent_id",
 	)

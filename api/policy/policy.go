@@ -119,6 +119,8 @@ var defaults = func() map[string]rule {
 		"allot:counters:update":      {text: adminOrService},
 		"allot:preferences:list":     {text: adminOrService},
 		"allot:preferences:update":   {text: "rule:admin_api"},
+		"allot:topologies:list":      {text: adminOrService},
+		"allot:topologies:update":    {text: "rule:admin_api"},
 		"allot:cluster":              {text: "rule:admin_api"},
 	}
 	for name, text := range ironic {

@@ -79,6 +79,7 @@ var bodies = map[string]string{
 	"Claim":                `{"for":[{"consumer":"THING","project":"PROJECT","user":"u","any_generation":true}],"requests":[{"groups":[{"resources":{"VCPU":1}}]}]}`,
 	"SetLimit":             `{"project":"PROJECT","class":"VCPU","most":9}`, "PlaceProject": `{"project":"PROJECT","parent":"r"}`,
 	"SetPreference":   `{"name":"n","prefer":{"order":"pack"}}`,
+	"SetTopology":     `{"name":"n","topology":{"levels":["rack"],"members":{}}}`,
 	"ReleaseConsumer": `{"consumer":"THING"}`, "ConfirmReservation": `{"consumer":"THING"}`,
 	"CancelReservation": `{"consumer":"THING"}`,
 	"Reshape":           `{"inventories":[{"provider":"PROVIDER","generation":0,"inventories":[]}],"allocations":[]}`,

@@ -142,6 +142,7 @@ func refusals(f files, public, taken string) []refusal {
 	}, logRefusals(f, public), []refusal{
 		{"is no object in JSON", []string{"counters", "set", "5b7c4f2e-6a0e-4c58-9a3e-0f8a6d1c2b3d", "{"}},
 		{"is not JSON", []string{"preferences", "set", "packed", "{"}},
+		{"open " + f.missing, []string{"topologies", "set", "fabric", f.missing}},
 		{"give the password on standard input", []string{"nats-password"}},
 	})
 }

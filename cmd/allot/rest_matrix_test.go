@@ -148,6 +148,7 @@ func (s *server) populateForStrangers(admin map[string]string) {
 		`POST /resource_providers {"name":"n","uuid":"` + aProvider + `"}`,
 		`PUT /resource_providers/` + aProvider + `/inventories {"resource_provider_generation":0,"inventories":{"VCPU":{"total":100}}}`,
 		`PUT /traits/CUSTOM_X `, `PUT /resource_classes/CUSTOM_X `, `PUT /preferences/CUSTOM_X {"prefer":{}}`,
+		`PUT /topologies/CUSTOM_X {"levels":["rack"],"members":{}}`,
 		`PUT /allocations/` + aConsumer + ` {"allocations":{"` + aProvider + `":{"resources":{"VCPU":1}}},"project_id":"a","user_id":"u","consumer_generation":null,"consumer_type":"T"}`,
 		`POST /baremetal/v1/chassis {"uuid":"` + aChassis + `"}`,
 		`POST /baremetal/v1/nodes {"driver":"d","uuid":"` + aNode + `","name":"metal","resource_class":"bm","owner":"a"}`,

@@ -176,6 +176,12 @@ func drawCommand(t *rapid.T, kind string) commands.Command {
 		if rapid.IntRange(0, 3).Draw(t, "set") > 0 {
 			c.Prefer = RandomPreference(t)
 		}
+	case *commands.SetTopology:
+		if rapid.Bool().Draw(t, "set") {
+			c.Topology = &demand.Topology{Levels: []string{"rack"}, Members: map[string]demand.TopologyMember{
+				rapid.SampledFrom(someAggregates).Draw(t, "rack").String(): {Level: "rack", Name: "r"},
+			}}
+		}
 	case *commands.PlaceProject:
 		c.Parent = rapid.SampledFrom([]string{"", "p", "q", "r"}).Draw(t, "parent")
 	case *commands.CreateTrait:

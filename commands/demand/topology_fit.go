@@ -99,8 +99,9 @@ func (g *TopologyGang) Fit(t *Topology, hosts []Host, members int) (within ledge
 func (f *fit) domains(t *Topology) {
 	f.levels = make([][]*domain, len(t.Levels))
 	all := make(map[ledger.UUID]*domain, len(t.Members))
-	for _, id := range slices.SortedFunc(maps.Keys(t.Members), ledger.UUID.Compare) {
-		d := &domain{id: id, level: slices.Index(t.Levels, t.Members[id].Level)}
+	for _, text := range slices.Sorted(maps.Keys(t.Members)) {
+		id, _ := ledger.ParseUUID(text) // Check has read it
+		d := &domain{id: id, level: slices.Index(t.Levels, t.Members[text].Level)}
 		all[id], f.levels[d.level] = d, append(f.levels[d.level], d)
 	}
 	for i, host := range f.hosts {
@@ -111,7 +112,7 @@ func (f *fit) domains(t *Topology) {
 	}
 	for level := len(t.Levels) - 1; level > 0; level-- {
 		for _, d := range f.levels[level] {
-			parent := all[*t.Members[d.id].Parent]
+			parent := all[*t.Members[d.id.String()].Parent]
 			parent.children = append(parent.children, d)
 			parent.room += d.room
 		}

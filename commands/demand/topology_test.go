@@ -29,31 +29,38 @@ func TestTopologyCheck(t *testing.T) {
 		`"a b" is not`:     func(c *demand.Topology) { c.Levels[1] = "a b" },
 		"up to 16384 members": func(c *demand.Topology) {
 			for i := range demand.MaxTopologyMembers {
-				c.Members[ledger.UUID{0: 1, 14: byte(i >> 8), 15: byte(i)}] = demand.TopologyMember{Level: "block", Name: "b"}
+				id := ledger.UUID{0: 1, 14: byte(i >> 8), 15: byte(i)}
+				c.Members[id.String()] = demand.TopologyMember{Level: "block", Name: "b"}
 			}
 		},
+		"is written otherwise": func(c *demand.Topology) {
+			c.Members["AAAAAAAA-0000-4000-8000-000000000001"] = demand.TopologyMember{Level: "block", Name: "b"}
+		},
 		"is no aggregate": func(c *demand.Topology) {
-			c.Members[ledger.NilUUID] = demand.TopologyMember{Level: "block", Name: "b"}
+			c.Members[ledger.NilUUID.String()] = demand.TopologyMember{Level: "block", Name: "b"}
 		},
 		`of level "row"`: func(c *demand.Topology) {
-			c.Members[domain(3)] = demand.TopologyMember{Level: "row", Name: "r"}
+			c.Members[domain(3).String()] = demand.TopologyMember{Level: "row", Name: "r"}
 		},
-		"is not 1 to 64 letters": func(c *demand.Topology) { c.Members[domain(1)] = demand.TopologyMember{Level: "block"} },
+		"is not 1 to 64 letters": func(c *demand.Topology) {
+			c.Members[domain(1).String()] = demand.TopologyMember{Level: "block"}
+		},
 		"is of the widest level": func(c *demand.Topology) {
-			c.Members[domain(1)] = demand.TopologyMember{Level: "block", Name: "b", Parent: in(domain(2))}
+			c.Members[domain(1).String()] = demand.TopologyMember{Level: "block", Name: "b", Parent: in(domain(2))}
 		},
 		"has no parent: name one of level \"block\"": func(c *demand.Topology) {
-			c.Members[domain(2)] = demand.TopologyMember{Level: "rack", Name: "r"}
+			c.Members[domain(2).String()] = demand.TopologyMember{Level: "rack", Name: "r"}
 		},
 		"which is no member": func(c *demand.Topology) {
-			c.Members[domain(2)] = demand.TopologyMember{Level: "rack", Name: "r", Parent: in(domain(9))}
+			c.Members[domain(2).String()] = demand.TopologyMember{Level: "rack", Name: "r", Parent: in(domain(9))}
 		},
 		`of level "rack" instead of "block"`: func(c *demand.Topology) { // a circle of one
-			c.Members[domain(2)] = demand.TopologyMember{Level: "rack", Name: "r", Parent: in(domain(2))}
+			c.Members[domain(2).String()] = demand.TopologyMember{Level: "rack", Name: "r", Parent: in(domain(2))}
 		},
 	} {
-		top := &demand.Topology{Levels: []string{"block", "rack"}, Members: map[ledger.UUID]demand.TopologyMember{
-			domain(1): {Level: "block", Name: "b"}, domain(2): {Level: "rack", Name: "r", Parent: in(domain(1))},
+		top := &demand.Topology{Levels: []string{"block", "rack"}, Members: map[string]demand.TopologyMember{
+			domain(1).String(): {Level: "block", Name: "b"},
+			domain(2).String(): {Level: "rack", Name: "r", Parent: in(domain(1))},
 		}}
 		change(top)
 		r := top.Check()
@@ -92,7 +99,7 @@ func TestFit(t *testing.T) {
 			return
 		}
 		found++
-		level := slices.Index(top.Levels, top.Members[within].Level)
+		level := slices.Index(top.Levels, top.Members[within.String()].Level)
 		over, valid := w.within(within, shares)
 		if !valid || sum(shares) != members {
 			t.Fatalf("%v of %v do not stand in %s", shares, hosts, within)
@@ -111,7 +118,7 @@ func TestFit(t *testing.T) {
 func randomTopology(t *rapid.T) (*demand.Topology, []demand.Host) {
 	top := &demand.Topology{
 		Levels:  []string{"site", "block", "rack"}[:rapid.IntRange(1, 3).Draw(t, "levels")],
-		Members: map[ledger.UUID]demand.TopologyMember{},
+		Members: map[string]demand.TopologyMember{},
 	}
 	var wider, ids []ledger.UUID
 	for i, level := range top.Levels {
@@ -123,7 +130,7 @@ func randomTopology(t *rapid.T) (*demand.Topology, []demand.Host) {
 				one.Parent = &parent
 			}
 			id := domain(byte(16*rapid.IntRange(1, 15).Draw(t, "first") + len(ids)))
-			top.Members[id], here, ids = one, append(here, id), append(ids, id)
+			top.Members[id.String()], here, ids = one, append(here, id), append(ids, id)
 		}
 		wider = here
 	}
@@ -155,7 +162,8 @@ func (w *ways) all(shares []int, left int) {
 	if left > 0 {
 		return
 	}
-	for id, one := range w.top.Members {
+	for text, one := range w.top.Members {
+		id, _ := ledger.ParseUUID(text)
 		if over, valid := w.within(id, shares); valid && (w.gang.Within == one.Level || w.gang.Within == demand.Smallest) {
 			level := slices.Index(w.top.Levels, one.Level)
 			w.best[level] = max(w.best[level], over)
@@ -171,7 +179,9 @@ func (w *ways) within(id ledger.UUID, shares []int) (over int, valid bool) {
 			continue
 		}
 		above := w.above(w.hosts[i].Domain)
-		at := slices.IndexFunc(above, func(one ledger.UUID) bool { return w.top.Members[one].Level == w.gang.Spread })
+		at := slices.IndexFunc(above, func(one ledger.UUID) bool {
+			return w.top.Members[one.String()].Level == w.gang.Spread
+		})
 		sliced := n <= w.hosts[i].Room && n%max(1, w.gang.Slices) == 0
 		if !slices.Contains(above, id) || !sliced || w.gang.Spread != "" && at < 0 {
 			return 0, false
@@ -185,7 +195,7 @@ func (w *ways) within(id ledger.UUID, shares []int) (over int, valid bool) {
 
 // above are a domain and all that it is in.
 func (w *ways) above(id ledger.UUID) (list []ledger.UUID) {
-	for one, member := w.top.Members[id]; member; one, member = w.top.Members[id] {
+	for one, member := w.top.Members[id.String()]; member; one, member = w.top.Members[id.String()] {
 		list = append(list, id)
 		if one.Parent == nil {
 			break
@@ -207,9 +217,9 @@ func sum(list []int) (n int) {
 func TestDomainOf(t *testing.T) {
 	t.Parallel()
 	parent := domain(1)
-	top := &demand.Topology{Levels: []string{"block", "rack"}, Members: map[ledger.UUID]demand.TopologyMember{
-		domain(1): {Level: "block", Name: "b"}, domain(2): {Level: "rack", Name: "r", Parent: &parent},
-		domain(3): {Level: "rack", Name: "s", Parent: &parent},
+	top := &demand.Topology{Levels: []string{"block", "rack"}, Members: map[string]demand.TopologyMember{
+		domain(1).String(): {Level: "block", Name: "b"}, domain(2).String(): {Level: "rack", Name: "r", Parent: &parent},
+		domain(3).String(): {Level: "rack", Name: "s", Parent: &parent},
 	}}
 	if got, is := top.DomainOf([]ledger.UUID{domain(1), domain(9), domain(3), domain(2)}); !is || got != domain(2) {
 		t.Errorf("it is in %s: %v", got, is)
@@ -221,16 +231,16 @@ func TestDomainOf(t *testing.T) {
 
 // BenchmarkFit is a gang of 4,096 on 100,000 hosts in the largest topology.
 func BenchmarkFit(b *testing.B) {
-	top := &demand.Topology{Levels: []string{"block", "rack"}, Members: map[ledger.UUID]demand.TopologyMember{}}
+	top := &demand.Topology{Levels: []string{"block", "rack"}, Members: map[string]demand.TopologyMember{}}
 	var racks []ledger.UUID
 	var hosts []demand.Host
 	for i := range demand.MaxTopologyMembers {
 		id, block := ledger.UUID{14: byte(i >> 8), 15: byte(i), 0: 2}, ledger.UUID{15: byte(i / 256), 0: 1}
 		if i < 64 {
-			top.Members[ledger.UUID{15: byte(i), 0: 1}] = demand.TopologyMember{Level: "block", Name: "b"}
+			top.Members[ledger.UUID{15: byte(i), 0: 1}.String()] = demand.TopologyMember{Level: "block", Name: "b"}
 			continue
 		}
-		top.Members[id], racks = demand.TopologyMember{Level: "rack", Name: "r", Parent: &block}, append(racks, id)
+		top.Members[id.String()], racks = demand.TopologyMember{Level: "rack", Name: "r", Parent: &block}, append(racks, id)
 	}
 	for i := range 100_000 {
 		hosts = append(hosts, demand.Host{Domain: racks[i%len(racks)], Room: 4 + i%5})

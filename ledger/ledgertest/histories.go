@@ -68,6 +68,7 @@ func Histories(t testing.TB) []History {
 		{"packed", packedCommits(t)},
 		{"spelt", speltCommits(t)},
 		{"counters", counterCommits(t)},
+		{"topologies", topologyCommits(t)},
 	}
 }
 

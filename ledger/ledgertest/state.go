@@ -168,6 +168,28 @@ func AggregateLimitCommits(t testing.TB) []*ledger.Commit {
 	})
 }
 
+// topology is an event of two racks in a block.
+func topology() ledger.Event {
+	block := ID(3, 1)
+	return ledger.TopologySet{Topology: ledger.Topology{
+		Name: "fabric", Levels: []string{"block", "rack"}, Members: []ledger.TopologyMember{
+			{Aggregate: block, Name: "b1"}, {Aggregate: ID(3, 2), Level: 1, Name: "r1", Parent: block},
+			{Aggregate: ID(3, 3), Level: 1, Name: "r2", Parent: block},
+		},
+	}}
+}
+
+// topologyCommits returns a log of topologies that are set, changed and removed.
+func topologyCommits(t testing.TB) []*ledger.Commit {
+	t.Helper()
+	flat := ledger.TopologySet{Topology: ledger.Topology{Name: "flat", Levels: []string{"rack"}}}
+	changed := topology().(ledger.TopologySet)
+	changed.Members = changed.Members[:2]
+	return chain(t, [][]ledger.Event{
+		Vocabulary(), {topology(), flat}, {changed, ledger.TopologyRemoved{Name: "flat"}},
+	})
+}
+
 // PreferenceCommits returns a log of preferences that are set, changed and
 // removed.
 func PreferenceCommits(t testing.TB) []*ledger.Commit {
@@ -280,6 +302,7 @@ func EveryEvent() []ledger.Event {
 		ledger.PreferenceSet{Name: "a", Prefer: `{"order":"pack"}`}, ledger.PreferenceRemoved{Name: "a"},
 		ledger.AggregateLimitSet{Aggregate: ID(3, 1), Class: "VCPU", Most: 9},
 		ledger.AggregateLimitRemoved{Aggregate: ID(3, 1), Class: "VCPU"},
+		topology(), ledger.TopologyRemoved{Name: "fabric"},
 		ledger.ConsumerRemoved{Consumer: ID(2, 1)},
 		ledger.ProviderCountersReplaced{Provider: ID(1, 1), Generation: 6, Counters: []ledger.Counter{{Name: "A", Total: 7}}},
 		ledger.TermBegan{Term: ledger.Term{Number: 1, Leader: "a", Instance: ID(8, 1), Level: 1}},

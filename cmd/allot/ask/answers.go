@@ -322,20 +322,8 @@ func (c *whatIf) body() (map[string]any, error) {
 		Questions []any `json:"questions"`
 	}
 	if c.File != "" {
-		in := os.Stdin
-		if c.File != "-" {
-			f, err := os.Open(c.File)
-			if err != nil {
-				return nil, err
-			}
-			defer func() { _ = f.Close() }() // nothing was written
-			in = f
-		}
-		dec := json.NewDecoder(in)
-		dec.DisallowUnknownFields()
-		dec.UseNumber()
-		if err := dec.Decode(&asked); err != nil {
-			return nil, fmt.Errorf("%s: %w", c.File, err)
+		if err := readFile(c.File, &asked); err != nil {
+			return nil, err
 		}
 	}
 	type m = map[string]any
@@ -362,6 +350,57 @@ func (c *whatIf) body() (map[string]any, error) {
 		body["at"] = c.At
 	}
 	return body, nil
+}
+
+// readFile reads the JSON of a file, or of standard input.
+func readFile(name string, into any) error {
+	in := os.Stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }() // nothing was written
+		in = f
+	}
+	dec := json.NewDecoder(in)
+	dec.DisallowUnknownFields()
+	dec.UseNumber()
+	if err := dec.Decode(into); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// topology are the levels of a topology and its members.
+func topology(_ *asked, answer any) []fact {
+	facts := []fact{{"levels", shown(at(answer, "levels"))}}
+	members, _ := at(answer, "members").(map[string]any)
+	for _, id := range slices.Sorted(maps.Keys(members)) {
+		one := field(members[id], "level") + " " + field(members[id], "name")
+		if parent := field(members[id], "parent"); parent != "" {
+			one += " in " + parent
+		}
+		facts = append(facts, fact{id, one})
+	}
+	return facts
+}
+
+// setTopology declares a topology that is in a file.
+func setTopology(ctx context.Context, a *asked) error {
+	var body map[string]any
+	if err := readFile(a.given["file"], &body); err != nil {
+		return err
+	}
+	return a.change(ctx, body)
+}
+
+// removeTopology reads it first: a server that is the wrong one says so of that alone.
+func removeTopology(ctx context.Context, a *asked) error {
+	if _, _, err := a.read(ctx, a.request(), "levels"); err != nil {
+		return err
+	}
+	return a.Change(ctx, cli.Request{Method: http.MethodDelete, Path: a.request().Path})
 }
 
 // change sends a change.

@@ -68,13 +68,17 @@ var asks = map[string]struct{ args, has []string }{
 	"orphans": {[]string{"--consumers", "FILE"}, []string{
 		"orphan   " + one, "         VCPU:2 of provider ", "         openstack resource provider allocation delete " + one,
 	}},
-	"limits list":      {nil, []string{"6  2", "(aggregate " + two + ")", "consumers of type "}},
-	"limits show":      {[]string{"p"}, []string{"6  2"}},
-	"limits history":   {[]string{"--class", "VCPU"}, []string{"9  removed", "7  6"}},
-	"counters show":    {[]string{"host"}, []string{"COMPUTE_SLICE", "4 left of 7", "one somename draws"}},
-	"counters set":     {[]string{"host", `{"counters":{"A":1}}`}, nil},
-	"preferences list": {nil, []string{`{"order":`}},
-	"preferences show": {[]string{"gold"}, []string{"9  removed"}},
+	"limits list":       {nil, []string{"6  2", "(aggregate " + two + ")", "consumers of type "}},
+	"limits show":       {[]string{"p"}, []string{"6  2"}},
+	"limits history":    {[]string{"--class", "VCPU"}, []string{"9  removed", "7  6"}},
+	"counters show":     {[]string{"host"}, []string{"COMPUTE_SLICE", "4 left of 7", "one somename draws"}},
+	"counters set":      {[]string{"host", `{"counters":{"A":1}}`}, nil},
+	"preferences list":  {nil, []string{`{"order":`}},
+	"preferences show":  {[]string{"gold"}, []string{"9  removed"}},
+	"topologies list":   {nil, []string{"  2\n"}},
+	"topologies show":   {[]string{"fabric"}, []string{"44444444-4444-4444-8444-444444444444"}},
+	"topologies set":    {[]string{"fabric", "JSON"}, nil},
+	"topologies remove": {[]string{"fabric"}, nil},
 	"cluster status": {nil, []string{
 		"term    3", "(1 MiB of 2 MiB from ", "500ms", "Not safe: ", "lags by 5 messages", "This status is incomplete: ",
 	}},
@@ -99,7 +103,7 @@ func server(t *testing.T, name string) string {
 	stepped := false
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case r.Method == http.MethodPut:
+		case r.Method == http.MethodPut || r.Method == http.MethodDelete:
 			w.WriteHeader(http.StatusNoContent)
 			return
 		case r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/cluster"):
@@ -142,8 +146,11 @@ func call(t *testing.T, url string, args ...string) (string, error) {
 	}
 	args = append(args, "--url", url)
 	for i := range args {
-		if args[i] == "FILE" {
+		switch args[i] {
+		case "FILE":
 			args[i] = known
+		case "JSON":
+			args[i] = "testdata/answers.json"
 		}
 	}
 	var out bytes.Buffer

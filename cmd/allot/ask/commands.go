@@ -21,6 +21,7 @@ type Commands struct {
 
 	Counters    countersCommands    `cmd:"" help:"Show and set counters of a provider, and what the providers below draw from them."`
 	Preferences preferencesCommands `cmd:"" help:"Show and set preferences that claims refer to by name."`
+	Topologies  topologiesCommands  `cmd:"" help:"Show and set which aggregates are domains, and which of them are in which."`
 }
 
 // Moment is the moment that a question is about; default: now.
@@ -203,6 +204,23 @@ type countersCommands struct {
 		Name string `arg:"" help:"Uuid or name of the provider." query:"name" of:"provider"`
 		As   string `arg:"" help:"All counters and draws, as JSON." placeholder:"JSON" query:"as"`
 	} `cmd:"" help:"Set all counters of a provider, and what its classes draw from those above."`
+}
+
+type topologiesCommands struct {
+	List then `cmd:"" help:"Print the topologies."`
+	Show struct {
+		then
+		Name string `arg:"" help:"Name of the topology." query:"name"`
+	} `cmd:"" help:"Print a topology."`
+	Set struct {
+		Question
+		Name string `arg:"" help:"Name of the topology." query:"name"`
+		File string `arg:"" help:"JSON: {\"levels\": [LEVEL, ...], \"members\": {AGGREGATE: {\"level\": LEVEL, \"name\": NAME, \"parent\": AGGREGATE}}}; -: standard input." query:"file"`
+	} `cmd:"" help:"Declare a topology, in the place of what it was."`
+	Remove struct {
+		Question
+		Name string `arg:"" help:"Name of the topology." query:"name"`
+	} `cmd:"" help:"Remove a topology."`
 }
 
 // Cluster are the questions about several servers of one ledger.

@@ -168,9 +168,20 @@ func init() { // the functions in it know the table
 		},
 		"preferences set":    {example: `preferences set gold '{"order": "pack"}'`, path: "/preferences/{name}", answer: setPreference},
 		"preferences remove": {example: "preferences remove gold", path: "/preferences/{name}", answer: setTo("prefer", "")},
-		"cluster status":     {example: "cluster status", path: "/cluster", answer: clusterStatus, columns: ofMembers},
-		"cluster step-down":  {example: "cluster step-down --to two", path: "/cluster/step-down", answer: stepDown},
-		"cluster remove":     {example: "cluster remove three", path: "/cluster/remove", answer: removeMember},
+		"topologies list": {
+			example: "topologies list", path: "/topologies", rows: "topologies",
+			columns: []column{
+				col("name", "name"), col("since", "sequence"), col("levels", "levels").as(document), col("members", "member_count"),
+			},
+		},
+		"topologies show": {
+			example: "topologies show fabric", answer: entity(topology, "levels"), path: "/topologies/{name}", rows: "topology",
+		},
+		"topologies set":    {example: "topologies set fabric fabric.json", path: "/topologies/{name}", answer: setTopology},
+		"topologies remove": {example: "topologies remove fabric", path: "/topologies/{name}", answer: removeTopology},
+		"cluster status":    {example: "cluster status", path: "/cluster", answer: clusterStatus, columns: ofMembers},
+		"cluster step-down": {example: "cluster step-down --to two", path: "/cluster/step-down", answer: stepDown},
+		"cluster remove":    {example: "cluster remove three", path: "/cluster/remove", answer: removeMember},
 	}
 }
 

@@ -1,0 +1,66 @@
+package ledger
+
+import "fmt"
+
+// TopologySet says what a topology is from now on.
+type TopologySet struct{ Topology }
+
+var topologySet = register(107, TopologySet.form)
+
+func (TopologySet) kind() *eventKind { return topologySet }
+
+// Topic implements Event.
+func (TopologySet) Topic() Topic { return Topic{} }
+
+func (ev TopologySet) form(c *coder) TopologySet {
+	c.eventFields(3)
+	ev.visit(c)
+	return ev
+}
+
+func (ev TopologySet) apply(s *State, _ moment) error {
+	if ev.Name == "" || len(ev.Name) > MaxPreferenceName || len(ev.Levels) == 0 {
+		return fmt.Errorf("%w: a topology cannot have the name %q and %d levels", ErrInvariant, ev.Name, len(ev.Levels))
+	}
+	levels := make(map[UUID]uint64, len(ev.Members))
+	for _, m := range ev.Members {
+		above, known := levels[m.Parent]
+		widest := m.Level == 0 && m.Parent.IsNil()
+		if m.Level >= uint64(len(ev.Levels)) || !widest && (!known || above+1 != m.Level) {
+			return fmt.Errorf("%w: aggregate %s of level %d is in %s", ErrInvariant, m.Aggregate, m.Level, m.Parent)
+		}
+		levels[m.Aggregate] = m.Level
+	}
+	before, exists := s.Topology(ev.Name)
+	if !exists {
+		before = nil
+	}
+	s.setTopology(before, &ev.Topology)
+	return nil
+}
+
+// TopologyRemoved says that there is such a topology no more.
+type TopologyRemoved struct {
+	Name string `json:"name"`
+}
+
+var topologyRemoved = register(108, TopologyRemoved.form)
+
+func (TopologyRemoved) kind() *eventKind { return topologyRemoved }
+
+// Topic implements Event.
+func (TopologyRemoved) Topic() Topic { return Topic{} }
+
+func (ev TopologyRemoved) form(c *coder) TopologyRemoved {
+	c.eventFields(1).text(&ev.Name)
+	return ev
+}
+
+func (ev TopologyRemoved) apply(s *State, _ moment) error {
+	before, exists := s.Topology(ev.Name)
+	if !exists {
+		return fmt.Errorf("%w: there is no topology %q", ErrInvariant, ev.Name)
+	}
+	s.setTopology(before, nil)
+	return nil
+}
