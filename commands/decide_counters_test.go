@@ -21,7 +21,9 @@ var (
 	slices7 = []ledger.Counter{{Name: "COMPUTE", Total: 7}, {Name: "MEMORY", Total: 8}, {Name: "MODE", Total: 1}}
 )
 
-func counters(provider ledger.UUID, list []ledger.Counter, draws ...ledger.DrawRecord) *commands.ReplaceProviderCounters {
+func counters(
+	provider ledger.UUID, list []ledger.Counter, draws ...ledger.DrawRecord,
+) *commands.ReplaceProviderCounters {
 	return &commands.ReplaceProviderCounters{Provider: provider, Counters: list, Draws: draws}
 }
 

@@ -56,7 +56,8 @@ var nothing outcome
 func decisions(t testing.TB) []decision {
 	w := newWorld(t)
 	return slices.Concat(
-		nameDecisions(t, w), providerDecisions(), inventoryDecisions(), traitDecisions(), counterDecisions(), allocationDecisions(w),
+		nameDecisions(t, w), providerDecisions(), inventoryDecisions(), traitDecisions(),
+		counterDecisions(), allocationDecisions(w),
 		reservationDecisions(w), reshapeDecisions(w), nodeDecisions(), nodeStateDecisions(), nodeAllocationDecisions(),
 		nodeProviderDecisions(w), chassisDecisions(), batchDecisions(w), lossDecisions(w),
 		claimDecisions(w), limitDecisions(w), preferenceDecisions(w), topologyDecisions(),

@@ -48,7 +48,9 @@ func (p *Provider) DrawsOf(class ClassID) []Draw {
 	if len(p.Draws) == 0 {
 		return nil
 	}
-	from, _ := slices.BinarySearchFunc(p.Draws, class, func(d Draw, class ClassID) int { return cmp.Compare(d.Class, class) })
+	from, _ := slices.BinarySearchFunc(p.Draws, class, func(d Draw, class ClassID) int {
+		return cmp.Compare(d.Class, class)
+	})
 	to := from
 	for to < len(p.Draws) && p.Draws[to].Class == class {
 		to++

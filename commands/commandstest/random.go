@@ -78,7 +78,8 @@ func RandomProviderCommand(t *rapid.T) commands.Command {
 	return draw(t, []string{
 		"Batch", "Batch", "Batch", "CreateProvider", "ReparentProvider", "UpdateProvider", "DeleteProvider",
 		"ReplaceInventories",
-		"ReplaceProviderTraits", "ReplaceProviderAggregates", "ReplaceProviderCounters", "AllocateForConsumers", "ReleaseConsumer",
+		"ReplaceProviderTraits", "ReplaceProviderAggregates", "ReplaceProviderCounters",
+		"AllocateForConsumers", "ReleaseConsumer",
 		"Reserve",
 	})
 }

@@ -233,7 +233,8 @@ func TestClaimsAgree(t *testing.T) {
 				claim.Prefer = &demand.ClaimPreference{}
 			}
 			claim.Prefer.Seed = &seed
-			want, rejection := commands.Decide(commands.Submission{Command: claim}, state) // it searches the State, provider by provider
+			// It searches the State, provider by provider.
+			want, rejection := commands.Decide(commands.Submission{Command: claim}, state)
 			got := l.Submit(t, claim)
 			if rejection != nil || got.Rejection != nil {
 				if rejection == nil || got.Rejection == nil || rejection.Code != got.Rejection.Code {

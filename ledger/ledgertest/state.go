@@ -97,10 +97,11 @@ func NodeVocabulary() []ledger.Event {
 
 // Reservation returns an event of a reservation.
 func Reservation() ledger.Event {
-	return ledger.AllocationsReserved{Lifetime: 60_000_000_000, Projects: []string{"q"}, AllocationsReplaced: ledger.AllocationsReplaced{
+	held := ledger.AllocationsReplaced{
 		Consumer: ID(2, 77), Project: "p", User: "u",
 		Allocations: []ledger.AllocationRecord{{Provider: ID(1, 1), Class: "VCPU", Amount: 3}},
-	}}
+	}
+	return ledger.AllocationsReserved{Lifetime: 60_000_000_000, Projects: []string{"q"}, AllocationsReplaced: held}
 }
 
 // ReservationCommits returns a log of a reservation that is made, moved and

@@ -23,7 +23,12 @@ import (
 // way to take each class of each group from any provider of the world, and then
 // checks every rule.
 func brute(all []*ledger.Provider, req *candidates.Request) []string {
-	b := bruteForce{all: all, req: req, byID: map[ledger.UUID]*ledger.Provider{}, found: map[string]bool{}}
+	return slices.Sorted(maps.Keys(assignments(all, req)))
+}
+
+// assignments are what all candidates use, by their texts.
+func assignments(all []*ledger.Provider, req *candidates.Request) map[string]map[useKey]int64 {
+	b := bruteForce{all: all, req: req, byID: map[ledger.UUID]*ledger.Provider{}, found: map[string]map[useKey]int64{}}
 	for _, p := range all {
 		b.byID[p.UUID] = p
 		b.nested = b.nested || !p.Parent.IsNil()
@@ -47,7 +52,7 @@ func brute(all []*ledger.Provider, req *candidates.Request) []string {
 			b.try(0)
 		}
 	}
-	return slices.Sorted(maps.Keys(b.found))
+	return b.found
 }
 
 // choice is a class of a group, for which a provider is chosen.
@@ -62,7 +67,7 @@ type bruteForce struct {
 	nested bool // some providers have parents
 	req    *candidates.Request
 	asked  []choice
-	found  map[string]bool
+	found  map[string]map[useKey]int64
 	// fitting are the providers that could take a choice's amount, per choice.
 	fitting [][]*ledger.Provider
 
@@ -119,7 +124,7 @@ func (b *bruteForce) judge() {
 		}
 		mappings[g.Suffix][p.UUID.String()] = true
 	}
-	b.found[text(sums, mappings)] = true
+	b.found[text(sums, mappings)] = sums
 }
 
 // offers reports whether the jth provider has what the choice needs, and is in a

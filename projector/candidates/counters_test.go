@@ -51,7 +51,9 @@ type counterOf struct {
 }
 
 // drawnFrom adds up what is drawn from each counter when sums more are used.
-func drawnFrom(all []*ledger.Provider, byID map[ledger.UUID]*ledger.Provider, sums map[useKey]int64) map[counterOf]int64 {
+func drawnFrom(
+	all []*ledger.Provider, byID map[ledger.UUID]*ledger.Provider, sums map[useKey]int64,
+) map[counterOf]int64 {
 	drawn, modes := map[counterOf]int64{}, map[string]bool{}
 	for _, p := range all {
 		for _, d := range p.Draws {

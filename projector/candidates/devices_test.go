@@ -200,20 +200,26 @@ func (d small) preference() *candidates.Preference {
 	return pref
 }
 
+// worldsToTry is ALLOT_LIKE_THINGS, if it is set.
+func worldsToTry(t *testing.T, usual int) int {
+	if text := os.Getenv("ALLOT_LIKE_THINGS"); text != "" {
+		worlds, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatalf("ALLOT_LIKE_THINGS is %q, which is not how many worlds are tried", text)
+		}
+		return worlds
+	}
+	if ledgertest.Raced {
+		return usual / 10
+	}
+	return usual
+}
+
 // TestLikeThings compares searches of small worlds, in which many providers and groups are
 // alike, with all assignments: the whole set, its beginning with a limit, and the best by a
 // preference. ALLOT_LIKE_THINGS is how many worlds are tried: 1000000 take about 20 minutes.
 func TestLikeThings(t *testing.T) {
-	worlds := 3000
-	if ledgertest.Raced {
-		worlds = 300
-	}
-	if text := os.Getenv("ALLOT_LIKE_THINGS"); text != "" {
-		var err error
-		if worlds, err = strconv.Atoi(text); err != nil {
-			t.Fatalf("ALLOT_LIKE_THINGS is %q, which is not how many worlds are tried", text)
-		}
-	}
+	worlds := worldsToTry(t, 3000)
 	served, several, seed := 0, 0, uint64(0)
 	t.Cleanup(func() {
 		if t.Failed() {

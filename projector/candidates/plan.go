@@ -30,6 +30,7 @@ type plan struct {
 	required [][]string
 	anchors  *roaring.Bitmap // the roots that may be anchors; see narrow
 	guests   []guest
+	rivals   []uint64 // pairs of kinds, as bits; see findRivals
 }
 
 // kind is what slots have in common whose groups ask the same.
@@ -129,6 +130,7 @@ func (p *plan) describe(req *Request) {
 			k.amounts[slices.Index(p.classes, r.Class)] += r.Amount
 		}
 	}
+	p.findRivals()
 }
 
 // add adds the first slot of a kind.

@@ -439,7 +439,7 @@ func (r *Ranking) Copies(ctx context.Context, req *Request, most int) (n int, er
 	for it := s.plan.anchors.Iterator(); n < most && it.HasNext(); {
 		s.search.anchor = it.Next()
 		s.search.root = r.world.entries.get(s.search.anchor).p
-		here, err := s.search.copies(most - n)
+		here, _, err := s.search.copies(most - n)
 		if err != nil {
 			return 0, err
 		}

@@ -247,41 +247,6 @@ func (s *search) likesOf(r *remainder) (likes []likeProviders) {
 	return likes
 }
 
-// copies is how often the anchor's tree can serve the request at once, at most.
-func (s *search) copies(most int) (int, error) {
-	asked := make([]int64, len(s.plan.classes))
-	there := make([]int64, len(s.plan.classes))
-	for k := range s.plan.kinds {
-		if err := s.findSources(k); err != nil {
-			return 0, err
-		}
-		kind, units := &s.plan.kinds[k], int64(0)
-		for _, src := range s.lists[k] {
-			one := int64(most) * int64(kind.slots)
-			for r, amount := range kind.amounts {
-				if amount > 0 {
-					one = min(one, freeOf(src.p, s.plan.classes[r])/amount)
-				}
-			}
-			units += max(0, one)
-		}
-		most = int(min(int64(most), units/int64(kind.slots)))
-		for r, amount := range kind.amounts {
-			asked[r] += amount * int64(kind.slots)
-		}
-	}
-	s.gathered = false
-	for _, m := range s.gather() {
-		for r, class := range s.plan.classes {
-			there[r] += max(0, freeOf(m.p, class))
-		}
-	}
-	for r := range asked {
-		most = int(min(int64(most), there[r]/max(1, asked[r])))
-	}
-	return most, nil
-}
-
 // freeOf is how much of a class is free.
 func freeOf(p *ledger.Provider, class ledger.ClassID) int64 {
 	inv, _ := p.Inventory(class)

@@ -179,8 +179,9 @@ func (r *reader) provider(l *present.Content) {
 		ID: id, UUID: l.UUID, Name: l.Name, Generation: contents.Some(l.Generation), Times: t,
 		Counters: l.Counters, Draws: l.Draws,
 	}
-	if c := (commands.ReplaceProviderCounters{Provider: ledger.UUID{1}, Counters: l.Counters, Draws: l.Draws}); c.Check() != nil {
-		r.fail("%s", c.Check().Message)
+	said := commands.ReplaceProviderCounters{Provider: ledger.UUID{1}, Counters: l.Counters, Draws: l.Draws}
+	if rejection := said.Check(); rejection != nil {
+		r.fail("%s", rejection.Message)
 	}
 	for _, draw := range l.Draws {
 		r.named(contents.Classes, &r.rows.Classes, draw.Class)
