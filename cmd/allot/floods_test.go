@@ -146,12 +146,12 @@ func (s *server) asksFor(lasts time.Duration, nc *nats.Conn) *honest {
 	timed := func(list *[]time.Duration, do func() error) {
 		begun := time.Now()
 		if err := do(); err != nil {
-			s.t.Errorf("after %v: %v", time.Since(begun), err)
+			s.T.Errorf("after %v: %v", time.Since(begun), err)
 		}
 		*list = append(*list, time.Since(begun))
 	}
 	ask := func(method, path, body string) error {
-		r, err := http.NewRequestWithContext(s.t.Context(), method, "http://"+s.http+path, strings.NewReader(body))
+		r, err := http.NewRequestWithContext(s.T.Context(), method, "http://"+s.HTTP+path, strings.NewReader(body))
 		if err != nil {
 			return err
 		}
@@ -207,7 +207,7 @@ func TestFloods(t *testing.T) {
 	quiet := s.asksFor(wellAfter, nc)
 	before := s.peakRSS()
 	hostile := exec.Command(os.Args[0], "-test.run", "^TestHostile$")
-	hostile.Env = append(os.Environ(), hostileEnv+"="+s.http+" "+address)
+	hostile.Env = append(os.Environ(), hostileEnv+"="+s.HTTP+" "+address)
 	end, err := hostile.StdinPipe()
 	if err == nil {
 		err = hostile.Start()
