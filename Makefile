@@ -105,7 +105,7 @@ differential:
 # How others are served beside 16 hostile clients with a login, the table of
 # docs/security.md; a minute, on a machine with nothing else to do.
 floods:
-	ALLOT_FLOODS=1 go test ./cmd/allot -count 1 -run '^TestFloods$$' -v
+	go build -o bin/ ./cmd/allot ./cmd/allot-bench && bin/allot-bench floods
 
 # CPU of a request over HTTP, before (BASE) and after in turns, and what has which
 # share of it; 5 minutes.

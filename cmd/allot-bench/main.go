@@ -9,6 +9,7 @@ type program struct {
 	Commands benchCommand        `cmd:"" default:"withargs" help:"Measure commands in the process and over NATS."`
 	Claim    benchClaimCommand   `cmd:"" help:"Measure claims over NATS, and beside them candidates and then allocate."`
 	History  benchHistoryCommand `cmd:"" help:"Measure a long history: bytes in each store, and questions about its past."`
+	Floods   floodsCommand       `cmd:"" help:"Measure how others are served beside hostile clients with a login."`
 
 	cli.Common `embed:""`
 }

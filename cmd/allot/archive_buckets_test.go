@@ -21,14 +21,14 @@ func TestArchiveInBucket(t *testing.T) {
 	for round := range 2 {
 		s := launch(t, data, flags...)
 		for i := range 60 {
-			s.must(201, "PUT", fmt.Sprintf("/resource_classes/CUSTOM_R%d_%d", round, i), "")
+			s.Must(201, "PUT", fmt.Sprintf("/resource_classes/CUSTOM_R%d_%d", round, i), "")
 		}
 		if round == 0 {
-			s.kill()
+			s.Kill()
 			continue
 		}
 		ledgertest.WaitFor(t, "the archive", func() bool { return readMetrics(t, metrics)["allot_archive_lag_commits"] == 0 })
-		s.terminate()
+		s.Terminate()
 	}
 	allot(t, true, "verify", "--archive", url)
 	replayed := allot(t, true, "replay", "--data", data)

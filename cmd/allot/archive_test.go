@@ -34,12 +34,12 @@ func TestArchive(t *testing.T) {
 	for round := range 3 {
 		s := launch(t, data, flags...)
 		for i := range 50 {
-			s.must(201, "PUT", fmt.Sprintf("/resource_classes/CUSTOM_R%d_%d", round, i), "")
+			s.Must(201, "PUT", fmt.Sprintf("/resource_classes/CUSTOM_R%d_%d", round, i), "")
 		}
 		moment = time.Now()
-		s.must(201, "PUT", fmt.Sprintf("/resource_classes/CUSTOM_R%d_LAST", round), "")
+		s.Must(201, "PUT", fmt.Sprintf("/resource_classes/CUSTOM_R%d_LAST", round), "")
 		if round < 2 {
-			s.kill()
+			s.Kill()
 			continue
 		}
 		ledgertest.WaitFor(t, "the archive", func() bool {
@@ -60,7 +60,7 @@ func TestArchive(t *testing.T) {
 		if out := allot(t, true, "backup", "--nats-url", "nats://"+address, "--to", "file://"+file("three")); !strings.Contains(out, want) {
 			t.Errorf("%s", out)
 		}
-		s.terminate()
+		s.Terminate()
 	}
 	replayed := allot(t, true, "replay", "--data", data)
 	for name, url := range map[string]string{"back": one, "other": "file://" + file("three")} {
@@ -75,8 +75,8 @@ func TestArchive(t *testing.T) {
 	// The class of the last command is not there, and those before it are.
 	allot(t, true, "restore", "--from", one, "--data", file("then"), "--at", moment.UTC().Format(time.RFC3339Nano))
 	then := launch(t, file("then"))
-	then.must(200, "GET", "/resource_classes/CUSTOM_R2_49", "")
-	then.must(404, "GET", "/resource_classes/CUSTOM_R2_LAST", "")
+	then.Must(200, "GET", "/resource_classes/CUSTOM_R2_49", "")
+	then.Must(404, "GET", "/resource_classes/CUSTOM_R2_LAST", "")
 	if out := allot(t, true, "restore", "--check", "--from", one, "--data", file("drill"), "--public-key", key); !strings.Contains(
 		out, "one vouches for sequence") {
 		t.Errorf("%s", out)

@@ -25,19 +25,19 @@ func TestBackupOverHTTP(t *testing.T) {
 	key := strings.TrimSpace(allot(t, true, "signing-key", "operator.example", filepath.Join(dir, "key")))
 	s := launch(t, data, "--signing-key", filepath.Join(dir, "key"))
 	to := "file://" + folder("embedded")
-	url := "http://" + s.http
+	url := "http://" + s.HTTP
 	if out := allot(t, true, "backup", "--url", url, "--to", to); !strings.Contains(out, "verified, in 1 parts") {
 		t.Error(out)
 	}
 	for i := range 5 {
-		s.must(http.StatusCreated, "PUT", fmt.Sprintf("/resource_classes/CUSTOM_%d", i), "")
+		s.Must(http.StatusCreated, "PUT", fmt.Sprintf("/resource_classes/CUSTOM_%d", i), "")
 	}
 	for range 2 { // the second time there is nothing to do
 		if out := allot(t, true, "backup", "--url", url, "--to", to); !strings.Contains(out, "verified, in 2 parts") {
 			t.Error(out)
 		}
 	}
-	s.terminate()
+	s.Terminate()
 	if out := allot(t, true, "verify", "--archive", to, "--public-key", key); !strings.Contains(out, "checkpoints  2 good") {
 		t.Errorf("the server signs what is backed up: %s", out)
 	}

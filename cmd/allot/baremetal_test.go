@@ -17,23 +17,23 @@ import (
 
 // metal sends a request to the bare metal API.
 func (s *server) metal(method, path, body string) (int, string, error) {
-	return sendTo(method, "http://"+s.http+"/baremetal/v1"+path, body, map[string]string{
+	return sendTo(method, "http://"+s.HTTP+"/baremetal/v1"+path, body, map[string]string{
 		"X-OpenStack-Ironic-API-Version": "1.79", "Content-Type": "application/json",
 	})
 }
 
 func (s *server) mustMetal(want int, method, path, body string) string {
-	s.t.Helper()
+	s.T.Helper()
 	status, answer, err := s.metal(method, path, body)
 	if err != nil || status != want {
-		s.t.Fatalf("%s %s: %d %s, %v; want %d", method, path, status, answer, err, want)
+		s.T.Fatalf("%s %s: %d %s, %v; want %d", method, path, status, answer, err, want)
 	}
 	return answer
 }
 
 // makeNode makes a node that can be allocated.
 func (s *server) makeNode(name, class string) {
-	s.t.Helper()
+	s.T.Helper()
 	s.mustMetal(
 		201, "POST", "/nodes", fmt.Sprintf(`{"driver":"fake-hardware","name":%q,"resource_class":%q}`, name, class),
 	)
@@ -49,7 +49,7 @@ func TestBaremetalCommand(t *testing.T) {
 		t.Skip("skipped: python3-ironicclient is not installed")
 	}
 	s := launch(t, t.TempDir())
-	client := exec.Command("baremetal", "--max-retries", "0", "--os-endpoint", "http://"+s.http+"/baremetal")
+	client := exec.Command("baremetal", "--max-retries", "0", "--os-endpoint", "http://"+s.HTTP+"/baremetal")
 	converse(t, client, []said{
 		{"enroll", "node create --driver fake-hardware --name n1 --resource-class bm"},
 		{"", "node add trait n1 CUSTOM_GOLD HW_CPU_X86_VMX"},
@@ -107,7 +107,7 @@ func TestBaremetalCommand(t *testing.T) {
 func TestGophercloudBaremetal(t *testing.T) {
 	t.Parallel()
 	s := launch(t, t.TempDir())
-	c, err := noauth.NewBareMetalNoAuth(noauth.EndpointOpts{IronicEndpoint: "http://" + s.http + "/baremetal/v1"})
+	c, err := noauth.NewBareMetalNoAuth(noauth.EndpointOpts{IronicEndpoint: "http://" + s.HTTP + "/baremetal/v1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,12 +173,12 @@ func TestTwoOwnersStopAStart(t *testing.T) {
 	s.mustMetal(201, "POST", "/nodes", `{"driver":"d","uuid":"`+node+`","resource_class":"bm"}`)
 	s.mustMetal(202, "PUT", "/nodes/"+node+"/states/provision", `{"target":"manage"}`)
 	s.mustMetal(202, "PUT", "/nodes/"+node+"/states/provision", `{"target":"provide"}`)
-	s.kill()
+	s.Kill()
 	s = launch(t, data)
-	s.must(204, "PUT", "/allocations/"+consumerID(1),
+	s.Must(204, "PUT", "/allocations/"+consumerID(1),
 		strings.NewReplacer("11111111-1111-4111-8111-111111111111", node, "VCPU", "CUSTOM_BM").Replace(allocation()))
 	s.mustMetal(200, "PATCH", "/nodes/"+node, `[{"op":"add","path":"/instance_uuid","value":"`+consumerID(2)+`"}]`)
-	s.kill()
+	s.Kill()
 	start(t, data, "--node-providers").refuses("have two owners", node, consumerID(1), consumerID(2))
 }
 
@@ -250,7 +250,7 @@ func TestOpenstackSDK(t *testing.T) {
 		t.Skip("skipped: python3-openstacksdk is not installed")
 	}
 	s := launch(t, t.TempDir())
-	run := exec.Command("/usr/bin/python3", "-c", sdkScript, "http://"+s.http+"/baremetal")
+	run := exec.Command("/usr/bin/python3", "-c", sdkScript, "http://"+s.HTTP+"/baremetal")
 	run.Env = append(run.Environ(), "HOME="+t.TempDir(), "PYTHONWARNINGS=ignore")
 	if out, err := run.CombinedOutput(); err != nil || !strings.Contains(string(out), "good") {
 		t.Fatalf("%v\n%s", err, out)

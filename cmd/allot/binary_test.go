@@ -21,9 +21,9 @@ import (
 
 // commandIDs reads the whole log and counts the command ids in it.
 func (s *server) commandIDs() map[string]int {
-	s.t.Helper()
+	s.T.Helper()
 	counts := make(map[string]int)
-	lines := bufio.NewScanner(strings.NewReader(s.must(http.StatusOK, "GET", "/audit/records", "")))
+	lines := bufio.NewScanner(strings.NewReader(s.Must(http.StatusOK, "GET", "/audit/records", "")))
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
 		var line struct {
@@ -31,7 +31,7 @@ func (s *server) commandIDs() map[string]int {
 			Error     string `json:"error"`
 		}
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil || line.Error != "" {
-			s.t.Fatalf("%s: %v", lines.Text(), err)
+			s.T.Fatalf("%s: %v", lines.Text(), err)
 		}
 		counts[line.CommandID]++
 	}
@@ -41,9 +41,9 @@ func (s *server) commandIDs() map[string]int {
 const provider = "/resource_providers/11111111-1111-4111-8111-111111111111"
 
 func (s *server) makeProvider(vcpus int) {
-	s.t.Helper()
-	s.must(http.StatusOK, "POST", "/resource_providers", `{"name":"node","uuid":"11111111-1111-4111-8111-111111111111"}`)
-	s.must(http.StatusOK, "PUT", provider+"/inventories",
+	s.T.Helper()
+	s.Must(http.StatusOK, "POST", "/resource_providers", `{"name":"node","uuid":"11111111-1111-4111-8111-111111111111"}`)
+	s.Must(http.StatusOK, "PUT", provider+"/inventories",
 		fmt.Sprintf(`{"resource_provider_generation":0,"inventories":{"VCPU":{"total":%d}}}`, vcpus))
 }
 
@@ -63,7 +63,7 @@ func TestKill9(t *testing.T) {
 	s := launch(t, data)
 	s.makeProvider(1_000_000)
 	for round := range rounds {
-		for id := range s.loadAndKill(20+40*round, s.kill) {
+		for id := range s.loadAndKill(20+40*round, s.Kill) {
 			answered[id] = true
 		}
 		s = launch(t, data, "--pace-snapshot-records", "100")
@@ -79,7 +79,7 @@ func TestKill9(t *testing.T) {
 			}
 		}
 		used := fmt.Sprintf(`"VCPU":%d}`, len(counts)-3) // without the ledger's and the provider's own
-		if usages := s.must(http.StatusOK, "GET", provider+"/usages", ""); !strings.Contains(usages, used) {
+		if usages := s.Must(http.StatusOK, "GET", provider+"/usages", ""); !strings.Contains(usages, used) {
 			t.Fatalf("round %d: usages %s, want %s", round, usages, used)
 		}
 	}
@@ -96,12 +96,12 @@ func (s *server) loadAndKill(answers int, kill func()) map[string]bool {
 		clients.Go(func() {
 			for {
 				id := uuid.NewString()
-				status, answer, err := s.call("PUT", "/allocations/"+uuid.NewString(), id, allocation())
+				status, answer, err := s.Call("PUT", "/allocations/"+uuid.NewString(), id, allocation())
 				if err != nil || status == http.StatusServiceUnavailable {
 					return // killed, or its disk has lost power: nothing was promised
 				}
 				if status != http.StatusNoContent {
-					s.t.Errorf("allocate: %d %s", status, answer)
+					s.T.Errorf("allocate: %d %s", status, answer)
 					return
 				}
 				mu.Lock()
@@ -110,10 +110,10 @@ func (s *server) loadAndKill(answers int, kill func()) map[string]bool {
 			}
 		})
 	}
-	ledgertest.WaitFor(s.t, "answers", func() bool {
+	ledgertest.WaitFor(s.T, "answers", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return len(answered) >= answers || s.t.Failed()
+		return len(answered) >= answers || s.T.Failed()
 	})
 	kill()
 	clients.Wait()
@@ -124,7 +124,7 @@ func (s *server) loadAndKill(answers int, kill func()) map[string]bool {
 func TestLogIsFollowed(t *testing.T) {
 	s := launch(t, t.TempDir())
 	s.makeProvider(100)
-	follow := exec.Command(binary, "log", "--http", s.http, "--from", "4", "--follow")
+	follow := exec.Command(binary, "log", "--http", s.HTTP, "--from", "4", "--follow")
 	pipe, err := follow.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ func TestLogIsFollowed(t *testing.T) {
 	if err := follow.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s.must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
+	s.Must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
 	lines := bufio.NewReader(pipe)
 	for _, want := range []string{"COMMAND", "AllocateForConsumers"} {
 		if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, want) {
@@ -161,7 +161,7 @@ func TestMalformedHTTP(t *testing.T) {
 		"blank in a header":   {"GET / HTTP/1.1\r\nHost: x\r\nX Y: 1\r\n\r\n", "not well-formed", 400},
 		"too many headers":    {"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("y", 1<<20) + "\r\n\r\n", "headers have more than", 431},
 	} {
-		conn, err := net.Dial("tcp", s.http)
+		conn, err := net.Dial("tcp", s.HTTP)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,11 +204,9 @@ func TestConfig(t *testing.T) {
 	} {
 		address := freeAddress(t)
 		cmd := exec.Command(binary, append([]string{"serve", "--http", address, "--nats", ""}, c.flags...)...)
-		s := &server{t: t, http: address, cmd: cmd, logs: new(ledgertest.Output), exited: make(chan struct{})}
-		cmd.Stdout, cmd.Stderr = s.logs, s.logs
-		s.run()
-		if !s.waitServing() {
-			t.Fatalf("%s: %s", name, s.logs)
+		s := begin(t, address, cmd)
+		if !s.Serves() {
+			t.Fatalf("%s: %s", name, s.Logs)
 		}
 		if _, err := os.Stat(filepath.Join(dir, name, "readmodel")); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -222,9 +220,9 @@ func TestConfig(t *testing.T) {
 			answer.Header.Get("Access-Control-Allow-Origin") != "http://b.example" {
 			t.Errorf("%s: a list in the file: %v, %v", name, answer, err)
 		}
-		s.kill()
-		if !strings.Contains(s.logs.String(), "level=DEBUG") {
-			t.Errorf("%s: the file's log level does not count: %s", name, s.logs)
+		s.Kill()
+		if !strings.Contains(s.Logs.String(), "level=DEBUG") {
+			t.Errorf("%s: the file's log level does not count: %s", name, s.Logs)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func cloud(t *testing.T) (nova, roleless *gophercloud.ServiceClient) {
 		keystonetest.User{Name: "joe", Password: "j", ID: "u-joe", Project: "p-joe", Roles: []string{"reader"}},
 	)
 	s := launch(t, t.TempDir(), "--keystone-url", keystone.URL)
-	keystone.AddEndpoint("placement", "http://"+s.http+"/placement")
+	keystone.AddEndpoint("placement", "http://"+s.HTTP+"/placement")
 	login := func(name, password string) *gophercloud.ServiceClient {
 		provider, err := openstack.AuthenticatedClient(context.Background(), gophercloud.AuthOptions{
 			IdentityEndpoint: keystone.URL, Username: name, Password: password, DomainName: "Default",
@@ -214,7 +214,7 @@ func TestOpenstackCommand(t *testing.T) {
 	s := launch(t, t.TempDir())
 	const p, kid, consumer = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222", "33333333-3333-4333-8333-333333333333"
 	const aggregate, project, user = "44444444-4444-4444-8444-444444444444", "55555555-5555-4555-8555-555555555555", "66666666-6666-4666-8666-666666666666"
-	client := exec.Command("openstack", "--os-auth-type", "admin_token", "--os-token", "admin", "--os-endpoint", "http://"+s.http)
+	client := exec.Command("openstack", "--os-auth-type", "admin_token", "--os-token", "admin", "--os-endpoint", "http://"+s.HTTP)
 	client.Env = append(client.Environ(), "OS_PLACEMENT_API_VERSION=1.29")
 	converse(t, client, []said{
 		{"", "resource class create CUSTOM_GPU"},

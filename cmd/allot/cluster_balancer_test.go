@@ -37,7 +37,7 @@ func TestHAProxy(t *testing.T) {
 	r := launchReplicas(t)
 	addresses := make([]string, len(r.list))
 	for i, s := range r.list {
-		addresses[i] = s.http
+		addresses[i] = s.HTTP
 	}
 	address, socket, output := launchProxy(t, program, addresses)
 	ledgertest.WaitFor(t, "HAProxy", func() bool {
@@ -47,17 +47,17 @@ func TestHAProxy(t *testing.T) {
 	writes := startLoad(address, address, address, address)
 	restart := func(i int, same string) {
 		r.begin(i, "--http", same)
-		r.list[i].http = same
+		r.list[i].HTTP = same
 		r.list[i].waitReady()
 		ledgertest.WaitFor(t, "HAProxy's sight of the server", func() bool { return proxySays(t, socket, i+1) == "UP" })
 		r.waitCurrent()
 	}
 	for i, s := range r.list {
-		s.terminate()
-		restart(i, s.http)
+		s.Terminate()
+		restart(i, s.HTTP)
 	}
 	killed := r.leader()
-	same := r.list[killed].http
+	same := r.list[killed].HTTP
 	r.lose(killed)
 	r.leader()
 	restart(killed, same)

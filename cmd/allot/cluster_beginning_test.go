@@ -15,8 +15,8 @@ func TestBeginningBesideALedger(t *testing.T) {
 	r := launchReplicas(t)
 	leader := r.leader()
 	victim, other := (leader+1)%3, (leader+2)%3
-	r.list[other].must(201, "PUT", "/traits/CUSTOM_KEPT", "")
-	r.list[victim].terminate()
+	r.list[other].Must(201, "PUT", "/traits/CUSTOM_KEPT", "")
+	r.list[victim].Terminate()
 	removeAll(t, r.data(victim))
 	allot(t, true, "init", "--data", r.data(victim))
 	never := func() {
@@ -49,9 +49,9 @@ func TestBeginningBesideALedger(t *testing.T) {
 	allot(t, true, "cluster", "rejoin", "--data", r.data(victim))
 	r.begin(victim)
 	for i, s := range r.list {
-		if !s.waitServing() {
-			t.Fatalf("replica %d does not serve:\n%s", i+1, s.logs)
+		if !s.Serves() {
+			t.Fatalf("replica %d does not serve:\n%s", i+1, s.Logs)
 		}
-		s.must(204, "GET", "/traits/CUSTOM_KEPT", "")
+		s.Must(204, "GET", "/traits/CUSTOM_KEPT", "")
 	}
 }

@@ -145,18 +145,18 @@ const longWait = 20 * time.Minute
 
 // waitReady waits until a server is ready.
 func (s *server) waitReady() time.Duration {
-	s.t.Helper()
+	s.T.Helper()
 	began := time.Now()
 	if !ledgertest.Comes(longWait, func() bool {
 		select {
-		case <-s.exited:
-			s.t.Fatalf("it has ended:\n%s", s.logs)
+		case <-s.Exited:
+			s.T.Fatalf("it has ended:\n%s", s.Logs)
 		default:
 		}
 		status, _ := s.standing("/readyz")
 		return status == 200
 	}) {
-		s.t.Fatalf("it is not ready:\n%s", s.logs)
+		s.T.Fatalf("it is not ready:\n%s", s.Logs)
 	}
 	return time.Since(began)
 }
@@ -179,7 +179,7 @@ func TestJoin(t *testing.T) {
 	r := launchLong(t, records)
 	victim := (r.leader() + 1) % 3
 	rejoin := func(flags ...string) time.Duration {
-		r.list[victim].kill()
+		r.list[victim].Kill()
 		removeAll(t, r.data(victim))
 		allot(t, true, "cluster", "rejoin", "--data", r.data(victim))
 		l := r.load((victim+1)%3, (victim+2)%3)
@@ -195,14 +195,14 @@ func TestJoin(t *testing.T) {
 	}
 	joined := rejoin()
 	r.list[victim].waitLog("State and read models have come") // and it has not replayed the log
-	for _, line := range regexp.MustCompile("(?m)^.*(have come|joining|copy).*$").FindAllString(r.list[victim].logs.String(), -1) {
+	for _, line := range regexp.MustCompile("(?m)^.*(have come|joining|copy).*$").FindAllString(r.list[victim].Logs.String(), -1) {
 		t.Log(line)
 	}
 	for i, s := range r.list {
 		if i == victim {
 			continue
 		}
-		for _, line := range regexp.MustCompile("(?m)^.*(copy for).*$").FindAllString(s.logs.String(), -1) {
+		for _, line := range regexp.MustCompile("(?m)^.*(copy for).*$").FindAllString(s.Logs.String(), -1) {
 			t.Log(line)
 		}
 	}
@@ -223,7 +223,7 @@ func (r *replicas) sameDigest() {
 	digests := make([]string, len(r.list))
 	ledgertest.WaitFor(r.t, "one digest", func() bool {
 		for i, s := range r.list {
-			digests[i] = s.must(200, "GET", "/audit/digest", "")
+			digests[i] = s.Must(200, "GET", "/audit/digest", "")
 		}
 		return digests[0] == digests[1] && digests[1] == digests[2]
 	}, func() any { return digests })
@@ -231,9 +231,9 @@ func (r *replicas) sameDigest() {
 
 // waitAnswer waits until what a path answers has some words.
 func (s *server) waitAnswer(path, words string) {
-	s.t.Helper()
-	ledgertest.WaitFor(s.t, fmt.Sprintf("%s to say %q", path, words), func() bool {
-		_, body, err := sendTo("GET", "http://"+s.http+path, "", nil)
+	s.T.Helper()
+	ledgertest.WaitFor(s.T, fmt.Sprintf("%s to say %q", path, words), func() bool {
+		_, body, err := sendTo("GET", "http://"+s.HTTP+path, "", nil)
 		return err == nil && strings.Contains(body, words)
-	}, func() any { return s.logs })
+	}, func() any { return s.Logs })
 }

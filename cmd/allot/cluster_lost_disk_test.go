@@ -43,7 +43,7 @@ func readStatus(program, address string, told any) (text []byte, err error) {
 // current reports whether all servers hold everything, according to one.
 func (s *server) current() (clusterStatus, error) {
 	var told clusterStatus
-	out, err := readStatus(binary, s.http, &told)
+	out, err := readStatus(binary, s.HTTP, &told)
 	if err != nil || told.Leader == "" || told.Stream.Leader == "" || len(told.Members) != 3 || len(told.Stream.Others) != 2 {
 		return told, fmt.Errorf("%w: %s", err, out)
 	}
@@ -73,9 +73,9 @@ func (r *replicas) waitCurrent() {
 
 // waitLog waits until a line of a server's log has some words.
 func (s *server) waitLog(words string) {
-	s.t.Helper()
-	ledgertest.WaitFor(s.t, fmt.Sprintf("a line that says %q", words),
-		func() bool { return strings.Contains(s.logs.String(), words) }, func() any { return s.logs })
+	s.T.Helper()
+	ledgertest.WaitFor(s.T, fmt.Sprintf("a line that says %q", words),
+		func() bool { return strings.Contains(s.Logs.String(), words) }, func() any { return s.Logs })
 }
 
 // flipInLog flips a bit at the end of a log's first block.
@@ -101,10 +101,10 @@ func TestReplicaLosesDisk(t *testing.T) {
 			r.waitCurrent()
 			victim := (r.leader() + 1) % 3
 			for i := range 20 {
-				r.list[victim].must(201, "PUT", fmt.Sprintf("/traits/CUSTOM_%d_%d", time.Now().UnixNano(), i), "")
+				r.list[victim].Must(201, "PUT", fmt.Sprintf("/traits/CUSTOM_%d_%d", time.Now().UnixNano(), i), "")
 			}
 			r.waitCurrent()
-			r.list[victim].terminate()
+			r.list[victim].Terminate()
 			c.lose(t, r.data(victim))
 			if !c.aside { // as it does not know that its log is lost, and not on a disk that is not mounted
 				r.begin(victim)
@@ -113,8 +113,8 @@ func TestReplicaLosesDisk(t *testing.T) {
 			}
 			l := r.load((victim+1)%3, (victim+2)%3)
 			r.begin(victim)
-			if !r.list[victim].waitServing() {
-				t.Fatalf("it does not come back:\n%s", r.list[victim].logs)
+			if !r.list[victim].Serves() {
+				t.Fatalf("it does not come back:\n%s", r.list[victim].Logs)
 			}
 			r.waitCurrent()
 			l.end(t)
@@ -125,8 +125,8 @@ func TestReplicaLosesDisk(t *testing.T) {
 			if err != nil || len(aside) > 0 != c.aside {
 				t.Errorf("%v: set aside: %v", err, aside)
 			}
-			if said := strings.Contains(r.list[victim].logs.String(), "the log of this replica is damaged"); said != c.aside {
-				t.Errorf("it says that the log is damaged: %v\n%s", said, r.list[victim].logs)
+			if said := strings.Contains(r.list[victim].Logs.String(), "the log of this replica is damaged"); said != c.aside {
+				t.Errorf("it says that the log is damaged: %v\n%s", said, r.list[victim].Logs)
 			}
 			for _, path := range aside {
 				removeAll(t, filepath.Dir(path))

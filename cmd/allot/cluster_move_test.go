@@ -19,12 +19,12 @@ func lastDigest(export string) string {
 
 // generationOf returns the consumer's generation.
 func (s *server) generationOf(consumer string) float64 {
-	s.t.Helper()
+	s.T.Helper()
 	var held struct {
 		Generation float64 `json:"consumer_generation"`
 	}
-	if err := json.Unmarshal([]byte(s.must(200, "GET", "/allocations/"+consumer, "")), &held); err != nil {
-		s.t.Fatal(err)
+	if err := json.Unmarshal([]byte(s.Must(200, "GET", "/allocations/"+consumer, "")), &held); err != nil {
+		s.T.Fatal(err)
 	}
 	return held.Generation
 }
@@ -38,12 +38,12 @@ func TestMove(t *testing.T) {
 	alone := launch(t, filepath.Join(dir, "alone"))
 	alone.makeProvider(1000)
 	const consumer = "/allocations/aaaaaaaa-0000-4000-8000-00000000000a"
-	alone.must(http.StatusNoContent, "PUT", consumer, allocation())
+	alone.Must(http.StatusNoContent, "PUT", consumer, allocation())
 	generation := alone.generationOf(filepath.Base(consumer))
 	for i := range 1500 {
-		alone.must(201, "PUT", fmt.Sprintf("/traits/CUSTOM_%d", i), "")
+		alone.Must(201, "PUT", fmt.Sprintf("/traits/CUSTOM_%d", i), "")
 	}
-	alone.terminate()
+	alone.Terminate()
 	archive := filepath.Join(dir, "archive")
 	digest := lastDigest(allot(t, true, "export", "--data", filepath.Join(dir, "alone"), archive))
 
@@ -56,20 +56,20 @@ func TestMove(t *testing.T) {
 	r.list[0].waitLog("filling the log")
 	r.lose(0)
 	for _, s := range r.list[1:] {
-		looks := func() int { return strings.Count(s.logs.String(), "it has not begun, or is being filled") }
+		looks := func() int { return strings.Count(s.Logs.String(), "it has not begun, or is being filled") }
 		before, h := looks(), standing{}
 		ledgertest.WaitFor(t, "another look at the ledger, or a leader", func() bool {
 			_, h = s.standing("/healthz")
 			return looks() > before || h.Role == "leader"
-		}, func() any { return s.logs })
+		}, func() any { return s.Logs })
 		if h.Role == "leader" {
 			t.Errorf("it leads before the log is filled: %+v", h)
 		}
 	}
 	r.begin(0)
 	for i, s := range r.list {
-		if !s.waitServing() {
-			t.Fatalf("replica %d does not serve:\n%s", i+1, s.logs)
+		if !s.Serves() {
+			t.Fatalf("replica %d does not serve:\n%s", i+1, s.Logs)
 		}
 	}
 	follower := (r.leader() + 1) % 3
@@ -78,7 +78,7 @@ func TestMove(t *testing.T) {
 			t.Errorf("generation %v, not %v", got, generation)
 		}
 	}
-	r.list[follower].must(201, "PUT", "/traits/CUSTOM_OF_CLUSTER", "")
+	r.list[follower].Must(201, "PUT", "/traits/CUSTOM_OF_CLUSTER", "")
 
 	back := filepath.Join(dir, "back")
 	var last int
@@ -95,7 +95,7 @@ func TestMove(t *testing.T) {
 	if got := again.generationOf(filepath.Base(consumer)); got != generation {
 		t.Errorf("generation %v, not %v", got, generation)
 	}
-	if body := again.must(200, "GET", "/traits", ""); !strings.Contains(body, "CUSTOM_OF_CLUSTER") {
+	if body := again.Must(200, "GET", "/traits", ""); !strings.Contains(body, "CUSTOM_OF_CLUSTER") {
 		t.Error("what the cluster was told is not there")
 	}
 }

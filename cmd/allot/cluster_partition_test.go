@@ -60,7 +60,7 @@ func launchApart(t *testing.T, flags ...string) *apart {
 		at := r.addresses[i] + ":8778"
 		r.begin(i, append(flags, "--http", at, "--nats", "", "--allow-noauth", "--cluster-plaintext",
 			"--cluster-http", r.addresses[i]+":6223")...)
-		r.list[i].http = at
+		r.list[i].HTTP = at
 	}
 	for _, s := range r.list {
 		s.waitReady()
@@ -88,7 +88,7 @@ func TestPartition(t *testing.T) {
 	r := launchApart(t, "--pace-cluster-wait", "1s")
 	alone := r.leader()
 	s, other := r.list[alone], r.list[(alone+1)%3]
-	s.must(http.StatusCreated, "PUT", "/traits/CUSTOM_BEFORE", "")
+	s.Must(http.StatusCreated, "PUT", "/traits/CUSTOM_BEFORE", "")
 	l := r.load((alone+1)%3, (alone+2)%3)
 	l.goOn(t, 20)
 	r.cut(alone, "add")
@@ -97,7 +97,7 @@ func TestPartition(t *testing.T) {
 		return h.Leader != "" && h.Leader != fmt.Sprint(alone+1)
 	})
 	ledgertest.WaitFor(t, "a write through the others", func() bool {
-		status, err := putTrait(http.DefaultClient, other.http, "CUSTOM_BESIDE")
+		status, err := putTrait(http.DefaultClient, other.HTTP, "CUSTOM_BESIDE")
 		return err == nil && status == http.StatusCreated
 	})
 	var h standing
@@ -109,8 +109,8 @@ func TestPartition(t *testing.T) {
 	if status, _ := s.standing("/healthz"); status != http.StatusOK {
 		t.Errorf("/healthz: %d", status)
 	}
-	s.must(http.StatusServiceUnavailable, "GET", "/traits", "")
-	s.must(http.StatusServiceUnavailable, "PUT", "/traits/CUSTOM_AFTER", "")
+	s.Must(http.StatusServiceUnavailable, "GET", "/traits", "")
+	s.Must(http.StatusServiceUnavailable, "PUT", "/traits/CUSTOM_AFTER", "")
 	if text := s.mustStale("/traits"); !strings.Contains(text, "CUSTOM_BEFORE") {
 		t.Errorf("what may be old is %s", text)
 	}

@@ -20,16 +20,16 @@ import (
 
 // refuses checks that a server ends by itself, and says why and what to do.
 func (s *server) refuses(words ...string) {
-	s.t.Helper()
-	if s.waitServing() {
-		s.t.Fatalf("it serves:\n%s", s.logs)
+	s.T.Helper()
+	if s.Serves() {
+		s.T.Fatalf("it serves:\n%s", s.Logs)
 	}
-	if s.wait() == nil {
-		s.t.Error("it ended as if all were well")
+	if s.Wait() == nil {
+		s.T.Error("it ended as if all were well")
 	}
 	for _, word := range words {
-		if !strings.Contains(s.logs.String(), word) {
-			s.t.Errorf("it does not say %q:\n%s", word, s.logs)
+		if !strings.Contains(s.Logs.String(), word) {
+			s.T.Errorf("it does not say %q:\n%s", word, s.Logs)
 		}
 	}
 }
@@ -39,8 +39,8 @@ func sole(t *testing.T) string {
 	t.Helper()
 	data := t.TempDir()
 	s := launch(t, data)
-	s.must(201, "PUT", "/traits/CUSTOM_ALONE", "")
-	s.terminate()
+	s.Must(201, "PUT", "/traits/CUSTOM_ALONE", "")
+	s.Terminate()
 	return data
 }
 
@@ -49,7 +49,7 @@ func sole(t *testing.T) string {
 func TestReplicaRefusals(t *testing.T) {
 	t.Parallel()
 	r := launchReplicas(t)
-	r.list[0].must(201, "PUT", "/traits/CUSTOM_BEFORE", "")
+	r.list[0].Must(201, "PUT", "/traits/CUSTOM_BEFORE", "")
 	victim := (r.leader() + 1) % 3
 	other := sole(t)
 	alive := r.list[(victim+1)%3]
@@ -85,7 +85,7 @@ func TestReplicaRefusals(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if !c.beside {
-				r.list[victim].terminate()
+				r.list[victim].Terminate()
 			}
 			data := filepath.Join(t.TempDir(), "data")
 			flags := c.prepare(t, data)
@@ -93,18 +93,18 @@ func TestReplicaRefusals(t *testing.T) {
 			if !c.beside {
 				r.begin(victim)
 			}
-			if !r.list[victim].waitServing() {
-				t.Fatalf("the right one does not come back:\n%s", r.list[victim].logs)
+			if !r.list[victim].Serves() {
+				t.Fatalf("the right one does not come back:\n%s", r.list[victim].Logs)
 			}
 			r.leader()
-			alive.must(200, "GET", "/traits", "")
+			alive.Must(200, "GET", "/traits", "")
 		})
 	}
 	t.Run("a replica's data without --cluster", func(t *testing.T) {
-		r.list[victim].terminate()
+		r.list[victim].Terminate()
 		start(t, r.data(victim)).refuses("is the data of one of several servers", "--cluster", "nothing was changed")
 		r.begin(victim)
-		if !r.list[victim].waitServing() {
+		if !r.list[victim].Serves() {
 			t.Fatal("it does not come back")
 		}
 	})

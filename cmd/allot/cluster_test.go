@@ -44,8 +44,8 @@ func launchReplicas(t *testing.T, flags ...string) *replicas {
 		r.begin(i, flags...)
 	}
 	for i := range r.list {
-		if !r.list[i].waitServing() {
-			t.Fatalf("replica %d does not serve:\n%s", i+1, r.list[i].logs)
+		if !r.list[i].Serves() {
+			t.Fatalf("replica %d does not serve:\n%s", i+1, r.list[i].Logs)
 		}
 	}
 	r.leader()
@@ -62,7 +62,7 @@ func prepareReplicas(t *testing.T) *replicas {
 		}
 		for i, s := range r.list {
 			if s != nil {
-				t.Logf("replica %d, at last:\n%s", i+1, tail(s.logs.String(), 4000))
+				t.Logf("replica %d, at last:\n%s", i+1, tail(s.Logs.String(), 4000))
 			}
 		}
 	})
@@ -110,13 +110,13 @@ type standing struct {
 
 func (s *server) standing(path string) (status int, h standing) {
 	client := http.Client{Timeout: 5 * time.Second}
-	resp, err := client.Get("http://" + s.http + path)
+	resp, err := client.Get("http://" + s.HTTP + path)
 	if err != nil {
 		return 0, h
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if err := json.NewDecoder(resp.Body).Decode(&h); err != nil {
-		s.t.Errorf("%s: %v", path, err)
+		s.T.Errorf("%s: %v", path, err)
 	}
 	return resp.StatusCode, h
 }
@@ -147,7 +147,7 @@ func (r *replicas) leader() int {
 		var logs strings.Builder
 		for i, s := range r.list {
 			if s != nil {
-				fmt.Fprintf(&logs, "replica %d:\n%s", i+1, s.logs)
+				fmt.Fprintf(&logs, "replica %d:\n%s", i+1, s.Logs)
 			}
 		}
 		return logs.String()
@@ -157,7 +157,7 @@ func (r *replicas) leader() int {
 
 // lose kills a replica.
 func (r *replicas) lose(i int) {
-	r.list[i].kill()
+	r.list[i].Kill()
 	r.list[i] = nil
 }
 
@@ -177,7 +177,7 @@ type load struct {
 func (r *replicas) load(through ...int) *load {
 	addresses := make([]string, len(through))
 	for n, i := range through {
-		addresses[n] = r.list[i].http
+		addresses[n] = r.list[i].HTTP
 	}
 	return startLoad(addresses...)
 }
@@ -266,7 +266,7 @@ func (l *load) end(t *testing.T) {
 // holds checks that a replica has everything that was acknowledged.
 func (l *load) holds(t *testing.T, s *server) {
 	t.Helper()
-	if lost := l.lost(s.must(200, "GET", "/traits", "")); len(lost) > 0 {
+	if lost := l.lost(s.Must(200, "GET", "/traits", "")); len(lost) > 0 {
 		t.Fatalf("%s was acknowledged, and is not there", lost[0])
 	}
 }
@@ -284,9 +284,9 @@ func TestReplicas(t *testing.T) {
 	r := launchReplicas(t)
 	for i, s := range r.list {
 		name := fmt.Sprintf("CUSTOM_OF_%d", i+1)
-		s.must(201, "PUT", "/traits/"+name, "")
+		s.Must(201, "PUT", "/traits/"+name, "")
 		for j, other := range r.list {
-			if body := other.must(200, "GET", "/traits", ""); !strings.Contains(body, name) {
+			if body := other.Must(200, "GET", "/traits", ""); !strings.Contains(body, name) {
 				t.Errorf("replica %d does not show what %d was told", j+1, i+1)
 			}
 		}
@@ -302,7 +302,7 @@ func TestReplicas(t *testing.T) {
 	l.goOn(t, 20)
 	l.end(t)
 	r.begin(was)
-	if !r.list[was].waitServing() {
+	if !r.list[was].Serves() {
 		t.Fatal("the replica that was killed does not come back")
 	}
 	r.leader()
@@ -314,7 +314,7 @@ func TestReplicas(t *testing.T) {
 	l = r.load(0, 1, 2)
 	l.goOn(t, 5)
 	out, err := exec.Command(
-		binary, "cluster", "step-down", "--url", "http://"+r.list[was].http, "--to", fmt.Sprint(third+1),
+		binary, "cluster", "step-down", "--url", "http://"+r.list[was].HTTP, "--to", fmt.Sprint(third+1),
 	).CombinedOutput()
 	if err != nil {
 		t.Errorf("%v: %s", err, out)
@@ -327,10 +327,10 @@ func TestReplicas(t *testing.T) {
 
 	l = r.load(was, now)
 	l.goOn(t, 5)
-	if err := r.list[third].cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := r.list[third].Cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	<-r.list[third].exited
+	<-r.list[third].Exited
 	r.list[third] = nil
 	r.leader()
 	l.goOn(t, 5)
@@ -346,15 +346,15 @@ func (r *replicas) join(by, gone int) {
 	r.t.Helper()
 	fourth := start(r.t, filepath.Join(r.dir, "4"), "--nats", freeAddress(r.t), "--cluster", strings.Join(r.members, ","),
 		"--cluster-name", "4", "--cluster-listen", freeAddress(r.t), "--cluster-secret-file", r.secret)
-	if !fourth.waitServing() {
-		r.t.Fatalf("the fourth replica does not serve:\n%s", fourth.logs)
+	if !fourth.Serves() {
+		r.t.Fatalf("the fourth replica does not serve:\n%s", fourth.Logs)
 	}
-	fourth.must(201, "PUT", "/traits/CUSTOM_OF_4", "")
-	url := "http://" + r.list[by].http
+	fourth.Must(201, "PUT", "/traits/CUSTOM_OF_4", "")
+	url := "http://" + r.list[by].HTTP
 	if out := allot(r.t, true, "cluster", "step-down", "--url", url, "--to", "4"); !strings.HasPrefix(out, "4 leads") {
 		r.t.Error(out)
 	}
-	r.list[by].must(204, "GET", "/traits/CUSTOM_OF_4", "")
+	r.list[by].Must(204, "GET", "/traits/CUSTOM_OF_4", "")
 	allot(r.t, true, "cluster", "remove", "--url", url, fmt.Sprint(gone+1))
 	out := allot(r.t, true, "cluster", "status", "--url", url)
 	if want := fmt.Sprintf("The log has a place on server %d, which is gone", gone+1); !strings.Contains(out, want) {
@@ -378,7 +378,7 @@ func (r *replicas) checkStatus() {
 				Lag              *uint64 `json:"lag_commits"`
 			}
 		}
-		out, err := readStatus(binary, s.http, &told)
+		out, err := readStatus(binary, s.HTTP, &told)
 		if err != nil || told.Leader != fmt.Sprint(leader+1) || told.Term == 0 || len(told.Members) != 3 {
 			r.t.Fatalf("replica %d: %v: %s", i+1, err, out)
 		}
@@ -387,7 +387,7 @@ func (r *replicas) checkStatus() {
 			if j == leader {
 				role = "leader"
 			}
-			if m.Name != fmt.Sprint(j+1) || m.Role != role || m.HTTP != "http://"+r.list[j].http || m.Lag == nil {
+			if m.Name != fmt.Sprint(j+1) || m.Role != role || m.HTTP != "http://"+r.list[j].HTTP || m.Lag == nil {
 				r.t.Errorf("replica %d says of %d: %s", i+1, j+1, out)
 			}
 		}
@@ -409,7 +409,7 @@ func TestReplicasOverTLS(t *testing.T) {
 	certificates := func(dir string) []string { return []string{"--cluster-tls", dir} }
 	r := launchReplicas(t, certificates(ours)...)
 	last := (r.leader() + 1) % 3
-	r.list[last].must(201, "PUT", "/traits/CUSTOM_SECRET", "")
+	r.list[last].Must(201, "PUT", "/traits/CUSTOM_SECRET", "")
 	r.lose(last)
 	r.begin(last, certificates(theirs)...)
 	foreign := r.list[last]
@@ -417,10 +417,10 @@ func TestReplicasOverTLS(t *testing.T) {
 	if status, h := foreign.standing("/readyz"); status != 503 || h.Role != "starting" {
 		t.Errorf("a server with another's certificate: %d %+v", status, h)
 	}
-	foreign.kill()
+	foreign.Kill()
 	r.begin(last, certificates(ours)...)
-	if !r.list[last].waitServing() {
-		t.Fatalf("it does not come back:\n%s", r.list[last].logs)
+	if !r.list[last].Serves() {
+		t.Fatalf("it does not come back:\n%s", r.list[last].Logs)
 	}
-	r.list[last].must(204, "GET", "/traits/CUSTOM_SECRET", "")
+	r.list[last].Must(204, "GET", "/traits/CUSTOM_SECRET", "")
 }

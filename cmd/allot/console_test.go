@@ -25,9 +25,9 @@ import (
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	s, address := startForBrowser(t)
-	browse(t, "fill.mjs", "http://"+s.http, "48")
+	browse(t, "fill.mjs", "http://"+s.HTTP, "48")
 	reserve(t, s, address)
-	browse(t, "console.mjs", "http://"+s.http)
+	browse(t, "console.mjs", "http://"+s.HTTP)
 }
 
 // TestConsoleManyProviders uses the console with 100,000 providers: what a page
@@ -36,7 +36,7 @@ func TestConsoleManyProviders(t *testing.T) {
 	t.Parallel()
 	s, address := startForBrowser(t)
 	makeMany(t, address, 100_000)
-	browse(t, "many.mjs", "http://"+s.http)
+	browse(t, "many.mjs", "http://"+s.HTTP)
 }
 
 // TestConsoleOfReplicas: the overview of every server says who leads, who follows
@@ -49,9 +49,9 @@ func TestConsoleOfReplicas(t *testing.T) {
 	follower, lost := (leader+1)%3, (leader+2)%3
 	name := func(i int) string { return fmt.Sprint(i + 1) }
 	leads := name(leader) + " leads term"
-	browse(t, "cluster.mjs", "http://"+r.list[leader].http, "good", leads, name(leader)+" leader", name(lost)+" follower")
-	r.list[lost].kill()
-	browse(t, "cluster.mjs", "http://"+r.list[follower].http, "bad", leads, name(follower)+" follower", name(lost)+" away")
+	browse(t, "cluster.mjs", "http://"+r.list[leader].HTTP, "good", leads, name(leader)+" leader", name(lost)+" follower")
+	r.list[lost].Kill()
+	browse(t, "cluster.mjs", "http://"+r.list[follower].HTTP, "bad", leads, name(follower)+" follower", name(lost)+" away")
 }
 
 // TestConsoleScreenshots makes pictures for the documentation in the folder that
@@ -63,9 +63,9 @@ func TestConsoleScreenshots(t *testing.T) {
 	}
 	t.Setenv("ALLOT_DEMO", "true")
 	s, address := startForBrowser(t)
-	browse(t, "fill.mjs", "http://"+s.http, "960")
+	browse(t, "fill.mjs", "http://"+s.HTTP, "960")
 	reserve(t, s, address)
-	browse(t, "screenshots.mjs", "http://"+s.http, folder)
+	browse(t, "screenshots.mjs", "http://"+s.HTTP, folder)
 }
 
 // startForBrowser starts a server, unless there is no browser.
@@ -115,7 +115,7 @@ func reserve(t *testing.T, s *server, address string) {
 	var found struct {
 		Providers []struct{ UUID ledger.UUID } `json:"resource_providers"`
 	}
-	answer := s.must(http.StatusOK, "GET", "/resource_providers?name=host-040", "")
+	answer := s.Must(http.StatusOK, "GET", "/resource_providers?name=host-040", "")
 	if err := json.Unmarshal([]byte(answer), &found); err != nil || len(found.Providers) != 1 {
 		t.Fatalf("%s: %v", answer, err)
 	}
@@ -162,7 +162,7 @@ func TestConsoleFiles(t *testing.T) {
 		"/console/": 200, "/console/style.css": 200, "/console/js/main.js": 200, "/console/uplot/LICENSE": 200,
 		"/console/nothing": 404, "/console/..%2fconsole.go": 404, "/console/js/..%2f..%2fconsole.go": 404,
 	} {
-		resp, err := http.Get("http://" + s.http + path)
+		resp, err := http.Get("http://" + s.HTTP + path)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ import (
 // described fetches a description, for which no token is needed.
 func (s *server) described(t *testing.T, path string) []byte {
 	t.Helper()
-	resp, err := http.Get("http://" + s.http + path)
+	resp, err := http.Get("http://" + s.HTTP + path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestDescriptions(t *testing.T) {
 			if err != nil {
 				t.Skip("skipped: there is no python3")
 			}
-			out, err := exec.Command(python, "testdata/api/"+session, "http://"+s.http, address).CombinedOutput()
+			out, err := exec.Command(python, "testdata/api/"+session, "http://"+s.HTTP, address).CombinedOutput()
 			if err != nil || string(out) != "fine\n" {
 				t.Errorf("%v\n%s", err, out)
 			}

@@ -23,12 +23,12 @@ func TestSecondOutside(t *testing.T) {
 	a, b := r.list[leader], r.list[1-leader]
 	const trait = "/traits/CUSTOM_OF_TWO"
 	for range 3 {
-		a.must(http.StatusCreated, "PUT", trait, "")
-		b.must(http.StatusNoContent, "GET", trait, "")
-		b.must(http.StatusNoContent, "PUT", trait, "") // it is there
-		b.must(http.StatusNoContent, "DELETE", trait, "")
-		a.must(http.StatusNotFound, "GET", trait, "")
-		a.must(http.StatusNotFound, "DELETE", trait, "")
+		a.Must(http.StatusCreated, "PUT", trait, "")
+		b.Must(http.StatusNoContent, "GET", trait, "")
+		b.Must(http.StatusNoContent, "PUT", trait, "") // it is there
+		b.Must(http.StatusNoContent, "DELETE", trait, "")
+		a.Must(http.StatusNotFound, "GET", trait, "")
+		a.Must(http.StatusNotFound, "DELETE", trait, "")
 	}
 	if _, h := a.standing("/healthz"); h.Leader == "" || strings.ContainsAny(h.Leader, ". *>") {
 		t.Errorf("the name that was made is %q", h.Leader)
@@ -36,5 +36,5 @@ func TestSecondOutside(t *testing.T) {
 	_, h := a.standing("/healthz")
 	start(t, t.TempDir(), append(flags, "--cluster-name", h.Leader)...).refuses("is called", "--cluster-name")
 	r.lose(leader)
-	b.must(http.StatusCreated, "PUT", trait, "")
+	b.Must(http.StatusCreated, "PUT", trait, "")
 }

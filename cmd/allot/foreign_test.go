@@ -38,16 +38,16 @@ func TestForeignMessages(t *testing.T) {
 	}
 	write([]byte(`{"sequence":1,"result":[]}`))
 	write([]byte("hello"))
-	s.must(http.StatusOK, "POST", "/resource_providers", `{"name":"while-it-runs"}`)
+	s.Must(http.StatusOK, "POST", "/resource_providers", `{"name":"while-it-runs"}`)
 	write([]byte("at the end"))
 	before := len(s.commandIDs())
-	s.kill()
+	s.Kill()
 	s = launch(t, data, flags...)
 	const term = 1 // each start of a server on an external NATS begins a term
 	if got := len(s.commandIDs()); got != before+term {
 		t.Errorf("%d records, then %d", before, got)
 	}
-	s.must(http.StatusOK, "POST", "/resource_providers", `{"name":"after-it-ran"}`)
+	s.Must(http.StatusOK, "POST", "/resource_providers", `{"name":"after-it-ran"}`)
 	archive := filepath.Join(t.TempDir(), "log")
 	allot(t, true, "export", archive, "--nats-url", ns.ClientURL())
 	allot(t, true, "verify", "--archive", archive)
@@ -58,14 +58,14 @@ func TestForeignMessages(t *testing.T) {
 		t.Errorf("%d records were imported of %d", got, before+term+1)
 	}
 	commit := storedCommit(t, nc, 2)
-	s.kill()
+	s.Kill()
 	good := lastOf(t, nc)
 	write(commit) // a copy of an old commit may be damage as well
 	refused := start(t, data, flags...)
-	err = refused.endsSoon()
+	err = refused.Wait()
 	for _, wayOut := range []string{"allot repair --cut-after " + good, "allot restore --at " + good} {
-		if err == nil || !strings.Contains(refused.logs.String(), wayOut) {
-			t.Errorf("the start does not say %q:\n%s", wayOut, refused.logs)
+		if err == nil || !strings.Contains(refused.Logs.String(), wayOut) {
+			t.Errorf("the start does not say %q:\n%s", wayOut, refused.Logs)
 		}
 	}
 }

@@ -12,16 +12,16 @@ func TestEverydayReads(t *testing.T) {
 	t.Parallel()
 	s := launch(t, t.TempDir())
 	const host, consumer = "11111111-1111-4111-8111-111111111111", "aaaaaaaa-0000-4000-8000-000000000001"
-	s.must(http.StatusOK, "POST", "/resource_providers", `{"name": "host", "uuid": "`+host+`"}`)
-	s.must(http.StatusOK, "PUT", "/resource_providers/"+host+"/inventories",
+	s.Must(http.StatusOK, "POST", "/resource_providers", `{"name": "host", "uuid": "`+host+`"}`)
+	s.Must(http.StatusOK, "PUT", "/resource_providers/"+host+"/inventories",
 		`{"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8, "reserved": 1}}}`)
-	s.must(http.StatusOK, "PUT", "/resource_providers/"+host+"/traits",
+	s.Must(http.StatusOK, "PUT", "/resource_providers/"+host+"/traits",
 		`{"resource_provider_generation": 1, "traits": ["HW_CPU_X86_AVX2"]}`)
-	s.must(http.StatusNoContent, "PUT", "/allocations/"+consumer, `{"allocations": {"`+host+`": {"resources": {"VCPU": 2}}},
+	s.Must(http.StatusNoContent, "PUT", "/allocations/"+consumer, `{"allocations": {"`+host+`": {"resources": {"VCPU": 2}}},
 		"project_id": "p", "user_id": "u", "consumer_generation": null, "consumer_type": "INSTANCE"}`)
 	s.mustMetal(http.StatusCreated, "POST", "/nodes", `{"driver": "ipmi", "name": "metal", "resource_class": "gold"}`)
 	const strange = "bbbbbbbb-0000-4000-8000-000000000002" // its user writes to the terminals of others
-	s.must(http.StatusNoContent, "PUT", "/allocations/"+strange, `{"allocations": {"`+host+`": {"resources": {"VCPU": 1}}},
+	s.Must(http.StatusNoContent, "PUT", "/allocations/"+strange, `{"allocations": {"`+host+`": {"resources": {"VCPU": 1}}},
 		"project_id": "other", "user_id": "x\u001b]0;pwned\u0007\nforged-row", "consumer_generation": null, "consumer_type": "INSTANCE"}`)
 	const escaped = `x\x1b]0;pwned\a\nforged-row`
 	for line, wants := range map[string][]string{
@@ -51,7 +51,7 @@ func TestEverydayReads(t *testing.T) {
 		"history provider host":                       {"AllocateForConsumers"},
 		"why consumer " + consumer + " provider host": {"holds VCPU:2 of provider " + host},
 	} {
-		out := allot(t, true, append(strings.Fields(line), "--http", s.http)...)
+		out := allot(t, true, append(strings.Fields(line), "--http", s.HTTP)...)
 		for _, want := range wants {
 			if !strings.Contains(out, want) {
 				t.Errorf("allot %s prints no %q:\n%s", line, want, out)
@@ -68,7 +68,7 @@ func TestEverydayReads(t *testing.T) {
 		"series project q":         "nothing found: project q used nothing then",
 		"holders nohost":           "nothing found: no provider",
 	} {
-		if out, ok := call(t, append(strings.Fields(line), "--http", s.http)...); ok || !strings.Contains(out, want) {
+		if out, ok := call(t, append(strings.Fields(line), "--http", s.HTTP)...); ok || !strings.Contains(out, want) {
 			t.Errorf("allot %s: %v, %s; want an error with %q", line, ok, out, want)
 		}
 	}

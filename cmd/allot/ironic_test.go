@@ -57,7 +57,7 @@ func ironicAtRoot(t *testing.T) string {
 	}})
 	t.Cleanup(proxy.Close)
 	s := launch(t, t.TempDir(), "--baremetal-url", proxy.URL)
-	metal, err := url.Parse("http://" + s.http + "/baremetal")
+	metal, err := url.Parse("http://" + s.HTTP + "/baremetal")
 	if err != nil {
 		t.Fatal(err)
 	}

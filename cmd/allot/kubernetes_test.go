@@ -111,7 +111,7 @@ func TestKubernetesFile(t *testing.T) {
 			})
 		}
 		ledgertest.WaitFor(t, "a write", func() bool {
-			status, err := putTrait(http.DefaultClient, s.http, fmt.Sprintf("CUSTOM_%d", i))
+			status, err := putTrait(http.DefaultClient, s.HTTP, fmt.Sprintf("CUSTOM_%d", i))
 			return err == nil && status == http.StatusCreated
 		})
 	}
@@ -147,13 +147,10 @@ func scheduled(t *testing.T, service string, pod pod) (pods [3]*server) {
 		if left := strings.Join(args, " "); regexp.MustCompile(`0\.0\.0\.0|/etc/|\$\(`).MatchString(left) {
 			t.Fatalf("not everything was replaced: %s", left)
 		}
-		s := &server{t: t, http: address, logs: new(ledgertest.Output), exited: make(chan struct{})}
-		s.cmd = exec.Command(binary, args...)
-		s.cmd.Stdout, s.cmd.Stderr = s.logs, s.logs
-		s.run()
+		s := begin(t, address, exec.Command(binary, args...))
 		t.Cleanup(func() {
 			if t.Failed() {
-				t.Logf("%s:\n%s", name, tail(s.logs.String(), 4000))
+				t.Logf("%s:\n%s", name, tail(s.Logs.String(), 4000))
 			}
 		})
 		pods[i] = s

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/uuid"
@@ -24,21 +23,10 @@ func world(t *testing.T, allocations int, flags ...string) (data string) {
 	s := launch(t, data, flags...)
 	s.makeProvider(1000)
 	for range allocations {
-		s.must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
+		s.Must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
 	}
-	s.terminate()
+	s.Terminate()
 	return data
-}
-
-// terminate stops the server as its operator would.
-func (s *server) terminate() {
-	s.t.Helper()
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := s.wait(); err != nil {
-		s.t.Fatalf("%v\n%s", err, s.logs)
-	}
 }
 
 // copied returns a copy of a data folder, or of a part of it.
@@ -73,32 +61,12 @@ func rewrite(t *testing.T, path string, change func([]byte) []byte) {
 	}
 }
 
-// bytesOf returns a digest of everything in a folder but the lock.
-func bytesOf(t *testing.T, folder string) string {
-	t.Helper()
-	return launchtest.BytesOf(t, folder)
-}
-
 // refused checks that a server does not start, prints these words, and changes no
 // byte.
 func refused(t *testing.T, what, data string, words ...string) {
 	t.Helper()
-	before := bytesOf(t, data)
-	s := start(t, data)
-	if err := s.wait(); err == nil {
-		t.Errorf("%s: the server ended well", what)
-	}
-	for _, word := range append(words, "nothing was changed", "To recover") {
-		if !strings.Contains(s.logs.String(), word) {
-			t.Errorf("%s: the message does not say %q:\n%s", what, word, s.logs)
-		}
-	}
-	if strings.Contains(s.logs.String(), "panic") {
-		t.Errorf("%s: %s", what, s.logs)
-	}
-	if after := bytesOf(t, data); after != before {
-		t.Errorf("%s: a refusal changed what is on the disk", what)
-	}
+	t.Log(what)
+	launchtest.Refused(t, data, append(words, "To recover")...)
 }
 
 // TestDamagedLogIsRefusedAndLeft: after a clean stop and after a kill, with and
@@ -109,8 +77,8 @@ func TestDamagedLogIsRefusedAndLeft(t *testing.T) {
 	clean := world(t, 60, "--pace-snapshot-records", "20")
 	killed := copied(t, clean)
 	s := launch(t, killed)
-	s.must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
-	s.kill()
+	s.Must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
+	s.Kill()
 	swapped := copied(t, clean)
 	replaceTree(t, filepath.Join(world(t, 70), "log"), filepath.Join(swapped, "log"))
 	refused(t, "another log", swapped, "digest")
@@ -121,11 +89,11 @@ func TestDamagedLogIsRefusedAndLeft(t *testing.T) {
 			return content
 		})
 		refused(t, name+", a bit flipped", data, "damaged at sequence", "allot repair")
-		before := bytesOf(t, data)
+		before := launchtest.BytesOf(t, data)
 		for _, command := range [][]string{{"verify"}, {"export", filepath.Join(t.TempDir(), "file")}, {"replay"}} {
 			allot(t, false, append(command, "--data", data)...)
 		}
-		if bytesOf(t, data) != before {
+		if launchtest.BytesOf(t, data) != before {
 			t.Errorf("%s: reading commands changed what is on the disk", name)
 		}
 		data = copied(t, whole)
@@ -155,10 +123,10 @@ func TestOnlyAnEmptyFolderBegins(t *testing.T) {
 	allot(t, true, "init", "--data", strange)
 	s := launch(t, strange)
 	s.makeProvider(5)
-	s.terminate()
+	s.Terminate()
 	allot(t, false, "init", "--data", strange)
 	s = launch(t, strange)
-	s.must(http.StatusOK, "GET", provider, "")
+	s.Must(http.StatusOK, "GET", provider, "")
 }
 
 // TestSignedCheckpointIsHonoured: a log that ends before a checkpoint that this
@@ -172,9 +140,9 @@ func TestSignedCheckpointIsHonoured(t *testing.T) {
 	earlier := copied(t, data)
 	s := launch(t, data, "--signing-key", key)
 	for range 5 {
-		s.must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
+		s.Must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
 	}
-	s.terminate()
+	s.Terminate()
 	for what, log := range map[string]string{"an earlier log": earlier, "another log": world(t, 20)} {
 		mixed := copied(t, data, "checkpoints")
 		if err := os.CopyFS(filepath.Join(mixed, "log"), os.DirFS(filepath.Join(log, "log"))); err != nil {
@@ -251,9 +219,9 @@ func TestRepair(t *testing.T) {
 		}
 		broken := copied(t, data)
 		rewrite(t, blockFile(broken), damage)
-		before := bytesOf(t, filepath.Join(broken, "log"))
+		before := launchtest.BytesOf(t, filepath.Join(broken, "log"))
 		allot(t, false, "repair", "--data", broken)
-		if bytesOf(t, filepath.Join(broken, "log")) != before {
+		if launchtest.BytesOf(t, filepath.Join(broken, "log")) != before {
 			t.Errorf("%s: telling what is wrong changed it", name)
 		}
 		allot(t, true, append([]string{"repair", "--data", broken}, source...)...)
@@ -261,19 +229,19 @@ func TestRepair(t *testing.T) {
 			t.Errorf("%s: repaired, verify says\n%s\nnot\n%s", name, got, want)
 		}
 		aside, err := filepath.Glob(filepath.Join(broken, "damaged-*", "log"))
-		if err != nil || len(aside) != 1 || bytesOf(t, aside[0]) != before {
+		if err != nil || len(aside) != 1 || launchtest.BytesOf(t, aside[0]) != before {
 			t.Errorf("%s: what was there is not kept: %v, %v", name, aside, err)
 		}
 		s := launch(t, broken)
-		s.must(http.StatusOK, "GET", provider, "")
-		s.kill()
+		s.Must(http.StatusOK, "GET", provider, "")
+		s.Kill()
 	}
 	broken := copied(t, data)
 	rewrite(t, blockFile(broken), func(b []byte) []byte { b[len(b)*4/5] ^= 1; return b })
 	allot(t, false, "repair", "--data", broken, "--cut-after", "40")
 	allot(t, true, "repair", "--data", broken, "--cut-after", "10")
 	s := launch(t, broken)
-	if out := s.must(http.StatusOK, "GET", "/audit/records", ""); strings.Count(out, "\n") != 10 {
+	if out := s.Must(http.StatusOK, "GET", "/audit/records", ""); strings.Count(out, "\n") != 10 {
 		t.Errorf("after a cut at 10 there are %d records", strings.Count(out, "\n"))
 	}
 }
@@ -322,11 +290,11 @@ func TestScrubFindsDamage(t *testing.T) {
 	metrics := freeAddress(t)
 	s := launch(t, data, "--metrics", metrics, "--pace-scrub-every", "10ms")
 	found := func() bool {
-		_, out, err := s.call("GET", "/audit/status", "", "")
+		_, out, err := s.Call("GET", "/audit/status", "", "")
 		return err == nil && strings.Contains(out, "damaged at sequence")
 	}
 	ledgertest.WaitFor(t, "a first round", func() bool {
-		_, out, err := s.call("GET", "/audit/status", "", "")
+		_, out, err := s.Call("GET", "/audit/status", "", "")
 		return err == nil && strings.Contains(out, `"scrub"`) && !strings.Contains(out, `"rounds":0`) &&
 			!strings.Contains(out, `"rounds": 0`)
 	})
@@ -344,5 +312,5 @@ func TestScrubFindsDamage(t *testing.T) {
 	if _, err := body.ReadFrom(resp.Body); err != nil || strings.Contains(body.String(), "allot_scrub_damage 0\n") {
 		t.Errorf("the metrics do not tell, %v", err)
 	}
-	s.must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
+	s.Must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
 }

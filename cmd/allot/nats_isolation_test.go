@@ -3,7 +3,6 @@ package main_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
@@ -116,8 +115,8 @@ func TestReplySubjects(t *testing.T) {
 	}
 	for name, s := range map[string]*server{"guarded": g.server, "open": open.server} {
 		select {
-		case <-s.exited:
-			t.Errorf("%s: the server has gone:\n%s", name, s.logs)
+		case <-s.Exited:
+			t.Errorf("%s: the server has gone:\n%s", name, s.Logs)
 		default:
 		}
 		s.makeProvider(10) // the log is unchanged, and takes commands
@@ -156,16 +155,5 @@ func TestAnswersArePrivate(t *testing.T) {
 		if list := heard[name](); len(list) > 2 {
 			t.Errorf("%s hears %d answers: %.300q", name, len(list), list)
 		}
-	}
-}
-
-// endsSoon waits for the end of a process that cannot start.
-func (s *server) endsSoon() error {
-	select {
-	case <-s.exited:
-		return s.exit
-	case <-time.After(startLimit):
-		s.t.Fatalf("the process does not end:\n%s", s.logs)
-		return nil
 	}
 }

@@ -116,7 +116,7 @@ func fill(body, thing, project string) string {
 
 // populate makes the entities of the questions, over REST, without users.
 func (s *server) populate(nc *nats.Conn) {
-	s.t.Helper()
+	s.T.Helper()
 	send := func(name, body string) {
 		msg := nats.NewMsg("allot.command." + name)
 		msg.Header.Set(wire.HeaderCommandID, uuid.NewString())
@@ -124,7 +124,7 @@ func (s *server) populate(nc *nats.Conn) {
 		answer, err := nc.RequestMsg(msg, startLimit)
 		if err != nil || strings.Contains(string(answer.Data), `"rejection"`) ||
 			strings.Contains(string(answer.Data), `"error"`) {
-			s.t.Fatalf("%s: %v %+v", name, err, answer)
+			s.T.Fatalf("%s: %v %+v", name, err, answer)
 		}
 	}
 	send("CreateProvider", fill(`{"provider":"PROVIDER","name":"p"}`, "", ""))
@@ -409,7 +409,7 @@ func externalPersonas(t *testing.T) map[string]*persona {
 			t.Error("a stranger connects")
 		}
 	}
-	t.Cleanup(func() { s.must(http.StatusOK, "GET", "/resource_providers", "") })
+	t.Cleanup(func() { s.Must(http.StatusOK, "GET", "/resource_providers", "") })
 	return map[string]*persona{
 		"ext stranger": {}, "ext submitter": {connect("nova", "NOVA_PASSWORD"), root},
 		"ext auditor":  {connect("eve", "EVE_PASSWORD"), root},

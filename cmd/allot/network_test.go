@@ -65,7 +65,7 @@ func TestFaultyNetwork(t *testing.T) {
 				t.Logf("a command was accepted %v after the network was back", time.Since(healed))
 			}
 			n.check(s)
-			s.kill()
+			s.Kill()
 			n.check(launch(t, data, flags...))
 			tell(
 				t, "network to an external NATS: "+name, times(1, 2),

@@ -79,13 +79,13 @@ func TestFollowers(t *testing.T) {
 			})
 		}
 		ledgertest.WaitFor(t, "answers", func() bool { return submitted.Load() >= perRound/4 || t.Failed() })
-		s.kill()
+		s.Kill()
 		s = launch(t, data, "--nats", address)
 		submitters.Wait()
 	}
 	told := func() int { return min(len(steady.addresses()), len(restless.addresses())) }
 	ledgertest.WaitFor(t, fmt.Sprint(rounds*perRound+1, " records"), func() bool { return told() >= rounds*perRound+1 },
-		func() any { return fmt.Sprintf("%d; the server:\n%s", told(), s.logs) })
+		func() any { return fmt.Sprintf("%d; the server:\n%s", told(), s.Logs) })
 	cancel()
 	following.Wait()
 	want := wholeHistory(t, connect(), provider, first.Address)
@@ -177,7 +177,7 @@ func TestNoticesOnTheWire(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.makeProvider(10)
-	s.must(204, "PUT", "/allocations/22222222-2222-4222-8222-222222222222", allocation())
+	s.Must(204, "PUT", "/allocations/22222222-2222-4222-8222-222222222222", allocation())
 	seen := make(map[string]*nats.Msg)
 	for deadline := time.After(hang); len(seen) < 4; {
 		select {

@@ -20,23 +20,23 @@ func TestProvidersOfNodesDeletedMeanwhile(t *testing.T) {
 		s.mustMetal(202, "PUT", "/nodes/"+id+"/states/provision", `{"target":"manage"}`)
 		s.mustMetal(202, "PUT", "/nodes/"+id+"/states/provision", `{"target":"provide"}`)
 	}
-	s.must(201, "PUT", "/resource_classes/CUSTOM_MINE", "")
+	s.Must(201, "PUT", "/resource_classes/CUSTOM_MINE", "")
 	restart := func(flags ...string) {
-		s.kill()
+		s.Kill()
 		s = launch(t, data, flags...)
 	}
 	restart()
-	s.must(204, "PUT", "/allocations/"+consumerID(1), `{"allocations":{"`+used+`":{"resources":{"CUSTOM_BM":1}}},
+	s.Must(204, "PUT", "/allocations/"+consumerID(1), `{"allocations":{"`+used+`":{"resources":{"CUSTOM_BM":1}}},
 		"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"INSTANCE"}`)
 	for _, id := range []string{free, used, taken} {
 		s.mustMetal(204, "DELETE", "/nodes/"+id, "")
 	}
-	s.must(200, "PUT", "/resource_providers/"+taken, `{"name":"mine"}`)
-	s.must(200, "POST", "/resource_providers", `{"name":"never a node","uuid":"`+foreign+`"}`)
+	s.Must(200, "PUT", "/resource_providers/"+taken, `{"name":"mine"}`)
+	s.Must(200, "POST", "/resource_providers", `{"name":"never a node","uuid":"`+foreign+`"}`)
 	exist := func(want map[string]int) {
 		t.Helper()
 		for id, status := range want {
-			s.must(status, "GET", "/resource_providers/"+id, "")
+			s.Must(status, "GET", "/resource_providers/"+id, "")
 		}
 	}
 	exist(map[string]int{free: 200, used: 200, taken: 200, foreign: 200})
@@ -44,10 +44,10 @@ func TestProvidersOfNodesDeletedMeanwhile(t *testing.T) {
 	restart("--node-providers")
 	exist(map[string]int{free: 404, used: 200, taken: 200, foreign: 200})
 	s.waitLog("providers of deleted nodes remain")
-	if logged := s.logs.String(); !strings.Contains(logged, used) || strings.Contains(logged, taken) {
+	if logged := s.Logs.String(); !strings.Contains(logged, used) || strings.Contains(logged, taken) {
 		t.Errorf("%s", logged)
 	}
-	s.must(204, "DELETE", "/allocations/"+consumerID(1), "")
+	s.Must(204, "DELETE", "/allocations/"+consumerID(1), "")
 	restart("--node-providers")
 	exist(map[string]int{used: 404, taken: 200, foreign: 200})
 }

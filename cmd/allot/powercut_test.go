@@ -89,10 +89,10 @@ func TestPowerCut(t *testing.T) {
 			}
 			s := launch(t, data)
 			s.makeProvider(1_000_000)
-			s.terminate()
+			s.Terminate()
 			for range cuts {
 				s := launch(t, data, flags...)
-				for id := range s.loadAndKill(100, func() { d.cut(); s.kill() }) {
+				for id := range s.loadAndKill(100, func() { d.cut(); s.Kill() }) {
 					answered[id] = true
 				}
 				d.remount()
@@ -114,8 +114,8 @@ func TestPowerCut(t *testing.T) {
 func lostAfter(t *testing.T, data string, flags []string, answered map[string]bool) int {
 	t.Helper()
 	again := start(t, data, flags...)
-	if !again.waitServing() {
-		t.Logf("the server refuses to start:\n%s", again.logs)
+	if !again.Serves() {
+		t.Logf("the server refuses to start:\n%s", again.Logs)
 		return len(answered)
 	}
 	counts := again.commandIDs()
@@ -127,6 +127,6 @@ func lostAfter(t *testing.T, data string, flags []string, answered map[string]bo
 			t.Errorf("command %s is in the log %d times", id, counts[id])
 		}
 	}
-	again.kill()
+	again.Kill()
 	return lost
 }

@@ -17,9 +17,9 @@ func TestOrphans(t *testing.T) {
 	s := launch(t, t.TempDir())
 	s.makeProvider(100)
 	for i := range 6 {
-		s.must(204, "PUT", "/allocations/"+consumerID(i), allocation())
+		s.Must(204, "PUT", "/allocations/"+consumerID(i), allocation())
 	}
-	s.must(204, "DELETE", "/allocations/"+consumerID(4), "")
+	s.Must(204, "DELETE", "/allocations/"+consumerID(4), "")
 	nova := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Header.Get("X-Auth-Token") != "secret" || r.FormValue("all_tenants") != "1":
@@ -40,7 +40,7 @@ func TestOrphans(t *testing.T) {
 	write(t, file, "# everybody\n"+consumerID(0)+"\n\n"+consumerID(1)+" # one\n"+consumerID(4)+"\n"+consumerID(9)+"\n")
 	orphans := func(good bool, args ...string) string {
 		t.Helper()
-		return allot(t, good, append([]string{"orphans", "--http", s.http}, args...)...)
+		return allot(t, good, append([]string{"orphans", "--http", s.HTTP}, args...)...)
 	}
 	t.Setenv("OS_TOKEN", "secret")
 	for _, source := range []string{file, nova.URL + "/v2.1"} {
@@ -75,14 +75,14 @@ func TestOrphans(t *testing.T) {
 	orphans(false, "--older-than", "0s", "--consumers", filepath.Join(dir, "none"), "--yes")
 	write(t, filepath.Join(dir, "other"), `{"flavors":[]}`)
 	orphans(false, "--consumers", filepath.Join(dir, "other"), "--yes")
-	s.must(200, "GET", "/allocations/"+consumerID(2), "")
+	s.Must(200, "GET", "/allocations/"+consumerID(2), "")
 	if out := orphans(true, "--older-than", "0s", "--consumers", file, "--yes", "--json"); strings.Count(
 		out, `"healed":"released"`,
 	) != 3 {
 		t.Errorf("%s", out)
 	}
 	for i, want := range map[int]bool{0: true, 1: true, 2: false, 3: false, 5: false} {
-		if got := strings.Contains(s.must(200, "GET", "/allocations/"+consumerID(i), ""), "VCPU"); got != want {
+		if got := strings.Contains(s.Must(200, "GET", "/allocations/"+consumerID(i), ""), "VCPU"); got != want {
 			t.Errorf("consumer %d holds something: %v", i, got)
 		}
 	}

@@ -66,9 +66,9 @@ func someFiles(t *testing.T) (f files, public string) {
 	make("text.sql", "")
 	public = strings.TrimSpace(allot(t, true, "signing-key", "op.example", f.key))
 	s := launch(t, f.data)
-	s.must(http.StatusOK, "POST", "/resource_providers", `{"name":"node"}`)
-	s.end()
-	s.kill()
+	s.Must(http.StatusOK, "POST", "/resource_providers", `{"name":"node"}`)
+	s.End()
+	s.Kill()
 	allot(t, true, "export", f.archive, "--data", f.data)
 	return f, public
 }
@@ -219,7 +219,7 @@ func TestRefusedCommands(t *testing.T) {
 			}
 		}
 		if _, err := os.Stat(data); err == nil && !slices.Contains(c.args, "--nats-url") {
-			launch(t, data).end()
+			launch(t, data).End()
 		}
 		for _, path := range []string{f.missing, filepath.Join(f.empty, "log")} {
 			if _, err := os.Stat(path); err == nil {

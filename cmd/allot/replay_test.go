@@ -4,21 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 )
 
 // allot runs a command of the binary, which must succeed or fail, as wanted.
 func allot(t *testing.T, good bool, args ...string) string {
 	t.Helper()
-	out, err := exec.Command(binary, args...).CombinedOutput()
-	if (err == nil) != good {
-		t.Fatalf("allot %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return string(out)
+	return launchtest.Run(t, good, "allot", nil, args...)
 }
 
 // busy runs a server with some history and snapshots.
@@ -29,7 +26,7 @@ func busy(t *testing.T, data string, flags ...string) *server {
 	s.makeNode("n1", "bm")
 	s.mustMetal(201, "POST", "/allocations", `{"resource_class":"bm","name":"a1"}`)
 	for i := range 20 {
-		s.must(204, "PUT", fmt.Sprintf("/allocations/22222222-2222-4222-8222-%012d", i), allocation())
+		s.Must(204, "PUT", fmt.Sprintf("/allocations/22222222-2222-4222-8222-%012d", i), allocation())
 	}
 	s.settle()
 	return s
@@ -45,19 +42,19 @@ func TestReplayElsewhere(t *testing.T) {
 	address, data, dir := freeAddress(t), t.TempDir(), t.TempDir()
 	s := busy(t, data, "--nats", address)
 	remote := []string{"--nats-url", "nats://" + address}
-	out := allot(t, true, append([]string{"replay", "--compare", "--server-http", s.http}, remote...)...)
+	out := allot(t, true, append([]string{"replay", "--compare", "--server-http", s.HTTP}, remote...)...)
 	if !strings.Contains(out, "the server has the same") {
 		t.Errorf("%s", out)
 	}
 	state := stateDigest.FindStringSubmatch(out)[1]
-	past := allot(t, true, "log", "--http", s.http, "--at", "3", "--json")
+	past := allot(t, true, "log", "--http", s.HTTP, "--at", "3", "--json")
 	if n := strings.Count(past, "\n"); n != 3 || strings.Contains(past, `"sequence":4`) {
 		t.Errorf("as of sequence 3 there are %d records:\n%s", n, past)
 	}
 	for _, moment := range []string{"0", "9999", "tomorrow", "2999-01-01T00:00:00Z"} {
-		allot(t, false, "log", "--http", s.http, "--at", moment)
+		allot(t, false, "log", "--http", s.HTTP, "--at", moment)
 	}
-	allot(t, false, "log", "--http", s.http, "--at", "3", "--follow")
+	allot(t, false, "log", "--http", s.HTTP, "--at", "3", "--follow")
 	whole, part := filepath.Join(dir, "whole"), filepath.Join(dir, "part")
 	allot(t, true, append([]string{"export", whole}, remote...)...)
 	allot(t, true, append([]string{"export", part, "--from", "3", "--to", "7"}, remote...)...)
@@ -65,14 +62,14 @@ func TestReplayElsewhere(t *testing.T) {
 	allot(t, false, append([]string{"export", whole}, remote...)...)
 	allot(t, false, append([]string{"export", filepath.Join(dir, "x"), "--from", "9999"}, remote...)...)
 	answers := func(s *server) string {
-		return s.must(200, "GET", "/allocations/22222222-2222-4222-8222-000000000007", "") +
-			s.must(
+		return s.Must(200, "GET", "/allocations/22222222-2222-4222-8222-000000000007", "") +
+			s.Must(
 				200, "GET", provider+"/usages", "",
 			) + s.mustMetal(200, "GET", "/allocations?fields=uuid,node_uuid,created_at,extra", "")
 	}
 	links := regexp.MustCompile(`http://127.0.0.1:\d+`)
 	want := links.ReplaceAllString(answers(s), "")
-	s.kill()
+	s.Kill()
 	damaged := filepath.Join(dir, "damaged")
 	copyTree(t, whole, damaged)
 	rewrite(t, damaged, func(content []byte) []byte { return content[:len(content)/2] })

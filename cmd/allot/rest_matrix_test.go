@@ -39,12 +39,12 @@ var parameters = strings.NewReplacer(
 
 // send sends a request with some headers and returns the status and the body.
 func (s *server) send(method, path, body string, headers map[string]string) (int, string) {
-	s.t.Helper()
+	s.T.Helper()
 	all := map[string]string{"OpenStack-API-Version": "placement 1.39, baremetal 1.94", "Content-Type": "application/json"}
 	maps.Copy(all, headers)
-	status, answer, err := sendTo(method, "http://"+s.http+path, body, all)
+	status, answer, err := sendTo(method, "http://"+s.HTTP+path, body, all)
 	if err != nil {
-		s.t.Fatalf("%s %s: %v", method, path, err)
+		s.T.Fatalf("%s %s: %v", method, path, err)
 	}
 	return status, answer
 }
@@ -58,14 +58,14 @@ var nothing = []string{
 // served lists all routes of a server, as METHOD PATH, from its description and
 // the tables of its APIs.
 func (s *server) served(admin map[string]string) []string {
-	s.t.Helper()
+	s.T.Helper()
 	var routes []string
 	_, text := s.send("GET", "/openapi.json", "", nil)
 	var document struct {
 		Paths map[string]map[string]json.RawMessage
 	}
 	if err := json.Unmarshal([]byte(text), &document); err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	for path, item := range document.Paths {
 		for method := range item {
@@ -76,15 +76,15 @@ func (s *server) served(admin map[string]string) []string {
 	}
 	for _, path := range baremetal.Paths {
 		// A request with an unknown method returns the methods of a path.
-		r, err := http.NewRequest("TRACE", "http://"+s.http+parameters.Replace("/baremetal/v1"+path), nil)
+		r, err := http.NewRequest("TRACE", "http://"+s.HTTP+parameters.Replace("/baremetal/v1"+path), nil)
 		if err != nil {
-			s.t.Fatal(err)
+			s.T.Fatal(err)
 		}
 		r.Header.Set("OpenStack-API-Version", "baremetal 1.94")
 		r.Header.Set("X-Auth-Token", admin["X-Auth-Token"])
 		answer, err := http.DefaultClient.Do(r)
 		if err != nil {
-			s.t.Fatal(err)
+			s.T.Fatal(err)
 		}
 		_ = answer.Body.Close() // only the header counts
 		for method := range strings.SplitSeq(answer.Header.Get("Allow"), ", ") {
@@ -143,7 +143,7 @@ func routesOf(cell string) (routes []string) {
 // populateForStrangers makes the entities that the routes name, as an
 // administrator.
 func (s *server) populateForStrangers(admin map[string]string) {
-	s.t.Helper()
+	s.T.Helper()
 	for _, one := range []string{
 		`POST /resource_providers {"name":"n","uuid":"` + aProvider + `"}`,
 		`PUT /resource_providers/` + aProvider + `/inventories {"resource_provider_generation":0,"inventories":{"VCPU":{"total":100}}}`,
@@ -159,10 +159,10 @@ func (s *server) populateForStrangers(admin map[string]string) {
 	} {
 		fields := strings.SplitN(one, " ", 3)
 		if status, text := s.send(fields[0], fields[1], fields[2], admin); status >= 300 {
-			s.t.Fatalf("%s: %d %s", one, status, text)
+			s.T.Fatalf("%s: %d %s", one, status, text)
 		}
 	}
-	ledgertest.WaitFor(s.t, "the allocation", func() bool {
+	ledgertest.WaitFor(s.T, "the allocation", func() bool {
 		status, _ := s.send("GET", "/baremetal/v1/nodes/"+aNode+"/allocation", "", admin)
 		return status == http.StatusOK
 	})
@@ -209,17 +209,17 @@ func prefixes(target string) []string {
 
 // compareMatrix tries every route as every persona whose headers are known.
 func (s *server) compareMatrix(known map[string]map[string]string) {
-	s.t.Helper()
-	personas, routes := promised(s.t)
+	s.T.Helper()
+	personas, routes := promised(s.T)
 	for name := range known {
 		if !slices.Contains(personas, name) {
-			s.t.Errorf("the table has no column %q", name)
+			s.T.Errorf("the table has no column %q", name)
 		}
 	}
 	if got, want := slices.Sorted(maps.Keys(routes)), slices.Sorted(slices.Values(s.served(known["admin"]))); !slices.Equal(
 		got, want,
 	) {
-		s.t.Errorf(
+		s.T.Errorf(
 			"the table has other routes than the server:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"),
 		)
 	}
@@ -233,7 +233,7 @@ func (s *server) compareMatrix(known map[string]map[string]string) {
 			for _, prefix := range prefixes(target) {
 				status, text := s.send(method, prefix+target, body, headers)
 				if got := outcome(route, status); got != cells[i] {
-					s.t.Errorf(
+					s.T.Errorf(
 						"%s%s by %s: %d, which is %s, but the table says %s: %.200s", prefix, route, persona, status, got, cells[i],
 						text,
 					)
@@ -245,12 +245,11 @@ func (s *server) compareMatrix(known map[string]map[string]string) {
 
 // metricsForAll asks for the metrics as every persona.
 func (s *server) metricsForAll(address string, personas map[string]map[string]string) {
-	s.t.Helper()
-	metrics := *s
-	metrics.http = address
+	s.T.Helper()
+	metrics := s.at(address)
 	for persona, headers := range personas {
 		if status, text := metrics.send("GET", "/metrics", "", headers); status != http.StatusOK || !strings.Contains(text, "allot_") {
-			s.t.Errorf("GET /metrics by %s: %d %.200s", persona, status, text)
+			s.T.Errorf("GET /metrics by %s: %d %.200s", persona, status, text)
 		}
 	}
 }
@@ -326,14 +325,12 @@ func TestForeignPages(t *testing.T) {
 	)
 	admin := map[string]string{"X-Auth-Token": "admin"}
 	s.populateForStrangers(admin)
-	before := s.must(200, "GET", "/audit/digest", "")
+	before := s.Must(200, "GET", "/audit/digest", "")
 	type door struct {
 		server *server
 		routes []string
 	}
-	atMetrics := *s
-	atMetrics.http = metrics
-	for _, d := range []door{{s, append(s.served(admin), "GET /console")}, {&atMetrics, []string{"GET /metrics"}}} {
+	for _, d := range []door{{s, append(s.served(admin), "GET /console")}, {s.at(metrics), []string{"GET /metrics"}}} {
 		for _, route := range d.routes {
 			method, path, _ := strings.Cut(route, " ")
 			for _, headers := range []map[string]string{
@@ -376,7 +373,7 @@ func TestForeignPages(t *testing.T) {
 			}
 		}
 	}
-	if after := s.must(200, "GET", "/audit/digest", ""); after != before {
+	if after := s.Must(200, "GET", "/audit/digest", ""); after != before {
 		t.Errorf("something has been written:\n%s\nwas\n%s", after, before)
 	}
 }
@@ -417,8 +414,8 @@ func TestNATSInsideWithKeystone(t *testing.T) {
 	)
 	s := launch(t, t.TempDir(), "--nats", "127.0.0.1:4222", // the default
 		"--keystone-url", keystone.URL)
-	s.kill()
-	if logs := s.logs.String(); !strings.Contains(logs, "NATS stays inside the process") ||
+	s.Kill()
+	if logs := s.Logs.String(); !strings.Contains(logs, "NATS stays inside the process") ||
 		strings.Contains(logs, "4222") {
 		t.Errorf("%s", logs)
 	}
@@ -426,15 +423,15 @@ func TestNATSInsideWithKeystone(t *testing.T) {
 
 // peakRSS returns the largest memory that a process has had, in bytes.
 func (s *server) peakRSS() int64 {
-	s.t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	s.T.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Cmd.Process.Pid))
 	if err != nil {
-		s.t.Skip("skipped: no /proc")
+		s.T.Skip("skipped: no /proc")
 	}
 	_, rest, _ := strings.Cut(string(text), "VmHWM:")
 	kilobytes, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	return kilobytes << 10
 }

@@ -28,8 +28,8 @@ func TestSchedulers(t *testing.T) {
 		s := launchUnguarded(t)
 		small, large := "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 		for id, cores := range map[string]string{small: "2", large: "8"} {
-			s.must(http.StatusOK, "POST", "/resource_providers", `{"name": "`+id+`", "uuid": "`+id+`"}`)
-			s.must(http.StatusOK, "PUT", "/resource_providers/"+id+"/inventories", `{"resource_provider_generation": 0,
+			s.Must(http.StatusOK, "POST", "/resource_providers", `{"name": "`+id+`", "uuid": "`+id+`"}`)
+			s.Must(http.StatusOK, "PUT", "/resource_providers/"+id+"/inventories", `{"resource_provider_generation": 0,
 				"inventories": {"VCPU": {"total": `+cores+`}, "MEMORY_MB": {"total": 1024}}}`)
 		}
 		path := writeProgram(t, program)
@@ -77,10 +77,10 @@ func checkSchedulerThatWaits(t *testing.T, program string) {
 	s := launchUnguarded(t)
 	const host, holder = "11111111-1111-4111-8111-111111111111", "bbbbbbbb-0000-4000-8000-000000000001"
 	const small, large = "aaaaaaaa-0000-4000-8000-000000000001", "aaaaaaaa-0000-4000-8000-000000000002"
-	s.must(http.StatusOK, "POST", "/resource_providers", `{"name": "host", "uuid": "`+host+`"}`)
-	s.must(http.StatusOK, "PUT", "/resource_providers/"+host+"/inventories",
+	s.Must(http.StatusOK, "POST", "/resource_providers", `{"name": "host", "uuid": "`+host+`"}`)
+	s.Must(http.StatusOK, "PUT", "/resource_providers/"+host+"/inventories",
 		`{"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 4}}}`)
-	s.must(http.StatusNoContent, "PUT", "/allocations/"+holder, `{"allocations": {"`+host+`": {"resources": {"VCPU": 4}}},
+	s.Must(http.StatusNoContent, "PUT", "/allocations/"+holder, `{"allocations": {"`+host+`": {"resources": {"VCPU": 4}}},
 		"project_id": "p", "user_id": "u", "consumer_generation": null, "consumer_type": "INSTANCE"}`)
 	cmd := exec.CommandContext(t.Context(), "go", "run", writeProgram(t, program))
 	cmd.Env = append(os.Environ(), "NATS_URL=nats://"+s.nats)
@@ -112,7 +112,7 @@ func checkSchedulerThatWaits(t *testing.T, program string) {
 	}
 	expect(large + " waits")
 	expect(small + " waits")
-	s.must(http.StatusNoContent, "DELETE", "/allocations/"+holder, "")
+	s.Must(http.StatusNoContent, "DELETE", "/allocations/"+holder, "")
 	expect(small + " goes to " + host)
 	expect(large + " waits")
 }

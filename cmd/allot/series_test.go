@@ -49,7 +49,7 @@ func TestStrangersMakeNoSeries(t *testing.T) {
 // beStrange sends requests with a word wherever a client may put one. It returns
 // how many over NATS were answered.
 func (s *server) beStrange(nc *nats.Conn, word string) (replies float64) {
-	s.t.Helper()
+	s.T.Helper()
 	id := uuid.NewString()
 	for _, path := range []string{
 		"/" + word, "/placement/" + word, "/baremetal/" + word, "/baremetal/v1/" + word, "/baremetal/v1/nodes/" + word,
@@ -68,19 +68,19 @@ func (s *server) beStrange(nc *nats.Conn, word string) (replies float64) {
 				},
 				{"X-Auth-Token": "admin", "X-OpenStack-Ironic-API-Version": word, "OpenStack-API-Version": word, "Host": word},
 			} {
-				if _, _, err := sendTo(method, "http://"+s.http+path, "", headers); err != nil {
-					s.t.Fatalf("%s %s: %v", method, path, err)
+				if _, _, err := sendTo(method, "http://"+s.HTTP+path, "", headers); err != nil {
+					s.T.Fatalf("%s %s: %v", method, path, err)
 				}
 			}
 		}
 	}
-	s.must(http.StatusCreated, "PUT", "/traits/"+"CUSTOM_"+strings.ToUpper(word)+"_2", "")
+	s.Must(http.StatusCreated, "PUT", "/traits/"+"CUSTOM_"+strings.ToUpper(word)+"_2", "")
 	return s.strangeMessages(nc, word)
 }
 
 // strangeMessages does the same over NATS. It returns how many were answered.
 func (s *server) strangeMessages(nc *nats.Conn, word string) (replies float64) {
-	s.t.Helper()
+	s.T.Helper()
 	for _, subject := range []string{
 		"allot.command.CreateTrait", "allot.query.Usages", "allot.batch", // these are answered
 		"allot.command." + word, "allot.query." + word, "allot." + word, "$SRV.INFO." + word, word,
@@ -100,7 +100,7 @@ func (s *server) strangeMessages(nc *nats.Conn, word string) (replies float64) {
 					err = nc.PublishMsg(msg)
 				}
 				if err != nil {
-					s.t.Fatalf("%s: %v", subject, err)
+					s.T.Fatalf("%s: %v", subject, err)
 				}
 			}
 		}

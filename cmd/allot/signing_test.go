@@ -21,11 +21,11 @@ func TestSignedCheckpoints(t *testing.T) {
 	s := busy(t, data, "--signing-key", file("key"), "--nats", address, "--pace-snapshot-records", "0", "--pace-snapshot-age", "0s")
 	ask := func(good bool, args ...string) string {
 		t.Helper()
-		return allot(t, good, append(args, "--http", s.http)...)
+		return allot(t, good, append(args, "--http", s.HTTP)...)
 	}
 	ask(true, "checkpoint", "--public-key", key, "--out", file("first"))
 	ask(false, "checkpoint", "--public-key", other)
-	s.must(204, "DELETE", "/allocations/22222222-2222-4222-8222-000000000001", "")
+	s.Must(204, "DELETE", "/allocations/22222222-2222-4222-8222-000000000001", "")
 	if out := ask(true, "checkpoint", "--public-key", key, "--since", file("first")); !strings.Contains(
 		out, "and 1 more",
 	) {
@@ -44,7 +44,7 @@ func TestSignedCheckpoints(t *testing.T) {
 	ask(false, "prove", "999.0")
 	ask(false, "prove", "5")
 	allot(t, true, "export", file("whole"), "--nats-url", "nats://"+address)
-	s.kill()
+	s.Kill()
 	allot(t, true, "verify", "--archive", file("whole"), "--public-key", key)
 	allot(t, false, "verify", "--archive", file("whole"), "--public-key", other)
 	if out := allot(t, false, "verify", "--data", data, "--public-key", key); !strings.Contains(
@@ -66,7 +66,7 @@ func TestSignedCheckpoints(t *testing.T) {
 
 	// A server without the key signs nothing, and says so.
 	plain := launch(t, file("imported"))
-	if out := allot(t, false, "checkpoint", "--http", plain.http); !strings.Contains(out, "--signing-key") {
+	if out := allot(t, false, "checkpoint", "--http", plain.HTTP); !strings.Contains(out, "--signing-key") {
 		t.Errorf("%s", out)
 	}
 }

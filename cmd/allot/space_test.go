@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -32,7 +31,7 @@ func newTally() *tally { return &tally{answered: make(map[string]bool), open: ma
 // allocate sends one command and notes its outcome.
 func (s *server) allocate(n *tally) (status int) {
 	id := uuid.NewString()
-	status, answer, err := s.call("PUT", "/allocations/"+uuid.NewString(), id, allocation())
+	status, answer, err := s.Call("PUT", "/allocations/"+uuid.NewString(), id, allocation())
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
@@ -41,21 +40,21 @@ func (s *server) allocate(n *tally) (status int) {
 	case status == http.StatusNoContent:
 		n.answered[id] = true
 	default:
-		s.t.Errorf("allocate: %d %s", status, answer)
+		s.T.Errorf("allocate: %d %s", status, answer)
 	}
 	return status
 }
 
 // until sends commands from several clients until each has got a status.
 func (s *server) until(n *tally, want int) {
-	s.t.Helper()
+	s.T.Helper()
 	var clients sync.WaitGroup
 	deadline := time.Now().Add(hangLimit)
 	for range 4 {
 		clients.Go(func() {
 			for s.allocate(n) != want {
 				if time.Now().After(deadline) {
-					s.t.Errorf("no command was answered %d\n%s", want, s.logs)
+					s.T.Errorf("no command was answered %d\n%s", want, s.Logs)
 					return
 				}
 			}
@@ -67,12 +66,12 @@ func (s *server) until(n *tally, want int) {
 // check requires every answered command to be in the log once, every other one at
 // most once, and usage to equal the log's.
 func (n *tally) check(s *server) {
-	s.t.Helper()
+	s.T.Helper()
 	counts := s.commandIDs()
 	done := 0
 	for id, times := range counts {
 		if times != 1 {
-			s.t.Errorf("command %s is in the log %d times", id, times)
+			s.T.Errorf("command %s is in the log %d times", id, times)
 		}
 		if n.answered[id] || n.open[id] {
 			done++
@@ -80,13 +79,13 @@ func (n *tally) check(s *server) {
 	}
 	for id := range n.answered {
 		if counts[id] == 0 {
-			s.t.Errorf("command %s was answered and is lost", id)
+			s.T.Errorf("command %s was answered and is lost", id)
 		}
 	}
-	if usages := s.must(http.StatusOK, "GET", provider+"/usages", ""); !strings.Contains(
+	if usages := s.Must(http.StatusOK, "GET", provider+"/usages", ""); !strings.Contains(
 		usages, fmt.Sprintf(`"VCPU":%d}`, done),
 	) {
-		s.t.Errorf("usages %s, and %d commands are in the log", usages, done)
+		s.T.Errorf("usages %s, and %d commands are in the log", usages, done)
 	}
 }
 
@@ -99,12 +98,9 @@ func (s *server) supervise() (leave func()) {
 			select {
 			case <-quit:
 				return
-			case <-s.exited:
+			case <-s.Exited:
 			}
-			again := exec.Command(s.cmd.Path, s.cmd.Args[1:]...)
-			again.Env, again.Stdout, again.Stderr = s.cmd.Env, s.logs, s.logs
-			s.cmd, s.exited = again, make(chan struct{})
-			s.run()
+			s.Again()
 		}
 	}()
 	return func() {
@@ -115,10 +111,10 @@ func (s *server) supervise() (leave func()) {
 
 // reads checks that everything can be read.
 func (s *server) reads() {
-	s.t.Helper()
-	s.must(http.StatusOK, "GET", provider, "")
-	s.must(http.StatusOK, "GET", provider+"/usages", "")
-	s.must(http.StatusOK, "GET", "/audit/records?limit=3", "")
+	s.T.Helper()
+	s.Must(http.StatusOK, "GET", provider, "")
+	s.Must(http.StatusOK, "GET", provider+"/usages", "")
+	s.Must(http.StatusOK, "GET", "/audit/records?limit=3", "")
 }
 
 // TestFullDisk fills the disk: slowly, so that the reserve is reached first; at
@@ -158,23 +154,19 @@ func TestFullDisk(t *testing.T) {
 			logtest.FillUp(t, filler, c.left)
 			s.until(n, http.StatusServiceUnavailable)
 			leave()
-			if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			if err := s.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
-			select {
-			case <-s.exited:
-			case <-time.After(hangLimit):
-				t.Fatalf("the server does not end\n%s", s.logs)
-			}
-			if !strings.Contains(s.logs.String(), c.sign) {
-				t.Errorf("the disk was not full in the way that is tested:\n%s", s.logs)
+			_ = s.Wait() // it may have ended before, for want of room
+			if !strings.Contains(s.Logs.String(), c.sign) {
+				t.Errorf("the disk was not full in the way that is tested:\n%s", s.Logs)
 			}
 			if err := os.Remove(filler); err != nil {
 				t.Fatal(err)
 			}
 			s = launch(t, data, c.flags...)
 			n.check(s)
-			s.must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
+			s.Must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
 			tell(t, "full disk, "+name, rounds+1, fmt.Sprintf("%d answered commands, none lost, none twice", len(n.answered)))
 		})
 	}

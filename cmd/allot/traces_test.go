@@ -160,7 +160,7 @@ const allocationRoute = "PUT /allocations/{consumer_uuid}"
 func allocateTraced(t *testing.T, s *server, headers map[string]string) http.Header {
 	t.Helper()
 	req, err := http.NewRequest(
-		http.MethodPut, "http://"+s.http+"/allocations/"+uuid.NewString(), strings.NewReader(allocation()),
+		http.MethodPut, "http://"+s.HTTP+"/allocations/"+uuid.NewString(), strings.NewReader(allocation()),
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -215,7 +215,7 @@ func TestTraces(t *testing.T) {
 				t.Errorf("%s has request id %q, not %q", one.name, got, id)
 			}
 		}
-		if record := s.must(200, "GET", "/audit/records?limit=1000", ""); !strings.Contains(record, id) {
+		if record := s.Must(200, "GET", "/audit/records?limit=1000", ""); !strings.Contains(record, id) {
 			t.Errorf("no record has request id %s", id)
 		}
 		for _, want := range []string{`"request_id":"` + id + `"`, `"trace_id":"` + trace + `"`} {
@@ -295,7 +295,7 @@ func TestTraceToKeystone(t *testing.T) {
 	s := launch(t, t.TempDir(), "--trace-url", to.url, "--trace-ratio", "0",
 		"--keystone-url", front.URL+"/v3")
 	parent, trace, root := newTrace()
-	req, err := http.NewRequest(http.MethodGet, "http://"+s.http+"/resource_providers", nil)
+	req, err := http.NewRequest(http.MethodGet, "http://"+s.HTTP+"/resource_providers", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -414,7 +414,7 @@ func TestTracesWithoutReceiver(t *testing.T) {
 			if sent > 0 {
 				t.Errorf("%v spans made, %v sent", made, sent)
 			}
-			s.terminate()
+			s.Terminate()
 		})
 	}
 }

@@ -84,16 +84,16 @@ func launchGuarded(t *testing.T, flags ...string) *guarded {
 }
 
 func (g *guarded) connect(user string, options ...nats.Option) *nats.Conn {
-	g.t.Helper()
+	g.T.Helper()
 	options = append(options, nats.UserInfo(user, "correct horse"))
 	if user == "root" {
 		public, err := g.key.PublicKey()
 		if err != nil {
-			g.t.Fatal(err)
+			g.T.Fatal(err)
 		}
 		options = append(options, nats.Nkey(public, g.key.Sign))
 	}
-	return dial(g.t, "nats://"+g.nats, options...)
+	return dial(g.T, "nats://"+g.nats, options...)
 }
 
 func (g *guarded) client(user string) *client.Client {
@@ -250,11 +250,8 @@ func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	pool := issue(t, dir, 1)
 	address, natsAddress := freeAddress(t), freeAddress(t)
-	s := &server{t: t, http: address, logs: new(ledgertest.Output), exited: make(chan struct{})}
-	s.cmd = exec.Command(binary, "serve", "--data", t.TempDir(), "--http", address, "--nats", natsAddress,
-		"--tls-cert", filepath.Join(dir, "cert.pem"), "--tls-key", filepath.Join(dir, "key.pem"))
-	s.cmd.Stdout, s.cmd.Stderr = s.logs, s.logs
-	s.run()
+	s := begin(t, address, exec.Command(binary, "serve", "--data", t.TempDir(), "--http", address, "--nats", natsAddress,
+		"--tls-cert", filepath.Join(dir, "cert.pem"), "--tls-key", filepath.Join(dir, "key.pem")))
 	serial := func(pool *x509.CertPool) int64 {
 		web := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
 		resp, err := web.Get("https://" + address + "/baremetal/")
@@ -305,7 +302,7 @@ func TestTLS(t *testing.T) {
 		if got := serial(pool); got != 1 {
 			t.Fatalf("certificate %d", got)
 		}
-		return strings.Contains(s.logs.String(), "the changed certificate cannot be read")
+		return strings.Contains(s.Logs.String(), "the changed certificate cannot be read")
 	})
 	until(2, issue(t, dir, 2))
 }

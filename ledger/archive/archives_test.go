@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -440,11 +441,7 @@ func TestMended(t *testing.T) {
 			_, dir := inFolder(t)
 			url := "file://" + dir
 			w.archive(w.config(open(t, url)), 120)
-			var paths []string
-			for name := range files(t, filepath.Join(dir, "parts")) {
-				paths = append(paths, filepath.Join(dir, "parts", name))
-			}
-			slices.Sort(paths)
+			paths := partsIn(t, dir)
 			damage(paths)
 			before := files(t, dir)
 			// With other bounds, too, what is missing fits in the gap.
@@ -463,6 +460,15 @@ func TestMended(t *testing.T) {
 	}
 }
 
+// partsIn are the files of an archive's parts, in their order.
+func partsIn(t *testing.T, dir string) (paths []string) {
+	t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(files(t, filepath.Join(dir, "parts")))) {
+		paths = append(paths, filepath.Join(dir, "parts", name))
+	}
+	return paths
+}
+
 // TestRead: the log is read from archives as it was written, in whatever ranges,
 // with room for one part only, and from a second archive where the first one is
 // damaged or lacks something.
@@ -472,11 +478,7 @@ func TestRead(t *testing.T) {
 	one, dir := inFolder(t)
 	two, _ := inFolder(t)
 	w.archive(w.config(one, two), 120)
-	var paths []string
-	for name := range files(t, filepath.Join(dir, "parts")) {
-		paths = append(paths, filepath.Join(dir, "parts", name))
-	}
-	slices.Sort(paths)
+	paths := partsIn(t, dir)
 	flip(t, paths[2], 0)
 	remove(t, paths[5])
 	log := archive.NewLog([]*archive.Archive{open(t, "file://"+dir), two}, t.TempDir(), 1)
@@ -516,11 +518,7 @@ func TestMend(t *testing.T) {
 	one, dir := inFolder(t)
 	two, _ := inFolder(t)
 	w.archive(w.config(one, two), 120)
-	var paths []string
-	for name := range files(t, filepath.Join(dir, "parts")) {
-		paths = append(paths, filepath.Join(dir, "parts", name))
-	}
-	slices.Sort(paths)
+	paths := partsIn(t, dir)
 	for round, log := range []ledger.Log{w.log, archive.NewLog([]*archive.Archive{two}, t.TempDir(), 1<<30)} {
 		for _, i := range []int{2, 3, 11} {
 			flip(t, paths[i], 0)

@@ -19,8 +19,8 @@ type Server struct {
 	HTTP string // HOST:PORT
 	Logs *ledgertest.Output
 
-	exited chan struct{} // closed when the process has ended
-	exit   error         // its result; read it after exited
+	Exited chan struct{} // closed when the process has ended
+	Exit   error         // its result; read it after Exited
 }
 
 // Launch starts allot serve on a data folder, and waits until it serves.
@@ -33,20 +33,28 @@ func Launch(t *testing.T, data string, flags ...string) *Server {
 func Resume(t *testing.T, data, address string, flags ...string) *Server {
 	t.Helper()
 	s := serve(t, data, address, flags...)
-	ledgertest.WaitFor(t, "the server to serve", func() bool {
-		select {
-		case <-s.exited:
-			t.Fatalf("the server does not serve:\n%s", s.Logs)
-		default:
-		}
-		resp, err := http.Get("http://" + s.HTTP + "/")
-		if err != nil {
-			return false
-		}
-		_ = resp.Body.Close()
-		return resp.StatusCode == http.StatusOK
-	}, func() any { return s.Logs })
+	if !s.Serves() {
+		t.Fatalf("the server does not serve:\n%s", s.Logs)
+	}
 	return s
+}
+
+// Serves waits until the server answers. It returns false if the server exits.
+func (s *Server) Serves() (serves bool) {
+	s.T.Helper()
+	ledgertest.WaitFor(s.T, "the server to serve or to exit", func() bool {
+		if resp, err := http.Get("http://" + s.HTTP + "/"); err == nil {
+			_ = resp.Body.Close()
+			serves = resp.StatusCode == http.StatusOK
+		}
+		select {
+		case <-s.Exited:
+			return true
+		default:
+			return serves
+		}
+	}, func() any { return s.Logs })
+	return serves
 }
 
 func serve(t *testing.T, data, address string, flags ...string) *Server {
@@ -59,19 +67,41 @@ func serve(t *testing.T, data, address string, flags ...string) *Server {
 // environment, until the test ends.
 func Start(t *testing.T, address, program string, env []string, args ...string) *Server {
 	t.Helper()
-	s := &Server{T: t, HTTP: address, Logs: new(ledgertest.Output), exited: make(chan struct{})}
-	s.Cmd = exec.Command(Program(program), args...)
-	s.Cmd.Env = append(os.Environ(), env...)
-	s.Cmd.Stdout, s.Cmd.Stderr = s.Logs, s.Logs
-	if err := s.Cmd.Start(); err != nil {
-		t.Fatal(err)
+	cmd := exec.Command(Program(program), args...)
+	cmd.Env = append(os.Environ(), env...)
+	return Begin(t, address, cmd)
+}
+
+// Begin is Start for a command.
+func Begin(t *testing.T, address string, cmd *exec.Cmd) *Server {
+	t.Helper()
+	s := &Server{T: t, HTTP: address, Logs: new(ledgertest.Output)}
+	s.begin(cmd)
+	return s
+}
+
+// Again starts the process again, which has ended.
+func (s *Server) Again() {
+	s.T.Helper()
+	cmd := exec.Command(s.Cmd.Path, s.Cmd.Args[1:]...)
+	cmd.Env = s.Cmd.Env
+	s.begin(cmd)
+}
+
+// begin starts a process, and kills it at the end of the test.
+func (s *Server) begin(cmd *exec.Cmd) {
+	s.T.Helper()
+	cmd.Stdout, cmd.Stderr = s.Logs, s.Logs
+	exited := make(chan struct{})
+	s.Cmd, s.Exited = cmd, exited
+	if err := cmd.Start(); err != nil {
+		s.T.Fatal(err)
 	}
 	go func() {
-		s.exit = s.Cmd.Wait()
-		close(s.exited)
+		s.Exit = cmd.Wait()
+		close(exited)
 	}()
-	t.Cleanup(s.end)
-	return s
+	s.T.Cleanup(s.End)
 }
 
 // Refused checks that no server starts on a folder, that it prints these words, and
@@ -80,8 +110,7 @@ func Refused(t *testing.T, data string, words ...string) {
 	t.Helper()
 	before := BytesOf(t, data)
 	s := serve(t, data, ledgertest.FreeAddress(t))
-	<-s.exited
-	if s.exit == nil {
+	if s.Wait() == nil {
 		t.Error("the server ended well")
 	}
 	for _, word := range append(words, "nothing was changed") {
@@ -89,27 +118,41 @@ func Refused(t *testing.T, data string, words ...string) {
 			t.Errorf("the message does not say %q:\n%s", word, s.Logs)
 		}
 	}
+	if strings.Contains(s.Logs.String(), "panic") {
+		t.Errorf("the server panics:\n%s", s.Logs)
+	}
 	if BytesOf(t, data) != before {
 		t.Error("a refusal changed what is on the disk")
 	}
 }
 
-// end ends a process that its test no longer needs. Only a process that exits by
+// End ends a process that its test no longer needs. Only a process that exits by
 // itself writes its coverage.
-func (s *Server) end() {
+func (s *Server) End() {
 	if Coverage != "" && s.Cmd.Process.Signal(syscall.SIGTERM) == nil {
 		select {
-		case <-s.exited:
+		case <-s.Exited:
 		case <-time.After(ledgertest.Hang):
 		}
 	}
 	s.Kill()
 }
 
+// Wait waits for the end of the process, and returns its result.
+func (s *Server) Wait() error {
+	s.T.Helper()
+	select {
+	case <-s.Exited:
+	case <-time.After(ledgertest.Hang):
+		s.T.Fatalf("the process does not end:\n%s", s.Logs)
+	}
+	return s.Exit
+}
+
 // Kill ends the process at once.
 func (s *Server) Kill() {
 	_ = s.Cmd.Process.Kill() // it may have ended already
-	<-s.exited
+	<-s.Exited
 }
 
 // Terminate stops the process as its operator would.
@@ -118,9 +161,8 @@ func (s *Server) Terminate() {
 	if err := s.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		s.T.Fatal(err)
 	}
-	<-s.exited
-	if s.exit != nil {
-		s.T.Fatalf("%v\n%s", s.exit, s.Logs)
+	if err := s.Wait(); err != nil {
+		s.T.Fatalf("%v\n%s", err, s.Logs)
 	}
 }
 
