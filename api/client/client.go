@@ -320,6 +320,11 @@ func (c *Client) Candidates(ctx context.Context, q wire.CandidatesQuery) (wire.A
 	return ask[[]wire.Candidate](ctx, c, &q)
 }
 
+// Capacity returns how many more allocations fit that satisfy a request.
+func (c *Client) Capacity(ctx context.Context, q wire.CapacityQuery) (wire.Answer[wire.Capacity], error) {
+	return ask[wire.Capacity](ctx, c, &q)
+}
+
 func ask[T any](ctx context.Context, c *Client, q wire.Query) (wire.Answer[T], error) {
 	var answer wire.Answer[T]
 	err := c.request(

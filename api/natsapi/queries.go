@@ -189,6 +189,18 @@ func (s *Queries) rejections(ctx context.Context, q *wire.RejectionsQuery) (any,
 	return present.RejectedCommands(found)
 }
 
+func (s *Queries) capacity(ctx context.Context, v projector.View, q *wire.CapacityQuery) (any, error) {
+	world, err := s.world(ctx, v, q.At != "")
+	if err != nil {
+		return nil, err
+	}
+	counted, err := present.CapacityAsked(ctx, v, world, q, s.MaxSteps)
+	if errors.Is(err, present.ErrQuery) {
+		return nil, bad("%v", err)
+	}
+	return counted, err
+}
+
 func (s *Queries) candidates(ctx context.Context, v projector.View, q *wire.CandidatesQuery) (any, error) {
 	world, err := s.world(ctx, v, q.At != "")
 	if err != nil {
@@ -246,6 +258,8 @@ func (s *Queries) Ask(ctx context.Context, q wire.Query) (wire.Answer[any], erro
 		result, err = s.rejections(ctx, q)
 	case *wire.CandidatesQuery:
 		result, err = s.candidates(ctx, view, q)
+	case *wire.CapacityQuery:
+		result, err = s.capacity(ctx, view, q)
 	default:
 		err = fmt.Errorf("natsapi: no answer to %s", q.QueryName())
 	}

@@ -260,7 +260,8 @@ var queryRules = map[string]queryRule{
 	"Holders":    {asks: func(wire.Query, string) bool { return false }}, // holders are of all projects
 	"Chassis":    {asks: func(wire.Query, string) bool { return false }}, // chassis belong to the operator
 	"Checkpoint": {},                                                     // it shows only the size and root of the log
-	"Provider":   {},                                                     // providers and candidates belong to no project
+	"Capacity":   {},
+	"Provider":   {}, // providers and candidates belong to no project
 	"Candidates": {asks: func(q wire.Query, _ string) bool { // where consumers are is told to their projects alone
 		prefer := q.(*wire.CandidatesQuery).Prefer
 		return prefer == nil || len(prefer.Near) == 0

@@ -169,7 +169,10 @@ func queryParameters(op *operation) []any {
 			"name": "groups", "in": "query", "style": "form", "explode": true,
 			"schema":      m{"type": "object", "patternProperties": patterns, "additionalProperties": false},
 			"description": "resources, required, member_of and in_tree, each followed by the suffix of its group",
-		}, m{
+		})
+	}
+	if op.query == "candidates" {
+		list = append(list, m{
 			"name": "explain", "in": "query", "schema": m{"type": "string", "enum": []any{"true", "false"}},
 			"description": "Allot's own: add how each filter narrowed down the providers",
 		}, m{
@@ -330,6 +333,11 @@ func answerSchemas() m {
 				"trees": steps, "removed_last": m{"type": "string"},
 			}, "groups", "trees", "removed_last"),
 		}, "allocation_requests", "provider_summaries"),
+		"Capacity": closed(m{
+			"capacity": count, "exact": m{"type": "boolean"}, "at_least": count, "at_most": count, "next": id,
+			"trees":      m{"type": "array", "items": closed(m{"root": id, "capacity": count}, "root", "capacity")},
+			"aggregates": m{"type": "array", "items": closed(m{"aggregate": id, "capacity": count}, "aggregate", "capacity")},
+		}, "capacity", "exact", "at_least", "at_most", "trees"),
 		"Counters": closed(m{
 			"resource_provider_generation": generation, "counters": amounts,
 			"draws": many(many(m{"type": []any{"integer", "string"}})), "left": many(m{"type": "integer"}),

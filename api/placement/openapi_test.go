@@ -131,6 +131,7 @@ func TestOpenAPIAnswers(t *testing.T) {
 		{"get", "/allocations/{consumer_uuid}", "/allocations/" + consumer, ""},
 		{"get", "/allocation_candidates", "/allocation_candidates?resources=VCPU:1&explain=true", ""},
 		{"get", "/allocation_candidates", "/allocation_candidates?resources=VCPU:1", ""},
+		{"get", "/capacity", "/capacity?resources=VCPU:1&by=aggregate&limit=2", ""},
 		{"delete", "/allocations/{consumer_uuid}", "/allocations/" + consumer, ""},
 		{"delete", "/allocations/{consumer_uuid}", "/allocations/" + child, ""},
 		{"delete", "/resource_providers/{uuid}/traits", "/resource_providers/" + p + "/traits", ""},

@@ -116,6 +116,7 @@ var routes = []route{
 		del(0, "placement:allocations:delete", releaseConsumer)),
 	at("allocation_candidates",
 		gives("AllocationCandidates", asks("candidates", get(10, "placement:allocation_candidates:list", listCandidates)))),
+	at("capacity", gives("Capacity", asks("capacity", get(0, "placement:allocation_candidates:list", showCapacity)))),
 	at("claims", gives("Claimed", post(0, "allot:claims:create", "claim", claim))),
 	at("limits",
 		gives("Limits", asks("limits", get(0, "allot:limits:list", showLimits))),

@@ -60,6 +60,8 @@ func answerTo(q Query) (any, error) {
 		return Answer[[]RejectedCommand]{}, nil
 	case *CandidatesQuery:
 		return Answer[[]Candidate]{}, nil
+	case *CapacityQuery:
+		return Answer[Capacity]{}, nil
 	}
 	return nil, fmt.Errorf("wire: query %s has no answer", q.QueryName())
 }

@@ -79,6 +79,7 @@ var Queries = map[string]func() Query{
 	"Usages":         func() Query { return new(UsagesQuery) },
 	"Provider":       func() Query { return new(ProviderQuery) },
 	"Candidates":     func() Query { return new(CandidatesQuery) },
+	"Capacity":       func() Query { return new(CapacityQuery) },
 	"Node":           func() Query { return new(NodeQuery) },
 	"NodeAllocation": func() Query { return new(NodeAllocationQuery) },
 	"Chassis":        func() Query { return new(ChassisQuery) },
@@ -241,4 +242,48 @@ type Candidate struct {
 	// Marker says where the page behind this candidate begins; absent: nothing
 	// comes after it.
 	Marker string `json:"marker,omitempty"`
+}
+
+// CapacityQuery asks how many more allocations fit that each satisfy a request, in the terms
+// of CandidatesQuery.
+type CapacityQuery struct {
+	When
+	Groups        []CandidateGroup `json:"groups"`
+	Isolate       bool             `json:"isolate,omitempty"`
+	SameSubtree   [][]string       `json:"same_subtree,omitempty"`
+	RootRequired  []string         `json:"root_required,omitempty"`
+	RootForbidden []string         `json:"root_forbidden,omitempty"`
+	Limit         int              `json:"limit,omitempty"` // counting stops there; absent: it does not stop
+	By            string           `json:"by,omitempty"`    // aggregate: also a sum for each aggregate
+	// Marker is next of the page of trees before.
+	Marker *ledger.UUID `json:"marker,omitempty"`
+}
+
+// QueryName implements Query.
+func (*CapacityQuery) QueryName() string { return "Capacity" }
+
+// Capacity is how many more allocations fit. Sums are over all trees, not those of the page.
+type Capacity struct {
+	Capacity int `json:"capacity"` // the same as at_least
+	// Exact: at_least and at_most are the same.
+	Exact   bool           `json:"exact"`
+	AtLeast int            `json:"at_least"`
+	AtMost  int            `json:"at_most"`
+	Trees   []TreeCapacity `json:"trees"` // at most 1000, in the order of their creation; those with none are absent
+	// Aggregates have the sums of the trees whose roots are in them.
+	Aggregates []AggregateCapacity `json:"aggregates,omitempty"`
+	// Next is the marker of the next page of trees; absent: there is none.
+	Next *ledger.UUID `json:"next,omitempty"`
+}
+
+// TreeCapacity is how many of the allocations fit into a tree.
+type TreeCapacity struct {
+	Root     ledger.UUID `json:"root"`
+	Capacity int         `json:"capacity"`
+}
+
+// AggregateCapacity is how many of the allocations fit into the trees of an aggregate.
+type AggregateCapacity struct {
+	Aggregate ledger.UUID `json:"aggregate"`
+	Capacity  int         `json:"capacity"`
 }

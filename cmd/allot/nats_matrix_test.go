@@ -105,6 +105,7 @@ var questions = map[string]string{
 	"NodeAllocation": `{"allocation":"THING"}`,
 	"History":        `{"of":"project","name":"PROJECT"}`, "Provider": `{"provider":"PROVIDER"}`, "Checkpoint": `{}`,
 	"Commits":    `{"from":1}`,
+	"Capacity":   `{"groups":[{"resources":{"VCPU":1}}]}`,
 	"Candidates": `{"groups":[{"resources":{"VCPU":1}}]}`, "Holders": `{"provider":"PROVIDER"}`,
 	"Rejections": `{"limit":1}`,
 	"Chassis":    `{"chassis":"THING"}`,

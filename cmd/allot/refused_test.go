@@ -134,6 +134,7 @@ func refusals(f files, public, taken string) []refusal {
 		{`"ftp://x" is not http://HOST:PORT`, []string{"log", "--url", "ftp://x"}},
 		{"contains no certificates", []string{"log", "--ca-file", f.text}},
 		{`--candidates: invalid URL escape`, []string{"why-not", "--candidates", "%zz"}},
+		{`"%zz" is no query such as resources=VCPU:4`, []string{"capacity", "%zz"}},
 		{`--resources: "VCPU" is not CLASS=AMOUNT`, []string{"what-if", "--resources", "VCPU"}},
 		{f.text + ": invalid character", []string{"what-if", f.text}},
 		{"changes the present", []string{"orphans", "--consumers", f.text, "--yes", "--at", "3"}},

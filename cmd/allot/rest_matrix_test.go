@@ -176,7 +176,7 @@ func asked(route string) (method, target, body string) {
 	switch {
 	case path == "/usages":
 		target += "?project_id=a"
-	case path == "/allocation_candidates":
+	case path == "/allocation_candidates", path == "/capacity":
 		target += "?resources=VCPU:1"
 	case method != http.MethodGet && !strings.HasPrefix(path, "/audit") && !strings.HasPrefix(path, "/cluster"):
 		target += "?dry_run=true"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sort"
 
 	"github.com/allot-project/allot/ledger"
 )
@@ -53,6 +54,15 @@ func CountCapacity(ctx context.Context, w *World, req *Request) (*Capacity, erro
 	}
 	c.Trees = slices.DeleteFunc(c.Trees, func(t TreeCapacity) bool { return t.Copies == 0 })
 	return &c.Capacity, nil
+}
+
+// Behind returns the trees that were created after one; false: there is no such provider.
+func (w *World) Behind(root ledger.UUID, trees []TreeCapacity) ([]TreeCapacity, bool) {
+	after, known := w.number(root)
+	return trees[sort.Search(len(trees), func(i int) bool {
+		number, _ := w.number(trees[i].Root.UUID)
+		return number > after
+	}):], known
 }
 
 // counting is the state of CountCapacity.

@@ -136,27 +136,27 @@ type units struct{ all, once int64 }
 func (s *search) copiesOf(k int, most int64) (n int64, exact bool) {
 	kind := &s.plan.kinds[k]
 	slots := int64(kind.slots)
-	list := make([]units, len(s.lists[k]))
+	list, sum := s.units[:0], int64(0)
 	exact = true
-	for i, src := range s.lists[k] {
+	for _, src := range s.lists[k] {
 		one := units{most * slots, slots}
 		for r, amount := range kind.amounts {
 			if amount > 0 {
 				class := s.plan.classes[r]
-				inv, _ := src.p.Inventory(class)
-				one.all, one.once = min(one.all, s.freeOf(src.p, class)/amount), min(one.once, inv.MaxUnit/amount)
+				one.all = min(one.all, s.freeOf(src.p, class)/amount)
 				exact = exact && len(src.p.DrawsOf(class)) == 0
+				if slots > 1 {
+					inv, _ := src.p.Inventory(class)
+					one.once = min(one.once, inv.MaxUnit/amount)
+				}
 			}
 		}
 		if kind.alone {
 			one.once = 1
 		}
-		list[i] = one
+		list, sum = append(list, one), min(most*slots, sum+one.all)
 	}
-	sum := int64(0)
-	for _, one := range list {
-		sum = min(most*slots, sum+one.all)
-	}
+	s.units = list
 	if !exact {
 		sum = min(sum, s.drawable(k, list))
 	}

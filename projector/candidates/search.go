@@ -35,6 +35,7 @@ type search struct {
 	seen    map[string]bool // candidates of sharing providers alone
 	out     Candidate
 	forests forests
+	units   []units // scratch of copiesOf
 
 	// guarded: nothing is chosen any more that leaves something which cannot be served.
 	// That is checked once the first choices of an anchor have come to nothing: mostly

@@ -290,6 +290,35 @@ func whyNone(ctx context.Context, a *asked) error {
 	return errors.Join(a.Raw(raw), a.Rows(rows...), a.Say("\n%s", verdict))
 }
 
+// countMore prints how many more allocations fit, and where.
+func countMore(ctx context.Context, a *asked) error {
+	query, err := url.ParseQuery(a.flags.(*capacity).Request)
+	if err != nil {
+		return fmt.Errorf("%q is no query such as resources=VCPU:4: %w", a.flags.(*capacity).Request, err)
+	}
+	request := a.request()
+	maps.Copy(request.Query, query)
+	a.heads(a.columns)
+	for {
+		answer, raw, err := a.read(ctx, request, a.rows)
+		if err != nil {
+			return err
+		}
+		if _, err := a.print(raw, answer); err != nil {
+			return err
+		}
+		next := field(answer, "next")
+		if next != "" {
+			request.Query.Set("marker", next)
+			continue
+		}
+		if at(answer, "exact") == true {
+			return a.Say("\n%s more fit", field(answer, "capacity"))
+		}
+		return a.Say("\nat least %s more fit, at most %s", field(answer, "at_least"), field(answer, "at_most"))
+	}
+}
+
 // outcome prints what some commands would do, as indented JSON.
 func outcome(ctx context.Context, a *asked) error {
 	body, err := a.flags.(*whatIf).body()

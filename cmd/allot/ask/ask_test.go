@@ -63,6 +63,7 @@ var asks = map[string]struct{ args, has []string }{
 		"total 3, reserved 0, allocation ratio 1.5, units 1 to 3 by 1, before: none",
 	}},
 	"why-not":  {[]string{"--candidates", "resources=VCPU:9"}, []string{"nothing was left after: "}},
+	"capacity": {[]string{"resources=VCPU:4"}, []string{"TREE ", "5 more fit"}},
 	"rejected": {nil, []string{"8.1 ", two, "         capacity_exceeded: "}},
 	"what-if":  {[]string{"--resources", "VCPU=1"}, []string{"\n  \"steps\": ["}},
 	"orphans": {[]string{"--consumers", "FILE"}, []string{

@@ -14,6 +14,7 @@ type Commands struct {
 	History  history            `cmd:"" help:"Print the history of a consumer, provider, project or user, or the effects of a command."`
 	Why      why                `cmd:"" help:"Print the records that explain what a consumer holds of a provider."`
 	WhyNot   whyNot             `cmd:"" name:"why-not" help:"Explain why a request has no allocation candidates."`
+	Capacity capacity           `cmd:"" help:"Count how many more allocations fit that satisfy a request, by tree."`
 	Rejected rejected           `cmd:"" help:"Print rejected commands, with the reasons."`
 	WhatIf   whatIf             `cmd:"" name:"what-if" help:"Show the outcome of some commands, without recording them."`
 	Orphans  orphans            `cmd:"" help:"List allocations without an owner, and owners without allocations."`
@@ -121,6 +122,12 @@ type why struct {
 type whyNot struct {
 	then
 	Candidates string `help:"Query of Placement's GET /allocation_candidates, such as 'resources=VCPU:1&required=CUSTOM_GOLD'." required:"" placeholder:"QUERY"`
+}
+
+type capacity struct {
+	then
+	Request string `arg:"" help:"Query of Placement's GET /allocation_candidates, such as 'resources=VCPU:4&required=CUSTOM_GOLD'."`
+	Limit   int    `help:"Stop counting at this number; 0: do not stop." default:"0" query:"limit"`
 }
 
 type rejected struct {

@@ -128,6 +128,10 @@ func init() { // the functions in it know the table
 		},
 		"why":     {example: "why consumer 5b7c4f2e-6a0e-4c58-9a3e-0f8a6d1c2b3d provider host-007", path: "/audit/why", columns: ofRecords, answer: whyHeld},
 		"why-not": {example: "why-not --candidates 'resources=VCPU:8&required=CUSTOM_GOLD'", path: "/allocation_candidates", header: newestPlacement, answer: whyNone},
+		"capacity": {
+			example: "capacity 'resources=VCPU:4'", path: "/capacity", rows: "trees", answer: countMore,
+			columns: []column{col("tree", "root"), col("capacity", "capacity")},
+		},
 		"rejected": {
 			example: "rejected --code capacity_exceeded --limit 5", path: "/audit/rejections", rows: "rejections",
 			columns: []column{

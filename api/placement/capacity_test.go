@@ -1,0 +1,74 @@
+package placement_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/allot-project/allot/api/wire"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/memlog"
+)
+
+// TestCapacity: how many more allocations fit is answered in pages of trees, with sums of all
+// of them, at any version, now and then.
+func TestCapacity(t *testing.T) {
+	t.Parallel()
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	h := handler(l)
+	const hosts = 1003
+	var first ledger.UUID
+	for i := range hosts {
+		id := l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: 8})
+		if i == 0 {
+			first = id
+		}
+	}
+	gone, aggregate := l.Provider(t, "gone"), commandstest.NewID()
+	l.Accept(t, &commands.DeleteProvider{Provider: gone})
+	l.Accept(t, &commands.ReplaceProviderAggregates{Provider: first, Aggregates: []ledger.UUID{aggregate}})
+	before := l.Views.View().Sequence()
+	l.Accept(t, commandstest.Allocate(commandstest.NewID(), first, "VCPU", 5))
+	get := func(query string) (answer wire.Capacity) {
+		t.Helper()
+		w := sendAt(h, "1.0", "GET", "/capacity?"+query, "")
+		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != 200 {
+			t.Fatalf("%s: %d %s", query, w.Code, w.Body)
+		}
+		return answer
+	}
+	const all = 2*hosts - 2
+	page := get("resources=VCPU:4&by=aggregate")
+	if page.Capacity != all || !page.Exact || page.AtLeast != all || page.AtMost != all || len(page.Trees) != 1000 ||
+		page.Next == nil || page.Trees[0].Capacity != 2 || len(page.Aggregates) != 0 {
+		t.Fatalf("%d, %v, %d to %d, %d trees, next %v", page.Capacity, page.Exact, page.AtLeast, page.AtMost, len(page.Trees), page.Next)
+	}
+	last := get("resources=VCPU:4&marker=" + page.Next.String())
+	if last.Capacity != all || len(last.Trees) != hosts-1-1000 || last.Next != nil || last.Trees[0] == page.Trees[999] {
+		t.Errorf("the last page: %+v", last)
+	}
+	then := get(fmt.Sprint("resources=VCPU:4&by=aggregate&at=", before))
+	if then.Capacity != 2*hosts || len(then.Aggregates) != 1 || then.Aggregates[0] != (wire.AggregateCapacity{
+		Aggregate: aggregate, Capacity: 2,
+	}) {
+		t.Errorf("then: %d, %+v", then.Capacity, then.Aggregates)
+	}
+	if some := get("resources=VCPU:4&limit=3"); some.Capacity != 3 || !some.Exact || len(some.Trees) != 2 {
+		t.Errorf("up to 3: %+v", some)
+	}
+	if empty := get("resources1=VCPU:4&resources2=VCPU:8&group_policy=none"); empty.AtMost != 0 || empty.Trees == nil {
+		t.Errorf("what fits into no tree: %+v", empty)
+	}
+	for query, text := range map[string]string{
+		"": "at least one", "resources=VCPU:4&prefer={}": "'prefer'", "resources=VCPU:4&by=rack": "'rack'",
+		"resources=VCPU:4&limit=0": "'0'", "resources=VCPU:4&marker=x": "not a 'uuid'", "resources=NO:4": "NO",
+		"resources=VCPU:4&marker=" + gone.String(): "begin again without a marker",
+	} {
+		if w := send(h, "GET", "/capacity?"+query, ""); w.Code != 400 || !strings.Contains(w.Body.String(), text) {
+			t.Errorf("%s: %d %s", query, w.Code, w.Body)
+		}
+	}
+}
