@@ -215,7 +215,9 @@ func TestCapacityWork(t *testing.T) {
 	}
 	packing := devices(2)
 	packing.Groups[1].Resources[0].Amount = 2
-	wide := hosts(100, 4, none, func(_, _ int, p *ledger.Provider) { p.Inventories[0].Total, p.Inventories[0].MaxUnit = 5, 5 })
+	wide := hosts(100, 4, none, func(_, _ int, p *ledger.Provider) {
+		p.Inventories[0].Total, p.Inventories[0].MaxUnit = 5, 5
+	})
 	if whole := capacity(t, wide, packing); whole.AtLeast != 600 || whole.AtMost != 600 {
 		t.Errorf("%d to %d", whole.AtLeast, whole.AtMost)
 	}

@@ -27,8 +27,7 @@ func (s *search) bound(most int) (n int, exact bool, err error) {
 	if !some {
 		return 0, true, nil
 	}
-	exact = all && (s.req.Nested || !s.world.Nested() || len(s.plan.slots) == 1) &&
-		!slices.ContainsFunc(s.req.SameSubtree, func(suffixes []string) bool { return len(suffixes) > 1 })
+	exact = all && s.untied()
 	for k := range s.plan.kinds {
 		if err := s.work(1 + len(s.lists[k])/4); err != nil {
 			return 0, false, err
@@ -95,6 +94,12 @@ func (s *search) matched(most int) (n int, exact bool, err error) {
 	}
 	n = sort.Search(most, func(i int) bool { return !fits(i + 1) })
 	return n, fits(n) && exact, nil
+}
+
+// untied reports whether no rule ties the providers of different groups together.
+func (s *search) untied() bool {
+	return (s.req.Nested || !s.world.Nested() || len(s.plan.slots) == 1) &&
+		!slices.ContainsFunc(s.req.SameSubtree, func(suffixes []string) bool { return len(suffixes) > 1 })
 }
 
 // covers reports whether some sources have the traits that the group without a suffix
