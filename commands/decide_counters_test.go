@@ -241,3 +241,21 @@ func drawnFrom(s *ledger.State) map[counterOf]drawnOf {
 	})
 	return all
 }
+
+// TestReservedSlices: what a reservation holds is drawn from its counters already, so a claim that draws on
+// it gets all of it, also where the inventory has more units than the counters allow.
+func TestReservedSlices(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cards(
+		&commands.ReplaceInventories{Provider: oneSlice, Inventories: []commands.Inventory{{Class: used, Total: 20}}},
+		reserve(60, allocate(gone, oneSlice, used, 5)), allocations(allocate(ledgertest.ID(2, 90), oneSlice, used, 2)),
+	)...)
+	c := claim(map[string]int64{used: 5}, fresh)
+	c.For[0].FromReservation = &gone
+	if _, rejection := w.carry(c); rejection != nil {
+		t.Fatal(rejection)
+	}
+	if drawn := ledger.Drawn(w.State(), card, "COMPUTE", nil); drawn != 7 {
+		t.Errorf("%d slices are drawn, and not 7", drawn)
+	}
+}

@@ -6,9 +6,6 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// exactUnits bounds capacities to what floats count exactly.
-const exactUnits = 1 << 52
-
 // Held returns a Ranking of the trees of some providers in which there is room for what is
 // left of a reservation, and for nothing else.
 func (r *Ranking) Held(left []ledger.Allocation, beside []ledger.UUID) *Ranking {
@@ -33,16 +30,16 @@ func (r *Ranking) Held(left []ledger.Allocation, beside []ledger.UUID) *Ranking 
 	return out
 }
 
-// holding is a provider with room for what is left alone.
+// holding is a provider with room for what is left alone. That is drawn from counters already.
 func holding(p *ledger.Provider, left []ledger.Allocation) *ledger.Provider {
 	out := *p
-	out.Inventories = nil
+	out.Inventories, out.Counters, out.Draws = nil, nil, nil
 	for _, inv := range p.Inventories {
 		i := slices.IndexFunc(left, func(a ledger.Allocation) bool { return a.Class == inv.Class })
 		if i < 0 || left[i].Amount <= 0 {
 			continue
 		}
-		inv.Total, inv.Reserved, inv.Ratio = max(min(inv.Units(), exactUnits), left[i].Amount), 0, 1
+		inv.Total, inv.Reserved, inv.Ratio = max(min(inv.Units(), exactly), left[i].Amount), 0, 1
 		inv.Used = inv.Total - left[i].Amount
 		out.Inventories = append(out.Inventories, inv)
 	}
