@@ -177,11 +177,9 @@ func (g *growth) checkCounters() *demand.Rejection {
 	more := func(provider ledger.UUID, class ledger.ClassID) int64 { return g.drawn[drawKey{provider, class}] }
 	for _, key := range keys {
 		top, _ := g.state.Provider(key.provider)
-		counter, _ := top.Counter(key.name)
-		before := ledger.Drawn(g.state, key.provider, key.name, nil)
-		after := ledger.Drawn(g.state, key.provider, key.name, more)
-		if after > counter.Total && after > before {
-			return counterExceeded(key, counter.Total, before, after-before)
+		if asked, overdraws := ledger.Overdraws(g.state, top, key.name, more); overdraws {
+			counter, _ := top.Counter(key.name)
+			return counterExceeded(key, counter.Total, ledger.Drawn(g.state, key.provider, key.name, nil), asked)
 		}
 	}
 	return nil

@@ -88,6 +88,20 @@ func Drawn(f Forest, top UUID, name string, more func(provider UUID, class Class
 	return min(d.sum+int64(len(d.modes)), MaxDrawn)
 }
 
+// Overdraws reports whether more use would draw more from a counter of a provider than there is. Of what is
+// drawn too much already, as much may stay. Asked is by how much more would be drawn.
+func Overdraws(
+	f Forest, top *Provider, name string, more func(provider UUID, class ClassID) int64,
+) (asked int64, overdraws bool) {
+	counter, _ := top.Counter(name)
+	after := Drawn(f, top.UUID, name, more)
+	if after <= counter.Total {
+		return 0, false
+	}
+	asked = after - Drawn(f, top.UUID, name, nil)
+	return asked, asked > 0
+}
+
 // drawing adds up what is drawn from a counter.
 type drawing struct {
 	forest Forest

@@ -11,9 +11,7 @@ func CountersOf(world *candidates.World, p *ledger.Provider) []wire.Counter {
 	if len(p.Counters) == 0 {
 		return nil
 	}
-	var tree []*ledger.Provider
-	world.Tree(p.Root, func(one *ledger.Provider) { tree = append(tree, one) })
-	forest := ledger.ForestOf(tree)
+	forest := world.Forest(p.Root)
 	list := make([]wire.Counter, len(p.Counters))
 	for i, c := range p.Counters {
 		list[i] = wire.Counter{Name: c.Name, Total: c.Total, Left: c.Total - ledger.Drawn(forest, p.UUID, c.Name, nil)}

@@ -11,15 +11,25 @@ type forests struct {
 func (f *forests) of(root ledger.UUID) ledger.Forest {
 	forest, known := f.known[root]
 	if !known {
-		var tree []*ledger.Provider
-		f.world.Tree(root, func(p *ledger.Provider) { tree = append(tree, p) })
-		forest = ledger.ForestOf(tree)
+		forest = f.world.Forest(root)
 		if f.known == nil {
 			f.known = make(map[ledger.UUID]ledger.Forest)
 		}
 		f.known[root] = forest
 	}
 	return forest
+}
+
+// Forest is the tree of a root, for what is asked of counters.
+func (w *World) Forest(root ledger.UUID) ledger.Forest {
+	var tree []*ledger.Provider
+	w.Tree(root, func(p *ledger.Provider) { tree = append(tree, p) })
+	return ledger.ForestOf(tree)
+}
+
+// admitAlone is admit for a provider that serves a group by itself.
+func (f *forests) admitAlone(p *ledger.Provider, g *Group) bool {
+	return len(p.Draws) == 0 || f.admit(p, g.Resources, usesOf(&Request{Groups: []Group{*g}}, p))
 }
 
 // admit reports whether the counters have room from which a provider draws for some resources,
@@ -40,9 +50,7 @@ func (f *forests) admit(p *ledger.Provider, resources []Resource, taken []Use) b
 			if !found {
 				return false
 			}
-			counter, _ := top.Counter(draw.Counter)
-			after := ledger.Drawn(forest, top.UUID, draw.Counter, more)
-			if after > counter.Total && after > ledger.Drawn(forest, top.UUID, draw.Counter, nil) {
+			if _, overdraws := ledger.Overdraws(forest, top, draw.Counter, more); overdraws {
 				return false
 			}
 		}

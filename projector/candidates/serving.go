@@ -16,7 +16,7 @@ func (w *World) Serving(g *Group) []*ledger.Provider {
 	var list []*ledger.Provider
 	forests := forests{world: w}
 	for it := w.inGroup(g).Iterator(); it.HasNext(); {
-		if p := w.entries.get(it.Next()).p; fits(p, g.Resources) && forests.admit(p, g.Resources, usesOfGroup(g, p)) {
+		if p := w.entries.get(it.Next()).p; fits(p, g.Resources) && forests.admitAlone(p, g) {
 			list = append(list, p)
 		}
 	}
@@ -34,11 +34,7 @@ func (w *World) Serves(id ledger.UUID, g *Group) (*ledger.Provider, bool) {
 	}
 	p := w.entries.get(number).p
 	forests := forests{world: w}
-	return p, fits(p, g.Resources) && forests.admit(p, g.Resources, usesOfGroup(g, p))
-}
-
-func usesOfGroup(g *Group, p *ledger.Provider) []Use {
-	return usesOf(&Request{Groups: []Group{*g}}, p)
+	return p, fits(p, g.Resources) && forests.admitAlone(p, g)
 }
 
 func (w *World) inGroup(g *Group) *roaring.Bitmap {
