@@ -86,6 +86,9 @@ func (g *growth) comes(event ledger.Event) {
 
 // add counts for a project and those above it.
 func (g *growth) add(project, kind string, consumers int64, amounts func(func(ledger.ClassID, int64))) {
+	if !g.state.Limited() {
+		return // it is counted for aggregates or counters alone
+	}
 	for below := true; below; project, below = g.state.ProjectParent(project) {
 		one := g.projects[project]
 		if one == nil {
