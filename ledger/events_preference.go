@@ -24,10 +24,7 @@ func (ev PreferenceSet) apply(s *State, _ moment) error {
 	if ev.Name == "" || len(ev.Name) > MaxPreferenceName {
 		return fmt.Errorf("%w: a preference cannot have the name %q", ErrInvariant, ev.Name)
 	}
-	before, exists := s.Preference(ev.Name)
-	if !exists {
-		before = nil
-	}
+	before, _ := s.Preference(ev.Name)
 	s.setPreference(before, &Preference{ev.Name, ev.Prefer})
 	return nil
 }

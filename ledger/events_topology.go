@@ -31,10 +31,7 @@ func (ev TopologySet) apply(s *State, _ moment) error {
 		}
 		levels[m.Aggregate] = m.Level
 	}
-	before, exists := s.Topology(ev.Name)
-	if !exists {
-		before = nil
-	}
+	before, _ := s.Topology(ev.Name)
 	s.setTopology(before, &ev.Topology)
 	return nil
 }

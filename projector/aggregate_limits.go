@@ -78,23 +78,9 @@ func (v View) AggregateLimitVersions(key ledger.AggregateKey, yield func(most *i
 }
 
 func (v View) limitVersions(key []byte, yield func(*int64, uint64) bool) error {
-	it, err := v.p.cursor(appendVersion(append([]byte(nil), key...), v.sequence), after(key))
-	if err != nil {
-		return err
-	}
-	for ok := it.First(); ok && isVersionOf(it.Key(), key); ok = it.Next() {
-		var most *int64
-		if len(it.Value()) > 0 {
-			f := fields{data: it.Value()}
-			one := f.int()
-			if err := f.end("limit"); err != nil {
-				return finish(it, v.p.judged(err))
-			}
-			most = &one
-		}
-		if !yield(most, versionOf(it.Key())) {
-			break
-		}
-	}
-	return finish(it, nil)
+	return versionsOf(v, key, func(value []byte) (*int64, error) {
+		f := fields{data: value}
+		most := f.int()
+		return &most, f.end("limit")
+	}, yield)
 }

@@ -57,17 +57,27 @@ func preferenceName(key []byte) (string, error) {
 // PreferenceVersions calls yield for every version of a preference, the newest
 // first, with the sequence of the commit that made it; nil: it was removed.
 func (v View) PreferenceVersions(name string, yield func(*ledger.Preference, uint64) bool) error {
-	key := textKey(tablePreference, name)
+	read := func(value []byte) (*ledger.Preference, error) { return preferenceOf(name, value), nil }
+	return versionsOf(v, textKey(tablePreference, name), read, yield)
+}
+
+// versionsOf calls yield for every version of a key up to the view's moment, the newest first, with the
+// sequence of the commit that made it; nil: it was removed.
+func versionsOf[T any](
+	v View, key []byte, read func(value []byte) (*T, error), yield func(*T, uint64) bool,
+) error {
 	it, err := v.p.cursor(appendVersion(append([]byte(nil), key...), v.sequence), after(key))
 	if err != nil {
 		return err
 	}
 	for ok := it.First(); ok && isVersionOf(it.Key(), key); ok = it.Next() {
-		var p *ledger.Preference
+		var one *T
 		if len(it.Value()) > 0 {
-			p = preferenceOf(name, it.Value())
+			if one, err = read(it.Value()); err != nil {
+				return finish(it, v.p.judged(err))
+			}
 		}
-		if !yield(p, versionOf(it.Key())) {
+		if !yield(one, versionOf(it.Key())) {
 			break
 		}
 	}

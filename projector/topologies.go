@@ -55,22 +55,6 @@ func (v View) Topologies(yield func(*ledger.Topology, uint64) bool) error {
 // TopologyVersions calls yield for every version of a topology, the newest first, with the
 // sequence of the commit that made it; nil: it was removed.
 func (v View) TopologyVersions(name string, yield func(*ledger.Topology, uint64) bool) error {
-	key := textKey(tableTopology, name)
-	it, err := v.p.cursor(appendVersion(append([]byte(nil), key...), v.sequence), after(key))
-	if err != nil {
-		return err
-	}
-	for ok := it.First(); ok && err == nil && isVersionOf(it.Key(), key); ok = it.Next() {
-		var t *ledger.Topology
-		if len(it.Value()) > 0 {
-			if t, err = readTopology(name, it.Value()); err != nil {
-				err = v.p.judged(err)
-				break
-			}
-		}
-		if !yield(t, versionOf(it.Key())) {
-			break
-		}
-	}
-	return finish(it, err)
+	read := func(value []byte) (*ledger.Topology, error) { return readTopology(name, value) }
+	return versionsOf(v, textKey(tableTopology, name), read, yield)
 }
