@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -217,69 +216,6 @@ func (l pebbleLogger) Infof(format string, args ...any) {
 }
 func (l pebbleLogger) Errorf(format string, args ...any) {
 	l.m.logger.Error(fmt.Sprintf(format, args...), "from", "pebble")
-}
-
-// Fatalf is called by Pebble when it cannot go on, and must not return. It ends
-// only the read models: a goroutine of this package that has called Pebble gets a
-// panic, which is recovered there; one of Pebble's own goroutines just ends.
-func (l pebbleLogger) Fatalf(format string, args ...any) {
-	err := fmt.Errorf("pebble: "+format, args...)
-	l.m.condemn(err)
-	if inOurCall() {
-		panic(err)
-	}
-	runtime.Goexit()
-}
-
-// inOurCall reports whether this package has called Pebble, further up the stack.
-func inOurCall() bool {
-	var callers [64]uintptr
-	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers[:])])
-	for {
-		frame, more := frames.Next()
-		if strings.HasPrefix(frame.Function, "github.com/allot-project/allot/projector.(*models)") ||
-			strings.HasPrefix(frame.Function, "github.com/allot-project/allot/projector.(*cursor)") {
-			return true
-		}
-		if !more {
-			return false
-		}
-	}
-}
-
-// recovered turns a panic of Pebble's into damage.
-func (m *models) recovered(err *error) {
-	if reason := recover(); reason != nil {
-		*err = m.broke(panicked(reason))
-	}
-}
-
-// condemn ends the read models: they answer nothing and write nothing any more.
-// The first reason stays.
-func (m *models) condemn(reason error) {
-	told := fmt.Errorf("%w: %w", ErrDamaged, reason)
-	if m.reason.CompareAndSwap(nil, &told) {
-		m.disk.dead.Store(true)
-		if m.disk.refused.Load() == nil {
-			m.logger.Error("the read models are damaged", "error", reason)
-		}
-		close(m.broken)
-	}
-}
-
-// broke condemns the read models and returns the error to tell.
-func (m *models) broke(reason error) error {
-	m.condemn(reason)
-	return m.fault()
-}
-
-// fault returns the reason for which the read models are condemned; nil: they are
-// not.
-func (m *models) fault() error {
-	if reason := m.reason.Load(); reason != nil {
-		return fmt.Errorf("%w: %w", ErrCondemned, *reason)
-	}
-	return nil
 }
 
 // enter keeps the read models open until users.leave.

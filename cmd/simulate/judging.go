@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/allot-project/allot/cmd/simulate/judge"
+)
+
+// theSame waits until all servers hold the same.
+func (r *run) theSame(c *caller) bool {
+	var texts [servers]string
+	same := func() bool {
+		for i, s := range r.servers {
+			found, err := c.ask(s.IP, http.MethodGet, "/audit/digest", "")
+			if err != nil || found.status != http.StatusOK {
+				return false
+			}
+			texts[i] = found.text
+		}
+		return texts[0] == texts[1] && texts[0] == texts[2]
+	}
+	if !r.within(c, "all servers held the same", c.Now()+20*time.Second, same) {
+		r.tell("judge", "the digests: %s", strings.Join(texts[:], "; "))
+		return false
+	}
+	r.tell("judge", "all servers hold the same: %s", clip(texts[0]))
+	return true
+}
+
+// compare compares what servers tell with each other, with the log and with what clients saw.
+func (r *run) compare(c *caller) {
+	var texts [servers]string
+	for i, s := range r.servers {
+		r.noteWhere(c, s)
+		found, err := c.ask(s.IP, http.MethodGet, "/audit/records?from=1", "")
+		if err != nil || found.status != http.StatusOK {
+			r.complain("the records of %s cannot be read: %v", s.Name, err)
+			return
+		}
+		if texts[i] = found.text; texts[i] != texts[0] {
+			r.complain("%s tells other records than %s", s.Name, r.servers[0].Name)
+		}
+	}
+	logged := map[string]int{}
+	var records []record
+	for text := range strings.Lines(texts[0]) {
+		var one record
+		if err := json.Unmarshal([]byte(text), &one); err != nil {
+			r.complain("a record cannot be read: %v: %s", err, text)
+			return
+		}
+		records = append(records, one)
+		logged[one.ID]++
+		r.commits = one.Sequence
+	}
+	for _, wrong := range append(judge.History(r.deeds, logged, capacity), judge.Commands(r.commands, logged)...) {
+		r.complain("%s", wrong)
+	}
+	r.judgeReads(c, records)
+	r.judgeLog(c)
+}
+
+// judgeLog folds the log, and compares what servers have told with it.
+func (r *run) judgeLog(c *caller) {
+	found, err := c.ask(r.servers[0].IP, http.MethodGet, "/audit/commits?limit=100000", "")
+	if err != nil || found.status != http.StatusOK {
+		r.complain("the commits cannot be read: %v", err)
+		return
+	}
+	var log [][]byte
+	for text := range strings.Lines(found.text) {
+		var one struct{ Data []byte }
+		if err := json.Unmarshal([]byte(text), &one); err != nil {
+			r.complain("a commit cannot be read: %v: %s", err, text)
+			return
+		}
+		log = append(log, one.Data)
+	}
+	dir, err := os.MkdirTemp("", "allot-simulate-")
+	if err != nil {
+		r.complain("%v", err)
+		return
+	}
+	for _, wrong := range judge.Log(context.Background(), log, r.told, dir) {
+		r.complain("%s", wrong)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		r.complain("%v", err)
+	}
+}
