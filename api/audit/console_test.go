@@ -57,7 +57,7 @@ func TestSeries(t *testing.T) {
 				for _, u := range usages {
 					want += u.Amounts["VCPU"]
 				}
-			} else if provider, err := present.Provider(view, w.providers[0]); err != nil {
+			} else if provider, err := present.Provider(view, w.providers[0], nil); err != nil {
 				t.Fatal(err)
 			} else if provider != nil && len(provider.Inventories) > 0 {
 				want = provider.Inventories[0].Used
@@ -99,7 +99,7 @@ func TestDiff(t *testing.T) {
 			differ[orBefore(d.After, d.Before).Provider] = true
 		}
 		compare(
-			t, w.providers, differ, func(v projector.View, id ledger.UUID) (any, error) { return present.Provider(v, id) },
+			t, w.providers, differ, func(v projector.View, id ledger.UUID) (any, error) { return present.Provider(v, id, nil) },
 			before, after,
 		)
 		clear(differ)

@@ -68,10 +68,10 @@ func (d *Diff) providers(ctx context.Context, from, to projector.View) error {
 			var one ProviderDiff
 			var err error
 			if before != nil {
-				one.Before, err = present.Provider(from, before.UUID)
+				one.Before, err = present.Provider(from, before.UUID, nil)
 			}
 			if after != nil && err == nil {
-				one.After, err = present.Provider(to, after.UUID)
+				one.After, err = present.Provider(to, after.UUID, nil)
 			}
 			d.Providers = append(d.Providers, one)
 			return true, err

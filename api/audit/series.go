@@ -169,7 +169,7 @@ func usedBy(ctx context.Context, v projector.View, user string) (map[string]int6
 
 func usedOf(v projector.View, id ledger.UUID) (used, capacity map[string]int64, err error) {
 	used, capacity = make(map[string]int64), make(map[string]int64)
-	p, err := present.Provider(v, id)
+	p, err := present.Provider(v, id, nil)
 	if err != nil || p == nil {
 		return used, capacity, err
 	}

@@ -190,7 +190,8 @@ func (a *asker) ask(ctx context.Context, q wire.Query) (told WouldTell, err erro
 		if q.Name != "" {
 			id, _ = a.State.ProviderNamed(q.Name)
 		}
-		told.Result, err = present.OrNothing(present.Provider(a, id))
+		trees := func(ledger.UUID) (ledger.Forest, error) { return a.State, nil }
+		told.Result, err = present.OrNothing(present.Provider(a, id, trees))
 	case *wire.CandidatesQuery:
 		told.Result, err = present.Candidates(ctx, a, a.candidates(), q, a.maxSteps)
 	}

@@ -248,7 +248,7 @@ func (q reasons) inventories(sequence uint64, provider ledger.UUID) (map[string]
 	if err != nil {
 		return nil, err
 	}
-	p, err := present.Provider(view, provider)
+	p, err := present.Provider(view, provider, nil)
 	if err != nil || p == nil {
 		return all, err
 	}

@@ -43,19 +43,13 @@ func (s *Queries) provider(ctx context.Context, v projector.View, q *wire.Provid
 		v, "provider", "provider", q.Provider, q.Name, v.ProviderNamed,
 		func(p *ledger.Provider) ledger.UUID { return p.UUID },
 		func(v projector.View, id ledger.UUID) (*wire.Provider, error) {
-			answer, err := present.Provider(v, id)
-			if err != nil || answer == nil {
-				return nil, err
-			}
-			p, _, err := v.Provider(id)
-			if err != nil || len(p.Counters) == 0 {
-				return answer, err
-			}
-			world, err := s.world(ctx, v, q.At != "")
-			if err == nil {
-				answer.Counters = present.CountersOf(world, p)
-			}
-			return answer, err
+			return present.Provider(v, id, func(root ledger.UUID) (ledger.Forest, error) {
+				world, err := s.world(ctx, v, q.At != "")
+				if err != nil {
+					return nil, err
+				}
+				return world.Forest(root), nil
+			})
 		},
 	)
 }

@@ -37,8 +37,12 @@ func showCounters(h *Handler, r *request) (*response, error) {
 	}
 	counters, draws := m{}, m{}
 	left := m{}
-	for _, c := range present.CountersOf(world, p) {
-		counters[c.Name], left[c.Name] = c.Total, c.Left
+	list, err := present.CountersOf(func(root ledger.UUID) (ledger.Forest, error) { return world.Forest(root), nil }, p)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range list {
+		counters[c.Name], left[c.Name] = c.Total, *c.Left
 	}
 	for _, d := range present.DrawsOf(classes, p) {
 		of, _ := draws[d.Class].(m)

@@ -116,8 +116,9 @@ func Usages(v Reader, project, user string) ([]wire.Usage, error) {
 	return list, nil
 }
 
-// Provider returns everything about a provider but its counters; nil if it does not exist.
-func Provider(v Reader, id ledger.UUID) (*wire.Provider, error) {
+// Provider returns everything about a provider; nil if it does not exist. Trees are asked only for one with
+// counters.
+func Provider(v Reader, id ledger.UUID, trees Trees) (*wire.Provider, error) {
 	p, found, err := v.Provider(id)
 	if err != nil || !found {
 		return nil, err
@@ -130,6 +131,9 @@ func Provider(v Reader, id ledger.UUID) (*wire.Provider, error) {
 		Provider: p.UUID, Name: p.Name, Root: p.Root, Generation: p.Generation,
 		Inventories: []wire.Inventory{}, Traits: append([]string{}, p.Traits...),
 		Aggregates: append([]ledger.UUID{}, p.Aggregates...), Draws: DrawsOf(classes, p),
+	}
+	if a.Counters, err = CountersOf(trees, p); err != nil {
+		return nil, err
 	}
 	if !p.Parent.IsNil() {
 		a.Parent = &p.Parent

@@ -3,20 +3,29 @@ package present
 import (
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/projector/candidates"
 )
 
+// Trees finds the tree of a root; nil: what is left of counters is not asked for.
+type Trees func(root ledger.UUID) (ledger.Forest, error)
+
 // CountersOf returns the counters of a provider, and what is left of each: below 0 where more is drawn.
-func CountersOf(world *candidates.World, p *ledger.Provider) []wire.Counter {
-	if len(p.Counters) == 0 {
-		return nil
+func CountersOf(trees Trees, p *ledger.Provider) ([]wire.Counter, error) {
+	var list []wire.Counter
+	for _, c := range p.Counters {
+		list = append(list, wire.Counter{Name: c.Name, Total: c.Total})
 	}
-	forest := world.Forest(p.Root)
-	list := make([]wire.Counter, len(p.Counters))
-	for i, c := range p.Counters {
-		list[i] = wire.Counter{Name: c.Name, Total: c.Total, Left: c.Total - ledger.Drawn(forest, p.UUID, c.Name, nil)}
+	if list == nil || trees == nil {
+		return list, nil
 	}
-	return list
+	tree, err := trees(p.Root)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		left := list[i].Total - ledger.Drawn(tree, p.UUID, list[i].Name, nil)
+		list[i].Left = &left
+	}
+	return list, nil
 }
 
 // DrawsOf returns what a unit of each class of a provider draws from counters above.

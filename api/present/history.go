@@ -355,7 +355,7 @@ func (h *history) state(sequence uint64) (any, error) {
 	case projector.ConsumerHistory:
 		return OrNothing(Allocations(view, h.ID))
 	case projector.ProviderHistory:
-		return OrNothing(Provider(view, h.ID))
+		return OrNothing(Provider(view, h.ID, nil))
 	case projector.NodeHistory:
 		return OrNothing(Node(view, h.ID))
 	case projector.NodeAllocationHistory:

@@ -180,7 +180,8 @@ type Provider struct {
 type Counter struct {
 	Name  string `json:"name"`
 	Total int64  `json:"total"`
-	Left  int64  `json:"left"` // below 0 where more is drawn than there is
+	// Left is below 0 where more is drawn than there is; absent in histories.
+	Left *int64 `json:"left,omitempty"`
 }
 
 // Inventory is one class of a provider, with its usage.

@@ -83,7 +83,7 @@ func keyed(value any) (map[string]any, bool) {
 }
 
 // namesOfItems are the fields that identify the items of lists.
-var namesOfItems = []string{"provider", "class", "consumer", "user", "type"}
+var namesOfItems = []string{"provider", "class", "counter", "consumer", "user", "type"}
 
 func nameOf(item any) string {
 	object, isObject := item.(map[string]any)
