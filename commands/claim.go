@@ -5,68 +5,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 
+	"github.com/allot-project/allot/commands/claiming"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/candidates"
 )
 
-// Bounds of a claim.
-const (
-	// MaxClaimConsumers is how many consumers one claim serves.
-	MaxClaimConsumers = 256
-	// MaxAlternates is how many alternates are told.
-	MaxAlternates = 32
-	// maxClaimHere is up to how many providers a claim is searched while it is decided, if
-	// it was not searched before.
-	maxClaimHere = 4096
-)
+// maxClaimHere is up to how many providers a claim is searched while it is decided, if
+// it was not searched before.
+const maxClaimHere = 4096
 
 // Claim chooses and allocates in one: the ledger finds what each consumer asks
 // for, the best by the preference, and gives it to them. All of them get it, or
 // none. What a consumer held before is replaced.
 //
 // The search is made before the command is decided, on the newest index of
-// providers (see Search). The decision takes the best that still fits; if none
+// providers (see claiming.Search). The decision takes the best that still fits; if none
 // does, it is searched again.
 type Claim struct {
-	For      []ClaimConsumer           `json:"for"`                // at least one
-	Requests []demand.CandidateRequest `json:"requests,omitempty"` // at least one, or alternatives
-	// Alternatives are whole lists of requests, in the order in which they are preferred: the first is
-	// served that can be. The record says why those before it were not.
-	Alternatives [][]demand.CandidateRequest `json:"alternatives,omitempty"`
-	Prefer       *demand.ClaimPreference     `json:"prefer,omitempty"`
-	// Alternates is how many of the next best are told, for one consumer alone.
-	Alternates int `json:"alternates,omitempty"`
-	// OwnFree counts what the consumers hold as free for the claim: a resize in
-	// place needs it. Without it the new has room beside the old.
-	OwnFree bool `json:"own_free,omitempty"`
-	// Gang says where several consumers are to each other.
-	Gang []demand.GangRule `json:"gang,omitempty"`
+	demand.Claim
 
-	found *Found // nil: it was not searched
-}
-
-// ClaimConsumer is a consumer that a claim is for.
-type ClaimConsumer struct {
-	Consumer ledger.UUID `json:"consumer"`
-	Project  string      `json:"project"`        // 1..255 characters
-	User     string      `json:"user"`           // 1..255 characters
-	Type     *string     `json:"type,omitempty"` // absent: as it is
-	// Generation is the consumer's; null or absent says "I am the first".
-	Generation *uint64 `json:"generation" jsonschema:"nullable"`
-	// AnyGeneration does not check the generation.
-	AnyGeneration bool `json:"any_generation,omitempty"`
-	// Request is the place of what it asks for in the claim's requests, from 0.
-	Request int `json:"request,omitempty"`
-	// Count asks for so many consumers with the same request, all of them new: the
-	// first has the id Consumer, and the one after i others that of version 5 of
-	// the text i in its namespace. Absent: 1.
-	Count int `json:"count,omitempty"`
-	// FromReservation draws all that it gets from what this consumer has reserved.
-	FromReservation *ledger.UUID `json:"from_reservation,omitempty"`
+	found *claiming.Found // nil: it was not searched
 }
 
 // CommandName implements Command.
@@ -74,7 +34,7 @@ func (*Claim) CommandName() string { return "Claim" }
 
 // Consumers implements Command.
 func (c *Claim) Consumers() []ledger.UUID {
-	members := c.members()
+	members := c.Members()
 	ids := make([]ledger.UUID, len(members))
 	for i := range members {
 		ids[i] = members[i].Consumer
@@ -87,96 +47,16 @@ func (c *Claim) Consumers() []ledger.UUID {
 	return ids
 }
 
-// members are the claim's consumers, each for itself.
-func (c *Claim) members() []ClaimConsumer {
-	if c.size() <= len(c.For) {
-		return c.For
-	}
-	members := make([]ClaimConsumer, 0, c.size())
-	for _, one := range c.For {
-		first, count := one.Consumer, one.Count
-		one.Count = 0
-		members = append(members, one)
-		for i := 1; i < count; i++ {
-			one.Consumer = first.Derive(strconv.Itoa(i))
-			members = append(members, one)
-		}
-	}
-	return members
-}
-
-// size is how many consumers the claim has; if that is more than it may have, not less
-// than that.
-func (c *Claim) size() (n int) {
-	for i := range c.For {
-		if n += max(1, c.For[i].Count); n > MaxClaimConsumers {
-			break
-		}
-	}
-	return n
-}
-
-// checkCounts finds counts of what cannot be several.
-func (c *Claim) checkCounts() *demand.Rejection {
-	for i := range c.For {
-		one := &c.For[i]
-		if one.Count < 0 || one.Count > MaxClaimConsumers {
-			return demand.Invalid("count", "%d consumers with one request: up to %d are possible", one.Count, MaxClaimConsumers)
-		}
-		if one.Count > 1 && (one.Generation != nil || one.AnyGeneration) {
-			return demand.Invalid("count", "%d consumers with one request are new: they have no generation", one.Count)
-		}
-	}
-	return nil
-}
-
 func (*Claim) onlyHoldings() {}
 
 // Check implements Command.
 func (c *Claim) Check() *demand.Rejection {
-	if len(c.Alternatives) > 0 {
-		return c.checkAlternatives()
-	}
-	if r := c.checkCounts(); r != nil {
-		return r
-	}
-	n := c.size()
-	if n == 0 || n > MaxClaimConsumers {
-		return demand.Invalid("for", "a claim is for 1 to %d consumers", MaxClaimConsumers)
-	}
-	if n := len(c.Requests); n == 0 || n > len(c.For) {
-		return demand.Invalid("requests", "%d requests of %d consumers", n, len(c.For))
-	}
-	asked := make([]bool, len(c.Requests))
-	for i := range c.For {
-		if at := c.For[i].Request; at < 0 || at >= len(c.Requests) {
-			return demand.Invalid("request", "there is no request %d", at)
-		}
-		asked[c.For[i].Request] = true
-	}
-	if i := slices.Index(asked, false); i >= 0 {
-		return demand.Invalid("requests", "no consumer asks for request %d", i)
-	}
-	for i := range c.Requests {
-		if r := c.Requests[i].Check(); r != nil {
-			return r
-		}
-	}
-	if c.Prefer != nil {
-		if r := c.Prefer.Check(); r != nil {
-			return r
-		}
-	}
-	if c.Alternates < 0 || c.Alternates > MaxAlternates || c.Alternates > 0 && n > 1 {
-		return demand.Invalid("alternates", "up to %d are told, of a claim for one consumer: not %d of %d",
-			MaxAlternates, c.Alternates, n)
-	}
-	return cmp.Or(demand.CheckGang(c.Gang, n), checkAllocations(c.allocations()), c.checkDraws())
+	return cmp.Or(c.Claim.Check(), checkAllocations(c.allocations()))
 }
 
 // allocations are those of the claim's consumers, without what they are to hold.
 func (c *Claim) allocations() []ConsumerAllocations {
-	members := c.members()
+	members := c.Members()
 	list := make([]ConsumerAllocations, len(members))
 	for i := range members {
 		one := &members[i]
@@ -234,11 +114,11 @@ func (c *Claim) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 		if r := c.checkNames(s, prefer); r != nil {
 			return nil, r
 		}
-	} else if !found.by(prefer) {
-		return nil, found.nothing()
+	} else if !found.By(prefer) {
+		return nil, found.Nothing()
 	}
 	for i := range found.Choices {
-		if !found.Choices[i].unchanged(s) || !obeyed(s, prefer, &found.Choices[i]) {
+		if !found.Choices[i].Unchanged(s) || !obeyed(s, prefer, &found.Choices[i]) {
 			continue
 		}
 		events, rejection := c.take(s, found, i)
@@ -249,7 +129,7 @@ func (c *Claim) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 			return events, rejection
 		}
 	}
-	return nil, found.nothing()
+	return nil, found.Nothing()
 }
 
 // preferenceIn is what the claim prefers as a State has it.
@@ -272,7 +152,7 @@ func (c *Claim) checkNames(s *ledger.State, prefer *demand.ClaimPreference) *dem
 			return r
 		}
 	}
-	_, r := c.asked(prefer)
+	_, r := c.Asked(prefer)
 	return r
 }
 
@@ -283,12 +163,12 @@ var passedOver = map[demand.Code]bool{
 }
 
 // take decides that the claim gets a choice.
-func (c *Claim) take(s *ledger.State, found *Found, choice int) ([]ledger.Event, *demand.Rejection) {
+func (c *Claim) take(s *ledger.State, found *claiming.Found, choice int) ([]ledger.Event, *demand.Rejection) {
 	want := c.allocations()
 	for i := range want {
 		want[i].Resources = resourcesOf(s.Classes(), found.Choices[choice].Members[i].Uses)
 	}
-	members := c.members()
+	members := c.Members()
 	a := newAllocator(s, want)
 	a.beside = !c.OwnFree
 	if r := a.checkProvidersExist(); r != nil {
@@ -310,7 +190,7 @@ func (c *Claim) take(s *ledger.State, found *Found, choice int) ([]ledger.Event,
 
 // claimed adds to what a consumer holds why that is.
 func (c *Claim) claimed(
-	s *ledger.State, found *Found, choice, member int, one *ClaimConsumer, event ledger.Event,
+	s *ledger.State, found *claiming.Found, choice, member int, one *demand.ClaimConsumer, event ledger.Event,
 ) ledger.Event {
 	chosen := &found.Choices[choice].Members[member]
 	claimed := ledger.AllocationsClaimed{
@@ -356,7 +236,7 @@ func mappingsOf(q *demand.CandidateRequest, chosen *candidates.Ranked) []ledger.
 
 // searchHere searches the State itself, which takes as long as there are
 // providers. Only the parts of a dry run come here without a search.
-func (c *Claim) searchHere(s *ledger.State) (*Found, *demand.Rejection) {
+func (c *Claim) searchHere(s *ledger.State) (*claiming.Found, *demand.Rejection) {
 	if n := s.ProviderCount(); n > maxClaimHere {
 		return nil, &demand.Rejection{
 			Code: demand.CodeClaimBudget,
@@ -368,7 +248,7 @@ func (c *Claim) searchHere(s *ledger.State) (*Found, *demand.Rejection) {
 	s.Providers(func(p *ledger.Provider) bool { providers = append(providers, p); return true })
 	var limits []*ledger.AggregateLimit
 	s.AggregateLimits(func(l *ledger.AggregateLimit) bool { limits = append(limits, l); return true })
-	search := ClaimSearch{
+	search := claiming.Search{
 		Limits:  limits,
 		Ranking: candidates.NewRanking(candidates.NewWorld(providers)), Classes: s.Classes(), AsOf: s.Head().Sequence,
 		MaxSteps: maxStepsHere, Named: namedIn(s), Consumer: func(id ledger.UUID) (*ledger.Consumer, error) {
@@ -376,8 +256,8 @@ func (c *Claim) searchHere(s *ledger.State) (*Found, *demand.Rejection) {
 			return consumer, nil
 		},
 	}
-	found, err := search.Run(context.Background(), c)
-	var rejected *RejectedClaim
+	found, err := search.Run(context.Background(), &c.Claim)
+	var rejected *claiming.Rejected
 	if errors.As(err, &rejected) {
 		return nil, rejected.Rejection
 	}
@@ -391,34 +271,94 @@ func (c *Claim) searchHere(s *ledger.State) (*Found, *demand.Rejection) {
 // maxStepsHere bounds a search while a command is decided.
 const maxStepsHere = 200_000
 
-// kept is what the record keeps of a request, in the order of the names.
-type kept struct {
-	Gang    []demand.GangRule        `json:"gang,omitempty"`
-	OwnFree bool                     `json:"own_free,omitempty"`
-	Prefer  *demand.ClaimPreference  `json:"prefer,omitempty"`
-	Request *demand.CandidateRequest `json:"request"`
-}
-
-// usualAsked is the size that what records keep of a request mostly does not exceed.
-const usualAsked = 256
-
-// asked encodes what the record keeps, with what a name stood for.
-func (c *Claim) asked(prefer *demand.ClaimPreference) ([]ledger.Document, *demand.Rejection) {
-	list := make([]ledger.Document, len(c.Requests))
-	for i := range c.Requests {
-		one := kept{Gang: c.Gang, OwnFree: c.OwnFree, Prefer: prefer, Request: &c.Requests[i]}
-		text, err := one.appendJSON(make([]byte, 0, usualAsked))
-		if err != nil {
-			return nil, demand.Invalid("requests", "%v", err)
-		}
-		if len(text) > ledger.MaxDocumentBytes {
-			return nil, &demand.Rejection{
-				Code:    demand.CodeTooLarge,
-				Message: fmt.Sprintf("request %d takes %d bytes, and records keep at most %d", i, len(text), ledger.MaxDocumentBytes),
-				Facts:   demand.Facts{SizeBytes: len(text), LimitBytes: ledger.MaxDocumentBytes},
+// decideAlternatives takes the first alternative for which something was found.
+func (c *Claim) decideAlternatives(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+	for i := range c.Alternatives {
+		for j := range c.Alternatives[i] {
+			if r := c.Alternatives[i][j].CheckTraits(s); r != nil {
+				return nil, r
 			}
 		}
-		list[i] = ledger.Document(text)
 	}
-	return list, nil
+	found := c.found
+	if found == nil {
+		var r *demand.Rejection
+		if found, r = c.searchHere(s); r != nil {
+			return nil, r
+		}
+	}
+	one := &Claim{Claim: *c.Only(found.Alternative), found: found}
+	return one.Decide(s)
+}
+
+// Claims are the claims that a command is or holds: they must be searched before
+// it is decided.
+func Claims(c Command) (claims []*Claim) {
+	switch c := c.(type) {
+	case *Claim:
+		return []*Claim{c}
+	case *Batch:
+		for _, one := range c.Commands {
+			if claim, is := one.(*Claim); is {
+				claims = append(claims, claim)
+			}
+		}
+	}
+	return claims
+}
+
+// Overlaid finds preferences as each of a command's claims will: one of a batch sees
+// what the commands before it set.
+func Overlaid(c Command, named demand.NamedPreferences) []demand.NamedPreferences {
+	batch, is := c.(*Batch)
+	if !is {
+		return []demand.NamedPreferences{named}
+	}
+	var list []demand.NamedPreferences
+	for _, one := range batch.Commands {
+		switch one := one.(type) {
+		case *Claim:
+			list = append(list, named)
+		case *SetPreference:
+			named = one.over(named)
+		}
+	}
+	return list
+}
+
+// over finds preferences as they are once this one is set.
+func (c *SetPreference) over(named demand.NamedPreferences) demand.NamedPreferences {
+	return func(name string) (ledger.Document, bool, error) {
+		if name != c.Name {
+			return named(name)
+		}
+		if c.Prefer == nil {
+			return "", false, nil
+		}
+		doc, r := c.Prefer.Document()
+		if r != nil {
+			return "", false, &claiming.Rejected{Rejection: r}
+		}
+		return doc, true, nil
+	}
+}
+
+// WithFound is a command with what was found for each of its claims.
+func WithFound(c Command, found []*claiming.Found) Command {
+	switch c := c.(type) {
+	case *Claim:
+		out := *c
+		out.found = found[0]
+		return &out
+	case *Batch:
+		out := &Batch{Commands: make([]Command, len(c.Commands))}
+		for i, one := range c.Commands {
+			if _, is := one.(*Claim); is {
+				one, found = WithFound(one, found[:1]), found[1:]
+			}
+			out.Commands[i] = one
+		}
+		return out
+	}
+	return c
 }

@@ -3,6 +3,7 @@ package commands
 import (
 	"slices"
 
+	"github.com/allot-project/allot/commands/claiming"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/candidates"
@@ -10,7 +11,7 @@ import (
 
 // obeyed reports whether a choice obeys the rules about other consumers: those
 // may have moved since it was found.
-func obeyed(s *ledger.State, prefer *demand.ClaimPreference, choice *Choice) bool {
+func obeyed(s *ledger.State, prefer *demand.ClaimPreference, choice *claiming.Choice) bool {
 	if !prefer.Strict() {
 		return true
 	}

@@ -11,9 +11,11 @@ import (
 
 // claim asks for amounts of classes for some consumers of project p.
 func claim(resources map[string]int64, consumers ...ledger.UUID) *commands.Claim {
-	c := &commands.Claim{Requests: []demand.CandidateRequest{{Groups: []demand.RequestGroup{{Resources: resources}}}}}
+	c := &commands.Claim{Claim: demand.Claim{
+		Requests: []demand.CandidateRequest{{Groups: []demand.RequestGroup{{Resources: resources}}}},
+	}}
 	for _, id := range consumers {
-		c.For = append(c.For, commands.ClaimConsumer{Consumer: id, Project: "p", User: "u"})
+		c.For = append(c.For, demand.ClaimConsumer{Consumer: id, Project: "p", User: "u"})
 	}
 	return c
 }

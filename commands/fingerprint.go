@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -40,7 +41,7 @@ func appendContent(b []byte, c Command) ([]byte, error) {
 	case *AllocateForConsumers:
 		return c.appendJSON(b)
 	case *Claim:
-		return c.appendJSON(b)
+		return c.AppendJSON(b)
 	}
 	content, err := json.Marshal(c)
 	return append(b, content...), err
@@ -66,14 +67,14 @@ func (c *AllocateForConsumers) appendJSON(b []byte) ([]byte, error) {
 
 func (a *ConsumerAllocations) appendJSON(b []byte) (_ []byte, err error) {
 	b = a.Consumer.AppendQuoted(append(b, `{"consumer":`...))
-	if b, err = appendString(append(b, `,"project":`...), a.Project); err != nil {
+	if b, err = demand.AppendString(append(b, `,"project":`...), a.Project); err != nil {
 		return nil, err
 	}
-	if b, err = appendString(append(b, `,"user":`...), a.User); err != nil {
+	if b, err = demand.AppendString(append(b, `,"user":`...), a.User); err != nil {
 		return nil, err
 	}
 	if a.Type != nil {
-		if b, err = appendString(append(b, `,"type":`...), *a.Type); err != nil {
+		if b, err = demand.AppendString(append(b, `,"type":`...), *a.Type); err != nil {
 			return nil, err
 		}
 	}
@@ -96,23 +97,11 @@ func (a *ConsumerAllocations) appendJSON(b []byte) (_ []byte, err error) {
 			b = append(b, ',')
 		}
 		b = r.Provider.AppendQuoted(append(b, `{"provider":`...))
-		if b, err = appendString(append(b, `,"class":`...), r.Class); err != nil {
+		if b, err = demand.AppendString(append(b, `,"class":`...), r.Class); err != nil {
 			return nil, err
 		}
 		b = strconv.AppendInt(append(b, `,"amount":`...), r.Amount, 10)
 		b = append(b, '}')
 	}
 	return append(b, `]}`...), nil
-}
-
-// appendString leaves text that is not plain ASCII to encoding/json.
-func appendString(b []byte, s string) ([]byte, error) {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			text, err := json.Marshal(s)
-			return append(b, text...), err
-		}
-	}
-	b = append(append(b, '"'), s...)
-	return append(b, '"'), nil
 }

@@ -75,15 +75,17 @@ func TestContentOfClaims(t *testing.T) {
 		if err != nil || !bytes.Equal(got, want) {
 			t.Fatalf("%v\n%s\n%s", err, got, want)
 		}
-		one := kept{Gang: c.Gang, OwnFree: c.OwnFree, Prefer: c.Prefer, Request: &demand.CandidateRequest{}}
-		if len(c.Requests) > 0 {
-			one.Request = &c.Requests[0]
-		}
-		if want, err = json.Marshal(one); err != nil {
-			t.Fatal(err)
-		}
-		if got, err = one.appendJSON(nil); err != nil || !bytes.Equal(got, want) {
-			t.Fatalf("%v\n%s\n%s", err, got, want)
+		kept, _ := c.Asked(c.Prefer) // nothing: a request is too large to be kept
+		for i := range kept {
+			want, err := json.Marshal(struct {
+				Gang    []demand.GangRule        `json:"gang,omitempty"`
+				OwnFree bool                     `json:"own_free,omitempty"`
+				Prefer  *demand.ClaimPreference  `json:"prefer,omitempty"`
+				Request *demand.CandidateRequest `json:"request"`
+			}{c.Gang, c.OwnFree, c.Prefer, &c.Requests[i]})
+			if err != nil || string(kept[i]) != string(want) {
+				t.Fatalf("%v\n%s\n%s", err, kept[i], want)
+			}
 		}
 	})
 }

@@ -46,23 +46,23 @@ func claimSchema() m {
 		"consumer_type":       m{"type": "string", "pattern": classPattern, "minLength": 1, "maxLength": 255},
 		"consumer_generation": m{"type": []any{"integer", "null"}},
 		"request":             m{"type": "integer", "minimum": 0},
-		"count":               m{"type": "integer", "minimum": 1, "maximum": commands.MaxClaimConsumers},
+		"count":               m{"type": "integer", "minimum": 1, "maximum": demand.MaxClaimConsumers},
 		"from_reservation":    uuidSchema,
 	}, "consumer_uuid", "project_id", "user_id", "consumer_type", "consumer_generation")
 	return closed(m{
-		"consumers": m{"type": "array", "minItems": 1, "maxItems": commands.MaxClaimConsumers, "items": consumer},
+		"consumers": m{"type": "array", "minItems": 1, "maxItems": demand.MaxClaimConsumers, "items": consumer},
 		"requests":  m{"type": "array", "minItems": 1, "items": text(1, 65536)},
-		"alternatives": m{"type": "array", "minItems": 1, "maxItems": commands.MaxAlternatives, "items": m{
+		"alternatives": m{"type": "array", "minItems": 1, "maxItems": demand.MaxAlternatives, "items": m{
 			"type": "array", "minItems": 1, "items": text(1, 65536),
 		}},
 		"prefer":     preferSchema(),
-		"alternates": m{"type": "integer", "minimum": 0, "maximum": commands.MaxAlternates},
+		"alternates": m{"type": "integer", "minimum": 0, "maximum": demand.MaxAlternates},
 		"own_free":   m{"type": "boolean"},
 		"gang": m{"type": "array", "items": closed(m{
 			"among":  m{"type": "array", "items": uuidSchema},
 			"by":     m{"type": "string", "enum": []any{"provider", "tree", "aggregate"}},
 			"rule":   m{"type": "string", "enum": []any{"together", "apart", "spread"}},
-			"spread": m{"type": "integer", "minimum": 2, "maximum": commands.MaxClaimConsumers},
+			"spread": m{"type": "integer", "minimum": 2, "maximum": demand.MaxClaimConsumers},
 		}, "by", "rule")},
 	}, "consumers")
 }
@@ -90,7 +90,7 @@ func claim(h *Handler, r *request) (*response, error) {
 		return nil, err
 	}
 	body := objectOf(doc)
-	c := &commands.Claim{Alternates: int(integerOf(body.get("alternates")))}
+	c := &commands.Claim{Claim: demand.Claim{Alternates: int(integerOf(body.get("alternates")))}}
 	c.OwnFree, _ = body.get("own_free").(bool)
 	if body.has("prefer") {
 		if c.Prefer, err = preferenceOf(body.get("prefer")); err != nil {
@@ -138,9 +138,9 @@ func requestsOf(r *request, list any) (requests []demand.CandidateRequest, err e
 	return requests, nil
 }
 
-func claimConsumerOf(body *object) (commands.ClaimConsumer, *rest.Failure) {
+func claimConsumerOf(body *object) (demand.ClaimConsumer, *rest.Failure) {
 	kind := textOf(body.get("consumer_type"))
-	one := commands.ClaimConsumer{
+	one := demand.ClaimConsumer{
 		Consumer: uuidOf(body.get("consumer_uuid")), Project: textOf(body.get("project_id")),
 		User: textOf(body.get("user_id")), Type: &kind, Request: int(integerOf(body.get("request"))),
 		Count: int(integerOf(body.get("count"))),

@@ -100,9 +100,11 @@ func describeTypes(pkg string, group *ast.GenDecl, comments map[string]string) {
 	}
 }
 
+// travels reports whether fields are members of JSON, or those of a type of another package.
 func travels(fields *ast.StructType) bool {
 	return slices.ContainsFunc(fields.Fields.List, func(f *ast.Field) bool {
-		return f.Tag != nil && strings.Contains(f.Tag.Value, `json:"`)
+		_, of := f.Type.(*ast.SelectorExpr)
+		return f.Tag != nil && strings.Contains(f.Tag.Value, `json:"`) || of && len(f.Names) == 0
 	})
 }
 

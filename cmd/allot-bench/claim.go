@@ -149,10 +149,10 @@ func (c *benchClaimCommand) claim(n int) *commands.Claim {
 			{Suffix: "_disk", Resources: map[string]int64{"DISK_GB": 20 * size}},
 		}
 	}
-	claim := &commands.Claim{
+	claim := &commands.Claim{Claim: demand.Claim{
 		Requests: []demand.CandidateRequest{request},
-		For:      []commands.ClaimConsumer{{Consumer: ledger.UUID(uuid.New()), Project: "bench", User: "bench"}},
-	}
+		For:      []demand.ClaimConsumer{{Consumer: ledger.UUID(uuid.New()), Project: "bench", User: "bench"}},
+	}}
 	if c.Prefer != "none" {
 		claim.Prefer = &demand.ClaimPreference{Order: c.Prefer}
 	}

@@ -1,6 +1,7 @@
 package commandstest
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -352,12 +353,12 @@ func drawPatch(t *rapid.T) []commands.PatchOperation {
 
 // RandomClaim draws a claim that is well-formed.
 func RandomClaim(t *rapid.T) *commands.Claim {
-	c := &commands.Claim{
+	c := &commands.Claim{Claim: demand.Claim{
 		Alternates: rapid.IntRange(0, 2).Draw(t, "alternates"), OwnFree: rapid.Bool().Draw(t, "own free"),
-	}
+	}}
 	n := rapid.SampledFrom([]int{1, 1, 1, 2, 3}).Draw(t, "consumers")
 	for _, id := range someConsumers[:n] {
-		c.For = append(c.For, commands.ClaimConsumer{
+		c.For = append(c.For, demand.ClaimConsumer{
 			Consumer: id, Project: drawText(t, "Project"), User: "u", AnyGeneration: true,
 		})
 	}
@@ -440,4 +441,18 @@ func RandomPreference(t *rapid.T) *demand.ClaimPreference {
 		p.Aggregates = []demand.AggregatePreference{{Aggregate: someAggregates[0], Weight: 0.5}}
 	}
 	return p
+}
+
+// ClaimOfDevices asks for so many groups of one device for each of some consumers.
+func ClaimOfDevices(groups, consumers int, order string) *demand.Claim {
+	c := &demand.Claim{Prefer: &demand.ClaimPreference{Order: order}, Requests: make([]demand.CandidateRequest, 1)}
+	for i := range groups {
+		c.Requests[0].Groups = append(c.Requests[0].Groups, demand.RequestGroup{
+			Suffix: fmt.Sprint("_", i), Resources: map[string]int64{"PGPU": 1},
+		})
+	}
+	for range consumers {
+		c.For = append(c.For, demand.ClaimConsumer{Consumer: NewID(), Project: "p", User: "u"})
+	}
+	return c
 }

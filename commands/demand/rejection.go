@@ -176,3 +176,14 @@ func (r *Rejection) Redacted(sees func(project string) bool) *Rejection {
 		},
 	}
 }
+
+// OverAggregate says that a limit of an aggregate leaves no room for so many more.
+func OverAggregate(classes *ledger.ClassTable, limit *ledger.AggregateLimit, more int64) *Rejection {
+	most, aggregate, class := limit.Most, limit.Aggregate, classes.Name(limit.Class)
+	return &Rejection{
+		Code: CodeOverLimit,
+		Message: fmt.Sprintf("%d more of %s would be held in aggregate %s: its limit is %d, and %d are used",
+			more, class, aggregate, most, limit.Used),
+		Facts: Facts{Aggregate: &aggregate, Class: class, Limit: &most, Used: limit.Used, Asked: more},
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/claiming"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
@@ -34,8 +35,8 @@ func BenchmarkClaim(b *testing.B) {
 	}
 }
 
-// claiming is a State with an index and a ranking that follow it at some distance.
-type claiming struct {
+// claims is a State with an index and a ranking that follow it at some distance.
+type claims struct {
 	state   *ledger.State
 	index   *candidates.Index
 	ranking *candidates.Ranking
@@ -66,8 +67,8 @@ func benchClaims(b *testing.B, order string, providers int) {
 	b.ReportMetric(float64(deciding.Nanoseconds())/float64(n), "ns-decide")
 }
 
-func newClaiming(tb testing.TB, providers int) *claiming {
-	w := &claiming{state: ledger.NewState(), index: candidates.NewIndex()}
+func newClaiming(tb testing.TB, providers int) *claims {
+	w := &claims{state: ledger.NewState(), index: candidates.NewIndex()}
 	begin, err := commands.NewAddStandardNames(commandstest.NewID())
 	if err != nil {
 		tb.Fatal(err)
@@ -94,7 +95,7 @@ func newClaiming(tb testing.TB, providers int) *claiming {
 }
 
 // apply decides a command and applies it to the open commit.
-func (w *claiming) apply(tb testing.TB, c commands.Command) {
+func (w *claims) apply(tb testing.TB, c commands.Command) {
 	events, rejection := c.Decide(w.state)
 	if rejection != nil {
 		tb.Fatal(rejection)
@@ -104,7 +105,7 @@ func (w *claiming) apply(tb testing.TB, c commands.Command) {
 	}
 }
 
-func (w *claiming) commit() {
+func (w *claims) commit() {
 	w.ahead = append(w.ahead, aheadCommit{w.state.Changes().Providers, w.open})
 	w.open = nil
 	w.state.Advance(ledger.Head{Sequence: w.state.Next()})
@@ -112,14 +113,14 @@ func (w *claiming) commit() {
 }
 
 // carryOut searches for a claim on the ranking, which is behind, and decides it.
-func (w *claiming) carryOut(tb testing.TB, c *commands.Claim) (searched, decided time.Duration) {
+func (w *claims) carryOut(tb testing.TB, c *commands.Claim) (searched, decided time.Duration) {
 	begun := time.Now()
 	id := c.For[0].Consumer
-	search := commands.ClaimSearch{
+	search := claiming.Search{
 		Ranking: w.ranking, Classes: w.state.Classes(), AsOf: w.state.Head().Sequence, MaxSteps: 40_000, Spare: 1,
 		Seed: uint64(id[15])<<8 | uint64(id[14]),
 	}
-	found, err := search.Run(context.Background(), c)
+	found, err := search.Run(context.Background(), &c.Claim)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -127,12 +128,12 @@ func (w *claiming) carryOut(tb testing.TB, c *commands.Claim) (searched, decided
 	w.ranking.Assume(uses, 1)
 	w.open = append(w.open, uses...)
 	between := time.Now()
-	w.apply(tb, commands.WithFound(c, []*commands.Found{found}))
+	w.apply(tb, commands.WithFound(c, []*claiming.Found{found}))
 	return between.Sub(begun), time.Since(between)
 }
 
 // land ends a commit, and has the ranking see the oldest that it has not seen.
-func (w *claiming) land() {
+func (w *claims) land() {
 	w.commit()
 	if len(w.ahead) > benchAhead {
 		w.index.Apply(w.ahead[0].changes)
@@ -156,9 +157,9 @@ func benchClaim(n int, order string) *commands.Claim {
 			{Suffix: "_disk", Resources: map[string]int64{"DISK_GB": 20 * size}},
 		}
 	}
-	return &commands.Claim{
+	return &commands.Claim{Claim: demand.Claim{
 		Requests: []demand.CandidateRequest{{Groups: groups}},
-		For:      []commands.ClaimConsumer{{Consumer: commandstest.NewID(), Project: "bench", User: "bench"}},
+		For:      []demand.ClaimConsumer{{Consumer: commandstest.NewID(), Project: "bench", User: "bench"}},
 		Prefer:   &demand.ClaimPreference{Order: order},
-	}
+	}}
 }

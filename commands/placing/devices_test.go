@@ -3,104 +3,14 @@ package placing_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
-	"github.com/allot-project/allot/projector/candidates"
 )
-
-// claimOfDevices asks for so many groups of one device for each of some consumers.
-func claimOfDevices(groups, consumers int, order string) *commands.Claim {
-	c := &commands.Claim{Prefer: &demand.ClaimPreference{Order: order}, Requests: make([]demand.CandidateRequest, 1)}
-	for i := range groups {
-		c.Requests[0].Groups = append(c.Requests[0].Groups, demand.RequestGroup{
-			Suffix: fmt.Sprint("_", i), Resources: map[string]int64{"PGPU": 1},
-		})
-	}
-	for range consumers {
-		c.For = append(c.For, commands.ClaimConsumer{Consumer: commandstest.NewID(), Project: "p", User: "u"})
-	}
-	return c
-}
-
-var deviceOrders = []string{"", demand.OrderPack, demand.OrderSpread, demand.OrderRandom}
-
-// deviceHosts are hosts of 8 devices, of which the first is used but for every so many hosts.
-func deviceHosts(n, free int) *candidates.World {
-	var all []*ledger.Provider
-	for h := range n {
-		root := &ledger.Provider{UUID: commandstest.NewID(), CreatedAt: int64(len(all))}
-		root.Root = root.UUID
-		all = append(all, root)
-		for i := range 8 {
-			p := &ledger.Provider{UUID: commandstest.NewID(), Root: root.UUID, Parent: root.UUID, CreatedAt: int64(len(all))}
-			p.Inventories = []ledger.Inventory{{Class: 0, Total: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1, Ratio: 1}}
-			if i == 0 && h%free > 0 {
-				p.Inventories[0].Used = 1
-			}
-			all = append(all, p)
-		}
-	}
-	return candidates.NewWorld(all)
-}
-
-func searchOfDevices(world *candidates.World, steps int) *commands.ClaimSearch {
-	return &commands.ClaimSearch{
-		Ranking: candidates.NewRanking(world), Classes: ledger.NewClassTable([]ledger.Class{{ID: 0, Name: "PGPU"}}),
-		MaxSteps: steps, Spare: 1, Consumer: func(ledger.UUID) (*ledger.Consumer, error) { return nil, nil },
-	}
-}
-
-// gangsOfDevices are the rules that gangs of devices may have.
-var gangsOfDevices = map[string][]demand.GangRule{
-	"no rule": nil, "apart by provider": {{By: "provider", Rule: demand.GangApart}},
-	"apart by tree": {{By: "tree", Rule: demand.GangApart}},
-}
-
-// TestGangOfDevices: each of 64 consumers gets the 8 devices of a host, of 100 that have all
-// of theirs among thousands, and each search takes no more steps than are searched in turn.
-func TestGangOfDevices(t *testing.T) {
-	world := deviceHosts(2000, 20)
-	for name, rules := range gangsOfDevices {
-		for _, order := range deviceOrders {
-			c := claimOfDevices(8, 64, order)
-			c.Gang = rules
-			found, err := searchOfDevices(world, 40_000).Run(context.Background(), c)
-			if err != nil || len(found.Choices) != 1 {
-				t.Fatalf("%s, %q: %v", name, order, err)
-			}
-			taken := map[ledger.UUID]bool{}
-			for _, member := range found.Choices[0].Members {
-				for _, use := range member.Uses {
-					if taken[use.Provider.UUID] || use.Provider.Root != member.Root.UUID {
-						t.Fatalf("%s, %q: %s is given twice, or is not of host %s", name, order, use.Provider.UUID, member.Root.UUID)
-					}
-					taken[use.Provider.UUID] = true
-				}
-			}
-			if len(taken) != 64*8 {
-				t.Errorf("%s, %q: %d devices", name, order, len(taken))
-			}
-		}
-	}
-}
-
-// TestImpossibleGangOfDevices: that there are too few whole hosts is certain, and not found
-// out by trying.
-func TestImpossibleGangOfDevices(t *testing.T) {
-	for _, order := range deviceOrders {
-		found, err := searchOfDevices(deviceHosts(630, 10), 40_000).Run(context.Background(), claimOfDevices(8, 64, order))
-		if err != nil || len(found.Choices) > 0 || found.Spent {
-			t.Errorf("%q: %d choices, spent %v, %v", order, len(found.Choices), found.Spent, err)
-		}
-	}
-}
 
 // TestClaimsOfDevices: whole hosts are claimed until none is left, under every preference,
 // and the next claim is told that there is nothing.
@@ -114,20 +24,20 @@ func TestClaimsOfDevices(t *testing.T) {
 			l.Accept(t, &commands.ReplaceInventories{Provider: id, Inventories: []commands.Inventory{{Class: "PGPU", Total: 1}}})
 		}
 	}
-	one := claimOfDevices(1, 1, demand.OrderPack)
+	one := commandstest.ClaimOfDevices(1, 1, demand.OrderPack)
 	for range 2 { // one of the hosts is not whole any more, or two
 		one.For[0].Consumer = commandstest.NewID()
-		l.Accept(t, one)
+		l.Accept(t, &commands.Claim{Claim: *one})
 	}
-	submit := func(c commands.Command) commands.Outcome {
-		o, err := l.Writer.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
+	submit := func(c *demand.Claim) commands.Outcome {
+		o, err := l.Writer.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: &commands.Claim{Claim: *c}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return o
 	}
 	for i := range 8 {
-		c := claimOfDevices(8, 1, deviceOrders[i%len(deviceOrders)])
+		c := commandstest.ClaimOfDevices(8, 1, []string{demand.OrderSpread, demand.OrderPack, demand.OrderRandom}[i%3])
 		c.Alternates = 2
 		roots := map[ledger.UUID]bool{}
 		for _, a := range claimed(t, submit(c))[0].Allocations {
@@ -142,43 +52,13 @@ func TestClaimsOfDevices(t *testing.T) {
 		}
 	}
 	for range 2 { // the two were on one host, or on two
-		o := submit(claimOfDevices(8, 1, demand.OrderSpread))
+		o := submit(commandstest.ClaimOfDevices(8, 1, demand.OrderSpread))
 		if o.Rejection != nil && o.Rejection.Code != demand.CodeNoCandidates {
 			t.Errorf("%+v", o.Rejection)
 		}
 	}
-	o := submit(claimOfDevices(8, 1, demand.OrderPack))
+	o := submit(commandstest.ClaimOfDevices(8, 1, demand.OrderPack))
 	if o.Rejection == nil || o.Rejection.Code != demand.CodeNoCandidates {
 		t.Errorf("no host is left: %+v", o)
-	}
-}
-
-// BenchmarkGangOfDevices claims the 8 devices of a host for each of 64 consumers.
-func BenchmarkGangOfDevices(b *testing.B) {
-	world := deviceHosts(10_000, 20)
-	for name, rules := range gangsOfDevices {
-		for _, order := range deviceOrders {
-			b.Run(fmt.Sprintf("%s/order=%s", name, order), func(b *testing.B) {
-				search := searchOfDevices(world, 0)
-				c := claimOfDevices(8, 64, order)
-				c.Gang = rules
-				var took []time.Duration
-				for n := 0; b.Loop(); n++ {
-					begun := time.Now()
-					search.Seed++
-					found, err := search.Run(context.Background(), c)
-					if err != nil || len(found.Choices) != 1 {
-						b.Fatal(err)
-					}
-					if n > 0 { // the first makes an order
-						took = append(took, time.Since(begun))
-					}
-				}
-				if slices.Sort(took); len(took) > 0 {
-					b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1e6, "p50-ms")
-					b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds())/1e6, "p99-ms")
-				}
-			})
-		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"sync"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/claiming"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
@@ -283,11 +284,11 @@ func (s *Stage) searchOne(c *claim) {
 		return
 	}
 	found, hidden, err := s.search(c)
-	var rejected *commands.RejectedClaim
+	var rejected *claiming.Rejected
 	switch {
 	case errors.As(err, &rejected):
 		s.pass(c, s.nothing(c, true)) // the decision says the same
-	case commands.Spent(err):
+	case claiming.Spent(err):
 		s.queue(&s.beside, c, func(p *pace) { s.searchBeside(c, p) })
 	case err != nil:
 		c.done(commands.Outcome{}, err)
@@ -301,11 +302,11 @@ func (s *Stage) searchOne(c *claim) {
 	}
 }
 
-func isNothing(f *commands.Found) bool { return len(f.Choices) == 0 }
+func isNothing(f *claiming.Found) bool { return len(f.Choices) == 0 }
 
 // search searches for each part of a claim. It is hidden if nothing was found
 // that is not assumed to be taken.
-func (s *Stage) search(c *claim) (found []*commands.Found, hidden bool, err error) {
+func (s *Stage) search(c *claim) (found []*claiming.Found, hidden bool, err error) {
 	if s.limits == nil || s.limitsAt != s.view.Sequence() {
 		if s.limits, err = limitsOf(s.view); err != nil {
 			return nil, false, err
@@ -325,7 +326,7 @@ func (s *Stage) search(c *claim) (found []*commands.Found, hidden bool, err erro
 	named := commands.Overlaid(c.submission.Command, with.Named)
 	for i, part := range c.parts {
 		with.Named = named[i]
-		one, err := with.Run(s.ctx, part)
+		one, err := with.Run(s.ctx, &part.Claim)
 		if err != nil {
 			return nil, false, err
 		}
@@ -340,7 +341,7 @@ func (s *Stage) search(c *claim) (found []*commands.Found, hidden bool, err erro
 			one.Last = true
 			return found, hidden, err
 		}
-		uses := part.Takes(&one.Choices[0])
+		uses := claiming.Takes(&part.Claim, &one.Choices[0])
 		c.assumed = append(c.assumed, uses...)
 		if i < len(c.parts)-1 {
 			s.ranking.Assume(uses, 1)
@@ -352,11 +353,11 @@ func (s *Stage) search(c *claim) (found []*commands.Found, hidden bool, err erro
 
 // hides reports whether a part for one consumer may only have found nothing
 // because of what is assumed.
-func (s *Stage) hides(part *commands.Claim, with *commands.ClaimSearch) (bool, error) {
+func (s *Stage) hides(part *commands.Claim, with *claiming.Search) (bool, error) {
 	for _, list := range part.Lists() {
 		req, rejection := list[0].Resolve(with.Classes)
 		if rejection != nil {
-			return false, &commands.RejectedClaim{Rejection: rejection}
+			return false, &claiming.Rejected{Rejection: rejection}
 		}
 		req.Pause = with.Pause
 		if hidden, err := s.ranking.Hides(s.ctx, req); hidden || err != nil {
@@ -370,13 +371,13 @@ func (s *Stage) hides(part *commands.Claim, with *commands.ClaimSearch) (bool, e
 func (s *Stage) searcher(
 	ranking *candidates.Ranking, view projector.View, submission *commands.Submission, limits []*ledger.AggregateLimit,
 	p *pace,
-) (*commands.ClaimSearch, error) {
+) (*claiming.Search, error) {
 	classes, err := view.Classes()
 	if err != nil {
 		return nil, err
 	}
 	ranking.GiveWay = p.giveWay
-	return &commands.ClaimSearch{
+	return &claiming.Search{
 		Ranking: ranking, Classes: classes, AsOf: view.Sequence(), Seed: seedOf(submission.ID),
 		MaxSteps: stepsInTurn, Pause: p.pause, Spare: spare, Limits: limits,
 		Named: func(name string) (ledger.Document, bool, error) {
@@ -408,17 +409,17 @@ func limitsOf(view projector.View) ([]*ledger.AggregateLimit, error) {
 func seedOf(id ledger.UUID) uint64 { return binary.BigEndian.Uint64(id[8:]) }
 
 // nothing is what is passed on for a claim for which nothing is found.
-func (s *Stage) nothing(c *claim, last bool) []*commands.Found {
-	found := make([]*commands.Found, len(c.parts))
+func (s *Stage) nothing(c *claim, last bool) []*claiming.Found {
+	found := make([]*claiming.Found, len(c.parts))
 	for i := range found {
-		found[i] = &commands.Found{AsOf: s.view.Sequence(), Last: last, Spent: true}
+		found[i] = &claiming.Found{AsOf: s.view.Sequence(), Last: last, Spent: true}
 	}
 	return found
 }
 
 // pass has the writer decide a claim. The writer tells at once what it was, in
 // the order in which claims are passed on.
-func (s *Stage) pass(c *claim, found []*commands.Found) {
+func (s *Stage) pass(c *claim, found []*claiming.Found) {
 	submission := c.submission
 	submission.Command = commands.WithFound(submission.Command, found)
 	c.decide(submission, func(outcome commands.Outcome, err error) { s.answer(c, outcome, err) })

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/claiming"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/placing"
@@ -23,10 +24,10 @@ import (
 )
 
 func claimOf(consumer ledger.UUID, resources map[string]int64) *commands.Claim {
-	return &commands.Claim{
-		For:      []commands.ClaimConsumer{{Consumer: consumer, Project: "p", User: "u"}},
+	return &commands.Claim{Claim: demand.Claim{
+		For:      []demand.ClaimConsumer{{Consumer: consumer, Project: "p", User: "u"}},
 		Requests: []demand.CandidateRequest{{Groups: []demand.RequestGroup{{Resources: resources}}}},
-	}
+	}}
 }
 
 func claimed(t interface {
@@ -320,7 +321,7 @@ func TestGang(t *testing.T) {
 	gang := func(n int) *commands.Claim {
 		c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 2})
 		for range n - 1 {
-			c.For = append(c.For, commands.ClaimConsumer{Consumer: commandstest.NewID(), Project: "p", User: "u"})
+			c.For = append(c.For, demand.ClaimConsumer{Consumer: commandstest.NewID(), Project: "p", User: "u"})
 		}
 		return c
 	}
@@ -432,7 +433,7 @@ func TestOwnIsTakenOffOnce(t *testing.T) {
 	l.Accept(t, commandstest.Allocate(first, inside, "VCPU", 1))
 	c := claimOf(first, map[string]int64{"VCPU": 2})
 	c.For[0].AnyGeneration = true
-	c.For = append(c.For, commands.ClaimConsumer{Consumer: commandstest.NewID(), Request: 1, Project: "p", User: "u"})
+	c.For = append(c.For, demand.ClaimConsumer{Consumer: commandstest.NewID(), Request: 1, Project: "p", User: "u"})
 	c.Requests = append(c.Requests, claimOf(first, map[string]int64{"VCPU": 1}).Requests...)
 	c.Prefer = &demand.ClaimPreference{Aggregates: []demand.AggregatePreference{{Aggregate: rack, Weight: 1}}}
 	o, err := l.Writer.Submit(t.Context(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
@@ -620,7 +621,7 @@ func decidedAfter(
 	if err != nil {
 		t.Fatal(err)
 	}
-	with := commands.WithFound(c, []*commands.Found{found})
+	with := commands.WithFound(c, []*claiming.Found{found})
 	if _, rejection := with.Decide(before); rejection != nil {
 		t.Errorf("nothing has changed: %v", rejection)
 	}
@@ -630,10 +631,10 @@ func decidedAfter(
 }
 
 // searchIn searches a State for a claim, as is done before it is decided.
-func searchIn(s *ledger.State, c *commands.Claim) (*commands.Found, error) {
+func searchIn(s *ledger.State, c *commands.Claim) (*claiming.Found, error) {
 	var providers []*ledger.Provider
 	s.Providers(func(p *ledger.Provider) bool { providers = append(providers, p); return true })
-	search := commands.ClaimSearch{
+	search := claiming.Search{
 		Ranking: candidates.NewRanking(candidates.NewWorld(providers)), Classes: s.Classes(), AsOf: s.Head().Sequence,
 		Named: func(name string) (ledger.Document, bool, error) {
 			if p, exists := s.Preference(name); exists {
@@ -646,7 +647,7 @@ func searchIn(s *ledger.State, c *commands.Claim) (*commands.Found, error) {
 			return consumer, nil
 		},
 	}
-	return search.Run(context.Background(), c)
+	return search.Run(context.Background(), &c.Claim)
 }
 
 // TestBatchWithClaims: claims in a batch see what those before them chose.
@@ -725,7 +726,7 @@ func TestBadClaims(t *testing.T) {
 		change func(*commands.Claim)
 	}{
 		"for none":        {demand.CodeInvalid, func(c *commands.Claim) { c.For = nil }},
-		"for too many":    {demand.CodeInvalid, func(c *commands.Claim) { c.For = make([]commands.ClaimConsumer, 257) }},
+		"for too many":    {demand.CodeInvalid, func(c *commands.Claim) { c.For = make([]demand.ClaimConsumer, 257) }},
 		"twice":           {demand.CodeInvalid, func(c *commands.Claim) { c.For = append(c.For, c.For[0]) }},
 		"no request":      {demand.CodeInvalid, func(c *commands.Claim) { c.Requests = nil }},
 		"another request": {demand.CodeInvalid, func(c *commands.Claim) { c.For[0].Request = 1 }},
@@ -793,13 +794,13 @@ func TestAskedIsCanonical(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		claim := commandstest.RandomClaim(rt)
 		ranking := candidates.NewRanking(candidates.NewWorld(nil))
-		search := commands.ClaimSearch{Ranking: ranking, Classes: ledger.NewClassTable([]ledger.Class{
+		search := claiming.Search{Ranking: ranking, Classes: ledger.NewClassTable([]ledger.Class{
 			{ID: 0, Name: "VCPU"}, {ID: 1, Name: "MEMORY_MB"}, {ID: 10000, Name: "CUSTOM_A"}, {ID: 10001, Name: "CUSTOM_B"},
 		}), Consumer: func(ledger.UUID) (*ledger.Consumer, error) {
 			return &ledger.Consumer{ReservedUntil: 1, Owner: &ledger.Owner{}, Projects: []string{"p", "q"}}, nil
 		},
 			Named: func(string) (ledger.Document, bool, error) { return `{"order":"spread"}`, true, nil }}
-		found, err := search.Run(context.Background(), claim)
+		found, err := search.Run(context.Background(), &claim.Claim)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -835,7 +836,7 @@ func TestBudgetOrImpossible(t *testing.T) {
 		l.Provider(t, "last", last...)
 		claim := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
 		claim.Requests = append(claim.Requests, claimOf(ledger.UUID{}, map[string]int64{"DISK_GB": 1}).Requests...)
-		claim.For = append(claim.For, commands.ClaimConsumer{Consumer: commandstest.NewID(), Request: 1, Project: "p", User: "u"})
+		claim.For = append(claim.For, demand.ClaimConsumer{Consumer: commandstest.NewID(), Request: 1, Project: "p", User: "u"})
 		claim.Prefer = &demand.ClaimPreference{Order: demand.OrderPack}
 		claim.Gang = []demand.GangRule{{By: "provider", Rule: "together"}}
 		state, err := l.Writer.Fork(context.Background())

@@ -1,4 +1,4 @@
-package commands
+package claiming
 
 import (
 	"reflect"
@@ -40,18 +40,18 @@ type Found struct {
 	Why *candidates.Explanation
 }
 
-// by reports whether it was searched by a preference: one with a name may have
+// By reports whether it was searched by a preference: one with a name may have
 // changed since.
-func (f *Found) by(prefer *demand.ClaimPreference) bool {
+func (f *Found) By(prefer *demand.ClaimPreference) bool {
 	return prefer == nil || prefer.Name == "" || reflect.DeepEqual(f.Prefer, prefer)
 }
 
 // Choice is what each of a claim's consumers gets.
 type Choice struct{ Members []candidates.Ranked }
 
-// unchanged reports whether all providers are as the search saw them, but for
+// Unchanged reports whether all providers are as the search saw them, but for
 // their inventories.
-func (c *Choice) unchanged(s *ledger.State) bool {
+func (c *Choice) Unchanged(s *ledger.State) bool {
 	for i := range c.Members {
 		for _, seen := range c.Members[i].Seen {
 			p, exists := s.Provider(seen.UUID)
@@ -66,8 +66,8 @@ func (c *Choice) unchanged(s *ledger.State) bool {
 
 func sameList[T comparable](a, b []T) bool { return ledger.SameList(a, b) || slices.Equal(a, b) }
 
-// nothing says why no choice could be taken.
-func (f *Found) nothing() *demand.Rejection {
+// Nothing says why no choice could be taken.
+func (f *Found) Nothing() *demand.Rejection {
 	switch {
 	case !f.Last:
 		return &demand.Rejection{Code: demand.CodeClaimOutdated, Message: "what was found does not fit any more"}
@@ -105,8 +105,8 @@ func (f *Found) nothing() *demand.Rejection {
 	}
 }
 
-// RejectedClaim is the error of a search for what cannot be searched for.
-type RejectedClaim struct{ *demand.Rejection }
+// Rejected is the error of a search for what cannot be searched for.
+type Rejected struct{ *demand.Rejection }
 
 // Error implements error.
-func (r *RejectedClaim) Error() string { return r.String() }
+func (r *Rejected) Error() string { return r.String() }

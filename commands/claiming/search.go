@@ -1,4 +1,4 @@
-package commands
+package claiming
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 	"github.com/allot-project/allot/projector/candidates"
 )
 
-// ClaimSearch finds what claims ask for. It is pure: the same Ranking and the
+// Search finds what claims ask for. It is pure: the same Ranking and the
 // same claim give the same.
-type ClaimSearch struct {
+type Search struct {
 	Ranking *candidates.Ranking
 	Classes *ledger.ClassTable
 	AsOf    uint64
@@ -40,14 +40,14 @@ const (
 )
 
 // run searches for what has no alternatives.
-func (s *ClaimSearch) run(ctx context.Context, c *Claim) (*Found, error) {
-	found := &Found{AsOf: s.AsOf, Seed: s.Seed, several: c.size() > 1}
+func (s *Search) run(ctx context.Context, c *demand.Claim) (*Found, error) {
+	found := &Found{AsOf: s.AsOf, Seed: s.Seed, several: c.Size() > 1}
 	prefer, r, err := c.Prefer.Expand(s.Named)
 	if err != nil {
 		return nil, err
 	}
 	if r != nil {
-		return nil, &RejectedClaim{r}
+		return nil, &Rejected{r}
 	}
 	found.Prefer = prefer
 	near, err := prefer.Nearness(s.held)
@@ -61,14 +61,14 @@ func (s *ClaimSearch) run(ctx context.Context, c *Claim) (*Found, error) {
 			prefs[i], r = prefer.Resolve(s.Classes, requests[i], s.Seed)
 		}
 		if r != nil {
-			return nil, &RejectedClaim{r}
+			return nil, &Rejected{r}
 		}
 		requests[i].MaxSteps, requests[i].Pause = s.MaxSteps, s.Pause
 		prefs[i].Near, prefs[i].Once = near, true
 		found.Seed = prefs[i].Seed
 	}
-	if found.Asked, r = c.asked(prefer); r != nil {
-		return nil, &RejectedClaim{r}
+	if found.Asked, r = c.Asked(prefer); r != nil {
+		return nil, &Rejected{r}
 	}
 	room, err := s.room(c)
 	if err != nil {
@@ -87,13 +87,13 @@ func (s *ClaimSearch) run(ctx context.Context, c *Claim) (*Found, error) {
 		}
 		defer s.Ranking.Assume(held, 1)
 	}
-	members := c.members()
+	members := c.Members()
 	pools, promised, err := s.pools(c, near)
 	if err != nil {
 		return nil, err
 	}
 	found.draws, found.Promised = len(pools) > 0, promised
-	if c.size() == 1 {
+	if c.Size() == 1 {
 		ranking, pref := pools.of(&members[0], s.Ranking, prefs[0])
 		best, err := ranking.Best(ctx, requests[0], pref, 1+c.Alternates+s.Spare)
 		for _, one := range best {
@@ -101,7 +101,7 @@ func (s *ClaimSearch) run(ctx context.Context, c *Claim) (*Found, error) {
 		}
 		return found, err
 	}
-	g := gang{ClaimSearch: s, ctx: ctx, claim: c, consumers: members, pools: pools, requests: requests, prefs: prefs}
+	g := gang{Search: s, ctx: ctx, claim: c, consumers: members, pools: pools, requests: requests, prefs: prefs}
 	whole, err := g.all()
 	if whole {
 		found.Choices = []Choice{{Members: g.members}}
@@ -111,8 +111,8 @@ func (s *ClaimSearch) run(ctx context.Context, c *Claim) (*Found, error) {
 }
 
 // free has what the claim's consumers hold given back, and returns what that is.
-func (s *ClaimSearch) free(c *Claim) (held []candidates.Use, err error) {
-	members := c.members()
+func (s *Search) free(c *demand.Claim) (held []candidates.Use, err error) {
+	members := c.Members()
 	for i := range members {
 		one, err := s.held(members[i].Consumer)
 		if err != nil {
@@ -131,13 +131,13 @@ func (s *ClaimSearch) free(c *Claim) (held []candidates.Use, err error) {
 // gang is the search for several consumers: the best of the first for which
 // there is something for all others, and so on.
 type gang struct {
-	*ClaimSearch
+	*Search
 	ctx      context.Context
-	claim    *Claim
+	claim    *demand.Claim
 	requests []*candidates.Request
 	prefs    []*candidates.Preference
 	// consumers are those that it is for.
-	consumers []ClaimConsumer
+	consumers []demand.ClaimConsumer
 	pools     pools
 
 	members []candidates.Ranked // of the consumers so far
@@ -289,78 +289,3 @@ func servingOf(chosen *candidates.Ranked) (providers []*ledger.Provider) {
 
 // Spent reports whether an error of a search is that it would take too long.
 func Spent(err error) bool { return errors.Is(err, candidates.ErrBudget) }
-
-// Claims are the claims that a command is or holds: they must be searched before
-// it is decided.
-func Claims(c Command) (claims []*Claim) {
-	switch c := c.(type) {
-	case *Claim:
-		return []*Claim{c}
-	case *Batch:
-		for _, one := range c.Commands {
-			if claim, is := one.(*Claim); is {
-				claims = append(claims, claim)
-			}
-		}
-	}
-	return claims
-}
-
-// Overlaid finds preferences as each of a command's claims will: one of a batch sees
-// what the commands before it set.
-func Overlaid(c Command, named demand.NamedPreferences) []demand.NamedPreferences {
-	batch, is := c.(*Batch)
-	if !is {
-		return []demand.NamedPreferences{named}
-	}
-	var list []demand.NamedPreferences
-	for _, one := range batch.Commands {
-		switch one := one.(type) {
-		case *Claim:
-			list = append(list, named)
-		case *SetPreference:
-			named = one.over(named)
-		}
-	}
-	return list
-}
-
-// over finds preferences as they are once this one is set.
-func (c *SetPreference) over(named demand.NamedPreferences) demand.NamedPreferences {
-	return func(name string) (ledger.Document, bool, error) {
-		if name != c.Name {
-			return named(name)
-		}
-		if c.Prefer == nil {
-			return "", false, nil
-		}
-		doc, r := c.Prefer.Document()
-		if r != nil {
-			return "", false, &RejectedClaim{r}
-		}
-		return doc, true, nil
-	}
-}
-
-// Size is how many consumers a claim is for.
-func (c *Claim) Size() int { return c.size() }
-
-// WithFound is a command with what was found for each of its claims.
-func WithFound(c Command, found []*Found) Command {
-	switch c := c.(type) {
-	case *Claim:
-		out := *c
-		out.found = found[0]
-		return &out
-	case *Batch:
-		out := &Batch{Commands: make([]Command, len(c.Commands))}
-		for i, one := range c.Commands {
-			if _, is := one.(*Claim); is {
-				one, found = WithFound(one, found[:1]), found[1:]
-			}
-			out.Commands[i] = one
-		}
-		return out
-	}
-	return c
-}

@@ -1,4 +1,4 @@
-package commands_test
+package claiming_test
 
 import (
 	"context"
@@ -8,12 +8,14 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/claiming"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/projector/candidates"
 )
+
+const vcpu = "VCPU"
 
 // crowd is a small world of providers for gangs.
 type crowd []*ledger.Provider
@@ -127,7 +129,7 @@ func mostApart(places [][]ledger.UUID, taken []ledger.UUID) int {
 // first tries all candidates of all members, the best of the first first, and
 // judges only whole gangs.
 func (all crowd) first(
-	rt *rapid.T, c *commands.Claim, reqs []*candidates.Request, prefs []*candidates.Preference,
+	rt *rapid.T, c *demand.Claim, reqs []*candidates.Request, prefs []*candidates.Preference,
 	members []candidates.Ranked,
 ) []candidates.Ranked {
 	if len(members) == len(c.For) {
@@ -154,10 +156,10 @@ func (all crowd) first(
 	return nil
 }
 
-func drawGang(rt *rapid.T) *commands.Claim {
-	c := &commands.Claim{}
+func drawGang(rt *rapid.T) *demand.Claim {
+	c := &demand.Claim{}
 	for i := range rapid.IntRange(2, 4).Draw(rt, "members") {
-		c.For = append(c.For, commands.ClaimConsumer{Consumer: ledgertest.ID(2, byte(i+1)), Project: "p", User: "u"})
+		c.For = append(c.For, demand.ClaimConsumer{Consumer: ledgertest.ID(2, byte(i+1)), Project: "p", User: "u"})
 	}
 	c.Requests = []demand.CandidateRequest{{
 		Groups: []demand.RequestGroup{{Resources: map[string]int64{vcpu: rapid.Int64Range(1, 3).Draw(rt, "amount")}}},
@@ -199,7 +201,7 @@ func TestGangsAgree(t *testing.T) {
 				continue
 			}
 			classes := ledger.NewClassTable([]ledger.Class{{ID: 0, Name: vcpu}})
-			search := commands.ClaimSearch{
+			search := claiming.Search{
 				Ranking: candidates.NewRanking(candidates.NewWorld(all)), Classes: classes, Seed: 7,
 				Consumer: func(ledger.UUID) (*ledger.Consumer, error) { return nil, nil },
 			}

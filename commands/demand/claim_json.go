@@ -1,18 +1,17 @@
-package commands
+package demand
 
 import (
 	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
-
-	"github.com/allot-project/allot/commands/demand"
 )
 
 // The JSON form of claims is written by hand, byte for byte as encoding/json would: that
 // took as much time as finding what is claimed. What few claims have is left to it.
 
-func (c *Claim) appendJSON(b []byte) (_ []byte, err error) {
+// AppendJSON appends the claim to a text.
+func (c *Claim) AppendJSON(b []byte) (_ []byte, err error) {
 	if b, err = appendList(append(b, `{"for":`...), c.For, (*ClaimConsumer).appendJSON); err != nil {
 		return nil, err
 	}
@@ -47,14 +46,14 @@ func (c *Claim) appendJSON(b []byte) (_ []byte, err error) {
 
 func (one *ClaimConsumer) appendJSON(b []byte) (_ []byte, err error) {
 	b = one.Consumer.AppendQuoted(append(b, `{"consumer":`...))
-	if b, err = appendString(append(b, `,"project":`...), one.Project); err != nil {
+	if b, err = AppendString(append(b, `,"project":`...), one.Project); err != nil {
 		return nil, err
 	}
-	if b, err = appendString(append(b, `,"user":`...), one.User); err != nil {
+	if b, err = AppendString(append(b, `,"user":`...), one.User); err != nil {
 		return nil, err
 	}
 	if one.Type != nil {
-		if b, err = appendString(append(b, `,"type":`...), *one.Type); err != nil {
+		if b, err = AppendString(append(b, `,"type":`...), *one.Type); err != nil {
 			return nil, err
 		}
 	}
@@ -79,7 +78,7 @@ func (one *ClaimConsumer) appendJSON(b []byte) (_ []byte, err error) {
 	return append(b, '}'), nil
 }
 
-func appendCandidateRequest(q *demand.CandidateRequest, b []byte) (_ []byte, err error) {
+func appendCandidateRequest(q *CandidateRequest, b []byte) (_ []byte, err error) {
 	if b, err = appendList(append(b, `{"groups":`...), q.Groups, appendRequestGroup); err != nil {
 		return nil, err
 	}
@@ -104,7 +103,7 @@ func appendCandidateRequest(q *demand.CandidateRequest, b []byte) (_ []byte, err
 	return append(b, '}'), nil
 }
 
-func appendRequestGroup(g *demand.RequestGroup, b []byte) (_ []byte, err error) {
+func appendRequestGroup(g *RequestGroup, b []byte) (_ []byte, err error) {
 	b = append(b, '{')
 	if len(g.Forbidden) > 0 {
 		if b, err = appendAny(appendName(b, "forbidden"), g.Forbidden); err != nil {
@@ -135,25 +134,25 @@ func appendRequestGroup(g *demand.RequestGroup, b []byte) (_ []byte, err error) 
 		}
 	}
 	if g.Suffix != "" {
-		if b, err = appendString(appendName(b, "suffix"), g.Suffix); err != nil {
+		if b, err = AppendString(appendName(b, "suffix"), g.Suffix); err != nil {
 			return nil, err
 		}
 	}
 	return append(b, '}'), nil
 }
 
-func appendClaimPreference(p *demand.ClaimPreference, b []byte) (_ []byte, err error) {
+func appendClaimPreference(p *ClaimPreference, b []byte) (_ []byte, err error) {
 	if len(p.Aggregates)+len(p.Near)+len(p.Traits)+len(p.Weights) > 0 {
 		return appendAny(b, p)
 	}
 	b = append(b, '{')
 	if p.Name != "" {
-		if b, err = appendString(appendName(b, "name"), p.Name); err != nil {
+		if b, err = AppendString(appendName(b, "name"), p.Name); err != nil {
 			return nil, err
 		}
 	}
 	if p.Order != "" {
-		if b, err = appendString(appendName(b, "order"), p.Order); err != nil {
+		if b, err = AppendString(appendName(b, "order"), p.Order); err != nil {
 			return nil, err
 		}
 	}
@@ -202,7 +201,7 @@ func appendList[T any](b []byte, list []T, each func(*T, []byte) ([]byte, error)
 }
 
 func appendStrings(list *[]string, b []byte) ([]byte, error) {
-	return appendList(b, *list, func(text *string, b []byte) ([]byte, error) { return appendString(b, *text) })
+	return appendList(b, *list, func(text *string, b []byte) ([]byte, error) { return AppendString(b, *text) })
 }
 
 // appendAmounts writes amounts by class, in the order of the names.
@@ -215,7 +214,7 @@ func appendAmounts(b []byte, amounts map[string]int64) (_ []byte, err error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		if b, err = appendString(b, name); err != nil {
+		if b, err = AppendString(b, name); err != nil {
 			return nil, err
 		}
 		b = strconv.AppendInt(append(b, ':'), amounts[name], 10)
@@ -234,4 +233,16 @@ func appendName(b []byte, name string) []byte {
 func appendAny(b []byte, value any) ([]byte, error) {
 	text, err := json.Marshal(value)
 	return append(b, text...), err
+}
+
+// AppendString appends text as JSON. What is not plain ASCII is left to encoding/json.
+func AppendString(b []byte, s string) ([]byte, error) {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			text, err := json.Marshal(s)
+			return append(b, text...), err
+		}
+	}
+	b = append(append(b, '"'), s...)
+	return append(b, '"'), nil
 }

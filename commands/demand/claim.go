@@ -1,0 +1,237 @@
+package demand
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// Bounds of a claim.
+const (
+	// MaxClaimConsumers is how many consumers one claim serves.
+	MaxClaimConsumers = 256
+	// MaxAlternates is how many alternates are told.
+	MaxAlternates = 32
+)
+
+// Claim is what a claim asks for, and for which consumers.
+type Claim struct {
+	For      []ClaimConsumer    `json:"for"`                // at least one
+	Requests []CandidateRequest `json:"requests,omitempty"` // at least one, or alternatives
+	// Alternatives are whole lists of requests, in the order in which they are preferred: the first is
+	// served that can be. The record says why those before it were not.
+	Alternatives [][]CandidateRequest `json:"alternatives,omitempty"`
+	Prefer       *ClaimPreference     `json:"prefer,omitempty"`
+	// Alternates is how many of the next best are told, for one consumer alone.
+	Alternates int `json:"alternates,omitempty"`
+	// OwnFree counts what the consumers hold as free for the claim: a resize in
+	// place needs it. Without it the new has room beside the old.
+	OwnFree bool `json:"own_free,omitempty"`
+	// Gang says where several consumers are to each other.
+	Gang []GangRule `json:"gang,omitempty"`
+}
+
+// ClaimConsumer is a consumer that a claim is for.
+type ClaimConsumer struct {
+	Consumer ledger.UUID `json:"consumer"`
+	Project  string      `json:"project"`        // 1..255 characters
+	User     string      `json:"user"`           // 1..255 characters
+	Type     *string     `json:"type,omitempty"` // absent: as it is
+	// Generation is the consumer's; null or absent says "I am the first".
+	Generation *uint64 `json:"generation" jsonschema:"nullable"`
+	// AnyGeneration does not check the generation.
+	AnyGeneration bool `json:"any_generation,omitempty"`
+	// Request is the place of what it asks for in the claim's requests, from 0.
+	Request int `json:"request,omitempty"`
+	// Count asks for so many consumers with the same request, all of them new: the
+	// first has the id Consumer, and the one after i others that of version 5 of
+	// the text i in its namespace. Absent: 1.
+	Count int `json:"count,omitempty"`
+	// FromReservation draws all that it gets from what this consumer has reserved.
+	FromReservation *ledger.UUID `json:"from_reservation,omitempty"`
+}
+
+// Members are the claim's consumers, each for itself.
+func (c *Claim) Members() []ClaimConsumer {
+	if c.Size() <= len(c.For) {
+		return c.For
+	}
+	members := make([]ClaimConsumer, 0, c.Size())
+	for _, one := range c.For {
+		first, count := one.Consumer, one.Count
+		one.Count = 0
+		members = append(members, one)
+		for i := 1; i < count; i++ {
+			one.Consumer = first.Derive(strconv.Itoa(i))
+			members = append(members, one)
+		}
+	}
+	return members
+}
+
+// Size is how many consumers the claim has; if that is more than it may have, not less
+// than that.
+func (c *Claim) Size() (n int) {
+	for i := range c.For {
+		if n += max(1, c.For[i].Count); n > MaxClaimConsumers {
+			break
+		}
+	}
+	return n
+}
+
+// checkCounts finds counts of what cannot be several.
+func (c *Claim) checkCounts() *Rejection {
+	for i := range c.For {
+		one := &c.For[i]
+		if one.Count < 0 || one.Count > MaxClaimConsumers {
+			return Invalid("count", "%d consumers with one request: up to %d are possible", one.Count, MaxClaimConsumers)
+		}
+		if one.Count > 1 && (one.Generation != nil || one.AnyGeneration) {
+			return Invalid("count", "%d consumers with one request are new: they have no generation", one.Count)
+		}
+	}
+	return nil
+}
+
+// Check finds what no State satisfies, but for the consumers' owners.
+func (c *Claim) Check() *Rejection {
+	if len(c.Alternatives) > 0 {
+		return c.checkAlternatives()
+	}
+	if r := c.checkCounts(); r != nil {
+		return r
+	}
+	n := c.Size()
+	if n == 0 || n > MaxClaimConsumers {
+		return Invalid("for", "a claim is for 1 to %d consumers", MaxClaimConsumers)
+	}
+	if n := len(c.Requests); n == 0 || n > len(c.For) {
+		return Invalid("requests", "%d requests of %d consumers", n, len(c.For))
+	}
+	asked := make([]bool, len(c.Requests))
+	for i := range c.For {
+		if at := c.For[i].Request; at < 0 || at >= len(c.Requests) {
+			return Invalid("request", "there is no request %d", at)
+		}
+		asked[c.For[i].Request] = true
+	}
+	if i := slices.Index(asked, false); i >= 0 {
+		return Invalid("requests", "no consumer asks for request %d", i)
+	}
+	for i := range c.Requests {
+		if r := c.Requests[i].Check(); r != nil {
+			return r
+		}
+	}
+	if c.Prefer != nil {
+		if r := c.Prefer.Check(); r != nil {
+			return r
+		}
+	}
+	if c.Alternates < 0 || c.Alternates > MaxAlternates || c.Alternates > 0 && n > 1 {
+		return Invalid("alternates", "up to %d are told, of a claim for one consumer: not %d of %d",
+			MaxAlternates, c.Alternates, n)
+	}
+	return cmp.Or(CheckGang(c.Gang, n), c.checkDraws())
+}
+
+// kept is what the record keeps of a request, in the order of the names.
+type kept struct {
+	Gang    []GangRule        `json:"gang,omitempty"`
+	OwnFree bool              `json:"own_free,omitempty"`
+	Prefer  *ClaimPreference  `json:"prefer,omitempty"`
+	Request *CandidateRequest `json:"request"`
+}
+
+// usualAsked is the size that what records keep of a request mostly does not exceed.
+const usualAsked = 256
+
+// Asked encodes what the record keeps, with what a name stood for.
+func (c *Claim) Asked(prefer *ClaimPreference) ([]ledger.Document, *Rejection) {
+	list := make([]ledger.Document, len(c.Requests))
+	for i := range c.Requests {
+		one := kept{Gang: c.Gang, OwnFree: c.OwnFree, Prefer: prefer, Request: &c.Requests[i]}
+		text, err := one.appendJSON(make([]byte, 0, usualAsked))
+		if err != nil {
+			return nil, Invalid("requests", "%v", err)
+		}
+		if len(text) > ledger.MaxDocumentBytes {
+			return nil, &Rejection{
+				Code:    CodeTooLarge,
+				Message: fmt.Sprintf("request %d takes %d bytes, and records keep at most %d", i, len(text), ledger.MaxDocumentBytes),
+				Facts:   Facts{SizeBytes: len(text), LimitBytes: ledger.MaxDocumentBytes},
+			}
+		}
+		list[i] = ledger.Document(text)
+	}
+	return list, nil
+}
+
+// MaxAlternatives is how many alternatives a claim has.
+const MaxAlternatives = 16
+
+// Lists are the alternatives of a claim, each a list of requests; of one without alternatives its
+// requests alone.
+func (c *Claim) Lists() [][]CandidateRequest {
+	if len(c.Alternatives) == 0 {
+		return [][]CandidateRequest{c.Requests}
+	}
+	return c.Alternatives
+}
+
+// Only is the claim for one of its alternatives alone.
+func (c *Claim) Only(alternative int) *Claim {
+	one := *c
+	one.Requests, one.Alternatives = c.Alternatives[alternative], nil
+	return &one
+}
+
+func (c *Claim) checkAlternatives() *Rejection {
+	if len(c.Requests) > 0 {
+		return Invalid("alternatives", "a claim has requests or alternatives, not both")
+	}
+	if n := len(c.Alternatives); n > MaxAlternatives {
+		return Invalid("alternatives", "a claim has at most %d, not %d", MaxAlternatives, n)
+	}
+	for i := range c.Alternatives {
+		if r := c.Only(i).Check(); r != nil {
+			r.Message = fmt.Sprintf("%s, in alternative %d", r.Message, i)
+			return r
+		}
+	}
+	return nil
+}
+
+// Draws reports whether some consumer draws on a reservation.
+func (c *Claim) Draws() bool {
+	return slices.ContainsFunc(c.For, func(one ClaimConsumer) bool { return one.FromReservation != nil })
+}
+
+// checkDraws finds reservations that are none in any State.
+func (c *Claim) checkDraws() *Rejection {
+	if !c.Draws() {
+		return nil
+	}
+	members := make(map[ledger.UUID]bool)
+	for _, one := range c.Members() {
+		members[one.Consumer] = true
+	}
+	for i := range c.For {
+		from := c.For[i].FromReservation
+		if from == nil {
+			continue
+		}
+		if from.IsNil() {
+			return Invalid("from_reservation", "%s is no reservation: leave it out, or name one", from)
+		}
+		if members[*from] {
+			return Invalid("from_reservation",
+				"%s is a consumer of the claim, too: confirm the reservation instead", from)
+		}
+	}
+	return nil
+}
