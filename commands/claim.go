@@ -114,7 +114,7 @@ func (c *Claim) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 		if r := c.checkNames(s, prefer); r != nil {
 			return nil, r
 		}
-	} else if !found.By(prefer) {
+	} else if !found.By(prefer, s) {
 		return nil, found.Nothing()
 	}
 	for i := range found.Choices {
@@ -134,7 +134,7 @@ func (c *Claim) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 
 // preferenceIn is what the claim prefers as a State has it.
 func (c *Claim) preferenceIn(s *ledger.State) (*demand.ClaimPreference, *demand.Rejection) {
-	prefer, r, err := c.Prefer.Expand(namedIn(s))
+	prefer, r, err := c.Prefer.Expand(namedIn(s).Preference)
 	if err != nil {
 		return nil, demand.Invalid("prefer", "%v", err)
 	}
@@ -152,7 +152,10 @@ func (c *Claim) checkNames(s *ledger.State, prefer *demand.ClaimPreference) *dem
 			return r
 		}
 	}
-	_, r := c.Asked(prefer)
+	if _, r := c.Asked(prefer); r != nil {
+		return r
+	}
+	_, _, r, _ := demand.InTopology(c.Gang, c.Size(), namedIn(s).Topology) // a State has no errors
 	return r
 }
 
@@ -307,20 +310,22 @@ func Claims(c Command) (claims []*Claim) {
 	return claims
 }
 
-// Overlaid finds preferences as each of a command's claims will: one of a batch sees
-// what the commands before it set.
-func Overlaid(c Command, named demand.NamedPreferences) []demand.NamedPreferences {
+// Overlaid finds what has a name as each of a command's claims will: one of a batch sees what the
+// commands before it set.
+func Overlaid(c Command, named demand.Named) []demand.Named {
 	batch, is := c.(*Batch)
 	if !is {
-		return []demand.NamedPreferences{named}
+		return []demand.Named{named}
 	}
-	var list []demand.NamedPreferences
+	var list []demand.Named
 	for _, one := range batch.Commands {
 		switch one := one.(type) {
 		case *Claim:
 			list = append(list, named)
 		case *SetPreference:
-			named = one.over(named)
+			named.Preference = one.over(named.Preference)
+		case *SetTopology:
+			named.Topology = one.over(named.Topology)
 		}
 	}
 	return list
@@ -340,6 +345,20 @@ func (c *SetPreference) over(named demand.NamedPreferences) demand.NamedPreferen
 			return "", false, &claiming.Rejected{Rejection: r}
 		}
 		return doc, true, nil
+	}
+}
+
+// over finds topologies as they are once this one is set.
+func (c *SetTopology) over(named demand.NamedTopologies) demand.NamedTopologies {
+	return func(name string) (*ledger.Topology, error) {
+		if name != c.Name {
+			return named(name)
+		}
+		if c.Topology == nil {
+			return nil, nil
+		}
+		kept := c.Topology.Kept(name)
+		return &kept, nil
 	}
 }
 

@@ -55,13 +55,19 @@ func (c *SetPreference) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejecti
 	return []ledger.Event{ledger.PreferenceSet{Name: c.Name, Prefer: prefer}}, nil
 }
 
-// namedIn finds preferences in a State.
-func namedIn(s *ledger.State) demand.NamedPreferences {
-	return func(name string) (ledger.Document, bool, error) {
-		p, exists := s.Preference(name)
-		if !exists {
-			return "", false, nil
-		}
-		return p.Prefer, true, nil
+// namedIn finds what has a name in a State.
+func namedIn(s *ledger.State) demand.Named {
+	return demand.Named{
+		Preference: func(name string) (ledger.Document, bool, error) {
+			p, exists := s.Preference(name)
+			if !exists {
+				return "", false, nil
+			}
+			return p.Prefer, true, nil
+		},
+		Topology: func(name string) (*ledger.Topology, error) {
+			t, _ := s.Topology(name)
+			return t, nil
+		},
 	}
 }

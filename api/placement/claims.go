@@ -59,11 +59,14 @@ func claimSchema() m {
 		"alternates": m{"type": "integer", "minimum": 0, "maximum": demand.MaxAlternates},
 		"own_free":   m{"type": "boolean"},
 		"gang": m{"type": "array", "items": closed(m{
-			"among":  m{"type": "array", "items": uuidSchema},
-			"by":     m{"type": "string", "enum": []any{"provider", "tree", "aggregate"}},
-			"rule":   m{"type": "string", "enum": []any{"together", "apart", "spread"}},
-			"spread": m{"type": "integer", "minimum": 2, "maximum": demand.MaxClaimConsumers},
-		}, "by", "rule")},
+			"among":    m{"type": "array", "items": uuidSchema},
+			"by":       m{"type": "string", "enum": []any{"provider", "tree", "aggregate"}},
+			"rule":     m{"type": "string", "enum": []any{"together", "apart", "spread"}},
+			"slices":   m{"type": "integer", "minimum": 1, "maximum": demand.MaxClaimConsumers},
+			"spread":   m{"type": []any{"integer", "string"}, "minimum": 2, "maximum": demand.MaxClaimConsumers, "maxLength": 64},
+			"topology": text(1, 64),
+			"within":   text(1, 64),
+		})},
 	}, "consumers")
 }
 
@@ -177,9 +180,14 @@ func preferenceOf(value any) (*demand.ClaimPreference, error) {
 func gangOf(value any) (rules []demand.GangRule, err error) {
 	for _, item := range listOf(value) {
 		one := objectOf(item)
-		rule := demand.GangRule{By: textOf(one.get("by")), Rule: textOf(one.get("rule"))}
-		if one.get("spread") != nil {
-			rule.Spread = int(integerOf(one.get("spread")))
+		rule := demand.GangRule{
+			By: textOf(one.get("by")), Rule: textOf(one.get("rule")), Slices: int(integerOf(one.get("slices"))),
+			Topology: textOf(one.get("topology")), Within: textOf(one.get("within")),
+		}
+		if level, is := one.get("spread").(string); is {
+			rule.Spread.Level = level
+		} else {
+			rule.Spread.Places = int(integerOf(one.get("spread")))
 		}
 		for _, id := range listOf(one.get("among")) {
 			rule.Among = append(rule.Among, uuidOf(id))

@@ -182,6 +182,8 @@ func reflector(open bool) *jsonschema.Reflector {
 				return &jsonschema.Schema{Type: "object"}
 			case reflect.TypeFor[commands.PatchValue]():
 				return &jsonschema.Schema{} // any value
+			case reflect.TypeFor[demand.SpreadOver]():
+				return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "integer"}, {Type: "string"}}}
 			case reflect.TypeFor[Instant]():
 				return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "string"}, {Type: "integer", Minimum: "0"}}}
 			case reflect.TypeFor[ledger.UUID]():

@@ -43,6 +43,8 @@ func (f *Found) unfit() string {
 		return "not enough is left of the reservation"
 	case f.Prefer.Strict():
 		return "nothing satisfied it, given what is required and forbidden about other consumers"
+	case f.standing != nil:
+		return "no domain of topology " + f.standing.kept.Name + " had room for all consumers"
 	case f.Ganged:
 		return "nothing satisfied it for all consumers together by the rules of the gang"
 	}

@@ -22,6 +22,8 @@ type Found struct {
 	// served.
 	Alternative int
 	Earlier     []string
+	// standing is the topology in which its consumers stand; nil: in none.
+	standing *standing
 	// several: it is of several consumers.
 	several bool
 	// Ganged: there were rules among its consumers.
@@ -40,10 +42,11 @@ type Found struct {
 	Why *candidates.Explanation
 }
 
-// By reports whether it was searched by a preference: one with a name may have
-// changed since.
-func (f *Found) By(prefer *demand.ClaimPreference) bool {
-	return prefer == nil || prefer.Name == "" || reflect.DeepEqual(f.Prefer, prefer)
+// By reports whether it was searched by a preference, and by the topology that a State has: what has
+// a name may have changed since.
+func (f *Found) By(prefer *demand.ClaimPreference, s *ledger.State) bool {
+	return (f.standing == nil || f.standing.in(s)) &&
+		(prefer == nil || prefer.Name == "" || reflect.DeepEqual(f.Prefer, prefer))
 }
 
 // Choice is what each of a claim's consumers gets.
@@ -96,6 +99,8 @@ func (f *Found) Nothing() *demand.Rejection {
 		why = ", removed last by " + f.Why.RemovedLast
 	} else if f.Prefer.Strict() {
 		why = ", given what is required and forbidden about other consumers"
+	} else if f.standing != nil {
+		why = ", for all of its consumers in one domain of topology " + f.standing.kept.Name
 	} else if f.Ganged {
 		why = ", for all of its consumers together by the rules of the gang"
 	}

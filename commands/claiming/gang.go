@@ -35,7 +35,7 @@ func gangedBy(rule *demand.GangRule, members [][]ledger.UUID, left int) *ganged 
 		}
 	case demand.GangSpread:
 		m := match(members)
-		if g.must = len(m.given)+left == rule.Spread; g.must {
+		if g.must = len(m.given)+left == rule.Spread.Places; g.must {
 			g.held = m.stuck()
 		}
 	}

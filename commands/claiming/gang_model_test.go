@@ -109,7 +109,7 @@ func (all crowd) obeys(rule demand.GangRule, members []candidates.Ranked) bool {
 		}
 		return true
 	}
-	return mostApart(places, nil) >= rule.Spread
+	return mostApart(places, nil) >= rule.Spread.Places
 }
 
 // mostApart is how many members can have a place of their own, by trying all ways.
@@ -176,7 +176,7 @@ func drawGang(rt *rapid.T) *demand.Claim {
 			Rule: rapid.SampledFrom([]string{"together", "apart", "spread"}).Draw(rt, "rule"),
 		}
 		if rule.Rule == "spread" {
-			rule.Spread = rapid.IntRange(2, len(c.For)).Draw(rt, "spread")
+			rule.Spread.Places = rapid.IntRange(2, len(c.For)).Draw(rt, "spread")
 		}
 		if rule.By == "aggregate" && rapid.Bool().Draw(rt, "among") {
 			rule.Among = []ledger.UUID{ledgertest.ID(3, 1), ledgertest.ID(3, 2)}

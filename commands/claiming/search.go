@@ -23,8 +23,8 @@ type Search struct {
 	// Spare is how many more choices are found than are told, in case that the
 	// best does not fit any more when it is decided.
 	Spare int
-	// Named finds preferences by their names.
-	Named demand.NamedPreferences
+	// Named finds what has a name.
+	Named demand.Named
 	// Consumer finds a consumer; nil: it holds nothing.
 	Consumer func(ledger.UUID) (*ledger.Consumer, error)
 	// Limits are those of aggregates, with what is used of them.
@@ -42,7 +42,7 @@ const (
 // run searches for what has no alternatives.
 func (s *Search) run(ctx context.Context, c *demand.Claim) (*Found, error) {
 	found := &Found{AsOf: s.AsOf, Seed: s.Seed, several: c.Size() > 1}
-	prefer, r, err := c.Prefer.Expand(s.Named)
+	prefer, r, err := c.Prefer.Expand(s.Named.Preference)
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +69,9 @@ func (s *Search) run(ctx context.Context, c *demand.Claim) (*Found, error) {
 	}
 	if found.Asked, r = c.Asked(prefer); r != nil {
 		return nil, &Rejected{r}
+	}
+	if found.standing, err = s.standing(c); err != nil {
+		return nil, err
 	}
 	room, err := s.room(c)
 	if err != nil {
@@ -102,6 +105,8 @@ func (s *Search) run(ctx context.Context, c *demand.Claim) (*Found, error) {
 		return found, err
 	}
 	g := gang{Search: s, ctx: ctx, claim: c, consumers: members, pools: pools, requests: requests, prefs: prefs}
+	_, g.rules = demand.PartGang(c.Gang)
+	g.standing = found.standing
 	whole, err := g.all()
 	if whole {
 		found.Choices = []Choice{{Members: g.members}}
@@ -139,6 +144,8 @@ type gang struct {
 	// consumers are those that it is for.
 	consumers []demand.ClaimConsumer
 	pools     pools
+	standing  *standing
+	rules     []demand.GangRule // but for the topology
 
 	members []candidates.Ranked // of the consumers so far
 	tried   int
@@ -147,6 +154,9 @@ type gang struct {
 
 // all finds something for all consumers.
 func (g *gang) all() (whole bool, err error) {
+	if g.standing != nil {
+		return g.stand()
+	}
 	if whole, err = g.first(); whole || err != nil {
 		return whole, err
 	}
@@ -239,17 +249,17 @@ func (g *gang) fill(i int) (whole bool, err error) {
 // the rules of the gang: only those are candidates with which they can still be
 // obeyed.
 func (g *gang) within(pref *candidates.Preference) *candidates.Preference {
-	if len(g.claim.Gang) == 0 {
+	if len(g.rules) == 0 {
 		return pref
 	}
 	out := *pref
 	out.Near = slices.Clone(pref.Near)
-	out.Apart = slices.ContainsFunc(g.claim.Gang, func(rule demand.GangRule) bool {
+	out.Apart = slices.ContainsFunc(g.rules, func(rule demand.GangRule) bool {
 		return rule.Reach() == candidates.SameProvider
 	})
-	rules := make([]*ganged, len(g.claim.Gang))
-	for i := range g.claim.Gang {
-		rule := &g.claim.Gang[i]
+	rules := make([]*ganged, len(g.rules))
+	for i := range g.rules {
+		rule := &g.rules[i]
 		members := make([][]ledger.UUID, len(g.members))
 		for j := range g.members {
 			members[j] = rule.PlacesBy(servingOf(&g.members[j]), g.rootOf)

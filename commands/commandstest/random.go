@@ -370,7 +370,13 @@ func RandomClaim(t *rapid.T) *commands.Claim {
 		c.For[0].FromReservation = &from
 	}
 	c.Requests = []demand.CandidateRequest{randomRequest(t)}
-	if n > 1 && rapid.Bool().Draw(t, "two requests") {
+	if n > 1 && rapid.IntRange(0, 2).Draw(t, "stands") == 0 {
+		c.For[0].FromReservation = nil
+		c.Gang = []demand.GangRule{{
+			Topology: drawText(t, "Name"), Within: rapid.SampledFrom([]string{"rack", demand.Smallest}).Draw(t, "within"),
+		}}
+	}
+	if n > 1 && c.Gang == nil && rapid.Bool().Draw(t, "two requests") {
 		c.Requests = append(c.Requests, randomRequest(t))
 		c.For[n-1].Request = 1
 	}

@@ -12,7 +12,7 @@ import (
 // Bounds of a claim.
 const (
 	// MaxClaimConsumers is how many consumers one claim serves.
-	MaxClaimConsumers = 256
+	MaxClaimConsumers = 4096
 	// MaxAlternates is how many alternates are told.
 	MaxAlternates = 32
 )
@@ -136,7 +136,7 @@ func (c *Claim) Check() *Rejection {
 		return Invalid("alternates", "up to %d are told, of a claim for one consumer: not %d of %d",
 			MaxAlternates, c.Alternates, n)
 	}
-	return cmp.Or(CheckGang(c.Gang, n), c.checkDraws())
+	return cmp.Or(CheckGang(c.Gang, n), c.checkLevels(), c.checkDraws())
 }
 
 // kept is what the record keeps of a request, in the order of the names.
@@ -149,6 +149,18 @@ type kept struct {
 
 // usualAsked is the size that what records keep of a request mostly does not exceed.
 const usualAsked = 256
+
+// checkLevels finds what cannot stand in a topology.
+func (c *Claim) checkLevels() *Rejection {
+	levels, _ := PartGang(c.Gang)
+	switch {
+	case len(levels) > 0 && len(c.Requests) > 1:
+		return Invalid("gang", "consumers that stand in a topology all ask for the same: not for %d requests", len(c.Requests))
+	case len(levels) > 0 && c.Draws():
+		return Invalid("gang", "consumers that draw on a reservation do not stand in a topology: it holds what it holds")
+	}
+	return nil
+}
 
 // Asked encodes what the record keeps, with what a name stood for.
 func (c *Claim) Asked(prefer *ClaimPreference) ([]ledger.Document, *Rejection) {

@@ -14,6 +14,8 @@ const (
 	GangSpread   = "spread"
 
 	maxGangRules = 8
+	// maxRuled is up to how many consumers there are rules among, but for a topology.
+	maxRuled = 256
 )
 
 // GangRule is about where the consumers of one claim are to each other. Sharing
@@ -24,16 +26,40 @@ type GangRule struct {
 	Among []ledger.UUID `json:"among,omitempty"`
 	// By says what a place is: "provider", "tree" or "aggregate". What an aggregate's
 	// root is in, its tree is in.
-	By string `json:"by"`
+	By string `json:"by,omitempty"`
 	// Rule is "together", all of them have a place in common; "apart", no two of them
 	// have; or "spread", over so many places at least.
-	Rule string `json:"rule"`
+	Rule string `json:"rule,omitempty"`
+	// Slices has each tree hold whole multiples of so many, in a topology. Absent: any number.
+	Slices int `json:"slices,omitempty"`
 	// Spread is how many consumers can each be given a place that is none of the
-	// others', with the rule of that name.
-	Spread int `json:"spread,omitempty"`
+	// others', with the rule of that name. In a topology it is a level: they stand in as many
+	// domains of it as possible, and at least two.
+	Spread SpreadOver `json:"spread,omitzero"`
+	// Topology is the name of one, in place of By and Rule: a domain of it holds all of them.
+	Topology string `json:"topology,omitempty"`
+	// Within is the level of that domain, or "smallest": the narrowest of which some holds them.
+	Within string `json:"within,omitempty"`
+}
+
+// SpreadOver is a number of places, or a level of a topology.
+type SpreadOver struct {
+	Places int
+	Level  string
 }
 
 func (g *GangRule) check(consumers int) *Rejection {
+	switch {
+	case g.Topology != "" && g.By+g.Rule != "":
+		return Invalid("gang", "by and rule are of rules without a topology: %q has within, slices and spread", g.Topology)
+	case g.Topology != "" && (g.Within == "" || g.Spread.Places != 0 || len(g.Among) > 0):
+		return Invalid("gang", "with topology %q: within names a level, or is %q; spread names a level; among is not possible",
+			g.Topology, Smallest)
+	case g.Topology != "":
+		return CheckPreferenceName(g.Topology)
+	case g.Slices != 0 || g.Within != "" || g.Spread.Level != "":
+		return Invalid("gang", "within, slices and a level to spread over are of a topology: name it")
+	}
 	if _, known := reaches[g.By]; !known {
 		return Invalid("gang", "by %q: \"provider\", \"tree\" and \"aggregate\" are possible", g.By)
 	}
@@ -43,10 +69,10 @@ func (g *GangRule) check(consumers int) *Rejection {
 	switch {
 	case g.Rule != GangTogether && g.Rule != GangApart && g.Rule != GangSpread:
 		return Invalid("gang", "a rule %q: %q, %q and %q are possible", g.Rule, GangTogether, GangApart, GangSpread)
-	case (g.Rule == GangSpread) != (g.Spread != 0):
+	case (g.Rule == GangSpread) != (g.Spread.Places != 0):
 		return Invalid("gang", "spread is of the rule of that name, and says over how many")
-	case g.Rule == GangSpread && (g.Spread < 2 || g.Spread > consumers):
-		return Invalid("gang", "%d consumers cannot be spread over %d: 2 to %d are possible", consumers, g.Spread, consumers)
+	case g.Rule == GangSpread && (g.Spread.Places < 2 || g.Spread.Places > consumers):
+		return Invalid("gang", "%d consumers cannot be spread over %d: 2 to %d are possible", consumers, g.Spread.Places, consumers)
 	}
 	return nil
 }
@@ -64,6 +90,30 @@ func CheckGang(rules []GangRule, consumers int) *Rejection {
 			return r
 		}
 	}
+	levels, rules := PartGang(rules)
+	if len(levels) > 1 {
+		return Invalid("gang", "a gang stands in one topology, not in %q and %q", levels[0].Topology, levels[1].Topology)
+	}
+	if len(rules) > 0 && consumers > maxRuled {
+		return Invalid("gang", "such rules are among up to %d consumers, not %d: only a topology holds more", maxRuled, consumers)
+	}
+	return contradiction(rules)
+}
+
+// PartGang parts the rules of topologies from the others.
+func PartGang(rules []GangRule) (levels, others []GangRule) {
+	for _, g := range rules {
+		if g.Topology != "" {
+			levels = append(levels, g)
+		} else {
+			others = append(others, g)
+		}
+	}
+	return levels, others
+}
+
+// contradiction finds two rules that nothing satisfies.
+func contradiction(rules []GangRule) *Rejection {
 	for i := range rules {
 		together := &rules[i]
 		if together.Rule != GangTogether || together.By == "aggregate" {

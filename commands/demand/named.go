@@ -69,3 +69,35 @@ func preferenceUnknown(name string) *Rejection {
 		Code: CodePreferenceUnknown, Message: "there is no preference " + name, Facts: Facts{Name: name},
 	}
 }
+
+// Named finds what has a name.
+type Named struct {
+	Preference NamedPreferences
+	Topology   NamedTopologies
+}
+
+// NamedTopologies finds the topology that has a name; nil: there is none.
+type NamedTopologies func(name string) (*ledger.Topology, error)
+
+// InTopology finds the topology in which a gang stands, and how, for a number of members; nil: in
+// none.
+func InTopology(
+	gang []GangRule, members int, named NamedTopologies,
+) (kept *ledger.Topology, how *TopologyGang, r *Rejection, err error) {
+	levels, _ := PartGang(gang)
+	if len(levels) == 0 {
+		return nil, nil, nil, nil
+	}
+	rule := &levels[0]
+	kept, err = named(rule.Topology)
+	switch {
+	case err != nil:
+		return nil, nil, nil, err
+	case kept == nil:
+		return nil, nil, &Rejection{
+			Code: CodeTopologyUnknown, Message: "there is no topology " + rule.Topology, Facts: Facts{Name: rule.Topology},
+		}, nil
+	}
+	how = rule.Levels()
+	return kept, how, how.Check(kept.Levels, members), nil
+}

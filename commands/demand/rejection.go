@@ -74,6 +74,7 @@ const (
 	CodeProjectLoop Code = "project_loop" // the project would be below itself, or too deep
 
 	CodePreferenceUnknown Code = "preference_unknown" // no preference has the name
+	CodeTopologyUnknown   Code = "topology_unknown"   // no topology has the name
 
 	CodeNoCandidates Code = "no_candidates" // nothing satisfies the claim
 	CodeClaimBudget  Code = "claim_budget"  // whether something does was not found out within the bounds

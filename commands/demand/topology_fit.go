@@ -11,24 +11,29 @@ import (
 // TopologyGang is how the members of a gang, which all ask for the same, stand in a topology.
 type TopologyGang struct {
 	// Within is the level of the domain that holds them all, or Smallest.
-	Within string `json:"within"`
+	Within string
 	// Slices has each host hold whole multiples of so many; 0: any number.
-	Slices int `json:"slices,omitempty"`
+	Slices int
 	// Spread is the level over whose domains they stand: over as many as possible, and at
 	// least two; empty: they stand close together.
-	Spread string `json:"spread,omitempty"`
+	Spread string
 }
 
-// Check finds what no State satisfies, for a number of members.
-func (g *TopologyGang) Check(t *Topology, members int) *Rejection {
-	within, spread := slices.Index(t.Levels, g.Within), slices.Index(t.Levels, g.Spread)
+// Levels is how the rule has a gang stand in its topology.
+func (g *GangRule) Levels() *TopologyGang {
+	return &TopologyGang{Within: g.Within, Slices: g.Slices, Spread: g.Spread.Level}
+}
+
+// Check finds what a topology cannot have, for a number of members.
+func (g *TopologyGang) Check(levels []string, members int) *Rejection {
+	within, spread := slices.Index(levels, g.Within), slices.Index(levels, g.Spread)
 	switch {
 	case within < 0 && g.Within != Smallest:
-		return Invalid("within", "%q: the levels are %q, and %q is possible", g.Within, t.Levels, Smallest)
+		return Invalid("within", "%q: the levels are %q, and %q is possible", g.Within, levels, Smallest)
 	case g.Slices < 0 || g.Slices > 1 && members%g.Slices != 0:
 		return Invalid("slices", "%d members are no whole slices of %d", members, g.Slices)
 	case g.Spread != "" && spread < 0:
-		return Invalid("spread", "%q: the levels are %q", g.Spread, t.Levels)
+		return Invalid("spread", "%q: the levels are %q", g.Spread, levels)
 	case g.Spread != "" && (spread == 0 || spread <= within):
 		return Invalid("spread", "%q is not narrower than the domain that holds all", g.Spread)
 	case g.Spread != "" && members < 2*max(1, g.Slices):

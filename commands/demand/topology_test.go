@@ -79,7 +79,7 @@ func TestFit(t *testing.T) {
 		top, hosts := randomTopology(t)
 		g := randomGang(t, top.Levels)
 		members := max(1, g.Slices) * rapid.IntRange(2, 4).Draw(t, "members in slices")
-		if r := cmp.Or(top.Check(), g.Check(top, members)); r != nil {
+		if r := cmp.Or(top.Check(), g.Check(top.Levels, members)); r != nil {
 			t.Fatal(r)
 		}
 		w := &ways{top: top, hosts: hosts, gang: g, best: map[int]int{}}

@@ -380,18 +380,32 @@ func (s *Stage) searcher(
 	return &claiming.Search{
 		Ranking: ranking, Classes: classes, AsOf: view.Sequence(), Seed: seedOf(submission.ID),
 		MaxSteps: stepsInTurn, Pause: p.pause, Spare: spare, Limits: limits,
-		Named: func(name string) (ledger.Document, bool, error) {
+		Named: namedIn(view),
+		Consumer: func(id ledger.UUID) (*ledger.Consumer, error) {
+			consumer, _, err := view.Consumer(id)
+			return consumer, err
+		},
+	}, nil
+}
+
+// namedIn finds what has a name in the read models.
+func namedIn(view projector.View) demand.Named {
+	return demand.Named{
+		Preference: func(name string) (ledger.Document, bool, error) {
 			p, exists, err := view.Preference(name)
 			if err != nil || !exists {
 				return "", false, err
 			}
 			return p.Prefer, true, nil
 		},
-		Consumer: func(id ledger.UUID) (*ledger.Consumer, error) {
-			consumer, _, err := view.Consumer(id)
-			return consumer, err
+		Topology: func(name string) (kept *ledger.Topology, err error) {
+			err = view.TopologyVersions(name, func(newest *ledger.Topology, _ uint64) bool {
+				kept = newest
+				return false
+			})
+			return kept, err
 		},
-	}, nil
+	}
 }
 
 // limitsOf are the limits of aggregates at a moment; never nil.

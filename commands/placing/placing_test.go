@@ -636,11 +636,17 @@ func searchIn(s *ledger.State, c *commands.Claim) (*claiming.Found, error) {
 	s.Providers(func(p *ledger.Provider) bool { providers = append(providers, p); return true })
 	search := claiming.Search{
 		Ranking: candidates.NewRanking(candidates.NewWorld(providers)), Classes: s.Classes(), AsOf: s.Head().Sequence,
-		Named: func(name string) (ledger.Document, bool, error) {
-			if p, exists := s.Preference(name); exists {
-				return p.Prefer, true, nil
-			}
-			return "", false, nil
+		Named: demand.Named{
+			Preference: func(name string) (ledger.Document, bool, error) {
+				if p, exists := s.Preference(name); exists {
+					return p.Prefer, true, nil
+				}
+				return "", false, nil
+			},
+			Topology: func(name string) (*ledger.Topology, error) {
+				t, _ := s.Topology(name)
+				return t, nil
+			},
 		},
 		Consumer: func(id ledger.UUID) (*ledger.Consumer, error) {
 			consumer, _ := s.Consumer(id)
@@ -799,7 +805,10 @@ func TestAskedIsCanonical(t *testing.T) {
 		}), Consumer: func(ledger.UUID) (*ledger.Consumer, error) {
 			return &ledger.Consumer{ReservedUntil: 1, Owner: &ledger.Owner{}, Projects: []string{"p", "q"}}, nil
 		},
-			Named: func(string) (ledger.Document, bool, error) { return `{"order":"spread"}`, true, nil }}
+			Named: demand.Named{
+				Preference: func(string) (ledger.Document, bool, error) { return `{"order":"spread"}`, true, nil },
+				Topology:   func(string) (*ledger.Topology, error) { return &ledger.Topology{Levels: []string{"rack"}}, nil },
+			}}
 		found, err := search.Run(context.Background(), &claim.Claim)
 		if err != nil {
 			rt.Fatal(err)

@@ -16,6 +16,8 @@ const MaxCopies = 1 << 53
 type Capacity struct {
 	AtLeast, AtMost int
 	Trees           []TreeCapacity // in the order of their creation; the sum of all is AtLeast
+	// Shared: what some trees can serve is what others can serve as well, by sharing providers.
+	Shared bool
 }
 
 // TreeCapacity is how often a tree can serve a request.
@@ -24,19 +26,24 @@ type TreeCapacity struct {
 	Copies int
 }
 
-// CountCapacity counts how often a request can be served, up to its limit. What sums do not
-// tell exactly is served one after the other, in the steps that are left.
+// CountCapacity is Capacity in a world of which nothing is assumed.
 func CountCapacity(ctx context.Context, w *World, req *Request) (*Capacity, error) {
+	return NewRanking(w).Capacity(ctx, req)
+}
+
+// Capacity counts how often a request can be served, up to its limit, beside what is assumed. What
+// sums do not tell exactly is served one after the other, in the steps that are left.
+func (r *Ranking) Capacity(ctx context.Context, req *Request) (*Capacity, error) {
 	one := *req
 	one.Limit, one.Order, one.Shuffle = 0, DepthFirst, false
 	m := &meter{ctx: ctx, req: &one}
-	c := counting{ranking: NewRanking(w), limit: MaxCopies, known: make(map[[2]uint32]bool)}
+	c := counting{ranking: r, limit: MaxCopies, known: make(map[[2]uint32]bool)}
 	if req.Limit > 0 {
 		c.limit = min(c.limit, req.Limit)
 	}
-	p, err := w.plan(&one, m)
+	p, err := r.world.plan(&one, m)
 	if err == nil {
-		err = w.narrow(p, &one, m)
+		err = r.world.narrow(p, &one, m)
 	}
 	if err != nil {
 		return nil, err
@@ -46,12 +53,15 @@ func CountCapacity(ctx context.Context, w *World, req *Request) (*Capacity, erro
 		c.uses = append([]Use{}, found.Uses...)
 		return false
 	})
-	switch err := c.count(); {
+	err = c.count()
+	r.Assume(c.taken, -1)
+	switch {
 	case c.hurries && errors.Is(err, ErrBudget):
 		c.AtMost = c.limit // of the trees behind nothing is known
 	case err != nil:
 		return nil, err
 	}
+	c.Shared = len(c.known) > 0
 	c.Trees = slices.DeleteFunc(c.Trees, func(t TreeCapacity) bool { return t.Copies == 0 })
 	return &c.Capacity, nil
 }
@@ -74,7 +84,7 @@ type counting struct {
 	hurries bool // to the limit, rather than to learn what there is at most
 	open    []openTree
 	uses    []Use // of the candidate that was found last; nil: of none
-	taken   []Use // of the present tree
+	taken   []Use // of the present tree, and of those before it that share
 	// shared are the sources of trees that have sharing providers, per kind, each once.
 	shared [][]source
 	known  map[[2]uint32]bool
@@ -171,7 +181,7 @@ func (c *counting) share() bool {
 
 // serve serves the request by a tree until it has no candidate any more.
 func (c *counting) serve(o *openTree) error {
-	tree := &c.Trees[o.at]
+	tree, before := &c.Trees[o.at], len(c.taken)
 	for tree.Copies < o.most && c.AtLeast < c.limit {
 		c.anchor, c.root = o.anchor, c.world.entries.get(o.anchor).p
 		c.uses, c.ended, c.forests.known = nil, false, nil
@@ -188,9 +198,9 @@ func (c *counting) serve(o *openTree) error {
 		c.add(o, c.repeat(min(o.most-tree.Copies, c.limit-c.AtLeast)))
 	}
 	if !o.shares { // what is taken here is of no account for other trees
-		c.ranking.Assume(c.taken, -1)
+		c.ranking.Assume(c.taken[before:], -1)
+		c.taken = c.taken[:before]
 	}
-	c.taken = c.taken[:0]
 	return nil
 }
 

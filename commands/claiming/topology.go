@@ -1,0 +1,107 @@
+package claiming
+
+import (
+	"slices"
+
+	"github.com/allot-project/allot/commands/demand"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector/candidates"
+)
+
+// standing is how a gang stands in a topology.
+type standing struct {
+	kept *ledger.Topology
+	how  *demand.TopologyGang
+}
+
+// standing reads the topology of a claim's gang; nil: it stands in none.
+func (s *Search) standing(c *demand.Claim) (*standing, error) {
+	kept, how, r, err := demand.InTopology(c.Gang, c.Size(), s.Named.Topology)
+	if r != nil {
+		return nil, &Rejected{r}
+	}
+	if kept == nil || err != nil {
+		return nil, err
+	}
+	return &standing{kept, how}, nil
+}
+
+// in reports whether the topology is still so in a State.
+func (t *standing) in(s *ledger.State) bool {
+	now, exists := s.Topology(t.kept.Name)
+	return exists && slices.Equal(now.Levels, t.kept.Levels) && slices.Equal(now.Members, t.kept.Members)
+}
+
+// host is a tree in which some members of a gang stand.
+type host struct {
+	root   *ledger.Provider
+	domain ledger.UUID
+	share  int
+}
+
+// stand finds places for all consumers in one domain. By what trees have room for that is exact; that
+// some other rule of the claim leaves nothing in one of them makes it uncertain.
+func (g *gang) stand() (whole bool, err error) {
+	hosts, err := g.hosts()
+	if len(hosts) == 0 || err != nil {
+		return false, err
+	}
+	for _, h := range hosts {
+		for range h.share {
+			found, err := g.standIn(h.root)
+			if !found || err != nil {
+				g.spent = true
+				g.undo()
+				return false, err
+			}
+		}
+	}
+	members := g.members
+	g.undo()
+	g.members = members
+	return true, nil
+}
+
+// hosts are the trees of the domain that holds the gang, domain by domain.
+func (g *gang) hosts() (hosts []host, err error) {
+	room, err := g.Ranking.Capacity(g.ctx, g.requests[0])
+	if err != nil {
+		return nil, err
+	}
+	top := demand.TopologyOf(g.standing.kept)
+	var all []demand.Host
+	for _, tree := range room.Trees {
+		domain, stands := top.DomainOf(tree.Root.Aggregates)
+		if stands && !tree.Root.HasTrait(candidates.SharingTrait) {
+			hosts = append(hosts, host{root: tree.Root, domain: domain})
+			all = append(all, demand.Host{Domain: domain, Room: tree.Copies})
+		}
+	}
+	_, shares, fits := g.standing.how.Fit(top, all, len(g.consumers))
+	if !fits {
+		g.spent = room.AtLeast < room.AtMost || room.Shared
+		return nil, nil
+	}
+	for i, share := range shares {
+		hosts[i].share = share
+	}
+	hosts = slices.DeleteFunc(hosts, func(h host) bool { return h.share == 0 })
+	slices.SortStableFunc(hosts, func(a, b host) int { return a.domain.Compare(b.domain) })
+	return hosts, nil
+}
+
+// standIn finds the best for the next consumer in one tree.
+func (g *gang) standIn(root *ledger.Provider) (found bool, err error) {
+	at := g.consumers[len(g.members)].Request
+	pref := *g.within(g.prefs[at])
+	pref.Near = append(slices.Clone(pref.Near), candidates.Near{
+		Providers: []ledger.UUID{root.UUID}, Reach: candidates.SameTree, Rule: candidates.RequireNear,
+	})
+	best, err := g.Ranking.Best(g.ctx, g.requests[at], &pref, 1)
+	if len(best) == 0 || err != nil {
+		return false, err
+	}
+	g.members = append(g.members, best[0])
+	g.Ranking.Assume(best[0].Uses, 1)
+	return true, nil
+}
