@@ -1,7 +1,10 @@
 package leading
 
-// HoldsBack reports whether a follower has met a commit in the log that it may not show.
-func (r *Replica) HoldsBack() bool {
-	f := r.follower.Load()
-	return f != nil && f.held.Load()
+import "context"
+
+// FollowAnew has a replica follow anew, and returns when it has read the log.
+func (r *Replica) FollowAnew(ctx context.Context) error {
+	r.follow(r.follower.Load().stop())
+	_, err := r.Fork(ctx)
+	return err
 }

@@ -54,6 +54,9 @@ func (s soleWriter) Fork(ctx context.Context) (*ledger.State, error) {
 // Fresh implements commands.Freshness. A single server is always fresh.
 func (soleWriter) Fresh(context.Context) error { return nil }
 
+// Ahead implements commands.Freshness.
+func (soleWriter) Ahead() bool { return false }
+
 // replicaPart follows, and stands for election, if the server is one of several.
 type replicaPart struct {
 	settings
