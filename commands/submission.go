@@ -107,6 +107,9 @@ type Freshness interface {
 	// client before the call. It fails with ErrNotLeading if no replica confirms
 	// that in time.
 	Fresh(context.Context) error
+	// Ahead reports whether more can be read here than any leader is known to have
+	// told a client: a later read at the leader might not show it yet.
+	Ahead() bool
 }
 
 // Starter is a Submitter that can have many commands under way; see

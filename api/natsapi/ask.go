@@ -5,6 +5,7 @@ import (
 
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands/fair"
 )
@@ -18,8 +19,8 @@ func (s *Service) query(empty func() wire.Query) micro.Handler {
 		switch {
 		case failure != nil:
 			s.finishQuery(r, wire.Answer[any]{}, failure)
-		case least > s.queries.Views.View().Sequence():
-			s.aside(r, q, func(ctx context.Context) error { return s.queries.await(ctx, least) })
+		case least > 0 && present.Reached(s.queries.Views, s.fresh, least) != nil:
+			s.aside(r, q, func(ctx context.Context) error { return s.await(ctx, least) })
 		case s.fresh != nil && !q.Moment().Stale && least == 0:
 			s.aside(r, q, s.fresh.Fresh) // usually that takes one question to the leader, and none on the leader itself
 		default:
@@ -64,21 +65,13 @@ func (s *Service) aside(r *request, q wire.Query, wait func(context.Context) err
 }
 
 // await waits until a commit can be read.
-func (q *Queries) await(ctx context.Context, least uint64) error {
+func (s *Service) await(ctx context.Context, least uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, minSequenceWait)
 	defer cancel()
-	for {
-		changed := q.Views.Changed()
-		reached := q.Views.View().Sequence()
-		if reached >= least {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return notReached(least, reached)
-		}
+	if err := present.AwaitReached(ctx, s.queries.Views, s.fresh, least); err != nil {
+		return notReached(err)
 	}
+	return nil
 }
 
 // readQuery decodes a query and checks that its sender may ask it.

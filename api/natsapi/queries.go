@@ -261,17 +261,17 @@ func (s *Queries) Ask(ctx context.Context, q wire.Query) (wire.Answer[any], erro
 }
 
 // notReached is the error for a query whose min_sequence cannot be read yet.
-func notReached(want, reached uint64) *wire.Error {
+func notReached(why error) *wire.Error {
 	return &wire.Error{
 		Code: wire.ErrorUnavailable, Retry: true, RetryAfterMS: int(retryAfter.Milliseconds()),
-		Message: fmt.Sprintf("min_sequence %d has not been reached, only %d", want, reached),
+		Message: fmt.Sprintf("min_sequence: %v", why),
 	}
 }
 
 // view finds the view of the moment that a query asks about.
 func (s *Queries) view(w wire.When) (projector.View, error) {
-	if reached := s.Views.View().Sequence(); reached < w.MinSequence {
-		return projector.View{}, notReached(w.MinSequence, reached)
+	if err := present.Reached(s.Views, nil, w.MinSequence); err != nil {
+		return projector.View{}, notReached(err)
 	}
 	view, err := present.ViewAt(s.Views, string(w.At), s.Now())
 	if errors.Is(err, present.ErrMoment) {

@@ -3,12 +3,14 @@ package placement_test
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/allot-project/allot/api/placement"
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 )
@@ -17,6 +19,7 @@ import (
 type asked struct {
 	times   int
 	arrives func()
+	ahead   int // how often it is asked whether it is ahead until it is not
 }
 
 // Fresh implements commands.Freshness.
@@ -26,6 +29,28 @@ func (a *asked) Fresh(context.Context) error {
 		a.arrives()
 	}
 	return nil
+}
+
+// Ahead implements commands.Freshness.
+func (a *asked) Ahead() bool {
+	a.ahead--
+	return a.ahead >= 0
+}
+
+// TestReadOfACommitIsNotAhead: a read that names the commit that it needs asks no leader, and
+// waits until a leader is known to know all that is shown.
+func TestReadOfACommitIsNotAhead(t *testing.T) {
+	l, _ := overJetStream(t)
+	h, fresh := handler(l), &asked{ahead: 3}
+	h.Fresh = fresh
+	request := httptest.NewRequest(http.MethodGet, "/resource_providers", nil)
+	request.Header.Set("X-Auth-Token", "admin")
+	request.Header.Set(rest.MinSequenceHeader, "1")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, request)
+	if w.Code != http.StatusOK || fresh.ahead >= 0 || fresh.times != 0 {
+		t.Errorf("%d when it is ahead for %d more looks, after %d questions", w.Code, fresh.ahead+1, fresh.times)
+	}
 }
 
 // TestOneRoundTrip: on a server that follows, no write asks the leader anything

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/projector"
 )
@@ -44,32 +45,18 @@ func Await(r *http.Request, views *projector.Projector, fresh commands.Freshness
 		if wrong != nil {
 			return BadRequest("%s: %q is not a sequence", MinSequenceHeader, least)
 		}
-		return awaitSequence(r.Context(), views, sequence)
+		ctx, cancel := context.WithTimeout(r.Context(), minSequenceWait)
+		defer cancel()
+		late := present.AwaitReached(ctx, views, fresh, sequence)
+		if late != nil && r.Context().Err() == nil {
+			return TryAgain("%s: %v", MinSequenceHeader, late)
+		}
+		return r.Context().Err()
 	}
 	if fresh == nil || decided {
 		return nil
 	}
 	return fresh.Fresh(r.Context())
-}
-
-// awaitSequence waits until a commit can be read here.
-func awaitSequence(ctx context.Context, views *projector.Projector, sequence uint64) error {
-	late := time.NewTimer(minSequenceWait)
-	defer late.Stop()
-	for {
-		changed := views.Changed()
-		now := views.Checkpoint().Sequence
-		if now >= sequence {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-late.C:
-			return TryAgain("%s: this server has not folded %d yet, only %d", MinSequenceHeader, sequence, now)
-		}
-	}
 }
 
 // TellSequence puts the commit up to which the server has read the log into an

@@ -101,9 +101,7 @@ func (r *Replica) startTerm(term *Term, judged uint64) {
 // acquire takes the lease if that is permitted now.
 func (c *candidate) acquire(ctx context.Context) *Term {
 	err := c.observe(ctx)
-	may := err == nil && c.leaseFree()
-	c.r.visibility.set(may)
-	if !may || !c.ready(ctx) {
+	if err != nil || !c.leaseFree() || !c.ready(ctx) {
 		return nil
 	}
 	before := c.r.clock()
@@ -168,11 +166,12 @@ func (c *candidate) since(now time.Duration) bool {
 	return true
 }
 
-// ready reports whether this replica should lead: it has folded everything, and
-// no other replica is in a better position.
+// ready reports whether this replica should lead: it has folded everything that was
+// announced, and no other replica is in a better position. What else the log holds, its
+// writer reads before it begins the term.
 func (c *candidate) ready(ctx context.Context) bool {
 	f := c.r.follower.Load()
-	if f == nil || !f.current.Load() || f.held.Load() {
+	if f == nil || !f.current.Load() {
 		return false
 	}
 	if c.eligible > 0 && c.r.clock()-c.eligible < unfitWait && c.r.notEligible() != nil {

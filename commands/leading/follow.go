@@ -22,7 +22,7 @@ const (
 )
 
 // follower folds the log's commits into State and read models. The leader announces durable commits, which saves
-// searching for them; missed commits are read from the log, as far as they may be shown. It needs no consumer, which
+// searching for them; missed commits are read from the log, as far as a leader knows of them. It needs no consumer, which
 // would have to be made anew just when servers are lost.
 type follower struct {
 	r       *Replica
@@ -32,7 +32,6 @@ type follower struct {
 	quit    chan struct{}
 	done    chan struct{}
 	current atomic.Bool   // it has folded everything that was announced a moment ago
-	held    atomic.Bool   // the log held more, which it may not show yet
 	head    atomic.Uint64 // the sequence that it has folded
 	polled  time.Time
 }
@@ -115,19 +114,17 @@ func (f *follower) poll() error {
 		if err != nil || commit == nil {
 			return err
 		}
-		shown, err := f.r.foldIfVisible(commit.Sequence, func() error { return f.fold(commit) })
-		if err == nil && !shown {
+		if commit.Sequence > f.r.view.sequence.Load() {
 			return errNotAnnounced
 		}
-		return err
+		return f.fold(commit)
 	}
 	err := f.r.cfg.Log.Tail(ctx, f.state.Next(), take)
 	f.polled = time.Now()
 	if errors.Is(err, ledger.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
 		return nil // the next check may find a replica
 	}
-	f.held.Store(errors.Is(err, errNotAnnounced))
-	if err == nil || f.held.Load() {
+	if err == nil || errors.Is(err, errNotAnnounced) {
 		f.current.Store(f.head.Load() >= f.r.view.sequence.Load())
 		return nil
 	}
@@ -135,7 +132,7 @@ func (f *follower) poll() error {
 }
 
 // errNotAnnounced means that the log holds a commit which no leader is known to
-// know.
+// know, so that it may not be shown (rule 7).
 var errNotAnnounced = errors.New("cluster: a commit that was not announced")
 
 func (f *follower) fold(commit *ledger.Commit) error {

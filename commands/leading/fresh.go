@@ -57,10 +57,15 @@ func (r *Replica) tryFresh(ctx context.Context) error {
 	if err := r.arrived(ctx, q.sequence); err != nil {
 		return err
 	}
-	if folded := r.cfg.Models.Checkpoint().Sequence; folded > q.sequence && folded > r.view.sequence.Load() {
-		return fmt.Errorf("%w: it does not know yet that sequence %d is in the log", errNoLeader, folded)
+	if r.Ahead() {
+		return fmt.Errorf("%w: it does not know yet of all that was read in the log here", errNoLeader)
 	}
 	return nil
+}
+
+// Ahead implements commands.Freshness (rule 7). What the leader itself shows it knows.
+func (r *Replica) Ahead() bool {
+	return r.leading.Load() == nil && r.cfg.Models.Checkpoint().Sequence > r.view.sequence.Load()
 }
 
 // join adds a read to the next question, and sends the question unless one is
@@ -110,6 +115,5 @@ func (r *Replica) askHead() (uint64, error) {
 	if answer.Failure != "" {
 		return 0, fmt.Errorf("%w: %s", errNoLeader, answer.Failure)
 	}
-	r.visibility.set(false) // the lease is held
 	return answer.Sequence, nil
 }

@@ -457,6 +457,43 @@ func TestRenewedUnnoticed(t *testing.T) {
 	}
 }
 
+// TestTermBegunWhileTheLeaseIsTaken: a replica that has taken the lease, which was free by the
+// last term that it knew, looks again at the term that it has folded by then. If that is another
+// one, its leader may lead by it, and this replica gives the lease back.
+func TestTermBegunWhileTheLeaseIsTaken(t *testing.T) {
+	g := startGroup(t, nil)
+	leader, follower := g.leader(), g.others()[0]
+	leader.submit(t, &commands.CreateTrait{Name: "CUSTOM_BEFORE"})
+	if err := follower.Fresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	state, err := follower.Fork(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(follower.quit) // the test takes its terms
+	follower.idle.Wait()
+	follower.quit = make(chan struct{})
+	for judged, want := range map[uint64]bool{state.Term().Number - 1: false, state.Term().Number: true} {
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			follower.StartTerm(judged)
+		}()
+		elected := false
+		select {
+		case <-ended:
+		case term := <-follower.Elected():
+			elected = true
+			term.Resign(term.State(), "")
+			<-ended
+		}
+		if elected != want {
+			t.Errorf("judged as of term %d, and folded term %d: elected is %v", judged, state.Term().Number, elected)
+		}
+	}
+}
+
 // TestDeposedLeaderSaysNothing: a deposed writer must not reject a command that
 // the new leader would accept. Without a look at the lease it does, which shows
 // that the test can fail.

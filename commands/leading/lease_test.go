@@ -97,6 +97,41 @@ func TestQuestions(t *testing.T) {
 	})
 }
 
+// at are read models as of a sequence.
+type at struct {
+	Models
+	sequence uint64
+}
+
+// Checkpoint implements writer.ReadModels.
+func (a at) Checkpoint() ledger.Head { return ledger.Head{Sequence: a.sequence} }
+
+// TestAheadOfTheLeader: what a replica has read in the log as it started, or as it tried to
+// lead, counts as known only when a leader with a valid lease has told of it.
+func TestAheadOfTheLeader(t *testing.T) {
+	now := 10 * time.Second
+	r := &Replica{cfg: Config{Models: at{sequence: 7}}, clock: func() time.Duration { return now }}
+	r.view.changed = make(chan struct{})
+	term := &Term{leaseHolder: newLeaseHolder(commands.NewID(), time.Second, r.clock), r: r}
+	ahead := func(when string, want bool) {
+		t.Helper()
+		if got := r.Ahead(); got != want {
+			t.Errorf("%s: ahead is %v", when, got)
+		}
+	}
+	ahead("after the start", true)
+	r.view.note(announcement{Sequence: 6}, now)
+	ahead("when a leader knows less", true)
+	r.view.note(announcement{Sequence: term.knows()}, now)
+	ahead("when a leader without a lease has read as much", true)
+	r.leading.Store(term)
+	ahead("while it leads", false)
+	r.leading.Store(nil)
+	term.extend(now)
+	r.view.note(announcement{Sequence: term.knows()}, now)
+	ahead("when a leader knows as much", false)
+}
+
 // TestLeaseIsFreeOnlyAfterItsTime: which replica may take the lease, and when.
 func TestLeaseIsFreeOnlyAfterItsTime(t *testing.T) {
 	const length = 3 * time.Second

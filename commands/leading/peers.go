@@ -42,8 +42,9 @@ type peers struct{ subs []*nats.Subscription }
 type announcement struct {
 	Name     string      `json:"name"`
 	Instance ledger.UUID `json:"instance"`
-	Sequence uint64      `json:"sequence"`
-	Term     uint64      `json:"term"`
+	// Sequence is the newest that the leader knows to be durable; 0: it says nothing of that.
+	Sequence uint64 `json:"sequence"`
+	Term     uint64 `json:"term"`
 	// Released means that it has stepped down, and that Successor, if named, is to
 	// be the next.
 	Released  bool   `json:"released,omitempty"`
@@ -167,9 +168,11 @@ func (r *Replica) announce(encoded []byte) {
 // announceLeader tells all replicas who leads.
 func (r *Replica) announceLeader(t *Term, released bool, successor string) {
 	h := announcement{
-		Name: r.cfg.Name, Instance: t.instance, Sequence: r.cfg.Models.Checkpoint().Sequence,
-		Term: t.number.Load(), Released: released, Successor: successor,
+		Name: r.cfg.Name, Instance: t.instance, Term: t.number.Load(), Released: released, Successor: successor,
 		Wedged: t.wedged.Load() && !released,
+	}
+	if !released {
+		h.Sequence = t.knows()
 	}
 	text, err := json.Marshal(h)
 	if err == nil {
@@ -179,6 +182,16 @@ func (r *Replica) announceLeader(t *Term, released bool, successor string) {
 		r.cfg.Logger.Debug("others were not told who leads", "error", err)
 	}
 	r.view.note(h, r.clock())
+}
+
+// knows returns the newest sequence that a leader knows to be durable; 0 if its lease has run
+// out: what it has read in the log since then the next leader may not know yet.
+func (t *Term) knows() uint64 {
+	last := t.r.cfg.Models.Checkpoint().Sequence
+	if left, _ := t.left(); left <= 0 {
+		return 0
+	}
+	return last
 }
 
 // note notes a leader's announcement.

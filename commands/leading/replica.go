@@ -1,8 +1,8 @@
 // Package leading lets several servers, its replicas, serve one ledger. One of
 // them leads: its writer alone decides commands. The others follow: they fold
 // what the log takes, answer reads, pass commands on to the leader, and are ready
-// to lead. The files are: election and lease (who leads), follow and visibility
-// (what followers do, and may show), route and fresh (how commands and questions
+// to lead. The files are: election and lease (who leads), follow (what
+// followers do), route and fresh (how commands and questions
 // find the leader), peers (messages to and from the leader), standing (what this
 // replica is now), stepdown (a leader that is asked to give way), wedge (a log
 // that fails silently), eligibility (a leader that should not lead), and
@@ -38,9 +38,10 @@
 //     valid lease.
 //  7. A follower shows a read nothing that the leader does not know to be
 //     durable: else a later read at the leader would not find it. So it folds
-//     only what a leader has announced, or what the log holds while the lease is
-//     free (2); and it answers no read while it has folded more than the leader
-//     knows.
+//     only what a leader has announced on its valid lease. What else it has read
+//     in the log, as it started or tried to begin a term, up to the next term of
+//     another replica, it shows once a leader knows of it. Only reads that may be
+//     stale do not wait for that.
 package leading
 
 import (
@@ -127,15 +128,14 @@ type Replica struct {
 	group    *members.Group
 	bucket   leaseBucket
 
-	elected    chan *Term
-	failed     chan error
-	leading    atomic.Pointer[Term] // the term whose writer decides; nil: another replica leads, or none
-	view       leaderView
-	follower   atomic.Pointer[follower] // nil while it leads
-	fresh      questions
-	peers      peers
-	lacks      atomic.Int64 // since when it lacks commits that were announced; since boot
-	visibility visibility
+	elected  chan *Term
+	failed   chan error
+	leading  atomic.Pointer[Term] // the term whose writer decides; nil: another replica leads, or none
+	view     leaderView
+	follower atomic.Pointer[follower] // nil while it leads
+	fresh    questions
+	peers    peers
+	lacks    atomic.Int64 // since when it lacks commits that were announced; since boot
 
 	ctx   context.Context
 	end   context.CancelFunc

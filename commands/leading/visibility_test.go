@@ -11,8 +11,8 @@ import (
 )
 
 // TestNoFollowerReadsAheadOfTheLeader: while the leader does not know that a commit is in
-// the log, no replica shows it to a read that must be fresh. Else a client could read it
-// there, and not find it at the leader afterwards.
+// the log, no replica shows it to a read that must be fresh, or that names the commit that
+// it needs. Else a client could read it there, and not find it at the leader afterwards.
 func TestNoFollowerReadsAheadOfTheLeader(t *testing.T) {
 	g := startGroup(t, nil)
 	leader := g.leader()
@@ -30,9 +30,16 @@ func TestNoFollowerReadsAheadOfTheLeader(t *testing.T) {
 	}()
 	follower := g.others()[0]
 	next := leader.views.Checkpoint().Sequence + 1
-	ledgertest.WaitFor(t, "the follower to meet the commit in the log", func() bool {
-		return follower.HoldsBack() || follower.views.Checkpoint().Sequence >= next
+	ledgertest.WaitFor(t, "the commit to be in the follower's log", func() bool {
+		last, err := follower.log.Last(t.Context())
+		return err == nil && last >= next
 	})
+	if err := follower.FollowAnew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if shown := follower.views.Checkpoint().Sequence; shown >= next {
+		t.Errorf("a follower has folded sequence %d, and the leader %d", shown, leader.views.Checkpoint().Sequence)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	err := follower.Fresh(ctx)

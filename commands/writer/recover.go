@@ -180,13 +180,13 @@ func (l *loop) readTail() error {
 		if err != nil {
 			return err
 		}
-		if c.Sequence <= l.models.Checkpoint().Sequence {
-			return nil // The commit was folded before an answer to it failed.
+		// The commit may have been folded before an answer to it failed.
+		if c.Sequence > l.models.Checkpoint().Sequence {
+			if err := l.models.Fold(c, changes); err != nil {
+				return fmt.Errorf("%w: %w", errReadModels, err)
+			}
 		}
-		if err := l.models.Fold(c, changes); err != nil {
-			return fmt.Errorf("%w: %w", errReadModels, err)
-		}
-		return nil
+		return l.stillLeads() // another leader may not know yet what comes after its term
 	})
 	if err != nil {
 		return err

@@ -30,7 +30,7 @@ type processesPart struct {
 func (p *processesPart) start(context.Context) error {
 	writer, views := p.writer.Load(), p.views.Projector
 	p.running = []interface{ Stop() }{
-		processes.StartNodePlacer(writer, views, p.logger), processes.StartExpirer(writer, views, time.Now, p.logger),
+		processes.StartNodePlacer(writer, views, p.logger), processes.StartExpirer(writer, views, p.clock.Now, p.logger),
 	}
 	if keystone, is := p.access.auth.(*auth.Keystone); is && p.config.UnifiedLimits != "" {
 		service, region, _ := strings.Cut(p.config.UnifiedLimits, "@")

@@ -54,6 +54,9 @@ func (s soleWriter) Fork(ctx context.Context) (*ledger.State, error) {
 // Fresh implements commands.Freshness. A single server is always fresh.
 func (soleWriter) Fresh(context.Context) error { return nil }
 
+// Ahead implements commands.Freshness.
+func (soleWriter) Ahead() bool { return false }
+
 // replicaPart follows, and stands for election, if the server is one of several.
 type replicaPart struct {
 	settings
@@ -100,9 +103,9 @@ func (p *replicaPart) start(ctx context.Context) (err error) {
 	cfg := leading.Config{
 		Name: p.config.Cluster.Name, HTTP: p.config.Cluster.REST, Version: cli.Version(), Conn: p.nc,
 		Log: p.log.stream, Values: p.log.values,
-		Models: &followerModels{leaderModels{p.views.Projector, p.highWater.HighWater}, p.views.Changed, p.notary.otherBegan},
+		Models: &followerModels{leaderModels{p.views.Projector, p.highWater.HighWater, p.clock}, p.views.Changed, p.notary.otherBegan},
 		Lease:  p.config.Cluster.Lease, Limit: p.paces.clusterWait(&p.config.Cluster), Near: p.nats.leads,
-		Whole: p.nats.whole, Unfit: p.disks.NotEligible, Lazy: p.config.LazySync && p.nats.Server != nil,
+		Whole: p.nats.whole, Unfit: p.unfit, Lazy: p.config.LazySync && p.nats.Server != nil,
 		Snapshots: p.snaps.due, Logger: p.logger,
 	}
 	if p.config.Cluster.givesCopies() {
@@ -115,6 +118,14 @@ func (p *replicaPart) start(ctx context.Context) (err error) {
 		p.nc.Close()
 	}
 	return err
+}
+
+// unfit returns why another server should lead if one can, or nil.
+func (p *replicaPart) unfit() error {
+	if err := p.clock.Fault(); err != nil {
+		return err
+	}
+	return p.disks.NotEligible()
 }
 
 // nameWait is how long the other servers may take to say what they are called.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/allot-project/allot/cmd/allot/server/vitals"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
@@ -112,21 +113,34 @@ func (p *statePart) restore(ctx context.Context) (*ledger.State, error) {
 	}
 	replayed, end := progress(p.logger, "replaying", "replayed", "commits", longReplay)
 	defer end()
-	models := &leaderModels{p.views.Projector, p.highWater.HighWater}
+	models := &leaderModels{p.views.Projector, p.highWater.HighWater, p.clock}
 	state, err := writer.Restore(ctx, p.log.all, p.snaps.Store, models, seen, replayed, p.snaps.due)
-	return state, adviseToCut(unreached(err))
+	if err != nil {
+		return nil, adviseToCut(unreached(err))
+	}
+	last := time.Unix(0, state.LastTime())
+	if behind := p.clock.Behind(last); behind != nil {
+		p.logger.Error("the clock is wrong, or was", "error", behind)
+	}
+	p.clock.Confirm(last)
+	return state, nil
 }
 
-// leaderModels move the high-water mark beside the log before a client learns of a commit.
+// leaderModels move the high-water mark beside the log before a client learns of a commit, and tell the
+// clock of its time.
 type leaderModels struct {
 	writer.ReadModels
 	highWater *blocks.HighWater
+	clock     *vitals.Clock
 }
 
 // Fold implements writer.ReadModels.
 func (m *leaderModels) Fold(c *ledger.Commit, changes ledger.Changes) error {
 	if err := m.highWater.Set(c.Head()); err != nil {
 		return err
+	}
+	if n := len(c.Records); n > 0 {
+		m.clock.Confirm(time.Unix(0, c.Records[n-1].Time))
 	}
 	return m.ReadModels.Fold(c, changes)
 }

@@ -26,6 +26,7 @@ func (p *disksPart) start(context.Context) error {
 	return p.Start(vitals.DisksConfig{
 		Data: p.data.Folder, Views: p.views.Projector, NATS: p.nats.Server, Archives: p.archives.list,
 		Reserve: p.config.DiskReserve, RoomAgain: func(err error) { p.failed <- failure{err: err} }, Logger: p.logger,
+		Clock: p.clock,
 	})
 }
 

@@ -74,7 +74,7 @@ func (p *writerPart) start(ctx context.Context) error {
 	}
 	p.disks.Disarm()
 	options := writer.Options{
-		Now: time.Now, Logger: p.logger, Snapshots: p.snaps.due,
+		Now: p.clock.Now, Logger: p.logger, Snapshots: p.snaps.due,
 		AnswerWithin: p.paces.AnswerWithin, Refuse: p.disks.Refuse,
 	}
 	if p.instruments != nil || p.traces.tracer != nil {
@@ -92,7 +92,7 @@ func (p *writerPart) start(ctx context.Context) error {
 		Beside: runtime.GOMAXPROCS(0) / 2,
 	})
 	options.Search = p.claims.Search
-	models := &leaderModels{p.notices.Load(), p.highWater.HighWater}
+	models := &leaderModels{p.notices.Load(), p.highWater.HighWater, p.clock}
 	p.Store(writer.New(p.log.all, models, state, options))
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/allot-project/allot/cmd/allot/server/vitals"
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/system"
 )
 
 // garbage is how much there may be, in percent of the memory in use, before it is
@@ -84,6 +85,7 @@ type settings struct {
 	config *Command
 	paces  paces
 	logger *slog.Logger
+	clock  *vitals.Clock
 }
 
 // server is a running server. Each part holds what it makes, from its start to its stop, and
@@ -113,7 +115,7 @@ type server struct {
 }
 
 func newServer(config *Command, logger *slog.Logger) *server {
-	given := settings{config, config.Pace.paces(), logger}
+	given := settings{config, config.Pace.paces(), logger, vitals.NewClock(time.Now, system.SinceBoot)}
 	s := &server{settings: given, waits: &waiting{logger: logger}}
 	s.data = &folderPart{settings: given}
 	s.views = &viewsPart{settings: given, data: s.data}

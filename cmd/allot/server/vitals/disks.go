@@ -67,6 +67,7 @@ type DisksConfig struct {
 	Reserve   DiskReserve
 	RoomAgain func(error) // called once if there is room again that the start did not find
 	Logger    *slog.Logger
+	Clock     *Clock // while it is not believed, commands are refused, too
 }
 
 // store is a place where this server keeps something.
@@ -183,6 +184,9 @@ func (d *Disks) Refuse() error {
 	if !d.armed.Load() {
 		return nil
 	}
+	if err := d.Clock.Fault(); err != nil {
+		return err
+	}
 	if err := d.NotEligible(); err != nil || !d.Views.Full() {
 		return err
 	}
@@ -279,7 +283,7 @@ func (d *Disks) tell(err error, before bool) {
 	case err != nil:
 		d.Logger.Error("commands are refused", "error", err)
 	case before:
-		d.Logger.Info("the disk has room again", "free", d.free.Load())
+		d.Logger.Info("commands are taken again", "free", d.free.Load())
 	}
 }
 

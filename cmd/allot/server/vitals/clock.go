@@ -1,0 +1,87 @@
+package vitals
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// mostAhead is how far the time of day may be set ahead at once. Times of records never go
+// back: all records after one with a wrong time would have that time, too.
+const mostAhead = 5 * time.Minute
+
+// Clock is the time of day, compared with a clock that nothing can set. It is not believed
+// when it has been set far ahead since the start. A new start believes it.
+type Clock struct {
+	wall      func() time.Time
+	sinceBoot func() time.Duration
+
+	mu     sync.Mutex
+	seen   time.Time     // the newest time that was confirmed; guarded by mu
+	seenAt time.Duration // when that was, since boot; guarded by mu
+}
+
+// NewClock begins with the time of day of now.
+func NewClock(wall func() time.Time, sinceBoot func() time.Duration) *Clock {
+	c := &Clock{wall: wall, sinceBoot: sinceBoot}
+	c.Confirm(wall())
+	return c
+}
+
+// Confirm notes that it is no earlier than a commit says, perhaps one of another server.
+func (c *Clock) Confirm(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at = at.Round(0); at.After(c.expected()) {
+		c.seen, c.seenAt = at, c.sinceBoot()
+	}
+}
+
+// expected is the time of day by the clock that nothing can set. The caller holds mu.
+func (c *Clock) expected() time.Time { return c.seen.Add(c.sinceBoot() - c.seenAt) }
+
+// look returns the time of day without its reading of another clock, and the time that is expected.
+func (c *Clock) look() (wall, expected time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.wall().Round(0), c.expected()
+}
+
+// Now returns the time of day or, when that is not believed, the time that is expected.
+func (c *Clock) Now() time.Time {
+	wall, expected := c.look()
+	if wall.Sub(expected) > mostAhead {
+		return expected
+	}
+	return wall
+}
+
+// errClock means that the time of day is not believed.
+var errClock = errors.New("the clock was set ahead")
+
+// Fault returns why the time of day is not believed, or nil.
+func (c *Clock) Fault() error {
+	wall, expected := c.look()
+	if wall.Sub(expected) <= mostAhead {
+		return nil
+	}
+	return fmt.Errorf(
+		"%w since this server started: it says %s, and %s is expected. If it is wrong, set it right, and commands go on by "+
+			"themselves; if it is right now, start this server again", errClock, wall.UTC().Format(time.RFC3339),
+		expected.UTC().Format(time.RFC3339),
+	)
+}
+
+// Behind returns an error if the clock is far behind the time of the log's last record.
+func (c *Clock) Behind(last time.Time) error {
+	wall, _ := c.look()
+	if last.Sub(wall) <= mostAhead {
+		return nil
+	}
+	return fmt.Errorf(
+		"the clock says %s, but the log's last record is of %s: set the clock if it is wrong. If the record was made by a "+
+			"clock that was set ahead, new records have its time until then, and reservations end late by up to %v",
+		wall.UTC().Format(time.RFC3339), last.UTC().Format(time.RFC3339), last.Sub(wall).Round(time.Second),
+	)
+}

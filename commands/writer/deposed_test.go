@@ -1,0 +1,65 @@
+package writer_test
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/writer"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
+	"github.com/allot-project/allot/ledger/memlog"
+)
+
+// TestDeposedWriterReadsNoFurther: a writer that finds another server's term in the log
+// folds nothing behind it, since the leader of that term may not know yet that it is there.
+func TestDeposedWriterReadsNoFurther(t *testing.T) {
+	log := &memlog.Log{}
+	l := commandstest.Start(t, t.TempDir(), log)
+	state, err := l.Writer.Fork(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := writer.New(log, l.Views, state, writer.Options{
+		Now: time.Now, Logger: slog.New(slog.DiscardHandler), Leadership: alone{make(chan struct{})},
+	})
+	head, last := state.Head(), state.Head().Sequence
+	for _, event := range []ledger.Event{
+		ledger.TraitCreated{Name: "CUSTOM_BEFORE"},
+		ledger.TermBegan{Term: ledger.Term{Number: 1, Leader: "other", Instance: ledger.UUID{2}, Level: ledger.Level}},
+		ledger.TraitCreated{Name: "CUSTOM_AFTER"},
+	} {
+		commit := ledger.NewCommitBuilder()
+		commit.Begin(head)
+		_, _, err := commit.Add(ledger.Record{
+			CommandID: commandstest.NewID(), Command: "test", Time: time.Now().UnixNano(), Actor: "other",
+			Events: []ledger.Event{event},
+		}, log.MaxCommitBytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		sealed, encoded, err := commit.Seal()
+		if err == nil {
+			err = ledgertest.Append(log, sealed.Sequence, encoded)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		head = sealed.Head()
+	}
+	_, err = w.Submit(t.Context(), commands.Submission{
+		ID: commandstest.NewID(), Actor: "test", Command: &commands.CreateTrait{Name: "CUSTOM_LATE"},
+	})
+	if !errors.Is(err, commands.ErrNotLeading) {
+		t.Errorf("a deposed writer says %v", err)
+	}
+	if now := l.Views.Checkpoint().Sequence; now != last+2 {
+		t.Errorf("it has folded %d commits, and the term is the second of three", now-last)
+	}
+	if err := w.Close(); !errors.Is(err, commands.ErrNotLeading) {
+		t.Error(err)
+	}
+}
