@@ -7,12 +7,14 @@ import (
 	"time"
 )
 
-// mostAhead is how far the time of day may be set ahead at once. Times of records never go
-// back: all records after one with a wrong time would have that time, too.
+// mostAhead is how far the time of day may be set ahead at once, and how long it is not believed
+// if it was set further. Times of records never go back: all records after one with a wrong time
+// would have that time, too.
 const mostAhead = 5 * time.Minute
 
-// Clock is the time of day, compared with a clock that nothing can set. It is not believed
-// when it has been set far ahead since the start. A new start believes it.
+// Clock is the time of day, compared with a clock that nothing can set. If it was set far ahead
+// since the start it is not believed until it has stayed so for a while: a machine that was
+// paused is right then. A new start believes it.
 type Clock struct {
 	wall      func() time.Time
 	sinceBoot func() time.Duration
@@ -20,6 +22,8 @@ type Clock struct {
 	mu     sync.Mutex
 	seen   time.Time     // the newest time that was confirmed; guarded by mu
 	seenAt time.Duration // when that was, since boot; guarded by mu
+	// ahead is by how much the time of day is too far ahead, and aheadAt since when; guarded by mu
+	ahead, aheadAt time.Duration
 }
 
 // NewClock begins with the time of day of now.
@@ -45,7 +49,18 @@ func (c *Clock) expected() time.Time { return c.seen.Add(c.sinceBoot() - c.seenA
 func (c *Clock) look() (wall, expected time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.wall().Round(0), c.expected()
+	wall, expected = c.wall().Round(0), c.expected()
+	ahead, now := wall.Sub(expected), c.sinceBoot()
+	switch {
+	case ahead <= mostAhead:
+		c.ahead = 0
+	case c.ahead == 0 || (ahead-c.ahead).Abs() > time.Minute: // it was set, perhaps again
+		c.ahead, c.aheadAt = ahead, now
+	case now-c.aheadAt >= mostAhead:
+		c.seen, c.seenAt, c.ahead = wall, now, 0
+		return wall, wall
+	}
+	return wall, expected
 }
 
 // Now returns the time of day or, when that is not believed, the time that is expected.
@@ -67,9 +82,8 @@ func (c *Clock) Fault() error {
 		return nil
 	}
 	return fmt.Errorf(
-		"%w since this server started: it says %s, and %s is expected. If it is wrong, set it right, and commands go on by "+
-			"themselves; if it is right now, start this server again", errClock, wall.UTC().Format(time.RFC3339),
-		expected.UTC().Format(time.RFC3339),
+		"%w since this server started: it says %s, and %s is expected. If it is wrong, set it right; if it stays so for %v, "+
+			"it is believed", errClock, wall.UTC().Format(time.RFC3339), expected.UTC().Format(time.RFC3339), mostAhead,
 	)
 }
 

@@ -31,8 +31,8 @@ func TestClockSetAhead(t *testing.T) {
 	}
 	off = year
 	check("a year ahead", 0)
-	boot += time.Hour
-	check("a year ahead for an hour", 0)
+	boot += mostAhead - time.Second
+	check("a year ahead for some minutes", 0)
 	var d Disks
 	d.Clock = c
 	if err := d.Refuse(); err != nil {
@@ -44,6 +44,15 @@ func TestClockSetAhead(t *testing.T) {
 	}
 	off = 0
 	check("set right", 0)
+	off = year
+	check("a year ahead again", 0)
+	boot += mostAhead / 2
+	off += year
+	check("and another one", 0)
+	boot += mostAhead - time.Second
+	check("that for some minutes", 0)
+	boot += time.Second
+	check("that for so long that it is believed", off)
 	off = -year
 	c = NewClock(wall, func() time.Duration { return boot })
 	off = 0
