@@ -52,6 +52,15 @@ func (v View) Topologies(yield func(*ledger.Topology, uint64) bool) error {
 	})
 }
 
+// Topology finds a topology by its name.
+func (v View) Topology(name string) (t *ledger.Topology, exists bool, err error) {
+	err = v.TopologyVersions(name, func(newest *ledger.Topology, _ uint64) bool {
+		t = newest
+		return false
+	})
+	return t, t != nil, err
+}
+
 // TopologyVersions calls yield for every version of a topology, the newest first, with the
 // sequence of the commit that made it; nil: it was removed.
 func (v View) TopologyVersions(name string, yield func(*ledger.Topology, uint64) bool) error {

@@ -74,8 +74,9 @@ func candidateSchemas() map[schemaName]m {
 	grouped(33, names, treed)
 	grouped(35, names, treed, "root_required")
 	grouped(36, names, treed, "root_required", "same_subtree")
-	by := m{"type": "string", "enum": []any{"aggregate"}}
+	by := m{"type": "string", "enum": []any{"aggregate", "topology"}}
 	own := with(sources[schemaName{"candidates", 36}]["properties"].(m), "by", by)
+	own = with(own, "topology", text(1, 64))
 	capacity := closed(with(own, "marker", m{"type": "string", "format": "uuid"}))
 	capacity["patternProperties"] = sources[schemaName{"candidates", 36}]["patternProperties"]
 	sources[schemaName{"capacity", 0}] = capacity

@@ -28,6 +28,13 @@ func showCapacity(h *Handler, r *request) (*response, error) {
 	if err := q.parse(&asked, r.query); err != nil {
 		return nil, err
 	}
+	sums, err := present.SumsBy(r.view, r.query.Get("by"), r.query.Get("topology"))
+	if errors.Is(err, present.ErrQuery) {
+		return nil, rest.BadRequest("Invalid query string parameters: %v", err)
+	}
+	if err != nil {
+		return nil, err
+	}
 	var marker *ledger.UUID
 	if id, given := parseUUID(r.query.Get("marker")); given { // the schema lets only uuids through
 		marker = &id
@@ -36,7 +43,7 @@ func showCapacity(h *Handler, r *request) (*response, error) {
 	return &response{status: http.StatusOK, cache: true, stream: func(out io.Writer) error {
 		work := h.Fair.Begin(r.who.Client(r.RemoteAddr))
 		defer work.End()
-		capacity, err := present.Capacity(work.Within(r.Context()), world, &q.request, r.query.Get("by"), marker)
+		capacity, err := present.Capacity(work.Within(r.Context()), world, &q.request, sums, marker)
 		if errors.Is(err, present.ErrQuery) {
 			return rest.BadRequest("Invalid query string parameters: %v", err)
 		}

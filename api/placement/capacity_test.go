@@ -3,12 +3,14 @@ package placement_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
 )
@@ -27,7 +29,7 @@ func TestCapacity(t *testing.T) {
 			first = id
 		}
 	}
-	gone, aggregate := l.Provider(t, "gone"), commandstest.NewID()
+	gone, aggregate, block := l.Provider(t, "gone"), commandstest.NewID(), commandstest.NewID()
 	l.Accept(t, &commands.DeleteProvider{Provider: gone})
 	l.Accept(t, &commands.ReplaceProviderAggregates{Provider: first, Aggregates: []ledger.UUID{aggregate}})
 	before := l.Views.View().Sequence()
@@ -56,6 +58,16 @@ func TestCapacity(t *testing.T) {
 	}) {
 		t.Errorf("then: %d, %+v", then.Capacity, then.Aggregates)
 	}
+	l.Accept(t, &commands.SetTopology{Name: "fabric", Topology: &demand.Topology{
+		Levels: []string{"block", "rack"}, Members: map[string]demand.TopologyMember{
+			block.String(): {Level: "block", Name: "b"}, aggregate.String(): {Level: "rack", Name: "r", Parent: &block},
+		},
+	}})
+	if by := get("resources=VCPU:1&by=topology&topology=fabric"); !slices.Equal(by.Aggregates, []wire.AggregateCapacity{
+		{Aggregate: block, Level: "block", Name: "b", Capacity: 3}, {Aggregate: aggregate, Level: "rack", Name: "r", Capacity: 3},
+	}) {
+		t.Errorf("by topology: %+v", by.Aggregates)
+	}
 	if some := get("resources=VCPU:4&limit=3"); some.Capacity != 3 || !some.Exact || len(some.Trees) != 2 {
 		t.Errorf("up to 3: %+v", some)
 	}
@@ -64,7 +76,8 @@ func TestCapacity(t *testing.T) {
 	}
 	for query, text := range map[string]string{
 		"": "at least one", "resources=VCPU:4&prefer={}": "'prefer'", "resources=VCPU:4&by=rack": "'rack'",
-		"resources=VCPU:4&limit=0": "'0'", "resources=VCPU:4&marker=x": "not a 'uuid'", "resources=NO:4": "NO",
+		"resources=VCPU:4&limit=0":     "'0'",
+		"resources=VCPU:4&by=topology": "go together", "resources=VCPU:4&by=topology&topology=no": "no topology no", "resources=VCPU:4&marker=x": "not a 'uuid'", "resources=NO:4": "NO",
 		"resources=VCPU:4&marker=" + gone.String(): "begin again without a marker",
 	} {
 		if w := send(h, "GET", "/capacity?"+query, ""); w.Code != 400 || !strings.Contains(w.Body.String(), text) {

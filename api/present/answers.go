@@ -16,6 +16,7 @@ type Reader interface {
 	Classes() (*ledger.ClassTable, error)
 	Trait(name string) (*ledger.Trait, bool, error)
 	Preference(name string) (*ledger.Preference, bool, error)
+	Topology(name string) (*ledger.Topology, bool, error)
 }
 
 // Of returns a Reader of a State.
@@ -31,6 +32,12 @@ func (o Of) Consumer(id ledger.UUID) (*ledger.Consumer, bool, error) {
 func (o Of) Provider(id ledger.UUID) (*ledger.Provider, bool, error) {
 	p, found := o.State.Provider(id)
 	return p, found, nil
+}
+
+// Topology implements Reader.
+func (o Of) Topology(name string) (*ledger.Topology, bool, error) {
+	t, found := o.State.Topology(name)
+	return t, found, nil
 }
 
 // Trait implements Reader.

@@ -255,7 +255,8 @@ type CapacityQuery struct {
 	RootRequired  []string         `json:"root_required,omitempty"`
 	RootForbidden []string         `json:"root_forbidden,omitempty"`
 	Limit         int              `json:"limit,omitempty"` // counting stops there; absent: it does not stop
-	By            string           `json:"by,omitempty"`    // aggregate: also a sum for each aggregate
+	By            string           `json:"by,omitempty"`    // aggregate, or topology: also a sum for each of its domains
+	Topology      string           `json:"topology,omitempty"`
 	// Marker is next of the page of trees before.
 	Marker *ledger.UUID `json:"marker,omitempty"`
 }
@@ -271,7 +272,7 @@ type Capacity struct {
 	AtLeast int            `json:"at_least"`
 	AtMost  int            `json:"at_most"`
 	Trees   []TreeCapacity `json:"trees"` // at most 1000, in the order of their creation; those with none are absent
-	// Aggregates have the sums of the trees whose roots are in them.
+	// Aggregates have the sums of the trees whose roots are in them, or in a domain in them.
 	Aggregates []AggregateCapacity `json:"aggregates,omitempty"`
 	// Next is the marker of the next page of trees; absent: there is none.
 	Next *ledger.UUID `json:"next,omitempty"`
@@ -286,5 +287,7 @@ type TreeCapacity struct {
 // AggregateCapacity is how many of the allocations fit into the trees of an aggregate.
 type AggregateCapacity struct {
 	Aggregate ledger.UUID `json:"aggregate"`
+	Level     string      `json:"level,omitempty"` // of the topology
+	Name      string      `json:"name,omitempty"`  // there
 	Capacity  int         `json:"capacity"`
 }

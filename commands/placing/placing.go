@@ -398,12 +398,9 @@ func namedIn(view projector.View) demand.Named {
 			}
 			return p.Prefer, true, nil
 		},
-		Topology: func(name string) (kept *ledger.Topology, err error) {
-			err = view.TopologyVersions(name, func(newest *ledger.Topology, _ uint64) bool {
-				kept = newest
-				return false
-			})
-			return kept, err
+		Topology: func(name string) (*ledger.Topology, error) {
+			t, _, err := view.Topology(name)
+			return t, err
 		},
 	}
 }

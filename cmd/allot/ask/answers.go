@@ -292,15 +292,22 @@ func whyNone(ctx context.Context, a *asked) error {
 
 // countMore prints how many more allocations fit, and where.
 func countMore(ctx context.Context, a *asked) error {
-	query, err := url.ParseQuery(a.flags.(*capacity).Request)
+	flags := a.flags.(*capacity)
+	query, err := url.ParseQuery(flags.Request)
 	if err != nil {
-		return fmt.Errorf("%q is no query such as resources=VCPU:4: %w", a.flags.(*capacity).Request, err)
+		return fmt.Errorf("%q is no query such as resources=VCPU:4: %w", flags.Request, err)
 	}
 	request := a.request()
 	maps.Copy(request.Query, query)
+	if flags.Domains != "" {
+		request.Query.Set("by", "topology")
+		a.rows, a.columns = "aggregates", []column{
+			col("level", "level"), col("domain", "name"), col("aggregate", "aggregate"), col("capacity", "capacity"),
+		}
+	}
 	a.heads(a.columns)
 	for {
-		answer, raw, err := a.read(ctx, request, a.rows)
+		answer, raw, err := a.read(ctx, request, "trees")
 		if err != nil {
 			return err
 		}
@@ -308,7 +315,7 @@ func countMore(ctx context.Context, a *asked) error {
 			return err
 		}
 		next := field(answer, "next")
-		if next != "" {
+		if next != "" && flags.Domains == "" {
 			request.Query.Set("marker", next)
 			continue
 		}

@@ -128,6 +128,7 @@ type capacity struct {
 	then
 	Request string `arg:"" help:"Query of Placement's GET /allocation_candidates, such as 'resources=VCPU:4&required=CUSTOM_GOLD'."`
 	Limit   int    `help:"Stop counting at this number; 0: do not stop." default:"0" query:"limit"`
+	Domains string `help:"Count by the domains of this topology, in place of trees." placeholder:"TOPOLOGY" query:"topology"`
 }
 
 type rejected struct {
