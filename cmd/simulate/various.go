@@ -14,6 +14,7 @@ const (
 	pools        = 3 // providers
 	poolCapacity = 8 // of MEMORY_MB, at first
 	nodes        = 2
+	cardSlices   = 4 // of the card; a whole device takes all of them
 )
 
 // various is a client that sends commands of every kind, over NATS and over HTTP.
@@ -24,14 +25,16 @@ type various struct {
 	nats   map[uint32]*requester
 
 	holds    []string // consumers that may hold something
+	shared   []string // reservations on which others may draw
 	reserved []string // consumers that may have reserved something
 	taken    []string // node allocations
 }
 
 // pool has the names in the pool.
 type pool struct {
-	providers [pools]string
-	nodes     [nodes]string
+	providers  [pools]string
+	nodes      [nodes]string
+	rack, card string
 }
 
 func newPool(random *rand.Rand) *pool {
@@ -42,6 +45,7 @@ func newPool(random *rand.Rand) *pool {
 	for i := range p.nodes {
 		p.nodes[i] = newUUID(random)
 	}
+	p.rack, p.card = newUUID(random), newUUID(random)
 	return p
 }
 
@@ -50,6 +54,17 @@ func (p *pool) make(v *various) error {
 	for _, uuid := range p.providers {
 		v.insist("CreateProvider", `{"provider":%q,"name":%q}`, uuid, uuid)
 		v.insist("ReplaceInventories", `{"provider":%q,"inventories":[{"class":"MEMORY_MB","total":%d}]}`, uuid, poolCapacity)
+		v.insist("ReplaceProviderAggregates", `{"provider":%q,"aggregates":[%q]}`, uuid, p.rack)
+	}
+	v.insist("SetTopology", `{"name":"fabric","topology":{"levels":["rack"],"members":{%q:{"level":"rack","name":"r"}}}}`, p.rack)
+	v.insist("CreateProvider", `{"provider":%q,"name":"card"}`, p.card)
+	v.insist("ReplaceProviderCounters", `{"provider":%q,"counters":[{"name":"SLICE","total":%d}]}`, p.card, cardSlices)
+	for i, class := range []string{"PGPU", "VGPU"} {
+		uuid := newUUID(v.random)
+		v.insist("CreateProvider", `{"provider":%q,"name":%q,"parent":%q}`, uuid, class, p.card)
+		v.insist("ReplaceInventories", `{"provider":%q,"inventories":[{"class":%q,"total":%d}]}`, uuid, class, cardSlices)
+		v.insist("ReplaceProviderCounters", `{"provider":%q,"draws":[{"class":%q,"counter":"SLICE","amount":%d}]}`,
+			uuid, class, []int{cardSlices, 1}[i])
 	}
 	for _, uuid := range p.nodes {
 		v.insist("CreateNode", `{"node":%q,"driver":"fake-hardware","resource_class":"metal"}`, uuid)
@@ -94,7 +109,7 @@ func (v *various) step() {
 	held := fmt.Sprintf(`{%s,"resources":[{"provider":%q,"class":"MEMORY_MB","amount":%d}]}`,
 		holder, p.providers[v.random.IntN(pools)], 1+v.random.IntN(3))
 	asked := fmt.Sprintf(`"requests":[{"groups":[{"resources":{"MEMORY_MB":%d}}]}]`, 1+v.random.IntN(2))
-	switch n := v.random.IntN(20); {
+	switch n := v.random.IntN(26); {
 	case n < 3:
 		v.holds = append(v.holds, consumer)
 		v.do("AllocateForConsumers", `{"allocations":[`+held+`]}`)
@@ -126,6 +141,19 @@ func (v *various) step() {
 	case n < 19:
 		v.taken = append(v.taken, consumer)
 		v.do("RequestNodeAllocation", fmt.Sprintf(`{"allocation":%q,"resource_class":"metal"}`, consumer))
+	case n < 21:
+		v.holds = append(v.holds, consumer)
+		v.do("Claim", `{"alternatives":[[{"groups":[{"resources":{"PGPU":1}}]}],[{"groups":[{"resources":{"VGPU":1}}]}]],"for":[{`+
+			holder+`}]}`)
+	case n < 22:
+		v.holds = append(v.holds, consumer) // and its second one, which stays
+		v.do("Claim", `{`+asked+`,"for":[{`+holder+`,"count":2}],"gang":[{"topology":"fabric","within":"rack","slices":2}]}`)
+	case n < 23:
+		v.shared = append(v.shared, consumer)
+		v.do("Reserve", fmt.Sprintf(`{"allocations":[%s],"seconds":30,"projects":["project0","project1"]}`, held))
+	case n < 25 && len(v.shared) > 0:
+		v.holds = append(v.holds, consumer)
+		v.do("Claim", `{`+asked+`,"for":[{`+holder+fmt.Sprintf(`,"from_reservation":%q}]}`, v.shared[len(v.shared)-1]))
 	case len(v.taken) > 0:
 		v.do("ReleaseNodeAllocation", fmt.Sprintf(`{"allocation":%q}`, v.take(&v.taken)))
 	}

@@ -116,6 +116,13 @@ func grown(before, after *ledger.State) (wrong []string) {
 					after.Head().Sequence, p.UUID, inv.Capacity(), inv.Class, inv.Used))
 			}
 		}
+		for _, c := range p.Counters {
+			was, is := ledger.Drawn(before, p.UUID, c.Name, nil), ledger.Drawn(after, p.UUID, c.Name, nil)
+			if is > was && is > c.Total {
+				wrong = append(wrong, fmt.Sprintf("commit %d: provider %s has %d of counter %s, and %d are drawn",
+					after.Head().Sequence, p.UUID, c.Total, c.Name, is))
+			}
+		}
 		return true
 	})
 	after.Limits(func(l *ledger.Limit) bool {

@@ -41,6 +41,17 @@ func TestLog(t *testing.T) {
 	most := func(n int64) ledger.Event { return ledger.LimitSet{Project: "q", Class: "VCPU", Most: n} }
 	shrunk := ledger.InventorySet{Provider: ledgertest.ID(1, 1), Generation: 9, Inventory: ledger.InventoryRecord{
 		Class: "VCPU", Total: 10, MinUnit: 1, MaxUnit: 64, StepSize: 1, Ratio: 1}}
+	counter := ledger.ProviderCountersReplaced{Provider: ledgertest.ID(1, 1), Generation: 9,
+		Counters: []ledger.Counter{{Name: "SLICE", Total: 7}}}
+	draws := ledger.ProviderCountersReplaced{Provider: ledgertest.ID(1, 2), Generation: 9,
+		Draws: []ledger.DrawRecord{{Class: "VCPU", Counter: "SLICE", Amount: 2}}}
+	child := ledger.ProviderCreated{Provider: ledgertest.ID(1, 2), Name: "card", Parent: ledgertest.ID(1, 1)}
+	below := ledger.InventorySet{Provider: ledgertest.ID(1, 2), Generation: 9, Inventory: ledger.InventoryRecord{
+		Class: "VCPU", Total: 10, MinUnit: 1, MaxUnit: 64, StepSize: 1, Ratio: 1}}
+	slices := func(n byte, amount int64) ledger.Event {
+		return ledger.AllocationsReplaced{Consumer: ledgertest.ID(2, n), Project: "q", User: "u",
+			Allocations: []ledger.AllocationRecord{{Provider: ledgertest.ID(1, 2), Class: "VCPU", Amount: amount}}}
+	}
 	good := encoded(t, nil, most(5), takes(2, 5))
 	for name, c := range map[string]struct {
 		log   [][]byte
@@ -53,6 +64,8 @@ func TestLog(t *testing.T) {
 		"over capacity":              {log: encoded(t, nil, takes(2, 100), takes(3, 60)), wrong: "has 148.5 of class 0, and 162 are used"},
 		"over capacity that shrank":  {log: encoded(t, nil, takes(2, 60), shrunk, takes(3, 1)), wrong: "63 are used"},
 		"over a limit":               {log: encoded(t, nil, most(5), takes(2, 6)), wrong: "has the limit 5 of class 0, and holds 6"},
+		"as much as a counter has":   {log: encoded(t, nil, child, below, counter, draws, slices(2, 3))},
+		"more than a counter has":    {log: encoded(t, nil, child, below, counter, draws, slices(2, 4)), wrong: "counter SLICE, and 8 are drawn"},
 		"a commit is missing":        {log: append(append([][]byte(nil), good[0]), good[2]), wrong: "cannot be folded"},
 		"another log was told":       {log: good, told: []Told{{Server: "a", Head: ledger.Head{Sequence: 2}}}, wrong: "a told"},
 	} {
