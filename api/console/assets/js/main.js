@@ -21,6 +21,7 @@ import * as reservations from './pages/reservations.js'
 import * as search from './pages/search.js'
 import * as subject from './pages/subject.js'
 import * as timeline from './pages/timeline.js'
+import * as topologies from './pages/topologies.js'
 import * as verification from './pages/verification.js'
 import * as whatIf from './pages/what-if.js'
 import * as why from './pages/why.js'
@@ -32,11 +33,11 @@ const [main, badge, login, refused, tokenField, leave, away, help] = ['main', 'b
 
 const pages = {
   overview, timeline, providers, projects, subject, record, held, ask, candidates, why, 'what-if': whatIf, orphans, rejected, reservations, limits, baremetal,
-  compare, verification, search,
+  compare, verification, search, topologies,
 }
 
 // under is the entry of the navigation that a page belongs to.
-const under = { subject: '', record: 'timeline', candidates: 'ask', why: 'ask', 'what-if': 'ask', orphans: 'ask', rejected: 'ask', reservations: 'ask', limits: 'ask', baremetal: 'ask' }
+const under = { subject: '', record: 'timeline', candidates: 'ask', why: 'ask', 'what-if': 'ask', orphans: 'ask', rejected: 'ask', reservations: 'ask', limits: 'ask', baremetal: 'ask', topologies: 'ask' }
 
 const letters = { o: '#/overview', t: '#/timeline', p: '#/providers', j: '#/projects', w: '#/held', a: '#/ask', c: '#/compare', v: '#/verification' }
 

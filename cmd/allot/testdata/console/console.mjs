@@ -331,6 +331,20 @@ const steps = {
     await page.getByText('No rejected command fits.').waitFor()
   },
 
+  async 'topologies and counters'(page) {
+    await go(page, 'topologies')
+    await main(page).getByRole('link', { name: 'fabric' }).click()
+    await page.getByLabel('Request').fill('resources=CUSTOM_FPGA:1')
+    await page.getByRole('button', { name: 'Count what fits' }).click()
+    await matches(card(page, /more fit/).locator('.tree'), /r0 block.*2.*r1 rack.*2.*r2 rack.*0/)
+    await go(page, `subject/provider/${uuid(6, 8)}`)
+    await matches(card(page, 'Counters'), /SLICE.*0.*7/)
+    await go(page, `subject/provider/${uuid(6, 9)}`)
+    await matches(card(page, 'Counters'), /one CUSTOM_FPGA draws.*MODE in mode SLICED, 3 SLICE/)
+    await go(page, 'candidates?resources=CUSTOM_FPGA:1&in_tree=' + uuid(6, 8))
+    await card(page, '2 more fit').waitFor()
+  },
+
   async 'orphans, reservations, limits and bare metal'(page) {
     const { consumers } = await ask('/audit/consumers?limit=1000')
     await go(page, 'orphans')
@@ -494,7 +508,7 @@ const named = encodeURIComponent(hostile)
 const views = [
   'overview?class=VCPU', 'timeline', `timeline?project=${named}`, 'providers', 'projects', `subject/provider/${target}`, `subject/provider/${home}`, `subject/consumer/${uuid(4, 2)}`,
   `subject/project/${named}`, `subject/user/${named}`, `subject/node/${node.uuid}`, `held/provider/${target}`, 'ask', 'candidates?resources=VCPU:4', `why/${uuid(4, 2)}/${target}`,
-  `what-if?remove=${target}`, 'orphans', 'rejected', 'reservations', 'limits', 'baremetal', `compare/${sequence - 1}/${sequence + 40}`, 'verification', `record/${moved.address}`, `search/${named}`, 'search/nothing%20at%20all',
+  `what-if?remove=${target}`, 'orphans', 'rejected', 'reservations', 'limits', 'topologies', 'topologies/fabric?request=resources%3DVCPU%3A1', 'baremetal', `compare/${sequence - 1}/${sequence + 40}`, 'verification', `record/${moved.address}`, `search/${named}`, 'search/nothing%20at%20all',
 ]
 
 async function look(name, options, paths) {

@@ -140,6 +140,20 @@ async function unusual(nova, operator) {
   }
   await operator('PUT', '/limits', { project_id: 'astronomy', resource_class: 'VCPU', limit: 5000 }, 204)
   await operator('PUT', '/limits', { resource_class: 'VGPU', limit: 100 }, 204)
+  await racks(operator)
+}
+
+// racks puts a card with slices into one of two racks.
+async function racks(operator) {
+  const rack = (n, block) => [uuid(6, n), { level: block ? 'rack' : 'block', name: `r${n}`, ...(block ? { parent: block } : {}) }]
+  await operator('PUT', '/topologies/fabric', { levels: ['block', 'rack'], members: Object.fromEntries([rack(0), rack(1, uuid(6, 0)), rack(2, uuid(6, 0))]) }, 204)
+  const [card, parts] = [uuid(6, 8), uuid(6, 9)]
+  await operator('POST', '/resource_providers', { name: 'card', uuid: card }, 200)
+  await operator('PUT', `/resource_providers/${card}/aggregates`, { resource_provider_generation: 0, aggregates: [uuid(6, 1)] }, 200)
+  await operator('PUT', `/resource_providers/${card}/counters`, { resource_provider_generation: 1, counters: { SLICE: 7, MODE: 1 } }, 200)
+  await operator('POST', '/resource_providers', { name: 'card-parts', uuid: parts, parent_provider_uuid: card }, 200)
+  await operator('PUT', `/resource_providers/${parts}/inventories`, { resource_provider_generation: 0, inventories: { CUSTOM_FPGA: { total: 7 } } }, 200)
+  await operator('PUT', `/resource_providers/${parts}/counters`, { resource_provider_generation: 1, draws: { CUSTOM_FPGA: { SLICE: 3, MODE: 'SLICED' } } }, 200)
 }
 
 async function metal(ironic) {

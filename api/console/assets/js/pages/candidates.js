@@ -5,6 +5,7 @@ import * as api from '../api.js'
 import { card, el, empty, field, number, show, subject } from '../dom.js'
 import * as moment from '../moment.js'
 import { table } from '../table.js'
+import { fits, later } from './parts.js'
 
 const parameters = ['resources', 'required', 'member_of', 'in_tree', 'limit']
 
@@ -14,14 +15,14 @@ export async function render(main, { query }, signal) {
     field('Aggregates', { value: query.member_of ?? '', placeholder: 'uuid, or in:uuid,uuid' }), field('In the tree of', { value: query.in_tree ?? '', placeholder: 'uuid' }),
     field('At most', { value: query.limit ?? '20', inputmode: 'numeric' }),
   ]
-  const more = field('More parameters', { value: query.more ?? '', placeholder: 'resources1=VGPU:1&group_policy=isolate' })
+  const others = field('More parameters', { value: query.more ?? '', placeholder: 'resources1=VGPU:1&group_policy=isolate' })
   const result = el('div', { 'aria-live': 'polite' })
   show(main, el('h1', {}, moment.isNow() ? 'Where would it fit?' : `Where would it have fit at #${moment.sequence()}?`), el('form', {
     class: 'form card', submit: (event) => {
       event.preventDefault()
-      location.hash = withQuery('#/candidates', { resources: resources.value(), required: required.value(), member_of: memberOf.value(), in_tree: inTree.value(), limit: limit.value(), more: more.value() })
+      location.hash = withQuery('#/candidates', { resources: resources.value(), required: required.value(), member_of: memberOf.value(), in_tree: inTree.value(), limit: limit.value(), more: others.value() })
     },
-  }, [resources, required, memberOf, inTree, limit, more].map((one) => one.node), el('div', { class: 'field' }, el('button', { type: 'submit', class: 'primary' }, 'Search'))), result)
+  }, [resources, required, memberOf, inTree, limit, others].map((one) => one.node), el('div', { class: 'field' }, el('button', { type: 'submit', class: 'primary' }, 'Search'))), result)
   if (!query.resources && !query.more) {
     show(result, empty('Say what is needed.', 'Resources are CLASS:AMOUNT, with commas between them. Groups with suffixes go into the last field, as in GET /allocation_candidates.'))
     return {}
@@ -30,8 +31,21 @@ export async function render(main, { query }, signal) {
   if (!query.limit) search.set('limit', '20')
   search.set('explain', 'true')
   const answer = await api.placement('/allocation_candidates', { search: [search.toString(), query.more].filter(Boolean).join('&'), at: moment.at(), signal })
-  show(result, explained(answer.explanation, answer.allocation_requests.length), found(answer))
+  search.delete('limit')
+  search.delete('explain')
+  const more = later('How many more fit', () => howMany([search.toString(), query.more].filter(Boolean).join('&'), signal))
+  show(result, explained(answer.explanation, answer.allocation_requests.length), more, found(answer))
+  await more.ready
   return {}
+}
+
+// howMany counts how many more of the request fit, and where.
+async function howMany(search, signal) {
+  const capacity = await api.placement('/capacity', { search, at: moment.at(), signal })
+  return card(fits(capacity), capacity.next ? el('p', { class: 'soft' }, 'The first 1,000 trees:') : null, table({
+    label: 'How many more fit, by tree', file: 'capacity', rows: capacity.trees, nothing: empty('Nothing more fits.'),
+    columns: [{ title: 'Tree', value: (t) => t.root, show: (t) => subject('provider', t.root) }, { title: 'More', number: true, value: (t) => t.capacity }],
+  }))
 }
 
 // explained is a funnel for each group, and one for trees.

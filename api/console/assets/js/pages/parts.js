@@ -2,7 +2,7 @@
 
 import * as api from '../api.js'
 import { usage } from '../chart.js'
-import { amounts, card, el, empty, show, subject, time } from '../dom.js'
+import { amounts, card, el, empty, number, show, subject, time } from '../dom.js'
 import { history } from '../entries.js'
 import * as moment from '../moment.js'
 import { table } from '../table.js'
@@ -71,6 +71,9 @@ export function later(title, ask) {
   })
   return place
 }
+
+// fits says how many more fit.
+export const fits = (c) => (c.exact ? `${number(c.capacity)} more fit` : `At least ${number(c.at_least)} more fit, at most ${number(c.at_most)}`)
 
 // gone says that something is not there at the moment.
 export function gone(what) {

@@ -23,7 +23,7 @@ export async function render(main, { rest: [, id] }, signal) {
   const held = later('Holders', async () => card('Holders', await holders(id, empty('Nothing of it is held.'), signal)))
   const tree = later('Tree', () => treeCard(id, signal))
   show(main, el('h1', {}, `provider ${state.name}`), el('div', { class: 'split' },
-    card('Inventories', inventories(id, state)),
+    el('div', {}, card('Inventories', inventories(id, state)), counters(state) ? later('Counters', () => countersCard(id, signal)) : null),
     card(null, facts([
       ['uuid', el('code', {}, id)], ['generation', number(state.generation)], state.parent ? ['parent', subject('provider', state.parent)] : null,
       ['traits', state.traits.length ? el('details', { open: state.traits.length < 12 }, el('summary', {}, number(state.traits.length)), state.traits.join(', ')) : 'none'],
@@ -32,6 +32,15 @@ export async function render(main, { rest: [, id] }, signal) {
       el('a', { href: withQuery(linkTo('what-if'), { remove: id }) }, 'What if it were removed')))),
   held, tree, parts)
   return ready([held, tree, ...parts])
+}
+
+const counters = (state) => (state.counters ?? []).length + (state.draws ?? []).length > 0
+
+// countersCard is what the provider shares out, and what its classes draw from those above.
+async function countersCard(id, signal) {
+  const answer = await api.placement(`/resource_providers/${id}/counters`, { at: moment.at(), signal })
+  const draws = Object.entries(answer.draws ?? {}).map(([name, drawn]) => [`one ${name} draws`, Object.entries(drawn).map(([counter, amount]) => (typeof amount === 'string' ? `${counter} in mode ${amount}` : `${number(amount)} ${counter}`)).join(', ')])
+  return card('Counters', el('div', { class: 'bars' }, Object.entries(answer.counters ?? {}).map(([name, total]) => bar(name, total - (answer.left?.[name] ?? total), total))), draws.length ? facts(draws) : null)
 }
 
 async function ready(parts) {
