@@ -436,7 +436,7 @@ func (r *Ranking) Copies(ctx context.Context, req *Request, most int) (n int, er
 	if err := s.prepareAll(); err != nil {
 		return 0, err
 	}
-	for it := s.plan.anchors.Iterator(); n < most && it.HasNext(); {
+	for it := s.plan.anchors.bits().Iterator(); n < most && it.HasNext(); {
 		s.search.anchor = it.Next()
 		s.search.root = r.world.entries.get(s.search.anchor).p
 		here, _, err := s.search.copies(most - n)

@@ -69,10 +69,11 @@ func (s *selection) all() ([]Ranked, error) {
 	if err := s.prepareAll(); err != nil {
 		return nil, err
 	}
-	if err := s.suffices(s.plan.anchors); err != nil {
+	anchors := s.plan.anchors.bits()
+	if err := s.suffices(anchors); err != nil {
 		return nil, err
 	}
-	for it := s.plan.anchors.Iterator(); it.HasNext(); {
+	for it := anchors.Iterator(); it.HasNext(); {
 		if err := s.tree(it.Next()); err != nil {
 			return nil, err
 		}
@@ -112,7 +113,7 @@ func (s *selection) consider(root uint32, bound float64, from distance) (enough 
 		}
 	}
 	if len(s.world.trees.get(root)) > 1 {
-		if err := s.prepare(); err != nil || !s.plan.anchors.Contains(root) {
+		if err := s.prepare(); err != nil || !s.plan.anchors.contains(root) {
 			return false, err
 		}
 		return false, s.tree(root)
