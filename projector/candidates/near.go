@@ -1,6 +1,8 @@
 package candidates
 
 import (
+	"slices"
+
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/allot-project/allot/ledger"
@@ -59,7 +61,7 @@ func (w *World) nearTo(n *Near) *roaring.Bitmap {
 		case SameProvider:
 			numbers = append(numbers, number)
 		case SameTree:
-			numbers = append(numbers, w.trees.get(e.root)...)
+			numbers = slices.AppendSeq(numbers, w.inTree(e.root))
 		case SameAggregate:
 			aggregates = append(append(aggregates, e.p.Aggregates...), w.entries.get(e.root).p.Aggregates...)
 		}

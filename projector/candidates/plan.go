@@ -245,8 +245,8 @@ func (w *World) exclude(allowed *set, g *Group) {
 func (w *World) spanned(members *roaring.Bitmap) *roaring.Bitmap {
 	var more []uint32
 	for it := roaring.And(members, w.roots).Iterator(); it.HasNext(); {
-		if tree := w.trees.get(it.Next()); len(tree) > 1 {
-			more = append(more, tree...)
+		if root := it.Next(); !w.alone(root) {
+			more = slices.AppendSeq(more, w.inTree(root))
 		}
 	}
 	spanned := members.Clone()
@@ -315,7 +315,7 @@ func (w *World) treeOf(id ledger.UUID) *roaring.Bitmap {
 	if !ok {
 		return none
 	}
-	return roaring.BitmapOf(w.trees.get(w.entries.get(number).root)...)
+	return roaring.BitmapOf(slices.Collect(w.inTree(w.entries.get(number).root))...)
 }
 
 // findGuests finds the sharing providers that some slot allows.

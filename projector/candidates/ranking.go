@@ -105,13 +105,11 @@ func (r *Ranking) follow(w *World) (regrouped bool) {
 		if was.p != nil && (is.p == nil || was.root != is.root) {
 			moved = append(moved, was.root)
 		}
-		if r.refresh(number) {
-			moved = append(moved, is.root)
-		}
-	})
-	eachDifference(&before.trees, &w.trees, func(number uint32, was, is []uint32) {
-		if !slices.Equal(was, is) {
+		if was.first != is.first { // its tree has other members
 			moved = append(moved, number)
+		}
+		if r.refresh(number) || is.p != nil && was.next != is.next {
+			moved = append(moved, is.root)
 		}
 	})
 	slices.Sort(moved)
@@ -123,12 +121,16 @@ func (r *Ranking) follow(w *World) (regrouped bool) {
 
 // eachDifference goes over what is in pages that two lists do not share.
 func eachDifference[T any](before, after *pages[T], yield func(number uint32, was, is T)) {
-	for i := range max(len(before.list), len(after.list)) {
-		if i < len(before.list) && i < len(after.list) && before.list[i] == after.list[i] {
-			continue
-		}
-		for n := uint32(i) * pageSize; n < uint32(i+1)*pageSize; n++ {
-			yield(n, before.get(n), after.get(n))
+	for i := range max(len(before.folders), len(after.folders)) {
+		was, is := before.folder(i), after.folder(i)
+		for j := 0; j < folderSize && was != is; j++ {
+			if was.pages[j] == is.pages[j] {
+				continue
+			}
+			first := uint32(i*folderSize+j) * pageSize
+			for n := first; n < first+pageSize; n++ {
+				yield(n, before.get(n), after.get(n))
+			}
 		}
 	}
 }
@@ -198,10 +200,7 @@ func (r *Ranking) place(o *order, root uint32) (place, bool) {
 	if e.p == nil || e.root != root {
 		return place{}, false
 	}
-	r.members = r.members[:0]
-	for _, number := range r.world.trees.get(root) {
-		r.members = append(r.members, r.world.entries.get(number).p)
-	}
+	r.members = r.world.treeMembers(r.members[:0], root)
 	members := r.members
 	if o.named != nil && !o.named.of(e.p, members) {
 		return place{}, false

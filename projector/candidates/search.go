@@ -222,7 +222,7 @@ func (s *search) findSources(k int) error {
 		}
 		return nil
 	}
-	for _, number := range s.world.trees.get(s.anchor) {
+	for number := range s.world.inTree(s.anchor) {
 		if err := consider(number, true); err != nil {
 			return err
 		}

@@ -95,7 +95,7 @@ func (s *selection) each(roots *roaring.Bitmap, bonus float64) error {
 		from := s.pref.distance(s.point, root.UUID)
 		bound := bonus
 		if len(s.pref.Weights) > 0 {
-			bound += s.pref.bound(s.world.treeMembers(number), s.classes)
+			bound += s.pref.bound(s.world.treeMembers(nil, number), s.classes)
 		}
 		if _, err := s.consider(number, bound, from); err != nil {
 			return err
@@ -112,7 +112,7 @@ func (s *selection) consider(root uint32, bound float64, from distance) (enough 
 			return true, nil
 		}
 	}
-	if len(s.world.trees.get(root)) > 1 {
+	if !s.world.alone(root) {
 		if err := s.prepare(); err != nil || !s.plan.anchors.contains(root) {
 			return false, err
 		}
