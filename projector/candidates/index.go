@@ -68,7 +68,7 @@ func NewIndex() *Index {
 	x := &Index{epoch: 1}
 	x.world = World{
 		lineage: new(lineage),
-		ids:     ordered.New(func(a, b numbered) bool { return a.id.Compare(b.id) < 0 }),
+		ids:     ordered.New(func(a, b numbered) bool { return a.id.Before(b.id) }),
 		all:     roaring.New(), roots: roaring.New(), nested: roaring.New(),
 		classes: map[ledger.ClassID]*posting{}, traits: map[string]*posting{}, aggregates: map[ledger.UUID]*posting{},
 	}

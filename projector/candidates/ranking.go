@@ -138,12 +138,11 @@ func eachDifference[T any](before, after *pages[T], yield func(number uint32, wa
 // Provider finds a provider, with what is assumed of it.
 func (r *Ranking) Provider(id ledger.UUID) (*ledger.Provider, bool) { return r.world.Provider(id) }
 
-// note changes what is assumed of a provider.
-// effect puts a provider into the world with what is assumed of it, if it exists.
-func (r *Ranking) effect(id ledger.UUID) {
-	if number, known := r.base.number(id); known && r.refresh(number) {
-		r.file(r.base.entries.get(number).root)
-	}
+// effect puts a provider into the world with what is assumed of it, if it exists. It reports
+// the root of its tree, and whether that may stand elsewhere now.
+func (r *Ranking) effect(id ledger.UUID) (root uint32, moves bool) {
+	number, known := r.base.number(id)
+	return r.base.entries.get(number).root, known && r.refresh(number)
 }
 
 // refresh puts what has a number into the world, with what is assumed of it. It reports
@@ -273,7 +272,7 @@ func (r *Ranking) order(s *selection, named *named, asked []Resource) *order {
 			}
 		})
 	}
-	var places []place
+	places := make([]place, 0, roots.GetCardinality())
 	paced := r.paced()
 	for it := roots.Iterator(); it.HasNext(); {
 		paced(stepsOfPlace)
