@@ -68,3 +68,21 @@ func TestFlat(t *testing.T) {
 		}
 	}
 }
+
+// TestPrepared: a claim without a preference finds its order there.
+func TestPrepared(t *testing.T) {
+	all, x := flat(1000), candidates.NewIndex()
+	x.Add(all[:10])
+	ranking := candidates.NewRanking(x.Snapshot())
+	if ranking.Prepare(); ranking.Orders() != 0 {
+		t.Error("an order of 10 roots")
+	}
+	x.Add(all[10:])
+	ranking.Sync(x.Snapshot())
+	ranking.Prepare()
+	before := allocated(func() { ranking.Prepare() })
+	best, err := ranking.Best(context.Background(), threeClasses(), &candidates.Preference{}, 1)
+	if err != nil || len(best) != 1 || ranking.Orders() != 1 || before > 1000 {
+		t.Errorf("%d orders; %d found, %v; %d bytes for what is there", ranking.Orders(), len(best), err, before)
+	}
+}

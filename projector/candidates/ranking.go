@@ -1,6 +1,7 @@
 package candidates
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"math"
@@ -287,6 +288,23 @@ func (r *Ranking) order(s *selection, named *named, asked []Resource) *order {
 	}
 	r.orders = append(r.orders, o)
 	return o
+}
+
+// Prepare makes the order for what has no weights, unless there is some order: of those classes
+// that most providers have. The first claim need not wait for it then.
+func (r *Ranking) Prepare() {
+	if len(r.orders) > 0 || int(r.world.roots.GetCardinality()) <= r.fewRoots {
+		return
+	}
+	var classes []Resource
+	for class := range r.world.classes {
+		classes = append(classes, Resource{Class: class})
+	}
+	slices.SortFunc(classes, func(a, b Resource) int {
+		more, fewer := bitsOf(r.world.classes, b.Class), bitsOf(r.world.classes, a.Class)
+		return cmp.Or(cmp.Compare(more.GetCardinality(), fewer.GetCardinality()), cmp.Compare(a.Class, b.Class))
+	})
+	r.order(&selection{pref: &Preference{}}, nil, classes)
 }
 
 func (r *Ranking) drop(o *order) {
