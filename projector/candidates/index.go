@@ -279,8 +279,8 @@ func (w *World) Tree(root ledger.UUID, yield func(*ledger.Provider)) {
 	if !ok {
 		return
 	}
-	for member := range w.inTree(number) {
-		yield(w.entries.get(member).p)
+	for _, member := range w.inTree(number) {
+		yield(member)
 	}
 }
 
@@ -414,18 +414,30 @@ func (p *pages[T]) set(n uint32, item T, epoch uint64) {
 }
 
 // inTree yields the members of the tree of a root, ascending.
-func (w *World) inTree(root uint32) iter.Seq[uint32] {
-	return func(yield func(uint32) bool) {
-		for link := w.entries.get(root).first; link != 0 && yield(link-1); {
-			link = w.entries.get(link - 1).next
+func (w *World) inTree(root uint32) iter.Seq2[uint32, *ledger.Provider] {
+	return func(yield func(uint32, *ledger.Provider) bool) {
+		for link := w.entries.get(root).first; link != 0; {
+			e := w.entries.get(link - 1)
+			if !yield(link-1, e.p) {
+				return
+			}
+			link = e.next
 		}
 	}
 }
 
-// treeMembers returns the providers of the tree of a root, behind those of a list.
-func (w *World) treeMembers(list []*ledger.Provider, root uint32) []*ledger.Provider {
+// treeNumbers returns the members of the tree of a root, behind what is in a list.
+func (w *World) treeNumbers(list []uint32, root uint32) []uint32 {
 	for number := range w.inTree(root) {
-		list = append(list, w.entries.get(number).p)
+		list = append(list, number)
+	}
+	return list
+}
+
+// treeMembers is treeNumbers, of providers.
+func (w *World) treeMembers(list []*ledger.Provider, root uint32) []*ledger.Provider {
+	for _, p := range w.inTree(root) {
+		list = append(list, p)
 	}
 	return list
 }

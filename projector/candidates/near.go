@@ -1,8 +1,6 @@
 package candidates
 
 import (
-	"slices"
-
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/allot-project/allot/ledger"
@@ -61,7 +59,7 @@ func (w *World) nearTo(n *Near) *roaring.Bitmap {
 		case SameProvider:
 			numbers = append(numbers, number)
 		case SameTree:
-			numbers = slices.AppendSeq(numbers, w.inTree(e.root))
+			numbers = w.treeNumbers(numbers, e.root)
 		case SameAggregate:
 			aggregates = append(append(aggregates, e.p.Aggregates...), w.entries.get(e.root).p.Aggregates...)
 		}

@@ -246,7 +246,7 @@ func (w *World) spanned(members *roaring.Bitmap) *roaring.Bitmap {
 	var more []uint32
 	for it := roaring.And(members, w.roots).Iterator(); it.HasNext(); {
 		if root := it.Next(); !w.alone(root) {
-			more = slices.AppendSeq(more, w.inTree(root))
+			more = w.treeNumbers(more, root)
 		}
 	}
 	spanned := members.Clone()
@@ -315,7 +315,7 @@ func (w *World) treeOf(id ledger.UUID) *roaring.Bitmap {
 	if !ok {
 		return none
 	}
-	return roaring.BitmapOf(slices.Collect(w.inTree(w.entries.get(number).root))...)
+	return roaring.BitmapOf(w.treeNumbers(nil, w.entries.get(number).root)...)
 }
 
 // findGuests finds the sharing providers that some slot allows.

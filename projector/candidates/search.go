@@ -212,18 +212,17 @@ func (s *search) findSources(k int) error {
 	g := &s.req.Groups[slot.group]
 	list := s.lists[k][:0]
 	cost := 1 + len(slot.resources) + len(g.MemberOf)
-	consider := func(number uint32, own bool) error {
+	consider := func(number uint32, p *ledger.Provider, own bool) error {
 		if err := s.work(cost); err != nil || !slot.allowed.contains(number) {
 			return err
 		}
-		p := s.world.entries.get(number).p
 		if fits(p, slot.resources) && (g.Suffix != "" || s.spanned(p, own, g)) {
 			list = append(list, source{number, p, own})
 		}
 		return nil
 	}
-	for number := range s.world.inTree(s.anchor) {
-		if err := consider(number, true); err != nil {
+	for number, p := range s.world.inTree(s.anchor) {
+		if err := consider(number, p, true); err != nil {
 			return err
 		}
 	}
@@ -232,8 +231,9 @@ func (s *search) findSources(k int) error {
 			return err
 		}
 		for _, guest := range s.plan.guests {
-			if guest.anchors.contains(s.anchor) && s.world.entries.get(guest.number).root != s.anchor {
-				if err := consider(guest.number, false); err != nil {
+			e := s.world.entries.get(guest.number)
+			if guest.anchors.contains(s.anchor) && e.root != s.anchor {
+				if err := consider(guest.number, e.p, false); err != nil {
 					return err
 				}
 			}

@@ -66,12 +66,10 @@ func (s *set) note() {
 
 // contains reports whether a provider is a member.
 func (s *set) contains(number uint32) bool {
-	if s.made == nil {
-		s.note()
-	}
 	if s.made != nil {
 		return s.made.Contains(number)
 	}
+	s.note()
 	return s.describes(number, s.within)
 }
 
