@@ -43,6 +43,7 @@ type claimBench struct {
 	rejected          atomic.Int64  // of the claims
 	retries, noneLeft atomic.Int64  // in the old way
 	peakMemory        int64         // of the server
+	grown             int64         // its memory, by the providers
 }
 
 const (
@@ -79,10 +80,11 @@ func (c *benchClaimCommand) run(ctx context.Context, folder string) (result *cla
 		return nil, err
 	}
 	defer closeAll()
+	empty := own.residentMemory()
 	if err := c.prepare(ctx, clients); err != nil {
 		return nil, fmt.Errorf("the providers were not made: %w", err)
 	}
-	result = &claimBench{claims: newTimings(), half: newTimings(), old: newTimings()}
+	result = &claimBench{claims: newTimings(), half: newTimings(), old: newTimings(), grown: own.residentMemory() - empty}
 	begun := time.Now()
 	if _, err := clients[0].Claim(ctx, c.claim(0)); err != nil { // it makes the order
 		return nil, err

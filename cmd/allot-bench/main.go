@@ -1,4 +1,4 @@
-// Command allot-bench measures a machine: commands, claims, and a long history, durable, each in
+// Command allot-bench measures a machine: commands, claims, devices, and a long history, durable, each in
 // one run.
 package main
 
@@ -9,6 +9,7 @@ type program struct {
 	Commands benchCommand        `cmd:"" default:"withargs" help:"Measure commands in the process and over NATS."`
 	Claim    benchClaimCommand   `cmd:"" help:"Measure claims over NATS, and beside them candidates and then allocate."`
 	History  benchHistoryCommand `cmd:"" help:"Measure a long history: bytes in each store, and questions about its past."`
+	Devices  benchDevicesCommand `cmd:"" help:"Measure requests for like devices, and searches and claims among few and many providers."`
 	Floods   floodsCommand       `cmd:"" help:"Measure how others are served beside hostile clients with a login."`
 
 	cli.Common `embed:""`

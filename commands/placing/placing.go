@@ -18,6 +18,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/claiming"
@@ -39,6 +40,10 @@ const (
 	spareBeside = 15
 	// settleEvery is after how many claims the stage looks at what was answered.
 	settleEvery = 1024
+	// keepUpEvery is how often it goes on to the newest moment while no claim comes, so that
+	// the next one need not wait for that, unless this takes more than 1/keepUpShare of the time.
+	keepUpEvery = time.Second
+	keepUpShare = 16
 )
 
 // Views is what claims are searched in.
@@ -79,6 +84,7 @@ type Stage struct {
 	told    lane               // why there is nothing, and what was chosen before
 	settled []*claim           // the writer has answered, and what they took is still assumed; guarded by mu
 	stopped bool               // guarded by mu
+	late    bool               // it is time to keep up; guarded by mu
 
 	// What follows is the goroutine's alone.
 	ranking *candidates.Ranking
@@ -104,7 +110,7 @@ type claim struct {
 func New(opts Options) *Stage {
 	opts.Beside = max(1, opts.Beside)
 	s := &Stage{opts: opts, places: make(chan struct{}, opts.Beside)}
-	s.wake = sync.NewCond(&s.mu)
+	s.wake, s.late = sync.NewCond(&s.mu), true
 	s.waiting = newQueue[*claim]()
 	s.beside.waiting, s.told.waiting = newQueue[func(*pace)](), newQueue[func(*pace)]()
 	s.beside.wake, s.told.wake = sync.NewCond(&s.mu), sync.NewCond(&s.mu)
@@ -171,18 +177,22 @@ func (s *Stage) enqueue(c *claim) error {
 
 // run searches for one claim after the other.
 func (s *Stage) run() {
+	keepUp := time.AfterFunc(keepUpEvery, s.fallBehind)
+	defer keepUp.Stop()
 	for {
 		waiting, settled, stopped := s.next()
 		if stopped {
 			s.tellStopped(settled)
 			return
 		}
+		begun := time.Now()
 		s.settle(settled)
 		var again []*claim
 		if len(s.held) > 0 && s.ranking != nil && !s.ranking.Assumes() {
 			again, s.held = s.held, nil
 		}
 		s.sync()
+		keepUp.Reset(max(keepUpEvery, keepUpShare*time.Since(begun)))
 		for _, c := range again {
 			s.searchOne(c)
 		}
@@ -195,15 +205,23 @@ func (s *Stage) run() {
 	}
 }
 
+// fallBehind has the stage keep up.
+func (s *Stage) fallBehind() {
+	s.mu.Lock()
+	s.late = true
+	s.wake.Signal()
+	s.mu.Unlock()
+}
+
 // next waits for something to do, and returns for how many claims to search. While
 // claims are held back no others are taken: those would assume more and more.
 func (s *Stage) next() (waiting int, settled []*claim, stopped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for !s.stopped && len(s.settled) == 0 && (s.waiting.Len() == 0 || len(s.held) > 0) {
+	for !s.stopped && !s.late && len(s.settled) == 0 && (s.waiting.Len() == 0 || len(s.held) > 0) {
 		s.wake.Wait()
 	}
-	settled, s.settled = s.settled, nil
+	settled, s.settled, s.late = s.settled, nil, false
 	if len(s.held) == 0 {
 		waiting = s.waiting.Len()
 	}
@@ -268,12 +286,15 @@ func (s *Stage) sync() {
 	if s.ranking != nil && s.opts.Views.View().Sequence() == s.view.Sequence() {
 		return
 	}
+	p := newPace(s.places)
+	defer p.end()
 	world, view := s.opts.Views.World()
 	if s.ranking == nil {
 		s.ranking = candidates.NewRanking(world)
-	} else {
-		s.ranking.Sync(world)
 	}
+	s.ranking.GiveWay = p.giveWay
+	s.ranking.Sync(world)
+	s.ranking.Prepare()
 	s.view = view
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/allot-project/allot/commands/placing"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
+	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/candidates"
 )
 
@@ -864,4 +865,30 @@ func codeOf(r *demand.Rejection) demand.Code {
 		return ""
 	}
 	return r.Code
+}
+
+// watched tells when claims' searches go on to another moment.
+type watched struct {
+	placing.Views
+	moments chan uint64
+}
+
+func (w *watched) World() (*candidates.World, projector.View) {
+	world, view := w.Views.World()
+	w.moments <- view.Sequence()
+	return world, view
+}
+
+// TestStageKeepsUp: the first claim need not wait until the searches know all that has
+// happened. They go on to it while no claim comes.
+func TestStageKeepsUp(t *testing.T) {
+	t.Parallel()
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	views := &watched{l.Views, make(chan uint64, 100)}
+	stage := placing.New(placing.Options{Views: views})
+	defer stage.Stop()
+	<-views.moments
+	l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 1000})
+	for l.Views.View().Sequence() > <-views.moments {
+	}
 }

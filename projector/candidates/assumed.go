@@ -10,12 +10,27 @@ import (
 // assumed with the other sign. Sync does not end it.
 func (r *Ranking) Assume(uses []Use, sign int64) {
 	for i := range uses {
+		r.note(uses[i].Provider.UUID, uses[i].Class, sign*uses[i].Amount)
+	}
+	r.effects(uses)
+}
+
+// effects puts the providers of uses into the world with what is assumed of them, and moves each
+// of their trees once to where it belongs.
+func (r *Ranking) effects(uses []Use) {
+	var roots []uint32
+	for i := range uses {
 		id := uses[i].Provider.UUID
-		r.note(id, uses[i].Class, sign*uses[i].Amount)
-		if i+1 < len(uses) && uses[i+1].Provider.UUID == id {
-			continue // once for all that is taken of one provider
+		if i > 0 && id == uses[i-1].Provider.UUID {
+			continue
 		}
-		r.effect(id)
+		if root, moves := r.effect(id); moves {
+			roots = append(roots, root)
+		}
+	}
+	slices.Sort(roots)
+	for _, root := range slices.Compact(roots) {
+		r.file(root)
 	}
 }
 
@@ -26,11 +41,7 @@ func (r *Ranking) SyncAfter(w *World, settled []Use) {
 		r.note(use.Provider.UUID, use.Class, -use.Amount)
 	}
 	r.Sync(w)
-	for i := range settled {
-		if id := settled[i].Provider.UUID; i == 0 || id != settled[i-1].Provider.UUID {
-			r.effect(id) // what has not come true is in none of the changes
-		}
-	}
+	r.effects(settled) // what has not come true is in none of the changes
 }
 
 func (r *Ranking) note(provider ledger.UUID, class ledger.ClassID, amount int64) {

@@ -8,11 +8,12 @@
 // candidate belongs to one anchor and uses providers of that tree and sharing
 // providers anchored there.
 //
-// A search first intersects bitmaps. They decide everything that does not depend
-// on amounts (classes, traits, aggregates, trees) for all providers at once, and
-// leave the anchors that may have candidates. The search then visits these one by
-// one, and tries their combinations depth first. So a candidate is passed on as
-// soon as it is found, and only the present combination is held in memory.
+// Bitmaps decide everything that does not depend on amounts (classes, traits,
+// aggregates, trees), and leave the anchors that may have candidates. They are
+// intersected as far as the search goes, or as a whole once that costs less. The
+// search visits the anchors one by one, and tries their combinations depth first.
+// So a candidate is passed on as soon as it is found, only the present combination
+// is held in memory, and a search with a limit costs what its answer does.
 //
 // Once some choices under an anchor have come to nothing, none is made any more
 // behind which there is no candidate: canServe counts what is alike to know that.

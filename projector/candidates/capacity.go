@@ -102,7 +102,7 @@ func (c *counting) count() error {
 	if len(c.plan.slots) == 0 {
 		return nil
 	}
-	for it := c.plan.anchors.Iterator(); it.HasNext() && c.AtLeast < c.limit; {
+	for it := c.plan.anchors.bits().Iterator(); it.HasNext() && c.AtLeast < c.limit; {
 		if err := c.look(it.Next()); err != nil {
 			return err
 		}

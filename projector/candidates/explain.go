@@ -210,7 +210,7 @@ func (e *explainer) wholes(p *plan) error {
 	for it := e.left.Iterator(); it.HasNext(); {
 		anchor := it.Next()
 		one := *p
-		one.anchors = roaring.BitmapOf(anchor)
+		one.anchors = e.world.set().and(roaring.BitmapOf(anchor))
 		err := newSearch(e.meter, e.world, &req, &one, func(*Candidate) bool { found.Add(anchor); return true }).run()
 		if errors.Is(err, ErrBudget) {
 			e.left = found

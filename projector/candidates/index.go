@@ -2,6 +2,7 @@ package candidates
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 
@@ -21,7 +22,6 @@ type World struct {
 	lineage    *lineage
 	ids        ordered.Tree[numbered]
 	entries    pages[entry]
-	trees      pages[[]uint32] // by the root's number: the tree's members, ascending
 	all        *roaring.Bitmap
 	roots      *roaring.Bitmap
 	nested     *roaring.Bitmap // providers with a parent
@@ -38,9 +38,12 @@ type numbered struct {
 	number uint32
 }
 
+// entry is a provider in its tree. What it links are numbers and 1 more; 0: there is none. To
+// keep the trees in lists would give the collector one more thing to visit for each.
 type entry struct {
-	p    *ledger.Provider
-	root uint32
+	p           *ledger.Provider
+	root        uint32
+	next, first uint32 // the next larger member of its tree; of a root: the smallest member
 }
 
 // posting is the set of providers that have something. It is copied before its
@@ -65,7 +68,7 @@ func NewIndex() *Index {
 	x := &Index{epoch: 1}
 	x.world = World{
 		lineage: new(lineage),
-		ids:     ordered.New(func(a, b numbered) bool { return a.id.Compare(b.id) < 0 }),
+		ids:     ordered.New(func(a, b numbered) bool { return a.id.Before(b.id) }),
 		all:     roaring.New(), roots: roaring.New(), nested: roaring.New(),
 		classes: map[ledger.ClassID]*posting{}, traits: map[string]*posting{}, aggregates: map[ledger.UUID]*posting{},
 	}
@@ -153,15 +156,20 @@ func (x *Index) own() {
 // change are in the provider itself, so allocations cost one page.
 func (x *Index) set(p *ledger.Provider) {
 	number, _ := x.world.number(p.UUID)
-	root, _ := x.world.number(p.Root)
+	root := number
+	if p.Root != p.UUID {
+		root, _ = x.world.number(p.Root)
+	}
 	was := x.world.entries.get(number)
-	x.world.entries.set(number, entry{p, root}, x.epoch)
 	before := was.p
 	if before == nil {
 		before = &ledger.Provider{}
 	}
 	if was.p == nil || before.Root != p.Root || before.Parent.IsNil() != p.Parent.IsNil() {
-		x.place(number, was, entry{p, root})
+		x.place(number, was, entry{p: p, root: root})
+	} else {
+		was.p = p
+		x.world.entries.set(number, was, x.epoch)
 	}
 	if !ledger.SameList(before.Traits, p.Traits) {
 		x.world.traits = owned(x.world.traits, &x.owned.traits, x.epoch)
@@ -187,22 +195,39 @@ func (x *Index) set(p *ledger.Provider) {
 func (x *Index) place(number uint32, was, is entry) {
 	x.own()
 	if was.p != nil {
-		members := slices.DeleteFunc(slices.Clone(x.world.trees.get(was.root)), func(n uint32) bool { return n == number })
-		x.world.trees.set(was.root, members, x.epoch)
+		x.link(was.root, number, was.next)
 	}
 	x.world.roots.Remove(number)
 	x.world.nested.Remove(number)
-	if is.p == nil {
-		return
+	if is.p != nil {
+		is.next = x.link(is.root, number, number+1)
 	}
-	members := append(slices.Clone(x.world.trees.get(is.root)), number)
-	slices.Sort(members)
-	x.world.trees.set(is.root, members, x.epoch)
-	if is.p.Parent.IsNil() {
+	is.first = x.world.entries.get(number).first
+	x.world.entries.set(number, is, x.epoch)
+	switch {
+	case is.p == nil:
+	case is.p.Parent.IsNil():
 		x.world.roots.Add(number)
-	} else {
+	default:
 		x.world.nested.Add(number)
 	}
+}
+
+// link sets the link behind the members of a tree that are smaller than a number, and returns
+// what it was.
+func (x *Index) link(root, number, to uint32) (was uint32) {
+	e, at := x.world.entries.get(root), root
+	if e.first == 0 || e.first > number {
+		was, e.first = e.first, to
+		x.world.entries.set(root, e, x.epoch)
+		return was
+	}
+	for at, e = e.first-1, x.world.entries.get(e.first-1); e.next != 0 && e.next <= number; {
+		at, e = e.next-1, x.world.entries.get(e.next-1)
+	}
+	was, e.next = e.next, to
+	x.world.entries.set(at, e, x.epoch)
+	return was
 }
 
 func (x *Index) remove(id ledger.UUID) {
@@ -215,7 +240,6 @@ func (x *Index) remove(id ledger.UUID) {
 	x.set(&empty)
 	x.place(number, x.world.entries.get(number), entry{})
 	x.world.all.Remove(number)
-	x.world.entries.set(number, entry{}, x.epoch)
 	x.world.ids.Delete(numbered{id: id})
 }
 
@@ -255,8 +279,8 @@ func (w *World) Tree(root ledger.UUID, yield func(*ledger.Provider)) {
 	if !ok {
 		return
 	}
-	for _, member := range w.trees.get(number) {
-		yield(w.entries.get(member).p)
+	for _, member := range w.inTree(number) {
+		yield(member)
 	}
 }
 
@@ -329,47 +353,97 @@ func classesOf(p *ledger.Provider) []ledger.ClassID {
 
 // pages is a long list whose copies share the pages that have not changed.
 type pages[T any] struct {
-	list  []*page[T]
-	epoch uint64 // the snapshot since which list is the index's own
+	folders []*folder[T]
+	epoch   uint64 // the snapshot since which the list of folders is the index's own
 }
 
-// A commit copies each page in which it changes something, and the list of pages.
-const pageSize = 64
+// A commit copies each page in which it changes something, and the folder that it is in: few
+// bytes, however long the list.
+const pageSize, folderSize = 64, 128
+
+type folder[T any] struct {
+	pages [folderSize]*page[T]
+	epoch uint64
+}
 
 type page[T any] struct {
 	items [pageSize]T
 	epoch uint64
 }
 
+// folder is a folder, or an empty one if there is none.
+func (p *pages[T]) folder(i int) *folder[T] {
+	if i < len(p.folders) {
+		return p.folders[i]
+	}
+	return new(folder[T])
+}
+
 func (p *pages[T]) get(n uint32) (item T) {
-	if i := int(n / pageSize); i < len(p.list) {
-		return p.list[i].items[n%pageSize]
+	if i := int(n / (pageSize * folderSize)); i < len(p.folders) {
+		if page := p.folders[i].pages[n/pageSize%folderSize]; page != nil {
+			return page.items[n%pageSize]
+		}
 	}
 	return item
 }
 
 func (p *pages[T]) set(n uint32, item T, epoch uint64) {
 	if p.epoch != epoch {
-		p.list, p.epoch = slices.Clone(p.list), epoch
+		p.folders, p.epoch = slices.Clone(p.folders), epoch
 	}
-	i := int(n / pageSize)
-	for len(p.list) <= i {
-		p.list = append(p.list, &page[T]{epoch: epoch})
+	i := int(n / (pageSize * folderSize))
+	for len(p.folders) <= i {
+		p.folders = append(p.folders, &folder[T]{epoch: epoch})
 	}
-	if p.list[i].epoch != epoch {
-		fresh := *p.list[i]
+	if p.folders[i].epoch != epoch {
+		fresh := *p.folders[i]
 		fresh.epoch = epoch
-		p.list[i] = &fresh
+		p.folders[i] = &fresh
 	}
-	p.list[i].items[n%pageSize] = item
+	at := &p.folders[i].pages[n/pageSize%folderSize]
+	switch {
+	case *at == nil:
+		*at = &page[T]{epoch: epoch}
+	case (*at).epoch != epoch:
+		fresh := **at
+		fresh.epoch = epoch
+		*at = &fresh
+	}
+	(*at).items[n%pageSize] = item
 }
 
-// treeMembers returns the providers of the tree of a root.
-func (w *World) treeMembers(root uint32) []*ledger.Provider {
-	numbers := w.trees.get(root)
-	members := make([]*ledger.Provider, len(numbers))
-	for i, number := range numbers {
-		members[i] = w.entries.get(number).p
+// inTree yields the members of the tree of a root, ascending.
+func (w *World) inTree(root uint32) iter.Seq2[uint32, *ledger.Provider] {
+	return func(yield func(uint32, *ledger.Provider) bool) {
+		for link := w.entries.get(root).first; link != 0; {
+			e := w.entries.get(link - 1)
+			if !yield(link-1, e.p) {
+				return
+			}
+			link = e.next
+		}
 	}
-	return members
+}
+
+// treeNumbers returns the members of the tree of a root, behind what is in a list.
+func (w *World) treeNumbers(list []uint32, root uint32) []uint32 {
+	for number := range w.inTree(root) {
+		list = append(list, number)
+	}
+	return list
+}
+
+// treeMembers is treeNumbers, of providers.
+func (w *World) treeMembers(list []*ledger.Provider, root uint32) []*ledger.Provider {
+	for _, p := range w.inTree(root) {
+		list = append(list, p)
+	}
+	return list
+}
+
+// alone reports whether a root is the only member of its tree.
+func (w *World) alone(root uint32) bool {
+	e := w.entries.get(root)
+	return e.first == root+1 && e.next == 0
 }

@@ -59,7 +59,7 @@ func (w *World) nearTo(n *Near) *roaring.Bitmap {
 		case SameProvider:
 			numbers = append(numbers, number)
 		case SameTree:
-			numbers = append(numbers, w.trees.get(e.root)...)
+			numbers = w.treeNumbers(numbers, e.root)
 		case SameAggregate:
 			aggregates = append(append(aggregates, e.p.Aggregates...), w.entries.get(e.root).p.Aggregates...)
 		}

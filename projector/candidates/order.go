@@ -2,6 +2,7 @@ package candidates
 
 import (
 	"cmp"
+	"encoding/binary"
 	"slices"
 	"sort"
 
@@ -61,25 +62,46 @@ func comparePlaces(a, b *place) int {
 // position is a place in an order's blocks.
 type position struct{ block, index int }
 
+// keyed is what tells places apart that are to be sorted: it takes less to move than a place.
+type keyed struct {
+	score float64
+	high  uint64 // of the uuid
+	at    uint32
+}
+
 // fill makes the blocks anew, and tells paced how far it has come.
 func (o *order) fill(places []place, paced func(steps int)) {
-	slices.SortFunc(places, func(a, b place) int {
+	keys, numbers := make([]keyed, len(places)), uint32(0)
+	for i := range places {
+		keys[i] = keyed{places[i].score, binary.BigEndian.Uint64(places[i].id[:8]), uint32(i)}
+		numbers = max(numbers, places[i].number+1)
+	}
+	slices.SortFunc(keys, func(a, b keyed) int {
 		paced(1)
-		return comparePlaces(&a, &b)
+		switch {
+		case a.score != b.score:
+			return cmp.Compare(b.score, a.score)
+		case a.high != b.high:
+			return cmp.Compare(a.high, b.high)
+		}
+		return places[a.at].id.Compare(places[b.at].id)
 	})
 	o.blocks, o.most, o.scores, o.few = nil, nil, nil, make(map[uint32]float64)
-	for i := range places {
-		paced(1)
-		o.note(places[i].number, places[i].score)
+	if o.named == nil {
+		o.scores = make([]filed, numbers)
 	}
-	for len(places) > 0 {
-		n := min(blockFill, len(places))
+	for len(keys) > 0 {
+		n := min(blockFill, len(keys))
 		b := &block{places: make([]place, n, blockMax)}
-		copy(b.places, places)
+		for i, key := range keys[:n] {
+			b.places[i] = places[key.at]
+			o.note(b.places[i].number, b.places[i].score)
+		}
+		paced(n)
 		o.blocks = append(o.blocks, b)
 		o.most = append(o.most, make([]float64, len(o.classes))...)
 		o.sum(len(o.blocks) - 1)
-		places = places[n:]
+		keys = keys[n:]
 	}
 }
 

@@ -17,7 +17,7 @@ type slot struct {
 	resources []Resource
 	// allowed holds the providers that pass every filter except those of amounts
 	// and those that depend on the anchor.
-	allowed *roaring.Bitmap
+	allowed *set
 	last    bool // slots of its group
 }
 
@@ -28,7 +28,7 @@ type plan struct {
 	classes []ledger.ClassID // that are asked for
 	// required are the traits that the group without a suffix requires.
 	required [][]string
-	anchors  *roaring.Bitmap // the roots that may be anchors; see narrow
+	anchors  *set // the roots that may be anchors; see narrow
 	guests   []guest
 	rivals   []uint64 // pairs of kinds, as bits; see findRivals
 }
@@ -46,21 +46,21 @@ type kind struct {
 // guest is a sharing provider that some slot allows, and its anchors.
 type guest struct {
 	number  uint32
-	anchors *roaring.Bitmap
+	anchors *set
 }
 
-// plan evaluates the bitmaps, but for what providers say about their roots. It fails if
+// plan describes the sets of providers, but for what these say about their roots. It fails if
 // that alone would be too much work.
 func (w *World) plan(req *Request, m *meter) (*plan, error) {
-	p := &plan{anchors: w.roots.Clone()}
+	p := &plan{anchors: w.set().and(w.roots)}
 	if err := m.work(len(req.RootRequired) + len(req.RootForbidden)); err != nil {
 		return nil, err
 	}
 	for _, name := range req.RootRequired {
-		p.anchors.And(bitsOf(w.traits, name))
+		p.anchors.and(bitsOf(w.traits, name))
 	}
 	for _, name := range req.RootForbidden {
-		p.anchors.AndNot(bitsOf(w.traits, name))
+		p.anchors.andNot(bitsOf(w.traits, name))
 	}
 	for i := range req.Groups {
 		g := &req.Groups[i]
@@ -71,7 +71,7 @@ func (w *World) plan(req *Request, m *meter) (*plan, error) {
 			p.slots = append(p.slots, one)
 			continue
 		}
-		if err := m.work(w.costOfFilters(g)); err != nil {
+		if err := m.work(filtersOf(g)); err != nil {
 			return nil, err
 		}
 		if g.Suffix == "" {
@@ -81,7 +81,17 @@ func (w *World) plan(req *Request, m *meter) (*plan, error) {
 		}
 	}
 	p.describe(req)
-	return p, w.findGuests(p, req, m)
+	if err := w.findGuests(p, req, m); err != nil {
+		return nil, err
+	}
+	if !w.Nested() {
+		for _, k := range p.kinds {
+			if s := &p.slots[k.first]; len(p.guestsOf(&req.Groups[s.group])) == 0 {
+				p.anchors.andSet(s.allowed)
+			}
+		}
+	}
+	return p, nil
 }
 
 // like finds a slot whose group asks the same as another one with a suffix.
@@ -143,65 +153,90 @@ func (p *plan) add(s slot) {
 // narrow leaves the anchors whose trees have a provider for each kind. Where most
 // providers are allowed, to look at the trees one by one is faster.
 func (w *World) narrow(p *plan, req *Request, m *meter) error {
+	anchors := w.set().and(p.anchors.bits())
 	for _, k := range p.kinds {
 		s := &p.slots[k.first]
 		guests := p.guestsOf(&req.Groups[s.group])
-		if err := m.work((1 + len(guests)) * w.costOfSet()); err != nil {
+		if err := m.work(w.costOfFilters(&req.Groups[s.group]) + (1+len(guests))*w.costOfSet()); err != nil {
 			return err
 		}
-		if s.allowed.AndCardinality(w.nested) <= 2*w.roots.GetCardinality() {
-			p.anchors.And(w.anchorsOf(s.allowed, guests))
+		if s.allowed.bits().AndCardinality(w.nested) <= 2*w.roots.GetCardinality() {
+			anchors.and(w.anchorsOf(s.allowed.bits(), guests))
 		}
 	}
+	p.anchors = anchors
+	anchors.bits()
 	return nil
+}
+
+// costOfNarrow is about how many trees can be looked at in the time of narrow.
+func (w *World) costOfNarrow(p *plan) int {
+	cost := uint64(0)
+	for _, k := range p.kinds {
+		cost += p.slots[k.first].allowed.most()
+	}
+	return 8 + int(cost)/64
 }
 
 // costOfSet is the work of combining two sets of providers.
 func (w *World) costOfSet() int { return 1 + int(w.all.GetCardinality())/4096 }
 
-// costOfFilters is the work of a group's filters, before any single provider is
-// examined. It includes the trees that aggregates span.
-func (w *World) costOfFilters(g *Group) int {
+// filtersOf is how many sets a group's filters are.
+func filtersOf(g *Group) int {
 	sets := 1 + len(g.Resources) + len(g.Forbidden) + 2*len(g.NotMemberOf)
 	for _, anyOf := range g.Required {
 		sets += len(anyOf)
 	}
-	spans := 0
 	for _, anyOf := range g.MemberOf {
 		sets += len(anyOf)
+	}
+	return sets
+}
+
+// costOfFilters is the work to combine the sets of a group's filters. It includes the trees
+// that aggregates span.
+func (w *World) costOfFilters(g *Group) int {
+	spans := 0
+	for _, anyOf := range g.MemberOf {
 		if g.Suffix == "" {
 			for _, id := range anyOf {
 				spans += int(bitsOf(w.aggregates, id).GetCardinality())
 			}
 		}
 	}
-	return sets*w.costOfSet() + spans
+	return filtersOf(g)*w.costOfSet() + spans
 }
 
 // planSpread plans the group without a suffix: each class wholly from one source,
 // which may differ between classes.
 func (w *World) planSpread(p *plan, i int, g *Group) {
 	p.required = g.Required
-	filter := w.all.Clone()
-	for _, name := range g.Forbidden {
-		filter.AndNot(bitsOf(w.traits, name))
-	}
 	for _, aggregate := range g.NotMemberOf {
-		filter.AndNot(bitsOf(w.aggregates, aggregate))
-		p.anchors.AndNot(bitsOf(w.aggregates, aggregate))
+		p.anchors.andNot(bitsOf(w.aggregates, aggregate))
 	}
 	if g.InTree != nil {
-		filter.And(w.treeOf(*g.InTree))
-		p.anchors.And(w.treeOf(*g.InTree))
-	}
-	for _, anyOf := range g.MemberOf {
-		filter.And(w.spanned(w.inAnyAggregate(anyOf)))
+		p.anchors.and(w.treeOf(*g.InTree))
 	}
 	for j, r := range g.Resources {
-		p.add(slot{
-			group: i, resources: g.Resources[j : j+1], last: j == len(g.Resources)-1,
-			allowed: roaring.And(bitsOf(w.classes, r.Class), filter),
-		})
+		allowed := w.set().and(bitsOf(w.classes, r.Class))
+		w.exclude(allowed, g)
+		if g.InTree != nil {
+			allowed.and(w.treeOf(*g.InTree))
+		}
+		for _, anyOf := range g.MemberOf {
+			allowed.andSpanned(w.inAggregates(anyOf)...)
+		}
+		p.add(slot{group: i, resources: g.Resources[j : j+1], last: j == len(g.Resources)-1, allowed: allowed})
+	}
+}
+
+// exclude leaves out the providers with a trait, or in an aggregate, that a group forbids.
+func (w *World) exclude(allowed *set, g *Group) {
+	for _, name := range g.Forbidden {
+		allowed.andNot(bitsOf(w.traits, name))
+	}
+	for _, aggregate := range g.NotMemberOf {
+		allowed.andNot(bitsOf(w.aggregates, aggregate))
 	}
 }
 
@@ -210,8 +245,8 @@ func (w *World) planSpread(p *plan, i int, g *Group) {
 func (w *World) spanned(members *roaring.Bitmap) *roaring.Bitmap {
 	var more []uint32
 	for it := roaring.And(members, w.roots).Iterator(); it.HasNext(); {
-		if tree := w.trees.get(it.Next()); len(tree) > 1 {
-			more = append(more, tree...)
+		if root := it.Next(); !w.alone(root) {
+			more = w.treeNumbers(more, root)
 		}
 	}
 	spanned := members.Clone()
@@ -221,60 +256,58 @@ func (w *World) spanned(members *roaring.Bitmap) *roaring.Bitmap {
 
 // planWhole plans a group that one provider serves.
 func (w *World) planWhole(p *plan, i int, g *Group) {
-	allowed := none
+	allowed := w.set().and(none)
 	// As upstream, traits that are only forbidden match nothing.
 	if len(g.Resources) > 0 || len(g.Required) > 0 || len(g.MemberOf) > 0 {
 		allowed = w.allowed(g)
 	}
 	if g.InTree != nil && len(g.Resources) > 0 { // as upstream, in_tree of a resourceless group is ignored
-		allowed.And(w.treeOf(*g.InTree))
+		allowed.and(w.treeOf(*g.InTree))
 	}
 	p.add(slot{group: i, resources: g.Resources, allowed: allowed, last: true})
 }
 
+// set is that of all providers.
+func (w *World) set() *set { return &set{world: w} }
+
 // allowed returns the providers that alone pass every filter of a group except
-// those of amounts and trees. The caller may change the bitmap.
-func (w *World) allowed(g *Group) *roaring.Bitmap {
-	allowed := w.all.Clone()
+// those of amounts and trees.
+func (w *World) allowed(g *Group) *set {
+	allowed := w.set()
 	for _, r := range g.Resources {
-		allowed.And(bitsOf(w.classes, r.Class))
+		allowed.and(bitsOf(w.classes, r.Class))
 	}
 	for _, anyOf := range g.Required {
-		allowed.And(w.withAnyTrait(anyOf))
-	}
-	for _, name := range g.Forbidden {
-		allowed.AndNot(bitsOf(w.traits, name))
+		allowed.and(w.withTraits(anyOf)...)
 	}
 	for _, anyOf := range g.MemberOf {
-		allowed.And(w.inAnyAggregate(anyOf))
+		allowed.and(w.inAggregates(anyOf)...)
 	}
-	for _, aggregate := range g.NotMemberOf {
-		allowed.AndNot(bitsOf(w.aggregates, aggregate))
-	}
+	w.exclude(allowed, g)
 	return allowed
 }
 
-func (w *World) withAnyTrait(names []string) *roaring.Bitmap {
-	if len(names) == 1 {
-		return bitsOf(w.traits, names[0])
-	}
+// withTraits are the providers with each of some traits.
+func (w *World) withTraits(names []string) []*roaring.Bitmap {
 	sets := make([]*roaring.Bitmap, len(names))
 	for i, name := range names {
 		sets[i] = bitsOf(w.traits, name)
 	}
-	return roaring.FastOr(sets...)
+	return sets
 }
 
-func (w *World) inAnyAggregate(ids []ledger.UUID) *roaring.Bitmap {
-	if len(ids) == 1 {
-		return bitsOf(w.aggregates, ids[0])
-	}
+// inAggregates are the providers in each of some aggregates.
+func (w *World) inAggregates(ids []ledger.UUID) []*roaring.Bitmap {
 	sets := make([]*roaring.Bitmap, len(ids))
 	for i, id := range ids {
 		sets[i] = bitsOf(w.aggregates, id)
 	}
-	return roaring.FastOr(sets...)
+	return sets
 }
+
+func (w *World) withAnyTrait(names []string) *roaring.Bitmap { return union(w.withTraits(names)) }
+
+func (w *World) inAnyAggregate(ids []ledger.UUID) *roaring.Bitmap { return union(w.inAggregates(ids)) }
 
 // treeOf returns the tree of a provider; nothing if the provider does not exist.
 func (w *World) treeOf(id ledger.UUID) *roaring.Bitmap {
@@ -282,7 +315,7 @@ func (w *World) treeOf(id ledger.UUID) *roaring.Bitmap {
 	if !ok {
 		return none
 	}
-	return roaring.BitmapOf(w.trees.get(w.entries.get(number).root)...)
+	return roaring.BitmapOf(w.treeNumbers(nil, w.entries.get(number).root)...)
 }
 
 // findGuests finds the sharing providers that some slot allows.
@@ -291,19 +324,28 @@ func (w *World) findGuests(p *plan, req *Request, m *meter) error {
 	if sharing.IsEmpty() {
 		return nil
 	}
-	wanted := roaring.New()
-	for _, k := range p.kinds {
-		if s := &p.slots[k.first]; visitable(&req.Groups[s.group]) {
-			wanted.Or(roaring.And(s.allowed, sharing))
-		}
-	}
-	for it := wanted.Iterator(); it.HasNext(); {
+	for it := sharing.Iterator(); it.HasNext(); {
 		number := it.Next()
-		aggregates := w.entries.get(number).p.Aggregates
-		if err := m.work((1 + len(aggregates)) * w.costOfSet()); err != nil {
+		if err := m.step(); err != nil {
 			return err
 		}
-		p.guests = append(p.guests, guest{number: number, anchors: w.rootsOf(w.inAnyAggregate(aggregates))})
+		if !slices.ContainsFunc(p.kinds, func(k kind) bool {
+			s := &p.slots[k.first]
+			return visitable(&req.Groups[s.group]) && s.allowed.contains(number)
+		}) {
+			continue
+		}
+		aggregates := w.entries.get(number).p.Aggregates
+		anchors := w.set()
+		if w.Nested() {
+			if err := m.work((1 + len(aggregates)) * w.costOfSet()); err != nil {
+				return err
+			}
+			anchors.and(w.rootsOf(w.inAnyAggregate(aggregates)))
+		} else {
+			anchors.and(w.inAggregates(aggregates)...)
+		}
+		p.guests = append(p.guests, guest{number, anchors})
 	}
 	return nil
 }
@@ -342,18 +384,16 @@ func (w *World) anchorsOf(providers *roaring.Bitmap, guests []guest) *roaring.Bi
 	anchors := w.rootsOf(providers)
 	for _, g := range guests {
 		if providers.Contains(g.number) {
-			anchors = roaring.Or(anchors, g.anchors)
+			anchors = roaring.Or(anchors, g.anchors.bits())
 		}
 	}
 	return anchors
 }
 
-// order lists the anchors in the order in which the request visits them.
-func (p *plan) order(req *Request) []uint32 {
-	list := p.anchors.ToArray()
-	if req.Shuffle {
-		draw := rand.New(rand.NewPCG(req.Seed, 0))
-		draw.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-	}
+// shuffled lists the anchors in an order that is drawn.
+func (p *plan) shuffled(seed uint64) []uint32 {
+	list := p.anchors.bits().ToArray()
+	draw := rand.New(rand.NewPCG(seed, 0))
+	draw.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	return list
 }

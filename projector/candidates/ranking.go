@@ -1,6 +1,7 @@
 package candidates
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"math"
@@ -105,13 +106,11 @@ func (r *Ranking) follow(w *World) (regrouped bool) {
 		if was.p != nil && (is.p == nil || was.root != is.root) {
 			moved = append(moved, was.root)
 		}
-		if r.refresh(number) {
-			moved = append(moved, is.root)
-		}
-	})
-	eachDifference(&before.trees, &w.trees, func(number uint32, was, is []uint32) {
-		if !slices.Equal(was, is) {
+		if was.first != is.first { // its tree has other members
 			moved = append(moved, number)
+		}
+		if r.refresh(number) || is.p != nil && was.next != is.next {
+			moved = append(moved, is.root)
 		}
 	})
 	slices.Sort(moved)
@@ -123,12 +122,16 @@ func (r *Ranking) follow(w *World) (regrouped bool) {
 
 // eachDifference goes over what is in pages that two lists do not share.
 func eachDifference[T any](before, after *pages[T], yield func(number uint32, was, is T)) {
-	for i := range max(len(before.list), len(after.list)) {
-		if i < len(before.list) && i < len(after.list) && before.list[i] == after.list[i] {
-			continue
-		}
-		for n := uint32(i) * pageSize; n < uint32(i+1)*pageSize; n++ {
-			yield(n, before.get(n), after.get(n))
+	for i := range max(len(before.folders), len(after.folders)) {
+		was, is := before.folder(i), after.folder(i)
+		for j := 0; j < folderSize && was != is; j++ {
+			if was.pages[j] == is.pages[j] {
+				continue
+			}
+			first := uint32(i*folderSize+j) * pageSize
+			for n := first; n < first+pageSize; n++ {
+				yield(n, before.get(n), after.get(n))
+			}
 		}
 	}
 }
@@ -136,12 +139,11 @@ func eachDifference[T any](before, after *pages[T], yield func(number uint32, wa
 // Provider finds a provider, with what is assumed of it.
 func (r *Ranking) Provider(id ledger.UUID) (*ledger.Provider, bool) { return r.world.Provider(id) }
 
-// note changes what is assumed of a provider.
-// effect puts a provider into the world with what is assumed of it, if it exists.
-func (r *Ranking) effect(id ledger.UUID) {
-	if number, known := r.base.number(id); known && r.refresh(number) {
-		r.file(r.base.entries.get(number).root)
-	}
+// effect puts a provider into the world with what is assumed of it, if it exists. It reports
+// the root of its tree, and whether that may stand elsewhere now.
+func (r *Ranking) effect(id ledger.UUID) (root uint32, moves bool) {
+	number, known := r.base.number(id)
+	return r.base.entries.get(number).root, known && r.refresh(number)
 }
 
 // refresh puts what has a number into the world, with what is assumed of it. It reports
@@ -198,10 +200,7 @@ func (r *Ranking) place(o *order, root uint32) (place, bool) {
 	if e.p == nil || e.root != root {
 		return place{}, false
 	}
-	r.members = r.members[:0]
-	for _, number := range r.world.trees.get(root) {
-		r.members = append(r.members, r.world.entries.get(number).p)
-	}
+	r.members = r.world.treeMembers(r.members[:0], root)
 	members := r.members
 	if o.named != nil && !o.named.of(e.p, members) {
 		return place{}, false
@@ -274,7 +273,7 @@ func (r *Ranking) order(s *selection, named *named, asked []Resource) *order {
 			}
 		})
 	}
-	var places []place
+	places := make([]place, 0, roots.GetCardinality())
 	paced := r.paced()
 	for it := roots.Iterator(); it.HasNext(); {
 		paced(stepsOfPlace)
@@ -289,6 +288,23 @@ func (r *Ranking) order(s *selection, named *named, asked []Resource) *order {
 	}
 	r.orders = append(r.orders, o)
 	return o
+}
+
+// Prepare makes the order for what has no weights, unless there is some order: of those classes
+// that most providers have. The first claim need not wait for it then.
+func (r *Ranking) Prepare() {
+	if len(r.orders) > 0 || int(r.world.roots.GetCardinality()) <= r.fewRoots {
+		return
+	}
+	var classes []Resource
+	for class := range r.world.classes {
+		classes = append(classes, Resource{Class: class})
+	}
+	slices.SortFunc(classes, func(a, b Resource) int {
+		more, fewer := bitsOf(r.world.classes, b.Class), bitsOf(r.world.classes, a.Class)
+		return cmp.Or(cmp.Compare(more.GetCardinality(), fewer.GetCardinality()), cmp.Compare(a.Class, b.Class))
+	})
+	r.order(&selection{pref: &Preference{}}, nil, classes)
 }
 
 func (r *Ranking) drop(o *order) {
@@ -436,7 +452,7 @@ func (r *Ranking) Copies(ctx context.Context, req *Request, most int) (n int, er
 	if err := s.prepareAll(); err != nil {
 		return 0, err
 	}
-	for it := s.plan.anchors.Iterator(); n < most && it.HasNext(); {
+	for it := s.plan.anchors.bits().Iterator(); n < most && it.HasNext(); {
 		s.search.anchor = it.Next()
 		s.search.root = r.world.entries.get(s.search.anchor).p
 		here, _, err := s.search.copies(most - n)

@@ -2,6 +2,7 @@ package candidates
 
 import (
 	"context"
+	"iter"
 	"math/rand/v2"
 	"slices"
 
@@ -17,8 +18,10 @@ type search struct {
 	plan  *plan
 	yield func(*Candidate) bool
 
-	found int
-	ended bool // the caller or the limit wants no more
+	found  int
+	ended  bool  // the caller or the limit wants no more
+	vain   int   // anchors that lack something
+	failed error // of inOrder
 
 	anchor  uint32
 	root    *ledger.Provider
@@ -62,9 +65,6 @@ func Search(ctx context.Context, w *World, req *Request, yield func(*Candidate) 
 	}
 	m := &meter{ctx: ctx, req: req}
 	p, err := w.plan(req, m)
-	if err == nil {
-		err = w.narrow(p, req, m)
-	}
 	if err != nil {
 		return err
 	}
@@ -85,26 +85,55 @@ func (s *search) run() error {
 	if len(s.plan.slots) == 0 {
 		return nil
 	}
-	anchors := s.plan.order(s.req)
+	anchors := iter.Seq[uint32](s.inOrder)
+	if s.req.Shuffle {
+		if err := s.world.narrow(s.plan, s.req, s.meter); err != nil {
+			return err
+		}
+		anchors = slices.Values(s.plan.shuffled(s.req.Seed))
+	}
 	if s.req.Order == DepthFirst {
 		_, err := s.visit(anchors)
 		return err
 	}
 	// Each round skips what the rounds before have found and finds as many again
 	// and one more, so that nothing is found more than twice.
-	for s.take = 1; len(anchors) > 0 && !s.ended; s.skip, s.take = s.skip+s.take, 2*s.take {
-		var err error
-		if anchors, err = s.visit(anchors); err != nil {
+	for s.take = 1; !s.ended; s.skip, s.take = s.skip+s.take, 2*s.take {
+		more, err := s.visit(anchors)
+		if err != nil || len(more) == 0 {
 			return err
 		}
+		anchors = slices.Values(more)
 	}
 	return nil
 }
 
+// inOrder yields the anchors in the order of their creation. Those whose trees lack something
+// are left out once as many had nothing as can be looked at in the time that this takes.
+func (s *search) inOrder(yield func(uint32) bool) {
+	patience := s.world.costOfNarrow(s.plan)
+	anchors := s.plan.anchors.cursor()
+	for number, more := anchors.next(0); more; number, more = anchors.next(number + 1) {
+		if s.vain > patience && patience > 0 {
+			patience = 0
+			if s.failed = s.world.narrow(s.plan, s.req, s.meter); s.failed != nil {
+				return
+			}
+			anchors = s.plan.anchors.cursor()
+			if number, more = anchors.next(number); !more {
+				return
+			}
+		}
+		if !yield(number) {
+			return
+		}
+	}
+}
+
 // visit finds candidates under each anchor, and returns the anchors that may have
 // more.
-func (s *search) visit(anchors []uint32) (more []uint32, err error) {
-	for _, anchor := range anchors {
+func (s *search) visit(anchors iter.Seq[uint32]) (more []uint32, err error) {
+	for anchor := range anchors {
 		s.anchor, s.root = anchor, s.world.entries.get(anchor).p
 		full, err := s.visitAnchor()
 		if err != nil || s.ended {
@@ -114,13 +143,14 @@ func (s *search) visit(anchors []uint32) (more []uint32, err error) {
 			more = append(more, anchor)
 		}
 	}
-	return more, nil
+	return more, s.failed
 }
 
 // visitAnchor reports whether it stopped because it had found enough here.
 func (s *search) visitAnchor() (full bool, err error) {
 	for k := range s.plan.kinds {
 		if err := s.findSources(k); err != nil || !s.suffice(k) {
+			s.vain++
 			return false, err
 		}
 	}
@@ -182,18 +212,17 @@ func (s *search) findSources(k int) error {
 	g := &s.req.Groups[slot.group]
 	list := s.lists[k][:0]
 	cost := 1 + len(slot.resources) + len(g.MemberOf)
-	consider := func(number uint32, own bool) error {
-		if err := s.work(cost); err != nil || !slot.allowed.Contains(number) {
+	consider := func(number uint32, p *ledger.Provider, own bool) error {
+		if err := s.work(cost); err != nil || !slot.allowed.contains(number) {
 			return err
 		}
-		p := s.world.entries.get(number).p
 		if fits(p, slot.resources) && (g.Suffix != "" || s.spanned(p, own, g)) {
 			list = append(list, source{number, p, own})
 		}
 		return nil
 	}
-	for _, number := range s.world.trees.get(s.anchor) {
-		if err := consider(number, true); err != nil {
+	for number, p := range s.world.inTree(s.anchor) {
+		if err := consider(number, p, true); err != nil {
 			return err
 		}
 	}
@@ -202,8 +231,9 @@ func (s *search) findSources(k int) error {
 			return err
 		}
 		for _, guest := range s.plan.guests {
-			if guest.anchors.Contains(s.anchor) && s.world.entries.get(guest.number).root != s.anchor {
-				if err := consider(guest.number, false); err != nil {
+			e := s.world.entries.get(guest.number)
+			if guest.anchors.contains(s.anchor) && e.root != s.anchor {
+				if err := consider(guest.number, e.p, false); err != nil {
 					return err
 				}
 			}

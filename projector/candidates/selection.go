@@ -69,10 +69,11 @@ func (s *selection) all() ([]Ranked, error) {
 	if err := s.prepareAll(); err != nil {
 		return nil, err
 	}
-	if err := s.suffices(s.plan.anchors); err != nil {
+	anchors := s.plan.anchors.bits()
+	if err := s.suffices(anchors); err != nil {
 		return nil, err
 	}
-	for it := s.plan.anchors.Iterator(); it.HasNext(); {
+	for it := anchors.Iterator(); it.HasNext(); {
 		if err := s.tree(it.Next()); err != nil {
 			return nil, err
 		}
@@ -94,7 +95,7 @@ func (s *selection) each(roots *roaring.Bitmap, bonus float64) error {
 		from := s.pref.distance(s.point, root.UUID)
 		bound := bonus
 		if len(s.pref.Weights) > 0 {
-			bound += s.pref.bound(s.world.treeMembers(number), s.classes)
+			bound += s.pref.bound(s.world.treeMembers(nil, number), s.classes)
 		}
 		if _, err := s.consider(number, bound, from); err != nil {
 			return err
@@ -111,8 +112,8 @@ func (s *selection) consider(root uint32, bound float64, from distance) (enough 
 			return true, nil
 		}
 	}
-	if len(s.world.trees.get(root)) > 1 {
-		if err := s.prepare(); err != nil || !s.plan.anchors.Contains(root) {
+	if !s.world.alone(root) {
+		if err := s.prepare(); err != nil || !s.plan.anchors.contains(root) {
 			return false, err
 		}
 		return false, s.tree(root)

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/RoaringBitmap/roaring/v2"
-
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -15,7 +13,7 @@ import (
 func (w *World) Serving(g *Group) []*ledger.Provider {
 	var list []*ledger.Provider
 	forests := forests{world: w}
-	for it := w.inGroup(g).Iterator(); it.HasNext(); {
+	for it := w.inGroup(g).bits().Iterator(); it.HasNext(); {
 		if p := w.entries.get(it.Next()).p; fits(p, g.Resources) && forests.admitAlone(p, g) {
 			list = append(list, p)
 		}
@@ -29,7 +27,7 @@ func (w *World) Serving(g *Group) []*ledger.Provider {
 // Serves finds a provider if it alone satisfies a group, by the rules of Serving.
 func (w *World) Serves(id ledger.UUID, g *Group) (*ledger.Provider, bool) {
 	number, found := w.number(id)
-	if !found || !w.inGroup(g).Contains(number) {
+	if !found || !w.inGroup(g).contains(number) {
 		return nil, false
 	}
 	p := w.entries.get(number).p
@@ -37,10 +35,10 @@ func (w *World) Serves(id ledger.UUID, g *Group) (*ledger.Provider, bool) {
 	return p, fits(p, g.Resources) && forests.admitAlone(p, g)
 }
 
-func (w *World) inGroup(g *Group) *roaring.Bitmap {
+func (w *World) inGroup(g *Group) *set {
 	members := w.allowed(g)
 	if g.InTree != nil {
-		members.And(w.treeOf(*g.InTree))
+		members.and(w.treeOf(*g.InTree))
 	}
 	return members
 }

@@ -1,0 +1,88 @@
+package candidates_test
+
+import (
+	"context"
+	"math"
+	"runtime"
+	"testing"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector/candidates"
+)
+
+// allocated is the least that something allocates, in bytes.
+func allocated(do func()) uint64 {
+	least := uint64(math.MaxUint64)
+	for range 10 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		do()
+		runtime.ReadMemStats(&after)
+		least = min(least, after.TotalAlloc-before.TotalAlloc)
+	}
+	return least
+}
+
+// TestFlat: what a search with a limit allocates follows from its answer, however many
+// providers there are, also when one has changed since the search before.
+func TestFlat(t *testing.T) {
+	one := func(class ledger.ClassID) *candidates.Request {
+		return &candidates.Request{Nested: true, Groups: []candidates.Group{
+			{Resources: []candidates.Resource{{Class: class, Amount: 1}}},
+		}}
+	}
+	filtered, either := one(0), one(0)
+	filtered.RootRequired, filtered.RootForbidden = []string{"A"}, []string{"B"}
+	either.Groups[0].Required = [][]string{{"A", "C"}}
+	flatWorld := func(n int) []*ledger.Provider { return withTrait(flat(n), "A") }
+	nested := func(n int) []*ledger.Provider {
+		return hosts(n/9, 8, func(int) int { return 0 }, nil)
+	}
+	for name, c := range map[string]struct {
+		world func(int) []*ledger.Provider
+		req   *candidates.Request
+	}{
+		"three classes": {flatWorld, threeClasses()}, "traits of the root": {flatWorld, filtered},
+		"one of two traits": {flatWorld, either}, "devices": {nested, devices(2)}, "hosts of devices": {nested, one(coreClass)},
+	} {
+		bytes := map[int]uint64{}
+		for _, n := range []int{1_000, 100_000} {
+			all, x := c.world(n), candidates.NewIndex()
+			x.Add(all)
+			req := *c.req
+			req.Limit = 10
+			bytes[n] = allocated(func() {
+				x.Apply(taking(all, 0))
+				found := 0
+				err := candidates.Search(context.Background(), x.Snapshot(), &req, func(*candidates.Candidate) bool {
+					found++
+					return true
+				})
+				if err != nil || found != req.Limit {
+					t.Fatal(found, err)
+				}
+			})
+		}
+		if bytes[100_000] > 2*bytes[1_000] {
+			t.Errorf("%s: %d bytes of 1,000 providers, %d of 100,000", name, bytes[1_000], bytes[100_000])
+		}
+	}
+}
+
+// TestPrepared: a claim without a preference finds its order there.
+func TestPrepared(t *testing.T) {
+	all, x := flat(1000), candidates.NewIndex()
+	x.Add(all[:10])
+	ranking := candidates.NewRanking(x.Snapshot())
+	if ranking.Prepare(); ranking.Orders() != 0 {
+		t.Error("an order of 10 roots")
+	}
+	x.Add(all[10:])
+	ranking.Sync(x.Snapshot())
+	ranking.Prepare()
+	before := allocated(func() { ranking.Prepare() })
+	best, err := ranking.Best(context.Background(), threeClasses(), &candidates.Preference{}, 1)
+	if err != nil || len(best) != 1 || ranking.Orders() != 1 || before > 1000 {
+		t.Errorf("%d orders; %d found, %v; %d bytes for what is there", ranking.Orders(), len(best), err, before)
+	}
+}
