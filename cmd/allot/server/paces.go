@@ -26,6 +26,8 @@ type paces struct {
 	// CopyRecords lie between copies of State and read models in an archive; 0: there are none. A
 	// server that lacks them replays no more, which takes some minutes.
 	CopyRecords int64
+	// CopyNeeded makes a server that lacks State and read models take a copy even where a replay takes less.
+	CopyNeeded bool
 	// ClusterWait is how long requests wait for a server to lead; 0: as follows from the lease.
 	ClusterWait time.Duration
 }

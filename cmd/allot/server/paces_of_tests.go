@@ -13,6 +13,7 @@ type paceFlags struct {
 	PartRecords     *int64         `hidden:""`
 	PartAge         *time.Duration `hidden:""`
 	CopyRecords     *int64         `hidden:""`
+	CopyNeeded      *bool          `hidden:""`
 	ClusterWait     *time.Duration `hidden:""`
 }
 
@@ -25,6 +26,7 @@ func (f paceFlags) paces() paces {
 	set(&p.PartRecords, f.PartRecords)
 	set(&p.PartAge, f.PartAge)
 	set(&p.CopyRecords, f.CopyRecords)
+	set(&p.CopyNeeded, f.CopyNeeded)
 	set(&p.ClusterWait, f.ClusterWait)
 	return p
 }
