@@ -50,8 +50,6 @@ func receiveTraces(t *testing.T) *receiver {
 	server := httptest.NewServer(http.HandlerFunc(r.take))
 	t.Cleanup(server.Close)
 	r.url = server.URL
-	// Spans need not wait for others in these tests.
-	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
 	return r
 }
 
@@ -189,6 +187,7 @@ func allocateTraced(t *testing.T, s *server, headers map[string]string) http.Hea
 // from the request to the stages of its command, over HTTP and over NATS; and the
 // request id is on its spans, on the record and in the messages.
 func TestTraces(t *testing.T) {
+	t.Parallel()
 	to, address := receiveTraces(t), freeAddress(t)
 	s := launch(t, t.TempDir(), "--nats", address, "--trace-url", to.url, "--trace-ratio", "0",
 		"--log-format", "json", "--log-access")
@@ -274,6 +273,7 @@ func TestTraces(t *testing.T) {
 // TestTraceToKeystone: the question to Keystone whose a token is belongs to the
 // trace of the request that has the token.
 func TestTraceToKeystone(t *testing.T) {
+	t.Parallel()
 	to := receiveTraces(t)
 	keystone := keystonetest.Start(
 		t, keystonetest.User{Name: "allot", Password: "secret", ID: "u", Project: "service", Roles: []string{"service"}},
@@ -356,6 +356,7 @@ func malformedTraces(t *testing.T, to *receiver, s *server, address string) {
 // TestTraceThroughFollower: a request to a follower is one trace, with the stages
 // of its command on the leader.
 func TestTraceThroughFollower(t *testing.T) {
+	t.Parallel()
 	to := receiveTraces(t)
 	r := launchReplicas(t, "--trace-url", to.url, "--trace-ratio", "0")
 	leader := r.leader()
@@ -378,6 +379,7 @@ func TestTraceThroughFollower(t *testing.T) {
 // TestTracesWithoutReceiver: a receiver that hangs or is away stops no command
 // and not the server's end, and the spans for it do not pile up.
 func TestTracesWithoutReceiver(t *testing.T) {
+	t.Parallel()
 	hangs := make(chan struct{})
 	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hangs }))
 	t.Cleanup(func() {
@@ -389,7 +391,6 @@ func TestTracesWithoutReceiver(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = silent.Close() })
-	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
 	for name, url := range map[string]string{"hangs": hanging.URL, "never reads": "http://" + silent.Addr().String()} {
 		t.Run(name, func(t *testing.T) {
 			metrics := freeAddress(t)
