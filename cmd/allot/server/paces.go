@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/allot-project/allot/ledger/archive"
@@ -28,8 +27,6 @@ type paces struct {
 	CopyRecords int64
 	// CopyNeeded makes a server that lacks State and read models take a copy even where a replay takes less.
 	CopyNeeded bool
-	// ClusterWait is how long requests wait for a server to lead; 0: as follows from the lease.
-	ClusterWait time.Duration
 }
 
 // usual are the paces of every server but those of tests.
@@ -47,7 +44,3 @@ const (
 	// archiveRate is how fast archives read the log, in bytes a second: a disk has more.
 	archiveRate = 64 << 20
 )
-
-// clusterWait is how long requests wait for a server to lead: JetStream and a new leader take that
-// long, at most, on machines that are not busy.
-func (p paces) clusterWait(f *clusterFlags) time.Duration { return cmp.Or(p.ClusterWait, 10*f.Lease/3) }

@@ -14,7 +14,6 @@ type paceFlags struct {
 	PartAge         *time.Duration `hidden:""`
 	CopyRecords     *int64         `hidden:""`
 	CopyNeeded      *bool          `hidden:""`
-	ClusterWait     *time.Duration `hidden:""`
 }
 
 func (f paceFlags) paces() paces {
@@ -27,7 +26,6 @@ func (f paceFlags) paces() paces {
 	set(&p.PartAge, f.PartAge)
 	set(&p.CopyRecords, f.CopyRecords)
 	set(&p.CopyNeeded, f.CopyNeeded)
-	set(&p.ClusterWait, f.ClusterWait)
 	return p
 }
 
