@@ -109,7 +109,7 @@ type standing struct {
 }
 
 func (s *server) standing(path string) (status int, h standing) {
-	client := http.Client{Timeout: 5 * time.Second}
+	client := http.Client{Timeout: time.Minute}
 	resp, err := client.Get("http://" + s.HTTP + path)
 	if err != nil {
 		return 0, h
