@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -53,16 +54,16 @@ func TestStateAfterAnyCommands(t *testing.T) {
 
 func checkIndexes(rt *rapid.T, s *ledger.State) {
 	rt.Helper()
-	for what, diff := range map[string]string{
-		"providers":  cmp.Diff(providersAsFound(s), providersAsLooked(s)),
-		"names":      cmp.Diff(namesAsFound(s), namesAsLooked(s)),
-		"usages":     cmp.Diff(usagesAsKept(s), usagesAsCounted(s)),
-		"projects":   cmp.Diff(projectsAsKept(s), projectsAsCounted(s)),
-		"aggregates": cmp.Diff(aggregatesAsKept(s), aggregatesAsCounted(s)),
-		"classes":    cmp.Diff(nodeClassesAsKept(s), nodeClassesAsCounted(s)),
+	for what, of := range map[string][2]any{
+		"providers":  {providersAsFound(s), providersAsLooked(s)},
+		"names":      {namesAsFound(s), namesAsLooked(s)},
+		"usages":     {usagesAsKept(s), usagesAsCounted(s)},
+		"projects":   {projectsAsKept(s), projectsAsCounted(s)},
+		"aggregates": {aggregatesAsKept(s), aggregatesAsCounted(s)},
+		"classes":    {nodeClassesAsKept(s), nodeClassesAsCounted(s)},
 	} {
-		if diff != "" {
-			rt.Fatalf("%s, as they are kept (-) and as they are (+):\n%s", what, diff)
+		if !reflect.DeepEqual(of[0], of[1]) { // cmp takes a hundred times as long
+			rt.Fatalf("%s, as they are kept (-) and as they are (+):\n%s", what, cmp.Diff(of[0], of[1]))
 		}
 	}
 }

@@ -23,12 +23,15 @@ import (
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
-const (
-	damagedCommits = 40
-	// flippedBytes is how many bytes of all files are changed in a test, each
-	// alone, evenly spread.
-	flippedBytes = 300
-)
+const damagedCommits = 40
+
+// places is how many bytes of all files are changed in a test, each alone, evenly spread.
+func places(usually int) int {
+	if ledgertest.Raced {
+		return usually / 5
+	}
+	return usually
+}
 
 // trial is a log: its commits with their changes, and the digest of its read
 // models.
@@ -221,7 +224,7 @@ func spots(t *testing.T, files vfs.FS, dir string) (list []spot) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		each := max(1, info.Size()*int64(len(names))/flippedBytes)
+		each := max(1, info.Size()*int64(len(names))/int64(places(300)))
 		for at := int64(0); at < info.Size(); at += each {
 			list = append(list, spot{p, at})
 		}
@@ -313,7 +316,7 @@ func TestFlippedWhileOpen(t *testing.T) {
 	tr := newTrial(t)
 	files, dir := tr.small(t)
 	rebuilt := 0
-	const trials = 100
+	trials := places(100)
 	for n := range trials {
 		broken := clone(t, files, path.Join(dir, "pebble"))
 		p := tr.openIn(t, broken, dir)

@@ -11,9 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 	_ "github.com/allot-project/allot/ledger/ledgertest/racetest"
+	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/projector"
 )
 
@@ -193,13 +198,33 @@ func openedIn(t testing.TB, dir string) *projector.Projector {
 	return p
 }
 
+// drawn is a history of random commands about all kinds of entities.
+func drawn(t *testing.T, seed int) ledgertest.History {
+	t.Helper()
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	l.Accept(t, &commands.Batch{Commands: commandstest.SomeThings()})
+	random := rapid.Custom(commandstest.RandomCommand)
+	for n := range 30 { // some are rejected
+		l.Submit(t, random.Example(1000*seed+n))
+	}
+	history := ledgertest.History{Name: fmt.Sprint("drawn ", seed)}
+	err := ledger.ReadCommits(t.Context(), l.Log, ledger.Head{}, l.Views.View().Sequence(), func(c *ledger.Commit) error {
+		history.Commits = append(history.Commits, c)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return history
+}
+
 // TestPastIsToldAsThePresentWas: each question at each moment has the answer that it had
 // when the moment was the present: once later commits are folded, after a start, and in
 // read models that were made anew.
 func TestPastIsToldAsThePresentWas(t *testing.T) {
 	t.Parallel()
 	long := ledgertest.History{Name: "long", Commits: ledgertest.Commits(t, 12)}
-	for _, history := range append(ledgertest.Histories(t), long) {
+	for _, history := range append(ledgertest.Histories(t), long, drawn(t, 1), drawn(t, 2)) {
 		t.Run(history.Name, func(t *testing.T) {
 			t.Parallel()
 			subjects, dir := subjectsOf(t, history.Commits), t.TempDir()

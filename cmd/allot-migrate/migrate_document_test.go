@@ -56,7 +56,8 @@ type documentWorld struct {
 func (w *documentWorld) run(block string) *exec.Cmd {
 	cmd := exec.Command("bash", "-euc", block)
 	cmd.Dir = w.dir
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(launchtest.Program(name))+":"+os.Getenv("PATH"), "OS_TOKEN=admin", "HOME="+w.dir)
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(launchtest.Program(name))+":"+os.Getenv("PATH"), "OS_TOKEN=admin",
+		"HOME="+w.dir, "ALLOT_NATS="+ledgertest.FreeAddress(w.T)) // the default may be another process's
 	for name, value := range w.values {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}

@@ -78,6 +78,41 @@ func (s *server) waitLog(words string) {
 		func() bool { return strings.Contains(s.Logs.String(), words) }, func() any { return s.Logs })
 }
 
+// waitReady waits until a server is ready.
+func (s *server) waitReady() {
+	s.T.Helper()
+	ledgertest.WaitFor(s.T, "a server that is ready", func() bool {
+		select {
+		case <-s.Exited:
+			s.T.Fatalf("it has ended:\n%s", s.Logs)
+		default:
+		}
+		status, _ := s.standing("/readyz")
+		return status == 200
+	}, func() any { return s.Logs })
+}
+
+// waitAnswer waits until what a path answers has some words.
+func (s *server) waitAnswer(path, words string) {
+	s.T.Helper()
+	ledgertest.WaitFor(s.T, fmt.Sprintf("%s to say %q", path, words), func() bool {
+		_, body, err := sendTo("GET", "http://"+s.HTTP+path, "", nil)
+		return err == nil && strings.Contains(body, words)
+	}, func() any { return s.Logs })
+}
+
+// sameDigest makes sure that all replicas have the same read models.
+func (r *replicas) sameDigest() {
+	r.t.Helper()
+	digests := make([]string, len(r.list))
+	ledgertest.WaitFor(r.t, "one digest", func() bool {
+		for i, s := range r.list {
+			digests[i] = s.Must(200, "GET", "/audit/digest", "")
+		}
+		return digests[0] == digests[1] && digests[1] == digests[2]
+	}, func() any { return digests })
+}
+
 // flipInLog flips a bit at the end of a log's first block.
 func flipInLog(t *testing.T, data string) {
 	t.Helper()
@@ -85,7 +120,8 @@ func flipInLog(t *testing.T, data string) {
 }
 
 // TestReplicaLosesDisk: when a follower's log is damaged or gone, the others fill
-// it again while they take writes. Then it holds everything.
+// it again while they take writes. Then it holds everything. One that has lost all of
+// its disk gets State and read models from another one, and replays nothing of before.
 func TestReplicaLosesDisk(t *testing.T) {
 	t.Parallel()
 	r := launchReplicas(t)
@@ -112,7 +148,7 @@ func TestReplicaLosesDisk(t *testing.T) {
 				allot(t, true, "cluster", "rejoin", "--data", r.data(victim))
 			}
 			l := r.load((victim+1)%3, (victim+2)%3)
-			r.begin(victim)
+			r.begin(victim, "--pace-copy-needed")
 			if !r.list[victim].Serves() {
 				t.Fatalf("it does not come back:\n%s", r.list[victim].Logs)
 			}
@@ -120,6 +156,13 @@ func TestReplicaLosesDisk(t *testing.T) {
 			l.end(t)
 			for _, s := range r.list {
 				l.holds(t, s)
+			}
+			if !c.aside {
+				r.list[victim].waitLog("State and read models have come")
+				if _, err := os.Stat(filepath.Join(r.data(victim), "readmodel", "joining")); err == nil {
+					t.Error("what the copy came together in is left")
+				}
+				r.sameDigest()
 			}
 			aside, err := filepath.Glob(filepath.Join(r.data(victim), "damaged-*", "jetstream"))
 			if err != nil || len(aside) > 0 != c.aside {

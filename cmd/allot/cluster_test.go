@@ -109,7 +109,7 @@ type standing struct {
 }
 
 func (s *server) standing(path string) (status int, h standing) {
-	client := http.Client{Timeout: 5 * time.Second}
+	client := http.Client{Timeout: time.Minute}
 	resp, err := client.Get("http://" + s.HTTP + path)
 	if err != nil {
 		return 0, h
@@ -395,7 +395,8 @@ func (r *replicas) checkStatus() {
 }
 
 // TestReplicasOverTLS: servers with certificates of one authority find each
-// other, and a server with a certificate of another authority stays outside.
+// other, and a server with a certificate of another authority stays outside. A leader
+// that is left alone does not claim to lead.
 func TestReplicasOverTLS(t *testing.T) {
 	t.Parallel()
 	ours, theirs := t.TempDir(), t.TempDir()
@@ -423,4 +424,28 @@ func TestReplicasOverTLS(t *testing.T) {
 		t.Fatalf("it does not come back:\n%s", r.list[last].Logs)
 	}
 	r.list[last].Must(204, "GET", "/traits/CUSTOM_SECRET", "")
+	r.leaveLeaderAlone()
+}
+
+// leaveLeaderAlone kills the others: the leader answers what may be old, and nothing else.
+func (r *replicas) leaveLeaderAlone() {
+	r.t.Helper()
+	leader := r.leader()
+	s := r.list[leader]
+	r.lose((leader + 1) % 3)
+	r.lose((leader + 2) % 3)
+	var h standing
+	ledgertest.WaitFor(r.t, "a replica that is not ready", func() bool {
+		status := 0
+		status, h = s.standing("/readyz")
+		return status == http.StatusServiceUnavailable && h.Reads != "ok" && h.Commands != "ok"
+	}, func() any { return h })
+	if status, _ := s.standing("/healthz"); status != http.StatusOK {
+		r.t.Errorf("/healthz: %d", status)
+	}
+	s.Must(http.StatusServiceUnavailable, "GET", "/traits", "")
+	s.Must(http.StatusServiceUnavailable, "PUT", "/traits/CUSTOM_AFTER", "")
+	if text := s.mustStale("/traits"); !strings.Contains(text, "CUSTOM_SECRET") {
+		r.t.Errorf("what may be old is %s", text)
+	}
 }

@@ -34,6 +34,7 @@ func vagueWords(path string, source []byte) (found []string) {
 
 // TestSubjectsAreNamed: a comment or message says which client, server or thing it means.
 func TestSubjectsAreNamed(t *testing.T) {
+	t.Parallel()
 	for source, want := range map[string]string{
 		"package p // No" + "body waits.":                    "p.go:1: No" + "body",
 		"package p\n/* one\nfor who" + "m it is */":          "p.go:3: who" + "m",

@@ -20,6 +20,9 @@ var binary string
 
 func TestMain(m *testing.M) {
 	cleanup := launchtest.Setup("allot")
+	if err := os.Setenv("OTEL_BSP_SCHEDULE_DELAY", "50"); err != nil { // spans need not wait for others
+		panic(err)
+	}
 	binary = launchtest.Program("allot")
 	code := m.Run()
 	cleanup()

@@ -28,6 +28,7 @@ func distant(t *testing.T) (proxy *logtest.Proxy, flags []string) {
 // everything that does not need the log can be read. When the network is back, so
 // is the server. No answered command is lost, and nothing is done twice.
 func TestFaultyNetwork(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		faults logtest.Faults
 		reset  bool

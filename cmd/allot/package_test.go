@@ -158,23 +158,26 @@ func (s *service) stop() {
 	}
 }
 
-// deb is a package of this commit.
-func deb(t *testing.T, version string) string {
+// debs are the package that make deb has built, and a newer one of this commit.
+func debs(t *testing.T) (older, newer string) {
 	t.Helper()
 	built, err := filepath.Glob("../../dist/allot_*.deb")
-	if err != nil || len(built) == 0 {
+	if err != nil || len(built) != 1 {
 		t.Skip("skipped: make deb has not been run")
+	}
+	if older, err = filepath.Abs(built[0]); err != nil {
+		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	build := exec.Command("../../.ci/package/build", "deb")
-	build.Env = append(os.Environ(), "DIST="+dir, "VERSION="+version)
+	build.Env = append(os.Environ(), "DIST="+dir, "VERSION=99.0.0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if built, err = filepath.Glob(filepath.Join(dir, "*.deb")); err != nil || len(built) != 1 {
 		t.Fatalf("built %v: %v", built, err)
 	}
-	return built[0]
+	return older, built[0]
 }
 
 // TestPackage installs the package, starts what it installed as its unit says,
@@ -188,12 +191,12 @@ func TestPackage(t *testing.T) {
 	if _, err := exec.LookPath("dpkg"); err != nil {
 		t.Skip("skipped: there is no dpkg")
 	}
-	older, newer := deb(t, "0.1.0"), deb(t, "0.2.0")
+	older, newer := debs(t)
 	m := newMachine(t)
 	m.run("dpkg", "--install", older)
 	for _, name := range []string{"allot", "allot-migrate", "allot-bench"} {
 		m.run("gzip", "--test", "/usr/share/man/man1/"+name+".1.gz")
-		if got := m.run(name, "version"); !strings.HasPrefix(got, name+" 0.1.0\ncommit ") {
+		if got := m.run(name, "version"); !strings.HasPrefix(got, name+" ") || !strings.Contains(got, "\ncommit ") {
 			t.Errorf("it is %q", got)
 		}
 	}
@@ -212,7 +215,7 @@ func TestPackage(t *testing.T) {
 	first.stop()
 
 	m.run("dpkg", "--install", newer)
-	if got := m.run("allot", "version"); !strings.HasPrefix(got, "allot 0.2.0\n") {
+	if got := m.run("allot", "version"); !strings.HasPrefix(got, "allot 99.0.0\n") {
 		t.Errorf("after the upgrade it is %q", got)
 	}
 	if got := m.run("cat", conf); got != changed {

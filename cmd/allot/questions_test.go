@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 )
 
 func consumerID(n int) string { return fmt.Sprintf("22222222-2222-4222-8222-%012d", n) }
@@ -14,6 +16,7 @@ func consumerID(n int) string { return fmt.Sprintf("22222222-2222-4222-8222-%012
 // TestOrphans compares a ledger with files and with a nova API of two pages, and
 // releases what orphans hold.
 func TestOrphans(t *testing.T) {
+	t.Parallel()
 	s := launch(t, t.TempDir())
 	s.makeProvider(100)
 	for i := range 6 {
@@ -38,11 +41,12 @@ func TestOrphans(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "known")
 	write(t, file, "# everybody\n"+consumerID(0)+"\n\n"+consumerID(1)+" # one\n"+consumerID(4)+"\n"+consumerID(9)+"\n")
+	token := "secret"
 	orphans := func(good bool, args ...string) string {
 		t.Helper()
-		return allot(t, good, append([]string{"orphans", "--http", s.HTTP}, args...)...)
+		args = append([]string{"orphans", "--http", s.HTTP}, args...)
+		return launchtest.Run(t, good, "allot", []string{"OS_TOKEN=" + token}, args...)
 	}
-	t.Setenv("OS_TOKEN", "secret")
 	for _, source := range []string{file, nova.URL + "/v2.1"} {
 		out := orphans(true, "--older-than", "0s", "--consumers", source)
 		for _, want := range []string{
@@ -67,7 +71,7 @@ func TestOrphans(t *testing.T) {
 	) {
 		t.Errorf("%s", out)
 	}
-	t.Setenv("OS_TOKEN", "wrong")
+	token = "wrong"
 	orphans(false, "--older-than", "0s", "--consumers", nova.URL+"/v2.1")
 	write(t, filepath.Join(dir, "bad"), "nonsense\n")
 	orphans(false, "--consumers", filepath.Join(dir, "bad"), "--yes")

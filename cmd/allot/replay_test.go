@@ -105,6 +105,7 @@ func TestReplayElsewhere(t *testing.T) {
 // TestNoServerToRead: a log is asked for where no server of Allot is, or with a login
 // that may ask nothing; the command ends with a sentence, and does not wait for ever.
 func TestNoServerToRead(t *testing.T) {
+	t.Parallel()
 	_, as := documentedNATS(t)
 	for url, says := range map[string]string{
 		as("root", "ROOT_PASSWORD"):           "no server of Allot is on this NATS",

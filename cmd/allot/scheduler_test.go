@@ -7,8 +7,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
+
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 )
 
 // TestSchedulers runs the schedulers of docs/claim.md as they stand there: twice,
@@ -32,12 +33,12 @@ func TestSchedulers(t *testing.T) {
 			s.Must(http.StatusOK, "PUT", "/resource_providers/"+id+"/inventories", `{"resource_provider_generation": 0,
 				"inventories": {"VCPU": {"total": `+cores+`}, "MEMORY_MB": {"total": 1024}}}`)
 		}
-		path := writeProgram(t, program)
+		path := buildProgram(t, program)
 		ids := []string{
 			"aaaaaaaa-0000-4000-8000-000000000001", "aaaaaaaa-0000-4000-8000-000000000002", "aaaaaaaa-0000-4000-8000-000000000003",
 		}
 		for range 2 {
-			cmd := exec.Command("go", "run", path)
+			cmd := exec.Command(path)
 			cmd.Env = append(os.Environ(), "NATS_URL=nats://"+s.nats)
 			cmd.Stdin = strings.NewReader(ids[0] + " p 6 512\n" + ids[1] + " p 2 512\n" + ids[2] + " p 3 1\n")
 			out, err := cmd.CombinedOutput()
@@ -58,13 +59,14 @@ func TestSchedulers(t *testing.T) {
 	}
 }
 
-// writeProgram writes a program of a document to a file, up to the end of its block.
-func writeProgram(t *testing.T, block string) (path string) {
+// buildProgram builds a program of a document, up to the end of its block.
+func buildProgram(t *testing.T, block string) (path string) {
 	t.Helper()
 	program, _, _ := strings.Cut(block, "```")
-	path = filepath.Join(t.TempDir(), "main.go")
-	if err := os.WriteFile(path, []byte(program), 0o600); err != nil {
-		t.Fatal(err)
+	path = filepath.Join(t.TempDir(), "main")
+	write(t, path+".go", program)
+	if out, err := launchtest.Build(path, path+".go"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
 	return path
 }
@@ -82,10 +84,9 @@ func checkSchedulerThatWaits(t *testing.T, program string) {
 		`{"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 4}}}`)
 	s.Must(http.StatusNoContent, "PUT", "/allocations/"+holder, `{"allocations": {"`+host+`": {"resources": {"VCPU": 4}}},
 		"project_id": "p", "user_id": "u", "consumer_generation": null, "consumer_type": "INSTANCE"}`)
-	cmd := exec.CommandContext(t.Context(), "go", "run", writeProgram(t, program))
+	cmd := exec.CommandContext(t.Context(), buildProgram(t, program))
 	cmd.Env = append(os.Environ(), "NATS_URL=nats://"+s.nats)
 	cmd.Stdin, cmd.Stderr = strings.NewReader(large+" p 5\n"+small+" p 3\n"), os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // go run has a child
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +95,7 @@ func checkSchedulerThatWaits(t *testing.T, program string) {
 		t.Fatal(err)
 	}
 	defer func() { // it waits for the large one
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	}()
 	lines := bufio.NewScanner(out)

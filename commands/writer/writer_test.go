@@ -113,8 +113,7 @@ func checkCapacity(t *testing.T, l *commandstest.Ledger, provider ledger.UUID) {
 	}
 }
 
-// TestRepeatedCommand submits the same id again: at once, later, after a restart,
-// and with another command.
+// TestRepeatedCommand submits the same id again after a restart, and with another command.
 func TestRepeatedCommand(t *testing.T) {
 	log := &memlog.Log{}
 	dir := t.TempDir()
@@ -123,26 +122,9 @@ func TestRepeatedCommand(t *testing.T) {
 	again := commands.Submission{
 		ID: commandstest.NewID(), Actor: "test", Command: commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 2),
 	}
-	outcomes := make([]commands.Outcome, 8)
-	var all sync.WaitGroup
-	for i := range outcomes {
-		all.Go(func() {
-			var err error
-			if outcomes[i], err = l.Writer.Submit(context.Background(), again); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	first := outcomes[0].Address
-	check := func(o commands.Outcome) {
-		t.Helper()
-		if o.Rejection != nil || o.Address != first {
-			t.Errorf("got %+v, want the first result %s", o, first)
-		}
-	}
-	for _, o := range outcomes {
-		check(o)
+	first, err := l.Writer.Submit(context.Background(), again)
+	if err != nil || first.Rejection != nil {
+		t.Fatal(first, err)
 	}
 	l.Stop(t)
 	l = commandstest.Start(t, dir, log)
@@ -150,45 +132,15 @@ func TestRepeatedCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check(o)
-	if !o.Repeated {
-		t.Error("the repetition is not marked")
+	if o.Rejection != nil || o.Address != first.Address || !o.Repeated {
+		t.Errorf("got %+v, want the first result %s", o, first.Address)
 	}
 	again.Command = commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1)
 	o, err = l.Writer.Submit(context.Background(), again)
 	if err != nil || o.Rejection == nil || o.Rejection.Code != demand.CodeCommandIDReused {
 		t.Errorf("another command under the same id: %+v, %v", o, err)
 	}
-	checkLog(t, l, map[ledger.UUID]ledger.Address{again.ID: first})
-}
-
-// TestConsumerChangesOncePerCommit floods one consumer: each change must have
-// a commit of its own, so that its generation is an address.
-func TestConsumerChangesOncePerCommit(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 1000})
-	consumer := commandstest.NewID()
-	var mu sync.Mutex
-	generations := make(map[uint64]bool)
-	var all sync.WaitGroup
-	for i := range 64 {
-		all.Go(func() {
-			c := commandstest.Allocate(consumer, provider, "VCPU", int64(i+1))
-			c.Allocations[0].AnyGeneration = true
-			at := l.Accept(t, c)
-			mu.Lock()
-			defer mu.Unlock()
-			if generations[at.Sequence] {
-				t.Errorf("two changes in commit %d", at.Sequence)
-			}
-			generations[at.Sequence] = true
-		})
-	}
-	all.Wait()
-	c, found, err := l.Views.View().Consumer(consumer)
-	if err != nil || !found || !generations[c.Generation] {
-		t.Fatalf("consumer %+v, %v, %v", c, found, err)
-	}
+	checkLog(t, l, map[ledger.UUID]ledger.Address{again.ID: first.Address})
 }
 
 // TestForeignWriter appends behind the writer's back. The writer must notice,

@@ -7,9 +7,9 @@ import (
 )
 
 // When a copy is fetched. It costs what all of the history weighs, and a replay
-// what is missing of it. So who lacks little replays. The figures are of
-// TestJoin with ALLOT_JOIN_RECORDS (cmd/allot), three replicas on a machine of
-// two cores; only their ratio decides, and it is much the same elsewhere, since
+// what is missing of it. So who lacks little replays. The figures are of the
+// ten million records of docs/cluster.md, three replicas on a machine of two
+// cores; only their ratio decides, and it is much the same elsewhere, since
 // both are bound by the same processors and disks. They are rounded in favour
 // of the replay, which asks nothing of another replica.
 const (

@@ -52,6 +52,10 @@ func (f *clusterFlags) shared() bool { return f.on() || f.Name != "" }
 // givesCopies reports whether replicas give each other copies.
 func (f *clusterFlags) givesCopies() bool { return f.shared() && f.HTTP != "" }
 
+// wait is how long requests wait for a server to lead: JetStream and a new leader take that
+// long, at most, on machines that are not busy.
+func (f *clusterFlags) wait() time.Duration { return 10 * f.Lease / 3 }
+
 // fill completes what was left out, and refuses what contradicts itself.
 func (f *clusterFlags) fill(data string, external bool) (err error) {
 	if external && !f.on() {

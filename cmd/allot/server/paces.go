@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/allot-project/allot/ledger/archive"
@@ -26,8 +25,8 @@ type paces struct {
 	// CopyRecords lie between copies of State and read models in an archive; 0: there are none. A
 	// server that lacks them replays no more, which takes some minutes.
 	CopyRecords int64
-	// ClusterWait is how long requests wait for a server to lead; 0: as follows from the lease.
-	ClusterWait time.Duration
+	// CopyNeeded makes a server that lacks State and read models take a copy even where a replay takes less.
+	CopyNeeded bool
 }
 
 // usual are the paces of every server but those of tests.
@@ -45,7 +44,3 @@ const (
 	// archiveRate is how fast archives read the log, in bytes a second: a disk has more.
 	archiveRate = 64 << 20
 )
-
-// clusterWait is how long requests wait for a server to lead: JetStream and a new leader take that
-// long, at most, on machines that are not busy.
-func (p paces) clusterWait(f *clusterFlags) time.Duration { return cmp.Or(p.ClusterWait, 10*f.Lease/3) }

@@ -13,7 +13,7 @@ type paceFlags struct {
 	PartRecords     *int64         `hidden:""`
 	PartAge         *time.Duration `hidden:""`
 	CopyRecords     *int64         `hidden:""`
-	ClusterWait     *time.Duration `hidden:""`
+	CopyNeeded      *bool          `hidden:""`
 }
 
 func (f paceFlags) paces() paces {
@@ -25,7 +25,7 @@ func (f paceFlags) paces() paces {
 	set(&p.PartRecords, f.PartRecords)
 	set(&p.PartAge, f.PartAge)
 	set(&p.CopyRecords, f.CopyRecords)
-	set(&p.ClusterWait, f.ClusterWait)
+	set(&p.CopyNeeded, f.CopyNeeded)
 	return p
 }
 

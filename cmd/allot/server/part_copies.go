@@ -141,7 +141,7 @@ func (p *joinPart) take(ctx context.Context, from, last uint64) (*copies.Copy, e
 	progress := &joinProgress{joinPart: p, began: time.Now(), told: time.Now()}
 	cfg := copies.JoinConfig{
 		Stores: archive.Stores(p.archives.list), Log: p.log.all, Folder: p.data.CopyFolder(), From: from, UpTo: last,
-		Room: p.disks.Room, Tell: progress.tell, Logger: p.logger,
+		Needed: p.paces.CopyNeeded, Room: p.disks.Room, Tell: progress.tell, Logger: p.logger,
 	}
 	if p.config.SigningKey != "" { // only copies that are signed with it
 		verifier, err := cli.VerifierOf(p.config.SigningKey)

@@ -104,7 +104,7 @@ func (p *replicaPart) start(ctx context.Context) (err error) {
 		Name: p.config.Cluster.Name, HTTP: p.config.Cluster.REST, Version: cli.Version(), Conn: p.nc,
 		Log: p.log.stream, Values: p.log.values,
 		Models: &followerModels{leaderModels{p.views.Projector, p.highWater.HighWater, p.clock}, p.views.Changed, p.notary.otherBegan},
-		Lease:  p.config.Cluster.Lease, Limit: p.paces.clusterWait(&p.config.Cluster), Near: p.nats.leads,
+		Lease:  p.config.Cluster.Lease, Limit: p.config.Cluster.wait(), Near: p.nats.leads,
 		Whole: p.nats.whole, Unfit: p.unfit, Lazy: p.config.LazySync && p.nats.Server != nil,
 		Snapshots: p.snaps.due, Logger: p.logger,
 	}

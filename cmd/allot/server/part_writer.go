@@ -82,7 +82,7 @@ func (p *writerPart) start(ctx context.Context) error {
 	}
 	if p.term != nil {
 		options.Leadership, options.Landed = p.term, p.term.Landed
-		options.AnswerWithin = p.paces.clusterWait(&p.config.Cluster)
+		options.AnswerWithin = p.config.Cluster.wait()
 	}
 	if keeper := p.rejected.keeper.Load(); keeper != nil {
 		options.Rejected = keeper.Keep
