@@ -31,6 +31,8 @@ type plan struct {
 	anchors  *set // the roots that may be anchors; see narrow
 	guests   []guest
 	rivals   []uint64 // pairs of kinds, as bits; see findRivals
+	// contested is what several kinds ask for; see findContests.
+	contested []contest
 }
 
 // kind is what slots have in common whose groups ask the same.
@@ -141,6 +143,7 @@ func (p *plan) describe(req *Request) {
 		}
 	}
 	p.findRivals()
+	p.findContests()
 }
 
 // add adds the first slot of a kind.

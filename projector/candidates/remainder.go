@@ -53,7 +53,7 @@ func (s *search) memberOf(src source) member {
 // roomOf is the largest amount that a consumer may have of a provider.
 func roomOf(p *ledger.Provider, class ledger.ClassID) int64 {
 	if inv, has := p.Inventory(class); has {
-		return min(inv.MaxUnit, freeOf(p, class))
+		return max(0, min(inv.MaxUnit, freeOf(p, class)))
 	}
 	return 0
 }

@@ -154,6 +154,10 @@ func (s *search) visitAnchor() (full bool, err error) {
 			return false, err
 		}
 	}
+	if !s.sumsSuffice() {
+		s.vain++
+		return false, nil
+	}
 	if s.req.Shuffle {
 		s.draw = rand.New(rand.NewPCG(s.req.Seed, uint64(s.anchor)+1))
 	}
@@ -172,29 +176,6 @@ func (s *search) visitAnchor() (full bool, err error) {
 	a := &visit{skip: s.skip, left: s.take}
 	err = s.choose(a)
 	return a.full, err
-}
-
-// suffice compares how many groups of a kind there are with how many its sources can serve.
-func (s *search) suffice(k int) bool {
-	kind, missing := &s.plan.kinds[k], s.plan.kinds[k].slots
-	if missing == 1 {
-		return len(s.lists[k]) > 0
-	}
-	for _, src := range s.lists[k] {
-		units := missing
-		for _, r := range s.plan.slots[kind.first].resources {
-			if room := s.roomOf(src.p, r.Class); room < r.Amount*int64(units) {
-				units = int(room / r.Amount)
-			}
-		}
-		if kind.alone {
-			units = min(units, 1)
-		}
-		if missing -= units; missing <= 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // visit counts the candidates of one anchor.
