@@ -2,6 +2,8 @@ package commands_test
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,7 +75,7 @@ func TestNearOthers(t *testing.T) {
 
 // TestHiddenLooksMissing: a client that is bound to a project cannot find out what others
 // have. Each command that needs a thing is refused for one of theirs as it is for one that
-// does not exist.
+// does not exist. A command that such a client may submit has a row here, or makes a thing.
 func TestHiddenLooksMissing(t *testing.T) {
 	t.Parallel()
 	theirs := "q"
@@ -88,6 +90,8 @@ func TestHiddenLooksMissing(t *testing.T) {
 			Allocation: hidden, NodeRequest: commands.NodeRequest{ResourceClass: class, Owner: theirs},
 		},
 	)
+	makes := []string{"AllocateForConsumers", "Claim", "Reserve"} // they tell that a uuid is taken, and no more
+	needs := maps.Clone(commands.Registry)
 	renamed := []commands.PatchOperation{{Op: "replace", Path: "/name", Value: `"b"`}}
 	for name, row := range map[string]struct {
 		foreign ledger.UUID
@@ -129,8 +133,15 @@ func TestHiddenLooksMissing(t *testing.T) {
 			}
 			return strings.Join(said, "\n")
 		}
+		delete(needs, name)
 		if foreign, missing := told(row.foreign), told(ledgertest.ID(7, 99)); foreign != missing {
 			t.Errorf("%s: of a thing of others:\n%s\nof none:\n%s", name, foreign, missing)
+		}
+	}
+	for name, empty := range needs {
+		r := commands.Foreign(commands.Submission{Command: empty(), Project: "p"}, w.State())
+		if !slices.Contains(makes, name) && (r == nil || r.Message != name+" is not for a client that is bound to project p") {
+			t.Errorf("%s: a client that is bound to a project may submit it, and no row shows what it finds out: %+v", name, r)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/allot-project/allot/api/natsapi"
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands/encoding"
+	"github.com/allot-project/allot/commands/fair"
 )
 
 // TestHeaderLimits: every header has a bound, may occur once and must be text,
@@ -89,6 +90,40 @@ func TestQueryOfACommitIsNotAhead(t *testing.T) {
 	answer, err := d.client.Request("allot.query.Usages", []byte(`{"project":"p","min_sequence":1}`), time.Minute)
 	if err != nil || strings.Contains(string(answer.Data), "error") || fresh.asked.Load() <= 3 {
 		t.Errorf("%v, %v, after %d looks", answer, err, fresh.asked.Load())
+	}
+}
+
+// TestQueriesOfThePastHaveAPlace: what is asked of the past waits for a place of its kind, as long as
+// its client does, and the present is answered meanwhile.
+func TestQueriesOfThePastHaveAPlace(t *testing.T) {
+	t.Parallel()
+	pool := fair.NewPoolOf(4, 1)
+	d := openWith(t, natsapi.Config{Now: time.Now, Fair: pool})
+	other, err := pool.Long(t.Context(), "other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := func(body string, until time.Time) bool {
+		t.Helper()
+		msg := nats.NewMsg("allot.query.Usages")
+		msg.Data = []byte(body)
+		msg.Header.Set(wire.HeaderDeadline, until.UTC().Format(time.RFC3339Nano))
+		answer, err := d.client.RequestMsg(msg, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.Header.Get("Nats-Service-Error") == ""
+	}
+	const past, present = `{"project":"p","at":"1"}`, `{"project":"p"}`
+	if answered(past, time.Now().Add(300*time.Millisecond)) {
+		t.Error("the past is read without a place")
+	}
+	if !answered(present, time.Now().Add(time.Minute)) {
+		t.Error("the present waits for the past")
+	}
+	other.End()
+	if !answered(past, time.Now().Add(time.Minute)) {
+		t.Error("the past is not read with a place")
 	}
 }
 

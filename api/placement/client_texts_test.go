@@ -19,6 +19,7 @@ func TestTextsThatClientsMatch(t *testing.T) {
 		holder       = "33333333-3333-4333-8333-333333333333"
 		nameConflict = "Conflicting resource provider name:"                 // nova, zun, blazar, cyborg
 		inUse        = `Inventory for (.+) on resource provider (.+) in use` // nova, zun, cyborg
+		inUseCode    = `"code":"placement.inventory.inuse"`                  // nova
 	)
 	h := handler(commandstest.Start(t, t.TempDir(), &memlog.Log{}))
 	provider := func(name, id string) string { return fmt.Sprintf(`{"name":%q,"uuid":%q}`, name, id) }
@@ -50,6 +51,8 @@ func TestTextsThatClientsMatch(t *testing.T) {
 		{"inventories in use", "DELETE", inventory, "", 409, inUse, true},
 		{"a class in use", "DELETE", inventory + "/VCPU", "", 409, inUse, true},
 		{"a class in use is left out", "PUT", inventory, `{"resource_provider_generation":2,"inventories":{}}`, 409, inUse, true},
+		{"inventories in use", "PUT", inventory, `{"resource_provider_generation":2,"inventories":{}}`, 409, inUseCode, true},
+		{"inventories in use", "DELETE", inventory, "", 409, inUseCode, true},
 		{"the consumer has changed", "PUT", "/allocations/" + holder, allocation("99"), 409,
 			"consumer generation conflict", true}, // nova
 		{"the consumer has changed", "PUT", "/allocations/" + holder, allocation("99"), 409,

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"golang.org/x/sync/errgroup"
@@ -61,7 +64,7 @@ func (c *comparePlacementCommand) Run(ctx context.Context) error {
 		return err
 	}
 	differences = append(differences, found...)
-	if err := c.print(differences); err != nil {
+	if err := c.print(os.Stdout, differences); err != nil {
 		return err
 	}
 	if len(differences) > 0 {
@@ -132,26 +135,25 @@ func planFrom(rows *contents.Rows) (*contents.Plan, error) {
 	return plan, err
 }
 
-func (c *comparePlacementCommand) print(differences []contents.Difference) error {
+// print prints names as the tables of allot do: with what a terminal obeys escaped.
+func (c *comparePlacementCommand) print(to io.Writer, differences []contents.Difference) error {
 	for _, d := range differences {
+		line := fmt.Sprintf("%s, %s: Placement %s, Allot %s", d.What, cmp.Or(d.Field, "itself"),
+			cmp.Or(d.Left, "nothing"), cmp.Or(d.Right, "nothing"))
 		if c.JSON {
-			if err := ledger.PlainEncoder(os.Stdout).Encode(d); err != nil {
+			var encoded bytes.Buffer
+			if err := ledger.PlainEncoder(&encoded).Encode(d); err != nil {
 				return err
 			}
-			continue
+			clean, err := cli.CleanJSON(encoded.Bytes())
+			if err != nil {
+				return err
+			}
+			line = string(clean)
 		}
-		field := d.Field
-		if field == "" {
-			field = "itself"
+		if _, err := fmt.Fprintln(to, cli.Clean(line)); err != nil {
+			return err
 		}
-		fmt.Printf("%s, %s: Placement %s, Allot %s\n", d.What, field, orNothing(d.Left), orNothing(d.Right))
 	}
 	return nil
-}
-
-func orNothing(text string) string {
-	if text == "" {
-		return "nothing"
-	}
-	return text
 }

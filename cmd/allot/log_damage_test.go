@@ -127,6 +127,20 @@ func TestOnlyAnEmptyFolderBegins(t *testing.T) {
 	allot(t, false, "init", "--data", strange)
 	s = launch(t, strange)
 	s.Must(http.StatusOK, "GET", provider, "")
+	half := copied(t, world(t, 0), "log")
+	stream := filepath.Join(half, "log", "jetstream", "$G", "streams", "ALLOT")
+	for _, lost := range []string{"meta.sum", "msgs"} {
+		if err := os.RemoveAll(filepath.Join(stream, lost)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	allot(t, false, "init", "--data", copied(t, half)) // the high-water mark knows of a commit
+	if err := os.Remove(filepath.Join(half, "log", "high-water")); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, "a stream that was being made", half, "allot init")
+	allot(t, true, "init", "--data", half)
+	launch(t, half).makeProvider(5)
 }
 
 // TestSignedCheckpointIsHonoured: a log that ends before a checkpoint that this

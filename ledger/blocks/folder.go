@@ -87,9 +87,9 @@ func (f Folder) blocks() ([]block, error) {
 // stream's folder, and not the name of the folder.
 func (f Folder) SyncStreams() error { return joinErrors(durable.SyncFolder(f.folders())) }
 
-// halfMade reports whether a server that was making the stream has ended before
+// HalfMade reports whether a server that was making the stream has ended before
 // the stream was whole: it has no commit, so there is no log yet.
-func (f Folder) halfMade() bool {
+func (f Folder) HalfMade() bool {
 	_, err := os.Stat(f.Dir())
 	return err == nil && !f.whole() && f.holdsNothing()
 }
@@ -115,7 +115,7 @@ func (f Folder) holdsNothing() bool {
 // that the next one begins it: that would take the half for a log, and lose it at the
 // start after.
 func (f Folder) SettleNothing() error {
-	if !f.halfMade() {
+	if !f.HalfMade() {
 		return nil
 	}
 	if err := os.RemoveAll(f.Dir()); err != nil {

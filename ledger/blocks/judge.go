@@ -81,7 +81,7 @@ func (f Folder) judgeFiles(ctx context.Context, opts JudgeOptions) (v *Verdict, 
 		return nil, err
 	}
 	v.Report, err = f.Check(ctx, opts.CheckOptions)
-	if err != nil && (errors.Is(err, ErrNoLog) || f.halfMade()) {
+	if err != nil && (errors.Is(err, ErrNoLog) || f.HalfMade()) {
 		v.Report, err = nil, nil
 	}
 	if err != nil {

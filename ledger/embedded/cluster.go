@@ -36,8 +36,11 @@ type Cluster struct {
 	Members []string
 	// Secret is the secret that a server must have to join the others.
 	Secret string
-	// TLS, if set, is used among the servers. Both sides show a certificate.
+	// TLS, if set, is used among the servers. Both sides show a certificate. Without it they
+	// prove to each other that they have the secret before they send it.
 	TLS *tls.Config
+	// Plain sends the secret and the log without TLS: what listens on the network reads them.
+	Plain bool
 }
 
 // Check refuses settings that cannot work.
@@ -64,9 +67,12 @@ func (c *Cluster) join(opts *server.Options) error {
 		Name: "allot", Host: host, Port: port, Username: clusterUser, Password: c.Secret,
 		AuthTimeout: authTimeout.Seconds(), NoAdvertise: true, ConnectBackoff: false,
 	}
-	if c.TLS != nil {
-		opts.Cluster.TLSConfig, opts.Cluster.TLSTimeout = c.TLS, tlsTimeout.Seconds()
+	if opts.Cluster.TLSConfig = c.TLS; c.TLS == nil && !c.Plain {
+		if opts.Cluster.TLSConfig, err = secretTLS(c.Secret); err != nil {
+			return err
+		}
 	}
+	opts.Cluster.TLSTimeout = tlsTimeout.Seconds()
 	for _, member := range c.Members {
 		if _, _, err := splitHostPort(member); err != nil {
 			return err

@@ -41,7 +41,8 @@ func (u *joinRefused) note(text string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	switch {
-	case strings.Contains(text, "Route Error") && strings.Contains(text, "Authorization Violation"):
+	case strings.Contains(text, "Route Error") && strings.Contains(text, "Authorization Violation"),
+		strings.Contains(text, "TLS route handshake error: "+errCalled.Error()):
 		if u.refused.IsZero() {
 			u.refused = time.Now()
 		}

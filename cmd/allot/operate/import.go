@@ -50,7 +50,7 @@ func (c *Import) Run(ctx context.Context) (err error) {
 	if err := d.Files().EndImport(source.Trailer.Head); err != nil {
 		return err
 	}
-	fmt.Printf("%s holds %d commits; the last one's digest is %s\n", c.Data, source.Trailer.Sequence, source.Trailer.Digest)
+	fmt.Printf("%s holds the log up to sequence %d; its last commit's digest is %s\n", c.Data, source.Trailer.Sequence, source.Trailer.Digest)
 	return nil
 }
 

@@ -23,7 +23,7 @@ type Init struct {
 }
 
 // Run refuses a folder that holds a ledger, or parts of one.
-func (c *Init) Run(context.Context) (err error) {
+func (c *Init) Run(ctx context.Context) (err error) {
 	d, err := datafolder.Open(c.Data)
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func (c *Init) Run(context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		if found {
+		if found && (name != datafolder.Log || !halfMade(ctx, d)) {
 			return fmt.Errorf(
 				"%s belongs to a ledger, and a new one cannot begin beside it: move it away, or name another folder", d.Path(name),
 			)
@@ -52,6 +52,13 @@ func (c *Init) Run(context.Context) (err error) {
 	}
 	fmt.Printf("the ledger %s can begin in %s; start it with: allot serve --data %s\n", begin.Ledger, c.Data, c.Data)
 	return nil
+}
+
+// halfMade reports whether a server ended while it made the log here, which it was the only one to have:
+// no commit was ever in it. The next start removes it, and begins.
+func halfMade(ctx context.Context, d *datafolder.Folder) bool {
+	_, err := d.Files().Judge(ctx, blocks.JudgeOptions{})
+	return err == nil && d.OfKind(false) == nil && d.Files().HalfMade()
 }
 
 // history checks an archive and keeps a copy of it, from which the server fills

@@ -253,6 +253,6 @@ func (f *clusterFlags) embedded(logger *slog.Logger) (*embedded.Cluster, error) 
 	}
 	return &embedded.Cluster{
 		Member: f.Name, Listen: f.Listen, Members: slices.Clone(f.Members), Secret: secret,
-		TLS: encrypted,
+		TLS: encrypted, Plain: f.Plain,
 	}, nil
 }

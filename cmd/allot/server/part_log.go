@@ -50,6 +50,18 @@ func (p *logPart) connect(context.Context) (err error) {
 	return err
 }
 
+// watch ends the server once its connection has moved to a NATS server that is too old.
+func (p *logPart) watch() error {
+	changes := p.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
+	for !p.nc.IsClosed() {
+		if err := jetstream.CheckServer(p.nc); err != nil && p.nc.ConnectedServerVersion() != "" {
+			return err
+		}
+		<-changes
+	}
+	return nil
+}
+
 func (p *logPart) close() error {
 	p.nc.Close()
 	return nil

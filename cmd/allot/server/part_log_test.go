@@ -1,9 +1,12 @@
 package server
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +49,53 @@ func TestFewReplicas(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the log has 1 replicas, but with 3 servers it needs 3") ||
 		!strings.Contains(err.Error(), "nothing was changed") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestOldServer: a NATS server with known faults is refused at the start, and when the connection
+// moves to it later.
+func TestOldServer(t *testing.T) {
+	t.Parallel()
+	for name, versions := range map[string][]string{"at the start": {"2.9.25"}, "later": {jetstream.OldestServer, "2.9.25"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = listener.Close() }() // the test ends
+			first := make(chan net.Conn, 1)
+			go func() {
+				for _, version := range versions {
+					conn, err := listener.Accept()
+					if err != nil {
+						return // the test has ended
+					}
+					first <- conn
+					_, _ = fmt.Fprintf(conn, "INFO {\"server_id\":\"A\",\"version\":%q,\"max_payload\":1048576,\"headers\":true}\r\n", version)
+					go func() {
+						for lines := bufio.NewScanner(conn); lines.Scan(); {
+							if lines.Text() == "PING" {
+								_, _ = fmt.Fprint(conn, "PONG\r\n") // or the client finds out
+							}
+						}
+					}()
+				}
+			}()
+			s := newServer(&Command{NATSURL: "nats://" + listener.Addr().String()}, slog.New(slog.DiscardHandler))
+			err = s.log.connect(t.Context())
+			if len(versions) > 1 {
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.log.nc.Close()
+				_ = (<-first).Close() // the client connects again
+				err = s.log.watch()
+			}
+			if !errors.Is(err, jetstream.ErrOldServer) || !strings.Contains(err.Error(), "run "+jetstream.OldestServer+" or newer") {
+				t.Error(err)
+			}
+		})
 	}
 }
 

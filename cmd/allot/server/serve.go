@@ -228,7 +228,7 @@ func (s *server) list() []part {
 		// The high-water mark moves with each folded commit, and is closed after the last one.
 		{phase: open, name: "high-water mark", start: s.highWater.start, stop: s.highWater.stop},
 		{phase: open, name: "NATS server", start: s.nats.start, run: s.nats.run, stop: s.nats.stop},
-		{phase: open, name: "log connection", start: s.log.connect, stop: s.log.close},
+		{phase: open, name: "log connection", start: s.log.connect, run: s.log.watch, stop: s.log.close},
 		// A server that is told to begin a ledger asks while this one waits for its log.
 		{phase: open, name: "what is known of the ledger", start: s.nats.tellKnown, stop: s.nats.stopKnown},
 		{phase: open, name: "log", start: s.log.open},
