@@ -66,10 +66,15 @@ func (m *models) judged(err error) error {
 	return err
 }
 
-func (c *cursor) caught(ok *bool) {
+// moved notes why a move came to nothing: the iterator forgets its error with the next move to a key.
+func (c *cursor) moved(ok *bool) {
 	if reason := recover(); reason != nil {
 		*ok = false
 		c.m.condemn(panicked(reason))
+	} else if !*ok {
+		if err := c.it.Error(); err != nil {
+			c.m.condemn(err)
+		}
 	}
 }
 
@@ -77,12 +82,12 @@ func panicked(reason any) error { return fmt.Errorf("pebble: panic: %v", reason)
 
 // The moves of a cursor are those of a pebble.Iterator.
 
-func (c *cursor) First() (ok bool)            { defer c.caught(&ok); return c.it.First() }
-func (c *cursor) Last() (ok bool)             { defer c.caught(&ok); return c.it.Last() }
-func (c *cursor) Next() (ok bool)             { defer c.caught(&ok); return c.it.Next() }
-func (c *cursor) Prev() (ok bool)             { defer c.caught(&ok); return c.it.Prev() }
-func (c *cursor) SeekGE(key []byte) (ok bool) { defer c.caught(&ok); return c.it.SeekGE(key) }
-func (c *cursor) SeekLT(key []byte) (ok bool) { defer c.caught(&ok); return c.it.SeekLT(key) }
+func (c *cursor) First() (ok bool)            { defer c.moved(&ok); return c.it.First() }
+func (c *cursor) Last() (ok bool)             { defer c.moved(&ok); return c.it.Last() }
+func (c *cursor) Next() (ok bool)             { defer c.moved(&ok); return c.it.Next() }
+func (c *cursor) Prev() (ok bool)             { defer c.moved(&ok); return c.it.Prev() }
+func (c *cursor) SeekGE(key []byte) (ok bool) { defer c.moved(&ok); return c.it.SeekGE(key) }
+func (c *cursor) SeekLT(key []byte) (ok bool) { defer c.moved(&ok); return c.it.SeekLT(key) }
 func (c *cursor) Key() []byte                 { return c.it.Key() }
 
 // Value returns nil at the end, and if the value cannot be read: finish returns

@@ -461,6 +461,44 @@ func TestDiskErrors(t *testing.T) {
 	}
 }
 
+// TestReadErrorIsKept: a cursor that could not read where it went first says so at its end, although
+// it could read where it went then.
+func TestReadErrorIsKept(t *testing.T) {
+	f := &faults{kind: errorfs.OpIsRead, err: syscall.EIO}
+	files := errorfs.Wrap(vfs.NewMem(), f)
+	opened := func() *models {
+		m := newModels(files, quiet, make(chan struct{}))
+		if err := m.open("models", false); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	m := opened()
+	if err := errors.Join(m.db.Set([]byte("a"), nil, nil), m.db.Set([]byte("b"), nil, nil), m.db.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.close(); err != nil {
+		t.Fatal(err)
+	}
+	m = opened()
+	c, err := m.cursor([]byte("a"), []byte("c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.until.Store(1 << 62)
+	if c.SeekGE([]byte("a")) {
+		t.Fatal("it was read although no read succeeds")
+	}
+	f.until.Store(0)
+	if !c.SeekGE([]byte("b")) {
+		t.Fatal("it is not read although reads succeed")
+	}
+	if err := finish(c, nil); !errors.Is(err, ErrCondemned) || !errors.Is(err, syscall.EIO) {
+		t.Errorf("the failed read is lost: %v", err)
+	}
+	_ = m.close() // they are condemned
+}
+
 // TestFullDisk: writes wait for space, reads go on, and nothing is condemned.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
