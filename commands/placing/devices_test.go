@@ -62,3 +62,25 @@ func TestClaimsOfDevices(t *testing.T) {
 		t.Errorf("no host is left: %+v", o)
 	}
 }
+
+// TestGangAfterItsTopology: a gang stands in the topology that its batch has set, and in none that it
+// has removed.
+func TestGangAfterItsTopology(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	host, rack := l.Provider(t, "host", commands.Inventory{Class: "PGPU", Total: 8}), commandstest.NewID()
+	l.Accept(t, &commands.ReplaceProviderAggregates{Provider: host, Aggregates: []ledger.UUID{rack}})
+	set := &commands.SetTopology{Name: "fabric", Topology: &demand.Topology{
+		Levels: []string{"rack"}, Members: map[string]demand.TopologyMember{rack.String(): {Level: "rack", Name: "r"}},
+	}}
+	gang := func() *commands.Claim {
+		c := commandstest.ClaimOfDevices(1, 2, demand.OrderPack)
+		c.Gang = []demand.GangRule{{Topology: "fabric", Within: demand.Smallest}}
+		return &commands.Claim{Claim: *c}
+	}
+	l.Accept(t, &commands.Batch{Commands: []commands.Command{set, gang()}})
+	l.Accept(t, gang())
+	o := l.Submit(t, &commands.Batch{Commands: []commands.Command{&commands.SetTopology{Name: "fabric"}, gang()}})
+	if o.Rejection == nil || o.Rejection.Code != demand.CodeTopologyUnknown {
+		t.Errorf("without its topology: %+v", o.Rejection)
+	}
+}
