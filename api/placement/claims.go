@@ -59,11 +59,13 @@ func claimSchema() m {
 		"alternates": m{"type": "integer", "minimum": 0, "maximum": demand.MaxAlternates},
 		"own_free":   m{"type": "boolean"},
 		"gang": m{"type": "array", "items": closed(m{
-			"among":    m{"type": "array", "items": uuidSchema},
-			"by":       m{"type": "string", "enum": []any{"provider", "tree", "aggregate"}},
-			"rule":     m{"type": "string", "enum": []any{"together", "apart", "spread"}},
-			"slices":   m{"type": "integer", "minimum": 1, "maximum": demand.MaxClaimConsumers},
-			"spread":   m{"type": []any{"integer", "string"}, "minimum": 2, "maximum": demand.MaxClaimConsumers, "maxLength": 64},
+			"among":  m{"type": "array", "items": uuidSchema},
+			"by":     m{"type": "string", "enum": []any{"provider", "tree", "aggregate"}},
+			"rule":   m{"type": "string", "enum": []any{"together", "apart", "spread"}},
+			"slices": m{"type": "integer", "minimum": 1, "maximum": demand.MaxClaimConsumers},
+			"spread": m{
+				"type": []any{"integer", "string"}, "minimum": 2, "maximum": demand.MaxClaimConsumers, "maxLength": 64,
+			},
 			"topology": text(1, 64),
 			"within":   text(1, 64),
 		})},

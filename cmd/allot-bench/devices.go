@@ -118,7 +118,9 @@ func (c *benchDevicesCommand) devices(ctx context.Context) error {
 // change before each.
 func (c *benchDevicesCommand) sizes(ctx context.Context) error {
 	fmt.Printf("\n%-44s %9s %9s %9s\n", "candidates of 2 classes, limit=10", "bytes", "p50 ms", "p99 ms")
-	request := &demand.CandidateRequest{Groups: []demand.RequestGroup{{Resources: map[string]int64{"VCPU": 1, "MEMORY_MB": 1}}}}
+	request := &demand.CandidateRequest{Groups: []demand.RequestGroup{
+		{Resources: map[string]int64{"VCPU": 1, "MEMORY_MB": 1}},
+	}}
 	for _, size := range c.Sizes {
 		all := make([]*ledger.Provider, size)
 		for i := range all {

@@ -49,15 +49,10 @@ type SpreadOver struct {
 }
 
 func (g *GangRule) check(consumers int) *Rejection {
-	switch {
-	case g.Topology != "" && g.By+g.Rule != "":
-		return Invalid("gang", "by and rule are of rules without a topology: %q has within, slices and spread", g.Topology)
-	case g.Topology != "" && (g.Within == "" || g.Spread.Places != 0 || len(g.Among) > 0):
-		return Invalid("gang", "with topology %q: within names a level, or is %q; spread names a level; among is not possible",
-			g.Topology, Smallest)
-	case g.Topology != "":
-		return CheckPreferenceName(g.Topology)
-	case g.Slices != 0 || g.Within != "" || g.Spread.Level != "":
+	if g.Topology != "" {
+		return g.checkInTopology()
+	}
+	if g.Slices != 0 || g.Within != "" || g.Spread.Level != "" {
 		return Invalid("gang", "within, slices and a level to spread over are of a topology: name it")
 	}
 	if _, known := reaches[g.By]; !known {
@@ -75,6 +70,17 @@ func (g *GangRule) check(consumers int) *Rejection {
 		return Invalid("gang", "%d consumers cannot be spread over %d: 2 to %d are possible", consumers, g.Spread.Places, consumers)
 	}
 	return nil
+}
+
+func (g *GangRule) checkInTopology() *Rejection {
+	switch {
+	case g.By+g.Rule != "":
+		return Invalid("gang", "by and rule are of rules without a topology: %q has within, slices and spread", g.Topology)
+	case g.Within == "" || g.Spread.Places != 0 || len(g.Among) > 0:
+		return Invalid("gang", "with topology %q: within names a level, or is %q; spread names a level; among is not possible",
+			g.Topology, Smallest)
+	}
+	return CheckPreferenceName(g.Topology)
 }
 
 // CheckGang finds rules that contradict each other whatever the State.

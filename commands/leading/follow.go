@@ -22,8 +22,8 @@ const (
 )
 
 // follower folds the log's commits into State and read models. The leader announces durable commits, which saves
-// searching for them; missed commits are read from the log, as far as a leader knows of them. It needs no consumer, which
-// would have to be made anew just when servers are lost.
+// searching for them; missed commits are read from the log, as far as a leader knows of them. It needs no
+// consumer, which would have to be made anew just when servers are lost.
 type follower struct {
 	r       *Replica
 	state   *ledger.State // for the run only

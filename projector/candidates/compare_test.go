@@ -51,8 +51,9 @@ func (w *World) compareProvider(fresh *World, n numbered) error {
 	if root := w.entries.get(is.root).p; root == nil || root.UUID != is.p.Root {
 		return fmt.Errorf("it files provider %s under another root than %s", n.id, is.p.Root)
 	}
-	if got, want := w.named(w.treeNumbers(nil, number)), fresh.named(fresh.treeNumbers(nil, n.number)); !slices.Equal(got, want) {
-		return fmt.Errorf("the tree of provider %s has the members %v, not %v", n.id, got, want)
+	members, same := w.named(w.treeNumbers(nil, number)), fresh.named(fresh.treeNumbers(nil, n.number))
+	if !slices.Equal(members, same) {
+		return fmt.Errorf("the tree of provider %s has the members %v, not %v", n.id, members, same)
 	}
 	return nil
 }

@@ -94,7 +94,10 @@ func benchmarkFlat(b *testing.B, make func() ([]*ledger.Provider, *candidates.Re
 			b.ReportAllocs()
 			measure(b, next, func(world *candidates.World) int {
 				found := 0
-				err := candidates.Search(context.Background(), world, req, func(*candidates.Candidate) bool { found++; return true })
+				err := candidates.Search(context.Background(), world, req, func(*candidates.Candidate) bool {
+					found++
+					return true
+				})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -216,13 +216,14 @@ func (x *Index) place(number uint32, was, is entry) {
 // link sets the link behind the members of a tree that are smaller than a number, and returns
 // what it was.
 func (x *Index) link(root, number, to uint32) (was uint32) {
-	e, at := x.world.entries.get(root), root
+	e := x.world.entries.get(root)
 	if e.first == 0 || e.first > number {
 		was, e.first = e.first, to
 		x.world.entries.set(root, e, x.epoch)
 		return was
 	}
-	for at, e = e.first-1, x.world.entries.get(e.first-1); e.next != 0 && e.next <= number; {
+	at := e.first - 1
+	for e = x.world.entries.get(at); e.next != 0 && e.next <= number; {
 		at, e = e.next-1, x.world.entries.get(e.next-1)
 	}
 	was, e.next = e.next, to

@@ -103,8 +103,10 @@ func (p *replicaPart) start(ctx context.Context) (err error) {
 	cfg := leading.Config{
 		Name: p.config.Cluster.Name, HTTP: p.config.Cluster.REST, Version: cli.Version(), Conn: p.nc,
 		Log: p.log.stream, Values: p.log.values,
-		Models: &followerModels{leaderModels{p.views.Projector, p.highWater.HighWater, p.clock}, p.views.Changed, p.notary.otherBegan},
-		Lease:  p.config.Cluster.Lease, Limit: p.config.Cluster.wait(), Near: p.nats.leads,
+		Models: &followerModels{
+			leaderModels{p.views.Projector, p.highWater.HighWater, p.clock}, p.views.Changed, p.notary.otherBegan,
+		},
+		Lease: p.config.Cluster.Lease, Limit: p.config.Cluster.wait(), Near: p.nats.leads,
 		Whole: p.nats.whole, Unfit: p.unfit, Lazy: p.config.LazySync && p.nats.Server != nil,
 		Snapshots: p.snaps.due, Logger: p.logger,
 	}
