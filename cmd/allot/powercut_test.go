@@ -59,10 +59,17 @@ func (d *disk) cut() {
 	}
 }
 
-// remount brings the disk back after a cut, and replays its journal.
+// remount brings the disk back after a cut, and replays its journal. It is a copy of the image that is
+// mounted: a process that has a mount namespace of its own may keep the dead file system, and the same
+// image would bring that back.
 func (d *disk) remount() {
 	d.t.Helper()
-	for _, args := range [][]string{{"umount", d.mount}, {"mount", "-o", "loop", d.image, d.mount}} {
+	dead := d.image
+	d.image += "+"
+	for _, args := range [][]string{
+		{"umount", d.mount}, {"cp", "--sparse=always", dead, d.image}, {"rm", dead},
+		{"mount", "-o", "loop", d.image, d.mount},
+	} {
 		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
 			d.t.Fatalf("%v: %v: %s", args, err, out)
 		}
