@@ -333,32 +333,32 @@ func Overlaid(c Command, named demand.Named) []demand.Named {
 
 // over finds preferences as they are once this one is set.
 func (c *SetPreference) over(named demand.NamedPreferences) demand.NamedPreferences {
-	return func(name string) (ledger.Document, bool, error) {
+	return func(name string) (*ledger.Preference, bool, error) {
 		if name != c.Name {
 			return named(name)
 		}
 		if c.Prefer == nil {
-			return "", false, nil
+			return nil, false, nil
 		}
 		doc, r := c.Prefer.Document()
 		if r != nil {
-			return "", false, &claiming.Rejected{Rejection: r}
+			return nil, false, &claiming.Rejected{Rejection: r}
 		}
-		return doc, true, nil
+		return &ledger.Preference{Name: name, Prefer: doc}, true, nil
 	}
 }
 
 // over finds topologies as they are once this one is set.
 func (c *SetTopology) over(named demand.NamedTopologies) demand.NamedTopologies {
-	return func(name string) (*ledger.Topology, error) {
+	return func(name string) (*ledger.Topology, bool, error) {
 		if name != c.Name {
 			return named(name)
 		}
 		if c.Topology == nil {
-			return nil, nil
+			return nil, false, nil
 		}
 		kept := c.Topology.Kept(name)
-		return &kept, nil
+		return &kept, true, nil
 	}
 }
 

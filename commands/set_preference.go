@@ -58,16 +58,13 @@ func (c *SetPreference) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejecti
 // namedIn finds what has a name in a State.
 func namedIn(s *ledger.State) demand.Named {
 	return demand.Named{
-		Preference: func(name string) (ledger.Document, bool, error) {
+		Preference: func(name string) (*ledger.Preference, bool, error) {
 			p, exists := s.Preference(name)
-			if !exists {
-				return "", false, nil
-			}
-			return p.Prefer, true, nil
+			return p, exists, nil
 		},
-		Topology: func(name string) (*ledger.Topology, error) {
-			t, _ := s.Topology(name)
-			return t, nil
+		Topology: func(name string) (*ledger.Topology, bool, error) {
+			t, exists := s.Topology(name)
+			return t, exists, nil
 		},
 	}
 }

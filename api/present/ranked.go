@@ -93,13 +93,7 @@ func checkedPreference(v Reader, prefer *demand.ClaimPreference) (*demand.ClaimP
 	rejection := prefer.Check()
 	var err error
 	if rejection == nil {
-		prefer, rejection, err = prefer.Expand(func(name string) (ledger.Document, bool, error) {
-			p, exists, err := v.Preference(name)
-			if err != nil || !exists {
-				return "", false, err
-			}
-			return p.Prefer, true, nil
-		})
+		prefer, rejection, err = prefer.Expand(v.Preference)
 	}
 	if rejection != nil {
 		return nil, bad("%s", rejection.Message)

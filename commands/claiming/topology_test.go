@@ -48,7 +48,7 @@ func searchFabric(
 		Ranking:  candidates.NewRanking(candidates.NewWorld(hosts)),
 		Classes:  ledger.NewClassTable([]ledger.Class{{Name: vcpu}}),
 		Consumer: func(ledger.UUID) (*ledger.Consumer, error) { return nil, nil },
-		Named:    demand.Named{Topology: func(string) (*ledger.Topology, error) { return top, nil }},
+		Named:    demand.Named{Topology: func(string) (*ledger.Topology, bool, error) { return top, true, nil }},
 	}
 	found, err := search.Run(context.Background(), c)
 	if err != nil {

@@ -40,8 +40,8 @@ func (p *ClaimPreference) CheckNames(s *ledger.State) *Rejection {
 	return p.CheckTraits(s)
 }
 
-// NamedPreferences finds the document of a preference that has a name.
-type NamedPreferences func(name string) (ledger.Document, bool, error)
+// NamedPreferences finds the preference that has a name.
+type NamedPreferences func(name string) (p *ledger.Preference, exists bool, err error)
 
 // Expand returns a preference with what the one has to which it refers. The
 // seed and what is near are its own.
@@ -49,7 +49,7 @@ func (p *ClaimPreference) Expand(named NamedPreferences) (*ClaimPreference, *Rej
 	if p == nil || p.Name == "" {
 		return p, nil, nil
 	}
-	doc, exists, err := named(p.Name)
+	kept, exists, err := named(p.Name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -57,7 +57,7 @@ func (p *ClaimPreference) Expand(named NamedPreferences) (*ClaimPreference, *Rej
 		return nil, preferenceUnknown(p.Name), nil
 	}
 	out := &ClaimPreference{}
-	if err := json.Unmarshal([]byte(doc.Text()), out); err != nil {
+	if err := json.Unmarshal([]byte(kept.Prefer.Text()), out); err != nil {
 		return nil, nil, err
 	}
 	out.Name, out.Seed, out.Near = p.Name, p.Seed, p.Near
@@ -76,8 +76,8 @@ type Named struct {
 	Topology   NamedTopologies
 }
 
-// NamedTopologies finds the topology that has a name; nil: there is none.
-type NamedTopologies func(name string) (*ledger.Topology, error)
+// NamedTopologies finds the topology that has a name.
+type NamedTopologies func(name string) (t *ledger.Topology, exists bool, err error)
 
 // InTopology finds the topology in which a gang stands, and how, for a number of members; nil: in
 // none.
@@ -89,11 +89,11 @@ func InTopology(
 		return nil, nil, nil, nil
 	}
 	rule := &levels[0]
-	kept, err = named(rule.Topology)
+	kept, exists, err := named(rule.Topology)
 	switch {
 	case err != nil:
 		return nil, nil, nil, err
-	case kept == nil:
+	case !exists:
 		return nil, nil, &Rejection{
 			Code: CodeTopologyUnknown, Message: "there is no topology " + rule.Topology, Facts: Facts{Name: rule.Topology},
 		}, nil

@@ -401,29 +401,12 @@ func (s *Stage) searcher(
 	return &claiming.Search{
 		Ranking: ranking, Classes: classes, AsOf: view.Sequence(), Seed: seedOf(submission.ID),
 		MaxSteps: stepsInTurn, Pause: p.pause, Spare: spare, Limits: limits,
-		Named: namedIn(view),
+		Named: demand.Named{Preference: view.Preference, Topology: view.Topology},
 		Consumer: func(id ledger.UUID) (*ledger.Consumer, error) {
 			consumer, _, err := view.Consumer(id)
 			return consumer, err
 		},
 	}, nil
-}
-
-// namedIn finds what has a name in the read models.
-func namedIn(view projector.View) demand.Named {
-	return demand.Named{
-		Preference: func(name string) (ledger.Document, bool, error) {
-			p, exists, err := view.Preference(name)
-			if err != nil || !exists {
-				return "", false, err
-			}
-			return p.Prefer, true, nil
-		},
-		Topology: func(name string) (*ledger.Topology, error) {
-			t, _, err := view.Topology(name)
-			return t, err
-		},
-	}
 }
 
 // limitsOf are the limits of aggregates at a moment; never nil.

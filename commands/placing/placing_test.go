@@ -638,15 +638,13 @@ func searchIn(s *ledger.State, c *commands.Claim) (*claiming.Found, error) {
 	search := claiming.Search{
 		Ranking: candidates.NewRanking(candidates.NewWorld(providers)), Classes: s.Classes(), AsOf: s.Head().Sequence,
 		Named: demand.Named{
-			Preference: func(name string) (ledger.Document, bool, error) {
-				if p, exists := s.Preference(name); exists {
-					return p.Prefer, true, nil
-				}
-				return "", false, nil
+			Preference: func(name string) (*ledger.Preference, bool, error) {
+				p, exists := s.Preference(name)
+				return p, exists, nil
 			},
-			Topology: func(name string) (*ledger.Topology, error) {
-				t, _ := s.Topology(name)
-				return t, nil
+			Topology: func(name string) (*ledger.Topology, bool, error) {
+				t, exists := s.Topology(name)
+				return t, exists, nil
 			},
 		},
 		Consumer: func(id ledger.UUID) (*ledger.Consumer, error) {
@@ -807,8 +805,12 @@ func TestAskedIsCanonical(t *testing.T) {
 			return &ledger.Consumer{ReservedUntil: 1, Owner: &ledger.Owner{}, Projects: []string{"p", "q"}}, nil
 		},
 			Named: demand.Named{
-				Preference: func(string) (ledger.Document, bool, error) { return `{"order":"spread"}`, true, nil },
-				Topology:   func(string) (*ledger.Topology, error) { return &ledger.Topology{Levels: []string{"rack"}}, nil },
+				Preference: func(string) (*ledger.Preference, bool, error) {
+					return &ledger.Preference{Prefer: `{"order":"spread"}`}, true, nil
+				},
+				Topology: func(string) (*ledger.Topology, bool, error) {
+					return &ledger.Topology{Levels: []string{"rack"}}, true, nil
+				},
 			}}
 		found, err := search.Run(context.Background(), &claim.Claim)
 		if err != nil {
