@@ -51,12 +51,11 @@ func (*Claim) onlyHoldings() {}
 
 // Check implements Command.
 func (c *Claim) Check() *demand.Rejection {
-	return cmp.Or(c.Claim.Check(), checkAllocations(c.allocations()))
+	return cmp.Or(c.Claim.Check(), checkAllocations(allocationsOf(c.Members())))
 }
 
-// allocations are those of the claim's consumers, without what they are to hold.
-func (c *Claim) allocations() []ConsumerAllocations {
-	members := c.Members()
+// allocationsOf are those of a claim's consumers, without what they are to hold.
+func allocationsOf(members []demand.ClaimConsumer) []ConsumerAllocations {
 	list := make([]ConsumerAllocations, len(members))
 	for i := range members {
 		one := &members[i]
@@ -79,19 +78,21 @@ func (c *Claim) ForProject(s *ledger.State, project string) *demand.Rejection {
 			}
 		}
 	}
-	return checkOwners(s, c.allocations(), project)
+	return checkOwners(s, allocationsOf(c.Members()), project)
 }
 
 // Decide implements Command. It takes the best of what was found that still
 // fits: whose providers are as the search saw them, but for what is used.
 func (c *Claim) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+	for _, list := range c.Lists() {
+		for i := range list {
+			if r := list[i].CheckTraits(s); r != nil {
+				return nil, r
+			}
+		}
+	}
 	if len(c.Alternatives) > 0 {
 		return c.decideAlternatives(s)
-	}
-	for i := range c.Requests {
-		if r := c.Requests[i].CheckTraits(s); r != nil {
-			return nil, r
-		}
 	}
 	prefer, r := c.preferenceIn(s)
 	if r == nil {
@@ -100,15 +101,13 @@ func (c *Claim) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if r != nil {
 		return nil, r
 	}
-	if r := cmp.Or(newAllocator(s, c.allocations()).checkGenerations(), c.mayDraw(s)); r != nil {
+	members := c.Members()
+	if r := cmp.Or(newAllocator(s, allocationsOf(members)).checkGenerations(), c.mayDraw(s)); r != nil {
 		return nil, r
 	}
-	found := c.found
-	if found == nil {
-		var r *demand.Rejection
-		if found, r = c.searchHere(s); r != nil {
-			return nil, r
-		}
+	found, r := c.foundIn(s)
+	if r != nil {
+		return nil, r
 	}
 	if len(found.Choices) == 0 {
 		if r := c.checkNames(s, prefer); r != nil {
@@ -121,7 +120,7 @@ func (c *Claim) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 		if !found.Choices[i].Unchanged(s) || !obeyed(s, prefer, &found.Choices[i]) {
 			continue
 		}
-		events, rejection := c.take(s, found, i)
+		events, rejection := c.take(s, found, i, members)
 		if rejection == nil {
 			rejection = roomFor(s, events)
 		}
@@ -166,12 +165,13 @@ var passedOver = map[demand.Code]bool{
 }
 
 // take decides that the claim gets a choice.
-func (c *Claim) take(s *ledger.State, found *claiming.Found, choice int) ([]ledger.Event, *demand.Rejection) {
-	want := c.allocations()
+func (c *Claim) take(
+	s *ledger.State, found *claiming.Found, choice int, members []demand.ClaimConsumer,
+) ([]ledger.Event, *demand.Rejection) {
+	want := allocationsOf(members)
 	for i := range want {
 		want[i].Resources = resourcesOf(s.Classes(), found.Choices[choice].Members[i].Uses)
 	}
-	members := c.Members()
 	a := newAllocator(s, want)
 	a.beside = !c.OwnFree
 	if r := a.checkProvidersExist(); r != nil {
@@ -237,6 +237,14 @@ func mappingsOf(q *demand.CandidateRequest, chosen *candidates.Ranked) []ledger.
 	return list
 }
 
+// foundIn is what was found before the decision, or else is found in a State.
+func (c *Claim) foundIn(s *ledger.State) (*claiming.Found, *demand.Rejection) {
+	if c.found != nil {
+		return c.found, nil
+	}
+	return c.searchHere(s)
+}
+
 // searchHere searches the State itself, which takes as long as there are
 // providers. Only the parts of a dry run come here without a search.
 func (c *Claim) searchHere(s *ledger.State) (*claiming.Found, *demand.Rejection) {
@@ -276,19 +284,9 @@ const maxStepsHere = 200_000
 
 // decideAlternatives takes the first alternative for which something was found.
 func (c *Claim) decideAlternatives(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
-	for i := range c.Alternatives {
-		for j := range c.Alternatives[i] {
-			if r := c.Alternatives[i][j].CheckTraits(s); r != nil {
-				return nil, r
-			}
-		}
-	}
-	found := c.found
-	if found == nil {
-		var r *demand.Rejection
-		if found, r = c.searchHere(s); r != nil {
-			return nil, r
-		}
+	found, r := c.foundIn(s)
+	if r != nil {
+		return nil, r
 	}
 	one := &Claim{Claim: *c.Only(found.Alternative), found: found}
 	return one.Decide(s)

@@ -22,7 +22,7 @@ type room struct {
 }
 
 // room reads the limits; nil: there are none.
-func (s *Search) room(c *demand.Claim) (*room, error) {
+func (s *Search) room(c *demand.Claim, members []demand.ClaimConsumer) (*room, error) {
 	if len(s.Limits) == 0 {
 		return nil, nil
 	}
@@ -37,7 +37,6 @@ func (s *Search) room(c *demand.Claim) (*room, error) {
 	if c.OwnFree {
 		return r, nil // it is assumed to be given back
 	}
-	members := c.Members()
 	for i := range members {
 		held, err := s.held(members[i].Consumer)
 		if err != nil {

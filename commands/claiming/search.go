@@ -73,7 +73,8 @@ func (s *Search) run(ctx context.Context, c *demand.Claim) (*Found, error) {
 	if found.standing, err = s.standing(c); err != nil {
 		return nil, err
 	}
-	room, err := s.room(c)
+	members := c.Members()
+	room, err := s.room(c, members)
 	if err != nil {
 		return nil, err
 	}
@@ -84,19 +85,18 @@ func (s *Search) run(ctx context.Context, c *demand.Claim) (*Found, error) {
 		defer func() { found.OverAggregate = room.first }()
 	}
 	if c.OwnFree {
-		held, err := s.free(c)
+		held, err := s.free(members)
 		if err != nil {
 			return nil, err
 		}
 		defer s.Ranking.Assume(held, 1)
 	}
-	members := c.Members()
 	pools, promised, err := s.pools(c, near)
 	if err != nil {
 		return nil, err
 	}
 	found.draws, found.Promised = len(pools) > 0, promised
-	if c.Size() == 1 {
+	if len(members) == 1 {
 		ranking, pref := pools.of(&members[0], s.Ranking, prefs[0])
 		best, err := ranking.Best(ctx, requests[0], pref, 1+c.Alternates+s.Spare)
 		for _, one := range best {
@@ -115,9 +115,8 @@ func (s *Search) run(ctx context.Context, c *demand.Claim) (*Found, error) {
 	return found, err
 }
 
-// free has what the claim's consumers hold given back, and returns what that is.
-func (s *Search) free(c *demand.Claim) (held []candidates.Use, err error) {
-	members := c.Members()
+// free has what a claim's consumers hold given back, and returns what that is.
+func (s *Search) free(members []demand.ClaimConsumer) (held []candidates.Use, err error) {
 	for i := range members {
 		one, err := s.held(members[i].Consumer)
 		if err != nil {

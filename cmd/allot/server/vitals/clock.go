@@ -37,21 +37,23 @@ func NewClock(wall func() time.Time, sinceBoot func() time.Duration) *Clock {
 func (c *Clock) Confirm(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if at = at.Round(0); at.After(c.expected()) {
-		c.seen, c.seenAt = at, c.sinceBoot()
+	now := c.sinceBoot()
+	if at = at.Round(0); at.After(c.expected(now)) {
+		c.seen, c.seenAt = at, now
 	}
 }
 
-// expected is the time of day by the clock that nothing can set. The caller holds mu.
-func (c *Clock) expected() time.Time { return c.seen.Add(c.sinceBoot() - c.seenAt) }
+// expected is the time of day by the clock that nothing can set, at a time since boot. The caller
+// holds mu.
+func (c *Clock) expected(now time.Duration) time.Time { return c.seen.Add(now - c.seenAt) }
 
 // look returns the time of day without its reading of another clock, and the time that is expected.
 func (c *Clock) look() (wall, expected time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	wall, expected = c.wall().Round(0), c.expected()
-	ahead, now := wall.Sub(expected), c.sinceBoot()
-	switch {
+	now := c.sinceBoot()
+	wall, expected = c.wall().Round(0), c.expected(now)
+	switch ahead := wall.Sub(expected); {
 	case ahead <= mostAhead:
 		c.ahead = 0
 	case c.ahead == 0 || (ahead-c.ahead).Abs() > time.Minute: // it was set, perhaps again
