@@ -38,7 +38,7 @@ func (s *search) bound(most int) (n int, exact bool, err error) {
 			return 0, true, nil
 		}
 	}
-	if err := s.work(len(s.plan.rivals)); err != nil || !s.compete() {
+	if err := s.work(len(s.plan.contests)); err != nil || !s.compete() {
 		return most, exact, err
 	}
 	apart := exact
@@ -245,31 +245,4 @@ func (s *search) drawable(k int, list []units) int64 {
 		}
 	}
 	return most
-}
-
-// compete reports whether groups of several kinds may want the same of one source.
-func (s *search) compete() bool {
-	return len(s.plan.kinds) > maxKinds || slices.ContainsFunc(s.plan.rivals, func(pair uint64) bool {
-		return slices.ContainsFunc(s.gather(), func(m member) bool { return m.serves&pair == pair })
-	})
-}
-
-// findRivals finds the kinds that want the same of a source that they both have.
-func (p *plan) findRivals() {
-	for k := range p.kinds[:min(len(p.kinds), maxKinds)] {
-		for other := range k {
-			if p.kinds[k].rivals(&p.kinds[other]) {
-				p.rivals = append(p.rivals, 1<<k|1<<other)
-			}
-		}
-	}
-}
-
-func (k *kind) rivals(other *kind) bool {
-	for r, amount := range k.amounts {
-		if amount > 0 && other.amounts[r] > 0 {
-			return true
-		}
-	}
-	return k.alone && other.alone
 }

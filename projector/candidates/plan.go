@@ -30,9 +30,7 @@ type plan struct {
 	required [][]string
 	anchors  *set // the roots that may be anchors; see narrow
 	guests   []guest
-	rivals   []uint64 // pairs of kinds, as bits; see findRivals
-	// contested is what several kinds ask for; see findContests.
-	contested []contest
+	contests []contest // see findContests
 }
 
 // kind is what slots have in common whose groups ask the same.
@@ -142,7 +140,6 @@ func (p *plan) describe(req *Request) {
 			k.amounts[slices.Index(p.classes, r.Class)] += r.Amount
 		}
 	}
-	p.findRivals()
 	p.findContests()
 }
 

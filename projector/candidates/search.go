@@ -36,6 +36,8 @@ type search struct {
 	out     Candidate
 	forests forests
 	units   []units // scratch of copiesOf
+	// scratch of sumsSuffice
+	joint, merged []shared
 
 	// guarded: nothing is chosen any more that leaves something which cannot be served.
 	// That is checked once the first choices of an anchor have come to nothing: mostly
@@ -47,13 +49,6 @@ type search struct {
 	gathered bool           // members is of the present anchor
 	// best, if set, wants only some of the candidates.
 	best *selection
-}
-
-// source is a provider that can fill a slot under the present anchor.
-type source struct {
-	number uint32
-	p      *ledger.Provider
-	own    bool // it is in the anchor's tree
 }
 
 // Search finds candidates and passes each to yield until yield returns false. The
@@ -154,9 +149,9 @@ func (s *search) visitAnchor() (full bool, err error) {
 			return false, err
 		}
 	}
-	if !s.sumsSuffice() {
+	if suffice, err := s.sumsSuffice(); err != nil || !suffice {
 		s.vain++
-		return false, nil
+		return false, err
 	}
 	if s.req.Shuffle {
 		s.draw = rand.New(rand.NewPCG(s.req.Seed, uint64(s.anchor)+1))
@@ -185,54 +180,6 @@ type visit struct {
 	full bool
 	// reached counts the candidates come to, also those that are skipped or not wanted.
 	reached int
-}
-
-// findSources lists the providers that can fill a kind's slots under the anchor.
-func (s *search) findSources(k int) error {
-	slot := &s.plan.slots[s.plan.kinds[k].first]
-	g := &s.req.Groups[slot.group]
-	list := s.lists[k][:0]
-	cost := 1 + len(slot.resources) + len(g.MemberOf)
-	consider := func(number uint32, p *ledger.Provider, own bool) error {
-		if err := s.work(cost); err != nil || !slot.allowed.contains(number) {
-			return err
-		}
-		if fits(p, slot.resources) && (g.Suffix != "" || s.spanned(p, own, g)) {
-			list = append(list, source{number, p, own})
-		}
-		return nil
-	}
-	for number, p := range s.world.inTree(s.anchor) {
-		if err := consider(number, p, true); err != nil {
-			return err
-		}
-	}
-	if visitable(g) {
-		if err := s.work(len(s.plan.guests)); err != nil {
-			return err
-		}
-		for _, guest := range s.plan.guests {
-			e := s.world.entries.get(guest.number)
-			if guest.anchors.contains(s.anchor) && e.root != s.anchor {
-				if err := consider(guest.number, e.p, false); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	s.lists[k] = list
-	return nil
-}
-
-// spanned checks member_of of the group without a suffix under the anchor. An
-// aggregate of the root spans its tree, but not sharing providers.
-func (s *search) spanned(p *ledger.Provider, own bool, g *Group) bool {
-	for _, anyOf := range g.MemberOf {
-		if !memberOfAny(p, anyOf) && (!own || !memberOfAny(s.root, anyOf)) {
-			return false
-		}
-	}
-	return true
 }
 
 // choose fills the next slot in every way. Conditions that later choices can only
