@@ -93,6 +93,7 @@ func (w *writer) all() error {
 	}
 	for _, c := range w.changes.NodeAllocations {
 		w.nodeAllocation(c)
+		w.wholeNode(c)
 	}
 	for _, c := range w.changes.Chassis {
 		w.chassis(c)
@@ -109,17 +110,18 @@ func (w *writer) all() error {
 // providers writes the changed half of each provider. Allocations change only the
 // state, however many traits the description has.
 func (w *writer) providers() {
-	after := make(map[ledger.UUID]*ledger.Provider)
+	last := make(map[ledger.UUID]ledger.ProviderChange)
 	for _, c := range w.changes.Providers {
 		w.description(c.Before, c.After)
+		w.capacity(c)
 		if c.After == nil {
-			after[c.Before.UUID] = nil
+			last[c.Before.UUID] = c
 		} else {
-			after[c.After.UUID] = c.After
+			last[c.After.UUID] = c
 		}
 	}
-	for id, p := range after {
-		w.providerState(id, p)
+	for _, c := range last {
+		w.providerState(c)
 	}
 }
 
@@ -142,13 +144,15 @@ func (w *writer) description(before, after *ledger.Provider) {
 // providerState writes the fields that allocations change, and which records of
 // the commit touched the provider. Everything that touches a provider makes a
 // version of its state, so the versions are its history, too.
-func (w *writer) providerState(id ledger.UUID, p *ledger.Provider) {
-	if p == nil {
-		w.set(w.version(w.idKey(tableProviderState, id)), nil)
+func (w *writer) providerState(c ledger.ProviderChange) {
+	id, amounts := w.amountsOf(c, func(inv ledger.Inventory) int64 { return inv.Used })
+	used := w.become(w.idKey(tableProviderState, id), amounts)
+	if c.After == nil {
+		w.set(w.version(w.p.key), w.keep(appendProviderEnd(w.scratch(), used)))
 		return
 	}
 	subject := Subject{Kind: ProviderHistory, ID: id}
-	w.set(w.version(w.idKey(tableProviderState, id)), w.keep(appendProviderState(w.scratch(), p, w.touched[subject])))
+	w.set(w.version(w.p.key), w.keep(appendProviderState(w.scratch(), c.After, used, w.touched[subject])))
 	delete(w.touched, subject)
 }
 
@@ -271,11 +275,12 @@ func holds(c *ledger.Consumer, provider ledger.UUID) bool {
 }
 
 func (w *writer) usage(c ledger.UsageChange) {
-	if c.After == nil {
-		w.set(w.version(w.usageKey(c.Before.Owner)), nil)
-		return
+	after := c.After
+	if after == nil {
+		after = &ledger.Usage{Owner: c.Before.Owner}
 	}
-	w.set(w.version(w.usageKey(c.After.Owner)), w.keep(appendUsage(w.scratch(), c.After)))
+	held := w.become(w.usageKey(after.Owner), after.Amounts)
+	w.set(w.version(w.p.key), w.keep(appendUsage(w.scratch(), after.Consumers, held)))
 }
 
 func (w *writer) usageKey(o *ledger.Owner) []byte {

@@ -271,7 +271,7 @@ func (v View) recordsAt(s Subject, sequence uint64, value []byte) ([]int, error)
 			return nil, v.p.judged(fmt.Errorf("%w: a version of consumer %s", ErrDamaged, s.ID))
 		}
 		return []int{index}, nil
-	case s.Kind == ProviderHistory && len(value) > 0:
+	case s.Kind == ProviderHistory && !gone([]byte{tableProviderState}, value):
 		return readProviderRecords(value)
 	case s.Kind == ProviderHistory:
 		var indexes []int

@@ -15,13 +15,15 @@ import (
 //	                                   from this number on
 //	x command                          command: address and fingerprint
 //	p provider ^seq                    provider without what allocations move
-//	g provider ^seq                    provider: generation, inventories, usage; records
+//	g provider ^seq                    provider: generation, inventories, usage with its integrals; records
+//	K provider ^seq                    capacity of the provider's inventories, with its integrals
 //	n name ^seq                        provider of that name
 //	c consumer ^seq                    consumer with its allocations; record
 //	a provider consumer                consumer holds something of provider now
 //	e provider ^seq consumer           consumer held something of provider until seq
 //	r until consumer                   reservation of now
-//	u project user type ^seq           usage
+//	u project user type ^seq           usage, with its integrals
+//	M project class ^seq               whole nodes of the class, with their integral
 //	k ^seq                             all resource classes
 //	t trait ^seq                       trait
 //	l project type class ^seq          limit
@@ -48,7 +50,8 @@ import (
 //	h kind id ^seq                     history: record indexes in the commit; of
 //	                                   consumers none, of providers only their ends
 //
-// A version with an empty value means that the entity no longer exists; see gone.
+// A version with an empty value means that the entity no longer exists; see gone. An integral is
+// that of an amount over time, of each class that there ever was; see running.
 const (
 	tableCheckpoint    = 'm'
 	tableCommit        = 's'
@@ -61,6 +64,8 @@ const (
 	tableHolding       = 'a'
 	tableHeld          = 'e'
 	tableUsage         = 'u'
+	tableCapacity      = 'K'
+	tableWholeNodes    = 'M'
 	tableClasses       = 'k'
 	tableTrait         = 't'
 	tableHistory       = 'h'

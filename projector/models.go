@@ -64,9 +64,11 @@ type models struct {
 	synced ledger.Head       // guarded by mu
 	tree   *proof.Tree       // Merkle tree of all records folded; replaced under mu, never changed
 
-	value       []byte        // scratch of fold
-	key         []byte        // scratch of fold
-	left, taken []ledger.UUID // scratch of fold
+	value       []byte               // scratch of fold
+	key         []byte               // scratch of fold
+	left, taken []ledger.UUID        // scratch of fold
+	amounts     []ledger.ClassAmount // scratch of fold
+	recent      map[string]*runs     // newest amounts by their keys; of fold
 }
 
 // versionedClasses is the newest class table, with the sequence since which it
@@ -82,7 +84,7 @@ var errOtherVersion = errors.New("projector: the read models have another versio
 func newModels(files vfs.FS, logger *slog.Logger, stopped <-chan struct{}) *models {
 	m := &models{
 		cache: pebble.NewCache(cacheBytes),
-		users: newUsers(), logger: logger, index: candidates.NewIndex(), tree: &proof.Tree{},
+		users: newUsers(), recent: make(map[string]*runs), logger: logger, index: candidates.NewIndex(), tree: &proof.Tree{},
 		broken: make(chan struct{}), replaced: make(chan struct{}), stopped: make(chan struct{}),
 		past: pastWorlds{building: make(chan struct{}, 1)},
 	}
@@ -367,9 +369,11 @@ func (m *models) fold(commit *ledger.Commit, changes *ledger.Changes, seen func(
 	}
 	defer m.users.leave()
 	defer m.recovered(&err)
+	m.forget()
 	batch := m.db.NewBatch()
 	w := &writer{batch: batch, p: m, commit: commit, changes: changes, grown: m.tree.Copy()}
 	if err := w.all(); err != nil {
+		m.recent = make(map[string]*runs) // it may be ahead of what is written
 		return errors.Join(fmt.Errorf("projector: fold commit %d: %w", commit.Sequence, err), batch.Close())
 	}
 	if err := seen(commit.Head()); err != nil {

@@ -1,10 +1,12 @@
 package projector
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/allot-project/allot/ledger"
 )
@@ -210,9 +212,9 @@ func readProvider(data []byte, p *ledger.Provider) error {
 	return f.end("provider")
 }
 
-// appendProviderState writes a provider's state, followed by the indexes of the
-// commit's records that touched the provider.
-func appendProviderState(b []byte, p *ledger.Provider, records []uint32) []byte {
+// appendProviderState writes a provider's state, with what was ever used of it, followed by
+// the indexes of the commit's records that touched the provider.
+func appendProviderState(b []byte, p *ledger.Provider, used runs, records []uint32) []byte {
 	b = binary.AppendVarint(b, p.Generation)
 	b = binary.AppendVarint(b, p.UpdatedAt)
 	b = binary.AppendUvarint(b, uint64(len(p.Inventories)))
@@ -225,9 +227,33 @@ func appendProviderState(b []byte, p *ledger.Provider, records []uint32) []byte 
 			b = binary.AppendVarint(b, n)
 		}
 		b = binary.BigEndian.AppendUint64(b, math.Float64bits(inv.Ratio))
+		b = used.find(inv.Class).Moment.AppendTo(b)
 	}
+	b = appendLeft(b, p, used)
 	for _, index := range records {
 		b = binary.AppendUvarint(b, uint64(index))
+	}
+	return b
+}
+
+// providerEnd is written in the place of the generation, which is never negative, of a
+// provider that no longer exists.
+const providerEnd = -1
+
+func appendProviderEnd(b []byte, used runs) []byte {
+	if len(used) == 0 {
+		return b
+	}
+	return appendLeft(binary.AppendVarint(b, providerEnd), &ledger.Provider{}, used)
+}
+
+// appendLeft writes what was used of classes of which a provider has no inventory any more.
+func appendLeft(b []byte, p *ledger.Provider, used runs) []byte {
+	b = binary.AppendUvarint(b, uint64(len(used)-len(p.Inventories)))
+	for _, r := range used {
+		if _, has := p.Inventory(r.Class); !has {
+			b = r.Moment.AppendTo(binary.AppendUvarint(b, uint64(r.Class)))
+		}
 	}
 	return b
 }
@@ -252,10 +278,15 @@ func readProviderRecords(data []byte) ([]int, error) {
 	return indexes, f.end("records of a provider")
 }
 
-func (f *fields) providerState(p *ledger.Provider) {
-	p.Generation, p.UpdatedAt = f.int(), f.int()
+// providerState reads the state of a provider, and returns what was ever used of it.
+func (f *fields) providerState(p *ledger.Provider) (used runs) {
+	if p.Generation = f.int(); p.Generation == providerEnd {
+		return f.left(nil)
+	}
+	p.UpdatedAt = f.int()
 	n := f.count()
 	p.Inventories = make([]ledger.Inventory, 0, n)
+	used = make(runs, 0, n)
 	for i := 0; i < n && !f.bad; i++ {
 		inv := ledger.Inventory{
 			Class: ledger.ClassID(f.uint()), Total: f.int(), Reserved: f.int(), MinUnit: f.int(),
@@ -265,16 +296,42 @@ func (f *fields) providerState(p *ledger.Provider) {
 			inv.Ratio = math.Float64frombits(binary.BigEndian.Uint64(raw))
 		}
 		p.Inventories = append(p.Inventories, inv)
+		used = append(used, running{inv.Class, inv.Used, f.integral()})
 	}
+	return f.left(used)
+}
+
+// left reads what appendLeft wrote, and returns it together with what is used now.
+func (f *fields) left(used runs) runs {
+	now := len(used)
+	for i, n := 0, f.count(); i < n && !f.bad; i++ {
+		used = append(used, running{Class: ledger.ClassID(f.uint()), Moment: f.integral()})
+	}
+	if len(used) > now {
+		slices.SortFunc(used, func(a, b running) int { return cmp.Compare(a.Class, b.Class) })
+	}
+	return used
 }
 
 // A version that says that its entity no longer exists has no value; that of a
 // consumer has the index of the record that ended it, and nothing else. Any other
-// value of a consumer is longer.
+// value of a consumer is longer. What is left of a usage and of a provider's state are
+// integrals, after a number of consumers of 0, and after a generation of providerEnd.
 
 // gone reports whether a version says that its entity no longer exists.
 func gone(key, value []byte) bool {
-	return len(value) == 0 || key[0] == tableConsumer && len(value) <= binary.MaxVarintLen32
+	if len(value) == 0 {
+		return true
+	}
+	switch f := (fields{data: value}); key[0] {
+	case tableConsumer:
+		return len(value) <= binary.MaxVarintLen32
+	case tableUsage:
+		return f.int() == 0
+	case tableProviderState:
+		return f.int() == providerEnd
+	}
+	return false
 }
 
 // appendEnd writes the value of a version that says that a consumer no longer
@@ -335,21 +392,18 @@ func readConsumer(data []byte) (*ledger.Consumer, error) {
 	return c, f.end("consumer")
 }
 
-func appendUsage(b []byte, u *ledger.Usage) []byte {
-	b = binary.AppendVarint(b, u.Consumers)
-	b = binary.AppendUvarint(b, uint64(len(u.Amounts)))
-	for _, a := range u.Amounts {
-		b = binary.AppendUvarint(b, uint64(a.Class))
-		b = binary.AppendVarint(b, a.Amount)
-	}
-	return b
+// appendUsage writes what an owner's consumers hold, of every class that they ever held.
+func appendUsage(b []byte, consumers int64, held runs) []byte {
+	return appendRuns(binary.AppendVarint(b, consumers), held)
 }
 
 func readUsage(data []byte) (*ledger.Usage, error) {
 	f := fields{data: data}
 	u := &ledger.Usage{Consumers: f.int()}
-	for i, n := 0, f.count(); i < n && !f.bad; i++ {
-		u.Amounts = append(u.Amounts, ledger.ClassAmount{Class: ledger.ClassID(f.uint()), Amount: f.int()})
+	for _, r := range f.runs() {
+		if r.Amount != 0 {
+			u.Amounts = append(u.Amounts, ledger.ClassAmount{Class: r.Class, Amount: r.Amount})
+		}
 	}
 	return u, f.end("usage")
 }

@@ -350,19 +350,24 @@ func (v View) AllUsages(yield func(*ledger.Usage) bool) error {
 }
 
 func ownerOf(key []byte) (*ledger.Owner, error) {
-	rest := key[1:]
-	var parts [3]string
-	for i := range parts {
-		if len(rest) < 2 {
-			return nil, fmt.Errorf("%w: usage key", ErrDamaged)
-		}
-		n := int(binary.BigEndian.Uint16(rest))
-		if len(rest) < 2+n {
-			return nil, fmt.Errorf("%w: usage key", ErrDamaged)
-		}
-		parts[i], rest = string(rest[2:2+n]), rest[2+n:]
+	parts, err := textsOf(key, 3)
+	if err != nil {
+		return nil, err
 	}
 	return &ledger.Owner{Project: parts[0], User: parts[1], Type: parts[2]}, nil
+}
+
+// textsOf reads a number of texts after a table's letter.
+func textsOf(key []byte, n int) ([]string, error) {
+	parts, rest := make([]string, 0, n), key[1:]
+	for range n {
+		if len(rest) < 2 || len(rest) < 2+int(binary.BigEndian.Uint16(rest)) {
+			return nil, fmt.Errorf("%w: a key of table %c", ErrDamaged, key[0])
+		}
+		end := 2 + int(binary.BigEndian.Uint16(rest))
+		parts, rest = append(parts, string(rest[2:end])), rest[end:]
+	}
+	return parts, nil
 }
 
 // Classes returns the resource classes.

@@ -1,0 +1,208 @@
+package projector
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// running is an amount of a class with what tells its integral over time. A commit's
+// changes take effect at the time of its last record.
+type running struct {
+	Class  ledger.ClassID // 0 where there is one class only
+	Amount int64
+	// Moment is the sum, over all changes, of the amount's change times the time of it in
+	// Unix nanoseconds. With it the time of the last change need not be kept.
+	Moment ledger.Integral
+}
+
+// upTo returns the integral of the amount from its beginning up to a time.
+func (r running) upTo(at int64) ledger.Integral { return ledger.Product(r.Amount, at).Minus(r.Moment) }
+
+func (r *running) become(amount, at int64) {
+	if amount != r.Amount {
+		r.Moment = r.Moment.Plus(ledger.Product(amount, at)).Minus(ledger.Product(r.Amount, at))
+		r.Amount = amount
+	}
+}
+
+// runs are the amounts of every class that something ever had, sorted by class.
+type runs []running
+
+// become changes the amounts at a time to those of a list that is sorted by class.
+func (l *runs) become(amounts []ledger.ClassAmount, at int64) {
+	i := 0
+	for _, a := range amounts {
+		for ; i < len(*l) && (*l)[i].Class < a.Class; i++ {
+			(*l)[i].become(0, at)
+		}
+		if i == len(*l) || (*l)[i].Class != a.Class {
+			*l = slices.Insert(*l, i, running{Class: a.Class})
+		}
+		(*l)[i].become(a.Amount, at)
+		i++
+	}
+	for ; i < len(*l); i++ {
+		(*l)[i].become(0, at)
+	}
+}
+
+func (l runs) find(class ledger.ClassID) running {
+	i, found := slices.BinarySearchFunc(l, class, func(r running, class ledger.ClassID) int {
+		return int(r.Class) - int(class)
+	})
+	if !found {
+		return running{}
+	}
+	return l[i]
+}
+
+func appendRuns(b []byte, list runs) []byte {
+	b = binary.AppendUvarint(b, uint64(len(list)))
+	for _, r := range list {
+		b = binary.AppendUvarint(b, uint64(r.Class))
+		b = binary.AppendVarint(b, r.Amount)
+		b = r.Moment.AppendTo(b)
+	}
+	return b
+}
+
+func (f *fields) runs() runs {
+	n := f.count()
+	list := make(runs, 0, n)
+	for i := 0; i < n && !f.bad; i++ {
+		list = append(list, running{ledger.ClassID(f.uint()), f.int(), f.integral()})
+	}
+	return list
+}
+
+func (f *fields) integral() ledger.Integral {
+	n, size := ledger.ReadIntegral(f.data)
+	f.pass(size)
+	return n
+}
+
+// readRuns reads the amounts from a value of any table that has them.
+func readRuns(table byte, value []byte) (list runs, err error) {
+	f := fields{data: value}
+	switch table {
+	case tableProviderState:
+		list = f.providerState(&ledger.Provider{})
+		f.data = nil // the records
+	case tableUsage:
+		f.int() // consumers
+		list = f.runs()
+	default:
+		list = f.runs()
+	}
+	return list, f.end("running integrals")
+}
+
+// recentRuns is the number of lists that are kept in memory for the commits to come. A list
+// that is not there is read.
+const recentRuns = 100_000
+
+// runsOf returns the newest amounts at a key without its version, for the fold alone.
+func (m *models) runsOf(key []byte) (list *runs, err error) {
+	if list = m.recent[string(key)]; list != nil {
+		return list, nil
+	}
+	it, err := m.cursor(key, after(key))
+	if err != nil {
+		return nil, err
+	}
+	list = new(runs)
+	if it.First() && len(it.Value()) > 0 {
+		*list, err = readRuns(key[0], it.Value())
+	}
+	m.recent[string(key)] = list
+	return list, finish(it, err)
+}
+
+// forget keeps the memory for recent lists bounded.
+func (m *models) forget() {
+	if len(m.recent) > recentRuns {
+		m.recent = make(map[string]*runs)
+	}
+}
+
+// become changes the amounts at a key without its version, as of this commit.
+func (w *writer) become(key []byte, amounts []ledger.ClassAmount) runs {
+	list, err := w.p.runsOf(key)
+	if err != nil {
+		w.err = err
+		return nil
+	}
+	list.become(amounts, w.at())
+	return *list
+}
+
+// at is when the commit's changes take effect.
+func (w *writer) at() int64 { return w.commit.Records[len(w.commit.Records)-1].Time }
+
+// capacity writes the capacity of a provider of which it has changed.
+func (w *writer) capacity(c ledger.ProviderChange) {
+	if sameCapacity(c.Before, c.After) {
+		return
+	}
+	id, amounts := w.amountsOf(c, ledger.Inventory.Units)
+	list := w.become(w.idKey(tableCapacity, id), amounts)
+	w.set(w.version(w.p.key), w.keep(appendRuns(w.scratch(), list)))
+}
+
+// amountsOf lists an amount of each inventory of a changed provider.
+func (w *writer) amountsOf(
+	c ledger.ProviderChange, of func(ledger.Inventory) int64,
+) (id ledger.UUID, amounts []ledger.ClassAmount) {
+	w.p.amounts = w.p.amounts[:0]
+	if c.After == nil {
+		return c.Before.UUID, nil
+	}
+	for _, inv := range c.After.Inventories {
+		w.p.amounts = append(w.p.amounts, ledger.ClassAmount{Class: inv.Class, Amount: of(inv)})
+	}
+	return c.After.UUID, w.p.amounts
+}
+
+func sameCapacity(a, b *ledger.Provider) bool {
+	var none ledger.Provider
+	if a == nil {
+		a = &none
+	}
+	if b == nil {
+		b = &none
+	}
+	return slices.EqualFunc(a.Inventories, b.Inventories, func(a, b ledger.Inventory) bool {
+		return a.Class == b.Class && a.Units() == b.Units()
+	})
+}
+
+// wholeNode counts the nodes that allocations hold, for their owner and class.
+func (w *writer) wholeNode(c ledger.NodeAllocationChange) {
+	had, has := holdsNode(c.Before), holdsNode(c.After)
+	if had && has && c.Before.Owner == c.After.Owner && c.Before.ResourceClass == c.After.ResourceClass {
+		return
+	}
+	if had {
+		w.countNode(c.Before, -1)
+	}
+	if has {
+		w.countNode(c.After, 1)
+	}
+}
+
+func holdsNode(a *ledger.NodeAllocation) bool {
+	return a != nil && a.State == ledger.NodeAllocationActive && !a.Node.IsNil()
+}
+
+func (w *writer) countNode(a *ledger.NodeAllocation, change int64) {
+	w.p.key = appendText(w.textKey(tableWholeNodes, a.Owner), a.ResourceClass)
+	list, err := w.p.runsOf(w.p.key)
+	if err != nil {
+		w.err = err
+		return
+	}
+	list.become([]ledger.ClassAmount{{Amount: list.find(0).Amount + change}}, w.at())
+	w.set(w.version(w.p.key), w.keep(appendRuns(w.scratch(), *list)))
+}
