@@ -181,6 +181,18 @@ func RecordData(encoded []byte, index int) ([]byte, error) {
 	return parts[index], nil
 }
 
+// LeavesData returns the LeafData of each record of an encoded commit, in order.
+func LeavesData(encoded []byte) ([][]byte, error) {
+	c, parts, err := newDecoder(encoded).commit()
+	if err != nil {
+		return nil, err
+	}
+	for i, record := range parts {
+		parts[i] = LeafData(Address{Sequence: c.Sequence, Index: i}, record)
+	}
+	return parts, nil
+}
+
 // DecodeCommit reads a stored commit. Any damage gives an error that wraps
 // ErrCorrupt.
 func DecodeCommit(encoded []byte) (*Commit, error) {

@@ -16,14 +16,19 @@ import (
 // their newest: what Projector.Digest would have returned then. Keys with a
 // version, or of a commit, never change, so later ones are left out. Lists of the
 // present are rebuilt as they were then. Digest reads everything up to the view's
-// commit, and each consumer once more for each of its providers.
-func (v View) Digest(ctx context.Context) (ledger.Digest, error) {
-	head, size, err := v.position()
+// commit, each consumer once more for each of its providers, and less than 256
+// records of the log.
+func (v View) Digest(ctx context.Context, log ledger.Log) (ledger.Digest, error) {
+	head, _, err := v.position()
+	if err != nil {
+		return ledger.Digest{}, err
+	}
+	tree, err := v.Tree(ctx, log)
 	if err != nil {
 		return ledger.Digest{}, err
 	}
 	sum := newDigester()
-	d := &pastRows{View: v, ctx: ctx, head: head, size: size, add: func(key, value []byte) {
+	d := &pastRows{View: v, ctx: ctx, head: head, tree: tree, add: func(key, value []byte) {
 		sum.add(key)
 		sum.add(value)
 	}}
@@ -41,7 +46,7 @@ type pastRows struct {
 	ctx  context.Context
 	add  func(key, value []byte)
 	head ledger.Head
-	size int64 // number of records in the Merkle tree then
+	tree *proof.Tree // of all records then
 }
 
 // pastTable says how to find the keys that a table had. Every table must be among
@@ -54,7 +59,7 @@ type pastTable struct {
 var pastTables = sortedTables([]pastTable{
 	{tableCheckpoint, (*pastRows).checkpoint},
 	{tableCommit, (*pastRows).commits},
-	{tableTree, (*pastRows).tree},
+	{tableTree, (*pastRows).kept},
 	{tableCommand, (*pastRows).commands},
 	{tableProvider, versioned}, {tableProviderState, versioned}, {tableName, versioned}, {tableConsumer, versioned},
 	{tableUsage, versioned}, {tableCapacity, versioned}, {tableWholeNodes, versioned},
@@ -129,15 +134,15 @@ func (d *pastRows) commits(table byte) error {
 	return d.between([]byte{table}, after(commitKey(d.sequence)), func(_, _ []byte) bool { return true })
 }
 
-// tree adds the hashes of the Merkle tree that were kept then.
-func (d *pastRows) tree(table byte) error {
+// kept adds the hashes of the Merkle tree that were kept then.
+func (d *pastRows) kept(table byte) error {
 	return d.rows(table, func(key, _ []byte) bool {
-		return int64(binary.BigEndian.Uint64(key[2:])) < proof.KeptCount(int(key[1]), d.size)
+		return int64(binary.BigEndian.Uint64(key[2:])) < proof.KeptCount(int(key[1]), d.tree.Size())
 	})
 }
 
 func (d *pastRows) checkpoint(table byte) error {
-	d.add([]byte{table}, appendCheckpoint(nil, d.head))
+	d.add([]byte{table}, appendCheckpoint(nil, d.head, d.tree))
 	return nil
 }
 

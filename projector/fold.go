@@ -307,5 +307,5 @@ func (w *writer) position() {
 	w.p.key = binary.BigEndian.AppendUint64(append(w.p.key[:0], tableCommit), w.commit.Sequence)
 	w.set(w.p.key, w.keep(appendCommit(w.scratch(), w.commit.Digest, w.commit.Records, w.grown.Size())))
 	w.p.key = append(w.p.key[:0], tableCheckpoint)
-	w.set(w.p.key, w.keep(appendCheckpoint(w.scratch(), w.commit.Head())))
+	w.set(w.p.key, w.keep(appendCheckpoint(w.scratch(), w.commit.Head(), w.grown)))
 }

@@ -9,10 +9,10 @@ import (
 // Keys begin with a table's letter. "^seq" is the inverted sequence, so that
 // newer versions of the same entity come first.
 //
-//	m                                  checkpoint
+//	m                                  checkpoint; the tree's right edge
 //	s seq                              commit: time, digest, records up to it, its records but for their events
-//	T level number                     hashes of the tree of all records: of every 8th level,
-//	                                   from this number on
+//	T level number                     hashes of the tree of all records: of the levels 8, 16
+//	                                   and so on, from this number on
 //	x command                          command: address and fingerprint
 //	p provider ^seq                    provider without what allocations move
 //	g provider ^seq                    provider: generation, inventories, usage with its integrals; records

@@ -237,10 +237,14 @@ func (m *models) view() View { return View{p: m, sequence: m.sequence.Load()} }
 func (m *models) load() error {
 	var version uint64
 	var head ledger.Head
+	var edge []ledger.Digest
 	found, err := m.get([]byte{tableCheckpoint}, func(value []byte) error {
 		f := fields{data: value}
 		version, head.Sequence = f.uint(), f.uint()
 		copy(head.Digest[:], f.take(uint64(len(head.Digest))))
+		for len(f.data) > 0 {
+			edge = append(edge, ledger.Digest(f.take(uint64(len(head.Digest)))))
+		}
 		return f.end("checkpoint")
 	})
 	if err != nil {
@@ -254,7 +258,7 @@ func (m *models) load() error {
 	}
 	m.head = head
 	m.sequence.Store(head.Sequence)
-	if m.tree, err = m.view().Tree(); err != nil {
+	if m.tree, err = m.loadTree(edge); err != nil {
 		return err
 	}
 	return m.loadClasses()
@@ -434,8 +438,8 @@ func (m *models) checkpoint() ledger.Head {
 	return m.head
 }
 
-func appendCheckpoint(b []byte, head ledger.Head) []byte {
+func appendCheckpoint(b []byte, head ledger.Head, tree *proof.Tree) []byte {
 	b = binary.AppendUvarint(b, schemaVersion)
 	b = binary.AppendUvarint(b, head.Sequence)
-	return append(b, head.Digest[:]...)
+	return appendHashes(append(b, head.Digest[:]...), tree.Edge())
 }

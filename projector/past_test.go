@@ -69,10 +69,10 @@ func collected[T any](each func(func(T) bool) error) (list []T, err error) {
 }
 
 // tellAll asks for everything at the moment of a view.
-func tellAll(ctx context.Context, views *projector.Projector, view projector.View, subjects []projector.Subject) *told {
+func tellAll(ctx context.Context, log ledger.Log, views *projector.Projector, view projector.View, subjects []projector.Subject) *told {
 	w, sequence := &told{}, view.Sequence()
 	tellView(w, view)
-	tellCommit(w, view)
+	tellCommit(ctx, log, w, view)
 	records, err := view.RecordsOf(sequence)
 	w.add("records", sequence, err, records)
 	for _, record := range records {
@@ -89,13 +89,13 @@ func tellAll(ctx context.Context, views *projector.Projector, view projector.Vie
 			}
 		}
 	}
-	sum, err := view.Digest(ctx)
+	sum, err := view.Digest(ctx, log)
 	w.add("digest", sequence, err, sum)
 	return w
 }
 
 // tellCommit asks for the commit of a view, and for what proves it.
-func tellCommit(w *told, view projector.View) {
+func tellCommit(ctx context.Context, log ledger.Log, w *told, view projector.View) {
 	at := view.Sequence()
 	head, decided, found, err := view.CommitMark(at)
 	w.add("mark", at, err, []any{head, decided, found})
@@ -106,15 +106,15 @@ func tellCommit(w *told, view projector.View) {
 		leaf, found, err := view.Leaf(address)
 		w.add(fmt.Sprint("leaf ", index), at, err, []any{leaf, found})
 	}
-	signed, err := view.Checkpoint()
+	signed, err := view.Checkpoint(ctx, log)
 	w.add("checkpoint", at, err, signed)
 	if err != nil {
 		return
 	}
 	for leaf := range signed.Size {
-		path, err := view.ProveInclusion(leaf)
+		path, err := view.ProveInclusion(ctx, log, leaf)
 		w.add(fmt.Sprint("inclusion of ", leaf), at, err, path)
-		growth, err := view.ProveGrowth(leaf + 1)
+		growth, err := view.ProveGrowth(ctx, log, leaf+1)
 		w.add(fmt.Sprint("growth since ", leaf+1), at, err, growth)
 	}
 }
@@ -229,7 +229,8 @@ func TestPastIsToldAsThePresentWas(t *testing.T) {
 			t.Parallel()
 			subjects, dir := subjectsOf(t, history.Commits), t.TempDir()
 			p, again := openedIn(t, dir), openedIn(t, t.TempDir())
-			state := ledger.NewState()
+			state, log := ledger.NewState(), &memlog.Log{}
+			ledgertest.AppendCommits(t, log, history.Commits)
 			var want []*told
 			for _, c := range history.Commits {
 				changes, err := state.Fold(c)
@@ -243,9 +244,9 @@ func TestPastIsToldAsThePresentWas(t *testing.T) {
 					t.Fatal(err)
 				}
 				now := p.View()
-				want = append(want, tellAll(t.Context(), p, now, subjects))
+				want = append(want, tellAll(t.Context(), log, p, now, subjects))
 				sum, err := p.Digest()
-				if then, thenErr := now.Digest(t.Context()); err != nil || thenErr != nil || then != sum {
+				if then, thenErr := now.Digest(t.Context(), log); err != nil || thenErr != nil || then != sum {
 					t.Errorf("at %d: digest %s, %v; as of then %s, %v", c.Sequence, sum, err, then, thenErr)
 				}
 			}
@@ -256,7 +257,7 @@ func TestPastIsToldAsThePresentWas(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					tellAll(t.Context(), p, view, subjects).same(t, what, want[i])
+					tellAll(t.Context(), log, p, view, subjects).same(t, what, want[i])
 					decided := time.Unix(0, c.Records[len(c.Records)-1].Time)
 					if timed, err := p.ViewAtTime(decided, decided); err != nil || timed.Sequence() < c.Sequence {
 						t.Errorf("%s: at the time of %d: %d, %v", what, c.Sequence, timed.Sequence(), err)

@@ -1,8 +1,11 @@
 package projector
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"sort"
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/proof"
@@ -17,12 +20,8 @@ func (w *writer) tree() {
 	}
 	before := w.grown.Size()
 	for _, kept := range proof.Sparse(before, w.grown.Add(w.commit.Leaves)) {
-		value := w.scratch()
-		for _, hash := range kept.Hashes {
-			value = append(value, hash[:]...)
-		}
 		w.p.key = appendHashKey(w.p.key[:0], kept.Level, kept.First)
-		w.set(w.p.key, w.keep(value))
+		w.set(w.p.key, w.keep(appendHashes(w.scratch(), kept.Hashes)))
 	}
 }
 
@@ -30,21 +29,43 @@ func appendHashKey(key []byte, level int, number int64) []byte {
 	return binary.BigEndian.AppendUint64(append(key, tableTree, byte(level)), uint64(number))
 }
 
-// hashes finds hashes of the Merkle tree by their numbers.
-func (m *models) hashes(numbers []int64) ([]ledger.Digest, error) {
-	it, err := m.cursor([]byte{tableTree}, []byte{tableTree + 1})
+func appendHashes(value []byte, hashes []ledger.Digest) []byte {
+	for _, hash := range hashes {
+		value = append(value, hash[:]...)
+	}
+	return value
+}
+
+// loadTree reads the tree of the newest commit, whose right edge is known.
+func (m *models) loadTree(edge []ledger.Digest) (*proof.Tree, error) {
+	size, err := m.view().Records()
 	if err != nil {
 		return nil, err
 	}
-	found, err := proof.FromSparse(func(level int, first, count int64) ([]ledger.Digest, error) {
-		return keptHashes(it, level, first, count)
-	})(numbers)
-	return found, finish(it, err)
+	numbers := proof.RootNumbers(size)
+	above := len(numbers) - len(edge)
+	if above < 0 || len(proof.RootNumbers(size%proof.Wide)) != len(edge) {
+		return nil, fmt.Errorf("%w: checkpoint: a tree of %d records with %d hashes at its edge", ErrDamaged, size, len(edge))
+	}
+	roots, err := proof.FromSparse(m.keptHashes)(numbers[:above])
+	if err != nil {
+		return nil, err
+	}
+	return proof.TreeOf(size, append(roots, edge...))
 }
 
 // keptHashes reads hashes of a level, from one of them on. A key of the table has
 // the number of the first hash in its value.
-func keptHashes(it *cursor, level int, first, count int64) ([]ledger.Digest, error) {
+func (m *models) keptHashes(level int, first, count int64) ([]ledger.Digest, error) {
+	it, err := m.cursor([]byte{tableTree}, []byte{tableTree + 1})
+	if err != nil {
+		return nil, err
+	}
+	found, err := hashesAt(it, level, first, count)
+	return found, finish(it, err)
+}
+
+func hashesAt(it *cursor, level int, first, count int64) ([]ledger.Digest, error) {
 	found := make([]ledger.Digest, 0, count)
 	missing := func() ([]ledger.Digest, error) {
 		return nil, fmt.Errorf("%w: no hash %d of level %d of the tree", ErrDamaged, first+int64(len(found)), level)
@@ -90,23 +111,148 @@ func (v View) position() (head ledger.Head, size int64, err error) {
 	return head, size, err
 }
 
-// Tree returns the Merkle tree of all records at the view's moment.
-func (v View) Tree() (*proof.Tree, error) {
+// newestTree returns the tree in memory if it is that of the view's moment.
+func (v View) newestTree() (*proof.Tree, bool) {
+	v.p.mu.Lock()
+	defer v.p.mu.Unlock()
+	return v.p.tree, v.p.head.Sequence == v.sequence
+}
+
+// hashes finds all hashes of the Merkle tree of the view's moment, which has a size:
+// in memory and in the read models, and those of the lowest levels with the log.
+func (v View) hashes(ctx context.Context, log ledger.Log, size int64) proof.Hashes {
+	edge := make(map[int64]ledger.Digest)
+	if tree, is := v.newestTree(); is {
+		roots := tree.Roots()
+		for i, number := range proof.RootNumbers(size) {
+			edge[number] = roots[i]
+		}
+	}
+	groups := make(map[int64][]ledger.Digest) // leaves that were read, 256 at most, by what is above them
+	below := proof.FromSparse(func(level int, first, count int64) ([]ledger.Digest, error) {
+		if level > 0 {
+			return v.p.keptHashes(level, first, count)
+		}
+		group := first / proof.Wide
+		begin := group * proof.Wide
+		leaves, known := groups[group]
+		if !known {
+			err := v.EachLeaf(ctx, log, begin, min(size-begin, proof.Wide), func(data []byte) error {
+				leaves = append(leaves, ledger.LeafHash(data))
+				return nil
+			})
+			if err != nil {
+				return nil, err
+			}
+			groups[group] = leaves
+		}
+		return append([]ledger.Digest(nil), leaves[first-begin:first-begin+count]...), nil
+	})
+	return func(numbers []int64) ([]ledger.Digest, error) {
+		found := make([]ledger.Digest, len(numbers))
+		for i, number := range numbers {
+			hash, known := edge[number]
+			if !known {
+				one, err := below([]int64{number})
+				if err != nil {
+					return nil, err
+				}
+				hash = one[0]
+			}
+			found[i] = hash
+		}
+		return found, nil
+	}
+}
+
+// EachLeaf calls yield with the ledger.LeafData of count records of the log, from one
+// of them on, numbered from 0. All must be there at the view's moment.
+func (v View) EachLeaf(ctx context.Context, log ledger.Log, first, count int64, yield func(data []byte) error) error {
+	from, err := v.commitOf(first)
+	if err != nil {
+		return err
+	}
+	to, err := v.commitOf(first + count - 1)
+	if err != nil {
+		return err
+	}
+	number, err := (View{v.p, from - 1}).Records()
+	if err != nil {
+		return err
+	}
+	err = log.Read(ctx, from, to, func(e ledger.Entry) error {
+		var head ledger.Head
+		is, err := v.commit(e.Sequence, func(f *fields) { head, _, _ = f.commitPoint(e.Sequence) })
+		if err != nil || !is {
+			return err
+		}
+		if got := ledger.DigestOf(e.Data); got != head.Digest {
+			return fmt.Errorf("%w: commit %d of the log has the digest %s, but had %s when it was folded", ledger.ErrChain,
+				e.Sequence, got, head.Digest)
+		}
+		leaves, err := ledger.LeavesData(e.Data)
+		for i := 0; i < len(leaves) && err == nil; i++ {
+			if number >= first && number < first+count {
+				err = yield(leaves[i])
+			}
+			number++
+		}
+		return err
+	})
+	if err == nil && number < first+count {
+		err = fmt.Errorf("%w: the log has no record %d", ledger.ErrLogGap, number)
+	}
+	return err
+}
+
+// commitOf returns the sequence of the commit with a record, by the record's number.
+func (v View) commitOf(number int64) (sequence uint64, err error) {
+	sequence = 1 + uint64(sort.Search(int(v.sequence), func(i int) bool {
+		with, failure := (View{v.p, uint64(i) + 1}).Records()
+		err = errors.Join(err, failure)
+		return with > number
+	}))
+	if err == nil && sequence > v.sequence {
+		err = fmt.Errorf("%w: there is no record %d up to sequence %d", ErrNotYet, number, v.sequence)
+	}
+	return sequence, err
+}
+
+// Tile returns count hashes of a level of the Merkle tree, from one of them on: of the
+// leaves, or of a level that is kept. All must be complete at the view's moment.
+func (v View) Tile(ctx context.Context, log ledger.Log, level int, first, count int64) ([]ledger.Digest, error) {
+	if level > 0 {
+		return v.p.keptHashes(level, first, count)
+	}
+	leaves := make([]ledger.Digest, 0, count)
+	err := v.EachLeaf(ctx, log, first, count, func(data []byte) error {
+		leaves = append(leaves, ledger.LeafHash(data))
+		return nil
+	})
+	return leaves, err
+}
+
+// Tree returns the Merkle tree of all records at the view's moment. Of a past one
+// it reads less than 256 records of the log.
+func (v View) Tree(ctx context.Context, log ledger.Log) (*proof.Tree, error) {
+	if tree, is := v.newestTree(); is {
+		return tree.Copy(), nil
+	}
 	size, err := v.Records()
 	if err != nil {
 		return nil, err
 	}
-	return proof.LoadTree(size, v.p.hashes)
+	return proof.LoadTree(size, v.hashes(ctx, log, size))
 }
 
 // Checkpoint returns the checkpoint to sign for the view's moment, without the
 // ledger's id.
-func (v View) Checkpoint() (*proof.Checkpoint, error) {
+func (v View) Checkpoint(ctx context.Context, log ledger.Log) (*proof.Checkpoint, error) {
 	head, size, err := v.position()
 	if err != nil {
 		return nil, err
 	}
-	tree, err := proof.LoadTree(size, v.p.hashes)
+	tree, err := v.Tree(ctx, log)
 	if err != nil {
 		return nil, err
 	}
@@ -127,21 +273,22 @@ func (v View) Leaf(at ledger.Address) (number int64, found bool, err error) {
 	return number, err == nil && number < upTo, err
 }
 
-// ProveInclusion proves that a leaf is in the Merkle tree of the view's moment.
-func (v View) ProveInclusion(leaf int64) ([]ledger.Digest, error) {
+// ProveInclusion proves that a leaf is in the Merkle tree of the view's moment. It
+// reads at most 512 records of the log.
+func (v View) ProveInclusion(ctx context.Context, log ledger.Log, leaf int64) ([]ledger.Digest, error) {
 	size, err := v.Records()
 	if err != nil {
 		return nil, err
 	}
-	return proof.Inclusion(leaf, size, v.p.hashes)
+	return proof.Inclusion(leaf, size, v.hashes(ctx, log, size))
 }
 
 // ProveGrowth proves that the log of the view's moment holds everything that it
-// held when it had a number of records.
-func (v View) ProveGrowth(earlier int64) ([]ledger.Digest, error) {
+// held when it had a number of records. It reads at most 512 records of the log.
+func (v View) ProveGrowth(ctx context.Context, log ledger.Log, earlier int64) ([]ledger.Digest, error) {
 	size, err := v.Records()
 	if err != nil {
 		return nil, err
 	}
-	return proof.Growth(earlier, size, v.p.hashes)
+	return proof.Growth(earlier, size, v.hashes(ctx, log, size))
 }

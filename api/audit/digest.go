@@ -33,22 +33,22 @@ func (q *Questions) digest(ctx context.Context, p parameters) (any, error) {
 			return nil, err
 		}
 		if view := q.Views.View(); q.Views.Checkpoint() == head && view.Sequence() == head.Sequence {
-			return digestsOf(view, sum)
+			return q.digestsOf(ctx, view, sum)
 		}
 	}
 	view, err := q.view(p)
 	if err != nil {
 		return nil, err
 	}
-	sum, err := view.Digest(ctx)
+	sum, err := view.Digest(ctx, q.Log)
 	if err != nil {
 		return nil, err
 	}
-	return digestsOf(view, sum)
+	return q.digestsOf(ctx, view, sum)
 }
 
-func digestsOf(view projector.View, sum ledger.Digest) (*Digests, error) {
-	checkpoint, err := view.Checkpoint()
+func (q *Questions) digestsOf(ctx context.Context, view projector.View, sum ledger.Digest) (*Digests, error) {
+	checkpoint, err := view.Checkpoint(ctx, q.Log)
 	if err != nil {
 		return nil, err
 	}

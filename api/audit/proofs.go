@@ -101,11 +101,11 @@ var ErrEvidence = errors.New("audit: not evidence")
 // proofs answers questions about what the log proves.
 type proofs struct{ *Questions }
 
-func (q proofs) sign(v projector.View) ([]byte, error) {
+func (q proofs) sign(ctx context.Context, v projector.View) ([]byte, error) {
 	if v.Sequence() == 0 {
 		return nil, rest.BadRequest("there is no record yet")
 	}
-	signed, err := q.Notary.Checkpoint(v)
+	signed, err := q.Notary.Checkpoint(ctx, v)
 	if errors.Is(err, present.ErrNoKey) {
 		return nil, rest.NotFound("%v", err)
 	}
@@ -113,12 +113,12 @@ func (q proofs) sign(v projector.View) ([]byte, error) {
 }
 
 // checkpoint is GET /audit/checkpoint.
-func (q proofs) checkpoint(_ context.Context, p parameters) (any, error) {
+func (q proofs) checkpoint(ctx context.Context, p parameters) (any, error) {
 	view, err := q.view(p)
 	if err != nil {
 		return nil, err
 	}
-	signed, err := q.sign(view)
+	signed, err := q.sign(ctx, view)
 	return plain(signed), err
 }
 
@@ -148,16 +148,16 @@ func (q proofs) inclusion(ctx context.Context, p parameters) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if evidence.Path, err = view.ProveInclusion(number); err != nil {
+	if evidence.Path, err = view.ProveInclusion(ctx, q.Log, number); err != nil {
 		return nil, err
 	}
-	signed, err := q.sign(view)
+	signed, err := q.sign(ctx, view)
 	evidence.Checkpoint = string(signed)
 	return evidence, err
 }
 
 // growth is GET /audit/proof/growth?from=RECORDS.
-func (q proofs) growth(_ context.Context, p parameters) (any, error) {
+func (q proofs) growth(ctx context.Context, p parameters) (any, error) {
 	from, err := p.number("from", 1, math.MaxInt64, 0)
 	if err != nil {
 		return nil, err
@@ -174,10 +174,10 @@ func (q proofs) growth(_ context.Context, p parameters) (any, error) {
 		return nil, rest.BadRequest("from: the log had %d records, not %d", size, from)
 	}
 	growth := &Growth{From: from}
-	if growth.Path, err = view.ProveGrowth(from); err != nil {
+	if growth.Path, err = view.ProveGrowth(ctx, q.Log, from); err != nil {
 		return nil, err
 	}
-	signed, err := q.sign(view)
+	signed, err := q.sign(ctx, view)
 	growth.Checkpoint = string(signed)
 	return growth, err
 }

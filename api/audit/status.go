@@ -87,7 +87,7 @@ func (q *Questions) disk() (*Disk, error) {
 }
 
 // status is GET /audit/status.
-func (q *Questions) status(_ context.Context, p parameters) (any, error) {
+func (q *Questions) status(ctx context.Context, p parameters) (any, error) {
 	view, err := q.view(p)
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (q *Questions) status(_ context.Context, p parameters) (any, error) {
 	if view.Sequence() == 0 {
 		return nil, rest.NotFound("there is no record yet")
 	}
-	checkpoint, err := view.Checkpoint()
+	checkpoint, err := view.Checkpoint(ctx, q.Log)
 	if err != nil {
 		return nil, err
 	}

@@ -139,8 +139,8 @@ func (s *Queries) commits(ctx context.Context, v projector.View, q *wire.Commits
 
 var errEnough = errors.New("natsapi: the answer is full")
 
-func (s *Queries) checkpoint(v projector.View) (any, error) {
-	signed, err := s.Notary.Checkpoint(v)
+func (s *Queries) checkpoint(ctx context.Context, v projector.View) (any, error) {
+	signed, err := s.Notary.Checkpoint(ctx, v)
 	if errors.Is(err, present.ErrNoKey) {
 		return nil, notFound("%v", err)
 	}
@@ -237,7 +237,7 @@ func (s *Queries) Ask(ctx context.Context, q wire.Query) (wire.Answer[any], erro
 	case *wire.CommitsQuery:
 		result, err = s.commits(ctx, view, q)
 	case *wire.CheckpointQuery:
-		result, err = s.checkpoint(view)
+		result, err = s.checkpoint(ctx, view)
 	case *wire.NodeQuery:
 		result, err = node(view, q)
 	case *wire.NodeAllocationQuery:

@@ -1,6 +1,7 @@
 package present
 
 import (
+	"context"
 	"errors"
 
 	"golang.org/x/mod/sumdb/note"
@@ -12,6 +13,7 @@ import (
 // Notary signs checkpoints of the log.
 type Notary struct {
 	Ledger ledger.UUID
+	Log    ledger.Log  // for checkpoints of the past
 	Key    note.Signer // nil: it signs nothing
 }
 
@@ -19,11 +21,11 @@ type Notary struct {
 var ErrNoKey = errors.New("this server signs no checkpoints: it has no key (--signing-key)")
 
 // Checkpoint signs the log as of a view.
-func (n *Notary) Checkpoint(v projector.View) ([]byte, error) {
+func (n *Notary) Checkpoint(ctx context.Context, v projector.View) ([]byte, error) {
 	if n == nil || n.Key == nil {
 		return nil, ErrNoKey
 	}
-	c, err := v.Checkpoint()
+	c, err := v.Checkpoint(ctx, n.Log)
 	if err != nil {
 		return nil, err
 	}

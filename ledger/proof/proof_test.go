@@ -91,11 +91,12 @@ func TestTree(t *testing.T) {
 	})
 }
 
-// TestSparse: from the hashes of every eighth level all others are found, and half
-// of them are kept.
+// TestSparse: from the leaves and the hashes of the levels 8, 16 and so on all others
+// are found.
 func TestSparse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tree, all := &proof.Tree{}, []ledger.Digest(nil)
+		tree := &proof.Tree{}
+		var all, leaves []ledger.Digest
 		levels := make(map[int][]ledger.Digest)
 		size := rapid.Int64Range(1, 70_000).Draw(t, "up to")
 		for tree.Size() < size {
@@ -105,6 +106,7 @@ func TestSparse(t *testing.T) {
 			}
 			before := tree.Size()
 			complete := tree.Add(commit)
+			leaves = append(leaves, commit...)
 			all = append(all, complete...)
 			for _, kept := range proof.Sparse(before, complete) {
 				if kept.First != int64(len(levels[kept.Level])) {
@@ -113,20 +115,22 @@ func TestSparse(t *testing.T) {
 				levels[kept.Level] = append(levels[kept.Level], kept.Hashes...)
 			}
 		}
+		sparse := levels[0] == nil
+		levels[0] = leaves // not kept: they are made from the log
 		for level, hashes := range levels {
-			if int64(len(hashes)) != proof.KeptCount(level, tree.Size()) {
+			if !sparse || int64(len(hashes)) != proof.KeptCount(level, tree.Size()) {
 				t.Fatalf("level %d keeps %d hashes of a tree of %d", level, len(hashes), tree.Size())
 			}
 		}
-		sparse := proof.FromSparse(func(level int, first, count int64) ([]ledger.Digest, error) {
+		found := proof.FromSparse(func(level int, first, count int64) ([]ledger.Digest, error) {
 			return slices.Clone(levels[level][first : first+count]), nil
 		})
 		for _, n := range []int64{0, int64(len(all)) - 1, rapid.Int64Range(0, int64(len(all))-1).Draw(t, "number")} {
-			if found, err := sparse([]int64{n}); err != nil || found[0] != all[n] {
-				t.Fatalf("hash %d of a tree of %d: %v, %v", n, tree.Size(), found, err)
+			if one, err := found([]int64{n}); err != nil || one[0] != all[n] {
+				t.Fatalf("hash %d of a tree of %d: %v, %v", n, tree.Size(), one, err)
 			}
 		}
-		again, err := proof.LoadTree(tree.Size(), sparse)
+		again, err := proof.LoadTree(tree.Size(), found)
 		if err != nil || again.Root() != tree.Root() {
 			t.Fatalf("loaded: %v, %v", again, err)
 		}

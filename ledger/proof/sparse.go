@@ -7,9 +7,12 @@ import (
 )
 
 // LevelsApart is how many levels of the tree lie between those whose hashes are
-// kept, from the leaves on. The hashes between them are computed from at most 128
-// of these, so half of the room is saved, and a proof reads a few kilobytes more.
+// kept, from this one on: a hash for each 256 records. The hashes between them are
+// computed from at most 128 of these; those below, from the log.
 const LevelsApart = 8
+
+// Wide is how many hashes of a level are below one of the next level that is kept.
+const Wide = 1 << LevelsApart
 
 // Row are the hashes of one level that a commit's records complete, in order.
 // Their numbers count in this level, from 0.
@@ -20,18 +23,18 @@ type Row struct {
 }
 
 // Sparse selects, of the hashes that Add returned, those that are kept: by level,
-// from the leaves on. size is that of the tree before.
+// the lowest first. size is that of the tree before.
 func Sparse(size int64, complete []ledger.Digest) []Row {
 	var kept []Row
 	number := tlog.StoredHashCount(size)
 	for i, hash := range complete {
 		level, n := tlog.SplitStoredHashIndex(number + int64(i))
-		if level%LevelsApart != 0 {
+		if level == 0 || level%LevelsApart != 0 {
 			continue
 		}
-		at := level / LevelsApart
+		at := level/LevelsApart - 1
 		for len(kept) <= at {
-			kept = append(kept, Row{Level: len(kept) * LevelsApart, First: n})
+			kept = append(kept, Row{Level: (len(kept) + 1) * LevelsApart, First: n})
 		}
 		if len(kept[at].Hashes) == 0 {
 			kept[at].First = n
@@ -41,8 +44,9 @@ func Sparse(size int64, complete []ledger.Digest) []Row {
 	return kept
 }
 
-// FromSparse finds all hashes of the tree with those that are kept: read returns
-// count hashes of a level, from one of them on.
+// FromSparse finds all hashes of the tree with the leaves and those that are kept:
+// read returns count hashes of such a level, from one of them on, and they may be
+// overwritten.
 func FromSparse(read func(level int, first, count int64) ([]ledger.Digest, error)) Hashes {
 	return func(numbers []int64) ([]ledger.Digest, error) {
 		found := make([]ledger.Digest, len(numbers))

@@ -69,6 +69,11 @@ func (t *Tree) Add(leaves []ledger.Digest) []ledger.Digest {
 // size they are all that a tree needs to grow.
 func (t *Tree) Roots() []ledger.Digest { return digests(t.roots) }
 
+// Edge returns those of its Roots that are below the lowest level of Sparse.
+func (t *Tree) Edge() []ledger.Digest {
+	return digests(t.roots[len(t.roots)-bits.OnesCount64(uint64(t.size)%Wide):])
+}
+
 // TreeOf returns the tree of a size with such roots.
 func TreeOf(size int64, roots []ledger.Digest) (*Tree, error) {
 	if size < 0 || bits.OnesCount64(uint64(size)) != len(roots) {
@@ -94,9 +99,8 @@ func (h Hashes) ReadHashes(numbers []int64) ([]tlog.Hash, error) {
 	return hashes(found), err
 }
 
-// LoadTree reads a tree of a size from its stored hashes.
-func LoadTree(size int64, kept Hashes) (*Tree, error) {
-	var numbers []int64
+// RootNumbers are the numbers of the Roots of a tree of a size, as stored hashes.
+func RootNumbers(size int64) (numbers []int64) {
 	begin := int64(0)
 	for level := bits.Len64(uint64(size)) - 1; level >= 0; level-- {
 		if size&(1<<level) != 0 {
@@ -104,7 +108,12 @@ func LoadTree(size int64, kept Hashes) (*Tree, error) {
 			begin += 1 << level
 		}
 	}
-	roots, err := kept.ReadHashes(numbers)
+	return numbers
+}
+
+// LoadTree reads a tree of a size from its stored hashes.
+func LoadTree(size int64, kept Hashes) (*Tree, error) {
+	roots, err := kept.ReadHashes(RootNumbers(size))
 	if err != nil {
 		return nil, err
 	}

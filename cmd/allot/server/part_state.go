@@ -54,7 +54,7 @@ func (p *statePart) start(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	p.notary.Ledger = id
+	p.notary.Ledger, p.notary.Log = id, p.log.all
 	p.nats.ledger.Store(&id)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/cmd/internal/cli"
@@ -53,7 +54,9 @@ func (p *notaryPart) save() {
 	if p.vouchers == nil || view.Sequence() == 0 {
 		return
 	}
-	signed, err := p.Checkpoint(view)
+	ctx, cancel := context.WithTimeout(context.Background(), signTime)
+	defer cancel()
+	signed, err := p.Checkpoint(ctx, view)
 	if err == nil {
 		err = p.vouchers.Save(view.Sequence(), signed)
 	}
@@ -61,6 +64,10 @@ func (p *notaryPart) save() {
 		p.logger.Error("checkpoint not signed", "error", err)
 	}
 }
+
+// signTime bounds how long the log may take to answer with the last records of a
+// checkpoint, if more have come meanwhile.
+const signTime = 10 * time.Second
 
 // signStart stores a signed checkpoint of the log that the server has found.
 func (p *notaryPart) signStart(context.Context) error {
