@@ -103,7 +103,7 @@ differential:
 	.ci/differential 20000
 
 # How others are served beside 16 hostile clients with a login, the table of
-# docs/security.md; a minute, on a machine with nothing else to do.
+# docs/performance.md; a minute, on a machine with nothing else to do.
 floods:
 	go build -o bin/ ./cmd/allot ./cmd/allot-bench && bin/allot-bench floods
 
