@@ -2,6 +2,7 @@ package proof
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"math/big"
@@ -40,6 +41,11 @@ func (c *ClassConsumed) key() classKey {
 		return classKey{-1, c.Class}
 	}
 	return classKey{id: c.ID}
+}
+
+// Compare orders classes by their numbers, those of whole nodes behind by their names.
+func (c ClassConsumed) Compare(other ClassConsumed) int {
+	return cmp.Or(cmp.Compare(uint64(c.ID), uint64(other.ID)), cmp.Compare(c.Class, other.Class)) // -1 becomes the largest
 }
 
 func (c *ClassConsumed) amount() (*big.Int, error) {
