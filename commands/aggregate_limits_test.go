@@ -64,7 +64,7 @@ func heldInAggregates(s *ledger.State) map[ledger.AggregateKey]int64 {
 // because what is held already comes to count for it.
 var regrouping = map[string]bool{
 	"ReplaceProviderAggregates": true, "ReparentProvider": true, "UpdateProvider": true, "Batch": true,
-	"SetNodeProviders": true, "ExpireReservation": true, "BeginTerm": true,
+	"SetNodeProviders": true, "ExpireReservation": true, "BeginTerm": true, "SetConsumptionRoot": true,
 }
 
 // TestAggregateLimitsHold: whatever command is carried out, what is held in an

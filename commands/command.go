@@ -56,7 +56,7 @@ var Registry = byName(
 // its processes, and its start.
 var Internal = byName(
 	empty[AddStandardNames], empty[BeginTerm], empty[ChooseNode], empty[ExpireReservation],
-	empty[SetNodeProviders],
+	empty[SetNodeProviders], empty[SetConsumptionRoot],
 )
 
 func empty[T any, C interface {

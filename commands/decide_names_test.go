@@ -37,6 +37,14 @@ func nameDecisions(t testing.TB, w *world) []decision {
 			"at a lower level", []commands.Command{&commands.BeginTerm{Leader: "a", Instance: fresh, Level: ledger.Level}},
 			&commands.BeginTerm{Leader: "b", Instance: instance, Level: ledger.Level - 1}, invalid("level"),
 		},
+		{"of the first hour", nil, rootSet(0, 1), happens(rootOf(1))},
+		{
+			"of an hour with no commit after it", nil, rootSet(w.State().Head().Sequence, 1), happens(rootOf(1)),
+		},
+		{"made from what is outdated", nil, rootSet(w.State().Head().Sequence+1, 1), nothing},
+		{"of the same hour", []commands.Command{rootSet(0, 1)}, rootSet(0, 1), nothing},
+		{"of no whole hour", nil, &commands.SetConsumptionRoot{ConsumptionRoot: ledger.ConsumptionRoot{At: 1}}, invalid("at")},
+
 		{"of no leader", nil, &commands.BeginTerm{Instance: fresh, Level: 1}, invalid("leader")},
 		{"of no process", nil, &commands.BeginTerm{Leader: "a", Level: 1}, invalid("instance")},
 
@@ -119,4 +127,14 @@ func nameDecisions(t testing.TB, w *world) []decision {
 		)
 	}
 	return rows
+}
+
+func rootOf(hours int64) ledger.ConsumptionRootSet {
+	return ledger.ConsumptionRootSet{ConsumptionRoot: ledger.ConsumptionRoot{
+		At: hours * ledger.ConsumptionPeriod, Projects: 1, Root: ledger.DigestOf([]byte("root")),
+	}}
+}
+
+func rootSet(last uint64, hours int64) *commands.SetConsumptionRoot {
+	return &commands.SetConsumptionRoot{ConsumptionRoot: rootOf(hours).ConsumptionRoot, Last: last}
 }

@@ -180,7 +180,7 @@ func checkFolds(t *testing.T, w *world, events []ledger.Event) {
 var idle = []string{
 	"AddStandardNames", "AllocateForConsumers", "Batch", "ChooseNode", "ExpireReservation", "AddNodeTrait",
 	"PlaceProject", "RenameProvider", "RenameResourceClass", "ReparentProvider", "ReplaceNodeTraits", "ReplaceProviderAggregates",
-	"ReplaceInventories", "ReplaceProviderTraits", "UpdateInventory", "SetLimit", "SetPreference", "SetTopology", "SetNodeMaintenance", "SetNodePowerState", "SetNodeProviders", "UpdateChassis",
+	"ReplaceInventories", "ReplaceProviderTraits", "UpdateInventory", "SetLimit", "SetPreference", "SetTopology", "SetNodeMaintenance", "SetNodePowerState", "SetNodeProviders", "SetConsumptionRoot", "UpdateChassis",
 	"UpdateNode", "UpdateNodeAllocation", "UpdateProvider",
 }
 

@@ -14,7 +14,7 @@ import (
 // recording are the commands that say what is so already, whatever the limits.
 var recording = map[string]bool{
 	"PlaceProject":     true, // an operator says where a project is
-	"SetNodeProviders": true, "ExpireReservation": true, "BeginTerm": true,
+	"SetNodeProviders": true, "ExpireReservation": true, "BeginTerm": true, "SetConsumptionRoot": true,
 }
 
 // TestLimitsHold: whatever command is carried out, no project's usage grows

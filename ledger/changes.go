@@ -62,6 +62,7 @@ type UndoPoint struct {
 	numbers       uint64
 	nodeProviders bool
 	term          Term
+	consumptionAt int64
 }
 
 // Begin starts a commit: it forgets the last commit's changes and returns the
@@ -71,7 +72,7 @@ func (s *State) Begin() UndoPoint {
 	s.changes = Changes{}
 	return UndoPoint{
 		ledgerID: s.ledgerID, head: s.head, lastTime: s.lastTime, numbers: s.numbers, nodeProviders: s.nodeProviders,
-		term: s.term,
+		term: s.term, consumptionAt: s.consumptionAt,
 	}
 }
 
@@ -102,7 +103,7 @@ func (s *State) Undo(to UndoPoint, changes Changes) {
 	s.undoPreferences(changes)
 	s.undoAggregateLimits(changes)
 	s.undoTopologies(changes)
-	s.nodeProviders, s.term = to.nodeProviders, to.term
+	s.nodeProviders, s.term, s.consumptionAt = to.nodeProviders, to.term, to.consumptionAt
 	s.ledgerID, s.head, s.lastTime = to.ledgerID, to.head, to.lastTime
 	s.epoch++
 	s.changes = Changes{}

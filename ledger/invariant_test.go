@@ -37,12 +37,16 @@ func refusingState(t *testing.T) *ledger.State {
 		ledger.AllocationRequested{Allocation: waiting, Name: "waiting", ResourceClass: "c"},
 	) {
 		s.Begin()
-		if err := s.Apply(uint64(i+1), &ledger.Record{Time: int64(i + 1), Events: []ledger.Event{event}}); err != nil {
+		if err := s.Apply(uint64(i+1), &ledger.Record{Time: ledger.ConsumptionPeriod + int64(i), Events: []ledger.Event{event}}); err != nil {
 			t.Fatalf("%s: %v", ledger.KindOf(event), err)
 		}
 		s.Advance(ledger.Head{Sequence: uint64(i + 1)})
 	}
 	return s
+}
+
+func rootAt(at int64) ledger.Event {
+	return ledger.ConsumptionRootSet{ConsumptionRoot: ledger.ConsumptionRoot{At: at}}
 }
 
 // refusals are events that contradict every State that decided commands lead to.
@@ -71,6 +75,9 @@ func refusals() []refusal {
 		{ledger.TermBegan{Term: ledger.Term{Number: 1, Leader: "a", Level: ledger.Level}}, "cannot follow term 1"},
 		{ledger.TermBegan{Term: ledger.Term{Number: 2, Level: ledger.Level}}, "cannot follow term 1"}, // without a leader
 		{ledger.TermBegan{Term: ledger.Term{Number: 2, Leader: "a"}}, "at level 0 cannot follow"},
+		{ledgertest.ConsumptionRootSet(), "no root of consumption"}, // once more
+		{rootAt(2*ledger.ConsumptionPeriod + 1), "no root of consumption"},
+		{rootAt(4 * ledger.ConsumptionPeriod), "no root of consumption"}, // hours ahead of its record
 		{ledger.StandardNamesAdded{Classes: []ledger.StandardClass{{ID: 0, Name: "NEW"}}}, "created twice"},
 		{ledger.StandardNamesAdded{Classes: []ledger.StandardClass{{ID: 9, Name: "VCPU"}}}, "created twice"},
 		{

@@ -147,7 +147,7 @@ var wellKnown = [...]string{
 	"NUMA_MEMORY_MB", "IPV4_ADDRESS", "VGPU", "VGPU_DISPLAY_HEAD", "NET_BW_EGR_KILOBIT_PER_SEC",
 	"NET_BW_IGR_KILOBIT_PER_SEC", "PCPU", "MEM_ENCRYPTION_CONTEXT", "FPGA", "PGPU", "NET_PACKET_RATE_KILOPACKET_PER_SEC",
 	"NET_PACKET_RATE_EGR_KILOPACKET_PER_SEC", "NET_PACKET_RATE_IGR_KILOPACKET_PER_SEC",
-	"INSTANCE", "MIGRATION", "admin", "ReplaceProviderCounters",
+	"INSTANCE", "MIGRATION", "admin", "ReplaceProviderCounters", "SetConsumptionRoot",
 }
 
 var wellKnownNumbers = func() map[string]int {

@@ -148,7 +148,7 @@ func TestDamagedStates(t *testing.T) {
 	}
 }
 
-const stateFields = 21
+const stateFields = 22
 
 // TestContradictoryStates replaces an entity's name in a State by another one:
 // parts that contradict each other are refused.

@@ -42,6 +42,7 @@ type State struct {
 	topologyTable
 	nodeProviders bool // nodes are resource providers, too
 	term          Term
+	consumptionAt int64 // see ConsumptionAt
 
 	// epoch counts begun commits. A provider or usage with the current epoch was
 	// copied in this commit and may be edited in place.

@@ -11,7 +11,7 @@ import (
 // stateVersion is the version of the State's form, and stateFields are its fields.
 const (
 	stateVersion = 1
-	stateFields  = 21
+	stateFields  = 22
 )
 
 // stateFlushBytes is how many bytes of a State are encoded before they are
@@ -33,6 +33,7 @@ func (s *State) Encode(w io.Writer) error {
 	writeEach(out, s.allocations.Len(), s.NodeAllocations, (*NodeAllocation).form)
 	writeEach(out, s.chassis.Len(), s.AllChassis, (*Chassis).form)
 	s.term.form(&out.e.form)
+	out.e.form.int(&s.consumptionAt)
 	writeEach(out, s.limits.Len(), s.Limits, (*Limit).form)
 	writeEach(out, s.parents.Len(), func(yield func(*ProjectParent) bool) {
 		s.ProjectParents(func(p ProjectParent) bool { return yield(&p) })
@@ -58,6 +59,7 @@ func DecodeState(data []byte) (*State, error) {
 		return nil, err
 	}
 	s.term.form(&d.form)
+	d.form.int(&s.consumptionAt)
 	if s.term.Number == 0 && s.term != (Term{}) {
 		d.fail("there is no term, but %q leads it at level %d", s.term.Leader, s.term.Level)
 	}

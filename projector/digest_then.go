@@ -66,6 +66,7 @@ var pastTables = sortedTables([]pastTable{
 	{tableClasses, versioned}, {tableTrait, versioned},
 	{tableLimit, versioned}, {tableParent, versioned}, {tablePreference, versioned}, {tableTopology, versioned},
 	{tableAggregate, versioned}, {tableAggregateUse, versioned}, {tableHistory, versioned},
+	{tableConsumptionRoot, versioned},
 	{tableHeld, until(len(ledger.UUID{}))},
 	{tableHolding, (*pastRows).holdings},
 	{tableReservation, (*pastRows).reservations},

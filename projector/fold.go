@@ -100,6 +100,7 @@ func (w *writer) all() error {
 	}
 	for i := range w.commit.Records {
 		w.command(i, &w.commit.Records[i])
+		w.consumptionRoots(i, &w.commit.Records[i])
 	}
 	w.history()
 	w.tree()

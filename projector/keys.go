@@ -25,6 +25,7 @@ import (
 //	u project user type ^seq           usage, with its integrals
 //	M project class ^seq               whole nodes of the class, with their integral
 //	k ^seq                             all resource classes
+//	R moment ^seq                      root of consumption: index of its record
 //	t trait ^seq                       trait
 //	l project type class ^seq          limit
 //	P project ^seq                     project that it is below
@@ -53,30 +54,31 @@ import (
 // A version with an empty value means that the entity no longer exists; see gone. An integral is
 // that of an amount over time, of each class that there ever was; see running.
 const (
-	tableCheckpoint    = 'm'
-	tableCommit        = 's'
-	tableTree          = 'T'
-	tableCommand       = 'x'
-	tableProvider      = 'p'
-	tableProviderState = 'g'
-	tableName          = 'n'
-	tableConsumer      = 'c'
-	tableHolding       = 'a'
-	tableHeld          = 'e'
-	tableUsage         = 'u'
-	tableCapacity      = 'K'
-	tableWholeNodes    = 'M'
-	tableClasses       = 'k'
-	tableTrait         = 't'
-	tableHistory       = 'h'
-	tableWaiting       = 'Q'
-	tableReservation   = 'r'
-	tableLimit         = 'l'
-	tableParent        = 'P'
-	tablePreference    = 'f'
-	tableTopology      = 'y'
-	tableAggregate     = 'L'
-	tableAggregateUse  = 'U'
+	tableCheckpoint      = 'm'
+	tableCommit          = 's'
+	tableTree            = 'T'
+	tableCommand         = 'x'
+	tableProvider        = 'p'
+	tableProviderState   = 'g'
+	tableName            = 'n'
+	tableConsumer        = 'c'
+	tableHolding         = 'a'
+	tableHeld            = 'e'
+	tableUsage           = 'u'
+	tableCapacity        = 'K'
+	tableWholeNodes      = 'M'
+	tableClasses         = 'k'
+	tableTrait           = 't'
+	tableConsumptionRoot = 'R'
+	tableHistory         = 'h'
+	tableWaiting         = 'Q'
+	tableReservation     = 'r'
+	tableLimit           = 'l'
+	tableParent          = 'P'
+	tablePreference      = 'f'
+	tableTopology        = 'y'
+	tableAggregate       = 'L'
+	tableAggregateUse    = 'U'
 )
 
 // entityTables are the tables of entities that are numbered and listed in the

@@ -132,6 +132,17 @@ func (q proofs) inclusion(ctx context.Context, p parameters) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	evidence, err := q.include(ctx, view, at)
+	if err != nil {
+		return nil, err
+	}
+	signed, err := q.sign(ctx, view)
+	evidence.Checkpoint = string(signed)
+	return evidence, err
+}
+
+// include finds the evidence that a record is in the log of a view, but for the checkpoint.
+func (q proofs) include(ctx context.Context, view projector.View, at ledger.Address) (*Inclusion, error) {
 	number, found, err := view.Leaf(at)
 	if err != nil {
 		return nil, err
@@ -148,11 +159,7 @@ func (q proofs) inclusion(ctx context.Context, p parameters) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if evidence.Path, err = view.ProveInclusion(ctx, q.Log, number); err != nil {
-		return nil, err
-	}
-	signed, err := q.sign(ctx, view)
-	evidence.Checkpoint = string(signed)
+	evidence.Path, err = view.ProveInclusion(ctx, q.Log, number)
 	return evidence, err
 }
 

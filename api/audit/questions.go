@@ -130,6 +130,10 @@ var questions = map[string]question{
 		[]string{"project", "user", "q", "limit", "at"}, anything, about(entities.owners),
 		"listOwners", "List projects or users, and how much they hold", Owners{},
 	},
+	"/audit/proof/consumption": {
+		[]string{"project", "from", "to"}, anything, thorough(about(proofs.statement)),
+		"proveConsumption", "Prove what a project has consumed between two whole hours", Statement{},
+	},
 	"/audit/proof/growth": {
 		[]string{"from", "at"}, anything, about(proofs.growth),
 		"proveGrowth", "Prove that the log holds all that it held at an earlier checkpoint", Growth{},

@@ -213,6 +213,8 @@ func drawCommand(t *rapid.T, kind string) commands.Command {
 			generation := rapid.Int64Range(0, 4).Draw(t, "generation")
 			c.Inventories[i].Generation = &generation
 		}
+	case *commands.SetConsumptionRoot:
+		c.At = rapid.Int64Range(1, 9).Draw(t, "hour") * ledger.ConsumptionPeriod
 	case *commands.SetNodeProviders:
 		c.On, c.Limit = rapid.IntRange(0, 9).Draw(t, "providers") > 0, 5
 	}

@@ -69,6 +69,7 @@ func Histories(t testing.TB) []History {
 		{"spelt", speltCommits(t)},
 		{"counters", counterCommits(t)},
 		{"topologies", topologyCommits(t)},
+		{"consumption", chain(t, [][]ledger.Event{Vocabulary(), {ConsumptionRootSet()}})},
 	}
 }
 

@@ -293,6 +293,13 @@ func ChassisCommits(t testing.TB) []*ledger.Commit {
 	})
 }
 
+// ConsumptionRootSet is a root of what three projects have consumed within the first hour of Unix time.
+func ConsumptionRootSet() ledger.Event {
+	return ledger.ConsumptionRootSet{ConsumptionRoot: ledger.ConsumptionRoot{
+		At: ledger.ConsumptionPeriod, Projects: 3, Root: ledger.DigestOf([]byte("consumption")),
+	}}
+}
+
 // EveryEvent returns every kind of event at least once, in an order in which they
 // can be folded.
 func EveryEvent() []ledger.Event {
@@ -307,7 +314,7 @@ func EveryEvent() []ledger.Event {
 		ledger.ConsumerRemoved{Consumer: ID(2, 1)},
 		ledger.ProviderCountersReplaced{Provider: ID(1, 1), Generation: 6, Counters: []ledger.Counter{{Name: "A", Total: 7}}},
 		ledger.TermBegan{Term: ledger.Term{Number: 1, Leader: "a", Instance: ID(8, 1), Level: 1}},
-	}, ImportVocabulary(), ImportedNodeVocabulary())
+	}, ImportVocabulary(), ImportedNodeVocabulary(), []ledger.Event{ConsumptionRootSet()})
 }
 
 // ImportVocabulary returns a record that holds every kind of event of an import,

@@ -16,6 +16,7 @@ type Progress func(done, total uint64)
 // Replayed is the outcome of a log so far.
 type Replayed struct {
 	State   *ledger.State
+	Commit  *ledger.Commit // the last one
 	Tree    proof.Tree
 	Views   *projector.Projector // nil: no read models are made
 	Records int
@@ -39,6 +40,7 @@ func Replay(
 		if err != nil {
 			return &ledger.BadEntryError{Sequence: commit.Sequence, Err: err}
 		}
+		r.Commit = commit
 		r.Tree.Add(commit.Leaves)
 		r.Records += len(commit.Records)
 		if r.Views != nil {

@@ -57,6 +57,8 @@ type Report struct {
 	Snapshots   int // good ones
 	Checkpoints int // good ones
 	Kept        int // good ones
+	Roots       int // good roots of consumption
+	OldRoots    int // roots of consumption of a moment too long before their record to be compared
 	ReadModels  ledger.Head
 	Findings    []*Finding
 
@@ -97,7 +99,9 @@ func VerifyLog(ctx context.Context, log ledger.Log, last uint64, e Evidence) (*R
 	if compareViews {
 		dir = filepath.Join(e.Temporary, "readmodel")
 	}
+	consumed := newConsumption(v.report)
 	r, err := Replay(ctx, log, last, dir, e.Progress, func(r *Replayed) error {
+		consumed.fold(r.Commit, r.State)
 		for _, compare := range v.due[r.State.Head().Sequence] {
 			compare(r)
 		}

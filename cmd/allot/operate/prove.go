@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"slices"
+	"time"
 
 	"golang.org/x/mod/sumdb/note"
 
@@ -17,14 +19,17 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Prove is "allot prove": it prints evidence that a record is in the log,
-// or that the log still holds all of an earlier log.
+// Prove is "allot prove": it prints evidence that a record is in the log, that the log still
+// holds all of an earlier log, or of what a project has consumed.
 type Prove struct {
 	cli.Server `embed:""`
 	ask.Moment `embed:""`
 	keyFlag    `embed:""`
 	Record     string `arg:"" optional:"" help:"SEQUENCE.INDEX of the record."`
 	Since      string `help:"File with a checkpoint that you have kept: print evidence that the log still holds everything before it." type:"existingfile" placeholder:"FILE"`
+	Project    string `help:"Project: print a statement of what it has consumed, with evidence." placeholder:"ID"`
+	From       string `help:"With --project: the whole hour from which on (RFC 3339). Default: the ledger's beginning." placeholder:"TIME"`
+	To         string `help:"With --project: the whole hour up to which (RFC 3339)." placeholder:"TIME"`
 }
 
 // Run prints the evidence.
@@ -45,11 +50,20 @@ func (c *Prove) Run(ctx context.Context) error {
 }
 
 func (c *Prove) question() (string, url.Values, error) {
-	if (c.Record == "") == (c.Since == "") {
-		return "", nil, errors.New("say what to prove: give either a RECORD or --since")
-	}
-	if c.Since == "" {
+	given := slices.DeleteFunc([]string{c.Record, c.Since, c.Project}, func(s string) bool { return s == "" })
+	switch {
+	case len(given) != 1:
+		return "", nil, errors.New("say what to prove: give a RECORD, --since or --project")
+	case c.Project == "" && c.From+c.To != "" || c.Project != "" && c.To == "":
+		return "", nil, errors.New("--project needs --to, and --from and --to need --project")
+	case c.Record != "":
 		return "/audit/proof/record", url.Values{"record": {c.Record}}, nil
+	case c.Project != "":
+		query := url.Values{"project": {c.Project}, "to": {c.To}}
+		if c.From != "" {
+			query.Set("from", c.From)
+		}
+		return "/audit/proof/consumption", query, nil
 	}
 	keys, err := c.verifiers()
 	if err != nil {
@@ -96,6 +110,9 @@ func (c *CheckProof) Run() error {
 	if c.Since != "" {
 		return c.growth(text, keys)
 	}
+	if isStatement(text) {
+		return c.statement(text, keys)
+	}
 	var evidence audit.Inclusion
 	if err := audit.ReadEvidence(text, &evidence); err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
@@ -130,4 +147,32 @@ func (c *CheckProof) growth(text []byte, keys note.Verifiers) error {
 	}
 	_, err = os.Stdout.WriteString(evidence.Checkpoint)
 	return err
+}
+
+// isStatement reports whether evidence is of what a project has consumed.
+func isStatement(text []byte) bool {
+	var members struct {
+		End json.RawMessage `json:"end"`
+	}
+	return json.Unmarshal(text, &members) == nil && members.End != nil
+}
+
+func (c *CheckProof) statement(text []byte, keys note.Verifiers) error {
+	var statement audit.Statement
+	if err := audit.ReadEvidence(text, &statement); err != nil {
+		return fmt.Errorf("%s: %w", c.File, err)
+	}
+	checkpoint, err := statement.Check(keys)
+	if err != nil {
+		return err
+	}
+	from := "the ledger's beginning"
+	if statement.From != nil {
+		from = statement.From.UTC().Format(time.RFC3339)
+	}
+	fmt.Fprintf(os.Stderr, "%s vouches for what project %s consumed from %s to %s, by its log of %d records\n",
+		c.PublicKey, statement.Project, from, statement.To.UTC().Format(time.RFC3339), checkpoint.Size)
+	return ledger.PlainEncoder(os.Stdout).Encode(map[string]any{
+		"project": statement.Project, "from": statement.From, "to": statement.To, "consumed": statement.Consumed,
+	})
 }

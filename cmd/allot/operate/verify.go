@@ -139,6 +139,9 @@ func (c *Verify) print(r *check.Report, signed bool) {
 			fmt.Printf("read models  good at sequence %d\n", r.ReadModels.Sequence)
 		}
 	}
+	if r.Roots+r.OldRoots > 0 {
+		fmt.Printf("consumption  %d roots good, %d set too late to be compared\n", r.Roots, r.OldRoots)
+	}
 	if signed {
 		fmt.Printf("checkpoints  %d good\n", r.Checkpoints)
 		c.sayKept(r.Kept, "--since")

@@ -20,6 +20,7 @@ const limitsEvery = time.Minute
 type processesPart struct {
 	settings
 	access *accessPart
+	notary *notaryPart
 	views  *viewsPart
 	writer *writerPart
 
@@ -31,6 +32,9 @@ func (p *processesPart) start(context.Context) error {
 	writer, views := p.writer.Load(), p.views.Projector
 	p.running = []interface{ Stop() }{
 		processes.StartNodePlacer(writer, views, p.logger), processes.StartExpirer(writer, views, p.clock.Now, p.logger),
+	}
+	if p.notary.Key != nil { // without a signature, nothing is proved by what is committed to
+		p.running = append(p.running, processes.StartConsumptionCommitter(writer, views, p.clock.Now, p.logger))
 	}
 	if keystone, is := p.access.auth.(*auth.Keystone); is && p.config.UnifiedLimits != "" {
 		service, region, _ := strings.Cut(p.config.UnifiedLimits, "@")

@@ -150,7 +150,7 @@ func newServer(config *Command, logger *slog.Logger) *server {
 		writer: s.writer,
 	}
 	s.archiver = &archiverPart{settings: given, stores: s.stores, archives: s.archives, log: s.log, disks: s.disks}
-	s.processes = &processesPart{settings: given, access: s.access, views: s.views, writer: s.writer}
+	s.processes = &processesPart{settings: given, access: s.access, notary: s.notary, views: s.views, writer: s.writer}
 	s.scrubber = &scrubberPart{settings: given, data: s.data, views: s.views, nats: s.nats}
 	s.parts = newPartList(logger, s.list()...)
 	s.disks.failed, s.replica.parts = s.parts.failed, s.parts

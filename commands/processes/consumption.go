@@ -1,0 +1,113 @@
+package processes
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+)
+
+// ConsumptionActor is the actor in the ConsumptionCommitter's records.
+const ConsumptionActor = "allot:consumption"
+
+// ConsumptionViews are what the ConsumptionCommitter reads. projector.Projector implements it.
+type ConsumptionViews interface {
+	Changed() <-chan struct{}
+	// NewestConsumptionRoot is the moment of the newest root, in Unix nanoseconds; 0: there
+	// is none.
+	NewestConsumptionRoot() (int64, error)
+	// ConsumptionRoot makes the root of what was consumed up to a moment, as the read models
+	// have it. last is the newest commit that they hold; 0: it was decided after the moment.
+	ConsumptionRoot(at int64) (root ledger.ConsumptionRoot, last uint64, err error)
+}
+
+// ConsumptionCommitter commits the ledger to what each project has consumed, at each whole
+// hour. After a pause it goes on with the hours that it has missed. In a ledger without a root
+// it begins with the next hour.
+type ConsumptionCommitter struct {
+	submit commands.Submitter
+	views  ConsumptionViews
+	now    func() time.Time
+	logger *slog.Logger
+	next   int64 // the hour that is to come; before the first round: that of a ledger without a root
+	known  bool  // next follows from the newest root
+	stop   context.CancelFunc
+	done   chan struct{}
+}
+
+// StartConsumptionCommitter starts to commit to consumption, by the writer's clock.
+func StartConsumptionCommitter(
+	submit commands.Submitter, views ConsumptionViews, now func() time.Time, logger *slog.Logger,
+) *ConsumptionCommitter {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &ConsumptionCommitter{
+		submit: submit, views: views, now: now, logger: logger, stop: cancel, done: make(chan struct{}),
+		next: hourAfter(now().UnixNano()),
+	}
+	go c.run(ctx)
+	return c
+}
+
+func hourAfter(at int64) int64 { return at - at%ledger.ConsumptionPeriod + ledger.ConsumptionPeriod }
+
+// Stop ends the process. A command that it has submitted may still be carried out.
+func (c *ConsumptionCommitter) Stop() {
+	c.stop()
+	<-c.done
+}
+
+func (c *ConsumptionCommitter) run(ctx context.Context) {
+	defer close(c.done)
+	for ctx.Err() == nil {
+		changed := c.views.Changed()
+		timer := time.NewTimer(c.round(ctx))
+		select {
+		case <-changed: // it may be the first after the hour, or after what a root was made from
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// round commits to the next hour, if it is over. It returns how long to wait for another round.
+func (c *ConsumptionCommitter) round(ctx context.Context) time.Duration {
+	if !c.known {
+		newest, err := c.views.NewestConsumptionRoot()
+		if err != nil {
+			c.logger.Error("roots of consumption cannot be read", "error", err)
+			return retryPause
+		}
+		if c.known = true; newest > 0 {
+			c.next = newest + ledger.ConsumptionPeriod
+		}
+	}
+	if left := c.next - c.now().UnixNano(); left > 0 {
+		return min(time.Duration(left), longestSleep)
+	}
+	root, last, err := c.views.ConsumptionRoot(c.next)
+	if err != nil {
+		c.logger.Error("what was consumed cannot be read", "error", err)
+		return retryPause
+	}
+	outcome, err := c.submit.Submit(ctx, commands.Submission{
+		ID: commands.NewID(), Actor: ConsumptionActor,
+		Command: &commands.SetConsumptionRoot{ConsumptionRoot: root, Last: last},
+	})
+	c.known = false // the root may be there, whatever the answer says
+	if err == nil && outcome.Rejection == nil {
+		if outcome.Address.Sequence > 0 {
+			return 0
+		}
+		return retryPause // a commit came in between
+	}
+	if ctx.Err() == nil {
+		c.logger.Warn(
+			"the ledger was not committed to what was consumed; trying again", "up to", time.Unix(0, c.next).UTC(),
+			"error", err, "rejection", outcome.Rejection,
+		)
+	}
+	return retryPause
+}

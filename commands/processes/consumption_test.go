@@ -1,0 +1,98 @@
+package processes_test
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/processes"
+	"github.com/allot-project/allot/commands/writer"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
+	"github.com/allot-project/allot/ledger/memlog"
+	"github.com/allot-project/allot/projector/check"
+)
+
+// rootOfHour waits for the root of an hour.
+func rootOfHour(t *testing.T, l *commandstest.Ledger, hour int64) {
+	t.Helper()
+	ledgertest.WaitFor(t, "the root of an hour", func() bool {
+		newest, err := l.Views.NewestConsumptionRoot()
+		if err != nil {
+			t.Error(err)
+		}
+		return newest >= hour*ledger.ConsumptionPeriod
+	}, func() any { return hour })
+}
+
+// TestConsumptionIsCommittedTo: at each whole hour the ledger is committed to what was consumed,
+// also to the hours that were missed, whatever comes in between, and a replay of the log gives
+// the same roots.
+func TestConsumptionIsCommittedTo(t *testing.T) {
+	t.Parallel()
+	log, dir := &memlog.Log{}, t.TempDir()
+	c := &clock{}
+	const first = int64(480_000) // an hour of Unix time
+	c.at.Store(first*ledger.ConsumptionPeriod + 7)
+	l := commandstest.StartWith(t, dir, log, func(o *writer.Options) { o.Now = c.now })
+	host := l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 10})
+	l.Accept(t, commandstest.Allocate(commandstest.NewID(), host, "VCPU", 3))
+	committer := processes.StartConsumptionCommitter(l.Writer, l.Views, c.now, slog.New(slog.DiscardHandler))
+	c.forward(90 * time.Minute)
+	l.Accept(t, commandstest.Allocate(commandstest.NewID(), host, "VCPU", 2))
+	rootOfHour(t, l, first+1)
+	committer.Stop()
+	c.forward(3 * time.Hour)
+	committer = processes.StartConsumptionCommitter(l.Writer, l.Views, c.now, slog.New(slog.DiscardHandler))
+	defer committer.Stop()
+	rootOfHour(t, l, first+4)
+
+	report := verifyRoots(t, log, l.Views.View().Sequence())
+	if report.Err() != nil || report.Roots != 4 {
+		t.Errorf("%d roots are good, %v", report.Roots, report.Err())
+	}
+}
+
+func verifyRoots(t *testing.T, log ledger.Log, last uint64) *check.Report {
+	t.Helper()
+	report, err := check.VerifyLog(t.Context(), log, last, check.Evidence{Temporary: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// TestFalseRootIsFound: a root that does not follow from the log is found by its replay.
+func TestFalseRootIsFound(t *testing.T) {
+	t.Parallel()
+	log, c := &memlog.Log{}, &clock{}
+	c.at.Store(480_000*ledger.ConsumptionPeriod + 7)
+	l := commandstest.StartWith(t, t.TempDir(), log, func(o *writer.Options) { o.Now = c.now })
+	host := l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 10})
+	l.Accept(t, commandstest.Allocate(commandstest.NewID(), host, "VCPU", 3))
+	set := func(change func(*ledger.ConsumptionRoot)) {
+		t.Helper()
+		c.forward(time.Hour)
+		at := c.at.Load() - c.at.Load()%ledger.ConsumptionPeriod
+		root, last, err := l.Views.ConsumptionRoot(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(&root)
+		l.Accept(t, &commands.SetConsumptionRoot{ConsumptionRoot: root, Last: last})
+	}
+	set(func(*ledger.ConsumptionRoot) {})
+	set(func(r *ledger.ConsumptionRoot) { r.Root[0] ^= 1 })
+	set(func(r *ledger.ConsumptionRoot) { r.Projects++ })
+	report := verifyRoots(t, log, l.Views.View().Sequence())
+	if report.Roots != 1 || len(report.Findings) != 2 {
+		t.Errorf("%d roots are good, and found was %v", report.Roots, report.Err())
+	}
+	var found *check.Finding
+	if !errors.As(report.Err(), &found) || found.What != "root of consumption" {
+		t.Errorf("found: %v", report.Err())
+	}
+}

@@ -1,0 +1,131 @@
+package proof_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/proof"
+)
+
+// drawConsumption draws what some projects have consumed.
+func drawConsumption(t *rapid.T) []*proof.Consumption {
+	list := make([]*proof.Consumption, rapid.IntRange(0, 40).Draw(t, "projects"))
+	for i := range list {
+		list[i] = &proof.Consumption{Project: fmt.Sprintf("project-%d", i), Classes: []proof.ClassConsumed{
+			{ID: 0, Class: "VCPU", AmountNS: rapid.StringMatching("[1-9][0-9]{0,39}").Draw(t, "VCPU")},
+			{ID: -1, Class: "baremetal", AmountNS: "0"},
+		}}
+	}
+	return list
+}
+
+func consumptionTree(t *rapid.T, list []*proof.Consumption) (*proof.ConsumptionTree, ledger.ConsumptionRoot) {
+	tree := &proof.ConsumptionTree{}
+	for _, c := range list {
+		if err := tree.Add(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var root ledger.ConsumptionRoot
+	root.Root, root.Projects = tree.Root()
+	return tree, root
+}
+
+// TestConsumptionIsProved: what a project has consumed, or that it has consumed nothing, is
+// proved by the tree of all projects, whatever their order; and nothing else is.
+func TestConsumptionIsProved(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		list := drawConsumption(rt)
+		tree, root := consumptionTree(rt, list)
+		if _, again := consumptionTree(rt, rapid.Permutation(list).Draw(rt, "order")); again != root {
+			rt.Fatalf("in another order the root is %v, not %v", again, root)
+		}
+		project := fmt.Sprintf("project-%d", rapid.IntRange(0, 45).Draw(rt, "project"))
+		var consumed *proof.Consumption
+		if i := slices.IndexFunc(list, func(c *proof.Consumption) bool { return c.Project == project }); i >= 0 {
+			consumed = list[i]
+		}
+		proved, err := tree.Prove(project)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if err := proof.CheckConsumption(root, project, consumed, proved); err != nil {
+			rt.Fatalf("%s of %d projects: %v", project, len(list), err)
+		}
+		refuseOthers(rt, root, project, consumed, proved)
+	})
+}
+
+// refuseOthers changes one thing of what is proved.
+func refuseOthers(t *rapid.T, root ledger.ConsumptionRoot, project string, c *proof.Consumption, proved []proof.PlacedDigest) {
+	refuse := func(what string, root ledger.ConsumptionRoot, project string, c *proof.Consumption, proved []proof.PlacedDigest) {
+		if err := proof.CheckConsumption(root, project, c, proved); !errors.Is(err, proof.ErrProof) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	larger, fewer := root, root
+	larger.Projects, larger.Root = larger.Projects+1, ledger.Digest{1}
+	refuse("another root", larger, project, c, proved)
+	if c == nil {
+		refuse("consumed after all", root, project, &proof.Consumption{Project: project}, proved)
+		if len(proved) > 0 {
+			refuse("a neighbour less", root, project, nil, proved[1:])
+		}
+		return
+	}
+	refuse("another project's", root, "another", c, proved)
+	refuse("never held anything", root, project, nil, proved)
+	refuse("no place", root, project, c, nil)
+	less := *c
+	less.Classes = slices.Clone(c.Classes)
+	less.Classes[0].AmountNS += "0"
+	refuse("another amount", root, project, &less, proved)
+	less.Classes = c.Classes[:1]
+	refuse("a class less", root, project, &less, proved)
+	if fewer.Projects--; fewer.Projects > 0 {
+		moved := slices.Clone(proved)
+		moved[0].Number = (moved[0].Number + 1) % int64(root.Projects)
+		refuse("another place", root, project, c, moved)
+	}
+}
+
+// TestConsumedSince subtracts what was consumed earlier.
+func TestConsumedSince(t *testing.T) {
+	t.Parallel()
+	of := func(classes ...proof.ClassConsumed) *proof.Consumption {
+		return &proof.Consumption{Project: "p", Classes: classes}
+	}
+	gold := proof.ClassConsumed{ID: 10000, Class: "CUSTOM_GOLD", AmountNS: "7"}
+	renamed := proof.ClassConsumed{ID: 10000, Class: "CUSTOM_SILVER", AmountNS: "1234567890123456789012345678901234567890"}
+	node := proof.ClassConsumed{ID: -1, Class: "CUSTOM_GOLD", AmountNS: "5"}
+	for name, row := range map[string]struct {
+		earlier, now *proof.Consumption
+		want         string
+	}{
+		"nothing before":           {of(), of(gold, node), "[{10000 CUSTOM_GOLD 7} {-1 CUSTOM_GOLD 5}]"},
+		"a renamed class":          {of(gold), of(renamed), "[{10000 CUSTOM_SILVER 1234567890123456789012345678901234567883}]"},
+		"nothing since":            {of(node), of(node), "[{-1 CUSTOM_GOLD 0}]"},
+		"less than before":         {of(renamed), of(gold), ""},
+		"a class less than before": {of(gold, node), of(gold), ""},
+		"not a number":             {of(), of(proof.ClassConsumed{AmountNS: "x"}), ""},
+		"below nothing":            {of(proof.ClassConsumed{AmountNS: "-1"}), of(), ""},
+		"written in another way":   {of(), of(proof.ClassConsumed{AmountNS: "007"}), ""},
+	} {
+		list, err := row.now.Since(row.earlier)
+		if row.want == "" {
+			if !errors.Is(err, proof.ErrProof) {
+				t.Errorf("%s: %v, %v", name, list, err)
+			}
+			continue
+		}
+		if got := fmt.Sprint(list); err != nil || got != row.want {
+			t.Errorf("%s: %s, not %s: %v", name, got, row.want, err)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package check
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+	"time"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/proof"
+)
+
+// consumption sums up what each project has consumed, from a log alone, and compares it with
+// the roots in the log. It goes another way than the read models do: it adds amount times time
+// at each change.
+type consumption struct {
+	report  *Report
+	classes *ledger.ClassTable // as of what is summed up
+	sums    map[holding]*sum
+	behind  int64 // up to when changes are summed up, Unix nanoseconds
+	steps   []step
+}
+
+// holding is a class of a project's.
+type holding struct {
+	project string
+	id      int64  // of a resource class; -1: whole nodes
+	nodes   string // of whole nodes: their class
+}
+
+type sum struct {
+	amount int64
+	since  int64 // of the amount
+	before big.Int
+}
+
+// step is a change that may be later than the next root.
+type step struct {
+	at      int64
+	classes *ledger.ClassTable // nil: they stay
+	changes map[holding]int64
+}
+
+// keptSteps is how long changes are kept, in nanoseconds: a root of a moment longer ago cannot
+// be compared. Roots are made within minutes, unless no server that could make them leads.
+const keptSteps = int64(26 * time.Hour)
+
+func newConsumption(report *Report) *consumption {
+	return &consumption{report: report, classes: ledger.NewClassTable(nil), sums: make(map[holding]*sum)}
+}
+
+// fold takes a commit that the State has just folded.
+func (c *consumption) fold(commit *ledger.Commit, s *ledger.State) {
+	for i := range commit.Records {
+		for _, event := range commit.Records[i].Events {
+			if set, is := event.(ledger.ConsumptionRootSet); is {
+				c.compare(set.ConsumptionRoot, commit.Sequence)
+			}
+		}
+	}
+	changes := s.Changes()
+	next := step{at: commit.Records[len(commit.Records)-1].Time, changes: make(map[holding]int64)}
+	for _, u := range changes.Usages {
+		next.usage(u.Before, -1)
+		next.usage(u.After, 1)
+	}
+	for _, a := range changes.NodeAllocations {
+		next.node(a.Before, -1)
+		next.node(a.After, 1)
+	}
+	if len(changes.Classes) > 0 {
+		next.classes = s.Classes()
+	}
+	if next.classes != nil || len(next.changes) > 0 {
+		c.steps = append(c.steps, next)
+	}
+	c.sumUp(next.at - keptSteps)
+}
+
+func (s *step) usage(u *ledger.Usage, sign int64) {
+	if u == nil {
+		return
+	}
+	for _, a := range u.Amounts {
+		s.changes[holding{project: u.Owner.Project, id: int64(a.Class)}] += sign * a.Amount
+	}
+}
+
+func (s *step) node(a *ledger.NodeAllocation, sign int64) {
+	if a != nil && a.State == ledger.NodeAllocationActive && !a.Node.IsNil() {
+		s.changes[holding{project: a.Owner, id: -1, nodes: a.ResourceClass}] += sign
+	}
+}
+
+// sumUp takes the changes up to a moment.
+func (c *consumption) sumUp(at int64) {
+	taken := 0
+	for ; taken < len(c.steps) && c.steps[taken].at <= at; taken++ {
+		next := c.steps[taken]
+		if next.classes != nil {
+			c.classes = next.classes
+		}
+		for of, change := range next.changes {
+			if change == 0 {
+				continue
+			}
+			if c.sums[of] == nil {
+				c.sums[of] = &sum{since: next.at}
+			}
+			c.sums[of].change(change, next.at)
+		}
+	}
+	c.steps, c.behind = c.steps[taken:], max(c.behind, at)
+}
+
+func (s *sum) upTo(at int64) *big.Int {
+	product := new(big.Int).Mul(big.NewInt(s.amount), big.NewInt(at-s.since))
+	return product.Add(product, &s.before)
+}
+
+func (s *sum) change(by, at int64) {
+	s.before, s.amount, s.since = *s.upTo(at), s.amount+by, at
+}
+
+// compare compares a root with what was consumed by its moment.
+func (c *consumption) compare(root ledger.ConsumptionRoot, sequence uint64) {
+	if root.At < c.behind {
+		c.report.OldRoots++
+		return
+	}
+	c.sumUp(root.At)
+	var tree proof.ConsumptionTree
+	for _, one := range c.projects(root.At) {
+		if err := tree.Add(one); err != nil {
+			c.report.add("root of consumption", sequence, err)
+			return
+		}
+	}
+	if digest, projects := tree.Root(); digest != root.Root || projects != root.Projects {
+		c.report.add("root of consumption", sequence, fmt.Errorf(
+			"it commits to %s of %d projects up to %s, but the log gives %s of %d",
+			root.Root, root.Projects, time.Unix(0, root.At).UTC().Format(time.RFC3339), digest, projects,
+		))
+		return
+	}
+	c.report.Roots++
+}
+
+// projects lists what each project has consumed.
+func (c *consumption) projects(at int64) map[string]*proof.Consumption {
+	list := make(map[string]*proof.Consumption)
+	for of, s := range c.sums {
+		one := list[of.project]
+		if one == nil {
+			one = &proof.Consumption{Project: of.project}
+			list[of.project] = one
+		}
+		class := of.nodes
+		if of.id >= 0 {
+			class = c.classes.Name(ledger.ClassID(of.id))
+		}
+		one.Classes = append(one.Classes, proof.ClassConsumed{ID: of.id, Class: class, AmountNS: s.upTo(at).String()})
+	}
+	for _, one := range list {
+		slices.SortFunc(one.Classes, proof.ClassConsumed.Compare)
+	}
+	return list
+}
