@@ -1,9 +1,11 @@
 package projector_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/big"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -239,18 +241,32 @@ func (r *replayed) kindsSeen(kinds map[string]int) {
 	}
 }
 
+// eachItsOwn makes folders that are removed after a run: read models take much of the disk.
+func eachItsOwn(t *testing.T) func(*rapid.T) string {
+	in := t.TempDir()
+	return func(rt *rapid.T) string {
+		dir, err := os.MkdirTemp(in, "")
+		if err != nil {
+			rt.Fatal(err)
+		}
+		rt.Cleanup(func() { _ = os.RemoveAll(dir) })
+		return dir
+	}
+}
+
 // TestConsumptionOfAnyLog: what the read models say of any interval is what a replay of the
 // log counts, also after a start, and with
 // nothing kept in memory.
 func TestConsumptionOfAnyLog(t *testing.T) {
 	t.Parallel()
-	kinds := make(map[string]int)
+	kinds, folders := make(map[string]int), eachItsOwn(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		commits := commandstest.RandomCommits(rt, 25)
 		want := replay(rt, commits)
 		want.kindsSeen(kinds)
-		dir := t.TempDir()
-		p, whole := openedIn(t, dir), openedIn(t, t.TempDir())
+		dir, other := folders(rt), folders(rt)
+		p, whole := openedIn(t, dir), openedIn(t, other)
+		rt.Cleanup(func() { _ = errors.Join(p.Close(), whole.Close()) }) // else removed files take the disk
 		state := ledger.NewState()
 		restart := rapid.IntRange(0, len(commits)-1).Draw(rt, "restart")
 		for i, c := range commits {
@@ -284,9 +300,6 @@ func TestConsumptionOfAnyLog(t *testing.T) {
 		if other, otherErr := whole.Digest(); err != nil || otherErr != nil || one != other {
 			rt.Fatalf("digests %s, %s, %v, %v", one, other, err, otherErr)
 		}
-		if p.Close() != nil || whole.Close() != nil {
-			rt.Fatal("not closed")
-		}
 	})
 	for _, kind := range []string{
 		"whole nodes", "over capacity", "held again", "used again", "capacity again", "no time between",
@@ -302,11 +315,12 @@ func TestConsumptionOfAnyLog(t *testing.T) {
 // nanosecond later.
 func TestConsumptionOfAnotherLog(t *testing.T) {
 	t.Parallel()
-	found := 0
+	found, folders := 0, eachItsOwn(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		commits := commandstest.RandomCommits(rt, 10)
 		want := replay(rt, commits)
-		p := openedIn(t, t.TempDir())
+		p := openedIn(t, folders(rt))
+		rt.Cleanup(func() { _ = p.Close() })
 		state := ledger.NewState()
 		for i, c := range commits {
 			changes, err := state.Fold(c)
@@ -324,9 +338,6 @@ func TestConsumptionOfAnotherLog(t *testing.T) {
 		}
 		if want.differs(rt, p) != "" {
 			found++
-		}
-		if err := p.Close(); err != nil {
-			rt.Fatal(err)
 		}
 	})
 	if found == 0 {

@@ -92,7 +92,7 @@ func foldings(b *testing.B, commits, perCommit, providers, projects int) (list [
 func BenchmarkFold(b *testing.B) {
 	for _, perCommit := range []int{1, 100} {
 		b.Run(fmt.Sprint(perCommit), func(b *testing.B) {
-			const records = 30_000
+			const records = 100_000
 			list := foldings(b, records/perCommit, perCommit, 1000, 1000)
 			for b.Loop() {
 				p := openedIn(b, b.TempDir())

@@ -106,9 +106,10 @@ func TestGapsAreNoDamage(t *testing.T) {
 					t.Errorf("gap at %d: after %d seconds there are %d records: %v", gap, n+1, got, err)
 				}
 			}
-			early := last.Add(-time.Minute)
-			if _, err := p.ViewAtTime(early, last); !errors.Is(err, ErrBeforeFirst) {
-				t.Errorf("gap at %d: before the first commit: %v", gap, err)
+			for _, early := range []time.Time{last.Add(-time.Minute), time.Date(1000, 1, 1, 0, 0, 0, 0, time.UTC)} {
+				if _, err := p.ViewAtTime(early, last); !errors.Is(err, ErrBeforeFirst) {
+					t.Errorf("gap at %d: at %s, before the first commit: %v", gap, early, err)
+				}
 			}
 		}
 		check()

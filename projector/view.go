@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"sort"
 	"time"
@@ -44,11 +45,17 @@ func (p *Projector) ViewAt(sequence uint64) (View, error) {
 	return View{p: newest.p, sequence: sequence}, nil
 }
 
+// earliest is the first time that nanoseconds can tell.
+var earliest = time.Unix(0, math.MinInt64)
+
 // ViewAtTime returns the view after the last commit that was decided at or before
 // a time, which must not be after now.
 func (p *Projector) ViewAtTime(at, now time.Time) (View, error) {
 	if at.After(now) {
 		return View{}, fmt.Errorf("%w: %s is in the future", ErrNotYet, at.Format(time.RFC3339Nano))
+	}
+	if at.Before(earliest) {
+		return View{}, fmt.Errorf("%w: %s", ErrBeforeFirst, at.Format(time.RFC3339Nano))
 	}
 	newest := p.View()
 	// Times of records never go back, so the commits are sorted by time.
@@ -381,6 +388,22 @@ func (v View) Classes() (*ledger.ClassTable, error) {
 	}
 	table, err := readClasses(value)
 	return table, v.p.judged(err)
+}
+
+// ClassName is what a class is called or, once it is deleted, was called last; empty: there
+// never was one with this number.
+func (v View) ClassName(id ledger.ClassID) (name string, err error) {
+	classes, err := v.Classes()
+	if err != nil || classes.Name(id) != "" {
+		return classes.Name(id), err
+	}
+	err = versionsOf(v, []byte{tableClasses}, func(value []byte) (*ledger.ClassTable, error) {
+		return readClasses(value)
+	}, func(then *ledger.ClassTable, _ uint64) bool {
+		name = then.Name(id)
+		return name == ""
+	})
+	return name, err
 }
 
 // Trait finds a trait.

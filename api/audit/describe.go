@@ -15,6 +15,7 @@ var parameterMeans = map[string]string{
 	"actor": "who sent the command", "after": "what next of the page before said; newer than this record in histories",
 	"at":         "as of a commit's sequence or an RFC 3339 time",
 	"before":     "older than this: the next of the page before",
+	"by":         "the keys of the rows, with commas between them: project, user, type, provider, class, hour, day, month",
 	"class":      "the resource class",
 	"code":       "the code of the rejection",
 	"command":    "the command's name; in histories the uuid of one command",
@@ -34,7 +35,9 @@ var parameterMeans = map[string]string{
 	"q":          "the text that is looked for: a uuid, a name, or an id",
 	"record":     "SEQUENCE.INDEX",
 	"since":      "not older than this RFC 3339 time",
-	"to":         "the second moment",
+	"strict":     "true: an error if there never was such a project, provider or class",
+	"to":         "the second moment; of consumption up to now, which is the default",
+	"tree":       "true: of the whole tree of the provider",
 	"type":       "the type of consumer",
 	"until":      "not newer than this RFC 3339 time",
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/commands/rejected"
@@ -93,6 +94,10 @@ var questions = map[string]question{
 	"/audit/consumers": {
 		[]string{"project", "user", "type", "after", "limit", "at"}, anything, about(entities.consumers),
 		"listConsumers", "List consumers and what they hold", Consumers{},
+	},
+	"/audit/consumption": {
+		consumptionParameters, anything, thorough((*Questions).consumption),
+		"showConsumption", "Show how much was held, or used of providers, for how long", wire.Consumption{},
 	},
 	"/audit/contents": {
 		[]string{"at"}, anything, stream((*Questions).contents),

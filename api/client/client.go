@@ -320,6 +320,11 @@ func (c *Client) Candidates(ctx context.Context, q wire.CandidatesQuery) (wire.A
 	return ask[[]wire.Candidate](ctx, c, &q)
 }
 
+// Consumption returns how much was held, or used of providers, for how long.
+func (c *Client) Consumption(ctx context.Context, q wire.ConsumptionQuery) (wire.Answer[wire.Consumption], error) {
+	return ask[wire.Consumption](ctx, c, &q)
+}
+
 // Capacity returns how many more allocations fit that satisfy a request.
 func (c *Client) Capacity(ctx context.Context, q wire.CapacityQuery) (wire.Answer[wire.Capacity], error) {
 	return ask[wire.Capacity](ctx, c, &q)

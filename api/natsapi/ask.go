@@ -103,7 +103,11 @@ func (s *Service) ask(r *request, q wire.Query) (_ *request, answer wire.Answer[
 // place waits for a place for a query: of a kind of its own if it reads much or the past.
 // What locks guard, such as indexes of the past, is only asked for with one.
 func (s *Service) place(ctx context.Context, r *request, q wire.Query) (*fair.Work, error) {
-	if _, commits := q.(*wire.CommitsQuery); commits || q.Moment().At != "" {
+	switch q.(type) {
+	case *wire.CommitsQuery, *wire.ConsumptionQuery:
+		return s.fair.Long(ctx, r.client)
+	}
+	if q.Moment().At != "" {
 		return s.fair.Long(ctx, r.client)
 	}
 	return s.fair.Short(ctx, r.client)

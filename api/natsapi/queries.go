@@ -166,6 +166,18 @@ func holders(v projector.View, q *wire.HoldersQuery) (any, error) {
 	return found, err
 }
 
+// consumption answers with the sequence of the interval's end.
+func (s *Queries) consumption(ctx context.Context, q *wire.ConsumptionQuery) (wire.Answer[any], error) {
+	found, err := present.Consumption(ctx, s.Views, q, s.Now())
+	if errors.Is(err, present.ErrQuery) {
+		err = bad("%v", err)
+	}
+	if err != nil {
+		return wire.Answer[any]{}, err
+	}
+	return wire.Answer[any]{Sequence: found.Sequence, Result: found}, nil
+}
+
 func (s *Queries) rejections(ctx context.Context, q *wire.RejectionsQuery) (any, error) {
 	if s.Rejected == nil {
 		return nil, notFound("this server keeps no rejected commands")
@@ -248,6 +260,8 @@ func (s *Queries) Ask(ctx context.Context, q wire.Query) (wire.Answer[any], erro
 		result, err = s.history(ctx, view, q)
 	case *wire.HoldersQuery:
 		result, err = holders(view, q)
+	case *wire.ConsumptionQuery:
+		return s.consumption(ctx, q)
 	case *wire.RejectionsQuery:
 		result, err = s.rejections(ctx, q)
 	case *wire.CandidatesQuery:

@@ -229,7 +229,7 @@ func (u *User) mayAsk(q wire.Query) *wire.Error {
 	rule, known := queryRules[q.QueryName()]
 	switch {
 	case u == nil:
-	case u.submits() && (!known || rule.everybodys):
+	case u.submits() && (!known || rule.everybodys && (u.Project == "" || rule.asks == nil)):
 		return forbidden("%s may not ask %s", u.Name, q.QueryName())
 	case u.Project != "" && rule.asks != nil && !rule.asks(q, u.Project):
 		return forbidden("%s is bound to its project: no %s of others", u.Name, q.QueryName())
@@ -249,7 +249,7 @@ func (u *User) maySee(q wire.Query, answer any) *wire.Error {
 // queryRule says what bound users may learn from a kind of query. A kind without
 // a rule is not for submitters.
 type queryRule struct {
-	everybodys bool                              // it shows records of all projects: not for submitters
+	everybodys bool                              // it shows what all projects do: not for submitters, unless bound to what it asks
 	asks       func(wire.Query, string) bool     // whether the question is about the project; nil: every question is
 	sees       func(answer any, own string) bool // whether the answer belongs to the project; nil: every answer does
 }
@@ -265,6 +265,9 @@ var queryRules = map[string]queryRule{
 	"Candidates": {asks: func(q wire.Query, _ string) bool { // where consumers are is told to their projects alone
 		prefer := q.(*wire.CandidatesQuery).Prefer
 		return prefer == nil || len(prefer.Near) == 0
+	}},
+	"Consumption": {everybodys: true, asks: func(q wire.Query, own string) bool {
+		return q.(*wire.ConsumptionQuery).Project == own
 	}},
 	"Usages": {asks: func(q wire.Query, own string) bool { return q.(*wire.UsagesQuery).Project == own }},
 	"History": {asks: func(q wire.Query, own string) bool {

@@ -54,6 +54,8 @@ func answerTo(q Query) (any, error) {
 		return Answer[Commits]{}, nil
 	case *CheckpointQuery:
 		return Answer[Checkpoint]{}, nil
+	case *ConsumptionQuery:
+		return Answer[Consumption]{}, nil
 	case *HoldersQuery:
 		return Answer[Holders]{}, nil
 	case *RejectionsQuery:

@@ -87,6 +87,7 @@ var Queries = map[string]func() Query{
 	"Commits":        func() Query { return new(CommitsQuery) },
 	"Checkpoint":     func() Query { return new(CheckpointQuery) },
 	"Holders":        func() Query { return new(HoldersQuery) },
+	"Consumption":    func() Query { return new(ConsumptionQuery) },
 	"Rejections":     func() Query { return new(RejectionsQuery) },
 }
 

@@ -45,7 +45,7 @@ func matrixRows(t *testing.T) (personas []string, rows map[string][]string) {
 			rows[cells[0]] = cells[1:]
 		}
 	}
-	if len(personas) != 10 || len(rows) != 15 {
+	if len(personas) != 10 || len(rows) != 16 {
 		t.Fatalf("the table has %d personas and %d rows", len(personas), len(rows))
 	}
 	return personas, rows
@@ -109,8 +109,8 @@ var questions = map[string]string{
 	"Commits":    `{"from":1}`,
 	"Capacity":   `{"groups":[{"resources":{"VCPU":1}}]}`,
 	"Candidates": `{"groups":[{"resources":{"VCPU":1}}]}`, "Holders": `{"provider":"PROVIDER"}`,
-	"Rejections": `{"limit":1}`,
-	"Chassis":    `{"chassis":"THING"}`,
+	"Rejections": `{"limit":1}`, "Consumption": `{"from":1,"project":"PROJECT"}`,
+	"Chassis": `{"chassis":"THING"}`,
 }
 
 func fill(body, thing, project string) string {

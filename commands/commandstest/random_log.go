@@ -103,6 +103,11 @@ func randomHolding(t *rapid.T) commands.Command {
 			{Class: "VCPU", Total: 9, Reserved: 1}, {Class: "MEMORY_MB", Total: 9},
 		}}
 	case 4:
+		if rapid.Bool().Draw(t, "moved") {
+			return &commands.ReparentProvider{
+				Provider: provider, Parent: rapid.SampledFrom(someProviders[:3]).Draw(t, "parent"),
+			}
+		}
 		return &commands.Batch{Commands: []commands.Command{
 			&commands.DeleteProvider{Provider: provider}, &commands.CreateProvider{Provider: provider, Name: provider.String()},
 		}}
@@ -128,3 +133,6 @@ func randomHolding(t *rapid.T) commands.Command {
 	}
 	return held
 }
+
+// SomeProvider is one of the providers of random commands.
+func SomeProvider(i int) ledger.UUID { return someProviders[i] }

@@ -1,0 +1,143 @@
+package audit_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/allot-project/allot/api/wire"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/writer"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/memlog"
+)
+
+// TestConsumption: rows by what is asked for, exact, in pages, and refusals that name the fault.
+func TestConsumption(t *testing.T) {
+	clock := time.Date(2026, 4, 30, 23, 0, 0, 0, time.UTC)
+	l := commandstest.StartWith(t, t.TempDir(), &memlog.Log{}, func(o *writer.Options) {
+		o.Now = func() time.Time { return clock }
+	})
+	q := ask(t, l, nil)
+	host := l.Provider(
+		t, "host", commands.Inventory{Class: "VCPU", Total: 8}, commands.Inventory{Class: "DISK_GB", Total: 100},
+	)
+	disk := l.Provider(t, "disk", commands.Inventory{Class: "DISK_GB", Total: 50})
+	l.Accept(t, &commands.ReparentProvider{Provider: disk, Parent: host})
+	consumer := commandstest.NewID()
+	set := func(project string, provider ledger.UUID, class string, amount int64) {
+		c := commandstest.Allocate(consumer, provider, class, amount)
+		c.Allocations[0].Project, c.Allocations[0].AnyGeneration = project, true
+		l.Accept(t, c)
+	}
+	set("a", host, "VCPU", 4)
+	clock = clock.Add(90 * time.Minute)
+	set("b", host, "VCPU", 6) // it moves to another project, and grows
+	l.Accept(t, &commands.UpdateInventory{Provider: host, Inventory: commands.Inventory{Class: "VCPU", Total: 4}})
+	clock = clock.Add(time.Hour)
+	set("b", disk, "DISK_GB", 20)
+	clock = clock.Add(time.Nanosecond)
+	l.Accept(t, &commands.ReleaseConsumer{Consumer: consumer})
+
+	const interval = "from=2026-04-30T23:00:00Z&to=2026-05-02T00:00:00Z&"
+	rows := func(query string) (list []string) {
+		t.Helper()
+		var answer wire.Consumption
+		q.get(t, http.StatusOK, "/audit/consumption?"+query, &answer)
+		for _, row := range answer.Rows {
+			text, err := json.Marshal(row)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, string(text))
+		}
+		return list
+	}
+	for query, want := range map[string][]string{
+		interval: {
+			`{"class":"DISK_GB","amount_ns":"20","hours":"0.000000000"}`,
+			`{"class":"VCPU","amount_ns":"43200000000000","hours":"12.000000000"}`,
+		},
+		interval + "by=project&class=VCPU": {
+			`{"project":"a","amount_ns":"21600000000000","hours":"6.000000000"}`,
+			`{"project":"b","amount_ns":"21600000000000","hours":"6.000000000"}`,
+		},
+		interval + "by=month,project&class=VCPU": {
+			`{"project":"a","month":"2026-04","amount_ns":"14400000000000","hours":"4.000000000"}`,
+			`{"project":"a","month":"2026-05","amount_ns":"7200000000000","hours":"2.000000000"}`,
+			`{"project":"b","month":"2026-05","amount_ns":"21600000000000","hours":"6.000000000"}`,
+		},
+		interval + "by=hour&project=b&user=user&type=unknown&class=VCPU": {
+			`{"hour":"2026-05-01T00:00:00Z","amount_ns":"10800000000000","hours":"3.000000000"}`,
+			`{"hour":"2026-05-01T01:00:00Z","amount_ns":"10800000000000","hours":"3.000000000"}`,
+		},
+		"from=2026-05-01T00:00:00.000000001Z&to=2026-05-01T00:00:00.000000002Z": {
+			`{"class":"VCPU","amount_ns":"4","hours":"0.000000000"}`,
+		},
+		interval + "project=c": nil,
+		"from=2026-04-30T23:00:00Z&to=2026-05-01T02:00:00Z&provider=" + host.String() + "&class=VCPU": {
+			`{"class":"VCPU","amount_ns":"43200000000000","hours":"12.000000000",` +
+				`"capacity_ns":"64800000000000","capacity_hours":"18.000000000",` +
+				`"idle_ns":"21600000000000","idle_hours":"6.000000000"}`,
+		},
+		"from=2026-05-01T00:30:00Z&to=2026-05-01T01:30:00Z&provider=" + host.String() + "&class=VCPU": {
+			`{"class":"VCPU","amount_ns":"21600000000000","hours":"6.000000000",` +
+				`"capacity_ns":"14400000000000","capacity_hours":"4.000000000",` +
+				`"idle_ns":"-7200000000000","idle_hours":"-2.000000000"}`,
+		},
+		"from=2026-04-30T23:00:00Z&to=2026-05-01T01:00:00Z&tree=true&class=DISK_GB&provider=" + host.String(): {
+			`{"class":"DISK_GB","amount_ns":"0","hours":"0.000000000",` +
+				`"capacity_ns":"1080000000000000","capacity_hours":"300.000000000",` +
+				`"idle_ns":"1080000000000000","idle_hours":"300.000000000"}`,
+		},
+	} {
+		if diff := cmp.Diff(want, rows(query)); diff != "" {
+			t.Errorf("%s:\n%s", query, diff)
+		}
+	}
+
+	var page wire.Consumption
+	q.get(t, http.StatusOK, "/audit/consumption?"+interval+"limit=1", &page)
+	if len(page.Rows) != 1 || *page.Rows[0].Class != "DISK_GB" || page.Next == "" || page.To != "2026-05-02T00:00:00Z" {
+		t.Fatalf("%+v", page)
+	}
+	q.get(t, http.StatusOK, "/audit/consumption?"+interval+"limit=1&after="+url.QueryEscape(page.Next), &page)
+	if len(page.Rows) != 1 || *page.Rows[0].Class != "VCPU" {
+		t.Errorf("%+v", page)
+	}
+	var now wire.Consumption
+	q.get(t, http.StatusOK, "/audit/consumption?from=1", &now)
+	if now.Sequence != l.Views.View().Sequence() || now.From != "2026-04-30T23:00:00Z" || now.To <= "2026-05-01" {
+		t.Errorf("%+v", now)
+	}
+	for _, bad := range []string{
+		"", "from=1&to=0", "from=99999", "from=1&to=2999-01-01T00:00:00Z", "from=1&by=colour", "from=1&by=hour,day",
+		"from=1&provider=x", "from=1&tree=perhaps", "from=1&limit=0", "from=1&limit=10001", "from=1&after=YQ", "colour=red",
+		"from=1&project=c&strict=true", "from=1&class=c&strict=true", "from=1&by=", "from=1&at=2",
+		fmt.Sprintf("from=1&provider=%s&project=a", host), fmt.Sprintf("from=1&provider=%s&strict=true", consumer),
+	} {
+		q.get(t, http.StatusBadRequest, "/audit/consumption?"+bad, nil)
+	}
+}
+
+// TestConsumptionOfDeletedClass: a class that is gone is called what it was called last.
+func TestConsumptionOfDeletedClass(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	q := ask(t, l, nil)
+	l.Accept(t, &commands.CreateResourceClass{Name: "CUSTOM_OLD"})
+	host := l.Provider(t, "host", commands.Inventory{Class: "CUSTOM_OLD", Total: 8})
+	l.Accept(t, &commands.RenameResourceClass{Name: "CUSTOM_OLD", NewName: "CUSTOM_NEW"})
+	l.Accept(t, &commands.DeleteProvider{Provider: host})
+	l.Accept(t, &commands.DeleteResourceClass{Name: "CUSTOM_NEW"})
+	var answer wire.Consumption
+	q.get(t, http.StatusOK, "/audit/consumption?from=1&strict=true&class=CUSTOM_NEW&provider="+host.String(), &answer)
+	if len(answer.Rows) != 1 || *answer.Rows[0].Class != "CUSTOM_NEW" || answer.Rows[0].AmountNS != "0" {
+		t.Errorf("%+v", answer)
+	}
+}

@@ -1,0 +1,406 @@
+package present_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/big"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/allot-project/allot/api/present"
+	"github.com/allot-project/allot/api/wire"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/ledger"
+	_ "github.com/allot-project/allot/ledger/ledgertest/racetest"
+	"github.com/allot-project/allot/projector"
+)
+
+// piece is an amount of something in an interval between two commits.
+type piece struct {
+	keys           map[string]string
+	root           ledger.UUID // of a provider's tree then
+	from, to       int64
+	used, capacity int64
+}
+
+// pieces tells all of a log, commit by commit, up to a time.
+func pieces(t *rapid.T, commits []*ledger.Commit, until int64) (list []piece, state *ledger.State) {
+	state = ledger.NewState()
+	for i, c := range commits {
+		if _, err := state.Fold(c); err != nil {
+			t.Fatal(err)
+		}
+		p := piece{from: c.Records[len(c.Records)-1].Time, to: until}
+		if i+1 < len(commits) {
+			next := commits[i+1].Records
+			p.to = next[len(next)-1].Time
+		}
+		add := func(used, capacity int64, keys ...string) {
+			p.used, p.capacity, p.keys = used, capacity, make(map[string]string)
+			for k := 0; k < len(keys); k += 2 {
+				p.keys[keys[k]] = keys[k+1]
+			}
+			list = append(list, p)
+		}
+		state.Consumers(func(c *ledger.Consumer) bool {
+			for _, a := range c.Allocations {
+				add(a.Amount, 0, "project", c.Owner.Project, "user", c.Owner.User,
+					"type", cmp.Or(c.Owner.Type, "unknown"), "class", fmt.Sprint(a.Class))
+				add(a.Amount, 0, "provider", a.Provider.String(), "class", fmt.Sprint(a.Class))
+			}
+			return true
+		})
+		state.NodeAllocations(func(n *ledger.NodeAllocation) bool {
+			if n.State == ledger.NodeAllocationActive {
+				add(1, 0, "project", n.Owner, "user", "", "type", "NODE", "class", n.ResourceClass)
+			}
+			return true
+		})
+		state.Providers(func(p *ledger.Provider) bool {
+			for _, inv := range p.Inventories {
+				add(0, inv.Units(), "provider", p.UUID.String(), "class", fmt.Sprint(inv.Class))
+			}
+			return true
+		})
+	}
+	return list, state
+}
+
+// cut cuts a piece where an hour, day or month begins. Months begin where days do.
+func cut(p piece, unit string, from, to int64) (parts []piece) {
+	form := map[string]string{"hour": time.RFC3339, "day": time.DateOnly, "month": "2006-01"}[unit]
+	step := int64(time.Hour)
+	if form == "" {
+		step = 1 << 62
+	} else if unit != "hour" {
+		step *= 24
+	}
+	for at := max(p.from, from); at < min(p.to, to); {
+		part := p
+		part.from, part.to = at, min(p.to, to, at-at%step+step)
+		if part.keys = maps.Clone(p.keys); form != "" {
+			at := time.Unix(0, at-at%step).UTC()
+			part.keys[unit] = at.Format(form)
+		}
+		parts = append(parts, part)
+		at = part.to
+	}
+	return parts
+}
+
+type sum struct{ used, capacity *big.Int }
+
+// summed groups pieces as a query asks.
+func summed(
+	list []piece, q *wire.ConsumptionQuery, ids map[string]bool, from, to int64, name func(string) string,
+) map[string]sum {
+	sums, unit := make(map[string]sum), ""
+	for _, by := range q.By {
+		if by == "hour" || by == "day" || by == "month" {
+			unit = by
+		}
+	}
+	for _, p := range list {
+		provider, isProvider := p.keys["provider"]
+		if isProvider == q.Provider.IsNil() || isProvider && !ids[provider] ||
+			q.Project != "" && p.keys["project"] != q.Project || q.User != "" && p.keys["user"] != q.User ||
+			q.Type != "" && p.keys["type"] != q.Type || q.Class != "" && name(p.keys["class"]) != q.Class {
+			continue
+		}
+		for _, part := range cut(p, unit, from, to) {
+			part.keys["class"] = name(part.keys["class"])
+			var keys []string
+			for _, by := range q.By {
+				keys = append(keys, part.keys[by])
+			}
+			key := strings.Join(keys, "|")
+			if sums[key].used == nil {
+				sums[key] = sum{new(big.Int), new(big.Int)}
+			}
+			length := big.NewInt(part.to - part.from)
+			sums[key].used.Add(sums[key].used, new(big.Int).Mul(length, big.NewInt(part.used)))
+			sums[key].capacity.Add(sums[key].capacity, new(big.Int).Mul(length, big.NewInt(part.capacity)))
+		}
+	}
+	return sums
+}
+
+func value(s *string) string {
+	if s == nil {
+		return "absent"
+	}
+	return *s
+}
+
+// keysOf joins a row's keys in the order of by.
+func keysOf(row *wire.ConsumptionRow, by []string) string {
+	all := map[string]*string{
+		"project": row.Project, "user": row.User, "type": row.Type, "provider": row.Provider, "class": row.Class,
+		"hour": row.Hour, "day": row.Day, "month": row.Month,
+	}
+	var keys []string
+	for _, key := range by {
+		keys = append(keys, value(all[key]))
+		delete(all, key)
+	}
+	for key, left := range all {
+		if left != nil {
+			keys = append(keys, "unasked "+key)
+		}
+	}
+	return strings.Join(keys, "|")
+}
+
+// randomQuery draws a query about a log, up to a time.
+func randomQuery(t *rapid.T, commits []*ledger.Commit, last int64) *wire.ConsumptionQuery {
+	near := rapid.SampledFrom(commits).Draw(t, "commit").Records[0].Time
+	before := rapid.Int64Range(0, int64(3*time.Hour)).Draw(t, "before")
+	from := max(commits[0].Records[0].Time, near-before)
+	length := rapid.SampledFrom([]time.Duration{
+		5 * time.Hour, 5 * time.Hour, 50 * time.Hour, 70 * 24 * time.Hour, 1 << 62,
+	}).Draw(t, "length")
+	to := from + min(int64(length), last-from) - rapid.Int64Range(0, 5).Draw(t, "less")
+	to = max(from, to)
+	moment := func(at int64) wire.Instant { return wire.Instant(time.Unix(0, at).UTC().Format(time.RFC3339Nano)) }
+	q := &wire.ConsumptionQuery{From: moment(from), To: moment(to)}
+	keys := []string{"project", "user", "type", "class"}
+	if rapid.SampledFrom([]bool{true, true, false, false, false}).Draw(t, "of providers") {
+		q.Provider = commandstest.SomeProvider(rapid.IntRange(0, 1).Draw(t, "provider"))
+		q.Tree = rapid.Bool().Draw(t, "tree")
+		keys = []string{"provider", "class"}
+	} else {
+		q.Project = rapid.SampledFrom([]string{"", "", "p", "q", "r"}).Draw(t, "project")
+		q.User = rapid.SampledFrom([]string{"", "", "u", "v"}).Draw(t, "user")
+		q.Type = rapid.SampledFrom([]string{"", "", "INSTANCE", "NODE"}).Draw(t, "type")
+	}
+	q.Class = rapid.SampledFrom([]string{"", "", "", "VCPU", "a", "CUSTOM_B"}).Draw(t, "class")
+	keys = append(keys, rapid.SampledFrom([]string{"day", "month"}).Draw(t, "unit"))
+	if to-from < int64(60*24*time.Hour) {
+		keys[len(keys)-1] = "hour"
+	}
+	q.By = rapid.SliceOfNDistinct(rapid.SampledFrom(keys), 1, len(keys), rapid.ID).Draw(t, "by")
+	return q
+}
+
+// followed reads all pages.
+func followed(
+	t *rapid.T, views *projector.Projector, q *wire.ConsumptionQuery, now time.Time,
+) (rows []wire.ConsumptionRow) {
+	page := *q
+	for {
+		page.Limit = rapid.SampledFrom([]int{0, 1, 2, 5, 50}).Draw(t, "limit")
+		answer, err := present.Consumption(t.Context(), views, &page, now)
+		if err != nil {
+			t.Fatalf("%+v: %v", page, err)
+		}
+		if page.Limit > 0 && len(answer.Rows) > page.Limit || answer.Next != "" && len(answer.Rows) == 0 {
+			t.Fatalf("%+v: %d rows", page, len(answer.Rows))
+		}
+		rows = append(rows, answer.Rows...)
+		if page.After = answer.Next; page.After == "" {
+			return rows
+		}
+	}
+}
+
+func foldAll(t *rapid.T, views *projector.Projector, commits []*ledger.Commit) {
+	state := ledger.NewState()
+	for _, c := range commits {
+		changes, err := state.Fold(c)
+		if err == nil {
+			err = views.Fold(c, changes)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// openViews opens read models that are removed after a run: they take much of the disk.
+func openViews(t *rapid.T, in string) *projector.Projector {
+	dir, err := os.MkdirTemp(in, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	views, err := projector.Open(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(views.Close(), os.RemoveAll(dir)); err != nil {
+			t.Error(err)
+		}
+	})
+	return views
+}
+
+// TestConsumptionByAnything: every grouping, of any interval, over any pages, is what a
+// replay of the log counts.
+func TestConsumptionByAnything(t *testing.T) {
+	t.Parallel()
+	kinds, dir := make(map[string]int), t.TempDir()
+	rapid.Check(t, func(rt *rapid.T) {
+		commits := commandstest.RandomCommits(rt, 25)
+		views := openViews(rt, dir)
+		foldAll(rt, views, commits)
+		last := commits[len(commits)-1].Records
+		now := time.Unix(0, last[len(last)-1].Time).Add(30 * time.Hour)
+		list, _ := pieces(rt, commits, now.UnixNano())
+		for range 8 {
+			q := randomQuery(rt, commits, now.UnixNano())
+			to, err := present.ViewAt(views, string(q.To), now)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			name := func(class string) string {
+				var id ledger.ClassID
+				if _, err := fmt.Sscan(class, &id); err != nil {
+					return class // of whole nodes
+				}
+				name, err := to.ClassName(id)
+				if err != nil {
+					rt.Fatal(err)
+				}
+				return name // empty: of a class that comes later
+			}
+			check(rt, views, q, list, to, name, now, kinds)
+		}
+	})
+	for _, kind := range []string{
+		"project", "user", "type", "class", "provider", "hour", "day", "month", "tree",
+	} {
+		if kinds[kind] == 0 {
+			t.Errorf("no case of: %s", kind)
+		}
+	}
+	t.Log(kinds)
+}
+
+// check compares the answers to one query.
+func check(
+	rt *rapid.T, views *projector.Projector, q *wire.ConsumptionQuery, list []piece, to projector.View,
+	name func(string) string, now time.Time, kinds map[string]int,
+) {
+	ids := map[string]bool{q.Provider.String(): true}
+	if p, found, err := to.Provider(q.Provider); err == nil && found && q.Tree {
+		err = to.Providers(func(other *ledger.Provider) bool {
+			if other.Root == p.Root {
+				ids[other.UUID.String()] = true
+			}
+			return true
+		})
+		if err != nil {
+			rt.Fatal(err)
+		}
+	}
+	at := func(i wire.Instant) int64 {
+		moment, err := time.Parse(time.RFC3339Nano, string(i))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		return moment.UnixNano()
+	}
+	want := summed(list, q, ids, at(q.From), at(q.To), name)
+	previous := ""
+	for _, row := range followed(rt, views, q, now) {
+		key := keysOf(&row, q.By)
+		if previous != "" && slices.Compare(strings.Split(previous, "|"), strings.Split(key, "|")) >= 0 {
+			rt.Fatalf("%+v: row %s behind %s", q, key, previous)
+		}
+		previous = key
+		expected := want[key]
+		if expected.used == nil || row.AmountNS != expected.used.String() {
+			rt.Fatalf("%+v: row %s: %s, want %v", q, key, row.AmountNS, expected.used)
+		}
+		if !q.Provider.IsNil() {
+			idle := new(big.Int).Sub(expected.capacity, expected.used)
+			if row.CapacityNS != expected.capacity.String() || row.IdleNS != idle.String() {
+				rt.Fatalf("%+v: row %s: capacity %s, idle %s, want %v", q, key, row.CapacityNS, row.IdleNS, expected)
+			}
+			if idle.Sign() < 0 {
+				kinds["idle below 0"]++
+			}
+		}
+		if delete(want, key); len(ids) > 1 {
+			kinds["tree"]++
+		}
+		for _, by := range q.By {
+			kinds[by]++
+		}
+	}
+	for key, left := range want {
+		if left.used.Sign() != 0 || left.capacity.Sign() != 0 {
+			rt.Fatalf("%+v: no row %s, want %v", q, key, left)
+		}
+	}
+}
+
+// TestConsumptionIsRefused: each fault of a query is named.
+func TestConsumptionIsRefused(t *testing.T) {
+	t.Parallel()
+	var commits []*ledger.Commit
+	dir := t.TempDir()
+	rapid.Check(t, func(rt *rapid.T) {
+		if commits == nil {
+			commits = commandstest.RandomCommits(rt, 1)
+			views := openViews(rt, dir)
+			foldAll(rt, views, commits)
+			last := commits[len(commits)-1].Records
+			refusals(t, views, time.Unix(0, last[len(last)-1].Time).Add(100*24*time.Hour))
+		}
+	})
+}
+
+func refusals(t *testing.T, views *projector.Projector, now time.Time) {
+	provider := commandstest.SomeProvider(0)
+	moment := wire.Instant(now.Format(time.RFC3339Nano))
+	for want, q := range map[string]wire.ConsumptionQuery{
+		"from: is needed":                            {},
+		"from: \"x\" is neither a sequence":          {From: "x"},
+		"from: 0: the moment is before":              {From: "0"},
+		"from: 1900-01-01T00:00:00Z: the moment is":  {From: "1900-01-01T00:00:00Z"},
+		"from: 1000-01-01T00:00:00Z: the moment is":  {From: "1000-01-01T00:00:00Z"},
+		"from: 9999: the sequence has not":           {From: "9999"},
+		"to: 2999-01-01T00:00:00Z: the sequence":     {From: "1", To: "2999-01-01T00:00:00Z"},
+		"is before from":                             {From: moment, To: "2"},
+		"by: \"colour\" is not among project, user,": {From: "1", By: []string{"class", "colour"}},
+		"by: \"user\" is not among provider, class,": {From: "1", Provider: provider, By: []string{"user"}},
+		"by: class is there twice":                   {From: "1", By: []string{"class", "class"}},
+		"by: has both hour and month":                {From: "1", By: []string{"hour", "month"}},
+		"provider: is not together":                  {From: "1", Provider: provider, Project: "p"},
+		"tree: is with provider alone":               {From: "1", Tree: true},
+		"limit: -1 is not":                           {From: "1", Limit: -1},
+		"limit: 10001 is not":                        {From: "1", Limit: 10001},
+		"after: \"%\" is not":                        {From: "1", To: "2", After: "%"},
+		"to: is needed for the next page":            {From: "1", After: "YQ"},
+		"at: the moments":                            {When: wire.When{At: "1"}, From: "1"},
+		"more than 1500 of hour":                     {From: "1", By: []string{"hour"}},
+		"class: there was no resource class \"X\"":   {From: "1", Class: "X", Strict: true},
+		"nothing was held":                           {From: "1", Project: "x", Strict: true},
+		"provider: there was no provider":            {From: "1", Provider: ledger.UUID{1}, Strict: true},
+	} {
+		answer, err := present.Consumption(t.Context(), views, &q, now)
+		if !errors.Is(err, present.ErrQuery) || !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%q: %+v, %v", want, answer, err)
+		}
+		if q.Strict {
+			q.Strict = false
+			if answer, err := present.Consumption(t.Context(), views, &q, now); err != nil || len(answer.Rows) != 0 {
+				t.Errorf("%q, not strict: %+v, %v", want, answer, err)
+			}
+		}
+	}
+	now = now.Truncate(time.Nanosecond)
+	answer, err := present.Consumption(t.Context(), views, &wire.ConsumptionQuery{From: "1"}, now)
+	if err != nil || answer.To != now.UTC().Format(time.RFC3339Nano) || answer.Sequence != views.View().Sequence() {
+		t.Errorf("until now, %s: %+v, %v", now, answer, err)
+	}
+}
