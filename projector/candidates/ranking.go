@@ -113,10 +113,7 @@ func (r *Ranking) follow(w *World) (regrouped bool) {
 			moved = append(moved, is.root)
 		}
 	})
-	slices.Sort(moved)
-	for _, root := range slices.Compact(moved) {
-		r.file(root)
-	}
+	r.refile(moved)
 	return regrouped
 }
 
@@ -160,6 +157,14 @@ func (r *Ranking) refresh(number uint32) (moves bool) {
 	r.world.entries.set(number, is, ownPages)
 	return is.p != nil && (was.p == nil || was.root != is.root || !slices.Equal(was.p.Inventories, is.p.Inventories) ||
 		!ledger.SameList(was.p.Traits, is.p.Traits) || !ledger.SameList(was.p.Aggregates, is.p.Aggregates))
+}
+
+// refile moves roots to where they belong, each once.
+func (r *Ranking) refile(roots []uint32) {
+	slices.Sort(roots)
+	for _, root := range slices.Compact(roots) {
+		r.file(root)
+	}
 }
 
 // file moves a root to where it belongs in all orders.
@@ -330,19 +335,59 @@ func (r *Ranking) paced() func(steps int) {
 // function Best does.
 func (r *Ranking) Best(ctx context.Context, req *Request, pref *Preference, k int) ([]Ranked, error) {
 	s := newSelection(ctx, r.world, req, pref, k)
-	if s.sharing() || s.pref.soft() > maxSoft {
-		if err := s.page(); err != nil {
-			return nil, err
+	if err := r.parts(s); err != nil {
+		return nil, err
+	}
+	return s.found, nil
+}
+
+// InTurn finds what Best finds for one after the other of some that ask the same, each beside
+// what those before it take. It looks for the best trees once, and again only in those of which
+// something is taken.
+func (r *Ranking) InTurn(ctx context.Context, req *Request, pref *Preference, n int) (list []Ranked, err error) {
+	s := newSelection(ctx, r.world, req, pref, 1)
+	if s.sharing() || pref.Accept != nil || pref.Fits != nil {
+		n = 1 // what some take may change what others can have elsewhere
+	}
+	if n == 1 {
+		return r.Best(ctx, req, pref, 1)
+	}
+	s.most = n
+	for err = r.parts(s); err == nil && len(list) < n && len(s.heads) > 0; {
+		one := s.heads[0]
+		s.heads = s.heads[1:]
+		if list = append(list, one); len(list) < n {
+			err = r.again(s, &one)
 		}
-		return s.found, nil
+	}
+	for i := range min(len(list), n-1) {
+		r.assume(list[i].Uses, -1)
+	}
+	return list, err
+}
+
+// again looks at a tree from which a candidate was taken.
+func (r *Ranking) again(s *selection, taken *Ranked) error {
+	r.assume(taken.Uses, 1)
+	if s.steps = 0; s.search != nil {
+		clear(s.search.forests.known)
+	}
+	root, _ := r.base.number(taken.Root.UUID)
+	_, err := s.consider(root, math.Inf(1), taken.from)
+	return err
+}
+
+func (r *Ranking) parts(s *selection) error {
+	if s.sharing() || s.pref.soft() > maxSoft {
+		return s.page()
 	}
 	narrow := s.narrowest()
 	for _, part := range s.strata() {
 		if err := r.part(s, part, narrow); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return s.found, nil
+	return nil
 }
 
 // part goes over the roots of a stratum, the best first, until no other can be
