@@ -48,7 +48,9 @@ func (g *gang) stand() (whole bool, err error) {
 	}
 	whole = true
 	for _, h := range hosts {
-		here := candidates.Near{Providers: []ledger.UUID{h.root.UUID}, Reach: candidates.SameTree, Rule: candidates.RequireNear}
+		here := candidates.Near{
+			Providers: []ledger.UUID{h.root.UUID}, Reach: candidates.SameTree, Rule: candidates.RequireNear,
+		}
 		for end := len(g.members) + h.share; whole && err == nil && len(g.members) < end; {
 			whole, err = g.give(end-len(g.members), here)
 		}

@@ -223,7 +223,7 @@ func (s *search) choose(a *visit) error {
 // chooseNext goes on with the slots behind the one that was filled last. If that comes to
 // nothing for the first time under the anchor, it is known from then on what can be served.
 func (s *search) chooseNext(a *visit) error {
-	if s.best == nil {
+	if s.best == nil || !s.guarded && a.reached == 0 && s.best.hopes(len(s.chosen)) {
 		return s.goOn(a)
 	}
 	key, unwanted, err := s.best.unwanted()
