@@ -69,7 +69,8 @@ func TestFlat(t *testing.T) {
 	}
 }
 
-// TestPrepared: a claim without a preference finds its order there.
+// TestPrepared: claims find their orders there, if they pack or spread what most have, or have no
+// preference.
 func TestPrepared(t *testing.T) {
 	all, x := flat(1000), candidates.NewIndex()
 	x.Add(all[:10])
@@ -81,8 +82,14 @@ func TestPrepared(t *testing.T) {
 	ranking.Sync(x.Snapshot())
 	ranking.Prepare()
 	before := allocated(func() { ranking.Prepare() })
-	best, err := ranking.Best(context.Background(), threeClasses(), &candidates.Preference{}, 1)
-	if err != nil || len(best) != 1 || ranking.Orders() != 1 || before > 1000 {
-		t.Errorf("%d orders; %d found, %v; %d bytes for what is there", ranking.Orders(), len(best), err, before)
+	for _, weight := range []float64{0, 1, -1} {
+		pref := &candidates.Preference{}
+		for class := ledger.ClassID(0); class < 3 && weight != 0; class++ {
+			pref.Weights = append(pref.Weights, candidates.ClassWeight{Class: class, Weight: weight})
+		}
+		best, err := ranking.Best(context.Background(), threeClasses(), pref, 1)
+		if err != nil || len(best) != 1 || ranking.Orders() != 3 || before > 1000 {
+			t.Errorf("%d orders; %d found, %v; %d bytes for what is there", ranking.Orders(), len(best), err, before)
+		}
 	}
 }

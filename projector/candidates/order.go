@@ -3,6 +3,7 @@ package candidates
 import (
 	"cmp"
 	"encoding/binary"
+	"math"
 	"slices"
 	"sort"
 
@@ -20,12 +21,12 @@ type order struct {
 	named    *named           // whose roots these are; nil: all
 	classes  []ledger.ClassID // tracked; at most maxTracked
 	blocks   []*block
-	most     []float64 // per block and tracked class: the most that one tree has free
+	most     []float32 // per block and tracked class: the most that one tree has free
 	used     uint64    // when it was used last, for those that must make room
 
 	// scores are those of the roots that are here, by number: in a list if all are, which
-	// is faster, and in a map if they are few.
-	scores []filed
+	// is faster, and NaN is none; and in a map if they are few.
+	scores []float64
 	few    map[uint32]float64
 }
 
@@ -40,16 +41,18 @@ type place struct {
 	score  float64
 	id     ledger.UUID
 	number uint32
-	free   [maxTracked]float64
+	free   [maxTracked]float32 // not less than it is
+}
+
+// atLeast is a number that is not less.
+func atLeast(free float64) float32 {
+	if f := float32(free); float64(f) >= free {
+		return f
+	}
+	return math.Nextafter32(float32(free), math.MaxFloat32)
 }
 
 type block struct{ places []place }
-
-// filed is where a root is in an order.
-type filed struct {
-	score float64
-	there bool
-}
 
 // comparePlaces puts the higher score first.
 func comparePlaces(a, b *place) int {
@@ -88,7 +91,7 @@ func (o *order) fill(places []place, paced func(steps int)) {
 	})
 	o.blocks, o.most, o.scores, o.few = nil, nil, nil, make(map[uint32]float64)
 	if o.named == nil {
-		o.scores = make([]filed, numbers)
+		o.scores = slices.Repeat([]float64{math.NaN()}, int(numbers))
 	}
 	for len(keys) > 0 {
 		n := min(blockFill, len(keys))
@@ -99,7 +102,7 @@ func (o *order) fill(places []place, paced func(steps int)) {
 		}
 		paced(n)
 		o.blocks = append(o.blocks, b)
-		o.most = append(o.most, make([]float64, len(o.classes))...)
+		o.most = append(o.most, make([]float32, len(o.classes))...)
 		o.sum(len(o.blocks) - 1)
 		keys = keys[n:]
 	}
@@ -112,9 +115,9 @@ func (o *order) note(number uint32, score float64) {
 		return
 	}
 	for int(number) >= len(o.scores) {
-		o.scores = append(o.scores, filed{})
+		o.scores = append(o.scores, math.NaN())
 	}
-	o.scores[number] = filed{score, true}
+	o.scores[number] = score
 }
 
 func (o *order) forget(number uint32) {
@@ -122,7 +125,7 @@ func (o *order) forget(number uint32) {
 		delete(o.few, number)
 		return
 	}
-	o.scores[number] = filed{}
+	o.scores[number] = math.NaN()
 }
 
 // score is that under which a root is filed; false: it is not here.
@@ -134,7 +137,7 @@ func (o *order) score(number uint32) (float64, bool) {
 	if int(number) >= len(o.scores) {
 		return 0, false
 	}
-	return o.scores[number].score, o.scores[number].there
+	return o.scores[number], !math.IsNaN(o.scores[number])
 }
 
 // sum finds anew what a block has free at most.
@@ -173,7 +176,7 @@ func (o *order) put(p place) {
 	if at.block == len(o.blocks) {
 		if at.block == 0 {
 			o.blocks = append(o.blocks, &block{places: make([]place, 0, blockMax)})
-			o.most = append(o.most, make([]float64, len(o.classes))...)
+			o.most = append(o.most, make([]float32, len(o.classes))...)
 			o.sum(0)
 		} else {
 			at = position{at.block - 1, len(o.blocks[at.block-1].places)}
@@ -200,7 +203,7 @@ func (o *order) split(i int) {
 	copy(second.places, b.places[blockMax/2:])
 	b.places = b.places[:blockMax/2]
 	o.blocks = slices.Insert(o.blocks, i+1, second)
-	o.most = slices.Insert(o.most, (i+1)*len(o.classes), make([]float64, len(o.classes))...)
+	o.most = slices.Insert(o.most, (i+1)*len(o.classes), make([]float32, len(o.classes))...)
 	o.sum(i)
 	o.sum(i + 1)
 }
@@ -282,9 +285,9 @@ func (o *order) next(at position, asked []float64, group *float64) (*place, posi
 	return nil, at, false
 }
 
-func enough(free, asked []float64) bool {
+func enough(free []float32, asked []float64) bool {
 	for c := range asked {
-		if free[c] < asked[c] {
+		if float64(free[c]) < asked[c] {
 			return false
 		}
 	}

@@ -35,6 +35,8 @@ type Ranking struct {
 	spent   map[string]int
 	members []*ledger.Provider // scratch of place
 
+	prepared int // how many roots there were when orders were prepared
+
 	fewRoots, costOfOrder int // see the constants
 }
 
@@ -68,7 +70,7 @@ func NewRanking(w *World) *Ranking {
 func (r *Ranking) begin(w *World) {
 	world := *w
 	world.entries.epoch = 0
-	r.base, r.world, r.orders = w, &world, nil
+	r.base, r.world, r.orders, r.prepared = w, &world, nil, 0
 	for id := range r.assumed {
 		r.effect(id)
 	}
@@ -213,12 +215,13 @@ func (r *Ranking) place(o *order, root uint32) (place, bool) {
 	pref := Preference{Weights: o.weights}
 	p := place{score: pref.bound(members, o.demanded), id: e.p.UUID, number: root}
 	for c, class := range o.classes {
+		free := 1e-3 // rounding must not hide what fits
 		for _, one := range members {
 			if inv, has := one.Inventory(class); has {
-				p.free[c] += max(0, inv.Capacity()-float64(inv.Used))
+				free += max(0, inv.Capacity()-float64(inv.Used))
 			}
 		}
-		p.free[c] += p.free[c]*1e-9 + 1e-3 // rounding must not hide what fits
+		p.free[c] = atLeast(free + free*1e-9)
 	}
 	return p, true
 }
@@ -295,13 +298,16 @@ func (r *Ranking) order(s *selection, named *named, asked []Resource) *order {
 	return o
 }
 
-// Prepare makes the order for what has no weights, unless there is some order: of those classes
-// that most providers have. The first claim need not wait for it then.
+// Prepare makes the orders for what has no weights, and for what packs and spreads the classes
+// that most roots have, when there are twice as many roots as before. The first claim need not
+// wait for them then.
 func (r *Ranking) Prepare() {
-	if len(r.orders) > 0 || int(r.world.roots.GetCardinality()) <= r.fewRoots {
+	roots := r.world.roots.GetCardinality()
+	if int(roots) <= max(r.fewRoots, 2*r.prepared) {
 		return
 	}
-	var classes []Resource
+	r.prepared = int(roots)
+	var classes, common []Resource
 	for class := range r.world.classes {
 		classes = append(classes, Resource{Class: class})
 	}
@@ -310,6 +316,20 @@ func (r *Ranking) Prepare() {
 		return cmp.Or(cmp.Compare(more.GetCardinality(), fewer.GetCardinality()), cmp.Compare(a.Class, b.Class))
 	})
 	r.order(&selection{pref: &Preference{}}, nil, classes)
+	for _, one := range classes {
+		if 2*r.world.roots.AndCardinality(bitsOf(r.world.classes, one.Class)) > roots {
+			common = append(common, one)
+		}
+	}
+	slices.SortFunc(common, func(a, b Resource) int { return cmp.Compare(a.Class, b.Class) })
+	for _, weight := range []float64{-1, 1} {
+		s := &selection{pref: &Preference{}}
+		for _, one := range common {
+			s.pref.Weights = append(s.pref.Weights, ClassWeight{one.Class, weight})
+			s.classes = append(s.classes, askedAlone)
+		}
+		r.order(s, nil, common)
+	}
 }
 
 func (r *Ranking) drop(o *order) {
