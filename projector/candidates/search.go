@@ -47,6 +47,9 @@ type search struct {
 	members  []member
 	at       map[uint32]int // places in members, by number
 	gathered bool           // members is of the present anchor
+	pools    []pool         // from which members draw
+	counters []string       // of all pools
+	draws    [][]int64      // per kind and counter: what a group draws at least
 	// best, if set, wants only some of the candidates.
 	best *selection
 }
