@@ -48,6 +48,8 @@ const (
 	fewRoots = 32
 	// costOfOrder is what one root costs in a new order, in looks at roots.
 	costOfOrder = 4
+	// manyMoved is of how many roots one must move for the orders to be made anew.
+	manyMoved = 4
 	// stepsOfPlace is what it takes to find where a root belongs, in steps of a search.
 	stepsOfPlace = 8
 	// maxSpent is for how many names it is noted what was spent.
@@ -163,6 +165,12 @@ func (r *Ranking) refresh(number uint32) (moves bool) {
 
 // refile moves roots to where they belong, each once.
 func (r *Ranking) refile(roots []uint32) {
+	if len(roots) > max(r.fewRoots, int(r.world.roots.GetCardinality())/manyMoved) {
+		for _, o := range r.orders {
+			r.fill(o)
+		}
+		return
+	}
 	slices.Sort(roots)
 	for _, root := range slices.Compact(roots) {
 		r.file(root)
@@ -215,13 +223,13 @@ func (r *Ranking) place(o *order, root uint32) (place, bool) {
 	pref := Preference{Weights: o.weights}
 	p := place{score: pref.bound(members, o.demanded), id: e.p.UUID, number: root}
 	for c, class := range o.classes {
-		free := 1e-3 // rounding must not hide what fits
+		free := 0.0
 		for _, one := range members {
 			if inv, has := one.Inventory(class); has {
 				free += max(0, inv.Capacity()-float64(inv.Used))
 			}
 		}
-		p.free[c] = atLeast(free + free*1e-9)
+		p.free[c] = roundUp(free)
 	}
 	return p, true
 }
@@ -273,9 +281,20 @@ func (r *Ranking) order(s *selection, named *named, asked []Resource) *order {
 			o.classes = append(o.classes, a.Class)
 		}
 	}
+	r.fill(o)
+	if len(r.orders) == maxOrders {
+		oldest := slices.MinFunc(r.orders, func(a, b *order) int { return int(int64(a.used - b.used)) })
+		r.drop(oldest)
+	}
+	r.orders = append(r.orders, o)
+	return o
+}
+
+// fill makes the places of an order anew.
+func (r *Ranking) fill(o *order) {
 	roots := r.world.roots
-	if named != nil {
-		named.sets(r.world, func(set *roaring.Bitmap) {
+	if o.named != nil {
+		o.named.sets(r.world, func(set *roaring.Bitmap) {
 			if set.GetCardinality() < roots.GetCardinality() {
 				roots = set
 			}
@@ -290,12 +309,6 @@ func (r *Ranking) order(s *selection, named *named, asked []Resource) *order {
 		}
 	}
 	o.fill(places, paced)
-	if len(r.orders) == maxOrders {
-		oldest := slices.MinFunc(r.orders, func(a, b *order) int { return int(int64(a.used - b.used)) })
-		r.drop(oldest)
-	}
-	r.orders = append(r.orders, o)
-	return o
 }
 
 // Prepare makes the orders for what has no weights, and for what packs and spreads the classes
@@ -495,12 +508,12 @@ func (r *Ranking) wasted(s *selection, o *order, looked int) {
 }
 
 // askedOf is how much must be free of an order's tracked classes.
-func askedOf(o *order, total []Resource) []float64 {
-	asked := make([]float64, len(o.classes))
+func askedOf(o *order, total []Resource) []about {
+	asked := make([]about, len(o.classes))
 	for c, class := range o.classes {
 		for _, a := range total {
 			if a.Class == class {
-				asked[c] = float64(a.Amount)
+				asked[c] = roundDown(float64(a.Amount))
 			}
 		}
 	}
