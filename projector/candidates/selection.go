@@ -2,7 +2,6 @@ package candidates
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 
@@ -365,9 +364,4 @@ func (s *selection) worth(weight float64) float64 {
 		return max(weight, 0)
 	}
 	return weight
-}
-
-// String is for tests and logs.
-func (r *Ranked) String() string {
-	return fmt.Sprintf("%s with %v", r.Root.UUID, r.Score)
 }
