@@ -69,6 +69,21 @@ func TestFlat(t *testing.T) {
 	}
 }
 
+// TestMovesGiveNoWay: GiveWay is that of a search that may have ended when what changed is filed.
+func TestMovesGiveNoWay(t *testing.T) {
+	all, x := flat(2000), candidates.NewIndex()
+	x.Add(all[:1000])
+	ranking := candidates.NewRanking(x.Snapshot())
+	ranking.Prepare()
+	ranking.GiveWay = func() { t.Error("it gives way") }
+	x.Add(all[1000:])
+	ranking.Sync(x.Snapshot())
+	best, err := ranking.Best(context.Background(), threeClasses(), &candidates.Preference{}, 2000)
+	if err != nil || len(best) != 2000 {
+		t.Errorf("%d found, %v", len(best), err)
+	}
+}
+
 // TestPrepared: claims find their orders there, if they pack or spread what most have, or have no
 // preference.
 func TestPrepared(t *testing.T) {

@@ -167,7 +167,7 @@ func (r *Ranking) refresh(number uint32) (moves bool) {
 func (r *Ranking) refile(roots []uint32) {
 	if len(roots) > max(r.fewRoots, int(r.world.roots.GetCardinality())/manyMoved) {
 		for _, o := range r.orders {
-			r.fill(o)
+			r.fill(o, func(int) {})
 		}
 		return
 	}
@@ -281,7 +281,7 @@ func (r *Ranking) order(s *selection, named *named, asked []Resource) *order {
 			o.classes = append(o.classes, a.Class)
 		}
 	}
-	r.fill(o)
+	r.fill(o, r.paced())
 	if len(r.orders) == maxOrders {
 		oldest := slices.MinFunc(r.orders, func(a, b *order) int { return int(int64(a.used - b.used)) })
 		r.drop(oldest)
@@ -291,7 +291,7 @@ func (r *Ranking) order(s *selection, named *named, asked []Resource) *order {
 }
 
 // fill makes the places of an order anew.
-func (r *Ranking) fill(o *order) {
+func (r *Ranking) fill(o *order, paced func(steps int)) {
 	roots := r.world.roots
 	if o.named != nil {
 		o.named.sets(r.world, func(set *roaring.Bitmap) {
@@ -301,7 +301,6 @@ func (r *Ranking) fill(o *order) {
 		})
 	}
 	places := make([]place, 0, roots.GetCardinality())
-	paced := r.paced()
 	for it := roots.Iterator(); it.HasNext(); {
 		paced(stepsOfPlace)
 		if p, is := r.place(o, it.Next()); is {
