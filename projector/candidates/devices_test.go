@@ -217,7 +217,7 @@ func worldsToTry(t *testing.T, usual int) int {
 
 // TestLikeThings compares searches of small worlds, in which many providers and groups are
 // alike, with all assignments: the whole set, its beginning with a limit, and the best by a
-// preference. ALLOT_LIKE_THINGS is how many worlds are tried: 1000000 take about 20 minutes.
+// preference. ALLOT_LIKE_THINGS is how many worlds are tried: 1000000 take about 25 minutes.
 func TestLikeThings(t *testing.T) {
 	worlds := worldsToTry(t, 3000)
 	served, several, seed := 0, 0, uint64(0)
