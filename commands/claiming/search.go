@@ -37,6 +37,8 @@ const (
 	gangBreadth = 16
 	// gangSteps is how often a candidate is tried for a claim of several consumers.
 	gangSteps = 4096
+	// gangTurn is for how many consumers that ask the same one search is made.
+	gangTurn = 64
 )
 
 // run searches for what has no alternatives.
@@ -147,6 +149,7 @@ type gang struct {
 	rules     []demand.GangRule // but for the topology
 
 	members []candidates.Ranked // of the consumers so far
+	assumed int                 // of how many of them it is assumed, for those behind them
 	tried   int
 	spent   bool // not everything was tried
 }
@@ -169,21 +172,36 @@ func (g *gang) all() (whole bool, err error) {
 // Mostly that is possible. If it is not, fill tries more, also what differs only in which
 // of like providers serves which of like groups: to the others they may not be alike.
 func (g *gang) first() (whole bool, err error) {
-	for i := range g.consumers {
-		at := g.consumers[i].Request
-		ranking, pref := g.pools.of(&g.consumers[i], g.Ranking, g.prefs[at])
-		best, err := ranking.Best(g.ctx, g.requests[at], g.within(pref), 1)
-		if len(best) == 0 || err != nil {
-			g.undo()
-			return false, err
-		}
-		g.members = append(g.members, best[0])
-		ranking.Assume(best[0].Uses, 1)
+	for whole = true; whole && err == nil && len(g.members) < len(g.consumers); {
+		whole, err = g.give(gangTurn)
 	}
-	members := g.members
-	g.undo()
-	g.members = members
-	return true, nil
+	g.undo(whole)
+	return whole, err
+}
+
+// give finds the best for the next consumer, and for up to so many behind it that ask the same.
+func (g *gang) give(most int, near ...candidates.Near) (found bool, err error) {
+	next := g.consumers[len(g.members):]
+	at, n := next[0].Request, 1
+	alike := func(c *demand.ClaimConsumer) bool { return c.Request == at && c.FromReservation == nil }
+	for len(g.rules) == 0 && alike(&next[0]) && n < min(most, len(next)) && alike(&next[n]) {
+		n++
+	}
+	ranking, prefer := g.pools.of(&next[0], g.Ranking, g.prefs[at])
+	pref := *g.within(prefer)
+	pref.Near = append(slices.Clone(pref.Near), near...)
+	best, err := ranking.InTurn(g.ctx, g.requests[at], &pref, n)
+	if err != nil {
+		return false, err
+	}
+	g.members = append(g.members, best...)
+	if len(g.members) < len(g.consumers) {
+		for i := range best {
+			ranking.Assume(best[i].Uses, 1)
+		}
+		g.assumed = len(g.members)
+	}
+	return len(best) > 0, nil
 }
 
 // enough compares how many consumers ask for the same with how many can have it at most.
@@ -202,13 +220,15 @@ func (g *gang) enough() (bool, error) {
 	return true, nil
 }
 
-// undo takes back what is assumed for the members so far.
-func (g *gang) undo() {
-	for i := range g.members {
+// undo takes back what is assumed for the members so far, which are kept if they are all.
+func (g *gang) undo(whole bool) {
+	for i := range g.members[:g.assumed] {
 		ranking, _ := g.pools.of(&g.consumers[i], g.Ranking, g.prefs[g.consumers[i].Request])
 		ranking.Assume(g.members[i].Uses, -1)
 	}
-	g.members = nil
+	if g.assumed = 0; !whole {
+		g.members = nil
+	}
 }
 
 // fill finds something for the consumers from one on.

@@ -46,20 +46,18 @@ func (g *gang) stand() (whole bool, err error) {
 	if len(hosts) == 0 || err != nil {
 		return false, err
 	}
+	whole = true
 	for _, h := range hosts {
-		for range h.share {
-			found, err := g.standIn(h.root)
-			if !found || err != nil {
-				g.spent = true
-				g.undo()
-				return false, err
-			}
+		here := candidates.Near{
+			Providers: []ledger.UUID{h.root.UUID}, Reach: candidates.SameTree, Rule: candidates.RequireNear,
+		}
+		for end := len(g.members) + h.share; whole && err == nil && len(g.members) < end; {
+			whole, err = g.give(end-len(g.members), here)
 		}
 	}
-	members := g.members
-	g.undo()
-	g.members = members
-	return true, nil
+	g.spent = !whole
+	g.undo(whole)
+	return whole, err
 }
 
 // hosts are the trees of the domain that holds the gang, domain by domain.
@@ -88,20 +86,4 @@ func (g *gang) hosts() (hosts []host, err error) {
 	hosts = slices.DeleteFunc(hosts, func(h host) bool { return h.share == 0 })
 	slices.SortStableFunc(hosts, func(a, b host) int { return a.domain.Compare(b.domain) })
 	return hosts, nil
-}
-
-// standIn finds the best for the next consumer in one tree.
-func (g *gang) standIn(root *ledger.Provider) (found bool, err error) {
-	at := g.consumers[len(g.members)].Request
-	pref := *g.within(g.prefs[at])
-	pref.Near = append(slices.Clone(pref.Near), candidates.Near{
-		Providers: []ledger.UUID{root.UUID}, Reach: candidates.SameTree, Rule: candidates.RequireNear,
-	})
-	best, err := g.Ranking.Best(g.ctx, g.requests[at], &pref, 1)
-	if len(best) == 0 || err != nil {
-		return false, err
-	}
-	g.members = append(g.members, best[0])
-	g.Ranking.Assume(best[0].Uses, 1)
-	return true, nil
 }

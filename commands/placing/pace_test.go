@@ -141,7 +141,7 @@ func TestCostlySearchesArePaced(t *testing.T) {
 		asks   bool
 	}{
 		{name: "the next one in the order"},
-		{name: "a new order", prefer: &demand.ClaimPreference{Order: demand.OrderPack}, asks: true},
+		{name: "a new order", prefer: &demand.ClaimPreference{Weights: map[string]demand.Weight{"VCPU": 2}}, asks: true},
 		{name: "all hosts", prefer: &demand.ClaimPreference{Aggregates: wishes}, asks: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -9,16 +9,20 @@ import (
 // Assume has amounts taken, or with sign -1 given back, until the same is
 // assumed with the other sign. Sync does not end it.
 func (r *Ranking) Assume(uses []Use, sign int64) {
+	r.refile(r.assume(uses, sign))
+}
+
+// assume is Assume, but for the orders. It returns the roots that belong elsewhere.
+func (r *Ranking) assume(uses []Use, sign int64) (moved []uint32) {
 	for i := range uses {
 		r.note(uses[i].Provider.UUID, uses[i].Class, sign*uses[i].Amount)
 	}
-	r.effects(uses)
+	return r.effects(uses)
 }
 
-// effects puts the providers of uses into the world with what is assumed of them, and moves each
-// of their trees once to where it belongs.
-func (r *Ranking) effects(uses []Use) {
-	var roots []uint32
+// effects puts the providers of uses into the world with what is assumed of them, and returns
+// the roots that belong elsewhere.
+func (r *Ranking) effects(uses []Use) (roots []uint32) {
 	for i := range uses {
 		id := uses[i].Provider.UUID
 		if i > 0 && id == uses[i-1].Provider.UUID {
@@ -28,10 +32,7 @@ func (r *Ranking) effects(uses []Use) {
 			roots = append(roots, root)
 		}
 	}
-	slices.Sort(roots)
-	for _, root := range slices.Compact(roots) {
-		r.file(root)
-	}
+	return roots
 }
 
 // SyncAfter is Sync to a moment in which some of what was assumed has come true,
@@ -41,7 +42,7 @@ func (r *Ranking) SyncAfter(w *World, settled []Use) {
 		r.note(use.Provider.UUID, use.Class, -use.Amount)
 	}
 	r.Sync(w)
-	r.effects(settled) // what has not come true is in none of the changes
+	r.refile(r.effects(settled)) // what has not come true is in none of the changes
 }
 
 func (r *Ranking) note(provider ledger.UUID, class ledger.ClassID, amount int64) {

@@ -18,8 +18,8 @@ func (w *World) Compare(fresh *World) error {
 		return fmt.Errorf("it numbers the providers %v, and there are %v", got, want)
 	}
 	var wrong error
-	fresh.ids.Scan(func(n numbered) bool {
-		wrong = w.compareProvider(fresh, n)
+	fresh.Each(func(p *ledger.Provider) bool {
+		wrong = w.compareProvider(fresh, p.UUID)
 		return wrong == nil
 	})
 	if wrong != nil {
@@ -39,21 +39,22 @@ func (w *World) Compare(fresh *World) error {
 
 // compareProvider compares a provider, its root, and the tree that it is the root
 // of.
-func (w *World) compareProvider(fresh *World, n numbered) error {
-	number, known := w.number(n.id)
+func (w *World) compareProvider(fresh *World, id ledger.UUID) error {
+	number, known := w.number(id)
+	same, _ := fresh.number(id)
 	if !known {
-		return fmt.Errorf("it does not find provider %s", n.id)
+		return fmt.Errorf("it does not find provider %s", id)
 	}
-	is, want := w.entries.get(number), fresh.entries.get(n.number)
-	if is.p == nil || is.p.UUID != n.id || !is.p.Same(want.p) {
-		return fmt.Errorf("it has another version of provider %s", n.id)
+	is, want := w.entries.get(number), fresh.entries.get(same)
+	if is.p == nil || is.p.UUID != id || !is.p.Same(want.p) {
+		return fmt.Errorf("it has another version of provider %s", id)
 	}
 	if root := w.entries.get(is.root).p; root == nil || root.UUID != is.p.Root {
-		return fmt.Errorf("it files provider %s under another root than %s", n.id, is.p.Root)
+		return fmt.Errorf("it files provider %s under another root than %s", id, is.p.Root)
 	}
-	members, same := w.named(w.treeNumbers(nil, number)), fresh.named(fresh.treeNumbers(nil, n.number))
-	if !slices.Equal(members, same) {
-		return fmt.Errorf("the tree of provider %s has the members %v, not %v", n.id, members, same)
+	members, tree := w.named(w.treeNumbers(nil, number)), fresh.named(fresh.treeNumbers(nil, same))
+	if !slices.Equal(members, tree) {
+		return fmt.Errorf("the tree of provider %s has the members %v, not %v", id, members, tree)
 	}
 	return nil
 }

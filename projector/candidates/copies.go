@@ -195,51 +195,26 @@ func (s *search) freeOf(p *ledger.Provider, class ledger.ClassID) int64 {
 	return free
 }
 
-// drawable is how many groups of a kind counters leave to its sources, at most, if it asks
-// for one class.
+// drawable is how many groups of a kind counters leave to its sources, at most.
 func (s *search) drawable(k int, list []units) int64 {
-	type counter struct {
-		top  ledger.UUID
-		name string
-	}
-	type pool struct{ sum, least, left int64 }
-	asked := s.plan.slots[s.plan.kinds[k].first].resources
-	if len(asked) != 1 {
-		return math.MaxInt64
-	}
-	pools, beside := make(map[counter]*pool), make(map[string]int64)
-	for _, src := range s.lists[k] {
-		for _, draw := range src.p.DrawsOf(asked[0].Class) {
-			beside[draw.Counter] = 0
-		}
-	}
-	for i, src := range s.lists[k] {
-		draws := src.p.DrawsOf(asked[0].Class)
-		for name := range beside {
-			at := slices.IndexFunc(draws, func(d ledger.Draw) bool { return d.Counter == name && d.Mode == "" })
-			if at < 0 {
-				beside[name] = min(exactly, beside[name]+list[i].all)
-				continue
-			}
-			forest := s.forests.of(src.p.Root)
-			top, found := ledger.CounterAbove(forest, src.p.Parent, name)
-			if !found {
-				continue // nothing can be drawn
-			}
-			key, each := counter{top.UUID, name}, asked[0].Amount*draws[at].Amount
-			if pools[key] == nil {
-				total, _ := top.Counter(name)
-				left := max(0, total.Total-ledger.Drawn(forest, top.UUID, name, nil))
-				pools[key] = &pool{0, each, left}
-			}
-			pools[key].sum, pools[key].least = min(exactly, pools[key].sum+list[i].all), min(pools[key].least, each)
-		}
-	}
-	for key, one := range pools {
-		beside[key.name] = min(exactly, beside[key.name]+min(one.sum, one.left/one.least))
-	}
 	most := int64(math.MaxInt64)
-	for _, sum := range beside {
+	s.gather()
+	for c := range s.counters {
+		each := s.draws[k][c]
+		if each == 0 {
+			continue
+		}
+		sum, pooled := int64(0), make([]int64, len(s.pools))
+		for i, src := range s.lists[k] {
+			if pool := s.members[s.at[src.number]].pool; pool >= 0 {
+				pooled[pool] = min(exactly, pooled[pool]+list[i].all)
+			} else {
+				sum = min(exactly, sum+list[i].all)
+			}
+		}
+		for pool, all := range pooled {
+			sum = min(exactly, sum+min(all, s.pools[pool].left[c]/each))
+		}
 		if sum < exactly {
 			most = min(most, sum)
 		}

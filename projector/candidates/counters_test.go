@@ -2,11 +2,14 @@ package candidates_test
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"testing"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector/candidates"
 )
 
 // drawCounters lets some providers have counters, and some classes of those below draw from them.
@@ -82,4 +85,62 @@ func countersHold(all []*ledger.Provider, byID map[ledger.UUID]*ledger.Provider,
 		}
 	}
 	return true
+}
+
+// slicedHosts are hosts of cards with 7 compute and 8 memory slices. Of each profile a card has an
+// inventory, in one provider below it or each in one of its own.
+func slicedHosts(hosts, cards int, apart bool) (all []*ledger.Provider) {
+	add := func(parent *ledger.Provider) *ledger.Provider {
+		p := &ledger.Provider{UUID: ledger.UUID{byte(len(all) >> 8), byte(len(all)), 1}, CreatedAt: int64(len(all))}
+		if p.Root = p.UUID; parent != nil {
+			p.Parent, p.Root = parent.UUID, parent.Root
+		}
+		all = append(all, p)
+		return p
+	}
+	for range hosts {
+		host := add(nil)
+		for range cards {
+			card := add(host)
+			card.Counters = []ledger.Counter{{Name: "COMPUTE", Total: 7}, {Name: "MEMORY", Total: 8}}
+			below := add(card)
+			for class, each := range [][2]int64{{1, 1}, {2, 2}, {3, 4}, {4, 4}, {7, 8}} {
+				if apart && class > 0 {
+					below = add(card)
+				}
+				id := ledger.ClassID(class)
+				below.Inventories = append(below.Inventories, ledger.Inventory{
+					Class: id, Total: 7 / each[0], MinUnit: 1, MaxUnit: 7, StepSize: 1, Ratio: 1,
+				})
+				below.Draws = append(below.Draws, ledger.Draw{Class: id, Counter: "COMPUTE", Amount: each[0]},
+					ledger.Draw{Class: id, Counter: "MEMORY", Amount: each[1]})
+			}
+		}
+	}
+	return all
+}
+
+// TestMixesOfSlices: whether some mix of profiles fits several cards is known within the steps that
+// are searched in turn.
+func TestMixesOfSlices(t *testing.T) {
+	served := 0
+	for seed := range uint64(400) {
+		draw := rand.New(rand.NewPCG(seed, 48))
+		cards, hosts := 1+draw.IntN(8), 1+draw.IntN(3)
+		req := &candidates.Request{Nested: true, MaxSteps: 40_000}
+		for g := range min(2+draw.IntN(7*cards/2+1), 16) {
+			req.Groups = append(req.Groups, candidates.Group{
+				Suffix: fmt.Sprint("_", g), Resources: []candidates.Resource{{Class: ledger.ClassID(draw.IntN(5)), Amount: 1}},
+			})
+		}
+		ranking := candidates.NewRanking(candidates.NewWorld(slicedHosts(hosts, cards, seed%2 == 0)))
+		found, err := ranking.Best(context.Background(), req, &candidates.Preference{Once: true}, 1)
+		if err != nil {
+			t.Errorf("seed %d, %d groups of %d cards: %v", seed, len(req.Groups), cards, err)
+		}
+		served += len(found)
+	}
+	if served < 40 || served > 360 {
+		t.Errorf("%d of 400 requests were served", served)
+	}
 }

@@ -217,7 +217,7 @@ func worldsToTry(t *testing.T, usual int) int {
 
 // TestLikeThings compares searches of small worlds, in which many providers and groups are
 // alike, with all assignments: the whole set, its beginning with a limit, and the best by a
-// preference. ALLOT_LIKE_THINGS is how many worlds are tried: 1000000 take about 20 minutes.
+// preference. ALLOT_LIKE_THINGS is how many worlds are tried: 1000000 take about 25 minutes.
 func TestLikeThings(t *testing.T) {
 	worlds := worldsToTry(t, 3000)
 	served, several, seed := 0, 0, uint64(0)
@@ -280,6 +280,9 @@ func compareLike(t *testing.T, d small, all []*ledger.Provider, req *candidates.
 	judged := bestOf(t, world, req, pref, everything)
 	best := textsOf(req, judged)
 	ranking := candidates.NewRanking(world)
+	if d.often(2) {
+		ranking.Eager()
+	}
 	found, err := ranking.Best(context.Background(), req, pref, k)
 	if got := textsOf(req, found); err != nil || !slices.Equal(got, best[:min(k, len(best))]) {
 		t.Errorf("%+v: the best %d are\n%q, %v\nof\n%q", pref, k, got, err, best)
@@ -290,7 +293,38 @@ func compareLike(t *testing.T, d small, all []*ledger.Provider, req *candidates.
 		len(got) > 0 && got[0] != best[0] || !inOrder(got, best) {
 		t.Errorf("%+v: once, the best %d are\n%q, %v\nof\n%q", pref, k, got, err, best)
 	}
+	compareInTurn(t, ranking, req, pref, 2+d.IntN(4))
 	return len(want)
+}
+
+// compareInTurn compares what is found for several in one go with what is found for one after the
+// other, twice: it must leave nothing assumed.
+func compareInTurn(t *testing.T, r *candidates.Ranking, req *candidates.Request, pref *candidates.Preference, n int) {
+	var want []candidates.Ranked
+	for range n {
+		best, err := r.Best(context.Background(), req, pref, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range best {
+			want = append(want, one)
+			r.Assume(one.Uses, 1)
+		}
+	}
+	for i := range want {
+		r.Assume(want[i].Uses, -1)
+	}
+	for range 2 {
+		found, err := r.InTurn(context.Background(), req, pref, n)
+		if err != nil || len(found) < min(1, len(want)) || r.Assumes() {
+			t.Fatal(len(found), err, r.Assumes())
+		}
+		whole := len(found) > 1 || len(want) < 2
+		got, all := textsOf(req, found), textsOf(req, want)
+		if whole && !slices.Equal(got, all) || got != nil && got[0] != all[0] {
+			t.Errorf("%+v: in turn\n%q\nwant\n%q", pref, got, all)
+		}
+	}
 }
 
 // bestOf judges all candidates.

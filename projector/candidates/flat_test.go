@@ -69,7 +69,23 @@ func TestFlat(t *testing.T) {
 	}
 }
 
-// TestPrepared: a claim without a preference finds its order there.
+// TestMovesGiveNoWay: GiveWay is that of a search that may have ended when what changed is filed.
+func TestMovesGiveNoWay(t *testing.T) {
+	all, x := flat(2000), candidates.NewIndex()
+	x.Add(all[:1000])
+	ranking := candidates.NewRanking(x.Snapshot())
+	ranking.Prepare()
+	ranking.GiveWay = func() { t.Error("it gives way") }
+	x.Add(all[1000:])
+	ranking.Sync(x.Snapshot())
+	best, err := ranking.Best(context.Background(), threeClasses(), &candidates.Preference{}, 2000)
+	if err != nil || len(best) != 2000 {
+		t.Errorf("%d found, %v", len(best), err)
+	}
+}
+
+// TestPrepared: claims find their orders there, if they pack or spread what most have, or have no
+// preference.
 func TestPrepared(t *testing.T) {
 	all, x := flat(1000), candidates.NewIndex()
 	x.Add(all[:10])
@@ -81,8 +97,14 @@ func TestPrepared(t *testing.T) {
 	ranking.Sync(x.Snapshot())
 	ranking.Prepare()
 	before := allocated(func() { ranking.Prepare() })
-	best, err := ranking.Best(context.Background(), threeClasses(), &candidates.Preference{}, 1)
-	if err != nil || len(best) != 1 || ranking.Orders() != 1 || before > 1000 {
-		t.Errorf("%d orders; %d found, %v; %d bytes for what is there", ranking.Orders(), len(best), err, before)
+	for _, weight := range []float64{0, 1, -1} {
+		pref := &candidates.Preference{}
+		for class := ledger.ClassID(0); class < 3 && weight != 0; class++ {
+			pref.Weights = append(pref.Weights, candidates.ClassWeight{Class: class, Weight: weight})
+		}
+		best, err := ranking.Best(context.Background(), threeClasses(), pref, 1)
+		if err != nil || len(best) != 1 || ranking.Orders() != 3 || before > 1000 {
+			t.Errorf("%d orders; %d found, %v; %d bytes for what is there", ranking.Orders(), len(best), err, before)
+		}
 	}
 }

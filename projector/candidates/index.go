@@ -2,14 +2,15 @@ package candidates
 
 import (
 	"cmp"
+	"hash/maphash"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/ordered"
 )
 
 // World holds the providers at one moment, indexed for searches. It never
@@ -20,7 +21,7 @@ import (
 type World struct {
 	// lineage is the index that it is a moment of: within one, numbers stay.
 	lineage    *lineage
-	ids        ordered.Tree[numbered]
+	ids        ids
 	entries    pages[entry]
 	all        *roaring.Bitmap
 	roots      *roaring.Bitmap
@@ -31,20 +32,18 @@ type World struct {
 }
 
 // lineage is there to be pointed at; two of them are never the same.
-type lineage struct{ _ byte }
-
-type numbered struct {
-	id     ledger.UUID
-	number uint32
-}
+type lineage struct{ seed maphash.Seed }
 
 // entry is a provider in its tree. What it links are numbers and 1 more; 0: there is none. To
 // keep the trees in lists would give the collector one more thing to visit for each.
 type entry struct {
 	p           *ledger.Provider
-	root        uint32
+	root        uint32 // unfiled: it has no more than a number
 	next, first uint32 // the next larger member of its tree; of a root: the smallest member
+	beside      uint32 // the next of its bucket of ids
 }
+
+const unfiled = math.MaxUint32
 
 // posting is the set of providers that have something. It is copied before its
 // first change after a snapshot.
@@ -67,9 +66,8 @@ type Index struct {
 func NewIndex() *Index {
 	x := &Index{epoch: 1}
 	x.world = World{
-		lineage: new(lineage),
-		ids:     ordered.New(func(a, b numbered) bool { return a.id.Before(b.id) }),
-		all:     roaring.New(), roots: roaring.New(), nested: roaring.New(),
+		lineage: &lineage{maphash.MakeSeed()}, ids: ids{buckets: 1},
+		all: roaring.New(), roots: roaring.New(), nested: roaring.New(),
 		classes: map[ledger.ClassID]*posting{}, traits: map[string]*posting{}, aggregates: map[ledger.UUID]*posting{},
 	}
 	x.owned.all, x.owned.classes, x.owned.traits, x.owned.aggregates = 1, 1, 1, 1
@@ -86,7 +84,6 @@ func NewWorld(providers []*ledger.Provider) *World {
 // Snapshot returns the present World.
 func (x *Index) Snapshot() *World {
 	world := x.world
-	world.ids = ordered.Copy(x.world.ids)
 	x.epoch++
 	return &world
 }
@@ -108,9 +105,11 @@ func (x *Index) number(providers []*ledger.Provider) {
 	})
 	x.own()
 	for _, p := range providers {
-		x.world.ids.Set(numbered{p.UUID, x.next})
+		x.world.entries.set(x.next, entry{p: p, root: unfiled}, x.epoch)
+		x.chain(x.next)
 		x.world.all.Add(x.next)
 		x.next++
+		x.grow()
 	}
 }
 
@@ -162,11 +161,11 @@ func (x *Index) set(p *ledger.Provider) {
 	}
 	was := x.world.entries.get(number)
 	before := was.p
-	if before == nil {
+	if was.root == unfiled {
 		before = &ledger.Provider{}
 	}
-	if was.p == nil || before.Root != p.Root || before.Parent.IsNil() != p.Parent.IsNil() {
-		x.place(number, was, entry{p: p, root: root})
+	if was.root == unfiled || before.Root != p.Root || before.Parent.IsNil() != p.Parent.IsNil() {
+		x.place(number, was, entry{p: p, root: root, beside: was.beside})
 	} else {
 		was.p = p
 		x.world.entries.set(number, was, x.epoch)
@@ -194,7 +193,7 @@ func (x *Index) set(p *ledger.Provider) {
 // place moves a provider from its old tree to its new one.
 func (x *Index) place(number uint32, was, is entry) {
 	x.own()
-	if was.p != nil {
+	if was.root != unfiled {
 		x.link(was.root, number, was.next)
 	}
 	x.world.roots.Remove(number)
@@ -239,18 +238,13 @@ func (x *Index) remove(id ledger.UUID) {
 	empty := *x.world.entries.get(number).p
 	empty.Traits, empty.Aggregates, empty.Inventories = nil, nil, nil
 	x.set(&empty)
+	x.unchain(number)
 	x.place(number, x.world.entries.get(number), entry{})
 	x.world.all.Remove(number)
-	x.world.ids.Delete(numbered{id: id})
-}
-
-func (w *World) number(id ledger.UUID) (uint32, bool) {
-	found, ok := w.ids.Get(numbered{id: id})
-	return found.number, ok
 }
 
 // Len returns the number of providers.
-func (w *World) Len() int { return w.ids.Len() }
+func (w *World) Len() int { return int(w.all.GetCardinality()) }
 
 // Nested reports whether any provider has a parent.
 func (w *World) Nested() bool { return !w.nested.IsEmpty() }

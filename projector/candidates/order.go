@@ -3,6 +3,7 @@ package candidates
 import (
 	"cmp"
 	"encoding/binary"
+	"math"
 	"slices"
 	"sort"
 
@@ -20,12 +21,12 @@ type order struct {
 	named    *named           // whose roots these are; nil: all
 	classes  []ledger.ClassID // tracked; at most maxTracked
 	blocks   []*block
-	most     []float64 // per block and tracked class: the most that one tree has free
-	used     uint64    // when it was used last, for those that must make room
+	most     []about // per block and tracked class: the most that one tree has free
+	used     uint64  // when it was used last, for those that must make room
 
 	// scores are those of the roots that are here, by number: in a list if all are, which
-	// is faster, and in a map if they are few.
-	scores []filed
+	// is faster, and NaN is none; and in a map if they are few.
+	scores []float64
 	few    map[uint32]float64
 }
 
@@ -40,16 +41,21 @@ type place struct {
 	score  float64
 	id     ledger.UUID
 	number uint32
-	free   [maxTracked]float64
+	free   [maxTracked]about // rounded up
+}
+
+// about is an amount to two digits and a half, in the order of amounts: the upper half of a float32.
+type about uint16
+
+// roundDown and roundUp are of what is not below 0.
+func roundDown(amount float64) about {
+	return about(math.Float32bits(float32(amount-amount*1e-7)) >> 16)
+}
+func roundUp(amount float64) about {
+	return about(math.Float32bits(float32(amount+amount*1e-7))>>16) + 1
 }
 
 type block struct{ places []place }
-
-// filed is where a root is in an order.
-type filed struct {
-	score float64
-	there bool
-}
 
 // comparePlaces puts the higher score first.
 func comparePlaces(a, b *place) int {
@@ -88,7 +94,7 @@ func (o *order) fill(places []place, paced func(steps int)) {
 	})
 	o.blocks, o.most, o.scores, o.few = nil, nil, nil, make(map[uint32]float64)
 	if o.named == nil {
-		o.scores = make([]filed, numbers)
+		o.scores = slices.Repeat([]float64{math.NaN()}, int(numbers))
 	}
 	for len(keys) > 0 {
 		n := min(blockFill, len(keys))
@@ -99,7 +105,7 @@ func (o *order) fill(places []place, paced func(steps int)) {
 		}
 		paced(n)
 		o.blocks = append(o.blocks, b)
-		o.most = append(o.most, make([]float64, len(o.classes))...)
+		o.most = append(o.most, make([]about, len(o.classes))...)
 		o.sum(len(o.blocks) - 1)
 		keys = keys[n:]
 	}
@@ -112,9 +118,9 @@ func (o *order) note(number uint32, score float64) {
 		return
 	}
 	for int(number) >= len(o.scores) {
-		o.scores = append(o.scores, filed{})
+		o.scores = append(o.scores, math.NaN())
 	}
-	o.scores[number] = filed{score, true}
+	o.scores[number] = score
 }
 
 func (o *order) forget(number uint32) {
@@ -122,7 +128,7 @@ func (o *order) forget(number uint32) {
 		delete(o.few, number)
 		return
 	}
-	o.scores[number] = filed{}
+	o.scores[number] = math.NaN()
 }
 
 // score is that under which a root is filed; false: it is not here.
@@ -134,14 +140,14 @@ func (o *order) score(number uint32) (float64, bool) {
 	if int(number) >= len(o.scores) {
 		return 0, false
 	}
-	return o.scores[number].score, o.scores[number].there
+	return o.scores[number], !math.IsNaN(o.scores[number])
 }
 
 // sum finds anew what a block has free at most.
 func (o *order) sum(i int) {
 	most := o.most[i*len(o.classes) : (i+1)*len(o.classes)]
 	for c := range most {
-		most[c] = -1
+		most[c] = 0
 	}
 	places := o.blocks[i].places
 	for j := range places {
@@ -173,7 +179,7 @@ func (o *order) put(p place) {
 	if at.block == len(o.blocks) {
 		if at.block == 0 {
 			o.blocks = append(o.blocks, &block{places: make([]place, 0, blockMax)})
-			o.most = append(o.most, make([]float64, len(o.classes))...)
+			o.most = append(o.most, make([]about, len(o.classes))...)
 			o.sum(0)
 		} else {
 			at = position{at.block - 1, len(o.blocks[at.block-1].places)}
@@ -200,7 +206,7 @@ func (o *order) split(i int) {
 	copy(second.places, b.places[blockMax/2:])
 	b.places = b.places[:blockMax/2]
 	o.blocks = slices.Insert(o.blocks, i+1, second)
-	o.most = slices.Insert(o.most, (i+1)*len(o.classes), make([]float64, len(o.classes))...)
+	o.most = slices.Insert(o.most, (i+1)*len(o.classes), make([]about, len(o.classes))...)
 	o.sum(i)
 	o.sum(i + 1)
 }
@@ -259,7 +265,7 @@ func (o *order) file(p place) {
 
 // next finds the first place from a position on where so much is free; within
 // the group of one score, if that is given.
-func (o *order) next(at position, asked []float64, group *float64) (*place, position, bool) {
+func (o *order) next(at position, asked []about, group *float64) (*place, position, bool) {
 	n := len(o.classes)
 	for ; at.block < len(o.blocks); at = (position{at.block + 1, 0}) {
 		b := o.blocks[at.block]
@@ -282,7 +288,7 @@ func (o *order) next(at position, asked []float64, group *float64) (*place, posi
 	return nil, at, false
 }
 
-func enough(free, asked []float64) bool {
+func enough(free, asked []about) bool {
 	for c := range asked {
 		if free[c] < asked[c] {
 			return false
@@ -308,7 +314,7 @@ func (o *order) endsGroup(at position) bool {
 // score first, and those of one score from a point on around the circle of uuids.
 type walk struct {
 	order *order
-	asked []float64
+	asked []about
 	point ledger.UUID
 
 	at    position

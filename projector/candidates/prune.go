@@ -129,6 +129,10 @@ func appendBool(key []byte, is bool) []byte {
 	return append(key, 0)
 }
 
+// hopes reports whether it is not worth it to look for what is unwanted before the first
+// choices under an anchor have come to something, or to nothing: one candidate is enough.
+func (s *selection) hopes(chosen int) bool { return s.k == 1 && (len(s.found) == 0 || chosen > 1) }
+
 // unwanted reports whether no candidate that begins with the present choices is wanted.
 // If some may be, it returns a key that is the same for all choices that leave the same.
 func (s *selection) unwanted() (key string, unwanted bool, err error) {

@@ -35,6 +35,8 @@ type Ranking struct {
 	spent   map[string]int
 	members []*ledger.Provider // scratch of place
 
+	prepared int // how many roots there were when orders were prepared
+
 	fewRoots, costOfOrder int // see the constants
 }
 
@@ -46,6 +48,8 @@ const (
 	fewRoots = 32
 	// costOfOrder is what one root costs in a new order, in looks at roots.
 	costOfOrder = 4
+	// manyMoved is of how many roots one must move for the orders to be made anew.
+	manyMoved = 4
 	// stepsOfPlace is what it takes to find where a root belongs, in steps of a search.
 	stepsOfPlace = 8
 	// maxSpent is for how many names it is noted what was spent.
@@ -68,7 +72,7 @@ func NewRanking(w *World) *Ranking {
 func (r *Ranking) begin(w *World) {
 	world := *w
 	world.entries.epoch = 0
-	r.base, r.world, r.orders = w, &world, nil
+	r.base, r.world, r.orders, r.prepared = w, &world, nil, 0
 	for id := range r.assumed {
 		r.effect(id)
 	}
@@ -113,10 +117,7 @@ func (r *Ranking) follow(w *World) (regrouped bool) {
 			moved = append(moved, is.root)
 		}
 	})
-	slices.Sort(moved)
-	for _, root := range slices.Compact(moved) {
-		r.file(root)
-	}
+	r.refile(moved)
 	return regrouped
 }
 
@@ -160,6 +161,20 @@ func (r *Ranking) refresh(number uint32) (moves bool) {
 	r.world.entries.set(number, is, ownPages)
 	return is.p != nil && (was.p == nil || was.root != is.root || !slices.Equal(was.p.Inventories, is.p.Inventories) ||
 		!ledger.SameList(was.p.Traits, is.p.Traits) || !ledger.SameList(was.p.Aggregates, is.p.Aggregates))
+}
+
+// refile moves roots to where they belong, each once.
+func (r *Ranking) refile(roots []uint32) {
+	if len(roots) > max(r.fewRoots, int(r.world.roots.GetCardinality())/manyMoved) {
+		for _, o := range r.orders {
+			r.fill(o, func(int) {})
+		}
+		return
+	}
+	slices.Sort(roots)
+	for _, root := range slices.Compact(roots) {
+		r.file(root)
+	}
 }
 
 // file moves a root to where it belongs in all orders.
@@ -208,12 +223,13 @@ func (r *Ranking) place(o *order, root uint32) (place, bool) {
 	pref := Preference{Weights: o.weights}
 	p := place{score: pref.bound(members, o.demanded), id: e.p.UUID, number: root}
 	for c, class := range o.classes {
+		free := 0.0
 		for _, one := range members {
 			if inv, has := one.Inventory(class); has {
-				p.free[c] += max(0, inv.Capacity()-float64(inv.Used))
+				free += max(0, inv.Capacity()-float64(inv.Used))
 			}
 		}
-		p.free[c] += p.free[c]*1e-9 + 1e-3 // rounding must not hide what fits
+		p.free[c] = roundUp(free)
 	}
 	return p, true
 }
@@ -265,23 +281,7 @@ func (r *Ranking) order(s *selection, named *named, asked []Resource) *order {
 			o.classes = append(o.classes, a.Class)
 		}
 	}
-	roots := r.world.roots
-	if named != nil {
-		named.sets(r.world, func(set *roaring.Bitmap) {
-			if set.GetCardinality() < roots.GetCardinality() {
-				roots = set
-			}
-		})
-	}
-	places := make([]place, 0, roots.GetCardinality())
-	paced := r.paced()
-	for it := roots.Iterator(); it.HasNext(); {
-		paced(stepsOfPlace)
-		if p, is := r.place(o, it.Next()); is {
-			places = append(places, p)
-		}
-	}
-	o.fill(places, paced)
+	r.fill(o, r.paced())
 	if len(r.orders) == maxOrders {
 		oldest := slices.MinFunc(r.orders, func(a, b *order) int { return int(int64(a.used - b.used)) })
 		r.drop(oldest)
@@ -290,13 +290,36 @@ func (r *Ranking) order(s *selection, named *named, asked []Resource) *order {
 	return o
 }
 
-// Prepare makes the order for what has no weights, unless there is some order: of those classes
-// that most providers have. The first claim need not wait for it then.
+// fill makes the places of an order anew.
+func (r *Ranking) fill(o *order, paced func(steps int)) {
+	roots := r.world.roots
+	if o.named != nil {
+		o.named.sets(r.world, func(set *roaring.Bitmap) {
+			if set.GetCardinality() < roots.GetCardinality() {
+				roots = set
+			}
+		})
+	}
+	places := make([]place, 0, roots.GetCardinality())
+	for it := roots.Iterator(); it.HasNext(); {
+		paced(stepsOfPlace)
+		if p, is := r.place(o, it.Next()); is {
+			places = append(places, p)
+		}
+	}
+	o.fill(places, paced)
+}
+
+// Prepare makes the orders for what has no weights, and for what packs and spreads the classes
+// that most roots have, when there are twice as many roots as before. The first claim need not
+// wait for them then.
 func (r *Ranking) Prepare() {
-	if len(r.orders) > 0 || int(r.world.roots.GetCardinality()) <= r.fewRoots {
+	roots := r.world.roots.GetCardinality()
+	if int(roots) <= max(r.fewRoots, 2*r.prepared) {
 		return
 	}
-	var classes []Resource
+	r.prepared = int(roots)
+	var classes, common []Resource
 	for class := range r.world.classes {
 		classes = append(classes, Resource{Class: class})
 	}
@@ -305,6 +328,20 @@ func (r *Ranking) Prepare() {
 		return cmp.Or(cmp.Compare(more.GetCardinality(), fewer.GetCardinality()), cmp.Compare(a.Class, b.Class))
 	})
 	r.order(&selection{pref: &Preference{}}, nil, classes)
+	for _, one := range classes {
+		if 2*r.world.roots.AndCardinality(bitsOf(r.world.classes, one.Class)) > roots {
+			common = append(common, one)
+		}
+	}
+	slices.SortFunc(common, func(a, b Resource) int { return cmp.Compare(a.Class, b.Class) })
+	for _, weight := range []float64{-1, 1} {
+		s := &selection{pref: &Preference{}}
+		for _, one := range common {
+			s.pref.Weights = append(s.pref.Weights, ClassWeight{one.Class, weight})
+			s.classes = append(s.classes, askedAlone)
+		}
+		r.order(s, nil, common)
+	}
 }
 
 func (r *Ranking) drop(o *order) {
@@ -330,19 +367,59 @@ func (r *Ranking) paced() func(steps int) {
 // function Best does.
 func (r *Ranking) Best(ctx context.Context, req *Request, pref *Preference, k int) ([]Ranked, error) {
 	s := newSelection(ctx, r.world, req, pref, k)
-	if s.sharing() || s.pref.soft() > maxSoft {
-		if err := s.page(); err != nil {
-			return nil, err
+	if err := r.parts(s); err != nil {
+		return nil, err
+	}
+	return s.found, nil
+}
+
+// InTurn finds what Best finds for one after the other of some that ask the same, each beside
+// what those before it take. It looks for the best trees once, and again only in those of which
+// something is taken.
+func (r *Ranking) InTurn(ctx context.Context, req *Request, pref *Preference, n int) (list []Ranked, err error) {
+	s := newSelection(ctx, r.world, req, pref, 1)
+	if s.sharing() || pref.Accept != nil || pref.Fits != nil {
+		n = 1 // what some take may change what others can have elsewhere
+	}
+	if n == 1 {
+		return r.Best(ctx, req, pref, 1)
+	}
+	s.most = n
+	for err = r.parts(s); err == nil && len(list) < n && len(s.heads) > 0; {
+		one := s.heads[0]
+		s.heads = s.heads[1:]
+		if list = append(list, one); len(list) < n {
+			err = r.again(s, &one)
 		}
-		return s.found, nil
+	}
+	for i := range min(len(list), n-1) {
+		r.assume(list[i].Uses, -1)
+	}
+	return list, err
+}
+
+// again looks at a tree from which a candidate was taken.
+func (r *Ranking) again(s *selection, taken *Ranked) error {
+	r.assume(taken.Uses, 1)
+	if s.steps = 0; s.search != nil {
+		clear(s.search.forests.known)
+	}
+	root, _ := r.base.number(taken.Root.UUID)
+	_, err := s.consider(root, math.Inf(1), taken.from)
+	return err
+}
+
+func (r *Ranking) parts(s *selection) error {
+	if s.sharing() || s.pref.soft() > maxSoft {
+		return s.page()
 	}
 	narrow := s.narrowest()
 	for _, part := range s.strata() {
 		if err := r.part(s, part, narrow); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return s.found, nil
+	return nil
 }
 
 // part goes over the roots of a stratum, the best first, until no other can be
@@ -430,12 +507,12 @@ func (r *Ranking) wasted(s *selection, o *order, looked int) {
 }
 
 // askedOf is how much must be free of an order's tracked classes.
-func askedOf(o *order, total []Resource) []float64 {
-	asked := make([]float64, len(o.classes))
+func askedOf(o *order, total []Resource) []about {
+	asked := make([]about, len(o.classes))
 	for c, class := range o.classes {
 		for _, a := range total {
 			if a.Class == class {
-				asked[c] = float64(a.Amount)
+				asked[c] = roundDown(float64(a.Amount))
 			}
 		}
 	}

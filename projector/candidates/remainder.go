@@ -14,6 +14,7 @@ type member struct {
 	serves uint64  // kinds, as bits
 	room   []int64 // per class of the plan
 	above  []*ledger.Provider
+	pool   int // from which it draws; below 0: from none
 }
 
 // gather finds the members under the present anchor, once.
@@ -34,11 +35,12 @@ func (s *search) gather() []member {
 			s.members[at].serves |= 1 << k
 		}
 	}
+	s.findPools()
 	return s.members
 }
 
 func (s *search) memberOf(src source) member {
-	one := member{number: src.number, p: src.p, room: make([]int64, len(s.plan.classes))}
+	one := member{number: src.number, p: src.p, room: make([]int64, len(s.plan.classes)), pool: -1}
 	for r, class := range s.plan.classes {
 		one.room[r] = s.roomOf(src.p, class)
 	}
@@ -66,6 +68,7 @@ type remainder struct {
 	counts []int    // per kind
 	serves []uint64 // per member
 	room   [][]int64
+	pools  [][]int64 // what the counters of each have left
 	taken  []bool
 	chosen []choiceOf
 }
@@ -76,18 +79,25 @@ type choiceOf struct{ kind, member int }
 func (r *remainder) clone() *remainder {
 	return &remainder{
 		counts: slices.Clone(r.counts), serves: slices.Clone(r.serves), room: slices.Clone(r.room),
-		taken: slices.Clone(r.taken), chosen: slices.Clone(r.chosen),
+		pools: slices.Clone(r.pools), taken: slices.Clone(r.taken), chosen: slices.Clone(r.chosen),
 	}
 }
 
-// take has a member serve a group.
-func (r *remainder) take(k *kind, one choiceOf) {
+// serve has a member serve a group.
+func (s *search) serve(r *remainder, one choiceOf) {
+	r.counts[one.kind]--
 	r.chosen = append(r.chosen, one)
-	r.room[one.member] = slices.Clone(r.room[one.member])
-	for class, amount := range k.amounts {
-		r.room[one.member][class] -= amount
+	less := func(list [][]int64, at int, amounts []int64) {
+		list[at] = slices.Clone(list[at])
+		for i, amount := range amounts {
+			list[at][i] -= amount
+		}
 	}
-	r.taken[one.member] = r.taken[one.member] || k.alone
+	less(r.room, one.member, s.plan.kinds[one.kind].amounts)
+	if pool := s.members[one.member].pool; pool >= 0 {
+		less(r.pools, pool, s.draws[one.kind])
+	}
+	r.taken[one.member] = r.taken[one.member] || s.plan.kinds[one.kind].alone
 }
 
 // remaining is what remains beside the present choices.
@@ -100,10 +110,11 @@ func (s *search) remaining() *remainder {
 	for k := range s.plan.kinds {
 		r.counts = append(r.counts, s.plan.kinds[k].slots)
 	}
+	for i := range s.pools {
+		r.pools = append(r.pools, s.pools[i].left)
+	}
 	for j, src := range s.chosen {
-		k := s.plan.slots[j].kind
-		r.counts[k]--
-		r.take(&s.plan.kinds[k], choiceOf{k, s.at[src.number]})
+		s.serve(r, choiceOf{s.plan.slots[j].kind, s.at[src.number]})
 	}
 	return r
 }
@@ -168,8 +179,7 @@ func (s *search) topped(set int, r *remainder, top int, there bool) (bool, error
 			continue
 		}
 		with := r.clone()
-		with.counts[k]--
-		with.take(kind, choiceOf{k, top})
+		s.serve(with, choiceOf{k, top})
 		if slices.ContainsFunc(with.room[top], func(room int64) bool { return room < 0 }) {
 			continue
 		}
@@ -214,35 +224,57 @@ func (s *search) covered(list int, r *remainder) (bool, error) {
 
 func (s *search) kindsOf(r *remainder) (kinds []kindOfGroup) {
 	for k, kind := range s.plan.kinds {
-		kinds = append(kinds, kindOfGroup{amounts: kind.amounts, alone: kind.alone, count: r.counts[k]})
+		kinds = append(kinds, kindOfGroup{
+			amounts: slices.Concat(kind.amounts, s.draws[k]), alone: kind.alone, count: r.counts[k],
+		})
 	}
 	return kinds
 }
 
-// likesOf counts members that are equal for what is left.
+// likesOf counts members that are equal for what is left. Those that draw from one pool are one, as if
+// each could have what the others have, unless each serves one group alone.
 func (s *search) likesOf(r *remainder) (likes []likeProviders) {
-	left, most := uint64(0), make([]int64, len(s.plan.classes))
+	left, most := uint64(0), make([]int64, len(s.plan.classes)+len(s.counters))
 	for k, count := range r.counts {
 		if count == 0 {
 			continue
 		}
 		left |= 1 << k
-		for class, amount := range s.plan.kinds[k].amounts {
-			most[class] += amount * int64(count)
+		for i, amount := range slices.Concat(s.plan.kinds[k].amounts, s.draws[k]) {
+			most[i] += amount * int64(count)
 		}
 	}
+	all, pooled := make([]likeProviders, 0, len(r.serves)), make([]*likeProviders, len(s.pools))
 	for i := range r.serves {
-		if r.serves[i]&left == 0 {
+		serves, pool := r.serves[i]&left, s.members[i].pool
+		if serves == 0 {
 			continue
 		}
-		one := likeProviders{room: r.room[i], serves: r.serves[i] & left, taken: r.taken[i], count: 1}
-		for class, room := range one.room {
-			if room > most[class] { // more than is asked for makes no difference
-				one.room = slices.Clone(one.room)
-				one.room[class] = most[class]
-			}
+		if pool >= 0 && s.pools[pool].members > 1 && s.req.Isolate {
+			pool = -1
 		}
-		likes = join(likes, &one)
+		if pool >= 0 && pooled[pool] != nil {
+			pooled[pool].serves |= serves
+			for class, room := range r.room[i] {
+				pooled[pool].room[class] += max(0, room)
+			}
+			continue
+		}
+		one := likeProviders{room: slices.Clone(r.room[i]), serves: serves, taken: r.taken[i], count: 1}
+		if pool < 0 {
+			one.room = append(one.room, most[len(s.plan.classes):]...)
+		} else {
+			one.room = append(one.room, r.pools[pool]...)
+		}
+		if all = append(all, one); pool >= 0 {
+			pooled[pool] = &all[len(all)-1]
+		}
+	}
+	for l := range all {
+		for i, room := range all[l].room {
+			all[l].room[i] = min(room, most[i]) // more than is asked for makes no difference
+		}
+		likes = join(likes, &all[l])
 	}
 	return likes
 }

@@ -47,6 +47,9 @@ type search struct {
 	members  []member
 	at       map[uint32]int // places in members, by number
 	gathered bool           // members is of the present anchor
+	pools    []pool         // from which members draw
+	counters []string       // of all pools
+	draws    [][]int64      // per kind and counter: what a group draws at least
 	// best, if set, wants only some of the candidates.
 	best *selection
 }
@@ -223,7 +226,7 @@ func (s *search) choose(a *visit) error {
 // chooseNext goes on with the slots behind the one that was filled last. If that comes to
 // nothing for the first time under the anchor, it is known from then on what can be served.
 func (s *search) chooseNext(a *visit) error {
-	if s.best == nil {
+	if s.best == nil || !s.guarded && a.reached == 0 && s.best.hopes(len(s.chosen)) {
 		return s.goOn(a)
 	}
 	key, unwanted, err := s.best.unwanted()

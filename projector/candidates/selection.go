@@ -2,7 +2,6 @@ package candidates
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 
@@ -27,7 +26,12 @@ type selection struct {
 	near  []*roaring.Bitmap // per rule of the preference; nil: it says nothing
 	named *named            // nil: nothing is required by name
 	found []Ranked          // the best so far, at most k
+	bound float64           // no candidate of the present tree has a higher score
 	kept  int               // counts candidates that were among the best, or in front of the page
+
+	// most, if set, wants only the best candidate of each tree, of so many trees: these are heads.
+	most  int
+	heads []Ranked
 
 	after *Position // only what comes after it is wanted; nil: everything
 	equal int       // how many were found that are at after
@@ -44,7 +48,7 @@ func newSelection(ctx context.Context, w *World, req *Request, pref *Preference,
 	whole.Limit, whole.Shuffle = 0, false // the order is that of the preference
 	s := &selection{
 		meter: &meter{ctx: ctx, req: &whole}, world: w, req: &whole, pref: pref, k: k, point: pref.point(),
-		near: w.nearSets(pref), named: namedBy(&whole),
+		near: w.nearSets(pref), named: namedBy(&whole), bound: math.Inf(1),
 	}
 	s.asked = s.total()
 	for _, weight := range pref.Weights {
@@ -107,7 +111,25 @@ func (s *selection) each(roots *roaring.Bitmap, bonus float64) error {
 // consider looks at a tree whose candidates have at most some score, unless
 // enough are found that are better.
 func (s *selection) consider(root uint32, bound float64, from distance) (enough bool, err error) {
-	if len(s.found) == s.k {
+	if s.most == 0 {
+		return s.look(root, bound, from)
+	}
+	kept := s.kept
+	if s.found = s.found[:0]; len(s.heads) == s.most {
+		s.found = append(s.found, s.heads[s.most-1])
+	}
+	if enough, err = s.look(root, bound, from); err == nil && s.kept > kept {
+		if len(s.heads) < s.most {
+			s.steps = 0 // each of them has a budget of its own
+		}
+		s.heads = insert(s.heads, s.found[0], s.most)
+	}
+	return enough, err
+}
+
+// look is consider, of what is found.
+func (s *selection) look(root uint32, bound float64, from distance) (enough bool, err error) {
+	if s.bound = bound; len(s.found) == s.k {
 		if last := &s.found[s.k-1]; precedes(last.Score, last.from, bound, from) {
 			return true, nil
 		}
@@ -164,6 +186,7 @@ func (s *selection) prepareAll() error {
 func (s *selection) tree(anchor uint32) error {
 	s.search.anchor, s.search.root, s.pruning = anchor, s.world.entries.get(anchor).p, nil
 	_, err := s.search.visitAnchor()
+	s.search.ended = false
 	return err
 }
 
@@ -178,7 +201,10 @@ func (s *selection) candidate(c *Candidate) bool {
 			}
 		}
 	}
-	root, _ := s.world.Provider(providers[0].Root) // whatever tree the anchor is of
+	root := s.search.root
+	if providers[0].Root != root.UUID { // a sharing provider
+		root, _ = s.world.Provider(providers[0].Root)
+	}
 	score, holds := s.judge(root, providers)
 	from := s.pref.distance(s.point, root.UUID)
 	if !holds || s.passed(score, from) || !s.wanted(score, from) || !s.fits(c.Uses) {
@@ -190,7 +216,7 @@ func (s *selection) candidate(c *Candidate) bool {
 		one.Groups = append(one.Groups, slices.Clone(members))
 	}
 	s.keep(one)
-	return true
+	return s.k > 1 || score < s.bound
 }
 
 func (s *selection) fits(uses []Use) bool { return s.pref.Fits == nil || s.pref.Fits(uses) }
@@ -199,7 +225,11 @@ func (s *selection) fits(uses []Use) bool { return s.pref.Fits == nil || s.pref.
 func (s *selection) withParents(providers []*ledger.Provider) []*ledger.Provider {
 	seen := slices.Clone(providers)
 	for i := 0; i < len(seen); i++ {
-		if parent, has := s.world.Provider(seen[i].Parent); has && !slices.Contains(seen, parent) {
+		above := seen[i].Parent
+		if slices.ContainsFunc(seen, func(p *ledger.Provider) bool { return p.UUID == above }) {
+			continue
+		}
+		if parent, has := s.world.Provider(above); has {
 			seen = append(seen, parent)
 		}
 	}
@@ -216,14 +246,16 @@ func (s *selection) wanted(score float64, from distance) bool {
 
 func (s *selection) keep(one Ranked) {
 	s.kept++
-	i := len(s.found)
-	for i > 0 && precedes(one.Score, one.from, s.found[i-1].Score, s.found[i-1].from) {
+	s.found = insert(s.found, one, s.k)
+}
+
+// insert puts a candidate where it belongs among up to so many.
+func insert(list []Ranked, one Ranked, most int) []Ranked {
+	i := len(list)
+	for i > 0 && precedes(one.Score, one.from, list[i-1].Score, list[i-1].from) {
 		i--
 	}
-	if len(s.found) == s.k {
-		s.found = s.found[:s.k-1]
-	}
-	s.found = slices.Insert(s.found, i, one)
+	return slices.Insert(list[:min(len(list), most-1)], i, one)
 }
 
 // total is what the request asks for, of each class together.
@@ -332,9 +364,4 @@ func (s *selection) worth(weight float64) float64 {
 		return max(weight, 0)
 	}
 	return weight
-}
-
-// String is for tests and logs.
-func (r *Ranked) String() string {
-	return fmt.Sprintf("%s with %v", r.Root.UUID, r.Score)
 }
