@@ -23,6 +23,9 @@ func (p *Projector) MomentAt(at, now time.Time) (Moment, error) {
 
 // Moment is when the view's commit was decided.
 func (v View) Moment() (Moment, error) {
+	if v.sequence == 0 {
+		return Moment{}, nil // before the first
+	}
 	last, err := v.p.lastCommit(v.sequence)
 	if err != nil {
 		return Moment{}, err

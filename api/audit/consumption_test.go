@@ -1,14 +1,19 @@
 package audit_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
@@ -139,5 +144,46 @@ func TestConsumptionOfDeletedClass(t *testing.T) {
 	q.get(t, http.StatusOK, "/audit/consumption?from=1&strict=true&class=CUSTOM_NEW&provider="+host.String(), &answer)
 	if len(answer.Rows) != 1 || *answer.Rows[0].Class != "CUSTOM_NEW" || answer.Rows[0].AmountNS != "0" {
 		t.Errorf("%+v", answer)
+	}
+}
+
+// TestConsumptionMetrics: counters of what each project has held, as Prometheus reads them.
+func TestConsumptionMetrics(t *testing.T) {
+	clock := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	l := commandstest.StartWith(t, t.TempDir(), &memlog.Log{}, func(o *writer.Options) {
+		o.Now = func() time.Time { return clock }
+	})
+	q := ask(t, l, nil)
+	scrape := func() string {
+		t.Helper()
+		const path = "/audit/consumption/metrics"
+		w := httptest.NewRecorder()
+		q.handlers[path].ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		parser := expfmt.NewTextParser(model.UTF8Validation)
+		families, err := parser.TextToMetricFamilies(bytes.NewReader(w.Body.Bytes()))
+		if err != nil || w.Code != http.StatusOK || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
+			t.Fatalf("%d %v: %v\n%s", w.Code, w.Header(), err, w.Body)
+		}
+		var lines []string
+		for _, m := range families["allot_consumption_unit_seconds_total"].GetMetric() {
+			lines = append(lines, fmt.Sprint(m.Label[0].GetValue(), " ", m.Label[1].GetValue(), " ", m.Counter.GetValue()))
+		}
+		return strings.Join(lines, "\n")
+	}
+	if got := scrape(); got != "" {
+		t.Errorf("of nothing: %s", got)
+	}
+	host := l.Provider(
+		t, "host", commands.Inventory{Class: "VCPU", Total: 8}, commands.Inventory{Class: "DISK_GB", Total: 100},
+	)
+	for i, class := range []string{"VCPU", "DISK_GB"} {
+		c := commandstest.Allocate(commandstest.NewID(), host, class, 3)
+		c.Allocations[0].Project = fmt.Sprintf("project \"%d\"", i)
+		l.Accept(t, c)
+		clock = clock.Add(1500 * time.Millisecond)
+		l.Accept(t, &commands.ReleaseConsumer{Consumer: c.Allocations[0].Consumer})
+	}
+	if got, want := scrape(), "VCPU project \"0\" 4.5\nDISK_GB project \"1\" 4.5"; got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }

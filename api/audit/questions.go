@@ -99,6 +99,10 @@ var questions = map[string]question{
 		consumptionParameters, anything, thorough((*Questions).consumption),
 		"showConsumption", "Show how much was held, or used of providers, for how long", wire.Consumption{},
 	},
+	"/audit/consumption/metrics": {
+		nil, anything, thorough((*Questions).consumptionMetrics),
+		"showConsumptionMetrics", "Show how much each project has held since the beginning, for Prometheus", plain(nil),
+	},
 	"/audit/contents": {
 		[]string{"at"}, anything, stream((*Questions).contents),
 		"listContents", "Tell all providers and consumers, as lines that allot-migrate import jsonl takes", present.Content{},

@@ -5,20 +5,21 @@ import "net/url"
 // Commands are the questions, and the changes that belong to them, as kong reads them. The tag
 // "query" names the parameter of the REST API; "of" is the kind of entity whose name is taken, too.
 type Commands struct {
-	Status   struct{ Question } `cmd:"" help:"Print what a server says of itself: its role, whether it takes reads and commands, its log and disk."`
-	Get      getCommands        `cmd:"" help:"Print a provider, consumer, project, bare metal node or allocation."`
-	List     listCommands       `cmd:"" help:"List providers, consumers, classes, traits, bare metal nodes or allocations."`
-	Holders  holdersOf          `cmd:"" help:"Print the consumers that hold, or held, something of a provider, with their owners."`
-	Series   series             `cmd:"" help:"Print the usage of a provider or project over time."`
-	Log      records            `cmd:"" help:"Print the records of a ledger."`
-	History  history            `cmd:"" help:"Print the history of a consumer, provider, project or user, or the effects of a command."`
-	Why      why                `cmd:"" help:"Print the records that explain what a consumer holds of a provider."`
-	WhyNot   whyNot             `cmd:"" name:"why-not" help:"Explain why a request has no allocation candidates."`
-	Capacity capacity           `cmd:"" help:"Count how many more allocations fit that satisfy a request, by tree."`
-	Rejected rejected           `cmd:"" help:"Print rejected commands, with the reasons."`
-	WhatIf   whatIf             `cmd:"" name:"what-if" help:"Show the outcome of some commands, without recording them."`
-	Orphans  orphans            `cmd:"" help:"List allocations without an owner, and owners without allocations."`
-	Limits   limitsCommands     `cmd:"" help:"Show and set how much projects may hold."`
+	Status      struct{ Question } `cmd:"" help:"Print what a server says of itself: its role, whether it takes reads and commands, its log and disk."`
+	Get         getCommands        `cmd:"" help:"Print a provider, consumer, project, bare metal node or allocation."`
+	List        listCommands       `cmd:"" help:"List providers, consumers, classes, traits, bare metal nodes or allocations."`
+	Holders     holdersOf          `cmd:"" help:"Print the consumers that hold, or held, something of a provider, with their owners."`
+	Series      series             `cmd:"" help:"Print the usage of a provider or project over time."`
+	Consumption consumption        `cmd:"" help:"Print how much was held, or used of a provider, for how long: for bills."`
+	Log         records            `cmd:"" help:"Print the records of a ledger."`
+	History     history            `cmd:"" help:"Print the history of a consumer, provider, project or user, or the effects of a command."`
+	Why         why                `cmd:"" help:"Print the records that explain what a consumer holds of a provider."`
+	WhyNot      whyNot             `cmd:"" name:"why-not" help:"Explain why a request has no allocation candidates."`
+	Capacity    capacity           `cmd:"" help:"Count how many more allocations fit that satisfy a request, by tree."`
+	Rejected    rejected           `cmd:"" help:"Print rejected commands, with the reasons."`
+	WhatIf      whatIf             `cmd:"" name:"what-if" help:"Show the outcome of some commands, without recording them."`
+	Orphans     orphans            `cmd:"" help:"List allocations without an owner, and owners without allocations."`
+	Limits      limitsCommands     `cmd:"" help:"Show and set how much projects may hold."`
 
 	Counters    countersCommands    `cmd:"" help:"Show and set counters of a provider, and what the providers below draw from them."`
 	Preferences preferencesCommands `cmd:"" help:"Show and set preferences that claims refer to by name."`
@@ -93,6 +94,23 @@ type series struct {
 	Since  string `help:"From this RFC 3339 time on; default: a day before the end." query:"since"`
 	Until  string `help:"Up to this RFC 3339 time; default: now." query:"until"`
 	Points int    `help:"Number of moments, 1 to 500." default:"24" least:"1" query:"points"`
+}
+
+type consumption struct {
+	Question
+	From     string `help:"From this sequence or RFC 3339 time on." required:"" placeholder:"MOMENT" query:"from"`
+	To       string `help:"Up to this sequence or RFC 3339 time; default: now." placeholder:"MOMENT" query:"to"`
+	By       string `help:"Keys of the rows: project, user, type, class, and hour, day or month; of providers: provider, class and these." default:"class" placeholder:"KEY,KEY" query:"by"`
+	Project  string `help:"Only of this project." placeholder:"ID" query:"project"`
+	User     string `help:"Only of this user." placeholder:"ID" query:"user"`
+	Type     string `help:"Only of this type of consumer; NODE: whole nodes." placeholder:"TYPE" query:"type"`
+	Class    string `help:"Only of this resource class." placeholder:"CLASS" query:"class"`
+	Provider string `help:"What was used of this provider (uuid), and what there was." placeholder:"UUID" query:"provider"`
+	Tree     bool   `help:"Of the provider's whole tree." query:"tree"`
+	Strict   bool   `help:"Fail if there never was such a project, provider or class." query:"strict"`
+	Focus    bool   `help:"Print charges as CSV in the form of FinOps FOCUS 1.2, by month, or by the hour or day of --by."`
+	Prices   string `help:"Prices for the charges: CSV with class,price,currency, or YAML with a list of these; the price is that of a unit for an hour." type:"existingfile" placeholder:"FILE"`
+	Issuer   string `help:"Name of the provider in the charges." default:"Allot" placeholder:"NAME"`
 }
 
 type records struct {

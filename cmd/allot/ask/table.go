@@ -114,7 +114,11 @@ func init() { // the functions in it know the table
 			},
 		},
 		"series": {example: "series provider host-007 --since 2026-05-01T00:00:00Z --csv", path: "/audit/series", answer: usageOverTime},
-		"log":    {example: "log --from 100 --follow", path: "/audit/records", answer: follow},
+		"consumption": {
+			example: "consumption --from 2026-05-01T00:00:00Z --to 2026-06-01T00:00:00Z --by project,class --csv",
+			path:    "/audit/consumption", answer: consumed,
+		},
+		"log": {example: "log --from 100 --follow", path: "/audit/records", answer: follow},
 		"history": {
 			example: "history provider host-007 --limit 5", path: "/audit/history", rows: "entries", paged: true,
 			columns: ofRecords,

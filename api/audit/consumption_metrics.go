@@ -1,0 +1,96 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"math/big"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/allot-project/allot/api/present"
+	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
+)
+
+// maxConsumptionSeries is how many counters one answer has at most.
+const maxConsumptionSeries = 100_000
+
+const (
+	consumptionName = "allot_consumption_unit_seconds_total"
+	consumptionHelp = "Amounts of a resource class that a project has held, times seconds, since the ledger's beginning."
+)
+
+// consumptionMetrics is GET /audit/consumption/metrics, in Prometheus' text format.
+func (q *Questions) consumptionMetrics(ctx context.Context, _ parameters) (any, error) {
+	moment, err := present.MomentAt(q.Views, "", time.Now())
+	if err != nil || moment.Sequence == 0 {
+		return plain(nil), err
+	}
+	view, err := q.Views.ViewAt(moment.Sequence)
+	if err != nil {
+		return nil, err
+	}
+	counter := dto.MetricType_COUNTER
+	family := &dto.MetricFamily{Name: text(consumptionName), Help: text(consumptionHelp), Type: &counter}
+	names := make(map[ledger.ClassID]string)
+	for project, err := range view.ProjectsConsumption(moment) {
+		if err == nil {
+			err = addCounters(family, project, view, names)
+		}
+		if err != nil || ctx.Err() != nil {
+			return nil, err
+		}
+		if len(family.Metric) > maxConsumptionSeries {
+			return nil, rest.Errorf(http.StatusUnprocessableEntity,
+				"there are more than %d projects and classes; ask GET /audit/consumption, which has pages", maxConsumptionSeries)
+		}
+	}
+	if len(family.Metric) == 0 {
+		return plain(nil), nil
+	}
+	var out bytes.Buffer
+	err = expfmt.NewEncoder(&out, expfmt.NewFormat(expfmt.TypeTextPlain)).Encode(family)
+	return plain(out.Bytes()), err
+}
+
+// addCounters adds the counters of a project, one for each class by its name.
+func addCounters(
+	family *dto.MetricFamily, project *projector.ProjectConsumption, view projector.View, names map[ledger.ClassID]string,
+) (err error) {
+	sums := make(map[string]ledger.Integral)
+	for _, c := range project.Classes {
+		name, known := c.Class.Nodes, c.Class.Whole
+		if !known {
+			if name, known = names[c.Class.ID]; !known {
+				if name, err = view.ClassName(c.Class.ID); err != nil {
+					return err
+				}
+				names[c.Class.ID] = name
+			}
+		}
+		sums[name] = sums[name].Plus(c.UpTo)
+	}
+	classes := make([]string, 0, len(sums))
+	for class := range sums {
+		classes = append(classes, class)
+	}
+	slices.SortFunc(classes, strings.Compare)
+	for _, class := range classes {
+		seconds, _ := new(big.Rat).SetFrac(sums[class].Big(), big.NewInt(int64(time.Second))).Float64()
+		family.Metric = append(family.Metric, &dto.Metric{
+			Label: []*dto.LabelPair{
+				{Name: text("class"), Value: text(class)}, {Name: text("project"), Value: text(project.Project)},
+			},
+			Counter: &dto.Counter{Value: &seconds},
+		})
+	}
+	return nil
+}
+
+func text(s string) *string { return &s }
