@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,9 +17,10 @@ import (
 // of a tlog checkpoint (c2sp.org/tlog-checkpoint), so that the tools of
 // transparency logs can read it:
 //
-//	allot/LEDGER
+//	name of the operator's key, which is the log's origin
 //	number of records
 //	root of the tree of all records, base64
+//	ledger UUID
 //	sequence SEQUENCE of the last commit
 //	digest SHA-256 of the last commit, hexadecimal
 //
@@ -44,20 +46,24 @@ var ErrSigner = fmt.Errorf("%w: none of its signatures is of a key that was give
 const maxCheckpointBytes = 16 << 10
 
 const (
-	originPrefix   = "allot/"
+	ledgerPrefix   = "ledger "
 	sequencePrefix = "sequence "
 	digestPrefix   = "digest "
 )
 
-// Text returns the checkpoint as it is signed.
-func (c *Checkpoint) Text() string {
-	return fmt.Sprintf("%s%s\n%d\n%s\n%s%d\n%s%s\n", originPrefix, c.Ledger, c.Size,
-		base64.StdEncoding.EncodeToString(c.Root[:]), sequencePrefix, c.Sequence, digestPrefix, c.Digest)
+// Text returns the checkpoint as it is signed with a key of that name. Witnesses know
+// the log by it.
+func (c *Checkpoint) Text(origin string) string { return origin + "\n" + c.String() }
+
+// String returns all of it that follows from the log.
+func (c *Checkpoint) String() string {
+	return fmt.Sprintf("%d\n%s\n%s%s\n%s%d\n%s%s\n", c.Size, base64.StdEncoding.EncodeToString(c.Root[:]),
+		ledgerPrefix, c.Ledger, sequencePrefix, c.Sequence, digestPrefix, c.Digest)
 }
 
 // Sign returns the signed checkpoint.
 func (c *Checkpoint) Sign(key note.Signer) ([]byte, error) {
-	signed, err := note.Sign(&note.Note{Text: c.Text()}, key)
+	signed, err := note.Sign(&note.Note{Text: c.Text(key.Name())}, key)
 	if err != nil {
 		return nil, fmt.Errorf("proof: sign: %w", err)
 	}
@@ -84,6 +90,10 @@ func Open(signed []byte, keys note.Verifiers) (*Checkpoint, error) {
 			return nil, fmt.Errorf("%w: signature: %w", ErrCheckpoint, err)
 		}
 	}
+	origin, _, _ := strings.Cut(n.Text, "\n")
+	if !slices.ContainsFunc(n.Sigs, func(s note.Signature) bool { return s.Name == origin }) {
+		return nil, fmt.Errorf("%w: it is of the log %q, and signed with %s", ErrCheckpoint, origin, names(n.Sigs))
+	}
 	return Parse(n.Text)
 }
 
@@ -105,15 +115,11 @@ func Unverified(signed []byte) (*Checkpoint, error) {
 // Parse reads a checkpoint's text.
 func Parse(text string) (*Checkpoint, error) {
 	lines := strings.Split(text, "\n")
-	if len(lines) != 6 || lines[5] != "" {
-		return nil, fmt.Errorf("%w: %d lines, not 5", ErrCheckpoint, len(lines)-1)
+	if len(lines) != 7 || lines[6] != "" {
+		return nil, fmt.Errorf("%w: %d lines, not 6", ErrCheckpoint, len(lines)-1)
 	}
 	c := &Checkpoint{}
-	name, found := strings.CutPrefix(lines[0], originPrefix)
-	id, err := ledger.ParseUUID(name)
-	if c.Ledger = id; !found || err != nil {
-		return nil, fmt.Errorf("%w: %q is not a ledger", ErrCheckpoint, lines[0])
-	}
+	var err error
 	if c.Size, err = strconv.ParseInt(lines[1], 10, 64); err != nil || c.Size < 1 {
 		return nil, fmt.Errorf("%w: %q is not a size", ErrCheckpoint, lines[1])
 	}
@@ -122,15 +128,19 @@ func Parse(text string) (*Checkpoint, error) {
 		return nil, fmt.Errorf("%w: %q is not a root", ErrCheckpoint, lines[2])
 	}
 	c.Root = ledger.Digest(root)
-	number, found := strings.CutPrefix(lines[3], sequencePrefix)
+	id, found := strings.CutPrefix(lines[3], ledgerPrefix)
+	if c.Ledger, err = ledger.ParseUUID(id); !found || err != nil {
+		return nil, fmt.Errorf("%w: %q is not a ledger", ErrCheckpoint, lines[3])
+	}
+	number, found := strings.CutPrefix(lines[4], sequencePrefix)
 	if c.Sequence, err = strconv.ParseUint(number, 10, 64); !found || err != nil || c.Sequence == 0 {
-		return nil, fmt.Errorf("%w: %q is not a sequence", ErrCheckpoint, lines[3])
+		return nil, fmt.Errorf("%w: %q is not a sequence", ErrCheckpoint, lines[4])
 	}
-	digest, found := strings.CutPrefix(lines[4], digestPrefix)
+	digest, found := strings.CutPrefix(lines[5], digestPrefix)
 	if err := c.Digest.UnmarshalText([]byte(digest)); !found || err != nil {
-		return nil, fmt.Errorf("%w: %q is not a digest", ErrCheckpoint, lines[4])
+		return nil, fmt.Errorf("%w: %q is not a digest", ErrCheckpoint, lines[5])
 	}
-	if c.Text() != text {
+	if c.Text(lines[0]) != text {
 		return nil, fmt.Errorf("%w: it is not in the canonical form", ErrCheckpoint)
 	}
 	return c, nil

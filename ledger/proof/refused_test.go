@@ -177,17 +177,17 @@ func TestTreesApart(t *testing.T) {
 // checkpoint.
 func TestNoCheckpoints(t *testing.T) {
 	t.Parallel()
-	text := checkpoint().Text()
+	text := checkpoint().Text("log")
 	if got, err := proof.Parse(text); err != nil || *got != *checkpoint() {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	id := checkpoint().Ledger.String()
 	for _, c := range []struct{ old, new, why string }{
 		{text, "", "0 lines"},
-		{"\ndigest", "\n\ndigest", "6 lines"},
-		{"4924d\n", "4924d", "4 lines"},
-		{"allot/", "", "not a ledger"},
-		{"allot/", "other/", "not a ledger"},
+		{"\ndigest", "\n\ndigest", "7 lines"},
+		{"4924d\n", "4924d", "5 lines"},
+		{"ledger ", "", "not a ledger"},
+		{"ledger ", "allot/", "not a ledger"},
 		{id, "", "not a ledger"},
 		{id, "0" + id, "not a ledger"},
 		{"\n42\n", "\n0\n", "not a size"},
@@ -236,10 +236,11 @@ func TestSignatures(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"another form":  loose,
 		"no end":        append(slices.Clone(signed), make([]byte, 16<<10)...),
-		"no signature":  []byte(checkpoint().Text()),
+		"no signature":  []byte(checkpoint().Text("operator.example")),
 		"nothing":       nil,
-		"another text":  resign(t, "allot/x\n", signer),
-		"another's key": resign(t, checkpoint().Text(), otherKey(t)),
+		"another text":  resign(t, "operator.example\n", signer),
+		"another's log": resign(t, checkpoint().Text("other.example"), signer),
+		"another's key": resign(t, checkpoint().Text("operator.example"), otherKey(t)),
 	} {
 		if c, err := proof.Open(data, keys); c != nil || !errors.Is(err, proof.ErrCheckpoint) {
 			t.Errorf("%s: %+v, %v", name, c, err)

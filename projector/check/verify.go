@@ -220,7 +220,7 @@ func (v *verification) prepareEach(kind string, list []proof.Kept, good *int) {
 		}
 		v.at(what, c.Sequence, func(r *Replayed) error {
 			if got := r.Checkpoint(); *got != *c {
-				return fmt.Errorf("it vouches for\n%sand the log gives\n%s", c.Text(), got.Text())
+				return fmt.Errorf("it vouches for\n%sand the log gives\n%s", c, got)
 			}
 			*good++
 			v.report.vouched = max(v.report.vouched, c.Sequence)

@@ -38,7 +38,7 @@ func keyText(keyOrFile string) (string, error) {
 
 // SigningKey is "allot signing-key": it makes a new key for an operator.
 type SigningKey struct {
-	Name string `arg:"" help:"The operator's name in signatures, such as a domain."`
+	Name string `arg:"" help:"The log's name in checkpoints and signatures, such as a domain with a path: witnesses know the log by it, so each ledger needs one of its own."`
 	File string `arg:"" help:"File for the private key, which must not exist." type:"path"`
 }
 
