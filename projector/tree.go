@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"sort"
 
+	"golang.org/x/mod/sumdb/tlog"
+
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/proof"
 )
@@ -218,18 +220,27 @@ func (v View) commitOf(number int64) (sequence uint64, err error) {
 	return sequence, err
 }
 
-// Tile returns count hashes of a level of the Merkle tree, from one of them on: of the
-// leaves, or of a level that is kept. All must be complete at the view's moment.
-func (v View) Tile(ctx context.Context, log ledger.Log, level int, first, count int64) ([]ledger.Digest, error) {
-	if level > 0 {
-		return v.p.keptHashes(level, first, count)
+// Tile returns a tile of hashes (c2sp.org/tlog-tiles), which may be partial. If the log
+// was not that long at the view's moment it fails with ErrNotYet.
+func (v View) Tile(ctx context.Context, log ledger.Log, t tlog.Tile) (tile []byte, err error) {
+	size, err := v.Records()
+	if err != nil {
+		return nil, err
 	}
-	leaves := make([]ledger.Digest, 0, count)
-	err := v.EachLeaf(ctx, log, first, count, func(data []byte) error {
-		leaves = append(leaves, ledger.LeafHash(data))
+	level, first := t.L*proof.LevelsApart, t.N*proof.Wide
+	if complete := proof.KeptCount(level, size); t.N < 0 || t.N > complete || first+int64(t.W) > complete {
+		return nil, fmt.Errorf("%w: there are %d hashes of level %d up to sequence %d", ErrNotYet, complete, level, v.sequence)
+	}
+	if level > 0 {
+		hashes, err := v.p.keptHashes(level, first, int64(t.W))
+		return appendHashes(nil, hashes), err
+	}
+	err = v.EachLeaf(ctx, log, first, int64(t.W), func(data []byte) error {
+		leaf := ledger.LeafHash(data)
+		tile = append(tile, leaf[:]...)
 		return nil
 	})
-	return leaves, err
+	return tile, err
 }
 
 // Tree returns the Merkle tree of all records at the view's moment. Of a past one

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"golang.org/x/mod/sumdb/tlog"
+
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
@@ -52,7 +54,7 @@ func grow(t *testing.T, records int) *grove {
 	id := func(kind, n byte, of int) ledger.UUID {
 		return ledger.UUID{0: n, 1: kind, 6: 0x40, 8: 0x80, 14: byte(of >> 8), 15: byte(of)}
 	}
-	begin, err := commands.NewAddStandardNames(id(1, 0, 1))
+	begin, err := commands.NewAddStandardNames(id(1, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,14 +65,14 @@ func grow(t *testing.T, records int) *grove {
 		for range 1 + random.IntN(mostTogether) {
 			var c commands.Command = begin
 			if n > 0 {
-				c = &commands.CreateProvider{Provider: id(2, 0, n), Name: fmt.Sprint("p", n)}
+				c = &commands.CreateProvider{Provider: id(2, n), Name: fmt.Sprint("p", n)}
 			}
 			events, rejection := c.Decide(state)
 			if rejection != nil {
 				t.Fatal(rejection)
 			}
 			n++
-			r := ledger.Record{CommandID: id(3, 0, n), Command: c.CommandName(), Time: int64(n), Actor: "a", Events: events}
+			r := ledger.Record{CommandID: id(3, n), Command: c.CommandName(), Time: int64(n), Actor: "a", Events: events}
 			if err := state.Apply(sequence, &r); err != nil {
 				t.Fatal(err)
 			}
@@ -146,8 +148,9 @@ func TestTreeOfTheLog(t *testing.T) {
 			}
 		}
 		first := size / 2 / proof.Wide * proof.Wide
-		tile, err := view.Tile(t.Context(), g.log, 0, first, min(size-first, proof.Wide))
-		if err != nil || !slices.Equal(tile, g.leaves[first:min(size, first+proof.Wide)]) {
+		wide := int(min(size-first, proof.Wide))
+		tile, err := view.Tile(t.Context(), g.log, tlog.Tile{H: 8, N: first / proof.Wide, W: wide})
+		if err != nil || !bytes.Equal(tile, appendHashes(nil, g.leaves[first:first+int64(wide)])) {
 			t.Errorf("%s: the tile at %d: %v", what, first, err)
 		}
 	}

@@ -60,6 +60,8 @@ func Describe(d *openapi.Document) error {
 			op.Answer, op.Media = openapi.Object{"type": "string"}, openapi.Text
 		}
 		switch one.answer.(type) {
+		case static:
+			op.Answer, op.Media = openapi.Object{"type": "string", "format": "binary"}, openapi.Bytes
 		case stream:
 			op.Media = openapi.Lines
 		case posted:

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/allot-project/allot/api/openapi"
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
@@ -180,9 +181,14 @@ type plain []byte
 // write sends an answer, with memory for it until the client has taken it. If that
 // fails, the client is gone.
 func write(w http.ResponseWriter, lease *fair.Lease, answer any) error {
-	text, isPlain := answer.(plain)
-	kind := "text/plain; charset=utf-8"
-	if !isPlain {
+	var text []byte
+	var kind string
+	switch answer := answer.(type) {
+	case plain:
+		text, kind = answer, "text/plain; charset=utf-8"
+	case octets:
+		text, kind = answer, openapi.Bytes
+	default:
 		var err error
 		if text, err = ledger.PlainJSON(answer); err != nil {
 			return err

@@ -179,6 +179,14 @@ var questions = map[string]question{
 		[]string{"at"}, anything, asked((*Questions).status),
 		"showStatus", "Show how the ledger is", Status{},
 	},
+	tilesPrefix + "checkpoint": {
+		nil, anything, about(proofs.checkpoint),
+		"showTilesCheckpoint", "Show the signed checkpoint of the log, beside its tiles", plain(nil),
+	},
+	tilesPrefix + "tile/{tile}": {
+		nil, "the log", static((*Questions).tile),
+		"showTile", "Show a tile of the tree of all records, LEVEL/NUMBER, or the records of one, entries/NUMBER", octets(nil),
+	},
 	"/audit/timeline": {
 		slices.Concat(timelineSubjects, []string{"actor", "command", "since", "until", "before", "limit", "at"}),
 		"the timeline", about(timelines.timeline),
@@ -217,11 +225,13 @@ var Paths = func() (list []string) {
 	return list
 }()
 
-// Handlers returns the handlers of the questions, by path.
+// Handlers returns the handlers of the questions, by path. One that ends in a slash is for
+// everything below it.
 func (q *Questions) Handlers() map[string]http.Handler {
 	handlers := make(map[string]http.Handler, len(questions))
 	for path, one := range questions {
-		handlers[path] = q.handler(one)
+		below, _, _ := strings.Cut(path, "{") // it ends in a slash
+		handlers[below] = q.handler(one)
 	}
 	return handlers
 }

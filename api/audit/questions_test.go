@@ -358,6 +358,7 @@ func TestEveryQuestion(t *testing.T) {
 	}
 	for _, route := range audit.Paths {
 		method, path, _ := strings.Cut(route, " ")
+		path, _, _ = strings.Cut(path, "{")
 		w := httptest.NewRecorder()
 		q.handlers[path].ServeHTTP(w, httptest.NewRequest(http.MethodDelete, path, nil))
 		if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != method {

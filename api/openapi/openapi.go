@@ -23,6 +23,7 @@ const (
 	JSON  = "application/json"
 	Lines = "application/x-ndjson"
 	Text  = "text/plain"
+	Bytes = "application/octet-stream"
 )
 
 // Operation describes a method of a path.

@@ -34,7 +34,7 @@ const (
 
 var parameters = strings.NewReplacer(
 	"{uuid}", aProvider, "{consumer_uuid}", aConsumer, "{name}", "CUSTOM_X", "{resource_class}", "VCPU", "{node}", aNode,
-	"{chassis}", aChassis, "{allocation}", aAllocation, "{trait}", "CUSTOM_A",
+	"{chassis}", aChassis, "{allocation}", aAllocation, "{trait}", "CUSTOM_A", "{tile}", "0/000.p/1",
 )
 
 // send sends a request with some headers and returns the status and the body.
