@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/http"
 
 	"golang.org/x/mod/sumdb/note"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/proof"
+	"github.com/allot-project/allot/ledger/witness"
 	"github.com/allot-project/allot/projector"
 )
 
@@ -98,93 +100,124 @@ func ReadEvidence(text []byte, evidence any) error {
 // ErrEvidence means that a text cannot be read as evidence.
 var ErrEvidence = errors.New("audit: not evidence")
 
-// proofs answers questions about what the log proves.
-type proofs struct{ *Questions }
+// vouched is what evidence is about: a moment, and its signed checkpoint.
+type vouched struct {
+	projector.View
+	signed []byte
+}
 
-func (q proofs) sign(ctx context.Context, v projector.View) ([]byte, error) {
+// proven answers with evidence. Without a moment it is that of now, for which witnesses may
+// have to be asked: they are waited for without a place.
+type proven struct {
+	take place
+	of   func(q *Questions, ctx context.Context, p parameters, v vouched) (any, error)
+}
+
+func (proven) method() string { return http.MethodGet }
+
+func (f proven) serve(q *Questions, w http.ResponseWriter, r *http.Request, one *question) error {
+	p, err := parse(rest.ParseQuery(r), one.parameters)
+	if err != nil {
+		return err
+	}
+	var v vouched
+	if p["at"] == "" {
+		if v, err = q.vouchedNow(r.Context()); err != nil {
+			return err
+		}
+	}
+	return asked(func(q *Questions, ctx context.Context, p parameters) (any, error) {
+		if p["at"] != "" {
+			if v, err = q.vouchedThen(ctx, p); err != nil {
+				return nil, err
+			}
+		}
+		return f.of(q, ctx, p, v)
+	}).answer(q, w, r, one, f.take)
+}
+
+func (q *Questions) vouchedNow(ctx context.Context) (v vouched, err error) {
+	if q.Views.View().Sequence() == 0 {
+		return v, errNoRecord
+	}
+	v.signed, v.View, err = q.Notary.Newest(ctx, q.Views)
+	if errors.Is(err, witness.ErrQuorum) {
+		return v, rest.TryAgain("%v", err)
+	}
+	return v, unsigned(err)
+}
+
+// vouchedThen has the operator's signature alone.
+func (q *Questions) vouchedThen(ctx context.Context, p parameters) (v vouched, err error) {
+	if v.View, err = q.view(p); err != nil {
+		return v, err
+	}
 	if v.Sequence() == 0 {
-		return nil, rest.BadRequest("there is no record yet")
+		return v, errNoRecord
 	}
-	signed, err := q.Notary.Checkpoint(ctx, v)
+	v.signed, err = q.Notary.Checkpoint(ctx, v.View)
+	return v, unsigned(err)
+}
+
+var errNoRecord = rest.BadRequest("there is no record yet")
+
+// unsigned says that a server without a key has no checkpoints.
+func unsigned(err error) error {
 	if errors.Is(err, present.ErrNoKey) {
-		return nil, rest.NotFound("%v", err)
+		return rest.NotFound("%v", err)
 	}
-	return signed, err
+	return err
 }
 
 // checkpoint is GET /audit/checkpoint.
-func (q proofs) checkpoint(ctx context.Context, p parameters) (any, error) {
-	view, err := q.view(p)
-	if err != nil {
-		return nil, err
-	}
-	signed, err := q.sign(ctx, view)
-	return plain(signed), err
+func (*Questions) checkpoint(_ context.Context, _ parameters, v vouched) (any, error) {
+	return plain(v.signed), nil
 }
 
 // inclusion is GET /audit/proof/record?record=SEQUENCE.INDEX.
-func (q proofs) inclusion(ctx context.Context, p parameters) (any, error) {
+func (q *Questions) inclusion(ctx context.Context, p parameters, v vouched) (any, error) {
 	at, err := p.address("record")
 	if err != nil {
 		return nil, err
 	}
-	view, err := q.view(p)
-	if err != nil {
-		return nil, err
-	}
-	evidence, err := q.include(ctx, view, at)
-	if err != nil {
-		return nil, err
-	}
-	signed, err := q.sign(ctx, view)
-	evidence.Checkpoint = string(signed)
-	return evidence, err
+	return q.include(ctx, v, at)
 }
 
-// include finds the evidence that a record is in the log of a view, but for the checkpoint.
-func (q proofs) include(ctx context.Context, view projector.View, at ledger.Address) (*Inclusion, error) {
-	number, found, err := view.Leaf(at)
+// include finds the evidence that a record is in a log that is vouched for.
+func (q *Questions) include(ctx context.Context, v vouched, at ledger.Address) (*Inclusion, error) {
+	number, found, err := v.Leaf(at)
 	if err != nil {
 		return nil, err
 	}
 	if !found {
-		return nil, rest.NotFound("there is no record %s up to sequence %d", at, view.Sequence())
+		return nil, rest.NotFound("there is no record %s up to sequence %d", at, v.Sequence())
 	}
-	evidence := &Inclusion{Number: number}
-	err = q.Log.Read(ctx, at.Sequence, at.Sequence, func(e ledger.Entry) error {
-		data, err := ledger.RecordData(e.Data, at.Index)
-		evidence.Leaf = ledger.LeafData(at, data)
-		return err
+	evidence := &Inclusion{Number: number, Checkpoint: string(v.signed)}
+	err = v.EachLeaf(ctx, q.Log, number, 1, func(data []byte) error {
+		evidence.Leaf = data
+		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	evidence.Path, err = view.ProveInclusion(ctx, q.Log, number)
+	evidence.Path, err = v.ProveInclusion(ctx, q.Log, number)
 	return evidence, err
 }
 
 // growth is GET /audit/proof/growth?from=RECORDS.
-func (q proofs) growth(ctx context.Context, p parameters) (any, error) {
+func (q *Questions) growth(ctx context.Context, p parameters, v vouched) (any, error) {
 	from, err := p.number("from", 1, math.MaxInt64, 0)
 	if err != nil {
 		return nil, err
 	}
-	view, err := q.view(p)
-	if err != nil {
-		return nil, err
-	}
-	size, err := view.Records()
+	size, err := v.Records()
 	if err != nil {
 		return nil, err
 	}
 	if from > size {
 		return nil, rest.BadRequest("from: the log had %d records, not %d", size, from)
 	}
-	growth := &Growth{From: from}
-	if growth.Path, err = view.ProveGrowth(ctx, q.Log, from); err != nil {
-		return nil, err
-	}
-	signed, err := q.sign(ctx, view)
-	growth.Checkpoint = string(signed)
+	growth := &Growth{From: from, Checkpoint: string(v.signed)}
+	growth.Path, err = v.ProveGrowth(ctx, q.Log, from)
 	return growth, err
 }

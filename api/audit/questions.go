@@ -84,7 +84,7 @@ var questions = map[string]question{
 		"showActivity", "Count accepted and rejected commands over time", Activity{},
 	},
 	"/audit/checkpoint": {
-		[]string{"at"}, anything, about(proofs.checkpoint),
+		[]string{"at"}, anything, proven{(*fair.Pool).Short, (*Questions).checkpoint},
 		"showCheckpoint", "Show the signed checkpoint of the log", plain(nil),
 	},
 	"/audit/commits": {
@@ -140,15 +140,15 @@ var questions = map[string]question{
 		"listOwners", "List projects or users, and how much they hold", Owners{},
 	},
 	"/audit/proof/consumption": {
-		[]string{"project", "from", "to"}, anything, thorough(about(proofs.statement)),
+		[]string{"project", "from", "to"}, anything, proven{(*fair.Pool).Long, (*Questions).statement},
 		"proveConsumption", "Prove what a project has consumed between two whole hours", Statement{},
 	},
 	"/audit/proof/growth": {
-		[]string{"from", "at"}, anything, about(proofs.growth),
+		[]string{"from", "at"}, anything, proven{(*fair.Pool).Short, (*Questions).growth},
 		"proveGrowth", "Prove that the log holds all that it held at an earlier checkpoint", Growth{},
 	},
 	"/audit/proof/record": {
-		[]string{"record", "at"}, anything, about(proofs.inclusion),
+		[]string{"record", "at"}, anything, proven{(*fair.Pool).Short, (*Questions).inclusion},
 		"proveRecord", "Prove that a record is in the log", Inclusion{},
 	},
 	"/audit/providers": {
@@ -180,7 +180,7 @@ var questions = map[string]question{
 		"showStatus", "Show how the ledger is", Status{},
 	},
 	tilesPrefix + "checkpoint": {
-		nil, anything, about(proofs.checkpoint),
+		nil, anything, proven{(*fair.Pool).Short, (*Questions).checkpoint},
 		"showTilesCheckpoint", "Show the signed checkpoint of the log, beside its tiles", plain(nil),
 	},
 	tilesPrefix + "tile/{tile}": {

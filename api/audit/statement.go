@@ -102,21 +102,17 @@ func rootIn(leaf []byte) (*ledger.ConsumptionRoot, error) {
 }
 
 // statement is GET /audit/proof/consumption?project=ID&from=TIME&to=TIME.
-func (q proofs) statement(ctx context.Context, p parameters) (any, error) {
+func (q *Questions) statement(ctx context.Context, p parameters, v vouched) (any, error) {
 	s := &Statement{Project: p["project"]}
 	if s.Project == "" || p["to"] == "" {
 		return nil, rest.BadRequest("project and to: are needed")
 	}
-	view := q.Views.View()
-	signed, err := q.sign(ctx, view)
-	if err != nil {
-		return nil, err
-	}
-	if s.End, s.To, err = q.provenAt(ctx, view, p, "to", signed); err != nil {
+	var err error
+	if s.End, s.To, err = q.provenAt(ctx, v, p, "to"); err != nil {
 		return nil, err
 	}
 	if p["from"] != "" {
-		begin, from, err := q.provenAt(ctx, view, p, "from", signed)
+		begin, from, err := q.provenAt(ctx, v, p, "from")
 		if err != nil {
 			return nil, err
 		}
@@ -129,30 +125,29 @@ func (q proofs) statement(ctx context.Context, p parameters) (any, error) {
 }
 
 // provenAt proves what a project has consumed up to the moment of a parameter.
-func (q proofs) provenAt(
-	ctx context.Context, view projector.View, p parameters, name string, signed []byte,
+func (q *Questions) provenAt(
+	ctx context.Context, v vouched, p parameters, name string,
 ) (*ProvenConsumption, time.Time, error) {
 	at, err := p.moment(name)
 	if err != nil {
 		return nil, at, err
 	}
-	where, found, err := view.ConsumptionRecord(at.UnixNano())
+	where, found, err := v.ConsumptionRecord(at.UnixNano())
 	if err != nil {
 		return nil, at, err
 	}
 	if !found {
-		return nil, at, q.noRoot(view, name, p[name])
+		return nil, at, noRoot(v.View, name, p[name])
 	}
-	record, err := q.include(ctx, view, where)
+	record, err := q.include(ctx, v, where)
 	if err != nil {
 		return nil, at, err
 	}
-	record.Checkpoint = string(signed)
 	moment, err := q.Views.MomentAt(at, at)
 	if err != nil && !errors.Is(err, projector.ErrBeforeFirst) {
 		return nil, at, err
 	}
-	tree, consumed, err := view.ConsumptionTree(moment, p["project"])
+	tree, consumed, err := v.ConsumptionTree(moment, p["project"])
 	if err != nil {
 		return nil, at, err
 	}
@@ -161,7 +156,7 @@ func (q proofs) provenAt(
 }
 
 // noRoot says between which moments there are roots.
-func (q proofs) noRoot(view projector.View, name, at string) error {
+func noRoot(view projector.View, name, at string) error {
 	first, newest, err := view.ConsumptionRoots()
 	switch {
 	case err != nil:

@@ -89,6 +89,13 @@ func (s *Service) ask(r *request, q wire.Query) (_ *request, answer wire.Answer[
 	if late != nil {
 		return r, answer, late
 	}
+	if checkpoint, is := q.(*wire.CheckpointQuery); is && checkpoint.At == "" {
+		answer, err := s.queries.newestCheckpoint(ctx) // it may wait for witnesses, and takes no place
+		if err != nil {
+			return r, answer, s.failure(r, err)
+		}
+		return r, answer, r.user.maySee(q, answer.Result)
+	}
 	work, err := s.place(ctx, r, q)
 	if err == nil {
 		answer, err = s.queries.Ask(work.Within(ctx), q)

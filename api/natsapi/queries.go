@@ -10,6 +10,7 @@ import (
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/witness"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/candidates"
 )
@@ -141,6 +142,21 @@ var errEnough = errors.New("natsapi: the answer is full")
 
 func (s *Queries) checkpoint(ctx context.Context, v projector.View) (any, error) {
 	signed, err := s.Notary.Checkpoint(ctx, v)
+	return signedAnswer(signed, err)
+}
+
+// newestCheckpoint has the cosignatures of witnesses if there are some.
+func (s *Queries) newestCheckpoint(ctx context.Context) (answer wire.Answer[any], err error) {
+	signed, view, err := s.Notary.Newest(ctx, s.Views)
+	answer.Sequence = view.Sequence()
+	if errors.Is(err, witness.ErrQuorum) {
+		return answer, &wire.Error{Code: wire.ErrorUnavailable, Message: err.Error()}
+	}
+	answer.Result, err = signedAnswer(signed, err)
+	return answer, err
+}
+
+func signedAnswer(signed []byte, err error) (any, error) {
 	if errors.Is(err, present.ErrNoKey) {
 		return nil, notFound("%v", err)
 	}

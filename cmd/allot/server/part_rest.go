@@ -180,7 +180,7 @@ func (p *restDoorPart) routes() http.Handler {
 	mounted, metal := p.placement("/placement"), p.baremetal("/baremetal")
 	checks := &vitals.Checks{
 		Views: p.views.Projector, Replica: p.replica.replica, Fresh: p.replica.commands(), Disks: &p.disks.Disks,
-		Writer: p.writer.Load, Leaving: &p.rest.leaving, Logger: p.logger,
+		Writer: p.writer.Load, Leaving: &p.rest.leaving, Witnesses: p.notary.Witnesses, Logger: p.logger,
 	}
 	toConsole := http.RedirectHandler(console.Prefix, http.StatusMovedPermanently)
 	table := []route{

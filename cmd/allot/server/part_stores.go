@@ -1,10 +1,13 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
+
+	"golang.org/x/mod/sumdb/note"
 
 	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/cmd/internal/cli"
@@ -13,6 +16,7 @@ import (
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/durable"
 	"github.com/allot-project/allot/ledger/proof"
+	"github.com/allot-project/allot/ledger/witness"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/snapshots"
 	"github.com/allot-project/allot/snapshots/copies"
@@ -44,12 +48,77 @@ func (p *notaryPart) start(context.Context) error {
 	if err != nil || signer == nil {
 		return err
 	}
-	p.vouchers, err = proof.OpenFolder(p.data.Path(datafolder.Checkpoints))
+	if p.vouchers, err = proof.OpenFolder(p.data.Path(datafolder.Checkpoints)); err != nil || len(p.config.Witness) == 0 {
+		return err
+	}
+	return p.openWitnesses()
+}
+
+// witnesses reads who cosigns checkpoints.
+func (c *Command) witnesses() (cfg witness.Config, err error) {
+	if len(c.Witness) == 0 {
+		if c.WitnessQuorum != 0 {
+			err = errors.New("--witness-quorum needs witnesses: name them with --witness \"VKEY URL\"")
+		}
+		return cfg, err
+	}
+	if c.SigningKey == "" {
+		return cfg, errors.New("--witness needs --signing-key: witnesses cosign what is signed")
+	}
+	for _, text := range c.Witness {
+		one, err := witness.Parse(text)
+		if err != nil {
+			return cfg, fmt.Errorf("--witness: %w", err)
+		}
+		cfg.Witnesses = append(cfg.Witnesses, one)
+	}
+	cfg.Quorum = cmp.Or(c.WitnessQuorum, len(cfg.Witnesses))
+	if err := cfg.Check(); err != nil {
+		return cfg, fmt.Errorf("--witness-quorum: %w", err)
+	}
+	return cfg, nil
+}
+
+// witnessPatience is how long a witness may take to cosign a checkpoint.
+const witnessPatience = 5 * time.Second
+
+func (p *notaryPart) openWitnesses() error {
+	cfg, err := p.config.witnesses()
+	if err != nil {
+		return err
+	}
+	operator, err := cli.VerifierOf(p.config.SigningKey)
+	if err != nil {
+		return err
+	}
+	cfg.Operator, cfg.Folder = note.VerifierList(operator), p.data.Path(datafolder.Checkpoints)
+	cfg.Patience, cfg.Logger = witnessPatience, p.logger
+	p.Witnesses, err = witness.Open(cfg)
 	return err
 }
 
-// save signs the present log, and stores the signed checkpoint.
+// stop ends what witnesses are asked.
+func (p *notaryPart) stop() error {
+	if p.Witnesses != nil {
+		p.Witnesses.Close()
+	}
+	return nil
+}
+
+// save signs the present log, and stores the signed checkpoint. It has witnesses cosign it, too.
 func (p *notaryPart) save() {
+	p.saveAlone()
+	if p.Witnesses == nil || p.views.View().Sequence() == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), signTime)
+	defer cancel()
+	if _, _, err := p.Newest(ctx, p.views.Projector); err != nil {
+		p.logger.Warn("the newest checkpoint is not cosigned", "error", err)
+	}
+}
+
+func (p *notaryPart) saveAlone() {
 	view := p.views.View()
 	if p.vouchers == nil || view.Sequence() == 0 {
 		return
@@ -71,7 +140,7 @@ const signTime = 10 * time.Second
 
 // signStart stores a signed checkpoint of the log that the server has found.
 func (p *notaryPart) signStart(context.Context) error {
-	p.save() // If it cannot be stored, the failure is logged, and the next checkpoint may succeed.
+	p.saveAlone() // If it cannot be stored, the failure is logged, and the next checkpoint may succeed.
 	return nil
 }
 

@@ -53,7 +53,7 @@ func (p *metricsPart) start(context.Context) (err error) {
 	m := &vitals.Metrics{
 		Disks: &p.disks.Disks, Instruments: p.instruments, Port: p.rest.port, Replica: p.replica.replica,
 		Scrubber: p.scrubber.scrubber, Tracer: p.traces.tracer, Writer: p.writer.Load, Notices: p.notices.Load,
-		Archiver: p.archiver.archiver.Load, Storing: p.archiver.storing.Load,
+		Witnesses: p.archiver.notary.Witnesses, Archiver: p.archiver.archiver.Load, Storing: p.archiver.storing.Load,
 	}
 	if p.rejected.stream != nil {
 		m.Keeper = p.rejected.keeper.Load

@@ -215,7 +215,7 @@ func (s *server) list() []part {
 		},
 		// The log's files are judged before anything opens or changes them.
 		{phase: open, name: "judgement", start: s.verdict.start},
-		{phase: open, name: "signed checkpoints", start: s.notary.start},
+		{phase: open, name: "signed checkpoints", start: s.notary.start, stop: s.notary.stop},
 		// What another replica has sent comes to its place before anything there is opened.
 		{phase: open, name: "copy of another replica", start: s.joining.start},
 		// Read models that wait for room on a full disk give up when the server stops: the

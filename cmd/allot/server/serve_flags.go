@@ -53,7 +53,9 @@ type Command struct {
 	NodeProviders bool   `help:"Make each bare metal node a resource provider, too, with an inventory of one unit of its class."`
 	BaremetalURL  string `name:"baremetal-url" help:"Beginning of the links in answers of the bare metal API; default: the host that the client named, with /baremetal." placeholder:"URL"`
 
-	SigningKey string `help:"File with a private key that allot signing-key made. The server signs checkpoints of the log with it." type:"existingfile" placeholder:"FILE" usual:""`
+	SigningKey    string   `help:"File with a private key that allot signing-key made. The server signs checkpoints of the log with it." type:"existingfile" placeholder:"FILE" usual:""`
+	Witness       []string `help:"Public key of a witness, a blank, and its URL (c2sp.org/tlog-witness): signed checkpoints of now are answered only with its cosignature. May be repeated." placeholder:"\"VKEY URL\"" sep:"none"`
+	WitnessQuorum int      `help:"How many of the witnesses must have cosigned a checkpoint; 0: all of them." default:"0" placeholder:"N"`
 
 	Metrics string `help:"HOST:PORT that serves /metrics in Prometheus's format, without a token; empty: none." usual:""`
 
@@ -143,7 +145,8 @@ func (c *Command) rehearse(out io.Writer) error {
 	if faults[0] == nil {
 		files := &accessPart{settings: settings{config: c, logger: slog.New(slog.DiscardHandler)}}
 		_, signer := cli.LoadSigner(c.SigningKey)
-		faults = append(faults, files.start(context.Background()), signer, c.checkFolder())
+		_, witnesses := c.witnesses()
+		faults = append(faults, files.start(context.Background()), signer, witnesses, c.checkFolder())
 		faults = append(faults, c.checkAddresses()...)
 	}
 	for _, file := range c.exposed() {

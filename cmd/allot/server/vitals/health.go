@@ -2,6 +2,7 @@
 package vitals
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"github.com/allot-project/allot/commands/leading"
 	"github.com/allot-project/allot/commands/members"
 	"github.com/allot-project/allot/commands/writer"
+	"github.com/allot-project/allot/ledger/witness"
 	"github.com/allot-project/allot/projector"
 )
 
@@ -36,7 +38,10 @@ type Health struct {
 	Reads    string `json:"reads,omitempty"`    // "ok", or why reads may be stale; /readyz only
 	Commands string `json:"commands,omitempty"` // "ok", or why commands are not taken; /readyz only
 	Requests string `json:"requests,omitempty"` // "ok", or why clients should ask another server; /readyz only
-	Sequence uint64 `json:"sequence"`           // the sequence up to which the log can be read here
+	// Checkpoints is "ok", or why the last one lacks the cosignatures of witnesses, which is no reason not to take
+	// requests; empty: there are no witnesses; /readyz only
+	Checkpoints string `json:"checkpoints,omitempty"`
+	Sequence    uint64 `json:"sequence"` // the sequence up to which the log can be read here
 }
 
 const fine = "ok"
@@ -93,7 +98,9 @@ type Checks struct {
 	Disks   *Disks
 	Writer  func() *writer.Writer // nil: none has started here yet
 	Leaving *atomic.Bool          // clients should send requests elsewhere
-	Logger  *slog.Logger
+	// Witnesses cosign checkpoints; nil: there are none
+	Witnesses *witness.Group
+	Logger    *slog.Logger
 }
 
 // now returns the fields that all three answers have.
@@ -120,6 +127,9 @@ func (c *Checks) Ready(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	fresh := c.readsFresh(ctx)
 	h.Reads, h.Commands, h.Requests = said(fresh), said(c.takesCommands()), said(c.answersRequests(fresh))
+	if c.Witnesses != nil {
+		h.Checkpoints = cmp.Or(c.Witnesses.Fault(), fine)
+	}
 	if c.Leaving.Load() {
 		h.Reads, h.Commands, h.Requests = leaving, leaving, leaving
 	}

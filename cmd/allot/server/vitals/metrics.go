@@ -22,6 +22,7 @@ import (
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger/archive"
+	"github.com/allot-project/allot/ledger/witness"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/check"
 	"github.com/allot-project/allot/snapshots/copies"
@@ -37,6 +38,7 @@ type Metrics struct {
 	Scrubber    *check.Scrubber
 	Tracer      *tracing.Tracer
 	Limits      *processes.LimitStatus // of following Keystone's
+	Witnesses   *witness.Group
 	Writer      func() *writer.Writer
 	Notices     func() *notices.Publisher
 	Keeper      func() *rejected.Keeper
@@ -113,6 +115,9 @@ func (m *Metrics) registry() *prometheus.Registry {
 	m.addOptional(g)
 	if len(m.Archives) > 0 {
 		m.addArchives(g)
+	}
+	if m.Witnesses != nil {
+		g.registry.MustRegister(witnessMetrics{m.Witnesses})
 	}
 	g.add("http_connections", "Connections over HTTP.", func() float64 { return float64(m.Port.Connections()) })
 	g.count("http_refused_total", "Connections and requests over HTTP that were refused because their address, or all "+

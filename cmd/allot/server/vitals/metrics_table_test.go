@@ -17,6 +17,7 @@ import (
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/witness"
 	"github.com/allot-project/allot/projector/check"
 )
 
@@ -27,7 +28,7 @@ func allMetrics() (rows []string, names map[string]bool) {
 	m := &Metrics{
 		Disks:       &Disks{DisksConfig: DisksConfig{NATS: new(embedded.Server), Archives: []*archive.Archive{nil}}},
 		Instruments: NewInstruments(), Replica: new(leading.Replica), Scrubber: new(check.Scrubber),
-		Tracer: new(tracing.Tracer), Limits: new(processes.LimitStatus),
+		Tracer: new(tracing.Tracer), Limits: new(processes.LimitStatus), Witnesses: new(witness.Group),
 		Keeper: func() *rejected.Keeper { return nil },
 	}
 	found := make(chan *prometheus.Desc)
