@@ -10,8 +10,6 @@ import (
 	"math"
 	"net/http"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
@@ -20,8 +18,8 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// Inclusion is evidence that a record is in the log. The operator's public key
-// suffices to check it, without the log.
+// Inclusion is evidence that a record is in the log. The operator's public key, and those of
+// witnesses, suffice to check it, without the log.
 type Inclusion struct {
 	Number     int64           `json:"number"`     // number of the record in the log, from 0
 	Leaf       []byte          `json:"leaf"`       // ledger.LeafData of the record
@@ -30,8 +28,8 @@ type Inclusion struct {
 }
 
 // Check checks the evidence, and returns its record.
-func (i *Inclusion) Check(keys note.Verifiers) (*Line, *proof.Checkpoint, error) {
-	checkpoint, err := proof.Open([]byte(i.Checkpoint), keys)
+func (i *Inclusion) Check(trust proof.Trust) (*Line, *proof.Checkpoint, error) {
+	checkpoint, err := trust.Open([]byte(i.Checkpoint))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -56,8 +54,8 @@ type Growth struct {
 
 // Check checks the evidence against the earlier checkpoint, which the auditor has
 // kept, and returns the later one.
-func (g *Growth) Check(keys note.Verifiers, earlier *proof.Checkpoint) (*proof.Checkpoint, error) {
-	later, err := proof.Open([]byte(g.Checkpoint), keys)
+func (g *Growth) Check(trust proof.Trust, earlier *proof.Checkpoint) (*proof.Checkpoint, error) {
+	later, err := trust.Open([]byte(g.Checkpoint))
 	if err != nil {
 		return nil, err
 	}

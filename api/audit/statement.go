@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/proof"
@@ -35,16 +33,16 @@ type ProvenConsumption struct {
 }
 
 // Check checks the evidence, and returns the checkpoint that vouches for it.
-func (s *Statement) Check(keys note.Verifiers) (*proof.Checkpoint, error) {
+func (s *Statement) Check(trust proof.Trust) (*proof.Checkpoint, error) {
 	if s.End == nil || (s.From == nil) != (s.Begin == nil) {
 		return nil, fmt.Errorf("%w: the statement lacks evidence of its end or its beginning", proof.ErrProof)
 	}
-	checkpoint, err := s.End.check(keys, s.Project, s.To)
+	checkpoint, err := s.End.check(trust, s.Project, s.To)
 	if err != nil {
 		return nil, fmt.Errorf("to: %w", err)
 	}
 	if s.From != nil {
-		earlier, err := s.Begin.check(keys, s.Project, *s.From)
+		earlier, err := s.Begin.check(trust, s.Project, *s.From)
 		if err != nil {
 			return nil, fmt.Errorf("from: %w", err)
 		}
@@ -70,8 +68,8 @@ func (s *Statement) consumed() ([]proof.ClassConsumed, error) {
 }
 
 // check checks what the project has consumed up to a moment.
-func (p *ProvenConsumption) check(keys note.Verifiers, project string, at time.Time) (*proof.Checkpoint, error) {
-	_, checkpoint, err := p.Record.Check(keys)
+func (p *ProvenConsumption) check(trust proof.Trust, project string, at time.Time) (*proof.Checkpoint, error) {
+	_, checkpoint, err := p.Record.Check(trust)
 	if err != nil {
 		return nil, err
 	}

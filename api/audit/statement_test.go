@@ -104,7 +104,7 @@ func (b *billed) check(text []byte) (*audit.Statement, error) {
 	if err := audit.ReadEvidence(text, &s); err != nil {
 		return nil, err
 	}
-	_, err := s.Check(b.keys)
+	_, err := s.Check(proof.Trust{Operator: b.keys})
 	return &s, err
 }
 

@@ -38,7 +38,7 @@ func ParseWitness(vkey string) (note.Verifier, error) {
 func (t Trust) Open(signed []byte) (*Checkpoint, error) {
 	c, err := Open(signed, t.Operator)
 	if err == nil {
-		err = t.cosigned(signed)
+		err = t.Cosigned(signed)
 	}
 	if err != nil {
 		return nil, err
@@ -46,8 +46,8 @@ func (t Trust) Open(signed []byte) (*Checkpoint, error) {
 	return c, nil
 }
 
-// cosigned checks that enough witnesses have signed a note.
-func (t Trust) cosigned(signed []byte) error {
+// Cosigned checks that enough witnesses have signed a note.
+func (t Trust) Cosigned(signed []byte) error {
 	if t.Quorum == 0 {
 		return nil
 	}

@@ -23,6 +23,9 @@ type Evidence struct {
 	// signatures with. One of them must then vouch for the log's last commit.
 	Checkpoints []proof.Kept
 	Keys        note.Verifiers
+	// Witnesses are those of which a quorum must have cosigned the checkpoint that vouches for
+	// the last commit, if any are named.
+	Witnesses proof.Trust
 	// Kept are checkpoints that an auditor has kept, not the log's operator. With
 	// the key the operator can sign a rewritten log, but cannot make one that
 	// agrees with these.
@@ -63,6 +66,7 @@ type Report struct {
 	Findings    []*Finding
 
 	vouched uint64 // the last sequence of a good checkpoint
+	lacks   error  // cosignatures: the last good checkpoint after that
 }
 
 // Err joins the findings; nil if there are none.
@@ -223,7 +227,11 @@ func (v *verification) prepareEach(kind string, list []proof.Kept, good *int) {
 				return fmt.Errorf("it vouches for\n%sand the log gives\n%s", c, got)
 			}
 			*good++
-			v.report.vouched = max(v.report.vouched, c.Sequence)
+			if lacks := v.Witnesses.Cosigned(kept.Signed); lacks != nil {
+				v.report.lacks = fmt.Errorf("%s: %w", kept.Path, lacks)
+			} else {
+				v.report.vouched = max(v.report.vouched, c.Sequence)
+			}
 			return nil
 		})
 	}
@@ -232,12 +240,14 @@ func (v *verification) prepareEach(kind string, list []proof.Kept, good *int) {
 // uncovered makes the finding about commits after the last checkpoint: every
 // holder of the log could have added them.
 func (v *verification) uncovered() {
-	if v.Keys != nil && v.report.vouched < v.report.Sequence {
-		v.report.add(
-			"log", v.report.vouched+1,
-			fmt.Errorf("%w vouches for the commits from here to %d", ErrUnsigned, v.report.Sequence),
-		)
+	if v.Keys == nil || v.report.vouched >= v.report.Sequence {
+		return
 	}
+	err := fmt.Errorf("%w vouches for the commits from here to %d", ErrUnsigned, v.report.Sequence)
+	if v.report.lacks != nil {
+		err = fmt.Errorf("%w: %w", err, v.report.lacks)
+	}
+	v.report.add("log", v.report.vouched+1, err)
 }
 
 // ErrUnsigned means that there are commits after the last good signed checkpoint.

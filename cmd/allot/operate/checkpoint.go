@@ -18,11 +18,12 @@ import (
 // of a running server, and checks that nothing was taken back since an earlier
 // one.
 type Checkpoint struct {
-	cli.Server `embed:""`
-	ask.Moment `embed:""`
-	keyFlag    `embed:""`
-	Since      string `help:"File with an earlier checkpoint: the server must prove that the log still holds all of it." type:"existingfile" placeholder:"FILE"`
-	Out        string `help:"File to write the checkpoint to; default: standard output." type:"path" placeholder:"FILE"`
+	cli.Server  `embed:""`
+	ask.Moment  `embed:""`
+	keyFlag     `embed:""`
+	witnessFlag `embed:""`
+	Since       string `help:"File with an earlier checkpoint: the server must prove that the log still holds all of it." type:"existingfile" placeholder:"FILE"`
+	Out         string `help:"File to write the checkpoint to; default: standard output." type:"path" placeholder:"FILE"`
 }
 
 // read returns an answer of a running server whole.
@@ -43,6 +44,10 @@ func (c *Checkpoint) Run(ctx context.Context) error {
 	if keys == nil && c.Since != "" {
 		return errNoKey
 	}
+	trust, err := c.trust(keys)
+	if err != nil {
+		return err
+	}
 	var earlier *proof.Checkpoint
 	if c.Since != "" {
 		if earlier, err = openKept(c.Since, keys); err != nil {
@@ -53,7 +58,7 @@ func (c *Checkpoint) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.check(ctx, signed, keys, earlier); err != nil {
+	if err := c.check(ctx, signed, trust, earlier); err != nil {
 		return err
 	}
 	if c.Out == "" {
@@ -66,13 +71,13 @@ func (c *Checkpoint) Run(ctx context.Context) error {
 // check checks the server's checkpoint as far as the given keys allow and, if
 // there is an earlier checkpoint, that the log still holds everything before it.
 func (c *Checkpoint) check(
-	ctx context.Context, signed []byte, keys note.Verifiers, earlier *proof.Checkpoint,
+	ctx context.Context, signed []byte, trust proof.Trust, earlier *proof.Checkpoint,
 ) error {
-	if keys == nil {
+	if trust.Operator == nil {
 		_, err := proof.Unverified(signed)
 		return err
 	}
-	newest, err := proof.Open(signed, keys)
+	newest, err := trust.Open(signed)
 	if err != nil || earlier == nil {
 		return err
 	}

@@ -11,12 +11,11 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/cmd/allot/ask"
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/proof"
 )
 
 // Prove is "allot prove": it prints evidence that a record is in the log, that the log still
@@ -81,10 +80,11 @@ func (c *Prove) question() (string, url.Values, error) {
 
 // CheckProof is "allot check-proof": it checks evidence offline.
 type CheckProof struct {
-	keyFlag `embed:""`
-	File    string `arg:"" help:"File with the output of allot prove; -: standard input."`
-	Since   string `help:"File with the checkpoint that you have kept, for evidence of allot prove --since." type:"existingfile" placeholder:"FILE"`
-	Out     string `help:"With --since: file to write the later checkpoint to." type:"path" placeholder:"FILE"`
+	keyFlag     `embed:""`
+	witnessFlag `embed:""`
+	File        string `arg:"" help:"File with the output of allot prove; -: standard input."`
+	Since       string `help:"File with the checkpoint that you have kept, for evidence of allot prove --since." type:"existingfile" placeholder:"FILE"`
+	Out         string `help:"With --since: file to write the later checkpoint to." type:"path" placeholder:"FILE"`
 }
 
 // Run checks the evidence, and prints the record or the later checkpoint.
@@ -95,6 +95,10 @@ func (c *CheckProof) Run() error {
 	}
 	if keys == nil {
 		return errors.New("--public-key is needed")
+	}
+	trust, err := c.trust(keys)
+	if err != nil {
+		return err
 	}
 	in := os.Stdin
 	if c.File != "-" {
@@ -108,16 +112,16 @@ func (c *CheckProof) Run() error {
 		return err
 	}
 	if c.Since != "" {
-		return c.growth(text, keys)
+		return c.growth(text, trust)
 	}
 	if isStatement(text) {
-		return c.statement(text, keys)
+		return c.statement(text, trust)
 	}
 	var evidence audit.Inclusion
 	if err := audit.ReadEvidence(text, &evidence); err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}
-	line, checkpoint, err := evidence.Check(keys)
+	line, checkpoint, err := evidence.Check(trust)
 	if err != nil {
 		return err
 	}
@@ -128,8 +132,8 @@ func (c *CheckProof) Run() error {
 	return ledger.PlainEncoder(os.Stdout).Encode(line)
 }
 
-func (c *CheckProof) growth(text []byte, keys note.Verifiers) error {
-	earlier, err := openKept(c.Since, keys)
+func (c *CheckProof) growth(text []byte, trust proof.Trust) error {
+	earlier, err := openKept(c.Since, trust.Operator)
 	if err != nil {
 		return err
 	}
@@ -137,7 +141,7 @@ func (c *CheckProof) growth(text []byte, keys note.Verifiers) error {
 	if err := audit.ReadEvidence(text, &evidence); err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}
-	later, err := evidence.Check(keys, earlier)
+	later, err := evidence.Check(trust, earlier)
 	if err != nil {
 		return err
 	}
@@ -157,12 +161,12 @@ func isStatement(text []byte) bool {
 	return json.Unmarshal(text, &members) == nil && members.End != nil
 }
 
-func (c *CheckProof) statement(text []byte, keys note.Verifiers) error {
+func (c *CheckProof) statement(text []byte, trust proof.Trust) error {
 	var statement audit.Statement
 	if err := audit.ReadEvidence(text, &statement); err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}
-	checkpoint, err := statement.Check(keys)
+	checkpoint, err := statement.Check(trust)
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,13 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/mod/sumdb/note"
 
@@ -22,6 +24,7 @@ type Verify struct {
 	sourceFlags `embed:""`
 	keyFlag     `embed:""`
 	sinceFlag   `embed:""`
+	witnessFlag `embed:""`
 	State       string `help:"File that remembers up to where an archive (--archive URL) was verified: the next time begins there." type:"path" placeholder:"FILE"`
 }
 
@@ -66,6 +69,34 @@ type keyFlag struct {
 	PublicKey string `help:"Public key of the operator, or a file with it. Signed checkpoints are checked, and one must vouch for the last commit." placeholder:"KEY|FILE"`
 }
 
+// witnessFlag names the witnesses that must have cosigned checkpoints.
+type witnessFlag struct {
+	Witness []string `help:"Public key of a witness that must have cosigned the checkpoint. May be repeated." placeholder:"VKEY" sep:"none"`
+	Quorum  int      `help:"How many of the witnesses must have; 0: all of them." default:"0" placeholder:"N"`
+}
+
+// trust adds the witnesses to the operator's key.
+func (f witnessFlag) trust(keys note.Verifiers) (proof.Trust, error) {
+	trust := proof.Trust{Operator: keys, Quorum: cmp.Or(f.Quorum, len(f.Witness))}
+	if len(f.Witness) > 0 && keys == nil {
+		return trust, errors.New("--witness proves nothing without --public-key: give both")
+	}
+	if trust.Quorum < 0 || trust.Quorum > len(f.Witness) {
+		return trust, fmt.Errorf("--quorum %d: there are %d witnesses: name more with --witness", f.Quorum, len(f.Witness))
+	}
+	for i, text := range f.Witness {
+		one, err := proof.ParseWitness(text)
+		if err != nil {
+			return trust, fmt.Errorf("--witness: %w", err)
+		}
+		if slices.Contains(f.Witness[:i], text) {
+			return trust, fmt.Errorf("--witness: %s is named twice", one.Name())
+		}
+		trust.Witnesses = append(trust.Witnesses, one)
+	}
+	return trust, nil
+}
+
 // verifiers reads the key; nil if none is given.
 func (f keyFlag) verifiers() (note.Verifiers, error) {
 	if f.PublicKey == "" {
@@ -92,15 +123,19 @@ func (c *Verify) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	trust, err := c.trust(keys)
+	if err != nil {
+		return err
+	}
 	if isArchiveURL(c.Archive) && c.Data == "" && c.NATSURL == "" {
-		return c.verifyArchive(ctx, keys, kept)
+		return c.verifyArchive(ctx, trust, kept)
 	}
 	if c.State != "" {
 		return errors.New("--state is for an archive: name one with --archive URL")
 	}
 	if c.Archive != "" && c.Data == "" && c.NATSURL == "" {
 		if header, err := archiveHeader(c.Archive); err != nil || header.First > 1 {
-			return c.verifyRange(keys, kept)
+			return c.verifyRange(trust, kept)
 		}
 	}
 	var last uint64
@@ -116,7 +151,7 @@ func (c *Verify) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(temporary)) }()
 	show, end := cli.ProgressBar("verifying")
 	defer end()
-	evidence := check.Evidence{Keys: keys, Kept: kept, Temporary: temporary, Progress: show}
+	evidence := check.Evidence{Keys: keys, Witnesses: trust, Kept: kept, Temporary: temporary, Progress: show}
 	if evidence.Checkpoints, err = log.checkpoints(ctx, last); err != nil {
 		return err
 	}
@@ -153,7 +188,8 @@ func (c *Verify) print(r *check.Report, signed bool) {
 // verifyRange checks an archive of a range of the log: its commits follow each
 // other, kept checkpoints agree with it, and a checkpoint vouches for its last
 // commit.
-func (c *Verify) verifyRange(keys note.Verifiers, kept []proof.Kept) error {
+func (c *Verify) verifyRange(trust proof.Trust, kept []proof.Kept) error {
+	keys := trust.Operator
 	var header logfile.Header
 	digests := make(map[uint64]ledger.Digest) // the commits that kept checkpoints are of
 	for _, k := range kept {
@@ -192,17 +228,21 @@ func (c *Verify) verifyRange(keys note.Verifiers, kept []proof.Kept) error {
 		fmt.Println(notChecked)
 		return nil
 	}
+	var lacks error
 	for _, signed := range trailer.Checkpoints {
 		checkpoint, err := proof.Open(signed, keys)
 		if err != nil {
 			return err
 		}
 		if checkpoint.Ledger == header.Ledger && checkpoint.Head == trailer.Head {
+			if lacks = trust.Cosigned(signed); lacks != nil {
+				continue
+			}
 			fmt.Printf("checkpoints  one vouches for sequence %d and, by the digest chain, for everything before it\n", checkpoint.Sequence)
 			return nil
 		}
 	}
-	return fmt.Errorf("%w vouches for sequence %d", check.ErrUnsigned, trailer.Sequence)
+	return errors.Join(fmt.Errorf("%w vouches for sequence %d", check.ErrUnsigned, trailer.Sequence), lacks)
 }
 
 // keptInRange checks that a kept checkpoint is of a commit of the range, or of

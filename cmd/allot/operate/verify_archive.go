@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"os"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/durable"
@@ -63,18 +61,30 @@ func writeVerified(path string, v *archive.Verification) error {
 
 // verifyArchive verifies an archive with the public key alone, from where the
 // last verification ended.
-func (c *Verify) verifyArchive(ctx context.Context, keys note.Verifiers, kept []proof.Kept) (err error) {
+func (c *Verify) verifyArchive(ctx context.Context, trust proof.Trust, kept []proof.Kept) (err error) {
+	keys := trust.Operator
 	a, err := archive.OpenURL(c.Archive)
 	if err != nil {
 		return err
 	}
 	options := archive.VerifyOptions{Keys: keys}
+	var lacks error
+	cosigned := uint64(0) // up to there
 	for _, one := range kept {
 		checkpoint, err := proof.Open(one.Signed, keys)
 		if err != nil {
 			return fmt.Errorf("%s: %w", one.Path, err)
 		}
+		if err := trust.Cosigned(one.Signed); err == nil {
+			cosigned = max(cosigned, checkpoint.Sequence)
+		} else {
+			lacks = fmt.Errorf("%s: %w", one.Path, err)
+		}
 		options.Kept = append(options.Kept, *checkpoint)
+	}
+	if trust.Quorum > 0 && cosigned == 0 {
+		return errors.Join(errors.New("an archive's parts have the operator's signature alone: name a checkpoint with --since that the "+
+			"witnesses have cosigned, which the archive must hold"), lacks)
 	}
 	if c.State != "" {
 		if options.From, err = readVerified(c.State); err != nil {
@@ -94,6 +104,9 @@ func (c *Verify) verifyArchive(ctx context.Context, keys note.Verifiers, kept []
 	known, err := a.Verify(ctx, options)
 	if known.Sequence > 0 {
 		c.printArchive(known, options.From, keys != nil)
+	}
+	if err == nil && trust.Quorum > 0 {
+		fmt.Printf("witnesses    vouch for everything up to sequence %d\n", cosigned)
 	}
 	return err
 }
