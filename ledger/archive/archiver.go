@@ -25,6 +25,7 @@ type Config struct {
 	// Sign signs the checkpoint of a part's last commit, which goes into the part;
 	// nil, or if it returns nothing: there is no key.
 	Sign   func(*proof.Checkpoint) ([]byte, error)
+	Tiles  *Tiles // nil: none are written
 	Bounds Bounds
 	Rate   int64  // bytes of the log that are read a second; 0: as fast as it goes
 	Folder string // for parts that are being packed
@@ -68,7 +69,7 @@ func Backup(ctx context.Context, cfg Config) ([]Status, error) {
 	a := &Archiver{cfg: cfg, packer: newPacker(cfg)}
 	defer a.packer.close()
 	for _, one := range cfg.Archives {
-		c := &uploader{archive: one, cfg: cfg, packer: a.packer}
+		c := newUploader(one, cfg, a.packer)
 		a.uploaders = append(a.uploaders, c)
 		if err := c.work(ctx); err != nil {
 			return a.Status(), err
@@ -82,7 +83,7 @@ func Start(cfg Config) *Archiver {
 	ctx, stop := context.WithCancel(context.Background())
 	a := &Archiver{cfg: cfg, packer: newPacker(cfg), stop: stop}
 	for _, one := range cfg.Archives {
-		c := &uploader{archive: one, cfg: cfg, packer: a.packer}
+		c := newUploader(one, cfg, a.packer)
 		a.uploaders = append(a.uploaders, c)
 		a.idle.Go(func() { c.run(ctx) })
 	}
@@ -112,11 +113,17 @@ type uploader struct {
 	cfg     Config
 	packer  *packer
 
+	tiles tiler
+
 	ready bool
 	at    Position
 
 	mu     sync.Mutex
 	status Status // guarded by mu
+}
+
+func newUploader(to *Archive, cfg Config, packer *packer) *uploader {
+	return &uploader{archive: to, cfg: cfg, packer: packer, tiles: tiler{Tiles: cfg.Tiles, archive: to, folder: cfg.Folder}}
 }
 
 func (c *uploader) get() Status {
@@ -211,7 +218,10 @@ func (c *uploader) work(ctx context.Context) error {
 	for {
 		later := c.later()
 		part, err := c.packer.next(ctx, c.at, later)
-		if err != nil || part == nil {
+		if err == nil && part == nil {
+			return c.tiles.publish(ctx, c.at.Sequence)
+		}
+		if err != nil {
 			return err
 		}
 		err = c.bring(ctx, part)

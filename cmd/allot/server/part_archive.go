@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/allot-project/allot/cmd/allot/server/vitals"
 	"github.com/allot-project/allot/ledger/archive"
@@ -101,9 +102,42 @@ func (p *archiverPart) start(context.Context) error {
 	}
 	if key := p.notary.Key; key != nil {
 		cfg.Sign = func(c *proof.Checkpoint) ([]byte, error) { return c.Sign(key) }
+		pace := check.NewPace(archiveRate)
+		cfg.Tiles = &archive.Tiles{Newest: p.published, Tile: func(ctx context.Context, t tlog.Tile) ([]byte, error) {
+			if err := pace.WaitN(ctx, tileRead); err != nil {
+				return nil, err
+			}
+			return p.views.View().Tile(ctx, p.log.all, t)
+		}}
 	}
 	p.archiver.Store(archive.Start(cfg))
 	return nil
+}
+
+// tileRead is about how much is read for a tile, in bytes.
+const tileRead = 32 << 10
+
+// published is the newest cosigned checkpoint; without witnesses, the one of now.
+func (p *archiverPart) published() ([]byte, *proof.Checkpoint) {
+	if p.notary.Witnesses != nil {
+		if kept := p.notary.Witnesses.Kept(); kept != nil {
+			return kept.Note, &kept.Checkpoint
+		}
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), signTime)
+	defer cancel()
+	signed, _, err := p.notary.Newest(ctx, p.views.Projector)
+	if err != nil {
+		p.logger.Warn("no checkpoint for the tiles in archives", "error", err)
+		return nil, nil
+	}
+	c, err := proof.Unverified(signed)
+	if err != nil {
+		p.logger.Error("no checkpoint for the tiles in archives", "error", err)
+		return nil, nil
+	}
+	return signed, c
 }
 
 func (p *archiverPart) stop() error {
