@@ -1,0 +1,232 @@
+package main_test
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/base64"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	cosignature "github.com/transparency-dev/formats/note"
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+	"golang.org/x/mod/sumdb/note"
+	_ "modernc.org/sqlite"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
+)
+
+// foreignProgram returns a program that .ci/run installs from .ci/witness.
+func foreignProgram(t *testing.T, name string) string {
+	t.Helper()
+	if program, err := exec.LookPath(name); err == nil {
+		return program
+	}
+	home, err := os.UserHomeDir()
+	program := filepath.Join(home, "go", "bin", name)
+	if _, missing := os.Stat(program); err != nil || missing != nil {
+		t.Skipf("skipped: there is no %s: (cd .ci/witness && GOBIN=~/go/bin go install ./readtiles filippo.io/torchwood/cmd/litewitness)", name)
+	}
+	return program
+}
+
+// litewitness is a witness that is not ours.
+type litewitness struct {
+	vkey, url string
+	cmd       *exec.Cmd
+}
+
+// startLitewitness starts one that knows a log by its public key.
+func startLitewitness(t *testing.T, origin, logKey string) *litewitness {
+	t.Helper()
+	program, dir := foreignProgram(t, "litewitness"), t.TempDir()
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket, fingerprint := keptByAgent(t, private)
+	address := freeAddress(t)
+	db := filepath.Join(dir, "witness.db")
+	w := &litewitness{url: "http://" + address, cmd: exec.Command(program, "-name", "witness.example", "-db", db, "-ssh-agent", socket,
+		"-listen", address, "-key", fingerprint)}
+	out := new(ledgertest.Output)
+	w.cmd.Stdout, w.cmd.Stderr = out, out
+	if err := w.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.end)
+	ledgertest.WaitFor(t, "litewitness to serve", func() bool {
+		answer, err := http.Get(w.url)
+		return err == nil && answer.Body.Close() == nil
+	}, func() any { return out.String() })
+	plain, err := note.NewEd25519VerifierKey("witness.example", public)
+	if err == nil {
+		w.vkey, err = cosignature.VKeyToCosignatureV1(plain)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := sql.Open("sqlite", db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nothing := sha256.Sum256(nil)
+	_, err = base.Exec("INSERT INTO log (origin, tree_size, tree_hash) VALUES (?, 0, ?)", origin,
+		base64.StdEncoding.EncodeToString(nothing[:]))
+	if err == nil {
+		_, err = base.Exec("INSERT INTO key (origin, key) VALUES (?, ?)", origin, logKey)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := base.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *litewitness) end() {
+	_ = w.cmd.Process.Kill() // it may have ended
+	_ = w.cmd.Wait()         // as it was killed
+}
+
+// keptByAgent has an SSH agent keep a key.
+func keptByAgent(t *testing.T, private ed25519.PrivateKey) (socket, fingerprint string) {
+	t.Helper()
+	keys := agent.NewKeyring()
+	err := keys.Add(agent.AddedKey{PrivateKey: private})
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := ssh.NewPublicKey(private.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "w") // the path of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // it is in the folder for such things
+	listener, err := net.Listen("unix", filepath.Join(dir, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() }) // nothing is kept of it
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _ = agent.ServeAgent(keys, conn) }() // the witness ends it
+		}
+	}()
+	return listener.Addr().String(), ssh.FingerprintSHA256(public)
+}
+
+// TestForeignWitness: a witness that is not ours cosigns what a server signs, a reader of tiles
+// that is not ours demands it, and a server with the same key and another history gets nothing.
+func TestForeignWitness(t *testing.T) {
+	t.Parallel()
+	const origin = "log.example/allot"
+	dir, data := t.TempDir(), t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	key := strings.TrimSpace(allot(t, true, "signing-key", origin, file("key")))
+	w := startLitewitness(t, origin, key)
+	other := strings.TrimSpace(allot(t, true, "signing-key", "other.example", file("other")))
+	otherWitness, err := cosignature.VKeyToCosignatureV1(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := []string{"--signing-key", file("key"), "--witness", w.vkey + " " + w.url}
+	s := busy(t, data, flags...)
+	witnessed := func(args ...string) []string { return append(args, "--public-key", key, "--witness", w.vkey) }
+	ask := func(s *server, good bool, args ...string) string {
+		t.Helper()
+		return allot(t, good, append(args, "--http", s.HTTP)...)
+	}
+	ask(s, true, witnessed("checkpoint", "--out", file("first"))...)
+	write(t, file("evidence"), ask(s, true, "prove", "5.0"))
+	allot(t, true, witnessed("check-proof", file("evidence"))...)
+	if out := allot(t, false, "check-proof", file("evidence"), "--public-key", key, "--witness", w.vkey, "--witness", otherWitness); !strings.Contains(
+		out, "1 of 2, and 2 are needed; it lacks other.example",
+	) {
+		t.Errorf("%s", out)
+	}
+	allot(t, true, "check-proof", file("evidence"), "--public-key", key, "--witness", w.vkey, "--witness", otherWitness, "--quorum", "1")
+	allot(t, false, "check-proof", file("evidence"), "--witness", w.vkey)
+	allot(t, false, "check-proof", file("evidence"), "--public-key", key, "--quorum", "1")
+	write(t, file("past"), ask(s, true, "prove", "5.0", "--at", "6"))
+	if out := allot(t, false, witnessed("check-proof", file("past"))...); !strings.Contains(out, "it lacks witness.example") {
+		t.Errorf("%s", out)
+	}
+	if out := s.Must(200, "GET", "/readyz", ""); !strings.Contains(out, `"checkpoints":"ok"`) {
+		t.Errorf("%s", out)
+	}
+	readTiles(t, s, "log "+key+"\nwitness w "+w.vkey+"\nquorum w\n")
+	s.Must(204, "DELETE", "/allocations/22222222-2222-4222-8222-000000000001", "")
+	ask(s, true, witnessed("checkpoint", "--since", file("first"), "--out", file("second"))...)
+	s.Terminate()
+	allot(t, true, witnessed("verify", "--data", data)...)
+
+	// The operator forgets what came after the first commit, and goes on otherwise.
+	allot(t, true, "export", file("begin"), "--data", data, "--to", "1")
+	allot(t, true, "import", file("begin"), "--data", file("forked"))
+	fork := busy(t, file("forked"), flags...)
+	if out := fork.Must(503, "GET", "/audit/checkpoint", ""); !strings.Contains(out, "witness.example: ") ||
+		!strings.Contains(out, "history") {
+		t.Errorf("%s", out)
+	}
+	if out := fork.Must(200, "GET", "/readyz", ""); !strings.Contains(out, "witness.example: ") {
+		t.Errorf("%s", out)
+	}
+	fork.Must(503, "GET", "/audit/proof/record?record=5.0", "")
+	fork.Must(200, "GET", "/audit/checkpoint?at=6", "")
+	fork.Terminate()
+	allot(t, true, "verify", "--data", file("forked"), "--public-key", key)
+	if out := allot(t, false, witnessed("verify", "--data", file("forked"))...); !strings.Contains(out, "it lacks witness.example") {
+		t.Errorf("%s", out)
+	}
+	if out := allot(t, false, witnessed("verify", "--data", file("forked"), "--since", file("first"))...); !strings.Contains(
+		out, "the log gives",
+	) {
+		t.Errorf("%s", out)
+	}
+
+	// A server goes on from the checkpoint that it kept, also while no witness answers.
+	s.Again()
+	w.end()
+	if !s.Serves() {
+		t.Fatal(s.Logs)
+	}
+	s.Must(200, "POST", "/resource_providers", `{"name":"unwitnessed"}`)
+	if out := s.Must(503, "GET", "/audit/checkpoint", ""); !strings.Contains(out, "0 of 1, and 1 are needed: witness.example: ") {
+		t.Errorf("%s", out)
+	}
+}
+
+// readTiles reads all tiles of a server with torchwood's client.
+func readTiles(t *testing.T, s *server, policy string) {
+	t.Helper()
+	program := foreignProgram(t, "readtiles")
+	url := "http://" + s.HTTP + "/audit/tiles"
+	out, err := exec.Command(program, url, "admin", policy).CombinedOutput()
+	fields := strings.Fields(string(out))
+	if err != nil || len(fields) != 2 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	s.Must(201, "PUT", "/traits/CUSTOM_TILED", "")
+	if out, err := exec.Command(program, url, "admin", policy, fields[0], fields[1]).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	if out, err := exec.Command(program, url, "admin", strings.Replace(policy, "log ", "log x", 1)).CombinedOutput(); err == nil {
+		t.Errorf("another log is read, too: %s", out)
+	}
+}
