@@ -8,6 +8,7 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
 )
 
 // folding is a commit with its changes.
@@ -108,6 +109,38 @@ func BenchmarkFold(b *testing.B) {
 				b.StartTimer()
 			}
 			b.ReportMetric(float64(b.N*records)/b.Elapsed().Seconds(), "records/s")
+		})
+	}
+}
+
+// BenchmarkConsumption reads what 10,000 projects consumed in most of a history of 400,000
+// records, and its days one by one.
+func BenchmarkConsumption(b *testing.B) {
+	p := openedIn(b, b.TempDir())
+	list := foldings(b, 4000, 100, 1000, 10_000)
+	for _, f := range list {
+		if err := p.Fold(f.commit, f.changes); err != nil {
+			b.Fatal(err)
+		}
+	}
+	end := time.Unix(0, list[len(list)-1].commit.Records[0].Time)
+	for _, spans := range []int{1, 30} {
+		b.Run(fmt.Sprint(spans), func(b *testing.B) {
+			for b.Loop() {
+				var moments []projector.Moment
+				for i := range spans + 1 {
+					at, err := p.MomentAt(end.Add(-time.Duration(spans-i)*60*time.Hour/time.Duration(spans)), end)
+					if err != nil {
+						b.Fatal(err)
+					}
+					moments = append(moments, at)
+				}
+				rows := 0
+				err := p.View().Consumption("", "", moments, func(*projector.Consumed) bool { rows++; return true })
+				if err != nil || rows < 10_000 {
+					b.Fatal(rows, err)
+				}
+			}
 		})
 	}
 }
