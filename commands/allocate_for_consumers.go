@@ -39,10 +39,8 @@ type ProviderAllocation struct {
 	Amount   int64       `json:"amount"` // 1..MaxAmount
 }
 
-// CommandName implements Command.
 func (*AllocateForConsumers) CommandName() string { return "AllocateForConsumers" }
 
-// Consumers implements Command.
 func (c *AllocateForConsumers) Consumers() []ledger.UUID { return consumersOf(c.Allocations) }
 
 func consumersOf(allocations []ConsumerAllocations) []ledger.UUID {
@@ -53,7 +51,6 @@ func consumersOf(allocations []ConsumerAllocations) []ledger.UUID {
 	return ids
 }
 
-// Check implements Command.
 func (c *AllocateForConsumers) Check() *demand.Rejection {
 	if len(c.Allocations) == 0 {
 		return demand.Invalid("allocations", "names no consumer")
@@ -105,7 +102,6 @@ func (a *ConsumerAllocations) check() *demand.Rejection {
 
 func (*AllocateForConsumers) onlyHoldings() {}
 
-// ForProject implements Command.
 func (c *AllocateForConsumers) ForProject(s *ledger.State, project string) *demand.Rejection {
 	return checkOwners(s, c.Allocations, project)
 }

@@ -19,10 +19,8 @@ type Batch struct {
 	Commands []Command
 }
 
-// CommandName implements Command.
 func (*Batch) CommandName() string { return "Batch" }
 
-// Consumers implements Command.
 func (c *Batch) Consumers() []ledger.UUID {
 	var all []ledger.UUID
 	for _, one := range c.Commands {
@@ -44,7 +42,6 @@ func (c *Batch) MarshalJSON() ([]byte, error) {
 	return json.Marshal(list)
 }
 
-// Check implements Command.
 func (c *Batch) Check() *demand.Rejection {
 	if n := len(c.Commands); n == 0 || n > MaxBatch {
 		return demand.Invalid("commands", "a batch has 1 to %d commands, not %d", MaxBatch, n)
@@ -68,7 +65,6 @@ func (c *Batch) at(i int, r *demand.Rejection) *demand.Rejection {
 	return &told
 }
 
-// ForProject implements Command.
 func (c *Batch) ForProject(s *ledger.State, project string) *demand.Rejection {
 	for i, one := range c.Commands {
 		if r := forProject(one, s, project); r != nil {

@@ -20,10 +20,8 @@ type BeginTerm struct {
 	Level uint64 `json:"level"`
 }
 
-// CommandName implements Command.
 func (*BeginTerm) CommandName() string { return "BeginTerm" }
 
-// Check implements Command.
 func (c *BeginTerm) Check() *demand.Rejection {
 	if c.Leader == "" {
 		return demand.Invalid("leader", "is required")

@@ -33,7 +33,6 @@ type Command interface {
 // noConsumers is embedded by commands that name no consumers.
 type noConsumers struct{}
 
-// Consumers implements Command.
 func (noConsumers) Consumers() []ledger.UUID { return nil }
 
 // Registry makes an empty command of each kind that clients may submit, by name.

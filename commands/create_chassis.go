@@ -37,15 +37,12 @@ type CreateChassis struct {
 	ChassisFields
 }
 
-// CommandName implements Command.
 func (*CreateChassis) CommandName() string { return "CreateChassis" }
 
-// Check implements Command.
 func (c *CreateChassis) Check() *demand.Rejection {
 	return cmp.Or(checkUUID("chassis", c.Chassis), c.check())
 }
 
-// Decide implements Command.
 func (c *CreateChassis) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if _, exists := s.Chassis(c.Chassis); exists {
 		id := c.Chassis

@@ -15,10 +15,8 @@ type CreateTrait struct {
 	Name string `json:"name"` // CUSTOM_ and A-Z, 0-9, _; at most 255 bytes
 }
 
-// CommandName implements Command.
 func (*CreateTrait) CommandName() string { return "CreateTrait" }
 
-// Check implements Command.
 func (c *CreateTrait) Check() *demand.Rejection {
 	if !isCustom(c.Name) {
 		return demand.Invalid("name", "%q is not the name of a custom trait", c.Name)
@@ -26,7 +24,6 @@ func (c *CreateTrait) Check() *demand.Rejection {
 	return nil
 }
 
-// Decide implements Command.
 func (c *CreateTrait) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if s.HasTrait(c.Name) {
 		return nil, &demand.Rejection{

@@ -15,13 +15,10 @@ type DeleteChassis struct {
 	Chassis ledger.UUID `json:"chassis"`
 }
 
-// CommandName implements Command.
 func (*DeleteChassis) CommandName() string { return "DeleteChassis" }
 
-// Check implements Command.
 func (c *DeleteChassis) Check() *demand.Rejection { return checkUUID("chassis", c.Chassis) }
 
-// Decide implements Command.
 func (c *DeleteChassis) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if _, ok := s.Chassis(c.Chassis); !ok {
 		return nil, chassisNotFound(demand.CodeChassisNotFound, c.Chassis)

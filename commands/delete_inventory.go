@@ -15,10 +15,8 @@ type DeleteInventory struct {
 	Class    string      `json:"class"`
 }
 
-// CommandName implements Command.
 func (*DeleteInventory) CommandName() string { return "DeleteInventory" }
 
-// Check implements Command.
 func (c *DeleteInventory) Check() *demand.Rejection {
 	if c.Class == "" {
 		return demand.Invalid("class", "is required")
@@ -26,7 +24,6 @@ func (c *DeleteInventory) Check() *demand.Rejection {
 	return checkUUID("provider", c.Provider)
 }
 
-// Decide implements Command.
 func (c *DeleteInventory) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, r := changeableProvider(s, c.Provider)
 	if r != nil {

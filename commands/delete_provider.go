@@ -16,13 +16,10 @@ type DeleteProvider struct {
 	Provider ledger.UUID `json:"provider"`
 }
 
-// CommandName implements Command.
 func (*DeleteProvider) CommandName() string { return "DeleteProvider" }
 
-// Check implements Command.
 func (c *DeleteProvider) Check() *demand.Rejection { return checkUUID("provider", c.Provider) }
 
-// Decide implements Command.
 func (c *DeleteProvider) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, r := changeableProvider(s, c.Provider)
 	if r != nil {

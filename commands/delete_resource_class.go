@@ -16,10 +16,8 @@ type DeleteResourceClass struct {
 	Name string `json:"name"`
 }
 
-// CommandName implements Command.
 func (*DeleteResourceClass) CommandName() string { return "DeleteResourceClass" }
 
-// Check implements Command.
 func (c *DeleteResourceClass) Check() *demand.Rejection {
 	if c.Name == "" {
 		return demand.Invalid("name", "is required")
@@ -27,7 +25,6 @@ func (c *DeleteResourceClass) Check() *demand.Rejection {
 	return nil
 }
 
-// Decide implements Command.
 func (c *DeleteResourceClass) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	id, rejection := customClass(s, c.Name)
 	if rejection != nil {

@@ -16,10 +16,8 @@ type DeleteTrait struct {
 	Name string `json:"name"`
 }
 
-// CommandName implements Command.
 func (*DeleteTrait) CommandName() string { return "DeleteTrait" }
 
-// Check implements Command.
 func (c *DeleteTrait) Check() *demand.Rejection {
 	if c.Name == "" {
 		return demand.Invalid("name", "is required")
@@ -27,7 +25,6 @@ func (c *DeleteTrait) Check() *demand.Rejection {
 	return nil
 }
 
-// Decide implements Command.
 func (c *DeleteTrait) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if !s.HasTrait(c.Name) {
 		return nil, demand.TraitUnknown([]string{c.Name})

@@ -51,10 +51,8 @@ type SetNodeProviders struct {
 	Left []ledger.UUID `json:"left,omitempty"`
 }
 
-// CommandName implements Command.
 func (*SetNodeProviders) CommandName() string { return "SetNodeProviders" }
 
-// Check implements Command.
 func (c *SetNodeProviders) Check() *demand.Rejection {
 	if c.Limit < 1 {
 		return demand.Invalid("limit", "is 1 or more")

@@ -17,13 +17,10 @@ type ReplaceNodeTraits struct {
 	Traits []string    `json:"traits"` // at most 50
 }
 
-// CommandName implements Command.
 func (*ReplaceNodeTraits) CommandName() string { return "ReplaceNodeTraits" }
 
-// Check implements Command.
 func (c *ReplaceNodeTraits) Check() *demand.Rejection { return checkUUID("node", c.Node) }
 
-// Decide implements Command.
 func (c *ReplaceNodeTraits) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
@@ -62,13 +59,10 @@ type AddNodeTrait struct {
 	Trait string      `json:"trait"`
 }
 
-// CommandName implements Command.
 func (*AddNodeTrait) CommandName() string { return "AddNodeTrait" }
 
-// Check implements Command.
 func (c *AddNodeTrait) Check() *demand.Rejection { return checkUUID("node", c.Node) }
 
-// Decide implements Command.
 func (c *AddNodeTrait) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
@@ -86,13 +80,10 @@ type RemoveNodeTrait struct {
 	Trait string      `json:"trait"`
 }
 
-// CommandName implements Command.
 func (*RemoveNodeTrait) CommandName() string { return "RemoveNodeTrait" }
 
-// Check implements Command.
 func (c *RemoveNodeTrait) Check() *demand.Rejection { return checkUUID("node", c.Node) }
 
-// Decide implements Command.
 func (c *RemoveNodeTrait) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {

@@ -17,7 +17,6 @@ type RenameProvider struct {
 	Name     string      `json:"name"` // unique, at most 200 characters
 }
 
-// CommandName implements Command.
 func (*RenameProvider) CommandName() string { return "RenameProvider" }
 
 // Check implements Command. Unlike CreateProvider it accepts an empty name, as
@@ -26,7 +25,6 @@ func (c *RenameProvider) Check() *demand.Rejection {
 	return cmp.Or(checkUUID("provider", c.Provider), checkProviderName(c.Name))
 }
 
-// Decide implements Command.
 func (c *RenameProvider) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, ok := s.Provider(c.Provider)
 	if !ok {

@@ -17,13 +17,10 @@ type RenameResourceClass struct {
 	NewName string `json:"new_name"`
 }
 
-// CommandName implements Command.
 func (*RenameResourceClass) CommandName() string { return "RenameResourceClass" }
 
-// Check implements Command.
 func (c *RenameResourceClass) Check() *demand.Rejection { return checkCustomClass(c.NewName) }
 
-// Decide implements Command.
 func (c *RenameResourceClass) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	id, rejection := customClass(s, c.Name)
 	if rejection != nil {

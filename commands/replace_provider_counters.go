@@ -30,10 +30,8 @@ const (
 	maxDraws    = 1024
 )
 
-// CommandName implements Command.
 func (*ReplaceProviderCounters) CommandName() string { return "ReplaceProviderCounters" }
 
-// Check implements Command.
 func (c *ReplaceProviderCounters) Check() *demand.Rejection {
 	if len(c.Counters) > maxCounters || len(c.Draws) > maxDraws {
 		return demand.Invalid("counters", "a provider has at most %d counters and %d draws, not %d and %d",
@@ -82,7 +80,6 @@ func checkDraw(d *ledger.DrawRecord) *demand.Rejection {
 	return nil
 }
 
-// Decide implements Command.
 func (c *ReplaceProviderCounters) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, ok := s.Provider(c.Provider)
 	if !ok {

@@ -18,10 +18,8 @@ type ReplaceProviderTraits struct {
 	Traits     []string    `json:"traits"`               // duplicates count once
 }
 
-// CommandName implements Command.
 func (*ReplaceProviderTraits) CommandName() string { return "ReplaceProviderTraits" }
 
-// Check implements Command.
 func (c *ReplaceProviderTraits) Check() *demand.Rejection {
 	for _, name := range c.Traits {
 		if name == "" || len(name) > ledger.MaxSymbolBytes {
@@ -31,7 +29,6 @@ func (c *ReplaceProviderTraits) Check() *demand.Rejection {
 	return checkUUID("provider", c.Provider)
 }
 
-// Decide implements Command.
 func (c *ReplaceProviderTraits) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, ok := s.Provider(c.Provider)
 	if !ok {

@@ -25,10 +25,8 @@ type SetLimit struct {
 	Most      *int64      `json:"most" jsonschema:"nullable"`
 }
 
-// CommandName implements Command.
 func (*SetLimit) CommandName() string { return "SetLimit" }
 
-// Check implements Command.
 func (c *SetLimit) Check() *demand.Rejection {
 	if c.Project != "" {
 		if r := checkOwner("project", c.Project); r != nil {
@@ -50,7 +48,6 @@ func (c *SetLimit) Check() *demand.Rejection {
 	return nil
 }
 
-// Decide implements Command.
 func (c *SetLimit) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	key := ledger.LimitKey{Project: c.Project, Type: c.Type}
 	if c.Class != "" {
@@ -97,10 +94,8 @@ type PlaceProject struct {
 // maxProjectDepth is how many projects may be above one.
 const maxProjectDepth = 16
 
-// CommandName implements Command.
 func (*PlaceProject) CommandName() string { return "PlaceProject" }
 
-// Check implements Command.
 func (c *PlaceProject) Check() *demand.Rejection {
 	if r := checkOwner("project", c.Project); r != nil || c.Parent == "" {
 		return r
@@ -108,7 +103,6 @@ func (c *PlaceProject) Check() *demand.Rejection {
 	return checkOwner("parent", c.Parent)
 }
 
-// Decide implements Command.
 func (c *PlaceProject) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if parent, _ := s.ProjectParent(c.Project); parent == c.Parent {
 		return nil, nil

@@ -57,13 +57,10 @@ type SetNodeProvisionState struct {
 	Target string      `json:"target"`
 }
 
-// CommandName implements Command.
 func (*SetNodeProvisionState) CommandName() string { return "SetNodeProvisionState" }
 
-// Check implements Command.
 func (c *SetNodeProvisionState) Check() *demand.Rejection { return checkUUID("node", c.Node) }
 
-// Decide implements Command.
 func (c *SetNodeProvisionState) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
@@ -151,17 +148,14 @@ type SetNodePowerState struct {
 	Target string      `json:"target"`
 }
 
-// CommandName implements Command.
 func (*SetNodePowerState) CommandName() string { return "SetNodePowerState" }
 
-// Check implements Command.
 func (c *SetNodePowerState) Check() *demand.Rejection { return checkUUID("node", c.Node) }
 
 var powerTargets = map[string]string{
 	powerOn: powerOn, powerOff: powerOff, "rebooting": powerOn, "soft power off": powerOff, "soft rebooting": powerOn,
 }
 
-// Decide implements Command.
 func (c *SetNodePowerState) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
@@ -191,10 +185,8 @@ type SetNodeMaintenance struct {
 	Reason      string      `json:"reason,omitempty"`
 }
 
-// CommandName implements Command.
 func (*SetNodeMaintenance) CommandName() string { return "SetNodeMaintenance" }
 
-// Check implements Command.
 func (c *SetNodeMaintenance) Check() *demand.Rejection {
 	if len(c.Reason) > ledger.MaxMaintenanceReasonBytes || !utf8.ValidString(c.Reason) {
 		return demand.Invalid("reason", "takes at most %d bytes of valid UTF-8", ledger.MaxMaintenanceReasonBytes)
@@ -202,7 +194,6 @@ func (c *SetNodeMaintenance) Check() *demand.Rejection {
 	return checkUUID("node", c.Node)
 }
 
-// Decide implements Command.
 func (c *SetNodeMaintenance) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {

@@ -17,10 +17,8 @@ type SetTopology struct {
 	Topology *demand.Topology `json:"topology" jsonschema:"nullable"`
 }
 
-// CommandName implements Command.
 func (*SetTopology) CommandName() string { return "SetTopology" }
 
-// Check implements Command.
 func (c *SetTopology) Check() *demand.Rejection {
 	if r := demand.CheckPreferenceName(c.Name); r != nil || c.Topology == nil {
 		return r
@@ -28,7 +26,6 @@ func (c *SetTopology) Check() *demand.Rejection {
 	return c.Topology.Check()
 }
 
-// Decide implements Command.
 func (c *SetTopology) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	before, exists := s.Topology(c.Name)
 	if c.Topology == nil {

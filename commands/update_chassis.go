@@ -17,15 +17,12 @@ type UpdateChassis struct {
 	Patch   []PatchOperation `json:"patch"`
 }
 
-// CommandName implements Command.
 func (*UpdateChassis) CommandName() string { return "UpdateChassis" }
 
-// Check implements Command.
 func (c *UpdateChassis) Check() *demand.Rejection {
 	return cmp.Or(checkUUID("chassis", c.Chassis), checkPatch(c.Patch))
 }
 
-// Decide implements Command.
 func (c *UpdateChassis) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	before, ok := s.Chassis(c.Chassis)
 	if !ok {

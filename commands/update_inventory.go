@@ -21,15 +21,12 @@ type UpdateInventory struct {
 	RefuseFullyReserved bool `json:"refuse_fully_reserved,omitempty"`
 }
 
-// CommandName implements Command.
 func (*UpdateInventory) CommandName() string { return "UpdateInventory" }
 
-// Check implements Command.
 func (c *UpdateInventory) Check() *demand.Rejection {
 	return cmp.Or(checkUUID("provider", c.Provider), c.Inventory.check())
 }
 
-// Decide implements Command.
 func (c *UpdateInventory) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, ok := s.Provider(c.Provider)
 	if !ok {

@@ -19,10 +19,8 @@ type UpdateNode struct {
 	Patch []PatchOperation `json:"patch"`
 }
 
-// CommandName implements Command.
 func (*UpdateNode) CommandName() string { return "UpdateNode" }
 
-// Check implements Command.
 func (c *UpdateNode) Check() *demand.Rejection {
 	return cmp.Or(checkUUID("node", c.Node), checkPatch(c.Patch))
 }
@@ -33,7 +31,6 @@ var looseStates = []string{stateEnroll, "inspecting", "inspect wait", stateManag
 
 const looseStatesText = "(enroll, inspecting, inspect wait, manageable, available) states"
 
-// Decide implements Command.
 func (c *UpdateNode) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {

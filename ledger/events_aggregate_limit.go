@@ -14,7 +14,6 @@ var aggregateLimitSet = register(105, AggregateLimitSet.form)
 
 func (AggregateLimitSet) kind() *eventKind { return aggregateLimitSet }
 
-// Topic implements Event.
 func (AggregateLimitSet) Topic() Topic { return Topic{} }
 
 func (ev AggregateLimitSet) form(c *coder) AggregateLimitSet {
@@ -48,7 +47,6 @@ var aggregateLimitRemoved = register(106, AggregateLimitRemoved.form)
 
 func (AggregateLimitRemoved) kind() *eventKind { return aggregateLimitRemoved }
 
-// Topic implements Event.
 func (AggregateLimitRemoved) Topic() Topic { return Topic{} }
 
 func (ev AggregateLimitRemoved) form(c *coder) AggregateLimitRemoved {

@@ -27,7 +27,6 @@ var allocationsReplaced = register(50, AllocationsReplaced.form)
 
 func (AllocationsReplaced) kind() *eventKind { return allocationsReplaced }
 
-// Topic implements Event.
 func (ev AllocationsReplaced) Topic() Topic { return Topic{OfConsumer, ev.Consumer} }
 
 func (ev AllocationsReplaced) form(c *coder) AllocationsReplaced {
@@ -107,7 +106,6 @@ var allocationsReserved = register(52, AllocationsReserved.form)
 
 func (AllocationsReserved) kind() *eventKind { return allocationsReserved }
 
-// Topic implements Event.
 func (ev AllocationsReserved) Topic() Topic { return Topic{OfConsumer, ev.Consumer} }
 
 func (ev AllocationsReserved) form(c *coder) AllocationsReserved {
@@ -138,7 +136,6 @@ var consumerRemoved = register(51, ConsumerRemoved.form)
 
 func (ConsumerRemoved) kind() *eventKind { return consumerRemoved }
 
-// Topic implements Event.
 func (ev ConsumerRemoved) Topic() Topic { return Topic{OfConsumer, ev.Consumer} }
 
 func (ev ConsumerRemoved) form(c *coder) ConsumerRemoved {

@@ -12,7 +12,6 @@ var ledgerCreated = register(1, LedgerCreated.form)
 
 func (LedgerCreated) kind() *eventKind { return ledgerCreated }
 
-// Topic implements Event.
 func (LedgerCreated) Topic() Topic { return Topic{} }
 
 func (ev LedgerCreated) form(c *coder) LedgerCreated {
@@ -48,7 +47,6 @@ var standardNamesAdded = register(2, StandardNamesAdded.form)
 
 func (StandardNamesAdded) kind() *eventKind { return standardNamesAdded }
 
-// Topic implements Event.
 func (StandardNamesAdded) Topic() Topic { return Topic{} }
 
 func (ev StandardNamesAdded) form(c *coder) StandardNamesAdded {
@@ -106,7 +104,6 @@ var traitCreated = register(30, TraitCreated.form)
 
 func (TraitCreated) kind() *eventKind { return traitCreated }
 
-// Topic implements Event.
 func (TraitCreated) Topic() Topic { return Topic{} }
 
 func (ev TraitCreated) form(c *coder) TraitCreated {
@@ -125,7 +122,6 @@ var traitDeleted = register(31, TraitDeleted.form)
 
 func (TraitDeleted) kind() *eventKind { return traitDeleted }
 
-// Topic implements Event.
 func (TraitDeleted) Topic() Topic { return Topic{} }
 
 func (ev TraitDeleted) form(c *coder) TraitDeleted {
@@ -152,7 +148,6 @@ var classCreated = register(40, ClassCreated.form)
 
 func (ClassCreated) kind() *eventKind { return classCreated }
 
-// Topic implements Event.
 func (ClassCreated) Topic() Topic { return Topic{} }
 
 func (ev ClassCreated) form(c *coder) ClassCreated {
@@ -178,7 +173,6 @@ var classRenamed = register(41, ClassRenamed.form)
 
 func (ClassRenamed) kind() *eventKind { return classRenamed }
 
-// Topic implements Event.
 func (ClassRenamed) Topic() Topic { return Topic{} }
 
 func (ev ClassRenamed) form(c *coder) ClassRenamed {
@@ -210,7 +204,6 @@ var classDeleted = register(42, ClassDeleted.form)
 
 func (ClassDeleted) kind() *eventKind { return classDeleted }
 
-// Topic implements Event.
 func (ClassDeleted) Topic() Topic { return Topic{} }
 
 func (ev ClassDeleted) form(c *coder) ClassDeleted {

@@ -16,7 +16,6 @@ var chassisCreated = register(80, ChassisCreated.form)
 
 func (ChassisCreated) kind() *eventKind { return chassisCreated }
 
-// Topic implements Event.
 func (ev ChassisCreated) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
 
 func (ev ChassisCreated) form(c *coder) ChassisCreated {
@@ -46,7 +45,6 @@ var chassisDescribed = register(81, ChassisDescribed.form)
 
 func (ChassisDescribed) kind() *eventKind { return chassisDescribed }
 
-// Topic implements Event.
 func (ev ChassisDescribed) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
 
 func (ev ChassisDescribed) form(c *coder) ChassisDescribed {
@@ -75,7 +73,6 @@ var chassisDeleted = register(82, ChassisDeleted.form)
 
 func (ChassisDeleted) kind() *eventKind { return chassisDeleted }
 
-// Topic implements Event.
 func (ev ChassisDeleted) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
 
 func (ev ChassisDeleted) form(c *coder) ChassisDeleted {

@@ -31,7 +31,6 @@ var contentsImported = register(110, ContentsImported.form)
 
 func (ContentsImported) kind() *eventKind { return contentsImported }
 
-// Topic implements Event.
 func (ContentsImported) Topic() Topic { return Topic{} }
 
 func (ev ContentsImported) form(c *coder) ContentsImported {
@@ -83,7 +82,6 @@ var providerImported = register(111, ProviderImported.form)
 
 func (ProviderImported) kind() *eventKind { return providerImported }
 
-// Topic implements Event.
 func (ev ProviderImported) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderImported) form(c *coder) ProviderImported {
@@ -162,7 +160,6 @@ var consumerImported = register(112, ConsumerImported.form)
 
 func (ConsumerImported) kind() *eventKind { return consumerImported }
 
-// Topic implements Event.
 func (ev ConsumerImported) Topic() Topic { return Topic{OfConsumer, ev.Consumer} }
 
 func (ev ConsumerImported) form(c *coder) ConsumerImported {

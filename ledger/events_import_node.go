@@ -18,7 +18,6 @@ var chassisImported = register(113, ChassisImported.form)
 
 func (ChassisImported) kind() *eventKind { return chassisImported }
 
-// Topic implements Event.
 func (ev ChassisImported) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
 
 func (ev ChassisImported) form(c *coder) ChassisImported {
@@ -72,7 +71,6 @@ var nodeImported = register(114, NodeImported.form)
 
 func (NodeImported) kind() *eventKind { return nodeImported }
 
-// Topic implements Event.
 func (ev NodeImported) Topic() Topic { return Topic{OfNode, ev.Node} }
 
 func (ev NodeImported) form(c *coder) NodeImported {
@@ -126,7 +124,6 @@ var nodeAllocationImported = register(115, NodeAllocationImported.form)
 
 func (NodeAllocationImported) kind() *eventKind { return nodeAllocationImported }
 
-// Topic implements Event.
 func (ev NodeAllocationImported) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
 func (ev NodeAllocationImported) form(c *coder) NodeAllocationImported {

@@ -53,7 +53,6 @@ var inventoriesReplaced = register(20, InventoriesReplaced.form)
 
 func (InventoriesReplaced) kind() *eventKind { return inventoriesReplaced }
 
-// Topic implements Event.
 func (ev InventoriesReplaced) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev InventoriesReplaced) form(c *coder) InventoriesReplaced {
@@ -103,7 +102,6 @@ var inventorySet = register(21, InventorySet.form)
 
 func (InventorySet) kind() *eventKind { return inventorySet }
 
-// Topic implements Event.
 func (ev InventorySet) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev InventorySet) form(c *coder) InventorySet {
@@ -143,7 +141,6 @@ var inventoryDeleted = register(22, InventoryDeleted.form)
 
 func (InventoryDeleted) kind() *eventKind { return inventoryDeleted }
 
-// Topic implements Event.
 func (ev InventoryDeleted) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev InventoryDeleted) form(c *coder) InventoryDeleted {

@@ -16,7 +16,6 @@ var limitSet = register(100, LimitSet.form)
 
 func (LimitSet) kind() *eventKind { return limitSet }
 
-// Topic implements Event.
 func (LimitSet) Topic() Topic { return Topic{} }
 
 func (ev LimitSet) form(c *coder) LimitSet {
@@ -47,7 +46,6 @@ var limitRemoved = register(101, LimitRemoved.form)
 
 func (LimitRemoved) kind() *eventKind { return limitRemoved }
 
-// Topic implements Event.
 func (LimitRemoved) Topic() Topic { return Topic{} }
 
 func (ev LimitRemoved) form(c *coder) LimitRemoved {
@@ -95,7 +93,6 @@ var projectPlaced = register(102, ProjectPlaced.form)
 
 func (ProjectPlaced) kind() *eventKind { return projectPlaced }
 
-// Topic implements Event.
 func (ProjectPlaced) Topic() Topic { return Topic{} }
 
 func (ev ProjectPlaced) form(c *coder) ProjectPlaced {

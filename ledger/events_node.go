@@ -37,7 +37,6 @@ var nodeCreated = register(60, NodeCreated.form)
 
 func (NodeCreated) kind() *eventKind { return nodeCreated }
 
-// Topic implements Event.
 func (ev NodeCreated) Topic() Topic { return Topic{OfNode, ev.Node} }
 
 func (ev NodeCreated) form(c *coder) NodeCreated {
@@ -71,7 +70,6 @@ var nodeDescribed = register(61, NodeDescribed.form)
 
 func (NodeDescribed) kind() *eventKind { return nodeDescribed }
 
-// Topic implements Event.
 func (ev NodeDescribed) Topic() Topic { return Topic{OfNode, ev.Node} }
 
 func (ev NodeDescribed) form(c *coder) NodeDescribed {
@@ -99,7 +97,6 @@ var nodeStateSet = register(62, NodeStateSet.form)
 
 func (NodeStateSet) kind() *eventKind { return nodeStateSet }
 
-// Topic implements Event.
 func (ev NodeStateSet) Topic() Topic { return Topic{OfNode, ev.Node} }
 
 func (ev NodeStateSet) form(c *coder) NodeStateSet {
@@ -127,7 +124,6 @@ var nodeTraitsReplaced = register(63, NodeTraitsReplaced.form)
 
 func (NodeTraitsReplaced) kind() *eventKind { return nodeTraitsReplaced }
 
-// Topic implements Event.
 func (ev NodeTraitsReplaced) Topic() Topic { return Topic{OfNode, ev.Node} }
 
 func (ev NodeTraitsReplaced) form(c *coder) NodeTraitsReplaced {
@@ -154,7 +150,6 @@ var nodeInstanceSet = register(64, NodeInstanceSet.form)
 
 func (NodeInstanceSet) kind() *eventKind { return nodeInstanceSet }
 
-// Topic implements Event.
 func (ev NodeInstanceSet) Topic() Topic { return Topic{OfNode, ev.Node} }
 
 func (ev NodeInstanceSet) form(c *coder) NodeInstanceSet {
@@ -180,7 +175,6 @@ var nodeDeleted = register(65, NodeDeleted.form)
 
 func (NodeDeleted) kind() *eventKind { return nodeDeleted }
 
-// Topic implements Event.
 func (ev NodeDeleted) Topic() Topic { return Topic{OfNode, ev.Node} }
 
 func (ev NodeDeleted) form(c *coder) NodeDeleted {

@@ -17,7 +17,6 @@ var allocationRequested = register(70, AllocationRequested.form)
 
 func (AllocationRequested) kind() *eventKind { return allocationRequested }
 
-// Topic implements Event.
 func (ev AllocationRequested) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
 func (ev AllocationRequested) form(c *coder) AllocationRequested {
@@ -65,7 +64,6 @@ var nodeAllocated = register(71, NodeAllocated.form)
 
 func (NodeAllocated) kind() *eventKind { return nodeAllocated }
 
-// Topic implements Event.
 func (ev NodeAllocated) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
 func (ev NodeAllocated) form(c *coder) NodeAllocated {
@@ -114,7 +112,6 @@ var allocationFailed = register(72, AllocationFailed.form)
 
 func (AllocationFailed) kind() *eventKind { return allocationFailed }
 
-// Topic implements Event.
 func (ev AllocationFailed) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
 func (ev AllocationFailed) form(c *coder) AllocationFailed {
@@ -144,7 +141,6 @@ var nodeAllocationUpdated = register(73, NodeAllocationUpdated.form)
 
 func (NodeAllocationUpdated) kind() *eventKind { return nodeAllocationUpdated }
 
-// Topic implements Event.
 func (ev NodeAllocationUpdated) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
 func (ev NodeAllocationUpdated) form(c *coder) NodeAllocationUpdated {
@@ -166,7 +162,6 @@ var nodeAllocationReleased = register(74, NodeAllocationReleased.form)
 
 func (NodeAllocationReleased) kind() *eventKind { return nodeAllocationReleased }
 
-// Topic implements Event.
 func (ev NodeAllocationReleased) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
 func (ev NodeAllocationReleased) form(c *coder) NodeAllocationReleased {
@@ -200,7 +195,6 @@ var nodeProvidersSet = register(66, NodeProvidersSet.form)
 
 func (NodeProvidersSet) kind() *eventKind { return nodeProvidersSet }
 
-// Topic implements Event.
 func (NodeProvidersSet) Topic() Topic { return Topic{} }
 
 func (ev NodeProvidersSet) form(c *coder) NodeProvidersSet {

@@ -12,7 +12,6 @@ var preferenceSet = register(103, PreferenceSet.form)
 
 func (PreferenceSet) kind() *eventKind { return preferenceSet }
 
-// Topic implements Event.
 func (PreferenceSet) Topic() Topic { return Topic{} }
 
 func (ev PreferenceSet) form(c *coder) PreferenceSet {
@@ -38,7 +37,6 @@ var preferenceRemoved = register(104, PreferenceRemoved.form)
 
 func (PreferenceRemoved) kind() *eventKind { return preferenceRemoved }
 
-// Topic implements Event.
 func (PreferenceRemoved) Topic() Topic { return Topic{} }
 
 func (ev PreferenceRemoved) form(c *coder) PreferenceRemoved {

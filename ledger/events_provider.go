@@ -16,7 +16,6 @@ var providerCreated = register(10, ProviderCreated.form)
 
 func (ProviderCreated) kind() *eventKind { return providerCreated }
 
-// Topic implements Event.
 func (ev ProviderCreated) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderCreated) form(c *coder) ProviderCreated {
@@ -56,7 +55,6 @@ var providerRenamed = register(11, ProviderRenamed.form)
 
 func (ProviderRenamed) kind() *eventKind { return providerRenamed }
 
-// Topic implements Event.
 func (ev ProviderRenamed) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderRenamed) form(c *coder) ProviderRenamed {
@@ -99,7 +97,6 @@ var providerReparented = register(12, ProviderReparented.form)
 
 func (ProviderReparented) kind() *eventKind { return providerReparented }
 
-// Topic implements Event.
 func (ev ProviderReparented) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderReparented) form(c *coder) ProviderReparented {
@@ -176,7 +173,6 @@ var providerDeleted = register(13, ProviderDeleted.form)
 
 func (ProviderDeleted) kind() *eventKind { return providerDeleted }
 
-// Topic implements Event.
 func (ev ProviderDeleted) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderDeleted) form(c *coder) ProviderDeleted {
@@ -263,7 +259,6 @@ var providerTraitsReplaced = register(32, ProviderTraitsReplaced.form)
 
 func (ProviderTraitsReplaced) kind() *eventKind { return providerTraitsReplaced }
 
-// Topic implements Event.
 func (ev ProviderTraitsReplaced) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderTraitsReplaced) form(c *coder) ProviderTraitsReplaced {
@@ -300,7 +295,6 @@ var providerAggregatesReplaced = register(33, ProviderAggregatesReplaced.form)
 
 func (ProviderAggregatesReplaced) kind() *eventKind { return providerAggregatesReplaced }
 
-// Topic implements Event.
 func (ev ProviderAggregatesReplaced) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderAggregatesReplaced) form(c *coder) ProviderAggregatesReplaced {

@@ -36,7 +36,6 @@ var termBegan = register(90, TermBegan.form)
 
 func (TermBegan) kind() *eventKind { return termBegan }
 
-// Topic implements Event.
 func (TermBegan) Topic() Topic { return Topic{} }
 
 func (ev TermBegan) form(c *coder) TermBegan {

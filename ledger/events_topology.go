@@ -9,7 +9,6 @@ var topologySet = register(107, TopologySet.form)
 
 func (TopologySet) kind() *eventKind { return topologySet }
 
-// Topic implements Event.
 func (TopologySet) Topic() Topic { return Topic{} }
 
 func (ev TopologySet) form(c *coder) TopologySet {
@@ -45,7 +44,6 @@ var topologyRemoved = register(108, TopologyRemoved.form)
 
 func (TopologyRemoved) kind() *eventKind { return topologyRemoved }
 
-// Topic implements Event.
 func (TopologyRemoved) Topic() Topic { return Topic{} }
 
 func (ev TopologyRemoved) form(c *coder) TopologyRemoved {

@@ -9,7 +9,6 @@ type NodeQuery struct {
 	Name string      `json:"name,omitempty"`
 }
 
-// QueryName implements Query.
 func (*NodeQuery) QueryName() string { return "Node" }
 
 // Node is a bare metal node, as its operator declares it.
@@ -35,7 +34,6 @@ type NodeAllocationQuery struct {
 	Name       string      `json:"name,omitempty"`
 }
 
-// QueryName implements Query.
 func (*NodeAllocationQuery) QueryName() string { return "NodeAllocation" }
 
 // NodeAllocation is a request for one whole node, and its outcome.
@@ -60,7 +58,6 @@ type ChassisQuery struct {
 	Chassis ledger.UUID `json:"chassis"`
 }
 
-// QueryName implements Query.
 func (*ChassisQuery) QueryName() string { return "Chassis" }
 
 // Chassis is an enclosure of nodes, as its operator declares it.

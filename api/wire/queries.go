@@ -28,7 +28,6 @@ type When struct {
 // Instant is a commit's sequence, as a text or a number, or an RFC 3339 time.
 type Instant string
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (i *Instant) UnmarshalJSON(text []byte) error {
 	var sequence uint64
 	if err := json.Unmarshal(text, &sequence); err == nil && string(text) != "null" {
@@ -38,7 +37,6 @@ func (i *Instant) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*string)(i))
 }
 
-// DecodeMsgpack implements msgpack.CustomDecoder.
 func (i *Instant) DecodeMsgpack(d *msgpack.Decoder) error {
 	value, err := d.DecodeInterfaceLoose()
 	if err != nil {
@@ -61,7 +59,6 @@ func (i *Instant) DecodeMsgpack(d *msgpack.Decoder) error {
 	return nil
 }
 
-// Moment implements Query.
 func (w When) Moment() When { return w }
 
 // Query asks about the present or the past. The queries are types in this
@@ -105,7 +102,6 @@ type AllocationsQuery struct {
 	Consumer ledger.UUID `json:"consumer"`
 }
 
-// QueryName implements Query.
 func (*AllocationsQuery) QueryName() string { return "Allocations" }
 
 // Allocations is what a consumer holds. A consumer that holds nothing does not
@@ -141,7 +137,6 @@ type UsagesQuery struct {
 	User    string `json:"user,omitempty"`
 }
 
-// QueryName implements Query.
 func (*UsagesQuery) QueryName() string { return "Usages" }
 
 // Usage is what the consumers of one user and type hold together.
@@ -159,7 +154,6 @@ type ProviderQuery struct {
 	Name     string      `json:"name,omitempty"`
 }
 
-// QueryName implements Query.
 func (*ProviderQuery) QueryName() string { return "Provider" }
 
 // Provider is everything about a provider.
@@ -232,7 +226,6 @@ type CandidatesQuery struct {
 // CandidateGroup is one request group.
 type CandidateGroup = demand.RequestGroup
 
-// QueryName implements Query.
 func (*CandidatesQuery) QueryName() string { return "Candidates" }
 
 // Candidate is one way to satisfy the request.
@@ -262,7 +255,6 @@ type CapacityQuery struct {
 	Marker *ledger.UUID `json:"marker,omitempty"`
 }
 
-// QueryName implements Query.
 func (*CapacityQuery) QueryName() string { return "Capacity" }
 
 // Capacity is how many more allocations fit. Sums are over all trees, not those of the page.
