@@ -39,8 +39,6 @@ type ProviderAllocation struct {
 	Amount   int64       `json:"amount"` // 1..MaxAmount
 }
 
-func (*AllocateForConsumers) CommandName() string { return "AllocateForConsumers" }
-
 func (c *AllocateForConsumers) Consumers() []ledger.UUID { return consumersOf(c.Allocations) }
 
 func consumersOf(allocations []ConsumerAllocations) []ledger.UUID {

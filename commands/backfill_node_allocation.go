@@ -14,7 +14,6 @@ import (
 // (Ironic 1.58). The node must be active and match the request. If it does not,
 // the allocation is recorded as failed with the reason, as in Ironic.
 type BackfillNodeAllocation struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Node ledger.UUID `json:"node"`
@@ -25,8 +24,6 @@ type BackfillNodeAllocation struct {
 	NewAllocation ledger.UUID `json:"new_allocation"`
 	NodeRequest
 }
-
-func (*BackfillNodeAllocation) CommandName() string { return "BackfillNodeAllocation" }
 
 func (c *BackfillNodeAllocation) Check() *demand.Rejection {
 	return cmp.Or(checkUUID("node", c.Node), checkUUID("new_allocation", c.NewAllocation), c.check())

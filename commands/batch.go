@@ -19,8 +19,6 @@ type Batch struct {
 	Commands []Command
 }
 
-func (*Batch) CommandName() string { return "Batch" }
-
 func (c *Batch) Consumers() []ledger.UUID {
 	var all []ledger.UUID
 	for _, one := range c.Commands {
@@ -37,7 +35,7 @@ func (c *Batch) MarshalJSON() ([]byte, error) {
 	}
 	list := make([]named, len(c.Commands))
 	for i, one := range c.Commands {
-		list[i] = named{one.CommandName(), one}
+		list[i] = named{NameOf(one), one}
 	}
 	return json.Marshal(list)
 }
@@ -60,7 +58,7 @@ func (c *Batch) Check() *demand.Rejection {
 // at adds to a rejection which of the commands it is about.
 func (c *Batch) at(i int, r *demand.Rejection) *demand.Rejection {
 	told := *r
-	told.Message = fmt.Sprintf("command %d (%s): %s", i, c.Commands[i].CommandName(), r.Message)
+	told.Message = fmt.Sprintf("command %d (%s): %s", i, NameOf(c.Commands[i]), r.Message)
 	told.Facts.Command = &i
 	return &told
 }

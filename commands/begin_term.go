@@ -11,7 +11,6 @@ import (
 // its first command after its election, at the end of the log. A former leader
 // that reads the log then finds this record where it wanted to append its own.
 type BeginTerm struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Leader   string      `json:"leader"`
@@ -19,8 +18,6 @@ type BeginTerm struct {
 	// Level is the newest level of features that all known replicas can read.
 	Level uint64 `json:"level"`
 }
-
-func (*BeginTerm) CommandName() string { return "BeginTerm" }
 
 func (c *BeginTerm) Check() *demand.Rejection {
 	if c.Leader == "" {

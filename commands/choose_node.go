@@ -21,8 +21,6 @@ type ChooseNode struct {
 	Seed uint64 `json:"seed"` // not 0
 }
 
-func (*ChooseNode) CommandName() string { return "ChooseNode" }
-
 func (c *ChooseNode) Consumers() []ledger.UUID { return []ledger.UUID{c.Allocation} }
 
 func (c *ChooseNode) Check() *demand.Rejection { return checkUUID("allocation", c.Allocation) }

@@ -29,8 +29,6 @@ type Claim struct {
 	found *claiming.Found // nil: it was not searched
 }
 
-func (*Claim) CommandName() string { return "Claim" }
-
 func (c *Claim) Consumers() []ledger.UUID {
 	members := c.Members()
 	ids := make([]ledger.UUID, len(members))

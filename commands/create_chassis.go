@@ -30,14 +30,11 @@ func (f *ChassisFields) description() ledger.ChassisDescription {
 
 // CreateChassis makes a chassis. Nodes can then name it as theirs.
 type CreateChassis struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Chassis ledger.UUID `json:"chassis"`
 	ChassisFields
 }
-
-func (*CreateChassis) CommandName() string { return "CreateChassis" }
 
 func (c *CreateChassis) Check() *demand.Rejection {
 	return cmp.Or(checkUUID("chassis", c.Chassis), c.check())

@@ -11,7 +11,6 @@ import (
 // CreateInventory adds a class to a provider. The provider's generation moves by
 // 1. It is not checked, because Placement ignores the generation in this request.
 type CreateInventory struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Provider  ledger.UUID `json:"provider"`
@@ -20,8 +19,6 @@ type CreateInventory struct {
 	// Placement does below 1.26.
 	RefuseFullyReserved bool `json:"refuse_fully_reserved,omitempty"`
 }
-
-func (*CreateInventory) CommandName() string { return "CreateInventory" }
 
 func (c *CreateInventory) Check() *demand.Rejection {
 	return cmp.Or(checkUUID("provider", c.Provider), c.Inventory.check())

@@ -19,8 +19,6 @@ type CreateNode struct {
 	ProvisionState string `json:"provision_state,omitempty"`
 }
 
-func (*CreateNode) CommandName() string { return "CreateNode" }
-
 func (*CreateNode) Consumers() []ledger.UUID { return nil }
 
 func (c *CreateNode) Check() *demand.Rejection {

@@ -11,15 +11,12 @@ import (
 
 // CreateProvider makes a provider at generation 0.
 type CreateProvider struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Provider ledger.UUID `json:"provider"`
 	Name     string      `json:"name"`            // unique, 1..200 characters
 	Parent   ledger.UUID `json:"parent,omitzero"` // absent: the root of a new tree (1.14)
 }
-
-func (*CreateProvider) CommandName() string { return "CreateProvider" }
 
 func (c *CreateProvider) Check() *demand.Rejection {
 	if c.Name == "" {

@@ -7,13 +7,10 @@ import (
 
 // CreateResourceClass makes a custom resource class.
 type CreateResourceClass struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Name string `json:"name"` // CUSTOM_ and A-Z, 0-9, _; at most 255 bytes
 }
-
-func (*CreateResourceClass) CommandName() string { return "CreateResourceClass" }
 
 func (c *CreateResourceClass) Check() *demand.Rejection { return checkCustomClass(c.Name) }
 

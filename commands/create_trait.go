@@ -9,13 +9,10 @@ import (
 
 // CreateTrait makes a custom trait.
 type CreateTrait struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Name string `json:"name"` // CUSTOM_ and A-Z, 0-9, _; at most 255 bytes
 }
-
-func (*CreateTrait) CommandName() string { return "CreateTrait" }
 
 func (c *CreateTrait) Check() *demand.Rejection {
 	if !isCustom(c.Name) {

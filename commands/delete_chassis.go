@@ -9,13 +9,10 @@ import (
 
 // DeleteChassis removes a chassis. No node may be in it.
 type DeleteChassis struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Chassis ledger.UUID `json:"chassis"`
 }
-
-func (*DeleteChassis) CommandName() string { return "DeleteChassis" }
 
 func (c *DeleteChassis) Check() *demand.Rejection { return checkUUID("chassis", c.Chassis) }
 

@@ -9,13 +9,10 @@ import (
 // Nothing of them may be allocated. The provider's generation moves by 1, even if
 // it had none.
 type DeleteInventories struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Provider ledger.UUID `json:"provider"`
 }
-
-func (*DeleteInventories) CommandName() string { return "DeleteInventories" }
 
 func (c *DeleteInventories) Check() *demand.Rejection { return checkUUID("provider", c.Provider) }
 

@@ -8,14 +8,11 @@ import (
 // DeleteInventory removes a class from a provider. Nothing of the class may be
 // allocated. The provider's generation moves by 1.
 type DeleteInventory struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Provider ledger.UUID `json:"provider"`
 	Class    string      `json:"class"`
 }
-
-func (*DeleteInventory) CommandName() string { return "DeleteInventory" }
 
 func (c *DeleteInventory) Check() *demand.Rejection {
 	if c.Class == "" {

@@ -11,13 +11,10 @@ import (
 // DeleteNode removes a node. No instance may run on it unless it is in
 // maintenance; an allocation of the node is then removed, too.
 type DeleteNode struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Node ledger.UUID `json:"node"`
 }
-
-func (*DeleteNode) CommandName() string { return "DeleteNode" }
 
 func (c *DeleteNode) Check() *demand.Rejection { return checkUUID("node", c.Node) }
 

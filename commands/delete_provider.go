@@ -10,13 +10,10 @@ import (
 // DeleteProvider removes a provider with its inventories, traits and
 // aggregate memberships. It must have no children and no allocations.
 type DeleteProvider struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Provider ledger.UUID `json:"provider"`
 }
-
-func (*DeleteProvider) CommandName() string { return "DeleteProvider" }
 
 func (c *DeleteProvider) Check() *demand.Rejection { return checkUUID("provider", c.Provider) }
 

@@ -10,13 +10,10 @@ import (
 // DeleteResourceClass removes a custom resource class of which no provider
 // has inventory, and its limits with it.
 type DeleteResourceClass struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Name string `json:"name"`
 }
-
-func (*DeleteResourceClass) CommandName() string { return "DeleteResourceClass" }
 
 func (c *DeleteResourceClass) Check() *demand.Rejection {
 	if c.Name == "" {

@@ -10,13 +10,10 @@ import (
 
 // DeleteTrait removes a custom trait that no provider carries.
 type DeleteTrait struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Name string `json:"name"`
 }
-
-func (*DeleteTrait) CommandName() string { return "DeleteTrait" }
 
 func (c *DeleteTrait) Check() *demand.Rejection {
 	if c.Name == "" {

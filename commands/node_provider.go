@@ -40,7 +40,6 @@ func NodeClassName(class string) string {
 // their provider. If node providers are turned off, existing providers stay and
 // every client may change them.
 type SetNodeProviders struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	On    bool `json:"on"`
@@ -50,8 +49,6 @@ type SetNodeProviders struct {
 	// them. Those without holders and children are deleted.
 	Left []ledger.UUID `json:"left,omitempty"`
 }
-
-func (*SetNodeProviders) CommandName() string { return "SetNodeProviders" }
 
 func (c *SetNodeProviders) Check() *demand.Rejection {
 	if c.Limit < 1 {

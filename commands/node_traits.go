@@ -10,14 +10,11 @@ import (
 
 // ReplaceNodeTraits sets all traits of a node.
 type ReplaceNodeTraits struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Node   ledger.UUID `json:"node"`
 	Traits []string    `json:"traits"` // at most 50
 }
-
-func (*ReplaceNodeTraits) CommandName() string { return "ReplaceNodeTraits" }
 
 func (c *ReplaceNodeTraits) Check() *demand.Rejection { return checkUUID("node", c.Node) }
 
@@ -52,14 +49,11 @@ func replaceNodeTraits(s *ledger.State, n *ledger.Node, traits []string) ([]ledg
 
 // AddNodeTrait adds a trait to a node.
 type AddNodeTrait struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Node  ledger.UUID `json:"node"`
 	Trait string      `json:"trait"`
 }
-
-func (*AddNodeTrait) CommandName() string { return "AddNodeTrait" }
 
 func (c *AddNodeTrait) Check() *demand.Rejection { return checkUUID("node", c.Node) }
 
@@ -73,14 +67,11 @@ func (c *AddNodeTrait) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejectio
 
 // RemoveNodeTrait removes a trait from a node.
 type RemoveNodeTrait struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Node  ledger.UUID `json:"node"`
 	Trait string      `json:"trait"`
 }
-
-func (*RemoveNodeTrait) CommandName() string { return "RemoveNodeTrait" }
 
 func (c *RemoveNodeTrait) Check() *demand.Rejection { return checkUUID("node", c.Node) }
 

@@ -14,8 +14,6 @@ type ReleaseConsumer struct {
 	Generation *uint64     `json:"generation,omitempty"` // absent: not checked, as in REST
 }
 
-func (*ReleaseConsumer) CommandName() string { return "ReleaseConsumer" }
-
 func (c *ReleaseConsumer) Consumers() []ledger.UUID { return []ledger.UUID{c.Consumer} }
 
 func (c *ReleaseConsumer) Check() *demand.Rejection { return checkUUID("consumer", c.Consumer) }

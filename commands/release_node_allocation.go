@@ -11,8 +11,6 @@ type ReleaseNodeAllocation struct {
 	Allocation ledger.UUID `json:"allocation"`
 }
 
-func (*ReleaseNodeAllocation) CommandName() string { return "ReleaseNodeAllocation" }
-
 func (c *ReleaseNodeAllocation) Consumers() []ledger.UUID { return []ledger.UUID{c.Allocation} }
 
 func (c *ReleaseNodeAllocation) Check() *demand.Rejection {

@@ -17,8 +17,6 @@ type RemoveProvider struct {
 	Provider ledger.UUID `json:"provider"`
 }
 
-func (*RemoveProvider) CommandName() string { return "RemoveProvider" }
-
 func (*RemoveProvider) Consumers() []ledger.UUID { return nil }
 
 func (c *RemoveProvider) Check() *demand.Rejection {

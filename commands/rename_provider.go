@@ -10,14 +10,11 @@ import (
 
 // RenameProvider gives a provider another name. Its generation stays.
 type RenameProvider struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Provider ledger.UUID `json:"provider"`
 	Name     string      `json:"name"` // unique, at most 200 characters
 }
-
-func (*RenameProvider) CommandName() string { return "RenameProvider" }
 
 // Check implements Command. Unlike CreateProvider it accepts an empty name, as
 // Placement's PUT does.

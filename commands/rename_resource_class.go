@@ -10,14 +10,11 @@ import (
 // RenameResourceClass gives a custom resource class another name
 // (microversions 1.2-1.6). Inventories and allocations of it stay.
 type RenameResourceClass struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Name    string `json:"name"`
 	NewName string `json:"new_name"`
 }
-
-func (*RenameResourceClass) CommandName() string { return "RenameResourceClass" }
 
 func (c *RenameResourceClass) Check() *demand.Rejection { return checkCustomClass(c.NewName) }
 

@@ -10,7 +10,6 @@ import (
 // ReparentProvider moves a provider and its subtree below another provider or,
 // without a parent, makes it the root of a tree. Generations stay.
 type ReparentProvider struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Provider ledger.UUID `json:"provider"`
@@ -19,8 +18,6 @@ type ReparentProvider struct {
 	// 1.37.
 	RefuseMove bool `json:"refuse_move,omitempty"`
 }
-
-func (*ReparentProvider) CommandName() string { return "ReparentProvider" }
 
 func (c *ReparentProvider) Check() *demand.Rejection { return checkUUID("provider", c.Provider) }
 

@@ -11,7 +11,6 @@ import (
 // stay, but may shrink below their usage. The provider's generation moves by 1
 // even if nothing changes.
 type ReplaceInventories struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Provider    ledger.UUID `json:"provider"`
@@ -21,8 +20,6 @@ type ReplaceInventories struct {
 	// Placement does below 1.26.
 	RefuseFullyReserved bool `json:"refuse_fully_reserved,omitempty"`
 }
-
-func (*ReplaceInventories) CommandName() string { return "ReplaceInventories" }
 
 func (c *ReplaceInventories) Check() *demand.Rejection {
 	return cmp.Or(checkUUID("provider", c.Provider), checkInventories(c.Inventories))

@@ -10,7 +10,6 @@ import (
 // ReplaceProviderAggregates sets all aggregates of a provider. The provider's
 // generation moves by 1 even if nothing changes.
 type ReplaceProviderAggregates struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Provider   ledger.UUID   `json:"provider"`
@@ -27,8 +26,6 @@ type ReplaceProviderAggregates struct {
 
 // maxAggregates is the largest number of aggregates of one provider.
 const maxAggregates = 4096
-
-func (*ReplaceProviderAggregates) CommandName() string { return "ReplaceProviderAggregates" }
 
 func (c *ReplaceProviderAggregates) Check() *demand.Rejection {
 	if len(c.Aggregates) > maxAggregates {

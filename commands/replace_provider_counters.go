@@ -15,7 +15,6 @@ import (
 // a counter has: nothing more is given then. The provider's generation moves by 1 even if nothing
 // changes.
 type ReplaceProviderCounters struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Provider   ledger.UUID         `json:"provider"`
@@ -29,8 +28,6 @@ const (
 	maxCounters = 64
 	maxDraws    = 1024
 )
-
-func (*ReplaceProviderCounters) CommandName() string { return "ReplaceProviderCounters" }
 
 func (c *ReplaceProviderCounters) Check() *demand.Rejection {
 	if len(c.Counters) > maxCounters || len(c.Draws) > maxDraws {

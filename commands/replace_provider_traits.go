@@ -10,15 +10,12 @@ import (
 // ReplaceProviderTraits sets all traits of a provider. If that changes anything,
 // the provider's generation moves by 1.
 type ReplaceProviderTraits struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Provider   ledger.UUID `json:"provider"`
 	Generation *int64      `json:"generation,omitempty"` // the provider's; absent: not checked
 	Traits     []string    `json:"traits"`               // duplicates count once
 }
-
-func (*ReplaceProviderTraits) CommandName() string { return "ReplaceProviderTraits" }
 
 func (c *ReplaceProviderTraits) Check() *demand.Rejection {
 	for _, name := range c.Traits {

@@ -101,8 +101,6 @@ type RequestNodeAllocation struct {
 	NodeRequest
 }
 
-func (*RequestNodeAllocation) CommandName() string { return "RequestNodeAllocation" }
-
 func (c *RequestNodeAllocation) Check() *demand.Rejection {
 	if c.ResourceClass == "" {
 		return demand.Invalid("resource_class", "is mandatory")

@@ -31,8 +31,6 @@ type Reserve struct {
 	Projects []string `json:"projects,omitempty"`
 }
 
-func (*Reserve) CommandName() string { return "Reserve" }
-
 func (c *Reserve) Consumers() []ledger.UUID {
 	return (&AllocateForConsumers{Allocations: c.Allocations}).Consumers()
 }
@@ -110,8 +108,6 @@ type ConfirmReservation struct {
 	Consumer ledger.UUID `json:"consumer"`
 }
 
-func (*ConfirmReservation) CommandName() string { return "ConfirmReservation" }
-
 func (c *ConfirmReservation) Consumers() []ledger.UUID { return []ledger.UUID{c.Consumer} }
 
 func (c *ConfirmReservation) Check() *demand.Rejection { return checkUUID("consumer", c.Consumer) }
@@ -143,8 +139,6 @@ type CancelReservation struct {
 	Consumer ledger.UUID `json:"consumer"`
 }
 
-func (*CancelReservation) CommandName() string { return "CancelReservation" }
-
 func (c *CancelReservation) Consumers() []ledger.UUID { return []ledger.UUID{c.Consumer} }
 
 func (c *CancelReservation) Check() *demand.Rejection { return checkUUID("consumer", c.Consumer) }
@@ -172,8 +166,6 @@ type ExpireReservation struct {
 	Consumer ledger.UUID `json:"consumer"`
 	Now      int64       `json:"now"` // Unix nanoseconds
 }
-
-func (*ExpireReservation) CommandName() string { return "ExpireReservation" }
 
 func (c *ExpireReservation) Consumers() []ledger.UUID { return []ledger.UUID{c.Consumer} }
 

@@ -31,8 +31,6 @@ type ProviderInventories struct {
 	Inventories []Inventory `json:"inventories"`
 }
 
-func (*Reshape) CommandName() string { return "Reshape" }
-
 func (c *Reshape) Consumers() []ledger.UUID { return consumersOf(c.Allocations) }
 
 func (c *Reshape) Check() *demand.Rejection {

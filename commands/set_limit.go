@@ -15,7 +15,6 @@ import (
 // (null) is removed.
 type SetLimit struct {
 	operatorsOnly `json:"-"`
-	noConsumers   `json:"-"`
 
 	Project string `json:"project,omitempty"`
 	Class   string `json:"class,omitempty"` // this, or the type of consumers
@@ -24,8 +23,6 @@ type SetLimit struct {
 	Aggregate ledger.UUID `json:"aggregate,omitzero"`
 	Most      *int64      `json:"most" jsonschema:"nullable"`
 }
-
-func (*SetLimit) CommandName() string { return "SetLimit" }
 
 func (c *SetLimit) Check() *demand.Rejection {
 	if c.Project != "" {
@@ -85,7 +82,6 @@ func (c *SetLimit) ofAggregate(s *ledger.State, key ledger.AggregateKey) []ledge
 // for that, too; without a parent it is below none.
 type PlaceProject struct {
 	operatorsOnly `json:"-"`
-	noConsumers   `json:"-"`
 
 	Project string `json:"project"`
 	Parent  string `json:"parent,omitempty"`
@@ -93,8 +89,6 @@ type PlaceProject struct {
 
 // maxProjectDepth is how many projects may be above one.
 const maxProjectDepth = 16
-
-func (*PlaceProject) CommandName() string { return "PlaceProject" }
 
 func (c *PlaceProject) Check() *demand.Rejection {
 	if r := checkOwner("project", c.Project); r != nil || c.Parent == "" {

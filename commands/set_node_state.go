@@ -50,14 +50,11 @@ var provisionVerbs = map[string]provisionVerb{
 // the power state to off if it was unknown. Undeploying releases the node's
 // allocation, and makes a retired node manageable.
 type SetNodeProvisionState struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Node   ledger.UUID `json:"node"`
 	Target string      `json:"target"`
 }
-
-func (*SetNodeProvisionState) CommandName() string { return "SetNodeProvisionState" }
 
 func (c *SetNodeProvisionState) Check() *demand.Rejection { return checkUUID("node", c.Node) }
 
@@ -141,14 +138,11 @@ func stateOf(n *ledger.Node) ledger.NodeStateSet {
 // SetNodePowerState declares a node's power: "power on", "power off",
 // "rebooting", "soft power off" or "soft rebooting". No hardware is contacted.
 type SetNodePowerState struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Node   ledger.UUID `json:"node"`
 	Target string      `json:"target"`
 }
-
-func (*SetNodePowerState) CommandName() string { return "SetNodePowerState" }
 
 func (c *SetNodePowerState) Check() *demand.Rejection { return checkUUID("node", c.Node) }
 
@@ -177,15 +171,12 @@ func (c *SetNodePowerState) Decide(s *ledger.State) ([]ledger.Event, *demand.Rej
 // maintenance is not allocated, and its allocation can be removed even while the
 // node is active.
 type SetNodeMaintenance struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Node        ledger.UUID `json:"node"`
 	Maintenance bool        `json:"maintenance"`
 	Reason      string      `json:"reason,omitempty"`
 }
-
-func (*SetNodeMaintenance) CommandName() string { return "SetNodeMaintenance" }
 
 func (c *SetNodeMaintenance) Check() *demand.Rejection {
 	if len(c.Reason) > ledger.MaxMaintenanceReasonBytes || !utf8.ValidString(c.Reason) {

@@ -10,13 +10,10 @@ import (
 // then. A preference of nothing (null) is removed.
 type SetPreference struct {
 	operatorsOnly `json:"-"`
-	noConsumers   `json:"-"`
 
 	Name   string                  `json:"name"` // 1 to 64 letters, digits, "_", "-" and "."
 	Prefer *demand.ClaimPreference `json:"prefer" jsonschema:"nullable"`
 }
-
-func (*SetPreference) CommandName() string { return "SetPreference" }
 
 func (c *SetPreference) Check() *demand.Rejection {
 	if r := demand.CheckPreferenceName(c.Name); r != nil || c.Prefer == nil {

@@ -11,13 +11,10 @@ import (
 // which, in the place of what it declared before. A topology of nothing (null) is removed.
 type SetTopology struct {
 	operatorsOnly `json:"-"`
-	noConsumers   `json:"-"`
 
 	Name     string           `json:"name"` // 1 to 64 letters, digits, "_", "-" and "."
 	Topology *demand.Topology `json:"topology" jsonschema:"nullable"`
 }
-
-func (*SetTopology) CommandName() string { return "SetTopology" }
 
 func (c *SetTopology) Check() *demand.Rejection {
 	if r := demand.CheckPreferenceName(c.Name); r != nil || c.Topology == nil {

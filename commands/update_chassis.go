@@ -10,14 +10,11 @@ import (
 // UpdateChassis changes a chassis by a JSON Patch over ChassisFields (Ironic's
 // PATCH of chassis).
 type UpdateChassis struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Chassis ledger.UUID      `json:"chassis"`
 	Patch   []PatchOperation `json:"patch"`
 }
-
-func (*UpdateChassis) CommandName() string { return "UpdateChassis" }
 
 func (c *UpdateChassis) Check() *demand.Rejection {
 	return cmp.Or(checkUUID("chassis", c.Chassis), checkPatch(c.Patch))

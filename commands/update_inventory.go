@@ -10,7 +10,6 @@ import (
 // UpdateInventory sets the inventory of a class that a provider has. It may
 // shrink below its usage. The provider's generation moves by 1.
 type UpdateInventory struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Provider   ledger.UUID `json:"provider"`
@@ -20,8 +19,6 @@ type UpdateInventory struct {
 	// Placement does below 1.26.
 	RefuseFullyReserved bool `json:"refuse_fully_reserved,omitempty"`
 }
-
-func (*UpdateInventory) CommandName() string { return "UpdateInventory" }
 
 func (c *UpdateInventory) Check() *demand.Rejection {
 	return cmp.Or(checkUUID("provider", c.Provider), c.Inventory.check())

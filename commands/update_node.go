@@ -12,14 +12,11 @@ import (
 // UpdateNode changes a node by a JSON Patch over NodeFields (Ironic's PATCH of
 // nodes). Removing instance_uuid releases the node's allocation.
 type UpdateNode struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Node  ledger.UUID      `json:"node"`
 	Patch []PatchOperation `json:"patch"`
 }
-
-func (*UpdateNode) CommandName() string { return "UpdateNode" }
 
 func (c *UpdateNode) Check() *demand.Rejection {
 	return cmp.Or(checkUUID("node", c.Node), checkPatch(c.Patch))

@@ -18,8 +18,6 @@ type UpdateNodeAllocation struct {
 	Patch      []PatchOperation `json:"patch"`
 }
 
-func (*UpdateNodeAllocation) CommandName() string { return "UpdateNodeAllocation" }
-
 func (c *UpdateNodeAllocation) Check() *demand.Rejection {
 	for _, op := range c.Patch {
 		if field := op.Field(); field != "name" && field != "extra" || op.Path != "/name" && field == "name" {

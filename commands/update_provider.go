@@ -8,14 +8,11 @@ import (
 // UpdateProvider renames and re-parents a provider in one step, as
 // Placement's PUT /resource_providers/{uuid} does.
 type UpdateProvider struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Rename   RenameProvider    `json:"rename"`
 	Reparent *ReparentProvider `json:"reparent,omitempty"` // absent: the parent stays
 }
-
-func (*UpdateProvider) CommandName() string { return "UpdateProvider" }
 
 func (c *UpdateProvider) Check() *demand.Rejection {
 	if c.Reparent != nil && c.Reparent.Provider != c.Rename.Provider {

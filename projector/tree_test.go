@@ -70,7 +70,7 @@ func grow(t *testing.T, records int) *grove {
 				t.Fatal(rejection)
 			}
 			n++
-			r := ledger.Record{CommandID: id(3, 0, n), Command: c.CommandName(), Time: int64(n), Actor: "a", Events: events}
+			r := ledger.Record{CommandID: id(3, 0, n), Command: commands.NameOf(c), Time: int64(n), Actor: "a", Events: events}
 			if err := state.Apply(sequence, &r); err != nil {
 				t.Fatal(err)
 			}

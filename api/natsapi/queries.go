@@ -269,7 +269,7 @@ func (s *Queries) Ask(ctx context.Context, q wire.Query) (wire.Answer[any], erro
 	case *wire.CapacityQuery:
 		result, err = s.capacity(ctx, view, q)
 	default:
-		err = fmt.Errorf("natsapi: no answer to %s", q.QueryName())
+		err = fmt.Errorf("natsapi: no answer to %s", wire.NameOf(q))
 	}
 	return wire.Answer[any]{Sequence: view.Sequence(), Result: result}, err
 }

@@ -9,8 +9,6 @@ type NodeQuery struct {
 	Name string      `json:"name,omitempty"`
 }
 
-func (*NodeQuery) QueryName() string { return "Node" }
-
 // Node is a bare metal node, as its operator declares it.
 type Node struct {
 	Node ledger.UUID `json:"node"`
@@ -34,8 +32,6 @@ type NodeAllocationQuery struct {
 	Name       string      `json:"name,omitempty"`
 }
 
-func (*NodeAllocationQuery) QueryName() string { return "NodeAllocation" }
-
 // NodeAllocation is a request for one whole node, and its outcome.
 type NodeAllocation struct {
 	Allocation     ledger.UUID     `json:"allocation"`
@@ -57,8 +53,6 @@ type ChassisQuery struct {
 	When
 	Chassis ledger.UUID `json:"chassis"`
 }
-
-func (*ChassisQuery) QueryName() string { return "Chassis" }
 
 // Chassis is an enclosure of nodes, as its operator declares it.
 type Chassis struct {

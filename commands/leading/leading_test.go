@@ -313,7 +313,7 @@ func (m *member) submitAs(t testing.TB, id ledger.UUID, c commands.Command) comm
 	t.Helper()
 	outcome, err := m.Submit(t.Context(), commands.Submission{ID: id, Actor: "test", RequestID: "r-" + m.name, Command: c})
 	if err != nil {
-		t.Fatalf("replica %s: %s: %v", m.name, c.CommandName(), err)
+		t.Fatalf("replica %s: %s: %v", m.name, commands.NameOf(c), err)
 	}
 	return outcome
 }

@@ -137,7 +137,7 @@ func (l *loop) add(
 	c *pendingCommand, f *inflightCommit, changed map[ledger.UUID]bool, touched []ledger.UUID, events []ledger.Event,
 ) (full bool, err error) {
 	record := ledger.Record{
-		CommandID: c.ID, Fingerprint: c.fingerprint, Command: c.Command.CommandName(),
+		CommandID: c.ID, Fingerprint: c.fingerprint, Command: commands.NameOf(c.Command),
 		Time: l.now(), Actor: c.Actor, RequestID: c.RequestID, Cause: c.Cause, Events: events,
 	}
 	limit := l.log.MaxCommitBytes()

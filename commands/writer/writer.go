@@ -248,7 +248,7 @@ func (w *Writer) turnAway(
 	s commands.Submission, done func(commands.Outcome, error), outcome commands.Outcome, err error,
 ) {
 	if w.opts.Observer != nil {
-		w.opts.Observer.Answered(s.Command.CommandName(), outcome, err, 0)
+		w.opts.Observer.Answered(commands.NameOf(s.Command), outcome, err, 0)
 		if s.Trace != nil {
 			now := time.Now()
 			w.opts.Observer.Traced(s, Times{Submitted: now, Answered: now}, outcome, err)
