@@ -10,10 +10,6 @@ type AggregateLimitSet struct {
 	Most      int64  `json:"most"`
 }
 
-var aggregateLimitSet = register(105, AggregateLimitSet.form)
-
-func (AggregateLimitSet) kind() *eventKind { return aggregateLimitSet }
-
 func (AggregateLimitSet) Topic() Topic { return Topic{} }
 
 func (ev AggregateLimitSet) form(c *coder) AggregateLimitSet {
@@ -42,10 +38,6 @@ type AggregateLimitRemoved struct {
 	Aggregate UUID   `json:"aggregate"`
 	Class     string `json:"class"`
 }
-
-var aggregateLimitRemoved = register(106, AggregateLimitRemoved.form)
-
-func (AggregateLimitRemoved) kind() *eventKind { return aggregateLimitRemoved }
 
 func (AggregateLimitRemoved) Topic() Topic { return Topic{} }
 

@@ -8,10 +8,6 @@ type LedgerCreated struct {
 	Ledger UUID `json:"ledger"`
 }
 
-var ledgerCreated = register(1, LedgerCreated.form)
-
-func (LedgerCreated) kind() *eventKind { return ledgerCreated }
-
 func (LedgerCreated) Topic() Topic { return Topic{} }
 
 func (ev LedgerCreated) form(c *coder) LedgerCreated {
@@ -42,10 +38,6 @@ type StandardNamesAdded struct {
 	Classes []StandardClass `json:"classes,omitempty"`
 	Traits  []string        `json:"traits,omitempty"`
 }
-
-var standardNamesAdded = register(2, StandardNamesAdded.form)
-
-func (StandardNamesAdded) kind() *eventKind { return standardNamesAdded }
 
 func (StandardNamesAdded) Topic() Topic { return Topic{} }
 
@@ -100,10 +92,6 @@ type TraitCreated struct {
 	Name string `json:"name"`
 }
 
-var traitCreated = register(30, TraitCreated.form)
-
-func (TraitCreated) kind() *eventKind { return traitCreated }
-
 func (TraitCreated) Topic() Topic { return Topic{} }
 
 func (ev TraitCreated) form(c *coder) TraitCreated {
@@ -117,10 +105,6 @@ func (ev TraitCreated) apply(s *State, at moment) error { return s.addTrait(ev.N
 type TraitDeleted struct {
 	Name string `json:"name"`
 }
-
-var traitDeleted = register(31, TraitDeleted.form)
-
-func (TraitDeleted) kind() *eventKind { return traitDeleted }
 
 func (TraitDeleted) Topic() Topic { return Topic{} }
 
@@ -144,10 +128,6 @@ type ClassCreated struct {
 	Name string  `json:"name"`
 }
 
-var classCreated = register(40, ClassCreated.form)
-
-func (ClassCreated) kind() *eventKind { return classCreated }
-
 func (ClassCreated) Topic() Topic { return Topic{} }
 
 func (ev ClassCreated) form(c *coder) ClassCreated {
@@ -168,10 +148,6 @@ type ClassRenamed struct {
 	ID   ClassID `json:"id"`
 	Name string  `json:"name"`
 }
-
-var classRenamed = register(41, ClassRenamed.form)
-
-func (ClassRenamed) kind() *eventKind { return classRenamed }
 
 func (ClassRenamed) Topic() Topic { return Topic{} }
 
@@ -199,10 +175,6 @@ type ClassDeleted struct {
 	ID   ClassID `json:"id"`
 	Name string  `json:"name"`
 }
-
-var classDeleted = register(42, ClassDeleted.form)
-
-func (ClassDeleted) kind() *eventKind { return classDeleted }
 
 func (ClassDeleted) Topic() Topic { return Topic{} }
 

@@ -12,10 +12,6 @@ type ChassisCreated struct {
 	Description ChassisDescription `json:"description"`
 }
 
-var chassisCreated = register(80, ChassisCreated.form)
-
-func (ChassisCreated) kind() *eventKind { return chassisCreated }
-
 func (ev ChassisCreated) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
 
 func (ev ChassisCreated) form(c *coder) ChassisCreated {
@@ -41,10 +37,6 @@ type ChassisDescribed struct {
 	Description ChassisDescription `json:"description"`
 }
 
-var chassisDescribed = register(81, ChassisDescribed.form)
-
-func (ChassisDescribed) kind() *eventKind { return chassisDescribed }
-
 func (ev ChassisDescribed) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
 
 func (ev ChassisDescribed) form(c *coder) ChassisDescribed {
@@ -68,10 +60,6 @@ func (ev ChassisDescribed) apply(s *State, at moment) error {
 type ChassisDeleted struct {
 	Chassis UUID `json:"chassis"`
 }
-
-var chassisDeleted = register(82, ChassisDeleted.form)
-
-func (ChassisDeleted) kind() *eventKind { return chassisDeleted }
 
 func (ev ChassisDeleted) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
 

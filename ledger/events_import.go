@@ -27,10 +27,6 @@ type ImportRule struct {
 
 func (r *ImportRule) form(c *coder) { c.text(&r.Name).uint(&r.Rows) }
 
-var contentsImported = register(110, ContentsImported.form)
-
-func (ContentsImported) kind() *eventKind { return contentsImported }
-
 func (ContentsImported) Topic() Topic { return Topic{} }
 
 func (ev ContentsImported) form(c *coder) ContentsImported {
@@ -77,10 +73,6 @@ type ProviderImported struct {
 	Draws       []DrawRecord        `json:"draws,omitempty"`
 	Origin      string              `json:"origin"` // the row in the source
 }
-
-var providerImported = register(111, ProviderImported.form)
-
-func (ProviderImported) kind() *eventKind { return providerImported }
 
 func (ev ProviderImported) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
@@ -155,10 +147,6 @@ type ConsumerImported struct {
 	UpdatedAt int64  `json:"updated_at"` // Unix nanoseconds
 	Origin    string `json:"origin"`     // the row in the source
 }
-
-var consumerImported = register(112, ConsumerImported.form)
-
-func (ConsumerImported) kind() *eventKind { return consumerImported }
 
 func (ev ConsumerImported) Topic() Topic { return Topic{OfConsumer, ev.Consumer} }
 

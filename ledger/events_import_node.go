@@ -14,10 +14,6 @@ type ChassisImported struct {
 	Origin    string `json:"origin"`     // the row in the source
 }
 
-var chassisImported = register(113, ChassisImported.form)
-
-func (ChassisImported) kind() *eventKind { return chassisImported }
-
 func (ev ChassisImported) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
 
 func (ev ChassisImported) form(c *coder) ChassisImported {
@@ -67,10 +63,6 @@ type NodeImported struct {
 	Origin             string          `json:"origin"`               // the row in the source
 }
 
-var nodeImported = register(114, NodeImported.form)
-
-func (NodeImported) kind() *eventKind { return nodeImported }
-
 func (ev NodeImported) Topic() Topic { return Topic{OfNode, ev.Node} }
 
 func (ev NodeImported) form(c *coder) NodeImported {
@@ -119,10 +111,6 @@ type NodeAllocationImported struct {
 	UpdatedAt int64               `json:"updated_at"`    // Unix nanoseconds; 0: never changed
 	Origin    string              `json:"origin"`        // the row in the source
 }
-
-var nodeAllocationImported = register(115, NodeAllocationImported.form)
-
-func (NodeAllocationImported) kind() *eventKind { return nodeAllocationImported }
 
 func (ev NodeAllocationImported) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 

@@ -49,10 +49,6 @@ type InventoriesReplaced struct {
 	Inventories []InventoryRecord `json:"inventories"`
 }
 
-var inventoriesReplaced = register(20, InventoriesReplaced.form)
-
-func (InventoriesReplaced) kind() *eventKind { return inventoriesReplaced }
-
 func (ev InventoriesReplaced) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev InventoriesReplaced) form(c *coder) InventoriesReplaced {
@@ -98,10 +94,6 @@ type InventorySet struct {
 	Inventory  InventoryRecord `json:"inventory"`
 }
 
-var inventorySet = register(21, InventorySet.form)
-
-func (InventorySet) kind() *eventKind { return inventorySet }
-
 func (ev InventorySet) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev InventorySet) form(c *coder) InventorySet {
@@ -136,10 +128,6 @@ type InventoryDeleted struct {
 	Generation int64  `json:"generation"`
 	Class      string `json:"class"`
 }
-
-var inventoryDeleted = register(22, InventoryDeleted.form)
-
-func (InventoryDeleted) kind() *eventKind { return inventoryDeleted }
 
 func (ev InventoryDeleted) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 

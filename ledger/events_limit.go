@@ -12,10 +12,6 @@ type LimitSet struct {
 	Most    int64  `json:"most"`
 }
 
-var limitSet = register(100, LimitSet.form)
-
-func (LimitSet) kind() *eventKind { return limitSet }
-
 func (LimitSet) Topic() Topic { return Topic{} }
 
 func (ev LimitSet) form(c *coder) LimitSet {
@@ -41,10 +37,6 @@ type LimitRemoved struct {
 	Class   string `json:"class,omitempty"`
 	Type    string `json:"type,omitempty"`
 }
-
-var limitRemoved = register(101, LimitRemoved.form)
-
-func (LimitRemoved) kind() *eventKind { return limitRemoved }
 
 func (LimitRemoved) Topic() Topic { return Topic{} }
 
@@ -88,10 +80,6 @@ type ProjectPlaced struct {
 	Project string `json:"project"`
 	Parent  string `json:"parent,omitempty"`
 }
-
-var projectPlaced = register(102, ProjectPlaced.form)
-
-func (ProjectPlaced) kind() *eventKind { return projectPlaced }
 
 func (ProjectPlaced) Topic() Topic { return Topic{} }
 

@@ -33,10 +33,6 @@ type NodeCreated struct {
 	ProvisionState string          `json:"provision_state"`
 }
 
-var nodeCreated = register(60, NodeCreated.form)
-
-func (NodeCreated) kind() *eventKind { return nodeCreated }
-
 func (ev NodeCreated) Topic() Topic { return Topic{OfNode, ev.Node} }
 
 func (ev NodeCreated) form(c *coder) NodeCreated {
@@ -66,10 +62,6 @@ type NodeDescribed struct {
 	Description NodeDescription `json:"description"`
 }
 
-var nodeDescribed = register(61, NodeDescribed.form)
-
-func (NodeDescribed) kind() *eventKind { return nodeDescribed }
-
 func (ev NodeDescribed) Topic() Topic { return Topic{OfNode, ev.Node} }
 
 func (ev NodeDescribed) form(c *coder) NodeDescribed {
@@ -92,10 +84,6 @@ type NodeStateSet struct {
 	Maintenance       bool   `json:"maintenance,omitempty"`
 	MaintenanceReason string `json:"maintenance_reason,omitempty"`
 }
-
-var nodeStateSet = register(62, NodeStateSet.form)
-
-func (NodeStateSet) kind() *eventKind { return nodeStateSet }
 
 func (ev NodeStateSet) Topic() Topic { return Topic{OfNode, ev.Node} }
 
@@ -120,10 +108,6 @@ type NodeTraitsReplaced struct {
 	Traits []string `json:"traits"` // sorted, without duplicates
 }
 
-var nodeTraitsReplaced = register(63, NodeTraitsReplaced.form)
-
-func (NodeTraitsReplaced) kind() *eventKind { return nodeTraitsReplaced }
-
 func (ev NodeTraitsReplaced) Topic() Topic { return Topic{OfNode, ev.Node} }
 
 func (ev NodeTraitsReplaced) form(c *coder) NodeTraitsReplaced {
@@ -146,10 +130,6 @@ type NodeInstanceSet struct {
 	Instance UUID `json:"instance,omitzero"` // absent: none
 }
 
-var nodeInstanceSet = register(64, NodeInstanceSet.form)
-
-func (NodeInstanceSet) kind() *eventKind { return nodeInstanceSet }
-
 func (ev NodeInstanceSet) Topic() Topic { return Topic{OfNode, ev.Node} }
 
 func (ev NodeInstanceSet) form(c *coder) NodeInstanceSet {
@@ -170,10 +150,6 @@ func (ev NodeInstanceSet) edit(n *Node) { n.Instance = ev.Instance }
 type NodeDeleted struct {
 	Node UUID `json:"node"`
 }
-
-var nodeDeleted = register(65, NodeDeleted.form)
-
-func (NodeDeleted) kind() *eventKind { return nodeDeleted }
 
 func (ev NodeDeleted) Topic() Topic { return Topic{OfNode, ev.Node} }
 

@@ -13,10 +13,6 @@ type AllocationRequested struct {
 	Extra          Document `json:"extra,omitzero"`
 }
 
-var allocationRequested = register(70, AllocationRequested.form)
-
-func (AllocationRequested) kind() *eventKind { return allocationRequested }
-
 func (ev AllocationRequested) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
 func (ev AllocationRequested) form(c *coder) AllocationRequested {
@@ -59,10 +55,6 @@ type NodeAllocated struct {
 	Seed         uint64   `json:"seed,omitempty"`         // 0: the client named the node
 	Free         uint64   `json:"free,omitempty"`         // free nodes of the class at that moment
 }
-
-var nodeAllocated = register(71, NodeAllocated.form)
-
-func (NodeAllocated) kind() *eventKind { return nodeAllocated }
 
 func (ev NodeAllocated) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
@@ -108,10 +100,6 @@ type AllocationFailed struct {
 	Exclusions []Exclusion `json:"exclusions,omitempty"`
 }
 
-var allocationFailed = register(72, AllocationFailed.form)
-
-func (AllocationFailed) kind() *eventKind { return allocationFailed }
-
 func (ev AllocationFailed) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
 func (ev AllocationFailed) form(c *coder) AllocationFailed {
@@ -137,10 +125,6 @@ type NodeAllocationUpdated struct {
 	Extra      Document `json:"extra,omitzero"`
 }
 
-var nodeAllocationUpdated = register(73, NodeAllocationUpdated.form)
-
-func (NodeAllocationUpdated) kind() *eventKind { return nodeAllocationUpdated }
-
 func (ev NodeAllocationUpdated) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
 func (ev NodeAllocationUpdated) form(c *coder) NodeAllocationUpdated {
@@ -157,10 +141,6 @@ func (ev NodeAllocationUpdated) apply(s *State, at moment) error {
 type NodeAllocationReleased struct {
 	Allocation UUID `json:"allocation"`
 }
-
-var nodeAllocationReleased = register(74, NodeAllocationReleased.form)
-
-func (NodeAllocationReleased) kind() *eventKind { return nodeAllocationReleased }
 
 func (ev NodeAllocationReleased) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
@@ -190,10 +170,6 @@ func (ev NodeAllocationReleased) edit(n *Node) { n.Instance, n.Allocation = NilU
 type NodeProvidersSet struct {
 	On bool `json:"on"`
 }
-
-var nodeProvidersSet = register(66, NodeProvidersSet.form)
-
-func (NodeProvidersSet) kind() *eventKind { return nodeProvidersSet }
 
 func (NodeProvidersSet) Topic() Topic { return Topic{} }
 

@@ -8,10 +8,6 @@ type PreferenceSet struct {
 	Prefer Document `json:"prefer"`
 }
 
-var preferenceSet = register(103, PreferenceSet.form)
-
-func (PreferenceSet) kind() *eventKind { return preferenceSet }
-
 func (PreferenceSet) Topic() Topic { return Topic{} }
 
 func (ev PreferenceSet) form(c *coder) PreferenceSet {
@@ -32,10 +28,6 @@ func (ev PreferenceSet) apply(s *State, _ moment) error {
 type PreferenceRemoved struct {
 	Name string `json:"name"`
 }
-
-var preferenceRemoved = register(104, PreferenceRemoved.form)
-
-func (PreferenceRemoved) kind() *eventKind { return preferenceRemoved }
 
 func (PreferenceRemoved) Topic() Topic { return Topic{} }
 

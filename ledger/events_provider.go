@@ -12,10 +12,6 @@ type ProviderCreated struct {
 	Parent   UUID   `json:"parent,omitzero"` // NilUUID: the root of a new tree
 }
 
-var providerCreated = register(10, ProviderCreated.form)
-
-func (ProviderCreated) kind() *eventKind { return providerCreated }
-
 func (ev ProviderCreated) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderCreated) form(c *coder) ProviderCreated {
@@ -50,10 +46,6 @@ type ProviderRenamed struct {
 	Provider UUID   `json:"provider"`
 	Name     string `json:"name"`
 }
-
-var providerRenamed = register(11, ProviderRenamed.form)
-
-func (ProviderRenamed) kind() *eventKind { return providerRenamed }
 
 func (ev ProviderRenamed) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
@@ -92,10 +84,6 @@ type ProviderReparented struct {
 	Provider UUID `json:"provider"`
 	Parent   UUID `json:"parent,omitzero"` // NilUUID: the provider became a root
 }
-
-var providerReparented = register(12, ProviderReparented.form)
-
-func (ProviderReparented) kind() *eventKind { return providerReparented }
 
 func (ev ProviderReparented) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
@@ -169,10 +157,6 @@ type ProviderDeleted struct {
 	Provider UUID `json:"provider"`
 }
 
-var providerDeleted = register(13, ProviderDeleted.form)
-
-func (ProviderDeleted) kind() *eventKind { return providerDeleted }
-
 func (ev ProviderDeleted) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderDeleted) form(c *coder) ProviderDeleted {
@@ -210,10 +194,6 @@ func (g *ProviderGeneration) form(c *coder) { c.uuid(&g.Provider).int(&g.Generat
 type ProviderGenerationsAdvanced struct {
 	Providers []ProviderGeneration `json:"providers"`
 }
-
-var providerGenerationsAdvanced = register(14, ProviderGenerationsAdvanced.form)
-
-func (ProviderGenerationsAdvanced) kind() *eventKind { return providerGenerationsAdvanced }
 
 // Topic implements Event. It is empty, because the event follows from others,
 // which have their own topics.
@@ -255,10 +235,6 @@ type ProviderTraitsReplaced struct {
 	Traits     []string `json:"traits"` // sorted, without duplicates
 }
 
-var providerTraitsReplaced = register(32, ProviderTraitsReplaced.form)
-
-func (ProviderTraitsReplaced) kind() *eventKind { return providerTraitsReplaced }
-
 func (ev ProviderTraitsReplaced) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderTraitsReplaced) form(c *coder) ProviderTraitsReplaced {
@@ -290,10 +266,6 @@ type ProviderAggregatesReplaced struct {
 	// with dashes in lower case.
 	Spelt []string `json:"spelt,omitempty"`
 }
-
-var providerAggregatesReplaced = register(33, ProviderAggregatesReplaced.form)
-
-func (ProviderAggregatesReplaced) kind() *eventKind { return providerAggregatesReplaced }
 
 func (ev ProviderAggregatesReplaced) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 

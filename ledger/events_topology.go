@@ -5,10 +5,6 @@ import "fmt"
 // TopologySet says what a topology is from now on.
 type TopologySet struct{ Topology }
 
-var topologySet = register(107, TopologySet.form)
-
-func (TopologySet) kind() *eventKind { return topologySet }
-
 func (TopologySet) Topic() Topic { return Topic{} }
 
 func (ev TopologySet) form(c *coder) TopologySet {
@@ -39,10 +35,6 @@ func (ev TopologySet) apply(s *State, _ moment) error {
 type TopologyRemoved struct {
 	Name string `json:"name"`
 }
-
-var topologyRemoved = register(108, TopologyRemoved.form)
-
-func (TopologyRemoved) kind() *eventKind { return topologyRemoved }
 
 func (TopologyRemoved) Topic() Topic { return Topic{} }
 
