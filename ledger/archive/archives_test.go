@@ -561,7 +561,7 @@ func TestRefusals(t *testing.T) {
 	w := newWorld(t, 60)
 	_, dir := inFolder(t)
 	url := "file://" + dir
-	w.archive(w.config(open(t, url)), 50)
+	w.archive(w.config(open(t, url)), 60)
 	before := files(t, dir)
 	for name, c := range map[string]struct {
 		change func(*archive.Config)
