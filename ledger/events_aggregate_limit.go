@@ -29,7 +29,9 @@ func (ev AggregateLimitSet) apply(s *State, _ moment) error {
 		s.editAggregateLimit(before).Most = ev.Most
 		return nil
 	}
-	s.setAggregateLimit(nil, &AggregateLimit{AggregateKey: key, Most: ev.Most, Used: s.usedIn(key), epoch: s.epoch})
+	replace(s.aggregateLimits, &s.changes.AggregateLimits, nil, &AggregateLimit{
+		AggregateKey: key, Most: ev.Most, Used: s.usedIn(key), epoch: s.epoch,
+	})
 	return nil
 }
 
@@ -55,7 +57,7 @@ func (ev AggregateLimitRemoved) apply(s *State, _ moment) error {
 	if !exists {
 		return fmt.Errorf("%w: there is no limit of %s in aggregate %s", ErrInvariant, ev.Class, ev.Aggregate)
 	}
-	s.setAggregateLimit(before, nil)
+	replace(s.aggregateLimits, &s.changes.AggregateLimits, before, nil)
 	return nil
 }
 

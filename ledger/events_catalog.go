@@ -83,7 +83,7 @@ func (s *State) addTrait(name string, at moment) error {
 	if s.HasTrait(name) {
 		return fmt.Errorf("%w: trait %s created twice", ErrInvariant, name)
 	}
-	s.setTrait(nil, &Trait{Name: name, CreatedAt: at.time})
+	replace(s.traits, &s.changes.Traits, nil, &Trait{Name: name, CreatedAt: at.time})
 	return nil
 }
 
@@ -118,7 +118,7 @@ func (ev TraitDeleted) apply(s *State, _ moment) error {
 	if !ok || s.TraitInUse(ev.Name) {
 		return fmt.Errorf("%w: trait %s cannot go", ErrInvariant, ev.Name)
 	}
-	s.setTrait(trait, nil)
+	replace(s.traits, &s.changes.Traits, trait, nil)
 	return nil
 }
 

@@ -25,9 +25,9 @@ func (ev ChassisCreated) apply(s *State, at moment) error {
 		return fmt.Errorf("%w: chassis %s cannot be created", ErrInvariant, ev.Chassis)
 	}
 	s.numbers++
-	s.setChassis(
-		nil, &Chassis{UUID: ev.Chassis, Number: s.numbers, ChassisDescription: ev.Description, CreatedAt: at.time},
-	)
+	replace(s.chassis, &s.changes.Chassis, nil, &Chassis{
+		UUID: ev.Chassis, Number: s.numbers, ChassisDescription: ev.Description, CreatedAt: at.time,
+	})
 	return nil
 }
 
@@ -52,7 +52,7 @@ func (ev ChassisDescribed) apply(s *State, at moment) error {
 	}
 	after := *before
 	after.ChassisDescription, after.UpdatedAt = ev.Description, at.time
-	s.setChassis(before, &after)
+	replace(s.chassis, &s.changes.Chassis, before, &after)
 	return nil
 }
 
@@ -73,6 +73,6 @@ func (ev ChassisDeleted) apply(s *State, _ moment) error {
 	if !ok {
 		return fmt.Errorf("%w: no chassis %s", ErrInvariant, ev.Chassis)
 	}
-	s.setChassis(before, nil)
+	replace(s.chassis, &s.changes.Chassis, before, nil)
 	return nil
 }

@@ -31,7 +31,7 @@ func (ev ChassisImported) apply(s *State, at moment) error {
 		return fmt.Errorf("%w: chassis %s cannot be imported", ErrInvariant, ev.Chassis)
 	}
 	s.numbers++
-	s.setChassis(nil, &Chassis{
+	replace(s.chassis, &s.changes.Chassis, nil, &Chassis{
 		UUID: ev.Chassis, Number: s.numbers, ChassisDescription: ev.Description, CreatedAt: ev.CreatedAt,
 		UpdatedAt: ev.UpdatedAt,
 	})

@@ -20,7 +20,7 @@ func (ev PreferenceSet) apply(s *State, _ moment) error {
 		return fmt.Errorf("%w: a preference cannot have the name %q", ErrInvariant, ev.Name)
 	}
 	before, _ := s.Preference(ev.Name)
-	s.setPreference(before, &Preference{ev.Name, ev.Prefer})
+	replace(s.preferences, &s.changes.Preferences, before, &Preference{ev.Name, ev.Prefer})
 	return nil
 }
 
@@ -41,6 +41,6 @@ func (ev PreferenceRemoved) apply(s *State, _ moment) error {
 	if !exists {
 		return fmt.Errorf("%w: there is no preference %q", ErrInvariant, ev.Name)
 	}
-	s.setPreference(before, nil)
+	replace(s.preferences, &s.changes.Preferences, before, nil)
 	return nil
 }

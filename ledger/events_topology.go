@@ -27,7 +27,7 @@ func (ev TopologySet) apply(s *State, _ moment) error {
 		levels[m.Aggregate] = m.Level
 	}
 	before, _ := s.Topology(ev.Name)
-	s.setTopology(before, &ev.Topology)
+	replace(s.topologies, &s.changes.Topologies, before, &ev.Topology)
 	return nil
 }
 
@@ -48,6 +48,6 @@ func (ev TopologyRemoved) apply(s *State, _ moment) error {
 	if !exists {
 		return fmt.Errorf("%w: there is no topology %q", ErrInvariant, ev.Name)
 	}
-	s.setTopology(before, nil)
+	replace(s.topologies, &s.changes.Topologies, before, nil)
 	return nil
 }
