@@ -184,11 +184,10 @@ func (a *allocator) checkProvidersExist() *demand.Rejection {
 	for i := range a.allocations {
 		for _, res := range a.allocations[i].Resources {
 			if _, ok := a.provider(res.Provider); !ok {
-				return &demand.Rejection{
-					Code:    demand.CodeProviderUnknown,
-					Message: fmt.Sprintf("no provider %s to allocate from", res.Provider),
-					Facts:   demand.Facts{Provider: &res.Provider, Consumer: &a.allocations[i].Consumer},
-				}
+				return demand.Refuse(
+					demand.CodeProviderUnknown, demand.Facts{Provider: &res.Provider, Consumer: &a.allocations[i].Consumer},
+					"no provider %s to allocate from", res.Provider,
+				)
 			}
 		}
 	}
@@ -354,11 +353,11 @@ func (a *allocator) take(consumer ledger.UUID, res *ProviderAllocation) *demand.
 	class, _ := a.state.Classes().ID(res.Class)
 	inv, ok := p.Inventory(class)
 	if !ok {
-		return &demand.Rejection{
-			Code:    demand.CodeNoInventory,
-			Message: fmt.Sprintf("provider %s has no inventory of %s", res.Provider, res.Class),
-			Facts:   demand.Facts{Provider: &res.Provider, Consumer: &consumer, Class: res.Class, Asked: res.Amount},
-		}
+		return demand.Refuse(
+			demand.CodeNoInventory,
+			demand.Facts{Provider: &res.Provider, Consumer: &consumer, Class: res.Class, Asked: res.Amount},
+			"provider %s has no inventory of %s", res.Provider, res.Class,
+		)
 	}
 	if res.Amount < inv.MinUnit || res.Amount > inv.MaxUnit || res.Amount%inv.StepSize != 0 {
 		return &demand.Rejection{

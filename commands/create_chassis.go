@@ -2,7 +2,6 @@ package commands
 
 import (
 	"cmp"
-	"fmt"
 	"unicode/utf8"
 
 	"github.com/allot-project/allot/commands/demand"
@@ -43,16 +42,13 @@ func (c *CreateChassis) Check() *demand.Rejection {
 func (c *CreateChassis) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if _, exists := s.Chassis(c.Chassis); exists {
 		id := c.Chassis
-		return nil, &demand.Rejection{
-			Code: demand.CodeChassisExists, Message: fmt.Sprintf("A chassis with UUID %s already exists.", id),
-			Facts: demand.Facts{Chassis: &id},
-		}
+		return nil, demand.Refuse(
+			demand.CodeChassisExists, demand.Facts{Chassis: &id}, "A chassis with UUID %s already exists.", id,
+		)
 	}
 	return []ledger.Event{ledger.ChassisCreated{Chassis: c.Chassis, Description: c.description()}}, nil
 }
 
 func chassisNotFound(code demand.Code, id ledger.UUID) *demand.Rejection {
-	return &demand.Rejection{
-		Code: code, Message: fmt.Sprintf("Chassis %s could not be found.", id), Facts: demand.Facts{Chassis: &id},
-	}
+	return demand.Refuse(code, demand.Facts{Chassis: &id}, "Chassis %s could not be found.", id)
 }

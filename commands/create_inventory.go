@@ -2,7 +2,6 @@ package commands
 
 import (
 	"cmp"
-	"fmt"
 
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
@@ -33,10 +32,9 @@ func (c *CreateInventory) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejec
 		if !exists {
 			return nil
 		}
-		return &demand.Rejection{
-			Code:    demand.CodeInventoryExists,
-			Message: fmt.Sprintf("provider %s has inventory of %s already", c.Provider, c.Inventory.Class),
-			Facts:   demand.Facts{Provider: &c.Provider, Class: c.Inventory.Class},
-		}
+		return demand.Refuse(
+			demand.CodeInventoryExists, demand.Facts{Provider: &c.Provider, Class: c.Inventory.Class},
+			"provider %s has inventory of %s already", c.Provider, c.Inventory.Class,
+		)
 	})
 }

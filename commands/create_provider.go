@@ -2,7 +2,6 @@ package commands
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 
 	"github.com/allot-project/allot/commands/demand"
@@ -45,27 +44,23 @@ func (c *CreateProvider) Decide(s *ledger.State) ([]ledger.Event, *demand.Reject
 		facts.Provider = &c.Provider
 	}
 	if taken != nil {
-		return nil, &demand.Rejection{
-			Code:    demand.CodeProviderExists,
-			Message: fmt.Sprintf("a provider with %s exists", strings.Join(taken, " and ")),
-			Facts:   facts,
-		}
+		return nil, demand.Refuse(
+			demand.CodeProviderExists, facts, "a provider with %s exists", strings.Join(taken, " and "),
+		)
 	}
 	return []ledger.Event{ledger.ProviderCreated{Provider: c.Provider, Name: c.Name, Parent: c.Parent}}, nil
 }
 
 func parentUnknown(provider, parent ledger.UUID) *demand.Rejection {
-	return &demand.Rejection{
-		Code:    demand.CodeParentUnknown,
-		Message: fmt.Sprintf("no provider %s to be the parent", parent),
-		Facts:   demand.Facts{Provider: &provider, Name: parent.String()},
-	}
+	return demand.Refuse(
+		demand.CodeParentUnknown, demand.Facts{Provider: &provider, Name: parent.String()},
+		"no provider %s to be the parent", parent,
+	)
 }
 
 func parentLoop(provider, parent ledger.UUID) *demand.Rejection {
-	return &demand.Rejection{
-		Code:    demand.CodeParentLoop,
-		Message: fmt.Sprintf("provider %s cannot hang below %s, which is itself or below it", provider, parent),
-		Facts:   demand.Facts{Provider: &provider, Name: parent.String()},
-	}
+	return demand.Refuse(
+		demand.CodeParentLoop, demand.Facts{Provider: &provider, Name: parent.String()},
+		"provider %s cannot hang below %s, which is itself or below it", provider, parent,
+	)
 }

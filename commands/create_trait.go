@@ -1,8 +1,6 @@
 package commands
 
 import (
-	"fmt"
-
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
@@ -23,9 +21,7 @@ func (c *CreateTrait) Check() *demand.Rejection {
 
 func (c *CreateTrait) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if s.HasTrait(c.Name) {
-		return nil, &demand.Rejection{
-			Code: demand.CodeTraitExists, Message: fmt.Sprintf("trait %s exists", c.Name), Facts: demand.Facts{Name: c.Name},
-		}
+		return nil, demand.Refuse(demand.CodeTraitExists, demand.Facts{Name: c.Name}, "trait %s exists", c.Name)
 	}
 	return []ledger.Event{ledger.TraitCreated{Name: c.Name}}, nil
 }

@@ -1,8 +1,6 @@
 package commands
 
 import (
-	"fmt"
-
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
@@ -22,11 +20,10 @@ func (c *DeleteChassis) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejecti
 	}
 	if s.ChassisInUse(c.Chassis) {
 		id := c.Chassis
-		return nil, &demand.Rejection{
-			Code:    demand.CodeChassisNotEmpty,
-			Message: fmt.Sprintf("Cannot complete the requested action because chassis %s contains nodes.", id),
-			Facts:   demand.Facts{Chassis: &id},
-		}
+		return nil, demand.Refuse(
+			demand.CodeChassisNotEmpty, demand.Facts{Chassis: &id},
+			"Cannot complete the requested action because chassis %s contains nodes.", id,
+		)
 	}
 	return []ledger.Event{ledger.ChassisDeleted{Chassis: c.Chassis}}, nil
 }

@@ -1,8 +1,6 @@
 package commands
 
 import (
-	"fmt"
-
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
@@ -25,18 +23,16 @@ func (c *DeleteProvider) Decide(s *ledger.State) ([]ledger.Event, *demand.Reject
 	var child *ledger.UUID
 	s.Children(c.Provider, func(id ledger.UUID) bool { child = &id; return false })
 	if child != nil {
-		return nil, &demand.Rejection{
-			Code:    demand.CodeProviderHasChild,
-			Message: fmt.Sprintf("provider %s has children, %s among them", c.Provider, child),
-			Facts:   demand.Facts{Provider: &c.Provider, Name: child.String()},
-		}
+		return nil, demand.Refuse(
+			demand.CodeProviderHasChild, demand.Facts{Provider: &c.Provider, Name: child.String()},
+			"provider %s has children, %s among them", c.Provider, child,
+		)
 	}
 	if used := p.InUse(); used != nil {
-		return nil, &demand.Rejection{
-			Code:    demand.CodeProviderInUse,
-			Message: fmt.Sprintf("provider %s has allocations", c.Provider),
-			Facts:   demand.Facts{Provider: &c.Provider, Classes: classNames(s, used)},
-		}
+		return nil, demand.Refuse(
+			demand.CodeProviderInUse, demand.Facts{Provider: &c.Provider, Classes: classNames(s, used)},
+			"provider %s has allocations", c.Provider,
+		)
 	}
 	return []ledger.Event{ledger.ProviderDeleted{Provider: c.Provider}}, nil
 }

@@ -1,8 +1,6 @@
 package commands
 
 import (
-	"fmt"
-
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
@@ -28,11 +26,9 @@ func (c *DeleteResourceClass) Decide(s *ledger.State) ([]ledger.Event, *demand.R
 		return nil, rejection
 	}
 	if s.ClassInUse(id) {
-		return nil, &demand.Rejection{
-			Code:    demand.CodeClassInUse,
-			Message: fmt.Sprintf("a provider has inventory of resource class %s", c.Name),
-			Facts:   demand.Facts{Class: c.Name},
-		}
+		return nil, demand.Refuse(
+			demand.CodeClassInUse, demand.Facts{Class: c.Name}, "a provider has inventory of resource class %s", c.Name,
+		)
 	}
 	return append(withoutLimits(s, id, c.Name), ledger.ClassDeleted{ID: id, Name: c.Name}), nil
 }

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/allot-project/allot/commands/demand"
@@ -27,16 +26,14 @@ func (c *DeleteTrait) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection
 		return nil, demand.TraitUnknown([]string{c.Name})
 	}
 	if !strings.HasPrefix(c.Name, CustomPrefix) {
-		return nil, &demand.Rejection{
-			Code: demand.CodeTraitStandard, Message: fmt.Sprintf("trait %s is a standard one", c.Name),
-			Facts: demand.Facts{Name: c.Name},
-		}
+		return nil, demand.Refuse(
+			demand.CodeTraitStandard, demand.Facts{Name: c.Name}, "trait %s is a standard one", c.Name,
+		)
 	}
 	if s.TraitInUse(c.Name) {
-		return nil, &demand.Rejection{
-			Code: demand.CodeTraitInUse, Message: fmt.Sprintf("a provider has trait %s", c.Name),
-			Facts: demand.Facts{Name: c.Name},
-		}
+		return nil, demand.Refuse(
+			demand.CodeTraitInUse, demand.Facts{Name: c.Name}, "a provider has trait %s", c.Name,
+		)
 	}
 	return []ledger.Event{ledger.TraitDeleted{Name: c.Name}}, nil
 }

@@ -186,11 +186,10 @@ func applyPatch(ops []PatchOperation, from, to any) *demand.Rejection {
 			doc, err = patch.ApplyWithOptions(doc, patchOptions)
 		}
 		if err != nil {
-			return &demand.Rejection{
-				Code:    demand.CodePatchFailed,
-				Message: fmt.Sprintf("Couldn't apply patch '%s'. Reason: %v", strings.Trim(string(step), "[]"), err),
-				Facts:   demand.Facts{Field: op.Field()},
-			}
+			return demand.Refuse(
+				demand.CodePatchFailed, demand.Facts{Field: op.Field()},
+				"Couldn't apply patch '%s'. Reason: %v", strings.Trim(string(step), "[]"), err,
+			)
 		}
 	}
 	dec := json.NewDecoder(bytes.NewReader(doc))

@@ -35,11 +35,10 @@ func replaceNodeTraits(s *ledger.State, n *ledger.Node, traits []string) ([]ledg
 	traits = slices.Compact(traits)
 	if len(traits) > ledger.MaxNodeTraits {
 		id := n.UUID
-		return nil, &demand.Rejection{
-			Code:    demand.CodeInvalid,
-			Message: fmt.Sprintf("traits: Node %s can have at most %d traits, not %d", id, ledger.MaxNodeTraits, len(traits)),
-			Facts:   demand.Facts{Field: "traits", Node: &id},
-		}
+		return nil, demand.Refuse(
+			demand.CodeInvalid, demand.Facts{Field: "traits", Node: &id},
+			"traits: Node %s can have at most %d traits, not %d", id, ledger.MaxNodeTraits, len(traits),
+		)
 	}
 	if slices.Equal(traits, n.Traits) {
 		return nil, nil

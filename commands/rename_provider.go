@@ -2,7 +2,6 @@ package commands
 
 import (
 	"cmp"
-	"fmt"
 
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
@@ -28,10 +27,9 @@ func (c *RenameProvider) Decide(s *ledger.State) ([]ledger.Event, *demand.Reject
 		return nil, providerNotFound(c.Provider)
 	}
 	if holder, taken := s.ProviderNamed(c.Name); taken && holder != c.Provider {
-		return nil, &demand.Rejection{
-			Code: demand.CodeProviderExists, Message: fmt.Sprintf("a provider with name %s exists", c.Name),
-			Facts: demand.Facts{Name: c.Name},
-		}
+		return nil, demand.Refuse(
+			demand.CodeProviderExists, demand.Facts{Name: c.Name}, "a provider with name %s exists", c.Name,
+		)
 	}
 	if p.Name == c.Name {
 		return nil, nil

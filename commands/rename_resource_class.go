@@ -1,8 +1,6 @@
 package commands
 
 import (
-	"fmt"
-
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
@@ -30,10 +28,9 @@ func (c *RenameResourceClass) Decide(s *ledger.State) ([]ledger.Event, *demand.R
 		return nil, classExists(c.NewName)
 	}
 	if s.NodeProviders() && s.HasNodeClass(func(class string) bool { return NodeClassName(class) == c.Name }) {
-		return nil, &demand.Rejection{
-			Code: demand.CodeNodeIsProvider, Message: fmt.Sprintf("resource class %s is that of bare metal nodes", c.Name),
-			Facts: demand.Facts{Class: c.Name},
-		}
+		return nil, demand.Refuse(
+			demand.CodeNodeIsProvider, demand.Facts{Class: c.Name}, "resource class %s is that of bare metal nodes", c.Name,
+		)
 	}
 	return []ledger.Event{ledger.ClassRenamed{ID: id, Name: c.NewName}}, nil
 }

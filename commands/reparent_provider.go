@@ -1,8 +1,6 @@
 package commands
 
 import (
-	"fmt"
-
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
@@ -35,11 +33,10 @@ func (c *ReparentProvider) Decide(s *ledger.State) ([]ledger.Event, *demand.Reje
 		return nil, nil
 	}
 	if c.RefuseMove && !p.Parent.IsNil() {
-		return nil, &demand.Rejection{
-			Code:    demand.CodeParentFixed,
-			Message: fmt.Sprintf("provider %s has a parent already", c.Provider),
-			Facts:   demand.Facts{Provider: &c.Provider, Name: p.Parent.String()},
-		}
+		return nil, demand.Refuse(
+			demand.CodeParentFixed, demand.Facts{Provider: &c.Provider, Name: p.Parent.String()},
+			"provider %s has a parent already", c.Provider,
+		)
 	}
 	if s.InSubtree(c.Parent, c.Provider) {
 		return nil, parentLoop(c.Provider, c.Parent)

@@ -2,7 +2,6 @@ package commands
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"unicode/utf8"
 
@@ -41,10 +40,9 @@ func (r *NodeRequest) check() *demand.Rejection {
 
 func checkAllocationName(name string) *demand.Rejection {
 	if name != "" && !IsIdent(name) {
-		return &demand.Rejection{
-			Code: demand.CodeInvalid, Message: fmt.Sprintf("name: %q cannot name an allocation", name),
-			Facts: demand.Facts{Field: "name", Name: name},
-		}
+		return demand.Refuse(
+			demand.CodeInvalid, demand.Facts{Field: "name", Name: name}, "name: %q cannot name an allocation", name,
+		)
 	}
 	return nil
 }
@@ -85,10 +83,9 @@ func missing(nodes []ledger.UUID, exists func(ledger.UUID) bool) *demand.Rejecti
 }
 
 func nodeAllocationExists(what, name string) *demand.Rejection {
-	return &demand.Rejection{
-		Code: demand.CodeNodeAllocationExists, Message: fmt.Sprintf("An allocation with %s %s already exists.", what, name),
-		Facts: demand.Facts{Name: name},
-	}
+	return demand.Refuse(
+		demand.CodeNodeAllocationExists, demand.Facts{Name: name}, "An allocation with %s %s already exists.", what, name,
+	)
 }
 
 // RequestNodeAllocation asks for one whole node. It is accepted even if no node

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -84,10 +83,9 @@ func (c *Reserve) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 }
 
 func notReserved(id ledger.UUID) *demand.Rejection {
-	return &demand.Rejection{
-		Code: demand.CodeNotReserved, Message: fmt.Sprintf("what consumer %s holds is allocated for good", id),
-		Facts: demand.Facts{Consumer: &id},
-	}
+	return demand.Refuse(
+		demand.CodeNotReserved, demand.Facts{Consumer: &id}, "what consumer %s holds is allocated for good", id,
+	)
 }
 
 // reservation finds the reservation that a command names.

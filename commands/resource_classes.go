@@ -1,8 +1,6 @@
 package commands
 
 import (
-	"fmt"
-
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
@@ -15,10 +13,7 @@ func checkCustomClass(name string) *demand.Rejection {
 }
 
 func classExists(name string) *demand.Rejection {
-	return &demand.Rejection{
-		Code: demand.CodeClassExists, Message: fmt.Sprintf("resource class %s exists", name),
-		Facts: demand.Facts{Class: name},
-	}
+	return demand.Refuse(demand.CodeClassExists, demand.Facts{Class: name}, "resource class %s exists", name)
 }
 
 // customClass finds a class that clients may change.
@@ -28,10 +23,9 @@ func customClass(s *ledger.State, name string) (ledger.ClassID, *demand.Rejectio
 		return 0, demand.ClassUnknown(name)
 	}
 	if id < ledger.FirstCustomClass {
-		return 0, &demand.Rejection{
-			Code: demand.CodeClassStandard, Message: fmt.Sprintf("resource class %s is a standard one", name),
-			Facts: demand.Facts{Class: name},
-		}
+		return 0, demand.Refuse(
+			demand.CodeClassStandard, demand.Facts{Class: name}, "resource class %s is a standard one", name,
+		)
 	}
 	return id, nil
 }

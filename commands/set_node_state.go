@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"fmt"
 	"slices"
 	"unicode/utf8"
 
@@ -71,18 +70,16 @@ func (c *SetNodeProvisionState) Decide(s *ledger.State) ([]ledger.Event, *demand
 		return nil, nodeProtected(n)
 	case verb.to == ledger.NodeAvailable && !verb.undeploys && n.Retired():
 		id := n.UUID
-		return nil, &demand.Rejection{
-			Code:    demand.CodeNodeRetired,
-			Message: fmt.Sprintf("The %s operation can't be performed on node %s because it is retired.", c.Target, id),
-			Facts:   demand.Facts{Node: &id, State: n.ProvisionState},
-		}
+		return nil, demand.Refuse(
+			demand.CodeNodeRetired, demand.Facts{Node: &id, State: n.ProvisionState},
+			"The %s operation can't be performed on node %s because it is retired.", c.Target, id,
+		)
 	case verb.deploys && n.Maintenance:
 		id := n.UUID
-		return nil, &demand.Rejection{
-			Code:    demand.CodeNodeMaintenance,
-			Message: fmt.Sprintf("The provisioning operation can't be performed on node %s because it's in maintenance mode.", id),
-			Facts:   demand.Facts{Node: &id, State: n.ProvisionState},
-		}
+		return nil, demand.Refuse(
+			demand.CodeNodeMaintenance, demand.Facts{Node: &id, State: n.ProvisionState},
+			"The provisioning operation can't be performed on node %s because it's in maintenance mode.", id,
+		)
 	}
 	state := stateOf(n)
 	state.ProvisionState = verb.to
@@ -118,14 +115,11 @@ func undeployed(n *ledger.Node) []ledger.Event {
 
 func badAction(n *ledger.Node, action string) *demand.Rejection {
 	id := n.UUID
-	return &demand.Rejection{
-		Code: demand.CodeNodeAction,
-		Message: fmt.Sprintf(
-			"The requested action \"%s\" can not be performed on node \"%s\" while it is in state \"%s\".", action, id,
-			n.ProvisionState,
-		),
-		Facts: demand.Facts{Node: &id, Name: action, State: n.ProvisionState},
-	}
+	return demand.Refuse(
+		demand.CodeNodeAction, demand.Facts{Node: &id, Name: action, State: n.ProvisionState},
+		"The requested action \"%s\" can not be performed on node \"%s\" while it is in state \"%s\".",
+		action, id, n.ProvisionState,
+	)
 }
 
 func stateOf(n *ledger.Node) ledger.NodeStateSet {

@@ -2,7 +2,6 @@ package commands
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/allot-project/allot/commands/demand"
@@ -124,8 +123,5 @@ func changeInstance(s *ledger.State, n *ledger.Node, instance ledger.UUID) ([]le
 // nodeState makes a rejection because of a node's provision state.
 func nodeState(n *ledger.Node, format string, args ...any) *demand.Rejection {
 	id := n.UUID
-	return &demand.Rejection{
-		Code: demand.CodeNodeState, Message: fmt.Sprintf(format, args...),
-		Facts: demand.Facts{Node: &id, State: n.ProvisionState},
-	}
+	return demand.Refuse(demand.CodeNodeState, demand.Facts{Node: &id, State: n.ProvisionState}, format, args...)
 }

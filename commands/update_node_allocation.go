@@ -2,7 +2,6 @@ package commands
 
 import (
 	"cmp"
-	"fmt"
 
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
@@ -21,11 +20,10 @@ type UpdateNodeAllocation struct {
 func (c *UpdateNodeAllocation) Check() *demand.Rejection {
 	for _, op := range c.Patch {
 		if field := op.Field(); field != "name" && field != "extra" || op.Path != "/name" && field == "name" {
-			return &demand.Rejection{
-				Code:    demand.CodeInvalid,
-				Message: fmt.Sprintf("Cannot patch %s. Only the following can be updated: name, extra", op.Path),
-				Facts:   demand.Facts{Field: "patch", Name: field},
-			}
+			return demand.Refuse(
+				demand.CodeInvalid, demand.Facts{Field: "patch", Name: field},
+				"Cannot patch %s. Only the following can be updated: name, extra", op.Path,
+			)
 		}
 	}
 	return cmp.Or(checkUUID("allocation", c.Allocation), checkPatch(c.Patch))
@@ -64,8 +62,7 @@ func (c *UpdateNodeAllocation) Decide(s *ledger.State) ([]ledger.Event, *demand.
 }
 
 func nodeAllocationNotFound(id ledger.UUID) *demand.Rejection {
-	return &demand.Rejection{
-		Code: demand.CodeNodeAllocationNotFound, Message: fmt.Sprintf("Allocation %s could not be found.", id),
-		Facts: demand.Facts{Allocation: &id},
-	}
+	return demand.Refuse(
+		demand.CodeNodeAllocationNotFound, demand.Facts{Allocation: &id}, "Allocation %s could not be found.", id,
+	)
 }
