@@ -339,3 +339,17 @@ func (h *Handler) submit(r *request, c commands.Command) (commands.Outcome, *dem
 	r.view = h.Views.View()
 	return outcome, outcome.Rejection.Redacted(h.Policy.SeesLimits(r.who)), nil
 }
+
+// noContentAfter answers a command that clients see nothing of, or says why it was refused.
+func (h *Handler) noContentAfter(
+	r *request, c commands.Command, refused func(*demand.Rejection) *rest.Failure,
+) (*response, error) {
+	_, rejection, err := h.submit(r, c)
+	if err != nil {
+		return nil, err
+	}
+	if rejection != nil {
+		return nil, refused(rejection)
+	}
+	return noContent(), nil
+}
