@@ -55,4 +55,5 @@ var _ = []*eventKind{
 	register(113, ChassisImported.form),
 	register(114, NodeImported.form),
 	register(115, NodeAllocationImported.form),
+	register(116, ConsumptionRootSet.form),
 }
