@@ -20,7 +20,6 @@ var standardClassesJSON []byte // os-resource-classes 1.1.0, in the order of the
 // changes nothing unless the ledger is new, or this server knows more names than
 // earlier servers.
 type AddStandardNames struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Ledger  ledger.UUID `json:"ledger"` // the id for the ledger, if it is new
@@ -40,13 +39,8 @@ func NewAddStandardNames(id ledger.UUID) (*AddStandardNames, error) {
 	return c, nil
 }
 
-// CommandName implements Command.
-func (*AddStandardNames) CommandName() string { return "AddStandardNames" }
-
-// Check implements Command.
 func (c *AddStandardNames) Check() *demand.Rejection { return checkUUID("ledger", c.Ledger) }
 
-// Decide implements Command.
 func (c *AddStandardNames) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	var events []ledger.Event
 	if s.LedgerID().IsNil() {

@@ -92,7 +92,7 @@ func TestAggregateLimitsHold(t *testing.T) {
 			before := heldInAggregates(w.State())
 			_, rejection := w.carry(c)
 			if rejection != nil && rejection.Facts.Aggregate != nil {
-				refused[c.CommandName()]++
+				refused[commands.NameOf(c)]++
 			}
 			checkIndexes(rt, w.State())
 			after := heldInAggregates(w.State())
@@ -100,9 +100,9 @@ func TestAggregateLimitsHold(t *testing.T) {
 				if after[l.AggregateKey] <= before[l.AggregateKey] {
 					return true
 				}
-				grown[c.CommandName()]++
-				if after[l.AggregateKey] > l.Most && !regrouping[c.CommandName()] {
-					rt.Fatalf("%s lets %v grow from %d to %d, and its limit is %d", c.CommandName(), l.AggregateKey,
+				grown[commands.NameOf(c)]++
+				if after[l.AggregateKey] > l.Most && !regrouping[commands.NameOf(c)] {
+					rt.Fatalf("%s lets %v grow from %d to %d, and its limit is %d", commands.NameOf(c), l.AggregateKey,
 						before[l.AggregateKey], after[l.AggregateKey], l.Most)
 				}
 				return true
@@ -157,11 +157,11 @@ func checkTakenBack(rt *rapid.T, s *ledger.State, c commands.Command) {
 	fork.Undo(undo, fork.Changes())
 	after := aggregatesAsKept(fork)
 	if len(after) != len(before) {
-		rt.Fatalf("%s, taken back, leaves %v, not %v", c.CommandName(), after, before)
+		rt.Fatalf("%s, taken back, leaves %v, not %v", commands.NameOf(c), after, before)
 	}
 	for key, used := range before {
 		if after[key] != used {
-			rt.Fatalf("%s, taken back, leaves %v, not %v", c.CommandName(), after, before)
+			rt.Fatalf("%s, taken back, leaves %v, not %v", commands.NameOf(c), after, before)
 		}
 	}
 }

@@ -39,10 +39,6 @@ type ProviderAllocation struct {
 	Amount   int64       `json:"amount"` // 1..MaxAmount
 }
 
-// CommandName implements Command.
-func (*AllocateForConsumers) CommandName() string { return "AllocateForConsumers" }
-
-// Consumers implements Command.
 func (c *AllocateForConsumers) Consumers() []ledger.UUID { return consumersOf(c.Allocations) }
 
 func consumersOf(allocations []ConsumerAllocations) []ledger.UUID {
@@ -53,7 +49,6 @@ func consumersOf(allocations []ConsumerAllocations) []ledger.UUID {
 	return ids
 }
 
-// Check implements Command.
 func (c *AllocateForConsumers) Check() *demand.Rejection {
 	if len(c.Allocations) == 0 {
 		return demand.Invalid("allocations", "names no consumer")
@@ -105,7 +100,6 @@ func (a *ConsumerAllocations) check() *demand.Rejection {
 
 func (*AllocateForConsumers) onlyHoldings() {}
 
-// ForProject implements Command.
 func (c *AllocateForConsumers) ForProject(s *ledger.State, project string) *demand.Rejection {
 	return checkOwners(s, c.Allocations, project)
 }
@@ -190,11 +184,10 @@ func (a *allocator) checkProvidersExist() *demand.Rejection {
 	for i := range a.allocations {
 		for _, res := range a.allocations[i].Resources {
 			if _, ok := a.provider(res.Provider); !ok {
-				return &demand.Rejection{
-					Code:    demand.CodeProviderUnknown,
-					Message: fmt.Sprintf("no provider %s to allocate from", res.Provider),
-					Facts:   demand.Facts{Provider: &res.Provider, Consumer: &a.allocations[i].Consumer},
-				}
+				return demand.Refuse(
+					demand.CodeProviderUnknown, demand.Facts{Provider: &res.Provider, Consumer: &a.allocations[i].Consumer},
+					"no provider %s to allocate from", res.Provider,
+				)
 			}
 		}
 	}
@@ -360,11 +353,11 @@ func (a *allocator) take(consumer ledger.UUID, res *ProviderAllocation) *demand.
 	class, _ := a.state.Classes().ID(res.Class)
 	inv, ok := p.Inventory(class)
 	if !ok {
-		return &demand.Rejection{
-			Code:    demand.CodeNoInventory,
-			Message: fmt.Sprintf("provider %s has no inventory of %s", res.Provider, res.Class),
-			Facts:   demand.Facts{Provider: &res.Provider, Consumer: &consumer, Class: res.Class, Asked: res.Amount},
-		}
+		return demand.Refuse(
+			demand.CodeNoInventory,
+			demand.Facts{Provider: &res.Provider, Consumer: &consumer, Class: res.Class, Asked: res.Amount},
+			"provider %s has no inventory of %s", res.Provider, res.Class,
+		)
 	}
 	if res.Amount < inv.MinUnit || res.Amount > inv.MaxUnit || res.Amount%inv.StepSize != 0 {
 		return &demand.Rejection{

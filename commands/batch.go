@@ -19,10 +19,6 @@ type Batch struct {
 	Commands []Command
 }
 
-// CommandName implements Command.
-func (*Batch) CommandName() string { return "Batch" }
-
-// Consumers implements Command.
 func (c *Batch) Consumers() []ledger.UUID {
 	var all []ledger.UUID
 	for _, one := range c.Commands {
@@ -39,12 +35,11 @@ func (c *Batch) MarshalJSON() ([]byte, error) {
 	}
 	list := make([]named, len(c.Commands))
 	for i, one := range c.Commands {
-		list[i] = named{one.CommandName(), one}
+		list[i] = named{NameOf(one), one}
 	}
 	return json.Marshal(list)
 }
 
-// Check implements Command.
 func (c *Batch) Check() *demand.Rejection {
 	if n := len(c.Commands); n == 0 || n > MaxBatch {
 		return demand.Invalid("commands", "a batch has 1 to %d commands, not %d", MaxBatch, n)
@@ -63,12 +58,11 @@ func (c *Batch) Check() *demand.Rejection {
 // at adds to a rejection which of the commands it is about.
 func (c *Batch) at(i int, r *demand.Rejection) *demand.Rejection {
 	told := *r
-	told.Message = fmt.Sprintf("command %d (%s): %s", i, c.Commands[i].CommandName(), r.Message)
+	told.Message = fmt.Sprintf("command %d (%s): %s", i, NameOf(c.Commands[i]), r.Message)
 	told.Facts.Command = &i
 	return &told
 }
 
-// ForProject implements Command.
 func (c *Batch) ForProject(s *ledger.State, project string) *demand.Rejection {
 	for i, one := range c.Commands {
 		if r := forProject(one, s, project); r != nil {

@@ -11,7 +11,6 @@ import (
 // its first command after its election, at the end of the log. A former leader
 // that reads the log then finds this record where it wanted to append its own.
 type BeginTerm struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Leader   string      `json:"leader"`
@@ -20,10 +19,6 @@ type BeginTerm struct {
 	Level uint64 `json:"level"`
 }
 
-// CommandName implements Command.
-func (*BeginTerm) CommandName() string { return "BeginTerm" }
-
-// Check implements Command.
 func (c *BeginTerm) Check() *demand.Rejection {
 	if c.Leader == "" {
 		return demand.Invalid("leader", "is required")

@@ -46,10 +46,10 @@ func changeChassis(rt *rapid.T, tried map[string]int) {
 		}
 		events, rejection := c.Decide(s)
 		if rejection != nil {
-			tried[c.CommandName()+" rejected: "+string(rejection.Code)]++
+			tried[commands.NameOf(c)+" rejected: "+string(rejection.Code)]++
 			return
 		}
-		tried[c.CommandName()]++
+		tried[commands.NameOf(c)]++
 		s.Begin()
 		if err := s.Apply(s.Head().Sequence+1, &ledger.Record{Time: 1, Events: events}); err != nil {
 			rt.Fatal(err)

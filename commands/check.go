@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"fmt"
 	"math"
 	"strings"
 	"unicode/utf8"
@@ -65,9 +64,7 @@ func checkRatio(ratio float64) *demand.Rejection {
 }
 
 func providerNotFound(id ledger.UUID) *demand.Rejection {
-	return &demand.Rejection{
-		Code: demand.CodeProviderNotFound, Message: fmt.Sprintf("no provider %s", id), Facts: demand.Facts{Provider: &id},
-	}
+	return demand.Refuse(demand.CodeProviderNotFound, demand.Facts{Provider: &id}, "no provider %s", id)
 }
 
 // checkProviderGeneration compares a provider's generation with the one that a
@@ -78,9 +75,8 @@ func checkProviderGeneration(p *ledger.Provider, given *int64) *demand.Rejection
 		return nil
 	}
 	id, expected := p.UUID, p.Generation
-	return &demand.Rejection{
-		Code:    demand.CodeProviderConflict,
-		Message: fmt.Sprintf("provider %s is at generation %d, not %d", id, expected, *given),
-		Facts:   demand.Facts{Provider: &id, Expected: &expected, Got: given},
-	}
+	return demand.Refuse(
+		demand.CodeProviderConflict, demand.Facts{Provider: &id, Expected: &expected, Got: given},
+		"provider %s is at generation %d, not %d", id, expected, *given,
+	)
 }

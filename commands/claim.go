@@ -29,10 +29,6 @@ type Claim struct {
 	found *claiming.Found // nil: it was not searched
 }
 
-// CommandName implements Command.
-func (*Claim) CommandName() string { return "Claim" }
-
-// Consumers implements Command.
 func (c *Claim) Consumers() []ledger.UUID {
 	members := c.Members()
 	ids := make([]ledger.UUID, len(members))
@@ -49,7 +45,6 @@ func (c *Claim) Consumers() []ledger.UUID {
 
 func (*Claim) onlyHoldings() {}
 
-// Check implements Command.
 func (c *Claim) Check() *demand.Rejection {
 	return cmp.Or(c.Claim.Check(), checkAllocations(allocationsOf(c.Members())))
 }
@@ -67,7 +62,6 @@ func allocationsOf(members []demand.ClaimConsumer) []ConsumerAllocations {
 	return list
 }
 
-// ForProject implements Command.
 func (c *Claim) ForProject(s *ledger.State, project string) *demand.Rejection {
 	if c.Prefer != nil {
 		for i := range c.Prefer.Near {

@@ -1,15 +1,14 @@
 package commands
 
 import (
+	"reflect"
+
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
 // Command asks for a change. It is data: clients submit it as JSON or msgpack.
 type Command interface {
-	// CommandName returns the command's name in records, on NATS and in the docs.
-	CommandName() string
-
 	// Check returns a rejection for faults that do not depend on the State, such
 	// as a missing field or an amount out of range, or nil. It changes nothing.
 	Check() *demand.Rejection
@@ -30,10 +29,12 @@ type Command interface {
 	ForProject(s *ledger.State, project string) *demand.Rejection
 }
 
+// NameOf returns a command's name in records, on NATS and in the docs: its type's.
+func NameOf(c Command) string { return reflect.TypeOf(c).Elem().Name() }
+
 // noConsumers is embedded by commands that name no consumers.
 type noConsumers struct{}
 
-// Consumers implements Command.
 func (noConsumers) Consumers() []ledger.UUID { return nil }
 
 // Registry makes an empty command of each kind that clients may submit, by name.
@@ -69,7 +70,7 @@ func empty[T any, C interface {
 func byName(list ...func() Command) map[string]func() Command {
 	table := make(map[string]func() Command, len(list))
 	for _, one := range list {
-		table[one().CommandName()] = one
+		table[NameOf(one())] = one
 	}
 	return table
 }

@@ -14,7 +14,7 @@ func Decode(name string, body []byte) (Command, error) {
 	var c Command
 	if empty, known := Registry[name]; known {
 		c = empty()
-	} else if name == new(Batch).CommandName() {
+	} else if name == NameOf(new(Batch)) {
 		c = new(Batch)
 	} else {
 		return nil, fmt.Errorf("commands: there is no command %q", name)
@@ -41,7 +41,7 @@ func (c *Batch) UnmarshalJSON(data []byte) error {
 	}
 	c.Commands = make([]Command, len(list))
 	for i, one := range list {
-		if one.Command == c.CommandName() {
+		if one.Command == NameOf(c) {
 			return fmt.Errorf("a batch holds no batches")
 		}
 		var err error
@@ -83,7 +83,7 @@ func limited(c Command, state *ledger.State, events []ledger.Event) *demand.Reje
 	if _, isBatch := c.(*Batch); isBatch {
 		return nil
 	}
-	if _, internal := Internal[c.CommandName()]; internal {
+	if _, internal := Internal[NameOf(c)]; internal {
 		return nil
 	}
 	return withinLimits(state, events)

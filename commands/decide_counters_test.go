@@ -168,17 +168,17 @@ func TestCountersNeverExceeded(t *testing.T) {
 			}).Draw(rt, "command")(rt)
 			before := drawnFrom(w.State())
 			if _, r := w.carry(c); r != nil && r.Code == demand.CodeCapacityExceeded && *r.Facts.Provider == card {
-				refused[c.CommandName()]++
+				refused[commands.NameOf(c)]++
 			}
 			for key, drawn := range drawnFrom(w.State()) {
 				if known := ledger.Drawn(w.State(), key.provider, key.counter, nil); known != drawn.amount {
 					rt.Fatalf("%d are drawn from %s of %s, and not %d", drawn.amount, key.counter, key.provider, known)
 				}
-				if drawn.amount <= before[key].amount || !commands.OnlyHoldings(c.CommandName()) {
+				if drawn.amount <= before[key].amount || !commands.OnlyHoldings(commands.NameOf(c)) {
 					continue
 				}
-				if grown[c.CommandName()]++; drawn.amount > drawn.total {
-					rt.Fatalf("after %s %d of %d are drawn", c.CommandName(), drawn.amount, drawn.total)
+				if grown[commands.NameOf(c)]++; drawn.amount > drawn.total {
+					rt.Fatalf("after %s %d of %d are drawn", commands.NameOf(c), drawn.amount, drawn.total)
 				}
 			}
 		}

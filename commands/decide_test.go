@@ -71,7 +71,7 @@ func decisions(t testing.TB) []decision {
 func TestDecisions(t *testing.T) {
 	t.Parallel()
 	for _, row := range decisions(t) {
-		t.Run(row.command.CommandName()+"/"+row.about, func(t *testing.T) {
+		t.Run(commands.NameOf(row.command)+"/"+row.about, func(t *testing.T) {
 			w := newWorld(t, row.before...)
 			state := digest(t, w)
 			got := w.decide(row.command)
@@ -103,7 +103,7 @@ func compareOutcomes(t *testing.T, what string, want, got outcome) {
 // these consumers, because the writer makes other commands that name them wait.
 func checkConsumers(t *testing.T, c commands.Command, events []ledger.Event) {
 	t.Helper()
-	if !commands.OnlyHoldings(c.CommandName()) {
+	if !commands.OnlyHoldings(commands.NameOf(c)) {
 		return
 	}
 	for _, id := range ledger.ConsumersChanged(events) {
@@ -134,14 +134,14 @@ func checkBatchOfOne(t *testing.T, w *world, c commands.Command, want outcome) {
 // commands.
 func checkJSON(t *testing.T, w *world, c commands.Command, want outcome) {
 	t.Helper()
-	_, registered := commands.Registry[c.CommandName()]
+	_, registered := commands.Registry[commands.NameOf(c)]
 	if _, isBatch := c.(*commands.Batch); !registered && !isBatch {
 		return
 	}
 	text, read := []byte(nil), commands.Command(nil)
 	text, err := json.Marshal(c)
 	if err == nil {
-		read, err = commands.Decode(c.CommandName(), text)
+		read, err = commands.Decode(commands.NameOf(c), text)
 	}
 	if want.code == demand.CodeInvalid && (err != nil || !reflect.DeepEqual(c, read)) {
 		return // JSON cannot express it: an infinite number, bytes that are not text, a batch of batches
@@ -234,8 +234,8 @@ func TestRandomDecisions(t *testing.T) {
 				continue
 			}
 			got := w.decide(c)
-			if got.code != "" && !has[c.CommandName()+" "+string(got.code)] {
-				rt.Fatalf("the table has no row of %s that is rejected with %s", c.CommandName(), got.code)
+			if got.code != "" && !has[commands.NameOf(c)+" "+string(got.code)] {
+				rt.Fatalf("the table has no row of %s that is rejected with %s", commands.NameOf(c), got.code)
 			}
 			w.carry(c)
 		}
@@ -247,7 +247,7 @@ func rowsByOutcome(t *testing.T, rows []decision) map[string]bool {
 	t.Helper()
 	has := make(map[string]bool)
 	for _, row := range rows {
-		name := row.command.CommandName()
+		name := commands.NameOf(row.command)
 		if has[name+"/"+row.about] {
 			t.Errorf("there are two rows %s/%s", name, row.about)
 		}
@@ -351,7 +351,7 @@ func TestProjects(t *testing.T) {
 	check := func(c commands.Command, allowed bool) {
 		t.Helper()
 		for name, c := range map[string]commands.Command{
-			c.CommandName(): c, "a batch of " + c.CommandName(): &commands.Batch{Commands: []commands.Command{c}},
+			commands.NameOf(c): c, "a batch of " + commands.NameOf(c): &commands.Batch{Commands: []commands.Command{c}},
 		} {
 			_, rejection := commands.DecideChecked(commands.Submission{Command: c, Project: "p"}, w.State())
 			forbidden := rejection != nil && rejection.Code == demand.CodeForbidden
@@ -528,7 +528,7 @@ func (w *world) accept(list ...commands.Command) {
 	w.t.Helper()
 	for _, c := range list {
 		if events, rejection := w.carry(c); rejection != nil || len(events) == 0 {
-			w.t.Fatalf("%s %+v: %v, %d events", c.CommandName(), c, rejection, len(events))
+			w.t.Fatalf("%s %+v: %v, %d events", commands.NameOf(c), c, rejection, len(events))
 		}
 	}
 }
@@ -537,7 +537,7 @@ func (w *world) carry(c commands.Command) ([]ledger.Event, *demand.Rejection) {
 	w.t.Helper()
 	events, rejection, err := w.Carry(commands.Submission{Command: c, Actor: "test"})
 	if err != nil {
-		w.t.Fatalf("%s %+v: %v", c.CommandName(), c, err)
+		w.t.Fatalf("%s %+v: %v", commands.NameOf(c), c, err)
 	}
 	return events, rejection
 }
@@ -550,10 +550,10 @@ func (w *world) decide(c commands.Command) outcome {
 		return outcome{events: events}
 	}
 	if events != nil {
-		w.t.Errorf("%s is rejected, with events: %v", c.CommandName(), events)
+		w.t.Errorf("%s is rejected, with events: %v", commands.NameOf(c), events)
 	}
 	if rejection.Message == "" || strings.Contains(rejection.Message, "%!") {
-		w.t.Errorf("%s is rejected with the text %q", c.CommandName(), rejection.Message)
+		w.t.Errorf("%s is rejected with the text %q", commands.NameOf(c), rejection.Message)
 	}
 	return outcome{code: rejection.Code, facts: rejection.Facts}
 }

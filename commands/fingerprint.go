@@ -17,9 +17,9 @@ import (
 func FingerprintOf(c Command) (ledger.Fingerprint, error) {
 	scratch := scratches.Get().(*[]byte)
 	defer scratches.Put(scratch)
-	hashed, err := appendContent(append(append((*scratch)[:0], c.CommandName()...), 0), c)
+	hashed, err := appendContent(append(append((*scratch)[:0], NameOf(c)...), 0), c)
 	if err != nil {
-		return ledger.Fingerprint{}, fmt.Errorf("commands: %s cannot be encoded: %w", c.CommandName(), err)
+		return ledger.Fingerprint{}, fmt.Errorf("commands: %s cannot be encoded: %w", NameOf(c), err)
 	}
 	if cap(hashed) <= keptScratch {
 		*scratch = hashed

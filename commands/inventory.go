@@ -2,7 +2,6 @@ package commands
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 
 	"github.com/allot-project/allot/commands/demand"
@@ -57,14 +56,12 @@ func (inv Inventory) checkCapacity(provider ledger.UUID, refuseFull bool) *deman
 	if capacity > 0 || capacity == 0 && !refuseFull {
 		return nil
 	}
-	return &demand.Rejection{
-		Code: demand.CodeInventoryCapacity,
-		Message: fmt.Sprintf(
-			"inventory of %s on provider %s has no capacity: total %d, reserved %d, ratio %v", r.Class, provider, r.Total,
-			r.Reserved, r.Ratio,
-		),
-		Facts: demand.Facts{Provider: &provider, Class: r.Class, Total: r.Total, Reserved: r.Reserved, Ratio: r.Ratio},
-	}
+	return demand.Refuse(
+		demand.CodeInventoryCapacity,
+		demand.Facts{Provider: &provider, Class: r.Class, Total: r.Total, Reserved: r.Reserved, Ratio: r.Ratio},
+		"inventory of %s on provider %s has no capacity: total %d, reserved %d, ratio %v",
+		r.Class, provider, r.Total, r.Reserved, r.Ratio,
+	)
 }
 
 // set returns the event that sets one inventory of a provider and moves its
@@ -112,17 +109,15 @@ func recordsOf(inventories []Inventory) []ledger.InventoryRecord {
 }
 
 func inventoryInUse(provider ledger.UUID, classes []string) *demand.Rejection {
-	return &demand.Rejection{
-		Code:    demand.CodeInventoryInUse,
-		Message: fmt.Sprintf("inventory of %s on provider %s is in use", strings.Join(classes, ", "), provider),
-		Facts:   demand.Facts{Provider: &provider, Classes: classes},
-	}
+	return demand.Refuse(
+		demand.CodeInventoryInUse, demand.Facts{Provider: &provider, Classes: classes},
+		"inventory of %s on provider %s is in use", strings.Join(classes, ", "), provider,
+	)
 }
 
 func inventoryNotFound(provider ledger.UUID, class string) *demand.Rejection {
-	return &demand.Rejection{
-		Code:    demand.CodeInventoryNotFound,
-		Message: fmt.Sprintf("provider %s has no inventory of %s", provider, class),
-		Facts:   demand.Facts{Provider: &provider, Class: class},
-	}
+	return demand.Refuse(
+		demand.CodeInventoryNotFound, demand.Facts{Provider: &provider, Class: class},
+		"provider %s has no inventory of %s", provider, class,
+	)
 }

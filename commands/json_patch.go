@@ -26,7 +26,6 @@ type PatchOperation struct {
 // has no value.
 type PatchValue string
 
-// MarshalJSON implements json.Marshaler.
 func (v PatchValue) MarshalJSON() ([]byte, error) {
 	if v == "" {
 		return []byte("null"), nil
@@ -40,7 +39,6 @@ func patchValueOf(wrapped ledger.Document) PatchValue {
 	return PatchValue(strings.TrimSuffix(strings.TrimPrefix(wrapped.Text(), `{"`+wrapper+`":`), "}"))
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (v *PatchValue) UnmarshalJSON(text []byte) error {
 	doc, err := ledger.ParseDocument(append(append([]byte(`{"`+wrapper+`":`), text...), '}'))
 	if err == nil {
@@ -188,11 +186,10 @@ func applyPatch(ops []PatchOperation, from, to any) *demand.Rejection {
 			doc, err = patch.ApplyWithOptions(doc, patchOptions)
 		}
 		if err != nil {
-			return &demand.Rejection{
-				Code:    demand.CodePatchFailed,
-				Message: fmt.Sprintf("Couldn't apply patch '%s'. Reason: %v", strings.Trim(string(step), "[]"), err),
-				Facts:   demand.Facts{Field: op.Field()},
-			}
+			return demand.Refuse(
+				demand.CodePatchFailed, demand.Facts{Field: op.Field()},
+				"Couldn't apply patch '%s'. Reason: %v", strings.Trim(string(step), "[]"), err,
+			)
 		}
 	}
 	dec := json.NewDecoder(bytes.NewReader(doc))

@@ -2,7 +2,6 @@ package commands
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -132,10 +131,9 @@ func (g *growth) within(key ledger.LimitKey, used, more int64) *demand.Rejection
 		facts.Class = g.state.Classes().Name(key.Class)
 		what = facts.Class
 	}
-	return &demand.Rejection{
-		Code: demand.CodeOverLimit,
-		Message: fmt.Sprintf("project %s would have %d more of %s: its limit is %d, and with those below it %d are used",
-			key.Project, more, what, most, used),
-		Facts: facts,
-	}
+	return demand.Refuse(
+		demand.CodeOverLimit, facts,
+		"project %s would have %d more of %s: its limit is %d, and with those below it %d are used",
+		key.Project, more, what, most, used,
+	)
 }

@@ -41,7 +41,7 @@ func TestLimitsHold(t *testing.T) {
 			limits := limitsNow(w.State())
 			_, rejection := w.carry(c)
 			if rejection != nil && rejection.Code == demand.CodeOverLimit {
-				refused[c.CommandName()]++
+				refused[commands.NameOf(c)]++
 			}
 			after := projectsAsCounted(w.State())
 			_, isBatch := c.(*commands.Batch)
@@ -49,10 +49,10 @@ func TestLimitsHold(t *testing.T) {
 				if used <= before[key] || len(before) == 0 {
 					continue
 				}
-				grown[c.CommandName()]++
+				grown[commands.NameOf(c)]++
 				most, limited := limits[key]
-				if limited && used > most && !isBatch && !recording[c.CommandName()] {
-					rt.Fatalf("%s lets %s grow from %d to %d, and its limit is %d", c.CommandName(), key, before[key], used, most)
+				if limited && used > most && !isBatch && !recording[commands.NameOf(c)] {
+					rt.Fatalf("%s lets %s grow from %d to %d, and its limit is %d", commands.NameOf(c), key, before[key], used, most)
 				}
 			}
 		}

@@ -190,10 +190,9 @@ func checkNodeName(name *string) *demand.Rejection {
 		return nil
 	}
 	if !IsNodeName(*name) {
-		return &demand.Rejection{
-			Code: demand.CodeInvalid, Message: fmt.Sprintf("name: %q cannot name a node", *name),
-			Facts: demand.Facts{Field: "name", Name: *name},
-		}
+		return demand.Refuse(
+			demand.CodeInvalid, demand.Facts{Field: "name", Name: *name}, "name: %q cannot name a node", *name,
+		)
 	}
 	return nil
 }
@@ -303,9 +302,7 @@ func checkTraits(s *ledger.State, field string, traits []string) *demand.Rejecti
 }
 
 func nodeNotFound(id ledger.UUID) *demand.Rejection {
-	return &demand.Rejection{
-		Code: demand.CodeNodeNotFound, Message: fmt.Sprintf("no node %s", id), Facts: demand.Facts{Node: &id},
-	}
+	return demand.Refuse(demand.CodeNodeNotFound, demand.Facts{Node: &id}, "no node %s", id)
 }
 
 func nodeUnknown(ids ...ledger.UUID) *demand.Rejection {
@@ -319,9 +316,7 @@ func nodeUnknown(ids ...ledger.UUID) *demand.Rejection {
 }
 
 func nodeExists(format, name string) *demand.Rejection {
-	return &demand.Rejection{
-		Code: demand.CodeNodeExists, Message: fmt.Sprintf(format, name), Facts: demand.Facts{Name: name},
-	}
+	return demand.Refuse(demand.CodeNodeExists, demand.Facts{Name: name}, format, name)
 }
 
 func nodeAssociated(n *ledger.Node) *demand.Rejection {

@@ -40,7 +40,6 @@ func NodeClassName(class string) string {
 // their provider. If node providers are turned off, existing providers stay and
 // every client may change them.
 type SetNodeProviders struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	On    bool `json:"on"`
@@ -51,10 +50,6 @@ type SetNodeProviders struct {
 	Left []ledger.UUID `json:"left,omitempty"`
 }
 
-// CommandName implements Command.
-func (*SetNodeProviders) CommandName() string { return "SetNodeProviders" }
-
-// Check implements Command.
 func (c *SetNodeProviders) Check() *demand.Rejection {
 	if c.Limit < 1 {
 		return demand.Invalid("limit", "is 1 or more")
@@ -163,10 +158,9 @@ func (p *providerSync) node(before, after *ledger.Node) *demand.Rejection {
 	provider, exists := p.s.Provider(after.UUID)
 	if !exists {
 		if _, taken := p.s.ProviderNamed(after.UUID.String()); taken {
-			return &demand.Rejection{
-				Code: demand.CodeProviderExists, Message: fmt.Sprintf("a provider with name %s exists", after.UUID),
-				Facts: demand.Facts{Node: &after.UUID},
-			}
+			return demand.Refuse(
+				demand.CodeProviderExists, demand.Facts{Node: &after.UUID}, "a provider with name %s exists", after.UUID,
+			)
 		}
 		p.emit(ledger.ProviderCreated{Provider: after.UUID, Name: after.UUID.String()})
 		provider = &ledger.Provider{UUID: after.UUID}
@@ -190,11 +184,10 @@ func (p *providerSync) oneOwner(n *ledger.Node, held bool) *demand.Rejection {
 	if !held || n.Instance.IsNil() || holds(p.s, n.Instance, n.UUID) {
 		return nil
 	}
-	return &demand.Rejection{
-		Code:    demand.CodeProviderInUse,
-		Message: fmt.Sprintf("the resource provider of node %s is held by a consumer in Placement", n.UUID),
-		Facts:   demand.Facts{Node: &n.UUID, Provider: &n.UUID, Instance: &n.Instance},
-	}
+	return demand.Refuse(
+		demand.CodeProviderInUse, demand.Facts{Node: &n.UUID, Provider: &n.UUID, Instance: &n.Instance},
+		"the resource provider of node %s is held by a consumer in Placement", n.UUID,
+	)
 }
 
 // holds reports whether a consumer holds something of a provider.
@@ -213,11 +206,10 @@ func (p *providerSync) remove(before *ledger.Node) *demand.Rejection {
 	child := false
 	p.s.Children(before.UUID, func(ledger.UUID) bool { child = true; return false })
 	if used := provider.InUse(); child || used != nil && !freed {
-		return &demand.Rejection{
-			Code:    demand.CodeProviderInUse,
-			Message: fmt.Sprintf("the resource provider of node %s has allocations or children", before.UUID),
-			Facts:   demand.Facts{Node: &before.UUID, Provider: &before.UUID, Classes: classNames(p.s, used)},
-		}
+		return demand.Refuse(
+			demand.CodeProviderInUse, demand.Facts{Node: &before.UUID, Provider: &before.UUID, Classes: classNames(p.s, used)},
+			"the resource provider of node %s has allocations or children", before.UUID,
+		)
 	}
 	p.emit(ledger.ProviderDeleted{Provider: before.UUID})
 	return nil
@@ -313,11 +305,10 @@ func (p *providerSync) consume(after *ledger.Node, generation *int64) *demand.Re
 		if len(held) == 1 && held[0].Provider == after.UUID {
 			return nil
 		}
-		return &demand.Rejection{
-			Code:    demand.CodeNodeIsProvider,
-			Message: fmt.Sprintf("consumer %s, which would be the allocation of node %s, holds other resources", after.Allocation, after.UUID),
-			Facts:   demand.Facts{Node: &after.UUID, Consumer: &after.Allocation},
-		}
+		return demand.Refuse(
+			demand.CodeNodeIsProvider, demand.Facts{Node: &after.UUID, Consumer: &after.Allocation},
+			"consumer %s, which would be the allocation of node %s, holds other resources", after.Allocation, after.UUID,
+		)
 	}
 	owner := p.owners[after.Allocation]
 	if a, ok := p.s.NodeAllocation(after.Allocation); ok {
@@ -433,12 +424,11 @@ func nodeOf(s *ledger.State, provider ledger.UUID) *ledger.Node {
 }
 
 func followsFromNode(id ledger.UUID) *demand.Rejection {
-	return &demand.Rejection{
-		Code: demand.CodeNodeIsProvider,
-		Message: fmt.Sprintf("resource provider %s is a bare metal node: its existence, its inventory and the node's traits "+
-			"follow from the node", id),
-		Facts: demand.Facts{Provider: &id, Node: &id},
-	}
+	return demand.Refuse(
+		demand.CodeNodeIsProvider, demand.Facts{Provider: &id, Node: &id},
+		"resource provider %s is a bare metal node: its existence, its inventory and the node's traits "+
+			"follow from the node", id,
+	)
 }
 
 // repeatsNode rejects inventories of a node's provider, unless they say again what
@@ -469,9 +459,8 @@ func followsNodeAllocation(s *ledger.State, consumer ledger.UUID) *demand.Reject
 	if !isAllocation || a.Node.IsNil() {
 		return nil
 	}
-	return &demand.Rejection{
-		Code:    demand.CodeNodeIsProvider,
-		Message: fmt.Sprintf("consumer %s is the allocation of bare metal node %s: release it there", consumer, a.Node),
-		Facts:   demand.Facts{Consumer: &consumer, Node: &a.Node, Allocation: &consumer},
-	}
+	return demand.Refuse(
+		demand.CodeNodeIsProvider, demand.Facts{Consumer: &consumer, Node: &a.Node, Allocation: &consumer},
+		"consumer %s is the allocation of bare metal node %s: release it there", consumer, a.Node,
+	)
 }

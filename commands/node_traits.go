@@ -10,20 +10,14 @@ import (
 
 // ReplaceNodeTraits sets all traits of a node.
 type ReplaceNodeTraits struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Node   ledger.UUID `json:"node"`
 	Traits []string    `json:"traits"` // at most 50
 }
 
-// CommandName implements Command.
-func (*ReplaceNodeTraits) CommandName() string { return "ReplaceNodeTraits" }
-
-// Check implements Command.
 func (c *ReplaceNodeTraits) Check() *demand.Rejection { return checkUUID("node", c.Node) }
 
-// Decide implements Command.
 func (c *ReplaceNodeTraits) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
@@ -41,11 +35,10 @@ func replaceNodeTraits(s *ledger.State, n *ledger.Node, traits []string) ([]ledg
 	traits = slices.Compact(traits)
 	if len(traits) > ledger.MaxNodeTraits {
 		id := n.UUID
-		return nil, &demand.Rejection{
-			Code:    demand.CodeInvalid,
-			Message: fmt.Sprintf("traits: Node %s can have at most %d traits, not %d", id, ledger.MaxNodeTraits, len(traits)),
-			Facts:   demand.Facts{Field: "traits", Node: &id},
-		}
+		return nil, demand.Refuse(
+			demand.CodeInvalid, demand.Facts{Field: "traits", Node: &id},
+			"traits: Node %s can have at most %d traits, not %d", id, ledger.MaxNodeTraits, len(traits),
+		)
 	}
 	if slices.Equal(traits, n.Traits) {
 		return nil, nil
@@ -55,20 +48,14 @@ func replaceNodeTraits(s *ledger.State, n *ledger.Node, traits []string) ([]ledg
 
 // AddNodeTrait adds a trait to a node.
 type AddNodeTrait struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Node  ledger.UUID `json:"node"`
 	Trait string      `json:"trait"`
 }
 
-// CommandName implements Command.
-func (*AddNodeTrait) CommandName() string { return "AddNodeTrait" }
-
-// Check implements Command.
 func (c *AddNodeTrait) Check() *demand.Rejection { return checkUUID("node", c.Node) }
 
-// Decide implements Command.
 func (c *AddNodeTrait) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
@@ -79,20 +66,14 @@ func (c *AddNodeTrait) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejectio
 
 // RemoveNodeTrait removes a trait from a node.
 type RemoveNodeTrait struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Node  ledger.UUID `json:"node"`
 	Trait string      `json:"trait"`
 }
 
-// CommandName implements Command.
-func (*RemoveNodeTrait) CommandName() string { return "RemoveNodeTrait" }
-
-// Check implements Command.
 func (c *RemoveNodeTrait) Check() *demand.Rejection { return checkUUID("node", c.Node) }
 
-// Decide implements Command.
 func (c *RemoveNodeTrait) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {

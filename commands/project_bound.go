@@ -12,7 +12,7 @@ import (
 func forProject(c Command, s *ledger.State, project string) *demand.Rejection {
 	r := c.ForProject(s, project)
 	if r == notForProjects {
-		return foreign(project, "%s", c.CommandName())
+		return foreign(project, "%s", NameOf(c))
 	}
 	return r
 }
@@ -27,12 +27,11 @@ func Foreign(s Submission, state *ledger.State) *demand.Rejection {
 }
 
 // operatorsOnly is embedded by commands that clients which are bound to a project
-// may not submit.
-type operatorsOnly struct{}
+// may not submit. It names no consumers, unless the command does.
+type operatorsOnly struct{ noConsumers }
 
 var notForProjects = &demand.Rejection{Code: demand.CodeForbidden, Message: "not for clients that are bound to a project"}
 
-// ForProject implements Command.
 func (operatorsOnly) ForProject(*ledger.State, string) *demand.Rejection { return notForProjects }
 
 func foreign(project, format string, args ...any) *demand.Rejection {

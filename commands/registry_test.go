@@ -21,7 +21,7 @@ import (
 // RemoveProvider is for what-if questions only.
 var unregistered = []string{"Batch", "RemoveProvider"}
 
-// TestRegistry reads the package's source: every type with a CommandName is one
+// TestRegistry reads the package's source: every type with a Decide is one
 // that clients may submit, or one that the server submits, under the name of its
 // type.
 func TestRegistry(t *testing.T) {
@@ -30,17 +30,17 @@ func TestRegistry(t *testing.T) {
 	declared := commandTypes(t)
 	for _, name := range declared {
 		if !slices.Contains(known, name) {
-			t.Errorf("%s has a CommandName, and is neither in Registry nor in Internal", name)
+			t.Errorf("%s has a Decide, and is neither in Registry nor in Internal", name)
 		}
 	}
 	for _, name := range known {
 		if !slices.Contains(declared, name) {
-			t.Errorf("there is no type %s with a CommandName, which is a command's name", name)
+			t.Errorf("there is no type %s with a Decide, which is a command's name", name)
 		}
 	}
 }
 
-// commandTypes are the types of the package that have a CommandName.
+// commandTypes are the types of the package that have a Decide.
 func commandTypes(t *testing.T) (names []string) {
 	t.Helper()
 	isCode := func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }
@@ -51,7 +51,7 @@ func commandTypes(t *testing.T) (names []string) {
 	for _, file := range packages["commands"].Files {
 		for _, decl := range file.Decls {
 			f, isFunc := decl.(*ast.FuncDecl)
-			if !isFunc || f.Recv == nil || f.Name.Name != "CommandName" {
+			if !isFunc || f.Recv == nil || f.Name.Name != "Decide" {
 				continue
 			}
 			names = append(names, f.Recv.List[0].Type.(*ast.StarExpr).X.(*ast.Ident).Name)
@@ -84,12 +84,12 @@ func TestOnlyHoldings(t *testing.T) {
 		carry := func(c commands.Command) {
 			list, _, err := l.Carry(commands.Submission{ID: commandstest.NewID(), Actor: "test", Command: c})
 			if err != nil {
-				rt.Fatalf("%s: %v", c.CommandName(), err)
+				rt.Fatalf("%s: %v", commands.NameOf(c), err)
 			}
 			for _, event := range list {
-				events[c.CommandName()]++
+				events[commands.NameOf(c)]++
 				if !followsFromHoldings(l.State(), event) {
-					others[c.CommandName()] = true
+					others[commands.NameOf(c)] = true
 				}
 			}
 		}

@@ -14,23 +14,16 @@ type ReleaseConsumer struct {
 	Generation *uint64     `json:"generation,omitempty"` // absent: not checked, as in REST
 }
 
-// CommandName implements Command.
-func (*ReleaseConsumer) CommandName() string { return "ReleaseConsumer" }
-
-// Consumers implements Command.
 func (c *ReleaseConsumer) Consumers() []ledger.UUID { return []ledger.UUID{c.Consumer} }
 
-// Check implements Command.
 func (c *ReleaseConsumer) Check() *demand.Rejection { return checkUUID("consumer", c.Consumer) }
 
 func (*ReleaseConsumer) onlyHoldings() {}
 
-// ForProject implements Command.
 func (c *ReleaseConsumer) ForProject(s *ledger.State, project string) *demand.Rejection {
 	return hideHolder(s, c.Consumer, project)
 }
 
-// Decide implements Command.
 func (c *ReleaseConsumer) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	consumer, ok := s.Consumer(c.Consumer)
 	if !ok {
@@ -46,10 +39,7 @@ func (c *ReleaseConsumer) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejec
 }
 
 func consumerNotFound(id ledger.UUID) *demand.Rejection {
-	return &demand.Rejection{
-		Code: demand.CodeConsumerNotFound, Message: fmt.Sprintf("consumer %s holds nothing", id),
-		Facts: demand.Facts{Consumer: &id},
-	}
+	return demand.Refuse(demand.CodeConsumerNotFound, demand.Facts{Consumer: &id}, "consumer %s holds nothing", id)
 }
 
 // consumerConflict makes a rejection with the generation that a consumer has and
@@ -57,12 +47,10 @@ func consumerNotFound(id ledger.UUID) *demand.Rejection {
 // as the present one "there is none".
 func consumerConflict(id ledger.UUID, has, given *uint64) *demand.Rejection {
 	facts := demand.Facts{Consumer: &id, Expected: signed(has), Got: signed(given)}
-	return &demand.Rejection{
-		Code: demand.CodeConsumerConflict,
-		Message: fmt.Sprintf("consumer %s is at generation %s, not %s",
-			id, orNull(facts.Expected), orNull(facts.Got)),
-		Facts: facts,
-	}
+	return demand.Refuse(
+		demand.CodeConsumerConflict, facts,
+		"consumer %s is at generation %s, not %s", id, orNull(facts.Expected), orNull(facts.Got),
+	)
 }
 
 func signed(n *uint64) *int64 {

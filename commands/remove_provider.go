@@ -17,18 +17,12 @@ type RemoveProvider struct {
 	Provider ledger.UUID `json:"provider"`
 }
 
-// CommandName implements Command.
-func (*RemoveProvider) CommandName() string { return "RemoveProvider" }
-
-// Consumers implements Command.
 func (*RemoveProvider) Consumers() []ledger.UUID { return nil }
 
-// Check implements Command.
 func (c *RemoveProvider) Check() *demand.Rejection {
 	return (&DeleteProvider{Provider: c.Provider}).Check()
 }
 
-// Decide implements Command.
 func (c *RemoveProvider) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if _, exists := s.Provider(c.Provider); !exists {
 		return (&DeleteProvider{Provider: c.Provider}).Decide(s)

@@ -2,7 +2,6 @@ package commands
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -15,7 +14,6 @@ import (
 // a counter has: nothing more is given then. The provider's generation moves by 1 even if nothing
 // changes.
 type ReplaceProviderCounters struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Provider   ledger.UUID         `json:"provider"`
@@ -30,10 +28,6 @@ const (
 	maxDraws    = 1024
 )
 
-// CommandName implements Command.
-func (*ReplaceProviderCounters) CommandName() string { return "ReplaceProviderCounters" }
-
-// Check implements Command.
 func (c *ReplaceProviderCounters) Check() *demand.Rejection {
 	if len(c.Counters) > maxCounters || len(c.Draws) > maxDraws {
 		return demand.Invalid("counters", "a provider has at most %d counters and %d draws, not %d and %d",
@@ -82,7 +76,6 @@ func checkDraw(d *ledger.DrawRecord) *demand.Rejection {
 	return nil
 }
 
-// Decide implements Command.
 func (c *ReplaceProviderCounters) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, ok := s.Provider(c.Provider)
 	if !ok {
@@ -114,19 +107,17 @@ func (c *ReplaceProviderCounters) Decide(s *ledger.State) ([]ledger.Event, *dema
 }
 
 func counterUnknown(provider ledger.UUID, counter string) *demand.Rejection {
-	return &demand.Rejection{
-		Code:    demand.CodeCounterUnknown,
-		Message: fmt.Sprintf("no provider above %s has a counter %s to draw from", provider, counter),
-		Facts:   demand.Facts{Provider: &provider, Name: counter},
-	}
+	return demand.Refuse(
+		demand.CodeCounterUnknown, demand.Facts{Provider: &provider, Name: counter},
+		"no provider above %s has a counter %s to draw from", provider, counter,
+	)
 }
 
 func counterInUse(provider ledger.UUID, counter string) *demand.Rejection {
-	return &demand.Rejection{
-		Code:    demand.CodeCounterInUse,
-		Message: fmt.Sprintf("providers below %s draw from its counter %s", provider, counter),
-		Facts:   demand.Facts{Provider: &provider, Name: counter},
-	}
+	return demand.Refuse(
+		demand.CodeCounterInUse, demand.Facts{Provider: &provider, Name: counter},
+		"providers below %s draw from its counter %s", provider, counter,
+	)
 }
 
 // drawsStay rejects a move of a provider below another parent (which may be none) where something
@@ -186,10 +177,10 @@ func (g *growth) checkCounters() *demand.Rejection {
 }
 
 func counterExceeded(key counterKey, total, used, asked int64) *demand.Rejection {
-	return &demand.Rejection{
-		Code: demand.CodeCapacityExceeded,
-		Message: fmt.Sprintf("%d more of counter %s of provider %s exceeds its total of %d, of which %d are drawn",
-			asked, key.name, key.provider, total, used),
-		Facts: demand.Facts{Provider: &key.provider, Class: key.name, Asked: asked, Total: total, Ratio: 1, Used: used},
-	}
+	return demand.Refuse(
+		demand.CodeCapacityExceeded,
+		demand.Facts{Provider: &key.provider, Class: key.name, Asked: asked, Total: total, Ratio: 1, Used: used},
+		"%d more of counter %s of provider %s exceeds its total of %d, of which %d are drawn",
+		asked, key.name, key.provider, total, used,
+	)
 }

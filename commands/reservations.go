@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -31,15 +30,10 @@ type Reserve struct {
 	Projects []string `json:"projects,omitempty"`
 }
 
-// CommandName implements Command.
-func (*Reserve) CommandName() string { return "Reserve" }
-
-// Consumers implements Command.
 func (c *Reserve) Consumers() []ledger.UUID {
 	return (&AllocateForConsumers{Allocations: c.Allocations}).Consumers()
 }
 
-// Check implements Command.
 func (c *Reserve) Check() *demand.Rejection {
 	if math.IsNaN(c.Seconds) || c.Seconds <= 0 || c.Seconds > MaxReservationSeconds || c.lifetime() <= 0 {
 		return demand.Invalid("seconds", "%v is not above 0 and at most %d", c.Seconds, MaxReservationSeconds)
@@ -67,12 +61,10 @@ func (c *Reserve) lifetime() int64 { return int64(c.Seconds * float64(time.Secon
 
 func (*Reserve) onlyHoldings() {}
 
-// ForProject implements Command.
 func (c *Reserve) ForProject(s *ledger.State, project string) *demand.Rejection {
 	return checkOwners(s, c.Allocations, project)
 }
 
-// Decide implements Command.
 func (c *Reserve) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	a := newAllocator(s, c.Allocations)
 	a.lifetime, a.projects = c.lifetime(), c.Projects
@@ -91,10 +83,9 @@ func (c *Reserve) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 }
 
 func notReserved(id ledger.UUID) *demand.Rejection {
-	return &demand.Rejection{
-		Code: demand.CodeNotReserved, Message: fmt.Sprintf("what consumer %s holds is allocated for good", id),
-		Facts: demand.Facts{Consumer: &id},
-	}
+	return demand.Refuse(
+		demand.CodeNotReserved, demand.Facts{Consumer: &id}, "what consumer %s holds is allocated for good", id,
+	)
 }
 
 // reservation finds the reservation that a command names.
@@ -115,23 +106,16 @@ type ConfirmReservation struct {
 	Consumer ledger.UUID `json:"consumer"`
 }
 
-// CommandName implements Command.
-func (*ConfirmReservation) CommandName() string { return "ConfirmReservation" }
-
-// Consumers implements Command.
 func (c *ConfirmReservation) Consumers() []ledger.UUID { return []ledger.UUID{c.Consumer} }
 
-// Check implements Command.
 func (c *ConfirmReservation) Check() *demand.Rejection { return checkUUID("consumer", c.Consumer) }
 
 func (*ConfirmReservation) onlyHoldings() {}
 
-// ForProject implements Command.
 func (c *ConfirmReservation) ForProject(s *ledger.State, project string) *demand.Rejection {
 	return hideHolder(s, c.Consumer, project)
 }
 
-// Decide implements Command.
 func (c *ConfirmReservation) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	consumer, rejection := reservation(s, c.Consumer)
 	if rejection != nil {
@@ -153,23 +137,16 @@ type CancelReservation struct {
 	Consumer ledger.UUID `json:"consumer"`
 }
 
-// CommandName implements Command.
-func (*CancelReservation) CommandName() string { return "CancelReservation" }
-
-// Consumers implements Command.
 func (c *CancelReservation) Consumers() []ledger.UUID { return []ledger.UUID{c.Consumer} }
 
-// Check implements Command.
 func (c *CancelReservation) Check() *demand.Rejection { return checkUUID("consumer", c.Consumer) }
 
 func (*CancelReservation) onlyHoldings() {}
 
-// ForProject implements Command.
 func (c *CancelReservation) ForProject(s *ledger.State, project string) *demand.Rejection {
 	return hideHolder(s, c.Consumer, project)
 }
 
-// Decide implements Command.
 func (c *CancelReservation) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	consumer, rejection := reservation(s, c.Consumer)
 	if rejection != nil {
@@ -188,18 +165,12 @@ type ExpireReservation struct {
 	Now      int64       `json:"now"` // Unix nanoseconds
 }
 
-// CommandName implements Command.
-func (*ExpireReservation) CommandName() string { return "ExpireReservation" }
-
-// Consumers implements Command.
 func (c *ExpireReservation) Consumers() []ledger.UUID { return []ledger.UUID{c.Consumer} }
 
-// Check implements Command.
 func (c *ExpireReservation) Check() *demand.Rejection { return checkUUID("consumer", c.Consumer) }
 
 func (*ExpireReservation) onlyHoldings() {}
 
-// Decide implements Command.
 func (c *ExpireReservation) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	consumer, ok := s.Consumer(c.Consumer)
 	if !ok || consumer.ReservedUntil == 0 || consumer.ReservedUntil > c.Now {

@@ -31,13 +31,8 @@ type ProviderInventories struct {
 	Inventories []Inventory `json:"inventories"`
 }
 
-// CommandName implements Command.
-func (*Reshape) CommandName() string { return "Reshape" }
-
-// Consumers implements Command.
 func (c *Reshape) Consumers() []ledger.UUID { return consumersOf(c.Allocations) }
 
-// Check implements Command.
 func (c *Reshape) Check() *demand.Rejection {
 	if len(c.Inventories) == 0 {
 		return demand.Invalid("inventories", "names no provider")

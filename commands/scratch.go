@@ -24,7 +24,7 @@ func (l *Scratch) Carry(s Submission) ([]ledger.Event, *demand.Rejection, error)
 		return nil, rejection, nil
 	}
 	record := ledger.Record{
-		CommandID: s.ID, Command: s.Command.CommandName(), Time: l.state.LastTime(), Actor: s.Actor, Events: events,
+		CommandID: s.ID, Command: NameOf(s.Command), Time: l.state.LastTime(), Actor: s.Actor, Events: events,
 	}
 	undo := l.state.Begin()
 	next := l.state.Next()

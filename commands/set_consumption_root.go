@@ -10,7 +10,6 @@ import (
 // nothing if the ledger has a root of that hour or a later one, or if what the root was made
 // from is outdated.
 type SetConsumptionRoot struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	ledger.ConsumptionRoot
@@ -19,10 +18,6 @@ type SetConsumptionRoot struct {
 	Last uint64 `json:"last"`
 }
 
-// CommandName implements Command.
-func (*SetConsumptionRoot) CommandName() string { return "SetConsumptionRoot" }
-
-// Check implements Command.
 func (c *SetConsumptionRoot) Check() *demand.Rejection {
 	if c.At <= 0 || c.At%ledger.ConsumptionPeriod != 0 {
 		return demand.Invalid("at", "is not a whole hour")
@@ -30,7 +25,6 @@ func (c *SetConsumptionRoot) Check() *demand.Rejection {
 	return nil
 }
 
-// Decide implements Command.
 func (c *SetConsumptionRoot) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if c.At <= s.ConsumptionAt() || c.Last != 0 && !c.stillLast(s) {
 		return nil, nil

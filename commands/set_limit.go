@@ -15,7 +15,6 @@ import (
 // (null) is removed.
 type SetLimit struct {
 	operatorsOnly `json:"-"`
-	noConsumers   `json:"-"`
 
 	Project string `json:"project,omitempty"`
 	Class   string `json:"class,omitempty"` // this, or the type of consumers
@@ -25,10 +24,6 @@ type SetLimit struct {
 	Most      *int64      `json:"most" jsonschema:"nullable"`
 }
 
-// CommandName implements Command.
-func (*SetLimit) CommandName() string { return "SetLimit" }
-
-// Check implements Command.
 func (c *SetLimit) Check() *demand.Rejection {
 	if c.Project != "" {
 		if r := checkOwner("project", c.Project); r != nil {
@@ -50,7 +45,6 @@ func (c *SetLimit) Check() *demand.Rejection {
 	return nil
 }
 
-// Decide implements Command.
 func (c *SetLimit) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	key := ledger.LimitKey{Project: c.Project, Type: c.Type}
 	if c.Class != "" {
@@ -88,7 +82,6 @@ func (c *SetLimit) ofAggregate(s *ledger.State, key ledger.AggregateKey) []ledge
 // for that, too; without a parent it is below none.
 type PlaceProject struct {
 	operatorsOnly `json:"-"`
-	noConsumers   `json:"-"`
 
 	Project string `json:"project"`
 	Parent  string `json:"parent,omitempty"`
@@ -97,10 +90,6 @@ type PlaceProject struct {
 // maxProjectDepth is how many projects may be above one.
 const maxProjectDepth = 16
 
-// CommandName implements Command.
-func (*PlaceProject) CommandName() string { return "PlaceProject" }
-
-// Check implements Command.
 func (c *PlaceProject) Check() *demand.Rejection {
 	if r := checkOwner("project", c.Project); r != nil || c.Parent == "" {
 		return r
@@ -108,7 +97,6 @@ func (c *PlaceProject) Check() *demand.Rejection {
 	return checkOwner("parent", c.Parent)
 }
 
-// Decide implements Command.
 func (c *PlaceProject) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if parent, _ := s.ProjectParent(c.Project); parent == c.Parent {
 		return nil, nil

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"fmt"
 	"slices"
 	"unicode/utf8"
 
@@ -50,20 +49,14 @@ var provisionVerbs = map[string]provisionVerb{
 // the power state to off if it was unknown. Undeploying releases the node's
 // allocation, and makes a retired node manageable.
 type SetNodeProvisionState struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Node   ledger.UUID `json:"node"`
 	Target string      `json:"target"`
 }
 
-// CommandName implements Command.
-func (*SetNodeProvisionState) CommandName() string { return "SetNodeProvisionState" }
-
-// Check implements Command.
 func (c *SetNodeProvisionState) Check() *demand.Rejection { return checkUUID("node", c.Node) }
 
-// Decide implements Command.
 func (c *SetNodeProvisionState) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
@@ -77,18 +70,16 @@ func (c *SetNodeProvisionState) Decide(s *ledger.State) ([]ledger.Event, *demand
 		return nil, nodeProtected(n)
 	case verb.to == ledger.NodeAvailable && !verb.undeploys && n.Retired():
 		id := n.UUID
-		return nil, &demand.Rejection{
-			Code:    demand.CodeNodeRetired,
-			Message: fmt.Sprintf("The %s operation can't be performed on node %s because it is retired.", c.Target, id),
-			Facts:   demand.Facts{Node: &id, State: n.ProvisionState},
-		}
+		return nil, demand.Refuse(
+			demand.CodeNodeRetired, demand.Facts{Node: &id, State: n.ProvisionState},
+			"The %s operation can't be performed on node %s because it is retired.", c.Target, id,
+		)
 	case verb.deploys && n.Maintenance:
 		id := n.UUID
-		return nil, &demand.Rejection{
-			Code:    demand.CodeNodeMaintenance,
-			Message: fmt.Sprintf("The provisioning operation can't be performed on node %s because it's in maintenance mode.", id),
-			Facts:   demand.Facts{Node: &id, State: n.ProvisionState},
-		}
+		return nil, demand.Refuse(
+			demand.CodeNodeMaintenance, demand.Facts{Node: &id, State: n.ProvisionState},
+			"The provisioning operation can't be performed on node %s because it's in maintenance mode.", id,
+		)
 	}
 	state := stateOf(n)
 	state.ProvisionState = verb.to
@@ -124,14 +115,11 @@ func undeployed(n *ledger.Node) []ledger.Event {
 
 func badAction(n *ledger.Node, action string) *demand.Rejection {
 	id := n.UUID
-	return &demand.Rejection{
-		Code: demand.CodeNodeAction,
-		Message: fmt.Sprintf(
-			"The requested action \"%s\" can not be performed on node \"%s\" while it is in state \"%s\".", action, id,
-			n.ProvisionState,
-		),
-		Facts: demand.Facts{Node: &id, Name: action, State: n.ProvisionState},
-	}
+	return demand.Refuse(
+		demand.CodeNodeAction, demand.Facts{Node: &id, Name: action, State: n.ProvisionState},
+		"The requested action \"%s\" can not be performed on node \"%s\" while it is in state \"%s\".",
+		action, id, n.ProvisionState,
+	)
 }
 
 func stateOf(n *ledger.Node) ledger.NodeStateSet {
@@ -144,24 +132,18 @@ func stateOf(n *ledger.Node) ledger.NodeStateSet {
 // SetNodePowerState declares a node's power: "power on", "power off",
 // "rebooting", "soft power off" or "soft rebooting". No hardware is contacted.
 type SetNodePowerState struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Node   ledger.UUID `json:"node"`
 	Target string      `json:"target"`
 }
 
-// CommandName implements Command.
-func (*SetNodePowerState) CommandName() string { return "SetNodePowerState" }
-
-// Check implements Command.
 func (c *SetNodePowerState) Check() *demand.Rejection { return checkUUID("node", c.Node) }
 
 var powerTargets = map[string]string{
 	powerOn: powerOn, powerOff: powerOff, "rebooting": powerOn, "soft power off": powerOff, "soft rebooting": powerOn,
 }
 
-// Decide implements Command.
 func (c *SetNodePowerState) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
@@ -183,7 +165,6 @@ func (c *SetNodePowerState) Decide(s *ledger.State) ([]ledger.Event, *demand.Rej
 // maintenance is not allocated, and its allocation can be removed even while the
 // node is active.
 type SetNodeMaintenance struct {
-	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Node        ledger.UUID `json:"node"`
@@ -191,10 +172,6 @@ type SetNodeMaintenance struct {
 	Reason      string      `json:"reason,omitempty"`
 }
 
-// CommandName implements Command.
-func (*SetNodeMaintenance) CommandName() string { return "SetNodeMaintenance" }
-
-// Check implements Command.
 func (c *SetNodeMaintenance) Check() *demand.Rejection {
 	if len(c.Reason) > ledger.MaxMaintenanceReasonBytes || !utf8.ValidString(c.Reason) {
 		return demand.Invalid("reason", "takes at most %d bytes of valid UTF-8", ledger.MaxMaintenanceReasonBytes)
@@ -202,7 +179,6 @@ func (c *SetNodeMaintenance) Check() *demand.Rejection {
 	return checkUUID("node", c.Node)
 }
 
-// Decide implements Command.
 func (c *SetNodeMaintenance) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {

@@ -10,16 +10,11 @@ import (
 // then. A preference of nothing (null) is removed.
 type SetPreference struct {
 	operatorsOnly `json:"-"`
-	noConsumers   `json:"-"`
 
 	Name   string                  `json:"name"` // 1 to 64 letters, digits, "_", "-" and "."
 	Prefer *demand.ClaimPreference `json:"prefer" jsonschema:"nullable"`
 }
 
-// CommandName implements Command.
-func (*SetPreference) CommandName() string { return "SetPreference" }
-
-// Check implements Command.
 func (c *SetPreference) Check() *demand.Rejection {
 	if r := demand.CheckPreferenceName(c.Name); r != nil || c.Prefer == nil {
 		return r
@@ -36,7 +31,6 @@ func (c *SetPreference) Check() *demand.Rejection {
 	return c.Prefer.Check()
 }
 
-// Decide implements Command.
 func (c *SetPreference) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	before, exists := s.Preference(c.Name)
 	if c.Prefer == nil {

@@ -11,16 +11,11 @@ import (
 // which, in the place of what it declared before. A topology of nothing (null) is removed.
 type SetTopology struct {
 	operatorsOnly `json:"-"`
-	noConsumers   `json:"-"`
 
 	Name     string           `json:"name"` // 1 to 64 letters, digits, "_", "-" and "."
 	Topology *demand.Topology `json:"topology" jsonschema:"nullable"`
 }
 
-// CommandName implements Command.
-func (*SetTopology) CommandName() string { return "SetTopology" }
-
-// Check implements Command.
 func (c *SetTopology) Check() *demand.Rejection {
 	if r := demand.CheckPreferenceName(c.Name); r != nil || c.Topology == nil {
 		return r
@@ -28,7 +23,6 @@ func (c *SetTopology) Check() *demand.Rejection {
 	return c.Topology.Check()
 }
 
-// Decide implements Command.
 func (c *SetTopology) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	before, exists := s.Topology(c.Name)
 	if c.Topology == nil {

@@ -3,8 +3,6 @@ package ledger
 import (
 	"cmp"
 	"slices"
-
-	"github.com/allot-project/allot/ledger/ordered"
 )
 
 // AggregateKey is a class on the providers of an aggregate.
@@ -27,18 +25,6 @@ type AggregateLimit struct {
 	// what is limited.
 	Used  int64
 	epoch uint64
-}
-
-type aggregateLimitTable struct {
-	aggregateLimits ordered.Tree[*AggregateLimit]
-}
-
-func newAggregateLimitTable() aggregateLimitTable {
-	return aggregateLimitTable{ordered.New(func(a, b *AggregateLimit) bool { return a.Compare(b.AggregateKey) < 0 })}
-}
-
-func (t *aggregateLimitTable) forkAggregateLimits() aggregateLimitTable {
-	return aggregateLimitTable{ordered.Copy(t.aggregateLimits)}
 }
 
 // AggregatesLimited reports whether any aggregate has a limit.
@@ -129,30 +115,8 @@ func (s *State) editAggregateLimit(before *AggregateLimit) *AggregateLimit {
 	}
 	after := *before
 	after.epoch = s.epoch
-	s.setAggregateLimit(before, &after)
+	replace(s.aggregateLimits, &s.changes.AggregateLimits, before, &after)
 	return &after
-}
-
-// setAggregateLimit goes from one version of a limit to another; nil: there is none.
-func (s *State) setAggregateLimit(before, after *AggregateLimit) {
-	s.changes.AggregateLimits = append(s.changes.AggregateLimits, AggregateLimitChange{Before: before, After: after})
-	s.indexAggregateLimit(before, after)
-}
-
-func (s *State) indexAggregateLimit(before, after *AggregateLimit) {
-	if after == nil {
-		s.aggregateLimits.Delete(before)
-		return
-	}
-	s.aggregateLimits.Set(after)
-}
-
-// undoAggregateLimits puts limits of aggregates, and what is held of them, back as
-// they were.
-func (s *State) undoAggregateLimits(changes Changes) {
-	for i := len(changes.AggregateLimits) - 1; i >= 0; i-- {
-		s.indexAggregateLimit(changes.AggregateLimits[i].After, changes.AggregateLimits[i].Before)
-	}
 }
 
 // form leaves out what is used, which follows from the consumers.

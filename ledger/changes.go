@@ -1,51 +1,30 @@
 package ledger
 
+import "slices"
+
 // Changes lists the changes of one commit to a State, in order: for every entity
 // its version before and after, nil where it did not exist. The projector writes
 // the versions after. Undo restores the versions before.
 //
 // The versions are shared with the State and must not be changed.
 type Changes struct {
-	Providers       []ProviderChange
-	Consumers       []ConsumerChange
-	Usages          []UsageChange
-	Traits          []TraitChange
+	Providers       []Change[Provider]
+	Consumers       []Change[Consumer] // of each once at most
+	Usages          []Change[Usage]
+	Traits          []Change[Trait]
 	Classes         []ClassesChange
-	Nodes           []NodeChange
-	NodeAllocations []NodeAllocationChange
-	Chassis         []ChassisChange
-	Limits          []LimitChange
+	Nodes           []Change[Node]
+	NodeAllocations []Change[NodeAllocation] // one for every event about them, in the order of the events
+	Chassis         []Change[Chassis]
+	Limits          []Change[Limit]
 	Parents         []ParentChange
-	Preferences     []PreferenceChange
-	AggregateLimits []AggregateLimitChange
-	Topologies      []TopologyChange
+	Preferences     []Change[Preference]
+	AggregateLimits []Change[AggregateLimit] // or of what is used of one
+	Topologies      []Change[Topology]
 }
-
-// ProviderChange is one change of a provider.
-type ProviderChange struct{ Before, After *Provider }
-
-// ConsumerChange is one change of a consumer. A consumer changes once at most in
-// a commit.
-type ConsumerChange struct{ Before, After *Consumer }
-
-// UsageChange is one change of an owner's usage.
-type UsageChange struct{ Before, After *Usage }
-
-// LimitChange is one change of a limit.
-type LimitChange struct{ Before, After *Limit }
 
 // ParentChange is one move of a project in the tree; empty: below no other.
 type ParentChange struct{ Project, Before, After string }
-
-// PreferenceChange is one change of a preference.
-type PreferenceChange struct{ Before, After *Preference }
-
-// AggregateLimitChange is one change of a limit of an aggregate, or of what is used
-// of it.
-type AggregateLimitChange struct{ Before, After *AggregateLimit }
-
-// TraitChange is one change of a trait.
-type TraitChange struct{ Before, After *Trait }
 
 // ClassesChange is a change of the resource classes.
 type ClassesChange struct {
@@ -82,27 +61,24 @@ func (s *State) Changes() Changes { return s.changes }
 // Undo takes back the changes of one commit. Undo the newest commit first, each
 // with the UndoPoint that its Begin returned.
 func (s *State) Undo(to UndoPoint, changes Changes) {
-	for i := len(changes.Consumers) - 1; i >= 0; i-- {
-		s.indexConsumer(changes.Consumers[i].After, changes.Consumers[i].Before)
+	undo(changes.Consumers, s.indexConsumer)
+	for _, c := range slices.Backward(changes.Usages) {
+		s.indexUsage(c.After, c.Before)
+		s.undoUsage(c)
 	}
-	for i := len(changes.Usages) - 1; i >= 0; i-- {
-		s.indexUsage(changes.Usages[i].After, changes.Usages[i].Before)
-		s.undoUsage(changes.Usages[i])
+	undo(changes.Providers, s.indexProvider)
+	undo(changes.Traits, indexIn(s.traits))
+	for _, c := range slices.Backward(changes.Classes) {
+		s.classes, s.nextClass = c.Before, c.NextBefore
 	}
-	for i := len(changes.Providers) - 1; i >= 0; i-- {
-		s.indexProvider(changes.Providers[i].After, changes.Providers[i].Before)
-	}
-	for i := len(changes.Traits) - 1; i >= 0; i-- {
-		s.indexTrait(changes.Traits[i].After, changes.Traits[i].Before)
-	}
-	for i := len(changes.Classes) - 1; i >= 0; i-- {
-		s.classes, s.nextClass = changes.Classes[i].Before, changes.Classes[i].NextBefore
-	}
-	s.undoNodes(changes, to.numbers)
+	undo(changes.NodeAllocations, s.indexNodeAllocation)
+	undo(changes.Nodes, s.indexNode)
+	undo(changes.Chassis, indexIn(s.chassis))
 	s.undoLimits(changes)
-	s.undoPreferences(changes)
-	s.undoAggregateLimits(changes)
-	s.undoTopologies(changes)
+	undo(changes.Preferences, indexIn(s.preferences))
+	undo(changes.AggregateLimits, indexIn(s.aggregateLimits))
+	undo(changes.Topologies, indexIn(s.topologies))
+	s.numbers = to.numbers
 	s.nodeProviders, s.term, s.consumptionAt = to.nodeProviders, to.term, to.consumptionAt
 	s.ledgerID, s.head, s.lastTime = to.ledgerID, to.head, to.lastTime
 	s.epoch++

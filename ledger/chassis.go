@@ -21,24 +21,11 @@ type ChassisDescription struct {
 	Extra       Document `json:"extra,omitzero"`
 }
 
-// ChassisChange is one change of a chassis.
-type ChassisChange struct{ Before, After *Chassis }
-
-type chassisEntry struct {
-	id UUID
-	c  *Chassis
-}
-
 // Chassis finds a chassis by its uuid.
-func (s *State) Chassis(id UUID) (*Chassis, bool) {
-	entry, ok := s.chassis.Get(chassisEntry{id: id})
-	return entry.c, ok
-}
+func (s *State) Chassis(id UUID) (*Chassis, bool) { return s.chassis.Get(&Chassis{UUID: id}) }
 
 // AllChassis calls yield for each chassis in UUID order until it returns false.
-func (s *State) AllChassis(yield func(*Chassis) bool) {
-	s.chassis.Scan(func(entry chassisEntry) bool { return yield(entry.c) })
-}
+func (s *State) AllChassis(yield func(*Chassis) bool) { s.chassis.Scan(yield) }
 
 // ChassisInUse reports whether some node is in the chassis. It scans all nodes,
 // because only the deletion of a chassis asks.
@@ -49,21 +36,6 @@ func (s *State) ChassisInUse(id UUID) bool {
 		return !found
 	})
 	return found
-}
-
-// setChassis replaces one version of a chassis by another; nil means that it does
-// not exist.
-func (s *State) setChassis(before, after *Chassis) {
-	s.changes.Chassis = append(s.changes.Chassis, ChassisChange{Before: before, After: after})
-	s.indexChassis(before, after)
-}
-
-func (s *State) indexChassis(before, after *Chassis) {
-	if after == nil {
-		s.chassis.Delete(chassisEntry{id: before.UUID})
-		return
-	}
-	s.chassis.Set(chassisEntry{after.UUID, after})
 }
 
 func (ch *Chassis) form(c *coder) {

@@ -11,15 +11,13 @@ import (
 // folding it needs no rule, and its meaning never changes once it is stored. A
 // change of its shape is a new version, which decoding maps to the present type.
 //
-// Everything about a kind of event stands beside its type: its registration, its
-// topic, its stored form, and its effect on a State.
+// Everything about a kind of event but its number stands beside its type: its topic,
+// its stored form, and its effect on a State.
 type Event interface {
 	// Topic returns the entity that the event is about. It decides whose history
 	// has the event, and what may change together.
 	Topic() Topic
 
-	// kind returns the value of register for the type.
-	kind() *eventKind
 	apply(*State, moment) error
 }
 
@@ -36,7 +34,6 @@ type eventCode uint64
 // eventKind holds the registration of a kind of event.
 type eventKind struct {
 	name   string // the name of its type
-	number uint64
 	level  uint64 // the lowest level of features that knows its newest form
 	encode func(*encoder, Event)
 }
@@ -44,6 +41,7 @@ type eventKind struct {
 // The vocabulary of all stored events. register fills it in.
 var (
 	eventKinds    = make(map[uint64]*eventKind)
+	eventTypes    = make(map[reflect.Type]*eventKind)
 	eventDecoders = make(map[eventCode]func(*decoder) Event)
 )
 
@@ -60,11 +58,11 @@ func register[T Event](number uint64, forms ...func(T, *coder) T) *eventKind {
 // not know. Replicas that are upgraded one after the other write it only once all
 // of them know the level. Level must have reached that level, which a test checks.
 func registerAt[T Event](level, number uint64, forms ...func(T, *coder) T) *eventKind {
-	kind := &eventKind{name: reflect.TypeFor[T]().Name(), number: number, level: level}
+	kind := &eventKind{name: reflect.TypeFor[T]().Name(), level: level}
 	if other, taken := eventKinds[number]; taken {
 		panic(fmt.Sprintf("ledger: the events %s and %s both have number %d", other.name, kind.name, number))
 	}
-	eventKinds[number] = kind
+	eventKinds[number], eventTypes[reflect.TypeFor[T]()] = kind, kind
 	for i, form := range forms {
 		eventDecoders[codeOf(number, i+1)] = func(d *decoder) Event {
 			var none T
@@ -83,8 +81,10 @@ func registerAt[T Event](level, number uint64, forms ...func(T, *coder) T) *even
 
 func codeOf(number uint64, version int) eventCode { return eventCode(number<<8 | uint64(version)) }
 
+func kindOf(event Event) *eventKind { return eventTypes[reflect.TypeOf(event)] }
+
 // encodeEvent writes [code, fields...].
-func encodeEvent(e *encoder, event Event) { event.kind().encode(e, event) }
+func encodeEvent(e *encoder, event Event) { kindOf(event).encode(e, event) }
 
 func decodeEvent(d *decoder) Event {
 	d.exactly(2, "event")
@@ -103,13 +103,13 @@ func decodeEvent(d *decoder) Event {
 // LevelOf returns the lowest level of features that knows all of the events.
 func LevelOf(events []Event) (level uint64) {
 	for _, event := range events {
-		level = max(level, event.kind().level)
+		level = max(level, kindOf(event).level)
 	}
 	return level
 }
 
 // KindOf returns the name under which an event is printed: its type.
-func KindOf(event Event) string { return event.kind().name }
+func KindOf(event Event) string { return kindOf(event).name }
 
 // EventKinds returns the names of all kinds of events, in the order of their
 // numbers.
@@ -135,4 +135,19 @@ func EventLines(events []Event) []EventLine {
 		lines[i] = EventLine{Kind: KindOf(event), Data: event}
 	}
 	return lines
+}
+
+// EncodeEvents encodes events without a record. Replicas send each other the
+// events of dry runs in this form.
+func EncodeEvents(events []Event) ([]byte, error) {
+	e := newEncoder()
+	e.form.events(&events)
+	return e.buf.Bytes(), e.err
+}
+
+// DecodeEvents reads what EncodeEvents wrote.
+func DecodeEvents(data []byte) (events []Event, err error) {
+	d := newDecoder(data)
+	d.form.events(&events)
+	return events, d.end()
 }

@@ -8,11 +8,8 @@ import (
 // renamed is an event whose first version did not name who renamed.
 type renamed struct{ Name, By string }
 
-var renamedKind *eventKind // only while the test runs: the vocabulary is compared elsewhere
-
 const renamedNumber = 1 << 20
 
-func (renamed) kind() *eventKind           { return renamedKind }
 func (renamed) Topic() Topic               { return Topic{} }
 func (renamed) apply(*State, moment) error { return nil }
 
@@ -27,11 +24,11 @@ func (ev renamed) formV1(c *coder) renamed {
 	return ev
 }
 
-// registerRenamed makes the event known until the test ends, as a release would whose
-// newest level is the one after Level.
+// registerRenamed makes the event known until the test ends (the vocabulary is compared
+// elsewhere), as a release would whose newest level is the one after Level.
 func registerRenamed(t *testing.T) {
 	t.Helper()
-	renamedKind = registerAt(Level+1, renamedNumber, renamed.formV1, renamed.form)
+	registerAt(Level+1, renamedNumber, renamed.formV1, renamed.form)
 	t.Cleanup(func() {
 		delete(eventKinds, renamedNumber)
 		delete(eventDecoders, codeOf(renamedNumber, 1))

@@ -10,11 +10,6 @@ type AggregateLimitSet struct {
 	Most      int64  `json:"most"`
 }
 
-var aggregateLimitSet = register(105, AggregateLimitSet.form)
-
-func (AggregateLimitSet) kind() *eventKind { return aggregateLimitSet }
-
-// Topic implements Event.
 func (AggregateLimitSet) Topic() Topic { return Topic{} }
 
 func (ev AggregateLimitSet) form(c *coder) AggregateLimitSet {
@@ -34,7 +29,9 @@ func (ev AggregateLimitSet) apply(s *State, _ moment) error {
 		s.editAggregateLimit(before).Most = ev.Most
 		return nil
 	}
-	s.setAggregateLimit(nil, &AggregateLimit{AggregateKey: key, Most: ev.Most, Used: s.usedIn(key), epoch: s.epoch})
+	replace(s.aggregateLimits, &s.changes.AggregateLimits, nil, &AggregateLimit{
+		AggregateKey: key, Most: ev.Most, Used: s.usedIn(key), epoch: s.epoch,
+	})
 	return nil
 }
 
@@ -44,11 +41,6 @@ type AggregateLimitRemoved struct {
 	Class     string `json:"class"`
 }
 
-var aggregateLimitRemoved = register(106, AggregateLimitRemoved.form)
-
-func (AggregateLimitRemoved) kind() *eventKind { return aggregateLimitRemoved }
-
-// Topic implements Event.
 func (AggregateLimitRemoved) Topic() Topic { return Topic{} }
 
 func (ev AggregateLimitRemoved) form(c *coder) AggregateLimitRemoved {
@@ -65,7 +57,7 @@ func (ev AggregateLimitRemoved) apply(s *State, _ moment) error {
 	if !exists {
 		return fmt.Errorf("%w: there is no limit of %s in aggregate %s", ErrInvariant, ev.Class, ev.Aggregate)
 	}
-	s.setAggregateLimit(before, nil)
+	replace(s.aggregateLimits, &s.changes.AggregateLimits, before, nil)
 	return nil
 }
 

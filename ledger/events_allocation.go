@@ -23,11 +23,6 @@ type AllocationsReplaced struct {
 	Allocations []AllocationRecord `json:"allocations"` // at least one
 }
 
-var allocationsReplaced = register(50, AllocationsReplaced.form)
-
-func (AllocationsReplaced) kind() *eventKind { return allocationsReplaced }
-
-// Topic implements Event.
 func (ev AllocationsReplaced) Topic() Topic { return Topic{OfConsumer, ev.Consumer} }
 
 func (ev AllocationsReplaced) form(c *coder) AllocationsReplaced {
@@ -103,11 +98,6 @@ type AllocationsReserved struct {
 	Projects []string `json:"projects,omitempty"`
 }
 
-var allocationsReserved = register(52, AllocationsReserved.form)
-
-func (AllocationsReserved) kind() *eventKind { return allocationsReserved }
-
-// Topic implements Event.
 func (ev AllocationsReserved) Topic() Topic { return Topic{OfConsumer, ev.Consumer} }
 
 func (ev AllocationsReserved) form(c *coder) AllocationsReserved {
@@ -134,11 +124,6 @@ type ConsumerRemoved struct {
 	Consumer UUID `json:"consumer"`
 }
 
-var consumerRemoved = register(51, ConsumerRemoved.form)
-
-func (ConsumerRemoved) kind() *eventKind { return consumerRemoved }
-
-// Topic implements Event.
 func (ev ConsumerRemoved) Topic() Topic { return Topic{OfConsumer, ev.Consumer} }
 
 func (ev ConsumerRemoved) form(c *coder) ConsumerRemoved {

@@ -8,11 +8,6 @@ type LedgerCreated struct {
 	Ledger UUID `json:"ledger"`
 }
 
-var ledgerCreated = register(1, LedgerCreated.form)
-
-func (LedgerCreated) kind() *eventKind { return ledgerCreated }
-
-// Topic implements Event.
 func (LedgerCreated) Topic() Topic { return Topic{} }
 
 func (ev LedgerCreated) form(c *coder) LedgerCreated {
@@ -44,11 +39,6 @@ type StandardNamesAdded struct {
 	Traits  []string        `json:"traits,omitempty"`
 }
 
-var standardNamesAdded = register(2, StandardNamesAdded.form)
-
-func (StandardNamesAdded) kind() *eventKind { return standardNamesAdded }
-
-// Topic implements Event.
 func (StandardNamesAdded) Topic() Topic { return Topic{} }
 
 func (ev StandardNamesAdded) form(c *coder) StandardNamesAdded {
@@ -93,7 +83,7 @@ func (s *State) addTrait(name string, at moment) error {
 	if s.HasTrait(name) {
 		return fmt.Errorf("%w: trait %s created twice", ErrInvariant, name)
 	}
-	s.setTrait(nil, &Trait{Name: name, CreatedAt: at.time})
+	replace(s.traits, &s.changes.Traits, nil, &Trait{Name: name, CreatedAt: at.time})
 	return nil
 }
 
@@ -102,11 +92,6 @@ type TraitCreated struct {
 	Name string `json:"name"`
 }
 
-var traitCreated = register(30, TraitCreated.form)
-
-func (TraitCreated) kind() *eventKind { return traitCreated }
-
-// Topic implements Event.
 func (TraitCreated) Topic() Topic { return Topic{} }
 
 func (ev TraitCreated) form(c *coder) TraitCreated {
@@ -121,11 +106,6 @@ type TraitDeleted struct {
 	Name string `json:"name"`
 }
 
-var traitDeleted = register(31, TraitDeleted.form)
-
-func (TraitDeleted) kind() *eventKind { return traitDeleted }
-
-// Topic implements Event.
 func (TraitDeleted) Topic() Topic { return Topic{} }
 
 func (ev TraitDeleted) form(c *coder) TraitDeleted {
@@ -138,7 +118,7 @@ func (ev TraitDeleted) apply(s *State, _ moment) error {
 	if !ok || s.TraitInUse(ev.Name) {
 		return fmt.Errorf("%w: trait %s cannot go", ErrInvariant, ev.Name)
 	}
-	s.setTrait(trait, nil)
+	replace(s.traits, &s.changes.Traits, trait, nil)
 	return nil
 }
 
@@ -148,11 +128,6 @@ type ClassCreated struct {
 	Name string  `json:"name"`
 }
 
-var classCreated = register(40, ClassCreated.form)
-
-func (ClassCreated) kind() *eventKind { return classCreated }
-
-// Topic implements Event.
 func (ClassCreated) Topic() Topic { return Topic{} }
 
 func (ev ClassCreated) form(c *coder) ClassCreated {
@@ -174,11 +149,6 @@ type ClassRenamed struct {
 	Name string  `json:"name"`
 }
 
-var classRenamed = register(41, ClassRenamed.form)
-
-func (ClassRenamed) kind() *eventKind { return classRenamed }
-
-// Topic implements Event.
 func (ClassRenamed) Topic() Topic { return Topic{} }
 
 func (ev ClassRenamed) form(c *coder) ClassRenamed {
@@ -206,11 +176,6 @@ type ClassDeleted struct {
 	Name string  `json:"name"`
 }
 
-var classDeleted = register(42, ClassDeleted.form)
-
-func (ClassDeleted) kind() *eventKind { return classDeleted }
-
-// Topic implements Event.
 func (ClassDeleted) Topic() Topic { return Topic{} }
 
 func (ev ClassDeleted) form(c *coder) ClassDeleted {

@@ -12,11 +12,6 @@ type ChassisCreated struct {
 	Description ChassisDescription `json:"description"`
 }
 
-var chassisCreated = register(80, ChassisCreated.form)
-
-func (ChassisCreated) kind() *eventKind { return chassisCreated }
-
-// Topic implements Event.
 func (ev ChassisCreated) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
 
 func (ev ChassisCreated) form(c *coder) ChassisCreated {
@@ -30,9 +25,9 @@ func (ev ChassisCreated) apply(s *State, at moment) error {
 		return fmt.Errorf("%w: chassis %s cannot be created", ErrInvariant, ev.Chassis)
 	}
 	s.numbers++
-	s.setChassis(
-		nil, &Chassis{UUID: ev.Chassis, Number: s.numbers, ChassisDescription: ev.Description, CreatedAt: at.time},
-	)
+	replace(s.chassis, &s.changes.Chassis, nil, &Chassis{
+		UUID: ev.Chassis, Number: s.numbers, ChassisDescription: ev.Description, CreatedAt: at.time,
+	})
 	return nil
 }
 
@@ -42,11 +37,6 @@ type ChassisDescribed struct {
 	Description ChassisDescription `json:"description"`
 }
 
-var chassisDescribed = register(81, ChassisDescribed.form)
-
-func (ChassisDescribed) kind() *eventKind { return chassisDescribed }
-
-// Topic implements Event.
 func (ev ChassisDescribed) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
 
 func (ev ChassisDescribed) form(c *coder) ChassisDescribed {
@@ -62,7 +52,7 @@ func (ev ChassisDescribed) apply(s *State, at moment) error {
 	}
 	after := *before
 	after.ChassisDescription, after.UpdatedAt = ev.Description, at.time
-	s.setChassis(before, &after)
+	replace(s.chassis, &s.changes.Chassis, before, &after)
 	return nil
 }
 
@@ -71,11 +61,6 @@ type ChassisDeleted struct {
 	Chassis UUID `json:"chassis"`
 }
 
-var chassisDeleted = register(82, ChassisDeleted.form)
-
-func (ChassisDeleted) kind() *eventKind { return chassisDeleted }
-
-// Topic implements Event.
 func (ev ChassisDeleted) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
 
 func (ev ChassisDeleted) form(c *coder) ChassisDeleted {
@@ -88,6 +73,6 @@ func (ev ChassisDeleted) apply(s *State, _ moment) error {
 	if !ok {
 		return fmt.Errorf("%w: no chassis %s", ErrInvariant, ev.Chassis)
 	}
-	s.setChassis(before, nil)
+	replace(s.chassis, &s.changes.Chassis, before, nil)
 	return nil
 }

@@ -58,11 +58,6 @@ type Alternate struct {
 	Score       float64            `json:"score"`
 }
 
-var allocationsClaimed = register(53, AllocationsClaimed.form)
-
-func (AllocationsClaimed) kind() *eventKind { return allocationsClaimed }
-
-// Topic implements Event.
 func (ev AllocationsClaimed) Topic() Topic { return Topic{OfConsumer, ev.Consumer} }
 
 func (ev AllocationsClaimed) form(c *coder) AllocationsClaimed {

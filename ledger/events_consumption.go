@@ -22,11 +22,6 @@ const ConsumptionPeriod = int64(time.Hour)
 // is from before the moment of the root, even if the clock was set back meanwhile.
 type ConsumptionRootSet struct{ ConsumptionRoot }
 
-var consumptionRootSet = register(116, ConsumptionRootSet.form)
-
-func (ConsumptionRootSet) kind() *eventKind { return consumptionRootSet }
-
-// Topic implements Event.
 func (ConsumptionRootSet) Topic() Topic { return Topic{} }
 
 func (ev ConsumptionRootSet) form(c *coder) ConsumptionRootSet {

@@ -28,11 +28,6 @@ type ProviderCountersReplaced struct {
 	Draws      []DrawRecord `json:"draws,omitempty"`
 }
 
-var providerCountersReplaced = register(34, ProviderCountersReplaced.form)
-
-func (ProviderCountersReplaced) kind() *eventKind { return providerCountersReplaced }
-
-// Topic implements Event.
 func (ev ProviderCountersReplaced) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderCountersReplaced) form(c *coder) ProviderCountersReplaced {

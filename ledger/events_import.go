@@ -27,11 +27,6 @@ type ImportRule struct {
 
 func (r *ImportRule) form(c *coder) { c.text(&r.Name).uint(&r.Rows) }
 
-var contentsImported = register(110, ContentsImported.form)
-
-func (ContentsImported) kind() *eventKind { return contentsImported }
-
-// Topic implements Event.
 func (ContentsImported) Topic() Topic { return Topic{} }
 
 func (ev ContentsImported) form(c *coder) ContentsImported {
@@ -79,11 +74,6 @@ type ProviderImported struct {
 	Origin      string              `json:"origin"` // the row in the source
 }
 
-var providerImported = register(111, ProviderImported.form)
-
-func (ProviderImported) kind() *eventKind { return providerImported }
-
-// Topic implements Event.
 func (ev ProviderImported) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderImported) form(c *coder) ProviderImported {
@@ -158,11 +148,6 @@ type ConsumerImported struct {
 	Origin    string `json:"origin"`     // the row in the source
 }
 
-var consumerImported = register(112, ConsumerImported.form)
-
-func (ConsumerImported) kind() *eventKind { return consumerImported }
-
-// Topic implements Event.
 func (ev ConsumerImported) Topic() Topic { return Topic{OfConsumer, ev.Consumer} }
 
 func (ev ConsumerImported) form(c *coder) ConsumerImported {

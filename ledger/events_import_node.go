@@ -14,11 +14,6 @@ type ChassisImported struct {
 	Origin    string `json:"origin"`     // the row in the source
 }
 
-var chassisImported = register(113, ChassisImported.form)
-
-func (ChassisImported) kind() *eventKind { return chassisImported }
-
-// Topic implements Event.
 func (ev ChassisImported) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
 
 func (ev ChassisImported) form(c *coder) ChassisImported {
@@ -36,7 +31,7 @@ func (ev ChassisImported) apply(s *State, at moment) error {
 		return fmt.Errorf("%w: chassis %s cannot be imported", ErrInvariant, ev.Chassis)
 	}
 	s.numbers++
-	s.setChassis(nil, &Chassis{
+	replace(s.chassis, &s.changes.Chassis, nil, &Chassis{
 		UUID: ev.Chassis, Number: s.numbers, ChassisDescription: ev.Description, CreatedAt: ev.CreatedAt,
 		UpdatedAt: ev.UpdatedAt,
 	})
@@ -68,11 +63,6 @@ type NodeImported struct {
 	Origin             string          `json:"origin"`               // the row in the source
 }
 
-var nodeImported = register(114, NodeImported.form)
-
-func (NodeImported) kind() *eventKind { return nodeImported }
-
-// Topic implements Event.
 func (ev NodeImported) Topic() Topic { return Topic{OfNode, ev.Node} }
 
 func (ev NodeImported) form(c *coder) NodeImported {
@@ -122,11 +112,6 @@ type NodeAllocationImported struct {
 	Origin    string              `json:"origin"`        // the row in the source
 }
 
-var nodeAllocationImported = register(115, NodeAllocationImported.form)
-
-func (NodeAllocationImported) kind() *eventKind { return nodeAllocationImported }
-
-// Topic implements Event.
 func (ev NodeAllocationImported) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
 func (ev NodeAllocationImported) form(c *coder) NodeAllocationImported {

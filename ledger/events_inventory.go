@@ -49,11 +49,6 @@ type InventoriesReplaced struct {
 	Inventories []InventoryRecord `json:"inventories"`
 }
 
-var inventoriesReplaced = register(20, InventoriesReplaced.form)
-
-func (InventoriesReplaced) kind() *eventKind { return inventoriesReplaced }
-
-// Topic implements Event.
 func (ev InventoriesReplaced) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev InventoriesReplaced) form(c *coder) InventoriesReplaced {
@@ -99,11 +94,6 @@ type InventorySet struct {
 	Inventory  InventoryRecord `json:"inventory"`
 }
 
-var inventorySet = register(21, InventorySet.form)
-
-func (InventorySet) kind() *eventKind { return inventorySet }
-
-// Topic implements Event.
 func (ev InventorySet) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev InventorySet) form(c *coder) InventorySet {
@@ -139,11 +129,6 @@ type InventoryDeleted struct {
 	Class      string `json:"class"`
 }
 
-var inventoryDeleted = register(22, InventoryDeleted.form)
-
-func (InventoryDeleted) kind() *eventKind { return inventoryDeleted }
-
-// Topic implements Event.
 func (ev InventoryDeleted) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev InventoryDeleted) form(c *coder) InventoryDeleted {

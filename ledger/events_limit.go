@@ -12,11 +12,6 @@ type LimitSet struct {
 	Most    int64  `json:"most"`
 }
 
-var limitSet = register(100, LimitSet.form)
-
-func (LimitSet) kind() *eventKind { return limitSet }
-
-// Topic implements Event.
 func (LimitSet) Topic() Topic { return Topic{} }
 
 func (ev LimitSet) form(c *coder) LimitSet {
@@ -43,11 +38,6 @@ type LimitRemoved struct {
 	Type    string `json:"type,omitempty"`
 }
 
-var limitRemoved = register(101, LimitRemoved.form)
-
-func (LimitRemoved) kind() *eventKind { return limitRemoved }
-
-// Topic implements Event.
 func (LimitRemoved) Topic() Topic { return Topic{} }
 
 func (ev LimitRemoved) form(c *coder) LimitRemoved {
@@ -91,11 +81,6 @@ type ProjectPlaced struct {
 	Parent  string `json:"parent,omitempty"`
 }
 
-var projectPlaced = register(102, ProjectPlaced.form)
-
-func (ProjectPlaced) kind() *eventKind { return projectPlaced }
-
-// Topic implements Event.
 func (ProjectPlaced) Topic() Topic { return Topic{} }
 
 func (ev ProjectPlaced) form(c *coder) ProjectPlaced {

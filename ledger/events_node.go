@@ -33,11 +33,6 @@ type NodeCreated struct {
 	ProvisionState string          `json:"provision_state"`
 }
 
-var nodeCreated = register(60, NodeCreated.form)
-
-func (NodeCreated) kind() *eventKind { return nodeCreated }
-
-// Topic implements Event.
 func (ev NodeCreated) Topic() Topic { return Topic{OfNode, ev.Node} }
 
 func (ev NodeCreated) form(c *coder) NodeCreated {
@@ -67,11 +62,6 @@ type NodeDescribed struct {
 	Description NodeDescription `json:"description"`
 }
 
-var nodeDescribed = register(61, NodeDescribed.form)
-
-func (NodeDescribed) kind() *eventKind { return nodeDescribed }
-
-// Topic implements Event.
 func (ev NodeDescribed) Topic() Topic { return Topic{OfNode, ev.Node} }
 
 func (ev NodeDescribed) form(c *coder) NodeDescribed {
@@ -95,11 +85,6 @@ type NodeStateSet struct {
 	MaintenanceReason string `json:"maintenance_reason,omitempty"`
 }
 
-var nodeStateSet = register(62, NodeStateSet.form)
-
-func (NodeStateSet) kind() *eventKind { return nodeStateSet }
-
-// Topic implements Event.
 func (ev NodeStateSet) Topic() Topic { return Topic{OfNode, ev.Node} }
 
 func (ev NodeStateSet) form(c *coder) NodeStateSet {
@@ -123,11 +108,6 @@ type NodeTraitsReplaced struct {
 	Traits []string `json:"traits"` // sorted, without duplicates
 }
 
-var nodeTraitsReplaced = register(63, NodeTraitsReplaced.form)
-
-func (NodeTraitsReplaced) kind() *eventKind { return nodeTraitsReplaced }
-
-// Topic implements Event.
 func (ev NodeTraitsReplaced) Topic() Topic { return Topic{OfNode, ev.Node} }
 
 func (ev NodeTraitsReplaced) form(c *coder) NodeTraitsReplaced {
@@ -150,11 +130,6 @@ type NodeInstanceSet struct {
 	Instance UUID `json:"instance,omitzero"` // absent: none
 }
 
-var nodeInstanceSet = register(64, NodeInstanceSet.form)
-
-func (NodeInstanceSet) kind() *eventKind { return nodeInstanceSet }
-
-// Topic implements Event.
 func (ev NodeInstanceSet) Topic() Topic { return Topic{OfNode, ev.Node} }
 
 func (ev NodeInstanceSet) form(c *coder) NodeInstanceSet {
@@ -176,11 +151,6 @@ type NodeDeleted struct {
 	Node UUID `json:"node"`
 }
 
-var nodeDeleted = register(65, NodeDeleted.form)
-
-func (NodeDeleted) kind() *eventKind { return nodeDeleted }
-
-// Topic implements Event.
 func (ev NodeDeleted) Topic() Topic { return Topic{OfNode, ev.Node} }
 
 func (ev NodeDeleted) form(c *coder) NodeDeleted {

@@ -13,11 +13,6 @@ type AllocationRequested struct {
 	Extra          Document `json:"extra,omitzero"`
 }
 
-var allocationRequested = register(70, AllocationRequested.form)
-
-func (AllocationRequested) kind() *eventKind { return allocationRequested }
-
-// Topic implements Event.
 func (ev AllocationRequested) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
 func (ev AllocationRequested) form(c *coder) AllocationRequested {
@@ -61,11 +56,6 @@ type NodeAllocated struct {
 	Free         uint64   `json:"free,omitempty"`         // free nodes of the class at that moment
 }
 
-var nodeAllocated = register(71, NodeAllocated.form)
-
-func (NodeAllocated) kind() *eventKind { return nodeAllocated }
-
-// Topic implements Event.
 func (ev NodeAllocated) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
 func (ev NodeAllocated) form(c *coder) NodeAllocated {
@@ -110,11 +100,6 @@ type AllocationFailed struct {
 	Exclusions []Exclusion `json:"exclusions,omitempty"`
 }
 
-var allocationFailed = register(72, AllocationFailed.form)
-
-func (AllocationFailed) kind() *eventKind { return allocationFailed }
-
-// Topic implements Event.
 func (ev AllocationFailed) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
 func (ev AllocationFailed) form(c *coder) AllocationFailed {
@@ -140,11 +125,6 @@ type NodeAllocationUpdated struct {
 	Extra      Document `json:"extra,omitzero"`
 }
 
-var nodeAllocationUpdated = register(73, NodeAllocationUpdated.form)
-
-func (NodeAllocationUpdated) kind() *eventKind { return nodeAllocationUpdated }
-
-// Topic implements Event.
 func (ev NodeAllocationUpdated) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
 func (ev NodeAllocationUpdated) form(c *coder) NodeAllocationUpdated {
@@ -162,11 +142,6 @@ type NodeAllocationReleased struct {
 	Allocation UUID `json:"allocation"`
 }
 
-var nodeAllocationReleased = register(74, NodeAllocationReleased.form)
-
-func (NodeAllocationReleased) kind() *eventKind { return nodeAllocationReleased }
-
-// Topic implements Event.
 func (ev NodeAllocationReleased) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
 func (ev NodeAllocationReleased) form(c *coder) NodeAllocationReleased {
@@ -196,11 +171,6 @@ type NodeProvidersSet struct {
 	On bool `json:"on"`
 }
 
-var nodeProvidersSet = register(66, NodeProvidersSet.form)
-
-func (NodeProvidersSet) kind() *eventKind { return nodeProvidersSet }
-
-// Topic implements Event.
 func (NodeProvidersSet) Topic() Topic { return Topic{} }
 
 func (ev NodeProvidersSet) form(c *coder) NodeProvidersSet {

@@ -8,11 +8,6 @@ type PreferenceSet struct {
 	Prefer Document `json:"prefer"`
 }
 
-var preferenceSet = register(103, PreferenceSet.form)
-
-func (PreferenceSet) kind() *eventKind { return preferenceSet }
-
-// Topic implements Event.
 func (PreferenceSet) Topic() Topic { return Topic{} }
 
 func (ev PreferenceSet) form(c *coder) PreferenceSet {
@@ -25,7 +20,7 @@ func (ev PreferenceSet) apply(s *State, _ moment) error {
 		return fmt.Errorf("%w: a preference cannot have the name %q", ErrInvariant, ev.Name)
 	}
 	before, _ := s.Preference(ev.Name)
-	s.setPreference(before, &Preference{ev.Name, ev.Prefer})
+	replace(s.preferences, &s.changes.Preferences, before, &Preference{ev.Name, ev.Prefer})
 	return nil
 }
 
@@ -34,11 +29,6 @@ type PreferenceRemoved struct {
 	Name string `json:"name"`
 }
 
-var preferenceRemoved = register(104, PreferenceRemoved.form)
-
-func (PreferenceRemoved) kind() *eventKind { return preferenceRemoved }
-
-// Topic implements Event.
 func (PreferenceRemoved) Topic() Topic { return Topic{} }
 
 func (ev PreferenceRemoved) form(c *coder) PreferenceRemoved {
@@ -51,6 +41,6 @@ func (ev PreferenceRemoved) apply(s *State, _ moment) error {
 	if !exists {
 		return fmt.Errorf("%w: there is no preference %q", ErrInvariant, ev.Name)
 	}
-	s.setPreference(before, nil)
+	replace(s.preferences, &s.changes.Preferences, before, nil)
 	return nil
 }

@@ -12,11 +12,6 @@ type ProviderCreated struct {
 	Parent   UUID   `json:"parent,omitzero"` // NilUUID: the root of a new tree
 }
 
-var providerCreated = register(10, ProviderCreated.form)
-
-func (ProviderCreated) kind() *eventKind { return providerCreated }
-
-// Topic implements Event.
 func (ev ProviderCreated) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderCreated) form(c *coder) ProviderCreated {
@@ -52,11 +47,6 @@ type ProviderRenamed struct {
 	Name     string `json:"name"`
 }
 
-var providerRenamed = register(11, ProviderRenamed.form)
-
-func (ProviderRenamed) kind() *eventKind { return providerRenamed }
-
-// Topic implements Event.
 func (ev ProviderRenamed) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderRenamed) form(c *coder) ProviderRenamed {
@@ -95,11 +85,6 @@ type ProviderReparented struct {
 	Parent   UUID `json:"parent,omitzero"` // NilUUID: the provider became a root
 }
 
-var providerReparented = register(12, ProviderReparented.form)
-
-func (ProviderReparented) kind() *eventKind { return providerReparented }
-
-// Topic implements Event.
 func (ev ProviderReparented) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderReparented) form(c *coder) ProviderReparented {
@@ -172,11 +157,6 @@ type ProviderDeleted struct {
 	Provider UUID `json:"provider"`
 }
 
-var providerDeleted = register(13, ProviderDeleted.form)
-
-func (ProviderDeleted) kind() *eventKind { return providerDeleted }
-
-// Topic implements Event.
 func (ev ProviderDeleted) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderDeleted) form(c *coder) ProviderDeleted {
@@ -214,10 +194,6 @@ func (g *ProviderGeneration) form(c *coder) { c.uuid(&g.Provider).int(&g.Generat
 type ProviderGenerationsAdvanced struct {
 	Providers []ProviderGeneration `json:"providers"`
 }
-
-var providerGenerationsAdvanced = register(14, ProviderGenerationsAdvanced.form)
-
-func (ProviderGenerationsAdvanced) kind() *eventKind { return providerGenerationsAdvanced }
 
 // Topic implements Event. It is empty, because the event follows from others,
 // which have their own topics.
@@ -259,11 +235,6 @@ type ProviderTraitsReplaced struct {
 	Traits     []string `json:"traits"` // sorted, without duplicates
 }
 
-var providerTraitsReplaced = register(32, ProviderTraitsReplaced.form)
-
-func (ProviderTraitsReplaced) kind() *eventKind { return providerTraitsReplaced }
-
-// Topic implements Event.
 func (ev ProviderTraitsReplaced) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderTraitsReplaced) form(c *coder) ProviderTraitsReplaced {
@@ -296,11 +267,6 @@ type ProviderAggregatesReplaced struct {
 	Spelt []string `json:"spelt,omitempty"`
 }
 
-var providerAggregatesReplaced = register(33, ProviderAggregatesReplaced.form)
-
-func (ProviderAggregatesReplaced) kind() *eventKind { return providerAggregatesReplaced }
-
-// Topic implements Event.
 func (ev ProviderAggregatesReplaced) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderAggregatesReplaced) form(c *coder) ProviderAggregatesReplaced {

@@ -32,11 +32,6 @@ type Term struct {
 // TermBegan states who leads from now on. It is in the first record of its term.
 type TermBegan struct{ Term }
 
-var termBegan = register(90, TermBegan.form)
-
-func (TermBegan) kind() *eventKind { return termBegan }
-
-// Topic implements Event.
 func (TermBegan) Topic() Topic { return Topic{} }
 
 func (ev TermBegan) form(c *coder) TermBegan {

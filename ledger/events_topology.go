@@ -5,11 +5,6 @@ import "fmt"
 // TopologySet says what a topology is from now on.
 type TopologySet struct{ Topology }
 
-var topologySet = register(107, TopologySet.form)
-
-func (TopologySet) kind() *eventKind { return topologySet }
-
-// Topic implements Event.
 func (TopologySet) Topic() Topic { return Topic{} }
 
 func (ev TopologySet) form(c *coder) TopologySet {
@@ -32,7 +27,7 @@ func (ev TopologySet) apply(s *State, _ moment) error {
 		levels[m.Aggregate] = m.Level
 	}
 	before, _ := s.Topology(ev.Name)
-	s.setTopology(before, &ev.Topology)
+	replace(s.topologies, &s.changes.Topologies, before, &ev.Topology)
 	return nil
 }
 
@@ -41,11 +36,6 @@ type TopologyRemoved struct {
 	Name string `json:"name"`
 }
 
-var topologyRemoved = register(108, TopologyRemoved.form)
-
-func (TopologyRemoved) kind() *eventKind { return topologyRemoved }
-
-// Topic implements Event.
 func (TopologyRemoved) Topic() Topic { return Topic{} }
 
 func (ev TopologyRemoved) form(c *coder) TopologyRemoved {
@@ -58,6 +48,6 @@ func (ev TopologyRemoved) apply(s *State, _ moment) error {
 	if !exists {
 		return fmt.Errorf("%w: there is no topology %q", ErrInvariant, ev.Name)
 	}
-	s.setTopology(before, nil)
+	replace(s.topologies, &s.changes.Topologies, before, nil)
 	return nil
 }

@@ -195,7 +195,7 @@ func (s *State) countProjects() {
 }
 
 // undoUsage takes a step of an owner's usage back from the projects.
-func (s *State) undoUsage(c UsageChange) {
+func (s *State) undoUsage(c Change[Usage]) {
 	if c.After != nil {
 		taken := slices.Clone(c.After.Amounts)
 		for i := range taken {
@@ -214,20 +214,11 @@ func (s *State) setLimit(key LimitKey, after *Limit) {
 	if !existed {
 		before = nil
 	}
-	s.changes.Limits = append(s.changes.Limits, LimitChange{Before: before, After: after})
 	limited := s.Limited()
-	s.indexLimit(before, after)
+	replace(s.limits, &s.changes.Limits, before, after)
 	if s.Limited() != limited {
 		s.countProjects()
 	}
-}
-
-func (s *State) indexLimit(before, after *Limit) {
-	if after == nil {
-		s.limits.Delete(before)
-		return
-	}
-	s.limits.Set(after)
 }
 
 // setParent puts a project below another one, or with "" below none.
@@ -248,11 +239,9 @@ func (s *State) indexParent(project, parent string) {
 
 // undoLimits puts limits and the tree back as they were.
 func (s *State) undoLimits(changes Changes) {
-	for i := len(changes.Limits) - 1; i >= 0; i-- {
-		s.indexLimit(changes.Limits[i].After, changes.Limits[i].Before)
-	}
-	for i := len(changes.Parents) - 1; i >= 0; i-- {
-		s.indexParent(changes.Parents[i].Project, changes.Parents[i].Before)
+	undo(changes.Limits, indexIn(s.limits))
+	for _, c := range slices.Backward(changes.Parents) {
+		s.indexParent(c.Project, c.Before)
 	}
 	if len(changes.Limits)+len(changes.Parents) > 0 {
 		s.countProjects()
@@ -267,7 +256,7 @@ func (p *ProjectParent) form(c *coder) { c.fields("project", 2).text(&p.Project)
 
 // readLimits reads what Encode wrote of limits and projects.
 func (s *State) readLimits(d *decoder) error {
-	err := readEach(d, (*Limit).form, func(l *Limit) error { s.limits.Set(l); return nil })
+	err := readTable(d, (*Limit).form, s.limits)
 	if err == nil {
 		err = readEach(d, (*ProjectParent).form, func(p *ProjectParent) error { s.parents.Set(*p); return nil })
 	}

@@ -140,7 +140,7 @@ type NodeAllocation struct {
 
 // NodeClass counts the nodes of one resource class.
 type NodeClass struct {
-	free ordered.Tree[nodeEntry]
+	free ordered.Tree[entry[Node]]
 	// The number of nodes, and the numbers of nodes that cannot be allocated, by
 	// reason. A node may count for several reasons.
 	Nodes, NotAvailable, Associated, NoPowerState, Maintenance, Retired int
@@ -157,13 +157,13 @@ func (c *NodeClass) Free() int {
 // FreeNode returns the ith free node in UUID order.
 func (c *NodeClass) FreeNode(i int) *Node {
 	entry, _ := c.free.GetAt(i)
-	return entry.n
+	return entry.is
 }
 
 // FreeNodes calls yield for each free node in UUID order until it returns false.
 func (c *NodeClass) FreeNodes(yield func(*Node) bool) {
 	if c != nil {
-		c.free.Scan(func(e nodeEntry) bool { return yield(e.n) })
+		scan(c.free, yield)
 	}
 }
 
@@ -190,34 +190,17 @@ func NodeAfter(n *Node, events []Event) *Node {
 // nodeEdit is an event that changes a node.
 type nodeEdit interface{ edit(*Node) }
 
-// NodeChange is one change of a node.
-type NodeChange struct{ Before, After *Node }
-
-// NodeAllocationChange is one change of a node allocation. There is one for every
-// event about node allocations, in the order of the events.
-type NodeAllocationChange struct{ Before, After *NodeAllocation }
-
-type (
-	nodeEntry struct {
-		id UUID
-		n  *Node
-	}
-	nodeAllocationEntry struct {
-		id UUID
-		a  *NodeAllocation
-	}
-	uuidEntry struct{ key, id UUID }
-)
+type uuidEntry struct{ key, id UUID }
 
 // nodeTables is the part of a State that holds nodes.
 type nodeTables struct {
-	nodes       ordered.Tree[nodeEntry]
+	nodes       ordered.Tree[entry[Node]]
 	nodeNames   ordered.Tree[nameEntry]
 	instances   ordered.Tree[uuidEntry] // node by instance
-	allocations ordered.Tree[nodeAllocationEntry]
+	allocations ordered.Tree[entry[NodeAllocation]]
 	allocNames  ordered.Tree[nameEntry]
 	nodeClasses map[string]*NodeClass
-	chassis     ordered.Tree[chassisEntry]
+	chassis     ordered.Tree[*Chassis]
 
 	numbers uint64 // the last number given to a node, node allocation or chassis
 }
@@ -225,18 +208,14 @@ type nodeTables struct {
 func newNodeTables() nodeTables {
 	byName := func(a, b nameEntry) bool { return a.name < b.name }
 	return nodeTables{
-		nodes:       newNodeTree(),
+		nodes:       newTable[Node](),
 		nodeNames:   ordered.New(byName),
 		instances:   ordered.New(func(a, b uuidEntry) bool { return a.key.Compare(b.key) < 0 }),
-		allocations: ordered.New(func(a, b nodeAllocationEntry) bool { return a.id.Compare(b.id) < 0 }),
+		allocations: newTable[NodeAllocation](),
 		allocNames:  ordered.New(byName),
 		nodeClasses: make(map[string]*NodeClass),
-		chassis:     ordered.New(func(a, b chassisEntry) bool { return a.id.Compare(b.id) < 0 }),
+		chassis:     ordered.New(func(a, b *Chassis) bool { return a.UUID.Before(b.UUID) }),
 	}
-}
-
-func newNodeTree() ordered.Tree[nodeEntry] {
-	return ordered.New(func(a, b nodeEntry) bool { return a.id.Compare(b.id) < 0 })
 }
 
 func (t *nodeTables) forkNodes() nodeTables {
@@ -257,10 +236,7 @@ func (t *nodeTables) forkNodes() nodeTables {
 }
 
 // Node finds a node.
-func (s *State) Node(id UUID) (*Node, bool) {
-	entry, ok := s.nodes.Get(nodeEntry{id: id})
-	return entry.n, ok
-}
+func (s *State) Node(id UUID) (*Node, bool) { return find(s.nodes, id) }
 
 // NodeNamed finds a node by its name.
 func (s *State) NodeNamed(name string) (UUID, bool) {
@@ -275,9 +251,7 @@ func (s *State) NodeOfInstance(instance UUID) (UUID, bool) {
 }
 
 // Nodes calls yield for each node in UUID order until it returns false.
-func (s *State) Nodes(yield func(*Node) bool) {
-	s.nodes.Scan(func(e nodeEntry) bool { return yield(e.n) })
-}
+func (s *State) Nodes(yield func(*Node) bool) { scan(s.nodes, yield) }
 
 // NodesOf returns the counts of a resource class of nodes; nil if there are no
 // such nodes.
@@ -295,10 +269,7 @@ func (s *State) HasNodeClass(meant func(class string) bool) bool {
 }
 
 // NodeAllocation finds a node allocation.
-func (s *State) NodeAllocation(id UUID) (*NodeAllocation, bool) {
-	entry, ok := s.allocations.Get(nodeAllocationEntry{id: id})
-	return entry.a, ok
-}
+func (s *State) NodeAllocation(id UUID) (*NodeAllocation, bool) { return find(s.allocations, id) }
 
 // NodeAllocationNamed finds a node allocation by its name.
 func (s *State) NodeAllocationNamed(name string) (UUID, bool) {
@@ -308,9 +279,7 @@ func (s *State) NodeAllocationNamed(name string) (UUID, bool) {
 
 // NodeAllocations calls yield for each node allocation in UUID order until it
 // returns false.
-func (s *State) NodeAllocations(yield func(*NodeAllocation) bool) {
-	s.allocations.Scan(func(e nodeAllocationEntry) bool { return yield(e.a) })
-}
+func (s *State) NodeAllocations(yield func(*NodeAllocation) bool) { scan(s.allocations, yield) }
 
 // setNode updates the node tables from one version of a node to another; nil
 // means that it does not exist.
@@ -323,7 +292,7 @@ func (s *State) setNode(before, after *Node) error {
 			return fmt.Errorf("%w: instance %s on two nodes", ErrInvariant, after.Instance)
 		}
 	}
-	s.changes.Nodes = append(s.changes.Nodes, NodeChange{Before: before, After: after})
+	s.changes.Nodes = append(s.changes.Nodes, Change[Node]{Before: before, After: after})
 	s.indexNode(before, after)
 	return nil
 }
@@ -331,7 +300,7 @@ func (s *State) setNode(before, after *Node) error {
 func (s *State) indexNode(before, after *Node) {
 	if before != nil {
 		s.classifyNode(before, -1)
-		s.nodes.Delete(nodeEntry{id: before.UUID})
+		s.nodes.Delete(entry[Node]{id: before.UUID})
 		if before.Name != "" {
 			s.nodeNames.Delete(nameEntry{name: before.Name})
 		}
@@ -341,7 +310,7 @@ func (s *State) indexNode(before, after *Node) {
 	}
 	if after != nil {
 		s.classifyNode(after, 1)
-		s.nodes.Set(nodeEntry{after.UUID, after})
+		s.nodes.Set(entry[Node]{after.UUID, after})
 		if after.Name != "" {
 			s.nodeNames.Set(nameEntry{after.Name, after.UUID})
 		}
@@ -355,7 +324,7 @@ func (s *State) indexNode(before, after *Node) {
 func (s *State) classifyNode(n *Node, sign int) {
 	class := s.nodeClasses[n.ResourceClass]
 	if class == nil {
-		class = &NodeClass{free: newNodeTree()}
+		class = &NodeClass{free: newTable[Node]()}
 		s.nodeClasses[n.ResourceClass] = class
 	}
 	count := func(counter *int, counts bool) {
@@ -371,9 +340,9 @@ func (s *State) classifyNode(n *Node, sign int) {
 	count(&class.Retired, n.Retired())
 	switch {
 	case n.Free() && sign > 0:
-		class.free.Set(nodeEntry{n.UUID, n})
+		class.free.Set(entry[Node]{n.UUID, n})
 	case n.Free():
-		class.free.Delete(nodeEntry{id: n.UUID})
+		class.free.Delete(entry[Node]{id: n.UUID})
 	}
 	if class.Nodes == 0 {
 		delete(s.nodeClasses, n.ResourceClass)
@@ -386,36 +355,22 @@ func (s *State) setNodeAllocation(before, after *NodeAllocation) error {
 			return fmt.Errorf("%w: node allocation name %q used twice", ErrInvariant, after.Name)
 		}
 	}
-	s.changes.NodeAllocations = append(s.changes.NodeAllocations, NodeAllocationChange{Before: before, After: after})
+	s.changes.NodeAllocations = append(s.changes.NodeAllocations, Change[NodeAllocation]{Before: before, After: after})
 	s.indexNodeAllocation(before, after)
 	return nil
 }
 
 func (s *State) indexNodeAllocation(before, after *NodeAllocation) {
 	if before != nil {
-		s.allocations.Delete(nodeAllocationEntry{id: before.UUID})
+		s.allocations.Delete(entry[NodeAllocation]{id: before.UUID})
 		if before.Name != "" {
 			s.allocNames.Delete(nameEntry{name: before.Name})
 		}
 	}
 	if after != nil {
-		s.allocations.Set(nodeAllocationEntry{after.UUID, after})
+		s.allocations.Set(entry[NodeAllocation]{after.UUID, after})
 		if after.Name != "" {
 			s.allocNames.Set(nameEntry{after.Name, after.UUID})
 		}
 	}
-}
-
-// undoNodes takes back a commit's changes of the node tables.
-func (s *State) undoNodes(changes Changes, numbers uint64) {
-	for i := len(changes.NodeAllocations) - 1; i >= 0; i-- {
-		s.indexNodeAllocation(changes.NodeAllocations[i].After, changes.NodeAllocations[i].Before)
-	}
-	for i := len(changes.Nodes) - 1; i >= 0; i-- {
-		s.indexNode(changes.Nodes[i].After, changes.Nodes[i].Before)
-	}
-	for i := len(changes.Chassis) - 1; i >= 0; i-- {
-		s.indexChassis(changes.Chassis[i].After, changes.Chassis[i].Before)
-	}
-	s.numbers = numbers
 }

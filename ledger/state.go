@@ -25,7 +25,7 @@ type State struct {
 	passed   uint64 // the log has no commit between the head and this sequence, see Chain
 	lastTime int64  // of the newest record, Unix nanoseconds
 
-	providers ordered.Tree[providerEntry]
+	providers ordered.Tree[entry[Provider]]
 	names     ordered.Tree[nameEntry]
 	children  ordered.Tree[childEntry]
 	consumers ordered.Tree[consumerEntry]
@@ -37,12 +37,12 @@ type State struct {
 
 	nodeTables
 	limitTables
-	preferenceTable
-	aggregateLimitTable
-	topologyTable
-	nodeProviders bool // nodes are resource providers, too
-	term          Term
-	consumptionAt int64 // see ConsumptionAt
+	preferences     ordered.Tree[*Preference]
+	aggregateLimits ordered.Tree[*AggregateLimit]
+	topologies      ordered.Tree[*Topology]
+	nodeProviders   bool // nodes are resource providers, too
+	term            Term
+	consumptionAt   int64 // see ConsumptionAt
 
 	// epoch counts begun commits. A provider or usage with the current epoch was
 	// copied in this commit and may be edited in place.
@@ -69,23 +69,16 @@ type nameEntry struct {
 
 type childEntry struct{ parent, child UUID }
 
-// Entries repeat the key beside the pointer, so that a search touches tree nodes
-// only and allocates nothing.
-type (
-	providerEntry struct {
-		id UUID
-		p  *Provider
-	}
-	usageEntry struct {
-		owner *Owner
-		u     *Usage
-	}
-)
+// usageEntry is what entry is, by owner.
+type usageEntry struct {
+	owner *Owner
+	u     *Usage
+}
 
 // NewState returns the State before the first commit.
 func NewState() *State {
 	return &State{
-		providers: ordered.New(func(a, b providerEntry) bool { return a.id.Before(b.id) }),
+		providers: newTable[Provider](),
 		names:     ordered.New(func(a, b nameEntry) bool { return a.name < b.name }),
 		children: ordered.New(func(a, b childEntry) bool {
 			if c := a.parent.Compare(b.parent); c != 0 {
@@ -98,8 +91,10 @@ func NewState() *State {
 		traits:     ordered.New(func(a, b *Trait) bool { return a.Name < b.Name }),
 		classes:    NewClassTable(nil),
 		nextClass:  FirstCustomClass,
-		nodeTables: newNodeTables(), limitTables: newLimitTables(), preferenceTable: newPreferenceTable(),
-		aggregateLimitTable: newAggregateLimitTable(), topologyTable: newTopologyTable(),
+		nodeTables: newNodeTables(), limitTables: newLimitTables(),
+		preferences:     ordered.New(func(a, b *Preference) bool { return a.Name < b.Name }),
+		aggregateLimits: ordered.New(func(a, b *AggregateLimit) bool { return a.Compare(b.AggregateKey) < 0 }),
+		topologies:      ordered.New(func(a, b *Topology) bool { return a.Name < b.Name }),
 	}
 }
 
@@ -116,9 +111,9 @@ func (s *State) Fork() *State {
 	fork.traits = ordered.Copy(s.traits)
 	fork.nodeTables = s.forkNodes()
 	fork.limitTables = s.forkLimits()
-	fork.preferenceTable = s.forkPreferences()
-	fork.aggregateLimitTable = s.forkAggregateLimits()
-	fork.topologyTable = s.forkTopologies()
+	fork.preferences = ordered.Copy(s.preferences)
+	fork.aggregateLimits = ordered.Copy(s.aggregateLimits)
+	fork.topologies = ordered.Copy(s.topologies)
 	fork.changes = Changes{}
 	return &fork
 }
@@ -138,10 +133,7 @@ func (s *State) LastTime() int64 { return s.lastTime }
 func (s *State) NodeProviders() bool { return s.nodeProviders }
 
 // Provider finds a provider.
-func (s *State) Provider(id UUID) (*Provider, bool) {
-	entry, ok := s.providers.Get(providerEntry{id: id})
-	return entry.p, ok
-}
+func (s *State) Provider(id UUID) (*Provider, bool) { return find(s.providers, id) }
 
 // ProviderNamed finds a provider by its name.
 func (s *State) ProviderNamed(name string) (UUID, bool) {
@@ -150,9 +142,7 @@ func (s *State) ProviderNamed(name string) (UUID, bool) {
 }
 
 // Providers calls yield for each provider in UUID order until it returns false.
-func (s *State) Providers(yield func(*Provider) bool) {
-	s.providers.Scan(func(e providerEntry) bool { return yield(e.p) })
-}
+func (s *State) Providers(yield func(*Provider) bool) { scan(s.providers, yield) }
 
 // ProviderCount returns the number of providers.
 func (s *State) ProviderCount() int { return s.providers.Len() }
@@ -212,8 +202,8 @@ func (s *State) Traits(yield func(*Trait) bool) { s.traits.Scan(yield) }
 // because only the deletion of a trait asks.
 func (s *State) TraitInUse(name string) bool {
 	found := false
-	s.providers.Scan(func(e providerEntry) bool {
-		found = e.p.HasTrait(name)
+	s.Providers(func(p *Provider) bool {
+		found = p.HasTrait(name)
 		return !found
 	})
 	return found
@@ -223,9 +213,9 @@ func (s *State) TraitInUse(name string) bool {
 // all providers, because only the deletion of a class asks.
 func (s *State) ClassInUse(id ClassID) bool {
 	found := false
-	s.providers.Scan(func(e providerEntry) bool {
-		_, found = e.p.findInventory(id)
-		found = found || len(e.p.DrawsOf(id)) > 0
+	s.Providers(func(p *Provider) bool {
+		_, found = p.findInventory(id)
+		found = found || len(p.DrawsOf(id)) > 0
 		return !found
 	})
 	return found
@@ -255,7 +245,7 @@ func (s *State) editProvider(id UUID) (*Provider, error) {
 // setProvider updates the provider tables from one version of a provider to
 // another; nil means that it does not exist. Undo uses it, too.
 func (s *State) setProvider(before, after *Provider) {
-	s.changes.Providers = append(s.changes.Providers, ProviderChange{Before: before, After: after})
+	s.changes.Providers = append(s.changes.Providers, Change[Provider]{Before: before, After: after})
 	s.indexProvider(before, after)
 }
 
@@ -274,10 +264,10 @@ func (s *State) indexProvider(before, after *Provider) {
 		s.children.Delete(childEntry{before.Parent, before.UUID})
 	}
 	if after == nil {
-		s.providers.Delete(providerEntry{id: before.UUID})
+		s.providers.Delete(entry[Provider]{id: before.UUID})
 		return
 	}
-	s.providers.Set(providerEntry{after.UUID, after})
+	s.providers.Set(entry[Provider]{after.UUID, after})
 	if before == nil || before.Name != after.Name {
 		s.names.Set(nameEntry{after.Name, after.UUID})
 	}
@@ -289,7 +279,7 @@ func (s *State) indexProvider(before, after *Provider) {
 // setConsumer replaces a consumer; nil means that it does not exist. The caller
 // must update the usages.
 func (s *State) setConsumer(before, after *Consumer) {
-	s.changes.Consumers = append(s.changes.Consumers, ConsumerChange{Before: before, After: after})
+	s.changes.Consumers = append(s.changes.Consumers, Change[Consumer]{Before: before, After: after})
 	s.indexConsumer(before, after)
 }
 
@@ -330,7 +320,7 @@ func (s *State) editUsage(owner *Owner) *Usage {
 }
 
 func (s *State) setUsage(before, after *Usage) {
-	s.changes.Usages = append(s.changes.Usages, UsageChange{Before: before, After: after})
+	s.changes.Usages = append(s.changes.Usages, Change[Usage]{Before: before, After: after})
 	s.indexUsage(before, after)
 }
 
@@ -340,19 +330,6 @@ func (s *State) indexUsage(before, after *Usage) {
 		return
 	}
 	s.usages.Set(usageEntry{after.Owner, after})
-}
-
-func (s *State) setTrait(before, after *Trait) {
-	s.changes.Traits = append(s.changes.Traits, TraitChange{Before: before, After: after})
-	s.indexTrait(before, after)
-}
-
-func (s *State) indexTrait(before, after *Trait) {
-	if after == nil {
-		s.traits.Delete(before)
-		return
-	}
-	s.traits.Set(after)
 }
 
 func (s *State) setClasses(after *ClassTable, next ClassID) {

@@ -1,8 +1,8 @@
 package ledger
 
 import (
+	"cmp"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -63,14 +63,11 @@ func DecodeState(data []byte) (*State, error) {
 	if s.term.Number == 0 && s.term != (Term{}) {
 		d.fail("there is no term, but %q leads it at level %d", s.term.Leader, s.term.Level)
 	}
-	for _, read := range []func(*decoder) error{
-		s.readLimits, s.readPreferences, s.readAggregateLimits, s.readTopologies,
-	} {
-		if err := read(d); err != nil {
-			return nil, err
-		}
-	}
-	if err := errors.Join(d.end(), s.term.known()); err != nil {
+	err := cmp.Or(
+		s.readLimits(d), readTable(d, (*Preference).form, s.preferences), s.readAggregateLimits(d),
+		readTable(d, (*Topology).form, s.topologies), d.end(), s.term.known(),
+	)
+	if err != nil {
 		return nil, err
 	}
 	s.changes = Changes{}
@@ -93,10 +90,7 @@ func (s *State) readTables(d *decoder) error {
 		return err
 	}
 	s.classes = NewClassTable(classes)
-	if err := readEach(d, (*Trait).form, func(trait *Trait) error {
-		s.traits.Set(trait)
-		return nil
-	}); err != nil {
+	if err := readTable(d, (*Trait).form, s.traits); err != nil {
 		return err
 	}
 	if err := readEach(d, (*Provider).form, func(p *Provider) error {
@@ -123,11 +117,6 @@ func (s *State) readConsumer(u *Consumer) error {
 	return nil
 }
 
-func (s *State) readChassis(c *Chassis) error {
-	s.setChassis(nil, c)
-	return nil
-}
-
 func (s *State) readNodes(d *decoder) error {
 	if err := readEach(d, (*Node).form, func(n *Node) error { return s.setNode(nil, n) }); err != nil {
 		return err
@@ -136,7 +125,7 @@ func (s *State) readNodes(d *decoder) error {
 	if err := readEach(d, (*NodeAllocation).form, take); err != nil {
 		return err
 	}
-	return readEach(d, (*Chassis).form, s.readChassis)
+	return readTable(d, (*Chassis).form, s.chassis)
 }
 
 // writeEach writes a table: its length, and each entry.
@@ -245,8 +234,7 @@ func (a *NodeAllocation) form(c *coder) {
 // decideRoots derives every provider's root from the parents.
 func (s *State) decideRoots() error {
 	var broken error
-	s.providers.Scan(func(entry providerEntry) bool {
-		p := entry.p
+	s.Providers(func(p *Provider) bool {
 		root := p
 		for depth := 0; !root.Parent.IsNil(); depth++ {
 			parent, ok := s.Provider(root.Parent)

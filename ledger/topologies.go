@@ -1,7 +1,5 @@
 package ledger
 
-import "github.com/allot-project/allot/ledger/ordered"
-
 // Topology declares under a name which aggregates are domains, and which of them are in which.
 type Topology struct {
 	Name    string           `json:"name"`
@@ -17,19 +15,6 @@ type TopologyMember struct {
 	Parent    UUID   `json:"parent,omitzero"` // of the level before
 }
 
-// TopologyChange is one change of a topology.
-type TopologyChange struct{ Before, After *Topology }
-
-type topologyTable struct{ topologies ordered.Tree[*Topology] }
-
-func newTopologyTable() topologyTable {
-	return topologyTable{ordered.New(func(a, b *Topology) bool { return a.Name < b.Name })}
-}
-
-func (t *topologyTable) forkTopologies() topologyTable {
-	return topologyTable{ordered.Copy(t.topologies)}
-}
-
 // Topology finds a topology by its name.
 func (s *State) Topology(name string) (*Topology, bool) {
 	return s.topologies.Get(&Topology{Name: name})
@@ -37,27 +22,6 @@ func (s *State) Topology(name string) (*Topology, bool) {
 
 // Topologies calls yield for each topology by name until it returns false.
 func (s *State) Topologies(yield func(*Topology) bool) { s.topologies.Scan(yield) }
-
-// setTopology sets a topology, or with nil removes it.
-func (s *State) setTopology(before, after *Topology) {
-	s.changes.Topologies = append(s.changes.Topologies, TopologyChange{Before: before, After: after})
-	s.indexTopology(before, after)
-}
-
-func (s *State) indexTopology(before, after *Topology) {
-	if after == nil {
-		s.topologies.Delete(before)
-		return
-	}
-	s.topologies.Set(after)
-}
-
-// undoTopologies puts topologies back as they were.
-func (s *State) undoTopologies(changes Changes) {
-	for i := len(changes.Topologies) - 1; i >= 0; i-- {
-		s.indexTopology(changes.Topologies[i].After, changes.Topologies[i].Before)
-	}
-}
 
 func (t *Topology) form(c *coder) { c.fields("topology", 3); t.visit(c) }
 
@@ -70,9 +34,4 @@ func (t *Topology) visit(c *coder) {
 // form has the parent first: mostly it was in the member before, and takes a byte then.
 func (m *TopologyMember) form(c *coder) {
 	c.uuid(&m.Parent).uuid(&m.Aggregate).uint(&m.Level).text(&m.Name)
-}
-
-// readTopologies reads what Encode wrote of topologies.
-func (s *State) readTopologies(d *decoder) error {
-	return readEach(d, (*Topology).form, func(t *Topology) error { s.topologies.Set(t); return nil })
 }

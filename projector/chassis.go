@@ -12,7 +12,7 @@ var allChassis = entity[ledger.Chassis]{
 }
 
 // chassis writes one change of a chassis.
-func (w *writer) chassis(c ledger.ChassisChange) { step(w, allChassis, c.Before, c.After) }
+func (w *writer) chassis(c ledger.Change[ledger.Chassis]) { step(w, allChassis, c.Before, c.After) }
 
 func appendChassis(b []byte, c *ledger.Chassis) []byte {
 	b = append(b, c.UUID[:]...)

@@ -275,7 +275,7 @@ func holds(c *ledger.Consumer, provider ledger.UUID) bool {
 	return c != nil && slices.ContainsFunc(c.Allocations, func(a ledger.Allocation) bool { return a.Provider == provider })
 }
 
-func (w *writer) usage(c ledger.UsageChange) {
+func (w *writer) usage(c ledger.Change[ledger.Usage]) {
 	after := c.After
 	if after == nil {
 		after = &ledger.Usage{Owner: c.Before.Owner}
@@ -289,7 +289,7 @@ func (w *writer) usageKey(o *ledger.Owner) []byte {
 	return w.p.key
 }
 
-func (w *writer) trait(c ledger.TraitChange) {
+func (w *writer) trait(c ledger.Change[ledger.Trait]) {
 	if c.After == nil {
 		w.set(w.version(w.textKey(tableTrait, c.Before.Name)), nil)
 		return

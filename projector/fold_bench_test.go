@@ -33,7 +33,7 @@ func foldings(b *testing.B, commits, perCommit, providers, projects int) (list [
 				b.Fatal(rejection)
 			}
 			r := ledger.Record{
-				CommandID: commandstest.NewID(), Command: c.CommandName(), Time: clock.UnixNano(), Actor: "bench", Events: events,
+				CommandID: commandstest.NewID(), Command: commands.NameOf(c), Time: clock.UnixNano(), Actor: "bench", Events: events,
 			}
 			if err := state.Apply(builder.Sequence(), &r); err != nil {
 				b.Fatal(err)

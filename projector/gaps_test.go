@@ -52,7 +52,7 @@ func gapped(t *testing.T, dir string, gap uint64) (*Projector, ledger.Log, time.
 		if rejection != nil {
 			t.Fatal(rejection)
 		}
-		r := ledger.Record{CommandID: id(100 + i), Command: c.CommandName(), Time: now.UnixNano(), Actor: "a", Events: events}
+		r := ledger.Record{CommandID: id(100 + i), Command: commands.NameOf(c), Time: now.UnixNano(), Actor: "a", Events: events}
 		if err := state.Apply(sequence, &r); err != nil {
 			t.Fatal(err)
 		}

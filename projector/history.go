@@ -131,7 +131,7 @@ func (w *writer) history() {
 	}
 }
 
-func touchConsumer(change ledger.ConsumerChange, touch func(Subject)) {
+func touchConsumer(change ledger.Change[ledger.Consumer], touch func(Subject)) {
 	for _, c := range []*ledger.Consumer{change.Before, change.After} {
 		if c == nil {
 			continue
@@ -152,7 +152,7 @@ func SubjectsOf(event ledger.Event) []Subject {
 	return []Subject{{Kind: aboutOf[topic.Of].kind, ID: topic.ID}}
 }
 
-func touchNodeAllocation(change ledger.NodeAllocationChange, touch func(Subject)) {
+func touchNodeAllocation(change ledger.Change[ledger.NodeAllocation], touch func(Subject)) {
 	for _, a := range []*ledger.NodeAllocation{change.Before, change.After} {
 		if a == nil {
 			continue

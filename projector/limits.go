@@ -13,7 +13,7 @@ func limitKey(key ledger.LimitKey) []byte {
 }
 
 // limit writes a limit's step.
-func (w *writer) limit(c ledger.LimitChange) {
+func (w *writer) limit(c ledger.Change[ledger.Limit]) {
 	if c.After == nil {
 		w.set(w.version(limitKey(c.Before.LimitKey)), nil)
 		return

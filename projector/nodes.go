@@ -9,12 +9,12 @@ import (
 )
 
 // node writes one change of a node.
-func (w *writer) node(c ledger.NodeChange) {
+func (w *writer) node(c ledger.Change[ledger.Node]) {
 	step(w, nodes, c.Before, c.After)
 }
 
 // nodeAllocation writes one change of a node allocation.
-func (w *writer) nodeAllocation(c ledger.NodeAllocationChange) {
+func (w *writer) nodeAllocation(c ledger.Change[ledger.NodeAllocation]) {
 	step(w, nodeAllocations, c.Before, c.After)
 	waits := func(a *ledger.NodeAllocation) bool { return a != nil && a.State == ledger.NodeAllocating }
 	switch {

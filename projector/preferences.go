@@ -8,7 +8,7 @@ import (
 )
 
 // preference writes a preference's change.
-func (w *writer) preference(c ledger.PreferenceChange) {
+func (w *writer) preference(c ledger.Change[ledger.Preference]) {
 	if c.After == nil {
 		w.set(w.version(w.textKey(tablePreference, c.Before.Name)), nil)
 		return

@@ -179,7 +179,7 @@ func sameCapacity(a, b *ledger.Provider) bool {
 }
 
 // wholeNode counts the nodes that allocations hold, for their owner and class.
-func (w *writer) wholeNode(c ledger.NodeAllocationChange) {
+func (w *writer) wholeNode(c ledger.Change[ledger.NodeAllocation]) {
 	had, has := holdsNode(c.Before), holdsNode(c.After)
 	if had && has && c.Before.Owner == c.After.Owner && c.Before.ResourceClass == c.After.ResourceClass {
 		return

@@ -7,7 +7,7 @@ import (
 )
 
 // topology writes a topology's change.
-func (w *writer) topology(c ledger.TopologyChange) {
+func (w *writer) topology(c ledger.Change[ledger.Topology]) {
 	if c.After == nil {
 		w.set(w.version(w.textKey(tableTopology, c.Before.Name)), nil)
 		return

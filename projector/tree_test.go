@@ -54,7 +54,7 @@ func grow(t *testing.T, records int) *grove {
 	id := func(kind, n byte, of int) ledger.UUID {
 		return ledger.UUID{0: n, 1: kind, 6: 0x40, 8: 0x80, 14: byte(of >> 8), 15: byte(of)}
 	}
-	begin, err := commands.NewAddStandardNames(id(1, 1))
+	begin, err := commands.NewAddStandardNames(id(1, 0, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,14 +65,14 @@ func grow(t *testing.T, records int) *grove {
 		for range 1 + random.IntN(mostTogether) {
 			var c commands.Command = begin
 			if n > 0 {
-				c = &commands.CreateProvider{Provider: id(2, n), Name: fmt.Sprint("p", n)}
+				c = &commands.CreateProvider{Provider: id(2, 0, n), Name: fmt.Sprint("p", n)}
 			}
 			events, rejection := c.Decide(state)
 			if rejection != nil {
 				t.Fatal(rejection)
 			}
 			n++
-			r := ledger.Record{CommandID: id(3, n), Command: c.CommandName(), Time: int64(n), Actor: "a", Events: events}
+			r := ledger.Record{CommandID: id(3, 0, n), Command: commands.NameOf(c), Time: int64(n), Actor: "a", Events: events}
 			if err := state.Apply(sequence, &r); err != nil {
 				t.Fatal(err)
 			}

@@ -269,7 +269,7 @@ func TestWhatIf(t *testing.T) {
 				t.Fatal(err)
 			}
 			list = append(list, c)
-			steps = append(steps, fmt.Sprintf(`{"command":%q,"body":%s}`, c.CommandName(), body))
+			steps = append(steps, fmt.Sprintf(`{"command":%q,"body":%s}`, commands.NameOf(c), body))
 		}
 		request := `{"steps":[` + strings.Join(steps, ",") + `],` + questions
 		var would, past audit.WouldBe

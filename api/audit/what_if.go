@@ -104,7 +104,7 @@ func (q *Questions) whatIf(ctx context.Context, client string, body []byte) (any
 		if err != nil {
 			return nil, err
 		}
-		answer.Steps = append(answer.Steps, WouldDo{step.CommandName(), rejection, ledger.EventLines(events)})
+		answer.Steps = append(answer.Steps, WouldDo{commands.NameOf(step), rejection, ledger.EventLines(events)})
 	}
 	a := &asker{Of: present.Of{State: fork.State()}, maxSteps: q.MaxSteps}
 	for _, one := range questions {
@@ -142,7 +142,7 @@ func strict(data []byte, into any) error {
 }
 
 func stepOf(name string, body []byte) (commands.Command, error) {
-	if gone := new(commands.RemoveProvider); name == gone.CommandName() {
+	if gone := new(commands.RemoveProvider); name == commands.NameOf(gone) {
 		return gone, strict(body, gone)
 	}
 	return commands.Decode(name, body)
@@ -179,7 +179,7 @@ type asker struct {
 }
 
 func (a *asker) ask(ctx context.Context, q wire.Query) (told WouldTell, err error) {
-	told.Query = q.QueryName()
+	told.Query = wire.NameOf(q)
 	switch q := q.(type) {
 	case *wire.AllocationsQuery:
 		told.Result, err = present.OrNothing(present.Allocations(a, q.Consumer))

@@ -79,7 +79,6 @@ type Result struct {
 // nothing.
 type RejectedError struct{ demand.Rejection }
 
-// Error implements error.
 func (e *RejectedError) Error() string { return e.String() }
 
 // ErrUnanswered means that the context ended before the command was answered, or
@@ -125,7 +124,7 @@ func (c *Client) command(ctx context.Context, headers map[string]string, command
 	var reply wire.Reply
 	err := c.request(
 		ctx,
-		wire.CommandPrefix+"."+command.CommandName(),
+		wire.CommandPrefix+"."+commands.NameOf(command),
 		headers,
 		command,
 		func(data []byte, contentType string) (*wire.Error, error) {
@@ -166,7 +165,7 @@ func (c *Client) SubmitAll(ctx context.Context, items []Item) ([]ItemResult, err
 		batch := make([]wire.BatchCommand, len(left))
 		for n, i := range left {
 			batch[n] = wire.BatchCommand{
-				Command: items[i].Command.CommandName(), ID: items[i].ID, Body: encoding.Body{Value: items[i].Command},
+				Command: commands.NameOf(items[i].Command), ID: items[i].ID, Body: encoding.Body{Value: items[i].Command},
 			}
 		}
 		replies, err := c.submitEach(ctx, batch)
@@ -231,7 +230,7 @@ func (c *Client) SubmitAtomic(ctx context.Context, id ledger.UUID, list ...comma
 	batch := wire.Batch{Atomic: true}
 	for _, one := range list {
 		body := encoding.Body{Value: one}
-		batch.Commands = append(batch.Commands, wire.BatchCommand{Command: one.CommandName(), Body: body})
+		batch.Commands = append(batch.Commands, wire.BatchCommand{Command: commands.NameOf(one), Body: body})
 	}
 	reply, err := c.batch(ctx, map[string]string{wire.HeaderCommandID: id.String()}, batch)
 	if err != nil {
@@ -334,7 +333,7 @@ func ask[T any](ctx context.Context, c *Client, q wire.Query) (wire.Answer[T], e
 	var answer wire.Answer[T]
 	err := c.request(
 		ctx,
-		wire.QueryPrefix+"."+q.QueryName(),
+		wire.QueryPrefix+"."+wire.NameOf(q),
 		nil,
 		q,
 		func(data []byte, contentType string) (*wire.Error, error) {

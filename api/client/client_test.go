@@ -359,7 +359,7 @@ func TestNodes(t *testing.T) {
 		} {
 			result, err := c.Submit(within(t), command)
 			if err != nil {
-				t.Fatalf("%s: %s: %v", encoding, command.CommandName(), err)
+				t.Fatalf("%s: %s: %v", encoding, commands.NameOf(command), err)
 			}
 			last = result
 		}

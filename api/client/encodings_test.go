@@ -18,8 +18,8 @@ func TestEncodingsAgree(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		for range 50 {
 			c := commandstest.RandomCommand(rt)
-			if _, known := commands.Registry[c.CommandName()]; known {
-				seen[c.CommandName()] = true
+			if _, known := commands.Registry[commands.NameOf(c)]; known {
+				seen[commands.NameOf(c)] = true
 				checkEncodings(rt, c)
 			}
 		}
@@ -40,14 +40,14 @@ func checkEncodings(rt *rapid.T, c commands.Command) {
 	for _, contentType := range []string{encoding.TypeJSON, encoding.TypeMsgpack} {
 		data, err := encoding.Encode(c, contentType)
 		if err != nil {
-			rt.Fatalf("%s as %s: %v", c.CommandName(), contentType, err)
+			rt.Fatalf("%s as %s: %v", commands.NameOf(c), contentType, err)
 		}
-		read := commands.Registry[c.CommandName()]()
+		read := commands.Registry[commands.NameOf(c)]()
 		if err := encoding.Decode(data, contentType, read); err != nil {
-			rt.Fatalf("%s from %s: %v", c.CommandName(), contentType, err)
+			rt.Fatalf("%s from %s: %v", commands.NameOf(c), contentType, err)
 		}
 		if got, err := commands.FingerprintOf(read); err != nil || got != want {
-			rt.Errorf("%s is another one from %s: %+v, not %+v, %v", c.CommandName(), contentType, read, c, err)
+			rt.Errorf("%s is another one from %s: %+v, not %+v, %v", commands.NameOf(c), contentType, read, c, err)
 		}
 	}
 }

@@ -117,7 +117,6 @@ func TestAnnouncedTakesNothing(t *testing.T) {
 
 type repeat string
 
-// Read implements io.Reader.
 func (r repeat) Read(b []byte) (int, error) {
 	for i := range b {
 		b[i] = r[i%len(r)]
@@ -130,7 +129,6 @@ type counter struct {
 	n    int
 }
 
-// Read implements io.Reader.
 func (c *counter) Read(b []byte) (int, error) {
 	n, err := c.from.Read(b)
 	c.n += n

@@ -12,7 +12,7 @@ import (
 
 // query takes queries.
 func (s *Service) query(empty func() wire.Query) micro.Handler {
-	return s.inTurn(Name{KindQuery, empty().QueryName()}, maxQueryBytes, never, func(r *request) {
+	return s.inTurn(Name{KindQuery, wire.NameOf(empty())}, maxQueryBytes, never, func(r *request) {
 		q := empty()
 		failure := s.readQuery(r, q)
 		least := q.Moment().MinSequence
@@ -76,7 +76,7 @@ func (s *Service) await(ctx context.Context, least uint64) error {
 
 // readQuery decodes a query and checks that its sender may ask it.
 func (s *Service) readQuery(r *request, q wire.Query) *wire.Error {
-	if failure := s.decode(r, q.QueryName(), q); failure != nil {
+	if failure := s.decode(r, wire.NameOf(q), q); failure != nil {
 		return failure
 	}
 	return r.user.mayAsk(q)

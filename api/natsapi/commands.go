@@ -15,7 +15,7 @@ import (
 )
 
 func (s *Service) command(empty func() commands.Command) micro.Handler {
-	name := Name{KindCommand, empty().CommandName()}
+	name := Name{KindCommand, commands.NameOf(empty())}
 	return s.inTurn(name, math.MaxInt, smallBytes, func(r *request) { s.carryOut(r, empty()) })
 }
 
@@ -73,8 +73,8 @@ func (s *Service) carryOut(r *request, c commands.Command) {
 // read makes a submission of a request for one command, and returns the time
 // within which it must be answered.
 func (s *Service) read(r *request, c commands.Command) (commands.Submission, time.Duration, *wire.Error) {
-	if !r.user.maySubmit(c.CommandName()) {
-		return commands.Submission{}, 0, forbidden("%s may not submit %s", r.user.Name, c.CommandName())
+	if !r.user.maySubmit(commands.NameOf(c)) {
+		return commands.Submission{}, 0, forbidden("%s may not submit %s", r.user.Name, commands.NameOf(c))
 	}
 	submission, failure := s.submission(r)
 	if failure == nil && !submission.DryRun {
@@ -83,7 +83,7 @@ func (s *Service) read(r *request, c commands.Command) (commands.Submission, tim
 	if failure != nil {
 		return submission, 0, failure
 	}
-	if failure := s.decode(r, c.CommandName(), c); failure != nil {
+	if failure := s.decode(r, commands.NameOf(c), c); failure != nil {
 		return submission, 0, failure
 	}
 	submission.Command = c

@@ -163,21 +163,10 @@ func signedAnswer(signed []byte, err error) (any, error) {
 	return &wire.Checkpoint{Signed: string(signed)}, err
 }
 
-func (s *Queries) history(ctx context.Context, v projector.View, q *wire.HistoryQuery) (any, error) {
-	page, err := present.History(ctx, s.Views, s.Log, v, q)
-	if errors.Is(err, present.ErrQuery) {
-		return nil, bad("%v", err)
-	}
-	return page, err
-}
-
 func holders(v projector.View, q *wire.HoldersQuery) (any, error) {
 	found, err := present.Holders(v, q)
-	switch {
-	case errors.Is(err, present.ErrQuery):
-		return nil, bad("%v", err)
-	case err == nil && found == nil:
-		return nil, notFound("there is no provider %s", q.Provider)
+	if err == nil && found == nil {
+		err = notFound("there is no provider %s", q.Provider)
 	}
 	return found, err
 }
@@ -202,9 +191,6 @@ func (s *Queries) rejections(ctx context.Context, q *wire.RejectionsQuery) (any,
 		return nil, bad("at: rejected commands are narrowed down with since and until")
 	}
 	found, err := present.RejectedEntries(ctx, s.Views, s.Rejected, q)
-	if errors.Is(err, present.ErrQuery) {
-		return nil, bad("%v", err)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -216,11 +202,7 @@ func (s *Queries) capacity(ctx context.Context, v projector.View, q *wire.Capaci
 	if err != nil {
 		return nil, err
 	}
-	counted, err := present.CapacityAsked(ctx, v, world, q, s.MaxSteps)
-	if errors.Is(err, present.ErrQuery) {
-		return nil, bad("%v", err)
-	}
-	return counted, err
+	return present.CapacityAsked(ctx, v, world, q, s.MaxSteps)
 }
 
 func (s *Queries) candidates(ctx context.Context, v projector.View, q *wire.CandidatesQuery) (any, error) {
@@ -228,11 +210,7 @@ func (s *Queries) candidates(ctx context.Context, v projector.View, q *wire.Cand
 	if err != nil {
 		return nil, err
 	}
-	found, err := present.Candidates(ctx, v, world, q, s.MaxSteps)
-	if errors.Is(err, present.ErrQuery) {
-		return nil, bad("%v", err)
-	}
-	return found, err
+	return present.Candidates(ctx, v, world, q, s.MaxSteps)
 }
 
 // Queries answers queries from the read models.
@@ -273,7 +251,7 @@ func (s *Queries) Ask(ctx context.Context, q wire.Query) (wire.Answer[any], erro
 	case *wire.ChassisQuery:
 		result, err = chassis(view, q)
 	case *wire.HistoryQuery:
-		result, err = s.history(ctx, view, q)
+		result, err = present.History(ctx, s.Views, s.Log, view, q)
 	case *wire.HoldersQuery:
 		result, err = holders(view, q)
 	case *wire.ConsumptionQuery:
@@ -285,7 +263,10 @@ func (s *Queries) Ask(ctx context.Context, q wire.Query) (wire.Answer[any], erro
 	case *wire.CapacityQuery:
 		result, err = s.capacity(ctx, view, q)
 	default:
-		err = fmt.Errorf("natsapi: no answer to %s", q.QueryName())
+		err = fmt.Errorf("natsapi: no answer to %s", wire.NameOf(q))
+	}
+	if errors.Is(err, present.ErrQuery) {
+		result, err = nil, bad("%v", err)
 	}
 	return wire.Answer[any]{Sequence: view.Sequence(), Result: result}, err
 }

@@ -159,7 +159,7 @@ func TestCommandsInBothEncodings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return d.ask(t, c.CommandName(), headers(contentType), body)
+			return d.ask(t, commands.NameOf(c), headers(contentType), body)
 		}
 		for _, c := range []commands.Command{
 			&commands.CreateProvider{Provider: provider, Name: contentType},
@@ -167,7 +167,7 @@ func TestCommandsInBothEncodings(t *testing.T) {
 			commandstest.Allocate(consumer, provider, "VCPU", 3),
 		} {
 			if reply := send(c); reply.Sequence == 0 {
-				t.Fatalf("%s %s: %+v", contentType, c.CommandName(), reply)
+				t.Fatalf("%s %s: %+v", contentType, commands.NameOf(c), reply)
 			}
 		}
 		reply := send(commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 2))

@@ -226,20 +226,20 @@ func (u *User) maySubmit(command string) bool {
 
 // mayAsk reports whether the user may ask a query, before anything is read.
 func (u *User) mayAsk(q wire.Query) *wire.Error {
-	rule, known := queryRules[q.QueryName()]
+	rule, known := queryRules[wire.NameOf(q)]
 	switch {
 	case u == nil:
 	case u.submits() && (!known || rule.everybodys && (u.Project == "" || rule.asks == nil)):
-		return forbidden("%s may not ask %s", u.Name, q.QueryName())
+		return forbidden("%s may not ask %s", u.Name, wire.NameOf(q))
 	case u.Project != "" && rule.asks != nil && !rule.asks(q, u.Project):
-		return forbidden("%s is bound to its project: no %s of others", u.Name, q.QueryName())
+		return forbidden("%s is bound to its project: no %s of others", u.Name, wire.NameOf(q))
 	}
 	return nil
 }
 
 // maySee hides entities outside of the user's project: they look missing.
 func (u *User) maySee(q wire.Query, answer any) *wire.Error {
-	rule := queryRules[q.QueryName()]
+	rule := queryRules[wire.NameOf(q)]
 	if u == nil || u.Project == "" || rule.sees == nil || rule.sees(answer, u.Project) {
 		return nil
 	}

@@ -52,7 +52,6 @@ type providerAllocation struct {
 	generation int64
 }
 
-// AppendJSON implements rest.Appender.
 func (p *providerAllocation) AppendJSON(b []byte) ([]byte, error) {
 	b, err := p.resources.AppendJSON(append(b, `{"resources":`...))
 	if err != nil {
@@ -362,15 +361,10 @@ func releaseConsumer(h *Handler, r *request) (*response, error) {
 	if !valid || id.IsNil() {
 		return nil, missing
 	}
-	_, rejection, err := h.submit(r, &commands.ReleaseConsumer{Consumer: id})
-	if err != nil {
-		return nil, err
-	}
-	if rejection != nil {
+	return h.noContentAfter(r, &commands.ReleaseConsumer{Consumer: id}, func(rejection *demand.Rejection) *rest.Failure {
 		if rejection.Code == demand.CodeConsumerNotFound {
-			return nil, missing
+			return missing
 		}
-		return nil, general(rejection)
-	}
-	return noContent(), nil
+		return general(rejection)
+	})
 }

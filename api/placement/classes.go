@@ -117,22 +117,17 @@ func renameClass(h *Handler, r *request) (*response, error) {
 
 func deleteClass(h *Handler, r *request) (*response, error) {
 	name := r.params[0]
-	_, rejection, err := h.submit(r, &commands.DeleteResourceClass{Name: name})
-	if err != nil {
-		return nil, err
-	}
-	if rejection != nil {
+	return h.noContentAfter(r, &commands.DeleteResourceClass{Name: name}, func(rejection *demand.Rejection) *rest.Failure {
 		switch rejection.Code {
 		case demand.CodeClassUnknown:
-			return nil, rest.NotFound("No such resource class %s.", name)
+			return rest.NotFound("No such resource class %s.", name)
 		case demand.CodeClassStandard:
-			return nil, rest.BadRequest("Error in delete resource class: Cannot delete standard resource class %s.", name)
+			return rest.BadRequest("Error in delete resource class: Cannot delete standard resource class %s.", name)
 		case demand.CodeClassInUse:
-			return nil, conflict(
+			return conflict(
 				"", "Error in delete resource class: Cannot delete resource class %s. Class is in use in inventory.", name,
 			)
 		}
-		return nil, general(rejection)
-	}
-	return noContent(), nil
+		return general(rejection)
+	})
 }

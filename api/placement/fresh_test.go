@@ -22,7 +22,6 @@ type asked struct {
 	ahead   int // how often it is asked whether it is ahead until it is not
 }
 
-// Fresh implements commands.Freshness.
 func (a *asked) Fresh(context.Context) error {
 	a.times++
 	if a.arrives != nil {
@@ -31,7 +30,6 @@ func (a *asked) Fresh(context.Context) error {
 	return nil
 }
 
-// Ahead implements commands.Freshness.
 func (a *asked) Ahead() bool {
 	a.ahead--
 	return a.ahead >= 0

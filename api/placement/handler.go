@@ -17,6 +17,7 @@ import (
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/projector"
+	"github.com/allot-project/allot/projector/candidates"
 )
 
 // Limits of requests.
@@ -338,4 +339,29 @@ func (h *Handler) submit(r *request, c commands.Command) (commands.Outcome, *dem
 	}
 	r.view = h.Views.View()
 	return outcome, outcome.Rejection.Redacted(h.Policy.SeesLimits(r.who)), nil
+}
+
+// noContentAfter answers a command that clients see nothing of, or says why it was refused.
+func (h *Handler) noContentAfter(
+	r *request, c commands.Command, refused func(*demand.Rejection) *rest.Failure,
+) (*response, error) {
+	_, rejection, err := h.submit(r, c)
+	if err != nil {
+		return nil, err
+	}
+	if rejection != nil {
+		return nil, refused(rejection)
+	}
+	return noContent(), nil
+}
+
+// world returns the indexed providers of the request's moment. For the present it
+// moves the request's view to the moment of the index.
+func (h *Handler) world(r *request) (*candidates.World, error) {
+	if r.at != "" {
+		return r.view.World(r.Context())
+	}
+	world, view := h.Views.World()
+	r.view = view
+	return world, nil
 }

@@ -238,17 +238,13 @@ func deleteInventories(h *Handler, r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, rejection, err := h.submit(r, &commands.DeleteInventories{Provider: p.UUID})
-	if err != nil {
-		return nil, err
-	}
-	if rejection != nil {
+	c := &commands.DeleteInventories{Provider: p.UUID}
+	return h.noContentAfter(r, c, func(rejection *demand.Rejection) *rest.Failure {
 		if rejection.Code == demand.CodeInventoryInUse {
-			return nil, conflict(codeInventoryInUse, "%s", inUseText(rejection))
+			return conflict(codeInventoryInUse, "%s", inUseText(rejection))
 		}
-		return nil, general(rejection)
-	}
-	return noContent(), nil
+		return general(rejection)
+	})
 }
 
 func noInventoryToDelete(r *request, class string) error {

@@ -84,14 +84,7 @@ func placeProject(h *Handler, r *request) (*response, error) {
 }
 
 func limitAnswer(h *Handler, r *request, c commands.Command) (*response, error) {
-	_, rejection, err := h.submit(r, c)
-	if err != nil {
-		return nil, err
-	}
-	if rejection != nil {
-		return nil, limitRejected(rejection)
-	}
-	return noContent(), nil
+	return h.noContentAfter(r, c, limitRejected)
 }
 
 func limitRejected(r *demand.Rejection) *rest.Failure {

@@ -79,7 +79,6 @@ const longerName = 16
 // providerList is a list of providers.
 type providerList []providerBody
 
-// AppendJSON implements rest.Appender.
 func (l providerList) AppendJSON(b []byte) (_ []byte, err error) {
 	b = append(b, '[')
 	for i, p := range l {
@@ -286,24 +285,19 @@ func deleteProvider(h *Handler, r *request) (*response, error) {
 	if !valid {
 		return nil, rest.NotFound("No resource provider with uuid %s found for delete", r.params[0])
 	}
-	_, rejection, err := h.submit(r, &commands.DeleteProvider{Provider: id})
-	if err != nil {
-		return nil, err
-	}
-	if rejection == nil {
-		return noContent(), nil
-	}
-	switch rejection.Code {
-	case demand.CodeProviderNotFound:
-		return nil, rest.NotFound("No resource provider with uuid %s found for delete", r.params[0])
-	case demand.CodeProviderHasChild:
-		return nil, conflict(
-			codeDeleteParent, "Unable to delete parent resource provider %s: It has child resource providers.", id,
-		)
-	case demand.CodeProviderInUse:
-		return nil, conflict(
-			codeProviderInUse, "Unable to delete resource provider %s: Resource provider has allocations.", id,
-		)
-	}
-	return nil, general(rejection)
+	return h.noContentAfter(r, &commands.DeleteProvider{Provider: id}, func(rejection *demand.Rejection) *rest.Failure {
+		switch rejection.Code {
+		case demand.CodeProviderNotFound:
+			return rest.NotFound("No resource provider with uuid %s found for delete", r.params[0])
+		case demand.CodeProviderHasChild:
+			return conflict(
+				codeDeleteParent, "Unable to delete parent resource provider %s: It has child resource providers.", id,
+			)
+		case demand.CodeProviderInUse:
+			return conflict(
+				codeProviderInUse, "Unable to delete resource provider %s: Resource provider has allocations.", id,
+			)
+		}
+		return general(rejection)
+	})
 }

@@ -15,14 +15,7 @@ func reshape(h *Handler, r *request) (*response, error) {
 	if failure != nil {
 		return nil, failure
 	}
-	_, rejection, err := h.submit(r, c)
-	if err != nil {
-		return nil, err
-	}
-	if rejection != nil {
-		return nil, reshapeRejected(rejection)
-	}
-	return noContent(), nil
+	return h.noContentAfter(r, c, reshapeRejected)
 }
 
 func reshapeOf(h *Handler, r *request, body *object) (*commands.Reshape, *rest.Failure) {

@@ -119,22 +119,17 @@ func ensureTrait(h *Handler, r *request) (*response, error) {
 
 func deleteTrait(h *Handler, r *request) (*response, error) {
 	name := r.params[0]
-	_, rejection, err := h.submit(r, &commands.DeleteTrait{Name: name})
-	if err != nil {
-		return nil, err
-	}
-	if rejection != nil {
+	return h.noContentAfter(r, &commands.DeleteTrait{Name: name}, func(rejection *demand.Rejection) *rest.Failure {
 		switch rejection.Code {
 		case demand.CodeTraitUnknown:
-			return nil, rest.NotFound("No such trait(s): %s.", name)
+			return rest.NotFound("No such trait(s): %s.", name)
 		case demand.CodeTraitStandard:
-			return nil, rest.BadRequest("Cannot delete standard trait %s.", name)
+			return rest.BadRequest("Cannot delete standard trait %s.", name)
 		case demand.CodeTraitInUse:
-			return nil, conflict("", "The trait %s is in use by a resource provider.", name)
+			return conflict("", "The trait %s is in use by a resource provider.", name)
 		}
-		return nil, general(rejection)
-	}
-	return noContent(), nil
+		return general(rejection)
+	})
 }
 
 func providerTraitsAnswer(p *ledger.Provider, names []string) *response {
@@ -190,12 +185,5 @@ func deleteProviderTraits(h *Handler, r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, rejection, err := h.submit(r, &commands.ReplaceProviderTraits{Provider: p.UUID})
-	if err != nil {
-		return nil, err
-	}
-	if rejection != nil {
-		return nil, general(rejection)
-	}
-	return noContent(), nil
+	return h.noContentAfter(r, &commands.ReplaceProviderTraits{Provider: p.UUID}, general)
 }

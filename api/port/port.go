@@ -119,7 +119,6 @@ type connection struct {
 	leave func()
 }
 
-// Close implements net.Conn.
 func (c *connection) Close() error {
 	c.leave()
 	return c.Conn.Close()
@@ -150,7 +149,6 @@ func hostOf(remote string) string {
 	return prefix.String()
 }
 
-// ServeHTTP implements http.Handler.
 func (p *Port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	from := hostOf(r.RemoteAddr)
 	leave, err := p.requests.Enter(from)
@@ -179,7 +177,6 @@ type timedBody struct {
 	control *http.ResponseController
 }
 
-// Read implements io.Reader.
 func (b *timedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if errors.Is(err, io.EOF) {
@@ -196,7 +193,6 @@ type answer struct {
 	streams bool // HTTP/2: a deadline ends a request even while nothing is written
 }
 
-// Write implements io.Writer.
 func (a *answer) Write(p []byte) (n int, err error) {
 	for {
 		if err := a.begin(); err != nil {

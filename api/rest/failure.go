@@ -38,7 +38,6 @@ type Failure struct {
 	RetryAfter string // of a 503: seconds
 }
 
-// Error implements error.
 func (f *Failure) Error() string { return f.Message }
 
 // Header writes the headers that a failure has in every format.

@@ -54,7 +54,6 @@ func NewID(r *http.Request, what string) ledger.UUID {
 // because no answer of the API fits.
 type Rehearsal struct{ Events []ledger.Event }
 
-// Error implements error.
 func (*Rehearsal) Error() string { return "dry run" }
 
 // Body returns the answer: what would have happened.
@@ -127,4 +126,15 @@ func WriteJSON(w http.ResponseWriter, r *http.Request, lease *fair.Lease, status
 		_, _ = w.Write(body) // if this fails the client is gone
 	}
 	return nil
+}
+
+// KnownMethod maps unknown methods to one label, so that strangers cannot make up
+// labels.
+func KnownMethod(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodOptions:
+		return method
+	}
+	return "other"
 }

@@ -34,7 +34,7 @@ func (t *Tracer) Traced(s commands.Submission, at writer.Times, outcome commands
 }
 
 func (t *Tracer) command(s commands.Submission, at writer.Times, outcome commands.Outcome, name string, err error) {
-	command := s.Command.CommandName()
+	command := commands.NameOf(s.Command)
 	ctx, span := t.tracer.Start(within(context.Background(), s.Trace), command, trace.WithTimestamp(at.Submitted),
 		trace.WithAttributes(attribute.String(commandKey, command), attribute.String(outcomeKey, name)))
 	if !s.ID.IsNil() {

@@ -65,7 +65,7 @@ func answerTo(q Query) (any, error) {
 	case *CapacityQuery:
 		return Answer[Capacity]{}, nil
 	}
-	return nil, fmt.Errorf("wire: query %s has no answer", q.QueryName())
+	return nil, fmt.Errorf("wire: query %s has no answer", NameOf(q))
 }
 
 // schemaOf reflects a type as a single, complete schema. Requests permit no other

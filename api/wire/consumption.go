@@ -32,9 +32,6 @@ type ConsumptionQuery struct {
 	After string `json:"after,omitempty"`
 }
 
-// QueryName implements Query.
-func (*ConsumptionQuery) QueryName() string { return "Consumption" }
-
 // Consumption is how much was held for how long.
 type Consumption struct {
 	From     string `json:"from"`     // RFC 3339

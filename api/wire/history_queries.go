@@ -43,9 +43,6 @@ type HistoryQuery struct {
 	Kind string `json:"kind,omitempty"`
 }
 
-// QueryName implements Query.
-func (*HistoryQuery) QueryName() string { return "History" }
-
 // History is one page of a history.
 type History struct {
 	Entries []HistoryEntry `json:"entries"`
@@ -77,9 +74,6 @@ type CommitsQuery struct {
 	Limit int    `json:"limit,omitempty"` // at most 1000, which is the default; an answer may hold fewer
 }
 
-// QueryName implements Query.
-func (*CommitsQuery) QueryName() string { return "Commits" }
-
 // Commits is a piece of the log. If it is empty, the log ends before it.
 type Commits struct {
 	Commits []Commit `json:"commits"`
@@ -97,9 +91,6 @@ type CheckpointQuery struct {
 	When
 }
 
-// QueryName implements Query.
-func (*CheckpointQuery) QueryName() string { return "Checkpoint" }
-
 // Checkpoint is a signed checkpoint of the log; package ledger/proof reads it.
 type Checkpoint struct {
 	Signed string `json:"signed"`
@@ -115,9 +106,6 @@ type HoldersQuery struct {
 	// After is the last consumer of the answer before.
 	After ledger.UUID `json:"after,omitzero"`
 }
-
-// QueryName implements Query.
-func (*HoldersQuery) QueryName() string { return "Holders" }
 
 // Holders are the consumers that hold something of a provider, each with its
 // owner and its allocations of the provider.
@@ -149,9 +137,6 @@ type RejectionsQuery struct {
 	Before   string      `json:"before,omitempty"`  // RFC 3339, exclusive
 	Limit    int         `json:"limit,omitempty"`   // 1 to 1000; 50 if absent
 }
-
-// QueryName implements Query.
-func (*RejectionsQuery) QueryName() string { return "Rejections" }
 
 // RejectedCommand is a command that was rejected.
 type RejectedCommand struct {

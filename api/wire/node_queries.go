@@ -9,9 +9,6 @@ type NodeQuery struct {
 	Name string      `json:"name,omitempty"`
 }
 
-// QueryName implements Query.
-func (*NodeQuery) QueryName() string { return "Node" }
-
 // Node is a bare metal node, as its operator declares it.
 type Node struct {
 	Node ledger.UUID `json:"node"`
@@ -35,9 +32,6 @@ type NodeAllocationQuery struct {
 	Name       string      `json:"name,omitempty"`
 }
 
-// QueryName implements Query.
-func (*NodeAllocationQuery) QueryName() string { return "NodeAllocation" }
-
 // NodeAllocation is a request for one whole node, and its outcome.
 type NodeAllocation struct {
 	Allocation     ledger.UUID     `json:"allocation"`
@@ -59,9 +53,6 @@ type ChassisQuery struct {
 	When
 	Chassis ledger.UUID `json:"chassis"`
 }
-
-// QueryName implements Query.
-func (*ChassisQuery) QueryName() string { return "Chassis" }
 
 // Chassis is an enclosure of nodes, as its operator declares it.
 type Chassis struct {

@@ -3,7 +3,9 @@ package wire
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strconv"
+	"strings"
 
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -28,7 +30,6 @@ type When struct {
 // Instant is a commit's sequence, as a text or a number, or an RFC 3339 time.
 type Instant string
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (i *Instant) UnmarshalJSON(text []byte) error {
 	var sequence uint64
 	if err := json.Unmarshal(text, &sequence); err == nil && string(text) != "null" {
@@ -38,7 +39,6 @@ func (i *Instant) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*string)(i))
 }
 
-// DecodeMsgpack implements msgpack.CustomDecoder.
 func (i *Instant) DecodeMsgpack(d *msgpack.Decoder) error {
 	value, err := d.DecodeInterfaceLoose()
 	if err != nil {
@@ -61,17 +61,17 @@ func (i *Instant) DecodeMsgpack(d *msgpack.Decoder) error {
 	return nil
 }
 
-// Moment implements Query.
 func (w When) Moment() When { return w }
 
 // Query asks about the present or the past. The queries are types in this
 // package.
 type Query interface {
-	// QueryName returns the query's name on NATS and in the docs.
-	QueryName() string
 	// Moment returns the moment that the query asks about.
 	Moment() When
 }
+
+// NameOf returns a query's name on NATS and in the docs: its type's, less "Query".
+func NameOf(q Query) string { return strings.TrimSuffix(reflect.TypeOf(q).Elem().Name(), "Query") }
 
 // Queries makes an empty query of each kind, by name.
 var Queries = map[string]func() Query{
@@ -104,9 +104,6 @@ type AllocationsQuery struct {
 	When
 	Consumer ledger.UUID `json:"consumer"`
 }
-
-// QueryName implements Query.
-func (*AllocationsQuery) QueryName() string { return "Allocations" }
 
 // Allocations is what a consumer holds. A consumer that holds nothing does not
 // exist.
@@ -141,9 +138,6 @@ type UsagesQuery struct {
 	User    string `json:"user,omitempty"`
 }
 
-// QueryName implements Query.
-func (*UsagesQuery) QueryName() string { return "Usages" }
-
 // Usage is what the consumers of one user and type hold together.
 type Usage struct {
 	User      string           `json:"user"`
@@ -158,9 +152,6 @@ type ProviderQuery struct {
 	Provider ledger.UUID `json:"provider,omitempty"`
 	Name     string      `json:"name,omitempty"`
 }
-
-// QueryName implements Query.
-func (*ProviderQuery) QueryName() string { return "Provider" }
 
 // Provider is everything about a provider.
 type Provider struct {
@@ -232,9 +223,6 @@ type CandidatesQuery struct {
 // CandidateGroup is one request group.
 type CandidateGroup = demand.RequestGroup
 
-// QueryName implements Query.
-func (*CandidatesQuery) QueryName() string { return "Candidates" }
-
 // Candidate is one way to satisfy the request.
 type Candidate struct {
 	Allocations []Allocation             `json:"allocations"`
@@ -261,9 +249,6 @@ type CapacityQuery struct {
 	// Marker is next of the page of trees before.
 	Marker *ledger.UUID `json:"marker,omitempty"`
 }
-
-// QueryName implements Query.
-func (*CapacityQuery) QueryName() string { return "Capacity" }
 
 // Capacity is how many more allocations fit. Sums are over all trees, not those of the page.
 type Capacity struct {

@@ -102,7 +102,7 @@ func (f *Filled) Commit(b testing.TB, group ...commands.Command) {
 			b.Fatal(rejection)
 		}
 		r := ledger.Record{
-			CommandID: NewID(), Command: c.CommandName(), Time: f.clock, Actor: "bench", Events: events,
+			CommandID: NewID(), Command: commands.NameOf(c), Time: f.clock, Actor: "bench", Events: events,
 		}
 		if _, fits, err := f.builder.Add(r, 1<<30); err != nil || !fits {
 			b.Fatal(err)

@@ -148,7 +148,7 @@ func (l *Ledger) Submit(t testing.TB, c commands.Command) commands.Outcome {
 		context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c},
 	)
 	if err != nil {
-		t.Fatalf("%s: %v", c.CommandName(), err)
+		t.Fatalf("%s: %v", commands.NameOf(c), err)
 	}
 	return outcome
 }
@@ -158,7 +158,7 @@ func (l *Ledger) Accept(t testing.TB, c commands.Command) ledger.Address {
 	t.Helper()
 	outcome := l.Submit(t, c)
 	if outcome.Rejection != nil {
-		t.Fatalf("%s: %s", c.CommandName(), outcome.Rejection)
+		t.Fatalf("%s: %s", commands.NameOf(c), outcome.Rejection)
 	}
 	return outcome.Address
 }

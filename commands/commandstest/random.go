@@ -62,7 +62,7 @@ func ids(kind, n byte) (list []ledger.UUID) {
 var everyKind = func() []string {
 	kinds := slices.AppendSeq(slices.Collect(maps.Keys(commands.Registry)), maps.Keys(commands.Internal))
 	kinds = slices.DeleteFunc(
-		kinds, func(kind string) bool { return kind == new(commands.AddStandardNames).CommandName() },
+		kinds, func(kind string) bool { return kind == commands.NameOf(new(commands.AddStandardNames)) },
 	)
 	return append(slices.Sorted(slices.Values(kinds)), "Batch")
 }()
@@ -146,7 +146,7 @@ func SomeThings() []commands.Command {
 
 // drawCommand fills a command's fields, most of them with fitting values.
 func drawCommand(t *rapid.T, kind string) commands.Command {
-	if kind == new(commands.Claim).CommandName() {
+	if kind == commands.NameOf(new(commands.Claim)) {
 		return RandomClaim(t)
 	}
 	create, known := commands.Registry[kind]

@@ -35,7 +35,7 @@ func RandomCommits(t *rapid.T, n int) (log []*ledger.Commit) {
 			clock = clock.Add(rapid.SampledFrom(steps).Draw(t, "step"))
 			ids++
 			r := ledger.Record{
-				CommandID: ledger.UUID{2, ids, byte(len(log)), byte(builder.Len())}, Command: c.CommandName(),
+				CommandID: ledger.UUID{2, ids, byte(len(log)), byte(builder.Len())}, Command: commands.NameOf(c),
 				Time: max(state.LastTime(), clock.UnixNano()), Actor: "random",
 			}
 			events, rejection := commands.DecideChecked(commands.Submission{Actor: "random", Command: c}, state)

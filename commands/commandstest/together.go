@@ -57,7 +57,7 @@ func (l *Together) SubmitAll(t testing.TB, list ...commands.Submission) []comman
 		l.Writer.Start(s, func(outcome commands.Outcome, err error) {
 			defer answered.Done()
 			if err != nil {
-				t.Errorf("%s: %v", s.Command.CommandName(), err)
+				t.Errorf("%s: %v", commands.NameOf(s.Command), err)
 			}
 			done(outcome)
 		})

@@ -172,11 +172,10 @@ func (c *Claim) Asked(prefer *ClaimPreference) ([]ledger.Document, *Rejection) {
 			return nil, Invalid("requests", "%v", err)
 		}
 		if len(text) > ledger.MaxDocumentBytes {
-			return nil, &Rejection{
-				Code:    CodeTooLarge,
-				Message: fmt.Sprintf("request %d takes %d bytes, and records keep at most %d", i, len(text), ledger.MaxDocumentBytes),
-				Facts:   Facts{SizeBytes: len(text), LimitBytes: ledger.MaxDocumentBytes},
-			}
+			return nil, Refuse(
+				CodeTooLarge, Facts{SizeBytes: len(text), LimitBytes: ledger.MaxDocumentBytes},
+				"request %d takes %d bytes, and records keep at most %d", i, len(text), ledger.MaxDocumentBytes,
+			)
 		}
 		list[i] = ledger.Document(text)
 	}

@@ -65,9 +65,7 @@ func (p *ClaimPreference) Expand(named NamedPreferences) (*ClaimPreference, *Rej
 }
 
 func preferenceUnknown(name string) *Rejection {
-	return &Rejection{
-		Code: CodePreferenceUnknown, Message: "there is no preference " + name, Facts: Facts{Name: name},
-	}
+	return Refuse(CodePreferenceUnknown, Facts{Name: name}, "there is no preference %s", name)
 }
 
 // Named finds what has a name.

@@ -134,6 +134,11 @@ type Rejection struct {
 // String returns code and message.
 func (r *Rejection) String() string { return string(r.Code) + ": " + r.Message }
 
+// Refuse is a rejection with a message that is made like fmt.Sprintf's.
+func Refuse(code Code, facts Facts, format string, args ...any) *Rejection {
+	return &Rejection{Code: code, Message: fmt.Sprintf(format, args...), Facts: facts}
+}
+
 // Invalid is the rejection of a field with a value that no command may have.
 func Invalid(field, format string, args ...any) *Rejection {
 	return &Rejection{Code: CodeInvalid, Message: field + ": " + fmt.Sprintf(format, args...), Facts: Facts{Field: field}}
@@ -141,16 +146,12 @@ func Invalid(field, format string, args ...any) *Rejection {
 
 // ClassUnknown is the rejection of a resource class that does not exist.
 func ClassUnknown(name string) *Rejection {
-	return &Rejection{
-		Code: CodeClassUnknown, Message: fmt.Sprintf("no resource class %s", name), Facts: Facts{Class: name},
-	}
+	return Refuse(CodeClassUnknown, Facts{Class: name}, "no resource class %s", name)
 }
 
 // TraitUnknown is the rejection of traits that do not exist.
 func TraitUnknown(names []string) *Rejection {
-	return &Rejection{
-		Code: CodeTraitUnknown, Message: "no trait " + strings.Join(names, ", "), Facts: Facts{Names: names},
-	}
+	return Refuse(CodeTraitUnknown, Facts{Names: names}, "no trait %s", strings.Join(names, ", "))
 }
 
 // Redacted is a rejection for a client that may only see what certain projects hold: a
@@ -181,10 +182,9 @@ func (r *Rejection) Redacted(sees func(project string) bool) *Rejection {
 // OverAggregate says that a limit of an aggregate leaves no room for so many more.
 func OverAggregate(classes *ledger.ClassTable, limit *ledger.AggregateLimit, more int64) *Rejection {
 	most, aggregate, class := limit.Most, limit.Aggregate, classes.Name(limit.Class)
-	return &Rejection{
-		Code: CodeOverLimit,
-		Message: fmt.Sprintf("%d more of %s would be held in aggregate %s: its limit is %d, and %d are used",
-			more, class, aggregate, most, limit.Used),
-		Facts: Facts{Aggregate: &aggregate, Class: class, Limit: &most, Used: limit.Used, Asked: more},
-	}
+	return Refuse(
+		CodeOverLimit, Facts{Aggregate: &aggregate, Class: class, Limit: &most, Used: limit.Used, Asked: more},
+		"%d more of %s would be held in aggregate %s: its limit is %d, and %d are used",
+		more, class, aggregate, most, limit.Used,
+	)
 }

@@ -55,7 +55,6 @@ type lateLog struct {
 	m *member
 }
 
-// Append implements ledger.Log.
 func (l lateLog) Append(sequence uint64, encoded []byte, done func(error)) {
 	l.Log.Append(sequence, encoded, func(err error) {
 		if late := l.m.late.Load(); late != nil {
@@ -235,10 +234,8 @@ func (m *member) serve(t testing.TB, term *leading.Term) {
 // unsafe is a leadership that never ends.
 type unsafe struct{ *leading.Term }
 
-// Await implements writer.Leadership.
 func (unsafe) Await(<-chan struct{}) error { return nil }
 
-// Lost implements writer.Leadership.
 func (unsafe) Lost() <-chan struct{} { return nil }
 
 func (m *member) beginLedger(w *writer.Writer) error {
@@ -316,7 +313,7 @@ func (m *member) submitAs(t testing.TB, id ledger.UUID, c commands.Command) comm
 	t.Helper()
 	outcome, err := m.Submit(t.Context(), commands.Submission{ID: id, Actor: "test", RequestID: "r-" + m.name, Command: c})
 	if err != nil {
-		t.Fatalf("replica %s: %s: %v", m.name, c.CommandName(), err)
+		t.Fatalf("replica %s: %s: %v", m.name, commands.NameOf(c), err)
 	}
 	return outcome
 }

@@ -302,7 +302,7 @@ var failures = map[string]error{
 func encodeSubmission(s commands.Submission) ([]byte, error) {
 	data, err := encoding.Encode(submitted{
 		ID: s.ID, Actor: s.Actor, RequestID: s.RequestID, Cause: s.Cause, DryRun: s.DryRun, Project: s.Project,
-		Name: s.Command.CommandName(), Command: encoding.Body{Value: s.Command}, Client: s.Client, Bulk: s.Bulk,
+		Name: commands.NameOf(s.Command), Command: encoding.Body{Value: s.Command}, Client: s.Client, Bulk: s.Bulk,
 		Trace: s.Trace,
 	}, encoding.TypeMsgpack)
 	if err != nil {

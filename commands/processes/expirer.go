@@ -35,28 +35,19 @@ type Expirer struct {
 	views  ReservationList
 	now    func() time.Time
 	logger *slog.Logger
-	stop   context.CancelFunc
-	done   chan struct{}
+	process
 }
 
 // StartExpirer starts to end reservations, by the writer's clock.
 func StartExpirer(
 	submit commands.Submitter, views ReservationList, now func() time.Time, logger *slog.Logger,
 ) *Expirer {
-	ctx, cancel := context.WithCancel(context.Background())
-	e := &Expirer{submit: submit, views: views, now: now, logger: logger, stop: cancel, done: make(chan struct{})}
-	go e.run(ctx)
+	e := &Expirer{submit: submit, views: views, now: now, logger: logger}
+	e.begin(e.run)
 	return e
 }
 
-// Stop ends the process. Commands that it has submitted may still be carried out.
-func (e *Expirer) Stop() {
-	e.stop()
-	<-e.done
-}
-
 func (e *Expirer) run(ctx context.Context) {
-	defer close(e.done)
 	for ctx.Err() == nil {
 		changed := e.views.Changed()
 		wait, again := e.round(ctx)

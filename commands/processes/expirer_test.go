@@ -30,7 +30,7 @@ func reserve(consumer, provider ledger.UUID, amount int64, seconds float64) *com
 func rejects(t *testing.T, l *commandstest.Ledger, c commands.Command, want demand.Code) {
 	t.Helper()
 	if r := l.Submit(t, c).Rejection; r == nil || r.Code != want {
-		t.Errorf("%s: %v, want %s", c.CommandName(), r, want)
+		t.Errorf("%s: %v, want %s", commands.NameOf(c), r, want)
 	}
 }
 

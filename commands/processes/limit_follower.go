@@ -51,27 +51,18 @@ func (s *LimitStatus) Followed() int64 { return s.followed.Load() }
 // those of Keystone. Where Keystone does not answer, or its answer contradicts
 // itself, nothing is changed.
 type LimitFollower struct {
-	cfg  LimitFollowerConfig
-	stop context.CancelFunc
-	done chan struct{}
+	cfg LimitFollowerConfig
+	process
 }
 
 // StartLimitFollower starts with a first round at once.
 func StartLimitFollower(cfg LimitFollowerConfig) *LimitFollower {
-	ctx, cancel := context.WithCancel(context.Background())
-	f := &LimitFollower{cfg: cfg, stop: cancel, done: make(chan struct{})}
-	go f.run(ctx)
+	f := &LimitFollower{cfg: cfg}
+	f.begin(f.run)
 	return f
 }
 
-// Stop ends the process. Commands that it has submitted may still be carried out.
-func (f *LimitFollower) Stop() {
-	f.stop()
-	<-f.done
-}
-
 func (f *LimitFollower) run(ctx context.Context) {
-	defer close(f.done)
 	ticks := time.NewTicker(f.cfg.Every)
 	defer ticks.Stop()
 	for {

@@ -34,34 +34,25 @@ type NodePlacer struct {
 	submit commands.Submitter
 	views  WaitingList
 	logger *slog.Logger
-	stop   context.CancelFunc
-	done   chan struct{}
-	slots  chan struct{}
-	work   sync.WaitGroup
-	again  chan struct{} // some command was not answered
+	process
+	slots chan struct{}
+	work  sync.WaitGroup
+	again chan struct{} // some command was not answered
 }
 
 // StartNodePlacer starts with the allocations that wait already.
 func StartNodePlacer(submit commands.Submitter, views WaitingList, logger *slog.Logger) *NodePlacer {
-	ctx, cancel := context.WithCancel(context.Background())
 	a := &NodePlacer{
-		submit: submit, views: views, logger: logger, stop: cancel, done: make(chan struct{}),
+		submit: submit, views: views, logger: logger,
 		slots: make(chan struct{}, placingAtATime), again: make(chan struct{}, 1),
 	}
-	go a.run(ctx)
+	a.begin(a.run)
 	return a
-}
-
-// Stop ends the process. Commands that it has submitted may still be carried out.
-func (a *NodePlacer) Stop() {
-	a.stop()
-	<-a.done
 }
 
 // run handles each waiting allocation once, in the order of the requests. If some
 // commands were not answered it begins again.
 func (a *NodePlacer) run(ctx context.Context) {
-	defer close(a.done)
 	defer a.work.Wait()
 	last := uint64(0) // number of the last allocation handled
 	for {

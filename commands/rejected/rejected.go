@@ -161,7 +161,7 @@ func (k *Keeper) append(r commands.Rejected) {
 		entry, err := entryOf(r)
 		k.waiting.Add(-weightOf(r))
 		if err != nil {
-			k.logger.Error("a rejected command could not be kept", "command", r.Command.CommandName(), "error", err)
+			k.logger.Error("a rejected command could not be kept", "command", commands.NameOf(r.Command), "error", err)
 			k.dropped.Add(1)
 		} else if !k.ring.Add(entry.client(), entry.size()) {
 			k.dropped.Add(1)
@@ -191,7 +191,7 @@ func (k *Keeper) append(r commands.Rejected) {
 func entryOf(r commands.Rejected) (Entry, error) {
 	body, err := ledger.PlainJSON(r.Command)
 	return Entry{
-		Version: entryVersion, Time: time.Unix(0, r.Time).UTC(), Actor: r.Actor, Command: r.Command.CommandName(),
+		Version: entryVersion, Time: time.Unix(0, r.Time).UTC(), Actor: r.Actor, Command: commands.NameOf(r.Command),
 		CommandID: r.ID,
 		RequestID: r.RequestID, Project: r.Project, Body: body, Place: r.Place, Rejection: r.Rejection,
 	}, err

@@ -274,7 +274,7 @@ func recordedLog(tb testing.TB, commits, perCommit int) *memlog.Log {
 				tb.Fatal(rejection)
 			}
 			record := ledger.Record{
-				CommandID: commandstest.NewID(), Command: c.CommandName(), Time: int64(builder.Sequence()), Actor: "admin",
+				CommandID: commandstest.NewID(), Command: commands.NameOf(c), Time: int64(builder.Sequence()), Actor: "admin",
 				Events: events,
 			}
 			if err := s.Apply(builder.Sequence(), &record); err != nil {

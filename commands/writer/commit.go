@@ -137,7 +137,7 @@ func (l *loop) add(
 	c *pendingCommand, f *inflightCommit, changed map[ledger.UUID]bool, touched []ledger.UUID, events []ledger.Event,
 ) (full bool, err error) {
 	record := ledger.Record{
-		CommandID: c.ID, Fingerprint: c.fingerprint, Command: c.Command.CommandName(),
+		CommandID: c.ID, Fingerprint: c.fingerprint, Command: commands.NameOf(c.Command),
 		Time: l.now(), Actor: c.Actor, RequestID: c.RequestID, Cause: c.Cause, Events: events,
 	}
 	limit := l.log.MaxCommitBytes()
@@ -217,11 +217,10 @@ func markAll(set map[ledger.UUID]bool, ids []ledger.UUID) {
 }
 
 func tooLarge(size, limit int) *demand.Rejection {
-	return &demand.Rejection{
-		Code:    demand.CodeTooLarge,
-		Message: fmt.Sprintf("the record would take %d bytes, but the log takes at most %d", size, limit),
-		Facts:   demand.Facts{SizeBytes: size, LimitBytes: limit},
-	}
+	return demand.Refuse(
+		demand.CodeTooLarge, demand.Facts{SizeBytes: size, LimitBytes: limit},
+		"the record would take %d bytes, but the log takes at most %d", size, limit,
+	)
 }
 
 // now returns the writer's clock, which never goes back in the log. What is decided again

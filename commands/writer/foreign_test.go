@@ -26,7 +26,7 @@ func everyCommand(t *testing.T) map[string]commands.Command {
 			t.Fatalf("only %d kinds of commands were drawn", len(found))
 		}
 		c := random.Example(seed)
-		name := c.CommandName()
+		name := commands.NameOf(c)
 		if _, internal := commands.Internal[name]; !internal && found[name] == nil && c.Check() == nil {
 			found[name] = c
 		}

@@ -97,7 +97,7 @@ func (w *Writer) observeAnswer(c *pendingCommand, outcome commands.Outcome, err 
 		return
 	}
 	now := time.Now()
-	w.opts.Observer.Answered(c.Command.CommandName(), outcome, err, now.Sub(c.submitted))
+	w.opts.Observer.Answered(commands.NameOf(c.Command), outcome, err, now.Sub(c.submitted))
 	if c.times != nil {
 		// A copy: the loop may still work on a call whose caller was told that the
 		// log is silent.

@@ -116,7 +116,7 @@ func (r *rig) submit(c commands.Command) (commands.Outcome, error) {
 	defer cancel()
 	outcome, err := r.Submit(ctx, commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
 	if errors.Is(err, commands.ErrNoAnswer) {
-		r.t.Fatalf("%s was not answered", c.CommandName())
+		r.t.Fatalf("%s was not answered", commands.NameOf(c))
 	}
 	return outcome, err
 }
@@ -125,7 +125,7 @@ func (r *rig) accept(c commands.Command) ledger.Address {
 	r.t.Helper()
 	outcome, err := r.submit(c)
 	if err != nil || outcome.Rejection != nil {
-		r.t.Fatalf("%s: %v, %v", c.CommandName(), outcome.Rejection, err)
+		r.t.Fatalf("%s: %v, %v", commands.NameOf(c), outcome.Rejection, err)
 	}
 	return outcome.Address
 }

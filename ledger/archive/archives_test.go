@@ -561,7 +561,7 @@ func TestRefusals(t *testing.T) {
 	w := newWorld(t, 60)
 	_, dir := inFolder(t)
 	url := "file://" + dir
-	w.archive(w.config(open(t, url)), 50)
+	w.archive(w.config(open(t, url)), 60)
 	before := files(t, dir)
 	for name, c := range map[string]struct {
 		change func(*archive.Config)
@@ -683,7 +683,6 @@ type slowStore struct {
 	may   func() bool
 }
 
-// Create implements bucket.Store.
 func (s *slowStore) Create(ctx context.Context, name string, contents *os.File, size int64) error {
 	if strings.HasPrefix(name, "parts/") && s.parts.Add(1) == 1 {
 		ledgertest.Comes(ledgertest.Hang, s.may)

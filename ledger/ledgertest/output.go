@@ -11,7 +11,6 @@ type Output struct {
 	text bytes.Buffer
 }
 
-// Write implements io.Writer.
 func (o *Output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -123,7 +123,6 @@ type coming struct {
 	cancel context.CancelFunc
 }
 
-// Read implements io.Reader.
 func (c *coming) Read(p []byte) (int, error) {
 	c.stall.Reset(stallWait)
 	n, err := c.body.Read(p)
@@ -133,7 +132,6 @@ func (c *coming) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer.
 func (c *coming) Close() error {
 	c.stall.Stop()
 	c.cancel()

@@ -51,7 +51,7 @@ func (p *Plan) Write(begin Begin, yield func(ledger.Entry) error) (*ledger.State
 	if rejection != nil {
 		return nil, fmt.Errorf("importing: the ledger cannot begin: %s", rejection.Message)
 	}
-	if err := w.add(add.CommandName(), names...); err != nil {
+	if err := w.add(commands.NameOf(add), names...); err != nil {
 		return nil, err
 	}
 	return w.state, w.write(p)

@@ -126,7 +126,6 @@ type seenWriter struct {
 	status int
 }
 
-// WriteHeader implements http.ResponseWriter.
 func (w *seenWriter) WriteHeader(status int) {
 	w.status = status
 	w.ResponseWriter.WriteHeader(status)
