@@ -17,7 +17,6 @@ import (
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/projector"
-	"github.com/allot-project/allot/projector/candidates"
 )
 
 // Limits of requests.
@@ -353,15 +352,4 @@ func (h *Handler) noContentAfter(
 		return nil, refused(rejection)
 	}
 	return noContent(), nil
-}
-
-// world returns the indexed providers of the request's moment. For the present it
-// moves the request's view to the moment of the index.
-func (h *Handler) world(r *request) (*candidates.World, error) {
-	if r.at != "" {
-		return r.view.World(r.Context())
-	}
-	world, view := h.Views.World()
-	r.view = view
-	return world, nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 
 	"github.com/allot-project/allot/commands/fair"
 )
@@ -76,23 +75,4 @@ func (l *natsLogger) Fatalf(format string, v ...any) {
 	case l.fatal <- l.lastError():
 	default:
 	}
-}
-
-// errorLine keeps the last error that NATS logged, for messages about a failed
-// start.
-type errorLine struct {
-	mu  sync.Mutex
-	err error
-}
-
-func (e *errorLine) set(err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.err = err
-}
-
-func (e *errorLine) get() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.err
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"net"
 	"reflect"
 	"strconv"
 	"time"
@@ -56,16 +55,4 @@ func number(text string) int64 {
 		panic(err) // a mistake in the tag, which every test would find
 	}
 	return n
-}
-
-// IsLocal reports whether only this machine can reach an address.
-func IsLocal(address string) (bool, error) {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false, fmt.Errorf("%q is not HOST:PORT", address)
-	}
-	if ip := net.ParseIP(host); ip != nil {
-		return ip.IsLoopback(), nil
-	}
-	return host == "localhost", nil
 }

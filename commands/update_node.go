@@ -3,67 +3,10 @@ package commands
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
-
-// CreateNode makes a node. It cannot be allocated before it is made available
-// (see SetNodeProvisionState).
-type CreateNode struct {
-	operatorsOnly `json:"-"`
-
-	Node ledger.UUID `json:"node"`
-	NodeFields
-	// ProvisionState is enroll, which is the default, or available, which is the
-	// first state below Ironic's 1.11.
-	ProvisionState string `json:"provision_state,omitempty"`
-}
-
-func (*CreateNode) Consumers() []ledger.UUID { return nil }
-
-func (c *CreateNode) Check() *demand.Rejection {
-	switch c.ProvisionState {
-	case "", stateEnroll, ledger.NodeAvailable:
-	default:
-		return demand.Invalid("provision_state", "%q is neither %s nor %s",
-			c.ProvisionState, stateEnroll, ledger.NodeAvailable)
-	}
-	return cmp.Or(checkUUID("node", c.Node), c.check())
-}
-
-func (c *CreateNode) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
-	if _, exists := s.Node(c.Node); exists {
-		return nil, nodeExists("A node with UUID %s already exists.", c.Node.String())
-	}
-	if _, taken := s.NodeNamed(deref(c.Name)); taken {
-		return nil, nodeExists("A node with name %s already exists.", *c.Name)
-	}
-	created := ledger.NodeCreated{Node: c.Node, ProvisionState: c.ProvisionState}
-	if created.ProvisionState == "" {
-		created.ProvisionState = stateEnroll
-	}
-	fields := c.NodeFields
-	rejection := cmp.Or(fields.checkNew(created.ProvisionState), fields.checkParent(s, c.Node), fields.checkChassis(s))
-	if rejection != nil {
-		return nil, rejection
-	}
-	if created.Description, rejection = fields.description(); rejection != nil {
-		return nil, rejection
-	}
-	events := []ledger.Event{created}
-	if instance := deref(c.InstanceUUID); !instance.IsNil() {
-		if _, taken := s.NodeOfInstance(instance); taken {
-			return nil, instanceAssociated(instance, c.Node)
-		}
-		events = append(events, ledger.NodeInstanceSet{Node: c.Node, Instance: instance})
-	}
-	if deref(c.Maintenance) {
-		events = append(events, ledger.NodeStateSet{Node: c.Node, ProvisionState: created.ProvisionState, Maintenance: true})
-	}
-	return withNodeProvider(s, c.Node, events)
-}
 
 // UpdateNode changes a node by a JSON Patch over NodeFields (Ironic's PATCH of
 // nodes). Removing instance_uuid releases the node's allocation.
@@ -181,49 +124,4 @@ func changeInstance(s *ledger.State, n *ledger.Node, instance ledger.UUID) ([]le
 func nodeState(n *ledger.Node, format string, args ...any) *demand.Rejection {
 	id := n.UUID
 	return demand.Refuse(demand.CodeNodeState, demand.Facts{Node: &id, State: n.ProvisionState}, format, args...)
-}
-
-// DeleteNode removes a node. No instance may run on it unless it is in
-// maintenance; an allocation of the node is then removed, too.
-type DeleteNode struct {
-	operatorsOnly `json:"-"`
-
-	Node ledger.UUID `json:"node"`
-}
-
-func (c *DeleteNode) Check() *demand.Rejection { return checkUUID("node", c.Node) }
-
-// deletableStates are the provision states in which a node can be deleted.
-var deletableStates = []string{stateEnroll, stateManageable, "adopt failed", ledger.NodeAvailable}
-
-func (c *DeleteNode) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
-	n, ok := s.Node(c.Node)
-	switch {
-	case !ok:
-		return nil, nodeNotFound(c.Node)
-	case n.Protected:
-		return nil, nodeProtected(n)
-	case !n.Maintenance && !n.Instance.IsNil():
-		return nil, nodeAssociated(n)
-	case !n.Maintenance && !slices.Contains(deletableStates, n.ProvisionState):
-		return nil, nodeState(
-			n,
-			"Can not delete node \"%s\" while it is in provision state \"%s\". Valid provision states to perform deletion are: %s.",
-			n.UUID, n.ProvisionState, strings.Join(deletableStates, ", "),
-		)
-	}
-	var events []ledger.Event
-	if !n.Allocation.IsNil() {
-		events = append(events, ledger.NodeAllocationReleased{Allocation: n.Allocation})
-	}
-	return withNodeProvider(s, n.UUID, append(events, ledger.NodeDeleted{Node: n.UUID}))
-}
-
-func nodeProtected(n *ledger.Node) *demand.Rejection {
-	id := n.UUID
-	return &demand.Rejection{
-		Code:    demand.CodeNodeProtected,
-		Message: "Node " + id.String() + " is protected and can not be undeployed, rebuilt or deleted",
-		Facts:   demand.Facts{Node: &id},
-	}
 }
