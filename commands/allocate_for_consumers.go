@@ -39,6 +39,7 @@ type ProviderAllocation struct {
 	Amount   int64       `json:"amount"` // 1..MaxAmount
 }
 
+// Consumers implements Command.
 func (c *AllocateForConsumers) Consumers() []ledger.UUID { return consumersOf(c.Allocations) }
 
 func consumersOf(allocations []ConsumerAllocations) []ledger.UUID {
@@ -49,6 +50,7 @@ func consumersOf(allocations []ConsumerAllocations) []ledger.UUID {
 	return ids
 }
 
+// Check implements Command.
 func (c *AllocateForConsumers) Check() *demand.Rejection {
 	if len(c.Allocations) == 0 {
 		return demand.Invalid("allocations", "names no consumer")
@@ -100,6 +102,7 @@ func (a *ConsumerAllocations) check() *demand.Rejection {
 
 func (*AllocateForConsumers) onlyHoldings() {}
 
+// ForProject implements Command.
 func (c *AllocateForConsumers) ForProject(s *ledger.State, project string) *demand.Rejection {
 	return checkOwners(s, c.Allocations, project)
 }

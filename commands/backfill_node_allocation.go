@@ -25,10 +25,12 @@ type BackfillNodeAllocation struct {
 	NodeRequest
 }
 
+// Check implements Command.
 func (c *BackfillNodeAllocation) Check() *demand.Rejection {
 	return cmp.Or(checkUUID("node", c.Node), checkUUID("new_allocation", c.NewAllocation), c.check())
 }
 
+// Decide implements Command.
 func (c *BackfillNodeAllocation) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {

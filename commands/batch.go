@@ -19,6 +19,7 @@ type Batch struct {
 	Commands []Command
 }
 
+// Consumers implements Command.
 func (c *Batch) Consumers() []ledger.UUID {
 	var all []ledger.UUID
 	for _, one := range c.Commands {
@@ -40,6 +41,7 @@ func (c *Batch) MarshalJSON() ([]byte, error) {
 	return json.Marshal(list)
 }
 
+// Check implements Command.
 func (c *Batch) Check() *demand.Rejection {
 	if n := len(c.Commands); n == 0 || n > MaxBatch {
 		return demand.Invalid("commands", "a batch has 1 to %d commands, not %d", MaxBatch, n)
@@ -63,6 +65,7 @@ func (c *Batch) at(i int, r *demand.Rejection) *demand.Rejection {
 	return &told
 }
 
+// ForProject implements Command.
 func (c *Batch) ForProject(s *ledger.State, project string) *demand.Rejection {
 	for i, one := range c.Commands {
 		if r := forProject(one, s, project); r != nil {

@@ -19,6 +19,7 @@ type BeginTerm struct {
 	Level uint64 `json:"level"`
 }
 
+// Check implements Command.
 func (c *BeginTerm) Check() *demand.Rejection {
 	if c.Leader == "" {
 		return demand.Invalid("leader", "is required")

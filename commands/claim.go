@@ -29,6 +29,7 @@ type Claim struct {
 	found *claiming.Found // nil: it was not searched
 }
 
+// Consumers implements Command.
 func (c *Claim) Consumers() []ledger.UUID {
 	members := c.Members()
 	ids := make([]ledger.UUID, len(members))
@@ -45,6 +46,7 @@ func (c *Claim) Consumers() []ledger.UUID {
 
 func (*Claim) onlyHoldings() {}
 
+// Check implements Command.
 func (c *Claim) Check() *demand.Rejection {
 	return cmp.Or(c.Claim.Check(), checkAllocations(allocationsOf(c.Members())))
 }
@@ -62,6 +64,7 @@ func allocationsOf(members []demand.ClaimConsumer) []ConsumerAllocations {
 	return list
 }
 
+// ForProject implements Command.
 func (c *Claim) ForProject(s *ledger.State, project string) *demand.Rejection {
 	if c.Prefer != nil {
 		for i := range c.Prefer.Near {

@@ -35,6 +35,7 @@ func NameOf(c Command) string { return reflect.TypeOf(c).Elem().Name() }
 // noConsumers is embedded by commands that name no consumers.
 type noConsumers struct{}
 
+// Consumers implements Command.
 func (noConsumers) Consumers() []ledger.UUID { return nil }
 
 // Registry makes an empty command of each kind that clients may submit, by name.

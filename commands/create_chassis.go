@@ -35,10 +35,12 @@ type CreateChassis struct {
 	ChassisFields
 }
 
+// Check implements Command.
 func (c *CreateChassis) Check() *demand.Rejection {
 	return cmp.Or(checkUUID("chassis", c.Chassis), c.check())
 }
 
+// Decide implements Command.
 func (c *CreateChassis) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if _, exists := s.Chassis(c.Chassis); exists {
 		id := c.Chassis

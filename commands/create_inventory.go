@@ -19,10 +19,12 @@ type CreateInventory struct {
 	RefuseFullyReserved bool `json:"refuse_fully_reserved,omitempty"`
 }
 
+// Check implements Command.
 func (c *CreateInventory) Check() *demand.Rejection {
 	return cmp.Or(checkUUID("provider", c.Provider), c.Inventory.check())
 }
 
+// Decide implements Command.
 func (c *CreateInventory) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, r := changeableProvider(s, c.Provider)
 	if r != nil {

@@ -19,8 +19,10 @@ type CreateNode struct {
 	ProvisionState string `json:"provision_state,omitempty"`
 }
 
+// Consumers implements Command.
 func (*CreateNode) Consumers() []ledger.UUID { return nil }
 
+// Check implements Command.
 func (c *CreateNode) Check() *demand.Rejection {
 	switch c.ProvisionState {
 	case "", stateEnroll, ledger.NodeAvailable:
@@ -31,6 +33,7 @@ func (c *CreateNode) Check() *demand.Rejection {
 	return cmp.Or(checkUUID("node", c.Node), c.check())
 }
 
+// Decide implements Command.
 func (c *CreateNode) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if _, exists := s.Node(c.Node); exists {
 		return nil, nodeExists("A node with UUID %s already exists.", c.Node.String())

@@ -17,6 +17,7 @@ type CreateProvider struct {
 	Parent   ledger.UUID `json:"parent,omitzero"` // absent: the root of a new tree (1.14)
 }
 
+// Check implements Command.
 func (c *CreateProvider) Check() *demand.Rejection {
 	if c.Name == "" {
 		return demand.Invalid("name", "is required")
@@ -24,6 +25,7 @@ func (c *CreateProvider) Check() *demand.Rejection {
 	return cmp.Or(checkUUID("provider", c.Provider), checkProviderName(c.Name))
 }
 
+// Decide implements Command.
 func (c *CreateProvider) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if c.Parent == c.Provider {
 		return nil, parentLoop(c.Provider, c.Parent)

@@ -14,6 +14,7 @@ type DeleteInventory struct {
 	Class    string      `json:"class"`
 }
 
+// Check implements Command.
 func (c *DeleteInventory) Check() *demand.Rejection {
 	if c.Class == "" {
 		return demand.Invalid("class", "is required")
@@ -21,6 +22,7 @@ func (c *DeleteInventory) Check() *demand.Rejection {
 	return checkUUID("provider", c.Provider)
 }
 
+// Decide implements Command.
 func (c *DeleteInventory) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, r := changeableProvider(s, c.Provider)
 	if r != nil {

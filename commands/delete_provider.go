@@ -13,8 +13,10 @@ type DeleteProvider struct {
 	Provider ledger.UUID `json:"provider"`
 }
 
+// Check implements Command.
 func (c *DeleteProvider) Check() *demand.Rejection { return checkUUID("provider", c.Provider) }
 
+// Decide implements Command.
 func (c *DeleteProvider) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, r := changeableProvider(s, c.Provider)
 	if r != nil {

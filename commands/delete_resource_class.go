@@ -13,6 +13,7 @@ type DeleteResourceClass struct {
 	Name string `json:"name"`
 }
 
+// Check implements Command.
 func (c *DeleteResourceClass) Check() *demand.Rejection {
 	if c.Name == "" {
 		return demand.Invalid("name", "is required")
@@ -20,6 +21,7 @@ func (c *DeleteResourceClass) Check() *demand.Rejection {
 	return nil
 }
 
+// Decide implements Command.
 func (c *DeleteResourceClass) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	id, rejection := customClass(s, c.Name)
 	if rejection != nil {

@@ -14,6 +14,7 @@ type DeleteTrait struct {
 	Name string `json:"name"`
 }
 
+// Check implements Command.
 func (c *DeleteTrait) Check() *demand.Rejection {
 	if c.Name == "" {
 		return demand.Invalid("name", "is required")
@@ -21,6 +22,7 @@ func (c *DeleteTrait) Check() *demand.Rejection {
 	return nil
 }
 
+// Decide implements Command.
 func (c *DeleteTrait) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if !s.HasTrait(c.Name) {
 		return nil, demand.TraitUnknown([]string{c.Name})

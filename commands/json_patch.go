@@ -26,6 +26,7 @@ type PatchOperation struct {
 // has no value.
 type PatchValue string
 
+// MarshalJSON implements json.Marshaler.
 func (v PatchValue) MarshalJSON() ([]byte, error) {
 	if v == "" {
 		return []byte("null"), nil
@@ -39,6 +40,7 @@ func patchValueOf(wrapped ledger.Document) PatchValue {
 	return PatchValue(strings.TrimSuffix(strings.TrimPrefix(wrapped.Text(), `{"`+wrapper+`":`), "}"))
 }
 
+// UnmarshalJSON implements json.Unmarshaler.
 func (v *PatchValue) UnmarshalJSON(text []byte) error {
 	doc, err := ledger.ParseDocument(append(append([]byte(`{"`+wrapper+`":`), text...), '}'))
 	if err == nil {

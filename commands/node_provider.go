@@ -50,6 +50,7 @@ type SetNodeProviders struct {
 	Left []ledger.UUID `json:"left,omitempty"`
 }
 
+// Check implements Command.
 func (c *SetNodeProviders) Check() *demand.Rejection {
 	if c.Limit < 1 {
 		return demand.Invalid("limit", "is 1 or more")

@@ -16,8 +16,10 @@ type ReplaceNodeTraits struct {
 	Traits []string    `json:"traits"` // at most 50
 }
 
+// Check implements Command.
 func (c *ReplaceNodeTraits) Check() *demand.Rejection { return checkUUID("node", c.Node) }
 
+// Decide implements Command.
 func (c *ReplaceNodeTraits) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
@@ -54,8 +56,10 @@ type AddNodeTrait struct {
 	Trait string      `json:"trait"`
 }
 
+// Check implements Command.
 func (c *AddNodeTrait) Check() *demand.Rejection { return checkUUID("node", c.Node) }
 
+// Decide implements Command.
 func (c *AddNodeTrait) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
@@ -72,8 +76,10 @@ type RemoveNodeTrait struct {
 	Trait string      `json:"trait"`
 }
 
+// Check implements Command.
 func (c *RemoveNodeTrait) Check() *demand.Rejection { return checkUUID("node", c.Node) }
 
+// Decide implements Command.
 func (c *RemoveNodeTrait) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {

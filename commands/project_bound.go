@@ -32,6 +32,7 @@ type operatorsOnly struct{ noConsumers }
 
 var notForProjects = &demand.Rejection{Code: demand.CodeForbidden, Message: "not for clients that are bound to a project"}
 
+// ForProject implements Command.
 func (operatorsOnly) ForProject(*ledger.State, string) *demand.Rejection { return notForProjects }
 
 func foreign(project, format string, args ...any) *demand.Rejection {

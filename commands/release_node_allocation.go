@@ -11,16 +11,20 @@ type ReleaseNodeAllocation struct {
 	Allocation ledger.UUID `json:"allocation"`
 }
 
+// Consumers implements Command.
 func (c *ReleaseNodeAllocation) Consumers() []ledger.UUID { return []ledger.UUID{c.Allocation} }
 
+// Check implements Command.
 func (c *ReleaseNodeAllocation) Check() *demand.Rejection {
 	return checkUUID("allocation", c.Allocation)
 }
 
+// ForProject implements Command.
 func (c *ReleaseNodeAllocation) ForProject(s *ledger.State, project string) *demand.Rejection {
 	return hideNodeAllocation(s, c.Allocation, project)
 }
 
+// Decide implements Command.
 func (c *ReleaseNodeAllocation) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	a, ok := s.NodeAllocation(c.Allocation)
 	if !ok {

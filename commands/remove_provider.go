@@ -17,12 +17,15 @@ type RemoveProvider struct {
 	Provider ledger.UUID `json:"provider"`
 }
 
+// Consumers implements Command.
 func (*RemoveProvider) Consumers() []ledger.UUID { return nil }
 
+// Check implements Command.
 func (c *RemoveProvider) Check() *demand.Rejection {
 	return (&DeleteProvider{Provider: c.Provider}).Check()
 }
 
+// Decide implements Command.
 func (c *RemoveProvider) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if _, exists := s.Provider(c.Provider); !exists {
 		return (&DeleteProvider{Provider: c.Provider}).Decide(s)

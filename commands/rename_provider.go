@@ -21,6 +21,7 @@ func (c *RenameProvider) Check() *demand.Rejection {
 	return cmp.Or(checkUUID("provider", c.Provider), checkProviderName(c.Name))
 }
 
+// Decide implements Command.
 func (c *RenameProvider) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, ok := s.Provider(c.Provider)
 	if !ok {

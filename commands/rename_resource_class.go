@@ -14,8 +14,10 @@ type RenameResourceClass struct {
 	NewName string `json:"new_name"`
 }
 
+// Check implements Command.
 func (c *RenameResourceClass) Check() *demand.Rejection { return checkCustomClass(c.NewName) }
 
+// Decide implements Command.
 func (c *RenameResourceClass) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	id, rejection := customClass(s, c.Name)
 	if rejection != nil {

@@ -17,8 +17,10 @@ type ReparentProvider struct {
 	RefuseMove bool `json:"refuse_move,omitempty"`
 }
 
+// Check implements Command.
 func (c *ReparentProvider) Check() *demand.Rejection { return checkUUID("provider", c.Provider) }
 
+// Decide implements Command.
 func (c *ReparentProvider) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, ok := s.Provider(c.Provider)
 	if !ok {

@@ -27,6 +27,7 @@ type ReplaceProviderAggregates struct {
 // maxAggregates is the largest number of aggregates of one provider.
 const maxAggregates = 4096
 
+// Check implements Command.
 func (c *ReplaceProviderAggregates) Check() *demand.Rejection {
 	if len(c.Aggregates) > maxAggregates {
 		return demand.Invalid("aggregates", "a provider is in at most %d aggregates", maxAggregates)
@@ -44,6 +45,7 @@ func (c *ReplaceProviderAggregates) Check() *demand.Rejection {
 	return checkUUID("provider", c.Provider)
 }
 
+// Decide implements Command.
 func (c *ReplaceProviderAggregates) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, ok := s.Provider(c.Provider)
 	if !ok {

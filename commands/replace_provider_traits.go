@@ -17,6 +17,7 @@ type ReplaceProviderTraits struct {
 	Traits     []string    `json:"traits"`               // duplicates count once
 }
 
+// Check implements Command.
 func (c *ReplaceProviderTraits) Check() *demand.Rejection {
 	for _, name := range c.Traits {
 		if name == "" || len(name) > ledger.MaxSymbolBytes {
@@ -26,6 +27,7 @@ func (c *ReplaceProviderTraits) Check() *demand.Rejection {
 	return checkUUID("provider", c.Provider)
 }
 
+// Decide implements Command.
 func (c *ReplaceProviderTraits) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, ok := s.Provider(c.Provider)
 	if !ok {

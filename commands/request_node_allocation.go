@@ -98,6 +98,7 @@ type RequestNodeAllocation struct {
 	NodeRequest
 }
 
+// Check implements Command.
 func (c *RequestNodeAllocation) Check() *demand.Rejection {
 	if c.ResourceClass == "" {
 		return demand.Invalid("resource_class", "is mandatory")
@@ -105,6 +106,7 @@ func (c *RequestNodeAllocation) Check() *demand.Rejection {
 	return cmp.Or(checkUUID("allocation", c.Allocation), c.check())
 }
 
+// ForProject implements Command.
 func (c *RequestNodeAllocation) ForProject(s *ledger.State, project string) *demand.Rejection {
 	if c.Owner != project {
 		return foreign(project, "the owner %q", c.Owner)
@@ -115,6 +117,7 @@ func (c *RequestNodeAllocation) ForProject(s *ledger.State, project string) *dem
 	})
 }
 
+// Decide implements Command.
 func (c *RequestNodeAllocation) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	requested, rejection := c.request(s, c.Allocation)
 	if rejection != nil {

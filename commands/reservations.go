@@ -30,10 +30,12 @@ type Reserve struct {
 	Projects []string `json:"projects,omitempty"`
 }
 
+// Consumers implements Command.
 func (c *Reserve) Consumers() []ledger.UUID {
 	return (&AllocateForConsumers{Allocations: c.Allocations}).Consumers()
 }
 
+// Check implements Command.
 func (c *Reserve) Check() *demand.Rejection {
 	if math.IsNaN(c.Seconds) || c.Seconds <= 0 || c.Seconds > MaxReservationSeconds || c.lifetime() <= 0 {
 		return demand.Invalid("seconds", "%v is not above 0 and at most %d", c.Seconds, MaxReservationSeconds)
@@ -61,10 +63,12 @@ func (c *Reserve) lifetime() int64 { return int64(c.Seconds * float64(time.Secon
 
 func (*Reserve) onlyHoldings() {}
 
+// ForProject implements Command.
 func (c *Reserve) ForProject(s *ledger.State, project string) *demand.Rejection {
 	return checkOwners(s, c.Allocations, project)
 }
 
+// Decide implements Command.
 func (c *Reserve) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	a := newAllocator(s, c.Allocations)
 	a.lifetime, a.projects = c.lifetime(), c.Projects
@@ -106,16 +110,20 @@ type ConfirmReservation struct {
 	Consumer ledger.UUID `json:"consumer"`
 }
 
+// Consumers implements Command.
 func (c *ConfirmReservation) Consumers() []ledger.UUID { return []ledger.UUID{c.Consumer} }
 
+// Check implements Command.
 func (c *ConfirmReservation) Check() *demand.Rejection { return checkUUID("consumer", c.Consumer) }
 
 func (*ConfirmReservation) onlyHoldings() {}
 
+// ForProject implements Command.
 func (c *ConfirmReservation) ForProject(s *ledger.State, project string) *demand.Rejection {
 	return hideHolder(s, c.Consumer, project)
 }
 
+// Decide implements Command.
 func (c *ConfirmReservation) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	consumer, rejection := reservation(s, c.Consumer)
 	if rejection != nil {
@@ -137,16 +145,20 @@ type CancelReservation struct {
 	Consumer ledger.UUID `json:"consumer"`
 }
 
+// Consumers implements Command.
 func (c *CancelReservation) Consumers() []ledger.UUID { return []ledger.UUID{c.Consumer} }
 
+// Check implements Command.
 func (c *CancelReservation) Check() *demand.Rejection { return checkUUID("consumer", c.Consumer) }
 
 func (*CancelReservation) onlyHoldings() {}
 
+// ForProject implements Command.
 func (c *CancelReservation) ForProject(s *ledger.State, project string) *demand.Rejection {
 	return hideHolder(s, c.Consumer, project)
 }
 
+// Decide implements Command.
 func (c *CancelReservation) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	consumer, rejection := reservation(s, c.Consumer)
 	if rejection != nil {
@@ -165,12 +177,15 @@ type ExpireReservation struct {
 	Now      int64       `json:"now"` // Unix nanoseconds
 }
 
+// Consumers implements Command.
 func (c *ExpireReservation) Consumers() []ledger.UUID { return []ledger.UUID{c.Consumer} }
 
+// Check implements Command.
 func (c *ExpireReservation) Check() *demand.Rejection { return checkUUID("consumer", c.Consumer) }
 
 func (*ExpireReservation) onlyHoldings() {}
 
+// Decide implements Command.
 func (c *ExpireReservation) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	consumer, ok := s.Consumer(c.Consumer)
 	if !ok || consumer.ReservedUntil == 0 || consumer.ReservedUntil > c.Now {

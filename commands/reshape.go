@@ -31,8 +31,10 @@ type ProviderInventories struct {
 	Inventories []Inventory `json:"inventories"`
 }
 
+// Consumers implements Command.
 func (c *Reshape) Consumers() []ledger.UUID { return consumersOf(c.Allocations) }
 
+// Check implements Command.
 func (c *Reshape) Check() *demand.Rejection {
 	if len(c.Inventories) == 0 {
 		return demand.Invalid("inventories", "names no provider")

@@ -24,6 +24,7 @@ type SetLimit struct {
 	Most      *int64      `json:"most" jsonschema:"nullable"`
 }
 
+// Check implements Command.
 func (c *SetLimit) Check() *demand.Rejection {
 	if c.Project != "" {
 		if r := checkOwner("project", c.Project); r != nil {
@@ -45,6 +46,7 @@ func (c *SetLimit) Check() *demand.Rejection {
 	return nil
 }
 
+// Decide implements Command.
 func (c *SetLimit) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	key := ledger.LimitKey{Project: c.Project, Type: c.Type}
 	if c.Class != "" {
@@ -90,6 +92,7 @@ type PlaceProject struct {
 // maxProjectDepth is how many projects may be above one.
 const maxProjectDepth = 16
 
+// Check implements Command.
 func (c *PlaceProject) Check() *demand.Rejection {
 	if r := checkOwner("project", c.Project); r != nil || c.Parent == "" {
 		return r
@@ -97,6 +100,7 @@ func (c *PlaceProject) Check() *demand.Rejection {
 	return checkOwner("parent", c.Parent)
 }
 
+// Decide implements Command.
 func (c *PlaceProject) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if parent, _ := s.ProjectParent(c.Project); parent == c.Parent {
 		return nil, nil

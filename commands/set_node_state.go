@@ -55,8 +55,10 @@ type SetNodeProvisionState struct {
 	Target string      `json:"target"`
 }
 
+// Check implements Command.
 func (c *SetNodeProvisionState) Check() *demand.Rejection { return checkUUID("node", c.Node) }
 
+// Decide implements Command.
 func (c *SetNodeProvisionState) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
@@ -138,12 +140,14 @@ type SetNodePowerState struct {
 	Target string      `json:"target"`
 }
 
+// Check implements Command.
 func (c *SetNodePowerState) Check() *demand.Rejection { return checkUUID("node", c.Node) }
 
 var powerTargets = map[string]string{
 	powerOn: powerOn, powerOff: powerOff, "rebooting": powerOn, "soft power off": powerOff, "soft rebooting": powerOn,
 }
 
+// Decide implements Command.
 func (c *SetNodePowerState) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
@@ -172,6 +176,7 @@ type SetNodeMaintenance struct {
 	Reason      string      `json:"reason,omitempty"`
 }
 
+// Check implements Command.
 func (c *SetNodeMaintenance) Check() *demand.Rejection {
 	if len(c.Reason) > ledger.MaxMaintenanceReasonBytes || !utf8.ValidString(c.Reason) {
 		return demand.Invalid("reason", "takes at most %d bytes of valid UTF-8", ledger.MaxMaintenanceReasonBytes)
@@ -179,6 +184,7 @@ func (c *SetNodeMaintenance) Check() *demand.Rejection {
 	return checkUUID("node", c.Node)
 }
 
+// Decide implements Command.
 func (c *SetNodeMaintenance) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {

@@ -15,6 +15,7 @@ type SetPreference struct {
 	Prefer *demand.ClaimPreference `json:"prefer" jsonschema:"nullable"`
 }
 
+// Check implements Command.
 func (c *SetPreference) Check() *demand.Rejection {
 	if r := demand.CheckPreferenceName(c.Name); r != nil || c.Prefer == nil {
 		return r
@@ -31,6 +32,7 @@ func (c *SetPreference) Check() *demand.Rejection {
 	return c.Prefer.Check()
 }
 
+// Decide implements Command.
 func (c *SetPreference) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	before, exists := s.Preference(c.Name)
 	if c.Prefer == nil {

@@ -16,6 +16,7 @@ type SetTopology struct {
 	Topology *demand.Topology `json:"topology" jsonschema:"nullable"`
 }
 
+// Check implements Command.
 func (c *SetTopology) Check() *demand.Rejection {
 	if r := demand.CheckPreferenceName(c.Name); r != nil || c.Topology == nil {
 		return r
@@ -23,6 +24,7 @@ func (c *SetTopology) Check() *demand.Rejection {
 	return c.Topology.Check()
 }
 
+// Decide implements Command.
 func (c *SetTopology) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	before, exists := s.Topology(c.Name)
 	if c.Topology == nil {

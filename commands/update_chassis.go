@@ -16,10 +16,12 @@ type UpdateChassis struct {
 	Patch   []PatchOperation `json:"patch"`
 }
 
+// Check implements Command.
 func (c *UpdateChassis) Check() *demand.Rejection {
 	return cmp.Or(checkUUID("chassis", c.Chassis), checkPatch(c.Patch))
 }
 
+// Decide implements Command.
 func (c *UpdateChassis) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	before, ok := s.Chassis(c.Chassis)
 	if !ok {

@@ -20,10 +20,12 @@ type UpdateInventory struct {
 	RefuseFullyReserved bool `json:"refuse_fully_reserved,omitempty"`
 }
 
+// Check implements Command.
 func (c *UpdateInventory) Check() *demand.Rejection {
 	return cmp.Or(checkUUID("provider", c.Provider), c.Inventory.check())
 }
 
+// Decide implements Command.
 func (c *UpdateInventory) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, ok := s.Provider(c.Provider)
 	if !ok {

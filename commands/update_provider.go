@@ -14,6 +14,7 @@ type UpdateProvider struct {
 	Reparent *ReparentProvider `json:"reparent,omitempty"` // absent: the parent stays
 }
 
+// Check implements Command.
 func (c *UpdateProvider) Check() *demand.Rejection {
 	if c.Reparent != nil && c.Reparent.Provider != c.Rename.Provider {
 		return demand.Invalid("reparent.provider", "is not the provider to rename")
@@ -21,6 +22,7 @@ func (c *UpdateProvider) Check() *demand.Rejection {
 	return c.Rename.Check()
 }
 
+// Decide implements Command.
 func (c *UpdateProvider) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	var events []ledger.Event
 	if c.Reparent != nil {

@@ -240,6 +240,7 @@ type BadEntryError struct {
 	Err      error
 }
 
+// Error implements error.
 func (e *BadEntryError) Error() string {
 	return fmt.Sprintf("log entry %d: %v", e.Sequence, e.Err)
 }

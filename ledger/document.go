@@ -109,8 +109,10 @@ func (doc Document) Object() (map[string]any, error) {
 	return object, nil
 }
 
+// MarshalJSON implements json.Marshaler.
 func (doc Document) MarshalJSON() ([]byte, error) { return []byte(doc.Text()), nil }
 
+// UnmarshalJSON implements json.Unmarshaler.
 func (doc *Document) UnmarshalJSON(text []byte) error {
 	if string(text) == "null" {
 		*doc = ""

@@ -10,6 +10,7 @@ type AggregateLimitSet struct {
 	Most      int64  `json:"most"`
 }
 
+// Topic implements Event.
 func (AggregateLimitSet) Topic() Topic { return Topic{} }
 
 func (ev AggregateLimitSet) form(c *coder) AggregateLimitSet {
@@ -41,6 +42,7 @@ type AggregateLimitRemoved struct {
 	Class     string `json:"class"`
 }
 
+// Topic implements Event.
 func (AggregateLimitRemoved) Topic() Topic { return Topic{} }
 
 func (ev AggregateLimitRemoved) form(c *coder) AggregateLimitRemoved {

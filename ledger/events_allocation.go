@@ -23,6 +23,7 @@ type AllocationsReplaced struct {
 	Allocations []AllocationRecord `json:"allocations"` // at least one
 }
 
+// Topic implements Event.
 func (ev AllocationsReplaced) Topic() Topic { return Topic{OfConsumer, ev.Consumer} }
 
 func (ev AllocationsReplaced) form(c *coder) AllocationsReplaced {
@@ -98,6 +99,7 @@ type AllocationsReserved struct {
 	Projects []string `json:"projects,omitempty"`
 }
 
+// Topic implements Event.
 func (ev AllocationsReserved) Topic() Topic { return Topic{OfConsumer, ev.Consumer} }
 
 func (ev AllocationsReserved) form(c *coder) AllocationsReserved {
@@ -124,6 +126,7 @@ type ConsumerRemoved struct {
 	Consumer UUID `json:"consumer"`
 }
 
+// Topic implements Event.
 func (ev ConsumerRemoved) Topic() Topic { return Topic{OfConsumer, ev.Consumer} }
 
 func (ev ConsumerRemoved) form(c *coder) ConsumerRemoved {

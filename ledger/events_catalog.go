@@ -8,6 +8,7 @@ type LedgerCreated struct {
 	Ledger UUID `json:"ledger"`
 }
 
+// Topic implements Event.
 func (LedgerCreated) Topic() Topic { return Topic{} }
 
 func (ev LedgerCreated) form(c *coder) LedgerCreated {
@@ -39,6 +40,7 @@ type StandardNamesAdded struct {
 	Traits  []string        `json:"traits,omitempty"`
 }
 
+// Topic implements Event.
 func (StandardNamesAdded) Topic() Topic { return Topic{} }
 
 func (ev StandardNamesAdded) form(c *coder) StandardNamesAdded {
@@ -92,6 +94,7 @@ type TraitCreated struct {
 	Name string `json:"name"`
 }
 
+// Topic implements Event.
 func (TraitCreated) Topic() Topic { return Topic{} }
 
 func (ev TraitCreated) form(c *coder) TraitCreated {
@@ -106,6 +109,7 @@ type TraitDeleted struct {
 	Name string `json:"name"`
 }
 
+// Topic implements Event.
 func (TraitDeleted) Topic() Topic { return Topic{} }
 
 func (ev TraitDeleted) form(c *coder) TraitDeleted {
@@ -128,6 +132,7 @@ type ClassCreated struct {
 	Name string  `json:"name"`
 }
 
+// Topic implements Event.
 func (ClassCreated) Topic() Topic { return Topic{} }
 
 func (ev ClassCreated) form(c *coder) ClassCreated {
@@ -149,6 +154,7 @@ type ClassRenamed struct {
 	Name string  `json:"name"`
 }
 
+// Topic implements Event.
 func (ClassRenamed) Topic() Topic { return Topic{} }
 
 func (ev ClassRenamed) form(c *coder) ClassRenamed {
@@ -176,6 +182,7 @@ type ClassDeleted struct {
 	Name string  `json:"name"`
 }
 
+// Topic implements Event.
 func (ClassDeleted) Topic() Topic { return Topic{} }
 
 func (ev ClassDeleted) form(c *coder) ClassDeleted {

@@ -12,6 +12,7 @@ type ChassisCreated struct {
 	Description ChassisDescription `json:"description"`
 }
 
+// Topic implements Event.
 func (ev ChassisCreated) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
 
 func (ev ChassisCreated) form(c *coder) ChassisCreated {
@@ -37,6 +38,7 @@ type ChassisDescribed struct {
 	Description ChassisDescription `json:"description"`
 }
 
+// Topic implements Event.
 func (ev ChassisDescribed) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
 
 func (ev ChassisDescribed) form(c *coder) ChassisDescribed {
@@ -61,6 +63,7 @@ type ChassisDeleted struct {
 	Chassis UUID `json:"chassis"`
 }
 
+// Topic implements Event.
 func (ev ChassisDeleted) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
 
 func (ev ChassisDeleted) form(c *coder) ChassisDeleted {

@@ -58,6 +58,7 @@ type Alternate struct {
 	Score       float64            `json:"score"`
 }
 
+// Topic implements Event.
 func (ev AllocationsClaimed) Topic() Topic { return Topic{OfConsumer, ev.Consumer} }
 
 func (ev AllocationsClaimed) form(c *coder) AllocationsClaimed {

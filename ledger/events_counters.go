@@ -28,6 +28,7 @@ type ProviderCountersReplaced struct {
 	Draws      []DrawRecord `json:"draws,omitempty"`
 }
 
+// Topic implements Event.
 func (ev ProviderCountersReplaced) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderCountersReplaced) form(c *coder) ProviderCountersReplaced {

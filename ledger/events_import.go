@@ -27,6 +27,7 @@ type ImportRule struct {
 
 func (r *ImportRule) form(c *coder) { c.text(&r.Name).uint(&r.Rows) }
 
+// Topic implements Event.
 func (ContentsImported) Topic() Topic { return Topic{} }
 
 func (ev ContentsImported) form(c *coder) ContentsImported {
@@ -74,6 +75,7 @@ type ProviderImported struct {
 	Origin      string              `json:"origin"` // the row in the source
 }
 
+// Topic implements Event.
 func (ev ProviderImported) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderImported) form(c *coder) ProviderImported {
@@ -148,6 +150,7 @@ type ConsumerImported struct {
 	Origin    string `json:"origin"`     // the row in the source
 }
 
+// Topic implements Event.
 func (ev ConsumerImported) Topic() Topic { return Topic{OfConsumer, ev.Consumer} }
 
 func (ev ConsumerImported) form(c *coder) ConsumerImported {

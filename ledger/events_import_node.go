@@ -14,6 +14,7 @@ type ChassisImported struct {
 	Origin    string `json:"origin"`     // the row in the source
 }
 
+// Topic implements Event.
 func (ev ChassisImported) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
 
 func (ev ChassisImported) form(c *coder) ChassisImported {
@@ -63,6 +64,7 @@ type NodeImported struct {
 	Origin             string          `json:"origin"`               // the row in the source
 }
 
+// Topic implements Event.
 func (ev NodeImported) Topic() Topic { return Topic{OfNode, ev.Node} }
 
 func (ev NodeImported) form(c *coder) NodeImported {
@@ -112,6 +114,7 @@ type NodeAllocationImported struct {
 	Origin    string              `json:"origin"`        // the row in the source
 }
 
+// Topic implements Event.
 func (ev NodeAllocationImported) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
 func (ev NodeAllocationImported) form(c *coder) NodeAllocationImported {

@@ -49,6 +49,7 @@ type InventoriesReplaced struct {
 	Inventories []InventoryRecord `json:"inventories"`
 }
 
+// Topic implements Event.
 func (ev InventoriesReplaced) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev InventoriesReplaced) form(c *coder) InventoriesReplaced {
@@ -94,6 +95,7 @@ type InventorySet struct {
 	Inventory  InventoryRecord `json:"inventory"`
 }
 
+// Topic implements Event.
 func (ev InventorySet) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev InventorySet) form(c *coder) InventorySet {
@@ -129,6 +131,7 @@ type InventoryDeleted struct {
 	Class      string `json:"class"`
 }
 
+// Topic implements Event.
 func (ev InventoryDeleted) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev InventoryDeleted) form(c *coder) InventoryDeleted {

@@ -12,6 +12,7 @@ type LimitSet struct {
 	Most    int64  `json:"most"`
 }
 
+// Topic implements Event.
 func (LimitSet) Topic() Topic { return Topic{} }
 
 func (ev LimitSet) form(c *coder) LimitSet {
@@ -38,6 +39,7 @@ type LimitRemoved struct {
 	Type    string `json:"type,omitempty"`
 }
 
+// Topic implements Event.
 func (LimitRemoved) Topic() Topic { return Topic{} }
 
 func (ev LimitRemoved) form(c *coder) LimitRemoved {
@@ -81,6 +83,7 @@ type ProjectPlaced struct {
 	Parent  string `json:"parent,omitempty"`
 }
 
+// Topic implements Event.
 func (ProjectPlaced) Topic() Topic { return Topic{} }
 
 func (ev ProjectPlaced) form(c *coder) ProjectPlaced {

@@ -33,6 +33,7 @@ type NodeCreated struct {
 	ProvisionState string          `json:"provision_state"`
 }
 
+// Topic implements Event.
 func (ev NodeCreated) Topic() Topic { return Topic{OfNode, ev.Node} }
 
 func (ev NodeCreated) form(c *coder) NodeCreated {
@@ -62,6 +63,7 @@ type NodeDescribed struct {
 	Description NodeDescription `json:"description"`
 }
 
+// Topic implements Event.
 func (ev NodeDescribed) Topic() Topic { return Topic{OfNode, ev.Node} }
 
 func (ev NodeDescribed) form(c *coder) NodeDescribed {
@@ -85,6 +87,7 @@ type NodeStateSet struct {
 	MaintenanceReason string `json:"maintenance_reason,omitempty"`
 }
 
+// Topic implements Event.
 func (ev NodeStateSet) Topic() Topic { return Topic{OfNode, ev.Node} }
 
 func (ev NodeStateSet) form(c *coder) NodeStateSet {
@@ -108,6 +111,7 @@ type NodeTraitsReplaced struct {
 	Traits []string `json:"traits"` // sorted, without duplicates
 }
 
+// Topic implements Event.
 func (ev NodeTraitsReplaced) Topic() Topic { return Topic{OfNode, ev.Node} }
 
 func (ev NodeTraitsReplaced) form(c *coder) NodeTraitsReplaced {
@@ -130,6 +134,7 @@ type NodeInstanceSet struct {
 	Instance UUID `json:"instance,omitzero"` // absent: none
 }
 
+// Topic implements Event.
 func (ev NodeInstanceSet) Topic() Topic { return Topic{OfNode, ev.Node} }
 
 func (ev NodeInstanceSet) form(c *coder) NodeInstanceSet {
@@ -151,6 +156,7 @@ type NodeDeleted struct {
 	Node UUID `json:"node"`
 }
 
+// Topic implements Event.
 func (ev NodeDeleted) Topic() Topic { return Topic{OfNode, ev.Node} }
 
 func (ev NodeDeleted) form(c *coder) NodeDeleted {

@@ -13,6 +13,7 @@ type AllocationRequested struct {
 	Extra          Document `json:"extra,omitzero"`
 }
 
+// Topic implements Event.
 func (ev AllocationRequested) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
 func (ev AllocationRequested) form(c *coder) AllocationRequested {
@@ -56,6 +57,7 @@ type NodeAllocated struct {
 	Free         uint64   `json:"free,omitempty"`         // free nodes of the class at that moment
 }
 
+// Topic implements Event.
 func (ev NodeAllocated) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
 func (ev NodeAllocated) form(c *coder) NodeAllocated {
@@ -100,6 +102,7 @@ type AllocationFailed struct {
 	Exclusions []Exclusion `json:"exclusions,omitempty"`
 }
 
+// Topic implements Event.
 func (ev AllocationFailed) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
 func (ev AllocationFailed) form(c *coder) AllocationFailed {
@@ -125,6 +128,7 @@ type NodeAllocationUpdated struct {
 	Extra      Document `json:"extra,omitzero"`
 }
 
+// Topic implements Event.
 func (ev NodeAllocationUpdated) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
 func (ev NodeAllocationUpdated) form(c *coder) NodeAllocationUpdated {
@@ -142,6 +146,7 @@ type NodeAllocationReleased struct {
 	Allocation UUID `json:"allocation"`
 }
 
+// Topic implements Event.
 func (ev NodeAllocationReleased) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
 func (ev NodeAllocationReleased) form(c *coder) NodeAllocationReleased {
@@ -171,6 +176,7 @@ type NodeProvidersSet struct {
 	On bool `json:"on"`
 }
 
+// Topic implements Event.
 func (NodeProvidersSet) Topic() Topic { return Topic{} }
 
 func (ev NodeProvidersSet) form(c *coder) NodeProvidersSet {

@@ -8,6 +8,7 @@ type PreferenceSet struct {
 	Prefer Document `json:"prefer"`
 }
 
+// Topic implements Event.
 func (PreferenceSet) Topic() Topic { return Topic{} }
 
 func (ev PreferenceSet) form(c *coder) PreferenceSet {
@@ -29,6 +30,7 @@ type PreferenceRemoved struct {
 	Name string `json:"name"`
 }
 
+// Topic implements Event.
 func (PreferenceRemoved) Topic() Topic { return Topic{} }
 
 func (ev PreferenceRemoved) form(c *coder) PreferenceRemoved {

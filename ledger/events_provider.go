@@ -12,6 +12,7 @@ type ProviderCreated struct {
 	Parent   UUID   `json:"parent,omitzero"` // NilUUID: the root of a new tree
 }
 
+// Topic implements Event.
 func (ev ProviderCreated) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderCreated) form(c *coder) ProviderCreated {
@@ -47,6 +48,7 @@ type ProviderRenamed struct {
 	Name     string `json:"name"`
 }
 
+// Topic implements Event.
 func (ev ProviderRenamed) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderRenamed) form(c *coder) ProviderRenamed {
@@ -85,6 +87,7 @@ type ProviderReparented struct {
 	Parent   UUID `json:"parent,omitzero"` // NilUUID: the provider became a root
 }
 
+// Topic implements Event.
 func (ev ProviderReparented) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderReparented) form(c *coder) ProviderReparented {
@@ -157,6 +160,7 @@ type ProviderDeleted struct {
 	Provider UUID `json:"provider"`
 }
 
+// Topic implements Event.
 func (ev ProviderDeleted) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderDeleted) form(c *coder) ProviderDeleted {
@@ -235,6 +239,7 @@ type ProviderTraitsReplaced struct {
 	Traits     []string `json:"traits"` // sorted, without duplicates
 }
 
+// Topic implements Event.
 func (ev ProviderTraitsReplaced) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderTraitsReplaced) form(c *coder) ProviderTraitsReplaced {
@@ -267,6 +272,7 @@ type ProviderAggregatesReplaced struct {
 	Spelt []string `json:"spelt,omitempty"`
 }
 
+// Topic implements Event.
 func (ev ProviderAggregatesReplaced) Topic() Topic { return Topic{OfProvider, ev.Provider} }
 
 func (ev ProviderAggregatesReplaced) form(c *coder) ProviderAggregatesReplaced {

@@ -5,6 +5,7 @@ import "fmt"
 // TopologySet says what a topology is from now on.
 type TopologySet struct{ Topology }
 
+// Topic implements Event.
 func (TopologySet) Topic() Topic { return Topic{} }
 
 func (ev TopologySet) form(c *coder) TopologySet {
@@ -36,6 +37,7 @@ type TopologyRemoved struct {
 	Name string `json:"name"`
 }
 
+// Topic implements Event.
 func (TopologyRemoved) Topic() Topic { return Topic{} }
 
 func (ev TopologyRemoved) form(c *coder) TopologyRemoved {

@@ -56,8 +56,10 @@ func (id UUID) Before(other UUID) bool {
 	return binary.BigEndian.Uint64(id[8:]) < binary.BigEndian.Uint64(other[8:])
 }
 
+// MarshalText implements encoding.TextMarshaler.
 func (id UUID) MarshalText() ([]byte, error) { return id.AppendText(make([]byte, 0, 36)) }
 
+// AppendText implements encoding.TextAppender.
 func (id UUID) AppendText(b []byte) ([]byte, error) {
 	b = hex.AppendEncode(b, id[:4])
 	for _, part := range [][]byte{id[4:6], id[6:8], id[8:10], id[10:]} {

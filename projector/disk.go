@@ -38,6 +38,7 @@ type disk struct {
 	lock io.Closer // lock of the folder; guarded by mu
 }
 
+// Unwrap implements vfs.FS.
 func (d *disk) Unwrap() vfs.FS { return d.FS }
 
 // spacePause is the pause between two tries on a full disk.
@@ -117,6 +118,7 @@ func (d *disk) file(open func() (vfs.File, error)) (vfs.File, error) {
 	return &diskFile{File: f, d: d}, nil
 }
 
+// Create implements vfs.FS.
 func (d *disk) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := d.file(func() (vfs.File, error) { return d.FS.Create(name, c) })
 	if flushed, ok := f.(*diskFile); ok && c == flushes {
@@ -129,34 +131,42 @@ func (d *disk) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 // flushes is what Pebble calls files to which it writes what was in memory.
 const flushes vfs.DiskWriteCategory = "pebble-memtable-flush"
 
+// OpenReadWrite implements vfs.FS.
 func (d *disk) OpenReadWrite(name string, c vfs.DiskWriteCategory, options ...vfs.OpenOption) (vfs.File, error) {
 	return d.file(func() (vfs.File, error) { return d.FS.OpenReadWrite(name, c, options...) })
 }
 
+// OpenDir implements vfs.FS.
 func (d *disk) OpenDir(name string) (vfs.File, error) {
 	return d.file(func() (vfs.File, error) { return d.FS.OpenDir(name) })
 }
 
+// ReuseForWrite implements vfs.FS.
 func (d *disk) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	return d.file(func() (vfs.File, error) { return d.FS.ReuseForWrite(from, to, c) })
 }
 
+// Link implements vfs.FS.
 func (d *disk) Link(from, to string) error {
 	return d.change(func() error { return d.FS.Link(from, to) })
 }
 
+// Remove implements vfs.FS.
 func (d *disk) Remove(name string) error {
 	return d.change(func() error { return d.FS.Remove(name) })
 }
 
+// RemoveAll implements vfs.FS.
 func (d *disk) RemoveAll(name string) error {
 	return d.change(func() error { return d.FS.RemoveAll(name) })
 }
 
+// Rename implements vfs.FS.
 func (d *disk) Rename(from, to string) error {
 	return d.change(func() error { return d.FS.Rename(from, to) })
 }
 
+// MkdirAll implements vfs.FS.
 func (d *disk) MkdirAll(dir string, mode os.FileMode) error {
 	return d.change(func() error { return d.FS.MkdirAll(dir, mode) })
 }
@@ -175,6 +185,7 @@ func (d *disk) Lock(name string) (io.Closer, error) {
 
 type unlocker struct{ d *disk }
 
+// Close implements io.Closer.
 func (u unlocker) Close() error { return u.d.unlock() }
 
 // unlock releases the folder's lock, once.
@@ -214,6 +225,7 @@ func (f *diskFile) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// WriteAt implements io.WriterAt.
 func (f *diskFile) WriteAt(p []byte, at int64) (int, error) {
 	err := f.d.change(func() error {
 		_, err := f.File.WriteAt(p, at)
@@ -236,10 +248,13 @@ func (f *diskFile) Preallocate(offset, length int64) error {
 	})
 }
 
+// Sync implements vfs.File.
 func (f *diskFile) Sync() error { return f.d.change(f.File.Sync) }
 
+// SyncData implements vfs.File.
 func (f *diskFile) SyncData() error { return f.d.change(f.File.SyncData) }
 
+// SyncTo implements vfs.File.
 func (f *diskFile) SyncTo(length int64) (full bool, err error) {
 	err = f.d.change(func() (err error) {
 		full, err = f.File.SyncTo(length)

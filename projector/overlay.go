@@ -61,8 +61,10 @@ func (o *overlay) of(name string) vfs.FS {
 	return o.memory
 }
 
+// Unwrap implements vfs.FS.
 func (o *overlay) Unwrap() vfs.FS { return o.FS }
 
+// Create implements vfs.FS.
 func (o *overlay) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := o.memory.Create(name, c)
 	if err != nil {
@@ -71,6 +73,7 @@ func (o *overlay) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error)
 	return &overlayFile{f, o}, nil
 }
 
+// Open implements vfs.FS.
 func (o *overlay) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
 	return o.of(name).Open(name, options...)
 }
@@ -80,6 +83,7 @@ func (o *overlay) OpenReadWrite(name string, c vfs.DiskWriteCategory, _ ...vfs.O
 	return o.Create(name, c)
 }
 
+// OpenDir implements vfs.FS.
 func (o *overlay) OpenDir(name string) (vfs.File, error) { return o.memory.OpenDir(name) }
 
 // ReuseForWrite implements vfs.FS, by a new file.
@@ -93,6 +97,7 @@ func (o *overlay) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.F
 // Link implements vfs.FS. Copies of read models are made of links; there is no room for one.
 func (o *overlay) Link(_, to string) error { return noRoom(to) }
 
+// Remove implements vfs.FS.
 func (o *overlay) Remove(name string) error {
 	if _, err := o.Stat(name); err != nil {
 		return err
@@ -117,8 +122,10 @@ func (o *overlay) Rename(from, to string) error {
 	return o.memory.Rename(from, to)
 }
 
+// MkdirAll implements vfs.FS.
 func (o *overlay) MkdirAll(dir string, mode os.FileMode) error { return o.memory.MkdirAll(dir, mode) }
 
+// Stat implements vfs.FS.
 func (o *overlay) Stat(name string) (vfs.FileInfo, error) { return o.of(name).Stat(name) }
 
 // Lock implements vfs.FS. A lock that is not there yet may find no room.
@@ -130,6 +137,7 @@ func (o *overlay) Lock(name string) (io.Closer, error) {
 	return lock, err
 }
 
+// List implements vfs.FS.
 func (o *overlay) List(dir string) ([]string, error) {
 	names, err := o.FS.List(dir)
 	if err != nil {
@@ -148,6 +156,7 @@ type overlayFile struct {
 	of *overlay
 }
 
+// Write implements io.Writer.
 func (f *overlayFile) Write(p []byte) (int, error) {
 	if f.of.left.Add(-int64(len(p))) < 0 {
 		return 0, fmt.Errorf("the disk is full, and what the read models lack takes more than %d bytes of memory: %w",

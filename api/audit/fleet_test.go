@@ -439,8 +439,10 @@ func TestActivity(t *testing.T) {
 // unreadable is a store of rejected commands that fails.
 type unreadable struct{ err error }
 
+// Append implements rejected.Store.
 func (u unreadable) Append(context.Context, []byte) error { return u.err }
 
+// Newest implements rejected.Store.
 func (u unreadable) Newest(context.Context, func([]byte) (bool, error)) error { return u.err }
 
 // TestActivityWithoutRejected: while the store of rejected commands is out of reach,

@@ -139,6 +139,7 @@ type signedIn struct {
 	next     http.RoundTripper
 }
 
+// RoundTrip implements http.RoundTripper.
 func (s signedIn) RoundTrip(r *http.Request) (*http.Response, error) {
 	token := s.provider.Token()
 	if token == "" {

@@ -17,6 +17,7 @@ type frugal struct {
 	value      int64 // bytes since the last value ended
 }
 
+// Read implements io.Reader.
 func (f *frugal) Read(p []byte) (int, error) {
 	n, err := f.from.Read(p)
 	f.read += int64(n)
@@ -120,6 +121,7 @@ type longAnswer struct{}
 // lists.
 type shortAnswers struct{ next http.RoundTripper }
 
+// RoundTrip implements http.RoundTripper.
 func (s shortAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := s.next.RoundTrip(r)
 	if err != nil || r.Context().Value(longAnswer{}) != nil && resp.StatusCode == http.StatusOK {

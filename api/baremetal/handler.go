@@ -84,6 +84,7 @@ func ok(body any) *response { return &response{status: http.StatusOK, body: body
 
 func noContent() *response { return &response{status: http.StatusNoContent} }
 
+// ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	r := &request{Request: hr, h: h, id: rest.NewRequestID(w), query: rest.ParseQuery(hr)}
 	if r.base = h.PublicURL; r.base == "" {

@@ -198,6 +198,7 @@ type unread struct {
 	request string
 }
 
+// Read implements io.Reader.
 func (u unread) Read([]byte) (int, error) {
 	u.t.Errorf("%s: the body is read before the policy is asked", u.request)
 	return 0, fmt.Errorf("this body must not be read")

@@ -20,6 +20,7 @@ type nodeBody struct {
 	failure error // names in a valid body
 }
 
+// UnmarshalJSON implements json.Unmarshaler.
 func (b *nodeBody) UnmarshalJSON(text []byte) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(text, &members); err != nil {

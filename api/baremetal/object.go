@@ -16,10 +16,12 @@ type member struct {
 	value any
 }
 
+// AppendJSON implements rest.Appender.
 func (o object) AppendJSON(b []byte) ([]byte, error) {
 	return rest.AppendObject(b, len(o), func(i int) (string, any) { return o[i].key, o[i].value })
 }
 
+// MarshalJSON implements json.Marshaler.
 func (o object) MarshalJSON() ([]byte, error) { return o.AppendJSON(nil) }
 
 // only keeps the members that were asked for; nil keeps all. Links always stay.

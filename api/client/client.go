@@ -79,6 +79,7 @@ type Result struct {
 // nothing.
 type RejectedError struct{ demand.Rejection }
 
+// Error implements error.
 func (e *RejectedError) Error() string { return e.String() }
 
 // ErrUnanswered means that the context ended before the command was answered, or

@@ -117,6 +117,7 @@ func TestAnnouncedTakesNothing(t *testing.T) {
 
 type repeat string
 
+// Read implements io.Reader.
 func (r repeat) Read(b []byte) (int, error) {
 	for i := range b {
 		b[i] = r[i%len(r)]
@@ -129,6 +130,7 @@ type counter struct {
 	n    int
 }
 
+// Read implements io.Reader.
 func (c *counter) Read(b []byte) (int, error) {
 	n, err := c.from.Read(b)
 	c.n += n

@@ -75,8 +75,10 @@ func TestHeaderLimits(t *testing.T) {
 // follower is ahead of its leader until it was asked three times.
 type follower struct{ asked atomic.Int64 }
 
+// Fresh implements commands.Freshness.
 func (*follower) Fresh(context.Context) error { return errors.New("the leader is asked") }
 
+// Ahead implements commands.Freshness.
 func (f *follower) Ahead() bool { return f.asked.Add(1) <= 3 }
 
 // TestQueryOfACommitIsNotAhead: a query with a min_sequence asks no leader, and waits until a

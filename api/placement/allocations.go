@@ -52,6 +52,7 @@ type providerAllocation struct {
 	generation int64
 }
 
+// AppendJSON implements rest.Appender.
 func (p *providerAllocation) AppendJSON(b []byte) ([]byte, error) {
 	b, err := p.resources.AppendJSON(append(b, `{"resources":`...))
 	if err != nil {

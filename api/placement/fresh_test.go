@@ -22,6 +22,7 @@ type asked struct {
 	ahead   int // how often it is asked whether it is ahead until it is not
 }
 
+// Fresh implements commands.Freshness.
 func (a *asked) Fresh(context.Context) error {
 	a.times++
 	if a.arrives != nil {
@@ -30,6 +31,7 @@ func (a *asked) Fresh(context.Context) error {
 	return nil
 }
 
+// Ahead implements commands.Freshness.
 func (a *asked) Ahead() bool {
 	a.ahead--
 	return a.ahead >= 0

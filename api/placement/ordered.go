@@ -19,10 +19,12 @@ type pair[V any] struct {
 	value V
 }
 
+// AppendJSON implements rest.Appender.
 func (o ordered[V]) AppendJSON(b []byte) ([]byte, error) {
 	return rest.AppendObject(b, len(o), func(i int) (string, any) { return o[i].key, o[i].value })
 }
 
+// MarshalJSON implements json.Marshaler.
 func (o ordered[V]) MarshalJSON() ([]byte, error) { return o.AppendJSON(nil) }
 
 // inOrderOf puts the members in the order of keys, which must have them all.

@@ -79,6 +79,7 @@ const longerName = 16
 // providerList is a list of providers.
 type providerList []providerBody
 
+// AppendJSON implements rest.Appender.
 func (l providerList) AppendJSON(b []byte) (_ []byte, err error) {
 	b = append(b, '[')
 	for i, p := range l {

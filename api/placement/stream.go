@@ -27,6 +27,7 @@ type streamWriter struct {
 	started bool
 }
 
+// Write implements io.Writer.
 func (s *streamWriter) Write(b []byte) (int, error) {
 	if s.buffer == nil {
 		s.buffer, _ = holding.Get().(*[heldBytes]byte) // it has nothing else

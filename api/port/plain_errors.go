@@ -14,6 +14,7 @@ import (
 // answer has.
 type plainErrors struct{ net.Listener }
 
+// Accept implements net.Listener.
 func (l plainErrors) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
@@ -35,12 +36,14 @@ var (
 	badLength  = regexp.MustCompile(`(?im)^content-length:[ \t]*[^\r\n]*[^0-9 \t\r\n]`)
 )
 
+// Read implements net.Conn.
 func (c *plainErrorsConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	c.read = b[:n]
 	return n, err
 }
 
+// Write implements net.Conn.
 func (c *plainErrorsConn) Write(b []byte) (int, error) {
 	if !mayBePlain(b) {
 		return c.Conn.Write(b)

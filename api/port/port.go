@@ -119,6 +119,7 @@ type connection struct {
 	leave func()
 }
 
+// Close implements net.Conn.
 func (c *connection) Close() error {
 	c.leave()
 	return c.Conn.Close()
@@ -149,6 +150,7 @@ func hostOf(remote string) string {
 	return prefix.String()
 }
 
+// ServeHTTP implements http.Handler.
 func (p *Port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	from := hostOf(r.RemoteAddr)
 	leave, err := p.requests.Enter(from)
@@ -177,6 +179,7 @@ type timedBody struct {
 	control *http.ResponseController
 }
 
+// Read implements io.Reader.
 func (b *timedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if errors.Is(err, io.EOF) {
@@ -193,6 +196,7 @@ type answer struct {
 	streams bool // HTTP/2: a deadline ends a request even while nothing is written
 }
 
+// Write implements io.Writer.
 func (a *answer) Write(p []byte) (n int, err error) {
 	for {
 		if err := a.begin(); err != nil {

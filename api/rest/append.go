@@ -42,6 +42,7 @@ func Encode(document any) (Encoded, error) {
 	return append(Encoded(nil), grown...), nil
 }
 
+// AppendJSON implements Appender.
 func (e Encoded) AppendJSON(b []byte) ([]byte, error) { return append(b, e...), nil }
 
 // AppendJSON appends a document as ledger.PlainJSON writes it. What hot answers

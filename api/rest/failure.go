@@ -38,6 +38,7 @@ type Failure struct {
 	RetryAfter string // of a 503: seconds
 }
 
+// Error implements error.
 func (f *Failure) Error() string { return f.Message }
 
 // Header writes the headers that a failure has in every format.

@@ -13,6 +13,7 @@ import (
 // one address, or all of a prefix such as 10.0.0.0/8.
 type ProxyRange struct{ netip.Prefix }
 
+// UnmarshalText implements encoding.TextUnmarshaler.
 func (p *ProxyRange) UnmarshalText(text []byte) (err error) {
 	if address, failed := netip.ParseAddr(string(text)); failed == nil {
 		p.Prefix = netip.PrefixFrom(address.Unmap(), address.Unmap().BitLen())

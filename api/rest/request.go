@@ -54,6 +54,7 @@ func NewID(r *http.Request, what string) ledger.UUID {
 // because no answer of the API fits.
 type Rehearsal struct{ Events []ledger.Event }
 
+// Error implements error.
 func (*Rehearsal) Error() string { return "dry run" }
 
 // Body returns the answer: what would have happened.

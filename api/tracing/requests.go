@@ -66,6 +66,7 @@ type statusWriter struct {
 	status int
 }
 
+// WriteHeader implements http.ResponseWriter.
 func (w *statusWriter) WriteHeader(status int) {
 	w.status = status
 	w.ResponseWriter.WriteHeader(status)
@@ -125,6 +126,7 @@ func Outgoing(next http.RoundTripper) http.RoundTripper { return outgoing{next} 
 
 type outgoing struct{ next http.RoundTripper }
 
+// RoundTrip implements http.RoundTripper.
 func (o outgoing) RoundTrip(r *http.Request) (*http.Response, error) {
 	if place := commands.TraceOf(r.Context()); place != nil {
 		r = r.Clone(r.Context())

@@ -175,6 +175,7 @@ type bounded struct {
 	limit *rate.Limiter
 }
 
+// ShouldSample implements sdk.Sampler.
 func (b *bounded) ShouldSample(p sdk.SamplingParameters) sdk.SamplingResult {
 	if !b.limit.Allow() {
 		return sdk.NeverSample().ShouldSample(p)
@@ -233,6 +234,7 @@ type counted struct {
 	made *atomic.Int64
 }
 
+// OnEnd implements sdk.SpanProcessor.
 func (c *counted) OnEnd(span sdk.ReadOnlySpan) {
 	c.made.Add(1)
 	c.SpanProcessor.OnEnd(span)
@@ -246,6 +248,7 @@ type tap struct {
 	away       atomic.Bool
 }
 
+// ExportSpans implements sdk.SpanExporter.
 func (e *tap) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	err := e.SpanExporter.ExportSpans(ctx, spans)
 	if err == nil {

@@ -30,6 +30,7 @@ type When struct {
 // Instant is a commit's sequence, as a text or a number, or an RFC 3339 time.
 type Instant string
 
+// UnmarshalJSON implements json.Unmarshaler.
 func (i *Instant) UnmarshalJSON(text []byte) error {
 	var sequence uint64
 	if err := json.Unmarshal(text, &sequence); err == nil && string(text) != "null" {
@@ -39,6 +40,7 @@ func (i *Instant) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*string)(i))
 }
 
+// DecodeMsgpack implements msgpack.CustomDecoder.
 func (i *Instant) DecodeMsgpack(d *msgpack.Decoder) error {
 	value, err := d.DecodeInterfaceLoose()
 	if err != nil {
@@ -61,6 +63,7 @@ func (i *Instant) DecodeMsgpack(d *msgpack.Decoder) error {
 	return nil
 }
 
+// Moment implements Query.
 func (w When) Moment() When { return w }
 
 // Query asks about the present or the past. The queries are types in this

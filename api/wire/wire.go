@@ -121,6 +121,7 @@ type Error struct {
 	RetryAfterMS int `json:"retry_after_ms,omitempty"`
 }
 
+// Error implements error.
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
 // Codes of Error.

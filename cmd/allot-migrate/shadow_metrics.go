@@ -83,6 +83,7 @@ func (m *shadowMeter) registry(proxy *shadow.Shadow) *prometheus.Registry {
 	return m.collected
 }
 
+// Answered implements shadow.Meter.
 func (m *shadowMeter) Answered(of shadow.Side, route, method string, status int, took time.Duration) {
 	method = rest.KnownMethod(method)
 	m.answered.WithLabelValues(of.String(), route, method, strconv.Itoa(status)).Inc()
@@ -91,6 +92,8 @@ func (m *shadowMeter) Answered(of shadow.Side, route, method string, status int,
 	}
 }
 
+// Compared implements shadow.Meter.
 func (m *shadowMeter) Compared(kind, outcome string) { m.compared.WithLabelValues(kind, outcome).Inc() }
 
+// Repaired implements shadow.Meter.
 func (m *shadowMeter) Repaired(outcome string) { m.repaired.WithLabelValues(outcome).Inc() }

@@ -98,6 +98,7 @@ func (o *options) tell(program *machine.Program) error {
 // silent is the story of a seed that is not told.
 func silent(time.Duration, string, string) {}
 
+// String implements fmt.Stringer.
 func (o *outcome) String() string {
 	text := fmt.Sprintf("seed %d: %d faults, %d requests, %d commits, longest without an acknowledged command %.1f s, "+
 		"ready %.1f s after all faults, digest %s, %.1f s",

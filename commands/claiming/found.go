@@ -113,4 +113,5 @@ func (f *Found) Nothing() *demand.Rejection {
 // Rejected is the error of a search for what cannot be searched for.
 type Rejected struct{ *demand.Rejection }
 
+// Error implements error.
 func (r *Rejected) Error() string { return r.String() }

@@ -7,6 +7,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
+// MarshalJSON implements json.Marshaler.
 func (s SpreadOver) MarshalJSON() ([]byte, error) {
 	if s.Level != "" {
 		return json.Marshal(s.Level)
@@ -14,6 +15,7 @@ func (s SpreadOver) MarshalJSON() ([]byte, error) {
 	return json.Marshal(s.Places)
 }
 
+// UnmarshalJSON implements json.Unmarshaler.
 func (s *SpreadOver) UnmarshalJSON(text []byte) error {
 	*s = SpreadOver{}
 	if len(text) > 0 && text[0] == '"' {
@@ -25,6 +27,7 @@ func (s *SpreadOver) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// EncodeMsgpack implements msgpack.CustomEncoder.
 func (s SpreadOver) EncodeMsgpack(e *msgpack.Encoder) error {
 	if s.Level != "" {
 		return e.EncodeString(s.Level)
@@ -32,6 +35,7 @@ func (s SpreadOver) EncodeMsgpack(e *msgpack.Encoder) error {
 	return e.EncodeInt(int64(s.Places))
 }
 
+// DecodeMsgpack implements msgpack.CustomDecoder.
 func (s *SpreadOver) DecodeMsgpack(d *msgpack.Decoder) error {
 	*s = SpreadOver{}
 	value, err := d.DecodeInterfaceLoose()

@@ -19,15 +19,19 @@ func (b Body) Decode(contentType string, into commands.Command) error {
 	return Decode(b.raw, contentType, into)
 }
 
+// MarshalJSON implements json.Marshaler.
 func (b Body) MarshalJSON() ([]byte, error) { return ledger.PlainJSON(b.Value) }
 
+// UnmarshalJSON implements json.Unmarshaler.
 func (b *Body) UnmarshalJSON(text []byte) error {
 	b.raw = append([]byte(nil), text...)
 	return nil
 }
 
+// EncodeMsgpack implements msgpack.CustomEncoder.
 func (b Body) EncodeMsgpack(e *msgpack.Encoder) error { return e.Encode(b.Value) }
 
+// DecodeMsgpack implements msgpack.CustomDecoder.
 func (b *Body) DecodeMsgpack(d *msgpack.Decoder) error {
 	raw, err := d.DecodeRaw()
 	b.raw = raw

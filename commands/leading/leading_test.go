@@ -55,6 +55,7 @@ type lateLog struct {
 	m *member
 }
 
+// Append implements ledger.Log.
 func (l lateLog) Append(sequence uint64, encoded []byte, done func(error)) {
 	l.Log.Append(sequence, encoded, func(err error) {
 		if late := l.m.late.Load(); late != nil {
@@ -234,8 +235,10 @@ func (m *member) serve(t testing.TB, term *leading.Term) {
 // unsafe is a leadership that never ends.
 type unsafe struct{ *leading.Term }
 
+// Await implements writer.Leadership.
 func (unsafe) Await(<-chan struct{}) error { return nil }
 
+// Lost implements writer.Leadership.
 func (unsafe) Lost() <-chan struct{} { return nil }
 
 func (m *member) beginLedger(w *writer.Writer) error {

@@ -57,6 +57,7 @@ func (t *leaseHolder) lose() {
 	t.ended.Do(func() { close(t.lost) })
 }
 
+// Await implements writer.Leadership.
 func (t *leaseHolder) Await(quit <-chan struct{}) error {
 	for {
 		left, later := t.left()
@@ -77,6 +78,8 @@ func (t *leaseHolder) Await(quit <-chan struct{}) error {
 	}
 }
 
+// Lost implements writer.Leadership.
 func (t *leaseHolder) Lost() <-chan struct{} { return t.lost }
 
+// Instance implements writer.Leadership.
 func (t *leaseHolder) Instance() ledger.UUID { return t.instance }

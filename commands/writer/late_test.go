@@ -23,6 +23,7 @@ type twiceLog struct {
 	twice atomic.Bool
 }
 
+// Append implements ledger.Log.
 func (l *twiceLog) Append(sequence uint64, encoded []byte, done func(error)) {
 	if !l.twice.CompareAndSwap(true, false) {
 		l.Log.Append(sequence, encoded, done)
@@ -80,6 +81,7 @@ type lateLog struct {
 	kept []byte
 }
 
+// Append implements ledger.Log.
 func (l *lateLog) Append(sequence uint64, encoded []byte, done func(error)) {
 	switch {
 	case l.late.CompareAndSwap(true, false):
@@ -124,6 +126,7 @@ type slowLog struct {
 	kept []byte
 }
 
+// Append implements ledger.Log.
 func (l *slowLog) Append(sequence uint64, encoded []byte, done func(error)) {
 	switch {
 	case !l.slow.Load():

@@ -29,6 +29,7 @@ type strayLog struct {
 	strays []func()
 }
 
+// Append implements ledger.Log.
 func (l *strayLog) Append(sequence uint64, encoded []byte, done func(error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,10 +64,13 @@ func (l *strayLog) Append(sequence uint64, encoded []byte, done func(error)) {
 // alone is a leadership without a rival.
 type alone struct{ lost chan struct{} }
 
+// Await implements writer.Leadership.
 func (alone) Await(<-chan struct{}) error { return nil }
 
+// Lost implements writer.Leadership.
 func (a alone) Lost() <-chan struct{} { return a.lost }
 
+// Instance implements writer.Leadership.
 func (alone) Instance() ledger.UUID { return ledger.UUID{1} }
 
 // TestStrayAppends: a commit that is behind another one reaches the log late, when
@@ -127,11 +131,13 @@ func strayAppends(t *testing.T) {
 // slowToTell is a log of warnings that takes its time.
 type slowToTell struct{ slog.Handler }
 
+// Handle implements slog.Handler.
 func (slowToTell) Handle(context.Context, slog.Record) error {
 	time.Sleep(20 * time.Millisecond)
 	return nil
 }
 
+// Enabled implements slog.Handler.
 func (slowToTell) Enabled(context.Context, slog.Level) bool { return true }
 
 // overtaken is a log into which another server writes a commit once, in the place of
@@ -142,6 +148,7 @@ type overtaken struct {
 	by   func(sequence uint64) []byte
 }
 
+// Append implements ledger.Log.
 func (l *overtaken) Append(sequence uint64, encoded []byte, done func(error)) {
 	if !l.next.CompareAndSwap(true, false) {
 		l.Log.Append(sequence, encoded, done)

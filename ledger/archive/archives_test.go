@@ -683,6 +683,7 @@ type slowStore struct {
 	may   func() bool
 }
 
+// Create implements bucket.Store.
 func (s *slowStore) Create(ctx context.Context, name string, contents *os.File, size int64) error {
 	if strings.HasPrefix(name, "parts/") && s.parts.Add(1) == 1 {
 		ledgertest.Comes(ledgertest.Hang, s.may)

@@ -71,6 +71,7 @@ func (f *faultyStore) harm() {
 	f.mu.Unlock()
 }
 
+// ServeHTTP implements http.Handler.
 func (f *faultyStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fault, count := f.now()
 	put := r.Method == http.MethodPut

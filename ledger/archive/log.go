@@ -42,6 +42,7 @@ const fetchedAtOnce = 4
 // Append implements ledger.Log. It always fails.
 func (l *Log) Append(_ uint64, _ []byte, done func(error)) { done(ErrReadOnly) }
 
+// MaxCommitBytes implements ledger.Log.
 func (l *Log) MaxCommitBytes() int { return 64 << 20 }
 
 // Last implements ledger.Log: the end of the archive that goes furthest without a

@@ -20,6 +20,7 @@ type gatedStore struct {
 	gate chan struct{}
 }
 
+// Open implements bucket.Store.
 func (g *gatedStore) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	if strings.HasPrefix(name, "parts/") {
 		g.came <- name

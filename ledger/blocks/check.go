@@ -39,6 +39,7 @@ type DamageError struct {
 	Err    error // the chain's error; nil: a file is damaged
 }
 
+// Error implements error.
 func (e *DamageError) Error() string {
 	text := fmt.Sprintf("%v at sequence %d: %s at byte %d: %s", ErrDamaged, e.After.Sequence+1, e.Path, e.Offset, e.Reason)
 	if e.Next > 0 {

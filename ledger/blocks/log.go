@@ -50,6 +50,7 @@ func (f Folder) Open() (*Log, error) {
 // Append implements ledger.Log. It always fails.
 func (l *Log) Append(_ uint64, _ []byte, done func(error)) { done(ErrReadOnly) }
 
+// MaxCommitBytes implements ledger.Log.
 func (l *Log) MaxCommitBytes() int { return maxRecordBytes }
 
 // Last implements ledger.Log. It ignores an unfinished write at the end.
@@ -73,6 +74,7 @@ func (l *Log) Last(context.Context) (uint64, error) {
 	return 0, nil
 }
 
+// Read implements ledger.Log.
 func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
 	if from == 0 {
 		from = 1

@@ -82,6 +82,7 @@ func (s *Server) OpenLog(ctx context.Context, nc *nats.Conn, cfg jetstream.Confi
 	return s.ReadFiles(appending)
 }
 
+// Read implements ledger.Log.
 func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
 	return l.files.Read(ctx, from, to, yield)
 }

@@ -69,6 +69,7 @@ func (l *logins) open(ns *server.Server) (err error) {
 
 func (l *logins) stop() { l.throttle.stop() }
 
+// Check implements server.Authentication.
 func (l *logins) Check(c server.ClientAuthentication) bool {
 	if c.Kind() != server.CLIENT {
 		return false

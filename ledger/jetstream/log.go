@@ -213,6 +213,7 @@ func checkConfig(cfg jetstream.StreamConfig) error {
 	return nil
 }
 
+// MaxCommitBytes implements ledger.Log.
 func (l *Log) MaxCommitBytes() int { return l.maxBytes }
 
 // Replicas returns how many servers keep the log.

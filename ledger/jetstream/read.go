@@ -145,6 +145,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// Read implements ledger.Log.
 func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
 	return l.reader(from, to, yield).run(ctx)
 }

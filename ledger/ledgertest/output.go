@@ -11,6 +11,7 @@ type Output struct {
 	text bytes.Buffer
 }
 
+// Write implements io.Writer.
 func (o *Output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -173,6 +173,7 @@ type counted struct {
 	bytes int64
 }
 
+// Write implements io.Writer.
 func (c *counted) Write(p []byte) (int, error) {
 	n, err := c.out.Write(p)
 	c.bytes += int64(n)

@@ -44,6 +44,7 @@ func Of(entries [][]byte) *Log { return &Log{entries: slices.Clone(entries)} }
 // ErrInjected is the cause of an injected unknown fate.
 var ErrInjected = errors.New("memlog: injected fault")
 
+// MaxCommitBytes implements ledger.Log.
 func (l *Log) MaxCommitBytes() int {
 	if l.MaxBytes == 0 {
 		return 1 << 20
@@ -98,6 +99,7 @@ func (l *Log) Last(context.Context) (uint64, error) {
 // last returns the last sequence. The caller holds mu.
 func (l *Log) last() uint64 { return uint64(len(l.entries)) }
 
+// Read implements ledger.Log.
 func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
 	for sequence := from; sequence <= to; sequence++ {
 		if err := ctx.Err(); err != nil {

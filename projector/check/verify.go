@@ -42,6 +42,7 @@ type Finding struct {
 	Err      error
 }
 
+// Error implements error.
 func (f *Finding) Error() string {
 	if f.Sequence == 0 {
 		return fmt.Sprintf("%s: not good: %v", f.What, f.Err)

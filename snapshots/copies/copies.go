@@ -83,6 +83,7 @@ const stateName fileName = "state"
 
 var fileNames = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$`)
 
+// UnmarshalText implements encoding.TextUnmarshaler.
 func (n *fileName) UnmarshalText(text []byte) error {
 	if !fileNames.Match(text) {
 		return fmt.Errorf("%.200q is no file's name in a copy", text)
@@ -164,6 +165,7 @@ type stoppable struct {
 	in  io.Reader
 }
 
+// Read implements io.Reader.
 func (s *stoppable) Read(p []byte) (int, error) {
 	if err := s.ctx.Err(); err != nil {
 		return 0, err

@@ -364,6 +364,7 @@ func resize(m *manifest, by int64) {
 // otherLog is a log with other commits.
 type otherLog struct{ ledger.Log }
 
+// Read implements ledger.Log.
 func (l otherLog) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
 	return l.Log.Read(ctx, from, to, func(e ledger.Entry) error {
 		return yield(ledger.Entry{Sequence: e.Sequence, Data: append([]byte("x"), e.Data...)})

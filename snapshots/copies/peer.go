@@ -123,6 +123,7 @@ type coming struct {
 	cancel context.CancelFunc
 }
 
+// Read implements io.Reader.
 func (c *coming) Read(p []byte) (int, error) {
 	c.stall.Reset(stallWait)
 	n, err := c.body.Read(p)
@@ -132,6 +133,7 @@ func (c *coming) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Close implements io.Closer.
 func (c *coming) Close() error {
 	c.stall.Stop()
 	c.cancel()

@@ -160,6 +160,7 @@ type keeper struct {
 	failed bool
 }
 
+// Write implements io.Writer.
 func (k *keeper) Write(p []byte) (int, error) {
 	if !k.failed && (len(k.text)+len(p) > maxCompared || !k.memory.take(int64(len(p)))) {
 		k.free()

@@ -120,18 +120,23 @@ type waits struct {
 	perhaps bool // it is most likely in line
 }
 
+// Len implements heap.Interface.
 func (w waiting) Len() int { return len(w) }
 
+// Less implements heap.Interface.
 func (w waiting) Less(i, j int) bool { return w[i].until.Before(w[j].until) }
 
+// Swap implements heap.Interface.
 func (w waiting) Swap(i, j int) { w[i], w[j] = w[j], w[i] }
 
+// Push implements heap.Interface.
 func (w *waiting) Push(x any) {
 	if one, is := x.(waits); is {
 		*w = append(*w, one)
 	}
 }
 
+// Pop implements heap.Interface.
 func (w *waiting) Pop() any {
 	last := len(*w) - 1
 	one := (*w)[last]

@@ -98,10 +98,12 @@ func openData(ctx context.Context, dir string) (log *blocks.Log, closeLog func()
 // readOnly is a part of logs that can only be read.
 type readOnly struct{}
 
+// Append implements ledger.Log.
 func (readOnly) Append(_ uint64, _ []byte, done func(error)) {
 	done(errors.New("this log can only be read"))
 }
 
+// MaxCommitBytes implements ledger.Log.
 func (readOnly) MaxCommitBytes() int { return embedded.MaxPayload }
 
 // discardCommit ignores its commit.

@@ -74,6 +74,7 @@ func (l *LogFile) scan(yield func(ledger.Entry) error) (logfile.Trailer, error) 
 // Last implements ledger.Log.
 func (l *LogFile) Last(context.Context) (uint64, error) { return l.Trailer.Sequence, nil }
 
+// Read implements ledger.Log.
 func (l *LogFile) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
 	if to > l.Trailer.Sequence {
 		return fmt.Errorf("%w: %s ends at sequence %d", ledger.ErrLogBehind, l.path, l.Trailer.Sequence)

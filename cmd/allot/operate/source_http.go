@@ -32,12 +32,14 @@ const maxCommitLine = 2 * embedded.MaxPayload
 // httpCommits is how many commits are asked for at once.
 const httpCommits = 10_000
 
+// Last implements ledger.Log.
 func (l *httpLog) Last(ctx context.Context) (uint64, error) {
 	var status audit.Status
 	_, err := l.server.ReadJSON(ctx, cli.Request{Path: "/audit/status"}, &status)
 	return status.Sequence, err
 }
 
+// Read implements ledger.Log.
 func (l *httpLog) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
 	for from = max(from, 1); from <= to; {
 		next, err := l.some(ctx, from, to, yield)

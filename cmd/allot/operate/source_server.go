@@ -38,6 +38,7 @@ func asked[Q, T any](
 	return answer, err
 }
 
+// Last implements ledger.Log.
 func (l *remoteLog) Last(ctx context.Context) (uint64, error) {
 	answer, err := asked(ctx, l.c.Commits, wire.CommitsQuery{From: 1, Limit: 1})
 	return answer.Sequence, err
@@ -54,6 +55,7 @@ func (l *remoteLog) checkpoint(ctx context.Context, upTo uint64) ([]proof.Kept, 
 	return []proof.Kept{{Path: "of the server", Signed: []byte(answer.Result.Signed)}}, err
 }
 
+// Read implements ledger.Log.
 func (l *remoteLog) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
 	for from <= to {
 		answer, err := asked(ctx, l.c.Commits, wire.CommitsQuery{From: from, Limit: int(min(1000, to-from+1))})

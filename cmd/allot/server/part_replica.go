@@ -26,6 +26,7 @@ type soleWriter struct{ writer *writerPart }
 
 var _ ledgerDoor = soleWriter{}
 
+// Start implements commands.Starter.
 func (s soleWriter) Start(submission commands.Submission, done func(commands.Outcome, error)) {
 	if w := s.writer.Load(); w != nil {
 		w.Start(submission, done)
@@ -34,6 +35,7 @@ func (s soleWriter) Start(submission commands.Submission, done func(commands.Out
 	done(commands.Outcome{}, commands.ErrStopped)
 }
 
+// Submit implements commands.Submitter.
 func (s soleWriter) Submit(ctx context.Context, submission commands.Submission) (commands.Outcome, error) {
 	if w := s.writer.Load(); w != nil {
 		return w.Submit(ctx, submission)
@@ -41,6 +43,7 @@ func (s soleWriter) Submit(ctx context.Context, submission commands.Submission) 
 	return commands.Outcome{}, commands.ErrStopped
 }
 
+// Fork implements ledgerDoor.
 func (s soleWriter) Fork(ctx context.Context) (*ledger.State, error) {
 	if w := s.writer.Load(); w != nil {
 		return w.Fork(ctx)
@@ -51,6 +54,7 @@ func (s soleWriter) Fork(ctx context.Context) (*ledger.State, error) {
 // Fresh implements commands.Freshness. A single server is always fresh.
 func (soleWriter) Fresh(context.Context) error { return nil }
 
+// Ahead implements commands.Freshness.
 func (soleWriter) Ahead() bool { return false }
 
 // replicaPart follows, and stands for election, if the server is one of several.
@@ -160,6 +164,7 @@ type followerModels struct {
 	began   func(*ledger.Commit) error // fails if another ledger begins in a commit
 }
 
+// Fold implements leading.Models.
 func (f *followerModels) Fold(commit *ledger.Commit, changes ledger.Changes) error {
 	if err := f.began(commit); err != nil {
 		return err
@@ -167,6 +172,7 @@ func (f *followerModels) Fold(commit *ledger.Commit, changes ledger.Changes) err
 	return f.leaderModels.Fold(commit, changes)
 }
 
+// Changed implements leading.Models.
 func (f *followerModels) Changed() <-chan struct{} { return f.changed() }
 
 // lead leads while this server is elected, and follows otherwise, until the context ends.

@@ -134,6 +134,7 @@ type leaderModels struct {
 	clock     *vitals.Clock
 }
 
+// Fold implements writer.ReadModels.
 func (m *leaderModels) Fold(c *ledger.Commit, changes ledger.Changes) error {
 	if err := m.highWater.Set(c.Head()); err != nil {
 		return err

@@ -5,6 +5,7 @@ import "github.com/alecthomas/kong"
 // helpAll is the flag that shows every flag of a command.
 type helpAll bool
 
+// IgnoreDefault implements kong.IgnoreDefault.
 func (helpAll) IgnoreDefault() {}
 
 // BeforeReset prints the help, as kong's own --help does.

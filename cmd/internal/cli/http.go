@@ -233,6 +233,7 @@ type StatusError struct {
 	text string
 }
 
+// Error implements error.
 func (e *StatusError) Error() string { return e.text }
 
 // refusal says in words what a server refuses.

@@ -27,6 +27,7 @@ type dated struct {
 	date *time.Time // nil: unknown
 }
 
+// Heading implements mango.Builder.
 func (d dated) Heading(section uint, title, description string, _ time.Time) {
 	var date time.Time
 	if d.date != nil {

@@ -47,12 +47,16 @@ type commits [][]byte
 
 var errReadOnly = errors.New("this log is only read")
 
+// Append implements ledger.Log.
 func (commits) Append(_ uint64, _ []byte, done func(error)) { done(errReadOnly) }
 
+// MaxCommitBytes implements ledger.Log.
 func (commits) MaxCommitBytes() int { return 1 << 20 }
 
+// Last implements ledger.Log.
 func (c commits) Last(context.Context) (uint64, error) { return uint64(len(c)), nil }
 
+// Read implements ledger.Log.
 func (c commits) Read(_ context.Context, from, to uint64, yield func(ledger.Entry) error) error {
 	for s := max(from, 1); s <= min(to, uint64(len(c))); s++ {
 		if err := yield(ledger.Entry{Sequence: s, Data: c[s-1]}); err != nil {

@@ -76,6 +76,7 @@ func (c *Client) Dial(ip, port uint32, patience time.Duration) (*Conn, error) {
 	return conn, nil
 }
 
+// Read implements io.Reader.
 func (c *Conn) Read(data []byte) (int, error) {
 	if !c.client.await(c.client.now+int64(c.Patience), c.end.readable) {
 		return 0, os.ErrDeadlineExceeded
@@ -90,6 +91,7 @@ func (c *Conn) Read(data []byte) (int, error) {
 	return n, nil
 }
 
+// Write implements io.Writer.
 func (c *Conn) Write(data []byte) (written int, err error) {
 	for len(data) > 0 {
 		if !c.client.await(c.client.now+int64(c.Patience), c.end.writable) {

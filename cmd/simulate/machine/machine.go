@@ -228,6 +228,7 @@ func (m *Machine) log(data []byte) {
 	}
 }
 
+// String implements fmt.Stringer.
 func (m *Machine) String() string {
 	return fmt.Sprintf("%s (%d.%d.%d.%d)", m.Name, m.IP>>24, m.IP>>16&255, m.IP>>8&255, m.IP&255)
 }

@@ -38,6 +38,7 @@ type memory struct {
 	all []byte
 }
 
+// Reallocate implements experimental.LinearMemory.
 func (m *memory) Reallocate(size uint64) []byte {
 	if size > reserved {
 		return nil
@@ -45,6 +46,7 @@ func (m *memory) Reallocate(size uint64) []byte {
 	return m.all[:size:reserved]
 }
 
+// Free implements experimental.LinearMemory.
 func (m *memory) Free() {
 	if err := unix.Madvise(m.all, unix.MADV_DONTNEED); err != nil {
 		panic(err) // zeros are what the next program counts on

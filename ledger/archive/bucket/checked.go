@@ -19,6 +19,7 @@ const (
 // whatever else its client decodes. An object goes through in pieces.
 type checked struct{ next http.RoundTripper }
 
+// RoundTrip implements http.RoundTripper.
 func (w checked) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := w.next.RoundTrip(r)
 	if err != nil {
@@ -37,6 +38,7 @@ type checkedBody struct {
 	bytes, tags int
 }
 
+// Read implements io.Reader.
 func (b *checkedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.bytes += n

@@ -98,6 +98,7 @@ type interruptible struct {
 	in  io.Reader
 }
 
+// Read implements io.Reader.
 func (r *interruptible) Read(p []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err
@@ -142,6 +143,7 @@ func (f *folder) open(name string) (*os.File, error) {
 	return file, nil
 }
 
+// Remove implements Remover.
 func (f *folder) Remove(ctx context.Context, name string) error {
 	if err := removable(name); err != nil {
 		return err
@@ -153,6 +155,7 @@ func (f *folder) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
+// List implements Store.
 func (f *folder) List(ctx context.Context, prefix, after string, yield func(Object) error) error {
 	list, err := within(ctx, f, func() ([]Object, error) { return f.list(ctx, prefix, after) })
 	if err != nil {

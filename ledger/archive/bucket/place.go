@@ -67,6 +67,7 @@ func (p Patience) transport() http.RoundTripper {
 // passing says of a broken connection that the store is out of reach.
 type passing struct{ io.ReadCloser }
 
+// Read implements io.Reader.
 func (b *passing) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -107,6 +108,7 @@ const maxErrorBytes = 1 << 10
 // quote a whole answer.
 type brief struct{ err error }
 
+// Error implements error.
 func (b brief) Error() string {
 	text := b.err.Error()
 	cut := len(text) > maxErrorBytes

@@ -60,6 +60,7 @@ type reading struct {
 // readingBytes is how much one call reads.
 const readingBytes = 256 << 10
 
+// Read implements io.Reader.
 func (r *reading) Read(p []byte) (int, error) {
 	if len(r.left) == 0 {
 		n, err := within(r.ctx, r.of, func() (int, error) { return r.file.Read(r.own) })

@@ -61,6 +61,7 @@ type Starting struct {
 	Logger  *slog.Logger
 }
 
+// ServeHTTP implements http.Handler.
 func (s *Starting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	reason := "the server is starting"
 	if waits := s.Waits.Load(); waits != nil {

@@ -126,6 +126,7 @@ type seenWriter struct {
 	status int
 }
 
+// WriteHeader implements http.ResponseWriter.
 func (w *seenWriter) WriteHeader(status int) {
 	w.status = status
 	w.ResponseWriter.WriteHeader(status)

@@ -336,6 +336,7 @@ var modelMetrics = []modelMetric{
 // storeMetrics are the numbers of the stores, which are asked once for each scrape.
 type storeMetrics struct{ disks *Disks }
 
+// Describe implements prometheus.Collector.
 func (m storeMetrics) Describe(out chan<- *prometheus.Desc) {
 	for _, one := range modelMetrics {
 		out <- one.desc()
@@ -345,6 +346,7 @@ func (m storeMetrics) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
+// Collect implements prometheus.Collector.
 func (m storeMetrics) Collect(out chan<- prometheus.Metric) {
 	stats := m.disks.Views.StoreStats()
 	for _, one := range modelMetrics {
