@@ -51,11 +51,24 @@ func (v View) ConsumptionRoots() (first, newest int64, err error) {
 	return first, newest, finish(it, nil)
 }
 
-// NewestConsumptionRoot returns the newest moment of a root of consumption, in Unix
-// nanoseconds; 0: there is none.
-func (p *Projector) NewestConsumptionRoot() (int64, error) {
-	_, newest, err := p.View().ConsumptionRoots()
-	return newest, err
+// earliestRoot is how long ago the first root of a ledger may be.
+const earliestRoot = 32 * 24 * int64(time.Hour)
+
+// NextConsumptionRoot returns the moment of the root that is to come, in Unix nanoseconds: an
+// hour after the newest one. In a ledger without any it is the first hour after the first
+// commit, or the first of the last 32 days.
+func (p *Projector) NextConsumptionRoot(now int64) (int64, error) {
+	view := p.View()
+	_, newest, err := view.ConsumptionRoots()
+	if err != nil || newest > 0 {
+		return newest + ledger.ConsumptionPeriod, err
+	}
+	_, first, found, err := view.CommitMark(1)
+	if !found {
+		first = now
+	}
+	begin := max(first, now-earliestRoot)
+	return begin - begin%ledger.ConsumptionPeriod + ledger.ConsumptionPeriod, err
 }
 
 // ConsumptionRoot makes the root of what was consumed up to a moment that is over, in Unix
@@ -84,17 +97,17 @@ func (p *Projector) ConsumptionRoot(at int64) (root ledger.ConsumptionRoot, last
 // ConsumptionTree makes the tree of what all projects have consumed up to a moment, and tells
 // what one of them has; nil: it has never held anything by then.
 func (v View) ConsumptionTree(at Moment, project string) (*proof.ConsumptionTree, *proof.Consumption, error) {
-	classes, err := View{p: v.p, sequence: at.Sequence}.Classes()
-	if err != nil {
-		return nil, nil, err
-	}
+	then, names := View{p: v.p, sequence: at.Sequence}, make(map[ledger.ClassID]string)
 	tree := new(proof.ConsumptionTree)
 	var asked *proof.Consumption
 	for c, err := range v.ProjectsConsumption(at) {
 		if err != nil {
 			return nil, nil, err
 		}
-		one := c.proven(classes)
+		one, err := c.proven(then, names)
+		if err != nil {
+			return nil, nil, err
+		}
 		if c.Project == project {
 			asked = one
 		}
@@ -105,15 +118,24 @@ func (v View) ConsumptionTree(at Moment, project string) (*proof.ConsumptionTree
 	return tree, asked, nil
 }
 
-// proven is the consumption in the form that the tree has.
-func (c *ProjectConsumption) proven(classes *ledger.ClassTable) *proof.Consumption {
+// proven is the consumption in the form that the tree has, with the names that classes had or,
+// once they are deleted, had last.
+func (c *ProjectConsumption) proven(then View, names map[ledger.ClassID]string) (*proof.Consumption, error) {
 	one := &proof.Consumption{Project: c.Project, Classes: make([]proof.ClassConsumed, len(c.Classes))}
 	for i, used := range c.Classes {
-		consumed := proof.ClassConsumed{ID: int64(used.Class.ID), Class: classes.Name(used.Class.ID), AmountNS: used.UpTo.String()}
+		one.Classes[i] = proof.ClassConsumed{ID: -1, Class: used.Class.Nodes, AmountNS: used.UpTo.String()}
 		if used.Class.Whole {
-			consumed.ID, consumed.Class = -1, used.Class.Nodes
+			continue
 		}
-		one.Classes[i] = consumed
+		id := used.Class.ID
+		if names[id] == "" {
+			name, err := then.ClassName(id)
+			if err != nil {
+				return nil, err
+			}
+			names[id] = name
+		}
+		one.Classes[i].ID, one.Classes[i].Class = int64(id), names[id]
 	}
-	return one
+	return one, nil
 }

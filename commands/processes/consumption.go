@@ -15,24 +15,21 @@ const ConsumptionActor = "allot:consumption"
 // ConsumptionViews are what the ConsumptionCommitter reads. projector.Projector implements it.
 type ConsumptionViews interface {
 	Changed() <-chan struct{}
-	// NewestConsumptionRoot is the moment of the newest root, in Unix nanoseconds; 0: there
-	// is none.
-	NewestConsumptionRoot() (int64, error)
+	// NextConsumptionRoot is the moment of the root that is to come, in Unix nanoseconds.
+	NextConsumptionRoot(now int64) (int64, error)
 	// ConsumptionRoot makes the root of what was consumed up to a moment, as the read models
 	// have it. last is the newest commit that they hold; 0: it was decided after the moment.
 	ConsumptionRoot(at int64) (root ledger.ConsumptionRoot, last uint64, err error)
 }
 
 // ConsumptionCommitter commits the ledger to what each project has consumed, at each whole
-// hour. After a pause it goes on with the hours that it has missed. In a ledger without a root
-// it begins with the next hour.
+// hour. After a pause it goes on with the hours that it has missed.
 type ConsumptionCommitter struct {
 	submit commands.Submitter
 	views  ConsumptionViews
 	now    func() time.Time
 	logger *slog.Logger
-	next   int64 // the hour that is to come; before the first round: that of a ledger without a root
-	known  bool  // next follows from the newest root
+	next   int64 // the hour that is to come; 0: it is not known
 	stop   context.CancelFunc
 	done   chan struct{}
 }
@@ -44,13 +41,10 @@ func StartConsumptionCommitter(
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &ConsumptionCommitter{
 		submit: submit, views: views, now: now, logger: logger, stop: cancel, done: make(chan struct{}),
-		next: hourAfter(now().UnixNano()),
 	}
 	go c.run(ctx)
 	return c
 }
-
-func hourAfter(at int64) int64 { return at - at%ledger.ConsumptionPeriod + ledger.ConsumptionPeriod }
 
 // Stop ends the process. A command that it has submitted may still be carried out.
 func (c *ConsumptionCommitter) Stop() {
@@ -74,17 +68,16 @@ func (c *ConsumptionCommitter) run(ctx context.Context) {
 
 // round commits to the next hour, if it is over. It returns how long to wait for another round.
 func (c *ConsumptionCommitter) round(ctx context.Context) time.Duration {
-	if !c.known {
-		newest, err := c.views.NewestConsumptionRoot()
+	now := c.now().UnixNano()
+	if c.next == 0 {
+		next, err := c.views.NextConsumptionRoot(now)
 		if err != nil {
 			c.logger.Error("roots of consumption cannot be read", "error", err)
 			return retryPause
 		}
-		if c.known = true; newest > 0 {
-			c.next = newest + ledger.ConsumptionPeriod
-		}
+		c.next = next
 	}
-	if left := c.next - c.now().UnixNano(); left > 0 {
+	if left := c.next - now; left > 0 {
 		return min(time.Duration(left), longestSleep)
 	}
 	root, last, err := c.views.ConsumptionRoot(c.next)
@@ -96,7 +89,8 @@ func (c *ConsumptionCommitter) round(ctx context.Context) time.Duration {
 		ID: commands.NewID(), Actor: ConsumptionActor,
 		Command: &commands.SetConsumptionRoot{ConsumptionRoot: root, Last: last},
 	})
-	c.known = false // the root may be there, whatever the answer says
+	at := c.next
+	c.next = 0 // the root may be there, whatever the answer says
 	if err == nil && outcome.Rejection == nil {
 		if outcome.Address.Sequence > 0 {
 			return 0
@@ -105,7 +99,7 @@ func (c *ConsumptionCommitter) round(ctx context.Context) time.Duration {
 	}
 	if ctx.Err() == nil {
 		c.logger.Warn(
-			"the ledger was not committed to what was consumed; trying again", "up to", time.Unix(0, c.next).UTC(),
+			"the ledger was not committed to what was consumed; trying again", "up to", time.Unix(0, at).UTC(),
 			"error", err, "rejection", outcome.Rejection,
 		)
 	}

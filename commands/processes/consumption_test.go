@@ -20,7 +20,7 @@ import (
 func rootOfHour(t *testing.T, l *commandstest.Ledger, hour int64) {
 	t.Helper()
 	ledgertest.WaitFor(t, "the root of an hour", func() bool {
-		newest, err := l.Views.NewestConsumptionRoot()
+		_, newest, err := l.Views.View().ConsumptionRoots()
 		if err != nil {
 			t.Error(err)
 		}
@@ -40,6 +40,7 @@ func TestConsumptionIsCommittedTo(t *testing.T) {
 	l := commandstest.StartWith(t, dir, log, func(o *writer.Options) { o.Now = c.now })
 	host := l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 10})
 	l.Accept(t, commandstest.Allocate(commandstest.NewID(), host, "VCPU", 3))
+	holdWhatIsDeleted(t, l, c)
 	committer := processes.StartConsumptionCommitter(l.Writer, l.Views, c.now, slog.New(slog.DiscardHandler))
 	c.forward(90 * time.Minute)
 	l.Accept(t, commandstest.Allocate(commandstest.NewID(), host, "VCPU", 2))
@@ -54,6 +55,21 @@ func TestConsumptionIsCommittedTo(t *testing.T) {
 	if report.Err() != nil || report.Roots != 4 {
 		t.Errorf("%d roots are good, %v", report.Roots, report.Err())
 	}
+}
+
+// holdWhatIsDeleted has something of a class held for a minute, after which there is no such
+// class any more.
+func holdWhatIsDeleted(t *testing.T, l *commandstest.Ledger, c *clock) {
+	t.Helper()
+	l.Accept(t, &commands.CreateResourceClass{Name: "CUSTOM_A"})
+	host := l.Provider(t, "other", commands.Inventory{Class: "CUSTOM_A", Total: 1})
+	consumer := commandstest.NewID()
+	l.Accept(t, commandstest.Allocate(consumer, host, "CUSTOM_A", 1))
+	c.forward(time.Minute)
+	l.Accept(t, &commands.ReleaseConsumer{Consumer: consumer})
+	l.Accept(t, &commands.RenameResourceClass{Name: "CUSTOM_A", NewName: "CUSTOM_B"})
+	l.Accept(t, &commands.DeleteInventories{Provider: host})
+	l.Accept(t, &commands.DeleteResourceClass{Name: "CUSTOM_B"})
 }
 
 func verifyRoots(t *testing.T, log ledger.Log, last uint64) *check.Report {

@@ -14,11 +14,11 @@ import (
 // the roots in the log. It goes another way than the read models do: it adds amount times time
 // at each change.
 type consumption struct {
-	report  *Report
-	classes *ledger.ClassTable // as of what is summed up
-	sums    map[holding]*sum
-	behind  int64 // up to when changes are summed up, Unix nanoseconds
-	steps   []step
+	report *Report
+	names  map[int64]string // of classes, as of what is summed up; of deleted ones the last
+	sums   map[holding]*sum
+	behind int64 // when the last change was that is summed up, Unix nanoseconds
+	steps  []step
 }
 
 // holding is a class of a project's.
@@ -46,7 +46,7 @@ type step struct {
 const keptSteps = int64(26 * time.Hour)
 
 func newConsumption(report *Report) *consumption {
-	return &consumption{report: report, classes: ledger.NewClassTable(nil), sums: make(map[holding]*sum)}
+	return &consumption{report: report, names: make(map[int64]string), sums: make(map[holding]*sum)}
 }
 
 // fold takes a commit that the State has just folded.
@@ -98,7 +98,9 @@ func (c *consumption) sumUp(at int64) {
 	for ; taken < len(c.steps) && c.steps[taken].at <= at; taken++ {
 		next := c.steps[taken]
 		if next.classes != nil {
-			c.classes = next.classes
+			for _, class := range next.classes.All() {
+				c.names[int64(class.ID)] = class.Name
+			}
 		}
 		for of, change := range next.changes {
 			if change == 0 {
@@ -110,7 +112,9 @@ func (c *consumption) sumUp(at int64) {
 			c.sums[of].change(change, next.at)
 		}
 	}
-	c.steps, c.behind = c.steps[taken:], max(c.behind, at)
+	if taken > 0 {
+		c.steps, c.behind = c.steps[taken:], c.steps[taken-1].at
+	}
 }
 
 func (s *sum) upTo(at int64) *big.Int {
@@ -157,7 +161,7 @@ func (c *consumption) projects(at int64) map[string]*proof.Consumption {
 		}
 		class := of.nodes
 		if of.id >= 0 {
-			class = c.classes.Name(ledger.ClassID(of.id))
+			class = c.names[of.id]
 		}
 		one.Classes = append(one.Classes, proof.ClassConsumed{ID: of.id, Class: class, AmountNS: s.upTo(at).String()})
 	}

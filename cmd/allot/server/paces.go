@@ -27,7 +27,12 @@ type paces struct {
 	CopyRecords int64
 	// CopyNeeded makes a server that lacks State and read models take a copy even where a replay takes less.
 	CopyNeeded bool
+	// ClockBehind is how far the server's clock is behind the time of day.
+	ClockBehind time.Duration
 }
+
+// clock tells the time of day by the server's clock.
+func (p paces) clock() time.Time { return time.Now().Add(-p.ClockBehind) }
 
 // usual are the paces of every server but those of tests.
 var usual = paces{

@@ -14,6 +14,7 @@ type paceFlags struct {
 	PartAge         *time.Duration `hidden:""`
 	CopyRecords     *int64         `hidden:""`
 	CopyNeeded      *bool          `hidden:""`
+	ClockBehind     *time.Duration `hidden:""`
 }
 
 func (f paceFlags) paces() paces {
@@ -26,6 +27,7 @@ func (f paceFlags) paces() paces {
 	set(&p.PartAge, f.PartAge)
 	set(&p.CopyRecords, f.CopyRecords)
 	set(&p.CopyNeeded, f.CopyNeeded)
+	set(&p.ClockBehind, f.ClockBehind)
 	return p
 }
 

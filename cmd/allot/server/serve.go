@@ -115,7 +115,8 @@ type server struct {
 }
 
 func newServer(config *Command, logger *slog.Logger) *server {
-	given := settings{config, config.Pace.paces(), logger, vitals.NewClock(time.Now, system.SinceBoot)}
+	paces := config.Pace.paces()
+	given := settings{config, paces, logger, vitals.NewClock(paces.clock, system.SinceBoot)}
 	s := &server{settings: given, waits: &waiting{logger: logger}}
 	s.data = &folderPart{settings: given}
 	s.views = &viewsPart{settings: given, data: s.data}

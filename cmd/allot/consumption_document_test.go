@@ -1,0 +1,68 @@
+package main_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestConsumptionDocument runs what docs/consumption.md says on the way from an empty ledger to a
+// bill and its proof. The server's clock is a month behind at first.
+func TestConsumptionDocument(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/consumption.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, script, _ := strings.Cut(string(text), "```sh\n")
+	script, _, _ = strings.Cut(script, "```")
+	keys, script, _ := strings.Cut(script, "allot serve --data ledger --signing-key key &\n")
+	early, late, found := strings.Cut(script, "# a month later\n")
+	if !found {
+		t.Fatal("docs/consumption.md has no such commands")
+	}
+	dir := t.TempDir()
+	run := func(address, script string) string {
+		t.Helper()
+		cmd := exec.Command("bash", "-euc", "allot() { "+binary+` "$@"; }`+"\n"+script)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "ALLOT_URL=http://"+address)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return string(out)
+	}
+	run("", keys)
+	data, key := filepath.Join(dir, "ledger"), filepath.Join(dir, "key")
+	s := launch(t, data, "--signing-key", key, "--pace-clock-behind", (31 * 24 * time.Hour).String())
+	run(s.HTTP, early)
+	s.Terminate()
+
+	s = launch(t, data, "--signing-key", key)
+	hour := "/audit/proof/consumption?project=web&to=" + time.Now().UTC().Format("2006-01-02T15:00:00Z")
+	s.Eventually(hour) // the hours that were missed are over
+	out := run(s.HTTP, early[strings.Index(early, "api="):strings.Index(early, "placement $api/resource_providers -d")]+late)
+	for line := range strings.Lines(late) {
+		if shown, is := strings.CutPrefix(line, "#   "); is && !strings.Contains(out, shown) {
+			t.Errorf("the commands do not print %q:\n%s", shown, out)
+		}
+	}
+	for _, want := range []string{
+		"vouches for what project web consumed from", `"amount_ns":"7776000000000000"`,
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the commands do not say %q:\n%s", want, out)
+		}
+	}
+	bill, err := os.ReadFile(filepath.Join(dir, "bill.csv"))
+	if err != nil || !slices.ContainsFunc(strings.Split(string(bill), "\n"), func(line string) bool {
+		return strings.Contains(line, "VCPU-Hours") && strings.Contains(line, "EUR")
+	}) {
+		t.Errorf("the bill is\n%s%v", bill, err)
+	}
+}
