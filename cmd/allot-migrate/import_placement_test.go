@@ -195,14 +195,14 @@ func TestImportThroughAPI(t *testing.T) {
 	}
 	b := launchtest.Launch(t, second)
 	for _, with := range []string{from, "http://" + a.HTTP} {
-		out := migrateWith(t, "OS_TOKEN=admin", true, "compare", "placement", "--with", with, "--http", b.HTTP)
+		out := migrateWith(t, "OS_TOKEN=admin", true, "compare", "placement", "--with", with, "--url", b.HTTP)
 		if !strings.Contains(out, "no differences: 3 providers, 3 consumers") {
 			t.Errorf("%s: %s", with, out)
 		}
 	}
 	b.Must(http.StatusNoContent, "DELETE", "/allocations/"+importedServer, "")
 	b.Must(http.StatusCreated, "PUT", "/traits/CUSTOM_NEW", "")
-	out = migrate(t, false, "compare", "placement", "--with", from, "--http", b.HTTP)
+	out = migrate(t, false, "compare", "placement", "--with", from, "--url", b.HTTP)
 	for _, want := range []string{
 		"consumer " + importedServer + ", itself: Placement exists, Allot nothing", "trait CUSTOM_NEW, itself: Placement nothing",
 		"provider " + importedHost + ", usage of VCPU: Placement 2, Allot nothing", "not equal: ",
@@ -211,11 +211,11 @@ func TestImportThroughAPI(t *testing.T) {
 			t.Errorf("without %q: %s", want, out)
 		}
 	}
-	out = migrateWith(t, "OS_TOKEN=admin", false, "compare", "placement", "--with", "http://"+a.HTTP, "--http", b.HTTP)
+	out = migrateWith(t, "OS_TOKEN=admin", false, "compare", "placement", "--with", "http://"+a.HTTP, "--url", b.HTTP)
 	if !strings.Contains(out, "candidates of resources=") || !strings.Contains(out, "summary of "+importedHost) {
 		t.Errorf("other candidates are not found: %s", out)
 	}
-	away := migrate(t, false, "compare", "placement", "--with", "http://127.0.0.1:1", "--http", a.HTTP)
+	away := migrate(t, false, "compare", "placement", "--with", "http://127.0.0.1:1", "--url", a.HTTP)
 	if !strings.Contains(away, "connection refused") || strings.Contains(away, "import") {
 		t.Errorf("a comparison says %s", away)
 	}
