@@ -176,7 +176,7 @@ type questions struct {
 }
 
 // TestEveryCommandHasARow: the commands, the table and the tests are about the same questions, and
-// each help has an example that can be parsed.
+// each help has an example.
 func TestEveryCommandHasARow(t *testing.T) {
 	parser, err := kong.New(&questions{}, kong.PostBuild(Describe))
 	if err != nil {
@@ -191,14 +191,6 @@ func TestEveryCommandHasARow(t *testing.T) {
 		}
 		if node.Help == "" || !strings.HasPrefix(row.example, node.Path()) || !strings.HasSuffix(node.Detail, row.example) {
 			t.Errorf("%s: help %q, example %q", node.Path(), node.Help, node.Detail)
-		}
-		example := strings.Split(row.example, "'")
-		args := strings.Fields(example[0])
-		if len(example) > 1 {
-			args = append(args, example[1])
-		}
-		if selected, err := parser.Parse(args); err != nil || selected.Selected() != node {
-			t.Errorf("%s: the example %q cannot be parsed: %v", node.Path(), row.example, err)
 		}
 	}
 	for name := range table {

@@ -21,9 +21,9 @@ import (
 
 // keystoneFlags say where Keystone is, and which account the server uses there.
 type keystoneFlags struct {
-	URL       string `name:"url" help:"Identity v3 endpoint of Keystone, such as https://keystone.example:5000/v3. Without it requests are not authenticated." usual:""`
-	PublicURL string `name:"public-url" help:"Keystone's URL for clients, in answers with 401; default: --keystone-url."`
-	Cloud     string `help:"Cloud of clouds.yaml with the server's own account; default: what OS_CLOUD or the other variables OS_* say." usual:""`
+	URL       string `name:"url" help:"Identity v3 endpoint of Keystone, such as https://keystone.example:5000/v3. Without it requests are not authenticated." placeholder:"URL" usual:""`
+	PublicURL string `name:"public-url" help:"Keystone's URL for clients, in answers with 401; default: --keystone-url." placeholder:"URL"`
+	Cloud     string `help:"Cloud of clouds.yaml with the server's own account; default: what OS_CLOUD or the other variables OS_* say." placeholder:"NAME" usual:""`
 }
 
 // tokenTime is how long the server believes an answer of Keystone about a token.
