@@ -149,11 +149,11 @@ func TestRefusedImports(t *testing.T) {
 		{"name the Placement with --from", nil},
 		{"give only one of --from and --from-file", []string{"--from", "sqlite:x", "--from-file", in("a", "sqlite:x")}},
 		{"--from holds a secret", []string{"--from", "mysql://user:" + secret + "@127.0.0.1:1/placement"}},
-		{"connection refused", []string{"--from-file", in("b", "mysql://user:"+secret+"@127.0.0.1:1/placement")}},
+		{"nothing listens there", []string{"--from-file", in("b", "mysql://user:"+secret+"@127.0.0.1:1/placement")}},
 		{"connect", []string{"--from-file", in("c", "[DEFAULT]\nx = 1\n[placement_database]\nconnection = postgresql+psycopg2://user:"+
 			secret+"@127.0.0.1:1/placement\n")}},
 		{"neither an address", []string{"--from-file", in("d", "[DEFAULT]\n")}},
-		{"no such file", []string{"--from", "sqlite:" + filepath.Join(dir, "none")}},
+		{"there is no ", []string{"--from", "sqlite:" + filepath.Join(dir, "none")}},
 		{"no table traits", odd("DROP TABLE traits")},
 		{`its schema has the version "ffffffffffff"`, odd("UPDATE alembic_version SET version_num = 'ffffffffffff'")},
 		{"it is nova's API database", odd("CREATE TABLE cell_mappings (id INTEGER)")},
@@ -216,11 +216,11 @@ func TestImportThroughAPI(t *testing.T) {
 		t.Errorf("other candidates are not found: %s", out)
 	}
 	away := migrate(t, false, "compare", "placement", "--with", "http://127.0.0.1:1", "--url", a.HTTP)
-	if !strings.Contains(away, "connection refused") || strings.Contains(away, "import") {
+	if !strings.Contains(away, "nothing listens there") || strings.Contains(away, "import") {
 		t.Errorf("a comparison says %s", away)
 	}
 	for _, row := range []struct{ why, from string }{
-		{"401 Unauthorized", "http://" + a.HTTP}, {"connection refused", "http://127.0.0.1:1"}, {"unexpected answer", "http://" + a.HTTP + "/none"},
+		{"401 Unauthorized", "http://" + a.HTTP}, {"nothing listens there", "http://127.0.0.1:1"}, {"unexpected answer", "http://" + a.HTTP + "/none"},
 	} {
 		out := migrate(t, false, "import", "placement", "--from", row.from, "--data", filepath.Join(dir, "bad"))
 		if !strings.Contains(out, row.why) || !strings.Contains(out, "nothing was imported") {

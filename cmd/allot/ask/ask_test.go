@@ -17,6 +17,8 @@ import (
 	"unicode"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/allot-project/allot/cmd/internal/cli"
 )
 
 const (
@@ -294,7 +296,7 @@ func TestTroubleIsSaidInWords(t *testing.T) {
 			if name == "status" && strings.HasPrefix(row.says, "the server answered 4") {
 				row.says = "" // it takes answers in JSON that say no
 			}
-			if err == nil || !strings.Contains(err.Error(), row.says) || strings.ContainsAny(err.Error(), "<{\x1b") {
+			if err == nil || !strings.Contains(cli.Words(err), row.says) || strings.ContainsAny(err.Error(), "<{\x1b") {
 				t.Errorf("%s of %s: %q, %v; want an error with %q", name, row.url, out, err, row.says)
 			}
 			if row.says == "" && name != "status" && err != nil && !nextStep.MatchString(err.Error()) {

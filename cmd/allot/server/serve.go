@@ -62,6 +62,9 @@ func (c *Command) serve(ctx context.Context) error {
 	if err := c.check(); err != nil {
 		return err
 	}
+	if err := errors.Join(c.checkAddresses()...); err != nil {
+		return err
+	}
 	if c.NATS == defaultNATS && c.natsIsBackDoor() {
 		logger.Warn(
 			"NATS stays inside the process, because REST is authenticated and NATS has no users: name them with --nats-users to serve it",

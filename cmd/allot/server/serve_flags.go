@@ -12,7 +12,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"syscall"
+	"slices"
+	"strings"
 
 	"github.com/allot-project/allot/api/placement"
 	"github.com/allot-project/allot/api/rest"
@@ -81,8 +82,10 @@ func (c *Command) check() error {
 		return fmt.Errorf("other machines can reach --http %s, and requests are not authenticated: "+
 			"name a Keystone with --keystone-url, bind 127.0.0.1 behind an authenticating proxy, or accept the risk with --allow-noauth", c.HTTP)
 	}
-	_, err = archive.OpenURLs(c.Archive)
-	if err := cmp.Or(c.Trace.check(), c.Keystone.check(), err); err != nil {
+	if _, err := archive.OpenURLs(c.Archive); err != nil {
+		return fmt.Errorf("--archive: %w", err)
+	}
+	if err := cmp.Or(c.Trace.check(), c.checkURLs()); err != nil {
 		return err
 	}
 	if err := c.Cluster.fill(c.Data, c.NATSURL != ""); err != nil {
@@ -197,9 +200,6 @@ func (c *Command) checkAddresses() (faults []error) {
 		if err == nil {
 			err = listener.Close()
 		}
-		if errors.Is(err, syscall.EADDRINUSE) {
-			err = errors.New("another process has this address: stop it, or name another address")
-		}
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%s %s: %w", one.flag, one.address, err))
 		}
@@ -221,13 +221,23 @@ func (c *Command) exposed() (files []string) {
 	return files
 }
 
-// check refuses what is no URL. Whether Keystone answers is found out later, because it
-// may start after Allot.
-func (k *keystoneFlags) check() error {
-	for _, one := range []struct{ flag, text string }{{"url", k.URL}, {"public-url", k.PublicURL}} {
-		target, err := url.Parse(one.text)
-		if one.text != "" && (err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https") {
-			return fmt.Errorf("--keystone-%s %q is no URL such as https://keystone.example:5000/v3", one.flag, one.text)
+// checkURLs refuses what is no URL. Whether a server answers there is found out later, because it may start
+// after this one.
+func (c *Command) checkURLs() error {
+	for _, one := range []struct{ flag, text, schemes, example string }{
+		{"--keystone-url", c.Keystone.URL, "http https", "https://keystone.example:5000/v3"},
+		{"--keystone-public-url", c.Keystone.PublicURL, "http https", "https://keystone.example:5000/v3"},
+		{"--nats-url", c.NATSURL, "nats tls ws wss", "nats://nats.example:4222"},
+		{"--nats-door-url", c.NATSDoorURL, "nats tls ws wss", "nats://nats.example:4222"},
+	} {
+		for text := range strings.SplitSeq(one.text, ",") { // nats.go takes several, and HOST:PORT
+			if strings.HasPrefix(one.flag, "--nats") && !strings.Contains(text, "://") {
+				continue
+			}
+			target, err := url.Parse(text)
+			if text != "" && (err != nil || target.Host == "" || !slices.Contains(strings.Fields(one.schemes), target.Scheme)) {
+				return fmt.Errorf("%s %q is no URL such as %s", one.flag, redacted(text), one.example)
+			}
 		}
 	}
 	return nil

@@ -16,7 +16,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/allot-project/allot/ledger"
@@ -24,7 +23,7 @@ import (
 
 // Server names the running server that a command asks.
 type Server struct {
-	URL    string `name:"url" help:"URL of the server, or its HOST:PORT." default:"http://127.0.0.1:8778" placeholder:"URL"`
+	URL    string `name:"url" help:"URL of the server, or its HOST:PORT." default:"http://127.0.0.1:8778"`
 	CAFile string `name:"ca-file" help:"Certificates to trust instead of the system's, if --url begins with https." type:"existingfile" placeholder:"FILE"`
 	Token  string `help:"Token to send as X-Auth-Token; not on the command line, where others see it." default:"admin" secret:""`
 }
@@ -245,8 +244,11 @@ func (c *Client) refusal(resp *http.Response, text []byte) string {
 	if resp.StatusCode == http.StatusUnauthorized {
 		return "the server does not accept the token: give a valid one as ALLOT_TOKEN in the environment"
 	}
-	if reason == "" || reason[0] == '{' || reason[0] == '<' {
-		return fmt.Sprintf("unexpected status %s: is this an Allot server?", Clean(resp.Status))
+	if resp.StatusCode == http.StatusForbidden && reason != "" {
+		reason += " A token with more rights may: give it as ALLOT_TOKEN in the environment"
+	}
+	if reason == "" || reason == "404 page not found" || reason[0] == '{' || reason[0] == '<' {
+		return fmt.Sprintf("unexpected status %s: is this an Allot server? Check --url", Clean(resp.Status))
 	}
 	return fmt.Sprintf("the server answered %s: %s", Clean(resp.Status), Clean(reason))
 }
@@ -281,26 +283,18 @@ func (c *Client) explain(ctx context.Context, err error) error {
 	}
 	where := c.base.Host
 	var (
-		name    *net.DNSError
-		timeout net.Error
 		unknown *tls.CertificateVerificationError
 		noTLS   tls.RecordHeaderError
 	)
 	switch {
 	case errors.Is(err, errElsewhere):
 		return fmt.Errorf("the server at %s: %w", where, errElsewhere)
-	case errors.As(err, &name):
-		return fmt.Errorf("no server answers at %s: no machine has the name %s", where, name.Name)
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("no server answers at %s: nothing listens there; is the server running?", where)
 	case errors.As(err, &unknown):
-		return fmt.Errorf("the certificate of the server at %s is not trusted (%w): give the certificates to trust with --ca-file", where, unknown.Err)
+		return fmt.Errorf("the certificate of the server at %s is not trusted (%w): give the certificates to trust with --ca-file, and a name that is in them with --url", where, unknown.Err)
 	case errors.As(err, &noTLS), strings.Contains(err.Error(), "HTTP response to HTTPS client"):
 		return fmt.Errorf("the server at %s speaks no TLS: begin --url with http://", where)
 	case strings.Contains(err.Error(), "malformed HTTP"):
 		return fmt.Errorf("what listens at %s does not speak HTTP: %w", where, ErrNotAllot)
-	case errors.As(err, &timeout) && timeout.Timeout():
-		return fmt.Errorf("no server answers at %s: it took too long", where)
 	}
 	var failed *url.Error
 	if errors.As(err, &failed) {

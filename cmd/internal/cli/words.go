@@ -1,73 +1,37 @@
 package cli
 
-import (
-	"errors"
-	"fmt"
-	"io/fs"
-	"regexp"
-	"strings"
-	"syscall"
-)
+import "regexp"
 
 // Words says an error for people: what libraries and the kernel say becomes a sentence that names the next
 // step, and the names of packages are left out.
 func Words(err error) string {
 	text := err.Error()
-	for _, of := range filesIn(err) {
-		text = strings.ReplaceAll(text, of.Error(), wordsOfFile(of))
-	}
 	for _, one := range said {
 		text = one.library.ReplaceAllString(text, one.words)
 	}
 	return text
 }
 
-// filesIn lists the errors about files that an error wraps.
-func filesIn(err error) (list []*fs.PathError) {
-	switch e := err.(type) {
-	case *fs.PathError:
-		return []*fs.PathError{e}
-	case interface{ Unwrap() []error }:
-		for _, one := range e.Unwrap() {
-			list = append(list, filesIn(one)...)
-		}
-		return list
-	case nil:
-		return nil
-	}
-	return filesIn(errors.Unwrap(err))
-}
-
-func wordsOfFile(of *fs.PathError) string {
-	switch {
-	case of.Path == "":
-		return "its name is empty"
-	case errors.Is(of, fs.ErrNotExist):
-		return "there is no " + of.Path
-	case errors.Is(of, fs.ErrPermission):
-		return fmt.Sprintf("this user has no permission for %s: run this as its owner, or change its owner or mode", of.Path)
-	case errors.Is(of, fs.ErrExist):
-		return of.Path + " exists: name another file"
-	case errors.Is(of, syscall.ENOTDIR):
-		return of.Path + " is a file, or below one: name a folder"
-	case errors.Is(of, syscall.EISDIR):
-		return of.Path + " is a folder: name a file"
-	case errors.Is(of, syscall.ENOSPC):
-		return fmt.Sprintf("the disk of %s is full: make room", of.Path)
-	}
-	return of.Error()
-}
+// onFile is how errors of package os begin: with a call, and a path.
+const onFile = `\b(?:open|openat|stat|lstat|mkdir|read|readdirent|write|unlink|unlinkat|chmod|truncate) (/[^:]*|[^\s:]*): `
 
 // said has what libraries say, and what is said instead, in the order in which they are replaced.
 var said = func() (list []replacement) {
 	for _, one := range [][2]string{
+		{`\bmkdir : no such file or directory`, "its name is empty"},
+		{onFile + `no such file or directory`, "there is no $1"},
+		{onFile + `(?:permission denied|operation not permitted)`, "this user has no permission for $1: run this as its owner, or change its owner or mode"},
+		{onFile + `file exists`, "$1 exists: name another file"},
+		{onFile + `not a directory`, "$1 is a file, or below one: name a folder"},
+		{onFile + `is a directory`, "$1 is a folder: name a file"},
+		{onFile + `no space left on device`, "the disk of $1 is full: make room"},
 		{`listen tcp\S* \S+: bind: address already in use`, "another process has this address: stop it, or name another address"},
 		{`listen tcp\S* \S+: bind: cannot assign requested address`, "this machine has no such address: name one of its own"},
 		{`listen tcp\S* \S+: bind: permission denied`, "this user may not use this port: name one above 1023"},
 		{`listen tcp\S*: address (\S*): invalid port|listen tcp\S*: lookup tcp/(\S*): .*`, "$1$2 is no port: ports are numbers up to 65535"},
 		{`listen tcp\S*: address \S*: .*`, "it is not HOST:PORT"},
 		{`listen tcp\S*: lookup (\S+?)( on \S+)?: no such host`, "no machine has the name $1"},
-		{`dial tcp\S* (\S+): connect: connection refused`, "nothing listens at $1; is it running?"},
+		{`dial tcp\S* (\S+): connect: connection refused`, "nothing listens there; is the server running?"},
 		{`dial tcp\S*: lookup (\S+?)( on \S+)?: no such host`, "no machine has the name $1"},
 		{`(read|write|dial) tcp\S* \S+: i/o timeout|context deadline exceeded`, "no answer came in time"},
 		{`nats: no servers available for connection`, "no NATS server answers there; is it running, and is the address right?"},
