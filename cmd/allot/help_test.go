@@ -3,6 +3,8 @@ package main_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestHelp: the program says what its commands are for, and how a shell completes them.
@@ -36,4 +38,27 @@ func TestHelp(t *testing.T) {
 	if n := strings.Count(page, "\n"); n >= 400 {
 		t.Errorf("the man page has %d lines", n)
 	}
+}
+
+// TestStartWithoutKeystone: a Keystone that is down keeps no server from starting. The start and /readyz say it, and
+// the start tells where the console is, and whence a token comes.
+func TestStartWithoutKeystone(t *testing.T) {
+	t.Parallel()
+	s := startProgram(t, binary, keystoneAccount, t.TempDir(), "--keystone-url", "http://127.0.0.1:1/v3")
+	if !s.Serves() {
+		t.Fatalf("the server does not serve:\n%s", s.Logs)
+	}
+	if ready := s.Must(200, "GET", "/readyz", ""); !strings.Contains(ready, `"keystone":"Keystone does not answer`) {
+		t.Errorf("/readyz says %s", ready)
+	}
+	ledgertest.WaitFor(t, "the message of the start", func() bool { return strings.Contains(s.Logs.String(), "msg=serving") })
+	for _, want := range []string{
+		"level=WARN msg=\"Keystone does not answer", "nothing listens there",
+		"console=http://" + s.HTTP + "/console/", "token=\"of Keystone: openstack token issue\"",
+	} {
+		if !strings.Contains(s.Logs.String(), want) {
+			t.Errorf("%s is missing in\n%s", want, s.Logs)
+		}
+	}
+	s.Terminate()
 }

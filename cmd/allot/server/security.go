@@ -114,12 +114,17 @@ type accessPart struct {
 	policy *policy.Rules
 	tls    *tls.Config    // of REST and NATS; nil: none
 	users  *natsapi.Users // nil: every client may connect
+
+	reachable func() error // whether Keystone answers; nil: there is none
 }
 
 // start reads the files with policy, certificates and users, and returns every fault.
 func (p *accessPart) start(context.Context) error {
 	var access, certificates, users error
 	p.auth, p.policy, access = p.config.security()
+	if keystone, is := p.auth.(*auth.Keystone); is && access == nil {
+		p.reachable = keystone.Reachable
+	}
 	p.tls, certificates = p.config.TLS.Config(p.logger)
 	if p.config.NATSUsers != "" {
 		var file []byte
