@@ -31,6 +31,8 @@ const (
 	// about, in bytes.
 	maxTokenBytes = 16 << 10
 	maxRedirects  = 10
+	// reachedFor is how long it counts whether Keystone answers, and reachTimeout how long that question may take.
+	reachedFor, reachTimeout = 5 * time.Second, time.Second
 )
 
 // KeystoneConfig says where Keystone is, and which account the service uses
@@ -57,6 +59,7 @@ type Keystone struct {
 	client  *gophercloud.ServiceClient
 	known   *expirable.LRU[tokenKey, validated]
 	refused *expirable.LRU[tokenKey, struct{}]
+	reached *expirable.LRU[struct{}, error]
 	asking  singleflight.Group
 }
 
@@ -115,8 +118,35 @@ func NewKeystone(config KeystoneConfig) (*Keystone, error) {
 		client:  &gophercloud.ServiceClient{ProviderClient: provider, Endpoint: strings.TrimSuffix(config.URL, "/") + "/"},
 		known:   expirable.NewLRU[tokenKey, validated](cachedTokens, nil, config.CacheTime),
 		refused: expirable.NewLRU[tokenKey, struct{}](cachedTokens, nil, min(refusedFor, config.CacheTime)),
+		reached: expirable.NewLRU[struct{}, error](1, nil, reachedFor),
 	}
 	return k, nil
+}
+
+// Reachable reports why Keystone does not answer. What it reports counts for some seconds, so that questions
+// about the server's health are no way to keep Keystone busy.
+func (k *Keystone) Reachable() error {
+	if err, known := k.reached.Get(struct{}{}); known {
+		return err
+	}
+	_, err, _ := k.asking.Do("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), reachTimeout)
+		defer cancel()
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, k.config.URL, nil)
+		if err != nil {
+			return nil, err
+		}
+		answer, err := k.client.HTTPClient.Do(request)
+		if err == nil {
+			err = answer.Body.Close()
+			if answer.StatusCode >= http.StatusInternalServerError {
+				err = fmt.Errorf("%w: it answers %s", ErrUnavailable, answer.Status)
+			}
+		}
+		k.reached.Add(struct{}{}, err)
+		return nil, err
+	})
+	return err
 }
 
 // sameOrigin refuses redirects to another scheme, host or port: requests carry the account's token,

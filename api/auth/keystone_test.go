@@ -130,6 +130,9 @@ func TestKeystoneTrouble(t *testing.T) {
 	server := keystonetest.Start(t, users...)
 	k := open(t, server, nil)
 	nova := server.Token("nova")
+	if err := k.Reachable(); err != nil {
+		t.Errorf("it answers, but: %v", err)
+	}
 	server.Break(true)
 	if _, err := ask(k, nova); !errors.Is(err, auth.ErrUnavailable) {
 		t.Errorf("broken: %v", err)
@@ -151,6 +154,9 @@ func TestKeystoneTrouble(t *testing.T) {
 	gone := open(t, server, func(c *auth.KeystoneConfig) { c.URL = "http://127.0.0.1:1/v3" })
 	if _, err := ask(gone, nova); !errors.Is(err, auth.ErrUnavailable) {
 		t.Errorf("no server there: %v", err)
+	}
+	if gone.Reachable() == nil {
+		t.Error("no server there, and Keystone answers")
 	}
 	byCredential := open(t, server, func(c *auth.KeystoneConfig) {
 		c.Account = auth.Credential("allot", "secret")

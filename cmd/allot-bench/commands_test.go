@@ -56,7 +56,7 @@ func TestRefusedCommands(t *testing.T) {
 		says string
 		args []string
 	}{
-		{"not a directory", []string{"--dir", text}},
+		{"is a file, or below one", []string{"--dir", text}},
 		{"unexpected argument now", []string{"commands", "now"}},
 		{"--providers 0", []string{"claim", "--providers", "0"}},
 		{"--claims -1", []string{"claim", "--claims=-1"}},

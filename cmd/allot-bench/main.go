@@ -6,11 +6,11 @@ import "github.com/allot-project/allot/cmd/internal/cli"
 
 // program is the command line.
 type program struct {
-	Commands benchCommand        `cmd:"" default:"withargs" help:"Measure commands in the process and over NATS."`
-	Claim    benchClaimCommand   `cmd:"" help:"Measure claims over NATS, and beside them candidates and then allocate."`
-	History  benchHistoryCommand `cmd:"" help:"Measure a long history: bytes in each store, and questions about its past."`
-	Devices  benchDevicesCommand `cmd:"" help:"Measure requests for like devices, and searches and claims among few and many providers."`
-	Floods   floodsCommand       `cmd:"" help:"Measure how others are served beside hostile clients with a login."`
+	Commands benchCommand        `cmd:"" default:"withargs" help:"Measure commands in the process and over NATS." example:"commands --duration 6s"`
+	Claim    benchClaimCommand   `cmd:"" help:"Measure claims over NATS, and beside them candidates and then allocate." example:"claim"`
+	History  benchHistoryCommand `cmd:"" help:"Measure a long history: bytes in each store, and questions about its past." example:"history"`
+	Devices  benchDevicesCommand `cmd:"" help:"Measure requests for like devices, and searches and claims among few and many providers." example:"devices"`
+	Floods   floodsCommand       `cmd:"" help:"Measure how others are served beside hostile clients with a login." example:"floods"`
 
 	cli.Common `embed:""`
 }

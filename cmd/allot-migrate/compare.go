@@ -20,7 +20,7 @@ import (
 // compareCommand is "allot-migrate compare": it compares a running server with something
 // else.
 type compareCommand struct {
-	Placement comparePlacementCommand `cmd:"" help:"Compare a running server with a Placement: its database or its REST API."`
+	Placement comparePlacementCommand `cmd:"" help:"Compare a running server with a Placement: its database or its REST API." example:"compare placement --url 127.0.0.1:8778 --with http://127.0.0.1:8779"`
 }
 
 // comparePlacementCommand is "allot-migrate compare placement".

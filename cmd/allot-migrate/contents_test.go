@@ -43,7 +43,7 @@ func TestContentsBeginALedger(t *testing.T) {
 	a.Terminate()
 	migrate(t, true, "import", "jsonl", file, "--data", second)
 	b := launchtest.Launch(t, second)
-	if out := migrate(t, true, "compare", "placement", "--with", from, "--http", b.HTTP); !strings.Contains(out, "no differences") {
+	if out := migrate(t, true, "compare", "placement", "--with", from, "--url", b.HTTP); !strings.Contains(out, "no differences") {
 		t.Error(out)
 	}
 	b.Terminate()
@@ -84,7 +84,7 @@ func TestExportedTimes(t *testing.T) {
 	data, file := filepath.Join(dir, "data"), filepath.Join(dir, "contents.sql")
 	migrate(t, true, "import", "placement", "--from", "sqlite:"+placementdbtest.SQLite(t), "--data", data)
 	s := launchtest.Launch(t, data)
-	migrate(t, true, "export", "placement", "--to", file, "--dialect", "sqlite", "--http", s.HTTP)
+	migrate(t, true, "export", "placement", "--to", file, "--dialect", "sqlite", "--url", s.HTTP)
 	s.Terminate()
 	text, err := os.ReadFile(file)
 	if err != nil {

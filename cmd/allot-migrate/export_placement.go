@@ -16,7 +16,7 @@ import (
 
 // exportCommand is "allot-migrate export".
 type exportCommand struct {
-	Placement exportPlacementCommand `cmd:"" help:"Write the contents of a running server into a database that Placement can serve."`
+	Placement exportPlacementCommand `cmd:"" help:"Write the contents of a running server into a database that Placement can serve." example:"export placement --to contents.sql"`
 }
 
 // exportPlacementCommand is "allot-migrate export placement": it writes the contents of a

@@ -22,9 +22,9 @@ import (
 // importCommand is "allot-migrate import": it begins a new data folder with the contents of
 // something else.
 type importCommand struct {
-	Placement importPlacementCommand `cmd:"" help:"Begin a data folder with the contents of a Placement."`
-	Ironic    importIronicCommand    `cmd:"" help:"Begin a data folder with the nodes and node allocations of an Ironic, or add them to a ledger."`
-	JSONL     importJSONLCommand     `cmd:"" name:"jsonl" help:"Begin a data folder with the contents of a file of JSON lines."`
+	Placement importPlacementCommand `cmd:"" help:"Begin a data folder with the contents of a Placement." example:"import placement --from sqlite:placement.db --dry-run"`
+	Ironic    importIronicCommand    `cmd:"" help:"Begin a data folder with the nodes and node allocations of an Ironic, or add them to a ledger." example:"import ironic --from http://127.0.0.1:6385 --dry-run"`
+	JSONL     importJSONLCommand     `cmd:"" name:"jsonl" help:"Begin a data folder with the contents of a file of JSON lines." example:"import jsonl contents.jsonl --data /var/lib/allot"`
 }
 
 // contentsFlags are those of all imports.

@@ -63,9 +63,9 @@ func TestImportLarge(t *testing.T) {
 		"import", "placement", "--data", data)
 	s := launchtest.Launch(t, data)
 	same := fmt.Sprintf("no differences: %d providers, %d consumers", providers+2, consumers+1)
-	compared := timed("compare with the database", same, at, "compare", "placement", "--http", s.HTTP)
+	compared := timed("compare with the database", same, at, "compare", "placement", "--url", s.HTTP)
 	timed("export into a file", fmt.Sprintf("wrote %d providers", providers+2), "OS_TOKEN=admin",
-		"export", "placement", "--http", s.HTTP, "--to", filepath.Join(dir, "contents.sql"))
+		"export", "placement", "--url", s.HTTP, "--to", filepath.Join(dir, "contents.sql"))
 	if !large {
 		api := timed("read through Placement's API", "rows", "OS_TOKEN=admin", "import", "placement", "--from", "http://"+s.HTTP, "--dry-run")
 		t.Logf("IMPORT | reading the server through Placement's API took %.1f times as long as its comparison with the database", api.Seconds()/compared.Seconds())

@@ -149,11 +149,11 @@ func TestRefusedImports(t *testing.T) {
 		{"name the Placement with --from", nil},
 		{"give only one of --from and --from-file", []string{"--from", "sqlite:x", "--from-file", in("a", "sqlite:x")}},
 		{"--from holds a secret", []string{"--from", "mysql://user:" + secret + "@127.0.0.1:1/placement"}},
-		{"connection refused", []string{"--from-file", in("b", "mysql://user:"+secret+"@127.0.0.1:1/placement")}},
+		{"nothing listens there", []string{"--from-file", in("b", "mysql://user:"+secret+"@127.0.0.1:1/placement")}},
 		{"connect", []string{"--from-file", in("c", "[DEFAULT]\nx = 1\n[placement_database]\nconnection = postgresql+psycopg2://user:"+
 			secret+"@127.0.0.1:1/placement\n")}},
 		{"neither an address", []string{"--from-file", in("d", "[DEFAULT]\n")}},
-		{"no such file", []string{"--from", "sqlite:" + filepath.Join(dir, "none")}},
+		{"there is no ", []string{"--from", "sqlite:" + filepath.Join(dir, "none")}},
 		{"no table traits", odd("DROP TABLE traits")},
 		{`its schema has the version "ffffffffffff"`, odd("UPDATE alembic_version SET version_num = 'ffffffffffff'")},
 		{"it is nova's API database", odd("CREATE TABLE cell_mappings (id INTEGER)")},
@@ -195,14 +195,14 @@ func TestImportThroughAPI(t *testing.T) {
 	}
 	b := launchtest.Launch(t, second)
 	for _, with := range []string{from, "http://" + a.HTTP} {
-		out := migrateWith(t, "OS_TOKEN=admin", true, "compare", "placement", "--with", with, "--http", b.HTTP)
+		out := migrateWith(t, "OS_TOKEN=admin", true, "compare", "placement", "--with", with, "--url", b.HTTP)
 		if !strings.Contains(out, "no differences: 3 providers, 3 consumers") {
 			t.Errorf("%s: %s", with, out)
 		}
 	}
 	b.Must(http.StatusNoContent, "DELETE", "/allocations/"+importedServer, "")
 	b.Must(http.StatusCreated, "PUT", "/traits/CUSTOM_NEW", "")
-	out = migrate(t, false, "compare", "placement", "--with", from, "--http", b.HTTP)
+	out = migrate(t, false, "compare", "placement", "--with", from, "--url", b.HTTP)
 	for _, want := range []string{
 		"consumer " + importedServer + ", itself: Placement exists, Allot nothing", "trait CUSTOM_NEW, itself: Placement nothing",
 		"provider " + importedHost + ", usage of VCPU: Placement 2, Allot nothing", "not equal: ",
@@ -211,16 +211,16 @@ func TestImportThroughAPI(t *testing.T) {
 			t.Errorf("without %q: %s", want, out)
 		}
 	}
-	out = migrateWith(t, "OS_TOKEN=admin", false, "compare", "placement", "--with", "http://"+a.HTTP, "--http", b.HTTP)
+	out = migrateWith(t, "OS_TOKEN=admin", false, "compare", "placement", "--with", "http://"+a.HTTP, "--url", b.HTTP)
 	if !strings.Contains(out, "candidates of resources=") || !strings.Contains(out, "summary of "+importedHost) {
 		t.Errorf("other candidates are not found: %s", out)
 	}
-	away := migrate(t, false, "compare", "placement", "--with", "http://127.0.0.1:1", "--http", a.HTTP)
-	if !strings.Contains(away, "connection refused") || strings.Contains(away, "import") {
+	away := migrate(t, false, "compare", "placement", "--with", "http://127.0.0.1:1", "--url", a.HTTP)
+	if !strings.Contains(away, "nothing listens there") || strings.Contains(away, "import") {
 		t.Errorf("a comparison says %s", away)
 	}
 	for _, row := range []struct{ why, from string }{
-		{"401 Unauthorized", "http://" + a.HTTP}, {"connection refused", "http://127.0.0.1:1"}, {"unexpected answer", "http://" + a.HTTP + "/none"},
+		{"401 Unauthorized", "http://" + a.HTTP}, {"nothing listens there", "http://127.0.0.1:1"}, {"unexpected answer", "http://" + a.HTTP + "/none"},
 	} {
 		out := migrate(t, false, "import", "placement", "--from", row.from, "--data", filepath.Join(dir, "bad"))
 		if !strings.Contains(out, row.why) || !strings.Contains(out, "nothing was imported") {

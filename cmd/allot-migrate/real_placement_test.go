@@ -174,7 +174,7 @@ func theSame(t *testing.T, s *launchtest.Server, with ...string) {
 	if err := os.WriteFile(flavours, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := append([]string{"compare", "placement", "--http", s.HTTP, "--samples", "5", "--flavours", flavours}, with...)
+	args := append([]string{"compare", "placement", "--url", s.HTTP, "--samples", "5", "--flavours", flavours}, with...)
 	want := fmt.Sprintf("no differences: %d providers, %d consumers, and candidates (requests: 10)", 1+3*realHosts, 4*realHosts)
 	if out := migrateWith(t, "OS_TOKEN=admin", true, args...); !strings.Contains(out, want) {
 		t.Errorf("%v: %s, want %s", with, out, want)
@@ -186,11 +186,11 @@ func theSame(t *testing.T, s *launchtest.Server, with ...string) {
 func movedBack(t *testing.T, server *placementdbtest.Server, s *launchtest.Server) *realPlacement {
 	t.Helper()
 	back := newRealPlacement(t, server, "back")
-	out := migrate(t, true, "export", "placement", "--to-file", back.Config(), "--http", s.HTTP)
+	out := migrate(t, true, "export", "placement", "--to-file", back.Config(), "--url", s.HTTP)
 	if want := fmt.Sprintf("wrote %d providers", 1+3*realHosts); !strings.Contains(out, want) {
 		t.Errorf("%s, want %s", out, want)
 	}
-	again := migrate(t, false, "export", "placement", "--to-file", back.Config(), "--http", s.HTTP)
+	again := migrate(t, false, "export", "placement", "--to-file", back.Config(), "--url", s.HTTP)
 	if !strings.Contains(again, "the database is not empty") || !strings.Contains(again, "nothing was written") {
 		t.Error(again)
 	}
@@ -203,7 +203,7 @@ func movedBack(t *testing.T, server *placementdbtest.Server, s *launchtest.Serve
 func byStatements(t *testing.T, server *placementdbtest.Server, s *launchtest.Server) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "contents.sql")
-	migrate(t, true, "export", "placement", "--to", file, "--dialect", server.Scheme, "--http", s.HTTP)
+	migrate(t, true, "export", "placement", "--to", file, "--dialect", server.Scheme, "--url", s.HTTP)
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -237,7 +237,7 @@ func oddRows(t *testing.T, p *realPlacement) {
 		}
 	}
 	s := imported(t, p)
-	if out := migrate(t, true, "compare", "placement", "--http", s.HTTP, "--with-file", p.Config()); !strings.Contains(out, "no differences") {
+	if out := migrate(t, true, "compare", "placement", "--url", s.HTTP, "--with-file", p.Config()); !strings.Contains(out, "no differences") {
 		t.Error(out)
 	}
 }

@@ -31,8 +31,8 @@ import (
 
 // shadowCommand is "allot-migrate shadow".
 type shadowCommand struct {
-	Run  shadowRunCommand  `cmd:"" default:"withargs" help:"Run the proxy."`
-	Lead shadowLeadCommand `cmd:"" help:"Make Placement or Allot the one that answers, while the proxy runs."`
+	Run  shadowRunCommand  `cmd:"" default:"withargs" help:"Run the proxy." example:"shadow run --upstream http://127.0.0.1:8778"`
+	Lead shadowLeadCommand `cmd:"" help:"Make Placement or Allot the one that answers, while the proxy runs." example:"shadow lead allot"`
 }
 
 // defaultAdmin is where the page of the proxy is, if nothing is said.

@@ -79,7 +79,7 @@ func (s *shadowed) settled(ahead bool) {
 		return status.Comparisons > 0 && status.Queue.Requests == 0 && status.Queue.Missed == 0 &&
 			status.UnrepairedCount == 0
 	})
-	cmd := exec.Command(launchtest.Program(name), "compare", "placement", "--with", s.upstream, "--http", s.follower.HTTP, "--samples", "2")
+	cmd := exec.Command(launchtest.Program(name), "compare", "placement", "--with", s.upstream, "--url", s.follower.HTTP, "--samples", "2")
 	cmd.Env = append(os.Environ(), "OS_TOKEN=admin")
 	// A repair may raise a generation of the follower more often than the leader's.
 	higher := regexp.MustCompile(`^(provider .*, generation: .*|allot-migrate: the server and the Placement are not equal: \d+ differences|)$`)

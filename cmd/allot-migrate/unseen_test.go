@@ -83,7 +83,7 @@ func TestUnseenUsage(t *testing.T) {
 		t.Errorf("the import says\n%s", out)
 	}
 	compare := func() string {
-		return migrateWith(t, "OS_TOKEN=admin", false, "compare", "placement", "--with", upstream, "--http", allot.HTTP)
+		return migrateWith(t, "OS_TOKEN=admin", false, "compare", "placement", "--with", upstream, "--url", allot.HTTP)
 	}
 	if out := compare(); !strings.Contains(out, named) || strings.Contains(out, "usage of") {
 		t.Errorf("the comparison after the import says\n%s", out)

@@ -124,7 +124,7 @@ func (s *server) loadAndKill(answers int, kill func()) map[string]bool {
 func TestLogIsFollowed(t *testing.T) {
 	s := launch(t, t.TempDir())
 	s.makeProvider(100)
-	follow := exec.Command(binary, "log", "--http", s.HTTP, "--from", "4", "--follow")
+	follow := exec.Command(binary, "log", "--url", s.HTTP, "--from", "4", "--follow")
 	pipe, err := follow.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

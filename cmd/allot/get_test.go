@@ -51,7 +51,7 @@ func TestEverydayReads(t *testing.T) {
 		"history provider host":                       {"AllocateForConsumers"},
 		"why consumer " + consumer + " provider host": {"holds VCPU:2 of provider " + host},
 	} {
-		out := allot(t, true, append(strings.Fields(line), "--http", s.HTTP)...)
+		out := allot(t, true, append(strings.Fields(line), "--url", s.HTTP)...)
 		for _, want := range wants {
 			if !strings.Contains(out, want) {
 				t.Errorf("allot %s prints no %q:\n%s", line, want, out)
@@ -68,7 +68,7 @@ func TestEverydayReads(t *testing.T) {
 		"series project q":         "nothing found: project q used nothing then",
 		"holders nohost":           "nothing found: no provider",
 	} {
-		if out, ok := call(t, append(strings.Fields(line), "--http", s.HTTP)...); ok || !strings.Contains(out, want) {
+		if out, ok := call(t, append(strings.Fields(line), "--url", s.HTTP)...); ok || !strings.Contains(out, want) {
 			t.Errorf("allot %s: %v, %s; want an error with %q", line, ok, out, want)
 		}
 	}

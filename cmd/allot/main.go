@@ -14,23 +14,23 @@ import (
 type program struct {
 	ask.Commands `embed:""`
 
-	Cluster      clusterCommands     `cmd:"" help:"Operate several servers of one ledger."`
-	Serve        server.Command      `cmd:"" help:"Run the ledger."`
-	Export       operate.Export      `cmd:"" help:"Write a log, or a range of it, to a file."`
-	Import       operate.Import      `cmd:"" help:"Begin a data folder with an exported log."`
-	Backup       operate.Backup      `cmd:"" help:"Bring an archive up to the end of a log, now."`
-	Restore      operate.Restore     `cmd:"" help:"Begin a data folder with the log in an archive, up to any moment."`
-	Init         operate.Init        `cmd:"" help:"Permit a new ledger to begin in a data folder."`
-	Repair       operate.Repair      `cmd:"" help:"List the damage in a log's files, and mend it from an export, another server, or by a cut."`
-	Replay       operate.Replay      `cmd:"" help:"Rebuild everything from the log alone, and compare."`
-	Verify       operate.Verify      `cmd:"" help:"Check a log, and compare snapshots and read models with it."`
-	Checkpoint   operate.Checkpoint  `cmd:"" help:"Print a signed checkpoint of a server's log, and check that it extends an earlier one."`
-	Prove        operate.Prove       `cmd:"" help:"Print evidence that a record is in a server's log."`
-	CheckProof   operate.CheckProof  `cmd:"" name:"check-proof" help:"Check the evidence that allot prove printed, without the server."`
-	SigningKey   operate.SigningKey  `cmd:"" name:"signing-key" help:"Make a key to sign checkpoints with."`
-	Sign         operate.Sign        `cmd:"" help:"Sign a checkpoint of a log that no server uses."`
-	Policy       policyCommand       `cmd:"" help:"Print the policy rules, as a file to start from."`
-	NATSPassword natsPasswordCommand `cmd:"" name:"nats-password" help:"Print the hash of a password, for a file of NATS users."`
+	Serve        server.Command      `cmd:"" group:"Run a server and its cluster:" help:"Run the ledger." example:"serve --data /var/lib/allot --metrics 127.0.0.1:9187"`
+	Cluster      clusterCommands     `cmd:"" group:"Run a server and its cluster:" help:"Operate several servers of one ledger."`
+	Init         operate.Init        `cmd:"" group:"Run a server and its cluster:" help:"Permit a new ledger to begin in a data folder." example:"init --data /var/lib/allot"`
+	Policy       policyCommand       `cmd:"" group:"Run a server and its cluster:" help:"Print the policy rules, as a file to start from." example:"policy --open"`
+	NATSPassword natsPasswordCommand `cmd:"" name:"nats-password" group:"Run a server and its cluster:" help:"Print the hash of a password, for a file of NATS users." example:"nats-password"`
+	Export       operate.Export      `cmd:"" group:"Keep and move the log:" help:"Write a log, or a range of it, to a file." example:"export ledger.allot --data /var/lib/allot"`
+	Import       operate.Import      `cmd:"" group:"Keep and move the log:" help:"Begin a data folder with an exported log." example:"import ledger.allot --data /var/lib/allot"`
+	Backup       operate.Backup      `cmd:"" group:"Keep and move the log:" help:"Bring an archive up to the end of a log, now." example:"backup --url http://127.0.0.1:8778 --to s3://backups/allot"`
+	Restore      operate.Restore     `cmd:"" group:"Keep and move the log:" help:"Begin a data folder with the log in an archive, up to any moment." example:"restore --from s3://backups/allot --data /var/lib/allot"`
+	Repair       operate.Repair      `cmd:"" group:"Keep and move the log:" help:"List the damage in a log's files, and mend it from an export, another server, or by a cut." example:"repair --data /var/lib/allot --archive ledger.allot"`
+	Replay       operate.Replay      `cmd:"" group:"Prove that all is as it was:" help:"Rebuild everything from the log alone, and compare." example:"replay --archive ledger.allot --compare"`
+	Verify       operate.Verify      `cmd:"" group:"Prove that all is as it was:" help:"Check a log, and compare snapshots and read models with it." example:"verify --data /var/lib/allot"`
+	Checkpoint   operate.Checkpoint  `cmd:"" group:"Prove that all is as it was:" help:"Print a signed checkpoint of a server's log, and check that it extends an earlier one." example:"checkpoint --out today"`
+	Prove        operate.Prove       `cmd:"" group:"Prove that all is as it was:" help:"Print evidence that a record is in a server's log." example:"prove 99.0"`
+	CheckProof   operate.CheckProof  `cmd:"" name:"check-proof" group:"Prove that all is as it was:" help:"Check the evidence that allot prove printed, without the server." example:"check-proof evidence --public-key key.pub"`
+	SigningKey   operate.SigningKey  `cmd:"" name:"signing-key" group:"Prove that all is as it was:" help:"Make a key to sign checkpoints with." example:"signing-key allot.example key"`
+	Sign         operate.Sign        `cmd:"" group:"Prove that all is as it was:" help:"Sign a checkpoint of a log that no server uses." example:"sign --data /var/lib/allot --signing-key key"`
 
 	cli.Common `embed:""`
 }
@@ -38,7 +38,7 @@ type program struct {
 type clusterCommands struct {
 	ask.Cluster `embed:""`
 
-	Rejoin operate.Rejoin `cmd:"" help:"Let a server take part again whose log is lost."`
+	Rejoin operate.Rejoin `cmd:"" help:"Let a server take part again whose log is lost." example:"cluster rejoin --data /var/lib/allot"`
 }
 
 // Options adds the help texts of the questions, and what allot serve is told of the command line.

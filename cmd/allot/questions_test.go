@@ -44,7 +44,7 @@ func TestOrphans(t *testing.T) {
 	token := "secret"
 	orphans := func(good bool, args ...string) string {
 		t.Helper()
-		args = append([]string{"orphans", "--http", s.HTTP}, args...)
+		args = append([]string{"orphans", "--url", s.HTTP}, args...)
 		return launchtest.Run(t, good, "allot", []string{"OS_TOKEN=" + token}, args...)
 	}
 	for _, source := range []string{file, nova.URL + "/v2.1"} {

@@ -42,19 +42,19 @@ func TestReplayElsewhere(t *testing.T) {
 	address, data, dir := freeAddress(t), t.TempDir(), t.TempDir()
 	s := busy(t, data, "--nats", address)
 	remote := []string{"--nats-url", "nats://" + address}
-	out := allot(t, true, append([]string{"replay", "--compare", "--server-http", s.HTTP}, remote...)...)
+	out := allot(t, true, append([]string{"replay", "--compare", "--url", s.HTTP}, remote...)...)
 	if !strings.Contains(out, "the server has the same") {
 		t.Errorf("%s", out)
 	}
 	state := stateDigest.FindStringSubmatch(out)[1]
-	past := allot(t, true, "log", "--http", s.HTTP, "--at", "3", "--json")
+	past := allot(t, true, "log", "--url", s.HTTP, "--at", "3", "--json")
 	if n := strings.Count(past, "\n"); n != 3 || strings.Contains(past, `"sequence":4`) {
 		t.Errorf("as of sequence 3 there are %d records:\n%s", n, past)
 	}
 	for _, moment := range []string{"0", "9999", "tomorrow", "2999-01-01T00:00:00Z"} {
-		allot(t, false, "log", "--http", s.HTTP, "--at", moment)
+		allot(t, false, "log", "--url", s.HTTP, "--at", moment)
 	}
-	allot(t, false, "log", "--http", s.HTTP, "--at", "3", "--follow")
+	allot(t, false, "log", "--url", s.HTTP, "--at", "3", "--follow")
 	whole, part := filepath.Join(dir, "whole"), filepath.Join(dir, "part")
 	allot(t, true, append([]string{"export", whole}, remote...)...)
 	allot(t, true, append([]string{"export", part, "--from", "3", "--to", "7"}, remote...)...)

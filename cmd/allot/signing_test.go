@@ -21,7 +21,7 @@ func TestSignedCheckpoints(t *testing.T) {
 	s := busy(t, data, "--signing-key", file("key"), "--nats", address, "--pace-snapshot-records", "0", "--pace-snapshot-age", "0s")
 	ask := func(good bool, args ...string) string {
 		t.Helper()
-		return allot(t, good, append(args, "--http", s.HTTP)...)
+		return allot(t, good, append(args, "--url", s.HTTP)...)
 	}
 	ask(true, "checkpoint", "--public-key", key, "--out", file("first"))
 	ask(false, "checkpoint", "--public-key", other)
@@ -66,7 +66,7 @@ func TestSignedCheckpoints(t *testing.T) {
 
 	// A server without the key signs nothing, and says so.
 	plain := launch(t, file("imported"))
-	if out := allot(t, false, "checkpoint", "--http", plain.HTTP); !strings.Contains(out, "--signing-key") {
+	if out := allot(t, false, "checkpoint", "--url", plain.HTTP); !strings.Contains(out, "--signing-key") {
 		t.Errorf("%s", out)
 	}
 }

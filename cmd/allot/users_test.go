@@ -283,12 +283,12 @@ func TestTLS(t *testing.T) {
 	}
 	until(1, pool)
 	out := allot(
-		t, true, "history", "command", uuid.NewString(), "--http", address, "--ca-file", filepath.Join(dir, "cert.pem"),
+		t, true, "history", "command", uuid.NewString(), "--url", address, "--ca-file", filepath.Join(dir, "cert.pem"),
 	)
 	if strings.Count(out, "\n") != 1 { // the heads alone
 		t.Errorf("%s", out)
 	}
-	allot(t, false, "log", "--http", address, "--https")
+	allot(t, false, "log", "--url", "https://"+address)
 	if _, err := http.Get("https://" + address + "/"); err == nil {
 		t.Error("the certificate is trusted by everybody")
 	}

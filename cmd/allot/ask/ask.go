@@ -114,7 +114,7 @@ func (q *Question) Run(ctx context.Context, parsed *kong.Context) error {
 func Describe(parser *kong.Kong) error {
 	for _, node := range parser.Model.Leaves(false) {
 		if one, is := table[node.Path()]; is {
-			node.Detail = "Example: allot " + one.example
+			node.Detail = "Example:\n\n  allot " + one.example
 		}
 	}
 	return nil

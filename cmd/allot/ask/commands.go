@@ -5,25 +5,25 @@ import "net/url"
 // Commands are the questions, and the changes that belong to them, as kong reads them. The tag
 // "query" names the parameter of the REST API; "of" is the kind of entity whose name is taken, too.
 type Commands struct {
-	Status      struct{ Question } `cmd:"" help:"Print what a server says of itself: its role, whether it takes reads and commands, its log and disk."`
-	Get         getCommands        `cmd:"" help:"Print a provider, consumer, project, bare metal node or allocation."`
-	List        listCommands       `cmd:"" help:"List providers, consumers, classes, traits, bare metal nodes or allocations."`
-	Holders     holdersOf          `cmd:"" help:"Print the consumers that hold, or held, something of a provider, with their owners."`
-	Series      series             `cmd:"" help:"Print the usage of a provider or project over time."`
-	Consumption consumption        `cmd:"" help:"Print how much was held, or used of a provider, for how long: for bills."`
-	Log         records            `cmd:"" help:"Print the records of a ledger."`
-	History     history            `cmd:"" help:"Print the history of a consumer, provider, project or user, or the effects of a command."`
-	Why         why                `cmd:"" help:"Print the records that explain what a consumer holds of a provider."`
-	WhyNot      whyNot             `cmd:"" name:"why-not" help:"Explain why a request has no allocation candidates."`
-	Capacity    capacity           `cmd:"" help:"Count how many more allocations fit that satisfy a request, by tree."`
-	Rejected    rejected           `cmd:"" help:"Print rejected commands, with the reasons."`
-	WhatIf      whatIf             `cmd:"" name:"what-if" help:"Show the outcome of some commands, without recording them."`
-	Orphans     orphans            `cmd:"" help:"List allocations without an owner, and owners without allocations."`
-	Limits      limitsCommands     `cmd:"" help:"Show and set how much projects may hold."`
+	Status      struct{ Question } `cmd:"" group:"Look at what is:" help:"Print what a server says of itself: its role, whether it takes reads and commands, its log and disk."`
+	Get         getCommands        `cmd:"" group:"Look at what is:" help:"Print a provider, consumer, project, bare metal node or allocation."`
+	List        listCommands       `cmd:"" group:"Look at what is:" help:"List providers, consumers, classes, traits, bare metal nodes or allocations."`
+	Holders     holdersOf          `cmd:"" group:"Look at what is:" help:"Print the consumers that hold, or held, something of a provider, with their owners."`
+	WhyNot      whyNot             `cmd:"" group:"Look at what is:" name:"why-not" help:"Explain why a request has no allocation candidates."`
+	Capacity    capacity           `cmd:"" group:"Look at what is:" help:"Count how many more allocations fit that satisfy a request, by tree."`
+	WhatIf      whatIf             `cmd:"" group:"Look at what is:" name:"what-if" help:"Show the outcome of some commands, without recording them."`
+	Orphans     orphans            `cmd:"" group:"Look at what is:" help:"List allocations without an owner, and owners without allocations."`
+	Series      series             `cmd:"" group:"Look at what was:" help:"Print the usage of a provider or project over time."`
+	Consumption consumption        `cmd:"" group:"Look at what was:" help:"Print how much was held, or used of a provider, for how long: for bills."`
+	Log         records            `cmd:"" group:"Look at what was:" help:"Print the records of a ledger."`
+	History     history            `cmd:"" group:"Look at what was:" help:"Print the history of a consumer, provider, project or user, or the effects of a command."`
+	Why         why                `cmd:"" group:"Look at what was:" help:"Print the records that explain what a consumer holds of a provider."`
+	Rejected    rejected           `cmd:"" group:"Look at what was:" help:"Print rejected commands, with the reasons."`
+	Limits      limitsCommands     `cmd:"" group:"Set rules:" help:"Show and set how much projects may hold."`
 
-	Counters    countersCommands    `cmd:"" help:"Show and set counters of a provider, and what the providers below draw from them."`
-	Preferences preferencesCommands `cmd:"" help:"Show and set preferences that claims refer to by name."`
-	Topologies  topologiesCommands  `cmd:"" help:"Show and set which aggregates are domains, and which of them are in which."`
+	Counters    countersCommands    `cmd:"" group:"Set rules:" help:"Show and set counters of a provider, and what the providers below draw from them."`
+	Preferences preferencesCommands `cmd:"" group:"Set rules:" help:"Show and set preferences that claims refer to by name."`
+	Topologies  topologiesCommands  `cmd:"" group:"Set rules:" help:"Show and set which aggregates are domains, and which of them are in which."`
 }
 
 // Moment is the moment that a question is about; default: now.

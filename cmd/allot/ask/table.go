@@ -121,7 +121,7 @@ func init() { // the functions in it know the table
 		"log": {example: "log --from 100 --follow", path: "/audit/records", answer: follow},
 		"history": {
 			example: "history provider host-007 --limit 5", path: "/audit/history", rows: "entries", paged: true,
-			columns: ofRecords,
+			columns: ofRecords, empty: "there are no such records",
 			details: func(row any) []string { return changes(at(row, "before"), at(row, "after")) },
 			next: func(answer any, _ []any) url.Values {
 				if next := field(answer, "next"); next != "" {

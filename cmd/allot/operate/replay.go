@@ -20,10 +20,10 @@ import (
 // Replay is "allot replay": it rebuilds everything from the log alone.
 type Replay struct {
 	sourceFlags `embed:""`
-	cli.Server  `embed:"" prefix:"server-"`
+	cli.Server  `embed:""`
 	To          uint64 `help:"Last sequence; 0: the log's last." default:"0"`
 	Into        string `help:"Folder for the read models and a snapshot, which must not exist; default: throw them away." type:"path" placeholder:"DIR"`
-	Compare     bool   `help:"Compare with the digests that the server at --server-http had at that sequence."`
+	Compare     bool   `help:"Compare with the digests that the server at --url had at that sequence."`
 }
 
 // Run replays, and prints the result.

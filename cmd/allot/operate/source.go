@@ -58,7 +58,7 @@ func (f sourceFlags) open(ctx context.Context) (log *source, closeLog func() err
 	case f.NATSURL != "":
 		nc, err := nats.Connect(f.NATSURL, nats.Name("allot reader"), cli.Silent)
 		if err != nil {
-			return nil, nil, fmt.Errorf("connect to the server: %w", err)
+			return nil, nil, fmt.Errorf("--nats-url: %w", err)
 		}
 		remote := &remoteLog{c: client.New(nc, client.Options{})}
 		return &source{remote, remote.checkpoint}, func() error { nc.Close(); return nil }, nil

@@ -40,7 +40,7 @@ func (p *logPart) connect(context.Context) (err error) {
 		return err
 	}
 	p.logger.Info("the NATS servers are to sync every write (jetstream { sync_interval: always }): that cannot be seen from here")
-	if p.nc, err = p.config.dial(p.config.NATSURL, p.config.NATSCreds, "log"); err != nil {
+	if p.nc, err = p.dial(p.config.NATSURL, p.config.NATSCreds, "log"); err != nil {
 		return err
 	}
 	p.url = p.nc.ConnectedUrlRedacted()

@@ -219,7 +219,7 @@ func (p *natsPart) connectReplica() (*nats.Conn, error) {
 	if p.Server != nil {
 		return p.ConnectReplica()
 	}
-	return p.config.dial(p.config.NATSURL, p.config.NATSCreds, "replica")
+	return p.dial(p.config.NATSURL, p.config.NATSCreds, "replica")
 }
 
 // connectionPart is a connection to NATS that serves clients, apart from the log's, so that
@@ -242,7 +242,7 @@ func (p *connectionPart) start(context.Context) (err error) {
 	if address == "" {
 		address, creds = p.config.NATSURL, cmp.Or(creds, p.config.NATSCreds)
 	}
-	p.Conn, err = p.config.dial(address, creds, p.as)
+	p.Conn, err = p.dial(address, creds, p.as)
 	return err
 }
 
@@ -294,14 +294,21 @@ func (p *natsDoorPart) stop() error {
 }
 
 // dial connects to the external server.
-func (c *Command) dial(address, creds, as string) (*nats.Conn, error) {
-	options := append(jetstream.LogConnection(), nats.Name("allot "+as))
+func (s settings) dial(address, creds, as string) (*nats.Conn, error) {
+	refused := func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		s.logger.Warn("NATS refuses something", "connection", as, "error", cli.Words(err))
+	}
+	options := append(jetstream.LogConnection(), nats.Name("allot "+as), nats.ErrorHandler(refused))
 	if creds != "" {
 		options = append(options, nats.UserCredentials(creds))
 	}
 	nc, err := nats.Connect(address, options...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", redacted(address), err)
+		flag := "--nats-url"
+		if address == s.config.NATSDoorURL {
+			flag = "--nats-door-url"
+		}
+		return nil, fmt.Errorf("%s %s: %w", flag, redacted(address), err)
 	}
 	return nc, nil
 }

@@ -181,6 +181,7 @@ func (p *restDoorPart) routes() http.Handler {
 	checks := &vitals.Checks{
 		Views: p.views.Projector, Replica: p.replica.replica, Fresh: p.replica.commands(), Disks: &p.disks.Disks,
 		Writer: p.writer.Load, Leaving: &p.rest.leaving, Witnesses: p.notary.Witnesses, Logger: p.logger,
+		Tokens: p.access.reachable,
 	}
 	toConsole := http.RedirectHandler(console.Prefix, http.StatusMovedPermanently)
 	table := []route{

@@ -21,9 +21,9 @@ import (
 
 // keystoneFlags say where Keystone is, and which account the server uses there.
 type keystoneFlags struct {
-	URL       string `name:"url" help:"Identity v3 endpoint of Keystone, such as https://keystone.example:5000/v3. Without it requests are not authenticated." usual:""`
-	PublicURL string `name:"public-url" help:"Keystone's URL for clients, in answers with 401; default: --keystone-url."`
-	Cloud     string `help:"Cloud of clouds.yaml with the server's own account; default: what OS_CLOUD or the other variables OS_* say." usual:""`
+	URL       string `name:"url" help:"Identity v3 endpoint of Keystone, such as https://keystone.example:5000/v3. Without it requests are not authenticated." placeholder:"URL" usual:""`
+	PublicURL string `name:"public-url" help:"Keystone's URL for clients, in answers with 401; default: --keystone-url." placeholder:"URL"`
+	Cloud     string `help:"Cloud of clouds.yaml with the server's own account; default: what OS_CLOUD or the other variables OS_* say." placeholder:"NAME" usual:""`
 }
 
 // tokenTime is how long the server believes an answer of Keystone about a token.
@@ -114,12 +114,17 @@ type accessPart struct {
 	policy *policy.Rules
 	tls    *tls.Config    // of REST and NATS; nil: none
 	users  *natsapi.Users // nil: every client may connect
+
+	reachable func() error // whether Keystone answers; nil: there is none
 }
 
 // start reads the files with policy, certificates and users, and returns every fault.
 func (p *accessPart) start(context.Context) error {
 	var access, certificates, users error
 	p.auth, p.policy, access = p.config.security()
+	if keystone, is := p.auth.(*auth.Keystone); is && access == nil {
+		p.reachable = keystone.Reachable
+	}
 	p.tls, certificates = p.config.TLS.Config(p.logger)
 	if p.config.NATSUsers != "" {
 		var file []byte

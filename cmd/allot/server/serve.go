@@ -9,9 +9,11 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
+	"github.com/allot-project/allot/api/console"
 	"github.com/allot-project/allot/cmd/allot/server/vitals"
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger/embedded"
@@ -62,6 +64,9 @@ func (c *Command) serve(ctx context.Context) error {
 	if err := c.check(); err != nil {
 		return err
 	}
+	if err := errors.Join(c.checkAddresses()...); err != nil {
+		return err
+	}
 	if c.NATS == defaultNATS && c.natsIsBackDoor() {
 		logger.Warn(
 			"NATS stays inside the process, because REST is authenticated and NATS has no users: name them with --nats-users to serve it",
@@ -75,8 +80,17 @@ func (c *Command) serve(ctx context.Context) error {
 	if err := s.start(ctx); err != nil {
 		return err
 	}
-	logger.Info("serving",
-		"http", s.rest.port.Addr().String(), "nats", s.log.url, "sequence", s.views.Checkpoint().Sequence)
+	address, token := s.rest.port.Addr().String(), "admin"
+	if s.access.reachable != nil {
+		token = "of Keystone: openstack token issue"
+		if err := s.access.reachable(); err != nil {
+			logger.Warn("Keystone does not answer: until it does, tokens that are not known cannot be checked",
+				"keystone-url", c.Keystone.URL, "error", cli.Words(err))
+		}
+	}
+	scheme, _, _ := strings.Cut(c.Cluster.REST, ":")
+	logger.Info("serving", "http", address, "nats", s.log.url, "sequence", s.views.Checkpoint().Sequence,
+		"console", scheme+"://"+c.Cluster.reached(address)+console.Prefix, "token", token)
 	return errors.Join(s.wait(ctx), s.stop())
 }
 

@@ -12,7 +12,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"syscall"
+	"slices"
+	"strings"
 
 	"github.com/allot-project/allot/api/placement"
 	"github.com/allot-project/allot/api/rest"
@@ -29,46 +30,46 @@ type Command struct {
 	HTTP string `name:"http" help:"HOST:PORT of the REST API." default:"127.0.0.1:8778" usual:""`
 	NATS string `name:"nats" help:"HOST:PORT of the embedded NATS server for clients. Empty keeps it inside the process, and so does --keystone-url without --nats-users." default:"127.0.0.1:4222" usual:""`
 
-	TrustedProxy []rest.ProxyRange `name:"trusted-proxy" help:"Address or network of a proxy whose headers (Forwarded, X-Forwarded-Proto, -Host, -Prefix) say how clients called the server." placeholder:"ADDRESS"`
+	TrustedProxy []rest.ProxyRange `name:"trusted-proxy" help:"Address or network of a proxy whose headers (Forwarded, X-Forwarded-Proto, -Host, -Prefix) say how clients called the server." placeholder:"ADDRESS" group:"Proxies and browsers:"`
 
-	NATSURL            string        `name:"nats-url" help:"Use this NATS server instead of the embedded one." usual:""`
-	NATSCreds          string        `name:"nats-creds" help:"Credentials file for --nats-url." type:"path"`
-	NATSDoorURL        string        `name:"nats-door-url" help:"URL and user for client traffic and notices; default: --nats-url." placeholder:"URL"`
-	NATSDoorCreds      string        `name:"nats-door-creds" help:"Credentials file for --nats-door-url; default: --nats-creds unless there is a --nats-door-url." type:"path" placeholder:"FILE"`
-	NATSUsers          string        `name:"nats-users" help:"YAML file of the users of the embedded NATS server; without it every client has operator rights." type:"existingfile" placeholder:"FILE" usual:""`
-	NATSReplicas       int           `name:"nats-replicas" help:"Replicas of a stream that is created behind --nats-url; default: 3 if that is a cluster." default:"0"`
-	LazySync           bool          `help:"Let the embedded NATS server sync every two minutes. Faster; a power cut loses answered commands."`
-	AllowedHost        []string      `name:"allowed-host" help:"Name, beside localhost and addresses of this machine, that requests may call the server by." placeholder:"NAME" usual:""`
-	AllowNoauth        bool          `help:"Serve without authentication on an address that other machines can reach." usual:""`
-	Cluster            clusterFlags  `embed:"" group:"Cluster"`
-	TLS                cli.TLSFlags  `embed:"" prefix:"tls-" group:"TLS"`
-	Keystone           keystoneFlags `embed:"" prefix:"keystone-" group:"Authentication"`
-	UnifiedLimits      string        `help:"Make the ledger's limits those of Keystone, each minute: of this service, by its id, and of a region if it is SERVICE@REGION. Then limits are not to be set in the ledger." placeholder:"SERVICE" group:"Authentication"`
-	CORSAllowedOrigin  []string      `name:"cors-allowed-origin" help:"Origins of web pages that may use the API; default: none, so cross-origin requests are refused." group:"Cross-origin requests"`
-	PolicyFile         string        `help:"YAML file in oslo.policy's form with rules that replace Placement's own." type:"existingfile" placeholder:"FILE"`
-	EnforceNewDefaults bool          `help:"Leave out the policy rules that Placement has deprecated. Reshapes are then for services only."`
-	MaxCandidates      int           `help:"Largest number of candidates in one answer; 0: no bound." default:"0"`
-	CandidatesOrder    string        `help:"Order of candidates. depth-first: all candidates of a tree before those of the next tree; breadth-first: from each tree in turn; random: any." enum:"depth-first,breadth-first,random" default:"depth-first"`
+	NATSURL            string        `name:"nats-url" help:"Use this NATS server instead of the embedded one." placeholder:"URL" usual:"" group:"NATS:"`
+	NATSCreds          string        `name:"nats-creds" help:"Credentials file for --nats-url." type:"path" placeholder:"FILE" group:"NATS:"`
+	NATSDoorURL        string        `name:"nats-door-url" help:"URL and user for client traffic and notices; default: --nats-url." placeholder:"URL" group:"NATS:"`
+	NATSDoorCreds      string        `name:"nats-door-creds" help:"Credentials file for --nats-door-url; default: --nats-creds unless there is a --nats-door-url." type:"path" placeholder:"FILE" group:"NATS:"`
+	NATSUsers          string        `name:"nats-users" help:"YAML file of the users of the embedded NATS server; without it every client has operator rights." type:"existingfile" placeholder:"FILE" usual:"" group:"NATS:"`
+	NATSReplicas       int           `name:"nats-replicas" help:"Replicas of a stream that is created behind --nats-url; default: 3 if that is a cluster." default:"0" group:"NATS:"`
+	LazySync           bool          `help:"Let the embedded NATS server sync every two minutes. Faster; a power cut loses answered commands." group:"NATS:"`
+	AllowedHost        []string      `name:"allowed-host" help:"Name, beside localhost and addresses of this machine, that requests may call the server by." placeholder:"NAME" group:"Proxies and browsers:"`
+	AllowNoauth        bool          `help:"Serve without authentication on an address that other machines can reach." usual:"" group:"Authentication:"`
+	Cluster            clusterFlags  `embed:"" group:"Cluster:"`
+	TLS                cli.TLSFlags  `embed:"" prefix:"tls-" group:"TLS:"`
+	Keystone           keystoneFlags `embed:"" prefix:"keystone-" group:"Authentication:"`
+	UnifiedLimits      string        `help:"Make the ledger's limits those of Keystone, each minute: of this service, by its id, and of a region if it is SERVICE@REGION. Then limits are not to be set in the ledger." placeholder:"SERVICE" group:"Authentication:"`
+	CORSAllowedOrigin  []string      `name:"cors-allowed-origin" help:"Origins of web pages that may use the API; default: none, so cross-origin requests are refused." placeholder:"ORIGIN" group:"Proxies and browsers:"`
+	PolicyFile         string        `help:"YAML file in oslo.policy's form with rules that replace Placement's own." type:"existingfile" placeholder:"FILE" group:"Authentication:"`
+	EnforceNewDefaults bool          `help:"Leave out the policy rules that Placement has deprecated. Reshapes are then for services only." group:"Authentication:"`
+	MaxCandidates      int           `help:"Largest number of candidates in one answer; 0: no bound." default:"0" group:"Answers:"`
+	CandidatesOrder    string        `help:"Order of candidates. depth-first: all candidates of a tree before those of the next tree; breadth-first: from each tree in turn; random: any." enum:"depth-first,breadth-first,random" default:"depth-first" group:"Answers:"`
 
-	NodeProviders bool   `help:"Make each bare metal node a resource provider, too, with an inventory of one unit of its class."`
-	BaremetalURL  string `name:"baremetal-url" help:"Beginning of the links in answers of the bare metal API; default: the host that the client named, with /baremetal." placeholder:"URL"`
+	NodeProviders bool   `help:"Make each bare metal node a resource provider, too, with an inventory of one unit of its class." group:"Answers:"`
+	BaremetalURL  string `name:"baremetal-url" help:"Beginning of the links in answers of the bare metal API; default: the host that the client named, with /baremetal." placeholder:"URL" group:"Answers:"`
 
-	SigningKey    string   `help:"File with a private key that allot signing-key made. The server signs checkpoints of the log with it." type:"existingfile" placeholder:"FILE" usual:""`
-	Witness       []string `help:"Public key of a witness, a blank, and its URL (c2sp.org/tlog-witness): signed checkpoints of now are answered only with its cosignature. May be repeated." placeholder:"\"VKEY URL\"" sep:"none"`
-	WitnessQuorum int      `help:"How many of the witnesses must have cosigned a checkpoint; 0: all of them." default:"0" placeholder:"N"`
+	SigningKey    string   `help:"File with a private key that allot signing-key made. The server signs checkpoints of the log with it." type:"existingfile" placeholder:"FILE" usual:"" group:"Archives and checkpoints:"`
+	Witness       []string `help:"Public key of a witness, a blank, and its URL (c2sp.org/tlog-witness): signed checkpoints of now are answered only with its cosignature. May be repeated." placeholder:"\"VKEY URL\"" sep:"none" group:"Archives and checkpoints:"`
+	WitnessQuorum int      `help:"How many of the witnesses must have cosigned a checkpoint; 0: all of them." default:"0" placeholder:"N" group:"Archives and checkpoints:"`
 
-	Metrics string `help:"HOST:PORT that serves /metrics in Prometheus's format, without a token; empty: none." usual:""`
+	Metrics string `help:"HOST:PORT that serves /metrics in Prometheus's format, without a token; empty: none." placeholder:"HOST:PORT" usual:"" group:"Messages, metrics and traces:"`
 
 	DiskReserve vitals.DiskReserve `help:"Refuse commands while the disk of the data folder has less free space than this, such as 256MiB; auto: 256MiB, but at most a fiftieth of the disk." default:"auto" placeholder:"SIZE"`
 
-	Archive []string  `help:"Archive the log there in the background: file:///FOLDER, or s3://BUCKET/PREFIX?endpoint=HOST:PORT with keys from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. May be repeated." placeholder:"URL" usual:"" group:"Archives"`
+	Archive []string  `help:"Archive the log there in the background: file:///FOLDER, or s3://BUCKET/PREFIX?endpoint=HOST:PORT with keys from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. May be repeated." placeholder:"URL" usual:"" group:"Archives and checkpoints:"`
 	Pace    paceFlags `embed:"" prefix:"pace-"`
 
 	Check bool `help:"Check the settings, the files that they name, the data folder and the addresses, and end without serving." usual:""`
 
 	configFile string       // that the settings are from; empty: none
-	Log        cli.LogFlags `embed:"" prefix:"log-" group:"Messages and traces"`
-	Trace      traceFlags   `embed:"" prefix:"trace-" group:"Messages and traces"`
+	Log        cli.LogFlags `embed:"" prefix:"log-" group:"Messages, metrics and traces:"`
+	Trace      traceFlags   `embed:"" prefix:"trace-" group:"Messages, metrics and traces:"`
 }
 
 // check refuses settings that are dangerous or contradict each other.
@@ -81,8 +82,10 @@ func (c *Command) check() error {
 		return fmt.Errorf("other machines can reach --http %s, and requests are not authenticated: "+
 			"name a Keystone with --keystone-url, bind 127.0.0.1 behind an authenticating proxy, or accept the risk with --allow-noauth", c.HTTP)
 	}
-	_, err = archive.OpenURLs(c.Archive)
-	if err := cmp.Or(c.Trace.check(), c.Keystone.check(), err); err != nil {
+	if _, err := archive.OpenURLs(c.Archive); err != nil {
+		return fmt.Errorf("--archive: %w", err)
+	}
+	if err := cmp.Or(c.Trace.check(), c.checkURLs()); err != nil {
 		return err
 	}
 	if err := c.Cluster.fill(c.Data, c.NATSURL != ""); err != nil {
@@ -197,9 +200,6 @@ func (c *Command) checkAddresses() (faults []error) {
 		if err == nil {
 			err = listener.Close()
 		}
-		if errors.Is(err, syscall.EADDRINUSE) {
-			err = errors.New("another process has this address: stop it, or name another address")
-		}
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%s %s: %w", one.flag, one.address, err))
 		}
@@ -221,13 +221,23 @@ func (c *Command) exposed() (files []string) {
 	return files
 }
 
-// check refuses what is no URL. Whether Keystone answers is found out later, because it
-// may start after Allot.
-func (k *keystoneFlags) check() error {
-	for _, one := range []struct{ flag, text string }{{"url", k.URL}, {"public-url", k.PublicURL}} {
-		target, err := url.Parse(one.text)
-		if one.text != "" && (err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https") {
-			return fmt.Errorf("--keystone-%s %q is no URL such as https://keystone.example:5000/v3", one.flag, one.text)
+// checkURLs refuses what is no URL. Whether a server answers there is found out later, because it may start
+// after this one.
+func (c *Command) checkURLs() error {
+	for _, one := range []struct{ flag, text, schemes, example string }{
+		{"--keystone-url", c.Keystone.URL, "http https", "https://keystone.example:5000/v3"},
+		{"--keystone-public-url", c.Keystone.PublicURL, "http https", "https://keystone.example:5000/v3"},
+		{"--nats-url", c.NATSURL, "nats tls ws wss", "nats://nats.example:4222"},
+		{"--nats-door-url", c.NATSDoorURL, "nats tls ws wss", "nats://nats.example:4222"},
+	} {
+		for text := range strings.SplitSeq(one.text, ",") { // nats.go takes several, and HOST:PORT
+			if strings.HasPrefix(one.flag, "--nats") && !strings.Contains(text, "://") {
+				continue
+			}
+			target, err := url.Parse(text)
+			if text != "" && (err != nil || target.Host == "" || !slices.Contains(strings.Fields(one.schemes), target.Scheme)) {
+				return fmt.Errorf("%s %q is no URL such as %s", one.flag, redacted(text), one.example)
+			}
 		}
 	}
 	return nil

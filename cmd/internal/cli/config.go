@@ -15,6 +15,7 @@ import (
 // names. A key that is no flag is an error; otherwise a misspelt key would
 // silently leave the default.
 type ConfigFile struct {
+	path   string
 	values map[string]any
 	loaded bool
 	failed error // why the file could not be loaded
@@ -38,7 +39,7 @@ func (c *ConfigFile) Validate(app *kong.Application) error {
 	}
 	for key := range c.values {
 		if !known[key] {
-			return fmt.Errorf("config file: unknown key %q", key)
+			return fmt.Errorf("--config %s: %q is no flag: --help-all lists those of a command", c.path, key)
 		}
 	}
 	return nil
@@ -74,24 +75,24 @@ func (c *ConfigFile) load() error {
 }
 
 func (c *ConfigFile) read() error {
-	path := os.Getenv("ALLOT_CONFIG")
+	c.path = os.Getenv("ALLOT_CONFIG")
 	for i, arg := range os.Args {
 		if arg == "--config" && i+1 < len(os.Args) {
-			path = os.Args[i+1]
+			c.path = os.Args[i+1]
 		} else if value, found := bytes.CutPrefix([]byte(arg), []byte("--config=")); found {
-			path = string(value)
+			c.path = string(value)
 		}
 	}
-	if path == "" {
+	if c.path == "" {
 		return nil
 	}
-	data, err := os.ReadFile(path)
+	data, err := os.ReadFile(c.path)
 	if err != nil {
-		return fmt.Errorf("config file: %w", err)
+		return fmt.Errorf("--config: %w", err)
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	if err := dec.Decode(&c.values); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("config file %s: %w", path, err)
+		return fmt.Errorf("--config %s: %w", c.path, err)
 	}
 	return nil
 }

@@ -16,7 +16,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/allot-project/allot/ledger"
@@ -24,28 +23,25 @@ import (
 
 // Server names the running server that a command asks.
 type Server struct {
-	HTTP   string `name:"http" help:"HOST:PORT of the server." default:"127.0.0.1:8778"`
-	URL    string `name:"url" help:"URL of the server, instead of --http and --https." placeholder:"URL"`
-	HTTPS  bool   `name:"https" help:"Connect with TLS."`
-	CAFile string `name:"ca-file" help:"Certificates to trust instead of the system's; implies TLS." type:"existingfile" placeholder:"FILE"`
+	URL    string `name:"url" help:"URL of the server, or its HOST:PORT." default:"http://127.0.0.1:8778"`
+	CAFile string `name:"ca-file" help:"Certificates to trust instead of the system's, if --url begins with https." type:"existingfile" placeholder:"FILE"`
 	Token  string `help:"Token to send as X-Auth-Token; not on the command line, where others see it." default:"admin" secret:""`
 }
 
 // Base returns the URL of the server.
 func (s Server) Base() (*url.URL, error) {
-	if s.URL == "" {
-		if host, _, err := net.SplitHostPort(s.HTTP); err != nil || strings.ContainsAny(host, "/@") {
-			return nil, fmt.Errorf("--http %q is not HOST:PORT: give a URL with --url", s.HTTP)
-		}
-		scheme := "http"
-		if s.HTTPS || s.CAFile != "" {
-			scheme = "https"
-		}
-		return &url.URL{Scheme: scheme, Host: s.HTTP}, nil
+	given := s.URL
+	switch {
+	case strings.Contains(given, "://"):
+	case s.CAFile != "":
+		given = "https://" + given
+	default:
+		given = "http://" + given
 	}
-	base, err := url.Parse(s.URL)
-	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, fmt.Errorf("--url %q is not http://HOST:PORT or https://HOST:PORT", s.URL)
+	base, err := url.Parse(given)
+	if err != nil || base.Port() == "" && s.URL != given || base.Hostname() == "" || base.User != nil ||
+		base.Scheme != "http" && base.Scheme != "https" {
+		return nil, fmt.Errorf("--url %q is not http://HOST:PORT, https://HOST:PORT or HOST:PORT", s.URL)
 	}
 	return base, nil
 }
@@ -239,7 +235,7 @@ func (e *StatusError) Error() string { return e.text }
 // refusal says in words what a server refuses.
 func (c *Client) refusal(resp *http.Response, text []byte) string {
 	if resp.StatusCode == http.StatusBadRequest && bytes.Contains(text, []byte("HTTP request to an HTTPS server")) {
-		return fmt.Sprintf("the server at %s speaks TLS: add --https, or --ca-file FILE with the certificates to trust", c.base.Host)
+		return fmt.Sprintf("the server at %s speaks TLS: begin --url with https://, and name certificates to trust with --ca-file", c.base.Host)
 	}
 	reason := reasonIn(text)
 	if reason == "" && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain") {
@@ -248,8 +244,11 @@ func (c *Client) refusal(resp *http.Response, text []byte) string {
 	if resp.StatusCode == http.StatusUnauthorized {
 		return "the server does not accept the token: give a valid one as ALLOT_TOKEN in the environment"
 	}
-	if reason == "" || reason[0] == '{' || reason[0] == '<' {
-		return fmt.Sprintf("unexpected status %s: is this an Allot server?", Clean(resp.Status))
+	if resp.StatusCode == http.StatusForbidden && reason != "" {
+		reason += " A token with more rights may: give it as ALLOT_TOKEN in the environment"
+	}
+	if reason == "" || reason == "404 page not found" || reason[0] == '{' || reason[0] == '<' {
+		return fmt.Sprintf("unexpected status %s: is this an Allot server? Check --url", Clean(resp.Status))
 	}
 	return fmt.Sprintf("the server answered %s: %s", Clean(resp.Status), Clean(reason))
 }
@@ -284,26 +283,18 @@ func (c *Client) explain(ctx context.Context, err error) error {
 	}
 	where := c.base.Host
 	var (
-		name    *net.DNSError
-		timeout net.Error
 		unknown *tls.CertificateVerificationError
 		noTLS   tls.RecordHeaderError
 	)
 	switch {
 	case errors.Is(err, errElsewhere):
 		return fmt.Errorf("the server at %s: %w", where, errElsewhere)
-	case errors.As(err, &name):
-		return fmt.Errorf("no server answers at %s: no machine has the name %s", where, name.Name)
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("no server answers at %s: nothing listens there; is the server running?", where)
 	case errors.As(err, &unknown):
-		return fmt.Errorf("the certificate of the server at %s is not trusted (%w): give the certificates to trust with --ca-file", where, unknown.Err)
+		return fmt.Errorf("the certificate of the server at %s is not trusted (%w): give the certificates to trust with --ca-file, and a name that is in them with --url", where, unknown.Err)
 	case errors.As(err, &noTLS), strings.Contains(err.Error(), "HTTP response to HTTPS client"):
-		return fmt.Errorf("the server at %s speaks no TLS: leave --https and --ca-file out, or begin --url with http://", where)
+		return fmt.Errorf("the server at %s speaks no TLS: begin --url with http://", where)
 	case strings.Contains(err.Error(), "malformed HTTP"):
 		return fmt.Errorf("what listens at %s does not speak HTTP: %w", where, ErrNotAllot)
-	case errors.As(err, &timeout) && timeout.Timeout():
-		return fmt.Errorf("no server answers at %s: it took too long", where)
 	}
 	var failed *url.Error
 	if errors.As(err, &failed) {

@@ -46,7 +46,7 @@ type Folder struct {
 // Open locks a folder, and makes it if it does not exist.
 func Open(dir string) (*Folder, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return nil, fmt.Errorf("the data folder cannot be made: %w", err)
+		return nil, fmt.Errorf("--data %s: the data folder cannot be made: %w", dir, err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -2,6 +2,7 @@ package launchtest
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"regexp"
 	"strings"
@@ -29,8 +30,8 @@ type FlagCounts struct {
 }
 
 // CheckFlags requires that no flag of any command of a program takes a secret from the command
-// line, or a number that it cannot mean, and that the file of --config takes every flag that can
-// hold a secret.
+// line, or a number that it cannot mean, that the file of --config takes every flag that can
+// hold a secret, and that each command has an example that can be parsed.
 func CheckFlags(t *testing.T, name, description string, args any) (counts FlagCounts) {
 	t.Helper()
 	parser, err := cli.NewParser(name, description, args, kong.BindTo(t.Context(), (*context.Context)(nil)))
@@ -52,7 +53,26 @@ func CheckFlags(t *testing.T, name, description string, args any) (counts FlagCo
 	if err := cli.ConfigOf(map[string]any{"nonsense": "x"}).Validate(parser.Model); err == nil {
 		t.Error("the file takes keys that are no flags")
 	}
+	for _, command := range parser.Model.Leaves(false) {
+		checkExample(t, parser, command)
+	}
 	return counts
+}
+
+// checkExample parses a command's example. The files that it names need not be there.
+func checkExample(t *testing.T, parser *kong.Kong, command *kong.Node) {
+	t.Helper()
+	_, example, _ := strings.Cut(command.Detail, parser.Model.Name+" ")
+	parts := strings.Split(example, "'") // what is between quotes is one argument
+	args := strings.Fields(parts[0])
+	if len(parts) > 1 {
+		args = append(args, parts[1])
+	}
+	trace, err := kong.Trace(parser, args)
+	if err != nil || trace.Selected() != command ||
+		trace.Error != nil && !strings.Contains(trace.Error.Error(), "no such file") {
+		t.Errorf("%s: its example is %q: %v", command.FullPath(), example, errors.Join(err, trace.Error))
+	}
 }
 
 const secretURL = "nats://me:hunter2@example:4222"

@@ -41,7 +41,8 @@ type Health struct {
 	// Checkpoints is "ok", or why the last one lacks the cosignatures of witnesses, which is no reason not to take
 	// requests; empty: there are no witnesses; /readyz only
 	Checkpoints string `json:"checkpoints,omitempty"`
-	Sequence    uint64 `json:"sequence"` // the sequence up to which the log can be read here
+	Keystone    string `json:"keystone,omitempty"` // "ok", or that new tokens cannot be checked; /readyz only, and no reason for a 503
+	Sequence    uint64 `json:"sequence"`           // the sequence up to which the log can be read here
 }
 
 const fine = "ok"
@@ -98,6 +99,7 @@ type Checks struct {
 	Disks   *Disks
 	Writer  func() *writer.Writer // nil: none has started here yet
 	Leaving *atomic.Bool          // clients should send requests elsewhere
+	Tokens  func() error          // whether Keystone answers; nil: there is none
 	// Witnesses cosign checkpoints; nil: there are none
 	Witnesses *witness.Group
 	Logger    *slog.Logger
@@ -132,6 +134,12 @@ func (c *Checks) Ready(w http.ResponseWriter, r *http.Request) {
 	}
 	if c.Leaving.Load() {
 		h.Reads, h.Commands, h.Requests = leaving, leaving, leaving
+	}
+	if c.Tokens != nil {
+		h.Keystone = fine
+		if c.Tokens() != nil { // the reason is in the log, because these answers need no token
+			h.Keystone = "Keystone does not answer: tokens that are not known yet cannot be checked"
+		}
 	}
 	asked := rest.ParseQuery(r).Get("for")
 	switch asked {
