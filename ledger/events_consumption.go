@@ -22,6 +22,7 @@ const ConsumptionPeriod = int64(time.Hour)
 // is from before the moment of the root, even if the clock was set back meanwhile.
 type ConsumptionRootSet struct{ ConsumptionRoot }
 
+// Topic implements Event.
 func (ConsumptionRootSet) Topic() Topic { return Topic{} }
 
 func (ev ConsumptionRootSet) form(c *coder) ConsumptionRootSet {

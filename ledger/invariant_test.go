@@ -37,7 +37,8 @@ func refusingState(t *testing.T) *ledger.State {
 		ledger.AllocationRequested{Allocation: waiting, Name: "waiting", ResourceClass: "c"},
 	) {
 		s.Begin()
-		if err := s.Apply(uint64(i+1), &ledger.Record{Time: ledger.ConsumptionPeriod + int64(i), Events: []ledger.Event{event}}); err != nil {
+		record := &ledger.Record{Time: ledger.ConsumptionPeriod + int64(i), Events: []ledger.Event{event}}
+		if err := s.Apply(uint64(i+1), record); err != nil {
 			t.Fatalf("%s: %v", ledger.KindOf(event), err)
 		}
 		s.Advance(ledger.Head{Sequence: uint64(i + 1)})

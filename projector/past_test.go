@@ -69,7 +69,9 @@ func collected[T any](each func(func(T) bool) error) (list []T, err error) {
 }
 
 // tellAll asks for everything at the moment of a view.
-func tellAll(ctx context.Context, log ledger.Log, views *projector.Projector, view projector.View, subjects []projector.Subject) *told {
+func tellAll(
+	ctx context.Context, log ledger.Log, views *projector.Projector, view projector.View, subjects []projector.Subject,
+) *told {
 	w, sequence := &told{}, view.Sequence()
 	tellView(w, view)
 	tellCommit(ctx, log, w, view)

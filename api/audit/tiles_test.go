@@ -41,7 +41,8 @@ func tile(t *testing.T, records int) *tiled {
 	}
 	signer, keys := ledgertest.Key(t)
 	q := &audit.Questions{
-		Views: l.Views, Log: l.Log, Notary: &present.Notary{Ledger: ledger.UUID{1}, Key: signer, Log: l.Log}, Present: l.Writer,
+		Views: l.Views, Log: l.Log, Present: l.Writer,
+		Notary:    &present.Notary{Ledger: ledger.UUID{1}, Key: signer, Log: l.Log},
 		Authorize: func(http.ResponseWriter, *http.Request) bool { return true }, Logger: slog.New(slog.DiscardHandler),
 	}
 	mux := http.NewServeMux()

@@ -249,7 +249,7 @@ func (u *User) maySee(q wire.Query, answer any) *wire.Error {
 // queryRule says what bound users may learn from a kind of query. A kind without
 // a rule is not for submitters.
 type queryRule struct {
-	everybodys bool                              // it shows what all projects do: not for submitters, unless bound to what it asks
+	everybodys bool                              // it shows all projects: not for submitters, unless bound to what it asks
 	asks       func(wire.Query, string) bool     // whether the question is about the project; nil: every question is
 	sees       func(answer any, own string) bool // whether the answer belongs to the project; nil: every answer does
 }

@@ -26,7 +26,6 @@ import (
 // piece is an amount of something in an interval between two commits.
 type piece struct {
 	keys           map[string]string
-	root           ledger.UUID // of a provider's tree then
 	from, to       int64
 	used, capacity int64
 }

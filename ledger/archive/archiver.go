@@ -123,7 +123,8 @@ type uploader struct {
 }
 
 func newUploader(to *Archive, cfg Config, packer *packer) *uploader {
-	return &uploader{archive: to, cfg: cfg, packer: packer, tiles: tiler{Tiles: cfg.Tiles, archive: to, folder: cfg.Folder}}
+	tiles := tiler{Tiles: cfg.Tiles, archive: to, folder: cfg.Folder}
+	return &uploader{archive: to, cfg: cfg, packer: packer, tiles: tiles}
 }
 
 func (c *uploader) get() Status {

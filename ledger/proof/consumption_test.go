@@ -63,8 +63,12 @@ func TestConsumptionIsProved(t *testing.T) {
 }
 
 // refuseOthers changes one thing of what is proved.
-func refuseOthers(t *rapid.T, root ledger.ConsumptionRoot, project string, c *proof.Consumption, proved []proof.PlacedDigest) {
-	refuse := func(what string, root ledger.ConsumptionRoot, project string, c *proof.Consumption, proved []proof.PlacedDigest) {
+func refuseOthers(
+	t *rapid.T, root ledger.ConsumptionRoot, project string, c *proof.Consumption, proved []proof.PlacedDigest,
+) {
+	refuse := func(
+		what string, root ledger.ConsumptionRoot, project string, c *proof.Consumption, proved []proof.PlacedDigest,
+	) {
 		if err := proof.CheckConsumption(root, project, c, proved); !errors.Is(err, proof.ErrProof) {
 			t.Errorf("%s: %v", what, err)
 		}

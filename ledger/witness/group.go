@@ -158,7 +158,9 @@ func (g *Group) Fault() string {
 
 // Cosign returns a cosigned checkpoint of a log of least records or more: the one that is kept,
 // or else the newest, which it asks for. It fails with ErrQuorum.
-func (g *Group) Cosign(ctx context.Context, least int64, newest func(context.Context) (*Signed, error)) (*Cosigned, error) {
+func (g *Group) Cosign(
+	ctx context.Context, least int64, newest func(context.Context) (*Signed, error),
+) (*Cosigned, error) {
 	if kept := g.Kept(); kept != nil && kept.Size >= least {
 		return kept, nil
 	}

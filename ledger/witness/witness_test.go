@@ -141,9 +141,11 @@ func (h *history) grow(n int) {
 
 // newest is the checkpoint of the newest moment.
 func (h *history) newest(context.Context) (*witness.Signed, error) {
-	c := proof.Checkpoint{Ledger: ledger.UUID{1}, Size: h.tree.Size(), Root: h.tree.Root(), Head: ledger.Head{Sequence: uint64(h.tree.Size())}}
+	size := h.tree.Size()
+	head := ledger.Head{Sequence: uint64(size)}
+	c := proof.Checkpoint{Ledger: ledger.UUID{1}, Size: size, Root: h.tree.Root(), Head: head}
 	signed, err := c.Sign(h.signer)
-	return &witness.Signed{Note: signed, Checkpoint: c, Growth: func(_ context.Context, from int64) ([]ledger.Digest, error) {
+	growth := func(_ context.Context, from int64) ([]ledger.Digest, error) {
 		h.grown.Add(1)
 		return proof.Growth(from, c.Size, func(numbers []int64) (found []ledger.Digest, err error) {
 			for _, n := range numbers {
@@ -151,10 +153,13 @@ func (h *history) newest(context.Context) (*witness.Signed, error) {
 			}
 			return found, nil
 		})
-	}}, err
+	}
+	return &witness.Signed{Note: signed, Checkpoint: c, Growth: growth}, err
 }
 
-func open(t *testing.T, folder string, keys note.Verifiers, quorum int, patience time.Duration, list ...*someone) *witness.Group {
+func open(
+	t *testing.T, folder string, keys note.Verifiers, quorum int, patience time.Duration, list ...*someone,
+) *witness.Group {
 	t.Helper()
 	cfg := witness.Config{
 		Quorum: quorum, Operator: keys, Folder: folder, Patience: patience, Logger: slog.New(slog.DiscardHandler),
@@ -218,7 +223,8 @@ func TestCosigned(t *testing.T) {
 	if fresh := open(t, folder, keys, 3, time.Minute, a, b, c); fresh.Kept() != nil {
 		t.Error("a checkpoint is used that lacks a witness")
 	}
-	if kept, err := os.ReadFile(filepath.Join(folder, proof.CosignedFile)); err != nil || !bytes.Equal(kept, g.Kept().Note) {
+	kept, err := os.ReadFile(filepath.Join(folder, proof.CosignedFile))
+	if err != nil || !bytes.Equal(kept, g.Kept().Note) {
 		t.Errorf("%s, %v", kept, err)
 	}
 }
@@ -284,7 +290,7 @@ func TestBadWitnesses(t *testing.T) {
 		"more text":      {later(func() string { return "\n" + bad.lines(string(mine.Note)) }), "another text"},
 		"another key":    {later(func() string { return other.lines(own + "\n") }), "no signature"},
 		"the operator":   {text(string(mine.Note[len(own)+2:])), "no signature"},
-		"elsewhere":      {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", 307) }, "sends requests elsewhere"},
+		"elsewhere":      {http.RedirectHandler("/x", http.StatusTemporaryRedirect).ServeHTTP, "sends requests elsewhere"},
 		"no size":        {status(409, "seven"), "does not say which"},
 		"a larger size":  {status(409, "8"), "has another history"},
 		"a size below 0": {status(409, "-1"), "does not say which"},

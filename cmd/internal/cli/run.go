@@ -73,7 +73,7 @@ const wrongUsage = 80
 
 // tell says what is wrong, and returns the exit status.
 func tell(to io.Writer, name string, err error) int {
-	fmt.Fprintf(to, "%s: %s\n", name, Words(err))
+	_, _ = fmt.Fprintf(to, "%s: %s\n", name, Words(err)) // there is no other place to say it
 	var usage *kong.ParseError
 	if !errors.As(err, &usage) {
 		return 1
@@ -81,7 +81,7 @@ func tell(to io.Writer, name string, err error) int {
 	if command := usage.Context.Selected(); command != nil {
 		name = command.FullPath()
 	}
-	fmt.Fprintf(to, "%s --help shows what it takes\n", name)
+	_, _ = fmt.Fprintf(to, "%s --help shows what it takes\n", name)
 	return wrongUsage
 }
 
