@@ -9,6 +9,7 @@ import * as ask from './pages/ask.js'
 import * as baremetal from './pages/baremetal.js'
 import * as candidates from './pages/candidates.js'
 import * as compare from './pages/compare.js'
+import * as consumption from './pages/consumption.js'
 import * as held from './pages/held.js'
 import * as limits from './pages/limits.js'
 import * as orphans from './pages/orphans.js'
@@ -33,11 +34,11 @@ const [main, badge, login, refused, tokenField, leave, away, help] = ['main', 'b
 
 const pages = {
   overview, timeline, providers, projects, subject, record, held, ask, candidates, why, 'what-if': whatIf, orphans, rejected, reservations, limits, baremetal,
-  compare, verification, search, topologies,
+  compare, consumption, verification, search, topologies,
 }
 
 // under is the entry of the navigation that a page belongs to.
-const under = { subject: '', record: 'timeline', candidates: 'ask', why: 'ask', 'what-if': 'ask', orphans: 'ask', rejected: 'ask', reservations: 'ask', limits: 'ask', baremetal: 'ask', topologies: 'ask' }
+const under = { subject: '', record: 'timeline', candidates: 'ask', why: 'ask', 'what-if': 'ask', orphans: 'ask', rejected: 'ask', reservations: 'ask', limits: 'ask', baremetal: 'ask', topologies: 'ask', consumption: 'projects' }
 
 const letters = { o: '#/overview', t: '#/timeline', p: '#/providers', j: '#/projects', w: '#/held', a: '#/ask', c: '#/compare', v: '#/verification' }
 

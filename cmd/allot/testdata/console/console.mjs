@@ -345,6 +345,17 @@ const steps = {
     await card(page, '2 more fit').waitFor()
   },
 
+  async 'consumption in a month'(page) {
+    await go(page, 'projects')
+    await main(page).getByRole('link', { name: 'Consumption in a month' }).click()
+    await card(page, 'Each day').locator('figure').filter({ hasText: 'VCPU' }).waitFor()
+    await page.getByLabel('Project').fill('climate')
+    await page.getByRole('button', { name: 'Show', exact: true }).click()
+    await matches(card(page, 'Each project').locator('tbody tr').filter({ hasText: 'VCPU' }), /climate.*VCPU/)
+    await go(page, 'consumption?month=2001-01')
+    await page.getByText('There is no record of this month.').waitFor()
+  },
+
   async 'orphans, reservations, limits and bare metal'(page) {
     const { consumers } = await ask('/audit/consumers?limit=1000')
     await go(page, 'orphans')
@@ -506,7 +517,7 @@ const sequence = Number(moved.address.split('.')[0])
 const { nodes: [node] } = await (await fetch(`${direct}/baremetal/v1/nodes`, { headers: { ...headers, 'X-OpenStack-Ironic-API-Version': '1.78' } })).json()
 const named = encodeURIComponent(hostile)
 const views = [
-  'overview?class=VCPU', 'timeline', `timeline?project=${named}`, 'providers', 'projects', `subject/provider/${target}`, `subject/provider/${home}`, `subject/consumer/${uuid(4, 2)}`,
+  'overview?class=VCPU', 'timeline', `timeline?project=${named}`, 'providers', 'projects', 'consumption', `subject/provider/${target}`, `subject/provider/${home}`, `subject/consumer/${uuid(4, 2)}`,
   `subject/project/${named}`, `subject/user/${named}`, `subject/node/${node.uuid}`, `held/provider/${target}`, 'ask', 'candidates?resources=VCPU:4', `why/${uuid(4, 2)}/${target}`,
   `what-if?remove=${target}`, 'orphans', 'rejected', 'reservations', 'limits', 'topologies', 'topologies/fabric?request=resources%3DVCPU%3A1', 'baremetal', `compare/${sequence - 1}/${sequence + 40}`, 'verification', `record/${moved.address}`, `search/${named}`, 'search/nothing%20at%20all',
 ]

@@ -11,7 +11,7 @@ export async function render(main, { query }, signal) {
   const part = field('Part of the id', { type: 'search', value: query.q ?? '' })
   show(main, el('h1', {}, moment.isNow() ? 'Projects' : `Projects at #${moment.sequence()}`),
     el('form', { class: 'form', submit: (event) => { event.preventDefault(); location.hash = withQuery('#/projects', { q: part.value() }) } },
-      part.node, el('div', { class: 'field' }, el('button', { type: 'submit', class: 'primary' }, 'Filter')), el('div', { class: 'field grow' }, el('span', { class: 'soft' }, `${number(answer.count)} projects`))),
+      part.node, el('div', { class: 'field' }, el('button', { type: 'submit', class: 'primary' }, 'Filter')), el('div', { class: 'field grow' }, el('span', { class: 'soft' }, `${number(answer.count)} projects · `, el('a', { href: '#/consumption' }, 'Consumption in a month')))),
     el('section', { class: 'card' }, answer.owners.length === 0 ? empty(query.q ? 'No project fits.' : 'Nothing is held.', query.q ? 'Shorten the filter.' : 'Projects appear here with their first allocation.') : ownersTable('', answer)))
   return {}
 }
