@@ -128,6 +128,7 @@ const events = {
   PreferenceSet: (e) => `set preference ${e.name}`,
   PreferenceRemoved: (e) => `took away preference ${e.name}`,
   TopologySet: (e) => `declared topology ${e.name}`,
+  ConsumptionRootSet: (e) => `committed to what ${e.projects === 1 ? '1 project' : `${e.projects} projects`} consumed up to ${new Date(e.at / 1e6).toISOString()}`,
   TopologyRemoved: (e) => `took away topology ${e.name}`,
   ProviderGenerationsAdvanced: (e) => `advanced the generations of ${plural(e.providers.length, 'provider')}`,
   ContentsImported: (e) => `imported ${plural(e.rows, 'row')} from ${e.source}`,
