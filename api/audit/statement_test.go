@@ -119,7 +119,7 @@ func TestStatements(t *testing.T) {
 		"from the beginning":        {"their", "", hourOf(1), "10620000000000"}, // 3 for 59 minutes
 		"between two hours":         {"their", hourOf(1), hourOf(2), "10800000000000"},
 		"of a project that is new":  {"mine", hourOf(1), hourOf(2), "3600000000000"}, // 2 for 30 minutes
-		"of a project that is none": {"nobody's", hourOf(1), hourOf(2), ""},
+		"of a project that is none": {"other", hourOf(1), hourOf(2), ""},
 		"before it is there":        {"mine", "", hourOf(1), ""},
 	} {
 		query := url.Values{"project": {row.project}, "to": {row.to}}

@@ -140,7 +140,7 @@ func TestImportConnectionFaults(t *testing.T) {
 		}
 		l := newLink(t, server.Host, &faultyLink{after: 700_000, act: server.Process.Kill})
 		faultyImport(t, "the connection was lost", server.Through(l.address).Connection("placement"))
-		faultyImport(t, "connect", server.Connection("placement"))
+		faultyImport(t, "nothing listens there", server.Connection("placement"))
 	})
 }
 

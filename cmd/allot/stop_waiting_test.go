@@ -29,7 +29,7 @@ func TestStopWhileWaiting(t *testing.T) {
 	}
 
 	away := start(t, t.TempDir(), "--nats-url", "nats://"+freeAddress(t))
-	if exit := away.Wait(); exit == nil || !strings.Contains(away.Logs.String(), "connect to") {
+	if exit := away.Wait(); exit == nil || !strings.Contains(away.Logs.String(), "no NATS server answers there") {
 		t.Errorf("%v\n%s", exit, away.Logs)
 	}
 }

@@ -150,7 +150,7 @@ func TestForeignWitness(t *testing.T) {
 	witnessed := func(args ...string) []string { return append(args, "--public-key", key, "--witness", w.vkey) }
 	ask := func(s *server, good bool, args ...string) string {
 		t.Helper()
-		return allot(t, good, append(args, "--http", s.HTTP)...)
+		return allot(t, good, append(args, "--url", s.HTTP)...)
 	}
 	ask(s, true, witnessed("checkpoint", "--out", file("first"))...)
 	write(t, file("evidence"), ask(s, true, "prove", "5.0"))
