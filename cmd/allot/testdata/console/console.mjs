@@ -349,7 +349,7 @@ const steps = {
     await go(page, 'projects')
     await main(page).getByRole('link', { name: 'Consumption in a month' }).click()
     await card(page, 'Each day').locator('figure').filter({ hasText: 'VCPU' }).waitFor()
-    await page.getByLabel('Project').fill('climate')
+    await page.getByRole('textbox', { name: 'Project' }).fill('climate')
     await page.getByRole('button', { name: 'Show', exact: true }).click()
     await matches(card(page, 'Each project').locator('tbody tr').filter({ hasText: 'VCPU' }), /climate.*VCPU/)
     await go(page, 'consumption?month=2001-01')
