@@ -58,7 +58,7 @@ async function page(asked, signal) {
 
 const rows = (bill, file) => table({
   label: 'Consumption of each project', file, ...bill, nothing: empty('Nothing was held.'), columns: [
-    { title: 'Project', value: (row) => row.project, show: (row) => el('a', { href: linkTo('subject', 'project', row.project) }, row.project) },
+    { title: 'Project', value: (row) => row.project, show: (row) => (row.project ? el('a', { href: linkTo('subject', 'project', row.project) }, row.project) : 'none') },
     { title: 'Class', value: (row) => row.class },
     { title: 'Hours', number: true, value: (row) => Number(row.hours) },
     { title: 'Amount x ns', value: (row) => row.amount_ns },
