@@ -39,11 +39,12 @@ func TestConsumptionDocument(t *testing.T) {
 	}
 	run("", keys)
 	data, key := filepath.Join(dir, "ledger"), filepath.Join(dir, "key")
-	s := launch(t, data, "--signing-key", key, "--pace-clock-behind", (31 * 24 * time.Hour).String())
+	flags := []string{"--signing-key", key, "--pace-commit-consumption"}
+	s := launch(t, data, append(flags, "--pace-clock-behind", (31*24*time.Hour).String())...)
 	run(s.HTTP, early)
 	s.Terminate()
 
-	s = launch(t, data, "--signing-key", key)
+	s = launch(t, data, flags...)
 	hour := "/audit/proof/consumption?project=web&to=" + time.Now().UTC().Format("2006-01-02T15:00:00Z")
 	s.Eventually(hour) // the hours that were missed are over
 	out := run(s.HTTP, early[strings.Index(early, "api="):strings.Index(early, "placement $api/resource_providers -d")]+late)

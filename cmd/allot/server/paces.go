@@ -27,6 +27,9 @@ type paces struct {
 	CopyRecords int64
 	// CopyNeeded makes a server that lacks State and read models take a copy even where a replay takes less.
 	CopyNeeded bool
+	// CommitConsumption has a server with a signing key commit the ledger to consumption at each whole hour. Servers
+	// of tests do not unless they are asked to: an hour may be over while a test counts records.
+	CommitConsumption bool
 	// ClockBehind is how far the server's clock is behind the time of day.
 	ClockBehind time.Duration
 }
@@ -38,6 +41,7 @@ func (p paces) clock() time.Time { return time.Now().Add(-p.ClockBehind) }
 var usual = paces{
 	ScrubEvery: 7 * 24 * time.Hour, AnswerWithin: 5 * time.Second, SnapshotRecords: 100_000, SnapshotAge: time.Hour,
 	PartRecords: archive.Usual.Records, PartAge: 15 * time.Minute, CopyRecords: 10_000_000,
+	CommitConsumption: true,
 }
 
 const (

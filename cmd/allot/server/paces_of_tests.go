@@ -15,6 +15,8 @@ type paceFlags struct {
 	CopyRecords     *int64         `hidden:""`
 	CopyNeeded      *bool          `hidden:""`
 	ClockBehind     *time.Duration `hidden:""`
+
+	CommitConsumption bool `hidden:""`
 }
 
 func (f paceFlags) paces() paces {
@@ -28,6 +30,7 @@ func (f paceFlags) paces() paces {
 	set(&p.CopyRecords, f.CopyRecords)
 	set(&p.CopyNeeded, f.CopyNeeded)
 	set(&p.ClockBehind, f.ClockBehind)
+	p.CommitConsumption = f.CommitConsumption
 	return p
 }
 

@@ -33,7 +33,7 @@ func (p *processesPart) start(context.Context) error {
 	p.running = []interface{ Stop() }{
 		processes.StartNodePlacer(writer, views, p.logger), processes.StartExpirer(writer, views, p.clock.Now, p.logger),
 	}
-	if p.notary.Key != nil { // without a signature, nothing is proved by what is committed to
+	if p.notary.Key != nil && p.paces.CommitConsumption { // without a signature, nothing is proved by what is committed to
 		p.running = append(p.running, processes.StartConsumptionCommitter(writer, views, p.clock.Now, p.logger))
 	}
 	if keystone, is := p.access.auth.(*auth.Keystone); is && p.config.UnifiedLimits != "" {
