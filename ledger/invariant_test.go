@@ -345,3 +345,24 @@ func TestOncePerCommit(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingIsFromBeforeARoot: after a root of consumption no record is from before its moment, even if the root's
+// own is, as the clock was set back meanwhile; and a root that is taken back binds nothing.
+func TestNothingIsFromBeforeARoot(t *testing.T) {
+	t.Parallel()
+	s := ledger.NewState()
+	root := &ledger.Record{Time: ledger.ConsumptionPeriod - 5, Events: []ledger.Event{ledgertest.ConsumptionRootSet()}}
+	early := &ledger.Record{Time: ledger.ConsumptionPeriod - 1}
+	undo := s.Begin()
+	if err := s.Apply(1, root); err != nil || s.ConsumptionAt() != ledger.ConsumptionPeriod {
+		t.Fatal(s.ConsumptionAt(), err)
+	}
+	if err := s.Apply(1, early); !errors.Is(err, ledger.ErrInvariant) {
+		t.Errorf("a record from before the root: %v", err)
+	}
+	s.Undo(undo, s.Changes())
+	s.Begin()
+	if err := s.Apply(1, early); err != nil || s.ConsumptionAt() != 0 {
+		t.Errorf("after the root was taken back: %v, a root of %d", err, s.ConsumptionAt())
+	}
+}
