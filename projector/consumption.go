@@ -55,6 +55,29 @@ func (c ConsumedClass) Compare(other ConsumedClass) int {
 	return cmp.Or(cmp.Compare(c.ID, other.ID), cmp.Compare(c.Nodes, other.Nodes))
 }
 
+// ClassNames tells what classes are called as of a view or, once they are deleted, were called
+// last. It remembers what it was asked, and is for one answer.
+type ClassNames struct {
+	view  View
+	known map[ledger.ClassID]string
+}
+
+// ClassNames returns the names of classes as of the view.
+func (v View) ClassNames() *ClassNames { return &ClassNames{v, make(map[ledger.ClassID]string)} }
+
+// Of returns the name of a class.
+func (n *ClassNames) Of(class ConsumedClass) (name string, err error) {
+	if class.Whole {
+		return class.Nodes, nil
+	}
+	name, known := n.known[class.ID]
+	if !known {
+		name, err = n.view.ClassName(class.ID)
+		n.known[class.ID] = name
+	}
+	return name, err
+}
+
 // Consumed is what an owner consumed of a class: amounts times nanoseconds, from the
 // ledger's beginning up to each of some moments.
 type Consumed struct {

@@ -97,14 +97,14 @@ func (p *Projector) ConsumptionRoot(at int64) (root ledger.ConsumptionRoot, last
 // ConsumptionTree makes the tree of what all projects have consumed up to a moment, and tells
 // what one of them has; nil: it has never held anything by then.
 func (v View) ConsumptionTree(at Moment, project string) (*proof.ConsumptionTree, *proof.Consumption, error) {
-	then, names := View{p: v.p, sequence: at.Sequence}, make(map[ledger.ClassID]string)
+	names := View{p: v.p, sequence: at.Sequence}.ClassNames()
 	tree := new(proof.ConsumptionTree)
 	var asked *proof.Consumption
 	for c, err := range v.ProjectsConsumption(at) {
 		if err != nil {
 			return nil, nil, err
 		}
-		one, err := c.proven(then, names)
+		one, err := c.proven(names)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -120,22 +120,17 @@ func (v View) ConsumptionTree(at Moment, project string) (*proof.ConsumptionTree
 
 // proven is the consumption in the form that the tree has, with the names that classes had or,
 // once they are deleted, had last.
-func (c *ProjectConsumption) proven(then View, names map[ledger.ClassID]string) (*proof.Consumption, error) {
+func (c *ProjectConsumption) proven(names *ClassNames) (*proof.Consumption, error) {
 	one := &proof.Consumption{Project: c.Project, Classes: make([]proof.ClassConsumed, len(c.Classes))}
 	for i, used := range c.Classes {
-		one.Classes[i] = proof.ClassConsumed{ID: -1, Class: used.Class.Nodes, AmountNS: used.UpTo.String()}
+		name, err := names.Of(used.Class)
+		if err != nil {
+			return nil, err
+		}
+		one.Classes[i] = proof.ClassConsumed{ID: int64(used.Class.ID), Class: name, AmountNS: used.UpTo.String()}
 		if used.Class.Whole {
-			continue
+			one.Classes[i].ID = -1
 		}
-		id := used.Class.ID
-		if names[id] == "" {
-			name, err := then.ClassName(id)
-			if err != nil {
-				return nil, err
-			}
-			names[id] = name
-		}
-		one.Classes[i].ID, one.Classes[i].Class = int64(id), names[id]
 	}
 	return one, nil
 }

@@ -38,10 +38,10 @@ func (q *Questions) consumptionMetrics(ctx context.Context, _ parameters) (any, 
 	}
 	counter := dto.MetricType_COUNTER
 	family := &dto.MetricFamily{Name: text(consumptionName), Help: text(consumptionHelp), Type: &counter}
-	names := make(map[ledger.ClassID]string)
+	names := view.ClassNames()
 	for project, err := range view.ProjectsConsumption(moment) {
 		if err == nil {
-			err = addCounters(family, project, view, names)
+			err = addCounters(family, project, names)
 		}
 		if err != nil || ctx.Err() != nil {
 			return nil, err
@@ -60,19 +60,12 @@ func (q *Questions) consumptionMetrics(ctx context.Context, _ parameters) (any, 
 }
 
 // addCounters adds the counters of a project, one for each class by its name.
-func addCounters(
-	family *dto.MetricFamily, project *projector.ProjectConsumption, view projector.View, names map[ledger.ClassID]string,
-) (err error) {
+func addCounters(family *dto.MetricFamily, project *projector.ProjectConsumption, names *projector.ClassNames) error {
 	sums := make(map[string]ledger.Integral)
 	for _, c := range project.Classes {
-		name, known := c.Class.Nodes, c.Class.Whole
-		if !known {
-			if name, known = names[c.Class.ID]; !known {
-				if name, err = view.ClassName(c.Class.ID); err != nil {
-					return err
-				}
-				names[c.Class.ID] = name
-			}
+		name, err := names.Of(c.Class)
+		if err != nil {
+			return err
 		}
 		sums[name] = sums[name].Plus(c.UpTo)
 	}

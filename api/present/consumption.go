@@ -55,7 +55,7 @@ var spans = map[string]span{
 func Consumption(
 	ctx context.Context, views *projector.Projector, q *wire.ConsumptionQuery, now time.Time,
 ) (*wire.Consumption, error) {
-	c := &consuming{ctx: ctx, views: views, q: q, names: make(map[ledger.ClassID]string)}
+	c := &consuming{ctx: ctx, views: views, q: q}
 	err := c.check()
 	if err == nil {
 		err = c.moment(now)
@@ -89,7 +89,7 @@ type consuming struct {
 	moments []projector.Moment // between which the spans are
 	spans   []string           // what they are called
 
-	names      map[ledger.ClassID]string
+	names      *projector.ClassNames
 	groups     groups
 	looked     int
 	found      bool // what the query asks for has been there
@@ -171,6 +171,7 @@ func (c *consuming) moment(now time.Time) error {
 	if c.view, err = c.views.ViewAt(to.Sequence); err != nil {
 		return err
 	}
+	c.names = c.view.ClassNames()
 	c.moments = []projector.Moment{from}
 	if c.unit == "" {
 		c.moments, c.spans = append(c.moments, to), []string{""}
@@ -222,11 +223,8 @@ func (c *consuming) owners() error {
 			return true
 		}
 		c.found = true
-		class := one.Class.Nodes
-		if !one.Class.Whole {
-			class, failure = c.className(one.Class.ID)
-		}
-		if failure == nil && c.meant(class) {
+		var class string
+		if class, failure = c.names.Of(one.Class); failure == nil && c.meant(class) {
 			c.add(&consumed{project: one.Owner.Project, user: one.Owner.User, kind: kind, class: class}, one.UpTo, nil)
 		}
 		return failure == nil
@@ -243,15 +241,6 @@ func (c *consuming) userOfProject() string {
 		return ""
 	}
 	return c.q.User
-}
-
-func (c *consuming) className(id ledger.ClassID) (name string, err error) {
-	name, known := c.names[id]
-	if !known {
-		name, err = c.view.ClassName(id)
-		c.names[id] = name
-	}
-	return name, err
 }
 
 // meant reports whether the query is about a class.
@@ -289,7 +278,7 @@ func (c *consuming) provider(id ledger.UUID) error {
 	err := c.view.ProviderConsumption(id, c.moments, func(one *projector.ProviderConsumption) bool {
 		c.found = true
 		var class string
-		if class, failure = c.className(one.Class); failure == nil && c.meant(class) {
+		if class, failure = c.names.Of(projector.ConsumedClass{ID: one.Class}); failure == nil && c.meant(class) {
 			c.add(&consumed{provider: id.String(), class: class}, one.Used, one.Capacity)
 		}
 		return failure == nil
