@@ -49,6 +49,7 @@ func TestFlat(t *testing.T) {
 		for _, n := range []int{1_000, 100_000} {
 			all, x := c.world(n), candidates.NewIndex()
 			x.Add(all)
+			x.Snapshot() // so that what each search's change touches is copied, from the first on
 			req := *c.req
 			req.Limit = 10
 			bytes[n] = allocated(func() {
