@@ -255,6 +255,7 @@ func TestWhatIf(t *testing.T) {
 	asking = append(
 		asking, `{"query":"Usages","body":{"project":"project"}}`,
 		`{"query":"Candidates","body":{"groups":[{"resources":{"VCPU":3}}]}}`,
+		`{"query":"Capacity","body":{"groups":[{"resources":{"VCPU":3}}],"by":"aggregate"}}`,
 	)
 	questions := `"questions":[` + strings.Join(asking, ",") + `]`
 	times := func(key string, _ any) bool { return key == "changed" || key == "since" }

@@ -36,7 +36,7 @@ type WhatIf struct {
 		Body    json.RawMessage `json:"body"`
 	} `json:"steps"`
 	Questions []struct {
-		Query string          `json:"query"` // Allocations, Candidates, Provider or Usages, as over NATS
+		Query string          `json:"query"` // Allocations, Candidates, Capacity, Provider or Usages, as over NATS
 		Body  json.RawMessage `json:"body"`
 	} `json:"questions"`
 }
@@ -155,12 +155,14 @@ func queryOf(name string, body []byte) (wire.Query, error) {
 		q = new(wire.AllocationsQuery)
 	case "Candidates":
 		q = new(wire.CandidatesQuery)
+	case "Capacity":
+		q = new(wire.CapacityQuery)
 	case "Provider":
 		q = new(wire.ProviderQuery)
 	case "Usages":
 		q = new(wire.UsagesQuery)
 	default:
-		return nil, fmt.Errorf("%q is none of Allocations, Candidates, Provider and Usages", name)
+		return nil, fmt.Errorf("%q is none of Allocations, Candidates, Capacity, Provider and Usages", name)
 	}
 	if err := strict(body, q); err != nil {
 		return nil, err
@@ -194,6 +196,8 @@ func (a *asker) ask(ctx context.Context, q wire.Query) (told WouldTell, err erro
 		told.Result, err = present.OrNothing(present.Provider(a, id, trees))
 	case *wire.CandidatesQuery:
 		told.Result, err = present.Candidates(ctx, a, a.candidates(), q, a.maxSteps)
+	case *wire.CapacityQuery:
+		told.Result, err = present.CapacityAsked(ctx, a, a.candidates(), q, a.maxSteps)
 	}
 	if errors.Is(err, present.ErrQuery) {
 		told.Result, told.Error, err = nil, err.Error(), nil

@@ -376,7 +376,9 @@ func (c *whatIf) body() (map[string]any, error) {
 			resources[class] = json.Number(amount)
 		}
 		groups := []m{{"resources": resources}}
-		asked.Questions = append(asked.Questions, m{"query": "Candidates", "body": m{"groups": groups}})
+		for _, query := range []string{"Candidates", "Capacity"} {
+			asked.Questions = append(asked.Questions, m{"query": query, "body": m{"groups": groups}})
+		}
 	}
 	for _, project := range c.Project {
 		asked.Questions = append(asked.Questions, m{"query": "Usages", "body": m{"project": project}})

@@ -166,7 +166,7 @@ type whatIf struct {
 	then
 	File      string   `arg:"" optional:"" help:"JSON: {\"steps\": [{\"command\": NAME, \"body\": {...}}], \"questions\": [{\"query\": NAME, \"body\": {...}}]}; -: standard input."`
 	Without   []string `help:"Providers (uuids) to remove, with their descendants." placeholder:"UUID"`
-	Resources []string `help:"Ask for candidates for these amounts, CLASS=AMOUNT." placeholder:"CLASS=AMOUNT"`
+	Resources []string `help:"Ask for candidates for these amounts, and how often they fit." placeholder:"CLASS=AMOUNT"`
 	Project   []string `help:"Ask for the usages of these projects." placeholder:"ID"`
 }
 

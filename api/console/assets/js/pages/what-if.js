@@ -14,7 +14,7 @@ const examples = {
 export async function render(main, { query }, signal) {
   const first = query.remove ? { steps: [{ command: 'RemoveProvider', body: { provider: query.remove } }], questions: [{ query: 'Provider', body: { provider: query.remove } }] } : examples['Remove a provider']
   const steps = area('Commands, in the form that they have over NATS', JSON.stringify(first.steps, null, 1))
-  const questions = area('Then ask: Allocations, Candidates, Provider or Usages', JSON.stringify(first.questions, null, 1))
+  const questions = area('Then ask: Allocations, Candidates, Capacity, Provider or Usages', JSON.stringify(first.questions, null, 1))
   const example = choice('Example', Object.keys(examples), '', (name) => {
     steps.input.value = JSON.stringify(examples[name].steps, null, 1)
     questions.input.value = JSON.stringify(examples[name].questions, null, 1)
