@@ -12,6 +12,7 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
+	_ "github.com/allot-project/allot/ledger/ledgertest/racetest"
 )
 
 // A node can be taken in two ways: through Ironic's nodes and allocations, and

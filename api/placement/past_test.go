@@ -14,6 +14,7 @@ import (
 
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger/ledgertest"
+	_ "github.com/allot-project/allot/ledger/ledgertest/racetest"
 	"github.com/allot-project/allot/ledger/memlog"
 )
 

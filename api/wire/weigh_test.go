@@ -192,7 +192,7 @@ func weighed(body []byte, contentType string, into any) error {
 func TestSmallMessagesStaySmall(t *testing.T) {
 	count, every := 0, 1
 	if ledgertest.Raced {
-		every = 6
+		every = 30
 	}
 	seen := 0
 	for name, empty := range messages() {

@@ -19,6 +19,7 @@ import (
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/placing"
 	"github.com/allot-project/allot/ledger"
+	_ "github.com/allot-project/allot/ledger/ledgertest/racetest"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/candidates"

@@ -277,21 +277,22 @@ func TestTroubleIsSaidInWords(t *testing.T) {
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secure.StartTLS()
 	defer secure.Close()
+	rows := []struct{ url, says string }{
+		{gone.URL, "nothing listens there"},
+		{answering(403, "text/plain", "not for you\n"), "the server answered 403 Forbidden: not for you"},
+		{answering(409, "application/json", `{"errors":[{"detail":"There was a conflict.\n\n no room "}]}`), "the server answered 409 Conflict: no room"},
+		{answering(404, "application/json", `{"error_message":"{\"faultstring\":\"no node\"}"}`), "the server answered 404 Not Found: no node"},
+		{answering(401, "application/json", `{}`), ""},
+		{answering(500, "text/html", "<html>"), ""},
+		{answering(500, "text/plain", "a\x1b[2Jb"), "the server answered 500 Internal Server Error: a\\x1b[2Jb"},
+		{answering(200, "text/html", "<html>"), ""},
+		{answering(200, "application/json", "[]"), ""},
+		{secure.URL, "is not trusted"},
+		{"http://" + strings.TrimPrefix(secure.URL, "https://"), "speaks TLS"},
+		{"https://" + strings.TrimPrefix(server(t, "x"), "http://"), "speaks no TLS"},
+	}
 	for name := range asks {
-		for _, row := range []struct{ url, says string }{
-			{gone.URL, "nothing listens there"},
-			{answering(403, "text/plain", "not for you\n"), "the server answered 403 Forbidden: not for you"},
-			{answering(409, "application/json", `{"errors":[{"detail":"There was a conflict.\n\n no room "}]}`), "the server answered 409 Conflict: no room"},
-			{answering(404, "application/json", `{"error_message":"{\"faultstring\":\"no node\"}"}`), "the server answered 404 Not Found: no node"},
-			{answering(401, "application/json", `{}`), ""},
-			{answering(500, "text/html", "<html>"), ""},
-			{answering(500, "text/plain", "a\x1b[2Jb"), "the server answered 500 Internal Server Error: a\\x1b[2Jb"},
-			{answering(200, "text/html", "<html>"), ""},
-			{answering(200, "application/json", "[]"), ""},
-			{secure.URL, "is not trusted"},
-			{"http://" + strings.TrimPrefix(secure.URL, "https://"), "speaks TLS"},
-			{"https://" + strings.TrimPrefix(server(t, "x"), "http://"), "speaks no TLS"},
-		} {
+		for _, row := range rows {
 			out, err := run(t, row.url, name)
 			if name == "status" && strings.HasPrefix(row.says, "the server answered 4") {
 				row.says = "" // it takes answers in JSON that say no
