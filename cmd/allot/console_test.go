@@ -35,7 +35,7 @@ func TestConsole(t *testing.T) {
 func TestConsoleManyProviders(t *testing.T) {
 	t.Parallel()
 	s, address := startForBrowser(t)
-	makeMany(t, address, 100_000)
+	makeMany(t, address, 40_000)
 	browse(t, "many.mjs", "http://"+s.HTTP)
 }
 
