@@ -24,7 +24,6 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/encoding"
 	"github.com/allot-project/allot/commands/fair"
-	"github.com/allot-project/allot/ledger"
 )
 
 // Names and limits of the service.
@@ -69,6 +68,8 @@ type Service struct {
 	users     *Users
 	inboxes   []string // prefix of reply subjects
 	discovery *nats.Subscription
+	direct    bool                   // as in Config
+	schemas   map[string]bodies      // of endpoints, by name
 	info      func() ([]byte, error) // the answer to INFO
 	identity  micro.ServiceIdentity  // Info copies all descriptions
 	now       func() time.Time
@@ -121,7 +122,8 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 		nc: nc, micro: svc, identity: svc.Info().ServiceIdentity,
 		submit: cfg.Commands, fresh: cfg.Fresh, queries: cfg.Queries, logger: cfg.Logger,
 		actor: cfg.Actor, fair: cmp.Or(cfg.Fair, fair.NewPool()), waits: fair.NewPool(), desk: newDesk(),
-		users: cfg.Users, inboxes: []string{"_R_."}, now: cfg.Now, trace: cfg.Trace, observe: cfg.Observe,
+		users: cfg.Users, inboxes: []string{"_R_."}, now: cfg.Now,
+		direct: cfg.Direct, schemas: make(map[string]bodies), trace: cfg.Trace, observe: cfg.Observe,
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	if cfg.Direct {
@@ -132,7 +134,7 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 	}
 	s.replies = startOutbox(s)
 	// The endpoints stay as they are, and each answer would copy all their schemas.
-	s.info = sync.OnceValues(func() ([]byte, error) { return ledger.PlainJSON(svc.Info()) })
+	s.info = sync.OnceValues(s.describe)
 	err = errors.Join(s.addEndpoints(), s.answerDiscovery()) // who is described must be whole
 	if err == nil {
 		// A client that asks right after Start has returned must find the

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/allot-project/allot/api/natsapi"
@@ -266,16 +267,24 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// TestDiscovery: every command is an endpoint that $SRV.INFO shows.
+// TestDiscovery: every command is an endpoint that $SRV.INFO shows with its schemas.
 func TestDiscovery(t *testing.T) {
 	d := open(t)
 	answer, err := d.client.Request("$SRV.INFO.allot", nil, 5*time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
+	var info micro.Info
+	if err := json.Unmarshal(answer.Data, &info); err != nil {
+		t.Fatal(err)
+	}
+	described := map[string]bool{}
+	for _, e := range info.Endpoints {
+		described[e.Subject] = json.Valid([]byte(e.Metadata["request_schema"])) && json.Valid([]byte(e.Metadata["reply_schema"]))
+	}
 	for name := range commands.Registry {
-		if !strings.Contains(string(answer.Data), wire.CommandPrefix+"."+name) {
-			t.Errorf("%s is not shown", name)
+		if !described[wire.CommandPrefix+"."+name] {
+			t.Errorf("%s is not shown with its schemas", name)
 		}
 	}
 }

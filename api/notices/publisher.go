@@ -49,6 +49,8 @@ type Publisher struct {
 	logger    *slog.Logger
 	listening func(prefix string, names []string) []string
 	interest  func(subject string) bool
+	ways      func() [2]uint64
+	were      [2]uint64 // the ways at the last look
 
 	queue chan publication
 	stop  chan struct{}
@@ -76,7 +78,10 @@ type Config struct {
 	// is asked for every subject.
 	Listening func(prefix string, names []string) []string
 	Interest  func(subject string) bool
-	Logger    *slog.Logger
+	// Ways, if set, returns something else once notices may have been lost on their way to
+	// clients of other servers.
+	Ways   func() [2]uint64
+	Logger *slog.Logger
 }
 
 // Start starts to publish commits that are folded through the Publisher.
@@ -90,6 +95,10 @@ func Start(views *projector.Projector, cfg Config) *Publisher {
 	if p.listening == nil {
 		p.listening = func(_ string, names []string) []string { return names }
 	}
+	if p.ways = cfg.Ways; p.ways == nil {
+		p.ways = func() (none [2]uint64) { return none }
+	}
+	p.were = p.ways()
 	if p.interest == nil {
 		p.interest = func(string) bool { return true }
 	}
@@ -132,9 +141,22 @@ func (p *Publisher) Counts() Counts {
 	}
 }
 
-// missed makes followers read the history.
+// missed notes that a commit was not published.
 func (p *Publisher) missed() {
 	p.untold.Add(1)
+	p.remark()
+}
+
+// look makes followers read the history if notices may have been lost on their way.
+func (p *Publisher) look() {
+	if ways := p.ways(); ways != p.were {
+		p.were = ways
+		p.remark()
+	}
+}
+
+// remark makes followers read the history.
+func (p *Publisher) remark() {
 	p.mu.Lock()
 	p.mark = uuid.NewString()
 	p.mu.Unlock()
@@ -183,6 +205,7 @@ func (p *Publisher) rest(last time.Time) {
 // entity are published together, in the order of the log, so that they reach a
 // follower in one piece.
 func (p *Publisher) tellAll(t publication) {
+	p.look()
 	var notices []notice
 	for {
 		var err error
@@ -210,6 +233,7 @@ func (p *Publisher) notTold(sequence uint64, err error) {
 }
 
 func (p *Publisher) beat() error {
+	p.look()
 	body, err := ledger.PlainJSON(wire.Heartbeat{Sequence: p.View().Sequence(), Mark: p.currentMark()})
 	if err != nil {
 		return err

@@ -168,7 +168,7 @@ func (c *client) live() {
 			d.Kind = "used"
 		}
 		c.do(&d)
-		c.Sleep(time.Duration(20+c.random.IntN(180)) * time.Millisecond)
+		c.Sleep(time.Duration(50+c.random.IntN(300)) * time.Millisecond)
 	}
 }
 
@@ -255,7 +255,7 @@ func allocation(provider string) string {
 func (c *client) readStale(server int) {
 	var last uint64
 	s := c.run.servers[server]
-	for life := s.lives; !c.run.resting; c.Sleep(50 * time.Millisecond) {
+	for life := s.lives; !c.run.resting; c.Sleep(200 * time.Millisecond) {
 		path := "/resource_providers/" + c.run.grounds[0].uuid
 		found, err := c.ask(s.IP, http.MethodGet, path, "", "Allot-Consistency", "stale")
 		if s.lives != life {

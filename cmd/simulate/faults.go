@@ -23,8 +23,8 @@ func (f fault) String() string {
 
 // faultsFrom and faultsUntil are when faults begin and have ended.
 const (
-	faultsFrom  = 6 * time.Second
-	faultsUntil = 42 * time.Second
+	faultsFrom  = 4 * time.Second
+	faultsUntil = 36 * time.Second
 )
 
 // kind is a kind of fault, and how often it is chosen beside the others.

@@ -109,7 +109,7 @@ func (r *run) followOne(c *caller, s *server, next uint64) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }() // nothing waits for it
-	conn.Patience = patience
+	conn.Patience = 2 * time.Second
 	_, err = fmt.Fprintf(conn, "GET /audit/records?from=%d&follow=true HTTP/1.1\r\nHost: localhost\r\nX-Auth-Token: admin\r\n"+
 		"Accept: text/event-stream\r\n\r\n", next)
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 	diskSize = 256 << 20
 	// rest is when clients rest, and readyWithin how long servers may take until all
 	// are ready after the last fault has ended.
-	rest        = 52 * time.Second
+	rest        = 42 * time.Second
 	readyWithin = 30 * time.Second
 	// restartAfter is how long a supervisor waits before it starts a server again.
 	restartAfter = time.Second

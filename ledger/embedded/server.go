@@ -371,8 +371,11 @@ func (s *Server) connect(as role) (*nats.Conn, error) {
 // Listening returns the names that some client may listen on, on subjects of a
 // prefix, a dot and the name. It costs little unless clients have begun to listen
 // on something since the last call. prefix and names must be the same in every
-// call.
+// call. In a cluster it returns all: what clients of other servers listen on is not listed.
 func (s *Server) Listening(prefix string, names []string) []string {
+	if s.replica {
+		return names
+	}
 	s.listening.mu.Lock()
 	defer s.listening.mu.Unlock()
 	now, err := s.ns.Subsz(&server.SubszOptions{Account: ownAccount})
@@ -393,6 +396,22 @@ func (s *Server) Listening(prefix string, names []string) []string {
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !l.found[name] })
+}
+
+// Ways tells the connections to the other servers of a cluster from those of another moment:
+// what was sent to their clients may be lost whenever it changes.
+func (s *Server) Ways() (ways [2]uint64) {
+	if !s.replica {
+		return ways
+	}
+	found, err := s.ns.Routez(nil)
+	if err != nil {
+		return ways // it has no way to fail
+	}
+	for _, r := range found.Routes {
+		ways[0], ways[1] = ways[0]+1, max(ways[1], r.Rid) // a new one has a higher number
+	}
+	return ways
 }
 
 const (

@@ -38,6 +38,7 @@ func (p *noticesPart) start(context.Context) error {
 	if p.connection.nats.Server != nil {
 		cfg.Interest = p.connection.nats.Interest
 		cfg.Listening = p.connection.nats.Listening
+		cfg.Ways = p.connection.nats.Ways
 	}
 	p.Store(notices.Start(p.views.Projector, cfg))
 	return nil

@@ -42,6 +42,7 @@ func Load(ctx context.Context, path, cacheFolder string) (*Program, error) {
 	if p.module, err = p.runtime.CompileModule(workers, code); err != nil {
 		return nil, err
 	}
+	collapse()
 	return p, nil
 }
 
