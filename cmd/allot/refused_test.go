@@ -180,7 +180,8 @@ func logRefusals(f files, public string) []refusal {
 	return []refusal{
 		{f.text + " exists", []string{"export", f.text, "--archive", f.archive}},
 		{"not an archive that allot export wrote", []string{"export", f.missing, "--archive", f.text}},
-		{"no such range: 5 to 2", []string{"export", f.missing, "--archive", f.archive, "--from", "5"}},
+		{"there is nothing from sequence 5 on", []string{"export", f.missing, "--archive", f.archive, "--from", "5"}},
+		{"there is no sequence 9: the log ends at sequence 2", []string{"export", f.missing, "--archive", f.archive, "--to", "9"}},
 		{f.empty + " is empty", []string{"export", f.missing, "--data", f.empty}},
 		{"--nats-url: no NATS server answers there", []string{"export", f.missing, "--nats-url", "nats://127.0.0.1:1"}},
 		{"not an archive that allot export wrote", []string{"import", f.text, "--data", f.missing}},

@@ -31,6 +31,9 @@ func (c *Export) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
+	if c.From > c.To {
+		return fmt.Errorf("there is nothing from sequence %d on: the log, or --to, ends at %d", c.From, c.To)
+	}
 	checkpoints, err := log.checkpoints(ctx, c.To)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,12 +74,17 @@ func (f sourceFlags) open(ctx context.Context) (log *source, closeLog func() err
 // openTo opens the log up to a sequence; 0 becomes the log's last. The caller
 // calls close.
 func (f sourceFlags) openTo(ctx context.Context, to *uint64) (log *source, closeLog func() error, err error) {
-	if log, closeLog, err = f.open(ctx); err != nil || *to > 0 {
-		return log, closeLog, err
+	if log, closeLog, err = f.open(ctx); err != nil {
+		return nil, nil, err
 	}
-	if *to, err = log.Last(ctx); err != nil {
+	last, err := log.Last(ctx)
+	if err == nil && *to > last {
+		err = fmt.Errorf("there is no sequence %d: the log ends at sequence %d", *to, last)
+	}
+	if err != nil {
 		return nil, nil, errors.Join(err, closeLog())
 	}
+	*to = cmp.Or(*to, last)
 	return log, closeLog, nil
 }
 
