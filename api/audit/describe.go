@@ -23,6 +23,7 @@ var parameterMeans = map[string]string{
 	"consumer":   "the consumer's uuid",
 	"fleet":      "true: of all providers",
 	"follow":     "true: go on with what comes",
+	"format":     "json, the default; text: sentences; json,text: with sentences",
 	"from":       "the first moment; of records the first sequence, of a proof the records that the earlier checkpoint has",
 	"ids":        "uuids, with commas between them",
 	"kind":       "a kind of event",
@@ -40,6 +41,7 @@ var parameterMeans = map[string]string{
 	"tree":       "true: of the whole tree of the provider",
 	"type":       "the type of consumer",
 	"until":      "not newer than this RFC 3339 time",
+	"whole_ids":  "true: ids without names are not shortened in sentences",
 }
 
 // Describe adds the questions to an OpenAPI document.

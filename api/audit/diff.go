@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/allot-project/allot/api/present"
+	"github.com/allot-project/allot/api/present/sentences"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/ledger"
@@ -30,6 +31,8 @@ type ProviderDiff struct {
 
 // ConsumerDiff is a consumer whose allocations differ; null: it held nothing.
 type ConsumerDiff struct {
+	Text   string            `json:"text"` // what differs, in words
+	Words  sentences.Words   `json:"words"`
 	Before *wire.Allocations `json:"before"`
 	After  *wire.Allocations `json:"after"`
 }
@@ -53,10 +56,14 @@ func (q *Questions) diff(ctx context.Context, p parameters) (any, error) {
 		return nil, err
 	}
 	d := &Diff{From: from.Sequence(), To: to.Sequence(), Providers: []ProviderDiff{}, Consumers: []ConsumerDiff{}}
+	telling, err := q.telling(p)
+	if err != nil {
+		return nil, err
+	}
 	if err := d.providers(ctx, from, to); err != nil {
 		return nil, err
 	}
-	return d, d.consumers(ctx, from, to)
+	return d, d.consumers(ctx, from, to, telling)
 }
 
 func (d *Diff) providers(ctx context.Context, from, to projector.View) error {
@@ -78,7 +85,7 @@ func (d *Diff) providers(ctx context.Context, from, to projector.View) error {
 		}, &d.Incomplete)
 }
 
-func (d *Diff) consumers(ctx context.Context, from, to projector.View) error {
+func (d *Diff) consumers(ctx context.Context, from, to projector.View, telling present.Telling) error {
 	was, err := from.Classes()
 	if err != nil {
 		return err
@@ -95,14 +102,18 @@ func (d *Diff) consumers(ctx context.Context, from, to projector.View) error {
 				return false, nil
 			}
 			var one ConsumerDiff
+			var id ledger.UUID
 			if before != nil {
-				one.Before = present.AllocationsOf(before, was)
+				id, one.Before = before.UUID, present.AllocationsOf(before, was)
 			}
 			if after != nil {
-				one.After = present.AllocationsOf(after, is)
+				id, one.After = after.UUID, present.AllocationsOf(after, is)
 			}
+			var err error
+			one.Words, err = telling.Consumer(to, id, one.Before, one.After)
+			one.Text = one.Words.String()
 			d.Consumers = append(d.Consumers, one)
-			return true, nil
+			return true, err
 		}, &d.Incomplete)
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"strings"
 
+	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
@@ -46,42 +48,9 @@ func (q entities) names(_ context.Context, p parameters) (any, error) {
 
 // nameOf returns the last name of a provider or node by a view; empty: it has
 // none.
-func nameOf(views *projector.Projector, view projector.View, id ledger.UUID) (string, error) {
-	for _, one := range []struct {
-		kind projector.Kind
-		read func(projector.View) (string, bool, error)
-	}{
-		{projector.ProviderHistory, func(v projector.View) (string, bool, error) {
-			p, found, err := v.Provider(id)
-			if !found {
-				return "", false, err
-			}
-			return p.Name, true, err
-		}},
-		{projector.NodeHistory, func(v projector.View) (string, bool, error) {
-			n, found, err := v.Node(id)
-			if !found {
-				return "", false, err
-			}
-			return n.Name, true, err
-		}},
-	} {
-		name, found, err := one.read(view)
-		if err != nil || found {
-			return name, err
-		}
-		last, err := view.History(one.kind, id, 0, 1)
-		if err != nil {
-			return "", err
-		}
-		if len(last) == 0 || last[0].Sequence < 2 {
-			continue
-		}
-		before, err := views.ViewAt(last[0].Sequence - 1)
-		if err != nil {
-			return "", err
-		}
-		if name, found, err = one.read(before); err != nil || found {
+func nameOf(views *projector.Projector, view projector.View, id ledger.UUID) (name string, err error) {
+	for _, of := range []string{wire.OfProvider, wire.OfNode} {
+		if name, err = present.NameOf(views, view, of, id); err != nil || name != "" {
 			return name, err
 		}
 	}

@@ -251,7 +251,7 @@ func (s *Queries) Ask(ctx context.Context, q wire.Query) (wire.Answer[any], erro
 	case *wire.ChassisQuery:
 		result, err = chassis(view, q)
 	case *wire.HistoryQuery:
-		result, err = present.History(ctx, s.Views, s.Log, view, q)
+		result, err = present.History(ctx, present.Telling{Views: s.Views}, s.Log, view, q)
 	case *wire.HoldersQuery:
 		result, err = holders(view, q)
 	case *wire.ConsumptionQuery:

@@ -138,10 +138,14 @@ const maxLimitVersions = 1000
 // LimitVersionsOf tells what a limit was up to the view's moment; false: the view has
 // no class of that name.
 func LimitVersionsOf(v projector.View, name LimitName) (*LimitVersions, bool, error) {
+	return limitVersions(v, name, maxLimitVersions)
+}
+
+func limitVersions(v projector.View, name LimitName, most int) (*LimitVersions, bool, error) {
 	out := &LimitVersions{Versions: []LimitVersion{}}
-	take := func(most *int64, sequence uint64) bool {
-		out.Versions = append(out.Versions, LimitVersion{sequence, most})
-		return len(out.Versions) < maxLimitVersions
+	take := func(limit *int64, sequence uint64) bool {
+		out.Versions = append(out.Versions, LimitVersion{sequence, limit})
+		return len(out.Versions) < most
 	}
 	var class ledger.ClassID
 	if name.Class != "" {

@@ -60,6 +60,8 @@ type HistoryEntry struct {
 	CommandID ledger.UUID     `json:"command_id"`
 	RequestID string          `json:"request_id,omitempty"`
 	Cause     *ledger.Address `json:"cause,omitempty"`
+	// Text says in words what the record did; absent in notices and brief histories.
+	Text string `json:"text,omitempty"`
 	// Before and After are the subject before and after the record's commit; null
 	// where it did not exist. For a command they hold the entities that it was
 	// about, such as "consumer UUID", at most 100. Users have neither.

@@ -201,11 +201,7 @@ func (a *asked) records(in io.Reader) error {
 	for lines.Scan() {
 		var line struct {
 			ledger.Address
-			Time, Actor, Command, Error string
-			Events                      []struct {
-				Kind string
-				Data json.RawMessage
-			}
+			Time, Actor, Command, Text, Error string
 		}
 		if err := cli.Decode(lines.Bytes(), &line); err != nil {
 			return err
@@ -216,9 +212,8 @@ func (a *asked) records(in io.Reader) error {
 		if line.Sequence == 0 {
 			return cli.ErrNotAllot
 		}
-		row := cli.Row{Cells: []string{line.String(), milliseconds(line.Time), line.Actor, line.Command}}
-		for _, event := range line.Events {
-			row.Details = append(row.Details, event.Kind+" "+shortened(string(event.Data)))
+		row := cli.Row{
+			Cells: []string{line.String(), milliseconds(line.Time), line.Actor, line.Command}, Details: []string{line.Text},
 		}
 		if err := errors.Join(a.Raw(lines.Bytes()), a.Rows(row)); err != nil {
 			return err

@@ -1,5 +1,5 @@
 // Package ask holds the commands that ask a running server: one table of questions
-// (table.go), with their parameters (commands.go) and words (words.go), and what asks them.
+// (table.go), with their parameters (commands.go) and words (values.go), and what asks them.
 package ask
 
 import (
@@ -37,7 +37,7 @@ type question struct {
 	after   func(answer any) string // and below; empty: none
 
 	next  func(answer any, rows []any) url.Values // what the next page's query has in addition; nil: there is no more
-	paged bool                                    // --limit counts rows of all pages; 0: all
+	page  int                                     // rows of a page, of which --limit counts all (0: no limit); 0: --limit is the server's
 	empty string                                  // the error if there are no rows; {name} stands for a parameter
 
 	// answer asks and prints where rows of one answer are not enough.
@@ -133,11 +133,11 @@ func (a *asked) take(ctx context.Context, node *kong.Node) error {
 		if name == "" {
 			continue
 		}
-		if of := value.Tag.Get("of"); of != "" {
-			names[name] = of
-		}
 		if value.Target.IsZero() && value.Tag.Get("least") == "" {
 			continue // it was not given
+		}
+		if of := value.Tag.Get("of"); of != "" {
+			names[name] = of
 		}
 		a.given[name] = fmt.Sprint(value.Target.Interface())
 	}
@@ -219,19 +219,16 @@ func (a *asked) heads(columns []column) {
 	a.Columns(names, widths...)
 }
 
-// maxPage is how many rows of a paged question are asked for at once.
-const maxPage = 1000
-
 // list asks page by page, and prints the rows.
 func (a *asked) list(ctx context.Context) error {
 	a.heads(a.columns)
 	request, found := a.request(), 0
 	limit, _ := strconv.Atoi(a.given["limit"]) // 0: all
 	for more := true; more; {
-		if a.paged {
-			request.Query.Set("limit", strconv.Itoa(maxPage))
+		if a.page > 0 {
+			request.Query.Set("limit", strconv.Itoa(a.page))
 			if limit > 0 {
-				request.Query.Set("limit", strconv.Itoa(min(maxPage, limit-found)))
+				request.Query.Set("limit", strconv.Itoa(min(a.page, limit-found)))
 			}
 		}
 		answer, raw, err := a.read(ctx, request, a.rows)
@@ -266,7 +263,7 @@ func (a *asked) filled(text string) string {
 // print prints an answer, and returns its rows.
 func (a *asked) print(raw []byte, answer any) ([]any, error) {
 	found := list(at(answer, a.rows))
-	if a.paged && a.Format == cli.JSON {
+	if a.page > 0 && a.Format == cli.JSON {
 		return found, a.entries(raw)
 	}
 	if err := a.Raw(raw); err != nil || a.Format == cli.JSON {

@@ -59,8 +59,9 @@ var asks = map[string]struct{ args, has []string }{
 	}},
 	"series":      {[]string{"provider", "host"}, []string{"SEQUENCE  VCPU  VCPU CAPACITY", "7     2              7"}},
 	"consumption": {[]string{"--from", "1", "--by", "project,class"}, []string{"PROJECT ", "VCPU ", "12.000000000"}},
-	"log":         {nil, []string{"7.0      2026-05-01T00:00:00.000Z"}},
-	"history":     {[]string{"provider", "host"}, []string{"7.0 ", "         it begins"}},
+	"log":         {nil, []string{"7.0      2026-05-01T00:00:00.000Z", "         somename did it\n"}},
+	"history":     {[]string{"provider", "host"}, []string{"7.0 ", "         somename did it\n"}},
+	"timeline":    {[]string{"--actor", "nova", "--provider", "host"}, []string{"7.0 ", "         somename did it\n"}},
 	"why": {[]string{"consumer", one, "provider", "host"}, []string{
 		"after sequence 7 consumer " + one, ":2, before: nothing", "this answer is cut off",
 		"total 3, reserved 0, allocation ratio 1.5, units 1 to 3 by 1, before: none",

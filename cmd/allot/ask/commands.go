@@ -17,6 +17,7 @@ type Commands struct {
 	Consumption consumption        `cmd:"" group:"Look at what was:" help:"Print how much was held, or used of a provider, for how long: for bills."`
 	Log         records            `cmd:"" group:"Look at what was:" help:"Print the records of a ledger."`
 	History     history            `cmd:"" group:"Look at what was:" help:"Print the history of a consumer, provider, project or user, or the effects of a command."`
+	Timeline    timeline           `cmd:"" group:"Look at what was:" help:"Print what was done, newest first: by an actor, to a provider, in a project."`
 	Why         why                `cmd:"" group:"Look at what was:" help:"Print the records that explain what a consumer holds of a provider."`
 	Rejected    rejected           `cmd:"" group:"Look at what was:" help:"Print rejected commands, with the reasons."`
 	Limits      limitsCommands     `cmd:"" group:"Set rules:" help:"Show and set how much projects may hold."`
@@ -24,6 +25,11 @@ type Commands struct {
 	Counters    countersCommands    `cmd:"" group:"Set rules:" help:"Show and set counters of a provider, and what the providers below draw from them."`
 	Preferences preferencesCommands `cmd:"" group:"Set rules:" help:"Show and set preferences that claims refer to by name."`
 	Topologies  topologiesCommands  `cmd:"" group:"Set rules:" help:"Show and set which aggregates are domains, and which of them are in which."`
+}
+
+// ids are whole on demand.
+type ids struct {
+	Whole bool `name:"ids" help:"Print ids that have no name whole." query:"whole_ids"`
 }
 
 // Moment is the moment that a question is about; default: now.
@@ -115,18 +121,36 @@ type consumption struct {
 
 type records struct {
 	then
+	ids
 	From   uint64 `help:"First sequence." default:"1" query:"from" least:"0"`
 	Follow bool   `short:"f" help:"Go on and print new records as they come." query:"follow"`
 }
 
 type history struct {
 	then
+	ids
 	Of    string `arg:"" enum:"consumer,provider,project,user,node,node_allocation,chassis,command" help:"Kind of entity: consumer, provider, project, user, node, node_allocation, chassis or command." query:"of"`
 	Name  string `arg:"" help:"Uuid or name of the entity." query:"name"`
 	Limit int    `help:"Print at most this many entries; 0: all." default:"50" query:"limit"`
 	Since string `help:"Only records at or after this RFC 3339 time." query:"since"`
 	Until string `help:"Only records at or before this RFC 3339 time." query:"until"`
 	Kind  string `help:"Only records of this command, such as Reshape." query:"kind"`
+}
+
+type timeline struct {
+	then
+	ids
+	Actor          string `help:"Only what this actor did." query:"actor"`
+	Command        string `help:"Only records of this command, such as Reshape." query:"command"`
+	Consumer       string `help:"Only records that touched this consumer." query:"consumer" of:"consumer"`
+	Provider       string `help:"Only records that touched this provider." query:"provider" of:"provider"`
+	Project        string `help:"Only records that touched this project." query:"project" placeholder:"ID"`
+	User           string `help:"Only records that touched this user." query:"user" placeholder:"ID"`
+	Node           string `help:"Only records that touched this bare metal node." query:"node" of:"node"`
+	NodeAllocation string `help:"Only records that touched this allocation of a bare metal node." query:"node_allocation" of:"node_allocation"`
+	Limit          int    `help:"Print at most this many records, newest first; 0: all." default:"50" query:"limit"`
+	Since          string `help:"Only records at or after this RFC 3339 time." query:"since"`
+	Until          string `help:"Only records at or before this RFC 3339 time." query:"until"`
 }
 
 type why struct {

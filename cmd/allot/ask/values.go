@@ -45,6 +45,25 @@ func text(value any) string {
 	return shown(value)
 }
 
+// shown returns a value in one line.
+func shown(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return "nothing"
+	case string:
+		return v
+	case []any:
+		return "[" + joined(v, shown) + "]"
+	case map[string]any:
+		var members []string
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			members = append(members, key+" "+shown(v[key]))
+		}
+		return "{" + strings.Join(members, ", ") + "}"
+	}
+	return fmt.Sprint(value)
+}
+
 // joined says the items of a list in words, one after the other.
 func joined(items []any, words func(any) string) string {
 	parts := make([]string, len(items))

@@ -136,9 +136,7 @@ const steps = {
     const { project } = moved.after
     const amounts = ['VCPU', 'MEMORY_MB', 'DISK_GB'].map((name) => `${grouped(moved.after.allocations.find((a) => a.class === name).amount)} ${name}`).join(', ')
     const name = (await ask(`/resource_providers/${goal}`)).name
-    const short = '11111111…'
-    await page.waitForFunction(() => !document.querySelector('.records a.id[href*=provider]'))
-    assert.equal((await text(page.locator('.records .words').first())), `nova moved consumer 33333333… (project ${project}) from host-000${short} to ${name}${short}: ${amounts}`)
+    assert.equal((await text(page.locator('.records .words').first())), `nova moved consumer 33333333 (project ${project}) from host-000 to ${name}: ${amounts}`)
     assert.equal(words.length, history.entries.length)
     assert.match(words.at(-1), /^nova allocated .* VCPU/)
     await page.locator('.records .address').first().click()
@@ -168,7 +166,7 @@ const steps = {
     const released = await download(page, page.getByRole('button', { name: 'CSV' }))
     assert.match(released.text, /^Record,Time,Actor,Command,In words,Command id,Request\r\n/)
     assert.equal(released.text.trim().split('\r\n').length - 1, await page.locator('.records li').count())
-    assert.match(released.text, /nova released consumer 33333333… \(project /)
+    assert.match(released.text, /nova released consumer 33333333 \(project /)
     await page.getByLabel('Until').fill('2020-01-01T00:00:00')
     await page.getByRole('button', { name: 'Filter', exact: true }).click()
     await page.getByText('No record fits.').waitFor()

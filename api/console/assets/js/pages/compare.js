@@ -6,7 +6,7 @@ import { difference } from '../difference.js'
 import { card, el, empty, field, number, show, subject } from '../dom.js'
 import * as moment from '../moment.js'
 import { table } from '../table.js'
-import { consumerWords, summed } from '../words.js'
+import { sentence } from '../words.js'
 
 export async function render(main, { rest: [from, to] }, signal) {
   const newest = moment.sequence()
@@ -27,7 +27,7 @@ export async function render(main, { rest: [from, to] }, signal) {
       label: 'Consumers that differ', file: `diff-consumers-${diff.from}-${diff.to}`, rows: diff.consumers, nothing,
       columns: [
         { title: 'Consumer', value: (c) => (c.after ?? c.before).consumer, show: (c) => subject('consumer', (c.after ?? c.before).consumer) },
-        { title: 'In words', long: true, value: (c) => JSON.stringify([c.before && summed(c.before), c.after && summed(c.after)]), show: (c) => consumerWords({ name: (c.after ?? c.before).consumer, ...c }) },
+        { title: 'In words', long: true, value: (c) => c.text, show: sentence },
         { title: 'Details', value: (c) => ({ before: c.before, after: c.after }), show: (c) => details(c) },
       ],
     })),

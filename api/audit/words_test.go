@@ -1,0 +1,109 @@
+package audit_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/allot-project/allot/api/audit"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/ledger/ledgertest"
+	"github.com/allot-project/allot/ledger/memlog"
+)
+
+// text asks a question whose answer is no JSON.
+func (q *questions) text(t *testing.T, target string) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodGet, target, nil)
+	q.handlers[r.URL.Path].ServeHTTP(w, r)
+	if w.Code != http.StatusOK {
+		t.Fatalf("%s: %d %s", target, w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+// TestRecordsAreToldInWords: histories, the timeline, the records and a comparison say the same sentence of a
+// record, with names, the other party and what was before; also of what is gone.
+func TestRecordsAreToldInWords(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	q := ask(t, l, nil)
+	cpu := commands.Inventory{Class: "VCPU", Total: 90}
+	from, to := l.Provider(t, "host-007", cpu), l.Provider(t, "host-012", cpu)
+	consumer, most := ledgertest.ID(2, 1), int64(5)
+	more := int64(70_000)
+	move := commandstest.Allocate(consumer, to, "VCPU", 2)
+	move.Allocations[0].AnyGeneration = true
+	gone := l.Provider(t, "gone")
+	who := "consumer " + consumer.String()[:8] + " (project project)"
+	for _, row := range []struct {
+		command commands.Command
+		about   string
+		want    string
+	}{
+		{commandstest.Allocate(consumer, from, "VCPU", 2), "consumer=" + consumer.String(), "allocated 2 VCPU on host-007 for " + who},
+		{move, "provider=" + from.String(), "moved " + who + " from host-007 to host-012: 2 VCPU"},
+		{&commands.ReleaseConsumer{Consumer: consumer}, "provider=" + to.String(), "released " + who + ": 2 VCPU on host-012"},
+		{&commands.RenameProvider{Provider: to, Name: "host\n012"}, "provider=" + to.String(), "renamed provider host-012 to host\n012"},
+		{&commands.RemoveProvider{Provider: gone}, "provider=" + gone.String(), "deleted provider gone"},
+		{&commands.SetLimit{Project: "p", Class: "VCPU", Most: &most}, "", "limited project p to VCPU: at most 5"},
+		{&commands.SetLimit{Project: "p", Class: "VCPU", Most: &more}, "", "limited project p to VCPU: at most 70,000, before 5"},
+		{&commands.SetLimit{Project: "p", Class: "VCPU"}, "", "took away the limit of project p to VCPU, before 70,000"},
+		{&commands.PlaceProject{Project: "p", Parent: "q"}, "", "put project p below project q"},
+		{&commands.PlaceProject{Project: "p", Parent: "r"}, "", "put project p below project r, before below q"},
+		{&commands.CreateTrait{Name: "CUSTOM_A"}, "", "created trait CUSTOM_A"},
+		{&commands.ReplaceProviderTraits{Provider: to, Traits: []string{"CUSTOM_A"}}, "", "set the traits of host\n012: CUSTOM_A"},
+		{&commands.ReplaceProviderTraits{Provider: to}, "", "set the traits of host\n012: removed CUSTOM_A"},
+		{
+			&commands.UpdateInventory{Provider: to, Inventory: commands.Inventory{Class: "VCPU", Total: 80}}, "",
+			"set the inventory of host\n012: 80 VCPU",
+		},
+	} {
+		at := l.Accept(t, row.command)
+		var page audit.Timeline
+		q.get(t, 200, fmt.Sprintf("/audit/timeline?at=%d&limit=1", at.Sequence), &page)
+		told := page.Entries[0]
+		if !strings.Contains(told.Text, " "+row.want) || told.Words.String() != told.Text {
+			t.Errorf("the timeline tells %q of %s; want %q", told.Text, at, row.want)
+		}
+		if row.about != "" {
+			var history audit.Page
+			q.get(t, 200, fmt.Sprintf("/audit/history?at=%d&limit=1&%s", at.Sequence, row.about), &history)
+			if history.Entries[0].Text != told.Text {
+				t.Errorf("the history of %s tells %q; want %q", row.about, history.Entries[0].Text, told.Text)
+			}
+		}
+		line := q.text(t, fmt.Sprintf("/audit/records?from=%d&format=text", at.Sequence))
+		if !strings.HasPrefix(line, at.String()+"  ") || !strings.HasSuffix(line, strings.ReplaceAll(told.Text, "\n", "\ufffd")+"\n") {
+			t.Errorf("the records tell %q; want %q", line, told.Text)
+		}
+		if row.command != move {
+			continue
+		}
+		var diff audit.Diff
+		q.get(t, 200, fmt.Sprintf("/audit/diff?from=%d&to=%d", at.Sequence-1, at.Sequence), &diff)
+		if diff.Consumers[0].Text != row.want {
+			t.Errorf("the comparison tells %q", diff.Consumers[0].Text)
+		}
+	}
+	if got := q.text(t, "/audit/records?from=4&limit=1&format=json,text&whole_ids=true"); !strings.Contains(got, `"text":"`) {
+		t.Error(got)
+	}
+	q.get(t, 400, "/audit/records?format=xml", nil)
+	q.get(t, 400, "/audit/timeline?whole_ids=perhaps", nil)
+}
+
+// TestAllEventsAreToldFromReadModels: the read models have all that sentences need of what was before.
+func TestAllEventsAreToldFromReadModels(t *testing.T) {
+	for _, history := range ledgertest.Histories(t) {
+		log := &memlog.Log{}
+		ledgertest.AppendCommits(t, log, history.Commits)
+		text := ask(t, commandstest.Start(t, t.TempDir(), log), nil).text(t, "/audit/records?format=text&limit=100")
+		if lines := strings.Count(text, "\n"); lines < len(history.Commits) || strings.Contains(text, "error: ") {
+			t.Errorf("%s: %s", history.Name, text)
+		}
+	}
+}
