@@ -38,7 +38,7 @@ var parameterMeans = map[string]string{
 	"since":      "not older than this RFC 3339 time",
 	"strict":     "true: an error if there never was such a project, provider or class",
 	"to":         "the second moment; of consumption up to now, which is the default",
-	"tree":       "true: of the whole tree of the provider",
+	"tree":       "true: of the whole tree of the provider; of holders: of all that is nested in it",
 	"type":       "the type of consumer",
 	"until":      "not newer than this RFC 3339 time",
 	"whole_ids":  "true: ids without names are not shortened in sentences",

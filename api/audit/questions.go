@@ -130,7 +130,7 @@ var questions = map[string]question{
 		"showHistory", "Show what happened to one thing", Page{},
 	},
 	"/audit/holders": {
-		[]string{"provider", "after", "limit", "at"}, anything, about(entities.holders),
+		[]string{"provider", "tree", "after", "limit", "at"}, anything, about(entities.holders),
 		"listHolders", "List who holds something of a provider, with owners", Holders{},
 	},
 	"/audit/names": {

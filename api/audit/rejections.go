@@ -63,8 +63,9 @@ func asBad(err error) error {
 }
 
 // holders is GET /audit/holders?provider=UUID: the consumers that held something
-// of the provider at the moment at, with their owners.
-func (q entities) holders(_ context.Context, p parameters) (any, error) {
+// of the provider at the moment at, with their owners; with tree=true also of what
+// is nested in it.
+func (q entities) holders(ctx context.Context, p parameters) (any, error) {
 	asked := &wire.HoldersQuery{}
 	var err error
 	if asked.Provider, err = p.uuid("provider"); err == nil && p["after"] != "" {
@@ -75,6 +76,9 @@ func (q entities) holders(_ context.Context, p parameters) (any, error) {
 		limit, err = p.number("limit", 1, math.MaxInt32, 1)
 		asked.Limit = int(limit)
 	}
+	if err == nil {
+		asked.Tree, err = p.flag("tree")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +86,7 @@ func (q entities) holders(_ context.Context, p parameters) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := present.Holders(view, asked)
+	found, err := present.Holders(ctx, q.Views, view, asked)
 	if err != nil {
 		return nil, asBad(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 )
@@ -104,6 +105,33 @@ func TestAllEventsAreToldFromReadModels(t *testing.T) {
 		text := ask(t, commandstest.Start(t, t.TempDir(), log), nil).text(t, "/audit/records?format=text&limit=100")
 		if lines := strings.Count(text, "\n"); lines < len(history.Commits) || strings.Contains(text, "error: ") {
 			t.Errorf("%s: %s", history.Name, text)
+		}
+	}
+}
+
+// TestHoldersOfAHost: who holds something of what is nested in a host is a holder of the host, now and in the past,
+// and no page loses one.
+func TestHoldersOfAHost(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	q := ask(t, l, nil)
+	cpu := commands.Inventory{Class: "VCPU", Total: 90}
+	host, socket, other := l.Provider(t, "host", cpu), l.Provider(t, "socket", cpu), l.Provider(t, "other", cpu)
+	node := l.Provider(t, "node", cpu)
+	l.Accept(t, &commands.ReparentProvider{Provider: socket, Parent: host})
+	l.Accept(t, &commands.ReparentProvider{Provider: node, Parent: socket})
+	for i, provider := range []ledger.UUID{host, socket, node, other} {
+		l.Accept(t, commandstest.Allocate(ledgertest.ID(2, byte(i)), provider, "VCPU", 1))
+	}
+	then := l.Accept(t, &commands.ReleaseConsumer{Consumer: ledgertest.ID(2, 2)}).Sequence - 1
+	for target, want := range map[string]int{
+		"provider=" + host.String(): 1, "tree=true&provider=" + host.String(): 2, "tree=true&provider=" + other.String(): 1,
+		fmt.Sprintf("tree=true&at=%d&provider=%s", then, host): 3, fmt.Sprintf("tree=true&at=%d&provider=%s", then, socket): 2,
+		fmt.Sprintf("tree=true&limit=1&at=%d&provider=%s", then, host): 1,
+	} {
+		var holders audit.Holders
+		q.get(t, 200, "/audit/holders?"+target, &holders)
+		if len(holders.Holders.Holders) != want || (holders.Next != nil) != strings.Contains(target, "limit") {
+			t.Errorf("%s: %+v", target, holders)
 		}
 	}
 }

@@ -103,6 +103,8 @@ type Checkpoint struct {
 type HoldersQuery struct {
 	When
 	Provider ledger.UUID `json:"provider"`
+	// Tree asks for the holders of all that is nested in the provider, too.
+	Tree bool `json:"tree,omitempty"`
 	// Limit is the number of holders in an answer, 1 to 1000; 1000 if absent.
 	Limit int `json:"limit,omitempty"`
 	// After is the last consumer of the answer before.
@@ -110,7 +112,7 @@ type HoldersQuery struct {
 }
 
 // Holders are the consumers that hold something of a provider, each with its
-// owner and its allocations of the provider.
+// owner and its allocations of the provider, or of what is nested in it.
 type Holders struct {
 	Provider ledger.UUID   `json:"provider"`
 	Name     string        `json:"name"`

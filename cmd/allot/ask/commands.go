@@ -8,7 +8,7 @@ type Commands struct {
 	Status      struct{ Question } `cmd:"" group:"Look at what is:" help:"Print what a server says of itself: its role, whether it takes reads and commands, its log and disk."`
 	Get         getCommands        `cmd:"" group:"Look at what is:" help:"Print a provider, consumer, project, bare metal node or allocation."`
 	List        listCommands       `cmd:"" group:"Look at what is:" help:"List providers, consumers, classes, traits, bare metal nodes or allocations."`
-	Holders     holdersOf          `cmd:"" group:"Look at what is:" help:"Print the consumers that hold, or held, something of a provider, with their owners."`
+	Holders     holdersOf          `cmd:"" group:"Look at what is:" help:"Print the consumers that hold, or held, something of a provider and all that is nested in it, with their owners."`
 	WhyNot      whyNot             `cmd:"" group:"Look at what is:" name:"why-not" help:"Explain why a request has no allocation candidates."`
 	Capacity    capacity           `cmd:"" group:"Look at what is:" help:"Count how many more allocations fit that satisfy a request, by tree."`
 	WhatIf      whatIf             `cmd:"" group:"Look at what is:" name:"what-if" help:"Show the outcome of some commands, without recording them."`
@@ -91,6 +91,7 @@ type listCommands struct {
 type holdersOf struct {
 	then
 	Provider string `arg:"" help:"Uuid or name of a provider, or uuid of a bare metal node." query:"provider" of:"provider"`
+	Tree     bool   `help:"Also of all providers that are nested in it; --no-tree: of itself alone." default:"true" negatable:"" query:"tree"`
 }
 
 type series struct {

@@ -99,7 +99,7 @@ func init() { // the functions in it know the table
 		"holders": {
 			example: "holders host-007", path: "/audit/holders", rows: "holders", next: afterLast,
 			columns: []column{
-				col("consumer", "consumer"), col("holds", "allocations").as(allocations), col("project", "project"),
+				col("consumer", "consumer"), col("holds", "allocations").as(holdings), col("project", "project"),
 				col("user", "user"), col("type", "type").as(or("unknown")), col("since", "since"),
 			},
 			before: func(answer any) string {

@@ -131,9 +131,6 @@ func amounts(value any) string {
 // allocated is an amount of one class.
 func allocated(one any) string { return field(one, "class") + ":" + field(one, "amount") }
 
-// allocations are amounts of one provider.
-func allocations(value any) string { return joined(list(value), allocated) }
-
 // holdings are amounts of several providers.
 func holdings(value any) string {
 	return joined(list(value), func(one any) string { return allocated(one) + " of " + field(one, "provider") })
