@@ -14,13 +14,18 @@ import (
 
 // Diff is the answer of GET /audit/diff?from=MOMENT&to=MOMENT.
 type Diff struct {
-	From      uint64         `json:"from"` // sequences
-	To        uint64         `json:"to"`
-	Providers []ProviderDiff `json:"providers"`
-	Consumers []ConsumerDiff `json:"consumers"`
-	// Incomplete means that there are more differences than one answer holds, or
-	// more entities than it examines.
+	From uint64 `json:"from"` // sequences
+	To   uint64 `json:"to"`
+	// Providers and Consumers are the first that differ, the counts are of all.
+	Providers     []ProviderDiff `json:"providers"`
+	ProviderCount int            `json:"provider_count"`
+	Consumers     []ConsumerDiff `json:"consumers"`
+	ConsumerCount int            `json:"consumer_count"`
+	// Incomplete means that there are more differences than one answer holds.
 	Incomplete bool `json:"incomplete,omitempty"`
+	// AtLeast means that there are more entities than are examined, and that the
+	// counts are of those that were.
+	AtLeast bool `json:"at_least,omitempty"`
 }
 
 // ProviderDiff is a provider that differs; null: it did not exist.
@@ -39,7 +44,7 @@ type ConsumerDiff struct {
 
 const (
 	maxDifferences = 1000 // per kind
-	maxCompared    = 500_000
+	maxCompared    = 2_000_000
 )
 
 // diff is GET /audit/diff.
@@ -68,9 +73,10 @@ func (q *Questions) diff(ctx context.Context, p parameters) (any, error) {
 
 func (d *Diff) providers(ctx context.Context, from, to projector.View) error {
 	return differences(ctx, providersOf(from), providersOf(to), func(p *ledger.Provider) ledger.UUID { return p.UUID },
-		(*ledger.Provider).Same, func(before, after *ledger.Provider) (bool, error) {
-			if d.Incomplete = len(d.Providers) == maxDifferences; d.Incomplete {
-				return false, nil
+		(*ledger.Provider).Same, func(before, after *ledger.Provider) error {
+			if d.ProviderCount++; d.ProviderCount > maxDifferences {
+				d.Incomplete = true
+				return nil
 			}
 			var one ProviderDiff
 			var err error
@@ -81,8 +87,8 @@ func (d *Diff) providers(ctx context.Context, from, to projector.View) error {
 				one.After, err = present.Provider(to, after.UUID, nil)
 			}
 			d.Providers = append(d.Providers, one)
-			return true, err
-		}, &d.Incomplete)
+			return err
+		}, &d.AtLeast)
 }
 
 func (d *Diff) consumers(ctx context.Context, from, to projector.View, telling present.Telling) error {
@@ -96,10 +102,10 @@ func (d *Diff) consumers(ctx context.Context, from, to projector.View, telling p
 	}
 	same := func(a, b *ledger.Consumer) bool { return a.Generation == b.Generation }
 	return differences(ctx, consumersOf(from), consumersOf(to), func(c *ledger.Consumer) ledger.UUID { return c.UUID },
-		same, func(before, after *ledger.Consumer) (bool, error) {
-			if len(d.Consumers) == maxDifferences {
+		same, func(before, after *ledger.Consumer) error {
+			if d.ConsumerCount++; d.ConsumerCount > maxDifferences {
 				d.Incomplete = true
-				return false, nil
+				return nil
 			}
 			var one ConsumerDiff
 			var id ledger.UUID
@@ -113,8 +119,8 @@ func (d *Diff) consumers(ctx context.Context, from, to projector.View, telling p
 			one.Words, err = telling.Consumer(to, id, one.Before, one.After)
 			one.Text = one.Words.String()
 			d.Consumers = append(d.Consumers, one)
-			return true, err
-		}, &d.Incomplete)
+			return err
+		}, &d.AtLeast)
 }
 
 func providersOf(v projector.View) iter.Seq2[*ledger.Provider, error] {
@@ -138,10 +144,10 @@ func consumersOf(v projector.View) iter.Seq2[*ledger.Consumer, error] {
 }
 
 // differences walks through two lists in the order of their ids, side by side,
-// and reports what differs as long as report returns true.
+// and reports what differs.
 func differences[T any](
 	ctx context.Context, from, to iter.Seq2[*T, error], id func(*T) ledger.UUID, same func(a, b *T) bool,
-	report func(before, after *T) (bool, error), incomplete *bool,
+	report func(before, after *T) error, atLeast *bool,
 ) error {
 	nextBefore, stopBefore := iter.Pull2(from)
 	defer stopBefore()
@@ -154,7 +160,7 @@ func differences[T any](
 	after, err, _ := nextAfter()
 	for compared := 0; err == nil && (before != nil || after != nil); compared++ {
 		if compared == maxCompared {
-			*incomplete = true
+			*atLeast = true
 			return nil
 		}
 		one, other := before, after
@@ -167,8 +173,7 @@ func differences[T any](
 			one = nil
 		}
 		if one == nil || other == nil || !same(one, other) {
-			more, err := report(one, other)
-			if err != nil || !more {
+			if err := report(one, other); err != nil {
 				return err
 			}
 		}

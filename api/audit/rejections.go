@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -16,6 +17,8 @@ import (
 // Rejections is the answer of GET /audit/rejections, newest first.
 type Rejections struct {
 	Rejections []rejected.Entry `json:"rejections"`
+	// Incomplete means that there may be older ones.
+	Incomplete bool `json:"incomplete,omitempty"`
 }
 
 var errNotKept = rest.NotFound("this server keeps no rejected commands")
@@ -51,7 +54,7 @@ func (q *Questions) rejections(ctx context.Context, p parameters) (any, error) {
 	if err != nil {
 		return nil, asBad(err)
 	}
-	return &Rejections{list}, nil
+	return &Rejections{list, len(list) == cmp.Or(asked.Limit, present.DefaultRejections)}, nil
 }
 
 // asBad turns an error about the query into a fault of the client.

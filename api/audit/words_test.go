@@ -2,8 +2,10 @@ package audit_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -133,5 +135,59 @@ func TestHoldersOfAHost(t *testing.T) {
 		if len(holders.Holders.Holders) != want || (holders.Next != nil) != strings.Contains(target, "limit") {
 			t.Errorf("%s: %+v", target, holders)
 		}
+	}
+}
+
+// TestNoBoundIsACount: every answer with a list that stops at a bound says so, and counts more than it lists.
+func TestNoBoundIsACount(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	q := ask(t, l, nil)
+	from := l.Views.View().Sequence()
+	providers := make([]ledger.UUID, 3)
+	for i := range providers {
+		providers[i] = l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: 90})
+		one := commandstest.Allocate(ledgertest.ID(2, byte(i)), providers[0], "VCPU", 1)
+		one.Allocations[0].Project = fmt.Sprint("project-", i)
+		l.Accept(t, one)
+		l.Accept(t, &commands.Reserve{
+			Seconds: 3600, Allocations: commandstest.Allocate(ledgertest.ID(3, byte(i)), providers[0], "VCPU", 1).Allocations,
+		})
+	}
+	// The questions whose lists stop at a limit, and what an answer then has.
+	bounded := map[string]string{
+		"/audit/consumers?": `"next"`, "/audit/holders?provider=" + providers[0].String() + "&": `"next"`,
+		"/audit/history?provider=" + providers[0].String() + "&": `"next"`, "/audit/owners?": `"incomplete":true`, "/audit/timeline?": `"next"`,
+		"/audit/reservations?": `"incomplete":true`, "/audit/search?q=host&": `"incomplete":true`, "/audit/trees?": `"count":3`,
+		"/audit/fleet?": `"trees":3`,
+	}
+	// Those whose lists stop elsewhere say it with a field of this name, and others are whole.
+	others := map[string]string{
+		"activity": "incomplete", "commits": "lines", "consumption": "next", "diff": "incomplete", "providers": "incomplete", "tree": "incomplete",
+		"why": "incomplete", "rejections": "incomplete", "series": "", "records": "lines", "contents": "lines", "find": "", "names": "", "status": "",
+		"digest": "", "checkpoint": "", "what-if": "", "consumption/metrics": "", "proof/consumption": "", "proof/growth": "", "proof/record": "",
+		"tiles/checkpoint": "", "tiles/tile/{tile}": "",
+	}
+	for target, want := range bounded {
+		for limit, says := range map[int]bool{1: true, 100: strings.Contains(want, ":3")} {
+			if text := q.text(t, fmt.Sprintf("%slimit=%d", target, limit)); strings.Contains(text, want) != says {
+				t.Errorf("%s of %d: %s", target, limit, text)
+			}
+		}
+	}
+	for _, path := range audit.Paths {
+		_, name, _ := strings.Cut(path, "/audit/")
+		tested := slices.ContainsFunc(slices.Collect(maps.Keys(bounded)), func(target string) bool {
+			return strings.HasPrefix(target, "/audit/"+name+"?")
+		})
+		if field, known := others[name]; !tested && !known {
+			t.Errorf("%s: say where its lists stop, and how the answer tells", path)
+		} else if field != "" && field != "lines" && !audit.Says(path, field) {
+			t.Errorf("%s has no %s", path, field)
+		}
+	}
+	var diff audit.Diff
+	q.get(t, 200, fmt.Sprintf("/audit/diff?from=%d", from), &diff)
+	if diff.ConsumerCount != 6 || diff.ProviderCount != 3 || diff.Incomplete || diff.AtLeast {
+		t.Errorf("%+v", diff)
 	}
 }

@@ -290,7 +290,7 @@ func (h *history) command(page *wire.History) error {
 	if told, err := h.tell(&entry, result.Address); err != nil {
 		return err
 	} else if told != nil {
-		if entry.Before, entry.After, err = h.touched(told, result.Address); err != nil {
+		if err := h.touched(&entry, told, result.Address); err != nil {
 			return err
 		}
 	}
@@ -332,21 +332,27 @@ func Around(views *projector.Projector, s projector.Subject, sequence uint64) (b
 	return before, after, err
 }
 
-// touched returns every entity that a record's events are about, before and after
+// touched adds every entity that a record's events are about, before and after
 // the record's commit, by kind and uuid.
-func (h *history) touched(record *ledger.Record, at ledger.Address) (before, after map[string]any, err error) {
-	before, after = make(map[string]any), make(map[string]any)
+func (h *history) touched(entry *wire.HistoryEntry, record *ledger.Record, at ledger.Address) error {
+	before, after := make(map[string]any), make(map[string]any)
+	entry.Before, entry.After = before, after
 	for _, event := range record.Events {
 		for _, subject := range projector.SubjectsOf(event) {
 			of, name := SubjectName(subject)
-			if key := of + " " + name; len(after) < maxTouched {
-				if err := h.around(at.Sequence, subject, key, before, after); err != nil {
-					return nil, nil, err
-				}
+			key := of + " " + name
+			if _, known := after[key]; known {
+				continue
+			}
+			if entry.Incomplete = len(after) == maxTouched; entry.Incomplete {
+				return nil
+			}
+			if err := h.around(at.Sequence, subject, key, before, after); err != nil {
+				return err
 			}
 		}
 	}
-	return before, after, nil
+	return nil
 }
 
 // around reads an entity's states before and after a commit.

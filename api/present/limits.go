@@ -130,6 +130,8 @@ type LimitVersion struct {
 // LimitVersions are all versions of a limit, the newest first.
 type LimitVersions struct {
 	Versions []LimitVersion `json:"versions"`
+	// Incomplete means that there may be older ones.
+	Incomplete bool `json:"incomplete,omitempty"`
 }
 
 // maxLimitVersions bounds a history; the newest are told.
@@ -145,7 +147,8 @@ func limitVersions(v projector.View, name LimitName, most int) (*LimitVersions, 
 	out := &LimitVersions{Versions: []LimitVersion{}}
 	take := func(limit *int64, sequence uint64) bool {
 		out.Versions = append(out.Versions, LimitVersion{sequence, limit})
-		return len(out.Versions) < most
+		out.Incomplete = len(out.Versions) == most
+		return !out.Incomplete
 	}
 	var class ledger.ClassID
 	if name.Class != "" {

@@ -67,6 +67,8 @@ type HistoryEntry struct {
 	// about, such as "consumer UUID", at most 100. Users have neither.
 	Before any `json:"before"`
 	After  any `json:"after"`
+	// Incomplete means that a command was about more entities than are shown.
+	Incomplete bool `json:"incomplete,omitempty"`
 }
 
 // CommitsQuery asks for the log itself, for a replay elsewhere.

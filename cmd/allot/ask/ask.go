@@ -224,6 +224,7 @@ func (a *asked) list(ctx context.Context) error {
 	a.heads(a.columns)
 	request, found := a.request(), 0
 	limit, _ := strconv.Atoi(a.given["limit"]) // 0: all
+	rest := false                              // more than is printed
 	for more := true; more; {
 		if a.page > 0 {
 			request.Query.Set("limit", strconv.Itoa(a.page))
@@ -240,11 +241,20 @@ func (a *asked) list(ctx context.Context) error {
 			return err
 		}
 		found += len(rows)
-		if more = a.next != nil && (limit == 0 || found < limit); more {
+		rest, more, a.before = at(answer, "incomplete") == true, false, nil
+		if a.next != nil {
 			further := a.next(answer, rows)
 			maps.Copy(request.Query, further)
-			more = further != nil
+			more = further != nil && (limit == 0 || found < limit)
+			rest = rest || further != nil && !more
 		}
+	}
+	if rest {
+		further := ""
+		if limit > 0 {
+			further = "; a higher --limit prints more"
+		}
+		return a.Say("\nthere may be more than these %d%s", found, further)
 	}
 	if found == 0 && a.empty != "" {
 		return fmt.Errorf("%w: %s", errNothing, a.filled(a.empty))

@@ -55,7 +55,7 @@ var asks = map[string]struct{ args, has []string }{
 	"list nodes":       {nil, []string{one, "enroll"}},
 	"list allocations": {nil, []string{one, "active"}},
 	"holders": {[]string{"host"}, []string{
-		"after sequence 7, 1 consumers hold something of " + one, two, "runs on the bare metal node",
+		"after sequence 7, these consumers hold something of " + one, two, "runs on the bare metal node",
 	}},
 	"series":      {[]string{"provider", "host"}, []string{"SEQUENCE  VCPU  VCPU CAPACITY", "7     2              7"}},
 	"consumption": {[]string{"--from", "1", "--by", "project,class"}, []string{"PROJECT ", "VCPU ", "12.000000000"}},
@@ -367,6 +367,25 @@ func TestListsGoOn(t *testing.T) {
 		if err != nil || strings.Count(out, "\n") != row.rows+1 || asked[len(asked)-1] != row.last {
 			t.Errorf("%s: %v, %d rows, asked %q", row.name, err, strings.Count(out, "\n")-1, asked)
 		}
+	}
+}
+
+// TestABoundIsSaid: what stops at a bound says so, and what is whole does not.
+func TestABoundIsSaid(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(`{"entries":[{"address":"7.0"}],"next":"7.0","incomplete":true,"rejections":[{}]}`))
+	}))
+	defer s.Close()
+	for line, says := range map[string]string{
+		"history provider " + one + " --limit 1": "there may be more than these 1; a higher --limit prints more", "timeline --limit 2": "these 2",
+		"rejected --limit 1": "these 1",
+	} {
+		if out, err := call(t, s.URL, strings.Fields(line)...); err != nil || !strings.Contains(out, says) {
+			t.Errorf("%s: %q, %v", line, out, err)
+		}
+	}
+	if out, err := call(t, server(t, "x"), "history", "provider", one, "--limit", "1"); err != nil || strings.Contains(out, "may be more") {
+		t.Errorf("%q, %v", out, err)
 	}
 }
 

@@ -57,12 +57,6 @@ func init() { // the functions in it know the table
 		"list providers": {
 			example: "list providers --csv", path: "/audit/providers", rows: "providers", empty: "there are no providers",
 			columns: []column{col("provider", "provider"), col("name", "name"), col("used", "inventories").as(used)},
-			after: func(answer any) string {
-				if at(answer, "incomplete") == true {
-					return "there are more providers than one answer holds"
-				}
-				return ""
-			},
 		},
 		"list consumers": {
 			example: "list consumers --project 8b1f0c3d", path: "/audit/consumers", rows: "consumers",
@@ -103,8 +97,8 @@ func init() { // the functions in it know the table
 				col("user", "user"), col("type", "type").as(or("unknown")), col("since", "since"),
 			},
 			before: func(answer any) string {
-				return fmt.Sprintf("after sequence %s, %d consumers hold something of %s (%s)", field(answer, "sequence"),
-					len(list(at(answer, "holders"))), field(answer, "provider"), field(answer, "name"))
+				return fmt.Sprintf("after sequence %s, these consumers hold something of %s (%s)", field(answer, "sequence"),
+					field(answer, "provider"), field(answer, "name"))
 			},
 			after: func(answer any) string {
 				if instance := field(answer, "node.instance"); instance != "" {

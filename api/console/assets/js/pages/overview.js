@@ -95,7 +95,7 @@ async function unusualCard(fleet, signal) {
   const filling = stores.some((s) => s.free < s.reserve) ? 'bad' : stores.some((s) => s.days_left < 30) ? 'warn' : 'good'
   return card('Unusual', el('ul', { class: 'checks' },
     line(over ? 'bad' : 'good', 'Over capacity', over ? [`${plural(over, 'inventory', 'inventories')}: `, fleet.over.slice(0, 5).map((o, i) => [i ? ', ' : '', subject('provider', o.provider, o.name), ` ${number(o.used)} / ${number(o.capacity)} ${o.class}`])] : 'nothing'),
-    line(ending.length ? 'warn' : 'good', 'Reservations', [ending.length ? `${plural(ending.length, 'ends', 'end')} soon, the first ` : `${number(reserved.reservations.length)}${reserved.incomplete ? ' or more' : ''}, none ends soon`,
+    line(ending.length ? 'warn' : 'good', 'Reservations', [ending.length ? `${reserved.incomplete && ending.length === reserved.reservations.length ? 'at least ' : ''}${plural(ending.length, 'ends', 'end')} soon, the first ` : `${number(reserved.reservations.length)}${reserved.incomplete ? ' or more' : ''}, none ends soon`,
       ending.length ? age(ending[0].reserved_until) : null, ' · ', el('a', { href: linkTo('reservations') }, 'list')]),
     compared
       ? line(compared.orphans ? 'bad' : 'good', 'Orphans', [`${number(compared.orphans)} in the comparison `, age(compared.time), ' · ', el('a', { href: linkTo('orphans') }, 'compare')])
