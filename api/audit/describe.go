@@ -25,7 +25,7 @@ var parameterMeans = map[string]string{
 	"follow":     "true: go on with what comes",
 	"format":     "json, the default; text: sentences; json,text: with sentences",
 	"from":       "the first moment; of records the first sequence, of a proof the records that the earlier checkpoint has",
-	"ids":        "uuids, with commas between them",
+	"ids":        "uuids or ids, with commas between them",
 	"kind":       "a kind of event",
 	"limit":      "how many at most",
 	"offset":     "how many to leave out at the beginning",

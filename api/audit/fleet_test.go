@@ -222,7 +222,7 @@ func TestNames(t *testing.T) {
 	if diff := cmp.Diff(want, n.Names); diff != "" {
 		t.Error(diff)
 	}
-	for _, bad := range []string{"", "?ids=x", "?ids=" + strings.Repeat(here.String()+",", 500) + here.String()} {
+	for _, bad := range []string{"", "?ids=" + strings.Repeat(here.String()+",", 500) + here.String()} {
 		q.get(t, 400, "/audit/names"+bad, nil)
 	}
 }

@@ -54,7 +54,10 @@ func (a asked) answer(q *Questions, w http.ResponseWriter, r *http.Request, one 
 	if err != nil {
 		return err
 	}
-	answer, err := a(q, r.Context(), p)
+	var answer any
+	if err = q.resolve(p); err == nil {
+		answer, err = a(q, r.Context(), p)
+	}
 	work.End()
 	if err != nil {
 		return err

@@ -333,7 +333,7 @@ func (q timelines) nameAll(item *TimelineItem, sequence uint64) error {
 			return
 		}
 		var name string
-		if name, err = nameOf(q.Views, view, id); name != "" {
+		if name, err = q.nameOf(view, key); name != "" {
 			item.Names[key] = name
 		}
 	}

@@ -2,6 +2,7 @@ package audit_test
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -189,5 +190,81 @@ func TestNoBoundIsACount(t *testing.T) {
 	q.get(t, 200, fmt.Sprintf("/audit/diff?from=%d", from), &diff)
 	if diff.ConsumerCount != 6 || diff.ProviderCount != 3 || diff.Incomplete || diff.AtLeast {
 		t.Errorf("%+v", diff)
+	}
+}
+
+// TestNamesAreAccepted: where a question takes a uuid it takes a name, and the beginning of a uuid; one that may be
+// several is answered with these.
+func TestNamesAreAccepted(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	q := ask(t, l, nil)
+	cpu := commands.Inventory{Class: "VCPU", Total: 90}
+	host := l.Provider(t, "host-007", cpu)
+	consumer := ledgertest.ID(2, 7)
+	allocate := commandstest.Allocate(consumer, host, "VCPU", 2)
+	allocate.Allocations[0].Project = "0123456789abcdef0123456789abcdef"
+	l.Accept(t, allocate)
+	metal, driver := "metal", "fake"
+	l.Accept(t, &commands.CreateNode{Node: ledgertest.ID(5, 1), NodeFields: commands.NodeFields{Name: &metal, Driver: &driver}})
+	for _, row := range []struct{ question, of, id, name string }{
+		{"holders", "provider", host.String(), "host-007"}, {"holders", "provider", host.String(), host.String()[:8]},
+		{"history", "provider", host.String(), "host-007"}, {"history", "consumer", consumer.String(), "02000000-0000"},
+		{"history", "node", ledgertest.ID(5, 1).String(), "metal"}, {"timeline", "provider", host.String(), "host-007"},
+		{"history", "node", ledgertest.ID(5, 1).String(), "0500"}, {"tree", "provider", host.String(), "host-007"},
+		{"timeline", "project", allocate.Allocations[0].Project, "01234567"}, {"consumers", "project", allocate.Allocations[0].Project, "01234567"},
+		{"owners", "project", allocate.Allocations[0].Project, "01234567"}, {"why", "provider=host-007&consumer", consumer.String(), "02000000"},
+	} {
+		want := q.text(t, fmt.Sprintf("/audit/%s?%s=%s", row.question, row.of, row.id))
+		if got := q.text(t, fmt.Sprintf("/audit/%s?%s=%s", row.question, row.of, row.name)); got != want || !strings.Contains(got, row.id) {
+			t.Errorf("%s of %s: %s; want %s", row.question, row.name, got, want)
+		}
+	}
+	l.Accept(t, commandstest.Allocate(ledgertest.ID(2, 8), host, "VCPU", 2))
+	for query, says := range map[string]string{
+		"consumer=02000000": `consumer: "02000000" may be ` + consumer.String() + ", " + ledgertest.ID(2, 8).String() + ": give more of it",
+		"provider=nothing":  `provider: "nothing" is not a uuid, and no name or beginning of a uuid of one that exists`,
+		"consumer=020":      `consumer: "020" is not a uuid, and no name`,
+	} {
+		w := httptest.NewRecorder()
+		q.handlers["/audit/history"].ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/audit/history?"+query, nil))
+		if w.Code != http.StatusBadRequest || !strings.HasPrefix(w.Body.String(), says) {
+			t.Errorf("%s: %d %s", query, w.Code, w.Body)
+		}
+	}
+}
+
+// cloud is a directory of two projects with one name, and another.
+type cloud map[string]string
+
+func (c cloud) Called(_, id string) string { return c[id] }
+
+func (c cloud) Named(of, name string) (ids []string) {
+	for _, id := range slices.Sorted(maps.Keys(c)) {
+		if c[id] == name && of == "project" {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// TestNamesOfProjects: sentences have the names of projects, questions take them, and one that several have is
+// answered with their ids.
+func TestNamesOfProjects(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	host := l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 90})
+	l.Accept(t, commandstest.Allocate(ledgertest.ID(2, 7), host, "VCPU", 2))
+	all := (&audit.Questions{
+		Views: l.Views, Log: l.Log, Directory: cloud{"project": "web", "one": "both", "two": "both"},
+		Authorize: func(http.ResponseWriter, *http.Request) bool { return true }, Logger: slog.New(slog.DiscardHandler),
+	}).Handlers()
+	q := &questions{l, all}
+	var page audit.Timeline
+	q.get(t, 200, "/audit/timeline?project=web", &page)
+	if len(page.Entries) != 1 || page.Entries[0].Text != "test allocated 2 VCPU on host for consumer 02000000 (project web)" {
+		t.Errorf("%+v", page.Entries)
+	}
+	q.get(t, 400, "/audit/timeline?project=both", nil)
+	if names := q.text(t, "/audit/names?ids=project,none"); !strings.Contains(names, `{"project":"web"}`) {
+		t.Error(names)
 	}
 }

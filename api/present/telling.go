@@ -9,8 +9,11 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// Directory knows the names of projects and users; empty: it knows none.
-type Directory func(of, id string) string
+// Directory knows what projects and users are called elsewhere.
+type Directory interface {
+	Called(of, id string) string    // empty: it is not known
+	Named(of, name string) []string // the ids of all with the name
+}
 
 // Telling makes sentences of records.
 type Telling struct {
@@ -147,7 +150,7 @@ func (t Telling) Called(view projector.View, of, id string) (name string, err er
 		if t.Directory == nil {
 			return "", nil
 		}
-		return t.Directory(of, id), nil
+		return t.Directory.Called(of, id), nil
 	case wire.OfProvider, wire.OfNode, wire.OfNodeAllocation:
 		parsed, err := ledger.ParseUUID(id)
 		if err != nil {

@@ -27,11 +27,6 @@ type Commands struct {
 	Topologies  topologiesCommands  `cmd:"" group:"Set rules:" help:"Show and set which aggregates are domains, and which of them are in which."`
 }
 
-// ids are whole on demand.
-type ids struct {
-	Whole bool `name:"ids" help:"Print ids that have no name whole." query:"whole_ids"`
-}
-
 // Moment is the moment that a question is about; default: now.
 type Moment struct {
 	At string `help:"As of this sequence or RFC 3339 time." query:"at" placeholder:"MOMENT"`
@@ -58,11 +53,11 @@ type getCommands struct {
 	} `cmd:"" help:"Print a provider, its inventories and their usage."`
 	Consumer struct {
 		then
-		Name string `arg:"" help:"Its uuid." query:"name"`
+		Name string `arg:"" help:"Its uuid, or the beginning of it." query:"name" of:"consumer"`
 	} `cmd:"" help:"Print what a consumer holds, and its owner."`
 	Project struct {
 		then
-		Name string `arg:"" help:"Its id." query:"project_id"`
+		Name string `arg:"" help:"Its id or name." query:"project_id" of:"project"`
 	} `cmd:"" help:"Print what a project uses, by type of consumer."`
 	Node struct {
 		then
@@ -90,7 +85,7 @@ type listCommands struct {
 
 type holdersOf struct {
 	then
-	Provider string `arg:"" help:"Uuid or name of a provider, or uuid of a bare metal node." query:"provider" of:"provider"`
+	Provider string `arg:"" help:"Uuid or name of a provider or bare metal node." query:"provider" of:"provider"`
 	Tree     bool   `help:"Also of all providers that are nested in it; --no-tree: of itself alone." default:"true" negatable:"" query:"tree"`
 }
 
@@ -112,7 +107,7 @@ type consumption struct {
 	User     string `help:"Only of this user." placeholder:"ID" query:"user"`
 	Type     string `help:"Only of this type of consumer; NODE: whole nodes." placeholder:"TYPE" query:"type"`
 	Class    string `help:"Only of this resource class." placeholder:"CLASS" query:"class"`
-	Provider string `help:"What was used of this provider (uuid), and what there was." placeholder:"UUID" query:"provider"`
+	Provider string `help:"What was used of this provider, and what there was." placeholder:"PROVIDER" query:"provider"`
 	Tree     bool   `help:"Of the provider's whole tree." query:"tree"`
 	Strict   bool   `help:"Fail if there never was such a project, provider or class." query:"strict"`
 	Focus    bool   `help:"Print charges as CSV in the form of FinOps FOCUS 1.2, by month, or by the hour or day of --by."`
@@ -122,14 +117,12 @@ type consumption struct {
 
 type records struct {
 	then
-	ids
 	From   uint64 `help:"First sequence." default:"1" query:"from" least:"0"`
 	Follow bool   `short:"f" help:"Go on and print new records as they come." query:"follow"`
 }
 
 type history struct {
 	then
-	ids
 	Of    string `arg:"" enum:"consumer,provider,project,user,node,node_allocation,chassis,command" help:"Kind of entity: consumer, provider, project, user, node, node_allocation, chassis or command." query:"of"`
 	Name  string `arg:"" help:"Uuid or name of the entity." query:"name"`
 	Limit int    `help:"Print at most this many entries; 0: all." default:"50" query:"limit"`
@@ -140,7 +133,6 @@ type history struct {
 
 type timeline struct {
 	then
-	ids
 	Actor          string `help:"Only what this actor did." query:"actor"`
 	Command        string `help:"Only records of this command, such as Reshape." query:"command"`
 	Consumer       string `help:"Only records that touched this consumer." query:"consumer" of:"consumer"`
@@ -181,8 +173,8 @@ type rejected struct {
 	Command  string `help:"Only this command, such as Reshape." query:"command"`
 	Code     string `help:"Only commands rejected with this code, such as capacity_exceeded." query:"code"`
 	Project  string `help:"Only commands about this project: from a client that is bound to it, naming it as an owner, or changing what its consumers hold." query:"project"`
-	Consumer string `help:"Only commands that name this consumer or node allocation (uuid)." query:"consumer"`
-	Provider string `help:"Only commands that name this provider or node (uuid)." query:"provider"`
+	Consumer string `help:"Only commands that name this consumer or node allocation." query:"consumer"`
+	Provider string `help:"Only commands that name this provider or node." query:"provider"`
 	Since    string `help:"Only commands at or after this RFC 3339 time." query:"since"`
 	Until    string `help:"Only commands at or before this RFC 3339 time." query:"until"`
 }
@@ -190,15 +182,15 @@ type rejected struct {
 type whatIf struct {
 	then
 	File      string   `arg:"" optional:"" help:"JSON: {\"steps\": [{\"command\": NAME, \"body\": {...}}], \"questions\": [{\"query\": NAME, \"body\": {...}}]}; -: standard input."`
-	Without   []string `help:"Providers (uuids) to remove, with their descendants." placeholder:"UUID"`
+	Without   []string `help:"Providers to remove, with their descendants." placeholder:"PROVIDER"`
 	Resources []string `help:"Ask for candidates for these amounts, and how often they fit." placeholder:"CLASS=AMOUNT"`
 	Project   []string `help:"Ask for the usages of these projects." placeholder:"ID"`
 }
 
 // limited says what a limit is of.
 type limited struct {
-	Project   string `help:"Id of the project; without it the limit is the default of every project." placeholder:"ID" query:"project_id"`
-	Aggregate string `help:"Aggregate on whose providers all consumers together are limited." placeholder:"UUID" query:"aggregate"`
+	Project   string `help:"Id of the project; without it the limit is the default of every project." placeholder:"ID" query:"project_id" of:"project"`
+	Aggregate string `help:"Aggregate on whose providers all consumers together are limited, or its name in a topology." placeholder:"UUID" query:"aggregate" of:"aggregate"`
 	Class     string `help:"Resource class that is limited." xor:"limited" required:"" placeholder:"CLASS" query:"resource_class"`
 	Type      string `help:"Type of consumers whose number is limited." xor:"limited" required:"" placeholder:"TYPE" query:"consumer_type"`
 }
@@ -214,7 +206,7 @@ type limitsCommands struct {
 	List then `cmd:"" help:"Print the limits as they are set, with what is used of them."`
 	Show struct {
 		then
-		Project string `arg:"" help:"Id of the project." query:"project_id"`
+		Project string `arg:"" help:"Id or name of the project." query:"project_id" of:"project"`
 	} `cmd:"" help:"Print the limits that hold for a project, its own or defaults, and those of the projects above it, with what is used of them."`
 	Set     limitsSet `cmd:"" help:"Set a limit, or remove it."`
 	History struct {
@@ -223,8 +215,8 @@ type limitsCommands struct {
 	} `cmd:"" help:"Print what a limit was, the newest first, with the commits that set it."`
 	Tree struct {
 		Question
-		Project string `arg:"" help:"Id of the project." query:"project"`
-		Below   string `help:"Id of the project that it is below; without it, none." placeholder:"ID" query:"below"`
+		Project string `arg:"" help:"Id or name of the project." query:"project" of:"project"`
+		Below   string `help:"Id or name of the project that it is below; without it, none." placeholder:"ID" query:"below" of:"project"`
 	} `cmd:"" help:"Put a project below another one, whose limits then hold for both together."`
 }
 

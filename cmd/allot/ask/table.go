@@ -113,15 +113,15 @@ func init() { // the functions in it know the table
 			path:    "/audit/consumption", answer: consumed,
 		},
 		"log": {
-			example: "log --from 100 --follow", path: "/audit/records", query: map[string]string{"format": "json,text"}, answer: follow,
+			example: "log --from 100 --follow", path: "/audit/records", query: map[string]string{"format": "json,text"}, answer: follow, told: true,
 		},
 		"history": {
 			example: "history provider host-007 --limit 5", path: "/audit/history", rows: "entries", page: 1000,
-			columns: ofRecords, empty: "there are no such records", details: inWords, next: beforeLast,
+			columns: ofRecords, empty: "there are no such records", details: inWords, next: beforeLast, told: true,
 		},
 		"timeline": {
 			example: "timeline --actor nova --since 2026-05-01T00:00:00Z", path: "/audit/timeline", rows: "entries", page: 100,
-			columns: ofRecords, empty: "there are no such records", details: inWords, next: beforeLast,
+			columns: ofRecords, empty: "there are no such records", details: inWords, next: beforeLast, told: true,
 		},
 		"why":     {example: "why consumer 5b7c4f2e-6a0e-4c58-9a3e-0f8a6d1c2b3d provider host-007", path: "/audit/why", columns: ofRecords, answer: whyHeld},
 		"why-not": {example: "why-not --candidates 'resources=VCPU:8&required=CUSTOM_GOLD'", path: "/allocation_candidates", header: newestPlacement, answer: whyNone},

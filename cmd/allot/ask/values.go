@@ -3,6 +3,7 @@ package ask
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -139,7 +140,7 @@ func holdings(value any) string {
 // used are the inventories of a provider, with what is used of each.
 func used(value any) string {
 	return joined(list(value), func(one any) string {
-		return fmt.Sprintf("%s %s/%s", field(one, "class"), field(one, "used"), field(one, "capacity"))
+		return fmt.Sprintf("%s %s of %s", field(one, "class"), field(one, "used"), field(one, "capacity"))
 	})
 }
 
@@ -158,3 +159,8 @@ func ratio(value any) string { return strconv.FormatFloat(number(value), 'g', -1
 
 // mebibytes is a size for people.
 func mebibytes(value any) string { return fmt.Sprintf("%.0f MiB", number(value)/(1<<20)) }
+
+// capacityOf is how much of an inventory there is to hold.
+func capacityOf(inventory any) float64 {
+	return math.Floor((number(at(inventory, "total")) - number(at(inventory, "reserved"))) * number(at(inventory, "allocation_ratio")))
+}

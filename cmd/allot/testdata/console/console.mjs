@@ -160,7 +160,7 @@ const steps = {
     await page.getByLabel('Actor').fill('nova')
     await page.getByLabel('Provider').fill('host-000')
     await page.getByRole('button', { name: 'Filter', exact: true }).click()
-    await page.waitForFunction(() => location.hash.includes('provider=11111111'))
+    await page.waitForFunction(() => location.hash.includes('provider=host-000'))
     await settled(page)
     await page.waitForFunction(() => document.querySelectorAll('.records li').length > 0 && [...document.querySelectorAll('.words')].every((w) => /released/.test(w.textContent)))
     const released = await download(page, page.getByRole('button', { name: 'CSV' }))
@@ -466,7 +466,7 @@ const steps = {
     const { allocations } = await ask(`/resource_providers/${home}/allocations`)
     const csv = await download(page, card(page, 'Holders').getByRole('button', { name: 'CSV' }))
     const lines = csv.text.trim().split('\r\n')
-    assert.equal(lines[0], 'Consumer,Project,User,Type,Holds,Since,Reserved until')
+    assert.equal(lines[0], 'Consumer,Project,User,Type,Holds,Providers,Since,Reserved until')
     assert.equal(lines.length - 1, Object.keys(allocations).length)
     const { VCPU, MEMORY_MB, DISK_GB } = allocations[third].resources
     const line = lines.find((l) => l.startsWith(third))
