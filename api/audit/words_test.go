@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -266,5 +267,32 @@ func TestNamesOfProjects(t *testing.T) {
 	q.get(t, 400, "/audit/timeline?project=both", nil)
 	if names := q.text(t, "/audit/names?ids=project,none"); !strings.Contains(names, `{"project":"web"}`) {
 		t.Error(names)
+	}
+}
+
+// TestSearchFindsEveryKind: what an event names is found: each kind of thing, by its name, uuid or address.
+func TestSearchFindsEveryKind(t *testing.T) {
+	kinds := map[string]map[string]string{
+		"topologies": {
+			"fabric": "topology", "b1": "aggregate", "CUSTOM_GOLD": "trait", "CUSTOM_STEEL": "class", "2.0": "record", "p": "project",
+			"u": "user", "node \u2603": "provider", ledgertest.ID(2, 1).String(): "consumer",
+		},
+		"preferences": {"b": "preference"}, "chassis": {"rack 2": "chassis", ledgertest.ID(5, 9).String(): "node"},
+		"waiting": {"a3": "node_allocation"},
+	}
+	for _, history := range ledgertest.Histories(t) {
+		log := &memlog.Log{}
+		if kinds[history.Name] == nil {
+			continue
+		}
+		ledgertest.AppendCommits(t, log, history.Commits)
+		q := ask(t, commandstest.Start(t, t.TempDir(), log), nil)
+		for text, of := range kinds[history.Name] {
+			var m audit.Matches
+			q.get(t, 200, "/audit/search?q="+url.QueryEscape(text), &m)
+			if len(m.Matches) == 0 || m.Matches[0].Of != of {
+				t.Errorf("%s: %+v; want a %s", text, m.Matches, of)
+			}
+		}
 	}
 }

@@ -113,6 +113,26 @@ func TestWhatIsAskedForIsToldFirst(t *testing.T) {
 	}
 }
 
+// TestEveryKindOfLimitIsTold: a limit is told with whose it is, and a claim with its score.
+func TestEveryKindOfLimitIsTold(t *testing.T) {
+	rack := ledgertest.ID(3, 1)
+	for want, event := range map[string]ledger.Event{
+		"limited project p to VCPU: at most 9":                                                    ledger.LimitSet{Project: "p", Class: "VCPU", Most: 9},
+		"limited project p to consumers of type INSTANCE: at most 9":                              ledger.LimitSet{Project: "p", Type: "INSTANCE", Most: 9},
+		"limited every project to VCPU: at most 9":                                                ledger.LimitSet{Class: "VCPU", Most: 9},
+		"took away the limit of every project to consumers of type A":                             ledger.LimitRemoved{Type: "A"},
+		"limited VCPU in aggregate rack-1: at most 9":                                             ledger.AggregateLimitSet{Aggregate: rack, Class: "VCPU", Most: 9},
+		"took away the limit of VCPU in aggregate rack-1":                                         ledger.AggregateLimitRemoved{Aggregate: rack, Class: "VCPU"},
+		"reserved 3 VCPU on 01000000 for consumer 02000000 (project p)":                           ledgertest.Reservation(),
+		"allocated 3 VCPU on 01000000 for consumer 02000000 (project p), chosen with score -0.25": ledgertest.Claim(),
+	} {
+		got := (Teller{Past: nothing{rack.String(): "rack-1"}}).Record(&ledger.Record{Events: []ledger.Event{event}}).String()
+		if !strings.HasPrefix(got, "a client "+want) {
+			t.Errorf("%q; want %q", got, want)
+		}
+	}
+}
+
 // TestNumbersOfPeople: numbers have commas from 10,000 on.
 func TestNumbersOfPeople(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 9999: "9999", 21100: "21,100", -21100: "-21,100", -100000: "-100,000", 1234567: "1,234,567"} {

@@ -3,13 +3,11 @@
 import { withQuery } from './address.js'
 import { el, subject } from './dom.js'
 
-const withoutPage = ['aggregate']
-
 // sentence shows the words of a record or a difference.
 export function sentence({ words }) {
   return el('p', { class: 'words' }, words.map(({ text, of, name }) => {
     if (of === 'actor') return el('a', { class: 'actor', href: withQuery('#/timeline', { actor: name }) }, text)
-    return of && !withoutPage.includes(of) ? subject(of, name, text) : text
+    return of ? subject(of, name, text) : text
   }))
 }
 
