@@ -100,8 +100,8 @@ func (f *finder) withName(name string) {
 	}
 	f.keep(f.view.Topologies(func(t *ledger.Topology, _ uint64) bool {
 		for _, member := range t.Members {
-			if one := (Subject{present.OfAggregate, member.Aggregate.String()}); member.Name == name && !slices.Contains(f.found, one) {
-				f.found = append(f.found, one)
+			if member.Name == name {
+				f.take(present.OfAggregate, member.Aggregate.String())
 			}
 		}
 		return true
@@ -244,7 +244,7 @@ func (q *Questions) listed(view projector.View, list []Subject) string {
 	var texts []string
 	for _, one := range list[:min(maxMeant, len(list))] {
 		text := one.Name
-		if name, err := (present.Telling{Views: q.Views, Directory: q.Directory}).Called(view, one.Of, one.Name); err == nil && name != "" {
+		if name, err := q.nameOf(view, one.Name); err == nil && name != "" {
 			text += " (" + name + ")"
 		}
 		texts = append(texts, text)

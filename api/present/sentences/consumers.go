@@ -25,11 +25,11 @@ func (s said) consumer(id ledger.UUID, before, after *wire.Allocations) []any {
 	case before == nil && after == nil:
 		return []any{"changed consumer ", thing{wire.OfConsumer, id.String()}}
 	case before == nil && after.ReservedUntil != "":
-		return []any{"reserved ", amounts(after), " on ", s.hosts(after), " for ", who(after), " until ", after.ReservedUntil}
+		return []any{"reserved ", s.held(after), " for ", who(after), " until ", after.ReservedUntil}
 	case before == nil:
-		return []any{"allocated ", amounts(after), " on ", s.hosts(after), " for ", who(after)}
+		return []any{"allocated ", s.held(after), " for ", who(after)}
 	case after == nil:
-		return []any{"released ", who(before), ": ", amounts(before), " on ", s.hosts(before)}
+		return []any{"released ", who(before), ": ", s.held(before)}
 	}
 	was, is := hostsOf(before), hostsOf(after)
 	left := slices.DeleteFunc(slices.Clone(was), func(h string) bool { return slices.Contains(is, h) })
@@ -49,11 +49,11 @@ func (s said) consumer(id ledger.UUID, before, after *wire.Allocations) []any {
 	case differs != "":
 		parts = []any{"resized ", who(after), " on ", s.hosts(after), colon(differs)}
 	case before.ReservedUntil != after.ReservedUntil && after.ReservedUntil != "":
-		parts = []any{"reserved until ", after.ReservedUntil, " what ", who(after), " holds: ", amounts(after), " on ", s.hosts(after)}
+		parts = []any{"reserved until ", after.ReservedUntil, " what ", who(after), " holds: ", s.held(after)}
 	case before.ReservedUntil != "" && after.ReservedUntil == "":
-		parts = []any{"confirmed the reservation of ", who(after), ": ", amounts(after), " on ", s.hosts(after)}
+		parts = []any{"confirmed the reservation of ", who(after), ": ", s.held(after)}
 	case before.Project == after.Project && before.User == after.User && before.Type == after.Type:
-		parts = []any{"confirmed what ", who(after), " holds: ", amounts(after), " on ", s.hosts(after)}
+		parts = []any{"confirmed what ", who(after), " holds: ", s.held(after)}
 	default:
 		parts = []any{"gave away ", who(after)}
 	}
@@ -118,6 +118,9 @@ func hostsOf(a *wire.Allocations) (ids []string) {
 }
 
 func (s said) hosts(a *wire.Allocations) []any { return s.providers(hostsOf(a)) }
+
+// held says what a consumer holds, and where.
+func (s said) held(a *wire.Allocations) []any { return []any{amounts(a), " on ", s.hosts(a)} }
 
 // providers names some, the one that the sentence is about first.
 func (s said) providers(ids []string) (parts []any) {

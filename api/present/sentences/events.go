@@ -42,7 +42,8 @@ func provider(id ledger.UUID) thing { return thing{wire.OfProvider, id.String()}
 func catalog(in tellers) {
 	tell(in, func(e ledger.LedgerCreated, _ said) []any { return []any{"began the ledger ", e.Ledger.String()} })
 	tell(in, func(e ledger.StandardNamesAdded, _ said) []any {
-		return []any{"added ", plural(len(e.Classes), "standard class", "standard classes"), " and ", plural(len(e.Traits), "trait", "traits")}
+		classes, traits := plural(len(e.Classes), "standard class", "standard classes"), plural(len(e.Traits), "trait", "traits")
+		return []any{"added " + classes + " and " + traits}
 	})
 	tell(in, func(e ledger.TraitCreated, _ said) []any { return []any{"created trait ", e.Name} })
 	tell(in, func(e ledger.TraitDeleted, _ said) []any { return []any{"deleted trait ", e.Name} })
@@ -126,7 +127,8 @@ func providers(in tellers) {
 		for _, one := range e.Counters {
 			after = append(after, number(one.Total)+" "+one.Name)
 		}
-		return append([]any{"set the counters of ", provider(e.Provider)}, changed(before, append(after, draws(e.Draws)...), plain)...)
+		after = append(after, draws(e.Draws)...)
+		return append([]any{"set the counters of ", provider(e.Provider)}, changed(before, after, plain)...)
 	})
 	tell(in, func(e ledger.ProviderGenerationsAdvanced, _ said) []any {
 		return []any{"advanced the generations of ", plural(len(e.Providers), "provider", "providers")}
@@ -225,7 +227,8 @@ func (s said) beforeInventories(id ledger.UUID, of func(class string) bool) []an
 	if len(was) == 0 {
 		return nil
 	}
-	return append([]any{", before "}, listed(was, func(i wire.Inventory) any { return inventory(i.Class, i.InventoryAmounts) })...)
+	name := func(i wire.Inventory) any { return inventory(i.Class, i.InventoryAmounts) }
+	return append([]any{", before "}, listed(was, name)...)
 }
 
 // inventory says what is unusual of it, too.
@@ -238,7 +241,8 @@ func inventory(class string, i wire.InventoryAmounts) string {
 		unusual = append(unusual, "ratio "+strconv.FormatFloat(i.Ratio, 'g', -1, 64))
 	}
 	if i.MinUnit > 1 || i.StepSize > 1 || i.MaxUnit < i.Total {
-		unusual = append(unusual, fmt.Sprintf("units %s to %s by %s", number(i.MinUnit), number(i.MaxUnit), number(i.StepSize)))
+		units := fmt.Sprintf("units %s to %s by %s", number(i.MinUnit), number(i.MaxUnit), number(i.StepSize))
+		unusual = append(unusual, units)
 	}
 	text := number(i.Total) + " " + class
 	if len(unusual) > 0 {
@@ -267,7 +271,7 @@ func allocations(in tellers) {
 	})
 	tell(in, func(e ledger.ConsumerImported, s said) []any {
 		return []any{"imported consumer ", thing{wire.OfConsumer, e.Consumer.String()}, " (project ",
-			thing{wire.OfProject, e.Project}, "): ", amounts(s.after(e.AllocationsReplaced, 0)), " on ", s.hosts(s.after(e.AllocationsReplaced, 0))}
+			thing{wire.OfProject, e.Project}, "): ", s.held(s.after(e.AllocationsReplaced, 0))}
 	})
 	tell(in, func(e ledger.ConsumerRemoved, s said) []any { return s.consumer(e.Consumer, s.before(e.Consumer), nil) })
 }
@@ -306,7 +310,8 @@ func rules(in tellers) {
 		return []any{"took away preference " + e.Name, comma("before ", cut(s.Preference(e.Name)))}
 	})
 	tell(in, func(e ledger.TopologySet, _ said) []any {
-		return []any{"declared topology " + e.Name + ": " + plural(len(e.Members), "domain", "domains") + " of " + strings.Join(e.Levels, ", ")}
+		domains := plural(len(e.Members), "domain", "domains")
+		return []any{"declared topology " + e.Name + ": " + domains + " of " + strings.Join(e.Levels, ", ")}
 	})
 	tell(in, func(e ledger.TopologyRemoved, _ said) []any { return []any{"took away topology " + e.Name} })
 }

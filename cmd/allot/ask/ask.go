@@ -37,7 +37,7 @@ type question struct {
 	after   func(answer any) string // and below; empty: none
 
 	next  func(answer any, rows []any) url.Values // what the next page's query has in addition; nil: there is no more
-	page  int                                     // rows of a page, of which --limit counts all (0: no limit); 0: --limit is the server's
+	page  int                                     // rows of a page, if --limit counts those of all pages
 	told  bool                                    // the answer has sentences
 	empty string                                  // the error if there are no rows; {name} stands for a parameter
 
@@ -195,8 +195,8 @@ func (a *asked) named(ctx context.Context, of, name string) (string, error) {
 
 // idsAt are the parts of answers that are uuids or ids.
 var idsAt = []string{
-	"aggregate", "chassis", "consumer", "node", "node_allocation", "node_uuid", "parent", "parent_id", "project", "project_id",
-	"provider", "root", "user", "user_id",
+	"aggregate", "chassis", "consumer", "node", "node_allocation", "node_uuid", "parent", "parent_id", "project",
+	"project_id", "provider", "root", "user", "user_id",
 }
 
 // maxNamesAsked is how many names are asked for at once.

@@ -162,5 +162,6 @@ func mebibytes(value any) string { return fmt.Sprintf("%.0f MiB", number(value)/
 
 // capacityOf is how much of an inventory there is to hold.
 func capacityOf(inventory any) float64 {
-	return math.Floor((number(at(inventory, "total")) - number(at(inventory, "reserved"))) * number(at(inventory, "allocation_ratio")))
+	free := number(at(inventory, "total")) - number(at(inventory, "reserved"))
+	return math.Floor(free * number(at(inventory, "allocation_ratio")))
 }
