@@ -279,28 +279,34 @@ func (v View) Consumers(behind ledger.UUID, yield func(*ledger.Consumer) bool) e
 // ProviderConsumers calls yield for each consumer that holds something of a
 // provider, as long as it returns true.
 func (v View) ProviderConsumers(id ledger.UUID, yield func(*ledger.Consumer) bool) error {
-	ids, err := v.consumersOf(id)
+	return v.HoldersOf([]ledger.UUID{id}, yield)
+}
+
+// HoldersOf is ProviderConsumers for some providers together.
+func (v View) HoldersOf(providers []ledger.UUID, yield func(*ledger.Consumer) bool) error {
+	ids, err := v.consumersOf(providers)
 	if err != nil {
 		return err
+	}
+	of := func(c *ledger.Consumer) bool {
+		return slices.ContainsFunc(providers, func(id ledger.UUID) bool { return holds(c, id) })
 	}
 	for _, consumer := range ids {
 		c, found, err := v.Consumer(consumer)
 		if err != nil {
 			return err
 		}
-		if found && holds(c, id) && !yield(c) {
+		if found && of(c) && !yield(c) {
 			return nil
 		}
 	}
 	return nil
 }
 
-// consumersOf lists the consumers that hold something of a provider now, or held
+// consumersOf lists the consumers that hold something of some providers now, or held
 // it until some commit after the view. Those that the view can see are among
 // them. One iterator sees both tables at one moment.
-func (v View) consumersOf(id ledger.UUID) ([]ledger.UUID, error) {
-	now, then := idKey(tableHolding, id), idKey(tableHeld, id)
-	upTo := appendVersion(slices.Clone(then), v.sequence)
+func (v View) consumersOf(providers []ledger.UUID) ([]ledger.UUID, error) {
 	it, err := v.p.cursor([]byte{tableHolding}, []byte{tableHeld + 1})
 	if err != nil {
 		return nil, err
@@ -313,8 +319,11 @@ func (v View) consumersOf(id ledger.UUID) ([]ledger.UUID, error) {
 			ids = append(ids, consumer)
 		}
 	}
-	collect(now, after(now))
-	collect(then, upTo)
+	for _, id := range providers {
+		now, then := idKey(tableHolding, id), idKey(tableHeld, id)
+		collect(now, after(now))
+		collect(then, appendVersion(slices.Clone(then), v.sequence))
+	}
 	if err := finish(it, nil); err != nil {
 		return nil, err
 	}

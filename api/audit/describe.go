@@ -23,8 +23,9 @@ var parameterMeans = map[string]string{
 	"consumer":   "the consumer's uuid",
 	"fleet":      "true: of all providers",
 	"follow":     "true: go on with what comes",
+	"format":     "json, the default; text: sentences; json,text: with sentences",
 	"from":       "the first moment; of records the first sequence, of a proof the records that the earlier checkpoint has",
-	"ids":        "uuids, with commas between them",
+	"ids":        "uuids or ids, with commas between them",
 	"kind":       "a kind of event",
 	"limit":      "how many at most",
 	"offset":     "how many to leave out at the beginning",
@@ -37,9 +38,10 @@ var parameterMeans = map[string]string{
 	"since":      "not older than this RFC 3339 time",
 	"strict":     "true: an error if there never was such a project, provider or class",
 	"to":         "the second moment; of consumption up to now, which is the default",
-	"tree":       "true: of the whole tree of the provider",
+	"tree":       "true: of the whole tree of the provider; of holders: of all that is nested in it",
 	"type":       "the type of consumer",
 	"until":      "not newer than this RFC 3339 time",
+	"whole_ids":  "true: ids without names are not shortened in sentences",
 }
 
 // Describe adds the questions to an OpenAPI document.

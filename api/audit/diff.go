@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/allot-project/allot/api/present"
+	"github.com/allot-project/allot/api/present/sentences"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/ledger"
@@ -13,13 +14,18 @@ import (
 
 // Diff is the answer of GET /audit/diff?from=MOMENT&to=MOMENT.
 type Diff struct {
-	From      uint64         `json:"from"` // sequences
-	To        uint64         `json:"to"`
-	Providers []ProviderDiff `json:"providers"`
-	Consumers []ConsumerDiff `json:"consumers"`
-	// Incomplete means that there are more differences than one answer holds, or
-	// more entities than it examines.
+	From uint64 `json:"from"` // sequences
+	To   uint64 `json:"to"`
+	// Providers and Consumers are the first that differ, the counts are of all.
+	Providers     []ProviderDiff `json:"providers"`
+	ProviderCount int            `json:"provider_count"`
+	Consumers     []ConsumerDiff `json:"consumers"`
+	ConsumerCount int            `json:"consumer_count"`
+	// Incomplete means that there are more differences than one answer holds.
 	Incomplete bool `json:"incomplete,omitempty"`
+	// AtLeast means that there are more entities than are examined, and that the
+	// counts are of those that were.
+	AtLeast bool `json:"at_least,omitempty"`
 }
 
 // ProviderDiff is a provider that differs; null: it did not exist.
@@ -30,13 +36,15 @@ type ProviderDiff struct {
 
 // ConsumerDiff is a consumer whose allocations differ; null: it held nothing.
 type ConsumerDiff struct {
+	Text   string            `json:"text"` // what differs, in words
+	Words  sentences.Words   `json:"words"`
 	Before *wire.Allocations `json:"before"`
 	After  *wire.Allocations `json:"after"`
 }
 
 const (
 	maxDifferences = 1000 // per kind
-	maxCompared    = 500_000
+	maxCompared    = 2_000_000
 )
 
 // diff is GET /audit/diff.
@@ -53,17 +61,22 @@ func (q *Questions) diff(ctx context.Context, p parameters) (any, error) {
 		return nil, err
 	}
 	d := &Diff{From: from.Sequence(), To: to.Sequence(), Providers: []ProviderDiff{}, Consumers: []ConsumerDiff{}}
+	telling, err := q.telling(p)
+	if err != nil {
+		return nil, err
+	}
 	if err := d.providers(ctx, from, to); err != nil {
 		return nil, err
 	}
-	return d, d.consumers(ctx, from, to)
+	return d, d.consumers(ctx, from, to, telling)
 }
 
 func (d *Diff) providers(ctx context.Context, from, to projector.View) error {
 	return differences(ctx, providersOf(from), providersOf(to), func(p *ledger.Provider) ledger.UUID { return p.UUID },
-		(*ledger.Provider).Same, func(before, after *ledger.Provider) (bool, error) {
-			if d.Incomplete = len(d.Providers) == maxDifferences; d.Incomplete {
-				return false, nil
+		(*ledger.Provider).Same, func(before, after *ledger.Provider) error {
+			if d.ProviderCount++; d.ProviderCount > maxDifferences {
+				d.Incomplete = true
+				return nil
 			}
 			var one ProviderDiff
 			var err error
@@ -74,11 +87,11 @@ func (d *Diff) providers(ctx context.Context, from, to projector.View) error {
 				one.After, err = present.Provider(to, after.UUID, nil)
 			}
 			d.Providers = append(d.Providers, one)
-			return true, err
-		}, &d.Incomplete)
+			return err
+		}, &d.AtLeast)
 }
 
-func (d *Diff) consumers(ctx context.Context, from, to projector.View) error {
+func (d *Diff) consumers(ctx context.Context, from, to projector.View, telling present.Telling) error {
 	was, err := from.Classes()
 	if err != nil {
 		return err
@@ -89,21 +102,25 @@ func (d *Diff) consumers(ctx context.Context, from, to projector.View) error {
 	}
 	same := func(a, b *ledger.Consumer) bool { return a.Generation == b.Generation }
 	return differences(ctx, consumersOf(from), consumersOf(to), func(c *ledger.Consumer) ledger.UUID { return c.UUID },
-		same, func(before, after *ledger.Consumer) (bool, error) {
-			if len(d.Consumers) == maxDifferences {
+		same, func(before, after *ledger.Consumer) error {
+			if d.ConsumerCount++; d.ConsumerCount > maxDifferences {
 				d.Incomplete = true
-				return false, nil
+				return nil
 			}
 			var one ConsumerDiff
+			var id ledger.UUID
 			if before != nil {
-				one.Before = present.AllocationsOf(before, was)
+				id, one.Before = before.UUID, present.AllocationsOf(before, was)
 			}
 			if after != nil {
-				one.After = present.AllocationsOf(after, is)
+				id, one.After = after.UUID, present.AllocationsOf(after, is)
 			}
+			var err error
+			one.Words, err = telling.Consumer(to, id, one.Before, one.After)
+			one.Text = one.Words.String()
 			d.Consumers = append(d.Consumers, one)
-			return true, nil
-		}, &d.Incomplete)
+			return err
+		}, &d.AtLeast)
 }
 
 func providersOf(v projector.View) iter.Seq2[*ledger.Provider, error] {
@@ -127,10 +144,10 @@ func consumersOf(v projector.View) iter.Seq2[*ledger.Consumer, error] {
 }
 
 // differences walks through two lists in the order of their ids, side by side,
-// and reports what differs as long as report returns true.
+// and reports what differs.
 func differences[T any](
 	ctx context.Context, from, to iter.Seq2[*T, error], id func(*T) ledger.UUID, same func(a, b *T) bool,
-	report func(before, after *T) (bool, error), incomplete *bool,
+	report func(before, after *T) error, atLeast *bool,
 ) error {
 	nextBefore, stopBefore := iter.Pull2(from)
 	defer stopBefore()
@@ -143,7 +160,7 @@ func differences[T any](
 	after, err, _ := nextAfter()
 	for compared := 0; err == nil && (before != nil || after != nil); compared++ {
 		if compared == maxCompared {
-			*incomplete = true
+			*atLeast = true
 			return nil
 		}
 		one, other := before, after
@@ -156,8 +173,7 @@ func differences[T any](
 			one = nil
 		}
 		if one == nil || other == nil || !same(one, other) {
-			more, err := report(one, other)
-			if err != nil || !more {
+			if err := report(one, other); err != nil {
 				return err
 			}
 		}

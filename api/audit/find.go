@@ -2,7 +2,10 @@ package audit
 
 import (
 	"context"
+	"slices"
+	"strings"
 
+	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/ledger"
@@ -27,8 +30,8 @@ const maxFindBytes = 255
 // entities answers questions about what exists, and who holds it.
 type entities struct{ *Questions }
 
-// find is GET /audit/find: it looks for a uuid, the name of a provider or node,
-// or the id of a project or user.
+// find is GET /audit/find: it looks for a uuid, a name, or the id of a project or
+// user; and if nothing has it, for the beginning of a uuid or id.
 func (q entities) find(_ context.Context, p parameters) (any, error) {
 	text := p["q"]
 	if text == "" || len(text) > maxFindBytes {
@@ -38,7 +41,7 @@ func (q entities) find(_ context.Context, p parameters) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &finder{view: view, found: &Found{Found: []Subject{}}}
+	f := &finder{view: view, directory: q.Directory}
 	if id, err := ledger.ParseUUID(text); err == nil {
 		f.withID(id)
 		if _, isCommand, err := q.Views.Command(id); err != nil {
@@ -48,17 +51,23 @@ func (q entities) find(_ context.Context, p parameters) (any, error) {
 		}
 	}
 	f.withName(text)
-	return f.found, f.err
+	for _, of := range resolved {
+		if len(f.found) == 0 {
+			f.withPrefix(of, text)
+		}
+	}
+	return &Found{append([]Subject{}, f.found...)}, f.err
 }
 
 // finder keeps the first error.
 type finder struct {
-	view  projector.View
-	found *Found
-	err   error
+	view      projector.View
+	directory present.Directory // nil: there is none
+	found     []Subject
+	err       error
 }
 
-func (f *finder) add(of, name string) { f.found.Found = append(f.found.Found, Subject{of, name}) }
+func (f *finder) add(of, name string) { f.found = append(f.found, Subject{of, name}) }
 
 func (f *finder) withID(id ledger.UUID) {
 	for _, one := range []struct {
@@ -85,6 +94,18 @@ func (f *finder) withName(name string) {
 	if f.keep(err) && found {
 		f.add(wire.OfNode, n.UUID.String())
 	}
+	a, found, err := f.view.NodeAllocationNamed(name)
+	if f.keep(err) && found {
+		f.add(wire.OfNodeAllocation, a.UUID.String())
+	}
+	f.keep(f.view.Topologies(func(t *ledger.Topology, _ uint64) bool {
+		for _, member := range t.Members {
+			if member.Name == name {
+				f.take(present.OfAggregate, member.Aggregate.String())
+			}
+		}
+		return true
+	}))
 	projects, err := f.view.OwnerHistory(projector.ProjectHistory, name, 0, 1)
 	if f.keep(err) && len(projects) > 0 {
 		f.add(wire.OfProject, name)
@@ -93,6 +114,64 @@ func (f *finder) withName(name string) {
 	if f.keep(err) && len(users) > 0 {
 		f.add(wire.OfUser, name)
 	}
+	for _, of := range []string{wire.OfProject, wire.OfUser} {
+		if f.directory == nil || slices.Contains(f.found, Subject{of, name}) {
+			continue
+		}
+		for _, id := range f.directory.Named(of, name) {
+			f.add(of, id)
+		}
+	}
+}
+
+// withPrefix finds those of a kind whose uuids or ids begin with a text.
+func (f *finder) withPrefix(of, text string) {
+	text = strings.ToLower(text)
+	digits := strings.ReplaceAll(text, "-", "")
+	first, err := ledger.ParseUUID(digits + strings.Repeat("0", max(0, 32-len(digits))))
+	owners := of == wire.OfProject || of == wire.OfUser
+	if len(digits) < leastPrefix || !owners && (len(digits) >= 32 || err != nil) {
+		return
+	}
+	// sorted takes the next of a list that is sorted by uuid, as long as it fits.
+	sorted := func(id ledger.UUID) bool {
+		return strings.HasPrefix(strings.ReplaceAll(id.String(), "-", ""), digits) && f.take(of, id.String())
+	}
+	unsorted := func(id ledger.UUID) bool {
+		sorted(id)
+		return len(f.found) <= maxMeant
+	}
+	switch of {
+	case wire.OfProvider:
+		err = f.view.ProvidersAfter(before(first), func(p *ledger.Provider) bool { return sorted(p.UUID) })
+	case wire.OfConsumer:
+		err = f.view.Consumers(before(first), func(c *ledger.Consumer) bool { return sorted(c.UUID) })
+	case wire.OfNode:
+		err = f.view.Nodes(0, func(n *ledger.Node) bool { return unsorted(n.UUID) })
+	case wire.OfNodeAllocation:
+		err = f.view.NodeAllocations(0, func(a *ledger.NodeAllocation) bool { return unsorted(a.UUID) })
+	case wire.OfChassis:
+		err = f.view.AllChassis(0, func(c *ledger.Chassis) bool { return unsorted(c.UUID) })
+	default:
+		looked := 0
+		err = f.view.AllUsages(func(u *ledger.Usage) bool {
+			id := u.Owner.Project
+			if of == wire.OfUser {
+				id = u.Owner.User
+			}
+			looked++
+			return (!strings.HasPrefix(id, text) || f.take(of, id)) && looked < maxSearched
+		})
+	}
+	f.keep(err)
+}
+
+// take adds what a text may mean, and reports whether to go on.
+func (f *finder) take(of, name string) bool {
+	if one := (Subject{of, name}); !slices.Contains(f.found, one) {
+		f.found = append(f.found, one)
+	}
+	return len(f.found) <= maxMeant
 }
 
 func (f *finder) keep(err error) bool {
@@ -100,4 +179,78 @@ func (f *finder) keep(err error) bool {
 		f.err = err
 	}
 	return f.err == nil
+}
+
+// maxMeant is how many things a text may mean before they are not all listed.
+const maxMeant = 5
+
+// resolved are the kinds of parameters for which names and beginnings of uuids are
+// accepted.
+var resolved = []string{
+	wire.OfConsumer, wire.OfProvider, wire.OfNode, wire.OfNodeAllocation, wire.OfChassis, wire.OfProject, wire.OfUser,
+}
+
+// resolve puts uuids and ids in the place of names and beginnings, as of the question's
+// moment.
+func (q *Questions) resolve(p parameters) error {
+	for _, of := range resolved {
+		if p[of] == "" {
+			continue
+		}
+		if _, err := ledger.ParseUUID(p[of]); err == nil {
+			continue
+		}
+		view, err := q.view(p)
+		if err != nil {
+			return err
+		}
+		if p[of], err = q.meant(view, of, p[of]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// meant returns the uuid or id that a text means.
+func (q *Questions) meant(view projector.View, of, text string) (string, error) {
+	f := &finder{view: view, directory: q.Directory}
+	f.withName(text)
+	only := func(of string) {
+		f.found = slices.DeleteFunc(f.found, func(s Subject) bool { return s.Of != of })
+	}
+	if of == wire.OfProvider && !slices.ContainsFunc(f.found, func(s Subject) bool { return s.Of == of }) {
+		only(wire.OfNode) // a node has the uuid of its provider
+	} else {
+		only(of)
+	}
+	if len(f.found) == 0 {
+		f.withPrefix(of, text)
+	}
+	switch {
+	case f.err != nil:
+		return "", f.err
+	case len(f.found) == 1:
+		return f.found[0].Name, nil
+	case len(f.found) > 1:
+		return "", rest.BadRequest("%s: %q may be %s: give more of it", of, text, q.listed(view, f.found))
+	case of == wire.OfProject || of == wire.OfUser:
+		return text, nil
+	}
+	return "", rest.BadRequest("%s: %q is not a uuid, and no name or beginning of a uuid of one that exists", of, text)
+}
+
+// listed names some things that a text may mean.
+func (q *Questions) listed(view projector.View, list []Subject) string {
+	var texts []string
+	for _, one := range list[:min(maxMeant, len(list))] {
+		text := one.Name
+		if name, err := q.nameOf(view, one.Name); err == nil && name != "" {
+			text += " (" + name + ")"
+		}
+		texts = append(texts, text)
+	}
+	if len(list) > maxMeant {
+		texts = append(texts, "others")
+	}
+	return strings.Join(texts, ", ")
 }

@@ -29,6 +29,7 @@ type Page struct {
 //	after                         SEQUENCE.INDEX of an entry: those after it, oldest first
 //	since, until                  RFC 3339 times
 //	kind                          only records of this command, such as Reshape
+//	whole_ids                     true: ids in sentences are not shortened
 //	at                            the history as it was at a sequence or RFC 3339 time
 func (q *Questions) history(ctx context.Context, p parameters) (any, error) {
 	asked, err := historyOf(p)
@@ -39,7 +40,11 @@ func (q *Questions) history(ctx context.Context, p parameters) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := present.History(ctx, q.Views, q.Log, view, asked)
+	telling, err := q.telling(p)
+	if err != nil {
+		return nil, err
+	}
+	list, err := present.History(ctx, telling, q.Log, view, asked)
 	if errors.Is(err, present.ErrQuery) {
 		return nil, rest.BadRequest("%s", strings.TrimPrefix(err.Error(), present.ErrQuery.Error()+": "))
 	}
@@ -47,7 +52,7 @@ func (q *Questions) history(ctx context.Context, p parameters) (any, error) {
 }
 
 // historyParameters are the parameters besides the subjects.
-var historyParameters = []string{"limit", "before", "after", "since", "until", "kind", "at"}
+var historyParameters = []string{"limit", "before", "after", "since", "until", "kind", "whole_ids", "at"}
 
 // historyOf reads the parameters of a history.
 func historyOf(given parameters) (*wire.HistoryQuery, error) {

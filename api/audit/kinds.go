@@ -54,7 +54,10 @@ func (a asked) answer(q *Questions, w http.ResponseWriter, r *http.Request, one 
 	if err != nil {
 		return err
 	}
-	answer, err := a(q, r.Context(), p)
+	var answer any
+	if err = q.resolve(p); err == nil {
+		answer, err = a(q, r.Context(), p)
+	}
 	work.End()
 	if err != nil {
 		return err
@@ -116,7 +119,7 @@ func (s stream) serve(q *Questions, w http.ResponseWriter, r *http.Request, one 
 	if err != nil {
 		return err
 	}
-	to := newLines(w, r)
+	to := newLines(w, r, p["format"] == formatText)
 	err = tell(r.Context(), to)
 	switch {
 	case err == nil || r.Context().Err() != nil: // the client has gone
@@ -134,6 +137,9 @@ type Trouble struct {
 	Error string `json:"error"`
 }
 
+// String returns the line as text.
+func (t Trouble) String() string { return "error: " + t.Error }
+
 // lines is an answer that is sent line by line: as lines of JSON or, for a client
 // that accepts them, as server-sent events, whose ids are addresses.
 type lines struct {
@@ -143,8 +149,16 @@ type lines struct {
 	begun bool // too late for another status
 }
 
-func newLines(w http.ResponseWriter, r *http.Request) *lines {
+func newLines(w http.ResponseWriter, r *http.Request, asText bool) *lines {
 	to := &lines{w: w, asker: policy.Identity{}.Client(r.RemoteAddr)}
+	if asText {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		to.write = func(_ ledger.Address, line any) error {
+			_, err := fmt.Fprintln(w, line)
+			return err
+		}
+		return to
+	}
 	if !strings.Contains(r.Header.Get("Accept"), eventStream) {
 		w.Header().Set("Content-Type", "application/x-ndjson")
 		out := ledger.PlainEncoder(w)

@@ -4,84 +4,51 @@ import (
 	"context"
 	"strings"
 
+	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/api/rest"
-	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/projector"
 )
 
-// Names is the answer of GET /audit/names: what providers and bare metal nodes
-// are called, by uuid. Those that no longer exist have their last names.
+// Names is the answer of GET /audit/names: what providers, bare metal nodes and their
+// allocations, aggregates, projects and users are called, by uuid or id. Those that no
+// longer exist have their last names.
 type Names struct {
 	Names map[string]string `json:"names"`
 }
 
 const maxNames = 500
 
-// names is GET /audit/names?ids=UUID,UUID,...
+// names is GET /audit/names?ids=ID,ID,...
 func (q entities) names(_ context.Context, p parameters) (any, error) {
 	list := strings.Split(p["ids"], ",")
 	if p["ids"] == "" || len(list) > maxNames {
-		return nil, rest.BadRequest("ids: give 1 to %d uuids, with commas between them", maxNames)
+		return nil, rest.BadRequest("ids: give 1 to %d uuids or ids, with commas between them", maxNames)
 	}
 	view, err := q.view(p)
 	if err != nil {
 		return nil, err
 	}
 	n := &Names{Names: make(map[string]string)}
-	for _, text := range list {
-		id, err := ledger.ParseUUID(text)
-		if err != nil {
-			return nil, rest.BadRequest("ids: %q is not a uuid", text)
-		}
-		name, err := nameOf(q.Views, view, id)
+	for _, id := range list {
+		name, err := q.nameOf(view, id)
 		if err != nil {
 			return nil, err
 		}
 		if name != "" {
-			n.Names[text] = name
+			n.Names[id] = name
 		}
 	}
 	return n, nil
 }
 
-// nameOf returns the last name of a provider or node by a view; empty: it has
-// none.
-func nameOf(views *projector.Projector, view projector.View, id ledger.UUID) (string, error) {
-	for _, one := range []struct {
-		kind projector.Kind
-		read func(projector.View) (string, bool, error)
-	}{
-		{projector.ProviderHistory, func(v projector.View) (string, bool, error) {
-			p, found, err := v.Provider(id)
-			if !found {
-				return "", false, err
-			}
-			return p.Name, true, err
-		}},
-		{projector.NodeHistory, func(v projector.View) (string, bool, error) {
-			n, found, err := v.Node(id)
-			if !found {
-				return "", false, err
-			}
-			return n.Name, true, err
-		}},
+// nameOf returns the last name by a view of what has a uuid or id; empty: it has none.
+func (q *Questions) nameOf(view projector.View, id string) (name string, err error) {
+	telling := present.Telling{Views: q.Views, Directory: q.Directory}
+	for _, of := range []string{
+		wire.OfProvider, wire.OfNode, wire.OfNodeAllocation, present.OfAggregate, wire.OfProject, wire.OfUser,
 	} {
-		name, found, err := one.read(view)
-		if err != nil || found {
-			return name, err
-		}
-		last, err := view.History(one.kind, id, 0, 1)
-		if err != nil {
-			return "", err
-		}
-		if len(last) == 0 || last[0].Sequence < 2 {
-			continue
-		}
-		before, err := views.ViewAt(last[0].Sequence - 1)
-		if err != nil {
-			return "", err
-		}
-		if name, found, err = one.read(before); err != nil || found {
+		if name, err = telling.Called(view, of, id); err != nil || name != "" {
 			return name, err
 		}
 	}

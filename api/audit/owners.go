@@ -16,8 +16,7 @@ type Owners struct {
 	Sequence uint64  `json:"sequence"` // sequence of the commit that the answer holds for
 	Count    int     `json:"count"`    // of the rows that the question is about
 	Owners   []Owner `json:"owners"`   // those with most consumers first
-	// Incomplete means that the answer has not all of them, or that there were
-	// more than it examined.
+	// Incomplete means that the answer has not all of them.
 	Incomplete bool `json:"incomplete,omitempty"`
 }
 
@@ -34,6 +33,8 @@ type Owner struct {
 const (
 	maxOwners     = 1000
 	defaultOwners = 200
+	// maxKeptOwners is how many rows are kept of those that may be among the first.
+	maxKeptOwners = 10 * maxOwners
 )
 
 // owners is GET /audit/owners.
@@ -56,21 +57,16 @@ func (q entities) owners(ctx context.Context, p parameters) (any, error) {
 	}
 	looked := 0
 	err = view.AllUsages(func(u *ledger.Usage) bool {
-		if looked++; looked > maxSearched {
-			answer.Incomplete = true
-			return false
-		}
 		rows.add(u)
+		looked++
 		return looked%1000 != 0 || ctx.Err() == nil
 	})
 	if err == nil {
 		err = ctx.Err()
 	}
-	slices.SortStableFunc(answer.Owners, func(a, b Owner) int { return cmp.Compare(b.Consumers, a.Consumers) })
-	answer.Count = len(answer.Owners)
-	if answer.Count > int(limit) {
-		answer.Owners, answer.Incomplete = answer.Owners[:limit], true
-	}
+	rows.finish()
+	rows.keep(int(limit))
+	answer.Incomplete = answer.Count > len(answer.Owners)
 	return answer, err
 }
 
@@ -80,6 +76,25 @@ type ownerRows struct {
 	classes             *ledger.ClassTable
 	project, user, part string // what the question is about; empty: all
 	lastUser            string
+	row                 *Owner // that is added up
+}
+
+// finish ends a row.
+func (r *ownerRows) finish() {
+	if r.row == nil {
+		return
+	}
+	r.Owners.Owners = append(r.Owners.Owners, *r.row)
+	r.Count++
+	if r.row = nil; len(r.Owners.Owners) == maxKeptOwners {
+		r.keep(maxOwners)
+	}
+}
+
+// keep keeps the rows with most consumers.
+func (r *ownerRows) keep(most int) {
+	slices.SortStableFunc(r.Owners.Owners, func(a, b Owner) int { return cmp.Compare(b.Consumers, a.Consumers) })
+	r.Owners.Owners = r.Owners.Owners[:min(most, len(r.Owners.Owners))]
 }
 
 func (r *ownerRows) add(u *ledger.Usage) {
@@ -88,10 +103,11 @@ func (r *ownerRows) add(u *ledger.Usage) {
 		return
 	}
 	each := r.project != "" || r.user != ""
-	if n := len(r.Owners.Owners); each || n == 0 || r.Owners.Owners[n-1].Project != u.Owner.Project {
-		r.Owners.Owners = append(r.Owners.Owners, Owner{Project: u.Owner.Project, Amounts: make(map[string]int64)})
+	if each || r.row == nil || r.row.Project != u.Owner.Project {
+		r.finish()
+		r.row = &Owner{Project: u.Owner.Project, Amounts: make(map[string]int64)}
 	}
-	row := &r.Owners.Owners[len(r.Owners.Owners)-1]
+	row := r.row
 	if each {
 		row.User, row.Type = u.Owner.User, u.Owner.Type
 	} else if row.Users == 0 || u.Owner.User != r.lastUser {

@@ -36,6 +36,8 @@ type Questions struct {
 	// Fresh tells when Views hold everything that other servers have answered;
 	// nil: always.
 	Fresh commands.Freshness
+	// Directory knows the names of projects and users; nil: there is none.
+	Directory present.Directory
 	// Rejected keeps rejected commands; nil: they are not kept.
 	Rejected rejected.Store
 	Version  string // of the server
@@ -108,7 +110,7 @@ var questions = map[string]question{
 		"listContents", "Tell all providers and consumers, as lines that allot-migrate import jsonl takes", present.Content{},
 	},
 	"/audit/diff": {
-		[]string{"from", "to"}, anything, thorough((*Questions).diff),
+		[]string{"from", "to", "whole_ids"}, anything, thorough((*Questions).diff),
 		"compareMoments", "Compare two moments", Diff{},
 	},
 	"/audit/digest": {
@@ -128,7 +130,7 @@ var questions = map[string]question{
 		"showHistory", "Show what happened to one thing", Page{},
 	},
 	"/audit/holders": {
-		[]string{"provider", "after", "limit", "at"}, anything, about(entities.holders),
+		[]string{"provider", "tree", "after", "limit", "at"}, anything, about(entities.holders),
 		"listHolders", "List who holds something of a provider, with owners", Holders{},
 	},
 	"/audit/names": {
@@ -156,7 +158,7 @@ var questions = map[string]question{
 		"listProvidersInShort", "List all providers with their usage", Providers{},
 	},
 	"/audit/records": {
-		[]string{"from", "limit", "follow", "at"}, "the read models", stream((*Questions).records),
+		[]string{"from", "limit", "follow", "format", "whole_ids", "at"}, "the read models", stream((*Questions).records),
 		"followRecords", "Read the records of the log, and follow it", Line{},
 	},
 	"/audit/rejections": {
@@ -188,7 +190,7 @@ var questions = map[string]question{
 		"showTile", "Show a tile of the tree of all records, LEVEL/NUMBER, or the records of one, entries/NUMBER", octets(nil),
 	},
 	"/audit/timeline": {
-		slices.Concat(timelineSubjects, []string{"actor", "command", "since", "until", "before", "limit", "at"}),
+		slices.Concat(timelineSubjects, []string{"actor", "command", "since", "until", "before", "limit", "whole_ids", "at"}),
 		"the timeline", about(timelines.timeline),
 		"showTimeline", "List records with what they changed, newest first", Timeline{},
 	},
@@ -344,6 +346,24 @@ func (p parameters) moment(name string) (time.Time, error) {
 		return at, rest.BadRequest("%s: %q is not an RFC 3339 time", name, p[name])
 	}
 	return at, nil
+}
+
+// telling makes sentences, with whole ids if the parameters say so.
+func (q *Questions) telling(p parameters) (present.Telling, error) {
+	whole, err := p.flag("whole_ids")
+	return present.Telling{Views: q.Views, Directory: q.Directory, WholeIDs: whole}, err
+}
+
+// flag reads a parameter that is true or false; a missing one is false.
+func (p parameters) flag(name string) (bool, error) {
+	if p[name] == "" {
+		return false, nil
+	}
+	value, err := strconv.ParseBool(p[name])
+	if err != nil {
+		return false, rest.BadRequest("%s: %q is not true or false", name, p[name])
+	}
+	return value, nil
 }
 
 // view returns the view of the parameter at.

@@ -9,10 +9,14 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
+	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
 )
 
 // Line is one record in the form in which it is printed.
@@ -24,7 +28,21 @@ type Line struct {
 	CommandID ledger.UUID        `json:"command_id"`
 	RequestID string             `json:"request_id,omitempty"`
 	Cause     *ledger.Address    `json:"cause,omitempty"`
+	Text      string             `json:"text,omitempty"` // what it did, in words, if asked for
 	Events    []ledger.EventLine `json:"events"`
+}
+
+// String returns a record as a line of text.
+func (l Line) String() string {
+	return fmt.Sprintf("%s  %s  %s", l.Address, l.Time.Format("2006-01-02T15:04:05.000Z"), strings.Map(printed, l.Text))
+}
+
+// printed stands for a character in lines of text, in which names forge no lines.
+func printed(r rune) rune {
+	if unicode.IsPrint(r) {
+		return r
+	}
+	return unicode.ReplacementChar
 }
 
 // LineOf returns a record as a Line.
@@ -44,11 +62,22 @@ const (
 
 // records is GET /audit/records?from=SEQ&follow=true. With at=SEQUENCE or an RFC
 // 3339 time it answers only records up to that moment, with limit at most that
-// many.
+// many, with format=text as sentences.
 func (q *Questions) records(p parameters) (func(context.Context, *lines) error, error) {
 	ask, err := recordsParameters(p)
 	if err != nil {
 		return nil, err
+	}
+	telling, err := q.telling(p)
+	if err != nil {
+		return nil, err
+	}
+	switch p["format"] {
+	case "", "json":
+	case formatText, "json,text":
+		ask.telling = &telling
+	default:
+		return nil, rest.BadRequest("format: %q is none of json, text and json,text", p["format"])
 	}
 	if p["at"] != "" {
 		view, err := q.view(p)
@@ -66,7 +95,12 @@ type recordsAsked struct {
 	until  uint64 // the last sequence
 	limit  int    // 0: no limit
 	follow bool
+	// telling makes the sentences; nil: none are asked for.
+	telling *present.Telling
 }
+
+// formatText is the format of lines of text.
+const formatText = "text"
 
 func recordsParameters(given parameters) (ask *recordsAsked, err error) {
 	ask = &recordsAsked{from: 1, until: math.MaxUint64}
@@ -80,11 +114,10 @@ func recordsParameters(given parameters) (ask *recordsAsked, err error) {
 			if ask.limit, err = strconv.Atoi(value); err != nil || ask.limit < 1 {
 				return nil, rest.BadRequest("limit: %q is not a number (1 or more)", value)
 			}
-		case "follow":
-			if ask.follow, err = strconv.ParseBool(value); err != nil {
-				return nil, rest.BadRequest("follow: %q is not true or false", value)
-			}
 		}
+	}
+	if ask.follow, err = given.flag("follow"); err != nil {
+		return nil, err
 	}
 	if ask.follow && given["at"] != "" {
 		return nil, rest.BadRequest("follow: nothing is added to the past, so it cannot be given together with at")
@@ -108,7 +141,7 @@ func (q *Questions) tellRecords(ctx context.Context, to *lines, ask *recordsAske
 			if err != nil {
 				return err
 			}
-			if err := writeRecords(to, commits, &left); err != nil {
+			if err := ask.write(to, commits, &left); err != nil {
 				return err
 			}
 			if ask.limit > 0 && left == 0 {
@@ -172,13 +205,20 @@ func (q *Questions) commits(ctx context.Context, from, to uint64) (list []*ledge
 	return list, next, err
 }
 
-// writeRecords writes the records of commits, at most left of them unless left is
-// 0.
-func writeRecords(to *lines, commits []*ledger.Commit, left *int) error {
+// write writes the records of commits, at most left of them unless left is 0.
+func (ask *recordsAsked) write(to *lines, commits []*ledger.Commit, left *int) error {
 	for _, commit := range commits {
 		for i := range commit.Records {
 			at := ledger.Address{Sequence: commit.Sequence, Index: i}
-			if err := to.line(at, LineOf(at, &commit.Records[i])); err != nil {
+			line := LineOf(at, &commit.Records[i])
+			if ask.telling != nil {
+				words, err := ask.telling.Record(at.Sequence, &commit.Records[i], projector.Subject{})
+				if err != nil {
+					return err
+				}
+				line.Text = words.String()
+			}
+			if err := to.line(at, line); err != nil {
 				return err
 			}
 			if *left--; *left == 0 {

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -16,6 +17,8 @@ import (
 // Rejections is the answer of GET /audit/rejections, newest first.
 type Rejections struct {
 	Rejections []rejected.Entry `json:"rejections"`
+	// Incomplete means that there may be older ones.
+	Incomplete bool `json:"incomplete,omitempty"`
 }
 
 var errNotKept = rest.NotFound("this server keeps no rejected commands")
@@ -51,7 +54,7 @@ func (q *Questions) rejections(ctx context.Context, p parameters) (any, error) {
 	if err != nil {
 		return nil, asBad(err)
 	}
-	return &Rejections{list}, nil
+	return &Rejections{list, len(list) == cmp.Or(asked.Limit, present.DefaultRejections)}, nil
 }
 
 // asBad turns an error about the query into a fault of the client.
@@ -63,8 +66,9 @@ func asBad(err error) error {
 }
 
 // holders is GET /audit/holders?provider=UUID: the consumers that held something
-// of the provider at the moment at, with their owners.
-func (q entities) holders(_ context.Context, p parameters) (any, error) {
+// of the provider at the moment at, with their owners; with tree=true also of what
+// is nested in it.
+func (q entities) holders(ctx context.Context, p parameters) (any, error) {
 	asked := &wire.HoldersQuery{}
 	var err error
 	if asked.Provider, err = p.uuid("provider"); err == nil && p["after"] != "" {
@@ -75,6 +79,9 @@ func (q entities) holders(_ context.Context, p parameters) (any, error) {
 		limit, err = p.number("limit", 1, math.MaxInt32, 1)
 		asked.Limit = int(limit)
 	}
+	if err == nil {
+		asked.Tree, err = p.flag("tree")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +89,7 @@ func (q entities) holders(_ context.Context, p parameters) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := present.Holders(view, asked)
+	found, err := present.Holders(ctx, q.Views, view, asked)
 	if err != nil {
 		return nil, asBad(err)
 	}

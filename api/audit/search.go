@@ -3,9 +3,11 @@ package audit
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
+	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/ledger"
@@ -56,7 +58,7 @@ func (q entities) search(ctx context.Context, p parameters) (any, error) {
 		s.consider(wire.OfProvider, p.UUID.String(), p.Name)
 		return s.more(ctx)
 	})
-	for _, look := range []func(context.Context, projector.View) error{s.nodes, s.owners, s.consumers} {
+	for _, look := range []func(context.Context, projector.View) error{s.nodes, s.rules, s.owners, s.consumers} {
 		s.looked = 0
 		if err := look(ctx, view); err != nil {
 			return nil, err
@@ -107,11 +109,55 @@ func (s *searcher) consider(of, name, title string) {
 }
 
 func (s *searcher) nodes(ctx context.Context, view projector.View) error {
-	return view.Nodes(0, func(n *ledger.Node) bool {
+	return errors.Join(view.Nodes(0, func(n *ledger.Node) bool {
 		s.consider(wire.OfNode, n.UUID.String(), n.Name)
 		return s.more(ctx)
-	})
+	}), view.NodeAllocations(0, func(a *ledger.NodeAllocation) bool {
+		s.consider(wire.OfNodeAllocation, a.UUID.String(), cmp.Or(a.Name, a.UUID.String()))
+		return s.more(ctx)
+	}), view.AllChassis(0, func(c *ledger.Chassis) bool {
+		s.consider(wire.OfChassis, c.UUID.String(), cmp.Or(c.Description, c.UUID.String()))
+		return s.more(ctx)
+	}))
 }
+
+// rules looks for what has a name, or an address, and no history.
+func (s *searcher) rules(ctx context.Context, view projector.View) error {
+	if at, err := ledger.ParseAddress(s.text); err == nil {
+		if _, found, err := view.Record(at); err == nil && found {
+			s.consider(ofRecord, at.String(), "")
+		}
+	}
+	classes, err := view.Classes()
+	if err != nil {
+		return err
+	}
+	for _, class := range classes.All() {
+		s.consider(ofClass, class.Name, "")
+	}
+	return errors.Join(view.Traits(func(t *ledger.Trait) bool {
+		s.consider(ofTrait, t.Name, "")
+		return s.more(ctx)
+	}), view.Preferences(func(p *ledger.Preference, _ uint64) bool {
+		s.consider(ofPreference, p.Name, "")
+		return s.more(ctx)
+	}), view.Topologies(func(t *ledger.Topology, _ uint64) bool {
+		s.consider(ofTopology, t.Name, "")
+		for _, member := range t.Members {
+			s.consider(present.OfAggregate, member.Aggregate.String(), member.Name)
+		}
+		return s.more(ctx)
+	}))
+}
+
+// The kinds of what is found and has no history.
+const (
+	ofRecord     = "record"
+	ofClass      = "class"
+	ofTrait      = "trait"
+	ofPreference = "preference"
+	ofTopology   = "topology"
+)
 
 // owners looks for projects and users. Usages come sorted by project.
 func (s *searcher) owners(ctx context.Context, view projector.View) error {

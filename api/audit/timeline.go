@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/api/present"
+	"github.com/allot-project/allot/api/present/sentences"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/ledger"
@@ -32,6 +33,8 @@ type TimelineItem struct {
 	// has.
 	Events     []ledger.EventLine `json:"events"`
 	EventCount int                `json:"event_count"`
+	// Words are the parts of the text, with what they name.
+	Words sentences.Words `json:"words"`
 	// Changes are the first entities that the events are about, and ChangeCount
 	// is how many there are.
 	Changes     []Change          `json:"changes"`
@@ -75,6 +78,10 @@ func (q timelines) timeline(ctx context.Context, p parameters) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	telling, err := q.telling(p)
+	if err != nil {
+		return nil, err
+	}
 	page := &Timeline{Sequence: view.Sequence(), Entries: []TimelineItem{}}
 	for len(page.Entries) < int(limit) {
 		at, record, err := w.next(ctx)
@@ -87,7 +94,7 @@ func (q timelines) timeline(ctx context.Context, p parameters) (any, error) {
 			}
 			return page, nil
 		}
-		item, err := q.item(ctx, at, record)
+		item, err := q.item(ctx, telling, at, record, w.about())
 		if err != nil {
 			return nil, err
 		}
@@ -108,6 +115,14 @@ type walker struct {
 	records         []*ledger.Record // of the commit of that sequence
 	recordsSequence uint64
 	examined        int
+}
+
+// about is what the sentences are for.
+func (w *walker) about() (s projector.Subject) {
+	if len(w.subjects) > 0 {
+		s = w.subjects[0]
+	}
+	return s
 }
 
 func (q timelines) walker(p parameters, view projector.View) (*walker, error) {
@@ -266,7 +281,9 @@ func (w *walker) picks(at ledger.Address, r *ledger.Record) (bool, error) {
 }
 
 // item reads a record from the log, and what it changed.
-func (q timelines) item(ctx context.Context, at ledger.Address, r *ledger.Record) (*TimelineItem, error) {
+func (q timelines) item(
+	ctx context.Context, telling present.Telling, at ledger.Address, r *ledger.Record, about projector.Subject,
+) (*TimelineItem, error) {
 	commits, _, err := q.commits(ctx, at.Sequence, at.Sequence)
 	if err != nil {
 		return nil, err
@@ -279,6 +296,10 @@ func (q timelines) item(ctx context.Context, at ledger.Address, r *ledger.Record
 		HistoryEntry: present.EntryOf(at, r), EventCount: len(events), Changes: []Change{}, Names: make(map[string]string),
 		Events: ledger.EventLines(events[:min(maxToldEvents, len(events))]),
 	}
+	if item.Words, err = telling.Record(at.Sequence, &commits[0].Records[at.Index], about); err != nil {
+		return nil, err
+	}
+	item.Text = item.Words.String()
 	seen := make(map[projector.Subject]bool)
 	for _, event := range events {
 		for _, subject := range projector.SubjectsOf(event) {
@@ -312,7 +333,7 @@ func (q timelines) nameAll(item *TimelineItem, sequence uint64) error {
 			return
 		}
 		var name string
-		if name, err = nameOf(q.Views, view, id); name != "" {
+		if name, err = q.nameOf(view, key); name != "" {
 			item.Names[key] = name
 		}
 	}

@@ -163,8 +163,8 @@ func signedAnswer(signed []byte, err error) (any, error) {
 	return &wire.Checkpoint{Signed: string(signed)}, err
 }
 
-func holders(v projector.View, q *wire.HoldersQuery) (any, error) {
-	found, err := present.Holders(v, q)
+func (s *Queries) holders(ctx context.Context, v projector.View, q *wire.HoldersQuery) (any, error) {
+	found, err := present.Holders(ctx, s.Views, v, q)
 	if err == nil && found == nil {
 		err = notFound("there is no provider %s", q.Provider)
 	}
@@ -251,9 +251,9 @@ func (s *Queries) Ask(ctx context.Context, q wire.Query) (wire.Answer[any], erro
 	case *wire.ChassisQuery:
 		result, err = chassis(view, q)
 	case *wire.HistoryQuery:
-		result, err = present.History(ctx, s.Views, s.Log, view, q)
+		result, err = present.History(ctx, present.Telling{Views: s.Views}, s.Log, view, q)
 	case *wire.HoldersQuery:
-		result, err = holders(view, q)
+		result, err = s.holders(ctx, view, q)
 	case *wire.ConsumptionQuery:
 		return s.consumption(ctx, q)
 	case *wire.RejectionsQuery:

@@ -299,18 +299,14 @@ func (c *consuming) provider(id ledger.UUID) error {
 
 // tree lists the providers of the tree in which a provider is at the interval's end.
 func (c *consuming) tree() (ids []ledger.UUID, err error) {
-	world, now := c.views.World()
-	if now.Sequence() != c.view.Sequence() {
-		if world, err = c.view.World(c.ctx); err != nil {
-			return nil, err
-		}
+	tree, err := treeOf(c.ctx, c.views, c.view, c.q.Provider)
+	if len(tree) == 0 {
+		return []ledger.UUID{c.q.Provider}, err
 	}
-	found, exists := world.Provider(c.q.Provider)
-	if !exists {
-		return []ledger.UUID{c.q.Provider}, nil
+	for _, p := range tree {
+		ids = append(ids, p.UUID)
 	}
-	world.Tree(found.Root, func(p *ledger.Provider) { ids = append(ids, p.UUID) })
-	return ids, nil
+	return ids, err
 }
 
 // add adds what there was in each span.

@@ -49,7 +49,8 @@ var HistorySubjects = []string{
 // history reads one page.
 type history struct {
 	projector.Subject
-	views  *projector.Projector
+	Telling
+	ctx    context.Context
 	log    ledger.Log
 	view   projector.View
 	query  *wire.HistoryQuery
@@ -60,18 +61,19 @@ type history struct {
 	since, until time.Time // zero: not bounded
 }
 
-// History reads one page of the history that a query asks for, as of a view. For
-// a command, the log tells what it changed; without a log (nil) that is left out.
+// History reads one page of the history that a query asks for, as of a view. The log
+// has the events that are told in words, and what a command changed; without a log
+// (nil) these are left out.
 func History(
-	ctx context.Context, views *projector.Projector, log ledger.Log, view projector.View, q *wire.HistoryQuery,
+	ctx context.Context, t Telling, log ledger.Log, view projector.View, q *wire.HistoryQuery,
 ) (*wire.History, error) {
-	h := &history{views: views, log: log, view: view, query: q, limit: q.Limit}
+	h := &history{Telling: t, ctx: ctx, log: log, view: view, query: q, limit: q.Limit}
 	if err := h.check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrQuery, err)
 	}
 	page := &wire.History{Entries: []wire.HistoryEntry{}}
 	if q.Of == wire.OfCommand {
-		return page, h.command(ctx, page)
+		return page, h.command(page)
 	}
 	return page, h.fill(page)
 }
@@ -214,8 +216,26 @@ func (h *history) add(at ledger.Address, page *wire.History) (more bool, err err
 			return false, err
 		}
 	}
+	if _, err = h.tell(&entry, at); err != nil {
+		return false, err
+	}
 	page.Entries = append(page.Entries, entry)
 	return true, nil
+}
+
+// tell says in words what a record did, if the log is to be read, and returns the record
+// with its events.
+func (h *history) tell(entry *wire.HistoryEntry, at ledger.Address) (*ledger.Record, error) {
+	if h.query.Brief || h.log == nil {
+		return nil, nil
+	}
+	record, err := ledger.ReadRecord(h.ctx, h.log, at)
+	if err != nil {
+		return nil, err
+	}
+	words, err := h.Telling.Record(at.Sequence, record, h.Subject)
+	entry.Text = words.String()
+	return record, err
 }
 
 // EntryOf returns one record as an entry of a history, without the states before
@@ -232,7 +252,7 @@ func Entry(
 	views *projector.Projector, s projector.Subject, at ledger.Address, r *ledger.Record,
 ) (wire.HistoryEntry, error) {
 	entry := EntryOf(at, r)
-	h := &history{Subject: s, views: views, query: &wire.HistoryQuery{Brief: true}}
+	h := &history{Subject: s, Telling: Telling{Views: views}, query: &wire.HistoryQuery{Brief: true}}
 	var err error
 	entry.After, err = h.state(at.Sequence)
 	return entry, err
@@ -257,8 +277,8 @@ var subjectNames = func() map[projector.Kind]string {
 }()
 
 // command finds the record of a command id.
-func (h *history) command(ctx context.Context, page *wire.History) error {
-	result, found, err := h.views.Command(h.ID)
+func (h *history) command(page *wire.History) error {
+	result, found, err := h.Views.Command(h.ID)
 	if err != nil || !found {
 		return err
 	}
@@ -267,8 +287,10 @@ func (h *history) command(ctx context.Context, page *wire.History) error {
 		return err // it is after the view
 	}
 	entry := EntryOf(result.Address, record)
-	if !h.query.Brief && h.log != nil {
-		if entry.Before, entry.After, err = h.touched(ctx, result.Address); err != nil {
+	if told, err := h.tell(&entry, result.Address); err != nil {
+		return err
+	} else if told != nil {
+		if err := h.touched(&entry, told, result.Address); err != nil {
 			return err
 		}
 	}
@@ -302,7 +324,7 @@ func SubjectCalled(of, name string) (s projector.Subject, err error) {
 
 // Around returns an entity before and after a commit; nil: it did not exist.
 func Around(views *projector.Projector, s projector.Subject, sequence uint64) (before, after any, err error) {
-	one := &history{Subject: s, views: views, query: &wire.HistoryQuery{}}
+	one := &history{Subject: s, Telling: Telling{Views: views}, query: &wire.HistoryQuery{}}
 	if after, err = one.state(sequence); err != nil || sequence == 1 {
 		return nil, after, err
 	}
@@ -310,32 +332,34 @@ func Around(views *projector.Projector, s projector.Subject, sequence uint64) (b
 	return before, after, err
 }
 
-// touched returns every entity that a record's events are about, before and after
+// touched adds every entity that a record's events are about, before and after
 // the record's commit, by kind and uuid.
-func (h *history) touched(ctx context.Context, at ledger.Address) (before, after map[string]any, err error) {
-	before, after = make(map[string]any), make(map[string]any)
-	record, err := ledger.ReadRecord(ctx, h.log, at)
-	if err != nil {
-		return nil, nil, err
-	}
+func (h *history) touched(entry *wire.HistoryEntry, record *ledger.Record, at ledger.Address) error {
+	before, after := make(map[string]any), make(map[string]any)
+	entry.Before, entry.After = before, after
 	for _, event := range record.Events {
 		for _, subject := range projector.SubjectsOf(event) {
 			of, name := SubjectName(subject)
-			if key := of + " " + name; len(after) < maxTouched {
-				if err := h.around(at.Sequence, subject, key, before, after); err != nil {
-					return nil, nil, err
-				}
+			key := of + " " + name
+			if _, known := after[key]; known {
+				continue
+			}
+			if entry.Incomplete = len(after) == maxTouched; entry.Incomplete {
+				return nil
+			}
+			if err := h.around(at.Sequence, subject, key, before, after); err != nil {
+				return err
 			}
 		}
 	}
-	return before, after, nil
+	return nil
 }
 
 // around reads an entity's states before and after a commit.
 func (h *history) around(
 	sequence uint64, subject projector.Subject, key string, before, after map[string]any,
 ) (err error) {
-	was, is, err := Around(h.views, subject, sequence)
+	was, is, err := Around(h.Views, subject, sequence)
 	if after[key] = is; err == nil && sequence > 1 {
 		before[key] = was
 	}
@@ -347,7 +371,7 @@ func (h *history) state(sequence uint64) (any, error) {
 	if h.Kind == projector.ProjectHistory && h.query.Brief {
 		return nil, nil // Summing up a project for each of its notices would take too long.
 	}
-	view, err := h.views.ViewAt(sequence)
+	view, err := h.Views.ViewAt(sequence)
 	if err != nil {
 		return nil, err
 	}

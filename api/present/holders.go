@@ -1,6 +1,7 @@
 package present
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/allot-project/allot/api/wire"
@@ -11,9 +12,11 @@ import (
 // maxHolders is how many holders one answer has at most.
 const maxHolders = 1000
 
-// Holders returns the holders of a provider, with their owners; nil if there is
-// no such provider.
-func Holders(v projector.View, q *wire.HoldersQuery) (*wire.Holders, error) {
+// Holders returns the holders of a provider, and of those below it if they are asked
+// for, with their owners; nil if there is no such provider.
+func Holders(
+	ctx context.Context, views *projector.Projector, v projector.View, q *wire.HoldersQuery,
+) (*wire.Holders, error) {
 	limit := q.Limit
 	if limit == 0 {
 		limit = maxHolders
@@ -40,7 +43,13 @@ func Holders(v projector.View, q *wire.HoldersQuery) (*wire.Holders, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = v.ProviderConsumers(q.Provider, func(c *ledger.Consumer) bool {
+	of := []ledger.UUID{q.Provider}
+	if found && q.Tree {
+		if of, err = below(ctx, views, v, p); err != nil {
+			return nil, err
+		}
+	}
+	err = v.HoldersOf(of, func(c *ledger.Consumer) bool {
 		if c.UUID.Compare(q.After) <= 0 {
 			return true
 		}
@@ -49,9 +58,44 @@ func Holders(v projector.View, q *wire.HoldersQuery) (*wire.Holders, error) {
 			return false
 		}
 		here := *c
-		here.Allocations = c.HeldOf(q.Provider)
+		here.Allocations = nil
+		for _, id := range of {
+			here.Allocations = append(here.Allocations, c.HeldOf(id)...)
+		}
 		answer.Holders = append(answer.Holders, *AllocationsOf(&here, classes))
 		return true
 	})
 	return answer, err
+}
+
+// below lists a provider and all that are nested in it.
+func below(
+	ctx context.Context, views *projector.Projector, v projector.View, top *ledger.Provider,
+) ([]ledger.UUID, error) {
+	tree, err := treeOf(ctx, views, v, top.UUID)
+	ids := []ledger.UUID{top.UUID}
+	for i := 0; i < len(ids); i++ {
+		for _, p := range tree {
+			if p.Parent == ids[i] {
+				ids = append(ids, p.UUID)
+			}
+		}
+	}
+	return ids, err
+}
+
+// treeOf lists the tree in which a provider is.
+func treeOf(
+	ctx context.Context, views *projector.Projector, v projector.View, id ledger.UUID,
+) (tree []*ledger.Provider, err error) {
+	world, now := views.World()
+	if now.Sequence() != v.Sequence() {
+		if world, err = v.World(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if found, exists := world.Provider(id); exists {
+		world.Tree(found.Root, func(p *ledger.Provider) { tree = append(tree, p) })
+	}
+	return tree, nil
 }

@@ -130,6 +130,8 @@ type LimitVersion struct {
 // LimitVersions are all versions of a limit, the newest first.
 type LimitVersions struct {
 	Versions []LimitVersion `json:"versions"`
+	// Incomplete means that there may be older ones.
+	Incomplete bool `json:"incomplete,omitempty"`
 }
 
 // maxLimitVersions bounds a history; the newest are told.
@@ -138,10 +140,15 @@ const maxLimitVersions = 1000
 // LimitVersionsOf tells what a limit was up to the view's moment; false: the view has
 // no class of that name.
 func LimitVersionsOf(v projector.View, name LimitName) (*LimitVersions, bool, error) {
+	return limitVersions(v, name, maxLimitVersions)
+}
+
+func limitVersions(v projector.View, name LimitName, most int) (*LimitVersions, bool, error) {
 	out := &LimitVersions{Versions: []LimitVersion{}}
-	take := func(most *int64, sequence uint64) bool {
-		out.Versions = append(out.Versions, LimitVersion{sequence, most})
-		return len(out.Versions) < maxLimitVersions
+	take := func(limit *int64, sequence uint64) bool {
+		out.Versions = append(out.Versions, LimitVersion{sequence, limit})
+		out.Incomplete = len(out.Versions) == most
+		return !out.Incomplete
 	}
 	var class ledger.ClassID
 	if name.Class != "" {

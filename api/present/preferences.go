@@ -32,6 +32,8 @@ type PreferenceHistory struct {
 	Name     string              `json:"name"`
 	Prefer   *ledger.Document    `json:"prefer"` // null: there is none any more
 	Versions []PreferenceVersion `json:"versions"`
+	// Incomplete means that there may be older ones.
+	Incomplete bool `json:"incomplete,omitempty"`
 }
 
 // PreferencesOf lists the preferences of a moment.
@@ -58,7 +60,8 @@ func PreferenceOf(v projector.View, name string) (*PreferenceHistory, error) {
 			one.Prefer = &p.Prefer
 		}
 		out.Versions = append(out.Versions, one)
-		return len(out.Versions) < maxPreferenceVersions
+		out.Incomplete = len(out.Versions) == maxPreferenceVersions
+		return !out.Incomplete
 	})
 	if err != nil || len(out.Versions) == 0 {
 		return nil, err

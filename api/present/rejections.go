@@ -16,7 +16,7 @@ import (
 
 // Limits of one answer about rejected commands.
 const (
-	defaultRejections = 50
+	DefaultRejections = 50
 	maxRejections     = 1000
 )
 
@@ -26,7 +26,7 @@ func RejectedEntries(
 ) ([]rejected.Entry, error) {
 	limit := q.Limit
 	if limit == 0 {
-		limit = defaultRejections
+		limit = DefaultRejections
 	}
 	if limit < 1 || limit > maxRejections {
 		return nil, fmt.Errorf("%w: limit: %d is not a number from 1 to %d", ErrQuery, q.Limit, maxRejections)

@@ -34,6 +34,8 @@ type TopologyHistory struct {
 	Levels   []string                         `json:"levels"`
 	Members  map[string]demand.TopologyMember `json:"members"`
 	Versions []TopologyVersion                `json:"versions"`
+	// Incomplete means that there may be older ones.
+	Incomplete bool `json:"incomplete,omitempty"`
 }
 
 // TopologiesOf lists the topologies of a moment.
@@ -64,7 +66,8 @@ func TopologyOf(v projector.View, name string) (*TopologyHistory, error) {
 			out = &TopologyHistory{Name: name, Levels: now.Levels, Members: now.Members}
 		}
 		out.Versions = append(out.Versions, one)
-		return len(out.Versions) < maxPreferenceVersions
+		out.Incomplete = len(out.Versions) == maxPreferenceVersions
+		return !out.Incomplete
 	})
 	return out, err
 }

@@ -60,11 +60,15 @@ type HistoryEntry struct {
 	CommandID ledger.UUID     `json:"command_id"`
 	RequestID string          `json:"request_id,omitempty"`
 	Cause     *ledger.Address `json:"cause,omitempty"`
+	// Text says in words what the record did; absent in notices and brief histories.
+	Text string `json:"text,omitempty"`
 	// Before and After are the subject before and after the record's commit; null
 	// where it did not exist. For a command they hold the entities that it was
 	// about, such as "consumer UUID", at most 100. Users have neither.
 	Before any `json:"before"`
 	After  any `json:"after"`
+	// Incomplete means that a command was about more entities than are shown.
+	Incomplete bool `json:"incomplete,omitempty"`
 }
 
 // CommitsQuery asks for the log itself, for a replay elsewhere.
@@ -101,6 +105,8 @@ type Checkpoint struct {
 type HoldersQuery struct {
 	When
 	Provider ledger.UUID `json:"provider"`
+	// Tree asks for the holders of all that is nested in the provider, too.
+	Tree bool `json:"tree,omitempty"`
 	// Limit is the number of holders in an answer, 1 to 1000; 1000 if absent.
 	Limit int `json:"limit,omitempty"`
 	// After is the last consumer of the answer before.
@@ -108,7 +114,7 @@ type HoldersQuery struct {
 }
 
 // Holders are the consumers that hold something of a provider, each with its
-// owner and its allocations of the provider.
+// owner and its allocations of the provider, or of what is nested in it.
 type Holders struct {
 	Provider ledger.UUID   `json:"provider"`
 	Name     string        `json:"name"`

@@ -236,7 +236,7 @@ func askRefusals(server, secure string) []refusal {
 		{"missing flags: --most=N or --none", ask("limits", "set", "--class", "VCPU")},
 		{"there are no such records", ask("history", "consumer", consumerID(1))},
 		{`<of> must be one of "consumer",`, ask("history", "consumers", consumerID(1))},
-		{`no provider has the uuid or the name "nosuch"`, ask("holders", "nosuch")},
+		{`no provider has the name "nosuch"`, ask("holders", "nosuch")},
 		{`did you mean "providers"?`, ask("list", "provider")},
 		{"No such resource class VCPUS", ask("why-not", "--candidates", "resources=VCPUS:1")},
 		{`"yesterday" is neither a sequence nor an RFC 3339 time`, ask("log", "--at", "yesterday")},

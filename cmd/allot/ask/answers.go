@@ -46,7 +46,7 @@ func entity(facts func(*asked, any) []fact, part string) func(context.Context, *
 		if err != nil {
 			return err
 		}
-		found := facts(a, answer)
+		found := facts(a, a.readable(ctx, answer))
 		if len(found) == 0 {
 			return fmt.Errorf("%w: %s", errNothing, a.filled(a.empty))
 		}
@@ -79,8 +79,8 @@ func provider(ctx context.Context, a *asked) error {
 	inventories, _ := at(answers, "inventories.inventories").(map[string]any)
 	for _, class := range slices.Sorted(maps.Keys(inventories)) {
 		one := inventories[class]
-		facts = append(facts, fact{class, fmt.Sprintf("%s used of %s (%s reserved, ratio %s)",
-			field(answers, "usages.usages."+class), field(one, "total"), field(one, "reserved"),
+		facts = append(facts, fact{class, fmt.Sprintf("%s of %.0f (%s in all, %s reserved, ratio %s)",
+			field(answers, "usages.usages."+class), capacityOf(one), field(one, "total"), field(one, "reserved"),
 			ratio(at(one, "allocation_ratio")))})
 	}
 	none := or("none")
@@ -201,11 +201,7 @@ func (a *asked) records(in io.Reader) error {
 	for lines.Scan() {
 		var line struct {
 			ledger.Address
-			Time, Actor, Command, Error string
-			Events                      []struct {
-				Kind string
-				Data json.RawMessage
-			}
+			Time, Actor, Command, Text, Error string
 		}
 		if err := cli.Decode(lines.Bytes(), &line); err != nil {
 			return err
@@ -216,9 +212,8 @@ func (a *asked) records(in io.Reader) error {
 		if line.Sequence == 0 {
 			return cli.ErrNotAllot
 		}
-		row := cli.Row{Cells: []string{line.String(), milliseconds(line.Time), line.Actor, line.Command}}
-		for _, event := range line.Events {
-			row.Details = append(row.Details, event.Kind+" "+shortened(string(event.Data)))
+		row := cli.Row{
+			Cells: []string{line.String(), milliseconds(line.Time), line.Actor, line.Command}, Details: []string{line.Text},
 		}
 		if err := errors.Join(a.Raw(lines.Bytes()), a.Rows(row)); err != nil {
 			return err
@@ -236,6 +231,7 @@ func whyHeld(ctx context.Context, a *asked) error {
 	if a.Format == cli.JSON {
 		return a.Raw(raw)
 	}
+	answer = a.readable(ctx, answer)
 	err = a.Say("after sequence %s consumer %s holds %s of provider %s\n", field(answer, "sequence"), field(answer, "consumer"),
 		amounts(at(answer, "holds")), field(answer, "provider"))
 	a.heads(a.columns)
@@ -311,7 +307,7 @@ func countMore(ctx context.Context, a *asked) error {
 		if err != nil {
 			return err
 		}
-		if _, err := a.print(raw, answer); err != nil {
+		if _, err := a.print(ctx, raw, answer); err != nil {
 			return err
 		}
 		next := field(answer, "next")
@@ -328,7 +324,17 @@ func countMore(ctx context.Context, a *asked) error {
 
 // outcome prints what some commands would do, as indented JSON.
 func outcome(ctx context.Context, a *asked) error {
-	body, err := a.flags.(*whatIf).body()
+	flags := *a.flags.(*whatIf)
+	flags.Without, flags.Project = slices.Clone(flags.Without), slices.Clone(flags.Project)
+	for of, list := range map[string][]string{"provider": flags.Without, "project": flags.Project} {
+		for i := range list {
+			var err error
+			if list[i], err = a.named(ctx, of, list[i]); err != nil {
+				return err
+			}
+		}
+	}
+	body, err := flags.body()
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
 // Package ask holds the commands that ask a running server: one table of questions
-// (table.go), with their parameters (commands.go) and words (words.go), and what asks them.
+// (table.go), with their parameters (commands.go) and words (values.go), and what asks them.
 package ask
 
 import (
@@ -37,7 +37,8 @@ type question struct {
 	after   func(answer any) string // and below; empty: none
 
 	next  func(answer any, rows []any) url.Values // what the next page's query has in addition; nil: there is no more
-	paged bool                                    // --limit counts rows of all pages; 0: all
+	page  int                                     // rows of a page, if --limit counts those of all pages
+	told  bool                                    // the answer has sentences
 	empty string                                  // the error if there are no rows; {name} stands for a parameter
 
 	// answer asks and prints where rows of one answer are not enough.
@@ -72,14 +73,16 @@ type asked struct {
 	*cli.Client
 	*cli.Printer
 	question
-	given map[string]string // parameters by name
-	flags any               // the command's flags
-	notes io.Writer         // for what is no part of the answer
+	given    map[string]string // parameters by name
+	flags    any               // the command's flags
+	notes    io.Writer         // for what is no part of the answer
+	wholeIDs bool              // ids are printed whole
 }
 
 // Question has the flags that all questions share.
 type Question struct {
 	cli.Server `embed:""`
+	IDs        bool `name:"ids" help:"Print whole ids, in place of names and short ids."`
 	CSV        bool `name:"csv" help:"Print rows of comma-separated values." xor:"form"`
 	JSON       bool `name:"json" help:"Print the answers as JSON, one a line." xor:"form"`
 }
@@ -93,7 +96,10 @@ func (q *Question) Run(ctx context.Context, parsed *kong.Context) error {
 	node := parsed.Selected()
 	a := &asked{
 		Client: client, Printer: &cli.Printer{Out: parsed.Stdout}, question: table[node.Path()],
-		given: make(map[string]string), flags: node.Target.Addr().Interface(), notes: parsed.Stderr,
+		given: make(map[string]string), flags: node.Target.Addr().Interface(), notes: parsed.Stderr, wholeIDs: q.IDs,
+	}
+	if q.IDs && a.told {
+		a.given["whole_ids"] = "true"
 	}
 	switch {
 	case q.JSON:
@@ -120,8 +126,7 @@ func Describe(parser *kong.Kong) error {
 	return nil
 }
 
-// take reads the parameters of the command. Names of providers, nodes, node allocations and chassis
-// become uuids.
+// take reads the parameters of the command. Names, and beginnings of uuids, become uuids.
 func (a *asked) take(ctx context.Context, node *kong.Node) error {
 	values := slices.Clone(node.Positional)
 	for _, flag := range node.Flags {
@@ -133,11 +138,11 @@ func (a *asked) take(ctx context.Context, node *kong.Node) error {
 		if name == "" {
 			continue
 		}
-		if of := value.Tag.Get("of"); of != "" {
-			names[name] = of
-		}
 		if value.Target.IsZero() && value.Tag.Get("least") == "" {
 			continue // it was not given
+		}
+		if of := value.Tag.Get("of"); of != "" {
+			names[name] = of
 		}
 		a.given[name] = fmt.Sprint(value.Target.Interface())
 	}
@@ -156,7 +161,7 @@ func (a *asked) take(ctx context.Context, node *kong.Node) error {
 }
 
 // haveNames are the kinds whose names stand for uuids.
-var haveNames = []string{"provider", "consumer", "node", "node_allocation", "chassis"}
+var haveNames = []string{"provider", "consumer", "node", "node_allocation", "chassis", "project", "aggregate"}
 
 // named finds the uuid for a name, at the moment that the question is about.
 func (a *asked) named(ctx context.Context, of, name string) (string, error) {
@@ -171,12 +176,95 @@ func (a *asked) named(ctx context.Context, of, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	var ids []string
 	for _, one := range list(at(found, "found")) {
 		if field(one, "of") == of {
-			return field(one, "name"), nil
+			ids = append(ids, field(one, "name"))
 		}
 	}
-	return "", fmt.Errorf("%w: no %s has the uuid or the name %q", errNothing, of, name)
+	switch {
+	case len(ids) == 1:
+		return ids[0], nil
+	case len(ids) > 1:
+		return "", fmt.Errorf("%q may be %s: give more of it", name, strings.Join(ids, ", "))
+	case of == "project":
+		return name, nil // what it is, if there is one, the answer tells
+	}
+	return "", fmt.Errorf("%w: no %s has the name %q, or a uuid that begins with it", errNothing, of, name)
+}
+
+// idsAt are the parts of answers that are uuids or ids.
+var idsAt = []string{
+	"aggregate", "chassis", "consumer", "node", "node_allocation", "node_uuid", "parent", "parent_id", "project",
+	"project_id", "provider", "root", "user", "user_id",
+}
+
+// maxNamesAsked is how many names are asked for at once.
+const maxNamesAsked = 200
+
+// readable returns an answer with names in the place of uuids and ids, and short ids where
+// there are none, unless it is for a program.
+func (a *asked) readable(ctx context.Context, answer any) any {
+	if a.wholeIDs || a.Format != cli.Text {
+		return answer
+	}
+	ids := make(map[string]string)
+	replaced(answer, func(id string) string { ids[id] = shortened(id); return id })
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(ids)), maxNamesAsked) {
+		query := url.Values{"ids": {strings.Join(some, ",")}}
+		if at := a.given["at"]; at != "" {
+			query.Set("at", at)
+		}
+		if found, _, err := a.read(ctx, cli.Request{Path: "/audit/names", Query: query}, "names"); err == nil { // ids do, too
+			names, _ := at(found, "names").(map[string]any)
+			for id, name := range names {
+				ids[id] = text(name)
+			}
+		}
+	}
+	return replaced(answer, func(id string) string { return ids[id] })
+}
+
+// replaced returns a copy of an answer with other ids. What has its name beside it has a short id.
+func replaced(value any, with func(id string) string) any {
+	switch v := value.(type) {
+	case []any:
+		copied := make([]any, len(v))
+		for i := range v {
+			copied[i] = replaced(v[i], with)
+		}
+		return copied
+	case map[string]any:
+		copied := make(map[string]any, len(v))
+		for key, part := range v {
+			id, isText := part.(string)
+			switch byID, isMap := part.(map[string]any); {
+			case isText && id != "" && slices.Contains(idsAt, key):
+				if part = with(id); part == v["name"] {
+					part = shortened(id)
+				}
+			case isMap && key == "allocations": // by provider
+				held := make(map[string]any, len(byID))
+				for provider, one := range byID {
+					held[with(provider)] = one
+				}
+				part = held
+			default:
+				part = replaced(part, with)
+			}
+			copied[key] = part
+		}
+		return copied
+	}
+	return value
+}
+
+// shortened is a uuid as far as people compare it; other ids are whole.
+func shortened(id string) string {
+	if _, err := ledger.ParseUUID(id); err == nil {
+		return id[:8]
+	}
+	return id
 }
 
 // read gets an answer. One that lacks a part is not Allot's.
@@ -219,35 +307,42 @@ func (a *asked) heads(columns []column) {
 	a.Columns(names, widths...)
 }
 
-// maxPage is how many rows of a paged question are asked for at once.
-const maxPage = 1000
-
 // list asks page by page, and prints the rows.
 func (a *asked) list(ctx context.Context) error {
 	a.heads(a.columns)
 	request, found := a.request(), 0
 	limit, _ := strconv.Atoi(a.given["limit"]) // 0: all
+	rest := false                              // more than is printed
 	for more := true; more; {
-		if a.paged {
-			request.Query.Set("limit", strconv.Itoa(maxPage))
+		if a.page > 0 {
+			request.Query.Set("limit", strconv.Itoa(a.page))
 			if limit > 0 {
-				request.Query.Set("limit", strconv.Itoa(min(maxPage, limit-found)))
+				request.Query.Set("limit", strconv.Itoa(min(a.page, limit-found)))
 			}
 		}
 		answer, raw, err := a.read(ctx, request, a.rows)
 		if err != nil {
 			return err
 		}
-		rows, err := a.print(raw, answer)
+		rows, err := a.print(ctx, raw, answer)
 		if err != nil {
 			return err
 		}
 		found += len(rows)
-		if more = a.next != nil && (limit == 0 || found < limit); more {
+		rest, more, a.before = at(answer, "incomplete") == true, false, nil
+		if a.next != nil {
 			further := a.next(answer, rows)
 			maps.Copy(request.Query, further)
-			more = further != nil
+			more = further != nil && (limit == 0 || found < limit)
+			rest = rest || further != nil && !more
 		}
+	}
+	if rest {
+		further := ""
+		if limit > 0 {
+			further = "; a higher --limit prints more"
+		}
+		return a.Say("\nthere may be more than these %d%s", found, further)
 	}
 	if found == 0 && a.empty != "" {
 		return fmt.Errorf("%w: %s", errNothing, a.filled(a.empty))
@@ -264,15 +359,16 @@ func (a *asked) filled(text string) string {
 }
 
 // print prints an answer, and returns its rows.
-func (a *asked) print(raw []byte, answer any) ([]any, error) {
+func (a *asked) print(ctx context.Context, raw []byte, answer any) ([]any, error) {
 	found := list(at(answer, a.rows))
-	if a.paged && a.Format == cli.JSON {
+	if a.page > 0 && a.Format == cli.JSON {
 		return found, a.entries(raw)
 	}
 	if err := a.Raw(raw); err != nil || a.Format == cli.JSON {
 		return found, err
 	}
-	if err := errors.Join(a.sentence(a.before, answer), a.section(a.details, found)); err != nil {
+	shown := list(at(a.readable(ctx, answer), a.rows))
+	if err := errors.Join(a.sentence(a.before, answer), a.section(a.details, shown)); err != nil {
 		return nil, err
 	}
 	return found, a.sentence(a.after, answer)

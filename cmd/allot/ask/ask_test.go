@@ -43,26 +43,27 @@ var asks = map[string]struct{ args, has []string }{
 	"status": {nil, []string{
 		"role        leader", "disk        2 MiB free, 3 MiB in use; commands are refused below 1 MiB", "newest      2026-05-01T00:00:00.123Z",
 	}},
-	"get provider":     {[]string{"host"}, []string{"NAME        VALUE", "VCPU        2 used of 8 (1 reserved, ratio 1)", "aggregates  none"}},
+	"get provider":     {[]string{"host"}, []string{"NAME        VALUE", "VCPU        2 of 7 (8 in all, 1 reserved, ratio 1)", "aggregates  none"}},
 	"get consumer":     {[]string{one}, []string{"generation   18446744073709551615", "VCPU:2"}},
 	"get project":      {[]string{"p"}, []string{"1 consumers: VCPU:2"}},
 	"get node":         {[]string{"metal"}, []string{"uuid    " + one, "traits  "}},
 	"get allocation":   {[]string{"mine"}, []string{"state  active"}},
-	"list providers":   {nil, []string{"PROVIDER ", one, " 2/7"}},
-	"list consumers":   {nil, []string{one, "VCPU:2 of "}},
+	"list providers":   {nil, []string{"PROVIDER ", "11111111  somename", " 2 of 7"}},
+	"list consumers":   {nil, []string{"11111111 ", "VCPU:2 of "}},
 	"list classes":     {nil, []string{"CLASS\n"}},
 	"list traits":      {nil, []string{"TRAIT\n"}},
 	"list nodes":       {nil, []string{one, "enroll"}},
 	"list allocations": {nil, []string{one, "active"}},
 	"holders": {[]string{"host"}, []string{
-		"after sequence 7, 1 consumers hold something of " + one, two, "runs on the bare metal node",
+		"after sequence 7, these consumers hold something of " + one, "\nsomename  somename:2 of ", "runs on the bare metal node",
 	}},
 	"series":      {[]string{"provider", "host"}, []string{"SEQUENCE  VCPU  VCPU CAPACITY", "7     2              7"}},
 	"consumption": {[]string{"--from", "1", "--by", "project,class"}, []string{"PROJECT ", "VCPU ", "12.000000000"}},
-	"log":         {nil, []string{"7.0      2026-05-01T00:00:00.000Z"}},
-	"history":     {[]string{"provider", "host"}, []string{"7.0 ", "         it begins"}},
+	"log":         {nil, []string{"7.0      2026-05-01T00:00:00.000Z", "         somename did it\n"}},
+	"history":     {[]string{"provider", "host"}, []string{"7.0 ", "         somename did it\n"}},
+	"timeline":    {[]string{"--actor", "nova", "--provider", "host"}, []string{"7.0 ", "         somename did it\n"}},
 	"why": {[]string{"consumer", one, "provider", "host"}, []string{
-		"after sequence 7 consumer " + one, ":2, before: nothing", "this answer is cut off",
+		"after sequence 7 consumer 11111111 holds ", ":2, before: nothing", "this answer is cut off",
 		"total 3, reserved 0, allocation ratio 1.5, units 1 to 3 by 1, before: none",
 	}},
 	"why-not":  {[]string{"--candidates", "resources=VCPU:9"}, []string{"nothing was left after: "}},
@@ -72,7 +73,7 @@ var asks = map[string]struct{ args, has []string }{
 	"orphans": {[]string{"--consumers", "FILE"}, []string{
 		"orphan   " + one, "         VCPU:2 of provider ", "         openstack resource provider allocation delete " + one,
 	}},
-	"limits list":       {nil, []string{"6  2", "(aggregate " + two + ")", "consumers of type "}},
+	"limits list":       {nil, []string{"6  2", "(aggregate somename)", "consumers of type "}},
 	"limits show":       {[]string{"p"}, []string{"6  2"}},
 	"limits history":    {[]string{"--class", "VCPU"}, []string{"9  removed", "7  6"}},
 	"counters show":     {[]string{"host"}, []string{"COMPUTE_SLICE", "4 left of 7", "one somename draws"}},
@@ -366,6 +367,25 @@ func TestListsGoOn(t *testing.T) {
 		if err != nil || strings.Count(out, "\n") != row.rows+1 || asked[len(asked)-1] != row.last {
 			t.Errorf("%s: %v, %d rows, asked %q", row.name, err, strings.Count(out, "\n")-1, asked)
 		}
+	}
+}
+
+// TestABoundIsSaid: what stops at a bound says so, and what is whole does not.
+func TestABoundIsSaid(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(`{"entries":[{"address":"7.0"}],"next":"7.0","incomplete":true,"rejections":[{}]}`))
+	}))
+	defer s.Close()
+	for line, says := range map[string]string{
+		"history provider " + one + " --limit 1": "there may be more than these 1; a higher --limit prints more", "timeline --limit 2": "these 2",
+		"rejected --limit 1": "these 1",
+	} {
+		if out, err := call(t, s.URL, strings.Fields(line)...); err != nil || !strings.Contains(out, says) {
+			t.Errorf("%s: %q, %v", line, out, err)
+		}
+	}
+	if out, err := call(t, server(t, "x"), "history", "provider", one, "--limit", "1"); err != nil || strings.Contains(out, "may be more") {
+		t.Errorf("%q, %v", out, err)
 	}
 }
 

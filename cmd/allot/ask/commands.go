@@ -8,7 +8,7 @@ type Commands struct {
 	Status      struct{ Question } `cmd:"" group:"Look at what is:" help:"Print what a server says of itself: its role, whether it takes reads and commands, its log and disk."`
 	Get         getCommands        `cmd:"" group:"Look at what is:" help:"Print a provider, consumer, project, bare metal node or allocation."`
 	List        listCommands       `cmd:"" group:"Look at what is:" help:"List providers, consumers, classes, traits, bare metal nodes or allocations."`
-	Holders     holdersOf          `cmd:"" group:"Look at what is:" help:"Print the consumers that hold, or held, something of a provider, with their owners."`
+	Holders     holdersOf          `cmd:"" group:"Look at what is:" help:"Print the consumers that hold, or held, something of a provider and all that is nested in it, with their owners."`
 	WhyNot      whyNot             `cmd:"" group:"Look at what is:" name:"why-not" help:"Explain why a request has no allocation candidates."`
 	Capacity    capacity           `cmd:"" group:"Look at what is:" help:"Count how many more allocations fit that satisfy a request, by tree."`
 	WhatIf      whatIf             `cmd:"" group:"Look at what is:" name:"what-if" help:"Show the outcome of some commands, without recording them."`
@@ -17,6 +17,7 @@ type Commands struct {
 	Consumption consumption        `cmd:"" group:"Look at what was:" help:"Print how much was held, or used of a provider, for how long: for bills."`
 	Log         records            `cmd:"" group:"Look at what was:" help:"Print the records of a ledger."`
 	History     history            `cmd:"" group:"Look at what was:" help:"Print the history of a consumer, provider, project or user, or the effects of a command."`
+	Timeline    timeline           `cmd:"" group:"Look at what was:" help:"Print what was done, newest first: by an actor, to a provider, in a project."`
 	Why         why                `cmd:"" group:"Look at what was:" help:"Print the records that explain what a consumer holds of a provider."`
 	Rejected    rejected           `cmd:"" group:"Look at what was:" help:"Print rejected commands, with the reasons."`
 	Limits      limitsCommands     `cmd:"" group:"Set rules:" help:"Show and set how much projects may hold."`
@@ -52,11 +53,11 @@ type getCommands struct {
 	} `cmd:"" help:"Print a provider, its inventories and their usage."`
 	Consumer struct {
 		then
-		Name string `arg:"" help:"Its uuid." query:"name"`
+		Name string `arg:"" help:"Its uuid, or the beginning of it." query:"name" of:"consumer"`
 	} `cmd:"" help:"Print what a consumer holds, and its owner."`
 	Project struct {
 		then
-		Name string `arg:"" help:"Its id." query:"project_id"`
+		Name string `arg:"" help:"Its id or name." query:"project_id" of:"project"`
 	} `cmd:"" help:"Print what a project uses, by type of consumer."`
 	Node struct {
 		then
@@ -84,7 +85,8 @@ type listCommands struct {
 
 type holdersOf struct {
 	then
-	Provider string `arg:"" help:"Uuid or name of a provider, or uuid of a bare metal node." query:"provider" of:"provider"`
+	Provider string `arg:"" help:"Uuid or name of a provider or bare metal node." query:"provider" of:"provider"`
+	Tree     bool   `help:"Also of all providers that are nested in it; --no-tree: of itself alone." default:"true" negatable:"" query:"tree"`
 }
 
 type series struct {
@@ -105,7 +107,7 @@ type consumption struct {
 	User     string `help:"Only of this user." placeholder:"ID" query:"user"`
 	Type     string `help:"Only of this type of consumer; NODE: whole nodes." placeholder:"TYPE" query:"type"`
 	Class    string `help:"Only of this resource class." placeholder:"CLASS" query:"class"`
-	Provider string `help:"What was used of this provider (uuid), and what there was." placeholder:"UUID" query:"provider"`
+	Provider string `help:"What was used of this provider, and what there was." placeholder:"PROVIDER" query:"provider"`
 	Tree     bool   `help:"Of the provider's whole tree." query:"tree"`
 	Strict   bool   `help:"Fail if there never was such a project, provider or class." query:"strict"`
 	Focus    bool   `help:"Print charges as CSV in the form of FinOps FOCUS 1.2, by month, or by the hour or day of --by."`
@@ -127,6 +129,21 @@ type history struct {
 	Since string `help:"Only records at or after this RFC 3339 time." query:"since"`
 	Until string `help:"Only records at or before this RFC 3339 time." query:"until"`
 	Kind  string `help:"Only records of this command, such as Reshape." query:"kind"`
+}
+
+type timeline struct {
+	then
+	Actor          string `help:"Only what this actor did." query:"actor"`
+	Command        string `help:"Only records of this command, such as Reshape." query:"command"`
+	Consumer       string `help:"Only records that touched this consumer." query:"consumer" of:"consumer"`
+	Provider       string `help:"Only records that touched this provider." query:"provider" of:"provider"`
+	Project        string `help:"Only records that touched this project." query:"project" placeholder:"ID"`
+	User           string `help:"Only records that touched this user." query:"user" placeholder:"ID"`
+	Node           string `help:"Only records that touched this bare metal node." query:"node" of:"node"`
+	NodeAllocation string `help:"Only records that touched this allocation of a bare metal node." query:"node_allocation" of:"node_allocation"`
+	Limit          int    `help:"Print at most this many records, newest first; 0: all." default:"50" query:"limit"`
+	Since          string `help:"Only records at or after this RFC 3339 time." query:"since"`
+	Until          string `help:"Only records at or before this RFC 3339 time." query:"until"`
 }
 
 type why struct {
@@ -156,8 +173,8 @@ type rejected struct {
 	Command  string `help:"Only this command, such as Reshape." query:"command"`
 	Code     string `help:"Only commands rejected with this code, such as capacity_exceeded." query:"code"`
 	Project  string `help:"Only commands about this project: from a client that is bound to it, naming it as an owner, or changing what its consumers hold." query:"project"`
-	Consumer string `help:"Only commands that name this consumer or node allocation (uuid)." query:"consumer"`
-	Provider string `help:"Only commands that name this provider or node (uuid)." query:"provider"`
+	Consumer string `help:"Only commands that name this consumer or node allocation." query:"consumer"`
+	Provider string `help:"Only commands that name this provider or node." query:"provider"`
 	Since    string `help:"Only commands at or after this RFC 3339 time." query:"since"`
 	Until    string `help:"Only commands at or before this RFC 3339 time." query:"until"`
 }
@@ -165,15 +182,15 @@ type rejected struct {
 type whatIf struct {
 	then
 	File      string   `arg:"" optional:"" help:"JSON: {\"steps\": [{\"command\": NAME, \"body\": {...}}], \"questions\": [{\"query\": NAME, \"body\": {...}}]}; -: standard input."`
-	Without   []string `help:"Providers (uuids) to remove, with their descendants." placeholder:"UUID"`
+	Without   []string `help:"Providers to remove, with their descendants." placeholder:"PROVIDER"`
 	Resources []string `help:"Ask for candidates for these amounts, and how often they fit." placeholder:"CLASS=AMOUNT"`
 	Project   []string `help:"Ask for the usages of these projects." placeholder:"ID"`
 }
 
 // limited says what a limit is of.
 type limited struct {
-	Project   string `help:"Id of the project; without it the limit is the default of every project." placeholder:"ID" query:"project_id"`
-	Aggregate string `help:"Aggregate on whose providers all consumers together are limited." placeholder:"UUID" query:"aggregate"`
+	Project   string `help:"Id of the project; without it the limit is the default of every project." placeholder:"ID" query:"project_id" of:"project"`
+	Aggregate string `help:"Aggregate on whose providers all consumers together are limited, or its name in a topology." placeholder:"UUID" query:"aggregate" of:"aggregate"`
 	Class     string `help:"Resource class that is limited." xor:"limited" required:"" placeholder:"CLASS" query:"resource_class"`
 	Type      string `help:"Type of consumers whose number is limited." xor:"limited" required:"" placeholder:"TYPE" query:"consumer_type"`
 }
@@ -189,7 +206,7 @@ type limitsCommands struct {
 	List then `cmd:"" help:"Print the limits as they are set, with what is used of them."`
 	Show struct {
 		then
-		Project string `arg:"" help:"Id of the project." query:"project_id"`
+		Project string `arg:"" help:"Id or name of the project." query:"project_id" of:"project"`
 	} `cmd:"" help:"Print the limits that hold for a project, its own or defaults, and those of the projects above it, with what is used of them."`
 	Set     limitsSet `cmd:"" help:"Set a limit, or remove it."`
 	History struct {
@@ -198,8 +215,8 @@ type limitsCommands struct {
 	} `cmd:"" help:"Print what a limit was, the newest first, with the commits that set it."`
 	Tree struct {
 		Question
-		Project string `arg:"" help:"Id of the project." query:"project"`
-		Below   string `help:"Id of the project that it is below; without it, none." placeholder:"ID" query:"below"`
+		Project string `arg:"" help:"Id or name of the project." query:"project" of:"project"`
+		Below   string `help:"Id or name of the project that it is below; without it, none." placeholder:"ID" query:"below" of:"project"`
 	} `cmd:"" help:"Put a project below another one, whose limits then hold for both together."`
 }
 

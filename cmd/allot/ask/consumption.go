@@ -47,7 +47,7 @@ func consumed(ctx context.Context, a *asked) error {
 			err = a.Raw(raw)
 		}
 		var rows []cli.Row
-		for _, row := range list(at(answer, "rows")) {
+		for _, row := range list(at(a.readable(ctx, answer), "rows")) {
 			one := cells(row, slices.Concat(by, amountsOfRows(flags)))
 			if flags.Focus && err == nil {
 				one, err = form.row(row, field(answer, "from"), field(answer, "to"))

@@ -57,12 +57,6 @@ func init() { // the functions in it know the table
 		"list providers": {
 			example: "list providers --csv", path: "/audit/providers", rows: "providers", empty: "there are no providers",
 			columns: []column{col("provider", "provider"), col("name", "name"), col("used", "inventories").as(used)},
-			after: func(answer any) string {
-				if at(answer, "incomplete") == true {
-					return "there are more providers than one answer holds"
-				}
-				return ""
-			},
 		},
 		"list consumers": {
 			example: "list consumers --project 8b1f0c3d", path: "/audit/consumers", rows: "consumers",
@@ -99,12 +93,12 @@ func init() { // the functions in it know the table
 		"holders": {
 			example: "holders host-007", path: "/audit/holders", rows: "holders", next: afterLast,
 			columns: []column{
-				col("consumer", "consumer"), col("holds", "allocations").as(allocations), col("project", "project"),
+				col("consumer", "consumer"), col("holds", "allocations").as(holdings), col("project", "project"),
 				col("user", "user"), col("type", "type").as(or("unknown")), col("since", "since"),
 			},
 			before: func(answer any) string {
-				return fmt.Sprintf("after sequence %s, %d consumers hold something of %s (%s)", field(answer, "sequence"),
-					len(list(at(answer, "holders"))), field(answer, "provider"), field(answer, "name"))
+				return fmt.Sprintf("after sequence %s, these consumers hold something of %s (%s)", field(answer, "sequence"),
+					field(answer, "provider"), field(answer, "name"))
 			},
 			after: func(answer any) string {
 				if instance := field(answer, "node.instance"); instance != "" {
@@ -118,17 +112,16 @@ func init() { // the functions in it know the table
 			example: "consumption --from 2026-05-01T00:00:00Z --to 2026-06-01T00:00:00Z --by project,class --csv",
 			path:    "/audit/consumption", answer: consumed,
 		},
-		"log": {example: "log --from 100 --follow", path: "/audit/records", answer: follow},
+		"log": {
+			example: "log --from 100 --follow", path: "/audit/records", query: map[string]string{"format": "json,text"}, answer: follow, told: true,
+		},
 		"history": {
-			example: "history provider host-007 --limit 5", path: "/audit/history", rows: "entries", paged: true,
-			columns: ofRecords, empty: "there are no such records",
-			details: func(row any) []string { return changes(at(row, "before"), at(row, "after")) },
-			next: func(answer any, _ []any) url.Values {
-				if next := field(answer, "next"); next != "" {
-					return url.Values{"before": {next}}
-				}
-				return nil
-			},
+			example: "history provider host-007 --limit 5", path: "/audit/history", rows: "entries", page: 1000,
+			columns: ofRecords, empty: "there are no such records", details: inWords, next: beforeLast, told: true,
+		},
+		"timeline": {
+			example: "timeline --actor nova --since 2026-05-01T00:00:00Z", path: "/audit/timeline", rows: "entries", page: 100,
+			columns: ofRecords, empty: "there are no such records", details: inWords, next: beforeLast, told: true,
 		},
 		"why":     {example: "why consumer 5b7c4f2e-6a0e-4c58-9a3e-0f8a6d1c2b3d provider host-007", path: "/audit/why", columns: ofRecords, answer: whyHeld},
 		"why-not": {example: "why-not --candidates 'resources=VCPU:8&required=CUSTOM_GOLD'", path: "/allocation_candidates", header: newestPlacement, answer: whyNone},
@@ -191,6 +184,17 @@ func init() { // the functions in it know the table
 		"cluster step-down": {example: "cluster step-down --to two", path: "/cluster/step-down", answer: stepDown},
 		"cluster remove":    {example: "cluster remove three", path: "/cluster/remove", answer: removeMember},
 	}
+}
+
+// inWords is what a record did.
+func inWords(record any) []string { return []string{field(record, "text")} }
+
+// beforeLast goes on with what is older.
+func beforeLast(answer any, _ []any) url.Values {
+	if next := field(answer, "next"); next != "" {
+		return url.Values{"before": {next}}
+	}
+	return nil
 }
 
 // afterLast goes on after the last row of a page, at the same moment.

@@ -3,6 +3,7 @@ package ask
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,6 +44,25 @@ func text(value any) string {
 		return joined(v, text)
 	}
 	return shown(value)
+}
+
+// shown returns a value in one line.
+func shown(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return "nothing"
+	case string:
+		return v
+	case []any:
+		return "[" + joined(v, shown) + "]"
+	case map[string]any:
+		var members []string
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			members = append(members, key+" "+shown(v[key]))
+		}
+		return "{" + strings.Join(members, ", ") + "}"
+	}
+	return fmt.Sprint(value)
 }
 
 // joined says the items of a list in words, one after the other.
@@ -112,9 +132,6 @@ func amounts(value any) string {
 // allocated is an amount of one class.
 func allocated(one any) string { return field(one, "class") + ":" + field(one, "amount") }
 
-// allocations are amounts of one provider.
-func allocations(value any) string { return joined(list(value), allocated) }
-
 // holdings are amounts of several providers.
 func holdings(value any) string {
 	return joined(list(value), func(one any) string { return allocated(one) + " of " + field(one, "provider") })
@@ -123,7 +140,7 @@ func holdings(value any) string {
 // used are the inventories of a provider, with what is used of each.
 func used(value any) string {
 	return joined(list(value), func(one any) string {
-		return fmt.Sprintf("%s %s/%s", field(one, "class"), field(one, "used"), field(one, "capacity"))
+		return fmt.Sprintf("%s %s of %s", field(one, "class"), field(one, "used"), field(one, "capacity"))
 	})
 }
 
@@ -142,3 +159,9 @@ func ratio(value any) string { return strconv.FormatFloat(number(value), 'g', -1
 
 // mebibytes is a size for people.
 func mebibytes(value any) string { return fmt.Sprintf("%.0f MiB", number(value)/(1<<20)) }
+
+// capacityOf is how much of an inventory there is to hold.
+func capacityOf(inventory any) float64 {
+	free := number(at(inventory, "total")) - number(at(inventory, "reserved"))
+	return math.Floor(free * number(at(inventory, "allocation_ratio")))
+}

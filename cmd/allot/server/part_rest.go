@@ -235,6 +235,9 @@ func (p *restDoorPart) audits() map[string]http.Handler {
 		Fair: p.rest.fair, Stop: p.rest.stopping.Done(), Disk: p.disks.Now, Scrub: p.scrubber.scrubber.Status,
 		Present: p.replica.commands(), Fresh: p.replica.freshness(),
 	}
+	if keystone, is := p.access.auth.(*auth.Keystone); is {
+		asked.Directory = &auth.Directory{Keystone: keystone}
+	}
 	if p.rejected.stream != nil {
 		asked.Rejected = p.rejected.stream
 	}

@@ -21,7 +21,7 @@ export function entries(label, items) {
 // download saves the records that are on the page.
 function download(type, items) {
   if (type === 'json') return save('records.json', 'application/json', `${JSON.stringify(items, null, 2)}\n`)
-  const rows = items.map((item) => [item.address, item.time, item.actor, item.command, sentence(item).textContent, item.command_id, item.request_id ?? ''])
+  const rows = items.map((item) => [item.address, item.time, item.actor, item.command, item.text, item.command_id, item.request_id ?? ''])
   save('records.csv', 'text/csv', csvOf(['Record', 'Time', 'Actor', 'Command', 'In words', 'Command id', 'Request'], rows))
 }
 

@@ -1,7 +1,7 @@
 // The moment that is shown: now, which moves on, or a sequence of the past. It is
 // chosen by sequence with the slider, and by time with the picker.
 
-import { el, localTime, number, show, time } from './dom.js'
+import { el, localTime, show, time } from './dom.js'
 
 const slider = document.getElementById('slider')
 const label = document.getElementById('label')
@@ -111,5 +111,5 @@ async function render() {
   const when = isNow() ? newest.time : await timeOf(shown).catch(() => null)
   if (shown !== sequence()) return
   if (when && document.activeElement !== picker) picker.value = localTime(when)
-  show(label, isNow() ? 'now · ' : 'the past · ', el('b', {}, `#${number(shown)}`), ...(when ? [' · ', time(when)] : []))
+  show(label, isNow() ? 'now · ' : 'the past · ', el('b', {}, `#${shown}`), ...(when ? [' · ', time(when)] : []))
 }

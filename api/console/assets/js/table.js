@@ -65,7 +65,7 @@ export function table({ label, file, columns, rows, more = null, nothing = null 
   async function download(type) {
     while (next && list.length < maxDownloaded) await load()
     fill()
-    const name = `${file}.${type}`
+    const name = `${file}${next ? `-first-${list.length}` : ''}.${type}`
     if (type === 'json') save(name, 'application/json', `${JSON.stringify(ordered(), null, 2)}\n`)
     else save(name, 'text/csv', csvOf(columns.map((c) => c.title), ordered().map((row) => columns.map((c) => c.value(row)))))
   }

@@ -136,9 +136,7 @@ const steps = {
     const { project } = moved.after
     const amounts = ['VCPU', 'MEMORY_MB', 'DISK_GB'].map((name) => `${grouped(moved.after.allocations.find((a) => a.class === name).amount)} ${name}`).join(', ')
     const name = (await ask(`/resource_providers/${goal}`)).name
-    const short = '11111111…'
-    await page.waitForFunction(() => !document.querySelector('.records a.id[href*=provider]'))
-    assert.equal((await text(page.locator('.records .words').first())), `nova moved consumer 33333333… (project ${project}) from host-000${short} to ${name}${short}: ${amounts}`)
+    assert.equal((await text(page.locator('.records .words').first())), `nova moved consumer 33333333 (project ${project}) from host-000 to ${name}: ${amounts}`)
     assert.equal(words.length, history.entries.length)
     assert.match(words.at(-1), /^nova allocated .* VCPU/)
     await page.locator('.records .address').first().click()
@@ -162,13 +160,13 @@ const steps = {
     await page.getByLabel('Actor').fill('nova')
     await page.getByLabel('Provider').fill('host-000')
     await page.getByRole('button', { name: 'Filter', exact: true }).click()
-    await page.waitForFunction(() => location.hash.includes('provider=11111111'))
+    await page.waitForFunction(() => location.hash.includes('provider=host-000'))
     await settled(page)
     await page.waitForFunction(() => document.querySelectorAll('.records li').length > 0 && [...document.querySelectorAll('.words')].every((w) => /released/.test(w.textContent)))
     const released = await download(page, page.getByRole('button', { name: 'CSV' }))
     assert.match(released.text, /^Record,Time,Actor,Command,In words,Command id,Request\r\n/)
     assert.equal(released.text.trim().split('\r\n').length - 1, await page.locator('.records li').count())
-    assert.match(released.text, /nova released consumer 33333333… \(project /)
+    assert.match(released.text, /nova released consumer 33333333 \(project /)
     await page.getByLabel('Until').fill('2020-01-01T00:00:00')
     await page.getByRole('button', { name: 'Filter', exact: true }).click()
     await page.getByText('No record fits.').waitFor()
@@ -468,7 +466,7 @@ const steps = {
     const { allocations } = await ask(`/resource_providers/${home}/allocations`)
     const csv = await download(page, card(page, 'Holders').getByRole('button', { name: 'CSV' }))
     const lines = csv.text.trim().split('\r\n')
-    assert.equal(lines[0], 'Consumer,Project,User,Type,Holds,Since,Reserved until')
+    assert.equal(lines[0], 'Consumer,Project,User,Type,Holds,Providers,Since,Reserved until')
     assert.equal(lines.length - 1, Object.keys(allocations).length)
     const { VCPU, MEMORY_MB, DISK_GB } = allocations[third].resources
     const line = lines.find((l) => l.startsWith(third))

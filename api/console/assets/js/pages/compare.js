@@ -6,7 +6,7 @@ import { difference } from '../difference.js'
 import { card, el, empty, field, number, show, subject } from '../dom.js'
 import * as moment from '../moment.js'
 import { table } from '../table.js'
-import { consumerWords, summed } from '../words.js'
+import { sentence } from '../words.js'
 
 export async function render(main, { rest: [from, to] }, signal) {
   const newest = moment.sequence()
@@ -23,15 +23,15 @@ export async function render(main, { rest: [from, to] }, signal) {
   const diff = await api.get('diff', { from: one.value(), to: other.value() }, signal)
   const nothing = empty('Nothing differs.', 'Choose moments that are further apart.')
   show(result,
-    card(`Consumers: ${number(diff.consumers.length)} differ between #${diff.from} and #${diff.to}`, table({
+    card(`Consumers: ${counted(diff.consumer_count, diff)} differ between #${diff.from} and #${diff.to}`, table({
       label: 'Consumers that differ', file: `diff-consumers-${diff.from}-${diff.to}`, rows: diff.consumers, nothing,
       columns: [
         { title: 'Consumer', value: (c) => (c.after ?? c.before).consumer, show: (c) => subject('consumer', (c.after ?? c.before).consumer) },
-        { title: 'In words', long: true, value: (c) => JSON.stringify([c.before && summed(c.before), c.after && summed(c.after)]), show: (c) => consumerWords({ name: (c.after ?? c.before).consumer, ...c }) },
+        { title: 'In words', long: true, value: (c) => c.text, show: sentence },
         { title: 'Details', value: (c) => ({ before: c.before, after: c.after }), show: (c) => details(c) },
       ],
     })),
-    card(`Providers: ${number(diff.providers.length)} differ`, table({
+    card(`Providers: ${counted(diff.provider_count, diff)} differ`, table({
       label: 'Providers that differ', file: `diff-providers-${diff.from}-${diff.to}`, rows: diff.providers, nothing,
       columns: [
         { title: 'Provider', value: (p) => (p.after ?? p.before).provider, show: (p) => subject('provider', (p.after ?? p.before).provider, (p.after ?? p.before).name) },
@@ -41,9 +41,11 @@ export async function render(main, { rest: [from, to] }, signal) {
         { title: 'Details', value: (p) => ({ before: p.before, after: p.after }), show: (p) => details(p) },
       ],
     })),
-    diff.incomplete ? el('p', { class: 'error' }, 'There is more that differs than is shown.') : null)
+    diff.incomplete ? el('p', { class: 'error' }, 'The first 1000 of each that differ are shown.') : null)
   return {}
 }
+
+const counted = (n, diff) => `${diff.at_least ? 'at least ' : ''}${number(n)}`
 
 // used is how the usage of a provider has changed.
 function used({ before, after }) {

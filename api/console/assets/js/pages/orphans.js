@@ -44,7 +44,7 @@ async function compare(text, signal) {
   }
   sessionStorage.setItem(key, JSON.stringify({ time: new Date().toISOString(), orphans: orphans.length }))
   const missing = [...known].filter((id) => !seen.has(id)).map((id) => ({ consumer: id }))
-  return [el('p', { class: 'lead' }, `${number(count)} consumers hold something at #${number(at)}: ${number(orphans.length)} orphans, ${number(missing.length)} of the list hold nothing.`),
+  return [el('p', { class: 'lead' }, `${number(count)} consumers hold something at #${at}: ${number(orphans.length)} orphans, ${number(missing.length)} of the list hold nothing.`),
     el('h3', {}, 'Orphans'), table({
       label: 'Orphans', file: 'orphans', rows: orphans, nothing: empty('There are no orphans.'),
       columns: [

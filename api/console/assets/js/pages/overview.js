@@ -92,19 +92,19 @@ async function unusualCard(fleet, signal) {
   const line = (kind, title, text) => el('li', { class: kind }, el('b', {}, title), el('span', {}, text))
   const disk = status.disk
   const stores = disk?.stores ?? []
+  const days = Math.min(...[disk, ...stores].map((one) => one?.days_left ?? Infinity))
   const filling = stores.some((s) => s.free < s.reserve) ? 'bad' : stores.some((s) => s.days_left < 30) ? 'warn' : 'good'
   return card('Unusual', el('ul', { class: 'checks' },
     line(over ? 'bad' : 'good', 'Over capacity', over ? [`${plural(over, 'inventory', 'inventories')}: `, fleet.over.slice(0, 5).map((o, i) => [i ? ', ' : '', subject('provider', o.provider, o.name), ` ${number(o.used)} / ${number(o.capacity)} ${o.class}`])] : 'nothing'),
-    line(ending.length ? 'warn' : 'good', 'Reservations', [ending.length ? `${plural(ending.length, 'ends', 'end')} soon, the first ` : `${number(reserved.reservations.length)}${reserved.incomplete ? ' or more' : ''}, none ends soon`,
+    line(ending.length ? 'warn' : 'good', 'Reservations', [ending.length ? `${reserved.incomplete && ending.length === reserved.reservations.length ? 'at least ' : ''}${plural(ending.length, 'ends', 'end')} soon, the first ` : `${number(reserved.reservations.length)}${reserved.incomplete ? ' or more' : ''}, none ends soon`,
       ending.length ? age(ending[0].reserved_until) : null, ' · ', el('a', { href: linkTo('reservations') }, 'list')]),
     compared
       ? line(compared.orphans ? 'bad' : 'good', 'Orphans', [`${number(compared.orphans)} in the comparison `, age(compared.time), ' · ', el('a', { href: linkTo('orphans') }, 'compare')])
       : line('', 'Orphans', ['the ledger does not know who exists: ', el('a', { href: linkTo('orphans') }, 'compare it with a list')]),
     line(check.className, 'Verification', [check.text, ' · ', el('a', { href: linkTo('verification') }, 'details')]),
-    disk ? line(disk.free < disk.reserve ? 'bad' : disk.days_left !== undefined && disk.days_left < 30 ? 'warn' : 'good', 'Disk',
-      `${bytes(disk.free)} free${disk.days_left === undefined ? ', too few commands to say for how long' : `, for ${number(Math.floor(disk.days_left))} days at the pace of today`}`) : null,
-    stores.length ? line(filling, 'Stores', stores.map((s) =>
-      `${s.name} ${bytes(s.bytes)}${s.days_left === undefined ? '' : `, for ${number(Math.floor(s.days_left))} days`}`).join(' · ')) : null,
+    disk ? line(disk.free < disk.reserve ? 'bad' : days < 30 ? 'warn' : 'good', 'Disk',
+      `${bytes(disk.free)} free${days === Infinity ? ', too few commands to say for how long' : `, for ${number(Math.floor(days))} days at the pace of today`}`) : null,
+    stores.length ? line(filling, 'Stores', stores.map((s) => `${s.name} ${bytes(s.bytes)}`).join(' · ')) : null,
     cluster), moment.isNow() ? null : el('p', { class: 'soft small' }, 'What is over capacity is that of the moment above; everything else is now.'))
 }
 

@@ -25,7 +25,7 @@ const inAll = (amount) => Object.values(amount).reduce((a, b) => a + b, 0)
 
 // consumerTable lists consumers with what they hold. Ask answers a page of them
 // for the last uuid of the page before.
-export async function consumerTable(label, file, ask, nothing, without = []) {
+export async function consumerTable(label, file, ask, nothing) {
   const page = async (after) => {
     const answer = await ask(after)
     return { rows: answer.rows, more: answer.next ? () => page(answer.next) : null }
@@ -42,16 +42,16 @@ export async function consumerTable(label, file, ask, nothing, without = []) {
       { title: 'Providers', value: (c) => [...new Set(c.allocations.map((a) => a.provider))].join(' '), show: (c) => [...new Set(c.allocations.map((a) => a.provider))].slice(0, 3).map((id) => el('div', {}, subject('provider', id))) },
       { title: 'Since', value: (c) => c.since, show: (c) => time(c.since) },
       { title: 'Reserved until', value: (c) => c.reserved_until ?? '', show: (c) => (c.reserved_until ? time(c.reserved_until) : '') },
-    ].filter((column) => !without.includes(column.title)),
+    ],
   })
 }
 
-// holders lists who holds something of a provider or node.
+// holders lists who holds something of a provider, of all that is nested in it, or of a node.
 export function holders(id, nothing, signal) {
   return consumerTable('Holders', `holders-${id}`, async (after) => {
-    const answer = await api.get('holders', { provider: id, after, limit: 1000, at: moment.at() }, signal)
+    const answer = await api.get('holders', { provider: id, tree: true, after, limit: 1000, at: moment.at() }, signal)
     return { rows: answer.holders, next: answer.next }
-  }, nothing, ['Providers'])
+  }, nothing)
 }
 
 // consumersOf lists the consumers of a project or user.

@@ -8,7 +8,7 @@ import * as moment from '../moment.js'
 
 const maxRecords = 300 // that a growing page keeps
 const filters = ['command', 'actor', 'project', 'user', 'provider', 'consumer', 'node', 'since', 'until']
-const asUUID = ['provider', 'node']
+const times = ['since', 'until']
 const commands = ['AllocateForConsumers', 'Claim', 'CreateInventory', 'CreateProvider', 'DeleteProvider', 'ReleaseConsumer', 'ReplaceInventories', 'Reserve', 'Reshape', 'UpdateInventory']
 
 export async function render(main, { query }, signal) {
@@ -34,33 +34,16 @@ async function grow(record, given, found, main, address, signal) {
 
 function filterForm(given) {
   const parts = filters.map((name) => {
-    const isTime = name === 'since' || name === 'until'
-    const attributes = isTime ? { type: 'datetime-local', step: 1, value: given[name] ? localTime(given[name]) : '' } : { value: given[name] ?? '', placeholder: asUUID.includes(name) ? 'uuid or name' : '' }
+    const isTime = times.includes(name)
+    const attributes = isTime ? { type: 'datetime-local', step: 1, value: given[name] ? localTime(given[name]) : '' } : { value: given[name] ?? '', placeholder: ['provider', 'node'].includes(name) ? 'uuid or name' : '' }
     return [name, field(name[0].toUpperCase() + name.slice(1), attributes, name === 'command' ? commands : null)]
   })
-  const problem = el('p', { class: 'error', role: 'alert' })
   const count = Object.keys(given).length
   return el('details', { class: 'card filters', open: count > 0 }, el('summary', {}, count ? `Filters: ${Object.entries(given).map(([k, v]) => `${k} ${v}`).join(', ')}` : 'Filters'),
     el('form', {
-      class: 'form', submit: async (event) => {
+      class: 'form', submit: (event) => {
         event.preventDefault()
-        try {
-          const wanted = {}
-          for (const [name, one] of parts) wanted[name] = await meant(name, one.value())
-          location.hash = withQuery('#/timeline', wanted)
-        } catch (error) {
-          problem.textContent = error.message
-        }
+        location.hash = withQuery('#/timeline', Object.fromEntries(parts.map(([name, one]) => [name, one.value() && times.includes(name) ? new Date(one.value()).toISOString() : one.value()])))
       },
-    }, parts.map(([, one]) => one.node), el('div', { class: 'field' }, el('button', { type: 'submit', class: 'primary' }, 'Filter'), ' ', el('a', { href: '#/timeline', class: 'button' }, 'Clear'))), problem)
-}
-
-// meant turns a name into the uuid that the server wants.
-async function meant(name, text) {
-  if (text && (name === 'since' || name === 'until')) return new Date(text).toISOString()
-  if (!text || !asUUID.includes(name) || /^[0-9a-f-]{32,36}$/i.test(text)) return text
-  const { found } = await api.get('find', { q: text })
-  const one = found.find((f) => f.of === name)
-  if (!one) throw new Error(`No ${name} is called ${text}.`)
-  return one.name
+    }, parts.map(([, one]) => one.node), el('div', { class: 'field' }, el('button', { type: 'submit', class: 'primary' }, 'Filter'), ' ', el('a', { href: '#/timeline', class: 'button' }, 'Clear'))))
 }
