@@ -41,7 +41,7 @@ func (v View) AggregateLimits(yield func(ledger.AggregateLimit) bool) error {
 	return v.each([]byte{tableAggregate}, func(key []byte, _ uint64, value []byte) (bool, error) {
 		limit, err := readAggregateLimit(key, value)
 		if err != nil {
-			return false, v.p.judged(err)
+			return false, v.p.Judged(err)
 		}
 		used, _, found, err := v.version(aggregateKey(tableAggregateUse, limit.AggregateKey))
 		if err != nil {
@@ -49,7 +49,7 @@ func (v View) AggregateLimits(yield func(ledger.AggregateLimit) bool) error {
 		}
 		f := fields{data: used}
 		if limit.Used = f.int(); !found || f.end("use of an aggregate") != nil {
-			return false, v.p.judged(fmt.Errorf("%w: use of aggregate %s", ErrDamaged, limit.Aggregate))
+			return false, v.p.Judged(fmt.Errorf("%w: use of aggregate %s", ErrDamaged, limit.Aggregate))
 		}
 		return yield(limit), nil
 	})

@@ -7,7 +7,7 @@ func (m *models) command(id ledger.UUID) (result ledger.CommandResult, found boo
 	if m.commands.excludes(id) {
 		return result, false, nil
 	}
-	found, err = m.get(idKey(tableCommand, id), func(value []byte) (err error) {
+	found, err = m.Get(idKey(tableCommand, id), func(value []byte) (err error) {
 		result, err = readCommand(value)
 		return err
 	})

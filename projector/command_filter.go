@@ -10,6 +10,7 @@ import (
 	"github.com/bits-and-blooms/bloom/v3"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector/store"
 )
 
 // commandFilter knows of most new command ids that they were never folded, which
@@ -128,7 +129,7 @@ func (f *commandFilter) excludes(id ledger.UUID) bool {
 // Commits may be folded meanwhile: Fold adds their ids itself, and adding an id
 // twice does no harm.
 func (f *commandFilter) load(v View, stopped <-chan struct{}, now time.Time) error {
-	it, err := v.p.cursor([]byte{tableCommand}, []byte{tableCommand + 1})
+	it, err := v.p.Iterate([]byte{tableCommand}, []byte{tableCommand + 1})
 	if err != nil {
 		return err
 	}
@@ -137,7 +138,7 @@ func (f *commandFilter) load(v View, stopped <-chan struct{}, now time.Time) err
 	for ok := it.SeekGE(from); ok && !isClosed(stopped); ok = it.Next() {
 		f.add(ledger.UUID(it.Key()[1:]), now) // its time has not come, or it says none
 	}
-	if err := finish(it, nil); err != nil || isClosed(stopped) {
+	if err := it.Finish(nil); err != nil || isClosed(stopped) {
 		return err
 	}
 	f.mu.Lock()
@@ -151,7 +152,7 @@ func (f *commandFilter) load(v View, stopped <-chan struct{}, now time.Time) err
 
 // newestOf fills layers, the oldest first, with the ids before a key, and returns
 // the time from which on these are all.
-func (f *commandFilter) newestOf(it *cursor, before []byte, stopped <-chan struct{}) (layers []*idLayer, since uint64) {
+func (f *commandFilter) newestOf(it *store.Iterator, before []byte, stopped <-chan struct{}) (layers []*idLayer, since uint64) {
 	var last *idLayer
 	for ok := it.SeekLT(before); ok && !isClosed(stopped); ok = it.Prev() {
 		id := ledger.UUID(it.Key()[1:])

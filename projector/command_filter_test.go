@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/cockroachdb/pebble/v2"
 )
 
 // idAt makes an id of version 7 with a time.
@@ -133,7 +134,7 @@ func TestFilterIsLoaded(t *testing.T) {
 			binary.BigEndian.PutUint64(id[:8], random.Uint64()&^0xf000|0x4000)
 		}
 		folded = append(folded, id)
-		if err := m.db.Set(idKey(tableCommand, id), []byte{1}, nil); err != nil {
+		if err := m.Use(func(db *pebble.DB) error { return db.Set(idKey(tableCommand, id), []byte{1}, nil) }); err != nil {
 			t.Fatal(err)
 		}
 	}

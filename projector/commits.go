@@ -3,6 +3,8 @@ package projector
 import (
 	"encoding/binary"
 	"fmt"
+
+	"github.com/allot-project/allot/projector/store"
 )
 
 // Not every sequence has a commit: an entry of the log that is none of the ledger's,
@@ -17,7 +19,7 @@ type span struct {
 }
 
 // readSpan reads the commit that a cursor stands at.
-func readSpan(it *cursor) (s span, err error) {
+func readSpan(it *store.Iterator) (s span, err error) {
 	s.sequence = binary.BigEndian.Uint64(it.Key()[1:])
 	f := fields{data: it.Value()}
 	_, _, s.with = f.commitPoint(s.sequence)
@@ -28,7 +30,7 @@ func readSpan(it *cursor) (s span, err error) {
 
 // spanBefore moves a cursor over commits back from where it stands, to the commit before.
 // The zero span is the begin of the log.
-func spanBefore(it *cursor) (span, error) {
+func spanBefore(it *store.Iterator) (span, error) {
 	if !it.Prev() {
 		return span{}, nil
 	}
@@ -43,16 +45,16 @@ func (s span) follows(before span) bool { return s.before == before.with }
 // newest one's; 0: the log has none there.
 func (m *models) lastCommit(sequence uint64) (last uint64, err error) {
 	key := commitKey(sequence)
-	if found, err := m.get(key, func([]byte) error { return nil }); err != nil || found {
+	if found, err := m.Get(key, func([]byte) error { return nil }); err != nil || found {
 		return sequence, err
 	}
-	it, err := m.cursor([]byte{tableCommit}, []byte{tableCommit + 1})
+	it, err := m.Iterate([]byte{tableCommit}, []byte{tableCommit + 1})
 	if err != nil {
 		return 0, err
 	}
 	missing := func() error { return fmt.Errorf("%w: there is no commit %d", ErrDamaged, sequence) }
 	if !it.SeekGE(key) {
-		return 0, finish(it, missing())
+		return 0, it.Finish(missing())
 	}
 	next, err := readSpan(it)
 	var before span
@@ -62,5 +64,5 @@ func (m *models) lastCommit(sequence uint64) (last uint64, err error) {
 	if err == nil && !next.follows(before) {
 		err = missing()
 	}
-	return before.sequence, finish(it, err)
+	return before.sequence, it.Finish(err)
 }

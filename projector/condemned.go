@@ -1,13 +1,15 @@
 package projector
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
+
+	"github.com/allot-project/allot/projector/store"
 )
 
 // Await returns once the read models are condemned, with the reason; nil: the Projector was
@@ -17,8 +19,8 @@ func (p *Projector) Await() error {
 	for {
 		m := p.models.Load()
 		select {
-		case <-m.broken:
-			return m.fault()
+		case <-m.Broken():
+			return m.Fault()
 		case <-m.replaced:
 		case <-p.stopped:
 			return nil
@@ -27,14 +29,14 @@ func (p *Projector) Await() error {
 }
 
 // Ready returns nil if the read models can be read and written, or why not.
-func (p *Projector) Ready() error { return p.models.Load().fault() }
+func (p *Projector) Ready() error { return p.models.Load().Fault() }
 
 // Full reports whether the read models wait for space on their disk, or were opened without it.
-func (p *Projector) Full() bool { return p.models.Load().disk.full.Load() || p.InMemory() }
+func (p *Projector) Full() bool { return p.models.Load().Full() }
 
 // InMemory reports whether the disk was full when the read models were opened: what is folded
 // now is in memory only, and folded again at the next start.
-func (p *Projector) InMemory() bool { return p.models.Load().disk.inMemory() }
+func (p *Projector) InMemory() bool { return p.models.Load().InMemory() }
 
 // setAside makes room for new read models. The last damaged ones are kept for examination.
 func (p *Projector) setAside(reason error) error {
@@ -64,65 +66,17 @@ func (p *Projector) setAside(reason error) error {
 
 const damagedSuffix = ".damaged-"
 
-// Fatalf is called by Pebble when it cannot go on, and must not return. It ends
-// only the read models: a goroutine of this package that has called Pebble gets a
-// panic, which is recovered there; one of Pebble's own goroutines just ends.
-func (l pebbleLogger) Fatalf(format string, args ...any) {
-	err := fmt.Errorf("pebble: "+format, args...)
-	l.m.condemn(err)
-	if inOurCall() {
-		panic(err)
-	}
-	runtime.Goexit()
-}
+// Dir returns the folder of the read models' files.
+func (p *Projector) Dir() string { return p.dir }
 
-// inOurCall reports whether this package has called Pebble, further up the stack.
-func inOurCall() bool {
-	var callers [64]uintptr
-	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers[:])])
-	for {
-		frame, more := frames.Next()
-		if strings.HasPrefix(frame.Function, "github.com/allot-project/allot/projector.(*models)") ||
-			strings.HasPrefix(frame.Function, "github.com/allot-project/allot/projector.(*cursor)") {
-			return true
-		}
-		if !more {
-			return false
-		}
-	}
-}
+// FilesIn is Dir of the read models that are opened in a folder.
+func FilesIn(dir string) string { return filepath.Join(dir, "pebble") }
 
-// recovered turns a panic of Pebble's into damage.
-func (m *models) recovered(err *error) {
-	if reason := recover(); reason != nil {
-		*err = m.broke(panicked(reason))
-	}
-}
+// StoreStats returns Pebble's present statistics; zeros once the read models are closed.
+func (p *Projector) StoreStats() store.Stats { return p.models.Load().Stats() }
 
-// condemn ends the read models: they answer nothing and write nothing any more.
-// The first reason stays.
-func (m *models) condemn(reason error) {
-	told := fmt.Errorf("%w: %w", ErrDamaged, reason)
-	if m.reason.CompareAndSwap(nil, &told) {
-		m.disk.dead.Store(true)
-		if m.disk.refused.Load() == nil {
-			m.logger.Error("the read models are damaged", "error", reason)
-		}
-		close(m.broken)
-	}
-}
-
-// broke condemns the read models and returns the error to tell.
-func (m *models) broke(reason error) error {
-	m.condemn(reason)
-	return m.fault()
-}
-
-// fault returns the reason for which the read models are condemned; nil: they are
-// not.
-func (m *models) fault() error {
-	if reason := m.reason.Load(); reason != nil {
-		return fmt.Errorf("%w: %w", ErrCondemned, *reason)
-	}
-	return nil
+// CheckFiles compares every block of the read models' tables on the disk with its checksum, at a
+// pace. At the first damaged one it calls tell and condemns the read models.
+func (p *Projector) CheckFiles(ctx context.Context, pace store.Pace, tell func(error), read func(bytes int64)) error {
+	return p.models.Load().Check(ctx, pace, tell, read)
 }

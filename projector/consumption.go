@@ -160,7 +160,7 @@ func fill(upTo []ledger.Integral, at []runs, moments []Moment, class ledger.Clas
 // atMoments calls yield for each key that begins with a prefix, without its version, with
 // the amounts there at each of some moments, which must ascend, as long as it returns true.
 func (v View) atMoments(prefix []byte, moments []Moment, yield func(key []byte, at []runs) (bool, error)) error {
-	it, err := v.p.cursor(prefix, after(prefix))
+	it, err := v.p.Iterate(prefix, after(prefix))
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (v View) atMoments(prefix []byte, moments []Moment, yield func(key []byte, 
 			more, err = yield(base, at)
 		}
 	}
-	return finish(it, err)
+	return it.Finish(err)
 }
 
 // ProjectConsumption is what a project consumed of each class from the ledger's beginning

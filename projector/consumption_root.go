@@ -28,13 +28,13 @@ func (v View) ConsumptionRecord(at int64) (where ledger.Address, found bool, err
 	}
 	f := fields{data: value}
 	where = ledger.Address{Sequence: sequence, Index: int(f.uint())}
-	return where, true, v.p.judged(f.end("root of consumption"))
+	return where, true, v.p.Judged(f.end("root of consumption"))
 }
 
 // ConsumptionRoots returns the first and the newest moment of a root of consumption, in Unix
 // nanoseconds; 0: there is none.
 func (v View) ConsumptionRoots() (first, newest int64, err error) {
-	it, err := v.p.cursor([]byte{tableConsumptionRoot}, []byte{tableConsumptionRoot + 1})
+	it, err := v.p.Iterate([]byte{tableConsumptionRoot}, []byte{tableConsumptionRoot + 1})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -48,7 +48,7 @@ func (v View) ConsumptionRoots() (first, newest int64, err error) {
 			newest = at()
 		}
 	}
-	return first, newest, finish(it, nil)
+	return first, newest, it.Finish(nil)
 }
 
 // earliestRoot is how long ago the first root of a ledger may be.

@@ -1,16 +1,12 @@
 package projector
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-
-	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/durable"
+	"github.com/allot-project/allot/projector/store"
 )
 
 // Form is what a build must have in common with another one to read its read
@@ -23,7 +19,7 @@ type Form struct {
 // OwnForm is that of the read models which this build writes, and the only one
 // that it reads.
 func OwnForm() Form {
-	return Form{Schema: schemaVersion, Files: uint64(pebble.FormatNewest)}
+	return Form{Schema: schemaVersion, Files: store.Format}
 }
 
 // Position is where read models in files stand.
@@ -46,60 +42,28 @@ func (m *models) position() Position {
 // these read models have changed. Folding waits for the links only.
 func (p *Projector) Copy(dir string) (Position, error) {
 	m := p.models.Load()
-	if err := m.flush(); err != nil { // so that little is left to be copied while folding waits
+	if err := m.Flush(); err != nil { // so that little is left to be copied while folding waits
 		return Position{}, err
 	}
 	p.folding.Lock()
 	defer p.folding.Unlock()
-	return m.copyTo(dir)
-}
-
-func (m *models) flush() (err error) {
-	if err := m.enter(); err != nil {
-		return err
+	if err := m.Store.Copy(dir); err != nil {
+		return Position{}, err
 	}
-	defer m.users.leave()
-	defer m.recovered(&err)
-	if err := m.db.Flush(); err != nil {
-		return m.broke(fmt.Errorf("flush: %w", err))
-	}
-	return nil
-}
-
-// copyTo is Copy while nothing is folded.
-func (m *models) copyTo(dir string) (at Position, err error) {
-	if err := m.enter(); err != nil {
-		return at, err
-	}
-	defer m.users.leave()
-	defer m.recovered(&err)
-	if err := m.db.Checkpoint(dir, pebble.WithFlushedWAL()); err != nil {
-		return at, fmt.Errorf("projector: copy: %w", err)
-	}
-	// What was written after they were condemned never reached the disk.
-	return m.position(), m.fault()
+	return m.position(), nil
 }
 
 // Inspected reads where the read models in a folder stand that Copy has
 // written, and changes none of its files. What is wrong with them is an
 // ErrDamaged, and those of another build are refused.
 func Inspected(dir string) (Position, error) {
-	m := newModels(vfs.Default, slog.New(slog.DiscardHandler), nil)
-	defer m.cache.Unref()
-	if err := m.open(dir, true); err != nil {
-		return Position{}, errors.Join(err, m.disk.unlock())
+	kept, err := store.OpenToRead(dir)
+	if err != nil {
+		return Position{}, err
 	}
-	err := m.load()
-	return m.position(), errors.Join(err, m.endInspection(m.db))
-}
-
-// CheckTable compares every block of a table of read models, in whatever file, with
-// its checksum. What is wrong is an ErrDamaged.
-func CheckTable(ctx context.Context, path string) error {
-	if err := checkTable(ctx, vfs.Default, path); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
-	}
-	return nil
+	m := newModels(kept)
+	err = m.load()
+	return m.position(), errors.Join(err, m.close())
 }
 
 // Exchange closes the read models, lets put change the files at Dir, and opens
@@ -143,9 +107,12 @@ func (p *Projector) openOrBegin() (*models, error) {
 	return m, err
 }
 
+// overlayBytes is how much is written into memory at most beside a full disk.
+const overlayBytes = 256 << 20
+
 // openInMemory opens the read models that there are, as they are, beside a disk that is full.
 func (p *Projector) openInMemory(full error) (*models, error) {
-	files, err := newOverlay(p.files, p.dir)
+	files, err := store.Beside(p.files, p.dir, overlayBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"golang.org/x/time/rate"
 )
@@ -61,7 +62,7 @@ func TestExchange(t *testing.T) {
 	if err := p.Fold(tr.commits[20], tr.changes[20]); err != nil || tr.digest(t, p) != tr.want {
 		t.Errorf("folded twice: %v", err)
 	}
-	p.models.Load().condemn(errors.New("a test"))
+	p.models.Load().Condemn(errors.New("a test"))
 	if tr.digest(t, p) != tr.want || p.starts != 2 {
 		t.Errorf("after %d starts: another digest", p.starts)
 	}
@@ -77,7 +78,7 @@ func TestTableThatIsWritten(t *testing.T) {
 	p := tr.open(t, vfs.Default)
 	defer tr.close(t, p)
 	tr.foldTo(t, p, damagedCommits)
-	if err := p.models.Load().flush(); err != nil {
+	if err := p.models.Load().Flush(); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(p.Dir(), "009999.sst"), []byte("half a table"), 0o600); err != nil {
@@ -85,23 +86,27 @@ func TestTableThatIsWritten(t *testing.T) {
 	}
 	look := func() (damage []error) {
 		t.Helper()
-		pace := rate.NewLimiter(rate.Inf, paceBytes)
+		pace := rate.NewLimiter(rate.Inf, 1<<20)
 		err := p.CheckFiles(t.Context(), pace, func(err error) { damage = append(damage, err) }, func(int64) {})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return damage
 	}
-	if damage := look(); len(damage) > 0 || p.models.Load().fault() != nil {
+	if damage := look(); len(damage) > 0 || p.models.Load().Fault() != nil {
 		t.Errorf("%v", damage)
 	}
-	levels, err := p.models.Load().db.SSTables()
+	var levels [][]pebble.SSTableInfo
+	err := p.models.Load().Use(func(db *pebble.DB) (err error) {
+		levels, err = db.SSTables()
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, tables := range levels {
 		for _, table := range tables {
-			path := filepath.Join(p.Dir(), table.BackingSSTNum.String()+tableSuffix)
+			path := filepath.Join(p.Dir(), table.BackingSSTNum.String()+".sst")
 			content, err := os.ReadFile(path)
 			if err == nil {
 				content[len(content)/2] ^= 1

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"golang.org/x/time/rate"
@@ -21,6 +22,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
+	"github.com/allot-project/allot/projector/store"
 )
 
 const damagedCommits = 40
@@ -177,7 +179,7 @@ func (tr *trial) small(t *testing.T) (files *vfs.MemFS, dir string) {
 	files, dir = vfs.NewMem(), t.TempDir()
 	p := tr.openIn(t, files, dir)
 	for _, last := range []uint64{12, 24, 34} {
-		if err := p.models.Load().db.Flush(); err != nil {
+		if err := p.models.Load().Flush(); err != nil {
 			t.Fatal(err)
 		}
 		tr.foldTo(t, p, last)
@@ -360,20 +362,17 @@ func TestFlippedWhileOpen(t *testing.T) {
 // compact makes Pebble rewrite everything, as long as the read models are good.
 func compact(t *testing.T, m *models) {
 	t.Helper()
-	if m.enter() != nil {
-		return
-	}
-	defer m.users.leave()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
 		select {
-		case <-m.broken:
+		case <-m.Broken():
 			cancel()
 		case <-ctx.Done():
 		}
 	}()
-	if err := m.db.Compact(ctx, []byte{0}, []byte{0xff}, false); err != nil && m.fault() == nil {
+	err := m.Use(func(db *pebble.DB) error { return db.Compact(ctx, []byte{0}, []byte{0xff}, false) })
+	if err != nil && m.Fault() == nil {
 		t.Fatal(err)
 	}
 }
@@ -382,20 +381,19 @@ func compact(t *testing.T, m *models) {
 // are good.
 func flush(t *testing.T, m *models) {
 	t.Helper()
-	if m.enter() != nil {
-		return
-	}
-	defer m.users.leave()
-	flushed, err := m.db.AsyncFlush()
-	if err != nil {
-		if m.fault() == nil {
-			t.Fatal(err)
+	err := m.Use(func(db *pebble.DB) error {
+		flushed, err := db.AsyncFlush()
+		if err != nil {
+			return err
 		}
-		return
-	}
-	select {
-	case <-flushed:
-	case <-m.broken:
+		select {
+		case <-flushed:
+		case <-m.Broken():
+		}
+		return nil
+	})
+	if err != nil && m.Fault() == nil {
+		t.Fatal(err)
 	}
 }
 
@@ -459,44 +457,6 @@ func TestDiskErrors(t *testing.T) {
 			t.Errorf("no failure of %s was ever met", kind)
 		}
 	}
-}
-
-// TestReadErrorIsKept: a cursor that could not read where it went first says so at its end, although
-// it could read where it went then.
-func TestReadErrorIsKept(t *testing.T) {
-	f := &faults{kind: errorfs.OpIsRead, err: syscall.EIO}
-	files := errorfs.Wrap(vfs.NewMem(), f)
-	opened := func() *models {
-		m := newModels(files, quiet, make(chan struct{}))
-		if err := m.open("models", false); err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
-	m := opened()
-	if err := errors.Join(m.db.Set([]byte("a"), nil, nil), m.db.Set([]byte("b"), nil, nil), m.db.Flush()); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.close(); err != nil {
-		t.Fatal(err)
-	}
-	m = opened()
-	c, err := m.cursor([]byte("a"), []byte("c"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.until.Store(1 << 62)
-	if c.SeekGE([]byte("a")) {
-		t.Fatal("it was read although no read succeeds")
-	}
-	f.until.Store(0)
-	if !c.SeekGE([]byte("b")) {
-		t.Fatal("it is not read although reads succeed")
-	}
-	if err := finish(c, nil); !errors.Is(err, ErrCondemned) || !errors.Is(err, syscall.EIO) {
-		t.Errorf("the failed read is lost: %v", err)
-	}
-	_ = m.close() // they are condemned
 }
 
 // TestFullDisk: writes wait for space, reads go on, and nothing is condemned.
@@ -620,10 +580,22 @@ func TestMemoryForAFullDiskIsBounded(t *testing.T) {
 	f := &faults{kind: errorfs.OpIsWrite, err: syscall.ENOSPC}
 	f.until.Store(1 << 62)
 	full := tr.openIn(t, errorfs.Wrap(mem, f), dir)
-	full.models.Load().disk.FS.(*overlay).left.Store(0)
-	err := full.Fold(tr.commits[10], tr.changes[10])
-	if err == nil { // it is in Pebble's memory
-		err = full.Sync()
+	files, err := store.Beside(errorfs.Wrap(rooted{mem}, f), FilesIn(dir), 16<<10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := full.models.Load().close(); err != nil {
+		t.Fatal(err)
+	}
+	m, err := openModels(files, FilesIn(dir), quiet, full.stopped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full.models.Store(m)
+	for last := 10; err == nil && last < len(tr.commits); last++ {
+		if err = full.Fold(tr.commits[last], tr.changes[last]); err == nil { // it is in Pebble's memory
+			err = full.Sync()
+		}
 	}
 	if !errors.Is(err, ErrCondemned) || !errors.Is(full.Await(), ErrCondemned) {
 		t.Errorf("beyond the bound: %v", err)
@@ -677,38 +649,6 @@ func TestSyncIsNotForgotten(t *testing.T) {
 	}
 }
 
-// TestPebbleGivesUp: Pebble ends one of its own goroutines, or a call, but not
-// the process.
-func TestPebbleGivesUp(t *testing.T) {
-	t.Parallel()
-	tr := newTrial(t)
-	p := tr.open(t, vfs.NewMem())
-	tr.foldTo(t, p, 10)
-	was := p.models.Load()
-	ended := make(chan struct{})
-	go func() { // as one of Pebble's
-		defer close(ended)
-		pebbleLogger{was}.Fatalf("cannot go on: %v", syscall.EIO)
-		t.Error("Fatalf returned")
-	}()
-	<-ended
-	tr.check(t, p, "after a goroutine of Pebble's")
-	if p.starts != 2 {
-		t.Errorf("started %d times", p.starts)
-	}
-	if err := p.models.Load().fatalCall(); !errors.Is(err, ErrCondemned) {
-		t.Errorf("a call of ours: %v", err)
-	}
-	tr.check(t, p, "after a call of ours")
-	tr.close(t, p)
-}
-
-func (m *models) fatalCall() (err error) {
-	defer m.recovered(&err)
-	pebbleLogger{m}.Fatalf("cannot go on: %v", syscall.EIO)
-	return nil
-}
-
 // TestCloseWaitsForReaders: Close waits for readers, lets no other in, and does
 // not wait for ever.
 func TestCloseWaitsForReaders(t *testing.T) {
@@ -720,7 +660,9 @@ func TestCloseWaitsForReaders(t *testing.T) {
 	closed := make(chan error, 1)
 	err := view.Providers(func(*ledger.Provider) bool {
 		go func() { closed <- p.Close() }()
-		ledgertest.WaitFor(t, "Close to begin", func() bool { return view.p.users.n.Load() <= 0 })
+		ledgertest.WaitFor(t, "Close to begin", func() bool {
+			return errors.Is(view.p.Use(func(*pebble.DB) error { return nil }), ErrClosed)
+		})
 		if _, _, err := view.Consumer(ledgertest.ID(2, 5)); !errors.Is(err, ErrClosed) {
 			t.Errorf("another reader while they are being closed: %v", err)
 		}

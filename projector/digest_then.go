@@ -104,7 +104,7 @@ func (d *pastRows) rows(table byte, were func(key, value []byte) bool) error {
 
 // between adds the keys from lower to upper that were there.
 func (d *pastRows) between(lower, upper []byte, were func(key, value []byte) bool) error {
-	it, err := d.p.cursor(lower, upper)
+	it, err := d.p.Iterate(lower, upper)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (d *pastRows) between(lower, upper []byte, were func(key, value []byte) boo
 		}
 		err = d.ctx.Err()
 	}
-	return finish(it, err)
+	return it.Finish(err)
 }
 
 // versioned adds a table whose keys end with a version.

@@ -5,15 +5,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/proof"
+	"github.com/allot-project/allot/projector/store"
 )
 
 // writer writes one commit into a batch.
 type writer struct {
-	batch   *pebble.Batch
+	batch   *store.Batch
 	p       *models
 	commit  *ledger.Commit
 	changes *ledger.Changes
@@ -258,7 +257,7 @@ type Reservation struct {
 // Reservations lists the present reservations, those that end first first, at
 // most limit of them.
 func (p *Projector) Reservations(limit int) ([]Reservation, error) {
-	it, err := p.models.Load().cursor([]byte{tableReservation}, []byte{tableReservation + 1})
+	it, err := p.models.Load().Iterate([]byte{tableReservation}, []byte{tableReservation + 1})
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +267,7 @@ func (p *Projector) Reservations(limit int) ([]Reservation, error) {
 		copy(r.Consumer[:], it.Key()[9:])
 		list = append(list, r)
 	}
-	return list, finish(it, nil)
+	return list, it.Finish(nil)
 }
 
 func holds(c *ledger.Consumer, provider ledger.UUID) bool {

@@ -70,14 +70,14 @@ func storedForms(t *testing.T, commits []*ledger.Commit) []string {
 		if err := p.Fold(c, changes); err != nil {
 			t.Fatal(err)
 		}
-		it, err := p.models.Load().db.NewIter(nil)
+		it, err := p.models.Load().Iterate(nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for ok := it.First(); ok; ok = it.Next() {
 			lines[fmt.Sprintf("%x=%x", it.Key(), it.Value())] = true
 		}
-		if err := it.Close(); err != nil {
+		if err := it.Finish(nil); err != nil {
 			t.Fatal(err)
 		}
 	}

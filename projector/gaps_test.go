@@ -137,7 +137,7 @@ func TestLostCommitsAreDamage(t *testing.T) {
 		p, _, _ := gapped(t, t.TempDir(), 4)
 		t.Cleanup(func() { _ = p.Close() }) // it is damaged
 		m := p.models.Load()
-		if err := m.db.Delete(binary.BigEndian.AppendUint64([]byte{tableCommit}, lost), pebble.Sync); err != nil {
+		if err := forget(m, lost); err != nil {
 			t.Fatal(err)
 		}
 		if err := m.checkSeam(1 << 20); !errors.Is(err, ErrDamaged) {
@@ -146,11 +146,18 @@ func TestLostCommitsAreDamage(t *testing.T) {
 		other, _, _ := gapped(t, t.TempDir(), 4)
 		t.Cleanup(func() { _ = other.Close() })
 		m = other.models.Load()
-		if err := m.db.Delete(binary.BigEndian.AppendUint64([]byte{tableCommit}, lost), pebble.Sync); err != nil {
+		if err := forget(m, lost); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := m.lastCommit(lost); !errors.Is(err, ErrDamaged) {
 			t.Errorf("without commit %d: %v", lost, err)
 		}
 	}
+}
+
+// forget deletes a commit.
+func forget(m *models, sequence uint64) error {
+	return m.Use(func(db *pebble.DB) error {
+		return db.Delete(binary.BigEndian.AppendUint64([]byte{tableCommit}, sequence), pebble.Sync)
+	})
 }

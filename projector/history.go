@@ -205,7 +205,7 @@ func (v View) history(s Subject, before uint64, limit int) ([]ledger.Address, er
 // as it returns true.
 func (v View) versionsBack(s Subject, from uint64, yield func(sequence uint64, value []byte) (bool, error)) error {
 	prefix := s.versions()
-	it, err := v.p.cursor(appendVersion(slices.Clone(prefix), from), after(prefix))
+	it, err := v.p.Iterate(appendVersion(slices.Clone(prefix), from), after(prefix))
 	if err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (v View) versionsBack(s Subject, from uint64, yield func(sequence uint64, v
 	for ok := it.First(); ok && more && err == nil; ok = it.Next() {
 		more, err = yield(versionOf(it.Key()), it.Value())
 	}
-	return finish(it, err)
+	return it.Finish(err)
 }
 
 // versions returns the prefix of the keys with an entity's history: its own
@@ -248,7 +248,7 @@ func (v View) HistoryAfter(s Subject, last ledger.Address, limit int) ([]ledger.
 func (v View) versionsFrom(s Subject, from uint64, yield func(sequence uint64, value []byte) (bool, error)) error {
 	prefix := s.versions()
 	newest, oldest := appendVersion(slices.Clone(prefix), v.sequence), appendVersion(slices.Clone(prefix), from)
-	it, err := v.p.cursor(newest, after(oldest))
+	it, err := v.p.Iterate(newest, after(oldest))
 	if err != nil {
 		return err
 	}
@@ -256,7 +256,7 @@ func (v View) versionsFrom(s Subject, from uint64, yield func(sequence uint64, v
 	for ok := it.Last(); ok && more && err == nil; ok = it.Prev() {
 		more, err = yield(versionOf(it.Key()), it.Value())
 	}
-	return finish(it, err)
+	return it.Finish(err)
 }
 
 // recordsAt reads which records of a commit touched an entity: from the value of
@@ -268,14 +268,14 @@ func (v View) recordsAt(s Subject, sequence uint64, value []byte) ([]int, error)
 		f := fields{data: value}
 		index := int(f.uint())
 		if f.bad {
-			return nil, v.p.judged(fmt.Errorf("%w: a version of consumer %s", ErrDamaged, s.ID))
+			return nil, v.p.Judged(fmt.Errorf("%w: a version of consumer %s", ErrDamaged, s.ID))
 		}
 		return []int{index}, nil
 	case s.Kind == ProviderHistory && !gone([]byte{tableProviderState}, value):
 		return readProviderRecords(value)
 	case s.Kind == ProviderHistory:
 		var indexes []int
-		found, err := v.p.get(appendVersion(s.appendTo(nil), sequence), func(end []byte) (err error) {
+		found, err := v.p.Get(appendVersion(s.appendTo(nil), sequence), func(end []byte) (err error) {
 			indexes, err = readIndexes(end)
 			return err
 		})

@@ -31,7 +31,7 @@ func (v View) Limits(yield func(ledger.Limit) bool) error {
 	return v.each([]byte{tableLimit}, func(key []byte, _ uint64, value []byte) (bool, error) {
 		limit, err := readLimit(key, value)
 		if err != nil {
-			return false, v.p.judged(err)
+			return false, v.p.Judged(err)
 		}
 		return yield(limit), nil
 	})

@@ -187,7 +187,7 @@ func (v View) NodeAllocations(after uint64, yield func(*ledger.NodeAllocation) b
 // limit of them.
 func (p *Projector) WaitingNodeAllocations(after uint64, limit int) ([]*ledger.NodeAllocation, error) {
 	v := p.View()
-	it, err := v.p.cursor(numberKey(tableWaiting, after+1), []byte{tableWaiting + 1})
+	it, err := v.p.Iterate(numberKey(tableWaiting, after+1), []byte{tableWaiting + 1})
 	if err != nil {
 		return nil, err
 	}
@@ -195,13 +195,13 @@ func (p *Projector) WaitingNodeAllocations(after uint64, limit int) ([]*ledger.N
 	for ok := it.First(); ok && len(waiting) < limit; ok = it.Next() {
 		a, found, err := nodeAllocations.point(v, binary.BigEndian.Uint64(it.Key()[1:]))
 		if err != nil {
-			return nil, finish(it, err)
+			return nil, it.Finish(err)
 		}
 		if found { // otherwise it was requested after the view
 			waiting = append(waiting, a)
 		}
 	}
-	return waiting, finish(it, nil)
+	return waiting, it.Finish(nil)
 }
 
 // RequestOf returns the address of the record that requested a node allocation.
@@ -244,11 +244,11 @@ func (t entity[T]) find(v View, key []byte) (*T, bool, error) {
 	f := fields{data: value}
 	number := f.uint()
 	if err := f.end("number"); err != nil {
-		return nil, false, v.p.judged(err)
+		return nil, false, v.p.Judged(err)
 	}
 	one, found, err := t.point(v, number)
 	if err == nil && !found {
-		err = v.p.judged(fmt.Errorf("%w: number %d has no value", ErrDamaged, number))
+		err = v.p.Judged(fmt.Errorf("%w: number %d has no value", ErrDamaged, number))
 	}
 	return one, found, err
 }
@@ -260,14 +260,14 @@ func (t entity[T]) point(v View, number uint64) (*T, bool, error) {
 		return nil, false, err
 	}
 	one, err := t.read(number, value)
-	return one, err == nil, v.p.judged(err)
+	return one, err == nil, v.p.Judged(err)
 }
 
 // list yields entities in the order of their numbers, as far as the view can see
 // them. It reads the entities that exist now, and those that existed until some
 // commit after the view, so that lists of the present do not grow with history.
 func (t entity[T]) list(v View, after uint64, yield func(*T) bool) error {
-	it, err := v.p.cursor([]byte{t.now}, []byte{t.until + 1})
+	it, err := v.p.Iterate([]byte{t.now}, []byte{t.until + 1})
 	if err != nil {
 		return err
 	}
@@ -301,5 +301,5 @@ func (t entity[T]) list(v View, after uint64, yield func(*T) bool) error {
 		more, err = emit(gone[0])
 		gone = gone[1:]
 	}
-	return finish(it, err)
+	return it.Finish(err)
 }

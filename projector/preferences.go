@@ -41,7 +41,7 @@ func (v View) Preferences(yield func(*ledger.Preference, uint64) bool) error {
 	return v.each([]byte{tablePreference}, func(key []byte, sequence uint64, value []byte) (bool, error) {
 		name, err := preferenceName(key)
 		if err != nil {
-			return false, v.p.judged(err)
+			return false, v.p.Judged(err)
 		}
 		return yield(preferenceOf(name, value), sequence), nil
 	})
@@ -66,7 +66,7 @@ func (v View) PreferenceVersions(name string, yield func(*ledger.Preference, uin
 func versionsOf[T any](
 	v View, key []byte, read func(value []byte) (*T, error), yield func(*T, uint64) bool,
 ) error {
-	it, err := v.p.cursor(appendVersion(append([]byte(nil), key...), v.sequence), after(key))
+	it, err := v.p.Iterate(appendVersion(append([]byte(nil), key...), v.sequence), after(key))
 	if err != nil {
 		return err
 	}
@@ -74,12 +74,12 @@ func versionsOf[T any](
 		var one *T
 		if len(it.Value()) > 0 {
 			if one, err = read(it.Value()); err != nil {
-				return finish(it, v.p.judged(err))
+				return it.Finish(v.p.Judged(err))
 			}
 		}
 		if !yield(one, versionOf(it.Key())) {
 			break
 		}
 	}
-	return finish(it, nil)
+	return it.Finish(nil)
 }

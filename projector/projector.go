@@ -10,10 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/durable"
+	"github.com/allot-project/allot/projector/store"
 )
 
 // syncEvery bounds how much of the read models a power cut takes back, and so how
@@ -27,7 +26,7 @@ const syncEvery = time.Second
 // aside, and the next Open begins new ones.
 type Projector struct {
 	dir    string
-	files  vfs.FS
+	files  store.Files
 	logger *slog.Logger
 
 	models  atomic.Pointer[models]
@@ -44,19 +43,19 @@ type Projector struct {
 
 // ErrCondemned means that the read models are damaged and answer nothing any more. After
 // the next start of the server there are others.
-var ErrCondemned = errors.New("projector: the read models are damaged; the server ends, and makes them again when it starts")
+var ErrCondemned = store.ErrCondemned
 
 // ErrClosed means that the read models were closed.
-var ErrClosed = errors.New("projector: the read models are closed")
+var ErrClosed = store.ErrClosed
 
 // Open opens the read models in a folder, or begins new ones. It moves damaged
 // ones aside, and removes those of another version. Checkpoint is then at 0.
 func Open(dir string, logger *slog.Logger) (*Projector, error) {
-	return openOn(vfs.Default, dir, logger)
+	return openOn(store.OnDisk, dir, logger)
 }
 
 // openOn is Open with Pebble's files on any file system.
-func openOn(files vfs.FS, dir string, logger *slog.Logger) (*Projector, error) {
+func openOn(files store.Files, dir string, logger *slog.Logger) (*Projector, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("projector: %w", err)
 	}
@@ -90,7 +89,7 @@ func (p *Projector) Close() error {
 	p.idle.Wait()
 	m := p.models.Load()
 	err := errors.Join(p.Sync(), m.close())
-	switch reason := m.fault(); {
+	switch reason := m.Fault(); {
 	case reason == nil:
 	case durable.NoRoom(reason):
 		p.logger.Warn("the read models could not be synced; the next start folds the missing commits again", "error", reason)

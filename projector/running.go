@@ -108,7 +108,7 @@ func (m *models) runsOf(key []byte) (list *runs, err error) {
 	if list = m.recent[string(key)]; list != nil {
 		return list, nil
 	}
-	it, err := m.cursor(key, after(key))
+	it, err := m.Iterate(key, after(key))
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (m *models) runsOf(key []byte) (list *runs, err error) {
 		*list, err = readRuns(key[0], it.Value())
 	}
 	m.recent[string(key)] = list
-	return list, finish(it, err)
+	return list, it.Finish(err)
 }
 
 // forget keeps the memory for recent lists bounded.

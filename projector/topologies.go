@@ -42,11 +42,11 @@ func (v View) Topologies(yield func(*ledger.Topology, uint64) bool) error {
 	return v.each([]byte{tableTopology}, func(key []byte, sequence uint64, value []byte) (bool, error) {
 		name, err := preferenceName(key)
 		if err != nil {
-			return false, v.p.judged(err)
+			return false, v.p.Judged(err)
 		}
 		t, err := readTopology(name, value)
 		if err != nil {
-			return false, v.p.judged(err)
+			return false, v.p.Judged(err)
 		}
 		return yield(t, sequence), nil
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/proof"
+	"github.com/allot-project/allot/projector/store"
 )
 
 // tree writes those hashes of the Merkle tree that the commit's records complete
@@ -59,15 +60,15 @@ func (m *models) loadTree(edge []ledger.Digest) (*proof.Tree, error) {
 // keptHashes reads hashes of a level, from one of them on. A key of the table has
 // the number of the first hash in its value.
 func (m *models) keptHashes(level int, first, count int64) ([]ledger.Digest, error) {
-	it, err := m.cursor([]byte{tableTree}, []byte{tableTree + 1})
+	it, err := m.Iterate([]byte{tableTree}, []byte{tableTree + 1})
 	if err != nil {
 		return nil, err
 	}
 	found, err := hashesAt(it, level, first, count)
-	return found, finish(it, err)
+	return found, it.Finish(err)
 }
 
-func hashesAt(it *cursor, level int, first, count int64) ([]ledger.Digest, error) {
+func hashesAt(it *store.Iterator, level int, first, count int64) ([]ledger.Digest, error) {
 	found := make([]ledger.Digest, 0, count)
 	missing := func() ([]ledger.Digest, error) {
 		return nil, fmt.Errorf("%w: no hash %d of level %d of the tree", ErrDamaged, first+int64(len(found)), level)

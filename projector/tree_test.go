@@ -171,7 +171,7 @@ func TestTreeOfTheLog(t *testing.T) {
 	whole.Add(g.leaves[:proof.Wide])
 	first := whole.Root()
 	// This is how the read models write it, for ever.
-	if found, err := g.models.Load().get(append([]byte{'T', 8}, make([]byte, 8)...), func(value []byte) error {
+	if found, err := g.models.Load().Get(append([]byte{'T', 8}, make([]byte, 8)...), func(value []byte) error {
 		if !bytes.Equal(value, first[:]) {
 			t.Errorf("the hash of the first 256 records is %x, not %s", value, first)
 		}

@@ -3,17 +3,17 @@ package projector
 import (
 	"cmp"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector/store"
 )
 
 // ErrDamaged means that read models cannot be read. They can be deleted, because
 // the log has everything.
-var ErrDamaged = errors.New("projector: the read models are damaged")
+var ErrDamaged = store.ErrDamaged
 
 // Stored values are sequences of varints, length-prefixed strings and 16-byte
 // ids.

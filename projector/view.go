@@ -88,14 +88,14 @@ func (v View) Sequence() uint64 { return v.sequence }
 // version finds the newest version of a key that the view can see. The key is
 // given without its version.
 func (v View) version(key []byte) (value []byte, sequence uint64, found bool, err error) {
-	it, err := v.p.cursor(appendVersion(slices.Clone(key), v.sequence), after(appendVersion(slices.Clone(key), 0)))
+	it, err := v.p.Iterate(appendVersion(slices.Clone(key), v.sequence), after(appendVersion(slices.Clone(key), 0)))
 	if err != nil {
 		return nil, 0, false, err
 	}
 	if it.First() && !gone(it.Key(), it.Value()) {
 		value, sequence, found = slices.Clone(it.Value()), versionOf(it.Key()), true
 	}
-	return value, sequence, found, finish(it, nil)
+	return value, sequence, found, it.Finish(nil)
 }
 
 // each calls yield with the newest visible version of every key that begins with
@@ -106,7 +106,7 @@ func (v View) each(prefix []byte, yield func(key []byte, sequence uint64, value 
 
 // eachFrom is each for the keys from a key on.
 func (v View) eachFrom(prefix, from []byte, yield func(key []byte, sequence uint64, value []byte) (bool, error)) error {
-	it, err := v.p.cursor(from, after(prefix))
+	it, err := v.p.Iterate(from, after(prefix))
 	if err != nil {
 		return err
 	}
@@ -122,14 +122,14 @@ func (v View) eachFrom(prefix, from []byte, yield func(key []byte, sequence uint
 		if !gone(it.Key(), it.Value()) {
 			more, err := yield(base, versionOf(it.Key()), it.Value())
 			if err != nil || !more {
-				return finish(it, err)
+				return it.Finish(err)
 			}
 		}
 		if ok = it.Next(); ok && isVersionOf(it.Key(), base) {
 			ok = it.SeekGE(after(base)) // skip older versions
 		}
 	}
-	return finish(it, nil)
+	return it.Finish(nil)
 }
 
 func isVersionOf(key, base []byte) bool {
@@ -143,7 +143,7 @@ func (v View) Provider(id ledger.UUID) (*ledger.Provider, bool, error) {
 		return nil, false, err
 	}
 	p, err := v.provider(id, description)
-	return p, err == nil, v.p.judged(err)
+	return p, err == nil, v.p.Judged(err)
 }
 
 func (v View) provider(id ledger.UUID, description []byte) (*ledger.Provider, error) {
@@ -169,7 +169,7 @@ func (v View) ProviderNamed(name string) (*ledger.Provider, bool, error) {
 	}
 	var id ledger.UUID
 	if copy(id[:], value) != len(id) {
-		return nil, false, v.p.judged(fmt.Errorf("%w: name", ErrDamaged))
+		return nil, false, v.p.Judged(fmt.Errorf("%w: name", ErrDamaged))
 	}
 	return v.Provider(id)
 }
@@ -231,11 +231,11 @@ func (v View) states(behind ledger.UUID) iter.Seq2[providerState, error] {
 func (v View) Inventories(yield func([]ledger.Inventory) bool) error {
 	for state, err := range v.states(ledger.NilUUID) {
 		if err != nil {
-			return v.p.judged(err)
+			return v.p.Judged(err)
 		}
 		var p ledger.Provider
 		if err := readProviderState(state.value, &p); err != nil {
-			return v.p.judged(err)
+			return v.p.Judged(err)
 		}
 		if !yield(p.Inventories) {
 			return nil
@@ -252,7 +252,7 @@ func (v View) Consumer(id ledger.UUID) (*ledger.Consumer, bool, error) {
 	}
 	c, err := readConsumer(value)
 	if err != nil {
-		return nil, false, v.p.judged(err)
+		return nil, false, v.p.Judged(err)
 	}
 	c.UUID, c.Generation = id, sequence
 	return c, true, nil
@@ -307,7 +307,7 @@ func (v View) HoldersOf(providers []ledger.UUID, yield func(*ledger.Consumer) bo
 // it until some commit after the view. Those that the view can see are among
 // them. One iterator sees both tables at one moment.
 func (v View) consumersOf(providers []ledger.UUID) ([]ledger.UUID, error) {
-	it, err := v.p.cursor([]byte{tableHolding}, []byte{tableHeld + 1})
+	it, err := v.p.Iterate([]byte{tableHolding}, []byte{tableHeld + 1})
 	if err != nil {
 		return nil, err
 	}
@@ -324,7 +324,7 @@ func (v View) consumersOf(providers []ledger.UUID) ([]ledger.UUID, error) {
 		collect(now, after(now))
 		collect(then, appendVersion(slices.Clone(then), v.sequence))
 	}
-	if err := finish(it, nil); err != nil {
+	if err := it.Finish(nil); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(ids, ledger.UUID.Compare)
@@ -396,7 +396,7 @@ func (v View) Classes() (*ledger.ClassTable, error) {
 		return ledger.NewClassTable(nil), err
 	}
 	table, err := readClasses(value)
-	return table, v.p.judged(err)
+	return table, v.p.Judged(err)
 }
 
 // ClassName is what a class is called or, once it is deleted, was called last; empty: there
@@ -423,7 +423,7 @@ func (v View) Trait(name string) (*ledger.Trait, bool, error) {
 	}
 	f := fields{data: value}
 	trait := &ledger.Trait{Name: name, CreatedAt: f.int()}
-	return trait, true, v.p.judged(f.end("trait"))
+	return trait, true, v.p.Judged(f.end("trait"))
 }
 
 // Traits calls yield for each trait as long as it returns true.
@@ -483,7 +483,7 @@ func (v View) RecordsOf(sequence uint64) (list []*ledger.Record, err error) {
 
 // commit reads as much of a commit's value as the caller needs.
 func (v View) commit(sequence uint64, read func(*fields)) (found bool, err error) {
-	return v.p.get(commitKey(sequence), func(value []byte) error {
+	return v.p.Get(commitKey(sequence), func(value []byte) error {
 		f := fields{data: value}
 		read(&f)
 		f.data = nil // the rest
@@ -496,7 +496,7 @@ func (v View) commit(sequence uint64, read func(*fields)) (found bool, err error
 func (p *Projector) Digest() (ledger.Digest, error) { return p.View().digest() }
 
 func (v View) digest() (ledger.Digest, error) {
-	it, err := v.p.cursor(nil, nil)
+	it, err := v.p.Iterate(nil, nil)
 	if err != nil {
 		return ledger.Digest{}, err
 	}
@@ -505,5 +505,5 @@ func (v View) digest() (ledger.Digest, error) {
 		sum.add(it.Key())
 		sum.add(it.Value())
 	}
-	return sum.digest(), finish(it, nil)
+	return sum.digest(), it.Finish(nil)
 }

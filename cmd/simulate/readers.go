@@ -11,7 +11,6 @@ import (
 
 	"github.com/allot-project/allot/cmd/simulate/judge"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/proof"
 )
 
 // record is one of the log, as servers tell it.
@@ -35,12 +34,8 @@ const mostReads = 60
 func (r *run) audit(c *caller, random *rand.Rand) {
 	for ; !r.resting; c.Sleep(time.Duration(300+random.IntN(700)) * time.Millisecond) {
 		s := r.servers[random.IntN(servers)]
-		switch random.IntN(4) {
-		case 0:
+		if random.IntN(3) == 0 {
 			r.noteWhere(c, s)
-			continue
-		case 1:
-			r.noteSigned(c, s)
 			continue
 		}
 		if n := len(r.reads); n > 0 && random.IntN(2) == 0 {
@@ -62,14 +57,6 @@ func (r *run) audit(c *caller, random *rand.Rand) {
 		if err == nil && found.status == http.StatusOK && found.sequence > 0 && len(r.reads) < mostReads {
 			r.reads = append(r.reads, read{path, found.sequence, found.text})
 		}
-	}
-}
-
-// noteSigned notes a checkpoint that a server signs.
-func (r *run) noteSigned(c *caller, s *server) {
-	found, err := c.ask(s.IP, http.MethodGet, "/audit/checkpoint", "")
-	if err == nil && found.status == http.StatusOK {
-		r.signed = append(r.signed, proof.Kept{Path: fmt.Sprintf("of %s at %v", s.Name, c.Now()), Signed: []byte(found.text)})
 	}
 }
 

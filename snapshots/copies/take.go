@@ -14,6 +14,7 @@ import (
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
+	"github.com/allot-project/allot/projector/store"
 	"github.com/allot-project/allot/snapshots"
 )
 
@@ -155,7 +156,7 @@ func (a *arriving) fetch(ctx context.Context, one file, part string) error {
 	}
 	err = errors.Join(err, out.Close(), body.Close())
 	if err == nil && one.isTable() {
-		err = projector.CheckTable(ctx, filepath.Join(a.into.Name(), part))
+		err = store.CheckTable(ctx, filepath.Join(a.into.Name(), part))
 	}
 	return err
 }

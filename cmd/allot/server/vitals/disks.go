@@ -46,7 +46,7 @@ const (
 // Disks watches what a server keeps, and the disks that it is kept on.
 type Disks struct {
 	DisksConfig
-	stores  []*store
+	stores  []*watched
 	free    atomic.Int64 // on the fullest disk of the data folder
 	reserve atomic.Int64
 	alarm   alarm
@@ -71,7 +71,7 @@ type DisksConfig struct {
 }
 
 // store is a place where this server keeps something.
-type store struct {
+type watched struct {
 	name string
 	// folder is where it is; "": in a bucket, which has no end.
 	folder string
@@ -90,12 +90,12 @@ type store struct {
 	room  growth
 }
 
-// watched are all places that are watched.
-func (c *DisksConfig) watched() []*store {
-	here := func(name, folder string, size func() (int64, error)) *store {
-		return &store{name: name, folder: c.Data.Path(folder), guarded: true, size: size, reserve: c.Reserve.of}
+// all are all places that are watched.
+func (c *DisksConfig) all() []*watched {
+	here := func(name, folder string, size func() (int64, error)) *watched {
+		return &watched{name: name, folder: c.Data.Path(folder), guarded: true, size: size, reserve: c.Reserve.of}
 	}
-	list := []*store{
+	list := []*watched{
 		here("all else", "", nil),
 		here("read models", datafolder.ReadModels, func() (int64, error) {
 			return int64(c.Views.StoreStats().DiskBytes), nil
@@ -115,7 +115,7 @@ func (c *DisksConfig) watched() []*store {
 			_, parts := a.Stored()
 			return parts, nil
 		}
-		list = append(list, &store{
+		list = append(list, &watched{
 			name: "archive " + a.String(), folder: bucket.FolderOf(a.Store()), size: size, reserve: DiskReserve{}.of,
 		})
 	}
@@ -132,7 +132,7 @@ var errReadModelsWait = fmt.Errorf(
 
 // Start starts to watch the disks.
 func (d *Disks) Start(config DisksConfig) error {
-	d.DisksConfig, d.stores, d.quit = config, config.watched(), make(chan struct{})
+	d.DisksConfig, d.stores, d.quit = config, config.all(), make(chan struct{})
 	if err := d.measure(); err != nil {
 		return err
 	}
@@ -328,7 +328,7 @@ func (d *Disks) Now() audit.Disk {
 	return audit.Disk{Free: d.free.Load(), Reserve: d.reserve.Load(), Data: data, Stores: d.measured()}
 }
 
-func (s *store) watch(quit <-chan struct{}, logger *slog.Logger) {
+func (s *watched) watch(quit <-chan struct{}, logger *slog.Logger) {
 	ticker := time.NewTicker(sizesEvery)
 	defer ticker.Stop()
 	told := false
@@ -347,7 +347,7 @@ func (s *store) watch(quit <-chan struct{}, logger *slog.Logger) {
 }
 
 // measure measures the store and its disk.
-func (s *store) measure(now time.Time, logger *slog.Logger) error {
+func (s *watched) measure(now time.Time, logger *slog.Logger) error {
 	bytes, err := s.size()
 	if err != nil {
 		return err

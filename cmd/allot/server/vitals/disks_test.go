@@ -20,7 +20,7 @@ func TestStoreRoom(t *testing.T) {
 	logs := new(ledgertest.Output)
 	logger := slog.New(slog.NewTextHandler(logs, nil))
 	share := int64(0) // of the disk that is to stay free: so many of what it has
-	r := &store{
+	r := &watched{
 		name: "archive", folder: filepath.Join(t.TempDir(), "not there yet"), size: func() (int64, error) { return size, nil },
 		reserve: func(all int64) int64 { return all * share },
 	}
@@ -29,7 +29,7 @@ func TestStoreRoom(t *testing.T) {
 		if err := r.measure(now, logger); err != nil {
 			t.Fatal(err)
 		}
-		return (&Disks{stores: []*store{r}}).measured()[0]
+		return (&Disks{stores: []*watched{r}}).measured()[0]
 	}
 	warned := func() int { return strings.Count(logs.String(), "nearly full") }
 	first := measured()

@@ -23,8 +23,8 @@ import (
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/witness"
-	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/check"
+	"github.com/allot-project/allot/projector/store"
 	"github.com/allot-project/allot/snapshots/copies"
 )
 
@@ -305,7 +305,7 @@ func (m *Metrics) addCopies(g gauges) {
 type modelMetric struct {
 	name, help string
 	kind       prometheus.ValueType
-	value      func(projector.StoreStats) float64
+	value      func(store.Stats) float64
 }
 
 func (m modelMetric) desc() *prometheus.Desc {
@@ -314,23 +314,23 @@ func (m modelMetric) desc() *prometheus.Desc {
 
 var modelMetrics = []modelMetric{
 	{"bytes", "Bytes of the read models on the disk.", prometheus.GaugeValue,
-		func(s projector.StoreStats) float64 { return float64(s.DiskBytes) }},
+		func(s store.Stats) float64 { return float64(s.DiskBytes) }},
 	{"wal_bytes", "Bytes of the read models in their write-ahead log.", prometheus.GaugeValue,
-		func(s projector.StoreStats) float64 { return float64(s.WALBytes) }},
+		func(s store.Stats) float64 { return float64(s.WALBytes) }},
 	{"compaction_debt_bytes", "Bytes of the read models that wait for compaction.", prometheus.GaugeValue,
-		func(s projector.StoreStats) float64 { return float64(s.DebtBytes) }},
+		func(s store.Stats) float64 { return float64(s.DebtBytes) }},
 	{"read_amplification", "Number of tables that one read may have to search.", prometheus.GaugeValue,
-		func(s projector.StoreStats) float64 { return float64(s.ReadAmplification) }},
+		func(s store.Stats) float64 { return float64(s.ReadAmplification) }},
 	{"cache_hits_total", "Blocks of the read models that were found in memory.", prometheus.CounterValue,
-		func(s projector.StoreStats) float64 { return float64(s.CacheHits) }},
+		func(s store.Stats) float64 { return float64(s.CacheHits) }},
 	{"cache_misses_total", "Blocks of the read models that were read from the disk.", prometheus.CounterValue,
-		func(s projector.StoreStats) float64 { return float64(s.CacheMisses) }},
+		func(s store.Stats) float64 { return float64(s.CacheMisses) }},
 	{"compactions_total", "Compactions of the read models since the start.", prometheus.CounterValue,
-		func(s projector.StoreStats) float64 { return float64(s.Compactions) }},
+		func(s store.Stats) float64 { return float64(s.Compactions) }},
 	{"flushes_total", "Flushes of the read models since the start.", prometheus.CounterValue,
-		func(s projector.StoreStats) float64 { return float64(s.Flushes) }},
+		func(s store.Stats) float64 { return float64(s.Flushes) }},
 	{"held_up_seconds_total", "How long commits were held up because more came than is compacted.",
-		prometheus.CounterValue, func(s projector.StoreStats) float64 { return s.HeldUp.Seconds() }},
+		prometheus.CounterValue, func(s store.Stats) float64 { return s.HeldUp.Seconds() }},
 }
 
 // storeMetrics are the numbers of the stores, which are asked once for each scrape.

@@ -1,4 +1,4 @@
-package projector
+package store
 
 import (
 	"errors"
@@ -156,12 +156,11 @@ func TestCompactionsEnd(t *testing.T) {
 	for n := int32(0); ; n++ {
 		fault := errorfs.OnIndex(n)
 		files := errorfs.Wrap(vfs.NewMem(), errorfs.ErrInjected.If(fault))
-		m := newModels(files, slog.New(slog.DiscardHandler), make(chan struct{}))
-		if err := m.open("models", false); err != nil {
+		s, err := Open(files, "models", slog.New(slog.DiscardHandler), nil)
+		if err != nil {
 			failed++
-			m.cache.Unref()
 		} else {
-			_ = m.close() // the fault may come here
+			_ = s.Close() // the fault may come here
 		}
 		if fault.Load() >= 0 { // no such operation any more
 			break
@@ -194,11 +193,8 @@ func (c *created) Create(name string, category vfs.DiskWriteCategory) (vfs.File,
 // those give way at each block, and no others.
 func TestFlushesGiveWay(t *testing.T) {
 	files := &created{FS: vfs.NewMem(), categories: map[vfs.DiskWriteCategory]bool{}}
-	m := newModels(files, slog.New(slog.DiscardHandler), make(chan struct{}))
-	if err := m.open("models", false); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(m.db.Set([]byte("key"), nil, nil), m.db.Flush(), m.close()); err != nil {
+	s := open(t, files)
+	if err := errors.Join(put(s, "key"), s.Flush(), s.Close()); err != nil {
 		t.Fatal(err)
 	}
 	categories := slices.Collect(maps.Keys(files.categories)) // all of Pebble has ended
@@ -206,7 +202,7 @@ func TestFlushesGiveWay(t *testing.T) {
 		t.Errorf("Pebble made files for %q, not for %q and others", categories, flushes)
 	}
 	for _, category := range categories {
-		f, err := m.disk.Create("file", category)
+		f, err := s.disk.Create("file", category)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,42 +1,44 @@
-package projector
+package store
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"strings"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
-
-// Dir returns the folder of the read models' files.
-func (p *Projector) Dir() string { return p.dir }
-
-// FilesIn is Dir of the read models that are opened in a folder.
-func FilesIn(dir string) string { return filepath.Join(dir, "pebble") }
 
 // tableSuffix is that of the files that do not change once they are written.
 const tableSuffix = ".sst"
 
 func isTable(name string) bool { return strings.HasSuffix(name, tableSuffix) }
 
-// pace is what holds CheckFiles up; a rate.Limiter is one.
-type pace interface {
+// Pace is what holds Check up; a rate.Limiter is one.
+type Pace interface {
 	WaitN(ctx context.Context, n int) error
 }
 
 // paceBytes is how many bytes are read between two waits.
 const paceBytes = 256 << 10
 
-// CheckFiles compares every block of the read models' tables on the disk with its
-// checksum, at a pace. At the first damaged one it calls tell and condemns the
-// read models. It skips tables that are compacted away meanwhile.
-func (p *Projector) CheckFiles(ctx context.Context, pace pace, tell func(error), read func(bytes int64)) error {
-	m := p.models.Load()
-	names, err := p.files.List(p.dir)
+// CheckTable compares every block of a table, in whatever file, with its checksum. What is wrong
+// is an ErrDamaged.
+func CheckTable(ctx context.Context, path string) error {
+	if err := checkTable(ctx, OnDisk, path); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
+	}
+	return nil
+}
+
+// Check compares every block of the tables on the disk with its checksum, at a pace. At the
+// first damaged one it calls tell and condemns the store. It skips tables that are compacted
+// away meanwhile.
+func (s *Store) Check(ctx context.Context, pace Pace, tell func(error), read func(bytes int64)) error {
+	names, err := s.disk.List(s.dir)
 	if err != nil {
 		return fmt.Errorf("projector: %w", err)
 	}
@@ -44,8 +46,8 @@ func (p *Projector) CheckFiles(ctx context.Context, pace pace, tell func(error),
 		if !isTable(name) {
 			continue
 		}
-		path := p.files.PathJoin(p.dir, name)
-		info, err := p.files.Stat(path)
+		path := s.disk.PathJoin(s.dir, name)
+		info, err := s.disk.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -57,19 +59,19 @@ func (p *Projector) CheckFiles(ctx context.Context, pace pace, tell func(error),
 				return fmt.Errorf("projector: %w", err)
 			}
 		}
-		if err := checkTable(ctx, p.files, path); err != nil {
+		if err := checkTable(ctx, s.disk, path); err != nil {
 			// A table that is being written is none yet, and one that has just been
 			// finished is looked at again.
-			if live, unknown := m.live(name); unknown != nil || !live {
+			if live, unknown := s.live(name); unknown != nil || !live {
 				continue
 			}
-			err = checkTable(ctx, p.files, path)
+			err = checkTable(ctx, s.disk, path)
 			if err == nil || errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
 			err = fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
 			tell(err)
-			m.condemn(err)
+			s.Condemn(err)
 			return nil
 		}
 		read(info.Size())
@@ -78,22 +80,20 @@ func (p *Projector) CheckFiles(ctx context.Context, pace pace, tell func(error),
 }
 
 // live reports whether a file is a table that the read models consist of now.
-func (m *models) live(name string) (found bool, err error) {
-	if err := m.enter(); err != nil {
-		return false, err
-	}
-	defer m.users.leave()
-	defer m.recovered(&err)
-	levels, err := m.db.SSTables()
-	if err != nil {
-		return false, fmt.Errorf("projector: %w", err)
-	}
-	for _, tables := range levels {
-		for _, table := range tables {
-			found = found || name == table.BackingSSTNum.String()+tableSuffix
+func (s *Store) live(name string) (found bool, err error) {
+	err = s.Use(func(db *pebble.DB) error {
+		levels, err := db.SSTables()
+		if err != nil {
+			return fmt.Errorf("projector: %w", err)
 		}
-	}
-	return found, nil
+		for _, tables := range levels {
+			for _, table := range tables {
+				found = found || name == table.BackingSSTNum.String()+tableSuffix
+			}
+		}
+		return nil
+	})
+	return found, err
 }
 
 // checkTable reads all of one table.

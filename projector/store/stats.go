@@ -1,9 +1,9 @@
-package projector
+package store
 
 import "time"
 
-// StoreStats are Pebble's statistics of the read models' files.
-type StoreStats struct {
+// Stats are Pebble's statistics of the read models' files.
+type Stats struct {
 	// DiskBytes is the size of all files, WALBytes the part in the write-ahead
 	// log that is not in tables yet.
 	DiskBytes, WALBytes uint64
@@ -20,19 +20,17 @@ type StoreStats struct {
 	HeldUp time.Duration
 }
 
-// StoreStats returns Pebble's present statistics; zeros once the read models are
-// closed.
-func (p *Projector) StoreStats() StoreStats {
-	m := p.models.Load()
-	if !m.users.enter() {
-		return StoreStats{}
+// Stats returns Pebble's present statistics; zeros once the store is closed.
+func (s *Store) Stats() Stats {
+	if !s.users.enter() {
+		return Stats{}
 	}
-	defer m.users.leave()
-	now := m.db.Metrics()
-	return StoreStats{
+	defer s.users.leave()
+	now := s.db.Metrics()
+	return Stats{
 		DiskBytes: now.DiskSpaceUsage(), WALBytes: now.WAL.Size,
 		CacheHits: now.BlockCache.Hits, CacheMisses: now.BlockCache.Misses,
 		Compactions: now.Compact.Count, Flushes: now.Flush.Count, DebtBytes: now.Compact.EstimatedDebt,
-		ReadAmplification: now.ReadAmp(), HeldUp: time.Duration(m.slow.held.Load()),
+		ReadAmplification: now.ReadAmp(), HeldUp: time.Duration(s.slow.held.Load()),
 	}
 }

@@ -1,12 +1,13 @@
-package projector
+package store
 
 import (
-	"log/slog"
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/ledgertest"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // simulated is a store whose compactions take all tables of the first level that are
@@ -87,37 +88,33 @@ func TestSlowdown(t *testing.T) {
 	}
 }
 
-// TestCommitsAreHeldUp: commits wait while the first level of the read models is deep, and
-// all of them are folded.
-func TestCommitsAreHeldUp(t *testing.T) {
+// TestWritesAreHeldUp: writes wait while the first level of the store is deep, and all of them are
+// there.
+func TestWritesAreHeldUp(t *testing.T) {
 	for _, c := range []struct {
 		depth int
 		waits bool
 	}{{slowSublevels - 1, false}, {slowSublevels + 6*halving, true}} {
-		p, err := Open(t.TempDir(), slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
-		m := p.models.Load()
-		m.slow.depth, m.slow.written = func() int { return c.depth }, lookBytes
-		state := ledger.NewState()
-		for _, commit := range ledgertest.Commits(t, 20) {
-			changes, err := state.Fold(commit)
-			if err == nil {
-				err = p.Fold(commit, changes)
-			}
-			if err != nil {
+		s := open(t, vfs.NewMem())
+		s.slow.depth, s.slow.written = func() int { return c.depth }, lookBytes
+		for i := range 20 {
+			if err := put(s, fmt.Sprint(i, strings.Repeat("k", 1000))); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if held := p.StoreStats().HeldUp; c.waits != (held >= leastHold) {
-			t.Errorf("with %d sublevels, commits were held up for %v", c.depth, held)
+		if held := s.Stats().HeldUp; c.waits != (held >= leastHold) {
+			t.Errorf("with %d sublevels, writes were held up for %v", c.depth, held)
 		}
-		if p.Checkpoint() != state.Head() {
-			t.Errorf("with %d sublevels, %d of %d commits are there", c.depth, p.Checkpoint().Sequence, state.Head().Sequence)
+		there := 0
+		it, err := s.Iterate(nil, nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if err := p.Close(); err != nil {
-			t.Error(err)
+		for ok := it.First(); ok; ok = it.Next() {
+			there++
+		}
+		if err := errors.Join(it.Finish(nil), s.Close()); err != nil || there != 20 {
+			t.Errorf("with %d sublevels, %d of 20 writes are there: %v", c.depth, there, err)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package projector
+package store
 
 import (
 	"fmt"
@@ -22,18 +22,19 @@ import (
 type overlay struct {
 	vfs.FS
 	memory *vfs.MemFS
-	left   atomic.Int64 // bytes that may still be written
+	most   int64        // bytes that are written into memory
+	left   atomic.Int64 // bytes of them that may still be written
 
 	mu   sync.Mutex
 	gone map[string]bool // files of the disk that Pebble has removed; guarded by mu
 }
 
-// overlayBytes is how much is written into memory at most.
-const overlayBytes = 256 << 20
-
-func newOverlay(files vfs.FS, dir string) (*overlay, error) {
-	o := &overlay{FS: files, memory: vfs.NewMem(), gone: make(map[string]bool)}
-	o.left.Store(overlayBytes)
+// Beside returns a file system for a store on a disk that is full: it reads what the disk holds in the
+// store's folder, and writes at most so many bytes into
+// memory.
+func Beside(files Files, dir string, most int64) (Files, error) {
+	o := &overlay{most: most, FS: files, memory: vfs.NewMem(), gone: make(map[string]bool)}
+	o.left.Store(most)
 	return o, o.memory.MkdirAll(dir, 0o700)
 }
 
@@ -160,7 +161,7 @@ type overlayFile struct {
 func (f *overlayFile) Write(p []byte) (int, error) {
 	if f.of.left.Add(-int64(len(p))) < 0 {
 		return 0, fmt.Errorf("the disk is full, and what the read models lack takes more than %d bytes of memory: %w",
-			overlayBytes, syscall.ENOSPC)
+			f.of.most, syscall.ENOSPC)
 	}
 	return f.File.Write(p)
 }

@@ -1,0 +1,95 @@
+package store
+
+import (
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+// open opens a store of a test.
+func open(t *testing.T, files Files) *Store {
+	t.Helper()
+	s, err := Open(files, "models", slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// put writes a key with itself as its value.
+func put(s *Store, key string) error {
+	return s.Write(func(b *Batch) error { return b.Set([]byte(key), []byte(key), nil) }, func() {}, nil)
+}
+
+// unreadable makes reads fail.
+type unreadable struct{ failing atomic.Bool }
+
+func (f *unreadable) MaybeError(op errorfs.Op) error {
+	if f.failing.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsRead && op.Kind != errorfs.OpFileClose {
+		return syscall.EIO
+	}
+	return nil
+}
+
+func (f *unreadable) String() string { return "reads fail" }
+
+// TestReadErrorIsKept: a cursor that could not read where it went first says so at its end, although
+// it could read where it went then.
+func TestReadErrorIsKept(t *testing.T) {
+	f := &unreadable{}
+	files := errorfs.Wrap(vfs.NewMem(), f)
+	s := open(t, files)
+	if err := errors.Join(put(s, "a"), put(s, "b"), s.Flush(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, files)
+	c, err := s.Iterate([]byte("a"), []byte("c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.failing.Store(true)
+	if c.SeekGE([]byte("a")) {
+		t.Fatal("it was read although no read succeeds")
+	}
+	f.failing.Store(false)
+	if !c.SeekGE([]byte("b")) {
+		t.Fatal("it is not read although reads succeed")
+	}
+	if err := c.Finish(nil); !errors.Is(err, ErrCondemned) || !errors.Is(err, syscall.EIO) {
+		t.Errorf("the failed read is lost: %v", err)
+	}
+	_ = s.Close() // it is condemned
+}
+
+// TestPebbleGivesUp: Pebble ends one of its own goroutines, or a call, but not
+// the process.
+func TestPebbleGivesUp(t *testing.T) {
+	t.Parallel()
+	s := open(t, vfs.NewMem())
+	ended := make(chan struct{})
+	go func() { // as one of Pebble's
+		defer close(ended)
+		pebbleLogger{s}.Fatalf("cannot go on: %v", syscall.EIO)
+		t.Error("Fatalf returned")
+	}()
+	<-ended
+	if err := put(s, "a"); !errors.Is(err, ErrCondemned) {
+		t.Errorf("after a goroutine of Pebble's: %v", err)
+	}
+	_ = s.Close() // it is condemned
+	s = open(t, vfs.NewMem())
+	err := s.Use(func(*pebble.DB) error {
+		pebbleLogger{s}.Fatalf("cannot go on: %v", syscall.EIO)
+		return nil
+	})
+	if !errors.Is(err, ErrCondemned) {
+		t.Errorf("a call of ours: %v", err)
+	}
+	_ = s.Close() // it is condemned
+}
