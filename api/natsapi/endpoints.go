@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/allot-project/allot/api/asyncapi"
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
@@ -20,7 +21,7 @@ type bodies func() (request, reply any, err error)
 func (s *Service) addEndpoints() error {
 	for _, name := range slices.Sorted(maps.Keys(commands.Registry)) {
 		empty := commands.Registry[name]
-		schemas := func() (any, any, error) { return wire.RequestSchema(empty()), wire.ReplySchema(), nil }
+		schemas := func() (any, any, error) { return asyncapi.RequestSchema(empty()), asyncapi.ReplySchema(), nil }
 		if err := s.endpoint(wire.CommandPrefix, name, s.command(empty), schemas); err != nil {
 			return err
 		}
@@ -29,15 +30,15 @@ func (s *Service) addEndpoints() error {
 		empty := wire.Queries[name]
 		schemas := func() (any, any, error) {
 			q := empty()
-			answer, err := wire.AnswerSchema(q)
-			return wire.RequestSchema(q), answer, err
+			answer, err := asyncapi.AnswerSchema(q)
+			return asyncapi.RequestSchema(q), answer, err
 		}
 		if err := s.endpoint(wire.QueryPrefix, name, s.query(empty), schemas); err != nil {
 			return err
 		}
 	}
 	return s.endpointAt("batch", wire.BatchSubject, s.batch(), func() (any, any, error) {
-		return wire.RequestSchema(wire.Batch{}), wire.BatchReplySchema(), nil
+		return asyncapi.RequestSchema(wire.Batch{}), asyncapi.BatchReplySchema(), nil
 	})
 }
 

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/allot-project/allot/api/asyncapi"
 	"github.com/allot-project/allot/api/rest"
-	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -104,7 +104,7 @@ func common() Object {
 type Document struct {
 	info       Object
 	paths      Object
-	schemas    *wire.Schemas
+	schemas    *asyncapi.Schemas
 	components map[string]Object // except schemas, by kind
 	tags       []any
 	ids        map[string]string // the operations by ID
@@ -117,7 +117,7 @@ func New(title, version, description string) *Document {
 			"title": title, "version": version, "description": description,
 			"license": Object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
 		},
-		paths: Object{}, schemas: wire.NewSchemas(), ids: make(map[string]string),
+		paths: Object{}, schemas: asyncapi.NewSchemas(), ids: make(map[string]string),
 		components: map[string]Object{
 			"parameters": common(), "responses": {},
 			"securitySchemes": {"token": Object{"type": "apiKey", "in": "header", "name": "X-Auth-Token"}},

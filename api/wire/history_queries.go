@@ -17,8 +17,8 @@ const (
 	OfCommand        = "command"
 )
 
-// subjects are all of them.
-var subjects = []string{
+// Subjects are all of them.
+var Subjects = []string{
 	OfConsumer, OfProvider, OfProject, OfUser, OfNode, OfNodeAllocation, OfChassis, OfCommand,
 }
 

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -98,6 +99,28 @@ func readFloors(t *testing.T, text string) (floors map[string]floor, owner map[s
 		t.Fatalf("the table has %d packages and %d homes", len(floors), len(owner))
 	}
 	return floors, owner
+}
+
+// TestClientIsSmall: a program that imports the Go client builds these modules of others and no more.
+func TestClientIsSmall(t *testing.T) {
+	t.Parallel()
+	const modules = "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}"
+	out, err := exec.Command("go", "list", "-deps", "-f", modules, "../../api/client", "../../api/wire").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	built := slices.Compact(slices.Sorted(strings.FieldsSeq(string(out))))
+	want := []string{
+		"github.com/RoaringBitmap/roaring/v2", "github.com/bits-and-blooms/bitset", // of the types of a claim
+		"github.com/evanphx/json-patch/v5", "github.com/go-json-experiment/json", "github.com/google/uuid",
+		"github.com/klauspost/compress", // NATS over WebSockets
+		"github.com/nats-io/nats.go", "github.com/nats-io/nkeys", "github.com/nats-io/nuid", "github.com/tidwall/btree",
+		"github.com/vmihailenco/msgpack/v5", "github.com/vmihailenco/tagparser/v2",
+		"golang.org/x/crypto", "golang.org/x/mod", "golang.org/x/sys",
+	}
+	if !slices.Equal(built, want) {
+		t.Errorf("a client builds\n%s", strings.Join(built, "\n"))
+	}
 }
 
 // TestJSONIsPlain: all JSON that leaves the process is made by ledger.PlainJSON,

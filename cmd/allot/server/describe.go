@@ -6,11 +6,11 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/allot-project/allot/api/asyncapi"
 	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/api/baremetal"
 	"github.com/allot-project/allot/api/openapi"
 	"github.com/allot-project/allot/api/placement"
-	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/cmd/allot/server/vitals"
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/commands/members"
@@ -88,7 +88,7 @@ var (
 		return encoded(made.Object())
 	})
 	asyncAPI = sync.OnceValue(func() []byte {
-		made, err := wire.AsyncAPI()
+		made, err := asyncapi.Document()
 		if err != nil {
 			panic(err) // likewise
 		}

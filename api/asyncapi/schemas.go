@@ -1,4 +1,4 @@
-package wire
+package asyncapi
 
 import (
 	_ "embed"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/invopop/jsonschema"
 
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/encoding"
@@ -18,7 +19,7 @@ import (
 )
 
 // vocabulary holds the comments about the types of messages, because a program
-// cannot read its own source. `go test ./api/wire -update` makes it.
+// cannot read its own source. `go test ./api/asyncapi -update` makes it.
 // It is read when it is first needed: most runs of the program never need it.
 var vocabulary = sync.OnceValue(func() (v Vocabulary) {
 	if err := json.Unmarshal(vocabularyFile, &v); err != nil {
@@ -104,7 +105,7 @@ func (s *Schemas) name(t reflect.Type, open bool) string {
 		return t.Name() // Go's own
 	}
 	name := plainName(t)
-	if _, isQuery := reflect.New(t).Interface().(Query); !open && !isQuery {
+	if _, isQuery := reflect.New(t).Interface().(wire.Query); !open && !isQuery {
 		if _, isCommand := reflect.New(t).Interface().(commands.Command); !isCommand {
 			name += "Input"
 		}
@@ -137,9 +138,9 @@ func plainName(t reflect.Type) string {
 // enumerated are the members with a fixed list of values, by type and member.
 var enumerated = map[string]map[string]func() []any{
 	"EventLine":    {"kind": func() []any { return anyOf(ledger.EventKinds()) }},
-	"HistoryQuery": {"of": func() []any { return anyOf(subjects) }},
+	"HistoryQuery": {"of": func() []any { return anyOf(wire.Subjects) }},
 	"Rejection":    {"code": rejectionCodes},
-	"Error":        {"code": func() []any { return anyOf(ErrorCodes) }},
+	"Error":        {"code": func() []any { return anyOf(wire.ErrorCodes) }},
 }
 
 // enumerate adds the values of such members to a schema.
@@ -149,7 +150,7 @@ func enumerate(name string, schema any) any {
 	for member, values := range enumerated[name] {
 		one, ok := members[member].(map[string]any)
 		if !ok {
-			panic("wire: " + name + " has no member " + member) // a mistake in the table above
+			panic("asyncapi: " + name + " has no member " + member) // a mistake in the table above
 		}
 		one["enum"] = values()
 	}
@@ -184,7 +185,7 @@ func reflector(open bool) *jsonschema.Reflector {
 				return &jsonschema.Schema{} // any value
 			case reflect.TypeFor[demand.SpreadOver]():
 				return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "integer"}, {Type: "string"}}}
-			case reflect.TypeFor[Instant]():
+			case reflect.TypeFor[wire.Instant]():
 				return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "string"}, {Type: "integer", Minimum: "0"}}}
 			case reflect.TypeFor[ledger.UUID]():
 				return &jsonschema.Schema{Type: "string", Format: "uuid"}

@@ -1,4 +1,4 @@
-package wire_test
+package asyncapi_test
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/allot-project/allot/api/wire"
+	"github.com/allot-project/allot/api/asyncapi"
 	"github.com/allot-project/allot/commands/demand"
 )
 
@@ -30,7 +30,7 @@ const module = "github.com/allot-project/allot/"
 // TestVocabulary: what the documents say about types, fields and codes is what
 // the source says.
 func TestVocabulary(t *testing.T) {
-	want := wire.Vocabulary{Comments: make(map[string]string)}
+	want := asyncapi.Vocabulary{Comments: make(map[string]string)}
 	for _, source := range sources {
 		for _, file := range parseFolder(t, "../../"+source) {
 			ast.Inspect(file, func(n ast.Node) bool {
@@ -50,13 +50,13 @@ func TestVocabulary(t *testing.T) {
 	}
 	encoded = append(encoded, '\n')
 	const path = "vocabulary.json"
-	if updating() {
+	if *update {
 		if err := os.WriteFile(path, encoded, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, encoded) {
-		t.Errorf("%s is not what the source says (go test ./api/wire -update, twice): %v", path, err)
+		t.Errorf("%s is not what the source says (go test ./api/asyncapi -update, twice): %v", path, err)
 	}
 }
 
@@ -119,7 +119,7 @@ func note(comments map[string]string, name string, groups ...*ast.CommentGroup) 
 }
 
 // codes are those of rejections that a declaration declares.
-func codes(t *testing.T, spec *ast.ValueSpec) []wire.CodeMeaning {
+func codes(t *testing.T, spec *ast.ValueSpec) []asyncapi.CodeMeaning {
 	t.Helper()
 	if of, named := spec.Type.(*ast.Ident); !named || of.Name != "Code" {
 		return nil
@@ -128,5 +128,5 @@ func codes(t *testing.T, spec *ast.ValueSpec) []wire.CodeMeaning {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []wire.CodeMeaning{{Code: demand.Code(code), Means: strings.TrimSpace(spec.Comment.Text())}}
+	return []asyncapi.CodeMeaning{{Code: demand.Code(code), Means: strings.TrimSpace(spec.Comment.Text())}}
 }

@@ -1,4 +1,6 @@
-package wire
+// Package asyncapi describes what travels over NATS, as AsyncAPI, and the types of all APIs, as JSON schemas. Clients do
+// without it.
+package asyncapi
 
 import (
 	"encoding/json"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/invopop/jsonschema"
 
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/encoding"
 )
@@ -19,13 +22,13 @@ type object = map[string]any
 func RequestSchema(request any) *jsonschema.Schema { return schemaOf(request, false) }
 
 // ReplySchema returns the JSON schema of a reply to commands.
-func ReplySchema() *jsonschema.Schema { return schemaOf(Reply{}, true) }
+func ReplySchema() *jsonschema.Schema { return schemaOf(wire.Reply{}, true) }
 
 // BatchReplySchema returns the JSON schema of a reply to a batch.
-func BatchReplySchema() *jsonschema.Schema { return schemaOf(BatchReply{}, true) }
+func BatchReplySchema() *jsonschema.Schema { return schemaOf(wire.BatchReply{}, true) }
 
 // AnswerSchema returns the JSON schema of the answer to a query.
-func AnswerSchema(q Query) (*jsonschema.Schema, error) {
+func AnswerSchema(q wire.Query) (*jsonschema.Schema, error) {
 	answer, err := answerTo(q)
 	if err != nil {
 		return nil, err
@@ -34,38 +37,38 @@ func AnswerSchema(q Query) (*jsonschema.Schema, error) {
 }
 
 // answerTo is an empty answer to a query.
-func answerTo(q Query) (any, error) {
+func answerTo(q wire.Query) (any, error) {
 	switch q.(type) {
-	case *AllocationsQuery:
-		return Answer[Allocations]{}, nil
-	case *UsagesQuery:
-		return Answer[[]Usage]{}, nil
-	case *ProviderQuery:
-		return Answer[Provider]{}, nil
-	case *NodeQuery:
-		return Answer[Node]{}, nil
-	case *NodeAllocationQuery:
-		return Answer[NodeAllocation]{}, nil
-	case *ChassisQuery:
-		return Answer[Chassis]{}, nil
-	case *HistoryQuery:
-		return Answer[History]{}, nil
-	case *CommitsQuery:
-		return Answer[Commits]{}, nil
-	case *CheckpointQuery:
-		return Answer[Checkpoint]{}, nil
-	case *ConsumptionQuery:
-		return Answer[Consumption]{}, nil
-	case *HoldersQuery:
-		return Answer[Holders]{}, nil
-	case *RejectionsQuery:
-		return Answer[[]RejectedCommand]{}, nil
-	case *CandidatesQuery:
-		return Answer[[]Candidate]{}, nil
-	case *CapacityQuery:
-		return Answer[Capacity]{}, nil
+	case *wire.AllocationsQuery:
+		return wire.Answer[wire.Allocations]{}, nil
+	case *wire.UsagesQuery:
+		return wire.Answer[[]wire.Usage]{}, nil
+	case *wire.ProviderQuery:
+		return wire.Answer[wire.Provider]{}, nil
+	case *wire.NodeQuery:
+		return wire.Answer[wire.Node]{}, nil
+	case *wire.NodeAllocationQuery:
+		return wire.Answer[wire.NodeAllocation]{}, nil
+	case *wire.ChassisQuery:
+		return wire.Answer[wire.Chassis]{}, nil
+	case *wire.HistoryQuery:
+		return wire.Answer[wire.History]{}, nil
+	case *wire.CommitsQuery:
+		return wire.Answer[wire.Commits]{}, nil
+	case *wire.CheckpointQuery:
+		return wire.Answer[wire.Checkpoint]{}, nil
+	case *wire.ConsumptionQuery:
+		return wire.Answer[wire.Consumption]{}, nil
+	case *wire.HoldersQuery:
+		return wire.Answer[wire.Holders]{}, nil
+	case *wire.RejectionsQuery:
+		return wire.Answer[[]wire.RejectedCommand]{}, nil
+	case *wire.CandidatesQuery:
+		return wire.Answer[[]wire.Candidate]{}, nil
+	case *wire.CapacityQuery:
+		return wire.Answer[wire.Capacity]{}, nil
 	}
-	return nil, fmt.Errorf("wire: query %s has no answer", NameOf(q))
+	return nil, fmt.Errorf("asyncapi: query %s has no answer", wire.NameOf(q))
 }
 
 // schemaOf reflects a type as a single, complete schema. Requests permit no other
@@ -78,8 +81,8 @@ func schemaOf(value any, open bool) *jsonschema.Schema {
 	return s
 }
 
-// AsyncAPI returns the AsyncAPI document.
-func AsyncAPI() (map[string]any, error) {
+// Document returns the AsyncAPI document.
+func Document() (map[string]any, error) {
 	a := asyncAPI{channels: object{}, operations: object{}, schemas: NewSchemas()}
 	if err := errors.Join(a.requests(), a.notices()); err != nil {
 		return nil, err
@@ -114,22 +117,22 @@ type asyncAPI struct {
 
 // requests describes commands, batches and queries.
 func (a asyncAPI) requests() error {
-	errs := []error{a.reply("CommandReply", Reply{}), a.reply("BatchReply", BatchReply{})}
+	errs := []error{a.reply("CommandReply", wire.Reply{}), a.reply("BatchReply", wire.BatchReply{})}
 	for _, name := range slices.Sorted(maps.Keys(commands.Registry)) {
 		errs = append(errs, a.add(request{
-			name: name, subject: CommandPrefix + "." + name, summary: "Submit the command " + name,
+			name: name, subject: wire.CommandPrefix + "." + name, summary: "Submit the command " + name,
 			body: commands.Registry[name](), headers: "CommandHeaders", reply: "CommandReply",
 		}))
 	}
 	errs = append(errs, a.add(request{
-		name: "Batch", subject: BatchSubject, summary: "Submit many commands, each on its own or all or none",
-		body: Batch{}, headers: "CommandHeaders", reply: "BatchReply",
+		name: "Batch", subject: wire.BatchSubject, summary: "Submit many commands, each on its own or all or none",
+		body: wire.Batch{}, headers: "CommandHeaders", reply: "BatchReply",
 	}))
-	for _, name := range slices.Sorted(maps.Keys(Queries)) {
-		q := Queries[name]()
+	for _, name := range slices.Sorted(maps.Keys(wire.Queries)) {
+		q := wire.Queries[name]()
 		answer, err := answerTo(q)
 		errs = append(errs, err, a.reply(name+"Answer", answer), a.add(request{
-			name: name + "Query", subject: QueryPrefix + "." + name, summary: "Ask the query " + name,
+			name: name + "Query", subject: wire.QueryPrefix + "." + name, summary: "Ask the query " + name,
 			body: q, headers: "QueryHeaders", reply: name + "Answer",
 		}))
 	}
@@ -171,16 +174,16 @@ func (a asyncAPI) add(r request) error {
 
 // notices describes messages without a request.
 func (a asyncAPI) notices() error {
-	entry, err := a.schemas.Reply(HistoryEntry{})
-	beat, beatErr := a.schemas.Reply(Heartbeat{})
-	a.tell("Notice", NoticePrefix+".{of}.{name}", "What a record changed: one message for each thing that it touched", object{
+	entry, err := a.schemas.Reply(wire.HistoryEntry{})
+	beat, beatErr := a.schemas.Reply(wire.Heartbeat{})
+	a.tell("Notice", wire.NoticePrefix+".{of}.{name}", "What a record changed: one message for each thing that it touched", object{
 		"payload": entry, "headers": object{"$ref": schemaPath + "NoticeHeaders"},
 	})
 	a.channels["Notice"].(object)["parameters"] = object{
-		"of":   object{"enum": []any{OfConsumer, OfProvider, OfProject, OfUser, OfNode, OfNodeAllocation, OfChassis}},
+		"of":   object{"enum": []any{wire.OfConsumer, wire.OfProvider, wire.OfProject, wire.OfUser, wire.OfNode, wire.OfNodeAllocation, wire.OfChassis}},
 		"name": object{"description": "uuid or id; every character but letters, digits, - and _ as %XX"},
 	}
-	a.tell("Heartbeat", HeartbeatSubject, "How far the ledger is; another mark: notices were left out, read the history",
+	a.tell("Heartbeat", wire.HeartbeatSubject, "How far the ledger is; another mark: notices were left out, read the history",
 		object{"payload": beat})
 	return errors.Join(err, beatErr)
 }
@@ -204,41 +207,41 @@ func headerSchemas() object {
 	contentType := object{"type": "string", "enum": []any{encoding.TypeJSON, encoding.TypeMsgpack}, "default": encoding.TypeJSON}
 	return object{
 		"CommandHeaders": object{"type": "object", "properties": object{
-			HeaderContentType: contentType,
-			HeaderCommandID:   text("a uuid; required but for dry runs: the same id again gives the first result"),
-			HeaderRequestID:   text("kept in the record"),
-			HeaderDryRun:      text("true: say what would happen, record nothing"),
-			HeaderTraceParent: text(traceParentMeans),
-			HeaderTraceState:  text(traceStateMeans),
+			wire.HeaderContentType: contentType,
+			wire.HeaderCommandID:   text("a uuid; required but for dry runs: the same id again gives the first result"),
+			wire.HeaderRequestID:   text("kept in the record"),
+			wire.HeaderDryRun:      text("true: say what would happen, record nothing"),
+			wire.HeaderTraceParent: text(traceParentMeans),
+			wire.HeaderTraceState:  text(traceStateMeans),
 		}},
 		"NoticeHeaders": object{
 			"type":        "object",
 			"description": "CloudEvents 1.0, binary content mode",
 			"properties": object{
-				HeaderContentType: object{"const": encoding.TypeJSON}, HeaderEventSpec: object{"const": "1.0"},
-				HeaderEventID: text("SEQUENCE.INDEX of the record"), HeaderEventSource: text("/allot/LEDGER"),
-				HeaderEventType: text(NoticeType + "COMMAND"), HeaderEventTime: text("RFC 3339; when the record was decided"),
-				HeaderEventSubject: text("OF/NAME"), HeaderNoticeMark: text("changes when notices were left out"),
+				wire.HeaderContentType: object{"const": encoding.TypeJSON}, wire.HeaderEventSpec: object{"const": "1.0"},
+				wire.HeaderEventID: text("SEQUENCE.INDEX of the record"), wire.HeaderEventSource: text("/allot/LEDGER"),
+				wire.HeaderEventType: text(wire.NoticeType + "COMMAND"), wire.HeaderEventTime: text("RFC 3339; when the record was decided"),
+				wire.HeaderEventSubject: text("OF/NAME"), wire.HeaderNoticeMark: text("changes when notices were left out"),
 			},
 		},
 		"QueryHeaders": object{"type": "object", "properties": object{
-			HeaderContentType: contentType,
-			HeaderTraceParent: text(traceParentMeans),
-			HeaderTraceState:  text(traceStateMeans),
+			wire.HeaderContentType: contentType,
+			wire.HeaderTraceParent: text(traceParentMeans),
+			wire.HeaderTraceState:  text(traceStateMeans),
 		}},
 		"ReplyHeaders": object{"type": "object", "properties": object{
-			HeaderContentType:         contentType,
-			HeaderSequence:            text("the commit up to which the reply holds: the min_sequence of a query that is to see what led to it"),
-			HeaderTraceParent:         text("W3C Trace Context: the server's span, if the request is recorded"),
+			wire.HeaderContentType:    contentType,
+			wire.HeaderSequence:       text("the commit up to which the reply holds: the min_sequence of a query that is to see what led to it"),
+			wire.HeaderTraceParent:    text("W3C Trace Context: the server's span, if the request is recorded"),
 			"Nats-Service-Error":      text("code and message of a rejection or error"),
 			"Nats-Service-Error-Code": text("400, 404, 409 (rejected), 413, 500 or 503"),
 		}},
 	}
 }
 
-// EncodeAsyncAPI returns the document as it is in docs/asyncapi.json.
-func EncodeAsyncAPI() ([]byte, error) {
-	document, err := AsyncAPI()
+// Encode returns the document as it is in docs/asyncapi.json.
+func Encode() ([]byte, error) {
+	document, err := Document()
 	if err != nil {
 		return nil, err
 	}

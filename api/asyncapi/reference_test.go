@@ -1,4 +1,4 @@
-package wire_test
+package asyncapi_test
 
 import (
 	"bytes"
@@ -11,13 +11,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/allot-project/allot/api/asyncapi"
 	"github.com/allot-project/allot/api/wire"
 )
 
 // TestReference: docs/nats-reference.md is what the AsyncAPI document says, for
 // people.
 func TestReference(t *testing.T) {
-	document, err := wire.AsyncAPI()
+	document, err := asyncapi.Document()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,13 +32,13 @@ func TestReference(t *testing.T) {
 	}
 	want := r.write()
 	const path = "../../docs/nats-reference.md"
-	if updating() {
+	if *update {
 		if err := os.WriteFile(path, want, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("docs/nats-reference.md is not what the types give (go test ./api/wire -update): %v", err)
+		t.Errorf("docs/nats-reference.md is not what the types give (go test ./api/asyncapi -update): %v", err)
 	}
 }
 
@@ -81,7 +82,7 @@ func (r *reference) write() []byte {
 		"Made from the types, as [asyncapi.json](asyncapi.json) is, which a server also answers at `/asyncapi.json`.\n" +
 		"[nats.md](nats.md) says how to talk to the server. Fields in **bold** are required.\n\n## Codes of rejections\n\n" +
 		"| code | means |\n|---|---|\n")
-	for _, one := range wire.Codes() {
+	for _, one := range asyncapi.Codes() {
 		fmt.Fprintf(&out, "| `%s` | %s |\n", one.Code, cell(one.Means))
 	}
 	out.WriteString("\n## Codes of errors\n\n")

@@ -1,4 +1,4 @@
-package wire_test
+package asyncapi_test
 
 import (
 	"bytes"
@@ -9,30 +9,30 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/allot-project/allot/api/asyncapi"
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/encoding"
 )
 
-// updating reports whether generated files are written anew: -update is a flag of ledgertest.
-func updating() bool { return flag.Lookup("update").Value.String() == "true" }
+var update = flag.Bool("update", false, "write generated files anew")
 
 const path = "../../docs/asyncapi.json"
 
 // TestDocument: the document in docs is the one that the types give.
 func TestDocument(t *testing.T) {
-	want, err := wire.EncodeAsyncAPI()
+	want, err := asyncapi.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if updating() {
+	if *update {
 		if err := os.WriteFile(path, want, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	got, err := os.ReadFile(path)
 	if err != nil || !bytes.Equal(got, want) {
-		t.Errorf("docs/asyncapi.json is not what the types give (go test ./api/wire -update): %v", err)
+		t.Errorf("docs/asyncapi.json is not what the types give (go test ./api/asyncapi -update): %v", err)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestSchemasAgreeWithDecoding(t *testing.T) {
 		requests[name] = empty()
 	}
 	for name, request := range requests {
-		schema := compile(t, wire.RequestSchema(request))
+		schema := compile(t, asyncapi.RequestSchema(request))
 		encoded, err := json.Marshal(request)
 		if err != nil {
 			t.Fatal(err)
