@@ -95,7 +95,7 @@ func Document() (map[string]any, error) {
 		"info": object{
 			"title": "Allot over NATS", "version": "1",
 			"description": "Request and reply. Bodies are JSON or msgpack with the same keys; in msgpack, uuids may be 16 bytes. " +
-				"Times are RFC 3339 text.",
+				"Times are RFC 3339 text. Integers of the formats int64 and uint64 may be too large for a float64.",
 			"license": object{"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
 		},
 		"servers": object{"ledger": object{

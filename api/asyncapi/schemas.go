@@ -187,6 +187,8 @@ func reflector(open bool) *jsonschema.Reflector {
 				return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "integer"}, {Type: "string"}}}
 			case reflect.TypeFor[wire.Instant]():
 				return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "string"}, {Type: "integer", Minimum: "0"}}}
+			case reflect.TypeFor[int64](), reflect.TypeFor[uint64]():
+				return &jsonschema.Schema{Type: "integer", Format: t.Name()} // some languages read such numbers inexactly
 			case reflect.TypeFor[ledger.UUID]():
 				return &jsonschema.Schema{Type: "string", Format: "uuid"}
 			case reflect.TypeFor[time.Time]():

@@ -1,0 +1,78 @@
+package main_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestNATSDocument runs the programs in docs/nats.md, which print what stands below them.
+func TestNATSDocument(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/nats.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := freeAddress(t)
+	launch(t, t.TempDir(), "--nats", address)
+	program := func(t *testing.T, language, file string) (source, prints string) {
+		_, after, found := strings.Cut(string(text), "```"+language+"\n")
+		code, after, _ := strings.Cut(after, "```\n\n```\n")
+		prints, _, whole := strings.Cut(after, "```\n")
+		source = filepath.Join(t.TempDir(), file)
+		if err := os.WriteFile(source, []byte(code), 0o600); err != nil || !found || !whole {
+			t.Fatalf("docs/nats.md has no program in %s with what it prints: %v", language, err)
+		}
+		return source, prints
+	}
+	run := func(t *testing.T, want string, command ...string) {
+		cmd := exec.Command(command[0], command[1:]...)
+		cmd.Env = append(os.Environ(), "NATS_URL=nats://"+address)
+		if out, err := cmd.CombinedOutput(); err != nil || string(out) != want {
+			t.Errorf("it prints\n%s%v, and the document says\n%s", out, err, want)
+		}
+	}
+	t.Run("Go", func(t *testing.T) {
+		source, prints := program(t, "go", "main.go")
+		built := filepath.Join(t.TempDir(), "client")
+		if out, err := exec.Command("go", "build", "-o", built, source).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		run(t, prints, built)
+		linksNoServer(t, built)
+	})
+	t.Run("JavaScript", func(t *testing.T) {
+		packages, err := filepath.Abs("testdata/api/node_modules")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(packages + "/@nats-io/transport-node"); err != nil {
+			t.Skip("skipped: NATS's client is not installed (npm ci in cmd/allot/testdata/api)")
+		}
+		source, prints := program(t, "js", "main.mjs")
+		if err := os.Symlink(packages, filepath.Join(filepath.Dir(source), "node_modules")); err != nil {
+			t.Fatal(err)
+		}
+		command := []string{"node", "--harmony-json-parse-with-source", source}
+		if exec.Command("node", "-e", "JSON.rawJSON(1)").Run() == nil { // newer ones do not have the flag
+			command = []string{"node", source}
+		}
+		run(t, prints, command...)
+	})
+}
+
+// linksNoServer: no function of the server is in a program, also no rule and no search, whose types it needs.
+func linksNoServer(t *testing.T, program string) {
+	t.Helper()
+	symbols, err := exec.Command("go", "tool", "nm", program).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := regexp.MustCompile(`(?m) T ([^:\s]*\.Decide|[^:\s]*(commands/claiming|projector|pebble|nats-server|minio|prometheus)\S*)$`)
+	for _, found := range server.FindAllStringSubmatch(string(symbols), 10) {
+		t.Errorf("a client links %s", found[1])
+	}
+}
