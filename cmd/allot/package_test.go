@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -158,7 +159,7 @@ func (s *service) stop() {
 	}
 }
 
-// debs are the package that make deb has built, and a newer one of this commit.
+// debs are the package that make deb has built, and a newer release, which differs in its version alone.
 func debs(t *testing.T) (older, newer string) {
 	t.Helper()
 	built, err := filepath.Glob("../../dist/allot_*.deb")
@@ -168,21 +169,39 @@ func debs(t *testing.T) (older, newer string) {
 	if older, err = filepath.Abs(built[0]); err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	build := exec.Command("../../.ci/package/build", "deb")
-	build.Env = append(os.Environ(), "DIST="+dir, "VERSION=99.0.0")
-	if out, err := build.CombinedOutput(); err != nil {
+	newer = filepath.Join(t.TempDir(), "newer.deb")
+	const script = `set -eu
+		dpkg-deb --raw-extract "$1" "$2"
+		version=$("$2/usr/bin/allot" version | sed -n 's/^allot //p')
+		sed -i "s|${version//./\\.}|9${version#?}|g" "$2"/usr/bin/*
+		sed -i "s|^Version: .|Version: 9|" "$2/DEBIAN/control"
+		dpkg-deb -Znone --build "$2" "$3"`
+	if out, err := exec.Command("bash", "-c", script, "bash", older, t.TempDir()+"/x", newer).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if built, err = filepath.Glob(filepath.Join(dir, "*.deb")); err != nil || len(built) != 1 {
-		t.Fatalf("built %v: %v", built, err)
-	}
-	return older, built[0]
+	return older, newer
 }
 
-// TestPackage installs the package, starts what it installed as its unit says,
-// uses it, upgrades it, and removes it: the configuration stays as it was
-// changed, and the ledger is never touched.
+// version is what the installed program says that it is.
+func (m *machine) version() string {
+	m.t.Helper()
+	said := m.run("allot", "version")
+	if !regexp.MustCompile(`(?s)^allot \S+\nlevel \d+\ncommit `).MatchString(said) {
+		m.t.Errorf("it is %q", said)
+	}
+	return strings.Fields(said)[1]
+}
+
+// traces are the files and users of the package, but for the ledger's.
+func (m *machine) traces() string {
+	m.t.Helper()
+	return m.run("sh", "-c", "find /etc /usr/bin /usr/lib/systemd /usr/share /run /var -xdev -name '*allot*' ! -path '/var/lib/allot/*'"+
+		" | sort; getent passwd allot; getent group allot; true")
+}
+
+// TestPackage installs the package, starts what it installed as its unit says, uses it, upgrades it, goes
+// back and removes it: the configuration stays as it was changed, and the ledger is never touched. Without
+// a ledger a purge leaves nothing.
 func TestPackage(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -193,44 +212,68 @@ func TestPackage(t *testing.T) {
 	}
 	older, newer := debs(t)
 	m := newMachine(t)
-	m.run("dpkg", "--install", older)
+	m.run("rm", "-f", "/var/lib/man-db/auto-update") // the index of all manuals, which takes 6 s each time
+	before := m.traces()
+	m.run("dpkg", "--install", newer)
 	for _, name := range []string{"allot", "allot-migrate", "allot-bench"} {
 		m.run("gzip", "--test", "/usr/share/man/man1/"+name+".1.gz")
-		if got := m.run(name, "version"); !strings.HasPrefix(got, name+" ") || !strings.Contains(got, "\ncommit ") {
-			t.Errorf("it is %q", got)
-		}
+		m.run(name, "version")
 	}
+	upgraded := m.version()
 	m.checkUnit()
+	m.run("dpkg", "--purge", "allot")
+	if after := m.traces(); after != before {
+		t.Errorf("a purge leaves\n%s\nand before there was\n%s", after, before)
+	}
+
+	m.run("dpkg", "--install", older)
+	if got := m.version(); got >= upgraded {
+		t.Errorf("the older release is %s, and the newer one %s", got, upgraded)
+	}
 	if got := strings.TrimSpace(m.run("stat", "-c", "%A %U:%G", "/etc/allot/allot.yaml")); got != "-rw-r----- root:allot" {
 		t.Errorf("the configuration, which may hold secrets, is %s", got)
 	}
 	rest, conf := freeAddress(t), "/etc/allot/allot.yaml"
 	m.run("sed", "-i", "s|^http: .*|http: "+rest+"|; s|^nats: .*|nats: "+freeAddress(t)+"|", conf)
 	changed := m.run("cat", conf)
-
-	first := m.startService()
-	const provider = "/resource_providers/11111111-1111-4111-8111-111111111111"
-	placementAt(t, rest, http.MethodPost, "/resource_providers",
-		`{"name": "node", "uuid": "11111111-1111-4111-8111-111111111111"}`, http.StatusOK)
-	first.stop()
-
+	serves := func(made string, there ...string) {
+		t.Helper()
+		if got := m.run("cat", conf); got != changed {
+			t.Errorf("%s has been changed:\n%s", conf, got)
+		}
+		s := m.startService()
+		for _, id := range there {
+			placementAt(t, rest, http.MethodGet, "/resource_providers/"+id, "", http.StatusOK)
+		}
+		placementAt(t, rest, http.MethodPost, "/resource_providers", `{"name": "`+made+`", "uuid": "`+made+`"}`, http.StatusOK)
+		s.stop()
+	}
+	const first, second, third = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222",
+		"33333333-3333-4333-8333-333333333333"
+	serves(first)
 	m.run("dpkg", "--install", newer)
-	if got := m.run("allot", "version"); !strings.HasPrefix(got, "allot 99.0.0\n") {
-		t.Errorf("after the upgrade it is %q", got)
+	if got := m.version(); got != upgraded {
+		t.Errorf("after the upgrade it is %s, not %s", got, upgraded)
 	}
-	if got := m.run("cat", conf); got != changed {
-		t.Errorf("the upgrade has changed %s:\n%s", conf, got)
+	serves(second, first)
+	m.run("dpkg", "--install", older)
+	if got := m.version(); got == upgraded {
+		t.Errorf("after the way back it is still %s", got)
 	}
-	second := m.startService()
-	placementAt(t, rest, http.MethodGet, provider, "", http.StatusOK)
-	second.stop()
+	serves(third, first, second)
 
 	m.run("dpkg", "--remove", "allot")
 	m.fails("test", "-e", "/usr/bin/allot")
 	m.run("test", "-e", conf)
-	m.run("dpkg", "--purge", "allot")
+	if said := m.run("dpkg", "--purge", "allot"); !strings.Contains(said, "the ledger in /var/lib/allot was kept") {
+		t.Errorf("a purge says\n%s", said)
+	}
 	m.fails("test", "-e", conf)
 	m.run("test", "-d", "/var/lib/allot/log")
+	m.run("sh", "-c", "rm -r /var/lib/allot && userdel allot") // as it says
+	if after := m.traces(); after != before {
+		t.Errorf("what is left is\n%s\nand before there was\n%s", after, before)
+	}
 	if _, err := os.Stat("/var/lib/allot"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the test has left something on this machine: %v", err)
 	}

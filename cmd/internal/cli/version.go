@@ -30,7 +30,9 @@ type build struct {
 	// Date is the commit's date.
 	Date *time.Time `json:"date,omitempty"`
 	// Modified means that the source had uncommitted changes.
-	Modified bool   `json:"modified,omitempty"`
+	Modified bool `json:"modified,omitempty"`
+	// Level is the newest level of features that the program writes and reads.
+	Level    uint64 `json:"level"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
@@ -57,7 +59,7 @@ func moduleVersion(recorded string) string {
 
 // thisBuild reads what the go command recorded.
 func thisBuild() build {
-	b := build{Version: Version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	b := build{Version: Version(), Level: ledger.Level, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
@@ -88,7 +90,7 @@ func (c *VersionCommand) Run(k *kong.Kong) error {
 	if c.JSON {
 		return ledger.PlainEncoder(os.Stdout).Encode(b)
 	}
-	_, err := fmt.Printf("%s %s\n%s\n%s %s\n", k.Model.Name, b.Version, b.source(), b.Go, b.Platform)
+	_, err := fmt.Printf("%s %s\nlevel %d\n%s\n%s %s\n", k.Model.Name, b.Version, b.Level, b.source(), b.Go, b.Platform)
 	return err
 }
 
