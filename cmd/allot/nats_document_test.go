@@ -71,7 +71,8 @@ func linksNoServer(t *testing.T, program string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := regexp.MustCompile(`(?m) T ([^:\s]*\.Decide|[^:\s]*(commands/claiming|projector|pebble|nats-server|minio|prometheus)\S*)$`)
+	const packages = `commands/claiming|projector|pebble|nats-server|minio|prometheus`
+	server := regexp.MustCompile(`(?m) T ([^:\s]*\.Decide|[^:\s]*(` + packages + `)\S*)$`)
 	for _, found := range server.FindAllStringSubmatch(string(symbols), 10) {
 		t.Errorf("a client links %s", found[1])
 	}

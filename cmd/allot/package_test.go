@@ -195,8 +195,8 @@ func (m *machine) version() string {
 // traces are the files and users of the package, but for the ledger's.
 func (m *machine) traces() string {
 	m.t.Helper()
-	return m.run("sh", "-c", "find /etc /usr/bin /usr/lib/systemd /usr/share /run /var -xdev -name '*allot*' ! -path '/var/lib/allot/*'"+
-		" | sort; getent passwd allot; getent group allot; true")
+	return m.run("sh", "-c", "find /etc /usr/bin /usr/lib/systemd /usr/share /run /var -xdev -name '*allot*'"+
+		" ! -path '/var/lib/allot/*' | sort; getent passwd allot; getent group allot; true")
 }
 
 // TestPackage installs the package, starts what it installed as its unit says, uses it, upgrades it, goes
@@ -245,7 +245,8 @@ func TestPackage(t *testing.T) {
 		for _, id := range there {
 			placementAt(t, rest, http.MethodGet, "/resource_providers/"+id, "", http.StatusOK)
 		}
-		placementAt(t, rest, http.MethodPost, "/resource_providers", `{"name": "`+made+`", "uuid": "`+made+`"}`, http.StatusOK)
+		body := `{"name": "` + made + `", "uuid": "` + made + `"}`
+		placementAt(t, rest, http.MethodPost, "/resource_providers", body, http.StatusOK)
 		s.stop()
 	}
 	const first, second, third = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222",
