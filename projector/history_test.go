@@ -12,6 +12,7 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/chain"
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/projector"
@@ -98,7 +99,7 @@ func histories(t *testing.T, l *commandstest.Ledger) (want map[projector.Subject
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = ledger.ReadCommits(t.Context(), l.Log, ledger.Head{}, last, func(c *ledger.Commit) error {
+	err = chain.Read(t.Context(), l.Log, ledger.Head{}, last, func(c *ledger.Commit) error {
 		changes, err := state.Fold(c)
 		if err != nil {
 			return err

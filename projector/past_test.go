@@ -16,6 +16,7 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/chain"
 	"github.com/allot-project/allot/ledger/ledgertest"
 	_ "github.com/allot-project/allot/ledger/ledgertest/racetest"
 	"github.com/allot-project/allot/ledger/memlog"
@@ -210,7 +211,7 @@ func drawn(t *testing.T, seed int) ledgertest.History {
 		l.Submit(t, random.Example(1000*seed+n))
 	}
 	history := ledgertest.History{Name: fmt.Sprint("drawn ", seed)}
-	err := ledger.ReadCommits(t.Context(), l.Log, ledger.Head{}, l.Views.View().Sequence(), func(c *ledger.Commit) error {
+	err := chain.Read(t.Context(), l.Log, ledger.Head{}, l.Views.View().Sequence(), func(c *ledger.Commit) error {
 		history.Commits = append(history.Commits, c)
 		return nil
 	})

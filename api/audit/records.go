@@ -184,7 +184,7 @@ func (q *Questions) commits(ctx context.Context, from, to uint64) (list []*ledge
 			return err
 		}
 		if !found && entry.Sequence <= view.Sequence() {
-			return nil // The read models were told that it is no commit, see ledger.Chain.
+			return nil // The read models were told that it is no commit, see chain.Chain.
 		}
 		commit, err := ledger.DecodeCommit(entry.Data)
 		if err != nil {

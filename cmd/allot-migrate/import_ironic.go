@@ -15,6 +15,7 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
+	"github.com/allot-project/allot/ledger/chain"
 	"github.com/allot-project/allot/ledger/durable"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/system"
@@ -128,7 +129,7 @@ func openBase(ctx context.Context, d *datafolder.Folder) (*baseLedger, error) {
 		return nil, err
 	}
 	base := &baseLedger{log: log, state: ledger.NewState()}
-	err = ledger.ReadCommits(ctx, log, ledger.Head{}, last.Sequence, func(commit *ledger.Commit) error {
+	err = chain.Read(ctx, log, ledger.Head{}, last.Sequence, func(commit *ledger.Commit) error {
 		base.newest = commit.Records[len(commit.Records)-1].Time
 		_, err := base.state.Fold(commit)
 		return err

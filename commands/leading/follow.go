@@ -9,6 +9,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/chain"
 )
 
 const (
@@ -108,9 +109,9 @@ func (f *follower) poll() error {
 		case <-ctx.Done():
 		}
 	}()
-	chain := ledger.NewChain(f.state.Head())
+	links := chain.New(f.state.Head())
 	take := func(e ledger.Entry) error {
-		commit, err := chain.Next(e)
+		commit, err := links.Next(e)
 		if err != nil || commit == nil {
 			return err
 		}

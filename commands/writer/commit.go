@@ -225,7 +225,7 @@ func tooLarge(size, limit int) *demand.Rejection {
 
 // now returns the writer's clock, which never goes back in the log. What is decided again
 // is decided at a later time, even after the clock was set back: no two appends have the
-// same bytes, and ledger.Chain tells a late one from damage by that.
+// same bytes, and chain.Chain tells a late one from damage by that.
 func (l *loop) now() int64 {
 	l.latest = max(l.opts.Now().UnixNano(), l.state.LastTime(), l.floor)
 	return l.latest

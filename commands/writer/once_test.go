@@ -9,6 +9,7 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/chain"
 	"github.com/allot-project/allot/projector"
 )
 
@@ -34,7 +35,7 @@ func TestConsumersChangeOnceInACommit(t *testing.T) {
 func checkOnce(rt interface{ Fatalf(string, ...any) }, t *testing.T, l *commandstest.Ledger) {
 	view := l.Views.View()
 	changes := map[ledger.UUID][]ledger.Address{}
-	err := ledger.ReadCommits(t.Context(), l.Log, ledger.Head{}, view.Sequence(), func(c *ledger.Commit) error {
+	err := chain.Read(t.Context(), l.Log, ledger.Head{}, view.Sequence(), func(c *ledger.Commit) error {
 		for index, r := range c.Records {
 			for _, event := range r.Events {
 				topic := event.Topic()

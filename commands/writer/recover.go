@@ -9,6 +9,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/chain"
 )
 
 const (
@@ -175,7 +176,7 @@ func (l *loop) readTail() error {
 		return fmt.Errorf("%w: it ends at %d, but %d was durable", ledger.ErrLogBehind, last, l.state.Head().Sequence)
 	}
 	known := l.state.Head()
-	err = ledger.ReadCommits(ctx, l.log, known, last, func(c *ledger.Commit) error {
+	err = chain.Read(ctx, l.log, known, last, func(c *ledger.Commit) error {
 		changes, err := l.state.Fold(c)
 		if err != nil {
 			return err

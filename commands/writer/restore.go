@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/chain"
 	"github.com/allot-project/allot/snapshots"
 )
 
@@ -138,7 +139,7 @@ func StateAt(ctx context.Context, log ledger.Log, snaps SnapshotSource, at ledge
 	if at.Index == 0 {
 		last--
 	}
-	return state, ledger.ReadCommits(ctx, log, state.Head(), last, fold)
+	return state, chain.Read(ctx, log, state.Head(), last, fold)
 }
 
 // replay folds every commit after the State's head.
@@ -147,7 +148,7 @@ func replay(
 	due *snapshots.Schedule,
 ) error {
 	first := state.Head().Sequence
-	return ledger.ReadCommits(ctx, log, state.Head(), last, func(c *ledger.Commit) error {
+	return chain.Read(ctx, log, state.Head(), last, func(c *ledger.Commit) error {
 		changes, err := state.Fold(c)
 		if err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/chain"
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
@@ -119,7 +120,7 @@ func strayAppends(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = ledger.ReadCommits(t.Context(), log, ledger.Head{}, last, func(*ledger.Commit) error { return nil })
+	err = chain.Read(t.Context(), log, ledger.Head{}, last, func(*ledger.Commit) error { return nil })
 	if err != nil {
 		t.Errorf("the log cannot be read: %v", err)
 	}
@@ -171,7 +172,7 @@ func TestNothingFollowsARefusedAppend(t *testing.T) {
 	})
 	log.by = func(sequence uint64) []byte {
 		var head ledger.Head
-		err := ledger.ReadCommits(t.Context(), log, ledger.Head{}, sequence-1, func(c *ledger.Commit) error {
+		err := chain.Read(t.Context(), log, ledger.Head{}, sequence-1, func(c *ledger.Commit) error {
 			head = c.Head()
 			return nil
 		})

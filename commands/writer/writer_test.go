@@ -14,6 +14,7 @@ import (
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/chain"
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
@@ -81,7 +82,7 @@ func checkLog(t *testing.T, l *commandstest.Ledger, accepted map[ledger.UUID]led
 		t.Fatal(err)
 	}
 	found := make(map[ledger.UUID]ledger.Address)
-	err = ledger.ReadCommits(context.Background(), l.Log, ledger.Head{}, last, func(c *ledger.Commit) error {
+	err = chain.Read(context.Background(), l.Log, ledger.Head{}, last, func(c *ledger.Commit) error {
 		for i, r := range c.Records {
 			if earlier, twice := found[r.CommandID]; twice {
 				t.Errorf("command %s is in the log twice: %s and %d.%d", r.CommandID, earlier, c.Sequence, i)

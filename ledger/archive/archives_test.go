@@ -22,6 +22,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/archive/bucket"
+	"github.com/allot-project/allot/ledger/chain"
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/logfile"
 	"github.com/allot-project/allot/ledger/memlog"
@@ -502,7 +503,7 @@ func TestRead(t *testing.T) {
 		t.Errorf("behind the end: %v", err)
 	}
 	damaged := archive.NewLog([]*archive.Archive{open(t, "file://"+dir)}, t.TempDir(), 1<<30)
-	var bad *ledger.BadEntryError
+	var bad *chain.BadEntryError
 	err := damaged.Read(t.Context(), 1, 120, func(ledger.Entry) error { return nil })
 	if !errors.As(err, &bad) || bad.Sequence != 21 {
 		t.Errorf("damaged, without a second archive: %v", err)

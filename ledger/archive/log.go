@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/chain"
 	"github.com/allot-project/allot/ledger/logfile"
 )
 
@@ -180,7 +181,7 @@ func (l *Log) open(ctx context.Context, sequence uint64) (*openPart, error) {
 	case missing:
 		return nil, fmt.Errorf("%w: no archive has sequence %d", ledger.ErrLogGap, sequence)
 	case errors.Is(failed, ErrPart):
-		return nil, &ledger.BadEntryError{Sequence: sequence, Err: failed}
+		return nil, &chain.BadEntryError{Sequence: sequence, Err: failed}
 	}
 	return nil, fmt.Errorf("%w: %w", ledger.ErrUnavailable, failed)
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/chain"
 	"github.com/allot-project/allot/ledger/logfile"
 	"github.com/allot-project/allot/ledger/proof"
 )
@@ -171,7 +172,7 @@ type packing struct {
 	after     Position
 	file      *os.File
 	w         *logfile.Writer
-	chain     *ledger.Chain
+	chain     *chain.Chain
 	held      []ledger.Entry // after the last commit; a later commit decides about them
 	count     uint64         // commits
 	records   int64
@@ -195,7 +196,7 @@ func (s *packer) begin(ctx context.Context, from Position, before uint64) (*pack
 	}
 	return &packing{
 		first: from.Sequence + 1, before: before, after: Position{from.Head, from.Tree.Copy()}, file: file, w: w,
-		chain: ledger.NewChain(from.Head),
+		chain: chain.New(from.Head),
 	}, ctx.Err()
 }
 

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/chain"
 )
 
 var (
@@ -270,7 +271,7 @@ func (f Folder) join(facts []blockFacts, j *joint) (*Report, error) {
 
 // joint follows the chain over blocks in order.
 type joint struct {
-	chain *ledger.Chain
+	chain *chain.Chain
 	last  uint64 // sequence
 	path  string // facts of the block that has it
 	// lost means that the chain is unknown, as after blocks that were not read,
@@ -286,7 +287,7 @@ func newJoint() *joint {
 }
 
 func (j *joint) restart(head ledger.Head) {
-	j.chain = ledger.NewChain(head)
+	j.chain = chain.New(head)
 }
 
 // next joins a block to those before it.

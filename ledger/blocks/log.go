@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/chain"
 )
 
 // Log reads a log from its files. A server may append to it meanwhile: Log reads
@@ -89,7 +90,7 @@ func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry
 			return err
 		}
 		if next == from {
-			return &ledger.BadEntryError{Sequence: from, Err: fmt.Errorf("%w: it is not in %s, where it should be",
+			return &chain.BadEntryError{Sequence: from, Err: fmt.Errorf("%w: it is not in %s, where it should be",
 				ErrDamaged, b.path)}
 		}
 		from = next
@@ -237,7 +238,7 @@ func (b *blockRead) one(buf []byte, begin, offset int, yield func(ledger.Entry) 
 		reason = fmt.Sprintf("it holds sequence %d of %.80q", r.sequence, r.subject)
 	}
 	if reason != "" {
-		return &ledger.BadEntryError{Sequence: b.next, Err: &DamageError{
+		return &chain.BadEntryError{Sequence: b.next, Err: &DamageError{
 			After: ledger.Head{Sequence: b.next - 1}, Path: b.path, Offset: offset, Reason: reason,
 		}}
 	}

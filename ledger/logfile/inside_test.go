@@ -13,6 +13,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/chain"
 	"github.com/allot-project/allot/ledger/logfile"
 	"github.com/allot-project/allot/ledger/memlog"
 )
@@ -223,7 +224,7 @@ func TestWriteFails(t *testing.T) {
 	headless.Edit(func(entries [][]byte) [][]byte { return append([][]byte{[]byte("hello")}, entries[1:]...) })
 	shifted, _ := filled(t, 6)
 	shifted.Edit(func(entries [][]byte) [][]byte { return entries[1:] })
-	var bad *ledger.BadEntryError
+	var bad *chain.BadEntryError
 	for name, c := range map[string]struct {
 		log      ledger.Log
 		from, to uint64

@@ -28,6 +28,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/chain"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
@@ -116,7 +117,7 @@ func HeaderOf(ctx context.Context, log ledger.Log, from uint64) (Header, error) 
 	err = log.Read(ctx, 1, last, func(e ledger.Entry) error {
 		id, err := beginning(e.Data)
 		if err != nil {
-			return &ledger.BadEntryError{Sequence: e.Sequence, Err: err}
+			return &chain.BadEntryError{Sequence: e.Sequence, Err: err}
 		}
 		if header.Ledger = id; !id.IsNil() {
 			return errFound
@@ -130,7 +131,7 @@ func HeaderOf(ctx context.Context, log ledger.Log, from uint64) (Header, error) 
 	default:
 		return header, err
 	}
-	before, err := ledger.HeadBefore(ctx, log, from)
+	before, err := chain.HeadBefore(ctx, log, from)
 	header.Prev = before.Digest
 	return header, err
 }
@@ -150,17 +151,17 @@ func encode(enc *msgpack.Encoder, values ...any) error {
 
 // Read reads an archive to its end. It calls begin with the header, then yield
 // with every entry. It checks that the commits follow one another; about foreign
-// entries see ledger.Chain. Nothing is known to be whole before Read has returned
+// entries see chain.Chain. Nothing is known to be whole before Read has returned
 // without an error.
 func Read(in io.Reader, begin func(Header) error, yield func(ledger.Entry) error) (Trailer, error) {
-	return read(in, begin, (*ledger.Chain).Next, func(e ledger.Entry, _ *ledger.Commit) error { return yield(e) })
+	return read(in, begin, (*chain.Chain).Next, func(e ledger.Entry, _ *ledger.Commit) error { return yield(e) })
 }
 
 // ReadLinks is Read for callers that need not know whether the contents of each
 // commit can be decoded: it follows the digests only.
 func ReadLinks(in io.Reader, begin func(Header) error, yield func(ledger.Entry) error) (Trailer, error) {
-	link := func(chain *ledger.Chain, e ledger.Entry) (*ledger.Commit, error) {
-		_, err := chain.NextLink(e)
+	link := func(links *chain.Chain, e ledger.Entry) (*ledger.Commit, error) {
+		_, err := links.NextLink(e)
 		return nil, err
 	}
 	return read(in, begin, link, func(e ledger.Entry, _ *ledger.Commit) error { return yield(e) })
@@ -168,7 +169,7 @@ func ReadLinks(in io.Reader, begin func(Header) error, yield func(ledger.Entry) 
 
 // ReadCommits is Read for callers that want the commits decoded.
 func ReadCommits(in io.Reader, begin func(Header) error, yield func(*ledger.Commit) error) (Trailer, error) {
-	return read(in, begin, (*ledger.Chain).Next, func(_ ledger.Entry, commit *ledger.Commit) error {
+	return read(in, begin, (*chain.Chain).Next, func(_ ledger.Entry, commit *ledger.Commit) error {
 		if commit == nil {
 			return nil
 		}
@@ -177,7 +178,7 @@ func ReadCommits(in io.Reader, begin func(Header) error, yield func(*ledger.Comm
 }
 
 func read(
-	in io.Reader, begin func(Header) error, link func(*ledger.Chain, ledger.Entry) (*ledger.Commit, error),
+	in io.Reader, begin func(Header) error, link func(*chain.Chain, ledger.Entry) (*ledger.Commit, error),
 	yield func(ledger.Entry, *ledger.Commit) error,
 ) (Trailer, error) {
 	unpacker, err := zstd.NewReader(in, zstd.WithDecoderMaxMemory(maxWindow), zstd.WithDecoderConcurrency(1))
@@ -193,14 +194,14 @@ func read(
 	if err := begin(header); err != nil {
 		return Trailer{}, err
 	}
-	chain := ledger.NewChain(ledger.Head{Sequence: header.First - 1, Digest: header.Prev})
+	links := chain.New(ledger.Head{Sequence: header.First - 1, Digest: header.Prev})
 	for count := uint64(0); ; count++ {
-		entry, err := r.entry(header.First+count, count, chain)
+		entry, err := r.entry(header.First+count, count, links)
 		var commit *ledger.Commit
 		if err == nil && entry.Sequence > 0 {
-			commit, err = link(chain, entry)
+			commit, err = link(links, entry)
 		}
-		var bad *ledger.BadEntryError
+		var bad *chain.BadEntryError
 		if errors.As(err, &bad) {
 			err = fmt.Errorf("%w: %w", ErrDamaged, bad)
 		}
@@ -208,7 +209,7 @@ func read(
 			return Trailer{}, err
 		}
 		if entry.Sequence == 0 {
-			return Trailer{Head: chain.Head(), Checkpoints: r.checkpoints, Tree: r.tree}, r.end()
+			return Trailer{Head: links.Head(), Checkpoints: r.checkpoints, Tree: r.tree}, r.end()
 		}
 		if err := yield(entry, commit); err != nil {
 			return Trailer{}, err
@@ -286,7 +287,7 @@ func (r *reader) header() (Header, error) {
 }
 
 // entry reads the next entry; at the end its sequence is 0.
-func (r *reader) entry(where, count uint64, chain *ledger.Chain) (ledger.Entry, error) {
+func (r *reader) entry(where, count uint64, links *chain.Chain) (ledger.Entry, error) {
 	fields, err := r.dec.DecodeArrayLen()
 	if err != nil {
 		return ledger.Entry{}, damaged("it ends before sequence %d: %v", where, err)
@@ -299,10 +300,10 @@ func (r *reader) entry(where, count uint64, chain *ledger.Chain) (ledger.Entry, 
 		if r.begins {
 			return ledger.Entry{}, damaged("the ledger %s does not begin in it", r.ledger)
 		}
-		if err := chain.End(); err != nil {
+		if err := links.End(); err != nil {
 			return ledger.Entry{}, err
 		}
-		return ledger.Entry{}, r.trailer(count, chain.Head())
+		return ledger.Entry{}, r.trailer(count, links.Head())
 	case sequence != where || fields != 2:
 		return ledger.Entry{}, damaged("sequence %d stands where %d should", sequence, where)
 	}
@@ -315,7 +316,7 @@ func (r *reader) entry(where, count uint64, chain *ledger.Chain) (ledger.Entry, 
 	}
 	if r.begins {
 		if err := r.belongs(data); err != nil {
-			return ledger.Entry{}, fmt.Errorf("%w: %w", ErrDamaged, &ledger.BadEntryError{Sequence: where, Err: err})
+			return ledger.Entry{}, fmt.Errorf("%w: %w", ErrDamaged, &chain.BadEntryError{Sequence: where, Err: err})
 		}
 	}
 	return ledger.Entry{Sequence: where, Data: data}, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/chain"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
@@ -20,7 +21,7 @@ type Writer struct {
 	version int
 	first   uint64
 	count   uint64
-	chain   *ledger.Chain
+	chain   *chain.Chain
 	packer  *zstd.Encoder
 	enc     *msgpack.Encoder
 }
@@ -42,7 +43,7 @@ func NewWriter(out io.Writer, header Header, version int) (*Writer, error) {
 	w := &Writer{
 		out: counted, index: Index{{Sequence: header.First}}, version: version, first: header.First, packer: packer,
 		enc:   msgpack.NewEncoder(packer),
-		chain: ledger.NewChain(ledger.Head{Sequence: header.First - 1, Digest: header.Prev}),
+		chain: chain.New(ledger.Head{Sequence: header.First - 1, Digest: header.Prev}),
 	}
 	if err := encode(w.enc, magic, version, header.Ledger[:], header.First, header.Prev[:]); err != nil {
 		return nil, errors.Join(err, packer.Close())
@@ -57,7 +58,7 @@ func (w *Writer) Head() ledger.Head { return w.chain.Head() }
 func (w *Writer) Next() uint64 { return w.first + w.count }
 
 // Add writes the next entry. It returns the commit in it; nil: the entry seems to
-// be none, see ledger.Chain.
+// be none, see chain.Chain.
 func (w *Writer) Add(e ledger.Entry) (*ledger.Commit, error) {
 	if e.Sequence != w.Next() {
 		return nil, fmt.Errorf("%w: sequence %d comes after %d", ledger.ErrLogGap, e.Sequence, w.Next()-1)

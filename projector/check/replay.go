@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/chain"
 	"github.com/allot-project/allot/ledger/proof"
 	"github.com/allot-project/allot/projector"
 )
@@ -24,7 +25,7 @@ type Replayed struct {
 
 // Replay folds a log's commits up to a sequence. If dir is not empty, it makes
 // read models there. It calls at, which may be nil, after every commit. A fault
-// of the log is a *ledger.BadEntryError.
+// of the log is a *chain.BadEntryError.
 func Replay(
 	ctx context.Context, log ledger.Log, to uint64, dir string, progress Progress, at func(*Replayed) error,
 ) (r *Replayed, err error) {
@@ -35,10 +36,10 @@ func Replay(
 		}
 		defer func() { err = errors.Join(err, r.Views.Close()) }()
 	}
-	return r, ledger.ReadCommits(ctx, log, ledger.Head{}, to, func(commit *ledger.Commit) error {
+	return r, chain.Read(ctx, log, ledger.Head{}, to, func(commit *ledger.Commit) error {
 		changes, err := r.State.Fold(commit)
 		if err != nil {
-			return &ledger.BadEntryError{Sequence: commit.Sequence, Err: err}
+			return &chain.BadEntryError{Sequence: commit.Sequence, Err: err}
 		}
 		r.Commit = commit
 		r.Tree.Add(commit.Leaves)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/chain"
 	"github.com/allot-project/allot/ledger/proof"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/snapshots"
@@ -115,7 +116,7 @@ func VerifyLog(ctx context.Context, log ledger.Log, last uint64, e Evidence) (*R
 		return nil, err
 	}
 	v.report.Head, v.report.Records = r.State.Head(), r.Records
-	var bad *ledger.BadEntryError
+	var bad *chain.BadEntryError
 	switch {
 	case errors.As(err, &bad):
 		v.report.add("log", bad.Sequence, bad.Err)

@@ -12,6 +12,7 @@ import (
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archive"
+	"github.com/allot-project/allot/ledger/chain"
 	"github.com/allot-project/allot/ledger/logfile"
 	"github.com/allot-project/allot/ledger/proof"
 )
@@ -113,7 +114,7 @@ func (c *Backup) config(ctx context.Context, log ledger.Log, signer note.Signer)
 	if err != nil {
 		return archive.Config{}, err
 	}
-	head, err := ledger.HeadBefore(ctx, log, last+1)
+	head, err := chain.HeadBefore(ctx, log, last+1)
 	if err != nil {
 		return archive.Config{}, err
 	}

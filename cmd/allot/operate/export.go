@@ -10,6 +10,7 @@ import (
 	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/chain"
 	"github.com/allot-project/allot/ledger/durable"
 	"github.com/allot-project/allot/ledger/logfile"
 	"github.com/allot-project/allot/ledger/proof"
@@ -65,13 +66,13 @@ func (c *Export) write(
 			From: c.From, To: c.To, Checkpoints: within(kept, c.From, c.To), Progress: show,
 		})
 	}
-	head, err := ledger.HeadBefore(ctx, log, c.From)
+	head, err := chain.HeadBefore(ctx, log, c.From)
 	if err != nil {
 		return head, err
 	}
 	head.Sequence = c.From - 1
 	lines := ledger.PlainEncoder(out)
-	err = ledger.ReadCommits(ctx, log, head, c.To, func(commit *ledger.Commit) error {
+	err = chain.Read(ctx, log, head, c.To, func(commit *ledger.Commit) error {
 		head = commit.Head()
 		for i := range commit.Records {
 			at := ledger.Address{Sequence: commit.Sequence, Index: i}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
+	"github.com/allot-project/allot/ledger/chain"
 )
 
 // repairSource builds a log from the commits that are whole in damaged files, and
@@ -35,7 +36,7 @@ func (a *repairSource) Read(ctx context.Context, from, to uint64, yield func(led
 }
 
 func (a *repairSource) merger(from, to uint64, yield func(ledger.Entry) error) *merger {
-	return &merger{a: a, from: from, to: to, yield: yield, chain: ledger.NewChain(ledger.Head{})}
+	return &merger{a: a, from: from, to: to, yield: yield, chain: chain.New(ledger.Head{})}
 }
 
 // merger is the progress of a read of a repairSource.
@@ -43,7 +44,7 @@ type merger struct {
 	a        *repairSource
 	from, to uint64 // last sequence; 0: to the end
 	last     uint64 // sequence of the last entry
-	chain    *ledger.Chain
+	chain    *chain.Chain
 	yield    func(ledger.Entry) error
 }
 
@@ -81,7 +82,7 @@ func (j *merger) fits(e ledger.Entry) bool {
 
 func (j *merger) add(e ledger.Entry) error {
 	if e.Sequence != j.last+1 {
-		return &ledger.BadEntryError{Sequence: e.Sequence, Err: ledger.ErrLogGap}
+		return &chain.BadEntryError{Sequence: e.Sequence, Err: ledger.ErrLogGap}
 	}
 	if _, err := j.chain.NextLink(e); err != nil {
 		return err

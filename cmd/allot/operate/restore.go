@@ -15,6 +15,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/blocks"
+	"github.com/allot-project/allot/ledger/chain"
 	"github.com/allot-project/allot/ledger/proof"
 	"github.com/allot-project/allot/ledger/system"
 	"github.com/allot-project/allot/projector/check"
@@ -109,7 +110,7 @@ func (c *Restore) end(ctx context.Context, log *archive.Log) (ledger.Head, error
 	if to < 1 || to > last {
 		return ledger.Head{}, fmt.Errorf("--at %s: the archive holds the sequences 1 to %d; nothing was changed", c.At, last)
 	}
-	return ledger.HeadBefore(ctx, log, to+1)
+	return chain.HeadBefore(ctx, log, to+1)
 }
 
 // fill copies the log, once the folder is known to be free for it.

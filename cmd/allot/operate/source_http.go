@@ -13,6 +13,7 @@ import (
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archive"
+	"github.com/allot-project/allot/ledger/chain"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/proof"
 )
@@ -94,7 +95,7 @@ func (l *httpLog) some(ctx context.Context, from, to uint64, yield func(ledger.E
 		case line.Error != "":
 			return from, fmt.Errorf("the server cannot read its log at sequence %d: %s", from, line.Error)
 		case line.Sequence != from || ledger.DigestOf(line.Data) != line.Digest:
-			return from, &ledger.BadEntryError{Sequence: from, Err: ledger.ErrCorrupt}
+			return from, &chain.BadEntryError{Sequence: from, Err: ledger.ErrCorrupt}
 		}
 		if err := yield(ledger.Entry{Sequence: from, Data: line.Data}); err != nil {
 			return from, err

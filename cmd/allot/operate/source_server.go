@@ -11,6 +11,7 @@ import (
 	"github.com/allot-project/allot/api/client"
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/chain"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
@@ -67,7 +68,7 @@ func (l *remoteLog) Read(ctx context.Context, from, to uint64, yield func(ledger
 		}
 		for _, c := range answer.Result.Commits {
 			if c.Sequence != from || ledger.DigestOf(c.Data).String() != c.Digest {
-				return &ledger.BadEntryError{Sequence: from, Err: ledger.ErrCorrupt}
+				return &chain.BadEntryError{Sequence: from, Err: ledger.ErrCorrupt}
 			}
 			if err := yield(ledger.Entry{Sequence: c.Sequence, Data: c.Data}); err != nil {
 				return err

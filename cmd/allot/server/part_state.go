@@ -10,6 +10,7 @@ import (
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
+	"github.com/allot-project/allot/ledger/chain"
 )
 
 // statePart brings State and read models to the end of the log, and learns the ledger's id.
@@ -147,7 +148,7 @@ func (m *leaderModels) Fold(c *ledger.Commit, changes ledger.Changes) error {
 
 // adviseToCut names the way out if the log ends with an entry that may be of another publisher.
 func adviseToCut(err error) error {
-	var bad *ledger.BadEntryError
+	var bad *chain.BadEntryError
 	if !errors.As(err, &bad) {
 		return err
 	}

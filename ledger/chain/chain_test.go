@@ -1,4 +1,4 @@
-package ledger_test
+package chain_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/chain"
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 )
@@ -38,7 +39,7 @@ func chained(t *testing.T, n int, without ...uint64) (commits [][]byte) {
 }
 
 func sequences(log ledger.Log, prev ledger.Head, to uint64) (list []uint64, err error) {
-	err = ledger.ReadCommits(context.Background(), log, prev, to, func(c *ledger.Commit) error {
+	err = chain.Read(context.Background(), log, prev, to, func(c *ledger.Commit) error {
 		list = append(list, c.Sequence)
 		return nil
 	})
@@ -48,25 +49,25 @@ func sequences(log ledger.Log, prev ledger.Head, to uint64) (list []uint64, err 
 // walk feeds a log's entries to a Chain, by Next or by NextLink, and returns the
 // commits, and the final error.
 func walk(entries [][]byte, link bool) (list []uint64, head ledger.Head, err error) {
-	chain := ledger.NewChain(ledger.Head{})
+	links := chain.New(ledger.Head{})
 	for i, data := range entries {
 		entry := ledger.Entry{Sequence: uint64(i + 1), Data: data}
 		isCommit := false
 		if link {
-			isCommit, err = chain.NextLink(entry)
+			isCommit, err = links.NextLink(entry)
 		} else {
 			var commit *ledger.Commit
-			commit, err = chain.Next(entry)
+			commit, err = links.Next(entry)
 			isCommit = commit != nil
 		}
 		if isCommit {
 			list = append(list, entry.Sequence)
 		}
 		if err != nil {
-			return list, chain.Head(), err
+			return list, links.Head(), err
 		}
 	}
-	return list, chain.Head(), chain.End()
+	return list, links.Head(), links.End()
 }
 
 // TestLinksAgree damages logs at random. A reader that looks only at the links of
@@ -136,7 +137,7 @@ func TestLinksSkipForgeries(t *testing.T) {
 		}
 		for _, link := range []bool{false, true} {
 			list, head, err := walk(readable, link)
-			var bad *ledger.BadEntryError
+			var bad *chain.BadEntryError
 			if !errors.As(err, &bad) || !slices.Contains(list, places[0]) {
 				t.Errorf("a commit at %d, by links %t: %v, %v, %v", places, link, list, head, err)
 			}
@@ -157,14 +158,14 @@ func TestRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chain := ledger.NewChain(at3)
-	if chain.NextRun(ledger.Digest{1}, at5) || chain.Head() != at3 {
-		t.Errorf("a run that follows something else: %v", chain.Head())
+	links := chain.New(at3)
+	if links.NextRun(ledger.Digest{1}, at5) || links.Head() != at3 {
+		t.Errorf("a run that follows something else: %v", links.Head())
 	}
-	if !chain.NextRun(at3.Digest, at5) || chain.Head() != at5 || chain.End() != nil {
-		t.Errorf("a run that follows: %v, %v", chain.Head(), chain.End())
+	if !links.NextRun(at3.Digest, at5) || links.Head() != at5 || links.End() != nil {
+		t.Errorf("a run that follows: %v, %v", links.Head(), links.End())
 	}
-	if isCommit, err := chain.NextLink(ledger.Entry{Sequence: 6, Data: entries[5]}); !isCommit || err != nil {
+	if isCommit, err := links.NextLink(ledger.Entry{Sequence: 6, Data: entries[5]}); !isCommit || err != nil {
 		t.Errorf("the commit after a run: %v, %v", isCommit, err)
 	}
 }
@@ -179,10 +180,10 @@ func TestEndlessDoubt(t *testing.T) {
 	if len(list) != 1 || err == nil {
 		t.Errorf("64 doubtful entries, and the end: %v, %v", list, err)
 	}
-	chain := ledger.NewChain(ledger.Head{})
+	links := chain.New(ledger.Head{})
 	for i, data := range entries {
-		_, err := chain.NextLink(ledger.Entry{Sequence: uint64(i + 1), Data: data})
-		var bad *ledger.BadEntryError
+		_, err := links.NextLink(ledger.Entry{Sequence: uint64(i + 1), Data: data})
+		var bad *chain.BadEntryError
 		switch {
 		case i < 66 && err != nil:
 			t.Fatalf("entry %d: %v", i+1, err)
@@ -228,18 +229,18 @@ func TestUnsettled(t *testing.T) {
 	if _, err := sequences(failingLog{memlog.Of(entries), 4}, ledger.Head{}, 3); !errors.Is(err, errRead) {
 		t.Errorf("what follows cannot be read: %v", err)
 	}
-	var bad *ledger.BadEntryError
+	var bad *chain.BadEntryError
 	unknown := failingLog{Log: memlog.Of(entries)}
-	chain := ledger.NewChain(ledger.Head{})
+	links := chain.New(ledger.Head{})
 	if _, err := sequences(unknown, ledger.Head{}, 3); !errors.Is(err, errRead) {
 		t.Errorf("nothing can be read: %v", err)
 	}
 	for i, data := range entries[:3] {
-		if _, err := chain.Next(ledger.Entry{Sequence: uint64(i + 1), Data: data}); err != nil {
+		if _, err := links.Next(ledger.Entry{Sequence: uint64(i + 1), Data: data}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := chain.End(); !errors.As(err, &bad) || bad.Sequence != 3 || !errors.Is(err, ledger.ErrCorrupt) {
+	if err := links.End(); !errors.As(err, &bad) || bad.Sequence != 3 || !errors.Is(err, ledger.ErrCorrupt) {
 		t.Errorf("nothing follows: %v", err)
 	}
 	entries[3], entries[4] = []byte("{}"), make([]byte, 10)
@@ -255,12 +256,12 @@ func TestHeadBefore(t *testing.T) {
 	entries[2] = []byte("{}")
 	log := memlog.Of(entries)
 	for before, want := range map[uint64]uint64{1: 0, 2: 1, 3: 2, 4: 2, 5: 4, 6: 5} {
-		head, err := ledger.HeadBefore(context.Background(), log, before)
+		head, err := chain.HeadBefore(context.Background(), log, before)
 		if err != nil || head.Sequence != want || want > 0 && head.Digest != ledger.DigestOf(entries[want-1]) {
 			t.Errorf("before %d: %v, %v; want %d", before, head, err, want)
 		}
 	}
-	if _, err := ledger.HeadBefore(context.Background(), failingLog{log, 2}, 4); !errors.Is(err, errRead) {
+	if _, err := chain.HeadBefore(context.Background(), failingLog{log, 2}, 4); !errors.Is(err, errRead) {
 		t.Error(err)
 	}
 }
@@ -308,7 +309,7 @@ func TestForeignEntries(t *testing.T) {
 		}
 		end := memlog.Of(entries[:4])
 		got, err := sequences(end, ledger.Head{}, 4)
-		var bad *ledger.BadEntryError
+		var bad *chain.BadEntryError
 		if (err == nil) != alone[name] || err != nil && (!errors.As(err, &bad) || bad.Sequence != 3) || len(got) != 2 {
 			t.Errorf("%s at the end: %v, %v", name, got, err)
 		}
@@ -335,7 +336,7 @@ func TestDamageIsNotForeign(t *testing.T) {
 				continue // a reader that has seen the commit knows its digest
 			}
 			log := memlog.Of(entries)
-			var bad *ledger.BadEntryError
+			var bad *chain.BadEntryError
 			if _, err := sequences(log, ledger.Head{}, 6); !errors.As(err, &bad) || bad.Sequence != uint64(at+1) {
 				t.Errorf("commit %d %s: %v", at+1, name, err)
 			}
