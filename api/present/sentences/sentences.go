@@ -75,7 +75,7 @@ func (t Teller) Record(r *ledger.Record) Words {
 	if r.Actor != "" {
 		actor = Word{r.Actor, OfActor, r.Actor}
 	}
-	events := slices.DeleteFunc(slices.Clone(r.Events), beside)
+	events := slices.DeleteFunc(lasting(r.Events), beside)
 	if len(events) == 0 {
 		events = r.Events
 	}
@@ -128,6 +128,23 @@ func (t Teller) first(events []ledger.Event, at int64) (told []Words) {
 	}
 	told = slices.Concat(ranks[:]...)
 	return told[:min(maxTold, len(told))]
+}
+
+// lasting leaves out inventories that a later event of the record replaces again, as the last ones
+// of a reshape replace those between which its allocations move.
+func lasting(events []ledger.Event) (list []ledger.Event) {
+	replaced := make(map[ledger.UUID]bool)
+	for _, event := range slices.Backward(events) {
+		if e, is := event.(ledger.InventoriesReplaced); is {
+			if replaced[e.Provider] {
+				continue
+			}
+			replaced[e.Provider] = true
+		}
+		list = append(list, event)
+	}
+	slices.Reverse(list)
+	return list
 }
 
 // beside reports whether an event only goes with others.

@@ -113,6 +113,20 @@ func TestWhatIsAskedForIsToldFirst(t *testing.T) {
 	}
 }
 
+// TestLastInventoriesAreTold: those of a reshape between which its allocations move are not.
+func TestLastInventoriesAreTold(t *testing.T) {
+	set := func(provider byte, total int64) ledger.Event {
+		return ledger.InventoriesReplaced{Provider: ledgertest.ID(1, provider), Inventories: []ledger.InventoryRecord{
+			{Class: "VCPU", Total: total, MinUnit: 1, MaxUnit: total, StepSize: 1, Ratio: 1},
+		}}
+	}
+	record := &ledger.Record{Actor: "nova", Events: []ledger.Event{set(1, 9), set(2, 3), set(1, 6)}}
+	const want = "nova set the inventories of 01000000: 3 VCPU; set the inventories of 01000000: 6 VCPU"
+	if got := (Teller{Past: nothing{}}).Record(record).String(); got != want {
+		t.Errorf("%q; want %q", got, want)
+	}
+}
+
 // TestEveryKindOfLimitIsTold: a limit is told with whose it is, and a claim with its score.
 func TestEveryKindOfLimitIsTold(t *testing.T) {
 	rack := ledgertest.ID(3, 1)
