@@ -29,6 +29,10 @@ async function ask(path, query = {}, options = {}) {
   }
   for (;;) {
     const sent = token()
+    if (/[^\t -~\u00a0-\u00ff]/.test(sent)) { // no request can carry it
+      await askToken('This token was refused.')
+      continue
+    }
     const headers = { ...options.headers, ...(sent ? { 'X-Auth-Token': sent } : {}) }
     const response = await fetched(target, { ...options, headers, cache: 'no-store' })
     if (response.status === 401) {

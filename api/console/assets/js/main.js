@@ -82,7 +82,7 @@ function fail(error) {
   main.querySelectorAll('.failure').forEach((old) => old.remove())
   main.append(el('div', { class: 'card failure' }, el('p', { class: 'error', role: 'alert' }, error.message),
     el('button', { type: 'button', click: open }, 'Try again'),
-    error.status === 403 ? [' ', el('button', { type: 'button', click: async () => { await askToken(''); open() } }, 'Use another token')] : null))
+    error.status === 403 ? [' ', el('button', { type: 'button', click: async () => { await askToken(''); location.reload() } }, 'Use another token')] : null))
 }
 
 // moved is that another moment was chosen: it becomes a part of the address.
@@ -132,7 +132,8 @@ async function watch() {
 
 function gone(error) {
   badge.className = 'badge bad'
-  badge.textContent = 'No connection'
+  badge.textContent = error.status === 403 ? 'No rights' : 'No connection'
+  if (error.status === 403) return // the page says so, and asks for another token
   show(away, el('b', {}, error.isAway ? 'The server is away.' : 'The server does not answer as it should.'), ` ${error.message} What is shown may be old. Trying again…`)
   away.hidden = false
 }
