@@ -177,12 +177,16 @@ function listen() {
   const field = byId('q')
   suggest.start(byId('search'), field, byId('matches'))
   theme.start(byId('theme'), open)
+  const menu = byId('menu')
+  const unfold = (open) => { menu.setAttribute('aria-expanded', menu.closest('header').classList.toggle('open', open)) }
+  menu.addEventListener('click', () => unfold())
   byId('keys').addEventListener('click', () => help.showModal())
   keys.start(letters, {
     '/': () => { field.focus(); field.select() }, '?': () => help.showModal(), '[': () => moment.step(-1), ']': () => { if (!moment.isNow()) moment.step(1) }, n: () => moment.choose(null),
   })
   addEventListener('hashchange', async () => {
     moment.settle()
+    unfold(false)
     await takeAddress()
     open()
     main.focus({ preventScroll: true })

@@ -488,6 +488,23 @@ const steps = {
     assert.equal(sentinel, 'a\r\n\'=1+1\r\n\'-5\r\n-5\r\n"a""b,c\nd"\r\n')
   },
 
+  async 'on a phone the menu is a click away, and rows are cards'() {
+    const page = await open({ viewport: { width: 420, height: 800 }, isMobile: true, hasTouch: true })
+    await go(page, 'providers?at=30')
+    await page.locator('#label').filter({ hasText: 'the past · #30' }).waitFor()
+    assert.ok(await page.evaluate(() => document.querySelector('header').offsetHeight) < 80, 'the header takes less than a tenth')
+    await page.getByRole('button', { name: 'Menu' }).click()
+    await page.getByRole('button', { name: 'Now' }).click()
+    await page.getByRole('navigation').getByRole('link', { name: 'Timeline' }).click()
+    await page.getByRole('heading', { level: 1, name: 'Timeline' }).waitFor()
+    assert.equal(await page.getByRole('navigation').isVisible(), false)
+    await go(page, `subject/provider/${home}`)
+    const cells = card(page, 'Inventories').locator('tbody tr').first().locator('td')
+    const [one, other] = await Promise.all([cells.nth(0).boundingBox(), cells.nth(1).boundingBox()])
+    assert.ok(one.x === other.x && one.y < other.y, 'cells are below each other')
+    await page.context().close()
+  },
+
   async 'the colours change with the switch'(page) {
     await go(page, 'ask')
     const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor)
