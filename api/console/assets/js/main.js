@@ -2,7 +2,7 @@
 
 import { parse, setAt } from './address.js'
 import * as api from './api.js'
-import { el, show } from './dom.js'
+import { el, failure, show } from './dom.js'
 import * as keys from './keys.js'
 import * as moment from './moment.js'
 import * as ask from './pages/ask.js'
@@ -80,7 +80,7 @@ function markNavigation(name, { rest }) {
 function fail(error) {
   failed = true
   main.querySelectorAll('.failure').forEach((old) => old.remove())
-  main.append(el('div', { class: 'card failure' }, el('p', { class: 'error', role: 'alert' }, error.message),
+  main.append(el('div', { class: 'card failure' }, failure(error),
     el('button', { type: 'button', click: open }, 'Try again'),
     error.status === 403 ? [' ', el('button', { type: 'button', click: async () => { await askToken(''); location.reload() } }, 'Use another token')] : null))
 }

@@ -447,6 +447,28 @@ const steps = {
     await page.getByText('does not exist any more').waitFor()
   },
 
+  async 'ids are short until they are wanted, and what has a name is found and called by it'(page) {
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
+    await go(page, `subject/provider/${home}`)
+    const row = card(page, 'Holders').locator('tbody tr').filter({ hasText: third })
+    assert.ok((await row.getByRole('link').first().boundingBox()).width < 90, 'eight characters')
+    await row.getByRole('button', { name: `Copy ${third}` }).click()
+    await row.locator('button code').filter({ hasText: third }).waitFor()
+    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), third)
+    const aggregate = uuid(6, 1)
+    for (const [text, title] of [['CUSTOM_GOLD', 'trait CUSTOM_GOLD'], ['r1', 'aggregate r1'], [moved.address, `Record #${moved.address}`], ['nova', 'Timeline'], ['db-1', 'node allocation db-1'], [aggregate, 'aggregate r1']]) {
+      await go(page, 'ask')
+      await page.getByLabel('Search').fill(text)
+      await page.keyboard.press('Enter')
+      await page.getByRole('heading', { level: 1, name: title, exact: true }).waitFor()
+    }
+    await page.getByLabel('Search').fill(third.slice(0, 8))
+    await page.waitForFunction(() => document.querySelectorAll('#matches .match').length === 8)
+    const shown = await page.locator('#matches .match').allInnerTexts()
+    assert.equal(new Set(shown).size, 8, shown.join())
+    assert.ok(shown.every((text) => /^33333333….*\d{2}$/.test(text)), shown.join())
+  },
+
   async 'letters go to pages, and the skip link is the first stop'(page) {
     await go(page, 'overview')
     for (const [key, title] of [['p', 'Providers'], ['t', 'Timeline'], ['j', 'Projects'], ['a', 'Ask'], ['v', 'Verification'], ['w', 'Who held what, and when'], ['c', 'Compare two moments']]) {

@@ -3,7 +3,7 @@
 import { linkTo, withQuery } from '../address.js'
 import * as api from '../api.js'
 import { chart, usage } from '../chart.js'
-import { age, byImportance, bytes, card, choice, el, empty, number, percent, plural, show, subject, track } from '../dom.js'
+import { age, byImportance, bytes, card, choice, el, empty, failure, number, percent, plural, show, subject, track } from '../dom.js'
 import { history } from '../entries.js'
 import { heat } from '../heat.js'
 import * as moment from '../moment.js'
@@ -21,7 +21,7 @@ export async function render(main, { query }, signal) {
   show(main, el('h1', {}, 'Overview'), tiles(fleet), el('div', { class: 'split' }, map, unusual), el('div', { class: 'split' }, activity, recent), trends)
   show(map, heatCard(fleet))
   const part = (node, title, fill) => fill().catch((error) => {
-    if (error.name !== 'AbortError') show(node, card(title, el('p', { class: 'error', role: 'alert' }, error.message)))
+    if (error.name !== 'AbortError') show(node, card(title, failure(error)))
   })
   await Promise.all([
     part(unusual, 'Unusual', async () => show(unusual, await unusualCard(fleet, signal))),

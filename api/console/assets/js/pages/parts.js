@@ -2,7 +2,7 @@
 
 import * as api from '../api.js'
 import { usage } from '../chart.js'
-import { amounts, card, el, empty, number, show, subject, time } from '../dom.js'
+import { amounts, card, el, empty, failure, number, show, subject, time } from '../dom.js'
 import { history } from '../entries.js'
 import * as moment from '../moment.js'
 import { table } from '../table.js'
@@ -67,7 +67,7 @@ export function consumersOf(query, file, nothing, signal) {
 export function later(title, ask) {
   const place = el('div', {}, card(title, el('p', { class: 'soft' }, '…')))
   place.ready = ask().then((node) => show(place, node)).catch((error) => {
-    if (error.name !== 'AbortError') show(place, card(title, el('p', { class: 'error', role: 'alert' }, error.message)))
+    if (error.name !== 'AbortError') show(place, card(title, failure(error)))
   })
   return place
 }

@@ -26,8 +26,8 @@ export async function render(main, { rest: [, id] }, signal) {
     el('div', {}, card('Inventories', inventories(id, state)), counters(state) ? later('Counters', () => countersCard(id, signal)) : null),
     card(null, facts([
       ['uuid', el('code', {}, id)], ['generation', number(state.generation)], state.parent ? ['parent', subject('provider', state.parent)] : null,
-      ['traits', state.traits.length ? el('details', { open: state.traits.length < 12 }, el('summary', {}, number(state.traits.length)), state.traits.join(', ')) : 'none'],
-      ['aggregates', state.aggregates.length ? state.aggregates.map((a) => el('div', {}, el('code', {}, a))) : 'none'],
+      ['traits', state.traits.length ? el('details', { open: state.traits.length < 12 }, el('summary', {}, number(state.traits.length)), state.traits.map((name, i) => [i ? ', ' : '', subject('trait', name)])) : 'none'],
+      ['aggregates', state.aggregates.length ? state.aggregates.map((a) => el('div', {}, subject('aggregate', a))) : 'none'],
     ]), el('p', {}, el('a', { href: linkTo('held', 'provider', id) }, 'Who held it at another time'), ' · ',
       el('a', { href: withQuery(linkTo('what-if'), { remove: id }) }, 'What if it were removed')))),
   held, tree, parts)

@@ -2,7 +2,7 @@
 
 import { linkTo, withQuery } from '../address.js'
 import * as api from '../api.js'
-import { card, el, empty, json, show, subject } from '../dom.js'
+import { card, copy, el, empty, json, short, show, subject } from '../dom.js'
 import * as moment from '../moment.js'
 import * as consumer from './consumer.js'
 import * as owner from './owner.js'
@@ -11,7 +11,7 @@ import * as thing from './thing.js'
 import { table } from '../table.js'
 
 // elsewhere are the addresses of what has a page of its own.
-const elsewhere = { record: (name) => linkTo('record', name), topology: (name) => linkTo('topologies', name), class: (name) => withQuery('#/overview', { class: name }) }
+const elsewhere = { record: (name) => linkTo('record', name), topology: (name) => linkTo('topologies', name), class: (name) => withQuery('#/overview', { class: name }), actor: (name) => withQuery('#/timeline', { actor: name }), any: (name) => linkTo('search', name) }
 
 // holding are the questions for the providers that have something.
 const holding = { trait: 'required', aggregate: 'member_of' }
@@ -36,7 +36,8 @@ async function renderNamed(main, { rest: [of, name] }, signal) {
   const body = of === 'preference' ? json(await api.placement(`/preferences/${encodeURIComponent(name)}`, { at, signal }))
     : table({ label: 'Providers', file: `${of}-providers`, rows: (await api.placement('/resource_providers', { query: { [holding[of]]: name }, at, signal })).resource_providers,
       columns: [{ title: 'Provider', value: (p) => p.uuid, show: (p) => subject('provider', p.uuid, p.name) }, { title: 'Name', value: (p) => p.name }], nothing: empty('No provider has it.') })
-  show(main, el('h1', {}, `${of} ${name}`), card(null, body))
+  const { names } = await api.get('names', { ids: name }, signal)
+  show(main, el('h1', {}, `${of} ${names[name] ?? name}`), card(null, names[name] ? el('p', {}, copy(name, short(name))) : null, body))
   return {}
 }
 
