@@ -1,6 +1,6 @@
 // Two states of the same thing, side by side.
 
-import { el, named } from './dom.js'
+import { el, facts, json, named } from './dom.js'
 
 const maxShown = 200
 
@@ -48,4 +48,10 @@ export function difference(before, after) {
       el('td', { 'data-title': 'Before', class: was.has(path) ? 'before' : 'same' }, shown(was.get(path))),
       el('td', { 'data-title': 'After', class: is.has(path) ? 'after' : 'same' }, shown(is.get(path))))))),
   paths.length > maxShown ? el('p', { class: 'soft' }, `${paths.length - maxShown} more are not shown`) : null)
+}
+
+// data shows a value field by field; its JSON is a click away.
+export function data(value) {
+  const raw = el('details', { toggle: () => { if (raw.open && raw.childElementCount === 1) raw.append(json(value)) } }, el('summary', {}, 'As JSON'))
+  return el('div', { class: 'data' }, facts([...flat(value)].slice(0, maxShown).map(([path, one]) => [named(path.replaceAll('\n', ' › ')), shown(one)])), raw)
 }

@@ -316,12 +316,31 @@ const steps = {
     await page.getByText('would be accepted').waitFor()
     await page.getByText('It would not exist.').waitFor()
     assert.equal((await fetch(`${direct}/resource_providers/${home}`, { headers })).status, 200, 'it was only asked')
+    assert.equal(await main(page).locator('pre').count(), 0, 'JSON is a click away')
+    await main(page).locator('form').filter({ has: page.getByRole('button', { name: 'Try it out' }) }).locator('summary').click()
     await page.getByLabel('Commands').fill('[{]')
     await page.getByRole('button', { name: 'Try it out' }).click()
     await page.getByRole('alert').filter({ hasText: 'The commands are not JSON' }).waitFor()
     await page.getByLabel('Commands').fill(JSON.stringify([{ command: 'DeleteProvider', body: { provider: home } }]))
     await page.getByRole('button', { name: 'Try it out' }).click()
     await page.getByText('would be rejected').waitFor()
+    await go(page, 'what-if')
+    const [step, question] = [card(page, 'What would be done'), card(page, 'What would be asked then')]
+    await step.getByLabel('Step').selectOption('Change an inventory')
+    for (const [label, value] of [['provider', 'host-047'], ['class', 'VCPU'], ['total', '1000'], ['reserved', '0'], ['ratio', '1']]) await step.getByLabel(label).fill(value)
+    await step.getByRole('button', { name: 'Add the step' }).click()
+    await matches(step.locator('ol'), /update inventory host-047/)
+    await question.getByLabel('Question').selectOption('How many more fit?')
+    await question.getByLabel('resources').fill('VCPU:1000')
+    await question.getByRole('button', { name: 'Add the question' }).click()
+    await question.getByLabel('Question').selectOption('Which candidates are there?')
+    await question.getByLabel('resources').fill('VCPU:1000')
+    await question.getByRole('button', { name: 'Add the question' }).click()
+    await question.locator('li').nth(1).waitFor()
+    await page.getByRole('button', { name: 'Try it out' }).click()
+    await page.getByText('would be accepted').waitFor()
+    assert.match(await text(main(page)), /\d more fit|At least/)
+    assert.equal(await main(page).locator('pre').count(), 0)
   },
 
   async 'rejected commands say why, and what was sent'(page) {
@@ -330,6 +349,7 @@ const steps = {
     await matches(row, /nova.*AllocateForConsumers.*host-001/)
     await row.locator('summary').click()
     await row.getByText('command_id').waitFor()
+    assert.equal(await row.locator('pre').count(), 0, 'JSON is a click away')
     await go(page, 'rejected?actor=nobody')
     await page.getByText('No rejected command fits.').waitFor()
   },
@@ -463,7 +483,10 @@ const steps = {
       await page.getByRole('heading', { level: 1, name: title, exact: true }).waitFor()
     }
     await page.getByLabel('Search').fill(third.slice(0, 8))
-    await page.waitForFunction(() => document.querySelectorAll('#matches .match').length === 8)
+    await page.waitForFunction(() => { // not those of a shorter text
+      const all = [...document.querySelectorAll('#matches .match')]
+      return all.length === 8 && all.every((one) => one.textContent.startsWith('33333333'))
+    })
     const shown = await page.locator('#matches .match').allInnerTexts()
     assert.equal(new Set(shown).size, 8, shown.join())
     assert.ok(shown.every((text) => /^33333333….*\d{2}$/.test(text)), shown.join())

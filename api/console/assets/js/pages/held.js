@@ -65,7 +65,7 @@ function ask(of, id, status) {
 
 // resolve turns a name into a uuid: names are looked for in the present and in
 // the past that is shown.
-async function resolve(of, text) {
+export async function resolve(of, text) {
   if (of === 'project' || of === 'user' || /^[0-9a-f-]{32,36}$/i.test(text)) return text
   for (const at of [moment.at(), '']) {
     const { found } = await api.get('find', { q: text, at })

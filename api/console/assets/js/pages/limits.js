@@ -1,7 +1,8 @@
 // Limits of projects, and a claim or a limit that is tried out.
 
 import * as api from '../api.js'
-import { bar, card, choice, el, empty, field, form, json, number, show, subject } from '../dom.js'
+import { data } from '../difference.js'
+import { bar, card, choice, el, empty, field, form, number, show, subject } from '../dom.js'
 import * as moment from '../moment.js'
 import { table } from '../table.js'
 
@@ -49,7 +50,7 @@ function limit(signal) {
   }).node
 }
 
-const details = (answer) => el('details', {}, el('summary', {}, 'What would be recorded'), json(answer))
+const details = (answer) => el('details', {}, el('summary', {}, 'What would be recorded'), data(answer))
 
 // randomUUID needs no secure context, unlike crypto.randomUUID.
 function randomUUID() {

@@ -2,7 +2,8 @@
 
 import { withQuery } from '../address.js'
 import * as api from '../api.js'
-import { card, el, empty, field, json, named, show, subject, time } from '../dom.js'
+import { data } from '../difference.js'
+import { card, el, empty, field, named, show, subject, time } from '../dom.js'
 import { table } from '../table.js'
 
 const filters = ['command_id', 'actor', 'command', 'code', 'project', 'consumer', 'provider', 'since', 'until']
@@ -35,6 +36,6 @@ const about = (r) => ['provider', 'consumer', 'node'].filter((of) => r.rejection
 
 // details show the command.
 function details(r) {
-  const node = el('details', { toggle: () => { if (node.open && node.childElementCount === 1) node.append(json({ command_id: r.command_id, place: r.place, body: r.body, facts: r.rejection.facts })) } }, el('summary', {}, 'show'))
+  const node = el('details', { toggle: () => { if (node.open && node.childElementCount === 1) node.append(data({ command_id: r.command_id, place: r.place, body: r.body, facts: r.rejection.facts })) } }, el('summary', {}, 'show'))
   return node
 }
