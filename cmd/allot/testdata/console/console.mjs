@@ -135,6 +135,25 @@ const steps = {
     await page.getByRole('heading', { level: 1, name: 'provider host-000' }).waitFor()
   },
 
+  async 'the heat map is parted by rack, and a host has blocks of its holders'(page) {
+    await go(page, 'overview?class=VCPU&order=name')
+    await page.getByLabel('Racks').selectOption('by rack of fabric')
+    await page.locator('.heat-groups').waitFor()
+    assert.deepEqual(await page.locator('.heat-groups h3').allInnerTexts(), ['r0 › r1 24', 'r0 › r2 24', 'in no domain 1'])
+    await page.locator('canvas.heat').nth(1).focus()
+    await page.keyboard.press('Home')
+    await matches(page.locator('.heat-status'), /^host-024 ·/)
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { level: 1, name: 'provider host-024' }).waitFor()
+    await go(page, 'overview?class=VCPU&by=aggregate')
+    assert.deepEqual((await page.locator('.heat-groups h3').allInnerTexts()).slice(0, 2), ['r1 24', 'r2 24'])
+    await go(page, `subject/provider/${home}`)
+    const { usages } = await ask(`/resource_providers/${home}/usages`)
+    const { allocations } = await ask(`/resource_providers/${home}/allocations`)
+    const row = page.locator('.blocks').filter({ hasText: `VCPU${usages.VCPU} / 64` })
+    assert.equal(await row.locator('.block').count(), Object.values(allocations).filter((a) => a.resources.VCPU).length)
+  },
+
   async 'a move is told in words, with its record and proof a click away'(page) {
     await go(page, `timeline?consumer=${first}`)
     const words = (await page.locator('.records .words').allTextContents()).map((t) => t.replaceAll(/\s+/g, ' '))

@@ -3,7 +3,7 @@
 import { linkTo, withQuery } from '../address.js'
 import * as api from '../api.js'
 import { chart, usage } from '../chart.js'
-import { age, byImportance, bytes, card, choice, el, empty, failure, number, percent, plural, show, subject, track } from '../dom.js'
+import { age, byImportance, bytes, card, choice, el, empty, failure, number, percent, plural, short, show, subject, track } from '../dom.js'
 import { history } from '../entries.js'
 import { heat } from '../heat.js'
 import * as moment from '../moment.js'
@@ -12,14 +12,15 @@ import { verdict } from './verification.js'
 
 const soon = 15 * 60_000 // a reservation that ends within this time is unusual
 const cells = 20_000
+const maxGroups = 200
 
 export async function render(main, { query }, signal) {
   const wanted = { class: query.class ?? '', order: query.order ?? 'fullest' }
   const fleet = await api.get('fleet', { ...wanted, limit: cells, at: moment.at() }, signal)
   fleet.classes.sort((a, b) => byImportance(a.class, b.class))
   const [map, unusual, activity, trends, recent] = ['heat-card', 'unusual', 'activity', 'trends', 'recent'].map((name) => el('div', { class: name }))
-  show(main, el('h1', {}, 'Overview'), tiles(fleet), el('div', { class: 'split' }, map, unusual), el('div', { class: 'split' }, activity, recent), trends)
-  show(map, heatCard(fleet))
+  show(main, el('h1', {}, 'Overview'), tiles(fleet, query), el('div', { class: 'split' }, map, unusual), el('div', { class: 'split' }, activity, recent), trends)
+  show(map, heatCard(fleet, query.by ?? '', ...await Promise.all([groupings(signal), grouped(fleet.cells, query.by ?? '', signal)])))
   const part = (node, title, fill) => fill().catch((error) => {
     if (error.name !== 'AbortError') show(node, card(title, failure(error)))
   })
@@ -43,13 +44,13 @@ function refresh(main, query, signal) {
   return { record() { waiting ||= setTimeout(again, 5000) } }
 }
 
-function tiles(fleet) {
+function tiles(fleet, query) {
   const tile = (value, label, href) => el('a', { class: 'tile', href }, el('b', {}, number(value)), el('span', {}, label))
   return el('div', {}, el('div', { class: 'tiles' },
     tile(fleet.providers, 'providers', linkTo('providers')), tile(fleet.trees, 'trees', linkTo('providers')),
     tile(fleet.classes.length, 'classes', linkTo('limits')), tile(fleet.sequence, 'commits', linkTo('timeline'))),
   fleet.classes.length
-    ? el('div', { class: 'classes' }, fleet.classes.map((c) => el('a', { class: 'class-tile', href: withQuery('#/overview', { class: c.class }), 'aria-current': c.class === fleet.cells.class ? 'true' : null },
+    ? el('div', { class: 'classes' }, fleet.classes.map((c) => el('a', { class: 'class-tile', href: withQuery('#/overview', { ...query, at: '', class: c.class }), 'aria-current': c.class === fleet.cells.class ? 'true' : null },
       el('span', { class: 'name' }, c.class), el('span', { class: 'share' }, percent(c.capacity > 0 ? c.used / c.capacity : 0)), track(c.used, c.capacity),
       el('span', { class: 'amount' }, `${number(c.used)} of ${number(c.capacity)}`), fullness(c))))
     : null)
@@ -66,17 +67,49 @@ function fullness(c) {
     }))
 }
 
-function heatCard(fleet) {
+// groupings are what the heat map can be parted by.
+async function groupings(signal) {
+  const { topologies } = await api.placement('/topologies', { at: moment.at(), signal }).catch(() => ({ topologies: [] })) // a reader may lack the right
+  return [['', 'together'], ['aggregate', 'by aggregate'], ...topologies.map((t) => [`topology:${t.name}`, `by ${t.levels.at(-1)} of ${t.name}`])]
+}
+
+// grouped parts cells by aggregates, or by the innermost domain of a topology.
+async function grouped({ roots, aggregates, in: within }, by, signal) {
+  const all = roots.map((_, i) => i)
+  if (!by) return [{ title: '', of: all }]
+  const name = by.startsWith('topology:') ? by.slice(9) : null
+  const { members } = name === null ? { members: null } : await api.placement(`/topologies/${encodeURIComponent(name)}`, { at: moment.at(), signal })
+  const names = members ? {} : await called(aggregates, signal)
+  const path = (id) => (members ? (members[id] ? [...path(members[id].parent), members[id].name] : []) : [names[id] ?? short(id)])
+  const titles = aggregates.map((id) => path(id).join(' › '))
+  const groups = new Map()
+  for (const i of all) {
+    const own = within[i].map((n) => titles[n]).filter(Boolean)
+    const chosen = members ? [own.sort((a, b) => b.length - a.length)[0]] : own
+    for (const title of chosen.length ? chosen : ['']) groups.set(title ?? '', groups.get(title ?? '') ?? []).get(title ?? '').push(i)
+  }
+  return [...groups].map(([title, of]) => ({ title: title || (members ? 'in no domain' : 'in no aggregate'), of, last: !title }))
+    .sort((a, b) => a.last - b.last || a.title.localeCompare(b.title, undefined, { numeric: true }))
+}
+
+async function called(ids, signal) {
+  const parts = Array.from({ length: Math.ceil(ids.length / 150) }, (_, i) => ids.slice(150 * i, 150 * (i + 1)))
+  return Object.assign({}, ...(await Promise.all(parts.map((part) => api.get('names', { ids: part.join(',') }, signal)))).map(({ names }) => names))
+}
+
+function heatCard(fleet, by, groupsBy, groups) {
   if (fleet.cells.roots.length === 0) {
     return card('Fullness', empty('No provider has an inventory yet.', 'A provider is made with POST /resource_providers and gets an inventory with PUT /resource_providers/{uuid}/inventories; nova-compute does both by itself.'))
   }
-  const go = (changed) => { location.hash = withQuery('#/overview', { class: fleet.cells.class, order: fleet.cells.order, ...changed }) }
+  const go = (changed) => { location.hash = withQuery('#/overview', { class: fleet.cells.class, order: fleet.cells.order, by, ...changed }) }
   const byClass = choice('Class', fleet.classes.map((c) => c.class), fleet.cells.class, (value) => go({ class: value }))
   const order = choice('Order', [['fullest', 'fullest first'], ['emptiest', 'emptiest first'], ['name', 'by name']], fleet.cells.order, (value) => go({ order: value }))
+  const part = choice('Racks', groupsBy, by, (value) => go({ by: value }))
   const { trees, roots } = fleet.cells
   return el('section', { class: 'card' },
-    el('div', { class: 'row' }, el('h2', {}, `${number(trees)} trees with ${fleet.cells.class}`), el('span', { class: 'spring' }), byClass.node, order.node),
-    heat(fleet.cells, (i) => { location.hash = linkTo('subject', 'provider', roots[i]) }),
+    el('div', { class: 'row' }, el('h2', {}, `${number(trees)} trees with ${fleet.cells.class}`), el('span', { class: 'spring' }), byClass.node, order.node, part.node),
+    heat(fleet.cells, groups.slice(0, maxGroups), (i) => { location.hash = linkTo('subject', 'provider', roots[i]) }),
+    groups.length > maxGroups ? el('p', { class: 'soft' }, `The first ${maxGroups} of ${number(groups.length)} groups are shown.`) : null,
     roots.length < trees ? el('p', { class: 'soft' }, `The first ${number(roots.length)} of ${number(trees)} are shown; `, el('a', { href: linkTo('providers') }, 'the list has all'), '.') : null)
 }
 
