@@ -2,6 +2,10 @@
 
 const tokenKey = 'allot-token'
 let askToken = async () => ''
+let behind = 0 // ms by which the server's clock is behind
+
+// now is the time by the server's clock, in ms.
+export const now = () => Date.now() - Math.max(0, behind)
 
 export const token = () => sessionStorage.getItem(tokenKey) ?? ''
 export const setToken = (value) => sessionStorage.setItem(tokenKey, value)
@@ -40,6 +44,7 @@ async function ask(path, query = {}, options = {}) {
       continue
     }
     if (!response.ok) throw new Failure(response.status, await reason(response))
+    behind = Date.now() - Date.parse(response.headers.get('Date') ?? new Date())
     return response
   }
 }

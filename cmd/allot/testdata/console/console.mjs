@@ -236,6 +236,32 @@ const steps = {
     await card(page, 'Usage over time').locator('canvas').first().waitFor()
   },
 
+  async 'charts show the span that is picked, in whole minutes, and events are compact until they are opened'(page) {
+    await go(page, 'subject/project/astronomy')
+    const chart = card(page, 'Usage over time')
+    const asked = async (act) => (await Promise.all([page.waitForRequest((r) => r.url().includes('/audit/series') && !r.url().endsWith('points=2')), act()]))[0].url()
+    const times = (url) => ['since', 'until'].map((name) => Date.parse(new URL(url).searchParams.get(name)))
+    const [since, until] = times(await asked(() => chart.getByLabel('Range').selectOption('last day')))
+    assert.ok(since % 900_000 === 0 && until % 900_000 === 0 && Math.abs(until - since - 86400_000) <= 900_000, `${since} to ${until}`)
+    assert.match(page.url(), /range=day/)
+    await page.reload()
+    await settled(page)
+    assert.equal(await chart.getByLabel('Range').inputValue(), 'day')
+    await chart.getByLabel('Range').selectOption('from – to')
+    await chart.getByLabel('From').fill('2026-01-01T00:00:00')
+    assert.equal(times(await asked(() => chart.getByRole('button', { name: 'Show', exact: true }).click()))[0] % 86400_000, 0)
+    await go(page, 'overview?range=week')
+    await card(page, 'Commands per 3 hours').waitFor()
+    await go(page, `timeline?consumer=${first}`)
+    const record = page.locator('.records > li').first()
+    assert.equal(await record.locator('.events, dl').count(), 0)
+    await record.locator('summary').click()
+    await record.locator('.events summary').first().click()
+    await record.locator('.events dl').first().waitFor()
+    await go(page, `record/${moved.address}`)
+    assert.equal(await page.locator('main pre').count(), 0)
+  },
+
   async 'who held a host is answered for any moment, by time and by sequence'(page) {
     await go(page, `held/provider/${home}`)
     await main(page).locator('tbody tr').first().waitFor()

@@ -2,12 +2,14 @@
 
 import { linkTo, withQuery } from '../address.js'
 import * as api from '../api.js'
-import { chart, usage } from '../chart.js'
+import { chart } from '../chart.js'
 import { age, byImportance, bytes, card, choice, el, empty, failure, number, percent, plural, short, show, subject, track } from '../dom.js'
 import { history } from '../entries.js'
 import { heat } from '../heat.js'
 import * as moment from '../moment.js'
+import { aligned, picker, span, stepOf, word } from '../range.js'
 import { lastComparison } from './orphans.js'
+import { overTime } from './parts.js'
 import { verdict } from './verification.js'
 
 const soon = 15 * 60_000 // a reservation that ends within this time is unusual
@@ -29,7 +31,7 @@ export async function render(main, { query }, signal) {
     part(activity, 'Commands', async () => show(activity, await activityCard(fleet, signal))),
     part(recent, 'Latest', async () => show(recent, await recentCard(signal))),
   ])
-  part(trends, 'Trends', async () => show(trends, await trendsCard(fleet, signal)))
+  if (fleet.classes.length) part(trends, 'Trends', async () => show(trends, await overTime({ fleet: true }, 'fleet', signal, 'Totals over time')))
   return refresh(main, query, signal)
 }
 
@@ -159,27 +161,30 @@ async function clusterState(signal) {
   }
 }
 
+// activityCard is how many commands there were, in the span that is picked.
 async function activityCard(fleet, signal) {
-  const until = moment.isNow() ? '' : fleet.time
-  const answer = await api.get('activity', { until, points: 60 }, signal)
-  const sum = (key) => answer.spans.reduce((n, span) => n + span[key], 0)
-  const ends = answer.spans.map((span) => span.end)
-  return card('Commands per minute, in an hour',
-    chart([el('b', {}, 'Accepted'), ` ${number(sum('records'))}`], 'Accepted commands per minute', ends, [{ label: 'accepted', values: answer.spans.map((s) => s.records), stroke: 'fill', shade: true }], { bars: true }),
-    answer.kept
-      ? chart([el('b', {}, 'Rejected'), ` ${number(sum('rejected'))}${answer.incomplete ? ' or more' : ''} · `, el('a', { href: linkTo('rejected') }, 'why')], 'Rejected commands per minute', ends, [{ label: 'rejected', values: answer.spans.map((s) => s.rejected), stroke: 'over', shade: true }], { bars: true })
-      : el('p', { class: 'soft' }, 'This server keeps no rejected commands now; its log says why.'))
+  const [place, title] = [el('div'), el('h2')]
+  const draw = async () => {
+    const given = span('hour', moment.isNow() ? '' : fleet.time, fleet.time)
+    const answers = []
+    const spans = await aligned(given, 60, async (since, until, points) => {
+      const answer = await api.get('activity', { since, until, points }, signal)
+      answers.push(answer)
+      return answer.spans
+    })
+    const sum = (key) => spans.reduce((n, one) => n + one[key], 0)
+    const bars = (key, stroke) => [`${key} commands`, spans.map((one) => one.end), [{ label: key, values: spans.map((one) => one[key]), stroke, shade: true }], { bars: true }]
+    show(title, `Commands per ${word(stepOf(given, 60))}`)
+    show(place, chart([el('b', {}, 'Accepted'), ` ${number(sum('records'))}`], ...bars('records', 'fill')),
+      answers.every((one) => one.kept)
+        ? chart([el('b', {}, 'Rejected'), ` ${number(sum('rejected'))}${answers.some((one) => one.incomplete) ? ' or more' : ''} · `, el('a', { href: linkTo('rejected') }, 'why')], ...bars('rejected', 'over'))
+        : el('p', { class: 'soft' }, 'This server keeps no rejected commands now; its log says why.'))
+  }
+  await draw()
+  return card(null, el('div', { class: 'row' }, title, el('span', { class: 'spring' }), picker('hour', () => draw().catch((error) => show(place, failure(error))))), place)
 }
 
 async function recentCard(signal) {
   const { node } = await history('Latest records', () => api.get('timeline', { limit: 6, at: moment.at() }, signal).then((page) => ({ ...page, next: '' })), empty('Nothing has happened yet.'))
   return card('Latest', node, el('p', {}, el('a', { href: linkTo('timeline') }, 'All records')))
-}
-
-// trendsCard is the fleet over time. Its points are whole minutes of the past, so
-// that the server knows most of them from the last time.
-async function trendsCard(fleet, signal) {
-  const series = await api.get('series', { fleet: true, until: moment.isNow() ? '' : fleet.time, points: 60 }, signal)
-  if (fleet.classes.length === 0) return null
-  return card('Totals over time', usage(series.points, 'fleet'))
 }

@@ -4,7 +4,8 @@ import { linkTo } from '../address.js'
 import * as api from '../api.js'
 import { difference } from '../difference.js'
 import { save } from '../download.js'
-import { card, el, empty, facts, json, kindName, number, show, subject, time } from '../dom.js'
+import { card, el, empty, facts, kindName, number, show, subject, time } from '../dom.js'
+import { eventList } from '../entries.js'
 import * as moment from '../moment.js'
 import { checkInclusion, readCheckpoint } from '../proof.js'
 import { sentence } from '../words.js'
@@ -33,7 +34,7 @@ export async function render(main, { rest: [address = ''] }, signal) {
     card(`Changed: ${number(item.change_count)}`, item.changes.length === 0 ? el('p', { class: 'soft' }, 'The record is about no single thing.') : item.changes.map((change) => el('div', {},
       el('h3', {}, `${kindName(change.of)} `, subject(change.of, change.name)), difference(change.before, change.after)))),
     proof,
-    card(`Events: ${number(item.event_count)}`, json(item.events), item.event_count > item.events.length ? el('p', { class: 'soft' }, `The first ${item.events.length} are shown; GET /audit/records?from=${sequence} has all.`) : null))
+    card(`Events: ${number(item.event_count)}`, eventList(item)))
   show(proof, await proofCard(address, signal))
   return {}
 }
