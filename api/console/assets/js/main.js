@@ -56,7 +56,6 @@ async function open() {
   page = {}
   failed = false
   markNavigation(name, address)
-  document.title = `Allot · ${address.rest.length ? address.rest.join(' ') : name}`
   main.setAttribute('aria-busy', 'true')
   try {
     const opened = await pages[name].render(main, address, signal)
@@ -64,7 +63,17 @@ async function open() {
   } catch (error) {
     if (!signal.aborted) fail(error)
   }
-  if (!signal.aborted) main.removeAttribute('aria-busy')
+  if (signal.aborted) return
+  const title = main.querySelector('h1')
+  document.title = `${title?.textContent ?? name} · Allot`
+  if (present[name] && !moment.isNow()) title?.after(el('p', { class: 'notice' }, `The moment above does not apply here: ${present[name]}`))
+  main.removeAttribute('aria-busy')
+}
+
+// present says of pages, or parts of them, that they are not of the past that is shown.
+const present = {
+  overview: 'what is unusual, but for what is over capacity, is so now.', verification: 'the disk, and what was found on it, are those of now.', rejected: 'rejected commands are all that are kept.', reservations: 'these are reservations of now; those of the past are in the histories of their consumers.',
+  limits: 'claims and limits are tried now.', compare: 'a comparison has two moments of its own.', consumption: 'a month is shown whole, or up to now.',
 }
 
 function markNavigation(name, { rest }) {
@@ -167,7 +176,10 @@ async function takeAddress() {
   if (at !== null && at !== String(moment.at())) {
     await moment.take(at)
     setAt(moment.isNow() ? null : moment.at())
-  } else if (at === null && !moment.isNow()) setAt(moment.at())
+  } else if (at === null) {
+    moment.complain('')
+    if (!moment.isNow()) setAt(moment.at())
+  }
 }
 
 function listen() {

@@ -308,6 +308,37 @@ const steps = {
     }
   },
 
+  async 'tabs have names, errors end with their cause, and pages say what is not of the past'(page) {
+    for (const [path, title] of [[`subject/provider/${home}`, 'provider host-000'], [`subject/aggregate/${uuid(6, 1)}`, 'aggregate r1'], ['topologies/fabric', 'Topology fabric'], ['rejected', 'Rejected commands']]) {
+      await go(page, path)
+      assert.equal(await page.title(), `${title} · Allot`)
+    }
+    await go(page, 'providers?at=noon')
+    await page.locator('#moment-problem').filter({ hasText: 'noon' }).waitFor()
+    await go(page, 'timeline')
+    await page.locator('#moment-problem').waitFor({ state: 'hidden' })
+    await go(page, 'limits')
+    await card(page, 'Try a limit').getByLabel('Class').fill('NOTHING')
+    await page.getByRole('button', { name: 'Try the limit' }).click()
+    await main(page).getByRole('alert').waitFor()
+    await card(page, 'Try a limit').getByLabel('Class').fill('VCPU')
+    await main(page).getByRole('alert').waitFor({ state: 'detached' })
+    for (const path of ['rejected', 'reservations', 'verification', 'limits', 'overview', 'consumption']) {
+      await go(page, `${path}?at=9`)
+      await page.locator('.notice').filter({ hasText: 'does not apply' }).waitFor()
+    }
+    await page.getByRole('button', { name: 'Now' }).click()
+    await page.locator('.notice').waitFor({ state: 'detached' })
+    await page.route('**/audit/proof/record*', async (route) => {
+      const response = await route.fetch()
+      const evidence = await response.json()
+      await route.fulfill({ response, json: { ...evidence, checkpoint: `${evidence.checkpoint.replace('— ops.example', '— signer.example')}— witness.example AAAA\n` } })
+    })
+    await go(page, `record/${moved.address}`)
+    await matches(card(page, 'Proof'), /Signed bysigner\.example, witness\.example/)
+    await page.unroute('**/audit/proof/record*')
+  },
+
   async 'the slider and the picker go back in time, and everything with them'(page) {
     await go(page, 'providers')
     await page.getByLabel('Sequence of the moment').fill('6')

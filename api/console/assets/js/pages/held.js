@@ -45,7 +45,7 @@ function ask(of, id, status) {
   const when = field('When', { value: moment.isNow() ? '' : status.time, placeholder: 'now; or 117, or 2026-11-20T10:00:00Z' })
   const problem = el('p', { class: 'error', role: 'alert' })
   return el('form', {
-    class: 'form card', submit: async (event) => {
+    class: 'form card', input: () => { problem.textContent = '' }, submit: async (event) => {
       event.preventDefault()
       problem.textContent = ''
       try {

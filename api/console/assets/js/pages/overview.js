@@ -140,7 +140,7 @@ async function unusualCard(fleet, signal) {
     disk ? line(disk.free < disk.reserve ? 'bad' : days < 30 ? 'warn' : 'good', 'Disk',
       `${bytes(disk.free)} free${days === Infinity ? ', too few commands to say for how long' : `, for ${number(Math.floor(days))} days at the pace of today`}`) : null,
     stores.length ? line(filling, 'Stores', stores.map((s) => `${s.name} ${bytes(s.bytes)}`).join(' · ')) : null,
-    cluster), moment.isNow() ? null : el('p', { class: 'soft small' }, 'What is over capacity is that of the moment above; everything else is now.'))
+    cluster))
 }
 
 // clusterState is a line about the servers of the ledger.

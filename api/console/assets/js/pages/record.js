@@ -48,10 +48,10 @@ async function proofCard(address, signal) {
     if (error.name === 'AbortError') throw error
     return card('Proof', el('p', { class: 'soft' }, error.message))
   }
-  const { origin, size, root } = readCheckpoint(evidence.checkpoint)
+  const { signers, size, root } = readCheckpoint(evidence.checkpoint)
   const verdict = await checkInclusion(evidence, size, root)
   return card('Proof', el('p', { class: `badge ${verdict.good === null ? '' : verdict.good ? 'good' : 'bad'}` }, verdict.text),
-    facts([['Record', `number ${number(evidence.number)} of ${number(size)}`], ['Path', `${number(evidence.path.length)} hashes`], ['Root', el('code', {}, root)], ['Signed by', origin]]),
+    facts([['Record', `number ${number(evidence.number)} of ${number(size)}`], ['Path', `${number(evidence.path.length)} hashes`], ['Root', el('code', {}, root)], ['Signed by', signers]]),
     el('p', { class: 'soft' }, 'The browser has computed the root from the record and the path. Only the operator’s public key tells whether the checkpoint is signed: ', el('code', {}, 'allot check-proof FILE --public-key KEY')),
     el('button', { type: 'button', click: () => save(`proof-${address}.json`, 'application/json', JSON.stringify(evidence)) }, 'Save the proof'))
 }
