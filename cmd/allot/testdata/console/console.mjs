@@ -7,7 +7,7 @@
 
 import assert from 'node:assert/strict'
 import { createServer, connect } from 'node:net'
-import { accessible, download, fits, go, harmless, settled, start, standing } from './browser.mjs'
+import { accessible, download, go, harmless, settled, start, standing, views, whole } from './browser.mjs'
 import { hostile, hostName, uuid } from './fill.mjs'
 
 const hosts = 48
@@ -652,24 +652,12 @@ const steps = {
   },
 }
 
-// views are all pages. Each must fit into a narrow window, run no name, and be
-// accessible, in light and dark.
-const sequence = Number(moved.address.split('.')[0])
-const { nodes: [node] } = await (await fetch(`${direct}/baremetal/v1/nodes`, { headers: { ...headers, 'X-OpenStack-Ironic-API-Version': '1.78' } })).json()
-const named = encodeURIComponent(hostile)
-const views = [
-  'overview?class=VCPU', 'timeline', `timeline?project=${named}`, 'providers', 'projects', 'consumption', `subject/provider/${target}`, `subject/provider/${home}`, `subject/consumer/${uuid(4, 2)}`,
-  `subject/project/${named}`, `subject/user/${named}`, `subject/node/${node.uuid}`, `held/provider/${target}`, 'ask', 'candidates?resources=VCPU:4', `why/${uuid(4, 2)}/${target}`,
-  `what-if?remove=${target}`, 'orphans', 'rejected', 'reservations', 'limits', 'topologies', 'topologies/fabric?request=resources%3DVCPU%3A1', 'baremetal', `compare/${sequence - 1}/${sequence + 40}`, 'verification', `record/${moved.address}`, `search/${named}`, 'search/nothing%20at%20all',
-]
-
 async function look(name, options, paths) {
   const page = await open(options)
   await settled(page)
   for (const path of paths) {
     await go(page, path)
-    await page.waitForFunction(() => ![...document.querySelectorAll('main .soft')].some((p) => p.textContent === '…'))
-    await fits(page, `${path}, ${name}`)
+    await whole(page, `${path}, ${name}`)
     await harmless(page, `${path}, ${name}`)
     await accessible(page, `${path}, ${name}`)
   }
@@ -690,8 +678,9 @@ for (const [name, step] of Object.entries(steps)) {
 }
 await page.context().close()
 if (!only || only === 'views') {
-  await look('420 px, dark', { viewport: { width: 420, height: 800 }, colorScheme: 'dark', isMobile: true, hasTouch: true }, views)
-  await look('1280 px, light', { viewport: { width: 1280, height: 800 } }, views)
+  const paths = await views(direct)
+  await look('420 px, dark', { viewport: { width: 420, height: 800 }, colorScheme: 'dark', isMobile: true, hasTouch: true }, paths)
+  await look('1400 px, light', { viewport: { width: 1400, height: 800 } }, paths)
 }
 await browser.close()
 server.close()

@@ -9,9 +9,9 @@ import { consumersOf, consumerTable, holders } from './parts.js'
 const kinds = [['provider', 'provider'], ['node', 'node'], ['consumer', 'consumer'], ['project', 'project'], ['user', 'user']]
 
 export async function render(main, { rest: [of = 'provider', id = ''] }, signal) {
-  const status = await api.get('status', { at: moment.at() }, signal)
+  const [status, { names }] = await Promise.all([api.get('status', { at: moment.at() }, signal), id ? api.get('names', { ids: id }, signal) : { names: {} }])
   const result = el('div', { 'aria-live': 'polite' })
-  show(main, el('h1', {}, 'Who held what, and when'), ask(of, id, status), result)
+  show(main, el('h1', {}, 'Who held what, and when'), ask(of, names[id] ?? id, status), result)
   if (!id) {
     show(result, empty('Name something, and choose a moment.', 'The slider at the top moves by commit, the time beside it and the one here to any second.'))
     return {}

@@ -15,6 +15,7 @@ import { verdict } from './verification.js'
 const soon = 15 * 60_000 // a reservation that ends within this time is unusual
 const cells = 20_000
 const maxGroups = 200
+const fleetReads = 2_000_000 // providers that the server reads for a series
 
 export async function render(main, { query }, signal) {
   const wanted = { class: query.class ?? '', order: query.order ?? 'fullest' }
@@ -31,7 +32,7 @@ export async function render(main, { query }, signal) {
     part(activity, 'Commands', async () => show(activity, await activityCard(fleet, signal))),
     part(recent, 'Latest', async () => show(recent, await recentCard(signal))),
   ])
-  if (fleet.classes.length) part(trends, 'Trends', async () => show(trends, await overTime({ fleet: true }, 'fleet', signal, 'Totals over time')))
+  if (fleet.classes.length) part(trends, 'Trends', async () => show(trends, await overTime({ fleet: true }, 'fleet', signal, 'Totals over time', Math.max(7, Math.min(60, Math.floor(fleetReads / fleet.providers) - 1)))))
   return refresh(main, query, signal)
 }
 

@@ -16,10 +16,10 @@ export async function happened(query, signal) {
 }
 
 // overTime is a chart of usage up to the moment, in the span that is picked.
-export async function overTime(query, file, signal, title = 'Usage over time') {
+export async function overTime(query, file, signal, title = 'Usage over time', most = 120) {
   const [{ begun }, { time: until }] = await Promise.all([api.get('status', {}, signal), moment.isNow() ? {} : api.get('status', { at: moment.sequence() }, signal)])
   const place = el('div', { 'aria-live': 'polite' })
-  const draw = async () => show(place, usage(await aligned(span('', until, begun), 120, async (since, to, steps, isRest) => {
+  const draw = async () => show(place, usage(await aligned(span('', until, begun), most, async (since, to, steps, isRest) => {
     const { points } = await api.get('series', { ...query, since, until: to, points: steps + 1 }, signal)
     return isRest ? points.slice(-1) : points
   }), file))
