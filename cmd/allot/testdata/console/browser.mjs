@@ -97,7 +97,8 @@ function faults() {
     const { value } = input
     if (/^[0-9a-f]{8}-[0-9a-f]{4}-.{27}$/.test(value)) raw.add(value)
     input.value ||= input.placeholder
-    if (shown(input) && input.scrollWidth > input.clientWidth + 1) clipped.push(input)
+    const widest = input.clientWidth > 0.9 * input.form?.clientWidth // more scrolls
+    if (shown(input) && !widest && input.scrollWidth > input.clientWidth + 1) clipped.push(input)
     input.value = value
   }
   const texts = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT)

@@ -49,6 +49,7 @@ function ask(of, id, status) {
       event.preventDefault()
       problem.textContent = ''
       try {
+        if (!name.value()) throw new Error('Give a name or uuid.')
         const found = await resolve(what.value(), name.value())
         const before = moment.at()
         if (!when.value()) moment.set(null)
@@ -63,15 +64,15 @@ function ask(of, id, status) {
   }, what.node, name.node, when.node, el('div', { class: 'field' }, el('button', { type: 'submit', class: 'primary' }, 'Show')), problem)
 }
 
-// resolve turns a name into a uuid: names are looked for in the present and in
-// the past that is shown.
+// resolve turns a name, or the beginning of a uuid, into a uuid or id: it is looked
+// for in the present and in the past that is shown.
 export async function resolve(of, text) {
-  if (of === 'project' || of === 'user' || /^[0-9a-f-]{32,36}$/i.test(text)) return text
-  for (const at of [moment.at(), '']) {
+  if (!text || /^[0-9a-f-]{32,36}$/i.test(text)) return text
+  for (const at of new Set([moment.at(), ''])) {
     const { found } = await api.get('find', { q: text, at })
     const one = found.find((f) => f.of === of)
     if (one) return one.name
   }
-  throw new Error(`No ${of} is called ${text || 'nothing'}. Its uuid finds it even if it is gone.`)
+  if (of === 'project' || of === 'user') return text
+  throw new Error(`No ${of} is called ${text}. Its uuid finds it even if it is gone.`)
 }
-
