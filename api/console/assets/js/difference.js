@@ -45,8 +45,8 @@ export function difference(before, after) {
     el('thead', {}, el('tr', {}, ['What', 'Before', 'After'].map((name) => el('th', { scope: 'col' }, name)))),
     el('tbody', {}, paths.slice(0, maxShown).map((path) => el('tr', {},
       el('th', { scope: 'row' }, told(path)),
-      el('td', { 'data-title': 'Before', class: was.has(path) ? 'before' : 'same' }, shown(was.get(path))),
-      el('td', { 'data-title': 'After', class: is.has(path) ? 'after' : 'same' }, shown(is.get(path))))))),
+      el('td', { 'data-title': 'Before', class: was.has(path) ? 'before' : 'same' }, el('div', {}, shown(was.get(path)))),
+      el('td', { 'data-title': 'After', class: is.has(path) ? 'after' : 'same' }, el('div', {}, shown(is.get(path)))))))),
   paths.length > maxShown ? el('p', { class: 'soft' }, `${paths.length - maxShown} more are not shown`) : null)
 }
 
