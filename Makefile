@@ -123,7 +123,9 @@ bench-cluster:
 bench-candidates:
 	go test ./api/placement -run '^$$' -bench Candidates -timeout 30m
 
-# Pictures of the console in docs/img, of a ledger that is made for them; needs chromium and npm.
+# Pictures of the console in docs/img, and of every page at 1400 and 420 pixels and dark in docs/img/pages, of a ledger
+# that is made for them. It fails if text is cut off, a uuid shown for what has a name, or axe finds something.
+# Needs chromium and npm.
 screenshots:
 	npm ci --silent --prefix cmd/allot/testdata/console
 	mkdir -p docs/img

@@ -61,6 +61,9 @@ type Cells struct {
 	Providers []int         `json:"providers"`
 	Used      []int64       `json:"used"`
 	Capacity  []int64       `json:"capacity"`
+	// Aggregates are those of the roots; In has the numbers of each root's among them.
+	Aggregates []ledger.UUID `json:"aggregates"`
+	In         [][]int       `json:"in"`
 }
 
 // Orders of trees.
@@ -304,8 +307,9 @@ func cellsOf(trees []*tree, class ledger.ClassID, classes *ledger.ClassTable, or
 	arrange(list, class, order)
 	cells := Cells{
 		Order: order, Trees: len(list), Roots: []ledger.UUID{}, Names: []string{}, Providers: []int{}, Used: []int64{},
-		Capacity: []int64{},
+		Capacity: []int64{}, Aggregates: []ledger.UUID{}, In: [][]int{},
 	}
+	numbers := make(map[ledger.UUID]int)
 	if len(list) > 0 {
 		cells.Class = classes.Name(class)
 	}
@@ -314,6 +318,15 @@ func cellsOf(trees []*tree, class ledger.ClassID, classes *ledger.ClassTable, or
 		cells.Roots, cells.Names = append(cells.Roots, t.root.UUID), append(cells.Names, t.root.Name)
 		cells.Providers = append(cells.Providers, t.providers)
 		cells.Used, cells.Capacity = append(cells.Used, sum.used), append(cells.Capacity, sum.capacity)
+		in := []int{}
+		for _, id := range t.root.Aggregates {
+			if _, known := numbers[id]; !known {
+				numbers[id] = len(cells.Aggregates)
+				cells.Aggregates = append(cells.Aggregates, id)
+			}
+			in = append(in, numbers[id])
+		}
+		cells.In = append(cells.In, in)
 	}
 	return cells
 }

@@ -2,6 +2,10 @@
 
 const tokenKey = 'allot-token'
 let askToken = async () => ''
+let behind = 0 // ms by which the server's clock is behind
+
+// now is the time by the server's clock, in ms.
+export const now = () => Date.now() - Math.max(0, behind)
 
 export const token = () => sessionStorage.getItem(tokenKey) ?? ''
 export const setToken = (value) => sessionStorage.setItem(tokenKey, value)
@@ -29,6 +33,10 @@ async function ask(path, query = {}, options = {}) {
   }
   for (;;) {
     const sent = token()
+    if (/[^\t -~\u00a0-\u00ff]/.test(sent)) { // no request can carry it
+      await askToken('This token was refused.')
+      continue
+    }
     const headers = { ...options.headers, ...(sent ? { 'X-Auth-Token': sent } : {}) }
     const response = await fetched(target, { ...options, headers, cache: 'no-store' })
     if (response.status === 401) {
@@ -36,6 +44,7 @@ async function ask(path, query = {}, options = {}) {
       continue
     }
     if (!response.ok) throw new Failure(response.status, await reason(response))
+    behind = Date.now() - Date.parse(response.headers.get('Date') ?? new Date())
     return response
   }
 }

@@ -1,9 +1,8 @@
 // Two states of the same thing, side by side.
 
-import { el, subject } from './dom.js'
+import { el, facts, json, named } from './dom.js'
 
 const maxShown = 200
-const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 // flat turns a value into paths and what is there.
 function flat(value, path = [], into = new Map()) {
@@ -31,12 +30,10 @@ function keyOf(parent, key, child) {
   return naming.map((name) => child[name]).filter(Boolean).join(' ') || key
 }
 
-const shown = (value) => (value === undefined ? '' : typeof value === 'string' ? value : JSON.stringify(value))
+const shown = (value) => (value === undefined ? '' : named(typeof value === 'string' ? value : JSON.stringify(value)))
 
-// named is a path in which the uuids of providers are links with names.
-function named(path) {
-  return path.split('\n').map((part, i) => [i > 0 ? ' › ' : '', part.split(' ').map((word, n) => [n > 0 ? ' ' : '', uuid.test(word) ? subject('provider', word) : /[A-Z]/.test(word) ? word : word.replaceAll('_', ' ')])])
-}
+// told is a path in words.
+const told = (path) => path.split('\n').map((part, i) => [i > 0 ? ' › ' : '', named(part.split(' ').map((word) => (/[A-Z]|-.*-/.test(word) ? word : word.replaceAll('_', ' '))).join(' '))])
 
 // difference shows what is not the same, or all if one side is null.
 export function difference(before, after) {
@@ -47,8 +44,14 @@ export function difference(before, after) {
   return el('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Before and after' }, el('table', { class: 'diff' },
     el('thead', {}, el('tr', {}, ['What', 'Before', 'After'].map((name) => el('th', { scope: 'col' }, name)))),
     el('tbody', {}, paths.slice(0, maxShown).map((path) => el('tr', {},
-      el('th', { scope: 'row' }, named(path)),
-      el('td', { class: was.has(path) ? 'before' : 'same' }, shown(was.get(path))),
-      el('td', { class: is.has(path) ? 'after' : 'same' }, shown(is.get(path))))))),
+      el('th', { scope: 'row' }, told(path)),
+      el('td', { 'data-title': 'Before', class: was.has(path) ? 'before' : 'same' }, el('div', {}, shown(was.get(path)))),
+      el('td', { 'data-title': 'After', class: is.has(path) ? 'after' : 'same' }, el('div', {}, shown(is.get(path)))))))),
   paths.length > maxShown ? el('p', { class: 'soft' }, `${paths.length - maxShown} more are not shown`) : null)
+}
+
+// data shows a value field by field; its JSON is a click away.
+export function data(value) {
+  const raw = el('details', { toggle: () => { if (raw.open && raw.childElementCount === 1) raw.append(json(value)) } }, el('summary', {}, 'As JSON'))
+  return el('div', { class: 'data' }, facts([...flat(value)].slice(0, maxShown).map(([path, one]) => [named(path.replaceAll('\n', ' › ')), shown(one)])), raw)
 }

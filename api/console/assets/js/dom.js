@@ -78,33 +78,47 @@ export function json(value) {
   return el('pre', { tabindex: 0 }, JSON.stringify(value, null, 2))
 }
 
-const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-/
+const uuid = /^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}$/
+const within = /([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})/
 
-// short is a uuid as far as people compare it.
-export const short = (id) => (uuid.test(id) ? `${id.slice(0, 8)}…` : id)
+// short is a uuid as far as people compare it: from where it differs, if others begin as it does.
+export function short(id, others = []) {
+  if (!uuid.test(id)) return id
+  const same = Math.max(0, ...others.filter((one) => one !== id).map((one) => [...id].findIndex((c, i) => c !== one[i])))
+  return same < 8 ? `${id.slice(0, 8)}…` : `${id.slice(0, 8)}…${id.slice(Math.max(9, Math.min(same - 1, 28)))}`
+}
+
+// copy shows a part of an id; a click shows the whole and copies it.
+export function copy(id, text) {
+  const button = el('button', { type: 'button', class: 'uuid', title: `Copy ${id}`, 'aria-label': `Copy ${id}`, click: () => {
+    button.replaceChildren(el('code', {}, id))
+    navigator.clipboard?.writeText(id).catch(() => {}) // it needs a secure context; the selection does not
+    getSelection().selectAllChildren(button)
+  } }, text)
+  return button
+}
+
+// named shows a text with names in the place of uuids.
+export const named = (text) => String(text).split(within).map((part, i) => (i % 2 ? subject('any', part) : part))
+
+// failure says what is wrong.
+export const failure = (error) => el('p', { class: 'error', role: 'alert' }, named(error.message))
 
 // kindName is a kind of entity in words.
 export const kindName = (of) => of.replace('_', ' ')
 
-// subject links to the page of something with a history. Providers and nodes
-// are shown by their names as soon as these are known, with the uuid beside.
+// subject links to the page of something with a history. A uuid is short, and
+// replaced by a name as soon as one is known; the whole is a click away.
 export function subject(of, name, text = null) {
-  const link = el('a', { href: linkTo('subject', of, name), title: name, class: text === null && uuid.test(name) ? 'id' : null })
-  if (text !== null) {
-    link.textContent = text
-    return link
+  const link = el('a', { href: linkTo('subject', of, name), title: name }, text ?? name)
+  if (text !== null || !uuid.test(name)) return link
+  show(link, name.slice(0, 8), el('span', { class: 'rest' }, name.slice(8)))
+  link.className = 'id'
+  const button = copy(name, '…')
+  if (of !== 'consumer' && of !== 'command') {
+    nameInto(link, name, (title) => { link.textContent = title; link.className = ''; button.textContent = short(name) })
   }
-  if (of !== 'provider' && of !== 'node') {
-    link.textContent = name
-    return link
-  }
-  link.textContent = name
-  nameInto(link, name, (title) => {
-    link.textContent = title
-    link.classList.remove('id')
-    link.after(el('span', { class: 'uuid', title: name }, short(name)))
-  })
-  return el('span', { class: 'named' }, link)
+  return el('span', { class: 'named' }, link, button)
 }
 
 // facts are names and values, one beside the other.
@@ -177,13 +191,13 @@ export function form(fieldsOf, action, run) {
   const result = el('div', { 'aria-live': 'polite' })
   const go = el('button', { type: 'submit', class: 'primary' }, action)
   const node = el('form', {
-    class: 'form', submit: async (event) => {
+    class: 'form', input: () => result.querySelector('.error')?.remove(), submit: async (event) => {
       event.preventDefault()
       go.disabled = true
       try {
         show(result, await run())
       } catch (error) {
-        if (error.name !== 'AbortError') show(result, el('p', { class: 'error', role: 'alert' }, error.message))
+        if (error.name !== 'AbortError') show(result, failure(error))
       }
       go.disabled = false
     },

@@ -1,17 +1,36 @@
 // Records of the timeline as a list, with the record and its proof a click away.
 
 import { linkTo } from './address.js'
+import { data } from './difference.js'
 import { csvOf, save } from './download.js'
-import { el, time } from './dom.js'
+import { copy, el, facts, plural, time } from './dom.js'
 import { sentence, spaced } from './words.js'
 
 // entry is one record in words.
 export function entry(item, isNew = false) {
   return el('li', { class: isNew ? 'new' : null },
     el('div', { class: 'when' }, time(item.time), el('a', { class: 'address', href: linkTo('record', item.address), title: 'The record and its proof' }, `#${item.address}`)),
-    el('div', { class: 'what' }, sentence(item),
-      el('p', { class: 'soft small' }, spaced(item.command), item.request_id ? ` · request ${item.request_id}` : null)))
+    el('div', { class: 'what' }, sentence(item), whole(item)))
 }
+
+// whole is all of a record, made when it is opened.
+function whole(item) {
+  const node = el('details', { class: 'small', toggle: () => { if (node.open && node.childElementCount === 1) node.append(
+    facts([['command', copy(item.command_id, item.command_id)], item.request_id ? ['request', copy(item.request_id, item.request_id)] : null]), eventList(item)) } },
+  el('summary', {}, `${spaced(item.command)} · ${plural(item.event_count, 'event')}`))
+  return node
+}
+
+// eventList shows the events of a record, each in a line until it is opened.
+export function eventList({ address, events, event_count: count }) {
+  return el('div', {}, el('ul', { class: 'events' }, events.map((event) => {
+    const node = el('details', { toggle: () => { if (node.open && node.childElementCount === 1) node.append(data(event.data)) } }, el('summary', {}, el('b', {}, spaced(event.kind)), ' ', brief(event.data)))
+    return el('li', {}, node)
+  })), count > events.length ? el('p', { class: 'soft' }, `The first ${events.length} are shown; GET /audit/records?from=${address.split('.')[0]} has all.`) : null)
+}
+
+// brief is the beginning of what an event holds; uuids are left to the whole of it.
+const brief = (value) => Object.entries(value ?? {}).filter(([, one]) => ['string', 'number'].includes(typeof one) && !/^[0-9a-f]{8}-/.test(one)).slice(0, 4).map(([key, one]) => `${key.replaceAll('_', ' ')} ${one}`).join(', ').slice(0, 120)
 
 // entries is a list of records, newest first.
 export function entries(label, items) {

@@ -1,4 +1,4 @@
-// A heat map of trees on a canvas: a cell for each, from empty to full, and one
+// A heat map of trees on canvases: a cell for each, from empty to full, and one
 // with a mark if more is used than there is.
 
 import { el, number, percent, show } from './dom.js'
@@ -7,42 +7,47 @@ import { colour } from './theme.js'
 const steps = 6 // of the colour scale
 const gap = 1
 
-// heat draws cells, in columns as /audit/fleet answers them. Open is called with
-// the number of the cell that was chosen.
-export function heat(cells, open) {
+// heat draws cells, in columns as /audit/fleet answers them, on a canvas for each
+// group: { title, of }, of: numbers of cells. Open is called with the number of
+// the cell that was chosen.
+export function heat(cells, groups, open) {
+  const status = el('div', { class: 'heat-status', role: 'status' }, 'Point at a cell, or use the arrow keys.')
+  const size = groups.length > 1 ? sizeFor(groups.length * 120, cells.roots.length) : 0
+  return el('div', {}, el('div', { class: groups.length > 1 ? 'heat-groups' : null }, groups.map((group) => heatOf(cells, group, size, status, open))), el('div', { class: 'row heat-foot' }, status, legend()))
+}
+
+function heatOf(cells, { title, of }, size, status, open) {
   const canvas = el('canvas', {
     class: 'heat', tabindex: 0, role: 'application', 'aria-roledescription': 'heat map',
-    'aria-label': `${number(cells.roots.length)} trees by how full they are of ${cells.class}. Arrow keys move, Enter opens.`,
+    'aria-label': `${number(of.length)} trees ${title ? `of ${title} ` : ''}by how full they are of ${cells.class}. Arrow keys move, Enter opens.`,
   })
   const tip = el('div', { class: 'tip', hidden: true })
-  const status = el('div', { class: 'heat-status', role: 'status' }, 'Point at a cell, or use the arrow keys.')
   const shape = { columns: 1, size: 10 }
   let current = -1
 
   const draw = () => {
     if (!canvas.isConnected) return
-    layOut(shape, canvas.parentNode.clientWidth, cells.roots.length)
-    paint(canvas, shape, cells, current)
+    const width = canvas.parentNode.clientWidth
+    shape.size = size || sizeFor(width, of.length)
+    shape.columns = Math.max(1, Math.floor((width + gap) / (shape.size + gap)))
+    paint(canvas, shape, cells, of, current)
   }
 
   function at(event) {
     const x = Math.floor(event.offsetX / (shape.size + gap))
     const y = Math.floor(event.offsetY / (shape.size + gap))
     const i = y * shape.columns + x
-    return x < shape.columns && i < cells.roots.length ? i : -1
+    return x < shape.columns && i < of.length ? i : -1
   }
 
   function choose(i) {
     if (i === current) return
     current = i
     draw()
-    if (i < 0) {
-      tip.hidden = true
-      return
-    }
-    show(status, el('b', {}, cells.names[i]), ` · ${words(cells, i)}`)
-    show(tip, el('b', {}, cells.names[i]), el('br'), words(cells, i))
-    tip.hidden = false
+    tip.hidden = i < 0
+    if (i < 0) return
+    show(status, el('b', {}, cells.names[of[i]]), ` · ${words(cells, of[i])}`)
+    show(tip, el('b', {}, cells.names[of[i]]), el('br'), words(cells, of[i]))
     const width = canvas.parentNode.clientWidth
     const x = (i % shape.columns) * (shape.size + gap)
     tip.style.left = `${Math.max(0, Math.min(x, width - tip.offsetWidth))}px`
@@ -52,18 +57,18 @@ export function heat(cells, open) {
   canvas.addEventListener('mousemove', (event) => choose(at(event)))
   canvas.addEventListener('mouseleave', () => choose(-1))
   canvas.addEventListener('blur', () => choose(-1))
-  canvas.addEventListener('click', (event) => { const i = at(event); if (i >= 0) open(i) })
+  canvas.addEventListener('click', (event) => { const i = at(event); if (i >= 0) open(of[i]) })
   canvas.addEventListener('keydown', (event) => {
     const move = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -shape.columns, ArrowDown: shape.columns, Home: -Infinity, End: Infinity }[event.key]
     if (move !== undefined) {
       event.preventDefault()
-      choose(current < 0 ? 0 : Math.max(0, Math.min(cells.roots.length - 1, current + move)))
-    } else if (event.key === 'Enter' && current >= 0) open(current)
+      choose(current < 0 ? 0 : Math.max(0, Math.min(of.length - 1, current + move)))
+    } else if (event.key === 'Enter' && current >= 0) open(of[current])
     else if (event.key === 'Escape') choose(-1)
   })
   const node = el('div', { class: 'heat-box' }, canvas, tip)
   new ResizeObserver(draw).observe(node)
-  return el('div', {}, node, el('div', { class: 'row heat-foot' }, status, legend()))
+  return title ? el('section', {}, el('h3', {}, title, el('span', { class: 'soft' }, ` ${number(of.length)}`)), node) : node
 }
 
 function words(cells, i) {
@@ -74,16 +79,12 @@ function words(cells, i) {
   return `${number(used)} of ${number(capacity)} ${cells.class} used${share}${over}${many}`
 }
 
-// layOut chooses the size of the cells: large if they are few.
-function layOut(shape, width, count) {
-  const wanted = Math.floor(Math.sqrt((width * 260) / Math.max(1, count))) - gap
-  shape.size = Math.max(4, Math.min(30, wanted))
-  shape.columns = Math.max(1, Math.floor((width + gap) / (shape.size + gap)))
-}
+// sizeFor is the size of the cells: large if they are few.
+const sizeFor = (width, count) => Math.max(4, Math.min(30, Math.floor(Math.sqrt((width * 260) / Math.max(1, count))) - gap))
 
-function paint(canvas, { columns, size }, cells, current) {
+function paint(canvas, { columns, size }, cells, of, current) {
   const scale = devicePixelRatio || 1
-  const count = cells.roots.length
+  const count = of.length
   const width = Math.min(columns, count) * (size + gap)
   const height = Math.ceil(count / columns) * (size + gap)
   canvas.width = Math.max(1, width * scale)
@@ -97,7 +98,7 @@ function paint(canvas, { columns, size }, cells, current) {
   for (let i = 0; i < count; i++) {
     const x = (i % columns) * (size + gap)
     const y = Math.floor(i / columns) * (size + gap)
-    const [used, capacity] = [cells.used[i], cells.capacity[i]]
+    const [used, capacity] = [cells.used[of[i]], cells.capacity[of[i]]]
     const isOver = used > capacity
     pen.fillStyle = isOver ? over : colours[stepOf(capacity > 0 ? used / capacity : 0)]
     pen.fillRect(x, y, size, size)

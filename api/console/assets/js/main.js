@@ -2,7 +2,7 @@
 
 import { parse, setAt } from './address.js'
 import * as api from './api.js'
-import { el, show } from './dom.js'
+import { el, failure, show } from './dom.js'
 import * as keys from './keys.js'
 import * as moment from './moment.js'
 import * as ask from './pages/ask.js'
@@ -56,7 +56,6 @@ async function open() {
   page = {}
   failed = false
   markNavigation(name, address)
-  document.title = `Allot · ${address.rest.length ? address.rest.join(' ') : name}`
   main.setAttribute('aria-busy', 'true')
   try {
     const opened = await pages[name].render(main, address, signal)
@@ -64,7 +63,17 @@ async function open() {
   } catch (error) {
     if (!signal.aborted) fail(error)
   }
-  if (!signal.aborted) main.removeAttribute('aria-busy')
+  if (signal.aborted) return
+  const title = main.querySelector('h1')
+  document.title = `${title?.textContent ?? name} · Allot`
+  if (present[name] && !moment.isNow()) title?.after(el('p', { class: 'notice' }, `The moment above does not apply here: ${present[name]}`))
+  main.removeAttribute('aria-busy')
+}
+
+// present says of pages, or parts of them, that they are not of the past that is shown.
+const present = {
+  overview: 'what is unusual, but for what is over capacity, is so now.', verification: 'the disk, and what was found on it, are those of now.', rejected: 'rejected commands are all that are kept.', reservations: 'these are reservations of now; those of the past are in the histories of their consumers.',
+  limits: 'claims and limits are tried now.', compare: 'a comparison has two moments of its own.', consumption: 'a month is shown whole, or up to now.',
 }
 
 function markNavigation(name, { rest }) {
@@ -80,9 +89,9 @@ function markNavigation(name, { rest }) {
 function fail(error) {
   failed = true
   main.querySelectorAll('.failure').forEach((old) => old.remove())
-  main.append(el('div', { class: 'card failure' }, el('p', { class: 'error', role: 'alert' }, error.message),
+  main.append(el('div', { class: 'card failure' }, failure(error),
     el('button', { type: 'button', click: open }, 'Try again'),
-    error.status === 403 ? [' ', el('button', { type: 'button', click: async () => { await askToken(''); open() } }, 'Use another token')] : null))
+    error.status === 403 ? [' ', el('button', { type: 'button', click: async () => { await askToken(''); location.reload() } }, 'Use another token')] : null))
 }
 
 // moved is that another moment was chosen: it becomes a part of the address.
@@ -132,7 +141,8 @@ async function watch() {
 
 function gone(error) {
   badge.className = 'badge bad'
-  badge.textContent = 'No connection'
+  badge.textContent = error.status === 403 ? 'No rights' : 'No connection'
+  if (error.status === 403) return // the page says so, and asks for another token
   show(away, el('b', {}, error.isAway ? 'The server is away.' : 'The server does not answer as it should.'), ` ${error.message} What is shown may be old. Trying again…`)
   away.hidden = false
 }
@@ -166,7 +176,10 @@ async function takeAddress() {
   if (at !== null && at !== String(moment.at())) {
     await moment.take(at)
     setAt(moment.isNow() ? null : moment.at())
-  } else if (at === null && !moment.isNow()) setAt(moment.at())
+  } else if (at === null) {
+    moment.complain('')
+    if (!moment.isNow()) setAt(moment.at())
+  }
 }
 
 function listen() {
@@ -176,12 +189,16 @@ function listen() {
   const field = byId('q')
   suggest.start(byId('search'), field, byId('matches'))
   theme.start(byId('theme'), open)
+  const menu = byId('menu')
+  const unfold = (open) => { menu.setAttribute('aria-expanded', menu.closest('header').classList.toggle('open', open)) }
+  menu.addEventListener('click', () => unfold())
   byId('keys').addEventListener('click', () => help.showModal())
   keys.start(letters, {
     '/': () => { field.focus(); field.select() }, '?': () => help.showModal(), '[': () => moment.step(-1), ']': () => { if (!moment.isNow()) moment.step(1) }, n: () => moment.choose(null),
   })
   addEventListener('hashchange', async () => {
     moment.settle()
+    unfold(false)
     await takeAddress()
     open()
     main.focus({ preventScroll: true })

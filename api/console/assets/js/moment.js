@@ -81,7 +81,8 @@ export async function take(text) {
   }
 }
 
-function complain(text) {
+// complain says what is wrong with a moment; empty: nothing any more.
+export function complain(text) {
   problem.textContent = text
   problem.hidden = !text
 }

@@ -15,10 +15,10 @@ async function hash(prefix, ...parts) {
   return new Uint8Array(await crypto.subtle.digest('SHA-256', all))
 }
 
-// readCheckpoint reads the size and root of a signed checkpoint.
+// readCheckpoint reads the size, root and signers of a signed checkpoint.
 export function readCheckpoint(text) {
-  const [origin, size, root] = text.split('\n')
-  return { origin, size: Number(size), root: hexOf(bytesOf(root)) }
+  const [, size, root] = text.split('\n')
+  return { signers: [...text.matchAll(/^— (\S+) \S+$/gm)].map(([, name]) => name).join(', '), size: Number(size), root: hexOf(bytesOf(root)) }
 }
 
 // checkInclusion computes the root from a leaf and its path.

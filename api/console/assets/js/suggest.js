@@ -38,7 +38,7 @@ export function start(form, field, list) {
     try {
       const { matches } = await api.get('search', { q: text, limit: 8, at: moment.at() }, asking.signal)
       show(list, matches.map((one, i) => el('li', { role: 'option', id: `match-${i}`, 'aria-selected': 'false', mousedown: (event) => { event.preventDefault(); open(one) } },
-        el('span', { class: 'kind' }, kindName(one.of)), el('span', { class: 'match' }, one.title || one.name), one.title ? el('span', { class: 'uuid' }, short(one.name)) : null)))
+        el('span', { class: 'kind' }, kindName(one.of)), el('span', { class: 'match' }, one.title || short(one.name, matches.map((other) => other.name))), one.title ? el('span', { class: 'uuid' }, short(one.name, matches.map((other) => other.name))) : null)))
       list.matches_ = matches
       list.hidden = matches.length === 0
       current = -1

@@ -38,7 +38,7 @@ export function table({ label, file, columns, rows, more = null, nothing = null 
     heads.forEach((head, i) => head.setAttribute('aria-sort', sorted?.column === columns[i] ? (sorted.down ? 'descending' : 'ascending') : 'none'))
     show(body, ordered().slice(0, shown).map((row) => el('tr', {}, columns.map((column) => {
       const value = column.show ? column.show(row) : column.number ? (column.value(row) === undefined ? '' : number(column.value(row))) : column.value(row)
-      return el('td', { class: column.number ? 'number' : column.long ? 'long' : null, 'data-title': column.title }, value)
+      return el('td', { class: column.number ? 'number' : column.long ? 'long' : null, 'data-title': column.title }, el('div', {}, value))
     }))))
     const left = list.length - Math.min(shown, list.length)
     show(foot,

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { chromium } from 'playwright-core'
+import { hostile, uuid } from './fill.mjs'
 
 const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
@@ -56,6 +57,57 @@ export const standing = (page) => page.evaluate(() => JSON.stringify({
 export async function fits(page, what) {
   const [content, width] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth])
   assert.ok(content <= width, `${what} is ${content} wide in a window of ${width}`)
+  const top = await page.evaluate(() => document.querySelector('header').offsetHeight / innerHeight)
+  assert.ok(width > 500 || top < 0.1, `${what}: the header takes ${top} of the height`)
+}
+
+// views are all pages, of what fill.mjs has made.
+export async function views(base) {
+  const ask = async (path) => (await fetch(base + path, { headers: { 'X-Auth-Token': 'admin', 'X-OpenStack-Ironic-API-Version': '1.78' } })).json()
+  const { address } = (await ask(`/audit/history?consumer=${uuid(3, 0)}`)).entries[0]
+  const { nodes: [node] } = await ask('/baremetal/v1/nodes')
+  const [sequence, named, home, over] = [Number(address.split('.')[0]), encodeURIComponent(hostile), uuid(1, 0), uuid(4, 1)]
+  return [
+    'overview?class=VCPU', 'overview?class=VCPU&by=topology:fabric', 'overview?class=VCPU&range=hour', 'timeline', `timeline?project=${named}`, 'providers', 'projects', 'consumption', `subject/provider/${over}`, `subject/provider/${home}`,
+    `subject/provider/${uuid(6, 8)}`, `subject/consumer/${uuid(4, 2)}`, `subject/project/${named}`, 'subject/project/astronomy', `subject/user/${named}`, `subject/node/${node.uuid}`, `subject/aggregate/${uuid(6, 1)}`, 'subject/trait/CUSTOM_GOLD',
+    `held/provider/${home}`, `held/provider/${over}`, 'ask', 'candidates?resources=VCPU:4', `why/${uuid(4, 2)}/${over}`, `what-if?remove=${over}`, `what-if?remove=${home}`, 'orphans', 'rejected', 'rejected?project=climate', 'reservations', 'limits', 'topologies',
+    'topologies/fabric?request=resources%3DVCPU%3A1', 'baremetal', `compare/${sequence - 1}/${sequence + 40}`, 'verification', `record/${address}`, `search/${named}`, 'search/host-0', 'search/nothing%20at%20all', 'overview?at=9',
+  ]
+}
+
+// whole: a page has come, and shows all that it says, by name.
+export async function whole(page, what) {
+  await page.waitForFunction(() => ![...document.querySelectorAll('main .soft')].some((p) => p.textContent === '…'))
+  for (const end = Date.now() + 5000; ; await page.waitForTimeout(100)) { // names come after the page
+    const [clipped, raw] = await page.evaluate(faults)
+    const names = raw.length ? await page.evaluate(async (ids) => (await (await import('./js/api.js')).get('names', { ids: ids.join(',') })).names, raw) : {}
+    if (Date.now() < end && clipped.length + Object.keys(names).length > 0) continue
+    assert.deepEqual([clipped, names], [[], {}], `${what} clips text, or shows uuids of what has a name`)
+    return fits(page, what)
+  }
+}
+
+// faults finds texts that are cut off, and uuids in sight. It runs in the page.
+function faults() {
+  const shown = (node) => node.checkVisibility({ visibilityProperty: true }) && !node.closest('.hidden, .skip, .rest')
+  const clipped = [...document.querySelectorAll('header *, main *')].filter((node) => shown(node) && node.textContent.trim() && !node.closest('pre')
+    && node.scrollWidth > node.clientWidth + 1 && getComputedStyle(node).overflowX !== 'visible' && node.clientWidth > 0)
+  const raw = new Set()
+  for (const input of document.querySelectorAll('main input:not([type=datetime-local], [type=month], [type=file])')) {
+    const { value } = input
+    if (/^[0-9a-f]{8}-[0-9a-f]{4}-.{27}$/.test(value)) raw.add(value)
+    input.value ||= input.placeholder
+    const widest = input.clientWidth > 0.9 * input.form?.clientWidth // more scrolls
+    if (shown(input) && !widest && input.scrollWidth > input.clientWidth + 1) clipped.push(input)
+    input.value = value
+  }
+  const texts = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT)
+  while (texts.nextNode()) {
+    const node = texts.currentNode.parentElement
+    if (!shown(node) || node.closest('pre, textarea, code')) continue
+    for (const [id] of texts.currentNode.data.matchAll(/\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/g)) raw.add(id)
+  }
+  return [clipped.map((node) => `${node.tagName}.${node.className}: ${(node.textContent || node.placeholder).slice(0, 80)} (${node.scrollWidth} in ${node.clientWidth})`), [...raw]]
 }
 
 // harmless: no name has become a part of the page.

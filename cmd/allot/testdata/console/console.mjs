@@ -7,7 +7,7 @@
 
 import assert from 'node:assert/strict'
 import { createServer, connect } from 'node:net'
-import { accessible, download, fits, go, harmless, settled, start, standing } from './browser.mjs'
+import { accessible, download, go, harmless, settled, start, standing, views, whole } from './browser.mjs'
 import { hostile, hostName, uuid } from './fill.mjs'
 
 const hosts = 48
@@ -82,9 +82,14 @@ const steps = {
     await page.getByLabel('Token').fill('   ')
     await page.keyboard.press('Enter')
     await page.locator('#refused').filter({ hasText: 'This token was refused.' }).waitFor()
+    await page.getByLabel('Token').fill('no “token” at all')
+    await page.keyboard.press('Enter')
+    await page.locator('#login[open] #refused').filter({ hasText: 'This token was refused.' }).waitFor()
     await page.getByLabel('Token').fill('nobody at all')
     await page.keyboard.press('Enter')
     await page.getByRole('alert').filter({ hasText: 'Policy does not allow' }).first().waitFor()
+    await matches(page.locator('#badge'), /^No rights$/)
+    assert.ok(await page.locator('#away').isHidden(), 'a server that answers is not away')
     await page.getByRole('button', { name: 'Use another token' }).click()
     await page.getByLabel('Token').fill('admin')
     await page.keyboard.press('Enter')
@@ -128,6 +133,25 @@ const steps = {
     await page.goBack()
     await heat.click({ position: { x: 45, y: 5 } })
     await page.getByRole('heading', { level: 1, name: 'provider host-000' }).waitFor()
+  },
+
+  async 'the heat map is parted by rack, and a host has blocks of its holders'(page) {
+    await go(page, 'overview?class=VCPU&order=name')
+    await page.getByLabel('Racks').selectOption('by rack of fabric')
+    await page.locator('.heat-groups').waitFor()
+    assert.deepEqual(await page.locator('.heat-groups h3').allInnerTexts(), ['r0 › r1 24', 'r0 › r2 24', 'in no domain 1'])
+    await page.locator('canvas.heat').nth(1).focus()
+    await page.keyboard.press('Home')
+    await matches(page.locator('.heat-status'), /^host-024 ·/)
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { level: 1, name: 'provider host-024' }).waitFor()
+    await go(page, 'overview?class=VCPU&by=aggregate')
+    assert.deepEqual((await page.locator('.heat-groups h3').allInnerTexts()).slice(0, 2), ['r1 24', 'r2 24'])
+    await go(page, `subject/provider/${home}`)
+    const { usages } = await ask(`/resource_providers/${home}/usages`)
+    const { allocations } = await ask(`/resource_providers/${home}/allocations`)
+    const row = page.locator('.blocks').filter({ hasText: `VCPU${usages.VCPU} / 64` })
+    assert.equal(await row.locator('.block').count(), Object.values(allocations).filter((a) => a.resources.VCPU).length)
   },
 
   async 'a move is told in words, with its record and proof a click away'(page) {
@@ -212,6 +236,32 @@ const steps = {
     await card(page, 'Usage over time').locator('canvas').first().waitFor()
   },
 
+  async 'charts show the span that is picked, in whole minutes, and events are compact until they are opened'(page) {
+    await go(page, 'subject/project/astronomy')
+    const chart = card(page, 'Usage over time')
+    const asked = async (act) => (await Promise.all([page.waitForRequest((r) => r.url().includes('/audit/series') && !r.url().endsWith('points=2')), act()]))[0].url()
+    const times = (url) => ['since', 'until'].map((name) => Date.parse(new URL(url).searchParams.get(name)))
+    const [since, until] = times(await asked(() => chart.getByLabel('Range').selectOption('last day')))
+    assert.ok(since % 900_000 === 0 && until % 900_000 === 0 && Math.abs(until - since - 86400_000) <= 900_000, `${since} to ${until}`)
+    assert.match(page.url(), /range=day/)
+    await page.reload()
+    await settled(page)
+    assert.equal(await chart.getByLabel('Range').inputValue(), 'day')
+    await chart.getByLabel('Range').selectOption('from – to')
+    await chart.getByLabel('From').fill('2026-01-01T00:00:00')
+    assert.equal(times(await asked(() => chart.getByRole('button', { name: 'Show', exact: true }).click()))[0] % 86400_000, 0)
+    await go(page, 'overview?range=week')
+    await card(page, 'Commands per 3 hours').waitFor()
+    await go(page, `timeline?consumer=${first}`)
+    const record = page.locator('.records > li').first()
+    assert.equal(await record.locator('.events, dl').count(), 0)
+    await record.locator('summary').click()
+    await record.locator('.events summary').first().click()
+    await record.locator('.events dl').first().waitFor()
+    await go(page, `record/${moved.address}`)
+    assert.equal(await page.locator('main pre').count(), 0)
+  },
+
   async 'who held a host is answered for any moment, by time and by sequence'(page) {
     await go(page, `held/provider/${home}`)
     await main(page).locator('tbody tr').first().waitFor()
@@ -258,6 +308,37 @@ const steps = {
     }
   },
 
+  async 'tabs have names, errors end with their cause, and pages say what is not of the past'(page) {
+    for (const [path, title] of [[`subject/provider/${home}`, 'provider host-000'], [`subject/aggregate/${uuid(6, 1)}`, 'aggregate r1'], ['topologies/fabric', 'Topology fabric'], ['rejected', 'Rejected commands']]) {
+      await go(page, path)
+      assert.equal(await page.title(), `${title} · Allot`)
+    }
+    await go(page, 'providers?at=noon')
+    await page.locator('#moment-problem').filter({ hasText: 'noon' }).waitFor()
+    await go(page, 'timeline')
+    await page.locator('#moment-problem').waitFor({ state: 'hidden' })
+    await go(page, 'limits')
+    await card(page, 'Try a limit').getByLabel('Class').fill('NOTHING')
+    await page.getByRole('button', { name: 'Try the limit' }).click()
+    await main(page).getByRole('alert').waitFor()
+    await card(page, 'Try a limit').getByLabel('Class').fill('VCPU')
+    await main(page).getByRole('alert').waitFor({ state: 'detached' })
+    for (const path of ['rejected', 'reservations', 'verification', 'limits', 'overview', 'consumption']) {
+      await go(page, `${path}?at=9`)
+      await page.locator('.notice').filter({ hasText: 'does not apply' }).waitFor()
+    }
+    await page.getByRole('button', { name: 'Now' }).click()
+    await page.locator('.notice').waitFor({ state: 'detached' })
+    await page.route('**/audit/proof/record*', async (route) => {
+      const response = await route.fetch()
+      const evidence = await response.json()
+      await route.fulfill({ response, json: { ...evidence, checkpoint: `${evidence.checkpoint.replace('— ops.example', '— signer.example')}— witness.example AAAA\n` } })
+    })
+    await go(page, `record/${moved.address}`)
+    await matches(card(page, 'Proof'), /Signed bysigner\.example, witness\.example/)
+    await page.unroute('**/audit/proof/record*')
+  },
+
   async 'the slider and the picker go back in time, and everything with them'(page) {
     await go(page, 'providers')
     await page.getByLabel('Sequence of the moment').fill('6')
@@ -291,6 +372,15 @@ const steps = {
     await card(page, `${answer.allocation_requests.length} candidates`).waitFor()
     const step = answer.explanation.groups[0].steps[1]
     assert.ok((await text(page.locator('.funnel').first())).includes(`${step.filter}${step.left}−${answer.explanation.groups[0].steps[0].left - step.left}`))
+    await page.getByLabel('Aggregates').fill('in:r1,r2')
+    await page.getByLabel('In the tree of').fill('host-003')
+    await page.getByLabel('Resources').fill('VCPU:1')
+    await page.getByRole('button', { name: 'Search', exact: true }).click()
+    await card(page, '1 candidates').or(card(page, 'Nothing fits')).first().waitFor()
+    assert.match(decodeURIComponent(page.url()), new RegExp(`member_of=in:${uuid(6, 1)},${uuid(6, 2)}&in_tree=${uuid(1, 3)}`))
+    assert.equal(await page.getByLabel('Aggregates').inputValue(), 'in:r1,r2')
+    assert.equal(await page.getByLabel('In the tree of').inputValue(), 'host-003')
+    for (const label of ['Aggregates', 'In the tree of']) await page.getByLabel(label).fill('')
     await page.getByLabel('Resources').fill('VCPU:31,VGPU:9')
     await page.getByRole('button', { name: 'Search', exact: true }).click()
     await card(page, 'Nothing fits').waitFor()
@@ -311,12 +401,31 @@ const steps = {
     await page.getByText('would be accepted').waitFor()
     await page.getByText('It would not exist.').waitFor()
     assert.equal((await fetch(`${direct}/resource_providers/${home}`, { headers })).status, 200, 'it was only asked')
+    assert.equal(await main(page).locator('pre').count(), 0, 'JSON is a click away')
+    await main(page).locator('form').filter({ has: page.getByRole('button', { name: 'Try it out' }) }).locator('summary').click()
     await page.getByLabel('Commands').fill('[{]')
     await page.getByRole('button', { name: 'Try it out' }).click()
     await page.getByRole('alert').filter({ hasText: 'The commands are not JSON' }).waitFor()
     await page.getByLabel('Commands').fill(JSON.stringify([{ command: 'DeleteProvider', body: { provider: home } }]))
     await page.getByRole('button', { name: 'Try it out' }).click()
     await page.getByText('would be rejected').waitFor()
+    await go(page, 'what-if')
+    const [step, question] = [card(page, 'What would be done'), card(page, 'What would be asked then')]
+    await step.getByLabel('Step').selectOption('Change an inventory')
+    for (const [label, value] of [['provider', 'host-047'], ['class', 'VCPU'], ['total', '1000'], ['reserved', '0'], ['ratio', '1']]) await step.getByLabel(label).fill(value)
+    await step.getByRole('button', { name: 'Add the step' }).click()
+    await matches(step.locator('ol'), /update inventory host-047/)
+    await question.getByLabel('Question').selectOption('How many more fit?')
+    await question.getByLabel('resources').fill('VCPU:1000')
+    await question.getByRole('button', { name: 'Add the question' }).click()
+    await question.getByLabel('Question').selectOption('Which candidates are there?')
+    await question.getByLabel('resources').fill('VCPU:1000')
+    await question.getByRole('button', { name: 'Add the question' }).click()
+    await question.locator('li').nth(1).waitFor()
+    await page.getByRole('button', { name: 'Try it out' }).click()
+    await page.getByText('would be accepted').waitFor()
+    assert.match(await text(main(page)), /\d more fit|At least/)
+    assert.equal(await main(page).locator('pre').count(), 0)
   },
 
   async 'rejected commands say why, and what was sent'(page) {
@@ -325,6 +434,7 @@ const steps = {
     await matches(row, /nova.*AllocateForConsumers.*host-001/)
     await row.locator('summary').click()
     await row.getByText('command_id').waitFor()
+    assert.equal(await row.locator('pre').count(), 0, 'JSON is a click away')
     await go(page, 'rejected?actor=nobody')
     await page.getByText('No rejected command fits.').waitFor()
   },
@@ -442,6 +552,31 @@ const steps = {
     await page.getByText('does not exist any more').waitFor()
   },
 
+  async 'ids are short until they are wanted, and what has a name is found and called by it'(page) {
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
+    await go(page, `subject/provider/${home}`)
+    const row = card(page, 'Holders').locator('tbody tr').filter({ hasText: third })
+    assert.ok((await row.getByRole('link').first().boundingBox()).width < 90, 'eight characters')
+    await row.getByRole('button', { name: `Copy ${third}` }).click()
+    await row.locator('button code').filter({ hasText: third }).waitFor()
+    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), third)
+    const aggregate = uuid(6, 1)
+    for (const [text, title] of [['CUSTOM_GOLD', 'trait CUSTOM_GOLD'], ['r1', 'aggregate r1'], [moved.address, `Record #${moved.address}`], ['nova', 'Timeline'], ['db-1', 'node allocation db-1'], [aggregate, 'aggregate r1']]) {
+      await go(page, 'ask')
+      await page.getByLabel('Search').fill(text)
+      await page.keyboard.press('Enter')
+      await page.getByRole('heading', { level: 1, name: title, exact: true }).waitFor()
+    }
+    await page.getByLabel('Search').fill(third.slice(0, 8))
+    await page.waitForFunction(() => { // not those of a shorter text
+      const all = [...document.querySelectorAll('#matches .match')]
+      return all.length === 8 && all.every((one) => one.textContent.startsWith('33333333'))
+    })
+    const shown = await page.locator('#matches .match').allInnerTexts()
+    assert.equal(new Set(shown).size, 8, shown.join())
+    assert.ok(shown.every((text) => /^33333333….*\d{2}$/.test(text)), shown.join())
+  },
+
   async 'letters go to pages, and the skip link is the first stop'(page) {
     await go(page, 'overview')
     for (const [key, title] of [['p', 'Providers'], ['t', 'Timeline'], ['j', 'Projects'], ['a', 'Ask'], ['v', 'Verification'], ['w', 'Who held what, and when'], ['c', 'Compare two moments']]) {
@@ -483,6 +618,23 @@ const steps = {
     assert.equal(sentinel, 'a\r\n\'=1+1\r\n\'-5\r\n-5\r\n"a""b,c\nd"\r\n')
   },
 
+  async 'on a phone the menu is a click away, and rows are cards'() {
+    const page = await open({ viewport: { width: 420, height: 800 }, isMobile: true, hasTouch: true })
+    await go(page, 'providers?at=30')
+    await page.locator('#label').filter({ hasText: 'the past · #30' }).waitFor()
+    assert.ok(await page.evaluate(() => document.querySelector('header').offsetHeight) < 80, 'the header takes less than a tenth')
+    await page.getByRole('button', { name: 'Menu' }).click()
+    await page.getByRole('button', { name: 'Now' }).click()
+    await page.getByRole('navigation').getByRole('link', { name: 'Timeline' }).click()
+    await page.getByRole('heading', { level: 1, name: 'Timeline' }).waitFor()
+    assert.equal(await page.getByRole('navigation').isVisible(), false)
+    await go(page, `subject/provider/${home}`)
+    const cells = card(page, 'Inventories').locator('tbody tr').first().locator('td')
+    const [one, other] = await Promise.all([cells.nth(0).boundingBox(), cells.nth(1).boundingBox()])
+    assert.ok(one.x === other.x && one.y < other.y, 'cells are below each other')
+    await page.context().close()
+  },
+
   async 'the colours change with the switch'(page) {
     await go(page, 'ask')
     const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor)
@@ -509,24 +661,12 @@ const steps = {
   },
 }
 
-// views are all pages. Each must fit into a narrow window, run no name, and be
-// accessible, in light and dark.
-const sequence = Number(moved.address.split('.')[0])
-const { nodes: [node] } = await (await fetch(`${direct}/baremetal/v1/nodes`, { headers: { ...headers, 'X-OpenStack-Ironic-API-Version': '1.78' } })).json()
-const named = encodeURIComponent(hostile)
-const views = [
-  'overview?class=VCPU', 'timeline', `timeline?project=${named}`, 'providers', 'projects', 'consumption', `subject/provider/${target}`, `subject/provider/${home}`, `subject/consumer/${uuid(4, 2)}`,
-  `subject/project/${named}`, `subject/user/${named}`, `subject/node/${node.uuid}`, `held/provider/${target}`, 'ask', 'candidates?resources=VCPU:4', `why/${uuid(4, 2)}/${target}`,
-  `what-if?remove=${target}`, 'orphans', 'rejected', 'reservations', 'limits', 'topologies', 'topologies/fabric?request=resources%3DVCPU%3A1', 'baremetal', `compare/${sequence - 1}/${sequence + 40}`, 'verification', `record/${moved.address}`, `search/${named}`, 'search/nothing%20at%20all',
-]
-
 async function look(name, options, paths) {
   const page = await open(options)
   await settled(page)
   for (const path of paths) {
     await go(page, path)
-    await page.waitForFunction(() => ![...document.querySelectorAll('main .soft')].some((p) => p.textContent === '…'))
-    await fits(page, `${path}, ${name}`)
+    await whole(page, `${path}, ${name}`)
     await harmless(page, `${path}, ${name}`)
     await accessible(page, `${path}, ${name}`)
   }
@@ -547,8 +687,9 @@ for (const [name, step] of Object.entries(steps)) {
 }
 await page.context().close()
 if (!only || only === 'views') {
-  await look('420 px, dark', { viewport: { width: 420, height: 800 }, colorScheme: 'dark', isMobile: true, hasTouch: true }, views)
-  await look('1280 px, light', { viewport: { width: 1280, height: 800 } }, views)
+  const paths = await views(direct)
+  await look('420 px, dark', { viewport: { width: 420, height: 800 }, colorScheme: 'dark', isMobile: true, hasTouch: true }, paths)
+  await look('1400 px, light', { viewport: { width: 1400, height: 800 } }, paths)
 }
 await browser.close()
 server.close()

@@ -55,14 +55,17 @@ export async function fill(base, hosts) {
   const [nova, operator, ironic] = ['nova', 'operator', 'ironic'].map((user) => as(base, user))
   await operator('PUT', '/resource_classes/CUSTOM_FPGA', undefined, 201, 204)
   await operator('PUT', '/traits/CUSTOM_GOLD', undefined, 201, 204)
-  await inTurns(Array.from({ length: hosts }, (_, n) => () => host(nova, n)))
+  await inTurns(Array.from({ length: hosts }, (_, n) => () => host(nova, n, hosts)))
   const servers = await allocate(nova, hosts)
   await move(nova, servers)
   await unusual(nova, operator)
   await metal(ironic)
 }
 
-async function host(nova, n) {
+// rackCount is how many racks the hosts are in, one after the other.
+const rackCount = demo ? 7 : 2
+
+async function host(nova, n, hosts) {
   const id = uuid(1, n)
   await nova('POST', '/resource_providers', { name: hostName(n), uuid: id }, 200)
   await nova('PUT', `/resource_providers/${id}/inventories`, {
@@ -70,6 +73,7 @@ async function host(nova, n) {
     inventories: { VCPU: { total: 32, allocation_ratio: 2, max_unit: 32 }, MEMORY_MB: { total: 131072, reserved: 2048 }, DISK_GB: { total: 2000, reserved: 40 } },
   }, 200)
   if (n % 3 === 0) await nova('PUT', `/resource_providers/${id}/traits`, { resource_provider_generation: 1, traits: ['CUSTOM_GOLD', 'HW_CPU_X86_AVX2'] }, 200)
+  await nova('PUT', `/resource_providers/${id}/aggregates`, { resource_provider_generation: n % 3 === 0 ? 2 : 1, aggregates: [uuid(6, 1 + Math.floor((rackCount * n) / hosts))] }, 200)
   if (n % 4 === 0) {
     await nova('POST', '/resource_providers', { name: `${hostName(n)}_pgpu_0`, uuid: uuid(2, n), parent_provider_uuid: id }, 200)
     await nova('PUT', `/resource_providers/${uuid(2, n)}/inventories`, { resource_provider_generation: 0, inventories: { VGPU: { total: 8 } } }, 200)
@@ -143,10 +147,10 @@ async function unusual(nova, operator) {
   await racks(operator)
 }
 
-// racks puts a card with slices into one of two racks.
+// racks puts a card with slices into one of the racks.
 async function racks(operator) {
   const rack = (n, block) => [uuid(6, n), { level: block ? 'rack' : 'block', name: `r${n}`, ...(block ? { parent: block } : {}) }]
-  await operator('PUT', '/topologies/fabric', { levels: ['block', 'rack'], members: Object.fromEntries([rack(0), rack(1, uuid(6, 0)), rack(2, uuid(6, 0))]) }, 204)
+  await operator('PUT', '/topologies/fabric', { levels: ['block', 'rack'], members: Object.fromEntries(Array.from({ length: 1 + rackCount }, (_, n) => rack(n, n ? uuid(6, 0) : undefined))) }, 204)
   const [card, parts] = [uuid(6, 8), uuid(6, 9)]
   await operator('POST', '/resource_providers', { name: 'card', uuid: card }, 200)
   await operator('PUT', `/resource_providers/${card}/aggregates`, { resource_provider_generation: 0, aggregates: [uuid(6, 1)] }, 200)

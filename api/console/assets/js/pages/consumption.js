@@ -1,9 +1,9 @@
 // What was held for how long, in a month: for bills.
 
-import { linkTo, withQuery } from '../address.js'
+import { withQuery } from '../address.js'
 import * as api from '../api.js'
 import { chart } from '../chart.js'
-import { byImportance, card, el, empty, field, number, show, time } from '../dom.js'
+import { byImportance, card, el, empty, field, number, show, subject, time } from '../dom.js'
 import { table } from '../table.js'
 
 const maxCharts = 6
@@ -26,7 +26,7 @@ export async function render(main, { query }, signal) {
   const asked = { ...span, project }
   const [days, bill] = await Promise.all([api.get('consumption', { ...asked, by: 'day,class', limit: 10_000 }, signal), page({ ...asked, by: 'project,class' }, signal)])
   main.append(card(null, el('p', { class: 'soft' }, 'From ', time(days.from), ' to ', time(days.to), '. Hours are amounts times hours: 2 VCPU held for 3 hours are 6.')),
-    card('Each day', charts(days.rows)), card('Each project', rows(bill, `consumption-${month}`)))
+    card('Each day', charts(month, days.rows)), card('Each project', rows(bill, `consumption-${month}`)))
   return {}
 }
 
@@ -39,10 +39,11 @@ async function spanOf(month, signal) {
   return { from: begin < new Date(first) ? first : begin.toISOString(), to: end > new Date() ? '' : end.toISOString() }
 }
 
-function charts(list) {
+function charts(month, list) {
   const classes = [...new Set(list.map((row) => row.class))].sort(byImportance)
   if (classes.length === 0) return empty('Nothing was held.')
-  const days = [...new Set(list.map((row) => row.day))]
+  const days = []
+  for (let at = new Date(month); at.toISOString().startsWith(month); at = new Date(+at + 86400_000)) days.push(at.toISOString().slice(0, 10))
   return [el('div', { class: 'charts' }, classes.slice(0, maxCharts).map((name) => {
     const hours = new Map(list.filter((row) => row.class === name).map((row) => [row.day, Number(row.hours)]))
     const total = [...hours.values()].reduce((sum, one) => sum + one, 0)
@@ -58,7 +59,7 @@ async function page(asked, signal) {
 
 const rows = (bill, file) => table({
   label: 'Consumption of each project', file, ...bill, nothing: empty('Nothing was held.'), columns: [
-    { title: 'Project', value: (row) => row.project, show: (row) => (row.project ? el('a', { href: linkTo('subject', 'project', row.project) }, row.project) : 'none') },
+    { title: 'Project', value: (row) => row.project, show: (row) => (row.project ? subject('project', row.project) : 'none') },
     { title: 'Class', value: (row) => row.class },
     { title: 'Hours', number: true, value: (row) => Number(row.hours) },
     { title: 'Amount x ns', value: (row) => row.amount_ns },

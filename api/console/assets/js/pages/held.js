@@ -9,9 +9,9 @@ import { consumersOf, consumerTable, holders } from './parts.js'
 const kinds = [['provider', 'provider'], ['node', 'node'], ['consumer', 'consumer'], ['project', 'project'], ['user', 'user']]
 
 export async function render(main, { rest: [of = 'provider', id = ''] }, signal) {
-  const status = await api.get('status', { at: moment.at() }, signal)
+  const [status, { names }] = await Promise.all([api.get('status', { at: moment.at() }, signal), id ? api.get('names', { ids: id }, signal) : { names: {} }])
   const result = el('div', { 'aria-live': 'polite' })
-  show(main, el('h1', {}, 'Who held what, and when'), ask(of, id, status), result)
+  show(main, el('h1', {}, 'Who held what, and when'), ask(of, names[id] ?? id, status), result)
   if (!id) {
     show(result, empty('Name something, and choose a moment.', 'The slider at the top moves by commit, the time beside it and the one here to any second.'))
     return {}
@@ -45,10 +45,11 @@ function ask(of, id, status) {
   const when = field('When', { value: moment.isNow() ? '' : status.time, placeholder: 'now; or 117, or 2026-11-20T10:00:00Z' })
   const problem = el('p', { class: 'error', role: 'alert' })
   return el('form', {
-    class: 'form card', submit: async (event) => {
+    class: 'form card', input: () => { problem.textContent = '' }, submit: async (event) => {
       event.preventDefault()
       problem.textContent = ''
       try {
+        if (!name.value()) throw new Error('Give a name or uuid.')
         const found = await resolve(what.value(), name.value())
         const before = moment.at()
         if (!when.value()) moment.set(null)
@@ -63,15 +64,15 @@ function ask(of, id, status) {
   }, what.node, name.node, when.node, el('div', { class: 'field' }, el('button', { type: 'submit', class: 'primary' }, 'Show')), problem)
 }
 
-// resolve turns a name into a uuid: names are looked for in the present and in
-// the past that is shown.
-async function resolve(of, text) {
-  if (of === 'project' || of === 'user' || /^[0-9a-f-]{32,36}$/i.test(text)) return text
-  for (const at of [moment.at(), '']) {
+// resolve turns a name, or the beginning of a uuid, into a uuid or id: it is looked
+// for in the present and in the past that is shown.
+export async function resolve(of, text) {
+  if (!text || /^[0-9a-f-]{32,36}$/i.test(text)) return text
+  for (const at of new Set([moment.at(), ''])) {
     const { found } = await api.get('find', { q: text, at })
     const one = found.find((f) => f.of === of)
     if (one) return one.name
   }
-  throw new Error(`No ${of} is called ${text || 'nothing'}. Its uuid finds it even if it is gone.`)
+  if (of === 'project' || of === 'user') return text
+  throw new Error(`No ${of} is called ${text}. Its uuid finds it even if it is gone.`)
 }
-

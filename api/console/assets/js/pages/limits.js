@@ -1,9 +1,11 @@
 // Limits of projects, and a claim or a limit that is tried out.
 
 import * as api from '../api.js'
-import { bar, card, choice, el, empty, field, form, json, number, show, subject } from '../dom.js'
+import { data } from '../difference.js'
+import { bar, card, choice, el, empty, field, form, number, show, subject } from '../dom.js'
 import * as moment from '../moment.js'
 import { table } from '../table.js'
+import { resolve } from './held.js'
 
 export async function render(main, _, signal) {
   const answer = await api.placement('/limits', { at: moment.at(), signal })
@@ -32,7 +34,7 @@ function claim(signal) {
   const order = choice('Prefer', [['pack', 'full providers'], ['spread', 'empty providers'], ['random', 'any']], 'spread')
   return form([request, project, user, type, order], 'Try the claim', async () => {
     const answer = await api.tryOut('POST', '/claims', {
-      consumers: [{ consumer_uuid: randomUUID(), project_id: project.value(), user_id: user.value(), consumer_type: type.value(), consumer_generation: null }],
+      consumers: [{ consumer_uuid: randomUUID(), project_id: await resolve('project', project.value()), user_id: user.value(), consumer_type: type.value(), consumer_generation: null }],
       requests: [request.value().replace(/^\?/, '')], prefer: { order: order.value() },
     }, signal)
     const event = (answer.events ?? []).find((one) => one.data.allocations)
@@ -44,12 +46,12 @@ function limit(signal) {
   const [project, name, most] = [field('Project', { placeholder: 'empty: every project' }), field('Class', { placeholder: 'VCPU', required: true }), field('Limit', { inputmode: 'numeric', placeholder: 'empty: none' })]
   return form([project, name, most], 'Try the limit', async () => {
     if (most.value() && !/^\d+$/.test(most.value())) throw new Error('The limit must be a number.')
-    const answer = await api.tryOut('PUT', '/limits', { ...(project.value() ? { project_id: project.value() } : {}), resource_class: name.value(), limit: most.value() ? Number(most.value()) : null }, signal)
+    const answer = await api.tryOut('PUT', '/limits', { ...(project.value() ? { project_id: await resolve('project', project.value()) } : {}), resource_class: name.value(), limit: most.value() ? Number(most.value()) : null }, signal)
     return [el('p', { class: 'lead good' }, 'It would be accepted. Allocations that are there stay; new ones above the limit would be rejected.'), details(answer)]
   }).node
 }
 
-const details = (answer) => el('details', {}, el('summary', {}, 'What would be recorded'), json(answer))
+const details = (answer) => el('details', {}, el('summary', {}, 'What would be recorded'), data(answer))
 
 // randomUUID needs no secure context, unlike crypto.randomUUID.
 function randomUUID() {

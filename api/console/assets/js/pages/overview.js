@@ -2,33 +2,37 @@
 
 import { linkTo, withQuery } from '../address.js'
 import * as api from '../api.js'
-import { chart, usage } from '../chart.js'
-import { age, byImportance, bytes, card, choice, el, empty, number, percent, plural, show, subject, track } from '../dom.js'
+import { chart } from '../chart.js'
+import { age, byImportance, bytes, card, choice, el, empty, failure, number, percent, plural, short, show, subject, track } from '../dom.js'
 import { history } from '../entries.js'
 import { heat } from '../heat.js'
 import * as moment from '../moment.js'
+import { aligned, picker, span, stepOf, word } from '../range.js'
 import { lastComparison } from './orphans.js'
+import { overTime } from './parts.js'
 import { verdict } from './verification.js'
 
 const soon = 15 * 60_000 // a reservation that ends within this time is unusual
 const cells = 20_000
+const maxGroups = 200
+const fleetReads = 2_000_000 // providers that the server reads for a series
 
 export async function render(main, { query }, signal) {
   const wanted = { class: query.class ?? '', order: query.order ?? 'fullest' }
   const fleet = await api.get('fleet', { ...wanted, limit: cells, at: moment.at() }, signal)
   fleet.classes.sort((a, b) => byImportance(a.class, b.class))
   const [map, unusual, activity, trends, recent] = ['heat-card', 'unusual', 'activity', 'trends', 'recent'].map((name) => el('div', { class: name }))
-  show(main, el('h1', {}, 'Overview'), tiles(fleet), el('div', { class: 'split' }, map, unusual), el('div', { class: 'split' }, activity, recent), trends)
-  show(map, heatCard(fleet))
+  show(main, el('h1', {}, 'Overview'), tiles(fleet, query), el('div', { class: 'split' }, map, unusual), el('div', { class: 'split' }, activity, recent), trends)
+  show(map, heatCard(fleet, query.by ?? '', ...await Promise.all([groupings(signal), grouped(fleet.cells, query.by ?? '', signal)])))
   const part = (node, title, fill) => fill().catch((error) => {
-    if (error.name !== 'AbortError') show(node, card(title, el('p', { class: 'error', role: 'alert' }, error.message)))
+    if (error.name !== 'AbortError') show(node, card(title, failure(error)))
   })
   await Promise.all([
     part(unusual, 'Unusual', async () => show(unusual, await unusualCard(fleet, signal))),
     part(activity, 'Commands', async () => show(activity, await activityCard(fleet, signal))),
     part(recent, 'Latest', async () => show(recent, await recentCard(signal))),
   ])
-  part(trends, 'Trends', async () => show(trends, await trendsCard(fleet, signal)))
+  if (fleet.classes.length) part(trends, 'Trends', async () => show(trends, await overTime({ fleet: true }, 'fleet', signal, 'Totals over time', Math.max(7, Math.min(60, Math.floor(fleetReads / fleet.providers) - 1)))))
   return refresh(main, query, signal)
 }
 
@@ -43,13 +47,13 @@ function refresh(main, query, signal) {
   return { record() { waiting ||= setTimeout(again, 5000) } }
 }
 
-function tiles(fleet) {
+function tiles(fleet, query) {
   const tile = (value, label, href) => el('a', { class: 'tile', href }, el('b', {}, number(value)), el('span', {}, label))
   return el('div', {}, el('div', { class: 'tiles' },
     tile(fleet.providers, 'providers', linkTo('providers')), tile(fleet.trees, 'trees', linkTo('providers')),
     tile(fleet.classes.length, 'classes', linkTo('limits')), tile(fleet.sequence, 'commits', linkTo('timeline'))),
   fleet.classes.length
-    ? el('div', { class: 'classes' }, fleet.classes.map((c) => el('a', { class: 'class-tile', href: withQuery('#/overview', { class: c.class }), 'aria-current': c.class === fleet.cells.class ? 'true' : null },
+    ? el('div', { class: 'classes' }, fleet.classes.map((c) => el('a', { class: 'class-tile', href: withQuery('#/overview', { ...query, at: '', class: c.class }), 'aria-current': c.class === fleet.cells.class ? 'true' : null },
       el('span', { class: 'name' }, c.class), el('span', { class: 'share' }, percent(c.capacity > 0 ? c.used / c.capacity : 0)), track(c.used, c.capacity),
       el('span', { class: 'amount' }, `${number(c.used)} of ${number(c.capacity)}`), fullness(c))))
     : null)
@@ -66,17 +70,49 @@ function fullness(c) {
     }))
 }
 
-function heatCard(fleet) {
+// groupings are what the heat map can be parted by.
+async function groupings(signal) {
+  const { topologies } = await api.placement('/topologies', { at: moment.at(), signal }).catch(() => ({ topologies: [] })) // a reader may lack the right
+  return [['', 'together'], ['aggregate', 'by aggregate'], ...topologies.map((t) => [`topology:${t.name}`, `by ${t.levels.at(-1)} of ${t.name}`])]
+}
+
+// grouped parts cells by aggregates, or by the innermost domain of a topology.
+async function grouped({ roots, aggregates, in: within }, by, signal) {
+  const all = roots.map((_, i) => i)
+  if (!by) return [{ title: '', of: all }]
+  const name = by.startsWith('topology:') ? by.slice(9) : null
+  const { members } = name === null ? { members: null } : await api.placement(`/topologies/${encodeURIComponent(name)}`, { at: moment.at(), signal })
+  const names = members ? {} : await called(aggregates, signal)
+  const path = (id) => (members ? (members[id] ? [...path(members[id].parent), members[id].name] : []) : [names[id] ?? short(id)])
+  const titles = aggregates.map((id) => path(id).join(' › '))
+  const groups = new Map()
+  for (const i of all) {
+    const own = within[i].map((n) => titles[n]).filter(Boolean)
+    const chosen = members ? [own.sort((a, b) => b.length - a.length)[0]] : own
+    for (const title of chosen.length ? chosen : ['']) groups.set(title ?? '', groups.get(title ?? '') ?? []).get(title ?? '').push(i)
+  }
+  return [...groups].map(([title, of]) => ({ title: title || (members ? 'in no domain' : 'in no aggregate'), of, last: !title }))
+    .sort((a, b) => a.last - b.last || a.title.localeCompare(b.title, undefined, { numeric: true }))
+}
+
+async function called(ids, signal) {
+  const parts = Array.from({ length: Math.ceil(ids.length / 150) }, (_, i) => ids.slice(150 * i, 150 * (i + 1)))
+  return Object.assign({}, ...(await Promise.all(parts.map((part) => api.get('names', { ids: part.join(',') }, signal)))).map(({ names }) => names))
+}
+
+function heatCard(fleet, by, groupsBy, groups) {
   if (fleet.cells.roots.length === 0) {
     return card('Fullness', empty('No provider has an inventory yet.', 'A provider is made with POST /resource_providers and gets an inventory with PUT /resource_providers/{uuid}/inventories; nova-compute does both by itself.'))
   }
-  const go = (changed) => { location.hash = withQuery('#/overview', { class: fleet.cells.class, order: fleet.cells.order, ...changed }) }
+  const go = (changed) => { location.hash = withQuery('#/overview', { class: fleet.cells.class, order: fleet.cells.order, by, ...changed }) }
   const byClass = choice('Class', fleet.classes.map((c) => c.class), fleet.cells.class, (value) => go({ class: value }))
   const order = choice('Order', [['fullest', 'fullest first'], ['emptiest', 'emptiest first'], ['name', 'by name']], fleet.cells.order, (value) => go({ order: value }))
+  const part = choice('Racks', groupsBy, by, (value) => go({ by: value }))
   const { trees, roots } = fleet.cells
   return el('section', { class: 'card' },
-    el('div', { class: 'row' }, el('h2', {}, `${number(trees)} trees with ${fleet.cells.class}`), el('span', { class: 'spring' }), byClass.node, order.node),
-    heat(fleet.cells, (i) => { location.hash = linkTo('subject', 'provider', roots[i]) }),
+    el('div', { class: 'row' }, el('h2', {}, `${number(trees)} trees with ${fleet.cells.class}`), el('span', { class: 'spring' }), byClass.node, order.node, part.node),
+    heat(fleet.cells, groups.slice(0, maxGroups), (i) => { location.hash = linkTo('subject', 'provider', roots[i]) }),
+    groups.length > maxGroups ? el('p', { class: 'soft' }, `The first ${maxGroups} of ${number(groups.length)} groups are shown.`) : null,
     roots.length < trees ? el('p', { class: 'soft' }, `The first ${number(roots.length)} of ${number(trees)} are shown; `, el('a', { href: linkTo('providers') }, 'the list has all'), '.') : null)
 }
 
@@ -105,7 +141,7 @@ async function unusualCard(fleet, signal) {
     disk ? line(disk.free < disk.reserve ? 'bad' : days < 30 ? 'warn' : 'good', 'Disk',
       `${bytes(disk.free)} free${days === Infinity ? ', too few commands to say for how long' : `, for ${number(Math.floor(days))} days at the pace of today`}`) : null,
     stores.length ? line(filling, 'Stores', stores.map((s) => `${s.name} ${bytes(s.bytes)}`).join(' · ')) : null,
-    cluster), moment.isNow() ? null : el('p', { class: 'soft small' }, 'What is over capacity is that of the moment above; everything else is now.'))
+    cluster))
 }
 
 // clusterState is a line about the servers of the ledger.
@@ -126,27 +162,30 @@ async function clusterState(signal) {
   }
 }
 
+// activityCard is how many commands there were, in the span that is picked.
 async function activityCard(fleet, signal) {
-  const until = moment.isNow() ? '' : fleet.time
-  const answer = await api.get('activity', { until, points: 60 }, signal)
-  const sum = (key) => answer.spans.reduce((n, span) => n + span[key], 0)
-  const ends = answer.spans.map((span) => span.end)
-  return card('Commands per minute, in an hour',
-    chart([el('b', {}, 'Accepted'), ` ${number(sum('records'))}`], 'Accepted commands per minute', ends, [{ label: 'accepted', values: answer.spans.map((s) => s.records), stroke: 'fill', shade: true }], { bars: true }),
-    answer.kept
-      ? chart([el('b', {}, 'Rejected'), ` ${number(sum('rejected'))}${answer.incomplete ? ' or more' : ''} · `, el('a', { href: linkTo('rejected') }, 'why')], 'Rejected commands per minute', ends, [{ label: 'rejected', values: answer.spans.map((s) => s.rejected), stroke: 'over', shade: true }], { bars: true })
-      : el('p', { class: 'soft' }, 'This server keeps no rejected commands now; its log says why.'))
+  const [place, title] = [el('div'), el('h2')]
+  const draw = async () => {
+    const given = span('hour', moment.isNow() ? '' : fleet.time, fleet.time)
+    const answers = []
+    const spans = await aligned(given, 60, async (since, until, points) => {
+      const answer = await api.get('activity', { since, until, points }, signal)
+      answers.push(answer)
+      return answer.spans
+    })
+    const sum = (key) => spans.reduce((n, one) => n + one[key], 0)
+    const bars = (key, stroke) => [`${key} commands`, spans.map((one) => one.end), [{ label: key, values: spans.map((one) => one[key]), stroke, shade: true }], { bars: true }]
+    show(title, `Commands per ${word(stepOf(given, 60))}`)
+    show(place, chart([el('b', {}, 'Accepted'), ` ${number(sum('records'))}`], ...bars('records', 'fill')),
+      answers.every((one) => one.kept)
+        ? chart([el('b', {}, 'Rejected'), ` ${number(sum('rejected'))}${answers.some((one) => one.incomplete) ? ' or more' : ''} · `, el('a', { href: linkTo('rejected') }, 'why')], ...bars('rejected', 'over'))
+        : el('p', { class: 'soft' }, 'This server keeps no rejected commands now; its log says why.'))
+  }
+  await draw()
+  return card(null, el('div', { class: 'row' }, title, el('span', { class: 'spring' }), picker('hour', () => draw().catch((error) => show(place, failure(error))))), place)
 }
 
 async function recentCard(signal) {
   const { node } = await history('Latest records', () => api.get('timeline', { limit: 6, at: moment.at() }, signal).then((page) => ({ ...page, next: '' })), empty('Nothing has happened yet.'))
   return card('Latest', node, el('p', {}, el('a', { href: linkTo('timeline') }, 'All records')))
-}
-
-// trendsCard is the fleet over time. Its points are whole minutes of the past, so
-// that the server knows most of them from the last time.
-async function trendsCard(fleet, signal) {
-  const series = await api.get('series', { fleet: true, until: moment.isNow() ? '' : fleet.time, points: 60 }, signal)
-  if (fleet.classes.length === 0) return null
-  return card('Totals over time', usage(series.points, 'fleet'))
 }

@@ -9,11 +9,11 @@ import { consumersOf, happened, later, overTime } from './parts.js'
 
 export async function render(main, { rest: [of, id] }, signal) {
   const query = { [of]: id }
-  const answer = await api.get('owners', { ...query, limit: 1000, at: moment.at() }, signal)
+  const [answer, { names }] = await Promise.all([api.get('owners', { ...query, limit: 1000, at: moment.at() }, signal), api.get('names', { ids: id.replaceAll(',', '') }, signal)])
   const held = later('Consumers', async () => card('Consumers', await consumersOf(query, `${of}-consumers`, empty('Nothing is held for it.'), signal)))
   const parts = [held, of === 'project' ? later('Limits', () => limits(id, signal)) : null,
     later('Usage over time', () => overTime(query, `${of}-usage`, signal)), later('What happened', () => happened(query, signal))].filter(Boolean)
-  show(main, el('h1', {}, `${of} ${id}`), card('Holds', answer.owners.length === 0
+  show(main, el('h1', {}, `${of} ${names[id] ?? id}`), card('Holds', answer.owners.length === 0
     ? empty('It holds nothing at this moment.', 'What happened to it is below.') : ownersTable(of, answer)), parts)
   await Promise.all(parts.map((part) => part.ready))
   return {}

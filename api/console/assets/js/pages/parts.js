@@ -2,9 +2,10 @@
 
 import * as api from '../api.js'
 import { usage } from '../chart.js'
-import { amounts, card, el, empty, number, show, subject, time } from '../dom.js'
+import { amounts, card, el, empty, failure, number, show, subject, time } from '../dom.js'
 import { history } from '../entries.js'
 import * as moment from '../moment.js'
+import { aligned, picker, span } from '../range.js'
 import { table } from '../table.js'
 import { summed } from '../words.js'
 
@@ -14,11 +15,16 @@ export async function happened(query, signal) {
   return card(moment.isNow() ? 'What happened' : `What had happened by #${moment.sequence()}`, node)
 }
 
-// overTime is a chart of usage up to the moment.
-export async function overTime(query, file, signal) {
-  const until = moment.isNow() ? '' : (await api.get('status', { at: moment.sequence() }, signal)).time
-  const series = await api.get('series', { ...query, until, points: 120 }, signal)
-  return card('Usage over time', usage(series.points, file))
+// overTime is a chart of usage up to the moment, in the span that is picked.
+export async function overTime(query, file, signal, title = 'Usage over time', most = 120) {
+  const [{ begun }, { time: until }] = await Promise.all([api.get('status', {}, signal), moment.isNow() ? {} : api.get('status', { at: moment.sequence() }, signal)])
+  const place = el('div', { 'aria-live': 'polite' })
+  const draw = async () => show(place, usage(await aligned(span('', until, begun), most, async (since, to, steps, isRest) => {
+    const { points } = await api.get('series', { ...query, since, until: to, points: steps + 1 }, signal)
+    return isRest ? points.slice(-1) : points
+  }), file))
+  await draw()
+  return card(title, picker('', () => draw().catch((error) => show(place, failure(error)))), place)
 }
 
 const inAll = (amount) => Object.values(amount).reduce((a, b) => a + b, 0)
@@ -67,7 +73,7 @@ export function consumersOf(query, file, nothing, signal) {
 export function later(title, ask) {
   const place = el('div', {}, card(title, el('p', { class: 'soft' }, '…')))
   place.ready = ask().then((node) => show(place, node)).catch((error) => {
-    if (error.name !== 'AbortError') show(place, card(title, el('p', { class: 'error', role: 'alert' }, error.message)))
+    if (error.name !== 'AbortError') show(place, card(title, failure(error)))
   })
   return place
 }

@@ -2,9 +2,10 @@
 
 import { linkTo, withQuery } from '../address.js'
 import * as api from '../api.js'
-import { bar, card, el, empty, facts, number, show, subject } from '../dom.js'
+import { amounts, bar, byImportance, card, el, empty, facts, number, short, show, subject } from '../dom.js'
 import * as moment from '../moment.js'
 import { table } from '../table.js'
+import { summed } from '../words.js'
 import { gone, happened, holders, later, overTime } from './parts.js'
 
 export async function render(main, { rest: [, id] }, signal) {
@@ -20,19 +21,22 @@ export async function render(main, { rest: [, id] }, signal) {
     show(main, el('h1', {}, `provider ${names[id] ?? id}`), gone('It'), parts)
     return ready(parts)
   }
-  const held = later('Holders', async () => card('Holders', await holders(id, empty('Nothing of it is held.'), signal)))
-  const tree = later('Tree', () => treeCard(id, signal))
+  const asked = api.get('tree', { provider: id, at: moment.at() }, signal)
+  const held = later('Holders', async () => card('Holders', await blocks(id, await asked, signal), await holders(id, empty('Nothing of it is held.'), signal)))
+  const tree = later('Tree', async () => treeCard(id, await asked))
   show(main, el('h1', {}, `provider ${state.name}`), el('div', { class: 'split' },
     el('div', {}, card('Inventories', inventories(id, state)), counters(state) ? later('Counters', () => countersCard(id, signal)) : null),
     card(null, facts([
       ['uuid', el('code', {}, id)], ['generation', number(state.generation)], state.parent ? ['parent', subject('provider', state.parent)] : null,
-      ['traits', state.traits.length ? el('details', { open: state.traits.length < 12 }, el('summary', {}, number(state.traits.length)), state.traits.join(', ')) : 'none'],
-      ['aggregates', state.aggregates.length ? state.aggregates.map((a) => el('div', {}, el('code', {}, a))) : 'none'],
+      ['traits', state.traits.length ? el('details', { open: state.traits.length < 12 }, el('summary', {}, number(state.traits.length)), state.traits.map((name, i) => [i ? ', ' : '', subject('trait', name)])) : 'none'],
+      ['aggregates', state.aggregates.length ? state.aggregates.map((a) => el('div', {}, subject('aggregate', a))) : 'none'],
     ]), el('p', {}, el('a', { href: linkTo('held', 'provider', id) }, 'Who held it at another time'), ' · ',
       el('a', { href: withQuery(linkTo('what-if'), { remove: id }) }, 'What if it were removed')))),
   held, tree, parts)
   return ready([held, tree, ...parts])
 }
+
+const maxBlocks = 100
 
 const counters = (state) => (state.counters ?? []).length + (state.draws ?? []).length > 0
 
@@ -62,9 +66,28 @@ function inventories(id, state) {
     })]
 }
 
+// blocks show who takes how much of the provider and of all that is nested in it.
+async function blocks(id, tree, signal) {
+  const { holders: list } = await api.get('holders', { provider: id, tree: true, limit: maxBlocks, at: moment.at() }, signal)
+  const nested = new Set([id])
+  for (let n = 0; n < nested.size;) {
+    n = nested.size
+    for (const p of tree.providers) if (nested.has(p.parent)) nested.add(p.provider)
+  }
+  const sums = {}
+  for (const inv of tree.providers.filter((p) => nested.has(p.provider)).flatMap((p) => p.inventories ?? [])) {
+    sums[inv.class] = { used: (sums[inv.class]?.used ?? 0) + inv.used, capacity: (sums[inv.class]?.capacity ?? 0) + inv.capacity }
+  }
+  return Object.keys(sums).sort(byImportance).map((name) => el('div', { class: 'blocks' }, el('span', {}, name), el('span', { class: 'soft' }, `${number(sums[name].used)} / ${number(sums[name].capacity)}`),
+    el('div', { class: 'track' }, list.filter((c) => summed(c)[name]).map((c) => {
+      const block = el('a', { class: 'block', href: linkTo('subject', 'consumer', c.consumer), tabindex: -1, title: `${short(c.consumer)} of ${c.project}: ${amounts(summed(c))}`, 'aria-label': `${c.consumer}: ${number(summed(c)[name])} ${name}` })
+      block.style.width = `${(100 * summed(c)[name]) / Math.max(1, sums[name].capacity, sums[name].used)}%`
+      return block
+    }))))
+}
+
 // treeCard is the tree with this provider marked.
-async function treeCard(id, signal) {
-  const tree = await api.get('tree', { provider: id, at: moment.at() }, signal)
+function treeCard(id, tree) {
   const children = new Map()
   for (const p of tree.providers) {
     const parent = p.parent ?? ''

@@ -4,7 +4,8 @@ import { linkTo } from '../address.js'
 import * as api from '../api.js'
 import { difference } from '../difference.js'
 import { save } from '../download.js'
-import { card, el, empty, facts, json, kindName, number, show, subject, time } from '../dom.js'
+import { card, el, empty, facts, kindName, number, show, subject, time } from '../dom.js'
+import { eventList } from '../entries.js'
 import * as moment from '../moment.js'
 import { checkInclusion, readCheckpoint } from '../proof.js'
 import { sentence } from '../words.js'
@@ -33,7 +34,7 @@ export async function render(main, { rest: [address = ''] }, signal) {
     card(`Changed: ${number(item.change_count)}`, item.changes.length === 0 ? el('p', { class: 'soft' }, 'The record is about no single thing.') : item.changes.map((change) => el('div', {},
       el('h3', {}, `${kindName(change.of)} `, subject(change.of, change.name)), difference(change.before, change.after)))),
     proof,
-    card(`Events: ${number(item.event_count)}`, json(item.events), item.event_count > item.events.length ? el('p', { class: 'soft' }, `The first ${item.events.length} are shown; GET /audit/records?from=${sequence} has all.`) : null))
+    card(`Events: ${number(item.event_count)}`, eventList(item)))
   show(proof, await proofCard(address, signal))
   return {}
 }
@@ -47,10 +48,10 @@ async function proofCard(address, signal) {
     if (error.name === 'AbortError') throw error
     return card('Proof', el('p', { class: 'soft' }, error.message))
   }
-  const { origin, size, root } = readCheckpoint(evidence.checkpoint)
+  const { signers, size, root } = readCheckpoint(evidence.checkpoint)
   const verdict = await checkInclusion(evidence, size, root)
   return card('Proof', el('p', { class: `badge ${verdict.good === null ? '' : verdict.good ? 'good' : 'bad'}` }, verdict.text),
-    facts([['Record', `number ${number(evidence.number)} of ${number(size)}`], ['Path', `${number(evidence.path.length)} hashes`], ['Root', el('code', {}, root)], ['Signed by', origin]]),
+    facts([['Record', `number ${number(evidence.number)} of ${number(size)}`], ['Path', `${number(evidence.path.length)} hashes`], ['Root', el('code', {}, root)], ['Signed by', signers]]),
     el('p', { class: 'soft' }, 'The browser has computed the root from the record and the path. Only the operator’s public key tells whether the checkpoint is signed: ', el('code', {}, 'allot check-proof FILE --public-key KEY')),
     el('button', { type: 'button', click: () => save(`proof-${address}.json`, 'application/json', JSON.stringify(evidence)) }, 'Save the proof'))
 }

@@ -2,7 +2,8 @@
 
 import { withQuery } from '../address.js'
 import * as api from '../api.js'
-import { card, el, empty, field, json, show, subject, time } from '../dom.js'
+import { data } from '../difference.js'
+import { card, el, empty, field, named, show, subject, time } from '../dom.js'
 import { table } from '../table.js'
 
 const filters = ['command_id', 'actor', 'command', 'code', 'project', 'consumer', 'provider', 'since', 'until']
@@ -24,17 +25,17 @@ export async function render(main, { query }, signal) {
     label: 'Rejected commands', file: 'rejected', ...first, nothing: empty('No rejected command fits.', 'They are kept for a week, and 64 MiB of them.'),
     columns: [
       { title: 'Time', value: (r) => r.time, show: (r) => time(r.time) }, { title: 'Actor', value: (r) => r.actor }, { title: 'Command', value: (r) => r.command },
-      { title: 'Why', long: true, value: (r) => r.rejection.message, show: (r) => [r.rejection.message, about(r)] }, { title: 'Code', value: (r) => r.rejection.code },
+      { title: 'Why', long: true, value: (r) => r.rejection.message, show: (r) => [named(r.rejection.message), about(r)] }, { title: 'Code', value: (r) => r.rejection.code },
       { title: 'Details', value: (r) => r.command_id, show: details },
     ],
   })))
   return {}
 }
 
-const about = (r) => ['provider', 'consumer', 'node'].filter((of) => r.rejection.facts?.[of]).map((of) => el('div', { class: 'small' }, `${of} `, subject(of, r.rejection.facts[of])))
+const about = (r) => ['provider', 'consumer', 'node'].filter((of) => r.rejection.facts?.[of] && !r.rejection.message.includes(r.rejection.facts[of])).map((of) => el('div', { class: 'small' }, `${of} `, subject(of, r.rejection.facts[of])))
 
 // details show the command.
 function details(r) {
-  const node = el('details', { toggle: () => { if (node.open && node.childElementCount === 1) node.append(json({ command_id: r.command_id, place: r.place, body: r.body, facts: r.rejection.facts })) } }, el('summary', {}, 'show'))
+  const node = el('details', { toggle: () => { if (node.open && node.childElementCount === 1) node.append(data({ command_id: r.command_id, place: r.place, body: r.body, facts: r.rejection.facts })) } }, el('summary', {}, 'show'))
   return node
 }

@@ -2,14 +2,12 @@
 
 import * as api from '../api.js'
 import { age, card, el, empty, show, subject, time, amounts } from '../dom.js'
-import * as moment from '../moment.js'
 import { table } from '../table.js'
 import { summed } from '../words.js'
 
 export async function render(main, _, signal) {
   const answer = await api.get('reservations', { limit: 1000 }, signal)
-  show(main, el('h1', {}, 'Reservations'), moment.isNow() ? null : el('p', { class: 'notice' }, 'This page shows reservations of now: those of the past are in the histories of their consumers.'),
-    card(null, table({
+  show(main, el('h1', {}, 'Reservations'), card(null, table({
       label: 'Reservations', file: 'reservations', rows: answer.reservations, nothing: empty('Nothing is reserved.', 'A reservation is made with the command Reserve over NATS.'),
       columns: [
         { title: 'Ends', value: (r) => r.reserved_until, show: (r) => [age(r.reserved_until), ' · ', time(r.reserved_until)] },

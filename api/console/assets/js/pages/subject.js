@@ -2,7 +2,8 @@
 
 import { linkTo, withQuery } from '../address.js'
 import * as api from '../api.js'
-import { card, el, empty, json, show, subject } from '../dom.js'
+import { data } from '../difference.js'
+import { card, copy, el, empty, short, show, subject } from '../dom.js'
 import * as moment from '../moment.js'
 import * as consumer from './consumer.js'
 import * as owner from './owner.js'
@@ -11,7 +12,7 @@ import * as thing from './thing.js'
 import { table } from '../table.js'
 
 // elsewhere are the addresses of what has a page of its own.
-const elsewhere = { record: (name) => linkTo('record', name), topology: (name) => linkTo('topologies', name), class: (name) => withQuery('#/overview', { class: name }) }
+const elsewhere = { record: (name) => linkTo('record', name), topology: (name) => linkTo('topologies', name), class: (name) => withQuery('#/overview', { class: name }), actor: (name) => withQuery('#/timeline', { actor: name }), any: (name) => linkTo('search', name) }
 
 // holding are the questions for the providers that have something.
 const holding = { trait: 'required', aggregate: 'member_of' }
@@ -33,10 +34,11 @@ export async function render(main, address, signal) {
 // renderNamed shows a trait or aggregate with the providers that have it, or a preference.
 async function renderNamed(main, { rest: [of, name] }, signal) {
   const at = moment.at()
-  const body = of === 'preference' ? json(await api.placement(`/preferences/${encodeURIComponent(name)}`, { at, signal }))
+  const body = of === 'preference' ? data(await api.placement(`/preferences/${encodeURIComponent(name)}`, { at, signal }))
     : table({ label: 'Providers', file: `${of}-providers`, rows: (await api.placement('/resource_providers', { query: { [holding[of]]: name }, at, signal })).resource_providers,
       columns: [{ title: 'Provider', value: (p) => p.uuid, show: (p) => subject('provider', p.uuid, p.name) }, { title: 'Name', value: (p) => p.name }], nothing: empty('No provider has it.') })
-  show(main, el('h1', {}, `${of} ${name}`), card(null, body))
+  const { names } = await api.get('names', { ids: name }, signal)
+  show(main, el('h1', {}, `${of} ${names[name] ?? name}`), card(null, names[name] ? el('p', {}, copy(name, short(name))) : null, body))
   return {}
 }
 

@@ -2,7 +2,7 @@
 
 import { linkTo, withQuery } from '../address.js'
 import * as api from '../api.js'
-import { card, el, empty, field, number, show } from '../dom.js'
+import { card, copy, el, empty, field, number, short, show } from '../dom.js'
 import * as moment from '../moment.js'
 import { table } from '../table.js'
 import { fits } from './parts.js'
@@ -39,7 +39,7 @@ function domains(topology, capacity) {
   const room = new Map((capacity?.aggregates ?? []).map((one) => [one.aggregate, one.capacity]))
   const inside = Map.groupBy(Object.entries(topology.members), ([, member]) => member.parent ?? '')
   const node = ([id, member]) => el('li', {},
-    el('div', { class: 'provider' }, el('div', { class: 'name' }, el('b', {}, member.name), ` ${member.level} `, el('code', {}, id)), room.has(id) ? el('div', {}, number(room.get(id))) : null),
+    el('div', { class: 'provider' }, el('div', { class: 'name' }, el('a', { href: linkTo('subject', 'aggregate', id) }, member.name), ` ${member.level} `, copy(id, short(id))), room.has(id) ? el('div', {}, number(room.get(id))) : null),
     inside.has(id) ? el('ul', {}, byName(inside.get(id)).map(node)) : null)
   return inside.has('') ? el('ul', { class: 'tree' }, byName(inside.get('')).map(node)) : empty('It has no domains.')
 }

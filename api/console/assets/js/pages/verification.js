@@ -5,6 +5,7 @@ import * as api from '../api.js'
 import { bytes, card, el, facts, field, form, json, number, show, time } from '../dom.js'
 import { save } from '../download.js'
 import * as moment from '../moment.js'
+import { readCheckpoint } from '../proof.js'
 
 // verdict sums a status up in a word for the badge.
 export function verdict(status) {
@@ -55,7 +56,7 @@ export async function render(main, _, signal) {
     ]))),
     card('The disk', room(status.disk), scrubbed(status.scrub)),
     card('Signed checkpoint', checkpoint
-      ? [el('p', {}, `Signed by ${status.key}. Keep it: with the public key, `, el('code', {}, 'allot checkpoint --since FILE'), ' finds out later whether anything was taken back.'), el('pre', { tabindex: 0 }, checkpoint),
+      ? [el('p', {}, `Signed by ${readCheckpoint(checkpoint).signers}. Keep it: with the public key, `, el('code', {}, 'allot checkpoint --since FILE'), ' finds out later whether anything was taken back.'), el('pre', { tabindex: 0 }, checkpoint),
         el('button', { type: 'button', click: () => save(`checkpoint-${status.sequence}`, 'text/plain', checkpoint) }, 'Save the checkpoint')]
       : el('p', {}, 'This server signs no checkpoints; allot serve --signing-key FILE makes it do so.')),
     card('Proof of a record', recordForm()), checkpoint ? card('Proof that nothing was taken back', growthForm(status, signal)) : null,

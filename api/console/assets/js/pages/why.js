@@ -2,14 +2,19 @@
 
 import { linkTo } from '../address.js'
 import * as api from '../api.js'
-import { amounts, card, el, empty, field, number, show, subject, time } from '../dom.js'
+import { amounts, card, el, empty, failure, field, number, show, subject, time } from '../dom.js'
 import * as moment from '../moment.js'
 import { table } from '../table.js'
+import { resolve } from './held.js'
 
 export async function render(main, { rest: [consumer = '', provider = ''] }, signal) {
-  const [one, other] = [field('Consumer', { value: consumer, placeholder: 'uuid' }), field('Provider', { value: provider, placeholder: 'uuid' })]
+  const { names } = provider ? await api.get('names', { ids: provider }, signal) : { names: {} }
+  const [one, other] = [field('Consumer', { value: consumer, placeholder: 'uuid' }), field('Provider', { value: names[provider] ?? provider, placeholder: 'name or uuid' })]
   const result = el('div', { 'aria-live': 'polite' })
-  show(main, el('h1', {}, 'Why does it hold that?'), el('form', { class: 'form card', submit: (event) => { event.preventDefault(); location.hash = linkTo('why', one.value(), other.value()) } },
+  show(main, el('h1', {}, 'Why does it hold that?'), el('form', { class: 'form card', submit: async (event) => {
+      event.preventDefault()
+      try { location.hash = linkTo('why', one.value(), await resolve('provider', other.value())) } catch (error) { show(result, failure(error)) }
+    } },
     one.node, other.node, el('div', { class: 'field' }, el('button', { type: 'submit', class: 'primary' }, 'Ask'))), result)
   if (!consumer || !provider) {
     show(result, empty('Name a consumer and a provider.', 'The page of a consumer has a link “Why?” for each of its allocations.'))
