@@ -23,7 +23,7 @@ type program struct {
 	Import       operate.Import      `cmd:"" group:"Keep and move the log:" help:"Begin a data folder with an exported log." example:"import ledger.allot --data /var/lib/allot"`
 	Backup       operate.Backup      `cmd:"" group:"Keep and move the log:" help:"Bring an archive up to the end of a log, now." example:"backup --url http://127.0.0.1:8778 --to s3://backups/allot"`
 	Restore      operate.Restore     `cmd:"" group:"Keep and move the log:" help:"Begin a data folder with the log in an archive, up to any moment." example:"restore --from s3://backups/allot --data /var/lib/allot"`
-	Repair       operate.Repair      `cmd:"" group:"Keep and move the log:" help:"List the damage in a log's files, and mend it from an export, another server, or by a cut." example:"repair --data /var/lib/allot --archive ledger.allot"`
+	Repair       operate.Repair      `cmd:"" group:"Keep and move the log:" help:"List the damage in a log's files, and mend it from copies of the log, or by a cut." example:"repair --data /var/lib/allot --archive ledger.allot"`
 	Replay       operate.Replay      `cmd:"" group:"Prove that all is as it was:" help:"Rebuild everything from the log alone, and compare." example:"replay --archive ledger.allot --compare"`
 	Verify       operate.Verify      `cmd:"" group:"Prove that all is as it was:" help:"Check a log, and compare snapshots and read models with it." example:"verify --data /var/lib/allot"`
 	Checkpoint   operate.Checkpoint  `cmd:"" group:"Prove that all is as it was:" help:"Print a signed checkpoint of a server's log, and check that it extends an earlier one." example:"checkpoint --out today"`
@@ -38,6 +38,7 @@ type program struct {
 type clusterCommands struct {
 	ask.Cluster `embed:""`
 
+	Heal   operate.Heal   `cmd:"" help:"Let a cluster begin again whose log is damaged or lost on most servers, with what all copies have together." example:"cluster heal --data /var/lib/allot --archive /copy/of/server-2 --archive /copy/of/server-3"`
 	Rejoin operate.Rejoin `cmd:"" help:"Let a server take part again whose log is lost." example:"cluster rejoin --data /var/lib/allot"`
 }
 

@@ -195,7 +195,7 @@ func logRefusals(f files, public string) []refusal {
 		{"the data folder cannot be made", []string{"init", "--data", f.text}},
 		{"holds a log, which is not lost", []string{"cluster", "rejoin", "--data", f.data}},
 		{"the data folder cannot be made", []string{"cluster", "rejoin", "--data", f.text}},
-		{"give only one of --archive, --nats-url and --cut-after", []string{"repair", "--data", f.data, "--archive", f.archive, "--cut-after", "1"}},
+		{"it holds no log", []string{"repair", "--data", f.empty, "--archive", filepath.Dir(f.text)}},
 		{f.empty + " is empty", []string{"repair", "--data", f.empty}},
 		{f.empty + " exists", []string{"replay", "--archive", f.archive, "--into", f.empty}},
 		{"ends at sequence 2", []string{"replay", "--archive", f.archive, "--to", "9"}},

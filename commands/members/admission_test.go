@@ -156,7 +156,7 @@ func TestMayBegin(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(ns.Shutdown)
-	own := Known{Name: "a", Begins: commands.NewID()}
+	own := Known{Name: "a", Begins: commands.NewID(), With: 7}
 	other := commands.NewID()
 	for name, c := range map[string]struct {
 		others []Known
@@ -164,13 +164,19 @@ func TestMayBegin(t *testing.T) {
 		why    string
 		err    error
 	}{
-		"no server knows of one":  {others: []Known{{Name: "b"}, {Name: "c"}}},
-		"one does not answer":     {others: []Known{{Name: "b"}}, why: "1 of 2 other servers answer: b"},
-		"one answers twice":       {others: []Known{{Name: "b"}, {Name: "b"}}, why: "1 of 2"},
-		"it hears itself":         {others: []Known{{Name: "b"}, {Name: "a"}}, why: "1 of 2"},
-		"one has another":         {others: []Known{{Name: "b", Ledger: other, Commits: true}, {Name: "c"}}, err: ErrOtherLedger},
-		"one has this one":        {others: []Known{{Name: "b", Ledger: own.Begins, Commits: true}}, begun: true},
-		"one begins another":      {others: []Known{{Name: "b", Begins: other}, {Name: "c"}}, err: ErrTwoBegin},
+		"no server knows of one": {others: []Known{{Name: "b"}, {Name: "c"}}},
+		"one does not answer":    {others: []Known{{Name: "b"}}, why: "1 of 2 other servers answer: b"},
+		"one answers twice":      {others: []Known{{Name: "b"}, {Name: "b"}}, why: "1 of 2"},
+		"it hears itself":        {others: []Known{{Name: "b"}, {Name: "a"}}, why: "1 of 2"},
+		"one has another":        {others: []Known{{Name: "b", Ledger: other, Commits: true}, {Name: "c"}}, err: ErrOtherLedger},
+		"one has this one":       {others: []Known{{Name: "b", Ledger: own.Begins, Commits: true}}, begun: true},
+		"one begins another":     {others: []Known{{Name: "b", Begins: other}, {Name: "c"}}, err: ErrTwoBegin},
+		"all have lost their logs": {others: []Known{
+			{Name: "b", Commits: true, Lost: true, Sequence: 7}, {Name: "c", Commits: true, Lost: true, Sequence: 3}}},
+		"one has lost a longer log": {others: []Known{
+			{Name: "b", Commits: true, Lost: true, Sequence: 8}, {Name: "c"}}, why: "b has commits"},
+		"one has its log": {others: []Known{
+			{Name: "b", Commits: true, Sequence: 7}, {Name: "c"}}, why: "b has commits"},
 		"one has commits of some": {others: []Known{{Name: "b", Commits: true}, {Name: "c"}}, why: "b has commits"},
 	} {
 		t.Run(name, func(t *testing.T) {

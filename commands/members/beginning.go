@@ -18,7 +18,8 @@ import (
 // it: init may have been run on a new disk of a server that is known. So it begins with
 // JetStream off, too, can neither vote nor hold a replica, and asks all other servers of
 // the cluster, not most of them, what they know. It begins a ledger only when each has
-// said that it knows of none, and was not told to begin one itself; and it is refused
+// said that it knows of none, or has lost its log and knows no commit that the ledger does
+// not begin with (allot cluster heal), and was not told to begin one itself; and it is refused
 // when one of them has another. A server that does not answer may be the one that knows.
 
 // knownSubject is where servers ask each other for what they know of the ledger.
@@ -31,8 +32,13 @@ type Known struct {
 	Ledger ledger.UUID `json:"ledger"`
 	// Commits: it has some, or has seen some.
 	Commits bool `json:"commits,omitempty"`
+	// Lost: it had a log, and has none now. Sequence is the newest commit that it has seen.
+	Lost     bool   `json:"lost,omitempty"`
+	Sequence uint64 `json:"sequence,omitempty"`
 	// Begins is the ledger that it was told to begin; nil: it was not.
 	Begins ledger.UUID `json:"begins"`
+	// With is the last commit that the ledger begins with; 0: it begins with none.
+	With uint64 `json:"with,omitempty"`
 }
 
 // Why a ledger does not begin.
@@ -101,7 +107,7 @@ func mayBegin(ctx context.Context, nc *nats.Conn, own Known, others int) (begun 
 			return false, "", fmt.Errorf("%w: %s has the ledger %s", ErrOtherLedger, name, known.Ledger)
 		case !known.Begins.IsNil():
 			return false, "", fmt.Errorf("%w: %s the ledger %s", ErrTwoBegin, name, known.Begins)
-		case known.Commits:
+		case known.Commits && !(known.Lost && known.Sequence <= own.With):
 			unsure = append(unsure, name)
 		}
 	}
@@ -109,7 +115,8 @@ func mayBegin(ctx context.Context, nc *nats.Conn, own Known, others int) (begun 
 	slices.Sort(unsure)
 	switch {
 	case len(unsure) > 0:
-		why = fmt.Sprintf("%s has commits, and does not know yet of which ledger", strings.Join(unsure, " and "))
+		why = fmt.Sprintf("%s has commits, and does not know yet of which ledger; this one begins with %d commits",
+			strings.Join(unsure, " and "), own.With)
 	case len(answers) < others:
 		why = fmt.Sprintf("%d of %d other servers answer: %s", len(answers), others, strings.Join(names, ", "))
 	}

@@ -250,3 +250,24 @@ func TestBudget(t *testing.T) {
 		t.Fatalf("%+v, %v", report, err)
 	}
 }
+
+// TestScanGoesOnBehindWhatCannotBeRead: a block that the disk does not give back costs its own commits, and no others.
+func TestScanGoesOnBehindWhatCannotBeRead(t *testing.T) {
+	store, heads := written(t, 1000)
+	files := embedded.Files(store)
+	lost := filepath.Join(files.Dir(), "msgs", "2.blk")
+	if err := os.Remove(lost); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(lost, 0o750); err != nil { // reading it is an error
+		t.Fatal(err)
+	}
+	var last, whole uint64
+	damage, err := files.ScanIntact(context.Background(), func(e ledger.Entry) error {
+		last, whole = e.Sequence, whole+1
+		return nil
+	})
+	if err != nil || last != heads[len(heads)-1].Sequence || whole == last || whole == 0 || len(damage) == 0 || damage[0].Path != lost {
+		t.Errorf("%d entries up to %d, %v, %v", whole, last, damage, err)
+	}
+}

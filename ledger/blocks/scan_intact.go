@@ -2,14 +2,13 @@ package blocks
 
 import (
 	"context"
-	"fmt"
 	"os"
 
 	"github.com/allot-project/allot/ledger"
 )
 
 // ScanIntact yields every whole entry, in the order of the files, whatever damage
-// lies between them, and returns the damage. The caller must check whether an
+// lies between them, and returns the damage; what a disk cannot read is damage, too. The caller must check whether an
 // entry is a commit that follows the one before.
 func (f Folder) ScanIntact(ctx context.Context, yield func(ledger.Entry) error) ([]DamageError, error) {
 	list, err := f.blocks()
@@ -19,9 +18,11 @@ func (f Folder) ScanIntact(ctx context.Context, yield func(ledger.Entry) error) 
 	var damage []DamageError
 	last := uint64(0)
 	for _, b := range list {
-		buf, err := os.ReadFile(b.path)
+		buf, err := os.ReadFile(b.path) // with an error, too, it returns what comes before
 		if err != nil {
-			return damage, fmt.Errorf("blocks: %w", err)
+			damage = append(damage, DamageError{
+				After: ledger.Head{Sequence: last}, Path: b.path, Offset: len(buf), Reason: err.Error(),
+			})
 		}
 		sum := blockHash(f.Stream, b.number)
 		for offset := 0; offset < len(buf); {

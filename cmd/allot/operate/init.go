@@ -67,25 +67,31 @@ func (c *Init) history(files blocks.Folder) (blocks.Beginning, error) {
 	if c.External {
 		return blocks.Beginning{}, errors.New("--from is for a cluster of embedded NATS servers, --external for a log in another NATS server: give only one of the two")
 	}
-	source, err := OpenLogFile(c.From)
-	if err != nil {
-		return blocks.Beginning{}, err
-	}
-	header, err := archiveHeader(c.From)
+	begin, err := beginsWith(c.From)
 	if err == nil {
 		err = os.MkdirAll(files.Store, 0o750)
 	}
 	if err != nil {
-		return blocks.Beginning{}, err
+		return begin, err
 	}
 	in, err := os.Open(c.From)
 	if err != nil {
-		return blocks.Beginning{}, err
+		return begin, err
 	}
 	err = durable.ReplaceWith(files.HistoryPath(), func(out *os.File) error {
 		_, err := io.Copy(out, in)
 		return err
 	})
+	return begin, errors.Join(err, in.Close())
+}
+
+// beginsWith checks an archive that a ledger is to begin with.
+func beginsWith(path string) (blocks.Beginning, error) {
+	source, err := OpenLogFile(path)
+	if err != nil {
+		return blocks.Beginning{}, err
+	}
+	header, err := archiveHeader(path)
 	last := source.Trailer.Head
-	return blocks.Beginning{Ledger: header.Ledger, History: &last}, errors.Join(err, in.Close())
+	return blocks.Beginning{Ledger: header.Ledger, History: &last}, err
 }

@@ -136,11 +136,17 @@ func (p *natsPart) known() members.Known {
 	if id := p.ledger.Load(); id != nil {
 		k.Ledger = *id
 	}
-	if p.verdict.Begin != nil && p.ledger.Load() == nil {
-		k.Begins = p.verdict.Begin.Ledger
+	if begin := p.verdict.Begin; begin != nil && p.ledger.Load() == nil {
+		k.Begins = begin.Ledger
+		if begin.History != nil {
+			k.With = begin.History.Sequence
+		}
 	}
-	k.Commits = p.verdict.Report != nil && p.verdict.Commits > 0 || p.views.HighWater().Sequence > 0 ||
-		p.highWater.Head().Sequence > 0
+	k.Sequence = max(p.views.HighWater().Sequence, p.highWater.Head().Sequence)
+	k.Commits = p.verdict.Report != nil && p.verdict.Commits > 0 || k.Sequence > 0
+	if p.verdict.Report == nil && p.verdict.Begin == nil {
+		k.Lost, _ = p.data.Has(datafolder.Rejoin) // if that cannot be read, it says less
+	}
 	return k
 }
 

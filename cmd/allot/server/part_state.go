@@ -71,16 +71,17 @@ func (p *statePart) take() (state *ledger.State) {
 func (p *statePart) restoreOrWait(ctx context.Context, join func(context.Context) error) (*ledger.State, error) {
 	waits, pause := p.waits.tell("waiting for the cluster's ledger"), openAgain
 	for {
-		if join != nil {
+		var state *ledger.State
+		filled, err := p.filled(ctx)
+		if filled && join != nil {
 			if err := join(ctx); err != nil {
 				return nil, err
 			}
 		}
-		state, err := p.restore(ctx)
-		begun := err == nil && (!state.LedgerID().IsNil() || p.verdict.Begin != nil)
-		if p.config.Cluster.on() && begun && state.Head().Sequence < p.log.stream.History() {
-			begun = false // the log is being filled from an archive
+		if filled {
+			state, err = p.restore(ctx)
 		}
+		begun := filled && err == nil && (!state.LedgerID().IsNil() || p.verdict.Begin != nil)
 		if !p.config.Cluster.on() {
 			return state, err
 		}
@@ -103,6 +104,15 @@ func (p *statePart) restoreOrWait(ctx context.Context, join func(context.Context
 			return nil, fmt.Errorf("stopped while waiting for the cluster's ledger: %w", ctx.Err())
 		}
 	}
+}
+
+// filled reports whether the log has what it begins with. Until then it may lack what read models know.
+func (p *statePart) filled(ctx context.Context) (bool, error) {
+	if !p.config.Cluster.on() || p.log.stream.History() == 0 {
+		return true, nil
+	}
+	last, err := p.log.all.Last(ctx)
+	return err == nil && last >= p.log.stream.History(), err
 }
 
 // restore brings State and read models to the end of the log. The log must agree

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -24,7 +25,7 @@ import (
 
 // The names in a folder.
 const (
-	lockFile    = "lock"
+	Lock        = "lock"
 	Log         = "log"
 	ReadModels  = "readmodel"
 	Snapshots   = "snapshots"
@@ -54,7 +55,7 @@ func Open(dir string) (*Folder, error) {
 	}
 	d := &Folder{Dir: dir, Empty: true}
 	for _, entry := range entries {
-		if name := entry.Name(); name != lockFile && name != "lost+found" {
+		if name := entry.Name(); name != Lock && name != "lost+found" {
 			d.Empty = false
 		}
 	}
@@ -64,7 +65,7 @@ func Open(dir string) (*Folder, error) {
 
 // lockFolder keeps other servers and commands off a data folder.
 func lockFolder(dir string) (*os.File, error) {
-	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o640)
+	lock, err := os.OpenFile(filepath.Join(dir, Lock), os.O_CREATE|os.O_RDWR, 0o640)
 	if err != nil {
 		return nil, err
 	}
@@ -92,6 +93,30 @@ func (d *Folder) Files() blocks.Folder {
 		return embedded.Files(d.Dir)
 	}
 	return embedded.Files(d.Path(Log))
+}
+
+// Stores are the folders in this one in which NATS servers have kept the log: its own, and what replicas have set
+// aside as damaged. A folder that was set aside is itself one.
+func (d *Folder) Stores() (list []blocks.Folder, err error) {
+	entries, err := os.ReadDir(d.Dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	names := []string{".", Log}
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), Aside+"-") {
+			names = append(names, entry.Name())
+		}
+	}
+	for _, name := range names {
+		files := embedded.Files(d.Path(name))
+		begin, failed := files.Beginning()
+		err = errors.Join(err, failed)
+		if _, failed := os.Stat(files.Dir()); failed == nil || begin != nil {
+			list = append(list, files)
+		}
+	}
+	return list, err
 }
 
 // Has reports whether the folder has an entry of that name.
@@ -238,8 +263,8 @@ func (d *Folder) Explain(err error) error {
 	var damage *blocks.DamageError
 	goOn := "restore " + d.Path(
 		Log,
-	) + " from a backup, or take what is missing from an export or another server: allot repair --data " +
-		d.Dir + " --archive FILE (or --nats-url URL)"
+	) + " from a backup, or take what is missing from other copies, damaged or not: allot repair --data " +
+		d.Dir + " --archive FOLDER|FILE|URL (or --nats-url URL)"
 	if errors.As(err, &damage) {
 		goOn += fmt.Sprintf(
 			"; or give up everything after the last good commit: allot repair --data %s --cut-after %d", d.Dir,
