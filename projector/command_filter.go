@@ -152,7 +152,9 @@ func (f *commandFilter) load(v View, stopped <-chan struct{}, now time.Time) err
 
 // newestOf fills layers, the oldest first, with the ids before a key, and returns
 // the time from which on these are all.
-func (f *commandFilter) newestOf(it *store.Iterator, before []byte, stopped <-chan struct{}) (layers []*idLayer, since uint64) {
+func (f *commandFilter) newestOf(
+	it *store.Iterator, before []byte, stopped <-chan struct{},
+) (layers []*idLayer, since uint64) {
 	var last *idLayer
 	for ok := it.SeekLT(before); ok && !isClosed(stopped); ok = it.Prev() {
 		id := ledger.UUID(it.Key()[1:])

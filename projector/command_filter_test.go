@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/allot-project/allot/ledger"
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/allot-project/allot/ledger"
 )
 
 // idAt makes an id of version 7 with a time.

@@ -47,7 +47,7 @@ func (p *Projector) Copy(dir string) (Position, error) {
 	}
 	p.folding.Lock()
 	defer p.folding.Unlock()
-	if err := m.Store.Copy(dir); err != nil {
+	if err := m.Copy(dir); err != nil {
 		return Position{}, err
 	}
 	return m.position(), nil

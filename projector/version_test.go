@@ -26,7 +26,8 @@ func TestOtherVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	value := append(binary.AppendUvarint(binary.AppendUvarint(nil, schemaVersion+1), 7), head.Digest[:]...)
-	if err := p.models.Load().Use(func(db *pebble.DB) error { return db.Set([]byte{tableCheckpoint}, value, pebble.Sync) }); err != nil {
+	err = p.models.Load().Use(func(db *pebble.DB) error { return db.Set([]byte{tableCheckpoint}, value, pebble.Sync) })
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Close(); err != nil {

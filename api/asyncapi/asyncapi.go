@@ -1,5 +1,5 @@
-// Package asyncapi describes what travels over NATS, as AsyncAPI, and the types of all APIs, as JSON schemas. Clients do
-// without it.
+// Package asyncapi describes what travels over NATS, as AsyncAPI, and the types of all APIs, as JSON
+// schemas. Clients do without it.
 package asyncapi
 
 import (
@@ -180,7 +180,9 @@ func (a asyncAPI) notices() error {
 		"payload": entry, "headers": object{"$ref": schemaPath + "NoticeHeaders"},
 	})
 	a.channels["Notice"].(object)["parameters"] = object{
-		"of":   object{"enum": []any{wire.OfConsumer, wire.OfProvider, wire.OfProject, wire.OfUser, wire.OfNode, wire.OfNodeAllocation, wire.OfChassis}},
+		"of": object{"enum": []any{
+			wire.OfConsumer, wire.OfProvider, wire.OfProject, wire.OfUser, wire.OfNode, wire.OfNodeAllocation, wire.OfChassis,
+		}},
 		"name": object{"description": "uuid or id; every character but letters, digits, - and _ as %XX"},
 	}
 	a.tell("Heartbeat", wire.HeartbeatSubject, "How far the ledger is; another mark: notices were left out, read the history",
@@ -220,7 +222,8 @@ func headerSchemas() object {
 			"properties": object{
 				wire.HeaderContentType: object{"const": encoding.TypeJSON}, wire.HeaderEventSpec: object{"const": "1.0"},
 				wire.HeaderEventID: text("SEQUENCE.INDEX of the record"), wire.HeaderEventSource: text("/allot/LEDGER"),
-				wire.HeaderEventType: text(wire.NoticeType + "COMMAND"), wire.HeaderEventTime: text("RFC 3339; when the record was decided"),
+				wire.HeaderEventType:    text(wire.NoticeType + "COMMAND"),
+				wire.HeaderEventTime:    text("RFC 3339; when the record was decided"),
 				wire.HeaderEventSubject: text("OF/NAME"), wire.HeaderNoticeMark: text("changes when notices were left out"),
 			},
 		},

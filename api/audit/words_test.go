@@ -206,7 +206,9 @@ func TestNamesAreAccepted(t *testing.T) {
 	allocate.Allocations[0].Project = "0123456789abcdef0123456789abcdef"
 	l.Accept(t, allocate)
 	metal, driver := "metal", "fake"
-	l.Accept(t, &commands.CreateNode{Node: ledgertest.ID(5, 1), NodeFields: commands.NodeFields{Name: &metal, Driver: &driver}})
+	l.Accept(t, &commands.CreateNode{
+		Node: ledgertest.ID(5, 1), NodeFields: commands.NodeFields{Name: &metal, Driver: &driver},
+	})
 	for _, row := range []struct{ question, of, id, name string }{
 		{"holders", "provider", host.String(), "host-007"}, {"holders", "provider", host.String(), host.String()[:8]},
 		{"history", "provider", host.String(), "host-007"}, {"history", "consumer", consumer.String(), "02000000-0000"},

@@ -233,7 +233,7 @@ func (h *history) tell(entry *wire.HistoryEntry, at ledger.Address) (*ledger.Rec
 	if err != nil {
 		return nil, err
 	}
-	words, err := h.Telling.Record(at.Sequence, record, h.Subject)
+	words, err := h.Record(at.Sequence, record, h.Subject)
 	entry.Text = words.String()
 	return record, err
 }

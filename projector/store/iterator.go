@@ -42,15 +42,26 @@ func (c *Iterator) moved(ok *bool) {
 	}
 }
 
-// The moves of an Iterator are those of a pebble.Iterator.
+// First goes to the first key, and reports whether there is one.
+func (c *Iterator) First() (ok bool) { defer c.moved(&ok); return c.it.First() }
 
-func (c *Iterator) First() (ok bool)            { defer c.moved(&ok); return c.it.First() }
-func (c *Iterator) Last() (ok bool)             { defer c.moved(&ok); return c.it.Last() }
-func (c *Iterator) Next() (ok bool)             { defer c.moved(&ok); return c.it.Next() }
-func (c *Iterator) Prev() (ok bool)             { defer c.moved(&ok); return c.it.Prev() }
+// Last goes to the last key.
+func (c *Iterator) Last() (ok bool) { defer c.moved(&ok); return c.it.Last() }
+
+// Next goes to the next key.
+func (c *Iterator) Next() (ok bool) { defer c.moved(&ok); return c.it.Next() }
+
+// Prev goes to the key before.
+func (c *Iterator) Prev() (ok bool) { defer c.moved(&ok); return c.it.Prev() }
+
+// SeekGE goes to the first key that is not below one.
 func (c *Iterator) SeekGE(key []byte) (ok bool) { defer c.moved(&ok); return c.it.SeekGE(key) }
+
+// SeekLT goes to the last key that is below one.
 func (c *Iterator) SeekLT(key []byte) (ok bool) { defer c.moved(&ok); return c.it.SeekLT(key) }
-func (c *Iterator) Key() []byte                 { return c.it.Key() }
+
+// Key returns the present key, until the next move.
+func (c *Iterator) Key() []byte { return c.it.Key() }
 
 // Value returns nil at the end, and if the value cannot be read: Finish returns
 // the error.

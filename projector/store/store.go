@@ -70,7 +70,9 @@ type Store struct {
 }
 
 func newStore(files Files, dir string, logger *slog.Logger, stopped <-chan struct{}) *Store {
-	s := &Store{dir: dir, cache: pebble.NewCache(cacheBytes), users: newUsers(), logger: logger, broken: make(chan struct{})}
+	s := &Store{
+		dir: dir, cache: pebble.NewCache(cacheBytes), users: newUsers(), logger: logger, broken: make(chan struct{}),
+	}
 	s.slow.depth = func() int { return sublevels(s.db) }
 	s.disk = &disk{FS: files, condemn: s.Condemn, stopped: stopped}
 	return s

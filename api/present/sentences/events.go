@@ -42,7 +42,8 @@ func provider(id ledger.UUID) thing { return thing{wire.OfProvider, id.String()}
 func catalog(in tellers) {
 	tell(in, func(e ledger.LedgerCreated, _ said) []any { return []any{"began the ledger ", e.Ledger.String()} })
 	tell(in, func(e ledger.StandardNamesAdded, _ said) []any {
-		classes, traits := plural(len(e.Classes), "standard class", "standard classes"), plural(len(e.Traits), "trait", "traits")
+		classes := plural(len(e.Classes), "standard class", "standard classes")
+		traits := plural(len(e.Traits), "trait", "traits")
 		return []any{"added " + classes + " and " + traits}
 	})
 	tell(in, func(e ledger.TraitCreated, _ said) []any { return []any{"created trait ", e.Name} })

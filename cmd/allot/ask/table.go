@@ -113,7 +113,8 @@ func init() { // the functions in it know the table
 			path:    "/audit/consumption", answer: consumed,
 		},
 		"log": {
-			example: "log --from 100 --follow", path: "/audit/records", query: map[string]string{"format": "json,text"}, answer: follow, told: true,
+			example: "log --from 100 --follow", path: "/audit/records", query: map[string]string{"format": "json,text"},
+			answer: follow, told: true,
 		},
 		"history": {
 			example: "history provider host-007 --limit 5", path: "/audit/history", rows: "entries", page: 1000,

@@ -59,7 +59,9 @@ func moduleVersion(recorded string) string {
 
 // thisBuild reads what the go command recorded.
 func thisBuild() build {
-	b := build{Version: Version(), Level: ledger.Level, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	b := build{
+		Version: Version(), Level: ledger.Level, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
