@@ -23,7 +23,7 @@ func (f fault) String() string {
 
 // faultsFrom and faultsUntil are when faults begin and have ended.
 const (
-	faultsFrom  = 4 * time.Second
+	faultsFrom  = 6 * time.Second
 	faultsUntil = 36 * time.Second
 )
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/mod/sumdb/note"
+
 	"github.com/allot-project/allot/cmd/simulate/judge"
 )
 
@@ -37,6 +39,7 @@ func (r *run) compare(c *caller) {
 	var texts [servers]string
 	for i, s := range r.servers {
 		r.noteWhere(c, s)
+		r.noteSigned(c, s)
 		found, err := c.ask(s.IP, http.MethodGet, "/audit/records?from=1", "")
 		if err != nil || found.status != http.StatusOK {
 			r.complain("the records of %s cannot be read: %v", s.Name, err)
@@ -62,6 +65,7 @@ func (r *run) compare(c *caller) {
 		r.complain("%s", wrong)
 	}
 	r.judgeReads(c, records)
+	r.judgeNotices(c)
 	r.judgeLog(c)
 }
 
@@ -80,6 +84,15 @@ func (r *run) judgeLog(c *caller) {
 			return
 		}
 		log = append(log, one.Data)
+	}
+	key, err := note.NewVerifier(publicKey)
+	if err != nil {
+		panic(err) // a mistake in the constant
+	}
+	var wrong []string
+	r.roots, wrong = judge.Verify(context.Background(), log, r.signed, note.VerifierList(key))
+	for _, wrong := range wrong {
+		r.complain("%s", wrong)
 	}
 	dir, err := os.MkdirTemp("", "allot-simulate-")
 	if err != nil {

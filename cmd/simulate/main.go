@@ -100,9 +100,9 @@ func silent(time.Duration, string, string) {}
 
 // String implements fmt.Stringer.
 func (o *outcome) String() string {
-	text := fmt.Sprintf("seed %d: %d faults, %d requests, %d commits, longest without an acknowledged command %.1f s, "+
-		"ready %.1f s after all faults, digest %s, %.1f s",
-		o.seed, len(o.faults), o.deeds, o.commits, o.gap.Seconds(), o.ready.Seconds(), o.digest, o.took.Seconds())
+	text := fmt.Sprintf("seed %d: %d faults, %d requests, %d commits, %d roots of consumption, "+
+		"longest without an acknowledged command %.1f s, ready %.1f s after all faults, digest %s, %.1f s",
+		o.seed, len(o.faults), o.deeds, o.commits, o.roots, o.gap.Seconds(), o.ready.Seconds(), o.digest, o.took.Seconds())
 	for _, wrong := range o.wrong {
 		text += "\n  WRONG: " + wrong
 	}

@@ -22,7 +22,11 @@ type requester struct {
 	conn  *machine.Conn
 	from  *bufio.Reader
 	asked int
+	told  []message // notices that came while a reply was waited for
 }
+
+// message is one that came.
+type message struct{ subject, header, text string }
 
 func newRequester(c *machine.Client, ip uint32, patience time.Duration) (*requester, error) {
 	conn, err := c.Dial(ip, natsPort, patience)
@@ -31,15 +35,59 @@ func newRequester(c *machine.Client, ip uint32, patience time.Duration) (*reques
 	}
 	conn.Patience = patience
 	r := &requester{conn: conn, from: bufio.NewReader(conn)}
-	_, err = io.WriteString(conn, `CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true,"protocol":1}`+
-		"\r\nSUB _INBOX.sim.* 1\r\nPING\r\n")
+	_, err = io.WriteString(conn,
+		`CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true,"protocol":1}`+"\r\n")
+	if err == nil {
+		err = r.subscribe("_INBOX.sim.*")
+	}
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return r, nil
+}
+
+// subscribe waits until the server knows what is subscribed to.
+func (r *requester) subscribe(subjects ...string) error {
+	for _, subject := range subjects {
+		r.asked++
+		if _, err := fmt.Fprintf(r.conn, "SUB %s %d\r\n", subject, r.asked); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(r.conn, "PING\r\n")
 	for err == nil {
 		var line string
 		if line, err = r.line(); line == "PONG" {
-			return r, nil
+			return nil
+		}
+		if err == nil && strings.Contains(line, "MSG ") {
+			var m message
+			m, err = r.message(line)
+			r.told = append(r.told, m)
 		}
 	}
-	return nil, errors.Join(err, conn.Close())
+	return err
+}
+
+// next returns the next message.
+func (r *requester) next() (m message, err error) {
+	if len(r.told) > 0 {
+		m, r.told = r.told[0], r.told[1:]
+		return m, nil
+	}
+	return r.read()
+}
+
+func (r *requester) read() (message, error) {
+	for {
+		line, err := r.line()
+		if err != nil {
+			return message{}, err
+		}
+		if strings.Contains(line, "MSG ") {
+			return r.message(line)
+		}
+	}
 }
 
 // line reads a line of the protocol. It answers PING.
@@ -70,41 +118,49 @@ type reply struct {
 
 // ask sends a command; an error: the outcome is not known.
 func (r *requester) ask(name, id, body string) (*reply, error) {
-	r.asked++
-	inbox := fmt.Sprintf("_INBOX.sim.%d", r.asked)
-	header := "NATS/1.0\r\nAllot-Command-Id: " + id + "\r\n\r\n"
-	_, err := fmt.Fprintf(r.conn, "HPUB allot.command.%s %s %d %d\r\n%s%s\r\n",
-		name, inbox, len(header), len(header)+len(body), header, body)
-	for err == nil {
-		var line string
-		if line, err = r.line(); !strings.Contains(line, "MSG ") {
-			continue
-		}
-		var text string
-		if text, err = r.message(line); err == nil && strings.Fields(line)[1] == inbox {
-			found := new(reply)
-			if text == "" {
-				return nil, errors.New("no server answers")
-			}
-			return found, json.Unmarshal([]byte(text), found)
-		}
+	text, err := r.request("allot.command."+name, "Allot-Command-Id: "+id+"\r\n", body)
+	if err != nil {
+		return nil, err
 	}
-	return nil, err
+	found := new(reply)
+	return found, json.Unmarshal([]byte(text), found)
 }
 
-// message reads the body of a message: MSG SUBJECT SID BYTES, or HMSG SUBJECT SID HEADER BYTES.
-func (r *requester) message(line string) (string, error) {
-	fields, skip, size := strings.Fields(line), 0, 0
+// request sends a request, and waits for its reply.
+func (r *requester) request(subject, header, body string) (string, error) {
+	r.asked++
+	inbox := fmt.Sprintf("_INBOX.sim.%d", r.asked)
+	header = "NATS/1.0\r\n" + header + "\r\n"
+	_, err := fmt.Fprintf(r.conn, "HPUB %s %s %d %d\r\n%s%s\r\n",
+		subject, inbox, len(header), len(header)+len(body), header, body)
+	for err == nil {
+		var m message
+		switch m, err = r.read(); {
+		case err != nil:
+		case m.subject != inbox:
+			r.told = append(r.told, m)
+		case m.text == "":
+			return "", errors.New("no server answers")
+		default:
+			return m.text, nil
+		}
+	}
+	return "", err
+}
+
+// message reads the rest of a message: MSG SUBJECT SID BYTES, or HMSG SUBJECT SID HEADER BYTES.
+func (r *requester) message(line string) (message, error) {
+	fields, head, size := strings.Fields(line), 0, 0
 	_, err := fmt.Sscan(fields[len(fields)-1], &size)
 	if err == nil && fields[0] == "HMSG" {
-		_, err = fmt.Sscan(fields[len(fields)-2], &skip)
+		_, err = fmt.Sscan(fields[len(fields)-2], &head)
 	}
-	if err != nil || skip > size {
-		return "", textproto.ProtocolError(line)
+	if err != nil || head > size {
+		return message{}, textproto.ProtocolError(line)
 	}
 	data := make([]byte, size+2)
 	if _, err := io.ReadFull(r.from, data); err != nil {
-		return "", err
+		return message{}, err
 	}
-	return string(data[skip:size]), nil
+	return message{fields[1], string(data[:head]), string(data[head:size])}, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/allot-project/allot/cmd/simulate/judge"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/proof"
 )
 
 // record is one of the log, as servers tell it.
@@ -34,8 +35,12 @@ const mostReads = 60
 func (r *run) audit(c *caller, random *rand.Rand) {
 	for ; !r.resting; c.Sleep(time.Duration(300+random.IntN(700)) * time.Millisecond) {
 		s := r.servers[random.IntN(servers)]
-		if random.IntN(3) == 0 {
+		switch random.IntN(4) {
+		case 0:
 			r.noteWhere(c, s)
+			continue
+		case 1:
+			r.noteSigned(c, s)
 			continue
 		}
 		if n := len(r.reads); n > 0 && random.IntN(2) == 0 {
@@ -57,6 +62,14 @@ func (r *run) audit(c *caller, random *rand.Rand) {
 		if err == nil && found.status == http.StatusOK && found.sequence > 0 && len(r.reads) < mostReads {
 			r.reads = append(r.reads, read{path, found.sequence, found.text})
 		}
+	}
+}
+
+// noteSigned notes a checkpoint that a server signs.
+func (r *run) noteSigned(c *caller, s *server) {
+	found, err := c.ask(s.IP, http.MethodGet, "/audit/checkpoint", "")
+	if err == nil && found.status == http.StatusOK {
+		r.signed = append(r.signed, proof.Kept{Path: fmt.Sprintf("of %s at %v", s.Name, c.Now()), Signed: []byte(found.text)})
 	}
 }
 

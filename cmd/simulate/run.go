@@ -12,6 +12,7 @@ import (
 	"github.com/allot-project/allot/cmd/simulate/disk"
 	"github.com/allot-project/allot/cmd/simulate/judge"
 	"github.com/allot-project/allot/cmd/simulate/machine"
+	"github.com/allot-project/allot/ledger/proof"
 )
 
 // The shape of a run.
@@ -42,8 +43,11 @@ type run struct {
 	// commands are those of every kind, and told, reads and followed what readers saw.
 	commands []judge.Command
 	told     []judge.Told
+	signed   []proof.Kept // checkpoints
+	roots    int          // of consumption, in the log
 	reads    []read
 	followed []record
+	notified *notified
 	wrong    []string
 	resting  bool
 	ended    bool
@@ -75,6 +79,7 @@ type outcome struct {
 	deeds    int
 	commits  uint64
 	commands []judge.Command
+	roots    int
 	gap      time.Duration
 	ready    time.Duration
 	took     time.Duration
@@ -135,7 +140,7 @@ func play(program *machine.Program, seed uint64, faults []fault, tell story) *ou
 	}
 	return &outcome{
 		seed: seed, digest: r.world.Digest(), wrong: r.wrong, faults: faults, deeds: len(r.deeds),
-		commits: r.commits, commands: r.commands, gap: r.gap, ready: r.ready, took: time.Since(begun),
+		commits: r.commits, commands: r.commands, roots: r.roots, gap: r.gap, ready: r.ready, took: time.Since(begun),
 	}
 }
 
@@ -152,6 +157,7 @@ func (r *run) addServer(program *machine.Program, i int) {
 		s.must(folder, true, "")
 	}
 	s.must("/etc/secret", false, strings.Repeat("s", 32))
+	s.must("/etc/key", false, signingKey)
 	s.Disk.SyncAll()
 	s.Disk.Journal = !r.strict
 	drift := float64(r.world.Random.IntN(2000)-1000) / 1e6
@@ -169,6 +175,12 @@ func (s *server) must(path string, folder bool, text string) {
 		panic(fmt.Sprintf("%s cannot be made on a new disk: %d", path, failed))
 	}
 }
+
+// The key with which servers sign checkpoints, and that with which these are verified.
+const (
+	signingKey = "PRIVATE+KEY+simulated+945211c8+Aa286nuWsWbU7rDtXvfqrg0GjHErogktFyJdLbRYxXs5"
+	publicKey  = "simulated+945211c8+AcVcGIGq2gD7WGVs+G9PeHW3l9YdqciIe43/Q1bktnVl"
+)
 
 // SetClock makes the time of day wrong. How fast the clock runs stays.
 func (s *server) SetClock(offset time.Duration) { s.Machine.SetClock(offset, s.Drift()) }
@@ -190,7 +202,8 @@ func (s *server) serve() {
 	s.Start(environment, "allot", "serve", "--data", "/data",
 		"--http", fmt.Sprintf("%s:%d", at, httpPort), "--nats", at+":4222", "--cluster", "10.0.0.1:6222,10.0.0.2:6222,10.0.0.3:6222",
 		"--cluster-name", s.Name, "--cluster-listen", at+":6222", "--cluster-http", at+":6223",
-		"--cluster-secret-file", "/etc/secret", "--cluster-plaintext", "--allow-noauth", "--disk-reserve", "16MiB")
+		"--cluster-secret-file", "/etc/secret", "--cluster-plaintext", "--allow-noauth", "--disk-reserve", "16MiB",
+		"--signing-key", "/etc/key")
 }
 
 func (s *server) powerOff(ordered bool) {
@@ -401,6 +414,7 @@ func (r *run) beginOthers(random *rand.Rand) {
 	others := map[string]func(c *caller, seed uint64){
 		"auditor":  func(c *caller, seed uint64) { r.audit(c, rand.New(rand.NewPCG(seed, 4))) },
 		"follower": func(c *caller, seed uint64) { r.follow(c, rand.New(rand.NewPCG(seed, 5))) },
+		"notified": func(c *caller, seed uint64) { r.notify(c, rand.New(rand.NewPCG(seed, 6))) },
 		"various1": func(c *caller, seed uint64) { r.newVarious(c, seed).live() },
 		"various2": func(c *caller, seed uint64) { r.newVarious(c, seed).live() },
 	}

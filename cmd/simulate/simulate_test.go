@@ -24,8 +24,8 @@ func program(t *testing.T) *machine.Program {
 
 func TestSeeds(t *testing.T) {
 	p := program(t)
-	digests, accepted := map[string]uint64{}, map[string]int{}
-	for _, seed := range []uint64{1, 2, 8} {
+	digests, accepted, roots := map[string]uint64{}, map[string]int{}, 0
+	for _, seed := range []uint64{1, 2, 4, 5, 8} {
 		found := play(p, seed, plan(seed), silent)
 		t.Log(found)
 		if len(found.wrong) > 0 {
@@ -35,6 +35,7 @@ func TestSeeds(t *testing.T) {
 			t.Errorf("seeds %d and %d gave the same digest", seed, other)
 		}
 		digests[found.digest] = seed
+		roots += found.roots
 		for _, c := range found.commands {
 			if c.Accepted {
 				accepted[c.Name]++
@@ -48,6 +49,9 @@ func TestSeeds(t *testing.T) {
 		if accepted[name] == 0 {
 			t.Errorf("no %s was ever accepted", name)
 		}
+	}
+	if roots == 0 {
+		t.Error("no root of consumption was ever set")
 	}
 	if again := play(p, 1, plan(1), silent); digests[again.digest] != 1 {
 		t.Errorf("seed 1 gave another digest the second time: %s", again.digest)

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/mod/sumdb/note"
+
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/proof"
 	"github.com/allot-project/allot/projector/check"
 )
 
@@ -95,6 +98,19 @@ func Log(ctx context.Context, log [][]byte, told []Told, dir string) (wrong []st
 		wrong = append(wrong, fmt.Sprintf("the log of %d commits cannot be folded: %v", len(log), err))
 	}
 	return wrong
+}
+
+// Verify verifies a log as an auditor does: its chain, each root of consumption, of which it returns how many there are,
+// and each signed checkpoint, of which one must vouch for the last commit.
+func Verify(ctx context.Context, log [][]byte, signed []proof.Kept, keys note.Verifiers) (roots int, wrong []string) {
+	report, err := check.VerifyLog(ctx, commits(log), uint64(len(log)), check.Evidence{Checkpoints: signed, Keys: keys})
+	if err != nil {
+		return 0, []string{fmt.Sprintf("the log of %d commits cannot be verified: %v", len(log), err)}
+	}
+	for _, f := range report.Findings {
+		wrong = append(wrong, f.Error())
+	}
+	return report.Roots, wrong
 }
 
 // grown is what one commit has let grow beyond its capacity or limit. Less capacity and lower

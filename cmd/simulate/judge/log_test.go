@@ -1,11 +1,16 @@
 package judge
 
 import (
+	"crypto/rand"
 	"strings"
 	"testing"
 
+	"golang.org/x/mod/sumdb/note"
+
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
+	"github.com/allot-project/allot/ledger/proof"
+	"github.com/allot-project/allot/projector/check"
 )
 
 // encoded is the log of some events, a commit each.
@@ -72,6 +77,50 @@ func TestLog(t *testing.T) {
 		wrong := strings.Join(Log(t.Context(), c.log, c.told, t.TempDir()), "\n")
 		if c.wrong == "" && wrong != "" || !strings.Contains(wrong, c.wrong) {
 			t.Errorf("%s: judged %q, want %q", name, wrong, c.wrong)
+		}
+	}
+}
+
+// TestVerify: checkpoints of the log are good, and those of another log, or of another key, are not.
+func TestVerify(t *testing.T) {
+	log := encoded(t, nil, ledger.LimitSet{Project: "q", Class: "VCPU", Most: 1})
+	private, public, err := note.GenerateKey(rand.Reader, "operator")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := note.NewSigner(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verifier, err := note.NewVerifier(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var good, other []byte
+	_, err = check.Replay(t.Context(), commits(log), 2, "", nil, func(r *check.Replayed) (err error) {
+		c := r.Checkpoint()
+		if good, err = c.Sign(key); err == nil {
+			c.Root = ledger.Digest{1}
+			other, err = c.Sign(key)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, signed := range map[string][][]byte{
+		"":                      {good},
+		"no signed checkpoint":  nil,
+		"it vouches for":        {good, other},
+		"not a good checkpoint": {good, []byte("other\n\n")},
+	} {
+		var list []proof.Kept
+		for _, one := range signed {
+			list = append(list, proof.Kept{Signed: one})
+		}
+		_, found := Verify(t.Context(), log, list, note.VerifierList(verifier))
+		if wrong := strings.Join(found, "\n"); want == "" && wrong != "" || !strings.Contains(wrong, want) {
+			t.Errorf("judged %q, want %q", wrong, want)
 		}
 	}
 }

@@ -200,8 +200,8 @@ func (m *Machine) SetClock(offset time.Duration, drift float64) {
 	m.offset, m.drift = offset, drift
 }
 
-// epoch is what the time is when the world begins, in seconds since 1970.
-const epoch = 1_700_000_000
+// epoch is what the time is when the world begins, in seconds since 1970: an hour ends 20 s later.
+const epoch = 1_700_002_800 - 20
 
 // uptime is the time since the machine was booted, by its own clock.
 func (m *Machine) uptime(now int64) int64 {
