@@ -107,7 +107,7 @@ func mayBegin(ctx context.Context, nc *nats.Conn, own Known, others int) (begun 
 			return false, "", fmt.Errorf("%w: %s has the ledger %s", ErrOtherLedger, name, known.Ledger)
 		case !known.Begins.IsNil():
 			return false, "", fmt.Errorf("%w: %s the ledger %s", ErrTwoBegin, name, known.Begins)
-		case known.Commits && !(known.Lost && known.Sequence <= own.With):
+		case known.Commits && (!known.Lost || known.Sequence > own.With):
 			unsure = append(unsure, name)
 		}
 	}

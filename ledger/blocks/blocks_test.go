@@ -267,7 +267,8 @@ func TestScanGoesOnBehindWhatCannotBeRead(t *testing.T) {
 		last, whole = e.Sequence, whole+1
 		return nil
 	})
-	if err != nil || last != heads[len(heads)-1].Sequence || whole == last || whole == 0 || len(damage) == 0 || damage[0].Path != lost {
+	if err != nil || last != heads[len(heads)-1].Sequence || whole == last || whole == 0 ||
+		len(damage) == 0 || damage[0].Path != lost {
 		t.Errorf("%d entries up to %d, %v, %v", whole, last, damage, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/allot-project/allot/cmd/internal/cli"
@@ -236,13 +237,15 @@ func setAside(ctx context.Context, d *datafolder.Folder, aside string, last ledg
 	if err != nil {
 		return err
 	}
-	before, err := filepath.Glob(d.Path(datafolder.Aside + "-*"))
+	before, err := os.ReadDir(d.Dir)
 	if err != nil {
 		return err
 	}
 	move := []string{datafolder.Log}
-	for _, path := range before {
-		move = append(move, filepath.Base(path))
+	for _, one := range before {
+		if name := one.Name(); strings.HasPrefix(name, datafolder.Aside+"-") && d.Path(name) != aside {
+			move = append(move, name)
+		}
 	}
 	for _, s := range seen {
 		if s.Sequence > last.Sequence || s.Sequence == last.Sequence && s.Digest != last.Digest {

@@ -340,8 +340,8 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// TestKilledWhileItHeals: wherever it is interrupted while the good log takes its place, the next run ends it, for a single
-// server and for a cluster, and what was set aside before is among what is set aside.
+// TestKilledWhileItHeals: wherever it is interrupted while the good log takes its place, the next run ends it, for a
+// single server and for a cluster, and what was set aside before is among what is set aside.
 func TestKilledWhileItHeals(t *testing.T) {
 	t.Parallel()
 	entries, head := history(t, 40, 0)

@@ -100,8 +100,8 @@ func Log(ctx context.Context, log [][]byte, told []Told, dir string) (wrong []st
 	return wrong
 }
 
-// Verify verifies a log as an auditor does: its chain, each root of consumption, of which it returns how many there are,
-// and each signed checkpoint, of which one must vouch for the last commit.
+// Verify verifies a log as an auditor does: its chain, each root of consumption, of which it returns how many there
+// are, and each signed checkpoint, of which one must vouch for the last commit.
 func Verify(ctx context.Context, log [][]byte, signed []proof.Kept, keys note.Verifiers) (roots int, wrong []string) {
 	report, err := check.VerifyLog(ctx, commits(log), uint64(len(log)), check.Evidence{Checkpoints: signed, Keys: keys})
 	if err != nil {
