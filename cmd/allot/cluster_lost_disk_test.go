@@ -186,8 +186,8 @@ func removeAll(t *testing.T, path string) {
 }
 
 // TestClusterBeginsAgain flips a bit elsewhere in the log of each replica. All set their logs aside and wait, until the
-// cluster begins again with what they have together. Then two lose all of their disks, and it begins again with the third's.
-// Each command is there, under its sequence, and the same digests.
+// cluster begins again with what they have together. Then two lose all of their disks, and it begins again with the
+// third's. Each command is there, under its sequence, and the same digests.
 func TestClusterBeginsAgain(t *testing.T) {
 	t.Parallel()
 	r := launchReplicas(t)
