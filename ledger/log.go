@@ -78,19 +78,32 @@ type Log interface {
 	MaxCommitBytes() int
 }
 
-// ReadRecord reads one record from a log. It fails as Log.Read does, and with
-// ErrCorrupt if the entry cannot be read or has no such record.
-func ReadRecord(ctx context.Context, log Log, at Address) (record *Record, err error) {
-	err = log.Read(ctx, at.Sequence, at.Sequence, func(e Entry) error {
-		commit, err := DecodeCommit(e.Data)
-		if err == nil && at.Index >= len(commit.Records) {
-			err = fmt.Errorf("%w: commit %d has %d records", ErrCorrupt, at.Sequence, len(commit.Records))
+// ReadCommit reads one commit from a log. It fails as Log.Read does, and with ErrCorrupt if the
+// entry cannot be read.
+func ReadCommit(ctx context.Context, log Log, sequence uint64) (commit *Commit, err error) {
+	err = log.Read(ctx, sequence, sequence, func(e Entry) (err error) {
+		if commit, err = DecodeCommit(e.Data); err != nil {
+			err = fmt.Errorf("commit %d cannot be read: %w", sequence, err)
 		}
-		if err != nil {
-			return fmt.Errorf("record %s cannot be read: %w", at, err)
-		}
-		record = &commit.Records[at.Index]
-		return nil
+		return err
 	})
-	return record, err
+	return commit, err
+}
+
+// ReadRecord reads one record from a log. It fails as ReadCommit does, and with ErrCorrupt if
+// the commit has no such record.
+func ReadRecord(ctx context.Context, log Log, at Address) (*Record, error) {
+	commit, err := ReadCommit(ctx, log, at.Sequence)
+	if err != nil {
+		return nil, err
+	}
+	return commit.Record(at)
+}
+
+// Record returns the record of a commit at an address in it, or an ErrCorrupt if there is none.
+func (c *Commit) Record(at Address) (*Record, error) {
+	if at.Index >= len(c.Records) {
+		return nil, fmt.Errorf("record %s cannot be read: %w: commit %d has %d records", at, ErrCorrupt, at.Sequence, len(c.Records))
+	}
+	return &c.Records[at.Index], nil
 }

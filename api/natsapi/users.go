@@ -237,13 +237,20 @@ func (u *User) mayAsk(q wire.Query) *wire.Error {
 	return nil
 }
 
-// maySee hides entities outside of the user's project: they look missing.
+// maySee hides entities outside of the user's project: they look missing. From what it may see it
+// takes what tells of others.
 func (u *User) maySee(q wire.Query, answer any) *wire.Error {
 	rule := queryRules[wire.NameOf(q)]
-	if u == nil || u.Project == "" || rule.sees == nil || rule.sees(answer, u.Project) {
+	if u == nil || u.Project == "" {
 		return nil
 	}
-	return absent(q)
+	if rule.sees != nil && !rule.sees(answer, u.Project) {
+		return absent(q)
+	}
+	if rule.hides != nil {
+		rule.hides(answer)
+	}
+	return nil
 }
 
 // queryRule says what bound users may learn from a kind of query. A kind without
@@ -252,6 +259,7 @@ type queryRule struct {
 	everybodys bool                              // it shows all projects: not for submitters, unless bound to what it asks
 	asks       func(wire.Query, string) bool     // whether the question is about the project; nil: every question is
 	sees       func(answer any, own string) bool // whether the answer belongs to the project; nil: every answer does
+	hides      func(answer any)                  // takes out what may be about other projects; nil: nothing is
 }
 
 var queryRules = map[string]queryRule{
@@ -273,6 +281,12 @@ var queryRules = map[string]queryRule{
 	"History": {asks: func(q wire.Query, own string) bool {
 		h := q.(*wire.HistoryQuery)
 		return h.Of == wire.OfProject && h.Name == own
+	}, hides: func(answer any) { // a record may be about other projects, too, and its sentence tells of all
+		if h, ok := answer.(*wire.History); ok && h != nil {
+			for i := range h.Entries {
+				h.Entries[i].Text = ""
+			}
+		}
 	}},
 	"Allocations": {sees: func(answer any, own string) bool {
 		held, ok := answer.(*wire.Allocations)

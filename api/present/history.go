@@ -52,6 +52,7 @@ type history struct {
 	Telling
 	ctx    context.Context
 	log    ledger.Log
+	commit *ledger.Commit // that was read last; nil: none was
 	view   projector.View
 	query  *wire.HistoryQuery
 	limit  int
@@ -229,13 +230,26 @@ func (h *history) tell(entry *wire.HistoryEntry, at ledger.Address) (*ledger.Rec
 	if h.query.Brief || h.log == nil {
 		return nil, nil
 	}
-	record, err := ledger.ReadRecord(h.ctx, h.log, at)
+	record, err := h.recordAt(at)
 	if err != nil {
 		return nil, err
 	}
 	words, err := h.Record(at.Sequence, record, h.Subject)
 	entry.Text = words.String()
 	return record, err
+}
+
+// recordAt reads a record from the log. Entries of one commit stand together, and each would decode
+// all of it.
+func (h *history) recordAt(at ledger.Address) (*ledger.Record, error) {
+	if h.commit == nil || h.commit.Sequence != at.Sequence {
+		commit, err := ledger.ReadCommit(h.ctx, h.log, at.Sequence)
+		if err != nil {
+			return nil, err
+		}
+		h.commit = commit
+	}
+	return h.commit.Record(at)
 }
 
 // EntryOf returns one record as an entry of a history, without the states before
