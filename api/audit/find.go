@@ -31,7 +31,7 @@ const maxFindBytes = 255
 type entities struct{ *Questions }
 
 // find is GET /audit/find: it looks for a uuid, a name, or the id of a project or
-// user; and if nothing has it, for the beginning of a uuid or id.
+// user; and if nothing has it, for the beginning of a uuid, as Keystone's ids are, too.
 func (q entities) find(_ context.Context, p parameters) (any, error) {
 	text := p["q"]
 	if text == "" || len(text) > maxFindBytes {
@@ -64,6 +64,7 @@ type finder struct {
 	view      projector.View
 	directory present.Directory // nil: there is none
 	found     []Subject
+	cut       bool // not all were looked at
 	err       error
 }
 
@@ -124,13 +125,12 @@ func (f *finder) withName(name string) {
 	}
 }
 
-// withPrefix finds those of a kind whose uuids or ids begin with a text.
+// withPrefix finds those of a kind whose uuids begin with a text. An id that is no uuid is not found by
+// its beginning: demo is not demo-2.
 func (f *finder) withPrefix(of, text string) {
-	text = strings.ToLower(text)
-	digits := strings.ReplaceAll(text, "-", "")
+	digits := strings.ReplaceAll(strings.ToLower(text), "-", "")
 	first, err := ledger.ParseUUID(digits + strings.Repeat("0", max(0, 32-len(digits))))
-	owners := of == wire.OfProject || of == wire.OfUser
-	if len(digits) < leastPrefix || !owners && (len(digits) >= 32 || err != nil) {
+	if len(digits) < leastPrefix || len(digits) >= 32 || err != nil {
 		return
 	}
 	// sorted takes the next of a list that is sorted by uuid, as long as it fits.
@@ -159,8 +159,12 @@ func (f *finder) withPrefix(of, text string) {
 			if of == wire.OfUser {
 				id = u.Owner.User
 			}
-			looked++
-			return (!strings.HasPrefix(id, text) || f.take(of, id)) && looked < maxSearched
+			if looked++; looked > maxSearched {
+				f.cut = true
+				return false
+			}
+			whole, err := ledger.ParseUUID(id)
+			return err != nil || !strings.HasPrefix(strings.ReplaceAll(whole.String(), "-", ""), digits) || f.take(of, id)
 		})
 	}
 	f.keep(err)
@@ -229,6 +233,8 @@ func (q *Questions) meant(view projector.View, of, text string) (string, error) 
 	switch {
 	case f.err != nil:
 		return "", f.err
+	case f.cut && len(f.found) > 0:
+		return "", rest.BadRequest("%s: %q may be of more than were looked at: give the whole id", of, text)
 	case len(f.found) == 1:
 		return f.found[0].Name, nil
 	case len(f.found) > 1:

@@ -236,6 +236,25 @@ func TestNamesAreAccepted(t *testing.T) {
 	}
 }
 
+// TestOtherIDsAreNoBeginnings: a project that there is not consumed nothing, although the id of another begins as its own.
+func TestOtherIDsAreNoBeginnings(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	q := ask(t, l, nil)
+	host := l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 90})
+	for i, project := range []string{"demo-2", "beef-and-more"} {
+		allocate := commandstest.Allocate(ledgertest.ID(2, byte(i)), host, "VCPU", 2)
+		allocate.Allocations[0].Project, allocate.Allocations[0].User = project, project
+		l.Accept(t, allocate)
+		for _, of := range []string{"project", "user"} {
+			var told struct{ Entries []any }
+			q.get(t, 200, "/audit/timeline?"+of+"="+project[:4], &told)
+			if len(told.Entries) > 0 {
+				t.Errorf("%s %s: %v", of, project[:4], told.Entries)
+			}
+		}
+	}
+}
+
 // cloud is a directory of two projects with one name, and another.
 type cloud map[string]string
 
