@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/allot-project/allot/cmd/internal/cli"
@@ -237,16 +236,11 @@ func setAside(ctx context.Context, d *datafolder.Folder, aside string, last ledg
 	if err != nil {
 		return err
 	}
-	before, err := os.ReadDir(d.Dir)
+	before, err := d.SetAside()
 	if err != nil {
 		return err
 	}
-	move := []string{datafolder.Log}
-	for _, one := range before {
-		if name := one.Name(); strings.HasPrefix(name, datafolder.Aside+"-") && d.Path(name) != aside {
-			move = append(move, name)
-		}
-	}
+	move := append([]string{datafolder.Log}, before...)
 	for _, s := range seen {
 		if s.Sequence > last.Sequence || s.Sequence == last.Sequence && s.Digest != last.Digest {
 			move = append(move, datafolder.ReadModels, datafolder.Snapshots)

@@ -98,17 +98,8 @@ func (d *Folder) Files() blocks.Folder {
 // Stores are the folders in this one in which NATS servers have kept the log: its own, and what replicas have set
 // aside as damaged. A folder that was set aside is itself one.
 func (d *Folder) Stores() (list []blocks.Folder, err error) {
-	entries, err := os.ReadDir(d.Dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	names := []string{".", Log}
-	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), Aside+"-") {
-			names = append(names, entry.Name())
-		}
-	}
-	for _, name := range names {
+	aside, err := d.SetAside()
+	for _, name := range append([]string{".", Log}, aside...) {
 		files := embedded.Files(d.Path(name))
 		begin, failed := files.Beginning()
 		err = errors.Join(err, failed)
@@ -117,6 +108,20 @@ func (d *Folder) Stores() (list []blocks.Folder, err error) {
 		}
 	}
 	return list, err
+}
+
+// SetAside are the names of what was set aside as damaged.
+func (d *Folder) SetAside() (names []string, err error) {
+	entries, err := os.ReadDir(d.Dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), Aside+"-") {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, err
 }
 
 // Has reports whether the folder has an entry of that name.
