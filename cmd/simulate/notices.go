@@ -166,9 +166,13 @@ func (r *run) judgeNotices(c *caller) {
 	}
 	told := r.notified.entries
 	for i, entry := range whole.entries {
-		if i >= len(told) || string(told[i]) != string(entry) {
+		here := "none"
+		if i < len(told) {
+			here = string(told[i])
+		}
+		if here != string(entry) {
 			r.complain("entry %d of %d of provider %s was not told as it is: %s; %d were told, here %s",
-				i, len(whole.entries), whole.name, clip(string(entry)), len(told), clip(string(told[min(i, len(told)-1)])))
+				i, len(whole.entries), whole.name, clip(string(entry)), len(told), clip(here))
 			return
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/allot-project/allot/api/present/sentences"
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger"
 )
@@ -209,7 +210,7 @@ func (a *asked) readable(ctx context.Context, answer any) any {
 		return answer
 	}
 	ids := make(map[string]string)
-	replaced(answer, func(id string) string { ids[id] = shortened(id); return id })
+	replaced(answer, func(id string) string { ids[id] = sentences.Short(id); return id })
 	for some := range slices.Chunk(slices.Sorted(maps.Keys(ids)), maxNamesAsked) {
 		query := url.Values{"ids": {strings.Join(some, ",")}}
 		if at := a.given["at"]; at != "" {
@@ -241,7 +242,7 @@ func replaced(value any, with func(id string) string) any {
 			switch byID, isMap := part.(map[string]any); {
 			case isText && id != "" && slices.Contains(idsAt, key):
 				if part = with(id); part == v["name"] {
-					part = shortened(id)
+					part = sentences.Short(id)
 				}
 			case isMap && key == "allocations": // by provider
 				held := make(map[string]any, len(byID))
@@ -257,14 +258,6 @@ func replaced(value any, with func(id string) string) any {
 		return copied
 	}
 	return value
-}
-
-// shortened is a uuid as far as people compare it; other ids are whole.
-func shortened(id string) string {
-	if _, err := ledger.ParseUUID(id); err == nil {
-		return id[:8]
-	}
-	return id
 }
 
 // read gets an answer. One that lacks a part is not Allot's.
