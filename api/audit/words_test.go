@@ -236,7 +236,7 @@ func TestNamesAreAccepted(t *testing.T) {
 	}
 }
 
-// TestOtherIDsAreNoBeginnings: a project that there is not consumed nothing, although the id of another begins as its own.
+// TestOtherIDsAreNoBeginnings: a project that there is not did nothing, although the id of another begins as its own.
 func TestOtherIDsAreNoBeginnings(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	q := ask(t, l, nil)
