@@ -439,7 +439,8 @@ func TestRenewedUnnoticed(t *testing.T) {
 				if err == nil && strings.Contains(string(value), `"leader":"`+before.name+`"`) && !strings.Contains(string(value), "released") {
 					_, err = values.Set(t.Context(), "leader", revision, value)
 				}
-				if err != nil && !errors.Is(err, jetstream.ErrRevision) {
+				// On a busy machine some do not come in time: others do.
+				if err != nil && !errors.Is(err, jetstream.ErrRevision) && !errors.Is(err, ledger.ErrUnavailable) {
 					t.Error(err)
 				}
 			}
