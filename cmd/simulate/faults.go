@@ -224,16 +224,19 @@ func planDiskErrors(random *rand.Rand, f *fault) {
 const rots = 2
 
 // planRot flips bits of files that Allot judges, while the server is off.
+// blocksFolder is where a server's log is.
+const blocksFolder = "/data/log/jetstream/$G/streams/ALLOT/msgs/"
+
 func planRot(random *rand.Rand, f *fault) {
 	bits, seed := 1+random.IntN(3), random.Uint64()
-	folder := []string{"/data/log/jetstream/$G/streams/ALLOT/msgs/", "/data/readmodel/", "/data/snapshots/"}[random.IntN(3)]
+	folder := []string{blocksFolder, "/data/readmodel/", "/data/snapshots/"}[random.IntN(3)]
 	f.lasts = min(f.lasts, 3*time.Second)
 	f.about = fmt.Sprintf("server %d has no power, and %d bits below %s are flipped", rots+1, bits, folder)
 	f.begin = func(r *run) {
 		s, random := r.servers[rots], rand.New(rand.NewPCG(seed, 1))
 		s.powerOff(true)
 		for range bits {
-			path, at, _ := s.Disk.Flip(random, func(path string) bool { return strings.HasPrefix(path, folder) })
+			path, at, _ := s.Disk.Flip(random, 0, 1, func(path string) bool { return strings.HasPrefix(path, folder) })
 			r.tell(s.Name, "a bit is flipped: byte %d of %s", at, path)
 		}
 	}

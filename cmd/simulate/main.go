@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,6 +23,7 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 0, "play this seed, and tell its story")
 	flag.Uint64Var(&o.from, "from", 0, "first seed; 0: one that is new")
 	flag.Uint64Var(&o.seeds, "seeds", 0, "how many seeds; 0: until it is stopped")
+	flag.StringVar(&o.with, "with", "", "play only those seeds of them one of whose faults is told with these words")
 	flag.IntVar(&o.workers, "workers", runtime.NumCPU(), "how many seeds are played at once")
 	flag.Uint64Var(&o.twice, "twice", 50, "play each of so many seeds twice, and compare")
 	flag.BoolVar(&o.first, "first", false, "end with the first seed that fails")
@@ -37,7 +39,7 @@ func main() {
 
 // options are the flags.
 type options struct {
-	root              string
+	root, with        string
 	seed, from, seeds uint64
 	twice             uint64
 	workers           int
@@ -144,6 +146,9 @@ func (o *options) many(program *machine.Program) error {
 	}
 	work := func() {
 		for seed, more := take(); more; seed, more = take() {
+			if !slices.ContainsFunc(plan(seed), func(f fault) bool { return strings.Contains(f.about, o.with) }) {
+				continue
+			}
 			found := play(program, seed, plan(seed), silent)
 			if o.twice > 0 && seed%o.twice == 0 {
 				if again := play(program, seed, plan(seed), silent); again.digest != found.digest {

@@ -135,8 +135,7 @@ func play(program *machine.Program, seed uint64, faults []fault, tell story) *ou
 		r.complain("the run did not end within %v", endWithin)
 	}
 	for _, s := range r.servers {
-		s.Ended = func(error) {}
-		s.KillNow()
+		s.end()
 	}
 	return &outcome{
 		seed: seed, digest: r.world.Digest(), wrong: r.wrong, faults: faults, deeds: len(r.deeds),
@@ -187,7 +186,6 @@ func (s *server) SetClock(offset time.Duration) { s.Machine.SetClock(offset, s.D
 
 // serve starts the server.
 func (s *server) serve() {
-	at := fmt.Sprintf("10.0.0.%d", s.number+1)
 	s.lives++
 	s.unwell = 0
 	s.Ended = func(err error) {
@@ -199,11 +197,32 @@ func (s *server) serve() {
 		})
 	}
 	s.run.tell(s.Name, "starts, for the %d. time", s.lives)
-	s.Start(environment, "allot", "serve", "--data", "/data",
-		"--http", fmt.Sprintf("%s:%d", at, httpPort), "--nats", at+":4222", "--cluster", "10.0.0.1:6222,10.0.0.2:6222,10.0.0.3:6222",
-		"--cluster-name", s.Name, "--cluster-listen", at+":6222", "--cluster-http", at+":6223",
+	s.Start(environment, s.arguments()...)
+}
+
+// arguments are those of allot serve.
+func (s *server) arguments() []string {
+	at := fmt.Sprintf("10.0.0.%d", s.number+1)
+	return []string{
+		"allot", "serve", "--data", "/data",
+		"--http", fmt.Sprintf("%s:%d", at, httpPort), "--nats", at + ":4222", "--cluster", "10.0.0.1:6222,10.0.0.2:6222,10.0.0.3:6222",
+		"--cluster-name", s.Name, "--cluster-listen", at + ":6222", "--cluster-http", at + ":6223",
 		"--cluster-secret-file", "/etc/secret", "--cluster-plaintext", "--allow-noauth", "--disk-reserve", "16MiB",
-		"--signing-key", "/etc/key")
+		"--signing-key", "/etc/key",
+	}
+}
+
+// end ends the server at once, and nothing starts it again.
+func (s *server) end() {
+	s.Ended, s.ready = func(error) {}, false
+	s.KillNow()
+}
+
+// remove removes a file or a folder with all in it.
+func (s *server) remove(path string) {
+	if failed := s.Disk.RemoveAll(path); failed != disk.OK {
+		s.run.complain("%s of %s cannot be removed: %d", path, s.Name, failed)
+	}
 }
 
 func (s *server) powerOff(ordered bool) {
@@ -321,7 +340,11 @@ func (r *run) operate(c *caller, random *rand.Rand) {
 	if !r.theSame(c) {
 		return
 	}
-	r.rebuild()
+	if r.seed%healEach != 1 {
+		r.rebuild()
+	} else if !r.heal(c, random) {
+		return
+	}
 	if r.within(c, "all servers were ready with what their logs alone gave", c.Now()+readyWithin, r.allReady) && r.theSame(c) {
 		r.compare(c)
 	}
@@ -330,13 +353,9 @@ func (r *run) operate(c *caller, random *rand.Rand) {
 // rebuild ends all servers, removes what they have made of their logs, and starts them.
 func (r *run) rebuild() {
 	for _, s := range r.servers {
-		s.Ended, s.ready = func(error) {}, false
-		s.KillNow()
-		for _, made := range []string{"/data/readmodel", "/data/snapshots"} {
-			if failed := s.Disk.RemoveAll(made); failed != disk.OK {
-				r.complain("%s cannot be removed: %d", made, failed)
-			}
-		}
+		s.end()
+		s.remove("/data/readmodel")
+		s.remove("/data/snapshots")
 	}
 	for _, s := range r.servers {
 		s.serve()

@@ -147,8 +147,8 @@ func (n *Node) fit(size int) {
 }
 
 // Flip changes one bit of a file, as a disk does that rots, and returns where; false
-// if no file has a byte.
-func (d *Disk) Flip(random *rand.Rand, within func(path string) bool) (path string, at int, found bool) {
+// if no file has a byte. The bit is in one of so many equal parts of all files together.
+func (d *Disk) Flip(random *rand.Rand, part, parts int, within func(path string) bool) (path string, at int, found bool) {
 	type file struct {
 		path string
 		node *Node
@@ -161,10 +161,11 @@ func (d *Disk) Flip(random *rand.Rand, within func(path string) bool) (path stri
 			total += len(n.data)
 		}
 	})
-	if total == 0 {
+	from, until := total*part/parts, total*(part+1)/parts
+	if from == until {
 		return "", 0, false
 	}
-	at = random.IntN(total)
+	at = from + random.IntN(until-from)
 	for _, f := range files {
 		if at < len(f.node.data) {
 			f.node.data[at] ^= 1 << random.IntN(8)
@@ -173,6 +174,28 @@ func (d *Disk) Flip(random *rand.Rand, within func(path string) bool) (path stri
 		at -= len(f.node.data)
 	}
 	return "", 0, false
+}
+
+// Copy copies a file, or a folder with all that is in it, from another disk.
+func (d *Disk) Copy(from *Disk, path, to string) Errno {
+	n, failed := from.Find(path)
+	if failed != OK {
+		return failed
+	}
+	made, failed := d.Make(to, n.IsDir(), n.Modified)
+	if failed != OK {
+		return failed
+	}
+	if !n.IsDir() {
+		_, failed = d.WriteAt(made, n.data, 0, n.Modified)
+		return failed
+	}
+	for _, name := range n.Names() {
+		if failed = d.Copy(from, path+"/"+name, to+"/"+name); failed != OK {
+			return failed
+		}
+	}
+	return OK
 }
 
 // Unsynced names the files and names that a power cut may leave otherwise than they

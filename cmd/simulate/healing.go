@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/allot-project/allot/cmd/simulate/disk"
+)
+
+const (
+	// healEach is of how many seeds one ends with damage to every log.
+	healEach = 3
+	// waitsFor is how long no server may be ready then.
+	waitsFor = 10 * time.Second
+)
+
+// heal damages the logs of all servers, each in another part, and does what docs/cluster.md tells an operator:
+// one server gets what all copies have together, and the others begin as they wait.
+func (r *run) heal(c *caller, random *rand.Rand) bool {
+	for _, s := range r.servers {
+		s.end()
+		s.rot(random)
+		s.serve()
+	}
+	for until := c.Now() + waitsFor; c.Now() < until; c.Sleep(50 * time.Millisecond) {
+		if i := slices.IndexFunc(r.servers, func(s *server) bool { return s.ready }); i >= 0 {
+			r.complain("%s was ready with a damaged log", r.servers[i].Name)
+			return false
+		}
+	}
+	first := r.servers[0]
+	first.end()
+	heal := []string{"allot", "cluster", "heal", "--data", "/data"}
+	for _, other := range r.servers[1:] {
+		copied := "/" + other.Name
+		if failed := first.Disk.Copy(other.Disk, "/data", copied); failed != disk.OK {
+			r.complain("the data folder of %s cannot be copied: %d", other.Name, failed)
+			return false
+		}
+		heal = append(heal, "--archive", copied)
+	}
+	if err := first.carryOut(c, heal...); err != nil {
+		r.complain("what three copies have together was not healed: %v", err)
+		return false
+	}
+	first.serve()
+	return true
+}
+
+// rot flips bits of the server's log, in the part of it that is this server's alone.
+func (s *server) rot(random *rand.Rand) {
+	for range 1 + random.IntN(8) {
+		path, at, _ := s.Disk.Flip(random, 3*s.number+1, 3*servers, func(path string) bool {
+			return strings.HasPrefix(path, blocksFolder)
+		})
+		s.run.tell(s.Name, "a bit is flipped: byte %d of %s", at, path)
+	}
+}
+
+// carryOut runs a command on the server's machine to its end.
+func (s *server) carryOut(c *caller, arguments ...string) (err error) {
+	ended := false
+	s.Ended = func(end error) { ended, err = true, end }
+	s.run.tell(s.Name, "carries out %s", strings.Join(arguments, " "))
+	s.Start(environment, arguments...)
+	for until := c.Now() + readyWithin; !ended && c.Now() < until; {
+		c.Sleep(50 * time.Millisecond)
+	}
+	if !ended {
+		s.end()
+		err = fmt.Errorf("it did not end within %v", readyWithin)
+	}
+	return err
+}
