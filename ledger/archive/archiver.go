@@ -56,8 +56,6 @@ type Status struct {
 // Archiver writes a log into archives in the background. Each archive goes its
 // own way: one that is away holds up no other.
 type Archiver struct {
-	cfg       Config
-	packer    *packer
 	uploaders []*uploader
 	stop      context.CancelFunc
 	idle      sync.WaitGroup
@@ -66,11 +64,9 @@ type Archiver struct {
 // Backup brings archives up to the end of the log, once.
 func Backup(ctx context.Context, cfg Config) ([]Status, error) {
 	cfg.Seal = true
-	a := &Archiver{cfg: cfg, packer: newPacker(cfg)}
-	defer a.packer.close()
-	for _, one := range cfg.Archives {
-		c := newUploader(one, cfg, a.packer)
-		a.uploaders = append(a.uploaders, c)
+	a := newArchiver(cfg)
+	for _, c := range a.uploaders {
+		defer c.packer.close()
 		if err := c.work(ctx); err != nil {
 			return a.Status(), err
 		}
@@ -81,11 +77,22 @@ func Backup(ctx context.Context, cfg Config) ([]Status, error) {
 // Start starts an Archiver.
 func Start(cfg Config) *Archiver {
 	ctx, stop := context.WithCancel(context.Background())
-	a := &Archiver{cfg: cfg, packer: newPacker(cfg), stop: stop}
+	a := newArchiver(cfg)
+	a.stop = stop
+	for _, c := range a.uploaders {
+		a.idle.Go(func() {
+			defer c.packer.close()
+			c.run(ctx)
+		})
+	}
+	return a
+}
+
+func newArchiver(cfg Config) *Archiver {
+	a, pace := new(Archiver), paceOf(cfg.Rate)
 	for _, one := range cfg.Archives {
-		c := newUploader(one, cfg, a.packer)
-		a.uploaders = append(a.uploaders, c)
-		a.idle.Go(func() { c.run(ctx) })
+		tiles := tiler{Tiles: cfg.Tiles, archive: one, folder: cfg.Folder}
+		a.uploaders = append(a.uploaders, &uploader{archive: one, cfg: cfg, packer: newPacker(cfg, pace), tiles: tiles})
 	}
 	return a
 }
@@ -95,7 +102,6 @@ func Start(cfg Config) *Archiver {
 func (a *Archiver) Stop() {
 	a.stop()
 	a.idle.Wait()
-	a.packer.close()
 }
 
 // Status says how far each archive has come.
@@ -122,11 +128,6 @@ type uploader struct {
 	status Status // guarded by mu
 }
 
-func newUploader(to *Archive, cfg Config, packer *packer) *uploader {
-	tiles := tiler{Tiles: cfg.Tiles, archive: to, folder: cfg.Folder}
-	return &uploader{archive: to, cfg: cfg, packer: packer, tiles: tiles}
-}
-
 func (c *uploader) get() Status {
 	c.mu.Lock()
 	s := c.status
@@ -135,7 +136,7 @@ func (c *uploader) get() Status {
 	s.Parts, s.Bytes = c.archive.Stored()
 	if head := c.cfg.Head().Sequence; head > s.Verified.Sequence {
 		s.Commits = head - s.Verified.Sequence
-		_, bytes, since := c.packer.waiting(s.Verified.Sequence)
+		bytes, since := c.packer.waiting()
 		s.LogBytes = bytes
 		if since > 0 {
 			s.Since = time.Unix(0, since)
@@ -225,9 +226,7 @@ func (c *uploader) work(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = c.bring(ctx, part)
-		c.packer.release(part)
-		if err != nil {
+		if err := c.bring(ctx, part); err != nil {
 			return err
 		}
 		c.verified()

@@ -35,134 +35,92 @@ type sealed struct {
 	size  int64
 	sum   [sha256.Size]byte
 	after Position
-
-	users   int  // of the file; guarded by the packer's mu
-	dropped bool // the last user closes the file; guarded by the packer's mu
 }
 
-// packer packs parts of a log. Archives that stand at the same place share what is
-// packed.
+// packer packs the parts of a log for one archive.
 type packer struct {
 	cfg  Config
-	pace *rate.Limiter // bytes of the log that are read
+	pace *rate.Limiter // bytes of the log that are read, for all archives
 
-	mu     sync.Mutex
-	open   map[uint64]*packing // by the sequence before; guarded by mu
-	done   []*sealed           // the newest last; guarded by mu
-	before map[*sealed]uint64  // sequence before each; guarded by mu
+	mu   sync.Mutex
+	open *packing // nil: none; guarded by mu
+	done *sealed  // until the next one is begun, so that it can be sent again; nil: none; guarded by mu
 }
 
-// keptSealed is how many sealed parts are kept for archives that are behind. They
-// can be packed again.
-const keptSealed = 2
+func newPacker(cfg Config, pace *rate.Limiter) *packer { return &packer{cfg: cfg, pace: pace} }
 
-func newPacker(cfg Config) *packer {
-	s := &packer{cfg: cfg, open: make(map[uint64]*packing), before: make(map[*sealed]uint64)}
-	s.pace = rate.NewLimiter(rate.Inf, 0)
-	if cfg.Rate > 0 {
-		s.pace = rate.NewLimiter(rate.Limit(cfg.Rate), paceStep)
+// paceOf is the pace of so many bytes a second; 0: as fast as it goes.
+func paceOf(bytes int64) *rate.Limiter {
+	if bytes > 0 {
+		return rate.NewLimiter(rate.Limit(bytes), paceStep)
 	}
-	return s
+	return rate.NewLimiter(rate.Inf, 0)
 }
 
 // paceStep is how many bytes are read at once between two pauses.
 const paceStep = 1 << 20
 
-// next returns the part after a position; nil: it is not due. It ends before a
-// sequence; 0: where the Bounds say. The caller releases it.
+// next returns the part after a position, until it is called again; nil: it is not due. It ends
+// before a sequence; 0: where the Bounds say.
 func (s *packer) next(ctx context.Context, from Position, before uint64) (*sealed, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, done := range s.done {
-		if s.before[done] == from.Sequence && (before == 0 || done.Last.Sequence < before) {
-			done.users++
-			return done, nil
-		}
+	first := from.Sequence + 1
+	if s.done != nil && s.done.First == first && (before == 0 || s.done.Last.Sequence < before) {
+		return s.done, nil
 	}
-	p := s.open[from.Sequence]
-	if p == nil || p.before != before {
-		s.abandon(from.Sequence)
+	if s.open == nil || s.open.first != first || s.open.before != before {
+		s.abandon()
 		var err error
-		if p, err = s.begin(ctx, from, before); p == nil || err != nil {
+		if s.open, err = s.begin(ctx, from, before); s.open == nil || err != nil {
 			return nil, err
 		}
-		s.open[from.Sequence] = p
 	}
-	full, err := p.feed(ctx, s)
+	full, err := s.open.feed(ctx, s)
 	if err != nil || !full {
 		if err != nil && ctx.Err() == nil {
-			s.abandon(from.Sequence) // what was packed may be half of something
+			s.abandon() // what was packed may be half of something
 		}
 		return nil, err
 	}
-	delete(s.open, from.Sequence)
-	done, err := p.seal(s.cfg)
+	done, err := s.open.seal(s.cfg)
 	if err != nil {
-		p.abandon()
+		s.abandon()
 		return nil, err
 	}
-	done.users++
-	s.done, s.before[done] = append(s.done, done), from.Sequence
-	for len(s.done) > keptSealed {
-		s.drop(s.done[0])
-	}
+	s.open, s.done = nil, done
 	return done, nil
 }
 
-// waiting returns what is packed after a sequence and not sealed yet: commits,
-// bytes, and when the first was decided.
-func (s *packer) waiting(after uint64) (commits uint64, bytes int64, since int64) {
+// waiting returns how many bytes are packed and not sealed yet, and when the first of their
+// commits was decided.
+func (s *packer) waiting() (bytes, since int64) {
 	if !s.mu.TryLock() {
-		return 0, 0, 0 // a part is being packed now
+		return 0, 0 // a part is being packed now
 	}
 	defer s.mu.Unlock()
-	p := s.open[after]
-	if p == nil {
-		return 0, 0, 0
+	if s.open == nil {
+		return 0, 0
 	}
-	return p.count, p.bytes, p.firstTime
+	return s.open.bytes, s.open.firstTime
 }
 
-// release gives a part back that next has returned.
-func (s *packer) release(part *sealed) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	part.users--
-	part.closeUnused()
-}
-
-// closeUnused closes the file of a part that was dropped, once no caller sends it any
-// more.
-func (p *sealed) closeUnused() {
-	if p.dropped && p.users == 0 {
-		_ = p.file.Close() // it was only read since it was synced
+// abandon frees what was packed.
+func (s *packer) abandon() {
+	if s.open != nil {
+		s.open.abandon()
 	}
-}
-
-func (s *packer) drop(done *sealed) {
-	done.dropped = true
-	done.closeUnused()
-	delete(s.before, done)
-	s.done = slices.DeleteFunc(s.done, func(d *sealed) bool { return d == done })
-}
-
-func (s *packer) abandon(after uint64) {
-	if p := s.open[after]; p != nil {
-		p.abandon()
-		delete(s.open, after)
+	if s.done != nil {
+		_ = s.done.file.Close() // it was only read since it was synced
 	}
+	s.open, s.done = nil, nil
 }
 
 // close frees everything.
 func (s *packer) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for after := range s.open {
-		s.abandon(after)
-	}
-	for len(s.done) > 0 {
-		s.drop(s.done[0])
-	}
+	s.abandon()
 }
 
 // packing is a part that is being packed.

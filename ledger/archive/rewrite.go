@@ -63,12 +63,9 @@ func (m *mending) one(ctx context.Context, at Position, name Name) (Position, er
 		return Position{trailer.Head, trailer.Tree}, nil
 	}
 	m.cfg.Bounds = Bounds{Records: 1 << 62, Bytes: 1 << 62, Age: 1 << 62} // it ends where the damaged one does
-	m.packer = newPacker(m.cfg)
+	m.packer = newPacker(m.cfg, paceOf(m.cfg.Rate))
 	defer m.packer.close()
 	part, err := m.packer.next(ctx, at, name.Last.Sequence+1)
-	if part != nil {
-		defer m.packer.release(part)
-	}
 	switch {
 	case err != nil:
 		return at, err
