@@ -57,36 +57,14 @@ func Beginning() Position { return Position{Tree: &proof.Tree{}} }
 // Archive is an archive in a store. It is safe for concurrent use.
 type Archive struct {
 	store bucket.Store
-	most  int64 // bytes of one object
 
 	mu   sync.Mutex
 	list []Name // known parts, in the order of their names; guarded by mu
 	size int64  // bytes of these; guarded by mu
 }
 
-// MostObjectBytes is more than any part takes: one ends when it has at most 1 GiB of
-// commits and one more, before compression. A store that answers with more, whatever
-// it says of the size, fills no disk.
-const MostObjectBytes = 3 << 29
-
-const (
-	// mostParts is how many parts are kept in mind, in 56 bytes each: parts that end
-	// every five minutes for nearly twenty years. A store that lists without an end
-	// takes no more than that.
-	mostParts = 2_000_000
-	// mostAlike is how many parts may begin at one sequence: different servers, copies.
-	mostAlike = 1000
-)
-
-var errTooMany = fmt.Errorf("it lists more parts than an archive has (%d; %d that begin alike): look at what else is in it",
-	mostParts, mostAlike)
-
 // Open returns the archive in a store. It does not speak to the store.
-func Open(store bucket.Store) *Archive { return &Archive{store: store, most: MostObjectBytes} }
-
-// Bound makes an object of more bytes than that damage, instead of MostObjectBytes.
-// It is called before the archive is used.
-func (a *Archive) Bound(bytes int64) { a.most = bytes }
+func Open(store bucket.Store) *Archive { return &Archive{store: store} }
 
 // String returns the archive's URL, without secrets.
 func (a *Archive) String() string { return a.store.String() }
@@ -208,13 +186,10 @@ func (a *Archive) take(ctx context.Context, id ledger.UUID) error {
 func (a *Archive) Refresh(ctx context.Context) error {
 	var list []Name
 	var size int64
-	err := a.store.List(ctx, folder, "", func(o bucket.Object) error {
+	err := a.store.List(ctx, folder, func(o bucket.Object) error {
 		if name, isPart := parseName(o.Name); isPart {
 			list = append(list, name)
 			size += o.Size
-		}
-		if len(list) > mostParts {
-			return errTooMany
 		}
 		return nil
 	})
@@ -229,13 +204,10 @@ func (a *Archive) Refresh(ctx context.Context) error {
 
 // look lists the parts that begin at a sequence, and notes them.
 func (a *Archive) look(ctx context.Context, first uint64) (names []Name, err error) {
-	err = a.store.List(ctx, fmt.Sprintf("%s%020d-", folder, first), "", func(o bucket.Object) error {
+	err = a.store.List(ctx, fmt.Sprintf("%s%020d-", folder, first), func(o bucket.Object) error {
 		if name, isPart := parseName(o.Name); isPart {
 			names = append(names, name)
 			a.add(name, o.Size)
-		}
-		if len(names) > mostAlike {
-			return errTooMany
 		}
 		return nil
 	})
@@ -250,7 +222,7 @@ func (a *Archive) add(name Name, size int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	at, found := slices.BinarySearchFunc(a.list, name, func(x, y Name) int { return cmp.Compare(x.String(), y.String()) })
-	if !found && len(a.list) <= mostParts {
+	if !found {
 		a.list = slices.Insert(a.list, at, name)
 		a.size += size
 	}
@@ -307,10 +279,7 @@ func (a *Archive) fetch(ctx context.Context, name Name, into *os.File) (sum [sha
 	}
 	hash := sha256.New()
 	if err == nil {
-		size, err = io.Copy(io.MultiWriter(into, hash), io.LimitReader(body, a.most+1))
-	}
-	if err == nil && size > a.most {
-		err = fmt.Errorf("%w: it has more than %d bytes, and no part has", ErrPart, a.most)
+		size, err = io.Copy(io.MultiWriter(into, hash), body)
 	}
 	if err = errors.Join(err, body.Close()); err != nil {
 		return sum, size, fmt.Errorf("%s/%s: %w", a, name, err)

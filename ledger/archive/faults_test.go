@@ -13,7 +13,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -218,11 +217,11 @@ func (c *cutOff) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	return c.Store.Open(ctx, name)
 }
 
-func (c *cutOff) List(ctx context.Context, prefix, after string, yield func(bucket.Object) error) error {
+func (c *cutOff) List(ctx context.Context, prefix string, yield func(bucket.Object) error) error {
 	if _, told := c.step(); !told {
 		return errCutOff
 	}
-	return c.Store.List(ctx, prefix, after, yield)
+	return c.Store.List(ctx, prefix, yield)
 }
 
 // TestKilledAtEachStep: an Archiver that ends at any step, before or after it was
@@ -287,64 +286,4 @@ func TestOneAway(t *testing.T) {
 	}
 	f.be("")
 	reach("the one that was away", func(s []archive.Status) bool { return s[1].Verified.Sequence == 100 && s[1].Fault == "" })
-}
-
-// endless is a store whose objects do not end, whatever it says of their size.
-type endless struct {
-	bucket.Store
-	read atomic.Int64 // bytes
-}
-
-func (e *endless) Open(ctx context.Context, name string) (io.ReadCloser, error) {
-	body, err := e.Store.Open(ctx, name)
-	if err != nil || !strings.HasPrefix(name, "parts/") {
-		return body, err
-	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{io.TeeReader(io.MultiReader(body, zeros{}), counter{&e.read}), body}, nil
-}
-
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
-
-type counter struct{ sum *atomic.Int64 }
-
-func (c counter) Write(p []byte) (int, error) { c.sum.Add(int64(len(p))); return len(p), nil }
-
-// TestEndlessObject: an object of a hostile store takes no more of the disk than a part
-// may take, and is damage to its readers.
-func TestEndlessObject(t *testing.T) {
-	t.Parallel()
-	const bound = 1 << 20
-	w := newWorld(t, 60)
-	one, dir := inFolder(t)
-	w.archive(w.config(one), 60)
-	store, err := bucket.Open("file://"+dir, bucket.Patience{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, read := range map[string]func(*archive.Archive) error{
-		"verify": func(a *archive.Archive) error {
-			_, err := a.Verify(t.Context(), archive.VerifyOptions{Folder: t.TempDir()})
-			return err
-		},
-		"read": func(a *archive.Archive) error {
-			log := archive.NewLog([]*archive.Archive{a}, t.TempDir(), 1<<30)
-			return log.Read(t.Context(), 1, 60, func(ledger.Entry) error { return nil })
-		},
-	} {
-		hostile := &endless{Store: store}
-		a := archive.Open(hostile)
-		a.Bound(bound)
-		if err := read(a); !errors.Is(err, archive.ErrPart) {
-			t.Errorf("%s: %v", name, err)
-		}
-		// A part has a copy at most, and io.Copy reads a little ahead.
-		if read := hostile.read.Load(); read < bound || read > 2*bound+1<<16 {
-			t.Errorf("%s: %d bytes were read of objects without an end, and the bound is %d", name, read, bound)
-		}
-	}
 }

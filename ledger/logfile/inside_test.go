@@ -264,35 +264,6 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
-// TestReadersErrors: a reader may refuse the header or a commit, and gets its own
-// error back.
-func TestReadersErrors(t *testing.T) {
-	t.Parallel()
-	errInjected := errors.New("injected")
-	log, _ := filled(t, 3)
-	var out bytes.Buffer
-	if _, err := logfile.Write(t.Context(), &out, log, logfile.Extent{From: 1, To: 3}); err != nil {
-		t.Fatal(err)
-	}
-	for refused := range 4 {
-		n := 0
-		_, err := logfile.Read(bytes.NewReader(out.Bytes()), func(logfile.Header) error {
-			if refused == 0 {
-				return errInjected
-			}
-			return nil
-		}, func(ledger.Entry) error {
-			if n++; n == refused {
-				return errInjected
-			}
-			return nil
-		})
-		if !errors.Is(err, errInjected) || errors.Is(err, logfile.ErrDamaged) || n != refused {
-			t.Errorf("refused at %d: %d were read, %v", refused, n, err)
-		}
-	}
-}
-
 // TestForeignEntries: foreign entries of the log go into the file and out of it
 // again, under their sequences.
 func TestForeignEntries(t *testing.T) {

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/logfile"
@@ -108,55 +106,6 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("error of another kind: %v", err)
 		}
 	})
-}
-
-// TestCheckpoints: signed checkpoints travel with the commits.
-func TestCheckpoints(t *testing.T) {
-	log, heads := filled(t, 5)
-	var out bytes.Buffer
-	want := [][]byte{[]byte("one"), []byte("another")}
-	if _, err := logfile.Write(t.Context(), &out, log, logfile.Extent{From: 1, To: 5, Checkpoints: want}); err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	count := func(ledger.Entry) error { n++; return nil }
-	trailer, err := logfile.Read(&out, func(logfile.Header) error { return nil }, count)
-	if err != nil || n != 5 || trailer.Head != heads[4] || !slices.EqualFunc(trailer.Checkpoints, want, bytes.Equal) {
-		t.Errorf("%d commits, %+v, %v", n, trailer, err)
-	}
-}
-
-// TestLedgerOfHeader: a file whose header names another ledger than its log is
-// refused, even if it is otherwise whole.
-func TestLedgerOfHeader(t *testing.T) {
-	log, _ := filled(t, 5)
-	var out bytes.Buffer
-	if _, err := logfile.Write(t.Context(), &out, log, logfile.Extent{From: 1, To: 5}); err != nil {
-		t.Fatal(err)
-	}
-	unpacker, err := zstd.NewReader(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unpacker.Close()
-	plain, err := unpacker.DecodeAll(out.Bytes(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var id ledger.UUID
-	if _, err := logfile.Read(bytes.NewReader(out.Bytes()), func(h logfile.Header) error { id = h.Ledger; return nil },
-		func(ledger.Entry) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
-	at := bytes.Index(plain, id[:])
-	plain[at] ^= 1
-	packer, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := read(packer.EncodeAll(plain, nil)); !errors.Is(err, logfile.ErrDamaged) {
-		t.Errorf("the header's ledger is not looked at: %v", err)
-	}
 }
 
 // partOf packs the commits of a log up to a sequence, from where a header begins.

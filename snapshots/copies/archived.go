@@ -31,10 +31,6 @@ const (
 // same key is taken for one.
 const storedTitle = "allot copy 1\n"
 
-// mostStored is how many copies a list may have. keptStored stay, with those that no
-// archive reaches yet, so that more come from another program.
-const mostStored = 10_000
-
 // storedName names a copy in a store.
 type storedName struct {
 	models ledger.Head
@@ -59,12 +55,9 @@ func parseStoredName(text string) (n storedName, isOne bool) {
 
 // listStored lists the copies in a store, the newest first.
 func listStored(ctx context.Context, store bucket.Store) (list []storedName, err error) {
-	err = store.List(ctx, storedManifests, "", func(o bucket.Object) error {
+	err = store.List(ctx, storedManifests, func(o bucket.Object) error {
 		if name, isOne := parseStoredName(o.Name); isOne {
 			list = append(list, name)
-		}
-		if len(list) > mostStored {
-			return fmt.Errorf("%w: the store lists more than %d copies: look at what else is in it", errBad, mostStored)
 		}
 		return nil
 	})

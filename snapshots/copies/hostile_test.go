@@ -2,7 +2,6 @@ package copies
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"math"
@@ -210,21 +209,4 @@ func TestHostileObjects(t *testing.T) {
 			return w.join(into, nil, peer("endless", endless.Address()))
 		})
 	})
-}
-
-// TestFileNames: Pebble's own names are among those that a copy may have.
-func TestFileNames(t *testing.T) {
-	for _, name := range []string{
-		"000004.log", "000005.sst", "MANIFEST-000001", "OPTIONS-000003", "marker.format-version.000017.024", "state",
-		"marker.manifest.000001.MANIFEST-000001", "000006.blob",
-	} {
-		if err := new(fileName).UnmarshalText([]byte(name)); err != nil {
-			t.Error(err)
-		}
-	}
-	sum := sha256.Sum256([]byte("x"))
-	var digest ledger.Digest
-	if err := digest.UnmarshalText([]byte(hex.EncodeToString(sum[:]))); err != nil || digest != sum {
-		t.Error(err)
-	}
 }

@@ -223,7 +223,7 @@ func (k *Keeper) put(
 	ctx context.Context, store bucket.Store, m manifest, paths map[ledger.Digest]string,
 ) (written int64, err error) {
 	there := make(map[string]int64)
-	err = store.List(ctx, storedFiles, "", func(o bucket.Object) error { there[o.Name] = o.Size; return nil })
+	err = store.List(ctx, storedFiles, func(o bucket.Object) error { there[o.Name] = o.Size; return nil })
 	if err != nil {
 		return 0, err
 	}
@@ -321,7 +321,7 @@ func (k *Keeper) prune(ctx context.Context, target Target) error {
 		}
 	}
 	var unlisted []string
-	err = target.Store.List(ctx, storedFiles, "", func(o bucket.Object) error {
+	err = target.Store.List(ctx, storedFiles, func(o bucket.Object) error {
 		if !listed[o.Name] {
 			unlisted = append(unlisted, o.Name)
 		}

@@ -65,7 +65,7 @@ func (w *world) take(into *replica, dir string, change func(*JoinConfig)) (*Copy
 // objects lists what a folder holds below a name.
 func objects(t *testing.T, dir, below string) (list []string) {
 	t.Helper()
-	err := openStore(t, dir).List(t.Context(), below, "", func(o bucket.Object) error {
+	err := openStore(t, dir).List(t.Context(), below, func(o bucket.Object) error {
 		list = append(list, filepath.Join(dir, filepath.FromSlash(o.Name)))
 		return nil
 	})
@@ -311,20 +311,5 @@ func TestStoredStays(t *testing.T) {
 				t.Errorf("%d copies are there, and not %d", len(list), one.want)
 			}
 		})
-	}
-}
-
-// TestRemovable: nothing can be removed from a store but copies.
-func TestRemovable(t *testing.T) {
-	for _, url := range []string{"file://" + t.TempDir(), "s3://bucket/prefix?endpoint=127.0.0.1:1&insecure=true"} {
-		store, err := bucket.Open(url, bucket.Patience{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range []string{"ledger.json", "parts/x", "copies", "copies/../parts/x", "", "/copies/x", "copies/../../x"} {
-			if err := store.(bucket.Remover).Remove(t.Context(), name); !errors.Is(err, bucket.ErrForEver) {
-				t.Errorf("%s: %q: %v", url, name, err)
-			}
-		}
 	}
 }

@@ -46,9 +46,9 @@ type Store interface {
 	Create(ctx context.Context, name string, contents *os.File, size int64) error
 	// Open reads an object. The caller closes it.
 	Open(ctx context.Context, name string) (io.ReadCloser, error)
-	// List calls yield for each object whose name begins with a prefix and comes
-	// after another name, in the order of their names.
-	List(ctx context.Context, prefix, after string, yield func(Object) error) error
+	// List calls yield for each object whose name begins with a prefix, in the order of
+	// their names.
+	List(ctx context.Context, prefix string, yield func(Object) error) error
 	// String returns the store's URL, without secrets.
 	String() string
 }

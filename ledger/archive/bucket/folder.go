@@ -156,8 +156,8 @@ func (f *folder) Remove(ctx context.Context, name string) error {
 }
 
 // List implements Store.
-func (f *folder) List(ctx context.Context, prefix, after string, yield func(Object) error) error {
-	list, err := within(ctx, f, func() ([]Object, error) { return f.list(ctx, prefix, after) })
+func (f *folder) List(ctx context.Context, prefix string, yield func(Object) error) error {
+	list, err := within(ctx, f, func() ([]Object, error) { return f.list(ctx, prefix) })
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (f *folder) List(ctx context.Context, prefix, after string, yield func(Obje
 	return nil
 }
 
-func (f *folder) list(ctx context.Context, prefix, after string) (list []Object, err error) {
+func (f *folder) list(ctx context.Context, prefix string) (list []Object, err error) {
 	top := f.path(prefix)
 	if !strings.HasSuffix(prefix, "/") {
 		top = filepath.Dir(top)
@@ -183,7 +183,7 @@ func (f *folder) list(ctx context.Context, prefix, after string) (list []Object,
 			return err
 		}
 		name := filepath.ToSlash(below)
-		if !strings.HasPrefix(name, prefix) || name <= after {
+		if !strings.HasPrefix(name, prefix) {
 			return ctx.Err()
 		}
 		info, err := entry.Info()

@@ -61,7 +61,7 @@ func (p Patience) transport() http.RoundTripper {
 	transport.DialContext = (&net.Dialer{Timeout: p.Answer, KeepAlive: time.Minute}).DialContext
 	transport.ResponseHeaderTimeout = p.Answer
 	transport.DisableCompression = true // a part's bytes are its own
-	return checked{transport}
+	return transport
 }
 
 // passing says of a broken connection that the store is out of reach.
@@ -71,53 +71,7 @@ type passing struct{ io.ReadCloser }
 func (b *passing) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = says(ErrUnavailable, err)
+		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return n, err
 }
-
-// listed is a list of a store, which must be in the order of names.
-type listed struct {
-	store, prefix, after string
-	yield                func(Object) error
-	last                 string
-}
-
-// next takes the next object of the list.
-func (l *listed) next(key string, size int64) error {
-	name, isBelow := strings.CutPrefix(key, l.prefix)
-	if !isBelow || name <= l.last && l.last != "" {
-		return fmt.Errorf("%w: %s lists %.200q after %.200q, and a list is in the order of names", ErrUnavailable, l.store, key, l.last)
-	}
-	l.last = name
-	if name <= l.after {
-		return nil // a store that does not know where to begin lists all
-	}
-	return l.yield(Object{name, size})
-}
-
-// says wraps what a store, or its client, said in an error of this package.
-func says(what, err error) error {
-	return fmt.Errorf("%w: %w", what, brief{err})
-}
-
-// maxErrorBytes bounds the text of a store's error.
-const maxErrorBytes = 1 << 10
-
-// brief is an error on one line, of which only the beginning is told: a client may
-// quote a whole answer.
-type brief struct{ err error }
-
-// Error implements error.
-func (b brief) Error() string {
-	text := b.err.Error()
-	cut := len(text) > maxErrorBytes
-	text = strings.Join(strings.Fields(text[:min(len(text), maxErrorBytes)]), " ")
-	if cut {
-		return strings.ToValidUTF8(text, "") + "..."
-	}
-	return text
-}
-
-// Unwrap returns the error.
-func (b brief) Unwrap() error { return b.err }

@@ -105,17 +105,13 @@ func (s *s3) Remove(ctx context.Context, name string) error {
 }
 
 // List implements Store.
-func (s *s3) List(ctx context.Context, prefix, after string, yield func(Object) error) error {
+func (s *s3) List(ctx context.Context, prefix string, yield func(Object) error) error {
 	options := minio.ListObjectsOptions{Prefix: s.prefix + prefix, Recursive: true}
-	if after != "" {
-		options.StartAfter = s.prefix + after
-	}
-	order := listed{store: s.String(), prefix: s.prefix, after: after, yield: yield}
 	for object := range s.client.ListObjectsIter(ctx, s.bucket, options) {
 		if object.Err != nil {
 			return s3Error(object.Err)
 		}
-		if err := order.next(object.Key, object.Size); err != nil {
+		if err := yield(Object{strings.TrimPrefix(object.Key, s.prefix), object.Size}); err != nil {
 			return err
 		}
 	}
@@ -127,12 +123,12 @@ func s3Error(err error) error {
 	if err == nil {
 		return nil
 	}
-	answer := minio.ToErrorResponse(err)
+	answer, what := minio.ToErrorResponse(err), ErrUnavailable
 	switch {
 	case answer.Code == "PreconditionFailed" || answer.StatusCode == http.StatusPreconditionFailed:
-		return says(ErrExists, err)
+		what = ErrExists
 	case answer.Code == "NoSuchKey":
-		return says(ErrNotFound, err)
+		what = ErrNotFound
 	}
-	return says(ErrUnavailable, err)
+	return fmt.Errorf("%w: %w", what, err)
 }

@@ -41,14 +41,14 @@ func TestFolderThatDoesNotAnswer(t *testing.T) {
 	none := func(Object) error { return nil }
 	_, opening := f.Open(given, "there")
 	for what, err := range map[string]error{
-		"open": opening, "list": f.List(given, "", "", none), "create": f.Create(given, "new", nil, 0), "remove": f.Remove(given, "copies/a"),
+		"open": opening, "list": f.List(given, "", none), "create": f.Create(given, "new", nil, 0), "remove": f.Remove(given, "copies/a"),
 	} {
 		if !errors.Is(err, ErrUnavailable) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	close(hung)
-	if err := f.List(t.Context(), "", "", none); err != nil {
+	if err := f.List(t.Context(), "", none); err != nil {
 		t.Errorf("it answers again: %v", err)
 	}
 }
