@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/net/netutil"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/allot-project/allot/api/console"
 	"github.com/allot-project/allot/api/port"
@@ -60,7 +60,7 @@ type shadowRunCommand struct {
 // Run serves until the context ends.
 func (c *shadowRunCommand) Run(ctx context.Context) error {
 	logger := c.Log.Logger(os.Stderr)
-	proxy, meter, err := c.proxy(logger)
+	proxy, err := c.proxy(logger)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (c *shadowRunCommand) Run(ctx context.Context) error {
 	clients = netutil.LimitListener(clients, c.Connections)
 	guard := &rest.BrowserGuard{Hosts: c.AllowedHost, AnyAddress: true, CheckHost: true}
 	pages := http.NewServeMux()
-	pages.Handle("GET /metrics", promhttp.HandlerFor(meter.registry(proxy), promhttp.HandlerOpts{}))
+	pages.Handle("GET /metrics", promhttp.HandlerFor(proxy.Metrics(), promhttp.HandlerOpts{}))
 	pages.Handle("/shadow", proxy.Page())
 	pages.Handle("/shadow/", proxy.Page())
 	pages.Handle("/{$}", http.RedirectHandler("/shadow", http.StatusFound))
@@ -89,13 +89,9 @@ func (c *shadowRunCommand) Run(ctx context.Context) error {
 	doors := []*http.Server{c.door(guard.Handler(proxy), logger), c.door(inside.Handler(pages), logger)}
 	doors[0].TLSConfig = secure
 	logger.Info("the shadow serves", "http", clients.Addr(), "admin", operators.Addr(), "lead", proxy.Lead().String())
-	run := func(ctx context.Context) {
-		var both sync.WaitGroup
-		both.Go(func() { proxy.Run(ctx) })
-		both.Go(func() { c.follow(ctx, proxy, logger) })
-		both.Wait()
-	}
-	return serveShadow(ctx, run, doors, []net.Listener{clients, operators})
+	return serveShadow(ctx, doors, []net.Listener{clients, operators}, proxy.Run, func(ctx context.Context) {
+		c.follow(ctx, proxy, logger)
+	})
 }
 
 // Bounds of both ports.
@@ -117,60 +113,64 @@ func (c *shadowRunCommand) door(handler http.Handler, logger *slog.Logger) *http
 	}
 }
 
-// serveShadow serves until the context ends; then requests under way may end.
-func serveShadow(ctx context.Context, run func(context.Context), doors []*http.Server, listeners []net.Listener) error {
-	running, stop := context.WithCancel(ctx)
-	defer stop()
-	ended := make(chan error, len(doors))
+// serveShadow serves until the context ends; then requests under way may end. Meanwhile it works.
+func serveShadow(
+	ctx context.Context, doors []*http.Server, listeners []net.Listener, work ...func(context.Context),
+) error {
+	group, ends := errgroup.WithContext(ctx)
+	working, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var all sync.WaitGroup
+	for _, one := range work {
+		all.Go(func() { one(working) })
+	}
 	for i, door := range doors {
-		go func() {
+		group.Go(func() (err error) {
 			if door.TLSConfig != nil {
-				ended <- door.ServeTLS(listeners[i], "", "")
-				return
+				err = door.ServeTLS(listeners[i], "", "")
+			} else {
+				err = door.Serve(listeners[i])
 			}
-			ended <- door.Serve(listeners[i])
-		}()
+			if errors.Is(err, http.ErrServerClosed) {
+				return nil
+			}
+			return err
+		})
+		group.Go(func() error {
+			<-ends.Done()
+			late, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+			defer cancel()
+			if err := door.Shutdown(late); err != nil {
+				return door.Close()
+			}
+			return nil
+		})
 	}
-	followed := make(chan struct{})
-	go func() { run(running); close(followed) }()
-	var failed error
-	select {
-	case <-ctx.Done():
-	case failed = <-ended:
-	}
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
-	defer cancel()
-	for _, door := range doors {
-		if err := door.Shutdown(late); err != nil {
-			failed = errors.Join(failed, door.Close())
-		}
-	}
+	err := group.Wait()
 	stop()
-	<-followed
-	return failed
+	all.Wait()
+	return err
 }
 
 // proxy makes the proxy from the flags.
-func (c *shadowRunCommand) proxy(logger *slog.Logger) (*shadow.Shadow, *shadowMeter, error) {
+func (c *shadowRunCommand) proxy(logger *slog.Logger) (*shadow.Shadow, error) {
 	if local, err := cli.IsLocal(c.Admin); err != nil || !local {
-		return nil, nil, errors.Join(fmt.Errorf("--admin %s: it shows contents and changes who leads, without "+
+		return nil, errors.Join(fmt.Errorf("--admin %s: it shows contents and changes who leads, without "+
 			"authentication, so it must be an address of this machine alone, such as %s", c.Admin, defaultAdmin), err)
 	}
 	lead, err := c.leader()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	meter := newShadowMeter()
 	config := shadow.Config{
 		Lead: lead, Remember: c.remember, Contents: c.contents, CompareEvery: c.CompareEvery, CompareReads: c.CompareReads,
-		QueueBytes: c.QueueBytes, SwitchWithin: c.SwitchWithin, Logger: logger, Meter: meter, Bodies: fair.NewPool(),
+		QueueBytes: c.QueueBytes, SwitchWithin: c.SwitchWithin, Logger: logger, Bodies: fair.NewPool(),
 	}
 	for _, side := range shadow.Sides {
 		if config.Peers[side], err = c.peer(side); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	return shadow.New(config), meter, nil
+	return shadow.New(config), nil
 }
 
 // address is where a side is.
@@ -300,13 +300,13 @@ type shadowLeadCommand struct {
 func (c *shadowLeadCommand) Run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Wait)
 	defer cancel()
-	target := url.URL{Scheme: "http", Host: c.Admin, Path: "/shadow/lead/" + c.Side}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), nil)
+	address := url.URL{Scheme: "http", Host: c.Admin}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address.JoinPath("shadow/lead", c.Side).String(), nil)
 	if err != nil {
 		return err
 	}
 	watching, stop := context.WithCancel(ctx)
-	go c.tell(watching)
+	go c.tell(watching, cli.NewClient(&address, "", nil))
 	answer, err := http.DefaultClient.Do(req)
 	stop()
 	if err != nil {
@@ -327,8 +327,8 @@ func (c *shadowLeadCommand) Run(ctx context.Context) error {
 // tellEvery is the time between two questions how far a change of the lead is.
 const tellEvery = 2 * time.Second
 
-// tell prints what the proxy is at until the context ends.
-func (c *shadowLeadCommand) tell(ctx context.Context) {
+// tell prints what the proxy is at until the context ends. What is wrong the change itself says.
+func (c *shadowLeadCommand) tell(ctx context.Context, proxy *cli.Client) {
 	ticker := time.NewTicker(tellEvery)
 	defer ticker.Stop()
 	for last := ""; ; {
@@ -338,16 +338,8 @@ func (c *shadowLeadCommand) tell(ctx context.Context) {
 			return
 		}
 		var status shadow.Status
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.Admin+"/shadow", nil)
-		if err != nil {
-			return
-		}
-		answer, err := http.DefaultClient.Do(req)
-		if err != nil {
-			continue // the change itself says what is wrong
-		}
-		err = json.NewDecoder(io.LimitReader(answer.Body, cli.MaxAnswerBytes)).Decode(&status)
-		if errors.Join(err, answer.Body.Close()) == nil && status.UnderWay != "" && status.UnderWay != last {
+		_, err := proxy.ReadJSON(ctx, cli.Request{Path: "/shadow"}, &status)
+		if err == nil && status.UnderWay != "" && status.UnderWay != last {
 			last = status.UnderWay
 			fmt.Fprintln(os.Stderr, last)
 		}

@@ -49,7 +49,7 @@ func (s follower) follow(ctx context.Context, e *entry) {
 		return
 	}
 	if e.again && to == Placement {
-		s.lookAgain(e) // the first attempt may come to an end only now
+		s.queue.lookAgain(unsureFor, e.touched...) // the first attempt may come to an end only now
 	}
 	differences := Compare(e.path, e.query, e.answer, answer)
 	if answer.Status != e.answer.Status {
@@ -176,7 +176,7 @@ func (s follower) passes(ctx context.Context, e *entry) bool {
 	}
 	for attempt := range 3 {
 		// A write that is on its way to the follower explains the difference.
-		if left := s.queue.length(); left.entries > 1 || left.missing > 0 || s.gate.busy() {
+		if left := s.queue.length(); left.entries > 1 || left.missing > 0 || !s.gate.quiet() {
 			return true
 		}
 		if attempt > 0 && !pause(ctx, passingPause) {

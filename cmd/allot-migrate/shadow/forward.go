@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -47,20 +46,6 @@ func refuse(w http.ResponseWriter, status int, detail string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // if this fails the client is gone
-}
-
-// answered counts an answer to a client's request, or to its repetition; status 0: none.
-func (s *Shadow) answered(of Side, e *entry, status int, took time.Duration) {
-	s.config.Meter.Answered(of, e.pattern, e.method, status, took)
-	if status != 0 {
-		s.watch.took(of, e.method+" "+e.pattern, took)
-	}
-}
-
-// compared counts a comparison.
-func (s *Shadow) compared(kind, outcome string) {
-	s.config.Meter.Compared(kind, outcome)
-	s.watch.outcome(kind, outcome)
 }
 
 // copyHeader begins the answer. Its links lead to the proxy.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // locks keep writes to the same things apart, from the request to the leader until they
@@ -64,105 +66,63 @@ func (l *locks) busy(of Resource) bool {
 
 // gate is where writes wait while the lead changes.
 type gate struct {
-	mu     sync.Mutex
-	inside int
-	passed uint64        // how many have entered
-	shut   chan struct{} // nil: the gate is open; closed when it opens
-	empty  chan struct{} // nil: close does not wait; closed when no write is inside
+	inside *semaphore.Weighted
+	shut   atomic.Bool   // and no write is inside
+	passed atomic.Uint64 // how many have entered
 }
+
+// mostInside is how many writes may be inside at a time: more than can be under way.
+const mostInside = 1 << 40
+
+func newGate() *gate { return &gate{inside: semaphore.NewWeighted(mostInside)} }
 
 // enter waits until the gate is open.
 func (g *gate) enter(ctx context.Context) error {
-	for {
-		g.mu.Lock()
-		shut := g.shut
-		if shut == nil {
-			g.inside++
-			g.passed++
-		}
-		g.mu.Unlock()
-		if shut == nil {
-			return nil
-		}
-		select {
-		case <-shut:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	err := g.inside.Acquire(ctx, 1)
+	if err == nil {
+		g.passed.Add(1)
 	}
+	return err
 }
 
-// quiet reports whether no write is inside, and how many have entered so far.
-func (g *gate) quiet() (so bool, passed uint64) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.inside == 0, g.passed
-}
+func (g *gate) leave() { g.inside.Release(1) }
 
-// busy reports whether a write is under way.
-func (g *gate) busy() bool {
-	quiet, _ := g.quiet()
-	return !quiet
-}
-
-func (g *gate) leave() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.inside--
-	if g.inside == 0 && g.empty != nil {
-		close(g.empty)
-		g.empty = nil
+// quiet reports whether no write is inside.
+func (g *gate) quiet() bool {
+	if g.shut.Load() {
+		return true
 	}
+	free := g.inside.TryAcquire(mostInside)
+	if free {
+		g.inside.Release(mostInside)
+	}
+	return free
 }
 
-// close shuts the gate. The channel is closed when no write is inside.
-func (g *gate) close() <-chan struct{} {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.shut = make(chan struct{})
-	empty := make(chan struct{})
-	if g.inside == 0 {
-		close(empty)
-		return empty
-	}
-	g.empty = empty
-	return empty
+// close shuts the gate, and waits until no write is inside. If the context ends before, the gate
+// is open again.
+func (g *gate) close(ctx context.Context) error {
+	err := g.inside.Acquire(ctx, mostInside)
+	g.shut.Store(err == nil)
+	return err
 }
 
 func (g *gate) open() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	close(g.shut)
-	g.shut, g.empty = nil, nil
+	g.shut.Store(false)
+	g.inside.Release(mostInside)
 }
 
-// memory bounds what answers under way take together, because they are kept until they are
-// compared.
-type memory struct {
-	most  int64
-	taken atomic.Int64
-}
-
-func (m *memory) take(bytes int64) bool {
-	if m.taken.Add(bytes) > m.most {
-		m.taken.Add(-bytes)
-		return false
-	}
-	return true
-}
-
-func (m *memory) give(bytes int64) { m.taken.Add(-bytes) }
-
-// keeper keeps what is written, as long as there is memory and it is not too long.
+// keeper keeps what is written, as long as there is memory and it is not too long. All keepers together
+// bound what answers under way take, because they are kept until they are compared.
 type keeper struct {
-	memory *memory
+	memory *semaphore.Weighted
 	text   []byte
 	failed bool
 }
 
 // Write implements io.Writer.
 func (k *keeper) Write(p []byte) (int, error) {
-	if !k.failed && (len(k.text)+len(p) > maxCompared || !k.memory.take(int64(len(p)))) {
+	if !k.failed && (len(k.text)+len(p) > maxCompared || !k.memory.TryAcquire(int64(len(p)))) {
 		k.free()
 		k.failed = true
 	}
@@ -173,6 +133,6 @@ func (k *keeper) Write(p []byte) (int, error) {
 }
 
 func (k *keeper) free() {
-	k.memory.give(int64(len(k.text)))
+	k.memory.Release(int64(len(k.text)))
 	k.text = nil
 }

@@ -1,7 +1,6 @@
 package shadow
 
 import (
-	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,11 +11,7 @@ import (
 func TestPace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		config := Config{QueueBytes: 1 << 20, SwitchWithin: time.Hour}
-		for side := range config.Peers {
-			config.Peers[side].Own = new(http.Client)
-		}
-		s := New(config)
+		s := New(Config{QueueBytes: 1 << 20, SwitchWithin: time.Hour})
 		for range 10 * mostBehind {
 			s.queue.add(&entry{write: true})
 		}

@@ -63,19 +63,11 @@ type Status struct {
 
 // watch keeps what the page shows.
 type watch struct {
-	mu          sync.Mutex
-	began       time.Time
-	comparisons int
-	last        time.Time
-	failed      string
-	underWay    string
-	behindBack  int
-	unrepaired  map[Resource]string
-	differences []Difference
-	logged      time.Time
-	loggedAway  time.Time
-	outcomes    map[string]map[string]int
-	latencies   map[string]*[2]latencies // by request
+	mu         sync.Mutex
+	shown      Status // but for what status adds
+	unrepaired map[Resource]string
+	logged     time.Time
+	loggedAway time.Time
 
 	away [2]atomic.Pointer[string] // by Side; nil: it has answered last
 }
@@ -84,18 +76,18 @@ type watch struct {
 func (w *watch) at(what string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.underWay = fmt.Sprintf(what, args...)
+	w.shown.UnderWay = fmt.Sprintf(what, args...)
 }
 
 func (w *watch) compared(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil {
-		w.failed = err.Error()
+		w.shown.CompareError = err.Error()
 		return
 	}
-	w.comparisons++
-	w.last, w.failed = time.Now().UTC(), ""
+	w.shown.Comparisons++
+	w.shown.LastCompared, w.shown.CompareError = time.Now().UTC(), ""
 }
 
 // anew forgets what could not be brought in line, because a comparison has found anew what
@@ -103,7 +95,7 @@ func (w *watch) compared(err error) {
 func (w *watch) anew() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.unrepaired = nil
+	clear(w.unrepaired)
 }
 
 func (w *watch) unreachable(side Side, err error) {
@@ -117,27 +109,14 @@ func (w *watch) reached(side Side) {
 	}
 }
 
-// outcome counts a comparison of answers.
-func (w *watch) outcome(kind, outcome string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.outcomes == nil {
-		w.outcomes = make(map[string]map[string]int)
-	}
-	if w.outcomes[kind] == nil {
-		w.outcomes[kind] = make(map[string]int)
-	}
-	w.outcomes[kind][outcome]++
-}
-
 // keep keeps a difference. It reports whether to log it, which is not more often than once
 // a second.
 func (w *watch) keep(d Difference) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.differences = append(w.differences, d)
-	if len(w.differences) > mostKept {
-		w.differences = append([]Difference(nil), w.differences[1:]...)
+	w.shown.Differences = append(w.shown.Differences, d)
+	if more := len(w.shown.Differences) - mostKept; more > 0 {
+		w.shown.Differences = slices.Clone(w.shown.Differences[more:])
 	}
 	return seldom(&w.logged)
 }
@@ -164,7 +143,7 @@ func (w *watch) repaired(of Resource, behindBack bool) bool {
 	defer w.mu.Unlock()
 	delete(w.unrepaired, of)
 	if behindBack {
-		w.behindBack++
+		w.shown.BehindBack++
 	}
 	return behindBack
 }
@@ -173,9 +152,6 @@ func (w *watch) repaired(of Resource, behindBack bool) bool {
 func (w *watch) gaveUp(of Resource, why error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.unrepaired == nil {
-		w.unrepaired = make(map[Resource]string)
-	}
 	_, known := w.unrepaired[of]
 	w.unrepaired[of] = why.Error()
 	return !known
@@ -191,25 +167,16 @@ func (w *watch) failures() []Resource {
 func (w *watch) status() Status {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	status := Status{
-		Began: w.began, Comparisons: w.comparisons, LastCompared: w.last, CompareError: w.failed, BehindBack: w.behindBack,
-		UnderWay:    w.underWay,
-		Unreachable: make(map[string]string), Differences: append([]Difference{}, w.differences...),
-		Unrepaired: []Unrepaired{}, UnrepairedCount: len(w.unrepaired), Compared: make(map[string]map[string]int),
-		Latencies: latenciesOf(w.latencies),
-	}
+	status := w.shown
+	status.Unreachable, status.Differences = make(map[string]string), slices.Concat([]Difference{}, status.Differences)
 	for side := range w.away {
 		if why := w.away[side].Load(); why != nil {
 			status.Unreachable[Side(side).String()] = *why
 		}
 	}
-	for kind, outcomes := range w.outcomes {
-		status.Compared[kind] = maps.Clone(outcomes)
-	}
-	for _, of := range slices.Sorted(maps.Keys(w.unrepaired)) {
-		if len(status.Unrepaired) == mostKept {
-			break
-		}
+	status.Unrepaired, status.UnrepairedCount = []Unrepaired{}, len(w.unrepaired)
+	sorted := slices.Sorted(maps.Keys(w.unrepaired))
+	for _, of := range sorted[:min(mostKept, len(sorted))] {
 		status.Unrepaired = append(status.Unrepaired, Unrepaired{string(of), w.unrepaired[of]})
 	}
 	return status
@@ -221,6 +188,7 @@ func (s *Shadow) Status() Status {
 	status.Lead = s.Lead().String()
 	left := s.queue.length()
 	status.Queue.Requests, status.Queue.Missed, status.Queue.Bytes = left.entries, left.missing, left.bytes
+	status.Compared, status.Latencies = s.metrics.outcomes(), s.metrics.latencies()
 	return status
 }
 

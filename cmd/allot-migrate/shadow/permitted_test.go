@@ -62,7 +62,7 @@ func TestRefusedUnread(t *testing.T) {
 		wants(t, http.StatusUnauthorized, "POST", clients.URL+"/allocations", naming(500))
 	}
 	s.queue.mu.Lock()
-	later := len(s.queue.later)
+	later := len(s.queue.unsure)
 	s.queue.mu.Unlock()
 	if left := s.queue.length(); left.missing+later > 0 {
 		t.Errorf("%d things are missed, and %d looked at later", left.missing, later)

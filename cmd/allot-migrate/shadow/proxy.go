@@ -73,7 +73,7 @@ func (s front) serveRead(w http.ResponseWriter, r *http.Request, e *entry) {
 	defer func() { _ = answer.Body.Close() }() // nothing was written
 	repeat := s.repeats(e)
 	var from io.Reader = answer.Body
-	seen := &keeper{memory: &s.kept}
+	seen := &keeper{memory: s.kept}
 	defer seen.free()
 	if repeat || tells(e.pattern) {
 		from = io.TeeReader(from, seen)
@@ -234,8 +234,8 @@ func (s front) accepted(e *entry, answer *http.Response) {
 
 // missed notes that what a write changes may differ.
 func (s *Shadow) missed(e *entry) {
-	s.queue.miss(0, false, e.touched...)
-	s.queue.miss(0, false, raised(e.pattern, e.body)...)
+	s.queue.miss(e.touched...)
+	s.queue.miss(raised(e.pattern, e.body)...)
 }
 
 // unsureFor is after how long it is looked again whether a write without an answer was
@@ -245,15 +245,7 @@ const unsureFor = 30 * time.Second
 // unsure is missed for a write that may be carried out only later.
 func (s *Shadow) unsure(e *entry) {
 	s.missed(e)
-	s.lookAgain(e)
-}
-
-func (s *Shadow) lookAgain(e *entry) {
-	again := make([]missed, 0, len(e.touched))
-	for _, of := range e.touched {
-		again = append(again, missed{of: of})
-	}
-	s.queue.missLater(unsureFor, true, again...)
+	s.queue.lookAgain(unsureFor, e.touched...)
 }
 
 // refused has Allot rehearse a write that Placement has refused. A write that was refused

@@ -19,13 +19,6 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// noMeter counts nothing.
-type noMeter struct{}
-
-func (noMeter) Answered(Side, string, string, int, time.Duration) {}
-func (noMeter) Compared(string, string)                           {}
-func (noMeter) Repaired(string)                                   {}
-
 // service is a Placement with traits and nothing else.
 type service struct {
 	*httptest.Server
@@ -98,7 +91,7 @@ func between(
 		Contents: func(context.Context, Side, func(done, total uint64)) (*contents.Plan, error) {
 			return new(contents.Plan), nil
 		},
-		SwitchWithin: time.Minute, Logger: slog.New(slog.DiscardHandler), Meter: noMeter{}, Bodies: fair.NewPool(),
+		SwitchWithin: time.Minute, Logger: slog.New(slog.DiscardHandler), Bodies: fair.NewPool(),
 	}
 	for side, of := range map[Side]*service{Placement: placement, Allot: allot} {
 		target, err := url.Parse(of.URL)
@@ -187,7 +180,7 @@ func TestHeaders(t *testing.T) {
 		t.Errorf("%s %v", answer.Status, answer.Header)
 	}
 	ledgertest.WaitFor(t, "the follower", func() bool { return allot.has("CUSTOM_A") })
-	s.queue.miss(0, false, resource(kindTrait, "CUSTOM_B"))
+	s.queue.miss(resource(kindTrait, "CUSTOM_B"))
 	ledgertest.WaitFor(t, "everything", settledQueue(s))
 	for name, of := range map[string]*service{"placement": placement, "allot": allot} {
 		of.mu.Lock()
@@ -212,27 +205,6 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestRedirection: the proxy's own token goes nowhere else.
-func TestRedirection(t *testing.T) {
-	t.Parallel()
-	placement, allot, elsewhere := newService(t), newService(t), newService(t)
-	s, _ := between(t, Placement, placement, allot)
-	ledgertest.WaitFor(t, "a comparison", settledQueue(s))
-	allot.mu.Lock()
-	allot.before = func(w http.ResponseWriter, r *http.Request) bool {
-		http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusTemporaryRedirect)
-		return true
-	}
-	allot.mu.Unlock()
-	s.sides.minor.Store(newestMinor)
-	if _, err := s.sides.own(t.Context(), Allot, http.MethodPut, "/traits/CUSTOM_A", nil); err == nil {
-		t.Error("a redirection was taken for an answer")
-	}
-	if got := elsewhere.requests(); len(got) > 0 {
-		t.Error(got)
-	}
-}
-
 // newHanging returns a service that answers nothing until the returned function is called.
 func newHanging(t *testing.T) (s *service, answer func()) {
 	t.Helper()
@@ -252,7 +224,7 @@ func TestFollowerHangs(t *testing.T) {
 	placement := newService(t)
 	allot, answer := newHanging(t)
 	s, clients := between(t, Placement, placement, allot)
-	s.queue.miss(0, false, resource(kindTrait, "CUSTOM_1")) // what is brought in line holds up no write, too
+	s.queue.miss(resource(kindTrait, "CUSTOM_1")) // what is brought in line holds up no write, too
 	const number = 50
 	for i := range number {
 		wants(t, http.StatusCreated, "PUT", fmt.Sprintf("%s/traits/CUSTOM_%d", clients.URL, i), "")
@@ -281,7 +253,7 @@ func TestComparisonsWait(t *testing.T) {
 	s, _ := between(t, Placement, placement, allot, func(c *Config) { c.CompareEvery = time.Millisecond })
 	ledgertest.WaitFor(t, "a second comparison", func() bool { return s.Status().Comparisons > 1 })
 	// One is under way, and the other one waits for it.
-	s.queue.miss(0, false, resource(kindTrait, "CUSTOM_1"), resource(kindTrait, "CUSTOM_2"))
+	s.queue.miss(resource(kindTrait, "CUSTOM_1"), resource(kindTrait, "CUSTOM_2"))
 	before := s.Status().Comparisons + 1 // one may be under way, too
 	time.Sleep(4 * resyncEvery)
 	if n := s.Status().Comparisons; n > before {
@@ -339,7 +311,7 @@ func TestLostAnswer(t *testing.T) {
 	wants(t, http.StatusServiceUnavailable, "PUT", clients.URL+"/traits/CUSTOM_A", "")
 	ledgertest.WaitFor(t, "the repair", func() bool { return allot.has("CUSTOM_A") })
 	s.queue.mu.Lock()
-	later := len(s.queue.later)
+	later := len(s.queue.unsure)
 	s.queue.mu.Unlock()
 	if later != 1 {
 		t.Errorf("%d things are looked at later", later)

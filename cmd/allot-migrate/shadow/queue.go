@@ -1,7 +1,7 @@
 package shadow
 
 import (
-	"container/heap"
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -57,8 +57,9 @@ const (
 type missed struct {
 	of    Resource
 	tries int
-	ask   bool   // a comparison found it, so that a difference is news
-	after uint64 // the last entry before it: that one must not come later than the repair
+	ask   bool      // a comparison found it, so that a difference is news
+	after uint64    // the last entry before it: that one must not come later than the repair
+	until time.Time // it waits so long
 }
 
 // ranks give the order in which missed things are brought in line: what others need first.
@@ -66,83 +67,10 @@ var ranks = map[string]int{
 	kindClass: 0, kindTrait: 1, kindProvider: 2, kindConsumer: 3, kindUsage: 4, kindGeneration: 5,
 }
 
-func rank(of Resource) int {
-	kind, _ := of.split()
-	return ranks[kind]
-}
-
-// names are missed things, each once, by rank.
-type names struct {
-	known  map[Resource]*missed
-	ranked [6][]*missed
-	number int
-}
-
-func (n *names) add(m missed) {
-	if known := n.known[m.of]; known != nil {
-		known.after = m.after
-		return
-	}
-	if n.known == nil {
-		n.known = make(map[Resource]*missed)
-	}
-	n.known[m.of] = &m
-	n.ranked[rank(m.of)] = append(n.ranked[rank(m.of)], &m)
-	n.number++
-}
-
-// first returns the one to begin with; nil: there is none.
-func (n *names) first() *missed {
-	for _, list := range n.ranked {
-		if len(list) > 0 {
-			return list[0]
-		}
-	}
-	return nil
-}
-
-func (n *names) drop(m *missed) {
-	r := rank(m.of)
-	n.ranked[r][0] = nil
-	n.ranked[r] = n.ranked[r][1:]
-	delete(n.known, m.of)
-	n.number--
-}
-
-func (n *names) generations() int { return len(n.ranked[ranks[kindGeneration]]) }
-
-// waiting are missed things that are looked at later, as a heap by time.
-type waiting []waits
-
-type waits struct {
-	until time.Time
-	missed
-	perhaps bool // it is most likely in line
-}
-
-// Len implements heap.Interface.
-func (w waiting) Len() int { return len(w) }
-
-// Less implements heap.Interface.
-func (w waiting) Less(i, j int) bool { return w[i].until.Before(w[j].until) }
-
-// Swap implements heap.Interface.
-func (w waiting) Swap(i, j int) { w[i], w[j] = w[j], w[i] }
-
-// Push implements heap.Interface.
-func (w *waiting) Push(x any) {
-	if one, is := x.(waits); is {
-		*w = append(*w, one)
-	}
-}
-
-// Pop implements heap.Interface.
-func (w *waiting) Pop() any {
-	last := len(*w) - 1
-	one := (*w)[last]
-	(*w)[last] = waits{}
-	*w = (*w)[:last]
-	return one
+func byRank(a, b missed) int {
+	first, _ := a.of.split()
+	second, _ := b.of.split()
+	return cmp.Or(ranks[first]-ranks[second], strings.Compare(string(a.of), string(b.of)))
 }
 
 // queue is what the follower is still to do. To add to it never blocks: what does not fit
@@ -152,16 +80,15 @@ type queue struct {
 
 	mu       sync.Mutex
 	entries  []*entry
-	touching map[Resource]int // how many entries change a thing
 	bytes    int64
-	upcoming names // the next round
-	round    names // what is worked off
-	later    waiting
-	owed     int    // of later: all but those that are perhaps in line
-	owedGens int    // of owed: generations
-	current  int    // how many things are worked on
-	number   uint64 // of the last entry
-	finished uint64 // how much was done so far
+	missing  map[Resource]missed
+	round    []missed               // taken from missing, by rank, and worked off
+	unsure   map[Resource]time.Time // most likely in line, and looked at then
+	due      time.Time              // when the first of missing and unsure is to be looked at
+	levels   int                    // how many of missing and round are generations
+	current  int                    // how many things are worked on
+	number   uint64                 // of the last entry
+	finished uint64                 // how much was done so far
 	turns    int
 	lost     uint64        // how often something was missed that could not be named
 	found    uint64        // how much of lost a comparison of everything has made up for
@@ -171,7 +98,8 @@ type queue struct {
 
 func newQueue(most int64) *queue {
 	return &queue{
-		most: most, touching: make(map[Resource]int), news: make(chan struct{}, 1), changed: make(chan struct{}),
+		most: most, missing: make(map[Resource]missed), unsure: make(map[Resource]time.Time),
+		news: make(chan struct{}, 1), changed: make(chan struct{}),
 	}
 }
 
@@ -195,9 +123,6 @@ func (q *queue) add(e *entry) bool {
 	e.number = q.number
 	q.entries = append(q.entries, e)
 	q.bytes += size
-	for _, of := range e.touched {
-		q.touching[of]++
-	}
 	q.wake()
 	return true
 }
@@ -210,56 +135,66 @@ func (q *queue) takesReads() bool {
 }
 
 // miss notes things to bring in line.
-func (q *queue) miss(tries int, ask bool, all ...Resource) {
+func (q *queue) miss(all ...Resource) {
+	for _, of := range all {
+		q.missLater(0, missed{of: of})
+	}
+}
+
+// missLater notes a thing to bring in line after a while.
+func (q *queue) missLater(after time.Duration, m missed) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	m.until = time.Now().Add(after)
+	q.put(m)
+}
+
+// put adds to missing, if there is room. The lock is held.
+func (q *queue) put(m missed) {
+	m.after = q.number
+	known, twice := q.missing[m.of]
+	switch {
+	case twice:
+		m.tries, m.ask = known.tries, known.ask
+		if known.until.Before(m.until) {
+			m.until = known.until
+		}
+	case q.full():
+		q.lost++
+		return
+	case m.isLevel():
+		q.levels++
+	}
+	q.missing[m.of] = m
+	q.due = earlier(q.due, m.until)
+	q.wake()
+}
+
+func (m missed) isLevel() bool {
+	kind, _ := m.of.split()
+	return kind == kindGeneration
+}
+
+// lookAgain has things that are most likely in line looked at after a while.
+func (q *queue) lookAgain(after time.Duration, all ...Resource) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, of := range all {
-		if q.upcoming.known[of] == nil && q.full() {
-			q.lost++
-			break
-		}
-		q.upcoming.add(missed{of, tries, ask, q.number})
-	}
-	q.wake()
-}
-
-// missLater is miss after a while. perhaps means that the things are most likely in line.
-func (q *queue) missLater(after time.Duration, perhaps bool, all ...missed) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, m := range all {
 		if q.full() {
 			q.lost++
-			break
+			return
 		}
-		heap.Push(&q.later, waits{time.Now().Add(after), m, perhaps})
-		q.owe(m.of, perhaps, 1)
+		until := time.Now().Add(after)
+		q.unsure[of] = until
+		q.due = earlier(q.due, until)
 	}
 	q.wake()
-}
-
-// owe counts what is in later. The lock is held.
-func (q *queue) owe(of Resource, perhaps bool, by int) {
-	if perhaps {
-		return
-	}
-	q.owed += by
-	if rank(of) == ranks[kindGeneration] {
-		q.owedGens += by
-	}
 }
 
 // full reports whether no more things can be named. The lock is held.
-func (q *queue) full() bool {
-	return q.upcoming.number+q.round.number+len(q.later) >= mostMissed
-}
+func (q *queue) full() bool { return q.named() >= mostMissed }
 
-// lose notes that something was missed that has no name.
-func (q *queue) lose() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.lost++
-}
+func (q *queue) named() int { return len(q.missing) + len(q.round) + len(q.unsure) }
 
 // next waits for the next thing to do: an entry, or a missed thing. It ends with the
 // context. done must be called after it.
@@ -286,44 +221,60 @@ func (q *queue) next(ctx context.Context) (*entry, *missed) {
 func (q *queue) take(now time.Time) (*entry, *missed, time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for len(q.later) > 0 && !q.later[0].until.After(now) {
-		if one, is := heap.Pop(&q.later).(waits); is {
-			q.owe(one.of, one.perhaps, -1)
-			one.after = q.number
-			q.upcoming.add(one.missed)
-		}
-	}
-	if q.round.number == 0 && q.upcoming.number > 0 {
-		q.round, q.upcoming = q.upcoming, names{}
+	if len(q.round) == 0 && !q.due.After(now) {
+		q.begin(now)
 	}
 	q.turns++
-	m := q.round.first()
 	switch {
-	case len(q.entries) > 0 && (m == nil || q.turns%repairEvery != 0 || m.after >= q.entries[0].number):
+	case len(q.entries) > 0 &&
+		(len(q.round) == 0 || q.turns%repairEvery != 0 || q.round[0].after >= q.entries[0].number):
+		e := q.entries[0]
+		q.entries[0] = nil
+		q.entries = q.entries[1:]
+		q.bytes -= e.size()
 		q.current++
-		return q.pop(), nil, 0
-	case m != nil:
-		q.round.drop(m)
+		return e, nil, 0
+	case len(q.round) > 0:
+		m := q.round[0]
+		q.round = q.round[1:]
+		if m.isLevel() {
+			q.levels--
+		}
 		q.current++
-		return nil, m, 0
-	case len(q.later) > 0:
-		return nil, nil, q.later[0].until.Sub(now)
+		return nil, &m, 0
 	}
-	return nil, nil, time.Hour // news end it
+	return nil, nil, q.due.Sub(now)
 }
 
-// pop takes the first entry. The lock is held.
-func (q *queue) pop() *entry {
-	e := q.entries[0]
-	q.entries[0] = nil
-	q.entries = q.entries[1:]
-	q.bytes -= e.size()
-	for _, of := range e.touched {
-		if q.touching[of]--; q.touching[of] == 0 {
-			delete(q.touching, of)
+// begin begins a round with what is due. The lock is held.
+func (q *queue) begin(now time.Time) {
+	for of, until := range q.unsure {
+		if !until.After(now) {
+			delete(q.unsure, of)
+			q.put(missed{of: of, until: until})
 		}
 	}
-	return e
+	for of, m := range q.missing {
+		if !m.until.After(now) {
+			delete(q.missing, of)
+			q.round = append(q.round, m)
+		}
+	}
+	slices.SortFunc(q.round, byRank)
+	q.due = now.Add(time.Hour)
+	for _, m := range q.missing {
+		q.due = earlier(q.due, m.until)
+	}
+	for _, until := range q.unsure {
+		q.due = earlier(q.due, until)
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func (q *queue) done() {
@@ -350,9 +301,8 @@ func (q *queue) length() todo {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return todo{
-		entries: len(q.entries) + q.current, missing: q.upcoming.number + q.round.number + q.owed,
-		generations: q.upcoming.generations() + q.round.generations() + q.owedGens,
-		lost:        q.lost > q.found, finished: q.finished, bytes: q.bytes, changed: q.changed,
+		entries: len(q.entries) + q.current, missing: len(q.missing) + len(q.round), generations: q.levels,
+		lost: q.lost > q.found, finished: q.finished, bytes: q.bytes, changed: q.changed,
 	}
 }
 
@@ -360,7 +310,7 @@ func (q *queue) length() todo {
 func (q *queue) has(of Resource) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.touching[of] > 0
+	return slices.ContainsFunc(q.entries, func(e *entry) bool { return slices.Contains(e.touched, of) })
 }
 
 // doubt marks the entries that change a thing, which may have been brought in line with
@@ -368,9 +318,6 @@ func (q *queue) has(of Resource) bool {
 func (q *queue) doubt(of Resource) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.touching[of] == 0 {
-		return
-	}
 	for _, e := range q.entries {
 		if slices.Contains(e.touched, of) {
 			e.again = true
@@ -404,5 +351,5 @@ func (q *queue) foundAgain(lost uint64) {
 func (q *queue) wantsComparison() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.lost > q.found && q.upcoming.number+q.round.number+len(q.later) <= mostMissed/2
+	return q.lost > q.found && q.named() <= mostMissed/2
 }

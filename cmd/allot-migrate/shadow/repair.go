@@ -30,20 +30,20 @@ func (s repairs) repairMissed(ctx context.Context, m missed) {
 		if changed {
 			outcome = "mended"
 		}
-		s.config.Meter.Repaired(outcome)
+		s.metrics.repaired.WithLabelValues(outcome).Inc()
 		if s.watch.repaired(m.of, changed && m.ask) {
 			s.config.Logger.Info("changed behind the proxy, and brought in line", "what", string(m.of), "lead", s.Lead().String())
 		}
 	case errors.Is(err, errBusy):
-		s.queue.missLater(busyPause, false, m)
+		s.queue.missLater(busyPause, m)
 	case errors.Is(err, errAway): // that is no reason to give up
-		s.queue.miss(m.tries, m.ask, m.of)
+		s.queue.missLater(0, m)
 		pause(ctx, longestPause)
 	case m.tries+1 < mostTries && !errors.Is(err, errUnseen):
 		m.tries++
-		s.queue.missLater(refusedPause, false, m)
+		s.queue.missLater(refusedPause, m)
 	default:
-		s.config.Meter.Repaired("failed")
+		s.metrics.repaired.WithLabelValues("failed").Inc()
 		if s.watch.gaveUp(m.of, err) {
 			s.config.Logger.Warn("cannot be brought in line; it is tried again every minute", "what", string(m.of), "error", err)
 		}
@@ -130,7 +130,7 @@ func (s repairs) repairConsumer(ctx context.Context, id string) (bool, error) {
 	for _, answer := range []document{leads, follows} {
 		allocations, _ := answer["allocations"].(document)
 		for provider := range allocations {
-			s.queue.miss(0, false, resource(kindGeneration, provider))
+			s.queue.miss(resource(kindGeneration, provider))
 		}
 	}
 	if len(want) == 0 {
@@ -278,7 +278,7 @@ func (s repairs) repairProvider(ctx context.Context, id string, depth int) (chan
 		changed = changed || mended
 	}
 	if err == nil && (changed || numeric(leads["generation"]) != numeric(follows["generation"])) {
-		s.queue.miss(0, false, resource(kindGeneration, id))
+		s.queue.miss(resource(kindGeneration, id))
 	}
 	return changed, err
 }
@@ -342,8 +342,8 @@ const (
 // then read it again after a change of the lead, as after any conflict.
 func (s repairs) level(ctx context.Context, path string) (changed bool, err error) {
 	const member = "resource_provider_generation"
-	before, passed := s.gate.quiet()
-	if !before || s.queue.behind() {
+	passed := s.gate.passed.Load()
+	if !s.gate.quiet() || s.queue.behind() {
 		return false, errBusy
 	}
 	leads, follows, err := s.both(ctx, path+"/inventories")
@@ -354,7 +354,7 @@ func (s repairs) level(ctx context.Context, path string) (changed bool, err erro
 	if missing <= 0 {
 		return false, nil
 	}
-	if after, now := s.gate.quiet(); !after || now != passed || s.queue.behind() {
+	if !s.gate.quiet() || s.gate.passed.Load() != passed || s.queue.behind() {
 		return false, errBusy
 	}
 	for range min(missing, mostLevels) {

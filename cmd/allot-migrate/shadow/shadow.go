@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/commands/fair"
@@ -44,19 +46,10 @@ type Peer struct {
 	// Writes carries their writes, each on a connection of its own. A service may end a kept
 	// connection just when a write comes, and leave the write's fate unknown.
 	Writes http.RoundTripper
-	// Own carries the proxy's own requests, with Token if it is not empty.
+	// Own carries the proxy's own requests, with Token if it is not empty. It follows no redirection elsewhere,
+	// which would get the token.
 	Own   *http.Client
 	Token string
-}
-
-// Meter counts what happens.
-type Meter interface {
-	// Answered notes an answer of a side to a client's request, or to its repetition.
-	Answered(of Side, route, method string, status int, took time.Duration)
-	// Compared notes a comparison: "same", "different", "passing" or "skipped".
-	Compared(kind, outcome string)
-	// Repaired notes that a thing was brought in line: "same", "mended" or "failed".
-	Repaired(outcome string)
 }
 
 // Config is what a Shadow needs.
@@ -77,7 +70,6 @@ type Config struct {
 	// SwitchWithin is how long writes may wait while the lead changes.
 	SwitchWithin time.Duration
 	Logger       *slog.Logger
-	Meter        Meter
 	Bodies       *fair.Pool
 }
 
@@ -128,11 +120,12 @@ type Shadow struct {
 	lead        atomic.Int32
 	queue       *queue
 	locks       locks
-	gate        gate
+	gate        *gate
 	lastAnswers lastAnswers
-	kept        memory // of answers under way
+	kept        *semaphore.Weighted // bytes of answers under way
 	crew        crew
 	watch       watch
+	metrics     metrics
 	sides       sides
 
 	changing sync.Mutex    // held while the lead changes
@@ -142,16 +135,13 @@ type Shadow struct {
 
 // New returns a proxy.
 func New(config Config) *Shadow {
-	s := &Shadow{config: config, queue: newQueue(config.QueueBytes), kept: memory{most: config.QueueBytes}}
+	s := &Shadow{
+		config: config, queue: newQueue(config.QueueBytes), gate: newGate(),
+		kept:    semaphore.NewWeighted(config.QueueBytes),
+		metrics: newMetrics(), watch: watch{shown: Status{Began: time.Now()}, unrepaired: make(map[Resource]string)},
+	}
 	s.sides.peers, s.sides.watch = config.Peers, &s.watch
 	s.lead.Store(int32(config.Lead))
-	for i := range s.sides.peers {
-		// A redirection elsewhere would get the token.
-		own := *s.sides.peers[i].Own
-		own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-		s.sides.peers[i].Own = &own
-	}
-	s.watch.began = time.Now()
 	return s
 }
 
@@ -188,7 +178,7 @@ func (s *Shadow) compareAll(ctx context.Context) {
 			}
 		case now.Sub(tried) >= retryEvery:
 			tried = now
-			s.queue.miss(0, false, s.watch.failures()...)
+			s.queue.miss(s.watch.failures()...)
 		}
 		if !pause(ctx, resyncEvery) {
 			return
@@ -213,11 +203,11 @@ func (s *Shadow) compareOnce(ctx context.Context) (err error) {
 	for _, d := range contents.Compare(left, right) {
 		// A usage follows from allocations, and a consumer's own difference names it.
 		if !strings.HasPrefix(d.Field, "usage of ") {
-			s.queue.miss(0, true, Resource(d.What))
+			s.queue.missLater(0, missed{of: Resource(d.What), ask: true})
 		}
 	}
 	for _, u := range slices.Concat(left.Unseen, right.Unseen) {
-		s.queue.miss(0, true, resource(kindUsage, u.Provider.String()))
+		s.queue.missLater(0, missed{of: resource(kindUsage, u.Provider.String()), ask: true})
 	}
 	s.queue.foundAgain(lost)
 	return nil
@@ -277,13 +267,10 @@ func (s *Shadow) SwitchTo(ctx context.Context, side Side) error {
 	within, cancel := context.WithTimeout(ctx, s.config.SwitchWithin)
 	defer cancel()
 	s.watch.at("writes under way come to an end")
-	empty := s.gate.close()
-	defer s.gate.open()
-	select {
-	case <-empty:
-	case <-within.Done():
+	if err := s.gate.close(within); err != nil {
 		return fmt.Errorf("%w: writes under way take longer than --switch-within", ErrBehind)
 	}
+	defer s.gate.open()
 	if err := s.drained(within, 0); err != nil {
 		return err
 	}

@@ -47,12 +47,6 @@ func (d *Database) openToWrite() (*sql.DB, error) {
 // Name returns the address without credentials.
 func (d *Database) Name() string { return d.name }
 
-// Known reports whether an address is that of a database.
-func Known(address string) bool {
-	_, err := kindOf(address)
-	return err == nil
-}
-
 // kindOf reads the scheme, in which SQLAlchemy names the driver, too.
 func kindOf(address string) (kind, error) {
 	scheme, _, _ := strings.Cut(address, ":")
