@@ -4,13 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math/rand/v2"
-	"net/http"
+	"net/url"
 	"path/filepath"
 	"sort"
 	"strconv"
@@ -18,6 +16,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/api/client"
+	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
@@ -59,7 +58,7 @@ func (c *benchHistoryCommand) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer closeAll()
-	ask := historyQuestions{url: "http://" + s.http}
+	ask := questionsTo(s.http)
 	from, err := ask.consumers(ctx)
 	if err != nil {
 		return err
@@ -238,7 +237,11 @@ func (c *benchHistoryCommand) ask(ctx context.Context, q historyQuestions, consu
 }
 
 // historyQuestions asks a server over HTTP.
-type historyQuestions struct{ url string }
+type historyQuestions struct{ server *cli.Client }
+
+func questionsTo(address string) historyQuestions {
+	return historyQuestions{cli.NewClient(&url.URL{Scheme: "http", Host: address}, "admin", nil)}
+}
 
 // consumers returns how many consumers of a history there are.
 func (q historyQuestions) consumers(ctx context.Context) (int64, error) {
@@ -263,7 +266,8 @@ func (q historyQuestions) history(
 	ctx context.Context, n int64, taken *timings,
 ) ([]historyEntry, error) {
 	var page struct{ Entries []historyEntry }
-	err := q.get(ctx, "/audit/history?consumer="+historyID("consumer", n).String(), &page, taken)
+	query := url.Values{"consumer": {historyID("consumer", n).String()}}
+	err := q.get(ctx, cli.Request{Path: "/audit/history", Query: query}, &page, taken)
 	return page.Entries, err
 }
 
@@ -285,8 +289,8 @@ func (q historyQuestions) held(ctx context.Context, n int64, at uint64, taken *t
 	var answer struct {
 		Allocations map[string]struct{ Resources map[string]int64 }
 	}
-	err := q.get(ctx, fmt.Sprintf("/allocations/%s?at=%d", historyID("consumer", n), at), &answer, taken)
-	if err != nil {
+	path, query := "/allocations/"+historyID("consumer", n).String(), url.Values{"at": {fmt.Sprint(at)}}
+	if err := q.get(ctx, cli.Request{Path: path, Query: query}, &answer, taken); err != nil {
 		return err
 	}
 	for _, one := range answer.Allocations {
@@ -298,27 +302,8 @@ func (q historyQuestions) held(ctx context.Context, n int64, at uint64, taken *t
 }
 
 // get reads an answer, and notes how long it took.
-func (q historyQuestions) get(
-	ctx context.Context, path string, answer any, taken *timings,
-) (err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, q.url+path, nil)
-	if err != nil {
-		return err
-	}
-	request.Header.Set("X-Auth-Token", "admin")
+func (q historyQuestions) get(ctx context.Context, request cli.Request, answer any, taken *timings) error {
 	begun := time.Now()
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, response.Body.Close()) }()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return err
-	}
-	err = taken.record(begun)
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s was answered %d: %s", path, response.StatusCode, body)
-	}
-	return errors.Join(err, json.Unmarshal(body, answer))
+	_, err := q.server.ReadJSON(ctx, request, answer)
+	return errors.Join(err, taken.record(begun))
 }

@@ -22,7 +22,7 @@ func TestBenchHistory(t *testing.T) {
 	if err := c.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	n, err := (historyQuestions{url: "http://127.0.0.1:1"}).consumers(t.Context())
+	n, err := questionsTo("127.0.0.1:1").consumers(t.Context())
 	if err == nil {
 		t.Errorf("a server that is not there has %d consumers", n)
 	}

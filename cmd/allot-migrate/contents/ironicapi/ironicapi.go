@@ -121,18 +121,21 @@ type reading struct {
 	rows        *contents.Rows
 	nodes       map[string]int64 // ids by uuid
 	chassis     map[string]int64
+	unknown     map[string]bool // members of nodes that a ledger has no place for
 	done, total uint64
 }
 
 func (r *reading) all(ctx context.Context) error {
-	r.nodes, r.chassis = make(map[string]int64), make(map[string]int64)
+	r.nodes, r.chassis, r.unknown = make(map[string]int64), make(map[string]int64), make(map[string]bool)
 	if err := pages(ctx, r, "/v1/chassis/detail", "chassis", r.addChassis); err != nil {
 		return err
 	}
 	if err := pages(ctx, r, "/v1/nodes/detail", "nodes", r.addNode); err != nil {
 		return err
 	}
-	r.noteUnknown()
+	if len(r.unknown) > 0 {
+		r.rows.Unkept = []string{"nodes: " + strings.Join(slices.Sorted(maps.Keys(r.unknown)), ", ")}
+	}
 	return pages(ctx, r, "/v1/allocations", "allocations", r.addAllocation)
 }
 
@@ -212,15 +215,10 @@ func (n node) id() string {
 	return id
 }
 
-// Members of a node that a ledger keeps, beside contents.NodeTexts.
+// Members of a node beside those that addNode reads and contents.NodeTexts.
 var (
-	fields = []string{
-		"uuid", "name", "instance_uuid", "parent_node", "chassis_uuid", "driver", "resource_class", "owner", "lessee",
-		"provision_state", "power_state", "maintenance", "maintenance_reason", "protected", "properties", "extra",
-		"driver_info",
-		"instance_info", "traits", "created_at", "updated_at", "provision_updated_at", "automated_clean", "retired",
-		"network_data",
-	}
+	// otherDetails are those that a ledger only stores.
+	otherDetails = []string{"automated_clean", "retired", "network_data"}
 	// derived follow from others.
 	derived = []string{"allocation_uuid", "links", "ports", "portgroups", "states", "volume"}
 )
@@ -230,21 +228,24 @@ func (r *reading) addNode(n node) error {
 	var chassis string
 	var at struct{ created, updated, provision *time.Time }
 	var traits []string
-	for name, into := range map[string]any{
+	var properties, extra, driver, instance json.RawMessage
+	members := map[string]any{
 		"uuid": &row.UUID, "name": &row.Name, "instance_uuid": &row.Instance, "parent_node": &row.Parent,
 		"chassis_uuid": &chassis, "driver": &row.Driver, "resource_class": &row.ResourceClass, "owner": &row.Owner,
 		"lessee": &row.Lessee, "provision_state": &row.ProvisionState, "power_state": &row.PowerState,
 		"maintenance": &row.Maintenance, "maintenance_reason": &row.MaintenanceReason, "protected": &row.Protected,
 		"traits": &traits, "created_at": &at.created, "updated_at": &at.updated, "provision_updated_at": &at.provision,
-	} {
+		"properties": &properties, "extra": &extra, "driver_info": &driver, "instance_info": &instance,
+	}
+	for name, into := range members {
 		if value, has := n[name]; has {
 			if err := json.Unmarshal(value, into); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 		}
 	}
-	row.Properties, row.Extra = string(n["properties"]), string(n["extra"])
-	row.DriverInfo, row.InstanceInfo = string(n["driver_info"]), string(n["instance_info"])
+	row.Properties, row.Extra = string(properties), string(extra)
+	row.DriverInfo, row.InstanceInfo = string(driver), string(instance)
 	row.Times = contents.Times{Created: nanoseconds(at.created), Updated: nanoseconds(at.updated)}
 	row.ProvisionUpdated = nanoseconds(at.provision)
 	if chassis != "" {
@@ -261,8 +262,9 @@ func (r *reading) addNode(n node) error {
 		r.rows.NodeTraits = append(r.rows.NodeTraits, contents.NodeTraitRow{Node: row.ID, Trait: name})
 	}
 	for name := range n {
-		if !slices.Contains(r.rows.Unkept, name) {
-			r.rows.Unkept = append(r.rows.Unkept, name)
+		_, read := members[name]
+		if !read && !slices.Contains(slices.Concat(otherDetails, derived, contents.NodeTexts), name) {
+			r.unknown[name] = true
 		}
 	}
 	r.nodes[row.UUID] = row.ID
@@ -272,7 +274,7 @@ func (r *reading) addNode(n node) error {
 
 // details reads the members that a ledger only stores.
 func (n node) details(into map[string]any) error {
-	for _, name := range append([]string{"automated_clean", "retired", "network_data"}, contents.NodeTexts...) {
+	for _, name := range slices.Concat(otherDetails, contents.NodeTexts) {
 		var value any
 		if text, has := n[name]; has {
 			if err := json.Unmarshal(text, &value); err != nil {
@@ -286,20 +288,6 @@ func (n node) details(into map[string]any) error {
 		}
 	}
 	return nil
-}
-
-// noteUnknown names the members of nodes that a ledger has no place for.
-func (r *reading) noteUnknown() {
-	names := make(map[string]bool)
-	for _, name := range r.rows.Unkept {
-		if !slices.Contains(fields, name) && !slices.Contains(contents.NodeTexts, name) && !slices.Contains(derived, name) {
-			names[name] = true
-		}
-	}
-	r.rows.Unkept = nil
-	if len(names) > 0 {
-		r.rows.Unkept = []string{"nodes: " + strings.Join(slices.Sorted(maps.Keys(names)), ", ")}
-	}
 }
 
 type allocation struct {
