@@ -24,20 +24,3 @@ func TestBenchClaim(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-// TestBenchClaimOfFullProviders runs it where most claims find nothing: that is counted, in
-// both ways.
-func TestBenchClaimOfFullProviders(t *testing.T) {
-	t.Parallel()
-	c := &benchClaimCommand{
-		serverFlags: ownServer(), Providers: 10, Claims: 1000, Connected: 2, Pipelined: 16, Prefer: "pack", OldWay: 20,
-	}
-	result, err := c.run(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if most := int64(10 * 64); result.rejected.Load() < 1000-most || result.noneLeft.Load() == 0 {
-		t.Errorf("of providers with %d VCPU in all: %d claims rejected; %d found nothing in the old way", most,
-			result.rejected.Load(), result.noneLeft.Load())
-	}
-}

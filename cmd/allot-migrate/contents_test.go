@@ -75,28 +75,3 @@ func TestCompareWithoutAudit(t *testing.T) {
 	}
 	s.Terminate()
 }
-
-// TestExportedTimes: a database that the ledger is written into has the times and the order that
-// the imported one had.
-func TestExportedTimes(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	data, file := filepath.Join(dir, "data"), filepath.Join(dir, "contents.sql")
-	migrate(t, true, "import", "placement", "--from", "sqlite:"+placementdbtest.SQLite(t), "--data", data)
-	s := launchtest.Launch(t, data)
-	migrate(t, true, "export", "placement", "--to", file, "--dialect", "sqlite", "--url", s.HTTP)
-	s.Terminate()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
-		"(1, '" + importedHost + "', 'host', 7, 1, NULL, '2024-01-01 00:00:00', '2024-02-01 10:11:12')",
-		"(2, '22222222-2222-4222-8222-222222222222', 'numa', 1, 1, 1, '2024-01-01 00:00:00', ",
-		"'2024-03-01 00:00:00'",
-	} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("%s is not in\n%.3000s", want, text)
-		}
-	}
-}

@@ -59,8 +59,7 @@ func (c *exportPlacementCommand) writer(ctx context.Context, to string) (func(*c
 		if _, err := os.Stat(to); !errors.Is(err, os.ErrNotExist) {
 			return nil, errors.Join(fmt.Errorf("%s exists: name another file", to), err)
 		}
-		dialect, err := placementdb.DialectNamed(c.Dialect)
-		return func(rows *contents.Rows) error { return writeStatements(to, rows, dialect) }, err
+		return func(rows *contents.Rows) error { return writeStatements(to, rows, placementdb.Dialect(c.Dialect)) }, nil
 	}
 	db, err := placementdb.Parse(to)
 	if err != nil {

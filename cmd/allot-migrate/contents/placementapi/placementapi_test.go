@@ -88,20 +88,6 @@ func TestChanging(t *testing.T) {
 	}
 }
 
-// TestUnseen: what is used by allocations that are not shown is told.
-func TestUnseen(t *testing.T) {
-	t.Parallel()
-	for _, used := range []int64{0, 4} {
-		rows, err := start(t, &service{used: used}).Read(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if (len(rows.Unseen) > 0) != (used > 0) || used > 0 && (rows.Unseen[0].Used != 4 || rows.Unseen[0].Seen != 0) {
-			t.Errorf("%d used: %+v", used, rows.Unseen)
-		}
-	}
-}
-
 // TestReleasedMeanwhile: a release while a provider is read, which raises no generation, does
 // not make its usage one of allocations that are not shown.
 func TestReleasedMeanwhile(t *testing.T) {

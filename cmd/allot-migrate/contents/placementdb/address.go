@@ -16,13 +16,13 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
-// kind is a kind of database.
-type kind string
+// Dialect is a kind of database, and of its SQL.
+type Dialect string
 
 const (
-	mySQL    kind = "mysql"
-	postgres kind = "postgresql"
-	sqlite   kind = "sqlite"
+	mySQL    Dialect = "mysql"
+	postgres Dialect = "postgresql"
+	sqlite   Dialect = "sqlite"
 )
 
 // ErrAddress means that a database's address cannot be used.
@@ -30,7 +30,7 @@ var ErrAddress = errors.New("the address of the database cannot be used")
 
 // Database is a Placement's database that can be read.
 type Database struct {
-	kind   kind
+	kind   Dialect
 	name   string // the address without credentials
 	secret []string
 	open   func() (*sql.DB, error)
@@ -48,7 +48,7 @@ func (d *Database) openToWrite() (*sql.DB, error) {
 func (d *Database) Name() string { return d.name }
 
 // kindOf reads the scheme, in which SQLAlchemy names the driver, too.
-func kindOf(address string) (kind, error) {
+func kindOf(address string) (Dialect, error) {
 	scheme, _, _ := strings.Cut(address, ":")
 	scheme, _, _ = strings.Cut(strings.ToLower(scheme), "+")
 	switch scheme {

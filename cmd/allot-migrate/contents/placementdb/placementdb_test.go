@@ -3,7 +3,6 @@ package placementdb_test
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,36 +107,6 @@ func TestOlderSchema(t *testing.T) {
 	}
 }
 
-// TestOddRowsAreRead: the rules see the odd rows as they are.
-func TestOddRowsAreRead(t *testing.T) {
-	t.Parallel()
-	rows, err := read(t, "sqlite:"+placementdbtest.SQLite(t, placementdbtest.Split(placementdbtest.Odd)...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	names, err := contents.StandardNames()
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan, report, err := contents.Make(rows, contents.Options{Standard: names})
-	if err != nil || plan == nil {
-		t.Fatal(err, report)
-	}
-	var rules []string
-	for _, found := range report.Findings {
-		rules = append(rules, found.Name)
-	}
-	slices.Sort(rules)
-	want := []string{
-		"aggregate-empty", "allocation-without-inventory", "class-not-standard", "consumer-missing", "consumer-not-uuid",
-		"consumer-without-allocations", "over-committed", "provider-name-missing", "provider-root-missing", "reference-missing",
-		"trait-not-standard", "units-broken", "uuid-spelling",
-	}
-	if diff := cmp.Diff(want, rules); diff != "" {
-		t.Error(diff)
-	}
-}
-
 // TestBadDatabases: each is refused, with a sentence that says what it is.
 func TestBadDatabases(t *testing.T) {
 	t.Parallel()
@@ -168,21 +137,5 @@ func TestBadDatabases(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), row.why) || strings.Contains(err.Error(), "pass%zzword") {
 			t.Errorf("%s: %v; want %q", row.address, err, row.why)
 		}
-	}
-}
-
-// TestNothingIsWritten: the source has the same bytes afterwards.
-func TestNothingIsWritten(t *testing.T) {
-	t.Parallel()
-	path := placementdbtest.SQLite(t)
-	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := read(t, "sqlite:"+path); err != nil {
-		t.Fatal(err)
-	}
-	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
-		t.Error("the database has changed", err)
 	}
 }

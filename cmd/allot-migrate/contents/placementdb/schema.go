@@ -26,7 +26,7 @@ var ofNova = []string{"cell_mappings", "instance_mappings", "request_specs"}
 
 // transaction begins a read-only transaction that sees one moment.
 func (d *Database) transaction(ctx context.Context, conn *sql.Conn) error {
-	statements := map[kind][]string{
+	statements := map[Dialect][]string{
 		mySQL: {
 			"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
 			"START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
@@ -44,7 +44,7 @@ func (d *Database) transaction(ctx context.Context, conn *sql.Conn) error {
 
 // tables lists the database's tables.
 func (d *Database) tables(ctx context.Context, conn *sql.Conn) (names []string, err error) {
-	query := map[kind]string{
+	query := map[Dialect]string{
 		mySQL:    "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()",
 		postgres: "SELECT table_name FROM information_schema.tables WHERE table_schema = ANY(current_schemas(false))",
 		sqlite:   "SELECT name FROM sqlite_master WHERE type = 'table'",

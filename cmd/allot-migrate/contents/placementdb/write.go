@@ -15,18 +15,6 @@ import (
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
 )
 
-// Dialect is a kind of SQL.
-type Dialect string
-
-// DialectNamed finds a dialect: mysql, postgresql or sqlite.
-func DialectNamed(name string) (Dialect, error) {
-	of, err := kindOf(name + ":")
-	if err != nil {
-		return "", fmt.Errorf("no dialect is called %q: mysql, postgresql and sqlite are known", name)
-	}
-	return Dialect(of), nil
-}
-
 // rowsAtOnce is the number of rows in a statement.
 const rowsAtOnce = 500
 
@@ -35,7 +23,7 @@ const rowsAtOnce = 500
 // contradictions. Classes and traits that the database has are left out of rows.
 func Statements(rows *contents.Rows, dialect Dialect) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		if kind(dialect) == mySQL {
+		if dialect == mySQL {
 			// The class VCPU has the id 0, which else means a new id, and no
 			// backslash is special.
 			if !yield("SET SESSION sql_mode = CONCAT(@@sql_mode, ',NO_AUTO_VALUE_ON_ZERO,NO_BACKSLASH_ESCAPES')") {
@@ -51,7 +39,7 @@ func Statements(rows *contents.Rows, dialect Dialect) iter.Seq[string] {
 				}
 			}
 			// PostgreSQL counts ids that it gives itself.
-			if kind(dialect) == postgres && table.rows() > 0 && table.order() == "id" {
+			if dialect == postgres && table.rows() > 0 && table.order() == "id" {
 				name := string(table.name)
 				if !yield(fmt.Sprintf("SELECT setval(pg_get_serial_sequence('%s', 'id'), (SELECT MAX(id) FROM %s))", name, name)) {
 					return
@@ -166,7 +154,7 @@ func (d *Database) Write(ctx context.Context, rows *contents.Rows, show contents
 		return err
 	}
 	total, done := uint64(count(adapted)), uint64(0)
-	for statement := range Statements(adapted, Dialect(d.kind)) {
+	for statement := range Statements(adapted, d.kind) {
 		result, err := tx.ExecContext(ctx, statement)
 		if err != nil {
 			return err

@@ -109,13 +109,3 @@ func TestWriteIsWhole(t *testing.T) {
 		t.Errorf("%v: %+v", err, got)
 	}
 }
-
-// TestDialects: only the three databases of Placement are known.
-func TestDialects(t *testing.T) {
-	t.Parallel()
-	for name, known := range map[string]bool{"mysql": true, "postgresql": true, "sqlite": true, "oracle": false, "": false} {
-		if _, err := placementdb.DialectNamed(name); (err == nil) != known {
-			t.Errorf("%q: %v", name, err)
-		}
-	}
-}
