@@ -106,7 +106,7 @@ func inFolder(t *testing.T) (*archive.Archive, string) {
 
 func open(t *testing.T, url string) *archive.Archive {
 	t.Helper()
-	store, err := bucket.Open(url, bucket.Patience{})
+	store, err := bucket.Open(url)
 	if err != nil {
 		t.Fatal(err)
 	}

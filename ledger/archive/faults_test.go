@@ -232,7 +232,7 @@ func TestKilledAtEachStep(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for steps, whole := 1, false; !whole; steps++ {
 			dir := t.TempDir()
-			store, err := bucket.Open("file://"+dir, bucket.Patience{})
+			store, err := bucket.Open("file://" + dir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -268,13 +268,8 @@ func TestOneAway(t *testing.T) {
 	f, address := startFaulty(t)
 	w := newWorld(t, 100)
 	here, _ := inFolder(t)
-	at := buckettest.URL(address, "x")
-	store, err := bucket.Open(at, bucket.Patience{Answer: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
 	f.be("away")
-	a := archive.Start(w.config(here, archive.Open(store)))
+	a := archive.Start(w.config(here, open(t, buckettest.URL(address, "x"))))
 	defer a.Stop()
 	reach := func(what string, so func([]archive.Status) bool) {
 		t.Helper()

@@ -8,7 +8,7 @@ import (
 
 // OpenURL returns the archive at a URL, without speaking to it.
 func OpenURL(url string) (*Archive, error) {
-	store, err := bucket.Open(url, bucket.Patience{})
+	store, err := bucket.Open(url)
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func TestReadersAtOnce(t *testing.T) {
 	w := newWorld(t, 120)
 	_, dir := inFolder(t)
 	w.archive(w.config(open(t, "file://"+dir)), 120)
-	store, err := bucket.Open("file://"+dir, bucket.Patience{})
+	store, err := bucket.Open("file://" + dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 
 func openStore(t *testing.T, dir string) bucket.Store {
 	t.Helper()
-	store, err := bucket.Open("file://"+dir, bucket.Patience{})
+	store, err := bucket.Open("file://" + dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path"
 	"strings"
-	"time"
 )
 
 var (
@@ -75,19 +74,11 @@ func removable(name string) error {
 	return nil
 }
 
-// Patience bounds what waits for a store.
-type Patience struct {
-	Answer time.Duration // until a store begins to answer; 0: 30 s
-}
-
 // Open returns the store that a URL names: file:///FOLDER, or
 // s3://BUCKET/PREFIX?endpoint=HOST:PORT&region=REGION&insecure=true. The keys of a bucket
 // come from the environment, from files of the cloud's tools, or from the machine, and
 // never from the URL. Open does not speak to the store.
-func Open(text string, p Patience) (Store, error) {
-	if p.Answer == 0 {
-		p.Answer = 30 * time.Second
-	}
+func Open(text string) (Store, error) {
 	u, err := url.Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %q", ErrURL, text)
@@ -99,7 +90,7 @@ func Open(text string, p Patience) (Store, error) {
 	case "file":
 		return openFolder(u)
 	case "s3":
-		return openS3(u, p)
+		return openS3(u)
 	case "gs", "azblob":
 		return nil, fmt.Errorf("%w: %s:// is not supported: archive to file:///FOLDER, and copy that folder to Google or Azure "+
 			"with their own tools (gcloud storage rsync, azcopy)", ErrURL, u.Scheme)

@@ -28,7 +28,7 @@ func stores(t *testing.T, test func(*testing.T, bucket.Store)) {
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			store, err := bucket.Open(url(t), bucket.Patience{})
+			store, err := bucket.Open(url(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -159,7 +159,7 @@ func TestURLs(t *testing.T) {
 		"s3://abc?endpoint=storage.googleapis.com": "gcloud storage rsync", "s3://abc?endpoint=abc.Storage.googleapis.com:443": "is new",
 		"s3://b/x": "names no bucket", "s3://under_score./x": "names no bucket", "s3://abc?endpoint=:": "", "s3://abc/%zz": "", "://": "",
 	} {
-		_, err := bucket.Open(url, bucket.Patience{})
+		_, err := bucket.Open(url)
 		if !errors.Is(err, bucket.ErrURL) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "secret@") {
 			t.Errorf("%q: %v; want an error with %q", url, err, says)
 		}
@@ -173,7 +173,7 @@ func TestAway(t *testing.T) {
 		"file:///nowhere/at/all",
 		"s3://bucket/x?insecure=true&region=r&endpoint=127.0.0.1:1", // the port is closed
 	} {
-		s, err := bucket.Open(url, bucket.Patience{Answer: time.Second})
+		s, err := bucket.Open(url)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +219,7 @@ func TestRemove(t *testing.T) {
 // pipe, a device or a folder, is named at once, and not waited for.
 func TestOnlyRegularFilesAreOpened(t *testing.T) {
 	dir := t.TempDir()
-	store, err := bucket.Open("file://"+dir, bucket.Patience{})
+	store, err := bucket.Open("file://" + dir)
 	if err != nil {
 		t.Fatal(err)
 	}

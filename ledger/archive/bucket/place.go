@@ -55,11 +55,14 @@ func prefixIn(u *url.URL) string {
 	return prefix
 }
 
+// answerWait is how long it is waited until a store begins to answer.
+const answerWait = 30 * time.Second
+
 // transport returns what requests to a store go through.
-func (p Patience) transport() http.RoundTripper {
+func transport() http.RoundTripper {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.DialContext = (&net.Dialer{Timeout: p.Answer, KeepAlive: time.Minute}).DialContext
-	transport.ResponseHeaderTimeout = p.Answer
+	transport.DialContext = (&net.Dialer{Timeout: answerWait, KeepAlive: time.Minute}).DialContext
+	transport.ResponseHeaderTimeout = answerWait
 	transport.DisableCompression = true // a part's bytes are its own
 	return transport
 }

@@ -35,12 +35,12 @@ const (
 	metadataWait = 2 * time.Second
 )
 
-func openS3(u *url.URL, p Patience) (Store, error) {
+func openS3(u *url.URL) (Store, error) {
 	options, err := s3Options(u)
 	if err != nil {
 		return nil, err
 	}
-	transport := p.transport()
+	transport := transport()
 	client, err := minio.New(options.endpoint, &minio.Options{
 		Creds: credentials.NewChainCredentials([]credentials.Provider{
 			&credentials.EnvAWS{}, &credentials.EnvMinio{}, &credentials.FileAWSCredentials{},

@@ -11,7 +11,7 @@ import (
 // TestFolderThatDoesNotAnswer: a call that its file system never answers holds up no caller for
 // longer than its context, whatever is called, and a folder that answers again is used again.
 func TestFolderThatDoesNotAnswer(t *testing.T) {
-	store, err := Open("file://"+t.TempDir(), Patience{})
+	store, err := Open("file://" + t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
