@@ -23,6 +23,7 @@ import (
 	"github.com/allot-project/allot/api/port"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
+	"github.com/allot-project/allot/cmd/allot-migrate/contents/services"
 	"github.com/allot-project/allot/cmd/allot-migrate/shadow"
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/commands/fair"
@@ -195,8 +196,13 @@ func (c *shadowRunCommand) peer(side shadow.Side) (shadow.Peer, error) {
 	if err != nil {
 		return shadow.Peer{}, err
 	}
+	own, err := services.New(side.String(), address, source.Token, source.HTTP)
+	if err != nil {
+		return shadow.Peer{}, err
+	}
+	own.Close = side == shadow.Placement // see Peer.Writes; a read would leave its connection to a write
 	return shadow.Peer{
-		URL: target, Own: source.HTTP, Token: source.Token,
+		URL: target, Own: own,
 		Clients: carrier(plain.HTTP.Transport, true), Writes: carrier(plain.HTTP.Transport, side == shadow.Allot),
 	}, nil
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
+	"github.com/allot-project/allot/cmd/allot-migrate/contents/services"
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -98,10 +99,14 @@ func between(
 		if err != nil {
 			t.Fatal(err)
 		}
+		own, err := services.New(side.String(), of.URL, "own-token", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		config.Peers[side] = Peer{
 			URL: target, Clients: new(http.Transport),
 			Writes: &http.Transport{DisableKeepAlives: true, ExpectContinueTimeout: time.Minute},
-			Own:    &http.Client{Transport: new(http.Transport)}, Token: "own-token",
+			Own:    own,
 		}
 	}
 	for _, f := range change {

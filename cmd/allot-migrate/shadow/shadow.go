@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
+	"github.com/allot-project/allot/cmd/allot-migrate/contents/services"
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/commands/fair"
 )
@@ -46,10 +47,8 @@ type Peer struct {
 	// Writes carries their writes, each on a connection of its own. A service may end a kept
 	// connection just when a write comes, and leave the write's fate unknown.
 	Writes http.RoundTripper
-	// Own carries the proxy's own requests, with Token if it is not empty. It follows no redirection elsewhere,
-	// which would get the token.
-	Own   *http.Client
-	Token string
+	// Own carries the proxy's own requests.
+	Own *services.Service
 }
 
 // Config is what a Shadow needs.
@@ -92,8 +91,6 @@ const (
 	mostKeptBytes  = 4 << 10 // of each body on the page and in messages
 	logEvery       = time.Second
 	passingPause   = 200 * time.Millisecond
-	newestMinor    = 39
-	oldestMinor    = 28 // the first with consumers' generations
 	typesSince     = 38
 	versionHeader  = "OpenStack-API-Version"
 	commandHeader  = "Allot-Command-Id"

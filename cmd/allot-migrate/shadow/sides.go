@@ -9,12 +9,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
+	"slices"
 	"strings"
 	"sync/atomic"
 
 	"github.com/allot-project/allot/api/rest"
-	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementapi"
+	"github.com/allot-project/allot/cmd/allot-migrate/contents/services"
 )
 
 // sides sends requests to both services, and notes whether they answer.
@@ -102,8 +103,8 @@ func whole(answer *http.Response) ([]byte, error) {
 func (s *sides) isThere(ctx context.Context, side Side) bool {
 	ctx, cancel := context.WithTimeout(ctx, longestPause)
 	defer cancel()
-	status, _, err := s.ownAt(ctx, side, http.MethodGet, "/", "", nil)
-	return err == nil && status == http.StatusOK
+	answer, err := s.ownAt(ctx, side, http.MethodGet, "/", "", nil)
+	return err == nil && answer.Status == http.StatusOK
 }
 
 // own sends one of the proxy's own requests, and decodes the answer into a document. A 404
@@ -120,99 +121,73 @@ func (s *sides) own(ctx context.Context, to Side, method, path string, body docu
 func (s *sides) ownBelow(
 	ctx context.Context, to Side, method, path string, body document, minor int,
 ) (document, error) {
-	status, text, err := s.ownAt(ctx, to, method, path, fmt.Sprintf("placement 1.%d", minor), body)
+	got, err := s.ownAt(ctx, to, method, path, fmt.Sprintf("placement 1.%d", minor), body)
 	switch {
 	case err != nil:
 		return nil, err
-	case status == http.StatusNotFound:
+	case got.Status == http.StatusNotFound:
 		return nil, nil
-	case status/100 != 2:
-		return nil, errors.Join(s.busy(to, status),
-			fmt.Errorf("%w: %s: %s %s: %d %s", errRefused, to, method, path, status, shortened(string(text), 500)))
+	case got.Status/100 != 2:
+		return nil, errors.Join(s.busy(to, got.Status), fmt.Errorf("%w: %s: %s %s: %d %s", errRefused, to, method, path,
+			got.Status, shortened(string(got.Body), 500)))
 	}
 	answer := document{}
-	if len(bytes.TrimSpace(text)) == 0 {
+	if len(bytes.TrimSpace(got.Body)) == 0 {
 		return answer, nil
 	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder := json.NewDecoder(bytes.NewReader(got.Body))
 	decoder.UseNumber()
 	return answer, decoder.Decode(&answer)
 }
 
 func (s *sides) ownAt(
 	outer context.Context, to Side, method, path, version string, body document,
-) (status int, text []byte, err error) {
+) (*services.Answer, error) {
 	ctx, cancel := context.WithTimeout(outer, followTimeout)
 	defer cancel()
-	peer := &s.peers[to]
-	var content io.Reader
+	var content any // else it would be a document that is nil
 	if body != nil {
-		encoded, err := ledger.PlainJSON(body)
-		if err != nil {
-			return 0, nil, err
-		}
-		content = bytes.NewReader(encoded)
+		content = body
 	}
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(peer.URL.String(), "/")+path, content)
+	answer, err := s.peers[to].Own.Send(ctx, method, path, content, versionHeader, version)
 	if err != nil {
-		return 0, nil, err
+		return nil, s.away(outer, to, err)
 	}
-	req.Header.Set("Accept", "application/json")
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if version != "" {
-		req.Header.Set(versionHeader, version)
-	}
-	if peer.Token != "" {
-		req.Header.Set("X-Auth-Token", peer.Token)
-	}
-	req.Close = to == Placement // see Peer.Writes; a read would leave its connection to a write
-	answer, err := peer.Own.Do(req)
-	if err != nil {
-		err = fmt.Errorf("%w of %s: %w", errAway, to, err)
-		if outer.Err() == nil {
-			s.watch.unreachable(to, err)
-		}
-		return 0, nil, err
-	}
-	if text, err = whole(answer); err != nil {
-		return 0, nil, fmt.Errorf("%w of %s: %w", errAway, to, err)
-	}
-	if !busyStatus[answer.StatusCode] {
+	if !busyStatus[answer.Status] {
 		s.watch.reached(to)
 	}
-	return answer.StatusCode, text, nil
+	return answer, nil
+}
+
+// away returns and notes that a side gave no answer, unless it gave one that was not expected.
+func (s *sides) away(ctx context.Context, side Side, err error) error {
+	if errors.Is(err, services.ErrAnswer) {
+		return err
+	}
+	err = fmt.Errorf("%w of %s: %w", errAway, side, err)
+	if ctx.Err() == nil {
+		s.watch.unreachable(side, err)
+	}
+	return err
 }
 
 // microversion returns the newest one that both sides know.
-func (s *sides) microversion(ctx context.Context) (int, error) {
+func (s *sides) microversion(outer context.Context) (int, error) {
 	if known := s.minor.Load(); known != 0 {
 		return int(known), nil
 	}
-	lowest := newestMinor
+	ctx, cancel := context.WithTimeout(outer, followTimeout)
+	defer cancel()
+	var minors []int
 	for _, side := range Sides {
-		_, text, err := s.ownAt(ctx, side, http.MethodGet, "/", "", nil)
+		minor, err := placementapi.Newest(ctx, s.peers[side].Own)
 		if err != nil {
-			return 0, err
+			return 0, s.away(outer, side, err)
 		}
-		var root struct {
-			Versions []struct {
-				Max string `json:"max_version"`
-			} `json:"versions"`
-		}
-		if err := json.Unmarshal(text, &root); err != nil || len(root.Versions) == 0 {
-			return 0, fmt.Errorf("GET / of %s names no versions: is it the address of a Placement?", side)
-		}
-		_, minor, _ := strings.Cut(root.Versions[0].Max, ".")
-		number, err := strconv.Atoi(minor)
-		if err != nil || number < oldestMinor {
-			return 0, fmt.Errorf("%s knows microversions up to %q, and 1.%d is needed", side, root.Versions[0].Max, oldestMinor)
-		}
-		lowest = min(lowest, number)
+		minors = append(minors, minor)
 	}
-	s.minor.Store(int32(lowest))
-	return lowest, nil
+	s.minor.Store(int32(slices.Min(minors)))
+	return slices.Min(minors), nil
 }
 
 // generation asks a side for a generation; "null": there is no such thing.

@@ -51,9 +51,6 @@ const (
 
 // ask sends a GET and returns the answer.
 func (s *Source) ask(ctx context.Context, path string) (*services.Answer, error) {
-	if s.version == "" {
-		return s.placement.Get(ctx, path, "", "")
-	}
 	return s.placement.Get(ctx, path, "OpenStack-API-Version", "placement "+s.version)
 }
 
@@ -75,31 +72,28 @@ func (s *Source) may(ctx context.Context, path string, into any) error {
 	return answer.Decode(into)
 }
 
-// negotiate finds the newest microversion that both know.
-func (s *Source) negotiate(ctx context.Context) error {
+// Newest returns the newest microversion, 1.N, that a Placement and this program know.
+func Newest(ctx context.Context, placement *services.Service) (minor int, err error) {
 	var root struct {
 		Versions []struct {
 			Max string `json:"max_version"`
 		} `json:"versions"`
 	}
-	answer, err := s.ask(ctx, "/")
-	if err != nil {
-		return err
+	answer, err := placement.Get(ctx, "/", "", "")
+	if err == nil {
+		err = answer.Decode(&root)
 	}
-	if err := answer.Decode(&root); err != nil {
-		return err
+	if err != nil {
+		return 0, err
 	}
 	if len(root.Versions) == 0 {
-		return answer.Faultf("it names no versions: is %s the address of Placement's API?", s.placement.URL)
+		return 0, answer.Faultf("it names no versions: is %s the address of Placement's API?", placement.URL)
 	}
-	_, minor, _ := strings.Cut(root.Versions[0].Max, ".")
-	known, err := strconv.Atoi(minor)
-	if err != nil || known < oldest {
-		return answer.Faultf("it knows microversions up to %q, and 1.%d is needed: import its database instead",
-			root.Versions[0].Max, oldest)
+	_, known, _ := strings.Cut(root.Versions[0].Max, ".")
+	if minor, err = strconv.Atoi(known); err != nil || minor < oldest {
+		return 0, answer.Faultf("it knows microversions up to %q, and 1.%d is needed", root.Versions[0].Max, oldest)
 	}
-	s.use(min(known, newest))
-	return nil
+	return min(minor, newest), nil
 }
 
 // use sets the microversion of requests.
@@ -116,7 +110,11 @@ func (s *Source) prepare(ctx context.Context) error {
 	if s.placement, err = services.New("Placement", s.URL, s.Token, s.HTTP); err != nil {
 		return err
 	}
-	return s.negotiate(ctx)
+	minor, err := Newest(ctx, s.placement)
+	if err == nil {
+		s.use(minor)
+	}
+	return err
 }
 
 type provider struct {

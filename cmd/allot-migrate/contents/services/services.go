@@ -1,8 +1,9 @@
 // Package services asks the REST APIs of the OpenStack services whose contents are
-// imported or compared. It only reads.
+// imported, compared or followed.
 package services
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/commands/document"
+	"github.com/allot-project/allot/ledger"
 )
 
 // Errors of reading.
@@ -39,7 +41,9 @@ type Service struct {
 	Kind string // what texts call it: Placement, Ironic
 	URL  string // without credentials
 	// Token is sent with each request; "": none, or the client adds one.
-	Token  string
+	Token string
+	// Close gives each request a connection of its own.
+	Close  bool
 	client *http.Client
 }
 
@@ -60,25 +64,44 @@ func New(kind, address, token string, client *http.Client) (*Service, error) {
 	return s, nil
 }
 
-// Answer is the answer to a GET.
+// Answer is the answer to a request.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
 
 	service *Service
-	path    string
+	request string
 }
 
 // Get asks for a path below the address, with one more header.
-func (s *Service) Get(ctx context.Context, path, header, value string) (_ *Answer, err error) {
+func (s *Service) Get(ctx context.Context, path, header, value string) (*Answer, error) {
+	return s.Send(ctx, http.MethodGet, path, nil, header, value)
+}
+
+// Send sends a document to a path below the address, with one more header; nil: there is none.
+func (s *Service) Send(
+	ctx context.Context, method, path string, document any, header, value string,
+) (_ *Answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, nil)
+	var body io.Reader
+	if document != nil {
+		text, err := ledger.PlainJSON(document)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, s.URL+path, body)
 	if err != nil {
 		return nil, err
 	}
+	req.Close = s.Close
 	req.Header.Set("Accept", "application/json")
+	if document != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	if s.Token != "" {
 		req.Header.Set("X-Auth-Token", s.Token)
 	}
@@ -90,9 +113,9 @@ func (s *Service) Get(ctx context.Context, path, header, value string) (_ *Answe
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, response.Body.Close()) }()
-	a := &Answer{Status: response.StatusCode, Header: response.Header, service: s, path: path}
+	a := &Answer{Status: response.StatusCode, Header: response.Header, service: s, request: method + " " + path}
 	if a.Body, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer+1)); err != nil {
-		return nil, fmt.Errorf("GET %s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", a.request, err)
 	}
 	if len(a.Body) > maxAnswer {
 		return nil, a.Faultf("more than %d MiB", maxAnswer>>20)
@@ -125,5 +148,5 @@ func (a *Answer) Decode(into any) error {
 // Faultf returns an ErrAnswer that names the request and says what is wrong with
 // its answer.
 func (a *Answer) Faultf(format string, args ...any) error {
-	return fmt.Errorf("%w of %s: GET %s: %w", ErrAnswer, a.service.Kind, a.path, fmt.Errorf(format, args...))
+	return fmt.Errorf("%w of %s: %s: %w", ErrAnswer, a.service.Kind, a.request, fmt.Errorf(format, args...))
 }

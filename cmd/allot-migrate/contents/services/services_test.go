@@ -20,7 +20,7 @@ func TestHeavyAnswers(t *testing.T) {
 				Generation int64
 			} `json:"resource_providers"`
 		}
-		return (&Answer{Status: http.StatusOK, Body: []byte(body), service: s, path: "/resource_providers"}).Decode(&into)
+		return (&Answer{Status: http.StatusOK, Body: []byte(body), service: s, request: "GET /resource_providers"}).Decode(&into)
 	}
 	const head, tail = `{"resource_providers": [`, "{}]}"
 	err := decode(head + strings.Repeat("{},", 64<<20/3) + tail)
