@@ -241,7 +241,7 @@ func TestSecretsAreNotKept(t *testing.T) {
 // FuzzRequest sends any text as a request's path and body. The answer is never a
 // 500, and errors are in Ironic's format.
 func FuzzRequest(f *testing.F) {
-	for _, steps := range []map[string][]step{upstreamLists, upstreamPatches, upstreamPosts, upstreamConductor} {
+	for _, steps := range []map[string][]step{upstreamLists, upstreamPatches, upstreamPosts, upstreamDeletes} {
 		for _, list := range steps {
 			for _, s := range list {
 				if fields := strings.SplitN(s.do+"  ", " ", 3); s.do != settle {

@@ -92,7 +92,7 @@ func TestNodeFilters(t *testing.T) {
 		"": "one three", "include_children=true": "one two three", "parent_node=one": "two", "parent_node=" + n1: "two",
 		"shard=s1":                          "one",
 		"shard=s1,s2&include_children=True": "one two", "sharded=true": "one", "sharded=false": "three", "conductor=x": "",
-		"fault=power+failure": "",
+		"fault=power+failure": "", "instance_uuid=" + n3: "", "description_contains=x": "",
 	} {
 		var has, hasNot []string
 		for _, name := range []string{"one", "two", "three"} {
@@ -110,10 +110,28 @@ func TestNodeFilters(t *testing.T) {
 		)
 	}
 	w.play(t, []step{
+		{do: `PATCH /v1/nodes/one [{"op":"add","path":"/automated_clean","value":"Yes"}]`, want: 200, has: `_clean":true`},
+		{do: `PATCH /v1/nodes/one [{"op":"add","path":"/maintenance","value":0}]`, want: 200, has: `"maintenance":false`},
+		{do: "GET /v1/nodes/one/states", want: 200, has: `"provision_state":"enroll" & "target_provision_state":null`},
+		{do: "GET /v1/nodes?instance_uuid=x", want: 400},
 		{do: "GET /v1/nodes?parent_node=unknown", want: 400}, {do: "GET /v1/nodes?sharded=perhaps", want: 400},
 		{do: "GET /v1/nodes?include_children=", want: 400},
 		{do: "GET /v1/nodes?fault=bogus", want: 400, has: `Unrecognized fault \\\"bogus\\\"`},
 	})
+}
+
+// TestSortKeys: lists can be sorted by each key.
+func TestSortKeys(t *testing.T) {
+	w := newWorld(t)
+	w.play(t, all(node(n1, "n1", "bm"), node(n2, "n2", "bm"), []step{create(a1, ""), create(a2, ""), {do: settle}}))
+	for path, keys := range map[string]string{
+		"allocations": "uuid name state owner resource_class last_error node_id created_at updated_at",
+		"nodes":       "uuid name owner resource_class created_at updated_at provision_state driver maintenance",
+	} {
+		for key := range strings.FieldsSeq(keys) {
+			w.play(t, []step{{do: "GET /v1/" + path + "?limit=1&sort_key=" + key, want: 200, has: `"next"`}})
+		}
+	}
 }
 
 // TestOldTraits: below the microversion of traits each method has the answer of
@@ -165,46 +183,6 @@ func TestNewestVersion(t *testing.T) {
 		{version: "1.93", do: "GET /v1/nodes", want: 200}, {version: "1.94", do: "GET /v1/nodes", want: 200},
 		{version: "1.95", do: "GET /v1/nodes", want: 406, has: "[1.1, 1.94]"},
 	})
-}
-
-// TestAdoptedProvider: a provider that existed before its node becomes the node's
-// and keeps its name. One that is used in another way is refused.
-func TestAdoptedProvider(t *testing.T) {
-	w := newWorld(t)
-	if rejection := w.nodeProviders(t, true); rejection != nil {
-		t.Fatal(rejection)
-	}
-	for i, class := range map[int]string{1: "CUSTOM_BM", 2: "VCPU"} {
-		body := fmt.Sprintf(`{"name":"rack%d","uuid":"%s"}`, i, doorNode(i))
-		if r := w.placement("POST", "/resource_providers", body); r.Code != 200 {
-			t.Fatal(r.Code, r.Body)
-		}
-		if class != "VCPU" {
-			w.placement("PUT", "/resource_classes/"+class, "")
-		}
-		body = fmt.Sprintf(`{"resource_provider_generation":0,"inventories":{"%s":{"total":8}}}`, class)
-		if r := w.placement("PUT", "/resource_providers/"+doorNode(i)+"/inventories", body); r.Code != 200 {
-			t.Fatal(r.Code, r.Body)
-		}
-	}
-	hold := fmt.Sprintf(
-		`{"allocations":{"%s":{"resources":{"VCPU":3}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"T"}`,
-		doorNode(2),
-	)
-	if r := w.placement("PUT", "/allocations/"+doorOwner(1), hold); r.Code != 204 {
-		t.Fatal(r.Code, r.Body)
-	}
-	w.play(t, all(node(doorNode(1), "n1", "bm"), []step{
-		{do: `POST /v1/nodes {"driver":"d","uuid":"` + doorNode(2) + `","resource_class":"bm"}`, want: 409},
-		{do: `PUT /v1/nodes/n1/states/provision {"target":"manage"}`, want: 202},
-		{do: `PUT /v1/nodes/n1/states/provision {"target":"adopt"}`, want: 202},
-	}))
-	w.doorsAgree(t, "the adoption")
-	if r := w.placement("GET", "/resource_providers/"+doorNode(1), ""); !strings.Contains(
-		r.Body.String(), `"name":"rack1"`,
-	) {
-		t.Errorf("%s", r.Body)
-	}
 }
 
 // TestSystemReader sees everything, and changes nothing.
