@@ -133,15 +133,12 @@ func showProviderAllocations(_ *Handler, r *request) (*response, error) {
 }
 
 // allocationReader turns validated bodies into commands.
-type allocationReader struct {
-	h       *Handler
-	version version
-}
+type allocationReader struct{ version version }
 
 // consumer reads the new allocations of one consumer.
 func (a allocationReader) consumer(id ledger.UUID, body *object) (commands.ConsumerAllocations, *rest.Failure) {
 	want := commands.ConsumerAllocations{
-		Consumer: id, Project: a.h.IncompleteProject, User: a.h.IncompleteUser, AnyGeneration: true,
+		Consumer: id, Project: incompleteID, User: incompleteID, AnyGeneration: true,
 	}
 	if a.version >= allocationsNamedSince {
 		want.Project, want.User = textOf(body.get("project_id")), textOf(body.get("user_id"))
@@ -228,7 +225,7 @@ func allocateOne(h *Handler, r *request) (*response, error) {
 	if !valid || id.IsNil() {
 		return nil, rest.BadRequest("Malformed consumer_uuid: %s", r.params[0])
 	}
-	want, err := newAllocations(h, r, id)
+	want, err := newAllocations(r, id)
 	if err != nil {
 		return nil, err
 	}
@@ -243,12 +240,12 @@ func allocateOne(h *Handler, r *request) (*response, error) {
 }
 
 // newAllocations reads what one consumer is to hold.
-func newAllocations(h *Handler, r *request, id ledger.UUID) (want commands.ConsumerAllocations, err error) {
+func newAllocations(r *request, id ledger.UUID) (want commands.ConsumerAllocations, err error) {
 	body, err := readBody(r)
 	if err != nil {
 		return want, err
 	}
-	reader := allocationReader{h, r.version}
+	reader := allocationReader{r.version}
 	if want, plain := reader.plainAllocation(id, body); plain {
 		return want, nil
 	}
@@ -267,7 +264,7 @@ func newAllocations(h *Handler, r *request, id ledger.UUID) (want commands.Consu
 }
 
 func allocateMany(h *Handler, r *request) (*response, error) {
-	consumers, err := newAllocationsOfMany(h, r)
+	consumers, err := newAllocationsOfMany(r)
 	if err != nil {
 		return nil, err
 	}
@@ -282,12 +279,12 @@ func allocateMany(h *Handler, r *request) (*response, error) {
 }
 
 // newAllocationsOfMany reads what several consumers are to hold.
-func newAllocationsOfMany(h *Handler, r *request) ([]commands.ConsumerAllocations, error) {
+func newAllocationsOfMany(r *request) ([]commands.ConsumerAllocations, error) {
 	body, err := readBody(r)
 	if err != nil {
 		return nil, err
 	}
-	reader := allocationReader{h, r.version}
+	reader := allocationReader{r.version}
 	if all, plain := reader.plainAllocations(body); plain {
 		return all, nil
 	}

@@ -8,7 +8,7 @@ import (
 
 // PlainAllocations reads a body as plainReader does, of one consumer or of many.
 func PlainAllocations(body []byte, minor int, many bool) ([]commands.ConsumerAllocations, bool) {
-	reader := readerOf(minor)
+	reader := allocationReader{version(minor)}
 	if many {
 		return reader.plainAllocations(body)
 	}
@@ -26,7 +26,7 @@ func ValidAllocations(body []byte, minor int, many bool) ([]commands.ConsumerAll
 	if err != nil {
 		return nil, err
 	}
-	reader := readerOf(minor)
+	reader := allocationReader{version(minor)}
 	if many {
 		return result(reader.consumers(objectOf(doc)))
 	}
@@ -37,25 +37,9 @@ func ValidAllocations(body []byte, minor int, many bool) ([]commands.ConsumerAll
 	return result([]commands.ConsumerAllocations{one}, failure)
 }
 
-func readerOf(minor int) allocationReader {
-	return allocationReader{
-		&Handler{IncompleteProject: DefaultIncompleteID, IncompleteUser: DefaultIncompleteID}, version(minor),
-	}
-}
-
 func result(all []commands.ConsumerAllocations, failure *rest.Failure) ([]commands.ConsumerAllocations, error) {
 	if failure != nil {
 		return nil, failure
 	}
 	return all, nil
-}
-
-// Operations are all operations, as METHOD PATTERN.
-func Operations() (all []string) {
-	for _, rt := range routes {
-		for _, op := range rt.operations {
-			all = append(all, op.method+" "+rt.pattern)
-		}
-	}
-	return all
 }

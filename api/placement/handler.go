@@ -36,9 +36,6 @@ type Handler struct {
 	Logger   *slog.Logger
 	// Prefix is the path at which clouds mount the API: empty or "/placement".
 	Prefix string
-	// IncompleteProject and IncompleteUser own consumers that are written below
-	// microversion 1.8, where clients name no owner.
-	IncompleteProject, IncompleteUser string
 	// Auth finds out who sends a request, and Policy what the sender may do.
 	Auth   auth.Authenticator
 	Policy *policy.Rules
@@ -51,9 +48,9 @@ type Handler struct {
 	Now func() time.Time
 }
 
-// DefaultIncompleteID is upstream's default for incomplete_consumer_project_id
-// and incomplete_consumer_user_id.
-const DefaultIncompleteID = "00000000-0000-0000-0000-000000000000"
+// incompleteID owns consumers that are written below microversion 1.8, where clients name no owner: upstream's default
+// for incomplete_consumer_project_id and incomplete_consumer_user_id.
+const incompleteID = "00000000-0000-0000-0000-000000000000"
 
 // request is a request on its way through the checks.
 type request struct {

@@ -32,7 +32,6 @@ func handler(l *commandstest.Ledger) *placement.Handler {
 	return &placement.Handler{
 		Auth: auth.Noauth{}, Policy: rules,
 		Commands: l.Writer, Views: l.Views, Logger: slog.New(slog.DiscardHandler),
-		IncompleteProject: placement.DefaultIncompleteID, IncompleteUser: placement.DefaultIncompleteID,
 	}
 }
 

@@ -66,8 +66,10 @@ func (c *cloud) change() {
 			[]string{`[]`, `["` + ledgertest.ID(3, 1).String() + `"]`}[c.pick("aggregates", 2)],
 		))
 	case 4, 5:
+		order := []string{`"VCPU":%d,"DISK_GB":1`, `"DISK_GB":1,"VCPU":%d`}[c.pick("order of classes", 2)]
 		send(c.h, "PUT", "/allocations/"+id, fmt.Sprintf(
-			`{"allocations":{"%s":{"resources":{"VCPU":%d,"DISK_GB":1}}},"project_id":"p%d","user_id":"u","consumer_generation":%s,"consumer_type":"T"}`,
+			`{"allocations":{"%s":{"resources":{`+order+`}}},"project_id":"p%d","user_id":"u",
+			"consumer_generation":%s,"consumer_type":"T"}`,
 			p, 1+c.pick("amount", 3), c.pick("project", 2), c.generation("/allocations/"+id, "consumer_generation"),
 		))
 	case 6:

@@ -11,14 +11,14 @@ func reshape(h *Handler, r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, failure := reshapeOf(h, r, objectOf(doc))
+	c, failure := reshapeOf(r, objectOf(doc))
 	if failure != nil {
 		return nil, failure
 	}
 	return h.noContentAfter(r, c, reshapeRejected)
 }
 
-func reshapeOf(h *Handler, r *request, body *object) (*commands.Reshape, *rest.Failure) {
+func reshapeOf(r *request, body *object) (*commands.Reshape, *rest.Failure) {
 	c := &commands.Reshape{}
 	byProvider := objectOf(body.get("inventories"))
 	for _, key := range byProvider.keys {
@@ -36,7 +36,7 @@ func reshapeOf(h *Handler, r *request, body *object) (*commands.Reshape, *rest.F
 		})
 	}
 	var failure *rest.Failure
-	c.Allocations, failure = allocationReader{h, r.version}.consumers(objectOf(body.get("allocations")))
+	c.Allocations, failure = allocationReader{r.version}.consumers(objectOf(body.get("allocations")))
 	return c, failure
 }
 

@@ -210,7 +210,6 @@ func (p *restDoorPart) placement(prefix string) http.Handler {
 	return &placement.Handler{
 		Commands: p.replica.commands(), Fresh: p.replica.freshness(), Views: p.views.Projector,
 		Logger: p.logger, Prefix: prefix,
-		IncompleteProject: placement.DefaultIncompleteID, IncompleteUser: placement.DefaultIncompleteID,
 		Auth: p.access.auth, Policy: p.access.policy, Fair: p.rest.fair,
 		Candidates: p.config.candidateOptions(),
 	}
