@@ -11,7 +11,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
-	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/allot-project/allot/api/natsapi"
 	"github.com/allot-project/allot/api/wire"
@@ -150,47 +149,6 @@ func headers(contentType string) map[string]string {
 	}
 }
 
-func TestCommandsInBothEncodings(t *testing.T) {
-	d := open(t)
-	for i, contentType := range []string{encoding.TypeJSON, encoding.TypeMsgpack} {
-		provider, consumer := commandstest.NewID(), commandstest.NewID()
-		send := func(c commands.Command) wire.Reply {
-			t.Helper()
-			body, err := encoding.Encode(c, contentType)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return d.ask(t, commands.NameOf(c), headers(contentType), body)
-		}
-		for _, c := range []commands.Command{
-			&commands.CreateProvider{Provider: provider, Name: contentType},
-			&commands.ReplaceInventories{Provider: provider, Inventories: []commands.Inventory{{Class: "VCPU", Total: 4}}},
-			commandstest.Allocate(consumer, provider, "VCPU", 3),
-		} {
-			if reply := send(c); reply.Sequence == 0 {
-				t.Fatalf("%s %s: %+v", contentType, commands.NameOf(c), reply)
-			}
-		}
-		reply := send(commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 2))
-		if r := reply.Rejection; r == nil || r.Code != demand.CodeCapacityExceeded || r.Facts.Used != 3 ||
-			*r.Facts.Provider != provider {
-			t.Errorf("%d: %+v", i, reply)
-		}
-		// Python sends a map with uuids as strings.
-		raw := map[string]any{"consumer": consumer.String()}
-		body, err := json.Marshal(raw)
-		if contentType == encoding.TypeMsgpack {
-			body, err = msgpack.Marshal(raw)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if reply := d.ask(t, "ReleaseConsumer", headers(contentType), body); reply.Sequence == 0 {
-			t.Errorf("%s: %+v", contentType, reply)
-		}
-	}
-}
-
 // TestPlainTexts: a text in a reply in JSON is as it was sent.
 func TestPlainTexts(t *testing.T) {
 	d := open(t)
@@ -202,17 +160,6 @@ func TestPlainTexts(t *testing.T) {
 	answer, err := d.client.RequestMsg(msg, 5*time.Minute)
 	if err != nil || !strings.Contains(string(answer.Data), "a<b>&c") {
 		t.Errorf("%s, %v", answer.Data, err)
-	}
-}
-
-func TestRepeatedRequest(t *testing.T) {
-	d := open(t)
-	header := headers(encoding.TypeJSON)
-	body := []byte(`{"name":"CUSTOM_GOLD"}`)
-	first := d.ask(t, "CreateTrait", header, body)
-	second := d.ask(t, "CreateTrait", header, body)
-	if first.Sequence == 0 || second.Sequence != first.Sequence || !second.Repeated {
-		t.Errorf("first %+v, second %+v", first, second)
 	}
 }
 
