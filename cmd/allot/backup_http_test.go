@@ -45,18 +45,4 @@ func TestBackupOverHTTP(t *testing.T) {
 	if got, want := same(allot(t, true, "replay", "--archive", to)), same(allot(t, true, "replay", "--data", data)); got != want {
 		t.Errorf("the archive:\n%s\nand the log:\n%s", got, want)
 	}
-	for flags, says := range map[string]string{
-		"--url " + url + " --data " + data: "leave --data, --nats-url and --archive out",
-		"--url ftp://x":                    "is not http://HOST:PORT",
-		"--url http://" + freeAddress(t):   "no server answers",
-	} {
-		nothing := folder(fmt.Sprint("nothing", len(flags)))
-		out := allot(t, false, append([]string{"backup", "--to", "file://" + nothing}, strings.Fields(flags)...)...)
-		if !strings.Contains(out, says) {
-			t.Errorf("%s: it does not say %q: %s", flags, says, out)
-		}
-		if list, err := os.ReadDir(nothing); err != nil || len(list) != 0 {
-			t.Errorf("%s: %v, %v", flags, list, err)
-		}
-	}
 }

@@ -163,25 +163,6 @@ func TestGophercloudBaremetal(t *testing.T) {
 	}
 }
 
-// TestTwoOwnersStopAStart: where Placement and Ironic gave a node to different owners while
-// node providers were off, a server that is to have them does not start, and names the node.
-func TestTwoOwnersStopAStart(t *testing.T) {
-	t.Parallel()
-	data := t.TempDir()
-	s := launch(t, data, "--node-providers")
-	const node = "10000000-0000-4000-8000-000000000001"
-	s.mustMetal(201, "POST", "/nodes", `{"driver":"d","uuid":"`+node+`","resource_class":"bm"}`)
-	s.mustMetal(202, "PUT", "/nodes/"+node+"/states/provision", `{"target":"manage"}`)
-	s.mustMetal(202, "PUT", "/nodes/"+node+"/states/provision", `{"target":"provide"}`)
-	s.Kill()
-	s = launch(t, data)
-	s.Must(204, "PUT", "/allocations/"+consumerID(1),
-		strings.NewReplacer("11111111-1111-4111-8111-111111111111", node, "VCPU", "CUSTOM_BM").Replace(allocation()))
-	s.mustMetal(200, "PATCH", "/nodes/"+node, `[{"op":"add","path":"/instance_uuid","value":"`+consumerID(2)+`"}]`)
-	s.Kill()
-	start(t, data, "--node-providers").refuses("have two owners", node, consumerID(1), consumerID(2))
-}
-
 // sdkScript does what openstacksdk's own functional tests of allocations do.
 const sdkScript = `
 import sys, openstack

@@ -57,67 +57,32 @@ func allocation() string {
 // equal the allocations.
 func TestKill9(t *testing.T) {
 	t.Parallel()
-	rounds := times(3, 50)
-	data := t.TempDir()
-	answered := make(map[string]bool)
+	rounds, data, n := times(3, 50), t.TempDir(), newTally()
 	s := launch(t, data)
 	s.makeProvider(1_000_000)
 	for round := range rounds {
-		for id := range s.loadAndKill(20+40*round, s.Kill) {
-			answered[id] = true
-		}
+		s.loadAndKill(n, 20+40*round, s.Kill)
 		s = launch(t, data, "--pace-snapshot-records", "100")
-		counts := s.commandIDs()
-		for id := range answered {
-			if counts[id] != 1 {
-				t.Fatalf("round %d: command %s was answered and is in the log %d times", round, id, counts[id])
-			}
-		}
-		for id, n := range counts {
-			if n != 1 {
-				t.Fatalf("round %d: command %s is in the log %d times", round, id, n)
-			}
-		}
-		used := fmt.Sprintf(`"VCPU":%d}`, len(counts)-3) // without the ledger's and the provider's own
-		if usages := s.Must(http.StatusOK, "GET", provider+"/usages", ""); !strings.Contains(usages, used) {
-			t.Fatalf("round %d: usages %s, want %s", round, usages, used)
-		}
+		n.check(s)
 	}
-	tell(t, "kill -9 under load", rounds, fmt.Sprintf("%d answered commands, none lost, none twice", len(answered)))
+	tell(t, "kill -9 under load", rounds, fmt.Sprintf("%d answered commands, none lost, none twice", len(n.answered)))
 }
 
-// loadAndKill allocates from several clients until so many commands were answered, and
-// the server is killed meanwhile. It returns the ids of those that were answered.
-func (s *server) loadAndKill(answers int, kill func()) map[string]bool {
-	var mu sync.Mutex
-	answered := make(map[string]bool)
+// loadAndKill allocates from several clients until so many more commands were answered, and
+// the server is killed meanwhile.
+func (s *server) loadAndKill(n *tally, more int, kill func()) {
+	s.T.Helper()
 	var clients sync.WaitGroup
 	for range 8 {
 		clients.Go(func() {
-			for {
-				id := uuid.NewString()
-				status, answer, err := s.Call("PUT", "/allocations/"+uuid.NewString(), id, allocation())
-				if err != nil || status == http.StatusServiceUnavailable {
-					return // killed, or its disk has lost power: nothing was promised
-				}
-				if status != http.StatusNoContent {
-					s.T.Errorf("allocate: %d %s", status, answer)
-					return
-				}
-				mu.Lock()
-				answered[id] = true
-				mu.Unlock()
+			for s.allocate(n) == http.StatusNoContent {
 			}
 		})
 	}
-	ledgertest.WaitFor(s.T, "answers", func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return len(answered) >= answers || s.T.Failed()
-	})
+	until := n.carriedOut() + more
+	ledgertest.WaitFor(s.T, "answers", func() bool { return n.carriedOut() >= until || s.T.Failed() })
 	kill()
 	clients.Wait()
-	return answered
 }
 
 // TestLogIsFollowed prints the records of a running server as they come, until it is interrupted.

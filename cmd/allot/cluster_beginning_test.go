@@ -9,7 +9,7 @@ import (
 // TestBeginningBesideALedger: a server whose disk was lost, and on whose new one
 // allot init was run, takes part in nothing of the ledger that the others have:
 // JetStream never begins there, also while one of them is away. With leave to rejoin
-// it is filled.
+// it is filled, and gets State and read models from another one.
 func TestBeginningBesideALedger(t *testing.T) {
 	t.Parallel()
 	r := launchReplicas(t)
@@ -46,12 +46,16 @@ func TestBeginningBesideALedger(t *testing.T) {
 	never()
 
 	removeAll(t, r.data(victim))
+	r.begin(victim) // which does not know that its log is lost, and not on a disk that is not mounted
+	r.list[victim].refuses("which has none", "nothing was changed", "allot cluster rejoin --data")
 	allot(t, true, "cluster", "rejoin", "--data", r.data(victim))
-	r.begin(victim)
+	r.begin(victim, "--pace-copy-needed")
 	for i, s := range r.list {
 		if !s.Serves() {
 			t.Fatalf("replica %d does not serve:\n%s", i+1, s.Logs)
 		}
 		s.Must(204, "GET", "/traits/CUSTOM_KEPT", "")
 	}
+	r.list[victim].waitLog("State and read models have come")
+	r.sameDigest()
 }

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -111,71 +110,6 @@ func (r *replicas) sameDigest() {
 		}
 		return digests[0] == digests[1] && digests[1] == digests[2]
 	}, func() any { return digests })
-}
-
-// flipInLog flips a bit at the end of a log's first block.
-func flipInLog(t *testing.T, data string) {
-	t.Helper()
-	rewrite(t, blockFile(data), func(content []byte) []byte { content[len(content)-20] ^= 1; return content })
-}
-
-// TestReplicaLosesDisk: when a follower's log is damaged or gone, the others fill
-// it again while they take writes. Then it holds everything. One that has lost all of
-// its disk gets State and read models from another one, and replays nothing of before.
-func TestReplicaLosesDisk(t *testing.T) {
-	t.Parallel()
-	r := launchReplicas(t)
-	for _, c := range []struct {
-		name  string
-		lose  func(t *testing.T, data string)
-		aside bool
-	}{
-		{name: "a flipped bit in the last commit", lose: flipInLog, aside: true},
-		{name: "the whole folder", lose: removeAll},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			r.waitCurrent()
-			victim := (r.leader() + 1) % 3
-			for i := range 20 {
-				r.list[victim].Must(201, "PUT", fmt.Sprintf("/traits/CUSTOM_%d_%d", time.Now().UnixNano(), i), "")
-			}
-			r.waitCurrent()
-			r.list[victim].Terminate()
-			c.lose(t, r.data(victim))
-			if !c.aside { // as it does not know that its log is lost, and not on a disk that is not mounted
-				r.begin(victim)
-				r.list[victim].refuses("which has none", "nothing was changed", "allot cluster rejoin --data")
-				allot(t, true, "cluster", "rejoin", "--data", r.data(victim))
-			}
-			l := r.load((victim+1)%3, (victim+2)%3)
-			r.begin(victim, "--pace-copy-needed")
-			if !r.list[victim].Serves() {
-				t.Fatalf("it does not come back:\n%s", r.list[victim].Logs)
-			}
-			r.waitCurrent()
-			l.end(t)
-			for _, s := range r.list {
-				l.holds(t, s)
-			}
-			if !c.aside {
-				r.list[victim].waitLog("State and read models have come")
-				if _, err := os.Stat(filepath.Join(r.data(victim), "readmodel", "joining")); err == nil {
-					t.Error("what the copy came together in is left")
-				}
-				r.sameDigest()
-			}
-			aside, err := filepath.Glob(filepath.Join(r.data(victim), "damaged-*", "jetstream"))
-			if err != nil || len(aside) > 0 != c.aside {
-				t.Errorf("%v: set aside: %v", err, aside)
-			}
-			if said := strings.Contains(r.list[victim].Logs.String(), "the log of this replica is damaged"); said != c.aside {
-				t.Errorf("it says that the log is damaged: %v\n%s", said, r.list[victim].Logs)
-			}
-			for _, path := range aside {
-				removeAll(t, filepath.Dir(path))
-			}
-		})
-	}
 }
 
 func removeAll(t *testing.T, path string) {

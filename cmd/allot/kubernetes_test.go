@@ -163,22 +163,14 @@ func mounted(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	issue(t, dir, 1)
-	certificate, err := os.ReadFile(filepath.Join(dir, "cert.pem"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := os.ReadFile(filepath.Join(dir, "key.pem"))
-	if err != nil {
+	if err := os.Link(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "ca.pem")); err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"cert.pem": string(certificate), "ca.pem": string(certificate), "key.pem": string(key), "secret": uuid.NewString(),
-		"allot.yaml":      "log-level: info\n",
+		"secret": uuid.NewString(), "allot.yaml": "log-level: info\n",
 		"nats-users.yaml": fmt.Sprintf("users: [{name: nova, password: %q, role: submitter}]\n", hashed(t, "correct horse")),
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(dir, name), text)
 	}
 	return dir
 }

@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 )
@@ -42,7 +41,6 @@ func TestNATSDocument(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		run(t, prints, built)
-		linksNoServer(t, built)
 	})
 	t.Run("JavaScript", func(t *testing.T) {
 		packages, err := filepath.Abs("testdata/api/node_modules")
@@ -62,18 +60,4 @@ func TestNATSDocument(t *testing.T) {
 		}
 		run(t, prints, command...)
 	})
-}
-
-// linksNoServer: no function of the server is in a program, also no rule and no search, whose types it needs.
-func linksNoServer(t *testing.T, program string) {
-	t.Helper()
-	symbols, err := exec.Command("go", "tool", "nm", program).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	const packages = `commands/claiming|projector|pebble|nats-server|minio|prometheus`
-	server := regexp.MustCompile(`(?m) T ([^:\s]*\.Decide|[^:\s]*(` + packages + `)\S*)$`)
-	for _, found := range server.FindAllStringSubmatch(string(symbols), 10) {
-		t.Errorf("a client links %s", found[1])
-	}
 }

@@ -298,19 +298,10 @@ func (m *machine) checkUnit() {
 // placementAt sends a request to a server that a test has not started itself.
 func placementAt(t *testing.T, address, method, path, body string, want int) {
 	t.Helper()
-	req, err := http.NewRequest(method, "http://"+address+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("X-Auth-Token", "admin")
-	req.Header.Set("Openstack-Api-Version", "placement 1.39")
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }() // only the status counts
-	if resp.StatusCode != want {
-		t.Errorf("%s %s: %s, want %d", method, path, resp.Status, want)
+	status, answer, err := sendTo(method, "http://"+address+path, body, map[string]string{
+		"X-Auth-Token": "admin", "Openstack-Api-Version": "placement 1.39", "Content-Type": "application/json",
+	})
+	if err != nil || status != want {
+		t.Errorf("%s %s: %d %s, %v; want %d", method, path, status, answer, err, want)
 	}
 }

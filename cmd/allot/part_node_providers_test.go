@@ -7,18 +7,23 @@ import (
 
 // TestProvidersOfNodesDeletedMeanwhile: the provider of a node that was deleted
 // while node providers were off is deleted when they are on again. It stays if
-// it is in use, which is logged, or a client has taken it over.
+// it is in use, which is logged, or a client has taken it over. Where Placement and Ironic gave a node
+// to different owners meanwhile, the server does not start, and names the node.
 func TestProvidersOfNodesDeletedMeanwhile(t *testing.T) {
 	data := t.TempDir()
 	s := launch(t, data, "--node-providers")
 	const free, used, taken, foreign = "10000000-0000-4000-8000-000000000001", "10000000-0000-4000-8000-000000000002",
 		"10000000-0000-4000-8000-000000000003", "10000000-0000-4000-8000-000000000004"
-	for _, id := range []string{free, used, taken} {
-		s.mustMetal(
-			201, "POST", "/nodes", `{"driver":"d","uuid":"`+id+`","name":"n`+id[len(id)-1:]+`","resource_class":"bm"}`,
-		)
+	makeNode := func(id string) {
+		s.mustMetal(201, "POST", "/nodes", `{"driver":"d","uuid":"`+id+`","resource_class":"bm"}`)
 		s.mustMetal(202, "PUT", "/nodes/"+id+"/states/provision", `{"target":"manage"}`)
 		s.mustMetal(202, "PUT", "/nodes/"+id+"/states/provision", `{"target":"provide"}`)
+	}
+	holding := func(node string) string {
+		return strings.NewReplacer(anyProvider, node, "VCPU", "CUSTOM_BM").Replace(allocation())
+	}
+	for _, id := range []string{free, used, taken} {
+		makeNode(id)
 	}
 	s.Must(201, "PUT", "/resource_classes/CUSTOM_MINE", "")
 	restart := func(flags ...string) {
@@ -26,8 +31,7 @@ func TestProvidersOfNodesDeletedMeanwhile(t *testing.T) {
 		s = launch(t, data, flags...)
 	}
 	restart()
-	s.Must(204, "PUT", "/allocations/"+consumerID(1), `{"allocations":{"`+used+`":{"resources":{"CUSTOM_BM":1}}},
-		"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"INSTANCE"}`)
+	s.Must(204, "PUT", "/allocations/"+consumerID(1), holding(used))
 	for _, id := range []string{free, used, taken} {
 		s.mustMetal(204, "DELETE", "/nodes/"+id, "")
 	}
@@ -50,4 +54,12 @@ func TestProvidersOfNodesDeletedMeanwhile(t *testing.T) {
 	s.Must(204, "DELETE", "/allocations/"+consumerID(1), "")
 	restart("--node-providers")
 	exist(map[string]int{used: 404, taken: 200, foreign: 200})
+
+	const two = "10000000-0000-4000-8000-000000000005"
+	makeNode(two)
+	restart()
+	s.Must(204, "PUT", "/allocations/"+consumerID(1), holding(two))
+	s.mustMetal(200, "PATCH", "/nodes/"+two, `[{"op":"add","path":"/instance_uuid","value":"`+consumerID(2)+`"}]`)
+	s.Kill()
+	start(t, data, "--node-providers").refuses("have two owners", two, consumerID(1), consumerID(2))
 }

@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -51,16 +50,10 @@ func TestReplayElsewhere(t *testing.T) {
 	if n := strings.Count(past, "\n"); n != 3 || strings.Contains(past, `"sequence":4`) {
 		t.Errorf("as of sequence 3 there are %d records:\n%s", n, past)
 	}
-	for _, moment := range []string{"0", "9999", "tomorrow", "2999-01-01T00:00:00Z"} {
-		allot(t, false, "log", "--url", s.HTTP, "--at", moment)
-	}
-	allot(t, false, "log", "--url", s.HTTP, "--at", "3", "--follow")
 	whole, part := filepath.Join(dir, "whole"), filepath.Join(dir, "part")
 	allot(t, true, append([]string{"export", whole}, remote...)...)
 	allot(t, true, append([]string{"export", part, "--from", "3", "--to", "7"}, remote...)...)
 	allot(t, true, append([]string{"export", filepath.Join(dir, "lines"), "--json"}, remote...)...)
-	allot(t, false, append([]string{"export", whole}, remote...)...)
-	allot(t, false, append([]string{"export", filepath.Join(dir, "x"), "--from", "9999"}, remote...)...)
 	answers := func(s *server) string {
 		return s.Must(200, "GET", "/allocations/22222222-2222-4222-8222-000000000007", "") +
 			s.Must(
@@ -99,28 +92,5 @@ func TestReplayElsewhere(t *testing.T) {
 	second := launch(t, imported)
 	if got := links.ReplaceAllString(answers(second), ""); got != want {
 		t.Errorf("elsewhere the answers are\n%s\nand were\n%s", got, want)
-	}
-}
-
-// TestNoServerToRead: a log is asked for where no server of Allot is, or with a login
-// that may ask nothing; the command ends with a sentence, and does not wait for ever.
-func TestNoServerToRead(t *testing.T) {
-	t.Parallel()
-	_, as := documentedNATS(t)
-	for url, says := range map[string]string{
-		as("root", "ROOT_PASSWORD"):           "no server of Allot is on this NATS",
-		as("allot-log", "ALLOT_LOG_PASSWORD"): "this NATS user may not send that",
-	} {
-		t.Run(says, func(t *testing.T) {
-			t.Parallel()
-			file := filepath.Join(t.TempDir(), "exported")
-			out := allot(t, false, "export", file, "--config", flagFile(t, "nats-url: "+url))
-			if !strings.Contains(out, says) || strings.Count(out, "\n") != 1 {
-				t.Errorf("it says %q, and not %q", out, says)
-			}
-			if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("there is a file: %v", err)
-			}
-		})
 	}
 }

@@ -45,6 +45,13 @@ func (s *server) allocate(n *tally) (status int) {
 	return status
 }
 
+// carriedOut is how many commands were answered as carried out.
+func (n *tally) carriedOut() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.answered)
+}
+
 // until sends commands from several clients until each has got a status.
 func (s *server) until(n *tally, want int) {
 	s.T.Helper()

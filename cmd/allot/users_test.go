@@ -183,39 +183,6 @@ func TestUsersHideNothing(t *testing.T) {
 	}
 }
 
-// TestTenantsReadNothingOfOthers: a record about two projects is in the history of each, and what it tells
-// of one is not told to the other.
-func TestTenantsReadNothingOfOthers(t *testing.T) {
-	t.Parallel()
-	g := launchGuarded(t)
-	root := g.client("root")
-	provider, theirs, mine := ledger.UUID(uuid.New()), ledger.UUID(uuid.New()), ledger.UUID(uuid.New())
-	both := allocate(provider, mine, "p")
-	both.Allocations = append(both.Allocations, allocate(provider, theirs, "q").Allocations...)
-	for _, command := range []commands.Command{
-		&commands.CreateProvider{Provider: provider, Name: "p"}, &commands.ReplaceInventories{
-			Provider: provider, Inventories: []commands.Inventory{{Class: "VCPU", Total: 100}},
-		}, both,
-	} {
-		if _, err := root.Submit(patiently(t), command); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for user, told := range map[string]bool{"tenant": false, "eve": true} {
-		history, err := g.client(user).History(patiently(t), wire.HistoryQuery{Of: wire.OfProject, Name: "p"})
-		if err != nil || len(history.Result.Entries) != 1 {
-			t.Fatalf("%s: %+v, %v", user, history, err)
-		}
-		text, err := json.Marshal(history)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Contains(string(text), theirs.String()[:8]); got != told {
-			t.Errorf("%s is told of another project: %v; %s", user, got, text)
-		}
-	}
-}
-
 // TestForgedSender: a client's own value of the server's header does not count.
 func TestForgedSender(t *testing.T) {
 	t.Parallel()

@@ -36,6 +36,18 @@ func onNATS(t *testing.T) *logPart {
 	return s.log
 }
 
+// TestServersOnOneNATSElect: a server on an external NATS takes part in the election, though no flag says that there
+// are others, under a name of its own.
+func TestServersOnOneNATSElect(t *testing.T) {
+	var one, two clusterFlags
+	if err := errors.Join(one.fill("/data/one", true), two.fill("/data/two", true)); err != nil {
+		t.Fatal(err)
+	}
+	if !one.shared() || !two.shared() || one.Name == two.Name || strings.ContainsAny(one.Name, notInNames) {
+		t.Errorf("%+v, %+v", one, two)
+	}
+}
+
 // TestFewReplicas: a cluster's server refuses a log that would be lost with one
 // of its servers.
 func TestFewReplicas(t *testing.T) {
