@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -190,7 +189,7 @@ func TestTraces(t *testing.T) {
 	t.Parallel()
 	to, address := receiveTraces(t), freeAddress(t)
 	s := launch(t, t.TempDir(), "--nats", address, "--trace-url", to.url, "--trace-ratio", "0",
-		"--log-format", "json", "--log-access")
+		"--log-format", "json", "--log-level", "debug")
 	s.makeProvider(100)
 	t.Run("HTTP", func(t *testing.T) {
 		parent, trace, root := newTrace()
@@ -298,8 +297,7 @@ func TestTraceToKeystone(t *testing.T) {
 		pass.ServeHTTP(w, r)
 	}))
 	t.Cleanup(front.Close)
-	s := launch(t, t.TempDir(), "--trace-url", to.url, "--trace-ratio", "0",
-		"--keystone-url", front.URL+"/v3")
+	s := launch(t, t.TempDir(), "--trace-url", to.url, "--trace-ratio", "0", "--keystone-url", front.URL+"/v3")
 	parent, trace, root := newTrace()
 	req, err := http.NewRequest(http.MethodGet, "http://"+s.HTTP+"/resource_providers", nil)
 	if err != nil {
@@ -316,72 +314,5 @@ func TestTraceToKeystone(t *testing.T) {
 	span := to.eventually(trace, root, route)[route].id
 	if got, want := <-asked, "00-"+trace+"-"+span+"-01"; resp.StatusCode != http.StatusOK || got != want {
 		t.Errorf("%s; Keystone was asked with %q, not %q", resp.Status, got, want)
-	}
-}
-
-// TestTraceThroughFollower: a request to a follower is one trace, with the stages
-// of its command on the leader.
-func TestTraceThroughFollower(t *testing.T) {
-	t.Parallel()
-	to := receiveTraces(t)
-	r := launchReplicas(t, "--trace-url", to.url, "--trace-ratio", "0")
-	leader := r.leader()
-	follower := (leader + 1) % len(r.list)
-	r.list[leader].makeProvider(100)
-	parent, trace, root := newTrace()
-	allocateTraced(t, r.list[follower], map[string]string{"traceparent": parent})
-	const passOn = "pass on to the leader"
-	found := to.eventually(trace, root, append([]string{allocationRoute, passOn}, stages...)...)
-	if found[passOn].parent != found[allocationRoute].id || found["AllocateForConsumers"].parent != found[passOn].id {
-		t.Errorf("the way is not from the request over the follower to the leader: %+v", found)
-	}
-	here, there := fmt.Sprint(follower+1), fmt.Sprint(leader+1)
-	if found[allocationRoute].instance != here || found[passOn].instance != here ||
-		found["AllocateForConsumers"].instance != there || found["append"].instance != there {
-		t.Errorf("the request is not on %s, and its command on %s: %+v", here, there, found)
-	}
-}
-
-// TestTracesWithoutReceiver: a receiver that hangs or is away stops no command
-// and not the server's end, and the spans for it do not pile up.
-func TestTracesWithoutReceiver(t *testing.T) {
-	t.Parallel()
-	hangs := make(chan struct{})
-	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hangs }))
-	t.Cleanup(func() {
-		close(hangs)
-		hanging.Close()
-	})
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and never reads
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = silent.Close() })
-	for name, url := range map[string]string{"hangs": hanging.URL, "never reads": "http://" + silent.Addr().String()} {
-		t.Run(name, func(t *testing.T) {
-			metrics := freeAddress(t)
-			s := launch(t, t.TempDir(), "--trace-url", url, "--trace-ratio", "1", "--metrics", metrics)
-			s.makeProvider(10000)
-			const clients, each = 8, 200 // 11,200 spans: more than may wait
-			var all sync.WaitGroup
-			for range clients {
-				all.Go(func() {
-					for range each {
-						allocateTraced(t, s, nil)
-					}
-				})
-			}
-			all.Wait()
-			var made, sent float64
-			ledgertest.WaitFor(t, "all spans", func() bool { // those of commands are made after their answers
-				numbers := readMetrics(t, metrics)
-				made, sent = numbers["allot_trace_spans_total"], numbers["allot_trace_spans_sent_total"]
-				return made >= clients*each*7
-			}, func() any { return made })
-			if sent > 0 {
-				t.Errorf("%v spans made, %v sent", made, sent)
-			}
-			s.Terminate()
-		})
 	}
 }

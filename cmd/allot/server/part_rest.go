@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -163,7 +164,7 @@ type restDoorPart struct {
 
 func (p *restDoorPart) start(context.Context) error {
 	all := p.routes()
-	if p.config.Log.Access {
+	if p.config.Log.Level <= slog.LevelDebug {
 		all = vitals.Logged(all, p.logger)
 	}
 	all = p.instruments.Requests(all)

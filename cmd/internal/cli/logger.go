@@ -11,9 +11,8 @@ import (
 
 // LogFlags say which messages a program that serves writes to its standard error, and how.
 type LogFlags struct {
-	Level  slog.Level `help:"Least level of messages: debug, info, warn or error." default:"info"`
+	Level  slog.Level `help:"Least level of messages: debug, info, warn or error. At debug there is one for each request over HTTP." default:"info"`
 	Format string     `help:"Form of messages: text, or json with one object a line." enum:"text,json" default:"text"`
-	Access bool       `help:"Write a message for each request over HTTP."`
 }
 
 // Logger returns the logger that everything in the server writes to, the NATS

@@ -104,7 +104,7 @@ func (in *Instruments) Requests(handler http.Handler) http.Handler {
 // path: paths are what strangers make of them.
 func Logged(handler http.Handler, logger *slog.Logger) http.Handler {
 	return noted(handler, func(r *http.Request, route string, seen *seenWriter, took time.Duration) {
-		logger.InfoContext(r.Context(), "request", "method", rest.KnownMethod(r.Method), "route", route,
+		logger.DebugContext(r.Context(), "request", "method", rest.KnownMethod(r.Method), "route", route,
 			"status", seen.status, "took", took, "from", r.RemoteAddr,
 			"request_id", seen.Header().Get("X-Openstack-Request-Id"))
 	})
