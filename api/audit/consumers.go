@@ -22,25 +22,17 @@ const maxConsumers = 1000
 // maxSearched were examined.
 func (q entities) consumers(ctx context.Context, p parameters) (any, error) {
 	var after ledger.UUID
-	limit, err := p.number("limit", 1, maxConsumers, maxConsumers)
+	view, err := q.look(p, maxConsumers, maxConsumers)
 	if err == nil && p["after"] != "" {
 		after, err = p.uuid("after")
 	}
 	if err != nil {
 		return nil, err
 	}
-	view, err := q.view(p)
-	if err != nil {
-		return nil, err
-	}
 	page := &Consumers{Sequence: view.Sequence(), Consumers: []*wire.Allocations{}}
-	classes, err := view.Classes()
-	if err != nil {
-		return nil, err
-	}
 	looked := 0
 	err = view.Consumers(after, func(c *ledger.Consumer) bool {
-		if looked++; len(page.Consumers) == int(limit) || looked > maxSearched {
+		if looked++; len(page.Consumers) == view.limit || looked > maxSearched {
 			page.Next = after.String()
 			return false
 		}
@@ -49,7 +41,7 @@ func (q entities) consumers(ctx context.Context, p parameters) (any, error) {
 			p["type"] != "" && c.Owner.Type != p["type"] {
 			return looked%1000 != 0 || ctx.Err() == nil
 		}
-		page.Consumers = append(page.Consumers, present.AllocationsOf(c, classes))
+		page.Consumers = append(page.Consumers, present.AllocationsOf(c, view.classes))
 		return true
 	})
 	if err == nil {

@@ -55,15 +55,16 @@ func Describe(d *openapi.Document) error {
 	for _, path := range slices.Sorted(maps.Keys(questions)) {
 		one := questions[path]
 		op := openapi.Operation{
-			Method: one.answer.method(), Path: path, ID: one.id, Summary: one.summary, Tag: tag, Answer: one.result,
+			Method: one.method(), Path: path, ID: one.id, Summary: one.summary, Tag: tag, Answer: one.result,
 			Rule: "allot:audit", Failure: "AuditFailure", Common: []string{"min_sequence", "consistency"},
 		}
-		if _, text := one.result.(plain); text {
+		switch one.result.(type) {
+		case plain:
 			op.Answer, op.Media = openapi.Object{"type": "string"}, openapi.Text
+		case octets:
+			op.Answer, op.Media = openapi.Object{"type": "string", "format": "binary"}, openapi.Bytes
 		}
 		switch one.answer.(type) {
-		case static:
-			op.Answer, op.Media = openapi.Object{"type": "string", "format": "binary"}, openapi.Bytes
 		case stream:
 			op.Media = openapi.Lines
 		case posted:

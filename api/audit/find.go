@@ -41,7 +41,7 @@ func (q entities) find(_ context.Context, p parameters) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &finder{view: view, directory: q.Directory}
+	f := &finder{view: view, directory: q.Directory, most: maxMeant}
 	if id, err := ledger.ParseUUID(text); err == nil {
 		f.withID(id)
 		if _, isCommand, err := q.Views.Command(id); err != nil {
@@ -64,6 +64,7 @@ type finder struct {
 	view      projector.View
 	directory present.Directory // nil: there is none
 	found     []Subject
+	most      int  // so many are enough
 	cut       bool // not all were looked at
 	err       error
 }
@@ -133,41 +134,22 @@ func (f *finder) withPrefix(of, text string) {
 	if len(digits) < leastPrefix || len(digits) >= 32 || err != nil {
 		return
 	}
-	// sorted takes the next of a list that is sorted by uuid, as long as it fits.
-	sorted := func(id ledger.UUID) bool {
-		return strings.HasPrefix(strings.ReplaceAll(id.String(), "-", ""), digits) && f.take(of, id.String())
-	}
-	unsorted := func(id ledger.UUID) bool {
-		sorted(id)
-		return len(f.found) <= maxMeant
-	}
-	switch of {
-	case wire.OfProvider:
-		err = f.view.ProvidersAfter(before(first), func(p *ledger.Provider) bool { return sorted(p.UUID) })
-	case wire.OfConsumer:
-		err = f.view.Consumers(before(first), func(c *ledger.Consumer) bool { return sorted(c.UUID) })
-	case wire.OfNode:
-		err = f.view.Nodes(0, func(n *ledger.Node) bool { return unsorted(n.UUID) })
-	case wire.OfNodeAllocation:
-		err = f.view.NodeAllocations(0, func(a *ledger.NodeAllocation) bool { return unsorted(a.UUID) })
-	case wire.OfChassis:
-		err = f.view.AllChassis(0, func(c *ledger.Chassis) bool { return unsorted(c.UUID) })
-	default:
-		looked := 0
-		err = f.view.AllUsages(func(u *ledger.Usage) bool {
-			id := u.Owner.Project
-			if of == wire.OfUser {
-				id = u.Owner.User
-			}
-			if looked++; looked > maxSearched {
-				f.cut = true
-				return false
-			}
-			whole, err := ledger.ParseUUID(id)
-			return err != nil || !strings.HasPrefix(strings.ReplaceAll(whole.String(), "-", ""), digits) || f.take(of, id)
-		})
-	}
-	f.keep(err)
+	isSorted := of == wire.OfProvider || of == wire.OfConsumer
+	looked := 0
+	f.keep(walks[of](f.view, before(first), func(kind, id, _ string) bool {
+		if looked++; looked > maxSearched {
+			f.cut = true
+			return false
+		}
+		whole, err := ledger.ParseUUID(id)
+		switch {
+		case kind != of || err != nil:
+			return true
+		case strings.HasPrefix(strings.ReplaceAll(whole.String(), "-", ""), digits):
+			return f.take(of, id)
+		}
+		return !isSorted
+	}))
 }
 
 // take adds what a text may mean, and reports whether to go on.
@@ -175,7 +157,7 @@ func (f *finder) take(of, name string) bool {
 	if one := (Subject{of, name}); !slices.Contains(f.found, one) {
 		f.found = append(f.found, one)
 	}
-	return len(f.found) <= maxMeant
+	return len(f.found) <= f.most
 }
 
 func (f *finder) keep(err error) bool {
@@ -217,7 +199,7 @@ func (q *Questions) resolve(p parameters) error {
 
 // meant returns the uuid or id that a text means.
 func (q *Questions) meant(view projector.View, of, text string) (string, error) {
-	f := &finder{view: view, directory: q.Directory}
+	f := &finder{view: view, directory: q.Directory, most: maxMeant}
 	f.withName(text)
 	only := func(of string) {
 		f.found = slices.DeleteFunc(f.found, func(s Subject) bool { return s.Of != of })

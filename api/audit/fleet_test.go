@@ -180,7 +180,7 @@ func TestSearch(t *testing.T) {
 	for text, want := range map[string][]string{
 		"alpha": {"alpha", "alphabet", "the Alpha", "HW_ARCH_ALPHA"}, "ALPHAB": {"alphabet"}, "nothing": nil,
 		consumer.String()[:9]: {consumer.String()}, consumer.String(): {consumer.String()}, one.String()[:13]: {"alpha"},
-		"rojec": {"project"}, "USER": {"user", "COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER"},
+		"rojec": {"project"}, "TES": {"test"}, "USER": {"user", "COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER"},
 	} {
 		var m audit.Matches
 		q.get(t, 200, "/audit/search?q="+url.QueryEscape(text), &m)
@@ -385,7 +385,7 @@ func moment(t *testing.T, text string) time.Time {
 }
 
 // TestTimelineTellsOfAMove: a record comes with its events, and with what it
-// changed, before and after, and with the names of the providers.
+// changed, before and after.
 func TestTimelineTellsOfAMove(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	q := ask(t, l, nil)
@@ -406,9 +406,6 @@ func TestTimelineTellsOfAMove(t *testing.T) {
 	before, after := held(item.Changes[0].Before), held(item.Changes[0].After)
 	if !strings.Contains(before, one.String()) || !strings.Contains(after, other.String()) {
 		t.Errorf("%v", item.Changes)
-	}
-	if item.Names[one.String()] != "host-007" || item.Names[other.String()] != "host-012" {
-		t.Errorf("%v", item.Names)
 	}
 }
 

@@ -2,9 +2,6 @@ package audit
 
 import (
 	"context"
-	"errors"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/allot-project/allot/api/present"
@@ -45,10 +42,7 @@ func (q *Questions) history(ctx context.Context, p parameters) (any, error) {
 		return nil, err
 	}
 	list, err := present.History(ctx, telling, q.Log, view, asked)
-	if errors.Is(err, present.ErrQuery) {
-		return nil, rest.BadRequest("%s", strings.TrimPrefix(err.Error(), present.ErrQuery.Error()+": "))
-	}
-	return &Page{Sequence: view.Sequence(), History: list}, err
+	return &Page{Sequence: view.Sequence(), History: list}, asBad(err)
 }
 
 // historyParameters are the parameters besides the subjects.
@@ -57,37 +51,19 @@ var historyParameters = []string{"limit", "before", "after", "since", "until", "
 // historyOf reads the parameters of a history.
 func historyOf(given parameters) (*wire.HistoryQuery, error) {
 	q := &wire.HistoryQuery{}
-	for key, value := range given {
-		var err error
-		switch {
-		case slices.Contains(present.HistorySubjects, key):
-			if q.Of != "" {
-				return nil, rest.BadRequest("give one of %s", strings.Join(present.HistorySubjects, ", "))
-			}
-			q.Of, q.Name = key, value
-		case key == "limit":
-			if q.Limit, err = strconv.Atoi(value); err == nil && q.Limit == 0 {
-				err = errors.New("must be 1 or more")
-			}
-		case key == "before":
-			q.Before = value
-		case key == "after":
-			q.After = value
-		case key == "since":
-			q.Since = value
-		case key == "until":
-			q.Until = value
-		case key == "kind":
-			q.Kind = value
-		case key == "at":
-			q.At = wire.Instant(value)
+	for _, of := range present.HistorySubjects {
+		if given[of] == "" {
+			continue
 		}
-		if err != nil {
-			return nil, rest.BadRequest("%s: %v", key, err)
+		if q.Of != "" {
+			return nil, errOneSubject
 		}
+		q.Of, q.Name = of, given[of]
 	}
 	if q.Of == "" {
-		return nil, rest.BadRequest("give one of %s", strings.Join(present.HistorySubjects, ", "))
+		return nil, errOneSubject
 	}
-	return q, nil
+	return q, given.into(q)
 }
+
+var errOneSubject = rest.BadRequest("give one of %s", strings.Join(present.HistorySubjects, ", "))

@@ -17,7 +17,6 @@ import (
 // kind is a way to answer questions. Its error is a *rest.Failure, or a fault of
 // the server; after an error it has answered nothing.
 type kind interface {
-	method() string
 	serve(q *Questions, w http.ResponseWriter, r *http.Request, one *question) error
 }
 
@@ -28,8 +27,6 @@ type asked func(q *Questions, ctx context.Context, p parameters) (any, error)
 func about[Subject ~struct{ *Questions }](method func(Subject, context.Context, parameters) (any, error)) asked {
 	return func(q *Questions, ctx context.Context, p parameters) (any, error) { return method(Subject{q}, ctx, p) }
 }
-
-func (asked) method() string { return http.MethodGet }
 
 func (a asked) serve(q *Questions, w http.ResponseWriter, r *http.Request, one *question) error {
 	return a.answer(q, w, r, one, (*fair.Pool).Short)
@@ -49,6 +46,7 @@ func (a asked) answer(q *Questions, w http.ResponseWriter, r *http.Request, one 
 	if p["at"] != "" {
 		take = (*fair.Pool).Long
 	}
+	p[whole] = r.URL.EscapedPath()
 	client := policy.Identity{}.Client(r.RemoteAddr)
 	work, err := take(q.Fair, r.Context(), client)
 	if err != nil {
@@ -67,12 +65,13 @@ func (a asked) answer(q *Questions, w http.ResponseWriter, r *http.Request, one 
 	return write(w, lease, answer)
 }
 
+// whole is the path of a request among its parameters.
+const whole = "{path}"
+
 // thorough is asked, of questions that read all that the ledger holds. Only a few of
 // them are under way at a time, in turn among clients: one reader could ask on all
 // processors at once.
 type thorough asked
-
-func (thorough) method() string { return http.MethodGet }
 
 func (a thorough) serve(q *Questions, w http.ResponseWriter, r *http.Request, one *question) error {
 	return asked(a).answer(q, w, r, one, (*fair.Pool).Long)
@@ -80,8 +79,6 @@ func (a thorough) serve(q *Questions, w http.ResponseWriter, r *http.Request, on
 
 // posted answers the body of a request with one JSON document.
 type posted func(q *Questions, ctx context.Context, client string, body []byte) (any, error)
-
-func (posted) method() string { return http.MethodPost }
 
 func (p posted) serve(q *Questions, w http.ResponseWriter, r *http.Request, _ *question) error {
 	if err := rest.CheckContentType(r); err != nil {
@@ -107,8 +104,6 @@ const maxPostedBytes = 4 << 20
 // stream is an answer in lines, which may go on until the client has enough. It
 // returns a function that writes the lines, or what is wrong with the parameters.
 type stream func(q *Questions, p parameters) (func(ctx context.Context, to *lines) error, error)
-
-func (stream) method() string { return http.MethodGet }
 
 func (s stream) serve(q *Questions, w http.ResponseWriter, r *http.Request, one *question) error {
 	p, err := parse(rest.ParseQuery(r), one.parameters)
@@ -202,6 +197,7 @@ func write(w http.ResponseWriter, lease *fair.Lease, answer any) error {
 		text, kind = answer, "text/plain; charset=utf-8"
 	case octets:
 		text, kind = answer, openapi.Bytes
+		w.Header().Set("Cache-Control", forEver)
 	default:
 		var err error
 		if text, err = ledger.PlainJSON(answer); err != nil {

@@ -39,21 +39,13 @@ const (
 
 // owners is GET /audit/owners.
 func (q entities) owners(ctx context.Context, p parameters) (any, error) {
-	limit, err := p.number("limit", 1, maxOwners, defaultOwners)
-	if err != nil {
-		return nil, err
-	}
-	view, err := q.view(p)
-	if err != nil {
-		return nil, err
-	}
-	classes, err := view.Classes()
+	view, err := q.look(p, maxOwners, defaultOwners)
 	if err != nil {
 		return nil, err
 	}
 	answer := &Owners{Sequence: view.Sequence(), Owners: []Owner{}}
 	rows := ownerRows{
-		Owners: answer, classes: classes, project: p["project"], user: p["user"], part: strings.ToLower(p["q"]),
+		Owners: answer, classes: view.classes, project: p["project"], user: p["user"], part: strings.ToLower(p["q"]),
 	}
 	looked := 0
 	err = view.AllUsages(func(u *ledger.Usage) bool {
@@ -65,7 +57,7 @@ func (q entities) owners(ctx context.Context, p parameters) (any, error) {
 		err = ctx.Err()
 	}
 	rows.finish()
-	rows.keep(int(limit))
+	rows.keep(view.limit)
 	answer.Incomplete = answer.Count > len(answer.Owners)
 	return answer, err
 }

@@ -111,8 +111,6 @@ type proven struct {
 	of   func(q *Questions, ctx context.Context, p parameters, v vouched) (any, error)
 }
 
-func (proven) method() string { return http.MethodGet }
-
 func (f proven) serve(q *Questions, w http.ResponseWriter, r *http.Request, one *question) error {
 	p, err := parse(rest.ParseQuery(r), one.parameters)
 	if err != nil {

@@ -35,11 +35,7 @@ const maxProviders = 50_000
 
 // providers is GET /audit/providers.
 func (q entities) providers(_ context.Context, p parameters) (any, error) {
-	view, err := q.view(p)
-	if err != nil {
-		return nil, err
-	}
-	classes, err := view.Classes()
+	view, err := q.look(p, maxProviders, maxProviders)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +44,7 @@ func (q entities) providers(_ context.Context, p parameters) (any, error) {
 		if list.Incomplete = len(list.Providers) == maxProviders; list.Incomplete {
 			return false
 		}
-		list.Providers = append(list.Providers, shortProvider(p, classes))
+		list.Providers = append(list.Providers, shortProvider(p, view.classes))
 		return true
 	})
 	return list, err

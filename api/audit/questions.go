@@ -5,7 +5,9 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"math"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,6 +60,7 @@ type Questions struct {
 	// Stop ends endless answers when the server stops.
 	Stop <-chan struct{}
 
+	actors   actors
 	arranged treeLists
 	totals   fleetTotals
 }
@@ -75,6 +78,13 @@ type question struct {
 
 	id, summary string // as the OpenAPI description shows it
 	result      any    // a value of the answer's type, or of that of a line
+}
+
+func (one question) method() string {
+	if _, is := one.answer.(posted); is {
+		return http.MethodPost
+	}
+	return http.MethodGet
 }
 
 // questions are all questions, by path. The handlers, Paths and the OpenAPI
@@ -186,7 +196,7 @@ var questions = map[string]question{
 		"showTilesCheckpoint", "Show the signed checkpoint of the log, beside its tiles", plain(nil),
 	},
 	tilesPrefix + "tile/{tile}": {
-		nil, "the log", static((*Questions).tile),
+		nil, "the log", thorough((*Questions).tile),
 		"showTile", "Show a tile of the tree of all records, LEVEL/NUMBER, or the records of one, entries/NUMBER", octets(nil),
 	},
 	"/audit/timeline": {
@@ -207,7 +217,7 @@ var questions = map[string]question{
 		"askWhatIf", "Find out what would be so after some commands, which are not recorded", WouldBe{},
 	},
 	"/audit/why": {
-		[]string{"consumer", "provider", "at"}, anything, about(reasons.why),
+		[]string{"consumer", "provider", "whole_ids", "at"}, anything, asked((*Questions).why),
 		"askWhy", "Show the records that led to what a consumer holds of a provider", Why{},
 	},
 }
@@ -217,12 +227,13 @@ const anything = "that"
 
 var rejectionParameters = []string{
 	"command_id", "actor", "command", "code", "project", "consumer", "provider", "since", "until", "before", "limit",
+	"whole_ids",
 }
 
 // Paths returns all paths of the package, each with its method.
 var Paths = func() (list []string) {
 	for _, path := range slices.Sorted(maps.Keys(questions)) {
-		list = append(list, questions[path].answer.method()+" "+path)
+		list = append(list, questions[path].method()+" "+path)
 	}
 	return list
 }()
@@ -241,7 +252,7 @@ func (q *Questions) Handlers() map[string]http.Handler {
 func (q *Questions) handler(one question) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store") // answers hold what all tenants do
-		if method := one.answer.method(); r.Method != method {
+		if method := one.method(); r.Method != method {
 			w.Header().Set("Allow", method)
 			http.Error(w, "only "+method, http.StatusMethodNotAllowed)
 			return
@@ -305,6 +316,34 @@ func parse(query *rest.Query, known []string) (parameters, error) {
 	return p, nil
 }
 
+// into reads parameters into the fields of a query, which have the same names in JSON.
+func (p parameters) into(query any) (err error) {
+	fields := reflect.ValueOf(query).Elem()
+	for _, of := range reflect.VisibleFields(fields.Type()) {
+		name, _, _ := strings.Cut(of.Tag.Get("json"), ",")
+		if p[name] == "" || err != nil {
+			continue
+		}
+		switch field := fields.FieldByIndex(of.Index).Addr().Interface().(type) {
+		case *string:
+			*field = p[name]
+		case *wire.Instant:
+			*field = wire.Instant(p[name])
+		case *[]string:
+			*field = strings.Split(p[name], ",")
+		case *bool:
+			*field, err = p.flag(name)
+		case *ledger.UUID:
+			*field, err = p.uuid(name)
+		case *int:
+			var n int64
+			n, err = p.number(name, 1, math.MaxInt32, 1)
+			*field = int(n)
+		}
+	}
+	return err
+}
+
 func (p parameters) address(name string) (ledger.Address, error) {
 	if p[name] == "" {
 		return ledger.Address{}, rest.BadRequest("%s: is needed", name)
@@ -364,6 +403,27 @@ func (p parameters) flag(name string) (bool, error) {
 		return false, rest.BadRequest("%s: %q is not true or false", name, p[name])
 	}
 	return value, nil
+}
+
+// looked is what a question looks at, and how much of it an answer has at most.
+type looked struct {
+	projector.View
+	classes *ledger.ClassTable
+	limit   int
+}
+
+// look reads the parameters at and limit, of which most is the greatest, and missing the default.
+func (q *Questions) look(p parameters, most, missing int64) (l looked, err error) {
+	limit, err := p.number("limit", 1, most, missing)
+	if err != nil {
+		return l, err
+	}
+	if l.View, err = q.view(p); err != nil {
+		return l, err
+	}
+	l.limit = int(limit)
+	l.classes, err = l.Classes()
+	return l, err
 }
 
 // view returns the view of the parameter at.

@@ -108,6 +108,16 @@ func TestWhy(t *testing.T) {
 		why.Incomplete {
 		t.Errorf("%+v", why.Inventories)
 	}
+	who := "consumer " + consumer.String()[:8]
+	for want, got := range map[string]string{
+		who + " (project project) holds 8 VCPU on a":                        why.Text,
+		"test resized " + who + " (project project) on a: 8 VCPU, before 7": why.Changes[0].Text,
+		"test set the inventory of a: 900 VCPU, before 1000 VCPU":           why.Inventories[0].Text,
+	} {
+		if got != want {
+			t.Errorf("%q is told; want %q", got, want)
+		}
+	}
 	gone := l.Accept(t, &commands.ReleaseConsumer{Consumer: consumer}).String()
 	why = audit.Why{}
 	q.get(t, 200, target, &why)
@@ -229,7 +239,8 @@ func TestRejections(t *testing.T) {
 	}
 	var few audit.Rejections
 	q.get(t, 200, "/audit/rejections?limit=3&code=capacity_exceeded&actor=test&command=AllocateForConsumers", &few)
-	if len(few.Rejections) != 3 || few.Rejections[0].Rejection.Code != demand.CodeCapacityExceeded {
+	if len(few.Rejections) != 3 || few.Rejections[0].Rejection.Code != demand.CodeCapacityExceeded ||
+		!strings.HasPrefix(few.Rejections[0].Text, "test could not allocate for consumers: ") || strings.Contains(few.Rejections[0].Text, "-4") {
 		t.Errorf("%+v", few)
 	}
 	for _, bad := range []string{"rejections?limit=0", "rejections?limit=1001", "rejections?before=noon"} {

@@ -4,21 +4,27 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
 	"strings"
 
 	"github.com/allot-project/allot/api/present"
+	"github.com/allot-project/allot/api/present/sentences"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands/rejected"
-	"github.com/allot-project/allot/ledger"
 )
 
 // Rejections is the answer of GET /audit/rejections, newest first.
 type Rejections struct {
-	Rejections []rejected.Entry `json:"rejections"`
+	Rejections []Rejection `json:"rejections"`
 	// Incomplete means that there may be older ones.
 	Incomplete bool `json:"incomplete,omitempty"`
+}
+
+// Rejection is a command that was rejected, in words.
+type Rejection struct {
+	rejected.Entry
+	Text  string          `json:"text"`
+	Words sentences.Words `json:"words"`
 }
 
 var errNotKept = rest.NotFound("this server keeps no rejected commands")
@@ -28,33 +34,27 @@ func (q *Questions) rejections(ctx context.Context, p parameters) (any, error) {
 	if q.Rejected == nil {
 		return nil, errNotKept
 	}
-	asked := &wire.RejectionsQuery{
-		Actor: p["actor"], Command: p["command"], Code: p["code"], Project: p["project"],
-		Since: p["since"], Until: p["until"], Before: p["before"],
-	}
-	for name, into := range map[string]*ledger.UUID{
-		"command_id": &asked.CommandID, "consumer": &asked.Consumer, "provider": &asked.Provider,
-	} {
-		if p[name] == "" {
-			continue
-		}
-		var err error
-		if *into, err = p.uuid(name); err != nil {
-			return nil, err
-		}
-	}
-	if p["limit"] != "" {
-		limit, err := p.number("limit", 1, math.MaxInt32, 1)
-		if err != nil {
-			return nil, err
-		}
-		asked.Limit = int(limit)
+	asked := &wire.RejectionsQuery{}
+	if err := p.into(asked); err != nil {
+		return nil, err
 	}
 	list, err := present.RejectedEntries(ctx, q.Views, q.Rejected, asked)
 	if err != nil {
 		return nil, asBad(err)
 	}
-	return &Rejections{list, len(list) == cmp.Or(asked.Limit, present.DefaultRejections)}, nil
+	telling, err := q.telling(p)
+	if err != nil {
+		return nil, err
+	}
+	answer := &Rejections{[]Rejection{}, len(list) == cmp.Or(asked.Limit, present.DefaultRejections)}
+	for i := range list {
+		words, err := telling.Rejected(&list[i])
+		if err != nil {
+			return nil, err
+		}
+		answer.Rejections = append(answer.Rejections, Rejection{list[i], words.String(), words})
+	}
+	return answer, nil
 }
 
 // asBad turns an error about the query into a fault of the client.
@@ -70,19 +70,7 @@ func asBad(err error) error {
 // is nested in it.
 func (q entities) holders(ctx context.Context, p parameters) (any, error) {
 	asked := &wire.HoldersQuery{}
-	var err error
-	if asked.Provider, err = p.uuid("provider"); err == nil && p["after"] != "" {
-		asked.After, err = p.uuid("after")
-	}
-	if err == nil && p["limit"] != "" {
-		var limit int64
-		limit, err = p.number("limit", 1, math.MaxInt32, 1)
-		asked.Limit = int(limit)
-	}
-	if err == nil {
-		asked.Tree, err = p.flag("tree")
-	}
-	if err != nil {
+	if err := p.into(asked); err != nil {
 		return nil, err
 	}
 	view, err := q.view(p)

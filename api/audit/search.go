@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/ledger"
@@ -54,17 +53,44 @@ func (q entities) search(ctx context.Context, p parameters) (any, error) {
 		return nil, err
 	}
 	s := &searcher{text: strings.ToLower(text), limit: int(limit)}
-	world.Each(func(p *ledger.Provider) bool {
-		s.consider(wire.OfProvider, p.UUID.String(), p.Name)
+	consider := func(of, id, name string) bool {
+		s.consider(of, id, name)
 		return s.more(ctx)
-	})
-	for _, look := range []func(context.Context, projector.View) error{s.nodes, s.rules, s.owners, s.consumers} {
+	}
+	world.Each(func(p *ledger.Provider) bool { return consider(wire.OfProvider, p.UUID.String(), p.Name) })
+	for _, walk := range []walk{eachNode, eachNodeAllocation, eachChassis, eachRule, eachOwner, q.actors.each(q.Views)} {
 		s.looked = 0
-		if err := look(ctx, view); err != nil {
+		if err := walk(view, ledger.NilUUID, consider); err != nil {
 			return nil, err
 		}
 	}
-	return s.answer(view), ctx.Err()
+	s.incomplete = s.incomplete || !q.actors.whole()
+	if err := errors.Join(s.addressed(view), ctx.Err()); err != nil {
+		return nil, err
+	}
+	return s.answer(view), nil
+}
+
+// addressed finds a record by its address, and consumers by the beginnings of their uuids.
+func (s *searcher) addressed(view projector.View) error {
+	if at, err := ledger.ParseAddress(s.text); err == nil {
+		if _, found, err := view.Record(at); err == nil && found {
+			s.keep(0, Match{Subject: Subject{ofRecord, at.String()}})
+		}
+	}
+	if id, err := ledger.ParseUUID(s.text); err == nil {
+		_, holds, err := view.Consumer(id)
+		if holds {
+			s.keep(0, Match{Subject: Subject{wire.OfConsumer, id.String()}})
+		}
+		return err
+	}
+	begin := &finder{view: view, most: s.limit}
+	begin.withPrefix(wire.OfConsumer, s.text)
+	for _, one := range begin.found {
+		s.keep(1, Match{Subject: one})
+	}
+	return begin.err
 }
 
 // searcher looks for a text.
@@ -98,109 +124,17 @@ func (s *searcher) consider(of, name, title string) {
 	case strings.Contains(called, s.text):
 		rank = 2
 	}
-	if rank < 0 {
-		return
+	if rank >= 0 {
+		s.keep(rank, Match{Subject{of, name}, title})
 	}
+}
+
+func (s *searcher) keep(rank int, one Match) {
 	if len(s.ranks[rank]) == s.limit {
 		s.incomplete = true
 		return
 	}
-	s.ranks[rank] = append(s.ranks[rank], Match{Subject{of, name}, title})
-}
-
-func (s *searcher) nodes(ctx context.Context, view projector.View) error {
-	return errors.Join(view.Nodes(0, func(n *ledger.Node) bool {
-		s.consider(wire.OfNode, n.UUID.String(), n.Name)
-		return s.more(ctx)
-	}), view.NodeAllocations(0, func(a *ledger.NodeAllocation) bool {
-		s.consider(wire.OfNodeAllocation, a.UUID.String(), cmp.Or(a.Name, a.UUID.String()))
-		return s.more(ctx)
-	}), view.AllChassis(0, func(c *ledger.Chassis) bool {
-		s.consider(wire.OfChassis, c.UUID.String(), cmp.Or(c.Description, c.UUID.String()))
-		return s.more(ctx)
-	}))
-}
-
-// rules looks for what has a name, or an address, and no history.
-func (s *searcher) rules(ctx context.Context, view projector.View) error {
-	if at, err := ledger.ParseAddress(s.text); err == nil {
-		if _, found, err := view.Record(at); err == nil && found {
-			s.consider(ofRecord, at.String(), "")
-		}
-	}
-	classes, err := view.Classes()
-	if err != nil {
-		return err
-	}
-	for _, class := range classes.All() {
-		s.consider(ofClass, class.Name, "")
-	}
-	return errors.Join(view.Traits(func(t *ledger.Trait) bool {
-		s.consider(ofTrait, t.Name, "")
-		return s.more(ctx)
-	}), view.Preferences(func(p *ledger.Preference, _ uint64) bool {
-		s.consider(ofPreference, p.Name, "")
-		return s.more(ctx)
-	}), view.Topologies(func(t *ledger.Topology, _ uint64) bool {
-		s.consider(ofTopology, t.Name, "")
-		for _, member := range t.Members {
-			s.consider(present.OfAggregate, member.Aggregate.String(), member.Name)
-		}
-		return s.more(ctx)
-	}))
-}
-
-// The kinds of what is found and has no history.
-const (
-	ofRecord     = "record"
-	ofClass      = "class"
-	ofTrait      = "trait"
-	ofPreference = "preference"
-	ofTopology   = "topology"
-)
-
-// owners looks for projects and users. Usages come sorted by project.
-func (s *searcher) owners(ctx context.Context, view projector.View) error {
-	last, users := "", make(map[string]bool)
-	return view.AllUsages(func(u *ledger.Usage) bool {
-		if u.Owner.Project != last {
-			last = u.Owner.Project
-			s.consider(wire.OfProject, last, "")
-		}
-		if !users[u.Owner.User] {
-			users[u.Owner.User] = true
-			s.consider(wire.OfUser, u.Owner.User, "")
-		}
-		return s.more(ctx)
-	})
-}
-
-// consumers looks for the beginning of a uuid. Consumers are sorted by it.
-func (s *searcher) consumers(ctx context.Context, view projector.View) error {
-	digits := strings.ReplaceAll(s.text, "-", "")
-	if len(digits) < leastPrefix || len(digits) > 32 {
-		return nil
-	}
-	first, err := ledger.ParseUUID(digits + strings.Repeat("0", 32-len(digits)))
-	if err != nil {
-		return nil // it is no beginning of a uuid
-	}
-	return view.Consumers(before(first), func(c *ledger.Consumer) bool {
-		id := c.UUID.String()
-		if !strings.HasPrefix(strings.ReplaceAll(id, "-", ""), digits) {
-			return false
-		}
-		rank := 1
-		if len(digits) == 32 {
-			rank = 0
-		}
-		if len(s.ranks[rank]) == s.limit {
-			s.incomplete = true
-			return false
-		}
-		s.ranks[rank] = append(s.ranks[rank], Match{Subject: Subject{wire.OfConsumer, id}})
-		return s.more(ctx)
-	})
+	s.ranks[rank] = append(s.ranks[rank], one)
 }
 
 // before returns the uuid just before one.

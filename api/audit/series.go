@@ -74,10 +74,7 @@ func (q sums) series(ctx context.Context, p parameters) (any, error) {
 
 // span returns the time of a series: by default from the first commit until now.
 func (q *Questions) span(p parameters) (since, until time.Time, err error) {
-	if since, err = p.moment("since"); err != nil {
-		return
-	}
-	if until, err = p.moment("until"); err != nil {
+	if since, until, err = p.span(); err != nil {
 		return
 	}
 	now := time.Now()
@@ -97,9 +94,22 @@ func (q *Questions) span(p parameters) (since, until time.Time, err error) {
 		}
 	}
 	if since.After(until) {
-		return since, until, rest.BadRequest("until: is before since")
+		return since, until, errBackwards
 	}
 	return since, until, nil
+}
+
+var errBackwards = rest.BadRequest("until: is before since")
+
+// span reads the times from which and to which an answer goes; zero if they are missing.
+func (p parameters) span() (since, until time.Time, err error) {
+	if since, err = p.moment("since"); err == nil {
+		until, err = p.moment("until")
+	}
+	if err == nil && !until.IsZero() && until.Before(since) {
+		err = errBackwards
+	}
+	return since, until, err
 }
 
 type reading func(projector.View) (used, capacity map[string]int64, err error)

@@ -3,10 +3,8 @@ package audit
 import (
 	"context"
 	"errors"
-	"net/http"
 	"strings"
 
-	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/proof"
@@ -16,39 +14,15 @@ import (
 // tilesPrefix is what the tiles of the log are below, as c2sp.org/tlog-tiles has it.
 const tilesPrefix = "/audit/tiles/"
 
-// octets is an answer of bytes.
+// octets is an answer of bytes, which never changes.
 type octets []byte
-
-// static is an answer that never changes, at a path below that of its question.
-type static func(q *Questions, ctx context.Context, path string) (octets, error)
-
-func (static) method() string { return http.MethodGet }
 
 // forEver lets the client alone keep an answer: others may not see it.
 const forEver = "private, max-age=31536000, immutable"
 
-func (s static) serve(q *Questions, w http.ResponseWriter, r *http.Request, one *question) error {
-	if _, err := parse(rest.ParseQuery(r), one.parameters); err != nil {
-		return err
-	}
-	client := policy.Identity{}.Client(r.RemoteAddr)
-	work, err := q.Fair.Long(r.Context(), client)
-	if err != nil {
-		return err
-	}
-	answer, err := s(q, r.Context(), r.URL.EscapedPath())
-	work.End()
-	if err != nil {
-		return err
-	}
-	lease := q.Fair.Lease(client)
-	defer lease.End()
-	w.Header().Set("Cache-Control", forEver)
-	return write(w, lease, answer)
-}
-
 // tile is GET /audit/tiles/tile/LEVEL/NUMBER and GET /audit/tiles/tile/entries/NUMBER.
-func (q *Questions) tile(ctx context.Context, path string) (octets, error) {
+func (q *Questions) tile(ctx context.Context, p parameters) (any, error) {
+	path := p[whole]
 	t, err := proof.ParseTilePath(strings.TrimPrefix(path, tilesPrefix))
 	if err != nil {
 		return nil, rest.NotFound("%s is not the path of a tile: see https://c2sp.org/tlog-tiles", path)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"slices"
 	"time"
 
 	"github.com/allot-project/allot/api/present"
@@ -26,20 +24,23 @@ type Timeline struct {
 	Next string `json:"next,omitempty"`
 }
 
+// Told is a record in words.
+type Told struct {
+	wire.HistoryEntry
+	Words sentences.Words `json:"words"` // the parts of the text, with what they name
+}
+
 // TimelineItem is a record, and what it changed.
 type TimelineItem struct {
-	wire.HistoryEntry
+	Told
 	// Events are the first events of the record, and EventCount is how many it
 	// has.
 	Events     []ledger.EventLine `json:"events"`
 	EventCount int                `json:"event_count"`
-	// Words are the parts of the text, with what they name.
-	Words sentences.Words `json:"words"`
 	// Changes are the first entities that the events are about, and ChangeCount
 	// is how many there are.
-	Changes     []Change          `json:"changes"`
-	ChangeCount int               `json:"change_count"`
-	Names       map[string]string `json:"names"` // of the providers and nodes in the changes, by uuid
+	Changes     []Change `json:"changes"`
+	ChangeCount int      `json:"change_count"`
 }
 
 // Change is an entity before and after the commit of a record; null: it did not
@@ -89,46 +90,34 @@ func (q timelines) timeline(ctx context.Context, p parameters) (any, error) {
 			return nil, err
 		}
 		if record == nil {
-			if w.examined >= maxExamined {
-				page.Next = w.before.String()
+			if w.examined == maxExamined {
+				page.Next = w.Before.String()
 			}
 			return page, nil
 		}
-		item, err := q.item(ctx, telling, at, record, w.about())
+		item, err := q.item(ctx, telling, at, w.Subject)
 		if err != nil {
 			return nil, err
 		}
 		page.Entries = append(page.Entries, *item)
 	}
-	page.Next = w.before.String()
+	page.Next = w.Before.String()
 	return page, nil
 }
 
 // walker finds the records that a question is about, newest first.
 type walker struct {
-	view            projector.View
-	before          ledger.Address // the last record examined
-	subjects        []projector.Subject
-	actor, command  string
-	since, until    time.Time
-	waiting         []ledger.Address // to be examined
-	records         []*ledger.Record // of the commit of that sequence
-	recordsSequence uint64
-	examined        int
-}
-
-// about is what the sentences are for.
-func (w *walker) about() (s projector.Subject) {
-	if len(w.subjects) > 0 {
-		s = w.subjects[0]
-	}
-	return s
+	present.Walk
+	others         []projector.Subject // besides the walk's
+	actor, command string
+	since, until   time.Time
+	examined       int
 }
 
 func (q timelines) walker(p parameters, view projector.View) (*walker, error) {
-	w := &walker{
-		view: view, before: ledger.Address{Sequence: view.Sequence() + 1}, actor: p["actor"], command: p["command"],
-	}
+	w := &walker{actor: p["actor"], command: p["command"]}
+	w.View, w.Before = view, ledger.Address{Sequence: view.Sequence() + 1}
+	var subjects []projector.Subject
 	for _, of := range timelineSubjects {
 		if p[of] == "" {
 			continue
@@ -137,132 +126,54 @@ func (q timelines) walker(p parameters, view projector.View) (*walker, error) {
 		if err != nil {
 			return nil, rest.BadRequest("%v", err)
 		}
-		w.subjects = append(w.subjects, subject)
+		subjects = append(subjects, subject)
+	}
+	if len(subjects) > 0 {
+		w.Subject, w.others = subjects[0], subjects[1:]
 	}
 	var err error
-	if w.since, err = p.moment("since"); err != nil {
+	if w.since, w.until, err = p.span(); err != nil {
 		return nil, err
-	}
-	if w.until, err = p.moment("until"); err != nil {
-		return nil, err
-	}
-	if !w.since.IsZero() && !w.until.IsZero() && w.until.Before(w.since) {
-		return nil, rest.BadRequest("until: is before since")
 	}
 	if now := time.Now(); !w.until.IsZero() && w.until.Before(now) {
-		by, err := q.commitsBy(w.until, now)
-		if err != nil {
+		by, err := q.Views.ViewAtTime(w.until, now)
+		if err != nil && !errors.Is(err, projector.ErrBeforeFirst) {
 			return nil, err
 		}
-		w.before.Sequence = min(w.before.Sequence, by+2) // a commit may have records of before and after the time
+		w.Before.Sequence = min(w.Before.Sequence, by.Sequence()+2) // a commit may have records of before and after the time
 	}
 	if p["before"] == "" {
 		return w, nil
 	}
 	before, err := p.address("before")
-	if before.Sequence < w.before.Sequence {
-		w.before = before
+	if before.Sequence < w.Before.Sequence {
+		w.Before = before
 	}
 	return w, err
 }
 
-// timelineSubjects are the parameters that name what a record touched.
-var timelineSubjects = []string{
-	wire.OfConsumer, wire.OfProvider, wire.OfProject, wire.OfUser, wire.OfNode, wire.OfNodeAllocation,
-}
+// timelineSubjects are the parameters that name what a record touched: all but the command itself.
+var timelineSubjects = present.HistorySubjects[:len(present.HistorySubjects)-1]
 
 // next returns the next record; nil: there is none, or enough were examined.
-func (w *walker) next(ctx context.Context) (ledger.Address, *ledger.Record, error) {
+func (w *walker) next(ctx context.Context) (at ledger.Address, r *ledger.Record, err error) {
 	for w.examined < maxExamined {
-		if len(w.waiting) == 0 {
-			if err := w.fill(); err != nil || len(w.waiting) == 0 {
-				return ledger.Address{}, nil, err
-			}
-		}
-		at := w.waiting[0]
-		w.waiting, w.before = w.waiting[1:], at
-		w.examined++
-		if w.examined%100 == 0 && ctx.Err() != nil {
-			return at, nil, ctx.Err()
-		}
-		record, err := w.record(at)
-		if err != nil {
+		if at, r, err = w.Next(); err != nil || r == nil {
 			return at, nil, err
 		}
-		if !w.since.IsZero() && time.Unix(0, record.Time).Before(w.since) {
+		if w.examined++; w.examined%100 == 0 && ctx.Err() != nil {
+			return at, nil, ctx.Err()
+		}
+		if !w.since.IsZero() && time.Unix(0, r.Time).Before(w.since) {
 			w.examined = 0 // everything else is older: there is no next page
 			return at, nil, nil
 		}
-		picked, err := w.picks(at, record)
+		picked, err := w.picks(at, r)
 		if err != nil || picked {
-			return at, record, err
+			return at, r, err
 		}
 	}
-	return ledger.Address{}, nil, nil
-}
-
-// fill finds the next addresses: those in the history of the first subject, or
-// all of one commit.
-func (w *walker) fill() error {
-	if len(w.subjects) > 0 {
-		list, err := historyBefore(w.view, w.subjects[0], w.before)
-		w.waiting = list
-		return err
-	}
-	for len(w.waiting) == 0 && (w.before.Sequence > 1 || w.before.Index > 0) {
-		if w.before.Index == 0 {
-			w.before = ledger.Address{Sequence: w.before.Sequence - 1, Index: math.MaxInt}
-		}
-		if err := w.load(w.before.Sequence); err != nil {
-			return err
-		}
-		end := min(w.before.Index, len(w.records))
-		for i := range end {
-			w.waiting = append(w.waiting, ledger.Address{Sequence: w.before.Sequence, Index: end - 1 - i})
-		}
-		w.before.Index = 0
-	}
-	return nil
-}
-
-// historyBefore lists records of a history strictly before an address, newest
-// first; none: there are no more.
-func historyBefore(view projector.View, s projector.Subject, before ledger.Address) ([]ledger.Address, error) {
-	upTo := before.Sequence
-	if before.Index > 0 {
-		upTo++ // the commit of the address may have earlier records
-	}
-	for limit := maxTimeline; ; limit *= 4 {
-		list, err := view.HistoryOf(s, upTo, limit)
-		if err != nil {
-			return nil, err
-		}
-		whole := len(list) < limit
-		list = slices.DeleteFunc(list, func(a ledger.Address) bool {
-			return a.Sequence == before.Sequence && a.Index >= before.Index
-		})
-		if len(list) > 0 || whole {
-			return list, nil
-		}
-	}
-}
-
-func (w *walker) load(sequence uint64) (err error) {
-	if w.recordsSequence != sequence {
-		w.records, err = w.view.RecordsOf(sequence)
-		w.recordsSequence = sequence
-	}
-	return err
-}
-
-func (w *walker) record(at ledger.Address) (*ledger.Record, error) {
-	if err := w.load(at.Sequence); err != nil {
-		return nil, err
-	}
-	if at.Index >= len(w.records) {
-		return nil, fmt.Errorf("audit: the read models have no record %s", at)
-	}
-	return w.records[at.Index], nil
+	return at, nil, nil
 }
 
 // picks reports whether a record is asked for.
@@ -271,35 +182,46 @@ func (w *walker) picks(at ledger.Address, r *ledger.Record) (bool, error) {
 		!w.until.IsZero() && time.Unix(0, r.Time).After(w.until) {
 		return false, nil
 	}
-	for _, subject := range w.subjects[min(1, len(w.subjects)):] {
-		list, err := historyBefore(w.view, subject, ledger.Address{Sequence: at.Sequence, Index: at.Index + 1})
-		if err != nil || len(list) == 0 || list[0] != at {
+	for _, subject := range w.others {
+		touched := present.Walk{View: w.View, Subject: subject, Before: ledger.Address{Sequence: at.Sequence, Index: at.Index + 1}}
+		if last, _, err := touched.Next(); err != nil || last != at {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-// item reads a record from the log, and what it changed.
-func (q timelines) item(
-	ctx context.Context, telling present.Telling, at ledger.Address, r *ledger.Record, about projector.Subject,
-) (*TimelineItem, error) {
+// tell reads a record from the log, and says in words what it did, first to a subject.
+func (q *Questions) tell(
+	ctx context.Context, telling present.Telling, at ledger.Address, about projector.Subject,
+) (told Told, record *ledger.Record, err error) {
 	commits, _, err := q.commits(ctx, at.Sequence, at.Sequence)
+	if err != nil {
+		return told, nil, err
+	}
+	if len(commits) != 1 || at.Index >= len(commits[0].Records) {
+		return told, nil, fmt.Errorf("audit: the log has no record %s", at)
+	}
+	record = &commits[0].Records[at.Index]
+	told.HistoryEntry = present.EntryOf(at, record)
+	told.Words, err = telling.Record(at.Sequence, record, about)
+	told.Text = told.Words.String()
+	return told, record, err
+}
+
+// item tells a record, and what it changed.
+func (q timelines) item(
+	ctx context.Context, telling present.Telling, at ledger.Address, about projector.Subject,
+) (*TimelineItem, error) {
+	told, record, err := q.tell(ctx, telling, at, about)
 	if err != nil {
 		return nil, err
 	}
-	if len(commits) != 1 || at.Index >= len(commits[0].Records) {
-		return nil, fmt.Errorf("audit: the log has no record %s", at)
-	}
-	events := commits[0].Records[at.Index].Events
+	events := record.Events
 	item := &TimelineItem{
-		HistoryEntry: present.EntryOf(at, r), EventCount: len(events), Changes: []Change{}, Names: make(map[string]string),
+		Told: told, EventCount: len(events), Changes: []Change{},
 		Events: ledger.EventLines(events[:min(maxToldEvents, len(events))]),
 	}
-	if item.Words, err = telling.Record(at.Sequence, &commits[0].Records[at.Index], about); err != nil {
-		return nil, err
-	}
-	item.Text = item.Words.String()
 	seen := make(map[projector.Subject]bool)
 	for _, event := range events {
 		for _, subject := range projector.SubjectsOf(event) {
@@ -318,51 +240,5 @@ func (q timelines) item(
 			item.Changes = append(item.Changes, one)
 		}
 	}
-	return item, q.nameAll(item, at.Sequence)
-}
-
-// nameAll names the providers and nodes in the changes.
-func (q timelines) nameAll(item *TimelineItem, sequence uint64) error {
-	view, err := q.Views.ViewAt(sequence)
-	if err != nil {
-		return err
-	}
-	add := func(id ledger.UUID) {
-		key := id.String()
-		if _, known := item.Names[key]; known || err != nil {
-			return
-		}
-		var name string
-		if name, err = q.nameOf(view, key); name != "" {
-			item.Names[key] = name
-		}
-	}
-	for _, change := range item.Changes {
-		for _, state := range []any{change.Before, change.After} {
-			switch s := state.(type) {
-			case *wire.Allocations:
-				for _, a := range s.Allocations {
-					add(a.Provider)
-				}
-			case *wire.NodeAllocation:
-				if s.Node != nil {
-					add(*s.Node)
-				}
-			case *wire.Provider:
-				if s.Parent != nil {
-					add(*s.Parent)
-				}
-			}
-		}
-	}
-	return err
-}
-
-// commitsBy returns the sequence of the last commit by a time; 0: there was none.
-func (q timelines) commitsBy(at, now time.Time) (uint64, error) {
-	view, err := q.Views.ViewAtTime(at, now)
-	if errors.Is(err, projector.ErrBeforeFirst) {
-		return 0, nil
-	}
-	return view.Sequence(), err
+	return item, nil
 }

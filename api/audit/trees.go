@@ -40,10 +40,6 @@ func (q sums) trees(ctx context.Context, p parameters) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit, err := p.number("limit", 1, maxTrees, defaultTrees)
-	if err != nil {
-		return nil, err
-	}
 	offset, err := p.number("offset", 0, maxSkipped, 0)
 	if err != nil {
 		return nil, err
@@ -51,15 +47,11 @@ func (q sums) trees(ctx context.Context, p parameters) (any, error) {
 	if order != orderName && p["class"] == "" {
 		return nil, rest.BadRequest("class: is needed for the order %s", order)
 	}
-	view, err := q.view(p)
+	view, err := q.look(p, maxTrees, defaultTrees)
 	if err != nil {
 		return nil, err
 	}
-	classes, err := view.Classes()
-	if err != nil {
-		return nil, err
-	}
-	class, found := classes.ID(p["class"])
+	class, found := view.classes.ID(p["class"])
 	if p["class"] != "" && !found {
 		return nil, rest.BadRequest("class: there is no resource class %q", p["class"])
 	}
@@ -83,10 +75,10 @@ func (q sums) trees(ctx context.Context, p parameters) (any, error) {
 		return nil, err
 	}
 	page := &Trees{Sequence: view.Sequence(), Count: len(list), Offset: int(offset), Trees: []ShortTree{}}
-	for _, t := range list[min(int(offset), len(list)):min(int(offset+limit), len(list))] {
+	for _, t := range list[min(int(offset), len(list)):min(int(offset)+view.limit, len(list))] {
 		one := ShortTree{Root: t.root.UUID, Name: t.root.Name, Providers: t.providers, Inventories: []ShortInventory{}}
 		for _, sum := range t.sums {
-			one.Inventories = append(one.Inventories, ShortInventory{classes.Name(sum.class), sum.total, sum.capacity, sum.used})
+			one.Inventories = append(one.Inventories, ShortInventory{view.classes.Name(sum.class), sum.total, sum.capacity, sum.used})
 		}
 		page.Trees = append(page.Trees, one)
 	}

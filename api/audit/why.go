@@ -3,9 +3,10 @@ package audit
 import (
 	"context"
 	"errors"
-	"slices"
+	"maps"
 
 	"github.com/allot-project/allot/api/present"
+	"github.com/allot-project/allot/api/present/sentences"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
@@ -19,6 +20,8 @@ type Why struct {
 	Sequence uint64           `json:"sequence"` // sequence of the commit that the answer holds for
 	Consumer ledger.UUID      `json:"consumer"`
 	Provider ledger.UUID      `json:"provider"`
+	Text     string           `json:"text"` // what it holds, in words
+	Words    sentences.Words  `json:"words"`
 	Holds    map[string]int64 `json:"holds"` // amounts by class
 	// Changes are the records since the consumer held nothing of the provider,
 	// newest first. If it holds nothing now, the first one is the record that
@@ -34,7 +37,7 @@ type Why struct {
 
 // WhyChange is a record that changed what the consumer held of the provider.
 type WhyChange struct {
-	wire.HistoryEntry
+	Told
 	Before map[string]int64 `json:"before"` // amounts by class
 	After  map[string]int64 `json:"after"`
 }
@@ -42,22 +45,22 @@ type WhyChange struct {
 // WhyInventory is the record that last changed an inventory.
 type WhyInventory struct {
 	Class string `json:"class"`
-	wire.HistoryEntry
+	Told
 	Before *wire.Inventory `json:"before"` // null: there was none
 	After  *wire.Inventory `json:"after"`
 }
 
-const (
-	whyPage = 100
-	// maxWhy is how many records are examined for each part of an answer.
-	maxWhy = 20_000
-)
+// maxWhy is how many records are examined for each part of an answer.
+const maxWhy = 20_000
 
 // reasons answers why something is so.
-type reasons struct{ *Questions }
+type reasons struct {
+	*Questions
+	telling present.Telling
+}
 
 // why is GET /audit/why?consumer=UUID&provider=UUID.
-func (q reasons) why(ctx context.Context, p parameters) (any, error) {
+func (q *Questions) why(ctx context.Context, p parameters) (any, error) {
 	consumer, err := p.uuid("consumer")
 	if err != nil {
 		return nil, err
@@ -74,17 +77,26 @@ func (q reasons) why(ctx context.Context, p parameters) (any, error) {
 		Sequence: view.Sequence(), Consumer: consumer, Provider: provider, Changes: []WhyChange{},
 		Inventories: []WhyInventory{},
 	}
+	telling, err := q.telling(p)
+	if err != nil {
+		return nil, err
+	}
 	if w.Holds, err = held(view, consumer, provider); err != nil {
 		return nil, err
 	}
-	changes, err := q.whyChanges(ctx, view, w)
+	if w.Words, err = telling.Holds(view, consumer, provider); err != nil {
+		return nil, err
+	}
+	w.Text = w.Words.String()
+	r := reasons{q, telling}
+	changes, err := r.whyChanges(ctx, view, w)
 	if err != nil {
 		return nil, err
 	}
 	if len(w.Changes) == 0 && changes {
 		return nil, rest.NotFound("consumer %s never held anything of provider %s", consumer, provider)
 	}
-	inventories, err := q.whyInventories(ctx, view, w)
+	inventories, err := r.whyInventories(ctx, view, w)
 	w.Incomplete = !changes || !inventories
 	return w, err
 }
@@ -117,82 +129,44 @@ func (q reasons) heldAt(sequence uint64, consumer, provider ledger.UUID) (map[st
 }
 
 func (q reasons) whyChanges(ctx context.Context, view projector.View, w *Why) (complete bool, err error) {
-	return q.backwards(
-		ctx,
-		view,
-		projector.ConsumerHistory,
-		w.Consumer,
-		func(at ledger.Address, r *ledger.Record) (bool, error) {
-			after, err := q.heldAt(at.Sequence, w.Consumer, w.Provider)
-			if err != nil {
-				return false, err
-			}
-			before, err := q.heldAt(at.Sequence-1, w.Consumer, w.Provider)
-			if err != nil {
-				return false, err
-			}
-			if !same(before, after) {
-				w.Changes = append(w.Changes, WhyChange{present.EntryOf(at, r), before, after})
-			}
-			begun := len(before) == 0 && len(w.Changes) > 0
-			return !begun && (len(w.Holds) > 0 || len(w.Changes) == 0), nil
-		},
-	)
-}
-
-func same(a, b map[string]int64) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for class, amount := range a {
-		if b[class] != amount {
-			return false
+	subject := projector.Subject{Kind: projector.ConsumerHistory, ID: w.Consumer}
+	return q.backwards(ctx, view, subject, func(at ledger.Address, _ *ledger.Record) (bool, error) {
+		after, err := q.heldAt(at.Sequence, w.Consumer, w.Provider)
+		if err != nil {
+			return false, err
 		}
-	}
-	return true
+		before, err := q.heldAt(at.Sequence-1, w.Consumer, w.Provider)
+		if err != nil {
+			return false, err
+		}
+		if !maps.Equal(before, after) {
+			told, _, err := q.tell(ctx, q.telling, at, subject)
+			if err != nil {
+				return false, err
+			}
+			w.Changes = append(w.Changes, WhyChange{told, before, after})
+		}
+		begun := len(before) == 0 && len(w.Changes) > 0
+		return !begun && (len(w.Holds) > 0 || len(w.Changes) == 0), nil
+	})
 }
 
 // backwards calls yield for the records of a history, newest first, as long as it
 // returns true. complete is false if the history has more records than may be
 // examined.
 func (q reasons) backwards(
-	ctx context.Context, view projector.View, kind projector.Kind, id ledger.UUID,
+	ctx context.Context, view projector.View, of projector.Subject,
 	yield func(ledger.Address, *ledger.Record) (bool, error),
 ) (complete bool, err error) {
-	before, limit := uint64(0), whyPage
-	for looked := 0; looked < maxWhy; {
-		list, err := view.History(kind, id, before, limit)
-		if err != nil {
-			return false, err
+	walk := present.Walk{View: view, Subject: of}
+	for range maxWhy {
+		at, record, err := walk.Next()
+		if err != nil || record == nil || ctx.Err() != nil {
+			return true, errors.Join(err, ctx.Err())
 		}
-		full := len(list) == limit
-		if full {
-			// The last commit may have more records, so it is read again as a
-			// whole.
-			last := list[limit-1].Sequence
-			if list[0].Sequence == last {
-				limit *= 4
-				continue
-			}
-			list = slices.DeleteFunc(list, func(a ledger.Address) bool { return a.Sequence == last })
-			before = last + 1
+		if more, err := yield(at, record); err != nil || !more {
+			return true, err
 		}
-		for _, at := range list {
-			record, found, err := view.Record(at)
-			if err != nil || !found {
-				return false, errors.Join(err, ctx.Err())
-			}
-			if more, err := yield(at, record); err != nil || !more {
-				return true, err
-			}
-		}
-		if !full {
-			return true, nil
-		}
-		if ctx.Err() != nil {
-			return false, ctx.Err()
-		}
-		looked += len(list)
 	}
 	return false, nil
 }
@@ -214,29 +188,33 @@ func (q reasons) whyInventories(ctx context.Context, view projector.View, w *Why
 		return false, err
 	}
 	isNode := len(ofNode) > 0
-	return q.backwards(
-		ctx, view, projector.ProviderHistory, w.Provider,
-		func(at ledger.Address, r *ledger.Record) (bool, error) {
-			if !isNode && commands.OnlyHoldings(r.Command) {
-				return true, nil
+	subject := projector.Subject{Kind: projector.ProviderHistory, ID: w.Provider}
+	return q.backwards(ctx, view, subject, func(at ledger.Address, r *ledger.Record) (bool, error) {
+		if !isNode && commands.OnlyHoldings(r.Command) {
+			return true, nil
+		}
+		after, err := q.inventories(at.Sequence, w.Provider)
+		if err != nil {
+			return false, err
+		}
+		before, err := q.inventories(at.Sequence-1, w.Provider)
+		if err != nil {
+			return false, err
+		}
+		for class := range wanted {
+			was, is := before[class], after[class]
+			if sameInventory(was, is) {
+				continue
 			}
-			after, err := q.inventories(at.Sequence, w.Provider)
+			told, _, err := q.tell(ctx, q.telling, at, subject)
 			if err != nil {
 				return false, err
 			}
-			before, err := q.inventories(at.Sequence-1, w.Provider)
-			if err != nil {
-				return false, err
-			}
-			for class := range wanted {
-				if was, is := before[class], after[class]; !sameInventory(was, is) {
-					w.Inventories = append(w.Inventories, WhyInventory{class, present.EntryOf(at, r), was, is})
-					delete(wanted, class)
-				}
-			}
-			return len(wanted) > 0, nil
-		},
-	)
+			w.Inventories = append(w.Inventories, WhyInventory{class, told, was, is})
+			delete(wanted, class)
+		}
+		return len(wanted) > 0, nil
+	})
 }
 
 func (q reasons) inventories(sequence uint64, provider ledger.UUID) (map[string]*wire.Inventory, error) {

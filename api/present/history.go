@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/allot-project/allot/api/wire"
@@ -124,23 +123,19 @@ func (h *history) fill(page *wire.History) error {
 	if h.query.After != "" {
 		return h.ascend(page)
 	}
-	last := h.before // the last record examined
-	for looked := 0; ; {
-		list, err := h.addresses(last)
-		if err != nil || len(list) == 0 {
+	walk := &Walk{View: h.view, Subject: h.Subject, Before: h.before, Page: h.limit + 2}
+	for looked := 0; ; looked++ {
+		last := walk.Before
+		at, record, err := walk.Next()
+		if err != nil || record == nil {
 			return err
 		}
-		for _, address := range list {
-			if len(page.Entries) == h.limit || looked == maxLooked {
-				page.Next = last.String()
-				return nil
-			}
-			last = address
-			looked++
-			more, err := h.add(address, page)
-			if err != nil || !more {
-				return err
-			}
+		if len(page.Entries) == h.limit || looked == maxLooked {
+			page.Next = last.String()
+			return nil
+		}
+		if more, err := h.add(at, record, page); err != nil || !more {
+			return err
 		}
 	}
 }
@@ -151,8 +146,12 @@ func (h *history) ascend(page *wire.History) error {
 	if err != nil {
 		return err
 	}
-	for _, address := range list {
-		if _, err := h.add(address, page); err != nil {
+	for _, at := range list {
+		record, err := recordIn(h.view, at)
+		if err != nil {
+			return err
+		}
+		if _, err := h.add(at, record, page); err != nil {
 			return err
 		}
 	}
@@ -162,45 +161,9 @@ func (h *history) ascend(page *wire.History) error {
 	return nil
 }
 
-// addresses lists the next records of a history, strictly before an address.
-func (h *history) addresses(before ledger.Address) ([]ledger.Address, error) {
-	upTo := uint64(0)
-	if before.Sequence > 0 {
-		upTo = before.Sequence + 1 // the commit of the address may have earlier records
-	}
-	read := func(limit int) ([]ledger.Address, error) {
-		if h.Name != "" {
-			return h.view.OwnerHistory(h.Kind, h.Name, upTo, limit)
-		}
-		return h.view.History(h.Kind, h.ID, upTo, limit)
-	}
-	// A commit has at most a few thousand records, so some records are older.
-	for limit := h.limit + 2; ; limit *= 4 {
-		list, err := read(limit)
-		if err != nil {
-			return nil, err
-		}
-		whole := len(list) < limit
-		list = slices.DeleteFunc(list, func(a ledger.Address) bool {
-			return before.Sequence > 0 &&
-				(a.Sequence > before.Sequence || a.Sequence == before.Sequence && a.Index >= before.Index)
-		})
-		if len(list) > 0 || whole {
-			return list, nil
-		}
-	}
-}
-
 // add adds one record to a page unless a filter leaves it out. It returns false
 // when all further records are too old.
-func (h *history) add(at ledger.Address, page *wire.History) (more bool, err error) {
-	record, found, err := h.view.Record(at)
-	if err == nil && !found {
-		err = fmt.Errorf("the read models have no record %s", at)
-	}
-	if err != nil {
-		return false, err
-	}
+func (h *history) add(at ledger.Address, record *ledger.Record, page *wire.History) (more bool, err error) {
 	decided := time.Unix(0, record.Time).UTC()
 	if !h.since.IsZero() && decided.Before(h.since) {
 		return h.query.After != "", nil
@@ -209,13 +172,8 @@ func (h *history) add(at ledger.Address, page *wire.History) (more bool, err err
 		return true, nil
 	}
 	entry := EntryOf(at, record)
-	if entry.After, err = h.state(at.Sequence); err != nil {
+	if entry.Before, entry.After, err = h.around(at.Sequence); err != nil {
 		return false, err
-	}
-	if at.Sequence > 1 && !h.query.Brief {
-		if entry.Before, err = h.state(at.Sequence - 1); err != nil {
-			return false, err
-		}
 	}
 	if _, err = h.tell(&entry, at); err != nil {
 		return false, err
@@ -264,11 +222,10 @@ func EntryOf(at ledger.Address, r *ledger.Record) wire.HistoryEntry {
 // Entry returns one record as it concerned a subject, without the state before.
 func Entry(
 	views *projector.Projector, s projector.Subject, at ledger.Address, r *ledger.Record,
-) (wire.HistoryEntry, error) {
-	entry := EntryOf(at, r)
+) (entry wire.HistoryEntry, err error) {
+	entry = EntryOf(at, r)
 	h := &history{Subject: s, Telling: Telling{Views: views}, query: &wire.HistoryQuery{Brief: true}}
-	var err error
-	entry.After, err = h.state(at.Sequence)
+	_, entry.After, err = h.around(at.Sequence)
 	return entry, err
 }
 
@@ -301,15 +258,12 @@ func (h *history) command(page *wire.History) error {
 		return err // it is after the view
 	}
 	entry := EntryOf(result.Address, record)
-	if told, err := h.tell(&entry, result.Address); err != nil {
-		return err
-	} else if told != nil {
-		if err := h.touched(&entry, told, result.Address); err != nil {
-			return err
-		}
+	told, err := h.tell(&entry, result.Address)
+	if err == nil && told != nil {
+		err = h.touched(&entry, told, result.Address)
 	}
 	page.Entries = append(page.Entries, entry)
-	return nil
+	return err
 }
 
 // maxTouched is how many entities of one command are shown at most.
@@ -338,11 +292,14 @@ func SubjectCalled(of, name string) (s projector.Subject, err error) {
 
 // Around returns an entity before and after a commit; nil: it did not exist.
 func Around(views *projector.Projector, s projector.Subject, sequence uint64) (before, after any, err error) {
-	one := &history{Subject: s, Telling: Telling{Views: views}, query: &wire.HistoryQuery{}}
-	if after, err = one.state(sequence); err != nil || sequence == 1 {
-		return nil, after, err
+	return (&history{Subject: s, Telling: Telling{Views: views}, query: &wire.HistoryQuery{}}).around(sequence)
+}
+
+// around returns the subject before and after a commit. Brief histories leave out what was before.
+func (h *history) around(sequence uint64) (before, after any, err error) {
+	if after, err = h.state(sequence); err == nil && sequence > 1 && !h.query.Brief {
+		before, err = h.state(sequence - 1)
 	}
-	before, err = one.state(sequence - 1)
 	return before, after, err
 }
 
@@ -361,23 +318,16 @@ func (h *history) touched(entry *wire.HistoryEntry, record *ledger.Record, at le
 			if entry.Incomplete = len(after) == maxTouched; entry.Incomplete {
 				return nil
 			}
-			if err := h.around(at.Sequence, subject, key, before, after); err != nil {
+			was, is, err := Around(h.Views, subject, at.Sequence)
+			if after[key] = is; err != nil {
 				return err
+			}
+			if at.Sequence > 1 {
+				before[key] = was
 			}
 		}
 	}
 	return nil
-}
-
-// around reads an entity's states before and after a commit.
-func (h *history) around(
-	sequence uint64, subject projector.Subject, key string, before, after map[string]any,
-) (err error) {
-	was, is, err := Around(h.Views, subject, sequence)
-	if after[key] = is; err == nil && sequence > 1 {
-		before[key] = was
-	}
-	return err
 }
 
 // state returns the subject after a commit; nil if it did not exist.

@@ -58,7 +58,7 @@ func ownerAt(views *projector.Projector) func(ledger.UUID, ledger.Address) (stri
 		if place.Sequence < 2 {
 			return "", nil // nothing existed then
 		}
-		view, err := views.ViewAt(min(place.Sequence-1, views.Checkpoint().Sequence))
+		view, err := viewBefore(views, place)
 		if err != nil {
 			return "", err
 		}

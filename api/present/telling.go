@@ -5,6 +5,7 @@ import (
 
 	"github.com/allot-project/allot/api/present/sentences"
 	"github.com/allot-project/allot/api/wire"
+	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
@@ -48,6 +49,33 @@ func (t Telling) Consumer(
 ) (sentences.Words, error) {
 	p := &past{telling: t, view: view}
 	words := sentences.Teller{Past: p, WholeIDs: t.WholeIDs}.Consumer(id, before, after)
+	return words, p.err
+}
+
+// Rejected says that a command was rejected and why, with what things were called then.
+func (t Telling) Rejected(e *rejected.Entry) (sentences.Words, error) {
+	view, err := viewBefore(t.Views, e.Place)
+	if err != nil {
+		return nil, err
+	}
+	p := &past{telling: t, view: view}
+	words := sentences.Teller{Past: p, WholeIDs: t.WholeIDs}.Rejected(e.Actor, e.Command, e.Rejection)
+	return words, p.err
+}
+
+// viewBefore is what a command was decided against that would have had an address.
+func viewBefore(views *projector.Projector, place ledger.Address) (projector.View, error) {
+	return views.ViewAt(max(1, min(place.Sequence-1, views.Checkpoint().Sequence)))
+}
+
+// Holds says what a consumer holds of a provider by a view.
+func (t Telling) Holds(view projector.View, consumer, provider ledger.UUID) (sentences.Words, error) {
+	held, err := Allocations(view, consumer)
+	if err != nil {
+		return nil, err
+	}
+	p := &past{telling: t, view: view}
+	words := sentences.Teller{Past: p, WholeIDs: t.WholeIDs}.Holds(consumer, provider, held)
 	return words, p.err
 }
 

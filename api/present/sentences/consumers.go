@@ -16,11 +16,27 @@ func (t Teller) Consumer(id ledger.UUID, before, after *wire.Allocations) Words 
 	return t.words(said{t, 0}.consumer(id, before, after)...)
 }
 
+// Holds says what a consumer holds of a provider; nil: it holds nothing.
+func (t Teller) Holds(id, of ledger.UUID, held *wire.Allocations) Words {
+	if held != nil {
+		part := *held
+		part.Allocations = slices.DeleteFunc(slices.Clone(held.Allocations), func(a wire.Allocation) bool { return a.Provider != of })
+		held = &part
+	}
+	if held == nil || len(held.Allocations) == 0 {
+		return t.words("consumer ", thing{wire.OfConsumer, id.String()}, " holds nothing of ", provider(of))
+	}
+	return t.words(append(whose(id, held), " holds ", said{t, 0}.held(held))...)
+}
+
+// whose names a consumer with its project.
+func whose(id ledger.UUID, a *wire.Allocations) []any {
+	return []any{"consumer ", thing{wire.OfConsumer, id.String()}, " (project ", thing{wire.OfProject, a.Project}, ")"}
+}
+
 // consumer tells a change of what a consumer holds.
 func (s said) consumer(id ledger.UUID, before, after *wire.Allocations) []any {
-	who := func(a *wire.Allocations) []any {
-		return []any{"consumer ", thing{wire.OfConsumer, id.String()}, " (project ", thing{wire.OfProject, a.Project}, ")"}
-	}
+	who := func(a *wire.Allocations) []any { return whose(id, a) }
 	switch {
 	case before == nil && after == nil:
 		return []any{"changed consumer ", thing{wire.OfConsumer, id.String()}}

@@ -71,10 +71,7 @@ const OfActor = "actor"
 
 // Record says what a record did.
 func (t Teller) Record(r *ledger.Record) Words {
-	actor := Word{"a client", "", ""}
-	if r.Actor != "" {
-		actor = Word{r.Actor, OfActor, r.Actor}
-	}
+	actor := actorOf(r.Actor)
 	events := slices.DeleteFunc(lasting(r.Events), beside)
 	if len(events) == 0 {
 		events = r.Events
