@@ -120,10 +120,6 @@ func status(ctx context.Context, a *asked) error {
 			says := fmt.Sprintf("%s places, after %s rounds", field(scrub, "found"), field(scrub, "rounds"))
 			facts = append(facts, fact{"damage", says})
 		}
-		if audit := at(said, "audit"); audit != nil {
-			says := fmt.Sprintf("up to %s: %s", field(audit, "sequence"), or("no difference")(at(audit, "fault")))
-			facts = append(facts, fact{"last audit", says})
-		}
 	}
 	facts = slices.DeleteFunc(facts, func(f fact) bool { return f.value == "" })
 	if err := errors.Join(a.whole(raw), a.facts(facts)); err != nil {
@@ -231,21 +227,14 @@ func whyHeld(ctx context.Context, a *asked) error {
 	if a.Format == cli.JSON {
 		return a.Raw(raw)
 	}
-	answer = a.readable(ctx, answer)
-	err = a.Say("after sequence %s consumer %s holds %s of provider %s\n", field(answer, "sequence"), field(answer, "consumer"),
-		amounts(at(answer, "holds")), field(answer, "provider"))
+	err = a.Say("after sequence %s %s\n", field(answer, "sequence"), field(answer, "text"))
 	a.heads(a.columns)
-	err = errors.Join(err, a.section(func(row any) []string {
-		return []string{amounts(at(row, "after")) + ", before: " + amounts(at(row, "before"))}
-	}, list(at(answer, "changes"))))
+	err = errors.Join(err, a.section(inWords, list(at(answer, "changes"))))
 	if shaped := list(at(answer, "inventories")); len(shaped) > 0 {
 		err = errors.Join(err, a.Say("\nthe provider's inventories come from\n"))
 		a.heads(a.columns)
-		err = errors.Join(err, a.section(func(row any) []string {
-			return []string{
-				field(row, "class") + ": " + inventory(at(row, "after")) + ", before: " + inventory(at(row, "before")),
-			}
-		}, shaped))
+		once := slices.CompactFunc(shaped, func(one, other any) bool { return at(one, "address") == at(other, "address") })
+		err = errors.Join(err, a.section(inWords, once))
 	}
 	if at(answer, "incomplete") == true {
 		err = errors.Join(err, a.Say("\nthis answer is cut off; allot history shows everything"))

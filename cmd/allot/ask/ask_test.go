@@ -41,7 +41,7 @@ var recorded = func() (answers map[string]json.RawMessage) {
 // asks are all questions, each with parameters and a part of what it prints of the recorded answers.
 var asks = map[string]struct{ args, has []string }{
 	"status": {nil, []string{
-		"role        leader", "disk        2 MiB free, 3 MiB in use; commands are refused below 1 MiB", "newest      2026-05-01T00:00:00.123Z",
+		"role       leader", "disk       2 MiB free, 3 MiB in use; commands are refused below 1 MiB", "newest     2026-05-01T00:00:00.123Z",
 	}},
 	"get provider":     {[]string{"host"}, []string{"NAME        VALUE", "VCPU        2 of 7 (8 in all, 1 reserved, ratio 1)", "aggregates  none"}},
 	"get consumer":     {[]string{one}, []string{"generation   18446744073709551615", "VCPU:2"}},
@@ -63,12 +63,12 @@ var asks = map[string]struct{ args, has []string }{
 	"history":     {[]string{"provider", "host"}, []string{"7.0 ", "         somename did it\n"}},
 	"timeline":    {[]string{"--actor", "nova", "--provider", "host"}, []string{"7.0 ", "         somename did it\n"}},
 	"why": {[]string{"consumer", one, "provider", "host"}, []string{
-		"after sequence 7 consumer 11111111 holds ", ":2, before: nothing", "this answer is cut off",
-		"total 3, reserved 0, allocation ratio 1.5, units 1 to 3 by 1, before: none",
+		"after sequence 7 somename holds", "7.0 ", "         somename moved it\n", "this answer is cut off", "         somename shaped it\n",
 	}},
 	"why-not":  {[]string{"--candidates", "resources=VCPU:9"}, []string{"nothing was left after: "}},
 	"capacity": {[]string{"resources=VCPU:4"}, []string{"TREE ", "5 more fit"}},
-	"rejected": {nil, []string{"8.1 ", two, "         capacity_exceeded: "}},
+	"rejected": {nil, []string{"8.1 ", two, "         capacity_exceeded: somename could not\n"}},
+	"search":   {[]string{"some"}, []string{"KIND", "actor     somename  somename\n", "provider  somename  " + one}},
 	"what-if":  {[]string{"--resources", "VCPU=1"}, []string{"\n  \"steps\": ["}},
 	"orphans": {[]string{"--consumers", "FILE"}, []string{
 		"orphan   " + one, "         VCPU:2 of provider ", "         openstack resource provider allocation delete " + one,

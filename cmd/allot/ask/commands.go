@@ -8,6 +8,7 @@ type Commands struct {
 	Status      struct{ Question } `cmd:"" group:"Look at what is:" help:"Print what a server says of itself: its role, whether it takes reads and commands, its log and disk."`
 	Get         getCommands        `cmd:"" group:"Look at what is:" help:"Print a provider, consumer, project, bare metal node or allocation."`
 	List        listCommands       `cmd:"" group:"Look at what is:" help:"List providers, consumers, classes, traits, bare metal nodes or allocations."`
+	Search      search             `cmd:"" group:"Look at what is:" help:"Find what exists, and actors, by a part of a name or the beginning of a uuid."`
 	Holders     holdersOf          `cmd:"" group:"Look at what is:" help:"Print the consumers that hold, or held, something of a provider and all that is nested in it, with their owners."`
 	WhyNot      whyNot             `cmd:"" group:"Look at what is:" name:"why-not" help:"Explain why a request has no allocation candidates."`
 	Capacity    capacity           `cmd:"" group:"Look at what is:" help:"Count how many more allocations fit that satisfy a request, by tree."`
@@ -81,6 +82,12 @@ type listCommands struct {
 	Traits      then `cmd:"" help:"List traits."`
 	Nodes       then `cmd:"" help:"List bare metal nodes."`
 	Allocations then `cmd:"" help:"List allocations of bare metal nodes."`
+}
+
+type search struct {
+	then
+	Text  string `arg:"" help:"A part of the name, or the beginning of the uuid." query:"q"`
+	Limit int    `help:"Print at most this many, 1 to 200." default:"20" least:"1" query:"limit"`
 }
 
 type holdersOf struct {

@@ -90,6 +90,10 @@ func init() { // the functions in it know the table
 				col("state", "state"), col("node", "node_uuid"),
 			},
 		},
+		"search": {
+			example: "search host-0", path: "/audit/search", rows: "matches", empty: "nothing has {q} in its name",
+			columns: []column{col("kind", "of"), col("name", "").as(called), col("id", "name")},
+		},
 		"holders": {
 			example: "holders host-007", path: "/audit/holders", rows: "holders", next: afterLast,
 			columns: []column{
@@ -124,7 +128,7 @@ func init() { // the functions in it know the table
 			example: "timeline --actor nova --since 2026-05-01T00:00:00Z", path: "/audit/timeline", rows: "entries", page: 100,
 			columns: ofRecords, empty: "there are no such records", details: inWords, next: beforeLast, told: true,
 		},
-		"why":     {example: "why consumer 5b7c4f2e-6a0e-4c58-9a3e-0f8a6d1c2b3d provider host-007", path: "/audit/why", columns: ofRecords, answer: whyHeld},
+		"why":     {example: "why consumer 5b7c4f2e-6a0e-4c58-9a3e-0f8a6d1c2b3d provider host-007", path: "/audit/why", columns: ofRecords, answer: whyHeld, told: true},
 		"why-not": {example: "why-not --candidates 'resources=VCPU:8&required=CUSTOM_GOLD'", path: "/allocation_candidates", header: newestPlacement, answer: whyNone},
 		"capacity": {
 			example: "capacity 'resources=VCPU:4'", path: "/capacity", rows: "trees", answer: countMore,
@@ -136,9 +140,8 @@ func init() { // the functions in it know the table
 				col("before", "place").as(address).wide(7), col("time", "time").as(milliseconds),
 				col("actor", "actor").wide(11), col("command", "command").wide(21), col("id", "command_id"),
 			},
-			details: func(row any) []string {
-				return []string{field(row, "rejection.code") + ": " + field(row, "rejection.message")}
-			},
+			details: func(row any) []string { return []string{field(row, "rejection.code") + ": " + field(row, "text")} },
+			told:    true,
 		},
 		"what-if": {example: "what-if --without 5b7c4f2e-6a0e-4c58-9a3e-0f8a6d1c2b3d --resources VCPU=4", path: "/audit/what-if", answer: outcome},
 		"orphans": {example: "orphans --consumers servers.json --type INSTANCE", answer: findOrphans},
@@ -213,6 +216,9 @@ func marked(answer any, rows []any) url.Values {
 	}
 	return url.Values{"marker": {text(at(rows[len(rows)-1], "uuid"))}}
 }
+
+// called is the name of what was found; what has none is called by its id.
+func called(match any) string { return or(field(match, "name"))(at(match, "title")) }
 
 // whose says what a limit is for: a project, an aggregate, or every project.
 func whose(limit any) string {

@@ -144,16 +144,6 @@ func used(value any) string {
 	})
 }
 
-// inventory is one inventory; null: there is none.
-func inventory(value any) string {
-	if value == nil {
-		return "none"
-	}
-	return fmt.Sprintf("total %s, reserved %s, allocation ratio %s, units %s to %s by %s",
-		field(value, "total"), field(value, "reserved"), ratio(at(value, "allocation_ratio")), field(value, "min_unit"),
-		field(value, "max_unit"), field(value, "step_size"))
-}
-
 // ratio is a number without zeros at its end.
 func ratio(value any) string { return strconv.FormatFloat(number(value), 'g', -1, 64) }
 

@@ -1,6 +1,6 @@
 // Two states of the same thing, side by side.
 
-import { el, facts, json, named } from './dom.js'
+import { el, facts, folded, json, named } from './dom.js'
 
 const maxShown = 200
 
@@ -52,6 +52,5 @@ export function difference(before, after) {
 
 // data shows a value field by field; its JSON is a click away.
 export function data(value) {
-  const raw = el('details', { toggle: () => { if (raw.open && raw.childElementCount === 1) raw.append(json(value)) } }, el('summary', {}, 'As JSON'))
-  return el('div', { class: 'data' }, facts([...flat(value)].slice(0, maxShown).map(([path, one]) => [named(path.replaceAll('\n', ' › ')), shown(one)])), raw)
+  return el('div', { class: 'data' }, facts([...flat(value)].slice(0, maxShown).map(([path, one]) => [named(path.replaceAll('\n', ' › ')), shown(one)])), folded('As JSON', () => json(value)))
 }

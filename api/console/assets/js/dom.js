@@ -1,7 +1,7 @@
 // Elements are made of data with textContent only: names come from clients
 // and may hold anything.
 
-import { linkTo } from './address.js'
+import { linkTo, withQuery } from './address.js'
 import { nameInto } from './names.js'
 
 // el makes an element. Attributes that are functions are listeners, null and
@@ -184,6 +184,37 @@ export function area(label, value = '', attributes = {}) {
   const input = el('textarea', { id, rows: 4, spellcheck: 'false', ...attributes })
   input.value = value
   return { input, node: el('div', { class: 'field wide' }, el('label', { for: id }, label), input), value: () => input.value.trim() }
+}
+
+// folded is a line that shows more when it is opened, made only then.
+export function folded(line, make, attributes = {}) {
+  const open = () => { if (node.open && node.childElementCount === 1) node.append(...present([make()])) }
+  const node = el('details', { ...attributes, toggle: open }, el('summary', {}, line))
+  return node
+}
+
+// asking is a form that leads to the address that its fields say, or says what is wrong with them.
+export function asking(fieldsOf, action, address, ...beside) {
+  const problem = el('p', { class: 'error', role: 'alert' })
+  const go = async (event) => {
+    event.preventDefault()
+    try {
+      location.hash = await address(...fieldsOf.map((one) => one.value()))
+    } catch (error) {
+      show(problem, named(error.message))
+    }
+  }
+  return el('form', { class: 'form card', submit: go, input: () => show(problem) }, fieldsOf.map((one) => one.node),
+    el('div', { class: 'field' }, el('button', { type: 'submit', class: 'primary' }, action), beside), problem)
+}
+
+// filtering is a form with the filters of a page, which are in its address.
+export function filtering(page, given, parts) {
+  const count = Object.keys(given).length
+  const values = Object.entries(given).map(([name, value]) => `${name} ${value}`).join(', ')
+  return el('details', { class: 'filters', open: count > 0 }, el('summary', {}, count ? `Filters: ${values}` : 'Filters'),
+    asking(parts.map(([, one]) => one), 'Filter', (...told) => withQuery(page, Object.fromEntries(parts.map(([name], i) => [name, told[i]]))),
+      ' ', el('a', { href: page, class: 'button' }, 'Clear')))
 }
 
 // form asks run when it is sent, and shows what it answers or what is wrong.

@@ -3,7 +3,7 @@
 import { linkTo } from './address.js'
 import { data } from './difference.js'
 import { csvOf, save } from './download.js'
-import { copy, el, facts, plural, time } from './dom.js'
+import { copy, el, facts, folded, plural, time } from './dom.js'
 import { sentence, spaced } from './words.js'
 
 // entry is one record in words.
@@ -15,18 +15,16 @@ export function entry(item, isNew = false) {
 
 // whole is all of a record, made when it is opened.
 function whole(item) {
-  const node = el('details', { class: 'small', toggle: () => { if (node.open && node.childElementCount === 1) node.append(
-    facts([['command', copy(item.command_id, item.command_id)], item.request_id ? ['request', copy(item.request_id, item.request_id)] : null]), eventList(item)) } },
-  el('summary', {}, `${spaced(item.command)} · ${plural(item.event_count, 'event')}`))
-  return node
+  const line = [spaced(item.command), item.events ? ` · ${plural(item.event_count, 'event')}` : '']
+  return folded(line, () => [facts([['command', copy(item.command_id, item.command_id)],
+    item.request_id ? ['request', copy(item.request_id, item.request_id)] : null]), item.events ? eventList(item) : null], { class: 'small' })
 }
 
 // eventList shows the events of a record, each in a line until it is opened.
 export function eventList({ address, events, event_count: count }) {
-  return el('div', {}, el('ul', { class: 'events' }, events.map((event) => {
-    const node = el('details', { toggle: () => { if (node.open && node.childElementCount === 1) node.append(data(event.data)) } }, el('summary', {}, el('b', {}, spaced(event.kind)), ' ', brief(event.data)))
-    return el('li', {}, node)
-  })), count > events.length ? el('p', { class: 'soft' }, `The first ${events.length} are shown; GET /audit/records?from=${address.split('.')[0]} has all.`) : null)
+  const line = (event) => [el('b', {}, spaced(event.kind)), ' ', brief(event.data)]
+  return el('div', {}, el('ul', { class: 'events' }, events.map((event) => el('li', {}, folded(line(event), () => data(event.data))))),
+    count > events.length ? el('p', { class: 'soft' }, `The first ${events.length} are shown; GET /audit/records?from=${address.split('.')[0]} has all.`) : null)
 }
 
 // brief is the beginning of what an event holds; uuids are left to the whole of it.

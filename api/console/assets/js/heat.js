@@ -8,18 +8,32 @@ const steps = 6 // of the colour scale
 const gap = 1
 
 // heat draws cells, in columns as /audit/fleet answers them, on a canvas for each
-// group: { title, of }, of: numbers of cells. Open is called with the number of
-// the cell that was chosen.
+// group: { path, of }, path: the names of what it is in, of: numbers of cells. Open is
+// called with the number of the cell that was chosen.
 export function heat(cells, groups, open) {
   const status = el('div', { class: 'heat-status', role: 'status' }, 'Point at a cell, or use the arrow keys.')
   const size = groups.length > 1 ? sizeFor(groups.length * 120, cells.roots.length) : 0
-  return el('div', {}, el('div', { class: groups.length > 1 ? 'heat-groups' : null }, groups.map((group) => heatOf(cells, group, size, status, open))), el('div', { class: 'row heat-foot' }, status, legend()))
+  return el('div', {}, nested(cells, groups, 0, (group) => heatOf(cells, group, size, status, open)), el('div', { class: 'row heat-foot' }, status, legend()))
 }
 
-function heatOf(cells, { title, of }, size, status, open) {
+// nested shows what is in the domains of a level, those that have other domains with how full they are.
+function nested(cells, groups, level, make) {
+  const parts = [...Map.groupBy(groups, ({ path }) => path[level] ?? '')].map(([name, list]) => (list.length === 1 && list[0].path.length <= level + 1
+    ? make(list[0]) : el('section', { class: 'heat-domain' }, title(name || 'here', list.flatMap((group) => group.of), cells), nested(cells, list, level + 1, make))))
+  return el('div', { class: groups.length > 1 ? 'heat-groups' : null }, parts)
+}
+
+// title is the name of a group, how many trees it has, and how much of them is used.
+function title(name, of, cells) {
+  const sum = (list) => of.reduce((n, i) => n + list[i], 0)
+  const [used, capacity] = [sum(cells.used), sum(cells.capacity)]
+  return el('h3', {}, name, el('span', { class: 'soft' }, ` ${number(of.length)}${capacity > 0 ? ` · ${percent(used / capacity)}` : ''}`))
+}
+
+function heatOf(cells, { path, of }, size, status, open) {
   const canvas = el('canvas', {
     class: 'heat', tabindex: 0, role: 'application', 'aria-roledescription': 'heat map',
-    'aria-label': `${number(of.length)} trees ${title ? `of ${title} ` : ''}by how full they are of ${cells.class}. Arrow keys move, Enter opens.`,
+    'aria-label': `${number(of.length)} trees ${path.length ? `of ${path.join(' › ')} ` : ''}by how full they are of ${cells.class}. Arrow keys move, Enter opens.`,
   })
   const tip = el('div', { class: 'tip', hidden: true })
   const shape = { columns: 1, size: 10 }
@@ -68,7 +82,7 @@ function heatOf(cells, { title, of }, size, status, open) {
   })
   const node = el('div', { class: 'heat-box' }, canvas, tip)
   new ResizeObserver(draw).observe(node)
-  return title ? el('section', {}, el('h3', {}, title, el('span', { class: 'soft' }, ` ${number(of.length)}`)), node) : node
+  return path.length ? el('section', {}, title(path.at(-1), of, cells), node) : node
 }
 
 function words(cells, i) {

@@ -6,19 +6,18 @@ import { el, failure, show } from './dom.js'
 import * as keys from './keys.js'
 import * as moment from './moment.js'
 import * as ask from './pages/ask.js'
-import * as baremetal from './pages/baremetal.js'
 import * as candidates from './pages/candidates.js'
 import * as compare from './pages/compare.js'
 import * as consumption from './pages/consumption.js'
 import * as held from './pages/held.js'
 import * as limits from './pages/limits.js'
+import * as lists from './pages/lists.js'
 import * as orphans from './pages/orphans.js'
 import * as overview from './pages/overview.js'
 import * as projects from './pages/projects.js'
 import * as providers from './pages/providers.js'
 import * as record from './pages/record.js'
 import * as rejected from './pages/rejected.js'
-import * as reservations from './pages/reservations.js'
 import * as search from './pages/search.js'
 import * as subject from './pages/subject.js'
 import * as timeline from './pages/timeline.js'
@@ -33,12 +32,12 @@ const byId = (id) => document.getElementById(id)
 const [main, badge, login, refused, tokenField, leave, away, help] = ['main', 'badge', 'login', 'refused', 'token', 'leave', 'away', 'help'].map(byId)
 
 const pages = {
-  overview, timeline, providers, projects, subject, record, held, ask, candidates, why, 'what-if': whatIf, orphans, rejected, reservations, limits, baremetal,
+  overview, timeline, providers, projects, subject, record, held, ask, candidates, why, 'what-if': whatIf, orphans, rejected, reservations: lists, preferences: lists, limits, baremetal: lists,
   compare, consumption, verification, search, topologies,
 }
 
 // under is the entry of the navigation that a page belongs to.
-const under = { subject: '', record: 'timeline', candidates: 'ask', why: 'ask', 'what-if': 'ask', orphans: 'ask', rejected: 'ask', reservations: 'ask', limits: 'ask', baremetal: 'ask', topologies: 'ask', consumption: 'projects' }
+const under = { subject: '', record: 'timeline', candidates: 'ask', why: 'ask', 'what-if': 'ask', orphans: 'ask', rejected: 'ask', reservations: 'ask', limits: 'ask', preferences: 'ask', baremetal: 'ask', topologies: 'ask', consumption: 'projects' }
 
 const letters = { o: '#/overview', t: '#/timeline', p: '#/providers', j: '#/projects', w: '#/held', a: '#/ask', c: '#/compare', v: '#/verification' }
 

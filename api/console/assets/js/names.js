@@ -1,4 +1,4 @@
-// The names of providers and nodes, which are asked for together.
+// The names of things, which are asked for together.
 
 import * as api from './api.js'
 
@@ -17,14 +17,6 @@ export function nameInto(node, id, use) {
   if (!waiting.has(id)) waiting.set(id, [])
   waiting.get(id).push(() => { if (known.get(id) && node.parentNode) use(known.get(id)) })
 }
-
-// learn remembers names that came with an answer.
-export function learn(names) {
-  for (const [id, name] of Object.entries(names ?? {})) known.set(id, name)
-}
-
-// forget lets names be asked for again: providers can be renamed.
-export function forget(id) { known.delete(id) }
 
 async function askAll() {
   const asked = [...waiting]

@@ -14,6 +14,19 @@ export function sentence({ words }) {
 // spaced turns AllocateForConsumers into "allocate for consumers".
 export const spaced = (name) => name.replace(/([a-z])([A-Z])/g, '$1 $2').toLowerCase()
 
+// commands are those that clients send, for filters.
+export const commands = [
+  'AddNodeTrait', 'AddStandardNames', 'AllocateForConsumers', 'BackfillNodeAllocation', 'BeginTerm',
+  'CancelReservation', 'ChooseNode', 'Claim', 'ConfirmReservation', 'CreateChassis', 'CreateInventory', 'CreateNode',
+  'CreateProvider', 'CreateResourceClass', 'CreateTrait', 'DeleteChassis', 'DeleteInventories', 'DeleteInventory',
+  'DeleteNode', 'DeleteProvider', 'DeleteResourceClass', 'DeleteTrait', 'ExpireReservation', 'PlaceProject',
+  'ReleaseConsumer', 'ReleaseNodeAllocation', 'RemoveNodeTrait', 'RenameProvider', 'RenameResourceClass',
+  'ReparentProvider', 'ReplaceInventories', 'ReplaceNodeTraits', 'ReplaceProviderAggregates', 'ReplaceProviderCounters',
+  'ReplaceProviderTraits', 'RequestNodeAllocation', 'Reserve', 'Reshape', 'SetConsumptionRoot', 'SetLimit',
+  'SetNodeMaintenance', 'SetNodePowerState', 'SetNodeProviders', 'SetNodeProvisionState', 'SetPreference',
+  'SetTopology', 'UpdateChassis', 'UpdateInventory', 'UpdateNode', 'UpdateNodeAllocation', 'UpdateProvider',
+]
+
 // summed adds up what a consumer holds, by class.
 export function summed(state) {
   const sums = {}

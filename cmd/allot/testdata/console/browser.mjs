@@ -70,7 +70,7 @@ export async function views(base) {
   return [
     'overview?class=VCPU', 'overview?class=VCPU&by=topology:fabric', 'overview?class=VCPU&range=hour', 'timeline', `timeline?project=${named}`, 'providers', 'projects', 'consumption', `subject/provider/${over}`, `subject/provider/${home}`,
     `subject/provider/${uuid(6, 8)}`, `subject/consumer/${uuid(4, 2)}`, `subject/project/${named}`, 'subject/project/astronomy', `subject/user/${named}`, `subject/node/${node.uuid}`, `subject/aggregate/${uuid(6, 1)}`, 'subject/trait/CUSTOM_GOLD',
-    `held/provider/${home}`, `held/provider/${over}`, 'ask', 'candidates?resources=VCPU:4', `why/${uuid(4, 2)}/${over}`, `what-if?remove=${over}`, `what-if?remove=${home}`, 'orphans', 'rejected', 'rejected?project=climate', 'reservations', 'limits', 'topologies',
+    `held/provider/${home}`, `held/provider/${over}`, 'ask', 'candidates?resources=VCPU:4', `why/${uuid(4, 2)}/${over}`, `what-if?remove=${over}`, `what-if?remove=${home}`, 'orphans', 'rejected', 'rejected?project=climate', 'reservations', 'limits', 'topologies', 'preferences', 'subject/preference/packed',
     'topologies/fabric?request=resources%3DVCPU%3A1', 'baremetal', `compare/${sequence - 1}/${sequence + 40}`, 'verification', `record/${address}`, `search/${named}`, 'search/host-0', 'search/nothing%20at%20all', 'overview?at=9',
   ]
 }

@@ -144,6 +144,8 @@ async function unusual(nova, operator) {
   }
   await operator('PUT', '/limits', { project_id: 'astronomy', resource_class: 'VCPU', limit: 5000 }, 204)
   await operator('PUT', '/limits', { resource_class: 'VGPU', limit: 100 }, 204)
+  await operator('PUT', '/limits', { aggregate: uuid(6, 1), resource_class: 'VCPU', limit: 9000 }, 204)
+  await operator('PUT', '/preferences/packed', { prefer: { order: 'pack' } }, 200, 201, 204)
   await racks(operator)
 }
 

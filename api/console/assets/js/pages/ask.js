@@ -12,6 +12,7 @@ const questions = [
   ['reservations', 'What is reserved?', 'Allocations that end unless they are confirmed.'],
   ['orphans', 'Who should not be there?', 'Consumers that hold something, compared with a list of those that may.'],
   ['limits', 'What is limited?', 'Limits of projects and what is used of them; a claim and a limit tried out.'],
+  ['preferences', 'What do claims prefer?', 'Preferences that have names, and what they were.'],
   ['topologies', 'How much fits into which rack?', 'Topologies of aggregates, their domains, and what is left in each.'],
   ['baremetal', 'Which machines are there?', 'Bare metal nodes, and the allocations of whole nodes.'],
   ['compare', 'What has changed?', 'Two moments side by side.'],

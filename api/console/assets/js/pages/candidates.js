@@ -2,7 +2,7 @@
 
 import { withQuery } from '../address.js'
 import * as api from '../api.js'
-import { card, el, empty, failure, field, number, show, subject } from '../dom.js'
+import { asking, card, el, empty, field, number, show, subject } from '../dom.js'
 import * as moment from '../moment.js'
 import { table } from '../table.js'
 import { resolve } from './held.js'
@@ -16,23 +16,18 @@ const each = async (text, change) => (await Promise.all(text.split(/(in:|[!,])/)
 export async function render(main, { query }, signal) {
   const ids = `${query.member_of ?? ''},${query.in_tree ?? ''}`.match(/[0-9a-f-]{32,36}/g)
   const { names } = ids ? await api.get('names', { ids: ids.join(',') }, signal) : { names: {} }
-  const [aggregates, tree] = await Promise.all([query.member_of, query.in_tree].map((text) => each(text ?? '', (id) => names[id] ?? id)))
+  const [aggregates, root] = await Promise.all([query.member_of, query.in_tree].map((text) => each(text ?? '', (id) => names[id] ?? id)))
   const [resources, required, memberOf, inTree, limit] = [
     field('Resources', { value: query.resources ?? '', placeholder: 'VCPU:2,MEMORY_MB:2048' }), field('Traits', { value: query.required ?? '', placeholder: 'HW_CPU_X86_AVX2,!CUSTOM_OLD' }),
-    field('Aggregates', { value: aggregates, placeholder: 'r1, or in:r1,r2' }), field('In the tree of', { value: tree, placeholder: 'name or uuid' }),
+    field('Aggregates', { value: aggregates, placeholder: 'r1, or in:r1,r2' }), field('In the tree of', { value: root, placeholder: 'name or uuid' }),
     field('At most', { value: query.limit ?? '20', inputmode: 'numeric' }),
   ]
   const others = field('More parameters', { value: query.more ?? '', placeholder: 'resources1=VGPU:1&group_policy=isolate' })
   const result = el('div', { 'aria-live': 'polite' })
-  show(main, el('h1', {}, moment.isNow() ? 'Where would it fit?' : `Where would it have fit at #${moment.sequence()}?`), el('form', {
-    class: 'form card', submit: async (event) => {
-      event.preventDefault()
-      try {
-        const [member_of, in_tree] = [await each(memberOf.value(), (name) => resolve('aggregate', name)), await resolve('provider', inTree.value())]
-        location.hash = withQuery('#/candidates', { resources: resources.value(), required: required.value(), member_of, in_tree, limit: limit.value(), more: others.value() })
-      } catch (error) { show(result, failure(error)) }
-    },
-  }, [resources, required, memberOf, inTree, limit, others].map((one) => one.node), el('div', { class: 'field' }, el('button', { type: 'submit', class: 'primary' }, 'Search'))), result)
+  const address = async (wanted, traits, of, tree, most, more) => withQuery('#/candidates', { resources: wanted, required: traits,
+    member_of: await each(of, (name) => resolve('aggregate', name)), in_tree: await resolve('provider', tree), limit: most, more })
+  show(main, el('h1', {}, moment.isNow() ? 'Where would it fit?' : `Where would it have fit at #${moment.sequence()}?`),
+    asking([resources, required, memberOf, inTree, limit, others], 'Search', address), result)
   if (!query.resources && !query.more) {
     show(result, empty('Say what is needed.', 'Resources are CLASS:AMOUNT, with commas between them. Groups with suffixes go into the last field, as in GET /allocation_candidates.'))
     return {}

@@ -3,7 +3,7 @@
 import { linkTo } from '../address.js'
 import * as api from '../api.js'
 import { difference } from '../difference.js'
-import { card, el, empty, field, number, show, subject } from '../dom.js'
+import { asking, card, el, empty, field, folded, number, show, subject } from '../dom.js'
 import * as moment from '../moment.js'
 import { table } from '../table.js'
 import { sentence } from '../words.js'
@@ -13,13 +13,8 @@ export async function render(main, { rest: [from, to] }, signal) {
   const one = field('From', { value: from ?? Math.max(1, newest - 100) })
   const other = field('To', { value: to ?? newest })
   const result = el('div', { 'aria-live': 'polite' })
-  show(main, el('h1', {}, 'Compare two moments'), el('form', {
-    class: 'form card', submit: (event) => {
-      event.preventDefault()
-      location.hash = linkTo('compare', one.value(), other.value())
-    },
-  }, one.node, other.node, el('div', { class: 'field' }, el('button', { class: 'primary', type: 'submit' }, 'Compare')),
-  el('p', { class: 'soft wide' }, 'A moment is a sequence, or a time such as 2026-11-20T10:00:00Z.')), result)
+  show(main, el('h1', {}, 'Compare two moments'), asking([one, other], 'Compare', (first, last) => linkTo('compare', first, last)),
+    el('p', { class: 'soft' }, 'A moment is a sequence, or a time such as 2026-11-20T10:00:00Z.'), result)
   const diff = await api.get('diff', { from: one.value(), to: other.value() }, signal)
   const nothing = empty('Nothing differs.', 'Choose moments that are further apart.')
   show(result,
@@ -28,7 +23,7 @@ export async function render(main, { rest: [from, to] }, signal) {
       columns: [
         { title: 'Consumer', value: (c) => (c.after ?? c.before).consumer, show: (c) => subject('consumer', (c.after ?? c.before).consumer) },
         { title: 'In words', long: true, value: (c) => c.text, show: sentence },
-        { title: 'Details', value: (c) => ({ before: c.before, after: c.after }), show: (c) => details(c) },
+        { title: 'Details', value: (c) => ({ before: c.before, after: c.after }), show: details },
       ],
     })),
     card(`Providers: ${counted(diff.provider_count, diff)} differ`, table({
@@ -37,8 +32,8 @@ export async function render(main, { rest: [from, to] }, signal) {
         { title: 'Provider', value: (p) => (p.after ?? p.before).provider, show: (p) => subject('provider', (p.after ?? p.before).provider, (p.after ?? p.before).name) },
         { title: 'Name', value: (p) => (p.after ?? p.before).name },
         { title: 'Change', value: (p) => (p.before === null ? 'is new' : p.after === null ? 'is gone' : 'has changed') },
-        { title: 'Used', value: (p) => used(p) },
-        { title: 'Details', value: (p) => ({ before: p.before, after: p.after }), show: (p) => details(p) },
+        { title: 'Used', value: used },
+        { title: 'Details', value: (p) => ({ before: p.before, after: p.after }), show: details },
       ],
     })),
     diff.incomplete ? el('p', { class: 'error' }, 'The first 1000 of each that differ are shown.') : null)
@@ -55,8 +50,4 @@ function used({ before, after }) {
     .map((name) => `${name} ${number(was[name] ?? 0)} → ${number(is[name] ?? 0)}`).join(', ')
 }
 
-// details are made when they are opened.
-function details({ before, after }) {
-  const node = el('details', { toggle: () => { if (node.open && node.childElementCount === 1) node.append(difference(before, after)) } }, el('summary', {}, 'show'))
-  return node
-}
+const details = ({ before, after }) => folded('show', () => difference(before, after))

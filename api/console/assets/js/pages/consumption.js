@@ -3,7 +3,7 @@
 import { withQuery } from '../address.js'
 import * as api from '../api.js'
 import { chart } from '../chart.js'
-import { byImportance, card, el, empty, field, number, show, subject, time } from '../dom.js'
+import { asking, byImportance, card, el, empty, field, number, show, subject, time } from '../dom.js'
 import { table } from '../table.js'
 
 const maxCharts = 6
@@ -11,13 +11,8 @@ const maxCharts = 6
 export async function render(main, { query }, signal) {
   const month = /^\d{4}-\d\d$/.test(query.month ?? '') ? query.month : new Date().toISOString().slice(0, 7)
   const project = query.project ?? ''
-  const fields = { month: field('Month (UTC)', { type: 'month', value: month, required: true }), project: field('Project', { value: project, placeholder: 'all' }) }
-  const go = (event) => {
-    event.preventDefault()
-    location.hash = withQuery('#/consumption', { month: fields.month.value(), project: fields.project.value() })
-  }
-  show(main, el('h1', {}, `Consumption in ${month}`), el('form', { class: 'form', submit: go }, fields.month.node, fields.project.node,
-    el('div', { class: 'field' }, el('button', { type: 'submit', class: 'primary' }, 'Show'))))
+  const fields = [field('Month (UTC)', { type: 'month', value: month, required: true }), field('Project', { value: project, placeholder: 'all' })]
+  show(main, el('h1', {}, `Consumption in ${month}`), asking(fields, 'Show', (when, of) => withQuery('#/consumption', { month: when, project: of })))
   const span = await spanOf(month, signal)
   if (!span) {
     main.append(empty('There is no record of this month.', 'Choose another one.'))

@@ -13,7 +13,7 @@ export async function render(main, _, signal) {
     card(null, table({
       label: 'Limits', file: 'limits', rows: answer.limits, nothing: empty('Nothing is limited.', 'PUT /limits sets a limit, of a project or of every project.'),
       columns: [
-        { title: 'Whose', value: whose, show: (l) => (l.project_id ? subject('project', l.project_id) : whose(l)) },
+        { title: 'Whose', value: whose, show: link },
         { title: 'Of', value: (l) => l.resource_class ?? `consumers of type ${l.consumer_type}` }, { title: 'Limit', number: true, value: (l) => l.limit },
         { title: 'Used', number: true, value: (l) => l.used }, { title: 'Share', value: (l) => (l.used === undefined || !l.limit ? '' : (l.used / l.limit).toFixed(3)), show: (l) => (l.used === undefined ? '' : bar('used', l.used, l.limit)) },
       ],
@@ -28,6 +28,7 @@ export async function render(main, _, signal) {
 }
 
 const whose = (l) => l.project_id ?? (l.aggregate ? `all in aggregate ${l.aggregate}` : 'every project')
+const link = (l) => (l.project_id ? subject('project', l.project_id) : l.aggregate ? ['all in ', subject('aggregate', l.aggregate)] : whose(l))
 
 function claim(signal) {
   const [request, project, user, type] = [field('Request', { placeholder: 'resources=VCPU:2,MEMORY_MB:2048', required: true }), field('Project', { required: true }), field('User', { value: 'console', required: true }), field('Type', { value: 'INSTANCE', required: true })]

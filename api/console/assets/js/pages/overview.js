@@ -73,26 +73,28 @@ function fullness(c) {
 // groupings are what the heat map can be parted by.
 async function groupings(signal) {
   const { topologies } = await api.placement('/topologies', { at: moment.at(), signal }).catch(() => ({ topologies: [] })) // a reader may lack the right
-  return [['', 'together'], ['aggregate', 'by aggregate'], ...topologies.map((t) => [`topology:${t.name}`, `by ${t.levels.at(-1)} of ${t.name}`])]
+  return [['', 'together'], ['aggregate', 'by aggregate'], ...topologies.map((t) => [`topology:${t.name}`, `by ${t.levels.join(' and ')} of ${t.name}`])]
 }
 
-// grouped parts cells by aggregates, or by the innermost domain of a topology.
+// grouped parts cells by aggregates, or by the domains of a topology: each group has the path of domains that it is in.
 async function grouped({ roots, aggregates, in: within }, by, signal) {
   const all = roots.map((_, i) => i)
-  if (!by) return [{ title: '', of: all }]
+  if (!by) return [{ path: [], of: all }]
   const name = by.startsWith('topology:') ? by.slice(9) : null
   const { members } = name === null ? { members: null } : await api.placement(`/topologies/${encodeURIComponent(name)}`, { at: moment.at(), signal })
   const names = members ? {} : await called(aggregates, signal)
-  const path = (id) => (members ? (members[id] ? [...path(members[id].parent), members[id].name] : []) : [names[id] ?? short(id)])
-  const titles = aggregates.map((id) => path(id).join(' › '))
+  const pathOf = (id) => (members ? (members[id] ? [...pathOf(members[id].parent), members[id].name] : []) : [names[id] ?? short(id)])
+  const paths = aggregates.map(pathOf)
   const groups = new Map()
   for (const i of all) {
-    const own = within[i].map((n) => titles[n]).filter(Boolean)
-    const chosen = members ? [own.sort((a, b) => b.length - a.length)[0]] : own
-    for (const title of chosen.length ? chosen : ['']) groups.set(title ?? '', groups.get(title ?? '') ?? []).get(title ?? '').push(i)
+    const own = within[i].map((n) => paths[n]).filter((path) => path.length).sort((a, b) => b.length - a.length)
+    for (const path of own.length === 0 ? [[members ? 'in no domain' : 'in no aggregate']] : members ? own.slice(0, 1) : own) {
+      const key = path.join('\n')
+      if (!groups.has(key)) groups.set(key, { path, of: [], last: own.length === 0 })
+      groups.get(key).of.push(i)
+    }
   }
-  return [...groups].map(([title, of]) => ({ title: title || (members ? 'in no domain' : 'in no aggregate'), of, last: !title }))
-    .sort((a, b) => a.last - b.last || a.title.localeCompare(b.title, undefined, { numeric: true }))
+  return [...groups.values()].sort((a, b) => a.last - b.last || a.path.join('\n').localeCompare(b.path.join('\n'), undefined, { numeric: true }))
 }
 
 async function called(ids, signal) {

@@ -7,9 +7,10 @@ import * as moment from '../moment.js'
 
 export async function render(main, { rest: [text = ''] }, signal) {
   const at = moment.at()
-  const [exact, similar, done] = await Promise.all([api.get('find', { q: text, at }, signal), api.get('search', { q: text, limit: 200, at }, signal), api.get('timeline', { actor: text, limit: 1, at }, signal)])
-  if (done.entries.length) exact.found.push({ of: 'actor', name: text })
-  const only = exact.found.length === 1 && similar.matches.length <= 1 ? exact.found[0] : exact.found.length === 0 && similar.matches.length === 1 ? similar.matches[0] : null
+  const [exact, similar] = await Promise.all([api.get('find', { q: text, at }, signal), api.get('search', { q: text, limit: 200, at }, signal)])
+  const isActor = (m) => m.of === 'actor' && m.name === text // found by all of its name
+  const [found, matches] = [[...exact.found, ...similar.matches.filter(isActor)], similar.matches.filter((m) => !isActor(m))]
+  const only = found.length === 1 && matches.length <= 1 ? found[0] : found.length === 0 && matches.length === 1 ? matches[0] : null
   if (only) {
     location.replace(linkTo('subject', only.of, only.name))
     return {}

@@ -3,7 +3,7 @@
 import { linkTo, withQuery } from '../address.js'
 import * as api from '../api.js'
 import { data } from '../difference.js'
-import { card, copy, el, empty, short, show, subject } from '../dom.js'
+import { bar, card, copy, el, empty, short, show, subject } from '../dom.js'
 import * as moment from '../moment.js'
 import * as consumer from './consumer.js'
 import * as owner from './owner.js'
@@ -37,8 +37,10 @@ async function renderNamed(main, { rest: [of, name] }, signal) {
   const body = of === 'preference' ? data(await api.placement(`/preferences/${encodeURIComponent(name)}`, { at, signal }))
     : table({ label: 'Providers', file: `${of}-providers`, rows: (await api.placement('/resource_providers', { query: { [holding[of]]: name }, at, signal })).resource_providers,
       columns: [{ title: 'Provider', value: (p) => p.uuid, show: (p) => subject('provider', p.uuid, p.name) }, { title: 'Name', value: (p) => p.name }], nothing: empty('No provider has it.') })
+  const limited = of === 'aggregate' ? (await api.placement('/limits', { at, signal })).limits.filter((l) => l.aggregate === name) : []
   const { names } = await api.get('names', { ids: name }, signal)
-  show(main, el('h1', {}, `${of} ${names[name] ?? name}`), card(null, names[name] ? el('p', {}, copy(name, short(name))) : null, body))
+  show(main, el('h1', {}, `${of} ${names[name] ?? name}`), card(null, names[name] ? el('p', {}, copy(name, short(name))) : null, body),
+    limited.length ? card('Limits', el('div', { class: 'bars' }, limited.map((l) => bar(l.resource_class, l.used, l.limit)))) : null)
   return {}
 }
 

@@ -11,7 +11,7 @@ const times = ['since', 'changed']
 export async function render(main, { rest: [of, id] }, signal) {
   const page = await api.get('history', { [of]: id, limit: 1, at: moment.at() }, signal)
   const state = page.entries[0]?.after
-  const past = later('What happened', () => (of === 'chassis' ? plain(id, signal) : happened({ [of]: id }, signal)))
+  const past = later('What happened', () => happened({ [of]: id }, signal))
   const held = of === 'node' && state ? later('Holders', async () => card('Holders', await holders(id, empty('No consumer holds anything of it.'), signal))) : null
   show(main, el('h1', {}, `${kindName(of)} ${state?.name || id}`), page.entries.length === 0 ? empty('There is and was no such thing at this moment.') : state ? card(null, facts(Object.entries(state).map((row) => fact(row)))) : gone('It'), held, past)
   await Promise.all([past, held].filter(Boolean).map((part) => part.ready))
@@ -29,8 +29,3 @@ function fact([name, value]) {
   return [title, String(value)]
 }
 
-// plain is the history of a chassis, which the timeline does not index.
-async function plain(id, signal) {
-  const { entries } = await api.get('history', { chassis: id, at: moment.at() }, signal)
-  return card('What happened', el('ol', { class: 'records' }, entries.map((e) => el('li', {}, el('div', { class: 'when' }, time(e.time)), el('div', { class: 'what' }, el('b', {}, e.actor), ` ${e.command}`)))))
-}

@@ -1,15 +1,14 @@
 // The log in words, newest record first, as it grows, and with filters.
 
-import { withQuery } from '../address.js'
 import * as api from '../api.js'
-import { el, empty, field, localTime, show } from '../dom.js'
+import { el, empty, field, filtering, localTime, show } from '../dom.js'
+import { commands } from '../words.js'
 import { entry, history } from '../entries.js'
 import * as moment from '../moment.js'
 
 const maxRecords = 300 // that a growing page keeps
-const filters = ['command', 'actor', 'project', 'user', 'provider', 'consumer', 'node', 'since', 'until']
+const filters = ['command', 'actor', 'project', 'user', 'provider', 'consumer', 'node', 'node_allocation', 'chassis', 'since', 'until']
 const times = ['since', 'until']
-const commands = ['AllocateForConsumers', 'Claim', 'CreateInventory', 'CreateProvider', 'DeleteProvider', 'ReleaseConsumer', 'ReplaceInventories', 'Reserve', 'Reshape', 'UpdateInventory']
 
 export async function render(main, { query }, signal) {
   const given = Object.fromEntries(filters.filter((name) => query[name]).map((name) => [name, query[name]]))
@@ -33,17 +32,13 @@ async function grow(record, given, found, main, address, signal) {
 }
 
 function filterForm(given) {
-  const parts = filters.map((name) => {
-    const isTime = times.includes(name)
-    const attributes = isTime ? { type: 'datetime-local', step: 1, value: given[name] ? localTime(given[name]) : '' } : { value: given[name] ?? '', placeholder: ['provider', 'node'].includes(name) ? 'uuid or name' : '' }
-    return [name, field(name[0].toUpperCase() + name.slice(1), attributes, name === 'command' ? commands : null)]
-  })
-  const count = Object.keys(given).length
-  return el('details', { class: 'card filters', open: count > 0 }, el('summary', {}, count ? `Filters: ${Object.entries(given).map(([k, v]) => `${k} ${v}`).join(', ')}` : 'Filters'),
-    el('form', {
-      class: 'form', submit: (event) => {
-        event.preventDefault()
-        location.hash = withQuery('#/timeline', Object.fromEntries(parts.map(([name, one]) => [name, one.value() && times.includes(name) ? new Date(one.value()).toISOString() : one.value()])))
-      },
-    }, parts.map(([, one]) => one.node), el('div', { class: 'field' }, el('button', { type: 'submit', class: 'primary' }, 'Filter'), ' ', el('a', { href: '#/timeline', class: 'button' }, 'Clear'))))
+  return filtering('#/timeline', given, filters.map((name) => {
+    const title = name[0].toUpperCase() + name.slice(1)
+    if (!times.includes(name)) {
+      const placeholder = ['provider', 'node'].includes(name) ? 'uuid or name' : ''
+      return [name, field(title, { value: given[name] ?? '', placeholder }, name === 'command' ? commands : null)]
+    }
+    const one = field(title, { type: 'datetime-local', step: 1, value: given[name] ? localTime(given[name]) : '' })
+    return [name, { ...one, value: () => (one.value() ? new Date(one.value()).toISOString() : '') }]
+  }))
 }
