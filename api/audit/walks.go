@@ -75,6 +75,11 @@ const (
 	ofTopology   = "topology"
 )
 
+// SearchKinds are the kinds of what a search finds.
+var SearchKinds = slices.Concat(timelineSubjects, []string{
+	ofRecord, ofClass, ofTrait, ofPreference, ofTopology, present.OfAggregate, sentences.OfActor,
+})
+
 // eachRule goes through what has a name, and no history.
 func eachRule(v projector.View, _ ledger.UUID, yield func(of, id, name string) bool) error {
 	classes, err := v.Classes()
@@ -84,15 +89,23 @@ func eachRule(v projector.View, _ ledger.UUID, yield func(of, id, name string) b
 	for _, class := range classes.All() {
 		yield(ofClass, class.Name, "")
 	}
+	known := make(map[ledger.UUID]bool) // aggregates
 	return errors.Join(v.Traits(func(t *ledger.Trait) bool {
 		return yield(ofTrait, t.Name, "")
 	}), v.Preferences(func(p *ledger.Preference, _ uint64) bool {
 		return yield(ofPreference, p.Name, "")
 	}), v.Topologies(func(t *ledger.Topology, _ uint64) bool {
 		for _, member := range t.Members {
+			known[member.Aggregate] = true
 			yield(present.OfAggregate, member.Aggregate.String(), member.Name)
 		}
 		return yield(ofTopology, t.Name, "")
+	}), v.AggregateLimits(func(l ledger.AggregateLimit) bool {
+		if !known[l.Aggregate] {
+			yield(present.OfAggregate, l.Aggregate.String(), "")
+		}
+		known[l.Aggregate] = true
+		return true
 	}))
 }
 

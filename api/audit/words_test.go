@@ -299,8 +299,9 @@ func TestSearchFindsEveryKind(t *testing.T) {
 			"u": "user", "node \u2603": "provider", ledgertest.ID(2, 1).String(): "consumer",
 		},
 		"preferences": {"b": "preference"}, "chassis": {"rack 2": "chassis", ledgertest.ID(5, 9).String(): "node"},
-		"waiting": {"a3": "node_allocation"},
+		"waiting": {"a3": "node_allocation", "admin": "actor"},
 	}
+	missing := slices.Clone(audit.SearchKinds)
 	for _, history := range ledgertest.Histories(t) {
 		log := &memlog.Log{}
 		if kinds[history.Name] == nil {
@@ -314,6 +315,10 @@ func TestSearchFindsEveryKind(t *testing.T) {
 			if len(m.Matches) == 0 || m.Matches[0].Of != of {
 				t.Errorf("%s: %+v; want a %s", text, m.Matches, of)
 			}
+			missing = slices.DeleteFunc(missing, func(kind string) bool { return kind == of })
 		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("nothing is found of %v", missing)
 	}
 }
