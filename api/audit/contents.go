@@ -30,10 +30,15 @@ func (q *Questions) contents(p parameters) (func(context.Context, *lines) error,
 			return err
 		}
 		tell := contentsTeller{q: q, view: view, classes: classes, to: to}
-		if err := tell.all(ctx, tell.providers); err != nil {
+		providers := func(after ledger.UUID, yield func(present.Content, ledger.UUID) bool) error {
+			return view.ProvidersAfter(after, func(p *ledger.Provider) bool { return yield(tell.provider(p), p.UUID) })
+		}
+		if err := tell.all(ctx, providers); err != nil {
 			return err
 		}
-		return tell.all(ctx, tell.consumers)
+		return tell.all(ctx, func(after ledger.UUID, yield func(present.Content, ledger.UUID) bool) error {
+			return view.Consumers(after, func(c *ledger.Consumer) bool { return yield(tell.consumer(c), c.UUID) })
+		})
 	}, nil
 }
 
@@ -70,17 +75,21 @@ type contentsTeller struct {
 	to      *lines
 }
 
-// all writes the parts that read returns, each of which begins after the last
+// all writes the parts that each yields, each of which begins after the last
 // entity of the one before, until one is empty. It has a place while it reads.
 func (t *contentsTeller) all(
-	ctx context.Context, read func(ledger.UUID) ([]present.Content, ledger.UUID, error),
+	ctx context.Context, each func(after ledger.UUID, yield func(present.Content, ledger.UUID) bool) error,
 ) error {
 	for after := ledger.NilUUID; ; {
 		work, err := t.q.Fair.Long(ctx, t.to.asker)
 		if err != nil {
 			return err
 		}
-		list, last, err := read(after)
+		var list []present.Content
+		err = each(after, func(one present.Content, id ledger.UUID) bool {
+			list, after = append(list, one), id
+			return len(list) < atOnce
+		})
 		work.End()
 		if err != nil || len(list) == 0 {
 			return err
@@ -88,16 +97,7 @@ func (t *contentsTeller) all(
 		if err := writeLines(t.to, list); err != nil {
 			return err
 		}
-		after = last
 	}
-}
-
-func (t *contentsTeller) providers(after ledger.UUID) (list []present.Content, last ledger.UUID, err error) {
-	err = t.view.ProvidersAfter(after, func(p *ledger.Provider) bool {
-		list, last = append(list, t.provider(p)), p.UUID
-		return len(list) < atOnce
-	})
-	return list, last, err
 }
 
 func (t *contentsTeller) provider(p *ledger.Provider) present.Content {
@@ -120,14 +120,6 @@ func (t *contentsTeller) provider(p *ledger.Provider) present.Content {
 		})
 	}
 	return line
-}
-
-func (t *contentsTeller) consumers(after ledger.UUID) (list []present.Content, last ledger.UUID, err error) {
-	err = t.view.Consumers(after, func(c *ledger.Consumer) bool {
-		list, last = append(list, t.consumer(c)), c.UUID
-		return len(list) < atOnce
-	})
-	return list, last, err
 }
 
 func (t *contentsTeller) consumer(c *ledger.Consumer) present.Content {

@@ -72,7 +72,7 @@ func (q *Questions) diff(ctx context.Context, p parameters) (any, error) {
 }
 
 func (d *Diff) providers(ctx context.Context, from, to projector.View) error {
-	return differences(ctx, providersOf(from), providersOf(to), func(p *ledger.Provider) ledger.UUID { return p.UUID },
+	return differences(ctx, sequence(from.Providers), sequence(to.Providers), func(p *ledger.Provider) ledger.UUID { return p.UUID },
 		(*ledger.Provider).Same, func(before, after *ledger.Provider) error {
 			if d.ProviderCount++; d.ProviderCount > maxDifferences {
 				d.Incomplete = true
@@ -123,10 +123,11 @@ func (d *Diff) consumers(ctx context.Context, from, to projector.View, telling p
 		}, &d.AtLeast)
 }
 
-func providersOf(v projector.View) iter.Seq2[*ledger.Provider, error] {
-	return func(yield func(*ledger.Provider, error) bool) {
+// sequence makes a sequence of what is yielded.
+func sequence[T any](each func(yield func(*T) bool) error) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
 		stopped := false
-		err := v.Providers(func(p *ledger.Provider) bool { stopped = !yield(p, nil); return !stopped })
+		err := each(func(one *T) bool { stopped = !yield(one, nil); return !stopped })
 		if err != nil && !stopped {
 			yield(nil, err)
 		}
@@ -134,13 +135,7 @@ func providersOf(v projector.View) iter.Seq2[*ledger.Provider, error] {
 }
 
 func consumersOf(v projector.View) iter.Seq2[*ledger.Consumer, error] {
-	return func(yield func(*ledger.Consumer, error) bool) {
-		stopped := false
-		err := v.Consumers(ledger.NilUUID, func(c *ledger.Consumer) bool { stopped = !yield(c, nil); return !stopped })
-		if err != nil && !stopped {
-			yield(nil, err)
-		}
-	}
+	return sequence(func(yield func(*ledger.Consumer) bool) error { return v.Consumers(ledger.NilUUID, yield) })
 }
 
 // differences walks through two lists in the order of their ids, side by side,

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 
@@ -71,13 +70,8 @@ func (g *Growth) Check(trust proof.Trust, earlier *proof.Checkpoint) (*proof.Che
 // answered, except for whitespace. Unknown or repeated fields and trailing text
 // are refused, because other readers could read something else in them.
 func ReadEvidence(text []byte, evidence any) error {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(evidence); err != nil {
+	if err := strict(text, evidence); err != nil {
 		return fmt.Errorf("%w: %w", ErrEvidence, err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w: there is text after the end", ErrEvidence)
 	}
 	again, err := ledger.PlainJSON(evidence)
 	if err != nil {

@@ -129,6 +129,7 @@ func (q *Questions) state(ctx context.Context, at string) (*ledger.State, error)
 	return writer.StateAt(ctx, q.Log, q.Snapshots, ledger.Address{Sequence: view.Sequence() + 1})
 }
 
+// strict decodes JSON with no unknown fields, and nothing after it.
 func strict(data []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
@@ -149,28 +150,20 @@ func stepOf(name string, body []byte) (commands.Command, error) {
 }
 
 func queryOf(name string, body []byte) (wire.Query, error) {
-	var q wire.Query
-	switch name {
-	case "Allocations":
-		q = new(wire.AllocationsQuery)
-	case "Candidates":
-		q = new(wire.CandidatesQuery)
-	case "Capacity":
-		q = new(wire.CapacityQuery)
-	case "Provider":
-		q = new(wire.ProviderQuery)
-	case "Usages":
-		q = new(wire.UsagesQuery)
-	default:
+	empty, known := map[string]wire.Query{
+		"Allocations": new(wire.AllocationsQuery), "Candidates": new(wire.CandidatesQuery),
+		"Capacity": new(wire.CapacityQuery), "Provider": new(wire.ProviderQuery), "Usages": new(wire.UsagesQuery),
+	}[name]
+	if !known {
 		return nil, fmt.Errorf("%q is none of Allocations, Candidates, Capacity, Provider and Usages", name)
 	}
-	if err := strict(body, q); err != nil {
+	if err := strict(body, empty); err != nil {
 		return nil, err
 	}
-	if q.Moment() != (wire.When{}) {
+	if empty.Moment() != (wire.When{}) {
 		return nil, errors.New("a question has no moment of its own: give at beside steps")
 	}
-	return q, nil
+	return empty, nil
 }
 
 // asker answers queries from a State.

@@ -205,9 +205,6 @@ func faulty(parameter string, err error) error {
 
 func timeText(at int64) string { return time.Unix(0, at).UTC().Format(time.RFC3339Nano) }
 
-// consumed is what a row is about.
-type consumed struct{ project, user, kind, provider, class string }
-
 func (c *consuming) owners() error {
 	var failure error
 	err := c.view.Consumption(c.q.Project, c.userOfProject(), c.moments, func(one *projector.Consumed) bool {
@@ -224,7 +221,8 @@ func (c *consuming) owners() error {
 		c.found = true
 		var class string
 		if class, failure = c.names.Of(one.Class); failure == nil && c.meant(class) {
-			c.add(&consumed{project: one.Owner.Project, user: one.Owner.User, kind: kind, class: class}, one.UpTo, nil)
+			what := &wire.ConsumptionRow{Project: &one.Owner.Project, User: &one.Owner.User, Type: &kind, Class: &class}
+			c.add(what, one.UpTo, nil)
 		}
 		return failure == nil
 	})
@@ -287,7 +285,8 @@ func (c *consuming) provider(id ledger.UUID) error {
 		c.found = true
 		var class string
 		if class, failure = c.names.Of(projector.ConsumedClass{ID: one.Class}); failure == nil && c.meant(class) {
-			c.add(&consumed{provider: id.String(), class: class}, one.Used, one.Capacity)
+			provider := id.String()
+			c.add(&wire.ConsumptionRow{Provider: &provider, Class: &class}, one.Used, one.Capacity)
 		}
 		return failure == nil
 	})
@@ -310,23 +309,14 @@ func (c *consuming) tree() (ids []ledger.UUID, err error) {
 }
 
 // add adds what there was in each span.
-func (c *consuming) add(what *consumed, used, capacity []ledger.Integral) {
+func (c *consuming) add(what *wire.ConsumptionRow, used, capacity []ledger.Integral) {
 	keys := make([]string, len(c.by))
 	at := -1 // the key that is the span
 	for i, by := range c.by {
-		switch by {
-		case "project":
-			keys[i] = what.project
-		case "user":
-			keys[i] = what.user
-		case "type":
-			keys[i] = what.kind
-		case "provider":
-			keys[i] = what.provider
-		case "class":
-			keys[i] = what.class
-		default:
+		if by == c.unit {
 			at = i
+		} else {
+			keys[i] = **keyOf(what, by)
 		}
 	}
 	var none ledger.Integral

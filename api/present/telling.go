@@ -213,28 +213,28 @@ type naming struct {
 	read func(projector.View, ledger.UUID) (string, bool, error)
 }
 
+// named reads the name of an entity.
+func named[T any](
+	read func(projector.View, ledger.UUID) (*T, bool, error), name func(*T) string,
+) func(projector.View, ledger.UUID) (string, bool, error) {
+	return func(v projector.View, id ledger.UUID) (string, bool, error) {
+		one, found, err := read(v, id)
+		if !found {
+			return "", false, err
+		}
+		return name(one), true, err
+	}
+}
+
 var namings = map[string]naming{
-	wire.OfProvider: {projector.ProviderHistory, func(v projector.View, id ledger.UUID) (string, bool, error) {
-		p, found, err := v.Provider(id)
-		if !found {
-			return "", false, err
-		}
-		return p.Name, true, err
-	}},
-	wire.OfNode: {projector.NodeHistory, func(v projector.View, id ledger.UUID) (string, bool, error) {
-		n, found, err := v.Node(id)
-		if !found {
-			return "", false, err
-		}
-		return n.Name, true, err
-	}},
-	wire.OfNodeAllocation: {projector.NodeAllocationHistory, func(v projector.View, id ledger.UUID) (string, bool, error) {
-		a, found, err := v.NodeAllocation(id)
-		if !found {
-			return "", false, err
-		}
-		return a.Name, true, err
-	}},
+	wire.OfProvider: {
+		projector.ProviderHistory, named(projector.View.Provider, func(p *ledger.Provider) string { return p.Name }),
+	},
+	wire.OfNode: {projector.NodeHistory, named(projector.View.Node, func(n *ledger.Node) string { return n.Name })},
+	wire.OfNodeAllocation: {
+		projector.NodeAllocationHistory,
+		named(projector.View.NodeAllocation, func(a *ledger.NodeAllocation) string { return a.Name }),
+	},
 }
 
 // NameOf returns the last name of a provider, node or node allocation by a view; empty:

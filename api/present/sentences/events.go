@@ -85,7 +85,7 @@ func providers(in tellers) {
 			parts = append(parts, " to the top")
 		}
 		parts = append(parts, below(e.Parent)...)
-		if before := s.Provider(e.Provider); before != nil && before.Parent != nil {
+		if before := s.provider(e.Provider); before.Parent != nil {
 			parts = append(append(parts, ", before"), below(*before.Parent)...)
 		}
 		return parts
@@ -103,38 +103,34 @@ func providers(in tellers) {
 		return append(parts, s.beforeInventories(e.Provider, func(class string) bool { return class == e.Class })...)
 	})
 	tell(in, func(e ledger.ProviderTraitsReplaced, s said) []any {
-		var before []string
-		if p := s.Provider(e.Provider); p != nil {
-			before = p.Traits
-		}
-		return append([]any{"set the traits of ", provider(e.Provider)}, changed(before, e.Traits, plain)...)
+		return append([]any{"set the traits of ", provider(e.Provider)}, changed(s.provider(e.Provider).Traits, e.Traits, plain)...)
 	})
 	tell(in, func(e ledger.ProviderAggregatesReplaced, s said) []any {
-		var before []ledger.UUID
-		if p := s.Provider(e.Provider); p != nil {
-			before = p.Aggregates
-		}
-		return append([]any{"set the aggregates of ", provider(e.Provider)}, changed(before, e.Aggregates, aggregate)...)
+		was := s.provider(e.Provider).Aggregates
+		return append([]any{"set the aggregates of ", provider(e.Provider)}, changed(was, e.Aggregates, aggregate)...)
 	})
 	tell(in, func(e ledger.ProviderCountersReplaced, s said) []any {
-		var before []string
-		if p := s.Provider(e.Provider); p != nil {
-			for _, one := range p.Counters {
-				before = append(before, number(one.Total)+" "+one.Name)
-			}
-			before = append(before, draws(p.Draws)...)
+		was := s.provider(e.Provider)
+		before, after := draws(was.Draws), draws(e.Draws)
+		for _, one := range was.Counters {
+			before = append(before, number(one.Total)+" "+one.Name)
 		}
-		var after []string
 		for _, one := range e.Counters {
 			after = append(after, number(one.Total)+" "+one.Name)
 		}
-		after = append(after, draws(e.Draws)...)
 		return append([]any{"set the counters of ", provider(e.Provider)}, changed(before, after, plain)...)
 	})
 	tell(in, func(e ledger.ProviderGenerationsAdvanced, _ said) []any {
 		return []any{"advanced the generations of ", plural(len(e.Providers), "provider", "providers")}
 	})
 }
+
+// provider and node are what they were before; nothing is in those that were not.
+func (s said) provider(id ledger.UUID) *wire.Provider {
+	return cmp.Or(s.Provider(id), &wire.Provider{})
+}
+
+func (s said) node(id ledger.UUID) *wire.Node { return cmp.Or(s.Node(id), &wire.Node{}) }
 
 func below(parent ledger.UUID) []any {
 	if parent.IsNil() {
@@ -220,11 +216,7 @@ func (s said) inventories(
 }
 
 func (s said) beforeInventories(id ledger.UUID, of func(class string) bool) []any {
-	p := s.Provider(id)
-	if p == nil {
-		return nil
-	}
-	was := slices.DeleteFunc(slices.Clone(p.Inventories), func(i wire.Inventory) bool { return !of(i.Class) })
+	was := slices.DeleteFunc(slices.Clone(s.provider(id).Inventories), func(i wire.Inventory) bool { return !of(i.Class) })
 	if len(was) == 0 {
 		return nil
 	}
@@ -367,35 +359,31 @@ func nodes(in tellers) {
 	})
 	tell(in, func(e ledger.NodeStateSet, s said) []any {
 		parts := []any{"set node ", node(e.Node), " to " + e.ProvisionState}
-		was := s.Node(e.Node)
-		if was != nil && was.ProvisionState != e.ProvisionState {
-			parts = append(parts, ", before "+was.ProvisionState)
+		was := s.node(e.Node)
+		if was.ProvisionState != e.ProvisionState {
+			parts = append(parts, comma("before ", was.ProvisionState))
 		}
-		if e.PowerState != "" && (was == nil || was.PowerState != e.PowerState) {
-			parts = append(parts, ", "+e.PowerState)
+		if was.PowerState != e.PowerState {
+			parts = append(parts, comma("", e.PowerState))
 		}
 		switch {
 		case e.Maintenance:
 			parts = append(parts, ", in maintenance"+colon(e.MaintenanceReason))
-		case was != nil && was.Maintenance:
+		case was.Maintenance:
 			parts = append(parts, ", out of maintenance")
 		}
 		return parts
 	})
 	tell(in, func(e ledger.NodeTraitsReplaced, s said) []any {
-		var before []string
-		if n := s.Node(e.Node); n != nil {
-			before = n.Traits
-		}
-		return append([]any{"set the traits of node ", node(e.Node)}, changed(before, e.Traits, plain)...)
+		return append([]any{"set the traits of node ", node(e.Node)}, changed(s.node(e.Node).Traits, e.Traits, plain)...)
 	})
 	tell(in, func(e ledger.NodeInstanceSet, s said) []any {
 		parts := []any{"took the instance off node ", node(e.Node)}
 		if !e.Instance.IsNil() {
 			parts = []any{"put instance ", thing{wire.OfConsumer, e.Instance.String()}, " on node ", node(e.Node)}
 		}
-		if was := s.Node(e.Node); was != nil && was.Instance != nil {
-			parts = append(parts, ", before ", thing{wire.OfConsumer, was.Instance.String()})
+		if was := s.node(e.Node).Instance; was != nil {
+			parts = append(parts, ", before ", thing{wire.OfConsumer, was.String()})
 		}
 		return parts
 	})
@@ -406,14 +394,17 @@ func nodes(in tellers) {
 		}
 		return []any{"turned providers for nodes off"}
 	})
+	described := func(what string, id ledger.UUID, text string) []any {
+		return []any{what + " chassis ", chassis(id), colon(cut(text))}
+	}
 	tell(in, func(e ledger.ChassisCreated, _ said) []any {
-		return []any{"created chassis ", chassis(e.Chassis), colon(cut(e.Description.Description))}
+		return described("created", e.Chassis, e.Description.Description)
 	})
 	tell(in, func(e ledger.ChassisImported, _ said) []any {
-		return []any{"imported chassis ", chassis(e.Chassis), colon(cut(e.Description.Description))}
+		return described("imported", e.Chassis, e.Description.Description)
 	})
 	tell(in, func(e ledger.ChassisDescribed, _ said) []any {
-		return []any{"described chassis ", chassis(e.Chassis), colon(cut(e.Description.Description))}
+		return described("described", e.Chassis, e.Description.Description)
 	})
 	tell(in, func(e ledger.ChassisDeleted, _ said) []any { return []any{"deleted chassis ", chassis(e.Chassis)} })
 }
