@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"errors"
 	"math"
 
 	"github.com/allot-project/allot/ledger"
@@ -12,9 +11,6 @@ import (
 const (
 	maxCommits  = 100_000
 	someCommits = 1000 // unless the client asks for another number
-	// commitsAtOnce bounds what is read before it is written, so that a slow client
-	// keeps no place from others: a commit more than so many bytes.
-	commitsAtOnce = 1 << 20
 )
 
 // Commit is a commit of the log as it is. Its bytes hash to the digest, which
@@ -57,8 +53,6 @@ func (q *Questions) rawCommits(p parameters) (func(context.Context, *lines) erro
 	}, nil
 }
 
-var errSomeCommits = errors.New("audit: these are enough commits at once")
-
 // someCommits reads some commits, with a place.
 func (q *Questions) someCommits(ctx context.Context, asker string, from, last uint64) (list []Commit, err error) {
 	work, err := q.Fair.Long(ctx, asker)
@@ -66,17 +60,10 @@ func (q *Questions) someCommits(ctx context.Context, asker string, from, last ui
 		return nil, err
 	}
 	defer work.End()
-	bytes := 0
-	err = q.Log.Read(ctx, from, last, func(e ledger.Entry) error {
+	err = q.chunk(ctx, from, last, func(e ledger.Entry) error {
 		list = append(list, Commit{e.Sequence, ledger.DigestOf(e.Data), append([]byte(nil), e.Data...)})
-		if bytes += len(e.Data); bytes >= commitsAtOnce {
-			return errSomeCommits
-		}
 		return nil
 	})
-	if errors.Is(err, errSomeCommits) {
-		err = nil
-	}
 	if err == nil && len(list) == 0 {
 		err = ledger.ErrLogGap
 	}

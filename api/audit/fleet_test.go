@@ -384,31 +384,6 @@ func moment(t *testing.T, text string) time.Time {
 	return at
 }
 
-// TestTimelineTellsOfAMove: a record comes with its events, and with what it
-// changed, before and after.
-func TestTimelineTellsOfAMove(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	q := ask(t, l, nil)
-	one := l.Provider(t, "host-007", commands.Inventory{Class: "VCPU", Total: 10})
-	other := l.Provider(t, "host-012", commands.Inventory{Class: "VCPU", Total: 10})
-	consumer := commandstest.NewID()
-	l.Accept(t, commandstest.Allocate(consumer, one, "VCPU", 2))
-	move := commandstest.Allocate(consumer, other, "VCPU", 2)
-	move.Allocations[0].AnyGeneration = true
-	l.Accept(t, move)
-	var page audit.Timeline
-	q.get(t, 200, "/audit/timeline?limit=1", &page)
-	item := page.Entries[0]
-	if item.EventCount != 2 || len(item.Changes) != 1 || item.Changes[0].Name != consumer.String() {
-		t.Fatalf("%+v", item)
-	}
-	held := func(state any) string { return fmt.Sprint(state) }
-	before, after := held(item.Changes[0].Before), held(item.Changes[0].After)
-	if !strings.Contains(before, one.String()) || !strings.Contains(after, other.String()) {
-		t.Errorf("%v", item.Changes)
-	}
-}
-
 // TestActivity: every accepted and rejected command is in the span of its time.
 func TestActivity(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})

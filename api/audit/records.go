@@ -176,8 +176,7 @@ var errEnough = errors.New("audit: the chunk is full")
 // have folded.
 func (q *Questions) commits(ctx context.Context, from, to uint64) (list []*ledger.Commit, next uint64, err error) {
 	view := q.Views.View()
-	size := 0
-	err = q.Log.Read(ctx, from, to, func(entry ledger.Entry) error {
+	err = q.chunk(ctx, from, to, func(entry ledger.Entry) error {
 		next = entry.Sequence + 1
 		mark, _, found, err := view.CommitMark(entry.Sequence)
 		if err != nil {
@@ -194,15 +193,27 @@ func (q *Questions) commits(ctx context.Context, from, to uint64) (list []*ledge
 			return fmt.Errorf("sequence %d: %w", entry.Sequence, errNotSeen)
 		}
 		list = append(list, commit)
-		if size += len(entry.Data); size >= chunkBytes {
+		return nil
+	})
+	return list, next, err
+}
+
+// chunk reads entries of the log up to one, or until they are large.
+func (q *Questions) chunk(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
+	size := 0
+	err := q.Log.Read(ctx, from, to, func(e ledger.Entry) error {
+		if err := yield(e); err != nil {
+			return err
+		}
+		if size += len(e.Data); size >= chunkBytes {
 			return errEnough
 		}
 		return nil
 	})
 	if errors.Is(err, errEnough) {
-		err = nil
+		return nil
 	}
-	return list, next, err
+	return err
 }
 
 // write writes the records of commits, at most left of them unless left is 0.

@@ -88,6 +88,11 @@ func TestRecordsAreToldInWords(t *testing.T) {
 		if row.command != move {
 			continue
 		}
+		change := told.Changes[0]
+		if before, after := fmt.Sprint(change.Before), fmt.Sprint(change.After); len(told.Changes) != 1 || told.EventCount != 2 ||
+			!strings.Contains(before, from.String()) || !strings.Contains(after, to.String()) {
+			t.Errorf("the timeline tells of the changes %+v", told.Changes)
+		}
 		var diff audit.Diff
 		q.get(t, 200, fmt.Sprintf("/audit/diff?from=%d&to=%d", at.Sequence-1, at.Sequence), &diff)
 		if diff.Consumers[0].Text != row.want {

@@ -2,7 +2,7 @@
 
 import { linkTo } from './address.js'
 import { data } from './difference.js'
-import { csvOf, save } from './download.js'
+import { saveRows, saving } from './download.js'
 import { copy, el, facts, folded, plural, time } from './dom.js'
 import { sentence, spaced } from './words.js'
 
@@ -37,9 +37,8 @@ export function entries(label, items) {
 
 // download saves the records that are on the page.
 function download(type, items) {
-  if (type === 'json') return save('records.json', 'application/json', `${JSON.stringify(items, null, 2)}\n`)
   const rows = items.map((item) => [item.address, item.time, item.actor, item.command, item.text, item.command_id, item.request_id ?? ''])
-  save('records.csv', 'text/csv', csvOf(['Record', 'Time', 'Actor', 'Command', 'In words', 'Command id', 'Request'], rows))
+  saveRows('records', type, ['Record', 'Time', 'Actor', 'Command', 'In words', 'Command id', 'Request'], rows, items)
 }
 
 // history is a list that grows by pages on demand. Ask answers a page of the
@@ -49,7 +48,7 @@ export async function history(label, ask, nothing) {
   const more = el('button', { type: 'button', hidden: true, click: () => older() }, 'Older records')
   const examined = el('p', { class: 'soft', hidden: true }, 'Nothing fits among the records that were examined. There are older ones.')
   const loaded = []
-  const saves = el('span', { class: 'row foot' }, more, el('span', { class: 'spring' }), ['csv', 'json'].map((type) => el('button', { type: 'button', class: 'quiet', click: () => download(type, loaded) }, type.toUpperCase())))
+  const saves = el('span', { class: 'row foot' }, more, el('span', { class: 'spring' }), saving((type) => download(type, loaded)))
   let next = ''
   async function older() {
     more.disabled = true

@@ -1,6 +1,6 @@
 // Tables that can be sorted and downloaded, and that show a page at a time.
 
-import { csvOf, save } from './download.js'
+import { saveRows, saving } from './download.js'
 import { el, empty, number, show } from './dom.js'
 
 const page = 100
@@ -45,8 +45,7 @@ export function table({ label, file, columns, rows, more = null, nothing = null 
       el('span', { class: 'soft' }, `${number(list.length)}${next ? ' loaded, and there are more' : ''}`),
       left > 0 || next ? el('button', { type: 'button', click: grow }, left > 0 ? `Show ${number(Math.min(page, left))} more` : 'Load more') : null,
       el('span', { class: 'spring' }),
-      el('button', { type: 'button', class: 'quiet', click: () => download('csv') }, 'CSV'),
-      el('button', { type: 'button', class: 'quiet', click: () => download('json') }, 'JSON'))
+      saving(download))
   }
 
   async function grow() {
@@ -65,9 +64,8 @@ export function table({ label, file, columns, rows, more = null, nothing = null 
   async function download(type) {
     while (next && list.length < maxDownloaded) await load()
     fill()
-    const name = `${file}${next ? `-first-${list.length}` : ''}.${type}`
-    if (type === 'json') save(name, 'application/json', `${JSON.stringify(ordered(), null, 2)}\n`)
-    else save(name, 'text/csv', csvOf(columns.map((c) => c.title), ordered().map((row) => columns.map((c) => c.value(row)))))
+    const rows = ordered()
+    saveRows(`${file}${next ? `-first-${list.length}` : ''}`, type, columns.map((c) => c.title), rows.map((row) => columns.map((c) => c.value(row))), rows)
   }
 
   if (list.length === 0 && !next) return nothing ?? empty('Nothing.')

@@ -4,7 +4,8 @@ import { linkTo } from '../address.js'
 import * as api from '../api.js'
 import { card, choice, el, empty, field, kindName, show, subject, time } from '../dom.js'
 import * as moment from '../moment.js'
-import { consumersOf, consumerTable, holders } from './parts.js'
+import { table } from '../table.js'
+import { consumersOf, holderColumns, holders } from './parts.js'
 
 const kinds = [['provider', 'provider'], ['node', 'node'], ['consumer', 'consumer'], ['project', 'project'], ['user', 'user']]
 
@@ -28,14 +29,12 @@ export async function render(main, { rest: [of = 'provider', id = ''] }, signal)
 
 const sentenceStart = (of) => (of === 'provider' || of === 'node' ? 'Who held something of ' : `What was held by ${kindName(of)} `)
 
-function answer(of, id, signal) {
+async function answer(of, id, signal) {
   const none = empty('Nothing was held.', 'Choose another moment.')
   if (of === 'provider' || of === 'node') return holders(id, none, signal)
   if (of !== 'consumer') return consumersOf({ [of]: id }, `${of}-held`, none, signal)
-  return consumerTable('What it held', `consumer-${id}`, async () => {
-    const { entries } = await api.get('history', { consumer: id, limit: 1, at: moment.at() }, signal)
-    return { rows: entries[0]?.after ? [entries[0].after] : [] }
-  }, none)
+  const { entries } = await api.get('history', { consumer: id, limit: 1, at: moment.at() }, signal)
+  return table({ label: 'What it held', file: `consumer-${id}`, rows: entries[0]?.after ? [entries[0].after] : [], nothing: none, columns: holderColumns })
 }
 
 // ask is the form: what, and when in any form that the API takes.

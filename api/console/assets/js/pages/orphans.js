@@ -1,10 +1,10 @@
 // Consumers that hold something, compared with a list of those that may.
 
 import * as api from '../api.js'
-import { amounts, area, card, el, empty, form, number, show, subject, time } from '../dom.js'
+import { area, card, el, empty, form, number, show } from '../dom.js'
 import * as moment from '../moment.js'
 import { table } from '../table.js'
-import { summed } from '../words.js'
+import { holderColumns } from './parts.js'
 
 const key = 'allot-orphans'
 const pattern = /[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}/gi
@@ -47,12 +47,9 @@ async function compare(text, signal) {
   return [el('p', { class: 'lead' }, `${number(count)} consumers hold something at #${at}: ${number(orphans.length)} orphans, ${number(missing.length)} of the list hold nothing.`),
     el('h3', {}, 'Orphans'), table({
       label: 'Orphans', file: 'orphans', rows: orphans, nothing: empty('There are no orphans.'),
-      columns: [
-        { title: 'Consumer', value: (c) => c.consumer, show: (c) => subject('consumer', c.consumer) }, { title: 'Project', value: (c) => c.project, show: (c) => subject('project', c.project) },
-        { title: 'User', value: (c) => c.user }, { title: 'Holds', value: (c) => amounts(summed(c)) }, { title: 'Since', value: (c) => c.since, show: (c) => time(c.since) },
-      ],
+      columns: holderColumns,
     }), el('h3', {}, 'Without allocations'), table({
       label: 'Owners without allocations', file: 'missing', rows: missing, nothing: empty('All of the list hold something.'),
-      columns: [{ title: 'Consumer', value: (c) => c.consumer, show: (c) => subject('consumer', c.consumer) }],
+      columns: holderColumns.slice(0, 1),
     })]
 }

@@ -27,46 +27,34 @@ export async function overTime(query, file, signal, title = 'Usage over time', m
   return card(title, picker('', () => draw().catch((error) => show(place, failure(error)))), place)
 }
 
-const inAll = (amount) => Object.values(amount).reduce((a, b) => a + b, 0)
+// holderColumns are those of consumers with what they hold.
+export const holderColumns = [
+  { title: 'Consumer', value: (c) => c.consumer, show: (c) => subject('consumer', c.consumer) },
+  { title: 'Project', value: (c) => c.project, show: (c) => subject('project', c.project) },
+  { title: 'User', value: (c) => c.user, show: (c) => subject('user', c.user) },
+  { title: 'Type', value: (c) => c.type ?? '' },
+  { title: 'Holds', value: (c) => amounts(summed(c)) },
+  { title: 'Providers', value: (c) => providersOf(c).join(' '), show: (c) => providersOf(c).slice(0, 3).map((id) => el('div', {}, subject('provider', id))) },
+  { title: 'Since', value: (c) => c.since, show: (c) => time(c.since) },
+  { title: 'Reserved until', value: (c) => c.reserved_until ?? '', show: (c) => (c.reserved_until ? time(c.reserved_until) : '') },
+]
 
-// consumerTable lists consumers with what they hold. Ask answers a page of them
-// for the last uuid of the page before.
-export async function consumerTable(label, file, ask, nothing) {
+const providersOf = (c) => [...new Set(c.allocations.map((a) => a.provider))]
+
+// consumerTable lists the consumers that a question is answered with, page by page.
+export async function consumerTable(label, file, question, query, nothing, signal) {
   const page = async (after) => {
-    const answer = await ask(after)
-    return { rows: answer.rows, more: answer.next ? () => page(answer.next) : null }
+    const answer = await api.get(question, { ...query, after, limit: 500, at: moment.at() }, signal)
+    return { rows: answer[question], more: answer.next ? () => page(answer.next) : null }
   }
-  const first = await page('')
-  return table({
-    label, file, rows: first.rows, more: first.more, nothing,
-    columns: [
-      { title: 'Consumer', value: (c) => c.consumer, show: (c) => subject('consumer', c.consumer) },
-      { title: 'Project', value: (c) => c.project, show: (c) => subject('project', c.project) },
-      { title: 'User', value: (c) => c.user, show: (c) => subject('user', c.user) },
-      { title: 'Type', value: (c) => c.type ?? '' },
-      { title: 'Holds', value: (c) => amounts(summed(c)), show: (c) => el('span', { title: String(inAll(summed(c))) }, amounts(summed(c))) },
-      { title: 'Providers', value: (c) => [...new Set(c.allocations.map((a) => a.provider))].join(' '), show: (c) => [...new Set(c.allocations.map((a) => a.provider))].slice(0, 3).map((id) => el('div', {}, subject('provider', id))) },
-      { title: 'Since', value: (c) => c.since, show: (c) => time(c.since) },
-      { title: 'Reserved until', value: (c) => c.reserved_until ?? '', show: (c) => (c.reserved_until ? time(c.reserved_until) : '') },
-    ],
-  })
+  return table({ label, file, ...await page(''), nothing, columns: holderColumns })
 }
 
 // holders lists who holds something of a provider, of all that is nested in it, or of a node.
-export function holders(id, nothing, signal) {
-  return consumerTable('Holders', `holders-${id}`, async (after) => {
-    const answer = await api.get('holders', { provider: id, tree: true, after, limit: 1000, at: moment.at() }, signal)
-    return { rows: answer.holders, next: answer.next }
-  }, nothing)
-}
+export const holders = (id, nothing, signal) => consumerTable('Holders', `holders-${id}`, 'holders', { provider: id, tree: true }, nothing, signal)
 
 // consumersOf lists the consumers of a project or user.
-export function consumersOf(query, file, nothing, signal) {
-  return consumerTable('Consumers', file, async (after) => {
-    const answer = await api.get('consumers', { ...query, after, limit: 500, at: moment.at() }, signal)
-    return { rows: answer.consumers, next: answer.next }
-  }, nothing)
-}
+export const consumersOf = (query, file, nothing, signal) => consumerTable('Consumers', file, 'consumers', query, nothing, signal)
 
 // later fills a place on the page when its content has come, and shows what is
 // wrong if it does not.

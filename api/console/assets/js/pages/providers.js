@@ -3,7 +3,7 @@
 import { withQuery } from '../address.js'
 import * as api from '../api.js'
 import { bar, choice, el, empty, field, number, plural, show, subject } from '../dom.js'
-import { csvOf, save } from '../download.js'
+import { saveRows, saving } from '../download.js'
 import * as moment from '../moment.js'
 import { virtual } from '../virtual.js'
 
@@ -37,8 +37,7 @@ function filters(wanted, fleet, ask, count) {
   const order = choice('Order', wanted.class ? [['name', 'by name'], ['fullest', 'fullest first'], ['emptiest', 'emptiest first']] : [['name', 'by name']], wanted.order, (value) => go({ order: value }))
   return el('form', { class: 'form', submit: (event) => { event.preventDefault(); go({ q: name.value() }) } },
     name.node, byClass.node, order.node, el('div', { class: 'field' }, el('button', { type: 'submit', class: 'primary' }, 'Filter')),
-    el('div', { class: 'field grow' }, count), el('div', { class: 'field' },
-      el('button', { type: 'button', class: 'quiet', click: () => download(ask, 'csv') }, 'CSV'), el('button', { type: 'button', class: 'quiet', click: () => download(ask, 'json') }, 'JSON')))
+    el('div', { class: 'field grow' }, count), el('div', { class: 'field' }, saving((type) => download(ask, type))))
 }
 
 function row(tree, name) {
@@ -58,7 +57,6 @@ async function download(ask, type) {
     if (page.rows.length === 0) break
     trees.push(...page.rows)
   }
-  if (type === 'json') return save('providers.json', 'application/json', `${JSON.stringify(trees, null, 2)}\n`)
   const rows = trees.flatMap((t) => t.inventories.map((inv) => [t.name, t.root, t.providers, inv.class, inv.total, inv.capacity, inv.used]))
-  save('providers.csv', 'text/csv', csvOf(['Name', 'Root', 'Providers', 'Class', 'Total', 'Capacity', 'Used'], rows))
+  saveRows('providers', type, ['Name', 'Root', 'Providers', 'Class', 'Total', 'Capacity', 'Used'], rows, trees)
 }
