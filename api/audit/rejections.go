@@ -15,13 +15,13 @@ import (
 
 // Rejections is the answer of GET /audit/rejections, newest first.
 type Rejections struct {
-	Rejections []Rejection `json:"rejections"`
+	Rejections []ToldRejection `json:"rejections"`
 	// Incomplete means that there may be older ones.
 	Incomplete bool `json:"incomplete,omitempty"`
 }
 
-// Rejection is a command that was rejected, in words.
-type Rejection struct {
+// ToldRejection is a command that was rejected, in words.
+type ToldRejection struct {
 	rejected.Entry
 	Text  string          `json:"text"`
 	Words sentences.Words `json:"words"`
@@ -46,13 +46,13 @@ func (q *Questions) rejections(ctx context.Context, p parameters) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := &Rejections{[]Rejection{}, len(list) == cmp.Or(asked.Limit, present.DefaultRejections)}
+	answer := &Rejections{[]ToldRejection{}, len(list) == cmp.Or(asked.Limit, present.DefaultRejections)}
 	for i := range list {
 		words, err := telling.Rejected(&list[i])
 		if err != nil {
 			return nil, err
 		}
-		answer.Rejections = append(answer.Rejections, Rejection{list[i], words.String(), words})
+		answer.Rejections = append(answer.Rejections, ToldRejection{list[i], words.String(), words})
 	}
 	return answer, nil
 }
