@@ -116,26 +116,30 @@ func held(view projector.View, consumer, provider ledger.UUID) (map[string]int64
 	return amounts, nil
 }
 
-// heldAt is held after a commit. Before the first commit nothing is held.
-func (q reasons) heldAt(sequence uint64, consumer, provider ledger.UUID) (map[string]int64, error) {
-	if sequence == 0 {
-		return map[string]int64{}, nil
-	}
-	view, err := q.Views.ViewAt(sequence)
+// around reads something by class as it was before and after a commit. Before the first commit there was nothing.
+func around[T any](
+	q reasons, at ledger.Address, read func(projector.View) (map[string]T, error),
+) (before, after map[string]T, err error) {
+	view, err := q.Views.ViewAt(at.Sequence)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return held(view, consumer, provider)
+	if after, err = read(view); err != nil || at.Sequence == 1 {
+		return make(map[string]T), after, err
+	}
+	if view, err = q.Views.ViewAt(at.Sequence - 1); err != nil {
+		return nil, nil, err
+	}
+	before, err = read(view)
+	return before, after, err
 }
 
 func (q reasons) whyChanges(ctx context.Context, view projector.View, w *Why) (complete bool, err error) {
 	subject := projector.Subject{Kind: projector.ConsumerHistory, ID: w.Consumer}
 	return q.backwards(ctx, view, subject, func(at ledger.Address, _ *ledger.Record) (bool, error) {
-		after, err := q.heldAt(at.Sequence, w.Consumer, w.Provider)
-		if err != nil {
-			return false, err
-		}
-		before, err := q.heldAt(at.Sequence-1, w.Consumer, w.Provider)
+		before, after, err := around(q, at, func(view projector.View) (map[string]int64, error) {
+			return held(view, w.Consumer, w.Provider)
+		})
 		if err != nil {
 			return false, err
 		}
@@ -193,11 +197,9 @@ func (q reasons) whyInventories(ctx context.Context, view projector.View, w *Why
 		if !isNode && commands.OnlyHoldings(r.Command) {
 			return true, nil
 		}
-		after, err := q.inventories(at.Sequence, w.Provider)
-		if err != nil {
-			return false, err
-		}
-		before, err := q.inventories(at.Sequence-1, w.Provider)
+		before, after, err := around(q, at, func(view projector.View) (map[string]*wire.Inventory, error) {
+			return inventories(view, w.Provider)
+		})
 		if err != nil {
 			return false, err
 		}
@@ -217,15 +219,9 @@ func (q reasons) whyInventories(ctx context.Context, view projector.View, w *Why
 	})
 }
 
-func (q reasons) inventories(sequence uint64, provider ledger.UUID) (map[string]*wire.Inventory, error) {
+// inventories returns the inventories of a provider, by class.
+func inventories(view projector.View, provider ledger.UUID) (map[string]*wire.Inventory, error) {
 	all := make(map[string]*wire.Inventory)
-	if sequence == 0 {
-		return all, nil
-	}
-	view, err := q.Views.ViewAt(sequence)
-	if err != nil {
-		return nil, err
-	}
 	p, err := present.Provider(view, provider, nil)
 	if err != nil || p == nil {
 		return all, err

@@ -32,7 +32,8 @@ func TestEverydayReads(t *testing.T) {
 		"get consumer " + consumer:                    {"project", "p\n", "of host     VCPU:2"},
 		"get node metal":                              {"resource_class   gold"},
 		"series provider host --csv":                  {"time,sequence,VCPU,VCPU capacity\n", ",3,7\n"},
-		"why consumer " + consumer + " provider host": {"holds VCPU:2 of provider host"},
+		"why consumer " + consumer + " provider host": {"holds 2 VCPU on host"},
+		"search ost":                                  {"provider  host"},
 	} {
 		out := allot(t, true, append(strings.Fields(line), "--url", s.HTTP)...)
 		for _, want := range wants {
