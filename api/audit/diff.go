@@ -72,7 +72,8 @@ func (q *Questions) diff(ctx context.Context, p parameters) (any, error) {
 }
 
 func (d *Diff) providers(ctx context.Context, from, to projector.View) error {
-	return differences(ctx, sequence(from.Providers), sequence(to.Providers), func(p *ledger.Provider) ledger.UUID { return p.UUID },
+	id := func(p *ledger.Provider) ledger.UUID { return p.UUID }
+	return differences(ctx, sequence(from.Providers), sequence(to.Providers), id,
 		(*ledger.Provider).Same, func(before, after *ledger.Provider) error {
 			if d.ProviderCount++; d.ProviderCount > maxDifferences {
 				d.Incomplete = true

@@ -183,7 +183,8 @@ func (w *walker) picks(at ledger.Address, r *ledger.Record) (bool, error) {
 		return false, nil
 	}
 	for _, subject := range w.others {
-		touched := present.Walk{View: w.View, Subject: subject, Before: ledger.Address{Sequence: at.Sequence, Index: at.Index + 1}}
+		after := ledger.Address{Sequence: at.Sequence, Index: at.Index + 1}
+		touched := present.Walk{View: w.View, Subject: subject, Before: after}
 		if last, _, err := touched.Next(); err != nil || last != at {
 			return false, err
 		}

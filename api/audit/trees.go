@@ -78,7 +78,8 @@ func (q sums) trees(ctx context.Context, p parameters) (any, error) {
 	for _, t := range list[min(int(offset), len(list)):min(int(offset)+view.limit, len(list))] {
 		one := ShortTree{Root: t.root.UUID, Name: t.root.Name, Providers: t.providers, Inventories: []ShortInventory{}}
 		for _, sum := range t.sums {
-			one.Inventories = append(one.Inventories, ShortInventory{view.classes.Name(sum.class), sum.total, sum.capacity, sum.used})
+			class := view.classes.Name(sum.class)
+			one.Inventories = append(one.Inventories, ShortInventory{class, sum.total, sum.capacity, sum.used})
 		}
 		page.Trees = append(page.Trees, one)
 	}

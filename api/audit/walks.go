@@ -26,7 +26,9 @@ var walks = map[string]walk{
 }
 
 func eachProvider(v projector.View, after ledger.UUID, yield func(of, id, name string) bool) error {
-	return v.ProvidersAfter(after, func(p *ledger.Provider) bool { return yield(wire.OfProvider, p.UUID.String(), p.Name) })
+	return v.ProvidersAfter(after, func(p *ledger.Provider) bool {
+		return yield(wire.OfProvider, p.UUID.String(), p.Name)
+	})
 }
 
 func eachConsumer(v projector.View, after ledger.UUID, yield func(of, id, name string) bool) error {

@@ -20,7 +20,8 @@ func (t Teller) Consumer(id ledger.UUID, before, after *wire.Allocations) Words 
 func (t Teller) Holds(id, of ledger.UUID, held *wire.Allocations) Words {
 	if held != nil {
 		part := *held
-		part.Allocations = slices.DeleteFunc(slices.Clone(held.Allocations), func(a wire.Allocation) bool { return a.Provider != of })
+		elsewhere := func(a wire.Allocation) bool { return a.Provider != of }
+		part.Allocations = slices.DeleteFunc(slices.Clone(held.Allocations), elsewhere)
 		held = &part
 	}
 	if held == nil || len(held.Allocations) == 0 {

@@ -103,7 +103,8 @@ func providers(in tellers) {
 		return append(parts, s.beforeInventories(e.Provider, func(class string) bool { return class == e.Class })...)
 	})
 	tell(in, func(e ledger.ProviderTraitsReplaced, s said) []any {
-		return append([]any{"set the traits of ", provider(e.Provider)}, changed(s.provider(e.Provider).Traits, e.Traits, plain)...)
+		was := s.provider(e.Provider).Traits
+		return append([]any{"set the traits of ", provider(e.Provider)}, changed(was, e.Traits, plain)...)
 	})
 	tell(in, func(e ledger.ProviderAggregatesReplaced, s said) []any {
 		was := s.provider(e.Provider).Aggregates
