@@ -89,8 +89,9 @@ func TestRecordsAreToldInWords(t *testing.T) {
 			continue
 		}
 		change := told.Changes[0]
-		if before, after := fmt.Sprint(change.Before), fmt.Sprint(change.After); len(told.Changes) != 1 || told.EventCount != 2 ||
-			!strings.Contains(before, from.String()) || !strings.Contains(after, to.String()) {
+		before, after := fmt.Sprint(change.Before), fmt.Sprint(change.After)
+		if len(told.Changes) != 1 || told.EventCount != 2 || !strings.Contains(before, from.String()) ||
+			!strings.Contains(after, to.String()) {
 			t.Errorf("the timeline tells of the changes %+v", told.Changes)
 		}
 		var diff audit.Diff
