@@ -2,7 +2,6 @@ package candidates_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -609,25 +608,4 @@ func withTrait(all []*ledger.Provider, name string) []*ledger.Provider {
 		p.Traits = []string{name}
 	}
 	return all
-}
-
-// TestAdversary: the budget still ends what does take too long: many unequal amounts in
-// many unequal providers.
-func TestAdversary(t *testing.T) {
-	all := hosts(1, 40, none, func(_, device int, p *ledger.Provider) {
-		p.Inventories[0].Total, p.Inventories[0].MaxUnit = int64(1000+7*device), 1<<30
-	})
-	req, sum := devices(60), int64(0)
-	for _, p := range all[1:] {
-		sum += p.Inventories[0].Total
-	}
-	for i := range req.Groups {
-		req.Groups[i].Resources[0].Amount = sum/int64(len(req.Groups)) - 30 + int64(i)
-	}
-	req.MaxSteps = 1_000_000
-	whatever := func(*candidates.Candidate) bool { return true }
-	err := candidates.Search(context.Background(), candidates.NewWorld(all), req, whatever)
-	if err != nil && !errors.Is(err, candidates.ErrBudget) {
-		t.Error(err)
-	}
 }

@@ -2,13 +2,52 @@ package candidates_test
 
 import (
 	"context"
+	"encoding/binary"
 	"math"
+	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/candidates"
 )
+
+// flat is n providers with three classes, each a tree by itself.
+func flat(n int) []*ledger.Provider {
+	all, draw := make([]*ledger.Provider, n), rand.NewPCG(7, 7)
+	for i := range all {
+		var id ledger.UUID
+		binary.BigEndian.PutUint64(id[:8], draw.Uint64())
+		binary.BigEndian.PutUint64(id[8:], draw.Uint64())
+		p := &ledger.Provider{UUID: id, Root: id, CreatedAt: int64(i), Inventories: make([]ledger.Inventory, 3)}
+		for class := range p.Inventories {
+			p.Inventories[class] = ledger.Inventory{
+				Class: ledger.ClassID(class), Total: 1 << 20, MinUnit: 1, MaxUnit: 1 << 20, StepSize: 1, Ratio: 1,
+			}
+		}
+		all[i] = p
+	}
+	return all
+}
+
+// taking is a change: one of all that a provider has is used, or none any more.
+func taking(all []*ledger.Provider, i int) []ledger.ProviderChange {
+	before := all[i]
+	after := *before
+	after.Inventories = slices.Clone(before.Inventories)
+	for j := range after.Inventories {
+		after.Inventories[j].Used ^= 1
+	}
+	all[i] = &after
+	return []ledger.ProviderChange{{Before: before, After: &after}}
+}
+
+func threeClasses() *candidates.Request {
+	return &candidates.Request{Nested: true, Groups: []candidates.Group{{Resources: []candidates.Resource{
+		{Class: 0, Amount: 1}, {Class: 1, Amount: 1}, {Class: 2, Amount: 1},
+	}}}}
+}
 
 // allocated is the least that something allocates, in bytes.
 func allocated(do func()) uint64 {
