@@ -45,6 +45,11 @@ func claimDecisions(w *world) []decision {
 	kept := claimedOf(w, allocate(reserved, host, vcpu, 4), askedFour, 0)
 	kept.Until = 60e9
 	theirs := ledger.UUID{15: 5}
+	tight := []commands.Command{claim(cores(2), theirs)}
+	besideOwn := claim(cores(4), holder)
+	besideOwn.For[0].Generation = resized.For[0].Generation
+	inPlace := claimedOf(w, allocate(holder, host, vcpu, 4), `{"own_free":true,"request":{"groups":[{"resources":{"VCPU":4}}]}}`, 0)
+	inPlace.AsOf++
 	noTrait, noClass, noWeight := claim(cores(2), fresh), claim(map[string]int64{none: 1}, fresh), claim(cores(2), fresh)
 	noTrait.Requests[0].RootRequired = []string{none}
 	noWeight.Prefer = &demand.ClaimPreference{Weights: map[string]demand.Weight{none: 1}}
@@ -85,10 +90,11 @@ func claimDecisions(w *world) []decision {
 		},
 		{"the one with the least left", nil, packed, happens(byPack, advanced(host, w.of(host, 1)))},
 		{
-			"more than before, where that counts as free", nil, resized,
-			happens(claimedOf(w, allocate(holder, host, vcpu, 4), `{"own_free":true,"request":{"groups":[{"resources":{"VCPU":4}}]}}`, 0),
-				advanced(host, w.of(host, 1))),
+			"more than is free, where what it holds counts as free", tight, resized,
+			happens(inPlace, advanced(host, w.of(host, 2))),
 		},
+		{"more than is free beside what it holds", tight, besideOwn, rejected(
+			demand.CodeNoCandidates, demand.Facts{AsOf: w.State().Head().Sequence + 1})},
 		{"a reservation keeps its end", nil, moved, happens(kept, advanced(host, w.of(host, 1)))},
 		{
 			"two at once", nil, claim(cores(2), fresh, theirs),

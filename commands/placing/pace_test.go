@@ -14,7 +14,6 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/placing"
-	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/projector/candidates"
 )
@@ -183,40 +182,4 @@ func keepPlace(stage *placing.Stage) (asked <-chan int, ended chan struct{}) {
 		}
 	}()
 	return total, ended
-}
-
-// TestBesideCostlyClaims allocates while more claims that look at each host are under way than
-// are searched at a time: all are answered, and nothing is given twice.
-func TestBesideCostlyClaims(t *testing.T) {
-	const hosts, players = 300, 24
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	providers := make([]ledger.UUID, hosts)
-	for i := range providers {
-		providers[i] = l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: 1})
-	}
-	wishes := manyWishes()
-	var all sync.WaitGroup
-	var won, lost atomic.Int64
-	for player := range players {
-		all.Go(func() {
-			for i := range hosts / players * 2 {
-				var c commands.Command = commandstest.Allocate(commandstest.NewID(), providers[(player*31+i)%hosts], "VCPU", 1)
-				if player%2 == 0 {
-					claim := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
-					claim.Prefer = &demand.ClaimPreference{Aggregates: wishes}
-					c = claim
-				}
-				if l.Submit(t, c).Rejection == nil {
-					won.Add(1)
-				} else {
-					lost.Add(1)
-				}
-			}
-		})
-	}
-	all.Wait()
-	if won.Load() > hosts || won.Load()+lost.Load() != hosts/players*2*players {
-		t.Errorf("%d have a core of %d, and %d have none", won.Load(), hosts, lost.Load())
-	}
-	commandstest.CheckReplay(t, l)
 }

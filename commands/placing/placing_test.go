@@ -7,7 +7,6 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
@@ -290,137 +289,6 @@ func TestSentAgain(t *testing.T) {
 	}
 }
 
-// TestMoveAndResize: what a consumer holds is replaced, and counts as free for
-// it if the claim says so.
-func TestMoveAndResize(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	host := l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 8})
-	consumer := commandstest.NewID()
-	claimed(t, l.Submit(t, claimOf(consumer, map[string]int64{"VCPU": 6})))
-	resize := claimOf(consumer, map[string]int64{"VCPU": 7})
-	resize.For[0].AnyGeneration = true
-	if o := l.Submit(t, resize); o.Rejection == nil || o.Rejection.Code != demand.CodeNoCandidates {
-		t.Errorf("beside what it holds: %+v", o)
-	}
-	resize.OwnFree = true
-	got := claimed(t, l.Submit(t, resize))
-	if got[0].Allocations[0].Amount != 7 || got[0].Allocations[0].Provider != host {
-		t.Errorf("resized in place: %+v", got)
-	}
-	other := l.Provider(t, "other", commands.Inventory{Class: "VCPU", Total: 8})
-	resize.OwnFree = false
-	if got := claimed(t, l.Submit(t, resize)); got[0].Allocations[0].Provider != other {
-		t.Errorf("moved: %+v", got)
-	}
-}
-
-// TestGang: all consumers of a claim get something, or none does.
-func TestGang(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	for i := range 3 {
-		l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: 4})
-	}
-	gang := func(n int) *commands.Claim {
-		c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 2})
-		for range n - 1 {
-			c.For = append(c.For, demand.ClaimConsumer{Consumer: commandstest.NewID(), Project: "p", User: "u"})
-		}
-		return c
-	}
-	if o := l.Submit(t, gang(7)); o.Rejection == nil {
-		t.Errorf("seven of six places: %+v", o)
-	}
-	if got := claimed(t, l.Submit(t, gang(6))); len(got) != 6 {
-		t.Errorf("%d consumers got something", len(got))
-	}
-	if o := l.Submit(t, gang(1)); o.Rejection == nil || o.Rejection.Code != demand.CodeNoCandidates {
-		t.Errorf("it is full: %+v", o)
-	}
-}
-
-// TestCount: a claim may ask for several consumers with one request, whose ids follow
-// from the first's. All get something, by the rules of the gang, or none does.
-func TestCount(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	for i := range 3 {
-		l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: 4})
-	}
-	of := func(count int, gang ...demand.GangRule) *commands.Claim {
-		c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 2})
-		c.For[0].Count, c.Gang = count, gang
-		return c
-	}
-	apart := demand.GangRule{By: "provider", Rule: "apart"}
-	for name, c := range map[string]*commands.Claim{"of six places": of(7), "of three hosts": of(4, apart)} {
-		if o := l.Submit(t, c); o.Rejection == nil || len(o.Events) > 0 {
-			t.Errorf("%d %s: %+v", c.For[0].Count, name, o)
-		}
-	}
-	c := of(3, apart)
-	got := claimed(t, l.Submit(t, c))
-	hosts := map[ledger.UUID]bool{}
-	for i, one := range got {
-		want := c.For[0].Consumer
-		if i > 0 {
-			want = want.Derive(fmt.Sprint(i))
-		}
-		if hosts[one.Allocations[0].Provider] = true; one.Consumer != want {
-			t.Errorf("consumer %d is %s, not %s", i, one.Consumer, want)
-		}
-	}
-	if len(got) != 3 || len(hosts) != 3 {
-		t.Errorf("%d consumers on %d hosts", len(got), len(hosts))
-	}
-	if o := l.Submit(t, c); o.Rejection == nil || o.Rejection.Code != demand.CodeConsumerConflict {
-		t.Errorf("the same consumers once more: %+v", o)
-	}
-}
-
-// TestAggregateRace: of many clients who claim at once, an aggregate takes as many as its
-// limit says, although its hosts are preferred; the others go elsewhere, and when there
-// is room nowhere else they are told of the limit.
-func TestAggregateRace(t *testing.T) {
-	const limit, clients, elsewhere = 10, 60, 30
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	rack := commandstest.NewID()
-	inside := map[ledger.UUID]bool{}
-	for i := range 4 {
-		id := l.Provider(t, fmt.Sprint("in-", i), commands.Inventory{Class: "VCPU", Total: 100})
-		l.Accept(t, &commands.ReplaceProviderAggregates{Provider: id, Aggregates: []ledger.UUID{rack}})
-		inside[id] = true
-	}
-	l.Provider(t, "out", commands.Inventory{Class: "VCPU", Total: elsewhere})
-	most := int64(limit)
-	l.Accept(t, &commands.SetLimit{Aggregate: rack, Class: "VCPU", Most: &most})
-	var mu sync.Mutex
-	said := map[string]int{}
-	var all sync.WaitGroup
-	for range clients {
-		all.Go(func() {
-			c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
-			c.Prefer = &demand.ClaimPreference{Aggregates: []demand.AggregatePreference{{Aggregate: rack, Weight: 1}}}
-			o, err := l.Writer.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err != nil:
-				t.Error(err)
-			case o.Rejection != nil:
-				said[string(o.Rejection.Code)]++
-			case inside[o.Events[0].(ledger.AllocationsClaimed).Allocations[0].Provider]:
-				said["inside"]++
-			default:
-				said["outside"]++
-			}
-		})
-	}
-	all.Wait()
-	want := map[string]int{"inside": limit, "outside": elsewhere, "over_limit": clients - limit - elsewhere}
-	if !reflect.DeepEqual(said, want) {
-		t.Errorf("got %v, not %v", said, want)
-	}
-}
-
 // TestOwnIsTakenOffOnce: what a consumer of a gang holds in a limited aggregate is taken
 // off for the gang once, and not for each of its consumers.
 func TestOwnIsTakenOffOnce(t *testing.T) {
@@ -473,30 +341,6 @@ func TestManyAggregates(t *testing.T) {
 	if o := l.Submit(t, claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})); o.Rejection == nil ||
 		o.Rejection.Code != demand.CodeOverLimit || o.Rejection.Facts.Used != places {
 		t.Errorf("it is full: %+v", o)
-	}
-}
-
-// TestNamedPreference: claims are held to what a preference says when they are
-// decided, and their records say what that was.
-func TestNamedPreference(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	small := l.Provider(t, "small", commands.Inventory{Class: "VCPU", Total: 8})
-	l.Accept(t, commandstest.Allocate(commandstest.NewID(), small, "VCPU", 4))
-	large := l.Provider(t, "large", commands.Inventory{Class: "VCPU", Total: 800})
-	by := func() *commands.Claim {
-		c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
-		c.Prefer = &demand.ClaimPreference{Name: "gold"}
-		return c
-	}
-	if o := l.Submit(t, by()); o.Rejection == nil || o.Rejection.Code != demand.CodePreferenceUnknown {
-		t.Errorf("there is none: %+v", o)
-	}
-	for order, want := range map[string]ledger.UUID{demand.OrderPack: small, demand.OrderSpread: large} {
-		l.Accept(t, &commands.SetPreference{Name: "gold", Prefer: &demand.ClaimPreference{Order: order}})
-		got := claimed(t, l.Submit(t, by()))[0]
-		if got.Allocations[0].Provider != want || !strings.Contains(string(got.Asked), `"name":"gold","order":"`+order) {
-			t.Errorf("%s: %+v", order, got)
-		}
 	}
 }
 
