@@ -126,50 +126,6 @@ func TestSilentReadModels(t *testing.T) {
 	}
 }
 
-// TestRefusedLog: while the log must not be written nothing reaches it, and
-// everything that only reads goes on. Commands go on as soon as it may be written
-// again.
-func TestRefusedLog(t *testing.T) {
-	t.Parallel()
-	var full atomic.Bool
-	errFull := errors.New("the disk is full")
-	l := commandstest.StartWith(t, t.TempDir(), &memlog.Log{}, func(o *writer.Options) {
-		o.Refuse = func() error {
-			if full.Load() {
-				return errFull
-			}
-			return nil
-		}
-	})
-	provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 100})
-	allocate := commands.Submission{
-		ID: commandstest.NewID(), Actor: "test", Command: commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1),
-	}
-	before, err := l.Log.Last(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	full.Store(true)
-	for range 3 {
-		if _, err := answered(t, l, allocate); !errors.Is(err, commands.ErrLogUnavailable) || !errors.Is(err, errFull) ||
-			!commands.Passing(err) {
-			t.Errorf("refused: %v", err)
-		}
-	}
-	rehearsal := allocate
-	rehearsal.DryRun = true
-	if outcome, err := answered(t, l, rehearsal); err != nil || outcome.Rejection != nil {
-		t.Errorf("a dry run: %+v, %v", outcome, err)
-	}
-	if last, err := l.Log.Last(context.Background()); last != before || err != nil {
-		t.Errorf("the log has grown to %d, %v", last, err)
-	}
-	full.Store(false)
-	if outcome, err := answered(t, l, allocate); err != nil || outcome.Repeated || outcome.Rejection != nil {
-		t.Errorf("afterwards: %+v, %v", outcome, err)
-	}
-}
-
 // TestUnreachableLog: once it is certain that the log cannot be read, all waiting
 // calls are answered soon. Then one command at a time waits for the log, and
 // others are refused at once. When the log is back, everything goes on.

@@ -144,27 +144,6 @@ func TestRepeatedCommand(t *testing.T) {
 	checkLog(t, l, map[ledger.UUID]ledger.Address{again.ID: first.Address})
 }
 
-// TestForeignWriter appends behind the writer's back. The writer must notice,
-// fold the other writer's commits and go on without a restart.
-func TestForeignWriter(t *testing.T) {
-	log := &memlog.Log{}
-	a := commandstest.Start(t, t.TempDir(), log)
-	provider := a.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 10})
-	b := commandstest.Start(t, t.TempDir(), log)
-	for i := range 5 {
-		a.Accept(t, commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1))
-		b.Accept(t, commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1))
-		_ = i
-	}
-	for _, l := range []*commandstest.Ledger{a, b} {
-		o := l.Submit(t, commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1))
-		if o.Rejection == nil || o.Rejection.Code != demand.CodeCapacityExceeded || o.Rejection.Facts.Used != 10 {
-			t.Errorf("the eleventh of ten: %+v", o)
-		}
-	}
-	commandstest.CheckReplay(t, a)
-}
-
 // TestBusyAndStopped: a full queue refuses, a stopped writer says so.
 func TestBusyAndStopped(t *testing.T) {
 	gate := make(chan struct{})
