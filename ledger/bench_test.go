@@ -34,10 +34,7 @@ func BenchmarkDecodeRecord(b *testing.B) {
 	for range benchRecords {
 		commit.Records = append(commit.Records, oneConsumer())
 	}
-	encoded, err := ledger.EncodeCommit(commit)
-	if err != nil {
-		b.Fatal(err)
-	}
+	encoded := ledgertest.Encoded(b, commit)
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := 0; i < b.N; i += benchRecords {

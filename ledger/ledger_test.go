@@ -26,10 +26,7 @@ func TestGoldenCommits(t *testing.T) {
 func compareGolden(t *testing.T, name string, commits []*ledger.Commit) {
 	var lines []string
 	for _, c := range commits {
-		encoded, err := ledger.EncodeCommit(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		encoded := ledgertest.Encoded(t, c)
 		lines = append(lines, hex.EncodeToString(encoded))
 	}
 	golden := strings.Fields(ledgertest.Golden(t, name, strings.Join(lines, "\n")+"\n"))
@@ -79,10 +76,7 @@ func TestGoldenStates(t *testing.T) {
 // more, or have another digest and so break the chain.
 func TestDamagedCommitsAreFound(t *testing.T) {
 	commit := ledgertest.Commits(t, 1)[0]
-	whole, err := ledger.EncodeCommit(commit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := ledgertest.Encoded(t, commit)
 	for i := range whole {
 		damaged := bytes.Clone(whole)
 		damaged[i] ^= 1 << (i % 8)
@@ -192,10 +186,7 @@ func storeAndRead(t *testing.T, s *ledger.State) {
 func FuzzDecodeCommit(f *testing.F) {
 	for _, history := range ledgertest.Histories(f) {
 		for _, c := range history.Commits {
-			encoded, err := ledger.EncodeCommit(c)
-			if err != nil {
-				f.Fatal(err)
-			}
+			encoded := ledgertest.Encoded(f, c)
 			f.Add(encoded)
 		}
 	}

@@ -20,10 +20,7 @@ import (
 // encodedRecord returns the stored form of a record.
 func encodedRecord(t testing.TB, r ledger.Record) []byte {
 	t.Helper()
-	encoded, err := ledger.EncodeCommit(&ledger.Commit{Sequence: 1, Records: []ledger.Record{r}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoded := ledgertest.Encoded(t, &ledger.Commit{Sequence: 1, Records: []ledger.Record{r}})
 	data, err := ledger.RecordData(encoded, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -22,10 +22,7 @@ func TestRecordsInACommit(t *testing.T) {
 	for _, history := range ledgertest.Histories(t) {
 		commit := *history.Commits[len(history.Commits)-1]
 		commit.Records = append(slices.Clone(commit.Records), commit.Records[0])
-		encoded, err := ledger.EncodeCommit(&commit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		encoded := ledgertest.Encoded(t, &commit)
 		sequence, prev, err := ledger.CommitLink(encoded)
 		if err != nil || sequence != commit.Sequence || prev != commit.Prev {
 			t.Errorf("%s: the link says %d, %s, %v", history.Name, sequence, prev, err)
@@ -226,23 +223,17 @@ func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
 func TestNumbersOnDisk(t *testing.T) {
 	t.Parallel()
 	for _, ratio := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		encoded, err := ledger.EncodeCommit(&ledger.Commit{Sequence: 1, Records: []ledger.Record{{Events: []ledger.Event{
+		encoded := ledgertest.Encoded(t, &ledger.Commit{Sequence: 1, Records: []ledger.Record{{Events: []ledger.Event{
 			ledger.InventorySet{Inventory: ledger.InventoryRecord{Ratio: ratio}},
 		}}}})
-		if err != nil {
-			t.Fatal(err)
-		}
 		if _, err := ledger.DecodeCommit(encoded); !errors.Is(err, ledger.ErrCorrupt) {
 			t.Errorf("a ratio of %v: %v", ratio, err)
 		}
 	}
 	for _, text := range []ledger.Document{`{"b":1,"a":2}`, `{ }`, `[]`, `{`} {
-		encoded, err := ledger.EncodeCommit(&ledger.Commit{Sequence: 1, Records: []ledger.Record{{Events: []ledger.Event{
+		encoded := ledgertest.Encoded(t, &ledger.Commit{Sequence: 1, Records: []ledger.Record{{Events: []ledger.Event{
 			ledger.NodeAllocationUpdated{Extra: text},
 		}}}})
-		if err != nil {
-			t.Fatal(err)
-		}
 		if _, err := ledger.DecodeCommit(encoded); !errors.Is(err, ledger.ErrCorrupt) {
 			t.Errorf("a document in another form, %s: %v", text, err)
 		}

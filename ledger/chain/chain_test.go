@@ -28,10 +28,7 @@ func chained(t *testing.T, n int, without ...uint64) (commits [][]byte) {
 			commits = append(commits, nil)
 		}
 		c.Sequence, c.Prev = sequence, prev
-		data, err := ledger.EncodeCommit(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := ledgertest.Encoded(t, c)
 		prev = ledger.DigestOf(data)
 		commits = append(commits, data)
 	}
@@ -85,10 +82,7 @@ func TestLinksAgree(t *testing.T) {
 				entries = append(entries, rapid.SampledFrom(foreign).Draw(rt, "foreign"))
 			}
 			c.Sequence, c.Prev = uint64(len(entries)+1), prev
-			data, err := ledger.EncodeCommit(c)
-			if err != nil {
-				rt.Fatal(err)
-			}
+			data := ledgertest.Encoded(t, c)
 			prev = ledger.DigestOf(data)
 			entries = append(entries, data)
 		}
@@ -122,10 +116,7 @@ func TestLinksSkipForgeries(t *testing.T) {
 			if last != nil {
 				forged.Prev = ledger.DigestOf(entries[last.Sequence-1])
 			}
-			data, err := ledger.EncodeCommit(&forged)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := ledgertest.Encoded(t, &forged)
 			entries[i], readable[i] = data[:len(data)-1], data
 		}
 		list, head, err := walk(entries, false)

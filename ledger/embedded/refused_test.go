@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -189,24 +188,6 @@ func TestWhoMayConnect(t *testing.T) {
 	}
 }
 
-// lines are what a server logs.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // TestTooManyConnections: the connections of one user, and of all clients without
 // a name together, are bounded. A connection that ends makes room.
 func TestTooManyConnections(t *testing.T) {
@@ -215,7 +196,7 @@ func TestTooManyConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	logs := new(lines)
+	logs := new(ledgertest.Output)
 	for name, c := range map[string]struct {
 		users []User
 		most  int

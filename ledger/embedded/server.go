@@ -322,14 +322,6 @@ func (s *Server) ClientURL() string {
 	return s.ns.ClientURL()
 }
 
-// MonitorURL returns the monitoring endpoint, or "".
-func (s *Server) MonitorURL() string {
-	if addr := s.ns.MonitorAddr(); addr != nil {
-		return "http://" + addr.String()
-	}
-	return ""
-}
-
 // Connect opens a connection for the log. Only this connection may publish on the
 // log's subjects and use JetStream, and it may do nothing else.
 func (s *Server) Connect() (*nats.Conn, error) { return s.connect(logRole) }

@@ -13,15 +13,21 @@ func Append(log ledger.Log, sequence uint64, data []byte) error {
 	return <-fate
 }
 
+// Encoded is the stored form of a commit.
+func Encoded(t testing.TB, c *ledger.Commit) []byte {
+	t.Helper()
+	encoded, err := ledger.EncodeCommit(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return encoded
+}
+
 // AppendCommits appends commits to a log.
 func AppendCommits(t testing.TB, log ledger.Log, commits []*ledger.Commit) {
 	t.Helper()
 	for _, c := range commits {
-		encoded, err := ledger.EncodeCommit(c)
-		if err == nil {
-			err = Append(log, c.Sequence, encoded)
-		}
-		if err != nil {
+		if err := Append(log, c.Sequence, Encoded(t, c)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -90,9 +90,6 @@ func (t *Tree) Copy() *Tree {
 // Hashes finds stored hashes by their numbers.
 type Hashes func(numbers []int64) ([]ledger.Digest, error)
 
-// HashCount returns how many hashes are stored for a tree of a size.
-func HashCount(size int64) int64 { return tlog.StoredHashCount(size) }
-
 // ReadHashes implements tlog.HashReader.
 func (h Hashes) ReadHashes(numbers []int64) ([]tlog.Hash, error) {
 	found, err := h(numbers)

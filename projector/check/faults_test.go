@@ -55,10 +55,7 @@ func newScene(t *testing.T, alter func(*ledger.Commit, *ledger.Changes)) *scene 
 	}
 	state := ledger.NewState()
 	for _, c := range commits {
-		data, err := ledger.EncodeCommit(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := ledgertest.Encoded(t, c)
 		encoded = append(encoded, data)
 		changes, err := state.Fold(c)
 		if err != nil {

@@ -42,10 +42,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{commits: ledgertest.Commits(t, worldCommits), dir: t.TempDir()}
 	w.signer, w.keys = ledgertest.Key(t)
 	for _, c := range w.commits {
-		encoded, err := ledger.EncodeCommit(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		encoded := ledgertest.Encoded(t, c)
 		w.encoded = append(w.encoded, encoded)
 	}
 	snaps, err := snapshots.Open(filepath.Join(w.dir, "snapshots"), slog.New(slog.DiscardHandler))
@@ -92,10 +89,7 @@ func rechain(t *testing.T, commits []*ledger.Commit) [][]byte {
 	for i, c := range commits {
 		forged := *c
 		forged.Sequence, forged.Prev = uint64(i+1), prev
-		encoded, err := ledger.EncodeCommit(&forged)
-		if err != nil {
-			t.Fatal(err)
-		}
+		encoded := ledgertest.Encoded(t, &forged)
 		prev = ledger.DigestOf(encoded)
 		all = append(all, encoded)
 	}
