@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"sync"
 
 	"github.com/allot-project/allot/commands/demand"
@@ -48,60 +47,29 @@ func appendContent(b []byte, c Command) ([]byte, error) {
 }
 
 func (c *AllocateForConsumers) appendJSON(b []byte) ([]byte, error) {
-	b = append(b, `{"allocations":`...)
-	if c.Allocations == nil {
-		return append(b, `null}`...), nil
-	}
-	b = append(b, '[')
-	for i := range c.Allocations {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		var err error
-		if b, err = c.Allocations[i].appendJSON(b); err != nil {
-			return nil, err
-		}
-	}
-	return append(b, `]}`...), nil
+	j := demand.JSONAfter(b)
+	j.Object(func() {
+		j.Name("allocations").Each(len(c.Allocations), c.Allocations == nil, func(i int) { c.Allocations[i].writeJSON(&j) })
+	})
+	return j.End()
 }
 
-func (a *ConsumerAllocations) appendJSON(b []byte) (_ []byte, err error) {
-	b = a.Consumer.AppendQuoted(append(b, `{"consumer":`...))
-	if b, err = demand.AppendString(append(b, `,"project":`...), a.Project); err != nil {
-		return nil, err
-	}
-	if b, err = demand.AppendString(append(b, `,"user":`...), a.User); err != nil {
-		return nil, err
-	}
-	if a.Type != nil {
-		if b, err = demand.AppendString(append(b, `,"type":`...), *a.Type); err != nil {
-			return nil, err
+func (a *ConsumerAllocations) writeJSON(j *demand.JSON) {
+	j.Object(func() {
+		j.Name("consumer").ID(a.Consumer)
+		j.Name("project").Text(a.Project)
+		j.Name("user").Text(a.User)
+		if a.Type != nil {
+			j.Name("type").Text(*a.Type)
 		}
-	}
-	b = append(b, `,"generation":`...)
-	if a.Generation == nil {
-		b = append(b, `null`...)
-	} else {
-		b = strconv.AppendUint(b, *a.Generation, 10)
-	}
-	if a.AnyGeneration {
-		b = append(b, `,"any_generation":true`...)
-	}
-	b = append(b, `,"resources":`...)
-	if a.Resources == nil {
-		return append(b, `null}`...), nil
-	}
-	b = append(b, '[')
-	for i, r := range a.Resources {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = r.Provider.AppendQuoted(append(b, `{"provider":`...))
-		if b, err = demand.AppendString(append(b, `,"class":`...), r.Class); err != nil {
-			return nil, err
-		}
-		b = strconv.AppendInt(append(b, `,"amount":`...), r.Amount, 10)
-		b = append(b, '}')
-	}
-	return append(b, `]}`...), nil
+		j.Name("generation").UintOrNull(a.Generation)
+		j.Flag("any_generation", a.AnyGeneration)
+		j.Name("resources").Each(len(a.Resources), a.Resources == nil, func(i int) {
+			j.Object(func() {
+				j.Name("provider").ID(a.Resources[i].Provider)
+				j.Name("class").Text(a.Resources[i].Class)
+				j.Name("amount").Int(a.Resources[i].Amount)
+			})
+		})
+	})
 }

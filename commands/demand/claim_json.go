@@ -1,248 +1,134 @@
 package demand
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
-	"strconv"
 )
 
 // The JSON form of claims is written by hand, byte for byte as encoding/json would: that
 // took as much time as finding what is claimed. What few claims have is left to it.
 
 // AppendJSON appends the claim to a text.
-func (c *Claim) AppendJSON(b []byte) (_ []byte, err error) {
-	if b, err = appendList(append(b, `{"for":`...), c.For, (*ClaimConsumer).appendJSON); err != nil {
-		return nil, err
-	}
-	if len(c.Requests) > 0 {
-		if b, err = appendList(append(b, `,"requests":`...), c.Requests, appendCandidateRequest); err != nil {
-			return nil, err
+func (c *Claim) AppendJSON(b []byte) ([]byte, error) {
+	j := JSONAfter(b)
+	j.Object(func() {
+		j.Name("for").Each(len(c.For), c.For == nil, func(i int) { c.For[i].writeJSON(&j) })
+		if len(c.Requests) > 0 {
+			j.Name("requests").Each(len(c.Requests), false, func(i int) { c.Requests[i].writeJSON(&j) })
 		}
-	}
-	if len(c.Alternatives) > 0 {
-		if b, err = appendAny(append(b, `,"alternatives":`...), c.Alternatives); err != nil {
-			return nil, err
+		j.some("alternatives", len(c.Alternatives), c.Alternatives)
+		if c.Prefer != nil {
+			c.Prefer.writeJSON(j.Name("prefer"))
 		}
-	}
-	if c.Prefer != nil {
-		if b, err = appendClaimPreference(c.Prefer, append(b, `,"prefer":`...)); err != nil {
-			return nil, err
+		if c.Alternates != 0 {
+			j.Name("alternates").Int(int64(c.Alternates))
 		}
-	}
-	if c.Alternates != 0 {
-		b = strconv.AppendInt(append(b, `,"alternates":`...), int64(c.Alternates), 10)
-	}
-	if c.OwnFree {
-		b = append(b, `,"own_free":true`...)
-	}
-	if len(c.Gang) > 0 {
-		if b, err = appendAny(append(b, `,"gang":`...), c.Gang); err != nil {
-			return nil, err
-		}
-	}
-	return append(b, '}'), nil
+		j.Flag("own_free", c.OwnFree)
+		j.some("gang", len(c.Gang), c.Gang)
+	})
+	return j.End()
 }
 
-func (one *ClaimConsumer) appendJSON(b []byte) (_ []byte, err error) {
-	b = one.Consumer.AppendQuoted(append(b, `{"consumer":`...))
-	if b, err = AppendString(append(b, `,"project":`...), one.Project); err != nil {
-		return nil, err
-	}
-	if b, err = AppendString(append(b, `,"user":`...), one.User); err != nil {
-		return nil, err
-	}
-	if one.Type != nil {
-		if b, err = AppendString(append(b, `,"type":`...), *one.Type); err != nil {
-			return nil, err
+func (one *ClaimConsumer) writeJSON(j *JSON) {
+	j.Object(func() {
+		j.Name("consumer").ID(one.Consumer)
+		j.Name("project").Text(one.Project)
+		j.Name("user").Text(one.User)
+		if one.Type != nil {
+			j.Name("type").Text(*one.Type)
 		}
-	}
-	b = append(b, `,"generation":`...)
-	if one.Generation == nil {
-		b = append(b, `null`...)
-	} else {
-		b = strconv.AppendUint(b, *one.Generation, 10)
-	}
-	if one.AnyGeneration {
-		b = append(b, `,"any_generation":true`...)
-	}
-	if one.Request != 0 {
-		b = strconv.AppendInt(append(b, `,"request":`...), int64(one.Request), 10)
-	}
-	if one.Count != 0 {
-		b = strconv.AppendInt(append(b, `,"count":`...), int64(one.Count), 10)
-	}
-	if one.FromReservation != nil {
-		b = one.FromReservation.AppendQuoted(append(b, `,"from_reservation":`...))
-	}
-	return append(b, '}'), nil
+		j.Name("generation").UintOrNull(one.Generation)
+		j.Flag("any_generation", one.AnyGeneration)
+		if one.Request != 0 {
+			j.Name("request").Int(int64(one.Request))
+		}
+		if one.Count != 0 {
+			j.Name("count").Int(int64(one.Count))
+		}
+		if one.FromReservation != nil {
+			j.Name("from_reservation").ID(*one.FromReservation)
+		}
+	})
 }
 
-func appendCandidateRequest(q *CandidateRequest, b []byte) (_ []byte, err error) {
-	if b, err = appendList(append(b, `{"groups":`...), q.Groups, appendRequestGroup); err != nil {
-		return nil, err
-	}
-	if q.Isolate {
-		b = append(b, `,"isolate":true`...)
-	}
-	if len(q.RootForbidden) > 0 {
-		if b, err = appendAny(append(b, `,"root_forbidden":`...), q.RootForbidden); err != nil {
-			return nil, err
-		}
-	}
-	if len(q.RootRequired) > 0 {
-		if b, err = appendAny(append(b, `,"root_required":`...), q.RootRequired); err != nil {
-			return nil, err
-		}
-	}
-	if len(q.SameSubtree) > 0 {
-		if b, err = appendAny(append(b, `,"same_subtree":`...), q.SameSubtree); err != nil {
-			return nil, err
-		}
-	}
-	return append(b, '}'), nil
+func (q *CandidateRequest) writeJSON(j *JSON) {
+	j.Object(func() {
+		j.Name("groups").Each(len(q.Groups), q.Groups == nil, func(i int) { q.Groups[i].writeJSON(j) })
+		j.Flag("isolate", q.Isolate)
+		j.some("root_forbidden", len(q.RootForbidden), q.RootForbidden)
+		j.some("root_required", len(q.RootRequired), q.RootRequired)
+		j.some("same_subtree", len(q.SameSubtree), q.SameSubtree)
+	})
 }
 
-func appendRequestGroup(g *RequestGroup, b []byte) (_ []byte, err error) {
-	b = append(b, '{')
-	if len(g.Forbidden) > 0 {
-		if b, err = appendAny(appendName(b, "forbidden"), g.Forbidden); err != nil {
-			return nil, err
+func (g *RequestGroup) writeJSON(j *JSON) {
+	j.Object(func() {
+		j.some("forbidden", len(g.Forbidden), g.Forbidden)
+		if g.InTree != nil {
+			j.Name("in_tree").ID(*g.InTree)
 		}
-	}
-	if g.InTree != nil {
-		b = g.InTree.AppendQuoted(appendName(b, "in_tree"))
-	}
-	if len(g.MemberOf) > 0 {
-		if b, err = appendAny(appendName(b, "member_of"), g.MemberOf); err != nil {
-			return nil, err
+		j.some("member_of", len(g.MemberOf), g.MemberOf)
+		j.some("not_member_of", len(g.NotMemberOf), g.NotMemberOf)
+		if len(g.Required) > 0 {
+			j.Name("required").Each(len(g.Required), false, func(i int) {
+				anyOf := g.Required[i]
+				j.Each(len(anyOf), anyOf == nil, func(i int) { j.Text(anyOf[i]) })
+			})
 		}
-	}
-	if len(g.NotMemberOf) > 0 {
-		if b, err = appendAny(appendName(b, "not_member_of"), g.NotMemberOf); err != nil {
-			return nil, err
+		if len(g.Resources) > 0 {
+			j.Name("resources").amounts(g.Resources)
 		}
-	}
-	if len(g.Required) > 0 {
-		if b, err = appendList(appendName(b, "required"), g.Required, appendStrings); err != nil {
-			return nil, err
+		if g.Suffix != "" {
+			j.Name("suffix").Text(g.Suffix)
 		}
-	}
-	if len(g.Resources) > 0 {
-		if b, err = appendAmounts(appendName(b, "resources"), g.Resources); err != nil {
-			return nil, err
-		}
-	}
-	if g.Suffix != "" {
-		if b, err = AppendString(appendName(b, "suffix"), g.Suffix); err != nil {
-			return nil, err
-		}
-	}
-	return append(b, '}'), nil
+	})
 }
 
-func appendClaimPreference(p *ClaimPreference, b []byte) (_ []byte, err error) {
-	if len(p.Aggregates)+len(p.Near)+len(p.Traits)+len(p.Weights) > 0 {
-		return appendAny(b, p)
-	}
-	b = append(b, '{')
-	if p.Name != "" {
-		if b, err = AppendString(appendName(b, "name"), p.Name); err != nil {
-			return nil, err
-		}
-	}
-	if p.Order != "" {
-		if b, err = AppendString(appendName(b, "order"), p.Order); err != nil {
-			return nil, err
-		}
-	}
-	if p.Seed != nil {
-		b = strconv.AppendUint(appendName(b, "seed"), *p.Seed, 10)
-	}
-	return append(b, '}'), nil
-}
-
-// appendJSON writes what the record keeps of a request.
-func (k *kept) appendJSON(b []byte) (_ []byte, err error) {
-	b = append(b, '{')
-	if len(k.Gang) > 0 {
-		if b, err = appendAny(appendName(b, "gang"), k.Gang); err != nil {
-			return nil, err
-		}
-	}
-	if k.OwnFree {
-		b = append(appendName(b, "own_free"), `true`...)
-	}
-	if k.Prefer != nil {
-		if b, err = appendClaimPreference(k.Prefer, appendName(b, "prefer")); err != nil {
-			return nil, err
-		}
-	}
-	if b, err = appendCandidateRequest(k.Request, appendName(b, "request")); err != nil {
-		return nil, err
-	}
-	return append(b, '}'), nil
-}
-
-func appendList[T any](b []byte, list []T, each func(*T, []byte) ([]byte, error)) (_ []byte, err error) {
-	if list == nil {
-		return append(b, `null`...), nil
-	}
-	b = append(b, '[')
-	for i := range list {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		if b, err = each(&list[i], b); err != nil {
-			return nil, err
-		}
-	}
-	return append(b, ']'), nil
-}
-
-func appendStrings(list *[]string, b []byte) ([]byte, error) {
-	return appendList(b, *list, func(text *string, b []byte) ([]byte, error) { return AppendString(b, *text) })
-}
-
-// appendAmounts writes amounts by class, in the order of the names.
-func appendAmounts(b []byte, amounts map[string]int64) (_ []byte, err error) {
+// amounts writes amounts by class, in the order of the names.
+func (j *JSON) amounts(amounts map[string]int64) {
 	var few [8]string
 	names := slices.AppendSeq(few[:0], maps.Keys(amounts))
 	slices.Sort(names)
-	b = append(b, '{')
-	for i, name := range names {
-		if i > 0 {
-			b = append(b, ',')
+	j.Object(func() {
+		for i, name := range names {
+			if i > 0 {
+				j.text = append(j.text, ',')
+			}
+			j.Text(name)
+			j.text = append(j.text, ':')
+			j.Int(amounts[name])
 		}
-		if b, err = AppendString(b, name); err != nil {
-			return nil, err
-		}
-		b = strconv.AppendInt(append(b, ':'), amounts[name], 10)
-	}
-	return append(b, '}'), nil
+	})
 }
 
-// appendName begins a member of an object whose members may all be absent.
-func appendName(b []byte, name string) []byte {
-	if b[len(b)-1] != '{' {
-		b = append(b, ',')
+func (p *ClaimPreference) writeJSON(j *JSON) {
+	if len(p.Aggregates)+len(p.Near)+len(p.Traits)+len(p.Weights) > 0 {
+		j.any(p)
+		return
 	}
-	return append(append(append(b, '"'), name...), `":`...)
-}
-
-func appendAny(b []byte, value any) ([]byte, error) {
-	text, err := json.Marshal(value)
-	return append(b, text...), err
-}
-
-// AppendString appends text as JSON. What is not plain ASCII is left to encoding/json.
-func AppendString(b []byte, s string) ([]byte, error) {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			text, err := json.Marshal(s)
-			return append(b, text...), err
+	j.Object(func() {
+		if p.Name != "" {
+			j.Name("name").Text(p.Name)
 		}
-	}
-	b = append(append(b, '"'), s...)
-	return append(b, '"'), nil
+		if p.Order != "" {
+			j.Name("order").Text(p.Order)
+		}
+		if p.Seed != nil {
+			j.Name("seed").UintOrNull(p.Seed)
+		}
+	})
+}
+
+// appendJSON writes what the record keeps of a request.
+func (k *kept) appendJSON(b []byte) ([]byte, error) {
+	j := JSONAfter(b)
+	j.Object(func() {
+		j.some("gang", len(k.Gang), k.Gang)
+		j.Flag("own_free", k.OwnFree)
+		if k.Prefer != nil {
+			k.Prefer.writeJSON(j.Name("prefer"))
+		}
+		k.Request.writeJSON(j.Name("request"))
+	})
+	return j.End()
 }
