@@ -1,6 +1,7 @@
 package commands_test
 
 import (
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -241,7 +242,7 @@ func placesFor(s *ledger.State, id ledger.UUID, amount int64, ownFree bool) (roo
 			limit, _ := s.AggregateLimit(key)
 			more := amount
 			if own != nil {
-				if at, _ := s.Provider(own.Allocations[0].Provider); contains(at.Aggregates, aggregate) {
+				if at, _ := s.Provider(own.Allocations[0].Provider); slices.Contains(at.Aggregates, aggregate) {
 					more -= own.Allocations[0].Amount
 				}
 			}
@@ -252,13 +253,4 @@ func placesFor(s *ledger.State, id ledger.UUID, amount int64, ownFree bool) (roo
 		return true
 	})
 	return room, fits
-}
-
-func contains(list []ledger.UUID, id ledger.UUID) bool {
-	for _, one := range list {
-		if one == id {
-			return true
-		}
-	}
-	return false
 }

@@ -3,75 +3,11 @@ package commands_test
 import (
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
-
-// TestNodesAreInChassisThatAreThere: whatever happens to chassis and nodes, a
-// node is in an existing chassis, or in none.
-func TestNodesAreInChassisThatAreThere(t *testing.T) {
-	tried := make(map[string]int)
-	missing := func() (list []string) {
-		for _, want := range []string{
-			"CreateChassis", "UpdateChassis", "DeleteChassis", "CreateChassis rejected: chassis_exists",
-			"UpdateChassis rejected: chassis_not_found", "DeleteChassis rejected: chassis_not_empty",
-			"CreateNode rejected: chassis_unknown", "UpdateNode rejected: chassis_unknown",
-		} {
-			if tried[want] == 0 {
-				list = append(list, want)
-			}
-		}
-		return list
-	}
-	// Some outcomes are rare: a hundred runs may miss one, but not twenty times a
-	// hundred.
-	for rounds := 0; rounds == 0 || len(missing()) > 0 && rounds < 20; rounds++ {
-		rapid.Check(t, func(rt *rapid.T) { changeChassis(rt, tried) })
-	}
-	if list := missing(); len(list) > 0 {
-		t.Errorf("%q were never tried: %v", list, tried)
-	}
-}
-
-// changeChassis carries out random commands and counts what came of them.
-func changeChassis(rt *rapid.T, tried map[string]int) {
-	s := ledger.NewState()
-	apply := func(c commands.Command) {
-		if c.Check() != nil {
-			return
-		}
-		events, rejection := c.Decide(s)
-		if rejection != nil {
-			tried[commands.NameOf(c)+" rejected: "+string(rejection.Code)]++
-			return
-		}
-		tried[commands.NameOf(c)]++
-		s.Begin()
-		if err := s.Apply(s.Head().Sequence+1, &ledger.Record{Time: 1, Events: events}); err != nil {
-			rt.Fatal(err)
-		}
-	}
-	for range rapid.IntRange(1, 40).Draw(rt, "commands") {
-		apply(commandstest.RandomChassisCommand(rt))
-		s.Nodes(func(n *ledger.Node) bool {
-			if n.Chassis() == "" {
-				return true
-			}
-			id, err := ledger.ParseUUID(n.Chassis())
-			if err != nil {
-				rt.Fatal(err)
-			}
-			if _, exists := s.Chassis(id); !exists {
-				rt.Fatalf("node %s is in chassis %s, which is not there", n.UUID, id)
-			}
-			return true
-		})
-	}
-}
 
 // TestDanglingChassis: in logs from before Allot had chassis, nodes may name
 // missing ones. Such a node can change and leave its chassis. If a chassis of

@@ -19,8 +19,8 @@ import (
 )
 
 // TestStateAfterAnyCommands: after each of some random commands, every index and
-// count of the State agrees with a scan of all entities. That also holds for a
-// State that was stored and read again.
+// count of the State agrees with a scan of all entities, and each node is in a chassis
+// that is there, or in none. That also holds for a State that was stored and read again.
 func TestStateAfterAnyCommands(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -66,6 +66,14 @@ func checkIndexes(rt *rapid.T, s *ledger.State) {
 			rt.Fatalf("%s, as they are kept (-) and as they are (+):\n%s", what, cmp.Diff(of[0], of[1]))
 		}
 	}
+	s.Nodes(func(n *ledger.Node) bool {
+		if id, err := ledger.ParseUUID(n.Chassis()); n.Chassis() != "" {
+			if _, exists := s.Chassis(id); err != nil || !exists {
+				rt.Fatalf("node %s is in chassis %s, which is not there: %v", n.UUID, n.Chassis(), err)
+			}
+		}
+		return true
+	})
 }
 
 // providersAsFound returns what the State's indexes say about each provider.
