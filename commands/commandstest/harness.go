@@ -63,13 +63,7 @@ func StartWith(t testing.TB, dir string, log ledger.Log, change func(*writer.Opt
 	return StartWithOver(t, dir, log, change, asIs)
 }
 
-// StartOver is Start with something between the writer and its read models.
-func StartOver(t testing.TB, dir string, log ledger.Log, over func(writer.ReadModels) writer.ReadModels) *Ledger {
-	t.Helper()
-	return StartWithOver(t, dir, log, func(*writer.Options) {}, over)
-}
-
-// StartWithOver is StartOver with other options.
+// StartWithOver is StartWith with something between the writer and its read models.
 func StartWithOver(
 	t testing.TB, dir string, log ledger.Log, change func(*writer.Options), over func(writer.ReadModels) writer.ReadModels,
 ) *Ledger {

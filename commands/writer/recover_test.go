@@ -213,10 +213,7 @@ func TestForeignEntryAtTheEnd(t *testing.T) {
 	if logs := r.logs.String(); strings.Count(logs, "another program has written into it") != 1 {
 		t.Errorf("%s", logs)
 	}
-	commit, err := ledger.EncodeCommit(ledgertest.Commits(t, 2)[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	commit := ledgertest.Encoded(t, ledgertest.Commits(t, 2)[1])
 	r = foreign(commit)
 	if _, err := r.submit(trait(1)); !errors.Is(err, commands.ErrStopped) {
 		t.Errorf("behind another ledger's commit: %v", err)

@@ -67,10 +67,7 @@ func newPast(t *testing.T, n, folded int, snapshots ...int) *past {
 	}
 	state := ledger.NewState()
 	for i, c := range p.commits {
-		encoded, err := ledger.EncodeCommit(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		encoded := ledgertest.Encoded(t, c)
 		appended := make(chan error, 1)
 		p.log.Append(c.Sequence, encoded, func(err error) { appended <- err })
 		changes, foldErr := state.Fold(c)
@@ -218,10 +215,7 @@ func TestStateAt(t *testing.T) {
 	two.Records = []ledger.Record{two.Records[0], {Time: two.Records[0].Time, Events: []ledger.Event{
 		ledger.TraitCreated{Name: "CUSTOM_SECOND"},
 	}}}
-	encoded, err := ledger.EncodeCommit(&two)
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoded := ledgertest.Encoded(t, &two)
 	p.log.Edit(func(entries [][]byte) [][]byte { return append(slices.Clone(entries[:5]), encoded) })
 	// A consumer is made by each of the commits from the third on.
 	has := func(s *ledger.State, n byte) bool { _, exists := s.Consumer(ledgertest.ID(2, n)); return exists }
