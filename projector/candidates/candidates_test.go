@@ -392,6 +392,34 @@ func drawRequest(rt *rapid.T, all []*ledger.Provider) *candidates.Request {
 	return req
 }
 
+// TestOverCapacityElsewhere: what is over capacity in a class that a group does not ask for serves it.
+func TestOverCapacityElsewhere(t *testing.T) {
+	inventory := func(class ledger.ClassID, total, used int64) ledger.Inventory {
+		return ledger.Inventory{Class: class, Total: total, Used: used, MinUnit: 1, MaxUnit: total, StepSize: 1, Ratio: 1}
+	}
+	root, full, empty := ledgertest.ID(1, 1), ledgertest.ID(1, 2), ledgertest.ID(1, 3)
+	all := []*ledger.Provider{
+		{UUID: root, Root: root, Inventories: []ledger.Inventory{inventory(0, 2, 0), inventory(1, 5, 2)}},
+		{UUID: full, Root: root, Parent: root, Traits: []string{"B"}, Inventories: []ledger.Inventory{
+			inventory(0, 4, 2), inventory(1, 1, 2),
+		}},
+		{UUID: empty, Root: root, Parent: root, Traits: []string{"B"}},
+	}
+	req := &candidates.Request{Nested: true, SameSubtree: [][]string{{"1", "2"}}, Groups: []candidates.Group{
+		{Resources: []candidates.Resource{{Class: 0, Amount: 1}, {Class: 1, Amount: 1}}},
+		{Suffix: "1", Required: [][]string{{"B"}}},
+		{Suffix: "2", Required: [][]string{{"B"}}, Resources: []candidates.Resource{{Class: 0, Amount: 1}}},
+	}}
+	found := 0
+	err := candidates.Search(context.Background(), candidates.NewWorld(all), req, func(*candidates.Candidate) bool {
+		found++
+		return true
+	})
+	if err != nil || found != 2 {
+		t.Errorf("%d candidates, want 2: %v", found, err)
+	}
+}
+
 // TestBruteForce compares the search, in every order, with the obvious one on
 // small worlds.
 func TestBruteForce(t *testing.T) {
