@@ -58,7 +58,7 @@ func (q sums) activity(ctx context.Context, p parameters) (any, error) {
 		return nil, rest.BadRequest("points: %d spans from since to until would have no length", spans)
 	}
 	a := &Activity{Spans: make([]Span, spans), Kept: q.Rejected != nil}
-	before, err := q.recordsBy(since, until)
+	before, err := recordsBy(q.Views, since, until)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (q sums) activity(ctx context.Context, p parameters) (any, error) {
 		if i == int(spans)-1 {
 			end = until
 		}
-		by, err := q.recordsBy(end, until)
+		by, err := recordsBy(q.Views, end, until)
 		if err != nil {
 			return nil, err
 		}
@@ -93,8 +93,8 @@ func (q sums) activity(ctx context.Context, p parameters) (any, error) {
 }
 
 // recordsBy returns how many records there were at a time.
-func (q *Questions) recordsBy(at, now time.Time) (int64, error) {
-	view, err := q.Views.ViewAtTime(at, now)
+func recordsBy(views *projector.Projector, at, now time.Time) (int64, error) {
+	view, err := views.ViewAtTime(at, now)
 	if errors.Is(err, projector.ErrBeforeFirst) {
 		return 0, nil
 	}

@@ -2,11 +2,11 @@ package audit
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/check"
 )
 
@@ -60,30 +60,23 @@ type Store struct {
 // estimate.
 const leastForDays = 100
 
-// disk estimates how long the room on the disk lasts.
-func (q *Questions) disk() (*Disk, error) {
-	if q.Disk == nil {
-		return nil, nil
-	}
-	d := q.Disk()
+// estimate says how long the room on a disk lasts.
+func (d *Disk) estimate(views *projector.Projector) error {
 	now := time.Now()
-	records, err := q.Views.View().Records()
+	records, err := views.View().Records()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	before, err := q.recordsBy(now.Add(-24*time.Hour), now)
-	if errors.Is(err, ledger.ErrUnavailable) {
-		return &d, nil // yesterday is in archives only, which this question does not read
-	}
+	before, err := recordsBy(views, now.Add(-24*time.Hour), now)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if fresh := records - before; fresh >= leastForDays && d.Data > 0 {
 		perDay := float64(d.Data) / float64(records) * float64(fresh)
 		days := max(0, float64(d.Free-d.Reserve)) / perDay
 		d.DaysLeft = &days
 	}
-	return &d, nil
+	return nil
 }
 
 // status is GET /audit/status.
@@ -118,6 +111,10 @@ func (q *Questions) status(ctx context.Context, p parameters) (any, error) {
 		status := q.Scrub()
 		s.Scrub = &status
 	}
-	s.Disk, err = q.disk()
+	if q.Disk != nil {
+		disk := q.Disk()
+		s.Disk = &disk
+		err = s.Disk.estimate(q.Views)
+	}
 	return s, err
 }

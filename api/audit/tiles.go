@@ -30,7 +30,7 @@ func (q *Questions) tile(ctx context.Context, p parameters) (any, error) {
 	view := q.Views.View()
 	var answer octets
 	if t.L < 0 {
-		answer, err = q.entries(ctx, view, t.N*proof.Wide, int64(t.W))
+		answer, err = entries(ctx, view, q.Log, t.N*proof.Wide, int64(t.W))
 	} else {
 		answer, err = view.Tile(ctx, q.Log, t)
 	}
@@ -41,8 +41,10 @@ func (q *Questions) tile(ctx context.Context, p parameters) (any, error) {
 }
 
 // entries are the leaves of records, each after its length.
-func (q *Questions) entries(ctx context.Context, view projector.View, first, count int64) (bundle octets, err error) {
-	err = view.EachLeaf(ctx, q.Log, first, count, func(data []byte) error {
+func entries(
+	ctx context.Context, view projector.View, log ledger.Log, first, count int64,
+) (bundle octets, err error) {
+	err = view.EachLeaf(ctx, log, first, count, func(data []byte) error {
 		if len(data) > proof.MaxEntryBytes {
 			at, _, err := ledger.DecodeLeafData(data)
 			if err != nil {
