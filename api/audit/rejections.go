@@ -73,6 +73,9 @@ func (q entities) holders(ctx context.Context, p parameters) (any, error) {
 	if err := p.into(asked); err != nil {
 		return nil, err
 	}
+	if asked.Provider.IsNil() {
+		return nil, rest.BadRequest("provider: is needed")
+	}
 	view, err := q.view(p)
 	if err != nil {
 		return nil, err
