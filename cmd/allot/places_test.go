@@ -80,7 +80,8 @@ func TestEverythingHasItsPlace(t *testing.T) {
 		shown = append(shown, node.Path())
 	}
 	check := func(what string, at place) {
-		if !slices.Contains(pages, at.page) || !slices.Contains(shown, at.command) || !slices.Contains(audit.SearchKinds, at.found) {
+		if !slices.Contains(pages, at.page) || !slices.Contains(shown, at.command) ||
+			!slices.Contains(audit.SearchKinds, at.found) {
 			t.Errorf("%s has no place in the console, the command line or the search: %+v", what, at)
 		}
 	}

@@ -148,7 +148,9 @@ func (n *Node) fit(size int) {
 
 // Flip changes one bit of a file, as a disk does that rots, and returns where; false
 // if no file has a byte. The bit is in one of so many equal parts of all files together.
-func (d *Disk) Flip(random *rand.Rand, part, parts int, within func(path string) bool) (path string, at int, found bool) {
+func (d *Disk) Flip(
+	random *rand.Rand, part, parts int, within func(path string) bool,
+) (path string, at int, found bool) {
 	type file struct {
 		path string
 		node *Node
