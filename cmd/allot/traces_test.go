@@ -29,7 +29,7 @@ import (
 // span is a span as a receiver of OTLP gets it.
 type span struct {
 	trace, id, parent, state string
-	name, instance           string
+	name                     string
 	attributes               map[string]string
 	began, ended             uint64
 }
@@ -74,17 +74,11 @@ func (r *receiver) take(w http.ResponseWriter, req *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, group := range sent.ResourceSpans {
-		instance := ""
-		for _, a := range group.Resource.Attributes {
-			if a.Key == "service.instance.id" {
-				instance = a.Value.GetStringValue()
-			}
-		}
 		for _, scope := range group.ScopeSpans {
 			for _, s := range scope.Spans {
 				one := span{
 					hex.EncodeToString(s.TraceId), hex.EncodeToString(s.SpanId), hex.EncodeToString(s.ParentSpanId), s.TraceState,
-					s.Name, instance, make(map[string]string), s.StartTimeUnixNano, s.EndTimeUnixNano,
+					s.Name, make(map[string]string), s.StartTimeUnixNano, s.EndTimeUnixNano,
 				}
 				for _, a := range s.Attributes {
 					one.attributes[a.Key] = a.Value.GetStringValue()
@@ -162,10 +156,8 @@ func allocateTraced(t *testing.T, s *server, headers map[string]string) http.Hea
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range map[string]string{
-		"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39", "Content-Type": "application/json",
-	} {
-		req.Header.Set(name, value)
+	req.Header = http.Header{
+		"X-Auth-Token": {"admin"}, "Openstack-Api-Version": {"placement 1.39"}, "Content-Type": {"application/json"},
 	}
 	for name, value := range headers {
 		req.Header.Set(name, value)
@@ -176,8 +168,7 @@ func allocateTraced(t *testing.T, s *server, headers map[string]string) http.Hea
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusNoContent {
-		text, _ := io.ReadAll(resp.Body)
-		t.Fatalf("%s: %s", resp.Status, text)
+		t.Fatal(resp.Status)
 	}
 	return resp.Header
 }
