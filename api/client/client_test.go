@@ -253,9 +253,10 @@ func TestLargeAnswer(t *testing.T) {
 			t, &commands.ReplaceInventories{Provider: id, Inventories: []commands.Inventory{{Class: "VCPU", Total: 100}}},
 		)
 	}
-	q := wire.CandidatesQuery{Limit: 10_000}
+	q := wire.CandidatesQuery{Limit: 6_000}
 	for i := range 12 {
-		q.Groups = append(q.Groups, wire.CandidateGroup{Suffix: fmt.Sprint("_", i), Resources: map[string]int64{"VCPU": 1}})
+		one := wire.CandidateGroup{Suffix: fmt.Sprintf("_%060d", i), Resources: map[string]int64{"VCPU": 1}}
+		q.Groups = append(q.Groups, one)
 	}
 	c := client.New(conn, client.Options{Encoding: encoding.TypeJSON})
 	var failure *wire.Error
