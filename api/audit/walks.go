@@ -2,6 +2,7 @@ package audit
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -133,11 +134,11 @@ func (a *actors) whole() bool {
 	return a.from <= 1 && len(a.begun) < maxActors
 }
 
-func (a *actors) each(views *projector.Projector) walk {
+func (a *actors) each(ctx context.Context, views *projector.Projector) walk {
 	return func(v projector.View, _ ledger.UUID, yield func(of, id, name string) bool) error {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if err := a.look(views.View()); err != nil {
+		if err := a.look(ctx, views.View()); err != nil {
 			return err
 		}
 		for _, name := range slices.Sorted(maps.Keys(a.begun)) {
@@ -149,12 +150,12 @@ func (a *actors) each(views *projector.Projector) walk {
 	}
 }
 
-// look looks through the next records.
-func (a *actors) look(newest projector.View) error {
+// look looks through the next records. What it has found stays if the client goes away.
+func (a *actors) look(ctx context.Context, newest projector.View) error {
 	if a.begun == nil {
 		a.begun, a.from, a.to = make(map[string]uint64), newest.Sequence()+1, newest.Sequence()
 	}
-	for looked := 0; looked < maxActed; looked++ {
+	for looked := 0; looked < maxActed && ctx.Err() == nil; looked++ {
 		next := a.to + 1
 		if next > newest.Sequence() {
 			next = a.from - 1
