@@ -132,8 +132,11 @@ func (m metrics) latencies() []Latency {
 	return list
 }
 
-// quantile returns within how many milliseconds a share of the answers has come.
+// quantile returns within how many milliseconds a share of the answers has come; 0 of none.
 func quantile(histogram *model.Histogram, share float64) float64 {
+	if histogram.GetSampleCount() == 0 {
+		return 0 // JSON has no form for what a division by nothing gives
+	}
 	rank, low, before := share*float64(histogram.GetSampleCount()), 0.0, 0.0
 	for _, bucket := range histogram.GetBucket() {
 		count := float64(bucket.GetCumulativeCount())
