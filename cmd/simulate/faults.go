@@ -223,10 +223,10 @@ func planDiskErrors(random *rand.Rand, f *fault) {
 // must have each commit.
 const rots = 2
 
-// planRot flips bits of files that Allot judges, while the server is off.
 // blocksFolder is where a server's log is.
 const blocksFolder = "/data/log/jetstream/$G/streams/ALLOT/msgs/"
 
+// planRot flips bits of files that Allot judges, while the server is off.
 func planRot(random *rand.Rand, f *fault) {
 	bits, seed := 1+random.IntN(3), random.Uint64()
 	folder := []string{blocksFolder, "/data/readmodel/", "/data/snapshots/"}[random.IntN(3)]

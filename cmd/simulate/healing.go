@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -42,8 +41,7 @@ func (r *run) heal(c *caller, random *rand.Rand) bool {
 		}
 		heal = append(heal, "--archive", copied)
 	}
-	if err := first.carryOut(c, heal...); err != nil {
-		r.complain("what three copies have together was not healed: %v", err)
+	if !first.carryOut(c, heal...) {
 		return false
 	}
 	first.serve()
@@ -60,18 +58,16 @@ func (s *server) rot(random *rand.Rand) {
 	}
 }
 
-// carryOut runs a command on the server's machine to its end.
-func (s *server) carryOut(c *caller, arguments ...string) (err error) {
-	ended := false
-	s.Ended = func(end error) { ended, err = true, end }
-	s.run.tell(s.Name, "carries out %s", strings.Join(arguments, " "))
+// carryOut runs a command on the server's machine, and reports whether it ended well.
+func (s *server) carryOut(c *caller, arguments ...string) bool {
+	ended, what := false, strings.Join(arguments, " ")
+	s.Ended = func(err error) {
+		if ended = true; err != nil {
+			s.run.complain("%s failed: %v", what, err)
+		}
+	}
+	s.run.tell(s.Name, "carries out %s", what)
 	s.Start(environment, arguments...)
-	for until := c.Now() + readyWithin; !ended && c.Now() < until; {
-		c.Sleep(50 * time.Millisecond)
-	}
-	if !ended {
-		s.end()
-		err = fmt.Errorf("it did not end within %v", readyWithin)
-	}
-	return err
+	failed := len(s.run.wrong)
+	return s.run.within(c, what+" ended", c.Now()+readyWithin, func() bool { return ended }) && len(s.run.wrong) == failed
 }

@@ -146,12 +146,13 @@ func (o *options) many(program *machine.Program) error {
 	}
 	work := func() {
 		for seed, more := take(); more; seed, more = take() {
-			if !slices.ContainsFunc(plan(seed), func(f fault) bool { return strings.Contains(f.about, o.with) }) {
+			faults := plan(seed)
+			if !slices.ContainsFunc(faults, func(f fault) bool { return strings.Contains(f.about, o.with) }) {
 				continue
 			}
-			found := play(program, seed, plan(seed), silent)
+			found := play(program, seed, faults, silent)
 			if o.twice > 0 && seed%o.twice == 0 {
-				if again := play(program, seed, plan(seed), silent); again.digest != found.digest {
+				if again := play(program, seed, faults, silent); again.digest != found.digest {
 					found.wrong = append(found.wrong, "the simulator is at fault: the seed gave "+again.digest+" the second time")
 				}
 			}

@@ -197,19 +197,12 @@ func (s *server) serve() {
 		})
 	}
 	s.run.tell(s.Name, "starts, for the %d. time", s.lives)
-	s.Start(environment, s.arguments()...)
-}
-
-// arguments are those of allot serve.
-func (s *server) arguments() []string {
 	at := fmt.Sprintf("10.0.0.%d", s.number+1)
-	return []string{
-		"allot", "serve", "--data", "/data",
-		"--http", fmt.Sprintf("%s:%d", at, httpPort), "--nats", at + ":4222", "--cluster", "10.0.0.1:6222,10.0.0.2:6222,10.0.0.3:6222",
-		"--cluster-name", s.Name, "--cluster-listen", at + ":6222", "--cluster-http", at + ":6223",
+	s.Start(environment, "allot", "serve", "--data", "/data",
+		"--http", fmt.Sprintf("%s:%d", at, httpPort), "--nats", at+":4222", "--cluster", "10.0.0.1:6222,10.0.0.2:6222,10.0.0.3:6222",
+		"--cluster-name", s.Name, "--cluster-listen", at+":6222", "--cluster-http", at+":6223",
 		"--cluster-secret-file", "/etc/secret", "--cluster-plaintext", "--allow-noauth", "--disk-reserve", "16MiB",
-		"--signing-key", "/etc/key",
-	}
+		"--signing-key", "/etc/key")
 }
 
 // end ends the server at once, and nothing starts it again.
