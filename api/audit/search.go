@@ -58,7 +58,8 @@ func (q entities) search(ctx context.Context, p parameters) (any, error) {
 		return s.more(ctx)
 	}
 	world.Each(func(p *ledger.Provider) bool { return consider(wire.OfProvider, p.UUID.String(), p.Name) })
-	for _, walk := range []walk{eachNode, eachNodeAllocation, eachChassis, eachRule, eachOwner, q.actors.each(ctx, q.Views)} {
+	actors := q.actors.each(ctx, q.Views)
+	for _, walk := range []walk{eachNode, eachNodeAllocation, eachChassis, eachRule, eachOwner, actors} {
 		s.looked = 0
 		if err := walk(view, ledger.NilUUID, consider); err != nil {
 			return nil, err
