@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"net"
 	"net/http"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -180,6 +181,9 @@ func TestForeignWitness(t *testing.T) {
 	allot(t, true, "export", file("begin"), "--data", data, "--to", "1")
 	allot(t, true, "import", file("begin"), "--data", file("forked"))
 	fork := busy(t, file("forked"), flags...)
+	for i := range 10 { // it is longer than what it forgot, also where that had a commit more
+		fork.Must(201, "PUT", fmt.Sprint("/traits/CUSTOM_FORKED_", i), "")
+	}
 	if out := fork.Must(503, "GET", "/audit/checkpoint", ""); !strings.Contains(out, "witness.example: ") ||
 		!strings.Contains(out, "history") {
 		t.Errorf("%s", out)

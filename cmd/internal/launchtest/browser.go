@@ -1,11 +1,9 @@
 package launchtest
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"testing"
-	"time"
 )
 
 // NeedBrowser skips a test if there is no browser, or what drives it is not in a folder.
@@ -24,12 +22,10 @@ func NeedBrowser(t *testing.T, folder string) {
 	}
 }
 
-// Browse runs a script of a folder.
+// Browse runs a script of a folder, each of whose steps ends by itself.
 func Browse(t *testing.T, script string, args ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, "node", append([]string{script}, args...)...).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "node", append([]string{script}, args...)...).CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {
 		t.Fatal(script, err)
