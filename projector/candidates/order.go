@@ -21,8 +21,9 @@ type order struct {
 	named    *named           // whose roots these are; nil: all
 	classes  []ledger.ClassID // tracked; at most maxTracked
 	blocks   []*block
-	most     []about // per block and tracked class: the most that one tree has free
-	used     uint64  // when it was used last, for those that must make room
+	ends     []sortKey // of the last place of each block
+	most     []about   // per block and tracked class: the most that one tree has free
+	used     uint64    // when it was used last, for those that must make room
 
 	// scores are those of the roots that are here, by number: in a list if all are, which
 	// is faster, and NaN is none; and in a map if they are few.
@@ -65,34 +66,43 @@ func comparePlaces(a, b *place) int {
 	return a.id.Compare(b.id)
 }
 
+// sortKey is what mostly tells places apart, and takes less to move, or to keep together.
+type sortKey struct {
+	score float64
+	high  uint64 // of the uuid
+}
+
+func (p *place) sortKey() sortKey { return sortKey{p.score, binary.BigEndian.Uint64(p.id[:8])} }
+
+func (k sortKey) compare(other sortKey) int {
+	if k.score != other.score {
+		return cmp.Compare(other.score, k.score)
+	}
+	return cmp.Compare(k.high, other.high)
+}
+
 // position is a place in an order's blocks.
 type position struct{ block, index int }
 
-// keyed is what tells places apart that are to be sorted: it takes less to move than a place.
-type keyed struct {
-	score float64
-	high  uint64 // of the uuid
-	at    uint32
-}
-
 // fill makes the blocks anew, and tells paced how far it has come.
 func (o *order) fill(places []place, paced func(steps int)) {
+	type keyed struct {
+		sortKey
+		at uint32
+	}
 	keys, numbers := make([]keyed, len(places)), uint32(0)
 	for i := range places {
-		keys[i] = keyed{places[i].score, binary.BigEndian.Uint64(places[i].id[:8]), uint32(i)}
+		keys[i] = keyed{places[i].sortKey(), uint32(i)}
 		numbers = max(numbers, places[i].number+1)
 	}
 	slices.SortFunc(keys, func(a, b keyed) int {
 		paced(1)
-		switch {
-		case a.score != b.score:
-			return cmp.Compare(b.score, a.score)
-		case a.high != b.high:
-			return cmp.Compare(a.high, b.high)
+		if way := a.compare(b.sortKey); way != 0 {
+			return way
 		}
 		return places[a.at].id.Compare(places[b.at].id)
 	})
-	o.blocks, o.most, o.scores, o.few = nil, nil, nil, make(map[uint32]float64)
+	o.blocks, o.ends, o.most, o.scores, o.few = nil, nil, nil, nil, make(map[uint32]float64)
 	if o.named == nil {
 		o.scores = slices.Repeat([]float64{math.NaN()}, int(numbers))
 	}
@@ -104,9 +114,7 @@ func (o *order) fill(places []place, paced func(steps int)) {
 			o.note(b.places[i].number, b.places[i].score)
 		}
 		paced(n)
-		o.blocks = append(o.blocks, b)
-		o.most = append(o.most, make([]about, len(o.classes))...)
-		o.sum(len(o.blocks) - 1)
+		o.insert(len(o.blocks), b)
 		keys = keys[n:]
 	}
 }
@@ -143,24 +151,43 @@ func (o *order) score(number uint32) (float64, bool) {
 	return o.scores[number], !math.IsNaN(o.scores[number])
 }
 
-// sum finds anew what a block has free at most.
+// insert makes a block with places the one with a number.
+func (o *order) insert(i int, b *block) {
+	o.blocks, o.ends = slices.Insert(o.blocks, i, b), slices.Insert(o.ends, i, sortKey{})
+	o.most = slices.Insert(o.most, i*len(o.classes), make([]about, len(o.classes))...)
+	o.sum(i)
+}
+
+// sum finds anew where a block ends, and what it has free at most.
 func (o *order) sum(i int) {
-	most := o.most[i*len(o.classes) : (i+1)*len(o.classes)]
-	for c := range most {
-		most[c] = 0
+	o.bound(i)
+	for c := range o.classes {
+		o.most[i*len(o.classes)+c] = o.blocks[i].most(c, math.MaxUint16)
 	}
-	places := o.blocks[i].places
-	for j := range places {
-		for c := range most {
-			most[c] = max(most[c], places[j].free[c])
-		}
+}
+
+// bound notes where a block ends.
+func (o *order) bound(i int) {
+	last := &o.blocks[i].places[len(o.blocks[i].places)-1]
+	o.ends[i] = last.sortKey()
+}
+
+// most is how much one of the places has free of a class. None has more than atMost.
+func (b *block) most(c int, atMost about) (most about) {
+	for i := 0; i < len(b.places) && most < atMost; i++ {
+		most = max(most, b.places[i].free[c])
 	}
+	return most
 }
 
 // seek finds the first place that is not before a score and an id.
 func (o *order) seek(score float64, id ledger.UUID) position {
 	want := place{score: score, id: id}
-	i := sort.Search(len(o.blocks), func(i int) bool {
+	key := want.sortKey()
+	i := sort.Search(len(o.ends), func(i int) bool {
+		if way := o.ends[i].compare(key); way != 0 {
+			return way > 0
+		}
 		places := o.blocks[i].places
 		return comparePlaces(&places[len(places)-1], &want) >= 0
 	})
@@ -176,14 +203,12 @@ func (o *order) seek(score float64, id ledger.UUID) position {
 func (o *order) put(p place) {
 	at := o.seek(p.score, p.id)
 	o.note(p.number, p.score)
+	if len(o.blocks) == 0 {
+		o.insert(0, &block{places: append(make([]place, 0, blockMax), p)})
+		return
+	}
 	if at.block == len(o.blocks) {
-		if at.block == 0 {
-			o.blocks = append(o.blocks, &block{places: make([]place, 0, blockMax)})
-			o.most = append(o.most, make([]about, len(o.classes))...)
-			o.sum(0)
-		} else {
-			at = position{at.block - 1, len(o.blocks[at.block-1].places)}
-		}
+		at = position{at.block - 1, len(o.blocks[at.block-1].places)}
 	}
 	b := o.blocks[at.block]
 	if len(b.places) == blockMax {
@@ -194,6 +219,7 @@ func (o *order) put(p place) {
 		b = o.blocks[at.block]
 	}
 	b.places = slices.Insert(b.places, at.index, p)
+	o.bound(at.block)
 	most := o.most[at.block*len(o.classes):]
 	for c := range o.classes {
 		most[c] = max(most[c], p.free[c])
@@ -205,10 +231,8 @@ func (o *order) split(i int) {
 	second := &block{places: make([]place, len(b.places)-blockMax/2, blockMax)}
 	copy(second.places, b.places[blockMax/2:])
 	b.places = b.places[:blockMax/2]
-	o.blocks = slices.Insert(o.blocks, i+1, second)
-	o.most = slices.Insert(o.most, (i+1)*len(o.classes), make([]about, len(o.classes))...)
 	o.sum(i)
-	o.sum(i + 1)
+	o.insert(i+1, second)
 }
 
 // take takes a root out, and returns its place; false: it is not there.
@@ -224,9 +248,11 @@ func (o *order) take(number uint32, id ledger.UUID) bool {
 	b.places = slices.Delete(b.places, at.index, at.index+1)
 	if len(b.places) == 0 {
 		o.blocks = slices.Delete(o.blocks, at.block, at.block+1)
+		o.ends = slices.Delete(o.ends, at.block, at.block+1)
 		o.most = slices.Delete(o.most, at.block*len(o.classes), (at.block+1)*len(o.classes))
 		return true
 	}
+	o.bound(at.block)
 	o.lower(at.block, &gone)
 	return true
 }
@@ -236,8 +262,7 @@ func (o *order) lower(i int, gone *place) {
 	most := o.most[i*len(o.classes) : (i+1)*len(o.classes)]
 	for c := range most {
 		if gone.free[c] >= most[c] {
-			o.sum(i)
-			return
+			most[c] = o.blocks[i].most(c, most[c])
 		}
 	}
 }

@@ -12,6 +12,9 @@ import (
 // would have that time, too.
 const mostAhead = 5 * time.Minute
 
+// askEvery is how long the time since boot is told without asking the kernel.
+const askEvery = 100 * time.Millisecond
+
 // Clock is the time of day, compared with a clock that nothing can set. If it was set far ahead
 // since the start it is not believed until it has stayed so for a while: a machine that was
 // paused is right then. A new start believes it.
@@ -19,9 +22,13 @@ type Clock struct {
 	wall      func() time.Time
 	sinceBoot func() time.Duration
 
-	mu     sync.Mutex
-	seen   time.Time     // the newest time that was confirmed; guarded by mu
-	seenAt time.Duration // when that was, since boot; guarded by mu
+	mu sync.Mutex
+	// read is when sinceBoot was asked, and sinceBootThen what it said: the kernel is asked
+	// once in a while only, since each command asks for the time; guarded by mu
+	read          time.Time
+	sinceBootThen time.Duration
+	seen          time.Time     // the newest time that was confirmed; guarded by mu
+	seenAt        time.Duration // when that was, since boot; guarded by mu
 	// ahead is by how much the time of day is too far ahead, and aheadAt since when; guarded by mu
 	ahead, aheadAt time.Duration
 }
@@ -37,7 +44,7 @@ func NewClock(wall func() time.Time, sinceBoot func() time.Duration) *Clock {
 func (c *Clock) Confirm(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.sinceBoot()
+	now := c.boot(c.wall(), 0)
 	if at = at.Round(0); at.After(c.expected(now)) {
 		c.seen, c.seenAt = at, now
 	}
@@ -47,12 +54,28 @@ func (c *Clock) Confirm(at time.Time) {
 // holds mu.
 func (c *Clock) expected(now time.Duration) time.Time { return c.seen.Add(now - c.seenAt) }
 
+// boot is the time since boot at a reading of the clock. It asks the kernel if it did so
+// longer ago than some time: what passed since is what the reading says of a clock that
+// nothing can set either, but which stands still while the machine sleeps. The caller holds mu.
+func (c *Clock) boot(reading time.Time, atMost time.Duration) time.Duration {
+	passed := reading.Sub(c.read)
+	if passed < 0 || passed > atMost {
+		c.read, c.sinceBootThen, passed = reading, c.sinceBoot(), 0
+	}
+	return c.sinceBootThen + passed
+}
+
 // look returns the time of day without its reading of another clock, and the time that is expected.
 func (c *Clock) look() (wall, expected time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.sinceBoot()
-	wall, expected = c.wall().Round(0), c.expected(now)
+	reading := c.wall()
+	wall = reading.Round(0)
+	now := c.boot(reading, askEvery)
+	if wall.Sub(c.expected(now)) > mostAhead { // or the machine slept
+		now = c.boot(reading, 0)
+	}
+	expected = c.expected(now)
 	switch ahead := wall.Sub(expected); {
 	case ahead <= mostAhead:
 		c.ahead = 0
