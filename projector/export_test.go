@@ -4,5 +4,6 @@ package projector
 func (p *Projector) Forget() {
 	p.folding.Lock()
 	defer p.folding.Unlock()
-	p.models.Load().recent = make(map[string]*runs)
+	m := p.models.Load()
+	m.recent, m.older = make(map[string]*runs), nil
 }

@@ -45,7 +45,8 @@ type models struct {
 	key         []byte               // scratch of fold
 	left, taken []ledger.UUID        // scratch of fold
 	amounts     []ledger.ClassAmount // scratch of fold
-	recent      map[string]*runs     // newest amounts by their keys; of fold
+	// recent and older are the newest amounts by their keys, those used last in recent; of fold
+	recent, older map[string]*runs
 }
 
 // versionedClasses is the newest class table, with the sequence since which it
@@ -209,7 +210,7 @@ func (m *models) fold(commit *ledger.Commit, changes *ledger.Changes, seen func(
 	return m.Write(func(batch *store.Batch) error {
 		w := &writer{batch: batch, p: m, commit: commit, changes: changes, grown: m.tree.Copy()}
 		if err := w.all(); err != nil {
-			m.recent = make(map[string]*runs) // it may be ahead of what is written
+			m.recent, m.older = make(map[string]*runs), nil // they may be ahead of what is written
 			return fmt.Errorf("projector: fold commit %d: %w", commit.Sequence, err)
 		}
 		if err := seen(commit.Head()); err != nil {

@@ -108,6 +108,10 @@ func (m *models) runsOf(key []byte) (list *runs, err error) {
 	if list = m.recent[string(key)]; list != nil {
 		return list, nil
 	}
+	if list = m.older[string(key)]; list != nil {
+		m.recent[string(key)] = list
+		return list, nil
+	}
 	it, err := m.Iterate(key, after(key))
 	if err != nil {
 		return nil, err
@@ -122,8 +126,8 @@ func (m *models) runsOf(key []byte) (list *runs, err error) {
 
 // forget keeps the memory for recent lists bounded.
 func (m *models) forget() {
-	if len(m.recent) > recentRuns {
-		m.recent = make(map[string]*runs)
+	if len(m.recent) > recentRuns/2 {
+		m.recent, m.older = make(map[string]*runs), m.recent
 	}
 }
 
