@@ -2,31 +2,24 @@ package commands
 
 import (
 	"cmp"
-	"context"
-	"errors"
-	"fmt"
 
-	"github.com/allot-project/allot/commands/claiming"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/projector/candidates"
+	"github.com/allot-project/allot/projector/wanted"
 )
-
-// maxClaimHere is up to how many providers a claim is searched while it is decided, if
-// it was not searched before.
-const maxClaimHere = 4096
 
 // Claim chooses and allocates in one: the ledger finds what each consumer asks
 // for, the best by the preference, and gives it to them. All of them get it, or
 // none. What a consumer held before is replaced.
 //
 // The search is made before the command is decided, on the newest index of
-// providers (see claiming.Search). The decision takes the best that still fits; if none
+// providers (see package claiming). The decision takes the best that still fits; if none
 // does, it is searched again.
 type Claim struct {
 	demand.Claim
 
-	found *claiming.Found // nil: it was not searched
+	found  *demand.Found // nil: it was not searched
+	search SearchIn      // how it is then
 }
 
 // Consumers implements Command.
@@ -130,7 +123,7 @@ func (c *Claim) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 
 // preferenceIn is what the claim prefers as a State has it.
 func (c *Claim) preferenceIn(s *ledger.State) (*demand.ClaimPreference, *demand.Rejection) {
-	prefer, r, err := c.Prefer.Expand(namedIn(s).Preference)
+	prefer, r, err := c.Prefer.Expand(demand.NamedIn(s).Preference)
 	if err != nil {
 		return nil, demand.Invalid("prefer", "%v", err)
 	}
@@ -151,7 +144,7 @@ func (c *Claim) checkNames(s *ledger.State, prefer *demand.ClaimPreference) *dem
 	if _, r := c.Asked(prefer); r != nil {
 		return r
 	}
-	_, _, r, _ := demand.InTopology(c.Gang, c.Size(), namedIn(s).Topology) // a State has no errors
+	_, _, r, _ := demand.InTopology(c.Gang, c.Size(), demand.NamedIn(s).Topology) // a State has no errors
 	return r
 }
 
@@ -163,7 +156,7 @@ var passedOver = map[demand.Code]bool{
 
 // take decides that the claim gets a choice.
 func (c *Claim) take(
-	s *ledger.State, found *claiming.Found, choice int, members []demand.ClaimConsumer,
+	s *ledger.State, found *demand.Found, choice int, members []demand.ClaimConsumer,
 ) ([]ledger.Event, *demand.Rejection) {
 	want := allocationsOf(members)
 	for i := range want {
@@ -190,7 +183,7 @@ func (c *Claim) take(
 
 // claimed adds to what a consumer holds why that is.
 func (c *Claim) claimed(
-	s *ledger.State, found *claiming.Found, choice, member int, one *demand.ClaimConsumer, event ledger.Event,
+	s *ledger.State, found *demand.Found, choice, member int, one *demand.ClaimConsumer, event ledger.Event,
 ) ledger.Event {
 	chosen := &found.Choices[choice].Members[member]
 	claimed := ledger.AllocationsClaimed{
@@ -215,7 +208,7 @@ func (c *Claim) claimed(
 	return claimed
 }
 
-func resourcesOf(classes *ledger.ClassTable, uses []candidates.Use) []ProviderAllocation {
+func resourcesOf(classes *ledger.ClassTable, uses []wanted.Use) []ProviderAllocation {
 	list := make([]ProviderAllocation, len(uses))
 	for i, use := range uses {
 		list[i] = ProviderAllocation{Provider: use.Provider.UUID, Class: classes.Name(use.Class), Amount: use.Amount}
@@ -223,7 +216,7 @@ func resourcesOf(classes *ledger.ClassTable, uses []candidates.Use) []ProviderAl
 	return list
 }
 
-func mappingsOf(q *demand.CandidateRequest, chosen *candidates.Ranked) []ledger.GroupMapping {
+func mappingsOf(q *demand.CandidateRequest, chosen *wanted.Ranked) []ledger.GroupMapping {
 	list := make([]ledger.GroupMapping, len(chosen.Groups))
 	for i, members := range chosen.Groups {
 		list[i] = ledger.GroupMapping{Suffix: q.Groups[i].Suffix, Providers: make([]ledger.UUID, len(members))}
@@ -234,50 +227,19 @@ func mappingsOf(q *demand.CandidateRequest, chosen *candidates.Ranked) []ledger.
 	return list
 }
 
+// SearchIn searches a State for what a claim asks for.
+type SearchIn func(*ledger.State, *demand.Claim) (*demand.Found, *demand.Rejection)
+
 // foundIn is what was found before the decision, or else is found in a State.
-func (c *Claim) foundIn(s *ledger.State) (*claiming.Found, *demand.Rejection) {
-	if c.found != nil {
+func (c *Claim) foundIn(s *ledger.State) (*demand.Found, *demand.Rejection) {
+	switch {
+	case c.found != nil:
 		return c.found, nil
+	case c.search != nil:
+		return c.search(s, &c.Claim)
 	}
-	return c.searchHere(s)
+	return nil, new(demand.Found).Nothing()
 }
-
-// searchHere searches the State itself, which takes as long as there are
-// providers. Only the parts of a dry run come here without a search.
-func (c *Claim) searchHere(s *ledger.State) (*claiming.Found, *demand.Rejection) {
-	if n := s.ProviderCount(); n > maxClaimHere {
-		return nil, &demand.Rejection{
-			Code: demand.CodeClaimBudget,
-			Message: fmt.Sprintf("a claim is not tried out among more than %d providers, and there are %d",
-				maxClaimHere, n),
-		}
-	}
-	providers := make([]*ledger.Provider, 0, s.ProviderCount())
-	s.Providers(func(p *ledger.Provider) bool { providers = append(providers, p); return true })
-	var limits []*ledger.AggregateLimit
-	s.AggregateLimits(func(l *ledger.AggregateLimit) bool { limits = append(limits, l); return true })
-	search := claiming.Search{
-		Limits:  limits,
-		Ranking: candidates.NewRanking(candidates.NewWorld(providers)), Classes: s.Classes(), AsOf: s.Head().Sequence,
-		MaxSteps: maxStepsHere, Named: namedIn(s), Consumer: func(id ledger.UUID) (*ledger.Consumer, error) {
-			consumer, _ := s.Consumer(id)
-			return consumer, nil
-		},
-	}
-	found, err := search.Run(context.Background(), &c.Claim)
-	var rejected *claiming.Rejected
-	if errors.As(err, &rejected) {
-		return nil, rejected.Rejection
-	}
-	if err != nil {
-		return nil, demand.Invalid("requests", "%v", err)
-	}
-	found.Last = true
-	return found, nil
-}
-
-// maxStepsHere bounds a search while a command is decided.
-const maxStepsHere = 200_000
 
 // decideAlternatives takes the first alternative for which something was found.
 func (c *Claim) decideAlternatives(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
@@ -337,7 +299,7 @@ func (c *SetPreference) over(named demand.NamedPreferences) demand.NamedPreferen
 		}
 		doc, r := c.Prefer.Document()
 		if r != nil {
-			return nil, false, &claiming.Rejected{Rejection: r}
+			return nil, false, &demand.Rejected{Rejection: r}
 		}
 		return &ledger.Preference{Name: name, Prefer: doc}, true, nil
 	}
@@ -358,17 +320,28 @@ func (c *SetTopology) over(named demand.NamedTopologies) demand.NamedTopologies 
 }
 
 // WithFound is a command with what was found for each of its claims.
-func WithFound(c Command, found []*claiming.Found) Command {
+func WithFound(c Command, found []*demand.Found) Command {
+	return withClaims(c, func(one *Claim) { one.found, found = found[0], found[1:] })
+}
+
+// Searching is a command whose claims are searched for while it is decided: for those who only
+// want to know what would be.
+func Searching(c Command, search SearchIn) Command {
+	return withClaims(c, func(one *Claim) { one.search = search })
+}
+
+// withClaims is a command with copies of its claims that are changed.
+func withClaims(c Command, change func(*Claim)) Command {
 	switch c := c.(type) {
 	case *Claim:
 		out := *c
-		out.found = found[0]
+		change(&out)
 		return &out
 	case *Batch:
 		out := &Batch{Commands: make([]Command, len(c.Commands))}
 		for i, one := range c.Commands {
 			if _, is := one.(*Claim); is {
-				one, found = WithFound(one, found[:1]), found[1:]
+				one = withClaims(one, change)
 			}
 			out.Commands[i] = one
 		}

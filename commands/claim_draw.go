@@ -3,7 +3,6 @@ package commands
 import (
 	"slices"
 
-	"github.com/allot-project/allot/commands/claiming"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
@@ -17,7 +16,7 @@ func (c *Claim) mayDraw(s *ledger.State) *demand.Rejection {
 	for i := range c.For {
 		if from := c.For[i].FromReservation; from != nil {
 			reserved, _ := s.Consumer(*from)
-			if r := claiming.MayDraw(reserved, *from, c.For[i].Project); r != nil {
+			if r := demand.MayDraw(reserved, *from, c.For[i].Project); r != nil {
 				return r
 			}
 		}

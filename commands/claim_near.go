@@ -3,15 +3,14 @@ package commands
 import (
 	"slices"
 
-	"github.com/allot-project/allot/commands/claiming"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/projector/candidates"
+	"github.com/allot-project/allot/projector/wanted"
 )
 
 // obeyed reports whether a choice obeys the rules about other consumers: those
 // may have moved since it was found.
-func obeyed(s *ledger.State, prefer *demand.ClaimPreference, choice *claiming.Choice) bool {
+func obeyed(s *ledger.State, prefer *demand.ClaimPreference, choice *demand.Choice) bool {
 	if !prefer.Strict() {
 		return true
 	}
@@ -22,13 +21,13 @@ func obeyed(s *ledger.State, prefer *demand.ClaimPreference, choice *claiming.Ch
 		return nil, nil
 	})
 	for i := range list {
-		if list[i].Rule == candidates.PreferNear {
+		if list[i].Rule == wanted.PreferNear {
 			continue
 		}
 		there := placesOf(s, list[i].Providers)
 		for j := range choice.Members {
 			here := placesOf(s, providersOf(&choice.Members[j]))
-			if len(there) > 0 && anyNear(list[i].Reach, here, there) != (list[i].Rule == candidates.RequireNear) {
+			if len(there) > 0 && anyNear(list[i].Reach, here, there) != (list[i].Rule == wanted.RequireNear) {
 				return false
 			}
 		}
@@ -36,7 +35,7 @@ func obeyed(s *ledger.State, prefer *demand.ClaimPreference, choice *claiming.Ch
 	return true
 }
 
-func providersOf(chosen *candidates.Ranked) (ids []ledger.UUID) {
+func providersOf(chosen *wanted.Ranked) (ids []ledger.UUID) {
 	for _, members := range chosen.Groups {
 		for _, p := range members {
 			ids = append(ids, p.UUID)
@@ -51,7 +50,7 @@ type place struct{ provider, root *ledger.Provider }
 // placesOf are providers that do not share.
 func placesOf(s *ledger.State, ids []ledger.UUID) (places []place) {
 	for _, id := range ids {
-		if p, exists := s.Provider(id); exists && !p.HasTrait(candidates.SharingTrait) {
+		if p, exists := s.Provider(id); exists && !p.HasTrait(wanted.SharingTrait) {
 			root, _ := s.Provider(p.Root)
 			places = append(places, place{p, root})
 		}
@@ -59,13 +58,13 @@ func placesOf(s *ledger.State, ids []ledger.UUID) (places []place) {
 	return places
 }
 
-func anyNear(reach candidates.Reach, here, there []place) bool {
+func anyNear(reach wanted.Reach, here, there []place) bool {
 	return slices.ContainsFunc(here, func(a place) bool {
 		return slices.ContainsFunc(there, func(b place) bool {
 			switch reach {
-			case candidates.SameProvider:
+			case wanted.SameProvider:
 				return a.provider.UUID == b.provider.UUID
-			case candidates.SameTree:
+			case wanted.SameTree:
 				return a.root.UUID == b.root.UUID
 			}
 			return slices.ContainsFunc(a.aggregates(), func(id ledger.UUID) bool {

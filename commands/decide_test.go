@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/claiming"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
@@ -353,7 +354,7 @@ func TestProjects(t *testing.T) {
 		for name, c := range map[string]commands.Command{
 			commands.NameOf(c): c, "a batch of " + commands.NameOf(c): &commands.Batch{Commands: []commands.Command{c}},
 		} {
-			_, rejection := commands.DecideChecked(commands.Submission{Command: c, Project: "p"}, w.State())
+			_, rejection := commands.DecideChecked(commands.Submission{Command: searching(c), Project: "p"}, w.State())
 			forbidden := rejection != nil && rejection.Code == demand.CodeForbidden
 			hidden := rejection != nil && slices.Contains([]demand.Code{
 				demand.CodeConsumerNotFound, demand.CodeNodeAllocationNotFound, demand.CodeNodeUnknown,
@@ -533,9 +534,12 @@ func (w *world) accept(list ...commands.Command) {
 	}
 }
 
+// searching has a command's claims searched for as they are decided.
+func searching(c commands.Command) commands.Command { return commands.Searching(c, claiming.InState) }
+
 func (w *world) carry(c commands.Command) ([]ledger.Event, *demand.Rejection) {
 	w.t.Helper()
-	events, rejection, err := w.Carry(commands.Submission{Command: c, Actor: "test"})
+	events, rejection, err := w.Carry(commands.Submission{Command: searching(c), Actor: "test"})
 	if err != nil {
 		w.t.Fatalf("%s %+v: %v", commands.NameOf(c), c, err)
 	}
@@ -545,7 +549,7 @@ func (w *world) carry(c commands.Command) ([]ledger.Event, *demand.Rejection) {
 // decide decides a command, and checks the text of a rejection.
 func (w *world) decide(c commands.Command) outcome {
 	w.t.Helper()
-	events, rejection := commands.Decide(commands.Submission{Command: c}, w.State())
+	events, rejection := commands.Decide(commands.Submission{Command: searching(c)}, w.State())
 	if rejection == nil {
 		return outcome{events: events}
 	}

@@ -37,7 +37,7 @@ func TestRedacted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, row.before...)
-			submission := commands.Submission{Actor: "a", Command: row.command, Project: "p"}
+			submission := commands.Submission{Actor: "a", Command: searching(row.command), Project: "p"}
 			_, r := commands.Decide(submission, w.State())
 			if r == nil || r.Code != demand.CodeOverLimit || r.Facts.Asked == 0 {
 				t.Fatalf("%+v", r)
@@ -66,7 +66,7 @@ func TestNearOthers(t *testing.T) {
 		c.Prefer = &demand.ClaimPreference{Near: []demand.NearConsumers{
 			{By: "tree", Rule: "require", Consumers: []ledger.UUID{id}},
 		}}
-		_, r := commands.Decide(commands.Submission{Actor: "a", Command: c, Project: "p"}, w.State())
+		_, r := commands.Decide(commands.Submission{Actor: "a", Command: searching(c), Project: "p"}, w.State())
 		if (r == nil) != (code == "") || r != nil && r.Code != code {
 			t.Errorf("%s: %v", id, r)
 		}

@@ -50,17 +50,3 @@ func (c *SetPreference) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejecti
 	}
 	return []ledger.Event{ledger.PreferenceSet{Name: c.Name, Prefer: prefer}}, nil
 }
-
-// namedIn finds what has a name in a State.
-func namedIn(s *ledger.State) demand.Named {
-	return demand.Named{
-		Preference: func(name string) (*ledger.Preference, bool, error) {
-			p, exists := s.Preference(name)
-			return p, exists, nil
-		},
-		Topology: func(name string) (*ledger.Topology, bool, error) {
-			t, exists := s.Topology(name)
-			return t, exists, nil
-		},
-	}
-}

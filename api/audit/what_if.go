@@ -12,6 +12,7 @@ import (
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/claiming"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/document"
 	"github.com/allot-project/allot/commands/writer"
@@ -100,7 +101,9 @@ func (q *Questions) whatIf(ctx context.Context, client string, body []byte) (any
 	answer := &WouldBe{Sequence: state.Head().Sequence, Steps: []WouldDo{}, Answers: []WouldTell{}}
 	fork := commands.NewScratch(state)
 	for _, step := range steps {
-		events, rejection, err := fork.Carry(commands.Submission{Actor: "what-if", Command: step})
+		events, rejection, err := fork.Carry(commands.Submission{
+			Actor: "what-if", Command: commands.Searching(step, claiming.InState),
+		})
 		if err != nil {
 			return nil, err
 		}

@@ -101,7 +101,8 @@ func readFloors(t *testing.T, text string) (floors map[string]floor, owner map[s
 	return floors, owner
 }
 
-// TestClientIsSmall: a program that imports the Go client builds these modules of others and no more.
+// TestClientIsSmall: a program that imports the Go client builds these modules of others and no more: nothing
+// of the server, and no search.
 func TestClientIsSmall(t *testing.T) {
 	t.Parallel()
 	const modules = "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}"
@@ -111,7 +112,6 @@ func TestClientIsSmall(t *testing.T) {
 	}
 	built := slices.Compact(slices.Sorted(strings.FieldsSeq(string(out))))
 	want := []string{
-		"github.com/RoaringBitmap/roaring/v2", "github.com/bits-and-blooms/bitset", // of the types of a claim
 		"github.com/evanphx/json-patch/v5", "github.com/go-json-experiment/json", "github.com/google/uuid",
 		"github.com/klauspost/compress", // NATS over WebSockets
 		"github.com/nats-io/nats.go", "github.com/nats-io/nkeys", "github.com/nats-io/nuid", "github.com/tidwall/btree",

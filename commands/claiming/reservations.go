@@ -1,27 +1,12 @@
 package claiming
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/candidates"
 )
-
-// MayDraw says of what a project may not draw on no more than that it is not there.
-func MayDraw(reserved *ledger.Consumer, id ledger.UUID, project string) *demand.Rejection {
-	if reserved != nil && reserved.ReservedUntil > 0 &&
-		(reserved.Owner.Project == project || slices.Contains(reserved.Projects, project)) {
-		return nil
-	}
-	return &demand.Rejection{
-		Code: demand.CodeNoReservation,
-		Message: fmt.Sprintf("there is no reservation %s that project %s may draw on: "+
-			"it must exist, must not have ended or been confirmed, and must name the project", id, project),
-		Facts: demand.Facts{Consumer: &id, Project: project},
-	}
-}
 
 // pools are Rankings of what is left of the reservations that a claim draws on.
 type pools map[ledger.UUID]*candidates.Ranking
@@ -41,8 +26,8 @@ func (s *Search) pools(c *demand.Claim, near []candidates.Near) (all pools, prom
 		if err != nil {
 			return nil, false, err
 		}
-		if r := MayDraw(reserved, *from, c.For[i].Project); r != nil {
-			return nil, false, &Rejected{r}
+		if r := demand.MayDraw(reserved, *from, c.For[i].Project); r != nil {
+			return nil, false, &demand.Rejected{Rejection: r}
 		}
 		if all[*from] != nil {
 			continue
@@ -82,7 +67,7 @@ func drawnOf(reservation, provider ledger.UUID) ledger.UUID {
 }
 
 // Takes is what a choice takes, as it is assumed until the claim is decided.
-func Takes(c *demand.Claim, choice *Choice) (uses []candidates.Use) {
+func Takes(c *demand.Claim, choice *demand.Choice) (uses []candidates.Use) {
 	members := c.Members()
 	for i := range choice.Members {
 		from := members[i].FromReservation

@@ -42,14 +42,14 @@ const (
 )
 
 // run searches for what has no alternatives.
-func (s *Search) run(ctx context.Context, c *demand.Claim) (*Found, error) {
-	found := &Found{AsOf: s.AsOf, Seed: s.Seed, several: c.Size() > 1}
+func (s *Search) run(ctx context.Context, c *demand.Claim) (*demand.Found, error) {
+	found := &demand.Found{AsOf: s.AsOf, Seed: s.Seed, Several: c.Size() > 1}
 	prefer, r, err := c.Prefer.Expand(s.Named.Preference)
 	if err != nil {
 		return nil, err
 	}
 	if r != nil {
-		return nil, &Rejected{r}
+		return nil, &demand.Rejected{Rejection: r}
 	}
 	found.Prefer = prefer
 	near, err := prefer.Nearness(s.held)
@@ -63,16 +63,16 @@ func (s *Search) run(ctx context.Context, c *demand.Claim) (*Found, error) {
 			prefs[i], r = prefer.Resolve(s.Classes, requests[i], s.Seed)
 		}
 		if r != nil {
-			return nil, &Rejected{r}
+			return nil, &demand.Rejected{Rejection: r}
 		}
 		requests[i].MaxSteps, requests[i].Pause = s.MaxSteps, s.Pause
 		prefs[i].Near, prefs[i].Once = near, true
 		found.Seed = prefs[i].Seed
 	}
 	if found.Asked, r = c.Asked(prefer); r != nil {
-		return nil, &Rejected{r}
+		return nil, &demand.Rejected{Rejection: r}
 	}
-	if found.standing, err = s.standing(c); err != nil {
+	if found.Standing, err = s.standing(c); err != nil {
 		return nil, err
 	}
 	members := c.Members()
@@ -97,21 +97,21 @@ func (s *Search) run(ctx context.Context, c *demand.Claim) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	found.draws, found.Promised = len(pools) > 0, promised
+	found.Draws, found.Promised = len(pools) > 0, promised
 	if len(members) == 1 {
 		ranking, pref := pools.of(&members[0], s.Ranking, prefs[0])
 		best, err := ranking.Best(ctx, requests[0], pref, 1+c.Alternates+s.Spare)
 		for _, one := range best {
-			found.Choices = append(found.Choices, Choice{Members: []candidates.Ranked{one}})
+			found.Choices = append(found.Choices, demand.Choice{Members: []candidates.Ranked{one}})
 		}
 		return found, err
 	}
 	g := gang{Search: s, ctx: ctx, claim: c, consumers: members, pools: pools, requests: requests, prefs: prefs}
 	_, g.rules = demand.PartGang(c.Gang)
-	g.standing = found.standing
+	g.standing = found.Standing
 	whole, err := g.all()
 	if whole {
-		found.Choices = []Choice{{Members: g.members}}
+		found.Choices = []demand.Choice{{Members: g.members}}
 	}
 	found.Spent, found.Ganged = g.spent, len(c.Gang) > 0
 	return found, err
@@ -145,7 +145,7 @@ type gang struct {
 	// consumers are those that it is for.
 	consumers []demand.ClaimConsumer
 	pools     pools
-	standing  *standing
+	standing  *demand.Standing
 	rules     []demand.GangRule // but for the topology
 
 	members []candidates.Ranked // of the consumers so far

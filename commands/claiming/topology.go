@@ -8,28 +8,16 @@ import (
 	"github.com/allot-project/allot/projector/candidates"
 )
 
-// standing is how a gang stands in a topology.
-type standing struct {
-	kept *ledger.Topology
-	how  *demand.TopologyGang
-}
-
 // standing reads the topology of a claim's gang; nil: it stands in none.
-func (s *Search) standing(c *demand.Claim) (*standing, error) {
+func (s *Search) standing(c *demand.Claim) (*demand.Standing, error) {
 	kept, how, r, err := demand.InTopology(c.Gang, c.Size(), s.Named.Topology)
 	if r != nil {
-		return nil, &Rejected{r}
+		return nil, &demand.Rejected{Rejection: r}
 	}
 	if kept == nil || err != nil {
 		return nil, err
 	}
-	return &standing{kept, how}, nil
-}
-
-// in reports whether the topology is still so in a State.
-func (t *standing) in(s *ledger.State) bool {
-	now, exists := s.Topology(t.kept.Name)
-	return exists && slices.Equal(now.Levels, t.kept.Levels) && slices.Equal(now.Members, t.kept.Members)
+	return &demand.Standing{Kept: kept, How: how}, nil
 }
 
 // host is a tree in which some members of a gang stand.
@@ -66,7 +54,7 @@ func (g *gang) hosts() (hosts []host, err error) {
 	if err != nil {
 		return nil, err
 	}
-	top := demand.TopologyOf(g.standing.kept)
+	top := demand.TopologyOf(g.standing.Kept)
 	var all []demand.Host
 	for _, tree := range room.Trees {
 		domain, stands := top.DomainOf(tree.Root.Aggregates)
@@ -75,7 +63,7 @@ func (g *gang) hosts() (hosts []host, err error) {
 			all = append(all, demand.Host{Domain: domain, Room: tree.Copies})
 		}
 	}
-	_, shares, fits := g.standing.how.Fit(top, all, len(g.consumers))
+	_, shares, fits := g.standing.How.Fit(top, all, len(g.consumers))
 	if !fits {
 		g.spent = room.AtLeast < room.AtMost || room.Shared
 		return nil, nil

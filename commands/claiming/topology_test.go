@@ -39,7 +39,7 @@ func fabric(racks ...[]int64) (*ledger.Topology, []*ledger.Provider) {
 // searchFabric searches for a claim, and counts its members by rack.
 func searchFabric(
 	t *testing.T, top *ledger.Topology, hosts []*ledger.Provider, c *demand.Claim,
-) (map[ledger.UUID]int, *claiming.Found) {
+) (map[ledger.UUID]int, *demand.Found) {
 	t.Helper()
 	if r := c.Check(); r != nil {
 		t.Fatal(r)

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/claiming"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -38,7 +39,9 @@ func RandomCommits(t *rapid.T, n int) (log []*ledger.Commit) {
 				CommandID: ledger.UUID{2, ids, byte(len(log)), byte(builder.Len())}, Command: commands.NameOf(c),
 				Time: max(state.LastTime(), clock.UnixNano()), Actor: "random",
 			}
-			events, rejection := commands.DecideChecked(commands.Submission{Actor: "random", Command: c}, state)
+			events, rejection := commands.DecideChecked(commands.Submission{
+				Actor: "random", Command: commands.Searching(c, claiming.InState),
+			}, state)
 			twice := slices.ContainsFunc(ledger.ConsumersChanged(events), func(id ledger.UUID) bool { return changed[id] })
 			if rejection != nil || len(events) == 0 || twice {
 				continue

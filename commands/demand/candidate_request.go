@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/projector/candidates"
+	"github.com/allot-project/allot/projector/wanted"
 )
 
 // Bounds of a request for candidates.
@@ -128,23 +128,23 @@ func (q *CandidateRequest) checkClashes() *Rejection {
 }
 
 // Resolve looks up the classes that a request names.
-func (q *CandidateRequest) Resolve(classes *ledger.ClassTable) (*candidates.Request, *Rejection) {
-	request := &candidates.Request{
+func (q *CandidateRequest) Resolve(classes *ledger.ClassTable) (*wanted.Request, *Rejection) {
+	request := &wanted.Request{
 		Isolate: q.Isolate, SameSubtree: q.SameSubtree, RootRequired: q.RootRequired, RootForbidden: q.RootForbidden,
-		Nested: true, Groups: make([]candidates.Group, 0, len(q.Groups)),
+		Nested: true, Groups: make([]wanted.Group, 0, len(q.Groups)),
 	}
 	for i := range q.Groups {
 		g := &q.Groups[i]
-		group := candidates.Group{
+		group := wanted.Group{
 			Suffix: g.Suffix, Required: g.Required, Forbidden: g.Forbidden, MemberOf: g.MemberOf, NotMemberOf: g.NotMemberOf,
-			InTree: g.InTree, Resources: make([]candidates.Resource, 0, len(g.Resources)),
+			InTree: g.InTree, Resources: make([]wanted.Resource, 0, len(g.Resources)),
 		}
 		for _, class := range slices.Sorted(maps.Keys(g.Resources)) {
 			id, known := classes.ID(class)
 			if !known {
 				return nil, ClassUnknown(class)
 			}
-			group.Resources = append(group.Resources, candidates.Resource{Class: id, Amount: g.Resources[class]})
+			group.Resources = append(group.Resources, wanted.Resource{Class: id, Amount: g.Resources[class]})
 		}
 		request.Groups = append(request.Groups, group)
 	}
@@ -152,7 +152,7 @@ func (q *CandidateRequest) Resolve(classes *ledger.ClassTable) (*candidates.Requ
 }
 
 // Of is the inverse of Resolve: what a parsed request says in words.
-func Of(req *candidates.Request, classes *ledger.ClassTable) CandidateRequest {
+func Of(req *wanted.Request, classes *ledger.ClassTable) CandidateRequest {
 	q := CandidateRequest{
 		Isolate: req.Isolate, SameSubtree: req.SameSubtree, RootRequired: req.RootRequired, RootForbidden: req.RootForbidden,
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/projector/candidates"
+	"github.com/allot-project/allot/projector/wanted"
 )
 
 // Rules of a gang.
@@ -137,7 +137,7 @@ func contradiction(rules []GangRule) *Rejection {
 }
 
 // Reach is what the rule calls a place.
-func (g *GangRule) Reach() candidates.Reach { return reaches[g.By] }
+func (g *GangRule) Reach() wanted.Reach { return reaches[g.By] }
 
 // PlacesBy are the places of a candidate by a rule, each once.
 func (g *GangRule) PlacesBy(
@@ -149,15 +149,15 @@ func (g *GangRule) PlacesBy(
 		}
 	}
 	for _, p := range providers {
-		if p.HasTrait(candidates.SharingTrait) {
+		if p.HasTrait(wanted.SharingTrait) {
 			continue
 		}
 		switch g.Reach() {
-		case candidates.SameProvider:
+		case wanted.SameProvider:
 			add(p.UUID)
-		case candidates.SameTree:
+		case wanted.SameTree:
 			add(p.Root)
-		case candidates.SameAggregate:
+		case wanted.SameAggregate:
 			for _, id := range p.Aggregates {
 				add(id)
 			}

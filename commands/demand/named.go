@@ -99,3 +99,17 @@ func InTopology(
 	how = rule.Levels()
 	return kept, how, how.Check(kept.Levels, members), nil
 }
+
+// NamedIn finds what has a name in a State.
+func NamedIn(s *ledger.State) Named {
+	return Named{
+		Preference: func(name string) (*ledger.Preference, bool, error) {
+			p, exists := s.Preference(name)
+			return p, exists, nil
+		},
+		Topology: func(name string) (*ledger.Topology, bool, error) {
+			t, exists := s.Topology(name)
+			return t, exists, nil
+		},
+	}
+}

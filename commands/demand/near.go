@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/projector/candidates"
+	"github.com/allot-project/allot/projector/wanted"
 )
 
 // Bounds of what a preference says about other consumers.
@@ -29,11 +29,11 @@ type NearConsumers struct {
 }
 
 var (
-	reaches = map[string]candidates.Reach{
-		"provider": candidates.SameProvider, "tree": candidates.SameTree, "aggregate": candidates.SameAggregate,
+	reaches = map[string]wanted.Reach{
+		"provider": wanted.SameProvider, "tree": wanted.SameTree, "aggregate": wanted.SameAggregate,
 	}
-	nearRules = map[string]candidates.NearRule{
-		"": candidates.PreferNear, "require": candidates.RequireNear, "forbid": candidates.ForbidNear,
+	nearRules = map[string]wanted.NearRule{
+		"": wanted.PreferNear, "require": wanted.RequireNear, "forbid": wanted.ForbidNear,
 	}
 )
 
@@ -45,7 +45,7 @@ func (n *NearConsumers) check() *Rejection {
 	if !known {
 		return Invalid("prefer", "a rule %q: \"require\" and \"forbid\" are possible, or a weight without one", n.Rule)
 	}
-	if (rule == candidates.PreferNear) == (n.Weight == 0) {
+	if (rule == wanted.PreferNear) == (n.Weight == 0) {
 		return Invalid("prefer", "near has a rule or a weight that is not 0, and not both")
 	}
 	if k := len(n.Consumers); k == 0 || k > maxNearConsumers {
@@ -62,12 +62,12 @@ func (n *NearConsumers) check() *Rejection {
 // Nearness looks up where the consumers are.
 func (p *ClaimPreference) Nearness(
 	held func(ledger.UUID) ([]ledger.Allocation, error),
-) (list []candidates.Near, err error) {
+) (list []wanted.Near, err error) {
 	if p == nil {
 		return nil, nil
 	}
 	for i := range p.Near {
-		near := candidates.Near{
+		near := wanted.Near{
 			Reach: reaches[p.Near[i].By], Rule: nearRules[p.Near[i].Rule], Weight: float64(p.Near[i].Weight),
 		}
 		seen := make(map[ledger.UUID]bool)

@@ -14,7 +14,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/projector/candidates"
+	"github.com/allot-project/allot/projector/wanted"
 )
 
 // Orders of a ClaimPreference.
@@ -34,7 +34,7 @@ const maxPreferences = 64
 
 // ClaimPreference says which candidates are better. Its score is the sum of
 // weighted free shares, and of what is wanted or avoided; see
-// candidates.Preference. Its members stand in the order of their names, as they
+// wanted.Preference. Its members stand in the order of their names, as they
 // are kept.
 type ClaimPreference struct {
 	Aggregates []AggregatePreference `json:"aggregates,omitempty"`
@@ -153,9 +153,9 @@ func checkWeight(what string, weight Weight) *Rejection {
 
 // Resolve looks up the classes that a preference names.
 func (p *ClaimPreference) Resolve(
-	classes *ledger.ClassTable, req *candidates.Request, seed uint64,
-) (*candidates.Preference, *Rejection) {
-	out := &candidates.Preference{Seed: seed}
+	classes *ledger.ClassTable, req *wanted.Request, seed uint64,
+) (*wanted.Preference, *Rejection) {
+	out := &wanted.Preference{Seed: seed}
 	if p == nil {
 		return out, nil
 	}
@@ -168,7 +168,7 @@ func (p *ClaimPreference) Resolve(
 		if !known {
 			return nil, ClassUnknown(name)
 		}
-		out.Weights = append(out.Weights, candidates.ClassWeight{Class: id, Weight: float64(weight)})
+		out.Weights = append(out.Weights, wanted.ClassWeight{Class: id, Weight: float64(weight)})
 	}
 	switch p.Order {
 	case OrderPack:
@@ -176,20 +176,20 @@ func (p *ClaimPreference) Resolve(
 	case OrderSpread:
 		out.Weights = askedWeights(req, 1)
 	}
-	slices.SortFunc(out.Weights, func(a, b candidates.ClassWeight) int { return cmp.Compare(a.Class, b.Class) })
+	slices.SortFunc(out.Weights, func(a, b wanted.ClassWeight) int { return cmp.Compare(a.Class, b.Class) })
 	for _, name := range slices.Sorted(maps.Keys(p.Traits)) {
-		out.Traits = append(out.Traits, candidates.TraitWeight{Trait: name, Weight: float64(p.Traits[name])})
+		out.Traits = append(out.Traits, wanted.TraitWeight{Trait: name, Weight: float64(p.Traits[name])})
 	}
 	for _, a := range p.Aggregates {
-		out.Aggregates = append(out.Aggregates, candidates.AggregateWeight{Aggregate: a.Aggregate, Weight: float64(a.Weight)})
+		out.Aggregates = append(out.Aggregates, wanted.AggregateWeight{Aggregate: a.Aggregate, Weight: float64(a.Weight)})
 	}
 	return out, nil
 }
 
-func askedWeights(req *candidates.Request, weight float64) (weights []candidates.ClassWeight) {
+func askedWeights(req *wanted.Request, weight float64) (weights []wanted.ClassWeight) {
 	for i := range req.Groups {
 		for _, r := range req.Groups[i].Resources {
-			one := candidates.ClassWeight{Class: r.Class, Weight: weight}
+			one := wanted.ClassWeight{Class: r.Class, Weight: weight}
 			if !slices.Contains(weights, one) {
 				weights = append(weights, one)
 			}

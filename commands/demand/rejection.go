@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/projector/candidates"
+	"github.com/allot-project/allot/projector/wanted"
 )
 
 // Code is the kind of a rejection. Codes are part of the API.
@@ -119,8 +119,8 @@ type Facts struct {
 	ConsumerType string `json:"consumer_type,omitempty"`
 	Limit        *int64 `json:"limit,omitempty"`
 	// Explanation says why there are no candidates, as of the commit AsOf.
-	Explanation *candidates.Explanation `json:"explanation,omitempty"`
-	AsOf        uint64                  `json:"as_of,omitempty"`
+	Explanation *wanted.Explanation `json:"explanation,omitempty"`
+	AsOf        uint64              `json:"as_of,omitempty"`
 }
 
 // Rejection is the reason for which a command was not accepted. It is a value,

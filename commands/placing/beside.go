@@ -6,6 +6,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/claiming"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/candidates"
@@ -72,14 +73,14 @@ func (s *Stage) searchBeside(c *claim, p *pace) {
 		return
 	}
 	with.MaxSteps, with.Spare = s.opts.MaxSteps, spareBeside
-	var found []*claiming.Found
+	var found []*demand.Found
 	named := commands.Overlaid(c.submission.Command, with.Named)
 	for i, part := range c.parts {
 		with.Named = named[i]
 		one, err := with.Run(s.ctx, &part.Claim)
 		switch {
 		case claiming.Spent(err):
-			one = &claiming.Found{AsOf: view.Sequence(), Spent: true}
+			one = &demand.Found{AsOf: view.Sequence(), Spent: true}
 		case s.ctx.Err() != nil:
 			c.done(commands.Outcome{}, commands.ErrStopped)
 			return
@@ -97,7 +98,7 @@ func (s *Stage) searchBeside(c *claim, p *pace) {
 }
 
 // explain finds out why there is nothing, and passes the claim on.
-func (s *Stage) explain(c *claim, found []*claiming.Found, p *pace) {
+func (s *Stage) explain(c *claim, found []*demand.Found, p *pace) {
 	for i, one := range found {
 		// How many providers there are is no business of who is bound to a project.
 		if isNothing(one) && !one.Spent && one.OverAggregate == nil && len(c.parts[i].Requests) == 1 && !c.parts[i].Draws() &&
@@ -106,7 +107,7 @@ func (s *Stage) explain(c *claim, found []*claiming.Found, p *pace) {
 		}
 	}
 	for len(found) < len(c.parts) { // what comes behind was not searched
-		found = append(found, &claiming.Found{AsOf: found[0].AsOf, Last: true, Spent: true})
+		found = append(found, &demand.Found{AsOf: found[0].AsOf, Last: true, Spent: true})
 	}
 	s.pass(c, found)
 }
@@ -134,7 +135,7 @@ const (
 )
 
 // of explains why nothing was found; if that takes too long it is left out.
-func (x *explanations) of(s *Stage, part *commands.Claim, found *claiming.Found, p *pace) {
+func (x *explanations) of(s *Stage, part *commands.Claim, found *demand.Found, p *pace) {
 	key := found.Asked[0]
 	x.mu.Lock()
 	known, has := x.known[key]

@@ -305,7 +305,7 @@ func (s *Stage) searchOne(c *claim) {
 		return
 	}
 	found, hidden, err := s.search(c)
-	var rejected *claiming.Rejected
+	var rejected *demand.Rejected
 	switch {
 	case errors.As(err, &rejected):
 		s.pass(c, s.nothing(c, true)) // the decision says the same
@@ -323,11 +323,11 @@ func (s *Stage) searchOne(c *claim) {
 	}
 }
 
-func isNothing(f *claiming.Found) bool { return len(f.Choices) == 0 }
+func isNothing(f *demand.Found) bool { return len(f.Choices) == 0 }
 
 // search searches for each part of a claim. It is hidden if nothing was found
 // that is not assumed to be taken.
-func (s *Stage) search(c *claim) (found []*claiming.Found, hidden bool, err error) {
+func (s *Stage) search(c *claim) (found []*demand.Found, hidden bool, err error) {
 	if s.limits == nil || s.limitsAt != s.view.Sequence() {
 		if s.limits, err = limitsOf(s.view); err != nil {
 			return nil, false, err
@@ -378,7 +378,7 @@ func (s *Stage) hides(part *commands.Claim, with *claiming.Search) (bool, error)
 	for _, list := range part.Lists() {
 		req, rejection := list[0].Resolve(with.Classes)
 		if rejection != nil {
-			return false, &claiming.Rejected{Rejection: rejection}
+			return false, &demand.Rejected{Rejection: rejection}
 		}
 		req.Pause = with.Pause
 		if hidden, err := s.ranking.Hides(s.ctx, req); hidden || err != nil {
@@ -424,17 +424,17 @@ func limitsOf(view projector.View) ([]*ledger.AggregateLimit, error) {
 func seedOf(id ledger.UUID) uint64 { return binary.BigEndian.Uint64(id[8:]) }
 
 // nothing is what is passed on for a claim for which nothing is found.
-func (s *Stage) nothing(c *claim, last bool) []*claiming.Found {
-	found := make([]*claiming.Found, len(c.parts))
+func (s *Stage) nothing(c *claim, last bool) []*demand.Found {
+	found := make([]*demand.Found, len(c.parts))
 	for i := range found {
-		found[i] = &claiming.Found{AsOf: s.view.Sequence(), Last: last, Spent: true}
+		found[i] = &demand.Found{AsOf: s.view.Sequence(), Last: last, Spent: true}
 	}
 	return found
 }
 
 // pass has the writer decide a claim. The writer tells at once what it was, in
 // the order in which claims are passed on.
-func (s *Stage) pass(c *claim, found []*claiming.Found) {
+func (s *Stage) pass(c *claim, found []*demand.Found) {
 	submission := c.submission
 	submission.Command = commands.WithFound(submission.Command, found)
 	c.decide(submission, func(outcome commands.Outcome, err error) { s.answer(c, outcome, err) })

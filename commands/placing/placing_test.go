@@ -236,7 +236,7 @@ func TestClaimsAgree(t *testing.T) {
 			}
 			claim.Prefer.Seed = &seed
 			// It searches the State, provider by provider.
-			want, rejection := commands.Decide(commands.Submission{Command: claim}, state)
+			want, rejection := commands.Decide(commands.Submission{Command: commands.Searching(claim, claiming.InState)}, state)
 			got := l.Submit(t, claim)
 			if rejection != nil || got.Rejection != nil {
 				if rejection == nil || got.Rejection == nil || rejection.Code != got.Rejection.Code {
@@ -467,7 +467,7 @@ func decidedAfter(
 	if err != nil {
 		t.Fatal(err)
 	}
-	with := commands.WithFound(c, []*claiming.Found{found})
+	with := commands.WithFound(c, []*demand.Found{found})
 	if _, rejection := with.Decide(before); rejection != nil {
 		t.Errorf("nothing has changed: %v", rejection)
 	}
@@ -477,7 +477,7 @@ func decidedAfter(
 }
 
 // searchIn searches a State for a claim, as is done before it is decided.
-func searchIn(s *ledger.State, c *commands.Claim) (*claiming.Found, error) {
+func searchIn(s *ledger.State, c *commands.Claim) (*demand.Found, error) {
 	var providers []*ledger.Provider
 	s.Providers(func(p *ledger.Provider) bool { providers = append(providers, p); return true })
 	search := claiming.Search{
@@ -700,7 +700,7 @@ func TestBudgetOrImpossible(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, rejection := claim.Decide(state)
+		_, rejection := commands.Searching(claim, claiming.InState).Decide(state)
 		if got := codeOf(rejection); got != c.want {
 			t.Errorf("%d hosts, both classes %v: %q, want %q", c.hosts, c.both, got, c.want)
 		}

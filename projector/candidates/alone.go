@@ -79,7 +79,7 @@ func usesOf(req *Request, p *ledger.Provider) []Use {
 				sum += uses[j].Amount
 				uses = slices.Delete(uses, j, j+1)
 			}
-			uses = append(uses, Use{p, r.Class, sum})
+			uses = append(uses, Use{Provider: p, Class: r.Class, Amount: sum})
 		}
 	}
 	return uses

@@ -72,7 +72,7 @@ func (f *forests) room(p *ledger.Provider, class ledger.ClassID, most int64) int
 			most = min(most, max(0, left)/draw.Amount)
 		}
 	}
-	if most > 0 && !f.admit(p, []Resource{{Class: class, Amount: 1}}, []Use{{p, class, 1}}) {
+	if most > 0 && !f.admit(p, []Resource{{Class: class, Amount: 1}}, []Use{{Provider: p, Class: class, Amount: 1}}) {
 		return 0
 	}
 	return most

@@ -6,40 +6,6 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Near is about candidates that are near some providers: they are better or
-// worse, or nothing else is wanted, or nothing of them is. Sharing providers are
-// near nothing, and nothing is near them: everybody uses them.
-type Near struct {
-	// Providers are what it is about. If there is none that does not share,
-	// nothing is said.
-	Providers []ledger.UUID
-	Reach     Reach
-	Rule      NearRule
-	Weight    float64 // of the rule Prefer
-}
-
-// Reach is how near a provider is.
-type Reach byte
-
-// The reaches of Near.
-const (
-	SameProvider Reach = iota
-	SameTree
-	// SameAggregate: it is in an aggregate of the other one; what an aggregate's
-	// root is in, its tree is in.
-	SameAggregate
-)
-
-// NearRule is what follows for candidates that are near.
-type NearRule byte
-
-// The rules of Near.
-const (
-	PreferNear NearRule = iota
-	RequireNear
-	ForbidNear
-)
-
 // nearTo finds the providers that are near; nil: nothing is said.
 func (w *World) nearTo(n *Near) *roaring.Bitmap {
 	var numbers []uint32
@@ -89,7 +55,7 @@ func (w *World) nearSets(pref *Preference) []*roaring.Bitmap {
 
 // judge is the score of a candidate; false: a rule is against it.
 func (s *selection) judge(root *ledger.Provider, providers []*ledger.Provider) (float64, bool) {
-	score := s.pref.Score(root, providers)
+	score := scoreOf(s.pref, root, providers)
 	for i, set := range s.near {
 		if set == nil {
 			continue
@@ -123,7 +89,7 @@ func (s *selection) anyOf(set *roaring.Bitmap, providers []*ledger.Provider) boo
 }
 
 // soft is how many preferences divide roots.
-func (p *Preference) soft() int {
+func soft(p *Preference) int {
 	n := len(p.Traits) + len(p.Aggregates)
 	for i := range p.Near {
 		if p.Near[i].Rule == PreferNear {

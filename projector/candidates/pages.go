@@ -24,8 +24,8 @@ const positionBytes = 8 + 16 + 4
 // Append encodes a Position.
 func (p Position) Append(out []byte) []byte {
 	out = binary.BigEndian.AppendUint64(out, math.Float64bits(p.score))
-	out = binary.BigEndian.AppendUint64(out, p.from.high)
-	out = binary.BigEndian.AppendUint64(out, p.from.low)
+	out = binary.BigEndian.AppendUint64(out, p.from.High)
+	out = binary.BigEndian.AppendUint64(out, p.from.Low)
 	return binary.BigEndian.AppendUint32(out, uint32(p.given))
 }
 
@@ -35,7 +35,7 @@ func ReadPosition(data []byte) (p Position, err error) {
 		return p, errors.New("candidates: a position of another size")
 	}
 	p.score = math.Float64frombits(binary.BigEndian.Uint64(data))
-	p.from = distance{binary.BigEndian.Uint64(data[8:]), binary.BigEndian.Uint64(data[16:])}
+	p.from = distance{High: binary.BigEndian.Uint64(data[8:]), Low: binary.BigEndian.Uint64(data[16:])}
 	p.given = int(binary.BigEndian.Uint32(data[24:]))
 	if math.IsNaN(p.score) || p.given < 1 || p.given > math.MaxInt32 {
 		return p, errors.New("candidates: no place in an order")
@@ -57,11 +57,11 @@ func Page(
 	behind := make([]Position, len(s.found))
 	for i := range s.found {
 		one := &s.found[i]
-		behind[i] = Position{score: one.Score, from: one.from, given: 1}
+		behind[i] = Position{score: one.Score, from: one.From, given: 1}
 		switch {
-		case i > 0 && behind[i-1].score == one.Score && behind[i-1].from == one.from:
+		case i > 0 && behind[i-1].score == one.Score && behind[i-1].from == one.From:
 			behind[i].given = behind[i-1].given + 1
-		case after != nil && after.score == one.Score && after.from == one.from:
+		case after != nil && after.score == one.Score && after.from == one.From:
 			behind[i].given = after.given + 1
 		}
 	}

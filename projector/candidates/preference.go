@@ -8,76 +8,15 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Preference says which candidates are better: those with the higher score,
-// and of equal ones those whose root comes first after the point that Seed
-// stands for, around the circle of all uuids. So claims with different seeds
-// do not all choose the same of many equal providers, and each chooses the
-// same again as long as nothing changes.
-type Preference struct {
-	// Weights are multiplied with the free shares of classes, see Score.
-	Weights []ClassWeight
-	// Traits and Aggregates are preferred, or avoided if the weight is below 0.
-	Traits     []TraitWeight
-	Aggregates []AggregateWeight
-	// Near adds its weight to the score of candidates that are near, or says which
-	// candidates there are.
-	Near []Near
-	// Accept, if set, says of the providers of a candidate whether it is one.
-	Accept func([]*ledger.Provider) bool
-	// Fits, if set, says the same of what a candidate uses. It is asked last, only of
-	// what is a candidate but for that.
-	Fits func([]Use) bool
-	// Random draws the order of equal candidates from Seed, for each root by
-	// itself. It goes over all of them.
-	Random bool
-	Seed   uint64
-	// Once says that of candidates of a tree which differ only in which of like providers
-	// serves which of like groups the first is enough. Providers are alike if they are
-	// equal for the request and the preference.
-	Once bool
-	// Apart says that Accept tells providers of a tree apart that are in the same
-	// aggregates.
-	Apart bool
-}
-
-// ClassWeight is the weight of the free share of a class.
-type ClassWeight struct {
-	Class  ledger.ClassID
-	Weight float64
-}
-
-// TraitWeight is what a trait is worth.
-type TraitWeight struct {
-	Trait  string
-	Weight float64
-}
-
-// AggregateWeight is what it is worth to be in an aggregate.
-type AggregateWeight struct {
-	Aggregate ledger.UUID
-	Weight    float64
-}
-
-// Ranked is a candidate with its score.
-type Ranked struct {
-	Candidate
-	Root  *ledger.Provider // of the first provider
-	Score float64
-	// Seen are its providers and those above them, as the search saw them.
-	Seen []*ledger.Provider
-
-	from distance // of the root, from the seed's point
-}
-
-// Score is the sum of the weights, each multiplied with the mean free share of
+// scoreOf is the sum of the weights, each multiplied with the mean free share of
 // its class over those providers that have inventory of it, and of the weights
 // of those traits and aggregates that some of the providers, or the root, has. A
 // free share is what is free before the claim, over the capacity.
-func (p *Preference) Score(root *ledger.Provider, providers []*ledger.Provider) float64 {
-	return p.shares(providers) + p.bonus(root, providers)
+func scoreOf(p *Preference, root *ledger.Provider, providers []*ledger.Provider) float64 {
+	return shares(p, providers) + bonusOf(p, root, providers)
 }
 
-func (p *Preference) shares(providers []*ledger.Provider) (score float64) {
+func shares(p *Preference, providers []*ledger.Provider) (score float64) {
 	for i := range p.Weights {
 		var few [16]float64
 		list := few[:0]
@@ -106,7 +45,7 @@ func mean(list []float64) (sum float64) {
 	return max(list[0], min(sum/float64(len(list)), list[len(list)-1]))
 }
 
-func (p *Preference) bonus(root *ledger.Provider, providers []*ledger.Provider) (bonus float64) {
+func bonusOf(p *Preference, root *ledger.Provider, providers []*ledger.Provider) (bonus float64) {
 	for _, t := range p.Traits {
 		if root.HasTrait(t.Trait) || slices.ContainsFunc(
 			providers, func(one *ledger.Provider) bool { return one.HasTrait(t.Trait) },
@@ -145,11 +84,11 @@ const (
 	askedAlone          // and there is no group without resources
 )
 
-// bound is at least the score that any candidate of some providers has by its
+// boundOf is at least the score that any candidate of some providers has by its
 // free shares.
-func (p *Preference) bound(providers []*ledger.Provider, classes []demanded) (score float64) {
+func boundOf(p *Preference, providers []*ledger.Provider, classes []demanded) (score float64) {
 	if len(providers) == 1 {
-		return p.shares(providers)
+		return shares(p, providers)
 	}
 	for i, w := range p.Weights {
 		best := math.Inf(-1)
@@ -172,34 +111,27 @@ func (p *Preference) bound(providers []*ledger.Provider, classes []demanded) (sc
 	return score
 }
 
-// distance is how far a uuid lies behind a seed's point, or what was drawn for it.
-type distance struct{ high, low uint64 }
-
-func (d distance) before(other distance) bool {
-	return d.high < other.high || d.high == other.high && d.low < other.low
-}
-
 func wordsOf(id ledger.UUID) distance {
-	return distance{binary.BigEndian.Uint64(id[:8]), binary.BigEndian.Uint64(id[8:])}
+	return distance{High: binary.BigEndian.Uint64(id[:8]), Low: binary.BigEndian.Uint64(id[8:])}
 }
 
-// point is the uuid from which on roots of equal score are taken.
-func (p *Preference) point() ledger.UUID {
+// pointOf is the uuid from which on roots of equal score are taken.
+func pointOf(p *Preference) ledger.UUID {
 	var id ledger.UUID
 	binary.BigEndian.PutUint64(id[:8], mix(p.Seed))
 	binary.BigEndian.PutUint64(id[8:], mix(p.Seed+1))
 	return id
 }
 
-func (p *Preference) distance(point, root ledger.UUID) distance {
+func distanceOf(p *Preference, point, root ledger.UUID) distance {
 	at := wordsOf(root)
 	if p.Random {
-		return distance{mix(p.Seed ^ mix(at.high^mix(at.low))), at.low}
+		return distance{High: mix(p.Seed ^ mix(at.High^mix(at.Low))), Low: at.Low}
 	}
 	from := wordsOf(point)
-	d := distance{at.high - from.high, at.low - from.low}
-	if at.low < from.low {
-		d.high--
+	d := distance{High: at.High - from.High, Low: at.Low - from.Low}
+	if at.Low < from.Low {
+		d.High--
 	}
 	return d
 }
@@ -218,5 +150,5 @@ func precedes(score float64, from distance, otherScore float64, otherFrom distan
 	if score != otherScore {
 		return score > otherScore
 	}
-	return from.before(otherFrom)
+	return from.Before(otherFrom)
 }

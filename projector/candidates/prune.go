@@ -33,7 +33,7 @@ func (s *selection) begin() {
 	members := s.search.gather()
 	p := &pruning{root: s.search.root, seen: make(map[string]bool)}
 	if len(s.plan.guests) == 0 { // otherwise a candidate may be of another tree
-		p.from = s.pref.distance(s.point, p.root.UUID)
+		p.from = distanceOf(s.pref, s.point, p.root.UUID)
 	}
 	for _, w := range s.pref.Weights {
 		var list []float64
@@ -148,7 +148,7 @@ func (s *selection) unwanted() (key string, unwanted bool, err error) {
 	}
 	if full {
 		last := &s.found[s.k-1]
-		if !precedes(s.atMost(), s.pruning.from, last.Score, last.from) {
+		if !precedes(s.atMost(), s.pruning.from, last.Score, last.From) {
 			return "", true, nil
 		}
 	}

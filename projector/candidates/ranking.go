@@ -221,7 +221,7 @@ func (r *Ranking) place(o *order, root uint32) (place, bool) {
 		return place{}, false
 	}
 	pref := Preference{Weights: o.weights}
-	p := place{score: pref.bound(members, o.demanded), id: e.p.UUID, number: root}
+	p := place{score: boundOf(&pref, members, o.demanded), id: e.p.UUID, number: root}
 	for c, class := range o.classes {
 		free := 0.0
 		for _, one := range members {
@@ -337,7 +337,7 @@ func (r *Ranking) Prepare() {
 	for _, weight := range []float64{-1, 1} {
 		s := &selection{pref: &Preference{}}
 		for _, one := range common {
-			s.pref.Weights = append(s.pref.Weights, ClassWeight{one.Class, weight})
+			s.pref.Weights = append(s.pref.Weights, ClassWeight{Class: one.Class, Weight: weight})
 			s.classes = append(s.classes, askedAlone)
 		}
 		r.order(s, nil, common)
@@ -405,12 +405,12 @@ func (r *Ranking) again(s *selection, taken *Ranked) error {
 		clear(s.search.forests.known)
 	}
 	root, _ := r.base.number(taken.Root.UUID)
-	_, err := s.consider(root, math.Inf(1), taken.from)
+	_, err := s.consider(root, math.Inf(1), taken.From)
 	return err
 }
 
 func (r *Ranking) parts(s *selection) error {
-	if s.sharing() || s.pref.soft() > maxSoft {
+	if s.sharing() || soft(s.pref) > maxSoft {
 		return s.page()
 	}
 	narrow := s.narrowest()
@@ -468,7 +468,7 @@ func (r *Ranking) part(s *selection, part stratum, narrow *roaring.Bitmap) error
 		if among != nil && !among.Contains(p.number) {
 			continue
 		}
-		enough, err := s.consider(p.number, p.score+part.bonus, s.pref.distance(s.point, p.id))
+		enough, err := s.consider(p.number, p.score+part.bonus, distanceOf(s.pref, s.point, p.id))
 		if enough && !s.pref.Random || err != nil {
 			r.wasted(s, o, looked)
 			return err

@@ -305,7 +305,7 @@ func (s *search) fill(i int, src source) bool {
 				break
 			}
 		}
-		s.taken = append(s.taken, Use{src.p, r.Class, sum})
+		s.taken = append(s.taken, Use{Provider: src.p, Class: r.Class, Amount: sum})
 	}
 	return len(src.p.Draws) == 0 || s.forests.admit(src.p, slot.resources, s.taken)
 }

@@ -47,7 +47,7 @@ func newSelection(ctx context.Context, w *World, req *Request, pref *Preference,
 	whole := *req
 	whole.Limit, whole.Shuffle = 0, false // the order is that of the preference
 	s := &selection{
-		meter: &meter{ctx: ctx, req: &whole}, world: w, req: &whole, pref: pref, k: k, point: pref.point(),
+		meter: &meter{ctx: ctx, req: &whole}, world: w, req: &whole, pref: pref, k: k, point: pointOf(pref),
 		near: w.nearSets(pref), named: namedBy(&whole), bound: math.Inf(1),
 	}
 	s.asked = s.total()
@@ -96,10 +96,10 @@ func (s *selection) each(roots *roaring.Bitmap, bonus float64) error {
 			return err
 		}
 		root := s.world.entries.get(number).p
-		from := s.pref.distance(s.point, root.UUID)
+		from := distanceOf(s.pref, s.point, root.UUID)
 		bound := bonus
 		if len(s.pref.Weights) > 0 {
-			bound += s.pref.bound(s.world.treeMembers(nil, number), s.classes)
+			bound += boundOf(s.pref, s.world.treeMembers(nil, number), s.classes)
 		}
 		if _, err := s.consider(number, bound, from); err != nil {
 			return err
@@ -130,7 +130,7 @@ func (s *selection) consider(root uint32, bound float64, from distance) (enough 
 // look is consider, of what is found.
 func (s *selection) look(root uint32, bound float64, from distance) (enough bool, err error) {
 	if s.bound = bound; len(s.found) == s.k {
-		if last := &s.found[s.k-1]; precedes(last.Score, last.from, bound, from) {
+		if last := &s.found[s.k-1]; precedes(last.Score, last.From, bound, from) {
 			return true, nil
 		}
 	}
@@ -149,7 +149,7 @@ func (s *selection) look(root uint32, bound float64, from distance) (enough bool
 	if !holds || s.passed(score, from) || !s.wanted(score, from) {
 		return false, nil
 	}
-	one := Ranked{Root: p, Score: score, Seen: alone, from: from}
+	one := Ranked{Root: p, Score: score, Seen: alone, From: from}
 	if one.Uses = usesOf(s.req, p); !s.fits(one.Uses) {
 		return false, nil
 	}
@@ -206,11 +206,11 @@ func (s *selection) candidate(c *Candidate) bool {
 		root, _ = s.world.Provider(providers[0].Root)
 	}
 	score, holds := s.judge(root, providers)
-	from := s.pref.distance(s.point, root.UUID)
+	from := distanceOf(s.pref, s.point, root.UUID)
 	if !holds || s.passed(score, from) || !s.wanted(score, from) || !s.fits(c.Uses) {
 		return true
 	}
-	one := Ranked{Root: root, Score: score, Seen: s.withParents(providers), from: from}
+	one := Ranked{Root: root, Score: score, Seen: s.withParents(providers), From: from}
 	one.Uses = slices.Clone(c.Uses)
 	for _, members := range c.Groups {
 		one.Groups = append(one.Groups, slices.Clone(members))
@@ -241,7 +241,7 @@ func (s *selection) wanted(score float64, from distance) bool {
 		return true
 	}
 	last := &s.found[s.k-1]
-	return precedes(score, from, last.Score, last.from)
+	return precedes(score, from, last.Score, last.From)
 }
 
 func (s *selection) keep(one Ranked) {
@@ -252,7 +252,7 @@ func (s *selection) keep(one Ranked) {
 // insert puts a candidate where it belongs among up to so many.
 func insert(list []Ranked, one Ranked, most int) []Ranked {
 	i := len(list)
-	for i > 0 && precedes(one.Score, one.from, list[i-1].Score, list[i-1].from) {
+	for i > 0 && precedes(one.Score, one.From, list[i-1].Score, list[i-1].From) {
 		i--
 	}
 	return slices.Insert(list[:min(len(list), most-1)], i, one)
@@ -338,7 +338,7 @@ func (s *selection) strata() []stratum {
 			one.roots.And(set)
 			one.bonus += s.worth(weights[i])
 		}
-		if s.pref.soft() > len(s.pref.Traits)+len(s.pref.Aggregates) {
+		if soft(s.pref) > len(s.pref.Traits)+len(s.pref.Aggregates) {
 			one.bonus += math.Abs(one.bonus)*boundSlack + boundSlack // scores are summed in another order
 		}
 		if !one.roots.IsEmpty() {

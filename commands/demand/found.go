@@ -1,12 +1,12 @@
-package claiming
+package demand
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 
-	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/projector/candidates"
+	"github.com/allot-project/allot/projector/wanted"
 )
 
 // Found is what the search for a claim has found.
@@ -17,40 +17,52 @@ type Found struct {
 	// Asked is, for each of the claim's requests, what the record keeps of it.
 	Asked []ledger.Document
 	// Prefer is what was preferred, with what a name stood for.
-	Prefer *demand.ClaimPreference
+	Prefer *ClaimPreference
 	// Alternative is the one that Choices are of, and Earlier says of each before it why it was not
 	// served.
 	Alternative int
 	Earlier     []string
-	// standing is the topology in which its consumers stand; nil: in none.
-	standing *standing
-	// several: it is of several consumers.
-	several bool
+	// Standing is the topology in which its consumers stand; nil: in none.
+	Standing *Standing
+	// Several: it is of several consumers.
+	Several bool
 	// Ganged: there were rules among its consumers.
 	Ganged bool
-	// draws: some consumer draws on a reservation, of which, if it is Promised, others on
+	// Draws: some consumer draws on a reservation, of which, if it is Promised, others on
 	// their way are assumed to draw, too.
-	draws, Promised bool
+	Draws, Promised bool
 	// Last: it is not searched again if nothing of this fits.
 	Last bool
 	// Spent: the search was not brought to its end.
 	Spent bool
 	// OverAggregate is the first candidate's that there was no room for in an
 	// aggregate, by its limit; nil: none was refused for that.
-	OverAggregate *demand.Rejection
+	OverAggregate *Rejection
 	// Why there is nothing, if there is none and it is the last search.
-	Why *candidates.Explanation
+	Why *wanted.Explanation
 }
 
 // By reports whether it was searched by a preference, and by the topology that a State has: what has
 // a name may have changed since.
-func (f *Found) By(prefer *demand.ClaimPreference, s *ledger.State) bool {
-	return (f.standing == nil || f.standing.in(s)) &&
+func (f *Found) By(prefer *ClaimPreference, s *ledger.State) bool {
+	return (f.Standing == nil || f.Standing.in(s)) &&
 		(prefer == nil || prefer.Name == "" || reflect.DeepEqual(f.Prefer, prefer))
 }
 
+// Standing is how a gang stands in a topology.
+type Standing struct {
+	Kept *ledger.Topology
+	How  *TopologyGang
+}
+
+// in reports whether the topology is still so in a State.
+func (t *Standing) in(s *ledger.State) bool {
+	now, exists := s.Topology(t.Kept.Name)
+	return exists && slices.Equal(now.Levels, t.Kept.Levels) && slices.Equal(now.Members, t.Kept.Members)
+}
+
 // Choice is what each of a claim's consumers gets.
-type Choice struct{ Members []candidates.Ranked }
+type Choice struct{ Members []wanted.Ranked }
 
 // Unchanged reports whether all providers are as the search saw them, but for
 // their inventories.
@@ -70,28 +82,28 @@ func (c *Choice) Unchanged(s *ledger.State) bool {
 func sameList[T comparable](a, b []T) bool { return ledger.SameList(a, b) || slices.Equal(a, b) }
 
 // Nothing says why no choice could be taken.
-func (f *Found) Nothing() *demand.Rejection {
+func (f *Found) Nothing() *Rejection {
 	switch {
 	case !f.Last:
-		return &demand.Rejection{Code: demand.CodeClaimOutdated, Message: "what was found does not fit any more"}
+		return &Rejection{Code: CodeClaimOutdated, Message: "what was found does not fit any more"}
 	case len(f.Choices) > 0:
-		return &demand.Rejection{
-			Code:    demand.CodeClaimBudget,
+		return &Rejection{
+			Code:    CodeClaimBudget,
 			Message: "what was found was taken by others again and again: the claim may succeed when it is sent again",
-			Facts:   demand.Facts{AsOf: f.AsOf},
+			Facts:   Facts{AsOf: f.AsOf},
 		}
 	case f.Spent:
-		return &demand.Rejection{
-			Code:    demand.CodeClaimBudget,
+		return &Rejection{
+			Code:    CodeClaimBudget,
 			Message: "within the bounds of the search nothing was found, and it is not certain that there is nothing: ask for less at once",
-			Facts:   demand.Facts{AsOf: f.AsOf},
+			Facts:   Facts{AsOf: f.AsOf},
 		}
 	}
-	if f.OverAggregate != nil && !f.several {
+	if f.OverAggregate != nil && !f.Several {
 		return f.OverAggregate
 	}
 	why := ""
-	if f.draws {
+	if f.Draws {
 		why = ", from what is left of the reservation that it draws on"
 	} else if f.OverAggregate != nil {
 		why = ", given the limits of aggregates"
@@ -99,19 +111,33 @@ func (f *Found) Nothing() *demand.Rejection {
 		why = ", removed last by " + f.Why.RemovedLast
 	} else if f.Prefer.Strict() {
 		why = ", given what is required and forbidden about other consumers"
-	} else if f.standing != nil {
-		why = ", for all of its consumers in one domain of topology " + f.standing.kept.Name
+	} else if f.Standing != nil {
+		why = ", for all of its consumers in one domain of topology " + f.Standing.Kept.Name
 	} else if f.Ganged {
 		why = ", for all of its consumers together by the rules of the gang"
 	}
-	return &demand.Rejection{
-		Code: demand.CodeNoCandidates, Message: "nothing satisfies the claim" + why,
-		Facts: demand.Facts{AsOf: f.AsOf, Explanation: f.Why},
+	return &Rejection{
+		Code: CodeNoCandidates, Message: "nothing satisfies the claim" + why,
+		Facts: Facts{AsOf: f.AsOf, Explanation: f.Why},
 	}
 }
 
 // Rejected is the error of a search for what cannot be searched for.
-type Rejected struct{ *demand.Rejection }
+type Rejected struct{ *Rejection }
 
 // Error implements error.
 func (r *Rejected) Error() string { return r.String() }
+
+// MayDraw says of what a project may not draw on no more than that it is not there.
+func MayDraw(reserved *ledger.Consumer, id ledger.UUID, project string) *Rejection {
+	if reserved != nil && reserved.ReservedUntil > 0 &&
+		(reserved.Owner.Project == project || slices.Contains(reserved.Projects, project)) {
+		return nil
+	}
+	return &Rejection{
+		Code: CodeNoReservation,
+		Message: fmt.Sprintf("there is no reservation %s that project %s may draw on: "+
+			"it must exist, must not have ended or been confirmed, and must name the project", id, project),
+		Facts: Facts{Consumer: &id, Project: project},
+	}
+}
