@@ -12,7 +12,7 @@ import (
 // would have that time, too.
 const mostAhead = 5 * time.Minute
 
-// askEvery is how long the time since boot is told without asking the kernel.
+// askEvery is how long the time since boot is told without asking for it.
 const askEvery = 100 * time.Millisecond
 
 // Clock is the time of day, compared with a clock that nothing can set. If it was set far ahead
@@ -21,21 +21,24 @@ const askEvery = 100 * time.Millisecond
 type Clock struct {
 	wall      func() time.Time
 	sinceBoot func() time.Duration
+	// awake is another time that nothing can set, which needs no call of the kernel but stands
+	// still while the machine sleeps.
+	awake func() time.Duration
 
 	mu sync.Mutex
-	// read is when sinceBoot was asked, and sinceBootThen what it said: the kernel is asked
-	// once in a while only, since each command asks for the time; guarded by mu
-	read          time.Time
-	sinceBootThen time.Duration
-	seen          time.Time     // the newest time that was confirmed; guarded by mu
-	seenAt        time.Duration // when that was, since boot; guarded by mu
+	// bootThen is what sinceBoot said when it was asked last, and awakeThen what awake said;
+	// guarded by mu
+	bootThen, awakeThen time.Duration
+	seen                time.Time     // the newest time that was confirmed; guarded by mu
+	seenAt              time.Duration // when that was, since boot; guarded by mu
 	// ahead is by how much the time of day is too far ahead, and aheadAt since when; guarded by mu
 	ahead, aheadAt time.Duration
 }
 
 // NewClock begins with the time of day of now.
 func NewClock(wall func() time.Time, sinceBoot func() time.Duration) *Clock {
-	c := &Clock{wall: wall, sinceBoot: sinceBoot}
+	begun := time.Now()
+	c := &Clock{wall: wall, sinceBoot: sinceBoot, awake: func() time.Duration { return time.Since(begun) }}
 	c.Confirm(wall())
 	return c
 }
@@ -44,7 +47,7 @@ func NewClock(wall func() time.Time, sinceBoot func() time.Duration) *Clock {
 func (c *Clock) Confirm(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.boot(c.wall(), 0)
+	now := c.askBoot()
 	if at = at.Round(0); at.After(c.expected(now)) {
 		c.seen, c.seenAt = at, now
 	}
@@ -54,28 +57,31 @@ func (c *Clock) Confirm(at time.Time) {
 // holds mu.
 func (c *Clock) expected(now time.Duration) time.Time { return c.seen.Add(now - c.seenAt) }
 
-// boot is the time since boot at a reading of the clock. It asks the kernel if it did so
-// longer ago than some time: what passed since is what the reading says of a clock that
-// nothing can set either, but which stands still while the machine sleeps. The caller holds mu.
-func (c *Clock) boot(reading time.Time, atMost time.Duration) time.Duration {
-	passed := reading.Sub(c.read)
-	if passed < 0 || passed > atMost {
-		c.read, c.sinceBootThen, passed = reading, c.sinceBoot(), 0
+// boot is the time since boot, mostly without asking for it, since each command wants to know
+// the time. It is too little if the machine slept meanwhile. The caller holds mu.
+func (c *Clock) boot() time.Duration {
+	if passed := c.awake() - c.awakeThen; passed <= askEvery {
+		return c.bootThen + passed
 	}
-	return c.sinceBootThen + passed
+	return c.askBoot()
+}
+
+// askBoot asks for the time since boot. The caller holds mu.
+func (c *Clock) askBoot() time.Duration {
+	c.bootThen, c.awakeThen = c.sinceBoot(), c.awake()
+	return c.bootThen
 }
 
 // look returns the time of day without its reading of another clock, and the time that is expected.
 func (c *Clock) look() (wall, expected time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	reading := c.wall()
-	wall = reading.Round(0)
-	now := c.boot(reading, askEvery)
-	if wall.Sub(c.expected(now)) > mostAhead { // or the machine slept
-		now = c.boot(reading, 0)
+	now := c.boot()
+	wall, expected = c.wall().Round(0), c.expected(now)
+	if wall.Sub(expected) > mostAhead { // or the machine slept
+		now = c.askBoot()
+		expected = c.expected(now)
 	}
-	expected = c.expected(now)
 	switch ahead := wall.Sub(expected); {
 	case ahead <= mostAhead:
 		c.ahead = 0

@@ -63,6 +63,34 @@ func TestClockSetAhead(t *testing.T) {
 	check("after an old commit", 0)
 }
 
+// TestClockAsksSeldom: the time since boot is asked for when a while has passed, and whenever the time
+// of day is not as expected: also just after the machine has slept it is believed, and nothing is refused.
+func TestClockAsksSeldom(t *testing.T) {
+	begun, boot, awake, asked := time.Now().Round(0), time.Hour, time.Duration(0), 0
+	c := NewClock(func() time.Time { return begun.Add(boot - time.Hour) }, func() time.Duration { asked++; return boot })
+	c.awake = func() time.Duration { return awake }
+	c.Confirm(begun)
+	look := func(what string, most int) {
+		t.Helper()
+		asked = 0
+		for range 10 {
+			if err := c.Fault(); err != nil || !c.Now().Equal(begun.Add(boot-time.Hour)) {
+				t.Errorf("%s: %v is recorded, and %v refuses", what, c.Now(), err)
+			}
+		}
+		if asked != most {
+			t.Errorf("%s: the time since boot was asked for %d times, not %d", what, asked, most)
+		}
+	}
+	look("at once", 0)
+	boot, awake = boot+askEvery, awake+askEvery
+	look("within the while", 0)
+	boot, awake = boot+1, awake+1
+	look("after it", 1)
+	boot += time.Hour
+	look("after an hour of sleep", 1)
+}
+
 // TestClockBehindTheLog: a start with a clock that is far behind the log's last record is told of.
 func TestClockBehindTheLog(t *testing.T) {
 	now := time.Now()
