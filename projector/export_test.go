@@ -1,9 +1,8 @@
 package projector
 
-// Forget drops the amounts that are kept in memory.
-func (p *Projector) Forget() {
+// Age drops the amounts in memory that were not used since it did so last.
+func (p *Projector) Age() {
 	p.folding.Lock()
 	defer p.folding.Unlock()
-	m := p.models.Load()
-	m.recent, m.older = make(map[string]*runs), nil
+	p.models.Load().age()
 }

@@ -127,9 +127,12 @@ func (m *models) runsOf(key []byte) (list *runs, err error) {
 // forget keeps the memory for recent lists bounded.
 func (m *models) forget() {
 	if len(m.recent) > recentRuns/2 {
-		m.recent, m.older = make(map[string]*runs), m.recent
+		m.age()
 	}
 }
+
+// age drops the lists that were not used since it did so last.
+func (m *models) age() { m.recent, m.older = make(map[string]*runs), m.recent }
 
 // become changes the amounts at a key without its version, as of this commit.
 func (w *writer) become(key []byte, amounts []ledger.ClassAmount) runs {
