@@ -238,7 +238,7 @@ func (c *Claim) foundIn(s *ledger.State) (*demand.Found, *demand.Rejection) {
 	case c.search != nil:
 		return c.search(s, &c.Claim)
 	}
-	return nil, new(demand.Found).Nothing()
+	return nil, new(demand.Found).Nothing() // so it is searched
 }
 
 // decideAlternatives takes the first alternative for which something was found.

@@ -17,7 +17,8 @@ func NewScratch(state *ledger.State) *Scratch { return &Scratch{state} }
 func (l *Scratch) State() *ledger.State { return l.state }
 
 // Carry carries a command out in a commit of its own, and returns its events or a
-// rejection. The time is that of the last record.
+// rejection. The time is that of the last record. Claims need what WithFound or Searching
+// gives them.
 func (l *Scratch) Carry(s Submission) ([]ledger.Event, *demand.Rejection, error) {
 	events, rejection := Decide(s, l.state)
 	if rejection != nil || len(events) == 0 {

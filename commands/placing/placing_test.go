@@ -482,16 +482,7 @@ func searchIn(s *ledger.State, c *commands.Claim) (*demand.Found, error) {
 	s.Providers(func(p *ledger.Provider) bool { providers = append(providers, p); return true })
 	search := claiming.Search{
 		Ranking: candidates.NewRanking(candidates.NewWorld(providers)), Classes: s.Classes(), AsOf: s.Head().Sequence,
-		Named: demand.Named{
-			Preference: func(name string) (*ledger.Preference, bool, error) {
-				p, exists := s.Preference(name)
-				return p, exists, nil
-			},
-			Topology: func(name string) (*ledger.Topology, bool, error) {
-				t, exists := s.Topology(name)
-				return t, exists, nil
-			},
-		},
+		Named: demand.NamedIn(s),
 		Consumer: func(id ledger.UUID) (*ledger.Consumer, error) {
 			consumer, _ := s.Consumer(id)
 			return consumer, nil

@@ -8,7 +8,8 @@ import "github.com/allot-project/allot/ledger"
 // do not all choose the same of many equal providers, and each chooses the
 // same again as long as nothing changes.
 type Preference struct {
-	// Weights are multiplied with the free shares of classes, see Score.
+	// Weights are multiplied with the mean free share of their class: what is free of it before the
+	// claim, over the capacity.
 	Weights []ClassWeight
 	// Traits and Aggregates are preferred, or avoided if the weight is below 0.
 	Traits     []TraitWeight
