@@ -41,6 +41,7 @@ type claimBench struct {
 	first             time.Duration // the first claim, which makes the order
 	claims, half, old *timings      // half: at half of the rate of claims
 	rejected          atomic.Int64  // of the claims
+	processor         time.Duration // of the server, for all claims as fast as they go
 	retries, noneLeft atomic.Int64  // in the old way
 	peakMemory        int64         // of the server
 	grown             int64         // its memory, by the providers
@@ -90,9 +91,11 @@ func (c *benchClaimCommand) run(ctx context.Context, folder string) (result *cla
 		return nil, err
 	}
 	result.first = time.Since(begun)
+	before := own.processor()
 	if err := c.claimAll(ctx, clients, c.Claims, 0, result.claims, &result.rejected); err != nil {
 		return nil, err
 	}
+	result.processor = own.processor() - before
 	rate := result.claims.rate() / 2
 	some := min(c.Claims, int(rate*halfRateFor.Seconds()))
 	if err := c.claimAll(ctx, clients, some, rate, result.half, new(atomic.Int64)); err != nil {
@@ -246,12 +249,12 @@ func (c *benchClaimCommand) allocateOldWay(
 func (c *benchClaimCommand) print(r *claimBench) error {
 	_, err := fmt.Printf(`%d claims of %d providers, order %s; the first took %.1f ms
 %-24s %10s %9s %9s
-%s   %d rejected
+%s   %d rejected, %.1f us of the server's processors each
 %s
 %s   %d rejected, %d retries
 %d MB of memory at most
 `, c.Claims, c.Providers, c.Prefer, r.first.Seconds()*1000, "", "per second", "p50 ms", "p99 ms",
-		r.claims.row("claims"), r.rejected.Load(), r.half.row("claims at a steady rate"),
+		r.claims.row("claims"), r.rejected.Load(), r.processor.Seconds()*1e6/float64(c.Claims), r.half.row("claims at a steady rate"),
 		r.old.row("candidates, then allocate"), r.noneLeft.Load(), r.retries.Load(), r.peakMemory>>20)
 	return err
 }

@@ -11,8 +11,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // serverFlags say which program the server is.
@@ -122,4 +124,22 @@ func (s *server) memory(what string) int64 {
 		}
 	}
 	return 0
+}
+
+// tick is the unit of times in /proc/PID/stat.
+const tick = 10 * time.Millisecond
+
+// processor is for how long the server had a processor, where the system says so.
+func (s *server) processor() time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	var user, system int64
+	_, fields, _ := strings.Cut(string(text), ") ") // those before have the program's name
+	if list := strings.Fields(fields); len(list) > 12 {
+		user, _ = strconv.ParseInt(list[11], 10, 64)
+		system, _ = strconv.ParseInt(list[12], 10, 64)
+	}
+	return time.Duration(user+system) * tick
 }
