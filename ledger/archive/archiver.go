@@ -11,6 +11,7 @@ import (
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archive/bucket"
+	"github.com/allot-project/allot/ledger/background"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
@@ -55,11 +56,7 @@ type Status struct {
 
 // Archiver writes a log into archives in the background. Each archive goes its
 // own way: one that is away holds up no other.
-type Archiver struct {
-	uploaders []*uploader
-	stop      context.CancelFunc
-	idle      sync.WaitGroup
-}
+type Archiver struct{ uploaders []*uploader }
 
 // Backup brings archives up to the end of the log, once.
 func Backup(ctx context.Context, cfg Config) ([]Status, error) {
@@ -76,13 +73,10 @@ func Backup(ctx context.Context, cfg Config) ([]Status, error) {
 
 // Start starts an Archiver.
 func Start(cfg Config) *Archiver {
-	ctx, stop := context.WithCancel(context.Background())
 	a := newArchiver(cfg)
-	a.stop = stop
 	for _, c := range a.uploaders {
-		a.idle.Go(func() {
-			defer c.packer.close()
-			c.run(ctx)
+		c.worker = background.Start(background.Work{
+			Do: c.work, Every: cfg.Every, FirstPause: firstPause, LongestPause: longestPause, Failed: c.failed, Passed: c.passed,
 		})
 	}
 	return a
@@ -100,8 +94,10 @@ func newArchiver(cfg Config) *Archiver {
 // Stop ends the Archiver; a second time it does nothing. What is half written is
 // written again by the next one.
 func (a *Archiver) Stop() {
-	a.stop()
-	a.idle.Wait()
+	for _, c := range a.uploaders {
+		c.worker.Stop()
+		c.packer.close()
+	}
 }
 
 // Status says how far each archive has come.
@@ -118,6 +114,7 @@ type uploader struct {
 	archive *Archive
 	cfg     Config
 	packer  *packer
+	worker  *background.Worker // nil: of a Backup
 
 	tiles tiler
 
@@ -132,6 +129,9 @@ func (c *uploader) get() Status {
 	c.mu.Lock()
 	s := c.status
 	c.mu.Unlock()
+	if c.worker != nil {
+		s.Failures, s.Fault = c.worker.Failures()
+	}
 	s.Archive = c.archive.String()
 	s.Parts, s.Bytes = c.archive.Stored()
 	if head := c.cfg.Head().Sequence; head > s.Verified.Sequence {
@@ -145,61 +145,19 @@ func (c *uploader) get() Status {
 	return s
 }
 
-func (c *uploader) update(change func(*Status)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	change(&c.status)
-}
-
 // Pauses after failures.
 const (
-	firstPause = time.Second
-	lastPause  = time.Minute
+	firstPause   = time.Second
+	longestPause = time.Minute
 )
 
-func (c *uploader) run(ctx context.Context) {
-	pause := firstPause
-	for {
-		err := c.work(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		wait := c.cfg.Every
-		if err != nil {
-			wait, pause = pause, min(2*pause, lastPause)
-			c.tell(err, wait)
-		} else {
-			pause = firstPause
-			c.passed()
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// tell tells a fault, once.
-func (c *uploader) tell(err error, again time.Duration) {
-	var before string
-	c.update(func(s *Status) {
-		before = s.Fault
-		s.Fault = err.Error()
-		s.Failures++
-	})
-	if before != err.Error() {
-		c.cfg.Logger.Error("the archive takes nothing now; the log keeps everything meanwhile", "archive", c.archive.String(),
-			"error", err, "again_in", again)
-	}
+func (c *uploader) failed(err error, again time.Duration) {
+	c.cfg.Logger.Error("the archive takes nothing now; the log keeps everything meanwhile", "archive", c.archive.String(),
+		"error", err, "again_in", again)
 }
 
 func (c *uploader) passed() {
-	var before string
-	c.update(func(s *Status) { before, s.Fault = s.Fault, "" })
-	if before != "" {
-		c.cfg.Logger.Info("the archive takes parts again", "archive", c.archive.String())
-	}
+	c.cfg.Logger.Info("the archive takes parts again", "archive", c.archive.String())
 }
 
 // work archives all that is due.
@@ -290,7 +248,9 @@ func (c *uploader) later() uint64 {
 }
 
 func (c *uploader) verified() {
-	c.update(func(s *Status) { s.Verified, s.Success = c.at.Head, c.cfg.Now() })
+	c.mu.Lock()
+	c.status.Verified, c.status.Success = c.at.Head, c.cfg.Now()
+	c.mu.Unlock()
 	if c.cfg.Progress != nil {
 		c.cfg.Progress(c.at.Sequence, c.cfg.Head().Sequence)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archive/bucket"
+	"github.com/allot-project/allot/ledger/background"
 )
 
 // keptStored is how many copies stay that the archive's parts reach: the newest
@@ -55,11 +56,11 @@ type KeeperConfig struct {
 // Keeper stores copies of State and read models in archives now and then, for
 // servers that lack them.
 type Keeper struct {
-	cfg  KeeperConfig
-	stop context.CancelFunc
-	idle sync.WaitGroup
-	last []ledger.Head // of the newest copy in each store; of loop
-	told []string      // the fault of each store that was told; of loop
+	cfg     KeeperConfig
+	workers []*background.Worker // one a store
+
+	making sync.Mutex    // held while a copy is made and stored
+	last   []ledger.Head // of the newest copy in each store; guarded by making
 
 	mu     sync.Mutex
 	status KeeperStatus // guarded by mu
@@ -78,63 +79,59 @@ func (k *Keeper) folder() string { return filepath.Join(k.cfg.ReadModels, "stori
 
 // Keep begins, and removes what a former process left.
 func Keep(cfg KeeperConfig) (*Keeper, error) {
-	k := &Keeper{cfg: cfg, last: make([]ledger.Head, len(cfg.Targets)), told: make([]string, len(cfg.Targets))}
+	k := &Keeper{cfg: cfg, last: make([]ledger.Head, len(cfg.Targets))}
 	if err := os.RemoveAll(k.folder()); err != nil {
 		return nil, fmt.Errorf("copies: %w", err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	k.stop = stop
-	k.idle.Go(func() { k.loop(ctx) })
+	for i, target := range cfg.Targets {
+		k.workers = append(k.workers, background.Start(background.Work{
+			Do:    func(ctx context.Context) error { return k.look(ctx, i) },
+			Every: cfg.Every, FirstPause: cfg.Every, LongestPause: max(longestPause, cfg.Every),
+			Failed: func(err error, again time.Duration) {
+				cfg.Logger.Warn("no copy of State and read models is stored now; it is tried again", "archive", target.Store.String(),
+					"error", err, "again_in", again)
+			},
+		}))
+	}
 	return k, nil
 }
 
+// longestPause is the longest pause after failures.
+const longestPause = 10 * time.Minute
+
 // Stop ends it. A second time it does nothing.
 func (k *Keeper) Stop() error {
-	k.stop()
-	k.idle.Wait()
+	for _, w := range k.workers {
+		w.Stop()
+	}
 	return os.RemoveAll(k.folder())
 }
 
 // Status says what it has done.
 func (k *Keeper) Status() KeeperStatus {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.status
+	status := k.status
+	k.mu.Unlock()
+	for _, w := range k.workers {
+		failures, _ := w.Failures()
+		status.Failures += failures
+	}
+	return status
 }
 
-// lastPause is the longest pause after failures.
-const lastPause = 10 * time.Minute
-
-func (k *Keeper) loop(ctx context.Context) {
-	for pause := k.cfg.Every; ; {
-		failed := k.look(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		if pause = min(2*pause, max(lastPause, k.cfg.Every)); !failed {
-			pause = k.cfg.Every
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return
-		}
+// look stores a copy where one is due.
+func (k *Keeper) look(ctx context.Context, i int) error {
+	k.making.Lock()
+	defer k.making.Unlock()
+	store := k.cfg.Targets[i].Store
+	due, err := k.due(ctx, i, store)
+	if err == nil && due {
+		err = errors.Join(k.store(ctx, i, k.cfg.Targets[i]), os.RemoveAll(k.folder()))
 	}
-}
-
-// look stores a copy wherever one is due. It reports whether anything failed.
-func (k *Keeper) look(ctx context.Context) (failed bool) {
-	for i, target := range k.cfg.Targets {
-		due, err := k.due(ctx, i, target.Store)
-		if err == nil && due {
-			err = errors.Join(k.store(ctx, i, target), os.RemoveAll(k.folder()))
-		}
-		if err != nil && !errors.Is(err, errNoSnapshot) {
-			failed = true
-			k.tell(ctx, i, err)
-		}
+	if errors.Is(err, errNoSnapshot) {
+		return nil
 	}
-	return failed
+	return err
 }
 
 // due reports whether a store needs a copy. The store is asked once, unless it
@@ -194,27 +191,12 @@ func (k *Keeper) make(ctx context.Context) (m manifest, paths map[ledger.Digest]
 
 // stored notes that a store has a copy.
 func (k *Keeper) stored(i int, m manifest, written int64) {
-	k.last[i], k.told[i] = m.Models.Head, ""
+	k.last[i] = m.Models.Head
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.status.Stored++
 	k.status.Bytes += written
 	k.status.Last = slices.MinFunc(k.last, func(a, b ledger.Head) int { return cmp.Compare(a.Sequence, b.Sequence) })
-}
-
-// tell tells a fault once.
-func (k *Keeper) tell(ctx context.Context, i int, err error) {
-	if ctx.Err() != nil {
-		return
-	}
-	k.mu.Lock()
-	k.status.Failures++
-	k.mu.Unlock()
-	if text := err.Error(); k.told[i] != text {
-		k.told[i] = text
-		k.cfg.Logger.Warn("no copy of State and read models is stored now; it is tried again", "archive", k.cfg.Targets[i].Store.String(),
-			"error", err)
-	}
 }
 
 // put writes the files of a copy that a store lacks, and its manifest at the end.
