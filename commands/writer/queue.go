@@ -60,6 +60,10 @@ func (w *Writer) enqueue(c *pendingCommand) error {
 	case w.queue <- c:
 		c.born = w.callers.tick
 		w.callers.calls.add(c)
+		select {
+		case w.callers.some <- struct{}{}:
+		default: // the watch looks already
+		}
 		return nil
 	default:
 		return commands.ErrBusy

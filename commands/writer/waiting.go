@@ -30,6 +30,7 @@ const (
 // callers is the Writer's knowledge of its waiting callers.
 type callers struct {
 	calls     callList                  // guarded by the Writer's mu
+	some      chan struct{}             // has room for one: a call waits
 	tick      uint32                    // ticks of the watch; guarded by the Writer's mu
 	silent    atomic.Pointer[time.Time] // since when the log owes an answer; nil: it owes none
 	logSilent atomic.Bool               // the log was silent for too long, and has taken no commit since
@@ -126,22 +127,26 @@ func (l *loop) drop(c *pendingCommand) bool {
 // until the log takes a commit.
 func (w *Writer) owes(since *time.Time) { w.callers.silent.CompareAndSwap(nil, since) }
 
-// watch answers waiting callers when the log is silent for too long.
+// watch answers waiting callers when the log is silent for too long. It rests while none waits.
 func (w *Writer) watch() {
-	ticker := time.NewTicker(w.opts.AnswerWithin / answerTicks)
-	defer ticker.Stop()
 	for {
 		select {
-		case <-ticker.C:
-			w.expire()
+		case <-w.callers.some:
 		case <-w.done:
 			return
+		}
+		for some := true; some; some = w.expire() {
+			select {
+			case <-time.After(w.opts.AnswerWithin / answerTicks):
+			case <-w.done:
+				return
+			}
 		}
 	}
 }
 
-// expire answers the calls that have waited for too long.
-func (w *Writer) expire() {
+// expire answers the calls that have waited for too long, and reports whether others wait.
+func (w *Writer) expire() (some bool) {
 	silent := w.callers.silent.Load()
 	patience := w.opts.AnswerWithin
 	ticks := uint32(answerTicks)
@@ -155,6 +160,9 @@ func (w *Writer) expire() {
 	if silent != nil && time.Since(*silent) >= patience {
 		w.tellWaiting(w.silence(), func(c *pendingCommand) bool { return int32(oldest-c.born) >= 0 })
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.callers.calls.first != nil
 }
 
 // tellWaiting answers the oldest calls, as long as they are late: as far as the

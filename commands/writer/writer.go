@@ -170,6 +170,7 @@ func New(log ledger.Log, models ReadModels, state *ledger.State, opts Options) *
 		quit:         make(chan struct{}),
 		done:         make(chan struct{}),
 		pending:      make(map[ledger.UUID]*pendingCommand),
+		callers:      callers{some: make(chan struct{}, 1)},
 	}
 	if opts.Leadership != nil {
 		w.lost = opts.Leadership.Lost()
