@@ -30,12 +30,12 @@ func TestConsole(t *testing.T) {
 	browse(t, "console.mjs", "http://"+s.HTTP)
 }
 
-// TestConsoleManyProviders uses the console with 100,000 providers: what a page
+// TestConsoleManyProviders uses the console with 22,000 providers: what a page
 // holds does not grow with them.
 func TestConsoleManyProviders(t *testing.T) {
 	t.Parallel()
 	s, address := startForBrowser(t)
-	makeMany(t, address, 40_000)
+	makeMany(t, address, 22_000)
 	browse(t, "many.mjs", "http://"+s.HTTP)
 }
 
@@ -48,10 +48,9 @@ func TestConsoleOfReplicas(t *testing.T) {
 	leader := r.leader()
 	follower, lost := (leader+1)%3, (leader+2)%3
 	name := func(i int) string { return fmt.Sprint(i + 1) }
-	leads := name(leader) + " leads term"
-	browse(t, "cluster.mjs", "http://"+r.list[leader].HTTP, "good", leads, name(leader)+" leader", name(lost)+" follower")
-	r.list[lost].Kill()
-	browse(t, "cluster.mjs", "http://"+r.list[follower].HTTP, "bad", leads, name(follower)+" follower", name(lost)+" away")
+	leads, url := name(leader)+" leads term", func(i int) string { return "http://" + r.list[i].HTTP }
+	browse(t, "cluster.mjs", url(leader), url(follower), fmt.Sprint(r.list[lost].Cmd.Process.Pid),
+		leads+","+name(leader)+" leader,"+name(lost)+" follower", leads+","+name(follower)+" follower,"+name(lost)+" away")
 }
 
 // TestConsoleScreenshots makes pictures for the documentation in the folder that

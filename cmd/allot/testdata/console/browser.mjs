@@ -16,19 +16,17 @@ export async function start(base) {
   })
   const complaints = []
 
-  // open opens the console with a token.
-  async function open(options = {}, token = 'admin') {
+  // open opens the console of a server with a token.
+  async function open(options = {}, token = 'admin', at = base) {
     const context = await browser.newContext({ locale: 'en-GB', timezoneId: 'UTC', reducedMotion: 'reduce', acceptDownloads: true, ...options })
+    if (token) await context.addInitScript((t) => { sessionStorage['allot-token'] ??= t }, token)
     const page = await context.newPage()
     page.on('console', (m) => { if (m.type() === 'error' && !/status of 40[0134]|ERR_(CONNECTION|EMPTY|INCOMPLETE|SOCKET)/.test(m.text())) complaints.push(m.text()) })
     page.on('pageerror', (e) => complaints.push(String(e.stack)))
     page.on('dialog', (d) => { complaints.push(`dialog: ${d.message()}`); d.dismiss() })
-    page.on('request', (r) => { if (!r.url().startsWith(base) && !/^(data|blob):/.test(r.url())) complaints.push(`another host: ${r.url()}`) })
+    page.on('request', (r) => { if (!r.url().startsWith(at) && !/^(data|blob):/.test(r.url())) complaints.push(`another host: ${r.url()}`) })
     page.setDefaultTimeout(Number(process.env.CONSOLE_WAIT ?? 60_000))
-    await page.goto(`${base}/console/`)
-    if (!token) return page
-    await page.evaluate((t) => sessionStorage.setItem('allot-token', t), token)
-    await page.reload()
+    await page.goto(`${at}/console/`)
     return page
   }
   return { browser, complaints, open }
@@ -116,10 +114,14 @@ export async function harmless(page, what) {
   assert.equal(await page.locator('main img, main script, main b b, header script').count(), 0, `${what} made elements of a name`)
 }
 
-// accessible: axe finds nothing serious.
-export async function accessible(page, what) {
-  await page.evaluate(axe)
-  const run = () => page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }))
+// visual are axe's rules about what colours and sizes change; all others say the same of a page in each.
+export const visual = ['color-contrast', 'link-in-text-block', 'scrollable-region-focusable']
+
+// accessible: axe finds nothing serious, by some rules or by all.
+export async function accessible(page, what, rules) {
+  if (!await page.evaluate(() => 'axe' in window)) await page.evaluate(axe)
+  const options = { resultTypes: ['violations'], ...(rules ? { runOnly: rules } : {}) }
+  const run = () => page.evaluate((o) => window.axe.run(document, o), options)
   // It fails over an element that the page replaces meanwhile.
   const { violations } = await run().catch(run).catch(run)
   const serious = violations.filter((v) => v.impact === 'serious' || v.impact === 'critical')

@@ -7,7 +7,7 @@
 
 import assert from 'node:assert/strict'
 import { createServer, connect } from 'node:net'
-import { accessible, download, go, harmless, settled, start, standing, views, whole } from './browser.mjs'
+import { accessible, download, go, harmless, settled, start, standing, views, visual, whole } from './browser.mjs'
 import { hostile, hostName, uuid } from './fill.mjs'
 
 const hosts = 48
@@ -669,14 +669,15 @@ const steps = {
   },
 }
 
-async function look(name, options, paths) {
+async function look(name, options, paths, rules) {
   const page = await open(options)
   await settled(page)
+  await accessible(page, name)
   for (const path of paths) {
     await go(page, path)
     await whole(page, `${path}, ${name}`)
     await harmless(page, `${path}, ${name}`)
-    await accessible(page, `${path}, ${name}`)
+    await accessible(page, `${path}, ${name}`, rules)
   }
   await page.context().close()
   console.log(`ok   ${paths.length} views, ${name}`)
@@ -696,7 +697,7 @@ for (const [name, step] of Object.entries(steps)) {
 await page.context().close()
 if (!only || only === 'views') {
   const paths = await views(direct)
-  await look('420 px, dark', { viewport: { width: 420, height: 800 }, colorScheme: 'dark', isMobile: true, hasTouch: true }, paths)
+  await look('420 px, dark', { viewport: { width: 420, height: 800 }, colorScheme: 'dark', isMobile: true, hasTouch: true }, paths, visual)
   await look('1400 px, light', { viewport: { width: 1400, height: 800 } }, paths)
 }
 await browser.close()
