@@ -97,11 +97,12 @@ func withDatabase(t *testing.T, server *placementdbtest.Server) {
 	t.Helper()
 	db := server.Create(t, "placement")
 	times := map[string]string{"mysql": "DATETIME", "postgresql": "TIMESTAMP"}[server.Scheme]
-	placementdbtest.Fill(t, db, append(placementdbtest.Statements(times), paddedProviders(20_000)...)...)
+	placementdbtest.Fill(t, db, append(placementdbtest.Statements(times), paddedProviders(10_000)...)...)
 }
 
-// onDatabases runs a test with each kind of database server.
+// onDatabases runs a test with a server of each kind that Placement runs on.
 func onDatabases(t *testing.T, test func(*testing.T, *placementdbtest.Server)) {
+	t.Helper()
 	for name, start := range map[string]func(testing.TB) *placementdbtest.Server{
 		"MariaDB": placementdbtest.MariaDB, "PostgreSQL": placementdbtest.PostgreSQL,
 	} {
@@ -134,11 +135,12 @@ func faultyImport(t *testing.T, why, address string) {
 func TestImportConnectionFaults(t *testing.T) {
 	onDatabases(t, func(t *testing.T, server *placementdbtest.Server) {
 		withDatabase(t, server)
-		for _, after := range []int64{16_384, 300_000, 1_000_000, 2_000_000} {
+		showsNoPassword(t, server)
+		for _, after := range []int64{16_384, 200_000, 600_000, 1_200_000} {
 			l := newLink(t, server.Host, &faultyLink{after: after, cut: true})
 			faultyImport(t, "the connection was lost", server.Through(l.address).Connection("placement"))
 		}
-		l := newLink(t, server.Host, &faultyLink{after: 700_000, act: server.Process.Kill})
+		l := newLink(t, server.Host, &faultyLink{after: 400_000, act: server.Process.Kill})
 		faultyImport(t, "the connection was lost", server.Through(l.address).Connection("placement"))
 		faultyImport(t, "nothing listens there", server.Connection("placement"))
 	})
@@ -158,54 +160,52 @@ func TestImportThroughBrokenAPI(t *testing.T) {
 	s.Terminate()
 }
 
-// TestImportShowsNoPassword holds an import in the middle: the command line of the process has
+// showsNoPassword holds an import in the middle: the command line of the process has
 // no password, and the ledger, its output and its files have none afterwards. Killed there, it
 // leaves a folder that no server serves, and it can be started again.
-func TestImportShowsNoPassword(t *testing.T) {
-	onDatabases(t, func(t *testing.T, server *placementdbtest.Server) {
-		withDatabase(t, server)
-		data := filepath.Join(t.TempDir(), "data")
-		for _, killed := range []bool{true, false} {
-			release := make(chan struct{})
-			l := newLink(t, server.Host, &faultyLink{after: 500_000, act: func() { <-release }})
-			file := filepath.Join(t.TempDir(), "placement.conf")
-			text := "[placement_database]\nconnection = " + server.Through(l.address).Connection("placement") + "\n"
-			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			var out bytes.Buffer
-			cmd := exec.Command(launchtest.Program(name), "import", "placement", "--from-file", file, "--data", data)
-			cmd.Stdout, cmd.Stderr = &out, &out
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			<-l.acted
-			line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", cmd.Process.Pid))
-			if err != nil || !bytes.Contains(line, []byte("--from-file")) || bytes.Contains(line, []byte(placementdbtest.Password)) {
-				t.Errorf("%q %v", line, err)
-			}
-			if killed {
-				_ = cmd.Process.Kill() // the state of the process says whether it worked
-			}
-			close(release)
-			if err := cmd.Wait(); (err != nil) != killed {
-				t.Fatalf("%v: %s", err, out.String())
-			}
-			if killed {
-				launchtest.Refused(t, data, "import", "unfinished", "it was to come from a Placement")
-			}
-			if strings.Contains(out.String(), placementdbtest.Password) {
-				t.Error(out.String())
-			}
+func showsNoPassword(t *testing.T, server *placementdbtest.Server) {
+	t.Helper()
+	data := filepath.Join(t.TempDir(), "data")
+	for _, killed := range []bool{true, false} {
+		release := make(chan struct{})
+		l := newLink(t, server.Host, &faultyLink{after: 500_000, act: func() { <-release }})
+		file := filepath.Join(t.TempDir(), "placement.conf")
+		text := "[placement_database]\nconnection = " + server.Through(l.address).Connection("placement") + "\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
 		}
-		s := launchtest.Launch(t, data)
-		s.Must(200, "GET", "/resource_providers/"+importedHost, "")
-		s.Terminate()
-		if got := s.Logs.String(); strings.Contains(got, placementdbtest.Password) {
-			t.Error(got)
+		var out bytes.Buffer
+		cmd := exec.Command(launchtest.Program(name), "import", "placement", "--from-file", file, "--data", data)
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
 		}
-		noneHas(t, data, placementdbtest.Password)
-	})
+		<-l.acted
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", cmd.Process.Pid))
+		if err != nil || !bytes.Contains(line, []byte("--from-file")) || bytes.Contains(line, []byte(placementdbtest.Password)) {
+			t.Errorf("%q %v", line, err)
+		}
+		if killed {
+			_ = cmd.Process.Kill() // the state of the process says whether it worked
+		}
+		close(release)
+		if err := cmd.Wait(); (err != nil) != killed {
+			t.Fatalf("%v: %s", err, out.String())
+		}
+		if killed {
+			launchtest.Refused(t, data, "import", "unfinished", "it was to come from a Placement")
+		}
+		if strings.Contains(out.String(), placementdbtest.Password) {
+			t.Error(out.String())
+		}
+	}
+	s := launchtest.Launch(t, data)
+	s.Must(200, "GET", "/resource_providers/"+importedHost, "")
+	s.Terminate()
+	if got := s.Logs.String(); strings.Contains(got, placementdbtest.Password) {
+		t.Error(got)
+	}
+	noneHas(t, data, placementdbtest.Password)
 }
 
 // TestImportOntoFullDisk: an import that finds no room says what to do, and leaves nothing.

@@ -197,7 +197,7 @@ func TestKilledAddition(t *testing.T) {
 	data := filepath.Join(dir, "data")
 	migrate(t, true, "import", "placement", "--from", "sqlite:"+placementdbtest.SQLite(t), "--data", data)
 	var nodes []string
-	for i := range 20_000 {
+	for i := range 8_000 {
 		nodes = append(nodes, fmt.Sprintf("('2024-01-02 00:00:00', %d, '00000000-bbbb-4000-8000-%012x', 'ipmi', 'baremetal', 'available', FALSE, FALSE)", i+10, i))
 	}
 	from := "sqlite:" + ironicdbtest.SQLite(t, "INSERT INTO nodes (created_at, id, uuid, driver, resource_class, provision_state, maintenance, protected) VALUES "+
@@ -242,7 +242,7 @@ func TestKilledAddition(t *testing.T) {
 	if got := strings.Count(ironic(s, "/nodes?limit=1000"), `"uuid"`); got != 1000 {
 		t.Errorf("%d nodes are listed", got)
 	}
-	ironic(s, fmt.Sprintf("/nodes/00000000-bbbb-4000-8000-%012x", 19_999))
+	ironic(s, fmt.Sprintf("/nodes/00000000-bbbb-4000-8000-%012x", 7_999))
 	s.Must(http.StatusOK, "GET", "/resource_providers/"+importedHost, "")
 	s.Terminate()
 }

@@ -55,7 +55,7 @@ func (p *realPlacement) must(status int, method, path, body string) string {
 
 func realID(kind, n int) string { return fmt.Sprintf("%08d-0000-4000-8000-%012d", kind, n) }
 
-const realHosts = 6
+const realHosts = 3
 
 // fill makes hosts with two NUMA nodes each, a storage provider that they share,
 // and consumers of several types, some of which hold something of several providers.
@@ -137,24 +137,18 @@ func TestRealPlacement(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped: it starts database servers and Placements")
 	}
-	for name, start := range map[string]func(testing.TB) *placementdbtest.Server{
-		"MariaDB": placementdbtest.MariaDB, "PostgreSQL": placementdbtest.PostgreSQL,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := start(t)
-			p := newRealPlacement(t, server, "placement")
-			p.url = p.Serve(t)
-			p.fill()
-			a := imported(t, p)
-			theSame(t, a, "--with-file", p.Config(), "--candidates", p.url)
-			theSame(t, a, "--with", p.url)
-			back := movedBack(t, server, a)
-			theSame(t, a, "--with", back.url)
-			byStatements(t, server, a)
-			oddRows(t, p)
-		})
-	}
+	onDatabases(t, func(t *testing.T, server *placementdbtest.Server) {
+		p := newRealPlacement(t, server, "placement")
+		p.url = p.Serve(t)
+		p.fill()
+		a := imported(t, p)
+		theSame(t, a, "--with-file", p.Config(), "--candidates", p.url)
+		theSame(t, a, "--with", p.url)
+		back := movedBack(t, server, a)
+		theSame(t, a, "--with", back.url)
+		byStatements(t, server, a)
+		oddRows(t, p)
+	})
 }
 
 // imported begins a ledger from a Placement's database, and serves it.
@@ -174,8 +168,8 @@ func theSame(t *testing.T, s *launchtest.Server, with ...string) {
 	if err := os.WriteFile(flavours, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := append([]string{"compare", "placement", "--url", s.HTTP, "--samples", "5", "--flavours", flavours}, with...)
-	want := fmt.Sprintf("no differences: %d providers, %d consumers, and candidates (requests: 10)", 1+3*realHosts, 4*realHosts)
+	args := append([]string{"compare", "placement", "--url", s.HTTP, "--samples", "2", "--flavours", flavours}, with...)
+	want := fmt.Sprintf("no differences: %d providers, %d consumers, and candidates (requests: 7)", 1+3*realHosts, 4*realHosts)
 	if out := migrateWith(t, "OS_TOKEN=admin", true, args...); !strings.Contains(out, want) {
 		t.Errorf("%v: %s, want %s", with, out, want)
 	}
