@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,19 +29,13 @@ type clusterStatus struct {
 	}
 }
 
-// readStatus has a server tell of its cluster, and returns the text, too.
-func readStatus(program, address string, told any) (text []byte, err error) {
-	text, err = exec.Command(program, "cluster", "status", "--json", "--url", "http://"+address).Output()
-	if err == nil {
-		err = json.Unmarshal(text, told)
-	}
-	return text, err
-}
-
 // current reports whether all servers hold everything, according to one.
 func (s *server) current() (clusterStatus, error) {
 	var told clusterStatus
-	out, err := readStatus(binary, s.HTTP, &told)
+	_, out, err := s.Call("GET", "/cluster", "", "")
+	if err == nil {
+		err = json.Unmarshal([]byte(out), &told)
+	}
 	if err != nil || told.Leader == "" || told.Stream.Leader == "" || len(told.Members) != 3 || len(told.Stream.Others) != 2 {
 		return told, fmt.Errorf("%w: %s", err, out)
 	}
@@ -125,7 +118,8 @@ func removeAll(t *testing.T, path string) {
 func TestClusterBeginsAgain(t *testing.T) {
 	t.Parallel()
 	r := launchReplicas(t)
-	for i := range 60 {
+	const made = 60
+	for i := range made {
 		r.list[i%3].Must(201, "PUT", fmt.Sprintf("/traits/CUSTOM_%d", i), "")
 	}
 	exported := func(to string) (last, digest string) {
@@ -144,8 +138,11 @@ func TestClusterBeginsAgain(t *testing.T) {
 			t.Errorf("commit %s has the digest %s, and had %s", last, now, digest)
 		}
 		for i, s := range r.list {
-			for k := range 60 {
-				s.Must(204, "GET", fmt.Sprintf("/traits/CUSTOM_%d", k), "")
+			there := s.Must(200, "GET", "/traits?name=startswith:CUSTOM_", "")
+			for k := range made {
+				if !strings.Contains(there, fmt.Sprintf(`"CUSTOM_%d"`, k)) {
+					t.Errorf("replica %d lacks CUSTOM_%d", i+1, k)
+				}
 			}
 			s.Must(201, "PUT", fmt.Sprintf("/traits/CUSTOM_%s_%d", last, i), "")
 		}

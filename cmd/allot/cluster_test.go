@@ -184,7 +184,7 @@ func (r *replicas) load(through ...int) *load {
 
 // writePause is how often a client writes at most: these tests are about what happens
 // meanwhile, and not about how many they are.
-const writePause = 20 * time.Millisecond
+const writePause = 50 * time.Millisecond
 
 // startLoad starts a client for each address.
 func startLoad(addresses ...string) *load {
@@ -406,7 +406,8 @@ func (r *replicas) checkStatus() {
 				Lag              *uint64 `json:"lag_commits"`
 			}
 		}
-		out, err := readStatus(binary, s.HTTP, &told)
+		out := allot(r.t, true, "cluster", "status", "--json", "--url", "http://"+s.HTTP)
+		err := json.Unmarshal([]byte(out), &told)
 		if err != nil || told.Leader != fmt.Sprint(leader+1) || told.Term == 0 || len(told.Members) != 3 {
 			r.t.Fatalf("replica %d: %v: %s", i+1, err, out)
 		}
