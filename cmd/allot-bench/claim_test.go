@@ -6,7 +6,7 @@ import "testing"
 func TestBenchClaim(t *testing.T) {
 	t.Parallel()
 	c := &benchClaimCommand{
-		serverFlags: ownServer(), Providers: 300, Claims: 1000, Connected: 4, Pipelined: 64, Prefer: "spread", OldWay: 50,
+		serverFlags: ownServer(), Providers: 300, Claims: 300, Connected: 4, Pipelined: 64, Prefer: "spread", OldWay: 50,
 	}
 	result, err := c.run(t.Context(), t.TempDir())
 	if err != nil {

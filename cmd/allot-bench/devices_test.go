@@ -10,7 +10,7 @@ func TestBenchDevices(t *testing.T) {
 	t.Parallel()
 	c := &benchDevicesCommand{
 		serverFlags: ownServer(), Hosts: 1300, Each: 10 * time.Millisecond, Sizes: []int{100, 2000}, Providers: 300,
-		Claims: 1000, Dir: t.TempDir(),
+		Claims: 300, Dir: t.TempDir(),
 	}
 	if err := c.Run(t.Context()); err != nil {
 		t.Error(err)

@@ -11,14 +11,14 @@ func TestBenchHistory(t *testing.T) {
 	t.Parallel()
 	data, archive := filepath.Join(t.TempDir(), "data"), t.TempDir()
 	c := &benchHistoryCommand{
-		Data: data, Commands: 4000, Live: 100, Providers: 20, UnderWay: 16, Questions: 200,
+		Data: data, Commands: 1200, Live: 100, Providers: 20, UnderWay: 16, Questions: 50,
 		serverFlags: ownServer(),
 		Serve:       []string{"--archive", "file://" + archive, "--pace-part-records", "500", "--pace-part-age", "100ms"},
 	}
 	if err := c.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c.Commands = 1000
+	c.Commands = 300
 	if err := c.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -298,7 +298,7 @@ func TestHeal(t *testing.T) {
 	base := served(t, entries, head)
 	random := rand.New(rand.NewPCG(1, 2))
 	kinds := map[bool]int{}
-	for round := range 30 {
+	for round := range 8 {
 		var dirs []string
 		survives := make(map[uint64]bool)
 		for range 3 {
