@@ -71,13 +71,9 @@ func TestImportIronic(t *testing.T) {
 	if _, err := os.Stat(first); err == nil {
 		t.Error("the dry run wrote something")
 	}
-	for _, want := range []string{
-		"8 rows, 7 imported, 2 mended by rule: node-state-unsettled 1, secret-masked 1, 1 left out: not-kept 1", "not kept: nodes: version, target_power_state",
-	} {
-		if !strings.Contains(dry, want) {
-			t.Errorf("%q is not in %s", want, dry)
-		}
-	}
+	says(t, dry,
+		"8 rows, 7 imported, 2 mended by rule: node-state-unsettled 1, secret-masked 1, 1 left out: not-kept 1",
+		"not kept: nodes: version, target_power_state")
 	out := migrate(t, true, "import", "ironic", "--from", from, "--data", first)
 	if !strings.HasPrefix(out, dry) || !strings.Contains(out, "holds 2 nodes") {
 		t.Errorf("the dry run printed\n%s\nand the import\n%s", dry, out)
@@ -104,9 +100,7 @@ func TestImportIronic(t *testing.T) {
 		}
 	}
 	out = migrateWith(t, "OS_TOKEN=admin", true, "import", "ironic", "--from", "http://"+a.HTTP+"/baremetal", "--data", second)
-	if !strings.Contains(out, "not told by the source: secrets") || !strings.Contains(out, "holds 2 nodes") {
-		t.Error(out)
-	}
+	says(t, out, "not told by the source: secrets", "holds 2 nodes")
 	b := launchtest.Launch(t, second)
 	for _, path := range []string{"/nodes/detail", "/allocations", "/chassis/detail"} {
 		if one, other := ironic(a, path), ironic(b, path); one != other {
@@ -147,9 +141,7 @@ func TestImportPlacementAndIronic(t *testing.T) {
 	before := allot(t, true, "verify", "--data", data)
 	// A dry run, a refused import and one with a fault leave the ledger as it is.
 	other := migrate(t, true, "import", "ironic", "--from", instanceOf("88888888-aaaa-4888-8888-888888888888"), "--into", data, "--dry-run")
-	if !strings.Contains(other, "--node-providers will refuse this ledger until it is mended: 1 nodes have two owners") {
-		t.Error(other)
-	}
+	says(t, other, "--node-providers will refuse this ledger until it is mended: 1 nodes have two owners")
 	for _, row := range []struct {
 		why  string
 		args []string
@@ -174,19 +166,14 @@ func TestImportPlacementAndIronic(t *testing.T) {
 	}
 	s := launchtest.Launch(t, data, "--node-providers")
 	s.Must(http.StatusOK, "GET", "/allocations/"+importedServer, "")
-	if got := s.Must(http.StatusOK, "GET", "/allocations/"+instance, ""); !strings.Contains(got, ironicdbtest.Idle) {
-		t.Error(got)
-	}
+	says(t, s.Must(http.StatusOK, "GET", "/allocations/"+instance, ""), ironicdbtest.Idle)
 	// The allocation of Ironic has become a consumer, too.
 	s.Eventually("/resource_providers/" + ironicdbtest.Taken)
-	if got := s.Must(http.StatusOK, "GET", "/allocations/"+ironicdbtest.Held, ""); !strings.Contains(got, "CUSTOM_BAREMETAL") {
-		t.Error(got)
-	}
+	says(t, s.Must(http.StatusOK, "GET", "/allocations/"+ironicdbtest.Held, ""), "CUSTOM_BAREMETAL")
 	ironic(s, "/nodes/node-1")
 	s.Terminate()
-	if again := migrate(t, false, "import", "ironic", "--from", instanceOf(instance), "--into", data); !strings.Contains(again, "has nodes, node allocations or chassis") {
-		t.Error(again)
-	}
+	says(t, migrate(t, false, "import", "ironic", "--from", instanceOf(instance), "--into", data),
+		"has nodes, node allocations or chassis")
 }
 
 // TestKilledAddition kills imports into a ledger at many moments: the ledger is as it was,

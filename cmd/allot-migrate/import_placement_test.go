@@ -58,9 +58,7 @@ func TestImportPlacement(t *testing.T) {
 	s.Must(http.StatusNoContent, "DELETE", "/allocations/"+importedServer, "")
 	s.Terminate()
 	allot(t, true, "verify", "--data", data)
-	if again := migrate(t, false, "import", "placement", "--from", from, "--data", data); !strings.Contains(again, "belonged to a server") {
-		t.Error(again)
-	}
+	says(t, migrate(t, false, "import", "placement", "--from", from, "--data", data), "belonged to a server")
 }
 
 // checkReport compares the report in a file with the printed one.
@@ -120,9 +118,7 @@ func TestImportKilledWhileItReads(t *testing.T) {
 	}
 	for _, into := range []string{data, empty} {
 		migrate(t, true, "import", "jsonl", file, "--data", into)
-		if got := allot(t, true, "verify", "--data", into); !strings.Contains(got, "good up to sequence 1: 3 records") {
-			t.Error(got)
-		}
+		says(t, allot(t, true, "verify", "--data", into), "good up to sequence 1: 3 records")
 	}
 }
 
@@ -173,10 +169,8 @@ func TestRefusedImports(t *testing.T) {
 		}
 	}
 	left := append(odd("UPDATE allocations SET used = 3000000000 WHERE id = 1"), "--leave-out", "amount-out-of-range")
-	if out := migrate(t, true, append([]string{"import", "placement", "--data", filepath.Join(dir, "left")}, left...)...); !strings.Contains(
-		out, "left out amount-out-of-range (1)") {
-		t.Error(out)
-	}
+	says(t, migrate(t, true, append([]string{"import", "placement", "--data", filepath.Join(dir, "left")}, left...)...),
+		"left out amount-out-of-range (1)")
 }
 
 // TestImportThroughAPI imports a database, then that server through its REST API:
@@ -190,9 +184,7 @@ func TestImportThroughAPI(t *testing.T) {
 	migrate(t, true, "import", "placement", "--from", from, "--data", first)
 	a := launchtest.Launch(t, first)
 	out := migrateWith(t, "OS_TOKEN=admin", true, "import", "placement", "--from", "http://"+a.HTTP, "--data", second)
-	if !strings.Contains(out, "not told by the source: when providers") || !strings.Contains(out, "holds 3 providers and 3 consumers") {
-		t.Error(out)
-	}
+	says(t, out, "not told by the source: when providers", "holds 3 providers and 3 consumers")
 	b := launchtest.Launch(t, second)
 	for _, with := range []string{from, "http://" + a.HTTP} {
 		out := migrateWith(t, "OS_TOKEN=admin", true, "compare", "placement", "--with", with, "--url", b.HTTP)
@@ -203,18 +195,12 @@ func TestImportThroughAPI(t *testing.T) {
 	b.Must(http.StatusNoContent, "DELETE", "/allocations/"+importedServer, "")
 	b.Must(http.StatusCreated, "PUT", "/traits/CUSTOM_NEW", "")
 	out = migrate(t, false, "compare", "placement", "--with", from, "--url", b.HTTP)
-	for _, want := range []string{
-		"consumer " + importedServer + ", itself: Placement exists, Allot nothing", "trait CUSTOM_NEW, itself: Placement nothing",
-		"provider " + importedHost + ", usage of VCPU: Placement 2, Allot nothing", "not equal: ",
-	} {
-		if !strings.Contains(out, want) {
-			t.Errorf("without %q: %s", want, out)
-		}
-	}
+	says(t, out,
+		"consumer "+importedServer+", itself: Placement exists, Allot nothing",
+		"trait CUSTOM_NEW, itself: Placement nothing",
+		"provider "+importedHost+", usage of VCPU: Placement 2, Allot nothing", "not equal: ")
 	out = migrateWith(t, "OS_TOKEN=admin", false, "compare", "placement", "--with", "http://"+a.HTTP, "--url", b.HTTP)
-	if !strings.Contains(out, "candidates of resources=") || !strings.Contains(out, "summary of "+importedHost) {
-		t.Errorf("other candidates are not found: %s", out)
-	}
+	says(t, out, "candidates of resources=", "summary of "+importedHost)
 	away := migrate(t, false, "compare", "placement", "--with", "http://127.0.0.1:1", "--url", a.HTTP)
 	if !strings.Contains(away, "nothing listens there") || strings.Contains(away, "import") {
 		t.Errorf("a comparison says %s", away)

@@ -8,6 +8,9 @@ import (
 
 func TestMain(m *testing.M) { launchtest.Main(m, "allot", name) }
 
+// says requires that a text has all of these parts.
+var says = launchtest.Says
+
 // allot runs a command of the server's program, which must succeed or fail, as wanted.
 func allot(t *testing.T, good bool, args ...string) string {
 	t.Helper()

@@ -98,9 +98,7 @@ func (s *shadowed) settled(ahead bool) {
 func (s *shadowed) leads(side string) {
 	s.T.Helper()
 	out := migrate(s.T, true, "shadow", "lead", side, "--admin", s.admin, "--wait", ledgertest.Hang.String())
-	if !strings.Contains(out, side+" leads") {
-		s.T.Error(out)
-	}
+	says(s.T, out, side+" leads")
 }
 
 // fillAs makes contents of every kind through an address.
@@ -203,15 +201,11 @@ func checkShadowMetrics(t *testing.T, s *shadowed) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{
-		`allot_shadow_compared_total{kind="write",outcome="same"}`, `allot_shadow_compared_total{kind="read",outcome="same"}`,
+	says(t, text,
+		`allot_shadow_compared_total{kind="write",outcome="same"}`,
+		`allot_shadow_compared_total{kind="read",outcome="same"}`,
 		`allot_shadow_compared_total{kind="refused",outcome="same"}`, `allot_shadow_repaired_total{outcome="mended"}`,
-		`allot_shadow_requests_total{code="204",method="PUT",route="/allocations/*",side="allot"}`,
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %s", want)
-		}
-	}
+		`allot_shadow_requests_total{code="204",method="PUT",route="/allocations/*",side="allot"}`)
 	page, err := os.ReadFile("../../docs/migrate.md")
 	if err != nil {
 		t.Fatal(err)
@@ -352,9 +346,7 @@ func TestShadowFaults(t *testing.T) {
 	if status := s.status(); status.Queue.Missed == 0 || status.Unreachable["allot"] == "" {
 		t.Errorf("the queue has held everything, so the test tests less than it says: %+v", status.Queue)
 	}
-	if out := migrate(t, false, "shadow", "lead", "allot", "--admin", s.admin, "--wait", "1s"); !strings.Contains(out, "allot") {
-		t.Error(out)
-	}
+	says(t, migrate(t, false, "shadow", "lead", "allot", "--admin", s.admin, "--wait", "1s"), "allot")
 	s.follower = launchtest.Resume(t, second, b.HTTP)
 	w.more(100)
 	if err := s.follower.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -453,9 +445,7 @@ func TestShadowLeadTells(t *testing.T) {
 	}))
 	defer proxy.Close()
 	out := migrate(t, true, "shadow", "lead", "allot", "--admin", strings.TrimPrefix(proxy.URL, "http://"))
-	if !strings.Contains(out, "reading placement, 3 of 7\n") || !strings.Contains(out, "allot leads") {
-		t.Errorf("it says %s", out)
-	}
+	says(t, out, "reading placement, 3 of 7\n", "allot leads")
 }
 
 // TestRefusedShadows: what cannot be right is refused at the start.

@@ -79,9 +79,7 @@ func TestUnseenUsage(t *testing.T) {
 	upstream, allot := withoutConsumer(t, servers[0]), servers[1]
 	const named = "provider " + fullHost + ", VCPU: 4 used, 0 seen"
 	out := migrateWith(t, "OS_TOKEN=admin", false, "import", "placement", "--from", upstream, "--dry-run")
-	if !strings.Contains(out, named) {
-		t.Errorf("the import says\n%s", out)
-	}
+	says(t, out, named)
 	compare := func() string {
 		return migrateWith(t, "OS_TOKEN=admin", false, "compare", "placement", "--with", upstream, "--url", allot.HTTP)
 	}
@@ -104,7 +102,5 @@ func TestUnseenUsage(t *testing.T) {
 		t.Errorf("the change of the lead says %s", out)
 	}
 	allot.Must(http.StatusNoContent, "DELETE", "/allocations/"+unseen, "")
-	if out := compare(); !strings.Contains(out, "usage of VCPU: Placement 4, Allot nothing") {
-		t.Errorf("the comparison after a release says\n%s", out)
-	}
+	says(t, compare(), "usage of VCPU: Placement 4, Allot nothing")
 }

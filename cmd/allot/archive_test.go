@@ -53,13 +53,9 @@ func TestArchive(t *testing.T) {
 		want := fmt.Sprintf("up to sequence %d", sequence)
 		for _, url := range []string{one, two} {
 			out := allot(t, true, "verify", "--archive", url, "--public-key", key, "--state", file("state"))
-			if !strings.Contains(out, want) || !strings.Contains(out, "vouches for everything "+want) {
-				t.Errorf("%s", out)
-			}
+			says(t, out, want, "vouches for everything "+want)
 		}
-		if out := allot(t, true, "backup", "--nats-url", "nats://"+address, "--to", "file://"+file("three")); !strings.Contains(out, want) {
-			t.Errorf("%s", out)
-		}
+		says(t, allot(t, true, "backup", "--nats-url", "nats://"+address, "--to", "file://"+file("three")), want)
 		s.Terminate()
 	}
 	replayed := allot(t, true, "replay", "--data", data)
@@ -77,10 +73,8 @@ func TestArchive(t *testing.T) {
 	then := launch(t, file("then"))
 	then.Must(200, "GET", "/resource_classes/CUSTOM_R2_49", "")
 	then.Must(404, "GET", "/resource_classes/CUSTOM_R2_LAST", "")
-	if out := allot(t, true, "restore", "--check", "--from", one, "--data", file("drill"), "--public-key", key); !strings.Contains(
-		out, "one vouches for sequence") {
-		t.Errorf("%s", out)
-	}
+	says(t, allot(t, true, "restore", "--check", "--from", one, "--data", file("drill"), "--public-key", key),
+		"one vouches for sequence")
 	if _, err := os.Stat(file("drill")); err == nil {
 		t.Error("the drill has left its folder")
 	}

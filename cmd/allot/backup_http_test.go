@@ -26,21 +26,15 @@ func TestBackupOverHTTP(t *testing.T) {
 	s := launch(t, data, "--signing-key", filepath.Join(dir, "key"))
 	to := "file://" + folder("embedded")
 	url := "http://" + s.HTTP
-	if out := allot(t, true, "backup", "--url", url, "--to", to); !strings.Contains(out, "verified, in 1 parts") {
-		t.Error(out)
-	}
+	says(t, allot(t, true, "backup", "--url", url, "--to", to), "verified, in 1 parts")
 	for i := range 5 {
 		s.Must(http.StatusCreated, "PUT", fmt.Sprintf("/resource_classes/CUSTOM_%d", i), "")
 	}
 	for range 2 { // the second time there is nothing to do
-		if out := allot(t, true, "backup", "--url", url, "--to", to); !strings.Contains(out, "verified, in 2 parts") {
-			t.Error(out)
-		}
+		says(t, allot(t, true, "backup", "--url", url, "--to", to), "verified, in 2 parts")
 	}
 	s.Terminate()
-	if out := allot(t, true, "verify", "--archive", to, "--public-key", key); !strings.Contains(out, "checkpoints  2 good") {
-		t.Errorf("the server signs what is backed up: %s", out)
-	}
+	says(t, allot(t, true, "verify", "--archive", to, "--public-key", key), "checkpoints  2 good")
 	allot(t, true, "restore", "--from", to, "--check", "--public-key", key) // a drill needs no folder
 	if got, want := same(allot(t, true, "replay", "--archive", to)), same(allot(t, true, "replay", "--data", data)); got != want {
 		t.Errorf("the archive:\n%s\nand the log:\n%s", got, want)

@@ -95,7 +95,5 @@ func TestMove(t *testing.T) {
 	if got := again.generationOf(filepath.Base(consumer)); got != generation {
 		t.Errorf("generation %v, not %v", got, generation)
 	}
-	if body := again.Must(200, "GET", "/traits", ""); !strings.Contains(body, "CUSTOM_OF_CLUSTER") {
-		t.Error("what the cluster was told is not there")
-	}
+	says(t, again.Must(200, "GET", "/traits", ""), "CUSTOM_OF_CLUSTER")
 }

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 )
 
@@ -18,11 +17,7 @@ func (s *server) refuses(words ...string) {
 	if s.Wait() == nil {
 		s.T.Error("it ended as if all were well")
 	}
-	for _, word := range words {
-		if !strings.Contains(s.Logs.String(), word) {
-			s.T.Errorf("it does not say %q:\n%s", word, s.Logs)
-		}
-	}
+	says(s.T, s.Logs.String(), words...)
 }
 
 // copyTree copies a folder.

@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// says requires that a text has all of these parts.
+var says = launchtest.Says
+
 // keystoneAccount is the account that servers have in a keystonetest.Server.
 var keystoneAccount = []string{"OS_USERNAME=allot", "OS_PASSWORD=secret", "OS_PROJECT_NAME=service"}
 

@@ -266,9 +266,7 @@ func TestPackage(t *testing.T) {
 	m.run("dpkg", "--remove", "allot")
 	m.fails("test", "-e", "/usr/bin/allot")
 	m.run("test", "-e", conf)
-	if said := m.run("dpkg", "--purge", "allot"); !strings.Contains(said, "the ledger in /var/lib/allot was kept") {
-		t.Errorf("a purge says\n%s", said)
-	}
+	says(t, m.run("dpkg", "--purge", "allot"), "the ledger in /var/lib/allot was kept")
 	m.fails("test", "-e", conf)
 	m.run("test", "-d", "/var/lib/allot/log")
 	m.run("sh", "-c", "rm -r /var/lib/allot && userdel allot") // as it says

@@ -26,18 +26,10 @@ func TestSignedCheckpoints(t *testing.T) {
 	ask(true, "checkpoint", "--public-key", key, "--out", file("first"))
 	ask(false, "checkpoint", "--public-key", other)
 	s.Must(204, "DELETE", "/allocations/22222222-2222-4222-8222-000000000001", "")
-	if out := ask(true, "checkpoint", "--public-key", key, "--since", file("first")); !strings.Contains(
-		out, "and 1 more",
-	) {
-		t.Errorf("%s", out)
-	}
+	says(t, ask(true, "checkpoint", "--public-key", key, "--since", file("first")), "and 1 more")
 	evidence := ask(true, "prove", "5.0")
 	write(t, file("evidence"), evidence)
-	if out := allot(t, true, "check-proof", file("evidence"), "--public-key", key); !strings.Contains(
-		out, `"sequence":5,"index":0`,
-	) {
-		t.Errorf("%s", out)
-	}
+	says(t, allot(t, true, "check-proof", file("evidence"), "--public-key", key), `"sequence":5,"index":0`)
 	allot(t, false, "check-proof", file("evidence"), "--public-key", other)
 	write(t, file("evidence"), strings.Replace(evidence, `"number":4`, `"number":5`, 1))
 	allot(t, false, "check-proof", file("evidence"), "--public-key", key)
@@ -47,20 +39,12 @@ func TestSignedCheckpoints(t *testing.T) {
 	s.Kill()
 	allot(t, true, "verify", "--archive", file("whole"), "--public-key", key)
 	allot(t, false, "verify", "--archive", file("whole"), "--public-key", other)
-	if out := allot(t, false, "verify", "--data", data, "--public-key", key); !strings.Contains(
-		out, "no signed checkpoint",
-	) {
-		t.Errorf("%s", out)
-	}
+	says(t, allot(t, false, "verify", "--data", data, "--public-key", key), "no signed checkpoint")
 	allot(t, true, "verify", "--data", data)
 	allot(t, true, "sign", "--data", data, "--signing-key", file("key"))
 	allot(t, true, "verify", "--data", data, "--public-key", key)
 	allot(t, true, "export", file("part"), "--data", data, "--from", "5")
-	if out := allot(t, true, "verify", "--archive", file("part"), "--public-key", key); !strings.Contains(
-		out, "one vouches",
-	) {
-		t.Errorf("%s", out)
-	}
+	says(t, allot(t, true, "verify", "--archive", file("part"), "--public-key", key), "one vouches")
 	allot(t, true, "import", file("whole"), "--data", file("imported"))
 	allot(t, true, "verify", "--data", file("imported"), "--public-key", key)
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -89,11 +88,7 @@ func (n *tally) check(s *server) {
 			s.T.Errorf("command %s was answered and is lost", id)
 		}
 	}
-	if usages := s.Must(http.StatusOK, "GET", provider+"/usages", ""); !strings.Contains(
-		usages, fmt.Sprintf(`"VCPU":%d}`, done),
-	) {
-		s.T.Errorf("usages %s, and %d commands are in the log", usages, done)
-	}
+	says(s.T, s.Must(http.StatusOK, "GET", provider+"/usages", ""), fmt.Sprintf(`"VCPU":%d}`, done))
 }
 
 // supervise starts the server again whenever it ends, until the supervisor leaves.
@@ -166,9 +161,7 @@ func TestFullDisk(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = s.Wait() // it may have ended before, for want of room
-			if !strings.Contains(s.Logs.String(), c.sign) {
-				t.Errorf("the disk was not full in the way that is tested:\n%s", s.Logs)
-			}
+			says(t, s.Logs.String(), c.sign)
 			if err := os.Remove(filler); err != nil {
 				t.Fatal(err)
 			}

@@ -156,21 +156,14 @@ func TestForeignWitness(t *testing.T) {
 	ask(s, true, witnessed("checkpoint", "--out", file("first"))...)
 	write(t, file("evidence"), ask(s, true, "prove", "5.0"))
 	allot(t, true, witnessed("check-proof", file("evidence"))...)
-	if out := allot(t, false, "check-proof", file("evidence"), "--public-key", key, "--witness", w.vkey, "--witness", otherWitness); !strings.Contains(
-		out, "1 of 2, and 2 are needed; it lacks other.example",
-	) {
-		t.Errorf("%s", out)
-	}
+	says(t, allot(t, false, "check-proof", file("evidence"), "--public-key", key, "--witness", w.vkey, "--witness", otherWitness),
+		"1 of 2, and 2 are needed; it lacks other.example")
 	allot(t, true, "check-proof", file("evidence"), "--public-key", key, "--witness", w.vkey, "--witness", otherWitness, "--quorum", "1")
 	allot(t, false, "check-proof", file("evidence"), "--witness", w.vkey)
 	allot(t, false, "check-proof", file("evidence"), "--public-key", key, "--quorum", "1")
 	write(t, file("past"), ask(s, true, "prove", "5.0", "--at", "6"))
-	if out := allot(t, false, witnessed("check-proof", file("past"))...); !strings.Contains(out, "it lacks witness.example") {
-		t.Errorf("%s", out)
-	}
-	if out := s.Must(200, "GET", "/readyz", ""); !strings.Contains(out, `"checkpoints":"ok"`) {
-		t.Errorf("%s", out)
-	}
+	says(t, allot(t, false, witnessed("check-proof", file("past"))...), "it lacks witness.example")
+	says(t, s.Must(200, "GET", "/readyz", ""), `"checkpoints":"ok"`)
 	readTiles(t, s, "log "+key+"\nwitness w "+w.vkey+"\nquorum w\n")
 	s.Must(204, "DELETE", "/allocations/22222222-2222-4222-8222-000000000001", "")
 	ask(s, true, witnessed("checkpoint", "--since", file("first"), "--out", file("second"))...)
@@ -184,25 +177,15 @@ func TestForeignWitness(t *testing.T) {
 	for i := range 10 { // it is longer than what it forgot, also where that had a commit more
 		fork.Must(201, "PUT", fmt.Sprint("/traits/CUSTOM_FORKED_", i), "")
 	}
-	if out := fork.Must(503, "GET", "/audit/checkpoint", ""); !strings.Contains(out, "witness.example: ") ||
-		!strings.Contains(out, "history") {
-		t.Errorf("%s", out)
-	}
-	if out := fork.Must(200, "GET", "/readyz", ""); !strings.Contains(out, "witness.example: ") {
-		t.Errorf("%s", out)
-	}
+	says(t, fork.Must(503, "GET", "/audit/checkpoint", ""), "witness.example: ", "history")
+	says(t, fork.Must(200, "GET", "/readyz", ""), "witness.example: ")
 	fork.Must(503, "GET", "/audit/proof/record?record=5.0", "")
 	fork.Must(200, "GET", "/audit/checkpoint?at=6", "")
 	fork.Terminate()
 	allot(t, true, "verify", "--data", file("forked"), "--public-key", key)
-	if out := allot(t, false, witnessed("verify", "--data", file("forked"))...); !strings.Contains(out, "it lacks witness.example") {
-		t.Errorf("%s", out)
-	}
-	if out := allot(t, false, witnessed("verify", "--data", file("forked"), "--since", file("first"))...); !strings.Contains(
-		out, "the log gives",
-	) {
-		t.Errorf("%s", out)
-	}
+	says(t, allot(t, false, witnessed("verify", "--data", file("forked"))...), "it lacks witness.example")
+	says(t, allot(t, false, witnessed("verify", "--data", file("forked"), "--since", file("first"))...),
+		"the log gives")
 
 	// A server goes on from the checkpoint that it kept, also while no witness answers.
 	s.Again()
@@ -211,9 +194,7 @@ func TestForeignWitness(t *testing.T) {
 		t.Fatal(s.Logs)
 	}
 	s.Must(200, "POST", "/resource_providers", `{"name":"unwitnessed"}`)
-	if out := s.Must(503, "GET", "/audit/checkpoint", ""); !strings.Contains(out, "0 of 1, and 1 are needed: witness.example: ") {
-		t.Errorf("%s", out)
-	}
+	says(t, s.Must(503, "GET", "/audit/checkpoint", ""), "0 of 1, and 1 are needed: witness.example: ")
 }
 
 // readTiles reads all tiles of a server with torchwood's client.

@@ -94,6 +94,16 @@ func Run(t *testing.T, good bool, program string, env []string, args ...string) 
 	return string(out)
 }
 
+// Says requires that a text, such as what a program printed, has all of these parts.
+func Says(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is missing in\n%s", part, text)
+		}
+	}
+}
+
 // BytesOf returns a digest of everything in a folder but the lock, which has no contents.
 func BytesOf(t *testing.T, folder string) string {
 	t.Helper()
