@@ -422,34 +422,3 @@ func (r *replicas) checkStatus() {
 		}
 	}
 }
-
-// TestReplicasOverTLS: servers with certificates of one authority find each
-// other, and a server with a certificate of another authority stays outside.
-func TestReplicasOverTLS(t *testing.T) {
-	t.Parallel()
-	ours, theirs := t.TempDir(), t.TempDir()
-	issue(t, ours, 1)
-	issue(t, theirs, 2)
-	for _, dir := range []string{ours, theirs} {
-		if err := os.Link(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "ca.pem")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	certificates := func(dir string) []string { return []string{"--cluster-tls", dir} }
-	r := launchReplicas(t, certificates(ours)...)
-	last := (r.leader() + 1) % 3
-	r.list[last].Must(201, "PUT", "/traits/CUSTOM_SECRET", "")
-	r.lose(last)
-	r.begin(last, certificates(theirs)...)
-	foreign := r.list[last]
-	foreign.waitLog("waiting for the cluster's log")
-	if status, h := foreign.standing("/readyz"); status != 503 || h.Role != "starting" {
-		t.Errorf("a server with another's certificate: %d %+v", status, h)
-	}
-	foreign.Kill()
-	r.begin(last, certificates(ours)...)
-	if !r.list[last].Serves() {
-		t.Fatalf("it does not come back:\n%s", r.list[last].Logs)
-	}
-	r.list[last].Must(204, "GET", "/traits/CUSTOM_SECRET", "")
-}

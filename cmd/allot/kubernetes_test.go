@@ -77,7 +77,8 @@ func manifests(t *testing.T, name string) map[string][]manifest {
 
 // TestKubernetesFile runs what docs/deploy/kubernetes-begin.yaml and kubernetes.yaml run:
 // the job and the three pods are processes here, with the arguments of the files but for
-// addresses and folders. They form a ledger, and the probes hold.
+// addresses and folders. They form a ledger, the probes hold, and a server with a certificate of another authority
+// stays outside.
 func TestKubernetesFile(t *testing.T) {
 	t.Parallel()
 	kinds := manifests(t, "kubernetes.yaml")
@@ -115,6 +116,27 @@ func TestKubernetesFile(t *testing.T) {
 			return err == nil && status == http.StatusCreated
 		})
 	}
+	staysOutside(t, pods[2])
+}
+
+// staysOutside starts a server of a cluster again with a certificate of another authority: it does not get the
+// cluster's log. With its own it is back.
+func staysOutside(t *testing.T, s *server) {
+	t.Helper()
+	s.Kill()
+	args, theirs := slices.Clone(s.Cmd.Args[1:]), t.TempDir()
+	issueAuthority(t, theirs)
+	at := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--cluster-tls=") })
+	args[at] = "--cluster-tls=" + theirs
+	foreign := begin(t, s.HTTP, exec.Command(binary, args...))
+	foreign.waitLog("waiting for the cluster's log")
+	if status, h := foreign.standing("/readyz"); status != 503 || h.Role != "starting" {
+		t.Errorf("a server with another's certificate: %d %+v", status, h)
+	}
+	foreign.Kill()
+	s.Again()
+	s.waitReady()
+	s.Must(204, "GET", "/traits/CUSTOM_0", "")
 }
 
 // scheduled starts three pods, with addresses and folders of this machine.
@@ -162,10 +184,7 @@ func scheduled(t *testing.T, service string, pod pod) (pods [3]*server) {
 func mounted(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	issue(t, dir, 1)
-	if err := os.Link(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "ca.pem")); err != nil {
-		t.Fatal(err)
-	}
+	issueAuthority(t, dir)
 	for name, text := range map[string]string{
 		"secret": uuid.NewString(), "allot.yaml": "log-level: info\n",
 		"nats-users.yaml": fmt.Sprintf("users: [{name: nova, password: %q, role: submitter}]\n", hashed(t, "correct horse")),
@@ -173,4 +192,13 @@ func mounted(t *testing.T) (dir string) {
 		write(t, filepath.Join(dir, name), text)
 	}
 	return dir
+}
+
+// issueAuthority writes a new certificate, and its authority beside it.
+func issueAuthority(t *testing.T, dir string) {
+	t.Helper()
+	issue(t, dir, 1)
+	if err := os.Link(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "ca.pem")); err != nil {
+		t.Fatal(err)
+	}
 }
