@@ -3,8 +3,6 @@ package main
 import (
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,13 +53,12 @@ func TestCompareWithoutAudit(t *testing.T) {
 	from := "sqlite:" + placementdbtest.SQLite(t)
 	migrate(t, true, "import", "placement", "--from", from, "--data", data)
 	s := launchtest.Launch(t, data)
-	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: s.HTTP})
+	proxy := inFrontOf(s)
 	forbids := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/audit/") {
 			http.Error(w, "allot:audit", http.StatusForbidden)
 			return
 		}
-		r.Host = s.HTTP
 		proxy.ServeHTTP(w, r)
 	}))
 	defer forbids.Close()

@@ -21,21 +21,12 @@ import (
 // ironic asks a server's Ironic door.
 func ironic(s *launchtest.Server, path string) string {
 	s.T.Helper()
-	req, err := http.NewRequestWithContext(s.T.Context(), http.MethodGet, "http://"+s.HTTP+"/baremetal/v1"+path, nil)
-	if err != nil {
-		s.T.Fatal(err)
+	status, text, err := launchtest.Send("GET", "http://"+s.HTTP+"/baremetal/v1"+path, "",
+		map[string]string{"X-OpenStack-Ironic-API-Version": "latest"})
+	if err != nil || status != http.StatusOK {
+		s.T.Fatalf("GET %s: %d %s %v", path, status, text, err)
 	}
-	req.Header.Set("X-OpenStack-Ironic-API-Version", "latest")
-	answer, err := http.DefaultClient.Do(req)
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	var text bytes.Buffer
-	_, err = text.ReadFrom(answer.Body)
-	if closed := answer.Body.Close(); err != nil || closed != nil || answer.StatusCode != http.StatusOK {
-		s.T.Fatalf("GET %s: %s %s %v", path, answer.Status, text.String(), err)
-	}
-	return strings.ReplaceAll(text.String(), s.HTTP, "HOST") // in links
+	return strings.ReplaceAll(text, s.HTTP, "HOST") // in links
 }
 
 // noneHas searches all files of a folder for texts that must not be there.

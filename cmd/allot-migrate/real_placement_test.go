@@ -3,8 +3,6 @@ package main
 import (
 	"database/sql"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,26 +29,14 @@ func newRealPlacement(t *testing.T, server *placementdbtest.Server, name string)
 // must sends a request and returns the body of the answer, which has to have a status.
 func (p *realPlacement) must(status int, method, path, body string) string {
 	p.Helper()
-	req, err := http.NewRequestWithContext(p.Context(), method, p.url+path, strings.NewReader(body))
-	if err != nil {
-		p.Fatal(err)
+	got, text, err := launchtest.Send(method, p.url+path, body, map[string]string{
+		"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39", "Content-Type": "application/json",
+		"Connection": "close", // uwsgi's own HTTP server ends connections without saying so
+	})
+	if err != nil || got != status {
+		p.Fatalf("%s %s: %d, want %d: %s %v", method, path, got, status, text, err)
 	}
-	req.Header.Set("X-Auth-Token", "admin")
-	req.Header.Set("OpenStack-API-Version", "placement 1.39")
-	req.Header.Set("Content-Type", "application/json")
-	req.Close = true // uwsgi's own HTTP server ends connections without saying so
-	answer, err := http.DefaultClient.Do(req)
-	if err != nil {
-		p.Fatal(err)
-	}
-	text, err := io.ReadAll(answer.Body)
-	if err := answer.Body.Close(); err != nil {
-		p.Fatal(err)
-	}
-	if err != nil || answer.StatusCode != status {
-		p.Fatalf("%s %s: %s, want %d: %s %v", method, path, answer.Status, status, text, err)
-	}
-	return string(text)
+	return text
 }
 
 func realID(kind, n int) string { return fmt.Sprintf("%08d-0000-4000-8000-%012d", kind, n) }

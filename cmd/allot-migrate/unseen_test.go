@@ -32,11 +32,18 @@ INSERT INTO allocations (created_at, id, resource_provider_id, consumer_id, reso
   ('2024-03-02 00:00:00', 9, 9, '` + unseen + `', 0, 4);
 `
 
+// inFrontOf is a proxy of a server.
+func inFrontOf(s *launchtest.Server) *httputil.ReverseProxy {
+	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(&url.URL{Scheme: "http", Host: s.HTTP})
+	}}
+}
+
 // withoutConsumer answers as a Placement does whose database has no row of the unseen consumer:
 // usages count its allocations, which no answer shows.
 func withoutConsumer(t *testing.T, s *launchtest.Server) string {
 	t.Helper()
-	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: s.HTTP})
+	proxy := inFrontOf(s)
 	proxy.ModifyResponse = func(answer *http.Response) error {
 		if !strings.Contains(answer.Request.URL.Path, "allocations") || answer.Request.Method != http.MethodGet {
 			return nil
@@ -55,10 +62,7 @@ func withoutConsumer(t *testing.T, s *launchtest.Server) string {
 		answer.Header.Del("Content-Length")
 		return err
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Host = s.HTTP
-		proxy.ServeHTTP(w, r)
-	}))
+	server := httptest.NewServer(proxy)
 	t.Cleanup(server.Close)
 	return server.URL
 }

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 )
 
 // machine is a copy of this one to install packages on: what is changed there
@@ -241,12 +243,12 @@ func TestPackage(t *testing.T) {
 		if got := m.run("cat", conf); got != changed {
 			t.Errorf("%s has been changed:\n%s", conf, got)
 		}
-		s := m.startService()
+		s, placement := m.startService(), launchtest.Server{T: t, HTTP: rest}
 		for _, id := range there {
-			placementAt(t, rest, http.MethodGet, "/resource_providers/"+id, "", http.StatusOK)
+			placement.Must(http.StatusOK, "GET", "/resource_providers/"+id, "")
 		}
 		body := `{"name": "` + made + `", "uuid": "` + made + `"}`
-		placementAt(t, rest, http.MethodPost, "/resource_providers", body, http.StatusOK)
+		placement.Must(http.StatusOK, "POST", "/resource_providers", body)
 		s.stop()
 	}
 	const first, second, third = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222",
@@ -290,16 +292,5 @@ func (m *machine) checkUnit() {
 		"allot.service",
 	) {
 		m.t.Errorf("systemd says of the unit:\n%s", out)
-	}
-}
-
-// placementAt sends a request to a server that a test has not started itself.
-func placementAt(t *testing.T, address, method, path, body string, want int) {
-	t.Helper()
-	status, answer, err := sendTo(method, "http://"+address+path, body, map[string]string{
-		"X-Auth-Token": "admin", "Openstack-Api-Version": "placement 1.39", "Content-Type": "application/json",
-	})
-	if err != nil || status != want {
-		t.Errorf("%s %s: %d %s, %v; want %d", method, path, status, answer, err, want)
 	}
 }

@@ -288,20 +288,11 @@ func TestTraceToKeystone(t *testing.T) {
 	t.Cleanup(front.Close)
 	s := launch(t, t.TempDir(), "--trace-url", to.url, "--trace-ratio", "0", "--keystone-url", front.URL+"/v3")
 	parent, trace, root := newTrace()
-	req, err := http.NewRequest(http.MethodGet, "http://"+s.HTTP+"/resource_providers", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("X-Auth-Token", keystone.Token("admin"))
-	req.Header.Set("Traceparent", parent)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = resp.Body.Close() // only its status counts
+	status, _ := s.send("GET", "/resource_providers", "",
+		map[string]string{"X-Auth-Token": keystone.Token("admin"), "Traceparent": parent})
 	const route = "GET /resource_providers"
 	span := to.eventually(trace, root, route)[route].id
-	if got, want := <-asked, "00-"+trace+"-"+span+"-01"; resp.StatusCode != http.StatusOK || got != want {
-		t.Errorf("%s; Keystone was asked with %q, not %q", resp.Status, got, want)
+	if got, want := <-asked, "00-"+trace+"-"+span+"-01"; status != http.StatusOK || got != want {
+		t.Errorf("%d; Keystone was asked with %q, not %q", status, got, want)
 	}
 }

@@ -137,6 +137,8 @@ func Send(method, url, body string, headers map[string]string) (int, string, err
 		case value == "":
 		case name == "Host":
 			req.Host = value
+		case name == "Connection":
+			req.Close = value == "close"
 		default:
 			req.Header.Set(name, value)
 		}
