@@ -35,7 +35,7 @@ func TestBench(t *testing.T) {
 
 // TestFloods: beside hostile clients of each kind, another one is answered.
 func TestFloods(t *testing.T) {
-	out := launchtest.Run(t, true, name, nil, "floods", "--dir", t.TempDir(), "--hostile", "4", "--duration", "1s")
+	out := launchtest.Run(t, true, name, nil, "floods", "--dir", t.TempDir(), "--hostile", "8", "--duration", "1s")
 	for _, phase := range []string{"in quiet", "beside the flood", "100ms after it", "query over NATS", "memory"} {
 		if !strings.Contains(out, phase) {
 			t.Errorf("%q is missing in\n%s", phase, out)
