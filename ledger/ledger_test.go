@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -240,9 +241,10 @@ func TestClassTwice(t *testing.T) {
 					Class: "VCPU", Total: 9, MinUnit: 1, MaxUnit: 9, StepSize: 1, Ratio: 1,
 				}})
 			replaced.Allocations = append(
-				[]ledger.AllocationRecord{{Provider: id, Class: "VCPU", Amount: 1}}, replaced.Allocations...,
+				replaced.Allocations, ledger.AllocationRecord{Provider: id, Class: "VCPU", Amount: 1},
 			)
 		}
+		slices.Reverse(replaced.Allocations)
 		record := &ledger.Record{Time: s.LastTime(), Events: append(events, replaced)}
 		if err := s.Fork().Apply(2, record); err != nil {
 			t.Errorf("%d allocations: %v", n, err)

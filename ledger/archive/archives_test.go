@@ -140,12 +140,12 @@ func (w *world) verify(a *archive.Archive, from *archive.Verification) (*archive
 // verifies with the key alone, at once and part by part.
 func TestArchived(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 300)
+	w := newWorld(t, 120)
 	one, dirOne := inFolder(t)
 	two, dirTwo := inFolder(t)
-	all := w.archive(w.config(one, two), 300)
+	all := w.archive(w.config(one, two), 120)
 	for _, s := range all {
-		if s.Fault != "" || s.Failures > 0 || s.Parts != 30 {
+		if s.Fault != "" || s.Failures > 0 || s.Parts != 12 {
 			t.Errorf("%+v", s)
 		}
 	}
@@ -247,18 +247,18 @@ func (w *world) skip(before ledger.Head) {
 // write each part once, wherever each of them stands.
 func TestWrittenOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 300)
+	w := newWorld(t, 120)
 	target, dir := inFolder(t)
 	url := "file://" + dir
 	half := w.config(target)
-	half.Head = func() ledger.Head { return w.heads[150] }
-	w.archive(half, 140)
+	half.Head = func() ledger.Head { return w.heads[50] }
+	w.archive(half, 50)
 	before := files(t, dir)
 	rivals := make([]*archive.Archiver, 3)
 	for i := range rivals {
 		rivals[i] = archive.Start(w.config(open(t, url)))
 	}
-	w.archive(w.config(open(t, url)), 300)
+	w.archive(w.config(open(t, url)), 120)
 	for _, rival := range rivals {
 		rival.Stop()
 	}

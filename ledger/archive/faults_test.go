@@ -144,7 +144,7 @@ func TestFaultyStore(t *testing.T) {
 		"away", "slow", "full", "500 now and then", "loses", "loses the answer", "flips", "other bytes", "cuts",
 	} {
 		t.Run(fault, func(t *testing.T) {
-			w := newWorld(t, 100)
+			w := newWorld(t, 60)
 			at := buckettest.URL(address, fmt.Sprintf("p%d", i))
 			first := w.config(open(t, at))
 			first.Head = func() ledger.Head { return w.heads[29] }
@@ -156,7 +156,7 @@ func TestFaultyStore(t *testing.T) {
 			var during archive.Status
 			ledgertest.WaitFor(t, "an archive or a failure", func() bool {
 				during = a.Status()[0]
-				return during.Failures > 0 || during.Verified.Sequence == 100
+				return during.Failures > 0 || during.Verified.Sequence == 60
 			}, func() any { return during })
 			if harmed := f.be(""); harmed == 0 {
 				t.Errorf("no request met the fault: %+v", during)
@@ -165,8 +165,8 @@ func TestFaultyStore(t *testing.T) {
 				t.Errorf("%d counted as archived, and %d are there", during.Verified.Sequence, reached)
 			}
 			a.Stop()
-			w.archive(w.config(open(t, at)), 100)
-			if known, err := w.verify(open(t, at), nil); err != nil || known.Sequence != 100 {
+			w.archive(w.config(open(t, at)), 60)
+			if known, err := w.verify(open(t, at), nil); err != nil || known.Sequence != 60 {
 				t.Errorf("%+v, %v", known, err)
 			}
 		})
@@ -228,7 +228,7 @@ func (c *cutOff) List(ctx context.Context, prefix string, yield func(bucket.Obje
 // done, leaves what the next one goes on with: each part is there once.
 func TestKilledAtEachStep(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 40)
+	w := newWorld(t, 30)
 	for _, after := range []bool{false, true} {
 		for steps, whole := 1, false; !whole; steps++ {
 			dir := t.TempDir()
@@ -241,18 +241,18 @@ func TestKilledAtEachStep(t *testing.T) {
 			var s archive.Status
 			ledgertest.WaitFor(t, fmt.Sprint("the end after steps: ", steps), func() bool {
 				s = a.Status()[0]
-				return s.Failures > 0 || s.Verified.Sequence == 40
+				return s.Failures > 0 || s.Verified.Sequence == 30
 			}, func() any { return s })
 			a.Stop()
 			whole = s.Failures == 0
 			if reached := w.verified("file://" + dir); reached < s.Verified.Sequence {
 				t.Errorf("%d steps: %d counted, and %d are there", steps, s.Verified.Sequence, reached)
 			}
-			w.archive(w.config(open(t, "file://"+dir)), 40)
-			if list := files(t, dir); len(list) != 4+1 {
+			w.archive(w.config(open(t, "file://"+dir)), 30)
+			if list := files(t, dir); len(list) != 3+1 {
 				t.Errorf("%d steps: %d objects", steps, len(list))
 			}
-			if known, err := w.verify(open(t, "file://"+dir), nil); err != nil || known.Sequence != 40 {
+			if known, err := w.verify(open(t, "file://"+dir), nil); err != nil || known.Sequence != 30 {
 				t.Errorf("%d steps: %+v, %v", steps, known, err)
 			}
 			if whole && steps < 10 {

@@ -84,7 +84,7 @@ func appendCommits(t *testing.T, log ledger.Log, head ledger.Head, n int) (heads
 // clean stop, to the byte. The test fails with a nats-server that has another
 // form.
 func TestIndexIsAsTheServerWritesIt(t *testing.T) {
-	store, heads := written(t, 1500)
+	store, heads := written(t, 700)
 	files := embedded.Files(store)
 	index := filepath.Join(files.Dir(), "msgs", "index.db")
 	theirs, err := os.ReadFile(index)
@@ -121,10 +121,10 @@ func TestReadsWhatTheServerReads(t *testing.T) {
 	ctx := context.Background()
 	var head ledger.Head
 	random := rand.New(rand.NewSource(1))
-	for range 5 {
+	for range 3 {
 		heads := appendCommits(t, log, head, 200)
 		head = heads[len(heads)-1]
-		for range 20 {
+		for range 10 {
 			from := 1 + uint64(random.Int63n(int64(head.Sequence)))
 			to := min(head.Sequence, from+uint64(random.Intn(50)))
 			var got, want []ledger.Head
@@ -167,11 +167,7 @@ func TestDamageIsNamedAndLeft(t *testing.T) {
 		paths, filepath.Join(files.Dir(), "meta.inf"), filepath.Join(files.Dir(), "meta.sum"), blocks.HighWaterPath(store),
 	)
 	random := rand.New(rand.NewSource(2))
-	rounds := 200
-	if ledgertest.Raced {
-		rounds = 60
-	}
-	for round := range rounds {
+	for round := range ledgertest.Cases(200, 30) {
 		path := paths[random.Intn(len(paths))]
 		whole, err := os.ReadFile(path)
 		if err != nil {
@@ -235,7 +231,7 @@ func TestTornEndIsCut(t *testing.T) {
 // TestBudget: without time to read them, blocks that an index vouches for are
 // left for later; those that it does not know are still read.
 func TestBudget(t *testing.T) {
-	store, heads := written(t, 1500)
+	store, heads := written(t, 450)
 	files := embedded.Files(store)
 	hasty := blocks.CheckOptions{Budget: 1}
 	report, err := files.Check(context.Background(), hasty)
@@ -253,7 +249,7 @@ func TestBudget(t *testing.T) {
 
 // TestScanGoesOnBehindWhatCannotBeRead: a block that the disk does not give back costs its own commits, and no others.
 func TestScanGoesOnBehindWhatCannotBeRead(t *testing.T) {
-	store, heads := written(t, 1000)
+	store, heads := written(t, 700)
 	files := embedded.Files(store)
 	lost := filepath.Join(files.Dir(), "msgs", "2.blk")
 	if err := os.Remove(lost); err != nil {

@@ -30,7 +30,7 @@ func TestUnsyncedEndIsCut(t *testing.T) {
 	if err := errors.Join(mark.Set(heads[synced-1]), mark.Close()); err != nil {
 		t.Fatal(err)
 	}
-	heads = append(heads, appendCommits(t, log, heads[synced-1], 550)...)
+	heads = append(heads, appendCommits(t, log, heads[synced-1], 400)...)
 	stop()
 	paths, err := filepath.Glob(filepath.Join(files.Dir(), "msgs", "*.blk"))
 	if err != nil || len(paths) < 3 {
@@ -43,10 +43,7 @@ func TestUnsyncedEndIsCut(t *testing.T) {
 		}
 	}
 	random, cut, left := rand.New(rand.NewSource(1)), 0, 0
-	rounds := 100
-	if ledgertest.Raced {
-		rounds = 30
-	}
+	rounds := ledgertest.Cases(100, 20)
 	for round := range rounds {
 		for path, contents := range whole {
 			if err := os.WriteFile(path, contents, 0o600); err != nil {

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -34,13 +35,23 @@ func TestUnknownNamesCostAComparison(t *testing.T) {
 		}
 	}
 	throttle := startThrottle(t)
-	for _, password := range []string{"", "secret", string(throttle.key[:]), string(throttle.unknown)[:longestPassword/2]} {
-		if err := throttle.hash(throttle.unknown, []byte(password)); !errors.Is(err, bcrypt.ErrMismatchedHashAndPassword) {
-			t.Errorf("%q: %v", password, err)
+	hash, compared := throttle.hash, 0
+	throttle.hash = func(stored, password []byte) error {
+		compared++
+		err := hash(stored, password)
+		if !bytes.Equal(stored, throttle.unknown) || !errors.Is(err, bcrypt.ErrMismatchedHashAndPassword) {
+			t.Errorf("%q: compared with %q, %v", password, stored, err)
 		}
+		return err
+	}
+	passwords := []string{"", "secret", string(throttle.key[:]), string(throttle.unknown)[:longestPassword/2]}
+	for _, password := range passwords {
 		if throttle.pass("home", "eve", "", password) {
 			t.Errorf("%q is right", password)
 		}
+	}
+	if compared != len(passwords) {
+		t.Errorf("%d comparisons of %d passwords", compared, len(passwords))
 	}
 }
 
