@@ -112,7 +112,7 @@ func TestAggregateLimitsHold(t *testing.T) {
 	})
 	t.Logf("grown by %v, refused %v", grown, refused)
 	for _, name := range []string{"AllocateForConsumers", "Claim"} {
-		if grown[name] == 0 || refused[name] == 0 {
+		if !ledgertest.Raced && (grown[name] == 0 || refused[name] == 0) {
 			t.Errorf("%s: grown by %v, refused %v", name, grown, refused)
 		}
 	}
@@ -218,7 +218,7 @@ func TestClaimsWithinAggregates(t *testing.T) {
 		}
 	})
 	t.Log(said)
-	if said["claimed"] == 0 || said["over a limit"] == 0 || said["no room"] == 0 {
+	if !ledgertest.Raced && (said["claimed"] == 0 || said["over a limit"] == 0 || said["no room"] == 0) {
 		t.Error(said)
 	}
 }

@@ -183,7 +183,7 @@ func TestCountersNeverExceeded(t *testing.T) {
 			}
 		}
 	})
-	if name := "AllocateForConsumers"; grown[name] == 0 || refused[name] == 0 {
+	if name := "AllocateForConsumers"; !ledgertest.Raced && (grown[name] == 0 || refused[name] == 0) {
 		t.Errorf("grown by %v, refused %v", grown, refused)
 	}
 }

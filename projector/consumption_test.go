@@ -15,6 +15,7 @@ import (
 
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/projector"
 )
 
@@ -304,7 +305,7 @@ func TestConsumptionOfAnyLog(t *testing.T) {
 	for _, kind := range []string{
 		"whole nodes", "over capacity", "held again", "used again", "capacity again", "no time between",
 	} {
-		if kinds[kind] == 0 {
+		if kinds[kind] == 0 && !ledgertest.Raced {
 			t.Errorf("no log had a case of: %s", kind)
 		}
 	}
@@ -342,7 +343,7 @@ func TestConsumptionOfAnotherLog(t *testing.T) {
 			found++
 		}
 	})
-	if found == 0 {
+	if found == 0 && !ledgertest.Raced {
 		t.Error("no difference was found")
 	}
 }

@@ -27,14 +27,6 @@ import (
 
 const damagedCommits = 40
 
-// places is how many bytes of all files are changed in a test, each alone, evenly spread.
-func places(usually int) int {
-	if ledgertest.Raced {
-		return usually / 5
-	}
-	return usually
-}
-
 // trial is a log: its commits with their changes, and the digest of its read
 // models.
 type trial struct {
@@ -226,7 +218,7 @@ func spots(t *testing.T, files vfs.FS, dir string) (list []spot) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		each := max(1, info.Size()*int64(len(names))/int64(places(300)))
+		each := max(1, info.Size()*int64(len(names))/int64(ledgertest.Cases(300, 60)))
 		for at := int64(0); at < info.Size(); at += each {
 			list = append(list, spot{p, at})
 		}
@@ -318,7 +310,7 @@ func TestFlippedWhileOpen(t *testing.T) {
 	tr := newTrial(t)
 	files, dir := tr.small(t)
 	rebuilt := 0
-	trials := places(100)
+	trials := ledgertest.Cases(100, 12)
 	for n := range trials {
 		broken := clone(t, files, path.Join(dir, "pebble"))
 		p := tr.openIn(t, broken, dir)
@@ -426,7 +418,7 @@ func TestDiskErrors(t *testing.T) {
 	tr := newTrial(t)
 	for _, kind := range []errorfs.OpReadWrite{errorfs.OpIsWrite, errorfs.OpIsRead} {
 		healed := 0
-		for n := int64(1); ; n += 3 {
+		for n := int64(1); ; n += int64(ledgertest.Cases(3, 10)) {
 			f := &faults{kind: kind, err: syscall.EIO}
 			files := errorfs.Wrap(vfs.NewMem(), f)
 			p := tr.open(t, files)
@@ -499,7 +491,7 @@ func TestFullDiskAtTheStart(t *testing.T) {
 	tr := newTrial(t)
 	for _, unclean := range []bool{false, true} {
 		met := 0
-		for n := int64(1); ; n++ {
+		for n := int64(1); ; n += int64(ledgertest.Cases(1, 4)) {
 			mem, dir := vfs.NewCrashableMem(), t.TempDir()
 			p := tr.openIn(t, mem, dir)
 			tr.foldTo(t, p, damagedCommits)

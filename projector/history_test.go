@@ -39,7 +39,7 @@ func TestHistoryIsWhole(t *testing.T) {
 			checkHistory(rt, p, subject, list, rapid.IntRange(0, len(list)-1).Draw(rt, "at"))
 		}
 	})
-	if widest < 5 {
+	if widest < 5 && !ledgertest.Raced {
 		t.Errorf("no commit has more than %d records: the test tests little", widest)
 	}
 }

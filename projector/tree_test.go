@@ -156,10 +156,7 @@ func TestTreeOfTheLog(t *testing.T) {
 	}
 	all := func(what string) {
 		t.Helper()
-		every := 1
-		if ledgertest.Raced {
-			every = 16
-		}
+		every := ledgertest.Cases(1, 16)
 		for i := range g.sizes {
 			if (len(g.sizes)-1-i)%every == 0 {
 				check(what, i)

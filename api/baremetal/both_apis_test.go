@@ -11,6 +11,7 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	_ "github.com/allot-project/allot/ledger/ledgertest/racetest"
 )
 
@@ -139,7 +140,7 @@ func (w *world) doorStep(t *testing.T, draw *rand.Rand) string {
 // TestBothDoors uses both APIs at random, and turns node providers off and on;
 // while they are off, neither API learns what the other does.
 func TestBothDoors(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range uint64(ledgertest.Cases(6, 2)) {
 		w := newWorld(t)
 		draw := rand.New(rand.NewPCG(seed, 20))
 		for range 3 {

@@ -15,6 +15,7 @@ import (
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // script is a life of nodes and allocations, drawn at random.
@@ -97,7 +98,7 @@ func TestPast(t *testing.T) {
 		return answers
 	}
 	var moments []moment
-	w.playScript(t, script(rand.New(rand.NewPCG(7, 0)), 150), func() {
+	w.playScript(t, script(rand.New(rand.NewPCG(7, 0)), ledgertest.Cases(150, 40)), func() {
 		answers := ask("")
 		moments = append(moments,
 			moment{fmt.Sprint(w.Views.Checkpoint().Sequence), answers},

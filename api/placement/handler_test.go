@@ -21,6 +21,7 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
@@ -134,14 +135,14 @@ func manyGroups(n int) string {
 func TestLargeReshape(t *testing.T) {
 	l, h := overJetStream(t)
 	provider := l.Provider(t, "node", commands.Inventory{Class: "VCPU", Total: 100_000})
-	reshape := func(consumers int, project string, generation int) string {
+	reshape := func(count int, project string, generation int) string {
 		var b strings.Builder
 		fmt.Fprintf(
 			&b,
 			`{"inventories":{"%s":{"resource_provider_generation":%d,"inventories":{"VCPU":{"total":100000}}}},"allocations":{`,
 			provider, generation,
 		)
-		for i := range consumers {
+		for i := range count {
 			if i > 0 {
 				b.WriteByte(',')
 			}
@@ -153,15 +154,16 @@ func TestLargeReshape(t *testing.T) {
 		}
 		return b.String() + "}}"
 	}
-	if w := send(h, "POST", "/reshaper", reshape(10_000, "11111111-2222-3333-4444-555555555555", 1)); w.Code != http.StatusNoContent {
-		t.Fatalf("10,000 consumers: %d %s", w.Code, w.Body)
+	consumers := ledgertest.Cases(10_000, 1000)
+	if w := send(h, "POST", "/reshaper", reshape(consumers, "11111111-2222-3333-4444-555555555555", 1)); w.Code != http.StatusNoContent {
+		t.Fatalf("%d consumers: %d %s", consumers, w.Code, w.Body)
 	}
 	before := l.Views.Checkpoint()
 	if w := send(h, "POST", "/reshaper", reshape(30_000, strings.Repeat("p", 255), 4)); w.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("too much: %d %s", w.Code, w.Body)
 	}
 	p, found, err := l.Views.View().Provider(provider)
-	if err != nil || !found || p.Inventories[0].Used != 10_000 || p.Generation != 4 || l.Views.Checkpoint() != before {
+	if err != nil || !found || p.Inventories[0].Used != int64(consumers) || p.Generation != 4 || l.Views.Checkpoint() != before {
 		t.Errorf("%+v, %v, %v", p, found, err)
 	}
 }

@@ -111,7 +111,7 @@ func answered(h http.Handler, path string) string {
 }
 
 // TestPast records what every GET answers after each of some random requests, and
-// asks again after all of them, by sequence and by time, through the same server
+// asks again after all of them, by sequence or by time, through the same server
 // and through one with rebuilt read models.
 func TestPast(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -137,17 +137,19 @@ func TestPast(t *testing.T) {
 		}
 		again := commandstest.Start(t, t.TempDir(), log)
 		defer again.Stop(t)
-		for name, h := range map[string]http.Handler{"the same server": c.h, "a new one": handler(again)} {
+		for server, h := range []http.Handler{c.h, handler(again)} {
 			for sequence, answers := range seen {
-				for _, moment := range []string{fmt.Sprint(sequence), times[sequence].UTC().Format(time.RFC3339Nano)} {
-					for _, a := range answers {
-						path := a.path + "?at=" + moment
-						if strings.Contains(a.path, "?") {
-							path = a.path + "&at=" + moment
-						}
-						if got := answered(h, path); got != a.text {
-							rt.Fatalf("%s, %s\nthen %s\nnow  %s", name, path, a.text, got)
-						}
+				moment := fmt.Sprint(sequence)
+				if (sequence+uint64(server))%2 == 0 {
+					moment = times[sequence].UTC().Format(time.RFC3339Nano)
+				}
+				for _, a := range answers {
+					path := a.path + "?at=" + moment
+					if strings.Contains(a.path, "?") {
+						path = a.path + "&at=" + moment
+					}
+					if got := answered(h, path); got != a.text {
+						rt.Fatalf("server %d, %s\nthen %s\nnow  %s", server, path, a.text, got)
 					}
 				}
 			}

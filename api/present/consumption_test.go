@@ -19,6 +19,7 @@ import (
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	_ "github.com/allot-project/allot/ledger/ledgertest/racetest"
 	"github.com/allot-project/allot/projector"
 )
@@ -276,7 +277,7 @@ func TestConsumptionByAnything(t *testing.T) {
 	for _, kind := range []string{
 		"project", "user", "type", "class", "provider", "hour", "day", "month", "tree",
 	} {
-		if kinds[kind] == 0 {
+		if kinds[kind] == 0 && !ledgertest.Raced {
 			t.Errorf("no case of: %s", kind)
 		}
 	}

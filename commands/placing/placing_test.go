@@ -18,6 +18,7 @@ import (
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/placing"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	_ "github.com/allot-project/allot/ledger/ledgertest/racetest"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/projector"
@@ -250,7 +251,7 @@ func TestClaimsAgree(t *testing.T) {
 			}
 		}
 	})
-	if accepted == 0 {
+	if accepted == 0 && !ledgertest.Raced {
 		t.Error("no claims were accepted")
 	}
 }

@@ -423,10 +423,7 @@ func TestOverCapacityElsewhere(t *testing.T) {
 // TestBruteForce compares the search, in every order, with the obvious one on
 // small worlds.
 func TestBruteForce(t *testing.T) {
-	worlds := 40 // a hundred times
-	if ledgertest.Raced {
-		worlds = 10
-	}
+	worlds := ledgertest.Cases(40, 5) // a hundred times
 	rapid.Check(t, func(rt *rapid.T) {
 		for range worlds {
 			all := drawWorld(rt)

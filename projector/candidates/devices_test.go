@@ -208,10 +208,7 @@ func worldsToTry(t *testing.T, usual int) int {
 		}
 		return worlds
 	}
-	if ledgertest.Raced {
-		return usual / 10
-	}
-	return usual
+	return ledgertest.Cases(usual, usual/10)
 }
 
 // TestLikeThings compares searches of small worlds, in which many providers and groups are

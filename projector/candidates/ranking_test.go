@@ -436,7 +436,7 @@ func TestRankingOfMany(t *testing.T) {
 	index := candidates.NewIndex()
 	index.Add(slices.Collect(maps.Values(providers)))
 	ranking := candidates.NewRanking(index.Snapshot())
-	for step := range 300 {
+	for step := range ledgertest.Cases(300, 120) {
 		req := &candidates.Request{Nested: true, Groups: []candidates.Group{{}}}
 		for class := range ledger.ClassID(3) {
 			req.Groups[0].Resources = append(req.Groups[0].Resources, candidates.Resource{

@@ -9,7 +9,7 @@ import (
 )
 
 func init() {
-	if err := flag.Set("rapid.checks", "25"); err != nil {
+	if err := flag.Set("rapid.checks", "10"); err != nil {
 		panic(err)
 	}
 }
