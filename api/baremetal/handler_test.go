@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/allot-project/allot/api/auth"
@@ -25,12 +26,15 @@ type world struct {
 	rules   *policy.Rules
 }
 
+// standardRules are the rules of every world, which reads them only.
+var standardRules = sync.OnceValues(func() (*policy.Rules, error) { return policy.Load(nil, false) })
+
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	a := processes.StartNodePlacer(l.Writer, l.Views, slog.New(slog.DiscardHandler))
 	t.Cleanup(a.Stop)
-	rules, err := policy.Load(nil, false)
+	rules, err := standardRules()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,8 +25,11 @@ import (
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
+// standardRules are the rules of every handler, which reads them only.
+var standardRules = sync.OnceValues(func() (*policy.Rules, error) { return policy.Load(nil, false) })
+
 func handler(l *commandstest.Ledger) *placement.Handler {
-	rules, err := policy.Load(nil, false)
+	rules, err := standardRules()
 	if err != nil {
 		panic(err)
 	}
