@@ -166,7 +166,8 @@ func TestLargeReshape(t *testing.T) {
 		t.Errorf("too much: %d %s", w.Code, w.Body)
 	}
 	p, found, err := l.Views.View().Provider(provider)
-	if err != nil || !found || p.Inventories[0].Used != int64(consumers) || p.Generation != 4 || l.Views.Checkpoint() != before {
+	changed := l.Views.Checkpoint() != before
+	if err != nil || !found || p.Inventories[0].Used != int64(consumers) || p.Generation != 4 || changed {
 		t.Errorf("%+v, %v, %v", p, found, err)
 	}
 }
