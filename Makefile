@@ -42,7 +42,7 @@ race:
 # Models, random worlds and seeds of the simulator with all of their cases, of which the race detector leaves time for some.
 models:
 	go test -timeout 40m ./cmd/simulate/... ./commands ./commands/placing ./commands/processes ./projector ./projector/candidates \
-		./api/baremetal ./api/placement ./api/wire
+		./api/baremetal ./api/placement ./api/present ./api/wire ./ledger/blocks
 
 # Statements that tests run, in percent of each package; 15 minutes.
 cover:
