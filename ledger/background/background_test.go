@@ -29,12 +29,12 @@ func TestPauses(t *testing.T) {
 			Failed: func(err error, again time.Duration) { told = append(told, fmt.Sprint(err, " ", again)) },
 			Passed: func() { told = append(told, "passed") },
 		})
-		defer w.Stop()
 		time.Sleep(20 * time.Second)
 		if count, fault := w.Failures(); count != 4 || fault != "full" {
 			t.Errorf("%d failures, now %q", count, fault)
 		}
 		time.Sleep(13 * time.Second)
+		w.Stop()
 		want := []string{"0s", "10s", "11s", "13s", "17s", "21s", "31s", "32s"}
 		if diff := cmp.Diff(want, tries); diff != "" {
 			t.Errorf("tries (-want +got):\n%s", diff)
