@@ -135,11 +135,15 @@ func (s *server) processor() time.Duration {
 	if err != nil {
 		return 0
 	}
-	var user, system int64
 	_, fields, _ := strings.Cut(string(text), ") ") // those before have the program's name
-	if list := strings.Fields(fields); len(list) > 12 {
-		user, _ = strconv.ParseInt(list[11], 10, 64)
-		system, _ = strconv.ParseInt(list[12], 10, 64)
+	list := strings.Fields(fields)
+	if len(list) < 13 {
+		return 0
+	}
+	user, err := strconv.ParseInt(list[11], 10, 64)
+	system, failed := strconv.ParseInt(list[12], 10, 64)
+	if err != nil || failed != nil {
+		return 0
 	}
 	return time.Duration(user+system) * tick
 }

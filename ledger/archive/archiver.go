@@ -94,8 +94,12 @@ func newArchiver(cfg Config) *Archiver {
 // Stop ends the Archiver; a second time it does nothing. What is half written is
 // written again by the next one.
 func (a *Archiver) Stop() {
+	var workers []*background.Worker
 	for _, c := range a.uploaders {
-		c.worker.Stop()
+		workers = append(workers, c.worker)
+	}
+	background.Stop(workers...)
+	for _, c := range a.uploaders {
 		c.packer.close()
 	}
 }

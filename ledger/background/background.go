@@ -39,10 +39,15 @@ func Start(work Work) *Worker {
 	return w
 }
 
-// Stop ends the Worker, and cancels what it does. A second time it does nothing.
-func (w *Worker) Stop() {
-	w.stop()
-	w.idle.Wait()
+// Stop ends Workers, and cancels what they do: all of them before it waits for one, since one may
+// wait for another. A second time it does nothing.
+func Stop(workers ...*Worker) {
+	for _, w := range workers {
+		w.stop()
+	}
+	for _, w := range workers {
+		w.idle.Wait()
+	}
 }
 
 // Failures is how often the work has failed; and the error that it ends with now, empty: none.

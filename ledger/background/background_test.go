@@ -34,7 +34,7 @@ func TestPauses(t *testing.T) {
 			t.Errorf("%d failures, now %q", count, fault)
 		}
 		time.Sleep(13 * time.Second)
-		w.Stop()
+		background.Stop(w)
 		want := []string{"0s", "10s", "11s", "13s", "17s", "21s", "31s", "32s"}
 		if diff := cmp.Diff(want, tries); diff != "" {
 			t.Errorf("tries (-want +got):\n%s", diff)
@@ -56,10 +56,25 @@ func TestStop(t *testing.T) {
 			Failed: func(err error, _ time.Duration) { t.Errorf("told: %v", err) },
 		})
 		synctest.Wait()
-		w.Stop()
-		w.Stop()
+		background.Stop(w)
+		background.Stop(w)
 		if count, _ := w.Failures(); count != 0 {
 			t.Errorf("%d failures", count)
 		}
+	})
+}
+
+// TestStopsAtOnce: a worker that waits for another one, and is not told to stop by that, ends with it.
+func TestStopsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		held := make(chan struct{})
+		failed := func(err error, _ time.Duration) { t.Errorf("told: %v", err) }
+		waits := background.Start(background.Work{
+			Do: func(context.Context) error { <-held; return nil }, Every: time.Hour, Failed: failed,
+		})
+		holds := background.Start(background.Work{
+			Do: func(ctx context.Context) error { <-ctx.Done(); close(held); return ctx.Err() }, Failed: failed,
+		})
+		background.Stop(waits, holds)
 	})
 }

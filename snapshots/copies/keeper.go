@@ -101,9 +101,7 @@ const longestPause = 10 * time.Minute
 
 // Stop ends it. A second time it does nothing.
 func (k *Keeper) Stop() error {
-	for _, w := range k.workers {
-		w.Stop()
-	}
+	background.Stop(k.workers...)
 	return os.RemoveAll(k.folder())
 }
 
