@@ -317,12 +317,15 @@ func (v View) ProviderConsumption(id ledger.UUID, moments []Moment, yield func(*
 	return nil
 }
 
-// runsAt reads the amounts at one key at each of some moments.
+// runsAt sums the amounts of a provider at a key without its version, up to each moment.
 func (v View) runsAt(key []byte, moments []Moment) ([]runs, error) {
+	it, err := v.p.Iterate(key, after(key))
+	if err != nil {
+		return nil, err
+	}
 	list := make([]runs, len(moments))
-	err := v.atMoments(key, moments, func(_ []byte, at []runs) (bool, error) {
-		copy(list, at)
-		return false, nil
-	})
-	return list, err
+	for i := 0; i < len(moments) && err == nil; i++ {
+		list[i], err = sumUpTo(it, key, moments[i].Sequence)
+	}
+	return list, it.Finish(err)
 }

@@ -146,13 +146,14 @@ func (w *writer) description(before, after *ledger.Provider) {
 // version of its state, so the versions are its history, too.
 func (w *writer) providerState(c ledger.ProviderChange) {
 	id, amounts := w.amountsOf(c, func(inv ledger.Inventory) int64 { return inv.Used })
-	used := w.become(w.idKey(tableProviderState, id), amounts)
+	before := w.sums(tableProviderState, id, amounts)
+	key := w.version(w.idKey(tableProviderState, id))
 	if c.After == nil {
-		w.set(w.version(w.p.key), w.keep(appendProviderEnd(w.scratch(), used)))
+		w.set(key, w.keep(before.appendTo(binary.AppendVarint(w.scratch(), providerEnd))))
 		return
 	}
 	subject := Subject{Kind: ProviderHistory, ID: id}
-	w.set(w.version(w.p.key), w.keep(appendProviderState(w.scratch(), c.After, used, w.touched[subject])))
+	w.set(key, w.keep(appendProviderState(w.scratch(), c.After, before, w.touched[subject])))
 	delete(w.touched, subject)
 }
 

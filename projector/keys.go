@@ -15,8 +15,8 @@ import (
 //	                                   and so on, from this number on
 //	x command                          command: address and fingerprint
 //	p provider ^seq                    provider without what allocations move
-//	g provider ^seq                    provider: generation, inventories, usage with its integrals; records
-//	K provider ^seq                    capacity of the provider's inventories, with its integrals
+//	g provider ^seq                    provider: generation, inventories with their usage, its sums; records
+//	K provider ^seq                    capacity of the provider's inventories, with its sums
 //	n name ^seq                        provider of that name
 //	c consumer ^seq                    consumer with its allocations; record
 //	a provider consumer                consumer holds something of provider now
@@ -52,7 +52,7 @@ import (
 //	                                   consumers none, of providers only their ends
 //
 // A version with an empty value means that the entity no longer exists; see gone. An integral is
-// that of an amount over time, of each class that there ever was; see running.
+// that of an amount over time, of each class that there ever was; see running, and sums.
 const (
 	tableCheckpoint      = 'm'
 	tableCommit          = 's'

@@ -1,10 +1,12 @@
 package projector
 
 import (
+	"cmp"
 	"encoding/binary"
 	"slices"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector/store"
 )
 
 // running is an amount of a class with what tells its integral over time. A commit's
@@ -83,20 +85,103 @@ func (f *fields) integral() ledger.Integral {
 	return n
 }
 
-// readRuns reads the amounts from a value of any table that has them.
+// readRuns reads the amounts from a value of a table whose versions all have their integrals.
 func readRuns(table byte, value []byte) (list runs, err error) {
 	f := fields{data: value}
-	switch table {
-	case tableProviderState:
-		list = f.providerState(&ledger.Provider{})
-		f.data = nil // the records
-	case tableUsage:
+	if table == tableUsage {
 		f.int() // consumers
-		list = f.runs()
-	default:
-		list = f.runs()
 	}
+	list = f.runs()
 	return list, f.end("running integrals")
+}
+
+// sums are what a version of a provider's state or capacity says of the time before it: since
+// when its amounts are what they are or, in one of sumsApart, integrals. So the fold reads
+// older versions, of a million providers, once in so many times, and who asks reads as many.
+type sums struct {
+	summed bool
+	list   runs  // if summed
+	since  int64 // Unix nanoseconds, unless summed
+}
+
+// sumsApart is a power of two: with 16, reading takes a few percent of the fold's time.
+const sumsApart = 1 << sumsBits
+
+const sumsBits = 4
+
+// summed reports whether the version of a provider that a commit writes has integrals. That
+// must be the same in every fold, and come for each provider, whatever is its turn in the log.
+func summed(id ledger.UUID, sequence uint64) bool {
+	const golden = 0x9E3779B97F4A7C15 // 2^64 divided by the golden ratio spreads what is near
+	return (sequence^binary.BigEndian.Uint64(id[:]))*golden>>(64-sumsBits) == 0
+}
+
+func (s *sums) appendTo(b []byte) []byte {
+	b = appendBool(b, s.summed)
+	if s.summed {
+		return appendRuns(b, s.list)
+	}
+	return binary.AppendVarint(b, s.since)
+}
+
+func (f *fields) sums() (s sums) {
+	if s.summed = f.bool(); s.summed {
+		s.list = f.runs()
+	} else {
+		s.since = f.int()
+	}
+	return s
+}
+
+func appendCapacity(b []byte, amounts []ledger.ClassAmount, before *sums) []byte {
+	b = binary.AppendUvarint(b, uint64(len(amounts)))
+	for _, a := range amounts {
+		b = binary.AppendVarint(binary.AppendUvarint(b, uint64(a.Class)), a.Amount)
+	}
+	return before.appendTo(b)
+}
+
+// readAmounts reads the amounts of a version of a provider's state or capacity.
+func readAmounts(table byte, value []byte) (amounts []ledger.ClassAmount, before sums, err error) {
+	f := fields{data: value}
+	if table == tableProviderState {
+		var p ledger.Provider
+		before = f.providerState(&p)
+		for _, inv := range p.Inventories {
+			amounts = append(amounts, ledger.ClassAmount{Class: inv.Class, Amount: inv.Used})
+		}
+		f.data = nil // the records
+		return amounts, before, f.end("provider state")
+	}
+	for i, n := 0, f.count(); i < n && !f.bad; i++ {
+		amounts = append(amounts, ledger.ClassAmount{Class: ledger.ClassID(f.uint()), Amount: f.int()})
+	}
+	before = f.sums()
+	return amounts, before, f.end("capacity")
+}
+
+// sumUpTo sums the amounts of a provider's versions up to a sequence. The key has no version.
+func sumUpTo(it *store.Iterator, key []byte, sequence uint64) (list runs, err error) {
+	type version struct {
+		amounts []ledger.ClassAmount
+		since   int64
+	}
+	var newer []version // newest first
+	for ok := it.SeekGE(appendVersion(slices.Clone(key), sequence)); ok; ok = it.Next() {
+		amounts, before, err := readAmounts(key[0], it.Value())
+		if err != nil {
+			return nil, err
+		}
+		if before.summed {
+			list = before.list
+			break
+		}
+		newer = append(newer, version{amounts, before.since})
+	}
+	for _, v := range slices.Backward(newer) {
+		list.become(v.amounts, v.since)
+	}
+	return list, nil
 }
 
 // recentRuns is the number of lists that are kept in memory for the commits to come. A list
@@ -148,14 +233,31 @@ func (w *writer) become(key []byte, amounts []ledger.ClassAmount) runs {
 // at is when the commit's changes take effect.
 func (w *writer) at() int64 { return w.commit.Records[len(w.commit.Records)-1].Time }
 
+// sums are those of a provider's version in this commit.
+func (w *writer) sums(table byte, id ledger.UUID, amounts []ledger.ClassAmount) *sums {
+	if !summed(id, w.commit.Sequence) {
+		return &sums{since: w.at()}
+	}
+	key := w.idKey(table, id)
+	it, err := w.p.Iterate(key, after(key))
+	if err != nil {
+		w.err = cmp.Or(w.err, err)
+		return nil
+	}
+	list, err := sumUpTo(it, key, w.commit.Sequence-1)
+	w.err = cmp.Or(w.err, it.Finish(err))
+	list.become(amounts, w.at())
+	return &sums{summed: true, list: list}
+}
+
 // capacity writes the capacity of a provider of which it has changed.
 func (w *writer) capacity(c ledger.ProviderChange) {
 	if sameCapacity(c.Before, c.After) {
 		return
 	}
 	id, amounts := w.amountsOf(c, ledger.Inventory.Units)
-	list := w.become(w.idKey(tableCapacity, id), amounts)
-	w.set(w.version(w.p.key), w.keep(appendRuns(w.scratch(), list)))
+	before := w.sums(tableCapacity, id, amounts)
+	w.set(w.version(w.idKey(tableCapacity, id)), w.keep(appendCapacity(w.scratch(), amounts, before)))
 }
 
 // amountsOf lists an amount of each inventory of a changed provider.

@@ -1,11 +1,9 @@
 package projector
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/store"
@@ -212,9 +210,9 @@ func readProvider(data []byte, p *ledger.Provider) error {
 	return f.end("provider")
 }
 
-// appendProviderState writes a provider's state, with what was ever used of it, followed by
-// the indexes of the commit's records that touched the provider.
-func appendProviderState(b []byte, p *ledger.Provider, used runs, records []uint32) []byte {
+// appendProviderState writes a provider's state, with the sums of what was used of it, followed
+// by the indexes of the commit's records that touched the provider.
+func appendProviderState(b []byte, p *ledger.Provider, before *sums, records []uint32) []byte {
 	b = binary.AppendVarint(b, p.Generation)
 	b = binary.AppendVarint(b, p.UpdatedAt)
 	b = binary.AppendUvarint(b, uint64(len(p.Inventories)))
@@ -227,9 +225,8 @@ func appendProviderState(b []byte, p *ledger.Provider, used runs, records []uint
 			b = binary.AppendVarint(b, n)
 		}
 		b = binary.BigEndian.AppendUint64(b, math.Float64bits(inv.Ratio))
-		b = used.find(inv.Class).Moment.AppendTo(b)
 	}
-	b = appendLeft(b, p, used)
+	b = before.appendTo(b)
 	for _, index := range records {
 		b = binary.AppendUvarint(b, uint64(index))
 	}
@@ -239,24 +236,6 @@ func appendProviderState(b []byte, p *ledger.Provider, used runs, records []uint
 // providerEnd is written in the place of the generation, which is never negative, of a
 // provider that no longer exists.
 const providerEnd = -1
-
-func appendProviderEnd(b []byte, used runs) []byte {
-	if len(used) == 0 {
-		return b
-	}
-	return appendLeft(binary.AppendVarint(b, providerEnd), &ledger.Provider{}, used)
-}
-
-// appendLeft writes what was used of classes of which a provider has no inventory any more.
-func appendLeft(b []byte, p *ledger.Provider, used runs) []byte {
-	b = binary.AppendUvarint(b, uint64(len(used)-len(p.Inventories)))
-	for _, r := range used {
-		if _, has := p.Inventory(r.Class); !has {
-			b = r.Moment.AppendTo(binary.AppendUvarint(b, uint64(r.Class)))
-		}
-	}
-	return b
-}
 
 func readProviderState(data []byte, p *ledger.Provider) error {
 	f := fields{data: data}
@@ -278,15 +257,14 @@ func readProviderRecords(data []byte) ([]int, error) {
 	return indexes, f.end("records of a provider")
 }
 
-// providerState reads the state of a provider, and returns what was ever used of it.
-func (f *fields) providerState(p *ledger.Provider) (used runs) {
+// providerState reads the state of a provider, up to the indexes of records.
+func (f *fields) providerState(p *ledger.Provider) sums {
 	if p.Generation = f.int(); p.Generation == providerEnd {
-		return f.left(nil)
+		return f.sums()
 	}
 	p.UpdatedAt = f.int()
 	n := f.count()
 	p.Inventories = make([]ledger.Inventory, 0, n)
-	used = make(runs, 0, n)
 	for i := 0; i < n && !f.bad; i++ {
 		inv := ledger.Inventory{
 			Class: ledger.ClassID(f.uint()), Total: f.int(), Reserved: f.int(), MinUnit: f.int(),
@@ -296,21 +274,8 @@ func (f *fields) providerState(p *ledger.Provider) (used runs) {
 			inv.Ratio = math.Float64frombits(binary.BigEndian.Uint64(raw))
 		}
 		p.Inventories = append(p.Inventories, inv)
-		used = append(used, running{inv.Class, inv.Used, f.integral()})
 	}
-	return f.left(used)
-}
-
-// left reads what appendLeft wrote, and returns it together with what is used now.
-func (f *fields) left(used runs) runs {
-	now := len(used)
-	for i, n := 0, f.count(); i < n && !f.bad; i++ {
-		used = append(used, running{Class: ledger.ClassID(f.uint()), Moment: f.integral()})
-	}
-	if len(used) > now {
-		slices.SortFunc(used, func(a, b running) int { return cmp.Compare(a.Class, b.Class) })
-	}
-	return used
+	return f.sums()
 }
 
 // A version that says that its entity no longer exists has no value; that of a
