@@ -15,7 +15,7 @@ import (
 	"github.com/allot-project/allot/api/wire"
 )
 
-// TestReference: docs/nats-reference.md is what the AsyncAPI document says, for
+// TestReference: api/asyncapi/reference.md is what the AsyncAPI document says, for
 // people.
 func TestReference(t *testing.T) {
 	document, err := asyncapi.Document()
@@ -31,14 +31,14 @@ func TestReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := r.write()
-	const path = "../../docs/nats-reference.md"
+	const path = "reference.md"
 	if *update {
 		if err := os.WriteFile(path, want, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("docs/nats-reference.md is not what the types give (go test ./api/asyncapi -update): %v", err)
+		t.Errorf("api/asyncapi/reference.md is not what the types give (go test ./api/asyncapi -update): %v", err)
 	}
 }
 
@@ -79,8 +79,8 @@ type reference struct {
 func (r *reference) write() []byte {
 	var out bytes.Buffer
 	out.WriteString("# Commands and queries over NATS, field by field\n\n" +
-		"Made from the types, as [asyncapi.json](asyncapi.json) is, which a server also answers at `/asyncapi.json`.\n" +
-		"[nats.md](nats.md) says how to talk to the server. Fields in **bold** are required.\n\n## Codes of rejections\n\n" +
+		"Made from the types, as [asyncapi.json](../../docs/asyncapi.json) is, which a server also answers at `/asyncapi.json`.\n" +
+		"[nats.md](../../docs/nats.md) says how to talk to the server. Fields in **bold** are required.\n\n## Codes of rejections\n\n" +
 		"| code | means |\n|---|---|\n")
 	for _, one := range asyncapi.Codes() {
 		fmt.Fprintf(&out, "| `%s` | %s |\n", one.Code, cell(one.Means))
