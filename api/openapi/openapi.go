@@ -12,7 +12,6 @@ import (
 
 	"github.com/allot-project/allot/api/asyncapi"
 	"github.com/allot-project/allot/api/rest"
-	"github.com/allot-project/allot/ledger"
 )
 
 // Object is a JSON object.
@@ -343,6 +342,3 @@ func (d *Document) Object() Object {
 		"security": []any{Object{"token": []any{}}}, "tags": d.tags, "paths": d.paths, "components": components,
 	}
 }
-
-// Encode returns the document as it is served.
-func (d *Document) Encode() ([]byte, error) { return ledger.PlainJSON(d.Object()) }
