@@ -19,10 +19,7 @@ var allocationFields = []string{
 }
 
 // allocations answers a request that is about allocations.
-type allocations struct {
-	*request
-	ident string // of the one that the path names, or of its node
-}
+type allocations struct{ *request }
 
 // describe returns an allocation in the form that clients see.
 func (r allocations) describe(a *ledger.NodeAllocation, fields []string) object {
@@ -47,27 +44,7 @@ func (r allocations) describe(a *ledger.NodeAllocation, fields []string) object 
 	return doc.only(fields)
 }
 
-// answer serves /allocations and /allocations/IDENT.
-func (r allocations) answer() (*response, error) {
-	if failure := r.checkVersion(); failure != nil {
-		return nil, failure
-	}
-	if len(r.path) == 1 {
-		return r.methods(map[string]func() (*response, error){
-			http.MethodGet: r.list, http.MethodPost: r.create,
-			http.MethodPatch:  missingIdent,
-			http.MethodDelete: missingIdent,
-		})
-	}
-	return r.methods(map[string]func() (*response, error){
-		http.MethodGet:    func() (*response, error) { return r.show(r.find) },
-		http.MethodPatch:  r.update,
-		http.MethodDelete: func() (*response, error) { return r.release(r.find) },
-		http.MethodPost:   func() (*response, error) { return nil, methodNotAllowed("DELETE, GET, PATCH") },
-	})
-}
-
-func missingIdent() (*response, error) {
+func missingIdent(*request) (*response, error) {
 	return nil, rest.BadRequest("Missing mandatory parameter: allocation_ident")
 }
 

@@ -3,7 +3,6 @@ package baremetal
 import (
 	"net/http"
 	"net/url"
-	"slices"
 
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
@@ -17,10 +16,7 @@ var chassisFields = []string{"uuid", "created_at", "updated_at", "description", 
 var shortChassisFields = []string{"uuid", "description"}
 
 // chassis answers a request that is about chassis.
-type chassis struct {
-	*request
-	ident string // of the one that the path names
-}
+type chassis struct{ *request }
 
 // describe returns a chassis in the form that clients see.
 func (r chassis) describe(c *ledger.Chassis, fields []string) object {
@@ -30,29 +26,6 @@ func (r chassis) describe(c *ledger.Chassis, fields []string) object {
 		{"description", orNull(c.Description)}, {"extra", c.Extra},
 		{"links", r.links(path)}, {"nodes", r.links(path + "/nodes")},
 	}.only(fields)
-}
-
-// answer serves /chassis and what is below it.
-func (r chassis) answer(path []string) (*response, error) {
-	switch {
-	case len(path) == 0:
-		return r.methods(map[string]func() (*response, error){
-			http.MethodGet: func() (*response, error) { return r.list(false) }, http.MethodPost: r.create,
-		})
-	case len(path) == 1 && path[0] == "detail":
-		return r.methods(map[string]func() (*response, error){
-			http.MethodGet: func() (*response, error) { return r.list(true) },
-		})
-	case len(path) == 1:
-		return r.methods(map[string]func() (*response, error){
-			http.MethodGet: r.show, http.MethodPatch: r.update, http.MethodDelete: r.delete,
-		})
-	case path[1] == "nodes" && (len(path) == 2 || len(path) == 3 && path[2] == "detail"):
-		return r.methods(map[string]func() (*response, error){
-			http.MethodGet: func() (*response, error) { return nodes{r.request}.list(len(path) == 3, r.ident) },
-		})
-	}
-	return nil, rest.NotFound("There is nothing here: of a chassis this ledger keeps the nodes that are in it.")
 }
 
 // allowed finds the chassis that the path names, if a rule permits it. The rules
@@ -170,17 +143,21 @@ var chassisKeys = map[string]func(*ledger.Chassis) string{
 	defaultSortKey: func(*ledger.Chassis) string { return "" },
 }
 
+// chassisListParameters are those of lists; the first two are not of those in detail.
 var chassisListParameters = []string{"fields", "detail", "limit", "marker", "sort_key", "sort_dir"}
 
-func (r chassis) list(detail bool) (*response, error) {
+func (r chassis) list() (*response, error) {
+	return r.listAll("/chassis", chassisListParameters, false)
+}
+
+func (r chassis) listInDetail() (*response, error) {
+	return r.listAll("/chassis/detail", chassisListParameters[2:], true)
+}
+
+// listAll answers a list at a path, with some parameters.
+func (r chassis) listAll(path string, known []string, detail bool) (*response, error) {
 	if !r.allows("baremetal:chassis:get", nil) {
 		return nil, forbidden("baremetal:chassis:get")
-	}
-	path, known := "/chassis", chassisListParameters
-	if detail {
-		path, known = "/chassis/detail", slices.DeleteFunc(
-			slices.Clone(known), func(name string) bool { return name == "fields" || name == "detail" },
-		)
 	}
 	values, err := r.parameters(known...)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -61,6 +60,7 @@ type request struct {
 	id      string
 	base    string   // beginning of links
 	path    []string // path below /v1, decoded
+	ident   string   // of what the path names
 	query   *rest.Query
 	version version
 	who     policy.Identity
@@ -138,11 +138,13 @@ func (r *request) serve(w http.ResponseWriter) (*response, error) {
 		}
 		return ok(r.versionDocument()), nil
 	}
-	r.path = path
+	if r.path = path; len(path) > 1 {
+		r.ident = path[1]
+	}
 	if err := r.prepare(); err != nil {
 		return nil, err
 	}
-	return r.route(path)
+	return r.route()
 }
 
 // splitPath splits a path into its decoded segments.
@@ -215,51 +217,6 @@ func (r *request) lookBack() error {
 		r.view, err = r.h.Views.ViewAt(first.Address.Sequence - 1)
 	}
 	return err
-}
-
-func (r *request) route(path []string) (*response, error) {
-	ident := ""
-	if len(path) > 1 {
-		ident = path[1]
-	}
-	switch {
-	case path[0] == "allocations" && len(path) <= 2:
-		return allocations{r, ident}.answer()
-	case path[0] == "chassis":
-		return chassis{r, ident}.answer(path[1:])
-	case path[0] == "nodes" && len(path) == 1:
-		return nodes{r}.answer()
-	case path[0] == "nodes" && len(path) == 2 && ident == "detail":
-		return nodes{r}.details()
-	case path[0] == "nodes" && len(path) == 2:
-		return node{nodes{r}, ident}.answer()
-	case path[0] == "nodes":
-		return node{nodes{r}, ident}.part(path[2:])
-	case path[0] == "shards" && len(path) == 1:
-		return nodes{r}.shards()
-	}
-	return nil, rest.NotFound(
-		"There is no %s here: this ledger keeps nodes, chassis and allocations, and contacts no hardware.",
-		strings.Join(path, "/"),
-	)
-}
-
-// methods maps a request's method to its handler; other methods get a 405.
-func (r *request) methods(handlers map[string]func() (*response, error)) (*response, error) {
-	path, err := listed(r.path)
-	if err != nil {
-		return nil, err
-	}
-	r.Pattern = Prefix + "/v1" + path
-	if handle, known := handlers[r.Method]; known {
-		return handle()
-	}
-	var allow []string
-	for method := range handlers {
-		allow = append(allow, method)
-	}
-	slices.Sort(allow)
-	return nil, methodNotAllowed(strings.Join(allow, ", "))
 }
 
 // allows asks the policy.

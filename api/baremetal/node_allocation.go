@@ -1,25 +1,9 @@
 package baremetal
 
 import (
-	"net/http"
-
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
 )
-
-// answerOfNode serves /nodes/IDENT/allocation.
-func (r allocations) answerOfNode() (*response, error) {
-	if r.version < allocationsSince {
-		return nil, rest.NotFound("The API version does not allow allocations")
-	}
-	if len(r.path) > 3 {
-		return nil, methodNotAllowed("DELETE, GET")
-	}
-	return r.methods(map[string]func() (*response, error){
-		http.MethodGet:    func() (*response, error) { return r.show(r.ofNode(http.StatusBadRequest)) },
-		http.MethodDelete: func() (*response, error) { return r.release(r.ofNode(http.StatusNotFound)) },
-	})
-}
 
 // ofNode finds a node's allocation. missing is the status for a missing node,
 // which differs between Ironic's methods.

@@ -49,10 +49,18 @@ var shortNodeFields = []string{
 	"uuid", "instance_uuid", "maintenance", "power_state", "provision_state", "name", "links",
 }
 
-// interfaceNames are the names in the fields NAME_interface, in Ironic's order.
-var interfaceNames = []string{
-	"bios", "boot", "console", "deploy", "firmware", "inspect", "management", "network", "power", "raid", "rescue",
-	"storage", "vendor",
+// nodeFieldNames are the names of all fields of a node, in Ironic's order.
+var nodeFieldNames = []string{
+	"uuid", "created_at", "updated_at", "automated_clean", "bios_interface", "boot_interface", "boot_mode", "clean_step",
+	"conductor_group", "console_enabled", "deploy_step", "description", "console_interface", "deploy_interface",
+	"firmware_interface", "inspect_interface", "management_interface", "network_interface", "power_interface",
+	"raid_interface", "rescue_interface", "storage_interface", "vendor_interface", "driver", "driver_info",
+	"driver_internal_info", "extra", "fault", "inspection_finished_at", "inspection_started_at", "instance_info",
+	"instance_uuid", "last_error", "lessee", "maintenance", "maintenance_reason", "name", "network_data", "owner",
+	"parent_node", "power_state", "properties", "protected", "protected_reason", "provision_state",
+	"provision_updated_at", "raid_config", "reservation", "resource_class", "retired", "retired_reason", "secure_boot",
+	"service_step", "shard", "target_power_state", "target_provision_state", "target_raid_config", "traits", "links",
+	"conductor", "allocation_uuid", "chassis_uuid", "ports", "states", "portgroups", "volume",
 }
 
 // describe returns a node in the form that clients see. Fields that only
@@ -62,61 +70,42 @@ func (r nodes) describe(n *ledger.Node, fields []string) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	id := n.UUID.String()
-	path := "/nodes/" + id
-	doc := object{
-		{"uuid", n.UUID}, {"created_at", timeText(n.CreatedAt)}, {"updated_at", timeText(n.UpdatedAt)},
-		{"automated_clean", details["automated_clean"]},
+	path := "/nodes/" + n.UUID.String()
+	values := m{
+		"uuid": n.UUID, "created_at": timeText(n.CreatedAt), "updated_at": timeText(n.UpdatedAt), "driver": n.Driver,
+		"driver_info": n.DriverInfo, "extra": n.Extra, "instance_info": n.InstanceInfo,
+		"instance_uuid": uuidOrNull(n.Instance), "lessee": orNull(n.Lessee), "maintenance": n.Maintenance,
+		"maintenance_reason": orNull(n.MaintenanceReason), "name": orNull(n.Name), "owner": orNull(n.Owner),
+		"power_state": orNull(n.PowerState), "properties": n.Properties, "protected": n.Protected,
+		"provision_state": n.ProvisionState, "provision_updated_at": timeText(n.ProvisionUpdatedAt),
+		"resource_class": orNull(n.ResourceClass), "retired": details["retired"] == true, "traits": orEmpty(n.Traits),
+		"allocation_uuid": uuidOrNull(n.Allocation), "conductor_group": valueOr(details["conductor_group"], ""),
+		"network_data": valueOr(details["network_data"], m{}), "console_enabled": false,
+		"links": r.links(path), "ports": r.links(path + "/ports"), "states": r.links(path + "/states"),
+		"portgroups": r.links(path + "/portgroups"), "volume": r.links(path + "/volume"),
 	}
-	for _, name := range interfaceNames[:2] {
-		doc = append(doc, member{name + "_interface", details[name+"_interface"]})
+	for _, name := range emptyFields {
+		values[name] = m{}
 	}
-	doc = append(
-		doc,
-		member{
-			"boot_mode", nil,
-		},
-		member{"clean_step", m{}},
-		member{"conductor_group", valueOr(details["conductor_group"], "")},
-		member{"console_enabled", false},
-		member{"deploy_step", m{}},
-		member{"description", details["description"]},
-	)
-	for _, name := range interfaceNames[2:] {
-		doc = append(doc, member{name + "_interface", details[name+"_interface"]})
-	}
-	doc = append(doc, object{
-		{
-			"driver", n.Driver,
-		}, {"driver_info", n.DriverInfo}, {"driver_internal_info", m{}}, {"extra", n.Extra}, {"fault", nil},
-		{"inspection_finished_at", nil}, {"inspection_started_at", nil}, {"instance_info", n.InstanceInfo},
-		{"instance_uuid", uuidOrNull(n.Instance)}, {"last_error", nil}, {"lessee", orNull(n.Lessee)},
-		{"maintenance", n.Maintenance}, {"maintenance_reason", orNull(n.MaintenanceReason)}, {"name", orNull(n.Name)},
-		{
-			"network_data", valueOr(details["network_data"], m{}),
-		}, {"owner", orNull(n.Owner)}, {"parent_node", details["parent_node"]}, {"power_state", orNull(n.PowerState)},
-		{"properties", n.Properties}, {"protected", n.Protected}, {"protected_reason", details["protected_reason"]},
-		{"provision_state", n.ProvisionState}, {"provision_updated_at", timeText(n.ProvisionUpdatedAt)},
-		{"raid_config", m{}}, {"reservation", nil}, {"resource_class", orNull(n.ResourceClass)},
-		{"retired", details["retired"] == true}, {"retired_reason", details["retired_reason"]}, {"secure_boot", nil},
-		{
-			"service_step", m{},
-		}, {"shard", details["shard"]},
-		{"target_power_state", nil}, {"target_provision_state", nil}, {"target_raid_config", m{}},
-		{"traits", orEmpty(n.Traits)}, {"links", r.links(path)}, {"conductor", nil},
-		{"allocation_uuid", uuidOrNull(n.Allocation)}, {"chassis_uuid", details["chassis_uuid"]},
-		{"ports", r.links(path + "/ports")}, {"states", r.links(path + "/states")},
-		{"portgroups", r.links(path + "/portgroups")}, {"volume", r.links(path + "/volume")},
-	}...)
-	doc = slices.DeleteFunc(doc, func(m member) bool { return r.version < nodeSince[m.key] })
 	if r.version < availableSince && n.ProvisionState == ledger.NodeAvailable {
-		for i := range doc {
-			if doc[i].key == "provision_state" {
-				doc[i].value = nil // before, this state had no name
-			}
+		values["provision_state"] = nil // before, this state had no name
+	}
+	var doc object
+	for _, name := range nodeFieldNames {
+		value, own := values[name]
+		if !own {
+			value = details[name]
+		}
+		if r.version >= nodeSince[name] {
+			doc = append(doc, member{name, value})
 		}
 	}
 	return doc.only(fields), nil
+}
+
+// emptyFields are objects that only hardware could fill.
+var emptyFields = []string{
+	"clean_step", "deploy_step", "driver_internal_info", "raid_config", "service_step", "target_raid_config",
 }
 
 // valueOr returns a value, or another one if it is null.
@@ -126,19 +115,6 @@ func valueOr(value, other any) any {
 	}
 	return value
 }
-
-// nodeFieldNames are the names of all fields of a node.
-var nodeFieldNames = func() []string {
-	var names []string
-	doc, err := nodes{&request{version: maxVersion}}.describe(&ledger.Node{}, nil)
-	if err != nil {
-		panic(err) // a node without details
-	}
-	for _, m := range doc {
-		names = append(names, m.key)
-	}
-	return names
-}()
 
 func (r nodes) fields(values url.Values) ([]string, error) {
 	asked, err := fields(values, nodeFieldNames)

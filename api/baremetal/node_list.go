@@ -37,8 +37,14 @@ var nodeListParameters = []string{
 	"include_children", "detail", "fields", "limit", "marker", "sort_key", "sort_dir",
 }
 
-// list lists all nodes, or those in the chassis that the path names.
-func (r nodes) list(detail bool, chassis string) (*response, error) {
+func (r nodes) list() (*response, error) { return r.listAll(false, "") }
+
+func (r nodes) listInDetail() (*response, error) { return r.listAll(true, "") }
+
+func (r nodes) listInChassis() (*response, error) { return r.listAll(len(r.path) > 3, r.ident) }
+
+// listAll lists all nodes, or those in a chassis.
+func (r nodes) listAll(detail bool, chassis string) (*response, error) {
 	known := nodeListParameters
 	if chassis != "" {
 		known = slices.DeleteFunc(slices.Clone(known), func(name string) bool { return name == "chassis_uuid" })

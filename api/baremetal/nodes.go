@@ -21,15 +21,9 @@ func nodeTarget(n *ledger.Node) policy.Target {
 // nodes answers a request that is about nodes.
 type nodes struct{ *request }
 
-// node answers a request that is about one node, which the path names.
-type node struct {
-	nodes
-	ident string
-}
-
 // allowed finds the node that the path names, if a rule permits it. To a client
 // that may not see it, the node does not exist.
-func (r node) allowed(rule string) (*ledger.Node, error) {
+func (r nodes) allowed(rule string) (*ledger.Node, error) {
 	n, err := r.findNode(r.ident)
 	if base, isSuffixed := strings.CutSuffix(r.ident, ".json"); err == nil && n == nil && isSuffixed &&
 		r.version < literalSuffixSince {
@@ -45,26 +39,6 @@ func (r node) allowed(rule string) (*ledger.Node, error) {
 		return nil, forbidden(rule)
 	}
 	return n, nil
-}
-
-// answer serves /nodes.
-func (r nodes) answer() (*response, error) {
-	return r.methods(map[string]func() (*response, error){
-		http.MethodGet: func() (*response, error) { return r.list(false, "") }, http.MethodPost: r.create,
-	})
-}
-
-func (r nodes) details() (*response, error) {
-	return r.methods(map[string]func() (*response, error){
-		http.MethodGet: func() (*response, error) { return r.list(true, "") },
-	})
-}
-
-// answer serves /nodes/IDENT.
-func (r node) answer() (*response, error) {
-	return r.methods(map[string]func() (*response, error){
-		http.MethodGet: r.show, http.MethodPatch: r.update, http.MethodDelete: r.delete,
-	})
 }
 
 func (r nodes) create() (*response, error) {
@@ -113,7 +87,7 @@ func (r nodes) written(id ledger.UUID) (*response, error) {
 	return ok(doc), err
 }
 
-func (r node) show() (*response, error) {
+func (r nodes) show() (*response, error) {
 	find := func() (*ledger.Node, error) { return r.allowed("baremetal:node:get") }
 	return show(r.request, r.fields, find, r.describe)
 }
@@ -121,7 +95,7 @@ func (r node) show() (*response, error) {
 // patchableNodeFields are the fields that error texts name.
 var patchableNodeFields = slices.Sorted(maps.Keys(nodeProperties))
 
-func (r node) update() (*response, error) {
+func (r nodes) update() (*response, error) {
 	n, err := r.allowed("baremetal:node:update")
 	if err != nil {
 		return nil, err
@@ -159,7 +133,7 @@ func leavesChassis(op commands.PatchOperation) bool {
 	return op.Field() == "chassis_uuid" && (op.Op == "remove" || op.Value == "null")
 }
 
-func (r node) delete() (*response, error) {
+func (r nodes) delete() (*response, error) {
 	n, err := r.allowed("baremetal:node:delete")
 	if err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package baremetal
 
 import (
 	"net/http"
-	"slices"
 
 	"github.com/allot-project/allot/api/openapi"
 )
@@ -22,14 +21,28 @@ func Describe(d *openapi.Document) error {
 	}); err != nil {
 		return err
 	}
-	for _, op := range operations(newDescribed(d)) {
-		op.Path, op.Tag, op.Failure = Prefix+"/v1"+op.Path, tag, "BaremetalFailure"
+	for name, schema := range components {
+		d.Schema(name, schema)
+	}
+	for _, one := range routes {
+		if one.id == "" {
+			continue
+		}
+		op := one.described
+		op.Method, op.Path, op.ID, op.Summary = one.method, Prefix+"/v1"+one.path, one.id, one.summary
+		op.Tag, op.Failure = tag, "BaremetalFailure"
 		op.Parameters = append([]openapi.Parameter{{
 			Name: versionHeader, In: "header", Means: "1.1 if it is not sent",
 			Schema: openapi.Object{"type": "string", "pattern": `^(latest|1\.\d+)$`},
 		}}, op.Parameters...)
 		if op.Common = openapi.Reads; op.Method != http.MethodGet {
 			op.Common = openapi.Writes
+		}
+		switch {
+		case op.Method == http.MethodPost:
+			op.Status = http.StatusCreated
+		case op.Answer == nil && op.Status == 0:
+			op.Status = http.StatusNoContent
 		}
 		if err := d.Add(op); err != nil {
 			return err
@@ -38,61 +51,95 @@ func Describe(d *openapi.Document) error {
 	return nil
 }
 
-// described are the schemas that operations refer to.
-type described struct {
-	node, nodes, allocation, allocations, chassis, chassisList, patch, allocationBody, nodeBody openapi.Object
+// Schemas of which others are made.
+var (
+	describedText   = openapi.Object{"type": "string"}
+	describedMaybe  = openapi.Object{"type": []any{"string", "null"}}
+	describedID     = openapi.Object{"type": "string", "format": "uuid"}
+	describedTexts  = openapi.Object{"type": "array", "items": describedText}
+	describedObject = openapi.Object{"type": "object"}
+	describedFlag   = openapi.Object{"type": "boolean"}
+)
+
+// open is the schema of an object that may have other members, too.
+func open(properties openapi.Object, required ...any) openapi.Object {
+	return openapi.Object{"type": "object", "properties": properties, "required": append([]any{}, required...)}
 }
 
-func newDescribed(d *openapi.Document) described {
-	var (
-		text   = openapi.Object{"type": "string"}
-		maybe  = openapi.Object{"type": []any{"string", "null"}}
-		id     = openapi.Object{"type": "string", "format": "uuid"}
-		texts  = openapi.Object{"type": "array", "items": text}
-		object = openapi.Object{"type": "object"}
-		flag   = openapi.Object{"type": "boolean"}
-		open   = func(properties openapi.Object, required ...any) openapi.Object {
-			return openapi.Object{"type": "object", "properties": properties, "required": append([]any{}, required...)}
-		}
-		list = func(name string, of openapi.Object) openapi.Object {
-			return open(openapi.Object{name: openapi.Object{"type": "array", "items": of}, "next": text}, name)
-		}
-	)
-	node := d.Schema("BaremetalNode", open(openapi.Object{
-		"uuid": id, "name": maybe, "driver": text, "resource_class": maybe, "provision_state": maybe, "power_state": maybe,
-		"maintenance": flag, "maintenance_reason": maybe, "instance_uuid": maybe, "allocation_uuid": maybe, "traits": texts,
-		"owner": maybe, "lessee": maybe, "retired": flag, "protected": flag, "properties": object, "extra": object,
-		"chassis_uuid": maybe, "parent_node": maybe, "shard": maybe,
-	}, "uuid"))
-	allocation := d.Schema("BaremetalAllocation", open(openapi.Object{
-		"uuid": id, "name": maybe, "state": openapi.Object{"enum": []any{"allocating", "active", "error"}},
-		"node_uuid":      maybe,
-		"resource_class": maybe, "traits": texts, "candidate_nodes": texts, "owner": maybe, "last_error": maybe,
-		"extra": object,
-	}, "uuid", "state"))
-	chassis := d.Schema(
-		"BaremetalChassis",
-		open(openapi.Object{"uuid": id, "description": maybe, "extra": object}, "uuid"),
-	)
-	return described{
-		node: node, nodes: list("nodes", node), allocation: allocation, allocations: list("allocations", allocation),
-		chassis: chassis, chassisList: list("chassis", chassis),
-		patch: openapi.Object{"type": "array", "items": open(openapi.Object{
-			"op": openapi.Object{
-				"enum": []any{"add", "replace", "remove", "move", "copy", "test"},
-			}, "path": text, "from": text,
-			"value": openapi.Object{},
+// components are the schemas that have names.
+var components = map[string]openapi.Object{
+	"BaremetalNode": open(openapi.Object{
+		"uuid": describedID, "name": describedMaybe, "driver": describedText, "resource_class": describedMaybe,
+		"provision_state": describedMaybe, "power_state": describedMaybe, "maintenance": describedFlag,
+		"maintenance_reason": describedMaybe, "instance_uuid": describedMaybe, "allocation_uuid": describedMaybe,
+		"traits": describedTexts, "owner": describedMaybe, "lessee": describedMaybe, "retired": describedFlag,
+		"protected": describedFlag, "properties": describedObject, "extra": describedObject,
+		"chassis_uuid": describedMaybe, "parent_node": describedMaybe, "shard": describedMaybe,
+	}, "uuid"),
+	"BaremetalAllocation": open(openapi.Object{
+		"uuid": describedID, "name": describedMaybe, "state": openapi.Object{"enum": []any{"allocating", "active", "error"}},
+		"node_uuid": describedMaybe, "resource_class": describedMaybe, "traits": describedTexts,
+		"candidate_nodes": describedTexts, "owner": describedMaybe, "last_error": describedMaybe, "extra": describedObject,
+	}, "uuid", "state"),
+	"BaremetalChassis": open(openapi.Object{
+		"uuid": describedID, "description": describedMaybe, "extra": describedObject,
+	}, "uuid"),
+}
+
+// component refers to one of the components.
+func component(name string) openapi.Object {
+	return openapi.Object{"$ref": "#/components/schemas/" + name}
+}
+
+// listed is the schema of a page of a list of one of the components.
+func listed(name, of string) openapi.Object {
+	page := openapi.Object{name: openapi.Object{"type": "array", "items": component(of)}, "next": describedText}
+	return open(page, name)
+}
+
+// Bodies and answers of single routes.
+var (
+	describedAllocation = open(openapi.Object{
+		"name": describedText, "uuid": describedID, "resource_class": describedText, "traits": describedTexts,
+		"candidate_nodes": describedTexts, "owner": describedText, "node": describedText, "extra": describedObject,
+	})
+	describedNode = open(openapi.Object{
+		"driver": describedText, "name": describedText, "uuid": describedID, "resource_class": describedText,
+		"properties": describedObject, "extra": describedObject, "owner": describedText, "chassis_uuid": describedID,
+		"parent_node": describedText, "shard": describedText, "conductor_group": describedText, "description": describedText,
+	}, "driver")
+	describedChassis = open(openapi.Object{
+		"uuid": describedID, "description": describedText, "extra": describedObject,
+	})
+	describedTraits = open(openapi.Object{"traits": describedTexts}, "traits")
+	describedStates = open(openapi.Object{"provision_state": describedMaybe, "power_state": describedMaybe})
+	describedShards = open(openapi.Object{"shards": openapi.Object{"type": "array", "items": open(openapi.Object{
+		"name": describedText, "count": openapi.Object{"type": "integer"},
+	})}})
+	describedNodes = openapi.Operation{
+		Parameters: filters(nodeListParameters...), Answer: listed("nodes", "BaremetalNode"),
+	}
+	describedChassisList = openapi.Operation{
+		Parameters: filters(chassisListParameters...), Answer: listed("chassis", "BaremetalChassis"),
+	}
+)
+
+// patched describes a JSON Patch of one of the components, such as one that replaces a value.
+func patched(path string, value any, of string) openapi.Operation {
+	return openapi.Operation{
+		Body: openapi.Object{"type": "array", "items": open(openapi.Object{
+			"op":   openapi.Object{"enum": []any{"add", "replace", "remove", "move", "copy", "test"}},
+			"path": describedText, "from": describedText, "value": openapi.Object{},
 		}, "op", "path")},
-		allocationBody: open(openapi.Object{
-			"name": text, "uuid": id, "resource_class": text, "traits": texts, "candidate_nodes": texts, "owner": text,
-			"node":  text,
-			"extra": object,
-		}),
-		nodeBody: open(openapi.Object{
-			"driver": text, "name": text, "uuid": id, "resource_class": text, "properties": object, "extra": object,
-			"owner":        text,
-			"chassis_uuid": id, "parent_node": text, "shard": text, "conductor_group": text, "description": text,
-		}, "driver"),
+		Example: []any{openapi.Object{"op": "replace", "path": path, "value": value}}, Answer: component(of),
+	}
+}
+
+// verb describes a change of a node's state, such as one of its verbs.
+func verb(example string) openapi.Operation {
+	return openapi.Operation{
+		Status: http.StatusAccepted, Body: open(openapi.Object{"target": describedText}, "target"),
+		Example: openapi.Object{"target": example},
 	}
 }
 
@@ -110,207 +157,4 @@ func filters(names ...string) (list []openapi.Parameter) {
 		list = append(list, openapi.Parameter{Name: name, In: "query", Means: said})
 	}
 	return list
-}
-
-// operations are all operations below /v1. A test compares them with the API's
-// answers.
-func operations(s described) []openapi.Operation {
-	target := func(example string) (openapi.Object, openapi.Object) {
-		return openapi.Object{
-			"type": "object", "properties": openapi.Object{"target": openapi.Object{"type": "string"}},
-			"required": []any{"target"},
-		}, openapi.Object{"target": example}
-	}
-	provision, provisionExample := target("provide")
-	power, powerExample := target("power on")
-	traits := openapi.Object{
-		"type": "object", "required": []any{"traits"},
-		"properties": openapi.Object{
-			"traits": openapi.Object{"type": "array", "items": openapi.Object{"type": "string"}},
-		},
-	}
-	states := openapi.Object{"type": "object", "properties": openapi.Object{
-		"provision_state": openapi.Object{"type": []any{"string", "null"}},
-		"power_state":     openapi.Object{"type": []any{"string", "null"}},
-	}}
-	shards := openapi.Object{"type": "object", "properties": openapi.Object{
-		"shards": openapi.Object{"type": "array", "items": openapi.Object{"type": "object", "properties": openapi.Object{
-			"name": openapi.Object{"type": "string"}, "count": openapi.Object{"type": "integer"},
-		}}},
-	}}
-	reason := openapi.Object{
-		"type": "object", "properties": openapi.Object{"reason": openapi.Object{"type": "string"}},
-	}
-	patched := func(path string, value any) []any {
-		return []any{openapi.Object{"op": "replace", "path": path, "value": value}}
-	}
-	const get, post, put, patch, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch,
-		http.MethodDelete
-	return slices.Concat([]openapi.Operation{
-		{Method: get, Path: "/allocations", ID: "listNodeAllocations", Summary: "List node allocations",
-			Parameters: filters(allocationListParameters...), Answer: s.allocations},
-		{Method: post, Path: "/allocations", ID: "createNodeAllocation", Summary: "Ask for a whole node", Status: 201,
-			Body: s.allocationBody, Example: openapi.Object{"name": "mine", "resource_class": "baremetal"},
-			Answer: s.allocation},
-		{Method: get, Path: "/allocations/{allocation}", ID: "showNodeAllocation", Summary: "Show a node allocation",
-			Answer: s.allocation},
-		{Method: patch, Path: "/allocations/{allocation}", ID: "updateNodeAllocation",
-			Summary: "Change a node allocation's name and extra", Body: s.patch, Example: patched("/name", "yours"),
-			Answer: s.allocation},
-		{
-			Method:  del,
-			Path:    "/allocations/{allocation}",
-			ID:      "deleteNodeAllocation",
-			Summary: "Give a node back",
-			Status:  204,
-		},
-		{
-			Method:     get,
-			Path:       "/nodes",
-			ID:         "listNodes",
-			Summary:    "List nodes",
-			Parameters: filters(nodeListParameters...),
-			Answer:     s.nodes,
-		},
-		{Method: post, Path: "/nodes", ID: "createNode", Summary: "Enroll a node", Status: 201, Body: s.nodeBody,
-			Example: openapi.Object{
-				"driver":         "ipmi",
-				"name":           "metal-1",
-				"resource_class": "baremetal",
-			}, Answer: s.node},
-		{Method: get, Path: "/nodes/detail", ID: "listNodesInDetail", Summary: "List nodes with all their fields",
-			Parameters: filters(nodeListParameters...), Answer: s.nodes},
-		{Method: get, Path: "/nodes/{node}", ID: "showNode", Summary: "Show a node", Answer: s.node},
-		{Method: patch, Path: "/nodes/{node}", ID: "updateNode", Summary: "Change a node", Body: s.patch,
-			Example: patched("/owner", "p"), Answer: s.node},
-		{Method: del, Path: "/nodes/{node}", ID: "deleteNode", Summary: "Delete a node", Status: 204},
-		{
-			Method:  get,
-			Path:    "/nodes/{node}/allocation",
-			ID:      "showAllocationOfNode",
-			Summary: "Show the allocation of a node",
-			Answer:  s.allocation,
-		},
-		{Method: del, Path: "/nodes/{node}/allocation", ID: "deleteAllocationOfNode",
-			Summary: "Give a node back, by the node", Status: 204},
-		{
-			Method:  get,
-			Path:    "/nodes/{node}/traits",
-			ID:      "listNodeTraits",
-			Summary: "List a node's traits",
-			Answer:  traits,
-		},
-		{
-			Method:  put,
-			Path:    "/nodes/{node}/traits",
-			ID:      "replaceNodeTraits",
-			Summary: "Replace a node's traits",
-			Status:  204,
-			Body:    traits,
-			Example: openapi.Object{"traits": []any{"CUSTOM_GPU"}},
-		},
-		{
-			Method:  del,
-			Path:    "/nodes/{node}/traits",
-			ID:      "clearNodeTraits",
-			Summary: "Remove all traits of a node",
-			Status:  204,
-		},
-		{
-			Method:  put,
-			Path:    "/nodes/{node}/traits/{trait}",
-			ID:      "addNodeTrait",
-			Summary: "Add a trait to a node",
-			Status:  204,
-		},
-		{Method: del, Path: "/nodes/{node}/traits/{trait}", ID: "removeNodeTrait", Summary: "Remove a trait of a node",
-			Status: 204},
-		{
-			Method:  put,
-			Path:    "/nodes/{node}/maintenance",
-			ID:      "setNodeMaintenance",
-			Summary: "Put a node into maintenance",
-			Status:  202,
-			Body:    reason,
-			Example: openapi.Object{"reason": "a disk is replaced"},
-		},
-		{
-			Method:  del,
-			Path:    "/nodes/{node}/maintenance",
-			ID:      "unsetNodeMaintenance",
-			Summary: "Take a node out of maintenance",
-			Status:  202,
-		},
-		{
-			Method:  get,
-			Path:    "/nodes/{node}/states",
-			ID:      "showNodeStates",
-			Summary: "Show a node's states",
-			Answer:  states,
-		},
-		{Method: put, Path: "/nodes/{node}/states/provision", ID: "setNodeProvisionState",
-			Summary: "Apply a verb to a node's provision state", Status: 202, Body: provision, Example: provisionExample},
-		{Method: put, Path: "/nodes/{node}/states/power", ID: "setNodePowerState", Summary: "Set a node's power state",
-			Status: 202, Body: power, Example: powerExample},
-		{Method: get, Path: "/shards", ID: "listShards", Summary: "Count the nodes of each shard", Answer: shards},
-	}, chassisOperations(s, patched))
-}
-
-func chassisOperations(s described, patched func(string, any) []any) []openapi.Operation {
-	body := openapi.Object{"type": "object", "properties": openapi.Object{
-		"uuid": openapi.Object{"type": "string", "format": "uuid"}, "description": openapi.Object{"type": "string"},
-		"extra": openapi.Object{"type": "object"},
-	}}
-	return []openapi.Operation{
-		{
-			Method:     http.MethodGet,
-			Path:       "/chassis",
-			ID:         "listChassis",
-			Summary:    "List chassis",
-			Parameters: filters(chassisListParameters...),
-			Answer:     s.chassisList,
-		},
-		{
-			Method:  http.MethodPost,
-			Path:    "/chassis",
-			ID:      "createChassis",
-			Summary: "Create a chassis",
-			Status:  201,
-			Body:    body,
-			Example: openapi.Object{"description": "rack 7"},
-			Answer:  s.chassis,
-		},
-		{Method: http.MethodGet, Path: "/chassis/detail", ID: "listChassisInDetail",
-			Summary: "List chassis with all their fields", Parameters: filters(chassisListParameters...),
-			Answer: s.chassisList},
-		{
-			Method:  http.MethodGet,
-			Path:    "/chassis/{chassis}",
-			ID:      "showChassis",
-			Summary: "Show a chassis",
-			Answer:  s.chassis,
-		},
-		{
-			Method:  http.MethodPatch,
-			Path:    "/chassis/{chassis}",
-			ID:      "updateChassis",
-			Summary: "Change a chassis",
-			Body:    s.patch,
-			Example: patched("/description", "rack 8"),
-			Answer:  s.chassis,
-		},
-		{Method: http.MethodDelete, Path: "/chassis/{chassis}", ID: "deleteChassis", Summary: "Delete an empty chassis",
-			Status: 204},
-		{
-			Method:     http.MethodGet,
-			Path:       "/chassis/{chassis}/nodes",
-			ID:         "listNodesOfChassis",
-			Summary:    "List a chassis' nodes",
-			Parameters: filters(nodeListParameters...),
-			Answer:     s.nodes,
-		},
-		{Method: http.MethodGet, Path: "/chassis/{chassis}/nodes/detail", ID: "listNodesOfChassisInDetail",
-			Summary: "List a chassis' nodes with all their fields", Parameters: filters(nodeListParameters...),
-			Answer: s.nodes},
-	}
 }

@@ -3,22 +3,13 @@ package baremetal
 import (
 	"cmp"
 	"maps"
-	"net/http"
 	"slices"
 
-	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
 )
 
 // shards serves /shards: how many nodes each shard has, the largest shard first.
 func (r nodes) shards() (*response, error) {
-	if r.version < nodeShardSince {
-		return nil, rest.NotFound("The API version does not allow shards")
-	}
-	return r.methods(map[string]func() (*response, error){http.MethodGet: r.listShards})
-}
-
-func (r nodes) listShards() (*response, error) {
 	if !r.allows("baremetal:shards:get", nil) {
 		return nil, forbidden("baremetal:shards:get")
 	}
