@@ -3,6 +3,7 @@ package shadow
 import (
 	"encoding/json"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 
@@ -51,45 +52,24 @@ var patterns = []string{
 // mountedAt is where a web server may mount Placement, and where Allot serves it, too.
 const mountedAt = "/placement"
 
-// patternParts are the parts of the patterns.
-var patternParts = func() (all [][]string) {
-	for _, pattern := range patterns {
-		all = append(all, strings.Split(pattern, "/"))
-	}
-	return all
-}()
-
-// route finds the pattern of a path, and its first parameter.
-func route(path string) (pattern, parameter string, known bool) {
-	if path == "" {
+// route finds the pattern of a path, and its first parameter. A path with parts that a server may resolve has none.
+func route(given string) (pattern, parameter string, known bool) {
+	if given == "" {
 		return "/", "", true
 	}
-	given := strings.Split(path, "/")
-	for i, want := range patternParts {
-		if parameter, matches := match(want, given); matches {
-			return patterns[i], parameter, true
+	if path.Clean(given) != given {
+		return "", "", false
+	}
+	for _, pattern := range patterns {
+		if matches, _ := path.Match(pattern, given); !matches { // all patterns are well formed
+			continue
 		}
+		if parts := strings.Split(given, "/"); len(parts) > 2 {
+			parameter = parts[2]
+		}
+		return pattern, parameter, true
 	}
 	return "", "", false
-}
-
-// match reports whether a path is one of a pattern. A parameter that a server may resolve,
-// as a part of the path, is none.
-func match(want, given []string) (parameter string, matches bool) {
-	if len(want) != len(given) {
-		return "", false
-	}
-	for i := range want {
-		switch {
-		case want[i] == "*" && given[i] != "" && given[i] != "." && given[i] != "..":
-			if parameter == "" {
-				parameter = given[i]
-			}
-		case want[i] != given[i]:
-			return "", false
-		}
-	}
-	return parameter, true
 }
 
 // reads reports whether a method changes nothing.
