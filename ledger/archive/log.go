@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -300,17 +299,10 @@ func (c *cache) bring(ctx context.Context, a *Archive, name Name) (*openPart, er
 	}
 	info, statErr := file.Stat()
 	if err = errors.Join(err, statErr); err != nil {
-		return nil, errors.Join(err, file.Close(), ignoreMissing(os.Remove(file.Name())))
+		return nil, errors.Join(err, file.Close(), os.RemoveAll(file.Name()))
 	}
 	c.keep(name, info.Size())
 	return &openPart{name, file, info.Size()}, nil
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 // keep notes a part, and drops those that were not read for the longest time.

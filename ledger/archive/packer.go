@@ -189,7 +189,7 @@ func (p *packing) feed(ctx context.Context, s *packer) (full bool, err error) {
 	}
 	if next := p.next(); !p.full && next <= to {
 		err := s.cfg.Log.Read(ctx, next, to, func(e ledger.Entry) error {
-			if err := s.wait(ctx, len(e.Data)); err != nil {
+			if err := wait(ctx, s.pace, len(e.Data)); err != nil {
 				return err
 			}
 			return p.add(e, s.cfg.Bounds)
@@ -205,9 +205,6 @@ func (p *packing) feed(ctx context.Context, s *packer) (full bool, err error) {
 	old := s.cfg.Now().UnixNano()-p.firstTime >= int64(s.cfg.Bounds.Age)
 	return p.full || old || s.cfg.Seal || p.before > 0 && p.after.Sequence == p.before-1, nil
 }
-
-// wait keeps to the packer's pace.
-func (s *packer) wait(ctx context.Context, bytes int) error { return wait(ctx, s.pace, bytes) }
 
 // wait keeps to a pace.
 func wait(ctx context.Context, pace *rate.Limiter, bytes int) error {

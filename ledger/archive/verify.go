@@ -29,8 +29,7 @@ type VerifyOptions struct {
 	Keys note.Verifiers // nil: checkpoints are not checked
 	// Kept are checkpoints that an auditor has kept, not the log's operator.
 	Kept     []proof.Checkpoint
-	Folder   string // for parts that are fetched
-	Progress func(last uint64)
+	Folder string // for parts that are fetched
 	// Known is called after each good part with what is known by then.
 	Known func(*Verification) error
 }
@@ -119,9 +118,6 @@ func (v *verifier) next(ctx context.Context) error {
 
 func (v *verifier) good(now *Verification) error {
 	v.known = now
-	if v.Progress != nil {
-		v.Progress(now.Sequence)
-	}
 	if v.Known != nil {
 		return v.Known(now)
 	}

@@ -168,10 +168,3 @@ func exists(path string) (bool, error) {
 	}
 	return err == nil, err
 }
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return err
-}

@@ -105,7 +105,7 @@ func (k *Maker) writeState(ctx context.Context, path string) (ledger.Head, error
 	if err == nil && found && head.Sequence <= now.Head.Sequence && near {
 		return head, nil
 	}
-	if err := ignoreMissing(os.Remove(path)); err != nil {
+	if err := os.RemoveAll(path); err != nil {
 		return head, err
 	}
 	state, err := k.state(ctx, now.Head.Sequence)

@@ -119,7 +119,7 @@ func (a *arriving) takeFile(ctx context.Context, one file) error {
 	}
 	part := path + ".part"
 	if err := a.fetch(ctx, one, part); err != nil {
-		return errors.Join(err, ignoreMissing(a.into.Remove(part)))
+		return errors.Join(err, a.into.RemoveAll(part))
 	}
 	return a.into.Rename(part, path)
 }
@@ -139,7 +139,7 @@ func (a *arriving) isHere(ctx context.Context, one file, path string) bool {
 
 // fetch writes a file, and checks it.
 func (a *arriving) fetch(ctx context.Context, one file, part string) error {
-	if err := ignoreMissing(a.into.Remove(part)); err != nil {
+	if err := a.into.RemoveAll(part); err != nil {
 		return err
 	}
 	body, err := a.open(ctx, one.Sum)

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 )
@@ -18,16 +17,13 @@ type place struct {
 	insecure         bool
 }
 
-// placeIn reads the parameters of a URL, which must be among those that are allowed.
-func placeIn(u *url.URL, allowed ...string) (at place, err error) {
+// placeIn reads the parameters of a URL.
+func placeIn(u *url.URL) (at place, err error) {
 	values, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
 		return at, fmt.Errorf("%w: %q: %w", ErrURL, u, err)
 	}
 	for key, list := range values {
-		if !slices.Contains(allowed, key) {
-			return at, fmt.Errorf("%w: %q: %q is none of %s", ErrURL, u, key, strings.Join(allowed, ", "))
-		}
 		switch value := list[len(list)-1]; key {
 		case "endpoint":
 			if strings.Contains(value, "/") {
@@ -41,6 +37,8 @@ func placeIn(u *url.URL, allowed ...string) (at place, err error) {
 				return at, fmt.Errorf("%w: insecure=%q is neither true nor false", ErrURL, value)
 			}
 			at.insecure = value == "true"
+		default:
+			return at, fmt.Errorf("%w: %q: %q is none of endpoint, region, insecure", ErrURL, u, key)
 		}
 	}
 	return at, nil

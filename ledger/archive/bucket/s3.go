@@ -59,7 +59,7 @@ func s3Options(u *url.URL) (place, error) {
 	if err := s3utils.CheckValidBucketName(u.Host); err != nil {
 		return place{}, fmt.Errorf("%w: %q names no bucket: s3://BUCKET/PREFIX?endpoint=HOST:PORT: %w", ErrURL, u, err)
 	}
-	at, err := placeIn(u, "endpoint", "region", "insecure")
+	at, err := placeIn(u)
 	at.endpoint = cmp.Or(at.endpoint, defaultEndpoint)
 	if host, _, _ := strings.Cut(at.endpoint, ":"); strings.HasSuffix(strings.ToLower(host), googleHost) {
 		return at, fmt.Errorf("%w: %s does not know the condition that an object is new, so two servers could overwrite each "+
