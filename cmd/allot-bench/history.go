@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"net/url"
 	"path/filepath"
@@ -139,7 +138,7 @@ func (c *benchHistoryCommand) storesLine(s *server) string {
 		}
 	}
 	for _, folder := range folders {
-		bytes, err := bytesIn(folder)
+		bytes, err := datafolder.BytesIn(folder)
 		if err != nil {
 			fmt.Fprintf(&line, "%s: %v, ", folder, err)
 			continue
@@ -148,23 +147,6 @@ func (c *benchHistoryCommand) storesLine(s *server) string {
 	}
 	fmt.Fprintf(&line, "memory %d", s.residentMemory())
 	return line.String()
-}
-
-// bytesIn is the size of all files in a folder. Those that go meanwhile do not count.
-func bytesIn(folder string) (bytes int64, err error) {
-	err = filepath.WalkDir(folder, func(_ string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() {
-			var info fs.FileInfo
-			if info, err = entry.Info(); err == nil {
-				bytes += info.Size()
-			}
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		return err
-	})
-	return bytes, err
 }
 
 // comeAndGo has consumers come, and as many go that came before. It returns how long the

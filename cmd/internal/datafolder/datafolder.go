@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -133,6 +134,23 @@ func (d *Folder) Has(name string) (bool, error) {
 	return err == nil, err
 }
 
+// BytesIn returns how many bytes the files of a folder have. Files may come and go meanwhile.
+func BytesIn(dir string) (sum int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			var info fs.FileInfo
+			if info, err = entry.Info(); err == nil {
+				sum += info.Size()
+			}
+		}
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	return sum, err
+}
+
 // MayRejoin lets a server of a cluster take part again whose log is lost.
 func (d *Folder) MayRejoin() error { return durable.Replace(d.Path(Rejoin), nil) }
 
@@ -197,19 +215,13 @@ func (d *Folder) Signed() ([]blocks.Seen, error) {
 	return seen, nil
 }
 
-// judging returns the options for judging the log.
-func (d *Folder) judging(bounds blocks.CheckOptions) (blocks.JudgeOptions, error) {
-	seen, err := d.Seen()
-	return blocks.JudgeOptions{CheckOptions: bounds, Seen: seen}, err
-}
-
 // Judge reports what is wrong with the log. It changes nothing.
 func (d *Folder) Judge(ctx context.Context, bounds blocks.CheckOptions) (*blocks.Verdict, error) {
-	opts, err := d.judging(bounds)
+	seen, err := d.Seen()
 	if err != nil {
 		return nil, err
 	}
-	verdict, err := d.Files().Judge(ctx, opts)
+	verdict, err := d.Files().Judge(ctx, blocks.JudgeOptions{CheckOptions: bounds, Seen: seen})
 	if err != nil {
 		return nil, d.Explain(err)
 	}
@@ -251,9 +263,7 @@ func (d *Folder) Missing() error {
 		"%s holds files, but no log; nothing was changed. To recover, restore %s (or the NATS stream) from a backup "+
 			"or a replica, or take the commits from an export or another server with allot repair. To begin a new ledger here instead, "+
 			"run: allot init --data %s",
-		d.Dir,
-		d.Path(Log),
-		d.Dir,
+		d.Dir, d.Path(Log), d.Dir,
 	)
 }
 
@@ -266,15 +276,11 @@ func (d *Folder) Explain(err error) error {
 		)
 	}
 	var damage *blocks.DamageError
-	goOn := "restore " + d.Path(
-		Log,
-	) + " from a backup, or take what is missing from other copies, damaged or not: allot repair --data " +
-		d.Dir + " --archive FOLDER|FILE|URL (or --nats-url URL)"
+	goOn := fmt.Sprintf("restore %s from a backup, or take what is missing from other copies, damaged or not: "+
+		"allot repair --data %s --archive FOLDER|FILE|URL (or --nats-url URL)", d.Path(Log), d.Dir)
 	if errors.As(err, &damage) {
-		goOn += fmt.Sprintf(
-			"; or give up everything after the last good commit: allot repair --data %s --cut-after %d", d.Dir,
-			damage.After.Sequence,
-		)
+		goOn += fmt.Sprintf("; or give up everything after the last good commit: allot repair --data %s --cut-after %d",
+			d.Dir, damage.After.Sequence)
 	}
 	if errors.Is(err, blocks.ErrNoPosition) {
 		return fmt.Errorf(

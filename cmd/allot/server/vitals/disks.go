@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"math"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -101,7 +98,7 @@ func (c *DisksConfig) all() []*watched {
 			return int64(c.Views.StoreStats().DiskBytes), nil
 		}),
 		here("snapshots", datafolder.Snapshots, func() (int64, error) {
-			return bytesIn(c.Data.Path(datafolder.Snapshots))
+			return datafolder.BytesIn(c.Data.Path(datafolder.Snapshots))
 		}),
 	}
 	if c.NATS != nil {
@@ -377,23 +374,6 @@ func (s *watched) measure(now time.Time, logger *slog.Logger) error {
 	defer s.mu.Unlock()
 	s.now = found
 	return nil
-}
-
-// bytesIn returns how many bytes the files of a folder have. Files may come and go meanwhile.
-func bytesIn(dir string) (sum int64, err error) {
-	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.Type().IsRegular() {
-			var info fs.FileInfo
-			if info, err = entry.Info(); err == nil {
-				sum += info.Size()
-			}
-		}
-		if errors.Is(err, os.ErrNotExist) {
-			return nil
-		}
-		return err
-	})
-	return sum, err
 }
 
 // growth tells from the free space of a disk how long it will last, and from the

@@ -178,7 +178,7 @@ const ArchiveFolder = "archive"
 // addFolder adds the size of a folder in the data folder.
 func (m *Metrics) addFolder(g gauges, name, help, folder string) {
 	g.add(name, help, func() float64 {
-		bytes, err := bytesIn(m.Data.Path(folder))
+		bytes, err := datafolder.BytesIn(m.Data.Path(folder))
 		if err != nil {
 			m.Logger.Warn("metrics lack the size of a folder", "folder", folder, "error", err)
 		}
