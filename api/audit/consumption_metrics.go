@@ -3,10 +3,10 @@ package audit
 import (
 	"bytes"
 	"context"
+	"maps"
 	"math/big"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
@@ -69,12 +69,7 @@ func addCounters(family *dto.MetricFamily, project *projector.ProjectConsumption
 		}
 		sums[name] = sums[name].Plus(c.UpTo)
 	}
-	classes := make([]string, 0, len(sums))
-	for class := range sums {
-		classes = append(classes, class)
-	}
-	slices.SortFunc(classes, strings.Compare)
-	for _, class := range classes {
+	for _, class := range slices.Sorted(maps.Keys(sums)) {
 		seconds, _ := new(big.Rat).SetFrac(sums[class].Big(), big.NewInt(int64(time.Second))).Float64()
 		family.Metric = append(family.Metric, &dto.Metric{
 			Label: []*dto.LabelPair{

@@ -29,7 +29,7 @@ func (q *Questions) contents(p parameters) (func(context.Context, *lines) error,
 		if err := tellNames(view, classes, to); err != nil {
 			return err
 		}
-		tell := contentsTeller{q: q, view: view, classes: classes, to: to}
+		tell := contentsTeller{q: q, classes: classes, to: to}
 		providers := func(after ledger.UUID, yield func(present.Content, ledger.UUID) bool) error {
 			return view.ProvidersAfter(after, func(p *ledger.Provider) bool { return yield(tell.provider(p), p.UUID) })
 		}
@@ -70,7 +70,6 @@ func writeLines(to *lines, list []present.Content) error {
 // contentsTeller writes what a view holds, a part after the other.
 type contentsTeller struct {
 	q       *Questions
-	view    projector.View
 	classes *ledger.ClassTable
 	to      *lines
 }

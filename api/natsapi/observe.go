@@ -2,7 +2,6 @@ package natsapi
 
 import (
 	"context"
-	"slices"
 
 	"github.com/nats-io/nats.go/micro"
 
@@ -28,11 +27,6 @@ const (
 	OutcomeRejected = "rejected"
 	OutcomeUnsent   = "unsent" // the reply could not be sent
 )
-
-// Outcomes are all outcomes of requests.
-func Outcomes() []string {
-	return slices.Concat([]string{OutcomeFine, OutcomeRejected, OutcomeUnsent}, wire.ErrorCodes)
-}
 
 // outcomes are the outcomes of replies, by the code in their headers.
 var outcomes = func() map[string]string {

@@ -15,14 +15,8 @@ import (
 	"github.com/allot-project/allot/projector/candidates"
 )
 
-// QueryPrefix begins the subjects of queries: allot.query.NAME.
-const QueryPrefix = "allot.query"
-
-// Bounds of queries.
-const (
-	// minSequenceWait is how long a query waits for its min_sequence.
-	minSequenceWait = 5 * time.Second
-)
+// minSequenceWait is how long a query waits for its min_sequence.
+const minSequenceWait = 5 * time.Second
 
 func allocations(v projector.View, q *wire.AllocationsQuery) (any, error) {
 	held, err := present.Allocations(v, q.Consumer)

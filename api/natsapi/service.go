@@ -100,8 +100,8 @@ type Config struct {
 	// or nil and nil. See Observe for outcomes.
 	Trace func(name Name, header func(string) string) (trace *commands.Trace, ended func(outcome string))
 	// Observe, if set, is called for each answered request, with the time since
-	// it came. The outcome is one of Outcomes. It must neither block nor take
-	// long.
+	// it came. The outcome is one of this package's, or a code of wire.Error. It must
+	// neither block nor take long.
 	Observe func(name Name, outcome string, took time.Duration)
 	// Now is the clock for deadlines; nil: time.Now.
 	Now    func() time.Time

@@ -105,3 +105,14 @@ func candidatesRequest(q *wire.CandidatesQuery, classes *ledger.ClassTable) (*ca
 func bad(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrQuery, fmt.Sprintf(format, args...))
 }
+
+// rowsAsked is how many rows a query asks for: some if it does not say, and at most so many.
+func rowsAsked(limit, some, most int) (int, error) {
+	if limit == 0 {
+		return some, nil
+	}
+	if limit < 1 || limit > most {
+		return 0, bad("limit: %d is not a number from 1 to %d", limit, most)
+	}
+	return limit, nil
+}

@@ -101,12 +101,11 @@ func (c *consuming) check() error {
 	if err := c.checkKeys(); err != nil {
 		return err
 	}
-	if c.groups.limit = q.Limit; q.Limit == 0 {
-		c.groups.limit = MaxConsumed
+	limit, err := rowsAsked(q.Limit, MaxConsumed, MaxConsumed)
+	if err != nil {
+		return err
 	}
-	if c.groups.limit < 1 || c.groups.limit > MaxConsumed {
-		return bad("limit: %d is not a number from 1 to %d", q.Limit, MaxConsumed)
-	}
+	c.groups.limit = limit
 	after, err := base64.RawURLEncoding.DecodeString(q.After)
 	if err != nil {
 		return bad("after: %q is not the next of a page before", q.After)
@@ -165,7 +164,7 @@ func (c *consuming) moment(now time.Time) error {
 		return faulty("to", err)
 	}
 	if to.Time < from.Time {
-		return bad("to: %s is before from, %s", timeText(to.Time), timeText(from.Time))
+		return bad("to: %s is before from, %s", rfc3339(to.Time), rfc3339(from.Time))
 	}
 	if c.view, err = c.views.ViewAt(to.Sequence); err != nil {
 		return err
@@ -202,8 +201,6 @@ func faulty(parameter string, err error) error {
 	}
 	return err
 }
-
-func timeText(at int64) string { return time.Unix(0, at).UTC().Format(time.RFC3339Nano) }
 
 func (c *consuming) owners() error {
 	var failure error
@@ -342,7 +339,7 @@ func (c *consuming) strict() error {
 	if err != nil || !q.Strict {
 		return err
 	}
-	until := timeText(c.moments[len(c.moments)-1].Time)
+	until := rfc3339(c.moments[len(c.moments)-1].Time)
 	if _, known := classes.ID(q.Class); q.Class != "" && !known && !c.foundClass {
 		return bad("class: there was no resource class %q until %s", q.Class, until)
 	}
@@ -358,7 +355,7 @@ func (c *consuming) strict() error {
 func (c *consuming) answer() *wire.Consumption {
 	last := c.moments[len(c.moments)-1]
 	answer := &wire.Consumption{
-		From: timeText(c.moments[0].Time), To: timeText(last.Time), Sequence: last.Sequence,
+		From: rfc3339(c.moments[0].Time), To: rfc3339(last.Time), Sequence: last.Sequence,
 		Rows: []wire.ConsumptionRow{},
 	}
 	c.groups.each(func(g *group) {

@@ -2,7 +2,6 @@ package present
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/ledger"
@@ -17,12 +16,9 @@ const maxHolders = 1000
 func Holders(
 	ctx context.Context, views *projector.Projector, v projector.View, q *wire.HoldersQuery,
 ) (*wire.Holders, error) {
-	limit := q.Limit
-	if limit == 0 {
-		limit = maxHolders
-	}
-	if limit < 1 || limit > maxHolders {
-		return nil, fmt.Errorf("%w: limit: %d is not a number from 1 to %d", ErrQuery, q.Limit, maxHolders)
+	limit, err := rowsAsked(q.Limit, maxHolders, maxHolders)
+	if err != nil {
+		return nil, err
 	}
 	answer := &wire.Holders{Provider: q.Provider, Holders: []wire.Allocations{}}
 	node, err := Node(v, q.Provider)

@@ -134,13 +134,13 @@ type LimitVersions struct {
 	Incomplete bool `json:"incomplete,omitempty"`
 }
 
-// maxLimitVersions bounds a history; the newest are told.
-const maxLimitVersions = 1000
+// maxVersions bounds a history; the newest are told.
+const maxVersions = 1000
 
 // LimitVersionsOf tells what a limit was up to the view's moment; false: the view has
 // no class of that name.
 func LimitVersionsOf(v projector.View, name LimitName) (*LimitVersions, bool, error) {
-	return limitVersions(v, name, maxLimitVersions)
+	return limitVersions(v, name, maxVersions)
 }
 
 func limitVersions(v projector.View, name LimitName, most int) (*LimitVersions, bool, error) {

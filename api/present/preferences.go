@@ -47,9 +47,6 @@ func PreferencesOf(v projector.View) (*Preferences, error) {
 	return out, err
 }
 
-// maxPreferenceVersions bounds a history; the newest are told.
-const maxPreferenceVersions = 1000
-
 // PreferenceOf tells a preference with its history; nil: no preference had the
 // name up to the view's moment.
 func PreferenceOf(v projector.View, name string) (*PreferenceHistory, error) {
@@ -60,7 +57,7 @@ func PreferenceOf(v projector.View, name string) (*PreferenceHistory, error) {
 			one.Prefer = &p.Prefer
 		}
 		out.Versions = append(out.Versions, one)
-		out.Incomplete = len(out.Versions) == maxPreferenceVersions
+		out.Incomplete = len(out.Versions) == maxVersions
 		return !out.Incomplete
 	})
 	if err != nil || len(out.Versions) == 0 {

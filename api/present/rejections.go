@@ -3,7 +3,6 @@ package present
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
 
@@ -24,12 +23,9 @@ const (
 func RejectedEntries(
 	ctx context.Context, views *projector.Projector, store rejected.Store, q *wire.RejectionsQuery,
 ) ([]rejected.Entry, error) {
-	limit := q.Limit
-	if limit == 0 {
-		limit = DefaultRejections
-	}
-	if limit < 1 || limit > maxRejections {
-		return nil, fmt.Errorf("%w: limit: %d is not a number from 1 to %d", ErrQuery, q.Limit, maxRejections)
+	limit, err := rowsAsked(q.Limit, DefaultRejections, maxRejections)
+	if err != nil {
+		return nil, err
 	}
 	f := rejected.Filter{
 		CommandID: q.CommandID, Actor: q.Actor, Command: q.Command, Code: demand.Code(q.Code),
@@ -44,7 +40,7 @@ func RejectedEntries(
 		}
 		at, err := time.Parse(time.RFC3339Nano, strings.ReplaceAll(bound.text, " ", "+"))
 		if err != nil {
-			return nil, fmt.Errorf("%w: %s: %q is not an RFC 3339 time", ErrQuery, bound.name, bound.text)
+			return nil, bad("%s: %q is not an RFC 3339 time", bound.name, bound.text)
 		}
 		*bound.into = at
 	}

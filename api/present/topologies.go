@@ -66,7 +66,7 @@ func TopologyOf(v projector.View, name string) (*TopologyHistory, error) {
 			out = &TopologyHistory{Name: name, Levels: now.Levels, Members: now.Members}
 		}
 		out.Versions = append(out.Versions, one)
-		out.Incomplete = len(out.Versions) == maxPreferenceVersions
+		out.Incomplete = len(out.Versions) == maxVersions
 		return !out.Incomplete
 	})
 	return out, err

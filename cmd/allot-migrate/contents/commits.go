@@ -109,7 +109,8 @@ func each[E ledger.Event](events []E, yield func(ledger.Event) bool) bool {
 	return true
 }
 
-// newest returns the newest time in the plan. No record may be older.
+// newest returns the newest time in the plan. No record may be older. Only the times of providers and consumers may be
+// after the reading, because those that were equal are told apart.
 func (p *Plan) newest() int64 {
 	newest := p.Contents.ReadAt
 	for i := range p.Providers {
@@ -117,15 +118,6 @@ func (p *Plan) newest() int64 {
 	}
 	for i := range p.Consumers {
 		newest = max(newest, p.Consumers[i].UpdatedAt)
-	}
-	for i := range p.Chassis {
-		newest = max(newest, p.Chassis[i].UpdatedAt, p.Chassis[i].CreatedAt)
-	}
-	for i := range p.Nodes {
-		newest = max(newest, p.Nodes[i].UpdatedAt, p.Nodes[i].CreatedAt, p.Nodes[i].ProvisionUpdatedAt)
-	}
-	for i := range p.NodeAllocations {
-		newest = max(newest, p.NodeAllocations[i].UpdatedAt, p.NodeAllocations[i].CreatedAt)
 	}
 	return newest
 }

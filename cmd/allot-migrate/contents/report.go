@@ -81,11 +81,7 @@ func (r *Report) note(rule Rule, table Table, id int64, what string, args ...any
 	if rule.Effect == Refused && r.leave[rule.Name] {
 		rule.Effect = LeftOut
 	}
-	found := r.byRule[rule.Name]
-	if found == nil {
-		found = &Finding{Rule: rule, Examples: []Example{}}
-		r.byRule[rule.Name] = found
-	}
+	found := r.finding(rule)
 	found.Rows++
 	if len(found.Examples) < maxExamples {
 		text := strings.ToValidUTF8(fmt.Sprintf(what, args...), "\uFFFD")
@@ -97,13 +93,16 @@ func (r *Report) note(rule Rule, table Table, id int64, what string, args ...any
 	}
 }
 
+func (r *Report) finding(rule Rule) *Finding {
+	if r.byRule[rule.Name] == nil {
+		r.byRule[rule.Name] = &Finding{Rule: rule, Examples: []Example{}}
+	}
+	return r.byRule[rule.Name]
+}
+
 // leaveTable records that no row of a table is imported.
 func (r *Report) leaveTable(rule Rule, table Table, rows uint64) {
-	found := r.byRule[rule.Name]
-	if found == nil {
-		found = &Finding{Rule: rule, Examples: []Example{}}
-		r.byRule[rule.Name] = found
-	}
+	found := r.finding(rule)
 	found.Rows += rows
 	found.Examples = append(found.Examples, Example{Where: string(table), What: fmt.Sprintf("%d rows", rows)})
 	r.LeftOut += rows
