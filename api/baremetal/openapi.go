@@ -97,20 +97,8 @@ func listed(name, of string) openapi.Object {
 	return open(page, name)
 }
 
-// Bodies and answers of single routes.
+// Answers of single routes, and what several lists have in common.
 var (
-	describedAllocation = open(openapi.Object{
-		"name": describedText, "uuid": describedID, "resource_class": describedText, "traits": describedTexts,
-		"candidate_nodes": describedTexts, "owner": describedText, "node": describedText, "extra": describedObject,
-	})
-	describedNode = open(openapi.Object{
-		"driver": describedText, "name": describedText, "uuid": describedID, "resource_class": describedText,
-		"properties": describedObject, "extra": describedObject, "owner": describedText, "chassis_uuid": describedID,
-		"parent_node": describedText, "shard": describedText, "conductor_group": describedText, "description": describedText,
-	}, "driver")
-	describedChassis = open(openapi.Object{
-		"uuid": describedID, "description": describedText, "extra": describedObject,
-	})
 	describedTraits = open(openapi.Object{"traits": describedTexts}, "traits")
 	describedStates = open(openapi.Object{"provision_state": describedMaybe, "power_state": describedMaybe})
 	describedShards = open(openapi.Object{"shards": openapi.Object{"type": "array", "items": open(openapi.Object{
@@ -127,10 +115,7 @@ var (
 // patched describes a JSON Patch of one of the components, such as one that replaces a value.
 func patched(path string, value any, of string) openapi.Operation {
 	return openapi.Operation{
-		Body: openapi.Object{"type": "array", "items": open(openapi.Object{
-			"op":   openapi.Object{"enum": []any{"add", "replace", "remove", "move", "copy", "test"}},
-			"path": describedText, "from": describedText, "value": openapi.Object{},
-		}, "op", "path")},
+		Body:    patchSchema.Source(),
 		Example: []any{openapi.Object{"op": "replace", "path": path, "value": value}}, Answer: component(of),
 	}
 }
@@ -138,8 +123,7 @@ func patched(path string, value any, of string) openapi.Operation {
 // verb describes a change of a node's state, such as one of its verbs.
 func verb(example string) openapi.Operation {
 	return openapi.Operation{
-		Status: http.StatusAccepted, Body: open(openapi.Object{"target": describedText}, "target"),
-		Example: openapi.Object{"target": example},
+		Status: http.StatusAccepted, Body: targetSchema.Source(), Example: openapi.Object{"target": example},
 	}
 }
 

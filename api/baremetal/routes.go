@@ -34,10 +34,11 @@ func about[T ~struct{ *request }](method func(T) (*response, error)) func(*reque
 
 // routes are all routes. A path is that of the first one that it matches.
 var routes = []route{
-	{get, "/allocations", about(allocations.list), "listNodeAllocations", "List node allocations",
-		openapi.Operation{Parameters: filters(allocationListParameters...), Answer: listed("allocations", "BaremetalAllocation")}},
+	{get, "/allocations", about(allocations.list), "listNodeAllocations", "List node allocations", openapi.Operation{
+		Parameters: filters(allocationListParameters...), Answer: listed("allocations", "BaremetalAllocation"),
+	}},
 	{post, "/allocations", about(allocations.create), "createNodeAllocation", "Ask for a whole node", openapi.Operation{
-		Body: describedAllocation, Example: openapi.Object{"name": "mine", "resource_class": "baremetal"},
+		Body: allocationSchema.Source(), Example: openapi.Object{"name": "mine", "resource_class": "baremetal"},
 		Answer: component("BaremetalAllocation"),
 	}},
 	{patch, "/allocations", missingIdent, "", "", openapi.Operation{}},
@@ -54,32 +55,36 @@ var routes = []route{
 
 	{get, "/nodes", about(nodes.list), "listNodes", "List nodes", describedNodes},
 	{post, "/nodes", about(nodes.create), "createNode", "Enroll a node", openapi.Operation{
-		Body:    describedNode,
+		Body:    nodeSchema.Source(),
 		Example: openapi.Object{"driver": "ipmi", "name": "metal-1", "resource_class": "baremetal"},
 		Answer:  component("BaremetalNode"),
 	}},
-	{get, "/nodes/detail", about(nodes.listInDetail), "listNodesInDetail", "List nodes with all their fields", describedNodes},
-	{get, "/nodes/{node}", about(nodes.show), "showNode", "Show a node", openapi.Operation{Answer: component("BaremetalNode")}},
+	{get, "/nodes/detail", about(nodes.listInDetail), "listNodesInDetail",
+		"List nodes with all their fields", describedNodes},
+	{get, "/nodes/{node}", about(nodes.show), "showNode", "Show a node",
+		openapi.Operation{Answer: component("BaremetalNode")}},
 	{patch, "/nodes/{node}", about(nodes.update), "updateNode", "Change a node", patched("/owner", "p", "BaremetalNode")},
 	{del, "/nodes/{node}", about(nodes.delete), "deleteNode", "Delete a node", openapi.Operation{}},
 	{get, "/nodes/{node}/allocation", about(func(r allocations) (*response, error) {
 		return r.show(r.ofNode(http.StatusBadRequest))
-	}), "showAllocationOfNode", "Show the allocation of a node", openapi.Operation{Answer: component("BaremetalAllocation")}},
+	}), "showAllocationOfNode", "Show the allocation of a node",
+		openapi.Operation{Answer: component("BaremetalAllocation")}},
 	{del, "/nodes/{node}/allocation", about(func(r allocations) (*response, error) {
 		return r.release(r.ofNode(http.StatusNotFound))
 	}), "deleteAllocationOfNode", "Give a node back, by the node", openapi.Operation{}},
 	{get, "/nodes/{node}/traits", about(nodes.showTraits), "listNodeTraits", "List a node's traits",
 		openapi.Operation{Answer: describedTraits}},
 	{put, "/nodes/{node}/traits", about(nodes.replaceTraits), "replaceNodeTraits", "Replace a node's traits",
-		openapi.Operation{Body: describedTraits, Example: openapi.Object{"traits": []any{"CUSTOM_GPU"}}}},
+		openapi.Operation{Body: traitsSchema.Source(), Example: openapi.Object{"traits": []any{"CUSTOM_GPU"}}}},
 	{del, "/nodes/{node}/traits", about(nodes.clearTraits), "clearNodeTraits", "Remove all traits of a node",
 		openapi.Operation{}},
-	{put, "/nodes/{node}/traits/{trait}", about(nodes.addTrait), "addNodeTrait", "Add a trait to a node", openapi.Operation{}},
+	{put, "/nodes/{node}/traits/{trait}", about(nodes.addTrait), "addNodeTrait", "Add a trait to a node",
+		openapi.Operation{}},
 	{del, "/nodes/{node}/traits/{trait}", about(nodes.removeTrait), "removeNodeTrait", "Remove a trait of a node",
 		openapi.Operation{}},
 	{put, "/nodes/{node}/maintenance", about(nodes.setMaintenance), "setNodeMaintenance", "Put a node into maintenance",
 		openapi.Operation{
-			Status: http.StatusAccepted, Body: open(openapi.Object{"reason": describedText}),
+			Status: http.StatusAccepted, Body: maintenanceSchema.Source(),
 			Example: openapi.Object{"reason": "a disk is replaced"},
 		}},
 	{del, "/nodes/{node}/maintenance", about(nodes.unsetMaintenance), "unsetNodeMaintenance",
@@ -93,7 +98,7 @@ var routes = []route{
 
 	{get, "/chassis", about(chassis.list), "listChassis", "List chassis", describedChassisList},
 	{post, "/chassis", about(chassis.create), "createChassis", "Create a chassis", openapi.Operation{
-		Body: describedChassis, Example: openapi.Object{"description": "rack 7"}, Answer: component("BaremetalChassis"),
+		Body: chassisSchema.Source(), Example: openapi.Object{"description": "rack 7"}, Answer: component("BaremetalChassis"),
 	}},
 	{get, "/chassis/detail", about(chassis.listInDetail), "listChassisInDetail", "List chassis with all their fields",
 		describedChassisList},
@@ -102,11 +107,13 @@ var routes = []route{
 	{patch, "/chassis/{chassis}", about(chassis.update), "updateChassis", "Change a chassis",
 		patched("/description", "rack 8", "BaremetalChassis")},
 	{del, "/chassis/{chassis}", about(chassis.delete), "deleteChassis", "Delete an empty chassis", openapi.Operation{}},
-	{get, "/chassis/{chassis}/nodes", about(nodes.listInChassis), "listNodesOfChassis", "List a chassis' nodes", describedNodes},
+	{get, "/chassis/{chassis}/nodes", about(nodes.listInChassis), "listNodesOfChassis",
+		"List a chassis' nodes", describedNodes},
 	{get, "/chassis/{chassis}/nodes/detail", about(nodes.listInChassis), "listNodesOfChassisInDetail",
 		"List a chassis' nodes with all their fields", describedNodes},
 
-	{get, "/shards", about(nodes.shards), "listShards", "Count the nodes of each shard", openapi.Operation{Answer: describedShards}},
+	{get, "/shards", about(nodes.shards), "listShards", "Count the nodes of each shard",
+		openapi.Operation{Answer: describedShards}},
 }
 
 // Paths are all paths below /v1 that the package serves, with their parameters in braces.
@@ -175,11 +182,15 @@ func (r *request) nothing() *rest.Failure {
 	case r.isOfNode("allocation"):
 		return methodNotAllowed("DELETE, GET")
 	case r.path[0] == "nodes":
-		return rest.NotFound("There is no %s of nodes here: this ledger keeps nodes and allocations, and contacts no hardware.",
-			strings.Join(r.path[2:], "/"))
+		return rest.NotFound(
+			"There is no %s of nodes here: this ledger keeps nodes and allocations, and contacts no hardware.",
+			strings.Join(r.path[2:], "/"),
+		)
 	case r.path[0] == "chassis":
 		return rest.NotFound("There is nothing here: of a chassis this ledger keeps the nodes that are in it.")
 	}
-	return rest.NotFound("There is no %s here: this ledger keeps nodes, chassis and allocations, and contacts no hardware.",
-		strings.Join(r.path, "/"))
+	return rest.NotFound(
+		"There is no %s here: this ledger keeps nodes, chassis and allocations, and contacts no hardware.",
+		strings.Join(r.path, "/"),
+	)
 }
