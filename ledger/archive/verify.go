@@ -28,7 +28,7 @@ type VerifyOptions struct {
 	From *Verification
 	Keys note.Verifiers // nil: checkpoints are not checked
 	// Kept are checkpoints that an auditor has kept, not the log's operator.
-	Kept     []proof.Checkpoint
+	Kept   []proof.Checkpoint
 	Folder string // for parts that are fetched
 	// Known is called after each good part with what is known by then.
 	Known func(*Verification) error
