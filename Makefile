@@ -39,10 +39,11 @@ test:
 race:
 	go test -race -timeout 40m ./...
 
-# Models, random worlds and seeds of the simulator with all of their cases, of which the race detector leaves time for some.
+# Models, random worlds and seeds of the simulator with all of their cases, of which the race detector leaves time for
+# some; and the packages of ALSO.
 models:
 	go test -timeout 40m ./cmd/simulate/... ./commands ./commands/placing ./commands/processes ./projector ./projector/candidates \
-		./api/baremetal ./api/placement ./api/present ./api/wire ./ledger/blocks
+		./api/baremetal ./api/placement ./api/present ./api/wire ./ledger/blocks $(ALSO)
 
 # Statements that tests run, in percent of each package; 15 minutes.
 cover:
