@@ -37,7 +37,7 @@ func server(t *testing.T, store string) (log *embedded.Log, stop func()) {
 	}
 }
 
-// written makes a log of n commits, every hundredth of which is as large as a
+// written makes a log of n commits, every fortieth of which is as large as a
 // quarter of a block, and stops the server.
 func written(t *testing.T, n int) (store string, heads []ledger.Head) {
 	t.Helper()
@@ -56,7 +56,7 @@ func appendCommits(t *testing.T, log ledger.Log, head ledger.Head, n int) (heads
 			CommandID: ledgertest.ID(9, byte(i)), Command: "CreateTrait", Time: int64(i + 1), Actor: "test",
 			Events: ledgertest.Vocabulary()[:1],
 		}
-		if i%100 == 99 {
+		if i%40 == 39 {
 			record.RequestID = string(bytes.Repeat([]byte{'x'}, 2<<20))
 		}
 		builder := ledger.NewCommitBuilder()
@@ -84,7 +84,7 @@ func appendCommits(t *testing.T, log ledger.Log, head ledger.Head, n int) (heads
 // clean stop, to the byte. The test fails with a nats-server that has another
 // form.
 func TestIndexIsAsTheServerWritesIt(t *testing.T) {
-	store, heads := written(t, 700)
+	store, heads := written(t, 280)
 	files := embedded.Files(store)
 	index := filepath.Join(files.Dir(), "msgs", "index.db")
 	theirs, err := os.ReadFile(index)
@@ -122,7 +122,7 @@ func TestReadsWhatTheServerReads(t *testing.T) {
 	var head ledger.Head
 	random := rand.New(rand.NewSource(1))
 	for range 3 {
-		heads := appendCommits(t, log, head, 200)
+		heads := appendCommits(t, log, head, 80)
 		head = heads[len(heads)-1]
 		for range 10 {
 			from := 1 + uint64(random.Int63n(int64(head.Sequence)))
@@ -153,7 +153,7 @@ func TestReadsWhatTheServerReads(t *testing.T) {
 // TestDamageIsNamedAndLeft flips bits and cuts everywhere in the log's files. No
 // server is started on them, and no byte changes.
 func TestDamageIsNamedAndLeft(t *testing.T) {
-	store, heads := written(t, 450)
+	store, heads := written(t, 160)
 	mark := heads[len(heads)-1]
 	if err := blocks.WriteHighWater(blocks.HighWaterPath(store), mark); err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func TestDamageIsNamedAndLeft(t *testing.T) {
 		paths, filepath.Join(files.Dir(), "meta.inf"), filepath.Join(files.Dir(), "meta.sum"), blocks.HighWaterPath(store),
 	)
 	random := rand.New(rand.NewSource(2))
-	for round := range ledgertest.Cases(200, 30) {
+	for round := range 60 {
 		path := paths[random.Intn(len(paths))]
 		whole, err := os.ReadFile(path)
 		if err != nil {
@@ -231,7 +231,7 @@ func TestTornEndIsCut(t *testing.T) {
 // TestBudget: without time to read them, blocks that an index vouches for are
 // left for later; those that it does not know are still read.
 func TestBudget(t *testing.T) {
-	store, heads := written(t, 450)
+	store, heads := written(t, 160)
 	files := embedded.Files(store)
 	hasty := blocks.CheckOptions{Budget: 1}
 	report, err := files.Check(context.Background(), hasty)
@@ -249,7 +249,7 @@ func TestBudget(t *testing.T) {
 
 // TestScanGoesOnBehindWhatCannotBeRead: a block that the disk does not give back costs its own commits, and no others.
 func TestScanGoesOnBehindWhatCannotBeRead(t *testing.T) {
-	store, heads := written(t, 700)
+	store, heads := written(t, 280)
 	files := embedded.Files(store)
 	lost := filepath.Join(files.Dir(), "msgs", "2.blk")
 	if err := os.Remove(lost); err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/embedded"
-	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestUnsyncedEndIsCut damages a replica's blocks as a power cut does: lost pages, cuts and
@@ -25,12 +24,12 @@ func TestUnsyncedEndIsCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const synced = 350
+	const synced = 140
 	heads := appendCommits(t, log, ledger.Head{}, synced)
 	if err := errors.Join(mark.Set(heads[synced-1]), mark.Close()); err != nil {
 		t.Fatal(err)
 	}
-	heads = append(heads, appendCommits(t, log, heads[synced-1], 400)...)
+	heads = append(heads, appendCommits(t, log, heads[synced-1], 160)...)
 	stop()
 	paths, err := filepath.Glob(filepath.Join(files.Dir(), "msgs", "*.blk"))
 	if err != nil || len(paths) < 3 {
@@ -43,7 +42,7 @@ func TestUnsyncedEndIsCut(t *testing.T) {
 		}
 	}
 	random, cut, left := rand.New(rand.NewSource(1)), 0, 0
-	rounds := ledgertest.Cases(100, 20)
+	const rounds = 20
 	for round := range rounds {
 		for path, contents := range whole {
 			if err := os.WriteFile(path, contents, 0o600); err != nil {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestPayload: clients may send messages up to the limit that they are told, and
@@ -64,7 +65,7 @@ func TestPayload(t *testing.T) {
 		if m, err := nc.Request("svc", make([]byte, most), time.Minute); err != nil || len(m.Data) != len(large) {
 			t.Errorf("%s: the largest message: %v", name, err)
 		}
-		cutOffBeyond(t, s.ns.Addr().String(), c.hello, most)
+		cutOffBeyond(t, s, c.hello, most)
 	}
 }
 
@@ -77,22 +78,32 @@ func quickHash(t *testing.T, password string) string {
 	return string(hash)
 }
 
-// cutOffBeyond begins a message that is too large.
-func cutOffBeyond(t *testing.T, address, hello string, most int) {
+// greet connects without what the client's library keeps for each connection, and sends a greeting and a ping.
+func greet(t *testing.T, s *Server, hello string) (net.Conn, *bufio.Scanner) {
 	t.Helper()
-	conn, err := net.Dial("tcp", address)
+	conn, err := net.Dial("tcp", s.ns.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = conn.Close() }() // the server has closed it
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+	t.Cleanup(func() { _ = conn.Close() }) // the server may have closed it
+	if err := conn.SetDeadline(time.Now().Add(ledgertest.Hang)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fmt.Fprintf(conn, "%s\r\nPING\r\nPUB svc %d\r\n", hello, most+1); err != nil {
+	if _, err := fmt.Fprintf(conn, "%s\r\nPING\r\n", hello); err != nil {
+		t.Fatal(err)
+	}
+	return conn, bufio.NewScanner(conn)
+}
+
+// cutOffBeyond begins a message that is too large.
+func cutOffBeyond(t *testing.T, s *Server, hello string, most int) {
+	t.Helper()
+	conn, lines := greet(t, s, hello)
+	if _, err := fmt.Fprintf(conn, "PUB svc %d\r\n", most+1); err != nil {
 		t.Fatal(err)
 	}
 	told, violation := 0, ""
-	for lines := bufio.NewScanner(conn); lines.Scan() && violation == ""; {
+	for lines.Scan() && violation == "" {
 		line := lines.Text()
 		if info, ok := strings.CutPrefix(line, "INFO "); ok {
 			var got struct {

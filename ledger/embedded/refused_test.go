@@ -1,9 +1,11 @@
 package embedded
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -14,7 +16,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
-	"golang.org/x/crypto/bcrypt"
 
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -108,10 +109,7 @@ func TestInterruptedStart(t *testing.T) {
 // connect, with that user's kind of proof.
 func TestWhoMayConnect(t *testing.T) {
 	t.Parallel()
-	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hash := quickHash(t, "secret")
 	newKey := func() (public string, sign nats.SignatureHandler) {
 		pair, err := nkeys.CreateUser()
 		if err != nil {
@@ -125,9 +123,9 @@ func TestWhoMayConnect(t *testing.T) {
 	known, knownSigns := newKey()
 	unknown, unknownSigns := newKey()
 	users := []User{
-		{Name: "nova", PasswordHash: string(hash), Account: "nova"}, {Name: "eve", NKey: known, Account: "eve"},
+		{Name: "nova", PasswordHash: hash, Account: "nova"}, {Name: "eve", NKey: known, Account: "eve"},
 		{Name: "mallory", PasswordHash: "no hash", Account: "mallory"},
-		{Name: doorRole.name, PasswordHash: string(hash), Account: "named like ours"},
+		{Name: doorRole.name, PasswordHash: hash, Account: "named like ours"},
 	}
 	with, err := Start(t.Context(), Config{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, Users: users})
 	if err != nil {
@@ -192,17 +190,17 @@ func TestWhoMayConnect(t *testing.T) {
 // a name together, are bounded. A connection that ends makes room.
 func TestTooManyConnections(t *testing.T) {
 	t.Parallel()
-	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
-	if err != nil {
-		t.Fatal(err)
-	}
 	logs := new(ledgertest.Output)
 	for name, c := range map[string]struct {
 		users []User
+		hello string
 		most  int
 	}{
-		"a user":    {[]User{{Name: "nova", PasswordHash: string(hash), Account: "nova"}}, userConnections},
-		"anonymous": {nil, maxAnonymous},
+		"a user": {
+			[]User{{Name: "nova", PasswordHash: quickHash(t, "secret"), Account: "nova"}},
+			`CONNECT {"user":"nova","pass":"secret"}`, userConnections,
+		},
+		"anonymous": {nil, `CONNECT {}`, maxAnonymous},
 	} {
 		users := c.users
 		s, err := Start(t.Context(), Config{
@@ -223,17 +221,22 @@ func TestTooManyConnections(t *testing.T) {
 			}
 			return nc, err
 		}
-		var last *nats.Conn
+		var last net.Conn
 		for n := range c.most {
-			if last, err = connect(); err != nil {
-				t.Fatalf("%s: connection %d: %v", name, n+1, err)
+			var lines *bufio.Scanner
+			last, lines = greet(t, s, c.hello)
+			for lines.Scan() && lines.Text() != "PONG" && !strings.HasPrefix(lines.Text(), "-ERR") {
 			}
+			if lines.Text() != "PONG" {
+				t.Fatalf("%s: connection %d: %s, %v", name, n+1, lines.Text(), lines.Err())
+			}
+			go answerPings(last, lines)
 		}
 		_, err = connect()
 		if !errors.Is(err, nats.ErrAuthorization) && !errors.Is(err, nats.ErrMaxAccountConnectionsExceeded) {
 			t.Errorf("%s: one too many: %v", name, err)
 		}
-		last.Close()
+		_ = last.Close() // what it sent was answered
 		ledgertest.WaitFor(t, "room after one has gone", func() bool {
 			_, err = connect()
 			return err == nil
@@ -243,6 +246,15 @@ func TestTooManyConnections(t *testing.T) {
 	for _, text := range []string{"maximum account active connections exceeded", "a NATS client cannot connect"} {
 		if !strings.Contains(logs.String(), text) {
 			t.Errorf("the log does not say %q", text)
+		}
+	}
+}
+
+// answerPings answers the server's pings, without which it closes a connection.
+func answerPings(conn net.Conn, lines *bufio.Scanner) {
+	for lines.Scan() {
+		if lines.Text() == "PING" {
+			_, _ = io.WriteString(conn, "PONG\r\n") // the server may have closed it
 		}
 	}
 }
