@@ -6,11 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/uuid"
-
 	"github.com/allot-project/allot/api/policy"
+	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
-	"github.com/allot-project/allot/ledger/memlog"
 )
 
 // pathNames fills in the parameters of the document's paths.
@@ -24,8 +22,7 @@ var pathNames = strings.NewReplacer(
 // handler uses, however often and in whatever form it is given.
 func TestPolicySeesWhatIsAnswered(t *testing.T) {
 	t.Parallel()
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	h := handler(l)
+	_, h := inMemory(t)
 	var rules strings.Builder
 	for _, name := range policy.Names() {
 		if strings.HasPrefix(name, "placement:") || strings.HasPrefix(name, "allot:claims:") ||
@@ -72,23 +69,12 @@ func TestPolicySeesWhatIsAnswered(t *testing.T) {
 // of one, which is the one that the policy checks.
 func TestUsagesOfOneProject(t *testing.T) {
 	t.Parallel()
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	h := handler(l)
-	provider := "11111111-1111-4111-8111-111111111111"
-	do := func(want int, method, path, body string) {
-		t.Helper()
-		if w := send(h, method, path, body); w.Code != want {
-			t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
-		}
-	}
-	do(200, "POST", "/resource_providers", `{"name":"n","uuid":"`+provider+`"}`)
-	do(
-		200, "PUT", "/resource_providers/"+provider+"/inventories",
-		`{"resource_provider_generation":0,"inventories":{"VCPU":{"total":100}}}`,
-	)
-	for project, amount := range map[string]string{"mine": "1", "theirs": "7"} {
-		do(204, "PUT", "/allocations/"+uuid.NewString(), `{"allocations":{"`+provider+`":{"resources":{"VCPU":`+amount+`}}},
-			"project_id":"`+project+`","user_id":"u","consumer_generation":null,"consumer_type":"T"}`)
+	l, h := inMemory(t)
+	provider := l.Provider(t, "n", commands.Inventory{Class: "VCPU", Total: 100})
+	for project, amount := range map[string]int64{"mine": 1, "theirs": 7} {
+		c := commandstest.Allocate(commandstest.NewID(), provider, "VCPU", amount)
+		c.Allocations[0].Project = project
+		l.Accept(t, c)
 	}
 	for query, want := range map[string]string{
 		"project_id=mine": `"VCPU":1`, "project_id=theirs&project_id=mine": `"VCPU":1`,
@@ -110,8 +96,7 @@ func TestUsagesOfOneProject(t *testing.T) {
 // more filters are refused, also in searches for candidates.
 func TestFiltersAreBounded(t *testing.T) {
 	t.Parallel()
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	h := handler(l)
+	_, h := inMemory(t)
 	aggregates := strings.Repeat("&member_of=11111111-1111-4111-8111-111111111111", 64<<10/47)
 	traits := strings.Repeat(",!A", 64<<10/3)[1:]
 	for target, want := range map[string]int{

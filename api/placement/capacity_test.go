@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/allot-project/allot/api/wire"
@@ -12,23 +11,15 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/memlog"
 )
 
 // TestCapacity: how many more allocations fit is answered in pages of trees, with sums of all
 // of them, at any version, now and then.
 func TestCapacity(t *testing.T) {
 	t.Parallel()
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	h := handler(l)
+	l, h := inMemory(t)
 	const hosts = 1003
-	var first ledger.UUID
-	for i := range hosts {
-		id := l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: 8})
-		if i == 0 {
-			first = id
-		}
-	}
+	first := l.Providers(t, hosts, commands.Inventory{Class: "VCPU", Total: 8})[0]
 	gone, aggregate, block := l.Provider(t, "gone"), commandstest.NewID(), commandstest.NewID()
 	l.Accept(t, &commands.DeleteProvider{Provider: gone})
 	l.Accept(t, &commands.ReplaceProviderAggregates{Provider: first, Aggregates: []ledger.UUID{aggregate}})
@@ -80,8 +71,6 @@ func TestCapacity(t *testing.T) {
 		"resources=VCPU:4&by=topology": "go together", "resources=VCPU:4&by=topology&topology=no": "no topology no", "resources=VCPU:4&marker=x": "not a 'uuid'", "resources=NO:4": "NO",
 		"resources=VCPU:4&marker=" + gone.String(): "begin again without a marker",
 	} {
-		if w := send(h, "GET", "/capacity?"+query, ""); w.Code != 400 || !strings.Contains(w.Body.String(), text) {
-			t.Errorf("%s: %d %s", query, w.Code, w.Body)
-		}
+		expect(t, h, "GET", "/capacity?"+query, "", 400, text)
 	}
 }

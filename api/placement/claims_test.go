@@ -3,40 +3,28 @@ package placement_test
 import (
 	"encoding/json"
 	"fmt"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/memlog"
 )
 
 // TestClaims: POST /claims chooses, allocates and tells; and says in Placement's
 // form of errors why it does not.
 func TestClaims(t *testing.T) {
 	t.Parallel()
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	h := handler(l)
+	l, h := inMemory(t)
 	var host ledger.UUID
 	for i := range 4 {
 		host = l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: int64(4 << i)})
-	}
-	ask := func(body string) *httptest.ResponseRecorder {
-		r := httptest.NewRequest("POST", "/claims", strings.NewReader(body))
-		r.Header.Set("X-Auth-Token", "admin")
-		r.Header.Set("Openstack-Api-Version", "placement 1.39")
-		r.Header.Set("Content-Type", "application/json")
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		return w
 	}
 	body := func(request, more string) string {
 		return fmt.Sprintf(`{"requests":["%s"],"consumers":[{"consumer_uuid":"%s","project_id":"p","user_id":"u",
 			"consumer_type":"INSTANCE","consumer_generation":null}]%s}`, request, commandstest.NewID(), more)
 	}
-	w := ask(body("resources=VCPU:3", `,"prefer":{"order":"pack","weights":{},"seed":18446744073709551615},"alternates":2`))
+	w := send(h, "POST", "/claims", body("resources=VCPU:3", `,"prefer":{"order":"pack","weights":{},"seed":18446744073709551615},"alternates":2`))
 	var got struct {
 		Claimed []struct {
 			Allocations map[string]any `json:"allocations"`
@@ -57,17 +45,12 @@ func TestClaims(t *testing.T) {
 	from := func(project, request string, id ledger.UUID) string {
 		return strings.Replace(body(request, ""), `"project_id":"p"`, fmt.Sprintf(`"project_id":%q,"from_reservation":%q`, project, id), 1)
 	}
-	if w := ask(from("p", "resources=VCPU:1", reservation)); w.Code != 200 || !strings.Contains(w.Body.String(), host.String()) {
-		t.Errorf("a claim from a reservation: %d %s", w.Code, w.Body)
-	}
+	expect(t, h, "POST", "/claims", from("p", "resources=VCPU:1", reservation), 200, host.String())
 	either := func(lists, more string) string {
 		return strings.Replace(body("x", more), `"requests":["x"]`, `"alternatives":`+lists, 1)
 	}
 	second := either(`[["resources=VCPU:33"],["resources=VCPU:1"]]`, "")
-	if w := ask(second); w.Code != 200 || !strings.Contains(w.Body.String(), `"alternative":1`) ||
-		!strings.Contains(w.Body.String(), `"earlier":["nothing satisfied it"]`) {
-		t.Errorf("a claim with alternatives: %d %s", w.Code, w.Body)
-	}
+	expect(t, h, "POST", "/claims", second, 200, `"alternative":1`, `"earlier":["nothing satisfied it"]`)
 	one := got.Claimed[0]
 	if len(one.Allocations) != 1 || len(one.Mappings) != 1 || len(one.Alternates) != 2 ||
 		one.Seed != 1<<64-1 || one.Generation == 0 {
@@ -105,8 +88,6 @@ func TestClaims(t *testing.T) {
 		"priority":              {body("resources=VCPU:1", `,"priority":1`), 400, "'priority' was unexpected"},
 		"two groups, no policy": {body("resources1=VCPU:1&resources2=VCPU:1", ""), 400, "group_policy"},
 	} {
-		if w := ask(c.body); w.Code != c.status || !strings.Contains(w.Body.String(), c.text) {
-			t.Errorf("%s: %d %s", name, w.Code, w.Body)
-		}
+		t.Run(name, func(t *testing.T) { expect(t, h, "POST", "/claims", c.body, c.status, c.text) })
 	}
 }

@@ -5,9 +5,6 @@ import (
 	"net/http"
 	"regexp"
 	"testing"
-
-	"github.com/allot-project/allot/commands/commandstest"
-	"github.com/allot-project/allot/ledger/memlog"
 )
 
 // TestTextsThatClientsMatch: clients of Placement look for parts of error texts, and
@@ -21,7 +18,7 @@ func TestTextsThatClientsMatch(t *testing.T) {
 		inUse        = `Inventory for (.+) on resource provider (.+) in use` // nova, zun, cyborg
 		inUseCode    = `"code":"placement.inventory.inuse"`                  // nova
 	)
-	h := handler(commandstest.Start(t, t.TempDir(), &memlog.Log{}))
+	_, h := inMemory(t)
 	provider := func(name, id string) string { return fmt.Sprintf(`{"name":%q,"uuid":%q}`, name, id) }
 	allocation := func(generation string) string {
 		return `{"allocations":{"` + host + `":{"resources":{"VCPU":1}}},"project_id":"p","user_id":"u",

@@ -1,17 +1,13 @@
 package placement_test
 
 import (
-	"strings"
 	"testing"
-
-	"github.com/allot-project/allot/commands/commandstest"
-	"github.com/allot-project/allot/ledger/memlog"
 )
 
 // TestCounters sets the counters of a card and what its profiles draw, and allocates up to what there is.
 func TestCounters(t *testing.T) {
 	t.Parallel()
-	h := handler(commandstest.Start(t, t.TempDir(), &memlog.Log{}))
+	_, h := inMemory(t)
 	const (
 		card, one, two = "11111111-1111-4111-8111-111111111111", "11111111-1111-4111-8111-111111111112", "11111111-1111-4111-8111-111111111113"
 		consumer       = "22222222-2222-4222-8222-22222222222"
@@ -57,9 +53,6 @@ func TestCounters(t *testing.T) {
 		{"GET", counters(card), "", 200, `"left":{"MODE":0,"SLICE":2}`},
 		{"GET", counters(consumer + "9"), "", 404, ""},
 	} {
-		w := sendAt(h, "1.39", step.method, step.path, step.body)
-		if w.Code != step.status || !strings.Contains(w.Body.String(), step.has) {
-			t.Errorf("%s %s %s: %d %s, want %d and %q", step.method, step.path, step.body, w.Code, w.Body, step.status, step.has)
-		}
+		expect(t, h, step.method, step.path, step.body, step.status, step.has)
 	}
 }

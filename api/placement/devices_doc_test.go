@@ -5,9 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/allot-project/allot/commands/commandstest"
-	"github.com/allot-project/allot/ledger/memlog"
 )
 
 // TestDevicesDocument sends the requests of docs/devices.md, and compares the answers.
@@ -17,7 +14,8 @@ func TestDevicesDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, sent := handler(commandstest.Start(t, t.TempDir(), &memlog.Log{})), 0
+	_, h := inMemory(t)
+	sent := 0
 	for i, block := range strings.Split(string(text), "```") {
 		if i%2 == 0 {
 			continue
@@ -31,11 +29,12 @@ func TestDevicesDocument(t *testing.T) {
 			}
 			head, body, _ := strings.Cut(strings.TrimSpace(request), "\n")
 			method, path, _ := strings.Cut(head, " ")
-			status, has, _ := strings.Cut(strings.TrimSpace(answer), " ")
-			w := sendAt(h, "1.39", method, path, body)
-			if strconv.Itoa(w.Code) != status || !strings.Contains(w.Body.String(), has) {
-				t.Errorf("%s %s: %d %s, and not %s", method, path, w.Code, w.Body, answer)
+			number, has, _ := strings.Cut(strings.TrimSpace(answer), " ")
+			status, err := strconv.Atoi(number)
+			if err != nil {
+				t.Fatal(err)
 			}
+			expect(t, h, method, path, body, status, has)
 			request, sent = "", sent+1
 		}
 	}

@@ -8,9 +8,7 @@ import (
 
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/memlog"
 )
 
 // asked counts questions to the leader, and does what makes the answer true.
@@ -38,8 +36,8 @@ func (a *asked) Ahead() bool {
 // TestReadOfACommitIsNotAhead: a read that names the commit that it needs asks no leader, and
 // waits until a leader is known to know all that is shown.
 func TestReadOfACommitIsNotAhead(t *testing.T) {
-	l, _ := overJetStream(t)
-	h, fresh := handler(l), &asked{ahead: 3}
+	_, h := inMemory(t)
+	fresh := &asked{ahead: 3}
 	h.Fresh = fresh
 	request := httptest.NewRequest(http.MethodGet, "/resource_providers", nil)
 	request.Header.Set("X-Auth-Token", "admin")
@@ -64,8 +62,8 @@ func TestOldViewRefusesNothing(t *testing.T) {
 		{"DELETE", "/traits", ""},
 	} {
 		t.Run(c.method+c.below, func(t *testing.T) {
-			l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-			h, fresh := handler(l), &asked{}
+			l, h := inMemory(t)
+			fresh := &asked{}
 			h.Fresh = fresh
 			id := ledger.UUID{9}
 			path := "/resource_providers/" + id.String() + c.below

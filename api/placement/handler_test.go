@@ -62,9 +62,32 @@ func sendAt(h http.Handler, version, method, target, body string) *httptest.Resp
 	return w
 }
 
+// inMemory is the facade of a new ledger whose log is in memory.
+func inMemory(t *testing.T) (*commandstest.Ledger, *placement.Handler) {
+	t.Helper()
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	return l, handler(l)
+}
+
+// expect sends a request, whose answer must have a status, and some texts.
+func expect(t *testing.T, h http.Handler, method, target, body string, status int, texts ...string) {
+	t.Helper()
+	expectAt(t, h, "latest", method, target, body, status, texts...)
+}
+
+func expectAt(t *testing.T, h http.Handler, version, method, target, body string, status int, texts ...string) {
+	t.Helper()
+	w := sendAt(h, version, method, target, body)
+	for _, text := range append(texts, "") {
+		if w.Code != status || !strings.Contains(w.Body.String(), text) {
+			t.Errorf("%s %s %s: %d %s, not %d with %q", method, target, body, w.Code, w.Body, status, text)
+		}
+	}
+}
+
 // TestBadBodies: each is a 4xx in Placement's format, and changes nothing.
 func TestBadBodies(t *testing.T) {
-	l, h := overJetStream(t)
+	l, h := inMemory(t)
 	provider := l.Provider(t, "node", commands.Inventory{Class: "VCPU", Total: 10})
 	allocate := func(amount string) string {
 		return fmt.Sprintf(
@@ -174,7 +197,7 @@ func TestLargeReshape(t *testing.T) {
 
 // TestRetriedRequest: the same command id gives the first answer.
 func TestRetriedRequest(t *testing.T) {
-	_, h := overJetStream(t)
+	_, h := inMemory(t)
 	id := commandstest.NewID().String()
 	for range 2 {
 		r := httptest.NewRequest("PUT", "/traits/CUSTOM_GOLD", nil)
@@ -218,16 +241,13 @@ func FuzzRequest(f *testing.F) {
 // TestManySchedulers: the schedulers of a cloud are one client. When all ask at
 // once, they wait for each other, and none is refused.
 func TestManySchedulers(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	for i := range 500 {
-		l.Provider(t, fmt.Sprint(i), commands.Inventory{Class: "VCPU", Total: 10})
-	}
-	h := handler(l)
+	l, h := inMemory(t)
+	l.Providers(t, 500, commands.Inventory{Class: "VCPU", Total: 10})
 	h.Fair = fair.NewPoolOf(1, 1)
 	var all sync.WaitGroup
-	for range 64 {
+	for range 32 {
 		all.Go(func() {
-			for range 5 {
+			for range 3 {
 				if w := send(h, "GET", "/allocation_candidates?resources=VCPU:1", ""); w.Code != http.StatusOK {
 					t.Errorf("%d %.200s", w.Code, w.Body)
 				}
@@ -242,9 +262,8 @@ func TestManySchedulers(t *testing.T) {
 // What can neither run nor wait is told to come again.
 func TestReadsOfThePastHaveAPlace(t *testing.T) {
 	t.Parallel()
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	l, h := inMemory(t)
 	l.Provider(t, "one", commands.Inventory{Class: "VCPU", Total: 10})
-	h := handler(l)
 	h.Fair = fair.NewPoolOf(4, 1)
 	other, err := h.Fair.Long(t.Context(), "other")
 	if err != nil {
@@ -272,12 +291,9 @@ func TestReadsOfThePastHaveAPlace(t *testing.T) {
 // TestCandidateOptions: the operator's settings apply to every request, and only
 // clients that ask for it get an explanation.
 func TestCandidateOptions(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	for i := range 30 {
-		l.Provider(t, fmt.Sprint(i), commands.Inventory{Class: "VCPU", Total: 10})
-	}
+	l, h := inMemory(t)
+	l.Providers(t, 30, commands.Inventory{Class: "VCPU", Total: 10})
 	ask := func(o placement.CandidateOptions, query string) (int, []json.RawMessage, json.RawMessage) {
-		h := handler(l)
 		h.Candidates = o
 		w := send(h, "GET", "/allocation_candidates?resources=VCPU:1"+query, "")
 		var answer struct {
@@ -327,9 +343,8 @@ func TestCandidateOptions(t *testing.T) {
 // TestDryRun: every kind of write can be tried without a trace. A rejection is
 // answered as usual.
 func TestDryRun(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	l, h := inMemory(t)
 	p := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 10})
-	h := handler(l)
 	before := l.Views.Checkpoint()
 	allocate := func(n int) string {
 		return fmt.Sprintf(
@@ -351,10 +366,7 @@ func TestDryRun(t *testing.T) {
 		"create trait":      {"PUT", "/traits/CUSTOM_X?dry_run=true", ``, 200, "TraitCreated"},
 		"nonsense":          {"PUT", "/traits/CUSTOM_X?dry_run=perhaps", ``, 400, "dry_run"},
 	} {
-		w := send(h, c.method, c.path, c.body)
-		if w.Code != c.status || !strings.Contains(w.Body.String(), c.says) {
-			t.Errorf("%s: %d %s", name, w.Code, w.Body)
-		}
+		t.Run(name, func(t *testing.T) { expect(t, h, c.method, c.path, c.body, c.status, c.says) })
 	}
 	if after := l.Views.Checkpoint(); after != before {
 		t.Errorf("the log moved from %d to %d", before.Sequence, after.Sequence)

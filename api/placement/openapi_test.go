@@ -13,7 +13,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/allot-project/allot/commands/commandstest"
-	"github.com/allot-project/allot/ledger/memlog"
 )
 
 // served fetches the document as a client does.
@@ -29,21 +28,16 @@ func served(t *testing.T, h http.Handler) map[string]any {
 
 // TestOpenAPIRoutes: what the document lists is served, and nothing else is.
 func TestOpenAPIRoutes(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	h := handler(l)
+	_, h := inMemory(t)
 	paths := served(t, h)["paths"].(map[string]any)
 	if len(paths) < 15 {
 		t.Errorf("only %d paths", len(paths))
 	}
-	names := strings.NewReplacer(
-		"{uuid}", "11111111-1111-4111-8111-111111111111", "{consumer_uuid}", "22222222-2222-4222-8222-222222222222",
-		"{name}", "CUSTOM_X", "{resource_class}", "VCPU",
-	)
 	for path, item := range paths {
 		var allowed []string
 		for _, method := range []string{"GET", "POST", "PUT", "DELETE", "PATCH"} {
 			_, listed := item.(map[string]any)[strings.ToLower(method)]
-			w := send(h, method, names.Replace(path), "{}")
+			w := send(h, method, pathNames.Replace(path), "{}")
 			if answered := w.Code != http.StatusMethodNotAllowed; listed != answered {
 				t.Errorf("%s %s: listed %v, answered with %d", method, path, listed, w.Code)
 			}
@@ -51,7 +45,7 @@ func TestOpenAPIRoutes(t *testing.T) {
 				allowed = append(allowed, method)
 			}
 		}
-		allow := strings.Split(send(h, "PATCH", names.Replace(path), "").Header().Get("Allow"), ", ")
+		allow := strings.Split(send(h, "PATCH", pathNames.Replace(path), "").Header().Get("Allow"), ", ")
 		if a, b := slices.Sorted(slices.Values(allowed)), slices.Sorted(slices.Values(allow)); !slices.Equal(a, b) {
 			t.Errorf("%s: %v are listed, but Allow says %v", path, a, b)
 		}
@@ -65,8 +59,8 @@ var ownPatterns = regexp.MustCompile("^/(claims|limits|projects|preferences|topo
 // against the document. On a server that follows, no write asks the leader
 // anything before it submits its command, and every read asks once.
 func TestOpenAPIAnswers(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	h, fresh := handler(l), &asked{}
+	_, h := inMemory(t)
+	fresh := &asked{}
 	h.Fresh = fresh
 	doc := served(t, h)
 	compiler := jsonschema.NewCompiler()

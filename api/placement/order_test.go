@@ -7,16 +7,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/allot-project/allot/commands/commandstest"
-	"github.com/allot-project/allot/ledger/memlog"
 )
 
 // TestOrder: lists are in the order of Placement's rows, whatever the names
 // and uuids are.
 func TestOrder(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	h := handler(l)
+	_, h := inMemory(t)
 	do := func(method, path, body string) string {
 		t.Helper()
 		r := send(h, method, path, body)
@@ -118,14 +114,12 @@ func TestOrder(t *testing.T) {
 
 // TestUnknownClassWithWrongGeneration: the generation is checked first.
 func TestUnknownClassWithWrongGeneration(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	l, h := inMemory(t)
 	path := "/resource_providers/" + l.Provider(t, "node").String() + "/inventories/"
 	for _, class := range []string{"vcpu", "CUSTOM_NONE"} {
 		for generation, want := range map[int]int{77: 409, 1: 404} {
 			body := fmt.Sprintf(`{"resource_provider_generation":%d,"total":1}`, generation)
-			if r := send(handler(l), "PUT", path+class, body); r.Code != want {
-				t.Errorf("%s at %d: %d %s, want %d", class, generation, r.Code, r.Body, want)
-			}
+			expect(t, h, "PUT", path+class, body, want)
 		}
 	}
 }
@@ -133,16 +127,13 @@ func TestUnknownClassWithWrongGeneration(t *testing.T) {
 // TestFormsBeforeNames: a malformed query is reported as such, even if it also
 // names something unknown.
 func TestFormsBeforeNames(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	r := send(handler(l), "GET", "/resource_providers?resources=VCPU&required=CUSTOM_NONE", "")
-	if r.Code != 400 || !strings.Contains(r.Body.String(), "Badly formed resources parameter") {
-		t.Errorf("%d %s", r.Code, r.Body)
-	}
+	_, h := inMemory(t)
+	expect(t, h, "GET", "/resource_providers?resources=VCPU&required=CUSTOM_NONE", "", 400, "Badly formed resources parameter")
 }
 
 // TestClassIsRenamed: below 1.7 a PUT renames a class, and needs one.
 func TestClassIsRenamed(t *testing.T) {
-	h := handler(commandstest.Start(t, t.TempDir(), &memlog.Log{}))
+	_, h := inMemory(t)
 	for _, step := range []struct {
 		method, path, body string
 		status             int
@@ -152,8 +143,6 @@ func TestClassIsRenamed(t *testing.T) {
 		{"PUT", "/resource_classes/CUSTOM_A", `{"name":"CUSTOM_C"}`, 404},
 		{"GET", "/resource_classes/CUSTOM_B", "", 200},
 	} {
-		if r := sendAt(h, "1.2", step.method, step.path, step.body); r.Code != step.status {
-			t.Errorf("%s %s: %d %s, want %d", step.method, step.path, r.Code, r.Body, step.status)
-		}
+		expectAt(t, h, "1.2", step.method, step.path, step.body, step.status)
 	}
 }

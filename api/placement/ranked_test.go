@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
-	"github.com/allot-project/allot/ledger/memlog"
 )
 
 // rankedAnswer is the answer of GET /allocation_candidates with prefer.
@@ -38,8 +36,7 @@ func (a *rankedAnswer) providers() (ids []string) {
 // is different.
 func TestRankedCandidates(t *testing.T) {
 	t.Parallel()
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	h := handler(l)
+	l, h := inMemory(t)
 	var hosts []string
 	for i := range 7 {
 		id := l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: 16})
@@ -99,8 +96,6 @@ func TestRankedCandidates(t *testing.T) {
 		"no such class":            {"resources=VCPU:1&prefer=" + url.QueryEscape(`{"weights":{"CUSTOM_NO":1}}`), "no resource class"},
 		"twice":                    {"resources=VCPU:1" + prefer + prefer, "only once"},
 	} {
-		if w := send(h, "GET", "/allocation_candidates?"+c.query, ""); w.Code != 400 || !strings.Contains(w.Body.String(), c.text) {
-			t.Errorf("%s: %d %s", name, w.Code, w.Body)
-		}
+		t.Run(name, func(t *testing.T) { expect(t, h, "GET", "/allocation_candidates?"+c.query, "", 400, c.text) })
 	}
 }

@@ -6,18 +6,16 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
-	"github.com/allot-project/allot/ledger/memlog"
 )
 
 // TestAggregateSpelling: an aggregate is shown as it was first spelt for the provider,
 // and is the same aggregate in every spelling.
 func TestAggregateSpelling(t *testing.T) {
 	t.Parallel()
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	h, host, id := handler(l), ledgertest.ID(1, 1), ledgertest.ID(0xab, 2)
+	l, h := inMemory(t)
+	host, id := ledgertest.ID(1, 1), ledgertest.ID(0xab, 2)
 	l.Accept(t, &commands.CreateProvider{Provider: host, Name: "host"})
 	dashed, plain := id.String(), ledger.SpelledPlain.Text(id)
 	path, generation := "/resource_providers/"+host.String()+"/aggregates", 0
@@ -28,9 +26,7 @@ func TestAggregateSpelling(t *testing.T) {
 			list = "[]"
 		}
 		body := fmt.Sprintf(`{"aggregates":%s,"resource_provider_generation":%d}`, list, generation)
-		if r := send(h, "PUT", path, body); r.Code != 200 {
-			t.Fatal(r.Code, r.Body)
-		}
+		expect(t, h, "PUT", path, body, 200)
 		generation++
 	}
 	shows := func(texts ...string) {
@@ -44,15 +40,11 @@ func TestAggregateSpelling(t *testing.T) {
 	put(plain)
 	shows(plain)
 	for _, spelt := range []string{dashed, plain, strings.ToUpper(dashed)} {
-		if r := send(h, "GET", "/resource_providers?member_of="+spelt, ""); !strings.Contains(r.Body.String(), host.String()) {
-			t.Errorf("member_of=%s: %s", spelt, r.Body)
-		}
+		expect(t, h, "GET", "/resource_providers?member_of="+spelt, "", 200, host.String())
 	}
 	put(other, dashed)
 	shows(other, plain)
-	if r := sendAt(h, "1.1", "PUT", path, fmt.Sprintf(`["%s","%s"]`, other, strings.ToUpper(dashed))); r.Code != 200 {
-		t.Fatal(r.Code, r.Body)
-	}
+	expectAt(t, h, "1.1", "PUT", path, fmt.Sprintf(`["%s","%s"]`, other, strings.ToUpper(dashed)), 200)
 	shows(other, plain)
 	put(other)
 	put(strings.ToUpper(dashed), other)

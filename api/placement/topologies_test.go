@@ -6,37 +6,26 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/commands/commandstest"
-	"github.com/allot-project/allot/ledger/memlog"
 )
 
 // TestTopologies: topologies are set, shown now and then, and removed; what is none is refused,
 // and changes nothing.
 func TestTopologies(t *testing.T) {
 	t.Parallel()
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	h := handler(l)
-	expect := func(method, path, body string, status int, texts ...string) {
-		t.Helper()
-		w := send(h, method, path, body)
-		for _, text := range append(texts, "") {
-			if w.Code != status || !strings.Contains(w.Body.String(), text) {
-				t.Errorf("%s %s: %d %s, not %d with %q", method, path, w.Code, w.Body, status, text)
-			}
-		}
-	}
+	l, h := inMemory(t)
 	block, rack := commandstest.NewID(), commandstest.NewID()
 	members := func(rackIn string) string {
 		return fmt.Sprintf(`{"levels":["block","rack"],"members":{"%s":{"level":"block","name":"b1"},
 			"%s":{"level":"rack","name":"r1","parent":"%s"}}}`, block, rack, rackIn)
 	}
 	before := l.Views.Checkpoint().Sequence
-	expect("GET", "/topologies", "", 200, `{"topologies":[]}`)
-	expect("GET", "/topologies/fabric", "", 404, "No topology with name fabric")
-	expect("DELETE", "/topologies/fabric", "", 404, "No topology with name fabric")
-	expect("PUT", "/topologies/fabric", members(block.String()), 204)
+	expect(t, h, "GET", "/topologies", "", 200, `{"topologies":[]}`)
+	expect(t, h, "GET", "/topologies/fabric", "", 404, "No topology with name fabric")
+	expect(t, h, "DELETE", "/topologies/fabric", "", 404, "No topology with name fabric")
+	expect(t, h, "PUT", "/topologies/fabric", members(block.String()), 204)
 	first := l.Views.Checkpoint().Sequence
-	expect("PUT", "/topologies/fabric", members(block.String()), 204)
-	expect("PUT", "/topologies/flat", `{"levels":["rack"],"members":{}}`, 204)
+	expect(t, h, "PUT", "/topologies/fabric", members(block.String()), 204)
+	expect(t, h, "PUT", "/topologies/flat", `{"levels":["rack"],"members":{}}`, 204)
 	for _, c := range []struct{ body, text string }{
 		{members(rack.String()), "instead of"},
 		{members(commandstest.NewID().String()), "which is no member"},
@@ -49,20 +38,20 @@ func TestTopologies(t *testing.T) {
 		{fmt.Sprintf(`{"levels":["rack"],"members":{"%s":{"level":"rack","name":"a"},"%s":{"level":"rack","name":"b"}}}`,
 			rack, strings.ToUpper(rack.String())), "is written otherwise"},
 	} {
-		expect("PUT", "/topologies/fabric", c.body, 400, c.text)
+		expect(t, h, "PUT", "/topologies/fabric", c.body, 400, c.text)
 	}
-	expect("PUT", "/topologies/a%20b", `{"levels":["rack"],"members":{}}`, 400)
-	expect("GET", "/topologies", "", 200, fmt.Sprintf(
+	expect(t, h, "PUT", "/topologies/a%20b", `{"levels":["rack"],"members":{}}`, 400)
+	expect(t, h, "GET", "/topologies", "", 200, fmt.Sprintf(
 		`{"topologies":[{"name":"fabric","levels":["block","rack"],"member_count":2,"sequence":%d},{"name":"flat",`, first))
-	expect("GET", fmt.Sprint("/topologies?at=", before), "", 200, `{"topologies":[]}`)
-	expect("GET", "/topologies/fabric", "", 200, `"levels":["block","rack"]`,
+	expect(t, h, "GET", fmt.Sprint("/topologies?at=", before), "", 200, `{"topologies":[]}`)
+	expect(t, h, "GET", "/topologies/fabric", "", 200, `"levels":["block","rack"]`,
 		fmt.Sprintf(`"%s":{"level":"block","name":"b1"}`, block),
 		fmt.Sprintf(`"%s":{"level":"rack","name":"r1","parent":"%s"}`, rack, block),
 		fmt.Sprintf(`"versions":[{"sequence":%d,"member_count":2}]`, first))
-	expect("DELETE", "/topologies/fabric", "", 204)
-	expect("GET", "/topologies/fabric", "", 404)
-	expect("GET", fmt.Sprint("/topologies/fabric?at=", first), "", 200, block.String())
-	expect("PUT", "/topologies/fabric", `{"levels":["rack"],"members":{}}`, 204)
-	expect("GET", "/topologies/fabric", "", 200, `"members":{}`,
+	expect(t, h, "DELETE", "/topologies/fabric", "", 204)
+	expect(t, h, "GET", "/topologies/fabric", "", 404)
+	expect(t, h, "GET", fmt.Sprint("/topologies/fabric?at=", first), "", 200, block.String())
+	expect(t, h, "PUT", "/topologies/fabric", `{"levels":["rack"],"members":{}}`, 204)
+	expect(t, h, "GET", "/topologies/fabric", "", 200, `"members":{}`,
 		`"member_count":0},{"sequence":`, `"member_count":null},{"sequence":`)
 }

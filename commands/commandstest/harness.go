@@ -4,6 +4,7 @@ package commandstest
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -164,6 +165,20 @@ func (l *Ledger) Provider(t testing.TB, name string, inventories ...commands.Inv
 	l.Accept(t, &commands.CreateProvider{Provider: id, Name: name})
 	l.Accept(t, &commands.ReplaceInventories{Provider: id, Inventories: inventories})
 	return id
+}
+
+// Providers makes so many providers, host-0 and so on, each with inventories, in one commit.
+func (l *Ledger) Providers(t testing.TB, count int, inventories ...commands.Inventory) []ledger.UUID {
+	t.Helper()
+	all, ids := &commands.Batch{}, make([]ledger.UUID, count)
+	for i := range ids {
+		ids[i] = NewID()
+		all.Commands = append(all.Commands,
+			&commands.CreateProvider{Provider: ids[i], Name: fmt.Sprint("host-", i)},
+			&commands.ReplaceInventories{Provider: ids[i], Inventories: inventories})
+	}
+	l.Accept(t, all)
+	return ids
 }
 
 // Allocate returns a command that gives a new consumer an amount of one class.

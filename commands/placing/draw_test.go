@@ -33,8 +33,7 @@ func TestRaceForReservation(t *testing.T) {
 	reserve := &commands.Reserve{Seconds: 3600, Allocations: []commands.ConsumerAllocations{{
 		Consumer: reservation, Project: "p", User: "u",
 	}}}
-	for i := range hosts {
-		host := l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: slots + 2})
+	for _, host := range l.Providers(t, hosts, commands.Inventory{Class: "VCPU", Total: slots + 2}) {
 		reserve.Allocations[0].Resources = append(
 			reserve.Allocations[0].Resources, commands.ProviderAllocation{Provider: host, Class: "VCPU", Amount: slots},
 		)
@@ -105,11 +104,10 @@ func TestDrawing(t *testing.T) {
 		l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 		defer l.Stop(t)
 		classes := []string{"VCPU", "DISK_GB"}
-		var hosts, reservations []ledger.UUID
-		for i := range 3 {
-			hosts = append(hosts, l.Provider(t, fmt.Sprint("host-", i),
-				commands.Inventory{Class: "VCPU", Total: 8}, commands.Inventory{Class: "DISK_GB", Total: 3, Ratio: new(2.5)}))
-		}
+		hosts := l.Providers(
+			t, 3, commands.Inventory{Class: "VCPU", Total: 8}, commands.Inventory{Class: "DISK_GB", Total: 3, Ratio: new(2.5)},
+		)
+		var reservations []ledger.UUID
 		for range 2 {
 			c := &commands.Reserve{Seconds: 60, Projects: []string{"q"}, Allocations: []commands.ConsumerAllocations{{
 				Consumer: commandstest.NewID(), Project: "r", User: "u",

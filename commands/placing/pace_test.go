@@ -3,7 +3,6 @@ package placing_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -129,9 +128,7 @@ func TestSearchesTakeTurns(t *testing.T) {
 func TestCostlySearchesArePaced(t *testing.T) {
 	const hosts = 300
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	for i := range hosts {
-		l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: 8})
-	}
+	l.Providers(t, hosts, commands.Inventory{Class: "VCPU", Total: 8})
 	claimed(t, l.Submit(t, claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1}))) // it makes the order
 	wishes := manyWishes()
 	for _, c := range []struct {

@@ -49,14 +49,14 @@ func claimed(t interface {
 	return list
 }
 
-// TestLastPlaces: of a thousand clients who want the last hundred places, a hundred get
+// TestLastPlaces: of five hundred clients who want the last fifty places, fifty get
 // one, and no project more than its limit; the others are told why not.
 func TestLastPlaces(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		most int64 // VCPU of each of 20 projects; 0: no limit. A place has 2
+		most int64 // VCPU of each of 10 projects; 0: no limit. A place has 2
 		won  int
-	}{{"no limits", 0, 100}, {"limits for more than there is", 14, 100}, {"limits for less", 6, 60}} {
+	}{{"no limits", 0, 50}, {"limits for more than there is", 14, 50}, {"limits for less", 6, 30}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			lastPlaces(t, c.most, c.won)
@@ -65,11 +65,9 @@ func TestLastPlaces(t *testing.T) {
 }
 
 func lastPlaces(t *testing.T, most int64, want int) {
-	const places, clients, projects = 100, 1000, 20
+	const places, clients, projects = 50, 500, 10
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	for i := range places / 10 {
-		l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: 20}, commands.Inventory{Class: "DISK_GB", Total: 1000})
-	}
+	l.Providers(t, places/10, commands.Inventory{Class: "VCPU", Total: 20}, commands.Inventory{Class: "DISK_GB", Total: 1000})
 	if most > 0 {
 		l.Accept(t, &commands.SetLimit{Class: "VCPU", Most: &most})
 	}
@@ -271,9 +269,7 @@ func facts(events []ledger.Event) (list []ledger.Event) {
 // TestSentAgain: the same claim under the same id is told again what was chosen.
 func TestSentAgain(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	for i := range 9 {
-		l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: 8})
-	}
+	l.Providers(t, 9, commands.Inventory{Class: "VCPU", Total: 8})
 	c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
 	c.Alternates = 3
 	s := commands.Submission{ID: commands.NewID(), Actor: "test", Command: c}
@@ -495,9 +491,7 @@ func searchIn(s *ledger.State, c *commands.Claim) (*demand.Found, error) {
 // TestBatchWithClaims: claims in a batch see what those before them chose.
 func TestBatchWithClaims(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	for i := range 2 {
-		l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: 1})
-	}
+	l.Providers(t, 2, commands.Inventory{Class: "VCPU", Total: 1})
 	batch := func(n int) *commands.Batch {
 		b := &commands.Batch{Commands: []commands.Command{&commands.CreateTrait{Name: fmt.Sprint("CUSTOM_", n)}}}
 		for range n {
