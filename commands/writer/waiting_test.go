@@ -279,13 +279,7 @@ func TestLogIsBudgeted(t *testing.T) {
 		o.Now = func() time.Time { return now }
 	})
 	provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 1_000_000})
-	const bytes = 500_000
-	large := func() commands.Command {
-		driver := "fake"
-		return &commands.CreateNode{Node: commandstest.NewID(), NodeFields: commands.NodeFields{
-			Driver: &driver, Extra: ledger.Document(`{"a":"` + strings.Repeat("x", bytes) + `"}`),
-		}}
-	}
+	large := strings.Repeat("x", 500_000)
 	submit := func(s commands.Submission) error {
 		s.ID, s.Actor = commandstest.NewID(), "test"
 		outcome, err := l.Writer.Submit(t.Context(), s)
@@ -297,7 +291,7 @@ func TestLogIsBudgeted(t *testing.T) {
 	var err error
 	sent := 0
 	for ; err == nil && sent < 500; sent++ {
-		err = submit(commands.Submission{Client: "greedy", Command: large()})
+		err = submit(commands.Submission{Client: "greedy", Command: trait(sent), RequestID: large})
 	}
 	if !errors.Is(err, fair.ErrBudget) {
 		t.Fatalf("after %d commands: %v", sent, err)

@@ -380,30 +380,28 @@ func TestKilledWhilePlacing(t *testing.T) {
 	giver := peer("a", have.serve(nil).Address())
 	want := digestOf(t, have.views)
 	steps := len(have.folder().steps())
-	for _, at := range []int{0, 20} {
+	for _, one := range []struct{ at, times int }{{20, 1}, {0, 2}} { // again at the same step of the second try
 		for killed := range steps + 1 {
-			for again := range 2 { // killed once more, at the same step of the second try
-				into := w.open(t.TempDir())
-				into.fold(at, at/2)
-				if _, err := w.join(into, nil, giver); err != nil {
-					t.Fatal(err)
-				}
-				into.close()
-				for range again + 1 {
-					for _, step := range into.folder().steps()[:killed] {
-						if err := step(); err != nil {
-							t.Fatal(err)
-						}
+			into := w.open(t.TempDir())
+			into.fold(one.at, one.at/2)
+			if _, err := w.join(into, nil, giver); err != nil {
+				t.Fatal(err)
+			}
+			into.close()
+			for range one.times {
+				for _, step := range into.folder().steps()[:killed] {
+					if err := step(); err != nil {
+						t.Fatal(err)
 					}
 				}
-				into = w.open(into.dir)
-				state, found, err := into.snaps.Load(testCommits)
-				if got := digestOf(t, into.views); got != want || err != nil || !found || state.Head().Sequence != testCommits-10 {
-					t.Errorf("from %d, killed after step %d: digest %.8s, a snapshot: %v, %v", at, killed, got, found, err)
-				}
-				into.close()
-				nothingLeft(t, into)
 			}
+			into = w.open(into.dir)
+			state, found, err := into.snaps.Load(testCommits)
+			if got := digestOf(t, into.views); got != want || err != nil || !found || state.Head().Sequence != testCommits-10 {
+				t.Errorf("from %d, killed after step %d: digest %.8s, a snapshot: %v, %v", one.at, killed, got, found, err)
+			}
+			into.close()
+			nothingLeft(t, into)
 		}
 	}
 	into := w.open(t.TempDir())
