@@ -90,7 +90,7 @@ func TestHiddenLooksMissing(t *testing.T) {
 			Allocation: hidden, NodeRequest: commands.NodeRequest{ResourceClass: class, Owner: theirs},
 		},
 	)
-	makes := []string{"AllocateForConsumers", "Claim", "Reserve"} // they tell that a uuid is taken, and no more
+	makes := []string{"AllocateForConsumers", "Reserve"} // they tell that a uuid is taken, and no more
 	needs := maps.Clone(commands.Registry)
 	renamed := []commands.PatchOperation{{Op: "replace", Path: "/name", Value: `"b"`}}
 	for name, row := range map[string]struct {
@@ -106,6 +106,7 @@ func TestHiddenLooksMissing(t *testing.T) {
 		"CancelReservation": {others, func(id ledger.UUID) commands.Command {
 			return &commands.CancelReservation{Consumer: id}
 		}},
+		"Claim": {others, func(id ledger.UUID) commands.Command { return drawing("p", 1, id, fresh) }},
 		"ReleaseNodeAllocation": {hidden, func(id ledger.UUID) commands.Command {
 			return &commands.ReleaseNodeAllocation{Allocation: id}
 		}},
@@ -121,7 +122,7 @@ func TestHiddenLooksMissing(t *testing.T) {
 		told := func(id ledger.UUID) string {
 			var said []string
 			for _, c := range []commands.Command{row.about(id), &commands.Batch{Commands: []commands.Command{row.about(id)}}} {
-				_, r := commands.Decide(commands.Submission{Actor: "a", Command: c, Project: "p"}, w.State())
+				_, r := commands.Decide(commands.Submission{Actor: "a", Command: searching(c), Project: "p"}, w.State())
 				if r == nil {
 					t.Fatalf("%s is accepted", name)
 				}

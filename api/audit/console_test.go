@@ -141,8 +141,7 @@ func orBefore[T any](after, before *T) *T {
 
 // TestFind: everything is found under its name, even if it no longer exists.
 func TestFind(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	q := ask(t, l, nil)
+	l, q := inMemory(t)
 	provider := l.Provider(t, "<b>host</b>", commands.Inventory{Class: "VCPU", Total: 9})
 	consumer := commandstest.NewID()
 	l.Accept(t, commandstest.Allocate(consumer, provider, "VCPU", 1))

@@ -117,8 +117,7 @@ func TestConsumption(t *testing.T) {
 
 // TestConsumptionOfDeletedClass: a class that is gone is called what it was called last.
 func TestConsumptionOfDeletedClass(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	q := ask(t, l, nil)
+	l, q := inMemory(t)
 	l.Accept(t, &commands.CreateResourceClass{Name: "CUSTOM_OLD"})
 	host := l.Provider(t, "host", commands.Inventory{Class: "CUSTOM_OLD", Total: 8})
 	l.Accept(t, &commands.RenameResourceClass{Name: "CUSTOM_OLD", NewName: "CUSTOM_NEW"})

@@ -23,8 +23,7 @@ import (
 // TestFleet: the sums and cells are those that a walk through all providers
 // gives, now and in the past.
 func TestFleet(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	q := ask(t, l, nil)
+	l, q := inMemory(t)
 	var empty audit.Fleet
 	q.get(t, 200, "/audit/fleet", &empty)
 	if empty.Providers != 0 || len(empty.Cells.Roots) != 0 {
@@ -113,8 +112,7 @@ func sum(list []int) (n int) {
 
 // TestTrees: pages put together are all trees, in the order that is asked for.
 func TestTrees(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	q := ask(t, l, nil)
+	l, q := inMemory(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	var names []string
 	for i := range 25 {
@@ -170,8 +168,7 @@ func TestTrees(t *testing.T) {
 // TestSearch: a part of a name or the beginning of a uuid finds what exists, the
 // most similar first, and no more than is asked for.
 func TestSearch(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	q := ask(t, l, nil)
+	l, q := inMemory(t)
 	one := l.Provider(t, "alpha", commands.Inventory{Class: "VCPU", Total: 100})
 	l.Provider(t, "alphabet", commands.Inventory{Class: "VCPU", Total: 100})
 	l.Provider(t, "the Alpha", commands.Inventory{Class: "VCPU", Total: 100})
@@ -210,8 +207,7 @@ func cmpOr(a, b string) string {
 
 // TestNames: providers that are gone keep their last names.
 func TestNames(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	q := ask(t, l, nil)
+	l, q := inMemory(t)
 	here, gone := l.Provider(t, "here"), l.Provider(t, "gone")
 	l.Accept(t, &commands.RenameProvider{Provider: gone, Name: "gone later"})
 	l.Accept(t, &commands.DeleteProvider{Provider: gone})
@@ -230,8 +226,7 @@ func TestNames(t *testing.T) {
 // TestOwnersAndTheirConsumers: what projects and users hold adds up to what their
 // consumers hold.
 func TestOwnersAndTheirConsumers(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	q := ask(t, l, nil)
+	l, q := inMemory(t)
 	host := l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 1000})
 	for i := range 30 {
 		c := commandstest.Allocate(commandstest.NewID(), host, "VCPU", int64(i+1))
@@ -398,8 +393,7 @@ func moment(t *testing.T, text string) time.Time {
 
 // TestActivity: every accepted and rejected command is in the span of its time.
 func TestActivity(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	q := ask(t, l, nil)
+	l, q := inMemory(t)
 	for i := range 20 {
 		l.Accept(t, &commands.CreateTrait{Name: fmt.Sprint("CUSTOM_", i)})
 	}
@@ -443,8 +437,7 @@ func TestActivityWithoutRejected(t *testing.T) {
 
 // TestReservationsOfNow: those that end first come first, with their owners.
 func TestReservationsOfNow(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	q := ask(t, l, nil)
+	l, q := inMemory(t)
 	host := l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 100})
 	for i := range 5 {
 		c := commandstest.Allocate(commandstest.NewID(), host, "VCPU", int64(i+1))

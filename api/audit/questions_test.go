@@ -42,6 +42,13 @@ func ask(t *testing.T, l *commandstest.Ledger, store rejected.Store) *questions 
 	return &questions{l, q.Handlers()}
 }
 
+// inMemory are a new ledger whose log is in memory, and what is asked of it.
+func inMemory(t *testing.T) (*commandstest.Ledger, *questions) {
+	t.Helper()
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	return l, ask(t, l, nil)
+}
+
 // get asks a question; into is nil if no answer is expected.
 func (q *questions) get(t *testing.T, status int, target string, into any) {
 	t.Helper()
@@ -73,8 +80,7 @@ func (q *questions) do(t *testing.T, status int, r *http.Request, into any) {
 // provider, and those that shaped the provider's inventories, and leaves out
 // other changes of both.
 func TestWhy(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	q := ask(t, l, nil)
+	l, q := inMemory(t)
 	provider := l.Provider(
 		t, "a", commands.Inventory{Class: "VCPU", Total: 1000}, commands.Inventory{Class: "DISK_GB", Total: 1000},
 	)

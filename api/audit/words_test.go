@@ -34,8 +34,7 @@ func (q *questions) text(t *testing.T, target string) string {
 // TestRecordsAreToldInWords: histories, the timeline, the records and a comparison say the same sentence of a
 // record, with names, the other party and what was before; also of what is gone.
 func TestRecordsAreToldInWords(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	q := ask(t, l, nil)
+	l, q := inMemory(t)
 	cpu := commands.Inventory{Class: "VCPU", Total: 90}
 	from, to := l.Provider(t, "host-007", cpu), l.Provider(t, "host-012", cpu)
 	consumer, most := ledgertest.ID(2, 1), int64(5)
@@ -122,8 +121,7 @@ func TestAllEventsAreToldFromReadModels(t *testing.T) {
 // TestHoldersOfAHost: who holds something of what is nested in a host is a holder of the host, now and in the past,
 // and no page loses one.
 func TestHoldersOfAHost(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	q := ask(t, l, nil)
+	l, q := inMemory(t)
 	cpu := commands.Inventory{Class: "VCPU", Total: 90}
 	host, socket, other := l.Provider(t, "host", cpu), l.Provider(t, "socket", cpu), l.Provider(t, "other", cpu)
 	node := l.Provider(t, "node", cpu)
@@ -148,8 +146,7 @@ func TestHoldersOfAHost(t *testing.T) {
 
 // TestNoBoundIsACount: every answer with a list that stops at a bound says so, and counts more than it lists.
 func TestNoBoundIsACount(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	q := ask(t, l, nil)
+	l, q := inMemory(t)
 	from := l.Views.View().Sequence()
 	providers := make([]ledger.UUID, 3)
 	for i := range providers {
@@ -203,8 +200,7 @@ func TestNoBoundIsACount(t *testing.T) {
 // TestNamesAreAccepted: where a question takes a uuid it takes a name, and the beginning of a uuid; one that may be
 // several is answered with these.
 func TestNamesAreAccepted(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	q := ask(t, l, nil)
+	l, q := inMemory(t)
 	cpu := commands.Inventory{Class: "VCPU", Total: 90}
 	host := l.Provider(t, "host-007", cpu)
 	consumer := ledgertest.ID(2, 7)
@@ -244,8 +240,7 @@ func TestNamesAreAccepted(t *testing.T) {
 
 // TestOtherIDsAreNoBeginnings: a project that there is not did nothing, although the id of another begins as its own.
 func TestOtherIDsAreNoBeginnings(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	q := ask(t, l, nil)
+	l, q := inMemory(t)
 	host := l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 90})
 	for i, project := range []string{"demo-2", "beef-and-more"} {
 		allocate := commandstest.Allocate(ledgertest.ID(2, byte(i)), host, "VCPU", 2)
