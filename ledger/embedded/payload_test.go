@@ -86,9 +86,6 @@ func greet(t *testing.T, s *Server, hello string) (net.Conn, *bufio.Scanner) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() }) // the server may have closed it
-	if err := conn.SetDeadline(time.Now().Add(ledgertest.Hang)); err != nil {
-		t.Fatal(err)
-	}
 	if _, err := fmt.Fprintf(conn, "%s\r\nPING\r\n", hello); err != nil {
 		t.Fatal(err)
 	}
@@ -99,6 +96,9 @@ func greet(t *testing.T, s *Server, hello string) (net.Conn, *bufio.Scanner) {
 func cutOffBeyond(t *testing.T, s *Server, hello string, most int) {
 	t.Helper()
 	conn, lines := greet(t, s, hello)
+	if err := conn.SetDeadline(time.Now().Add(ledgertest.Hang)); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := fmt.Fprintf(conn, "PUB svc %d\r\n", most+1); err != nil {
 		t.Fatal(err)
 	}
