@@ -43,7 +43,7 @@ race:
 # some; and the packages of ALSO.
 models:
 	go test -timeout 40m ./cmd/simulate/... ./commands ./commands/placing ./commands/processes ./projector ./projector/candidates \
-		./api/baremetal ./api/placement ./api/present ./api/wire $(ALSO)
+		./api/baremetal ./api/placement ./api/present ./api/wire ./ledger/blocks $(ALSO)
 
 # Statements that tests run, in percent of each package; 15 minutes.
 cover:

@@ -167,7 +167,7 @@ func TestDamageIsNamedAndLeft(t *testing.T) {
 		paths, filepath.Join(files.Dir(), "meta.inf"), filepath.Join(files.Dir(), "meta.sum"), blocks.HighWaterPath(store),
 	)
 	random := rand.New(rand.NewSource(2))
-	for round := range 60 {
+	for round := range ledgertest.Cases(60, 8) {
 		path := paths[random.Intn(len(paths))]
 		whole, err := os.ReadFile(path)
 		if err != nil {

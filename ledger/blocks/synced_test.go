@@ -11,6 +11,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestUnsyncedEndIsCut damages a replica's blocks as a power cut does: lost pages, cuts and
@@ -42,7 +43,7 @@ func TestUnsyncedEndIsCut(t *testing.T) {
 		}
 	}
 	random, cut, left := rand.New(rand.NewSource(1)), 0, 0
-	const rounds = 20
+	rounds := ledgertest.Cases(20, 5)
 	for round := range rounds {
 		for path, contents := range whole {
 			if err := os.WriteFile(path, contents, 0o600); err != nil {
