@@ -247,18 +247,18 @@ func (w *world) skip(before ledger.Head) {
 // write each part once, wherever each of them stands.
 func TestWrittenOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 120)
+	w := newWorld(t, 60)
 	target, dir := inFolder(t)
 	url := "file://" + dir
 	half := w.config(target)
-	half.Head = func() ledger.Head { return w.heads[50] }
-	w.archive(half, 50)
+	half.Head = func() ledger.Head { return w.heads[25] }
+	w.archive(half, 20)
 	before := files(t, dir)
 	rivals := make([]*archive.Archiver, 3)
 	for i := range rivals {
 		rivals[i] = archive.Start(w.config(open(t, url)))
 	}
-	w.archive(w.config(open(t, url)), 120)
+	w.archive(w.config(open(t, url)), 60)
 	for _, rival := range rivals {
 		rival.Stop()
 	}
@@ -438,23 +438,23 @@ func TestMended(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, 120)
+			w := newWorld(t, 60)
 			_, dir := inFolder(t)
 			url := "file://" + dir
-			w.archive(w.config(open(t, url)), 120)
+			w.archive(w.config(open(t, url)), 60)
 			paths := partsIn(t, dir)
 			damage(paths)
 			before := files(t, dir)
 			// With other bounds, too, what is missing fits in the gap.
 			w.bounds.Records = 7
-			w.archive(w.config(open(t, url)), 117) // 118 to 120 fill no part
+			w.archive(w.config(open(t, url)), 57) // 58 to 60 fill no part
 			after := files(t, dir)
 			for name, text := range before {
 				if after[name] != text {
 					t.Errorf("%s was changed", name)
 				}
 			}
-			if known, err := w.verify(open(t, url), nil); err != nil || known.Sequence < 117 {
+			if known, err := w.verify(open(t, url), nil); err != nil || known.Sequence < 57 {
 				t.Errorf("%+v, %v", known, err)
 			}
 		})

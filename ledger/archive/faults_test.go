@@ -144,11 +144,11 @@ func TestFaultyStore(t *testing.T) {
 		"away", "slow", "full", "500 now and then", "loses", "loses the answer", "flips", "other bytes", "cuts",
 	} {
 		t.Run(fault, func(t *testing.T) {
-			w := newWorld(t, 60)
+			w := newWorld(t, 40)
 			at := buckettest.URL(address, fmt.Sprintf("p%d", i))
 			first := w.config(open(t, at))
-			first.Head = func() ledger.Head { return w.heads[29] }
-			w.archive(first, 30)
+			first.Head = func() ledger.Head { return w.heads[19] }
+			w.archive(first, 20)
 
 			f.be(fault)
 			faulty := open(t, at)
@@ -156,7 +156,7 @@ func TestFaultyStore(t *testing.T) {
 			var during archive.Status
 			ledgertest.WaitFor(t, "an archive or a failure", func() bool {
 				during = a.Status()[0]
-				return during.Failures > 0 || during.Verified.Sequence == 60
+				return during.Failures > 0 || during.Verified.Sequence == 40
 			}, func() any { return during })
 			if harmed := f.be(""); harmed == 0 {
 				t.Errorf("no request met the fault: %+v", during)
@@ -165,8 +165,8 @@ func TestFaultyStore(t *testing.T) {
 				t.Errorf("%d counted as archived, and %d are there", during.Verified.Sequence, reached)
 			}
 			a.Stop()
-			w.archive(w.config(open(t, at)), 60)
-			if known, err := w.verify(open(t, at), nil); err != nil || known.Sequence != 60 {
+			w.archive(w.config(open(t, at)), 40)
+			if known, err := w.verify(open(t, at), nil); err != nil || known.Sequence != 40 {
 				t.Errorf("%+v, %v", known, err)
 			}
 		})
