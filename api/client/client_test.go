@@ -92,14 +92,14 @@ func TestRetries(t *testing.T) {
 		provider := commandstest.NewID()
 		for _, command := range []commands.Command{
 			&commands.CreateProvider{Provider: provider, Name: encoding},
-			&commands.ReplaceInventories{Provider: provider, Inventories: []commands.Inventory{{Class: "VCPU", Total: 100}}},
+			&commands.ReplaceInventories{Provider: provider, Inventories: []commands.Inventory{{Class: "VCPU", Total: 40}}},
 		} {
 			if _, err := c.Submit(within(t), command); err != nil {
 				t.Fatal(err)
 			}
 		}
 		var pending []*client.Pending
-		for range 100 {
+		for range 40 {
 			pending = append(pending, c.Start(within(t), commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1)))
 		}
 		addresses := make(map[ledger.Address]bool)
@@ -114,12 +114,12 @@ func TestRetries(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if inv, _ := p.Inventory(0); len(addresses) != 100 || inv.Used != 100 {
-			t.Errorf("%s: 100 commands have %d addresses and used %d", encoding, len(addresses), inv.Used)
+		if inv, _ := p.Inventory(0); len(addresses) != 40 || inv.Used != 40 {
+			t.Errorf("%s: 40 commands have %d addresses and used %d", encoding, len(addresses), inv.Used)
 		}
 		_, err = c.Submit(within(t), commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1))
 		var rejected *client.RejectedError
-		if !errors.As(err, &rejected) || rejected.Code != demand.CodeCapacityExceeded || rejected.Facts.Used != 100 {
+		if !errors.As(err, &rejected) || rejected.Code != demand.CodeCapacityExceeded || rejected.Facts.Used != 40 {
 			t.Errorf("one too many: %v", err)
 		}
 	}
