@@ -59,14 +59,14 @@ export async function fits(page, what) {
   assert.ok(width > 500 || top < 0.1, `${what}: the header takes ${top} of the height`)
 }
 
-// views are all pages, of what fill.mjs has made.
+// views are all pages, of what fill.mjs has made. The first of a kind has the most in it.
 export async function views(base) {
   const ask = async (path) => (await fetch(base + path, { headers: { 'X-Auth-Token': 'admin', 'X-OpenStack-Ironic-API-Version': '1.78' } })).json()
   const { address } = (await ask(`/audit/history?consumer=${uuid(3, 0)}`)).entries[0]
   const { nodes: [node] } = await ask('/baremetal/v1/nodes')
   const [sequence, named, home, over] = [Number(address.split('.')[0]), encodeURIComponent(hostile), uuid(1, 0), uuid(4, 1)]
   return [
-    'overview?class=VCPU', 'overview?class=VCPU&by=topology:fabric', 'overview?class=VCPU&range=hour', 'timeline', `timeline?project=${named}`, 'providers', 'projects', 'consumption', `subject/provider/${over}`, `subject/provider/${home}`,
+    'overview?class=VCPU&by=topology:fabric', 'overview?class=VCPU', 'overview?class=VCPU&range=hour', 'timeline', `timeline?project=${named}`, 'providers', 'projects', 'consumption', `subject/provider/${home}`, `subject/provider/${over}`,
     `subject/provider/${uuid(6, 8)}`, `subject/consumer/${uuid(4, 2)}`, `subject/project/${named}`, 'subject/project/astronomy', `subject/user/${named}`, `subject/node/${node.uuid}`, `subject/aggregate/${uuid(6, 1)}`, 'subject/trait/CUSTOM_GOLD',
     `held/provider/${home}`, `held/provider/${over}`, 'ask', 'candidates?resources=VCPU:4', `why/${uuid(4, 2)}/${over}`, `what-if?remove=${over}`, `what-if?remove=${home}`, 'orphans', 'rejected', 'rejected?project=climate', 'reservations', 'limits', 'topologies', 'preferences', 'subject/preference/packed',
     'topologies/fabric?request=resources%3DVCPU%3A1', 'baremetal', `compare/${sequence - 1}/${sequence + 40}`, 'verification', `record/${address}`, `search/${named}`, 'search/host-0', 'search/nothing%20at%20all', 'overview?at=9',
