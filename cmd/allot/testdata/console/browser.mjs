@@ -1,6 +1,7 @@
 // A browser that looks at the console, and what all tests of it need.
 
 import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { chromium } from 'playwright-core'
@@ -11,7 +12,7 @@ const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.
 // start opens a browser. Its complaints are what no page may cause.
 export async function start(base) {
   const browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+    executablePath: process.env.CHROMIUM ?? ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium'].find(existsSync),
     args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
   })
   const complaints = []
