@@ -151,7 +151,7 @@ func (w *documentWorld) step(block string) {
 	case strings.HasPrefix(block, "mariadb"):
 		// The tables of another database, and the client's own configuration.
 		w.server.Create(w.T, "placement")
-		placementdbtest.NewPlacement(w.T, w.server.Connection("placement"))
+		placementdbtest.NewPlacement(w.T, w.server.Connection("placement")).Sync(w.T)
 		at, err := url.Parse("//" + w.server.Host)
 		if err != nil {
 			w.Fatal(err)

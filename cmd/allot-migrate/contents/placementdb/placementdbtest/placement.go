@@ -18,8 +18,8 @@ type Placement struct {
 	dir     string
 }
 
-// NewPlacement prepares a Placement and makes the tables that the database lacks. It
-// skips the test where Placement is not installed.
+// NewPlacement prepares a Placement, which makes the tables that the database lacks when it
+// is served. It skips the test where Placement is not installed.
 func NewPlacement(t testing.TB, connection string) *Placement {
 	t.Helper()
 	if exec.Command("/usr/bin/python3", "-c", "import placement").Run() != nil {
@@ -33,18 +33,23 @@ func NewPlacement(t testing.TB, connection string) *Placement {
 	p := &Placement{dir: t.TempDir()}
 	for name, text := range map[string]string{
 		"placement.conf": fmt.Sprintf("[api]\nauth_strategy = noauth2\n[placement_database]\nconnection = %s\n"+
-			"[oslo_policy]\nenforce_new_defaults = False\nenforce_scope = False\n", connection),
+			"sync_on_startup = True\n[oslo_policy]\nenforce_new_defaults = False\nenforce_scope = False\n", connection),
 		"app.py": "from placement.wsgi import init_application\napplication = init_application()\n",
 	} {
 		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return p
+}
+
+// Sync makes the tables, where the Placement is not served yet.
+func (p *Placement) Sync(t testing.TB) {
+	t.Helper()
 	sync := exec.Command("placement-manage", "--config-file", p.Config(), "db", "sync")
 	if out, err := sync.CombinedOutput(); err != nil {
 		t.Fatalf("placement-manage db sync: %v\n%s", err, out)
 	}
-	return p
 }
 
 // Config is the path of placement.conf, which has the address of the database.
