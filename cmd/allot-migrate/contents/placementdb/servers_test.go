@@ -12,18 +12,6 @@ import (
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb/placementdbtest"
 )
 
-// onServers runs a test with each kind of database server.
-func onServers(t *testing.T, test func(*testing.T, *placementdbtest.Server)) {
-	for name, start := range map[string]func(testing.TB) *placementdbtest.Server{
-		"PostgreSQL": placementdbtest.PostgreSQL, "MariaDB": placementdbtest.MariaDB,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, start(t))
-		})
-	}
-}
-
 // fill makes a Placement's database with the world.
 func fill(t *testing.T, server *placementdbtest.Server, name string) *sql.DB {
 	t.Helper()
@@ -33,58 +21,73 @@ func fill(t *testing.T, server *placementdbtest.Server, name string) *sql.DB {
 	return db
 }
 
-// TestServers reads everything as of one moment, though others write meanwhile, and
-// shows no password in any error.
+// TestServers uses a server of each kind for all that a file does not show.
 func TestServers(t *testing.T) {
-	onServers(t, func(t *testing.T, server *placementdbtest.Server) {
-		db := fill(t, server, "placement")
-		server.Create(t, "empty")
-		source, err := placementdb.Parse(server.Connection("placement"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows, err := source.Read(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sameWorld(t, rows, server.Scheme+"://"+server.Host+"/placement")
-		oneMoment(t, source, db)
-
-		why := map[string][3]string{
-			"postgresql": {"password authentication failed", "no tables at all", `database "none" does not exist`},
-			"mysql":      {"Access denied for user 'placement'", "no tables at all", "Unknown database 'none'"},
-		}[server.Scheme]
-		escaped := url.QueryEscape(placementdbtest.Password)
-		for i, from := range []string{
-			strings.Replace(server.Connection("placement"), escaped, "wr0ng%2Fpass", 1), server.Address("empty"), server.Address("none"),
-		} {
-			_, err := read(t, from)
-			if err == nil || !strings.Contains(err.Error(), why[i]) {
-				t.Errorf("%v; want %q", err, why[i])
+	for name, start := range map[string]func(testing.TB) *placementdbtest.Server{
+		"PostgreSQL": placementdbtest.PostgreSQL, "MariaDB": placementdbtest.MariaDB,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := start(t)
+			readsOneMoment(t, server)
+			writes(t, server)
+			if server.Scheme == "mysql" {
+				onlyInnoDB(t, server)
 			}
-			for _, secret := range []string{"wr0ng", placementdbtest.Password, escaped} {
-				if err != nil && strings.Contains(err.Error(), secret) {
-					t.Errorf("the error shows the password: %v", err)
-				}
-			}
-		}
-	})
+		})
+	}
 }
 
-// TestMariaDBTables: tables that can change in the middle are refused, and texts that
-// are not UTF-8 cannot be stored.
-func TestMariaDBTables(t *testing.T) {
-	t.Parallel()
-	server := placementdbtest.MariaDB(t)
+// readsOneMoment reads everything as of one moment, though others write meanwhile, and
+// shows no password in any error.
+func readsOneMoment(t *testing.T, server *placementdbtest.Server) {
+	t.Helper()
 	db := fill(t, server, "placement")
+	server.Create(t, "empty")
+	source, err := placementdb.Parse(server.Connection("placement"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := source.Read(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameWorld(t, rows, server.Scheme+"://"+server.Host+"/placement")
+	oneMoment(t, source, db)
+
+	why := map[string][3]string{
+		"postgresql": {"password authentication failed", "no tables at all", `database "none" does not exist`},
+		"mysql":      {"Access denied for user 'placement'", "no tables at all", "Unknown database 'none'"},
+	}[server.Scheme]
+	escaped := url.QueryEscape(placementdbtest.Password)
+	for i, from := range []string{
+		strings.Replace(server.Connection("placement"), escaped, "wr0ng%2Fpass", 1), server.Address("empty"), server.Address("none"),
+	} {
+		_, err := read(t, from)
+		if err == nil || !strings.Contains(err.Error(), why[i]) {
+			t.Errorf("%v; want %q", err, why[i])
+		}
+		for _, secret := range []string{"wr0ng", placementdbtest.Password, escaped} {
+			if err != nil && strings.Contains(err.Error(), secret) {
+				t.Errorf("the error shows the password: %v", err)
+			}
+		}
+	}
+}
+
+// onlyInnoDB: tables that can change in the middle are refused, and texts that are not
+// UTF-8 cannot be stored.
+func onlyInnoDB(t *testing.T, server *placementdbtest.Server) {
+	t.Helper()
+	db := fill(t, server, "engines")
 	placementdbtest.Fill(t, db, "ALTER TABLE traits ENGINE = MyISAM")
-	if _, err := read(t, server.Address("placement")); err == nil || !strings.Contains(err.Error(), "traits is not of InnoDB") {
+	if _, err := read(t, server.Address("engines")); err == nil || !strings.Contains(err.Error(), "traits is not of InnoDB") {
 		t.Error(err)
 	}
 	placementdbtest.Fill(t, db, "ALTER TABLE traits ENGINE = InnoDB",
 		"UPDATE resource_providers SET name = 'Zürich 🦊' WHERE id = 1",
 		"UPDATE inventories SET created_at = '2024-01-01 00:00:00.4'")
-	rows, err := read(t, server.Address("placement"))
+	rows, err := read(t, server.Address("engines"))
 	if err != nil || rows.Providers[0].Name != "Zürich 🦊" {
 		t.Error(err, rows)
 	}

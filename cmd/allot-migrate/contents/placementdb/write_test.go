@@ -41,21 +41,20 @@ func TestWrite(t *testing.T) {
 	written(t, address)
 }
 
-// TestWriteServers is TestWrite with servers.
-func TestWriteServers(t *testing.T) {
-	onServers(t, func(t *testing.T, server *placementdbtest.Server) {
-		db := fill(t, server, "placement")
-		placementdbtest.Fill(t, db, emptied...)
-		if server.Scheme == "postgresql" {
-			for _, table := range []string{
-				"resource_classes", "traits", "projects", "users", "consumer_types", "placement_aggregates", "resource_providers",
-				"inventories", "consumers", "allocations",
-			} {
-				placementdbtest.Fill(t, db, "CREATE SEQUENCE "+table+"_id_seq OWNED BY "+table+".id")
-			}
+// writes is TestWrite with a server.
+func writes(t *testing.T, server *placementdbtest.Server) {
+	t.Helper()
+	db := fill(t, server, "written")
+	placementdbtest.Fill(t, db, emptied...)
+	if server.Scheme == "postgresql" {
+		for _, table := range []string{
+			"resource_classes", "traits", "projects", "users", "consumer_types", "placement_aggregates", "resource_providers",
+			"inventories", "consumers", "allocations",
+		} {
+			placementdbtest.Fill(t, db, "CREATE SEQUENCE "+table+"_id_seq OWNED BY "+table+".id")
 		}
-		written(t, server.Address("placement"))
-	})
+	}
+	written(t, server.Address("written"))
 }
 
 func written(t *testing.T, address string) {
