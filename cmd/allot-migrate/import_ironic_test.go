@@ -182,7 +182,7 @@ func TestKilledAddition(t *testing.T) {
 		strings.Join(nodes, ", "))
 	before := allot(t, true, "verify", "--data", data)
 	killed := 0
-	for round := range 12 {
+	for round := range 6 {
 		cmd := exec.Command(launchtest.Program(name), "import", "ironic", "--from", from, "--into", data)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -196,7 +196,7 @@ func TestKilledAddition(t *testing.T) {
 				return err == nil || len(ended) > 0
 			})
 		}
-		time.Sleep(time.Duration(round*round) * 2 * time.Millisecond)
+		time.Sleep(time.Duration(round*round) * 8 * time.Millisecond)
 		_ = cmd.Process.Kill() // it may have ended
 		if err := <-ended; err != nil {
 			killed++
