@@ -24,9 +24,10 @@ type Schedule struct {
 type ScheduleOptions struct {
 	// Save saves a State. It is called on a goroutine of its own, once at a time.
 	Save func(*ledger.State)
-	// Records is the number of records after which a snapshot is due. A record of
-	// several events counts as so many, because its replay takes as long. 0: no
-	// number.
+	// Records is the number of records after which a snapshot is due, unless the State holds more than twice as many
+	// providers and consumers: then it is half of these, so that saving a large State takes less than what changes
+	// it, and a replay as long as reading the snapshot. A record of several events counts as so many, because its
+	// replay takes as long. 0: no number.
 	Records int
 	// Age is how long after the last snapshot one is due, if there are new
 	// records. 0: however long.
@@ -62,15 +63,16 @@ func (s *Schedule) Folded(c *ledger.Commit) {
 	s.cost += cost
 }
 
-// Due reports whether a snapshot is to be made now. The caller then calls Save or Forget.
-func (s *Schedule) Due() bool {
+// Due reports whether a snapshot of a State is to be made now. The caller then calls Save or Forget.
+func (s *Schedule) Due(state *ledger.State) bool {
 	if s == nil || s.opts.Save == nil {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.opts.Now()
-	costly := s.opts.Records > 0 && s.cost >= s.opts.Records
+	held := state.ProviderCount() + state.ConsumerCount()
+	costly := s.opts.Records > 0 && s.cost >= max(s.opts.Records, held/2)
 	old := s.opts.Age > 0 && s.cost > 0 && now.Sub(s.last) >= s.opts.Age
 	if s.saving || !costly && !old {
 		return false

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/snapshots"
 )
 
@@ -19,23 +20,37 @@ func of(events ...int) *ledger.Commit {
 	return c
 }
 
-// TestSchedule: snapshots are due by what a replay costs, and by age, if there is
-// anything to replay.
+// holding returns a State with so many providers.
+func holding(t *testing.T, providers byte) *ledger.State {
+	t.Helper()
+	r := ledger.Record{CommandID: ledgertest.ID(9, 9), Time: 1}
+	for n := range providers {
+		r.Events = append(r.Events, ledger.ProviderCreated{Provider: ledgertest.ID(1, n+1), Name: string(rune('a' + n))})
+	}
+	return ledgertest.Fold(t, []*ledger.Commit{{Sequence: 1, Records: []ledger.Record{r}}})
+}
+
+// TestSchedule: snapshots are due by what a replay costs, which may be more for a State that
+// holds much, and by age, if there is anything to replay.
 func TestSchedule(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(0, 0)
 	for name, c := range map[string]struct {
 		commits []*ledger.Commit
 		after   time.Duration
+		held    byte
 		want    bool
 	}{
-		"too few":                  {[]*ledger.Commit{of(1), of(1, 1)}, 0, false},
-		"enough records":           {[]*ledger.Commit{of(1), of(1), of(1, 1)}, 0, true},
-		"one record of many":       {[]*ledger.Commit{of(200)}, 0, true},
-		"records without events":   {[]*ledger.Commit{of(0, 0, 0, 0)}, 0, true},
-		"nothing, and much later":  {nil, 2 * time.Hour, false},
-		"anything, and much later": {[]*ledger.Commit{of(1)}, time.Hour, true},
-		"anything, and not so old": {[]*ledger.Commit{of(1)}, time.Hour - 1, false},
+		"too few":                  {[]*ledger.Commit{of(1), of(1, 1)}, 0, 0, false},
+		"enough records":           {[]*ledger.Commit{of(1), of(1), of(1, 1)}, 0, 0, true},
+		"one record of many":       {[]*ledger.Commit{of(200)}, 0, 0, true},
+		"records without events":   {[]*ledger.Commit{of(0, 0, 0, 0)}, 0, 0, true},
+		"nothing, and much later":  {nil, 2 * time.Hour, 0, false},
+		"anything, and much later": {[]*ledger.Commit{of(1)}, time.Hour, 0, true},
+		"anything, and not so old": {[]*ledger.Commit{of(1)}, time.Hour - 1, 0, false},
+		"enough for twice as many": {[]*ledger.Commit{of(4)}, 0, 9, true},
+		"too few for so many":      {[]*ledger.Commit{of(4)}, 0, 10, false},
+		"half as many":             {[]*ledger.Commit{of(5)}, 0, 10, true},
 	} {
 		clock := now
 		s := snapshots.NewSchedule(snapshots.ScheduleOptions{
@@ -45,7 +60,7 @@ func TestSchedule(t *testing.T) {
 			s.Folded(commit)
 		}
 		clock = clock.Add(c.after)
-		if got := s.Due(); got != c.want {
+		if got := s.Due(holding(t, c.held)); got != c.want {
 			t.Errorf("%s: due %v", name, got)
 		}
 	}
@@ -68,7 +83,7 @@ func TestScheduleSavesOneAtATime(t *testing.T) {
 	states := []*ledger.State{ledger.NewState(), ledger.NewState()}
 	due := func(want bool) {
 		t.Helper()
-		if got := s.Due(); got != want {
+		if got := s.Due(ledger.NewState()); got != want {
 			t.Fatalf("due %v", got)
 		}
 	}
@@ -96,7 +111,7 @@ func TestNoSchedule(t *testing.T) {
 	t.Parallel()
 	var s *snapshots.Schedule
 	s.Folded(of(1))
-	if s.Due() {
+	if s.Due(ledger.NewState()) {
 		t.Error("due")
 	}
 	s.Wait()

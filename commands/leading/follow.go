@@ -157,7 +157,7 @@ func (f *follower) fold(commit *ledger.Commit) error {
 func (f *follower) snapshot(commit *ledger.Commit) {
 	due := f.r.cfg.Snapshots
 	due.Folded(commit)
-	if due.Due() {
+	if due.Due(f.state) {
 		due.Save(f.state.Fork())
 	}
 }

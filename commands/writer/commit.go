@@ -257,7 +257,7 @@ func (l *loop) send(f *inflightCommit) error {
 // forkIfDue returns a copy of the State when a snapshot is due, otherwise nil.
 func (l *loop) forkIfDue(commit *ledger.Commit) *ledger.State {
 	l.opts.Snapshots.Folded(commit)
-	if !l.opts.Snapshots.Due() {
+	if !l.opts.Snapshots.Due(l.state) {
 		return nil
 	}
 	return l.state.Fork()

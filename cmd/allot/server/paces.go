@@ -15,7 +15,8 @@ type paces struct {
 	// further ones at once, until the log answers: several times as long as a slow disk syncs.
 	AnswerWithin time.Duration
 	// A snapshot is written after SnapshotRecords, of which one with several events counts as so many, or after
-	// SnapshotAge, if there are new records: a start replays no more than that, which takes a second.
+	// SnapshotAge, if there are new records: a start replays no more than that, which takes a second. Of a State with
+	// more than twice as many providers and consumers it is half of these, not SnapshotRecords.
 	SnapshotRecords int
 	SnapshotAge     time.Duration
 	// A part of an archive ends with PartRecords, with archive.Usual.Bytes, or when its first record has PartAge:
