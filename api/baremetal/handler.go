@@ -92,9 +92,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	}
 	defer func() { r.lease.End() }()
 	answer, err := r.serve(w)
-	if r.work != nil {
-		r.work.End() // an answer is written without a place, however slowly the client reads
-	}
+	r.work.End() // an answer is written without a place, however slowly the client reads
 	var rehearsal *rest.Rehearsal
 	if errors.As(err, &rehearsal) {
 		answer, err = ok(rehearsal.Body()), nil

@@ -127,6 +127,11 @@ func (r *request) body(what string, s schema.Schema, into any) (doc any, err err
 	if err != nil {
 		return nil, err
 	}
+	place, err := rest.PlaceFor(r.Request, r.lease, text)
+	if err != nil {
+		return nil, err
+	}
+	defer place.End()
 	if len(bytes.TrimSpace(text)) == 0 {
 		text = []byte("{}")
 	}

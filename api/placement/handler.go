@@ -64,7 +64,7 @@ type request struct {
 	query      *rest.Query
 	lease      *fair.Lease // lease of the body's memory
 	op         *operation
-	work       *fair.Work // of a read
+	work       *fair.Work // of a read, or of decoding a large body; nil: none
 	read       bool       // the body; then it is in body, or bodyFault says why not
 	body       []byte
 	bodyFault  error
@@ -192,9 +192,15 @@ func (h *Handler) carryOut(r *request, old bool) (_ *response, err error) {
 		if r.work, err = h.place(r); err != nil {
 			return nil, err
 		}
-		defer r.work.End()
 	}
+	defer r.endWork()
 	return r.op.handle(h, r)
+}
+
+// endWork gives up the place that a request has, if it has one.
+func (r *request) endWork() {
+	r.work.End()
+	r.work = nil
 }
 
 // place waits for a place for a read. What locks guard, such as indexes of the past, is
@@ -320,6 +326,7 @@ func noContent() *response { return &response{status: http.StatusNoContent} }
 // because each handler has its own texts for rejections.
 func (h *Handler) submit(r *request, c commands.Command) (commands.Outcome, *demand.Rejection, error) {
 	r.submitted = true
+	r.endWork()
 	s := commands.Submission{
 		Actor: r.who.User, RequestID: r.id, Command: c, DryRun: r.dryRun,
 		Client: r.who.Client(r.RemoteAddr), Bulk: h.Policy.LoadsInBulk(r.who),

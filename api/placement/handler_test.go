@@ -288,6 +288,42 @@ func TestReadsOfThePastHaveAPlace(t *testing.T) {
 	}
 }
 
+// TestLargeBodiesHaveAPlace: a large body is decoded in its turn, and not once its client has
+// gone; a small one at once. A place is given back.
+func TestLargeBodiesHaveAPlace(t *testing.T) {
+	t.Parallel()
+	_, h := inMemory(t)
+	h.Fair = fair.NewPoolOf(1, 1)
+	other, err := h.Fair.Short(t.Context(), "other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	status := func(body string) int {
+		r := httptest.NewRequestWithContext(gone, "POST", "/allocations", strings.NewReader(body))
+		r.Header.Set("OpenStack-API-Version", "placement latest")
+		r.Header.Set("X-Auth-Token", "admin")
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code
+	}
+	small, large := `{"x":1}`, `{"x":"`+strings.Repeat("y", 100<<10)+`"}`
+	if got := status(small); got != http.StatusBadRequest {
+		t.Errorf("a small body: %d", got)
+	}
+	if got := status(large); got == http.StatusBadRequest {
+		t.Errorf("a large body without a place: %d", got)
+	}
+	other.End()
+	for range 2 {
+		if got := status(large); got != http.StatusBadRequest {
+			t.Errorf("a large body with a place: %d", got)
+		}
+	}
+}
+
 // TestCandidateOptions: the operator's settings apply to every request, and only
 // clients that ask for it get an explanation.
 func TestCandidateOptions(t *testing.T) {

@@ -254,11 +254,15 @@ func decodeBody(r *request) (any, error) {
 	return decodeValid(r, body)
 }
 
-// readBody reads the body, or returns it again.
+// readBody reads the body, or returns it again. A large one has a place until its command is
+// submitted.
 func readBody(r *request) ([]byte, error) {
 	if !r.read {
 		r.read = true
 		r.body, r.bodyFault = rest.ReadBody(r.Request, r.lease, MaxBodyBytes)
+	}
+	if r.bodyFault == nil && r.work == nil {
+		r.work, r.bodyFault = rest.PlaceFor(r.Request, r.lease, r.body)
 	}
 	return r.body, r.bodyFault
 }

@@ -109,6 +109,18 @@ func ReadBody(r *http.Request, lease *fair.Lease, limit int64) ([]byte, error) {
 	return body, err
 }
 
+// smallBody is the size, in bytes, of the largest body that is decoded without a place.
+const smallBody = 64 << 10
+
+// PlaceFor waits for a place to decode a large body in, which would hold up others; nil: it is
+// small. The caller ends it.
+func PlaceFor(r *http.Request, lease *fair.Lease, body []byte) (*fair.Work, error) {
+	if len(body) <= smallBody {
+		return nil, nil
+	}
+	return lease.Short(r.Context())
+}
+
 // WriteJSON answers with a document, for which the lease has memory until the client has
 // taken it. A HEAD gets only its headers. If WriteJSON
 // fails it has written nothing.

@@ -180,8 +180,11 @@ func (w *Work) queue(hadOne bool) chan struct{} {
 	return next
 }
 
-// End ends the work.
+// End ends the work. Nil is none.
 func (w *Work) End() {
+	if w == nil {
+		return
+	}
 	p := w.places
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -120,6 +120,9 @@ type Lease struct {
 // Lease returns a lease of a client that has nothing yet. The caller ends it.
 func (p *Pool) Lease(client string) *Lease { return &Lease{pool: p.orOwn(), client: client} }
 
+// Short is Pool.Short for the client of the lease.
+func (l *Lease) Short(ctx context.Context) (*Work, error) { return l.pool.Short(ctx, l.client) }
+
 // Grow raises the lease to a weight. It fails with ErrBusy. Without a lease all is granted.
 func (l *Lease) Grow(weight int64) error {
 	if l == nil {
