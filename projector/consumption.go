@@ -317,15 +317,18 @@ func (v View) ProviderConsumption(id ledger.UUID, moments []Moment, yield func(*
 	return nil
 }
 
-// runsAt sums the amounts of a provider at a key without its version, up to each moment.
+// runsAt sums the amounts of a provider at a key without its version, up to each of some moments, which must ascend.
 func (v View) runsAt(key []byte, moments []Moment) ([]runs, error) {
 	it, err := v.p.Iterate(key, after(key))
 	if err != nil {
 		return nil, err
 	}
 	list := make([]runs, len(moments))
+	var earlier uint64
+	var known runs
 	for i := 0; i < len(moments) && err == nil; i++ {
-		list[i], err = sumUpTo(it, key, moments[i].Sequence)
+		known, err = sumUpTo(it, key, moments[i].Sequence, earlier, known)
+		list[i], earlier = known, moments[i].Sequence
 	}
 	return list, it.Finish(err)
 }

@@ -160,14 +160,19 @@ func readAmounts(table byte, value []byte) (amounts []ledger.ClassAmount, before
 	return amounts, before, f.end("capacity")
 }
 
-// sumUpTo sums the amounts of a provider's versions up to a sequence. The key has no version.
-func sumUpTo(it *store.Iterator, key []byte, sequence uint64) (list runs, err error) {
+// sumUpTo sums the amounts of a provider's versions up to a sequence. The key has no version. What they are as of an
+// earlier sequence may be known.
+func sumUpTo(it *store.Iterator, key []byte, sequence, earlier uint64, known runs) (list runs, err error) {
 	type version struct {
 		amounts []ledger.ClassAmount
 		since   int64
 	}
 	var newer []version // newest first
 	for ok := it.SeekGE(appendVersion(slices.Clone(key), sequence)); ok; ok = it.Next() {
+		if versionOf(it.Key()) <= earlier {
+			list = slices.Clone(known)
+			break
+		}
 		amounts, before, err := readAmounts(key[0], it.Value())
 		if err != nil {
 			return nil, err
@@ -244,7 +249,7 @@ func (w *writer) sums(table byte, id ledger.UUID, amounts []ledger.ClassAmount) 
 		w.err = cmp.Or(w.err, err)
 		return nil
 	}
-	list, err := sumUpTo(it, key, w.commit.Sequence-1)
+	list, err := sumUpTo(it, key, w.commit.Sequence-1, 0, nil)
 	w.err = cmp.Or(w.err, it.Finish(err))
 	list.become(amounts, w.at())
 	return &sums{summed: true, list: list}

@@ -53,13 +53,19 @@ func TestSumsOfVersions(t *testing.T) {
 	for sequence := range want {
 		moments = append(moments, Moment{Sequence: uint64(sequence)})
 	}
-	got, err := m.view().runsAt(idKey(tableCapacity, id), moments)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for sequence := range want {
-		if !slices.Equal(got[sequence], want[sequence]) {
-			t.Errorf("as of %d: %v, want %v", sequence, got[sequence], want[sequence])
+	for apart := 1; apart < len(want); apart *= 2 { // moments near each other, and far
+		var some []Moment
+		for i := 0; i < len(moments); i += apart {
+			some = append(some, moments[i])
+		}
+		got, err := m.view().runsAt(idKey(tableCapacity, id), some)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, moment := range some {
+			if !slices.Equal(got[i], want[moment.Sequence]) {
+				t.Errorf("as of %d: %v, want %v", moment.Sequence, got[i], want[moment.Sequence])
+			}
 		}
 	}
 }
