@@ -96,24 +96,19 @@ func readRuns(table byte, value []byte) (list runs, err error) {
 }
 
 // sums are what a version of a provider's state or capacity says of the time before it: since
-// when its amounts are what they are or, in one of sumsApart, integrals. So the fold reads
-// older versions, of a million providers, once in so many times, and who asks reads as many.
+// when its amounts are what they are or, in one of 16, integrals. So the fold reads older
+// versions, of a million providers, once in so many times, and who asks reads as many.
 type sums struct {
 	summed bool
 	list   runs  // if summed
 	since  int64 // Unix nanoseconds, unless summed
 }
 
-// sumsApart is a power of two: with 16, reading takes a few percent of the fold's time.
-const sumsApart = 1 << sumsBits
-
-const sumsBits = 4
-
 // summed reports whether the version of a provider that a commit writes has integrals. That
 // must be the same in every fold, and come for each provider, whatever is its turn in the log.
 func summed(id ledger.UUID, sequence uint64) bool {
 	const golden = 0x9E3779B97F4A7C15 // 2^64 divided by the golden ratio spreads what is near
-	return (sequence^binary.BigEndian.Uint64(id[:]))*golden>>(64-sumsBits) == 0
+	return (sequence^binary.BigEndian.Uint64(id[:]))*golden>>60 == 0
 }
 
 func (s *sums) appendTo(b []byte) []byte {
