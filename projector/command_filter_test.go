@@ -2,7 +2,6 @@ package projector
 
 import (
 	"encoding/binary"
-	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -113,15 +112,7 @@ func TestFilterOfAnEarlyClient(t *testing.T) {
 func TestFilterIsLoaded(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(5, 6))
-	p, err := Open(t.TempDir(), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	p := empty(t)
 	now := time.Unix(1_700_000_000, 0)
 	m := p.models.Load()
 	var folded []ledger.UUID

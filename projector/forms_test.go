@@ -47,19 +47,26 @@ func TestStoredForms(t *testing.T) {
 	}
 }
 
-// storedForms returns every key with every value that it had after some commit,
-// as lines of key=value in hexadecimal.
-func storedForms(t *testing.T, commits []*ledger.Commit) []string {
+// empty returns read models of nothing, until the test ends.
+func empty(t *testing.T) *Projector {
 	t.Helper()
 	p, err := Open(t.TempDir(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		if err := p.Close(); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
+	return p
+}
+
+// storedForms returns every key with every value that it had after some commit,
+// as lines of key=value in hexadecimal.
+func storedForms(t *testing.T, commits []*ledger.Commit) []string {
+	t.Helper()
+	p := empty(t)
 	state := ledger.NewState()
 	lines := make(map[string]bool)
 	for _, c := range commits {

@@ -111,7 +111,7 @@ func summed(id ledger.UUID, sequence uint64) bool {
 	return (sequence^binary.BigEndian.Uint64(id[:]))*golden>>60 == 0
 }
 
-func (s *sums) appendTo(b []byte) []byte {
+func (s sums) appendTo(b []byte) []byte {
 	b = appendBool(b, s.summed)
 	if s.summed {
 		return appendRuns(b, s.list)
@@ -128,7 +128,7 @@ func (f *fields) sums() (s sums) {
 	return s
 }
 
-func appendCapacity(b []byte, amounts []ledger.ClassAmount, before *sums) []byte {
+func appendCapacity(b []byte, amounts []ledger.ClassAmount, before sums) []byte {
 	b = binary.AppendUvarint(b, uint64(len(amounts)))
 	for _, a := range amounts {
 		b = binary.AppendVarint(binary.AppendUvarint(b, uint64(a.Class)), a.Amount)
@@ -234,20 +234,20 @@ func (w *writer) become(key []byte, amounts []ledger.ClassAmount) runs {
 func (w *writer) at() int64 { return w.commit.Records[len(w.commit.Records)-1].Time }
 
 // sums are those of a provider's version in this commit.
-func (w *writer) sums(table byte, id ledger.UUID, amounts []ledger.ClassAmount) *sums {
+func (w *writer) sums(table byte, id ledger.UUID, amounts []ledger.ClassAmount) sums {
 	if !summed(id, w.commit.Sequence) {
-		return &sums{since: w.at()}
+		return sums{since: w.at()}
 	}
 	key := w.idKey(table, id)
 	it, err := w.p.Iterate(key, after(key))
 	if err != nil {
 		w.err = cmp.Or(w.err, err)
-		return nil
+		return sums{}
 	}
 	list, err := sumUpTo(it, key, w.commit.Sequence-1, 0, nil)
 	w.err = cmp.Or(w.err, it.Finish(err))
 	list.become(amounts, w.at())
-	return &sums{summed: true, list: list}
+	return sums{summed: true, list: list}
 }
 
 // capacity writes the capacity of a provider of which it has changed.

@@ -1,7 +1,7 @@
 package projector
 
 import (
-	"log/slog"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -10,18 +10,27 @@ import (
 	"github.com/allot-project/allot/projector/store"
 )
 
+// TestSumsThatCannotBeRead: a fold whose older versions cannot be read fails.
+func TestSumsThatCannotBeRead(t *testing.T) {
+	p := empty(t)
+	m, id := p.models.Load(), ledger.UUID{1}
+	commit := &ledger.Commit{Sequence: 1, Records: []ledger.Record{{Time: 1}}}
+	for !summed(id, commit.Sequence) {
+		commit.Sequence++
+	}
+	m.Condemn(errors.New("damaged"))
+	w := &writer{p: m, commit: commit}
+	before := w.sums(tableCapacity, id, nil)
+	appendCapacity(nil, nil, before)
+	if w.err == nil {
+		t.Error("no error")
+	}
+}
+
 // TestSumsOfVersions: as of each of many versions of a provider, of which some are summed, the
 // integrals are those of one sum over all changes.
 func TestSumsOfVersions(t *testing.T) {
-	p, err := Open(t.TempDir(), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	p := empty(t)
 	m, id, random := p.models.Load(), ledger.UUID{1}, rand.New(rand.NewPCG(1, 2))
 	var now runs
 	want, count := []runs{nil}, 0

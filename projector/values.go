@@ -212,7 +212,7 @@ func readProvider(data []byte, p *ledger.Provider) error {
 
 // appendProviderState writes a provider's state, with the sums of what was used of it, followed
 // by the indexes of the commit's records that touched the provider.
-func appendProviderState(b []byte, p *ledger.Provider, before *sums, records []uint32) []byte {
+func appendProviderState(b []byte, p *ledger.Provider, before sums, records []uint32) []byte {
 	b = binary.AppendVarint(b, p.Generation)
 	b = binary.AppendVarint(b, p.UpdatedAt)
 	b = binary.AppendUvarint(b, uint64(len(p.Inventories)))
