@@ -126,9 +126,15 @@ var Paths = func() (paths []string) {
 
 // matches reports whether a path, in its decoded segments, is one of the route's.
 func (one route) matches(path []string) bool {
-	return slices.EqualFunc(strings.Split(one.path, "/")[1:], path, func(want, given string) bool {
-		return want == given || want[0] == '{'
-	})
+	left := one.path[1:]
+	for i, given := range path {
+		want, below, more := strings.Cut(left, "/")
+		if want != given && want[0] != '{' || more != (i+1 < len(path)) {
+			return false
+		}
+		left = below
+	}
+	return true
 }
 
 // route answers a request by its path and its method; other methods get a 405.
