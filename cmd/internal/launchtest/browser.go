@@ -9,7 +9,7 @@ import (
 // NeedBrowser skips a test if there is no browser, or what drives it is not in a folder.
 func NeedBrowser(t *testing.T, folder string) {
 	t.Helper()
-	_, shell := os.Stat("/usr/bin/chromium-headless-shell") // it is chromium without windows, in half of the time
+	_, shell := os.Stat("/usr/bin/chromium-headless-shell") // it is chromium without windows
 	if _, err := os.Stat("/usr/bin/chromium"); err != nil && shell != nil {
 		t.Skip("skipped: neither chromium-headless-shell nor chromium is installed")
 	}
