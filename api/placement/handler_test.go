@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/google/uuid"
 
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/placement"
@@ -288,8 +291,23 @@ func TestReadsOfThePastHaveAPlace(t *testing.T) {
 	}
 }
 
+// placeless submits nothing, and reports whether there is a place meanwhile.
+type placeless struct {
+	fair *fair.Pool
+	free error
+}
+
+func (p *placeless) Submit(ctx context.Context, _ commands.Submission) (commands.Outcome, error) {
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	var work *fair.Work
+	work, p.free = p.fair.Short(gone, "another")
+	work.End()
+	return commands.Outcome{}, commands.ErrStopped
+}
+
 // TestLargeBodiesHaveAPlace: a large body is decoded in its turn, and not once its client has
-// gone; a small one at once. A place is given back.
+// gone; a small one at once. A place is given back, before the command waits for its commit.
 func TestLargeBodiesHaveAPlace(t *testing.T) {
 	t.Parallel()
 	_, h := inMemory(t)
@@ -321,6 +339,17 @@ func TestLargeBodiesHaveAPlace(t *testing.T) {
 		if got := status(large); got != http.StatusBadRequest {
 			t.Errorf("a large body with a place: %d", got)
 		}
+	}
+	one := `{"allocations":{"` + uuid.NewString() + `":{"resources":{"VCPU":1}}},"project_id":"p","user_id":"u",` +
+		`"consumer_generation":null,"consumer_type":"T"}`
+	many := `{"` + uuid.NewString() + `":` + one
+	for range 500 {
+		many += `,"` + uuid.NewString() + `":` + one
+	}
+	next := &placeless{fair: h.Fair, free: errors.New("nothing was submitted")}
+	h.Commands = next
+	if got := status(many + "}"); next.free != nil {
+		t.Errorf("while a command is submitted: %d, %v", got, next.free)
 	}
 }
 
