@@ -2,7 +2,6 @@ package placement
 
 import (
 	"net/http"
-	"regexp"
 
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
@@ -14,9 +13,11 @@ type link struct {
 	Href string `json:"href"`
 }
 
-var (
-	classNamePattern = regexp.MustCompile(`^[A-Z0-9_]{1,255}$`)
-)
+// maxClassName is the longest name of a class, in bytes.
+const maxClassName = 255
+
+// isClassName reports whether a class may have a name.
+func isClassName(text string) bool { return len(text) <= maxClassName && plainClass(text) }
 
 func classPath(name string) string { return "/resource_classes/" + name }
 

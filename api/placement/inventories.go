@@ -33,7 +33,7 @@ func inventoryOf(class string, o *object) commands.Inventory {
 func inventoriesOf(provider string, o *object) ([]commands.Inventory, *rest.Failure) {
 	inventories := make([]commands.Inventory, 0, len(o.keys))
 	for _, class := range o.keys {
-		if !classNamePattern.MatchString(class) {
+		if !isClassName(class) {
 			return nil, unknownClassInInventory(provider, class)
 		}
 		inventories = append(inventories, inventoryOf(class, objectOf(o.get(class))))
@@ -160,7 +160,7 @@ func updateInventory(h *Handler, r *request) (*response, error) {
 		return nil, err
 	}
 	body, class := objectOf(doc), r.params[1]
-	if !classNamePattern.MatchString(class) {
+	if !isClassName(class) {
 		if integerOf(body.get("resource_provider_generation")) != p.Generation {
 			return nil, conflict(codeConcurrentUpdate, "resource provider generation conflict")
 		}

@@ -17,13 +17,13 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// description is the OpenAPI description of the routes. It is made once, at the
-// start, from the tables that serve requests.
-var description []byte
+// description is the OpenAPI description of the routes. It is made once, when it is
+// asked for, from the tables that serve requests.
+var description func() []byte
 
 func showOpenAPI(_ *Handler, _ *request) (*response, error) {
 	return &response{status: http.StatusOK, noModified: true, stream: func(w io.Writer) error {
-		_, err := w.Write(description)
+		_, err := w.Write(description())
 		return err
 	}}, nil
 }
@@ -136,7 +136,7 @@ func inWords(name string) string {
 func history(name string, op *operation) []any {
 	var forms []any
 	for v := version(0); v <= op.until; v++ {
-		if s, found := schemas[schemaName{name, v}]; found {
+		if s, found := schemas()[schemaName{name, v}]; found {
 			forms = append(forms, m{"from": max(v, op.from).String(), "schema": s.Source()})
 		}
 	}

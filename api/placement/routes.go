@@ -3,6 +3,7 @@ package placement
 import (
 	"net/url"
 	"strings"
+	"sync"
 )
 
 // operation is one method of one route.
@@ -138,7 +139,7 @@ var routes = []route{
 }
 
 // The handlers of the two open routes read this table themselves.
-func init() { description = encodeOpenAPI() }
+func init() { description = sync.OnceValue(encodeOpenAPI) }
 
 type handle = func(*Handler, *request) (*response, error)
 

@@ -1,13 +1,15 @@
 package placement
 
 import (
+	"sync"
+
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/schema"
 )
 
-// schemas are the request schemas, by name and first microversion.
+// schemas are the request schemas, by name and first microversion. Most programs ask for none.
 // The constructors below read like Placement's own schema files.
-var schemas = allSchemas()
+var schemas = sync.OnceValue(allSchemas)
 
 type m = map[string]any
 
@@ -237,8 +239,9 @@ func allSchemas() map[schemaName]schema.Schema {
 
 // schemaFor finds the schema of a name at a microversion.
 func schemaFor(name string, v version) schema.Schema {
+	all := schemas()
 	for ; v >= 0; v-- {
-		if s, ok := schemas[schemaName{name, v}]; ok {
+		if s, ok := all[schemaName{name, v}]; ok {
 			return s
 		}
 	}

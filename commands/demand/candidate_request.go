@@ -16,6 +16,8 @@ const (
 	MaxGroups = 64
 	// maxNames bounds the traits, aggregates and classes that it names.
 	maxNames = 2048
+	// maxSuffix is the longest suffix of a group, in bytes.
+	maxSuffix = 64
 )
 
 // CandidateRequest says what is wanted, in the words of Placement's GET
@@ -41,7 +43,7 @@ type RequestGroup struct {
 	Suffix      string           `json:"suffix,omitempty"`
 }
 
-var suffixPattern = regexp.MustCompile(`^[a-zA-Z0-9_-]{0,64}$`)
+var suffixPattern = regexp.MustCompile(`^[a-zA-Z0-9_-]*$`)
 
 // Check finds what is wrong with a request whatever the State.
 func (q *CandidateRequest) Check() *Rejection {
@@ -85,8 +87,8 @@ func (q *CandidateRequest) Check() *Rejection {
 }
 
 func (g *RequestGroup) check() *Rejection {
-	if !suffixPattern.MatchString(g.Suffix) {
-		return Invalid("groups", "suffix %q is not up to 64 letters, digits, _ and -", g.Suffix)
+	if len(g.Suffix) > maxSuffix || !suffixPattern.MatchString(g.Suffix) {
+		return Invalid("groups", "suffix %q is not up to %d letters, digits, _ and -", g.Suffix, maxSuffix)
 	}
 	if g.Suffix == "" && len(g.Resources) == 0 {
 		return Invalid("groups", "the one without a suffix needs resources")

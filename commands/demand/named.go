@@ -7,12 +7,20 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-var preferenceName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+// names says what isName accepts.
+const names = "1 to 64 letters, digits, '_', '-' and '.'"
+
+var plainName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+
+// isName reports whether a preference, a level or a domain may be called so.
+func isName(text string) bool {
+	return len(text) <= ledger.MaxPreferenceName && plainName.MatchString(text)
+}
 
 // CheckPreferenceName finds what is wrong with the name of a preference.
 func CheckPreferenceName(name string) *Rejection {
-	if !preferenceName.MatchString(name) || len(name) > ledger.MaxPreferenceName {
-		return Invalid("name", "%q is not 1 to %d letters, digits, '_', '-' and '.'", name, ledger.MaxPreferenceName)
+	if !isName(name) {
+		return Invalid("name", "%q is not %s", name, names)
 	}
 	return nil
 }

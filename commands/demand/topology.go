@@ -3,7 +3,6 @@ package demand
 import (
 	"cmp"
 	"maps"
-	"regexp"
 	"slices"
 
 	"github.com/allot-project/allot/ledger"
@@ -29,11 +28,6 @@ type TopologyMember struct {
 	Parent *ledger.UUID `json:"parent,omitempty"`
 }
 
-const domainNames = "1 to 64 letters, digits, '_', '-' and '.'"
-
-// domainName is what levels and domains may be called.
-var domainName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
-
 // Smallest asks for a domain of whichever level is narrowest, so no level has that name.
 const Smallest = "smallest"
 
@@ -47,8 +41,8 @@ func (t *Topology) Check() *Rejection {
 		return Invalid("members", "a topology has up to %d members, not %d", MaxTopologyMembers, n)
 	}
 	for i, level := range t.Levels {
-		if !domainName.MatchString(level) || level == Smallest {
-			return Invalid("levels", "%q is not %s, or is %q", level, domainNames, Smallest)
+		if !isName(level) || level == Smallest {
+			return Invalid("levels", "%q is not %s, or is %q", level, names, Smallest)
 		}
 		if slices.Contains(t.Levels[:i], level) {
 			return Invalid("levels", "%q is named twice", level)
@@ -72,8 +66,8 @@ func (t *Topology) checkMember(id string, one TopologyMember) *Rejection {
 		return Invalid("members", "%s is written otherwise: %s", id, aggregate)
 	case level < 0:
 		return Invalid("members", "%s is of level %q, and the levels are %q", id, one.Level, t.Levels)
-	case !domainName.MatchString(one.Name):
-		return Invalid("members", "%s has the name %q, which is not %s", id, one.Name, domainNames)
+	case !isName(one.Name):
+		return Invalid("members", "%s has the name %q, which is not %s", id, one.Name, names)
 	case level == 0 && one.Parent != nil:
 		return Invalid("members", "%s is of the widest level, %q, and has parent %s: leave it out", id, one.Level, one.Parent)
 	case level > 0 && one.Parent == nil:

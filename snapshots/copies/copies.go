@@ -81,11 +81,11 @@ type fileName string
 // stateName is the file of the State. Pebble calls no file so.
 const stateName fileName = "state"
 
-var fileNames = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$`)
+var fileNames = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]*$`)
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (n *fileName) UnmarshalText(text []byte) error {
-	if !fileNames.Match(text) {
+	if len(text) > 100 || !fileNames.Match(text) {
 		return fmt.Errorf("%.200q is no file's name in a copy", text)
 	}
 	*n = fileName(text)

@@ -1,12 +1,15 @@
 package cli
 
-import "regexp"
+import (
+	"regexp"
+	"sync"
+)
 
 // Words says an error for people: what libraries and the kernel say becomes a sentence that names the next
 // step, and the names of packages are left out.
 func Words(err error) string {
 	text := err.Error()
-	for _, one := range said {
+	for _, one := range said() {
 		text = one.library.ReplaceAllString(text, one.words)
 	}
 	return text
@@ -16,7 +19,7 @@ func Words(err error) string {
 const onFile = `\b(?:open|openat|stat|lstat|mkdir|read|readdirent|write|unlink|unlinkat|chmod|truncate) (/[^:]*|[^\s:]*): `
 
 // said has what libraries say, and what is said instead, in the order in which they are replaced.
-var said = func() (list []replacement) {
+var said = sync.OnceValue(func() (list []replacement) {
 	for _, one := range [][2]string{
 		{`\bmkdir : no such file or directory`, "its name is empty"},
 		{onFile + `no such file or directory`, "there is no $1"},
@@ -56,7 +59,7 @@ var said = func() (list []replacement) {
 		list = append(list, replacement{regexp.MustCompile(one[0]), one[1]})
 	}
 	return list
-}()
+})
 
 // replacement is what is said in the place of what a library says.
 type replacement struct {
