@@ -33,7 +33,7 @@ func openHighWater(path string) (*highWaterFile, error) {
 	if _, err := f.ReadAt(slots[:], 0); err != nil && !errors.Is(err, io.EOF) {
 		return nil, errors.Join(fmt.Errorf("projector: high-water mark: %w", err), f.Close())
 	}
-	m.head = blocks.NewestSlot(slots[:])
+	m.head, _ = blocks.NewestSlot(slots[:])
 	return m, nil
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 // Two slots are written in turn, so that a torn write leaves the other one
-// intact.
+// intact. A new file has a good one, too: that of no head.
 const (
 	// SlotsBytes is the size of the file, in bytes.
 	SlotsBytes    = 2 * slotBytes
@@ -76,30 +76,31 @@ func readHighWater(path string) (head ledger.Head, synced extent, err error) {
 
 func readSlots(f *os.File) (newest ledger.Head, synced extent, err error) {
 	var slots [SlotsBytes]byte
-	n, err := f.ReadAt(slots[:], 0)
-	if err != nil && !errors.Is(err, io.EOF) {
+	if _, err := f.ReadAt(slots[:], 0); err != nil && !errors.Is(err, io.EOF) {
 		return newest, synced, fmt.Errorf("blocks: high-water mark: %w", err)
 	}
-	newest = NewestSlot(slots[:])
-	// A power cut can leave a new file full of zeros.
-	if newest.Sequence == 0 && len(bytes.Trim(slots[:n], "\x00")) > 0 {
+	newest, good := NewestSlot(slots[:])
+	if !good {
 		return newest, synced, fmt.Errorf("%w: %s: %w", ErrDamaged, f.Name(), ErrNoPosition)
 	}
 	_, at := Slot(newest)
 	return newest, decodeExtent(slots[at : at+slotBytes]), nil
 }
 
-// NewestSlot returns the newest head in the two slots of a file; the zero head if
-// neither is good.
-func NewestSlot(slots []byte) (newest ledger.Head) {
+// NewestSlot returns the newest head in the two slots of a file, and whether one of
+// them is good.
+func NewestSlot(slots []byte) (newest ledger.Head, good bool) {
 	for _, slot := range [][]byte{slots[:slotBytes], slots[slotBytes:]} {
 		sum := sha256.Sum256(slot[:slotUsedBytes])
-		sequence := binary.BigEndian.Uint64(slot)
-		if bytes.Equal(sum[:slotCheck], slot[slotUsedBytes:slotUsedBytes+slotCheck]) && sequence > newest.Sequence {
+		if !bytes.Equal(sum[:slotCheck], slot[slotUsedBytes:slotUsedBytes+slotCheck]) {
+			continue
+		}
+		good = true
+		if sequence := binary.BigEndian.Uint64(slot); sequence > newest.Sequence {
 			newest = ledger.Head{Sequence: sequence, Digest: ledger.Digest(slot[8:slotUsedBytes])}
 		}
 	}
-	return newest
+	return newest, good
 }
 
 // Slot returns a head in the form in which it is written, and its place in the
@@ -114,7 +115,7 @@ func Slot(head ledger.Head) (slot []byte, at int64) {
 // blocks only now and then, the blocks are synced before the mark each time, and the mark
 // says up to where.
 func (f Folder) OpenHighWater(replica bool, failed func(error)) (*HighWater, error) {
-	file, err := os.OpenFile(HighWaterPath(f.Store), os.O_CREATE|os.O_RDWR, 0o640)
+	file, err := openOrMake(HighWaterPath(f.Store))
 	if err != nil {
 		return nil, fmt.Errorf("blocks: high-water mark: %w", err)
 	}
@@ -132,13 +133,24 @@ func (f Folder) OpenHighWater(replica bool, failed func(error)) (*HighWater, err
 	return m, nil
 }
 
+// openOrMake opens a file. A new one is durable with the mark of no head before it is
+// written: else a power cut could leave torn first marks, and none that is good.
+func openOrMake(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if !errors.Is(err, os.ErrNotExist) {
+		return f, err
+	}
+	if err := WriteHighWater(path, ledger.Head{}); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_RDWR, 0)
+}
+
 // begin makes the file's name durable, and forgets up to where the blocks were synced: the
 // NATS server that is about to start may write any of them again.
 func (m *HighWater) begin(dir string) error {
-	if m.head.Sequence > 0 {
-		if err := errors.Join(m.write(m.head), m.f.Sync()); err != nil {
-			return fmt.Errorf("blocks: high-water mark: %w", err)
-		}
+	if err := errors.Join(m.write(m.head), m.f.Sync()); err != nil {
+		return fmt.Errorf("blocks: high-water mark: %w", err)
 	}
 	return joinErrors(durable.SyncFolder(dir))
 }
