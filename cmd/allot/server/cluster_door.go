@@ -66,9 +66,9 @@ func (d *clusterDoor) routes(may func(http.ResponseWriter, *http.Request) bool) 
 	stepDown := d.granted(func(ctx context.Context, w wish) error { return d.replica.StepDown(ctx, w.To) })
 	remove := d.granted(func(ctx context.Context, w wish) error { return d.replica.Group().Remove(ctx, w.Name) })
 	return []route{
-		{clusterPath, "status of the cluster", guarded(http.MethodGet, status)},
-		{stepDownPath, "make another server lead", guarded(http.MethodPost, stepDown)},
-		{removePath, "forget a server that will not come back", guarded(http.MethodPost, remove)},
+		{clusterPath, guarded(http.MethodGet, status)},
+		{stepDownPath, guarded(http.MethodPost, stepDown)},
+		{removePath, guarded(http.MethodPost, remove)},
 	}
 }
 

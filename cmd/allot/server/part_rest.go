@@ -99,7 +99,6 @@ func (p *restPart) drain() error {
 // stands for everything below it, too.
 type route struct {
 	path    string
-	what    string
 	handler http.Handler
 }
 
@@ -186,22 +185,22 @@ func (p *restDoorPart) routes() http.Handler {
 	}
 	toConsole := http.RedirectHandler(console.Prefix, http.StatusMovedPermanently)
 	table := []route{
-		{"/placement", "Placement, where a web server mounts it", mounted},
-		{"/placement/", "Placement, where a web server mounts it", mounted},
-		{"/baremetal", "Ironic's allocations and nodes", metal},
-		{"/baremetal/", "Ironic's allocations and nodes", metal},
-		{"/console", "redirect to the page for auditors", toConsole},
-		{console.Prefix, "the page for auditors", console.Handler()},
-		{vitals.HealthPath, "health of the server", http.HandlerFunc(checks.Alive)},
-		{vitals.LivePath, "health of the server", http.HandlerFunc(checks.Alive)},
-		{vitals.ReadyPath, "health of the server", http.HandlerFunc(checks.Ready)},
-		{openAPIPath, "what the REST port serves", described(openAPI, p.logger)},
-		{asyncAPIPath, "what the NATS port serves", described(asyncAPI, p.logger)},
+		{"/placement", mounted},
+		{"/placement/", mounted},
+		{"/baremetal", metal},
+		{"/baremetal/", metal},
+		{"/console", toConsole},
+		{console.Prefix, console.Handler()},
+		{vitals.HealthPath, http.HandlerFunc(checks.Alive)},
+		{vitals.LivePath, http.HandlerFunc(checks.Alive)},
+		{vitals.ReadyPath, http.HandlerFunc(checks.Ready)},
+		{openAPIPath, described(openAPI, p.logger)},
+		{asyncAPIPath, described(asyncAPI, p.logger)},
 	}
 	cluster := &clusterDoor{p.replica.replica, p.rest.fair, p.logger}
 	table = append(table, cluster.routes(auth.Guard(p.access.auth, p.access.policy, clusterRule))...)
 	for path, handler := range p.audits() {
-		table = append(table, route{path, "Allot's own reads", handler})
+		table = append(table, route{path, handler})
 	}
 	return rest.BelieveProxies(p.config.TrustedProxy, p.config.fromBrowsers(newRouter(p.placement(""), table)))
 }

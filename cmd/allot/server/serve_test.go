@@ -228,7 +228,7 @@ func TestRouter(t *testing.T) {
 	}
 	r := newRouter(
 		at("others"),
-		[]route{{"/a", "", at("a")}, {"/a/", "", at("below a")}, {"/b/c", "", at("c")}, {"/d/", "", at("below d")}},
+		[]route{{"/a", at("a")}, {"/a/", at("below a")}, {"/b/c", at("c")}, {"/d/", at("below d")}},
 	)
 	for path, want := range map[string]string{
 		"/a": "a", "/a/": "below a", "/a/x": "below a", "/ab": "others", "/a%2Fx": "others", "/b/c": "c", "/b/c/": "others",
