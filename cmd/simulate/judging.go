@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/allot-project/allot/cmd/simulate/judge"
+	"github.com/allot-project/allot/ledger/proof"
 )
 
 // theSame waits until all servers hold the same.
@@ -69,21 +72,36 @@ func (r *run) compare(c *caller) {
 	r.judgeLog(c)
 }
 
-// judgeLog folds the log, and compares what servers have told with it.
-func (r *run) judgeLog(c *caller) {
+// signedLog reads the log up to the last checkpoint: nobody has signed what came after it, such as the end of a
+// reservation.
+func (r *run) signedLog(c *caller) (log [][]byte, err error) {
+	if len(r.signed) == 0 {
+		return nil, errors.New("no server has signed a checkpoint")
+	}
+	last, err := proof.Unverified(r.signed[len(r.signed)-1].Signed)
+	if err != nil {
+		return nil, err
+	}
 	found, err := c.ask(r.servers[0].IP, http.MethodGet, "/audit/commits?limit=100000", "")
 	if err != nil || found.status != http.StatusOK {
-		r.complain("the commits cannot be read: %v", err)
-		return
+		return nil, fmt.Errorf("the commits cannot be read: %w", err)
 	}
-	var log [][]byte
 	for text := range strings.Lines(found.text) {
 		var one struct{ Data []byte }
 		if err := json.Unmarshal([]byte(text), &one); err != nil {
-			r.complain("a commit cannot be read: %v: %s", err, text)
-			return
+			return nil, fmt.Errorf("a commit cannot be read: %w: %s", err, text)
 		}
 		log = append(log, one.Data)
+	}
+	return log[:min(uint64(len(log)), last.Sequence)], nil
+}
+
+// judgeLog folds the log, and compares what servers have told with it.
+func (r *run) judgeLog(c *caller) {
+	log, err := r.signedLog(c)
+	if err != nil {
+		r.complain("%v", err)
+		return
 	}
 	key, err := note.NewVerifier(publicKey)
 	if err != nil {

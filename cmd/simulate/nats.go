@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/textproto"
+	"os"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ const natsPort = 4222
 // requester sends requests over NATS, on a connection that it keeps. It speaks so much of
 // the protocol as that takes, since a library would bring a clock and goroutines of its own.
 type requester struct {
+	now   func() time.Duration
 	conn  *machine.Conn
 	from  *bufio.Reader
 	asked int
@@ -34,7 +36,7 @@ func newRequester(c *machine.Client, ip uint32, patience time.Duration) (*reques
 		return nil, fmt.Errorf("connect: %w", err)
 	}
 	conn.Patience = patience
-	r := &requester{conn: conn, from: bufio.NewReader(conn)}
+	r := &requester{now: c.Now, conn: conn, from: bufio.NewReader(conn)}
 	_, err = io.WriteString(conn,
 		`CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true,"protocol":1}`+"\r\n")
 	if err == nil {
@@ -126,17 +128,20 @@ func (r *requester) ask(name, id, body string) (*reply, error) {
 	return found, json.Unmarshal([]byte(text), found)
 }
 
-// request sends a request, and waits for its reply.
+// request sends a request, and waits for its reply as long as for anything else, however
+// much else comes: a reply may be lost.
 func (r *requester) request(subject, header, body string) (string, error) {
 	r.asked++
 	inbox := fmt.Sprintf("_INBOX.sim.%d", r.asked)
 	header = "NATS/1.0\r\n" + header + "\r\n"
 	_, err := fmt.Fprintf(r.conn, "HPUB %s %s %d %d\r\n%s%s\r\n",
 		subject, inbox, len(header), len(header)+len(body), header, body)
-	for err == nil {
+	for until := r.now() + r.conn.Patience; err == nil; {
 		var m message
 		switch m, err = r.read(); {
 		case err != nil:
+		case m.subject != inbox && r.now() > until:
+			err = os.ErrDeadlineExceeded
 		case m.subject != inbox:
 			r.told = append(r.told, m)
 		case m.text == "":
