@@ -93,7 +93,7 @@ import-faults:
 
 # Compare ratios within one run; absolute figures hold for one machine and day.
 bench:
-	go test ./ledger ./commands/... ./projector -run '^$$' -bench . -benchmem -timeout 30m
+	go test ./commands/writer ./projector -run '^$$' -bench . -benchmem -timeout 30m
 
 # Questions about a past of a million records, and a history among ten million.
 bench-past:
@@ -115,10 +115,9 @@ BASE ?= HEAD~1
 bench-http:
 	.ci/bench-http $(BASE)
 
-# Three replicas beside one server, and what raw messages to JetStream with three replicas reach; 4 minutes.
+# Three replicas beside one server; 4 minutes.
 bench-cluster:
 	.ci/bench-cluster
-	go test ./commands/leading -run '^$$' -bench Replicated
 
 # Allocation candidates over HTTP, by size and shape of the world and of the request.
 bench-candidates:

@@ -2,10 +2,7 @@ package claiming_test
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/allot-project/allot/commands/claiming"
 	"github.com/allot-project/allot/commands/commandstest"
@@ -84,36 +81,6 @@ func TestImpossibleGangOfDevices(t *testing.T) {
 		found, err := searchOfDevices(deviceHosts(630, 10), 40_000).Run(context.Background(), c)
 		if err != nil || len(found.Choices) > 0 || found.Spent {
 			t.Errorf("%q: %d choices, spent %v, %v", order, len(found.Choices), found.Spent, err)
-		}
-	}
-}
-
-// BenchmarkGangOfDevices claims the 8 devices of a host for each of 64 consumers.
-func BenchmarkGangOfDevices(b *testing.B) {
-	world := deviceHosts(10_000, 20)
-	for name, rules := range gangsOfDevices {
-		for _, order := range deviceOrders {
-			b.Run(fmt.Sprintf("%s/order=%s", name, order), func(b *testing.B) {
-				search := searchOfDevices(world, 0)
-				c := commandstest.ClaimOfDevices(8, 64, order)
-				c.Gang = rules
-				var took []time.Duration
-				for n := 0; b.Loop(); n++ {
-					begun := time.Now()
-					search.Seed++
-					found, err := search.Run(context.Background(), c)
-					if err != nil || len(found.Choices) != 1 {
-						b.Fatal(err)
-					}
-					if n > 0 { // the first makes an order
-						took = append(took, time.Since(begun))
-					}
-				}
-				if slices.Sort(took); len(took) > 0 {
-					b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1e6, "p50-ms")
-					b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds())/1e6, "p99-ms")
-				}
-			})
 		}
 	}
 }

@@ -236,27 +236,3 @@ func TestDomainOf(t *testing.T) {
 		t.Errorf("it is in %s", got)
 	}
 }
-
-// BenchmarkFit is a gang of 4,096 on 100,000 hosts in the largest topology.
-func BenchmarkFit(b *testing.B) {
-	top := &demand.Topology{Levels: []string{"block", "rack"}, Members: map[string]demand.TopologyMember{}}
-	var racks []ledger.UUID
-	var hosts []demand.Host
-	for i := range demand.MaxTopologyMembers {
-		id, block := ledger.UUID{14: byte(i >> 8), 15: byte(i), 0: 2}, ledger.UUID{15: byte(i / 256), 0: 1}
-		if i < 64 {
-			top.Members[ledger.UUID{15: byte(i), 0: 1}.String()] = demand.TopologyMember{Level: "block", Name: "b"}
-			continue
-		}
-		top.Members[id.String()], racks = demand.TopologyMember{Level: "rack", Name: "r", Parent: &block}, append(racks, id)
-	}
-	for i := range 100_000 {
-		hosts = append(hosts, demand.Host{Domain: racks[i%len(racks)], Room: 4 + i%5})
-	}
-	g := &demand.TopologyGang{Within: demand.Smallest, Slices: 4, Spread: "rack"}
-	for b.Loop() {
-		if _, _, ok := g.Fit(top, hosts, 4096); !ok {
-			b.Fatal("there is no place")
-		}
-	}
-}

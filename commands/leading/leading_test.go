@@ -69,19 +69,11 @@ func (l lateLog) Append(sequence uint64, encoded []byte, done func(error)) {
 type group struct {
 	t       testing.TB
 	members []*member
-	sync    bool // before each acknowledgement, as in production
 }
 
 func startGroup(t testing.TB, change func(i int, cfg *leading.Config, m *member)) *group {
 	t.Helper()
 	g := &group{t: t}
-	g.start(change)
-	return g
-}
-
-func (g *group) start(change func(i int, cfg *leading.Config, m *member)) {
-	t := g.t
-	t.Helper()
 	var routes []string
 	for range 3 {
 		routes = append(routes, ledgertest.FreeAddress(t))
@@ -94,7 +86,7 @@ func (g *group) start(change func(i int, cfg *leading.Config, m *member)) {
 		starting.Go(func() {
 			var err error
 			m.ns, err = embedded.Start(t.Context(), embedded.Config{
-				StoreDir: filepath.Join(dir, m.name, "log"), LazySync: !g.sync,
+				StoreDir: filepath.Join(dir, m.name, "log"), LazySync: true,
 				Cluster: &embedded.Cluster{Member: m.name, Listen: routes[i], Members: routes, Secret: "a secret of this test"},
 			})
 			if err != nil {
@@ -118,6 +110,7 @@ func (g *group) start(change func(i int, cfg *leading.Config, m *member)) {
 			m.stop(t)
 		}
 	})
+	return g
 }
 
 func (m *member) open(t testing.TB, dir string, mayCreate bool, change func(*leading.Config)) {

@@ -1,33 +1,25 @@
 package writer_test
 
 import (
-	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/jetstream"
-	"github.com/allot-project/allot/ledger/memlog"
 )
 
 // BenchmarkDurable compares commands through Writer.Submit with the disk and
 // JetStream alone, in one run: look at the ratios.
 func BenchmarkDurable(b *testing.B) {
-	b.Run("baseline=fsync", benchFsync)
 	b.Run("baseline=publish", benchPublish)
-	b.Run("baseline=batch100", benchAtomicBatch)
 	for _, submitters := range []int{1, 16, 64, 256, 1024} {
 		b.Run(fmt.Sprintf("submitters=%d", submitters), func(b *testing.B) { benchSubmit(b, submitters) })
 	}
@@ -40,100 +32,37 @@ func perSecond(b *testing.B, n int) {
 	b.ReportMetric(0, "ns/op")
 }
 
-func benchFsync(b *testing.B) {
-	f, err := os.Create(filepath.Join(b.TempDir(), "f"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = f.Close() }()
-	for b.Loop() {
-		if _, err := f.Write(make([]byte, payloadBytes)); err != nil {
-			b.Fatal(err)
-		}
-		if err := f.Sync(); err != nil {
-			b.Fatal(err)
-		}
-	}
-	perSecond(b, b.N)
-}
-
 // rawSubject is one on which the log's connection may publish.
 const rawSubject = jetstream.Subject + ".raw"
 
-// rawStream is a stream like the log's, without the log.
-func rawStream(b *testing.B) (js.JetStream, *nats.Conn) {
-	b.Helper()
+// benchPublish publishes on a stream like the log's, without the log.
+func benchPublish(b *testing.B) {
 	_, ns := commandstest.JetStream(b, b.TempDir(), false)
 	nc, err := ns.Connect()
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(nc.Close)
+	defer nc.Close()
 	api, err := js.New(nc)
+	if err == nil {
+		_, err = api.CreateStream(b.Context(), js.StreamConfig{Name: "RAW", Subjects: []string{rawSubject}})
+	}
 	if err != nil {
 		b.Fatal(err)
 	}
-	_, err = api.CreateStream(
-		context.Background(), js.StreamConfig{Name: "RAW", Subjects: []string{rawSubject}, AllowAtomicPublish: true},
-	)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return api, nc
-}
-
-func benchPublish(b *testing.B) {
-	api, _ := rawStream(b)
 	for b.Loop() {
-		if _, err := api.Publish(context.Background(), rawSubject, make([]byte, payloadBytes)); err != nil {
+		if _, err := api.Publish(b.Context(), rawSubject, make([]byte, payloadBytes)); err != nil {
 			b.Fatal(err)
 		}
 	}
 	perSecond(b, b.N)
-}
-
-// benchAtomicBatch publishes batches of 100 messages, for which nats.go has no
-// function. A command is one message.
-func benchAtomicBatch(b *testing.B) {
-	const size = 100
-	_, nc := rawStream(b)
-	batch := 0
-	for b.Loop() {
-		batch++
-		for i := 1; i <= size; i++ {
-			msg := nats.NewMsg(rawSubject)
-			msg.Data = make([]byte, payloadBytes)
-			msg.Header.Set("Nats-Batch-Id", fmt.Sprint("b", batch))
-			msg.Header.Set("Nats-Batch-Sequence", strconv.Itoa(i))
-			if i < size {
-				if err := nc.PublishMsg(msg); err != nil {
-					b.Fatal(err)
-				}
-				continue
-			}
-			msg.Header.Set("Nats-Batch-Commit", "1")
-			answer, err := nc.RequestMsg(msg, 10*time.Second)
-			if err != nil {
-				b.Fatal(err)
-			}
-			if !slices.Contains(answer.Data, '{') || len(answer.Data) > 200 {
-				b.Fatalf("%s", answer.Data)
-			}
-		}
-	}
-	perSecond(b, b.N*size)
 }
 
 func benchSubmit(b *testing.B, submitters int) {
 	dir := b.TempDir()
 	log, _ := commandstest.JetStream(b, dir, false)
 	l := commandstest.Start(b, dir, log)
-	var providers []ledger.UUID
-	for i := range 100 {
-		providers = append(
-			providers, l.Provider(b, fmt.Sprint(i), commands.Inventory{Class: "VCPU", Total: ledger.MaxAmount}),
-		)
-	}
+	providers := l.Providers(b, 100, commands.Inventory{Class: "VCPU", Total: ledger.MaxAmount})
 	next := make(chan int, submitters)
 	var mu sync.Mutex
 	var took []time.Duration
@@ -165,30 +94,10 @@ func benchSubmit(b *testing.B, submitters int) {
 	perSecond(b, b.N)
 }
 
-// world is a State with providers and consumers, made without a log.
-func world(tb testing.TB, providers, consumers int) (*ledger.State, []ledger.UUID) {
-	tb.Helper()
-	s := ledger.NewState()
-	begin, err := commands.NewAddStandardNames(commandstest.NewID())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	carryOut(tb, s, begin)
-	var ids []ledger.UUID
-	for i := range providers {
-		id := commandstest.NewID()
-		ids = append(ids, id)
-		carryOut(tb, s, &commands.CreateProvider{Provider: id, Name: fmt.Sprint(i)})
-		carryOut(tb, s, &commands.ReplaceInventories{Provider: id, Inventories: []commands.Inventory{
-			{
-				Class: "VCPU", Total: ledger.MaxAmount,
-			}, {Class: "MEMORY_MB", Total: ledger.MaxAmount}, {Class: "DISK_GB", Total: ledger.MaxAmount},
-		}})
-	}
-	for i := range consumers {
-		carryOut(tb, s, threeClasses(ids[i%len(ids)]))
-	}
-	return s, ids
+// roomy are inventories of three classes, of which consumers never hold all.
+var roomy = []commands.Inventory{
+	{Class: "VCPU", Total: ledger.MaxAmount}, {Class: "MEMORY_MB", Total: ledger.MaxAmount},
+	{Class: "DISK_GB", Total: ledger.MaxAmount},
 }
 
 func threeClasses(provider ledger.UUID) *commands.AllocateForConsumers {
@@ -202,32 +111,34 @@ func threeClasses(provider ledger.UUID) *commands.AllocateForConsumers {
 	}}}
 }
 
-// carryOut decides and applies a command as one commit.
-func carryOut(tb testing.TB, s *ledger.State, c commands.Command) {
-	events, rejection := c.Decide(s)
-	if rejection != nil {
-		tb.Fatal(rejection)
-	}
-	s.Begin()
-	head := s.Head()
-	if err := s.Apply(head.Sequence+1, &ledger.Record{Time: int64(head.Sequence), Events: events}); err != nil {
-		tb.Fatal(err)
-	}
-	s.Advance(ledger.Head{Sequence: head.Sequence + 1})
-}
-
 // BenchmarkMemory reports how much memory a consumer with three classes and a
 // provider with three inventories take in the State.
 func BenchmarkMemory(b *testing.B) {
 	const providers, consumers = 20_000, 200_000
 	for b.Loop() {
 		empty := heap()
-		s, ids := world(b, providers, 0)
+		s := commands.NewScratch(ledger.NewState())
+		carry := func(c commands.Command) {
+			if _, rejection, err := s.Carry(commands.Submission{Command: c}); err != nil || rejection != nil {
+				b.Fatal(rejection, err)
+			}
+		}
+		names, err := commands.NewAddStandardNames(commandstest.NewID())
+		if err != nil {
+			b.Fatal(err)
+		}
+		carry(names)
+		ids := make([]ledger.UUID, providers)
+		for i := range ids {
+			ids[i] = commandstest.NewID()
+			carry(&commands.CreateProvider{Provider: ids[i], Name: fmt.Sprint(i)})
+			carry(&commands.ReplaceInventories{Provider: ids[i], Inventories: roomy})
+		}
 		withProviders := heap()
 		for i := range consumers {
-			carryOut(b, s, threeClasses(ids[i%providers]))
+			carry(threeClasses(ids[i%providers]))
 		}
-		s.Begin() // forget the last changes
+		s.State().Begin() // forget the last changes
 		full := heap()
 		b.ReportMetric(float64(withProviders-empty)/providers, "B/provider")
 		b.ReportMetric(float64(full-withProviders)/consumers, "B/consumer")
@@ -258,57 +169,18 @@ func BenchmarkReplay(b *testing.B) {
 	b.ReportMetric(float64(b.N*commits*perCommit)/b.Elapsed().Seconds(), "records/s")
 }
 
-// recordedLog makes a log without a writer.
-func recordedLog(tb testing.TB, commits, perCommit int) *memlog.Log {
+// recordedLog is a log of consumers with three classes each.
+func recordedLog(tb testing.TB, commits, perCommit int) ledger.Log {
 	tb.Helper()
-	log := &memlog.Log{MaxBytes: 64 << 20}
-	s := ledger.NewState()
-	builder := ledger.NewCommitBuilder()
-	var ids []ledger.UUID
-	appendCommit := func(list ...commands.Command) {
-		s.Begin()
-		builder.Begin(s.Head())
-		for _, c := range list {
-			events, rejection := c.Decide(s)
-			if rejection != nil {
-				tb.Fatal(rejection)
-			}
-			record := ledger.Record{
-				CommandID: commandstest.NewID(), Command: commands.NameOf(c), Time: int64(builder.Sequence()), Actor: "admin",
-				Events: events,
-			}
-			if err := s.Apply(builder.Sequence(), &record); err != nil {
-				tb.Fatal(err)
-			}
-			if _, _, err := builder.Add(record, 64<<20); err != nil {
-				tb.Fatal(err)
-			}
-		}
-		commit, encoded, err := builder.Seal()
-		if err != nil {
-			tb.Fatal(err)
-		}
-		s.Advance(commit.Head())
-		log.Edit(func(entries [][]byte) [][]byte { return append(entries, encoded) })
-	}
-	begin, err := commands.NewAddStandardNames(commandstest.NewID())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	appendCommit(begin)
-	for i := range 1000 {
-		ids = append(ids, commandstest.NewID())
-		appendCommit(&commands.CreateProvider{Provider: ids[i], Name: fmt.Sprint(i)}, &commands.ReplaceInventories{
-			Provider:    ids[i],
-			Inventories: []commands.Inventory{{Class: "VCPU", Total: ledger.MaxAmount}, {Class: "MEMORY_MB", Total: ledger.MaxAmount}, {Class: "DISK_GB", Total: ledger.MaxAmount}},
-		})
-	}
+	l := commandstest.StartTogether(tb)
+	hosts := l.Providers(tb, 1000, roomy...)
+	list := make([]commands.Command, perCommit)
 	for i := range commits {
-		list := make([]commands.Command, perCommit)
 		for j := range list {
-			list[j] = threeClasses(ids[(i*perCommit+j)%len(ids)])
+			list[j] = threeClasses(hosts[(i*perCommit+j)%len(hosts)])
 		}
-		appendCommit(list...)
+		l.Submit(tb, list...)
 	}
-	return log
+	l.Stop(tb)
+	return l.Log
 }
