@@ -15,64 +15,6 @@ import (
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
-// twiceLog tells the sender of an append nothing. When that one sends it again, as it
-// was decided a moment later, it takes that, too, in the next place, in spite of the
-// sequence that it names.
-type twiceLog struct {
-	*memlog.Log
-	twice atomic.Bool
-}
-
-// Append implements ledger.Log.
-func (l *twiceLog) Append(sequence uint64, encoded []byte, done func(error)) {
-	if !l.twice.CompareAndSwap(true, false) {
-		l.Log.Append(sequence, encoded, done)
-		return
-	}
-	commit, err := ledger.DecodeCommit(encoded)
-	if err != nil {
-		done(err)
-		return
-	}
-	for i := range commit.Records {
-		commit.Records[i].Time++
-	}
-	late, err := ledger.EncodeCommit(commit)
-	if err != nil {
-		done(err)
-		return
-	}
-	l.Log.Append(sequence, encoded, func(err error) {
-		l.Edit(func(entries [][]byte) [][]byte { return append(entries, late) })
-		if err == nil {
-			err = ledger.ErrUnknownFate
-		}
-		done(err)
-	})
-}
-
-// TestLateAppendIsSkipped: an append that the log has taken again after all, behind the
-// commit that has its place, is skipped by the writer and by later readers of the log, at
-// its end and once another commit follows. Its commands are done once.
-func TestLateAppendIsSkipped(t *testing.T) {
-	log := &twiceLog{Log: &memlog.Log{}}
-	l := commandstest.Start(t, t.TempDir(), log)
-	log.twice.Store(true)
-	first := l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_TWICE"})
-	l.Stop(t)
-	l = commandstest.Start(t, t.TempDir(), log)
-	next := l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_NEXT"})
-	if next.Sequence != first.Sequence+2 {
-		t.Errorf("%v, and then %v", first, next)
-	}
-	l.Stop(t)
-	l = commandstest.Start(t, t.TempDir(), log)
-	if again := l.Submit(t, &commands.CreateTrait{Name: "CUSTOM_TWICE"}); again.Rejection == nil && again.Address.Sequence != 0 {
-		t.Errorf("%+v", again)
-	}
-	l.Stop(t)
-}
-
 // lateLog keeps an append back and says nothing of it, until it is sent again. Then it
 // takes both.
 type lateLog struct {
@@ -99,23 +41,38 @@ func (l *lateLog) Append(sequence uint64, encoded []byte, done func(error)) {
 	}
 }
 
-// TestLateAppendWhileTheClockStands: what is sent again differs from what was sent
-// first although the clock stands still, as it does for the log while it is set back.
-// If the log takes both, the second is skipped.
-func TestLateAppendWhileTheClockStands(t *testing.T) {
-	log := &lateLog{Log: &memlog.Log{}}
+// TestLateAppendIsSkipped: an append that the log has taken after all, before the same
+// commit as it was decided again, has its place. The second is skipped by the writer and by
+// later readers of the log, at its end and once another commit follows, although the clock
+// stands still, as it does for the log while it is set back. Its commands are done once.
+func TestLateAppendIsSkipped(t *testing.T) {
 	stands := time.Now()
-	l := commandstest.StartWith(t, t.TempDir(), log, func(o *writer.Options) {
-		o.Now = func() time.Time { return stands }
-	})
-	l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_BEFORE"})
-	log.late.Store(true)
-	first := l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_LATE"})
-	next := l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_NEXT"})
-	if next.Sequence != first.Sequence+2 {
-		t.Errorf("%v, and then %v", first, next)
+	for name, now := range map[string]func() time.Time{
+		"the clock goes on": time.Now, "the clock stands": func() time.Time { return stands },
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := &lateLog{Log: &memlog.Log{}}
+			start := func() *commandstest.Ledger {
+				return commandstest.StartWith(t, t.TempDir(), log, func(o *writer.Options) { o.Now = now })
+			}
+			l := start()
+			log.late.Store(true)
+			first := l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_LATE"})
+			second := l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_NEXT"})
+			log.late.Store(true)
+			third := l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_LATE_AGAIN"})
+			l.Stop(t)
+			l = start()
+			fourth := l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_AFTER_A_START"})
+			if second.Sequence != first.Sequence+2 || fourth.Sequence != third.Sequence+2 {
+				t.Errorf("%v, %v, %v and %v", first, second, third, fourth)
+			}
+			if again := l.Submit(t, &commands.CreateTrait{Name: "CUSTOM_LATE"}); again.Rejection == nil {
+				t.Errorf("%+v", again)
+			}
+			l.Stop(t)
+		})
 	}
-	l.Stop(t)
 }
 
 // slowLog keeps an append for itself, says nothing of it, and takes no other one
