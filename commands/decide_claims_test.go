@@ -2,6 +2,7 @@ package commands_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/allot-project/allot/commands"
@@ -69,7 +70,7 @@ func claimDecisions(w *world) []decision {
 	second.Alternative, second.Earlier = 1, []string{"nothing satisfied it"}
 	empty := either(cores(2), cores(4))
 	empty.Alternatives[1] = nil
-	return append(drawDecisions(w), []decision{
+	return slices.Concat(badClaims(), drawDecisions(w), []decision{
 		{
 			"the first alternative that fits", nil, either(cores(8), cores(4), cores(2)),
 			happens(second, advanced(host, w.of(host, 1))),
@@ -117,7 +118,62 @@ func claimDecisions(w *world) []decision {
 				Consumer: &deployed, Node: &busyNode, Allocation: &deployed,
 			}),
 		},
-	}...)
+	})
+}
+
+// badClaims are claims that no State satisfies.
+func badClaims() (rows []decision) {
+	row := func(about string, want outcome, change func(*commands.Claim)) {
+		c := claim(map[string]int64{vcpu: 2}, fresh)
+		change(c)
+		rows = append(rows, decision{about, nil, c, want})
+	}
+	request := func(about, field string, change func(*demand.CandidateRequest)) {
+		row(about, invalid(field), func(c *commands.Claim) { change(&c.Requests[0]) })
+	}
+	prefers := func(about string, p demand.ClaimPreference) {
+		row(about, invalid("prefer"), func(c *commands.Claim) { c.Prefer = &p })
+	}
+	near := func(about string, n demand.NearConsumers) {
+		if n.Consumers == nil {
+			n.Consumers = []ledger.UUID{holder}
+		}
+		prefers(about, demand.ClaimPreference{Near: []demand.NearConsumers{n}})
+	}
+	row("no request", invalid("requests"), func(c *commands.Claim) { c.Requests = nil })
+	row("another request", invalid("request"), func(c *commands.Claim) { c.For[0].Request = 1 })
+	row("a consumer twice", invalid("allocations"), func(c *commands.Claim) { c.For = append(c.For, c.For[0]) })
+	row("too many consumers", invalid("for"), func(c *commands.Claim) {
+		c.For = make([]demand.ClaimConsumer, demand.MaxClaimConsumers+1)
+	})
+	row("too many alternates", invalid("alternates"), func(c *commands.Claim) { c.Alternates = 33 })
+	row("a request larger than records keep", rejected(demand.CodeTooLarge, demand.Facts{
+		SizeBytes: 74167, LimitBytes: ledger.MaxDocumentBytes,
+	}), func(c *commands.Claim) {
+		for i := range 1900 {
+			id := ledger.UUID{13: 1, 14: byte(i >> 8), 15: byte(i)}
+			c.Requests[0].Groups[0].NotMemberOf = append(c.Requests[0].Groups[0].NotMemberOf, id)
+		}
+	})
+	request("no group", "groups", func(q *demand.CandidateRequest) { q.Groups = nil })
+	request("nothing", "groups", func(q *demand.CandidateRequest) { q.Groups[0].Resources = nil })
+	request("amount 0", "groups", func(q *demand.CandidateRequest) { q.Groups[0].Resources[vcpu] = 0 })
+	request("required and forbidden", "root_required", func(q *demand.CandidateRequest) {
+		q.RootRequired, q.RootForbidden = []string{used}, []string{used}
+	})
+	request("a subtree of no group", "same_subtree", func(q *demand.CandidateRequest) { q.SameSubtree = [][]string{{"_x"}} })
+	prefers("no such order", demand.ClaimPreference{Order: "best"})
+	prefers("an order and weights", demand.ClaimPreference{Order: "pack", Weights: map[string]demand.Weight{vcpu: 1}})
+	prefers("what is no number", demand.ClaimPreference{Traits: map[string]demand.Weight{used: demand.Weight(math.NaN())}})
+	near("near by nothing", demand.NearConsumers{Weight: 1})
+	near("near none", demand.NearConsumers{By: "tree", Weight: 1, Consumers: []ledger.UUID{}})
+	near("neither rule nor weight", demand.NearConsumers{By: "tree"})
+	near("rule and weight", demand.NearConsumers{By: "tree", Rule: "forbid", Weight: 1})
+	near("no such rule", demand.NearConsumers{By: "tree", Rule: "must"})
+	near("infinitely near", demand.NearConsumers{By: "tree", Weight: demand.Weight(math.Inf(1))})
+	near("near one twice", demand.NearConsumers{By: "tree", Weight: 1, Consumers: []ledger.UUID{holder, holder}})
+	near("near too many", demand.NearConsumers{By: "tree", Weight: 1, Consumers: make([]ledger.UUID, 257)})
+	return rows
 }
 
 // drawing is a claim for VCPU, for consumers of a project, from a reservation.

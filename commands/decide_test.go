@@ -190,7 +190,6 @@ var idle = []string{
 
 // elsewhere are the codes that no command's Decide returns.
 var elsewhere = map[demand.Code]string{
-	demand.CodeTooLarge:        "the writer, which knows the record's size",
 	demand.CodeCommandIDReused: "the writer, which knows the ids of the past",
 	demand.CodeForbidden:       "ForProject, see TestProjects",
 	demand.CodeNotYet:          "the writer, which knows the level of each kind of event",

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 	"sync"
@@ -539,88 +538,6 @@ func TestPreferenceInTheBatch(t *testing.T) {
 	}
 	if got := claimed(t, l.Submit(t, by()))[0]; got.Allocations[0].Provider != large {
 		t.Errorf("afterwards %+v", got)
-	}
-}
-
-// nearly adds what is near to a claim; without consumers it is about one that
-// holds nothing.
-func nearly(n demand.NearConsumers) func(*commands.Claim) {
-	if n.Consumers == nil {
-		n.Consumers = []ledger.UUID{{9}}
-	}
-	return func(c *commands.Claim) { c.Prefer = &demand.ClaimPreference{Near: []demand.NearConsumers{n}} }
-}
-
-// TestBadClaims: what cannot be meant is refused, and changes nothing.
-func TestBadClaims(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 8})
-	good := func() *commands.Claim { return claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1}) }
-	claimed(t, l.Submit(t, good()))
-	for name, c := range map[string]struct {
-		code   demand.Code
-		change func(*commands.Claim)
-	}{
-		"for none":        {demand.CodeInvalid, func(c *commands.Claim) { c.For = nil }},
-		"for too many":    {demand.CodeInvalid, func(c *commands.Claim) { c.For = make([]demand.ClaimConsumer, 257) }},
-		"twice":           {demand.CodeInvalid, func(c *commands.Claim) { c.For = append(c.For, c.For[0]) }},
-		"no request":      {demand.CodeInvalid, func(c *commands.Claim) { c.Requests = nil }},
-		"another request": {demand.CodeInvalid, func(c *commands.Claim) { c.For[0].Request = 1 }},
-		"no group":        {demand.CodeInvalid, func(c *commands.Claim) { c.Requests[0].Groups = nil }},
-		"nothing":         {demand.CodeInvalid, func(c *commands.Claim) { c.Requests[0].Groups[0].Resources = nil }},
-		"amount":          {demand.CodeInvalid, func(c *commands.Claim) { c.Requests[0].Groups[0].Resources["VCPU"] = 0 }},
-		"class":           {demand.CodeClassUnknown, func(c *commands.Claim) { c.Requests[0].Groups[0].Resources["CUSTOM_NONE"] = 1 }},
-		"trait":           {demand.CodeTraitUnknown, func(c *commands.Claim) { c.Requests[0].Groups[0].Required = [][]string{{"NONE"}} }},
-		"required and forbidden": {demand.CodeInvalid, func(c *commands.Claim) {
-			c.Requests[0].RootRequired, c.Requests[0].RootForbidden = []string{"A"}, []string{"A"}
-		}},
-		"subtree of no group": {demand.CodeInvalid, func(c *commands.Claim) { c.Requests[0].SameSubtree = [][]string{{"_x"}} }},
-		"no such order":       {demand.CodeInvalid, func(c *commands.Claim) { c.Prefer = &demand.ClaimPreference{Order: "best"} }},
-		"order and weights": {demand.CodeInvalid, func(c *commands.Claim) {
-			c.Prefer = &demand.ClaimPreference{Order: "pack", Weights: map[string]demand.Weight{"VCPU": 1}}
-		}},
-		"infinite": {demand.CodeInvalid, func(c *commands.Claim) {
-			c.Prefer = &demand.ClaimPreference{Weights: map[string]demand.Weight{"VCPU": demand.Weight(math.Inf(1))}}
-		}},
-		"no number": {demand.CodeInvalid, func(c *commands.Claim) {
-			c.Prefer = &demand.ClaimPreference{Traits: map[string]demand.Weight{"A": demand.Weight(math.NaN())}}
-		}},
-		"weight of no class": {demand.CodeClassUnknown, func(c *commands.Claim) {
-			c.Prefer = &demand.ClaimPreference{Weights: map[string]demand.Weight{"CUSTOM_NO": 1}}
-		}},
-		"prefers no trait": {demand.CodeTraitUnknown, func(c *commands.Claim) {
-			c.Prefer = &demand.ClaimPreference{Traits: map[string]demand.Weight{"CUSTOM_NO": 1}}
-		}},
-		"near by nothing":         {demand.CodeInvalid, nearly(demand.NearConsumers{Weight: 1})},
-		"near none":               {demand.CodeInvalid, nearly(demand.NearConsumers{By: "tree", Weight: 1, Consumers: []ledger.UUID{}})},
-		"neither rule nor weight": {demand.CodeInvalid, nearly(demand.NearConsumers{By: "tree"})},
-		"rule and weight":         {demand.CodeInvalid, nearly(demand.NearConsumers{By: "tree", Rule: "forbid", Weight: 1})},
-		"no such rule":            {demand.CodeInvalid, nearly(demand.NearConsumers{By: "tree", Rule: "must"})},
-		"infinitely near":         {demand.CodeInvalid, nearly(demand.NearConsumers{By: "tree", Weight: demand.Weight(math.Inf(1))})},
-		"near one twice": {demand.CodeInvalid, nearly(demand.NearConsumers{
-			By: "tree", Weight: 1, Consumers: []ledger.UUID{{1}, {1}}})},
-		"near too many": {demand.CodeInvalid, nearly(demand.NearConsumers{
-			By: "tree", Weight: 1, Consumers: make([]ledger.UUID, 257)})},
-		"too many alternates": {demand.CodeInvalid, func(c *commands.Claim) { c.Alternates = 33 }},
-		"not the first":       {demand.CodeConsumerConflict, func(c *commands.Claim) { g := uint64(3); c.For[0].Generation = &g }},
-		"a record of 64 KiB more": {demand.CodeTooLarge, func(c *commands.Claim) {
-			for range 2000 {
-				c.Requests[0].Groups[0].NotMemberOf = append(c.Requests[0].Groups[0].NotMemberOf, commandstest.NewID())
-			}
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			claim := good()
-			c.change(claim)
-			before := l.Views.Checkpoint()
-			o := l.Submit(t, claim)
-			if o.Rejection == nil || o.Rejection.Code != c.code {
-				t.Errorf("%+v", o)
-			}
-			if l.Views.Checkpoint() != before {
-				t.Error("it changed something")
-			}
-		})
 	}
 }
 
