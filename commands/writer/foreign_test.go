@@ -67,7 +67,7 @@ func TestRepeatsOfOthers(t *testing.T) {
 	}
 	l := commandstest.Start(t, t.TempDir(), log)
 	for name, c := range all {
-		submit := func(actor, project string) commands.Outcome {
+		submit := func(actor, project string, c commands.Command) commands.Outcome {
 			t.Helper()
 			outcome, err := l.Writer.Submit(t.Context(), commands.Submission{
 				ID: ids[name], Actor: actor, Project: project, Command: c,
@@ -77,7 +77,7 @@ func TestRepeatsOfOthers(t *testing.T) {
 			}
 			return outcome
 		}
-		o := submit("nats:a", "a")
+		o := submit("nats:a", "a", c)
 		place := fmt.Sprintf(" %d.", sealed.Sequence)
 		if r := o.Rejection; r == nil || o.Repeated || o.Address != (ledger.Address{}) || len(o.Events) > 0 ||
 			r.Code != demand.CodeCommandIDReused && r.Code != demand.CodeForbidden ||
@@ -85,9 +85,12 @@ func TestRepeatsOfOthers(t *testing.T) {
 			t.Errorf("%s: a stranger is told %+v", name, o)
 		}
 		for actor, project := range map[string]string{"nats:b": "b", "nats:root": ""} {
-			if o := submit(actor, project); !o.Repeated || o.Address.Sequence != sealed.Sequence {
+			if o := submit(actor, project, c); !o.Repeated || o.Address.Sequence != sealed.Sequence {
 				t.Errorf("%s: %s is told %+v", name, actor, o)
 			}
+		}
+		if r := submit("nats:b", "", trait(1)).Rejection; r == nil || r.Code != demand.CodeCommandIDReused {
+			t.Errorf("%s: another command under its id: %v", name, r)
 		}
 	}
 }

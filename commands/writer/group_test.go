@@ -91,25 +91,9 @@ func (g *gated) appended(t *testing.T, more uint64) {
 	}
 }
 
-// TestGroup: commands that come while a commit is on its way share the next one.
-func TestGroup(t *testing.T) {
-	g := startGated(t)
-	first := g.begin(t, 1)
-	g.appended(t, 1)
-	others := g.begin(t, 50)
-	g.release <- struct{}{}
-	<-first
-	g.appended(t, 2)
-	g.release <- struct{}{}
-	for range 50 {
-		if at := <-others; at.Sequence != g.base+2 {
-			t.Errorf("a command is at %v, and not with the others in %d", at, g.base+2)
-		}
-	}
-}
-
-// TestRunsAhead: behind a full commit another one is sent before the first is
-// durable, but no more than that; nothing is answered before its turn.
+// TestRunsAhead: commands that come while a commit is on its way share the next one.
+// Behind a full commit another one is sent before the first is durable, but no more
+// than that; nothing is answered before its turn.
 func TestRunsAhead(t *testing.T) {
 	synctest.Test(t, runsAhead)
 }

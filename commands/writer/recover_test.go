@@ -428,6 +428,32 @@ func TestSnapshotAfterAFailure(t *testing.T) {
 	}
 }
 
+// TestCloseLeavesTheSnapshotAlone: the writer ends while a snapshot is being saved,
+// so that another server can lead at once. The Schedule knows when it is saved.
+func TestCloseLeavesTheSnapshotAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		saving, release, saved := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		due := snapshots.NewSchedule(snapshots.ScheduleOptions{
+			Records: 1, Save: func(*ledger.State) { close(saving); <-release },
+		})
+		r := newRig(t, func(o *writer.Options) { o.Snapshots = due })
+		<-saving
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		go func() { due.Wait(); close(saved) }()
+		synctest.Wait()
+		select {
+		case <-saved:
+			t.Error("the snapshot counts as saved before it is")
+		default:
+		}
+		close(release)
+		<-saved
+	})
+}
+
 // TestTooLarge: a record that the log cannot take is rejected with its size. One
 // that merely does not fit beside others waits for the next commit.
 func TestTooLarge(t *testing.T) {
@@ -559,6 +585,28 @@ func TestFollowersOfAFailure(t *testing.T) {
 		}
 	}
 	r.stops(ledger.ErrLogGap)
+}
+
+// TestBusy: a full queue refuses.
+func TestBusy(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(*writer.Options) {})
+	held := make(chan struct{})
+	r.log.Gate = func() { <-held }
+	var refused atomic.Int64
+	// With the log at a standstill the queue fills up behind the commits that may
+	// be decided meanwhile.
+	for range 4 * writer.QueueLength {
+		r.Start(commands.Submission{ID: commands.NewID(), Command: trait(1)}, func(_ commands.Outcome, err error) {
+			if errors.Is(err, commands.ErrBusy) {
+				refused.Add(1)
+			}
+		})
+	}
+	if refused.Load() == 0 {
+		t.Error("the queue never filled up")
+	}
+	close(held)
 }
 
 // TestNoID: a command without an id cannot be retried safely, and is refused.

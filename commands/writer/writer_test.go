@@ -7,12 +7,9 @@ import (
 	"math/rand"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
-	"github.com/allot-project/allot/commands/demand"
-	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/chain"
 	"github.com/allot-project/allot/ledger/memlog"
@@ -112,77 +109,4 @@ func checkCapacity(t *testing.T, l *commandstest.Ledger, provider ledger.UUID) {
 			t.Errorf("%d used of %v", inv.Used, inv.Capacity())
 		}
 	}
-}
-
-// TestRepeatedCommand submits the same id again after a restart, and with another command.
-func TestRepeatedCommand(t *testing.T) {
-	log := &memlog.Log{}
-	dir := t.TempDir()
-	l := commandstest.Start(t, dir, log)
-	provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 2})
-	again := commands.Submission{
-		ID: commandstest.NewID(), Actor: "test", Command: commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 2),
-	}
-	first, err := l.Writer.Submit(context.Background(), again)
-	if err != nil || first.Rejection != nil {
-		t.Fatal(first, err)
-	}
-	l.Stop(t)
-	l = commandstest.Start(t, dir, log)
-	o, err := l.Writer.Submit(context.Background(), again)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if o.Rejection != nil || o.Address != first.Address || !o.Repeated {
-		t.Errorf("got %+v, want the first result %s", o, first.Address)
-	}
-	again.Command = commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1)
-	o, err = l.Writer.Submit(context.Background(), again)
-	if err != nil || o.Rejection == nil || o.Rejection.Code != demand.CodeCommandIDReused {
-		t.Errorf("another command under the same id: %+v, %v", o, err)
-	}
-	checkLog(t, l, map[ledger.UUID]ledger.Address{again.ID: first.Address})
-}
-
-// TestBusyAndStopped: a full queue refuses, a stopped writer says so.
-func TestBusyAndStopped(t *testing.T) {
-	gate := make(chan struct{})
-	var once sync.Once
-	log := &memlog.Log{}
-	l := commandstest.Start(t, t.TempDir(), log)
-	log.Gate = func() { <-gate }
-	defer once.Do(func() { close(gate) })
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-	defer cancel()
-	var refused error
-	// With the log at a standstill the queue fills up behind the commits that may
-	// be decided meanwhile.
-	for range 4 * writer.QueueLength {
-		_, err := l.Writer.Submit(expired(ctx), commands.Submission{
-			ID: commandstest.NewID(), Command: &commands.CreateTrait{Name: "CUSTOM_X"},
-		})
-		if errors.Is(err, commands.ErrBusy) {
-			refused = err
-			break
-		}
-	}
-	if refused == nil {
-		t.Error("the queue never filled up")
-	}
-	once.Do(func() { close(gate) })
-	l.Stop(t)
-	_, err := l.Writer.Submit(
-		context.Background(),
-		commands.Submission{ID: commandstest.NewID(), Command: &commands.CreateTrait{Name: "CUSTOM_X"}},
-	)
-	if !errors.Is(err, commands.ErrStopped) {
-		t.Errorf("after Close: %v", err)
-	}
-}
-
-// expired returns a context that has ended, so that Submit does not wait.
-func expired(parent context.Context) context.Context {
-	ctx, cancel := context.WithCancel(parent)
-	cancel()
-	return ctx
 }
