@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
@@ -88,6 +89,25 @@ func TestPatchValuesThatJSONCannotSay(t *testing.T) {
 	if err := json.Unmarshal([]byte(`{"op":"add","path":"/extra/a","value":`+deep+`}`), &op); err == nil || op.Value != "" {
 		t.Errorf("70 lists in each other: read as %s, %v", op.Value, err)
 	}
+}
+
+// TestAskedIsCanonical: what the record keeps of a request is a document as all
+// documents are kept.
+func TestAskedIsCanonical(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		claim := commandstest.RandomClaim(rt).Claim
+		for _, claim.Requests = range claim.Lists() {
+			kept, rejection := claim.Asked(claim.Prefer)
+			if rejection != nil {
+				rt.Fatal(rejection)
+			}
+			for _, asked := range kept {
+				if document, err := ledger.ParseDocument([]byte(asked)); err != nil || document != asked {
+					rt.Fatalf("%s, not %s: %v", asked, document, err)
+				}
+			}
+		}
+	})
 }
 
 // TestDecodeRefuses texts that are no command, with the reason.

@@ -42,8 +42,8 @@ func again(c *commands.AllocateForConsumers) *commands.AllocateForConsumers {
 }
 
 // TestOutdated: what was found for a claim is taken only if its providers, and those
-// above them, still are as the search saw them, but for what is used, and if what is
-// required about other consumers is still true.
+// above them, still are as the search saw them, but for what is used, if what is
+// required about other consumers is still true, and if its preference is still the same.
 func TestOutdated(t *testing.T) {
 	t.Parallel()
 	aggregate := commandstest.NewID()
@@ -52,6 +52,7 @@ func TestOutdated(t *testing.T) {
 		change   func(*changing) commands.Command
 		strict   bool // the claim must be near a consumer
 		alone    bool // the claim is for memory
+		named    bool // the claim's preference has a name
 		outdated bool
 	}{
 		{name: "traits", outdated: true, change: func(c *changing) commands.Command {
@@ -99,6 +100,9 @@ func TestOutdated(t *testing.T) {
 		{name: "the other consumer has grown", strict: true, change: func(c *changing) commands.Command {
 			return again(commandstest.Allocate(c.near, c.host, "DISK_GB", 2))
 		}},
+		{name: "the preference of its name", named: true, outdated: true, change: func(*changing) commands.Command {
+			return &commands.SetPreference{Name: "gold", Prefer: &demand.ClaimPreference{Order: demand.OrderSpread}}
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -112,6 +116,10 @@ func TestOutdated(t *testing.T) {
 				claim.Prefer = &demand.ClaimPreference{
 					Near: []demand.NearConsumers{{Consumers: []ledger.UUID{world.near}, By: "provider", Rule: "require"}},
 				}
+			}
+			if c.named {
+				world.Accept(t, &commands.SetPreference{Name: "gold", Prefer: &demand.ClaimPreference{Order: demand.OrderPack}})
+				claim.Prefer = &demand.ClaimPreference{Name: "gold"}
 			}
 			want := demand.Code("")
 			if c.outdated {

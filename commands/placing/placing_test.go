@@ -428,22 +428,6 @@ func claimAtOnce(t *testing.T, l *commandstest.Ledger, n int, near demand.NearCo
 	return providers
 }
 
-// TestPreferenceChanges: what was found by a preference that has changed since is
-// not taken.
-func TestPreferenceChanges(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 8})
-	l.Accept(t, &commands.SetPreference{Name: "gold", Prefer: &demand.ClaimPreference{Order: demand.OrderPack}})
-	c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
-	c.Prefer = &demand.ClaimPreference{Name: "gold"}
-	rejection := decidedAfter(t, l, c, &commands.SetPreference{
-		Name: "gold", Prefer: &demand.ClaimPreference{Order: demand.OrderSpread},
-	})
-	if codeOf(rejection) != demand.CodeClaimOutdated {
-		t.Errorf("it has changed: %v", rejection)
-	}
-}
-
 // decidedAfter searches for a claim, and decides it by what was found: as long as nothing
 // has changed, when it must be accepted, and after a command, when it may be rejected.
 func decidedAfter(
@@ -539,38 +523,6 @@ func TestPreferenceInTheBatch(t *testing.T) {
 	if got := claimed(t, l.Submit(t, by()))[0]; got.Allocations[0].Provider != large {
 		t.Errorf("afterwards %+v", got)
 	}
-}
-
-// TestAskedIsCanonical: what the record keeps of a request is a document as all
-// documents are kept.
-func TestAskedIsCanonical(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		claim := commandstest.RandomClaim(rt)
-		ranking := candidates.NewRanking(candidates.NewWorld(nil))
-		search := claiming.Search{Ranking: ranking, Classes: ledger.NewClassTable([]ledger.Class{
-			{ID: 0, Name: "VCPU"}, {ID: 1, Name: "MEMORY_MB"}, {ID: 10000, Name: "CUSTOM_A"}, {ID: 10001, Name: "CUSTOM_B"},
-		}), Consumer: func(ledger.UUID) (*ledger.Consumer, error) {
-			return &ledger.Consumer{ReservedUntil: 1, Owner: &ledger.Owner{}, Projects: []string{"p", "q"}}, nil
-		},
-			Named: demand.Named{
-				Preference: func(string) (*ledger.Preference, bool, error) {
-					return &ledger.Preference{Prefer: `{"order":"spread"}`}, true, nil
-				},
-				Topology: func(string) (*ledger.Topology, bool, error) {
-					return &ledger.Topology{Levels: []string{"rack"}}, true, nil
-				},
-			}}
-		found, err := search.Run(context.Background(), &claim.Claim)
-		if err != nil {
-			rt.Fatal(err)
-		}
-		for _, asked := range found.Asked {
-			canonical, err := ledger.ParseDocument([]byte(asked))
-			if err != nil || canonical != asked {
-				rt.Fatalf("%s, not %s: %v", asked, canonical, err)
-			}
-		}
-	})
 }
 
 // TestBudgetOrImpossible: that a gang cannot be placed is said only where everything was
