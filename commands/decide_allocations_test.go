@@ -36,10 +36,6 @@ func consumerConflict(id ledger.UUID, is, given *uint64) outcome {
 	return rejected(demand.CodeConsumerConflict, demand.Facts{Consumer: &id, Expected: signed(is), Got: signed(given)})
 }
 
-func noConsumer(id ledger.UUID) outcome {
-	return rejected(demand.CodeConsumerNotFound, demand.Facts{Consumer: &id})
-}
-
 // known returns the new allocations of a consumer that exists.
 func (w *world) known(a commands.ConsumerAllocations) commands.ConsumerAllocations {
 	w.t.Helper()
@@ -117,8 +113,6 @@ func allocationDecisions(w *world) []decision {
 			"at another generation", nil, &commands.ReleaseConsumer{Consumer: holder, Generation: ptr[uint64](1)},
 			consumerConflict(holder, ptr(w.generation(holder)), ptr[uint64](1)),
 		},
-		{"holds nothing", nil, &commands.ReleaseConsumer{Consumer: fresh}, noConsumer(fresh)},
-		{"no uuid", nil, &commands.ReleaseConsumer{}, invalid("consumer")},
 	}
 	rows = append(rows, manyProviders()...)
 	return append(rows, allocationBounds(w, func(list ...commands.ConsumerAllocations) commands.Command {
@@ -268,13 +262,9 @@ func reservationDecisions(w *world) []decision {
 			happens(replaced(allocate(reserved, host, vcpu, 2))),
 		},
 		{"held for good", nil, &commands.ConfirmReservation{Consumer: holder}, notReserved(holder)},
-		{"holds nothing", nil, &commands.ConfirmReservation{Consumer: fresh}, noConsumer(fresh)},
-		{"no uuid", nil, &commands.ConfirmReservation{}, invalid("consumer")},
 
 		{"in time", nil, &commands.CancelReservation{Consumer: reserved}, removed},
 		{"held for good", nil, &commands.CancelReservation{Consumer: holder}, notReserved(holder)},
-		{"holds nothing", nil, &commands.CancelReservation{Consumer: fresh}, noConsumer(fresh)},
-		{"no uuid", nil, &commands.CancelReservation{}, invalid("consumer")},
 
 		{"at its end", nil, &commands.ExpireReservation{Consumer: reserved, Now: 60e9}, removed},
 		{"before its end", nil, &commands.ExpireReservation{Consumer: reserved, Now: 60e9 - 1}, nothing},

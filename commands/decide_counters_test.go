@@ -89,8 +89,6 @@ func counterDecisions() []decision {
 		{"draws from its own counter", cards(), counters(card, slices7, draws(used, "MEMORY", 1)), unknown(card, "MEMORY")},
 		{"an old generation", cards(), &commands.ReplaceProviderCounters{Provider: card, Generation: ptr[int64](0)},
 			providerConflict(card, 1, 0)},
-		{"not there", nil, counters(gone, nil), noProvider(gone)},
-		{"no uuid", nil, counters(ledger.NilUUID, nil), invalid("provider")},
 		{"a counter twice", nil, counters(spare, []ledger.Counter{slices7[0], slices7[0]}), invalid("counters")},
 		{"a name that is none", nil, counters(spare, []ledger.Counter{{Name: "a b"}}), invalid("counters")},
 		{"a total below 0", nil, counters(spare, []ledger.Counter{{Name: "A", Total: -1}}), invalid("counters")},

@@ -260,7 +260,6 @@ func changedNodes() []decision {
 			"a secret that makes it too large", nil,
 			patchNode(idleNode, set("/driver_info", string(large(ledger.MaxDocumentBytes)))), invalid("driver_info"),
 		},
-		{"not there", nil, patchNode(lostNode), aboutNode(demand.CodeNodeNotFound, lostNode)},
 	}
 }
 
@@ -306,9 +305,6 @@ func patchBounds() (rows []decision) {
 		decision{"no such field", nil, &commands.UpdateChassis{
 			Chassis: emptyChassis, Patch: []commands.PatchOperation{set("/colour", `"red"`)},
 		}, invalid("patch")},
-		decision{"no uuid", nil, patchNode(ledger.NilUUID), invalid("node")},
-		decision{"no uuid", nil, &commands.UpdateChassis{}, invalid("chassis")},
-		decision{"no uuid", nil, &commands.UpdateNodeAllocation{}, invalid("allocation")},
 	)
 }
 
@@ -332,8 +328,6 @@ func deletedNodes() []decision {
 			"protected", []commands.Command{protect}, &commands.DeleteNode{Node: busyNode},
 			aboutNode(demand.CodeNodeProtected, busyNode),
 		},
-		{"not there", nil, &commands.DeleteNode{Node: lostNode}, aboutNode(demand.CodeNodeNotFound, lostNode)},
-		{"no uuid", nil, &commands.DeleteNode{}, invalid("node")},
 	}
 }
 
@@ -393,8 +387,6 @@ func nodeStateDecisions() []decision {
 		{"deleted, and protected", protect, verb(busyNode, "deleted"), aboutNode(demand.CodeNodeProtected, busyNode)},
 		{"rebuild, and protected", protect, verb(busyNode, "rebuild"), aboutNode(demand.CodeNodeProtected, busyNode)},
 		{"no such verb", nil, verb(idleNode, "fly"), action(idleNode, "fly", ledger.NodeAvailable)},
-		{"not there", nil, verb(lostNode, "manage"), aboutNode(demand.CodeNodeNotFound, lostNode)},
-		{"no uuid", nil, verb(ledger.NilUUID, "manage"), invalid("node")},
 	}
 	for target, states := range map[string]map[ledger.UUID]string{
 		"manage":  {busyNode: "active"},
@@ -436,8 +428,6 @@ func powerAndMaintenance() []decision {
 			"no such target", nil, power(idleNode, "sleep"),
 			rejected(demand.CodeNodeAction, demand.Facts{Node: &idleNode, Name: "sleep", State: ledger.NodeAvailable}),
 		},
-		{"not there", nil, power(lostNode, "power on"), aboutNode(demand.CodeNodeNotFound, lostNode)},
-		{"no uuid", nil, power(ledger.NilUUID, "power on"), invalid("node")},
 
 		{"in", nil, maintenance(idleNode, true, "fan"), happens(in)},
 		{
@@ -450,8 +440,6 @@ func powerAndMaintenance() []decision {
 			invalid("reason"),
 		},
 		{"a reason that is no text", nil, maintenance(idleNode, true, "\xff"), invalid("reason")},
-		{"not there", nil, maintenance(lostNode, true, ""), aboutNode(demand.CodeNodeNotFound, lostNode)},
-		{"no uuid", nil, maintenance(ledger.NilUUID, true, ""), invalid("node")},
 	}
 }
 
@@ -496,17 +484,6 @@ func nodeTraits() (rows []decision) {
 		rows = append(rows,
 			decision{about, nil, &commands.ReplaceNodeTraits{Node: idleNode, Traits: []string{name}}, wrong},
 			decision{about, nil, &commands.AddNodeTrait{Node: idleNode, Trait: name}, wrong},
-		)
-	}
-	for about, id := range map[string]ledger.UUID{"not there": lostNode, "no uuid": ledger.NilUUID} {
-		want := aboutNode(demand.CodeNodeNotFound, lostNode)
-		if id.IsNil() {
-			want = invalid("node")
-		}
-		rows = append(rows,
-			decision{about, nil, &commands.ReplaceNodeTraits{Node: id}, want},
-			decision{about, nil, &commands.AddNodeTrait{Node: id, Trait: used}, want},
-			decision{about, nil, &commands.RemoveNodeTrait{Node: id, Trait: used}, want},
 		)
 	}
 	return rows
@@ -721,7 +698,6 @@ func changedAllocations() []decision {
 	patch := func(id ledger.UUID, ops ...commands.PatchOperation) *commands.UpdateNodeAllocation {
 		return &commands.UpdateNodeAllocation{Allocation: id, Patch: ops}
 	}
-	notFound := rejected(demand.CodeNodeAllocationNotFound, demand.Facts{Allocation: &noNode})
 	fixed := func(field string) outcome {
 		return rejected(demand.CodeInvalid, demand.Facts{Field: "patch", Name: field})
 	}
@@ -742,7 +718,6 @@ func changedAllocations() []decision {
 		},
 		{"what cannot change", nil, patch(waiting, set("/owner", `"q"`)), fixed("owner")},
 		{"below the name", nil, patch(waiting, set("/name/a", `"q"`)), fixed("name")},
-		{"not there", nil, patch(noNode), notFound},
 
 		{
 			"waiting", nil, &commands.ReleaseNodeAllocation{Allocation: waiting},
@@ -762,14 +737,11 @@ func changedAllocations() []decision {
 			&commands.ReleaseNodeAllocation{Allocation: deployed},
 			happens(ledger.NodeAllocationReleased{Allocation: deployed}),
 		},
-		{"not there", nil, &commands.ReleaseNodeAllocation{Allocation: noNode}, notFound},
-		{"no uuid", nil, &commands.ReleaseNodeAllocation{}, invalid("allocation")},
 	}
 }
 
 // chassisDecisions are about chassis.
 func chassisDecisions() []decision {
-	notThere := rejected(demand.CodeChassisNotFound, demand.Facts{Chassis: &noChassis})
 	long := ptr(strings.Repeat("é", ledger.MaxChassisDescriptionRunes+1))
 	rack := ledger.ChassisDescription{Description: "rack", Extra: `{"a":1}`}
 	patch := func(id ledger.UUID, ops ...commands.PatchOperation) *commands.UpdateChassis {
@@ -797,14 +769,11 @@ func chassisDecisions() []decision {
 		},
 		{"as it is", nil, patch(fullChassis, unset("/description")), nothing},
 		{"description too long", nil, patch(fullChassis, set("/description", `"`+*long+`"`)), invalid("description")},
-		{"not there", nil, patch(noChassis), notThere},
 		{"empty", nil, &commands.DeleteChassis{Chassis: emptyChassis}, happens(ledger.ChassisDeleted{Chassis: emptyChassis})},
 		{
 			"with a node", nil, &commands.DeleteChassis{Chassis: fullChassis},
 			rejected(demand.CodeChassisNotEmpty, demand.Facts{Chassis: &fullChassis}),
 		},
-		{"not there", nil, &commands.DeleteChassis{Chassis: noChassis}, notThere},
-		{"no uuid", nil, &commands.DeleteChassis{}, invalid("chassis")},
 	}
 }
 

@@ -71,8 +71,6 @@ func providerDecisions() []decision {
 			"name taken", nil, &commands.RenameProvider{Provider: host, Name: "rack"},
 			rejected(demand.CodeProviderExists, demand.Facts{Name: "rack"}),
 		},
-		{"not there", nil, &commands.RenameProvider{Provider: gone, Name: "new"}, noProvider(gone)},
-		{"no uuid", nil, &commands.RenameProvider{Name: "new"}, invalid("provider")},
 		{"name too long", nil, &commands.RenameProvider{Provider: host, Name: tooLong}, invalid("name")},
 
 		{"a root gets a parent", nil, below(spare, rack), happens(ledger.ProviderReparented{Provider: spare, Parent: rack})},
@@ -100,8 +98,6 @@ func providerDecisions() []decision {
 			&commands.ReparentProvider{Provider: spare, Parent: rack, RefuseMove: true},
 			happens(ledger.ProviderReparented{Provider: spare, Parent: rack}),
 		},
-		{"not there", nil, below(gone, rack), noProvider(gone)},
-		{"no uuid", nil, below(ledger.NilUUID, rack), invalid("provider")},
 
 		{
 			"name and parent", nil, &commands.UpdateProvider{
@@ -140,10 +136,6 @@ func providerDecisions() []decision {
 			rejected(demand.CodeProviderExists, demand.Facts{Name: "rack"}),
 		},
 		{
-			"not there", nil, &commands.UpdateProvider{Rename: commands.RenameProvider{Provider: gone, Name: "new"}},
-			noProvider(gone),
-		},
-		{
 			"may not move", nil, &commands.UpdateProvider{
 				Rename:   commands.RenameProvider{Provider: host, Name: "host"},
 				Reparent: &commands.ReparentProvider{Provider: host, RefuseMove: true},
@@ -166,8 +158,6 @@ func providerDecisions() []decision {
 			"in use", nil, &commands.DeleteProvider{Provider: host},
 			rejected(demand.CodeProviderInUse, demand.Facts{Provider: &host, Classes: []string{vcpu, used}}),
 		},
-		{"not there", nil, &commands.DeleteProvider{Provider: gone}, noProvider(gone)},
-		{"no uuid", nil, &commands.DeleteProvider{}, invalid("provider")},
 	}
 }
 
@@ -207,8 +197,6 @@ func inventoryDecisions() []decision {
 		{"a class in use left out", nil, all(host, commands.Inventory{Class: used, Total: 4}), inUse(vcpu)},
 		{"all left out", nil, all(host), inUse(vcpu, used)},
 		{"no such class", nil, all(spare, commands.Inventory{Class: none, Total: 1}), unknown},
-		{"not there", nil, all(gone), noProvider(gone)},
-		{"no uuid", nil, all(ledger.NilUUID), invalid("provider")},
 		{
 			"a class twice", nil,
 			all(spare, commands.Inventory{Class: vcpu, Total: 1}, commands.Inventory{Class: vcpu, Total: 2}),
@@ -235,14 +223,6 @@ func inventoryDecisions() []decision {
 		{
 			"no such class", nil,
 			&commands.CreateInventory{Provider: spare, Inventory: commands.Inventory{Class: none, Total: 1}}, unknown,
-		},
-		{
-			"not there", nil, &commands.CreateInventory{Provider: gone, Inventory: commands.Inventory{Class: vcpu, Total: 1}},
-			noProvider(gone),
-		},
-		{
-			"no uuid", nil, &commands.CreateInventory{Inventory: commands.Inventory{Class: vcpu, Total: 1}},
-			invalid("provider"),
 		},
 
 		{
@@ -271,14 +251,6 @@ func inventoryDecisions() []decision {
 			"no such class", nil,
 			&commands.UpdateInventory{Provider: host, Inventory: commands.Inventory{Class: none, Total: 9}}, unknown,
 		},
-		{
-			"not there", nil, &commands.UpdateInventory{Provider: gone, Inventory: commands.Inventory{Class: vcpu, Total: 1}},
-			noProvider(gone),
-		},
-		{
-			"no uuid", nil, &commands.UpdateInventory{Inventory: commands.Inventory{Class: vcpu, Total: 1}},
-			invalid("provider"),
-		},
 
 		{
 			"free", []commands.Command{all(spare, commands.Inventory{Class: vcpu, Total: 1})},
@@ -291,17 +263,13 @@ func inventoryDecisions() []decision {
 		},
 		{"a class that it lacks", nil, &commands.DeleteInventory{Provider: host, Class: free}, notThere(host, free)},
 		{"no such class", nil, &commands.DeleteInventory{Provider: host, Class: none}, notThere(host, none)},
-		{"not there", nil, &commands.DeleteInventory{Provider: gone, Class: vcpu}, noProvider(gone)},
 		{"no class", nil, &commands.DeleteInventory{Provider: host}, invalid("class")},
-		{"no uuid", nil, &commands.DeleteInventory{Class: vcpu}, invalid("provider")},
 
 		{
 			"none, and the generation moves", nil, &commands.DeleteInventories{Provider: spare},
 			happens(ledger.InventoriesReplaced{Provider: spare, Generation: 1}),
 		},
 		{"in use", nil, &commands.DeleteInventories{Provider: host}, inUse(vcpu, used)},
-		{"not there", nil, &commands.DeleteInventories{Provider: gone}, noProvider(gone)},
-		{"no uuid", nil, &commands.DeleteInventories{}, invalid("provider")},
 	}
 	return append(rows, inventoryBounds()...)
 }
@@ -419,8 +387,6 @@ func traitDecisions() []decision {
 			&commands.ReplaceProviderTraits{Provider: host, Generation: ptr[int64](1), Traits: []string{used}},
 			providerConflict(host, hostAt, 1),
 		},
-		{"not there", nil, traits(gone), noProvider(gone)},
-		{"no uuid", nil, traits(ledger.NilUUID), invalid("provider")},
 		{"no name", nil, traits(host, ""), invalid("traits")},
 		{"a name too long", nil, traits(host, strings.Repeat("X", ledger.MaxSymbolBytes+1)), invalid("traits")},
 
@@ -445,8 +411,6 @@ func traitDecisions() []decision {
 			"an old generation", nil, &commands.ReplaceProviderAggregates{Provider: host, Generation: ptr[int64](1)},
 			providerConflict(host, hostAt, 1),
 		},
-		{"not there", nil, aggregates(gone), noProvider(gone)},
-		{"no uuid", nil, aggregates(ledger.NilUUID), invalid("provider")},
 		{"one twice", nil, aggregates(host, aggregate, aggregate), invalid("aggregates")},
 		{"as many as there may be", nil, aggregates(host, many[1:]...), happens(ledger.ProviderAggregatesReplaced{
 			Provider: host, Generation: hostAt + 1, Aggregates: many[1:],

@@ -61,7 +61,7 @@ func decisions(t testing.TB) []decision {
 		counterDecisions(), allocationDecisions(w),
 		reservationDecisions(w), reshapeDecisions(w), nodeDecisions(), nodeStateDecisions(), nodeAllocationDecisions(),
 		nodeProviderDecisions(w), chassisDecisions(), batchDecisions(w), lossDecisions(w),
-		claimDecisions(w), limitDecisions(w), preferenceDecisions(w), topologyDecisions(w),
+		claimDecisions(w), limitDecisions(w), preferenceDecisions(w), topologyDecisions(w), aboutNothing(),
 	)
 }
 
