@@ -150,29 +150,32 @@ func TestMemoryIsBounded(t *testing.T) {
 }
 
 // TestPlacesAreOfTwoKinds: work that takes long holds up only work that takes long, and
-// work that stops waiting leaves no place behind.
+// work that stops waiting, with its request, leaves no place behind.
 func TestPlacesAreOfTwoKinds(t *testing.T) {
 	t.Parallel()
-	p := fair.NewPoolOf(1, 1)
-	long, err := p.Long(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := p.Long(gone, "b"); !errors.Is(err, context.Canceled) {
-		t.Errorf("a client that has gone: %v", err)
-	}
-	short, err := p.Short(t.Context(), "b")
-	if err != nil {
-		t.Fatal(err)
-	}
-	short.End()
-	long.End()
-	if long, err = p.Long(t.Context(), "b"); err != nil {
-		t.Fatal(err)
-	}
-	long.End()
+	synctest.Test(t, func(t *testing.T) {
+		p := fair.NewPoolOf(1, 1)
+		long, err := p.Long(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begun := time.Now()
+		if _, err := p.Long(ctx, "b"); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != time.Second {
+			t.Errorf("a client that has gone: %v after %v", err, time.Since(begun))
+		}
+		short, err := p.Short(t.Context(), "b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		short.End()
+		long.End()
+		if long, err = p.Long(t.Context(), "b"); err != nil {
+			t.Fatal(err)
+		}
+		long.End()
+	})
 }
 
 // TestLogIsBudgeted: a client that adds much to the log in a second, or in a day, waits;
@@ -226,24 +229,4 @@ func TestRingIsShared(t *testing.T) {
 	if kept > 5 {
 		t.Errorf("a client pushed out %d entries beside another", kept)
 	}
-}
-
-// TestPlacesWaitForNoLock is the negative control of the rule that a place comes first:
-// a client that waits for one ends with its request, while the holder goes on.
-func TestPlacesWaitForNoLock(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := fair.NewPoolOf(1, 1)
-		holder, err := p.Long(t.Context(), "a")
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		begun := time.Now()
-		if _, err := p.Long(ctx, "b"); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != time.Second {
-			t.Errorf("%v after %v", err, time.Since(begun))
-		}
-		holder.End()
-	})
 }
