@@ -527,3 +527,123 @@ func TestDeposedLeaderSaysNothing(t *testing.T) {
 		})
 	}
 }
+
+// TestWedgedLog: a log that is silent while its servers say that they are well raises an alarm at
+// all replicas, which ends when the log goes on.
+func TestWedgedLog(t *testing.T) {
+	g := startGroup(t, func(_ int, cfg *leading.Config, _ *member) { cfg.Limit = time.Second })
+	leader := g.leader()
+	silence := make(chan struct{})
+	leader.late.Store(&silence)
+	answered := make(chan error, 1)
+	go func() {
+		_, err := leader.Submit(t.Context(), commands.Submission{
+			ID: commands.NewID(), Actor: "test", Command: &commands.CreateTrait{Name: "CUSTOM_LATE"},
+		})
+		answered <- err
+	}()
+	say := func(wedged bool) {
+		t.Helper()
+		ledgertest.WaitFor(t, "all replicas to say the same of the log", func() bool {
+			for _, m := range g.members {
+				if errors.Is(m.Wedged(), leading.ErrWedged) != wedged {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	say(true)
+	leader.late.Store(nil)
+	close(silence)
+	say(false)
+	<-answered // 503 or not: the log was silent for longer than callers wait
+}
+
+// TestUnfitReplica: a replica that should not lead, as one whose disk is full, is not asked to, and
+// lets another one lead that can.
+func TestUnfitReplica(t *testing.T) {
+	var unfit [3]atomic.Bool
+	full := errors.New("the disk is full")
+	g := startGroup(t, func(i int, cfg *leading.Config, _ *member) {
+		cfg.Unfit = func() error {
+			if unfit[i].Load() {
+				return full
+			}
+			return nil
+		}
+	})
+	first := g.leader()
+	avoided, able := g.others()[0], g.others()[1]
+	for i, m := range g.members {
+		unfit[i].Store(m == first || m == avoided)
+	}
+	ledgertest.WaitFor(t, "the fit replica to lead", func() bool { return able.get() != nil })
+	for i, m := range g.members {
+		unfit[i].Store(m == avoided)
+	}
+	for range 2 {
+		before := g.leader()
+		if err := before.StepDown(t.Context(), ""); err != nil {
+			t.Fatal(err)
+		}
+		ledgertest.WaitFor(t, "the leader to step down", func() bool { return before.get() == nil })
+		if g.leader() == avoided {
+			t.Error("a replica with a full disk was asked to lead")
+		}
+	}
+	if outcome := first.submit(t, &commands.CreateTrait{Name: "CUSTOM_BESIDE"}); outcome.Rejection != nil {
+		t.Error(outcome.Rejection)
+	}
+}
+
+// TestNoFollowerReadsAheadOfTheLeader: while the leader does not know that a commit is in
+// the log, no replica shows it to a read that must be fresh, or that names the commit that
+// it needs. Else a client could read it there, and not find it at the leader afterwards.
+func TestNoFollowerReadsAheadOfTheLeader(t *testing.T) {
+	g := startGroup(t, nil)
+	leader := g.leader()
+	leader.submit(t, &commands.CreateTrait{Name: "CUSTOM_BEFORE"})
+	late := make(chan struct{})
+	release := sync.OnceFunc(func() { close(late) })
+	t.Cleanup(release)
+	leader.late.Store(&late)
+	answered := make(chan error, 1)
+	go func() {
+		_, err := leader.Submit(context.Background(), commands.Submission{
+			ID: commands.NewID(), Actor: "test", Command: &commands.CreateTrait{Name: "CUSTOM_LATE"},
+		})
+		answered <- err
+	}()
+	follower := g.others()[0]
+	next := leader.views.Checkpoint().Sequence + 1
+	ledgertest.WaitFor(t, "the commit to be in the follower's log", func() bool {
+		last, err := follower.log.Last(t.Context())
+		return err == nil && last >= next
+	})
+	if err := follower.FollowAnew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if shown := follower.views.Checkpoint().Sequence; shown >= next {
+		t.Errorf("a follower has folded sequence %d, and the leader %d", shown, leader.views.Checkpoint().Sequence)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	err := follower.Fresh(ctx)
+	if shown := follower.views.Checkpoint().Sequence; err == nil && shown >= next {
+		t.Fatalf("a follower shows sequence %d, and the leader %d", shown, leader.views.Checkpoint().Sequence)
+	}
+	if err := leader.Fresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	release()
+	if err := <-answered; err != nil {
+		t.Fatal(err)
+	}
+	if err := follower.Fresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if shown := follower.views.Checkpoint().Sequence; shown < next {
+		t.Errorf("a follower shows sequence %d after a fresh read, and not the acknowledged %d", shown, next)
+	}
+}

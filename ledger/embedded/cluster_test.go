@@ -1,6 +1,14 @@
 package embedded_test
 
 import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"math/big"
+	"net"
 	"slices"
 	"testing"
 
@@ -63,5 +71,74 @@ func TestNoOutsiderConnects(t *testing.T) {
 		t.Errorf("the process itself: %v", err)
 	} else {
 		own.Close()
+	}
+}
+
+// heard keeps what is read from a connection.
+type heard struct {
+	net.Conn
+	bytes.Buffer
+}
+
+func (h *heard) Read(p []byte) (int, error)  { return io.TeeReader(h.Conn, &h.Buffer).Read(p) }
+func (h *heard) Write(p []byte) (int, error) { return h.Conn.Write(p) }
+
+// TestSecretIsProvedNotSent: a process that listens where another server of the cluster should is
+// not told the secret, whether it speaks as NATS does, or TLS with a certificate of its own.
+func TestSecretIsProvedNotSent(t *testing.T) {
+	t.Parallel()
+	const secret = "a secret of sixteen bytes and more"
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{certificate}, PrivateKey: private}}}
+	for name, listens := range map[string]func(net.Conn){
+		"NATS": func(c net.Conn) {
+			_, _ = io.WriteString(c, "INFO {\"server_id\":\"NX\",\"server_name\":\"b\",\"version\":\"2.15.3\",\"cluster\":\"allot\","+
+				"\"auth_required\":true,\"headers\":true,\"max_payload\":1048576}\r\n")
+			_, _ = c.Read(make([]byte, 64<<10))
+		},
+		"TLS": func(c net.Conn) {
+			speaks := &heard{Conn: tls.Server(c, own)}
+			_, _ = speaks.Read(make([]byte, 64<<10))
+			_, _ = c.(*heard).Buffer.Write(speaks.Bytes())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = listener.Close() }() // the test ends
+			s, err := embedded.Start(t.Context(), embedded.Config{
+				StoreDir: t.TempDir(),
+				Cluster: &embedded.Cluster{
+					Member: "a", Listen: "127.0.0.1:0", Members: []string{listener.Addr().String(), "127.0.0.1:1"}, Secret: secret,
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Shutdown()
+			for range 2 {
+				conn, err := listener.Accept()
+				if err != nil {
+					t.Fatal(err)
+				}
+				h := &heard{Conn: conn}
+				listens(h)
+				_ = conn.Close() // the server calls again
+				if h.Len() == 0 || bytes.Contains(h.Bytes(), []byte(secret)) {
+					t.Errorf("it is told %q", h.Bytes())
+				}
+			}
+		})
 	}
 }
