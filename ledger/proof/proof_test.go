@@ -45,7 +45,8 @@ func reader(kept []ledger.Digest) proof.Hashes {
 }
 
 // TestTree: the tree is that of RFC 6962 as tlog computes it, it can be loaded
-// again, and every record and every earlier tree can be proved, and nothing else.
+// again, and every record and every earlier tree can be proved, and nothing else:
+// evidence with a hash more, less, or changed, or about another number, proves nothing.
 func TestTree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree, leaves, kept := grow(t, rapid.IntRange(1, 200).Draw(t, "up to"))
@@ -73,6 +74,13 @@ func TestTree(t *testing.T) {
 		if err := proof.CheckInclusion(path, now, number, sha256.Sum256(nil)); !errors.Is(err, proof.ErrProof) {
 			t.Fatalf("another record is proved: %v", err)
 		}
+		if err := proof.CheckInclusion(changed(t, path), now, number, leaves[number]); !errors.Is(err, proof.ErrProof) {
+			t.Fatalf("a changed path proves leaf %d of %d: %v", number, size, err)
+		}
+		other := rapid.Int64Range(0, size-1).Draw(t, "other")
+		if err := proof.CheckInclusion(path, now, other, leaves[number]); other != number && !errors.Is(err, proof.ErrProof) {
+			t.Fatalf("leaf %d is proved to be number %d of %d: %v", number, other, size, err)
+		}
 		earlier := rapid.Int64Range(1, size).Draw(t, "earlier")
 		past := &proof.Tree{}
 		past.Add(leaves[:earlier])
@@ -83,6 +91,9 @@ func TestTree(t *testing.T) {
 		}
 		if err != nil {
 			t.Fatal(err)
+		}
+		if err := proof.CheckGrowth(changed(t, growth), then, now); earlier < size && !errors.Is(err, proof.ErrProof) {
+			t.Fatalf("a changed path proves that %d records are in %d: %v", earlier, size, err)
 		}
 		then.Root[3] ^= 1
 		if err := proof.CheckGrowth(growth, then, now); !errors.Is(err, proof.ErrProof) {

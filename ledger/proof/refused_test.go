@@ -17,40 +17,6 @@ import (
 	"github.com/allot-project/allot/ledger/proof"
 )
 
-// TestChangedEvidence: changed evidence proves nothing: with a hash more, less,
-// or changed, or about another number or size.
-func TestChangedEvidence(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
-		tree, leaves, kept := grow(rt, rapid.IntRange(2, 100).Draw(rt, "up to"))
-		size := tree.Size()
-		now := &proof.Checkpoint{Size: size, Root: tree.Root()}
-		number := rapid.Int64Range(0, size-1).Draw(rt, "leaf")
-		path, err := proof.Inclusion(number, size, reader(kept))
-		if err != nil {
-			rt.Fatal(err)
-		}
-		if err := proof.CheckInclusion(changed(rt, path), now, number, leaves[number]); !errors.Is(err, proof.ErrProof) {
-			rt.Errorf("a changed path proves leaf %d of %d: %v", number, size, err)
-		}
-		other := (number + rapid.Int64Range(1, size-1).Draw(rt, "other")) % size
-		if err := proof.CheckInclusion(path, now, other, leaves[number]); !errors.Is(err, proof.ErrProof) {
-			rt.Errorf("leaf %d is proved to be number %d of %d: %v", number, other, size, err)
-		}
-		earlier := rapid.Int64Range(1, size-1).Draw(rt, "earlier")
-		past := &proof.Tree{}
-		past.Add(leaves[:earlier])
-		then := &proof.Checkpoint{Size: earlier, Root: past.Root()}
-		growth, err := proof.Growth(earlier, size, reader(kept))
-		if err != nil {
-			rt.Fatal(err)
-		}
-		if err := proof.CheckGrowth(changed(rt, growth), then, now); !errors.Is(err, proof.ErrProof) {
-			rt.Errorf("a changed path proves that %d records are in %d: %v", earlier, size, err)
-		}
-	})
-}
-
 // changed is a path with one thing changed.
 func changed(t *rapid.T, path []ledger.Digest) []ledger.Digest {
 	path = slices.Clone(path)
