@@ -1,6 +1,8 @@
 package commands_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -12,14 +14,65 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// recording are the commands that say what is so already, whatever the limits.
-var recording = map[string]bool{
-	"PlaceProject":     true, // an operator says where a project is
+// rackOne is the aggregate that has limits.
+var rackOne = ledgertest.ID(3, 1)
+
+func aggregatesAsKept(s *ledger.State) map[ledger.AggregateKey]int64 {
+	kept := map[ledger.AggregateKey]int64{}
+	s.AggregateLimits(func(l *ledger.AggregateLimit) bool {
+		kept[l.AggregateKey] = l.Used
+		return true
+	})
+	return kept
+}
+
+// aggregatesAsCounted counts what is held in each aggregate that has a limit.
+func aggregatesAsCounted(s *ledger.State) map[ledger.AggregateKey]int64 {
+	all, counted := heldInAggregates(s), map[ledger.AggregateKey]int64{}
+	s.AggregateLimits(func(l *ledger.AggregateLimit) bool {
+		counted[l.AggregateKey] = all[l.AggregateKey]
+		return true
+	})
+	return counted
+}
+
+// heldInAggregates counts from consumers what is held in all aggregates, limited or
+// not: on their providers, and on those whose root is one.
+func heldInAggregates(s *ledger.State) map[ledger.AggregateKey]int64 {
+	counted := map[ledger.AggregateKey]int64{}
+	s.Consumers(func(c *ledger.Consumer) bool {
+		for _, a := range c.Allocations {
+			in := map[ledger.UUID]bool{}
+			p, _ := s.Provider(a.Provider)
+			for _, id := range p.Aggregates {
+				in[id] = true
+			}
+			for !p.Parent.IsNil() {
+				p, _ = s.Provider(p.Parent)
+			}
+			for _, id := range p.Aggregates {
+				in[id] = true
+			}
+			for id := range in {
+				counted[ledger.AggregateKey{Aggregate: id, Class: a.Class}] += a.Amount
+			}
+		}
+		return true
+	})
+	return counted
+}
+
+// regrouping are the commands after which an aggregate may have more than before,
+// because what is held already comes to count for it.
+var regrouping = map[string]bool{
+	"ReplaceProviderAggregates": true, "ReparentProvider": true, "UpdateProvider": true, "Batch": true,
 	"SetNodeProviders": true, "ExpireReservation": true, "BeginTerm": true, "SetConsumptionRoot": true,
 }
 
-// TestLimitsHold: whatever command is carried out, no project's usage grows
-// beyond a limit, its own or one above it, as it was before or is after it.
+// TestLimitsHold: whatever command is carried out, what is held in an aggregate does
+// not grow beyond its limit, and no project's usage grows beyond a limit, its own or one
+// above it, as it was before or is after it. A command that is taken back leaves the
+// counts as they were.
 func TestLimitsHold(t *testing.T) {
 	t.Parallel()
 	grown, refused := map[string]int{}, map[string]int{}
@@ -27,42 +80,62 @@ func TestLimitsHold(t *testing.T) {
 		w := &world{Scratch: commands.NewScratch(ledger.NewState()), t: t}
 		w.accept(standardNames(t))
 		w.accept(commandstest.SomeThings()...)
+		inAggregates(rt, w)
 		w.accept(&commands.PlaceProject{Project: "p", Parent: "q"}, limitOf("", vcpu, rapid.Int64Range(1, 6).Draw(rt, "most")))
 		for range 40 {
-			c := commandstest.RandomCommand(rt)
-			switch rapid.IntRange(0, 9).Draw(rt, "likely") {
-			case 0:
-				claim := commandstest.RandomClaim(rt)
-				claim.Prefer = nil // most with one find nothing
-				c = claim
-			case 1:
-				c = randomAllocate(rt) // most others are rejected for what they name
-			}
-			before := projectsAsCounted(w.State())
-			limits := limitsNow(w.State())
+			c := rapid.SampledFrom([]func(*rapid.T) commands.Command{
+				commandstest.RandomCommand, commandstest.RandomProviderCommand, randomAllocate,
+				func(rt *rapid.T) commands.Command {
+					claim := commandstest.RandomClaim(rt)
+					claim.Prefer, claim.Gang = nil, nil // most with one find nothing
+					return claim
+				},
+			}).Draw(rt, "command")(rt)
+			name := commands.NameOf(c)
+			checkTakenBack(rt, w.State(), c)
+			inRacks, ofProjects, limits := heldInAggregates(w.State()), projectsAsCounted(w.State()), limitsNow(w.State())
 			_, rejection := w.carry(c)
 			if rejection != nil && rejection.Code == demand.CodeOverLimit {
-				refused[commands.NameOf(c)]++
+				refused[fmt.Sprint(name, rejection.Facts.Aggregate != nil)]++
 			}
-			after := projectsAsCounted(w.State())
-			_, isBatch := c.(*commands.Batch)
-			for key, used := range after {
-				if used <= before[key] || len(before) == 0 {
+			checkIndexes(rt, w.State())
+			after := heldInAggregates(w.State())
+			w.State().AggregateLimits(func(l *ledger.AggregateLimit) bool {
+				if used := after[l.AggregateKey]; used > inRacks[l.AggregateKey] {
+					grown[fmt.Sprint(name, true)]++
+					if used > l.Most && !regrouping[name] {
+						rt.Fatalf("%s lets %v grow to %d, and its limit is %d", name, l.AggregateKey, used, l.Most)
+					}
+				}
+				return true
+			})
+			for key, used := range projectsAsCounted(w.State()) {
+				if used <= ofProjects[key] || len(ofProjects) == 0 {
 					continue
 				}
-				grown[commands.NameOf(c)]++
-				most, limited := limits[key]
-				if limited && used > most && !isBatch && !recording[commands.NameOf(c)] {
-					rt.Fatalf("%s lets %s grow from %d to %d, and its limit is %d", commands.NameOf(c), key, before[key], used, most)
+				grown[fmt.Sprint(name, false)]++
+				if most, limited := limits[key]; limited && used > most && !recording[name] {
+					rt.Fatalf("%s lets %s grow to %d, and its limit is %d", name, key, used, most)
 				}
 			}
 		}
 	})
 	t.Logf("grown by %v, refused %v", grown, refused)
-	missed := refused["AllocateForConsumers"] == 0 || grown["AllocateForConsumers"] == 0 || refused["Claim"] == 0
-	if missed && !ledgertest.Raced {
-		t.Errorf("grown by %v, refused %v", grown, refused)
+	for _, name := range []string{"AllocateForConsumers", "Claim"} {
+		for _, ofAggregate := range []bool{false, true} {
+			key := fmt.Sprint(name, ofAggregate)
+			if !ledgertest.Raced && (grown[key] == 0 || refused[key] == 0) {
+				t.Errorf("%s: grown by %v, refused %v", key, grown, refused)
+			}
+		}
 	}
+}
+
+// recording are the commands that say what is so already, whatever the limits.
+var recording = map[string]bool{
+	"PlaceProject":     true, // an operator says where a project is
+	"Batch":            true,
+	"SetNodeProviders": true, "ExpireReservation": true, "BeginTerm": true, "SetConsumptionRoot": true,
 }
 
 // limitsNow is the limit of everything that any project holds, by its name in
@@ -82,4 +155,141 @@ func limitsNow(s *ledger.State) map[string]int64 {
 		}
 	}
 	return limits
+}
+
+// randomAllocate draws an allocation of VCPU, which may fit.
+func randomAllocate(rt *rapid.T) commands.Command {
+	c := allocations(allocate(
+		ledgertest.ID(2, byte(rapid.IntRange(1, 3).Draw(rt, "consumer"))), ledgertest.ID(1, byte(rapid.IntRange(1, 4).Draw(rt, "provider"))),
+		vcpu, rapid.Int64Range(1, 4).Draw(rt, "amount"),
+	))
+	c.Allocations[0].AnyGeneration = true
+	return c
+}
+
+// inAggregates puts every provider into some aggregates, and limits a class there.
+func inAggregates(rt *rapid.T, w *world) {
+	var ids []ledger.UUID
+	w.State().Providers(func(p *ledger.Provider) bool { ids = append(ids, p.UUID); return true })
+	for _, id := range ids {
+		w.accept(&commands.ReplaceProviderAggregates{
+			Provider: id, Aggregates: rapid.SampledFrom([][]ledger.UUID{nil, {rackOne}, {ledgertest.ID(3, 2), rackOne}}).Draw(rt, "in"),
+		})
+	}
+	most := rapid.Int64Range(0, 6).Draw(rt, "most")
+	w.accept(&commands.SetLimit{Aggregate: rackOne, Class: vcpu, Most: &most})
+}
+
+// checkTakenBack carries a command out on a copy, takes it back, and compares what is
+// counted, for which no digest vouches.
+func checkTakenBack(rt *rapid.T, s *ledger.State, c commands.Command) {
+	rt.Helper()
+	fork := s.Fork()
+	before := aggregatesAsKept(fork)
+	events, rejection := commands.Decide(commands.Submission{Actor: "a", Command: c}, fork)
+	if rejection != nil {
+		return
+	}
+	undo := fork.Begin()
+	if err := fork.Apply(fork.Next(), &ledger.Record{Time: fork.LastTime(), Events: events}); err != nil {
+		rt.Fatal(err)
+	}
+	fork.Undo(undo, fork.Changes())
+	after := aggregatesAsKept(fork)
+	if len(after) != len(before) {
+		rt.Fatalf("%s, taken back, leaves %v, not %v", commands.NameOf(c), after, before)
+	}
+	for key, used := range before {
+		if after[key] != used {
+			rt.Fatalf("%s, taken back, leaves %v, not %v", commands.NameOf(c), after, before)
+		}
+	}
+}
+
+// TestClaimsWithinAggregates: a claim takes the best provider whose aggregates have
+// room, and is refused by a limit only if there is room for it nowhere.
+func TestClaimsWithinAggregates(t *testing.T) {
+	t.Parallel()
+	said := map[string]int{}
+	rapid.Check(t, func(rt *rapid.T) {
+		w := &world{Scratch: commands.NewScratch(ledger.NewState()), t: t}
+		w.accept(standardNames(t))
+		n := rapid.IntRange(1, 5).Draw(rt, "providers")
+		for i := range n {
+			id := ledgertest.ID(1, byte(i+1))
+			w.accept(
+				&commands.CreateProvider{Provider: id, Name: id.String()},
+				&commands.ReplaceInventories{Provider: id, Inventories: []commands.Inventory{
+					{Class: vcpu, Total: rapid.Int64Range(1, 4).Draw(rt, "total")},
+				}},
+				&commands.ReplaceProviderAggregates{Provider: id, Aggregates: rapid.SampledFrom([][]ledger.UUID{
+					nil, {rackOne}, {ledgertest.ID(3, 2)}, {ledgertest.ID(3, 2), rackOne},
+				}).Draw(rt, "in")},
+			)
+		}
+		for a := range byte(2) {
+			most := rapid.Int64Range(0, 5).Draw(rt, "most")
+			w.accept(&commands.SetLimit{Aggregate: ledgertest.ID(3, a+1), Class: vcpu, Most: &most})
+		}
+		for i := range 12 {
+			id, amount := ledgertest.ID(2, byte(rapid.IntRange(1, 6).Draw(rt, "consumer"))), rapid.Int64Range(1, 3).Draw(rt, "amount")
+			c := claim(map[string]int64{vcpu: amount}, id)
+			c.For[0].AnyGeneration = true
+			c.OwnFree = rapid.Bool().Draw(rt, "own free")
+			room, fits := placesFor(w.State(), id, amount, c.OwnFree)
+			_, rejection := w.carry(c)
+			switch {
+			case rejection == nil:
+				said["claimed"]++
+				held, _ := w.State().Consumer(id)
+				if !fits[held.Allocations[0].Provider] {
+					rt.Fatalf("claim %d took %s, and %v fit", i, held.Allocations[0].Provider, fits)
+				}
+			case len(fits) > 0:
+				rt.Fatalf("claim %d was rejected with %s, and %v fit", i, rejection, fits)
+			case rejection.Code == demand.CodeOverLimit && room:
+				said["over a limit"]++
+			case rejection.Code == demand.CodeNoCandidates && !room:
+				said["no room"]++
+			default:
+				rt.Fatalf("claim %d was rejected with %s, and there is room but for limits: %v", i, rejection, room)
+			}
+		}
+	})
+	t.Log(said)
+	if !ledgertest.Raced && (said["claimed"] == 0 || said["over a limit"] == 0 || said["no room"] == 0) {
+		t.Error(said)
+	}
+}
+
+// placesFor looks at each provider: is there room on some, and which of them are in
+// aggregates that have room, too.
+func placesFor(s *ledger.State, id ledger.UUID, amount int64, ownFree bool) (room bool, fits map[ledger.UUID]bool) {
+	fits = map[ledger.UUID]bool{}
+	own, _ := s.Consumer(id)
+	s.Providers(func(p *ledger.Provider) bool {
+		used := p.Inventories[0].Used
+		if own != nil && ownFree && own.Allocations[0].Provider == p.UUID {
+			used -= own.Allocations[0].Amount
+		}
+		if used+amount > p.Inventories[0].Total {
+			return true
+		}
+		room, fits[p.UUID] = true, true
+		for _, aggregate := range p.Aggregates {
+			key := ledger.AggregateKey{Aggregate: aggregate, Class: p.Inventories[0].Class}
+			limit, _ := s.AggregateLimit(key)
+			more := amount
+			if own != nil {
+				if at, _ := s.Provider(own.Allocations[0].Provider); slices.Contains(at.Aggregates, aggregate) {
+					more -= own.Allocations[0].Amount
+				}
+			}
+			if more > 0 && heldInAggregates(s)[key]+more > limit.Most {
+				delete(fits, p.UUID)
+			}
+		}
+		return true
+	})
+	return room, fits
 }

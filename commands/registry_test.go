@@ -80,29 +80,18 @@ func TestOnlyHoldings(t *testing.T) {
 	others := map[string]bool{} // commands that changed something else
 	events := map[string]int{}
 	rapid.Check(t, func(rt *rapid.T) {
-		l := commands.NewScratch(ledger.NewState())
-		carry := func(c commands.Command) {
-			list, _, err := l.Carry(commands.Submission{ID: commandstest.NewID(), Actor: "test", Command: c})
-			if err != nil {
-				rt.Fatalf("%s: %v", commands.NameOf(c), err)
-			}
+		w := &world{Scratch: commands.NewScratch(ledger.NewState()), t: t}
+		w.accept(standardNames(t))
+		w.accept(commandstest.SomeThings()...)
+		for range 30 {
+			c := commandstest.RandomCommand(rt)
+			list, _ := w.carry(c)
 			for _, event := range list {
 				events[commands.NameOf(c)]++
-				if !followsFromHoldings(l.State(), event) {
+				if !followsFromHoldings(w.State(), event) {
 					others[commands.NameOf(c)] = true
 				}
 			}
-		}
-		begin, err := commands.NewAddStandardNames(commandstest.NewID())
-		if err != nil {
-			rt.Fatalf("%v", err)
-		}
-		carry(begin)
-		for _, c := range commandstest.SomeThings() {
-			carry(c)
-		}
-		for range 30 {
-			carry(commandstest.RandomCommand(rt))
 		}
 	})
 	for name, n := range events {
