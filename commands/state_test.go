@@ -16,11 +16,13 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
+	_ "github.com/allot-project/allot/ledger/ledgertest/racetest"
 )
 
 // TestStateAfterAnyCommands: after each of some random commands, every index and
 // count of the State agrees with a scan of all entities, and each node is in a chassis
-// that is there, or in none. That also holds for a State that was stored and read again.
+// that is there, or in none; and what is used of an inventory has not grown beyond its
+// capacity. That also holds for a State that was stored and read again.
 func TestStateAfterAnyCommands(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -29,11 +31,17 @@ func TestStateAfterAnyCommands(t *testing.T) {
 		w.accept(commandstest.SomeThings()...)
 		draw := rapid.SampledFrom([]func(*rapid.T) commands.Command{
 			commandstest.RandomCommand, commandstest.RandomProviderCommand, commandstest.RandomNodeCommand,
-			commandstest.RandomChassisCommand,
+			commandstest.RandomChassisCommand, randomAllocate,
 		}).Draw(rt, "about")
 		for range 40 {
-			if events, _ := w.carry(draw(rt)); len(events) > 0 {
+			c, beyond := draw(rt), beyondCapacity(w.State())
+			if events, _ := w.carry(c); len(events) > 0 {
 				checkIndexes(rt, w.State())
+			}
+			for slot, amount := range beyondCapacity(w.State()) {
+				if amount > beyond[slot] && commands.OnlyHoldings(commands.NameOf(c)) {
+					rt.Fatalf("%s lets %s be exceeded by %d, and it was by %d", commands.NameOf(c), slot, amount, beyond[slot])
+				}
 			}
 		}
 		var stored bytes.Buffer
@@ -50,6 +58,20 @@ func TestStateAfterAnyCommands(t *testing.T) {
 			rt.Errorf("stored and read, the State has the digest %s, not %s, %v, %v", is, was, err, readErr)
 		}
 	})
+}
+
+// beyondCapacity is by how much inventories are exceeded.
+func beyondCapacity(s *ledger.State) map[string]int64 {
+	beyond := map[string]int64{}
+	s.Providers(func(p *ledger.Provider) bool {
+		for _, inv := range p.Inventories {
+			if more := inv.Used - inv.Units(); more > 0 {
+				beyond[fmt.Sprint(p.UUID, " class ", inv.Class)] = more
+			}
+		}
+		return true
+	})
+	return beyond
 }
 
 func checkIndexes(rt *rapid.T, s *ledger.State) {
