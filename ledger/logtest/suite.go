@@ -3,7 +3,6 @@
 package logtest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,15 +16,8 @@ import (
 // writer would hold.
 func Run(t *testing.T, log, other ledger.Log) {
 	t.Helper()
-	RunAfter(t, log, other, nil)
-}
-
-// RunAfter is Run for a log that holds some entries, from sequence 1 on, wherever
-// it keeps them.
-func RunAfter(t *testing.T, log, other ledger.Log, held [][]byte) {
-	t.Helper()
 	ctx := context.Background()
-	s := &suite{T: t, log: log, held: held}
+	s := &suite{T: t, log: log}
 	s.wantLast(log, 0)
 	if err := s.append(log, 2, "two"); !errors.Is(err, ledger.ErrConflict) {
 		t.Errorf("append of a sequence behind the next one: %v", err)
@@ -49,10 +41,10 @@ func RunAfter(t *testing.T, log, other ledger.Log, held [][]byte) {
 	s.wantLast(other, 24)
 	s.reads()
 	stop := errors.New("enough")
-	if err := log.Read(ctx, 1, s.at(24), func(ledger.Entry) error { return stop }); !errors.Is(err, stop) {
+	if err := log.Read(ctx, 1, 24, func(ledger.Entry) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("the reader's error is lost: %v", err)
 	}
-	err := log.Read(ctx, s.at(24), s.at(25), ignore)
+	err := log.Read(ctx, 24, 25, ignore)
 	if !errors.Is(err, ledger.ErrLogBehind) || errors.Is(err, ledger.ErrLogGap) {
 		t.Errorf("reading beyond the end: %v", err)
 	}
@@ -61,27 +53,19 @@ func RunAfter(t *testing.T, log, other ledger.Log, held [][]byte) {
 // suite is a run of the tests.
 type suite struct {
 	*testing.T
-	log  ledger.Log
-	held [][]byte // what the log held before
+	log ledger.Log
 }
 
-// at returns the sequence of an entry that is counted from the first append on.
-func (s *suite) at(i uint64) uint64 { return uint64(len(s.held)) + i }
-
-// reads reads ranges from each entry that was held to the end, and each one alone.
+// reads reads ranges from the first entries to the end, and each one alone.
 func (s *suite) reads() {
 	s.Helper()
-	last := s.at(24)
-	for from := uint64(1); from <= s.at(2); from++ {
+	const last = 24
+	for from := uint64(1); from <= 2; from++ {
 		for _, to := range []uint64{from, min(from+3, last), last} {
 			next := from
 			err := s.log.Read(context.Background(), from, to, func(e ledger.Entry) error {
-				want := []byte(fmt.Sprint("entry ", e.Sequence-uint64(len(s.held))))
-				if e.Sequence <= uint64(len(s.held)) {
-					want = s.held[e.Sequence-1]
-				}
-				if e.Sequence != next || !bytes.Equal(e.Data, want) {
-					return fmt.Errorf("entry %d is %.40q where %d is %.40q", e.Sequence, e.Data, next, want)
+				if want := fmt.Sprint("entry ", next); e.Sequence != next || string(e.Data) != want {
+					return fmt.Errorf("entry %d is %.40q where %d is %q", e.Sequence, e.Data, next, want)
 				}
 				next++
 				return nil
@@ -101,7 +85,7 @@ func (s *suite) inFlight() {
 	s.Helper()
 	results := make(chan error, 20)
 	for i := uint64(5); i <= 24; i++ {
-		s.log.Append(s.at(i), []byte(fmt.Sprint("entry ", i)), func(err error) { results <- err })
+		s.log.Append(i, []byte(fmt.Sprint("entry ", i)), func(err error) { results <- err })
 	}
 	for range 20 {
 		if err := <-results; err != nil {
@@ -109,7 +93,7 @@ func (s *suite) inFlight() {
 		}
 	}
 	for i := uint64(26); i <= 28; i++ {
-		s.log.Append(s.at(i), []byte("never"), func(err error) { results <- err })
+		s.log.Append(i, []byte("never"), func(err error) { results <- err })
 	}
 	for range 3 {
 		if err := <-results; !errors.Is(err, ledger.ErrConflict) {
@@ -119,12 +103,12 @@ func (s *suite) inFlight() {
 }
 
 func (s *suite) append(log ledger.Log, i uint64, data string) error {
-	return ledgertest.Append(log, s.at(i), []byte(data))
+	return ledgertest.Append(log, i, []byte(data))
 }
 
 func (s *suite) wantLast(log ledger.Log, want uint64) {
 	s.Helper()
-	if last, err := log.Last(context.Background()); err != nil || last != s.at(want) {
-		s.Errorf("last is %d, %v; want %d", last, err, s.at(want))
+	if last, err := log.Last(context.Background()); err != nil || last != want {
+		s.Errorf("last is %d, %v; want %d", last, err, want)
 	}
 }
