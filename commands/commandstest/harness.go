@@ -61,15 +61,7 @@ func Start(t testing.TB, dir string, log ledger.Log) *Ledger {
 // StartWith is Start with other options.
 func StartWith(t testing.TB, dir string, log ledger.Log, change func(*writer.Options)) *Ledger {
 	t.Helper()
-	return StartWithOver(t, dir, log, change, asIs)
-}
-
-// StartWithOver is StartWith with something between the writer and its read models.
-func StartWithOver(
-	t testing.TB, dir string, log ledger.Log, change func(*writer.Options), over func(writer.ReadModels) writer.ReadModels,
-) *Ledger {
-	t.Helper()
-	l, err := open(dir, log, change, over)
+	l, err := open(dir, log, change)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,16 +69,12 @@ func StartWithOver(
 	return l
 }
 
-func asIs(m writer.ReadModels) writer.ReadModels { return m }
-
 // Open is Start for tests that expect an error.
 func Open(dir string, log ledger.Log) (*Ledger, error) {
-	return open(dir, log, func(*writer.Options) {}, asIs)
+	return open(dir, log, func(*writer.Options) {})
 }
 
-func open(
-	dir string, log ledger.Log, change func(*writer.Options), over func(writer.ReadModels) writer.ReadModels,
-) (*Ledger, error) {
+func open(dir string, log ledger.Log, change func(*writer.Options)) (*Ledger, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	views, err := projector.Open(filepath.Join(dir, "readmodel"), quiet)
 	if err != nil {
@@ -105,7 +93,7 @@ func open(
 	l.Claims = placing.New(placing.Options{Views: views, Log: log})
 	options := writer.Options{Now: time.Now, Logger: quiet, Rejected: l.reject, Search: l.Claims.Search}
 	change(&options)
-	l.Writer = writer.New(log, over(views), state, options)
+	l.Writer = writer.New(log, views, state, options)
 	begin, err := commands.NewAddStandardNames(NewID())
 	if err == nil {
 		_, err = l.Writer.Submit(

@@ -109,14 +109,35 @@ func newRig(t *testing.T, change func(*writer.Options)) *rig {
 	return r
 }
 
-// submit submits a command; the limit is for hangs.
+// submitted is a command under a new id.
+func submitted(c commands.Command) commands.Submission {
+	return commands.Submission{ID: commands.NewID(), Actor: "test", Command: c}
+}
+
+// submit submits a command under a new id.
 func (r *rig) submit(c commands.Command) (commands.Outcome, error) {
+	r.t.Helper()
+	return r.answered(submitted(c))
+}
+
+// answered waits for the answer to a command; the limit is for hangs.
+func (r *rig) answered(s commands.Submission) (commands.Outcome, error) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	outcome, err := r.Submit(ctx, commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
+	outcome, err := r.Submit(ctx, s)
 	if errors.Is(err, commands.ErrNoAnswer) {
-		r.t.Fatalf("%s was not answered", commands.NameOf(c))
+		r.t.Fatalf("%s was not answered", commands.NameOf(s.Command))
+	}
+	return outcome, err
+}
+
+// answeredAtLast waits for the answer of a log that takes commits again.
+func (r *rig) answeredAtLast(s commands.Submission) (commands.Outcome, error) {
+	r.t.Helper()
+	outcome, err := r.answered(s)
+	for errors.Is(err, commands.ErrLogUnavailable) { // the one that tries the log is under way
+		outcome, err = r.answered(s)
 	}
 	return outcome, err
 }

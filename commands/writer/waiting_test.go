@@ -17,112 +17,56 @@ import (
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
-// answered waits for the answer to a command; the limit catches hangs.
-func answered(t *testing.T, l *commandstest.Ledger, s commands.Submission) (commands.Outcome, error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	outcome, err := l.Writer.Submit(ctx, s)
-	if errors.Is(err, commands.ErrNoAnswer) {
-		t.Fatal("the command was not answered")
-	}
-	return outcome, err
-}
-
 // TestSilentLog holds an append back. All waiting calls are answered, including
 // those behind it, and later ones at once. When the log answers, everything goes
 // on: commits that were sent are there once, the others are not.
 func TestSilentLog(t *testing.T) {
 	t.Parallel()
-	log := &memlog.Log{}
+	r := newRig(t, func(o *writer.Options) { o.AnswerWithin = time.Second })
 	held := make(chan struct{})
-	var hold atomic.Bool
-	log.Gate = func() {
-		if hold.Load() {
-			<-held
-		}
-	}
-	l := commandstest.StartWith(t, t.TempDir(), log, func(o *writer.Options) { o.AnswerWithin = time.Second })
-	provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 100})
-	allocate := func() commands.Submission {
-		return commands.Submission{
-			ID: commandstest.NewID(), Actor: "test", Command: commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1),
-		}
-	}
-	hold.Store(true)
-	sent, behind := allocate(), allocate()
+	r.log.Gate = func() { <-held }
+	sent, behind := submitted(trait(1)), submitted(trait(2))
 	for i, s := range []commands.Submission{sent, sent, behind} {
-		if _, err := answered(t, l, s); !errors.Is(err, commands.ErrLogUnavailable) {
+		if _, err := r.answered(s); !errors.Is(err, commands.ErrLogUnavailable) {
 			t.Errorf("submission %d: %v", i, err)
 		}
 	}
-	if !errors.Is(l.Writer.Stuck(), writer.ErrLogSilent) || l.Writer.Refused() != 3 {
-		t.Errorf("stuck %v, refused %d", l.Writer.Stuck(), l.Writer.Refused())
+	if !errors.Is(r.Stuck(), writer.ErrLogSilent) || r.Refused() != 3 {
+		t.Errorf("stuck %v, refused %d", r.Stuck(), r.Refused())
 	}
-	hold.Store(false)
 	close(held)
-	outcome, err := answered(t, l, sent)
-	for errors.Is(err, commands.ErrLogUnavailable) { // the one that tries the log is under way
-		outcome, err = answered(t, l, sent)
-	}
+	outcome, err := r.answeredAtLast(sent)
 	if err != nil || !outcome.Repeated {
 		t.Errorf("what was sent: %+v, %v", outcome, err)
 	}
-	later := allocate()
-	if outcome, err := answered(t, l, later); err != nil || outcome.Rejection != nil || l.Writer.Stuck() != nil {
-		t.Errorf("afterwards: %+v, %v", outcome, err)
+	r.accept(trait(3))
+	if r.Stuck() != nil {
+		t.Errorf("afterwards: %v", r.Stuck())
 	}
-	if _, found, err := l.Views.Command(behind.ID); found || err != nil {
+	if _, found, err := r.models.Command(behind.ID); found || err != nil {
 		t.Errorf("a command whose caller had gone was carried out: %v, %v", found, err)
 	}
-	checkLog(t, l, map[ledger.UUID]ledger.Address{sent.ID: outcome.Address})
-}
-
-// heldFold are read models that take no commit until they are let go.
-type heldFold struct {
-	writer.ReadModels
-
-	hold atomic.Bool
-	held chan struct{}
-}
-
-func (m *heldFold) Fold(c *ledger.Commit, changes ledger.Changes) error {
-	if m.hold.Load() {
-		<-m.held
-	}
-	return m.ReadModels.Fold(c, changes)
-}
-
-func createTrait(name string) commands.Submission {
-	return commands.Submission{ID: commands.NewID(), Actor: "test", Command: &commands.CreateTrait{Name: "CUSTOM_" + name}}
+	checkLog(t, r.log, map[ledger.UUID]ledger.Address{sent.ID: outcome.Address})
 }
 
 // TestSilentReadModels: callers are told who keeps them waiting, if it is the read models.
 func TestSilentReadModels(t *testing.T) {
 	t.Parallel()
-	models := &heldFold{held: make(chan struct{})}
-	soon := func(o *writer.Options) { o.AnswerWithin = time.Second }
-	l := commandstest.StartWithOver(t, t.TempDir(), &memlog.Log{}, soon, func(m writer.ReadModels) writer.ReadModels {
-		models.ReadModels = m
-		return models
-	})
-	models.hold.Store(true)
-	s := createTrait("HELD")
+	r := newRig(t, func(o *writer.Options) { o.AnswerWithin = time.Second })
+	held := make(chan struct{})
+	r.models.fold = func() (error, error) { <-held; return nil, nil }
+	s := submitted(trait(1))
 	for range 2 { // the second one at once
-		if _, err := answered(t, l, s); !errors.Is(err, writer.ErrReadModelsSilent) || errors.Is(err, writer.ErrLogSilent) {
+		if _, err := r.answered(s); !errors.Is(err, writer.ErrReadModelsSilent) || errors.Is(err, writer.ErrLogSilent) {
 			t.Errorf("it waited for the read models: %v", err)
 		}
 	}
-	if err := l.Writer.Stuck(); !errors.Is(err, writer.ErrReadModelsSilent) {
+	if err := r.Stuck(); !errors.Is(err, writer.ErrReadModelsSilent) {
 		t.Errorf("stuck: %v", err)
 	}
-	close(models.held)
-	outcome, err := answered(t, l, s)
-	for errors.Is(err, commands.ErrLogUnavailable) { // the one that tries is under way
-		outcome, err = answered(t, l, s)
-	}
-	if err != nil || !outcome.Repeated || l.Writer.Stuck() != nil {
-		t.Errorf("afterwards: %+v, %v, stuck %v", outcome, err, l.Writer.Stuck())
+	close(held)
+	if outcome, err := r.answeredAtLast(s); err != nil || !outcome.Repeated || r.Stuck() != nil {
+		t.Errorf("afterwards: %+v, %v, stuck %v", outcome, err, r.Stuck())
 	}
 }
 

@@ -32,7 +32,7 @@ func TestFaultyLog(t *testing.T) {
 				return memlog.Fault(1 + random.Intn(3))
 			}
 			accepted := submitMany(t, l, provider, 16, 20)
-			checkLog(t, l, accepted)
+			checkLog(t, l.Log, accepted)
 			checkCapacity(t, l, provider)
 			commandstest.CheckReplay(t, l)
 		})
@@ -72,14 +72,14 @@ func submitMany(
 
 // checkLog checks that every accepted command is in the log exactly once, at the
 // address in its answer.
-func checkLog(t *testing.T, l *commandstest.Ledger, accepted map[ledger.UUID]ledger.Address) {
+func checkLog(t *testing.T, log ledger.Log, accepted map[ledger.UUID]ledger.Address) {
 	t.Helper()
-	last, err := l.Log.Last(context.Background())
+	last, err := log.Last(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := make(map[ledger.UUID]ledger.Address)
-	err = chain.Read(context.Background(), l.Log, ledger.Head{}, last, func(c *ledger.Commit) error {
+	err = chain.Read(context.Background(), log, ledger.Head{}, last, func(c *ledger.Commit) error {
 		for i, r := range c.Records {
 			if earlier, twice := found[r.CommandID]; twice {
 				t.Errorf("command %s is in the log twice: %s and %d.%d", r.CommandID, earlier, c.Sequence, i)
