@@ -19,22 +19,29 @@ import (
 	"github.com/allot-project/allot/snapshots"
 )
 
+// saved saves a State of 50 commits.
 func saved(t *testing.T) (dir, path string, state *ledger.State) {
+	t.Helper()
+	state = ledgertest.State(t, 50)
+	dir, path = save(t, state)
+	return dir, path, state
+}
+
+func save(t *testing.T, state *ledger.State) (dir, path string) {
 	t.Helper()
 	dir = t.TempDir()
 	store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
+	if err == nil {
+		err = store.Save(state)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	state = ledgertest.State(t, 50)
-	if err := store.Save(state); err != nil {
-		t.Fatal(err)
-	}
-	paths, err := filepath.Glob(filepath.Join(dir, "*.snapshot"))
+	paths, err := snapshots.Files(dir)
 	if err != nil || len(paths) != 1 {
 		t.Fatal(paths, err)
 	}
-	return dir, paths[0], state
+	return dir, paths[0]
 }
 
 // TestEveryDamageIsFound flips every bit and cuts at every byte.
@@ -95,48 +102,21 @@ func TestDamagedSnapshotIsSkipped(t *testing.T) {
 func TestGoldenSnapshots(t *testing.T) {
 	for _, history := range ledgertest.Histories(t) {
 		t.Run(history.Name, func(t *testing.T) {
-			state := ledgertest.Fold(t, history.Commits)
-			now := hex.EncodeToString(snapshotOf(t, state))
-			// A file is named after its beginning: the magic, and the version of
-			// the State.
-			name := fmt.Sprintf("%s.state-v%d.%s.hex", bytesAt(t, now, 0, 8), versionOf(t, now), history.Name)
+			_, path := save(t, ledgertest.Fold(t, history.Commits))
+			file, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			now := hex.EncodeToString(file)
+			// A file is named after its magic, and the version of the State, which follows
+			// the head of its array.
+			name := fmt.Sprintf("%s.state-v%d.%s.hex", file[:8], file[59], history.Name)
 			if golden := strings.TrimSpace(ledgertest.Golden(t, name, now+"\n")); golden != now {
 				t.Errorf("a snapshot has another form than in %s: if it is the State's, see ledger's TestGoldenStates; if it is "+
 					"the file's, write another magic and read this one, too\nnow:     %s\non file: %s", name, now, golden)
 			}
 		})
 	}
-}
-
-func bytesAt(t *testing.T, text string, from, to int) []byte {
-	t.Helper()
-	data, err := hex.DecodeString(text[2*from : 2*to])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
-
-// snapshotOf returns the file of a saved State.
-func snapshotOf(t *testing.T, state *ledger.State) []byte {
-	t.Helper()
-	dir := t.TempDir()
-	store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Save(state); err != nil {
-		t.Fatal(err)
-	}
-	paths, err := snapshots.Files(dir)
-	if err != nil || len(paths) != 1 {
-		t.Fatal(paths, err)
-	}
-	data, err := os.ReadFile(paths[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
 }
 
 // fileOf returns a snapshot's file with some bytes for a State and right
@@ -339,16 +319,4 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("the State is at %v, its file says %v", s.Head(), head)
 		}
 	})
-}
-
-// versionOf returns the version of the State in a snapshot. It follows the length
-// of the State's array, which takes one byte up to 15 fields, and three bytes
-// from then on.
-func versionOf(t *testing.T, snapshot string) byte {
-	t.Helper()
-	const long = 0xdc // msgpack's array of up to 65535
-	if bytesAt(t, snapshot, 56, 57)[0] == long {
-		return bytesAt(t, snapshot, 59, 60)[0]
-	}
-	return bytesAt(t, snapshot, 57, 58)[0]
 }

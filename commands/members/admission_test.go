@@ -11,6 +11,7 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/ledger/logtest"
 )
 
 // TestSafeWithout: a replica without a log gets a vote only when all other
@@ -63,11 +64,7 @@ func TestSafeWithout(t *testing.T) {
 // TestFindNamesake: a replica that hears another one of its name ends, and one
 // that hears itself does not.
 func TestFindNamesake(t *testing.T) {
-	ns, err := embedded.Start(t.Context(), embedded.Config{StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(ns.Shutdown)
+	ns, _ := logtest.StartNATS(t, embedded.Config{StoreDir: t.TempDir()})
 	begin := func(name string) *Group {
 		nc, err := ns.ConnectReplica()
 		if err != nil {
@@ -111,16 +108,7 @@ func TestFindNamesake(t *testing.T) {
 
 // TestRegisteredAgain: a replica that was removed, and runs, is known again.
 func TestRegisteredAgain(t *testing.T) {
-	ns, err := embedded.Start(t.Context(), embedded.Config{StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(ns.Shutdown)
-	nc, err := ns.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
+	_, nc := logtest.StartNATS(t, embedded.Config{StoreDir: t.TempDir()})
 	values, err := jetstream.OpenValues(t.Context(), nc, jetstream.ValuesConfig{Replicas: 1, Timeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -151,11 +139,7 @@ func TestRegisteredAgain(t *testing.T) {
 // TestMayBegin: a ledger begins when all others have said that they know of
 // none, and never otherwise.
 func TestMayBegin(t *testing.T) {
-	ns, err := embedded.Start(t.Context(), embedded.Config{StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(ns.Shutdown)
+	ns, _ := logtest.StartNATS(t, embedded.Config{StoreDir: t.TempDir()})
 	own := Known{Name: "a", Begins: commands.NewID(), With: 7}
 	other := commands.NewID()
 	for name, c := range map[string]struct {

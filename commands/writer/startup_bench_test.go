@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/embedded"
@@ -99,28 +100,15 @@ func forgetIndex(b *testing.B, dir string) {
 // fill writes a log of single-consumer records, 100 to a commit.
 func fill(b *testing.B, dir string, consumers int) {
 	b.Helper()
-	ns, err := embedded.Start(b.Context(), embedded.Config{StoreDir: filepath.Join(dir, "log"), LazySync: true})
-	if err != nil {
-		b.Fatal(err)
-	}
+	log, ns := commandstest.JetStream(b, dir, true)
 	defer ns.Shutdown()
-	nc, err := ns.Connect()
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer nc.Close()
-	log, err := jetstream.Open(context.Background(), nc, jetstream.Config{MayCreate: true})
-	if err != nil {
-		b.Fatal(err)
-	}
 	recorded := recordedLog(b, consumers/100, 100)
-	last, err := recorded.Last(context.Background())
-	if err != nil {
-		b.Fatal(err)
+	last, err := recorded.Last(b.Context())
+	if err == nil {
+		err = recorded.Read(b.Context(), 1, last, func(e ledger.Entry) error {
+			return ledgertest.Append(log, e.Sequence, e.Data)
+		})
 	}
-	err = recorded.Read(context.Background(), 1, last, func(e ledger.Entry) error {
-		return ledgertest.Append(log, e.Sequence, e.Data)
-	})
 	if err != nil {
 		b.Fatal(err)
 	}
