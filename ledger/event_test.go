@@ -209,13 +209,27 @@ func fill(t *testing.T, v reflect.Value, n *int) {
 
 // TestTopics applies every kind of event alone. It must change exactly what it
 // says that it is about, because histories and the rule of one change per commit
-// follow from that.
+// follow from that. Undone, it must leave the State as before, byte for byte.
 func TestTopics(t *testing.T) {
 	s := ledger.NewState()
 	for i, event := range ledgertest.EveryEvent() {
-		s.Begin()
-		if err := s.Apply(uint64(i+1), &ledger.Record{Time: int64(i + 1), Events: []ledger.Event{event}}); err != nil {
-			t.Fatalf("%s: %v", ledger.KindOf(event), err)
+		before, err := s.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		record := &ledger.Record{Time: int64(i + 1), Events: []ledger.Event{event}}
+		fork := s.Fork()
+		for _, state := range []*ledger.State{fork, s} {
+			undo := state.Begin()
+			if err := state.Apply(uint64(i+1), record); err != nil {
+				t.Fatalf("%s: %v", ledger.KindOf(event), err)
+			}
+			if state == fork {
+				fork.Undo(undo, fork.Changes())
+			}
+		}
+		if after, err := fork.Digest(); err != nil || after != before {
+			t.Errorf("%s, undone, leaves %s, %v; want %s", ledger.KindOf(event), after, err, before)
 		}
 		checkTopic(t, event, s.Changes())
 	}

@@ -132,39 +132,6 @@ func TestFoldRefusesWhatDoesNotFollow(t *testing.T) {
 	}
 }
 
-// TestUndo folds and undoes every commit of a log. Each time the State must be
-// the same as before, byte for byte.
-func TestUndo(t *testing.T) {
-	undoEach(t, ledgertest.Commits(t, 20))
-	for _, history := range ledgertest.Histories(t) {
-		undoEach(t, history.Commits)
-	}
-}
-
-func undoEach(t *testing.T, commits []*ledger.Commit) {
-	s := ledger.NewState()
-	for _, c := range commits {
-		before, err := s.Digest()
-		if err != nil {
-			t.Fatal(err)
-		}
-		fork := s.Fork()
-		mark := fork.Begin()
-		for i := range c.Records {
-			if err := fork.Apply(c.Sequence, &c.Records[i]); err != nil {
-				t.Fatal(err)
-			}
-		}
-		fork.Undo(mark, fork.Changes())
-		if after, err := fork.Digest(); err != nil || after != before {
-			t.Fatalf("undoing commit %d: %s, %v; want %s", c.Sequence, after, err, before)
-		}
-		if _, err := s.Fold(c); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func FuzzDecodeCommit(f *testing.F) {
 	for _, history := range ledgertest.Histories(f) {
 		for _, c := range history.Commits {

@@ -53,28 +53,9 @@ func TestBusyClientGetsNoLargerShare(t *testing.T) {
 	})
 }
 
-// TestShort: short work does not wait.
-func TestShort(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := fair.NewPoolOf(1, 1)
-		ctx, stop := context.WithCancel(t.Context())
-		var all sync.WaitGroup
-		for range 10 {
-			all.Go(func() { _ = works(ctx, p, "other", 1_000, func() {}) }) // it is stopped
-		}
-		time.Sleep(50 * time.Millisecond)
-		begun := time.Now()
-		if err := works(ctx, p, "greedy", 1, func() {}); err != nil || time.Since(begun) > time.Millisecond {
-			t.Errorf("a short one took %v, %v", time.Since(begun), err)
-		}
-		stop()
-		all.Wait()
-	})
-}
-
-// TestBounds: a client with too much waiting work is refused; work that takes too
-// long ends; a client that gives up leaves the line; and no place is lost.
+// TestBounds: a client with too much waiting work is refused; short work does not
+// wait; work that takes too long ends; a client that gives up leaves the line; and no
+// place is lost.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -101,6 +82,10 @@ func TestBounds(t *testing.T) {
 		if busy := refused("late", 20); busy != 4 && busy != 3 { // 16 wait, and one may have its turn
 			t.Errorf("%d of a client were refused that came late", busy)
 		}
+		begun := time.Now()
+		if err := works(ctx, p, "brief", 1, func() {}); err != nil || time.Since(begun) > time.Millisecond {
+			t.Errorf("a short one took %v, %v", time.Since(begun), err)
+		}
 		if err := works(ctx, p, "modest", 10, func() {}); err != nil {
 			t.Errorf("another client: %v", err)
 		}
@@ -109,7 +94,7 @@ func TestBounds(t *testing.T) {
 		}
 		stop()
 		all.Wait()
-		begun := time.Now()
+		begun = time.Now()
 		if err := works(t.Context(), p, "after", 100, func() {}); err != nil || time.Since(begun) > 100*time.Millisecond {
 			t.Errorf("afterwards: %v, %v", time.Since(begun), err)
 		}
