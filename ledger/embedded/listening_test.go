@@ -12,14 +12,7 @@ import (
 
 // TestListening: a new listener is noticed at once.
 func TestListening(t *testing.T) {
-	s, err := Start(
-		t.Context(),
-		Config{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, Streams: []string{"allot.notice.>"}},
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Shutdown()
+	s := listen(t, Config{Streams: []string{"allot.notice.>"}})
 	kinds := []string{"consumer", "project"}
 	for subject, want := range map[string][]string{
 		"_INBOX.x": {}, "allot.notice.heartbeat": {}, "allot.notice.consumer.x": {"consumer"}, "allot.notice.>": kinds,

@@ -10,14 +10,9 @@ import (
 // TestOwnRoles: none of the process's connections can do what another one is for.
 func TestOwnRoles(t *testing.T) {
 	t.Parallel()
-	s, err := Start(t.Context(), Config{
-		StoreDir: t.TempDir(), LazySync: true, Services: []string{"svc.>"}, Streams: []string{"news.>"},
-		Logger: slog.New(slog.DiscardHandler),
+	s := listen(t, Config{
+		Services: []string{"svc.>"}, Streams: []string{"news.>"}, Logger: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Shutdown()
 	may := map[string]map[string]bool{
 		"log":     {"allot.log": true, "allot.rejected": true, "$JS.API.INFO": true},
 		"door":    {"_R_.x": true},

@@ -32,13 +32,7 @@ func TestPayload(t *testing.T) {
 			`CONNECT {"protocol":1,"user":"nova","pass":"secret"}`,
 		},
 	} {
-		s, err := Start(t.Context(), Config{
-			StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, Services: []string{"svc"}, Users: c.users,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Shutdown()
+		s := listen(t, Config{Services: []string{"svc"}, Users: c.users})
 		door, err := s.ConnectDoor()
 		if err != nil {
 			t.Fatal(err)
@@ -126,14 +120,10 @@ func cutOffBeyond(t *testing.T, s *Server, hello string, most int) {
 // TestOwnPayload: what clients may send is no bound for this process's connections.
 func TestOwnPayload(t *testing.T) {
 	t.Parallel()
-	s, err := Start(t.Context(), Config{
-		StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, Services: []string{"svc"}, Streams: []string{"news"},
+	s := listen(t, Config{
+		Services: []string{"svc"}, Streams: []string{"news"},
 		Users: []User{{Name: "nova", PasswordHash: quickHash(t, "secret"), Account: "nova"}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Shutdown()
 	for name, connect := range map[string]func() (*nats.Conn, error){
 		"log": s.Connect, "door": s.ConnectDoor, "notices": s.ConnectNotices, "replica": s.ConnectReplica,
 	} {

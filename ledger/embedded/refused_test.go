@@ -87,6 +87,18 @@ func TestRefusedConfigs(t *testing.T) {
 	}
 }
 
+// listen starts a server that listens for clients until the test ends.
+func listen(t *testing.T, cfg Config) *Server {
+	t.Helper()
+	cfg.StoreDir, cfg.Listen, cfg.LazySync = t.TempDir(), "127.0.0.1:0", true
+	s, err := Start(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	return s
+}
+
 // TestInterruptedStart: a server that is stopped while it starts leaves nothing
 // running.
 func TestInterruptedStart(t *testing.T) {
@@ -127,16 +139,7 @@ func TestWhoMayConnect(t *testing.T) {
 		{Name: "mallory", PasswordHash: "no hash", Account: "mallory"},
 		{Name: doorRole.name, PasswordHash: hash, Account: "named like ours"},
 	}
-	with, err := Start(t.Context(), Config{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, Users: users})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(with.Shutdown)
-	without, err := Start(t.Context(), Config{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(without.Shutdown)
+	with, without := listen(t, Config{Users: users}), listen(t, Config{})
 	forged := func([]byte) ([]byte, error) { return []byte("signed"), nil }
 	for name, c := range map[string]struct {
 		server *Server
@@ -203,13 +206,9 @@ func TestTooManyConnections(t *testing.T) {
 		"anonymous": {nil, `CONNECT {}`, maxAnonymous},
 	} {
 		users := c.users
-		s, err := Start(t.Context(), Config{
-			StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, Users: users,
-			Logger: slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		s := listen(t, Config{
+			Users: users, Logger: slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		connect := func() (*nats.Conn, error) {
 			options := []nats.Option{nats.Timeout(time.Minute), nats.NoReconnect()}
 			if users != nil {
@@ -232,7 +231,7 @@ func TestTooManyConnections(t *testing.T) {
 			}
 			go answerPings(last, lines)
 		}
-		_, err = connect()
+		_, err := connect()
 		if !errors.Is(err, nats.ErrAuthorization) && !errors.Is(err, nats.ErrMaxAccountConnectionsExceeded) {
 			t.Errorf("%s: one too many: %v", name, err)
 		}

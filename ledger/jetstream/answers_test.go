@@ -40,17 +40,7 @@ type replicated struct {
 
 func startReplicated(t *testing.T, entries uint64) *replicated {
 	t.Helper()
-	ns, err := natsserver.NewServer(&natsserver.Options{
-		Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoSigs: true, NoLog: true,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	go ns.Start()
-	if !ns.ReadyForConnections(hangLimit) {
-		t.Fatal("the NATS server does not start")
-	}
-	t.Cleanup(ns.Shutdown)
+	ns := serve(t, &natsserver.Options{})
 	connect := func() *nats.Conn {
 		nc, err := nats.Connect(ns.ClientURL(), quietly)
 		if err != nil {

@@ -21,9 +21,14 @@ import (
 // plainServer is a NATS server that lets every client do anything.
 func plainServer(t *testing.T) *natsserver.Server {
 	t.Helper()
-	ns, err := natsserver.NewServer(&natsserver.Options{
-		Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
-	})
+	return serve(t, &natsserver.Options{JetStream: true, StoreDir: t.TempDir()})
+}
+
+// serve runs a NATS server until the test ends.
+func serve(t *testing.T, options *natsserver.Options) *natsserver.Server {
+	t.Helper()
+	options.Host, options.Port, options.NoSigs, options.NoLog = "127.0.0.1", natsserver.RANDOM_PORT, true, true
+	ns, err := natsserver.NewServer(options)
 	if err != nil {
 		t.Fatal(err)
 	}
