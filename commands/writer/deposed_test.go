@@ -15,6 +15,17 @@ import (
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
+// appendBehind appends a commit of records behind a head, as another server does.
+func appendBehind(t *testing.T, log ledger.Log, head ledger.Head, records ...ledger.Record) ledger.Head {
+	t.Helper()
+	commit := &ledger.Commit{Sequence: head.Sequence + 1, Prev: head.Digest, Records: records}
+	data := ledgertest.Encoded(t, commit)
+	if err := ledgertest.Append(log, commit.Sequence, data); err != nil {
+		t.Fatal(err)
+	}
+	return ledger.Head{Sequence: commit.Sequence, Digest: ledger.DigestOf(data)}
+}
+
 // TestDeposedWriterReadsNoFurther: a writer that finds another server's term in the log
 // folds nothing behind it, since the leader of that term may not know yet that it is there.
 func TestDeposedWriterReadsNoFurther(t *testing.T) {
@@ -33,23 +44,10 @@ func TestDeposedWriterReadsNoFurther(t *testing.T) {
 		ledger.TermBegan{Term: ledger.Term{Number: 1, Leader: "other", Instance: ledger.UUID{2}, Level: ledger.Level}},
 		ledger.TraitCreated{Name: "CUSTOM_AFTER"},
 	} {
-		commit := ledger.NewCommitBuilder()
-		commit.Begin(head)
-		_, _, err := commit.Add(ledger.Record{
+		head = appendBehind(t, log, head, ledger.Record{
 			CommandID: commandstest.NewID(), Command: "test", Time: time.Now().UnixNano(), Actor: "other",
 			Events: []ledger.Event{event},
-		}, log.MaxCommitBytes())
-		if err != nil {
-			t.Fatal(err)
-		}
-		sealed, encoded, err := commit.Seal()
-		if err == nil {
-			err = ledgertest.Append(log, sealed.Sequence, encoded)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		head = sealed.Head()
+		})
 	}
 	_, err = w.Submit(t.Context(), commands.Submission{
 		ID: commandstest.NewID(), Actor: "test", Command: &commands.CreateTrait{Name: "CUSTOM_LATE"},

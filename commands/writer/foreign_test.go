@@ -12,7 +12,6 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
@@ -43,28 +42,19 @@ func TestRepeatsOfOthers(t *testing.T) {
 	first := commandstest.Start(t, t.TempDir(), log)
 	all := everyCommand(t)
 	ids := make(map[string]ledger.UUID, len(all))
-	commit := ledger.NewCommitBuilder()
-	commit.Begin(first.Views.Checkpoint())
+	var records []ledger.Record
 	for name, c := range all {
 		fingerprint, err := commands.FingerprintOf(c)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ids[name] = commandstest.NewID()
-		if _, _, err = commit.Add(ledger.Record{
+		records = append(records, ledger.Record{
 			CommandID: ids[name], Fingerprint: fingerprint, Command: name, Time: time.Now().UnixNano(), Actor: "nats:b",
-			Events: []ledger.Event{ledger.TraitCreated{Name: fmt.Sprint("CUSTOM_", commit.Len())}},
-		}, log.MaxCommitBytes()); err != nil {
-			t.Fatal(err)
-		}
+			Events: []ledger.Event{ledger.TraitCreated{Name: fmt.Sprint("CUSTOM_", len(records))}},
+		})
 	}
-	sealed, encoded, err := commit.Seal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := ledgertest.Append(log, sealed.Sequence, encoded); err != nil {
-		t.Fatal(err)
-	}
+	sealed := appendBehind(t, log, first.Views.Checkpoint(), records...)
 	l := commandstest.Start(t, t.TempDir(), log)
 	for name, c := range all {
 		submit := func(actor, project string, c commands.Command) commands.Outcome {
