@@ -2,14 +2,20 @@ package logfile_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
+	"github.com/vmihailenco/msgpack/v5"
+
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/chain"
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/logfile"
 	"github.com/allot-project/allot/ledger/memlog"
@@ -202,4 +208,270 @@ func TestReadersOfFrames(t *testing.T) {
 		})
 	}
 	readers.Wait()
+}
+
+// plain returns the uncompressed contents of an archive.
+func plain(t *testing.T, log ledger.Log, extent logfile.Extent) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if _, err := logfile.Write(t.Context(), &out, log, extent); err != nil {
+		t.Fatal(err)
+	}
+	unpacker, err := zstd.NewReader(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unpacker.Close()
+	data, err := io.ReadAll(unpacker)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+var packer = sync.OnceValues(func() (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest))
+})
+
+// packed compresses contents again, so that the checksum is right.
+func packed(t *testing.T, data []byte) []byte {
+	t.Helper()
+	encoder, err := packer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return encoder.EncodeAll(data, nil)
+}
+
+// entries reads an archive without checking its entries.
+func entries(data []byte) (n int, err error) {
+	_, err = logfile.Read(bytes.NewReader(data), func(logfile.Header) error { return nil }, func(ledger.Entry) error {
+		n++
+		return nil
+	})
+	return n, err
+}
+
+// TestDamageInside changes every byte of the uncompressed contents, and cuts them
+// at every byte. The archive's own form reveals what compression does not.
+func TestDamageInside(t *testing.T) {
+	t.Parallel()
+	log, _ := filled(t, 4)
+	for _, from := range []uint64{1, 3} {
+		whole := plain(t, log, logfile.Extent{From: from, To: 4})
+		if n, err := entries(packed(t, whole)); err != nil || n != int(5-from) {
+			t.Fatalf("unchanged: %d commits, %v", n, err)
+		}
+		for i := range whole {
+			changed := bytes.Clone(whole)
+			changed[i] ^= 1 << (i % 8)
+			// The ledger's id is checked where the log begins.
+			_, err := entries(packed(t, changed))
+			if inID := from > 1 && i >= 18 && i < 34; !inID && !errors.Is(err, logfile.ErrDamaged) {
+				t.Fatalf("from %d: byte %d of %d changed from %x to %x: %v", from, i, len(whole), whole[i], changed[i], err)
+			}
+			if _, err := entries(packed(t, whole[:i])); !errors.Is(err, logfile.ErrDamaged) {
+				t.Fatalf("from %d: cut at byte %d of %d: %v", from, i, len(whole), err)
+			}
+		}
+		if _, err := entries(packed(t, append(bytes.Clone(whole), 0))); !errors.Is(err, logfile.ErrDamaged) {
+			t.Errorf("a byte more: %v", err)
+		}
+	}
+	if _, err := entries(nil); !errors.Is(err, logfile.ErrDamaged) {
+		t.Errorf("nothing: %v", err)
+	}
+}
+
+// file returns an archive of some values, with a right checksum.
+func file(t *testing.T, arrays ...[]any) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	enc := msgpack.NewEncoder(&out)
+	for _, values := range arrays {
+		if err := enc.Encode(values); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return packed(t, out.Bytes())
+}
+
+// TestForgedArchiveIsRefused: a forged archive contains false statements.
+func TestForgedArchiveIsRefused(t *testing.T) {
+	t.Parallel()
+	log, heads := filled(t, 3)
+	var commits [][]byte
+	if err := log.Read(t.Context(), 1, 3, func(e ledger.Entry) error {
+		commits = append(commits, e.Data)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	first, err := ledger.DecodeCommit(commits[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := first.Records[0].Events[0].(ledger.LedgerCreated).Ledger
+	header := func(version int, id []byte, first uint64, prev []byte) []any {
+		return []any{"allot archive", version, id, first, prev}
+	}
+	none := make([]byte, 32)
+	good := header(1, id[:], 1, none)
+	end := func(count int, head ledger.Head, checkpoints any) []any {
+		return []any{0, count, head.Digest[:], checkpoints}
+	}
+	one, two := []any{1, commits[0]}, []any{2, commits[1]}
+	if n, err := entries(file(t, good, one, two, end(2, heads[1], [][]byte{}))); err != nil || n != 2 {
+		t.Fatalf("the truth: %d commits, %v", n, err)
+	}
+	many := make([][]byte, 10_001)
+	for name, data := range map[string][]byte{
+		"another kind of file":         file(t, []any{"allot archivf", 1, id[:], 1, none}, one, end(1, heads[0], nil)),
+		"version 0":                    file(t, header(0, id[:], 1, none), one, end(1, heads[0], nil)),
+		"a newer version":              file(t, header(3, id[:], 1, none), one, end(1, heads[0], nil)),
+		"a short id":                   file(t, header(1, id[:15], 1, none), one, end(1, heads[0], nil)),
+		"a long id":                    file(t, header(1, append(id[:], 0), 1, none), one, end(1, heads[0], nil)),
+		"from sequence 0":              file(t, header(1, id[:], 0, none), one, end(1, heads[0], nil)),
+		"a short digest":               file(t, header(1, id[:], 1, none[1:]), one, end(1, heads[0], nil)),
+		"no commits":                   file(t, good, end(0, ledger.Head{}, nil)),
+		"fewer commits than it says":   file(t, good, one, end(2, heads[0], nil)),
+		"more commits than it says":    file(t, good, one, two, end(1, heads[1], nil)),
+		"a commit left out":            file(t, good, one, []any{3, commits[2]}, end(2, heads[2], nil)),
+		"a commit under another's":     file(t, good, one, []any{2, commits[2]}, end(2, heads[2], nil)),
+		"a commit twice":               file(t, good, one, one, end(2, heads[0], nil)),
+		"another end":                  file(t, good, one, two, end(2, heads[0], nil)),
+		"an end that is short":         file(t, good, one, end(1, heads[0], nil)[:3]),
+		"an end with more":             file(t, good, one, append(end(1, heads[0], nil), 1)),
+		"too many checkpoints":         file(t, good, one, end(1, heads[0], many)),
+		"a checkpoint too large":       file(t, good, one, end(1, heads[0], [][]byte{make([]byte, 16<<10+1)})),
+		"checkpoints that are no list": file(t, good, one, end(1, heads[0], 7)),
+		"bytes after the end":          file(t, good, one, end(1, heads[0], nil), one),
+		"the beginning of nothing":     file(t, good, []any{1, commits[1]}, end(1, heads[1], nil)),
+		"the beginning is no commit":   file(t, good, []any{1, []byte("hello")}, end(1, ledger.Head{}, nil)),
+		"no header":                    file(t, one, end(1, heads[0], nil)),
+		"no end":                       file(t, good, one),
+		// It announces 4 GiB, of which a few bytes are there.
+		"a length that lies": packed(t, append(mustEncode(t, good), 0x92, 1, 0xc6, 0xff, 0xff, 0xff, 0xff, 1, 2, 3)),
+	} {
+		if n, err := entries(data); !errors.Is(err, logfile.ErrDamaged) {
+			t.Errorf("%s: %d entries, %v", name, n, err)
+		}
+	}
+}
+
+func mustEncode(t *testing.T, value any) []byte {
+	t.Helper()
+	data, err := msgpack.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// troubled is a log that cannot be read.
+type troubled struct {
+	*memlog.Log
+	last, read error
+	from       uint64 // first sequence that cannot be read
+}
+
+func (l troubled) Last(ctx context.Context) (uint64, error) {
+	if l.last != nil {
+		return 0, l.last
+	}
+	return l.Log.Last(ctx)
+}
+
+func (l troubled) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
+	if l.read != nil && from >= l.from {
+		return l.read
+	}
+	return l.Log.Read(ctx, from, to, yield)
+}
+
+// full is a file on a disk that takes only some bytes.
+type full struct{ left int }
+
+var errFull = errors.New("no space left on device")
+
+func (f *full) Write(p []byte) (int, error) {
+	if f.left -= len(p); f.left < 0 {
+		return 0, errFull
+	}
+	return len(p), nil
+}
+
+// TestWriteFails: a log that cannot be read, a damaged log and a full disk are
+// errors; a log with foreign entries is not.
+func TestWriteFails(t *testing.T) {
+	t.Parallel()
+	errInjected := errors.New("injected")
+	good, heads := filled(t, 6)
+	swapped, _ := filled(t, 6)
+	swapped.Edit(func(entries [][]byte) [][]byte {
+		entries[3] = entries[1]
+		return entries
+	})
+	headless, _ := filled(t, 6)
+	headless.Edit(func(entries [][]byte) [][]byte { return append([][]byte{[]byte("hello")}, entries[1:]...) })
+	shifted, _ := filled(t, 6)
+	shifted.Edit(func(entries [][]byte) [][]byte { return entries[1:] })
+	var bad *chain.BadEntryError
+	for name, c := range map[string]struct {
+		log      ledger.Log
+		from, to uint64
+		out      io.Writer
+		why      error
+		bad      uint64
+	}{
+		"the end is not known":     {troubled{Log: good, last: errInjected}, 1, 6, io.Discard, errInjected, 0},
+		"nothing can be read":      {troubled{Log: good, read: errInjected}, 1, 6, io.Discard, errInjected, 0},
+		"the head cannot be read":  {troubled{Log: good, read: errInjected, from: 2}, 4, 6, io.Discard, errInjected, 0},
+		"the disk is full":         {good, 1, 6, &full{100}, errFull, 0},
+		"the disk was full before": {good, 1, 6, &full{}, errFull, 0},
+		"a commit is damaged":      {swapped, 1, 5, io.Discard, nil, 4},
+		"the last one is damaged":  {swapped, 1, 4, io.Discard, nil, 4},
+		"the first is no commit":   {headless, 2, 4, io.Discard, nil, 1},
+		"the first is another":     {shifted, 2, 4, io.Discard, nil, 1},
+	} {
+		_, err := logfile.Write(t.Context(), c.out, c.log, logfile.Extent{From: c.from, To: c.to})
+		if c.why != nil && !errors.Is(err, c.why) || c.bad > 0 && (!errors.As(err, &bad) || bad.Sequence != c.bad) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := logfile.Write(cancelled, io.Discard, good, logfile.Extent{From: 1, To: 6}); !errors.Is(
+		err,
+		context.Canceled,
+	) {
+		t.Errorf("cancelled: %v", err)
+	}
+	var steps [][2]uint64
+	head, err := logfile.Write(t.Context(), io.Discard, good, logfile.Extent{
+		From: 3, To: 5, Progress: func(done, total uint64) { steps = append(steps, [2]uint64{done, total}) },
+	})
+	if err != nil || head != heads[4] || !slices.Equal(steps, [][2]uint64{{1, 3}, {2, 3}, {3, 3}}) {
+		t.Errorf("%v, %v, %v", head, steps, err)
+	}
+}
+
+// TestForeignEntries: foreign entries of the log go into the file and out of it
+// again, under their sequences.
+func TestForeignEntries(t *testing.T) {
+	t.Parallel()
+	log, _ := filled(t, 3)
+	log.Edit(func(entries [][]byte) [][]byte { return append(entries, []byte("hello")) })
+	var out bytes.Buffer
+	if _, err := logfile.Write(t.Context(), &out, log, logfile.Extent{From: 1, To: 4}); err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	trailer, err := logfile.Read(&out, func(logfile.Header) error { return nil }, func(e ledger.Entry) error {
+		found = append(found, string(e.Data))
+		return nil
+	})
+	if err != nil || trailer.Sequence != 3 || len(found) != 4 || found[3] != "hello" {
+		t.Errorf("%v, %d entries, %v", trailer, len(found), err)
+	}
 }
