@@ -27,14 +27,19 @@ func saved(t *testing.T) (dir, path string, state *ledger.State) {
 	return dir, path, state
 }
 
+func open(t *testing.T, dir string) *snapshots.Store {
+	t.Helper()
+	store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
 func save(t *testing.T, state *ledger.State) (dir, path string) {
 	t.Helper()
 	dir = t.TempDir()
-	store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
-	if err == nil {
-		err = store.Save(state)
-	}
-	if err != nil {
+	if err := open(t, dir).Save(state); err != nil {
 		t.Fatal(err)
 	}
 	paths, err := snapshots.Files(dir)
@@ -67,10 +72,7 @@ func TestEveryDamageIsFound(t *testing.T) {
 // the damaged one still counts as seen.
 func TestDamagedSnapshotIsSkipped(t *testing.T) {
 	dir, _, older := saved(t)
-	store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := open(t, dir)
 	newer := ledgertest.State(t, 60)
 	if err := store.Save(newer); err != nil {
 		t.Fatal(err)
@@ -162,10 +164,7 @@ func TestRightSumsOverWrongBytes(t *testing.T) {
 // whatever the folder is called.
 func TestFewAreKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "of [a-z]*, ?")
-	store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := open(t, dir)
 	for n := 3; n < 8; n++ {
 		if err := store.Save(ledgertest.State(t, n)); err != nil {
 			t.Fatal(err)
@@ -175,9 +174,7 @@ func TestFewAreKept(t *testing.T) {
 	if err := os.WriteFile(unfinished, []byte("ALLOTSN1"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if store, err = snapshots.Open(dir, slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatal(err)
-	}
+	store = open(t, dir)
 	heads, err := store.Heads()
 	if err != nil || len(heads) != 3 || heads[0].Sequence != 7 || heads[2].Sequence != 5 {
 		t.Errorf("%v, %v", heads, err)
@@ -209,10 +206,7 @@ func TestWhereAStartGoesOnStays(t *testing.T) {
 		"they are before newest": {reached: 8, want: []uint64{9, 8, 7}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store, err := snapshots.Open(t.TempDir(), slog.New(slog.DiscardHandler))
-			if err != nil {
-				t.Fatal(err)
-			}
+			store := open(t, t.TempDir())
 			store.KeepFor(func() (uint64, error) { return row.reached, row.err })
 			for n := 3; n <= 9; n++ {
 				if err := store.Save(ledgertest.State(t, n)); !errors.Is(err, row.err) && n > 5 {
@@ -248,10 +242,7 @@ func TestDamagedPositions(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := open(t, dir)
 	if heads, err := store.Heads(); err != nil || len(heads) != 1 || heads[0] != state.Head() {
 		t.Errorf("%v, %v", heads, err)
 	}
@@ -270,10 +261,7 @@ func TestDamagedPositions(t *testing.T) {
 // as a folder without snapshots, about which the start would not complain.
 func TestUnusableFolder(t *testing.T) {
 	dir, _, state := saved(t)
-	store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := open(t, dir)
 	if paths, err := snapshots.Files(filepath.Join(dir, "missing")); err != nil || len(paths) > 0 {
 		t.Errorf("no folder: %v, %v", paths, err)
 	}

@@ -89,22 +89,28 @@ type rig struct {
 	logs   *ledgertest.Output
 }
 
-func newRig(t *testing.T, change func(*writer.Options)) *rig {
+// openModels opens read models until the test ends.
+func openModels(t *testing.T) *models {
 	t.Helper()
 	views, err := projector.Open(filepath.Join(t.TempDir(), "readmodel"), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, log: &unreadable{Log: &memlog.Log{}}, models: &models{Projector: views}, logs: new(ledgertest.Output)}
-	options := writer.Options{Now: time.Now, Logger: slog.New(slog.NewTextHandler(r.logs, nil))}
-	change(&options)
-	r.Writer = writer.New(r.log, r.models, ledger.NewState(), options)
 	t.Cleanup(func() {
-		_ = r.Close() // each test looks at what it expects of it
 		if err := views.Close(); err != nil {
 			t.Error(err)
 		}
 	})
+	return &models{Projector: views}
+}
+
+func newRig(t *testing.T, change func(*writer.Options)) *rig {
+	t.Helper()
+	r := &rig{t: t, log: &unreadable{Log: &memlog.Log{}}, models: openModels(t), logs: new(ledgertest.Output)}
+	options := writer.Options{Now: time.Now, Logger: slog.New(slog.NewTextHandler(r.logs, nil))}
+	change(&options)
+	r.Writer = writer.New(r.log, r.models, ledger.NewState(), options)
+	t.Cleanup(func() { _ = r.Close() }) // each test looks at what it expects of it
 	r.accept(&commands.AddStandardNames{Ledger: commandstest.NewID(), Classes: []string{"VCPU"}})
 	return r
 }
