@@ -161,7 +161,9 @@ func badClaims() (rows []decision) {
 	request("required and forbidden", "root_required", func(q *demand.CandidateRequest) {
 		q.RootRequired, q.RootForbidden = []string{used}, []string{used}
 	})
-	request("a subtree of no group", "same_subtree", func(q *demand.CandidateRequest) { q.SameSubtree = [][]string{{"_x"}} })
+	request("a subtree of no group", "same_subtree", func(q *demand.CandidateRequest) {
+		q.SameSubtree = [][]string{{"_x"}}
+	})
 	prefers("no such order", demand.ClaimPreference{Order: "best"})
 	prefers("an order and weights", demand.ClaimPreference{Order: "pack", Weights: map[string]demand.Weight{vcpu: 1}})
 	prefers("what is no number", demand.ClaimPreference{Traits: map[string]demand.Weight{used: demand.Weight(math.NaN())}})

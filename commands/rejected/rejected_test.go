@@ -361,7 +361,8 @@ func TestWhatCannotBeKept(t *testing.T) {
 		t.Errorf("%d dropped, %q kept: %s", k.Dropped(), store.kept, &logs)
 	}
 	dropped := store.keep(64<<20, odd, rejection(1))
-	if list, err := rejected.List(t.Context(), store, rejected.Filter{}, 100); err != nil || len(list) != 1 || dropped != 1 {
+	list, err := rejected.List(t.Context(), store, rejected.Filter{}, 100)
+	if err != nil || len(list) != 1 || dropped != 1 {
 		t.Errorf("%v, %v, %d dropped", list, err, dropped)
 	}
 }

@@ -2,6 +2,7 @@ package writer_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -11,9 +12,11 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/chain"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
@@ -199,4 +202,72 @@ func TestNothingFollowsARefusedAppend(t *testing.T) {
 	}
 	answered.Wait()
 	l.Stop(t)
+}
+
+// appendBehind appends a commit of records behind a head, as another server does.
+func appendBehind(t *testing.T, log ledger.Log, head ledger.Head, records ...ledger.Record) ledger.Head {
+	t.Helper()
+	commit := &ledger.Commit{Sequence: head.Sequence + 1, Prev: head.Digest, Records: records}
+	data := ledgertest.Encoded(t, commit)
+	if err := ledgertest.Append(log, commit.Sequence, data); err != nil {
+		t.Fatal(err)
+	}
+	return ledger.Head{Sequence: commit.Sequence, Digest: ledger.DigestOf(data)}
+}
+
+// TestDeposedWriterReadsNoFurther: a writer that finds another server's term in the log
+// folds nothing behind it, since the leader of that term may not know yet that it is there.
+func TestDeposedWriterReadsNoFurther(t *testing.T) {
+	log := &memlog.Log{}
+	l := commandstest.Start(t, t.TempDir(), log)
+	state, err := l.Writer.Fork(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := writer.New(log, l.Views, state, writer.Options{
+		Now: time.Now, Logger: slog.New(slog.DiscardHandler), Leadership: alone{make(chan struct{})},
+	})
+	head, last := state.Head(), state.Head().Sequence
+	for _, event := range []ledger.Event{
+		ledger.TraitCreated{Name: "CUSTOM_BEFORE"},
+		ledger.TermBegan{Term: ledger.Term{Number: 1, Leader: "other", Instance: ledger.UUID{2}, Level: ledger.Level}},
+		ledger.TraitCreated{Name: "CUSTOM_AFTER"},
+	} {
+		head = appendBehind(t, log, head, ledger.Record{
+			CommandID: commandstest.NewID(), Command: "test", Time: time.Now().UnixNano(), Actor: "other",
+			Events: []ledger.Event{event},
+		})
+	}
+	_, err = w.Submit(t.Context(), commands.Submission{
+		ID: commandstest.NewID(), Actor: "test", Command: &commands.CreateTrait{Name: "CUSTOM_LATE"},
+	})
+	if !errors.Is(err, commands.ErrNotLeading) {
+		t.Errorf("a deposed writer says %v", err)
+	}
+	if now := l.Views.Checkpoint().Sequence; now != last+2 {
+		t.Errorf("it has folded %d commits, and the term is the second of three", now-last)
+	}
+	if err := w.Close(); !errors.Is(err, commands.ErrNotLeading) {
+		t.Error(err)
+	}
+}
+
+// TestNothingNewForOldReplicas: as long as some known replica knows no event at
+// all, only terms are written, which can raise the level.
+func TestNothingNewForOldReplicas(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	begin := func(level uint64) *commands.BeginTerm {
+		return &commands.BeginTerm{Leader: "a", Instance: commandstest.NewID(), Level: level}
+	}
+	l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_ALONE"})
+	l.Accept(t, begin(0))
+	got := l.Submit(t, &commands.CreateTrait{Name: "CUSTOM_EARLY"})
+	if got.Rejection == nil || got.Rejection.Code != demand.CodeNotYet {
+		t.Errorf("at level 0: %+v", got)
+	}
+	l.Accept(t, begin(ledger.Level))
+	l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_NOW"})
+	if got := l.Submit(t, begin(0)); got.Rejection == nil {
+		t.Error("the level went down")
+	}
 }
