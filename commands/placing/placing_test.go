@@ -192,21 +192,6 @@ func TestGivenUpSearchesAnswerAtOnce(t *testing.T) {
 	}
 }
 
-// TestFreedInTime: who has been told that something is free can claim it, and
-// what others only assumed does not prevent that.
-func TestFreedInTime(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 1})
-	before := ledger.NilUUID
-	for range 200 {
-		if !before.IsNil() {
-			l.Accept(t, &commands.ReleaseConsumer{Consumer: before})
-		}
-		before = commandstest.NewID()
-		claimed(t, l.Submit(t, claimOf(before, map[string]int64{"VCPU": 1})))
-	}
-}
-
 // TestClaimsAgree carries random claims out, one after the other, and compares
 // each with the best of all candidates in the State before it.
 func TestClaimsAgree(t *testing.T) {
