@@ -273,9 +273,10 @@ func TestConsumptionByAnything(t *testing.T) {
 			}
 			check(rt, views, q, list, to, name, now, kinds)
 		}
+		checkProjects(rt, views, list, now)
 	})
 	for _, kind := range []string{
-		"project", "user", "type", "class", "provider", "hour", "day", "month", "tree",
+		"project", "user", "type", "class", "provider", "hour", "day", "month", "tree", "idle below 0",
 	} {
 		if kinds[kind] == 0 && !ledgertest.Raced {
 			t.Errorf("no case of: %s", kind)
@@ -339,6 +340,45 @@ func check(
 	for key, left := range want {
 		if left.used.Sign() != 0 || left.capacity.Sign() != 0 {
 			rt.Fatalf("%+v: no row %s, want %v", q, key, left)
+		}
+	}
+}
+
+// checkProjects compares the sums of all projects, which come in their order.
+func checkProjects(rt *rapid.T, views *projector.Projector, list []piece, now time.Time) {
+	at, err := views.MomentAt(now, now)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	number := func(class string) string { return class }
+	want := summed(list, &wire.ConsumptionQuery{By: []string{"project", "class"}}, nil, 0, at.Time, number)
+	last := ""
+	for p, err := range views.View().ProjectsConsumption(at) {
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if key := fmt.Sprintf("%05d%s!", len(p.Project), p.Project); key <= last {
+			rt.Fatalf("%q comes after %q", key, last)
+		} else {
+			last = key
+		}
+		for i, c := range p.Classes {
+			if i > 0 && p.Classes[i-1].Class.Compare(c.Class) >= 0 {
+				rt.Fatalf("classes of %s: %v", p.Project, p.Classes)
+			}
+			key := p.Project + "|" + fmt.Sprint(c.Class.ID)
+			if c.Class.Whole {
+				key = p.Project + "|" + c.Class.Nodes
+			}
+			if got, used := c.UpTo.Big(), want[key].used; got.Sign() != 0 && used == nil || used != nil && got.Cmp(used) != 0 {
+				rt.Fatalf("%s: %s, want %v", key, got, used)
+			}
+			delete(want, key)
+		}
+	}
+	for key, left := range want {
+		if left.used.Sign() != 0 {
+			rt.Fatalf("no project has %s, want %v", key, left.used)
 		}
 	}
 }
