@@ -34,6 +34,11 @@ func newWorld(t testing.TB) *world {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	a := processes.StartNodePlacer(l.Writer, l.Views, slog.New(slog.DiscardHandler))
 	t.Cleanup(a.Stop)
+	return facade(t, l)
+}
+
+func facade(t testing.TB, l *commandstest.Ledger) *world {
+	t.Helper()
 	rules, err := standardRules()
 	if err != nil {
 		t.Fatal(err)

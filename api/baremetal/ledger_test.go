@@ -3,12 +3,13 @@ package baremetal_test
 import (
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/placement"
@@ -16,115 +17,93 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
+	"github.com/allot-project/allot/projector"
 )
 
-// script is a life of nodes and allocations, drawn at random.
-func script(random *rand.Rand, n int) []string {
-	steps := make([]string, n)
-	for i := range steps {
-		node, name := random.IntN(5), random.IntN(6)
-		class := []string{"bm", "gold"}[random.IntN(2)]
-		steps[i] = []string{
-			fmt.Sprintf(`POST /v1/nodes {"driver":"d","name":"n%d","resource_class":"%s","owner":"p"}`, node, class),
-			fmt.Sprintf(`PUT /v1/nodes/n%d/states/provision {"target":"manage"}`, node),
-			fmt.Sprintf(`PUT /v1/nodes/n%d/states/provision {"target":"provide"}`, node),
-			fmt.Sprintf(`PUT /v1/nodes/n%d/states/provision {"target":"active"}`, node),
-			fmt.Sprintf(`PUT /v1/nodes/n%d/states/provision {"target":"deleted"}`, node),
-			fmt.Sprintf(`PUT /v1/nodes/n%d/traits/CUSTOM_T%d`, node, random.IntN(3)),
-			fmt.Sprintf(`DELETE /v1/nodes/n%d/traits`, node),
-			fmt.Sprintf(`PUT /v1/nodes/n%d/maintenance {"reason":"r%d"}`, node, i),
-			fmt.Sprintf(`DELETE /v1/nodes/n%d/maintenance`, node),
-			fmt.Sprintf(`PATCH /v1/nodes/n%d [{"op":"add","path":"/resource_class","value":"%s"}]`, node, class),
-			fmt.Sprintf(`PATCH /v1/nodes/n%d [{"op":"remove","path":"/instance_uuid"}]`, node),
-			fmt.Sprintf(`PATCH /v1/nodes/n%d [{"op":"add","path":"/instance_uuid","value":"cccccccc-0000-4000-8000-%012d"}]`, node, i),
-			fmt.Sprintf(`DELETE /v1/nodes/n%d`, node),
-			fmt.Sprintf(`POST /v1/allocations {"resource_class":"%s","name":"a%d"}`, class, name),
-			fmt.Sprintf(`POST /v1/allocations {"resource_class":"%s","name":"a%d","owner":"p"}`, class, name),
-			fmt.Sprintf(`POST /v1/allocations {"resource_class":"%s","traits":["CUSTOM_T%d"]}`, class, random.IntN(3)),
-			fmt.Sprintf(`POST /v1/allocations {"node":"n%d","name":"a%d"}`, node, name),
-			fmt.Sprintf(`PATCH /v1/allocations/a%d [{"op":"add","path":"/extra/k","value":%d}]`, name, i),
-			fmt.Sprintf(`DELETE /v1/allocations/a%d`, name),
-			fmt.Sprintf(`DELETE /v1/nodes/n%d/allocation`, node),
-		}[random.IntN(20)]
-	}
-	return steps
-}
-
-func (w *world) playScript(t *testing.T, steps []string, after func()) {
-	t.Helper()
-	for _, do := range steps {
-		fields := strings.SplitN(do+" ", " ", 3)
-		if r := w.send("", "", fields[0], fields[1], strings.TrimSpace(fields[2])); r.Code >= 500 {
-			t.Fatalf("%s: %d %s", do, r.Code, r.Body)
-		}
-		w.settle(t)
-		if after != nil {
-			after()
-		}
-	}
-}
-
-// TestPast records what every GET answers after each step of a life, and asks
-// again at the end: by sequence, by time, and with rebuilt read models.
-func TestPast(t *testing.T) {
-	w := newWorld(t)
+// everyRead are GETs of every kind, of both APIs.
+func everyRead() []string {
 	paths := []string{
-		"/v1/nodes/detail", "/v1/nodes?sort_key=name", "/v1/allocations",
+		"/v1/nodes/detail", "/v1/nodes?sort_key=name", "/v1/allocations", "/v1/chassis/detail",
 		"/v1/allocations?sort_key=name&sort_dir=desc&limit=3",
+		"/resource_providers", "/resource_providers?name=a", "/resource_providers?resources=VCPU:2",
+		"/resource_providers?required=CUSTOM_A", "/resource_providers?member_of=" + ledgertest.ID(3, 1).String(),
+		"/resource_providers?in_tree=" + ledgertest.ID(1, 1).String(), "/traits?associated=true", "/resource_classes",
+		"/usages?project_id=p", "/usages?project_id=q&user_id=u",
+		"/allocation_candidates?resources=VCPU:1,CUSTOM_B:1",
+		"/allocation_candidates?resources1=VCPU:1&resources2=CUSTOM_B:2&group_policy=isolate",
+		"/allocation_candidates?resources=VCPU:3&explain=true&limit=2",
 	}
-	for i := range 5 {
+	for i := range byte(5) {
+		provider, holder := ledgertest.ID(1, i+1).String(), ledgertest.ID(2, i+1).String()
+		p, n := "/resource_providers/"+provider, "/v1/nodes/"+provider
 		paths = append(
-			paths, fmt.Sprintf("/v1/nodes/n%d", i), fmt.Sprintf("/v1/nodes/n%d/allocation", i),
-			fmt.Sprintf("/v1/nodes/n%d/traits", i), fmt.Sprintf("/v1/allocations/a%d", i),
+			paths, p, p+"/inventories", p+"/inventories/VCPU", p+"/usages", p+"/allocations", p+"/traits", p+"/aggregates",
+			n, n+"/allocation", n+"/traits", "/allocations/"+holder, "/v1/allocations/"+holder,
 		)
 	}
-	type moment struct {
-		at      string
-		answers []string
+	return paths
+}
+
+// read is everything in an answer but the request's id.
+func (w *world) read(path, at string) string {
+	if at != "" && strings.Contains(path, "?") {
+		path += "&at=" + at
+	} else if at != "" {
+		path += "?at=" + at
 	}
-	ask := func(at string) []string {
-		answers := make([]string, len(paths))
-		for i, path := range paths {
-			if at != "" {
-				sep := "?"
-				if strings.Contains(path, "?") {
-					sep = "&"
-				}
-				path += sep + "at=" + at
-			}
-			r := w.send("", "", "GET", path, "")
-			answers[i] = fmt.Sprintf("%s: %d %s", paths[i], r.Code, r.Body)
+	send := w.placement
+	if strings.HasPrefix(path, "/v1") {
+		send = func(method, path, body string) *httptest.ResponseRecorder { return w.send("", "", method, path, body) }
+	}
+	r := send("GET", path, "")
+	return fmt.Sprint(r.Code, r.Header().Get(rest.SequenceHeader), requestID.ReplaceAllString(r.Body.String(), ""))
+}
+
+// TestPast asks all that can be asked at each moment of some random logs, and asks again at their ends, by
+// sequence and by time.
+func TestPast(t *testing.T) {
+	t.Parallel()
+	logs := rapid.Custom(func(rt *rapid.T) []*ledger.Commit { return commandstest.RandomCommits(rt, 12) })
+	paths := everyRead()
+	for seed := range ledgertest.Cases(20, 3) {
+		commits := logs.Example(seed)
+		views, err := projector.Open(t.TempDir(), slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
 		}
-		return answers
-	}
-	var moments []moment
-	w.playScript(t, script(rand.New(rand.NewPCG(7, 0)), ledgertest.Cases(150, 40)), func() {
-		answers := ask("")
-		moments = append(moments,
-			moment{fmt.Sprint(w.Views.Checkpoint().Sequence), answers},
-			moment{time.Now().UTC().Format(time.RFC3339Nano), answers})
-	})
-	check := func(when string) {
-		for _, m := range moments {
-			for i, got := range ask(m.at) {
-				if got != m.answers[i] {
-					t.Fatalf("%s, at %s:\n%s\nthen:\n%s", when, m.at, got, m.answers[i])
+		w := facade(t, &commandstest.Ledger{Views: views})
+		answers := make(map[string]string)
+		state := ledger.NewState()
+		for i, c := range commits {
+			changes, err := state.Fold(c)
+			if err == nil {
+				err = views.Fold(c, changes)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			moments, last := []string{fmt.Sprint(c.Sequence)}, time.Unix(0, state.LastTime()).UTC()
+			shared := i+1 < len(commits) && commits[i+1].Records[0].Time == state.LastTime()
+			if !shared && last.Before(time.Now()) {
+				moments = append(moments, last.Format(time.RFC3339Nano))
+			}
+			for _, path := range paths {
+				now := w.read(path, "")
+				for _, at := range moments {
+					answers[at+" "+path] = now
 				}
 			}
 		}
+		for asked, then := range answers {
+			at, path, _ := strings.Cut(asked, " ")
+			if got := w.read(path, at); got != then {
+				t.Fatalf("log %d, %s:\n%s\nthen:\n%s", seed, asked, got, then)
+			}
+		}
+		if err := views.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	check("later")
-	before, err := w.Views.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Stop(t)
-	again := commandstest.Start(t, t.TempDir(), w.Log)
-	if after, err := again.Views.Digest(); err != nil || after != before {
-		t.Errorf("made anew, the read models have digest %s, %v; before %s", after, err, before)
-	}
-	w.handler.Views = again.Views
-	check("after a rebuild")
 }
 
 // placement sends a request to Placement's API.
