@@ -84,69 +84,7 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-// TestRetries: each command is carried out once, whatever messages are lost.
-func TestRetries(t *testing.T) {
-	l, conn := serve(t, true)
-	for _, encoding := range []string{encoding.TypeMsgpack, encoding.TypeJSON} {
-		c := client.New(conn, client.Options{Encoding: encoding, Pause: time.Millisecond})
-		provider := commandstest.NewID()
-		for _, command := range []commands.Command{
-			&commands.CreateProvider{Provider: provider, Name: encoding},
-			&commands.ReplaceInventories{Provider: provider, Inventories: []commands.Inventory{{Class: "VCPU", Total: 40}}},
-		} {
-			if _, err := c.Submit(within(t), command); err != nil {
-				t.Fatal(err)
-			}
-		}
-		var pending []*client.Pending
-		for range 40 {
-			pending = append(pending, c.Start(within(t), commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1)))
-		}
-		addresses := make(map[ledger.Address]bool)
-		for _, p := range pending {
-			result, err := p.Wait()
-			if err != nil {
-				t.Fatal(err)
-			}
-			addresses[result.Address] = true
-		}
-		p, _, err := l.Views.View().Provider(provider)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if inv, _ := p.Inventory(0); len(addresses) != 40 || inv.Used != 40 {
-			t.Errorf("%s: 40 commands have %d addresses and used %d", encoding, len(addresses), inv.Used)
-		}
-		_, err = c.Submit(within(t), commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1))
-		var rejected *client.RejectedError
-		if !errors.As(err, &rejected) || rejected.Code != demand.CodeCapacityExceeded || rejected.Facts.Used != 40 {
-			t.Errorf("one too many: %v", err)
-		}
-	}
-}
-
-// TestSameID: with an id that the caller keeps, a command is safe across crashes.
-func TestSameID(t *testing.T) {
-	l, conn := serve(t, false)
-	c := client.New(conn, client.Options{})
-	provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 10})
-	id, command := commandstest.NewID(), commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1)
-	first, err := c.SubmitAs(within(t), id, command)
-	if err != nil || first.Repeated {
-		t.Fatalf("%+v, %v", first, err)
-	}
-	second, err := c.SubmitAs(within(t), id, command)
-	if err != nil || !second.Repeated || second.Address != first.Address {
-		t.Errorf("%+v after %+v, %v", second, first, err)
-	}
-	var rejected *client.RejectedError
-	_, err = c.SubmitAs(within(t), id, commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 2))
-	if !errors.As(err, &rejected) || rejected.Code != demand.CodeCommandIDReused {
-		t.Errorf("another command: %v", err)
-	}
-}
-
-// TestQueries asks about the present, the past and what was just written.
+// TestQueries asks about the present, the past, what was just written, and what would happen.
 func TestQueries(t *testing.T) {
 	l, conn := serve(t, false)
 	provider := l.Provider(t, "node", commands.Inventory{Class: "VCPU", Total: 10})
@@ -180,6 +118,11 @@ func TestQueries(t *testing.T) {
 		before, err := c.Provider(within(t), wire.ProviderQuery{When: wire.When{At: "3"}, Provider: provider})
 		if err != nil || before.Sequence != 3 || before.Result.Inventories[0].Used != 0 {
 			t.Errorf("%s: the past: %+v, %v", encoding, before, err)
+		}
+		events, err := c.DryRun(within(t), commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1))
+		if err != nil || len(events) == 0 || events[0].Kind != "AllocationsReplaced" ||
+			l.Views.Checkpoint().Sequence != made.Address.Sequence {
+			t.Errorf("%s: a dry run: %v, %v", encoding, events, err)
 		}
 		for name, q := range map[string]wire.AllocationsQuery{
 			wire.ErrorNotFound:   {Consumer: commandstest.NewID()},
@@ -267,65 +210,6 @@ func TestLargeAnswer(t *testing.T) {
 	if found, err := c.Candidates(within(t), q); err != nil || len(found.Result) != 100 {
 		t.Errorf("the first 100: %d, %v", len(found.Result), err)
 	}
-}
-
-// TestDryRun: a dry run returns what would happen, and changes nothing.
-func TestDryRun(t *testing.T) {
-	l, conn := serve(t, false)
-	c := client.New(conn, client.Options{})
-	provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 10})
-	before := l.Views.Checkpoint()
-	events, err := c.DryRun(within(t), commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1))
-	if err != nil || len(events) == 0 || events[0].Kind != "AllocationsReplaced" {
-		t.Errorf("%v, %v", events, err)
-	}
-	var rejected *client.RejectedError
-	if _, err := c.DryRun(within(t), commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 11)); !errors.As(
-		err, &rejected,
-	) {
-		t.Errorf("too much: %v", err)
-	}
-	if after := l.Views.Checkpoint(); after != before {
-		t.Errorf("the log moved from %d to %d", before.Sequence, after.Sequence)
-	}
-}
-
-func Example() {
-	nc, err := nats.Connect(nats.DefaultURL)
-	if err != nil {
-		panic(err)
-	}
-	defer nc.Close()
-	allot := client.New(nc, client.Options{})
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-
-	provider, consumer := commandstest.NewID(), commandstest.NewID()
-	many := []commands.Command{
-		&commands.CreateProvider{Provider: provider, Name: "node-1"},
-		&commands.ReplaceInventories{Provider: provider, Inventories: []commands.Inventory{{Class: "VCPU", Total: 16}}},
-		&commands.AllocateForConsumers{Allocations: []commands.ConsumerAllocations{{
-			Consumer: consumer, Project: "p", User: "u",
-			Resources: []commands.ProviderAllocation{{Provider: provider, Class: "VCPU", Amount: 4}},
-		}}},
-	}
-	var last client.Result
-	for _, command := range many {
-		if last, err = allot.Submit(ctx, command); err != nil {
-			var rejected *client.RejectedError
-			if errors.As(err, &rejected) {
-				panic(rejected.Message) // understood, but rejected: rejected.Code and rejected.Facts give the reason
-			}
-			panic(err)
-		}
-	}
-	held, err := allot.Allocations(
-		ctx, wire.AllocationsQuery{When: wire.When{MinSequence: last.Address.Sequence}, Consumer: consumer},
-	)
-	if err != nil {
-		panic(err)
-	}
-	_ = held.Result.Generation // to be sent with the next change of this consumer
 }
 
 // TestNodes declares a node, allocates it and reads the result. TestEncodingsAgree has every command.
