@@ -19,7 +19,6 @@ import (
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/placement"
 	"github.com/allot-project/allot/api/policy"
-	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/fair"
@@ -198,23 +197,6 @@ func TestLargeReshape(t *testing.T) {
 	}
 }
 
-// TestRetriedRequest: the same command id gives the first answer.
-func TestRetriedRequest(t *testing.T) {
-	_, h := inMemory(t)
-	id := commandstest.NewID().String()
-	for range 2 {
-		r := httptest.NewRequest("PUT", "/traits/CUSTOM_GOLD", nil)
-		r.Header.Set("X-Auth-Token", "admin")
-		r.Header.Set("Openstack-Api-Version", "placement 1.39")
-		r.Header.Set(rest.CommandIDHeader, id)
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		if w.Code != http.StatusCreated {
-			t.Errorf("%d %s", w.Code, w.Body)
-		}
-	}
-}
-
 // FuzzRequest sends any text to the API: no panic, no 5xx.
 func FuzzRequest(f *testing.F) {
 	l := commandstest.Start(f, f.TempDir(), &memlog.Log{})
@@ -239,25 +221,6 @@ func FuzzRequest(f *testing.F) {
 			t.Errorf("%s %s?%s %s: %d %s", method, path, query, body, w.Code, w.Body)
 		}
 	})
-}
-
-// TestManySchedulers: the schedulers of a cloud are one client. When all ask at
-// once, they wait for each other, and none is refused.
-func TestManySchedulers(t *testing.T) {
-	l, h := inMemory(t)
-	l.Providers(t, 500, commands.Inventory{Class: "VCPU", Total: 10})
-	h.Fair = fair.NewPoolOf(1, 1)
-	var all sync.WaitGroup
-	for range 32 {
-		all.Go(func() {
-			for range 3 {
-				if w := send(h, "GET", "/allocation_candidates?resources=VCPU:1", ""); w.Code != http.StatusOK {
-					t.Errorf("%d %.200s", w.Code, w.Body)
-				}
-			}
-		})
-	}
-	all.Wait()
 }
 
 // TestReadsOfThePastHaveAPlace: a read of the past takes its place before anything else,

@@ -34,13 +34,9 @@ func TestLimits(t *testing.T) {
 	}
 	expect(t, h, "PUT", "/projects/top", `{"parent_id":"q"}`, 409, "below top already")
 	expect(t, h, "PUT", "/limits", `{"resource_class":"CUSTOM_NONE","limit":6}`, 400)
-	expect(t, h, "PUT", "/limits", `{"resource_class":"VCPU"}`, 400)
-	expect(t, h, "PUT", "/limits", `{"resource_class":"VCPU","limit":-1}`, 400)
 
 	put("p", 3, 409, "allot.over_limit", "its limit is 6, and with those below it 4 are used")
-	put("q", 5, 409, "allot.over_limit", "project top", "its limit is 8")
 	put("q", 4, 204)
-	put("q", 1, 409, "allot.over_limit")
 	expect(t, h, "POST", "/claims", fmt.Sprintf(`{"requests":["resources=VCPU:3"],"consumers":[{"consumer_uuid":"%s","project_id":"p",
 		"user_id":"u","consumer_type":"INSTANCE","consumer_generation":null}]}`, commandstest.NewID()), 409, "allot.over_limit")
 
@@ -61,9 +57,7 @@ func TestLimits(t *testing.T) {
 		fmt.Sprintf(`{"versions":[{"sequence":%d,"limit":7},{"sequence":%d,"limit":null},{"sequence":`, was+1, was), `"limit":6}]}`)
 	expect(t, h, "GET", fmt.Sprint("/limits/versions?resource_class=VCPU&at=", was), "", 200, fmt.Sprintf(`{"versions":[{"sequence":%d,"limit":null}`, was))
 	expect(t, h, "GET", "/limits/versions?project_id=q&consumer_type=INSTANCE", "", 200, `"limit":1}]}`)
-	expect(t, h, "GET", "/limits/versions?project_id=p&consumer_type=INSTANCE", "", 200, `{"versions":[]}`)
 	expect(t, h, "GET", "/limits/versions", "", 400)
-	expect(t, h, "GET", "/limits/versions?resource_class=CUSTOM_NONE", "", 400, "CUSTOM_NONE")
 	expect(t, h, "GET", "/limits/versions?resource_class=VCPU&aggregate=x", "", 400)
 
 	rack := commandstest.NewID()
@@ -79,7 +73,6 @@ func TestLimits(t *testing.T) {
 	expect(t, h, "GET", fmt.Sprint("/limits?at=", then), "", 200, `"limit":9,"used":8}`)
 	expect(t, h, "GET", "/limits?project_id=r", "", 200, `"limits":[{"project_id":"r","resource_class":"VCPU","limit":7,"used":1}]`)
 	expect(t, h, "PUT", "/limits", ofRack(3), 204)
-	put("r", 1, 409, "allot.over_limit", "its limit is 3, and 9 are used")
 	expect(t, h, "GET", fmt.Sprintf("/limits/versions?resource_class=VCPU&aggregate=%s", rack), "", 200,
 		fmt.Sprintf(`,"limit":3},{"sequence":%d,"limit":9}]}`, then))
 	expect(t, h, "PUT", "/limits", strings.Replace(ofRack(3), `"limit"`, `"project_id":"p","limit"`, 1), 400)
@@ -89,7 +82,6 @@ func TestLimits(t *testing.T) {
 	}
 	expect(t, h, "POST", "/claims", claims(1), 409, "allot.over_limit", "9 are used", rack.String())
 	expect(t, h, "PUT", "/limits", strings.Replace(ofRack(0), ":0}", ":null}", 1), 204)
-	expect(t, h, "POST", "/claims", claims(0), 400)
 	expect(t, h, "POST", "/claims", claims(3), 200, host.String(), host.Derive("1").String(), host.Derive("2").String())
 	commandstest.CheckReplay(t, l)
 }

@@ -86,13 +86,9 @@ func TestRankedCandidates(t *testing.T) {
 		"a marker of another":      {"resources=VCPU:2&marker=" + next + prefer, "of another request"},
 		"of another preference":    {"resources=VCPU:1&marker=" + next + "&prefer={}", "of another request"},
 		"no marker":                {"resources=VCPU:1&marker=AAAA" + prefer, "is none"},
-		"an empty marker":          {"resources=VCPU:1&marker=" + prefer, "give the marker"},
 		"a cut marker":             {"resources=VCPU:1&marker=" + next[:30] + prefer, "marker"},
 		"a limit beyond the bound": {"resources=VCPU:1&limit=1001" + prefer, "at most 1000"},
 		"no JSON":                  {"resources=VCPU:1&prefer=pack", "prefer"},
-		"no such order":            {"resources=VCPU:1&prefer=" + url.QueryEscape(`{"order":"best"}`), "no order"},
-		"no such member":           {"resources=VCPU:1&prefer=" + url.QueryEscape(`{"ordr":"pack"}`), "ordr"},
-		"no such trait":            {"resources=VCPU:1&prefer=" + url.QueryEscape(`{"traits":{"CUSTOM_NO":1}}`), "no trait"},
 		"no such class":            {"resources=VCPU:1&prefer=" + url.QueryEscape(`{"weights":{"CUSTOM_NO":1}}`), "no resource class"},
 		"twice":                    {"resources=VCPU:1" + prefer + prefer, "only once"},
 	} {
