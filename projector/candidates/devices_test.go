@@ -26,8 +26,9 @@ type small struct{ *rand.Rand }
 
 func (d small) often(n int) bool { return d.IntN(n) == 0 }
 
-// world draws one or two trees of up to three levels, and now and then a sharing provider.
+// world draws one or two trees of up to three levels, and now and then a sharing provider, or several.
 func (d small) world() (all []*ledger.Provider) {
+	sharing := d.often(6)
 	add := func(parent *ledger.Provider, inventories ...ledger.Inventory) *ledger.Provider {
 		p := &ledger.Provider{
 			UUID: ledgertest.ID(1, byte(len(all)+1)), CreatedAt: int64(len(all)), Inventories: inventories,
@@ -40,6 +41,9 @@ func (d small) world() (all []*ledger.Provider) {
 			if d.often(3) {
 				p.Traits = append(p.Traits, name)
 			}
+		}
+		if sharing && d.often(3) {
+			p.Traits = append(p.Traits, candidates.SharingTrait)
 		}
 		for a := range byte(2) {
 			if d.often(5) {
@@ -83,8 +87,11 @@ func (d small) siblings(parent *ledger.Provider, add func(*ledger.Provider, ...l
 func (d small) inventory(class ledger.ClassID) ledger.Inventory {
 	inv := ledger.Inventory{Class: class, Total: 1 + int64(d.IntN(3)), MinUnit: 1, MaxUnit: 3, StepSize: 1, Ratio: 1}
 	inv.Used = int64(d.IntN(int(inv.Total) + 1))
-	if d.often(3) {
+	switch {
+	case d.often(3):
 		inv.Used = 0
+	case d.often(15):
+		inv.Used = inv.Total + 1
 	}
 	if d.often(6) {
 		inv.MaxUnit, inv.Ratio = 1+int64(d.IntN(3)), 1.5
@@ -136,6 +143,9 @@ func (d small) request(all []*ledger.Provider) *candidates.Request {
 	if d.often(8) {
 		req.RootRequired = []string{"A"}
 	}
+	if d.often(8) {
+		req.RootForbidden = []string{"B"}
+	}
 	return req
 }
 
@@ -184,11 +194,11 @@ func (d small) preference() *candidates.Preference {
 	if d.often(4) {
 		pref.Aggregates = []candidates.AggregateWeight{{Aggregate: ledgertest.ID(3, 1), Weight: float64(d.IntN(5) - 2)}}
 	}
-	if d.often(4) {
-		pref.Near = []candidates.Near{{
+	for d.often(4) {
+		pref.Near = append(pref.Near, candidates.Near{
 			Providers: []ledger.UUID{ledgertest.ID(1, byte(1+d.IntN(6)))}, Reach: candidates.Reach(d.IntN(3)),
 			Rule: candidates.NearRule(d.IntN(3)), Weight: float64(d.IntN(5) - 2),
-		}}
+		})
 	}
 	if d.often(4) {
 		pref.Apart = true
@@ -242,19 +252,24 @@ func TestLikeThings(t *testing.T) {
 	}
 }
 
-// compareLike returns how many candidates there are.
-func compareLike(t *testing.T, d small, all []*ledger.Provider, req *candidates.Request) int {
-	ways := 1
+// ways is how many ways there are to choose providers, whatever else is asked.
+func ways(all []*ledger.Provider, req *candidates.Request) int {
+	n := 1
 	for _, g := range req.Groups {
 		if len(g.Resources) == 0 {
-			ways *= len(all)
+			n *= len(all)
 		}
 		for i := range g.Resources {
 			fitting := slices.DeleteFunc(slices.Clone(all), func(p *ledger.Provider) bool { return !takes(p, &g.Resources[i]) })
-			ways *= 1 + len(fitting)
+			n *= 1 + len(fitting)
 		}
 	}
-	if ways > 20_000 {
+	return n
+}
+
+// compareLike returns how many candidates there are.
+func compareLike(t *testing.T, d small, all []*ledger.Provider, req *candidates.Request) int {
+	if ways(all, req) > 20_000 {
 		return 0 // it takes too long to try them all
 	}
 	world := candidates.NewWorld(all)

@@ -188,47 +188,10 @@ func modelDistance(pref *candidates.Preference, root ledger.UUID) *big.Int {
 	return d.Mod(d, new(big.Int).Lsh(big.NewInt(1), 128))
 }
 
+// drawPreference draws a preference that every candidate has a place in.
 func drawPreference(rt *rapid.T) *candidates.Preference {
-	weight := func() float64 {
-		return float64(rapid.SampledFrom([]int{-2, -1, 1, 3}).Draw(rt, "weight"))
-	}
-	pref := &candidates.Preference{Seed: rapid.Uint64().Draw(rt, "seed")}
-	if rapid.IntRange(0, 4).Draw(rt, "random") == 0 {
-		pref.Random = true
-	} else {
-		for class := range ledger.ClassID(3) {
-			if rapid.Bool().Draw(rt, "weighs") {
-				pref.Weights = append(pref.Weights, candidates.ClassWeight{Class: class, Weight: weight()})
-			}
-		}
-	}
-	for _, name := range traits {
-		if rapid.IntRange(0, 2).Draw(rt, "soft trait") == 0 {
-			pref.Traits = append(pref.Traits, candidates.TraitWeight{Trait: name, Weight: weight()})
-		}
-	}
-	for n := range byte(2) {
-		if rapid.IntRange(0, 2).Draw(rt, "soft aggregate") == 0 {
-			pref.Aggregates = append(pref.Aggregates, candidates.AggregateWeight{
-				Aggregate: ledgertest.ID(3, n+1), Weight: weight(),
-			})
-		}
-	}
-	for range rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(rt, "near") {
-		n := candidates.Near{
-			Reach: rapid.SampledFrom([]candidates.Reach{
-				candidates.SameProvider, candidates.SameTree, candidates.SameAggregate,
-			}).Draw(rt, "reach"),
-			Rule: rapid.SampledFrom([]candidates.NearRule{
-				candidates.PreferNear, candidates.RequireNear, candidates.ForbidNear,
-			}).Draw(rt, "rule"),
-			Weight: weight(),
-		}
-		for range rapid.IntRange(0, 2).Draw(rt, "of") {
-			n.Providers = append(n.Providers, ledgertest.ID(1, byte(rapid.IntRange(1, 7).Draw(rt, "provider"))))
-		}
-		pref.Near = append(pref.Near, n)
-	}
+	pref := drawSmall(rt).preference()
+	pref.Apart, pref.Accept = false, nil
 	return pref
 }
 
