@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -171,10 +170,8 @@ func TestFind(t *testing.T) {
 func TestEvents(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	stop := make(chan struct{})
-	asked := &audit.Questions{
-		Log: l.Log, Views: l.Views, Authorize: func(http.ResponseWriter, *http.Request) bool { return true },
-		Logger: slog.New(slog.DiscardHandler), Stop: stop,
-	}
+	asked := questionsTo(l)
+	asked.Stop = stop
 	server := httptest.NewServer(asked.Handlers()["/audit/records"])
 	defer server.Close()
 	defer close(stop)
@@ -226,10 +223,8 @@ func TestThoroughInTurn(t *testing.T) {
 	t.Parallel()
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	pool := fair.NewPoolOf(4, 1)
-	q := &audit.Questions{
-		Views: l.Views, Log: l.Log, Notary: &present.Notary{}, Present: l.Writer, Fair: pool,
-		Authorize: func(http.ResponseWriter, *http.Request) bool { return true }, Logger: slog.New(slog.DiscardHandler),
-	}
+	q := questionsTo(l)
+	q.Fair = pool
 	handlers := q.Handlers()
 	get := func(ctx context.Context, target string) string {
 		r := httptest.NewRequestWithContext(ctx, http.MethodGet, target, nil)

@@ -33,12 +33,18 @@ type questions struct {
 	handlers map[string]http.Handler
 }
 
-func ask(t *testing.T, l *commandstest.Ledger, store rejected.Store) *questions {
-	t.Helper()
-	q := &audit.Questions{
-		Views: l.Views, Log: l.Log, Notary: &present.Notary{}, Present: l.Writer, Snapshots: l.Snapshots, Rejected: store,
+// questionsTo are all questions to a ledger, of everybody.
+func questionsTo(l *commandstest.Ledger) *audit.Questions {
+	return &audit.Questions{
+		Views: l.Views, Log: l.Log, Notary: &present.Notary{}, Present: l.Writer, Snapshots: l.Snapshots,
 		Authorize: func(http.ResponseWriter, *http.Request) bool { return true }, Logger: slog.New(slog.DiscardHandler),
 	}
+}
+
+func ask(t *testing.T, l *commandstest.Ledger, store rejected.Store) *questions {
+	t.Helper()
+	q := questionsTo(l)
+	q.Rejected = store
 	return &questions{l, q.Handlers()}
 }
 
@@ -335,38 +341,6 @@ func TestWhatIf(t *testing.T) {
 	q.get(t, 405, "/audit/what-if", nil)
 }
 
-// TestConsumers: the pages list all consumers that held something.
-func TestConsumers(t *testing.T) {
-	w := newWorld(t, &memlog.Log{}, 3)
-	q := ask(t, w.Ledger, nil)
-	for range 100 {
-		w.Submit(t, w.command())
-	}
-	now := w.Views.View().Sequence()
-	count := func(at string, limit int) int {
-		n := 0
-		for next := ""; ; {
-			var page audit.Consumers
-			q.get(t, 200, fmt.Sprintf("/audit/consumers?limit=%d%s%s", limit, at, next), &page)
-			n += len(page.Consumers)
-			if page.Next == "" {
-				return n
-			}
-			next = "&after=" + page.Next
-		}
-	}
-	want := count("", 1000)
-	for _, id := range w.consumers {
-		w.Submit(t, &commands.ReleaseConsumer{Consumer: id})
-	}
-	if n := count("", 2); n != 0 || want == 0 {
-		t.Errorf("%d hold something", n)
-	}
-	if n := count(fmt.Sprintf("&at=%d", now), 3); n != want {
-		t.Errorf("%d held something, not %d", n, want)
-	}
-}
-
 // TestEveryQuestion: every path refuses other methods than its own, and a GET
 // refuses parameters that are unknown, repeated or empty.
 func TestEveryQuestion(t *testing.T) {
@@ -406,10 +380,8 @@ func TestWhatIfOfAFollower(t *testing.T) {
 	const body = `{"steps":[{"command":"CreateTrait","body":{"name":"CUSTOM_A"}}],"questions":[{"query":"Provider","body":{"name":"a"}}]}`
 	var told [2]audit.WouldBe
 	for i, present := range []audit.StateSource{l.Writer, nil} {
-		q := &audit.Questions{
-			Views: l.Views, Log: l.Log, Snapshots: l.Snapshots, Present: present,
-			Authorize: func(http.ResponseWriter, *http.Request) bool { return true }, Logger: slog.New(slog.DiscardHandler),
-		}
+		q := questionsTo(l)
+		q.Present = present
 		(&questions{l, q.Handlers()}).post(t, http.StatusOK, "/audit/what-if", body, &told[i])
 	}
 	if told[0].Sequence != l.Views.View().Sequence() || len(told[0].Steps) != 1 || told[0].Answers[0].Result == nil ||

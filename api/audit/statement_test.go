@@ -2,9 +2,8 @@ package audit_test
 
 import (
 	"bytes"
-	"crypto/rand"
 	"encoding/json"
-	mathrand "math/rand/v2"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -20,6 +19,7 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/ledger/proof"
 )
@@ -36,27 +36,14 @@ const firstHour = 480_000 * ledger.ConsumptionPeriod
 
 func bill(t *testing.T) *billed {
 	t.Helper()
-	secret, public, err := note.GenerateKey(rand.Reader, "operator")
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := note.NewSigner(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
-	verifier, err := note.NewVerifier(public)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &billed{keys: note.VerifierList(verifier)}
+	signer, keys := ledgertest.Key(t)
+	b := &billed{keys: keys}
 	b.clock.Store(firstHour + int64(time.Minute))
 	b.Ledger = commandstest.StartWith(t, t.TempDir(), &memlog.Log{}, func(o *writer.Options) {
 		o.Now = func() time.Time { return time.Unix(0, b.clock.Load()) }
 	})
-	q := &audit.Questions{
-		Views: b.Views, Log: b.Log, Notary: &present.Notary{Key: signer},
-		Authorize: func(http.ResponseWriter, *http.Request) bool { return true },
-	}
+	q := questionsTo(b.Ledger)
+	q.Notary = &present.Notary{Key: signer}
 	b.handler = q.Handlers()["/audit/proof/consumption"]
 	host := b.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 10})
 	b.hold(t, host, "their", 3)
@@ -158,7 +145,7 @@ func TestForgedStatements(t *testing.T) {
 	if _, err := b.check(text); err != nil {
 		t.Fatal(err)
 	}
-	random := mathrand.New(mathrand.NewPCG(1, 2))
+	random := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
 		forged := bytes.Clone(text)
 		at := random.IntN(len(forged))

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
-	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
@@ -40,11 +38,8 @@ func tile(t *testing.T, records int) *tiled {
 		l.Accept(t, &commands.CreateTrait{Name: fmt.Sprintf("CUSTOM_%d", n)})
 	}
 	signer, keys := ledgertest.Key(t)
-	q := &audit.Questions{
-		Views: l.Views, Log: l.Log, Present: l.Writer,
-		Notary:    &present.Notary{Ledger: ledger.UUID{1}, Key: signer, Log: l.Log},
-		Authorize: func(http.ResponseWriter, *http.Request) bool { return true }, Logger: slog.New(slog.DiscardHandler),
-	}
+	q := questionsTo(l)
+	q.Notary = &present.Notary{Ledger: ledger.UUID{1}, Key: signer, Log: l.Log}
 	mux := http.NewServeMux()
 	for path, handler := range q.Handlers() {
 		mux.Handle(path, handler)
