@@ -248,39 +248,37 @@ func flip(t *testing.T, files vfs.FS, s spot) {
 	}
 }
 
-// TestFlippedAtRest changes bytes of every file of read models, one at a time.
-// They open with the same answers, or are made again with the same answers.
-func TestFlippedAtRest(t *testing.T) {
-	t.Parallel()
+// atRest damages closed read models, at one spot after the other. They open with the same answers, or
+// are made again with the same answers.
+func atRest(t *testing.T, damage func(files vfs.FS, i int, s spot)) {
+	t.Helper()
 	tr := newTrial(t)
 	files, dir := tr.small(t)
-	for _, s := range spots(t, files, path.Join(dir, "pebble")) {
+	for i, s := range spots(t, files, path.Join(dir, "pebble")) {
 		broken := clone(t, files, path.Join(dir, "pebble"))
-		flip(t, broken, s)
+		damage(broken, i, s)
 		p := tr.openIn(t, broken, dir)
 		tr.check(t, p, s.String())
 		tr.close(t, p)
 	}
 }
 
+// TestFlippedAtRest changes bytes of every file of read models, one at a time.
+func TestFlippedAtRest(t *testing.T) {
+	t.Parallel()
+	atRest(t, func(files vfs.FS, _ int, s spot) { flip(t, files, s) })
+}
+
 // TestCutOrMissing is TestFlippedAtRest for files that were cut or deleted.
 func TestCutOrMissing(t *testing.T) {
 	t.Parallel()
-	tr := newTrial(t)
-	files, dir := tr.small(t)
-	for i, s := range spots(t, files, path.Join(dir, "pebble")) {
-		broken := clone(t, files, path.Join(dir, "pebble"))
-		if i%8 == 0 {
-			if err := broken.Remove(s.path); err != nil {
-				t.Fatal(err)
-			}
-		} else {
-			cut(t, broken, s)
+	atRest(t, func(files vfs.FS, i int, s spot) {
+		if i%8 != 0 {
+			cut(t, files, s)
+		} else if err := files.Remove(s.path); err != nil {
+			t.Fatal(err)
 		}
-		p := tr.openIn(t, broken, dir)
-		tr.check(t, p, s.String())
-		tr.close(t, p)
-	}
+	})
 }
 
 // cut keeps only the bytes of a file before a spot.

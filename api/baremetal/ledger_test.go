@@ -171,25 +171,6 @@ func TestIdempotence(t *testing.T) {
 	}
 }
 
-// TestDryRun answers what would happen, and changes nothing.
-func TestDryRun(t *testing.T) {
-	w := newWorld(t)
-	w.play(t, node(n1, "n1", "bm"))
-	before := w.Views.Checkpoint()
-	w.play(t, []step{
-		{
-			do: `POST /v1/allocations?dry_run=true {"resource_class":"bm"}`, want: 200,
-			has: `"dry_run":true & AllocationRequested`,
-		},
-		{do: `PUT /v1/nodes/n1/states/provision?dry_run=true {"target":"active"}`, want: 200, has: "NodeStateSet"},
-		{do: `DELETE /v1/nodes/n1?dry_run=1`, want: 200, has: "NodeDeleted"},
-		{do: `DELETE /v1/allocations/none?dry_run=1`, want: 404},
-	})
-	if after := w.Views.Checkpoint(); after != before {
-		t.Errorf("dry runs moved the log to %d", after.Sequence)
-	}
-}
-
 // TestSecretsAreNotKept: no secret reaches the log, because it never forgets.
 func TestSecretsAreNotKept(t *testing.T) {
 	w := newWorld(t)
