@@ -103,11 +103,19 @@ func (d small) inventory(class ledger.ClassID) ledger.Inventory {
 func (d small) request(all []*ledger.Provider) *candidates.Request {
 	req := &candidates.Request{Nested: !d.often(12), Isolate: d.often(2), MaxSteps: 10_000_000}
 	if d.often(3) {
-		g := candidates.Group{Resources: []candidates.Resource{{Class: coreClass, Amount: 1}}}
-		if d.often(2) {
-			g.Resources = append(g.Resources, candidates.Resource{Class: deviceClass, Amount: 1})
+		g := candidates.Group{Resources: []candidates.Resource{
+			{Class: coreClass, Amount: 1}, {Class: deviceClass, Amount: 1},
+		}}
+		switch d.IntN(4) {
+		case 0, 1:
+			g.Resources = g.Resources[:1]
+		case 2:
+			g.Resources = g.Resources[1:]
 		}
 		d.filters(&g, all)
+		if d.often(4) {
+			g.NotMemberOf = []ledger.UUID{ledgertest.ID(3, byte(1+d.IntN(2)))}
+		}
 		req.Groups = append(req.Groups, g)
 	}
 	for kind := range 1 + d.IntN(3) {
