@@ -89,30 +89,6 @@ func foldings(b *testing.B, commits, perCommit, providers, projects int) (list [
 	return list
 }
 
-// BenchmarkFold folds commits of one record, and of many, into read models from nothing.
-func BenchmarkFold(b *testing.B) {
-	for _, perCommit := range []int{1, 100} {
-		b.Run(fmt.Sprint(perCommit), func(b *testing.B) {
-			const records = 100_000
-			list := foldings(b, records/perCommit, perCommit, 1000, 1000)
-			for b.Loop() {
-				p := openedIn(b, b.TempDir())
-				for _, f := range list {
-					if err := p.Fold(f.commit, f.changes); err != nil {
-						b.Fatal(err)
-					}
-				}
-				b.StopTimer()
-				if err := p.Close(); err != nil {
-					b.Fatal(err)
-				}
-				b.StartTimer()
-			}
-			b.ReportMetric(float64(b.N*records)/b.Elapsed().Seconds(), "records/s")
-		})
-	}
-}
-
 // BenchmarkConsumption reads what 10,000 projects consumed in most of a history of 400,000
 // records, and its days one by one.
 func BenchmarkConsumption(b *testing.B) {

@@ -1,6 +1,7 @@
 package audit_test
 
 import (
+	either "cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -183,7 +184,7 @@ func TestSearch(t *testing.T) {
 		q.get(t, 200, "/audit/search?q="+url.QueryEscape(text), &m)
 		var got []string
 		for _, match := range m.Matches {
-			got = append(got, cmpOr(match.Title, match.Name))
+			got = append(got, either.Or(match.Title, match.Name))
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", text, diff)
@@ -196,13 +197,6 @@ func TestSearch(t *testing.T) {
 	}
 	q.get(t, 400, "/audit/search", nil)
 	q.get(t, 400, "/audit/search?limit=201&q=a", nil)
-}
-
-func cmpOr(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // TestNames: providers that are gone keep their last names.

@@ -22,34 +22,27 @@ func TestCloud(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, variables := range map[string]map[string]string{
-		"OS_CLOUD": {"OS_CLIENT_CONFIG_FILE": file, "OS_CLOUD": "home"},
-		"OS_*": {
-			"OS_USERNAME": "allot", "OS_PASSWORD": "secret", "OS_PROJECT_NAME": "service",
-		},
-		"nothing":        {},
-		"no such cloud":  {"OS_CLIENT_CONFIG_FILE": file, "OS_CLOUD": "nowhere"},
-		"wrong password": {"OS_USERNAME": "allot", "OS_PASSWORD": "x", "OS_PROJECT_NAME": "service"},
+	type variables map[string]string
+	for name, c := range map[string]struct {
+		set  variables
+		says string // no account is found
+	}{
+		"OS_CLOUD":       {variables{"OS_CLIENT_CONFIG_FILE": file, "OS_CLOUD": "home"}, ""},
+		"OS_*":           {variables{"OS_USERNAME": "allot", "OS_PASSWORD": "secret", "OS_PROJECT_NAME": "service"}, ""},
+		"nothing":        {nil, "OS_"},
+		"no such cloud":  {variables{"OS_CLIENT_CONFIG_FILE": file, "OS_CLOUD": "nowhere"}, "nowhere"},
+		"wrong password": {variables{"OS_USERNAME": "allot", "OS_PASSWORD": "x", "OS_PROJECT_NAME": "service"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for variable, value := range variables {
+			for variable, value := range c.set {
 				t.Setenv(variable, value)
 			}
 			account, trust, err := auth.Cloud("")
-			switch name {
-			case "nothing":
-				if err == nil || !strings.Contains(err.Error(), "OS_") {
-					t.Errorf("%v", err)
-				}
-				return
-			case "no such cloud":
-				if err == nil || !strings.Contains(err.Error(), "nowhere") {
-					t.Errorf("%v", err)
-				}
-				return
+			if (err != nil) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Fatal(err)
 			}
 			if err != nil {
-				t.Fatal(err)
+				return
 			}
 			k, err := auth.NewKeystone(auth.KeystoneConfig{URL: server.URL, Account: account, TLS: trust})
 			if err != nil {

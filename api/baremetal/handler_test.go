@@ -68,22 +68,12 @@ func (w *world) serve(r *http.Request, version, who string) *httptest.ResponseRe
 	}
 	if who != "" {
 		user, roles, _ := strings.Cut(who, " ")
+		roles, system := strings.CutSuffix(roles, " of the system")
+		if system {
+			r.Header.Set("OpenStack-System-Scope", "all")
+		}
 		r.Header.Set("X-Auth-Token", user)
 		r.Header.Set("X-Roles", roles)
-	}
-	answer := httptest.NewRecorder()
-	w.handler.ServeHTTP(answer, r)
-	return answer
-}
-
-// sendSystem sends a request of a reader with system scope.
-func (w *world) sendSystem(method, path, body string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(method, path, strings.NewReader(body))
-	for name, value := range map[string]string{
-		"X-OpenStack-Ironic-API-Version": "latest", "X-Auth-Token": "other", "X-Roles": "reader",
-		"OpenStack-System-Scope": "all",
-	} {
-		r.Header.Set(name, value)
 	}
 	answer := httptest.NewRecorder()
 	w.handler.ServeHTTP(answer, r)
@@ -110,7 +100,7 @@ func (w *world) settle(t testing.TB) {
 // step is a request, and the expected answer.
 type step struct {
 	version string // empty: the newest
-	who     string // token and roles; empty: anonymous, and may do everything
+	who     string // token and roles, and "of the system"; empty: anonymous, and may do everything
 	do      string // METHOD PATH [BODY]; empty: only settle
 	want    int
 	has     string // texts in the answer, separated by " & "

@@ -40,11 +40,7 @@ func TestPolicySeesWhatIsAnswered(t *testing.T) {
 	ask := func(method, target string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(method, target, strings.NewReader("{}"))
 		r.Header.Set("X-Auth-Token", "user:mine")
-		r.Header.Set("Openstack-Api-Version", "placement 1.39")
-		r.Header.Set("Content-Type", "application/json")
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		return w
+		return serve(h, r)
 	}
 	for path, item := range paths {
 		for method := range item.(map[string]any) {
@@ -83,9 +79,7 @@ func TestUsagesOfOneProject(t *testing.T) {
 		r := httptest.NewRequest("GET", "/usages?"+query, nil)
 		r.Header.Set("X-Auth-Token", "user:mine")
 		r.Header.Set("X-Roles", "reader")
-		r.Header.Set("Openstack-Api-Version", "placement 1.39")
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
+		w := serve(h, r)
 		if !strings.Contains(w.Body.String(), want) || strings.Contains(w.Body.String(), `"VCPU":7`) {
 			t.Errorf("%s: %d %s; want %s", query, w.Code, w.Body, want)
 		}

@@ -56,9 +56,19 @@ func send(h http.Handler, method, target, body string) *httptest.ResponseRecorde
 
 func sendAt(h http.Handler, version, method, target, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
-	r.Header.Set("X-Auth-Token", "admin")
 	r.Header.Set("Openstack-Api-Version", "placement "+version)
-	r.Header.Set("Content-Type", "application/json")
+	return serve(h, r)
+}
+
+// serve sends an administrator's request at the newest version, unless it has another.
+func serve(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
+	for name, value := range map[string]string{
+		"X-Auth-Token": "admin", "Openstack-Api-Version": "placement latest", "Content-Type": "application/json",
+	} {
+		if r.Header.Get(name) == "" {
+			r.Header.Set(name, value)
+		}
+	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w
@@ -212,11 +222,8 @@ func FuzzRequest(f *testing.F) {
 			return
 		}
 		r.URL.Path, r.URL.RawQuery = path, query
-		r.Header.Set("X-Auth-Token", "admin")
 		r.Header.Set("Openstack-Api-Version", version)
-		r.Header.Set("Content-Type", "application/json")
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
+		w := serve(h, r)
 		if w.Code >= 500 {
 			t.Errorf("%s %s?%s %s: %d %s", method, path, query, body, w.Code, w.Body)
 		}
@@ -241,11 +248,7 @@ func TestReadsOfThePastHaveAPlace(t *testing.T) {
 	if w := send(h, "GET", present, ""); w.Code != http.StatusOK {
 		t.Errorf("a read of the present: %d %s", w.Code, w.Body)
 	}
-	r := httptest.NewRequestWithContext(gone, "GET", past, nil)
-	r.Header.Set("OpenStack-API-Version", "placement latest")
-	r.Header.Set("X-Auth-Token", "admin")
-	w := httptest.NewRecorder()
-	if h.ServeHTTP(w, r); w.Code == http.StatusOK {
+	if w := serve(h, httptest.NewRequestWithContext(gone, "GET", past, nil)); w.Code == http.StatusOK {
 		t.Errorf("a read of the past without a place: %d %s", w.Code, w.Body)
 	}
 	other.End()
@@ -282,13 +285,7 @@ func TestLargeBodiesHaveAPlace(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	status := func(body string) int {
-		r := httptest.NewRequestWithContext(gone, "POST", "/allocations", strings.NewReader(body))
-		r.Header.Set("OpenStack-API-Version", "placement latest")
-		r.Header.Set("X-Auth-Token", "admin")
-		r.Header.Set("Content-Type", "application/json")
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		return w.Code
+		return serve(h, httptest.NewRequestWithContext(gone, "POST", "/allocations", strings.NewReader(body))).Code
 	}
 	small, large := `{"x":1}`, `{"x":"`+strings.Repeat("y", 100<<10)+`"}`
 	if got := status(small); got != http.StatusBadRequest {
