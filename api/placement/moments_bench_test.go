@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,8 +19,7 @@ import (
 )
 
 // BenchmarkMoments asks about random moments of a history of ALLOT_BENCH_RECORDS
-// records (default 200,000), and also about now. Then it measures what questions
-// about the past cost the writer.
+// records (default 200,000), and also about now.
 func BenchmarkMoments(b *testing.B) {
 	records := 200_000
 	if text := os.Getenv("ALLOT_BENCH_RECORDS"); text != "" {
@@ -51,26 +49,6 @@ func BenchmarkMoments(b *testing.B) {
 				b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-us")
 			})
 		}
-	}
-	for _, reading := range []bool{false, true} {
-		b.Run(fmt.Sprintf("writer/reading=%v", reading), func(b *testing.B) {
-			var stop atomic.Bool
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				random := rand.New(rand.NewPCG(3, 4))
-				for reading && !stop.Load() {
-					get(b, h, targetOf("usages", f, random)+fmt.Sprintf("&at=%d", 1100+random.Uint64N(last-1100)))
-				}
-			}()
-			n := 0
-			for b.Loop() {
-				n++
-				f.Commit(b, f.Change(f.Consumers[n%len(f.Consumers)], n))
-			}
-			stop.Store(true)
-			<-done
-		})
 	}
 }
 
