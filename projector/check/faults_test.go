@@ -24,23 +24,10 @@ import (
 	"github.com/allot-project/allot/snapshots"
 )
 
-// scene is a log with what was made of it. A test makes wrong read models in it.
-type scene struct {
-	log   *memlog.Log
-	state *ledger.State
-	views *projector.Projector
-	snaps *snapshots.Store
-	dir   string
-}
-
-// newScene folds a log. alter changes a commit, or its changes, before the read
-// models fold it, and so makes them wrong.
-func newScene(t *testing.T, alter func(*ledger.Commit, *ledger.Changes)) *scene {
+// open opens read models.
+func open(t *testing.T, dir string) *projector.Projector {
 	t.Helper()
-	commits := ledgertest.Commits(t, 12)
-	var encoded [][]byte
-	dir := t.TempDir()
-	views, err := projector.Open(filepath.Join(dir, "readmodel"), slog.New(slog.DiscardHandler))
+	views, err := projector.Open(dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,41 +36,7 @@ func newScene(t *testing.T, alter func(*ledger.Commit, *ledger.Changes)) *scene 
 			t.Error(err)
 		}
 	})
-	snaps, err := snapshots.Open(filepath.Join(dir, "snapshots"), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	state := ledger.NewState()
-	for _, c := range commits {
-		data := ledgertest.Encoded(t, c)
-		encoded = append(encoded, data)
-		changes, err := state.Fold(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		folded := *c
-		changes.Providers, changes.Consumers = slices.Clone(changes.Providers), slices.Clone(changes.Consumers)
-		folded.Leaves = slices.Clone(c.Leaves)
-		alter(&folded, &changes)
-		if err := views.Fold(&folded, changes); err != nil {
-			t.Fatal(err)
-		}
-		if c.Sequence == 5 {
-			if err := snaps.Save(state); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	return &scene{memlog.Of(encoded), state, views, snaps, dir}
-}
-
-// at returns an alteration of one commit.
-func at(sequence uint64, alter func(*ledger.Commit, *ledger.Changes)) func(*ledger.Commit, *ledger.Changes) {
-	return func(c *ledger.Commit, changes *ledger.Changes) {
-		if c.Sequence == sequence {
-			alter(c, changes)
-		}
-	}
+	return views
 }
 
 // unreadable is a log that cannot be read.
@@ -100,13 +53,14 @@ func (u unreadable) Read(context.Context, uint64, uint64, func(ledger.Entry) err
 // and a damaged snapshot is removed, so the next round finds nothing.
 func TestScrubber(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, func(*ledger.Commit, *ledger.Changes) {})
+	w := newWorld(t)
+	views := open(t, filepath.Join(w.dir, "readmodel"))
 	for n := 6; n < 8; n++ {
-		if err := s.snaps.Save(ledgertest.State(t, n)); err != nil {
+		if err := w.snaps.Save(ledgertest.State(t, n)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	dir := filepath.Join(s.dir, "snapshots")
+	dir := filepath.Join(w.dir, "snapshots")
 	paths, err := snapshots.Files(dir)
 	if err != nil || len(paths) != 3 {
 		t.Fatal(paths, err)
@@ -122,7 +76,7 @@ func TestScrubber(t *testing.T) {
 	logs := new(ledgertest.Output)
 	start := func(folder string, pause time.Duration) *check.Scrubber {
 		scrubber := check.StartScrubber(check.ScrubberConfig{
-			Views: s.views, Snapshots: folder, BytesPerSecond: 1 << 30, Every: pause, Now: time.Now,
+			Views: views, Snapshots: folder, BytesPerSecond: 1 << 30, Every: pause, Now: time.Now,
 			Logger: slog.New(slog.NewTextHandler(logs, nil)),
 		})
 		t.Cleanup(scrubber.Stop)
@@ -158,14 +112,14 @@ func TestScrubber(t *testing.T) {
 // TestScrubberStopsAtWork: it is slow, and stops without finishing its round.
 func TestScrubberStopsAtWork(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, func(*ledger.Commit, *ledger.Changes) {})
-	large := filepath.Join(s.dir, "snapshots", "00000000000000000099.snapshot")
+	w := newWorld(t)
+	large := filepath.Join(w.dir, "snapshots", "00000000000000000099.snapshot")
 	if err := os.WriteFile(large, make([]byte, 64<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	scrubber := check.StartScrubber(check.ScrubberConfig{
-		Views: s.views, Snapshots: filepath.Join(s.dir, "snapshots"), BytesPerSecond: 1, Every: time.Hour, Now: time.Now,
-		Logger: slog.New(slog.DiscardHandler),
+		Views: open(t, filepath.Join(w.dir, "readmodel")), Snapshots: filepath.Join(w.dir, "snapshots"),
+		BytesPerSecond: 1, Every: time.Hour, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
 	ledgertest.WaitFor(t, "the beginning", func() bool { return !scrubber.Status().Begun.IsZero() })
 	scrubber.Stop()
@@ -178,12 +132,13 @@ func TestScrubberStopsAtWork(t *testing.T) {
 // a fault of the log is a finding, whatever it is compared with.
 func TestVerifyInTrouble(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, func(*ledger.Commit, *ledger.Changes) {})
-	file := filepath.Join(s.dir, "file")
+	w := newWorld(t)
+	file := filepath.Join(w.dir, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	gap := unreadable{s.log, ledger.ErrLogGap}
+	good := memlog.Of(w.encoded)
+	gap := unreadable{good, ledger.ErrLogGap}
 	stop := errors.New("stopped")
 	for name, c := range map[string]struct {
 		log      ledger.Log
@@ -192,19 +147,19 @@ func TestVerifyInTrouble(t *testing.T) {
 		finding  string
 		cause    error
 	}{
-		"nothing to compare with": {s.log, check.Evidence{}, nil, "", nil},
-		"folders that are not there": {s.log, check.Evidence{
-			Snapshots: filepath.Join(s.dir, "none"), ReadModels: filepath.Join(s.dir, "none"),
+		"nothing to compare with": {good, check.Evidence{}, nil, "", nil},
+		"folders that are not there": {good, check.Evidence{
+			Snapshots: filepath.Join(w.dir, "none"), ReadModels: filepath.Join(w.dir, "none"),
 		}, nil, "", nil},
-		"checkpoints without a key":  {s.log, check.Evidence{Checkpoints: []proof.Kept{{Path: "x"}}}, nil, "", nil},
+		"checkpoints without a key":  {good, check.Evidence{Checkpoints: []proof.Kept{{Path: "x"}}}, nil, "", nil},
 		"the log has a gap":          {gap, check.Evidence{}, nil, "log: not good at sequence 1", ledger.ErrLogGap},
-		"the log cannot be read":     {unreadable{s.log, stop}, check.Evidence{}, stop, "", nil},
-		"snapshots cannot be listed": {s.log, check.Evidence{Snapshots: file}, os.ErrInvalid, "", nil},
-		"no read models":             {s.log, check.Evidence{ReadModels: file}, nil, "read models: not good: ", nil},
-		"a damaged snapshot":         {s.log, check.Evidence{Snapshots: damagedSnapshot(t)}, nil, "snapshot ", snapshots.ErrDamaged},
+		"the log cannot be read":     {unreadable{good, stop}, check.Evidence{}, stop, "", nil},
+		"snapshots cannot be listed": {good, check.Evidence{Snapshots: file}, os.ErrInvalid, "", nil},
+		"no read models":             {good, check.Evidence{ReadModels: file}, nil, "read models: not good: ", nil},
+		"a damaged snapshot":         {good, check.Evidence{Snapshots: damagedSnapshot(t)}, nil, "snapshot ", snapshots.ErrDamaged},
 	} {
 		c.evidence.Temporary = t.TempDir()
-		report, err := check.VerifyLog(t.Context(), c.log, 12, c.evidence)
+		report, err := check.VerifyLog(t.Context(), c.log, worldCommits, c.evidence)
 		if c.why != nil {
 			if err == nil || !errors.Is(c.why, os.ErrInvalid) && !errors.Is(err, c.why) {
 				t.Errorf("%s: %v", name, err)
@@ -237,27 +192,33 @@ func damagedSnapshot(t *testing.T) string {
 // byte by byte.
 func TestVerifyReadModelsThatDiffer(t *testing.T) {
 	t.Parallel()
-	for name, alter := range map[string]func(*ledger.Commit, *ledger.Changes){
-		"good": func(*ledger.Commit, *ledger.Changes) {},
-		"bad": at(7, func(_ *ledger.Commit, changes *ledger.Changes) {
-			other := *changes.Consumers[0].After
-			other.UpdatedAt++
-			changes.Consumers[0].After = &other
-		}),
-	} {
-		s := newScene(t, alter)
-		if err := s.views.Sync(); err != nil {
+	w := newWorld(t)
+	for name, good := range map[string]bool{"good": true, "bad": false} {
+		dir, state := filepath.Join(t.TempDir(), "readmodel"), ledger.NewState()
+		views := open(t, dir)
+		for _, c := range w.commits {
+			changes, err := state.Fold(c)
+			if !good && c.Sequence == 7 {
+				other := *changes.Consumers[0].After
+				other.UpdatedAt++
+				changes.Consumers = []ledger.Change[ledger.Consumer]{{Before: changes.Consumers[0].Before, After: &other}}
+			}
+			if err := errors.Join(err, views.Fold(c, changes)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := views.Sync(); err != nil {
 			t.Fatal(err)
 		}
 		var last [2]uint64
-		report, err := check.VerifyLog(t.Context(), s.log, 12, check.Evidence{
-			ReadModels: copyOf(t, filepath.Join(s.dir, "readmodel")), Temporary: t.TempDir(),
+		report, err := check.VerifyLog(t.Context(), memlog.Of(w.encoded), worldCommits, check.Evidence{
+			ReadModels: copyOf(t, dir), Temporary: t.TempDir(),
 			Progress: func(done, total uint64) { last = [2]uint64{done, total} },
 		})
-		if err != nil || (report.Err() == nil) != (name == "good") || last != [2]uint64{12, 12} {
+		if err != nil || (report.Err() == nil) != good || last != [2]uint64{worldCommits, worldCommits} {
 			t.Errorf("%s: %v, %v, told %v", name, report, err, last)
 		}
-		if name == "bad" && !strings.Contains(report.Err().Error(), "read models: not good at sequence 12: their digest is") {
+		if !good && !strings.Contains(report.Err().Error(), "read models: not good at sequence 24: their digest is") {
 			t.Errorf("%s: %v", name, report.Err())
 		}
 	}
@@ -276,16 +237,16 @@ func copyOf(t *testing.T, dir string) string {
 // TestReplayIntoNothing: read models that cannot be made are an error.
 func TestReplayIntoNothing(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, func(*ledger.Commit, *ledger.Changes) {})
-	file := filepath.Join(s.dir, "file")
+	w := newWorld(t)
+	file := filepath.Join(w.dir, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := check.Replay(t.Context(), s.log, 12, file, nil, nil); err == nil || r != nil {
+	if r, err := check.Replay(t.Context(), memlog.Of(w.encoded), worldCommits, file, nil, nil); err == nil || r != nil {
 		t.Errorf("read models in a file: %v, %v", r, err)
 	}
-	r, err := check.Replay(t.Context(), s.log, 12, "", nil, nil)
-	if err != nil || r.State.Head() != s.state.Head() || r.Records != 12 {
+	r, err := check.Replay(t.Context(), memlog.Of(w.encoded), worldCommits, "", nil, nil)
+	if err != nil || r.State.Head() != w.commits[worldCommits-1].Head() || r.Records != worldCommits {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -294,8 +255,9 @@ func TestReplayIntoNothing(t *testing.T) {
 // not stored yet what was folded, nothing is damaged; what two looks find is.
 func TestScrubberOfAReplica(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, func(*ledger.Commit, *ledger.Changes) {})
-	store := filepath.Join(s.dir, "log")
+	w := newWorld(t)
+	views := open(t, filepath.Join(w.dir, "readmodel"))
+	store := filepath.Join(w.dir, "log")
 	ns, err := embedded.Start(t.Context(), embedded.Config{StoreDir: store})
 	if err != nil {
 		t.Fatal(err)
@@ -308,15 +270,10 @@ func TestScrubberOfAReplica(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	last, err := s.log.Last(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = s.log.Read(t.Context(), 1, last, func(e ledger.Entry) error {
-		return ledgertest.Append(log, e.Sequence, e.Data)
-	})
-	if err != nil {
-		t.Fatal(err)
+	for i, data := range w.encoded {
+		if err := ledgertest.Append(log, uint64(i+1), data); err != nil {
+			t.Fatal(err)
+		}
 	}
 	nc.Close()
 	ns.Shutdown()
@@ -351,7 +308,7 @@ func TestScrubberOfAReplica(t *testing.T) {
 			write(c.content)
 			var looks atomic.Int32
 			scrubber := check.StartScrubber(check.ScrubberConfig{
-				Log: &files, Views: s.views, Snapshots: filepath.Join(s.dir, "none"), BytesPerSecond: 1 << 30, Every: time.Hour,
+				Log: &files, Views: views, Snapshots: filepath.Join(w.dir, "none"), BytesPerSecond: 1 << 30, Every: time.Hour,
 				Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 				Whole: func() bool {
 					n := looks.Add(1)

@@ -25,7 +25,8 @@ import (
 type world struct {
 	commits     []*ledger.Commit
 	encoded     [][]byte
-	dir         string
+	dir         string // of the read models and snapshots
+	snaps       *snapshots.Store
 	checkpoints []proof.Kept
 	signer      note.Signer
 	keys        note.Verifiers
@@ -45,8 +46,8 @@ func newWorld(t *testing.T) *world {
 		encoded := ledgertest.Encoded(t, c)
 		w.encoded = append(w.encoded, encoded)
 	}
-	snaps, err := snapshots.Open(filepath.Join(w.dir, "snapshots"), slog.New(slog.DiscardHandler))
-	if err != nil {
+	var err error
+	if w.snaps, err = snapshots.Open(filepath.Join(w.dir, "snapshots"), slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	_, err = check.Replay(
@@ -58,7 +59,7 @@ func newWorld(t *testing.T) *world {
 		func(r *check.Replayed) error {
 			switch r.State.Head().Sequence {
 			case snapshotAt:
-				return snaps.Save(r.State)
+				return w.snaps.Save(r.State)
 			case signedAt, worldCommits:
 				w.checkpoints = append(w.checkpoints, sign(t, r, w.signer))
 			}
