@@ -31,7 +31,7 @@ type flaky struct {
 }
 
 func (f *flaky) Submit(ctx context.Context, s commands.Submission) (commands.Outcome, error) {
-	switch f.count.Add(1) % 3 {
+	switch f.count.Add(1) % 5 {
 	case 0:
 		return commands.Outcome{}, commands.ErrBusy
 	case 1:
