@@ -23,7 +23,8 @@ import (
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
-// TestConsumption: rows in their form over HTTP, in pages, and refusals; TestConsumptionByAnything has all groupings, exactly.
+// TestConsumption: rows in their form over HTTP, in pages, and refusals; TestConsumptionByAnything has all
+// groupings, exactly.
 func TestConsumption(t *testing.T) {
 	clock := time.Date(2026, 4, 30, 23, 0, 0, 0, time.UTC)
 	l := commandstest.StartWith(t, t.TempDir(), &memlog.Log{}, func(o *writer.Options) {
