@@ -72,7 +72,7 @@ func (r *run) compare(c *caller) {
 	r.judgeLog(c)
 }
 
-// signedLog reads the log up to the last checkpoint: nobody has signed what came after it, such as the end of a
+// signedLog reads the log up to the last checkpoint: no server has signed what came after it, such as the end of a
 // reservation.
 func (r *run) signedLog(c *caller) (log [][]byte, err error) {
 	if len(r.signed) == 0 {
