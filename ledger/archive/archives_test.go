@@ -243,6 +243,36 @@ func (w *world) skip(before ledger.Head) {
 	w.put(c.Sequence, data[:len(data)-1])
 }
 
+// TestWrittenOnce: Archivers that follow one another, or run at the same time,
+// write each part once, wherever each of them stands.
+func TestWrittenOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 60)
+	target, dir := inFolder(t)
+	url := "file://" + dir
+	half := w.config(target)
+	half.Head = func() ledger.Head { return w.heads[25] }
+	w.archive(half, 20)
+	before := files(t, dir)
+	rivals := make([]*archive.Archiver, 3)
+	for i := range rivals {
+		rivals[i] = archive.Start(w.config(open(t, url)))
+	}
+	w.archive(w.config(open(t, url)), 60)
+	for _, rival := range rivals {
+		rival.Stop()
+	}
+	after := files(t, dir)
+	for name, text := range before {
+		if after[name] != text {
+			t.Errorf("%s was changed", name)
+		}
+	}
+	if known, err := w.verify(open(t, url), nil); err != nil || known.Parts != len(after)-1 {
+		t.Errorf("%d objects, and %+v: %v", len(after), known, err)
+	}
+}
+
 // TestOthersPart: a part that a backup has written, with other bounds, while an
 // Archiver runs, is taken: no commit is in the archive twice.
 func TestOthersPart(t *testing.T) {
