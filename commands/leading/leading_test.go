@@ -314,6 +314,18 @@ func (m *member) submitAs(t testing.TB, id ledger.UUID, c commands.Command) comm
 	return outcome
 }
 
+// submitLate submits a command whose answer the test waits for later.
+func (m *member) submitLate(ctx context.Context) <-chan error {
+	answered := make(chan error, 1)
+	go func() {
+		_, err := m.Submit(ctx, commands.Submission{
+			ID: commands.NewID(), Actor: "test", Command: &commands.CreateTrait{Name: "CUSTOM_LATE"},
+		})
+		answered <- err
+	}()
+	return answered
+}
+
 // TestEveryReplicaTakesCommands: whichever replica takes a command, it is decided
 // once, with all its circumstances, and can be read where it was answered.
 func TestEveryReplicaTakesCommands(t *testing.T) {
@@ -535,13 +547,7 @@ func TestWedgedLog(t *testing.T) {
 	leader := g.leader()
 	silence := make(chan struct{})
 	leader.late.Store(&silence)
-	answered := make(chan error, 1)
-	go func() {
-		_, err := leader.Submit(t.Context(), commands.Submission{
-			ID: commands.NewID(), Actor: "test", Command: &commands.CreateTrait{Name: "CUSTOM_LATE"},
-		})
-		answered <- err
-	}()
+	answered := leader.submitLate(t.Context())
 	say := func(wedged bool) {
 		t.Helper()
 		ledgertest.WaitFor(t, "all replicas to say the same of the log", func() bool {
@@ -608,13 +614,7 @@ func TestNoFollowerReadsAheadOfTheLeader(t *testing.T) {
 	release := sync.OnceFunc(func() { close(late) })
 	t.Cleanup(release)
 	leader.late.Store(&late)
-	answered := make(chan error, 1)
-	go func() {
-		_, err := leader.Submit(context.Background(), commands.Submission{
-			ID: commands.NewID(), Actor: "test", Command: &commands.CreateTrait{Name: "CUSTOM_LATE"},
-		})
-		answered <- err
-	}()
+	answered := leader.submitLate(context.Background())
 	follower := g.others()[0]
 	next := leader.views.Checkpoint().Sequence + 1
 	ledgertest.WaitFor(t, "the commit to be in the follower's log", func() bool {
