@@ -69,11 +69,6 @@ func StartWith(t testing.TB, dir string, log ledger.Log, change func(*writer.Opt
 	return l
 }
 
-// Open is Start for tests that expect an error.
-func Open(dir string, log ledger.Log) (*Ledger, error) {
-	return open(dir, log, func(*writer.Options) {})
-}
-
 func open(dir string, log ledger.Log, change func(*writer.Options)) (*Ledger, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	views, err := projector.Open(filepath.Join(dir, "readmodel"), quiet)
