@@ -6,6 +6,7 @@ import (
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/demand"
+	"github.com/allot-project/allot/ledger"
 )
 
 type link struct {
@@ -13,11 +14,8 @@ type link struct {
 	Href string `json:"href"`
 }
 
-// maxClassName is the longest name of a class, in bytes.
-const maxClassName = 255
-
 // isClassName reports whether a class may have a name.
-func isClassName(text string) bool { return len(text) <= maxClassName && plainClass(text) }
+func isClassName(text string) bool { return len(text) <= ledger.MaxSymbolBytes && plainClass(text) }
 
 func classPath(name string) string { return "/resource_classes/" + name }
 

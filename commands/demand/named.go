@@ -2,13 +2,14 @@ package demand
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
 
 	"github.com/allot-project/allot/ledger"
 )
 
 // names says what isName accepts.
-const names = "1 to 64 letters, digits, '_', '-' and '.'"
+var names = fmt.Sprintf("1 to %d letters, digits, '_', '-' and '.'", ledger.MaxPreferenceName)
 
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
