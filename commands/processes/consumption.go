@@ -30,30 +30,19 @@ type ConsumptionCommitter struct {
 	now    func() time.Time
 	logger *slog.Logger
 	next   int64 // the hour that is to come; 0: it is not known
-	stop   context.CancelFunc
-	done   chan struct{}
+	process
 }
 
 // StartConsumptionCommitter starts to commit to consumption, by the writer's clock.
 func StartConsumptionCommitter(
 	submit commands.Submitter, views ConsumptionViews, now func() time.Time, logger *slog.Logger,
 ) *ConsumptionCommitter {
-	ctx, cancel := context.WithCancel(context.Background())
-	c := &ConsumptionCommitter{
-		submit: submit, views: views, now: now, logger: logger, stop: cancel, done: make(chan struct{}),
-	}
-	go c.run(ctx)
+	c := &ConsumptionCommitter{submit: submit, views: views, now: now, logger: logger}
+	c.begin(c.run)
 	return c
 }
 
-// Stop ends the process. A command that it has submitted may still be carried out.
-func (c *ConsumptionCommitter) Stop() {
-	c.stop()
-	<-c.done
-}
-
 func (c *ConsumptionCommitter) run(ctx context.Context) {
-	defer close(c.done)
 	for ctx.Err() == nil {
 		changed := c.views.Changed()
 		timer := time.NewTimer(c.round(ctx))
@@ -98,10 +87,10 @@ func (c *ConsumptionCommitter) round(ctx context.Context) time.Duration {
 		return retryPause // a commit came in between
 	}
 	if ctx.Err() == nil {
-		c.logger.Warn(
-			"the ledger was not committed to what was consumed; trying again", "up to", time.Unix(0, at).UTC(),
-			"error", err, "rejection", outcome.Rejection,
-		)
+		c.warns.Do(func() {
+			c.logger.Warn("the ledger is not committed to what was consumed; trying again", "up to",
+				time.Unix(0, at).UTC(), "error", err, "rejection", outcome.Rejection)
+		})
 	}
 	return retryPause
 }

@@ -107,9 +107,10 @@ func (e *Expirer) end(ctx context.Context, consumer ledger.UUID, now int64) bool
 		return true
 	}
 	if ctx.Err() == nil {
-		e.logger.Warn(
-			"a reservation was not ended; trying again", "consumer", consumer, "error", err, "rejection", outcome.Rejection,
-		)
+		e.warns.Do(func() {
+			e.logger.Warn("reservations are not ended; trying again", "consumer", consumer, "error", err,
+				"rejection", outcome.Rejection)
+		})
 	}
 	return false
 }

@@ -113,10 +113,10 @@ func (a *NodePlacer) choose(ctx context.Context, one *ledger.NodeAllocation) {
 	if err == nil && outcome.Rejection == nil {
 		return
 	}
-	a.logger.Warn(
-		"a node allocation was not decided; trying again", "allocation", one.UUID, "error", err, "rejection",
-		outcome.Rejection,
-	)
+	a.warns.Do(func() {
+		a.logger.Warn("node allocations are not decided; trying again", "allocation", one.UUID, "error", err,
+			"rejection", outcome.Rejection)
+	})
 	a.tryAgain()
 }
 

@@ -8,17 +8,25 @@ package processes
 import (
 	"context"
 	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // process is what runs until it is stopped.
 type process struct {
 	stop context.CancelFunc
 	idle sync.WaitGroup
+	// warns says why something is tried again, which it is ten times a second while the log takes nothing.
+	warns rate.Sometimes
 }
+
+// warnEvery is how often the same trouble is told.
+const warnEvery = time.Minute
 
 func (p *process) begin(run func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
-	p.stop = cancel
+	p.stop, p.warns.Interval = cancel, warnEvery
 	p.idle.Go(func() { run(ctx) })
 }
 
