@@ -256,6 +256,8 @@ func (p *replicaPart) endTerm(ctx context.Context, successor string) (err error)
 		state = w.State()
 	}
 	if state == nil {
+		ctx, cancel := p.parts.alive(ctx)
+		defer cancel(nil)
 		if state, err = p.state.restoreOrWait(ctx, nil); err != nil {
 			return err
 		}

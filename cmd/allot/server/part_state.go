@@ -101,7 +101,7 @@ func (p *statePart) restoreOrWait(ctx context.Context, join func(context.Context
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return nil, fmt.Errorf("stopped while waiting for the cluster's ledger: %w", ctx.Err())
+			return nil, fmt.Errorf("stopped while waiting for the cluster's ledger: %w", context.Cause(ctx))
 		}
 	}
 }

@@ -17,7 +17,7 @@ type disksPart struct {
 	archives *archivesPart
 	views    *viewsPart
 	nats     *natsPart
-	failed   chan<- failure // takes why the server cannot go on
+	fail     func(error) // takes why the server cannot go on
 
 	vitals.Disks
 }
@@ -25,7 +25,7 @@ type disksPart struct {
 func (p *disksPart) start(context.Context) error {
 	return p.Start(vitals.DisksConfig{
 		Data: p.data.Folder, Views: p.views.Projector, NATS: p.nats.Server, Archives: p.archives.list,
-		Reserve: p.config.DiskReserve, RoomAgain: func(err error) { p.failed <- failure{err: err} }, Logger: p.logger,
+		Reserve: p.config.DiskReserve, RoomAgain: p.fail, Logger: p.logger,
 		Clock: p.clock,
 	})
 }

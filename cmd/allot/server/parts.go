@@ -48,6 +48,10 @@ type partList struct {
 	logger *slog.Logger
 	failed chan failure // why the server cannot go on
 
+	// life ends when a part fails outside of lead: nothing goes on to start, or to wait, then.
+	life context.Context
+	die  context.CancelCauseFunc
+
 	turn    sync.Mutex // held while parts start or stop
 	running []*running // by place in the list; nil: the part does not run; guarded by turn
 
@@ -85,17 +89,27 @@ type running struct {
 var errStopped = errors.New("stopped before everything had started")
 
 func newPartList(logger *slog.Logger, list ...part) *partList {
+	life, die := context.WithCancelCause(context.Background())
 	return &partList{
 		list: list, logger: logger, failed: make(chan failure, 2*len(list)+1), running: make([]*running, len(list)),
+		life: life, die: die,
 	}
 }
 
-// start starts the parts of some phases that do not run yet. If one fails, the
-// parts that this call has started are stopped; parts that ran before go on.
-func (p *partList) start(ctx context.Context, phases ...phase) error {
+// alive returns a context that ends with another one, and when a part fails outside of lead.
+func (p *partList) alive(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(p.life, func() { cancel(context.Cause(p.life)) })
+	context.AfterFunc(ctx, func() { stop() })
+	return ctx, cancel
+}
+
+// start starts the parts of some phases that do not run yet. If one fails, also while
+// others start, the parts that this call has started are stopped; parts that ran before go on.
+func (p *partList) start(asked context.Context, phases ...phase) error {
 	p.turn.Lock()
 	defer p.turn.Unlock()
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := p.alive(asked)
 	defer cancel(nil)
 	p.mayEnd(cancel)
 	defer p.mayEnd(nil)
@@ -110,9 +124,9 @@ func (p *partList) start(ctx context.Context, phases ...phase) error {
 			if one.interrupt != nil {
 				defer context.AfterFunc(ctx, one.interrupt)() // later parts may wait for this one
 			}
-			if errors.Is(context.Cause(ctx), errStopped) {
-				err = errStopped
-			}
+		}
+		if asked.Err() == nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
 		}
 		if err != nil {
 			return errors.Join(err, p.stopThese(begun))
@@ -159,9 +173,26 @@ func (p *partList) ended(one part, r *running, err error) {
 	if err == nil {
 		err = fmt.Errorf("%s has ended by itself", one.name)
 	}
+	p.report(failure{err, r}, one.phase)
+}
+
+// fail says that the server cannot go on.
+func (p *partList) fail(err error) { p.report(failure{err: err}, open) }
+
+// report tells of a failure, and ends what waits for a part that has failed.
+func (p *partList) report(f failure, of phase) {
 	select {
-	case p.failed <- failure{err, r}:
+	case p.failed <- f:
 	default: // the server is ending for another reason
+	}
+	if of != lead {
+		p.die(f.err)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.end != nil {
+		p.end(f.err)
 	}
 }
 

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // diary lists what happened to parts, in order.
@@ -222,23 +220,56 @@ func TestPartFailsAtRunTime(t *testing.T) {
 	}
 }
 
+// TestPartFailsWhileOthersStart: a start that waits ends with why a part has failed, whether that
+// began in this start or in an earlier one.
+func TestPartFailsWhileOthersStart(t *testing.T) {
+	broken := errors.New("broken")
+	for name, c := range map[string]struct {
+		fails, waits int
+		first        []phase
+		want         string
+	}{
+		"of the same start":      {1, 4, nil, "+a +b +c +d +e -d -c -b -a"},
+		"of an earlier start":    {1, 3, []phase{open, follow}, "+a +b +e +c +d -c -e -b -a"},
+		"of the phase that ends": {2, 3, []phase{open, follow}, "+a +b +e +c +d -c -e -b -a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var d diary
+			list, waits := d.list(), make(chan struct{})
+			list[1].interrupt = nil // TestInterruptedStart tests when it comes
+			list[c.fails].run = func() error { <-waits; return broken }
+			list[c.waits].start = func(ctx context.Context) error {
+				d.note("+", list[c.waits].name)
+				close(waits)
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			p := quietParts(list)
+			if err := p.start(t.Context(), c.first...); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.start(t.Context(), open, follow, lead); !errors.Is(err, broken) {
+				t.Errorf("got %v", err)
+			}
+			if err := p.stop(open, follow, lead); err != nil {
+				t.Error(err)
+			}
+			d.wants(t, c.want)
+		})
+	}
+}
+
 // TestFailureOfAnEndedPhase: what failed before its phase was given up is told as past,
 // and nothing that fails later is lost behind it.
 func TestFailureOfAnEndedPhase(t *testing.T) {
 	var d diary
 	broken := errors.New("broken")
 	list := d.list()
-	var p *partList
-	begun := 0
 	list[2].run = func() error { return broken }
-	list[3].start = func(context.Context) error {
-		begun++
-		ledgertest.Comes(ledgertest.Hang, func() bool { return len(p.failed) == begun })
-		return broken
-	}
+	list[3].start = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	end := make(chan struct{})
 	list[1].run = func() error { <-end; return broken }
-	p = quietParts(list)
+	p := quietParts(list)
 	if err := p.start(t.Context(), open, follow); err != nil {
 		t.Fatal(err)
 	}

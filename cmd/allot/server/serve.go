@@ -168,7 +168,7 @@ func newServer(config *Command, logger *slog.Logger) *server {
 	s.processes = &processesPart{settings: given, access: s.access, notary: s.notary, views: s.views, writer: s.writer}
 	s.scrubber = &scrubberPart{settings: given, data: s.data, views: s.views, nats: s.nats}
 	s.parts = newPartList(logger, s.list()...)
-	s.disks.failed, s.replica.parts = s.parts.failed, s.parts
+	s.disks.fail, s.replica.parts = s.parts.fail, s.parts
 	return s
 }
 
