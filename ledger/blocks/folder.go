@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,13 +39,16 @@ func (f Folder) Dir() string { return filepath.Join(f.folders(), f.Stream) }
 // folders returns the folder in which each stream has its own.
 func (f Folder) folders() string { return filepath.Join(f.Store, "jetstream", account, "streams") }
 
-func (f Folder) messages() string { return filepath.Join(f.Dir(), "msgs") }
+func (f Folder) messages() string { return filepath.Join(f.Dir(), messagesFolder) }
 func (f Folder) blockPath(n int) string {
 	return filepath.Join(f.messages(), strconv.Itoa(n)+blockSuffix)
 }
 func (f Folder) indexPath() string { return filepath.Join(f.messages(), "index.db") }
 
-const blockSuffix = ".blk"
+const (
+	messagesFolder = "msgs"
+	blockSuffix    = ".blk"
+)
 
 // metaFile has the stream's configuration.
 const metaFile = "meta.inf"
@@ -59,12 +63,18 @@ type block struct {
 // blocks lists the block files in order. The error wraps ErrNoLog if there is no
 // stream.
 func (f Folder) blocks() ([]block, error) {
-	entries, err := os.ReadDir(f.messages())
+	list, err := blocksIn(f.messages())
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%w in %s", ErrNoLog, f.Store)
 	}
+	return list, joinErrors(err)
+}
+
+// blocksIn lists the block files of a folder in order.
+func blocksIn(dir string) ([]block, error) {
+	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("blocks: %w", err)
+		return nil, err
 	}
 	var list []block
 	for _, entry := range entries {
@@ -75,12 +85,50 @@ func (f Folder) blocks() ([]block, error) {
 		}
 		info, err := entry.Info()
 		if err != nil {
-			return nil, fmt.Errorf("blocks: %w", err)
+			return nil, err
 		}
-		list = append(list, block{number: n, path: f.blockPath(n), size: info.Size()})
+		list = append(list, block{number: n, path: filepath.Join(dir, entry.Name()), size: info.Size()})
 	}
 	slices.SortFunc(list, func(a, b block) int { return a.number - b.number })
 	return list, nil
+}
+
+// writtenAgain is how many bytes at the end of a stream are written again: more than a process
+// writes between a sync that failed and its end.
+const writtenAgain = 32 << 20
+
+// WriteAgain writes what is newest in the store again, of all streams and of the agreements with
+// other servers, with the same bytes: if a sync of it failed in an earlier process, it is on no
+// disk, though it is read.
+func (f Folder) WriteAgain() error {
+	root := filepath.Join(f.Store, "jetstream")
+	return joinErrors(filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case path == root && errors.Is(err, os.ErrNotExist):
+			return nil
+		case err == nil && entry.IsDir() && entry.Name() == messagesFolder:
+			return writeAgain(path)
+		}
+		return err
+	}))
+}
+
+func writeAgain(dir string) error {
+	list, err := blocksIn(dir)
+	if err != nil {
+		return err
+	}
+	written := int64(0)
+	for _, b := range slices.Backward(list) {
+		if written >= writtenAgain {
+			break
+		}
+		if err := durable.WriteAgain(b.path); err != nil {
+			return err
+		}
+		written += b.size
+	}
+	return durable.SyncFolder(dir)
 }
 
 // SyncStreams makes the stream's name durable. A NATS server syncs what is in a

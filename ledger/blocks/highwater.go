@@ -49,7 +49,8 @@ type HighWater struct {
 	synced extent      // up to where the blocks are durable; guarded by mu
 	dirty  bool        // written since the last sync; guarded by mu
 
-	failed  func(error) // called if a sync failed
+	failure error         // of the first sync that failed; the goroutine that syncs has it
+	failed  chan struct{} // closed after failure is set
 	stopped chan struct{}
 	idle    sync.WaitGroup
 }
@@ -110,16 +111,15 @@ func Slot(head ledger.Head) (slot []byte, at int64) {
 	return encoded[:], slotAt(head)
 }
 
-// OpenHighWater opens or makes the file of a log. failed is called if it could not be
-// synced; a second later that is tried again. For a replica, whose server syncs the log's
-// blocks only now and then, the blocks are synced before the mark each time, and the mark
-// says up to where.
-func (f Folder) OpenHighWater(replica bool, failed func(error)) (*HighWater, error) {
+// OpenHighWater opens or makes the file of a log. For a replica, whose server syncs the log's
+// blocks only now and then, the blocks are synced before the mark each time, and the mark says
+// up to where.
+func (f Folder) OpenHighWater(replica bool) (*HighWater, error) {
 	file, err := openOrMake(HighWaterPath(f.Store))
 	if err != nil {
 		return nil, fmt.Errorf("blocks: high-water mark: %w", err)
 	}
-	m := &HighWater{f: file, failed: failed, stopped: make(chan struct{})}
+	m := &HighWater{f: file, failed: make(chan struct{}), stopped: make(chan struct{})}
 	if replica {
 		m.blocks = &syncer{Folder: f}
 	}
@@ -140,7 +140,7 @@ func openOrMake(path string) (*os.File, error) {
 	if !errors.Is(err, os.ErrNotExist) {
 		return f, err
 	}
-	if err := WriteHighWater(path, ledger.Head{}); err != nil {
+	if err := replaceMark(path, ledger.Head{}); err != nil {
 		return nil, err
 	}
 	return os.OpenFile(path, os.O_RDWR, 0)
@@ -196,8 +196,19 @@ func encodeSlot(head ledger.Head) (slot [slotBytes]byte) {
 	return slot
 }
 
-// Sync makes the mark durable. If it fails, the next Sync tries again.
-func (m *HighWater) Sync() error {
+// sync makes the mark durable. After a failure it does nothing more: another try would succeed
+// without what the system has given up to write, and the mark would tell a lie.
+func (m *HighWater) sync() error {
+	if m.failure != nil {
+		return m.failure
+	}
+	if m.failure = m.syncOnce(); m.failure != nil {
+		close(m.failed)
+	}
+	return m.failure
+}
+
+func (m *HighWater) syncOnce() error {
 	if err := m.syncBlocks(); err != nil {
 		return err
 	}
@@ -209,12 +220,20 @@ func (m *HighWater) Sync() error {
 		return nil
 	}
 	if err := m.f.Sync(); err != nil {
-		m.mu.Lock()
-		m.dirty = true
-		m.mu.Unlock()
 		return fmt.Errorf("blocks: high-water mark: %w", err)
 	}
 	return nil
+}
+
+// Await returns why a sync failed, once one has: what the log's files hold is not sure then
+// before the next start has written them again. It returns nil once the mark is closed.
+func (m *HighWater) Await() error {
+	select {
+	case <-m.failed:
+		return m.failure
+	case <-m.stopped:
+		return nil
+	}
 }
 
 // syncBlocks makes the log's blocks durable, and notes up to where. It does so although no
@@ -245,8 +264,8 @@ func (m *HighWater) syncLoop() {
 		case <-m.stopped:
 			return
 		}
-		if err := m.Sync(); err != nil {
-			m.failed(err)
+		if m.sync() != nil {
+			return
 		}
 	}
 }
@@ -255,14 +274,16 @@ func (m *HighWater) syncLoop() {
 func (m *HighWater) Close() error {
 	close(m.stopped)
 	m.idle.Wait()
-	return errors.Join(m.Sync(), m.f.Close())
+	return errors.Join(m.sync(), m.f.Close())
 }
 
 // WriteHighWater replaces the file by one with this head, durably. The head may
 // be before the mark that is there, which only a repair may do.
-func WriteHighWater(path string, head ledger.Head) error {
+func WriteHighWater(path string, head ledger.Head) error { return joinErrors(replaceMark(path, head)) }
+
+func replaceMark(path string, head ledger.Head) error {
 	var content [SlotsBytes]byte
 	slot, at := Slot(head)
 	copy(content[at:], slot)
-	return joinErrors(durable.Replace(path, content[:]))
+	return durable.Replace(path, content[:])
 }

@@ -15,7 +15,7 @@ import (
 func TestTornMarkLeavesTheOneBefore(t *testing.T) {
 	store := t.TempDir()
 	path := blocks.HighWaterPath(store)
-	mark, err := blocks.Folder{Store: store}.OpenHighWater(false, func(error) {})
+	mark, err := blocks.Folder{Store: store}.OpenHighWater(false)
 	if err != nil {
 		t.Fatal(err)
 	}

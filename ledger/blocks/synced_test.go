@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
@@ -21,7 +22,7 @@ func TestUnsyncedEndIsCut(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "log")
 	log, stop := server(t, store)
 	files := embedded.Files(store)
-	mark, err := files.OpenHighWater(true, func(error) {})
+	mark, err := files.OpenHighWater(true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,11 +112,11 @@ func TestQuietReplicaNotesWhatIsSynced(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		mark, err := files.OpenHighWater(true, func(error) {})
+		mark, err := files.OpenHighWater(true)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(mark.Sync(), mark.Close()); err != nil {
+		if err := mark.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if head, err := blocks.ReadHighWater(blocks.HighWaterPath(store)); err != nil || head != seen {
@@ -132,5 +133,49 @@ func TestQuietReplicaNotesWhatIsSynced(t *testing.T) {
 		if err := os.WriteFile(path, whole, 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestNewestBlocksAreWrittenAgain: of each stream, and of each agreement with other servers, and
+// not the whole log.
+func TestNewestBlocksAreWrittenAgain(t *testing.T) {
+	files := embedded.Files(t.TempDir())
+	if err := files.WriteAgain(); err != nil {
+		t.Fatalf("a store that is to begin: %v", err)
+	}
+	before := time.Unix(1_000_000_000, 0)
+	for name, f := range map[string]struct {
+		size    int
+		written bool
+	}{
+		"$G/streams/ALLOT/msgs/8.blk":     {20 << 20, false},
+		"$G/streams/ALLOT/msgs/9.blk":     {20 << 20, true},
+		"$G/streams/ALLOT/msgs/10.blk":    {20 << 20, true},
+		"$G/streams/KV_ALLOT/msgs/1.blk":  {100, true},
+		"$SYS/_js_/S-R3F-one/msgs/3.blk":  {100, true},
+		"$SYS/_js_/_meta_/msgs/7.blk":     {0, true},
+		"$SYS/_js_/_meta_/msgs/index.db":  {100, false},
+		"$SYS/_js_/_meta_/tav.idx":        {100, false},
+		"$SYS/_js_/_meta_/msgs/other.blk": {100, false},
+	} {
+		path := filepath.Join(files.Store, "jetstream", name)
+		contents := bytes.Repeat([]byte(name), f.size/len(name)+1)[:f.size]
+		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, contents, 0o600))
+		if err = errors.Join(err, os.Chtimes(path, before, before)); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			after, err := os.ReadFile(path)
+			if err != nil || !bytes.Equal(after, contents) {
+				t.Errorf("%s holds %d bytes, %v", name, len(after), err)
+			}
+			info, err := os.Stat(path)
+			if err != nil || !info.ModTime().Equal(before) != f.written && f.size > 0 {
+				t.Errorf("%s was written again: %v, %v", name, !f.written, err)
+			}
+		}()
+	}
+	if err := files.WriteAgain(); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -4,6 +4,7 @@ package durable
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -87,6 +88,21 @@ func sync(path string) error {
 		return err
 	}
 	return errors.Join(f.Sync(), f.Close())
+}
+
+// WriteAgain writes a file's bytes again, in their place, and syncs them. A system may take what
+// it could not sync for written: it is read then, but is on no disk, and no later sync brings it
+// there.
+func WriteAgain(path string) error {
+	f, err := os.OpenFile(filepath.Clean(path), os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.NewOffsetWriter(f, 0), f)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
 }
 
 // NoRoom reports whether an error says that a disk is full, or that a quota is used up.

@@ -9,7 +9,8 @@ import (
 
 // When JetStream cannot write, it logs that, gives publishers no answer, and takes nothing
 // more on that stream until its store is opened anew, even if the disk has room again. So a
-// server whose store is broken ends, and the next start reads what the disk holds.
+// server whose store is broken ends, and the next start writes again what it can read
+// (blocks.Folder.WriteAgain), because a system may take what it could not sync for written.
 //
 // If the disk was full at the first message of a new block, and the store is then closed in
 // order, the store writes down that this message was deleted: its sequence is lost for good,

@@ -156,6 +156,9 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		if verdict, err = judge(ctx, cfg); err != nil {
 			return nil, err
 		}
+		if err := Files(cfg.StoreDir).WriteAgain(); err != nil {
+			return nil, err
+		}
 	}
 	ns, err := server.NewServer(opts)
 	if err != nil {

@@ -191,7 +191,7 @@ func (p *natsPart) admitOthers() (stop func(), err error) {
 func (p *natsPart) run() error {
 	select {
 	case <-p.broken:
-		return fmt.Errorf("%w; the next start reads what the disk holds", p.WhyBroken())
+		return fmt.Errorf("%w; the next start goes on with what can be read", p.WhyBroken())
 	case <-p.stopped:
 		return nil
 	}

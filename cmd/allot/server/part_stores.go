@@ -199,11 +199,12 @@ func (p *highWaterPart) start(context.Context) (err error) {
 	if err := durable.SyncFolder(p.data.Dir); err != nil { // the names of what the parts before have made
 		return err
 	}
-	p.HighWater, err = p.data.Files().OpenHighWater(p.config.Cluster.on(), func(err error) {
-		p.logger.Error("the high-water mark of the log could not be synced", "error", err)
-	})
+	p.HighWater, err = p.data.Files().OpenHighWater(p.config.Cluster.on())
 	return err
 }
+
+// run returns when the log or its mark could not be synced: the server ends then.
+func (p *highWaterPart) run() error { return p.Await() }
 
 func (p *highWaterPart) stop() error { return p.Close() }
 

@@ -241,7 +241,7 @@ func (s *server) list() []part {
 		},
 		{phase: open, name: "snapshots", start: s.snaps.start},
 		// The high-water mark moves with each folded commit, and is closed after the last one.
-		{phase: open, name: "high-water mark", start: s.highWater.start, stop: s.highWater.stop},
+		{phase: open, name: "high-water mark", start: s.highWater.start, run: s.highWater.run, stop: s.highWater.stop},
 		{phase: open, name: "NATS server", start: s.nats.start, run: s.nats.run, stop: s.nats.stop},
 		{phase: open, name: "log connection", start: s.log.connect, run: s.log.watch, stop: s.log.close},
 		// A server that is told to begin a ledger asks while this one waits for its log.

@@ -74,3 +74,45 @@ func TestReplacedFileLasts(t *testing.T) {
 		t.Errorf("without a sync the file was lost in %d of 40 power cuts only", lost)
 	}
 }
+
+// appendTwice appends to a file, which cannot be synced the first time, and cuts the power after the
+// second time. It reports whether the file is whole then.
+func appendTwice(t *testing.T, p *Program, seed uint64, args ...string) bool {
+	t.Helper()
+	w := NewWorld(seed)
+	m := w.NewMachine("one", alice, p, 1<<20)
+	for _, run := range []struct {
+		fails float64
+		args  []string
+	}{{1, nil}, {0, args}} {
+		var ended error
+		m.Ended = func(err error) { ended = err }
+		m.Disk.Faults.Syncs = run.fails
+		m.Start(nil, append([]string{"replacing", "append"}, run.args...)...)
+		w.Run(time.Minute, func() bool { return !m.Runs() })
+		if m.Runs() || (ended != nil) != (run.fails > 0) {
+			t.Fatalf("the program ended with %v, though %v of its syncs failed", ended, run.fails)
+		}
+	}
+	m.PowerOff(true)
+	file, failed := m.Disk.Find("/file")
+	return failed == 0 && bytes.Equal(file.Contents(), bytes.Repeat([]byte{1}, 20_000))
+}
+
+// TestFailedSyncIsMadeUpFor: what a process has written and could not sync is read by the next one,
+// and is on no disk, unless that one writes it again.
+func TestFailedSyncIsMadeUpFor(t *testing.T) {
+	p := replacing(t)
+	lost := 0
+	for seed := range uint64(40) {
+		if !appendTwice(t, p, seed, "again") {
+			t.Errorf("seed %d: what was synced at last is lost", seed)
+		}
+		if !appendTwice(t, p, seed) {
+			lost++
+		}
+	}
+	if lost < 10 {
+		t.Errorf("without writing it again the file was lost in %d of 40 power cuts only", lost)
+	}
+}
