@@ -63,37 +63,17 @@ type WouldTell struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// whatIf is POST /audit/what-if.
+// whatIf is POST /audit/what-if. A large body is decoded in its client's turn, too.
 func (q *Questions) whatIf(ctx context.Context, client string, body []byte) (any, error) {
-	var asked WhatIf
-	if err := document.Check(body); err != nil {
-		return nil, rest.BadRequest("the body is not JSON that can be read in one way: %v", err)
-	}
-	if err := strict(body, &asked); err != nil {
-		return nil, rest.BadRequest("%v", err)
-	}
-	if len(asked.Steps) > maxSteps || len(asked.Questions) > maxQuestions {
-		return nil, rest.BadRequest("give at most %d steps and %d questions", maxSteps, maxQuestions)
-	}
-	steps := make([]commands.Command, len(asked.Steps))
-	for i, one := range asked.Steps {
-		var err error
-		if steps[i], err = stepOf(one.Command, one.Body); err != nil {
-			return nil, rest.BadRequest("step %d: %v", i, err)
-		}
-	}
-	questions := make([]wire.Query, len(asked.Questions))
-	for i, one := range asked.Questions {
-		var err error
-		if questions[i], err = queryOf(one.Query, one.Body); err != nil {
-			return nil, rest.BadRequest("question %d: %v", i, err)
-		}
-	}
 	work, err := q.Fair.Long(ctx, client)
 	if err != nil {
 		return nil, err
 	}
 	defer work.End()
+	asked, steps, questions, err := readWhatIf(body)
+	if err != nil {
+		return nil, err
+	}
 	state, err := q.state(ctx, asked.At)
 	if err != nil {
 		return nil, err
@@ -118,6 +98,31 @@ func (q *Questions) whatIf(ctx context.Context, client string, body []byte) (any
 		answer.Answers = append(answer.Answers, told)
 	}
 	return answer, nil
+}
+
+// readWhatIf reads the body of POST /audit/what-if, and what is to be carried out and asked.
+func readWhatIf(body []byte) (asked WhatIf, steps []commands.Command, questions []wire.Query, err error) {
+	if err := document.Check(body); err != nil {
+		return asked, nil, nil, rest.BadRequest("the body is not JSON that can be read in one way: %v", err)
+	}
+	if err := strict(body, &asked); err != nil {
+		return asked, nil, nil, rest.BadRequest("%v", err)
+	}
+	if len(asked.Steps) > maxSteps || len(asked.Questions) > maxQuestions {
+		return asked, nil, nil, rest.BadRequest("give at most %d steps and %d questions", maxSteps, maxQuestions)
+	}
+	steps, questions = make([]commands.Command, len(asked.Steps)), make([]wire.Query, len(asked.Questions))
+	for i, one := range asked.Steps {
+		if steps[i], err = stepOf(one.Command, one.Body); err != nil {
+			return asked, nil, nil, rest.BadRequest("step %d: %v", i, err)
+		}
+	}
+	for i, one := range asked.Questions {
+		if questions[i], err = queryOf(one.Query, one.Body); err != nil {
+			return asked, nil, nil, rest.BadRequest("question %d: %v", i, err)
+		}
+	}
+	return asked, steps, questions, nil
 }
 
 // state returns a State of now or of a moment. It belongs to the caller.
