@@ -35,12 +35,15 @@ func (l *natsLogger) line(level slog.Level, format string, v []any) {
 	if strings.HasPrefix(text, "TLS certificate chain and hostname of solicited routes will not be verified") {
 		return // secretTLS compares keys instead
 	}
+	few := l.about(text)
+	if few == l.routes && strings.Contains(text, " - Unknown account ") {
+		level = slog.LevelDebug // a connection to another server, which has an account of its own there
+	}
 	if level >= slog.LevelError {
 		l.last.set(errors.New(strings.TrimSpace(text)))
 		l.trouble.note(text)
 		l.joinRefused.note(text)
 	}
-	few := l.about(text)
 	if few == nil || level < slog.LevelWarn {
 		l.log.Log(context.Background(), level, text, "from", "nats")
 		return

@@ -297,10 +297,11 @@ func TestLinesAboutConnections(t *testing.T) {
 	}
 	l.Errorf("192.0.2.2:5 - rid:7 - a router was turned away")
 	l.Errorf("the server itself has failed")
+	l.Errorf("192.0.2.2:5 - rid:7 - Unknown account \"anonymous:two:1\" for remote subject \"_INBOX.x\"")
 	for _, one := range []struct {
 		words       string
 		least, most int
-	}{{"Publish Violation", 1, 30}, {"turned away", 1, 1}, {"itself has failed", 1, 1}} {
+	}{{"Publish Violation", 1, 30}, {"turned away", 1, 1}, {"itself has failed", 1, 1}, {"Unknown account", 0, 0}} {
 		if n := strings.Count(logs.String(), one.words); n < one.least || n > one.most {
 			t.Errorf("%d lines have %q", n, one.words)
 		}
