@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // values draws what documents hold.
@@ -37,26 +38,18 @@ func TestDocumentsHaveOneForm(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		object := rapid.MapOfN(rapid.String(), values(3), 0, 4).Draw(rt, "object")
 		text, err := json.Marshal(object)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		ledgertest.OK(rt, err)
 		doc, err := ledger.ParseDocument(text)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		ledgertest.OK(rt, err)
 		var spread bytes.Buffer
-		if err := json.Indent(&spread, text, "\t", " "); err != nil {
-			rt.Fatal(err)
-		}
+		ledgertest.OK(rt, json.Indent(&spread, text, "\t", " "))
 		var want, got any
 		if json.Unmarshal(text, &want) != nil || json.Unmarshal([]byte(doc.Text()), &got) != nil ||
 			!reflect.DeepEqual(want, got) {
 			rt.Errorf("%s is kept as %s", text, doc.Text())
 		}
 		packed, err := msgpack.Marshal(doc)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		ledgertest.OK(rt, err)
 		var fromBlanks, fromJSON, fromMsgpack ledger.Document
 		for into, err := range map[*ledger.Document]error{
 			&fromBlanks:  json.Unmarshal(spread.Bytes(), &fromBlanks),
@@ -83,13 +76,9 @@ func TestDocumentNumbers(t *testing.T) {
 		t.Errorf("%s, %v", doc, err)
 	}
 	packed, err := msgpack.Marshal(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	var read map[string]any
-	if err := msgpack.Unmarshal(packed, &read); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, msgpack.Unmarshal(packed, &read))
 	want := map[string]any{"a": 1.5, "b": 123456789012345678901234567890., "c": "1e999", "d": int64(0)}
 	if !reflect.DeepEqual(read, want) {
 		t.Errorf("%#v, want %#v", read, want)
@@ -107,9 +96,7 @@ func TestEmptyDocuments(t *testing.T) {
 	}
 	for _, value := range []any{nil, map[string]any{}} {
 		packed, err := msgpack.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		doc := ledger.Document("before")
 		if err := msgpack.Unmarshal(packed, &doc); err != nil || doc != "" {
 			t.Errorf("%v: %q, %v", value, doc, err)
@@ -158,9 +145,7 @@ func TestNoDocuments(t *testing.T) {
 		"keys that are no texts": map[string]any{"a": map[int]any{1: 1}},
 	} {
 		packed, err := msgpack.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		var doc ledger.Document
 		if err := msgpack.Unmarshal(packed, &doc); err == nil {
 			t.Errorf("%s is read as %s", name, doc)

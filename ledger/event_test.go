@@ -63,17 +63,13 @@ func TestVocabularyIsComplete(t *testing.T) {
 func declaredEvents(t *testing.T) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	for _, path := range files {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		for _, decl := range file.Decls {
 			if method, ok := decl.(*ast.FuncDecl); ok && method.Recv != nil && method.Name.Name == "apply" {
 				names = append(names, method.Recv.List[0].Type.(*ast.Ident).Name)
@@ -214,9 +210,7 @@ func TestTopics(t *testing.T) {
 	s := ledger.NewState()
 	for i, event := range ledgertest.EveryEvent() {
 		before, err := s.Digest()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		record := &ledger.Record{Time: int64(i + 1), Events: []ledger.Event{event}}
 		fork := s.Fork()
 		for _, state := range []*ledger.State{fork, s} {

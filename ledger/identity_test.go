@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 func uuids() *rapid.Generator[ledger.UUID] {
@@ -63,9 +64,7 @@ func TestUUIDs(t *testing.T) {
 		"a text that is too long": good.String() + "0",
 	} {
 		packed, err := msgpack.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		for _, data := range [][]byte{packed, packed[:len(packed)-1], nil} {
 			id := good
 			if err := msgpack.Unmarshal(data, &id); err == nil || id != good {

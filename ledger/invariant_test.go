@@ -277,9 +277,7 @@ func TestEventsThatDoNotFollow(t *testing.T) {
 	t.Parallel()
 	before := refusingState(t)
 	digest, err := before.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	refused := make(map[string]bool)
 	for _, row := range refusals() {
 		kind := ledger.KindOf(row.event)
@@ -316,9 +314,7 @@ func TestProviderWithChildrenStays(t *testing.T) {
 	if !errors.Is(err, ledger.ErrInvariant) || !strings.Contains(err.Error(), "above children") {
 		t.Error(err)
 	}
-	if err := apply(ledger.ProviderDeleted{Provider: child}, ledger.ProviderDeleted{Provider: parent}); err != nil {
-		t.Error(err)
-	}
+	ledgertest.OK(t, apply(ledger.ProviderDeleted{Provider: child}, ledger.ProviderDeleted{Provider: parent}))
 }
 
 // TestOncePerCommit: a consumer changes once at most in a commit, in whatever
@@ -389,10 +385,7 @@ func TestProjectUsageOfRefusedEvents(t *testing.T) {
 		{ledger.LimitSet{Class: "VCPU", Most: 100}, ledger.ProjectPlaced{Project: "p", Parent: "q"}},
 		{ledger.AllocationsReplaced{Consumer: missing, Project: "p", User: "u", Allocations: []ledger.AllocationRecord{good}}},
 	} {
-		err := foldEvents(s, commit...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, foldEvents(s, commit...))
 	}
 	before := projectUsages(s)
 	if len(before) < 2 {

@@ -39,13 +39,9 @@ func compareGolden(t *testing.T, name string, commits []*ledger.Commit) {
 			t.Errorf("commit %d is encoded as %s, on file is %s", i+1, lines[i], line)
 		}
 		encoded, err := hex.DecodeString(line)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		decoded, err := ledger.DecodeCommit(encoded)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		if diff := cmp.Diff(commits[i], decoded, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("commit %d reads differently:\n%s", i+1, diff)
 		}
@@ -60,9 +56,7 @@ func TestGoldenStates(t *testing.T) {
 		t.Run(history.Name, func(t *testing.T) {
 			state := ledgertest.Fold(t, history.Commits)
 			var out bytes.Buffer
-			if err := state.Encode(&out); err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, state.Encode(&out))
 			name := fmt.Sprintf("state.v%d.%s.hex", ledger.StateVersion, history.Name)
 			now := hex.EncodeToString(out.Bytes())
 			if golden := strings.TrimSpace(ledgertest.Golden(t, name, now+"\n")); golden != now {
@@ -70,9 +64,7 @@ func TestGoldenStates(t *testing.T) {
 					"and write the new files with -update\nnow:     %s\non file: %s", name, now, golden)
 			}
 			decoded, err := ledger.DecodeState(out.Bytes())
-			if err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, err)
 			var again bytes.Buffer
 			if err := decoded.Encode(&again); err != nil || !bytes.Equal(out.Bytes(), again.Bytes()) {
 				t.Errorf("the State changes when it is stored: %v", err)
@@ -155,15 +147,11 @@ func FuzzDecodeCommit(f *testing.F) {
 
 func FuzzDecodeState(f *testing.F) {
 	var out bytes.Buffer
-	if err := ledgertest.State(f, 10).Encode(&out); err != nil {
-		f.Fatal(err)
-	}
+	ledgertest.OK(f, ledgertest.State(f, 10).Encode(&out))
 	f.Add(out.Bytes())
 	for _, history := range ledgertest.Histories(f) {
 		var out bytes.Buffer
-		if err := ledgertest.Fold(f, history.Commits).Encode(&out); err != nil {
-			f.Fatal(err)
-		}
+		ledgertest.OK(f, ledgertest.Fold(f, history.Commits).Encode(&out))
 		f.Add(out.Bytes())
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

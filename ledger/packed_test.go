@@ -22,9 +22,7 @@ func encodedRecord(t testing.TB, r ledger.Record) []byte {
 	t.Helper()
 	encoded := ledgertest.Encoded(t, &ledger.Commit{Sequence: 1, Records: []ledger.Record{r}})
 	data, err := ledger.RecordData(encoded, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return data
 }
 
@@ -32,9 +30,7 @@ func encodedRecord(t testing.TB, r ledger.Record) []byte {
 func packedAndRead(t testing.TB, r ledger.Record) *ledger.Record {
 	t.Helper()
 	_, read, err := ledger.DecodeLeafData(ledger.LeafData(ledger.Address{Sequence: 1}, encodedRecord(t, r)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return read
 }
 

@@ -28,9 +28,7 @@ func TestRecordsInACommit(t *testing.T) {
 			t.Errorf("%s: the link says %d, %s, %v", history.Name, sequence, prev, err)
 		}
 		decoded, err := ledger.DecodeCommit(encoded)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		for i := range commit.Records {
 			at := ledger.Address{Sequence: commit.Sequence, Index: i}
 			data, err := ledger.RecordData(encoded, i)
@@ -57,9 +55,7 @@ func TestRecordsInACommit(t *testing.T) {
 func checkCuts(t *testing.T, name string, encoded []byte) {
 	t.Helper()
 	_, prev, err := ledger.CommitLink(encoded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	leaf := ledger.LeafData(ledger.Address{Sequence: 1}, encoded[len(encoded)/2:])
 	for i := range encoded {
 		if _, err := ledger.RecordData(encoded[:i], 0); !errors.Is(err, ledger.ErrCorrupt) {
@@ -93,9 +89,7 @@ func TestCommitBuilder(t *testing.T) {
 		t.Fatalf("the first record: %d, %v, %v; %d of %d bytes", size, fits, err, b.Len(), b.Size())
 	}
 	one, _, err := b.Seal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	larger, fits, err := b.Add(record, size+1)
 	if err != nil || fits || larger <= size || b.Len() != 1 || b.Size() != size {
 		t.Errorf("one too many: %d, %v, %v; then %d of %d bytes", larger, fits, err, b.Len(), b.Size())
@@ -119,9 +113,7 @@ func TestDamagedStates(t *testing.T) {
 	t.Parallel()
 	for _, history := range ledgertest.Histories(t) {
 		var out bytes.Buffer
-		if err := ledgertest.Fold(t, history.Commits).Encode(&out); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, ledgertest.Fold(t, history.Commits).Encode(&out))
 		whole := out.Bytes()
 		for i := range whole {
 			if _, err := ledger.DecodeState(whole[:i]); !errors.Is(err, ledger.ErrCorrupt) {
@@ -153,9 +145,7 @@ func TestContradictoryStates(t *testing.T) {
 	t.Parallel()
 	s := refusingState(t)
 	var out bytes.Buffer
-	if err := s.Encode(&out); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, s.Encode(&out))
 	swap := func(old, new []byte, n int) []byte { return bytes.Replace(out.Bytes(), old, new, n) }
 	last := func(old, new []byte) []byte {
 		data := bytes.Clone(out.Bytes())
@@ -186,17 +176,13 @@ func ring(t *testing.T) []byte {
 	t.Helper()
 	s := ledger.NewState()
 	s.Begin()
-	if err := s.Apply(1, &ledger.Record{Events: []ledger.Event{
+	ledgertest.OK(t, s.Apply(1, &ledger.Record{Events: []ledger.Event{
 		ledger.ProviderCreated{Provider: parent, Name: "parent"},
 		ledger.ProviderCreated{Provider: child, Name: "child", Parent: parent},
 		ledger.ProviderReparented{Provider: parent}, // its parent's bytes are the nil uuid
-	}}); err != nil {
-		t.Fatal(err)
-	}
+	}}))
 	var out bytes.Buffer
-	if err := s.Encode(&out); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, s.Encode(&out))
 	data := out.Bytes()
 	at := bytes.Index(data, append([]byte("\xa6parent\x00\xc4\x10"), ledger.NilUUID[:]...))
 	if at < 0 {

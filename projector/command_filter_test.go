@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // idAt makes an id of version 7 with a time.
@@ -126,17 +127,13 @@ func TestFilterIsLoaded(t *testing.T) {
 			binary.BigEndian.PutUint64(id[:8], random.Uint64()&^0xf000|0x4000)
 		}
 		folded = append(folded, id)
-		if err := m.Use(func(db *pebble.DB) error { return db.Set(idKey(tableCommand, id), []byte{1}, nil) }); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, m.Use(func(db *pebble.DB) error { return db.Set(idKey(tableCommand, id), []byte{1}, nil) }))
 	}
 	f := new(commandFilter)
 	if f.excludes(idAt(now, random)) {
 		t.Error("an id is excluded before the filter was loaded")
 	}
-	if err := f.load(m.view(), m.stopped, now); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, f.load(m.view(), m.stopped, now))
 	for i, id := range folded {
 		if f.excludes(id) {
 			t.Errorf("id %d is there, and is excluded", i)

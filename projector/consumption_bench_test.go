@@ -8,6 +8,7 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/projector"
 )
 
@@ -58,9 +59,7 @@ func BenchmarkConsumption(b *testing.B) {
 				var moments []projector.Moment
 				for i := range spans + 1 {
 					at, err := f.Views.MomentAt(end.Add(-time.Duration(spans-i)*most/time.Duration(spans)), end)
-					if err != nil {
-						b.Fatal(err)
-					}
+					ledgertest.OK(b, err)
 					moments = append(moments, at)
 				}
 				rows := 0

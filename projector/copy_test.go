@@ -10,6 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"golang.org/x/time/rate"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestCopyWhileFolding: a copy is of one commit, whatever is folded meanwhile.
@@ -23,9 +25,7 @@ func TestCopyWhileFolding(t *testing.T) {
 	for i := range 5 {
 		copied := filepath.Join(dir, "copies", string(rune('a'+i)))
 		at, err := p.Copy(copied)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		if found, err := Inspected(copied); err != nil || found != at {
 			t.Errorf("copied at %+v, and found at %+v, %v", at, found, err)
 		}
@@ -78,19 +78,12 @@ func TestTableThatIsWritten(t *testing.T) {
 	p := tr.open(t, vfs.Default)
 	defer tr.close(t, p)
 	tr.foldTo(t, p, damagedCommits)
-	if err := p.models.Load().Flush(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(p.Dir(), "009999.sst"), []byte("half a table"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, p.models.Load().Flush())
+	ledgertest.OK(t, os.WriteFile(filepath.Join(p.Dir(), "009999.sst"), []byte("half a table"), 0o600))
 	look := func() (damage []error) {
 		t.Helper()
 		pace := rate.NewLimiter(rate.Inf, 1<<20)
-		err := p.CheckFiles(t.Context(), pace, func(err error) { damage = append(damage, err) }, func(int64) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, p.CheckFiles(t.Context(), pace, func(err error) { damage = append(damage, err) }, func(int64) {}))
 		return damage
 	}
 	if damage := look(); len(damage) > 0 || p.models.Load().Fault() != nil {
@@ -101,9 +94,7 @@ func TestTableThatIsWritten(t *testing.T) {
 		levels, err = db.SSTables()
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	for _, tables := range levels {
 		for _, table := range tables {
 			path := filepath.Join(p.Dir(), table.BackingSSTNum.String()+".sst")
@@ -112,9 +103,7 @@ func TestTableThatIsWritten(t *testing.T) {
 				content[len(content)/2] ^= 1
 				err = os.WriteFile(path, content, 0o600)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, err)
 		}
 	}
 	if damage := look(); len(damage) != 1 {

@@ -44,9 +44,7 @@ func newTrial(t *testing.T) *trial {
 	state := ledger.NewState()
 	for _, c := range tr.commits {
 		changes, err := state.Fold(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		tr.changes = append(tr.changes, changes)
 	}
 	ledgertest.AppendCommits(t, tr.log, tr.commits)
@@ -82,9 +80,8 @@ func (tr *trial) openIn(t *testing.T, files vfs.FS, dir string) *process {
 func (tr *trial) start(t *testing.T, p *process) {
 	t.Helper()
 	var err error
-	if p.Projector, err = openOn(rooted{p.files}, p.dir, quiet); err != nil {
-		t.Fatal(err)
-	}
+	p.Projector, err = openOn(rooted{p.files}, p.dir, quiet)
+	ledgertest.OK(t, err)
 	p.starts++
 }
 
@@ -107,9 +104,7 @@ func (tr *trial) startAgain(t *testing.T, p *process) {
 
 func (tr *trial) close(t *testing.T, p io.Closer) {
 	t.Helper()
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, p.Close())
 }
 
 // foldTo folds the missing commits, up to a sequence.
@@ -171,9 +166,7 @@ func (tr *trial) small(t *testing.T) (files *vfs.MemFS, dir string) {
 	files, dir = vfs.NewMem(), t.TempDir()
 	p := tr.openIn(t, files, dir)
 	for _, last := range []uint64{12, 24, 34} {
-		if err := p.models.Load().Flush(); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, p.models.Load().Flush())
 		tr.foldTo(t, p, last)
 	}
 	tr.close(t, p)
@@ -184,9 +177,7 @@ func (tr *trial) small(t *testing.T) (files *vfs.MemFS, dir string) {
 func clone(t *testing.T, from vfs.FS, dir string) *vfs.MemFS {
 	t.Helper()
 	to := vfs.NewMem()
-	if err := to.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, to.MkdirAll(dir, 0o700))
 	if _, err := vfs.Clone(from, to, dir, dir); err != nil {
 		t.Fatal(err)
 	}
@@ -205,9 +196,7 @@ func (s spot) String() string { return fmt.Sprintf("byte %d of %s", s.at, path.B
 func spots(t *testing.T, files vfs.FS, dir string) (list []spot) {
 	t.Helper()
 	names, err := files.List(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	slices.Sort(names)
 	for _, name := range names {
 		p := path.Join(dir, name)
@@ -215,9 +204,7 @@ func spots(t *testing.T, files vfs.FS, dir string) (list []spot) {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // Pebble has removed it meanwhile
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		each := max(1, info.Size()*int64(len(names))/int64(ledgertest.Cases(300, 60)))
 		for at := int64(0); at < info.Size(); at += each {
 			list = append(list, spot{p, at})
@@ -232,9 +219,7 @@ func flip(t *testing.T, files vfs.FS, s spot) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return // Pebble has removed it meanwhile
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	var b [1]byte
 	if _, err := f.ReadAt(b[:], s.at); err != nil {
 		t.Fatal(err)
@@ -243,9 +228,7 @@ func flip(t *testing.T, files vfs.FS, s spot) {
 	if _, err := f.WriteAt(b[:], s.at); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, f.Close())
 }
 
 // atRest damages closed read models, at one spot after the other. They open with the same answers, or
@@ -285,9 +268,7 @@ func TestCutOrMissing(t *testing.T) {
 func cut(t *testing.T, files vfs.FS, s spot) {
 	t.Helper()
 	f, err := files.Open(s.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	kept := make([]byte, s.at)
 	if _, err := f.ReadAt(kept, 0); err != nil && !errors.Is(err, io.EOF) {
 		t.Fatal(err)
@@ -296,9 +277,7 @@ func cut(t *testing.T, files vfs.FS, s spot) {
 	if err == nil {
 		_, err = shorter.Write(kept)
 	}
-	if err = errors.Join(err, f.Close(), shorter.Close()); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err, f.Close(), shorter.Close())
 }
 
 // TestFlippedWhileOpen is TestFlippedAtRest for damage that comes while the read models
@@ -324,10 +303,7 @@ func TestFlippedWhileOpen(t *testing.T) {
 		// Only the background search reads from the disk what is in Pebble's cache,
 		// and it leaves out what was compacted away.
 		search := func() {
-			err := p.CheckFiles(t.Context(), rate.NewLimiter(rate.Inf, 0), func(error) {}, func(int64) {})
-			if err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, p.CheckFiles(t.Context(), rate.NewLimiter(rate.Inf, 0), func(error) {}, func(int64) {}))
 			tr.check(t, p, s.String()+", searched")
 		}
 		if n%2 == 0 {
@@ -465,9 +441,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("while the disk is full: %v, %v", found, err)
 	}
 	f.until.Store(0)
-	if err := <-synced; err != nil {
-		t.Error(err)
-	}
+	ledgertest.OK(t, <-synced)
 	tr.check(t, p, "after there was space again")
 	if p.starts > 1 || p.Full() {
 		t.Error("read models were made again because of a full disk")
@@ -476,9 +450,7 @@ func TestFullDisk(t *testing.T) {
 	// writes.
 	f.until.Store(1 << 62)
 	p.Interrupt()
-	if err := p.Close(); err != nil {
-		t.Error(err)
-	}
+	ledgertest.OK(t, p.Close())
 }
 
 // TestFullDiskAtTheStart: a disk that is full from the n-th write of a start on, whatever
@@ -493,9 +465,7 @@ func TestFullDiskAtTheStart(t *testing.T) {
 			mem, dir := vfs.NewCrashableMem(), t.TempDir()
 			p := tr.openIn(t, mem, dir)
 			tr.foldTo(t, p, damagedCommits)
-			if err := p.Sync(); err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, p.Sync())
 			files := vfs.FS(mem)
 			if unclean {
 				files = mem.CrashClone(vfs.CrashCloneCfg{})
@@ -538,9 +508,7 @@ func TestSyncsFailAtTheStart(t *testing.T) {
 		mem, dir := vfs.NewCrashableMem(), t.TempDir()
 		p := tr.openIn(t, mem, dir)
 		tr.foldTo(t, p, damagedCommits)
-		if err := p.Sync(); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, p.Sync())
 		files := mem.CrashClone(vfs.CrashCloneCfg{})
 		tr.close(t, p)
 		f := &faults{kind: errorfs.OpIsWrite, err: syscall.EIO}
@@ -571,16 +539,10 @@ func TestMemoryForAFullDiskIsBounded(t *testing.T) {
 	f.until.Store(1 << 62)
 	full := tr.openIn(t, errorfs.Wrap(mem, f), dir)
 	files, err := store.Beside(errorfs.Wrap(rooted{mem}, f), FilesIn(dir), 16<<10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := full.models.Load().close(); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
+	ledgertest.OK(t, full.models.Load().close())
 	m, err := openModels(files, FilesIn(dir), quiet, full.stopped)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	full.models.Store(m)
 	for last := 10; err == nil && last < len(tr.commits); last++ {
 		if err = full.Fold(tr.commits[last], tr.changes[last]); err == nil { // it is in Pebble's memory
@@ -605,9 +567,7 @@ func TestMarkCannotBeWritten(t *testing.T) {
 	files, dir := vfs.NewMem(), t.TempDir()
 	p := tr.openIn(t, files, dir)
 	tr.foldTo(t, p, 10)
-	if err := p.highWater.f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, p.highWater.f.Close())
 	tr.check(t, p, "after the mark failed")
 	tr.close(t, p)
 	p = tr.openIn(t, files, dir)
@@ -634,9 +594,7 @@ func TestSyncIsNotForgotten(t *testing.T) {
 	if m.synced != (ledger.Head{}) {
 		t.Errorf("synced %+v", m.synced)
 	}
-	if err := p.Close(); err != nil {
-		t.Error(err)
-	}
+	ledgertest.OK(t, p.Close())
 }
 
 // TestCloseWaitsForReaders: Close waits for readers, lets no other in, and does
@@ -663,12 +621,8 @@ func TestCloseWaitsForReaders(t *testing.T) {
 		}
 		return true
 	})
-	if err != nil {
-		t.Error(err)
-	}
-	if err := <-closed; err != nil {
-		t.Error(err)
-	}
+	ledgertest.OK(t, err)
+	ledgertest.OK(t, <-closed)
 	if err := p.Sync(); !errors.Is(err, ErrClosed) && err != nil {
 		t.Errorf("after the end: %v", err)
 	}

@@ -51,14 +51,8 @@ func TestStoredForms(t *testing.T) {
 func empty(t *testing.T) *Projector {
 	t.Helper()
 	p, err := Open(t.TempDir(), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	ledgertest.OK(t, err)
+	t.Cleanup(func() { ledgertest.OK(t, p.Close()) })
 	return p
 }
 
@@ -71,22 +65,14 @@ func storedForms(t *testing.T, commits []*ledger.Commit) []string {
 	lines := make(map[string]bool)
 	for _, c := range commits {
 		changes, err := state.Fold(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := p.Fold(c, changes); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
+		ledgertest.OK(t, p.Fold(c, changes))
 		it, err := p.models.Load().Iterate(nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		for ok := it.First(); ok; ok = it.Next() {
 			lines[fmt.Sprintf("%x=%x", it.Key(), it.Value())] = true
 		}
-		if err := it.Finish(nil); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, it.Finish(nil))
 	}
 	return slices.Sorted(maps.Keys(lines))
 }
@@ -109,9 +95,7 @@ func differing(a, b []string) (lines []string) {
 func tableOfLine(t *testing.T, line string) byte {
 	t.Helper()
 	table, err := hex.DecodeString(strings.TrimLeft(line, "+- ")[:2])
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return table[0]
 }
 
@@ -120,9 +104,7 @@ func tableOfLine(t *testing.T, line string) byte {
 func tablesOnPaper(t *testing.T) map[byte]string {
 	t.Helper()
 	source, err := os.ReadFile("keys.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	tables := make(map[byte]string)
 	for line := range strings.Lines(string(source)) {
 		// The list's lines: "//", a tab, the key's parts, two blanks or more, the

@@ -22,14 +22,10 @@ import (
 func gapped(t *testing.T, dir string, gap uint64) (*Projector, ledger.Log, time.Time) {
 	t.Helper()
 	p, err := Open(dir, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	id := func(n uint64) ledger.UUID { return ledger.UUID{6: 0x40, 8: 0x80, 15: byte(n)} }
 	begin, err := commands.NewAddStandardNames(id(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	state, builder := ledger.NewState(), ledger.NewCommitBuilder()
 	log := &memlog.Log{}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -53,20 +49,14 @@ func gapped(t *testing.T, dir string, gap uint64) (*Projector, ledger.Log, time.
 			t.Fatal(rejection)
 		}
 		r := ledger.Record{CommandID: id(100 + i), Command: commands.NameOf(c), Time: now.UnixNano(), Actor: "a", Events: events}
-		if err := state.Apply(sequence, &r); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, state.Apply(sequence, &r))
 		if _, _, err := builder.Add(r, 1<<30); err != nil {
 			t.Fatal(err)
 		}
 		commit, encoded, sealing := builder.Seal()
-		if err = errors.Join(err, sealing, ledgertest.Append(log, sequence, encoded)); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err, sealing, ledgertest.Append(log, sequence, encoded))
 		state.Advance(commit.Head())
-		if err := p.Fold(commit, state.Changes()); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, p.Fold(commit, state.Changes()))
 	}
 	return p, log, now
 }
@@ -86,9 +76,7 @@ func TestGapsAreNoDamage(t *testing.T) {
 					want--
 				}
 				view, err := p.ViewAt(sequence)
-				if err != nil {
-					t.Fatal(err)
-				}
+				ledgertest.OK(t, err)
 				if got, err := view.Records(); err != nil || got != want {
 					t.Errorf("gap at %d: at %d there are %d records, want %d: %v", gap, sequence, got, want, err)
 				}
@@ -113,20 +101,15 @@ func TestGapsAreNoDamage(t *testing.T) {
 			}
 		}
 		check()
-		if err := p.Close(); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, p.Close())
 		var err error
-		if p, err = Open(dir, slog.New(slog.DiscardHandler)); err != nil {
-			t.Fatal(err)
-		}
+		p, err = Open(dir, slog.New(slog.DiscardHandler))
+		ledgertest.OK(t, err)
 		if got := p.Checkpoint().Sequence; got != 7 {
 			t.Errorf("gap at %d: after a start %d of 7 are folded", gap, got)
 		}
 		check()
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
+		ledgertest.OK(t, p.Close())
 	}
 }
 
@@ -137,18 +120,14 @@ func TestLostCommitsAreDamage(t *testing.T) {
 		p, _, _ := gapped(t, t.TempDir(), 4)
 		t.Cleanup(func() { _ = p.Close() }) // it is damaged
 		m := p.models.Load()
-		if err := forget(m, lost); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, forget(m, lost))
 		if err := m.checkSeam(1 << 20); !errors.Is(err, ErrDamaged) {
 			t.Errorf("without commit %d a start finds: %v", lost, err)
 		}
 		other, _, _ := gapped(t, t.TempDir(), 4)
 		t.Cleanup(func() { _ = other.Close() })
 		m = other.models.Load()
-		if err := forget(m, lost); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, forget(m, lost))
 		if _, err := m.lastCommit(lost); !errors.Is(err, ErrDamaged) {
 			t.Errorf("without commit %d: %v", lost, err)
 		}

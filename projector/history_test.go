@@ -20,9 +20,7 @@ func eachItsOwn(t *testing.T) func(*rapid.T) string {
 	in := t.TempDir()
 	return func(rt *rapid.T) string {
 		dir, err := os.MkdirTemp(in, "")
-		if err != nil {
-			rt.Fatal(err)
-		}
+		ledgertest.OK(rt, err)
 		rt.Cleanup(func() { _ = os.RemoveAll(dir) })
 		return dir
 	}
@@ -53,9 +51,7 @@ func TestHistoryIsWhole(t *testing.T) {
 				err = p.Close()
 				p = openedIn(t, dir)
 			}
-			if err != nil {
-				rt.Fatal(err)
-			}
+			ledgertest.OK(rt, err)
 			for range rapid.IntRange(0, 2).Draw(rt, "age") {
 				p.Age()
 			}
@@ -88,9 +84,7 @@ func checkHistory(t *rapid.T, p *projector.Projector, subject projector.Subject,
 		t.Fatalf("history of %c %s after %v: %v, %v; want %v", subject.Kind, subject.ID, list[at], after, err, later)
 	}
 	past, err := p.ViewAt(list[at].Sequence)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	from := slices.IndexFunc(list, func(a ledger.Address) bool { return a.Sequence == list[at].Sequence })
 	if got := history(t, past, subject, 0, 1<<20); !slices.Equal(got, list[from:]) {
 		t.Fatalf("history of %c %s as of %d: %v; want %v", subject.Kind, subject.ID, list[at].Sequence, got, list[from:])

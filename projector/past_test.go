@@ -34,9 +34,7 @@ func subjectsOf(t testing.TB, commits []*ledger.Commit) []projector.Subject {
 	state := ledger.NewState()
 	for _, c := range commits {
 		changes, err := state.Fold(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		for s := range projector.Touches(c, &changes, kinds) {
 			found[s] = true
 		}
@@ -194,9 +192,7 @@ func (w *told) same(t testing.TB, what string, want *told) {
 func openedIn(t testing.TB, dir string) *projector.Projector {
 	t.Helper()
 	p, err := projector.Open(dir, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	t.Cleanup(func() { _ = p.Close() }) // it may be closed
 	return p
 }
@@ -215,9 +211,7 @@ func drawn(t *testing.T, seed int) ledgertest.History {
 		history.Commits = append(history.Commits, c)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return history
 }
 
@@ -246,9 +240,7 @@ func TestPastIsToldAsThePresentWas(t *testing.T) {
 				if err == nil {
 					err = again.Fold(c, changes)
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				ledgertest.OK(t, err)
 				now := p.View()
 				want = append(want, tellAll(t.Context(), log, p, now, subjects))
 				sum, err := p.Digest()
@@ -260,9 +252,7 @@ func TestPastIsToldAsThePresentWas(t *testing.T) {
 				t.Helper()
 				for i, c := range history.Commits {
 					view, err := p.ViewAt(c.Sequence)
-					if err != nil {
-						t.Fatal(err)
-					}
+					ledgertest.OK(t, err)
 					tellAll(t.Context(), log, p, view, subjects).same(t, what, want[i])
 					decided := time.Unix(0, c.Records[len(c.Records)-1].Time)
 					if timed, err := p.ViewAtTime(decided, decided); err != nil || timed.Sequence() < c.Sequence {
@@ -275,9 +265,7 @@ func TestPastIsToldAsThePresentWas(t *testing.T) {
 			}
 			check("later", p)
 			check("made anew", again)
-			if err := p.Close(); err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, p.Close())
 			check("after a start", openedIn(t, dir))
 		})
 	}

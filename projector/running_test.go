@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/projector/store"
 )
 
@@ -49,9 +50,7 @@ func TestSumsOfVersions(t *testing.T) {
 			}
 			return w.err
 		}, func() {}, m.stopped)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		now.become(amounts, commit.Records[0].Time)
 		want = append(want, slices.Clone(now))
 	}
@@ -68,9 +67,7 @@ func TestSumsOfVersions(t *testing.T) {
 			some = append(some, moments[i])
 		}
 		got, err := m.view().runsAt(idKey(tableCapacity, id), some)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		for i, moment := range some {
 			if !slices.Equal(got[i], want[moment.Sequence]) {
 				t.Errorf("as of %d: %v, want %v", moment.Sequence, got[i], want[moment.Sequence])

@@ -55,9 +55,7 @@ func grow(t *testing.T, records int) *grove {
 		return ledger.UUID{0: n, 1: kind, 6: 0x40, 8: 0x80, 14: byte(of >> 8), 15: byte(of)}
 	}
 	begin, err := commands.NewAddStandardNames(id(1, 0, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	for n := 0; n < records; {
 		state.Begin()
 		sequence := state.Head().Sequence + 1
@@ -73,21 +71,15 @@ func grow(t *testing.T, records int) *grove {
 			}
 			n++
 			r := ledger.Record{CommandID: id(3, 0, n), Command: commands.NameOf(c), Time: int64(n), Actor: "a", Events: events}
-			if err := state.Apply(sequence, &r); err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, state.Apply(sequence, &r))
 			if _, _, err := builder.Add(r, 1<<30); err != nil {
 				t.Fatal(err)
 			}
 		}
 		commit, encoded, err := builder.Seal()
-		if err := errors.Join(err, ledgertest.Append(g.log, sequence, encoded)); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err, ledgertest.Append(g.log, sequence, encoded))
 		state.Advance(commit.Head())
-		if err := g.Fold(commit, state.Changes()); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, g.Fold(commit, state.Changes()))
 		g.all = append(g.all, tree.Add(commit.Leaves)...)
 		g.leaves = append(g.leaves, commit.Leaves...)
 		g.sizes, g.trees = append(g.sizes, tree.Size()), append(g.trees, tree.Copy())
@@ -98,9 +90,8 @@ func grow(t *testing.T, records int) *grove {
 func (g *grove) open(t *testing.T) {
 	t.Helper()
 	var err error
-	if g.Projector, err = Open(g.dir, quiet); err != nil {
-		t.Fatal(err)
-	}
+	g.Projector, err = Open(g.dir, quiet)
+	ledgertest.OK(t, err)
 	t.Cleanup(func() { _ = g.Close() }) // it may be closed
 }
 
@@ -119,9 +110,7 @@ func TestTreeOfTheLog(t *testing.T) {
 	check := func(what string, i int) {
 		t.Helper()
 		view, err := g.ViewAt(uint64(i + 1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		size := g.sizes[i]
 		g.log.read = 0
 		tree, err := view.Tree(t.Context(), g.log)
@@ -176,9 +165,7 @@ func TestTreeOfTheLog(t *testing.T) {
 	}); err != nil || !found {
 		t.Errorf("the hash of the first 256 records: %v, %v", found, err)
 	}
-	if err := g.Close(); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, g.Close())
 	g.open(t)
 	all("after a start")
 	if got, err := g.View().Tree(t.Context(), nil); err != nil || got.Root() != g.trees[len(g.trees)-1].Root() {
@@ -191,12 +178,8 @@ func TestTreeOfAnotherLog(t *testing.T) {
 	t.Parallel()
 	g, other := grow(t, 300), &memlog.Log{}
 	view, err := g.ViewAt(2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(ledgertest.Append(other, 1, []byte("one")), ledgertest.Append(other, 2, []byte("two"))); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
+	ledgertest.OK(t, ledgertest.Append(other, 1, []byte("one")), ledgertest.Append(other, 2, []byte("two")))
 	if tree, err := view.Tree(t.Context(), other); !errors.Is(err, ledger.ErrChain) {
 		t.Errorf("%v, %v", tree, err)
 	}

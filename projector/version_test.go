@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestOtherVersion: read models of another build are removed completely, to be
@@ -18,31 +19,19 @@ func TestOtherVersion(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	dir := t.TempDir()
 	p, err := Open(dir, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	head := ledger.Head{Sequence: 7, Digest: ledger.Digest{7}}
-	if err := p.highWater.set(head); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, p.highWater.set(head))
 	value := append(binary.AppendUvarint(binary.AppendUvarint(nil, schemaVersion+1), 7), head.Digest[:]...)
 	err = p.models.Load().Use(func(db *pebble.DB) error { return db.Set([]byte{tableCheckpoint}, value, pebble.Sync) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
+	ledgertest.OK(t, p.Close())
 	p, err = Open(dir, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	if p.Checkpoint().Sequence != 0 || p.HighWater().Sequence != 7 {
 		t.Errorf("checkpoint %+v, high-water mark %+v", p.Checkpoint(), p.HighWater())
 	}
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, p.Close())
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 2 {
 		t.Errorf("%v, %v in %s", entries, err, filepath.Base(dir))

@@ -30,18 +30,14 @@ func saved(t *testing.T) (dir, path string, state *ledger.State) {
 func open(t *testing.T, dir string) *snapshots.Store {
 	t.Helper()
 	store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return store
 }
 
 func save(t *testing.T, state *ledger.State) (dir, path string) {
 	t.Helper()
 	dir = t.TempDir()
-	if err := open(t, dir).Save(state); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, open(t, dir).Save(state))
 	paths, err := snapshots.Files(dir)
 	if err != nil || len(paths) != 1 {
 		t.Fatal(paths, err)
@@ -53,9 +49,7 @@ func save(t *testing.T, state *ledger.State) (dir, path string) {
 func TestEveryDamageIsFound(t *testing.T) {
 	_, path, _ := saved(t)
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	for i := range whole {
 		damaged := append([]byte(nil), whole...)
 		damaged[i] ^= 1 << (i % 8)
@@ -74,22 +68,14 @@ func TestDamagedSnapshotIsSkipped(t *testing.T) {
 	dir, _, older := saved(t)
 	store := open(t, dir)
 	newer := ledgertest.State(t, 60)
-	if err := store.Save(newer); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, store.Save(newer))
 	paths, err := filepath.Glob(filepath.Join(dir, "*.snapshot"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	last := paths[len(paths)-1]
 	data, err := os.ReadFile(last)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	data[len(data)/2] ^= 1
-	if err := os.WriteFile(last, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.WriteFile(last, data, 0o600))
 	loaded, found, err := store.Load(1 << 60)
 	if err != nil || !found || loaded.Head() != older.Head() {
 		t.Fatalf("loaded %v, %v", found, err)
@@ -106,9 +92,7 @@ func TestGoldenSnapshots(t *testing.T) {
 		t.Run(history.Name, func(t *testing.T) {
 			_, path := save(t, ledgertest.Fold(t, history.Commits))
 			file, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, err)
 			now := hex.EncodeToString(file)
 			// A file is named after its magic, and the version of the State, which follows
 			// the head of its array.
@@ -135,9 +119,7 @@ func fileOf(head ledger.Head, state []byte) []byte {
 func encoded(t testing.TB, s *ledger.State) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := s.Encode(&out); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, s.Encode(&out))
 	return out.Bytes()
 }
 
@@ -166,14 +148,10 @@ func TestFewAreKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "of [a-z]*, ?")
 	store := open(t, dir)
 	for n := 3; n < 8; n++ {
-		if err := store.Save(ledgertest.State(t, n)); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, store.Save(ledgertest.State(t, n)))
 	}
 	unfinished := filepath.Join(dir, "00000000000000000008.snapshot.tmp")
-	if err := os.WriteFile(unfinished, []byte("ALLOTSN1"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.WriteFile(unfinished, []byte("ALLOTSN1"), 0o600))
 	store = open(t, dir)
 	heads, err := store.Heads()
 	if err != nil || len(heads) != 3 || heads[0].Sequence != 7 || heads[2].Sequence != 5 {
@@ -214,9 +192,7 @@ func TestWhereAStartGoesOnStays(t *testing.T) {
 				}
 			}
 			heads, err := store.Heads()
-			if err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, err)
 			var got []uint64
 			for _, head := range heads {
 				got = append(got, head.Sequence)
@@ -235,9 +211,7 @@ func TestDamagedPositions(t *testing.T) {
 	for name, contents := range map[string]string{
 		"00000000000000000099.snapshot": "ALLOTSN1 and then nothing", "00000000000000000098.snapshot": "",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(contents), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(contents), 0o600))
 		if _, err := snapshots.Position(filepath.Join(dir, name)); !errors.Is(err, snapshots.ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -265,12 +239,8 @@ func TestUnusableFolder(t *testing.T) {
 	if paths, err := snapshots.Files(filepath.Join(dir, "missing")); err != nil || len(paths) > 0 {
 		t.Errorf("no folder: %v, %v", paths, err)
 	}
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(dir, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.RemoveAll(dir))
+	ledgertest.OK(t, os.WriteFile(dir, nil, 0o600))
 	_, filesErr := snapshots.Files(dir)
 	_, headsErr := store.Heads()
 	_, _, loadErr := store.Load(1000)

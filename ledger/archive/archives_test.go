@@ -60,18 +60,14 @@ func newWorld(t *testing.T, commits int) *world {
 func (w *world) append(c *ledger.Commit) {
 	w.t.Helper()
 	encoded, err := ledger.EncodeCommit(c)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	ledgertest.OK(w.t, err)
 	w.put(c.Sequence, encoded)
 	w.heads = append(w.heads, ledger.Head{Sequence: c.Sequence, Digest: ledger.DigestOf(encoded)})
 }
 
 func (w *world) put(sequence uint64, data []byte) {
 	w.t.Helper()
-	if err := ledgertest.Append(w.log, sequence, data); err != nil {
-		w.t.Fatal(err)
-	}
+	ledgertest.OK(w.t, ledgertest.Append(w.log, sequence, data))
 }
 
 // now is a time at which no part is old, as the commits of tests are from 2024 on.
@@ -107,9 +103,7 @@ func inFolder(t *testing.T) (*archive.Archive, string) {
 func open(t *testing.T, url string) *archive.Archive {
 	t.Helper()
 	store, err := bucket.Open(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return archive.Open(store)
 }
 
@@ -126,9 +120,7 @@ func files(t *testing.T, dir string) map[string]string {
 		found[name] = string(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return found
 }
 
@@ -197,9 +189,7 @@ func TestForgedEntries(t *testing.T) {
 		for range commits {
 			c := ledgertest.Commits(t, 2)[1] // The first one begins a ledger.
 			last, err := w.log.Last(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, err)
 			c.Sequence, c.Prev = last+1, w.heads[len(w.heads)-1].Digest
 			w.append(c)
 		}
@@ -231,15 +221,11 @@ func TestForgedEntries(t *testing.T) {
 func (w *world) skip(before ledger.Head) {
 	w.t.Helper()
 	last, err := w.log.Last(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	ledgertest.OK(w.t, err)
 	c := ledgertest.Commits(w.t, 2)[1]
 	c.Sequence, c.Prev = last+1, before.Digest
 	data, err := ledger.EncodeCommit(c)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	ledgertest.OK(w.t, err)
 	w.put(c.Sequence, data[:len(data)-1])
 }
 
@@ -321,12 +307,8 @@ func TestFalseTree(t *testing.T) {
 	_, dir := inFolder(t)
 	var out bytes.Buffer
 	part, err := logfile.NewPart(&out, logfile.Header{Ledger: w.id, First: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.log.Read(t.Context(), 1, 10, func(e ledger.Entry) error { return part.AddLinked(e) }); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
+	ledgertest.OK(t, w.log.Read(t.Context(), 1, 10, func(e ledger.Entry) error { return part.AddLinked(e) }))
 	tree, err := proof.TreeOf(8, []ledger.Digest{{1}})
 	if err == nil {
 		err = part.End(nil, tree)
@@ -334,9 +316,7 @@ func TestFalseTree(t *testing.T) {
 	if err == nil {
 		err = os.Mkdir(filepath.Join(dir, "parts"), 0o750)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	name := archive.Name{First: 1, Last: w.heads[9]}
 	write(t, filepath.Join(dir, name.String()), out.String())
 	_, err = open(t, "file://"+dir).Verify(t.Context(), archive.VerifyOptions{Folder: t.TempDir()})
@@ -405,9 +385,7 @@ func TestDamageIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			other := t.TempDir()
-			if err := os.CopyFS(other, os.DirFS(dir)); err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, os.CopyFS(other, os.DirFS(dir)))
 			if _, err := w.verify(open(t, "file://"+other), nil); err != nil {
 				t.Fatalf("before the damage: %v", err)
 			}
@@ -605,13 +583,9 @@ func TestSigned(t *testing.T) {
 	url := "file://" + dir
 	w.archive(w.config(open(t, url)), 30)
 	_, others, err := note.GenerateKey(rand.Reader, "other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	verifier, err := note.NewVerifier(others)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	if _, err := open(t, url).Verify(t.Context(), archive.VerifyOptions{
 		Keys: note.VerifierList(verifier), Folder: t.TempDir(),
 	}); !errors.Is(err, proof.ErrCheckpoint) {
@@ -635,9 +609,7 @@ func TestSigned(t *testing.T) {
 func flip(t *testing.T, path string, at int) {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	if at == 0 {
 		at = len(text) / 2
 	} else {
@@ -649,30 +621,22 @@ func flip(t *testing.T, path string, at int) {
 
 func cut(t *testing.T, path string) {
 	t.Helper()
-	if err := errors.Join(os.Chmod(path, 0o600), os.Truncate(path, 100)); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.Chmod(path, 0o600), os.Truncate(path, 100))
 }
 
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
 	text, err := os.ReadFile(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	write(t, to, string(text))
 }
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := errors.Join(os.RemoveAll(path), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.RemoveAll(path), os.WriteFile(path, []byte(text), 0o600))
 }
 
 func remove(t *testing.T, path string) {
 	t.Helper()
-	if err := os.RemoveAll(path); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.RemoveAll(path))
 }

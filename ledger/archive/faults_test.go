@@ -37,9 +37,7 @@ type faultyStore struct {
 func startFaulty(t *testing.T) (f *faultyStore, address string) {
 	t.Helper()
 	target, err := url.Parse("http://" + buckettest.S3(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	f = &faultyStore{proxy: httputil.NewSingleHostReverseProxy(target)}
 	f.proxy.ModifyResponse = f.answer
 	server := httptest.NewServer(f)
@@ -233,9 +231,7 @@ func TestKilledAtEachStep(t *testing.T) {
 		for steps, whole := 1, false; !whole; steps++ {
 			dir := t.TempDir()
 			store, err := bucket.Open("file://" + dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, err)
 			killed := &cutOff{Store: store, left: steps, after: after}
 			a := archive.Start(w.config(archive.Open(killed)))
 			var s archive.Status
@@ -311,9 +307,7 @@ func TestReadersAtOnce(t *testing.T) {
 	_, dir := inFolder(t)
 	w.archive(w.config(open(t, "file://"+dir)), 120)
 	store, err := bucket.Open("file://" + dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	gated := &gatedStore{store, make(chan string, 100), make(chan struct{})}
 	log := archive.NewLog([]*archive.Archive{archive.Open(gated)}, t.TempDir(), 1<<30)
 	var all sync.WaitGroup

@@ -38,9 +38,7 @@ func (f *forest) grow(n int) {
 func (f *forest) tiles(w *world) *archive.Tiles {
 	c := &proof.Checkpoint{Ledger: w.id, Size: f.tree.Size(), Root: f.tree.Root(), Head: w.heads[len(w.heads)-1]}
 	signed, err := c.Sign(w.signer)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	ledgertest.OK(w.t, err)
 	return &archive.Tiles{
 		Newest: func() ([]byte, *proof.Checkpoint) { return signed, c },
 		Tile: func(_ context.Context, t tlog.Tile) (data []byte, err error) {
@@ -95,9 +93,7 @@ func TestTiles(t *testing.T) {
 			return err == nil
 		}, func() any { return running.Status() })
 		signed, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		c, err := proof.Open(signed, w.keys)
 		if err != nil || c.Size != size || c.Root != f.tree.Root() {
 			t.Fatalf("%+v, %v", c, err)

@@ -20,17 +20,11 @@ import (
 func server(t *testing.T, store string) (log *embedded.Log, stop func()) {
 	t.Helper()
 	ns, err := embedded.Start(context.Background(), embedded.Config{StoreDir: store, LazySync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	nc, err := ns.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	log, err = ns.OpenLog(context.Background(), nc, jetstream.Config{MayCreate: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return log, func() {
 		nc.Close()
 		ns.Shutdown()
@@ -65,17 +59,13 @@ func appendCommits(t *testing.T, log ledger.Log, head ledger.Head, n int) (heads
 			t.Fatal(err)
 		}
 		commit, encoded, err := builder.Seal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		log.Append(commit.Sequence, encoded, func(err error) { fates <- err })
 		head = commit.Head()
 		heads = append(heads, head)
 	}
 	for range n {
-		if err := <-fates; err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, <-fates)
 	}
 	return heads
 }
@@ -88,19 +78,13 @@ func TestIndexIsAsTheServerWritesIt(t *testing.T) {
 	files := embedded.Files(store)
 	index := filepath.Join(files.Dir(), "msgs", "index.db")
 	theirs, err := os.ReadFile(index)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	report, err := files.Check(context.Background(), blocks.CheckOptions{})
 	if err != nil || report.Last != heads[len(heads)-1] || report.Commits != uint64(len(heads)) {
 		t.Fatalf("%+v, %v", report, err)
 	}
-	if err := os.Remove(index); err != nil {
-		t.Fatal(err)
-	}
-	if err := files.Settle(report); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.Remove(index))
+	ledgertest.OK(t, files.Settle(report))
 	ours, err := os.ReadFile(index)
 	if err != nil || !bytes.Equal(ours, theirs) {
 		t.Fatalf("the index differs, %v:\n%x\n%x", err, ours, theirs)
@@ -135,9 +119,7 @@ func TestReadsWhatTheServerReads(t *testing.T) {
 				}
 			}
 			err := errors.Join(log.Read(ctx, from, to, collect(&got)), log.Log.Read(ctx, from, to, collect(&want)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, err)
 			if len(got) != int(to-from+1) || len(want) != len(got) {
 				t.Fatalf("%d..%d: %d and %d entries", from, to, len(got), len(want))
 			}
@@ -155,9 +137,7 @@ func TestReadsWhatTheServerReads(t *testing.T) {
 func TestDamageIsNamedAndLeft(t *testing.T) {
 	store, heads := written(t, 160)
 	mark := heads[len(heads)-1]
-	if err := blocks.WriteHighWater(blocks.HighWaterPath(store), mark); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, blocks.WriteHighWater(blocks.HighWaterPath(store), mark))
 	files := embedded.Files(store)
 	paths, err := filepath.Glob(filepath.Join(files.Dir(), "msgs", "*.blk"))
 	if err != nil || len(paths) < 2 {
@@ -170,9 +150,7 @@ func TestDamageIsNamedAndLeft(t *testing.T) {
 	for round := range ledgertest.Cases(60, 8) {
 		path := paths[random.Intn(len(paths))]
 		whole, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		damaged := bytes.Clone(whole)
 		at := random.Intn(len(damaged))
 		if round%4 == 0 {
@@ -180,9 +158,7 @@ func TestDamageIsNamedAndLeft(t *testing.T) {
 		} else {
 			damaged[at] ^= 1 << random.Intn(8)
 		}
-		if err := os.WriteFile(path, damaged, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, os.WriteFile(path, damaged, 0o600))
 		_, err = files.Judge(context.Background(), blocks.JudgeOptions{})
 		if err == nil && filepath.Ext(path) != "" {
 			t.Errorf("%s, byte %d of %d: not found", path, at, len(whole))
@@ -190,9 +166,7 @@ func TestDamageIsNamedAndLeft(t *testing.T) {
 		if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, damaged) {
 			t.Errorf("%s was changed, %v", path, err)
 		}
-		if err := os.WriteFile(path, whole, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, os.WriteFile(path, whole, 0o600))
 	}
 }
 
@@ -203,16 +177,10 @@ func TestTornEndIsCut(t *testing.T) {
 	files := embedded.Files(store)
 	path := filepath.Join(files.Dir(), "msgs", "1.blk")
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := blocks.WriteHighWater(blocks.HighWaterPath(store), heads[28]); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
+	ledgertest.OK(t, blocks.WriteHighWater(blocks.HighWaterPath(store), heads[28]))
 	for _, torn := range [][]byte{whole[:len(whole)-1], whole[:len(whole)-100], append(bytes.Clone(whole), make([]byte, 4096)...), append(bytes.Clone(whole), "torn"...)} {
-		if err := os.WriteFile(path, torn, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, os.WriteFile(path, torn, 0o600))
 		log, stop := server(t, store)
 		last, err := log.Last(context.Background())
 		if err != nil || last != heads[29].Sequence && last != heads[28].Sequence {
@@ -220,9 +188,7 @@ func TestTornEndIsCut(t *testing.T) {
 		}
 		stop()
 	}
-	if err := os.WriteFile(path, whole[:len(whole)-1000], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.WriteFile(path, whole[:len(whole)-1000], 0o600))
 	if _, err := files.Judge(context.Background(), blocks.JudgeOptions{}); !errors.Is(err, ledger.ErrLogBehind) {
 		t.Errorf("a cut behind the mark: %v", err)
 	}
@@ -238,9 +204,7 @@ func TestBudget(t *testing.T) {
 	if err != nil || report.Unread == 0 || report.Last != heads[len(heads)-1] || report.Commits != uint64(len(heads)) {
 		t.Fatalf("%+v, %v", report, err)
 	}
-	if err := os.Remove(filepath.Join(files.Dir(), "msgs", "index.db")); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.Remove(filepath.Join(files.Dir(), "msgs", "index.db")))
 	report, err = files.Check(context.Background(), hasty)
 	if err != nil || report.Unread != 0 {
 		t.Fatalf("%+v, %v", report, err)
@@ -252,9 +216,7 @@ func TestScanGoesOnBehindWhatCannotBeRead(t *testing.T) {
 	store, heads := written(t, 280)
 	files := embedded.Files(store)
 	lost := filepath.Join(files.Dir(), "msgs", "2.blk")
-	if err := os.Remove(lost); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.Remove(lost))
 	if err := os.Mkdir(lost, 0o750); err != nil { // reading it is an error
 		t.Fatal(err)
 	}

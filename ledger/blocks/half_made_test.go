@@ -10,6 +10,7 @@ import (
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // streamFolder returns the folder of a stream in a store.
@@ -65,9 +66,7 @@ func TestHalfMadeLogIsMadeAgain(t *testing.T) {
 func goneAfter(t *testing.T, store string, seen ledger.Head) {
 	t.Helper()
 	mark := blocks.HighWaterPath(store)
-	if err := blocks.WriteHighWater(mark, seen); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, blocks.WriteHighWater(mark, seen))
 	if ns, err := embedded.Start(t.Context(), embedded.Config{StoreDir: store}); !errors.Is(err, blocks.ErrGone) {
 		t.Errorf("%v, %v", ns, err)
 	}
@@ -79,9 +78,7 @@ func goneAfter(t *testing.T, store string, seen ledger.Head) {
 
 func remove(t *testing.T, path string) {
 	t.Helper()
-	if err := os.RemoveAll(path); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.RemoveAll(path))
 }
 
 func reads(t *testing.T, log ledger.Log, from uint64, heads []ledger.Head) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestTornMarkLeavesTheOneBefore tears each write of a mark at any byte, those of a new file, too.
@@ -16,40 +17,26 @@ func TestTornMarkLeavesTheOneBefore(t *testing.T) {
 	store := t.TempDir()
 	path := blocks.HighWaterPath(store)
 	mark, err := blocks.Folder{Store: store}.OpenHighWater(false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	var before ledger.Head
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	torn := filepath.Join(t.TempDir(), "torn")
 	for sequence := range uint64(4) {
 		head := ledger.Head{Sequence: sequence + 1, Digest: ledger.Digest{1, byte(sequence)}}
-		if err := mark.Set(head); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, mark.Set(head))
 		written, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		for at := range len(written) + 1 {
-			if err := os.WriteFile(torn, slices.Concat(written[:at], whole[min(at, len(whole)):]), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, os.WriteFile(torn, slices.Concat(written[:at], whole[min(at, len(whole)):]), 0o600))
 			if found, err := blocks.ReadHighWater(torn); err != nil || found != before && found != head {
 				t.Fatalf("torn at byte %d, %v over %v: %v, %v", at, head, before, found, err)
 			}
 		}
 		before, whole = head, written
 	}
-	if err := mark.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, make([]byte, len(whole)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, mark.Close())
+	ledgertest.OK(t, os.WriteFile(path, make([]byte, len(whole)), 0o600))
 	if _, err := blocks.ReadHighWater(path); !errors.Is(err, blocks.ErrNoPosition) {
 		t.Error(err)
 	}

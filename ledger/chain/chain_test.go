@@ -142,13 +142,9 @@ func TestRuns(t *testing.T) {
 	t.Parallel()
 	entries := chained(t, 6)
 	_, at3, err := walk(entries[:3], true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	_, at5, err := walk(entries[:5], true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	links := chain.New(at3)
 	if links.NextRun(ledger.Digest{1}, at5) || links.Head() != at3 {
 		t.Errorf("a run that follows something else: %v", links.Head())
@@ -261,15 +257,12 @@ func TestHeadBefore(t *testing.T) {
 func again(t *testing.T, data []byte) []byte {
 	t.Helper()
 	c, err := ledger.DecodeCommit(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	for i := range c.Records {
 		c.Records[i].Time++
 	}
-	if data, err = ledger.EncodeCommit(c); err != nil {
-		t.Fatal(err)
-	}
+	data, err = ledger.EncodeCommit(c)
+	ledgertest.OK(t, err)
 	return data
 }
 

@@ -42,9 +42,7 @@ func startOn(t *testing.T, dir string, users []embedded.User) *brokenLog {
 func (b *brokenLog) breakAt(t *testing.T, sequence uint64) {
 	t.Helper()
 	for b.acknowledged < sequence-1 {
-		if err := b.append(b.acknowledged + 1); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, b.append(b.acknowledged+1))
 		b.acknowledged++
 	}
 	logtest.FillUp(t, filepath.Join(b.dir, "filler"), 0)
@@ -61,9 +59,7 @@ func (b *brokenLog) breakAt(t *testing.T, sequence uint64) {
 		break
 	}
 	readAll(t, b.log, b.acknowledged)
-	if err := os.Remove(filepath.Join(b.dir, "filler")); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.Remove(filepath.Join(b.dir, "filler")))
 }
 
 // goesOn checks that everything that was acknowledged is there, that nothing is
@@ -122,9 +118,7 @@ func TestFullDiskLosesNothing(t *testing.T) {
 			}
 			b.Shutdown()
 			left := t.TempDir() // the process goes on here, and with it the store
-			if err := os.CopyFS(left, os.DirFS(b.dir)); err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, os.CopyFS(left, os.DirFS(b.dir)))
 			again := startOn(t, left, c.users)
 			again.acknowledged = b.acknowledged
 			again.goesOn(t)

@@ -33,9 +33,7 @@ func TestClusterWithoutClients(t *testing.T) {
 				Member: string(rune('a' + i)), Listen: listen, Members: members, Secret: "a secret of sixteen bytes and more",
 			},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		t.Cleanup(s.Shutdown)
 		servers = append(servers, s)
 	}
@@ -58,9 +56,7 @@ func TestNoOutsiderConnects(t *testing.T) {
 			Member: "a", Listen: "127.0.0.1:0", Members: []string{"127.0.0.1:1", "127.0.0.1:2"}, Secret: "sixteen bytes or more",
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	t.Cleanup(s.Shutdown)
 	nc, err := nats.Connect("nats://" + embedded.AddressOf(s))
 	if err == nil {
@@ -89,14 +85,10 @@ func TestSecretIsProvedNotSent(t *testing.T) {
 	t.Parallel()
 	const secret = "a secret of sixteen bytes and more"
 	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
 	certificate, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	own := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{certificate}, PrivateKey: private}}}
 	for name, listens := range map[string]func(net.Conn){
 		"NATS": func(c net.Conn) {
@@ -113,9 +105,7 @@ func TestSecretIsProvedNotSent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, err)
 			defer func() { _ = listener.Close() }() // the test ends
 			s, err := embedded.Start(t.Context(), embedded.Config{
 				StoreDir: t.TempDir(),
@@ -123,15 +113,11 @@ func TestSecretIsProvedNotSent(t *testing.T) {
 					Member: "a", Listen: "127.0.0.1:0", Members: []string{listener.Addr().String(), "127.0.0.1:1"}, Secret: secret,
 				},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, err)
 			defer s.Shutdown()
 			for range 2 {
 				conn, err := listener.Accept()
-				if err != nil {
-					t.Fatal(err)
-				}
+				ledgertest.OK(t, err)
 				h := &heard{Conn: conn}
 				listens(h)
 				_ = conn.Close() // the server calls again

@@ -20,16 +20,12 @@ func TestListening(t *testing.T) {
 		"allot.notice.project.*": {"project"},
 	} {
 		nc, err := nats.Connect(s.ClientURL())
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		s.listening.at = time.Time{} // a listener that has gone is noticed only within a second
 		if _, err := nc.SubscribeSync(subject); err != nil {
 			t.Fatal(err)
 		}
-		if err := nc.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, nc.Flush())
 		if got := s.Listening("allot.notice", kinds); !slices.Equal(got, want) {
 			t.Errorf("%s: %v", subject, got)
 		}

@@ -12,14 +12,13 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/allot-project/allot/commands/fair"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 func startThrottle(t *testing.T) *passwordThrottle {
 	t.Helper()
 	throttle, err := newPasswordThrottle()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	t.Cleanup(throttle.stop)
 	return throttle
 }

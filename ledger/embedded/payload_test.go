@@ -34,9 +34,7 @@ func TestPayload(t *testing.T) {
 	} {
 		s := listen(t, Config{Services: []string{"svc"}, Users: c.users})
 		door, err := s.ConnectDoor()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		defer door.Close()
 		large := make([]byte, 2*most) // answers may be larger
 		if _, err := door.Subscribe("svc", func(m *nats.Msg) { _ = m.Respond(large) }); err != nil {
@@ -46,13 +44,9 @@ func TestPayload(t *testing.T) {
 		if c.users == nil {
 			nc, err = nats.Connect(s.ClientURL())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		defer nc.Close()
-		if err := nc.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, nc.Flush())
 		if got := nc.MaxPayload(); got != most {
 			t.Errorf("%s: told %d", name, got)
 		}
@@ -66,9 +60,7 @@ func TestPayload(t *testing.T) {
 func quickHash(t *testing.T, password string) string {
 	t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return string(hash)
 }
 
@@ -76,9 +68,7 @@ func quickHash(t *testing.T, password string) string {
 func greet(t *testing.T, s *Server, hello string) (net.Conn, *bufio.Scanner) {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.ns.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	t.Cleanup(func() { _ = conn.Close() }) // the server may have closed it
 	if _, err := fmt.Fprintf(conn, "%s\r\nPING\r\n", hello); err != nil {
 		t.Fatal(err)
@@ -90,9 +80,7 @@ func greet(t *testing.T, s *Server, hello string) (net.Conn, *bufio.Scanner) {
 func cutOffBeyond(t *testing.T, s *Server, hello string, most int) {
 	t.Helper()
 	conn, lines := greet(t, s, hello)
-	if err := conn.SetDeadline(time.Now().Add(ledgertest.Hang)); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, conn.SetDeadline(time.Now().Add(ledgertest.Hang)))
 	if _, err := fmt.Fprintf(conn, "PUB svc %d\r\n", most+1); err != nil {
 		t.Fatal(err)
 	}
@@ -103,9 +91,7 @@ func cutOffBeyond(t *testing.T, s *Server, hello string, most int) {
 			var got struct {
 				Most int `json:"max_payload"`
 			}
-			if err := json.Unmarshal([]byte(info), &got); err != nil {
-				t.Error(err)
-			}
+			ledgertest.OK(t, json.Unmarshal([]byte(info), &got))
 			told = got.Most
 		}
 		if strings.HasPrefix(line, "-ERR") {
@@ -128,13 +114,9 @@ func TestOwnPayload(t *testing.T) {
 		"log": s.Connect, "door": s.ConnectDoor, "notices": s.ConnectNotices, "replica": s.ConnectReplica,
 	} {
 		nc, err := connect()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		defer nc.Close()
-		if err := nc.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, nc.Flush())
 		if got := nc.MaxPayload(); got != MaxPayload {
 			t.Errorf("%s: %d", name, got)
 		}
@@ -142,13 +124,9 @@ func TestOwnPayload(t *testing.T) {
 			continue
 		}
 		log, err := jetstream.Open(t.Context(), nc, jetstream.Config{MayCreate: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		done := make(chan error, 1)
 		log.Append(1, make([]byte, log.MaxCommitBytes()), func(err error) { done <- err })
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		ledgertest.OK(t, <-done)
 	}
 }

@@ -25,14 +25,10 @@ import (
 func TestRefusedConfigs(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	t.Cleanup(func() { _ = taken.Close() }) // nothing was written
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, []byte("not a folder"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.WriteFile(file, []byte("not a folder"), 0o600))
 	replica := func(change func(*Cluster)) *Cluster {
 		c := &Cluster{
 			Member: "a", Listen: "127.0.0.1:0", Members: []string{"127.0.0.1:1", "127.0.0.1:2"},
@@ -92,9 +88,7 @@ func listen(t *testing.T, cfg Config) *Server {
 	t.Helper()
 	cfg.StoreDir, cfg.Listen, cfg.LazySync = t.TempDir(), "127.0.0.1:0", true
 	s, err := Start(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	t.Cleanup(s.Shutdown)
 	return s
 }
@@ -124,12 +118,9 @@ func TestWhoMayConnect(t *testing.T) {
 	hash := quickHash(t, "secret")
 	newKey := func() (public string, sign nats.SignatureHandler) {
 		pair, err := nkeys.CreateUser()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if public, err = pair.PublicKey(); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
+		public, err = pair.PublicKey()
+		ledgertest.OK(t, err)
 		return public, pair.Sign
 	}
 	known, knownSigns := newKey()
@@ -328,15 +319,9 @@ func TestOwnRoles(t *testing.T) {
 	for name, connect := range map[string]func() (*nats.Conn, error){"log": s.Connect, "door": s.ConnectDoor, "notices": s.ConnectNotices} {
 		for _, subject := range []string{"allot.log", "allot.rejected", "$JS.API.INFO", "_R_.x", "news.x", "svc.x", "_INBOX.x", "$SYS.REQ.SERVER.PING", "x"} {
 			nc, err := connect()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := nc.Publish(subject, nil); err != nil {
-				t.Fatal(err)
-			}
-			if err := nc.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, err)
+			ledgertest.OK(t, nc.Publish(subject, nil))
+			ledgertest.OK(t, nc.Flush())
 			if got := nc.LastError() == nil; got != may[name][subject] {
 				t.Errorf("%s publishes on %s: %v", name, subject, nc.LastError())
 			}

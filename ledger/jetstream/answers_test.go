@@ -17,6 +17,7 @@ import (
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // replicated answers for a stream with replicas, of which one leads and others
@@ -43,9 +44,7 @@ func startReplicated(t *testing.T, entries uint64) *replicated {
 	ns := serve(t, &natsserver.Options{})
 	connect := func() *nats.Conn {
 		nc, err := nats.Connect(ns.ClientURL(), quietly)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		t.Cleanup(nc.Close)
 		return nc
 	}
@@ -63,9 +62,7 @@ func startReplicated(t *testing.T, entries uint64) *replicated {
 			t.Fatal(err)
 		}
 	}
-	if err := server.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, server.Flush())
 	return r
 }
 
@@ -185,9 +182,7 @@ func (r *replicated) answerGet(msg *nats.Msg) {
 func (r *replicated) open(patience time.Duration) *jetstream.Log {
 	r.t.Helper()
 	log, err := jetstream.Open(context.Background(), r.nc, jetstream.Config{Patience: patience, AckTimeout: patience})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	ledgertest.OK(r.t, err)
 	return log
 }
 
@@ -252,9 +247,7 @@ func TestLaggingReplicas(t *testing.T) {
 			t.Parallel()
 			r := startReplicated(t, 10)
 			r.set(func() { change(r) })
-			if err := within(t, "reading", func() error { return reads(r.open(hangLimit), 1, 10) }); err != nil {
-				t.Error(err)
-			}
+			ledgertest.OK(t, within(t, "reading", func() error { return reads(r.open(hangLimit), 1, 10) }))
 		})
 	}
 }
@@ -495,9 +488,7 @@ func TestAppendsAnswers(t *testing.T) {
 			r.respond(msg, answer)
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	ack := func(sequence uint64, duplicate bool) any {
 		return js.PubAck{Stream: "ALLOT", Sequence: sequence, Duplicate: duplicate}
 	}
@@ -525,9 +516,7 @@ func TestAppendsAnswers(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
-	if err := sub.Unsubscribe(); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, sub.Unsubscribe())
 	if err := within(t, "append", func() error { return appended(log, 7) }); !errors.Is(err, ledger.ErrUnknownFate) {
 		t.Errorf("no server listens: %v", err)
 	}
@@ -553,31 +542,19 @@ func TestAppendsAnswers(t *testing.T) {
 func TestRejectedStream(t *testing.T) {
 	t.Parallel()
 	nc, err := nats.Connect(plainServer(t).ClientURL(), quietly)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	t.Cleanup(nc.Close)
 	ctx := context.Background()
 	kept, err := jetstream.OpenRejected(ctx, nc, jetstream.RejectedConfig{MaxBytes: 1 << 20, MaxAge: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	for _, text := range []string{"one", "two", "three", "four"} {
-		if err := kept.Append(ctx, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, kept.Append(ctx, []byte(text)))
 	}
 	api, err := js.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	stream, err := api.Stream(ctx, jetstream.RejectedStream)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.DeleteMsg(ctx, 3); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
+	ledgertest.OK(t, stream.DeleteMsg(ctx, 3))
 	list := func(most int, fails error) (texts []string, err error) {
 		err = kept.Newest(ctx, func(data []byte) (bool, error) {
 			texts = append(texts, string(data))
@@ -595,9 +572,7 @@ func TestRejectedStream(t *testing.T) {
 	if got, err := list(9, stop); !errors.Is(err, stop) || len(got) != 1 {
 		t.Errorf("until an error: %q, %v", got, err)
 	}
-	if err := api.DeleteStream(ctx, jetstream.RejectedStream); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, api.DeleteStream(ctx, jetstream.RejectedStream))
 	if got, err := list(9, nil); !errors.Is(err, js.ErrStreamNotFound) {
 		t.Errorf("the stream is gone: %q, %v", got, err)
 	}

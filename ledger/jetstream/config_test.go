@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // harmful are settings, by field, with which a stream is no log.
@@ -46,9 +47,7 @@ var harmless = map[string]string{
 // declared harmless. A new field of nats.go is neither until it is judged here.
 func TestEverySettingIsJudged(t *testing.T) {
 	good := streamConfig(Config{Stream: DefaultStream})
-	if err := checkConfig(good); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, checkConfig(good))
 	for i := range reflect.TypeFor[jetstream.StreamConfig]().NumField() {
 		name := reflect.TypeFor[jetstream.StreamConfig]().Field(i).Name
 		value, bad := harmful[name]

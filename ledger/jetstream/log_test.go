@@ -35,9 +35,7 @@ func open(t *testing.T, nc *nats.Conn, create bool) *jetstream.Log {
 func TestLog(t *testing.T) {
 	ns, nc := start(t, embedded.Config{})
 	second, err := ns.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	defer second.Close()
 	logtest.Run(t, open(t, nc, true), open(t, second, false))
 }
@@ -53,16 +51,12 @@ func TestMissingStreamIsNotCreated(t *testing.T) {
 func TestUnsafeStreamsAreRefused(t *testing.T) {
 	_, nc := start(t, embedded.Config{})
 	api, err := js.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	_, err = api.CreateStream(context.Background(), js.StreamConfig{
 		Name: jetstream.DefaultStream, Subjects: []string{jetstream.Subject}, Storage: js.FileStorage, MaxMsgs: 10,
 		DenyDelete: true, DenyPurge: true, AllowDirect: true,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	if _, err := jetstream.Open(context.Background(), nc, jetstream.Config{}); !errors.Is(err, ledger.ErrLogUnsafe) {
 		t.Errorf("got %v", err)
 	}
@@ -73,16 +67,12 @@ func TestUnsafeStreamsAreRefused(t *testing.T) {
 func TestClientsCannotTouchTheLog(t *testing.T) {
 	ns, nc := start(t, embedded.Config{})
 	log := open(t, nc, true)
-	if err := ledgertest.Append(log, 1, []byte("commit")); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, ledgertest.Append(log, 1, []byte("commit")))
 	denied := make(chan error, 16)
 	client, err := nats.Connect(
 		ns.ClientURL(), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err }),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	defer client.Close()
 	attempts := map[string]string{
 		jetstream.Subject: "forged", jetstream.RejectedSubject: "forged",
@@ -92,20 +82,14 @@ func TestClientsCannotTouchTheLog(t *testing.T) {
 		"$JS.API.STREAM.UPDATE." + jetstream.DefaultStream:     `{"name":"ALLOT","max_msgs":1}`,
 	}
 	for subject, body := range attempts {
-		if err := client.Publish(subject, []byte(body)); err != nil {
-			t.Fatal(err)
-		}
-		if err := client.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, client.Publish(subject, []byte(body)))
+		ledgertest.OK(t, client.Flush())
 		if err := <-denied; !errors.Is(err, nats.ErrPermissionViolation) {
 			t.Errorf("%s: %v", subject, err)
 		}
 	}
 	if _, err := client.SubscribeSync(jetstream.Subject); err == nil {
-		if err := client.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, client.Flush())
 		if err := <-denied; !errors.Is(err, nats.ErrPermissionViolation) {
 			t.Errorf("subscribe: %v", err)
 		}
@@ -138,9 +122,7 @@ func TestCreatedAtOnce(t *testing.T) {
 func oldServer(t *testing.T, version string) *nats.Conn {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	t.Cleanup(func() { _ = listener.Close() }) // the test has ended
 	go func() {
 		conn, err := listener.Accept()
@@ -155,9 +137,7 @@ func oldServer(t *testing.T, version string) *nats.Conn {
 		}
 	}()
 	nc, err := nats.Connect("nats://"+listener.Addr().String(), nats.NoReconnect())
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	t.Cleanup(nc.Close)
 	return nc
 }
@@ -184,17 +164,13 @@ func TestReadsTakeNothingOfTheStream(t *testing.T) {
 	_, nc := start(t, embedded.Config{})
 	log := open(t, nc, true)
 	for sequence := uint64(1); sequence <= 10; sequence++ {
-		if err := appended(log, sequence); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, appended(log, sequence))
 	}
 	before := nc.NumSubscriptions()
 	stop := errors.New("enough")
 	ctx, cancel := context.WithCancel(context.Background())
 	for range 300 { // of each
-		if err := log.Read(ctx, 3, 3, ignore); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, log.Read(ctx, 3, 3, ignore))
 		if err := log.Read(ctx, 1, 10, func(ledger.Entry) error { return stop }); !errors.Is(err, stop) {
 			t.Fatal(err)
 		}
@@ -207,13 +183,9 @@ func TestReadsTakeNothingOfTheStream(t *testing.T) {
 		t.Errorf("canceled: %v", err)
 	}
 	api, err := js.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	stream, err := api.Stream(context.Background(), jetstream.DefaultStream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	if n := stream.CachedInfo().State.Consumers; n != 0 {
 		t.Errorf("%d consumers were left behind", n)
 	}

@@ -29,9 +29,7 @@ func serve(t *testing.T, options *natsserver.Options) *natsserver.Server {
 	t.Helper()
 	options.Host, options.Port, options.NoSigs, options.NoLog = "127.0.0.1", natsserver.RANDOM_PORT, true, true
 	ns, err := natsserver.NewServer(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	go ns.Start()
 	if !ns.ReadyForConnections(hangLimit) {
 		t.Fatal("the NATS server does not start")
@@ -58,22 +56,18 @@ func startDistant(t *testing.T, limit time.Duration) *distant {
 	d := &distant{proxy: logtest.StartProxy(t, strings.TrimPrefix(ns.ClientURL(), "nats://"))}
 	connect := func(url string) *nats.Conn {
 		nc, err := nats.Connect(url, append(jetstream.LogConnection(), quietly)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		t.Cleanup(nc.Close)
 		return nc
 	}
 	d.nc = connect("nats://" + d.proxy.Address())
 	cfg := jetstream.Config{MayCreate: true, AckTimeout: hangLimit, Patience: hangLimit}
 	var err error
-	if d.near, err = jetstream.Open(context.Background(), connect(ns.ClientURL()), cfg); err != nil {
-		t.Fatal(err)
-	}
+	d.near, err = jetstream.Open(context.Background(), connect(ns.ClientURL()), cfg)
+	ledgertest.OK(t, err)
 	cfg.AckTimeout, cfg.Patience = limit, limit
-	if d.log, err = jetstream.Open(context.Background(), d.nc, cfg); err != nil {
-		t.Fatal(err)
-	}
+	d.log, err = jetstream.Open(context.Background(), d.nc, cfg)
+	ledgertest.OK(t, err)
 	return d
 }
 
@@ -88,9 +82,7 @@ func (d *distant) fill(t *testing.T, from, to uint64, size int) {
 		d.near.Append(sequence, []byte(fmt.Sprintf("%0*d", size, sequence)), func(err error) { results <- err })
 	}
 	for range cap(results) {
-		if err := <-results; err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, <-results)
 	}
 }
 
@@ -176,9 +168,7 @@ func TestSilenceIsNoGap(t *testing.T) {
 				t.Errorf("Append: %v", err)
 			}
 			d.proxy.Heal()
-			if err := within(t, "healing", func() error { return d.wholeLog(3000) }); err != nil {
-				t.Error(err)
-			}
+			ledgertest.OK(t, within(t, "healing", func() error { return d.wholeLog(3000) }))
 		})
 	}
 }
@@ -240,31 +230,23 @@ func TestReadsSurviveCuts(t *testing.T) {
 func TestGapIsFound(t *testing.T) {
 	t.Parallel()
 	nc, err := nats.Connect(plainServer(t).ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	t.Cleanup(nc.Close)
 	api, err := js.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	ctx := context.Background()
 	cfg := js.StreamConfig{
 		Name: jetstream.DefaultStream, Subjects: []string{jetstream.Subject}, Storage: js.FileStorage, DenyPurge: true,
 		AllowDirect: true,
 	}
 	stream, err := api.CreateStream(ctx, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	for range 5 {
 		if _, err := api.Publish(ctx, jetstream.Subject, []byte("commit")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := stream.DeleteMsg(ctx, 3); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, stream.DeleteMsg(ctx, 3))
 	cfg.DenyDelete = true
 	if _, err := api.UpdateStream(ctx, cfg); err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestValues: a value can be changed once by a caller that has seen its revision,
@@ -20,16 +21,12 @@ import (
 func TestValues(t *testing.T) {
 	t.Parallel()
 	nc, err := nats.Connect(plainServer(t).ClientURL(), quietly)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	t.Cleanup(nc.Close)
 	ctx := context.Background()
 	open := func() *jetstream.Values {
 		v, err := jetstream.OpenValues(ctx, nc, jetstream.ValuesConfig{Timeout: 5 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		return v
 	}
 	mine, theirs := open(), open() // the second finds the bucket
@@ -54,13 +51,9 @@ func TestValues(t *testing.T) {
 		t.Errorf("%q, %d, %v", value, revision, err)
 	}
 	for key, value := range map[string]string{"member.a": "1", "member.b": "2", "members": "no", "other.a": "3"} {
-		if err := mine.Put(ctx, key, []byte(value)); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, mine.Put(ctx, key, []byte(value)))
 	}
-	if err := theirs.Delete(ctx, "member.b"); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, theirs.Delete(ctx, "member.b"))
 	got, err := mine.List(ctx, "member.")
 	if diff := cmp.Diff(map[string][]byte{"a": []byte("1")}, got); err != nil || diff != "" {
 		t.Errorf("the list: %v\n%s", err, diff)

@@ -26,9 +26,7 @@ func FreeAddress(t testing.TB) string {
 		if err != nil {
 			continue // taken
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		OK(t, l.Close())
 		return address
 	}
 	t.Fatal("no port is free")

@@ -17,9 +17,7 @@ func Append(log ledger.Log, sequence uint64, data []byte) error {
 func Encoded(t testing.TB, c *ledger.Commit) []byte {
 	t.Helper()
 	encoded, err := ledger.EncodeCommit(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	OK(t, err)
 	return encoded
 }
 
@@ -27,8 +25,6 @@ func Encoded(t testing.TB, c *ledger.Commit) []byte {
 func AppendCommits(t testing.TB, log ledger.Log, commits []*ledger.Commit) {
 	t.Helper()
 	for _, c := range commits {
-		if err := Append(log, c.Sequence, Encoded(t, c)); err != nil {
-			t.Fatal(err)
-		}
+		OK(t, Append(log, c.Sequence, Encoded(t, c)))
 	}
 }

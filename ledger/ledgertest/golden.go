@@ -21,9 +21,7 @@ func Golden(t *testing.T, name, now string) string {
 	text, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && *update:
-		if err := os.WriteFile(path, []byte(now), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		OK(t, os.WriteFile(path, []byte(now), 0o600))
 		return now
 	case errors.Is(err, fs.ErrNotExist):
 		t.Fatalf("%s does not exist: if its form is new, write it with -update and commit it", path)
@@ -54,8 +52,6 @@ func GoldenLines(t *testing.T, name string, now []string) {
 		}
 	}
 	if *update {
-		if err := os.WriteFile(filepath.Join("testdata", name), []byte(whole), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		OK(t, os.WriteFile(filepath.Join("testdata", name), []byte(whole), 0o600))
 	}
 }

@@ -31,9 +31,7 @@ func chainOf(t testing.TB, events [][]ledger.Event, change func(i int, r *ledger
 			t.Fatal(fits, err)
 		}
 		commit, _, err := builder.Seal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		OK(t, err)
 		head = commit.Head()
 		commits = append(commits, commit)
 	}

@@ -11,16 +11,10 @@ import (
 func Key(t testing.TB) (note.Signer, note.Verifiers) {
 	t.Helper()
 	private, public, err := note.GenerateKey(rand.Reader, "operator.example")
-	if err != nil {
-		t.Fatal(err)
-	}
+	OK(t, err)
 	signer, err := note.NewSigner(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	OK(t, err)
 	verifier, err := note.NewVerifier(public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	OK(t, err)
 	return signer, note.VerifierList(verifier)
 }

@@ -125,9 +125,7 @@ func partOf(t *testing.T, log ledger.Log, header logfile.Header, last uint64) []
 	if err == nil {
 		err = part.End(nil, &proof.Tree{})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return out.Bytes()
 }
 
@@ -176,9 +174,7 @@ func TestReadersOfFrames(t *testing.T) {
 	packed := partOf(t, log, logfile.Header{First: 1}, 9000)
 	file, size := bytes.NewReader(packed), int64(len(packed))
 	index, err := logfile.ReadIndex(file, size)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	enough := errors.New("that is enough")
 	var readers sync.WaitGroup
 	for seed := range uint64(4) {
@@ -218,14 +214,10 @@ func plain(t *testing.T, log ledger.Log, extent logfile.Extent) []byte {
 		t.Fatal(err)
 	}
 	unpacker, err := zstd.NewReader(&out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	defer unpacker.Close()
 	data, err := io.ReadAll(unpacker)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return data
 }
 
@@ -237,9 +229,7 @@ var packer = sync.OnceValues(func() (*zstd.Encoder, error) {
 func packed(t *testing.T, data []byte) []byte {
 	t.Helper()
 	encoder, err := packer()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return encoder.EncodeAll(data, nil)
 }
 
@@ -289,9 +279,7 @@ func file(t *testing.T, arrays ...[]any) []byte {
 	var out bytes.Buffer
 	enc := msgpack.NewEncoder(&out)
 	for _, values := range arrays {
-		if err := enc.Encode(values); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, enc.Encode(values))
 	}
 	return packed(t, out.Bytes())
 }
@@ -301,16 +289,12 @@ func TestForgedArchiveIsRefused(t *testing.T) {
 	t.Parallel()
 	log, heads := filled(t, 3)
 	var commits [][]byte
-	if err := log.Read(t.Context(), 1, 3, func(e ledger.Entry) error {
+	ledgertest.OK(t, log.Read(t.Context(), 1, 3, func(e ledger.Entry) error {
 		commits = append(commits, e.Data)
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	first, err := ledger.DecodeCommit(commits[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	id := first.Records[0].Events[0].(ledger.LedgerCreated).Ledger
 	header := func(version int, id []byte, first uint64, prev []byte) []any {
 		return []any{"allot archive", version, id, first, prev}
@@ -362,9 +346,7 @@ func TestForgedArchiveIsRefused(t *testing.T) {
 func mustEncode(t *testing.T, value any) []byte {
 	t.Helper()
 	data, err := msgpack.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return data
 }
 

@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // SmallDisk mounts a file system of this size, such as 64m, until the test ends.
@@ -26,14 +28,10 @@ func SmallDisk(t *testing.T, size string) string {
 func FillUp(t *testing.T, path string, left int64) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	for piece := make([]byte, 1<<16); len(piece) > 0; {
 		var disk syscall.Statfs_t
-		if err := syscall.Statfs(path, &disk); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, syscall.Statfs(path, &disk))
 		if room := int64(disk.Bavail)*disk.Bsize - left; left > 0 && room < int64(len(piece)) {
 			piece = piece[:max(room, 0)]
 		}

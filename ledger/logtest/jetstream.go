@@ -8,6 +8,7 @@ import (
 
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // StartNATS starts an embedded NATS server and connects to it, until the test
@@ -15,14 +16,10 @@ import (
 func StartNATS(t testing.TB, cfg embedded.Config) (*embedded.Server, *nats.Conn) {
 	t.Helper()
 	ns, err := embedded.Start(context.Background(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	t.Cleanup(ns.Shutdown)
 	nc, err := ns.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	t.Cleanup(nc.Close)
 	return ns, nc
 }
@@ -31,8 +28,6 @@ func StartNATS(t testing.TB, cfg embedded.Config) (*embedded.Server, *nats.Conn)
 func OpenLog(t testing.TB, nc *nats.Conn, cfg jetstream.Config) *jetstream.Log {
 	t.Helper()
 	log, err := jetstream.Open(context.Background(), nc, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return log
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // Faults are what a Proxy does to the bytes that pass it. The zero value passes
@@ -56,9 +58,7 @@ type link struct {
 func StartProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	p := &Proxy{target: target, listener: listener, changed: make(chan struct{}), links: make(map[*link]struct{})}
 	p.pumps.Go(p.accept)
 	t.Cleanup(p.close)

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
@@ -27,9 +28,7 @@ func drawConsumption(t *rapid.T) []*proof.Consumption {
 func consumptionTree(t *rapid.T, list []*proof.Consumption) (*proof.ConsumptionTree, ledger.ConsumptionRoot) {
 	tree := &proof.ConsumptionTree{}
 	for _, c := range list {
-		if err := tree.Add(c); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, tree.Add(c))
 	}
 	var root ledger.ConsumptionRoot
 	root.Root, root.Projects = tree.Root()
@@ -52,9 +51,7 @@ func TestConsumptionIsProved(t *testing.T) {
 			consumed = list[i]
 		}
 		proved, err := tree.Prove(project)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		ledgertest.OK(rt, err)
 		if err := proof.CheckConsumption(root, project, consumed, proved); err != nil {
 			rt.Fatalf("%s of %d projects: %v", project, len(list), err)
 		}

@@ -68,9 +68,7 @@ func TestTree(t *testing.T) {
 		if err == nil {
 			err = proof.CheckInclusion(path, now, number, leaves[number])
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		if err := proof.CheckInclusion(path, now, number, sha256.Sum256(nil)); !errors.Is(err, proof.ErrProof) {
 			t.Fatalf("another record is proved: %v", err)
 		}
@@ -89,9 +87,7 @@ func TestTree(t *testing.T) {
 		if err == nil {
 			err = proof.CheckGrowth(growth, then, now)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		if err := proof.CheckGrowth(changed(t, growth), then, now); earlier < size && !errors.Is(err, proof.ErrProof) {
 			t.Fatalf("a changed path proves that %d records are in %d: %v", earlier, size, err)
 		}
@@ -163,9 +159,7 @@ func checkpoint() *proof.Checkpoint {
 func TestCheckpoint(t *testing.T) {
 	signer, keys := ledgertest.Key(t)
 	signed, err := checkpoint().Sign(signer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	if got, err := proof.Open(signed, keys); err != nil || *got != *checkpoint() {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -195,20 +189,14 @@ func FuzzParse(f *testing.F) {
 // that auditors keep would no longer fit.
 func TestGolden(t *testing.T) {
 	stored, err := os.ReadFile("../testdata/commits.v1.hex")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	tree := &proof.Tree{}
 	var roots []string
 	for line := range strings.Lines(string(stored)) {
 		encoded, err := hex.DecodeString(strings.TrimSpace(line))
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		commit, err := ledger.DecodeCommit(encoded)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		for i, leaf := range commit.Leaves {
 			data, err := ledger.RecordData(encoded, i)
 			if err != nil || ledger.LeafOf(ledger.Address{Sequence: commit.Sequence, Index: i}, data) != leaf {

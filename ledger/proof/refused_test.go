@@ -42,18 +42,14 @@ func TestGrowthOfWhat(t *testing.T) {
 	earlier := &proof.Tree{}
 	earlier.Add(someLeaves(3))
 	growth, err := proof.Growth(3, 7, reader(kept))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	at := func(size int64, root ledger.Digest, sequence uint64) proof.Checkpoint {
 		return proof.Checkpoint{
 			Ledger: ledger.UUID{1}, Size: size, Root: root, Head: ledger.Head{Sequence: sequence},
 		}
 	}
 	then, now := at(3, earlier.Root(), 2), at(7, tree.Root(), 5)
-	if err := proof.CheckGrowth(growth, &then, &now); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, proof.CheckGrowth(growth, &then, &now))
 	if err := proof.CheckGrowth(nil, &now, &now); err != nil {
 		t.Errorf("the same one: %v", err)
 	}
@@ -184,9 +180,7 @@ func TestSignatures(t *testing.T) {
 	t.Parallel()
 	signer, keys := ledgertest.Key(t)
 	signed, err := checkpoint().Sign(signer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	// The last character of base64 in front of its padding has bits that mean
 	// nothing: with others, the signature still decodes to the same bytes.
 	at := strings.LastIndex(string(signed), "=\n")
@@ -221,9 +215,7 @@ func TestSignatures(t *testing.T) {
 func resign(t *testing.T, text string, signer note.Signer) []byte {
 	t.Helper()
 	signed, err := note.Sign(&note.Note{Text: text}, signer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return signed
 }
 
@@ -249,25 +241,17 @@ func TestFolder(t *testing.T) {
 		t.Errorf("no folder: %v, %v", kept, err)
 	}
 	folder, err := proof.OpenFolder(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	for _, sequence := range []uint64{10, 9, 1 << 62} {
-		if err := folder.Save(sequence, []byte{byte(sequence)}); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, folder.Save(sequence, []byte{byte(sequence)}))
 	}
-	if err := os.WriteFile(filepath.Join(dir, "00000000000000000011.checkpoint.tmp"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.WriteFile(filepath.Join(dir, "00000000000000000011.checkpoint.tmp"), nil, 0o600))
 	kept, err := proof.ReadFolder(dir)
 	if err != nil || len(kept) != 3 || kept[0].Signed[0] != 9 || kept[1].Signed[0] != 10 || kept[2].Signed[0] != 0 ||
 		filepath.Dir(kept[0].Path) != dir {
 		t.Errorf("%v, %v", kept, err)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "00000000000000000012.checkpoint"), 0o750); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.Mkdir(filepath.Join(dir, "00000000000000000012.checkpoint"), 0o750))
 	if kept, err := proof.ReadFolder(dir); err == nil {
 		t.Errorf("a folder for a checkpoint: %v", kept)
 	}
@@ -278,9 +262,7 @@ func TestFolder(t *testing.T) {
 	if _, err := proof.OpenFolder(file); err == nil {
 		t.Error("a file is opened as a folder")
 	}
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.RemoveAll(dir))
 	if err := folder.Save(11, nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("saved in a folder that is gone: %v", err)
 	}

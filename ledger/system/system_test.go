@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 func TestSinceBootNeverGoesBack(t *testing.T) {
@@ -28,22 +30,16 @@ func TestLockHoldsUntilTheFileIsClosed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	open := func() *os.File {
 		file, err := os.Create(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		t.Cleanup(func() { _ = file.Close() })
 		return file
 	}
 	first, second := open(), open()
-	if err := Lock(first); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, Lock(first))
 	if err := Lock(second); err == nil {
 		t.Fatal("locked twice")
 	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, first.Close())
 	if err := Lock(second); err != nil {
 		t.Errorf("after the first one was closed: %v", err)
 	}
@@ -53,16 +49,10 @@ func TestExchange(t *testing.T) {
 	dir := t.TempDir()
 	one, other := filepath.Join(dir, "one"), filepath.Join(dir, "other")
 	for _, path := range []string{one, other} {
-		if err := os.Mkdir(path, 0o750); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(path, "name"), []byte(filepath.Base(path)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, os.Mkdir(path, 0o750))
+		ledgertest.OK(t, os.WriteFile(filepath.Join(path, "name"), []byte(filepath.Base(path)), 0o600))
 	}
-	if err := Exchange(one, other); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, Exchange(one, other))
 	if name, err := os.ReadFile(filepath.Join(one, "name")); err != nil || string(name) != "other" {
 		t.Errorf("%q: %v", name, err)
 	}

@@ -45,22 +45,17 @@ type someone struct {
 func newWitness(t *testing.T, name string, operator note.Verifiers, answers http.HandlerFunc) *someone {
 	t.Helper()
 	private, public, err := note.GenerateKey(rand.Reader, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	w := &someone{operator: operator, answers: answers}
-	if w.signer, err = cosignature.NewSignerForCosignatureV1(private); err != nil {
-		t.Fatal(err)
-	}
-	if w.vkey, err = cosignature.VKeyToCosignatureV1(public); err != nil {
-		t.Fatal(err)
-	}
+	w.signer, err = cosignature.NewSignerForCosignatureV1(private)
+	ledgertest.OK(t, err)
+	w.vkey, err = cosignature.VKeyToCosignatureV1(public)
+	ledgertest.OK(t, err)
 	server := httptest.NewServer(w)
 	t.Cleanup(server.Close)
 	w.text = w.vkey + " " + server.URL + "/w/"
-	if w.Witness, err = witness.Parse(w.text); err != nil {
-		t.Fatal(err)
-	}
+	w.Witness, err = witness.Parse(w.text)
+	ledgertest.OK(t, err)
 	return w
 }
 
@@ -168,9 +163,7 @@ func open(
 		cfg.Witnesses = append(cfg.Witnesses, w.Witness)
 	}
 	g, err := witness.Open(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	t.Cleanup(g.Close)
 	return g
 }
@@ -187,9 +180,7 @@ func TestCosigned(t *testing.T) {
 	check := func(g *witness.Group) {
 		t.Helper()
 		c, err := g.Cosign(t.Context(), h.tree.Size(), h.newest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		if got, err := trust.Open(c.Note); err != nil || got.Size != h.tree.Size() || g.Fault() != "" {
 			t.Errorf("%+v, %v; %s", got, err, g.Fault())
 		}
@@ -269,9 +260,7 @@ func TestBadWitnesses(t *testing.T) {
 	h := &history{signer: signer}
 	h.grow(7)
 	mine, err := h.newest(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	own, _, _ := strings.Cut(string(mine.Note), "\n\n")
 	other := newWitness(t, "bad.example", keys, nil) // of the same name, with another key
 	var bad *someone
@@ -322,9 +311,7 @@ func TestBadWitnesses(t *testing.T) {
 			good, fine := newWitness(t, "good.example", keys, nil), newWitness(t, "fine.example", keys, nil)
 			trust := proof.Trust{Operator: keys, Witnesses: []note.Verifier{bad, good, fine}, Quorum: 2}
 			quorum, err := open(t, folder, keys, 2, patience, bad, good, fine).Cosign(t.Context(), 7, h.newest)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, err)
 			if _, err := trust.Open(quorum.Note); err != nil {
 				t.Error(err)
 			}
@@ -338,9 +325,7 @@ func TestNoWitnesses(t *testing.T) {
 	_, keys := ledgertest.Key(t)
 	w := newWitness(t, "w.example", keys, nil)
 	_, plain, err := note.GenerateKey(rand.Reader, "w.example")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	for _, text := range []string{
 		"", w.vkey, w.vkey + " http://a http://b", "x http://a", plain + " http://a", w.vkey[:len(w.vkey)-4] + " http://a",
 		w.vkey + " ftp://a", w.vkey + " a.example", w.vkey + " http://u:p@a", w.vkey + " http://a?x=y",

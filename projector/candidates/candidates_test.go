@@ -291,15 +291,13 @@ func textOf(req *candidates.Request, c *candidates.Candidate) string {
 }
 
 // search runs a search to its end.
-func search(t interface{ Fatal(...any) }, w *candidates.World, req *candidates.Request) []string {
+func search(t rapid.TB, w *candidates.World, req *candidates.Request) []string {
 	var list []string
 	err := candidates.Search(context.Background(), w, req, func(c *candidates.Candidate) bool {
 		list = append(list, textOf(req, c))
 		return true
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return list
 }
 
@@ -479,9 +477,7 @@ func TestExplainAgrees(t *testing.T) {
 			world := candidates.NewWorld(all)
 			found := search(rt, world, req)
 			e, err := candidates.Explain(context.Background(), world, req, classes)
-			if err != nil {
-				rt.Fatal(err)
-			}
+			ledgertest.OK(rt, err)
 			if (len(found) == 0) != (e.RemovedLast != "") {
 				rt.Fatalf("%d candidates, explained by %+v", len(found), e)
 			}
@@ -524,9 +520,7 @@ func TestExplain(t *testing.T) {
 		Forbidden: []string{"A"},
 	}}}
 	e, err := candidates.Explain(context.Background(), candidates.NewWorld(all), req, classes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	want := &candidates.Explanation{
 		Groups: []candidates.GroupExplanation{{Suffix: "1", Steps: []candidates.Step{
 			{Filter: "all providers", Left: 4}, {Filter: "has inventory of VCPU", Left: 4},

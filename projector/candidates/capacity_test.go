@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/projector/candidates"
 )
 
@@ -125,9 +126,7 @@ func alike(a, b *candidates.Group) bool {
 func capacity(t *testing.T, all []*ledger.Provider, req *candidates.Request) *candidates.Capacity {
 	t.Helper()
 	got, err := candidates.CountCapacity(context.Background(), candidates.NewWorld(all), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	sum := 0
 	for i, tree := range got.Trees {
 		if sum += tree.Copies; tree.Copies < 1 || i > 0 && tree.Root.CreatedAt <= got.Trees[i-1].Root.CreatedAt {

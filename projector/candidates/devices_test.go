@@ -322,9 +322,7 @@ func compareInTurn(t *testing.T, r *candidates.Ranking, req *candidates.Request,
 	var want []candidates.Ranked
 	for range n {
 		best, err := r.Best(context.Background(), req, pref, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		for _, one := range best {
 			want = append(want, one)
 			r.Assume(one.Uses, 1)
@@ -353,9 +351,7 @@ func bestOf(
 	plain := *pref
 	plain.Accept, plain.Once = nil, false
 	list, err := candidates.Best(context.Background(), w, req, &plain, k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	if got, want := textsOf(req, list), modelBest(t, w, req, &plain, k); !slices.Equal(got, want) {
 		t.Errorf("%+v: judged\n%q\nwant\n%q", pref, got, want)
 	}

@@ -111,9 +111,7 @@ func TestPagesOfChange(t *testing.T) {
 		req, pref := drawEasily(rt, all), drawPreference(rt)
 		world := candidates.NewWorld(all)
 		first, behind, err := candidates.Page(context.Background(), world, req, pref, 2, nil)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		ledgertest.OK(rt, err)
 		if len(first) < 2 {
 			return
 		}
@@ -129,14 +127,10 @@ func TestPagesOfChange(t *testing.T) {
 		}
 		now := candidates.NewWorld(changed)
 		found, _, err := candidates.Page(context.Background(), now, req, pref, everything, &behind[1])
-		if err != nil {
-			rt.Fatal(err)
-		}
+		ledgertest.OK(rt, err)
 		var want []string
 		whole, _, err := candidates.Page(context.Background(), now, req, pref, everything, nil)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		ledgertest.OK(rt, err)
 		at := modelDistance(pref, last.Root.UUID)
 		for i := range whole {
 			from := modelDistance(pref, whole[i].Root.UUID)

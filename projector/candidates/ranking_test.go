@@ -30,7 +30,7 @@ type judged struct {
 
 // modelBest judges every candidate by itself, sorts them, and takes the first.
 func modelBest(
-	t interface{ Fatal(...any) }, w *candidates.World, req *candidates.Request, pref *candidates.Preference, k int,
+	t rapid.TB, w *candidates.World, req *candidates.Request, pref *candidates.Preference, k int,
 ) []string {
 	var list []judged
 	err := candidates.Search(context.Background(), w, req, func(c *candidates.Candidate) bool {
@@ -47,9 +47,7 @@ func modelBest(
 		list = append(list, one)
 		return true
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	sort.SliceStable(list, func(i, j int) bool {
 		if list[i].score != list[j].score {
 			return list[i].score > list[j].score
@@ -221,9 +219,7 @@ func compareBest(
 	rt *rapid.T, r *candidates.Ranking, w *candidates.World, req *candidates.Request, pref *candidates.Preference, k int,
 ) int {
 	best, err := r.Best(context.Background(), req, pref, k)
-	if err != nil {
-		rt.Fatal(err)
-	}
+	ledgertest.OK(rt, err)
 	want := modelBest(rt, w, req, pref, k)
 	if got := textsOf(req, best); !slices.Equal(got, want) {
 		rt.Fatalf("found\n%q\nwant\n%q", got, want)
@@ -414,9 +410,7 @@ func TestRankingOfMany(t *testing.T) {
 		}
 		world := index.Snapshot()
 		best, err := ranking.Best(context.Background(), req, pref, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		if got, want := textsOf(req, best), modelBest(t, world, req, pref, 3); !slices.Equal(got, want) {
 			t.Fatalf("step %d: found\n%q\nwant\n%q", step, got, want)
 		}

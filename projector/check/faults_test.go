@@ -28,14 +28,8 @@ import (
 func open(t *testing.T, dir string) *projector.Projector {
 	t.Helper()
 	views, err := projector.Open(dir, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := views.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	ledgertest.OK(t, err)
+	t.Cleanup(func() { ledgertest.OK(t, views.Close()) })
 	return views
 }
 
@@ -56,9 +50,7 @@ func TestScrubber(t *testing.T) {
 	w := newWorld(t)
 	views := open(t, filepath.Join(w.dir, "readmodel"))
 	for n := 6; n < 8; n++ {
-		if err := w.snaps.Save(ledgertest.State(t, n)); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, w.snaps.Save(ledgertest.State(t, n)))
 	}
 	dir := filepath.Join(w.dir, "snapshots")
 	paths, err := snapshots.Files(dir)
@@ -66,13 +58,9 @@ func TestScrubber(t *testing.T) {
 		t.Fatal(paths, err)
 	}
 	data, err := os.ReadFile(paths[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	data[len(data)/2] ^= 4
-	if err := os.WriteFile(paths[1], data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.WriteFile(paths[1], data, 0o600))
 	logs := new(ledgertest.Output)
 	start := func(folder string, pause time.Duration) *check.Scrubber {
 		scrubber := check.StartScrubber(check.ScrubberConfig{
@@ -114,9 +102,7 @@ func TestScrubberStopsAtWork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	large := filepath.Join(w.dir, "snapshots", "00000000000000000099.snapshot")
-	if err := os.WriteFile(large, make([]byte, 64<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.WriteFile(large, make([]byte, 64<<20), 0o600))
 	scrubber := check.StartScrubber(check.ScrubberConfig{
 		Views: open(t, filepath.Join(w.dir, "readmodel")), Snapshots: filepath.Join(w.dir, "snapshots"),
 		BytesPerSecond: 1, Every: time.Hour, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
@@ -134,9 +120,7 @@ func TestVerifyInTrouble(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	file := filepath.Join(w.dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.WriteFile(file, nil, 0o600))
 	good := memlog.Of(w.encoded)
 	gap := unreadable{good, ledger.ErrLogGap}
 	stop := errors.New("stopped")
@@ -182,9 +166,7 @@ func TestVerifyInTrouble(t *testing.T) {
 func damagedSnapshot(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "00000000000000000005.snapshot"), []byte("ALLOTSN1"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.WriteFile(filepath.Join(dir, "00000000000000000005.snapshot"), []byte("ALLOTSN1"), 0o600))
 	return dir
 }
 
@@ -203,13 +185,9 @@ func TestVerifyReadModelsThatDiffer(t *testing.T) {
 				other.UpdatedAt++
 				changes.Consumers = []ledger.Change[ledger.Consumer]{{Before: changes.Consumers[0].Before, After: &other}}
 			}
-			if err := errors.Join(err, views.Fold(c, changes)); err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, err, views.Fold(c, changes))
 		}
-		if err := views.Sync(); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, views.Sync())
 		var last [2]uint64
 		report, err := check.VerifyLog(t.Context(), memlog.Of(w.encoded), worldCommits, check.Evidence{
 			ReadModels: copyOf(t, dir), Temporary: t.TempDir(),
@@ -228,9 +206,7 @@ func TestVerifyReadModelsThatDiffer(t *testing.T) {
 func copyOf(t *testing.T, dir string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "copy")
-	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.CopyFS(to, os.DirFS(dir)))
 	return to
 }
 
@@ -239,9 +215,7 @@ func TestReplayIntoNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	file := filepath.Join(w.dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.WriteFile(file, nil, 0o600))
 	if r, err := check.Replay(t.Context(), memlog.Of(w.encoded), worldCommits, file, nil, nil); err == nil || r != nil {
 		t.Errorf("read models in a file: %v, %v", r, err)
 	}
@@ -259,34 +233,22 @@ func TestScrubberOfAReplica(t *testing.T) {
 	views := open(t, filepath.Join(w.dir, "readmodel"))
 	store := filepath.Join(w.dir, "log")
 	ns, err := embedded.Start(t.Context(), embedded.Config{StoreDir: store})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	nc, err := ns.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	log, err := ns.OpenLog(t.Context(), nc, jetstream.Config{MayCreate: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	for i, data := range w.encoded {
-		if err := ledgertest.Append(log, uint64(i+1), data); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, ledgertest.Append(log, uint64(i+1), data))
 	}
 	nc.Close()
 	ns.Shutdown()
 	files := embedded.Files(store)
 	path := filepath.Join(files.Dir(), "msgs", "1.blk")
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	write := func(content []byte) {
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Error(err)
-		}
+		ledgertest.OK(t, os.WriteFile(path, content, 0o600))
 	}
 	flipped := bytes.Clone(whole)
 	flipped[len(flipped)/2] ^= 1

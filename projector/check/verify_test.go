@@ -47,9 +47,8 @@ func newWorld(t *testing.T) *world {
 		w.encoded = append(w.encoded, encoded)
 	}
 	var err error
-	if w.snaps, err = snapshots.Open(filepath.Join(w.dir, "snapshots"), slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatal(err)
-	}
+	w.snaps, err = snapshots.Open(filepath.Join(w.dir, "snapshots"), slog.New(slog.DiscardHandler))
+	ledgertest.OK(t, err)
 	_, err = check.Replay(
 		context.Background(),
 		memlog.Of(w.encoded),
@@ -66,18 +65,14 @@ func newWorld(t *testing.T) *world {
 			return nil
 		},
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return w
 }
 
 func sign(t *testing.T, r *check.Replayed, key note.Signer) proof.Kept {
 	t.Helper()
 	signed, err := r.Checkpoint().Sign(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return proof.Kept{Path: fmt.Sprint("of ", r.State.Head().Sequence), Signed: signed}
 }
 
@@ -129,9 +124,7 @@ func TestMutations(t *testing.T) {
 		t.Fatal(snapshot, err)
 	}
 	goodSnapshot, err := os.ReadFile(snapshot[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	foreign, _ := ledgertest.Key(t)
 	m := mutator{
 		t: t, w: w, random: mathrand.New(mathrand.NewPCG(11, 12)), foreign: foreign,
@@ -145,9 +138,7 @@ func TestMutations(t *testing.T) {
 			entries: slices.Clone(w.encoded), checkpoints: slices.Clone(w.checkpoints), snapshot: goodSnapshot,
 		}
 		first, last := mutation.change(d, m.random.IntN(worldCommits))
-		if err := os.WriteFile(snapshot[0], d.snapshot, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, os.WriteFile(snapshot[0], d.snapshot, 0o600))
 		log := memlog.Of(d.entries)
 		report, err := check.VerifyLog(context.Background(), log, uint64(len(d.entries)), check.Evidence{
 			Snapshots: filepath.Join(w.dir, "snapshots"), Checkpoints: d.checkpoints, Keys: w.keys, Temporary: temporary,
@@ -318,15 +309,11 @@ func TestOperatorAgainstKeptCheckpoint(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			log, last := memlog.Of(attack.entries), uint64(len(attack.entries))
 			r, err := check.Replay(t.Context(), log, last, "", nil, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, err)
 			report, err := check.VerifyLog(t.Context(), log, last, check.Evidence{
 				Checkpoints: []proof.Kept{sign(t, r, w.signer)}, Kept: attack.kept, Keys: w.keys,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, err)
 			found := slices.ContainsFunc(report.Findings, func(f *check.Finding) bool {
 				return strings.HasPrefix(f.What, "kept checkpoint") && f.Sequence == attack.found
 			})

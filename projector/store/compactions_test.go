@@ -194,18 +194,14 @@ func (c *created) Create(name string, category vfs.DiskWriteCategory) (vfs.File,
 func TestFlushesGiveWay(t *testing.T) {
 	files := &created{FS: vfs.NewMem(), categories: map[vfs.DiskWriteCategory]bool{}}
 	s := open(t, files)
-	if err := errors.Join(put(s, "key"), s.Flush(), s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, put(s, "key"), s.Flush(), s.Close())
 	categories := slices.Collect(maps.Keys(files.categories)) // all of Pebble has ended
 	if !slices.Contains(categories, flushes) || len(categories) < 2 {
 		t.Errorf("Pebble made files for %q, not for %q and others", categories, flushes)
 	}
 	for _, category := range categories {
 		f, err := s.disk.Create("file", category)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		_, err = f.Write([]byte("block"))
 		flush := f.(*diskFile).flush
 		gaveWay := flush != nil && flush.waited > 0

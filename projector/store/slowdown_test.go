@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // simulated is a store whose compactions take all tables of the first level that are
@@ -98,18 +100,14 @@ func TestWritesAreHeldUp(t *testing.T) {
 		s := open(t, vfs.NewMem())
 		s.slow.depth, s.slow.written = func() int { return c.depth }, lookBytes
 		for i := range 20 {
-			if err := put(s, fmt.Sprint(i, strings.Repeat("k", 1000))); err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, put(s, fmt.Sprint(i, strings.Repeat("k", 1000))))
 		}
 		if held := s.Stats().HeldUp; c.waits != (held >= leastHold) {
 			t.Errorf("with %d sublevels, writes were held up for %v", c.depth, held)
 		}
 		there := 0
 		it, err := s.Iterate(nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		for ok := it.First(); ok; ok = it.Next() {
 			there++
 		}

@@ -10,15 +10,15 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // open opens a store of a test.
 func open(t *testing.T, files Files) *Store {
 	t.Helper()
 	s, err := Open(files, "models", slog.New(slog.DiscardHandler), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return s
 }
 
@@ -45,14 +45,10 @@ func TestReadErrorIsKept(t *testing.T) {
 	f := &unreadable{}
 	files := errorfs.Wrap(vfs.NewMem(), f)
 	s := open(t, files)
-	if err := errors.Join(put(s, "a"), put(s, "b"), s.Flush(), s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, put(s, "a"), put(s, "b"), s.Flush(), s.Close())
 	s = open(t, files)
 	c, err := s.Iterate([]byte("a"), []byte("c"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	f.failing.Store(true)
 	if c.SeekGE([]byte("a")) {
 		t.Fatal("it was read although no read succeeds")

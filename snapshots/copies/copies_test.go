@@ -54,12 +54,8 @@ type replica struct {
 func (w *world) open(dir string) *replica {
 	w.t.Helper()
 	r := &replica{w: w, dir: dir, state: ledger.NewState()}
-	if err := os.MkdirAll(filepath.Join(dir, "snapshots"), 0o750); err != nil {
-		w.t.Fatal(err)
-	}
-	if err := r.folder().Finish(); err != nil {
-		w.t.Fatal(err)
-	}
+	ledgertest.OK(w.t, os.MkdirAll(filepath.Join(dir, "snapshots"), 0o750))
+	ledgertest.OK(w.t, r.folder().Finish())
 	var err error
 	if r.views, err = projector.Open(filepath.Join(dir, "readmodel"), quiet); err != nil {
 		w.t.Fatal(err)
@@ -93,9 +89,7 @@ func (r *replica) fold(to, snapshotAt int) {
 		if err == nil && int(c.Sequence) == snapshotAt {
 			err = r.snaps.Save(r.state.Fork())
 		}
-		if err != nil {
-			r.w.t.Fatal(err)
-		}
+		ledgertest.OK(r.w.t, err)
 	}
 }
 
@@ -113,9 +107,7 @@ func (r *replica) serve(change func(*ServerConfig)) *Server {
 		change(&cfg)
 	}
 	s, err := Serve(cfg)
-	if err != nil {
-		r.w.t.Fatal(err)
-	}
+	ledgertest.OK(r.w.t, err)
 	r.w.t.Cleanup(func() {
 		if err := s.Stop(); err != nil {
 			r.w.t.Error(err)
@@ -153,9 +145,7 @@ func (w *world) join(into *replica, change func(*JoinConfig), peers ...Peer) (*C
 func digestOf(t *testing.T, p *projector.Projector) ledger.Digest {
 	t.Helper()
 	sum, err := p.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return sum
 }
 
@@ -184,18 +174,14 @@ func TestJoin(t *testing.T) {
 						told = p
 					}
 				}, peer("a", serving.Address()))
-				if err != nil {
-					t.Fatal(err)
-				}
+				ledgertest.OK(t, err)
 				if got.Models.Head != have.state.Head() || got.Models.Records != have.views.Position().Records || got.From != "a" {
 					t.Errorf("%+v", got)
 				}
 				if told.Of != got.Bytes || told.From != "a" || got.Bytes == 0 {
 					t.Errorf("told of %+v; it has %d bytes", told, got.Bytes)
 				}
-				if err := into.views.Exchange(into.folder().Finish); err != nil {
-					t.Fatal(err)
-				}
+				ledgertest.OK(t, into.views.Exchange(into.folder().Finish))
 				if got := digestOf(t, into.views); got != want {
 					t.Errorf("from %d: read models have digest %.8s, and not %.8s", at, got, want)
 				}
@@ -228,9 +214,7 @@ func filesIn(t *testing.T, dir string) (paths []string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return paths
 }
 
@@ -245,13 +229,9 @@ func nothingLeft(t *testing.T, r *replica) {
 func flip(t *testing.T, path string) {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	content[len(content)/2] ^= 1
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.WriteFile(path, content, 0o600))
 }
 
 // find finds a file that is not empty.
@@ -312,9 +292,7 @@ func TestBadCopies(t *testing.T) {
 			}},
 		{name: "the snapshot is damaged where it comes from", want: errBad,
 			spoil: func(t *testing.T, have *replica) func(*manifest) {
-				if err := have.snaps.Save(have.state.Fork()); err != nil {
-					t.Fatal(err)
-				}
+				ledgertest.OK(t, have.snaps.Save(have.state.Fork()))
 				flip(t, find(t, filepath.Join(have.dir, "snapshots"), ".snapshot"))
 				return nil
 			}},
@@ -390,9 +368,7 @@ func TestKilledWhilePlacing(t *testing.T) {
 			into.close()
 			for range one.times {
 				for _, step := range into.folder().steps()[:killed] {
-					if err := step(); err != nil {
-						t.Fatal(err)
-					}
+					ledgertest.OK(t, step())
 				}
 			}
 			into = w.open(into.dir)
@@ -411,13 +387,9 @@ func TestKilledWhilePlacing(t *testing.T) {
 		t.Fatal(err)
 	}
 	// As if it had been killed before the rename that decides.
-	if err := os.Rename(into.folder().path(readyName), into.folder().path(makingName)); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.Rename(into.folder().path(readyName), into.folder().path(makingName)))
 	into.close()
-	if err := into.folder().Clean(); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, into.folder().Clean())
 	nothingLeft(t, into)
 	into = w.open(into.dir)
 	defer into.close()

@@ -3,7 +3,6 @@ package copies
 import (
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"math"
 	"net/http"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // hostile are manifests of who wants to write, read or wait elsewhere: what is done to one
@@ -66,29 +66,21 @@ func TestHostileManifests(t *testing.T) {
 	w := newWorld(t)
 	have := w.full(0)
 	state := have.state.Fork()
-	if err := have.snaps.Save(state); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, have.snaps.Save(state))
 	good := t.TempDir()
 	have.keepOnce(good, nil)
 	path := objects(t, good, storedManifests)[0]
 	object, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	text := strings.TrimPrefix(string(object), storedTitle)
 	for name, one := range hostile {
 		t.Run(name, func(t *testing.T) {
 			w.t = t
 			m := make(map[string]any)
-			if err := json.Unmarshal([]byte(text), &m); err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, json.Unmarshal([]byte(text), &m))
 			one.change(m)
 			changed, err := json.Marshal(m)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, err)
 			w.refuses(t, one.says, func(into *replica) (*Copy, error) {
 				archive := t.TempDir()
 				putObject(t, archive, changed)
@@ -120,12 +112,8 @@ func putObject(t *testing.T, archive string, manifest []byte) {
 	object := append([]byte(storedTitle), append(manifest, '\n')...)
 	name := storedName{position.Models.Head, sha256.Sum256(object)}.String()
 	path := filepath.Join(archive, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, object, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	ledgertest.OK(t, os.WriteFile(path, object, 0o600))
 }
 
 // refuses makes sure that a copy is not taken, that the error has some words, and that
@@ -138,9 +126,7 @@ func (w *world) refuses(t *testing.T, says string, get func(into *replica) (*Cop
 	into.fold(20, 10)
 	before := digestOf(t, into.views)
 	for _, victim := range []string{filepath.Join(around, "victim"), filepath.Join(into.dir, "victim"), filepath.Join(into.folder().ReadModels, "victim")} {
-		if err := os.WriteFile(victim, []byte("precious"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, os.WriteFile(victim, []byte("precious"), 0o600))
 		defer func() {
 			if text, err := os.ReadFile(victim); err != nil || string(text) != "precious" {
 				t.Errorf("%s has %q, %v", victim, text, err)
@@ -178,9 +164,7 @@ func TestHostileObjects(t *testing.T) {
 				archive := t.TempDir()
 				have.keepOnce(archive, nil)
 				for _, path := range objects(t, archive, below) {
-					if err := errors.Join(os.Remove(path), make(path)); err != nil {
-						t.Fatal(err)
-					}
+					ledgertest.OK(t, os.Remove(path), make(path))
 				}
 				says := "no regular file"
 				if kind == "folder" && below == storedManifests {

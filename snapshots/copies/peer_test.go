@@ -98,9 +98,7 @@ func TestInterruptedAtEachFile(t *testing.T) {
 		if came := way.requests.Load(); here < at-atOnce || here >= at || came != files-here {
 			t.Errorf("broken off at file %d of %d: %d files were here, and %d came then", at, files, here, came)
 		}
-		if err := into.views.Exchange(into.folder().Finish); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, into.views.Exchange(into.folder().Finish))
 		if digestOf(t, into.views) != want {
 			t.Error("the read models differ")
 		}
@@ -185,18 +183,12 @@ func TestOnlySignedRequests(t *testing.T) {
 	ask := func(address, path string, header http.Header) (int, string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		req.Header = header
 		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		body, err := io.ReadAll(resp.Body)
-		if err := errors.Join(err, resp.Body.Close()); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err, resp.Body.Close())
 		return resp.StatusCode, string(body)
 	}
 	for _, path := range []string{offerPath, copyPath, filesPath + strings.Repeat("0", 64), "/", "/files/../copy"} {
@@ -305,22 +297,16 @@ func TestWithTLS(t *testing.T) {
 func certificates(t *testing.T) *tls.Config {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "replica"}, NotAfter: time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
 	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	parsed, err := x509.ParseCertificate(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	signers := x509.NewCertPool()
 	signers.AddCert(parsed)
 	return &tls.Config{

@@ -21,9 +21,7 @@ import (
 func openStore(t *testing.T, dir string) bucket.Store {
 	t.Helper()
 	store, err := bucket.Open("file://" + dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return store
 }
 
@@ -39,14 +37,10 @@ func (r *replica) keepOnce(dir string, change func(*KeeperConfig)) {
 		change(&cfg)
 	}
 	k, err := Keep(cfg)
-	if err != nil {
-		r.w.t.Fatal(err)
-	}
+	ledgertest.OK(r.w.t, err)
 	ledgertest.WaitFor(r.w.t, "a stored copy", func() bool { return k.Status().Last == r.views.Checkpoint() },
 		func() any { return k.Status() })
-	if err := k.Stop(); err != nil {
-		r.w.t.Error(err)
-	}
+	ledgertest.OK(r.w.t, k.Stop())
 	if _, err := os.Stat(k.folder()); !errors.Is(err, fs.ErrNotExist) {
 		r.w.t.Errorf("%s is left: %v", k.folder(), err)
 	}
@@ -69,9 +63,7 @@ func objects(t *testing.T, dir, below string) (list []string) {
 		list = append(list, filepath.Join(dir, filepath.FromSlash(o.Name)))
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return list
 }
 
@@ -95,9 +87,7 @@ func TestStored(t *testing.T) {
 	for _, path := range objects(t, dir, storedManifests) {
 		name, _ := parseStoredName(storedManifests + filepath.Base(path))
 		m, err := (&storedCopy{store: openStore(t, dir), name: name}).manifest(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		for _, one := range m.Files {
 			sums[one.Sum] = true
 		}
@@ -109,9 +99,7 @@ func TestStored(t *testing.T) {
 	for _, upTo := range []uint64{testCommits, 35} {
 		into := w.open(t.TempDir())
 		got, err := w.take(into, dir, func(cfg *JoinConfig) { cfg.UpTo = upTo })
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		if at := min(upTo, 40) / 10 * 10; got.Models.Head.Sequence != at || got.State.Head().Sequence != at-1 {
 			t.Errorf("up to %d it is a copy of %d, with a State of %d", upTo, got.Models.Head.Sequence, got.State.Head().Sequence)
 		}
@@ -126,9 +114,7 @@ func TestStored(t *testing.T) {
 			if err == nil && c.Sequence > into.views.Checkpoint().Sequence {
 				err = into.views.Fold(c, changes)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, err)
 		}
 		into.close()
 	}
@@ -190,22 +176,16 @@ func TestStoredDamage(t *testing.T) {
 			continue
 		}
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		if len(text) == 0 {
 			continue
 		}
 		flipped := append([]byte(nil), text...)
 		flipped[len(flipped)/2] ^= 4
 		for name, bad := range map[string][]byte{"lost": nil, "cut": text[:len(text)-1], "flipped": flipped, "longer": append(flipped, 0)} {
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, os.Remove(path))
 			if bad != nil {
-				if err := os.WriteFile(path, bad, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				ledgertest.OK(t, os.WriteFile(path, bad, 0o600))
 			}
 			into := w.open(t.TempDir())
 			got, err := w.take(into, dir, nil)
@@ -215,9 +195,7 @@ func TestStoredDamage(t *testing.T) {
 			into.close()
 			tried++
 			_ = os.Remove(path) // it may be lost already
-			if err := os.WriteFile(path, text, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, os.WriteFile(path, text, 0o600))
 		}
 	}
 	if tried < 12 {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/allot-project/allot/ledger/archive/bucket"
 	"github.com/allot-project/allot/ledger/archive/bucket/buckettest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // stores are all kinds of stores, empty.
@@ -29,9 +30,7 @@ func stores(t *testing.T, test func(*testing.T, bucket.Store)) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			store, err := bucket.Open(url(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, err)
 			test(t, store)
 		})
 	}
@@ -40,9 +39,7 @@ func stores(t *testing.T, test func(*testing.T, bucket.Store)) {
 func contents(t *testing.T, text string) (*os.File, int64) {
 	t.Helper()
 	file, err := os.Create(filepath.Join(t.TempDir(), "contents"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	t.Cleanup(func() { _ = file.Close() }) // it was only read
 	if _, err := file.WriteString(text); err != nil {
 		t.Fatal(err)
@@ -59,13 +56,9 @@ func create(t *testing.T, s bucket.Store, name, text string) error {
 func read(t *testing.T, s bucket.Store, name string) string {
 	t.Helper()
 	body, err := s.Open(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	text, err := io.ReadAll(body)
-	if err := errors.Join(err, body.Close()); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err, body.Close())
 	return string(text)
 }
 
@@ -114,9 +107,7 @@ func TestList(t *testing.T) {
 	t.Parallel()
 	stores(t, func(t *testing.T, s bucket.Store) {
 		for _, name := range []string{"parts/3-c", "parts/1-a", "parts/2-b", "other", "parts/2-c"} {
-			if err := create(t, s, name, name); err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, create(t, s, name, name))
 		}
 		for _, c := range []struct{ prefix, want string }{
 			{"parts/", "parts/1-a parts/2-b parts/2-c parts/3-c"}, {"parts/2-", "parts/2-b parts/2-c"}, {"parts/9-", ""}, {"none/", ""},
@@ -174,9 +165,7 @@ func TestAway(t *testing.T) {
 		"s3://bucket/x?insecure=true&region=r&endpoint=127.0.0.1:1", // the port is closed
 	} {
 		s, err := bucket.Open(url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		err = s.List(ctx, "parts/", func(bucket.Object) error { return nil })
 		cancel()
@@ -191,15 +180,11 @@ func TestRemove(t *testing.T) {
 	t.Parallel()
 	stores(t, func(t *testing.T, s bucket.Store) {
 		for _, name := range []string{"copies/files/1", "parts/1"} {
-			if err := create(t, s, name, name); err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, create(t, s, name, name))
 		}
 		remover := s.(bucket.Remover)
 		for range 2 {
-			if err := remover.Remove(t.Context(), "copies/files/1"); err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, remover.Remove(t.Context(), "copies/files/1"))
 		}
 		if _, err := s.Open(t.Context(), "copies/files/1"); !errors.Is(err, bucket.ErrNotFound) {
 			t.Errorf("removed: %v", err)
@@ -220,17 +205,13 @@ func TestRemove(t *testing.T) {
 func TestOnlyRegularFilesAreOpened(t *testing.T) {
 	dir := t.TempDir()
 	store, err := bucket.Open("file://" + dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	for name, make := range map[string]func(path string) error{
 		"pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"device": func(path string) error { return os.Symlink("/dev/zero", path) },
 		"folder": func(path string) error { return os.Mkdir(path, 0o700) },
 	} {
-		if err := make(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, make(filepath.Join(dir, name)))
 		body, err := store.Open(t.Context(), name)
 		if err == nil {
 			err = body.Close()

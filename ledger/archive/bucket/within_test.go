@@ -6,19 +6,17 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestFolderThatDoesNotAnswer: a call that its file system never answers holds up no caller for
 // longer than its context, whatever is called, and a folder that answers again is used again.
 func TestFolderThatDoesNotAnswer(t *testing.T) {
 	store, err := Open("file://" + t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	f := store.(*folder)
-	if err := os.WriteFile(filepath.Join(f.dir, "there"), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.WriteFile(filepath.Join(f.dir, "there"), []byte("x"), 0o600))
 	hung := make(chan struct{})
 	given, cancel := context.WithCancel(t.Context())
 	for range stuckCalls {

@@ -38,9 +38,7 @@ func S3(t testing.TB) (address string) {
 	run(t, exec.Command(program, "--port", address, "--access", user, "--secret", password, "posix",
 		"--sidecar", t.TempDir(), "--disableotmp", dir))
 	client, err := minio.New(address, &minio.Options{Creds: credentials.NewStaticV4(user, password, "")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	ledgertest.WaitFor(t, "versitygw to serve", func() bool {
 		err = client.MakeBucket(t.Context(), bucketName, minio.MakeBucketOptions{})
 		return err == nil
@@ -65,9 +63,7 @@ func installed(t testing.TB, name, below string) string {
 // run runs a server until the test ends.
 func run(t testing.TB, server *exec.Cmd) {
 	t.Helper()
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, server.Start())
 	t.Cleanup(func() { _, _ = server.Process.Kill(), server.Wait() }) // it is of no use any more
 }
 
