@@ -3,7 +3,6 @@ package archive_test
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -59,15 +58,9 @@ func newWorld(t *testing.T, commits int) *world {
 
 func (w *world) append(c *ledger.Commit) {
 	w.t.Helper()
-	encoded, err := ledger.EncodeCommit(c)
-	ledgertest.OK(w.t, err)
-	w.put(c.Sequence, encoded)
+	encoded := ledgertest.Encoded(w.t, c)
+	ledgertest.OK(w.t, ledgertest.Append(w.log, c.Sequence, encoded))
 	w.heads = append(w.heads, ledger.Head{Sequence: c.Sequence, Digest: ledger.DigestOf(encoded)})
-}
-
-func (w *world) put(sequence uint64, data []byte) {
-	w.t.Helper()
-	ledgertest.OK(w.t, ledgertest.Append(w.log, sequence, data))
 }
 
 // now is a time at which no part is old, as the commits of tests are from 2024 on.
@@ -93,11 +86,16 @@ func (w *world) archive(cfg archive.Config, upTo uint64) []archive.Status {
 	return all
 }
 
-// inFolder returns an archive in a folder, and the folder.
-func inFolder(t *testing.T) (*archive.Archive, string) {
+// archived archives a sequence and those before it in a folder.
+func (w *world) archived(dir string, upTo uint64) {
+	w.t.Helper()
+	w.archive(w.config(in(w.t, dir)), upTo)
+}
+
+// in opens the archive in a folder.
+func in(t *testing.T, dir string) *archive.Archive {
 	t.Helper()
-	dir := t.TempDir()
-	return open(t, "file://"+dir), dir
+	return open(t, "file://"+dir)
 }
 
 func open(t *testing.T, url string) *archive.Archive {
@@ -128,14 +126,33 @@ func (w *world) verify(a *archive.Archive, from *archive.Verification) (*archive
 	return a.Verify(w.t.Context(), archive.VerifyOptions{From: from, Keys: w.keys, Folder: w.t.TempDir()})
 }
 
+// holds makes sure that an archive is good, and reaches a sequence.
+func (w *world) holds(a *archive.Archive, upTo uint64) {
+	w.t.Helper()
+	if known, err := w.verify(a, nil); err != nil || known.Sequence != upTo {
+		w.t.Errorf("want %d, not %+v, %v", upTo, known, err)
+	}
+}
+
+// keeps makes sure that the files of a folder are what they were.
+func keeps(t *testing.T, dir string, before map[string]string) {
+	t.Helper()
+	after := files(t, dir)
+	for name, text := range before {
+		if after[name] != text {
+			t.Errorf("%s in %s is not what it was", name, dir)
+		}
+	}
+}
+
 // TestArchived: what is sealed is in all archives, byte for byte the same, and
 // verifies with the key alone, at once and part by part.
 func TestArchived(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 120)
-	one, dirOne := inFolder(t)
-	two, dirTwo := inFolder(t)
-	all := w.archive(w.config(one, two), 120)
+	dirOne, dirTwo := t.TempDir(), t.TempDir()
+	one := in(t, dirOne)
+	all := w.archive(w.config(one, in(t, dirTwo)), 120)
 	for _, s := range all {
 		if s.Fault != "" || s.Failures > 0 || s.Parts != 12 {
 			t.Errorf("%+v", s)
@@ -145,13 +162,8 @@ func TestArchived(t *testing.T) {
 	if last != w.heads[last.Sequence-1] {
 		t.Errorf("%v is no head of the log", last)
 	}
-	first, second := files(t, dirOne), files(t, dirTwo)
-	for name, text := range first {
-		if second[name] != text {
-			t.Errorf("%s differs between two archives", name)
-		}
-	}
-	known, err := w.verify(open(t, "file://"+dirOne), nil)
+	keeps(t, dirTwo, files(t, dirOne))
+	known, err := w.verify(in(t, dirOne), nil)
 	if err != nil || known.Head != last || known.Ledger != w.id || known.Parts != all[0].Parts ||
 		known.Checkpoints != known.Parts {
 		t.Errorf("%+v, %v", known, err)
@@ -184,49 +196,44 @@ func TestForgedEntries(t *testing.T) {
 	for _, commits := range []int{8, 1, 12} {
 		before := w.heads[len(w.heads)-1]
 		for range 2 {
-			w.skip(before)
+			c := w.next(before)
+			data := ledgertest.Encoded(t, c)
+			ledgertest.OK(t, ledgertest.Append(w.log, c.Sequence, data[:len(data)-1]))
 		}
 		for range commits {
-			c := ledgertest.Commits(t, 2)[1] // The first one begins a ledger.
-			last, err := w.log.Last(t.Context())
-			ledgertest.OK(t, err)
-			c.Sequence, c.Prev = last+1, w.heads[len(w.heads)-1].Digest
-			w.append(c)
+			w.append(w.next(w.heads[len(w.heads)-1]))
 		}
 	}
 	last := w.heads[len(w.heads)-1]
-	target, dir := inFolder(t)
+	target := in(t, t.TempDir())
 	w.archive(w.config(target), last.Sequence-10)
-	if known, err := w.verify(open(t, "file://"+dir), nil); err != nil || known.Sequence < last.Sequence-10 {
+	if known, err := w.verify(target, nil); err != nil || known.Sequence < last.Sequence-10 {
 		t.Errorf("%+v, %v", known, err)
 	}
 	var found, foreign int
 	log := archive.NewLog([]*archive.Archive{target}, t.TempDir(), 1)
 	to, err := log.Last(t.Context())
-	if err == nil {
-		err = log.Read(t.Context(), 1, to, func(e ledger.Entry) error {
-			if _, err := ledger.DecodeCommit(e.Data); err != nil {
-				foreign++
-			}
-			found++
-			return nil
-		})
-	}
+	ledgertest.OK(t, err)
+	err = log.Read(t.Context(), 1, to, func(e ledger.Entry) error {
+		if _, err := ledger.DecodeCommit(e.Data); err != nil {
+			foreign++
+		}
+		found++
+		return nil
+	})
 	if err != nil || found != int(to) || foreign != 6 {
 		t.Errorf("%d entries of %d were read, %d of them foreign: %v", found, to, foreign, err)
 	}
 }
 
-// skip appends what looks like the commit after one, and cannot be decoded.
-func (w *world) skip(before ledger.Head) {
+// next is a commit for the end of the log that names another one as the one before it.
+func (w *world) next(before ledger.Head) *ledger.Commit {
 	w.t.Helper()
 	last, err := w.log.Last(w.t.Context())
 	ledgertest.OK(w.t, err)
-	c := ledgertest.Commits(w.t, 2)[1]
+	c := ledgertest.Commits(w.t, 2)[1] // The first one begins a ledger.
 	c.Sequence, c.Prev = last+1, before.Digest
-	data, err := ledger.EncodeCommit(c)
-	ledgertest.OK(w.t, err)
-	w.put(c.Sequence, data[:len(data)-1])
+	return c
 }
 
 // TestWrittenOnce: Archivers that follow one another, or run at the same time,
@@ -234,28 +241,22 @@ func (w *world) skip(before ledger.Head) {
 func TestWrittenOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 60)
-	target, dir := inFolder(t)
-	url := "file://" + dir
-	half := w.config(target)
+	dir := t.TempDir()
+	half := w.config(in(t, dir))
 	half.Head = func() ledger.Head { return w.heads[25] }
 	w.archive(half, 20)
 	before := files(t, dir)
 	rivals := make([]*archive.Archiver, 3)
 	for i := range rivals {
-		rivals[i] = archive.Start(w.config(open(t, url)))
+		rivals[i] = archive.Start(w.config(in(t, dir)))
 	}
-	w.archive(w.config(open(t, url)), 60)
+	w.archived(dir, 60)
 	for _, rival := range rivals {
 		rival.Stop()
 	}
-	after := files(t, dir)
-	for name, text := range before {
-		if after[name] != text {
-			t.Errorf("%s was changed", name)
-		}
-	}
-	if known, err := w.verify(open(t, url), nil); err != nil || known.Parts != len(after)-1 {
-		t.Errorf("%d objects, and %+v: %v", len(after), known, err)
+	keeps(t, dir, before)
+	if known, err := w.verify(in(t, dir), nil); err != nil || known.Parts != len(files(t, dir))-1 {
+		t.Errorf("%+v: %v", known, err)
 	}
 }
 
@@ -264,11 +265,10 @@ func TestWrittenOnce(t *testing.T) {
 func TestOthersPart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 60)
-	_, dir := inFolder(t)
-	url := "file://" + dir
+	dir := t.TempDir()
 	var head atomic.Uint64
 	head.Store(30)
-	cfg := w.config(open(t, url))
+	cfg := w.config(in(t, dir))
 	cfg.Head = func() ledger.Head { return w.heads[head.Load()-1] }
 	a := archive.Start(cfg)
 	defer a.Stop()
@@ -278,7 +278,7 @@ func TestOthersPart(t *testing.T) {
 			func() any { return a.Status() })
 	}
 	reach(30)
-	other := w.config(open(t, url))
+	other := w.config(in(t, dir))
 	other.Head = func() ledger.Head { return w.heads[34] }
 	if all, err := archive.Backup(t.Context(), other); err != nil || all[0].Verified.Sequence != 35 {
 		t.Fatalf("%+v, %v", all, err)
@@ -294,8 +294,9 @@ func TestOthersPart(t *testing.T) {
 		}
 		commits += last - first + 1
 	}
-	if known, err := w.verify(open(t, url), nil); err != nil || known.Sequence != uint64(commits) || commits != 55 {
-		t.Errorf("%d commits in all parts, and %+v: %v", commits, known, err)
+	w.holds(in(t, dir), 55)
+	if commits != 55 {
+		t.Errorf("%d commits in all parts", commits)
 	}
 }
 
@@ -304,22 +305,17 @@ func TestOthersPart(t *testing.T) {
 func TestFalseTree(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 10)
-	_, dir := inFolder(t)
 	var out bytes.Buffer
 	part, err := logfile.NewPart(&out, logfile.Header{Ledger: w.id, First: 1})
 	ledgertest.OK(t, err)
 	ledgertest.OK(t, w.log.Read(t.Context(), 1, 10, func(e ledger.Entry) error { return part.AddLinked(e) }))
 	tree, err := proof.TreeOf(8, []ledger.Digest{{1}})
-	if err == nil {
-		err = part.End(nil, tree)
-	}
-	if err == nil {
-		err = os.Mkdir(filepath.Join(dir, "parts"), 0o750)
-	}
 	ledgertest.OK(t, err)
+	dir := t.TempDir()
+	ledgertest.OK(t, part.End(nil, tree), os.Mkdir(filepath.Join(dir, "parts"), 0o750))
 	name := archive.Name{First: 1, Last: w.heads[9]}
 	write(t, filepath.Join(dir, name.String()), out.String())
-	_, err = open(t, "file://"+dir).Verify(t.Context(), archive.VerifyOptions{Folder: t.TempDir()})
+	_, err = in(t, dir).Verify(t.Context(), archive.VerifyOptions{Folder: t.TempDir()})
 	if !errors.Is(err, archive.ErrPart) || !strings.Contains(err.Error(), "the tree has 8 records") {
 		t.Errorf("%v", err)
 	}
@@ -335,15 +331,13 @@ func TestBounds(t *testing.T) {
 	} {
 		w := newWorld(t, 200)
 		w.bounds = bounds
-		target, _ := inFolder(t)
-		if s := w.archive(w.config(target), 100)[0]; s.Parts < 2 || s.Verified.Sequence == 200 {
+		if s := w.archive(w.config(in(t, t.TempDir())), 100)[0]; s.Parts < 2 || s.Verified.Sequence == 200 {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}
 	w := newWorld(t, 50)
 	w.bounds = archive.Bounds{Records: 1 << 30, Bytes: 1 << 30, Age: time.Minute}
-	target, _ := inFolder(t)
-	cfg := w.config(target)
+	cfg := w.config(in(t, t.TempDir()))
 	cfg.Now = time.Now
 	if s := w.archive(cfg, 50)[0]; s.Commits != 0 {
 		t.Errorf("%+v", s)
@@ -355,29 +349,25 @@ func TestBounds(t *testing.T) {
 func TestDamageIsNamed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 120)
-	target, dir := inFolder(t)
-	w.archive(w.config(target), 100)
-	list := slices.Sorted(func(yield func(string) bool) {
-		for name := range files(t, dir) {
-			if strings.HasPrefix(name, "parts/") && !yield(name) {
-				return
-			}
-		}
-	})
+	dir := t.TempDir()
+	w.archived(dir, 100)
+	list := partsIn(t, dir)
 	if len(list) < 6 {
 		t.Fatalf("only %d parts", len(list))
 	}
+	third, part := filepath.Join("parts", filepath.Base(list[3])), string(ledgertest.ReadFile(t, list[2]))
 	for name, c := range map[string]struct {
 		damage func(dir string)
 		want   error
 		says   string
 	}{
-		"a byte flipped":     {func(dir string) { flip(t, filepath.Join(dir, list[3]), -1) }, archive.ErrPart, list[3]},
-		"the middle flipped": {func(dir string) { flip(t, filepath.Join(dir, list[3]), 0) }, archive.ErrPart, list[3]},
-		"another part's bytes": {func(dir string) { copyFile(t, filepath.Join(dir, list[2]), filepath.Join(dir, list[3])) },
-			archive.ErrPart, list[3]},
-		"cut":      {func(dir string) { cut(t, filepath.Join(dir, list[3])) }, archive.ErrPart, list[3]},
-		"lost":     {func(dir string) { remove(t, filepath.Join(dir, list[3])) }, archive.ErrMissing, "has nothing of the sequences"},
+		"a byte flipped":       {func(dir string) { flip(t, filepath.Join(dir, third), -1) }, archive.ErrPart, third},
+		"the middle flipped":   {func(dir string) { flip(t, filepath.Join(dir, third), 0) }, archive.ErrPart, third},
+		"another part's bytes": {func(dir string) { write(t, filepath.Join(dir, third), part) }, archive.ErrPart, third},
+		"cut":                  {func(dir string) { cut(t, filepath.Join(dir, third)) }, archive.ErrPart, third},
+		"lost": {
+			func(dir string) { remove(t, filepath.Join(dir, third)) }, archive.ErrMissing, "has nothing of the sequences",
+		},
 		"all lost": {func(dir string) { remove(t, filepath.Join(dir, "parts")) }, archive.ErrEmpty, dirOf},
 		"the mark of another": {func(dir string) {
 			write(t, filepath.Join(dir, "ledger.json"), `{"format":1,"ledger":"00000000-0000-0000-0000-000000000001"}`)
@@ -386,11 +376,8 @@ func TestDamageIsNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			other := t.TempDir()
 			ledgertest.OK(t, os.CopyFS(other, os.DirFS(dir)))
-			if _, err := w.verify(open(t, "file://"+other), nil); err != nil {
-				t.Fatalf("before the damage: %v", err)
-			}
 			c.damage(other)
-			known, err := w.verify(open(t, "file://"+other), nil)
+			known, err := w.verify(in(t, other), nil)
 			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), strings.ReplaceAll(c.says, dirOf, other)) {
 				t.Errorf("%v; want %v with %q", err, c.want, c.says)
 			}
@@ -417,22 +404,15 @@ func TestMended(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, 60)
-			_, dir := inFolder(t)
-			url := "file://" + dir
-			w.archive(w.config(open(t, url)), 60)
-			paths := partsIn(t, dir)
-			damage(paths)
+			dir := t.TempDir()
+			w.archived(dir, 60)
+			damage(partsIn(t, dir))
 			before := files(t, dir)
 			// With other bounds, too, what is missing fits in the gap.
 			w.bounds.Records = 7
-			w.archive(w.config(open(t, url)), 57) // 58 to 60 fill no part
-			after := files(t, dir)
-			for name, text := range before {
-				if after[name] != text {
-					t.Errorf("%s was changed", name)
-				}
-			}
-			if known, err := w.verify(open(t, url), nil); err != nil || known.Sequence < 57 {
+			w.archived(dir, 57) // 58 to 60 fill no part
+			keeps(t, dir, before)
+			if known, err := w.verify(in(t, dir), nil); err != nil || known.Sequence < 57 {
 				t.Errorf("%+v, %v", known, err)
 			}
 		})
@@ -454,13 +434,12 @@ func partsIn(t *testing.T, dir string) (paths []string) {
 func TestRead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 120)
-	one, dir := inFolder(t)
-	two, _ := inFolder(t)
-	w.archive(w.config(one, two), 120)
+	dir, two := t.TempDir(), in(t, t.TempDir())
+	w.archive(w.config(in(t, dir), two), 120)
 	paths := partsIn(t, dir)
 	flip(t, paths[2], 0)
 	remove(t, paths[5])
-	log := archive.NewLog([]*archive.Archive{open(t, "file://"+dir), two}, t.TempDir(), 1)
+	log := archive.NewLog([]*archive.Archive{in(t, dir), two}, t.TempDir(), 1)
 	if last, err := log.Last(t.Context()); err != nil || last != 120 {
 		t.Errorf("%d, %v", last, err)
 	}
@@ -480,7 +459,7 @@ func TestRead(t *testing.T) {
 	if err := log.Read(t.Context(), 121, 121, func(ledger.Entry) error { return nil }); !errors.Is(err, ledger.ErrLogGap) {
 		t.Errorf("behind the end: %v", err)
 	}
-	damaged := archive.NewLog([]*archive.Archive{open(t, "file://"+dir)}, t.TempDir(), 1<<30)
+	damaged := archive.NewLog([]*archive.Archive{in(t, dir)}, t.TempDir(), 1<<30)
 	var bad *chain.BadEntryError
 	err := damaged.Read(t.Context(), 1, 120, func(ledger.Entry) error { return nil })
 	if !errors.As(err, &bad) || bad.Sequence != 21 {
@@ -494,9 +473,8 @@ func TestRead(t *testing.T) {
 func TestMend(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 120)
-	one, dir := inFolder(t)
-	two, _ := inFolder(t)
-	w.archive(w.config(one, two), 120)
+	dir, two := t.TempDir(), in(t, t.TempDir())
+	w.archive(w.config(in(t, dir), two), 120)
 	paths := partsIn(t, dir)
 	for round, log := range []ledger.Log{w.log, archive.NewLog([]*archive.Archive{two}, t.TempDir(), 1<<30)} {
 		for _, i := range []int{2, 3, 11} {
@@ -504,33 +482,26 @@ func TestMend(t *testing.T) {
 			flip(t, paths[i], -40-round) // else a second flip would undo the first
 		}
 		if round > 0 {
-			for name := range files(t, filepath.Join(dir, "parts")) {
-				if strings.Contains(name, ".1.allot") {
-					cut(t, filepath.Join(dir, "parts", name))
+			for _, path := range partsIn(t, dir) {
+				if strings.Contains(path, ".1.allot") {
+					cut(t, path)
 				}
 			}
 		}
 		before := files(t, dir)
 		other := w.config()
 		other.Log = another{w.log}
-		if _, err := archive.Rewrite(t.Context(), open(t, "file://"+dir), other); err == nil {
+		if _, err := archive.Rewrite(t.Context(), in(t, dir), other); err == nil {
 			t.Error("another log has mended something")
 		}
 		cfg := w.config()
 		cfg.Log = log
-		done, err := archive.Rewrite(t.Context(), open(t, "file://"+dir), cfg)
+		done, err := archive.Rewrite(t.Context(), in(t, dir), cfg)
 		if err != nil || len(done.Written) != 3 || done.Good != 9 {
 			t.Fatalf("round %d: %+v, %v", round, done, err)
 		}
-		after := files(t, dir)
-		for name, text := range before {
-			if after[name] != text {
-				t.Errorf("%s was changed", name)
-			}
-		}
-		if known, err := w.verify(open(t, "file://"+dir), nil); err != nil || known.Sequence != 120 {
-			t.Errorf("%+v, %v", known, err)
-		}
+		keeps(t, dir, before)
+		w.holds(in(t, dir), 120)
 	}
 }
 
@@ -538,9 +509,8 @@ func TestMend(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 60)
-	_, dir := inFolder(t)
-	url := "file://" + dir
-	w.archive(w.config(open(t, url)), 60)
+	dir := t.TempDir()
+	w.archived(dir, 60)
 	before := files(t, dir)
 	for name, c := range map[string]struct {
 		change func(*archive.Config)
@@ -550,7 +520,7 @@ func TestRefusals(t *testing.T) {
 		"a shorter log":  {func(cfg *archive.Config) { cfg.Head = func() ledger.Head { return w.heads[10] } }, "was set back"},
 		"another log":    {func(cfg *archive.Config) { cfg.Log = another{w.log} }, "has the digest"},
 	} {
-		cfg := w.config(open(t, url))
+		cfg := w.config(in(t, dir))
 		c.change(&cfg)
 		a := archive.Start(cfg)
 		ledgertest.WaitFor(t, "a fault: "+name, func() bool { return a.Status()[0].Fault != "" })
@@ -579,56 +549,42 @@ func (a another) Read(ctx context.Context, from, to uint64, yield func(ledger.En
 func TestSigned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 60)
-	_, dir := inFolder(t)
-	url := "file://" + dir
-	w.archive(w.config(open(t, url)), 30)
-	_, others, err := note.GenerateKey(rand.Reader, "other")
-	ledgertest.OK(t, err)
-	verifier, err := note.NewVerifier(others)
-	ledgertest.OK(t, err)
-	if _, err := open(t, url).Verify(t.Context(), archive.VerifyOptions{
-		Keys: note.VerifierList(verifier), Folder: t.TempDir(),
-	}); !errors.Is(err, proof.ErrCheckpoint) {
-		t.Errorf("another key: %v", err)
-	}
-	unsigned, dir := inFolder(t)
+	signed, unsigned := in(t, t.TempDir()), in(t, t.TempDir())
+	w.archive(w.config(signed), 30)
 	cfg := w.config(unsigned)
 	cfg.Sign = nil
 	w.archive(cfg, 30)
-	if _, err := w.verify(open(t, "file://"+dir), nil); !errors.Is(err, archive.ErrUnsigned) {
-		t.Errorf("no signature: %v", err)
-	}
-	kept := proof.Checkpoint{Ledger: w.id, Size: 3, Root: ledger.Digest{1}, Head: w.heads[2]}
-	if _, err := open(t, url).Verify(t.Context(), archive.VerifyOptions{
-		Keys: w.keys, Kept: []proof.Checkpoint{kept}, Folder: t.TempDir(),
-	}); !errors.Is(err, archive.ErrFork) {
-		t.Errorf("a checkpoint of another log: %v", err)
+	_, others := ledgertest.Key(t)
+	kept := []proof.Checkpoint{{Ledger: w.id, Size: 3, Root: ledger.Digest{1}, Head: w.heads[2]}}
+	for name, c := range map[string]struct {
+		of   *archive.Archive
+		with archive.VerifyOptions
+		want error
+	}{
+		"another key":                 {signed, archive.VerifyOptions{Keys: others}, proof.ErrCheckpoint},
+		"no signature":                {unsigned, archive.VerifyOptions{Keys: w.keys}, archive.ErrUnsigned},
+		"a checkpoint of another log": {signed, archive.VerifyOptions{Keys: w.keys, Kept: kept}, archive.ErrFork},
+	} {
+		c.with.Folder = t.TempDir()
+		if _, err := c.of.Verify(t.Context(), c.with); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
 func flip(t *testing.T, path string, at int) {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	ledgertest.OK(t, err)
+	text := ledgertest.ReadFile(t, path)
 	if at == 0 {
-		at = len(text) / 2
-	} else {
-		at = len(text) + at
+		at = -len(text) / 2
 	}
-	text[at] ^= 1
+	text[len(text)+at] ^= 1
 	write(t, path, string(text))
 }
 
 func cut(t *testing.T, path string) {
 	t.Helper()
 	ledgertest.OK(t, os.Chmod(path, 0o600), os.Truncate(path, 100))
-}
-
-func copyFile(t *testing.T, from, to string) {
-	t.Helper()
-	text, err := os.ReadFile(from)
-	ledgertest.OK(t, err)
-	write(t, to, string(text))
 }
 
 func write(t *testing.T, path, text string) {

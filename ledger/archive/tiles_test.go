@@ -75,7 +75,8 @@ func (folderTiles) SaveTiles([]tlog.Tile, [][]byte) {}
 func TestTiles(t *testing.T) {
 	t.Parallel()
 	w, f := newWorld(t, 40), &forest{}
-	a, folder := inFolder(t)
+	folder := t.TempDir()
+	a := in(t, folder)
 	ends := 0 // how often the archive came further
 	dir := folderTiles(filepath.Join(folder, "tiles"))
 	publish := func(size int64) *proof.Checkpoint {
@@ -92,9 +93,7 @@ func TestTiles(t *testing.T) {
 			_, err := os.Stat(name)
 			return err == nil
 		}, func() any { return running.Status() })
-		signed, err := os.ReadFile(name)
-		ledgertest.OK(t, err)
-		c, err := proof.Open(signed, w.keys)
+		c, err := proof.Open(ledgertest.ReadFile(t, name), w.keys)
 		if err != nil || c.Size != size || c.Root != f.tree.Root() {
 			t.Fatalf("%+v, %v", c, err)
 		}
@@ -159,9 +158,9 @@ func onlyHashes(t *testing.T, dir string, most int) {
 func TestTilesLater(t *testing.T) {
 	t.Parallel()
 	w, f := newWorld(t, 8), &forest{}
-	a, folder := inFolder(t)
+	folder := t.TempDir()
 	f.grow(600)
-	cfg := w.config(a)
+	cfg := w.config(in(t, folder))
 	cfg.Seal = true
 	cfg.Tiles = f.tiles(w)
 	whole, newest := *cfg.Tiles, cfg.Tiles.Newest
