@@ -321,9 +321,6 @@ func drawRequest(rt *rapid.T, all []*ledger.Provider) *candidates.Request {
 
 // TestOverCapacityElsewhere: what is over capacity in a class that a group does not ask for serves it.
 func TestOverCapacityElsewhere(t *testing.T) {
-	inventory := func(class ledger.ClassID, total, used int64) ledger.Inventory {
-		return ledger.Inventory{Class: class, Total: total, Used: used, MinUnit: 1, MaxUnit: total, StepSize: 1, Ratio: 1}
-	}
 	root, full, empty := ledgertest.ID(1, 1), ledgertest.ID(1, 2), ledgertest.ID(1, 3)
 	all := []*ledger.Provider{
 		{UUID: root, Root: root, Inventories: []ledger.Inventory{inventory(0, 2, 0), inventory(1, 5, 2)}},
@@ -337,48 +334,27 @@ func TestOverCapacityElsewhere(t *testing.T) {
 		{Suffix: "1", Required: [][]string{{"B"}}},
 		{Suffix: "2", Required: [][]string{{"B"}}, Resources: []candidates.Resource{{Class: 0, Amount: 1}}},
 	}}
-	found := 0
-	err := candidates.Search(context.Background(), candidates.NewWorld(all), req, func(*candidates.Candidate) bool {
-		found++
-		return true
-	})
-	if err != nil || found != 2 {
-		t.Errorf("%d candidates, want 2: %v", found, err)
+	if found := search(t, candidates.NewWorld(all), req); len(found) != 2 {
+		t.Errorf("%d candidates, want 2", len(found))
 	}
 }
 
-// TestServing compares Serving with a check of every provider.
+// TestServing compares Serving and Serves with what a group could get of each provider alone.
 func TestServing(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		for range 50 {
 			all := drawWorld(rt)
 			world := candidates.NewWorld(all)
-			trees, byID := map[ledger.UUID]ledger.UUID{}, map[ledger.UUID]*ledger.Provider{}
-			for _, p := range all {
-				trees[p.UUID], byID[p.UUID] = p.Root, p
-			}
 			for _, g := range drawRequest(rt, all).Groups {
+				g.Suffix = "1" // all of it comes from one provider
+				alone := strings.Join(brute(all, &candidates.Request{Nested: true, Groups: []candidates.Group{g}}), ";")
 				var want []*ledger.Provider
 				for _, p := range all { // in the order of their uuids
-					good := !carriesAny(p, g.Forbidden) && (g.InTree == nil || trees[*g.InTree] == p.Root)
-					for _, anyOf := range g.Required {
-						good = good && carriesAny(p, anyOf)
+					good := strings.Contains(alone, "1="+p.UUID.String())
+					if g.InTree != nil { // for groups without resources, too
+						in, _ := world.Provider(*g.InTree)
+						good = good && in.Root == p.Root
 					}
-					for _, anyOf := range g.MemberOf {
-						good = good && slices.ContainsFunc(anyOf, func(a ledger.UUID) bool { return slices.Contains(p.Aggregates, a) })
-					}
-					for _, a := range g.NotMemberOf {
-						good = good && !slices.Contains(p.Aggregates, a)
-					}
-					sums := map[useKey]int64{}
-					for _, r := range g.Resources {
-						sums[useKey{p.UUID, r.Class}] = r.Amount
-						inv, ok := p.Inventory(r.Class)
-						good = good && ok && float64(inv.Used+r.Amount) <= inv.Capacity() && r.Amount >= inv.MinUnit &&
-							r.Amount <= inv.MaxUnit &&
-							r.Amount%inv.StepSize == 0
-					}
-					good = good && countersHold(all, byID, sums)
 					if _, serves := world.Serves(p.UUID, &g); serves != good {
 						rt.Fatalf("%+v serves %+v: %v", p, g, serves)
 					}
@@ -397,27 +373,18 @@ func TestServing(t *testing.T) {
 // TestBreadthFirst: every tree gives a candidate before any tree gives its
 // second.
 func TestBreadthFirst(t *testing.T) {
-	inventory := []ledger.Inventory{{Total: 10, MinUnit: 1, MaxUnit: 10, StepSize: 1, Ratio: 1}}
-	var all []*ledger.Provider
-	for i := range byte(4) {
-		root := ledgertest.ID(1, i+1)
-		all = append(all, &ledger.Provider{UUID: root, Root: root})
-		for j := range byte(5) {
-			all = append(all, &ledger.Provider{UUID: ledgertest.ID(2, 16*i+j), Root: root, Parent: root, Inventories: inventory})
-		}
+	all, req := hosts(4, 5, none, nil), devices(1)
+	req.Order = candidates.BreadthFirst
+	at, found := map[ledger.UUID]int64{}, []int64{}
+	for _, p := range all {
+		at[p.UUID] = p.CreatedAt / 6
 	}
-	req := &candidates.Request{
-		Nested: true, Order: candidates.BreadthFirst,
-		Groups: []candidates.Group{{Resources: []candidates.Resource{{Amount: 1}}}},
-	}
-	var roots []byte
 	err := candidates.Search(context.Background(), candidates.NewWorld(all), req, func(c *candidates.Candidate) bool {
-		roots = append(roots, c.Uses[0].Provider.Root[15])
+		found = append(found, at[c.Uses[0].Provider.Root])
 		return true
 	})
-	if want := []byte{1, 2, 3, 4, 1, 1, 2, 2, 3, 3, 4, 4, 1, 1, 2, 2, 3, 3, 4, 4}; err != nil ||
-		!slices.Equal(roots, want) {
-		t.Errorf("%v, %v", roots, err)
+	if want := []int64{0, 1, 2, 3, 0, 0, 1, 1, 2, 2, 3, 3, 0, 0, 1, 1, 2, 2, 3, 3}; err != nil || !slices.Equal(found, want) {
+		t.Errorf("%v, %v", found, err)
 	}
 }
 
@@ -504,14 +471,9 @@ func TestExplain(t *testing.T) {
 	var all []*ledger.Provider
 	for i := range byte(4) {
 		id := ledgertest.ID(1, i+1)
-		p := &ledger.Provider{
-			UUID: id, Root: id,
-			Inventories: []ledger.Inventory{{Class: 0, Total: 8, MinUnit: 1, MaxUnit: int64(i) * 2, StepSize: 1, Ratio: 1}},
-		}
-		if i > 0 {
-			p.Inventories = append(
-				p.Inventories, ledger.Inventory{Class: 1, Total: 100, Used: 60, MinUnit: 1, MaxUnit: 100, StepSize: 1, Ratio: 1},
-			)
+		p := &ledger.Provider{UUID: id, Root: id, Inventories: []ledger.Inventory{inventory(0, 8, 0)}}
+		if p.Inventories[0].MaxUnit = int64(i) * 2; i > 0 {
+			p.Inventories = append(p.Inventories, inventory(1, 100, 60))
 		}
 		all = append(all, p)
 	}
@@ -524,9 +486,8 @@ func TestExplain(t *testing.T) {
 	want := &candidates.Explanation{
 		Groups: []candidates.GroupExplanation{{Suffix: "1", Steps: []candidates.Step{
 			{Filter: "all providers", Left: 4}, {Filter: "has inventory of VCPU", Left: 4},
-			{
-				Filter: "min_unit, max_unit and step_size allow 4 of VCPU at once", Left: 2,
-			}, {Filter: "has 4 of VCPU free", Left: 2},
+			{Filter: "min_unit, max_unit and step_size allow 4 of VCPU at once", Left: 2},
+			{Filter: "has 4 of VCPU free", Left: 2},
 			{Filter: "has inventory of MEMORY_MB", Left: 2},
 			{Filter: "min_unit, max_unit and step_size allow 50 of MEMORY_MB at once", Left: 2},
 			{Filter: "has 50 of MEMORY_MB free", Left: 0}, {Filter: "has not trait A", Left: 0},
@@ -545,25 +506,11 @@ func TestExplain(t *testing.T) {
 // TestBudgetAndCancel: a search that exceeds its budget ends with an error, and
 // one whose client has gone ends, too. A limit ends it early.
 func TestBudgetAndCancel(t *testing.T) {
-	root := &ledger.Provider{UUID: ledgertest.ID(1, 1), Root: ledgertest.ID(1, 1)}
-	all := []*ledger.Provider{root}
-	for i := range 20 {
-		all = append(all, &ledger.Provider{
-			UUID: ledgertest.ID(1, byte(i+2)), Parent: root.UUID, Root: root.UUID,
-			Inventories: []ledger.Inventory{{Class: 0, Total: 100, MinUnit: 1, MaxUnit: 100, StepSize: 1, Ratio: 1}},
-		})
-	}
-	req := &candidates.Request{Nested: true, MaxSteps: 100_000}
-	for i := range 10 {
-		req.Groups = append(
-			req.Groups, candidates.Group{Suffix: fmt.Sprint(i + 1), Resources: []candidates.Resource{{Amount: 1}}},
-		)
-	}
-	world := candidates.NewWorld(all)
-	found := 0
+	world, req, found := candidates.NewWorld(hosts(1, 20, none, nil)), devices(10), 0
+	req.MaxSteps = 100_000
 	count := func(*candidates.Candidate) bool { found++; return true }
 	if err := candidates.Search(context.Background(), world, req, count); !errors.Is(err, candidates.ErrBudget) {
-		t.Errorf("20 to the power of 10 combinations: %v", err)
+		t.Errorf("20 devices for 10 groups: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	req.MaxSteps, found = 0, 0

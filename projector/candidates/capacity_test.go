@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -42,15 +43,13 @@ func (r *repeats) most(used map[useKey]int64) (int, bool) {
 	r.known[key] = 0
 	most, tried := 0, map[string]bool{}
 	for _, sums := range assignments(now, r.req) {
-		if text := fmt.Sprint(sums); tried[text] {
+		text := fmt.Sprint(sums)
+		if tried[text] {
 			continue
-		} else {
-			tried[text] = true
 		}
+		tried[text] = true
 		after := map[useKey]int64{}
-		for key, amount := range used {
-			after[key] = amount
-		}
+		maps.Copy(after, used)
 		for key, amount := range sums {
 			after[key] += amount
 		}

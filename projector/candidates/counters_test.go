@@ -109,9 +109,7 @@ func slicedHosts(hosts, cards int, apart bool) (all []*ledger.Provider) {
 					below = add(card)
 				}
 				id := ledger.ClassID(class)
-				below.Inventories = append(below.Inventories, ledger.Inventory{
-					Class: id, Total: 7 / each[0], MinUnit: 1, MaxUnit: 7, StepSize: 1, Ratio: 1,
-				})
+				below.Inventories = append(below.Inventories, inventory(id, 7/each[0], 0))
 				below.Draws = append(below.Draws, ledger.Draw{Class: id, Counter: "COMPUTE", Amount: each[0]},
 					ledger.Draw{Class: id, Counter: "MEMORY", Amount: each[1]})
 			}

@@ -85,8 +85,8 @@ func (d small) siblings(parent *ledger.Provider, add func(*ledger.Provider, ...l
 }
 
 func (d small) inventory(class ledger.ClassID) ledger.Inventory {
-	inv := ledger.Inventory{Class: class, Total: 1 + int64(d.IntN(3)), MinUnit: 1, MaxUnit: 3, StepSize: 1, Ratio: 1}
-	inv.Used = int64(d.IntN(int(inv.Total) + 1))
+	inv := inventory(class, 1+int64(d.IntN(3)), 0)
+	inv.MaxUnit, inv.Used = 3, int64(d.IntN(int(inv.Total)+1))
 	switch {
 	case d.often(3):
 		inv.Used = 0
@@ -372,6 +372,10 @@ func inOrder(some, all []string) bool {
 	return true
 }
 
+func inventory(class ledger.ClassID, total, used int64) ledger.Inventory {
+	return ledger.Inventory{Class: class, Total: total, Used: used, MinUnit: 1, MaxUnit: total, StepSize: 1, Ratio: 1}
+}
+
 // hosts makes trees of devices: each has so many, of which so many are used.
 func hosts(
 	n, devices int, used func(host int) int, also func(host, device int, p *ledger.Provider),
@@ -385,14 +389,12 @@ func hosts(
 	}
 	var all []*ledger.Provider
 	for h := range n {
-		root := &ledger.Provider{UUID: id(), CreatedAt: int64(len(all)), Inventories: []ledger.Inventory{
-			{Class: coreClass, Total: 64, MinUnit: 1, MaxUnit: 64, StepSize: 1, Ratio: 1},
-		}}
-		root.Root = root.UUID
+		root := &ledger.Provider{UUID: id(), CreatedAt: int64(len(all))}
+		root.Root, root.Inventories = root.UUID, []ledger.Inventory{inventory(coreClass, 64, 0)}
 		all = append(all, root)
 		for i := range devices {
 			p := &ledger.Provider{UUID: id(), Root: root.UUID, Parent: root.UUID, CreatedAt: int64(len(all))}
-			p.Inventories = []ledger.Inventory{{Class: deviceClass, Total: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1, Ratio: 1}}
+			p.Inventories = []ledger.Inventory{inventory(deviceClass, 1, 0)}
 			if i < used(h) {
 				p.Inventories[0].Used = 1
 			}

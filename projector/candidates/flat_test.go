@@ -13,8 +13,8 @@ import (
 	"github.com/allot-project/allot/projector/candidates"
 )
 
-// flat is n providers with three classes, each a tree by itself.
-func flat(n int) []*ledger.Provider {
+// flat is n providers with so much of three classes, each a tree by itself.
+func flat(n int, total int64) []*ledger.Provider {
 	all, draw := make([]*ledger.Provider, n), rand.NewPCG(7, 7)
 	for i := range all {
 		var id ledger.UUID
@@ -22,9 +22,7 @@ func flat(n int) []*ledger.Provider {
 		binary.BigEndian.PutUint64(id[8:], draw.Uint64())
 		p := &ledger.Provider{UUID: id, Root: id, CreatedAt: int64(i), Inventories: make([]ledger.Inventory, 3)}
 		for class := range p.Inventories {
-			p.Inventories[class] = ledger.Inventory{
-				Class: ledger.ClassID(class), Total: 1 << 20, MinUnit: 1, MaxUnit: 1 << 20, StepSize: 1, Ratio: 1,
-			}
+			p.Inventories[class] = inventory(ledger.ClassID(class), total, 0)
 		}
 		all[i] = p
 	}
@@ -47,6 +45,14 @@ func threeClasses() *candidates.Request {
 	return &candidates.Request{Nested: true, Groups: []candidates.Group{{Resources: []candidates.Resource{
 		{Class: 0, Amount: 1}, {Class: 1, Amount: 1}, {Class: 2, Amount: 1},
 	}}}}
+}
+
+// weightOfAll gives three classes the same weight.
+func weightOfAll(weight float64) (all []candidates.ClassWeight) {
+	for class := range ledger.ClassID(3) {
+		all = append(all, candidates.ClassWeight{Class: class, Weight: weight})
+	}
+	return all
 }
 
 // allocated is the least that something allocates, in bytes.
@@ -73,10 +79,8 @@ func TestFlat(t *testing.T) {
 	filtered, either := one(0), one(0)
 	filtered.RootRequired, filtered.RootForbidden = []string{"A"}, []string{"B"}
 	either.Groups[0].Required = [][]string{{"A", "C"}}
-	flatWorld := func(n int) []*ledger.Provider { return withTrait(flat(n), "A") }
-	nested := func(n int) []*ledger.Provider {
-		return hosts(n/9, 8, func(int) int { return 0 }, nil)
-	}
+	flatWorld := func(n int) []*ledger.Provider { return withTrait(flat(n, 1<<20), "A") }
+	nested := func(n int) []*ledger.Provider { return hosts(n/9, 8, none, nil) }
 	for name, c := range map[string]struct {
 		world func(int) []*ledger.Provider
 		req   *candidates.Request
@@ -111,7 +115,7 @@ func TestFlat(t *testing.T) {
 
 // TestMovesGiveNoWay: GiveWay is that of a search that may have ended when what changed is filed.
 func TestMovesGiveNoWay(t *testing.T) {
-	all, x := flat(2000), candidates.NewIndex()
+	all, x := flat(2000, 8), candidates.NewIndex()
 	x.Add(all[:1000])
 	ranking := candidates.NewRanking(x.Snapshot())
 	ranking.Prepare()
@@ -127,7 +131,7 @@ func TestMovesGiveNoWay(t *testing.T) {
 // TestPrepared: claims find their orders there, if they pack or spread what most have, or have no
 // preference.
 func TestPrepared(t *testing.T) {
-	all, x := flat(1000), candidates.NewIndex()
+	all, x := flat(1000, 8), candidates.NewIndex()
 	x.Add(all[:10])
 	ranking := candidates.NewRanking(x.Snapshot())
 	if ranking.Prepare(); ranking.Orders() != 0 {
@@ -139,8 +143,8 @@ func TestPrepared(t *testing.T) {
 	before := allocated(func() { ranking.Prepare() })
 	for _, weight := range []float64{0, 1, -1} {
 		pref := &candidates.Preference{}
-		for class := ledger.ClassID(0); class < 3 && weight != 0; class++ {
-			pref.Weights = append(pref.Weights, candidates.ClassWeight{Class: class, Weight: weight})
+		if weight != 0 {
+			pref.Weights = weightOfAll(weight)
 		}
 		best, err := ranking.Best(context.Background(), threeClasses(), pref, 1)
 		if err != nil || len(best) != 1 || ranking.Orders() != 3 || before > 1000 {

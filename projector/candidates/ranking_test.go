@@ -12,7 +12,6 @@ import (
 	"sort"
 	"testing"
 
-	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
 	"github.com/allot-project/allot/ledger"
@@ -99,20 +98,15 @@ func modelShares(pref *candidates.Preference, c *candidates.Candidate) (score fl
 }
 
 func modelBonus(pref *candidates.Preference, root *ledger.Provider, providers []*ledger.Provider) (bonus float64) {
+	providers = append(providers, root)
 	for _, t := range pref.Traits {
-		for _, p := range append(providers, root) {
-			if slices.Contains(p.Traits, t.Trait) {
-				bonus += t.Weight
-				break
-			}
+		if slices.ContainsFunc(providers, func(p *ledger.Provider) bool { return slices.Contains(p.Traits, t.Trait) }) {
+			bonus += t.Weight
 		}
 	}
 	for _, a := range pref.Aggregates {
-		for _, p := range append(providers, root) {
-			if slices.Contains(p.Aggregates, a.Aggregate) {
-				bonus += a.Weight
-				break
-			}
+		if slices.ContainsFunc(providers, func(p *ledger.Provider) bool { return slices.Contains(p.Aggregates, a.Aggregate) }) {
+			bonus += a.Weight
 		}
 	}
 	return bonus
@@ -371,43 +365,25 @@ func checkAssumed(rt *rapid.T, r *candidates.Ranking, all []*ledger.Provider, as
 func TestRankingOfMany(t *testing.T) {
 	const many = 2000
 	draw := rand.New(rand.NewPCG(1, 2))
-	providers := map[ledger.UUID]*ledger.Provider{}
-	var ids []ledger.UUID
-	for i := range many {
-		p := &ledger.Provider{CreatedAt: int64(i)}
-		binary.BigEndian.PutUint64(p.UUID[:8], draw.Uint64())
-		binary.BigEndian.PutUint64(p.UUID[8:], draw.Uint64())
-		p.Root = p.UUID
-		for class := range ledger.ClassID(3) {
-			p.Inventories = append(p.Inventories, ledger.Inventory{
-				Class: class, Total: 16, MinUnit: 1, MaxUnit: 16, StepSize: 1, Ratio: 1,
-			})
-		}
+	providers := flat(many, 16)
+	for i, p := range providers {
 		if i%10 == 0 {
 			p.Traits = []string{"A"}
 		}
 		if i%500 == 0 {
 			p.Traits = []string{"A", "B"}
 		}
-		providers[p.UUID] = p
-		ids = append(ids, p.UUID)
 	}
 	index := candidates.NewIndex()
-	index.Add(slices.Collect(maps.Values(providers)))
+	index.Add(providers)
 	ranking := candidates.NewRanking(index.Snapshot())
 	for step := range ledgertest.Cases(300, 120) {
-		req := &candidates.Request{Nested: true, Groups: []candidates.Group{{}}}
-		for class := range ledger.ClassID(3) {
-			req.Groups[0].Resources = append(req.Groups[0].Resources, candidates.Resource{
-				Class: class, Amount: draw.Int64N(16) + 1,
-			})
+		req := threeClasses()
+		for i := range req.Groups[0].Resources {
+			req.Groups[0].Resources[i].Amount = draw.Int64N(16) + 1
 		}
 		req.Groups[0].Required = [][][]string{nil, {{"A"}}, {{"B"}}}[step%3]
-		pref := &candidates.Preference{Seed: draw.Uint64()}
-		weight := []float64{0, 1, -1}[draw.IntN(3)]
-		for class := range ledger.ClassID(3) {
-			pref.Weights = append(pref.Weights, candidates.ClassWeight{Class: class, Weight: weight})
-		}
+		pref := &candidates.Preference{Seed: draw.Uint64(), Weights: weightOfAll([]float64{0, 1, -1}[draw.IntN(3)])}
 		world := index.Snapshot()
 		best, err := ranking.Best(context.Background(), req, pref, 3)
 		ledgertest.OK(t, err)
@@ -416,7 +392,8 @@ func TestRankingOfMany(t *testing.T) {
 		}
 		var changes []ledger.ProviderChange
 		for n := range 50 {
-			before := providers[ids[draw.IntN(many)]]
+			i := draw.IntN(many)
+			before := providers[i]
 			after := *before
 			if n%10 == 0 {
 				after.Traits = [][]string{nil, {"A"}, {"A", "B"}}[draw.IntN(3)] // and nothing else
@@ -426,7 +403,7 @@ func TestRankingOfMany(t *testing.T) {
 					after.Inventories[i].Used = draw.Int64N(17)
 				}
 			}
-			providers[after.UUID] = &after
+			providers[i] = &after
 			changes = append(changes, ledger.ProviderChange{Before: before, After: &after})
 		}
 		index.Apply(changes)
@@ -441,17 +418,10 @@ func TestRankingOfMany(t *testing.T) {
 // looked at is said to be spent before any work is done.
 func TestHopelessBudget(t *testing.T) {
 	const hosts = 2000
-	var list []*ledger.Provider
-	for range hosts {
-		id := ledger.UUID(uuid.New())
-		list = append(list, &ledger.Provider{
-			UUID: id, Root: id,
-			Inventories: []ledger.Inventory{{Class: 1, Total: 8, MaxUnit: 8, MinUnit: 1, StepSize: 1, Ratio: 1}},
-		})
-	}
+	world := candidates.NewWorld(flat(hosts, 8))
 	wishes := make([]candidates.AggregateWeight, 5) // more than the order is divided by
 	for i := range wishes {
-		wishes[i] = candidates.AggregateWeight{Aggregate: ledger.UUID(uuid.New()), Weight: 1}
+		wishes[i] = candidates.AggregateWeight{Aggregate: ledgertest.ID(3, byte(i)), Weight: 1}
 	}
 	for _, c := range []struct {
 		budget        int
@@ -465,9 +435,8 @@ func TestHopelessBudget(t *testing.T) {
 			Groups:   []candidates.Group{{Resources: []candidates.Resource{{Class: 1, Amount: 1}}}},
 			MaxSteps: c.budget, Pause: func(context.Context) error { paused++; return nil },
 		}
-		found, err := candidates.NewRanking(candidates.NewWorld(list)).Best(
-			context.Background(), req, &candidates.Preference{Aggregates: wishes}, 1,
-		)
+		pref := &candidates.Preference{Aggregates: wishes}
+		found, err := candidates.NewRanking(world).Best(context.Background(), req, pref, 1)
 		if errors.Is(err, candidates.ErrBudget) != c.spent || (err == nil) != (len(found) == 1) || (paused > 0) != c.pauses {
 			t.Errorf("with %d steps: %v, %d found, %d pauses", c.budget, err, len(found), paused)
 		}
