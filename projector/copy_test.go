@@ -19,7 +19,7 @@ func TestCopyWhileFolding(t *testing.T) {
 	tr := newTrial(t)
 	dir := t.TempDir()
 	p := tr.openIn(t, vfs.Default, filepath.Join(dir, "readmodel"))
-	defer tr.close(t, p)
+	defer func() { ledgertest.OK(t, p.Close()) }()
 	var folding sync.WaitGroup
 	folding.Go(func() { tr.foldTo(t, p, damagedCommits) })
 	for i := range 5 {
@@ -41,14 +41,14 @@ func TestCopyWhileFolding(t *testing.T) {
 func TestExchange(t *testing.T) {
 	tr := newTrial(t)
 	source := tr.open(t, vfs.Default)
-	defer tr.close(t, source)
+	defer func() { ledgertest.OK(t, source.Close()) }()
 	tr.foldTo(t, source, damagedCommits)
 	copied := filepath.Join(t.TempDir(), "copy")
 	if _, err := source.Copy(copied); err != nil {
 		t.Fatal(err)
 	}
 	p := tr.open(t, vfs.Default)
-	defer tr.close(t, p)
+	defer func() { ledgertest.OK(t, p.Close()) }()
 	tr.foldTo(t, p, 10)
 	failed := errors.New("no such luck")
 	if err := p.Exchange(func() error { return failed }); !errors.Is(err, failed) || p.Checkpoint().Sequence != 10 {
@@ -76,7 +76,7 @@ func TestExchange(t *testing.T) {
 func TestTableThatIsWritten(t *testing.T) {
 	tr := newTrial(t)
 	p := tr.open(t, vfs.Default)
-	defer tr.close(t, p)
+	defer func() { ledgertest.OK(t, p.Close()) }()
 	tr.foldTo(t, p, damagedCommits)
 	ledgertest.OK(t, p.models.Load().Flush())
 	ledgertest.OK(t, os.WriteFile(filepath.Join(p.Dir(), "009999.sst"), []byte("half a table"), 0o600))
@@ -97,13 +97,7 @@ func TestTableThatIsWritten(t *testing.T) {
 	ledgertest.OK(t, err)
 	for _, tables := range levels {
 		for _, table := range tables {
-			path := filepath.Join(p.Dir(), table.BackingSSTNum.String()+".sst")
-			content, err := os.ReadFile(path)
-			if err == nil {
-				content[len(content)/2] ^= 1
-				err = os.WriteFile(path, content, 0o600)
-			}
-			ledgertest.OK(t, err)
+			ledgertest.Flip(t, filepath.Join(p.Dir(), table.BackingSSTNum.String()+".sst"))
 		}
 	}
 	if damage := look(); len(damage) != 1 {

@@ -51,7 +51,7 @@ func newTrial(t *testing.T) *trial {
 	p := tr.open(t, vfs.NewMem())
 	tr.foldTo(t, p, damagedCommits)
 	tr.want = tr.digest(t, p)
-	tr.close(t, p)
+	ledgertest.OK(t, p.Close())
 	return tr
 }
 
@@ -100,11 +100,6 @@ func (tr *trial) startAgain(t *testing.T, p *process) {
 		t.Fatalf("mark %+v, not %+v", p.HighWater(), mark)
 	}
 	tr.foldTo(t, p, mark.Sequence)
-}
-
-func (tr *trial) close(t *testing.T, p io.Closer) {
-	t.Helper()
-	ledgertest.OK(t, p.Close())
 }
 
 // foldTo folds the missing commits, up to a sequence.
@@ -169,7 +164,7 @@ func (tr *trial) small(t *testing.T) (files *vfs.MemFS, dir string) {
 		ledgertest.OK(t, p.models.Load().Flush())
 		tr.foldTo(t, p, last)
 	}
-	tr.close(t, p)
+	ledgertest.OK(t, p.Close())
 	return files, dir
 }
 
@@ -221,14 +216,10 @@ func flip(t *testing.T, files vfs.FS, s spot) {
 	}
 	ledgertest.OK(t, err)
 	var b [1]byte
-	if _, err := f.ReadAt(b[:], s.at); err != nil {
-		t.Fatal(err)
-	}
+	_, err = f.ReadAt(b[:], s.at)
 	b[0] ^= 1 << (s.at % 8)
-	if _, err := f.WriteAt(b[:], s.at); err != nil {
-		t.Fatal(err)
-	}
-	ledgertest.OK(t, f.Close())
+	_, writeErr := f.WriteAt(b[:], s.at)
+	ledgertest.OK(t, err, writeErr, f.Close())
 }
 
 // atRest damages closed read models, at one spot after the other. They open with the same answers, or
@@ -242,7 +233,7 @@ func atRest(t *testing.T, damage func(files vfs.FS, i int, s spot)) {
 		damage(broken, i, s)
 		p := tr.openIn(t, broken, dir)
 		tr.check(t, p, s.String())
-		tr.close(t, p)
+		ledgertest.OK(t, p.Close())
 	}
 }
 
@@ -295,7 +286,7 @@ func TestFlippedWhileOpen(t *testing.T) {
 		list := spots(t, broken, path.Join(dir, "pebble"))
 		s := list[n*len(list)/trials]
 		if _, err := broken.Stat(s.path); err != nil {
-			tr.close(t, p)
+			ledgertest.OK(t, p.Close())
 			continue
 		}
 		flip(t, broken, s)
@@ -315,10 +306,10 @@ func TestFlippedWhileOpen(t *testing.T) {
 		if p.starts > 1 {
 			rebuilt++
 		}
-		tr.close(t, p)
+		ledgertest.OK(t, p.Close())
 		p = tr.openIn(t, broken, dir)
 		tr.check(t, p, s.String()+", after a restart")
-		tr.close(t, p)
+		ledgertest.OK(t, p.Close())
 	}
 	if rebuilt == 0 {
 		t.Error("no damage was ever met: the test damages nothing")
@@ -372,6 +363,17 @@ type faults struct {
 	err   error
 }
 
+// failing makes operations of a kind fail, so many of them from the first on.
+func failing(kind errorfs.OpReadWrite, err error, first, many int64) *faults {
+	f := &faults{kind: kind, err: err}
+	f.first.Store(first)
+	f.until.Store(first + many)
+	return f
+}
+
+// always is more operations than there are.
+const always = 1 << 40
+
 func (f *faults) MaybeError(op errorfs.Op) error {
 	if op.Kind.ReadOrWrite() != f.kind || op.Kind == errorfs.OpFileClose {
 		return nil
@@ -393,9 +395,8 @@ func TestDiskErrors(t *testing.T) {
 	for _, kind := range []errorfs.OpReadWrite{errorfs.OpIsWrite, errorfs.OpIsRead} {
 		healed := 0
 		for n := int64(1); ; n += int64(ledgertest.Cases(3, 10)) {
-			f := &faults{kind: kind, err: syscall.EIO}
-			files := errorfs.Wrap(vfs.NewMem(), f)
-			p := tr.open(t, files)
+			f := failing(kind, syscall.EIO, 0, 0)
+			p := tr.open(t, errorfs.Wrap(vfs.NewMem(), f))
 			begun := f.count.Load()
 			f.first.Store(begun + n)
 			f.until.Store(begun + n + 1 + n%3)
@@ -429,7 +430,7 @@ func TestDiskErrors(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t)
-	f := &faults{kind: errorfs.OpIsWrite, err: syscall.ENOSPC}
+	f := failing(errorfs.OpIsWrite, syscall.ENOSPC, 0, 0)
 	p := tr.open(t, errorfs.Wrap(vfs.NewMem(), f))
 	tr.foldTo(t, p, 10)
 	f.until.Store(1 << 62)
@@ -453,6 +454,21 @@ func TestFullDisk(t *testing.T) {
 	ledgertest.OK(t, p.Close())
 }
 
+// synced are read models of all commits: of a process that has ended well, or that was cut off.
+func (tr *trial) synced(t *testing.T, dir string, cutOff bool) vfs.FS {
+	t.Helper()
+	files := vfs.NewCrashableMem()
+	p := tr.openIn(t, files, dir)
+	tr.foldTo(t, p, damagedCommits)
+	ledgertest.OK(t, p.Sync())
+	left := files.CrashClone(vfs.CrashCloneCfg{})
+	ledgertest.OK(t, p.Close())
+	if cutOff {
+		return left
+	}
+	return files
+}
+
 // TestFullDiskAtTheStart: a disk that is full from the n-th write of a start on, whatever
 // Pebble does there, is no damage. Reads are answered, nothing is moved or deleted, and with
 // room everything is as it was.
@@ -462,18 +478,9 @@ func TestFullDiskAtTheStart(t *testing.T) {
 	for _, unclean := range []bool{false, true} {
 		met := 0
 		for n := int64(1); ; n += int64(ledgertest.Cases(1, 4)) {
-			mem, dir := vfs.NewCrashableMem(), t.TempDir()
-			p := tr.openIn(t, mem, dir)
-			tr.foldTo(t, p, damagedCommits)
-			ledgertest.OK(t, p.Sync())
-			files := vfs.FS(mem)
-			if unclean {
-				files = mem.CrashClone(vfs.CrashCloneCfg{})
-			}
-			tr.close(t, p)
-			f := &faults{kind: errorfs.OpIsWrite, err: syscall.ENOSPC}
-			f.first.Store(n)
-			f.until.Store(1 << 62)
+			dir := t.TempDir()
+			files := tr.synced(t, dir, unclean)
+			f := failing(errorfs.OpIsWrite, syscall.ENOSPC, n, always)
 			full := tr.openIn(t, errorfs.Wrap(files, f), dir)
 			tr.check(t, full, "on a full disk")
 			inMemory := full.InMemory()
@@ -482,7 +489,7 @@ func TestFullDiskAtTheStart(t *testing.T) {
 					unclean, n, inMemory, full.Full(), full.starts)
 			}
 			full.Interrupt()
-			tr.close(t, full)
+			ledgertest.OK(t, full.Close())
 			if !inMemory { // the start had ended; a later write waits for room, as in TestFullDisk
 				break
 			}
@@ -505,15 +512,9 @@ func TestSyncsFailAtTheStart(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t)
 	for n := int64(1); ; n++ {
-		mem, dir := vfs.NewCrashableMem(), t.TempDir()
-		p := tr.openIn(t, mem, dir)
-		tr.foldTo(t, p, damagedCommits)
-		ledgertest.OK(t, p.Sync())
-		files := mem.CrashClone(vfs.CrashCloneCfg{})
-		tr.close(t, p)
-		f := &faults{kind: errorfs.OpIsWrite, err: syscall.EIO}
-		f.first.Store(n)
-		f.until.Store(n + 1)
+		dir := t.TempDir()
+		files := tr.synced(t, dir, true)
+		f := failing(errorfs.OpIsWrite, syscall.EIO, n, 1)
 		m, err := openModels(errorfs.Wrap(rooted{files}, f), FilesIn(dir), quiet, nil)
 		if err == nil {
 			err = m.close()
@@ -534,9 +535,8 @@ func TestMemoryForAFullDiskIsBounded(t *testing.T) {
 	mem, dir := vfs.NewMem(), t.TempDir()
 	p := tr.openIn(t, mem, dir)
 	tr.foldTo(t, p, 10)
-	tr.close(t, p)
-	f := &faults{kind: errorfs.OpIsWrite, err: syscall.ENOSPC}
-	f.until.Store(1 << 62)
+	ledgertest.OK(t, p.Close())
+	f := failing(errorfs.OpIsWrite, syscall.ENOSPC, 0, always)
 	full := tr.openIn(t, errorfs.Wrap(mem, f), dir)
 	files, err := store.Beside(errorfs.Wrap(rooted{mem}, f), FilesIn(dir), 16<<10)
 	ledgertest.OK(t, err)
@@ -552,7 +552,7 @@ func TestMemoryForAFullDiskIsBounded(t *testing.T) {
 	if !errors.Is(err, ErrCondemned) || !errors.Is(full.Await(), ErrCondemned) {
 		t.Errorf("beyond the bound: %v", err)
 	}
-	tr.close(t, full)
+	ledgertest.OK(t, full.Close())
 	names, err := mem.List(dir)
 	if err != nil || strings.Contains(strings.Join(names, " "), damagedSuffix) {
 		t.Errorf("%v are there, %v", names, err)
@@ -569,12 +569,12 @@ func TestMarkCannotBeWritten(t *testing.T) {
 	tr.foldTo(t, p, 10)
 	ledgertest.OK(t, p.highWater.f.Close())
 	tr.check(t, p, "after the mark failed")
-	tr.close(t, p)
+	ledgertest.OK(t, p.Close())
 	p = tr.openIn(t, files, dir)
 	if got := p.HighWater(); got != tr.commits[damagedCommits-1].Head() {
 		t.Errorf("mark %+v", got)
 	}
-	tr.close(t, p)
+	ledgertest.OK(t, p.Close())
 }
 
 // TestSyncIsNotForgotten: data that could not be synced does not count as synced.

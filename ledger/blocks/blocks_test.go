@@ -7,6 +7,7 @@ import (
 	"math/rand"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/allot-project/allot/ledger"
@@ -53,13 +54,7 @@ func appendCommits(t *testing.T, log ledger.Log, head ledger.Head, n int) (heads
 		if i%40 == 39 {
 			record.RequestID = string(bytes.Repeat([]byte{'x'}, 2<<20))
 		}
-		builder := ledger.NewCommitBuilder()
-		builder.Begin(head)
-		if _, _, err := builder.Add(record, 1<<30); err != nil {
-			t.Fatal(err)
-		}
-		commit, encoded, err := builder.Seal()
-		ledgertest.OK(t, err)
+		commit, encoded := ledgertest.Commit(t, head, record)
 		log.Append(commit.Sequence, encoded, func(err error) { fates <- err })
 		head = commit.Head()
 		heads = append(heads, head)
@@ -77,17 +72,15 @@ func TestIndexIsAsTheServerWritesIt(t *testing.T) {
 	store, heads := written(t, 280)
 	files := embedded.Files(store)
 	index := filepath.Join(files.Dir(), "msgs", "index.db")
-	theirs, err := os.ReadFile(index)
-	ledgertest.OK(t, err)
+	theirs := ledgertest.ReadFile(t, index)
 	report, err := files.Check(context.Background(), blocks.CheckOptions{})
 	if err != nil || report.Last != heads[len(heads)-1] || report.Commits != uint64(len(heads)) {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	ledgertest.OK(t, os.Remove(index))
 	ledgertest.OK(t, files.Settle(report))
-	ours, err := os.ReadFile(index)
-	if err != nil || !bytes.Equal(ours, theirs) {
-		t.Fatalf("the index differs, %v:\n%x\n%x", err, ours, theirs)
+	if ours := ledgertest.ReadFile(t, index); !bytes.Equal(ours, theirs) {
+		t.Fatalf("the index differs:\n%x\n%x", ours, theirs)
 	}
 	log, stop := server(t, store)
 	defer stop()
@@ -118,15 +111,9 @@ func TestReadsWhatTheServerReads(t *testing.T) {
 					return nil
 				}
 			}
-			err := errors.Join(log.Read(ctx, from, to, collect(&got)), log.Log.Read(ctx, from, to, collect(&want)))
-			ledgertest.OK(t, err)
-			if len(got) != int(to-from+1) || len(want) != len(got) {
-				t.Fatalf("%d..%d: %d and %d entries", from, to, len(got), len(want))
-			}
-			for i := range got {
-				if got[i] != want[i] {
-					t.Fatalf("%d..%d: entry %d is %v, not %v", from, to, i, got[i], want[i])
-				}
+			ledgertest.OK(t, log.Read(ctx, from, to, collect(&got)), log.Log.Read(ctx, from, to, collect(&want)))
+			if len(got) != int(to-from+1) || !slices.Equal(got, want) {
+				t.Fatalf("%d..%d: %v, not %v", from, to, got, want)
 			}
 		}
 	}
@@ -149,8 +136,7 @@ func TestDamageIsNamedAndLeft(t *testing.T) {
 	random := rand.New(rand.NewSource(2))
 	for round := range ledgertest.Cases(60, 8) {
 		path := paths[random.Intn(len(paths))]
-		whole, err := os.ReadFile(path)
-		ledgertest.OK(t, err)
+		whole := ledgertest.ReadFile(t, path)
 		damaged := bytes.Clone(whole)
 		at := random.Intn(len(damaged))
 		if round%4 == 0 {
@@ -163,8 +149,8 @@ func TestDamageIsNamedAndLeft(t *testing.T) {
 		if err == nil && filepath.Ext(path) != "" {
 			t.Errorf("%s, byte %d of %d: not found", path, at, len(whole))
 		}
-		if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, damaged) {
-			t.Errorf("%s was changed, %v", path, err)
+		if !bytes.Equal(ledgertest.ReadFile(t, path), damaged) {
+			t.Errorf("%s was changed", path)
 		}
 		ledgertest.OK(t, os.WriteFile(path, whole, 0o600))
 	}
@@ -176,10 +162,11 @@ func TestTornEndIsCut(t *testing.T) {
 	store, heads := written(t, 30)
 	files := embedded.Files(store)
 	path := filepath.Join(files.Dir(), "msgs", "1.blk")
-	whole, err := os.ReadFile(path)
-	ledgertest.OK(t, err)
+	whole := ledgertest.ReadFile(t, path)
 	ledgertest.OK(t, blocks.WriteHighWater(blocks.HighWaterPath(store), heads[28]))
-	for _, torn := range [][]byte{whole[:len(whole)-1], whole[:len(whole)-100], append(bytes.Clone(whole), make([]byte, 4096)...), append(bytes.Clone(whole), "torn"...)} {
+	for _, torn := range [][]byte{
+		whole[:len(whole)-1], whole[:len(whole)-100], slices.Concat(whole, make([]byte, 4096)), slices.Concat(whole, []byte("torn")),
+	} {
 		ledgertest.OK(t, os.WriteFile(path, torn, 0o600))
 		log, stop := server(t, store)
 		last, err := log.Last(context.Background())
@@ -216,10 +203,7 @@ func TestScanGoesOnBehindWhatCannotBeRead(t *testing.T) {
 	store, heads := written(t, 280)
 	files := embedded.Files(store)
 	lost := filepath.Join(files.Dir(), "msgs", "2.blk")
-	ledgertest.OK(t, os.Remove(lost))
-	if err := os.Mkdir(lost, 0o750); err != nil { // reading it is an error
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.Remove(lost), os.Mkdir(lost, 0o750)) // reading it is an error
 	var last, whole uint64
 	damage, err := files.ScanIntact(context.Background(), func(e ledger.Entry) error {
 		last, whole = e.Sequence, whole+1

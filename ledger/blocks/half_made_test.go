@@ -37,7 +37,7 @@ func TestHalfMadeLogIsMadeAgain(t *testing.T) {
 				stop()
 				whole := true
 				for _, file := range lost {
-					remove(t, filepath.Join(streamFolder(store, jetstream.DefaultStream), file))
+					ledgertest.OK(t, os.RemoveAll(filepath.Join(streamFolder(store, jetstream.DefaultStream), file)))
 					whole = whole && file != "msgs"
 				}
 				verdict, err := embedded.Files(store).Judge(t.Context(), blocks.JudgeOptions{})
@@ -70,15 +70,8 @@ func goneAfter(t *testing.T, store string, seen ledger.Head) {
 	if ns, err := embedded.Start(t.Context(), embedded.Config{StoreDir: store}); !errors.Is(err, blocks.ErrGone) {
 		t.Errorf("%v, %v", ns, err)
 	}
-	if _, err := os.Stat(streamFolder(store, jetstream.DefaultStream)); err != nil {
-		t.Error(err)
-	}
-	remove(t, mark)
-}
-
-func remove(t *testing.T, path string) {
-	t.Helper()
-	ledgertest.OK(t, os.RemoveAll(path))
+	_, err := os.Stat(streamFolder(store, jetstream.DefaultStream))
+	ledgertest.OK(t, err, os.Remove(mark))
 }
 
 func reads(t *testing.T, log ledger.Log, from uint64, heads []ledger.Head) {

@@ -19,14 +19,12 @@ func TestTornMarkLeavesTheOneBefore(t *testing.T) {
 	mark, err := blocks.Folder{Store: store}.OpenHighWater(false)
 	ledgertest.OK(t, err)
 	var before ledger.Head
-	whole, err := os.ReadFile(path)
-	ledgertest.OK(t, err)
+	whole := ledgertest.ReadFile(t, path)
 	torn := filepath.Join(t.TempDir(), "torn")
 	for sequence := range uint64(4) {
 		head := ledger.Head{Sequence: sequence + 1, Digest: ledger.Digest{1, byte(sequence)}}
 		ledgertest.OK(t, mark.Set(head))
-		written, err := os.ReadFile(path)
-		ledgertest.OK(t, err)
+		written := ledgertest.ReadFile(t, path)
 		for at := range len(written) + 1 {
 			ledgertest.OK(t, os.WriteFile(torn, slices.Concat(written[:at], whole[min(at, len(whole)):]), 0o600))
 			if found, err := blocks.ReadHighWater(torn); err != nil || found != before && found != head {

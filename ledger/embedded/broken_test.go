@@ -42,21 +42,17 @@ func startOn(t *testing.T, dir string, users []embedded.User) *brokenLog {
 func (b *brokenLog) breakAt(t *testing.T, sequence uint64) {
 	t.Helper()
 	for b.acknowledged < sequence-1 {
-		ledgertest.OK(t, b.append(b.acknowledged+1))
+		ledgertest.OK(t, b.append(t, b.acknowledged+1))
 		b.acknowledged++
 	}
 	logtest.FillUp(t, filepath.Join(b.dir, "filler"), 0)
-	for {
-		err := b.append(b.acknowledged + 1)
-		if err == nil {
-			b.acknowledged++
-			continue
-		}
-		if broken := b.WhyBroken(); !errors.Is(err, ledger.ErrUnknownFate) || !errors.Is(broken, embedded.ErrBroken) ||
-			!embedded.NoSpace(broken) {
-			t.Fatalf("%v; broken: %v", err, broken)
-		}
-		break
+	err := b.append(t, b.acknowledged+1)
+	for ; err == nil; err = b.append(t, b.acknowledged+1) {
+		b.acknowledged++
+	}
+	if broken := b.WhyBroken(); !errors.Is(err, ledger.ErrUnknownFate) || !errors.Is(broken, embedded.ErrBroken) ||
+		!embedded.NoSpace(broken) {
+		t.Fatalf("%v; broken: %v", err, broken)
 	}
 	readAll(t, b.log, b.acknowledged)
 	ledgertest.OK(t, os.Remove(filepath.Join(b.dir, "filler")))
@@ -73,7 +69,7 @@ func (b *brokenLog) goesOn(t *testing.T) {
 	if err != nil || last < b.acknowledged || last > b.acknowledged+1 {
 		t.Fatalf("%d were acknowledged, and %d are there: %v", b.acknowledged, last, err)
 	}
-	if err := b.append(last + 1); err != nil {
+	if err := b.append(t, last+1); err != nil {
 		t.Errorf("more: %v", err)
 	}
 	readAll(t, b.log, last+1)
@@ -83,18 +79,13 @@ func (b *brokenLog) goesOn(t *testing.T) {
 // block.
 func firstOfBlock(t *testing.T) uint64 {
 	b := startOn(t, logtest.SmallDisk(t, "24m"), nil)
-	second, err := filepath.Abs(
-		filepath.Join(b.dir, "log", "jetstream", "$G", "streams", jetstream.DefaultStream, "msgs", "2.blk"),
-	)
-	for sequence := uint64(1); err == nil; sequence++ {
-		if err = b.append(sequence); err == nil {
-			if _, statErr := os.Stat(second); statErr == nil {
-				return sequence
-			}
+	second := filepath.Join(b.dir, "log", "jetstream", "$G", "streams", jetstream.DefaultStream, "msgs", "2.blk")
+	for sequence := uint64(1); ; sequence++ {
+		ledgertest.OK(t, b.append(t, sequence))
+		if _, err := os.Stat(second); err == nil {
+			return sequence
 		}
 	}
-	t.Fatal(err)
-	return 0
 }
 
 // TestFullDiskLosesNothing fills the disk before the first message, in the middle of a block,
@@ -113,7 +104,7 @@ func TestFullDiskLosesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := startOn(t, logtest.SmallDisk(t, "24m"), c.users)
 			b.breakAt(t, c.at)
-			if err := b.append(b.acknowledged + 1); err == nil {
+			if err := b.append(t, b.acknowledged+1); err == nil {
 				t.Error("JetStream recovers by itself: no server has to end any more")
 			}
 			b.Shutdown()
@@ -134,7 +125,8 @@ var commits struct {
 }
 
 // commitOf is the nth commit.
-func commitOf(sequence uint64) []byte {
+func commitOf(t *testing.T, sequence uint64) []byte {
+	t.Helper()
 	commits.Lock()
 	defer commits.Unlock()
 	for uint64(len(commits.data)) < sequence {
@@ -142,20 +134,10 @@ func commitOf(sequence uint64) []byte {
 		if n := len(commits.made); n > 0 {
 			head = commits.made[n-1].Head()
 		}
-		builder := ledger.NewCommitBuilder()
-		builder.Begin(head)
-		_, _, err := builder.Add(ledger.Record{
-			CommandID: ledgertest.ID(
-				9, 1,
-			), Command: "CreateTrait", Time: 1, Actor: strings.Repeat("a", 100_000), Events: ledgertest.Vocabulary()[:1],
-		}, 1<<30)
-		if err != nil {
-			panic(err)
-		}
-		commit, encoded, err := builder.Seal()
-		if err != nil {
-			panic(err)
-		}
+		commit, encoded := ledgertest.Commit(t, head, ledger.Record{
+			CommandID: ledgertest.ID(9, 1), Command: "CreateTrait", Time: 1, Actor: strings.Repeat("a", 100_000),
+			Events: ledgertest.Vocabulary()[:1],
+		})
 		commits.made, commits.data = append(commits.made, commit), append(commits.data, encoded)
 	}
 	return commits.data[sequence-1]
@@ -166,9 +148,10 @@ const hangLimit = 2 * time.Minute
 
 // append appends one entry. It ends an append that a broken store does not
 // answer, as the server does.
-func (b *brokenLog) append(sequence uint64) error {
+func (b *brokenLog) append(t *testing.T, sequence uint64) error {
+	t.Helper()
 	result := make(chan error, 1)
-	b.log.Append(sequence, commitOf(sequence), func(err error) { result <- err })
+	b.log.Append(sequence, commitOf(t, sequence), func(err error) { result <- err })
 	for {
 		select {
 		case err := <-result:
@@ -187,7 +170,7 @@ func readAll(t *testing.T, log ledger.Log, to uint64) {
 	t.Helper()
 	read := uint64(0)
 	err := log.Read(context.Background(), 1, to, func(e ledger.Entry) error {
-		if read++; e.Sequence != read || !bytes.Equal(e.Data, commitOf(read)) {
+		if read++; e.Sequence != read || !bytes.Equal(e.Data, commitOf(t, read)) {
 			return fmt.Errorf("entry %d is %d", read, e.Sequence)
 		}
 		return nil

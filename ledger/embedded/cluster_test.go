@@ -18,6 +18,19 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
+const secret = "a secret of sixteen bytes and more"
+
+// startReplica starts a server of a cluster that does not listen for clients.
+func startReplica(t *testing.T, member, listen string, members []string) *embedded.Server {
+	t.Helper()
+	s, err := embedded.Start(t.Context(), embedded.Config{StoreDir: t.TempDir(), Cluster: &embedded.Cluster{
+		Member: member, Listen: listen, Members: members, Secret: secret,
+	}})
+	ledgertest.OK(t, err)
+	t.Cleanup(s.Shutdown)
+	return s
+}
+
 // TestClusterWithoutClients: servers that do not listen for clients find each
 // other, too.
 func TestClusterWithoutClients(t *testing.T) {
@@ -27,15 +40,7 @@ func TestClusterWithoutClients(t *testing.T) {
 	}
 	var servers []*embedded.Server
 	for i, listen := range members {
-		s, err := embedded.Start(t.Context(), embedded.Config{
-			StoreDir: t.TempDir(),
-			Cluster: &embedded.Cluster{
-				Member: string(rune('a' + i)), Listen: listen, Members: members, Secret: "a secret of sixteen bytes and more",
-			},
-		})
-		ledgertest.OK(t, err)
-		t.Cleanup(s.Shutdown)
-		servers = append(servers, s)
+		servers = append(servers, startReplica(t, string(rune('a'+i)), listen, members))
 	}
 	ledgertest.WaitFor(t, "the servers to find each other", func() bool {
 		return !slices.ContainsFunc(servers, func(s *embedded.Server) bool { return s.Peers() < 2 })
@@ -50,24 +55,15 @@ func TestClusterWithoutClients(t *testing.T) {
 // TestNoOutsiderConnects: a server that serves only its process lets no other
 // client in, although nats-server makes it listen.
 func TestNoOutsiderConnects(t *testing.T) {
-	s, err := embedded.Start(t.Context(), embedded.Config{
-		StoreDir: t.TempDir(),
-		Cluster: &embedded.Cluster{
-			Member: "a", Listen: "127.0.0.1:0", Members: []string{"127.0.0.1:1", "127.0.0.1:2"}, Secret: "sixteen bytes or more",
-		},
-	})
-	ledgertest.OK(t, err)
-	t.Cleanup(s.Shutdown)
+	s := startReplica(t, "a", "127.0.0.1:0", []string{"127.0.0.1:1", "127.0.0.1:2"})
 	nc, err := nats.Connect("nats://" + embedded.AddressOf(s))
 	if err == nil {
 		nc.Close()
 		t.Fatal("a client connected")
 	}
-	if own, err := s.Connect(); err != nil {
-		t.Errorf("the process itself: %v", err)
-	} else {
-		own.Close()
-	}
+	own, err := s.Connect() // the process itself
+	ledgertest.OK(t, err)
+	own.Close()
 }
 
 // heard keeps what is read from a connection.
@@ -83,7 +79,6 @@ func (h *heard) Write(p []byte) (int, error) { return h.Conn.Write(p) }
 // not told the secret, whether it speaks as NATS does, or TLS with a certificate of its own.
 func TestSecretIsProvedNotSent(t *testing.T) {
 	t.Parallel()
-	const secret = "a secret of sixteen bytes and more"
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	ledgertest.OK(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
@@ -107,13 +102,7 @@ func TestSecretIsProvedNotSent(t *testing.T) {
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
 			ledgertest.OK(t, err)
 			defer func() { _ = listener.Close() }() // the test ends
-			s, err := embedded.Start(t.Context(), embedded.Config{
-				StoreDir: t.TempDir(),
-				Cluster: &embedded.Cluster{
-					Member: "a", Listen: "127.0.0.1:0", Members: []string{listener.Addr().String(), "127.0.0.1:1"}, Secret: secret,
-				},
-			})
-			ledgertest.OK(t, err)
+			s := startReplica(t, "a", "127.0.0.1:0", []string{listener.Addr().String(), "127.0.0.1:1"})
 			defer s.Shutdown()
 			for range 2 {
 				conn, err := listener.Accept()

@@ -29,13 +29,13 @@ func TestRefusedConfigs(t *testing.T) {
 	t.Cleanup(func() { _ = taken.Close() }) // nothing was written
 	file := filepath.Join(t.TempDir(), "file")
 	ledgertest.OK(t, os.WriteFile(file, []byte("not a folder"), 0o600))
-	replica := func(change func(*Cluster)) *Cluster {
+	replica := func(change func(*Cluster)) Config {
 		c := &Cluster{
 			Member: "a", Listen: "127.0.0.1:0", Members: []string{"127.0.0.1:1", "127.0.0.1:2"},
 			Secret: strings.Repeat("s", MinSecret),
 		}
 		change(c)
-		return c
+		return Config{Cluster: c}
 	}
 	for name, c := range map[string]struct {
 		cfg  Config
@@ -50,21 +50,11 @@ func TestRefusedConfigs(t *testing.T) {
 		"another machine's":        {Config{Listen: "192.0.2.1:4222"}, "cannot listen for clients"},
 		"a file for a folder":      {Config{StoreDir: file}, "file"},
 		"an account twice":         {Config{Users: []User{{Name: "a", Account: "x"}, {Name: "b", Account: "x"}}}, "account x"},
-		"a replica without a name": {
-			Config{Cluster: replica(func(c *Cluster) { c.Member = "" })}, "needs a name",
-		},
-		"a replica with a short secret": {
-			Config{Cluster: replica(func(c *Cluster) { c.Secret = "secret" })}, "shorter than",
-		},
-		"a replica alone": {
-			Config{Cluster: replica(func(c *Cluster) { c.Members = c.Members[:1] })}, "at least two",
-		},
-		"a replica that listens nowhere": {
-			Config{Cluster: replica(func(c *Cluster) { c.Listen = "here" })}, "is not HOST:PORT",
-		},
-		"a member that is nowhere": {
-			Config{Cluster: replica(func(c *Cluster) { c.Members[1] = "there" })}, "is not HOST:PORT",
-		},
+		"a replica without a name": {replica(func(c *Cluster) { c.Member = "" }), "needs a name"},
+		"a short secret":           {replica(func(c *Cluster) { c.Secret = "secret" }), "shorter than"},
+		"a replica alone":          {replica(func(c *Cluster) { c.Members = c.Members[:1] }), "at least two"},
+		"a replica nowhere":        {replica(func(c *Cluster) { c.Listen = "here" }), "is not HOST:PORT"},
+		"a member nowhere":         {replica(func(c *Cluster) { c.Members[1] = "there" }), "is not HOST:PORT"},
 	} {
 		dir := t.TempDir()
 		if c.cfg.StoreDir == "" {
@@ -104,9 +94,7 @@ func TestInterruptedStart(t *testing.T) {
 		t.Errorf("%v, %v", s, err)
 	}
 	s, err := Start(t.Context(), Config{StoreDir: dir, Listen: address})
-	if err != nil {
-		t.Fatalf("afterwards: %v", err)
-	}
+	ledgertest.OK(t, err)
 	s.Shutdown()
 	s.Shutdown() // a second time is nothing
 }

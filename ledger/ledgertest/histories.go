@@ -7,6 +7,21 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
+// Commit is a commit of some records after another one, and its stored form.
+func Commit(t testing.TB, after ledger.Head, records ...ledger.Record) (*ledger.Commit, []byte) {
+	t.Helper()
+	builder := ledger.NewCommitBuilder()
+	builder.Begin(after)
+	for _, r := range records {
+		if _, fits, err := builder.Add(r, 1<<30); err != nil || !fits {
+			t.Fatal(fits, err)
+		}
+	}
+	commit, encoded, err := builder.Seal()
+	OK(t, err)
+	return commit, encoded
+}
+
 // chain makes a log with one record for each list of events.
 func chain(t testing.TB, events [][]ledger.Event) []*ledger.Commit {
 	t.Helper()
@@ -17,23 +32,16 @@ func chain(t testing.TB, events [][]ledger.Event) []*ledger.Commit {
 func chainOf(t testing.TB, events [][]ledger.Event, change func(i int, r *ledger.Record)) []*ledger.Commit {
 	t.Helper()
 	var head ledger.Head
-	commits := make([]*ledger.Commit, 0, len(events))
-	builder := ledger.NewCommitBuilder()
+	commits := make([]*ledger.Commit, len(events))
 	for i, list := range events {
-		builder.Begin(head)
 		record := ledger.Record{
 			CommandID: ID(4, byte(i)), Fingerprint: ledger.Fingerprint{1, 2, 3}, Command: "Test",
 			Time: 1_700_000_000_000_000_000 + int64(i), Actor: "admin", RequestID: "req-1",
 			Cause: &ledger.Address{Sequence: 1, Index: 2}, Events: list,
 		}
 		change(i, &record)
-		if _, fits, err := builder.Add(record, 1<<20); err != nil || !fits {
-			t.Fatal(fits, err)
-		}
-		commit, _, err := builder.Seal()
-		OK(t, err)
-		head = commit.Head()
-		commits = append(commits, commit)
+		commits[i], _ = Commit(t, head, record)
+		head = commits[i].Head()
 	}
 	return commits
 }
@@ -49,35 +57,87 @@ type History struct {
 // new kind of event needs a new log.
 func Histories(t testing.TB) []History {
 	t.Helper()
-	return []History{
-		{"commits", Commits(t, 3)},
-		{"nodes", NodeCommits(t)},
-		{"reservations", ReservationCommits(t)},
-		{"waiting", waitingCommits(t)},
-		{"chassis", ChassisCommits(t)},
-		{"order", OrderCommits(t)},
-		{"terms", TermCommits(t)},
-		{"claims", ClaimCommits(t)},
-		{"limits", LimitCommits(t)},
-		{"import", ImportCommits(t)},
-		{"preferences", PreferenceCommits(t)},
-		{"aggregateLimits", AggregateLimitCommits(t)},
-		{"importedNodes", importedNodeCommits(t)},
-		{"packed", packedCommits(t)},
-		{"spelt", speltCommits(t)},
-		{"counters", counterCommits(t)},
-		{"topologies", topologyCommits(t)},
-		{"consumption", chain(t, [][]ledger.Event{Vocabulary(), {ConsumptionRootSet()}})},
+	movedReservation := Reservation().(ledger.AllocationsReserved)
+	movedReservation.Lifetime, movedReservation.Until, movedReservation.Projects = 0, 1_700_000_060_000_000_001, nil
+	movedClaim, from := Claim().(ledger.AllocationsClaimed), ID(2, 77)
+	movedClaim.Until, movedClaim.Alternates, movedClaim.PassedOver = 1_700_000_060_000_000_001, nil, 0
+	movedClaim.From, movedClaim.Alternative, movedClaim.Earlier = &from, 1, []string{"nothing satisfied it"}
+	flat, changed := ledger.Topology{Name: "flat", Levels: []string{"rack"}}, topology().(ledger.TopologySet)
+	changed.Members = changed.Members[:2]
+	released := func(allocation ledger.UUID) ledger.Event {
+		return ledger.NodeAllocationReleased{Allocation: allocation}
 	}
+	histories := []History{{"commits", Commits(t, 3)}}
+	for _, one := range []struct {
+		name   string
+		events [][]ledger.Event
+	}{
+		{"nodes", [][]ledger.Event{Vocabulary(), nodeVocabulary(), {released(ID(6, 1))}}},
+		{"reservations", [][]ledger.Event{
+			Vocabulary(), {Reservation()}, {movedReservation}, {ledger.ConsumerRemoved{Consumer: ID(2, 77)}},
+		}},
+		{"waiting", [][]ledger.Event{
+			Vocabulary()[:1], {ledger.AllocationRequested{Allocation: ID(6, 3), Name: "a3", ResourceClass: "baremetal"}},
+		}},
+		{"chassis", [][]ledger.Event{
+			Vocabulary(), chassisVocabulary(),
+			{ledger.ChassisCreated{Chassis: ID(8, 3)}, ledger.ChassisDeleted{Chassis: ID(8, 3)}},
+		}},
+		{"order", orders()},
+		{"terms", [][]ledger.Event{
+			Vocabulary(),
+			{ledger.TermBegan{Term: ledger.Term{Number: 1, Leader: "a", Instance: ID(8, 1), Level: 1}}},
+			{ledger.TermBegan{Term: ledger.Term{Number: 2, Leader: "b", Instance: ID(8, 2), Level: 1}}},
+		}},
+		{"claims", [][]ledger.Event{Vocabulary(), {Claim()}, {movedClaim}}},
+		{"limits", [][]ledger.Event{
+			Vocabulary(),
+			{ledger.LimitSet{Class: "VCPU", Most: 9}, ledger.LimitSet{Project: "p", Type: "INSTANCE", Most: 1}},
+			{ledger.ProjectPlaced{Project: "p", Parent: "q"}, ledger.ProjectPlaced{Project: "q", Parent: "r"}},
+			{ledger.LimitRemoved{Class: "VCPU"}, ledger.LimitSet{Project: "r", Class: "MEMORY_MB", Most: 5}},
+			{ledger.ProjectPlaced{Project: "q"}},
+		}},
+		{"import", [][]ledger.Event{
+			Vocabulary()[:2], importVocabulary(),
+			{ledger.ConsumerRemoved{Consumer: ID(2, 41)}, ledger.ProviderRenamed{Provider: ID(1, 42), Name: "numa 1"}},
+		}},
+		{"preferences", [][]ledger.Event{
+			Vocabulary(),
+			{ledger.PreferenceSet{Name: "a", Prefer: `{"order":"pack"}`}, ledger.PreferenceSet{Name: "of nothing"}},
+			{ledger.PreferenceSet{Name: "b", Prefer: `{"traits":{"CUSTOM_GOLD":-0.5}}`}, ledger.PreferenceRemoved{Name: "a"}},
+			{ledger.PreferenceSet{Name: "b", Prefer: `{"order":"spread"}`}},
+		}},
+		{"aggregateLimits", [][]ledger.Event{
+			Vocabulary(),
+			{
+				ledger.AggregateLimitSet{Aggregate: ID(3, 1), Class: "VCPU", Most: 9},
+				ledger.AggregateLimitSet{Aggregate: ID(3, 2), Class: "MEMORY_MB"},
+			},
+			{ledger.AggregateLimitSet{Aggregate: ID(3, 1), Class: "VCPU", Most: 1}},
+			{ledger.AggregateLimitRemoved{Aggregate: ID(3, 2), Class: "MEMORY_MB"}},
+		}},
+		{"importedNodes", [][]ledger.Event{
+			Vocabulary()[:2], importedNodeVocabulary(), {released(ID(6, 41)), released(ID(6, 42))},
+		}},
+		{"spelt", spelt()},
+		{"counters", counters()},
+		{"topologies", [][]ledger.Event{
+			Vocabulary(), {topology(), ledger.TopologySet{Topology: flat}},
+			{changed, ledger.TopologyRemoved{Name: "flat"}},
+		}},
+		{"consumption", [][]ledger.Event{Vocabulary(), {ConsumptionRootSet()}}},
+	} {
+		histories = append(histories, History{one.name, chain(t, one.events)})
+	}
+	return append(histories, History{"packed", packedCommits(t)})
 }
 
-// speltCommits returns a log of a provider whose aggregates are spelt in ways of their
-// own, beside one that is not, and then all as usual.
-func speltCommits(t testing.TB) []*ledger.Commit {
-	t.Helper()
+// spelt are of a provider whose aggregates are spelt in ways of their own, beside one that is
+// not, and then all as usual.
+func spelt() [][]ledger.Event {
 	provider, plain, upper, usual := ID(1, 1), ID(3, 7), ID(0xab, 8), ID(3, 9)
 	aggregates := []ledger.UUID{usual, plain, upper, ID(3, 1)}
-	return chain(t, [][]ledger.Event{
+	return [][]ledger.Event{
 		Vocabulary(),
 		{ledger.ProviderAggregatesReplaced{Provider: provider, Generation: 7, Aggregates: aggregates, Spelt: []string{
 			usual.String(), ledger.SpelledPlain.Text(plain), strings.ToUpper(upper.String()), ID(3, 1).String(),
@@ -89,13 +149,12 @@ func speltCommits(t testing.TB) []*ledger.Commit {
 			}},
 			ledger.ProviderAggregatesReplaced{Provider: provider, Generation: 8, Aggregates: aggregates[:1]},
 		},
-	})
+	}
 }
 
-// counterCommits returns a log of a card and two profiles that draw from its counters, of which one
-// is used, and that is then left alone.
-func counterCommits(t testing.TB) []*ledger.Commit {
-	t.Helper()
+// counters are of a card and two profiles that draw from its counters, of which one is used,
+// and that is then left alone.
+func counters() [][]ledger.Event {
 	card, small, large := ID(1, 1), ID(1, 11), ID(1, 12)
 	profile := func(id ledger.UUID, name string, draws ...ledger.DrawRecord) []ledger.Event {
 		return []ledger.Event{
@@ -106,7 +165,7 @@ func counterCommits(t testing.TB) []*ledger.Commit {
 			ledger.ProviderCountersReplaced{Provider: id, Generation: 2, Draws: draws},
 		}
 	}
-	return chain(t, [][]ledger.Event{
+	return [][]ledger.Event{
 		Vocabulary(),
 		{ledger.ProviderCountersReplaced{Provider: card, Generation: 7, Counters: []ledger.Counter{
 			{Name: "COMPUTE_SLICE", Total: 7}, {Name: "MODE", Total: 1},
@@ -120,7 +179,7 @@ func counterCommits(t testing.TB) []*ledger.Commit {
 			{Provider: small, Class: "VCPU", Amount: 3},
 		}}},
 		{ledger.ProviderCountersReplaced{Provider: small, Generation: 3}},
-	})
+	}
 }
 
 // packedCommits returns a log with names and ids that packing makes short.

@@ -55,9 +55,9 @@ func Vocabulary() []ledger.Event {
 	}
 }
 
-// NodeVocabulary returns a record that holds every kind of event about nodes, in
+// nodeVocabulary returns a record that holds every kind of event about nodes, in
 // an order in which they can be folded.
-func NodeVocabulary() []ledger.Event {
+func nodeVocabulary() []ledger.Event {
 	node, second, active, failed := ID(5, 1), ID(5, 2), ID(6, 1), ID(6, 2)
 	description := ledger.NodeDescription{
 		Name: "n1", Driver: "ipmi", ResourceClass: "baremetal", Owner: "p1", Lessee: "p2", Protected: true,
@@ -104,17 +104,6 @@ func Reservation() ledger.Event {
 	return ledger.AllocationsReserved{Lifetime: 60_000_000_000, Projects: []string{"q"}, AllocationsReplaced: held}
 }
 
-// ReservationCommits returns a log of a reservation that is made, moved and
-// removed.
-func ReservationCommits(t testing.TB) []*ledger.Commit {
-	t.Helper()
-	moved := Reservation().(ledger.AllocationsReserved)
-	moved.Lifetime, moved.Until, moved.Projects = 0, 1_700_000_060_000_000_001, nil
-	return chain(t, [][]ledger.Event{
-		Vocabulary(), {Reservation()}, {moved}, {ledger.ConsumerRemoved{Consumer: ID(2, 77)}},
-	})
-}
-
 // Claim is an event of what a claim chose.
 func Claim() ledger.Event {
 	provider := ID(1, 1)
@@ -131,44 +120,6 @@ func Claim() ledger.Event {
 	}
 }
 
-// ClaimCommits returns a log of a claim that is made, and moved as a reservation is.
-func ClaimCommits(t testing.TB) []*ledger.Commit {
-	t.Helper()
-	moved := Claim().(ledger.AllocationsClaimed)
-	from := ID(2, 77)
-	moved.Until, moved.Alternates, moved.PassedOver, moved.From = 1_700_000_060_000_000_001, nil, 0, &from
-	moved.Alternative, moved.Earlier = 1, []string{"nothing satisfied it"}
-	return chain(t, [][]ledger.Event{Vocabulary(), {Claim()}, {moved}})
-}
-
-// LimitCommits returns a log of limits that are set and removed, and of a project that is
-// put below another one.
-func LimitCommits(t testing.TB) []*ledger.Commit {
-	t.Helper()
-	return chain(t, [][]ledger.Event{
-		Vocabulary(),
-		{ledger.LimitSet{Class: "VCPU", Most: 9}, ledger.LimitSet{Project: "p", Type: "INSTANCE", Most: 1}},
-		{ledger.ProjectPlaced{Project: "p", Parent: "q"}, ledger.ProjectPlaced{Project: "q", Parent: "r"}},
-		{ledger.LimitRemoved{Class: "VCPU"}, ledger.LimitSet{Project: "r", Class: "MEMORY_MB", Most: 5}},
-		{ledger.ProjectPlaced{Project: "q"}},
-	})
-}
-
-// AggregateLimitCommits returns a log of limits of aggregates that are set, changed and
-// removed while consumers hold something there.
-func AggregateLimitCommits(t testing.TB) []*ledger.Commit {
-	t.Helper()
-	return chain(t, [][]ledger.Event{
-		Vocabulary(),
-		{
-			ledger.AggregateLimitSet{Aggregate: ID(3, 1), Class: "VCPU", Most: 9},
-			ledger.AggregateLimitSet{Aggregate: ID(3, 2), Class: "MEMORY_MB"},
-		},
-		{ledger.AggregateLimitSet{Aggregate: ID(3, 1), Class: "VCPU", Most: 1}},
-		{ledger.AggregateLimitRemoved{Aggregate: ID(3, 2), Class: "MEMORY_MB"}},
-	})
-}
-
 // topology is an event of two racks in a block.
 func topology() ledger.Event {
 	block := ID(3, 1)
@@ -178,47 +129,6 @@ func topology() ledger.Event {
 			{Aggregate: ID(3, 3), Level: 1, Name: "r2", Parent: block},
 		},
 	}}
-}
-
-// topologyCommits returns a log of topologies that are set, changed and removed.
-func topologyCommits(t testing.TB) []*ledger.Commit {
-	t.Helper()
-	flat := ledger.TopologySet{Topology: ledger.Topology{Name: "flat", Levels: []string{"rack"}}}
-	changed := topology().(ledger.TopologySet)
-	changed.Members = changed.Members[:2]
-	return chain(t, [][]ledger.Event{
-		Vocabulary(), {topology(), flat}, {changed, ledger.TopologyRemoved{Name: "flat"}},
-	})
-}
-
-// PreferenceCommits returns a log of preferences that are set, changed and
-// removed.
-func PreferenceCommits(t testing.TB) []*ledger.Commit {
-	t.Helper()
-	return chain(t, [][]ledger.Event{
-		Vocabulary(),
-		{ledger.PreferenceSet{Name: "a", Prefer: `{"order":"pack"}`}, ledger.PreferenceSet{Name: "of nothing"}},
-		{ledger.PreferenceSet{Name: "b", Prefer: `{"traits":{"CUSTOM_GOLD":-0.5}}`}, ledger.PreferenceRemoved{Name: "a"}},
-		{ledger.PreferenceSet{Name: "b", Prefer: `{"order":"spread"}`}},
-	})
-}
-
-// NodeCommits returns a log of three commits: the vocabulary, that of nodes, and
-// a node that is released.
-func NodeCommits(t testing.TB) []*ledger.Commit {
-	t.Helper()
-	return chain(t, [][]ledger.Event{
-		Vocabulary(), NodeVocabulary(),
-		{ledger.NodeAllocationReleased{Allocation: ID(6, 1)}},
-	})
-}
-
-// TermCommits returns a log of two terms.
-func TermCommits(t testing.TB) []*ledger.Commit {
-	t.Helper()
-	first := ledger.Term{Number: 1, Leader: "a", Instance: ID(8, 1), Level: 1}
-	second := ledger.Term{Number: 2, Leader: "b", Instance: ID(8, 2), Level: 1}
-	return chain(t, [][]ledger.Event{Vocabulary(), {ledger.TermBegan{Term: first}}, {ledger.TermBegan{Term: second}}})
 }
 
 // Commits returns a log of n commits: the vocabulary, then consumers that come,
@@ -235,11 +145,9 @@ func Commits(t testing.TB, n int) []*ledger.Commit {
 	return chain(t, events[:n])
 }
 
-// OrderCommits returns a log of consumers whose allocations are in no order but
-// that of their events: not by provider or class, those of one provider not side
-// by side, and the same amounts in another order.
-func OrderCommits(t testing.TB) []*ledger.Commit {
-	t.Helper()
+// orders are of consumers whose allocations are in no order but that of their events: not by
+// provider or class, those of one provider not side by side, and the same amounts in another order.
+func orders() [][]ledger.Event {
 	low, high := ID(1, 1), ID(1, 9)
 	inventories := []ledger.InventoryRecord{
 		{Class: "VCPU", Total: 9, MinUnit: 1, MaxUnit: 9, StepSize: 1, Ratio: 1},
@@ -251,7 +159,7 @@ func OrderCommits(t testing.TB) []*ledger.Commit {
 	holds := func(n byte, allocations ...ledger.AllocationRecord) ledger.AllocationsReplaced {
 		return ledger.AllocationsReplaced{Consumer: ID(2, n), Project: "p", User: "u", Allocations: allocations}
 	}
-	return chain(t, [][]ledger.Event{
+	return [][]ledger.Event{
 		Vocabulary(),
 		{
 			ledger.ProviderCreated{Provider: high, Name: "a"},
@@ -263,12 +171,12 @@ func OrderCommits(t testing.TB) []*ledger.Commit {
 		{ledger.AllocationsReserved{
 			AllocationsReplaced: holds(3, of(low, "MEMORY_MB", 2), of(low, "VCPU", 2)), Lifetime: 60_000_000_000,
 		}},
-	})
+	}
 }
 
-// ChassisVocabulary returns a record that holds every kind of event about
+// chassisVocabulary returns a record that holds every kind of event about
 // chassis, in an order in which they can be folded.
-func ChassisVocabulary() []ledger.Event {
+func chassisVocabulary() []ledger.Event {
 	rack, second := ID(8, 1), ID(8, 2)
 	return []ledger.Event{
 		ledger.ChassisCreated{Chassis: rack, Description: ledger.ChassisDescription{
@@ -283,16 +191,6 @@ func ChassisVocabulary() []ledger.Event {
 	}
 }
 
-// ChassisCommits returns a log of three commits: the vocabulary, that of chassis,
-// and a chassis that comes and goes.
-func ChassisCommits(t testing.TB) []*ledger.Commit {
-	t.Helper()
-	return chain(t, [][]ledger.Event{
-		Vocabulary(), ChassisVocabulary(),
-		{ledger.ChassisCreated{Chassis: ID(8, 3)}, ledger.ChassisDeleted{Chassis: ID(8, 3)}},
-	})
-}
-
 // ConsumptionRootSet is a root of what three projects have consumed within the first hour of Unix time.
 func ConsumptionRootSet() ledger.Event {
 	return ledger.ConsumptionRootSet{ConsumptionRoot: ledger.ConsumptionRoot{
@@ -303,7 +201,7 @@ func ConsumptionRootSet() ledger.Event {
 // EveryEvent returns every kind of event at least once, in an order in which they
 // can be folded.
 func EveryEvent() []ledger.Event {
-	return slices.Concat(Vocabulary(), NodeVocabulary(), ChassisVocabulary(), []ledger.Event{
+	return slices.Concat(Vocabulary(), nodeVocabulary(), chassisVocabulary(), []ledger.Event{
 		Reservation(), Claim(), ledger.ConsumerRemoved{Consumer: ID(2, 78)},
 		ledger.LimitSet{Class: "VCPU", Most: 9}, ledger.LimitSet{Project: "p", Type: "INSTANCE", Most: 1},
 		ledger.LimitRemoved{Class: "VCPU"}, ledger.ProjectPlaced{Project: "p", Parent: "domain"},
@@ -314,12 +212,12 @@ func EveryEvent() []ledger.Event {
 		ledger.ConsumerRemoved{Consumer: ID(2, 1)},
 		ledger.ProviderCountersReplaced{Provider: ID(1, 1), Generation: 6, Counters: []ledger.Counter{{Name: "A", Total: 7}}},
 		ledger.TermBegan{Term: ledger.Term{Number: 1, Leader: "a", Instance: ID(8, 1), Level: 1}},
-	}, ImportVocabulary(), ImportedNodeVocabulary(), []ledger.Event{ConsumptionRootSet()})
+	}, importVocabulary(), importedNodeVocabulary(), []ledger.Event{ConsumptionRootSet()})
 }
 
-// ImportVocabulary returns a record that holds every kind of event of an import,
+// importVocabulary returns a record that holds every kind of event of an import,
 // in an order in which they can be folded. They come from before any record.
-func ImportVocabulary() []ledger.Event {
+func importVocabulary() []ledger.Event {
 	top, below := ID(1, 41), ID(1, 42)
 	return []ledger.Event{
 		ledger.ContentsImported{
@@ -343,18 +241,9 @@ func ImportVocabulary() []ledger.Event {
 	}
 }
 
-// ImportCommits returns a log that an import began, and that went on.
-func ImportCommits(t testing.TB) []*ledger.Commit {
-	t.Helper()
-	return chain(t, [][]ledger.Event{
-		Vocabulary()[:2], ImportVocabulary(),
-		{ledger.ConsumerRemoved{Consumer: ID(2, 41)}, ledger.ProviderRenamed{Provider: ID(1, 42), Name: "numa 1"}},
-	})
-}
-
-// ImportedNodeVocabulary returns a record that holds every kind of event about
+// importedNodeVocabulary returns a record that holds every kind of event about
 // imported nodes, in an order in which they can be folded.
-func ImportedNodeVocabulary() []ledger.Event {
+func importedNodeVocabulary() []ledger.Event {
 	rack, taken, idle := ID(8, 11), ID(5, 41), ID(5, 42)
 	return []ledger.Event{
 		ledger.ContentsImported{Kind: "ironic", Source: "mysql://db/ironic", Schema: "163040c5513f", ReadAt: -7, Rows: 5},
@@ -392,32 +281,13 @@ func ImportedNodeVocabulary() []ledger.Event {
 	}
 }
 
-// importedNodeCommits returns a log that an import of nodes began, and that went
-// on.
-func importedNodeCommits(t testing.TB) []*ledger.Commit {
-	t.Helper()
-	return chain(t, [][]ledger.Event{
-		Vocabulary()[:2], ImportedNodeVocabulary(),
-		{ledger.NodeAllocationReleased{Allocation: ID(6, 41)}, ledger.NodeAllocationReleased{Allocation: ID(6, 42)}},
-	})
-}
-
-// waitingCommits returns a log at whose end a node allocation waits for a node.
-func waitingCommits(t testing.TB) []*ledger.Commit {
-	t.Helper()
-	return chain(t, [][]ledger.Event{
-		Vocabulary()[:1], {ledger.AllocationRequested{Allocation: ID(6, 3), Name: "a3", ResourceClass: "baremetal"}},
-	})
-}
-
 // Fold returns the State after some commits.
 func Fold(t testing.TB, commits []*ledger.Commit) *ledger.State {
 	t.Helper()
 	s := ledger.NewState()
 	for _, c := range commits {
-		if _, err := s.Fold(c); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Fold(c)
+		OK(t, err)
 	}
 	return s
 }
