@@ -32,6 +32,16 @@ func (f *commandFilter) bytes() (n uint64) {
 	return n
 }
 
+// keeps makes sure that no id that was folded is said to be new.
+func keeps(t *testing.T, f *commandFilter, folded []ledger.UUID) {
+	t.Helper()
+	for i, id := range folded {
+		if f.excludes(id) {
+			t.Fatalf("id %d, %x, was folded, and is excluded", i, id)
+		}
+	}
+}
+
 // TestFilterNeverExcludesWhatWasFolded: whatever ids were folded, in whatever order
 // of their times, none is said to be new, and the memory is bounded.
 func TestFilterNeverExcludesWhatWasFolded(t *testing.T) {
@@ -61,11 +71,7 @@ func TestFilterNeverExcludesWhatWasFolded(t *testing.T) {
 		}
 		most = max(most, f.bytes())
 	}
-	for _, id := range folded {
-		if f.excludes(id) {
-			t.Fatalf("%x was folded, and is excluded", id)
-		}
-	}
+	keeps(t, f, folded)
 	found := 0
 	for range 100_000 {
 		now = now.Add(time.Millisecond)
@@ -95,11 +101,7 @@ func TestFilterOfAnEarlyClient(t *testing.T) {
 		f.add(id, now)
 		folded = append(folded, id)
 	}
-	for _, id := range folded {
-		if f.excludes(id) {
-			t.Fatalf("%x was folded, and is excluded", id)
-		}
-	}
+	keeps(t, f, folded)
 	if f.excludes(idAt(now, random)) {
 		t.Error("what is older than what was forgotten is excluded")
 	}
@@ -134,11 +136,7 @@ func TestFilterIsLoaded(t *testing.T) {
 		t.Error("an id is excluded before the filter was loaded")
 	}
 	ledgertest.OK(t, f.load(m.view(), m.stopped, now))
-	for i, id := range folded {
-		if f.excludes(id) {
-			t.Errorf("id %d is there, and is excluded", i)
-		}
-	}
+	keeps(t, f, folded)
 	if !f.excludes(idAt(now.Add(time.Millisecond), random)) {
 		t.Error("a new id is not excluded")
 	}

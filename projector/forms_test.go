@@ -3,9 +3,7 @@ package projector
 import (
 	"encoding/hex"
 	"fmt"
-	"log/slog"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -50,7 +48,7 @@ func TestStoredForms(t *testing.T) {
 // empty returns read models of nothing, until the test ends.
 func empty(t *testing.T) *Projector {
 	t.Helper()
-	p, err := Open(t.TempDir(), slog.New(slog.DiscardHandler))
+	p, err := Open(t.TempDir(), quiet)
 	ledgertest.OK(t, err)
 	t.Cleanup(func() { ledgertest.OK(t, p.Close()) })
 	return p
@@ -103,10 +101,9 @@ func tableOfLine(t *testing.T, line string) byte {
 // in its code.
 func tablesOnPaper(t *testing.T) map[byte]string {
 	t.Helper()
-	source, err := os.ReadFile("keys.go")
-	ledgertest.OK(t, err)
+	source := string(ledgertest.ReadFile(t, "keys.go"))
 	tables := make(map[byte]string)
-	for line := range strings.Lines(string(source)) {
+	for line := range strings.Lines(source) {
 		// The list's lines: "//", a tab, the key's parts, two blanks or more, the
 		// meaning.
 		key, what, found := strings.Cut(strings.TrimPrefix(line, "//\t"), "  ")
@@ -117,7 +114,7 @@ func tablesOnPaper(t *testing.T) map[byte]string {
 			tables[key[0]] = strings.TrimSpace(what)
 		}
 	}
-	for _, letter := range regexp.MustCompile(`'([A-Za-z])'`).FindAllStringSubmatch(string(source), -1) {
+	for _, letter := range regexp.MustCompile(`'([A-Za-z])'`).FindAllStringSubmatch(source, -1) {
 		if tables[letter[1][0]] == "" {
 			t.Errorf("table %s is not in the list in keys.go", letter[1])
 		}

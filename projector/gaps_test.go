@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -16,49 +15,66 @@ import (
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
+// maker makes providers, one with each record, which are appended to a log and folded.
+type maker struct {
+	views *Projector
+	state *ledger.State
+	log   ledger.Log
+	made  int // records
+}
+
+// commit makes a commit of some records; at is when the nth record is made.
+func (m *maker) commit(t *testing.T, sequence uint64, records int, at func(n int) int64) *ledger.Commit {
+	t.Helper()
+	id := func(kind byte) ledger.UUID {
+		return ledger.UUID{1: kind, 6: 0x40, 8: 0x80, 14: byte(m.made >> 8), 15: byte(m.made)}
+	}
+	m.state.Begin()
+	var list []ledger.Record
+	for range records {
+		m.made++
+		var c commands.Command = &commands.CreateProvider{Provider: id(2), Name: fmt.Sprint("p", m.made)}
+		if m.made == 1 {
+			begin, err := commands.NewAddStandardNames(id(1))
+			ledgertest.OK(t, err)
+			c = begin
+		}
+		events, rejection := c.Decide(m.state)
+		if rejection != nil {
+			t.Fatal(rejection)
+		}
+		r := ledger.Record{CommandID: id(3), Command: commands.NameOf(c), Time: at(m.made), Actor: "a", Events: events}
+		ledgertest.OK(t, m.state.Apply(sequence, &r))
+		list = append(list, r)
+	}
+	after := ledger.Head{Sequence: sequence - 1, Digest: m.state.Head().Digest}
+	commit, encoded := ledgertest.Commit(t, after, list...)
+	m.state.Advance(commit.Head())
+	ledgertest.OK(t, ledgertest.Append(m.log, sequence, encoded), m.views.Fold(commit, m.state.Changes()))
+	return commit
+}
+
 // gapped folds six commits, one a second, of which those before sequence gap have
 // their index plus one as sequence, and the others one more. It returns the read
 // models, the log, and the time of the last commit.
 func gapped(t *testing.T, dir string, gap uint64) (*Projector, ledger.Log, time.Time) {
 	t.Helper()
-	p, err := Open(dir, slog.New(slog.DiscardHandler))
+	p, err := Open(dir, quiet)
 	ledgertest.OK(t, err)
-	id := func(n uint64) ledger.UUID { return ledger.UUID{6: 0x40, 8: 0x80, 15: byte(n)} }
-	begin, err := commands.NewAddStandardNames(id(1))
-	ledgertest.OK(t, err)
-	state, builder := ledger.NewState(), ledger.NewCommitBuilder()
-	log := &memlog.Log{}
+	m := &maker{views: p, state: ledger.NewState(), log: &memlog.Log{}}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for i := range uint64(6) {
-		var c commands.Command = begin
-		if i > 0 {
-			c = &commands.CreateProvider{Provider: id(10 + i), Name: fmt.Sprint("p", i)}
-		}
 		sequence := i + 1
 		if sequence == gap {
-			err = ledgertest.Append(log, gap, []byte("no commit"))
+			ledgertest.OK(t, ledgertest.Append(m.log, gap, []byte("no commit")))
 		}
 		if sequence >= gap {
 			sequence++
 		}
 		now = now.Add(time.Second)
-		state.Begin()
-		builder.BeginAt(sequence, state.Head().Digest)
-		events, rejection := c.Decide(state)
-		if rejection != nil {
-			t.Fatal(rejection)
-		}
-		r := ledger.Record{CommandID: id(100 + i), Command: commands.NameOf(c), Time: now.UnixNano(), Actor: "a", Events: events}
-		ledgertest.OK(t, state.Apply(sequence, &r))
-		if _, _, err := builder.Add(r, 1<<30); err != nil {
-			t.Fatal(err)
-		}
-		commit, encoded, sealing := builder.Seal()
-		ledgertest.OK(t, err, sealing, ledgertest.Append(log, sequence, encoded))
-		state.Advance(commit.Head())
-		ledgertest.OK(t, p.Fold(commit, state.Changes()))
+		m.commit(t, sequence, 1, func(int) int64 { return now.UnixNano() })
 	}
-	return p, log, now
+	return p, m.log, now
 }
 
 // TestGapsAreNoDamage: where the log has an entry that is no commit, every moment is
@@ -103,7 +119,7 @@ func TestGapsAreNoDamage(t *testing.T) {
 		check()
 		ledgertest.OK(t, p.Close())
 		var err error
-		p, err = Open(dir, slog.New(slog.DiscardHandler))
+		p, err = Open(dir, quiet)
 		ledgertest.OK(t, err)
 		if got := p.Checkpoint().Sequence; got != 7 {
 			t.Errorf("gap at %d: after a start %d of 7 are folded", gap, got)
@@ -117,26 +133,19 @@ func TestGapsAreNoDamage(t *testing.T) {
 func TestLostCommitsAreDamage(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []uint64{1, 3, 5, 6} {
-		p, _, _ := gapped(t, t.TempDir(), 4)
-		t.Cleanup(func() { _ = p.Close() }) // it is damaged
-		m := p.models.Load()
-		ledgertest.OK(t, forget(m, lost))
-		if err := m.checkSeam(1 << 20); !errors.Is(err, ErrDamaged) {
-			t.Errorf("without commit %d a start finds: %v", lost, err)
-		}
-		other, _, _ := gapped(t, t.TempDir(), 4)
-		t.Cleanup(func() { _ = other.Close() })
-		m = other.models.Load()
-		ledgertest.OK(t, forget(m, lost))
-		if _, err := m.lastCommit(lost); !errors.Is(err, ErrDamaged) {
-			t.Errorf("without commit %d: %v", lost, err)
+		for what, find := range map[string]func(*models) error{
+			"a start":  func(m *models) error { return m.checkSeam(1 << 20) },
+			"a reader": func(m *models) error { _, err := m.lastCommit(lost); return err },
+		} {
+			p, _, _ := gapped(t, t.TempDir(), 4)
+			t.Cleanup(func() { _ = p.Close() }) // it is damaged
+			m := p.models.Load()
+			ledgertest.OK(t, m.Use(func(db *pebble.DB) error {
+				return db.Delete(binary.BigEndian.AppendUint64([]byte{tableCommit}, lost), pebble.Sync)
+			}))
+			if err := find(m); !errors.Is(err, ErrDamaged) {
+				t.Errorf("without commit %d %s finds: %v", lost, what, err)
+			}
 		}
 	}
-}
-
-// forget deletes a commit.
-func forget(m *models, sequence uint64) error {
-	return m.Use(func(db *pebble.DB) error {
-		return db.Delete(binary.BigEndian.AppendUint64([]byte{tableCommit}, sequence), pebble.Sync)
-	})
 }

@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"golang.org/x/mod/sumdb/tlog"
 
-	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
@@ -42,44 +40,14 @@ func (l *countedLog) Read(ctx context.Context, from, to uint64, yield func(ledge
 	})
 }
 
-// mostTogether is how many records a commit of a grove has at most.
-const mostTogether = 90
-
 func grow(t *testing.T, records int) *grove {
 	t.Helper()
 	g := &grove{dir: t.TempDir(), log: &countedLog{Log: &memlog.Log{}}}
 	g.open(t)
-	random := rand.New(rand.NewPCG(1, 2))
-	state, builder, tree := ledger.NewState(), ledger.NewCommitBuilder(), &proof.Tree{}
-	id := func(kind, n byte, of int) ledger.UUID {
-		return ledger.UUID{0: n, 1: kind, 6: 0x40, 8: 0x80, 14: byte(of >> 8), 15: byte(of)}
-	}
-	begin, err := commands.NewAddStandardNames(id(1, 0, 1))
-	ledgertest.OK(t, err)
-	for n := 0; n < records; {
-		state.Begin()
-		sequence := state.Head().Sequence + 1
-		builder.BeginAt(sequence, state.Head().Digest)
-		for range 1 + random.IntN(mostTogether) {
-			var c commands.Command = begin
-			if n > 0 {
-				c = &commands.CreateProvider{Provider: id(2, 0, n), Name: fmt.Sprint("p", n)}
-			}
-			events, rejection := c.Decide(state)
-			if rejection != nil {
-				t.Fatal(rejection)
-			}
-			n++
-			r := ledger.Record{CommandID: id(3, 0, n), Command: commands.NameOf(c), Time: int64(n), Actor: "a", Events: events}
-			ledgertest.OK(t, state.Apply(sequence, &r))
-			if _, _, err := builder.Add(r, 1<<30); err != nil {
-				t.Fatal(err)
-			}
-		}
-		commit, encoded, err := builder.Seal()
-		ledgertest.OK(t, err, ledgertest.Append(g.log, sequence, encoded))
-		state.Advance(commit.Head())
-		ledgertest.OK(t, g.Fold(commit, state.Changes()))
+	random, tree := rand.New(rand.NewPCG(1, 2)), &proof.Tree{}
+	m := &maker{views: g.Projector, state: ledger.NewState(), log: g.log}
+	for sequence := uint64(1); m.made < records; sequence++ {
+		commit := m.commit(t, sequence, 1+random.IntN(90), func(n int) int64 { return int64(n) })
 		g.all = append(g.all, tree.Add(commit.Leaves)...)
 		g.leaves = append(g.leaves, commit.Leaves...)
 		g.sizes, g.trees = append(g.sizes, tree.Size()), append(g.trees, tree.Copy())

@@ -2,7 +2,6 @@ package projector
 
 import (
 	"encoding/binary"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,7 +15,6 @@ import (
 // TestOtherVersion: read models of another build are removed completely, to be
 // rebuilt from the log; the log's high-water mark stays.
 func TestOtherVersion(t *testing.T) {
-	quiet := slog.New(slog.DiscardHandler)
 	dir := t.TempDir()
 	p, err := Open(dir, quiet)
 	ledgertest.OK(t, err)
