@@ -48,8 +48,7 @@ func save(t *testing.T, state *ledger.State) (dir, path string) {
 // TestEveryDamageIsFound flips every bit and cuts at every byte.
 func TestEveryDamageIsFound(t *testing.T) {
 	_, path, _ := saved(t)
-	whole, err := os.ReadFile(path)
-	ledgertest.OK(t, err)
+	whole := ledgertest.ReadFile(t, path)
 	for i := range whole {
 		damaged := append([]byte(nil), whole...)
 		damaged[i] ^= 1 << (i % 8)
@@ -69,13 +68,9 @@ func TestDamagedSnapshotIsSkipped(t *testing.T) {
 	store := open(t, dir)
 	newer := ledgertest.State(t, 60)
 	ledgertest.OK(t, store.Save(newer))
-	paths, err := filepath.Glob(filepath.Join(dir, "*.snapshot"))
+	paths, err := snapshots.Files(dir)
 	ledgertest.OK(t, err)
-	last := paths[len(paths)-1]
-	data, err := os.ReadFile(last)
-	ledgertest.OK(t, err)
-	data[len(data)/2] ^= 1
-	ledgertest.OK(t, os.WriteFile(last, data, 0o600))
+	ledgertest.Flip(t, paths[0])
 	loaded, found, err := store.Load(1 << 60)
 	if err != nil || !found || loaded.Head() != older.Head() {
 		t.Fatalf("loaded %v, %v", found, err)
@@ -91,8 +86,7 @@ func TestGoldenSnapshots(t *testing.T) {
 	for _, history := range ledgertest.Histories(t) {
 		t.Run(history.Name, func(t *testing.T) {
 			_, path := save(t, ledgertest.Fold(t, history.Commits))
-			file, err := os.ReadFile(path)
-			ledgertest.OK(t, err)
+			file := ledgertest.ReadFile(t, path)
 			now := hex.EncodeToString(file)
 			// A file is named after its magic, and the version of the State, which follows
 			// the head of its array.

@@ -42,25 +42,19 @@ type replicated struct {
 func startReplicated(t *testing.T, entries uint64) *replicated {
 	t.Helper()
 	ns := serve(t, &natsserver.Options{})
-	connect := func() *nats.Conn {
-		nc, err := nats.Connect(ns.ClientURL(), quietly)
-		ledgertest.OK(t, err)
-		t.Cleanup(nc.Close)
-		return nc
-	}
 	r := &replicated{
-		t: t, nc: connect(), replica: entries, leader: entries, lacks: make(map[uint64]int), cluster: groupOf("a", "b", "c"),
+		t: t, nc: dial(t, ns.ClientURL()), replica: entries, leader: entries, lacks: make(map[uint64]int),
+		cluster: groupOf("a", "b", "c"),
 	}
-	server := connect()
+	server := dial(t, ns.ClientURL())
 	for subject, answer := range map[string]func(*nats.Msg){
 		"$JS.API.STREAM.NAMES":         r.answerNames,
 		"$JS.API.STREAM.INFO.ALLOT":    r.answerInfo,
 		"$JS.API.DIRECT.GET.ALLOT":     r.answerDirect,
 		"$JS.API.STREAM.MSG.GET.ALLOT": r.answerGet,
 	} {
-		if _, err := server.Subscribe(subject, answer); err != nil {
-			t.Fatal(err)
-		}
+		_, err := server.Subscribe(subject, answer)
+		ledgertest.OK(t, err)
 	}
 	ledgertest.OK(t, server.Flush())
 	return r
@@ -119,13 +113,7 @@ func (r *replicated) answerDirect(msg *nats.Msg) {
 	if r.direct != nil && r.direct(msg) {
 		return
 	}
-	var ask struct {
-		Sequence uint64 `json:"seq"`
-		Batch    uint64 `json:"batch"`
-	}
-	if err := json.Unmarshal(msg.Data, &ask); err != nil {
-		r.t.Error(err)
-	}
+	ask := r.asked(msg)
 	if ask.Sequence > r.replica {
 		r.status(msg, "404", "Message Not Found")
 		return
@@ -134,6 +122,19 @@ func (r *replicated) answerDirect(msg *nats.Msg) {
 		r.entry(msg, fmt.Sprint(sequence), data(sequence))
 	}
 	r.status(msg, "204", "EOB")
+}
+
+// request is what is asked for.
+type request struct {
+	Sequence uint64 `json:"seq"`
+	Batch    uint64 `json:"batch"`
+}
+
+func (r *replicated) asked(msg *nats.Msg) (ask request) {
+	if err := json.Unmarshal(msg.Data, &ask); err != nil {
+		r.t.Error(err)
+	}
+	return ask
 }
 
 func (r *replicated) entry(msg *nats.Msg, sequence string, data []byte) {
@@ -164,12 +165,7 @@ func (r *replicated) answerGet(msg *nats.Msg) {
 	if r.get != nil && r.get(msg) {
 		return
 	}
-	var ask struct {
-		Sequence uint64 `json:"seq"`
-	}
-	if err := json.Unmarshal(msg.Data, &ask); err != nil {
-		r.t.Error(err)
-	}
+	ask := r.asked(msg)
 	if ask.Sequence > r.leader || r.lacks[ask.Sequence] > 0 {
 		r.lacks[ask.Sequence]--
 		r.respond(msg, apiError(404, js.JSErrCodeMessageNotFound, "no message found"))
@@ -288,6 +284,21 @@ func TestLeadersWord(t *testing.T) {
 	}
 }
 
+// directly has a replica answer each direct get.
+func directly(answer func(*replicated, *nats.Msg)) func(*replicated) {
+	return func(r *replicated) {
+		r.direct = func(msg *nats.Msg) bool { answer(r, msg); return true }
+	}
+}
+
+// leading has the leader answer each get, as the replica has nothing.
+func leading(answer func(*replicated, *nats.Msg)) func(*replicated) {
+	return func(r *replicated) {
+		r.replica = 0
+		r.get = func(msg *nats.Msg) bool { answer(r, msg); return true }
+	}
+}
+
 // TestAnswersThatSayNothing: after an answer that says nothing about the log, the request
 // is repeated, and at last the log is out of reach. An answer that no server should give
 // is an error that quotes it.
@@ -298,45 +309,30 @@ func TestAnswersThatSayNothing(t *testing.T) {
 		unavailable bool
 		says        string
 	}{
-		"no server serves": {func(r *replicated) {
-			r.direct = func(msg *nats.Msg) bool { r.status(msg, "503", ""); return true }
-		}, true, "no server has the stream"},
-		"the leader is not ready": {func(r *replicated) {
-			r.replica = 0
-			r.get = func(msg *nats.Msg) bool {
-				r.respond(msg, apiError(503, 10008, "JetStream system temporarily unavailable"))
-				return true
-			}
-		}, true, "temporarily unavailable"},
-		"the leader is silent": {func(r *replicated) {
-			r.replica = 0
-			r.get = func(*nats.Msg) bool { return true }
-		}, true, "no answer"},
-		"the replica is silent": {func(r *replicated) {
-			r.direct = func(*nats.Msg) bool { return true }
-		}, true, "no answer"},
+		"no server serves": {
+			directly(func(r *replicated, msg *nats.Msg) { r.status(msg, "503", "") }), true, "no server has the stream",
+		},
+		"the leader is not ready": {leading(func(r *replicated, msg *nats.Msg) {
+			r.respond(msg, apiError(503, 10008, "JetStream system temporarily unavailable"))
+		}), true, "temporarily unavailable"},
+		"the leader is silent":  {leading(func(*replicated, *nats.Msg) {}), true, "no answer"},
+		"the replica is silent": {directly(func(*replicated, *nats.Msg) {}), true, "no answer"},
 		"the stream is gone": {func(r *replicated) {
 			r.replica, r.leader = 0, 0
 			r.info = func() (uint64, any) { return 0, apiError(404, js.JSErrCodeStreamNotFound, "stream not found") }
 		}, true, "does not exist"},
-		"a batch without an end": {func(r *replicated) {
-			r.direct = func(msg *nats.Msg) bool { r.status(msg, "204", "EOB"); return true }
-		}, true, "no answer"},
-		"another status": {func(r *replicated) {
-			r.direct = func(msg *nats.Msg) bool { r.status(msg, "408", "Bad Request"); return true }
-		}, false, "408 Bad Request"},
-		"a sequence that is no number": {func(r *replicated) {
-			r.direct = func(msg *nats.Msg) bool { r.entry(msg, "one", nil); return true }
-		}, false, `sequence "one"`},
-		"the leader answers something else": {func(r *replicated) {
-			r.replica = 0
-			r.get = func(msg *nats.Msg) bool {
-				if err := msg.Respond([]byte("hello")); err != nil {
-					r.t.Error(err)
-				}
-				return true
-			}
-		}, false, "cannot be read"},
+		"a batch without an end": {
+			directly(func(r *replicated, msg *nats.Msg) { r.status(msg, "204", "EOB") }), true, "no answer",
+		},
+		"another status": {
+			directly(func(r *replicated, msg *nats.Msg) { r.status(msg, "408", "Bad Request") }), false, "408 Bad Request",
+		},
+		"a sequence that is no number": {
+			directly(func(r *replicated, msg *nats.Msg) { r.entry(msg, "one", nil) }), false, `sequence "one"`,
+		},
+		"the leader answers something else": {leading(func(r *replicated, msg *nats.Msg) {
+			r.reply(msg, &nats.Msg{Subject: msg.Reply, Data: []byte("hello")})
+		}), false, "cannot be read"},
 		"the leader may not say": {func(r *replicated) {
 			r.replica, r.lacks[1] = 0, 1<<30
 			r.info = func() (uint64, any) { return 0, apiError(403, 10050, "not for you") }
@@ -541,9 +537,7 @@ func TestAppendsAnswers(t *testing.T) {
 // were removed meanwhile. A stream that cannot be reached is an error.
 func TestRejectedStream(t *testing.T) {
 	t.Parallel()
-	nc, err := nats.Connect(plainServer(t).ClientURL(), quietly)
-	ledgertest.OK(t, err)
-	t.Cleanup(nc.Close)
+	nc := dial(t, plainServer(t).ClientURL())
 	ctx := context.Background()
 	kept, err := jetstream.OpenRejected(ctx, nc, jetstream.RejectedConfig{MaxBytes: 1 << 20, MaxAge: time.Hour})
 	ledgertest.OK(t, err)
@@ -562,11 +556,10 @@ func TestRejectedStream(t *testing.T) {
 		})
 		return texts, err
 	}
-	if got, err := list(9, nil); err != nil || !slices.Equal(got, []string{"four", "two", "one"}) {
-		t.Errorf("all: %q, %v", got, err)
-	}
-	if got, err := list(2, nil); err != nil || !slices.Equal(got, []string{"four", "two"}) {
-		t.Errorf("two: %q, %v", got, err)
+	for most, want := range map[int][]string{9: {"four", "two", "one"}, 2: {"four", "two"}} {
+		if got, err := list(most, nil); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%d: %q, %v", most, got, err)
+		}
 	}
 	stop := errors.New("enough")
 	if got, err := list(9, stop); !errors.Is(err, stop) || len(got) != 1 {

@@ -54,21 +54,24 @@ func startDistant(t *testing.T, limit time.Duration) *distant {
 	t.Helper()
 	ns := plainServer(t)
 	d := &distant{proxy: logtest.StartProxy(t, strings.TrimPrefix(ns.ClientURL(), "nats://"))}
-	connect := func(url string) *nats.Conn {
-		nc, err := nats.Connect(url, append(jetstream.LogConnection(), quietly)...)
-		ledgertest.OK(t, err)
-		t.Cleanup(nc.Close)
-		return nc
-	}
-	d.nc = connect("nats://" + d.proxy.Address())
+	d.nc = dial(t, "nats://"+d.proxy.Address(), jetstream.LogConnection()...)
 	cfg := jetstream.Config{MayCreate: true, AckTimeout: hangLimit, Patience: hangLimit}
 	var err error
-	d.near, err = jetstream.Open(context.Background(), connect(ns.ClientURL()), cfg)
+	d.near, err = jetstream.Open(context.Background(), dial(t, ns.ClientURL(), jetstream.LogConnection()...), cfg)
 	ledgertest.OK(t, err)
 	cfg.AckTimeout, cfg.Patience = limit, limit
 	d.log, err = jetstream.Open(context.Background(), d.nc, cfg)
 	ledgertest.OK(t, err)
 	return d
+}
+
+// dial connects until the test ends.
+func dial(t *testing.T, url string, options ...nats.Option) *nats.Conn {
+	t.Helper()
+	nc, err := nats.Connect(url, append(options, quietly)...)
+	ledgertest.OK(t, err)
+	t.Cleanup(nc.Close)
+	return nc
 }
 
 // quietly leaves out what the connection says of itself.
@@ -229,9 +232,7 @@ func TestReadsSurviveCuts(t *testing.T) {
 // TestGapIsFound: a message that the stream says it does not have is a gap.
 func TestGapIsFound(t *testing.T) {
 	t.Parallel()
-	nc, err := nats.Connect(plainServer(t).ClientURL())
-	ledgertest.OK(t, err)
-	t.Cleanup(nc.Close)
+	nc := dial(t, plainServer(t).ClientURL())
 	api, err := js.New(nc)
 	ledgertest.OK(t, err)
 	ctx := context.Background()
@@ -242,15 +243,13 @@ func TestGapIsFound(t *testing.T) {
 	stream, err := api.CreateStream(ctx, cfg)
 	ledgertest.OK(t, err)
 	for range 5 {
-		if _, err := api.Publish(ctx, jetstream.Subject, []byte("commit")); err != nil {
-			t.Fatal(err)
-		}
+		_, err := api.Publish(ctx, jetstream.Subject, []byte("commit"))
+		ledgertest.OK(t, err)
 	}
 	ledgertest.OK(t, stream.DeleteMsg(ctx, 3))
 	cfg.DenyDelete = true
-	if _, err := api.UpdateStream(ctx, cfg); err != nil {
-		t.Fatal(err)
-	}
+	_, err = api.UpdateStream(ctx, cfg)
+	ledgertest.OK(t, err)
 	log := open(t, nc, false)
 	if _, err := log.Last(ctx); !errors.Is(err, ledger.ErrLogGap) {
 		t.Errorf("last: %v", err)

@@ -20,9 +20,7 @@ import (
 // and is listed by its prefix as long as it exists.
 func TestValues(t *testing.T) {
 	t.Parallel()
-	nc, err := nats.Connect(plainServer(t).ClientURL(), quietly)
-	ledgertest.OK(t, err)
-	t.Cleanup(nc.Close)
+	nc := dial(t, plainServer(t).ClientURL())
 	ctx := context.Background()
 	open := func() *jetstream.Values {
 		v, err := jetstream.OpenValues(ctx, nc, jetstream.ValuesConfig{Timeout: 5 * time.Second})

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,8 +54,7 @@ type replica struct {
 func (w *world) open(dir string) *replica {
 	w.t.Helper()
 	r := &replica{w: w, dir: dir, state: ledger.NewState()}
-	ledgertest.OK(w.t, os.MkdirAll(filepath.Join(dir, "snapshots"), 0o750))
-	ledgertest.OK(w.t, r.folder().Finish())
+	ledgertest.OK(w.t, os.MkdirAll(filepath.Join(dir, "snapshots"), 0o750), r.folder().Finish())
 	var err error
 	if r.views, err = projector.Open(filepath.Join(dir, "readmodel"), quiet); err != nil {
 		w.t.Fatal(err)
@@ -68,9 +67,7 @@ func (w *world) open(dir string) *replica {
 
 func (r *replica) close() {
 	r.w.t.Helper()
-	if err := r.views.Close(); err != nil {
-		r.w.t.Error(err)
-	}
+	ledgertest.OK(r.w.t, r.views.Close())
 }
 
 func (r *replica) folder() Folder {
@@ -108,11 +105,8 @@ func (r *replica) serve(change func(*ServerConfig)) *Server {
 	}
 	s, err := Serve(cfg)
 	ledgertest.OK(r.w.t, err)
-	r.w.t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			r.w.t.Error(err)
-		}
-	})
+	t := r.w.t
+	t.Cleanup(func() { ledgertest.OK(t, s.Stop()) })
 	return s
 }
 
@@ -163,18 +157,12 @@ func TestJoin(t *testing.T) {
 			for _, at := range []int{0, 20} {
 				into := w.open(t.TempDir())
 				into.fold(at, at/2)
-				var (
-					mu   sync.Mutex
-					told Progress
-				)
+				var last atomic.Pointer[Progress]
 				got, err := w.join(into, func(cfg *JoinConfig) {
-					cfg.Tell = func(p Progress) {
-						mu.Lock()
-						defer mu.Unlock()
-						told = p
-					}
+					cfg.Tell = func(p Progress) { last.Store(&p) }
 				}, peer("a", serving.Address()))
 				ledgertest.OK(t, err)
+				told := last.Load()
 				if got.Models.Head != have.state.Head() || got.Models.Records != have.views.Position().Records || got.From != "a" {
 					t.Errorf("%+v", got)
 				}
@@ -225,15 +213,6 @@ func nothingLeft(t *testing.T, r *replica) {
 	}
 }
 
-// flip damages a file.
-func flip(t *testing.T, path string) {
-	t.Helper()
-	content, err := os.ReadFile(path)
-	ledgertest.OK(t, err)
-	content[len(content)/2] ^= 1
-	ledgertest.OK(t, os.WriteFile(path, content, 0o600))
-}
-
 // find finds a file that is not empty.
 func find(t *testing.T, dir, suffix string) string {
 	t.Helper()
@@ -276,7 +255,7 @@ func TestBadCopies(t *testing.T) {
 		{name: "a file changes when it is listed", want: errBad, spoil: func(t *testing.T, have *replica) func(*manifest) {
 			return func(m *manifest) {
 				if m.State.Sequence > 0 {
-					flip(t, find(t, filepath.Join(have.dir, "readmodel", "copies"), string(stateName)))
+					ledgertest.Flip(t, find(t, filepath.Join(have.dir, "readmodel", "copies"), string(stateName)))
 				}
 			}
 		}},
@@ -284,16 +263,15 @@ func TestBadCopies(t *testing.T) {
 		{name: "a file is longer than it says", want: errBad, spoil: says(func(m *manifest) { resize(m, -1) })},
 		{name: "a table is damaged where it comes from", want: projector.ErrDamaged,
 			spoil: func(t *testing.T, have *replica) func(*manifest) {
-				if _, err := have.views.Copy(filepath.Join(t.TempDir(), "flushed")); err != nil {
-					t.Fatal(err)
-				}
-				flip(t, find(t, have.views.Dir(), ".sst"))
+				_, err := have.views.Copy(filepath.Join(t.TempDir(), "flushed"))
+				ledgertest.OK(t, err)
+				ledgertest.Flip(t, find(t, have.views.Dir(), ".sst"))
 				return nil
 			}},
 		{name: "the snapshot is damaged where it comes from", want: errBad,
 			spoil: func(t *testing.T, have *replica) func(*manifest) {
 				ledgertest.OK(t, have.snaps.Save(have.state.Fork()))
-				flip(t, find(t, filepath.Join(have.dir, "snapshots"), ".snapshot"))
+				ledgertest.Flip(t, find(t, filepath.Join(have.dir, "snapshots"), ".snapshot"))
 				return nil
 			}},
 	} {
@@ -302,26 +280,15 @@ func TestBadCopies(t *testing.T) {
 			bad := w.full(0)
 			spoil := c.spoil(t, bad)
 			giver := bad.serve(func(cfg *ServerConfig) { cfg.spoil = spoil })
-			into := w.open(t.TempDir())
+			w.refuses(t, c.want, "", func(into *replica) (*Copy, error) {
+				return w.join(into, func(cfg *JoinConfig) {
+					if c.log != nil {
+						cfg.Log = c.log(w.log)
+					}
+				}, peer("bad", giver.Address()))
+			})
+			into, good := w.open(t.TempDir()), w.full(0).serve(nil)
 			defer into.close()
-			into.fold(20, 10)
-			before := digestOf(t, into.views)
-			withLog := func(cfg *JoinConfig) {
-				if c.log != nil {
-					cfg.Log = c.log(w.log)
-				}
-			}
-			if got, err := w.join(into, withLog, peer("bad", giver.Address())); got != nil || !errors.Is(err, c.want) {
-				t.Errorf("%v, %v, and not %v", got, err, c.want)
-			}
-			if there, err := exists(into.folder().path(readyName)); err != nil || there {
-				t.Errorf("a bad copy is ready: %v", err)
-			}
-			if err := into.folder().Clean(); err != nil || digestOf(t, into.views) != before {
-				t.Errorf("something has changed: %v", err)
-			}
-			nothingLeft(t, into)
-			good := w.full(0).serve(nil)
 			got, err := w.join(into, nil, peer("bad", giver.Address()), peer("good", good.Address()))
 			if err != nil || got.From != "good" && c.log == nil {
 				t.Errorf("%+v, %v", got, err)
@@ -362,9 +329,8 @@ func TestKilledWhilePlacing(t *testing.T) {
 		for killed := range steps + 1 {
 			into := w.open(t.TempDir())
 			into.fold(one.at, one.at/2)
-			if _, err := w.join(into, nil, giver); err != nil {
-				t.Fatal(err)
-			}
+			_, err := w.join(into, nil, giver)
+			ledgertest.OK(t, err)
 			into.close()
 			for range one.times {
 				for _, step := range into.folder().steps()[:killed] {
@@ -383,9 +349,8 @@ func TestKilledWhilePlacing(t *testing.T) {
 	into := w.open(t.TempDir())
 	into.fold(20, 10)
 	before := digestOf(t, into.views)
-	if _, err := w.join(into, nil, giver); err != nil {
-		t.Fatal(err)
-	}
+	_, err := w.join(into, nil, giver)
+	ledgertest.OK(t, err)
 	// As if it had been killed before the rename that decides.
 	ledgertest.OK(t, os.Rename(into.folder().path(readyName), into.folder().path(makingName)))
 	into.close()

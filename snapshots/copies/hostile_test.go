@@ -3,6 +3,7 @@ package copies
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"math"
 	"net/http"
 	"os"
@@ -70,9 +71,7 @@ func TestHostileManifests(t *testing.T) {
 	good := t.TempDir()
 	have.keepOnce(good, nil)
 	path := objects(t, good, storedManifests)[0]
-	object, err := os.ReadFile(path)
-	ledgertest.OK(t, err)
-	text := strings.TrimPrefix(string(object), storedTitle)
+	text := strings.TrimPrefix(string(ledgertest.ReadFile(t, path)), storedTitle)
 	for name, one := range hostile {
 		t.Run(name, func(t *testing.T) {
 			w.t = t
@@ -81,12 +80,12 @@ func TestHostileManifests(t *testing.T) {
 			one.change(m)
 			changed, err := json.Marshal(m)
 			ledgertest.OK(t, err)
-			w.refuses(t, one.says, func(into *replica) (*Copy, error) {
+			w.refuses(t, nil, one.says, func(into *replica) (*Copy, error) {
 				archive := t.TempDir()
 				putObject(t, archive, changed)
 				return w.take(into, archive, func(cfg *JoinConfig) { cfg.Room = func() int64 { return 1 << 40 } })
 			})
-			w.refuses(t, one.says, func(into *replica) (*Copy, error) {
+			w.refuses(t, nil, one.says, func(into *replica) (*Copy, error) {
 				liar := have.serve(nil)
 				liar.http.Handler = newGuard(secret, liar.answers(func(r *http.Request) ([]byte, error) {
 					if r.URL.Path == offerPath {
@@ -116,27 +115,31 @@ func putObject(t *testing.T, archive string, manifest []byte) {
 	ledgertest.OK(t, os.WriteFile(path, object, 0o600))
 }
 
-// refuses makes sure that a copy is not taken, that the error has some words, and that
-// nothing beside the replica's folder, or in it, has changed.
-func (w *world) refuses(t *testing.T, says string, get func(into *replica) (*Copy, error)) {
+// refuses makes sure that a copy is not taken, that the error is one, if it is given, and has some
+// words, and that nothing beside the replica's folder, or in it, has changed.
+func (w *world) refuses(t *testing.T, want error, says string, get func(into *replica) (*Copy, error)) {
 	t.Helper()
 	around := t.TempDir()
 	into := w.open(filepath.Join(around, "data"))
 	defer into.close()
 	into.fold(20, 10)
 	before := digestOf(t, into.views)
-	for _, victim := range []string{filepath.Join(around, "victim"), filepath.Join(into.dir, "victim"), filepath.Join(into.folder().ReadModels, "victim")} {
+	for _, dir := range []string{around, into.dir, into.folder().ReadModels} {
+		victim := filepath.Join(dir, "victim")
 		ledgertest.OK(t, os.WriteFile(victim, []byte("precious"), 0o600))
 		defer func() {
-			if text, err := os.ReadFile(victim); err != nil || string(text) != "precious" {
-				t.Errorf("%s has %q, %v", victim, text, err)
+			if text := ledgertest.ReadFile(t, victim); string(text) != "precious" {
+				t.Errorf("%s has %q", victim, text)
 			}
 		}()
 	}
 	entries := len(filesIn(t, around))
 	got, err := get(into)
-	if got != nil || err == nil || !strings.Contains(err.Error(), says) {
-		t.Errorf("%v, and not %q: %v", got, says, err)
+	if got != nil || err == nil || want != nil && !errors.Is(err, want) || !strings.Contains(err.Error(), says) {
+		t.Errorf("%v, and not %v with %q: %v", got, want, says, err)
+	}
+	if there, err := exists(into.folder().path(readyName)); err != nil || there {
+		t.Errorf("what was refused is ready: %v", err)
 	}
 	if err := into.folder().Clean(); err != nil || digestOf(t, into.views) != before {
 		t.Errorf("something has changed: %v", err)
@@ -170,13 +173,13 @@ func TestHostileObjects(t *testing.T) {
 				if kind == "folder" && below == storedManifests {
 					says = ErrNone.Error()
 				}
-				w.refuses(t, says, func(into *replica) (*Copy, error) { return w.take(into, archive, nil) })
+				w.refuses(t, nil, says, func(into *replica) (*Copy, error) { return w.take(into, archive, nil) })
 			})
 		}
 	}
 	t.Run("a replica that never ends", func(t *testing.T) {
 		w.t, have.w.t = t, t
-		w.refuses(t, "has more than", func(into *replica) (*Copy, error) {
+		w.refuses(t, nil, "has more than", func(into *replica) (*Copy, error) {
 			endless := have.serve(nil)
 			routes := endless.http.Handler
 			endless.http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

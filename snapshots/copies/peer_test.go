@@ -67,9 +67,8 @@ func TestInterruptedAtEachFile(t *testing.T) {
 	want := digestOf(t, have.views)
 	whole := w.between(giver.Address())
 	into := w.open(t.TempDir())
-	if _, err := w.join(into, nil, peer("a", whole.address())); err != nil {
-		t.Fatal(err)
-	}
+	_, err := w.join(into, nil, peer("a", whole.address()))
+	ledgertest.OK(t, err)
 	into.close()
 	files := whole.requests.Load()
 	if files < 4 {
@@ -92,9 +91,8 @@ func TestInterruptedAtEachFile(t *testing.T) {
 		here := int64(len(filesIn(t, into.folder().path(partsName))))
 		way.breaks.Store(0)
 		way.requests.Store(0)
-		if _, err := w.join(into, nil, peer("a", way.address())); err != nil {
-			t.Fatal(err)
-		}
+		_, err := w.join(into, nil, peer("a", way.address()))
+		ledgertest.OK(t, err)
 		if came := way.requests.Load(); here < at-atOnce || here >= at || came != files-here {
 			t.Errorf("broken off at file %d of %d: %d files were here, and %d came then", at, files, here, came)
 		}
@@ -120,7 +118,7 @@ func TestSourceGoesAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range filesIn(t, into.folder().path(partsName)) {
-		flip(t, path)
+		ledgertest.Flip(t, path)
 	}
 	got, err := w.join(into, nil, peer("1", way.address()), peer("2", giver.Address()))
 	if err != nil || got.From != "2" {
@@ -135,9 +133,8 @@ func TestManyJoin(t *testing.T) {
 	giver := w.full(0).serve(func(cfg *ServerConfig) { cfg.kept = time.Hour })
 	for range 3 {
 		into := w.open(t.TempDir())
-		if _, err := w.join(into, nil, peer("a", giver.Address())); err != nil {
-			t.Fatal(err)
-		}
+		_, err := w.join(into, nil, peer("a", giver.Address()))
+		ledgertest.OK(t, err)
 		into.close()
 	}
 	first := giver.take(false)
@@ -192,7 +189,8 @@ func TestOnlySignedRequests(t *testing.T) {
 		return resp.StatusCode, string(body)
 	}
 	for _, path := range []string{offerPath, copyPath, filesPath + strings.Repeat("0", 64), "/", "/files/../copy"} {
-		if status, body := ask(giver.Address(), path, http.Header{}); status != http.StatusUnauthorized || strings.Contains(body, "sha256") {
+		status, body := ask(giver.Address(), path, http.Header{})
+		if status != http.StatusUnauthorized || strings.Contains(body, "sha256") {
 			t.Errorf("not signed: %s answers %d, %s", path, status, body)
 		}
 	}
@@ -208,17 +206,20 @@ func TestOnlySignedRequests(t *testing.T) {
 	if good.Header.Get(headerSignature) == "" {
 		t.Fatal("it was not signed")
 	}
-	for name, one := range map[string]struct{ address, path string }{
-		"a replay": {giver.Address(), offerPath}, "another path": {giver.Address(), copyPath}, "another server": {other.Address(), offerPath},
-	} {
-		if status, _ := ask(one.address, one.path, good.Header); status != http.StatusUnauthorized {
-			t.Errorf("%s: %d", name, status)
-		}
-	}
 	changed := good.Header.Clone()
 	changed.Set(headerNumber, "another")
-	if status, _ := ask(giver.Address(), offerPath, changed); status != http.StatusUnauthorized {
-		t.Errorf("another number: %d", status)
+	for name, one := range map[string]struct {
+		address, path string
+		header        http.Header
+	}{
+		"a replay":       {giver.Address(), offerPath, good.Header},
+		"another path":   {giver.Address(), copyPath, good.Header},
+		"another server": {other.Address(), offerPath, good.Header},
+		"another number": {giver.Address(), offerPath, changed},
+	} {
+		if status, _ := ask(one.address, one.path, one.header); status != http.StatusUnauthorized {
+			t.Errorf("%s: %d", name, status)
+		}
 	}
 	for _, r := range seen {
 		for name, values := range r.Header {
@@ -237,7 +238,8 @@ func TestOnlySignedRequests(t *testing.T) {
 		_, _ = w.Write([]byte("{}")) // the server that asks notices
 	}))
 	defer liar.Close()
-	if _, err := w.join(into, nil, peer("a", liar.Listener.Addr().String())); !errors.Is(err, errBad) || !strings.Contains(err.Error(), "not signed") {
+	_, err = w.join(into, nil, peer("a", liar.Listener.Addr().String()))
+	if !errors.Is(err, errBad) || !strings.Contains(err.Error(), "not signed") {
 		t.Errorf("an answer that is not signed: %v", err)
 	}
 }
@@ -279,18 +281,16 @@ func TestWithTLS(t *testing.T) {
 	with := func(config *tls.Config) func(*JoinConfig) {
 		return func(cfg *JoinConfig) { cfg.TLS = config }
 	}
-	if _, err := w.join(into, with(stranger), peer("a", giver.Address())); !errors.Is(err, errGone) {
-		t.Errorf("with another one's certificate: %v", err)
+	for name, config := range map[string]*tls.Config{
+		"with another one's certificate": stranger, "without a certificate": {RootCAs: secure.RootCAs}, "without TLS": nil,
+	} {
+		_, err := w.join(into, with(config), peer("a", giver.Address()))
+		if err == nil || config != nil && !errors.Is(err, errGone) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
-	if _, err := w.join(into, with(&tls.Config{RootCAs: secure.RootCAs}), peer("a", giver.Address())); !errors.Is(err, errGone) {
-		t.Errorf("without a certificate: %v", err)
-	}
-	if _, err := w.join(into, nil, peer("a", giver.Address())); err == nil {
-		t.Error("without TLS it gets a copy")
-	}
-	if _, err := w.join(into, with(secure), peer("a", giver.Address())); err != nil {
-		t.Error(err)
-	}
+	_, err := w.join(into, with(secure), peer("a", giver.Address()))
+	ledgertest.OK(t, err)
 }
 
 // certificates are those of replicas on this machine, as allot serve makes them of files.

@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -109,13 +108,7 @@ func TestStored(t *testing.T) {
 			t.Error("the read models differ")
 		}
 		into.state = got.State
-		for _, c := range w.commits[got.State.Head().Sequence:] {
-			changes, err := into.state.Fold(c)
-			if err == nil && c.Sequence > into.views.Checkpoint().Sequence {
-				err = into.views.Fold(c, changes)
-			}
-			ledgertest.OK(t, err)
-		}
+		into.fold(testCommits, 0)
 		into.close()
 	}
 }
@@ -141,17 +134,7 @@ func TestStoredNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.t = t
-			into := w.open(t.TempDir())
-			defer into.close()
-			before := digestOf(t, into.views)
-			got, err := w.take(into, one.dir, one.change)
-			if got != nil || err == nil || one.want != nil && !errors.Is(err, one.want) ||
-				!strings.Contains(err.Error(), one.text) {
-				t.Errorf("%v, %v", got, err)
-			}
-			if err := into.folder().Clean(); err != nil || digestOf(t, into.views) != before {
-				t.Errorf("something has changed: %v", err)
-			}
+			w.refuses(t, one.want, one.text, func(into *replica) (*Copy, error) { return w.take(into, one.dir, one.change) })
 		})
 	}
 }
@@ -175,14 +158,15 @@ func TestStoredDamage(t *testing.T) {
 		if old[path] {
 			continue
 		}
-		text, err := os.ReadFile(path)
-		ledgertest.OK(t, err)
+		text := ledgertest.ReadFile(t, path)
 		if len(text) == 0 {
 			continue
 		}
 		flipped := append([]byte(nil), text...)
 		flipped[len(flipped)/2] ^= 4
-		for name, bad := range map[string][]byte{"lost": nil, "cut": text[:len(text)-1], "flipped": flipped, "longer": append(flipped, 0)} {
+		for name, bad := range map[string][]byte{
+			"lost": nil, "cut": text[:len(text)-1], "flipped": flipped, "longer": append(flipped, 0),
+		} {
 			ledgertest.OK(t, os.Remove(path))
 			if bad != nil {
 				ledgertest.OK(t, os.WriteFile(path, bad, 0o600))
