@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -39,23 +40,33 @@ func subjectsOf(t testing.TB, commits []*ledger.Commit) []projector.Subject {
 			found[s] = true
 		}
 	}
-	list := []projector.Subject{{Kind: projector.ConsumerHistory, ID: ledgertest.ID(9, 99)}, {Kind: projector.ProjectHistory, Name: "unknown"}}
-	for s := range found {
-		list = append(list, s)
-	}
+	list := append(slices.Collect(maps.Keys(found)),
+		projector.Subject{Kind: projector.ConsumerHistory, ID: ledgertest.ID(9, 99)},
+		projector.Subject{Kind: projector.ProjectHistory, Name: "unknown"})
 	slices.SortFunc(list, func(a, b projector.Subject) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 	return list
 }
 
-// told is what views answer at each moment, by question.
+// told is what a view answers at its moment, by question.
 type told struct {
+	at             uint64
 	names, answers []string
 }
 
-func (w *told) add(what string, sequence uint64, err error, answer any) {
+func (w *told) add(what string, err error, answer ...any) {
 	text, failed := json.Marshal(answer)
-	w.names = append(w.names, fmt.Sprintf("%s at %d", what, sequence))
+	w.names = append(w.names, fmt.Sprintf("%s at %d", what, w.at))
 	w.answers = append(w.answers, fmt.Sprint(string(text), err, failed))
+}
+
+// all adds what a question with one answer is told.
+func (w *told) all(what ...any) func(answer any, err error) {
+	return func(answer any, err error) { w.add(fmt.Sprint(what...), err, answer) }
+}
+
+// one adds what a question that may have no answer is told.
+func (w *told) one(what ...any) func(answer any, found bool, err error) {
+	return func(answer any, found bool, err error) { w.add(fmt.Sprint(what...), err, answer, found) }
 }
 
 // collected is what a method of a View yields.
@@ -71,118 +82,93 @@ func collected[T any](each func(func(T) bool) error) (list []T, err error) {
 func tellAll(
 	ctx context.Context, log ledger.Log, views *projector.Projector, view projector.View, subjects []projector.Subject,
 ) *told {
-	w, sequence := &told{}, view.Sequence()
+	w := &told{at: view.Sequence()}
 	tellView(w, view)
 	tellCommit(ctx, log, w, view)
-	records, err := view.RecordsOf(sequence)
-	w.add("records", sequence, err, records)
+	records, err := view.RecordsOf(w.at)
+	w.all("records")(records, err)
 	for _, record := range records {
-		result, found, err := views.Command(record.CommandID)
-		w.add(fmt.Sprint("command ", record.CommandID), sequence, err, []any{result, found})
+		w.one("command ", record.CommandID)(views.Command(record.CommandID))
 	}
 	for _, s := range subjects {
-		for _, before := range []uint64{0, 1 + sequence/2} {
+		for _, at := range []uint64{0, 1 + w.at/2} {
 			for _, limit := range []int{2, 1000} {
-				list, err := view.HistoryOf(s, before, limit)
-				w.add(fmt.Sprintf("history of %v before %d, %d", s, before, limit), sequence, err, list)
-				list, err = view.HistoryAfter(s, ledger.Address{Sequence: before}, limit)
-				w.add(fmt.Sprintf("history of %v after %d, %d", s, before, limit), sequence, err, list)
+				w.all("history of ", s, " before ", at, ", ", limit)(view.HistoryOf(s, at, limit))
+				w.all("history of ", s, " after ", at, ", ", limit)(view.HistoryAfter(s, ledger.Address{Sequence: at}, limit))
 			}
 		}
 	}
-	sum, err := view.Digest(ctx, log)
-	w.add("digest", sequence, err, sum)
+	w.all("digest")(view.Digest(ctx, log))
 	return w
 }
 
 // tellCommit asks for the commit of a view, and for what proves it.
 func tellCommit(ctx context.Context, log ledger.Log, w *told, view projector.View) {
-	at := view.Sequence()
-	head, decided, found, err := view.CommitMark(at)
-	w.add("mark", at, err, []any{head, decided, found})
+	head, decided, found, err := view.CommitMark(w.at)
+	w.add("mark", err, head, decided, found)
 	for _, index := range []int{0, 1, 99} {
-		address := ledger.Address{Sequence: at, Index: index}
-		record, found, err := view.Record(address)
-		w.add(fmt.Sprint("record ", index), at, err, []any{record, found})
-		leaf, found, err := view.Leaf(address)
-		w.add(fmt.Sprint("leaf ", index), at, err, []any{leaf, found})
+		address := ledger.Address{Sequence: w.at, Index: index}
+		w.one("record ", index)(view.Record(address))
+		w.one("leaf ", index)(view.Leaf(address))
 	}
 	signed, err := view.Checkpoint(ctx, log)
-	w.add("checkpoint", at, err, signed)
+	w.all("checkpoint")(signed, err)
 	if err != nil {
 		return
 	}
 	for leaf := range signed.Size {
-		path, err := view.ProveInclusion(ctx, log, leaf)
-		w.add(fmt.Sprint("inclusion of ", leaf), at, err, path)
-		growth, err := view.ProveGrowth(ctx, log, leaf+1)
-		w.add(fmt.Sprint("growth since ", leaf+1), at, err, growth)
+		w.all("inclusion of ", leaf)(view.ProveInclusion(ctx, log, leaf))
+		w.all("growth since ", leaf+1)(view.ProveGrowth(ctx, log, leaf+1))
 	}
 }
 
 func tellView(w *told, view projector.View) {
-	at := view.Sequence()
 	providers, err := collected(view.Providers)
-	w.add("providers", at, err, providers)
+	w.all("providers")(providers, err)
 	for _, p := range providers {
-		one, found, err := view.ProviderNamed(p.Name)
-		w.add("provider named "+p.Name, at, err, []any{one, found})
+		w.one("provider named ", p.Name)(view.ProviderNamed(p.Name))
 	}
 	for n := range byte(5) {
 		id := ledgertest.ID(1, n)
-		one, found, err := view.Provider(id)
-		w.add(fmt.Sprint("provider ", id), at, err, []any{one, found})
-		holders, err := collected(func(yield func(*ledger.Consumer) bool) error { return view.ProviderConsumers(id, yield) })
-		w.add(fmt.Sprint("holders of ", id), at, err, holders)
-		holder, found, err := view.Consumer(ledgertest.ID(2, n))
-		w.add("consumer", at, err, []any{holder, found})
-		node, found, err := view.Node(ledgertest.ID(1, n))
-		w.add("node", at, err, []any{node, found})
-		allocation, found, err := view.NodeAllocation(ledgertest.ID(2, n))
-		w.add("node allocation", at, err, []any{allocation, found})
-		chassis, found, err := view.Chassis(ledgertest.ID(8, n))
-		w.add("chassis", at, err, []any{chassis, found})
+		w.one("provider ", id)(view.Provider(id))
+		w.all("holders of ", id)(collected(func(yield func(*ledger.Consumer) bool) error {
+			return view.ProviderConsumers(id, yield)
+		}))
+		w.one("consumer ", n)(view.Consumer(ledgertest.ID(2, n)))
+		w.one("node ", n)(view.Node(ledgertest.ID(1, n)))
+		w.one("node allocation ", n)(view.NodeAllocation(ledgertest.ID(2, n)))
+		w.one("chassis ", n)(view.Chassis(ledgertest.ID(8, n)))
 	}
-	consumers, err := collected(func(yield func(*ledger.Consumer) bool) error {
+	w.all("consumers")(collected(func(yield func(*ledger.Consumer) bool) error {
 		return view.Consumers(ledger.NilUUID, yield)
-	})
-	w.add("consumers", at, err, consumers)
+	}))
 	usages, err := collected(view.AllUsages)
-	w.add("usages", at, err, usages)
+	w.all("usages")(usages, err)
 	for _, u := range usages {
-		some, err := view.Usages(u.Owner.Project, u.Owner.User)
-		w.add("usages of "+u.Owner.Project, at, err, some)
+		w.all("usages of ", u.Owner.Project)(view.Usages(u.Owner.Project, u.Owner.User))
 	}
-	inventories, err := collected(view.Inventories)
-	w.add("inventories", at, err, inventories)
-	traits, err := collected(view.Traits)
-	w.add("traits", at, err, traits)
-	limits, err := collected(view.Limits)
-	w.add("limits", at, err, limits)
-	aggregates, err := collected(view.AggregateLimits)
-	w.add("limits of aggregates", at, err, aggregates)
-	parents, err := collected(view.ProjectParents)
-	w.add("parents", at, err, parents)
-	nodes, err := collected(func(yield func(*ledger.Node) bool) error { return view.Nodes(0, yield) })
-	w.add("nodes", at, err, nodes)
-	allocations, err := collected(func(yield func(*ledger.NodeAllocation) bool) error {
+	w.all("inventories")(collected(view.Inventories))
+	w.all("traits")(collected(view.Traits))
+	w.all("limits")(collected(view.Limits))
+	w.all("limits of aggregates")(collected(view.AggregateLimits))
+	w.all("parents")(collected(view.ProjectParents))
+	w.all("nodes")(collected(func(yield func(*ledger.Node) bool) error { return view.Nodes(0, yield) }))
+	w.all("node allocations")(collected(func(yield func(*ledger.NodeAllocation) bool) error {
 		return view.NodeAllocations(0, yield)
-	})
-	w.add("node allocations", at, err, allocations)
-	chassis, err := collected(func(yield func(*ledger.Chassis) bool) error { return view.AllChassis(0, yield) })
-	w.add("chassis", at, err, chassis)
+	}))
+	w.all("chassis")(collected(func(yield func(*ledger.Chassis) bool) error { return view.AllChassis(0, yield) }))
 	classes, err := view.Classes()
-	w.add("classes", at, err, fmt.Sprint(classes))
+	w.all("classes")(fmt.Sprint(classes), err)
 }
 
 // same compares answers with those that were given when the moment was the present.
 func (w *told) same(t testing.TB, what string, want *told) {
 	t.Helper()
-	if len(w.names) != len(want.names) {
-		t.Fatalf("%s: %d answers, want %d", what, len(w.names), len(want.names))
+	if !slices.Equal(w.names, want.names) {
+		t.Fatalf("%s: answers to %q, want %q", what, w.names, want.names)
 	}
 	for i, name := range w.names {
-		if name != want.names[i] || w.answers[i] != want.answers[i] {
+		if w.answers[i] != want.answers[i] {
 			t.Fatalf("%s: %s\n%.600s\nwant %s\n%.600s", what, name, w.answers[i], want.names[i], want.answers[i])
 		}
 	}
@@ -234,13 +220,8 @@ func TestPastIsToldAsThePresentWas(t *testing.T) {
 			var want []*told
 			for _, c := range history.Commits {
 				changes, err := state.Fold(c)
-				if err == nil {
-					err = p.Fold(c, changes)
-				}
-				if err == nil {
-					err = again.Fold(c, changes)
-				}
 				ledgertest.OK(t, err)
+				ledgertest.OK(t, p.Fold(c, changes), again.Fold(c, changes))
 				now := p.View()
 				want = append(want, tellAll(t.Context(), log, p, now, subjects))
 				sum, err := p.Digest()

@@ -17,6 +17,7 @@ import (
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
 	"github.com/allot-project/allot/ledger/ledgertest"
+	"github.com/allot-project/allot/ledger/logtest"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/ledger/proof"
 	"github.com/allot-project/allot/projector"
@@ -57,10 +58,7 @@ func TestScrubber(t *testing.T) {
 	if err != nil || len(paths) != 3 {
 		t.Fatal(paths, err)
 	}
-	data, err := os.ReadFile(paths[1])
-	ledgertest.OK(t, err)
-	data[len(data)/2] ^= 4
-	ledgertest.OK(t, os.WriteFile(paths[1], data, 0o600))
+	ledgertest.Flip(t, paths[1])
 	logs := new(ledgertest.Output)
 	start := func(folder string, pause time.Duration) *check.Scrubber {
 		scrubber := check.StartScrubber(check.ScrubberConfig{
@@ -119,8 +117,9 @@ func TestScrubberStopsAtWork(t *testing.T) {
 func TestVerifyInTrouble(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	file := filepath.Join(w.dir, "file")
-	ledgertest.OK(t, os.WriteFile(file, nil, 0o600))
+	file, damaged := filepath.Join(w.dir, "file"), t.TempDir() // with a snapshot whose head cannot be trusted
+	ledgertest.OK(t, os.WriteFile(file, nil, 0o600),
+		os.WriteFile(filepath.Join(damaged, "00000000000000000005.snapshot"), []byte("ALLOTSN1"), 0o600))
 	good := memlog.Of(w.encoded)
 	gap := unreadable{good, ledger.ErrLogGap}
 	stop := errors.New("stopped")
@@ -140,7 +139,7 @@ func TestVerifyInTrouble(t *testing.T) {
 		"the log cannot be read":     {unreadable{good, stop}, check.Evidence{}, stop, "", nil},
 		"snapshots cannot be listed": {good, check.Evidence{Snapshots: file}, os.ErrInvalid, "", nil},
 		"no read models":             {good, check.Evidence{ReadModels: file}, nil, "read models: not good: ", nil},
-		"a damaged snapshot":         {good, check.Evidence{Snapshots: damagedSnapshot(t)}, nil, "snapshot ", snapshots.ErrDamaged},
+		"a damaged snapshot":         {good, check.Evidence{Snapshots: damaged}, nil, "snapshot ", snapshots.ErrDamaged},
 	} {
 		c.evidence.Temporary = t.TempDir()
 		report, err := check.VerifyLog(t.Context(), c.log, worldCommits, c.evidence)
@@ -150,24 +149,13 @@ func TestVerifyInTrouble(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
+		ledgertest.OK(t, err)
 		found := report.Err()
 		if (found == nil) != (c.finding == "") || found != nil && !strings.Contains(found.Error(), c.finding) ||
 			c.cause != nil && !errors.Is(found, c.cause) {
 			t.Errorf("%s: %v", name, found)
 		}
 	}
-}
-
-// damagedSnapshot returns a folder with a snapshot whose head cannot be trusted.
-func damagedSnapshot(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	ledgertest.OK(t, os.WriteFile(filepath.Join(dir, "00000000000000000005.snapshot"), []byte("ALLOTSN1"), 0o600))
-	return dir
 }
 
 // TestVerifyReadModelsThatDiffer: read models at rest are compared with the log,
@@ -189,8 +177,10 @@ func TestVerifyReadModelsThatDiffer(t *testing.T) {
 		}
 		ledgertest.OK(t, views.Sync())
 		var last [2]uint64
+		copied := filepath.Join(t.TempDir(), "copy") // which is not open
+		ledgertest.OK(t, os.CopyFS(copied, os.DirFS(dir)))
 		report, err := check.VerifyLog(t.Context(), memlog.Of(w.encoded), worldCommits, check.Evidence{
-			ReadModels: copyOf(t, dir), Temporary: t.TempDir(),
+			ReadModels: copied, Temporary: t.TempDir(),
 			Progress: func(done, total uint64) { last = [2]uint64{done, total} },
 		})
 		if err != nil || (report.Err() == nil) != good || last != [2]uint64{worldCommits, worldCommits} {
@@ -202,14 +192,6 @@ func TestVerifyReadModelsThatDiffer(t *testing.T) {
 	}
 }
 
-// copyOf returns a copy of a folder that is not open.
-func copyOf(t *testing.T, dir string) string {
-	t.Helper()
-	to := filepath.Join(t.TempDir(), "copy")
-	ledgertest.OK(t, os.CopyFS(to, os.DirFS(dir)))
-	return to
-}
-
 // TestReplayIntoNothing: read models that cannot be made are an error.
 func TestReplayIntoNothing(t *testing.T) {
 	t.Parallel()
@@ -219,9 +201,9 @@ func TestReplayIntoNothing(t *testing.T) {
 	if r, err := check.Replay(t.Context(), memlog.Of(w.encoded), worldCommits, file, nil, nil); err == nil || r != nil {
 		t.Errorf("read models in a file: %v, %v", r, err)
 	}
-	r, err := check.Replay(t.Context(), memlog.Of(w.encoded), worldCommits, "", nil, nil)
-	if err != nil || r.State.Head() != w.commits[worldCommits-1].Head() || r.Records != worldCommits {
-		t.Errorf("%+v, %v", r, err)
+	r := replay(t, w.encoded, worldCommits, "", nil)
+	if r.State.Head() != w.commits[worldCommits-1].Head() || r.Records != worldCommits {
+		t.Errorf("%+v", r)
 	}
 }
 
@@ -232,10 +214,7 @@ func TestScrubberOfAReplica(t *testing.T) {
 	w := newWorld(t)
 	views := open(t, filepath.Join(w.dir, "readmodel"))
 	store := filepath.Join(w.dir, "log")
-	ns, err := embedded.Start(t.Context(), embedded.Config{StoreDir: store})
-	ledgertest.OK(t, err)
-	nc, err := ns.Connect()
-	ledgertest.OK(t, err)
+	ns, nc := logtest.StartNATS(t, embedded.Config{StoreDir: store})
 	log, err := ns.OpenLog(t.Context(), nc, jetstream.Config{MayCreate: true})
 	ledgertest.OK(t, err)
 	for i, data := range w.encoded {
@@ -245,8 +224,7 @@ func TestScrubberOfAReplica(t *testing.T) {
 	ns.Shutdown()
 	files := embedded.Files(store)
 	path := filepath.Join(files.Dir(), "msgs", "1.blk")
-	whole, err := os.ReadFile(path)
-	ledgertest.OK(t, err)
+	whole := ledgertest.ReadFile(t, path)
 	write := func(content []byte) {
 		ledgertest.OK(t, os.WriteFile(path, content, 0o600))
 	}

@@ -43,30 +43,31 @@ func newWorld(t *testing.T) *world {
 	w := &world{commits: ledgertest.Commits(t, worldCommits), dir: t.TempDir()}
 	w.signer, w.keys = ledgertest.Key(t)
 	for _, c := range w.commits {
-		encoded := ledgertest.Encoded(t, c)
-		w.encoded = append(w.encoded, encoded)
+		w.encoded = append(w.encoded, ledgertest.Encoded(t, c))
 	}
 	var err error
 	w.snaps, err = snapshots.Open(filepath.Join(w.dir, "snapshots"), slog.New(slog.DiscardHandler))
 	ledgertest.OK(t, err)
-	_, err = check.Replay(
-		context.Background(),
-		memlog.Of(w.encoded),
-		worldCommits,
-		filepath.Join(w.dir, "readmodel"),
-		nil,
-		func(r *check.Replayed) error {
-			switch r.State.Head().Sequence {
-			case snapshotAt:
-				return w.snaps.Save(r.State)
-			case signedAt, worldCommits:
-				w.checkpoints = append(w.checkpoints, sign(t, r, w.signer))
-			}
-			return nil
-		},
-	)
-	ledgertest.OK(t, err)
+	replay(t, w.encoded, worldCommits, filepath.Join(w.dir, "readmodel"), func(r *check.Replayed) error {
+		switch r.State.Head().Sequence {
+		case snapshotAt:
+			return w.snaps.Save(r.State)
+		case signedAt, worldCommits:
+			w.checkpoints = append(w.checkpoints, sign(t, r, w.signer))
+		}
+		return nil
+	})
 	return w
+}
+
+// replay folds entries, into read models if a folder is given.
+func replay(
+	t *testing.T, entries [][]byte, to uint64, dir string, each func(*check.Replayed) error,
+) *check.Replayed {
+	t.Helper()
+	r, err := check.Replay(t.Context(), memlog.Of(entries), to, dir, nil, each)
+	ledgertest.OK(t, err)
+	return r
 }
 
 func sign(t *testing.T, r *check.Replayed, key note.Signer) proof.Kept {
@@ -123,8 +124,7 @@ func TestMutations(t *testing.T) {
 	if err != nil || len(snapshot) != 1 {
 		t.Fatal(snapshot, err)
 	}
-	goodSnapshot, err := os.ReadFile(snapshot[0])
-	ledgertest.OK(t, err)
+	goodSnapshot := ledgertest.ReadFile(t, snapshot[0])
 	foreign, _ := ledgertest.Key(t)
 	m := mutator{
 		t: t, w: w, random: mathrand.New(mathrand.NewPCG(11, 12)), foreign: foreign,
@@ -134,21 +134,14 @@ func TestMutations(t *testing.T) {
 	temporary := t.TempDir()
 	for n := range 300 {
 		mutation := mutations[n%len(mutations)]
-		d := &damage{
-			entries: slices.Clone(w.encoded), checkpoints: slices.Clone(w.checkpoints), snapshot: goodSnapshot,
-		}
+		d := &damage{slices.Clone(w.encoded), slices.Clone(w.checkpoints), goodSnapshot}
 		first, last := mutation.change(d, m.random.IntN(worldCommits))
 		ledgertest.OK(t, os.WriteFile(snapshot[0], d.snapshot, 0o600))
 		log := memlog.Of(d.entries)
 		report, err := check.VerifyLog(context.Background(), log, uint64(len(d.entries)), check.Evidence{
 			Snapshots: filepath.Join(w.dir, "snapshots"), Checkpoints: d.checkpoints, Keys: w.keys, Temporary: temporary,
 		})
-		if err != nil {
-			t.Fatalf("%s: %v", mutation.name, err)
-		}
-		if len(report.Findings) == 0 {
-			t.Fatalf("mutation %d goes unnoticed: %s", n, mutation.name)
-		}
+		ledgertest.OK(t, err)
 		named := func(f *check.Finding) bool { return int(f.Sequence) >= first && int(f.Sequence) <= last }
 		if !slices.ContainsFunc(report.Findings, named) {
 			t.Fatalf("mutation %d (%s) was to be found at %d to %d: %v", n, mutation.name, first, last, report.Err())
@@ -241,16 +234,7 @@ func (m *mutator) ofCheckpoints() []mutation {
 		}},
 		{"history rewritten, and signed with another key", func(d *damage, i int) (int, int) {
 			d.entries = rechain(m.t, m.forge(i))
-			log := memlog.Of(d.entries)
-			_, err := check.Replay(context.Background(), log, worldCommits, "", nil, func(r *check.Replayed) error {
-				if r.State.Head().Sequence == worldCommits {
-					d.checkpoints = []proof.Kept{sign(m.t, r, m.foreign)}
-				}
-				return nil
-			})
-			if err != nil {
-				m.t.Fatal(err)
-			}
+			d.checkpoints = []proof.Kept{sign(m.t, replay(m.t, d.entries, worldCommits, "", nil), m.foreign)}
 			return 0, worldCommits
 		}},
 	}
@@ -263,19 +247,9 @@ func (m *mutator) ofSnapshots() []mutation {
 			i = min(i, snapshotAt-1)
 			dir := m.t.TempDir()
 			store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
-			if err != nil {
-				m.t.Fatal(err)
-			}
-			r, err := check.Replay(context.Background(), memlog.Of(rechain(m.t, m.forge(i))), snapshotAt, "", nil, nil)
-			if err == nil {
-				err = store.Save(r.State)
-			}
-			if err != nil {
-				m.t.Fatal(err)
-			}
-			if d.snapshot, err = os.ReadFile(filepath.Join(dir, filepath.Base(m.path))); err != nil {
-				m.t.Fatal(err)
-			}
+			ledgertest.OK(m.t, err)
+			ledgertest.OK(m.t, store.Save(replay(m.t, rechain(m.t, m.forge(i)), snapshotAt, "", nil).State))
+			d.snapshot = ledgertest.ReadFile(m.t, filepath.Join(dir, filepath.Base(m.path)))
 			return snapshotAt, snapshotAt
 		}},
 	}
@@ -307,10 +281,9 @@ func TestOperatorAgainstKeptCheckpoint(t *testing.T) {
 		"no checkpoint was kept":             {rewritten(signedAt - 5), nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			log, last := memlog.Of(attack.entries), uint64(len(attack.entries))
-			r, err := check.Replay(t.Context(), log, last, "", nil, nil)
-			ledgertest.OK(t, err)
-			report, err := check.VerifyLog(t.Context(), log, last, check.Evidence{
+			last := uint64(len(attack.entries))
+			r := replay(t, attack.entries, last, "", nil)
+			report, err := check.VerifyLog(t.Context(), memlog.Of(attack.entries), last, check.Evidence{
 				Checkpoints: []proof.Kept{sign(t, r, w.signer)}, Kept: attack.kept, Keys: w.keys,
 			})
 			ledgertest.OK(t, err)
