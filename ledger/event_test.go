@@ -116,7 +116,7 @@ func TestFormsHoldAllFields(t *testing.T) {
 				t.Error(err)
 			}
 			record := ledger.Record{Events: []ledger.Event{event}}
-			encoded := ledgertest.Encoded(t, &ledger.Commit{Sequence: 1, Records: []ledger.Record{record}})
+			_, encoded := ledgertest.Commit(t, ledger.Head{}, record)
 			// A form that announces a wrong number of fields would still be read
 			// by itself, but not by others.
 			rest := bytes.NewReader(encoded)
@@ -156,7 +156,7 @@ func TestSpeltAggregates(t *testing.T) {
 		if len(spelt) == 0 || spelt[0] == other.String() {
 			continue // these are written as other ids
 		}
-		encoded := ledgertest.Encoded(t, &ledger.Commit{Sequence: 1, Records: []ledger.Record{record}})
+		_, encoded := ledgertest.Commit(t, ledger.Head{}, record)
 		if _, err := ledger.DecodeCommit(encoded); !errors.Is(err, ledger.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -20,7 +20,7 @@ import (
 // encodedRecord returns the stored form of a record.
 func encodedRecord(t testing.TB, r ledger.Record) []byte {
 	t.Helper()
-	encoded := ledgertest.Encoded(t, &ledger.Commit{Sequence: 1, Records: []ledger.Record{r}})
+	_, encoded := ledgertest.Commit(t, ledger.Head{}, r)
 	data, err := ledger.RecordData(encoded, 0)
 	ledgertest.OK(t, err)
 	return data

@@ -112,9 +112,7 @@ func TestCommitBuilder(t *testing.T) {
 func TestDamagedStates(t *testing.T) {
 	t.Parallel()
 	for _, history := range ledgertest.Histories(t) {
-		var out bytes.Buffer
-		ledgertest.OK(t, ledgertest.Fold(t, history.Commits).Encode(&out))
-		whole := out.Bytes()
+		whole := ledgertest.EncodedState(t, ledgertest.Fold(t, history.Commits))
 		for i := range whole {
 			if _, err := ledger.DecodeState(whole[:i]); !errors.Is(err, ledger.ErrCorrupt) {
 				t.Fatalf("%s, cut at byte %d: %v", history.Name, i, err)
@@ -143,27 +141,23 @@ const stateFields = 22
 // parts that contradict each other are refused.
 func TestContradictoryStates(t *testing.T) {
 	t.Parallel()
-	s := refusingState(t)
-	var out bytes.Buffer
-	ledgertest.OK(t, s.Encode(&out))
-	swap := func(old, new []byte, n int) []byte { return bytes.Replace(out.Bytes(), old, new, n) }
+	whole := ledgertest.EncodedState(t, refusingState(t))
+	swap := func(old, new []byte) []byte { return bytes.Replace(whole, old, new, 1) }
 	last := func(old, new []byte) []byte {
-		data := bytes.Clone(out.Bytes())
-		i := bytes.LastIndex(data, old)
-		copy(data[i:], new)
-		return data
+		i := bytes.LastIndex(whole, old)
+		return slices.Concat(whole[:i], new, whole[i+len(old):])
 	}
-	instance := ledgertest.ID(7, 3)
+	instance, fields := ledgertest.ID(7, 3), []byte{stateFields, ledger.StateVersion}
 	for name, data := range map[string][]byte{
-		"a newer version":             swap([]byte{stateFields, ledger.StateVersion}, []byte{stateFields, ledger.StateVersion + 1}, 1),
-		"fields of another version":   swap([]byte{stateFields, ledger.StateVersion}, []byte{stateFields + 1, ledger.StateVersion}, 1),
-		"a parent that is not there":  swap(parent[:], missing[:], 1),
+		"a newer version":             swap(fields, []byte{stateFields, ledger.StateVersion + 1}),
+		"fields of another version":   swap(fields, []byte{stateFields + 1, ledger.StateVersion}),
+		"a parent that is not there":  swap(parent[:], missing[:]),
 		"parents in a ring":           ring(t),
 		"a holding of no provider":    last(parent[:], missing[:]),
 		"a holding of no inventory":   last(parent[:], child[:]),
-		"two nodes of one name":       swap([]byte("\xa5third"), []byte("\xa4idle"), 1),
-		"two nodes with one instance": swap(instance[:], given[:], 1),
-		"two allocations of one name": swap([]byte("\xa7waiting"), []byte("\xa2a1"), 1),
+		"two nodes of one name":       swap([]byte("\xa5third"), []byte("\xa4idle")),
+		"two nodes with one instance": swap(instance[:], given[:]),
+		"two allocations of one name": swap([]byte("\xa7waiting"), []byte("\xa2a1")),
 	} {
 		if _, err := ledger.DecodeState(data); !errors.Is(err, ledger.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
@@ -181,9 +175,7 @@ func ring(t *testing.T) []byte {
 		ledger.ProviderCreated{Provider: child, Name: "child", Parent: parent},
 		ledger.ProviderReparented{Provider: parent}, // its parent's bytes are the nil uuid
 	}}))
-	var out bytes.Buffer
-	ledgertest.OK(t, s.Encode(&out))
-	data := out.Bytes()
+	data := ledgertest.EncodedState(t, s)
 	at := bytes.Index(data, append([]byte("\xa6parent\x00\xc4\x10"), ledger.NilUUID[:]...))
 	if at < 0 {
 		t.Fatalf("no provider without a parent in %x", data)
@@ -205,23 +197,20 @@ type failingWriter struct{ err error }
 
 func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
 
-// TestNumbersOnDisk: a float that no inventory can have is damage.
+// TestNumbersOnDisk: a float that no inventory can have, and a document in another form, are damage.
 func TestNumbersOnDisk(t *testing.T) {
 	t.Parallel()
+	var events []ledger.Event
 	for _, ratio := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		encoded := ledgertest.Encoded(t, &ledger.Commit{Sequence: 1, Records: []ledger.Record{{Events: []ledger.Event{
-			ledger.InventorySet{Inventory: ledger.InventoryRecord{Ratio: ratio}},
-		}}}})
-		if _, err := ledger.DecodeCommit(encoded); !errors.Is(err, ledger.ErrCorrupt) {
-			t.Errorf("a ratio of %v: %v", ratio, err)
-		}
+		events = append(events, ledger.InventorySet{Inventory: ledger.InventoryRecord{Ratio: ratio}})
 	}
 	for _, text := range []ledger.Document{`{"b":1,"a":2}`, `{ }`, `[]`, `{`} {
-		encoded := ledgertest.Encoded(t, &ledger.Commit{Sequence: 1, Records: []ledger.Record{{Events: []ledger.Event{
-			ledger.NodeAllocationUpdated{Extra: text},
-		}}}})
+		events = append(events, ledger.NodeAllocationUpdated{Extra: text})
+	}
+	for _, event := range events {
+		_, encoded := ledgertest.Commit(t, ledger.Head{}, ledger.Record{Events: []ledger.Event{event}})
 		if _, err := ledger.DecodeCommit(encoded); !errors.Is(err, ledger.ErrCorrupt) {
-			t.Errorf("a document in another form, %s: %v", text, err)
+			t.Errorf("%+v: %v", event, err)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package snapshots_test
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -110,25 +109,19 @@ func fileOf(head ledger.Head, state []byte) []byte {
 	return append(file, sum[:]...)
 }
 
-func encoded(t testing.TB, s *ledger.State) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	ledgertest.OK(t, s.Encode(&out))
-	return out.Bytes()
-}
-
 // TestRightSumsOverWrongBytes: the checksums are right even if a file was
 // assembled from two, or forged.
 func TestRightSumsOverWrongBytes(t *testing.T) {
 	older, newer := ledgertest.State(t, 3), ledgertest.State(t, 4)
-	if s, err := snapshots.Decode(fileOf(newer.Head(), encoded(t, newer))); err != nil || s.Head() != newer.Head() {
+	whole := ledgertest.EncodedState(t, newer)
+	if s, err := snapshots.Decode(fileOf(newer.Head(), whole)); err != nil || s.Head() != newer.Head() {
 		t.Errorf("a whole file: %v", err)
 	}
 	for name, file := range map[string][]byte{
-		"the State of another moment": fileOf(newer.Head(), encoded(t, older)),
-		"half a State":                fileOf(newer.Head(), encoded(t, newer)[:100]),
+		"the State of another moment": fileOf(newer.Head(), ledgertest.EncodedState(t, older)),
+		"half a State":                fileOf(newer.Head(), whole[:100]),
 		"no State":                    fileOf(newer.Head(), nil),
-		"another magic":               append([]byte("ALLOTSN2"), fileOf(newer.Head(), encoded(t, newer))[8:]...),
+		"another magic":               append([]byte("ALLOTSN2"), fileOf(newer.Head(), whole)[8:]...),
 	} {
 		if _, err := snapshots.Decode(file); !errors.Is(err, snapshots.ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
@@ -251,9 +244,9 @@ func TestUnusableFolder(t *testing.T) {
 // FuzzDecode puts right checksums around bytes, which then are a State or damage.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte("ALLOTSN1"))
-	f.Add(encoded(f, ledgertest.State(f, 3)))
+	f.Add(ledgertest.EncodedState(f, ledgertest.State(f, 3)))
 	for _, history := range ledgertest.Histories(f) {
-		f.Add(encoded(f, ledgertest.Fold(f, history.Commits)))
+		f.Add(ledgertest.EncodedState(f, ledgertest.Fold(f, history.Commits)))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if _, err := snapshots.Decode(data); !errors.Is(err, snapshots.ErrDamaged) {

@@ -1,6 +1,7 @@
 package ledgertest
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/allot-project/allot/ledger"
@@ -19,6 +20,14 @@ func Encoded(t testing.TB, c *ledger.Commit) []byte {
 	encoded, err := ledger.EncodeCommit(c)
 	OK(t, err)
 	return encoded
+}
+
+// EncodedState is the stored form of a State.
+func EncodedState(t testing.TB, s *ledger.State) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	OK(t, s.Encode(&out))
+	return out.Bytes()
 }
 
 // AppendCommits appends commits to a log.

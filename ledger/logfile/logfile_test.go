@@ -50,6 +50,15 @@ func read(data []byte) (first uint64, heads []ledger.Head, err error) {
 	return first, heads, err
 }
 
+// written is a file of some commits of a log.
+func written(t testing.TB, log ledger.Log, from, to uint64) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	_, err := logfile.Write(t.Context(), &out, log, logfile.Extent{From: from, To: to})
+	ledgertest.OK(t, err)
+	return out.Bytes()
+}
+
 // TestRanges: an archive returns what was written, whole or in part; ranges that
 // the log does not have are refused.
 func TestRanges(t *testing.T) {
@@ -66,9 +75,8 @@ func TestRanges(t *testing.T) {
 		}
 	}
 	for _, r := range []struct{ from, to uint64 }{{0, 1}, {5, 4}, {1, 21}, {30, 40}} {
-		if _, err := logfile.Write(t.Context(), new(bytes.Buffer), log, logfile.Extent{From: r.from, To: r.to}); !errors.Is(
-			err, logfile.ErrRange,
-		) {
+		_, err := logfile.Write(t.Context(), io.Discard, log, logfile.Extent{From: r.from, To: r.to})
+		if !errors.Is(err, logfile.ErrRange) {
 			t.Errorf("%v: %v", r, err)
 		}
 	}
@@ -78,11 +86,7 @@ func TestRanges(t *testing.T) {
 // nothing: what is read with one of these flipped is the same.
 func TestDamage(t *testing.T) {
 	log, heads := filled(t, 20)
-	var out bytes.Buffer
-	if _, err := logfile.Write(t.Context(), &out, log, logfile.Extent{From: 1, To: 20}); err != nil {
-		t.Fatal(err)
-	}
-	whole := out.Bytes()
+	whole := written(t, log, 1, 20)
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range 1000 {
 		damaged := bytes.Clone(whole)
@@ -102,11 +106,7 @@ func TestDamage(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	log, _ := filled(f, 3)
-	var out bytes.Buffer
-	if _, err := logfile.Write(f.Context(), &out, log, logfile.Extent{From: 1, To: 3}); err != nil {
-		f.Fatal(err)
-	}
-	f.Add(out.Bytes())
+	f.Add(written(f, log, 1, 3))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if _, _, err := read(data); err != nil && !errors.Is(err, logfile.ErrDamaged) {
 			t.Errorf("error of another kind: %v", err)
@@ -119,13 +119,9 @@ func partOf(t *testing.T, log ledger.Log, header logfile.Header, last uint64) []
 	t.Helper()
 	var out bytes.Buffer
 	part, err := logfile.NewPart(&out, header)
-	if err == nil {
-		err = log.Read(t.Context(), header.First, last, part.AddLinked)
-	}
-	if err == nil {
-		err = part.End(nil, &proof.Tree{})
-	}
 	ledgertest.OK(t, err)
+	ledgertest.OK(t, log.Read(t.Context(), header.First, last, part.AddLinked))
+	ledgertest.OK(t, part.End(nil, &proof.Tree{}))
 	return out.Bytes()
 }
 
@@ -206,21 +202,6 @@ func TestReadersOfFrames(t *testing.T) {
 	readers.Wait()
 }
 
-// plain returns the uncompressed contents of an archive.
-func plain(t *testing.T, log ledger.Log, extent logfile.Extent) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	if _, err := logfile.Write(t.Context(), &out, log, extent); err != nil {
-		t.Fatal(err)
-	}
-	unpacker, err := zstd.NewReader(&out)
-	ledgertest.OK(t, err)
-	defer unpacker.Close()
-	data, err := io.ReadAll(unpacker)
-	ledgertest.OK(t, err)
-	return data
-}
-
 var packer = sync.OnceValues(func() (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest))
 })
@@ -248,7 +229,11 @@ func TestDamageInside(t *testing.T) {
 	t.Parallel()
 	log, _ := filled(t, 4)
 	for _, from := range []uint64{1, 3} {
-		whole := plain(t, log, logfile.Extent{From: from, To: 4})
+		unpacker, err := zstd.NewReader(bytes.NewReader(written(t, log, from, 4)))
+		ledgertest.OK(t, err)
+		whole, err := io.ReadAll(unpacker)
+		ledgertest.OK(t, err)
+		unpacker.Close()
 		if n, err := entries(packed(t, whole)); err != nil || n != int(5-from) {
 			t.Fatalf("unchanged: %d commits, %v", n, err)
 		}
@@ -309,6 +294,8 @@ func TestForgedArchiveIsRefused(t *testing.T) {
 		t.Fatalf("the truth: %d commits, %v", n, err)
 	}
 	many := make([][]byte, 10_001)
+	goodHeader, err := msgpack.Marshal(good)
+	ledgertest.OK(t, err)
 	for name, data := range map[string][]byte{
 		"another kind of file":         file(t, []any{"allot archivf", 1, id[:], 1, none}, one, end(1, heads[0], nil)),
 		"version 0":                    file(t, header(0, id[:], 1, none), one, end(1, heads[0], nil)),
@@ -335,19 +322,12 @@ func TestForgedArchiveIsRefused(t *testing.T) {
 		"no header":                    file(t, one, end(1, heads[0], nil)),
 		"no end":                       file(t, good, one),
 		// It announces 4 GiB, of which a few bytes are there.
-		"a length that lies": packed(t, append(mustEncode(t, good), 0x92, 1, 0xc6, 0xff, 0xff, 0xff, 0xff, 1, 2, 3)),
+		"a length that lies": packed(t, append(goodHeader, 0x92, 1, 0xc6, 0xff, 0xff, 0xff, 0xff, 1, 2, 3)),
 	} {
 		if n, err := entries(data); !errors.Is(err, logfile.ErrDamaged) {
 			t.Errorf("%s: %d entries, %v", name, n, err)
 		}
 	}
-}
-
-func mustEncode(t *testing.T, value any) []byte {
-	t.Helper()
-	data, err := msgpack.Marshal(value)
-	ledgertest.OK(t, err)
-	return data
 }
 
 // troubled is a log that cannot be read.
@@ -423,10 +403,8 @@ func TestWriteFails(t *testing.T) {
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := logfile.Write(cancelled, io.Discard, good, logfile.Extent{From: 1, To: 6}); !errors.Is(
-		err,
-		context.Canceled,
-	) {
+	_, err := logfile.Write(cancelled, io.Discard, good, logfile.Extent{From: 1, To: 6})
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	var steps [][2]uint64
@@ -444,12 +422,9 @@ func TestForeignEntries(t *testing.T) {
 	t.Parallel()
 	log, _ := filled(t, 3)
 	log.Edit(func(entries [][]byte) [][]byte { return append(entries, []byte("hello")) })
-	var out bytes.Buffer
-	if _, err := logfile.Write(t.Context(), &out, log, logfile.Extent{From: 1, To: 4}); err != nil {
-		t.Fatal(err)
-	}
 	var found []string
-	trailer, err := logfile.Read(&out, func(logfile.Header) error { return nil }, func(e ledger.Entry) error {
+	file := bytes.NewReader(written(t, log, 1, 4))
+	trailer, err := logfile.Read(file, func(logfile.Header) error { return nil }, func(e ledger.Entry) error {
 		found = append(found, string(e.Data))
 		return nil
 	})
