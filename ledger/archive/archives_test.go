@@ -47,9 +47,8 @@ func newWorld(t *testing.T, commits int) *world {
 	w.signer, w.keys = ledgertest.Key(t)
 	state := ledger.NewState()
 	for _, c := range ledgertest.Commits(t, commits) {
-		if _, err := state.Fold(c); err != nil {
-			t.Fatal(err)
-		}
+		_, err := state.Fold(c)
+		ledgertest.OK(t, err)
 		w.append(c)
 	}
 	w.id = state.LedgerID()

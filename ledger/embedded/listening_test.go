@@ -22,10 +22,8 @@ func TestListening(t *testing.T) {
 		nc, err := nats.Connect(s.ClientURL())
 		ledgertest.OK(t, err)
 		s.listening.at = time.Time{} // a listener that has gone is noticed only within a second
-		if _, err := nc.SubscribeSync(subject); err != nil {
-			t.Fatal(err)
-		}
-		ledgertest.OK(t, nc.Flush())
+		_, err = nc.SubscribeSync(subject)
+		ledgertest.OK(t, err, nc.Flush())
 		if got := s.Listening("allot.notice", kinds); !slices.Equal(got, want) {
 			t.Errorf("%s: %v", subject, got)
 		}

@@ -37,9 +37,8 @@ func TestPayload(t *testing.T) {
 		ledgertest.OK(t, err)
 		defer door.Close()
 		large := make([]byte, 2*most) // answers may be larger
-		if _, err := door.Subscribe("svc", func(m *nats.Msg) { _ = m.Respond(large) }); err != nil {
-			t.Fatal(err)
-		}
+		_, err = door.Subscribe("svc", func(m *nats.Msg) { _ = m.Respond(large) })
+		ledgertest.OK(t, err)
 		nc, err := nats.Connect(s.ClientURL(), nats.UserInfo("nova", "secret"))
 		if c.users == nil {
 			nc, err = nats.Connect(s.ClientURL())
@@ -70,9 +69,8 @@ func greet(t *testing.T, s *Server, hello string) (net.Conn, *bufio.Scanner) {
 	conn, err := net.Dial("tcp", s.ns.Addr().String())
 	ledgertest.OK(t, err)
 	t.Cleanup(func() { _ = conn.Close() }) // the server may have closed it
-	if _, err := fmt.Fprintf(conn, "%s\r\nPING\r\n", hello); err != nil {
-		t.Fatal(err)
-	}
+	_, err = fmt.Fprintf(conn, "%s\r\nPING\r\n", hello)
+	ledgertest.OK(t, err)
 	return conn, bufio.NewScanner(conn)
 }
 
@@ -81,9 +79,8 @@ func cutOffBeyond(t *testing.T, s *Server, hello string, most int) {
 	t.Helper()
 	conn, lines := greet(t, s, hello)
 	ledgertest.OK(t, conn.SetDeadline(time.Now().Add(ledgertest.Hang)))
-	if _, err := fmt.Fprintf(conn, "PUB svc %d\r\n", most+1); err != nil {
-		t.Fatal(err)
-	}
+	_, err := fmt.Fprintf(conn, "PUB svc %d\r\n", most+1)
+	ledgertest.OK(t, err)
 	told, violation := 0, ""
 	for lines.Scan() && violation == "" {
 		line := lines.Text()

@@ -43,39 +43,31 @@ func TestGrowthOfWhat(t *testing.T) {
 	earlier.Add(someLeaves(3))
 	growth, err := proof.Growth(3, 7, reader(kept))
 	ledgertest.OK(t, err)
-	at := func(size int64, root ledger.Digest, sequence uint64) proof.Checkpoint {
-		return proof.Checkpoint{
-			Ledger: ledger.UUID{1}, Size: size, Root: root, Head: ledger.Head{Sequence: sequence},
+	at := func(size int64, root ledger.Digest, sequence uint64) func(...func(*proof.Checkpoint)) *proof.Checkpoint {
+		return func(changes ...func(*proof.Checkpoint)) *proof.Checkpoint {
+			c := &proof.Checkpoint{Ledger: ledger.UUID{1}, Size: size, Root: root, Head: ledger.Head{Sequence: sequence}}
+			for _, change := range changes {
+				change(c)
+			}
+			return c
 		}
 	}
-	then, now := at(3, earlier.Root(), 2), at(7, tree.Root(), 5)
-	ledgertest.OK(t, proof.CheckGrowth(growth, &then, &now))
-	if err := proof.CheckGrowth(nil, &now, &now); err != nil {
-		t.Errorf("the same one: %v", err)
-	}
-	same := func(change func(*proof.Checkpoint)) *proof.Checkpoint {
-		c := now
-		change(&c)
-		return &c
-	}
-	before := func(change func(*proof.Checkpoint)) *proof.Checkpoint {
-		c := then
-		change(&c)
-		return &c
-	}
+	before, same := at(3, earlier.Root(), 2), at(7, tree.Root(), 5)
+	then, now := before(), same()
+	ledgertest.OK(t, proof.CheckGrowth(growth, then, now), proof.CheckGrowth(nil, now, now))
 	for name, c := range map[string]struct {
 		earlier, later *proof.Checkpoint
 		why            string
 	}{
-		"another ledger":           {before(func(c *proof.Checkpoint) { c.Ledger[1] = 1 }), &now, "of the ledgers"},
-		"nothing before":           {before(func(c *proof.Checkpoint) { c.Size = 0 }), &now, "had 0 records"},
-		"fewer records":            {&now, &then, "had 7 records"},
-		"an earlier sequence":      {before(func(c *proof.Checkpoint) { c.Sequence = 6 }), &now, "up to sequence 6"},
-		"as many, another root":    {same(func(c *proof.Checkpoint) { c.Root[0] ^= 1 }), &now, "another log"},
-		"as many, another digest":  {same(func(c *proof.Checkpoint) { c.Digest[0] ^= 1 }), &now, "another log"},
-		"as many, at an earlier":   {same(func(c *proof.Checkpoint) { c.Sequence-- }), &now, "another log"},
-		"other records before":     {before(func(c *proof.Checkpoint) { c.Root[0] ^= 1 }), &now, "does not hold"},
-		"other records afterwards": {&then, same(func(c *proof.Checkpoint) { c.Root[0] ^= 1 }), "does not hold"},
+		"another ledger":           {before(func(c *proof.Checkpoint) { c.Ledger[1] = 1 }), now, "of the ledgers"},
+		"nothing before":           {before(func(c *proof.Checkpoint) { c.Size = 0 }), now, "had 0 records"},
+		"fewer records":            {now, then, "had 7 records"},
+		"an earlier sequence":      {before(func(c *proof.Checkpoint) { c.Sequence = 6 }), now, "up to sequence 6"},
+		"as many, another root":    {same(func(c *proof.Checkpoint) { c.Root[0] ^= 1 }), now, "another log"},
+		"as many, another digest":  {same(func(c *proof.Checkpoint) { c.Digest[0] ^= 1 }), now, "another log"},
+		"as many, at an earlier":   {same(func(c *proof.Checkpoint) { c.Sequence-- }), now, "another log"},
+		"other records before":     {before(func(c *proof.Checkpoint) { c.Root[0] ^= 1 }), now, "does not hold"},
+		"other records afterwards": {then, same(func(c *proof.Checkpoint) { c.Root[0] ^= 1 }), "does not hold"},
 	} {
 		err := proof.CheckGrowth(growth, c.earlier, c.later)
 		if !errors.Is(err, proof.ErrProof) || !strings.Contains(err.Error(), c.why) {
@@ -83,7 +75,7 @@ func TestGrowthOfWhat(t *testing.T) {
 		}
 	}
 	for _, number := range []int64{-1, 7} {
-		if err := proof.CheckInclusion(nil, &now, number, ledger.Digest{}); !errors.Is(err, proof.ErrProof) {
+		if err := proof.CheckInclusion(nil, now, number, ledger.Digest{}); !errors.Is(err, proof.ErrProof) {
 			t.Errorf("leaf %d of 7: %v", number, err)
 		}
 	}
@@ -179,6 +171,7 @@ func TestNoCheckpoints(t *testing.T) {
 func TestSignatures(t *testing.T) {
 	t.Parallel()
 	signer, keys := ledgertest.Key(t)
+	other, _ := ledgertest.Key(t)
 	signed, err := checkpoint().Sign(signer)
 	ledgertest.OK(t, err)
 	// The last character of base64 in front of its padding has bits that mean
@@ -200,7 +193,7 @@ func TestSignatures(t *testing.T) {
 		"nothing":       nil,
 		"another text":  resign(t, "operator.example\n", signer),
 		"another's log": resign(t, checkpoint().Text("other.example"), signer),
-		"another's key": resign(t, checkpoint().Text("operator.example"), otherKey(t)),
+		"another's key": resign(t, checkpoint().Text("operator.example"), other),
 	} {
 		if c, err := proof.Open(data, keys); c != nil || !errors.Is(err, proof.ErrCheckpoint) {
 			t.Errorf("%s: %+v, %v", name, c, err)
@@ -217,11 +210,6 @@ func resign(t *testing.T, text string, signer note.Signer) []byte {
 	signed, err := note.Sign(&note.Note{Text: text}, signer)
 	ledgertest.OK(t, err)
 	return signed
-}
-
-func otherKey(t *testing.T) note.Signer {
-	signer, _ := ledgertest.Key(t)
-	return signer
 }
 
 type failingSigner struct {

@@ -40,21 +40,18 @@ func TestLockHoldsUntilTheFileIsClosed(t *testing.T) {
 		t.Fatal("locked twice")
 	}
 	ledgertest.OK(t, first.Close())
-	if err := Lock(second); err != nil {
-		t.Errorf("after the first one was closed: %v", err)
-	}
+	ledgertest.OK(t, Lock(second))
 }
 
 func TestExchange(t *testing.T) {
 	dir := t.TempDir()
 	one, other := filepath.Join(dir, "one"), filepath.Join(dir, "other")
 	for _, path := range []string{one, other} {
-		ledgertest.OK(t, os.Mkdir(path, 0o750))
-		ledgertest.OK(t, os.WriteFile(filepath.Join(path, "name"), []byte(filepath.Base(path)), 0o600))
+		ledgertest.OK(t, os.Mkdir(path, 0o750), os.WriteFile(filepath.Join(path, "name"), []byte(filepath.Base(path)), 0o600))
 	}
 	ledgertest.OK(t, Exchange(one, other))
-	if name, err := os.ReadFile(filepath.Join(one, "name")); err != nil || string(name) != "other" {
-		t.Errorf("%q: %v", name, err)
+	if name := ledgertest.ReadFile(t, filepath.Join(one, "name")); string(name) != "other" {
+		t.Errorf("%q", name)
 	}
 	if err := Exchange(one, filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a folder that does not exist: %v", err)

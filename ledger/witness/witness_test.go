@@ -214,9 +214,8 @@ func TestCosigned(t *testing.T) {
 	if fresh := open(t, folder, keys, 3, time.Minute, a, b, c); fresh.Kept() != nil {
 		t.Error("a checkpoint is used that lacks a witness")
 	}
-	kept, err := os.ReadFile(filepath.Join(folder, proof.CosignedFile))
-	if err != nil || !bytes.Equal(kept, g.Kept().Note) {
-		t.Errorf("%s, %v", kept, err)
+	if kept := ledgertest.ReadFile(t, filepath.Join(folder, proof.CosignedFile)); !bytes.Equal(kept, g.Kept().Note) {
+		t.Errorf("%s", kept)
 	}
 }
 
@@ -227,9 +226,8 @@ func TestFork(t *testing.T) {
 	w := newWitness(t, "w.example", keys, nil)
 	h, other := &history{signer: signer}, &history{signer: signer, what: "other"}
 	h.grow(10)
-	if _, err := open(t, t.TempDir(), keys, 1, time.Minute, w).Cosign(t.Context(), 10, h.newest); err != nil {
-		t.Fatal(err)
-	}
+	_, err := open(t, t.TempDir(), keys, 1, time.Minute, w).Cosign(t.Context(), 10, h.newest)
+	ledgertest.OK(t, err)
 	for n, why := range map[int]string{5: "another history", 10: "the history was changed", 15: "the history was changed"} {
 		other.tree, other.hashes = proof.Tree{}, nil
 		other.grow(n)
@@ -312,9 +310,8 @@ func TestBadWitnesses(t *testing.T) {
 			trust := proof.Trust{Operator: keys, Witnesses: []note.Verifier{bad, good, fine}, Quorum: 2}
 			quorum, err := open(t, folder, keys, 2, patience, bad, good, fine).Cosign(t.Context(), 7, h.newest)
 			ledgertest.OK(t, err)
-			if _, err := trust.Open(quorum.Note); err != nil {
-				t.Error(err)
-			}
+			_, err = trust.Open(quorum.Note)
+			ledgertest.OK(t, err)
 		})
 	}
 }

@@ -80,13 +80,11 @@ func (r *replica) fold(to, snapshotAt int) {
 	r.w.t.Helper()
 	for _, c := range r.w.commits[r.state.Head().Sequence:to] {
 		changes, err := r.state.Fold(c)
-		if err == nil {
-			err = r.views.Fold(c, changes)
-		}
-		if err == nil && int(c.Sequence) == snapshotAt {
-			err = r.snaps.Save(r.state.Fork())
-		}
 		ledgertest.OK(r.w.t, err)
+		ledgertest.OK(r.w.t, r.views.Fold(c, changes))
+		if int(c.Sequence) == snapshotAt {
+			ledgertest.OK(r.w.t, r.snaps.Save(r.state.Fork()))
+		}
 	}
 }
 

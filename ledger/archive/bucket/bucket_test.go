@@ -41,9 +41,8 @@ func contents(t *testing.T, text string) (*os.File, int64) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "contents"))
 	ledgertest.OK(t, err)
 	t.Cleanup(func() { _ = file.Close() }) // it was only read
-	if _, err := file.WriteString(text); err != nil {
-		t.Fatal(err)
-	}
+	_, err = file.WriteString(text)
+	ledgertest.OK(t, err)
 	return file, int64(len(text))
 }
 
