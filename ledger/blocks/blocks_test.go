@@ -165,7 +165,8 @@ func TestTornEndIsCut(t *testing.T) {
 	whole := ledgertest.ReadFile(t, path)
 	ledgertest.OK(t, blocks.WriteHighWater(blocks.HighWaterPath(store), heads[28]))
 	for _, torn := range [][]byte{
-		whole[:len(whole)-1], whole[:len(whole)-100], slices.Concat(whole, make([]byte, 4096)), slices.Concat(whole, []byte("torn")),
+		whole[:len(whole)-1], whole[:len(whole)-100],
+		slices.Concat(whole, make([]byte, 4096)), slices.Concat(whole, []byte("torn")),
 	} {
 		ledgertest.OK(t, os.WriteFile(path, torn, 0o600))
 		log, stop := server(t, store)

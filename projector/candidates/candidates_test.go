@@ -383,7 +383,8 @@ func TestBreadthFirst(t *testing.T) {
 		found = append(found, at[c.Uses[0].Provider.Root])
 		return true
 	})
-	if want := []int64{0, 1, 2, 3, 0, 0, 1, 1, 2, 2, 3, 3, 0, 0, 1, 1, 2, 2, 3, 3}; err != nil || !slices.Equal(found, want) {
+	want := []int64{0, 1, 2, 3, 0, 0, 1, 1, 2, 2, 3, 3, 0, 0, 1, 1, 2, 2, 3, 3}
+	if err != nil || !slices.Equal(found, want) {
 		t.Errorf("%v, %v", found, err)
 	}
 }

@@ -105,7 +105,8 @@ func modelBonus(pref *candidates.Preference, root *ledger.Provider, providers []
 		}
 	}
 	for _, a := range pref.Aggregates {
-		if slices.ContainsFunc(providers, func(p *ledger.Provider) bool { return slices.Contains(p.Aggregates, a.Aggregate) }) {
+		in := func(p *ledger.Provider) bool { return slices.Contains(p.Aggregates, a.Aggregate) }
+		if slices.ContainsFunc(providers, in) {
 			bonus += a.Weight
 		}
 	}
