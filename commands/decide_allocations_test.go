@@ -20,13 +20,27 @@ func replaced(a commands.ConsumerAllocations) ledger.AllocationsReplaced {
 	return event
 }
 
+func removed(consumer ledger.UUID) ledger.ConsumerRemoved {
+	return ledger.ConsumerRemoved{Consumer: consumer}
+}
+
+// heldUntil is a reservation that ends as before.
+func heldUntil(a commands.ConsumerAllocations) ledger.AllocationsReserved {
+	return ledger.AllocationsReserved{AllocationsReplaced: replaced(a), Until: 60e9}
+}
+
+// heldFor is a new reservation.
+func heldFor(nanoseconds int64, a commands.ConsumerAllocations, projects ...string) ledger.AllocationsReserved {
+	return ledger.AllocationsReserved{AllocationsReplaced: replaced(a), Lifetime: nanoseconds, Projects: projects}
+}
+
 func advanced(provider ledger.UUID, generation int64) ledger.ProviderGenerationsAdvanced {
 	return ledger.ProviderGenerationsAdvanced{
 		Providers: []ledger.ProviderGeneration{{Provider: provider, Generation: generation}},
 	}
 }
 
-func consumerConflict(id ledger.UUID, is, given *uint64) outcome {
+func consumerConflict(id ledger.UUID, is, given *uint64) string {
 	signed := func(n *uint64) *int64 {
 		if n == nil {
 			return nil
@@ -56,63 +70,31 @@ func allocationDecisions(w *world) []decision {
 	neverHeld.Resources = nil
 	othersLeave := w.known(commands.ConsumerAllocations{Consumer: others, Project: "q", User: "u"})
 	later := w.known(allocate(reserved, host, vcpu, 4))
-	shrunk := &commands.UpdateInventory{Provider: host, Inventory: commands.Inventory{Class: vcpu, Total: 2}}
+	shrunk := &commands.UpdateInventory{Provider: host, Inventory: units(vcpu, 2)}
 	typedEvent := replaced(untyped)
 	typedEvent.Type = "INSTANCE"
 	rows := []decision{
-		{"a new consumer", nil, allocations(one), happens(replaced(one), advanced(host, w.of(host, 1)))},
-		{
-			"more than before", nil, allocations(w.known(allocate(holder, host, vcpu, 4))),
-			happens(replaced(allocate(holder, host, vcpu, 4)), advanced(host, w.of(host, 1))),
-		},
-		{
-			"a type that was given before stays", []commands.Command{allocations(typed)}, allocations(untyped),
-			happens(typedEvent, advanced(host, w.of(host, 2))),
-		},
-		{
-			"nothing any more", nil, allocations(nothingLeft),
-			happens(ledger.ConsumerRemoved{Consumer: holder}, advanced(host, w.of(host, 1))),
-		},
+		{"a new consumer", nil, allocations(one), happens(replaced(one), advanced(host, 7))},
+		{"more than before", nil, allocations(w.known(allocate(holder, host, vcpu, 4))),
+			happens(replaced(allocate(holder, host, vcpu, 4)), advanced(host, 7))},
+		{"a type that was given before stays", steps{allocations(typed)}, allocations(untyped),
+			happens(typedEvent, advanced(host, 8))},
+		{"nothing any more", nil, allocations(nothingLeft), happens(removed(holder), advanced(host, 7))},
 		{"nothing, and it held nothing", nil, allocations(neverHeld), nothing},
-		{
-			"what one leaves the other takes", nil, allocations(allocate(fresh, host, used, 4), othersLeave),
-			happens(
-				replaced(allocate(fresh, host, used, 4)), ledger.ConsumerRemoved{Consumer: others}, advanced(host, w.of(host, 1)),
-			),
-		},
-		{
-			"a reservation ends when it was to end", nil, allocations(later),
-			happens(ledger.AllocationsReserved{
-				AllocationsReplaced: replaced(allocate(reserved, host, vcpu, 4)), Until: 60e9,
-			}, advanced(host, w.of(host, 1))),
-		},
-		{
-			"over capacity already, and no worse", []commands.Command{shrunk},
-			allocations(w.known(allocate(holder, host, vcpu, 2))),
-			happens(replaced(allocate(holder, host, vcpu, 2)), advanced(host, w.of(host, 2))),
-		},
-		{
-			"over capacity already, and worse", []commands.Command{shrunk},
-			allocations(w.known(allocate(holder, host, vcpu, 4))),
-			rejected(demand.CodeCapacityExceeded, demand.Facts{
-				Provider: &host, Consumer: &holder, Class: vcpu, Asked: 4, Total: 2, Used: 2, Ratio: 1,
-			}),
-		},
+		{"what one leaves the other takes", nil, allocations(allocate(fresh, host, used, 4), othersLeave),
+			happens(replaced(allocate(fresh, host, used, 4)), removed(others), advanced(host, 7))},
+		{"a reservation ends when it was to end", nil, allocations(later), happens(heldUntil(later), advanced(host, 7))},
+		{"over capacity already, and no worse", steps{shrunk}, allocations(w.known(allocate(holder, host, vcpu, 2))),
+			happens(replaced(allocate(holder, host, vcpu, 2)), advanced(host, 8))},
+		{"over capacity already, and worse", steps{shrunk}, allocations(w.known(allocate(holder, host, vcpu, 4))),
+			"capacity_exceeded{Provider:host Consumer:holder Class:VCPU Total:2 Ratio:1 Used:2 Asked:4}"},
 		{"no consumer", nil, allocations(), invalid("allocations")},
 
-		{
-			"at its generation", nil,
-			&commands.ReleaseConsumer{Consumer: holder, Generation: ptr(w.generation(holder))},
-			happens(ledger.ConsumerRemoved{Consumer: holder}),
-		},
-		{
-			"at any generation", nil, &commands.ReleaseConsumer{Consumer: reserved},
-			happens(ledger.ConsumerRemoved{Consumer: reserved}),
-		},
-		{
-			"at another generation", nil, &commands.ReleaseConsumer{Consumer: holder, Generation: ptr[uint64](1)},
-			consumerConflict(holder, ptr(w.generation(holder)), ptr[uint64](1)),
-		},
+		{"at its generation", nil, &commands.ReleaseConsumer{Consumer: holder, Generation: ptr(w.generation(holder))},
+			"ConsumerRemoved{Consumer:holder}"},
+		{"at any generation", nil, &commands.ReleaseConsumer{Consumer: reserved}, "ConsumerRemoved{Consumer:reserved}"},
+		{"at another generation", nil, &commands.ReleaseConsumer{Consumer: holder, Generation: ptr[uint64](1)},
+			consumerConflict(holder, ptr(w.generation(holder)), ptr[uint64](1))},
 	}
 	rows = append(rows, manyProviders()...)
 	return append(rows, allocationBounds(w, func(list ...commands.ConsumerAllocations) commands.Command {
@@ -130,7 +112,7 @@ func manyProviders() []decision {
 		id := ledgertest.ID(10, byte(i+1))
 		before = append(before,
 			&commands.CreateProvider{Provider: id, Name: "many-" + id.String()},
-			&commands.CreateInventory{Provider: id, Inventory: commands.Inventory{Class: vcpu, Total: 2}},
+			&commands.CreateInventory{Provider: id, Inventory: units(vcpu, 2)},
 		)
 		all.Resources = append(all.Resources, commands.ProviderAllocation{Provider: id, Class: vcpu, Amount: 1})
 		moved.Providers = append(moved.Providers, ledger.ProviderGeneration{Provider: id, Generation: 2})
@@ -141,19 +123,17 @@ func manyProviders() []decision {
 	last := all.Resources[n-1].Provider
 	return []decision{
 		{"of many providers", before, allocations(all, second), happens(replaced(all), replaced(second), moved)},
-		{
-			"too much of the last of many providers", before, allocations(all, second, third),
+		{"too much of the last of many providers", before, allocations(all, second, third),
 			rejected(demand.CodeCapacityExceeded, demand.Facts{
 				Provider: &last, Consumer: &third.Consumer, Class: vcpu, Asked: 1, Total: 2, Used: 2, Ratio: 1,
-			}),
-		},
+			})},
 	}
 }
 
 // allocationBounds holds for all commands that set what consumers hold; command
 // makes one.
 func allocationBounds(w *world, command func(...commands.ConsumerAllocations) commands.Command) (rows []decision) {
-	row := func(about string, want outcome, list ...commands.ConsumerAllocations) {
+	row := func(about string, want string, list ...commands.ConsumerAllocations) {
 		rows = append(rows, decision{about, nil, command(list...), want})
 	}
 	with := func(change func(*commands.ConsumerAllocations)) commands.ConsumerAllocations {
@@ -164,12 +144,8 @@ func allocationBounds(w *world, command func(...commands.ConsumerAllocations) co
 	of := func(class string, amount int64) demand.Facts {
 		return demand.Facts{Provider: &host, Consumer: &fresh, Class: class, Asked: amount}
 	}
-	row("no such provider", rejected(demand.CodeProviderUnknown, demand.Facts{
-		Provider: &gone, Consumer: &fresh,
-	}), allocate(fresh, gone, vcpu, 2))
-	row("no such class", rejected(demand.CodeClassUnknown, demand.Facts{
-		Consumer: &fresh, Class: none,
-	}), allocate(fresh, host, none, 2))
+	row("no such provider", "provider_unknown{Provider:gone Consumer:fresh}", allocate(fresh, gone, vcpu, 2))
+	row("no such class", "class_unknown{Consumer:fresh Class:CUSTOM_NONE}", allocate(fresh, host, none, 2))
 	row("a class that the provider lacks", rejected(demand.CodeNoInventory, of(free, 2)), allocate(fresh, host, free, 2))
 	for about, amount := range map[string]int64{
 		"below min_unit": 1, "above max_unit": 6, "between the steps": 3,
@@ -220,32 +196,23 @@ func reservationDecisions(w *world) []decision {
 	one, again := allocate(fresh, host, vcpu, 2), w.known(allocate(reserved, host, vcpu, 4))
 	empty := one
 	empty.Resources = nil
-	notReserved := func(id ledger.UUID) outcome {
+	notReserved := func(id ledger.UUID) string {
 		return rejected(demand.CodeNotReserved, demand.Facts{Consumer: &id})
 	}
-	removed := happens(ledger.ConsumerRemoved{Consumer: reserved})
+	ends := "ConsumerRemoved{Consumer:reserved}"
 	reserveFor := func(projects ...string) *commands.Reserve {
 		c := reserve(9, one)
 		c.Projects = projects
 		return c
 	}
 	rows := []decision{
-		{
-			"a new consumer", nil, reserve(0.5, one),
-			happens(
-				ledger.AllocationsReserved{AllocationsReplaced: replaced(one), Lifetime: 5e8}, advanced(host, w.of(host, 1)),
-			),
-		},
-		{
-			"anew", nil, reserve(commands.MaxReservationSeconds, again),
-			happens(ledger.AllocationsReserved{
-				AllocationsReplaced: replaced(again), Lifetime: commands.MaxReservationSeconds * 1e9,
-			}, advanced(host, w.of(host, 1))),
-		},
+		{"a new consumer", nil, reserve(0.5, one), happens(heldFor(5e8, one), advanced(host, 7))},
+		{"anew", nil, reserve(commands.MaxReservationSeconds, again),
+			happens(heldFor(commands.MaxReservationSeconds*1e9, again), advanced(host, 7))},
 		{"what is held for good", nil, reserve(9, w.known(allocate(holder, host, vcpu, 2))), notReserved(holder)},
 		{"for projects", nil, reserveFor("q", "r"), happens(
 			ledger.AllocationsReserved{AllocationsReplaced: replaced(one), Lifetime: 9e9, Projects: []string{"q", "r"}},
-			advanced(host, w.of(host, 1)),
+			advanced(host, 7),
 		)},
 		{"for a project twice", nil, reserveFor("q", "q"), invalid("projects")},
 		{"for no project", nil, reserveFor(""), invalid("projects")},
@@ -257,16 +224,14 @@ func reservationDecisions(w *world) []decision {
 		{"nothing", nil, reserve(9, empty), invalid("resources")},
 		{"no consumer", nil, reserve(9), invalid("allocations")},
 
-		{
-			"in time", nil, &commands.ConfirmReservation{Consumer: reserved},
-			happens(replaced(allocate(reserved, host, vcpu, 2))),
-		},
+		{"in time", nil, &commands.ConfirmReservation{Consumer: reserved},
+			happens(replaced(allocate(reserved, host, vcpu, 2)))},
 		{"held for good", nil, &commands.ConfirmReservation{Consumer: holder}, notReserved(holder)},
 
-		{"in time", nil, &commands.CancelReservation{Consumer: reserved}, removed},
+		{"in time", nil, &commands.CancelReservation{Consumer: reserved}, ends},
 		{"held for good", nil, &commands.CancelReservation{Consumer: holder}, notReserved(holder)},
 
-		{"at its end", nil, &commands.ExpireReservation{Consumer: reserved, Now: 60e9}, removed},
+		{"at its end", nil, &commands.ExpireReservation{Consumer: reserved, Now: 60e9}, ends},
 		{"before its end", nil, &commands.ExpireReservation{Consumer: reserved, Now: 60e9 - 1}, nothing},
 		{"held for good", nil, &commands.ExpireReservation{Consumer: holder, Now: 60e9}, nothing},
 		{"holds nothing", nil, &commands.ExpireReservation{Consumer: fresh, Now: 60e9}, nothing},
@@ -286,9 +251,8 @@ func reshapeDecisions(w *world) []decision {
 	at := func(provider ledger.UUID, generation int64, list ...commands.Inventory) commands.ProviderInventories {
 		return commands.ProviderInventories{Provider: provider, Generation: &generation, Inventories: list}
 	}
-	hostAt, spareAt := w.of(host, 0), w.of(spare, 0)
-	four := commands.Inventory{Class: used, Total: 4}
-	eight := commands.Inventory{Class: vcpu, Total: 8}
+	four := units(used, 4)
+	eight := units(vcpu, 8)
 	before := ledger.InventoryRecord{Class: vcpu, Total: 8, MinUnit: 2, MaxUnit: 4, StepSize: 2, Ratio: 1}
 	move := []commands.ConsumerAllocations{
 		w.known(allocate(holder, spare, vcpu, 2)), w.known(allocate(reserved, spare, vcpu, 2)),
@@ -297,38 +261,18 @@ func reshapeDecisions(w *world) []decision {
 		return ledger.InventoriesReplaced{Provider: provider, Generation: generation, Inventories: list}
 	}
 	rows := []decision{
-		{
-			"a class moves with what is allocated of it", nil,
-			reshape(move, at(host, hostAt, four), at(spare, spareAt, eight)),
-			happens(
-				inventories(host, hostAt+1, before, record(used, 4)),
-				inventories(spare, spareAt+1, record(vcpu, 8)),
-				replaced(allocate(holder, spare, vcpu, 2)),
-				ledger.AllocationsReserved{AllocationsReplaced: replaced(allocate(reserved, spare, vcpu, 2)), Until: 60e9},
-				advanced(spare, spareAt+2),
-				inventories(host, hostAt+2, record(used, 4)),
-				inventories(spare, spareAt+3, record(vcpu, 8)),
-			),
-		},
-		{
-			"a class moves, and one consumer stays", nil,
-			reshape(move[:1], at(host, hostAt, four), at(spare, spareAt, eight)),
-			rejected(demand.CodeInventoryInUse, demand.Facts{Provider: &host, Classes: []string{vcpu}}),
-		},
-		{"to nothing", nil, reshape(nil, at(spare, spareAt)), happens(inventories(spare, spareAt+1))},
-		{
-			"a class changes under what is allocated of it", nil, reshape(nil, at(host, hostAt, four, eight)),
-			happens(
-				inventories(host, hostAt+1, record(vcpu, 8), record(used, 4)),
-				inventories(host, hostAt+2, record(used, 4), record(vcpu, 8)),
-			),
-		},
+		{"a class moves with what is allocated of it", nil, reshape(move, at(host, 6, four), at(spare, 0, eight)), happens(
+			inventories(host, 7, before, record(used, 4)), inventories(spare, 1, record(vcpu, 8)),
+			replaced(move[0]), heldUntil(move[1]), advanced(spare, 2),
+			inventories(host, 8, record(used, 4)), inventories(spare, 3, record(vcpu, 8)))},
+		{"a class moves, and one consumer stays", nil, reshape(move[:1], at(host, 6, four), at(spare, 0, eight)),
+			"inventory_in_use{Provider:host Classes:[VCPU]}"},
+		{"to nothing", nil, reshape(nil, at(spare, 0)), happens(inventories(spare, 1))},
+		{"a class changes under what is allocated of it", nil, reshape(nil, at(host, 6, four, eight)), happens(
+			inventories(host, 7, record(vcpu, 8), record(used, 4)), inventories(host, 8, record(used, 4), record(vcpu, 8)))},
 		{"not there", nil, reshape(nil, at(gone, 0)), noProvider(gone)},
-		{"an old generation", nil, reshape(nil, at(host, 1)), providerConflict(host, hostAt, 1)},
-		{
-			"no such class of inventory", nil, reshape(nil, at(spare, spareAt, commands.Inventory{Class: none, Total: 1})),
-			rejected(demand.CodeClassUnknown, demand.Facts{Class: none}),
-		},
+		{"an old generation", nil, reshape(nil, at(host, 1)), providerConflict(host, 6, 1)},
+		{"no such class of inventory", nil, reshape(nil, at(spare, 0, units(none, 1))), "class_unknown{Class:CUSTOM_NONE}"},
 		{"no inventories", nil, reshape(move), invalid("inventories")},
 		{"no generation", nil, reshape(nil, commands.ProviderInventories{Provider: spare}), invalid("generation")},
 		{"no provider's uuid", nil, reshape(nil, at(ledger.NilUUID, 0)), invalid("provider")},
@@ -336,7 +280,7 @@ func reshapeDecisions(w *world) []decision {
 		{"a class of inventory twice", nil, reshape(nil, at(spare, 0, eight, eight)), invalid("inventories")},
 	}
 	return append(rows, allocationBounds(w, func(list ...commands.ConsumerAllocations) commands.Command {
-		return reshape(list, at(spare, spareAt))
+		return reshape(list, at(spare, 0))
 	})...)
 }
 
@@ -347,35 +291,19 @@ func lossDecisions(w *world) []decision {
 	elsewhere.Resources = append(elsewhere.Resources, commands.ProviderAllocation{Provider: spare, Class: vcpu, Amount: 1})
 	while := w.known(allocate(reserved, host, vcpu, 2))
 	while.Resources = append(while.Resources, commands.ProviderAllocation{Provider: spare, Class: vcpu, Amount: 1})
-	kept, reservedStill := replaced(elsewhere), replaced(while)
+	kept, reservedStill := replaced(elsewhere), heldUntil(while)
 	kept.Allocations, reservedStill.Allocations = kept.Allocations[1:], reservedStill.Allocations[1:]
-	stock := &commands.CreateInventory{Provider: spare, Inventory: commands.Inventory{Class: vcpu, Total: 8}}
+	stock := &commands.CreateInventory{Provider: spare, Inventory: units(vcpu, 8)}
 	return []decision{
-		{
-			"a tree", nil, &commands.RemoveProvider{Provider: rack},
-			happens(
-				ledger.ConsumerRemoved{Consumer: holder}, ledger.ConsumerRemoved{Consumer: reserved},
-				ledger.ConsumerRemoved{Consumer: others},
-				ledger.ProviderDeleted{Provider: host}, ledger.ProviderDeleted{Provider: rack},
-			),
-		},
-		{
-			"consumers keep what they hold elsewhere, and for as long",
-			[]commands.Command{stock, allocations(elsewhere, while)},
-			&commands.RemoveProvider{Provider: host},
-			happens(
-				kept, ledger.AllocationsReserved{AllocationsReplaced: reservedStill, Until: 60e9},
-				ledger.ConsumerRemoved{Consumer: others}, ledger.ProviderDeleted{Provider: host},
-			),
-		},
-		{
-			"a node, with its allocation", []commands.Command{nodeProviders(true)},
-			&commands.RemoveProvider{Provider: busyNode},
-			happens(
-				ledger.ConsumerRemoved{Consumer: deployed}, ledger.NodeAllocationReleased{Allocation: deployed},
-				ledger.NodeDeleted{Node: busyNode}, ledger.ProviderDeleted{Provider: busyNode},
-			),
-		},
+		{"a tree", nil, &commands.RemoveProvider{Provider: rack}, happens(
+			removed(holder), removed(reserved), removed(others),
+			ledger.ProviderDeleted{Provider: host}, ledger.ProviderDeleted{Provider: rack})},
+		{"consumers keep what they hold elsewhere, and for as long", steps{stock, allocations(elsewhere, while)},
+			&commands.RemoveProvider{Provider: host}, happens(
+				kept, reservedStill, removed(others), ledger.ProviderDeleted{Provider: host})},
+		{"a node, with its allocation", steps{nodeProviders(true)}, &commands.RemoveProvider{Provider: busyNode}, happens(
+			removed(deployed), ledger.NodeAllocationReleased{Allocation: deployed},
+			ledger.NodeDeleted{Node: busyNode}, ledger.ProviderDeleted{Provider: busyNode})},
 		{"not there", nil, &commands.RemoveProvider{Provider: gone}, noProvider(gone)},
 		{"no uuid", nil, &commands.RemoveProvider{}, invalid("provider")},
 	}

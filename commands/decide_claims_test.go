@@ -46,7 +46,7 @@ func claimDecisions(w *world) []decision {
 	kept := claimedOf(w, allocate(reserved, host, vcpu, 4), askedFour, 0)
 	kept.Until = 60e9
 	theirs := ledger.UUID{15: 5}
-	tight := []commands.Command{claim(cores(2), theirs)}
+	tight := steps{claim(cores(2), theirs)}
 	besideOwn := claim(cores(4), holder)
 	besideOwn.For[0].Generation = resized.For[0].Generation
 	inPlace := claimedOf(w, allocate(holder, host, vcpu, 4), `{"own_free":true,"request":{"groups":[{"resources":{"VCPU":4}}]}}`, 0)
@@ -56,6 +56,7 @@ func claimDecisions(w *world) []decision {
 	noWeight.Prefer = &demand.ClaimPreference{Weights: map[string]demand.Weight{none: 1}}
 	nowhere := rejected(demand.CodeNoCandidates, demand.Facts{AsOf: w.State().Head().Sequence})
 	node := claim(cores(2), deployed)
+	node.For[0].AnyGeneration = true
 	either := func(lists ...map[string]int64) *commands.Claim {
 		c := claim(lists[0], fresh)
 		for _, amounts := range lists {
@@ -71,59 +72,42 @@ func claimDecisions(w *world) []decision {
 	empty := either(cores(2), cores(4))
 	empty.Alternatives[1] = nil
 	return slices.Concat(badClaims(), drawDecisions(w), []decision{
-		{
-			"the first alternative that fits", nil, either(cores(8), cores(4), cores(2)),
-			happens(second, advanced(host, w.of(host, 1))),
-		},
-		{
-			"the first alternative", nil, either(cores(2), cores(4)),
-			happens(claimedOf(w, allocate(fresh, host, vcpu, 2), askedTwo, 0), advanced(host, w.of(host, 1))),
-		},
+		{"the first alternative that fits", nil, either(cores(8), cores(4), cores(2)), happens(second, advanced(host, 7))},
+		{"the first alternative", nil, either(cores(2), cores(4)),
+			happens(claimedOf(w, allocate(fresh, host, vcpu, 2), askedTwo, 0), advanced(host, 7))},
 		{"no alternative", nil, either(cores(8), cores(6)), nowhere},
 		{"requests and alternatives", nil, both, invalid("alternatives")},
 		{"an empty alternative", nil, empty, invalid("requests")},
 		{"seventeen alternatives", nil, either(slices.Repeat([]map[string]int64{cores(2)}, 17)...), invalid("alternatives")},
-		{"no such class in a later alternative", nil, either(cores(2), map[string]int64{none: 1}), rejected(
-			demand.CodeClassUnknown, demand.Facts{Class: none})},
-		{
-			"a new consumer", nil, claim(cores(2), fresh),
-			happens(claimedOf(w, allocate(fresh, host, vcpu, 2), askedTwo, 0), advanced(host, w.of(host, 1))),
-		},
-		{"the one with the least left", nil, packed, happens(byPack, advanced(host, w.of(host, 1)))},
-		{
-			"more than is free, where what it holds counts as free", tight, resized,
-			happens(inPlace, advanced(host, w.of(host, 2))),
-		},
-		{"more than is free beside what it holds", tight, besideOwn, rejected(
-			demand.CodeNoCandidates, demand.Facts{AsOf: w.State().Head().Sequence + 1})},
-		{"a reservation keeps its end", nil, moved, happens(kept, advanced(host, w.of(host, 1)))},
-		{
-			"two at once", nil, claim(cores(2), fresh, theirs),
-			happens(claimedOf(w, allocate(fresh, host, vcpu, 2), askedTwo, 0),
-				claimedOf(w, allocate(theirs, host, vcpu, 2), askedTwo, 0), advanced(host, w.of(host, 1))),
-		},
-		{"more than is free", []commands.Command{claim(cores(4), theirs)}, claim(cores(2), fresh), rejected(
-			demand.CodeNoCandidates, demand.Facts{AsOf: w.State().Head().Sequence + 1})},
+		{"no such class in a later alternative", nil, either(cores(2), map[string]int64{none: 1}),
+			"class_unknown{Class:CUSTOM_NONE}"},
+		{"a new consumer", nil, claim(cores(2), fresh),
+			happens(claimedOf(w, allocate(fresh, host, vcpu, 2), askedTwo, 0), advanced(host, 7))},
+		{"the one with the least left", nil, packed, happens(byPack, advanced(host, 7))},
+		{"more than is free, where what it holds counts as free", tight, resized, happens(inPlace, advanced(host, 8))},
+		{"more than is free beside what it holds", tight, besideOwn,
+			rejected(demand.CodeNoCandidates, demand.Facts{AsOf: w.State().Head().Sequence + 1})},
+		{"a reservation keeps its end", nil, moved, happens(kept, advanced(host, 7))},
+		{"two at once", nil, claim(cores(2), fresh, theirs), happens(
+			claimedOf(w, allocate(fresh, host, vcpu, 2), askedTwo, 0),
+			claimedOf(w, allocate(theirs, host, vcpu, 2), askedTwo, 0), advanced(host, 7))},
+		{"more than is free", steps{claim(cores(4), theirs)}, claim(cores(2), fresh),
+			rejected(demand.CodeNoCandidates, demand.Facts{AsOf: w.State().Head().Sequence + 1})},
 		{"three at once", nil, claim(cores(2), fresh, theirs, ledger.UUID{15: 6}), nowhere},
 		{"for none", nil, claim(cores(2)), invalid("for")},
-		{"a consumer that holds something", nil, claim(cores(2), holder), consumerConflict(holder, ptr(w.generation(holder)), nil)},
-		{"no such trait", nil, noTrait, rejected(demand.CodeTraitUnknown, demand.Facts{Names: []string{none}})},
-		{"no such class", nil, noClass, rejected(demand.CodeClassUnknown, demand.Facts{Class: none})},
-		{"no such class to weigh", nil, noWeight, rejected(demand.CodeClassUnknown, demand.Facts{Class: none})},
-		{
-			"a consumer that is a node's allocation", []commands.Command{&commands.SetNodeProviders{On: true, Limit: 10}}, func() commands.Command {
-				node.For[0].AnyGeneration = true
-				return node
-			}(), rejected(demand.CodeNodeIsProvider, demand.Facts{
-				Consumer: &deployed, Node: &busyNode, Allocation: &deployed,
-			}),
-		},
+		{"a consumer that holds something", nil, claim(cores(2), holder),
+			consumerConflict(holder, ptr(w.generation(holder)), nil)},
+		{"no such trait", nil, noTrait, "trait_unknown{Names:[CUSTOM_NONE]}"},
+		{"no such class", nil, noClass, "class_unknown{Class:CUSTOM_NONE}"},
+		{"no such class to weigh", nil, noWeight, "class_unknown{Class:CUSTOM_NONE}"},
+		{"a consumer that is a node's allocation", steps{nodeProviders(true)}, node,
+			"node_is_provider{Consumer:deployed Node:busyNode Allocation:deployed}"},
 	})
 }
 
 // badClaims are claims that no State satisfies.
 func badClaims() (rows []decision) {
-	row := func(about string, want outcome, change func(*commands.Claim)) {
+	row := func(about string, want string, change func(*commands.Claim)) {
 		c := claim(map[string]int64{vcpu: 2}, fresh)
 		change(c)
 		rows = append(rows, decision{about, nil, c, want})
@@ -195,14 +179,14 @@ func drawDecisions(w *world) []decision {
 		one.Project, one.From, one.AsOf = project, &reserved, asOf
 		return one
 	}
-	none := func(id ledger.UUID, project string) outcome {
+	none := func(id ledger.UUID, project string) string {
 		return rejected(demand.CodeNoReservation, demand.Facts{Consumer: &id, Project: project})
 	}
-	nowhere := func(asOf uint64) outcome { return rejected(demand.CodeNoCandidates, demand.Facts{AsOf: asOf}) }
+	nowhere := func(asOf uint64) string { return rejected(demand.CodeNoCandidates, demand.Facts{AsOf: asOf}) }
 	anew := reserve(60, w.known(allocate(reserved, host, vcpu, 4)))
 	anew.Projects = []string{"q"}
-	four := []commands.Command{anew}
-	full := []commands.Command{anew, claim(map[string]int64{vcpu: 2}, third)}
+	four := steps{anew}
+	full := steps{anew, claim(map[string]int64{vcpu: 2}, third)}
 	mixed := drawing("p", 2, reserved, first, second)
 	mixed.For[1].FromReservation = nil
 	moved := drawing("p", 2, reserved, holder)
@@ -215,42 +199,33 @@ func drawDecisions(w *world) []decision {
 	counted.For[0].Count = 2
 	beside := got(second, "p", 2, last)
 	beside.From = nil
-	left := ledger.AllocationsReserved{AllocationsReplaced: replaced(allocate(reserved, host, vcpu, 2)), Until: 60e9}
-	removed := ledger.ConsumerRemoved{Consumer: reserved}
-	moves := func(n int64) ledger.Event { return advanced(host, w.of(host, n)) }
+	left := heldUntil(allocate(reserved, host, vcpu, 2))
+	ended := removed(reserved)
+	moves := func(n int64) ledger.Event { return advanced(host, 6+n) }
 	return []decision{
-		{"all of a reservation", nil, drawing("p", 2, reserved, first), happens(removed, got(first, "p", 2, last), moves(1))},
+		{"all of a reservation", nil, drawing("p", 2, reserved, first), happens(ended, got(first, "p", 2, last), moves(1))},
 		{"of a reservation", four, drawing("p", 2, reserved, first), happens(left, got(first, "p", 2, last+1), moves(2))},
-		{
-			"of a reservation where nothing else is free", full, drawing("p", 2, reserved, first),
-			happens(left, got(first, "p", 2, last+2), moves(3)),
-		},
+		{"of a reservation where nothing else is free", full, drawing("p", 2, reserved, first),
+			happens(left, got(first, "p", 2, last+2), moves(3))},
 		{"more than is reserved, and as much as is free", nil, drawing("p", 4, reserved, first), nowhere(last)},
-		{"of one reservation twice", four, drawing("p", 2, reserved, first, second), happens(
-			removed, got(first, "p", 2, last+1), got(second, "p", 2, last+1), moves(2))},
-		{"a number of consumers of one reservation", four, counted, happens(
-			removed, got(first, "p", 2, last+1), got(first.Derive("1"), "p", 2, last+1), moves(2))},
+		{"of one reservation twice", four, drawing("p", 2, reserved, first, second),
+			happens(ended, got(first, "p", 2, last+1), got(second, "p", 2, last+1), moves(2))},
+		{"a number of consumers of one reservation", four, counted,
+			happens(ended, got(first, "p", 2, last+1), got(first.Derive("1"), "p", 2, last+1), moves(2))},
 		{"of one reservation for more than it has", four, drawing("p", 2, reserved, first, second, third), nowhere(last + 1)},
 		{"a gang apart, of a reservation that is in one place", four, apart, nowhere(last + 1)},
-		{"of a reservation, and beside it", nil, mixed, happens(removed, got(first, "p", 2, last), beside, moves(1))},
-		{"onto a reservation", nil, moved, happens(removed, got(holder, "p", 2, last), moves(1))},
+		{"of a reservation, and beside it", nil, mixed, happens(ended, got(first, "p", 2, last), beside, moves(1))},
+		{"onto a reservation", nil, moved, happens(ended, got(holder, "p", 2, last), moves(1))},
 		{"of a reservation of another project", nil, drawing("q", 2, reserved, first), none(reserved, "q")},
-		{
-			"of a reservation that names the project", four, drawing("q", 2, reserved, first),
-			happens(left, got(first, "q", 2, last+1), moves(2)),
-		},
+		{"of a reservation that names the project", four, drawing("q", 2, reserved, first),
+			happens(left, got(first, "q", 2, last+1), moves(2))},
 		{"of no reservation", nil, drawing("p", 2, fresh, first), none(fresh, "p")},
 		{"of what is held for good", nil, drawing("p", 2, holder, first), none(holder, "p")},
-		{
-			"of a reservation that has ended", []commands.Command{&commands.ExpireReservation{Consumer: reserved, Now: 60e9}},
-			drawing("p", 2, reserved, first), none(reserved, "p"),
-		},
+		{"of a reservation that has ended", steps{&commands.ExpireReservation{Consumer: reserved, Now: 60e9}},
+			drawing("p", 2, reserved, first), none(reserved, "p")},
 		{"of a reservation that is a consumer of it", nil, itself, invalid("from_reservation")},
 		{"of no uuid", nil, drawing("p", 2, ledger.NilUUID, first), invalid("from_reservation")},
-		{
-			"two of a batch, of one reservation", four, &commands.Batch{Commands: []commands.Command{
-				drawing("p", 2, reserved, first), drawing("p", 2, reserved, second),
-			}}, rejected(demand.CodeInvalid, demand.Facts{Field: "consumer", Command: ptr(1)}),
-		},
+		{"two of a batch, of one reservation", four,
+			batch(drawing("p", 2, reserved, first), drawing("p", 2, reserved, second)), "invalid{Field:consumer Command:1}"},
 	}
 }

@@ -19,6 +19,7 @@ var (
 	card, oneSlice, threeSlices = ledgertest.ID(1, 31), ledgertest.ID(1, 32), ledgertest.ID(1, 33)
 
 	slices7 = []ledger.Counter{{Name: "COMPUTE", Total: 7}, {Name: "MEMORY", Total: 8}, {Name: "MODE", Total: 1}}
+	fewer   = []ledger.Counter{{Name: "COMPUTE", Total: 1}, slices7[1], slices7[2]}
 )
 
 func counters(
@@ -37,7 +38,7 @@ func modeOf(class, mode string) ledger.DrawRecord {
 
 // cards are commands that make the card and its profiles: a oneSlice one draws 1 and 1, a threeSlices one 3 and 4.
 func cards(more ...commands.Command) []commands.Command {
-	return append([]commands.Command{
+	return append(steps{
 		&commands.CreateProvider{Provider: card, Name: "card", Parent: spare},
 		&commands.CreateProvider{Provider: oneSlice, Name: "small", Parent: card},
 		&commands.CreateProvider{Provider: threeSlices, Name: "large", Parent: card},
@@ -51,7 +52,7 @@ func cards(more ...commands.Command) []commands.Command {
 	}, more...)
 }
 
-func exceeded(name string, asked, total, drawn int64) outcome {
+func exceeded(name string, asked, total, drawn int64) string {
 	return rejected(demand.CodeCapacityExceeded, demand.Facts{
 		Provider: &card, Class: name, Asked: asked, Total: total, Ratio: 1, Used: drawn,
 	})
@@ -59,32 +60,28 @@ func exceeded(name string, asked, total, drawn int64) outcome {
 
 // counterDecisions are about counters, what draws from them, and what they admit.
 func counterDecisions() []decision {
-	set := func(p ledger.UUID, generation int64, list []ledger.Counter, draws ...ledger.DrawRecord) outcome {
+	set := func(p ledger.UUID, generation int64, list []ledger.Counter, draws ...ledger.DrawRecord) string {
 		return happens(ledger.ProviderCountersReplaced{
 			Provider: p, Generation: generation, Counters: list, Draws: draws,
 		})
 	}
-	unknown := func(p ledger.UUID, name string) outcome {
+	unknown := func(p ledger.UUID, name string) string {
 		return rejected(demand.CodeCounterUnknown, demand.Facts{Provider: &p, Name: name})
 	}
 	inUse := rejected(demand.CodeCounterInUse, demand.Facts{Provider: &card, Name: "COMPUTE"})
 	backwards := []ledger.Counter{slices7[2], slices7[1], slices7[0]}
-	fewer := []ledger.Counter{{Name: "COMPUTE", Total: 1}, slices7[1], slices7[2]}
 	return append([]decision{
 		{"sorted", nil, counters(spare, backwards), set(spare, 1, slices7)},
 		{"as they are, and the generation moves", cards(), counters(card, slices7), set(card, 2, slices7)},
-		{
-			"fewer than are drawn", cards(allocations(allocate(gone, oneSlice, used, 2))), counters(card, fewer),
-			set(card, 2, fewer),
-		},
+		{"fewer than are drawn", cards(allocations(allocate(gone, oneSlice, used, 2))), counters(card, fewer),
+			set(card, 2, fewer)},
 		{"none, that are drawn from", cards(), counters(card, slices7[1:]), inUse},
-		{
-			"none, where one above has it", cards(counters(spare, slices7)), counters(card, slices7[1:]),
-			set(card, 2, slices7[1:]),
-		},
-		{"none, of what its children no more draw from", cards(counters(oneSlice, nil), counters(threeSlices, nil)), counters(card, nil), set(card, 2, nil)},
-		{"draws of no class", cards(), counters(oneSlice, nil, draws(none, "COMPUTE", 1)), rejected(
-			demand.CodeClassUnknown, demand.Facts{Class: none})},
+		{"none, where one above has it", cards(counters(spare, slices7)), counters(card, slices7[1:]),
+			set(card, 2, slices7[1:])},
+		{"none, of what its children no more draw from", cards(counters(oneSlice, nil), counters(threeSlices, nil)),
+			counters(card, nil), set(card, 2, nil)},
+		{"draws of no class", cards(), counters(oneSlice, nil, draws(none, "COMPUTE", 1)),
+			"class_unknown{Class:CUSTOM_NONE}"},
 		{"draws from no counter", cards(), counters(oneSlice, nil, draws(used, "OTHER", 1)), unknown(oneSlice, "OTHER")},
 		{"draws from its own counter", cards(), counters(card, slices7, draws(used, "MEMORY", 1)), unknown(card, "MEMORY")},
 		{"an old generation", cards(), &commands.ReplaceProviderCounters{Provider: card, Generation: ptr[int64](0)},
@@ -98,52 +95,32 @@ func counterDecisions() []decision {
 		{"draws nothing", nil, counters(spare, nil, draws("B", "A", 0)), invalid("draws")},
 		{"draws of no name", nil, counters(spare, nil, draws("", "A", 1)), invalid("draws")},
 		{"draws from no name", nil, counters(spare, nil, draws("B", "", 1)), invalid("draws")},
-		{"a mode that is none", nil, counters(spare, nil, ledger.DrawRecord{Class: "B", Counter: "A", Amount: 1, Mode: "x y"}),
-			invalid("draws")},
-		{"a mode with an amount", nil, counters(spare, nil, ledger.DrawRecord{Class: "B", Counter: "A", Amount: 2, Mode: "M"}),
-			invalid("draws")},
-		{"away from what it draws from", cards(), &commands.ReparentProvider{Provider: oneSlice, Parent: rack}, unknown(oneSlice, "COMPUTE")},
+		{"a mode that is none", nil,
+			counters(spare, nil, ledger.DrawRecord{Class: "B", Counter: "A", Amount: 1, Mode: "x y"}), invalid("draws")},
+		{"a mode with an amount", nil,
+			counters(spare, nil, ledger.DrawRecord{Class: "B", Counter: "A", Amount: 2, Mode: "M"}), invalid("draws")},
+		{"away from what it draws from", cards(), &commands.ReparentProvider{Provider: oneSlice, Parent: rack},
+			unknown(oneSlice, "COMPUTE")},
 	}, drawnDecisions()...)
 }
 
 // drawnDecisions are what consumers may draw.
 func drawnDecisions() []decision {
-	gets := func(p ledger.UUID, class string, amount, generation int64) outcome {
-		return happens(
-			ledger.AllocationsReplaced{Consumer: gone, Project: "p", User: "u", Allocations: []ledger.AllocationRecord{
-				{Provider: p, Class: class, Amount: amount},
-			}},
-			ledger.ProviderGenerationsAdvanced{Providers: []ledger.ProviderGeneration{{Provider: p, Generation: generation}}},
-		)
+	gets := func(p ledger.UUID, class string, amount, generation int64) string {
+		return happens(replaced(allocate(gone, p, class, amount)), advanced(p, generation))
 	}
 	three := allocations(allocate(ledgertest.ID(2, 90), oneSlice, used, 3))
 	return []decision{
 		{"all of a counter", cards(), allocations(allocate(gone, oneSlice, used, 7)), gets(oneSlice, used, 7, 3)},
 		{"a mix that fits", cards(three), allocations(allocate(gone, threeSlices, used, 1)), gets(threeSlices, used, 1, 3)},
-		{"a mix that does not", cards(three), allocations(allocate(gone, threeSlices, used, 2)), exceeded("COMPUTE", 6, 7, 3)},
+		{"a mix that does not", cards(three), allocations(allocate(gone, threeSlices, used, 2)),
+			exceeded("COMPUTE", 6, 7, 3)},
 		{"another mode", cards(three), allocations(allocate(gone, threeSlices, free, 1)), exceeded("MODE", 1, 1, 1)},
 		{"the same mode twice", cards(), allocations(allocate(gone, threeSlices, free, 2)), gets(threeSlices, free, 2, 3)},
-		{
-			"the other mode, instead", cards(allocations(allocate(gone, oneSlice, used, 3))),
-			allocations(regenerated(allocate(gone, threeSlices, free, 1))), happens(
-				ledger.AllocationsReplaced{Consumer: gone, Project: "p", User: "u", Allocations: []ledger.AllocationRecord{
-					{Provider: threeSlices, Class: free, Amount: 1},
-				}},
-				ledger.ProviderGenerationsAdvanced{Providers: []ledger.ProviderGeneration{{Provider: threeSlices, Generation: 3}}},
-			),
-		},
-		{
-			"less, of what is drawn too much", cards(
-				allocations(allocate(gone, oneSlice, used, 5)), counters(card, []ledger.Counter{
-					{Name: "COMPUTE", Total: 1}, slices7[1], slices7[2],
-				})),
-			allocations(regenerated(allocate(gone, oneSlice, used, 4))), happens(
-				ledger.AllocationsReplaced{Consumer: gone, Project: "p", User: "u", Allocations: []ledger.AllocationRecord{
-					{Provider: oneSlice, Class: used, Amount: 4},
-				}},
-				ledger.ProviderGenerationsAdvanced{Providers: []ledger.ProviderGeneration{{Provider: oneSlice, Generation: 4}}},
-			),
-		},
+		{"the other mode, instead", cards(allocations(allocate(gone, oneSlice, used, 3))),
+			allocations(regenerated(allocate(gone, threeSlices, free, 1))), gets(threeSlices, free, 1, 3)},
+		{"less, of what is drawn too much", cards(allocations(allocate(gone, oneSlice, used, 5)), counters(card, fewer)),
+			allocations(regenerated(allocate(gone, oneSlice, used, 4))), gets(oneSlice, used, 4, 4)},
 	}
 }
 

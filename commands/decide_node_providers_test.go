@@ -63,11 +63,8 @@ func turnedOn() []decision {
 	return []decision{
 		{"on", nil, nodeProviders(true), happens(all...)},
 		{"on, one node at a time", nil, &commands.SetNodeProviders{On: true, Limit: 1}, happens(first...)},
-		{"on again", []commands.Command{nodeProviders(true)}, nodeProviders(true), nothing},
-		{
-			"off", []commands.Command{nodeProviders(true)}, nodeProviders(false),
-			happens(ledger.NodeProvidersSet{}),
-		},
+		{"on again", steps{nodeProviders(true)}, nodeProviders(true), nothing},
+		{"off", steps{nodeProviders(true)}, nodeProviders(false), "NodeProvidersSet{}"},
 		{"off again", nil, nodeProviders(false), nothing},
 		{"no nodes at a time", nil, &commands.SetNodeProviders{On: true}, invalid("limit")},
 	}
@@ -76,8 +73,8 @@ func turnedOn() []decision {
 // turnedOnAgain shows how changes from the time without node providers are
 // handled or refused.
 func turnedOnAgain() (rows []decision) {
-	row := func(about string, c *commands.SetNodeProviders, want outcome, meanwhile ...commands.Command) {
-		before := append([]commands.Command{nodeProviders(true), nodeProviders(false)}, meanwhile...)
+	row := func(about string, c *commands.SetNodeProviders, want string, meanwhile ...commands.Command) {
+		before := append(steps{nodeProviders(true), nodeProviders(false)}, meanwhile...)
 		rows = append(rows, decision{about, before, c, want})
 	}
 	on := ledger.NodeProvidersSet{On: true}
@@ -85,29 +82,29 @@ func turnedOnAgain() (rows []decision) {
 	left.Left = []ledger.UUID{idleNode, enrolled}
 	delete := &commands.DeleteNode{Node: enrolled}
 	takes := allocations(allocate(fresh, idleNode, metal, 1))
-	row("an allocation ended", nodeProviders(true), happens(on, ledger.ConsumerRemoved{Consumer: deployed}),
-		&commands.SetNodeMaintenance{Node: busyNode, Maintenance: true},
-		&commands.ReleaseNodeAllocation{Allocation: deployed})
+	row("an allocation ended", nodeProviders(true), happens(on, removed(deployed)),
+		maintenance(busyNode, true, ""),
+		releaseNode(deployed))
 	row("a node was deleted", left, happens(on, ledger.ProviderDeleted{Provider: enrolled}), delete)
 	row("a node was deleted, and is not known to be left", nodeProviders(true), happens(on), delete)
 	row("a node was deleted that is held", left, happens(on), takes, &commands.DeleteNode{Node: idleNode})
 	row("a node changed", nodeProviders(true), happens(on, inventories(idleNode, 3, whole(metal, 1))),
-		&commands.SetNodeMaintenance{Node: idleNode, Maintenance: true})
+		maintenance(idleNode, true, ""))
 	row("a node was taken in Placement", nodeProviders(true), happens(on), takes)
 	onlyOne := &commands.SetNodeProviders{On: true, Limit: 1, Left: []ledger.UUID{enrolled, busyNode}}
 	row("more nodes were deleted than go at a time", onlyOne, happens(on, ledger.ProviderDeleted{Provider: enrolled}),
-		delete, &commands.SetNodeMaintenance{Node: busyNode, Maintenance: true},
-		&commands.ReleaseNodeAllocation{Allocation: deployed}, &commands.ReleaseConsumer{Consumer: deployed},
+		delete, maintenance(busyNode, true, ""),
+		releaseNode(deployed), &commands.ReleaseConsumer{Consumer: deployed},
 		&commands.DeleteNode{Node: busyNode})
 
-	refused := func(format string, args ...any) outcome {
+	refused := func(format string, args ...any) string {
 		return rejected(demand.CodeProviderInUse, demand.Facts{Names: []string{fmt.Sprintf(format, args...)}})
 	}
-	two := &commands.UpdateInventory{Provider: idleNode, Inventory: commands.Inventory{Class: metal, Total: 2}}
+	two := &commands.UpdateInventory{Provider: idleNode, Inventory: units(metal, 2)}
 	second := ledgertest.ID(2, 100)
 	row("a node was given to two", nodeProviders(true),
 		refused("node %s has allocation %s, and consumer %s in Placement", idleNode, waiting, fresh),
-		takes, &commands.ChooseNode{Allocation: waiting, Seed: 1})
+		takes, choose(waiting, 1))
 	row("an instance, and another consumer", nodeProviders(true),
 		refused("node %s has instance %s, and consumer %s in Placement", idleNode, instance, fresh),
 		takes, patchNode(idleNode, set("/instance_uuid", quote(instance))))
@@ -119,7 +116,7 @@ func turnedOnAgain() (rows []decision) {
 		two, allocations(allocate(fresh, idleNode, metal, 2)))
 	row("an allocation that holds something else", nodeProviders(true),
 		refused("consumer %s, which would be the allocation of node %s, holds other resources", waiting, idleNode),
-		allocations(allocate(waiting, host, vcpu, 2)), &commands.ChooseNode{Allocation: waiting, Seed: 1})
+		allocations(allocate(waiting, host, vcpu, 2)), choose(waiting, 1))
 	row("a provider with the name of a node", nodeProviders(true),
 		refused("provider %s has the name that node %s needs", spare, fresh),
 		&commands.RenameProvider{Provider: spare, Name: fresh.String()}, node(fresh))
@@ -131,7 +128,7 @@ func turnedOnAgain() (rows []decision) {
 const namesakes = 60 // of which 50 are listed
 
 // manyNamesakes are nodes whose names other providers have.
-func manyNamesakes() (list []commands.Command) {
+func manyNamesakes() (list steps) {
 	for i := range namesakes {
 		id := ledgertest.ID(5, byte(100+i))
 		list = append(list, &commands.CreateProvider{Provider: ledgertest.ID(1, byte(100+i)), Name: id.String()}, node(id))
@@ -139,7 +136,7 @@ func manyNamesakes() (list []commands.Command) {
 	return list
 }
 
-func manyConflicts() outcome {
+func manyConflicts() string {
 	var facts demand.Facts
 	for i := range 50 {
 		facts.Names = append(facts.Names, fmt.Sprintf("provider %s has the name that node %s needs",
@@ -151,10 +148,8 @@ func manyConflicts() outcome {
 // nodesAsProviders shows the consequences of changes of nodes for their
 // providers.
 func nodesAsProviders() (rows []decision) {
-	row := func(about string, c commands.Command, want outcome, before ...commands.Command) {
-		rows = append(rows, decision{
-			"providers, too: " + about, append([]commands.Command{nodeProviders(true)}, before...), c, want,
-		})
+	row := func(about string, c commands.Command, want string, before ...commands.Command) {
+		rows = append(rows, decision{"providers, too: " + about, append(steps{nodeProviders(true)}, before...), c, want})
 	}
 	create := func(class *string) *commands.CreateNode {
 		return &commands.CreateNode{Node: fresh, NodeFields: commands.NodeFields{Driver: ptr("fake"), ResourceClass: class}}
@@ -166,29 +161,27 @@ func nodesAsProviders() (rows []decision) {
 	}
 	provider := ledger.ProviderCreated{Provider: fresh, Name: fresh.String()}
 	takes := allocations(allocate(fresh, idleNode, metal, 1))
-	inUse := rejected(demand.CodeProviderInUse, demand.Facts{
-		Node: &idleNode, Provider: &idleNode, Classes: []string{metal},
-	})
+	inUse := "provider_in_use{Provider:idleNode Node:idleNode Classes:[CUSTOM_METAL]}"
 	row("a new class", create(ptr("new.class ß")), happens(
 		created("new.class ß"), provider, ledger.ClassCreated{ID: ledger.FirstCustomClass + 3, Name: "CUSTOM_NEW_CLASS__"},
 		inventories(fresh, 1, whole("CUSTOM_NEW_CLASS__", 1)),
 	))
 	row("no class", create(nil), happens(created(""), provider))
 	row("a name that is taken", create(nil),
-		rejected(demand.CodeProviderExists, demand.Facts{Node: &fresh}),
+		"provider_exists{Node:fresh}",
 		&commands.RenameProvider{Provider: spare, Name: fresh.String()})
 	adopted := &commands.CreateNode{Node: host, NodeFields: create(ptr("metal")).NodeFields}
 	row("a provider of that uuid, of which something else is allocated", adopted,
-		rejected(demand.CodeInventoryInUse, demand.Facts{Provider: &host, Classes: []string{vcpu}}))
+		"inventory_in_use{Provider:host Classes:[VCPU]}")
 	occupied := &commands.CreateNode{Node: host, NodeFields: adopted.NodeFields}
 	occupied.InstanceUUID = &instance
 	row("a provider of that uuid, which others hold", occupied,
-		rejected(demand.CodeProviderInUse, demand.Facts{Node: &host, Provider: &host, Instance: &instance}))
-	row("available", &commands.SetNodeProvisionState{Node: noNode, Target: "provide"}, happens(
+		"provider_in_use{Provider:host Node:host Instance:instance}")
+	row("available", verb(noNode, "provide"), happens(
 		ledger.NodeStateSet{Node: noNode, ProvisionState: ledger.NodeAvailable, PowerState: "power off"},
 		inventories(noNode, 2, whole(metal, 0)),
 	), node(noNode))
-	row("in maintenance", &commands.SetNodeMaintenance{Node: idleNode, Maintenance: true}, happens(
+	row("in maintenance", maintenance(idleNode, true, ""), happens(
 		ledger.NodeStateSet{
 			Node: idleNode, ProvisionState: ledger.NodeAvailable, PowerState: "power off", Maintenance: true,
 		}, inventories(idleNode, 3, whole(metal, 1)),
@@ -205,27 +198,25 @@ func nodesAsProviders() (rows []decision) {
 		inventories(idleNode, 3, whole("CUSTOM_GOLD", 0)),
 	))
 	row("another class of what a consumer holds", patchNode(idleNode, set("/resource_class", `"gold"`)),
-		rejected(demand.CodeInventoryInUse, demand.Facts{Provider: &idleNode, Classes: []string{metal}}), takes)
+		"inventory_in_use{Provider:idleNode Classes:[CUSTOM_METAL]}", takes)
 	row("another class of what an instance runs on", patchNode(idleNode, set("/resource_class", `"gold"`)),
-		nodeState(idleNode, ledger.NodeAvailable), patchNode(idleNode, set("/instance_uuid", quote(instance))))
+		"node_state{Node:idleNode State:available}", patchNode(idleNode, set("/instance_uuid", quote(instance))))
 	row("an instance", patchNode(idleNode, set("/instance_uuid", quote(instance))), happens(
 		ledger.NodeInstanceSet{Node: idleNode, Instance: instance}, inventories(idleNode, 3, whole(metal, 1)),
 	))
 	row("the consumer is the instance", patchNode(idleNode, set("/instance_uuid", quote(fresh))),
-		happens(ledger.NodeInstanceSet{Node: idleNode, Instance: fresh}), takes)
+		"NodeInstanceSet{Node:idleNode Instance:fresh}", takes)
 	row("the consumer is another", patchNode(idleNode, set("/instance_uuid", quote(instance))),
-		rejected(demand.CodeProviderInUse, demand.Facts{
-			Node: &idleNode, Provider: &idleNode, Instance: &instance,
-		}), takes)
+		"provider_in_use{Provider:idleNode Node:idleNode Instance:instance}", takes)
 	row("deleted", &commands.DeleteNode{Node: enrolled},
-		happens(ledger.NodeDeleted{Node: enrolled}, ledger.ProviderDeleted{Provider: enrolled}))
+		"NodeDeleted{Node:enrolled}, ProviderDeleted{Provider:enrolled}")
 	row("deleted, with its allocation", &commands.DeleteNode{Node: busyNode}, happens(
 		ledger.NodeAllocationReleased{Allocation: deployed}, ledger.NodeDeleted{Node: busyNode},
-		ledger.ConsumerRemoved{Consumer: deployed}, ledger.ProviderDeleted{Provider: busyNode},
-	), &commands.SetNodeMaintenance{Node: busyNode, Maintenance: true})
+		removed(deployed), ledger.ProviderDeleted{Provider: busyNode},
+	), maintenance(busyNode, true, ""))
 	row("deleted, and a consumer holds it", &commands.DeleteNode{Node: idleNode}, inUse, takes)
 	row("deleted, and a provider is below it", &commands.DeleteNode{Node: enrolled},
-		rejected(demand.CodeProviderInUse, demand.Facts{Node: &enrolled, Provider: &enrolled}),
+		"provider_in_use{Provider:enrolled Node:enrolled}",
 		&commands.ReparentProvider{Provider: spare, Parent: enrolled})
 	return rows
 }
@@ -233,13 +224,11 @@ func nodesAsProviders() (rows []decision) {
 // consumersOfNodes shows the consequences of node allocations and instances for
 // consumers.
 func consumersOfNodes(w *world) (rows []decision) {
-	row := func(about string, c commands.Command, want outcome, before ...commands.Command) {
-		rows = append(rows, decision{
-			"providers, too: " + about, append([]commands.Command{nodeProviders(true)}, before...), c, want,
-		})
+	row := func(about string, c commands.Command, want string, before ...commands.Command) {
+		rows = append(rows, decision{"providers, too: " + about, append(steps{nodeProviders(true)}, before...), c, want})
 	}
-	choose := &commands.ChooseNode{Allocation: waiting, Seed: 7}
-	why := func(text string, exclusions ...ledger.Exclusion) outcome {
+	choose := choose(waiting, 7)
+	why := func(text string, exclusions ...ledger.Exclusion) string {
 		return happens(ledger.AllocationFailed{
 			Allocation: waiting, LastError: fmt.Sprintf("Failed to process allocation %s: %s.", waiting, text),
 			Exclusions: exclusions,
@@ -260,21 +249,21 @@ func consumersOfNodes(w *world) (rows []decision) {
 	), takes)
 	row("its uuid holds something else", choose, why("a consumer of the same uuid holds other resources"),
 		allocations(allocate(waiting, host, vcpu, 2)))
-	row("of a node in maintenance", &commands.ReleaseNodeAllocation{Allocation: deployed}, happens(
-		ledger.NodeAllocationReleased{Allocation: deployed}, ledger.ConsumerRemoved{Consumer: deployed},
+	row("of a node in maintenance", releaseNode(deployed), happens(
+		ledger.NodeAllocationReleased{Allocation: deployed}, removed(deployed),
 		inventories(busyNode, 3, whole(metal, 1)),
-	), &commands.SetNodeMaintenance{Node: busyNode, Maintenance: true})
+	), maintenance(busyNode, true, ""))
 	backfill := &commands.BackfillNodeAllocation{
 		Node: noNode, NewAllocation: fresh, NodeRequest: commands.NodeRequest{Owner: "p"},
 	}
 	requested := ledger.AllocationRequested{Allocation: fresh, ResourceClass: "metal", Owner: "p"}
-	adopt := []commands.Command{node(noNode), &commands.SetNodeProvisionState{Node: noNode, Target: "adopt"}}
+	adopt := steps{node(noNode), verb(noNode, "adopt")}
 	row("a node in use", backfill, happens(
 		requested, ledger.NodeAllocated{Allocation: fresh, Node: noNode, InstanceInfo: `{"traits":[]}`},
 		inventories(noNode, 2, whole(metal, 0)), consumes(fresh, noNode, "p"), advanced(noNode, 3),
 	), adopt...)
 	row("a node in use by who holds something else", backfill,
-		rejected(demand.CodeNodeIsProvider, demand.Facts{Node: &noNode, Consumer: &holder}),
+		"node_is_provider{Consumer:holder Node:noNode}",
 		append(slices.Clone(adopt), patchNode(noNode, set("/instance_uuid", quote(holder))))...)
 
 	row("a node that is free", takes, happens(
@@ -287,20 +276,20 @@ func consumersOfNodes(w *world) (rows []decision) {
 		Provider: &idleNode, Consumer: &fresh, Node: &idleNode, Instance: &instance, Class: metal, Asked: 1, Total: 1,
 		Reserved: 1, Ratio: 1,
 	}), runs)
-	back := happens(ledger.ConsumerRemoved{Consumer: instance}, inventories(idleNode, 6, whole(metal, 1)))
+	back := happens(removed(instance), inventories(idleNode, 6, whole(metal, 1)))
 	row("what runs on it leaves", &commands.ReleaseConsumer{Consumer: instance}, back, runs, taken)
 	row("what runs on it leaves in time", &commands.CancelReservation{Consumer: instance}, back,
 		runs, reserve(9, allocate(instance, idleNode, metal, 1)))
 
-	follows := func(consumer, node ledger.UUID) outcome {
+	follows := func(consumer, node ledger.UUID) string {
 		return rejected(demand.CodeNodeIsProvider, demand.Facts{Consumer: &consumer, Node: &node, Allocation: &consumer})
 	}
 	other := allocate(deployed, host, vcpu, 2)
 	other.AnyGeneration = true
-	classless := []commands.Command{
+	classless := steps{
 		&commands.CreateNode{Node: noNode, NodeFields: commands.NodeFields{Driver: ptr("fake")}},
-		&commands.SetNodeProvisionState{Node: noNode, Target: "manage"},
-		&commands.SetNodeProvisionState{Node: noNode, Target: "adopt"},
+		verb(noNode, "manage"),
+		verb(noNode, "adopt"),
 		&commands.BackfillNodeAllocation{Node: noNode, NewAllocation: fresh},
 	}
 	row("the consumer of an allocation", allocations(other), follows(deployed, busyNode))
@@ -308,15 +297,15 @@ func consumersOfNodes(w *world) (rows []decision) {
 	row("an allocation without a consumer", reserve(9, allocate(fresh, host, vcpu, 2)), follows(fresh, noNode), classless...)
 	row("the consumer of an allocation",
 		reshape([]commands.ConsumerAllocations{other}, commands.ProviderInventories{
-			Provider: spare, Generation: ptr(w.of(spare, 0)),
+			Provider: spare, Generation: ptr[int64](0),
 		}), follows(deployed, busyNode))
 	return rows
 }
 
 // placementOfNodes shows which changes of nodes Placement's clients cannot make.
 func placementOfNodes() (rows []decision) {
-	isNode := rejected(demand.CodeNodeIsProvider, demand.Facts{Provider: &idleNode, Node: &idleNode})
-	inventory := commands.Inventory{Class: metal, Total: 2}
+	isNode := "node_is_provider{Provider:idleNode Node:idleNode}"
+	inventory := units(metal, 2)
 	for _, c := range []commands.Command{
 		&commands.DeleteProvider{Provider: idleNode}, &commands.DeleteInventories{Provider: idleNode},
 		&commands.ReplaceInventories{Provider: idleNode}, &commands.ReplaceProviderTraits{Provider: idleNode},
@@ -325,27 +314,21 @@ func placementOfNodes() (rows []decision) {
 		&commands.DeleteInventory{Provider: idleNode, Class: metal},
 		reshape(nil, commands.ProviderInventories{Provider: idleNode, Generation: ptr[int64](2)}),
 	} {
-		rows = append(rows, decision{"of a node", []commands.Command{nodeProviders(true)}, c, isNode})
+		rows = append(rows, decision{"of a node", steps{nodeProviders(true)}, c, isNode})
 	}
 	rows = append(rows, driverOfNodes(isNode)...)
 	return append(rows,
-		decision{
-			"of nodes", []commands.Command{nodeProviders(true)},
-			&commands.RenameResourceClass{Name: metal, NewName: none},
-			rejected(demand.CodeNodeIsProvider, demand.Facts{Class: metal}),
-		},
-		decision{
-			"of nodes, when they are not providers", []commands.Command{nodeProviders(true), nodeProviders(false)},
-			&commands.RenameResourceClass{Name: metal, NewName: none},
-			happens(ledger.ClassRenamed{ID: ledger.FirstCustomClass + 2, Name: none}),
-		},
+		decision{"of nodes", steps{nodeProviders(true)}, &commands.RenameResourceClass{Name: metal, NewName: none},
+			"node_is_provider{Class:CUSTOM_METAL}"},
+		decision{"of nodes, when they are not providers", steps{nodeProviders(true), nodeProviders(false)},
+			&commands.RenameResourceClass{Name: metal, NewName: none}, "ClassRenamed{ID:10002 Name:CUSTOM_NONE}"},
 	)
 }
 
 // driverOfNodes shows what nova's driver for bare metal may say about a node's provider:
 // again what follows from the node, whatever of it is reserved, and traits beside the
 // node's, which stay when the node's change.
-func driverOfNodes(isNode outcome) (rows []decision) {
+func driverOfNodes(isNode string) (rows []decision) {
 	reports := func(reserved, total int64) []commands.Inventory {
 		return []commands.Inventory{{
 			Class: metal, Total: total, Reserved: reserved,
@@ -353,10 +336,9 @@ func driverOfNodes(isNode outcome) (rows []decision) {
 		}}
 	}
 	const avx = "CUSTOM_AVX"
-	row := func(name string, c commands.Command, want outcome, before ...commands.Command) {
-		rows = append(rows, decision{
-			name, append([]commands.Command{nodeProviders(true), &commands.CreateTrait{Name: avx}}, before...), c, want,
-		})
+	row := func(name string, c commands.Command, want string, before ...commands.Command) {
+		rows = append(rows, decision{name, append(steps{nodeProviders(true), &commands.CreateTrait{Name: avx}}, before...), c,
+			want})
 	}
 	for state, node := range map[string]ledger.UUID{"enrolled": enrolled, "idle": idleNode, "busy": busyNode} {
 		for reserved := range int64(2) {
@@ -368,16 +350,12 @@ func driverOfNodes(isNode outcome) (rows []decision) {
 	row("a larger one", &commands.ReplaceInventories{Provider: idleNode, Inventories: reports(0, 2)}, isNode)
 	row("an old one", &commands.ReplaceInventories{
 		Provider: idleNode, Generation: ptr[int64](1), Inventories: reports(0, 1),
-	}, rejected(demand.CodeProviderConflict, demand.Facts{
-		Provider: &idleNode, Expected: ptr[int64](2), Got: ptr[int64](1),
-	}))
+	}, "provider_conflict{Provider:idleNode Expected:2 Got:1}")
 	own, more := &commands.ReplaceProviderTraits{Provider: idleNode, Traits: []string{used}}, []string{avx, used}
 	with := &commands.ReplaceProviderTraits{Provider: idleNode, Traits: more}
 	row("its traits again", own, nothing)
 	row("more traits", with, happens(ledger.ProviderTraitsReplaced{Provider: idleNode, Generation: 3, Traits: more}))
-	row("no more of them", own, happens(ledger.ProviderTraitsReplaced{
-		Provider: idleNode, Generation: 4, Traits: []string{used},
-	}), with)
+	row("no more of them", own, "ProviderTraitsReplaced{Provider:idleNode Generation:4 Traits:[CUSTOM_USED]}", with)
 	row("not the node's", &commands.ReplaceProviderTraits{Provider: idleNode, Traits: []string{avx}}, isNode, with)
 	row("the node's change", &commands.ReplaceNodeTraits{Node: idleNode}, happens(
 		ledger.NodeTraitsReplaced{Node: idleNode}, ledger.ProviderTraitsReplaced{

@@ -16,7 +16,7 @@ func preference(name string, prefer *demand.ClaimPreference) *commands.SetPrefer
 // them.
 func preferenceDecisions(w *world) []decision {
 	pack := func() *demand.ClaimPreference { return &demand.ClaimPreference{Order: demand.OrderPack} }
-	set := []commands.Command{preference("gold", pack())}
+	set := steps{preference("gold", pack())}
 	weighs := func(name string) *demand.ClaimPreference {
 		return &demand.ClaimPreference{Weights: map[string]demand.Weight{name: 1}}
 	}
@@ -40,14 +40,13 @@ func preferenceDecisions(w *world) []decision {
 		`{"prefer":{"near":[{"by":"tree","consumers":["`+holder.String()+
 			`"],"rule":"require"}]},"request":{"groups":[{"resources":{"VCPU":2}}]}}`), 0)
 	return []decision{
-		{"where another one is", nil, near("require"), happens(beside, advanced(host, w.of(host, 1)))},
+		{"where another one is", nil, near("require"), happens(beside, advanced(host, 7))},
 		{"not where another one is", nil, near("forbid"), nowhere},
 		{"two apart, and there is one host", nil, apart, nowhere},
-		{"a new one", nil, preference("gold", pack()), happens(ledger.PreferenceSet{Name: "gold", Prefer: `{"order":"pack"}`})},
-		{"another one", set, preference("gold", weighs(vcpu)),
-			happens(ledger.PreferenceSet{Name: "gold", Prefer: `{"weights":{"VCPU":1}}`})},
+		{"a new one", nil, preference("gold", pack()), `PreferenceSet{Name:gold Prefer:{"order":"pack"}}`},
+		{"another one", set, preference("gold", weighs(vcpu)), `PreferenceSet{Name:gold Prefer:{"weights":{"VCPU":1}}}`},
 		{"the same", set, preference("gold", pack()), nothing},
-		{"none any more", set, preference("gold", nil), happens(ledger.PreferenceRemoved{Name: "gold"})},
+		{"none any more", set, preference("gold", nil), "PreferenceRemoved{Name:gold}"},
 		{"none, and there was none", nil, preference("gold", nil), nothing},
 		{"without a name", nil, preference("", pack()), invalid("name")},
 		{"a name that cannot be", nil, preference("a b", pack()), invalid("name")},
@@ -55,16 +54,15 @@ func preferenceDecisions(w *world) []decision {
 		{"with a seed", nil, preference("a", &demand.ClaimPreference{Seed: ptr[uint64](1)}), invalid("prefer")},
 		{"beyond all bounds", nil, preference("a", &demand.ClaimPreference{
 			Weights: map[string]demand.Weight{vcpu: demand.Weight(math.Inf(-1))}}), invalid("prefer")},
-		{"of no such class", nil, preference("a", weighs(none)), rejected(demand.CodeClassUnknown, demand.Facts{Class: none})},
+		{"of no such class", nil, preference("a", weighs(none)), "class_unknown{Class:CUSTOM_NONE}"},
 		{"of no such trait", nil, preference("a", &demand.ClaimPreference{Traits: map[string]demand.Weight{none: 1}}),
-			rejected(demand.CodeTraitUnknown, demand.Facts{Names: []string{none}})},
+			"trait_unknown{Names:[CUSTOM_NONE]}"},
 
 		{"by a name", set, by(demand.ClaimPreference{Name: "gold", Seed: ptr[uint64](5)}),
-			happens(claimed, advanced(host, w.of(host, 1)))},
-		{"by no such name", nil, by(demand.ClaimPreference{Name: "gold"}),
-			rejected(demand.CodePreferenceUnknown, demand.Facts{Name: "gold"})},
+			happens(claimed, advanced(host, 7))},
+		{"by no such name", nil, by(demand.ClaimPreference{Name: "gold"}), "preference_unknown{Name:gold}"},
 		{"by a name that is gone", append(set[:1:1], preference("gold", nil)), by(demand.ClaimPreference{Name: "gold"}),
-			rejected(demand.CodePreferenceUnknown, demand.Facts{Name: "gold"})},
+			"preference_unknown{Name:gold}"},
 		{"by a name and an order", set, by(demand.ClaimPreference{Name: "gold", Order: "pack"}), invalid("prefer")},
 		{"by a name that cannot be", nil, by(demand.ClaimPreference{Name: "a b"}), invalid("name")},
 	}
@@ -89,7 +87,7 @@ func topologyDecisions(w *world) []decision {
 	less.Members = fabric.Members[:1]
 	circle := some()
 	circle[aggregate.String()] = demand.TopologyMember{Level: "block", Name: "b", Parent: &rack}
-	was := []commands.Command{set("fabric", some())}
+	was := steps{set("fabric", some())}
 	gang := func(topology string, changes ...func(*demand.GangRule)) *commands.Claim {
 		c := claim(map[string]int64{vcpu: 1}, fresh, ledger.UUID{15: 5}, ledger.UUID{15: 6})
 		c.Gang = []demand.GangRule{{Topology: topology, Within: "block"}}
@@ -108,11 +106,10 @@ func topologyDecisions(w *world) []decision {
 		{"the same again", was, set("fabric", some()), nothing},
 		{"another one", was, set("fabric", map[string]demand.TopologyMember{aggregate.String(): some()[aggregate.String()]}),
 			happens(ledger.TopologySet{Topology: less})},
-		{"no more", was, &commands.SetTopology{Name: "fabric"}, happens(ledger.TopologyRemoved{Name: "fabric"})},
+		{"no more", was, &commands.SetTopology{Name: "fabric"}, "TopologyRemoved{Name:fabric}"},
 		{"there is none", nil, &commands.SetTopology{Name: "fabric"}, nothing},
 		{"two racks for a gang", was, gang("fabric"), rejected(demand.CodeNoCandidates, demand.Facts{AsOf: asOf + 1})},
-		{"no such topology for a gang", nil, gang("fabric"),
-			rejected(demand.CodeTopologyUnknown, demand.Facts{Name: "fabric"})},
+		{"no such topology for a gang", nil, gang("fabric"), "topology_unknown{Name:fabric}"},
 		{"no such level", was, gang("fabric", func(g *demand.GangRule) { g.Within = "row" }), invalid("within")},
 		{"no whole slices", was, gang("fabric", func(g *demand.GangRule) { g.Slices = 2 }), invalid("slices")},
 		{"a rule beside a topology", was, gang("fabric", func(g *demand.GangRule) { g.By = "tree" }), invalid("gang")},

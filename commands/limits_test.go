@@ -14,9 +14,6 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// rackOne is the aggregate that has limits.
-var rackOne = ledgertest.ID(3, 1)
-
 func aggregatesAsKept(s *ledger.State) map[ledger.AggregateKey]int64 {
 	kept := map[ledger.AggregateKey]int64{}
 	s.AggregateLimits(func(l *ledger.AggregateLimit) bool {
@@ -173,11 +170,11 @@ func inAggregates(rt *rapid.T, w *world) {
 	w.State().Providers(func(p *ledger.Provider) bool { ids = append(ids, p.UUID); return true })
 	for _, id := range ids {
 		w.accept(&commands.ReplaceProviderAggregates{
-			Provider: id, Aggregates: rapid.SampledFrom([][]ledger.UUID{nil, {rackOne}, {ledgertest.ID(3, 2), rackOne}}).Draw(rt, "in"),
+			Provider: id, Aggregates: rapid.SampledFrom([][]ledger.UUID{nil, {aggregate}, {aggregate2, aggregate}}).Draw(rt, "in"),
 		})
 	}
 	most := rapid.Int64Range(0, 6).Draw(rt, "most")
-	w.accept(&commands.SetLimit{Aggregate: rackOne, Class: vcpu, Most: &most})
+	w.accept(&commands.SetLimit{Aggregate: aggregate, Class: vcpu, Most: &most})
 }
 
 // checkTakenBack carries a command out on a copy, takes it back, and compares what is
@@ -223,7 +220,7 @@ func TestClaimsWithinAggregates(t *testing.T) {
 					{Class: vcpu, Total: rapid.Int64Range(1, 4).Draw(rt, "total")},
 				}},
 				&commands.ReplaceProviderAggregates{Provider: id, Aggregates: rapid.SampledFrom([][]ledger.UUID{
-					nil, {rackOne}, {ledgertest.ID(3, 2)}, {ledgertest.ID(3, 2), rackOne},
+					nil, {aggregate}, {aggregate2}, {aggregate2, aggregate},
 				}).Draw(rt, "in")},
 			)
 		}

@@ -30,8 +30,8 @@ func TestRedacted(t *testing.T) {
 		"in a batch":   {above, &commands.Batch{Commands: []commands.Command{more}}, false},
 		"of a claim":   {above, claim(map[string]int64{vcpu: 2}, fresh), false},
 		"of an aggregate": {[]commands.Command{
-			&commands.ReplaceProviderAggregates{Provider: host, Aggregates: []ledger.UUID{rackOne}},
-			&commands.SetLimit{Aggregate: rackOne, Class: vcpu, Most: ptr[int64](4)},
+			&commands.ReplaceProviderAggregates{Provider: host, Aggregates: []ledger.UUID{aggregate}},
+			&commands.SetLimit{Aggregate: aggregate, Class: vcpu, Most: ptr[int64](4)},
 		}, more, false},
 		"consumers of root": {[]commands.Command{above[0], &commands.SetLimit{Project: "root", Type: "unknown", Most: ptr[int64](0)}}, more, false},
 	} {
@@ -45,7 +45,7 @@ func TestRedacted(t *testing.T) {
 			if told := r.Facts.Limit != nil || r.Facts.Used != 0 || r.Facts.Project != "" || r.Facts.Aggregate != nil; told != row.told {
 				t.Errorf("%+v", r)
 			}
-			if strings.Contains(r.Message, "root") || strings.Contains(r.Message, rackOne.String()) {
+			if strings.Contains(r.Message, "root") || strings.Contains(r.Message, aggregate.String()) {
 				t.Error(r.Message)
 			}
 			submission.Project = ""
