@@ -74,9 +74,7 @@ func TestLimitsHold(t *testing.T) {
 	t.Parallel()
 	grown, refused := map[string]int{}, map[string]int{}
 	rapid.Check(t, func(rt *rapid.T) {
-		w := &world{Scratch: commands.NewScratch(ledger.NewState()), t: t}
-		w.accept(standardNames(t))
-		w.accept(commandstest.SomeThings()...)
+		w := otherWorld(t, commandstest.SomeThings()...)
 		inAggregates(rt, w)
 		w.accept(&commands.PlaceProject{Project: "p", Parent: "q"}, limitOf("", vcpu, rapid.Int64Range(1, 6).Draw(rt, "most")))
 		for range 40 {
@@ -209,8 +207,7 @@ func TestClaimsWithinAggregates(t *testing.T) {
 	t.Parallel()
 	said := map[string]int{}
 	rapid.Check(t, func(rt *rapid.T) {
-		w := &world{Scratch: commands.NewScratch(ledger.NewState()), t: t}
-		w.accept(standardNames(t))
+		w := otherWorld(t)
 		n := rapid.IntRange(1, 5).Draw(rt, "providers")
 		for i := range n {
 			id := ledgertest.ID(1, byte(i+1))

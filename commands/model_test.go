@@ -2,10 +2,11 @@ package commands_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/allot-project/allot/commands"
@@ -16,60 +17,61 @@ import (
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
-// naive is the ledger in its simplest form: maps, and loops over everything. It
-// shares no code with State.
-type naive struct {
-	total     map[string]int64            // "provider/class"
-	held      map[string]map[string]int64 // consumer -> "provider/class" -> amount
-	order     map[string][]string         // consumer -> "provider/class", as its request had them
-	genOf     map[string]uint64           // consumer -> generation
-	providers map[string]int64            // provider -> generation
+// slot is a class of a provider.
+type slot struct {
+	provider ledger.UUID
+	class    string
 }
 
-func key(provider ledger.UUID, class string) string { return provider.String() + "/" + class }
+// holdings are what consumers hold, in the order of their requests.
+type holdings map[ledger.UUID][]commands.ProviderAllocation
 
-func (n *naive) used(slot string) (sum int64) {
-	for _, holds := range n.held {
-		sum += holds[slot]
+func (h holdings) used(of slot) (sum int64) {
+	for _, list := range h {
+		for _, r := range list {
+			if of == (slot{r.Provider, r.Class}) {
+				sum += r.Amount
+			}
+		}
 	}
 	return sum
 }
 
+// naive is the ledger in its simplest form: maps, and loops over everything. It
+// shares no code with State.
+type naive struct {
+	total     map[slot]int64
+	held      holdings
+	genOf     map[ledger.UUID]uint64 // of consumers
+	providers map[ledger.UUID]int64  // their generations
+}
+
 // allocate returns the code with which a request must be rejected, "" for none.
 func (n *naive) allocate(c *commands.AllocateForConsumers) demand.Code {
+	after := maps.Clone(n.held)
 	for _, a := range c.Allocations {
-		gen, exists := n.genOf[a.Consumer.String()]
-		if a.Generation == nil && exists || a.Generation != nil && (!exists || gen != *a.Generation) {
+		gen, exists := n.genOf[a.Consumer]
+		if (a.Generation != nil) != exists || exists && gen != *a.Generation {
 			return demand.CodeConsumerConflict
 		}
-	}
-	before := make(map[string]int64)
-	for slot := range n.total {
-		before[slot] = n.used(slot)
-	}
-	others := make(map[string]int64)
-	for slot := range n.total {
-		others[slot] = before[slot]
-		for _, a := range c.Allocations {
-			others[slot] -= n.held[a.Consumer.String()][slot]
-		}
+		delete(after, a.Consumer)
 	}
 	for _, a := range c.Allocations {
 		for _, r := range a.Resources {
-			if _, ok := n.providers[r.Provider.String()]; !ok {
+			if _, ok := n.providers[r.Provider]; !ok {
 				return demand.CodeProviderUnknown
 			}
 		}
 	}
 	for _, a := range c.Allocations {
-		for _, r := range a.Resources {
-			slot := key(r.Provider, r.Class)
-			total, ok := n.total[slot]
+		for i, r := range a.Resources {
+			of := slot{r.Provider, r.Class}
+			total, ok := n.total[of]
 			if !ok {
 				return demand.CodeNoInventory
 			}
-			others[slot] += r.Amount
-			if others[slot] > total && others[slot] > before[slot] {
+			after[a.Consumer] = a.Resources[:i+1]
+			if used := after.used(of); used > total && used > n.held.used(of) {
 				return demand.CodeCapacityExceeded
 			}
 		}
@@ -78,22 +80,18 @@ func (n *naive) allocate(c *commands.AllocateForConsumers) demand.Code {
 }
 
 func (n *naive) apply(c *commands.AllocateForConsumers, sequence uint64) {
-	moved := make(map[string]bool)
+	moved := make(map[ledger.UUID]bool)
 	for _, a := range c.Allocations {
-		id := a.Consumer.String()
-		if len(a.Resources) == 0 {
-			for slot := range n.held[id] {
-				moved[slot[:36]] = true
-			}
-			n.release(id)
-			continue
+		touched := a.Resources
+		if len(touched) == 0 {
+			touched = n.held[a.Consumer]
 		}
-		n.held[id], n.order[id] = make(map[string]int64), nil
-		n.genOf[id] = sequence
-		for _, r := range a.Resources {
-			n.held[id][key(r.Provider, r.Class)] = r.Amount
-			n.order[id] = append(n.order[id], key(r.Provider, r.Class))
-			moved[r.Provider.String()] = true
+		for _, r := range touched {
+			moved[r.Provider] = true
+		}
+		n.release(a.Consumer)
+		if len(a.Resources) > 0 {
+			n.held[a.Consumer], n.genOf[a.Consumer] = a.Resources, sequence
 		}
 	}
 	for p := range moved {
@@ -101,9 +99,8 @@ func (n *naive) apply(c *commands.AllocateForConsumers, sequence uint64) {
 	}
 }
 
-func (n *naive) release(consumer string) {
+func (n *naive) release(consumer ledger.UUID) {
 	delete(n.held, consumer)
-	delete(n.order, consumer)
 	delete(n.genOf, consumer)
 }
 
@@ -112,69 +109,76 @@ func (n *naive) release(consumer string) {
 // log must give the same bytes.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		dir := t.TempDir()
-		l := commandstest.Start(t, dir, &memlog.Log{})
+		l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 		defer l.Stop(t)
+		providers := l.Providers(t, 2, units("VCPU", 6), units("DISK_GB", 4))
+		consumers := []ledger.UUID{
+			commandstest.NewID(), commandstest.NewID(), commandstest.NewID(), commandstest.NewID(),
+		}
 		model := &naive{
-			total: map[string]int64{}, held: map[string]map[string]int64{}, genOf: map[string]uint64{},
-			order: map[string][]string{}, providers: map[string]int64{},
+			total: map[slot]int64{}, held: holdings{}, genOf: map[ledger.UUID]uint64{}, providers: map[ledger.UUID]int64{},
 		}
-		var providers, consumers []ledger.UUID
-		for i := range 2 {
-			id := l.Provider(
-				t, fmt.Sprint("p", i), commands.Inventory{Class: "VCPU", Total: 6},
-				commands.Inventory{Class: "DISK_GB", Total: 4},
-			)
-			providers = append(providers, id)
-			model.providers[id.String()] = 1
-			model.total[key(id, "VCPU")], model.total[key(id, "DISK_GB")] = 6, 4
+		for _, id := range providers {
+			model.providers[id], model.total[slot{id, "VCPU"}], model.total[slot{id, "DISK_GB"}] = 1, 6, 4
 		}
-		for range 4 {
-			consumers = append(consumers, commandstest.NewID())
+		submit := func(rt *rapid.T, c commands.Command, want demand.Code) uint64 {
+			outcome := l.Submit(t, c)
+			if got := codeOf(outcome.Rejection); got != want {
+				rt.Fatalf("got %q, want %q", got, want)
+			}
+			return outcome.Address.Sequence
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"allocate": func(rt *rapid.T) {
-				c := &commands.AllocateForConsumers{}
-				for _, id := range rapid.SliceOfNDistinct(rapid.SampledFrom(consumers), 1, 3, rapid.ID[ledger.UUID]).Draw(rt, "consumers") {
+				c, some := &commands.AllocateForConsumers{}, rapid.SampledFrom(consumers)
+				for _, id := range rapid.SliceOfNDistinct(some, 1, 3, rapid.ID[ledger.UUID]).Draw(rt, "consumers") {
 					c.Allocations = append(c.Allocations, drawAllocations(rt, model, id, providers))
 				}
 				want := model.allocate(c)
-				outcome := l.Submit(t, c)
-				checkCode(rt, outcome.Rejection, want)
-				if want == "" {
-					model.apply(c, outcome.Address.Sequence)
+				if sequence := submit(rt, c, want); want == "" {
+					model.apply(c, sequence)
 				}
 			},
 			"release": func(rt *rapid.T) {
 				id := rapid.SampledFrom(consumers).Draw(rt, "consumer")
 				want := demand.Code("")
-				if _, exists := model.genOf[id.String()]; !exists {
+				if _, exists := model.genOf[id]; !exists {
 					want = demand.CodeConsumerNotFound
 				}
-				checkCode(rt, l.Submit(t, &commands.ReleaseConsumer{Consumer: id}).Rejection, want)
-				model.release(id.String())
+				submit(rt, &commands.ReleaseConsumer{Consumer: id}, want)
+				model.release(id)
 			},
 			"resize": func(rt *rapid.T) {
 				id := rapid.SampledFrom(providers).Draw(rt, "provider")
 				total := rapid.Int64Range(1, 8).Draw(rt, "total")
-				l.Accept(t, &commands.UpdateInventory{Provider: id, Inventory: commands.Inventory{Class: "VCPU", Total: total}})
-				model.total[key(id, "VCPU")] = total
-				model.providers[id.String()]++
+				l.Accept(t, &commands.UpdateInventory{Provider: id, Inventory: units("VCPU", total)})
+				model.total[slot{id, "VCPU"}] = total
+				model.providers[id]++
 			},
-			"": func(rt *rapid.T) { compare(rt, l, model, providers, consumers) },
+			"": func(rt *rapid.T) {
+				if diff := cmp.Diff(model.contents(providers, consumers), contents(rt, l, providers, consumers)); diff != "" {
+					rt.Fatalf("of the model (-) and of the ledger (+):\n%s", diff)
+				}
+			},
 		})
 		commandstest.CheckReplay(t, l)
 	})
 }
 
+func codeOf(r *demand.Rejection) demand.Code {
+	if r == nil {
+		return ""
+	}
+	return r.Code
+}
+
 func drawAllocations(rt *rapid.T, model *naive, id ledger.UUID, providers []ledger.UUID) commands.ConsumerAllocations {
 	a := commands.ConsumerAllocations{Consumer: id, Project: "project", User: "user"}
-	if gen, exists := model.genOf[id.String()]; exists {
+	if gen, exists := model.genOf[id]; exists {
 		a.Generation = &gen
 	}
 	if rapid.IntRange(0, 9).Draw(rt, "stale") == 0 {
-		wrong := uint64(999_999)
-		a.Generation = &wrong
+		a.Generation = ptr[uint64](999_999)
 	}
 	for _, p := range append(providers, ledger.UUID{15: 7}) {
 		for _, class := range []string{"VCPU", "DISK_GB", "PCPU"} {
@@ -195,86 +199,76 @@ func drawAllocations(rt *rapid.T, model *naive, id ledger.UUID, providers []ledg
 	return a
 }
 
-func checkCode(rt *rapid.T, got *demand.Rejection, want demand.Code) {
-	rt.Helper()
-	if got == nil && want != "" || got != nil && got.Code != want {
-		rt.Fatalf("got %v, want %q", got, want)
-	}
-}
-
-func orEmpty(c *ledger.Consumer) *ledger.Consumer {
-	if c == nil {
-		return &ledger.Consumer{}
-	}
-	return c
-}
-
-func compare(rt *rapid.T, l *commandstest.Ledger, model *naive, providers, consumers []ledger.UUID) {
-	rt.Helper()
-	view := l.Views.View()
-	classes, err := view.Classes()
-	if err != nil {
-		rt.Fatal(err)
-	}
-	owned := make(map[string]int64)
+// contents are lines about providers, consumers, and what their project uses.
+func (n *naive) contents(providers, consumers []ledger.UUID) (lines []string) {
+	usage := map[string]int64{}
 	for _, id := range providers {
-		p, found, err := view.Provider(id)
-		if err != nil || !found || p.Generation != model.providers[id.String()] {
-			rt.Fatalf("provider %+v, %v, %v; want generation %d", p, found, err, model.providers[id.String()])
+		inventories, holders := map[string]string{}, map[string]bool{}
+		for _, class := range []string{"VCPU", "DISK_GB"} {
+			of := slot{id, class}
+			inventories[class] = fmt.Sprint(n.held.used(of), " of ", n.total[of])
+			usage[class] += n.held.used(of)
 		}
-		for _, inv := range p.Inventories {
-			slot := key(id, classes.Name(inv.Class))
-			if inv.Used != model.used(slot) || inv.Total != model.total[slot] {
-				rt.Fatalf("%s: %d of %d used, want %d of %d", slot, inv.Used, inv.Total, model.used(slot), model.total[slot])
-			}
-			owned[classes.Name(inv.Class)] += inv.Used
-		}
-		var holders, want []string
-		if err := view.ProviderConsumers(id, func(c *ledger.Consumer) bool {
-			holders = append(holders, c.UUID.String())
-			return true
-		}); err != nil {
-			rt.Fatal(err)
-		}
-		for consumer, held := range model.held {
-			if held[key(id, "VCPU")]+held[key(id, "DISK_GB")] > 0 {
-				want = append(want, consumer)
+		for consumer, list := range n.held {
+			for _, r := range list {
+				if r.Provider == id {
+					holders[consumer.String()] = true
+				}
 			}
 		}
-		sort.Strings(want)
-		if fmt.Sprint(holders) != fmt.Sprint(want) {
-			rt.Fatalf("consumers of %s: %v, want %v", id, holders, want)
-		}
+		lines = append(lines, fmt.Sprint(id, n.providers[id], inventories, slices.Sorted(maps.Keys(holders))))
 	}
 	for _, id := range consumers {
-		c, found, err := view.Consumer(id)
+		lines = append(lines, fmt.Sprint(id, n.genOf[id], n.held[id]))
+	}
+	maps.DeleteFunc(usage, func(_ string, amount int64) bool { return amount == 0 })
+	return append(lines, fmt.Sprint(usage))
+}
+
+// contents are the same lines, from the read models.
+func contents(rt *rapid.T, l *commandstest.Ledger, providers, consumers []ledger.UUID) (lines []string) {
+	view := l.Views.View()
+	ok := func(err error) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		want, exists := model.genOf[id.String()]
-		if found != exists || found && c.Generation != want {
-			rt.Fatalf("consumer %+v, want generation %d", c, want)
-		}
-		var order []string
-		for _, a := range orEmpty(c).Allocations {
-			order = append(order, key(a.Provider, classes.Name(a.Class)))
-		}
-		if !slices.Equal(order, model.order[id.String()]) {
-			rt.Fatalf("consumer %s holds %v, in the order of the request %v", id, order, model.order[id.String()])
-		}
 	}
+	classes, err := view.Classes()
+	ok(err)
+	for _, id := range providers {
+		p, _, err := view.Provider(id)
+		ok(err)
+		inventories, holders := map[string]string{}, []string{}
+		for _, inv := range p.Inventories {
+			inventories[classes.Name(inv.Class)] = fmt.Sprint(inv.Used, " of ", inv.Total)
+		}
+		ok(view.ProviderConsumers(id, func(c *ledger.Consumer) bool {
+			holders = append(holders, c.UUID.String())
+			return true
+		}))
+		lines = append(lines, fmt.Sprint(id, p.Generation, inventories, holders))
+	}
+	for _, id := range consumers {
+		c, found, err := view.Consumer(id)
+		ok(err)
+		if !found {
+			c = &ledger.Consumer{}
+		}
+		var held []commands.ProviderAllocation
+		for _, a := range c.Allocations {
+			held = append(held, commands.ProviderAllocation{
+				Provider: a.Provider, Class: classes.Name(a.Class), Amount: a.Amount,
+			})
+		}
+		lines = append(lines, fmt.Sprint(id, c.Generation, held))
+	}
+	usage := map[string]int64{}
 	usages, err := view.Usages("project", "")
-	if err != nil {
-		rt.Fatal(err)
-	}
+	ok(err)
 	for _, u := range usages {
 		for _, a := range u.Amounts {
-			owned[classes.Name(a.Class)] -= a.Amount
+			usage[classes.Name(a.Class)] += a.Amount
 		}
 	}
-	for class, rest := range owned {
-		if rest != 0 {
-			rt.Fatalf("the project's usage of %s is off by %d", class, rest)
-		}
-	}
+	return append(lines, fmt.Sprint(usage))
 }

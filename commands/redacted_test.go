@@ -18,22 +18,22 @@ import (
 func TestRedacted(t *testing.T) {
 	t.Parallel()
 	more := allocations(allocate(fresh, host, vcpu, 2))
-	above := []commands.Command{&commands.PlaceProject{Project: "p", Parent: "root"}, limitOf("root", vcpu, 4)}
+	above := steps{&commands.PlaceProject{Project: "p", Parent: "root"}, limitOf("root", vcpu, 4)}
 	for name, row := range map[string]struct {
 		before  []commands.Command
 		command commands.Command
 		told    bool
 	}{
-		"its own":      {[]commands.Command{limitOf("p", vcpu, 4)}, more, true},
-		"a default":    {[]commands.Command{limitOf("", vcpu, 4)}, more, true},
+		"its own":      {steps{limitOf("p", vcpu, 4)}, more, true},
+		"a default":    {steps{limitOf("", vcpu, 4)}, more, true},
 		"of one above": {above, more, false},
-		"in a batch":   {above, &commands.Batch{Commands: []commands.Command{more}}, false},
+		"in a batch":   {above, batch(more), false},
 		"of a claim":   {above, claim(map[string]int64{vcpu: 2}, fresh), false},
-		"of an aggregate": {[]commands.Command{
+		"of an aggregate": {steps{
 			&commands.ReplaceProviderAggregates{Provider: host, Aggregates: []ledger.UUID{aggregate}},
 			&commands.SetLimit{Aggregate: aggregate, Class: vcpu, Most: ptr[int64](4)},
 		}, more, false},
-		"consumers of root": {[]commands.Command{above[0], &commands.SetLimit{Project: "root", Type: "unknown", Most: ptr[int64](0)}}, more, false},
+		"consumers of root": {steps{above[0], &commands.SetLimit{Project: "root", Type: "unknown", Most: ptr[int64](0)}}, more, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, row.before...)
@@ -56,72 +56,42 @@ func TestRedacted(t *testing.T) {
 	}
 }
 
-// TestNearOthers: a client that is bound to a project may not find out where the
-// consumers of others are.
-func TestNearOthers(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for id, code := range map[ledger.UUID]demand.Code{others: demand.CodeForbidden, holder: ""} {
-		c := claim(map[string]int64{vcpu: 2}, fresh)
-		c.Prefer = &demand.ClaimPreference{Near: []demand.NearConsumers{
-			{By: "tree", Rule: "require", Consumers: []ledger.UUID{id}},
-		}}
-		_, r := commands.Decide(commands.Submission{Actor: "a", Command: searching(c), Project: "p"}, w.State())
-		if (r == nil) != (code == "") || r != nil && r.Code != code {
-			t.Errorf("%s: %v", id, r)
-		}
-	}
-}
-
 // TestHiddenLooksMissing: a client that is bound to a project cannot find out what others
 // have. Each command that needs a thing is refused for one of theirs as it is for one that
 // does not exist. A command that such a client may submit has a row here, or makes a thing.
 func TestHiddenLooksMissing(t *testing.T) {
 	t.Parallel()
-	theirs := "q"
 	foreignNode := ledgertest.ID(5, 77)
-	driver, class := "fake", "metal"
 	w := newWorld(t,
-		&commands.CreateNode{
-			Node:       foreignNode,
-			NodeFields: commands.NodeFields{Driver: &driver, ResourceClass: &class, Owner: &theirs},
-		},
+		&commands.CreateNode{Node: foreignNode, NodeFields: commands.NodeFields{
+			Driver: ptr("fake"), ResourceClass: ptr("metal"), Owner: ptr("q"),
+		}},
 		&commands.RequestNodeAllocation{
-			Allocation: hidden, NodeRequest: commands.NodeRequest{ResourceClass: class, Owner: theirs},
+			Allocation: hidden, NodeRequest: commands.NodeRequest{ResourceClass: "metal", Owner: "q"},
 		},
 	)
 	makes := []string{"AllocateForConsumers", "Reserve"} // they tell that a uuid is taken, and no more
 	needs := maps.Clone(commands.Registry)
-	renamed := []commands.PatchOperation{{Op: "replace", Path: "/name", Value: `"b"`}}
+	type about = func(ledger.UUID) commands.Command
 	for name, row := range map[string]struct {
 		foreign ledger.UUID
-		about   func(ledger.UUID) commands.Command
+		about
 	}{
-		"ReleaseConsumer": {others, func(id ledger.UUID) commands.Command {
-			return &commands.ReleaseConsumer{Consumer: id}
-		}},
-		"ConfirmReservation": {others, func(id ledger.UUID) commands.Command {
-			return &commands.ConfirmReservation{Consumer: id}
-		}},
-		"CancelReservation": {others, func(id ledger.UUID) commands.Command {
-			return &commands.CancelReservation{Consumer: id}
-		}},
-		"Claim": {others, func(id ledger.UUID) commands.Command { return drawing("p", 1, id, fresh) }},
-		"ReleaseNodeAllocation": {hidden, func(id ledger.UUID) commands.Command {
-			return &commands.ReleaseNodeAllocation{Allocation: id}
-		}},
+		"ReleaseConsumer":       {others, func(id ledger.UUID) commands.Command { return &commands.ReleaseConsumer{Consumer: id} }},
+		"ConfirmReservation":    {others, func(id ledger.UUID) commands.Command { return &commands.ConfirmReservation{Consumer: id} }},
+		"CancelReservation":     {others, func(id ledger.UUID) commands.Command { return &commands.CancelReservation{Consumer: id} }},
+		"Claim":                 {others, func(id ledger.UUID) commands.Command { return drawing("p", 1, id, fresh) }},
+		"ReleaseNodeAllocation": {hidden, func(id ledger.UUID) commands.Command { return releaseNode(id) }},
 		"UpdateNodeAllocation": {hidden, func(id ledger.UUID) commands.Command {
-			return &commands.UpdateNodeAllocation{Allocation: id, Patch: renamed}
+			return &commands.UpdateNodeAllocation{Allocation: id, Patch: []commands.PatchOperation{set("/name", `"b"`)}}
 		}},
 		"RequestNodeAllocation": {foreignNode, func(id ledger.UUID) commands.Command {
-			return &commands.RequestNodeAllocation{Allocation: fresh, NodeRequest: commands.NodeRequest{
-				ResourceClass: class, Owner: "p", CandidateNodes: []ledger.UUID{id},
-			}}
+			return request(func(r *commands.NodeRequest) { r.Owner, r.CandidateNodes = "p", []ledger.UUID{id} })
 		}},
 	} {
 		told := func(id ledger.UUID) string {
 			var said []string
-			for _, c := range []commands.Command{row.about(id), &commands.Batch{Commands: []commands.Command{row.about(id)}}} {
+			for _, c := range []commands.Command{row.about(id), batch(row.about(id))} {
 				_, r := commands.Decide(commands.Submission{Actor: "a", Command: searching(c), Project: "p"}, w.State())
 				if r == nil {
 					t.Fatalf("%s is accepted", name)

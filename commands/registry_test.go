@@ -80,9 +80,7 @@ func TestOnlyHoldings(t *testing.T) {
 	others := map[string]bool{} // commands that changed something else
 	events := map[string]int{}
 	rapid.Check(t, func(rt *rapid.T) {
-		w := &world{Scratch: commands.NewScratch(ledger.NewState()), t: t}
-		w.accept(standardNames(t))
-		w.accept(commandstest.SomeThings()...)
+		w := otherWorld(t, commandstest.SomeThings()...)
 		for range 30 {
 			c := commandstest.RandomCommand(rt)
 			list, _ := w.carry(c)

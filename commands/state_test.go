@@ -26,9 +26,7 @@ import (
 func TestStateAfterAnyCommands(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		w := &world{Scratch: commands.NewScratch(ledger.NewState()), t: t}
-		w.accept(standardNames(t))
-		w.accept(commandstest.SomeThings()...)
+		w := otherWorld(t, commandstest.SomeThings()...)
 		draw := rapid.SampledFrom([]func(*rapid.T) commands.Command{
 			commandstest.RandomCommand, commandstest.RandomProviderCommand, commandstest.RandomNodeCommand,
 			commandstest.RandomChassisCommand, randomAllocate,
