@@ -67,18 +67,14 @@ func (g *gated) stop(t *testing.T) {
 func (g *gated) begin(t *testing.T, n int) <-chan ledger.Address {
 	told := make(chan ledger.Address, n)
 	for i := range n {
-		id := commandstest.NewID()
-		g.Writer.Start(
-			commands.Submission{
-				ID: id, Actor: "test", Command: &commands.CreateTrait{Name: fmt.Sprintf("CUSTOM_%X_%d", id[:4], i)},
-			},
-			func(outcome commands.Outcome, err error) {
-				if err != nil || outcome.Rejection != nil {
-					t.Errorf("%+v, %v", outcome, err)
-				}
-				told <- outcome.Address
-			},
-		)
+		random := commandstest.NewID()
+		c := &commands.CreateTrait{Name: fmt.Sprintf("CUSTOM_%X_%d", random[:4], i)}
+		g.Writer.Start(submitted(c), func(outcome commands.Outcome, err error) {
+			if err != nil || outcome.Rejection != nil {
+				t.Errorf("%+v, %v", outcome, err)
+			}
+			told <- outcome.Address
+		})
 	}
 	return told
 }
@@ -186,24 +182,26 @@ func checkOnce(rt interface{ Fatalf(string, ...any) }, t *testing.T, l *commands
 func TestUnnamedConsumers(t *testing.T) {
 	t.Parallel()
 	l := commandstest.StartTogether(t)
-	node, allocation, name, driver, class := commandstest.NewID(), commandstest.NewID(), "n", "fake", "a"
-	l.Accept(t, &commands.SetNodeProviders{On: true, Limit: 1})
-	l.Accept(t, &commands.CreateNode{
-		Node: node, NodeFields: commands.NodeFields{Name: &name, Driver: &driver, ResourceClass: &class},
-		ProvisionState: ledger.NodeAvailable,
-	})
-	l.Accept(t, &commands.SetNodePowerState{Node: node, Target: "power off"})
-	request := func() commands.Command {
-		return &commands.RequestNodeAllocation{
-			Allocation: allocation, NodeRequest: commands.NodeRequest{Name: name, ResourceClass: class},
-		}
+	node, allocation, name, class := commandstest.NewID(), commandstest.NewID(), "n", "a"
+	verb := func(target string) commands.Command {
+		return &commands.SetNodeProvisionState{Node: node, Target: target}
+	}
+	request := &commands.RequestNodeAllocation{
+		Allocation: allocation, NodeRequest: commands.NodeRequest{Name: name, ResourceClass: class},
 	}
 	choose := &commands.ChooseNode{Allocation: allocation, Seed: 1}
-	l.Accept(t, request())
+	for _, c := range []commands.Command{
+		&commands.SetNodeProviders{On: true, Limit: 1},
+		&commands.CreateNode{
+			Node: node, NodeFields: commands.NodeFields{Name: &name, Driver: new("fake"), ResourceClass: &class},
+			ProvisionState: ledger.NodeAvailable,
+		},
+		&commands.SetNodePowerState{Node: node, Target: "power off"}, request,
+	} {
+		l.Accept(t, c)
+	}
 	for i := range 3 {
-		outcomes := l.Submit(t, choose, &commands.SetNodeProvisionState{Node: node, Target: "active"},
-			&commands.SetNodeProvisionState{Node: node, Target: "deleted"}, request())
-		for k, outcome := range outcomes {
+		for k, outcome := range l.Submit(t, choose, verb("active"), verb("deleted"), request) {
 			if outcome.Rejection != nil {
 				t.Fatalf("round %d: command %d: %s", i, k, outcome.Rejection)
 			}
@@ -213,10 +211,7 @@ func TestUnnamedConsumers(t *testing.T) {
 
 	provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 8})
 	l.Accept(t, choose)
-	l.Accept(t, &commands.SetNodeProvisionState{Node: node, Target: "active"})
-	l.Submit(
-		t, &commands.SetNodeProvisionState{Node: node, Target: "deleted"},
-		commandstest.Allocate(allocation, provider, "VCPU", 1),
-	)
+	l.Accept(t, verb("active"))
+	l.Submit(t, verb("deleted"), commandstest.Allocate(allocation, provider, "VCPU", 1))
 	checkOnce(t, t, l.Ledger)
 }

@@ -57,17 +57,17 @@ func TestLateAppendIsSkipped(t *testing.T) {
 			}
 			l := start()
 			log.late.Store(true)
-			first := l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_LATE"})
-			second := l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_NEXT"})
+			first := l.Accept(t, trait(1))
+			second := l.Accept(t, trait(2))
 			log.late.Store(true)
-			third := l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_LATE_AGAIN"})
+			third := l.Accept(t, trait(3))
 			l.Stop(t)
 			l = start()
-			fourth := l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_AFTER_A_START"})
+			fourth := l.Accept(t, trait(4))
 			if second.Sequence != first.Sequence+2 || fourth.Sequence != third.Sequence+2 {
 				t.Errorf("%v, %v, %v and %v", first, second, third, fourth)
 			}
-			if again := l.Submit(t, &commands.CreateTrait{Name: "CUSTOM_LATE"}); again.Rejection == nil {
+			if again := l.Submit(t, trait(1)); again.Rejection == nil {
 				t.Errorf("%+v", again)
 			}
 			l.Stop(t)
@@ -102,8 +102,8 @@ func (l *slowLog) Append(sequence uint64, encoded []byte, done func(error)) {
 func TestLateAppendIsNoticed(t *testing.T) {
 	log := &slowLog{Log: &memlog.Log{}}
 	l := commandstest.StartWith(t, t.TempDir(), log, func(o *writer.Options) { o.AnswerWithin = 100 * time.Millisecond })
-	before := l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_BEFORE"})
-	late := commands.Submission{ID: commands.NewID(), Actor: "test", Command: &commands.CreateTrait{Name: "CUSTOM_LATE"}}
+	before := l.Accept(t, trait(0))
+	late := submitted(trait(1))
 	log.slow.Store(true)
 	if _, err := l.Writer.Submit(t.Context(), late); !errors.Is(err, commands.ErrLogUnavailable) {
 		t.Fatalf("while the log takes nothing: %v", err)

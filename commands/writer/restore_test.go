@@ -11,7 +11,6 @@ import (
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
-	"github.com/allot-project/allot/ledger/memlog"
 )
 
 // states are snapshots in memory: the States after some commits.
@@ -50,7 +49,7 @@ type past struct {
 func newPast(t *testing.T, n, folded int, snapshots ...int) *past {
 	t.Helper()
 	p := &past{
-		commits: ledgertest.Commits(t, n), log: &unreadable{Log: &memlog.Log{}}, models: openModels(t), snaps: &states{},
+		commits: ledgertest.Commits(t, n), log: newUnreadable(), models: openModels(t), snaps: &states{},
 	}
 	ledgertest.AppendCommits(t, p.log, p.commits)
 	state := ledger.NewState()
@@ -125,6 +124,9 @@ func TestRestore(t *testing.T) {
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
 	forged := ledger.Head{Sequence: 3, Digest: ledger.Digest{1}}
+	silent := func(err error) func(*past) {
+		return func(p *past) { p.log.last = func(context.Context) error { return err } }
+	}
 	cut := func(p *past) { p.log.Edit(func(entries [][]byte) [][]byte { return entries[:3] }) }
 	for name, c := range map[string]struct {
 		folded    int
@@ -141,14 +143,10 @@ func TestRestoreRefuses(t *testing.T) {
 		"another commit than the snapshot's":       {0, []int{5}, nil, swap(5), ledger.ErrChain, true},
 		"another commit than a checkpoint's":       {0, nil, []ledger.Head{forged}, func(*past) {}, ledger.ErrChain, true},
 		"a commit without a witness is damaged":    {0, nil, nil, swap(3), ledger.ErrChain, true},
-		"a gap": {0, nil, nil, func(p *past) {
-			p.log.last = func(context.Context) error { return ledger.ErrLogGap }
-		}, ledger.ErrLogGap, true},
-		"out of reach": {0, nil, nil, func(p *past) {
-			p.log.last = func(context.Context) error { return ledger.ErrUnavailable }
-		}, ledger.ErrUnavailable, false},
-		"snapshots cannot be listed": {0, nil, nil, func(p *past) { p.snaps.headsErr = errInjected }, errInjected, false},
-		"snapshots cannot be read":   {0, nil, nil, func(p *past) { p.snaps.loader = errInjected }, errInjected, false},
+		"a gap":                                    {0, nil, nil, silent(ledger.ErrLogGap), ledger.ErrLogGap, true},
+		"out of reach":                             {0, nil, nil, silent(ledger.ErrUnavailable), ledger.ErrUnavailable, false},
+		"snapshots cannot be listed":               {0, nil, nil, func(p *past) { p.snaps.headsErr = errInjected }, errInjected, false},
+		"snapshots cannot be read":                 {0, nil, nil, func(p *past) { p.snaps.loader = errInjected }, errInjected, false},
 		"read models cannot be written": {3, nil, nil, func(p *past) {
 			p.models.fold = func() (error, error) { return errInjected, nil }
 		}, errInjected, false},
@@ -188,39 +186,35 @@ func TestStateAt(t *testing.T) {
 	t.Parallel()
 	p := newPast(t, 6, 0, 3, 5)
 	two := *p.commits[5] // a commit with two records
-	two.Records = []ledger.Record{two.Records[0], {Time: two.Records[0].Time, Events: []ledger.Event{
-		ledger.TraitCreated{Name: "CUSTOM_SECOND"},
-	}}}
+	second := ledger.Record{Time: two.Records[0].Time, Events: []ledger.Event{ledger.TraitCreated{Name: "CUSTOM_SECOND"}}}
+	two.Records = []ledger.Record{two.Records[0], second}
 	encoded := ledgertest.Encoded(t, &two)
 	p.log.Edit(func(entries [][]byte) [][]byte { return append(slices.Clone(entries[:5]), encoded) })
 	// A consumer is made by each of the commits from the third on.
-	has := func(s *ledger.State, n byte) bool { _, exists := s.Consumer(ledgertest.ID(2, n)); return exists }
 	for _, c := range []struct {
-		at         ledger.Address
-		from, upTo byte // consumers that are there
-		second     bool
+		at     ledger.Address
+		upTo   byte // consumers that are there, from the second on
+		second bool
 	}{
-		{ledger.Address{Sequence: 1}, 2, 1, false},
-		{ledger.Address{Sequence: 3}, 2, 1, false},
-		{ledger.Address{Sequence: 4}, 2, 2, false},
-		{ledger.Address{Sequence: 6}, 2, 4, false},
-		{ledger.Address{Sequence: 6, Index: 1}, 2, 5, false},
-		{ledger.Address{Sequence: 6, Index: 2}, 2, 5, true},
-		{ledger.Address{Sequence: 6, Index: 9}, 2, 5, true}, // where its next record would be
-		{ledger.Address{Sequence: 7}, 2, 5, true},
+		{ledger.Address{Sequence: 1}, 1, false}, {ledger.Address{Sequence: 3}, 1, false},
+		{ledger.Address{Sequence: 4}, 2, false}, {ledger.Address{Sequence: 6}, 4, false},
+		{ledger.Address{Sequence: 6, Index: 1}, 5, false}, {ledger.Address{Sequence: 6, Index: 2}, 5, true},
+		{ledger.Address{Sequence: 6, Index: 9}, 5, true}, // where its next record would be
+		{ledger.Address{Sequence: 7}, 5, true},
 	} {
 		s, err := writer.StateAt(t.Context(), p.log, p.snaps, c.at)
 		if err != nil {
 			t.Errorf("at %s: %v", c.at, err)
 			continue
 		}
-		for n := c.from; n < 8; n++ {
-			if has(s, n) != (n <= c.upTo) {
-				t.Errorf("at %s there is a consumer %d: %v", c.at, n, has(s, n))
+		upTo := byte(1)
+		for n := byte(2); n < 8; n++ {
+			if _, exists := s.Consumer(ledgertest.ID(2, n)); exists {
+				upTo = n
 			}
 		}
-		if s.HasTrait("CUSTOM_SECOND") != c.second {
-			t.Errorf("at %s the second record was applied: %v", c.at, !c.second)
+		if second := s.HasTrait("CUSTOM_SECOND"); upTo != c.upTo || s.ConsumerCount() != int(upTo)-1 || second != c.second {
+			t.Errorf("at %s there are consumers up to %d, and the second record was applied: %v", c.at, upTo, second)
 		}
 	}
 	for at, why := range map[ledger.Address]string{

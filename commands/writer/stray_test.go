@@ -98,14 +98,7 @@ func strayAppends(t *testing.T) {
 	for i := range 16 {
 		answered.Go(func() {
 			for round := range 20 {
-				outcome, err := l.Writer.Submit(t.Context(), commands.Submission{
-					ID: commandstest.NewID(), Actor: "test",
-					Command: &commands.CreateTrait{Name: fmt.Sprintf("CUSTOM_%d_%d", i, round)},
-				})
-				if err != nil || outcome.Rejection != nil {
-					t.Errorf("%+v, %v", outcome, err)
-					return
-				}
+				l.Accept(t, &commands.CreateTrait{Name: fmt.Sprintf("CUSTOM_%d_%d", i, round)})
 			}
 		})
 		answered.Go(func() {
@@ -119,14 +112,7 @@ func strayAppends(t *testing.T) {
 	}
 	answered.Wait()
 	l.Stop(t)
-	last, err := log.Last(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = chain.Read(t.Context(), log, ledger.Head{}, last, func(*ledger.Commit) error { return nil })
-	if err != nil {
-		t.Errorf("the log cannot be read: %v", err)
-	}
+	checkLog(t, log, nil)
 	if log.lost == 0 {
 		t.Error("no append was lost")
 	}
@@ -182,14 +168,10 @@ func TestNothingFollowsARefusedAppend(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		encoded, err := ledger.EncodeCommit(&ledger.Commit{Sequence: sequence, Prev: head.Digest, Records: []ledger.Record{{
+		return ledgertest.Encoded(t, &ledger.Commit{Sequence: sequence, Prev: head.Digest, Records: []ledger.Record{{
 			CommandID: commandstest.NewID(), Command: "CreateTrait", Time: time.Now().Add(time.Hour).UnixNano(), Actor: "another",
 			Events: []ledger.Event{ledger.TraitCreated{Name: "CUSTOM_OF_ANOTHER"}},
 		}}})
-		if err != nil {
-			t.Error(err)
-		}
-		return encoded
 	}
 	log.next.Store(true)
 	var answered sync.WaitGroup
@@ -238,9 +220,7 @@ func TestDeposedWriterReadsNoFurther(t *testing.T) {
 			Events: []ledger.Event{event},
 		})
 	}
-	_, err = w.Submit(t.Context(), commands.Submission{
-		ID: commandstest.NewID(), Actor: "test", Command: &commands.CreateTrait{Name: "CUSTOM_LATE"},
-	})
+	_, err = w.Submit(t.Context(), submitted(trait(1)))
 	if !errors.Is(err, commands.ErrNotLeading) {
 		t.Errorf("a deposed writer says %v", err)
 	}

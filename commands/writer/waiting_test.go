@@ -78,24 +78,12 @@ func TestUnreachableLog(t *testing.T) {
 	r := newRig(t, func(o *writer.Options) { o.AnswerWithin = time.Hour })
 	var away atomic.Bool
 	away.Store(true)
-	r.log.last = func(context.Context) error {
-		if away.Load() {
-			return ledger.ErrUnavailable
-		}
-		return nil
-	}
-	r.log.Decide = func(uint64) memlog.Fault {
-		if away.Load() {
-			return memlog.LostAppend
-		}
-		return memlog.None
-	}
+	unavailable := errWhile(&away, ledger.ErrUnavailable)
+	r.log.last = func(context.Context) error { return unavailable() }
+	r.log.Decide = failsWhile(&away, memlog.LostAppend)
 	answers := make(chan error, 10)
 	start := func(n int) {
-		r.Start(
-			commands.Submission{ID: commands.NewID(), Command: trait(n)},
-			func(_ commands.Outcome, err error) { answers <- err },
-		)
+		r.Start(submitted(trait(n)), func(_ commands.Outcome, err error) { answers <- err })
 	}
 	for n := range 4 {
 		start(n)
@@ -148,34 +136,21 @@ func TestRefusedInTheQueue(t *testing.T) {
 	t.Parallel()
 	var full atomic.Bool
 	errFull := errors.New("the disk is full")
-	r := newRig(t, func(o *writer.Options) {
-		o.Refuse = func() error {
-			if full.Load() {
-				return errFull
-			}
-			return nil
-		}
-	})
-	held, begun := make(chan struct{}), make(chan struct{}, 10)
-	r.log.Gate = func() { begun <- struct{}{}; <-held }
-	underWay, queued, asking := make(chan error, 1), make(chan error, 1), make(chan error, 1)
-	start := func(s commands.Submission, to chan error) {
-		r.Start(s, func(_ commands.Outcome, err error) { to <- err })
-	}
-	start(commands.Submission{ID: commands.NewID(), Command: trait(1)}, underWay)
+	r := newRig(t, func(o *writer.Options) { o.Refuse = errWhile(&full, errFull) })
+	begun, release := r.hold()
+	underWay := r.start(submitted(trait(1)))
 	<-begun
-	start(commands.Submission{ID: commands.NewID(), Command: trait(2)}, queued)
-	start(commands.Submission{DryRun: true, Command: trait(3)}, asking)
+	queued, asking := r.start(submitted(trait(2))), r.start(commands.Submission{DryRun: true, Command: trait(3)})
 	full.Store(true)
-	close(held)
-	if err := <-underWay; err != nil {
-		t.Errorf("what was under way: %v", err)
+	release()
+	if a := <-underWay; a.err != nil {
+		t.Errorf("what was under way: %v", a.err)
 	}
-	if err := <-queued; !errors.Is(err, commands.ErrLogUnavailable) || !errors.Is(err, errFull) {
-		t.Errorf("what waited: %v", err)
+	if a := <-queued; !errors.Is(a.err, commands.ErrLogUnavailable) || !errors.Is(a.err, errFull) {
+		t.Errorf("what waited: %v", a.err)
 	}
-	if err := <-asking; err != nil {
-		t.Errorf("a dry run that waited: %v", err)
+	if a := <-asking; a.err != nil {
+		t.Errorf("a dry run that waited: %v", a.err)
 	}
 	if r.Refused() != 1 {
 		t.Errorf("%d refused", r.Refused())
@@ -186,17 +161,11 @@ func TestRefusedInTheQueue(t *testing.T) {
 // everything that was submitted before the request for it.
 func TestForkBehindARecord(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(*writer.Options) {})
-	held, begun := make(chan struct{}), make(chan struct{}, 10)
-	r.log.Gate = func() { begun <- struct{}{}; <-held }
-	done := func(outcome commands.Outcome, err error) {
-		if err != nil || outcome.Rejection != nil {
-			t.Errorf("%+v, %v", outcome, err)
-		}
-	}
-	r.Start(commands.Submission{ID: commands.NewID(), Command: trait(1)}, done)
+	r := newRig(t)
+	begun, release := r.hold()
+	first := r.start(submitted(trait(1)))
 	<-begun
-	r.Start(commands.Submission{ID: commands.NewID(), Command: trait(2)}, done)
+	second := r.start(submitted(trait(2)))
 	forked := make(chan *ledger.State, 1)
 	go func() {
 		s, err := r.Fork(context.Background())
@@ -207,7 +176,12 @@ func TestForkBehindARecord(t *testing.T) {
 	}()
 	// The loop holds the second command, and the fork is in the queue.
 	ledgertest.WaitFor(t, "the fork in the queue", func() bool { return r.Waiting() > 0 })
-	close(held)
+	release()
+	for _, told := range []<-chan answer{first, second} {
+		if a := <-told; a.err != nil || a.Rejection != nil {
+			t.Errorf("%+v", a)
+		}
+	}
 	s := <-forked
 	if !s.HasTrait("CUSTOM_1") || !s.HasTrait("CUSTOM_2") || s.Head().Sequence != 3 {
 		t.Errorf("the copy is of sequence %d", s.Head().Sequence)

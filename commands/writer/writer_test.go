@@ -51,16 +51,14 @@ func submitMany(
 	for range clients {
 		clientsDone.Go(func() {
 			for range each {
-				id := commandstest.NewID()
-				outcome, err := l.Writer.Submit(context.Background(), commands.Submission{
-					ID: id, Actor: "test", Command: commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1),
-				})
+				s := submitted(commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1))
+				outcome, err := l.Writer.Submit(context.Background(), s)
 				if err != nil && !errors.Is(err, commands.ErrLogUnavailable) {
 					t.Errorf("submit: %v", err)
 				}
 				if err == nil && outcome.Rejection == nil {
 					mu.Lock()
-					accepted[id] = outcome.Address
+					accepted[s.ID] = outcome.Address
 					mu.Unlock()
 				}
 			}
