@@ -1,11 +1,11 @@
 package placing_test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -14,7 +14,6 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/memlog"
 )
 
 func drawing(from, consumer ledger.UUID, resources map[string]int64) *commands.Claim {
@@ -28,56 +27,54 @@ func drawing(from, consumer ledger.UUID, resources map[string]int64) *commands.C
 // is none, and the reservation ends with its last slot, while other claims go on.
 func TestRaceForReservation(t *testing.T) {
 	const hosts, slots, clients = 5, 4, 8
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	l := start(t)
 	reservation := commandstest.NewID()
 	reserve := &commands.Reserve{Seconds: 3600, Allocations: []commands.ConsumerAllocations{{
 		Consumer: reservation, Project: "p", User: "u",
 	}}}
-	for _, host := range l.Providers(t, hosts, commands.Inventory{Class: "VCPU", Total: slots + 2}) {
+	for _, host := range l.Providers(t, hosts, units(slots+2)) {
 		reserve.Allocations[0].Resources = append(
 			reserve.Allocations[0].Resources, commands.ProviderAllocation{Provider: host, Class: "VCPU", Amount: slots},
 		)
 	}
 	l.Accept(t, reserve)
 	var mu sync.Mutex
-	won, beside := map[ledger.UUID]int64{}, 0
+	var beside atomic.Int64
+	won := map[ledger.UUID]int64{}
 	var all sync.WaitGroup
 	for scheduler := range 2 {
 		for range clients {
 			all.Go(func() {
 				for range 4 {
-					c := drawing(reservation, commandstest.NewID(), map[string]int64{"VCPU": 1})
+					c := drawing(reservation, commandstest.NewID(), cores(1))
 					c.For[0].Count = 1 + scheduler
-					if scheduler == 1 && mustNot(t, l, claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})) == "" {
-						mu.Lock()
-						beside++
-						mu.Unlock()
+					if scheduler == 1 && l.Submit(t, oneCore()).Rejection == nil {
+						beside.Add(1)
 					}
-					o, err := l.Writer.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
-					mu.Lock()
-					switch {
-					case err != nil:
-						t.Error(err)
-					case o.Rejection == nil:
-						for _, one := range claimed(t, o) {
-							won[one.Allocations[0].Provider] += one.Allocations[0].Amount
+					o := l.Submit(t, c)
+					switch codeOf(o.Rejection) {
+					case "":
+						mu.Lock()
+						for _, place := range placesOf(t, o) {
+							won[place]++
 						}
-					case o.Rejection.Code != demand.CodeNoCandidates && o.Rejection.Code != demand.CodeNoReservation:
+						mu.Unlock()
+					case demand.CodeNoCandidates, demand.CodeNoReservation:
+					default:
 						t.Errorf("it was rejected with %s", o.Rejection)
 					}
-					mu.Unlock()
 				}
 			})
 		}
 	}
 	all.Wait()
-	for _, id := range slices.Collect(maps.Keys(won)) {
-		if won[id] != slots {
-			t.Errorf("of host %s %d slots of %d were given away", id, won[id], slots)
+	for id, n := range won {
+		if n != slots {
+			t.Errorf("of host %s %d slots of %d were given away", id, n, slots)
 		}
 	}
-	if len(won) != hosts || beside != 2*hosts {
-		t.Errorf("%d hosts of %d were drawn on, and %d claims beside got one of %d", len(won), hosts, beside, 2*hosts)
+	if len(won) != hosts || beside.Load() != 2*hosts {
+		t.Errorf("%d hosts of %d were drawn on, and %d claims beside got one of %d", len(won), hosts, beside.Load(), 2*hosts)
 	}
 	if _, exists, err := l.Views.View().Consumer(reservation); exists || err != nil {
 		t.Errorf("the reservation is still there: %v", err)
@@ -85,27 +82,15 @@ func TestRaceForReservation(t *testing.T) {
 	commandstest.CheckReplay(t, l)
 }
 
-// mustNot carries a claim out, and returns the code of its rejection.
-func mustNot(t *testing.T, l *commandstest.Ledger, c commands.Command) demand.Code {
-	o, err := l.Writer.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
-	if err != nil {
-		t.Error(err)
-	}
-	if o.Rejection == nil {
-		return ""
-	}
-	return o.Rejection.Code
-}
-
 // TestDrawing: claims that draw on random reservations take just what those hold: nothing
 // comes or goes, and a claim is only rejected where no provider holds enough for it.
 func TestDrawing(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+		l := start(t)
 		defer l.Stop(t)
 		classes := []string{"VCPU", "DISK_GB"}
 		hosts := l.Providers(
-			t, 3, commands.Inventory{Class: "VCPU", Total: 8}, commands.Inventory{Class: "DISK_GB", Total: 3, Ratio: new(2.5)},
+			t, 3, units(8), commands.Inventory{Class: "DISK_GB", Total: 3, Ratio: new(2.5)},
 		)
 		var reservations []ledger.UUID
 		for range 2 {

@@ -116,7 +116,7 @@ func play(t *testing.T, seed int64, capacity [3]int64, limited bool, racks strin
 	l := commandstest.Start(t, t.TempDir(), log)
 	hosts := [3]ledger.UUID{}
 	for i := 1; i < 3; i++ {
-		hosts[i] = l.Provider(t, fmt.Sprint(i), commands.Inventory{Class: "VCPU", Total: capacity[i]})
+		hosts[i] = l.Provider(t, fmt.Sprint(i), units(capacity[i]))
 	}
 	g := &game{
 		t: t, Ledger: l, hosts: hosts, capacity: capacity, limited: limited, racks: racks, rack: commandstest.NewID(),
@@ -198,7 +198,7 @@ func (g *game) make(m move) string {
 	consumer := g.consumers[m.player]
 	switch m.kind {
 	case "claim":
-		c = claimOf(consumer, map[string]int64{"VCPU": 1})
+		c = claimOf(consumer, cores(1))
 	case "allocate":
 		allocate := commandstest.Allocate(consumer, g.hosts[m.host], "VCPU", 1)
 		allocate.Allocations[0].Project = "p"

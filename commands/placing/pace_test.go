@@ -9,11 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/placing"
-	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/projector/candidates"
 )
 
@@ -127,10 +125,13 @@ func TestSearchesTakeTurns(t *testing.T) {
 // again and again, and is decided. What is found at once never asks.
 func TestCostlySearchesArePaced(t *testing.T) {
 	const hosts = 300
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	l.Providers(t, hosts, commands.Inventory{Class: "VCPU", Total: 8})
-	claimed(t, l.Submit(t, claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1}))) // it makes the order
-	wishes := manyWishes()
+	l := start(t)
+	l.Providers(t, hosts, units(8))
+	claimed(t, l.Submit(t, oneCore()))              // it makes the order
+	wishes := make([]demand.AggregatePreference, 5) // more than the order is divided by: each host is looked at
+	for i := range wishes {
+		wishes[i] = demand.AggregatePreference{Aggregate: commandstest.NewID(), Weight: 1}
+	}
 	for _, c := range []struct {
 		name   string
 		prefer *demand.ClaimPreference
@@ -142,7 +143,7 @@ func TestCostlySearchesArePaced(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			asked, ended := keepPlace(l.Claims)
-			claim := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
+			claim := oneCore()
 			claim.Prefer = c.prefer
 			claimed(t, l.Submit(t, claim))
 			close(ended)
@@ -151,14 +152,6 @@ func TestCostlySearchesArePaced(t *testing.T) {
 			}
 		})
 	}
-}
-
-// manyWishes are more than the order is divided by, so that each host is looked at.
-func manyWishes() (wishes []demand.AggregatePreference) {
-	for range 5 {
-		wishes = append(wishes, demand.AggregatePreference{Aggregate: commandstest.NewID(), Weight: 1})
-	}
-	return wishes
 }
 
 // keepPlace gives a place to one search at a time, and takes it back at once. At the end it

@@ -31,12 +31,22 @@ func claimOf(consumer ledger.UUID, resources map[string]int64) *commands.Claim {
 	}}
 }
 
-func claimed(t interface {
-	Helper()
-	Fatalf(string, ...any)
-}, o commands.Outcome) []ledger.AllocationsClaimed {
+// cores are so many VCPU.
+func cores(n int64) map[string]int64 { return map[string]int64{"VCPU": n} }
+
+// units is an inventory of so many VCPU.
+func units(total int64) commands.Inventory { return commands.Inventory{Class: "VCPU", Total: total} }
+
+// oneCore is a claim of a new consumer.
+func oneCore() *commands.Claim { return claimOf(commandstest.NewID(), cores(1)) }
+
+func start(t *testing.T) *commandstest.Ledger {
 	t.Helper()
-	var list []ledger.AllocationsClaimed
+	return commandstest.Start(t, t.TempDir(), &memlog.Log{})
+}
+
+func claimed(t *testing.T, o commands.Outcome) (list []ledger.AllocationsClaimed) {
+	t.Helper()
 	for _, event := range o.Events {
 		if one, is := event.(ledger.AllocationsClaimed); is {
 			list = append(list, one)
@@ -46,6 +56,47 @@ func claimed(t interface {
 		t.Fatalf("it claimed nothing: %+v", o)
 	}
 	return list
+}
+
+// placesOf are the providers of a claim's consumers.
+func placesOf(t *testing.T, o commands.Outcome) (list []ledger.UUID) {
+	t.Helper()
+	for _, one := range claimed(t, o) {
+		list = append(list, one.Allocations[0].Provider)
+	}
+	return list
+}
+
+func codeOf(r *demand.Rejection) demand.Code {
+	if r == nil {
+		return ""
+	}
+	return r.Code
+}
+
+// refused requires a command to be rejected for a reason.
+func refused(t *testing.T, l *commandstest.Ledger, c commands.Command, want demand.Code) {
+	t.Helper()
+	if o := l.Submit(t, c); codeOf(o.Rejection) != want {
+		t.Errorf("it must be rejected with %s: %+v", want, o)
+	}
+}
+
+func fork(t *testing.T, l *commandstest.Ledger) *ledger.State {
+	t.Helper()
+	state, err := l.Writer.Fork(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
+// inAggregate puts a provider into a new aggregate alone.
+func inAggregate(t *testing.T, l *commandstest.Ledger, provider ledger.UUID) ledger.UUID {
+	t.Helper()
+	aggregate := commandstest.NewID()
+	l.Accept(t, &commands.ReplaceProviderAggregates{Provider: provider, Aggregates: []ledger.UUID{aggregate}})
+	return aggregate
 }
 
 // TestLastPlaces: of five hundred clients who want the last fifty places, fifty get
@@ -65,8 +116,8 @@ func TestLastPlaces(t *testing.T) {
 
 func lastPlaces(t *testing.T, most int64, want int) {
 	const places, clients, projects = 50, 500, 10
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	l.Providers(t, places/10, commands.Inventory{Class: "VCPU", Total: 20}, commands.Inventory{Class: "DISK_GB", Total: 1000})
+	l := start(t)
+	l.Providers(t, places/10, units(20), commands.Inventory{Class: "DISK_GB", Total: 1000})
 	if most > 0 {
 		l.Accept(t, &commands.SetLimit{Class: "VCPU", Most: &most})
 	}
@@ -79,20 +130,17 @@ func lastPlaces(t *testing.T, most int64, want int) {
 			c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 2, "DISK_GB": 1})
 			c.For[0].Project = fmt.Sprint("project ", i%projects)
 			c.Prefer = &demand.ClaimPreference{Order: []string{"", "pack", "spread", "random"}[i%4]}
-			o, err := l.Writer.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
+			o := l.Submit(t, c)
 			mu.Lock()
 			defer mu.Unlock()
-			switch {
-			case err != nil:
-				t.Error(err)
-			case o.Rejection != nil:
-				rejected[o.Rejection.Code]++
-				if o.Rejection.Code == demand.CodeNoCandidates && o.Rejection.Facts.Explanation == nil {
-					t.Error("a rejection without an explanation")
-				}
-			default:
-				won[o.Events[0].(ledger.AllocationsClaimed).Allocations[0].Provider]++
+			if o.Rejection == nil {
+				won[placesOf(t, o)[0]]++
 				of[c.For[0].Project] += 2
+				return
+			}
+			rejected[o.Rejection.Code]++
+			if o.Rejection.Code == demand.CodeNoCandidates && o.Rejection.Facts.Explanation == nil {
+				t.Error("a rejection without an explanation")
 			}
 		})
 	}
@@ -133,15 +181,15 @@ func TestClaimsAreShared(t *testing.T) {
 
 func testShared(t *testing.T, of func(client string) commands.Submission) {
 	t.Helper()
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 1000})
+	l := start(t)
+	l.Provider(t, "host", units(1000))
 	stage := placing.New(placing.Options{Views: l.Views})
 	defer stage.Stop()
 	const many = 100
 	begun, hold, order := make(chan bool), make(chan bool), make(chan string, many+1)
 	send := func(client string, decide placing.Decide) {
 		submission := of(client)
-		submission.ID, submission.Command = commands.NewID(), claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
+		submission.ID, submission.Command = commands.NewID(), oneCore()
 		stage.Search(submission, decide, func(commands.Outcome, error) {})
 	}
 	send("eve", func(commands.Submission, func(commands.Outcome, error)) { begun <- true; <-hold }) // the search waits for it
@@ -163,12 +211,12 @@ func testShared(t *testing.T, of func(client string) commands.Submission) {
 // so are new ones.
 func TestGivenUpSearchesAnswerAtOnce(t *testing.T) {
 	t.Parallel()
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 1000})
+	l := start(t)
+	l.Provider(t, "host", units(1000))
 	stage := placing.New(placing.Options{Views: l.Views})
 	begun, hold, told := make(chan bool), make(chan bool), make(chan error, 11)
 	send := func(decide placing.Decide, done func(commands.Outcome, error)) {
-		c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
+		c := oneCore()
 		stage.Search(commands.Submission{ID: commands.NewID(), Actor: "test", Command: c}, decide, done)
 	}
 	nothing := func(commands.Outcome, error) {}
@@ -198,7 +246,7 @@ func TestClaimsAgree(t *testing.T) {
 	t.Parallel()
 	accepted := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+		l := start(t)
 		defer l.Stop(t)
 		for _, c := range commandstest.SomeThings() {
 			l.Submit(t, c)
@@ -209,22 +257,18 @@ func TestClaimsAgree(t *testing.T) {
 				continue
 			}
 			claim := commandstest.RandomClaim(rt)
-			state, err := l.Writer.Fork(context.Background())
-			if err != nil {
-				rt.Fatal(err)
-			}
-			seed := uint64(7)
 			if claim.Prefer == nil {
 				claim.Prefer = &demand.ClaimPreference{}
 			}
-			claim.Prefer.Seed = &seed
+			claim.Prefer.Seed = new(uint64(7))
 			// It searches the State, provider by provider.
-			want, rejection := commands.Decide(commands.Submission{Command: commands.Searching(claim, claiming.InState)}, state)
+			searching := commands.Searching(claim, claiming.InState)
+			want, rejection := commands.Decide(commands.Submission{Command: searching}, fork(t, l))
 			got := l.Submit(t, claim)
-			if rejection != nil || got.Rejection != nil {
-				if rejection == nil || got.Rejection == nil || rejection.Code != got.Rejection.Code {
-					rt.Fatalf("the model says %v, the ledger %v", rejection, got.Rejection)
-				}
+			if codeOf(rejection) != codeOf(got.Rejection) {
+				rt.Fatalf("the model says %v, the ledger %v", rejection, got.Rejection)
+			}
+			if rejection != nil {
 				continue
 			}
 			accepted++
@@ -252,9 +296,9 @@ func facts(events []ledger.Event) (list []ledger.Event) {
 
 // TestSentAgain: the same claim under the same id is told again what was chosen.
 func TestSentAgain(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	l.Providers(t, 9, commands.Inventory{Class: "VCPU", Total: 8})
-	c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
+	l := start(t)
+	l.Providers(t, 9, units(8))
+	c := oneCore()
 	c.Alternates = 3
 	s := commands.Submission{ID: commands.NewID(), Actor: "test", Command: c}
 	first, err := l.Writer.Submit(context.Background(), s)
@@ -273,26 +317,19 @@ func TestSentAgain(t *testing.T) {
 // TestOwnIsTakenOffOnce: what a consumer of a gang holds in a limited aggregate is taken
 // off for the gang once, and not for each of its consumers.
 func TestOwnIsTakenOffOnce(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	rack := commandstest.NewID()
-	inside := l.Provider(t, "in", commands.Inventory{Class: "VCPU", Total: 100})
-	l.Accept(t, &commands.ReplaceProviderAggregates{Provider: inside, Aggregates: []ledger.UUID{rack}})
-	l.Provider(t, "out", commands.Inventory{Class: "VCPU", Total: 100})
-	most := int64(2)
-	l.Accept(t, &commands.SetLimit{Aggregate: rack, Class: "VCPU", Most: &most})
+	l := start(t)
+	inside := l.Provider(t, "in", units(100))
+	rack := inAggregate(t, l, inside)
+	l.Provider(t, "out", units(100))
+	l.Accept(t, &commands.SetLimit{Aggregate: rack, Class: "VCPU", Most: new(int64(2))})
 	first := commandstest.NewID()
 	l.Accept(t, commandstest.Allocate(first, inside, "VCPU", 1))
-	c := claimOf(first, map[string]int64{"VCPU": 2})
+	c := claimOf(first, cores(2))
 	c.For[0].AnyGeneration = true
 	c.For = append(c.For, demand.ClaimConsumer{Consumer: commandstest.NewID(), Request: 1, Project: "p", User: "u"})
-	c.Requests = append(c.Requests, claimOf(first, map[string]int64{"VCPU": 1}).Requests...)
+	c.Requests = append(c.Requests, claimOf(first, cores(1)).Requests...)
 	c.Prefer = &demand.ClaimPreference{Aggregates: []demand.AggregatePreference{{Aggregate: rack, Weight: 1}}}
-	o, err := l.Writer.Submit(t.Context(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
-	if err != nil || o.Rejection != nil {
-		t.Fatalf("%+v, %v", o.Rejection, err)
-	}
-	got := claimed(t, o)
-	if len(got) != 2 || got[0].Allocations[0].Provider != inside || got[1].Allocations[0].Provider == inside {
+	if got := placesOf(t, l.Submit(t, c)); len(got) != 2 || got[0] != inside || got[1] == inside {
 		t.Errorf("%+v", got)
 	}
 }
@@ -301,25 +338,21 @@ func TestOwnIsTakenOffOnce(t *testing.T) {
 // aggregate after the other: what is found for those before counts as taken.
 func TestManyAggregates(t *testing.T) {
 	const racks, places = 40, 3
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	l := start(t)
 	for i := range racks {
-		id, rack, most := l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: 100}), commandstest.NewID(), int64(places)
-		l.Accept(t, &commands.ReplaceProviderAggregates{Provider: id, Aggregates: []ledger.UUID{rack}})
-		l.Accept(t, &commands.SetLimit{Aggregate: rack, Class: "VCPU", Most: &most})
+		rack := inAggregate(t, l, l.Provider(t, fmt.Sprint("host-", i), units(100)))
+		l.Accept(t, &commands.SetLimit{Aggregate: rack, Class: "VCPU", Most: new(int64(places))})
 	}
 	var all sync.WaitGroup
 	for range racks * places {
 		all.Go(func() {
-			c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
+			c := oneCore()
 			c.Prefer = &demand.ClaimPreference{Order: demand.OrderPack}
-			o, err := l.Writer.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
-			if err != nil || o.Rejection != nil {
-				t.Error(err, o.Rejection)
-			}
+			l.Accept(t, c)
 		})
 	}
 	all.Wait()
-	if o := l.Submit(t, claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})); o.Rejection == nil ||
+	if o := l.Submit(t, oneCore()); o.Rejection == nil ||
 		o.Rejection.Code != demand.CodeOverLimit || o.Rejection.Facts.Used != places {
 		t.Errorf("it is full: %+v", o)
 	}
@@ -331,14 +364,14 @@ func TestClaimsKeepConsumersApart(t *testing.T) {
 	for _, by := range []string{"provider", "tree", "aggregate"} {
 		t.Run(by, func(t *testing.T) {
 			const racks, hosts = 4, 12
-			l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+			l := start(t)
 			rackOf := map[ledger.UUID]ledger.UUID{}
 			aggregates := make([]ledger.UUID, racks)
 			for i := range aggregates {
 				aggregates[i] = commandstest.NewID()
 			}
 			for i := range hosts {
-				id := l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: 8})
+				id := l.Provider(t, fmt.Sprint("host-", i), units(8))
 				l.Accept(t, &commands.ReplaceProviderAggregates{Provider: id, Aggregates: aggregates[i%racks : i%racks+1]})
 				rackOf[id] = aggregates[i%racks]
 				if by != "aggregate" {
@@ -383,26 +416,22 @@ func claimAtOnce(t *testing.T, l *commandstest.Ledger, n int, near demand.NearCo
 	var all sync.WaitGroup
 	for i, id := range ids {
 		all.Go(func() {
-			c := claimOf(id, map[string]int64{"VCPU": 1})
+			c := claimOf(id, cores(1))
 			one := near
 			one.Consumers = slices.Concat(ids[:i], ids[i+1:])
 			c.Prefer = &demand.ClaimPreference{Near: []demand.NearConsumers{one}}
 			for range 100 {
-				o, err := l.Writer.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if o.Rejection != nil && o.Rejection.Code == demand.CodeClaimBudget {
+				o := l.Submit(t, c)
+				switch codeOf(o.Rejection) {
+				case demand.CodeClaimBudget:
 					continue
-				}
-				if o.Rejection != nil && o.Rejection.Code != demand.CodeNoCandidates {
-					t.Error(o.Rejection)
-				}
-				if o.Rejection == nil {
+				case "":
 					mu.Lock()
-					providers = append(providers, o.Events[0].(ledger.AllocationsClaimed).Allocations[0].Provider)
+					providers = append(providers, placesOf(t, o)...)
 					mu.Unlock()
+				case demand.CodeNoCandidates:
+				default:
+					t.Error(o.Rejection)
 				}
 				return
 			}
@@ -413,64 +442,19 @@ func claimAtOnce(t *testing.T, l *commandstest.Ledger, n int, near demand.NearCo
 	return providers
 }
 
-// decidedAfter searches for a claim, and decides it by what was found: as long as nothing
-// has changed, when it must be accepted, and after a command, when it may be rejected.
-func decidedAfter(
-	t *testing.T, l *commandstest.Ledger, c *commands.Claim, change commands.Command,
-) *demand.Rejection {
-	t.Helper()
-	state := func() *ledger.State {
-		t.Helper()
-		s, err := l.Writer.Fork(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	before := state()
-	found, err := searchIn(before, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	with := commands.WithFound(c, []*demand.Found{found})
-	if _, rejection := with.Decide(before); rejection != nil {
-		t.Errorf("nothing has changed: %v", rejection)
-	}
-	l.Accept(t, change)
-	_, rejection := with.Decide(state())
-	return rejection
-}
-
-// searchIn searches a State for a claim, as is done before it is decided.
-func searchIn(s *ledger.State, c *commands.Claim) (*demand.Found, error) {
-	var providers []*ledger.Provider
-	s.Providers(func(p *ledger.Provider) bool { providers = append(providers, p); return true })
-	search := claiming.Search{
-		Ranking: candidates.NewRanking(candidates.NewWorld(providers)), Classes: s.Classes(), AsOf: s.Head().Sequence,
-		Named: demand.NamedIn(s),
-		Consumer: func(id ledger.UUID) (*ledger.Consumer, error) {
-			consumer, _ := s.Consumer(id)
-			return consumer, nil
-		},
-	}
-	return search.Run(context.Background(), &c.Claim)
-}
-
 // TestBatchWithClaims: claims in a batch see what those before them chose.
 func TestBatchWithClaims(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	l.Providers(t, 2, commands.Inventory{Class: "VCPU", Total: 1})
+	l := start(t)
+	l.Providers(t, 2, units(1))
 	batch := func(n int) *commands.Batch {
 		b := &commands.Batch{Commands: []commands.Command{&commands.CreateTrait{Name: fmt.Sprint("CUSTOM_", n)}}}
 		for range n {
-			b.Commands = append(b.Commands, claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1}))
+			b.Commands = append(b.Commands, oneCore())
 		}
 		return b
 	}
-	if o := l.Submit(t, batch(3)); o.Rejection == nil || o.Rejection.Code != demand.CodeNoCandidates {
-		t.Errorf("three of two: %+v", o)
-	}
-	if got := claimed(t, l.Submit(t, batch(2))); got[0].Allocations[0].Provider == got[1].Allocations[0].Provider {
+	refused(t, l, batch(3), demand.CodeNoCandidates)
+	if got := placesOf(t, l.Submit(t, batch(2))); got[0] == got[1] {
 		t.Errorf("both got %v", got)
 	}
 }
@@ -478,35 +462,25 @@ func TestBatchWithClaims(t *testing.T) {
 // TestPreferenceInTheBatch: a claim sees the preferences that the commands before it in
 // its batch set, change and remove, and not those behind it.
 func TestPreferenceInTheBatch(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	small := l.Provider(t, "small", commands.Inventory{Class: "VCPU", Total: 8})
+	l := start(t)
+	small := l.Provider(t, "small", units(8))
 	l.Accept(t, commandstest.Allocate(commandstest.NewID(), small, "VCPU", 4))
-	large := l.Provider(t, "large", commands.Inventory{Class: "VCPU", Total: 800})
+	large := l.Provider(t, "large", units(800))
 	set := func(order string) *commands.SetPreference {
 		return &commands.SetPreference{Name: "gold", Prefer: &demand.ClaimPreference{Order: order}}
 	}
 	by := func() *commands.Claim {
-		c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
+		c := oneCore()
 		c.Prefer = &demand.ClaimPreference{Name: "gold"}
 		return c
 	}
-	unknown := []*commands.Batch{
-		{Commands: []commands.Command{by(), set(demand.OrderPack)}},
-		{Commands: []commands.Command{set(demand.OrderPack), &commands.SetPreference{Name: "gold"}, by()}},
-	}
-	for i, b := range unknown {
-		if o := l.Submit(t, b); o.Rejection == nil || o.Rejection.Code != demand.CodePreferenceUnknown {
-			t.Errorf("batch %d: %+v", i, o)
-		}
-	}
-	o := l.Submit(t, &commands.Batch{Commands: []commands.Command{
-		set(demand.OrderPack), by(), set(demand.OrderSpread), by(),
-	}})
-	if got := claimed(t, o); got[0].Allocations[0].Provider != small || got[1].Allocations[0].Provider != large {
-		t.Errorf("got %+v", got)
-	}
-	if got := claimed(t, l.Submit(t, by()))[0]; got.Allocations[0].Provider != large {
-		t.Errorf("afterwards %+v", got)
+	batch := func(list ...commands.Command) *commands.Batch { return &commands.Batch{Commands: list} }
+	refused(t, l, batch(by(), set(demand.OrderPack)), demand.CodePreferenceUnknown)
+	refused(t, l, batch(set(demand.OrderPack), &commands.SetPreference{Name: "gold"}, by()), demand.CodePreferenceUnknown)
+	got := placesOf(t, l.Submit(t, batch(set(demand.OrderPack), by(), set(demand.OrderSpread), by())))
+	got = append(got, placesOf(t, l.Submit(t, by()))...)
+	if !slices.Equal(got, []ledger.UUID{small, large, large}) {
+		t.Errorf("got %v", got)
 	}
 }
 
@@ -521,37 +495,26 @@ func TestBudgetOrImpossible(t *testing.T) {
 		{hosts: 3, both: true}, {hosts: 3, want: demand.CodeNoCandidates},
 		{hosts: 20, both: true, want: demand.CodeClaimBudget}, {hosts: 20, want: demand.CodeClaimBudget},
 	} {
-		l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+		l := start(t)
 		for i := range c.hosts {
-			host := l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: 8})
+			host := l.Provider(t, fmt.Sprint("host-", i), units(8))
 			l.Accept(t, commandstest.Allocate(commandstest.NewID(), host, "VCPU", 1))
 		}
 		last := []commands.Inventory{{Class: "DISK_GB", Total: 8}}
 		if c.both {
-			last = append(last, commands.Inventory{Class: "VCPU", Total: 8})
+			last = append(last, units(8))
 		}
 		l.Provider(t, "last", last...)
-		claim := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
+		claim := oneCore()
 		claim.Requests = append(claim.Requests, claimOf(ledger.UUID{}, map[string]int64{"DISK_GB": 1}).Requests...)
 		claim.For = append(claim.For, demand.ClaimConsumer{Consumer: commandstest.NewID(), Request: 1, Project: "p", User: "u"})
 		claim.Prefer = &demand.ClaimPreference{Order: demand.OrderPack}
 		claim.Gang = []demand.GangRule{{By: "provider", Rule: "together"}}
-		state, err := l.Writer.Fork(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, rejection := commands.Searching(claim, claiming.InState).Decide(state)
+		_, rejection := commands.Searching(claim, claiming.InState).Decide(fork(t, l))
 		if got := codeOf(rejection); got != c.want {
 			t.Errorf("%d hosts, both classes %v: %q, want %q", c.hosts, c.both, got, c.want)
 		}
 	}
-}
-
-func codeOf(r *demand.Rejection) demand.Code {
-	if r == nil {
-		return ""
-	}
-	return r.Code
 }
 
 // watched tells when claims' searches go on to another moment.
@@ -570,12 +533,12 @@ func (w *watched) World() (*candidates.World, projector.View) {
 // happened. They go on to it while no claim comes.
 func TestStageKeepsUp(t *testing.T) {
 	t.Parallel()
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	l := start(t)
 	views := &watched{l.Views, make(chan uint64, 100)}
 	stage := placing.New(placing.Options{Views: views})
 	defer stage.Stop()
 	<-views.moments
-	l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 1000})
+	l.Provider(t, "host", units(1000))
 	for l.Views.View().Sequence() > <-views.moments {
 	}
 }
@@ -583,32 +546,26 @@ func TestStageKeepsUp(t *testing.T) {
 // TestClaimsOfDevices: whole hosts are claimed until none is left, under every preference,
 // and the next claim is told that there is nothing.
 func TestClaimsOfDevices(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	l := start(t)
 	for h := range 10 {
-		host := l.Provider(t, fmt.Sprint("host-", h), commands.Inventory{Class: "VCPU", Total: 64})
+		host := l.Provider(t, fmt.Sprint("host-", h), units(64))
 		for i := range 8 {
 			id := commandstest.NewID()
 			l.Accept(t, &commands.CreateProvider{Provider: id, Name: fmt.Sprint(h, "-", i), Parent: host})
 			l.Accept(t, &commands.ReplaceInventories{Provider: id, Inventories: []commands.Inventory{{Class: "PGPU", Total: 1}}})
 		}
 	}
-	one := commandstest.ClaimOfDevices(1, 1, demand.OrderPack)
-	for range 2 { // one of the hosts is not whole any more, or two
-		one.For[0].Consumer = commandstest.NewID()
-		l.Accept(t, &commands.Claim{Claim: *one})
+	devices := func(n int, order string) *commands.Claim {
+		return &commands.Claim{Claim: *commandstest.ClaimOfDevices(n, 1, order)}
 	}
-	submit := func(c *demand.Claim) commands.Outcome {
-		o, err := l.Writer.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: &commands.Claim{Claim: *c}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return o
+	for range 2 { // one of the hosts is not whole any more, or two
+		l.Accept(t, devices(1, demand.OrderPack))
 	}
 	for i := range 8 {
-		c := commandstest.ClaimOfDevices(8, 1, []string{demand.OrderSpread, demand.OrderPack, demand.OrderRandom}[i%3])
+		c := devices(8, []string{demand.OrderSpread, demand.OrderPack, demand.OrderRandom}[i%3])
 		c.Alternates = 2
 		roots := map[ledger.UUID]bool{}
-		for _, a := range claimed(t, submit(c))[0].Allocations {
+		for _, a := range claimed(t, l.Submit(t, c))[0].Allocations {
 			p, _, err := l.Views.View().Provider(a.Provider)
 			if err != nil {
 				t.Fatal(err)
@@ -620,23 +577,18 @@ func TestClaimsOfDevices(t *testing.T) {
 		}
 	}
 	for range 2 { // the two were on one host, or on two
-		o := submit(commandstest.ClaimOfDevices(8, 1, demand.OrderSpread))
-		if o.Rejection != nil && o.Rejection.Code != demand.CodeNoCandidates {
+		if o := l.Submit(t, devices(8, demand.OrderSpread)); o.Rejection != nil && o.Rejection.Code != demand.CodeNoCandidates {
 			t.Errorf("%+v", o.Rejection)
 		}
 	}
-	o := submit(commandstest.ClaimOfDevices(8, 1, demand.OrderPack))
-	if o.Rejection == nil || o.Rejection.Code != demand.CodeNoCandidates {
-		t.Errorf("no host is left: %+v", o)
-	}
+	refused(t, l, devices(8, demand.OrderPack), demand.CodeNoCandidates)
 }
 
 // TestGangAfterItsTopology: a gang stands in the topology that its batch has set, and in none that it
 // has removed.
 func TestGangAfterItsTopology(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	host, rack := l.Provider(t, "host", commands.Inventory{Class: "PGPU", Total: 8}), commandstest.NewID()
-	l.Accept(t, &commands.ReplaceProviderAggregates{Provider: host, Aggregates: []ledger.UUID{rack}})
+	l := start(t)
+	rack := inAggregate(t, l, l.Provider(t, "host", commands.Inventory{Class: "PGPU", Total: 8}))
 	set := &commands.SetTopology{Name: "fabric", Topology: &demand.Topology{
 		Levels: []string{"rack"}, Members: map[string]demand.TopologyMember{rack.String(): {Level: "rack", Name: "r"}},
 	}}
@@ -647,8 +599,6 @@ func TestGangAfterItsTopology(t *testing.T) {
 	}
 	l.Accept(t, &commands.Batch{Commands: []commands.Command{set, gang()}})
 	l.Accept(t, gang())
-	o := l.Submit(t, &commands.Batch{Commands: []commands.Command{&commands.SetTopology{Name: "fabric"}, gang()}})
-	if o.Rejection == nil || o.Rejection.Code != demand.CodeTopologyUnknown {
-		t.Errorf("without its topology: %+v", o.Rejection)
-	}
+	without := &commands.Batch{Commands: []commands.Command{&commands.SetTopology{Name: "fabric"}, gang()}}
+	refused(t, l, without, demand.CodeTopologyUnknown)
 }
