@@ -21,9 +21,7 @@ func TestBatchBesideNeighbours(t *testing.T) {
 	if rejection != nil {
 		t.Fatal(rejection)
 	}
-	if err := s.Apply(s.Next(), &ledger.Record{Time: s.LastTime(), Events: more}); err != nil {
-		t.Fatal(err)
-	}
+	commandstest.NoError(t, s.Apply(s.Next(), &ledger.Record{Time: s.LastTime(), Events: more}))
 	release := &commands.ReleaseConsumer{Consumer: holder}
 	alone, rejection := release.Decide(s)
 	if rejection != nil {

@@ -623,9 +623,7 @@ func TestDanglingChassis(t *testing.T) {
 		Driver: driver, Details: ledger.Document(`{"chassis_uuid":"` + rack.String() + `"}`),
 	}}
 	s.Begin()
-	if err := s.Apply(1, &ledger.Record{Time: 1, Events: []ledger.Event{created}}); err != nil {
-		t.Fatal(err)
-	}
+	commandstest.NoError(t, s.Apply(1, &ledger.Record{Time: 1, Events: []ledger.Event{created}}))
 	for _, op := range []commands.PatchOperation{
 		{Op: "add", Path: "/extra/a", Value: "1"}, {Op: "remove", Path: "/chassis_uuid"},
 		{Op: "replace", Path: "/chassis_uuid", Value: commands.PatchValue(`"` + rack.String() + `"`)},
@@ -644,9 +642,7 @@ func TestDanglingChassis(t *testing.T) {
 		t.Fatal(rejection)
 	}
 	s.Begin()
-	if err := s.Apply(2, &ledger.Record{Time: 2, Events: events}); err != nil {
-		t.Fatal(err)
-	}
+	commandstest.NoError(t, s.Apply(2, &ledger.Record{Time: 2, Events: events}))
 	if _, rejection := (&commands.DeleteChassis{Chassis: rack}).Decide(s); rejection == nil ||
 		rejection.Code != demand.CodeChassisNotEmpty {
 		t.Errorf("a chassis with a node: %v", rejection)

@@ -197,10 +197,7 @@ func checkJSON(t *testing.T, w *world, c commands.Command, want outcome) {
 		t.Fatalf("%s: %v", text, err)
 	}
 	compareOutcomes(t, "read from JSON", want, w.decide(read))
-	before, err := commands.FingerprintOf(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := commandstest.Must(commands.FingerprintOf(c))
 	if after, err := commands.FingerprintOf(read); err != nil || before != after {
 		t.Errorf("the fingerprint changes from %x to %x when the command is written and read, %v", before, after, err)
 	}
@@ -311,10 +308,7 @@ func rowsByOutcome(t *testing.T, rows []decision) map[string]bool {
 // declaredCodes reads the codes of rejections from the source.
 func declaredCodes(t *testing.T) (codes []demand.Code) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "demand/rejection.go", nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := commandstest.Must(parser.ParseFile(token.NewFileSet(), "demand/rejection.go", nil, parser.SkipObjectResolution))
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
 		if !ok {
@@ -535,10 +529,7 @@ func makeWorld(t testing.TB) *ledger.State {
 
 func standardNames(t testing.TB) *commands.AddStandardNames {
 	t.Helper()
-	c, err := commands.NewAddStandardNames(ledgerID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := commandstest.Must(commands.NewAddStandardNames(ledgerID))
 	return c
 }
 
@@ -602,10 +593,7 @@ func (w *world) generation(consumer ledger.UUID) uint64 {
 
 func digest(t testing.TB, w *world) string {
 	t.Helper()
-	d, err := w.State().Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := commandstest.Must(w.State().Digest())
 	return fmt.Sprint(d)
 }
 

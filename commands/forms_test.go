@@ -37,9 +37,7 @@ func TestPatchValues(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		drawn := value(3).Draw(rt, "value")
 		text, err := json.MarshalIndent(drawn, "", "  ") // not the form in which it is stored
-		if err != nil {
-			rt.Fatal(err)
-		}
+		commandstest.NoError(rt, err)
 		var fromJSON, fromMsgpack commands.PatchOperation
 		if err := json.Unmarshal([]byte(`{"op":"add","path":"/extra/a","value":`+string(text)+`}`), &fromJSON); err != nil {
 			rt.Fatalf("%s: %v", text, err)
@@ -76,10 +74,7 @@ func TestPatchValuesThatJSONCannotSay(t *testing.T) {
 	for name, value := range map[string]any{
 		"bytes": []byte{1}, "keys that are no texts": map[int]int{1: 1}, "no number": []float64{math.NaN()},
 	} {
-		packed, err := msgpack.Marshal(map[string]any{"op": "add", "path": "/extra/a", "value": value})
-		if err != nil {
-			t.Fatal(err)
-		}
+		packed := commandstest.Must(msgpack.Marshal(map[string]any{"op": "add", "path": "/extra/a", "value": value}))
 		var read commands.PatchOperation
 		if err := msgpack.Unmarshal(packed, &read); err == nil || read.Value != "" {
 			t.Errorf("%s: read as %s, %v", name, read.Value, err)

@@ -186,9 +186,7 @@ func checkTakenBack(rt *rapid.T, s *ledger.State, c commands.Command) {
 		return
 	}
 	undo := fork.Begin()
-	if err := fork.Apply(fork.Next(), &ledger.Record{Time: fork.LastTime(), Events: events}); err != nil {
-		rt.Fatal(err)
-	}
+	commandstest.NoError(rt, fork.Apply(fork.Next(), &ledger.Record{Time: fork.LastTime(), Events: events}))
 	fork.Undo(undo, fork.Changes())
 	after := aggregatesAsKept(fork)
 	if len(after) != len(before) {

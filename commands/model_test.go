@@ -228,21 +228,15 @@ func (n *naive) contents(providers, consumers []ledger.UUID) (lines []string) {
 // contents are the same lines, from the read models.
 func contents(rt *rapid.T, l *commandstest.Ledger, providers, consumers []ledger.UUID) (lines []string) {
 	view := l.Views.View()
-	ok := func(err error) {
-		if err != nil {
-			rt.Fatal(err)
-		}
-	}
-	classes, err := view.Classes()
-	ok(err)
+	classes := commandstest.Must(view.Classes())
 	for _, id := range providers {
 		p, _, err := view.Provider(id)
-		ok(err)
+		commandstest.NoError(rt, err)
 		inventories, holders := map[string]string{}, []string{}
 		for _, inv := range p.Inventories {
 			inventories[classes.Name(inv.Class)] = fmt.Sprint(inv.Used, " of ", inv.Total)
 		}
-		ok(view.ProviderConsumers(id, func(c *ledger.Consumer) bool {
+		commandstest.NoError(rt, view.ProviderConsumers(id, func(c *ledger.Consumer) bool {
 			holders = append(holders, c.UUID.String())
 			return true
 		}))
@@ -250,7 +244,7 @@ func contents(rt *rapid.T, l *commandstest.Ledger, providers, consumers []ledger
 	}
 	for _, id := range consumers {
 		c, found, err := view.Consumer(id)
-		ok(err)
+		commandstest.NoError(rt, err)
 		if !found {
 			c = &ledger.Consumer{}
 		}
@@ -263,9 +257,7 @@ func contents(rt *rapid.T, l *commandstest.Ledger, providers, consumers []ledger
 		lines = append(lines, fmt.Sprint(id, c.Generation, held))
 	}
 	usage := map[string]int64{}
-	usages, err := view.Usages("project", "")
-	ok(err)
-	for _, u := range usages {
+	for _, u := range commandstest.Must(view.Usages("project", "")) {
 		for _, a := range u.Amounts {
 			usage[classes.Name(a.Class)] += a.Amount
 		}

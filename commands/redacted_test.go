@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
@@ -96,10 +97,7 @@ func TestHiddenLooksMissing(t *testing.T) {
 				if r == nil {
 					t.Fatalf("%s is accepted", name)
 				}
-				text, err := json.Marshal(r)
-				if err != nil {
-					t.Fatal(err)
-				}
+				text := commandstest.Must(json.Marshal(r))
 				said = append(said, strings.ReplaceAll(string(text), id.String(), "ID"))
 			}
 			return strings.Join(said, "\n")

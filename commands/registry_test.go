@@ -44,10 +44,7 @@ func TestRegistry(t *testing.T) {
 func commandTypes(t *testing.T) (names []string) {
 	t.Helper()
 	isCode := func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }
-	packages, err := parser.ParseDir(token.NewFileSet(), ".", isCode, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	packages := commandstest.Must(parser.ParseDir(token.NewFileSet(), ".", isCode, 0))
 	for _, file := range packages["commands"].Files {
 		for _, decl := range file.Decls {
 			f, isFunc := decl.(*ast.FuncDecl)

@@ -43,13 +43,8 @@ func TestStateAfterAnyCommands(t *testing.T) {
 			}
 		}
 		var stored bytes.Buffer
-		if err := w.State().Encode(&stored); err != nil {
-			rt.Fatal(err)
-		}
-		read, err := ledger.DecodeState(stored.Bytes())
-		if err != nil {
-			rt.Fatal(err)
-		}
+		commandstest.NoError(rt, w.State().Encode(&stored))
+		read := commandstest.Must(ledger.DecodeState(stored.Bytes()))
 		checkIndexes(rt, read)
 		was, err := w.State().Digest()
 		if is, readErr := read.Digest(); err != nil || readErr != nil || is != was {

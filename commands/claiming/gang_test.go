@@ -145,10 +145,7 @@ func (all crowd) first(
 	}
 	at := c.For[len(members)].Request
 	world := candidates.NewWorld(all.with(uses))
-	best, err := candidates.Best(context.Background(), world, reqs[at], prefs[at], 1000)
-	if err != nil {
-		rt.Fatal(err)
-	}
+	best := commandstest.Must(candidates.Best(context.Background(), world, reqs[at], prefs[at], 1000))
 	for _, one := range best {
 		if whole := all.first(rt, c, reqs, prefs, append(slices.Clone(members), one)); whole != nil {
 			return whole
@@ -206,10 +203,7 @@ func TestGangsAgree(t *testing.T) {
 				Ranking: candidates.NewRanking(candidates.NewWorld(all)), Classes: classes, Seed: 7,
 				Consumer: func(ledger.UUID) (*ledger.Consumer, error) { return nil, nil },
 			}
-			found, err := search.Run(context.Background(), c)
-			if err != nil {
-				rt.Fatal(err)
-			}
+			found := commandstest.Must(search.Run(context.Background(), c))
 			var reqs []*candidates.Request
 			var prefs []*candidates.Preference
 			for i := range c.Requests {
@@ -294,10 +288,7 @@ func searchFabric(
 		Consumer: func(ledger.UUID) (*ledger.Consumer, error) { return nil, nil },
 		Named:    demand.Named{Topology: func(string) (*ledger.Topology, bool, error) { return top, true, nil }},
 	}
-	found, err := search.Run(context.Background(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := commandstest.Must(search.Run(context.Background(), c))
 	racks := make(map[ledger.UUID]int)
 	for _, choice := range found.Choices {
 		for _, member := range choice.Members {

@@ -35,10 +35,7 @@ const (
 // as by the writer, without a log.
 func Fill(b testing.TB, dir string, records, providers int) *Filled {
 	b.Helper()
-	views, err := projector.Open(dir, slog.New(slog.DiscardHandler))
-	if err != nil {
-		b.Fatal(err)
-	}
+	views := Must(projector.Open(dir, slog.New(slog.DiscardHandler)))
 	b.Cleanup(func() {
 		if err := views.Close(); err != nil {
 			b.Error(err)
@@ -48,10 +45,7 @@ func Fill(b testing.TB, dir string, records, providers int) *Filled {
 		Views: views, State: ledger.NewState(), Rare: NewID(), builder: ledger.NewCommitBuilder(),
 		clock: time.Now().Add(-24 * time.Hour).UnixNano(),
 	}
-	begin, err := commands.NewAddStandardNames(NewID())
-	if err != nil {
-		b.Fatal(err)
-	}
+	begin := Must(commands.NewAddStandardNames(NewID()))
 	f.Commit(b, begin)
 	for i := range providers {
 		id := NewID()
@@ -107,16 +101,10 @@ func (f *Filled) Commit(b testing.TB, group ...commands.Command) {
 		if _, fits, err := f.builder.Add(r, 1<<30); err != nil || !fits {
 			b.Fatal(err)
 		}
-		if err := f.State.Apply(f.builder.Sequence(), &r); err != nil {
-			b.Fatal(err)
-		}
+		NoError(b, f.State.Apply(f.builder.Sequence(), &r))
 	}
 	commit, _, err := f.builder.Seal()
-	if err != nil {
-		b.Fatal(err)
-	}
+	NoError(b, err)
 	f.State.Advance(commit.Head())
-	if err := f.Views.Fold(commit, f.State.Changes()); err != nil {
-		b.Fatal(err)
-	}
+	NoError(b, f.Views.Fold(commit, f.State.Changes()))
 }

@@ -61,10 +61,7 @@ func Start(t testing.TB, dir string, log ledger.Log) *Ledger {
 // StartWith is Start with other options.
 func StartWith(t testing.TB, dir string, log ledger.Log, change func(*writer.Options)) *Ledger {
 	t.Helper()
-	l, err := open(dir, log, change)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := Must(open(dir, log, change))
 	t.Cleanup(func() { l.Stop(t) })
 	return l
 }
@@ -185,16 +182,29 @@ func JetStream(t testing.TB, dir string, lazy bool) (*jetstream.Log, *embedded.S
 // CheckReplay rebuilds the read models from the log and compares every byte.
 func CheckReplay(t testing.TB, l *Ledger) {
 	t.Helper()
-	before, err := l.Views.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := Must(l.Views.Digest())
 	again := Start(t, t.TempDir(), l.Log)
-	after, err := again.Views.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := Must(again.Views.Digest())
 	if before != after {
 		t.Errorf("read models built one by one have digest %s, rebuilt ones %s", before, after)
+	}
+}
+
+// Must is the value of a call that fails in no test.
+func Must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+// NoError ends a test on an error.
+func NoError(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -22,10 +22,7 @@ var someOwnNodes = ids(7, 2)
 // RandomCommits draws a log: commits of several records about some entities that come and
 // go, at times of a clock that stops and steps. At most n commits follow upon the first.
 func RandomCommits(t *rapid.T, n int) (log []*ledger.Commit) {
-	begin, err := commands.NewAddStandardNames(ledger.UUID{1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	begin := Must(commands.NewAddStandardNames(ledger.UUID{1}))
 	clock := time.Date(2026, 1, 31, 23, 59, 59, 0, time.UTC)
 	state, builder, ids := ledger.NewState(), ledger.NewCommitBuilder(), byte(0)
 	commit := func(list ...commands.Command) {
@@ -50,9 +47,7 @@ func RandomCommits(t *rapid.T, n int) (log []*ledger.Commit) {
 				changed[id] = true
 			}
 			r.Events = events
-			if err := state.Apply(builder.Sequence(), &r); err != nil {
-				t.Fatal(err)
-			}
+			NoError(t, state.Apply(builder.Sequence(), &r))
 			if _, _, err := builder.Add(r, 1<<30); err != nil {
 				t.Fatal(err)
 			}
@@ -61,9 +56,7 @@ func RandomCommits(t *rapid.T, n int) (log []*ledger.Commit) {
 			return
 		}
 		sealed, _, err := builder.Seal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		NoError(t, err)
 		state.Advance(sealed.Head())
 		log = append(log, sealed)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/leading"
 	"github.com/allot-project/allot/commands/writer"
@@ -84,20 +85,13 @@ func startGroup(t testing.TB, change func(i int, cfg *leading.Config, m *member)
 		m := &member{name: fmt.Sprint(i + 1), quit: make(chan struct{})}
 		g.members = append(g.members, m)
 		starting.Go(func() {
-			var err error
-			m.ns, err = embedded.Start(t.Context(), embedded.Config{
+			m.ns = commandstest.Must(embedded.Start(t.Context(), embedded.Config{
 				StoreDir: filepath.Join(dir, m.name, "log"), LazySync: true,
 				Cluster: &embedded.Cluster{Member: m.name, Listen: routes[i], Members: routes, Secret: "a secret of this test"},
-			})
-			if err != nil {
-				t.Error(err)
-			}
+			}))
 		})
 	}
 	starting.Wait()
-	if t.Failed() {
-		t.FailNow()
-	}
 	for i, m := range g.members {
 		m.open(t, filepath.Join(dir, m.name), i == 0, func(cfg *leading.Config) {
 			if change != nil {
@@ -116,36 +110,21 @@ func startGroup(t testing.TB, change func(i int, cfg *leading.Config, m *member)
 func (m *member) open(t testing.TB, dir string, mayCreate bool, change func(*leading.Config)) {
 	t.Helper()
 	connect := func(open func() (*nats.Conn, error)) *nats.Conn {
-		nc, err := open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		m.conns = append(m.conns, nc)
-		return nc
+		m.conns = append(m.conns, commandstest.Must(open()))
+		return m.conns[len(m.conns)-1]
 	}
 	nc := connect(m.ns.Connect)
 	values := m.openLog(t, nc, mayCreate)
 	logger := slog.New(slog.DiscardHandler)
-	var err error
-	if m.views, err = projector.Open(filepath.Join(dir, "readmodel"), logger); err != nil {
-		t.Fatal(err)
-	}
-	snaps, err := snapshots.Open(filepath.Join(dir, "snapshots"), logger)
-	if err != nil {
-		t.Fatal(err)
-	}
-	state, err := writer.Restore(t.Context(), m.log, snaps, m.views, nil, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m.views = commandstest.Must(projector.Open(filepath.Join(dir, "readmodel"), logger))
+	snaps := commandstest.Must(snapshots.Open(filepath.Join(dir, "snapshots"), logger))
+	state := commandstest.Must(writer.Restore(t.Context(), m.log, snaps, m.views, nil, nil, nil))
 	cfg := leading.Config{
 		Name: m.name, Conn: connect(m.ns.ConnectReplica), Log: m.log, Values: values, Models: m.views,
 		Near: m.ns.Leads, Logger: logger, Lease: 1500 * time.Millisecond,
 	}
 	change(&cfg)
-	if m.Replica, err = leading.Start(cfg, state); err != nil {
-		t.Fatal(err)
-	}
+	m.Replica = commandstest.Must(leading.Start(cfg, state))
 	m.idle.Go(func() { m.lead(t) })
 }
 
@@ -190,32 +169,11 @@ func (m *member) serve(t testing.TB, term *leading.Term) {
 		options.Leadership = unsafe{term}
 	}
 	w := writer.New(lateLog{m.log, m}, m.views, term.State(), options)
-	err := term.Begin(context.Background(), w)
-	successor := ""
-	if err == nil && m.begun != nil {
-		m.begun()
-	}
-	if err == nil {
-		err = m.beginLedger(w)
-	}
-	if err == nil {
-		err = term.Open()
-	}
-	if err == nil {
-		m.set(w)
-		m.mu.Lock()
-		m.term = term
-		m.mu.Unlock()
-		select {
-		case <-m.quit:
-		case <-w.Done():
-		case successor = <-term.Asked():
-		}
-	}
+	successor, err := m.leadAs(term, w)
 	if err != nil && !commands.Passing(err) {
 		t.Errorf("replica %s: %v", m.name, err)
 	}
-	m.set(nil)
+	m.set(nil, nil)
 	term.Close()
 	if err := w.Close(); err != nil && !errors.Is(err, commands.ErrNotLeading) && !m.cut.Load() {
 		t.Errorf("replica %s: %v", m.name, err)
@@ -224,6 +182,36 @@ func (m *member) serve(t testing.TB, term *leading.Term) {
 		term.Resign(state, successor)
 	}
 }
+
+// leadAs begins a term, and leads until it ends, or another replica is to lead.
+func (m *member) leadAs(term *leading.Term, w *writer.Writer) (successor string, err error) {
+	if err := term.Begin(context.Background(), w); err != nil {
+		return "", err
+	}
+	if m.begun != nil {
+		m.begun()
+	}
+	names := commandstest.Must(commands.NewAddStandardNames(commands.NewID()))
+	if _, err := w.Submit(context.Background(), submission(names)); err != nil {
+		return "", err
+	}
+	if err := term.Open(); err != nil {
+		return "", err
+	}
+	m.set(w, term)
+	select {
+	case <-m.quit:
+	case <-w.Done():
+	case successor = <-term.Asked():
+	}
+	return successor, nil
+}
+
+func submission(c commands.Command) commands.Submission {
+	return commands.Submission{ID: commands.NewID(), Actor: "test", Command: c}
+}
+
+func trait(name string) *commands.CreateTrait { return &commands.CreateTrait{Name: "CUSTOM_" + name} }
 
 // unsafe is a leadership that never ends.
 type unsafe struct{ *leading.Term }
@@ -234,19 +222,13 @@ func (unsafe) Await(<-chan struct{}) error { return nil }
 // Lost implements writer.Leadership.
 func (unsafe) Lost() <-chan struct{} { return nil }
 
-func (m *member) beginLedger(w *writer.Writer) error {
-	names, err := commands.NewAddStandardNames(commands.NewID())
-	if err != nil {
-		return err
-	}
-	_, err = w.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: names})
-	return err
-}
-
-func (m *member) set(w *writer.Writer) {
+func (m *member) set(w *writer.Writer, term *leading.Term) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.writer = w
+	if term != nil {
+		m.term = term
+	}
 }
 
 func (m *member) get() *writer.Writer {
@@ -289,6 +271,14 @@ func (g *group) leader() (leader *member) {
 	return leader
 }
 
+// stepDown has the leader step down for a successor, or for whomever.
+func (g *group) stepDown(successor string) {
+	g.t.Helper()
+	before := g.leader()
+	commandstest.NoError(g.t, before.StepDown(g.t.Context(), successor))
+	ledgertest.WaitFor(g.t, "the leader to step down", func() bool { return before.get() == nil })
+}
+
 // others are the running replicas that do not lead.
 func (g *group) others() (list []*member) {
 	leader := g.leader()
@@ -305,6 +295,13 @@ func (m *member) submit(t testing.TB, c commands.Command) commands.Outcome {
 	return m.submitAs(t, commands.NewID(), c)
 }
 
+func (m *member) accept(t testing.TB, c commands.Command) {
+	t.Helper()
+	if outcome := m.submit(t, c); outcome.Rejection != nil {
+		t.Fatal(outcome.Rejection)
+	}
+}
+
 func (m *member) submitAs(t testing.TB, id ledger.UUID, c commands.Command) commands.Outcome {
 	t.Helper()
 	outcome, err := m.Submit(t.Context(), commands.Submission{ID: id, Actor: "test", RequestID: "r-" + m.name, Command: c})
@@ -318,9 +315,7 @@ func (m *member) submitAs(t testing.TB, id ledger.UUID, c commands.Command) comm
 func (m *member) submitLate(ctx context.Context) <-chan error {
 	answered := make(chan error, 1)
 	go func() {
-		_, err := m.Submit(ctx, commands.Submission{
-			ID: commands.NewID(), Actor: "test", Command: &commands.CreateTrait{Name: "CUSTOM_LATE"},
-		})
+		_, err := m.Submit(ctx, submission(trait("LATE")))
 		answered <- err
 	}()
 	return answered
@@ -333,7 +328,7 @@ func TestEveryReplicaTakesCommands(t *testing.T) {
 	g.leader()
 	for _, m := range g.members {
 		id := commands.NewID()
-		create := &commands.CreateTrait{Name: "CUSTOM_OF_" + m.name}
+		create := trait("OF_" + m.name)
 		first := m.submitAs(t, id, create)
 		if first.Rejection != nil || first.Address.Sequence == 0 {
 			t.Fatalf("replica %s: %+v", m.name, first)
@@ -346,9 +341,7 @@ func TestEveryReplicaTakesCommands(t *testing.T) {
 			t.Errorf("replica %s: %+v, %v", m.name, record, err)
 		}
 		for _, other := range g.members {
-			if err := other.Fresh(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			commandstest.NoError(t, other.Fresh(t.Context()))
 			if _, found, err := other.views.View().Trait(create.Name); err != nil || !found {
 				t.Errorf("replica %s is fresh, and has not what %s answered: %v", other.name, m.name, err)
 			}
@@ -360,9 +353,7 @@ func TestEveryReplicaTakesCommands(t *testing.T) {
 		if got := m.submit(t, create); got.Rejection != nil && got.Rejection.Code != demand.CodeTraitExists {
 			t.Errorf("replica %s: %+v", m.name, got)
 		}
-		dry, err := m.Submit(t.Context(), commands.Submission{
-			Actor: "test", DryRun: true, Command: &commands.CreateTrait{Name: "CUSTOM_DRY"},
-		})
+		dry, err := m.Submit(t.Context(), commands.Submission{Actor: "test", DryRun: true, Command: trait("DRY")})
 		if err != nil || len(dry.Events) != 1 || ledger.KindOf(dry.Events[0]) != "TraitCreated" {
 			t.Errorf("replica %s: a dry run: %+v, %v", m.name, dry, err)
 		}
@@ -379,17 +370,13 @@ func TestNoCommandComesBeforeTheBeginning(t *testing.T) {
 			asked.Add(1)
 			ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 			defer cancel()
-			_, err := m.Submit(ctx, commands.Submission{
-				ID: commands.NewID(), Actor: "test", Command: &commands.CreateTrait{Name: "CUSTOM_EARLY"},
-			})
+			_, err := m.Submit(ctx, submission(trait("EARLY")))
 			if !commands.Passing(err) && !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("a command came before the ledger had begun: %v", err)
 			}
 		}
 	})
-	if got := g.leader().submit(t, &commands.CreateTrait{Name: "CUSTOM_LATE"}); got.Rejection != nil {
-		t.Error(got.Rejection)
-	}
+	g.leader().accept(t, trait("LATE"))
 	if asked.Load() == 0 {
 		t.Error("no replica was asked")
 	}
@@ -400,14 +387,9 @@ func TestLeaderIsReplaced(t *testing.T) {
 	g := startGroup(t, nil)
 	first := g.leader()
 	next := g.others()[0]
-	if err := g.others()[1].StepDown(t.Context(), next.name); err != nil {
-		t.Fatal(err)
-	}
+	commandstest.NoError(t, g.others()[1].StepDown(t.Context(), next.name))
 	ledgertest.WaitFor(t, "the replica that was named to lead", func() bool { return next.get() != nil })
-	outcome := first.submit(t, &commands.CreateTrait{Name: "CUSTOM_AFTER"})
-	if outcome.Rejection != nil {
-		t.Fatal(outcome.Rejection)
-	}
+	first.accept(t, trait("AFTER"))
 	state, err := first.Fork(t.Context())
 	if err != nil || state.Term().Leader != next.name || state.Term().Number < 2 || state.Term().Level != ledger.Level {
 		t.Errorf("term %+v, %v", state.Term(), err)
@@ -450,10 +432,7 @@ func TestRenewedUnnoticed(t *testing.T) {
 				}
 			}
 		}()
-		if err := before.StepDown(t.Context(), next.name); err != nil {
-			t.Fatal(err)
-		}
-		ledgertest.WaitFor(t, "the leader to step down", func() bool { return before.get() == nil })
+		g.stepDown(next.name)
 		now := g.leader()
 		close(stop)
 		<-stopped
@@ -469,14 +448,9 @@ func TestRenewedUnnoticed(t *testing.T) {
 func TestTermBegunWhileTheLeaseIsTaken(t *testing.T) {
 	g := startGroup(t, nil)
 	leader, follower := g.leader(), g.others()[0]
-	leader.submit(t, &commands.CreateTrait{Name: "CUSTOM_BEFORE"})
-	if err := follower.Fresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	state, err := follower.Fork(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	leader.submit(t, trait("BEFORE"))
+	commandstest.NoError(t, follower.Fresh(t.Context()))
+	state := commandstest.Must(follower.Fork(t.Context()))
 	close(follower.quit) // the test takes its terms
 	follower.idle.Wait()
 	follower.quit = make(chan struct{})
@@ -510,7 +484,7 @@ func TestDeposedLeaderSaysNothing(t *testing.T) {
 			g := startGroup(t, func(_ int, _ *leading.Config, m *member) { m.mute = mute })
 			frozen = g.leader()
 			old := frozen.get()
-			frozen.submit(t, &commands.CreateTrait{Name: "CUSTOM_X"})
+			frozen.submit(t, trait("X"))
 			// From here on it hears and sends nothing, as if it were stopped,
 			// except to the holder of its writer.
 			frozen.cut.Store(true)
@@ -524,14 +498,10 @@ func TestDeposedLeaderSaysNothing(t *testing.T) {
 			ledgertest.WaitFor(t, "another leader", func() bool {
 				return deposer.get() != nil || g.others()[1].get() != nil
 			})
-			if got := deposer.submit(t, &commands.DeleteTrait{Name: "CUSTOM_X"}); got.Rejection != nil {
-				t.Fatal(got.Rejection)
-			}
+			deposer.accept(t, &commands.DeleteTrait{Name: "CUSTOM_X"})
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
-			got, err := old.Submit(ctx, commands.Submission{
-				ID: commands.NewID(), Actor: "test", Command: &commands.CreateTrait{Name: "CUSTOM_X"},
-			})
+			got, err := old.Submit(ctx, submission(trait("X")))
 			stale := err == nil && got.Address.Sequence == 0
 			if stale != mute {
 				t.Errorf("the deposed leader answered %+v, %v", got, err)
@@ -589,18 +559,12 @@ func TestUnfitReplica(t *testing.T) {
 		unfit[i].Store(m == avoided)
 	}
 	for range 2 {
-		before := g.leader()
-		if err := before.StepDown(t.Context(), ""); err != nil {
-			t.Fatal(err)
-		}
-		ledgertest.WaitFor(t, "the leader to step down", func() bool { return before.get() == nil })
+		g.stepDown("")
 		if g.leader() == avoided {
 			t.Error("a replica with a full disk was asked to lead")
 		}
 	}
-	if outcome := first.submit(t, &commands.CreateTrait{Name: "CUSTOM_BESIDE"}); outcome.Rejection != nil {
-		t.Error(outcome.Rejection)
-	}
+	first.accept(t, trait("BESIDE"))
 }
 
 // TestNoFollowerReadsAheadOfTheLeader: while the leader does not know that a commit is in
@@ -609,7 +573,7 @@ func TestUnfitReplica(t *testing.T) {
 func TestNoFollowerReadsAheadOfTheLeader(t *testing.T) {
 	g := startGroup(t, nil)
 	leader := g.leader()
-	leader.submit(t, &commands.CreateTrait{Name: "CUSTOM_BEFORE"})
+	leader.submit(t, trait("BEFORE"))
 	late := make(chan struct{})
 	release := sync.OnceFunc(func() { close(late) })
 	t.Cleanup(release)
@@ -621,9 +585,7 @@ func TestNoFollowerReadsAheadOfTheLeader(t *testing.T) {
 		last, err := follower.log.Last(t.Context())
 		return err == nil && last >= next
 	})
-	if err := follower.FollowAnew(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	commandstest.NoError(t, follower.FollowAnew(t.Context()))
 	if shown := follower.views.Checkpoint().Sequence; shown >= next {
 		t.Errorf("a follower has folded sequence %d, and the leader %d", shown, leader.views.Checkpoint().Sequence)
 	}
@@ -633,16 +595,12 @@ func TestNoFollowerReadsAheadOfTheLeader(t *testing.T) {
 	if shown := follower.views.Checkpoint().Sequence; err == nil && shown >= next {
 		t.Fatalf("a follower shows sequence %d, and the leader %d", shown, leader.views.Checkpoint().Sequence)
 	}
-	if err := leader.Fresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	commandstest.NoError(t, leader.Fresh(t.Context()))
 	release()
 	if err := <-answered; err != nil {
 		t.Fatal(err)
 	}
-	if err := follower.Fresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	commandstest.NoError(t, follower.Fresh(t.Context()))
 	if shown := follower.views.Checkpoint().Sequence; shown < next {
 		t.Errorf("a follower shows sequence %d after a fresh read, and not the acknowledged %d", shown, next)
 	}

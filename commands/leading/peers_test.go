@@ -30,18 +30,9 @@ func TestCommandsArriveWhole(t *testing.T) {
 			DryRun: rapid.Bool().Draw(t, "dry run"), Project: "p", Client: "c", Command: command,
 			Trace: &commands.Trace{Parent: "00-1-2-01", State: "s"},
 		}
-		data, err := encodeSubmission(sent)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := readSubmission(data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		before, err := commands.FingerprintOf(sent.Command)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := commandstest.Must(encodeSubmission(sent))
+		got := commandstest.Must(readSubmission(data))
+		before := commandstest.Must(commands.FingerprintOf(sent.Command))
 		after, err := commands.FingerprintOf(got.Command)
 		if err != nil || before != after {
 			t.Fatalf("another fingerprint (%v): %+v became %+v", err, sent.Command, got.Command)
@@ -93,14 +84,9 @@ func TestAnswersArriveWhole(t *testing.T) {
 func carry(t *testing.T, outcome commands.Outcome, err error) (commands.Outcome, error) {
 	t.Helper()
 	sent := answerOf(outcome, err, 42)
-	data, err := encoding.Encode(sent, encoding.TypeMsgpack)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := commandstest.Must(encoding.Encode(sent, encoding.TypeMsgpack))
 	var got carried
-	if err := encoding.DecodeReply(data, encoding.TypeMsgpack, &got); err != nil {
-		t.Fatal(err)
-	}
+	commandstest.NoError(t, encoding.DecodeReply(data, encoding.TypeMsgpack, &got))
 	if got.Sequence != 42 {
 		t.Errorf("sequence %d", got.Sequence)
 	}

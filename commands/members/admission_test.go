@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
 	"github.com/allot-project/allot/ledger/logtest"
@@ -66,10 +67,7 @@ func TestSafeWithout(t *testing.T) {
 func TestFindNamesake(t *testing.T) {
 	ns, _ := logtest.StartNATS(t, embedded.Config{StoreDir: t.TempDir()})
 	begin := func(name string) *Group {
-		nc, err := ns.ConnectReplica()
-		if err != nil {
-			t.Fatal(err)
-		}
+		nc := commandstest.Must(ns.ConnectReplica())
 		t.Cleanup(nc.Close)
 		g := &Group{
 			Name: name, Instance: commands.NewID(), Conn: nc, Own: func() Member { return Member{} },
@@ -78,9 +76,7 @@ func TestFindNamesake(t *testing.T) {
 		if _, err := nc.Subscribe(StatusSubject, g.AnswerStatus); err != nil {
 			t.Fatal(err)
 		}
-		if err := nc.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		commandstest.NoError(t, nc.Flush())
 		return g
 	}
 	a, b := begin("a"), begin("b")
@@ -109,10 +105,7 @@ func TestFindNamesake(t *testing.T) {
 // TestRegisteredAgain: a replica that was removed, and runs, is known again.
 func TestRegisteredAgain(t *testing.T) {
 	_, nc := logtest.StartNATS(t, embedded.Config{StoreDir: t.TempDir()})
-	values, err := jetstream.OpenValues(t.Context(), nc, jetstream.ValuesConfig{Replicas: 1, Timeout: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	values := commandstest.Must(jetstream.OpenValues(t.Context(), nc, jetstream.ValuesConfig{Replicas: 1, Timeout: time.Second}))
 	g := &Group{
 		Name: "a", Values: values, Own: func() Member { return Member{} }, Logger: slog.New(slog.DiscardHandler),
 	}
@@ -122,17 +115,12 @@ func TestRegisteredAgain(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		for there := false; !there; {
-			members, err := g.registered(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			members := commandstest.Must(g.registered(ctx))
 			_, there = members["a"]
 		}
 	}
 	known()
-	if err := values.Delete(t.Context(), memberKeys+"a"); err != nil {
-		t.Fatal(err)
-	}
+	commandstest.NoError(t, values.Delete(t.Context(), memberKeys+"a"))
 	known()
 }
 
@@ -165,19 +153,13 @@ func TestMayBegin(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, k := range c.others {
-				nc, err := ns.ConnectReplica()
-				if err != nil {
-					t.Fatal(err)
-				}
+				nc := commandstest.Must(ns.ConnectReplica())
 				defer nc.Close()
 				if _, err := TellKnown(nc, func() Known { return k }); err != nil {
 					t.Fatal(err)
 				}
 			}
-			nc, err := ns.ConnectReplica()
-			if err != nil {
-				t.Fatal(err)
-			}
+			nc := commandstest.Must(ns.ConnectReplica())
 			defer nc.Close()
 			begun, why, err := mayBegin(context.Background(), nc, own, 2)
 			if begun != c.begun || !errors.Is(err, c.err) || !strings.Contains(why, c.why) || c.why == "" && why != "" {

@@ -153,15 +153,10 @@ func TestDrawing(t *testing.T) {
 // heldOf is what a consumer holds, by provider and class.
 func heldOf(t *testing.T, l *commandstest.Ledger, id ledger.UUID) map[string]int64 {
 	view := l.Views.View()
-	classes, err := view.Classes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	classes := commandstest.Must(view.Classes())
 	held := map[string]int64{}
 	c, _, err := view.Consumer(id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	commandstest.NoError(t, err)
 	if c != nil {
 		for _, a := range c.Allocations {
 			held[a.Provider.String()+classes.Name(a.Class)] = a.Amount
@@ -179,8 +174,6 @@ func usedOf(t *testing.T, l *commandstest.Ledger) map[string]int64 {
 		}
 		return true
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	commandstest.NoError(t, err)
 	return used
 }

@@ -84,10 +84,7 @@ func refused(t *testing.T, l *commandstest.Ledger, c commands.Command, want dema
 
 func fork(t *testing.T, l *commandstest.Ledger) *ledger.State {
 	t.Helper()
-	state, err := l.Writer.Fork(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := commandstest.Must(l.Writer.Fork(context.Background()))
 	return state
 }
 
@@ -301,10 +298,7 @@ func TestSentAgain(t *testing.T) {
 	c := oneCore()
 	c.Alternates = 3
 	s := commands.Submission{ID: commands.NewID(), Actor: "test", Command: c}
-	first, err := l.Writer.Submit(context.Background(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := commandstest.Must(l.Writer.Submit(context.Background(), s))
 	if n := len(claimed(t, first)[0].Alternates); n != 3 {
 		t.Errorf("%d alternates", n)
 	}
@@ -567,9 +561,7 @@ func TestClaimsOfDevices(t *testing.T) {
 		roots := map[ledger.UUID]bool{}
 		for _, a := range claimed(t, l.Submit(t, c))[0].Allocations {
 			p, _, err := l.Views.View().Provider(a.Provider)
-			if err != nil {
-				t.Fatal(err)
-			}
+			commandstest.NoError(t, err)
 			roots[p.Root] = true
 		}
 		if len(roots) != 1 {

@@ -74,10 +74,7 @@ func holdWhatIsDeleted(t *testing.T, l *commandstest.Ledger, c *clock) {
 
 func verifyRoots(t *testing.T, log ledger.Log, last uint64) *check.Report {
 	t.Helper()
-	report, err := check.VerifyLog(t.Context(), log, last, check.Evidence{Temporary: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := commandstest.Must(check.VerifyLog(t.Context(), log, last, check.Evidence{Temporary: t.TempDir()}))
 	return report
 }
 
@@ -94,9 +91,7 @@ func TestFalseRootIsFound(t *testing.T) {
 		c.forward(time.Hour)
 		at := c.at.Load() - c.at.Load()%ledger.ConsumptionPeriod
 		root, last, err := l.Views.ConsumptionRoot(at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		commandstest.NoError(t, err)
 		change(&root)
 		l.Accept(t, &commands.SetConsumptionRoot{ConsumptionRoot: root, Last: last})
 	}

@@ -61,9 +61,7 @@ func wait(t *testing.T, l *commandstest.Ledger, id ledger.UUID) {
 	t.Helper()
 	until(t, l, "a consumer is gone", func(view projector.View) bool {
 		_, found, err := view.Consumer(id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		commandstest.NoError(t, err)
 		return !found
 	})
 }

@@ -190,10 +190,7 @@ func TestNodePlacerInTrouble(t *testing.T) {
 	process := processes.StartNodePlacer(in, in, slog.New(slog.NewTextHandler(logs, nil)))
 	defer process.Stop()
 	until(t, l, "no allocation waits", func(projector.View) bool {
-		waiting, err := l.Views.WaitingNodeAllocations(0, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		waiting := commandstest.Must(l.Views.WaitingNodeAllocations(0, 1))
 		return len(waiting) == 0
 	})
 	active := 0

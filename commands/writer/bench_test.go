@@ -38,18 +38,13 @@ const rawSubject = jetstream.Subject + ".raw"
 // benchPublish publishes on a stream like the log's, without the log.
 func benchPublish(b *testing.B) {
 	_, ns := commandstest.JetStream(b, b.TempDir(), false)
-	nc, err := ns.Connect()
-	if err != nil {
-		b.Fatal(err)
-	}
+	nc := commandstest.Must(ns.Connect())
 	defer nc.Close()
 	api, err := js.New(nc)
 	if err == nil {
 		_, err = api.CreateStream(b.Context(), js.StreamConfig{Name: "RAW", Subjects: []string{rawSubject}})
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	commandstest.NoError(b, err)
 	for b.Loop() {
 		if _, err := api.Publish(b.Context(), rawSubject, make([]byte, payloadBytes)); err != nil {
 			b.Fatal(err)
@@ -123,10 +118,7 @@ func BenchmarkMemory(b *testing.B) {
 				b.Fatal(rejection, err)
 			}
 		}
-		names, err := commands.NewAddStandardNames(commandstest.NewID())
-		if err != nil {
-			b.Fatal(err)
-		}
+		names := commandstest.Must(commands.NewAddStandardNames(commandstest.NewID()))
 		carry(names)
 		ids := make([]ledger.UUID, providers)
 		for i := range ids {

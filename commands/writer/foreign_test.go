@@ -44,10 +44,7 @@ func TestRepeatsOfOthers(t *testing.T) {
 	ids := make(map[string]ledger.UUID, len(all))
 	var records []ledger.Record
 	for name, c := range all {
-		fingerprint, err := commands.FingerprintOf(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fingerprint := commandstest.Must(commands.FingerprintOf(c))
 		ids[name] = commandstest.NewID()
 		records = append(records, ledger.Record{
 			CommandID: ids[name], Fingerprint: fingerprint, Command: name, Time: time.Now().UnixNano(), Actor: "nats:b",

@@ -33,10 +33,7 @@ func startGated(t *testing.T) *gated {
 	g.Ledger = commandstest.Start(t, t.TempDir(), g.log)
 	shut()
 	t.Cleanup(func() { g.stop(t) })
-	var err error
-	if g.base, err = g.log.Last(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	g.base = commandstest.Must(g.log.Last(t.Context()))
 	return g
 }
 

@@ -87,10 +87,7 @@ type rig struct {
 // openModels opens read models until the test ends.
 func openModels(t *testing.T) *models {
 	t.Helper()
-	views, err := projector.Open(filepath.Join(t.TempDir(), "readmodel"), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	views := commandstest.Must(projector.Open(filepath.Join(t.TempDir(), "readmodel"), slog.New(slog.DiscardHandler)))
 	t.Cleanup(func() {
 		if err := views.Close(); err != nil {
 			t.Error(err)
@@ -431,9 +428,7 @@ func TestSnapshotAfterAFailure(t *testing.T) {
 		})
 		schedule.Wait() // until it has ended, none is due
 	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	commandstest.NoError(t, r.Close())
 	schedule.Wait() // the writer does not
 	for _, head := range saved {
 		if err := r.log.Read(t.Context(), head.Sequence, head.Sequence, func(e ledger.Entry) error {

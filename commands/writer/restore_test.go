@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
@@ -58,9 +59,7 @@ func newPast(t *testing.T, n, folded int, snapshots ...int) *past {
 		if err == nil && i < folded {
 			err = p.models.Fold(c, changes)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		commandstest.NoError(t, err)
 		if slices.Contains(snapshots, i+1) {
 			p.snaps.after = append(p.snaps.after, state.Fork())
 		}
@@ -74,10 +73,7 @@ func newPast(t *testing.T, n, folded int, snapshots ...int) *past {
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	const n = 9
-	want, err := ledgertest.State(t, n).Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := commandstest.Must(ledgertest.State(t, n).Digest())
 	for name, c := range map[string]struct {
 		folded    int
 		snapshots []int

@@ -32,51 +32,27 @@ func BenchmarkStartup(b *testing.B) {
 		for _, name := range []string{"log-alone", "snapshot"} {
 			forgetIndex(b, dir)
 			begun := time.Now()
-			ns, err := embedded.Start(b.Context(), embedded.Config{StoreDir: filepath.Join(dir, "log"), LazySync: true})
-			if err != nil {
-				b.Fatal(err)
-			}
-			nc, err := ns.Connect()
-			if err != nil {
-				b.Fatal(err)
-			}
-			log, err := jetstream.Open(context.Background(), nc, jetstream.Config{})
-			if err != nil {
-				b.Fatal(err)
-			}
+			ns := commandstest.Must(embedded.Start(b.Context(), embedded.Config{StoreDir: filepath.Join(dir, "log"), LazySync: true}))
+			nc := commandstest.Must(ns.Connect())
+			log := commandstest.Must(jetstream.Open(context.Background(), nc, jetstream.Config{}))
 			b.ReportMetric(time.Since(begun).Seconds(), "s-jetstream")
 			begun = time.Now()
-			views, err := projector.Open(filepath.Join(dir, "readmodel"), quiet)
-			if err != nil {
-				b.Fatal(err)
-			}
-			snaps, err := snapshots.Open(filepath.Join(dir, "snapshots"), quiet)
-			if err != nil {
-				b.Fatal(err)
-			}
-			state, err := writer.Restore(context.Background(), log, snaps, views, nil, nil, nil)
-			if err != nil {
-				b.Fatal(err)
-			}
+			views := commandstest.Must(projector.Open(filepath.Join(dir, "readmodel"), quiet))
+			snaps := commandstest.Must(snapshots.Open(filepath.Join(dir, "snapshots"), quiet))
+			state := commandstest.Must(writer.Restore(context.Background(), log, snaps, views, nil, nil, nil))
 			b.ReportMetric(time.Since(begun).Seconds(), "s-"+name)
 			if state.ConsumerCount() != *startupConsumers {
 				b.Fatalf("%d consumers", state.ConsumerCount())
 			}
 			begun = time.Now()
-			if err := snaps.Save(state); err != nil {
-				b.Fatal(err)
-			}
+			commandstest.NoError(b, snaps.Save(state))
 			b.ReportMetric(time.Since(begun).Seconds(), "s-save")
-			if err := views.Close(); err != nil {
-				b.Fatal(err)
-			}
+			commandstest.NoError(b, views.Close())
 			nc.Close()
 			ns.Shutdown()
 		}
 		for _, folder := range []string{"readmodel", "snapshots"} {
-			if err := os.RemoveAll(filepath.Join(dir, folder)); err != nil {
-				b.Fatal(err)
-			}
+			commandstest.NoError(b, os.RemoveAll(filepath.Join(dir, folder)))
 		}
 	}
 	b.ReportMetric(0, "ns/op")
@@ -86,14 +62,9 @@ func BenchmarkStartup(b *testing.B) {
 // recovers as after kill -9.
 func forgetIndex(b *testing.B, dir string) {
 	b.Helper()
-	paths, err := filepath.Glob(filepath.Join(dir, "log", "jetstream", "*", "streams", "*", "msgs", "index.db"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	paths := commandstest.Must(filepath.Glob(filepath.Join(dir, "log", "jetstream", "*", "streams", "*", "msgs", "index.db")))
 	for _, path := range paths {
-		if err := os.Remove(path); err != nil {
-			b.Fatal(err)
-		}
+		commandstest.NoError(b, os.Remove(path))
 	}
 }
 
@@ -109,7 +80,5 @@ func fill(b *testing.B, dir string, consumers int) {
 			return ledgertest.Append(log, e.Sequence, e.Data)
 		})
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	commandstest.NoError(b, err)
 }

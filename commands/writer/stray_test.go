@@ -191,9 +191,7 @@ func appendBehind(t *testing.T, log ledger.Log, head ledger.Head, records ...led
 	t.Helper()
 	commit := &ledger.Commit{Sequence: head.Sequence + 1, Prev: head.Digest, Records: records}
 	data := ledgertest.Encoded(t, commit)
-	if err := ledgertest.Append(log, commit.Sequence, data); err != nil {
-		t.Fatal(err)
-	}
+	commandstest.NoError(t, ledgertest.Append(log, commit.Sequence, data))
 	return ledger.Head{Sequence: commit.Sequence, Digest: ledger.DigestOf(data)}
 }
 
@@ -202,10 +200,7 @@ func appendBehind(t *testing.T, log ledger.Log, head ledger.Head, records ...led
 func TestDeposedWriterReadsNoFurther(t *testing.T) {
 	log := &memlog.Log{}
 	l := commandstest.Start(t, t.TempDir(), log)
-	state, err := l.Writer.Fork(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := commandstest.Must(l.Writer.Fork(t.Context()))
 	w := writer.New(log, l.Views, state, writer.Options{
 		Now: time.Now, Logger: slog.New(slog.DiscardHandler), Leadership: alone{make(chan struct{})},
 	})
@@ -220,7 +215,7 @@ func TestDeposedWriterReadsNoFurther(t *testing.T) {
 			Events: []ledger.Event{event},
 		})
 	}
-	_, err = w.Submit(t.Context(), submitted(trait(1)))
+	_, err := w.Submit(t.Context(), submitted(trait(1)))
 	if !errors.Is(err, commands.ErrNotLeading) {
 		t.Errorf("a deposed writer says %v", err)
 	}

@@ -72,12 +72,9 @@ func submitMany(
 // address in its answer.
 func checkLog(t *testing.T, log ledger.Log, accepted map[ledger.UUID]ledger.Address) {
 	t.Helper()
-	last, err := log.Last(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	last := commandstest.Must(log.Last(context.Background()))
 	found := make(map[ledger.UUID]ledger.Address)
-	err = chain.Read(context.Background(), log, ledger.Head{}, last, func(c *ledger.Commit) error {
+	err := chain.Read(context.Background(), log, ledger.Head{}, last, func(c *ledger.Commit) error {
 		for i, r := range c.Records {
 			if earlier, twice := found[r.CommandID]; twice {
 				t.Errorf("command %s is in the log twice: %s and %d.%d", r.CommandID, earlier, c.Sequence, i)
@@ -86,9 +83,7 @@ func checkLog(t *testing.T, log ledger.Log, accepted map[ledger.UUID]ledger.Addr
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	commandstest.NoError(t, err)
 	for id, at := range accepted {
 		if found[id] != at {
 			t.Errorf("command %s was answered %s, but the log has it at %s", id, at, found[id])
