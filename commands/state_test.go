@@ -193,21 +193,32 @@ var (
 
 // namesAsFound returns where names and instances lead, including those that lead
 // nowhere.
-func namesAsFound(s *ledger.State) (lines []string) {
+func namesAsFound(s *ledger.State) []string {
+	return namesBy(s.ProviderNamed, s.NodeNamed, s.NodeAllocationNamed, s.NodeOfInstance, s.ChassisInUse)
+}
+
+func namesBy(
+	provider, node, allocation func(string) (ledger.UUID, bool), instance func(ledger.UUID) (ledger.UUID, bool),
+	chassis func(ledger.UUID) bool,
+) (lines []string) {
 	for _, name := range drawnNames {
-		provider, isProvider := s.ProviderNamed(name)
-		node, isNode := s.NodeNamed(name)
-		allocation, isAllocation := s.NodeAllocationNamed(name)
-		lines = append(lines, fmt.Sprint(name, provider, isProvider, node, isNode, allocation, isAllocation))
+		for what, look := range []func(string) (ledger.UUID, bool){provider, node, allocation} {
+			id, is := look(name)
+			lines = append(lines, fmt.Sprint(name, what, id, is))
+		}
 	}
 	for _, id := range drawnIDs {
-		node, runs := s.NodeOfInstance(id)
-		lines = append(lines, fmt.Sprint(id, node, runs, s.ChassisInUse(id)))
+		node, runs := instance(id)
+		lines = append(lines, fmt.Sprint(id, node, runs, chassis(id)))
 	}
 	return lines
 }
 
-func namesAsLooked(s *ledger.State) (lines []string) {
+func in[K comparable](ids map[K]ledger.UUID) func(K) (ledger.UUID, bool) {
+	return func(key K) (ledger.UUID, bool) { id, is := ids[key]; return id, is }
+}
+
+func namesAsLooked(s *ledger.State) []string {
 	providers, nodes, allocations := map[string]ledger.UUID{}, map[string]ledger.UUID{}, map[string]ledger.UUID{}
 	instances, chassis := map[ledger.UUID]ledger.UUID{}, map[string]bool{}
 	s.Providers(func(p *ledger.Provider) bool { providers[p.Name] = p.UUID; return true })
@@ -217,17 +228,8 @@ func namesAsLooked(s *ledger.State) (lines []string) {
 		return true
 	})
 	delete(instances, ledger.NilUUID)
-	for _, name := range drawnNames {
-		provider, isProvider := providers[name]
-		node, isNode := nodes[name]
-		allocation, isAllocation := allocations[name]
-		lines = append(lines, fmt.Sprint(name, provider, isProvider, node, isNode, allocation, isAllocation))
-	}
-	for _, id := range drawnIDs {
-		node, runs := instances[id]
-		lines = append(lines, fmt.Sprint(id, node, runs, chassis[id.String()]))
-	}
-	return lines
+	inUse := func(id ledger.UUID) bool { return chassis[id.String()] }
+	return namesBy(in(providers), in(nodes), in(allocations), in(instances), inUse)
 }
 
 // nodeClass counts the nodes of a class.

@@ -48,21 +48,16 @@ func TestClientsTakeTurns(t *testing.T) {
 func TestQueuesAreBounded(t *testing.T) {
 	t.Parallel()
 	q := fair.Queue[int]{Most: 20, Share: 2}
-	added := func(client string, many int) (n int) {
-		for i := range many {
-			if q.Add(client, i) {
-				n++
-			}
+	var waiting []int
+	for _, client := range []string{"greedy", "a", "b", "c", "d", "e", "late"} {
+		before := q.Len()
+		for i := range 100 {
+			q.Add(client, i)
 		}
-		return n
+		waiting = append(waiting, q.Len()-before)
 	}
-	for i, c := range []struct {
-		client string
-		want   int
-	}{{"greedy", 10}, {"a", 2}, {"b", 2}, {"c", 2}, {"d", 2}, {"e", 2}, {"late", 0}} {
-		if got := added(c.client, 100); got != c.want {
-			t.Errorf("%d: %s has %d waiting, want %d", i, c.client, got, c.want)
-		}
+	if want := []int{10, 2, 2, 2, 2, 2, 0}; !slices.Equal(waiting, want) {
+		t.Errorf("%v are waiting, want %v", waiting, want)
 	}
 }
 
@@ -120,11 +115,8 @@ func TestMemoryIsBounded(t *testing.T) {
 		weight int64
 		want   error
 	}{
-		{"a", fair.MaxWeight, nil},
-		{"a", 1 << 20, fair.ErrBusy},
-		{"b", fair.MaxTotal - fair.MaxWeight, nil},
-		{"c", 1 << 20, fair.ErrBusy},
-		{"a", 1 << 10, nil},
+		{"a", fair.MaxWeight, nil}, {"a", 1 << 20, fair.ErrBusy},
+		{"b", fair.MaxTotal - fair.MaxWeight, nil}, {"c", 1 << 20, fair.ErrBusy}, {"a", 1 << 10, nil},
 	} {
 		if err := take(c.client, c.weight); !errors.Is(err, c.want) {
 			t.Errorf("%d: %v", i, err)
@@ -187,14 +179,9 @@ func TestLogIsBudgeted(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	b.Spend("greedy", fair.LogAtOnce, now)
 	b.Spend("greedy", fair.LogPerSecond, now)
-	if err := b.May("greedy", now); !errors.Is(err, fair.ErrBudget) {
-		t.Errorf("beyond its budget: %v", err)
-	}
-	if err := b.May("modest", now); err != nil {
-		t.Errorf("another client: %v", err)
-	}
-	if err := b.May("greedy", now.Add(2*time.Second)); err != nil {
-		t.Errorf("two seconds later: %v", err)
+	beyond, other, later := b.May("greedy", now), b.May("modest", now), b.May("greedy", now.Add(2*time.Second))
+	if !errors.Is(beyond, fair.ErrBudget) || other != nil || later != nil {
+		t.Errorf("beyond its budget: %v; another client: %v; two seconds later: %v", beyond, other, later)
 	}
 	spent := 0
 	for ; b.May("steady", now) == nil && spent <= fair.LogPerDay; now = now.Add(time.Second) {
@@ -211,24 +198,17 @@ func TestLogIsBudgeted(t *testing.T) {
 func TestRingIsShared(t *testing.T) {
 	t.Parallel()
 	r := fair.Ring{Size: 100}
-	for i := range 50 {
-		if !r.Add("greedy", 10) {
-			t.Fatalf("alone, its entry %d is refused", i)
+	kept := func(client string, many int) (n int) {
+		for range many {
+			if r.Add(client, 10) {
+				n++
+			}
 		}
+		return n
 	}
-	for i := range 5 {
-		if !r.Add("modest", 10) {
-			t.Fatalf("entry %d of another is refused", i)
-		}
-	}
-	kept := 0
-	for range 50 {
-		if r.Add("greedy", 10) {
-			kept++
-		}
-	}
-	if kept > 5 {
-		t.Errorf("a client pushed out %d entries beside another", kept)
+	alone, other, beside := kept("greedy", 50), kept("modest", 5), kept("greedy", 50)
+	if alone != 50 || other != 5 || beside > 5 {
+		t.Errorf("a client keeps %d alone, another one %d then, and it %d beside that", alone, other, beside)
 	}
 }
 

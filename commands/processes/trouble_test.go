@@ -16,6 +16,7 @@ import (
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/chain"
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/projector"
@@ -141,22 +142,15 @@ func TestExpirerInTrouble(t *testing.T) {
 // recordsOf counts the records of a command.
 func recordsOf(t *testing.T, l *commandstest.Ledger, name string) (n int) {
 	t.Helper()
-	for sequence := uint64(1); sequence <= l.Views.Checkpoint().Sequence; sequence++ {
-		if err := l.Log.Read(context.Background(), sequence, sequence, func(e ledger.Entry) error {
-			c, err := ledger.DecodeCommit(e.Data)
-			if err != nil {
-				return err
+	last := l.Views.Checkpoint().Sequence
+	commandstest.NoError(t, chain.Read(t.Context(), l.Log, ledger.Head{}, last, func(c *ledger.Commit) error {
+		for _, record := range c.Records {
+			if record.Command == name {
+				n++
 			}
-			for _, record := range c.Records {
-				if record.Command == name {
-					n++
-				}
-			}
-			return nil
-		}); err != nil {
-			t.Fatal(err)
 		}
-	}
+		return nil
+	}))
 	return n
 }
 
@@ -247,12 +241,8 @@ func TestStopInSilence(t *testing.T) {
 	logs := new(ledgertest.Output)
 	logger := slog.New(slog.NewTextHandler(logs, nil))
 	for name, start := range map[string]func(commands.Submitter) (stop func()){
-		"Expirer": func(s commands.Submitter) func() {
-			return processes.StartExpirer(s, l.Views, later, logger).Stop
-		},
-		"NodePlacer": func(s commands.Submitter) func() {
-			return processes.StartNodePlacer(s, l.Views, logger).Stop
-		},
+		"Expirer":    func(s commands.Submitter) func() { return processes.StartExpirer(s, l.Views, later, logger).Stop },
+		"NodePlacer": func(s commands.Submitter) func() { return processes.StartNodePlacer(s, l.Views, logger).Stop },
 	} {
 		submitter := silent{make(chan struct{}, 1)}
 		stop := start(submitter)
