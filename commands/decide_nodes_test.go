@@ -1,6 +1,7 @@
 package commands_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -357,106 +358,80 @@ func nodeAllocationDecisions() []decision {
 	return slices.Concat(requests(), choices(), backfills(), changedAllocations())
 }
 
-func requestOf(allocation ledger.UUID) *commands.RequestNodeAllocation {
-	return &commands.RequestNodeAllocation{
-		Allocation: allocation, NodeRequest: commands.NodeRequest{ResourceClass: "metal"},
-	}
-}
+type wish = commands.NodeRequest
 
-func request(change func(*commands.NodeRequest)) *commands.RequestNodeAllocation {
-	c := requestOf(fresh)
-	change(&c.NodeRequest)
-	return c
+// request asks for a node, of class metal if for no other one.
+func request(r wish) *commands.RequestNodeAllocation { return requestAs(fresh, r) }
+
+func requestAs(allocation ledger.UUID, r wish) *commands.RequestNodeAllocation {
+	r.ResourceClass = cmp.Or(r.ResourceClass, "metal")
+	return &commands.RequestNodeAllocation{Allocation: allocation, NodeRequest: r}
 }
 
 func requests() (rows []decision) {
-	long := strings.Repeat("é", ledger.MaxOwnerRunes+1)
-	many := make([]ledger.UUID, ledger.MaxCandidateNodes+1)
 	rows = []decision{
-		{"all that can be said", nil, request(func(r *commands.NodeRequest) {
-			r.Name, r.Traits, r.Owner, r.Extra = "n", []string{used, none}, "p", `{"a":1}`
-			r.CandidateNodes = []ledger.UUID{idleNode, busyNode}
+		{"all that can be said", nil, request(wish{
+			Name: "n", Traits: []string{used, none}, Owner: "p", Extra: `{"a":1}`, CandidateNodes: []ledger.UUID{idleNode, busyNode},
 		}), "AllocationRequested{Allocation:fresh Name:n ResourceClass:metal Owner:p Traits:[CUSTOM_USED CUSTOM_NONE] " +
 			`CandidateNodes:[idleNode busyNode] Extra:{"a":1}}`},
-		{"uuid taken", nil, requestOf(waiting), "node_allocation_exists{Name:waiting}"},
-		{"name taken", nil, request(func(r *commands.NodeRequest) { r.Name = "waiting" }),
-			"node_allocation_exists{Name:waiting}"},
-		{"candidates that are not there", nil, request(func(r *commands.NodeRequest) {
-			r.CandidateNodes = []ledger.UUID{lostNode, idleNode, noNode, lostNode}
-		}), "node_unknown{Names:[lostNode noNode]}"},
-		{"no uuid", nil, requestOf(ledger.NilUUID), invalid("allocation")},
-		{"no class", nil, request(func(r *commands.NodeRequest) { r.ResourceClass = "" }), invalid("resource_class")},
-		{"no such trait", nil, request(func(r *commands.NodeRequest) { r.Traits = []string{"GOLD"} }),
-			"invalid{Field:traits Name:GOLD}"},
+		{"uuid taken", nil, requestAs(waiting, wish{}), "node_allocation_exists{Name:waiting}"},
+		{"name taken", nil, request(wish{Name: "waiting"}), "node_allocation_exists{Name:waiting}"},
+		{"candidates that are not there", nil,
+			request(wish{CandidateNodes: []ledger.UUID{lostNode, idleNode, noNode, lostNode}}),
+			"node_unknown{Names:[lostNode noNode]}"},
+		{"no uuid", nil, requestAs(ledger.NilUUID, wish{}), invalid("allocation")},
+		{"no class", nil, &commands.RequestNodeAllocation{Allocation: fresh}, invalid("resource_class")},
+		{"no such trait", nil, request(wish{Traits: []string{"GOLD"}}), "invalid{Field:traits Name:GOLD}"},
 	}
-	backfill := &commands.BackfillNodeAllocation{Node: busyNode, NewAllocation: fresh}
+	long := strings.Repeat("é", ledger.MaxOwnerRunes+1)
 	for about, c := range map[string]struct {
-		change func(*commands.NodeRequest)
-		want   string
+		asked wish
+		want  string
 	}{
-		"class too long":      {func(r *commands.NodeRequest) { r.ResourceClass = long }, invalid("resource_class")},
-		"owner too long":      {func(r *commands.NodeRequest) { r.Owner = long }, invalid("owner")},
-		"too many traits":     {func(r *commands.NodeRequest) { r.Traits = make([]string, 1001) }, invalid("traits")},
-		"too many candidates": {func(r *commands.NodeRequest) { r.CandidateNodes = many }, invalid("candidate_nodes")},
-		"name with a blank":   {func(r *commands.NodeRequest) { r.Name = "a b" }, "invalid{Field:name Name:a b}"},
+		"class too long":      {wish{ResourceClass: long}, invalid("resource_class")},
+		"owner too long":      {wish{Owner: long}, invalid("owner")},
+		"too many traits":     {wish{Traits: make([]string, 1001)}, invalid("traits")},
+		"too many candidates": {wish{CandidateNodes: make([]ledger.UUID, ledger.MaxCandidateNodes+1)}, invalid("candidate_nodes")},
+		"name with a blank":   {wish{Name: "a b"}, "invalid{Field:name Name:a b}"},
 	} {
-		also := *backfill
-		c.change(&also.NodeRequest)
-		rows = append(rows, decision{about, nil, request(c.change), c.want}, decision{about, nil, &also, c.want})
+		also := &commands.BackfillNodeAllocation{Node: busyNode, NewAllocation: fresh, NodeRequest: c.asked}
+		rows = append(rows, decision{about, nil, request(c.asked), c.want}, decision{about, nil, also, c.want})
 	}
 	return rows
 }
 
 // choices are nodes for a requested allocation, or the reasons why there is none.
 func choices() (rows []decision) {
-	row := func(about string, want ledger.Event, change func(*commands.NodeRequest), before ...commands.Command) {
-		rows = append(rows, decision{about, append(before, request(change)), choose(fresh, 7), happens(want)})
+	row := func(about, want string, asked wish, before ...commands.Command) {
+		rows = append(rows, decision{about, append(before, request(asked)), choose(fresh, 7), want})
 	}
-	given := ledger.NodeAllocated{
-		Allocation: fresh, Node: idleNode, InstanceInfo: `{"traits":[]}`, Seed: 7, Free: 1,
+	fails := func(why string) string { return "AllocationFailed{Allocation:fresh LastError:" + why + "}" }
+	unfit := func(why, exclusion string) string {
+		return fails("Failed to process allocation fresh: " + why + ". Exclusions:[" +
+			"{Reason:not in provision state available Nodes:2} {Reason:has an instance Nodes:1} " +
+			"{Reason:power state is not known Nodes:1} {Reason:" + exclusion + "}]")
 	}
-	withTrait := given
-	withTrait.InstanceInfo = `{"traits":["CUSTOM_USED"]}`
-	fails := func(why string, exclusions ...ledger.Exclusion) ledger.Event {
-		return ledger.AllocationFailed{
-			Allocation: fresh, LastError: "Failed to process allocation " + fresh.String() + ": " + why + ".",
-			Exclusions: exclusions,
-		}
-	}
-	because := func(reason string, nodes uint64) ledger.Exclusion {
-		return ledger.Exclusion{Reason: reason, Nodes: nodes}
-	}
-	unavailable := because("not in provision state available", 2)
-	associated, unpowered := because("has an instance", 1), because("power state is not known", 1)
+	const given = `NodeAllocated{Allocation:fresh Node:idleNode InstanceInfo:{"traits":[]} Seed:7 Free:1}`
 
-	row("the one that is free", given, func(*commands.NodeRequest) {})
-	row("of the owner", given, func(r *commands.NodeRequest) { r.Owner = "p" })
-	row("with a trait", withTrait, func(r *commands.NodeRequest) { r.Traits = []string{used} })
-	row("a candidate", given, func(r *commands.NodeRequest) { r.CandidateNodes = []ledger.UUID{busyNode, idleNode, idleNode} })
-	row("the one of its name", given, func(r *commands.NodeRequest) { r.Name = "n" },
-		patchNode(idleNode, set("/name", `"n"`)))
-	row("not the one of its name, which is not free", given, func(r *commands.NodeRequest) { r.Name = "enrolled" })
-	row("of no class", fails("no available nodes match the resource class none",
-		because("no node has the resource class", 0)), func(r *commands.NodeRequest) { r.ResourceClass = "none" })
-	row("of another owner", fails("no available nodes match the resource class metal",
-		unavailable, associated, unpowered, because("neither owned nor leased by the owner", 1),
-	), func(r *commands.NodeRequest) { r.Owner = "q" })
-	row("without the trait", fails("no suitable nodes have the requested traits "+none+", "+used,
-		unavailable, associated, unpowered, because("lacks a trait", 1),
-	), func(r *commands.NodeRequest) { r.Traits = []string{none, used} })
-	row("no candidate", fails("none of the requested nodes are available and match the resource class metal",
-		unavailable, associated, unpowered, because("candidate that is not available or of another class", 2),
-	), func(r *commands.NodeRequest) { r.CandidateNodes = []ledger.UUID{busyNode, enrolled} })
-	row("its uuid runs somewhere", ledger.AllocationFailed{
-		Allocation: fresh, LastError: fmt.Sprintf(
-			"Instance %s is already associated with a node, it cannot be associated with this other node %s", fresh, idleNode),
-	}, func(*commands.NodeRequest) {}, patchNode(idleNode, set("/instance_uuid", quote(fresh))))
-	row("with too much said about its instance", ledger.AllocationFailed{
-		Allocation: fresh,
-		LastError: "Unexpected exception during allocation: instance_info: " +
-			"ledger: a document takes at most 65536 bytes, not 65548",
-	}, func(*commands.NodeRequest) {}, patchNode(idleNode,
-		set("/instance_info", `{"a":"`+strings.Repeat("x", ledger.MaxDocumentBytes-8)+`"}`)))
+	row("the one that is free", given, wish{})
+	row("of the owner", given, wish{Owner: "p"})
+	row("with a trait", strings.Replace(given, "[]", `["CUSTOM_USED"]`, 1), wish{Traits: []string{used}})
+	row("a candidate", given, wish{CandidateNodes: []ledger.UUID{busyNode, idleNode, idleNode}})
+	row("the one of its name", given, wish{Name: "n"}, patchNode(idleNode, set("/name", `"n"`)))
+	row("not the one of its name, which is not free", given, wish{Name: "enrolled"})
+	row("of no class", fails("Failed to process allocation fresh: no available nodes match the resource class none. "+
+		"Exclusions:[{Reason:no node has the resource class}]"), wish{ResourceClass: "none"})
+	row("of another owner", unfit("no available nodes match the resource class metal",
+		"neither owned nor leased by the owner Nodes:1"), wish{Owner: "q"})
+	row("without the trait", unfit("no suitable nodes have the requested traits CUSTOM_NONE, CUSTOM_USED",
+		"lacks a trait Nodes:1"), wish{Traits: []string{none, used}})
+	row("no candidate", unfit("none of the requested nodes are available and match the resource class metal",
+		"candidate that is not available or of another class Nodes:2"),
+		wish{CandidateNodes: []ledger.UUID{busyNode, enrolled}})
+	row("its uuid runs somewhere", fails("Instance fresh is already associated with a node, it cannot be associated with "+
+		"this other node idleNode"), wish{}, patchNode(idleNode, set("/instance_uuid", quote(fresh))))
+	row("with too much said about its instance", fails("Unexpected exception during allocation: instance_info: "+
+		"ledger: a document takes at most 65536 bytes, not 65548"), wish{}, fullInfo(idleNode))
 	return append(rows,
 		decision{"got one already", nil, choose(deployed, 1), nothing},
 		decision{"failed already", nil, choose(failed, 1), nothing},
@@ -465,85 +440,68 @@ func choices() (rows []decision) {
 	)
 }
 
+// fullInfo leaves no room in the information about a node's instance.
+func fullInfo(node ledger.UUID) commands.Command {
+	return patchNode(node, set("/instance_info", `{"a":"`+strings.Repeat("x", ledger.MaxDocumentBytes-8)+`"}`))
+}
+
 // backfills are allocations of nodes that are already in use.
 func backfills() (rows []decision) {
 	active := steps{
-		node(noNode), &commands.ReplaceNodeTraits{Node: noNode, Traits: []string{used}},
-		verb(noNode, "adopt"),
+		node(noNode), &commands.ReplaceNodeTraits{Node: noNode, Traits: []string{used}}, verb(noNode, "adopt"),
 	}
 	runs := append(slices.Clone(active), patchNode(noNode, set("/instance_uuid", quote(instance))))
-	backfill := func(change func(*commands.BackfillNodeAllocation)) *commands.BackfillNodeAllocation {
-		c := &commands.BackfillNodeAllocation{Node: noNode, NewAllocation: fresh}
-		change(c)
-		return c
+	elsewhere := append(slices.Clone(active), patchNode(idleNode, set("/instance_uuid", quote(instance))))
+	row := func(about string, want string, before steps, allocation ledger.UUID, asked wish) {
+		c := &commands.BackfillNodeAllocation{
+			Node: noNode, Allocation: allocation, NewAllocation: fresh, NodeRequest: asked,
+		}
+		rows = append(rows, decision{about, before, c, want})
 	}
-	requested := func(id ledger.UUID) ledger.AllocationRequested {
-		return ledger.AllocationRequested{Allocation: id, ResourceClass: "metal"}
+	taken := func(allocation string) string {
+		return "AllocationRequested{Allocation:" + allocation + " ResourceClass:metal}, " +
+			"NodeAllocated{Allocation:" + allocation + ` Node:noNode InstanceInfo:{"traits":[]}}`
 	}
-	given := func(id ledger.UUID, info ledger.Document) ledger.Event {
-		return ledger.NodeAllocated{Allocation: id, Node: noNode, InstanceInfo: info}
-	}
-	row := func(about string, want string, before steps, change func(*commands.BackfillNodeAllocation)) {
-		rows = append(rows, decision{about, before, backfill(change), want})
-	}
-	row("nothing runs there", happens(requested(fresh), given(fresh, `{"traits":[]}`)), active,
-		func(*commands.BackfillNodeAllocation) {})
-	row("what runs there", happens(requested(instance), given(instance, `{"traits":[]}`)), runs,
-		func(*commands.BackfillNodeAllocation) {})
-	asked := requested(fresh)
-	asked.Name, asked.Traits, asked.CandidateNodes = "n", []string{used}, []ledger.UUID{noNode}
-	row("a uuid, and all that is so", happens(asked, given(fresh, `{"traits":["CUSTOM_USED"]}`)), active,
-		func(c *commands.BackfillNodeAllocation) {
-			c.Allocation, c.NewAllocation, c.Name, c.ResourceClass = fresh, instance, "n", "metal"
-			c.Traits, c.CandidateNodes = []string{used}, []ledger.UUID{noNode}
-		})
+	row("nothing runs there", taken("fresh"), active, ledger.NilUUID, wish{})
+	row("what runs there", taken("instance"), runs, ledger.NilUUID, wish{})
+	row("a uuid, and all that is so", "AllocationRequested{Allocation:instance Name:n ResourceClass:metal "+
+		"Traits:[CUSTOM_USED] CandidateNodes:[noNode]}, NodeAllocated{Allocation:instance Node:noNode "+
+		`InstanceInfo:{"traits":["CUSTOM_USED"]}}`, active, instance, wish{
+		Name: "n", ResourceClass: "metal", Traits: []string{used}, CandidateNodes: []ledger.UUID{noNode},
+	})
 
-	fails := func(request ledger.AllocationRequested, why string) string {
-		return happens(request, ledger.AllocationFailed{Allocation: request.Allocation, LastError: why})
+	fails := func(allocation, why string) string {
+		return "AllocationRequested{Allocation:" + allocation + " ResourceClass:metal}, " +
+			"AllocationFailed{Allocation:" + allocation + " LastError:" + why + "}"
 	}
-	cannot := func(why string) string {
-		return fmt.Sprintf("Failed to process allocation %s: Cannot backfill an allocation for node %s: %s.", fresh, noNode, why)
-	}
-	wrong := ledger.AllocationRequested{
-		Allocation: fresh, ResourceClass: "gold", Traits: []string{none}, CandidateNodes: []ledger.UUID{idleNode},
-	}
-	row("nothing is so", fails(wrong, cannot(
+	row("nothing is so", "AllocationRequested{Allocation:fresh ResourceClass:gold Traits:[CUSTOM_NONE] "+
+		"CandidateNodes:[idleNode]}, AllocationFailed{Allocation:fresh LastError:Failed to process allocation fresh: "+
+		"Cannot backfill an allocation for node noNode: "+
 		`Node must be in the "active" state, but the current state is "manageable"; `+
-			"Resource class metal does not match the requested resource class gold; "+
-			"List of traits ['CUSTOM_USED'] does not match the requested traits ['CUSTOM_NONE']; "+
-			"Candidate nodes must be empty or contain the target node, but got ['"+idleNode.String()+"']",
-	)), active[:2], func(c *commands.BackfillNodeAllocation) {
-		c.ResourceClass, c.Traits, c.CandidateNodes = "gold", []string{none}, []ledger.UUID{idleNode}
-	})
-	row("another one runs there", fails(requested(fresh), fmt.Sprintf("Node %s is associated with instance %s.", noNode, instance)),
-		runs, func(c *commands.BackfillNodeAllocation) { c.Allocation = fresh })
-	row("it runs elsewhere", fails(requested(instance), fmt.Sprintf(
-		"Instance %s is already associated with a node, it cannot be associated with this other node %s", instance, noNode,
-	)), append(slices.Clone(active), patchNode(idleNode, set("/instance_uuid", quote(instance)))),
-		func(c *commands.BackfillNodeAllocation) { c.Allocation = instance })
+		"Resource class metal does not match the requested resource class gold; "+
+		"List of traits ['CUSTOM_USED'] does not match the requested traits ['CUSTOM_NONE']; "+
+		"Candidate nodes must be empty or contain the target node, but got ['idleNode'].}", active[:2], ledger.NilUUID,
+		wish{ResourceClass: "gold", Traits: []string{none}, CandidateNodes: []ledger.UUID{idleNode}})
+	row("another one runs there", fails("fresh", "Node noNode is associated with instance instance."), runs, fresh, wish{})
+	row("it runs elsewhere", fails("instance", "Instance instance is already associated with a node, it cannot be "+
+		"associated with this other node noNode"), elsewhere, instance, wish{})
 
-	row("uuid taken", "node_allocation_exists{Name:waiting}", active,
-		func(c *commands.BackfillNodeAllocation) { c.Allocation = waiting })
-	row("not there", "node_unknown{Names:[lostNode]}", nil, func(c *commands.BackfillNodeAllocation) { c.Node = lostNode })
-	row("candidates that are not there", "node_unknown{Names:[lostNode]}", active, func(c *commands.BackfillNodeAllocation) {
-		c.CandidateNodes = []ledger.UUID{lostNode}
-	})
-	row("too much said about the instance", invalid("instance_info"), append(slices.Clone(active), patchNode(noNode,
-		set("/instance_info", `{"a":"`+strings.Repeat("x", ledger.MaxDocumentBytes-8)+`"}`))),
-		func(*commands.BackfillNodeAllocation) {})
-	row("no node's uuid", invalid("node"), nil, func(c *commands.BackfillNodeAllocation) { c.Node = ledger.NilUUID })
-	row("no new uuid", invalid("new_allocation"), nil, func(c *commands.BackfillNodeAllocation) {
-		c.NewAllocation = ledger.NilUUID
-	})
-	return rows
+	row("uuid taken", "node_allocation_exists{Name:waiting}", active, waiting, wish{})
+	row("candidates that are not there", "node_unknown{Names:[lostNode]}", active, ledger.NilUUID,
+		wish{CandidateNodes: []ledger.UUID{lostNode}})
+	row("too much said about the instance", invalid("instance_info"), append(slices.Clone(active), fullInfo(noNode)),
+		ledger.NilUUID, wish{})
+	return append(rows,
+		decision{"not there", nil, &commands.BackfillNodeAllocation{Node: lostNode, NewAllocation: fresh},
+			"node_unknown{Names:[lostNode]}"},
+		decision{"no node's uuid", nil, &commands.BackfillNodeAllocation{NewAllocation: fresh}, invalid("node")},
+		decision{"no new uuid", nil, &commands.BackfillNodeAllocation{Node: noNode}, invalid("new_allocation")},
+	)
 }
 
 func changedAllocations() []decision {
 	patch := func(id ledger.UUID, ops ...commands.PatchOperation) *commands.UpdateNodeAllocation {
 		return &commands.UpdateNodeAllocation{Allocation: id, Patch: ops}
-	}
-	fixed := func(field string) string {
-		return rejected(demand.CodeInvalid, demand.Facts{Field: "patch", Name: field})
 	}
 	return []decision{
 		{"a name", nil, patch(waiting, set("/name", `"n"`)), "NodeAllocationUpdated{Allocation:waiting Name:n}"},
@@ -551,8 +509,8 @@ func changedAllocations() []decision {
 		{"as it is", nil, patch(waiting, set("/name", `"waiting"`)), nothing},
 		{"name taken", nil, patch(waiting, set("/name", `"deployed"`)), "node_allocation_exists{Name:deployed}"},
 		{"name with a blank", nil, patch(waiting, set("/name", `"a b"`)), "invalid{Field:name Name:a b}"},
-		{"what cannot change", nil, patch(waiting, set("/owner", `"q"`)), fixed("owner")},
-		{"below the name", nil, patch(waiting, set("/name/a", `"q"`)), fixed("name")},
+		{"what cannot change", nil, patch(waiting, set("/owner", `"q"`)), "invalid{Field:patch Name:owner}"},
+		{"below the name", nil, patch(waiting, set("/name/a", `"q"`)), "invalid{Field:patch Name:name}"},
 
 		{"waiting", nil, releaseNode(waiting), "NodeAllocationReleased{Allocation:waiting}"},
 		{"of an available node", steps{choose(waiting, 1)}, releaseNode(waiting),
@@ -617,34 +575,28 @@ func batchDecisions(w *world) []decision {
 // missing ones. Such a node can change and leave its chassis. If a chassis of
 // that uuid is made, the node is in it.
 func TestDanglingChassis(t *testing.T) {
-	node, rack, driver := commandstest.NewID(), commandstest.NewID(), "fake"
-	s := ledger.NewState()
-	created := ledger.NodeCreated{Node: node, ProvisionState: "enroll", Description: ledger.NodeDescription{
-		Driver: driver, Details: ledger.Document(`{"chassis_uuid":"` + rack.String() + `"}`),
+	w := &world{Scratch: commands.NewScratch(ledger.NewState()), t: t}
+	created := ledger.NodeCreated{Node: enrolled, ProvisionState: "enroll", Description: ledger.NodeDescription{
+		Driver: "fake", Details: ledger.Document(`{"chassis_uuid":` + quote(fullChassis) + `}`),
 	}}
-	s.Begin()
-	commandstest.NoError(t, s.Apply(1, &ledger.Record{Time: 1, Events: []ledger.Event{created}}))
-	for _, op := range []commands.PatchOperation{
-		{Op: "add", Path: "/extra/a", Value: "1"}, {Op: "remove", Path: "/chassis_uuid"},
-		{Op: "replace", Path: "/chassis_uuid", Value: commands.PatchValue(`"` + rack.String() + `"`)},
+	w.State().Begin()
+	commandstest.NoError(t, w.State().Apply(1, &ledger.Record{Time: 1, Events: []ledger.Event{created}}))
+	for _, c := range []struct {
+		command commands.Command
+		code    demand.Code
+	}{
+		{patchNode(enrolled, set("/extra/a", "1")), ""}, {patchNode(enrolled, unset("/chassis_uuid")), ""},
+		{patchNode(enrolled, commands.PatchOperation{
+			Op: "replace", Path: "/chassis_uuid", Value: commands.PatchValue(quote(fullChassis)),
+		}), ""},
+		{&commands.DeleteChassis{Chassis: fullChassis}, demand.CodeChassisNotFound},
 	} {
-		patch := []commands.PatchOperation{op}
-		if _, rejection := (&commands.UpdateNode{Node: node, Patch: patch}).Decide(s); rejection != nil {
-			t.Errorf("%s %s: %s", op.Op, op.Path, rejection)
+		if got := w.decide(c.command); got.code != c.code {
+			t.Errorf("%+v: %s", c.command, got)
 		}
 	}
-	if _, rejection := (&commands.DeleteChassis{Chassis: rack}).Decide(s); rejection == nil ||
-		rejection.Code != demand.CodeChassisNotFound {
-		t.Errorf("a chassis that is only named: %v", rejection)
-	}
-	events, rejection := (&commands.CreateChassis{Chassis: rack}).Decide(s)
-	if rejection != nil {
-		t.Fatal(rejection)
-	}
-	s.Begin()
-	commandstest.NoError(t, s.Apply(2, &ledger.Record{Time: 2, Events: events}))
-	if _, rejection := (&commands.DeleteChassis{Chassis: rack}).Decide(s); rejection == nil ||
-		rejection.Code != demand.CodeChassisNotEmpty {
-		t.Errorf("a chassis with a node: %v", rejection)
+	w.accept(&commands.CreateChassis{Chassis: fullChassis})
+	if got := w.decide(&commands.DeleteChassis{Chassis: fullChassis}); got.code != demand.CodeChassisNotEmpty {
+		t.Errorf("a chassis with a node: %s", got)
 	}
 }

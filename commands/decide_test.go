@@ -324,9 +324,7 @@ func TestProjects(t *testing.T) {
 	t.Parallel()
 	own, theirs, taken := allocate(fresh, host, vcpu, 2), allocate(fresh, host, vcpu, 2), allocate(others, host, vcpu, 2)
 	theirs.Project, taken.AnyGeneration = "q", true
-	request := func(owner string) commands.Command {
-		return request(func(r *commands.NodeRequest) { r.Owner = owner })
-	}
+	request := func(owner string) commands.Command { return request(wish{Owner: owner}) }
 	update := func(allocation ledger.UUID) commands.Command {
 		return &commands.UpdateNodeAllocation{Allocation: allocation, Patch: []commands.PatchOperation{set("/name", `"b"`)}}
 	}
@@ -501,20 +499,10 @@ func makeWorld(t testing.TB) *ledger.State {
 			NodeDetails: commands.NodeDetails{ChassisUUID: &fullChassis},
 		}},
 		node(busyNode), &commands.SetNodeProvisionState{Node: busyNode, Target: "provide"},
-		&commands.RequestNodeAllocation{
-			Allocation: deployed, NodeRequest: commands.NodeRequest{ResourceClass: "metal", Name: "deployed"},
-		},
-		&commands.ChooseNode{Allocation: deployed, Seed: 1},
-		&commands.SetNodeProvisionState{Node: busyNode, Target: "active"},
-		node(idleNode), &commands.SetNodeProvisionState{Node: idleNode, Target: "provide"},
-		&commands.AddNodeTrait{Node: idleNode, Trait: used},
-		&commands.RequestNodeAllocation{
-			Allocation: failed, NodeRequest: commands.NodeRequest{ResourceClass: "no such", Name: "failed"},
-		},
-		&commands.ChooseNode{Allocation: failed, Seed: 1},
-		&commands.RequestNodeAllocation{
-			Allocation: waiting, NodeRequest: commands.NodeRequest{ResourceClass: "metal", Owner: "p", Name: "waiting"},
-		},
+		requestAs(deployed, wish{Name: "deployed"}), choose(deployed, 1), verb(busyNode, "active"),
+		node(idleNode), verb(idleNode, "provide"), &commands.AddNodeTrait{Node: idleNode, Trait: used},
+		requestAs(failed, wish{ResourceClass: "no such", Name: "failed"}), choose(failed, 1),
+		requestAs(waiting, wish{Owner: "p", Name: "waiting"}),
 	)
 	return w.State()
 }

@@ -67,9 +67,7 @@ func TestHiddenLooksMissing(t *testing.T) {
 		&commands.CreateNode{Node: foreignNode, NodeFields: commands.NodeFields{
 			Driver: ptr("fake"), ResourceClass: ptr("metal"), Owner: ptr("q"),
 		}},
-		&commands.RequestNodeAllocation{
-			Allocation: hidden, NodeRequest: commands.NodeRequest{ResourceClass: "metal", Owner: "q"},
-		},
+		requestAs(hidden, wish{Owner: "q"}),
 	)
 	makes := []string{"AllocateForConsumers", "Reserve"} // they tell that a uuid is taken, and no more
 	needs := maps.Clone(commands.Registry)
@@ -87,7 +85,7 @@ func TestHiddenLooksMissing(t *testing.T) {
 			return &commands.UpdateNodeAllocation{Allocation: id, Patch: []commands.PatchOperation{set("/name", `"b"`)}}
 		}},
 		"RequestNodeAllocation": {foreignNode, func(id ledger.UUID) commands.Command {
-			return request(func(r *commands.NodeRequest) { r.Owner, r.CandidateNodes = "p", []ledger.UUID{id} })
+			return request(wish{Owner: "p", CandidateNodes: []ledger.UUID{id}})
 		}},
 	} {
 		told := func(id ledger.UUID) string {
