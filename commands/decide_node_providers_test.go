@@ -3,9 +3,9 @@ package commands_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -30,6 +30,11 @@ func inventories(provider ledger.UUID, generation int64, list []ledger.Inventory
 	return ledger.InventoriesReplaced{Provider: provider, Generation: generation, Inventories: list}
 }
 
+// one is a node, as the inventory of its provider.
+func one(node ledger.UUID, generation, reserved int64) ledger.Event {
+	return inventories(node, generation, whole(metal, reserved))
+}
+
 // consumes makes a node's consumer the given allocation.
 func consumes(allocation, node ledger.UUID, project string) ledger.Event {
 	return ledger.AllocationsReplaced{
@@ -49,20 +54,14 @@ func turnedOn() []decision {
 	providerOf := func(id ledger.UUID) ledger.Event {
 		return ledger.ProviderCreated{Provider: id, Name: id.String()}
 	}
-	first := []ledger.Event{
-		ledger.NodeProvidersSet{On: true},
-		providerOf(enrolled), ledger.ClassCreated{ID: ledger.FirstCustomClass + 2, Name: metal},
-		inventories(enrolled, 1, whole(metal, 1)),
-	}
-	all := append(slices.Clone(first),
-		providerOf(idleNode), inventories(idleNode, 1, whole(metal, 0)),
-		ledger.ProviderTraitsReplaced{Provider: idleNode, Generation: 2, Traits: []string{used}},
-		providerOf(busyNode), inventories(busyNode, 1, whole(metal, 0)), consumes(deployed, busyNode, noOwner),
-		advanced(busyNode, 2),
-	)
+	first := happens("NodeProvidersSet{On:true}", providerOf(enrolled), "ClassCreated{ID:10002 Name:CUSTOM_METAL}",
+		one(enrolled, 1, 1))
+	all := happens(first, providerOf(idleNode), one(idleNode, 1, 0),
+		"ProviderTraitsReplaced{Provider:idleNode Generation:2 Traits:[CUSTOM_USED]}",
+		providerOf(busyNode), one(busyNode, 1, 0), consumes(deployed, busyNode, noOwner), advanced(busyNode, 2))
 	return []decision{
-		{"on", nil, nodeProviders(true), happens(all...)},
-		{"on, one node at a time", nil, &commands.SetNodeProviders{On: true, Limit: 1}, happens(first...)},
+		{"on", nil, nodeProviders(true), all},
+		{"on, one node at a time", nil, &commands.SetNodeProviders{On: true, Limit: 1}, first},
 		{"on again", steps{nodeProviders(true)}, nodeProviders(true), nothing},
 		{"off", steps{nodeProviders(true)}, nodeProviders(false), "NodeProvidersSet{}"},
 		{"off again", nil, nodeProviders(false), nothing},
@@ -88,7 +87,7 @@ func turnedOnAgain() (rows []decision) {
 	row("a node was deleted", left, happens(on, ledger.ProviderDeleted{Provider: enrolled}), delete)
 	row("a node was deleted, and is not known to be left", nodeProviders(true), happens(on), delete)
 	row("a node was deleted that is held", left, happens(on), takes, &commands.DeleteNode{Node: idleNode})
-	row("a node changed", nodeProviders(true), happens(on, inventories(idleNode, 3, whole(metal, 1))),
+	row("a node changed", nodeProviders(true), happens(on, one(idleNode, 3, 1)),
 		maintenance(idleNode, true, ""))
 	row("a node was taken in Placement", nodeProviders(true), happens(on), takes)
 	onlyOne := &commands.SetNodeProviders{On: true, Limit: 1, Left: []ledger.UUID{enrolled, busyNode}}
@@ -97,52 +96,36 @@ func turnedOnAgain() (rows []decision) {
 		releaseNode(deployed), &commands.ReleaseConsumer{Consumer: deployed},
 		&commands.DeleteNode{Node: busyNode})
 
-	refused := func(format string, args ...any) string {
-		return rejected(demand.CodeProviderInUse, demand.Facts{Names: []string{fmt.Sprintf(format, args...)}})
-	}
+	refused := func(why string) string { return "provider_in_use{Names:[" + why + "]}" }
 	two := &commands.UpdateInventory{Provider: idleNode, Inventory: units(metal, 2)}
 	second := ledgertest.ID(2, 100)
 	row("a node was given to two", nodeProviders(true),
-		refused("node %s has allocation %s, and consumer %s in Placement", idleNode, waiting, fresh),
+		refused("node idleNode has allocation waiting, and consumer fresh in Placement"),
 		takes, choose(waiting, 1))
 	row("an instance, and another consumer", nodeProviders(true),
-		refused("node %s has instance %s, and consumer %s in Placement", idleNode, instance, fresh),
+		refused("node idleNode has instance instance, and consumer fresh in Placement"),
 		takes, patchNode(idleNode, set("/instance_uuid", quote(instance))))
 	row("two consumers", nodeProviders(true),
-		refused("node %s has consumer %s, and consumer %s in Placement", idleNode, fresh, second),
+		refused("node idleNode has consumer fresh, and consumer "+second.String()+" in Placement"),
 		two, takes, allocations(allocate(second, idleNode, metal, 1)))
 	row("more than the node", nodeProviders(true),
-		refused("consumer %s holds 2 %s of node %s, which is one of %s", fresh, metal, idleNode, metal),
+		refused("consumer fresh holds 2 CUSTOM_METAL of node idleNode, which is one of CUSTOM_METAL"),
 		two, allocations(allocate(fresh, idleNode, metal, 2)))
 	row("an allocation that holds something else", nodeProviders(true),
-		refused("consumer %s, which would be the allocation of node %s, holds other resources", waiting, idleNode),
+		refused("consumer waiting, which would be the allocation of node idleNode, holds other resources"),
 		allocations(allocate(waiting, host, vcpu, 2)), choose(waiting, 1))
 	row("a provider with the name of a node", nodeProviders(true),
-		refused("provider %s has the name that node %s needs", spare, fresh),
+		refused("provider spare has the name that node fresh needs"),
 		&commands.RenameProvider{Provider: spare, Name: fresh.String()}, node(fresh))
-	row("more conflicts than are listed", nodeProviders(true), manyConflicts())
-	rows[len(rows)-1].before = append(rows[len(rows)-1].before, manyNamesakes()...)
+	var many steps // nodes whose names other providers have, of which 50 are listed
+	var names []string
+	for i := range byte(60) {
+		provider, id := ledgertest.ID(1, 100+i), ledgertest.ID(5, 100+i)
+		many = append(many, &commands.CreateProvider{Provider: provider, Name: id.String()}, node(id))
+		names = append(names, fmt.Sprintf("provider %s has the name that node %s needs", provider, id))
+	}
+	row("more conflicts than are listed", nodeProviders(true), refused(strings.Join(names[:50], " ")), many...)
 	return rows
-}
-
-const namesakes = 60 // of which 50 are listed
-
-// manyNamesakes are nodes whose names other providers have.
-func manyNamesakes() (list steps) {
-	for i := range namesakes {
-		id := ledgertest.ID(5, byte(100+i))
-		list = append(list, &commands.CreateProvider{Provider: ledgertest.ID(1, byte(100+i)), Name: id.String()}, node(id))
-	}
-	return list
-}
-
-func manyConflicts() string {
-	var facts demand.Facts
-	for i := range 50 {
-		facts.Names = append(facts.Names, fmt.Sprintf("provider %s has the name that node %s needs",
-			ledgertest.ID(1, byte(100+i)), ledgertest.ID(5, byte(100+i))))
-	}
-	return rejected(demand.CodeProviderInUse, facts)
 }
 
 // nodesAsProviders shows the consequences of changes of nodes for their
@@ -151,69 +134,47 @@ func nodesAsProviders() (rows []decision) {
 	row := func(about string, c commands.Command, want string, before ...commands.Command) {
 		rows = append(rows, decision{"providers, too: " + about, append(steps{nodeProviders(true)}, before...), c, want})
 	}
-	create := func(class *string) *commands.CreateNode {
-		return &commands.CreateNode{Node: fresh, NodeFields: commands.NodeFields{Driver: ptr("fake"), ResourceClass: class}}
+	create := func(id ledger.UUID, class *string, instance *ledger.UUID) *commands.CreateNode {
+		return &commands.CreateNode{Node: id, NodeFields: commands.NodeFields{
+			Driver: ptr("fake"), ResourceClass: class, InstanceUUID: instance,
+		}}
 	}
-	created := func(class string) ledger.Event {
-		return ledger.NodeCreated{
-			Node: fresh, Description: ledger.NodeDescription{Driver: "fake", ResourceClass: class}, ProvisionState: "enroll",
-		}
-	}
-	provider := ledger.ProviderCreated{Provider: fresh, Name: fresh.String()}
+	const provider = "ProviderCreated{Provider:fresh Name:fresh}"
 	takes := allocations(allocate(fresh, idleNode, metal, 1))
 	inUse := "provider_in_use{Provider:idleNode Node:idleNode Classes:[CUSTOM_METAL]}"
-	row("a new class", create(ptr("new.class ß")), happens(
-		created("new.class ß"), provider, ledger.ClassCreated{ID: ledger.FirstCustomClass + 3, Name: "CUSTOM_NEW_CLASS__"},
-		inventories(fresh, 1, whole("CUSTOM_NEW_CLASS__", 1)),
-	))
-	row("no class", create(nil), happens(created(""), provider))
-	row("a name that is taken", create(nil),
-		"provider_exists{Node:fresh}",
+	runs := func(id ledger.UUID) commands.Command { return patchNode(idleNode, set("/instance_uuid", quote(id))) }
+	gold := patchNode(idleNode, set("/resource_class", `"gold"`))
+	row("a new class", create(fresh, ptr("new.class ß"), nil), happens(
+		"NodeCreated{Node:fresh Description:{Driver:fake ResourceClass:new.class ß} ProvisionState:enroll}", provider,
+		"ClassCreated{ID:10003 Name:CUSTOM_NEW_CLASS__}", inventories(fresh, 1, whole("CUSTOM_NEW_CLASS__", 1))))
+	row("no class", create(fresh, nil, nil),
+		happens("NodeCreated{Node:fresh Description:{Driver:fake} ProvisionState:enroll}", provider))
+	row("a name that is taken", create(fresh, nil, nil), "provider_exists{Node:fresh}",
 		&commands.RenameProvider{Provider: spare, Name: fresh.String()})
-	adopted := &commands.CreateNode{Node: host, NodeFields: create(ptr("metal")).NodeFields}
-	row("a provider of that uuid, of which something else is allocated", adopted,
+	row("a provider of that uuid, of which something else is allocated", create(host, ptr("metal"), nil),
 		"inventory_in_use{Provider:host Classes:[VCPU]}")
-	occupied := &commands.CreateNode{Node: host, NodeFields: adopted.NodeFields}
-	occupied.InstanceUUID = &instance
-	row("a provider of that uuid, which others hold", occupied,
+	row("a provider of that uuid, which others hold", create(host, ptr("metal"), &instance),
 		"provider_in_use{Provider:host Node:host Instance:instance}")
-	row("available", verb(noNode, "provide"), happens(
-		ledger.NodeStateSet{Node: noNode, ProvisionState: ledger.NodeAvailable, PowerState: "power off"},
-		inventories(noNode, 2, whole(metal, 0)),
-	), node(noNode))
+	row("available", verb(noNode, "provide"), happens(becomes("noNode", "available"), one(noNode, 2, 0)), node(noNode))
 	row("in maintenance", maintenance(idleNode, true, ""), happens(
-		ledger.NodeStateSet{
-			Node: idleNode, ProvisionState: ledger.NodeAvailable, PowerState: "power off", Maintenance: true,
-		}, inventories(idleNode, 3, whole(metal, 1)),
-	))
-	row("a trait that is new", &commands.AddNodeTrait{Node: idleNode, Trait: none}, happens(
-		ledger.NodeTraitsReplaced{Node: idleNode, Traits: []string{none, used}}, ledger.TraitCreated{Name: none},
-		ledger.ProviderTraitsReplaced{Provider: idleNode, Generation: 3, Traits: []string{none, used}},
-	))
-	gold := described
-	gold.ResourceClass = "gold"
-	row("another class", patchNode(idleNode, set("/resource_class", `"gold"`)), happens(
-		ledger.NodeDescribed{Node: idleNode, Description: gold},
-		ledger.ClassCreated{ID: ledger.FirstCustomClass + 3, Name: "CUSTOM_GOLD"},
-		inventories(idleNode, 3, whole("CUSTOM_GOLD", 0)),
-	))
-	row("another class of what a consumer holds", patchNode(idleNode, set("/resource_class", `"gold"`)),
-		"inventory_in_use{Provider:idleNode Classes:[CUSTOM_METAL]}", takes)
-	row("another class of what an instance runs on", patchNode(idleNode, set("/resource_class", `"gold"`)),
-		"node_state{Node:idleNode State:available}", patchNode(idleNode, set("/instance_uuid", quote(instance))))
-	row("an instance", patchNode(idleNode, set("/instance_uuid", quote(instance))), happens(
-		ledger.NodeInstanceSet{Node: idleNode, Instance: instance}, inventories(idleNode, 3, whole(metal, 1)),
-	))
-	row("the consumer is the instance", patchNode(idleNode, set("/instance_uuid", quote(fresh))),
-		"NodeInstanceSet{Node:idleNode Instance:fresh}", takes)
-	row("the consumer is another", patchNode(idleNode, set("/instance_uuid", quote(instance))),
+		"NodeStateSet{Node:idleNode ProvisionState:available PowerState:power off Maintenance:true}", one(idleNode, 3, 1)))
+	row("a trait that is new", &commands.AddNodeTrait{Node: idleNode, Trait: none},
+		"NodeTraitsReplaced{Node:idleNode Traits:[CUSTOM_NONE CUSTOM_USED]}, TraitCreated{Name:CUSTOM_NONE}, "+
+			"ProviderTraitsReplaced{Provider:idleNode Generation:3 Traits:[CUSTOM_NONE CUSTOM_USED]}")
+	row("another class", gold, happens(
+		"NodeDescribed{Node:idleNode Description:{Driver:fake ResourceClass:gold Owner:p}}",
+		"ClassCreated{ID:10003 Name:CUSTOM_GOLD}", inventories(idleNode, 3, whole("CUSTOM_GOLD", 0))))
+	row("another class of what a consumer holds", gold, "inventory_in_use{Provider:idleNode Classes:[CUSTOM_METAL]}", takes)
+	row("another class of what an instance runs on", gold, "node_state{Node:idleNode State:available}", runs(instance))
+	row("an instance", runs(instance), happens("NodeInstanceSet{Node:idleNode Instance:instance}", one(idleNode, 3, 1)))
+	row("the consumer is the instance", runs(fresh), "NodeInstanceSet{Node:idleNode Instance:fresh}", takes)
+	row("the consumer is another", runs(instance),
 		"provider_in_use{Provider:idleNode Node:idleNode Instance:instance}", takes)
 	row("deleted", &commands.DeleteNode{Node: enrolled},
 		"NodeDeleted{Node:enrolled}, ProviderDeleted{Provider:enrolled}")
-	row("deleted, with its allocation", &commands.DeleteNode{Node: busyNode}, happens(
-		ledger.NodeAllocationReleased{Allocation: deployed}, ledger.NodeDeleted{Node: busyNode},
-		removed(deployed), ledger.ProviderDeleted{Provider: busyNode},
-	), maintenance(busyNode, true, ""))
+	row("deleted, with its allocation", &commands.DeleteNode{Node: busyNode},
+		"NodeAllocationReleased{Allocation:deployed}, NodeDeleted{Node:busyNode}, "+
+			"ConsumerRemoved{Consumer:deployed}, ProviderDeleted{Provider:busyNode}", maintenance(busyNode, true, ""))
 	row("deleted, and a consumer holds it", &commands.DeleteNode{Node: idleNode}, inUse, takes)
 	row("deleted, and a provider is below it", &commands.DeleteNode{Node: enrolled},
 		"provider_in_use{Provider:enrolled Node:enrolled}",
@@ -228,77 +189,55 @@ func consumersOfNodes(w *world) (rows []decision) {
 		rows = append(rows, decision{"providers, too: " + about, append(steps{nodeProviders(true)}, before...), c, want})
 	}
 	choose := choose(waiting, 7)
-	why := func(text string, exclusions ...ledger.Exclusion) string {
-		return happens(ledger.AllocationFailed{
-			Allocation: waiting, LastError: fmt.Sprintf("Failed to process allocation %s: %s.", waiting, text),
-			Exclusions: exclusions,
-		})
+	why := func(text, exclusions string) string {
+		return "AllocationFailed{Allocation:waiting LastError:Failed to process allocation waiting: " + text + "." + exclusions + "}"
 	}
 	takes := allocations(allocate(fresh, idleNode, metal, 1))
 	runs := patchNode(idleNode, set("/instance_uuid", quote(instance)))
 	taken := allocations(allocate(instance, idleNode, metal, 1))
 	row("a node is given", choose, happens(
-		ledger.NodeAllocated{
-			Allocation: waiting, Node: idleNode, InstanceInfo: `{"traits":[]}`, Seed: 7, Free: 1,
-		}, consumes(waiting, idleNode, "p"), advanced(idleNode, 3),
-	))
+		`NodeAllocated{Allocation:waiting Node:idleNode InstanceInfo:{"traits":[]} Seed:7 Free:1}`,
+		consumes(waiting, idleNode, "p"), advanced(idleNode, 3)))
 	row("a consumer holds the node", choose, why("no available nodes match the resource class metal",
-		ledger.Exclusion{Reason: "not in provision state available", Nodes: 2},
-		ledger.Exclusion{Reason: "has an instance", Nodes: 1}, ledger.Exclusion{Reason: "power state is not known", Nodes: 1},
-		ledger.Exclusion{Reason: "held by a consumer in Placement", Nodes: 1},
-	), takes)
-	row("its uuid holds something else", choose, why("a consumer of the same uuid holds other resources"),
+		" Exclusions:[{Reason:not in provision state available Nodes:2} {Reason:has an instance Nodes:1} "+
+			"{Reason:power state is not known Nodes:1} {Reason:held by a consumer in Placement Nodes:1}]"), takes)
+	row("its uuid holds something else", choose, why("a consumer of the same uuid holds other resources", ""),
 		allocations(allocate(waiting, host, vcpu, 2)))
-	row("of a node in maintenance", releaseNode(deployed), happens(
-		ledger.NodeAllocationReleased{Allocation: deployed}, removed(deployed),
-		inventories(busyNode, 3, whole(metal, 1)),
-	), maintenance(busyNode, true, ""))
-	backfill := &commands.BackfillNodeAllocation{
-		Node: noNode, NewAllocation: fresh, NodeRequest: commands.NodeRequest{Owner: "p"},
-	}
-	requested := ledger.AllocationRequested{Allocation: fresh, ResourceClass: "metal", Owner: "p"}
+	row("of a node in maintenance", releaseNode(deployed), happens("NodeAllocationReleased{Allocation:deployed}",
+		removed(deployed), one(busyNode, 3, 1)), maintenance(busyNode, true, ""))
+	backfill := &commands.BackfillNodeAllocation{Node: noNode, NewAllocation: fresh, NodeRequest: wish{Owner: "p"}}
 	adopt := steps{node(noNode), verb(noNode, "adopt")}
-	row("a node in use", backfill, happens(
-		requested, ledger.NodeAllocated{Allocation: fresh, Node: noNode, InstanceInfo: `{"traits":[]}`},
-		inventories(noNode, 2, whole(metal, 0)), consumes(fresh, noNode, "p"), advanced(noNode, 3),
-	), adopt...)
-	row("a node in use by who holds something else", backfill,
-		"node_is_provider{Consumer:holder Node:noNode}",
+	row("a node in use", backfill, happens("AllocationRequested{Allocation:fresh ResourceClass:metal Owner:p}",
+		`NodeAllocated{Allocation:fresh Node:noNode InstanceInfo:{"traits":[]}}`, one(noNode, 2, 0),
+		consumes(fresh, noNode, "p"), advanced(noNode, 3)), adopt...)
+	row("a node in use by who holds something else", backfill, "node_is_provider{Consumer:holder Node:noNode}",
 		append(slices.Clone(adopt), patchNode(noNode, set("/instance_uuid", quote(holder))))...)
 
-	row("a node that is free", takes, happens(
-		replaced(allocate(fresh, idleNode, metal, 1)), advanced(idleNode, 3),
-	))
-	row("what runs on it", taken, happens(
-		replaced(allocate(instance, idleNode, metal, 1)), advanced(idleNode, 4), inventories(idleNode, 5, whole(metal, 0)),
-	), runs)
-	row("not what runs on it", takes, rejected(demand.CodeCapacityExceeded, demand.Facts{
-		Provider: &idleNode, Consumer: &fresh, Node: &idleNode, Instance: &instance, Class: metal, Asked: 1, Total: 1,
-		Reserved: 1, Ratio: 1,
-	}), runs)
-	back := happens(removed(instance), inventories(idleNode, 6, whole(metal, 1)))
+	row("a node that is free", takes, happens(replaced(takes.Allocations[0]), advanced(idleNode, 3)))
+	row("what runs on it", taken,
+		happens(replaced(taken.Allocations[0]), advanced(idleNode, 4), one(idleNode, 5, 0)), runs)
+	row("not what runs on it", takes, "capacity_exceeded{Provider:idleNode Consumer:fresh Node:idleNode Instance:instance "+
+		"Class:CUSTOM_METAL Total:1 Reserved:1 Ratio:1 Asked:1}", runs)
+	back := happens(removed(instance), one(idleNode, 6, 1))
 	row("what runs on it leaves", &commands.ReleaseConsumer{Consumer: instance}, back, runs, taken)
 	row("what runs on it leaves in time", &commands.CancelReservation{Consumer: instance}, back,
 		runs, reserve(9, allocate(instance, idleNode, metal, 1)))
 
-	follows := func(consumer, node ledger.UUID) string {
-		return rejected(demand.CodeNodeIsProvider, demand.Facts{Consumer: &consumer, Node: &node, Allocation: &consumer})
-	}
+	const follows = "node_is_provider{Consumer:deployed Node:busyNode Allocation:deployed}"
 	other := allocate(deployed, host, vcpu, 2)
 	other.AnyGeneration = true
 	classless := steps{
 		&commands.CreateNode{Node: noNode, NodeFields: commands.NodeFields{Driver: ptr("fake")}},
-		verb(noNode, "manage"),
-		verb(noNode, "adopt"),
+		verb(noNode, "manage"), verb(noNode, "adopt"),
 		&commands.BackfillNodeAllocation{Node: noNode, NewAllocation: fresh},
 	}
-	row("the consumer of an allocation", allocations(other), follows(deployed, busyNode))
-	row("the consumer of an allocation", &commands.ReleaseConsumer{Consumer: deployed}, follows(deployed, busyNode))
-	row("an allocation without a consumer", reserve(9, allocate(fresh, host, vcpu, 2)), follows(fresh, noNode), classless...)
-	row("the consumer of an allocation",
-		reshape([]commands.ConsumerAllocations{other}, commands.ProviderInventories{
-			Provider: spare, Generation: ptr[int64](0),
-		}), follows(deployed, busyNode))
+	row("the consumer of an allocation", allocations(other), follows)
+	row("the consumer of an allocation", &commands.ReleaseConsumer{Consumer: deployed}, follows)
+	row("an allocation without a consumer", reserve(9, allocate(fresh, host, vcpu, 2)),
+		"node_is_provider{Consumer:fresh Node:noNode Allocation:fresh}", classless...)
+	row("the consumer of an allocation", reshape([]commands.ConsumerAllocations{other}, commands.ProviderInventories{
+		Provider: spare, Generation: ptr[int64](0),
+	}), follows)
 	return rows
 }
 

@@ -85,7 +85,17 @@ func textOf(v reflect.Value) string {
 	return byName().Replace(fmt.Sprint(v))
 }
 
-func happens(events ...ledger.Event) string { return outcome{events: events}.String() }
+// happens is what some events say; an event may be given as its text.
+func happens(events ...any) string {
+	list := make([]string, len(events))
+	for i, event := range events {
+		if one, is := event.(ledger.Event); is {
+			event = outcome{events: []ledger.Event{one}}
+		}
+		list[i] = fmt.Sprint(event)
+	}
+	return strings.Join(list, ", ")
+}
 
 func rejected(code demand.Code, facts demand.Facts) string {
 	return outcome{code: code, facts: facts}.String()
