@@ -18,50 +18,41 @@ func domain(n byte) ledger.UUID { return ledger.UUID{15: n} }
 // TestTopologyCheck: what is no topology is refused with what is wrong.
 func TestTopologyCheck(t *testing.T) {
 	t.Parallel()
-	in := func(id ledger.UUID) *ledger.UUID { return &id }
+	block, rack := domain(1), domain(2)
+	member := func(id string, one demand.TopologyMember) func(*demand.Topology) {
+		return func(c *demand.Topology) { c.Members[id] = one }
+	}
+	racked := func(parent ledger.UUID) demand.TopologyMember {
+		return demand.TopologyMember{Level: "rack", Name: "r", Parent: &parent}
+	}
+	levels := func(names ...string) func(*demand.Topology) {
+		return func(c *demand.Topology) { c.Levels = names }
+	}
+	some := demand.TopologyMember{Level: "block", Name: "b"}
 	for want, change := range map[string]func(*demand.Topology){
-		"":                     func(*demand.Topology) {},
-		"1 to 8 levels, not 0": func(c *demand.Topology) { c.Levels = nil },
-		"1 to 8 levels, not 9": func(c *demand.Topology) { c.Levels = strings.Split("abcdefghi", "") },
-		`"block" is named twice`: func(c *demand.Topology) {
-			c.Levels = []string{"block", "block"}
-		},
-		`or is "smallest"`: func(c *demand.Topology) { c.Levels[1] = demand.Smallest },
-		`"a b" is not`:     func(c *demand.Topology) { c.Levels[1] = "a b" },
+		"":                       func(*demand.Topology) {},
+		"1 to 8 levels, not 0":   levels(),
+		"1 to 8 levels, not 9":   levels(strings.Split("abcdefghi", "")...),
+		`"block" is named twice`: levels("block", "block"),
+		`or is "smallest"`:       levels("block", demand.Smallest),
+		`"a b" is not`:           levels("block", "a b"),
 		"up to 16384 members": func(c *demand.Topology) {
 			for i := range demand.MaxTopologyMembers {
 				id := ledger.UUID{0: 1, 14: byte(i >> 8), 15: byte(i)}
-				c.Members[id.String()] = demand.TopologyMember{Level: "block", Name: "b"}
+				c.Members[id.String()] = some
 			}
 		},
-		"is written otherwise": func(c *demand.Topology) {
-			c.Members["AAAAAAAA-0000-4000-8000-000000000001"] = demand.TopologyMember{Level: "block", Name: "b"}
-		},
-		"is no aggregate": func(c *demand.Topology) {
-			c.Members[ledger.NilUUID.String()] = demand.TopologyMember{Level: "block", Name: "b"}
-		},
-		`of level "row"`: func(c *demand.Topology) {
-			c.Members[domain(3).String()] = demand.TopologyMember{Level: "row", Name: "r"}
-		},
-		"is not 1 to 64 letters": func(c *demand.Topology) {
-			c.Members[domain(1).String()] = demand.TopologyMember{Level: "block"}
-		},
-		"is of the widest level": func(c *demand.Topology) {
-			c.Members[domain(1).String()] = demand.TopologyMember{Level: "block", Name: "b", Parent: in(domain(2))}
-		},
-		"has no parent: name one of level \"block\"": func(c *demand.Topology) {
-			c.Members[domain(2).String()] = demand.TopologyMember{Level: "rack", Name: "r"}
-		},
-		"which is no member": func(c *demand.Topology) {
-			c.Members[domain(2).String()] = demand.TopologyMember{Level: "rack", Name: "r", Parent: in(domain(9))}
-		},
-		`of level "rack" instead of "block"`: func(c *demand.Topology) { // a circle of one
-			c.Members[domain(2).String()] = demand.TopologyMember{Level: "rack", Name: "r", Parent: in(domain(2))}
-		},
+		"is written otherwise":                       member("AAAAAAAA-0000-4000-8000-000000000001", some),
+		"is no aggregate":                            member(ledger.NilUUID.String(), some),
+		`of level "row"`:                             member(domain(3).String(), demand.TopologyMember{Level: "row", Name: "r"}),
+		"is not 1 to 64 letters":                     member(block.String(), demand.TopologyMember{Level: "block"}),
+		"is of the widest level":                     member(block.String(), demand.TopologyMember{Level: "block", Name: "b", Parent: &rack}),
+		"has no parent: name one of level \"block\"": member(rack.String(), demand.TopologyMember{Level: "rack", Name: "r"}),
+		"which is no member":                         member(rack.String(), racked(domain(9))),
+		`of level "rack" instead of "block"`:         member(rack.String(), racked(rack)), // a circle of one
 	} {
 		top := &demand.Topology{Levels: []string{"block", "rack"}, Members: map[string]demand.TopologyMember{
-			domain(1).String(): {Level: "block", Name: "b"},
-			domain(2).String(): {Level: "rack", Name: "r", Parent: in(domain(1))},
+			block.String(): some, rack.String(): racked(block),
 		}}
 		change(top)
 		r := top.Check()
@@ -95,7 +86,10 @@ func TestFit(t *testing.T) {
 		found++
 		level := slices.Index(top.Levels, top.Members[within.String()].Level)
 		over, valid := w.within(within, shares)
-		if !valid || sum(shares) != members {
+		for _, n := range shares {
+			members -= n
+		}
+		if !valid || members != 0 {
 			t.Fatalf("%v of %v do not stand in %s", shares, hosts, within)
 		}
 		for other, most := range w.best {
@@ -211,13 +205,6 @@ func (w *ways) above(id ledger.UUID) (list []ledger.UUID) {
 		id = *one.Parent
 	}
 	return list
-}
-
-func sum(list []int) (n int) {
-	for _, one := range list {
-		n += one
-	}
-	return n
 }
 
 // TestDomainOf: of several domains a host is in the narrowest, and of several of those in the

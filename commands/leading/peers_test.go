@@ -3,6 +3,8 @@ package leading
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -54,18 +56,14 @@ func TestAnswersArriveWhole(t *testing.T) {
 		Command: &command,
 	}}
 	for name, outcome := range map[string]commands.Outcome{
-		"accepted": {Address: ledger.Address{Sequence: 1 << 40, Index: 3}}, "repeated": {Address: ledger.Address{Sequence: 9}, Repeated: true},
-		"nothing to do": {}, "rejected": {Rejection: rejection}, "dry run": {Events: ledgertest.EveryEvent()},
+		"accepted": {Address: ledger.Address{Sequence: 1 << 40, Index: 3}},
+		"repeated": {Address: ledger.Address{Sequence: 9}, Repeated: true},
+		"rejected": {Rejection: rejection}, "dry run": {Events: ledgertest.EveryEvent()}, "nothing to do": {},
 	} {
-		got, err := carry(t, outcome, nil)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		if diff := cmp.Diff(fmt.Sprintf("%+v", ledger.EventLines(outcome.Events)), fmt.Sprintf("%+v", ledger.EventLines(got.Events))); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
+		got := commandstest.Must(carry(t, outcome, nil))
+		sent, came := fmt.Sprintf("%+v", ledger.EventLines(outcome.Events)), fmt.Sprintf("%+v", ledger.EventLines(got.Events))
 		outcome.Events, got.Events = nil, nil
-		if diff := cmp.Diff(outcome, got); diff != "" {
+		if diff := cmp.Diff(sent, came) + cmp.Diff(outcome, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
@@ -99,10 +97,7 @@ func TestFailuresAreKnown(t *testing.T) {
 		commands.ErrBusy, commands.ErrStopped, commands.ErrNoAnswer, commands.ErrUnreadable, commands.ErrNotLeading,
 		commands.ErrLogUnavailable,
 	} {
-		known := false
-		for _, one := range failures {
-			known = known || errors.Is(one, err)
-		}
+		known := slices.ContainsFunc(slices.Collect(maps.Values(failures)), func(one error) bool { return errors.Is(one, err) })
 		if !known || !commands.Passing(err) {
 			t.Errorf("%v is not among the failures that are passed on", err)
 		}
