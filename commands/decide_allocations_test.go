@@ -270,7 +270,7 @@ func reshapeDecisions(w *world) []decision {
 		{"to nothing", nil, reshape(nil, at(spare, 0)), happens(inventories(spare, 1))},
 		{"a class changes under what is allocated of it", nil, reshape(nil, at(host, 6, four, eight)), happens(
 			inventories(host, 7, record(vcpu, 8), record(used, 4)), inventories(host, 8, record(used, 4), record(vcpu, 8)))},
-		{"not there", nil, reshape(nil, at(gone, 0)), noProvider(gone)},
+		{"not there", nil, reshape(nil, at(gone, 0)), "provider_not_found{Provider:gone}"},
 		{"an old generation", nil, reshape(nil, at(host, 1)), providerConflict(host, 6, 1)},
 		{"no such class of inventory", nil, reshape(nil, at(spare, 0, units(none, 1))), "class_unknown{Class:CUSTOM_NONE}"},
 		{"no inventories", nil, reshape(move), invalid("inventories")},
@@ -304,7 +304,7 @@ func lossDecisions(w *world) []decision {
 		{"a node, with its allocation", steps{nodeProviders(true)}, &commands.RemoveProvider{Provider: busyNode}, happens(
 			removed(deployed), ledger.NodeAllocationReleased{Allocation: deployed},
 			ledger.NodeDeleted{Node: busyNode}, ledger.ProviderDeleted{Provider: busyNode})},
-		{"not there", nil, &commands.RemoveProvider{Provider: gone}, noProvider(gone)},
+		{"not there", nil, &commands.RemoveProvider{Provider: gone}, "provider_not_found{Provider:gone}"},
 		{"no uuid", nil, &commands.RemoveProvider{}, invalid("provider")},
 	}
 }

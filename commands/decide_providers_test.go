@@ -9,10 +9,6 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-func noProvider(id ledger.UUID) string {
-	return rejected(demand.CodeProviderNotFound, demand.Facts{Provider: &id})
-}
-
 // outdated is the answer to who thinks that the host is at its first generation.
 const outdated = "provider_conflict{Provider:host Expected:6 Got:1}"
 

@@ -335,9 +335,8 @@ func TestProjects(t *testing.T) {
 	own, theirs, taken := allocate(fresh, host, vcpu, 2), allocate(fresh, host, vcpu, 2), allocate(others, host, vcpu, 2)
 	theirs.Project, taken.AnyGeneration = "q", true
 	request := func(owner string) commands.Command { return request(wish{Owner: owner}) }
-	update := func(allocation ledger.UUID) commands.Command {
-		return &commands.UpdateNodeAllocation{Allocation: allocation, Patch: []commands.PatchOperation{set("/name", `"b"`)}}
-	}
+	renamed := &commands.UpdateNodeAllocation{Patch: []commands.PatchOperation{set("/name", `"b"`)}}
+	update := func(id ledger.UUID) commands.Command { return naming(renamed, "Allocation", id) }
 	claims := func(consumer, near ledger.UUID, project string) commands.Command {
 		c := claim(map[string]int64{vcpu: 2}, consumer)
 		c.For[0].Project = project

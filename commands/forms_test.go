@@ -42,10 +42,7 @@ func TestPatchValues(t *testing.T) {
 		if err := json.Unmarshal([]byte(`{"op":"add","path":"/extra/a","value":`+string(text)+`}`), &fromJSON); err != nil {
 			rt.Fatalf("%s: %v", text, err)
 		}
-		packed, err := msgpack.Marshal(fromJSON)
-		if err != nil {
-			rt.Fatalf("%s: %v", text, err)
-		}
+		packed := commandstest.Must(msgpack.Marshal(fromJSON))
 		if err := msgpack.Unmarshal(packed, &fromMsgpack); err != nil {
 			rt.Fatalf("%s as msgpack: %v", text, err)
 		}
@@ -163,17 +160,13 @@ func TestWhatDoesNotFollow(t *testing.T) {
 
 // TestPassing: passing errors are told from permanent ones.
 func TestPassing(t *testing.T) {
-	for _, err := range []error{
-		commands.ErrBusy, commands.ErrStopped, commands.ErrNoAnswer, commands.ErrUnreadable, commands.ErrLogUnavailable,
-		ledger.ErrUnavailable,
+	for err, want := range map[error]bool{
+		commands.ErrBusy: true, commands.ErrStopped: true, commands.ErrNoAnswer: true, commands.ErrUnreadable: true,
+		commands.ErrLogUnavailable: true, ledger.ErrUnavailable: true,
+		errors.New("disk on fire"): false, ledger.ErrChain: false, ledger.ErrLogBehind: false, ledger.ErrInvariant: false,
 	} {
-		if !commands.Passing(fmt.Errorf("reading: %w", err)) {
-			t.Errorf("%v does not pass", err)
-		}
-	}
-	for _, err := range []error{nil, errors.New("disk on fire"), ledger.ErrChain, ledger.ErrLogBehind, ledger.ErrInvariant} {
-		if commands.Passing(err) {
-			t.Errorf("%v passes", err)
+		if commands.Passing(fmt.Errorf("reading: %w", err)) != want || commands.Passing(nil) {
+			t.Errorf("%v passes: %v", err, !want)
 		}
 	}
 }

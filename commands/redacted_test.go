@@ -72,18 +72,20 @@ func TestHiddenLooksMissing(t *testing.T) {
 	makes := []string{"AllocateForConsumers", "Reserve"} // they tell that a uuid is taken, and no more
 	needs := maps.Clone(commands.Registry)
 	type about = func(ledger.UUID) commands.Command
+	of := func(c commands.Command, field string) about {
+		return func(id ledger.UUID) commands.Command { return naming(c, field, id) }
+	}
+	renamed := &commands.UpdateNodeAllocation{Patch: []commands.PatchOperation{set("/name", `"b"`)}}
 	for name, row := range map[string]struct {
 		foreign ledger.UUID
 		about
 	}{
-		"ReleaseConsumer":       {others, func(id ledger.UUID) commands.Command { return &commands.ReleaseConsumer{Consumer: id} }},
-		"ConfirmReservation":    {others, func(id ledger.UUID) commands.Command { return &commands.ConfirmReservation{Consumer: id} }},
-		"CancelReservation":     {others, func(id ledger.UUID) commands.Command { return &commands.CancelReservation{Consumer: id} }},
+		"ReleaseConsumer":       {others, of(&commands.ReleaseConsumer{}, "Consumer")},
+		"ConfirmReservation":    {others, of(&commands.ConfirmReservation{}, "Consumer")},
+		"CancelReservation":     {others, of(&commands.CancelReservation{}, "Consumer")},
 		"Claim":                 {others, func(id ledger.UUID) commands.Command { return drawing("p", 1, id, fresh) }},
-		"ReleaseNodeAllocation": {hidden, func(id ledger.UUID) commands.Command { return releaseNode(id) }},
-		"UpdateNodeAllocation": {hidden, func(id ledger.UUID) commands.Command {
-			return &commands.UpdateNodeAllocation{Allocation: id, Patch: []commands.PatchOperation{set("/name", `"b"`)}}
-		}},
+		"ReleaseNodeAllocation": {hidden, of(&commands.ReleaseNodeAllocation{}, "Allocation")},
+		"UpdateNodeAllocation":  {hidden, of(renamed, "Allocation")},
 		"RequestNodeAllocation": {foreignNode, func(id ledger.UUID) commands.Command {
 			return request(wish{Owner: "p", CandidateNodes: []ledger.UUID{id}})
 		}},

@@ -246,8 +246,7 @@ func nodeClassesAsKept(s *ledger.State) map[string]nodeClass {
 			return true
 		}
 		one := nodeClass{
-			Nodes: class.Nodes, NotAvailable: class.NotAvailable, Associated: class.Associated,
-			NoPowerState: class.NoPowerState, Maintenance: class.Maintenance, Retired: class.Retired,
+			class.Nodes, class.NotAvailable, class.Associated, class.NoPowerState, class.Maintenance, class.Retired, nil,
 		}
 		class.FreeNodes(func(n *ledger.Node) bool { one.Free = append(one.Free, n.UUID); return true })
 		for i, id := range one.Free {
@@ -263,22 +262,19 @@ func nodeClassesAsKept(s *ledger.State) map[string]nodeClass {
 
 func nodeClassesAsCounted(s *ledger.State) map[string]nodeClass {
 	counted := make(map[string]nodeClass)
-	one := func(is bool) int {
-		if is {
-			return 1
-		}
-		return 0
-	}
 	s.Nodes(func(n *ledger.Node) bool {
-		class := counted[n.ResourceClass]
+		class, free := counted[n.ResourceClass], true
 		class.Nodes++
-		available := n.ProvisionState == ledger.NodeAvailable
-		class.NotAvailable += one(!available)
-		class.Associated += one(!n.Instance.IsNil())
-		class.NoPowerState += one(n.PowerState == "")
-		class.Maintenance += one(n.Maintenance)
-		class.Retired += one(n.Retired())
-		if available && n.Instance.IsNil() && n.PowerState != "" && !n.Maintenance && !n.Retired() {
+		for count, is := range map[*int]bool{
+			&class.NotAvailable: n.ProvisionState != ledger.NodeAvailable, &class.Associated: !n.Instance.IsNil(),
+			&class.NoPowerState: n.PowerState == "", &class.Maintenance: n.Maintenance, &class.Retired: n.Retired(),
+		} {
+			if is {
+				*count++
+				free = false
+			}
+		}
+		if free {
 			class.Free = append(class.Free, n.UUID)
 		}
 		counted[n.ResourceClass] = class
