@@ -103,7 +103,7 @@ func newNodes() (rows []decision) {
 	row("no such chassis", "chassis_unknown{Chassis:noChassis}",
 		func(c *commands.CreateNode) { c.ChassisUUID = &noChassis })
 	row("no such parent", "node_unknown{Names:[lostNode]}", func(c *commands.CreateNode) { c.ParentNode = &lostNode })
-	row("retired and available", "node_state{Node:00000000-0000-0000-0000-000000000000 State:available}", func(c *commands.CreateNode) {
+	row("retired and available", "node_state{Node:"+noOwner+" State:available}", func(c *commands.CreateNode) {
 		c.Retired, c.ProvisionState = ptr(true), ledger.NodeAvailable
 	})
 	row("protected", invalid("protected"), func(c *commands.CreateNode) { c.Protected = ptr(true) })
@@ -371,7 +371,8 @@ func requestAs(allocation ledger.UUID, r wish) *commands.RequestNodeAllocation {
 func requests() (rows []decision) {
 	rows = []decision{
 		{"all that can be said", nil, request(wish{
-			Name: "n", Traits: []string{used, none}, Owner: "p", Extra: `{"a":1}`, CandidateNodes: []ledger.UUID{idleNode, busyNode},
+			Name: "n", Traits: []string{used, none}, Owner: "p", Extra: `{"a":1}`,
+			CandidateNodes: []ledger.UUID{idleNode, busyNode},
 		}), "AllocationRequested{Allocation:fresh Name:n ResourceClass:metal Owner:p Traits:[CUSTOM_USED CUSTOM_NONE] " +
 			`CandidateNodes:[idleNode busyNode] Extra:{"a":1}}`},
 		{"uuid taken", nil, requestAs(waiting, wish{}), "node_allocation_exists{Name:waiting}"},
@@ -383,7 +384,7 @@ func requests() (rows []decision) {
 		{"no class", nil, &commands.RequestNodeAllocation{Allocation: fresh}, invalid("resource_class")},
 		{"no such trait", nil, request(wish{Traits: []string{"GOLD"}}), "invalid{Field:traits Name:GOLD}"},
 	}
-	long := strings.Repeat("é", ledger.MaxOwnerRunes+1)
+	long, many := strings.Repeat("é", ledger.MaxOwnerRunes+1), make([]ledger.UUID, ledger.MaxCandidateNodes+1)
 	for about, c := range map[string]struct {
 		asked wish
 		want  string
@@ -391,7 +392,7 @@ func requests() (rows []decision) {
 		"class too long":      {wish{ResourceClass: long}, invalid("resource_class")},
 		"owner too long":      {wish{Owner: long}, invalid("owner")},
 		"too many traits":     {wish{Traits: make([]string, 1001)}, invalid("traits")},
-		"too many candidates": {wish{CandidateNodes: make([]ledger.UUID, ledger.MaxCandidateNodes+1)}, invalid("candidate_nodes")},
+		"too many candidates": {wish{CandidateNodes: many}, invalid("candidate_nodes")},
 		"name with a blank":   {wish{Name: "a b"}, "invalid{Field:name Name:a b}"},
 	} {
 		also := &commands.BackfillNodeAllocation{Node: busyNode, NewAllocation: fresh, NodeRequest: c.asked}

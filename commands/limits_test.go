@@ -163,9 +163,8 @@ func inAggregates(rt *rapid.T, w *world) {
 	var ids []ledger.UUID
 	w.State().Providers(func(p *ledger.Provider) bool { ids = append(ids, p.UUID); return true })
 	for _, id := range ids {
-		w.accept(&commands.ReplaceProviderAggregates{
-			Provider: id, Aggregates: rapid.SampledFrom([][]ledger.UUID{nil, {aggregate}, {aggregate2, aggregate}}).Draw(rt, "in"),
-		})
+		in := rapid.SampledFrom([][]ledger.UUID{nil, {aggregate}, {aggregate2, aggregate}}).Draw(rt, "in")
+		w.accept(&commands.ReplaceProviderAggregates{Provider: id, Aggregates: in})
 	}
 	most := rapid.Int64Range(0, 6).Draw(rt, "most")
 	w.accept(&commands.SetLimit{Aggregate: aggregate, Class: vcpu, Most: &most})

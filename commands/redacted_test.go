@@ -34,7 +34,9 @@ func TestRedacted(t *testing.T) {
 			&commands.ReplaceProviderAggregates{Provider: host, Aggregates: []ledger.UUID{aggregate}},
 			&commands.SetLimit{Aggregate: aggregate, Class: vcpu, Most: ptr[int64](4)},
 		}, more, false},
-		"consumers of root": {steps{above[0], &commands.SetLimit{Project: "root", Type: "unknown", Most: ptr[int64](0)}}, more, false},
+		"consumers of root": {steps{
+			above[0], &commands.SetLimit{Project: "root", Type: "unknown", Most: ptr[int64](0)},
+		}, more, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, row.before...)

@@ -29,6 +29,8 @@ func TestTopologyCheck(t *testing.T) {
 		return func(c *demand.Topology) { c.Levels = names }
 	}
 	some := demand.TopologyMember{Level: "block", Name: "b"}
+	below, unknown := some, demand.TopologyMember{Level: "row", Name: "r"}
+	below.Parent = &rack
 	for want, change := range map[string]func(*demand.Topology){
 		"":                       func(*demand.Topology) {},
 		"1 to 8 levels, not 0":   levels(),
@@ -44,9 +46,9 @@ func TestTopologyCheck(t *testing.T) {
 		},
 		"is written otherwise":                       member("AAAAAAAA-0000-4000-8000-000000000001", some),
 		"is no aggregate":                            member(ledger.NilUUID.String(), some),
-		`of level "row"`:                             member(domain(3).String(), demand.TopologyMember{Level: "row", Name: "r"}),
+		`of level "row"`:                             member(domain(3).String(), unknown),
 		"is not 1 to 64 letters":                     member(block.String(), demand.TopologyMember{Level: "block"}),
-		"is of the widest level":                     member(block.String(), demand.TopologyMember{Level: "block", Name: "b", Parent: &rack}),
+		"is of the widest level":                     member(block.String(), below),
 		"has no parent: name one of level \"block\"": member(rack.String(), demand.TopologyMember{Level: "rack", Name: "r"}),
 		"which is no member":                         member(rack.String(), racked(domain(9))),
 		`of level "rack" instead of "block"`:         member(rack.String(), racked(rack)), // a circle of one

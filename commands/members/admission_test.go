@@ -105,7 +105,8 @@ func TestFindNamesake(t *testing.T) {
 // TestRegisteredAgain: a replica that was removed, and runs, is known again.
 func TestRegisteredAgain(t *testing.T) {
 	_, nc := logtest.StartNATS(t, embedded.Config{StoreDir: t.TempDir()})
-	values := commandstest.Must(jetstream.OpenValues(t.Context(), nc, jetstream.ValuesConfig{Replicas: 1, Timeout: time.Second}))
+	cfg := jetstream.ValuesConfig{Replicas: 1, Timeout: time.Second}
+	values := commandstest.Must(jetstream.OpenValues(t.Context(), nc, cfg))
 	g := &Group{
 		Name: "a", Values: values, Own: func() Member { return Member{} }, Logger: slog.New(slog.DiscardHandler),
 	}

@@ -569,7 +569,8 @@ func TestClaimsOfDevices(t *testing.T) {
 		}
 	}
 	for range 2 { // the two were on one host, or on two
-		if o := l.Submit(t, devices(8, demand.OrderSpread)); o.Rejection != nil && o.Rejection.Code != demand.CodeNoCandidates {
+		o := l.Submit(t, devices(8, demand.OrderSpread))
+		if o.Rejection != nil && o.Rejection.Code != demand.CodeNoCandidates {
 			t.Errorf("%+v", o.Rejection)
 		}
 	}

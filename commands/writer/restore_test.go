@@ -139,10 +139,11 @@ func TestRestoreRefuses(t *testing.T) {
 		"another commit than the snapshot's":       {0, []int{5}, nil, swap(5), ledger.ErrChain, true},
 		"another commit than a checkpoint's":       {0, nil, []ledger.Head{forged}, func(*past) {}, ledger.ErrChain, true},
 		"a commit without a witness is damaged":    {0, nil, nil, swap(3), ledger.ErrChain, true},
-		"a gap":                                    {0, nil, nil, silent(ledger.ErrLogGap), ledger.ErrLogGap, true},
-		"out of reach":                             {0, nil, nil, silent(ledger.ErrUnavailable), ledger.ErrUnavailable, false},
-		"snapshots cannot be listed":               {0, nil, nil, func(p *past) { p.snaps.headsErr = errInjected }, errInjected, false},
-		"snapshots cannot be read":                 {0, nil, nil, func(p *past) { p.snaps.loader = errInjected }, errInjected, false},
+
+		"a gap":                      {0, nil, nil, silent(ledger.ErrLogGap), ledger.ErrLogGap, true},
+		"out of reach":               {0, nil, nil, silent(ledger.ErrUnavailable), ledger.ErrUnavailable, false},
+		"snapshots cannot be listed": {0, nil, nil, func(p *past) { p.snaps.headsErr = errInjected }, errInjected, false},
+		"snapshots cannot be read":   {0, nil, nil, func(p *past) { p.snaps.loader = errInjected }, errInjected, false},
 		"read models cannot be written": {3, nil, nil, func(p *past) {
 			p.models.fold = func() (error, error) { return errInjected, nil }
 		}, errInjected, false},

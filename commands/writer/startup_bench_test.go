@@ -32,7 +32,8 @@ func BenchmarkStartup(b *testing.B) {
 		for _, name := range []string{"log-alone", "snapshot"} {
 			forgetIndex(b, dir)
 			begun := time.Now()
-			ns := commandstest.Must(embedded.Start(b.Context(), embedded.Config{StoreDir: filepath.Join(dir, "log"), LazySync: true}))
+			cfg := embedded.Config{StoreDir: filepath.Join(dir, "log"), LazySync: true}
+			ns := commandstest.Must(embedded.Start(b.Context(), cfg))
 			nc := commandstest.Must(ns.Connect())
 			log := commandstest.Must(jetstream.Open(context.Background(), nc, jetstream.Config{}))
 			b.ReportMetric(time.Since(begun).Seconds(), "s-jetstream")
@@ -62,8 +63,8 @@ func BenchmarkStartup(b *testing.B) {
 // recovers as after kill -9.
 func forgetIndex(b *testing.B, dir string) {
 	b.Helper()
-	paths := commandstest.Must(filepath.Glob(filepath.Join(dir, "log", "jetstream", "*", "streams", "*", "msgs", "index.db")))
-	for _, path := range paths {
+	pattern := filepath.Join(dir, "log", "jetstream", "*", "streams", "*", "msgs", "index.db")
+	for _, path := range commandstest.Must(filepath.Glob(pattern)) {
 		commandstest.NoError(b, os.Remove(path))
 	}
 }
