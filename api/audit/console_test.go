@@ -2,8 +2,9 @@ package audit_test
 
 import (
 	"bufio"
+	either "cmp"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -28,137 +29,126 @@ import (
 // TestSeries: each point is what was used at its time.
 func TestSeries(t *testing.T) {
 	w := newWorld(t, &memlog.Log{}, 21)
-	q := ask(t, w.Ledger, nil)
-	moment := func() string { return url.QueryEscape(time.Now().UTC().Format(time.RFC3339Nano)) }
-	during := "&since=" + moment() // most points of the usual span are before the commands, or after them
+	q := ask(w.Ledger, nil)
+	now := func(and time.Duration) string {
+		return url.QueryEscape(time.Now().UTC().Add(and).Format(time.RFC3339Nano))
+	}
+	during := "&since=" + now(0) // most points of the usual span are before the commands, or after them
 	for range 40 {
 		w.Submit(t, w.command())
 	}
-	during += "&until=" + moment()
-	provider := "provider=" + w.providers[0].String()
-	for _, target := range []string{provider, provider + during, "project=project", "project=project" + during} {
-		var s audit.Series
-		q.get(t, 200, "/audit/series?points=50&"+target, &s)
-		if len(s.Points) < 40 || s.Points[len(s.Points)-1].Sequence != w.Views.View().Sequence() {
-			t.Fatalf("%d points", len(s.Points))
+	during += "&until=" + now(0)
+	ofProject := func(view projector.View) (used int64, err error) {
+		usages, err := present.Usages(view, "project", "")
+		for _, u := range usages {
+			used += u.Amounts["VCPU"]
 		}
-		for _, p := range s.Points {
-			view, err := w.Views.ViewAtTime(p.Time, time.Now())
-			if err != nil || view.Sequence() != p.Sequence {
-				t.Fatalf("%v: %d, %v", p, view.Sequence(), err)
+		return used, err
+	}
+	ofProvider := func(view projector.View) (int64, error) {
+		p, err := present.Provider(view, w.providers[0], nil)
+		if err != nil || p == nil || len(p.Inventories) == 0 {
+			return 0, err
+		}
+		return p.Inventories[0].Used, nil
+	}
+	for target, used := range map[string]func(projector.View) (int64, error){
+		"project=project": ofProject, "provider=" + w.providers[0].String(): ofProvider,
+	} {
+		for _, span := range []string{"", during} {
+			points := told[audit.Series](t, q, "/audit/series?points=50&"+target+span).Points
+			if len(points) < 40 || points[len(points)-1].Sequence != w.Views.View().Sequence() {
+				t.Fatalf("%d points", len(points))
 			}
-			var want int64
-			if strings.HasPrefix(target, "project") {
-				usages, err := present.Usages(view, "project", "")
+			for _, p := range points {
+				view, err := w.Views.ViewAtTime(p.Time, time.Now())
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, u := range usages {
-					want += u.Amounts["VCPU"]
+				want, err := used(view)
+				if err != nil || view.Sequence() != p.Sequence || p.Used["VCPU"] != want {
+					t.Fatalf("%s: %+v, not %d as of %d, %v", target, p, want, view.Sequence(), err)
 				}
-			} else if provider, err := present.Provider(view, w.providers[0], nil); err != nil {
-				t.Fatal(err)
-			} else if provider != nil && len(provider.Inventories) > 0 {
-				want = provider.Inventories[0].Used
-			}
-			if p.Used["VCPU"] != want {
-				t.Fatalf("%s at %d: %d, not %d", target, p.Sequence, p.Used["VCPU"], want)
 			}
 		}
 	}
-	future := url.QueryEscape(time.Now().Add(time.Hour).Format(time.RFC3339))
-	for _, bad := range []string{"", "provider=x", "project=p&provider=" + w.providers[0].String(), "project=p&points=1", "project=p&points=501",
-		"project=p&since=noon", "project=p&until=" + future, "project=p&since=" + future} {
-		q.get(t, 400, "/audit/series?"+bad, nil)
-	}
+	future := now(time.Hour)
+	q.refused(t, 400, "/audit/series?", "", "provider=x", "project=p&provider="+w.providers[0].String(),
+		"project=p&points=1", "project=p&points=501", "project=p&since=noon", "project=p&until="+future, "project=p&since="+future)
 }
 
 // TestDiff: a diff finds exactly what a comparison of everything finds.
 func TestDiff(t *testing.T) {
 	w := newWorld(t, &memlog.Log{}, 22)
-	q := ask(t, w.Ledger, nil)
+	q := ask(w.Ledger, nil)
 	for range 80 {
 		w.Submit(t, w.command())
 	}
 	last := w.Views.View().Sequence()
 	for range 60 {
 		from, to := 1+w.random.Uint64N(last), 1+w.random.Uint64N(last)
-		var got audit.Diff
-		q.get(t, 200, fmt.Sprintf("/audit/diff?from=%d&to=%d", from, to), &got)
-		before, err := w.Views.ViewAt(from)
-		if err != nil {
-			t.Fatal(err)
+		diff := told[audit.Diff](t, q, fmt.Sprintf("/audit/diff?from=%d&to=%d", from, to))
+		got := make(map[ledger.UUID]bool)
+		for _, d := range diff.Providers {
+			got[either.Or(d.After, d.Before).Provider] = true
 		}
-		after, err := w.Views.ViewAt(to)
-		if err != nil {
-			t.Fatal(err)
+		for _, d := range diff.Consumers {
+			got[either.Or(d.After, d.Before).Consumer] = true
 		}
-		differ := make(map[ledger.UUID]bool)
-		for _, d := range got.Providers {
-			differ[orBefore(d.After, d.Before).Provider] = true
+		before, after := everything(t, w, from), everything(t, w, to)
+		for id := range after {
+			if got[id] == cmp.Equal(before[id], after[id]) {
+				t.Fatalf("%d to %d: %s differs: %v", from, to, id, got[id])
+			}
 		}
-		compare(
-			t, w.providers, differ, func(v projector.View, id ledger.UUID) (any, error) { return present.Provider(v, id, nil) },
-			before, after,
-		)
-		clear(differ)
-		for _, d := range got.Consumers {
-			differ[orBefore(d.After, d.Before).Consumer] = true
-		}
-		compare(
-			t, w.consumers, differ, func(v projector.View, id ledger.UUID) (any, error) { return present.Allocations(v, id) },
-			before, after,
-		)
 	}
-	for _, bad := range []string{"", "from=0", "from=1&to=99999", "from=1&to=tomorrow"} {
-		q.get(t, 400, "/audit/diff?"+bad, nil)
-	}
+	q.refused(t, 400, "/audit/diff?", "", "from=0", "from=1&to=99999", "from=1&to=tomorrow")
 }
 
-// compare fails if the reported differences between two views are not the real
-// ones.
-func compare(
-	t *testing.T, ids []ledger.UUID, differ map[ledger.UUID]bool, read func(projector.View, ledger.UUID) (any, error),
-	before, after projector.View,
-) {
+// everything is what there was of a world at a moment.
+func everything(t *testing.T, w *world, at uint64) map[ledger.UUID]any {
 	t.Helper()
-	for _, id := range ids {
-		one, err1 := read(before, id)
-		other, err2 := read(after, id)
-		if err1 != nil || err2 != nil || cmp.Equal(one, other) == differ[id] {
-			t.Fatalf("%d to %d, %s: %v %v", before.Sequence(), after.Sequence(), id, err1, err2)
-		}
+	view, err := w.Views.ViewAt(at)
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-func orBefore[T any](after, before *T) *T {
-	if after == nil {
-		return before
+	all := make(map[ledger.UUID]any)
+	for _, id := range w.providers {
+		p, failure := present.Provider(view, id, nil)
+		all[id], err = p, errors.Join(err, failure)
 	}
-	return after
+	for _, id := range w.consumers {
+		c, failure := present.Allocations(view, id)
+		all[id], err = c, errors.Join(err, failure)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 // TestFind: everything is found under its name, even if it no longer exists.
 func TestFind(t *testing.T) {
 	l, q := inMemory(t)
 	provider := l.Provider(t, "<b>host</b>", commands.Inventory{Class: "VCPU", Total: 9})
-	consumer := commandstest.NewID()
-	l.Accept(t, commandstest.Allocate(consumer, provider, "VCPU", 1))
+	allocate := holding("project", provider, 1)
+	consumer := allocate.Allocations[0].Consumer
+	l.Accept(t, allocate)
 	l.Accept(t, &commands.ReleaseConsumer{Consumer: consumer})
 	for text, want := range map[string]string{
 		provider.String(): "provider", "<b>host</b>": "provider", consumer.String(): "consumer", "project": "project",
 		"user": "user", "unknown": "",
 	} {
-		var f audit.Found
-		q.get(t, 200, "/audit/find?q="+url.QueryEscape(text), &f)
-		if want == "" && len(f.Found) > 0 || want != "" && (len(f.Found) != 1 || f.Found[0].Of != want) {
-			t.Errorf("%s: %+v", text, f)
+		got := ""
+		for _, found := range told[audit.Found](t, q, "/audit/find?q="+url.QueryEscape(text)).Found {
+			got += string(found.Of)
+		}
+		if got != want {
+			t.Errorf("%s: %q", text, got)
 		}
 	}
-	q.get(t, 400, "/audit/find", nil)
-	q.get(t, 400, "/audit/find?q="+strings.Repeat("x", 300), nil)
-	var status audit.Status
-	q.get(t, 200, "/audit/status", &status)
+	q.refused(t, 400, "/audit/find", "", "?q="+strings.Repeat("x", 300))
+	status := told[audit.Status](t, q, "/audit/status")
 	if status.Sequence != l.Views.View().Sequence() || status.Records < int64(status.Sequence) ||
 		status.Root == (ledger.Digest{}) {
 		t.Errorf("%+v", status)
@@ -201,13 +191,9 @@ func TestEvents(t *testing.T) {
 			ids = append(ids, id)
 		}
 		if data, found := strings.CutPrefix(lines.Text(), "data: "); found {
-			var line struct {
-				Sequence uint64
-				Index    int
-			}
-			if err := json.Unmarshal([]byte(data), &line); err != nil ||
-				fmt.Sprintf("%d.%d", line.Sequence, line.Index) != ids[len(ids)-1] {
-				t.Errorf("%s: %v", data, err)
+			at := decoded[ledger.Address](t, data)
+			if at.String() != ids[len(ids)-1] {
+				t.Errorf("%s has the id %s", data, ids[len(ids)-1])
 			}
 		}
 	}
@@ -221,41 +207,36 @@ func TestEvents(t *testing.T) {
 // Waiting ends with the request. Other questions do not need such a place.
 func TestThoroughInTurn(t *testing.T) {
 	t.Parallel()
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	pool := fair.NewPoolOf(4, 1)
-	q := questionsTo(l)
-	q.Fair = pool
+	q := questionsTo(commandstest.Start(t, t.TempDir(), &memlog.Log{}))
+	q.Fair = fair.NewPoolOf(4, 1)
 	handlers := q.Handlers()
 	get := func(ctx context.Context, target string) string {
-		r := httptest.NewRequestWithContext(ctx, http.MethodGet, target, nil)
-		w := httptest.NewRecorder()
+		r, w := httptest.NewRequestWithContext(ctx, http.MethodGet, target, nil), httptest.NewRecorder()
 		handlers[r.URL.Path].ServeHTTP(w, r)
 		return w.Body.String()
 	}
-	other, err := pool.Long(t.Context(), "another")
+	other, err := q.Fair.Long(t.Context(), "another")
 	if err != nil {
 		t.Fatal(err)
 	}
-	goes, cancel := context.WithCancel(t.Context())
-	cancel()
-	const thorough = 5
-	targets := []string{
+	gone, goes := context.WithCancel(t.Context())
+	goes()
+	thorough := []string{
 		"/audit/digest", "/audit/diff?from=1&to=1", "/audit/fleet?at=1", "/audit/trees?at=1", "/audit/providers?at=1",
-		"/audit/providers", "/audit/fleet",
 	}
-	for i, target := range targets {
-		ctx := t.Context()
-		if i < thorough {
-			ctx = goes
-		}
-		if got := get(ctx, target); (got == "") != (i < thorough) {
+	for _, target := range thorough {
+		if got := get(gone, target); got != "" {
 			t.Errorf("%s beside another: %q", target, got)
 		}
 	}
-	other.End()
-	for _, target := range targets {
-		if got := get(t.Context(), target); !strings.HasPrefix(got, "{") {
-			t.Errorf("%s alone: %q", target, got)
+	answered := func(targets ...string) {
+		for _, target := range targets {
+			if got := get(t.Context(), target); !strings.HasPrefix(got, "{") {
+				t.Errorf("%s: %q", target, got)
+			}
 		}
 	}
+	answered("/audit/providers", "/audit/fleet")
+	other.End()
+	answered(thorough...)
 }

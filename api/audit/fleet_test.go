@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/allot-project/allot/api/audit"
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/rejected"
@@ -25,90 +26,58 @@ import (
 // gives, now and in the past.
 func TestFleet(t *testing.T) {
 	l, q := inMemory(t)
-	var empty audit.Fleet
-	q.get(t, 200, "/audit/fleet", &empty)
-	if empty.Providers != 0 || len(empty.Cells.Roots) != 0 {
+	if empty := told[audit.Fleet](t, q, "/audit/fleet"); empty.Providers != 0 || len(empty.Cells.Roots) != 0 {
 		t.Fatalf("%+v", empty)
 	}
 	roots := make([]ledger.UUID, 12)
 	for i := range roots {
 		roots[i] = l.Provider(t, fmt.Sprintf("host-%02d", i), commands.Inventory{Class: "VCPU", Total: 10})
 		if i%3 == 0 {
-			child := commandstest.NewID()
-			l.Accept(t, &commands.CreateProvider{Provider: child, Name: fmt.Sprintf("numa-%02d", i), Parent: roots[i]})
-			l.Accept(t, &commands.CreateInventory{Provider: child, Inventory: commands.Inventory{Class: "VCPU", Total: 5}})
-			l.Accept(t, &commands.CreateInventory{Provider: child, Inventory: commands.Inventory{Class: "MEMORY_MB", Total: 7}})
+			child := l.Provider(t, fmt.Sprintf("numa-%02d", i),
+				commands.Inventory{Class: "VCPU", Total: 5}, commands.Inventory{Class: "MEMORY_MB", Total: 7})
+			l.Accept(t, &commands.ReparentProvider{Provider: child, Parent: roots[i]})
 		}
 		if i > 0 {
-			l.Accept(t, commandstest.Allocate(commandstest.NewID(), roots[i], "VCPU", int64(i%10)+boolTo(i%10 == 0)))
+			l.Accept(t, holding("project", roots[i], max(1, int64(i%10))))
 		}
 	}
 	past := l.Views.View().Sequence()
 	l.Accept(t, &commands.UpdateInventory{Provider: roots[9], Inventory: commands.Inventory{Class: "VCPU", Total: 4}})
-	for _, at := range []string{"", fmt.Sprint(past)} {
-		var f audit.Fleet
-		q.get(t, 200, "/audit/fleet?class=VCPU&order=fullest&at="+orNow(at, l), &f)
-		var all audit.Providers
-		q.get(t, 200, "/audit/providers?at="+orNow(at, l), &all)
-		want := walked(all)
-		for _, c := range f.Classes {
-			if got := [3]int64{c.Total, c.Capacity, c.Used}; got != want[c.Class] || sum(c.Fullness[:]) != c.Trees {
-				t.Errorf("%s at %q: %+v, not %v", c.Class, at, c, want[c.Class])
+	for at, over := range map[uint64]int{past: 0, l.Views.View().Sequence(): 1} {
+		f := told[audit.Fleet](t, q, fmt.Sprint("/audit/fleet?class=VCPU&order=fullest&at=", at))
+		walked := make(map[string]audit.FleetClass)
+		for _, p := range told[audit.Providers](t, q, fmt.Sprint("/audit/providers?at=", at)).Providers {
+			for _, inv := range p.Inventories {
+				sum := walked[inv.Class]
+				sum.Total, sum.Capacity, sum.Used = sum.Total+inv.Total, sum.Capacity+inv.Capacity, sum.Used+inv.Used
+				walked[inv.Class] = sum
 			}
 		}
-		if f.Providers != 16 || f.Trees != 12 || len(f.Classes) != 2 || len(f.Cells.Roots) != 12 || f.Cells.Trees != 12 {
-			t.Errorf("%+v", f)
+		for _, c := range f.Classes {
+			trees, want := 0, walked[c.Class]
+			for _, n := range c.Fullness {
+				trees += n
+			}
+			if c.Total != want.Total || c.Capacity != want.Capacity || c.Used != want.Used || trees != c.Trees {
+				t.Errorf("%s at %d: %+v, not %+v", c.Class, at, c, want)
+			}
 		}
-		if over := len(f.Over); over != int(boolTo(at == "")) {
-			t.Errorf("%d over capacity at %q", over, at)
+		counts := []int{f.Providers, f.Trees, len(f.Classes), len(f.Cells.Roots), f.Cells.Trees, len(f.Over)}
+		if !slices.Equal(counts, []int{16, 12, 2, 12, 12, over}) {
+			t.Errorf("at %d: %v", at, counts)
 		}
 		fullness := func(i int) float64 { return float64(f.Cells.Used[i]) / float64(f.Cells.Capacity[i]) }
 		for i := 1; i < len(f.Cells.Roots); i++ {
 			if fullness(i) > fullness(i-1) {
-				t.Errorf("at %q, cell %d is fuller than the one before", at, i)
+				t.Errorf("at %d, cell %d is fuller than the one before", at, i)
 			}
 		}
 	}
-	var some audit.Fleet
-	q.get(t, 200, "/audit/fleet?class=VCPU&order=name&limit=3", &some)
-	if diff := cmp.Diff([]string{"host-00", "host-01", "host-02"}, some.Cells.Names); diff != "" || some.Cells.Trees != 12 {
-		t.Error(diff)
+	some := told[audit.Fleet](t, q, "/audit/fleet?class=VCPU&order=name&limit=3").Cells
+	if !slices.Equal(some.Names, []string{"host-00", "host-01", "host-02"}) || some.Trees != 12 {
+		t.Errorf("%+v", some)
 	}
-	for _, bad := range []string{"class=NO", "order=colour", "limit=0", "limit=20001", "colour=red", "at=99999"} {
-		q.get(t, 400, "/audit/fleet?"+bad, nil)
-	}
-}
-
-func boolTo(so bool) int64 {
-	if so {
-		return 1
-	}
-	return 0
-}
-
-func orNow(at string, l *commandstest.Ledger) string {
-	if at == "" {
-		return fmt.Sprint(l.Views.View().Sequence())
-	}
-	return at
-}
-
-func walked(all audit.Providers) map[string][3]int64 {
-	sums := make(map[string][3]int64)
-	for _, p := range all.Providers {
-		for _, inv := range p.Inventories {
-			sum := sums[inv.Class]
-			sums[inv.Class] = [3]int64{sum[0] + inv.Total, sum[1] + inv.Capacity, sum[2] + inv.Used}
-		}
-	}
-	return sums
-}
-
-func sum(list []int) (n int) {
-	for _, i := range list {
-		n += i
-	}
-	return n
+	q.refused(t, 400, "/audit/fleet?", "class=NO", "order=colour", "limit=0", "limit=20001", "colour=red", "at=99999")
 }
 
 // TestTrees: pages put together are all trees, in the order that is asked for.
@@ -121,20 +90,19 @@ func TestTrees(t *testing.T) {
 		names = append(names, name)
 		p := l.Provider(t, name, commands.Inventory{Class: "VCPU", Total: 100})
 		l.Accept(t, &commands.CreateProvider{Provider: commandstest.NewID(), Name: "child of " + name, Parent: p})
-		l.Accept(t, commandstest.Allocate(commandstest.NewID(), p, "VCPU", 1+random.Int64N(99)))
+		l.Accept(t, holding("project", p, 1+random.Int64N(99)))
 	}
 	slices.Sort(names)
-	pages := func(query string) (trees []audit.ShortTree) {
-		for offset := 0; ; {
-			var page audit.Trees
-			q.get(t, 200, fmt.Sprintf("/audit/trees?limit=10&offset=%d%s", offset, query), &page)
-			trees = append(trees, page.Trees...)
+	listed := func(query string) []audit.ShortTree {
+		offset := 0
+		return pages(t, q, "/audit/trees?limit=10"+query, "offset", func(page audit.Trees) ([]audit.ShortTree, string) {
 			if offset += 10; offset >= page.Count {
-				return trees
+				return page.Trees, ""
 			}
-		}
+			return page.Trees, fmt.Sprint(offset)
+		})
 	}
-	all := pages("")
+	all := listed("")
 	var got []string
 	for _, one := range all {
 		got = append(got, one.Name)
@@ -145,25 +113,20 @@ func TestTrees(t *testing.T) {
 	if diff := cmp.Diff(names, got); diff != "" {
 		t.Error(diff)
 	}
-	for i, one := range pages("&order=emptiest&class=VCPU") {
-		if i > 0 && one.Inventories[0].Used < all[0].Inventories[0].Used {
-			t.Errorf("%d: %+v", i, one)
-		}
-		all[0] = one
+	if !slices.IsSortedFunc(listed("&order=emptiest&class=VCPU"), func(a, b audit.ShortTree) int {
+		return either.Compare(a.Inventories[0].Used, b.Inventories[0].Used)
+	}) {
+		t.Error("the emptiest does not come first")
 	}
-	if found := pages("&q=rack-" + names[3][5:]); len(found) != 1 || found[0].Name != names[3] {
+	if found := listed("&q=rack-" + names[3][5:]); len(found) != 1 || found[0].Name != names[3] {
 		t.Errorf("%+v", found)
 	}
-	var tree audit.Tree
-	q.get(t, 200, "/audit/tree?provider="+all[1].Root.String(), &tree)
+	tree := told[audit.Tree](t, q, "/audit/tree?provider="+all[1].Root.String())
 	if len(tree.Providers) != 2 || tree.Root != all[1].Root || *tree.Providers[1].Parent != all[1].Root {
 		t.Errorf("%+v", tree)
 	}
-	q.get(t, 404, "/audit/tree?provider="+commandstest.NewID().String(), nil)
-	for _, bad := range []string{"order=fullest", "class=NO", "limit=1001", "offset=-1"} {
-		q.get(t, 400, "/audit/trees?"+bad, nil)
-	}
-	q.get(t, 400, "/audit/tree", nil)
+	q.refused(t, 404, "/audit/tree?provider=", commandstest.NewID().String())
+	q.refused(t, 400, "/audit/tree", "", "s?order=fullest", "s?class=NO", "s?limit=1001", "s?offset=-1")
 }
 
 // TestSearch: a part of a name or the beginning of a uuid finds what exists, the
@@ -171,209 +134,141 @@ func TestTrees(t *testing.T) {
 func TestSearch(t *testing.T) {
 	l, q := inMemory(t)
 	one := l.Provider(t, "alpha", commands.Inventory{Class: "VCPU", Total: 100})
-	l.Provider(t, "alphabet", commands.Inventory{Class: "VCPU", Total: 100})
-	l.Provider(t, "the Alpha", commands.Inventory{Class: "VCPU", Total: 100})
-	consumer := commandstest.NewID()
-	l.Accept(t, commandstest.Allocate(consumer, one, "VCPU", 1))
+	l.Provider(t, "alphabet")
+	l.Provider(t, "the Alpha")
+	allocate := holding("project", one, 1)
+	consumer := allocate.Allocations[0].Consumer.String()
+	l.Accept(t, allocate)
 	for text, want := range map[string][]string{
 		"alpha": {"alpha", "alphabet", "the Alpha", "HW_ARCH_ALPHA"}, "ALPHAB": {"alphabet"}, "nothing": nil,
-		consumer.String()[:9]: {consumer.String()}, consumer.String(): {consumer.String()}, one.String()[:13]: {"alpha"},
+		consumer[:9]: {consumer}, consumer: {consumer}, one.String()[:13]: {"alpha"},
 		"rojec": {"project"}, "TES": {"test"}, "USER": {"user", "COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER"},
 	} {
-		var m audit.Matches
-		q.get(t, 200, "/audit/search?q="+url.QueryEscape(text), &m)
 		var got []string
-		for _, match := range m.Matches {
+		for _, match := range told[audit.Matches](t, q, "/audit/search?q="+url.QueryEscape(text)).Matches {
 			got = append(got, either.Or(match.Title, match.Name))
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", text, diff)
 		}
 	}
-	var m audit.Matches
-	q.get(t, 200, "/audit/search?limit=2&q=alpha", &m)
-	if len(m.Matches) != 2 || !m.Incomplete {
+	if m := told[audit.Matches](t, q, "/audit/search?limit=2&q=alpha"); len(m.Matches) != 2 || !m.Incomplete {
 		t.Errorf("%+v", m)
 	}
-	q.get(t, 400, "/audit/search", nil)
-	q.get(t, 400, "/audit/search?limit=201&q=a", nil)
+	q.refused(t, 400, "/audit/search", "", "?limit=201&q=a")
 }
 
 // TestNames: providers that are gone keep their last names.
 func TestNames(t *testing.T) {
 	l, q := inMemory(t)
-	here, gone := l.Provider(t, "here"), l.Provider(t, "gone")
+	here, gone := l.Provider(t, "here").String(), l.Provider(t, "gone")
 	l.Accept(t, &commands.RenameProvider{Provider: gone, Name: "gone later"})
 	l.Accept(t, &commands.DeleteProvider{Provider: gone})
-	stranger := commandstest.NewID()
-	var n audit.Names
-	q.get(t, 200, fmt.Sprintf("/audit/names?ids=%s,%s,%s", here, gone, stranger), &n)
-	want := map[string]string{here.String(): "here", gone.String(): "gone later"}
-	if diff := cmp.Diff(want, n.Names); diff != "" {
+	names := told[audit.Names](t, q, fmt.Sprintf("/audit/names?ids=%s,%s,%s", here, gone, commandstest.NewID())).Names
+	if diff := cmp.Diff(map[string]string{here: "here", gone.String(): "gone later"}, names); diff != "" {
 		t.Error(diff)
 	}
-	for _, bad := range []string{"", "?ids=" + strings.Repeat(here.String()+",", 500) + here.String()} {
-		q.get(t, 400, "/audit/names"+bad, nil)
-	}
+	q.refused(t, 400, "/audit/names", "", "?ids="+strings.Repeat(here+",", 500)+here)
 }
 
 // TestOwnersAndTheirConsumers: what projects and users hold adds up to what their
-// consumers hold.
+// consumers hold, and to the last point of their series.
 func TestOwnersAndTheirConsumers(t *testing.T) {
 	l, q := inMemory(t)
 	host := l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 1000})
 	for i := range 30 {
-		c := commandstest.Allocate(commandstest.NewID(), host, "VCPU", int64(i+1))
-		c.Allocations[0].Project, c.Allocations[0].User = fmt.Sprint("p", i%3), fmt.Sprint("u", i%5)
+		c := holding(fmt.Sprint("p", i%3), host, int64(i+1))
+		c.Allocations[0].User = fmt.Sprint("u", i%5)
 		l.Accept(t, c)
 	}
-	var projects, one, user audit.Owners
-	q.get(t, 200, "/audit/owners", &projects)
-	if len(projects.Owners) != 3 || projects.Owners[0].Users != 5 || projects.Owners[0].Consumers != 10 {
+	projects := told[audit.Owners](t, q, "/audit/owners").Owners
+	if len(projects) != 3 || projects[0].Users != 5 || projects[0].Consumers != 10 {
 		t.Errorf("%+v", projects)
 	}
-	q.get(t, 200, "/audit/owners?project=p1", &one)
-	q.get(t, 200, "/audit/owners?user=u4", &user)
-	if len(one.Owners) != 5 || len(user.Owners) != 3 || user.Owners[0].User != "u4" {
-		t.Errorf("%+v %+v", one, user)
-	}
-	for query, owners := range map[string]audit.Owners{"project=p1": one, "user=u4": user} {
-		var held, counted int64
-		for after := ""; ; {
-			var page audit.Consumers
-			q.get(t, 200, "/audit/consumers?limit=3&"+query+after, &page)
-			for _, c := range page.Consumers {
-				held += c.Allocations[0].Amount
-				counted++
-			}
-			if page.Next == "" {
-				break
-			}
-			after = "&after=" + page.Next
+	for query, count := range map[string]int{"project=p1": 5, "user=u4": 3} {
+		owners := told[audit.Owners](t, q, "/audit/owners?"+query).Owners
+		if len(owners) != count || owners[0].User != "u4" && query == "user=u4" {
+			t.Errorf("%s: %+v", query, owners)
 		}
-		for _, o := range owners.Owners {
-			held, counted = held-o.Amounts["VCPU"], counted-o.Consumers
+		consumers := pages(t, q, "/audit/consumers?limit=3&"+query, "after",
+			func(page audit.Consumers) ([]*wire.Allocations, string) { return page.Consumers, page.Next })
+		var held, sum, counted int64
+		for _, c := range consumers {
+			held += c.Allocations[0].Amount
 		}
-		if held != 0 || counted != 0 {
-			t.Errorf("%s: %d and %d are left", query, held, counted)
+		for _, o := range owners {
+			sum, counted = sum+o.Amounts["VCPU"], counted+o.Consumers
 		}
-		var s audit.Series
-		q.get(t, 200, "/audit/series?points=2&"+query, &s)
-		total := s.Points[len(s.Points)-1].Used["VCPU"]
-		for _, o := range owners.Owners {
-			total -= o.Amounts["VCPU"]
-		}
-		if total != 0 {
-			t.Errorf("the series of %s differs by %d", query, total)
+		points := told[audit.Series](t, q, "/audit/series?points=2&"+query).Points
+		if used := points[len(points)-1].Used["VCPU"]; held != sum || used != sum || counted != int64(len(consumers)) {
+			t.Errorf("%s: %d of %d are held by %d of %d, and used at last are %d", query, held, sum, len(consumers), counted, used)
 		}
 	}
-	var fleet audit.Series
-	q.get(t, 200, "/audit/series?points=5&fleet=true", &fleet)
-	if last := fleet.Points[len(fleet.Points)-1]; last.Used["VCPU"] != 465 || last.Capacity["VCPU"] != 1000 {
+	fleet := told[audit.Series](t, q, "/audit/series?points=5&fleet=true").Points
+	if last := fleet[len(fleet)-1]; last.Used["VCPU"] != 465 || last.Capacity["VCPU"] != 1000 {
 		t.Errorf("%+v", last)
 	}
-	for _, bad := range []string{"fleet=yes", "fleet=true&project=p", "user=u&project=p"} {
-		q.get(t, 400, "/audit/series?"+bad, nil)
-	}
+	q.refused(t, 400, "/audit/series?", "fleet=yes", "fleet=true&project=p", "user=u&project=p")
 }
 
 // TestTimeline: any filters give what a look at all records gives, newest first,
 // page by page.
 func TestTimeline(t *testing.T) {
 	w := newWorld(t, &memlog.Log{}, 31)
-	q := ask(t, w.Ledger, nil)
+	q := ask(w.Ledger, nil)
 	for range 120 {
 		w.Submit(t, w.command())
 	}
-	var all []audit.TimelineItem
-	read := func(query string) (list []audit.TimelineItem) {
-		for before := ""; ; {
-			var page audit.Timeline
-			q.get(t, 200, "/audit/timeline?limit=7&"+query+before, &page)
-			list = append(list, page.Entries...)
-			if page.Next == "" {
-				return list
-			}
-			before = "&before=" + page.Next
-		}
+	read := func(query string) []audit.TimelineItem {
+		return pages(t, q, "/audit/timeline?limit=7&"+query, "before",
+			func(page audit.Timeline) ([]audit.TimelineItem, string) { return page.Entries, page.Next })
 	}
-	all = read("")
+	all := read("")
 	records, err := w.Views.View().Records()
 	if err != nil || int64(len(all)) != records {
 		t.Fatalf("%d of %d: %v", len(all), records, err)
 	}
-	for _, query := range []string{
-		"command=AllocateForConsumers", "actor=unknown", "provider=" + w.providers[0].String(),
-		"consumer=" + w.consumers[0].String(), "project=project&command=ReleaseConsumer",
-		"provider=" + w.providers[0].String() + "&consumer=" + w.consumers[1].String(),
-		"since=" + url.QueryEscape(all[60].Time) + "&until=" + url.QueryEscape(all[20].Time),
+	type pick = func(audit.TimelineItem) bool
+	commanded := func(name string) pick { return func(item audit.TimelineItem) bool { return item.Command == name } }
+	touching := func(subject string) pick { // by the history of what it names
+		history := told[audit.Page](t, q, "/audit/history?limit=1000&"+subject).Entries
+		return func(item audit.TimelineItem) bool {
+			return slices.ContainsFunc(history, func(e wire.HistoryEntry) bool { return e.Address == item.Address })
+		}
+	}
+	between := func(since, until string) pick {
+		return func(item audit.TimelineItem) bool {
+			at := moment(t, item.Time)
+			return !at.Before(moment(t, since)) && !at.After(moment(t, until))
+		}
+	}
+	provider := "provider=" + w.providers[0].String()
+	one, other := "consumer="+w.consumers[0].String(), "consumer="+w.consumers[1].String()
+	since, until := all[60].Time, all[20].Time
+	for query, picks := range map[string][]pick{
+		"command=AllocateForConsumers": {commanded("AllocateForConsumers")},
+		"actor=unknown":                {func(item audit.TimelineItem) bool { return item.Actor == "unknown" }},
+		provider:                       {touching(provider)},
+		one:                            {touching(one)},
+		"project=project&command=ReleaseConsumer":                              {touching("project=project"), commanded("ReleaseConsumer")},
+		provider + "&" + other:                                                 {touching(provider), touching(other)},
+		"since=" + url.QueryEscape(since) + "&until=" + url.QueryEscape(until): {between(since, until)},
 	} {
-		values, err := url.ParseQuery(query)
-		if err != nil {
-			t.Fatal(err)
-		}
-		histories := historiesOf(t, q, values)
-		var want, got []string
-		for _, item := range all {
-			if picked(t, item, values, histories) {
-				want = append(want, item.Address)
-			}
-		}
-		for _, item := range read(query) {
-			got = append(got, item.Address)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		want := slices.DeleteFunc(slices.Clone(all), func(item audit.TimelineItem) bool {
+			return slices.ContainsFunc(picks, func(picked pick) bool { return !picked(item) })
+		})
+		if diff := cmp.Diff(addresses(want), addresses(read(query))); diff != "" {
 			t.Errorf("%s: %s", query, diff)
 		}
 	}
-	for _, bad := range []string{"consumer=x", "since=noon", "before=x", "limit=101", "colour=red"} {
-		q.get(t, 400, "/audit/timeline?"+bad, nil)
-	}
+	q.refused(t, 400, "/audit/timeline?", "consumer=x", "since=noon", "before=x", "limit=101", "colour=red")
 }
 
-// historiesOf are the addresses of the records of each thing that a query names.
-func historiesOf(t *testing.T, q *questions, query url.Values) map[string][]string {
-	t.Helper()
-	histories := make(map[string][]string)
-	for _, key := range []string{"provider", "consumer", "project"} {
-		if !query.Has(key) {
-			continue
-		}
-		var page audit.Page
-		q.get(t, 200, fmt.Sprintf("/audit/history?limit=1000&%s=%s", key, query.Get(key)), &page)
-		for _, entry := range page.Entries {
-			histories[key] = append(histories[key], entry.Address)
-		}
+func addresses(items []audit.TimelineItem) (list []string) {
+	for _, item := range items {
+		list = append(list, item.Address)
 	}
-	return histories
-}
-
-// picked looks a record up in the histories of what a query names.
-func picked(t *testing.T, item audit.TimelineItem, query url.Values, histories map[string][]string) bool {
-	t.Helper()
-	for key := range query {
-		value := query.Get(key)
-		switch key {
-		case "command":
-			if item.Command != value {
-				return false
-			}
-		case "actor":
-			if item.Actor != value {
-				return false
-			}
-		case "since", "until":
-			at, bound := moment(t, item.Time), moment(t, value)
-			if key == "since" && at.Before(bound) || key == "until" && at.After(bound) {
-				return false
-			}
-		default:
-			if !slices.Contains(histories[key], item.Address) {
-				return false
-			}
-		}
-	}
-	return true
+	return list
 }
 
 func moment(t *testing.T, text string) time.Time {
@@ -391,21 +286,15 @@ func TestActivity(t *testing.T) {
 	for i := range 20 {
 		l.Accept(t, &commands.CreateTrait{Name: fmt.Sprint("CUSTOM_", i)})
 	}
-	var a audit.Activity
-	q.get(t, 200, "/audit/activity?points=12", &a)
+	a := told[audit.Activity](t, q, "/audit/activity?points=12")
 	records, err := l.Views.View().Records()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, span := range a.Spans {
 		records -= span.Records
 	}
-	if len(a.Spans) != 12 || records != 0 || a.Kept {
-		t.Errorf("%+v, %d are missing", a, records)
+	if err != nil || len(a.Spans) != 12 || records != 0 || a.Kept {
+		t.Errorf("%+v, %d are missing, %v", a, records, err)
 	}
-	for _, bad := range []string{"points=0", "points=501", "since=noon"} {
-		q.get(t, 400, "/audit/activity?"+bad, nil)
-	}
+	q.refused(t, 400, "/audit/activity?", "points=0", "points=501", "since=noon")
 }
 
 // unreadable is a store of rejected commands that fails.
@@ -421,12 +310,11 @@ func (u unreadable) Newest(context.Context, func([]byte) (bool, error)) error { 
 // accepted ones are told alone, and the answer says so. A damaged one is an error.
 func TestActivityWithoutRejected(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	var a audit.Activity
-	ask(t, l, unreadable{ledger.ErrUnavailable}).get(t, 200, "/audit/activity", &a)
-	if !a.Kept || !a.Incomplete {
+	away := ask(l, unreadable{ledger.ErrUnavailable})
+	if a := told[audit.Activity](t, away, "/audit/activity"); !a.Kept || !a.Incomplete {
 		t.Errorf("%+v", a)
 	}
-	ask(t, l, unreadable{rejected.ErrDamaged}).get(t, 500, "/audit/activity", nil)
+	ask(l, unreadable{rejected.ErrDamaged}).refused(t, 500, "/audit/activity", "")
 }
 
 // TestReservationsOfNow: those that end first come first, with their owners.
@@ -434,14 +322,14 @@ func TestReservationsOfNow(t *testing.T) {
 	l, q := inMemory(t)
 	host := l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 100})
 	for i := range 5 {
-		c := commandstest.Allocate(commandstest.NewID(), host, "VCPU", int64(i+1))
-		l.Accept(t, &commands.Reserve{Allocations: c.Allocations, Seconds: float64(1000 - 100*i)})
+		reserved := holding("project", host, int64(i+1)).Allocations
+		l.Accept(t, &commands.Reserve{Allocations: reserved, Seconds: float64(1000 - 100*i)})
 	}
-	l.Accept(t, commandstest.Allocate(commandstest.NewID(), host, "VCPU", 9))
-	var r audit.Reservations
-	q.get(t, 200, "/audit/reservations?limit=4", &r)
-	if len(r.Reservations) != 4 || !r.Incomplete || r.Reservations[0].Allocations[0].Amount != 5 || r.Reservations[0].Project != "project" {
+	l.Accept(t, holding("project", host, 9))
+	r := told[audit.Reservations](t, q, "/audit/reservations?limit=4")
+	if first := r.Reservations[0]; len(r.Reservations) != 4 || !r.Incomplete || first.Allocations[0].Amount != 5 ||
+		first.Project != "project" {
 		t.Errorf("%+v", r)
 	}
-	q.get(t, 400, "/audit/reservations?limit=0", nil)
+	q.refused(t, 400, "/audit/reservations?", "limit=0")
 }

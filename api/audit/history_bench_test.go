@@ -1,59 +1,35 @@
 package audit_test
 
 import (
-	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"slices"
 	"strconv"
 	"testing"
 	"time"
 
-	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/commands/commandstest"
 )
 
-// benchRecords is the number of records: ALLOT_BENCH_RECORDS, or 200,000.
-func benchRecords(b *testing.B) int {
-	text := os.Getenv("ALLOT_BENCH_RECORDS")
-	if text == "" {
-		return 200_000
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		b.Fatalf("ALLOT_BENCH_RECORDS=%q", text)
-	}
-	return n
-}
-
 // BenchmarkHistory reads the 50 entries of one consumer, with the state before
-// and after each, among many records of others.
+// and after each, among many records of others: ALLOT_BENCH_RECORDS, or 200,000.
 func BenchmarkHistory(b *testing.B) {
-	records := benchRecords(b)
-	f := commandstest.Fill(b, b.TempDir(), records, 1000)
-	q := &audit.Questions{
-		Views: f.Views, Authorize: func(http.ResponseWriter, *http.Request) bool { return true },
-		Logger: slog.New(slog.DiscardHandler),
-	}
-	h := q.Handlers()["/audit/history"]
-	ask := func() time.Duration {
-		w := httptest.NewRecorder()
-		begun := time.Now()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/audit/history?limit=50&consumer="+f.Rare.String(), nil))
-		took := time.Since(begun)
-		if w.Code != http.StatusOK {
-			b.Fatal(w.Body)
+	records := 200_000
+	if text := os.Getenv("ALLOT_BENCH_RECORDS"); text != "" {
+		var err error
+		if records, err = strconv.Atoi(text); err != nil {
+			b.Fatal(err)
 		}
-		return took
 	}
-	page, _ := read(b, h, "limit=1000&consumer="+f.Rare.String())
-	if len(page.Entries) != commandstest.RareChanges {
-		b.Fatalf("%d entries", len(page.Entries))
+	f := commandstest.Fill(b, b.TempDir(), records, 1000)
+	q := ask(&commandstest.Ledger{Views: f.Views}, nil)
+	if n := len(history(b, q, 1000, "consumer="+f.Rare.String())); n != commandstest.RareChanges {
+		b.Fatalf("%d entries", n)
 	}
 	var took []time.Duration
 	for b.Loop() {
-		took = append(took, ask())
+		begun := time.Now()
+		q.text(b, "/audit/history?limit=50&consumer="+f.Rare.String())
+		took = append(took, time.Since(begun))
 	}
 	slices.Sort(took)
 	b.ReportMetric(float64(records), "records")

@@ -1,53 +1,29 @@
 package audit_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/memlog"
 )
 
-func history(t *testing.T, l *commandstest.Ledger) http.Handler {
-	return ask(t, l, nil).handlers["/audit/history"]
-}
-
-// read fetches one page.
-func read(t testing.TB, h http.Handler, query string) (page audit.Page, status int) {
+// history are all entries of a history, over pages.
+func history(t testing.TB, q *questions, limit int, query string) []wire.HistoryEntry {
 	t.Helper()
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/audit/history?"+query, nil))
-	if w.Code == http.StatusOK {
-		if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil {
-			t.Fatal(err)
+	target := fmt.Sprintf("/audit/history?limit=%d&%s", limit, query)
+	return pages(t, q, target, "before", func(page audit.Page) ([]wire.HistoryEntry, string) {
+		if len(page.Entries) > limit {
+			t.Fatalf("%s: %d entries", query, len(page.Entries))
 		}
-	}
-	return page, w.Code
-}
-
-// all follows the pages to the end.
-func all(t testing.TB, h http.Handler, query string, limit int) []wire.HistoryEntry {
-	t.Helper()
-	var entries []wire.HistoryEntry
-	for next := ""; ; {
-		page, status := read(t, h, fmt.Sprintf("%s&limit=%d%s", query, limit, next))
-		if status != http.StatusOK || len(page.Entries) > limit {
-			t.Fatalf("%s: %d, %d entries", query, status, len(page.Entries))
-		}
-		entries = append(entries, page.Entries...)
-		if page.Next == "" {
-			return entries
-		}
-		next = "&before=" + page.Next
-	}
+		return page.Entries, page.Next
+	})
 }
 
 func amount(state any) float64 {
@@ -60,93 +36,60 @@ func amount(state any) float64 {
 
 // TestHistory changes a consumer many times, removes it and makes it again.
 func TestHistory(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	h := history(t, l)
+	l, q := inMemory(t)
 	provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 1000})
-	consumer := commandstest.NewID()
-	var made []ledger.Address
-	var held []float64
-	var generation *uint64
+	id := commandstest.NewID()
+	consumer := "consumer=" + id.String()
+	var want []string // what each change did, newest first
+	held, made := 0, []ledger.Address{}
+	change := func(c commands.Command, amount int) {
+		made = append(made, l.Accept(t, c))
+		want = append([]string{fmt.Sprint(made[len(made)-1], " test ", held, " to ", amount)}, want...)
+		held = amount
+	}
 	for i := range 120 {
-		amount := int64(i%7 + 1)
-		c := commandstest.Allocate(consumer, provider, "VCPU", amount)
-		c.Allocations[0].Generation = generation
-		made, held = append(made, l.Accept(t, c)), append(held, float64(amount))
-		generation = &made[len(made)-1].Sequence
-		if i%50 == 49 {
-			made, held = append(made, l.Accept(t, &commands.ReleaseConsumer{Consumer: consumer})), append(held, 0)
-			generation = nil
+		c := commandstest.Allocate(id, provider, "VCPU", int64(i%7+1))
+		if held > 0 {
+			c.Allocations[0].Generation = &made[len(made)-1].Sequence
 		}
-		l.Accept(t, commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1)) // another consumer's
+		change(c, i%7+1)
+		if i%50 == 49 {
+			change(&commands.ReleaseConsumer{Consumer: id}, 0)
+		}
+		l.Accept(t, holding("project", provider, 1)) // another consumer's
 	}
 	for _, limit := range []int{1, 7, 50, 1000} {
-		entries := all(t, h, "consumer="+consumer.String(), limit)
-		if len(entries) != len(made) {
-			t.Fatalf("limit %d: %d entries, not %d", limit, len(entries), len(made))
+		var got []string
+		for _, e := range history(t, q, limit, consumer) {
+			got = append(got, fmt.Sprint(e.Address, " ", e.Actor, " ", amount(e.Before), " to ", amount(e.After)))
 		}
-		for i, e := range entries {
-			k := len(made) - 1 - i
-			before := 0.0
-			if k > 0 {
-				before = held[k-1]
-			}
-			if e.Address != made[k].String() || e.Actor != "test" || e.Time == "" || amount(e.Before) != before ||
-				amount(e.After) != held[k] {
-				t.Fatalf("limit %d: %+v, wanted %s with %v to %v", limit, e, made[k], before, held[k])
-			}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("limit %d: %s", limit, diff)
 		}
 	}
-	if got := len(all(t, h, "provider="+provider.String(), 100)); got != 2+len(made)+120 {
-		t.Errorf("the provider's history has %d entries", got)
-	}
-	if got := len(all(t, h, "project=project", 64)); got != len(made)+120 {
-		t.Errorf("the project's history has %d entries", got)
-	}
-	if got := len(all(t, h, "consumer="+consumer.String()+"&kind=ReleaseConsumer", 10)); got != 2 {
-		t.Errorf("%d removals", got)
-	}
-	entries := all(t, h, "consumer="+consumer.String(), 1000)
+	entries := history(t, q, 1000, consumer)
 	middle := url.QueryEscape(entries[60].Time)
-	since, until := all(
-		t, h, "consumer="+consumer.String()+"&since="+middle, 9,
-	), all(
-		t, h, "consumer="+consumer.String()+"&until="+middle, 9,
-	)
-	if len(since) != 61 || len(until) != len(entries)-60 {
-		t.Errorf("%d since and %d until the 61st of %d", len(since), len(until), len(entries))
+	for query, count := range map[string]int{
+		"provider=" + provider.String(): 2 + len(made) + 120, "project=project": len(made) + 120,
+		consumer + "&kind=ReleaseConsumer": 2,
+		consumer + "&since=" + middle:      61, consumer + "&until=" + middle: len(made) - 60,
+		fmt.Sprint(consumer, "&at=", made[3].Sequence): 4, "consumer=" + commandstest.NewID().String(): 0,
+	} {
+		if got := history(t, q, 64, query); len(got) != count {
+			t.Errorf("%s: %d entries, not %d", query, len(got), count)
+		}
 	}
-	if past := all(t, h, "consumer="+consumer.String()+"&at="+fmt.Sprint(made[3].Sequence), 10); len(past) != 4 {
-		t.Errorf("%d entries after the fourth", len(past))
-	}
-	one := all(t, h, "command="+entries[5].CommandID.String(), 10)
+	one := history(t, q, 10, "command="+entries[5].CommandID.String())
 	if len(one) != 1 || one[0].Address != entries[5].Address {
-		t.Errorf("by command: %+v", one)
+		t.Fatalf("by command: %+v", one)
 	}
-	touched := "consumer " + consumer.String()
+	touched := "consumer " + id.String()
 	was, is := one[0].Before.(map[string]any)[touched], one[0].After.(map[string]any)[touched]
 	if amount(was) != amount(entries[5].Before) || amount(is) != amount(entries[5].After) || amount(is) == 0 {
 		t.Errorf("the command did %+v", one[0])
 	}
-}
-
-// TestBadHistory: invalid parameters are a 400.
-func TestBadHistory(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	h := history(t, l)
-	id := commandstest.NewID().String()
-	for _, query := range []string{
-		"", "consumer=x", "consumer=" + id + "&provider=" + id, "consumer=" + id + "&limit=0",
-		"consumer=" + id + "&limit=1001",
-		"consumer=" + id + "&before=7", "consumer=" + id + "&before=0.0", "consumer=" + id + "&since=yesterday",
-		"consumer=" + id + "&colour=red",
-		"consumer=" + id + "&at=0", "consumer=" + id + "&at=99999", "project=", "consumer=" + id + "&consumer=" + id,
-		"consumer=" + id + "&since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z",
-	} {
-		if _, status := read(t, h, query); status != http.StatusBadRequest {
-			t.Errorf("%q: %d", query, status)
-		}
-	}
-	if page, status := read(t, h, "consumer="+id); status != http.StatusOK || len(page.Entries) != 0 {
-		t.Errorf("an unknown consumer: %d %+v", status, page)
-	}
+	q.refused(t, 400, "/audit/history", "", "?consumer=x", "?project=")
+	q.refused(t, 400, "/audit/history?"+consumer, "&"+consumer, "&provider="+provider.String(), "&limit=0", "&limit=1001",
+		"&before=7", "&before=0.0", "&since=yesterday", "&colour=red", "&at=0", "&at=99999",
+		"&since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z")
 }

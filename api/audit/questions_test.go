@@ -1,10 +1,10 @@
 package audit_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -24,6 +24,7 @@ import (
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
@@ -41,8 +42,7 @@ func questionsTo(l *commandstest.Ledger) *audit.Questions {
 	}
 }
 
-func ask(t *testing.T, l *commandstest.Ledger, store rejected.Store) *questions {
-	t.Helper()
+func ask(l *commandstest.Ledger, store rejected.Store) *questions {
 	q := questionsTo(l)
 	q.Rejected = store
 	return &questions{l, q.Handlers()}
@@ -52,34 +52,81 @@ func ask(t *testing.T, l *commandstest.Ledger, store rejected.Store) *questions 
 func inMemory(t *testing.T) (*commandstest.Ledger, *questions) {
 	t.Helper()
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	return l, ask(t, l, nil)
+	return l, ask(l, nil)
 }
 
-// get asks a question; into is nil if no answer is expected.
-func (q *questions) get(t *testing.T, status int, target string, into any) {
+// ofHistory are what is asked of a ledger whose log has some commits.
+func ofHistory(t *testing.T, commits []*ledger.Commit) *questions {
 	t.Helper()
-	q.do(t, status, httptest.NewRequest(http.MethodGet, target, nil), into)
+	log := &memlog.Log{}
+	ledgertest.AppendCommits(t, log, commits)
+	return ask(commandstest.Start(t, t.TempDir(), log), nil)
 }
 
-func (q *questions) post(t *testing.T, status int, target, body string, into any) {
-	t.Helper()
-	r := httptest.NewRequest(http.MethodPost, target, strings.NewReader(body))
-	r.Header.Set("Content-Type", "application/json")
-	q.do(t, status, r, into)
-}
-
-func (q *questions) do(t *testing.T, status int, r *http.Request, into any) {
+// do sends a request, whose answer must have a status, and returns its body.
+func (q *questions) do(t testing.TB, status int, r *http.Request) string {
 	t.Helper()
 	w := httptest.NewRecorder()
 	q.handlers[r.URL.Path].ServeHTTP(w, r)
 	if w.Code != status {
 		t.Fatalf("%s %s: %d %s", r.Method, r.URL, w.Code, w.Body)
 	}
-	if into != nil {
-		if err := json.NewDecoder(bytes.NewReader(w.Body.Bytes())).Decode(into); err != nil {
-			t.Fatalf("%s: %v", w.Body, err)
-		}
+	return w.Body.String()
+}
+
+// text is the answer to a question.
+func (q *questions) text(t testing.TB, target string) string {
+	t.Helper()
+	return q.do(t, http.StatusOK, httptest.NewRequest(http.MethodGet, target, nil))
+}
+
+// refused asks a question with parameters that are no good.
+func (q *questions) refused(t *testing.T, status int, path string, queries ...string) {
+	t.Helper()
+	for _, query := range queries {
+		q.do(t, status, httptest.NewRequest(http.MethodGet, path+query, nil))
 	}
+}
+
+func (q *questions) whatIf(t *testing.T, status int, body string) string {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodPost, "/audit/what-if", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	return q.do(t, status, r)
+}
+
+// told is the answer to a question.
+func told[T any](t testing.TB, q *questions, target string) T {
+	t.Helper()
+	return decoded[T](t, q.text(t, target))
+}
+
+func decoded[T any](t testing.TB, text string) (value T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return value
+}
+
+// pages are the rows of all pages of an answer.
+func pages[P, R any](t testing.TB, q *questions, target, next string, page func(P) ([]R, string)) (rows []R) {
+	t.Helper()
+	for more := ""; ; {
+		some, from := page(told[P](t, q, target+more))
+		rows = append(rows, some...)
+		if from == "" {
+			return rows
+		}
+		more = "&" + next + "=" + from
+	}
+}
+
+// holding is a command that gives a new consumer of a project some VCPU.
+func holding(project string, provider ledger.UUID, amount int64) *commands.AllocateForConsumers {
+	c := commandstest.Allocate(commandstest.NewID(), provider, "VCPU", amount)
+	c.Allocations[0].Project = project
+	return c
 }
 
 // TestWhy: the answer has the records since a consumer held nothing of a
@@ -87,79 +134,74 @@ func (q *questions) do(t *testing.T, status int, r *http.Request, into any) {
 // other changes of both.
 func TestWhy(t *testing.T) {
 	l, q := inMemory(t)
-	provider := l.Provider(
-		t, "a", commands.Inventory{Class: "VCPU", Total: 1000}, commands.Inventory{Class: "DISK_GB", Total: 1000},
-	)
-	other := l.Provider(t, "b", commands.Inventory{Class: "VCPU", Total: 1000})
-	consumer := commandstest.NewID()
+	cpu, consumer := commands.Inventory{Class: "VCPU", Total: 1000}, commandstest.NewID()
+	provider := l.Provider(t, "a", cpu, commands.Inventory{Class: "DISK_GB", Total: 1000})
+	other := l.Provider(t, "b", cpu)
 	set := func(provider ledger.UUID, amount int64) string {
 		c := commandstest.Allocate(consumer, provider, "VCPU", amount)
 		c.Allocations[0].AnyGeneration = true
 		return l.Accept(t, c).String()
 	}
+	target, who := fmt.Sprintf("/audit/why?consumer=%s&provider=%s", consumer, provider), "consumer "+consumer.String()[:8]
+	expect := func(holds map[string]int64, want ...string) {
+		t.Helper()
+		why := told[audit.Why](t, q, target)
+		got := []string{why.Text}
+		for _, c := range why.Changes {
+			got = append(got, fmt.Sprint(c.Address, c.Before, c.After, c.Text))
+		}
+		for _, i := range why.Inventories {
+			got = append(got, fmt.Sprint(i.Address, " ", i.After.Total, " ", i.Text))
+		}
+		if diff := cmp.Diff(want, got); diff != "" || !maps.Equal(why.Holds, holds) || why.Incomplete {
+			t.Errorf("%v, %v: %s", why.Holds, why.Incomplete, diff)
+		}
+	}
 	set(provider, 5)
 	set(other, 5)
 	first := set(provider, 7)
 	l.Accept(t, &commands.CreateInventory{Provider: provider, Inventory: commands.Inventory{Class: "MEMORY_MB", Total: 5}})
-	total := l.Accept(t, &commands.UpdateInventory{Provider: provider, Inventory: commands.Inventory{Class: "VCPU", Total: 900}}).
-		String()
+	cpu.Total = 900
+	total := l.Accept(t, &commands.UpdateInventory{Provider: provider, Inventory: cpu}).String()
 	set(provider, 7) // nothing new
 	last := set(provider, 8)
 	for range 250 {
-		l.Accept(t, commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1))
+		l.Accept(t, holding("project", provider, 1))
 	}
-	target := fmt.Sprintf("/audit/why?consumer=%s&provider=%s", consumer, provider)
-	var why audit.Why
-	q.get(t, 200, target, &why)
-	if len(why.Changes) != 2 || why.Changes[0].Address != last || why.Changes[1].Address != first ||
-		why.Changes[1].Before["VCPU"] != 0 ||
-		why.Holds["VCPU"] != 8 {
-		t.Errorf("%+v", why)
-	}
-	if len(why.Inventories) != 1 || why.Inventories[0].Address != total || why.Inventories[0].After.Total != 900 ||
-		why.Incomplete {
-		t.Errorf("%+v", why.Inventories)
-	}
-	who := "consumer " + consumer.String()[:8]
-	for want, got := range map[string]string{
-		who + " (project project) holds 8 VCPU on a":                        why.Text,
-		"test resized " + who + " (project project) on a: 8 VCPU, before 7": why.Changes[0].Text,
-		"test set the inventory of a: 900 VCPU, before 1000 VCPU":           why.Inventories[0].Text,
-	} {
-		if got != want {
-			t.Errorf("%q is told; want %q", got, want)
-		}
-	}
+	expect(map[string]int64{"VCPU": 8}, who+" (project project) holds 8 VCPU on a",
+		last+"map[VCPU:7] map[VCPU:8]test resized "+who+" (project project) on a: 8 VCPU, before 7",
+		first+"map[] map[VCPU:7]test moved "+who+" (project project) from b to a: 7 VCPU, before 5 VCPU",
+		total+" 900 test set the inventory of a: 900 VCPU, before 1000 VCPU")
 	gone := l.Accept(t, &commands.ReleaseConsumer{Consumer: consumer}).String()
-	why = audit.Why{}
-	q.get(t, 200, target, &why)
-	if len(why.Holds) != 0 || len(why.Changes) != 1 || why.Changes[0].Address != gone {
-		t.Errorf("%+v", why)
-	}
-	q.get(t, 404, fmt.Sprintf("/audit/why?consumer=%s&provider=%s", commandstest.NewID(), provider), nil)
-	for _, bad := range []string{"", "?consumer=x&provider=y", "?consumer=" + consumer.String(), "?colour=red"} {
-		q.get(t, 400, "/audit/why"+bad, nil)
-	}
+	expect(map[string]int64{}, who+" holds nothing of a",
+		gone+"map[VCPU:8] map[]test released "+who+" (project project): 8 VCPU on a",
+		total+" 900 test set the inventory of a: 900 VCPU, before 1000 VCPU")
+	q.refused(t, 404, "/audit/why?provider="+provider.String(), "&consumer="+commandstest.NewID().String())
+	q.refused(t, 400, "/audit/why", "", "?consumer=x&provider=y", "?consumer="+consumer.String(), "?colour=red")
 }
 
 // TestWhyOfNode: allocations of a node's provider decide how much of it is
 // reserved, so a command about consumers may have changed its inventory last.
 func TestWhyOfNode(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	l, q := inMemory(t)
 	node, consumer, driver, class := commandstest.NewID(), commandstest.NewID(), "fake", "a"
-	l.Accept(t, &commands.SetNodeProviders{On: true, Limit: 1})
-	l.Accept(t, &commands.CreateNode{
-		Node: node, NodeFields: commands.NodeFields{Driver: &driver, ResourceClass: &class},
-		ProvisionState: ledger.NodeAvailable,
-	})
-	l.Accept(t, &commands.SetNodePowerState{Node: node, Target: "power off"})
-	l.Accept(t, commandstest.Allocate(consumer, node, "CUSTOM_A", 1))
-	l.Accept(t, &commands.SetNodeMaintenance{Node: node, Maintenance: true})
-	released := l.Accept(t, &commands.ReleaseConsumer{Consumer: consumer}).String()
-	var why audit.Why
-	ask(t, l, nil).get(t, 200, fmt.Sprintf("/audit/why?consumer=%s&provider=%s", consumer, node), &why)
-	if len(why.Inventories) != 1 || why.Inventories[0].Address != released || why.Inventories[0].After.Reserved != 1 {
-		t.Errorf("%+v; want the inventory as %s left it", why.Inventories, released)
+	var released ledger.Address
+	for _, c := range []commands.Command{
+		&commands.SetNodeProviders{On: true, Limit: 1},
+		&commands.CreateNode{
+			Node: node, NodeFields: commands.NodeFields{Driver: &driver, ResourceClass: &class},
+			ProvisionState: ledger.NodeAvailable,
+		},
+		&commands.SetNodePowerState{Node: node, Target: "power off"},
+		commandstest.Allocate(consumer, node, "CUSTOM_A", 1),
+		&commands.SetNodeMaintenance{Node: node, Maintenance: true},
+		&commands.ReleaseConsumer{Consumer: consumer},
+	} {
+		released = l.Accept(t, c)
+	}
+	last := told[audit.Why](t, q, fmt.Sprintf("/audit/why?consumer=%s&provider=%s", consumer, node)).Inventories
+	if len(last) != 1 || last[0].Address != released.String() || last[0].After.Reserved != 1 {
+		t.Errorf("%+v; want the inventory as %s left it", last, released)
 	}
 }
 
@@ -222,66 +264,64 @@ func TestRejections(t *testing.T) {
 		list = append(list, w.command())
 	}
 	var group sync.WaitGroup
-	for i := range 20 {
+	for part := range slices.Chunk(list, 30) {
 		group.Go(func() {
-			for _, c := range list[i*30 : (i+1)*30] {
+			for _, c := range part {
 				w.Submit(t, c)
 			}
 		})
 	}
 	group.Wait()
 	keeper := rejected.Start(store, 64<<20, slog.New(slog.DiscardHandler))
-	all := w.Rejected()
-	inside := 0
+	all, inside := w.Rejected(), 0
 	for _, r := range all {
 		keeper.Keep(r)
-		if r.Place.Index > 0 {
-			inside++
-		}
+		inside += min(r.Place.Index, 1)
 	}
 	keeper.Stop()
 	if len(all) < 50 || inside == 0 || keeper.Dropped() > 0 {
 		t.Fatalf("%d rejected, %d of them behind others of their commit, %d dropped", len(all), inside, keeper.Dropped())
 	}
-	q := ask(t, w.Ledger, store)
-	var kept audit.Rejections
-	q.get(t, 200, "/audit/rejections?limit=1000", &kept)
-	if len(kept.Rejections) != len(all) || kept.Rejections[0].CommandID != all[len(all)-1].ID {
-		t.Fatalf("%d kept of %d", len(kept.Rejections), len(all))
+	q := ask(w.Ledger, store)
+	kept := told[audit.Rejections](t, q, "/audit/rejections?limit=1000").Rejections
+	if len(kept) != len(all) || kept[0].CommandID != all[len(all)-1].ID {
+		t.Fatalf("%d kept of %d", len(kept), len(all))
 	}
-	var few audit.Rejections
-	q.get(t, 200, "/audit/rejections?limit=3&code=capacity_exceeded&actor=test&command=AllocateForConsumers", &few)
-	if len(few.Rejections) != 3 || few.Rejections[0].Rejection.Code != demand.CodeCapacityExceeded ||
-		!strings.HasPrefix(few.Rejections[0].Text, "test could not allocate for consumers: ") || strings.Contains(few.Rejections[0].Text, "-4") {
+	const some = "/audit/rejections?limit=3&code=capacity_exceeded&actor=test&command=AllocateForConsumers"
+	few := told[audit.Rejections](t, q, some).Rejections
+	if len(few) != 3 || few[0].Rejection.Code != demand.CodeCapacityExceeded ||
+		!strings.HasPrefix(few[0].Text, "test could not allocate for consumers: ") || strings.Contains(few[0].Text, "-4") {
 		t.Errorf("%+v", few)
 	}
-	for _, bad := range []string{"rejections?limit=0", "rejections?limit=1001", "rejections?before=noon"} {
-		q.get(t, 400, "/audit/"+bad, nil)
-	}
+	q.refused(t, 400, "/audit/rejections?", "limit=0", "limit=1001", "before=noon")
 }
 
-// TestWhatIf: a what-if gives the same outcome as carrying the commands out, and
-// changes nothing.
+// TestWhatIf: a what-if gives the same outcome as carrying the commands out, also on a
+// server without a writer, and changes nothing.
 func TestWhatIf(t *testing.T) {
 	w := newWorld(t, &memlog.Log{}, 9)
-	q := ask(t, w.Ledger, nil)
+	q, follows := ask(w.Ledger, nil), questionsTo(w.Ledger)
+	follows.Present = nil
+	follower := &questions{w.Ledger, follows.Handlers()}
 	for range 60 {
 		w.Submit(t, w.command())
 	}
-	var asking []string
+	asking := []string{
+		`{"query":"Usages","body":{"project":"project"}}`,
+		`{"query":"Candidates","body":{"groups":[{"resources":{"VCPU":3}}]}}`,
+		`{"query":"Capacity","body":{"groups":[{"resources":{"VCPU":3}}],"by":"aggregate"}}`,
+	}
 	for _, id := range w.providers {
 		asking = append(asking, fmt.Sprintf(`{"query":"Provider","body":{"provider":%q}}`, id))
 	}
 	for _, id := range w.consumers {
 		asking = append(asking, fmt.Sprintf(`{"query":"Allocations","body":{"consumer":%q}}`, id))
 	}
-	asking = append(
-		asking, `{"query":"Usages","body":{"project":"project"}}`,
-		`{"query":"Candidates","body":{"groups":[{"resources":{"VCPU":3}}]}}`,
-		`{"query":"Capacity","body":{"groups":[{"resources":{"VCPU":3}}],"by":"aggregate"}}`,
-	)
-	questions := `"questions":[` + strings.Join(asking, ",") + `]`
-	times := func(key string, _ any) bool { return key == "changed" || key == "since" }
+	asked := `"questions":[` + strings.Join(asking, ",") + `]`
+	ignore := cmp.FilterPath(func(p cmp.Path) bool {
+		at, ok := p.Last().(cmp.MapIndex)
+		return ok && (at.Key().String() == "changed" || at.Key().String() == "since")
+	}, cmp.Ignore())
 	for round := range 30 {
 		from := w.Views.View().Sequence()
 		var list []commands.Command
@@ -295,9 +335,11 @@ func TestWhatIf(t *testing.T) {
 			list = append(list, c)
 			steps = append(steps, fmt.Sprintf(`{"command":%q,"body":%s}`, commands.NameOf(c), body))
 		}
-		request := `{"steps":[` + strings.Join(steps, ",") + `],` + questions
-		var would, past audit.WouldBe
-		q.post(t, 200, "/audit/what-if", request+"}", &would)
+		request := `{"steps":[` + strings.Join(steps, ",") + `],` + asked
+		would := decoded[audit.WouldBe](t, q.whatIf(t, 200, request+"}"))
+		if told := follower.whatIf(t, 200, request+"}"); !cmp.Equal(would, decoded[audit.WouldBe](t, told)) {
+			t.Errorf("round %d: a follower says %s, not %+v", round, told, would)
+		}
 		if w.Views.View().Sequence() != from || would.Sequence != from {
 			t.Fatal("a question has changed the ledger")
 		}
@@ -307,26 +349,15 @@ func TestWhatIf(t *testing.T) {
 				t.Fatalf("round %d step %d: %v, and would be %v", round, i, outcome.Rejection, would.Steps[i].Rejection)
 			}
 		}
-		var is audit.WouldBe
-		q.post(t, 200, "/audit/what-if", `{`+questions+`}`, &is)
-		q.post(t, 200, "/audit/what-if", fmt.Sprintf(`%s,"at":"%d"}`, request, from), &past)
-		ignore := cmp.FilterPath(func(p cmp.Path) bool {
-			at, ok := p.Last().(cmp.MapIndex)
-			return ok && times(at.Key().String(), nil)
-		}, cmp.Ignore())
-		if diff := cmp.Diff(would.Answers, is.Answers, ignore); diff != "" {
-			t.Fatalf("round %d: would be, and is\n%s", round, diff)
-		}
-		if diff := cmp.Diff(would, past, ignore); diff != "" {
-			t.Fatalf("round %d: asked before, and of the past\n%s", round, diff)
+		is := decoded[audit.WouldBe](t, q.whatIf(t, 200, "{"+asked+"}"))
+		past := decoded[audit.WouldBe](t, q.whatIf(t, 200, fmt.Sprintf(`%s,"at":"%d"}`, request, from)))
+		if diff := cmp.Diff(would.Answers, is.Answers, ignore) + cmp.Diff(would, past, ignore); diff != "" {
+			t.Fatalf("round %d: would be, and is, or was when asked of the past\n%s", round, diff)
 		}
 	}
-	var gone audit.WouldBe
-	q.post(
-		t, 200, "/audit/what-if",
-		fmt.Sprintf(`{"steps":[{"command":"RemoveProvider","body":{"provider":%q}}],%s}`, w.providers[0], questions), &gone,
-	)
-	if gone.Answers[0].Result != nil || gone.Steps[0].Rejection != nil ||
+	removal := fmt.Sprintf(`{"steps":[{"command":"RemoveProvider","body":{"provider":%q}}],%s}`, w.providers[0], asked)
+	gone := decoded[audit.WouldBe](t, q.whatIf(t, 200, removal))
+	if gone.Answers[3].Result != nil || gone.Steps[0].Rejection != nil ||
 		strings.Contains(fmt.Sprint(gone.Answers), w.providers[0].String()) {
 		t.Errorf("it is not gone: %+v", gone.Answers)
 	}
@@ -336,15 +367,15 @@ func TestWhatIf(t *testing.T) {
 		`{"questions":[{"query":"Commits","body":{}}]}`, `{"questions":[{"query":"Usages","body":{"at":"3","project":"p"}}]}`,
 		`{"at":"99999"}`, `{"at":"tomorrow"}`, `{"steps":[]} {}`, `{"steps":[{"command":"RemoveProvider"}]}`,
 	} {
-		q.post(t, 400, "/audit/what-if", bad, nil)
+		q.whatIf(t, 400, bad)
 	}
-	q.get(t, 405, "/audit/what-if", nil)
+	q.refused(t, 405, "/audit/what-if", "")
 }
 
 // TestEveryQuestion: every path refuses other methods than its own, and a GET
 // refuses parameters that are unknown, repeated or empty.
 func TestEveryQuestion(t *testing.T) {
-	q := ask(t, commandstest.Start(t, t.TempDir(), &memlog.Log{}), nil)
+	_, q := inMemory(t)
 	if len(audit.Paths) != len(q.handlers) {
 		t.Errorf("%d paths, and %d handlers", len(audit.Paths), len(q.handlers))
 	}
@@ -362,80 +393,41 @@ func TestEveryQuestion(t *testing.T) {
 		for _, bad := range []string{"colour=red", "at=1&at=2&from=1&from=2", "at=&from=", "%zz"} {
 			w := httptest.NewRecorder()
 			q.handlers[path].ServeHTTP(w, httptest.NewRequest(method, path+"?"+bad, nil))
-			if w.Code != http.StatusBadRequest || strings.TrimSpace(w.Body.String()) == "" {
-				t.Errorf("%s?%s: %d %s", route, bad, w.Code, w.Body)
-			}
-			if got := w.Header().Get("Cache-Control"); got != "no-store" {
-				t.Errorf("%s may be kept by caches: %q", route, got)
+			if w.Code != http.StatusBadRequest || strings.TrimSpace(w.Body.String()) == "" ||
+				w.Header().Get("Cache-Control") != "no-store" {
+				t.Errorf("%s?%s: %d %v %s", route, bad, w.Code, w.Header(), w.Body)
 			}
 		}
-	}
-}
-
-// TestWhatIfOfAFollower: a server without a writer answers like one with a
-// writer.
-func TestWhatIfOfAFollower(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	l.Provider(t, "a", commands.Inventory{Class: "VCPU", Total: 8})
-	const body = `{"steps":[{"command":"CreateTrait","body":{"name":"CUSTOM_A"}}],"questions":[{"query":"Provider","body":{"name":"a"}}]}`
-	var told [2]audit.WouldBe
-	for i, present := range []audit.StateSource{l.Writer, nil} {
-		q := questionsTo(l)
-		q.Present = present
-		(&questions{l, q.Handlers()}).post(t, http.StatusOK, "/audit/what-if", body, &told[i])
-	}
-	if told[0].Sequence != l.Views.View().Sequence() || len(told[0].Steps) != 1 || told[0].Answers[0].Result == nil ||
-		!cmp.Equal(told[0], told[1]) {
-		t.Errorf("%+v, %+v", told[0], told[1])
 	}
 }
 
 // TestCommits: the answer has the commits of the log as they are, from a sequence on,
 // up to a limit or the end of the log; together they are the log.
 func TestCommits(t *testing.T) {
-	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	l, q := inMemory(t)
 	for i := range 30 {
 		l.Provider(t, fmt.Sprint("host-", i))
 	}
-	q := ask(t, l, nil)
-	text := func(status int, target string) string {
-		t.Helper()
-		w := httptest.NewRecorder()
-		q.handlers["/audit/commits"].ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
-		if w.Code != status {
-			t.Fatalf("%s: %d %s", target, w.Code, w.Body)
-		}
-		return w.Body.String()
-	}
 	last := l.Views.View().Sequence()
-	for _, one := range []struct {
-		query       string
-		first, last uint64
-	}{
-		{"", 1, last},
-		{"?from=1&limit=1", 1, 1},
-		{"?from=5&limit=7", 5, 11},
-		{fmt.Sprintf("?from=%d&limit=100000", last), last, last},
-		{fmt.Sprintf("?from=%d", last+1), last + 1, last}, // nothing
+	var all []audit.Commit
+	err := l.Log.Read(t.Context(), 1, last, func(e ledger.Entry) error {
+		all = append(all, audit.Commit{Sequence: e.Sequence, Digest: ledger.DigestOf(e.Data), Data: slices.Clone(e.Data)})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string][]audit.Commit{
+		"": all, "?from=1&limit=1": all[:1], "?from=5&limit=7": all[4:11],
+		fmt.Sprintf("?from=%d&limit=100000", last): all[last-1:], fmt.Sprintf("?from=%d", last+1): nil,
 	} {
-		next := one.first
-		for line := range strings.Lines(text(http.StatusOK, "/audit/commits"+one.query)) {
-			var got audit.Commit
-			if err := json.Unmarshal([]byte(line), &got); err != nil {
-				t.Fatal(err)
-			}
-			var want []byte
-			err := l.Log.Read(t.Context(), next, next, func(e ledger.Entry) error { want = slices.Clone(e.Data); return nil })
-			if err != nil || got.Sequence != next || !bytes.Equal(got.Data, want) || got.Digest != ledger.DigestOf(want) {
-				t.Errorf("%s: %d is %d with the digest %.8s: %v", one.query, next, got.Sequence, got.Digest, err)
-			}
-			next++
+		var got []audit.Commit
+		for line := range strings.Lines(q.text(t, "/audit/commits"+query)) {
+			got = append(got, decoded[audit.Commit](t, line))
 		}
-		if next != one.last+1 {
-			t.Errorf("%q ends before %d, and should end with %d", one.query, next, one.last)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", query, diff)
 		}
 	}
-	for _, query := range []string{"?from=0", "?limit=0", "?limit=100001", "?from=x", "?at=3", "?from=1&from=2"} {
-		text(http.StatusBadRequest, "/audit/commits"+query)
-	}
+	q.refused(t, 400, "/audit/commits?", "from=0", "limit=0", "limit=100001", "from=x", "at=3", "from=1&from=2")
 }

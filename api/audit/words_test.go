@@ -18,39 +18,27 @@ import (
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
-// text asks a question whose answer is no JSON.
-func (q *questions) text(t *testing.T, target string) string {
-	t.Helper()
-	w := httptest.NewRecorder()
-	r := httptest.NewRequest(http.MethodGet, target, nil)
-	q.handlers[r.URL.Path].ServeHTTP(w, r)
-	if w.Code != http.StatusOK {
-		t.Fatalf("%s: %d %s", target, w.Code, w.Body)
-	}
-	return w.Body.String()
-}
-
 // TestRecordsAreToldInWords: histories, the timeline, the records and a comparison say the same sentence of a
 // record, with names, the other party and what was before; also of what is gone.
 func TestRecordsAreToldInWords(t *testing.T) {
 	l, q := inMemory(t)
 	cpu := commands.Inventory{Class: "VCPU", Total: 90}
-	from, to := l.Provider(t, "host-007", cpu), l.Provider(t, "host-012", cpu)
-	consumer, most := ledgertest.ID(2, 1), int64(5)
-	more := int64(70_000)
+	from, to, gone := l.Provider(t, "host-007", cpu), l.Provider(t, "host-012", cpu), l.Provider(t, "gone")
+	consumer, most, more := ledgertest.ID(2, 1), int64(5), int64(70_000)
+	ofConsumer, ofFrom, ofTo := "consumer="+consumer.String(), "provider="+from.String(), "provider="+to.String()
+	cpu.Total = 80
 	move := commandstest.Allocate(consumer, to, "VCPU", 2)
 	move.Allocations[0].AnyGeneration = true
-	gone := l.Provider(t, "gone")
 	who := "consumer " + consumer.String()[:8] + " (project project)"
 	for _, row := range []struct {
 		command commands.Command
 		about   string
 		want    string
 	}{
-		{commandstest.Allocate(consumer, from, "VCPU", 2), "consumer=" + consumer.String(), "allocated 2 VCPU on host-007 for " + who},
-		{move, "provider=" + from.String(), "moved " + who + " from host-007 to host-012: 2 VCPU"},
-		{&commands.ReleaseConsumer{Consumer: consumer}, "provider=" + to.String(), "released " + who + ": 2 VCPU on host-012"},
-		{&commands.RenameProvider{Provider: to, Name: "host\n012"}, "provider=" + to.String(), "renamed provider host-012 to host\n012"},
+		{commandstest.Allocate(consumer, from, "VCPU", 2), ofConsumer, "allocated 2 VCPU on host-007 for " + who},
+		{move, ofFrom, "moved " + who + " from host-007 to host-012: 2 VCPU"},
+		{&commands.ReleaseConsumer{Consumer: consumer}, ofTo, "released " + who + ": 2 VCPU on host-012"},
+		{&commands.RenameProvider{Provider: to, Name: "host\n012"}, ofTo, "renamed provider host-012 to host\n012"},
 		{&commands.RemoveProvider{Provider: gone}, "provider=" + gone.String(), "deleted provider gone"},
 		{&commands.SetLimit{Project: "p", Class: "VCPU", Most: &most}, "", "limited project p to VCPU: at most 5"},
 		{&commands.SetLimit{Project: "p", Class: "VCPU", Most: &more}, "", "limited project p to VCPU: at most 70,000, before 5"},
@@ -58,42 +46,35 @@ func TestRecordsAreToldInWords(t *testing.T) {
 		{&commands.PlaceProject{Project: "p", Parent: "q"}, "", "put project p below project q"},
 		{&commands.PlaceProject{Project: "p", Parent: "r"}, "", "put project p below project r, before below q"},
 		{&commands.CreateTrait{Name: "CUSTOM_A"}, "", "created trait CUSTOM_A"},
-		{&commands.ReplaceProviderTraits{Provider: to, Traits: []string{"CUSTOM_A"}}, "", "set the traits of host\n012: CUSTOM_A"},
-		{&commands.ReplaceProviderTraits{Provider: to}, "", "set the traits of host\n012: removed CUSTOM_A"},
-		{
-			&commands.UpdateInventory{Provider: to, Inventory: commands.Inventory{Class: "VCPU", Total: 80}}, "",
-			"set the inventory of host\n012: 80 VCPU",
-		},
+		{&commands.ReplaceProviderTraits{Provider: to, Traits: []string{"CUSTOM_A"}}, ofTo, "set the traits of host\n012: CUSTOM_A"},
+		{&commands.ReplaceProviderTraits{Provider: to}, ofTo, "set the traits of host\n012: removed CUSTOM_A"},
+		{&commands.UpdateInventory{Provider: to, Inventory: cpu}, ofTo, "set the inventory of host\n012: 80 VCPU"},
 	} {
 		at := l.Accept(t, row.command)
-		var page audit.Timeline
-		q.get(t, 200, fmt.Sprintf("/audit/timeline?at=%d&limit=1", at.Sequence), &page)
-		told := page.Entries[0]
-		if !strings.Contains(told.Text, " "+row.want) || told.Words.String() != told.Text {
-			t.Errorf("the timeline tells %q of %s; want %q", told.Text, at, row.want)
+		last := told[audit.Timeline](t, q, fmt.Sprintf("/audit/timeline?at=%d&limit=1", at.Sequence)).Entries[0]
+		if !strings.Contains(last.Text, " "+row.want) || last.Words.String() != last.Text {
+			t.Errorf("the timeline tells %q of %s; want %q", last.Text, at, row.want)
 		}
 		if row.about != "" {
-			var history audit.Page
-			q.get(t, 200, fmt.Sprintf("/audit/history?at=%d&limit=1&%s", at.Sequence, row.about), &history)
-			if history.Entries[0].Text != told.Text {
-				t.Errorf("the history of %s tells %q; want %q", row.about, history.Entries[0].Text, told.Text)
+			target := fmt.Sprintf("/audit/history?at=%d&limit=1&%s", at.Sequence, row.about)
+			if told := told[audit.Page](t, q, target).Entries[0].Text; told != last.Text {
+				t.Errorf("the history of %s tells %q; want %q", row.about, told, last.Text)
 			}
 		}
 		line := q.text(t, fmt.Sprintf("/audit/records?from=%d&format=text", at.Sequence))
-		if !strings.HasPrefix(line, at.String()+"  ") || !strings.HasSuffix(line, strings.ReplaceAll(told.Text, "\n", "\ufffd")+"\n") {
-			t.Errorf("the records tell %q; want %q", line, told.Text)
+		plain := strings.ReplaceAll(last.Text, "\n", "\ufffd")
+		if !strings.HasPrefix(line, at.String()+"  ") || !strings.HasSuffix(line, plain+"\n") {
+			t.Errorf("the records tell %q; want %q", line, last.Text)
 		}
 		if row.command != move {
 			continue
 		}
-		change := told.Changes[0]
-		before, after := fmt.Sprint(change.Before), fmt.Sprint(change.After)
-		if len(told.Changes) != 1 || told.EventCount != 2 || !strings.Contains(before, from.String()) ||
+		before, after := fmt.Sprint(last.Changes[0].Before), fmt.Sprint(last.Changes[0].After)
+		if len(last.Changes) != 1 || last.EventCount != 2 || !strings.Contains(before, from.String()) ||
 			!strings.Contains(after, to.String()) {
-			t.Errorf("the timeline tells of the changes %+v", told.Changes)
+			t.Errorf("the timeline tells of the changes %+v", last.Changes)
 		}
-		var diff audit.Diff
-		q.get(t, 200, fmt.Sprintf("/audit/diff?from=%d&to=%d", at.Sequence-1, at.Sequence), &diff)
+		diff := told[audit.Diff](t, q, fmt.Sprintf("/audit/diff?from=%d&to=%d", at.Sequence-1, at.Sequence))
 		if diff.Consumers[0].Text != row.want {
 			t.Errorf("the comparison tells %q", diff.Consumers[0].Text)
 		}
@@ -101,16 +82,13 @@ func TestRecordsAreToldInWords(t *testing.T) {
 	if got := q.text(t, "/audit/records?from=4&limit=1&format=json,text&whole_ids=true"); !strings.Contains(got, `"text":"`) {
 		t.Error(got)
 	}
-	q.get(t, 400, "/audit/records?format=xml", nil)
-	q.get(t, 400, "/audit/timeline?whole_ids=perhaps", nil)
+	q.refused(t, 400, "/audit/records", "?format=xml", "?whole_ids=perhaps")
 }
 
 // TestAllEventsAreToldFromReadModels: the read models have all that sentences need of what was before.
 func TestAllEventsAreToldFromReadModels(t *testing.T) {
 	for _, history := range ledgertest.Histories(t) {
-		log := &memlog.Log{}
-		ledgertest.AppendCommits(t, log, history.Commits)
-		text := ask(t, commandstest.Start(t, t.TempDir(), log), nil).text(t, "/audit/records?format=text&limit=100")
+		text := ofHistory(t, history.Commits).text(t, "/audit/records?format=text&limit=100")
 		if lines := strings.Count(text, "\n"); lines < len(history.Commits) || strings.Contains(text, "error: ") {
 			t.Errorf("%s: %s", history.Name, text)
 		}
@@ -135,8 +113,7 @@ func TestHoldersOfAHost(t *testing.T) {
 		fmt.Sprintf("tree=true&at=%d&provider=%s", then, host): 3, fmt.Sprintf("tree=true&at=%d&provider=%s", then, socket): 2,
 		fmt.Sprintf("tree=true&limit=1&at=%d&provider=%s", then, host): 1,
 	} {
-		var holders audit.Holders
-		q.get(t, 200, "/audit/holders?"+target, &holders)
+		holders := told[audit.Holders](t, q, "/audit/holders?"+target)
 		if len(holders.Holders.Holders) != want || (holders.Next != nil) != strings.Contains(target, "limit") {
 			t.Errorf("%s: %+v", target, holders)
 		}
@@ -147,22 +124,17 @@ func TestHoldersOfAHost(t *testing.T) {
 func TestNoBoundIsACount(t *testing.T) {
 	l, q := inMemory(t)
 	from := l.Views.View().Sequence()
-	providers := make([]ledger.UUID, 3)
-	for i := range providers {
-		providers[i] = l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: 90})
-		one := commandstest.Allocate(ledgertest.ID(2, byte(i)), providers[0], "VCPU", 1)
-		one.Allocations[0].Project = fmt.Sprint("project-", i)
-		l.Accept(t, one)
-		l.Accept(t, &commands.Reserve{
-			Seconds: 3600, Allocations: commandstest.Allocate(ledgertest.ID(3, byte(i)), providers[0], "VCPU", 1).Allocations,
-		})
+	providers := l.Providers(t, 3, commands.Inventory{Class: "VCPU", Total: 90})
+	for i := range 3 {
+		l.Accept(t, holding(fmt.Sprint("project-", i), providers[0], 1))
+		l.Accept(t, &commands.Reserve{Seconds: 3600, Allocations: holding("project", providers[0], 1).Allocations})
 	}
 	// The questions whose lists stop at a limit, and what an answer then has.
-	bounded := map[string]string{
-		"/audit/consumers?": `"next"`, "/audit/holders?provider=" + providers[0].String() + "&": `"next"`,
-		"/audit/history?provider=" + providers[0].String() + "&": `"next"`, "/audit/owners?": `"incomplete":true`, "/audit/timeline?": `"next"`,
-		"/audit/reservations?": `"incomplete":true`, "/audit/search?q=host&": `"incomplete":true`, "/audit/trees?": `"count":3`,
-		"/audit/fleet?": `"trees":3`,
+	provider := "?provider=" + providers[0].String() + "&"
+	bounded := map[string][2]string{
+		"consumers": {"?", `"next"`}, "holders": {provider, `"next"`}, "history": {provider, `"next"`}, "timeline": {"?", `"next"`},
+		"owners": {"?", `"incomplete":true`}, "reservations": {"?", `"incomplete":true`},
+		"search": {"?q=host&", `"incomplete":true`}, "trees": {"?", `"count":3`}, "fleet": {"?", `"trees":3`},
 	}
 	// Those whose lists stop elsewhere say it with a field of this name, and others are whole.
 	others := map[string]string{
@@ -171,26 +143,24 @@ func TestNoBoundIsACount(t *testing.T) {
 		"digest": "", "checkpoint": "", "what-if": "", "consumption/metrics": "", "proof/consumption": "", "proof/growth": "", "proof/record": "",
 		"tiles/checkpoint": "", "tiles/tile/{tile}": "",
 	}
-	for target, want := range bounded {
-		for limit, says := range map[int]bool{1: true, 100: strings.Contains(want, ":3")} {
-			if text := q.text(t, fmt.Sprintf("%slimit=%d", target, limit)); strings.Contains(text, want) != says {
-				t.Errorf("%s of %d: %s", target, limit, text)
+	for name, asked := range bounded {
+		for limit, says := range map[int]bool{1: true, 100: strings.Contains(asked[1], ":3")} {
+			text := q.text(t, fmt.Sprintf("/audit/%s%slimit=%d", name, asked[0], limit))
+			if strings.Contains(text, asked[1]) != says {
+				t.Errorf("%s of %d: %s", name, limit, text)
 			}
 		}
 	}
 	for _, path := range audit.Paths {
 		_, name, _ := strings.Cut(path, "/audit/")
-		tested := slices.ContainsFunc(slices.Collect(maps.Keys(bounded)), func(target string) bool {
-			return strings.HasPrefix(target, "/audit/"+name+"?")
-		})
+		_, tested := bounded[name]
 		if field, known := others[name]; !tested && !known {
 			t.Errorf("%s: say where its lists stop, and how the answer tells", path)
 		} else if field != "" && field != "lines" && !audit.Says(path, field) {
 			t.Errorf("%s has no %s", path, field)
 		}
 	}
-	var diff audit.Diff
-	q.get(t, 200, fmt.Sprintf("/audit/diff?from=%d", from), &diff)
+	diff := told[audit.Diff](t, q, fmt.Sprintf("/audit/diff?from=%d", from))
 	if diff.ConsumerCount != 6 || diff.ProviderCount != 3 || diff.Incomplete || diff.AtLeast {
 		t.Errorf("%+v", diff)
 	}
@@ -200,45 +170,42 @@ func TestNoBoundIsACount(t *testing.T) {
 // several is answered with these.
 func TestNamesAreAccepted(t *testing.T) {
 	l, q := inMemory(t)
-	cpu := commands.Inventory{Class: "VCPU", Total: 90}
-	host := l.Provider(t, "host-007", cpu)
-	consumer := ledgertest.ID(2, 7)
-	allocate := commandstest.Allocate(consumer, host, "VCPU", 2)
-	allocate.Allocations[0].Project = "0123456789abcdef0123456789abcdef"
-	l.Accept(t, allocate)
-	metal, driver := "metal", "fake"
-	l.Accept(t, &commands.CreateNode{
-		Node: ledgertest.ID(5, 1), NodeFields: commands.NodeFields{Name: &metal, Driver: &driver},
-	})
-	for _, row := range []struct{ question, of, id, name string }{
-		{"holders", "provider", host.String(), "host-007"}, {"holders", "provider", host.String(), host.String()[:8]},
-		{"history", "provider", host.String(), "host-007"}, {"history", "consumer", consumer.String(), "02000000-0000"},
-		{"history", "node", ledgertest.ID(5, 1).String(), "metal"}, {"timeline", "provider", host.String(), "host-007"},
-		{"history", "node", ledgertest.ID(5, 1).String(), "0500"}, {"tree", "provider", host.String(), "host-007"},
-		{"timeline", "project", allocate.Allocations[0].Project, "01234567"}, {"consumers", "project", allocate.Allocations[0].Project, "01234567"},
-		{"owners", "project", allocate.Allocations[0].Project, "01234567"}, {"why", "provider=host-007&consumer", consumer.String(), "02000000"},
+	host := l.Provider(t, "host-007", commands.Inventory{Class: "VCPU", Total: 90})
+	provider, consumer, another := host.String(), ledgertest.ID(2, 7).String(), ledgertest.ID(2, 8).String()
+	const project = "0123456789abcdef0123456789abcdef"
+	hold := func(n byte, project string) {
+		c := commandstest.Allocate(ledgertest.ID(2, n), host, "VCPU", 2)
+		c.Allocations[0].Project = project
+		l.Accept(t, c)
+	}
+	hold(7, project)
+	metal, driver, node := "metal", "fake", ledgertest.ID(5, 1)
+	l.Accept(t, &commands.CreateNode{Node: node, NodeFields: commands.NodeFields{Name: &metal, Driver: &driver}})
+	for _, row := range []struct{ question, id, name string }{
+		{"holders?provider=", provider, "host-007"}, {"holders?provider=", provider, provider[:8]},
+		{"history?provider=", provider, "host-007"}, {"history?consumer=", consumer, "02000000-0000"},
+		{"history?node=", node.String(), "metal"}, {"timeline?provider=", provider, "host-007"},
+		{"history?node=", node.String(), "0500"}, {"tree?provider=", provider, "host-007"},
+		{"timeline?project=", project, "01234567"}, {"consumers?project=", project, "01234567"},
+		{"owners?project=", project, "01234567"}, {"why?provider=host-007&consumer=", consumer, "02000000"},
 	} {
-		want := q.text(t, fmt.Sprintf("/audit/%s?%s=%s", row.question, row.of, row.id))
-		if got := q.text(t, fmt.Sprintf("/audit/%s?%s=%s", row.question, row.of, row.name)); got != want || !strings.Contains(got, row.id) {
-			t.Errorf("%s of %s: %s; want %s", row.question, row.name, got, want)
+		want := q.text(t, "/audit/"+row.question+row.id)
+		if got := q.text(t, "/audit/"+row.question+row.name); got != want || !strings.Contains(got, row.id) {
+			t.Errorf("%s%s: %s; want %s", row.question, row.name, got, want)
 		}
 	}
-	other := commandstest.Allocate(ledgertest.ID(2, 8), host, "VCPU", 2)
-	other.Allocations[0].Project = "beef-and-more"
-	l.Accept(t, other)
-	var told audit.Timeline
-	if q.get(t, 200, "/audit/timeline?project=beef", &told); len(told.Entries) > 0 { // there is no such project
-		t.Errorf("of another project: %+v", told.Entries)
+	hold(8, "beef-and-more")
+	if of := told[audit.Timeline](t, q, "/audit/timeline?project=beef").Entries; len(of) > 0 { // there is no such project
+		t.Errorf("of another project: %+v", of)
 	}
 	for query, says := range map[string]string{
-		"consumer=02000000": `consumer: "02000000" may be ` + consumer.String() + ", " + ledgertest.ID(2, 8).String() + ": give more of it",
+		"consumer=02000000": `consumer: "02000000" may be ` + consumer + ", " + another + ": give more of it",
 		"provider=nothing":  `provider: "nothing" is not a uuid, and no name or beginning of a uuid of one that exists`,
 		"consumer=020":      `consumer: "020" is not a uuid, and no name`,
 	} {
-		w := httptest.NewRecorder()
-		q.handlers["/audit/history"].ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/audit/history?"+query, nil))
-		if w.Code != http.StatusBadRequest || !strings.HasPrefix(w.Body.String(), says) {
-			t.Errorf("%s: %d %s", query, w.Code, w.Body)
+		r := httptest.NewRequest(http.MethodGet, "/audit/history?"+query, nil)
+		if text := q.do(t, http.StatusBadRequest, r); !strings.HasPrefix(text, says) {
+			t.Errorf("%s: %s", query, text)
 		}
 	}
 }
@@ -266,12 +233,11 @@ func TestNamesOfProjects(t *testing.T) {
 	named := questionsTo(l)
 	named.Directory = cloud{"project": "web", "one": "both", "two": "both"}
 	q := &questions{l, named.Handlers()}
-	var page audit.Timeline
-	q.get(t, 200, "/audit/timeline?project=web", &page)
-	if len(page.Entries) != 1 || page.Entries[0].Text != "test allocated 2 VCPU on host for consumer 02000000 (project web)" {
-		t.Errorf("%+v", page.Entries)
+	web := told[audit.Timeline](t, q, "/audit/timeline?project=web").Entries
+	if len(web) != 1 || web[0].Text != "test allocated 2 VCPU on host for consumer 02000000 (project web)" {
+		t.Errorf("%+v", web)
 	}
-	q.get(t, 400, "/audit/timeline?project=both", nil)
+	q.refused(t, 400, "/audit/timeline?project=", "both")
 	if names := q.text(t, "/audit/names?ids=project,none"); !strings.Contains(names, `{"project":"web"}`) {
 		t.Error(names)
 	}
@@ -289,22 +255,43 @@ func TestSearchFindsEveryKind(t *testing.T) {
 	}
 	missing := slices.Clone(audit.SearchKinds)
 	for _, history := range ledgertest.Histories(t) {
-		log := &memlog.Log{}
 		if kinds[history.Name] == nil {
 			continue
 		}
-		ledgertest.AppendCommits(t, log, history.Commits)
-		q := ask(t, commandstest.Start(t, t.TempDir(), log), nil)
+		q := ofHistory(t, history.Commits)
 		for text, of := range kinds[history.Name] {
-			var m audit.Matches
-			q.get(t, 200, "/audit/search?q="+url.QueryEscape(text), &m)
-			if len(m.Matches) == 0 || m.Matches[0].Of != of {
-				t.Errorf("%s: %+v; want a %s", text, m.Matches, of)
+			found := told[audit.Matches](t, q, "/audit/search?q="+url.QueryEscape(text)).Matches
+			if len(found) == 0 || found[0].Of != of {
+				t.Errorf("%s: %+v; want a %s", text, found, of)
 			}
 			missing = slices.DeleteFunc(missing, func(kind string) bool { return kind == of })
 		}
 	}
 	if len(missing) > 0 {
 		t.Errorf("nothing is found of %v", missing)
+	}
+}
+
+// TestCountersAreTold: a provider's history has its counters and draws, and a what-if what would be left.
+func TestCountersAreTold(t *testing.T) {
+	t.Parallel()
+	l, q := inMemory(t)
+	card, slice := l.Provider(t, "card"), l.Provider(t, "slice", commands.Inventory{Class: "VGPU", Total: 7})
+	draws := []ledger.DrawRecord{{Class: "VGPU", Counter: "SLICE", Amount: 2}}
+	l.Accept(t, &commands.ReparentProvider{Provider: slice, Parent: card})
+	l.Accept(t, &commands.ReplaceProviderCounters{Provider: card, Counters: []ledger.Counter{{Name: "SLICE", Total: 7}}})
+	l.Accept(t, &commands.ReplaceProviderCounters{Provider: slice, Draws: draws})
+	for id, has := range map[ledger.UUID]string{
+		card: `"counters":[{"name":"SLICE","total":7}]`, slice: `"draws":[{"class":"VGPU","counter":"SLICE","amount":2}]`,
+	} {
+		if text := q.text(t, "/audit/history?provider="+id.String()); !strings.Contains(text, has) {
+			t.Errorf("no %s in %s", has, text)
+		}
+	}
+	would := q.whatIf(t, 200, fmt.Sprintf(`{"steps":[{"command":"AllocateForConsumers","body":{"allocations":[{
+		"consumer":%q,"project":"p","user":"u","generation":null,"resources":[{"provider":%q,"class":"VGPU","amount":3}]}]}}],
+		"questions":[{"query":"Provider","body":{"provider":%q}}]}`, commandstest.NewID(), slice, card))
+	if !strings.Contains(would, `"left":1`) {
+		t.Errorf("not 1 slice would be left: %s", would)
 	}
 }
