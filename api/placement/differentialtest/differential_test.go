@@ -51,7 +51,9 @@ func TestDifferential(t *testing.T) {
 			t.Fatal("too many differences")
 		}
 	}
-	d.sweep(n)
+	for _, path := range append(d.readPaths(), "/resource_providers", "/traits", "/resource_classes") {
+		d.same("GET", path, "") // everything that exists at the end
+	}
 	t.Logf(
 		"%d requests, answered with %v; %d unexplained differences; explained: %v", n, d.statuses, d.unexplained,
 		d.explained,
@@ -76,10 +78,14 @@ type differential struct {
 // request is a request for both servers. Its body has tokens for generations,
 // which each server's own replace.
 type request struct {
-	method, path string
-	version      string
-	headers      map[string]string
-	body         string
+	method, path, body string
+	version            string
+	headers            map[string]string
+}
+
+// same compares the answers to a request at the newest version that both have.
+func (d *differential) same(method, path, body string) {
+	d.compare(-1, request{method: method, path: path, body: body, version: "1.39"})
 }
 
 // Tokens of generations in bodies: @P:UUID@ is a provider's, @C:UUID@ a
@@ -120,31 +126,26 @@ func (d *differential) compare(i int, r request) {
 const healer = "99999999-0000-4000-8000-000000000000"
 
 func (d *differential) prepareHealing() {
-	for i, r := range []request{
-		{method: "PUT", path: "/resource_classes/CUSTOM_HEALING"},
-		{method: "POST", path: "/resource_providers", body: `{"name":"healer","uuid":"` + healer + `"}`},
-		{method: "PUT", path: "/resource_providers/" + healer + "/inventories", body: `{"resource_provider_generation":0,"inventories":{"CUSTOM_HEALING":{"total":1}}}`},
-	} {
-		r.version = "1.39"
-		d.compare(-1-i, r)
-	}
+	const path = "/resource_providers"
+	d.same("PUT", "/resource_classes/CUSTOM_HEALING", "")
+	d.same("POST", path, `{"name":"healer","uuid":"`+healer+`"}`)
+	d.same("PUT", path+"/"+healer+"/inventories", `{"resource_provider_generation":0,"inventories":{"CUSTOM_HEALING":{"total":1}}}`)
 }
 
 // orderOfCandidates compares candidates in a world in which names, uuids and
 // numbers all have different orders, with and without children, because random
 // requests hardly yield candidates with more than one of anything.
 func (d *differential) orderOfCandidates() {
-	compare := func(method, path, body string) {
-		d.compare(-100, request{method: method, path: path, version: "1.39", body: body})
-	}
 	candidates := func() {
 		for _, query := range []string{"CUSTOM_A:1,VCPU:1,CUSTOM_Z:1", "MEMORY_MB:1", "CUSTOM_Z:1,CUSTOM_A:1&required=CUSTOM_Y"} {
-			compare("GET", "/allocation_candidates?resources="+query, "")
+			d.same("GET", "/allocation_candidates?resources="+query, "")
 		}
 	}
-	for _, name := range []string{"Z", "A", "Y"} {
-		compare("PUT", "/traits/CUSTOM_"+name, "")
-		compare("PUT", "/resource_classes/CUSTOM_"+name, "")
+	names := []string{
+		"/traits/CUSTOM_Z", "/traits/CUSTOM_A", "/traits/CUSTOM_Y", "/resource_classes/CUSTOM_Z", "/resource_classes/CUSTOM_A",
+	}
+	for _, path := range names {
+		d.same("PUT", path, "")
 	}
 	ids := []string{numberedID(8, 2), numberedID(9, 3), numberedID(7, 1), numberedID(6, 4)}
 	for i, id := range ids {
@@ -154,23 +155,17 @@ func (d *differential) orderOfCandidates() {
 			parent = `"` + ids[1] + `"`
 		}
 		path, generation := "/resource_providers/"+id, `{"resource_provider_generation":"@P:`+id+`@",`
-		compare(
-			"POST", "/resource_providers",
-			fmt.Sprintf(`{"name":"order %d","uuid":%q,"parent_provider_uuid":%s}`, 9-i, id, parent),
-		)
-		compare(
-			"PUT", path+"/inventories",
-			generation+`"inventories":{"CUSTOM_A":{"total":9},"VCPU":{"total":9},"CUSTOM_Z":{"total":9},"MEMORY_MB":{"total":9}}}`,
-		)
-		compare("PUT", path+"/traits", generation+`"traits":["CUSTOM_A","CUSTOM_Z","HW_CPU_X86_VMX","CUSTOM_Y"]}`)
+		d.same("POST", "/resource_providers", fmt.Sprintf(`{"name":"order %d","uuid":%q,"parent_provider_uuid":%s}`, 9-i, id, parent))
+		d.same("PUT", path+"/inventories", generation+`"inventories":{"CUSTOM_A":{"total":9},"VCPU":{"total":9},"CUSTOM_Z":{"total":9},"MEMORY_MB":{"total":9}}}`)
+		d.same("PUT", path+"/traits", generation+`"traits":["CUSTOM_A","CUSTOM_Z","HW_CPU_X86_VMX","CUSTOM_Y"]}`)
 	}
 	candidates()
-	for i := range ids {
-		compare("DELETE", "/resource_providers/"+ids[len(ids)-1-i], "")
+	slices.Reverse(ids)
+	for _, id := range ids {
+		d.same("DELETE", "/resource_providers/"+id, "")
 	}
-	for _, name := range []string{"Z", "A", "Y"} {
-		compare("DELETE", "/traits/CUSTOM_"+name, "")
-		compare("DELETE", "/resource_classes/CUSTOM_"+name, "")
+	for _, path := range names {
+		d.same("DELETE", path, "")
 	}
 }
 
@@ -178,13 +173,10 @@ func (d *differential) orderOfCandidates() {
 // orders, in a world in which it fits, and compares it after each request,
 // because random requests hardly yield consumers with more than one amount.
 func (d *differential) orderOfAllocations() {
-	compare := func(version, method, path, body string) {
-		d.compare(-200, request{method: method, path: path, version: version, body: body})
-	}
 	w := &orderWorld{d, []string{numberedID(8, 2), numberedID(9, 3), numberedID(7, 1)}}
 	for i, id := range w.providers {
-		compare("1.39", "POST", "/resource_providers", fmt.Sprintf(`{"name":"order %d","uuid":%q}`, 9-i, id))
-		compare("1.39", "PUT", "/resource_providers/"+id+"/inventories", w.inventories(id))
+		d.same("POST", "/resource_providers", fmt.Sprintf(`{"name":"order %d","uuid":%q}`, 9-i, id))
+		d.same("PUT", "/resource_providers/"+id+"/inventories", w.inventories(id))
 	}
 	consumers := []string{numberedID(2, 0), numberedID(2, 1)}
 	for range 60 {
@@ -192,31 +184,50 @@ func (d *differential) orderOfAllocations() {
 		id := consumers[one]
 		switch d.n(10) {
 		default:
-			compare("1.39", "PUT", "/allocations/"+id, w.consumer(id))
+			d.same("PUT", "/allocations/"+id, w.consumer(id))
 		case 0, 1:
-			compare("1.11", "PUT", "/allocations/"+id, w.listed())
+			d.compare(-1, request{method: "PUT", path: "/allocations/" + id, body: w.listed(), version: "1.11"})
 		case 2, 3:
 			both := []string{w.keyed(id)}
 			if other != one {
 				both = append(both, w.keyed(consumers[other]))
 			}
-			compare("1.39", "POST", "/allocations", "{"+d.shuffled(both)+"}")
+			d.same("POST", "/allocations", "{"+d.shuffled(both)+"}")
 		case 4, 5:
 			provider := w.providers[d.n(3)]
-			compare("1.39", "POST", "/reshaper", fmt.Sprintf(
+			d.same("POST", "/reshaper", fmt.Sprintf(
 				`{"inventories":{%q:%s},"allocations":{%s}}`, provider, w.inventories(provider), w.keyed(id)))
 		case 6:
-			compare("1.39", "DELETE", "/allocations/"+id, "")
+			d.same("DELETE", "/allocations/"+id, "")
 		}
 		for _, id := range consumers {
-			compare(d.pick("1.39", "1.0"), "GET", "/allocations/"+id, "")
+			d.compare(-1, request{method: "GET", path: "/allocations/" + id, version: d.pick("1.39", "1.0")})
 		}
 	}
 	for _, id := range consumers {
-		compare("1.39", "DELETE", "/allocations/"+id, "")
+		d.same("DELETE", "/allocations/"+id, "")
 	}
 	for _, id := range w.providers {
-		compare("1.39", "DELETE", "/resource_providers/"+id, "")
+		d.same("DELETE", "/resource_providers/"+id, "")
+	}
+}
+
+func (d *differential) heal(r request) {
+	if r.method != "PUT" && r.method != "POST" {
+		return
+	}
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(consumerIDs.FindAllString(r.path+r.body, -1)))) {
+		at := request{method: "PUT", path: "/allocations/" + id, version: "1.39"}
+		body := func(generation string) string {
+			return `{"allocations":{"` + healer + `":{"resources":{"CUSTOM_HEALING":1}}},"project_id":"h","user_id":"h","consumer_type":"HEALED","consumer_generation":` + generation + `}`
+		}
+		if d.send(0, at, body("0")).status != http.StatusNoContent {
+			continue
+		}
+		if a := d.send(1, at, body("null")); a.status != http.StatusNoContent {
+			d.t.Errorf("a consumer that Placement has left behind is there in Allot, too: %v", a)
+		}
+		d.same("DELETE", at.path, "")
 	}
 }
 
@@ -258,29 +269,6 @@ func (w *orderWorld) listed() string {
 }
 
 var consumerIDs = regexp.MustCompile(`00000002-0000-4000-8000-\d{12}`)
-
-func (d *differential) heal(r request) {
-	if r.method != "PUT" && r.method != "POST" {
-		return
-	}
-	for _, id := range slices.Compact(slices.Sorted(slices.Values(consumerIDs.FindAllString(r.path+r.body, -1)))) {
-		at := request{method: "PUT", path: "/allocations/" + id, version: "1.39"}
-		body := func(generation string) string {
-			return `{"allocations":{"` + healer + `":{"resources":{"CUSTOM_HEALING":1}}},"project_id":"h","user_id":"h","consumer_type":"HEALED","consumer_generation":` + generation + `}`
-		}
-		if d.send(0, at, body("0")).status != http.StatusNoContent {
-			continue
-		}
-		if a := d.send(1, at, body("null")); a.status != http.StatusNoContent {
-			d.t.Errorf("a consumer that Placement has left behind is there in Allot, too: %v", a)
-		}
-		for k := range d.peers {
-			if a := d.send(k, request{method: "DELETE", path: at.path, version: "1.39"}, ""); a.status != http.StatusNoContent {
-				d.t.Errorf("server %d: %v", k, a)
-			}
-		}
-	}
-}
 
 // generation asks a server for a generation.
 func (d *differential) generation(k int, kind, id string) string {
@@ -339,23 +327,21 @@ func (a answer) differs(b answer) string {
 }
 
 var (
-	providerList   = regexp.MustCompile(`^/resource_providers(\?|$)`)
-	traitList      = regexp.MustCompile(`/traits(\?|$)`)
-	inventoryList  = regexp.MustCompile(`/inventories$`)
 	providerInList = regexp.MustCompile(`"uuid": ?"([^"]*)"`)
 	traitInList    = regexp.MustCompile(`"(CUSTOM_[^"]*)"`)
 	classInList    = regexp.MustCompile(`"([A-Z_]+)": ?\{`)
-	ofConsumer     = regexp.MustCompile(`^/allocations/`)
+	// memberOfObject is a provider or a class, as a name in an object.
+	memberOfObject = regexp.MustCompile(`"([0-9a-f-]{36}|[A-Z][A-Z0-9_]*)": ?[{0-9]`)
+	listOfClaims   = regexp.MustCompile(`"allocations": ?\[`) // below 1.12
 )
 
-// allocationsOrder returns the order of what a consumer holds: of the providers,
-// and of the classes of each.
-func allocationsOrder(text string) string {
-	body, err := inOrder(json.NewDecoder(strings.NewReader(text)))
-	if err != nil {
-		return err.Error()
+// listed are the items in a text, in its order.
+func listed(item *regexp.Regexp, text string) string {
+	var names []string
+	for _, found := range item.FindAllStringSubmatch(text, -1) {
+		names = append(names, found[1])
 	}
-	return body.member("allocations").(members).shape("resources")
+	return strings.Join(names, " ")
 }
 
 // candidatesOrder returns the order in a list of candidates for one group: the
@@ -363,133 +349,44 @@ func allocationsOrder(text string) string {
 // and custom traits. It leaves out the order of the candidates, which comes from
 // Python's sets.
 func candidatesOrder(r request, text string) string {
-	if strings.Count(r.path, "resources") != 1 || strings.Count(r.path, "resources=") != 1 {
+	if strings.Count(r.path, "resources") != 1 || strings.Count(r.path, "resources=") != 1 ||
+		listOfClaims.MatchString(text) {
 		return ""
 	}
-	body, err := inOrder(json.NewDecoder(strings.NewReader(text)))
-	if err != nil {
-		return err.Error()
+	requests, summaries, _ := strings.Cut(text, `"provider_summaries"`)
+	candidates := strings.Split(requests, `"allocations"`)
+	for i := range candidates {
+		candidates[i] = listed(memberOfObject, candidates[i])
 	}
-	var lines []string
-	requests, _ := body.member("allocation_requests").([]any)
-	for _, one := range requests {
-		allocations, isObject := one.(members).member("allocations").(members)
-		if !isObject {
-			return "" // a list, below 1.12
-		}
-		lines = append(lines, allocations.shape("resources"))
-	}
-	slices.Sort(lines)
-	summaries, _ := body.member("provider_summaries").(members)
-	for _, m := range summaries {
-		summary := m.value.(members)
-		traits, _ := summary.member("traits").([]any)
-		traits = slices.DeleteFunc(traits, func(t any) bool { return !strings.HasPrefix(t.(string), "CUSTOM_") })
-		lines = append(lines, fmt.Sprint(m.key, summary.member("resources").(members).keys(), traits))
-	}
-	return strings.Join(lines, "\n")
+	slices.Sort(candidates)
+	return fmt.Sprintln(candidates, listed(memberOfObject, summaries), listed(traitInList, summaries))
 }
 
-// members returns the members of a JSON object, in its order.
-type members []struct {
-	key   string
-	value any
-}
-
-func (m members) member(key string) any {
-	for _, one := range m {
-		if one.key == key {
-			return one.value
-		}
-	}
-	return nil
-}
-
-func (m members) keys() (keys []string) {
-	for _, one := range m {
-		keys = append(keys, one.key)
-	}
-	return keys
-}
-
-// shape returns the keys, each with those of one of its members.
-func (m members) shape(of string) (text string) {
-	for _, one := range m {
-		text += fmt.Sprint(one.key, one.value.(members).member(of).(members).keys())
-	}
-	return text
-}
-
-// inOrder reads a JSON object.
-func inOrder(dec *json.Decoder) (members, error) {
-	value, err := nextInOrder(dec)
-	object, isObject := value.(members)
-	if err == nil && !isObject {
-		err = fmt.Errorf("%v is no object", value)
-	}
-	return object, err
-}
-
-func nextInOrder(dec *json.Decoder) (any, error) {
-	token, err := dec.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch token {
-	case json.Delim('{'):
-		object := members{}
-		for dec.More() {
-			key, err := dec.Token()
-			if err != nil {
-				return nil, err
-			}
-			value, err := nextInOrder(dec)
-			if err != nil {
-				return nil, err
-			}
-			object = append(object, members{{key.(string), value}}...)
-		}
-		_, err := dec.Token()
-		return object, err
-	case json.Delim('['):
-		list := []any{}
-		for dec.More() {
-			value, err := nextInOrder(dec)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, value)
-		}
-		_, err := dec.Token()
-		return list, err
-	}
-	return token, nil
-}
+var (
+	providerList  = regexp.MustCompile(`^/resource_providers(\?|$)`)
+	traitList     = regexp.MustCompile(`/traits(\?|$)`)
+	inventoryList = regexp.MustCompile(`/inventories$`)
+	ofConsumer    = regexp.MustCompile(`^/allocations/`)
+)
 
 // orderOf returns the orders in an answer: providers and custom traits as they
 // were made, inventories and what a consumer holds as they were sent. It leaves
 // out standard traits and stored inventories, whose order comes from Python's
 // sets.
 func orderOf(r request, text string) string {
-	item := providerInList
 	switch {
 	case r.method == "GET" && strings.HasPrefix(r.path, "/allocation_candidates"):
 		return candidatesOrder(r, text)
 	case r.method == "GET" && ofConsumer.MatchString(r.path):
-		return allocationsOrder(text)
+		return listed(memberOfObject, text)
 	case r.method == "GET" && providerList.MatchString(r.path):
+		return listed(providerInList, text)
 	case traitList.MatchString(r.path):
-		item = traitInList
+		return listed(traitInList, text)
 	case r.method == "PUT" && inventoryList.MatchString(r.path):
-		item = classInList
-	default:
-		return ""
+		return listed(classInList, text)
 	}
-	var names []string
-	for _, found := range item.FindAllStringSubmatch(text, -1) {
-		names = append(names, found[1])
-	}
-	return strings.Join(names, " ")
+	return ""
 }
 
 // withoutVary: Allot sends Vary with every answer that has a microversion.
@@ -651,11 +548,4 @@ func detail(s string) string {
 	list = slices.DeleteFunc(list, func(word string) bool { return word == "" })
 	slices.Sort(list)
 	return strings.Join(slices.Compact(list), " ")
-}
-
-// sweep compares everything that exists at the end.
-func (d *differential) sweep(i int) {
-	for _, path := range append(d.readPaths(), "/resource_providers", "/traits", "/resource_classes") {
-		d.compare(i, request{method: "GET", path: path, version: "1.39"})
-	}
 }

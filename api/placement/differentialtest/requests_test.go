@@ -3,6 +3,7 @@ package differentialtest
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -32,8 +33,7 @@ func (d *differential) consumer() string { return numberedID(2, d.n(manyConsumer
 // aggregate returns the uuid of an aggregate. Each always has the same spelling,
 // because Placement compares the texts.
 func (d *differential) aggregate() string {
-	n := d.n(3)
-	return []string{numberedID(3, 0), strings.ReplaceAll(numberedID(3, 1), "-", ""), strings.ToUpper("abcdef00-0000-4000-8000-000000000002")}[n]
+	return d.pick(numberedID(3, 0), "00000003000040008000000000000001", "ABCDEF00-0000-4000-8000-000000000002")
 }
 
 func (d *differential) class() string {
@@ -86,13 +86,19 @@ func (d *differential) consumerGeneration(id string) string {
 	return `"@C:` + id + `@"`
 }
 
+// some are up to so many items, each once.
 func (d *differential) some(n int, item func() string) string {
+	return d.members(n, item, func(string) string { return "" })
+}
+
+// members are up to so many items with what belongs to each, each item once.
+func (d *differential) members(n int, item func() string, of func(item string) string) string {
 	var list []string
 	seen := map[string]bool{}
 	for range d.n(n + 1) {
 		if one := item(); !seen[one] {
 			seen[one] = true
-			list = append(list, one)
+			list = append(list, one+of(one))
 		}
 	}
 	return strings.Join(list, ",")
@@ -107,152 +113,117 @@ func (d *differential) next() request {
 	if r.version == "" {
 		r.version = d.version()
 	}
+	header := func(name string, values ...string) { r.headers = map[string]string{name: d.pick(values...)} }
 	switch d.n(120) {
 	case 0:
-		r.headers = map[string]string{
-			"Content-Type": d.pick("", "text/plain", "application/json; charset=utf-8", "application/xml"),
-		}
+		header("Content-Type", "", "text/plain", "application/json; charset=utf-8", "application/xml")
 	case 1:
-		r.headers = map[string]string{
-			"Accept": d.pick(
-				"text/html", "application/json", "*/*", "text/plain", "application/*", "text/html, application/json;q=0.5",
-			),
-		}
+		header("Accept", "text/html", "application/json", "*/*", "text/plain", "application/*",
+			"text/html, application/json;q=0.5")
 	case 2:
-		r.headers = map[string]string{"X-Auth-Token": ""}
+		header("X-Auth-Token", "")
 	case 3:
-		r.headers = map[string]string{"X-Auth-Token": "joe", "X-Roles": d.pick("", "admin", "reader", "member,reader")}
-	case 4:
-		r.method = d.pick("PATCH", "HEAD", "OPTIONS", "PUT", "POST", "DELETE", "GET")
-		if r.method == "HEAD" {
-			r.method = "PATCH" // a HEAD has no body to compare
-		}
+		header("X-Roles", "", "admin", "reader", "member,reader")
+		r.headers["X-Auth-Token"] = "joe"
+	case 4: // no HEAD, which has no body to compare
+		r.method = d.pick("PATCH", "OPTIONS", "PUT", "POST", "DELETE", "GET")
 	case 5:
-		r.path = d.pick(
-			"/nothing", "/resource_providers/", "/resource_providers//", "//", "/allocations", "/resource_providers/a/b/c/d",
-			"/Usages",
-		)
+		r.path = d.pick("/nothing", "/resource_providers/", "/resource_providers//", "//", "/allocations",
+			"/resource_providers/a/b/c/d", "/Usages")
 	case 6:
 		if r.body != "" {
-			r.body = d.pick(
-				`{`, `[]`, `null`, `"x"`, `1`, ``, r.body[:len(r.body)/2], r.body+"}", `{"a":1}`,
-				strings.Replace(r.body, `{`, `{"extra":1,`, 1),
-			)
+			r.body = d.pick(`{`, `[]`, `null`, `"x"`, `1`, ``, r.body[:len(r.body)/2], r.body+"}", `{"a":1}`,
+				strings.Replace(r.body, `{`, `{"extra":1,`, 1))
 		}
 	}
 	return r
 }
 
 func (d *differential) plain() request {
-	switch d.n(100) {
-	default:
-		return d.read()
-	case 0, 1, 2, 3, 4, 5:
-		return d.createProvider()
-	case 6, 7:
-		return d.updateProvider()
-	case 8, 9:
-		return request{method: "DELETE", path: "/resource_providers/" + d.provider()}
-	case 10, 11, 12, 13, 14, 15:
-		id := d.provider()
-		return request{method: "PUT", path: "/resource_providers/" + id + "/inventories", body: fmt.Sprintf(
-			`{"resource_provider_generation":%s,"inventories":{%s}}`, d.providerGeneration(id), d.inventories())}
-	case 16, 17:
-		id := d.provider()
-		return request{
-			method: "PUT", path: "/resource_providers/" + id + "/inventories/" + d.class(),
-			body: d.inventory(`"resource_provider_generation":` + d.providerGeneration(id)),
+	ask := func(method, path, body string) request { return request{method: method, path: path, body: body} }
+	id, class := d.provider(), d.class()
+	provider, generation := "/resource_providers/"+id, `"resource_provider_generation":`+d.providerGeneration(id)
+	switch n := d.n(100); {
+	case n < 6:
+		return ask("POST", "/resource_providers", d.newProvider(id))
+	case n < 8:
+		return ask("PUT", provider, d.providerUpdate())
+	case n < 10:
+		return ask("DELETE", provider, "")
+	case n < 16:
+		return ask("PUT", provider+"/inventories", fmt.Sprintf(`{%s,"inventories":{%s}}`, generation, d.inventories()))
+	case n < 18:
+		return ask("PUT", provider+"/inventories/"+class, d.inventory(generation))
+	case n < 19:
+		return ask("POST", provider+"/inventories", d.inventory(`"resource_class":"`+class+`"`))
+	case n < 20:
+		return ask("DELETE", provider+d.pick("/inventories", "/inventories/"+class), "")
+	case n < 23:
+		return ask("PUT", provider+"/traits", fmt.Sprintf(`{%s,"traits":[%s]}`, generation, d.some(4, d.quoted(d.trait))))
+	case n < 24:
+		return ask("DELETE", provider+"/traits", "")
+	case n < 27:
+		aggregates := "[" + d.some(2, d.quoted(d.aggregate)) + "]"
+		if !d.rarely() {
+			aggregates = fmt.Sprintf(`{%s,"aggregates":%s}`, generation, aggregates)
 		}
-	case 18:
-		return request{
-			method: "POST", path: "/resource_providers/" + d.provider() + "/inventories",
-			body: d.inventory(`"resource_class":"` + d.class() + `"`),
-		}
-	case 19:
-		return request{
-			method: "DELETE", path: "/resource_providers/" + d.provider() + d.pick("/inventories", "/inventories/"+d.class()),
-		}
-	case 20, 21, 22:
-		id := d.provider()
-		return request{method: "PUT", path: "/resource_providers/" + id + "/traits", body: fmt.Sprintf(
-			`{"resource_provider_generation":%s,"traits":[%s]}`, d.providerGeneration(id), d.some(4, d.quoted(d.trait)))}
-	case 23:
-		return request{method: "DELETE", path: "/resource_providers/" + d.provider() + "/traits"}
-	case 24, 25, 26:
-		id := d.provider()
-		body := fmt.Sprintf(
-			`{"resource_provider_generation":%s,"aggregates":[%s]}`, d.providerGeneration(id),
-			d.some(2, d.quoted(d.aggregate)),
-		)
-		if d.rarely() {
-			body = fmt.Sprintf(`[%s]`, d.some(2, d.quoted(d.aggregate)))
-		}
-		return request{method: "PUT", path: "/resource_providers/" + id + "/aggregates", body: body}
-	case 27, 28:
-		return request{method: d.pick("PUT", "PUT", "PUT", "DELETE"), path: "/traits/" + d.trait()}
-	case 29, 30:
-		return request{method: d.pick("PUT", "PUT", "PUT", "DELETE"), path: "/resource_classes/" + d.class()}
-	case 31:
-		return request{method: "POST", path: "/resource_classes", body: fmt.Sprintf(`{"name":"%s"}`, d.class())}
-	case 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47:
-		id := d.consumer()
-		if d.n(50) == 0 {
-			id = "not-a-uuid"
-		}
-		if d.n(8) == 0 {
-			version := d.n(12)
-			return request{
-				method: "PUT", path: "/allocations/" + id, version: fmt.Sprintf("1.%d", version),
-				body: "{" + d.listedAllocations(version) + "}",
-			}
-		}
-		return request{method: "PUT", path: "/allocations/" + id, body: "{" + d.allocations(id) + "}"}
-	case 48, 49, 50, 51:
-		return request{method: "DELETE", path: "/allocations/" + d.consumer()}
-	case 52, 53, 54, 55, 56, 57:
-		return request{method: "POST", path: "/allocations", body: "{" + d.manyAllocations() + "}"}
-	case 58, 59, 60, 61, 62:
-		var inventories []string
-		seen := map[string]bool{}
-		for range d.n(3) {
-			if id := d.provider(); !seen[id] {
-				seen[id] = true
-				inventories = append(
-					inventories,
-					fmt.Sprintf(
-						`"%s":{"resource_provider_generation":%s,"inventories":{%s}}`, id, d.providerGeneration(id), d.inventories(),
-					),
-				)
-			}
-		}
-		return request{
-			method: "POST", path: "/reshaper",
-			body: fmt.Sprintf(`{"inventories":{%s},"allocations":{%s}}`, strings.Join(inventories, ","), d.manyAllocations()),
-		}
+		return ask("PUT", provider+"/aggregates", aggregates)
+	case n < 29:
+		return ask(d.pick("PUT", "PUT", "PUT", "DELETE"), "/traits/"+d.trait(), "")
+	case n < 31:
+		return ask(d.pick("PUT", "PUT", "PUT", "DELETE"), "/resource_classes/"+class, "")
+	case n < 32:
+		return ask("POST", "/resource_classes", `{"name":"`+class+`"}`)
+	case n < 48:
+		return d.allocate()
+	case n < 52:
+		return ask("DELETE", "/allocations/"+d.consumer(), "")
+	case n < 58:
+		return ask("POST", "/allocations", "{"+d.manyAllocations()+"}")
+	case n < 63:
+		inventories := d.members(2, d.quoted(d.provider), func(quoted string) string {
+			return fmt.Sprintf(`:{"resource_provider_generation":%s,"inventories":{%s}}`,
+				d.providerGeneration(strings.Trim(quoted, `"`)), d.inventories())
+		})
+		return ask("POST", "/reshaper", fmt.Sprintf(`{"inventories":{%s},"allocations":{%s}}`, inventories, d.manyAllocations()))
 	}
+	return d.read()
 }
 
-func (d *differential) createProvider() request {
-	fields := []string{`"name":"` + d.pick("a", "b", "c", "d", "e", "f", "g", "h") + `"`}
+// allocate sets what one consumer holds.
+func (d *differential) allocate() request {
+	id := d.consumer()
+	if d.n(50) == 0 {
+		id = "not-a-uuid"
+	}
+	r := request{method: "PUT", path: "/allocations/" + id, body: "{" + d.allocations(id) + "}"}
+	if d.n(8) == 0 {
+		version := d.n(12)
+		r.version, r.body = fmt.Sprintf("1.%d", version), "{"+d.listedAllocations(version)+"}"
+	}
+	return r
+}
+
+func (d *differential) newProvider(id string) string {
+	fields := []string{`"name":"` + d.name() + `"`, `"uuid":"` + id + `"`}
 	if d.n(60) == 0 {
 		fields[0] = d.pick(`"name":""`, `"name":1`, `"nam":"x"`, `"name":null`, `"name":"`+strings.Repeat("n", 201)+`"`)
 	}
-	fields = append(fields, `"uuid":"`+d.provider()+`"`)
 	if d.n(3) == 0 {
 		fields = append(fields, d.pick(`"parent_provider_uuid":"`+d.provider()+`"`, `"parent_provider_uuid":null`))
 	}
-	return request{method: "POST", path: "/resource_providers", body: "{" + strings.Join(fields, ",") + "}"}
+	return "{" + strings.Join(fields, ",") + "}"
 }
 
-func (d *differential) updateProvider() request {
-	fields := `"name":"` + d.pick("a", "b", "c", "d", "e", "f", "g", "h") + `"`
+func (d *differential) providerUpdate() string {
+	more := ""
 	if d.n(2) == 0 {
-		fields += d.pick(
-			`,"parent_provider_uuid":"`+d.provider()+`"`, `,"parent_provider_uuid":null`, `,"uuid":"`+d.provider()+`"`,
-		)
+		more = d.pick(`,"parent_provider_uuid":"`+d.provider()+`"`, `,"parent_provider_uuid":null`, `,"uuid":"`+d.provider()+`"`)
 	}
-	return request{method: "PUT", path: "/resource_providers/" + d.provider(), body: "{" + fields + "}"}
+	return `{"name":"` + d.name() + `"` + more + "}"
 }
+
+func (d *differential) name() string { return d.pick("a", "b", "c", "d", "e", "f", "g", "h") }
 
 // inventory is one inventory with some more fields.
 func (d *differential) inventory(more ...string) string {
@@ -322,18 +293,11 @@ func (d *differential) listedAllocations(version int) string {
 
 // allocations are the fields of one consumer's body.
 func (d *differential) allocations(id string) string {
-	var list []string
-	seen := map[string]bool{}
-	for range d.n(3) {
-		if p := d.provider(); !seen[p] {
-			seen[p] = true
-			list = append(list, fmt.Sprintf(`"%s":{"resources":{%s}}`, p, d.resources()))
-		}
-	}
-	fields := []string{`"allocations":{` + strings.Join(list, ",") + "}"}
+	list := d.members(2, d.quoted(d.provider), func(string) string { return `:{"resources":{` + d.resources() + `}}` })
+	fields := `"allocations":{` + list + "}"
 	add := func(field string) {
 		if d.n(40) > 0 {
-			fields = append(fields, field)
+			fields += "," + field
 		}
 	}
 	add(`"project_id":"` + d.pick("p1", "p2") + `"`)
@@ -341,55 +305,48 @@ func (d *differential) allocations(id string) string {
 	add(`"consumer_generation":` + d.consumerGeneration(id))
 	add(`"consumer_type":"` + d.pick("INSTANCE", "INSTANCE", "MIGRATION", "unknown", "bad-type") + `"`)
 	if d.rarely() {
-		fields = append(fields, d.pick(`"mappings":{}`, `"mappings":{"":["`+d.provider()+`"]}`, `"colour":1`))
+		fields += "," + d.pick(`"mappings":{}`, `"mappings":{"":["`+d.provider()+`"]}`, `"colour":1`)
 	}
-	return strings.Join(fields, ",")
+	return fields
 }
 
 func (d *differential) manyAllocations() string {
-	var list []string
-	seen := map[string]bool{}
-	for range d.n(4) {
-		if id := d.consumer(); !seen[id] {
-			seen[id] = true
-			list = append(list, fmt.Sprintf(`"%s":{%s}`, id, d.allocations(id)))
-		}
-	}
-	return strings.Join(list, ",")
+	return d.members(3, d.quoted(d.consumer), func(quoted string) string {
+		return ":{" + d.allocations(strings.Trim(quoted, `"`)) + "}"
+	})
 }
 
 func (d *differential) read() request {
 	paths := d.readPaths()
+	path := paths[d.n(len(paths))]
 	switch d.n(4) {
 	case 0:
-		return request{method: "GET", path: "/resource_providers?" + d.providerQuery()}
+		path = "/resource_providers?" + d.providerQuery()
 	case 1:
-		return request{method: "GET", path: "/allocation_candidates?" + d.candidatesQuery()}
+		path = "/allocation_candidates?" + d.candidatesQuery()
 	}
-	return request{method: "GET", path: paths[d.n(len(paths))]}
+	return request{method: "GET", path: path}
 }
 
 func (d *differential) readPaths() []string {
 	paths := []string{
 		"/", "/resource_classes", "/traits", "/traits?name=startswith:CUSTOM", "/traits?name=in:CUSTOM_T1,NOPE",
-		"/traits?associated=true",
-		"/traits?associated=false&name=startswith:CUSTOM", "/traits?associated=perhaps", "/traits?name=like:x", "/usages",
-		"/usages?project_id=p1",
-		"/usages?project_id=p1&user_id=u2", "/usages?project_id=p2&consumer_type=INSTANCE",
-		"/usages?project_id=p2&consumer_type=all",
+		"/traits?associated=true", "/traits?associated=false&name=startswith:CUSTOM", "/traits?associated=perhaps",
+		"/traits?name=like:x", "/usages", "/usages?project_id=p1", "/usages?project_id=p1&user_id=u2",
+		"/usages?project_id=p2&consumer_type=INSTANCE", "/usages?project_id=p2&consumer_type=all",
 		"/usages?project_id=p1&consumer_type=unknown", "/usages?project_id=unknown", "/usages?user_id=u1",
-		"/traits/CUSTOM_T1", "/traits/NOPE",
-		"/resource_classes/VCPU", "/resource_classes/CUSTOM_A", "/resource_classes/NOPE", "/allocations/not-a-uuid",
+		"/traits/CUSTOM_T1", "/traits/NOPE", "/resource_classes/VCPU", "/resource_classes/CUSTOM_A",
+		"/resource_classes/NOPE", "/allocations/not-a-uuid",
 	}
 	for i := range manyProviders {
-		p := "/resource_providers/" + numberedID(1, i)
-		paths = append(
-			paths, p, p+"/inventories", p+"/inventories/VCPU", p+"/inventories/NOPE", p+"/usages", p+"/allocations",
-			p+"/traits", p+"/aggregates",
-		)
+		for _, below := range []string{
+			"", "/inventories", "/inventories/VCPU", "/inventories/NOPE", "/usages", "/allocations", "/traits", "/aggregates",
+		} {
+			paths = append(paths, "/resource_providers/"+numberedID(1, i)+below)
+		}
 	}
-	for i := range manyConsumers {
-		paths = append(paths, "/allocations/"+numberedID(2, i), "/allocations/"+numberedID(2, i))
+	for i := range 2 * manyConsumers {
+		paths = append(paths, "/allocations/"+numberedID(2, i/2))
 	}
 	return paths
 }
@@ -397,23 +354,15 @@ func (d *differential) readPaths() []string {
 func (d *differential) providerQuery() string {
 	var parts []string
 	for range 1 + d.n(3) {
-		switch d.n(7) {
-		case 0:
-			parts = append(parts, "name="+d.pick("a", "b", "c", "", "zz"))
-		case 1:
-			parts = append(parts, "uuid="+d.provider())
-		case 2:
-			parts = append(parts, "member_of="+d.memberOf())
-		case 3:
-			parts = append(parts, "resources="+d.resourceQuery())
-		case 4:
-			parts = append(parts, "in_tree="+d.provider())
-		case 5:
-			parts = append(parts, "required="+d.required())
-		case 6:
-			if d.rarely() {
-				parts = append(parts, d.pick("colour=red", "limit=1", "required1=X", "resources1=VCPU:1"))
-			}
+		name := d.pick("name", "uuid", "member_of", "resources", "in_tree", "required", "")
+		switch {
+		case name != "":
+			parts = append(parts, name+"="+map[string]string{
+				"name": d.pick("a", "b", "c", "", "zz"), "uuid": d.provider(), "member_of": d.memberOf(),
+				"resources": d.resourceQuery(), "in_tree": d.provider(), "required": d.required(),
+			}[name])
+		case d.rarely():
+			parts = append(parts, d.pick("colour=red", "limit=1", "required1=X", "resources1=VCPU:1"))
 		}
 	}
 	return strings.Join(parts, "&")
@@ -450,30 +399,30 @@ func (d *differential) resourceQuery() string {
 
 func (d *differential) candidatesQuery() string {
 	var parts []string
+	add := func(name, value string) { parts = append(parts, name+"="+value) }
 	suffixes := [][]string{{""}, {"", "1"}, {"1", "2"}, {"", "_A", "_B"}}[d.n(4)]
 	for _, suffix := range suffixes {
-		resourceless := d.n(15) == 0
-		if !resourceless {
-			parts = append(parts, "resources"+suffix+"="+d.resourceQuery())
+		if d.n(15) > 0 {
+			add("resources"+suffix, d.resourceQuery())
 		}
-		for range d.n(2) {
-			parts = append(parts, "required"+suffix+"="+d.required())
+		if d.n(2) == 0 {
+			add("required"+suffix, d.required())
 		}
 		if d.n(6) == 0 {
-			parts = append(parts, "member_of"+suffix+"="+d.memberOf())
+			add("member_of"+suffix, d.memberOf())
 		}
 		if d.n(12) == 0 {
-			parts = append(parts, "in_tree"+suffix+"="+d.provider())
+			add("in_tree"+suffix, d.provider())
 		}
 	}
 	if d.n(8) > 0 && len(suffixes) > 1 {
-		parts = append(parts, "group_policy="+d.pick("none", "isolate"))
+		add("group_policy", d.pick("none", "isolate"))
 	}
 	if d.n(12) == 0 {
-		parts = append(parts, "root_required="+d.required())
+		add("root_required", d.required())
 	}
 	if d.n(10) == 0 && len(suffixes) > 2 {
-		parts = append(parts, "same_subtree=_A,_B")
+		add("same_subtree", "_A,_B")
 	}
 	if d.n(40) == 0 {
 		parts = append(parts, d.pick("limit=0", "limit=1000", "limit=x", "group_policy=some", "same_subtree=", "colour=red"))
@@ -491,96 +440,93 @@ var (
 
 // explain names a difference that docs/compatibility.md explains; empty: none.
 func explain(r request, placement, allot answer) string {
-	says := func(a answer, part string) bool { return strings.Contains(a.String(), part) }
-	same := placement.status == allot.status
+	their, our := placement.String(), allot.String()
+	both := func(status int, parts ...string) bool {
+		return placement.status == status && allot.status == status && !slices.ContainsFunc(parts, func(part string) bool {
+			return !strings.Contains(their, part) || !strings.Contains(our, part)
+		})
+	}
+	theirs := func(status int, text string) bool { return both(status) && strings.Contains(their, text) }
+	bothMatch := func(pattern *regexp.Regexp) bool { return pattern.MatchString(their) && pattern.MatchString(our) }
+	same, candidates := placement.status == allot.status, strings.HasPrefix(r.path, "/allocation_candidates")
+	nothing := strings.Contains(their, `"allocation_requests":[]`) || strings.Contains(their, `"resource_providers":[]`)
+	kind := allot.headers["Content-Type"]
 	switch {
-	case placement.status == 200 && (says(placement, `"allocation_requests":[]`) || says(placement, `"resource_providers":[]`)) &&
-		allot.status == 400 && unknownName.MatchString(allot.String()):
+	case placement.status == 200 && nothing && allot.status == 400 && unknownName.MatchString(our):
 		return "an unknown class or trait is refused, even where the rest of the query finds nothing"
-	case same && placement.status == 401:
+	case both(401):
 		return "wording of 401"
-	case same && placement.status >= 400 && placement.headers["Content-Type"] == allot.headers["Content-Type"] && strings.HasPrefix(allot.headers["Content-Type"], "text/"):
+	case same && placement.status >= 400 && placement.headers["Content-Type"] == kind && strings.HasPrefix(kind, "text/"):
 		return "wording of errors in HTML and plain text"
-	case same && placement.status == 400 && says(placement, "Failed") && says(placement, "validating") && says(allot, "Failed") && says(allot, "validating"):
+	case both(400, "Failed", "validating"):
 		return "of several faults of one body or query another one is named"
-	case same && placement.status == 409 && missingInventory.MatchString(placement.String()) &&
-		missingInventory.MatchString(allot.String()):
+	case both(409) && bothMatch(missingInventory):
 		return "the missing class is named, not all classes of the request"
-	case same && placement.status == 409 && says(placement, "sqlite3.IntegrityError"):
+	case theirs(409, "sqlite3.IntegrityError"):
 		return "SQL errors are not shown"
-	case same && placement.status == 409 && says(placement, "Unable") && says(placement, "allocate") && says(allot, "Unable") && says(allot, "allocate"):
+	case both(409, "Unable", "allocate"):
 		return "of several providers without room another one is named"
-	case same && placement.status == 400 && unknownName.MatchString(placement.String()) &&
-		unknownName.MatchString(allot.String()),
-		same && placement.status == 400 && strings.Contains(r.path, "in:a,b") && says(placement, "UUID") &&
-			says(allot, "UUID"),
-		same && placement.status == 400 && says(placement, "required s such trait") && says(allot, "required s such trait"):
+	case both(400) && bothMatch(unknownName), both(400, "UUID") && strings.Contains(r.path, "in:a,b"),
+		both(400, "required s such trait"):
 		return "of several unknown names another one, or all, are named"
-	case strings.HasPrefix(r.path, "/allocation_candidates") && same && onlyMoreSharing(placement.body, allot.body):
+	case candidates && same && onlyMoreSharing(placement.body, allot.body):
 		return "sharing providers of the group without a suffix are combined under all their anchors"
-	case strings.HasPrefix(r.path, "/allocation_candidates") && placement.status == 200 && same && onlySumsDiffer(placement.body, allot.body):
+	case candidates && both(200) && onlySumsDiffer(placement.body, allot.body):
 		return "Placement adds what one candidate takes to another one, too"
-	case strings.HasPrefix(r.path, "/allocation_candidates") && placement.status == 500 && allot.status == 200 &&
-		keyError.MatchString(placement.String()):
+	case candidates && placement.status == 500 && allot.status == 200 && keyError.MatchString(their):
 		return "Placement fails where a sharing provider has a parent"
 	case placement.status == 500 && allot.status == 400:
 		return "Placement fails with 500"
 	case same && r.method == "PUT" && placement.headers["Last-Modified"] == "" && text(placement.body) == text(allot.body):
 		return "Placement leaves Last-Modified out of some answers to PUT"
-	case same && placement.status == 400 && noClass.MatchString(r.body):
+	case both(400) && noClass.MatchString(r.body):
 		return "a name that can be no class is refused first"
-	case same && placement.status == 400 && says(placement, "JSON Malformed") && says(allot, "JSON Malformed"):
+	case both(400, "JSON Malformed"):
 		return "wording of faults in JSON's syntax"
-	case same && placement.status == 400 && (says(placement, "int invalid literal") || says(placement, "Version.__new__")):
+	case theirs(400, "int invalid literal"), theirs(400, "Version.__new__"):
 		return "wording of a malformed microversion"
-	case same && placement.status == 409 && says(placement, "Conflicting") && says(placement, "already exists") && says(allot, "Conflicting"):
+	case both(409, "Conflicting") && theirs(409, "already exists"):
 		return "both conflicts of a new provider are named"
 	}
 	return ""
 }
 
+// member is a member of a JSON object.
+func member[T any](body any, name string) T {
+	object, _ := body.(map[string]any)
+	value, _ := object[name].(T)
+	return value
+}
+
 // onlyMoreSharing reports whether Allot's candidates are Placement's and some
 // more, each of which uses a sharing provider.
 func onlyMoreSharing(placement, allot any) bool {
-	requests := func(body any) ([]any, map[string]any) {
-		object, _ := body.(map[string]any)
-		list, _ := object["allocation_requests"].([]any)
-		summaries, _ := object["provider_summaries"].(map[string]any)
-		return list, summaries
+	more := map[string]bool{}
+	for _, one := range member[[]any](allot, "allocation_requests") {
+		more[text(one)] = true
 	}
-	theirs, _ := requests(placement)
-	ours, summaries := requests(allot)
-	known := map[string]bool{}
-	for _, one := range ours {
-		known[text(one)] = true
-	}
-	for _, one := range theirs {
-		if !known[text(one)] {
+	for _, one := range member[[]any](placement, "allocation_requests") {
+		if !more[text(one)] {
 			return false
 		}
-		delete(known, text(one))
+		delete(more, text(one))
 	}
-	for more := range known {
+	for one := range more {
 		shares := false
-		for id, summary := range summaries {
-			shares = shares || strings.Contains(more, id) && strings.Contains(text(summary), "MISC_SHARES_VIA_AGGREGATE")
+		for id, summary := range member[map[string]any](allot, "provider_summaries") {
+			shares = shares || strings.Contains(one, id) && strings.Contains(text(summary), "MISC_SHARES_VIA_AGGREGATE")
 		}
 		if !shares {
 			return false
 		}
 	}
-	return len(known) > 0
+	return len(more) > 0
 }
 
 // onlySumsDiffer reports whether the candidates differ only in amounts, and
 // Placement's are the larger ones where they differ.
 func onlySumsDiffer(placement, allot any) bool {
-	requests := func(body any) (list []any) {
-		object, _ := body.(map[string]any)
-		list, _ = object["allocation_requests"].([]any)
-		return list
-	}
-	theirs, ours := requests(placement), requests(allot)
+	theirs, ours := member[[]any](placement, "allocation_requests"), member[[]any](allot, "allocation_requests")
 	byShape := map[string]any{}
 	for _, one := range theirs {
 		byShape[amountPattern.ReplaceAllString(text(one), ":N")] = one
