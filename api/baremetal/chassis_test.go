@@ -24,10 +24,8 @@ func TestChassis(t *testing.T) {
 		}, {do: `POST /v1/chassis {"uuid":"` + c3 + `","description":"b"}`, want: 201},
 	})
 	filled := all(three, []step{
-		{
-			do: `POST /v1/nodes {"driver":"d","uuid":"` + n1 + `","chassis_uuid":"` + c1 + `"}`, want: 201,
-			has: `"chassis_uuid":"` + c1 + `"`,
-		},
+		{do: `POST /v1/nodes {"driver":"d","uuid":"` + n1 + `","chassis_uuid":"` + c1 + `"}`, want: 201,
+			has: `"chassis_uuid":"` + c1 + `"`},
 		{do: `POST /v1/nodes {"driver":"d","uuid":"` + n2 + `","chassis_uuid":"` + c1 + `"}`, want: 201},
 		{do: `POST /v1/nodes {"driver":"d","uuid":"` + n3 + `","chassis_uuid":null}`, want: 201, has: `"chassis_uuid":null`},
 	})

@@ -34,16 +34,12 @@ func aliceHas(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
 	w.play(t, []step{
-		{
-			do:   `POST /v1/nodes {"driver":"d","uuid":"` + foreignNode + `","name":"alice-node","resource_class":"baremetal","owner":"alice"}`,
-			want: 201,
-		},
+		{do: `POST /v1/nodes {"driver":"d","uuid":"` + foreignNode + `","name":"alice-node","resource_class":"baremetal","owner":"alice"}`,
+			want: 201},
 		{do: `PUT /v1/nodes/alice-node/states/provision {"target":"manage"}`, want: 202},
 		{do: `PUT /v1/nodes/alice-node/states/provision {"target":"provide"}`, want: 202},
-		{
-			do:   `POST /v1/allocations {"resource_class":"baremetal","uuid":"` + foreignAlloc + `","name":"alice-hold","owner":"alice"}`,
-			want: 201,
-		},
+		{do: `POST /v1/allocations {"resource_class":"baremetal","uuid":"` + foreignAlloc + `","name":"alice-hold","owner":"alice"}`,
+			want: 201},
 		{do: settle},
 		{do: `PUT /v1/nodes/alice-node/states/provision {"target":"active"}`, want: 202},
 		{who: "eve reader,member,manager", do: `GET /v1/nodes/` + foreignNode, want: 404},
@@ -51,29 +47,23 @@ func aliceHas(t *testing.T) *world {
 	return w
 }
 
-// bodies are valid bodies for the methods that take one.
+// bodies are valid bodies for the methods that take one; the others have none.
 var bodies = map[string]string{
-	"PATCH /allocations/{allocation}":     `[{"op":"add","path":"/extra/k","value":"v"}]`,
-	"PATCH /nodes/{node}":                 `[{"op":"add","path":"/extra/k","value":"v"}]`,
-	"PUT /nodes/{node}/traits":            `{"traits":["CUSTOM_A"]}`,
-	"PUT /nodes/{node}/traits/{trait}":    ``,
-	"PUT /nodes/{node}/maintenance":       `{"reason":"r"}`,
-	"PUT /nodes/{node}/states/provision":  `{"target":"deleted"}`,
-	"PUT /nodes/{node}/states/power":      `{"target":"power on"}`,
-	"POST /chassis":                       `{"description":"d"}`,
-	"PATCH /chassis/{chassis}":            `[{"op":"add","path":"/extra/k","value":"v"}]`,
-	"DELETE /chassis/{chassis}":           ``,
-	"POST /nodes":                         `{"driver":"d"}`,
-	"POST /allocations":                   `{"resource_class":"baremetal"}`,
-	"PATCH /allocations":                  `[]`,
-	"POST /allocations/{allocation}":      `{}`,
-	"DELETE /allocations":                 ``,
-	"DELETE /allocations/{allocation}":    ``,
-	"DELETE /nodes/{node}":                ``,
-	"DELETE /nodes/{node}/allocation":     ``,
-	"DELETE /nodes/{node}/traits":         ``,
-	"DELETE /nodes/{node}/traits/{trait}": ``,
-	"DELETE /nodes/{node}/maintenance":    ``,
+	"PATCH /allocations/{allocation}":    `[{"op":"add","path":"/extra/k","value":"v"}]`,
+	"PATCH /nodes/{node}":                `[{"op":"add","path":"/extra/k","value":"v"}]`,
+	"PATCH /chassis/{chassis}":           `[{"op":"add","path":"/extra/k","value":"v"}]`,
+	"PUT /nodes/{node}/traits":           `{"traits":["CUSTOM_A"]}`,
+	"PUT /nodes/{node}/maintenance":      `{"reason":"r"}`,
+	"PUT /nodes/{node}/states/provision": `{"target":"deleted"}`,
+	"PUT /nodes/{node}/states/power":     `{"target":"power on"}`,
+	"POST /chassis":                      `{"description":"d"}`,
+	"POST /nodes":                        `{"driver":"d"}`,
+	"POST /allocations":                  `{"resource_class":"baremetal"}`,
+	"POST /allocations/{allocation}":     `{}`,
+	"PATCH /allocations":                 `[]`,
+	"DELETE /allocations":                "", "DELETE /allocations/{allocation}": "", "DELETE /chassis/{chassis}": "",
+	"DELETE /nodes/{node}": "", "DELETE /nodes/{node}/allocation": "", "DELETE /nodes/{node}/maintenance": "",
+	"DELETE /nodes/{node}/traits": "", "DELETE /nodes/{node}/traits/{trait}": "", "PUT /nodes/{node}/traits/{trait}": "",
 }
 
 // methodsOf asks which methods a path has.
@@ -90,15 +80,14 @@ func (w *world) methodsOf(t *testing.T, path string) []string {
 // place of the name.
 func (w *world) namings(t *testing.T) (ofNodes, ofAllocations []string) {
 	t.Helper()
+	twins := strings.NewReplacer("{node}", "TWIN", "{allocation}", "TWIN", "{trait}", "CUSTOM_A")
 	for _, path := range baremetal.Paths {
 		for _, method := range w.methodsOf(t, path) {
 			body, known := bodies[method+" "+path]
 			if method != http.MethodGet && !known {
 				t.Errorf("%s %s: the test has no body", method, path)
 			}
-			line := method + " /v1" + strings.NewReplacer("{node}", "TWIN", "{allocation}", "TWIN", "{trait}", "CUSTOM_A").
-				Replace(path) +
-				" " + body
+			line := method + " /v1" + twins.Replace(path) + " " + body
 			switch {
 			case strings.Contains(path, "{node}"):
 				ofNodes = append(ofNodes, line, strings.Replace(line, "TWIN", "TWIN.json", 1))
@@ -165,10 +154,8 @@ func (w *world) sameAnswer(t *testing.T, version, who, request string, twin [2]s
 		}
 	}
 	if answers[0] != answers[1] {
-		t.Errorf(
-			"%s at %s by %s tells what there is:\n%s\nand what there is not:\n%s", request, version, who, answers[0],
-			answers[1],
-		)
+		t.Errorf("%s at %s by %s tells what there is:\n%s\nand what there is not:\n%s",
+			request, version, who, answers[0], answers[1])
 	}
 }
 
@@ -209,11 +196,13 @@ func (u unread) Read([]byte) (int, error) {
 func TestPolicyBeforeBody(t *testing.T) {
 	t.Parallel()
 	w := aliceHas(t)
+	existing := strings.NewReplacer(
+		"{node}", foreignNode, "{allocation}", foreignAlloc, "{chassis}", foreignNode, "{trait}", "CUSTOM_A",
+	)
 	for _, who := range []string{"eve reader", "eve nothing", "alice reader", ":p member"} {
 		for request := range bodies {
 			method, path, _ := strings.Cut(request, " ")
-			target := "/v1" + strings.NewReplacer("{node}", foreignNode, "{allocation}", foreignAlloc, "{chassis}", foreignNode, "{trait}", "CUSTOM_A").
-				Replace(path)
+			target := "/v1" + existing.Replace(path)
 			if who == ":p member" && path == "/allocations" {
 				continue // members create their own
 			}

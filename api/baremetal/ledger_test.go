@@ -46,16 +46,19 @@ func everyRead() []string {
 
 // read is everything in an answer but the request's id.
 func (w *world) read(path, at string) string {
-	if at != "" && strings.Contains(path, "?") {
-		path += "&at=" + at
-	} else if at != "" {
-		path += "?at=" + at
+	mark := "?"
+	if strings.Contains(path, "?") {
+		mark = "&"
 	}
-	send := w.placement
+	if at != "" {
+		path += mark + "at=" + at
+	}
+	var r *httptest.ResponseRecorder
 	if strings.HasPrefix(path, "/v1") {
-		send = func(method, path, body string) *httptest.ResponseRecorder { return w.send("", "", method, path, body) }
+		r = w.send("", "", "GET", path, "")
+	} else {
+		r = w.placement("GET", path, "")
 	}
-	r := send("GET", path, "")
 	return fmt.Sprint(r.Code, r.Header().Get(rest.SequenceHeader), requestID.ReplaceAllString(r.Body.String(), ""))
 }
 
@@ -175,18 +178,12 @@ func TestIdempotence(t *testing.T) {
 func TestSecretsAreNotKept(t *testing.T) {
 	w := newWorld(t)
 	w.play(t, []step{
-		{
-			do:   `POST /v1/nodes {"driver":"d","uuid":"` + n1 + `","driver_info":{"ipmi_address":"10.0.0.1","ipmi_password":"hunter2","redfish":{"Password":"hunter2"}}}`,
-			want: 201, has: `"ipmi_address":"10.0.0.1" & "ipmi_password":"******"`, hasNot: "hunter2",
-		},
-		{
-			do: "PATCH /v1/nodes/" + n1 + ` [{"op":"add","path":"/driver_info/snmp_auth_token","value":"hunter2"}]`, want: 200,
-			hasNot: "hunter2",
-		},
-		{
-			do:   "PATCH /v1/nodes/" + n1 + ` [{"op":"add","path":"/instance_info/admin_password","value":"hunter2"}]`,
-			want: 200, hasNot: "hunter2",
-		},
+		{do: `POST /v1/nodes {"driver":"d","uuid":"` + n1 + `","driver_info":{"ipmi_address":"10.0.0.1","ipmi_password":"hunter2","redfish":{"Password":"hunter2"}}}`,
+			want: 201, has: `"ipmi_address":"10.0.0.1" & "ipmi_password":"******"`, hasNot: "hunter2"},
+		{do: "PATCH /v1/nodes/" + n1 + ` [{"op":"add","path":"/driver_info/snmp_auth_token","value":"hunter2"}]`, want: 200,
+			hasNot: "hunter2"},
+		{do: "PATCH /v1/nodes/" + n1 + ` [{"op":"add","path":"/instance_info/admin_password","value":"hunter2"}]`,
+			want: 200, hasNot: "hunter2"},
 	})
 	err := w.Log.Read(t.Context(), 1, w.Views.Checkpoint().Sequence, func(e ledger.Entry) error {
 		if strings.Contains(string(e.Data), "hunter2") {
@@ -202,12 +199,10 @@ func TestSecretsAreNotKept(t *testing.T) {
 // FuzzRequest sends any text as a request's path and body. The answer is never a
 // 500, and errors are in Ironic's format.
 func FuzzRequest(f *testing.F) {
-	for _, steps := range []map[string][]step{upstreamLists, upstreamPatches, upstreamPosts, upstreamDeletes} {
-		for _, list := range steps {
-			for _, s := range list {
-				if fields := strings.SplitN(s.do+"  ", " ", 3); s.do != settle {
-					f.Add(fields[0], fields[1], fields[2])
-				}
+	for _, steps := range upstream {
+		for _, s := range steps {
+			if fields := strings.SplitN(s.do+"  ", " ", 3); s.do != settle {
+				f.Add(fields[0], fields[1], fields[2])
 			}
 		}
 	}
@@ -238,45 +233,31 @@ func FuzzRequest(f *testing.F) {
 func TestRequestNamesItsCommand(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	known := func(id ledger.UUID) bool {
-		t.Helper()
-		_, found, err := w.Views.Command(id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return found
-	}
-	for _, c := range []struct {
-		name, path, body string
-		serve            func(*http.Request) *httptest.ResponseRecorder
+	ironic := func(r *http.Request) *httptest.ResponseRecorder { return w.serve(r, "", "") }
+	for path, c := range map[string]struct {
+		body  string
+		serve func(*http.Request) *httptest.ResponseRecorder
 	}{
-		{"baremetal", "/v1/nodes", `{"driver":"fake","name":%q}`, func(r *http.Request) *httptest.ResponseRecorder {
-			return w.serve(r, "", "")
-		}},
-		{"placement", "/resource_providers", `{"name":%q}`, w.servePlacement},
+		"/v1/nodes": {`{"driver":"fake","name":%q}`, ironic}, "/resource_providers": {`{"name":%q}`, w.servePlacement},
 	} {
-		send := func(given, name string) http.Header {
-			r := httptest.NewRequest("POST", c.path, strings.NewReader(fmt.Sprintf(c.body, name)))
+		// send returns whether the ids of the request and of the client are those of commands.
+		send := func(name, given string) (own, clients bool) {
+			r := httptest.NewRequest("POST", path, strings.NewReader(fmt.Sprintf(c.body, name)))
 			r.Header.Set("Content-Type", "application/json")
 			r.Header.Set(rest.CommandIDHeader, given)
 			answer := c.serve(r)
-			if answer.Code/100 != 2 {
-				t.Errorf("%s: %d %s", c.name, answer.Code, answer.Body)
+			known := func(text string) bool {
+				id, _, _ := ledger.ParseText(text)
+				_, found, err := w.Views.Command(id)
+				return err == nil && found && answer.Code/100 == 2
 			}
-			return answer.Header()
+			return known(answer.Header().Get("X-Openstack-Request-Id")), known(given)
 		}
-		first, second := send("", "a"), send("", "b")
-		given := commandstest.NewID()
-		third := send(given.String(), "c")
-		of := func(h http.Header) ledger.UUID {
-			id, _, _ := ledger.ParseText(h.Get("X-Openstack-Request-Id"))
-			return id
-		}
-		if !known(of(first)) || !known(of(second)) || of(first) == of(second) {
-			t.Errorf("%s: the requests %v and %v have no commands of their ids", c.name, first, second)
-		}
-		if !known(given) || known(of(third)) {
-			t.Errorf("%s: the command %s has the id of its request, %v", c.name, given, third)
+		first, _ := send("a", "")
+		second, _ := send("b", "")
+		own, clients := send("c", commandstest.NewID().String())
+		if !first || !second || own || !clients {
+			t.Errorf("%s: commands have the ids of requests: %v, %v; of one with a client's: %v, %v", path, first, second, own, clients)
 		}
 	}
 }
