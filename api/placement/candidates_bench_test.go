@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -33,92 +32,42 @@ func (s shape) String() string {
 	)
 }
 
-// parallel submits commands, except nil ones, from many goroutines, so that they
-// share commits.
-func parallel(b *testing.B, l *commandstest.Ledger, n int, command func(i int) commands.Command) {
-	b.Helper()
-	next := numbers(n)
-	var all sync.WaitGroup
-	for range 256 {
-		all.Go(func() {
-			for i := range next {
-				if c := command(i); c != nil && !b.Failed() {
-					l.Accept(b, c)
-				}
-			}
-		})
-	}
-	all.Wait()
-}
-
-func numbers(n int) chan int {
-	next := make(chan int, n)
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	return next
-}
-
 const unitsPerProvider = 1 << 20
 
-// serve builds a world and serves it over HTTP.
+// serve builds a world, in commits of many commands, and serves it over HTTP.
 func (s shape) serve(b *testing.B) string {
 	b.Helper()
 	l := commandstest.Start(b, b.TempDir(), &memlog.Log{})
 	draw := rand.New(rand.NewPCG(1, 2))
-	ids := make([]ledger.UUID, s.providers)
-	full := make([]float64, s.providers)
-	for i := range ids {
-		ids[i], full[i] = commandstest.NewID(), 0.1+0.8*draw.Float64()
-	}
+	var list []commands.Command
+	var traits []string
 	for t := range s.traits {
-		l.Accept(b, &commands.CreateTrait{Name: fmt.Sprintf("CUSTOM_T%d", t)})
+		traits = append(traits, fmt.Sprintf("CUSTOM_T%d", t))
+		list = append(list, &commands.CreateTrait{Name: traits[t]})
 	}
-	create := func(i int) commands.Command {
-		c := &commands.CreateProvider{Provider: ids[i], Name: fmt.Sprint(i)}
-		if root := i - i%(s.children+1); s.children > 0 && root != i {
-			c.Parent = ids[root]
-		}
-		return c
+	var inventories []commands.Inventory
+	for _, class := range []string{"VCPU", "MEMORY_MB", "DISK_GB"} {
+		inventories = append(inventories, commands.Inventory{Class: class, Total: unitsPerProvider})
 	}
-	each := s.children + 1
-	parallel(b, l, (s.providers+each-1)/each, func(i int) commands.Command { return create(i * each) })
-	parallel(b, l, s.providers, func(i int) commands.Command {
-		if i%each == 0 {
-			return nil // a root: created before
+	perProvider, root := s.allocations/s.providers, ledger.NilUUID
+	for i := range s.providers {
+		id, full := commandstest.NewID(), 0.1+0.8*draw.Float64()
+		create := &commands.CreateProvider{Provider: id, Name: fmt.Sprint(i), Parent: root}
+		if i%(s.children+1) == 0 {
+			root, create.Parent = id, ledger.NilUUID
 		}
-		return create(i)
-	})
-	parallel(b, l, s.providers, func(i int) commands.Command {
-		var list []commands.Inventory
-		for _, class := range []string{"VCPU", "MEMORY_MB", "DISK_GB"} {
-			list = append(list, commands.Inventory{Class: class, Total: unitsPerProvider})
+		list = append(list, create, &commands.ReplaceInventories{Provider: id, Inventories: inventories})
+		if s.traits > 0 {
+			list = append(list, &commands.ReplaceProviderTraits{Provider: id, Traits: traits[1-i%2:]})
 		}
-		return &commands.ReplaceInventories{Provider: ids[i], Inventories: list}
-	})
-	if s.traits > 0 {
-		parallel(b, l, s.providers, func(i int) commands.Command {
-			p, _, err := l.Views.View().Provider(ids[i])
-			if err != nil {
-				b.Error(err)
-			}
-			c := &commands.ReplaceProviderTraits{Provider: ids[i], Generation: &p.Generation}
-			for t := range s.traits {
-				if t == 0 && i%2 == 0 {
-					continue
-				}
-				c.Traits = append(c.Traits, fmt.Sprintf("CUSTOM_T%d", t))
-			}
-			return c
-		})
+		for range perProvider {
+			amount := int64(full*unitsPerProvider) / int64(perProvider)
+			list = append(list, commandstest.Allocate(commandstest.NewID(), id, "VCPU", amount))
+		}
 	}
-	perProvider := s.allocations / s.providers
-	parallel(b, l, perProvider*s.providers, func(i int) commands.Command {
-		return commandstest.Allocate(
-			commandstest.NewID(), ids[i%s.providers], "VCPU", int64(full[i%s.providers]*unitsPerProvider)/int64(perProvider),
-		)
-	})
+	for some := range slices.Chunk(list, 500) {
+		l.Accept(b, &commands.Batch{Commands: some})
+	}
 	server := httptest.NewServer(handler(l))
 	b.Cleanup(server.Close)
 	return server.URL
