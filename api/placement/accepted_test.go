@@ -36,6 +36,10 @@ func TestCandidatesAreAccepted(t *testing.T) {
 			id := commandstest.SomeProvider(i)
 			l.Submit(t, &commands.ReplaceProviderTraits{Provider: id, Traits: []string{"HW_CPU_X86_VMX"}})
 			l.Submit(t, &commands.ReplaceProviderAggregates{Provider: id, Aggregates: []ledger.UUID{ledgertest.ID(3, 1)}})
+			child, cpu := ledger.UUID{byte(i + 1)}, commands.Inventory{Class: "VCPU", Total: 2}
+			l.Submit(t, &commands.CreateProvider{Provider: child, Name: child.String(), Parent: commandstest.SomeProvider(0)})
+			l.Submit(t, &commands.ReplaceInventories{Provider: child, Inventories: []commands.Inventory{cpu}})
+			l.Submit(t, &commands.CreateInventory{Provider: child, Inventory: commands.Inventory{Class: "CUSTOM_B", Total: 1}})
 		}
 		h := handler(l)
 		for _, query := range queries {
@@ -55,11 +59,10 @@ func TestCandidatesAreAccepted(t *testing.T) {
 					`{"allocations":%s,"mappings":%s,"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"T"}`,
 					request["allocations"], request["mappings"],
 				)
-				if w := send(h, "PUT", "/allocations/"+id, body); w.Code != http.StatusNoContent {
-					rt.Fatalf("%s: %s was refused: %d %s", query, body, w.Code, w.Body)
-				}
-				if w := send(h, "DELETE", "/allocations/"+id, ""); w.Code != http.StatusNoContent {
-					rt.Fatalf("%d %s", w.Code, w.Body)
+				for _, method := range []string{"PUT", "DELETE"} {
+					if w := send(h, method, "/allocations/"+id, body); w.Code != http.StatusNoContent {
+						rt.Fatalf("%s: %s %s was refused: %d %s", query, method, body, w.Code, w.Body)
+					}
 				}
 				tried[query]++
 			}

@@ -1,7 +1,6 @@
 package placement_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
@@ -25,13 +24,9 @@ func TestCapacity(t *testing.T) {
 	l.Accept(t, &commands.ReplaceProviderAggregates{Provider: first, Aggregates: []ledger.UUID{aggregate}})
 	before := l.Views.View().Sequence()
 	l.Accept(t, commandstest.Allocate(commandstest.NewID(), first, "VCPU", 5))
-	get := func(query string) (answer wire.Capacity) {
+	get := func(query string) wire.Capacity {
 		t.Helper()
-		w := sendAt(h, "1.0", "GET", "/capacity?"+query, "")
-		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != 200 {
-			t.Fatalf("%s: %d %s", query, w.Code, w.Body)
-		}
-		return answer
+		return told[wire.Capacity](t, h, "1.0", "/capacity?"+query)
 	}
 	const all = 2*hosts - 2
 	page := get("resources=VCPU:4&by=aggregate")

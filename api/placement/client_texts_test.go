@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -20,21 +21,11 @@ func TestTextsThatClientsMatch(t *testing.T) {
 	)
 	_, h := inMemory(t)
 	provider := func(name, id string) string { return fmt.Sprintf(`{"name":%q,"uuid":%q}`, name, id) }
-	allocation := func(generation string) string {
-		return `{"allocations":{"` + host + `":{"resources":{"VCPU":1}}},"project_id":"p","user_id":"u",
-			"consumer_type":"T","consumer_generation":` + generation + `}`
-	}
-	for _, step := range [][3]string{
-		{"POST", "/resource_providers", provider("cn", host)},
-		{"PUT", "/resource_providers/" + host + "/inventories",
-			`{"resource_provider_generation":0,"inventories":{"VCPU":{"total":4}}}`},
-		{"PUT", "/allocations/" + holder, allocation("null")},
-	} {
-		if w := send(h, step[0], step[1], step[2]); w.Code >= 300 {
-			t.Fatalf("%v: %d %s", step, w.Code, w.Body)
-		}
-	}
-	inventory := "/resource_providers/" + host + "/inventories"
+	allocation, inventory := taking(id(host), 1), "/resource_providers/"+host+"/inventories"
+	changed := strings.Replace(allocation, "null", "99", 1)
+	expect(t, h, "POST", "/resource_providers", provider("cn", host), 200)
+	expect(t, h, "PUT", inventory, `{"resource_provider_generation":0,"inventories":{"VCPU":{"total":4}}}`, 200)
+	expect(t, h, "PUT", "/allocations/"+holder, allocation, 204)
 	for _, c := range []struct {
 		what, method, target, body string
 		status                     int
@@ -50,9 +41,9 @@ func TestTextsThatClientsMatch(t *testing.T) {
 		{"a class in use is left out", "PUT", inventory, `{"resource_provider_generation":2,"inventories":{}}`, 409, inUse, true},
 		{"inventories in use", "PUT", inventory, `{"resource_provider_generation":2,"inventories":{}}`, 409, inUseCode, true},
 		{"inventories in use", "DELETE", inventory, "", 409, inUseCode, true},
-		{"the consumer has changed", "PUT", "/allocations/" + holder, allocation("99"), 409,
+		{"the consumer has changed", "PUT", "/allocations/" + holder, changed, 409,
 			"consumer generation conflict", true}, // nova
-		{"the consumer has changed", "PUT", "/allocations/" + holder, allocation("99"), 409,
+		{"the consumer has changed", "PUT", "/allocations/" + holder, changed, 409,
 			`"code":"placement.concurrent_update"`, true},
 		{"the provider has changed", "PUT", inventory, `{"resource_provider_generation":0,"inventories":{}}`, 409,
 			`"code":"placement.concurrent_update"`, true}, // neutron-lib

@@ -16,13 +16,10 @@ func TestLimits(t *testing.T) {
 	t.Parallel()
 	l, h := inMemory(t)
 	host := l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 100})
-	allocation := func(project string, amount int) string {
-		return fmt.Sprintf(`{"allocations":{"%s":{"resources":{"VCPU":%d}}},"project_id":"%s","user_id":"u",
-			"consumer_generation":null,"consumer_type":"INSTANCE"}`, host, amount, project)
-	}
 	put := func(project string, amount, status int, texts ...string) {
 		t.Helper()
-		expect(t, h, "PUT", "/allocations/"+commandstest.NewID().String(), allocation(project, amount), status, texts...)
+		body := strings.NewReplacer(`"p"`, `"`+project+`"`, `"T"`, `"INSTANCE"`).Replace(taking(host, amount))
+		expect(t, h, "PUT", "/allocations/"+commandstest.NewID().String(), body, status, texts...)
 	}
 	put("p", 4, 204)
 	before := l.Views.Checkpoint().Sequence
@@ -37,8 +34,7 @@ func TestLimits(t *testing.T) {
 
 	put("p", 3, 409, "allot.over_limit", "its limit is 6, and with those below it 4 are used")
 	put("q", 4, 204)
-	expect(t, h, "POST", "/claims", fmt.Sprintf(`{"requests":["resources=VCPU:3"],"consumers":[{"consumer_uuid":"%s","project_id":"p",
-		"user_id":"u","consumer_type":"INSTANCE","consumer_generation":null}]}`, commandstest.NewID()), 409, "allot.over_limit")
+	expect(t, h, "POST", "/claims", claim("resources=VCPU:3", ""), 409, "allot.over_limit")
 
 	expect(t, h, "GET", "/limits", "", 200,
 		`{"resource_class":"VCPU","limit":6}`, `{"project_id":"top","resource_class":"VCPU","limit":8,"used":8}`,

@@ -3,7 +3,6 @@ package placement_test
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -11,8 +10,6 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-
-	"github.com/allot-project/allot/commands/commandstest"
 )
 
 // served fetches the document as a client does.
@@ -68,118 +65,87 @@ func TestOpenAPIAnswers(t *testing.T) {
 	if err := compiler.AddResource("openapi.json", doc); err != nil {
 		t.Fatal(err)
 	}
-	const p, child, consumer = "11111111-1111-4111-8111-111111111111", "33333333-3333-4333-8333-333333333333", "22222222-2222-4222-8222-222222222222"
-	allocate := fmt.Sprintf(
-		`{"allocations":{"%s":{"resources":{"VCPU":1}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"T"}`,
-		p,
-	)
+	const p, child = "11111111-1111-4111-8111-111111111111", "33333333-3333-4333-8333-333333333333"
+	const provider, kid, consumer = "/resource_providers/" + p, "/resource_providers/" + child, "/allocations/" + consumerA
+	allocate := taking(id(p), 1)
+	steps := [][3]string{ // a method, a target and a body; those that give nothing are reads
+		{"GET", "/", ""}, {"GET", "/openapi.json", ""},
+		{"POST", "/resource_providers", fmt.Sprintf(`{"name":"a","uuid":"%s"}`, p)},
+		{"POST", "/resource_providers", fmt.Sprintf(`{"name":"b","uuid":"%s","parent_provider_uuid":"%s"}`, child, p)},
+		{"POST", "/resource_providers", `{"name":"a"}`},
+		{"PUT", provider, `{"name":"c"}`},
+		{"PUT", provider + "/inventories", `{"resource_provider_generation":0,"inventories":{"VCPU":{"total":4}}}`},
+		{"POST", provider + "/inventories", `{"resource_class":"DISK_GB","total":5}`},
+		{"PUT", provider + "/inventories/DISK_GB", `{"resource_provider_generation":2,"total":6,"allocation_ratio":1.5}`},
+		{"PUT", provider + "/aggregates", `{"resource_provider_generation":3,"aggregates":["` + consumerA + `"]}`},
+		{"PUT", "/traits/CUSTOM_X", ""}, {"GET", "/traits/CUSTOM_X", ""},
+		{"PUT", provider + "/traits", `{"resource_provider_generation":4,"traits":["CUSTOM_X"]}`},
+		{"PUT", provider + "/counters", `{"resource_provider_generation":5,"counters":{"SLICE":7,"MODE":1}}`},
+		{"PUT", kid + "/counters", `{"resource_provider_generation":0,"draws":{"VCPU":{"SLICE":2,"MODE":"MIG"}}}`},
+		{"POST", "/resource_classes", `{"name":"CUSTOM_C"}`}, {"PUT", "/resource_classes/CUSTOM_C", ""},
+		{"PUT", consumer, allocate}, {"POST", "/allocations", fmt.Sprintf(`{"%s":%s}`, child, allocate)},
+		{"POST", "/reshaper", `{"inventories":{},"allocations":{}}`},
+		{"PUT", "/limits", `{"project_id":"p","resource_class":"VCPU","limit":100}`},
+		{"PUT", "/projects/p", `{"parent_id":"root"}`}, {"PUT", "/preferences/gold", `{"prefer":{"order":"pack"}}`},
+		{"PUT", "/topologies/fabric", `{"levels":["rack"],"members":{"` + child + `":{"level":"rack","name":"r1"}}}`},
+		{"POST", "/claims", claim("resources=VCPU:1", `,"alternates":1`)},
+		{"POST", "/claims", eitherOf(`[["resources=VCPU:999"],["resources=VCPU:1"]]`, "")},
+	}
+	for _, target := range []string{
+		kid + "/counters", provider + "/counters", "/limits", "/limits/versions?project_id=p&resource_class=VCPU",
+		"/preferences", "/preferences/gold", "/topologies", "/topologies/fabric", "/resource_providers", kid,
+		provider + "/inventories", provider + "/inventories/VCPU", provider + "/usages", provider + "/aggregates",
+		provider + "/allocations", provider + "/traits", "/resource_classes", "/resource_classes/VCPU", "/traits",
+		"/usages?project_id=p", consumer, "/allocation_candidates?resources=VCPU:1&explain=true",
+		"/allocation_candidates?resources=VCPU:1", "/capacity?resources=VCPU:1&by=aggregate&limit=2",
+	} {
+		steps = append(steps, [3]string{"GET", target})
+	}
+	for _, target := range []string{
+		consumer, "/allocations/" + child, provider + "/traits", provider + "/inventories/VCPU", provider + "/inventories",
+		"/traits/CUSTOM_X", "/topologies/fabric", "/resource_classes/CUSTOM_C", kid,
+	} {
+		steps = append(steps, [3]string{"DELETE", target})
+	}
+	paths := doc["paths"].(map[string]any)
 	left := make(map[string]bool)
-	for path, item := range doc["paths"].(map[string]any) {
+	for path, item := range paths {
 		for method := range item.(map[string]any) {
-			if method != "parameters" {
-				left[method+" "+path] = true
-			}
+			left[method+" "+path] = method != "parameters"
 		}
 	}
-	for _, step := range []struct{ method, path, target, body string }{
-		{"get", "/", "/", ""}, {"get", "/openapi.json", "/openapi.json", ""},
-		{"post", "/resource_providers", "", fmt.Sprintf(`{"name":"a","uuid":"%s"}`, p)},
-		{"post", "/resource_providers", "", fmt.Sprintf(`{"name":"b","uuid":"%s","parent_provider_uuid":"%s"}`, child, p)},
-		{"post", "/resource_providers", "", `{"name":"a"}`},
-		{"put", "/resource_providers/{uuid}", "/resource_providers/" + p, `{"name":"c"}`},
-		{"put", "/resource_providers/{uuid}/inventories", "/resource_providers/" + p + "/inventories", `{"resource_provider_generation":0,"inventories":{"VCPU":{"total":4}}}`},
-		{"post", "/resource_providers/{uuid}/inventories", "/resource_providers/" + p + "/inventories", `{"resource_class":"DISK_GB","total":5}`},
-		{"put", "/resource_providers/{uuid}/inventories/{resource_class}", "/resource_providers/" + p + "/inventories/DISK_GB", `{"resource_provider_generation":2,"total":6,"allocation_ratio":1.5}`},
-		{"put", "/resource_providers/{uuid}/aggregates", "/resource_providers/" + p + "/aggregates", fmt.Sprintf(`{"resource_provider_generation":3,"aggregates":["%s"]}`, consumer)},
-		{"put", "/traits/{name}", "/traits/CUSTOM_X", ""}, {"get", "/traits/{name}", "/traits/CUSTOM_X", ""},
-		{"put", "/resource_providers/{uuid}/traits", "/resource_providers/" + p + "/traits", `{"resource_provider_generation":4,"traits":["CUSTOM_X"]}`},
-		{"put", "/resource_providers/{uuid}/counters", "/resource_providers/" + p + "/counters", `{"resource_provider_generation":5,"counters":{"SLICE":7,"MODE":1}}`},
-		{"put", "/resource_providers/{uuid}/counters", "/resource_providers/" + child + "/counters", `{"resource_provider_generation":0,"draws":{"VCPU":{"SLICE":2,"MODE":"MIG"}}}`},
-		{"get", "/resource_providers/{uuid}/counters", "/resource_providers/" + child + "/counters", ""},
-		{"get", "/resource_providers/{uuid}/counters", "/resource_providers/" + p + "/counters", ""},
-		{"post", "/resource_classes", "", `{"name":"CUSTOM_C"}`},
-		{"put", "/resource_classes/{name}", "/resource_classes/CUSTOM_C", ""},
-		{"put", "/allocations/{consumer_uuid}", "/allocations/" + consumer, allocate},
-		{"post", "/allocations", "", fmt.Sprintf(`{"%s":%s}`, child, allocate)},
-		{"post", "/reshaper", "", `{"inventories":{},"allocations":{}}`},
-		{"put", "/limits", "", `{"project_id":"p","resource_class":"VCPU","limit":100}`},
-		{"put", "/projects/{project_id}", "/projects/p", `{"parent_id":"root"}`},
-		{"get", "/limits", "", ""},
-		{"get", "/limits/versions", "/limits/versions?project_id=p&resource_class=VCPU", ""},
-		{"put", "/preferences/{name}", "/preferences/gold", `{"prefer":{"order":"pack"}}`},
-		{"get", "/preferences", "", ""},
-		{"get", "/preferences/{name}", "/preferences/gold", ""},
-		{"put", "/topologies/{name}", "/topologies/fabric", `{"levels":["rack"],"members":{"` + child + `":{"level":"rack","name":"r1"}}}`},
-		{"get", "/topologies", "", ""},
-		{"get", "/topologies/{name}", "/topologies/fabric", ""},
-		{"post", "/claims", "", `{"requests":["resources=VCPU:1"],"alternates":1,"consumers":[{
-			"consumer_uuid":"` + commandstest.NewID().String() + `","project_id":"p","user_id":"u","consumer_type":"INSTANCE",
-			"consumer_generation":null}]}`},
-		{"post", "/claims", "", `{"alternatives":[["resources=VCPU:999"],["resources=VCPU:1"]],"consumers":[{
-			"consumer_uuid":"` + commandstest.NewID().String() + `","project_id":"p","user_id":"u","consumer_type":"INSTANCE",
-			"consumer_generation":null}]}`},
-		{"get", "/resource_providers", "", ""}, {"get", "/resource_providers/{uuid}", "/resource_providers/" + child, ""},
-		{"get", "/resource_providers/{uuid}/inventories", "/resource_providers/" + p + "/inventories", ""},
-		{"get", "/resource_providers/{uuid}/inventories/{resource_class}", "/resource_providers/" + p + "/inventories/VCPU", ""},
-		{"get", "/resource_providers/{uuid}/usages", "/resource_providers/" + p + "/usages", ""},
-		{"get", "/resource_providers/{uuid}/aggregates", "/resource_providers/" + p + "/aggregates", ""},
-		{"get", "/resource_providers/{uuid}/allocations", "/resource_providers/" + p + "/allocations", ""},
-		{"get", "/resource_providers/{uuid}/traits", "/resource_providers/" + p + "/traits", ""},
-		{"get", "/resource_classes", "", ""}, {"get", "/resource_classes/{name}", "/resource_classes/VCPU", ""},
-		{"get", "/traits", "", ""}, {"get", "/usages", "/usages?project_id=p", ""},
-		{"get", "/allocations/{consumer_uuid}", "/allocations/" + consumer, ""},
-		{"get", "/allocation_candidates", "/allocation_candidates?resources=VCPU:1&explain=true", ""},
-		{"get", "/allocation_candidates", "/allocation_candidates?resources=VCPU:1", ""},
-		{"get", "/capacity", "/capacity?resources=VCPU:1&by=aggregate&limit=2", ""},
-		{"delete", "/allocations/{consumer_uuid}", "/allocations/" + consumer, ""},
-		{"delete", "/allocations/{consumer_uuid}", "/allocations/" + child, ""},
-		{"delete", "/resource_providers/{uuid}/traits", "/resource_providers/" + p + "/traits", ""},
-		{"delete", "/resource_providers/{uuid}/inventories/{resource_class}", "/resource_providers/" + p + "/inventories/VCPU", ""},
-		{"delete", "/resource_providers/{uuid}/inventories", "/resource_providers/" + p + "/inventories", ""},
-		{"delete", "/traits/{name}", "/traits/CUSTOM_X", ""},
-		{"delete", "/topologies/{name}", "/topologies/fabric", ""},
-		{"delete", "/resource_classes/{name}", "/resource_classes/CUSTOM_C", ""},
-		{"delete", "/resource_providers/{uuid}", "/resource_providers/" + child, ""},
-	} {
-		target := step.target
-		if target == "" {
-			target = step.path
-		}
-		delete(left, step.method+" "+step.path)
+	for _, step := range steps {
+		method, target := strings.ToLower(step[0]), step[1]
+		path := patternOf(paths, target)
+		delete(left, method+" "+path)
 		versions := []string{"1.39"}
-		if step.method == "get" {
+		if method == "get" {
 			versions = []string{"1.39", "1.28", "1.12", "1.10", "1.0"}
 		}
 		for _, version := range versions {
 			fresh.times = 0
-			w := sendAt(h, version, strings.ToUpper(step.method), target, step.body)
+			w := sendAt(h, version, step[0], target, step[2])
 			if version != "1.39" && w.Code >= 400 {
 				continue // the route is newer
 			}
-			if (fresh.times == 1) != (step.method == "get") && w.Code < 400 && !ownPatterns.MatchString(step.path) {
-				t.Errorf("%s %s: %d after %d questions to the leader", step.method, target, w.Code, fresh.times)
+			if (fresh.times == 1) != (method == "get") && w.Code < 400 && !ownPatterns.MatchString(path) {
+				t.Errorf("%s: %d after %d questions to the leader", step, w.Code, fresh.times)
 			}
-			operation := doc["paths"].(map[string]any)[step.path].(map[string]any)[step.method].(map[string]any)
-			responses := operation["responses"].(map[string]any)
-			described, known := responses[fmt.Sprint(w.Code)].(map[string]any)
-			pointer := "Errors"
+			responses := paths[path].(map[string]any)[method].(map[string]any)["responses"].(map[string]any)
+			pointer := "#/components/schemas/Errors"
 			if w.Code < 400 {
-				if !known {
-					t.Errorf("%s %s: %d is not in the document", step.method, target, w.Code)
-					continue
-				}
+				described, known := responses[fmt.Sprint(w.Code)].(map[string]any)
 				content, _ := described["content"].(map[string]any)
-				if (content == nil) != (w.Body.Len() == 0) {
-					t.Errorf("%s %s: content %v, answered %q", step.method, target, content, w.Body)
+				if !known || (content == nil) != (w.Body.Len() == 0) {
+					t.Errorf("%s: %d is in the document: %v, with content %v, answered %q", step, w.Code, known, content, w.Body)
 					continue
 				}
 				if content == nil {
 					continue
 				}
 				pointer = content["application/json"].(map[string]any)["schema"].(map[string]any)["$ref"].(string)
-				pointer = strings.TrimPrefix(pointer, "#/components/schemas/")
 			}
-			schema, err := compiler.Compile("openapi.json#/components/schemas/" + pointer)
+			schema, err := compiler.Compile("openapi.json" + pointer)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -188,11 +154,34 @@ func TestOpenAPIAnswers(t *testing.T) {
 				err = schema.Validate(answer)
 			}
 			if err != nil {
-				t.Errorf("%s %s at %s: %v\n%s", step.method, target, version, err, w.Body)
+				t.Errorf("%s at %s: %v\n%s", step, version, err, w.Body)
 			}
 		}
 	}
-	if len(left) > 0 {
-		t.Errorf("not tried: %v", slices.Collect(maps.Keys(left)))
+	for operation, isOne := range left {
+		if isOne {
+			t.Errorf("not tried: %s", operation)
+		}
 	}
 }
+
+// id is a text that is a uuid.
+type id string
+
+func (i id) String() string { return string(i) }
+
+// patternOf is the path of a document that a target has: literally, or else with names.
+func patternOf(paths map[string]any, target string) string {
+	target, _, _ = strings.Cut(target, "?")
+	if paths[target] != nil {
+		return target
+	}
+	for path := range paths {
+		if regexp.MustCompile("^" + parameter.ReplaceAllString(path, "[^/]+") + "$").MatchString(target) {
+			return path
+		}
+	}
+	return ""
+}
+
+var parameter = regexp.MustCompile(`\{\w+\}`)

@@ -38,10 +38,7 @@ func TestPreferences(t *testing.T) {
 	expect(t, h, "PUT", "/preferences/gold", `{"prefer":{"weights":{"VCPU":1e999}}}`, 400, "out of range")
 	expect(t, h, "PUT", "/preferences/a%20b", `{"prefer":{}}`, 400)
 
-	claim := func(name string) string {
-		return fmt.Sprintf(`{"requests":["resources=VCPU:1"],"consumers":[{"consumer_uuid":"%s","project_id":"p","user_id":"u",
-			"consumer_type":"INSTANCE","consumer_generation":null}],"prefer":{"name":"%s"}}`, commandstest.NewID(), name)
-	}
+	claim := func(name string) string { return claim("resources=VCPU:1", `,"prefer":{"name":"`+name+`"}`) }
 	expect(t, h, "POST", "/claims", claim("gold"), 200, `"claimed"`)
 	expect(t, h, "POST", "/claims", claim("silver"), 400, "no preference silver")
 	ask := "/allocation_candidates?resources=VCPU:1&limit=1&prefer=" + url.QueryEscape(`{"name":"gold"}`)
