@@ -97,8 +97,9 @@ func TestQueries(t *testing.T) {
 		}
 		written := wire.When{MinSequence: made.Address.Sequence}
 		held, err := c.Allocations(within(t), wire.AllocationsQuery{When: written, Consumer: consumer})
-		if err != nil || held.Result.Generation != made.Address.Sequence || len(held.Result.Allocations) != 1 ||
-			held.Result.Allocations[0] != (wire.Allocation{Provider: provider, Class: "VCPU", Amount: 3}) || held.Result.Since == "" {
+		want := []wire.Allocation{{Provider: provider, Class: "VCPU", Amount: 3}}
+		if err != nil || held.Result.Generation != made.Address.Sequence || !slices.Equal(held.Result.Allocations, want) ||
+			held.Result.Since == "" {
 			t.Errorf("%s: %+v, %v", encoding, held, err)
 		}
 		usages, err := c.Usages(within(t), wire.UsagesQuery{Project: "project"})
@@ -109,9 +110,8 @@ func TestQueries(t *testing.T) {
 		if err != nil || p.Result.Provider != provider || p.Result.Inventories[0].Used < 3 {
 			t.Errorf("%s: %+v, %v", encoding, p, err)
 		}
-		found, err := c.Candidates(
-			within(t), wire.CandidatesQuery{Groups: []wire.CandidateGroup{{Resources: map[string]int64{"VCPU": 1}}}},
-		)
+		groups := []wire.CandidateGroup{{Resources: map[string]int64{"VCPU": 1}}}
+		found, err := c.Candidates(within(t), wire.CandidatesQuery{Groups: groups})
 		if err != nil || len(found.Result) != 1 || found.Result[0].Allocations[0].Provider != provider {
 			t.Errorf("%s: %+v, %v", encoding, found, err)
 		}
@@ -124,20 +124,16 @@ func TestQueries(t *testing.T) {
 			l.Views.Checkpoint().Sequence != made.Address.Sequence {
 			t.Errorf("%s: a dry run: %v, %v", encoding, events, err)
 		}
-		for name, q := range map[string]wire.AllocationsQuery{
-			wire.ErrorNotFound:   {Consumer: commandstest.NewID()},
-			wire.ErrorBadRequest: {When: wire.When{At: "99999"}, Consumer: consumer},
-		} {
-			var failure *wire.Error
-			if _, err := c.Allocations(within(t), q); !errors.As(err, &failure) || failure.Code != name {
-				t.Errorf("%s: %v", name, err)
-			}
+		_, unknown := c.Allocations(within(t), wire.AllocationsQuery{Consumer: commandstest.NewID()})
+		_, future := c.Allocations(within(t), wire.AllocationsQuery{When: wire.When{At: "99999"}, Consumer: consumer})
+		if codeOf(unknown) != wire.ErrorNotFound || codeOf(future) != wire.ErrorBadRequest {
+			t.Errorf("%s: an unknown consumer: %v, the future: %v", encoding, unknown, future)
 		}
 	}
 	short, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
-	_, err := client.New(conn, client.Options{}).
-		Provider(short, wire.ProviderQuery{When: wire.When{MinSequence: 1 << 40}, Name: "node"})
+	far := wire.ProviderQuery{When: wire.When{MinSequence: 1 << 40}, Name: "node"}
+	_, err := client.New(conn, client.Options{}).Provider(short, far)
 	if !errors.Is(err, client.ErrUnanswered) && !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a sequence far off: %v", err)
 	}
@@ -146,18 +142,16 @@ func TestQueries(t *testing.T) {
 // TestRankedCandidates: candidates come in the order of a preference, page by page.
 func TestRankedCandidates(t *testing.T) {
 	l, conn := serve(t, false)
-	var want []ledger.UUID
-	for i := range 5 {
-		id := l.Provider(t, fmt.Sprint(i), commands.Inventory{Class: "VCPU", Total: 16})
+	want := l.Providers(t, 5, commands.Inventory{Class: "VCPU", Total: 16})
+	for i, id := range want {
 		l.Accept(t, commandstest.Allocate(commandstest.NewID(), id, "VCPU", int64(i+1)))
-		want = append(want, id)
 	}
+	type preference = demand.ClaimPreference
+	spread := &preference{Order: demand.OrderSpread}
+	groups := []wire.CandidateGroup{{Resources: map[string]int64{"VCPU": 1}}}
 	for _, encoding := range []string{encoding.TypeMsgpack, encoding.TypeJSON} {
 		c := client.New(conn, client.Options{Encoding: encoding})
-		q := wire.CandidatesQuery{
-			Groups: []wire.CandidateGroup{{Resources: map[string]int64{"VCPU": 1}}}, Limit: 2,
-			Prefer: &demand.ClaimPreference{Order: demand.OrderSpread},
-		}
+		q := wire.CandidatesQuery{Groups: groups, Limit: 2, Prefer: spread}
 		var got []ledger.UUID
 		for more := true; more; more = q.Marker != "" {
 			page, err := c.Candidates(within(t), q)
@@ -173,12 +167,11 @@ func TestRankedCandidates(t *testing.T) {
 			t.Errorf("%s: %v, not %v", encoding, got, want)
 		}
 		for _, bad := range []wire.CandidatesQuery{
-			{Groups: q.Groups, Marker: "x"}, {Groups: q.Groups, Prefer: q.Prefer, Marker: "x"},
-			{Groups: q.Groups, Prefer: &demand.ClaimPreference{Order: "best"}},
-			{Groups: q.Groups, Prefer: &demand.ClaimPreference{Traits: map[string]demand.Weight{"CUSTOM_NO": 1}}},
+			{Groups: groups, Marker: "x"}, {Groups: groups, Prefer: spread, Marker: "x"},
+			{Groups: groups, Prefer: &preference{Order: "best"}},
+			{Groups: groups, Prefer: &preference{Traits: map[string]demand.Weight{"CUSTOM_NO": 1}}},
 		} {
-			var failure *wire.Error
-			if _, err := c.Candidates(within(t), bad); !errors.As(err, &failure) || failure.Code != wire.ErrorBadRequest {
+			if _, err := c.Candidates(within(t), bad); codeOf(err) != wire.ErrorBadRequest {
 				t.Errorf("%s: %+v: %v", encoding, bad, err)
 			}
 		}
@@ -188,13 +181,9 @@ func TestRankedCandidates(t *testing.T) {
 // TestLargeAnswer: an answer that NATS cannot carry is an error, not silence.
 func TestLargeAnswer(t *testing.T) {
 	l, conn := serve(t, false)
-	root := l.Provider(t, "root", commands.Inventory{Class: "DISK_GB", Total: 1})
-	for i := range 8 {
-		id := commandstest.NewID()
-		l.Accept(t, &commands.CreateProvider{Provider: id, Name: fmt.Sprint(i), Parent: root})
-		l.Accept(
-			t, &commands.ReplaceInventories{Provider: id, Inventories: []commands.Inventory{{Class: "VCPU", Total: 100}}},
-		)
+	root := l.Provider(t, "root")
+	for _, child := range l.Providers(t, 8, commands.Inventory{Class: "VCPU", Total: 100}) {
+		l.Accept(t, &commands.ReparentProvider{Provider: child, Parent: root})
 	}
 	q := wire.CandidatesQuery{Limit: 6_000}
 	for i := range 12 {
@@ -202,8 +191,7 @@ func TestLargeAnswer(t *testing.T) {
 		q.Groups = append(q.Groups, one)
 	}
 	c := client.New(conn, client.Options{Encoding: encoding.TypeJSON})
-	var failure *wire.Error
-	if _, err := c.Candidates(within(t), q); !errors.As(err, &failure) || failure.Code != wire.ErrorTooLarge {
+	if _, err := c.Candidates(within(t), q); codeOf(err) != wire.ErrorTooLarge {
 		t.Errorf("12 groups on 8 providers: %v", err)
 	}
 	q.Limit = 100
@@ -219,10 +207,11 @@ func TestNodes(t *testing.T) {
 	t.Cleanup(process.Stop)
 	c := client.New(conn, client.Options{})
 	node, allocation, name := commandstest.NewID(), commandstest.NewID(), "bm"
+	const extra = `{"big":9007199254740993,"deep":[1,{"x":null}]}`
 	var last client.Result
 	for _, command := range []commands.Command{
 		&commands.CreateNode{Node: node, NodeFields: commands.NodeFields{
-			Name: &name, Driver: &name, ResourceClass: &name, Extra: `{"big":9007199254740993,"deep":[1,{"x":null}]}`,
+			Name: &name, Driver: &name, ResourceClass: &name, Extra: extra,
 		}},
 		&commands.SetNodeProvisionState{Node: node, Target: "manage"},
 		&commands.SetNodeProvisionState{Node: node, Target: "provide"},
@@ -235,19 +224,16 @@ func TestNodes(t *testing.T) {
 			t.Fatalf("%s: %v", commands.NameOf(command), err)
 		}
 	}
-	var a wire.Answer[wire.NodeAllocation]
-	for a.Result.State != "active" {
-		var err error
-		a, err = c.NodeAllocation(
-			within(t), wire.NodeAllocationQuery{When: wire.When{MinSequence: last.Address.Sequence}, Name: name},
-		)
-		if err != nil || a.Result.State == "error" {
-			t.Fatalf("%+v, %v", a, err)
-		}
+	q := wire.NodeAllocationQuery{When: wire.When{MinSequence: last.Address.Sequence}, Name: name}
+	a, err := c.NodeAllocation(within(t), q)
+	for err == nil && a.Result.State == "allocating" {
+		a, err = c.NodeAllocation(within(t), q)
+	}
+	if err != nil || a.Result.State != "active" || *a.Result.Node != node {
+		t.Fatalf("%+v, %v", a, err)
 	}
 	n, err := c.Node(within(t), wire.NodeQuery{Node: node})
-	if err != nil || *a.Result.Node != node || *n.Result.Instance != allocation ||
-		n.Result.Extra != `{"big":9007199254740993,"deep":[1,{"x":null}]}` {
+	if err != nil || *n.Result.Instance != allocation || n.Result.Extra != extra {
 		t.Errorf("%+v, %v", n, err)
 	}
 	history, err := c.History(within(t), wire.HistoryQuery{Of: wire.OfNodeAllocation, Name: allocation.String(), Limit: 1})
@@ -255,9 +241,7 @@ func TestNodes(t *testing.T) {
 		history.Result.Entries[0].Before == nil {
 		t.Errorf("%+v, %v", history, err)
 	}
-	var failure *wire.Error
-	if _, err := c.History(within(t), wire.HistoryQuery{Of: "weather", Name: "x"}); !errors.As(err, &failure) ||
-		failure.Code != wire.ErrorBadRequest {
+	if _, err := c.History(within(t), wire.HistoryQuery{Of: "weather", Name: "x"}); codeOf(err) != wire.ErrorBadRequest {
 		t.Error(err)
 	}
 }
@@ -268,25 +252,24 @@ func TestBatches(t *testing.T) {
 	for _, unreliable := range []bool{false, true} {
 		l, conn := serve(t, unreliable)
 		provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 100})
+		allocate := func(class string, amount int64) commands.Command {
+			return commandstest.Allocate(commandstest.NewID(), provider, class, amount)
+		}
 		for _, encoding := range []string{encoding.TypeMsgpack, encoding.TypeJSON} {
 			c := client.New(conn, client.Options{Encoding: encoding, Pause: time.Millisecond})
 			items := make([]client.Item, 40)
 			for i := range items {
-				items[i] = client.Item{
-					ID: commandstest.NewID(), Command: commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1),
-				}
+				items[i] = client.Item{ID: commandstest.NewID(), Command: allocate("VCPU", 1)}
 			}
-			items[7].Command = commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1000)
-			items[8].Command = commandstest.Allocate(commandstest.NewID(), provider, "NO_CLASS", 1)
+			items[7].Command, items[8].Command = allocate("VCPU", 1000), allocate("NO_CLASS", 1)
 			for range 2 { // again: the first results
 				results, err := c.SubmitAll(within(t), items)
 				if err != nil {
 					t.Fatal(err)
 				}
 				for i, r := range results {
-					var rejected *client.RejectedError
-					if bad := i == 7 || i == 8; bad != errors.As(r.Err, &rejected) ||
-						!bad && (r.Err != nil || r.Address.Sequence == 0) {
+					want := map[int]demand.Code{7: demand.CodeCapacityExceeded, 8: demand.CodeClassUnknown}[i]
+					if want == "" && (r.Err != nil || r.Address.Sequence == 0) || want != "" && codeOf(r.Err) != string(want) {
 						t.Errorf("%s: command %d: %+v", encoding, i, r)
 					}
 				}
@@ -304,11 +287,10 @@ func TestBatches(t *testing.T) {
 func allOrNothing(t *testing.T, l *commandstest.Ledger, c *client.Client) {
 	t.Helper()
 	made, consumer, id := commandstest.NewID(), commandstest.NewID(), commandstest.NewID()
-	one := int64(0)
 	list := []commands.Command{
 		&commands.CreateProvider{Provider: made, Name: made.String()},
 		&commands.ReplaceInventories{
-			Provider: made, Generation: &one, Inventories: []commands.Inventory{{Class: "VCPU", Total: 2}},
+			Provider: made, Generation: new(int64), Inventories: []commands.Inventory{{Class: "VCPU", Total: 2}},
 		},
 		commandstest.Allocate(consumer, made, "VCPU", 2),
 	}
@@ -321,27 +303,34 @@ func allOrNothing(t *testing.T, l *commandstest.Ledger, c *client.Client) {
 		t.Errorf("again: %+v, %v", again, err)
 	}
 	before := l.Views.Checkpoint()
-	var rejected *client.RejectedError
-	_, err = c.SubmitAtomic(within(t), commandstest.NewID(),
+	_, tooFar := c.SubmitAtomic(within(t), commandstest.NewID(),
 		&commands.CreateProvider{Provider: commandstest.NewID(), Name: "x" + made.String()},
 		commandstest.Allocate(commandstest.NewID(), made, "VCPU", 1))
-	if !errors.As(err, &rejected) || rejected.Code != demand.CodeCapacityExceeded || rejected.Facts.Command == nil ||
+	var rejected *client.RejectedError
+	if !errors.As(tooFar, &rejected) || rejected.Code != demand.CodeCapacityExceeded || rejected.Facts.Command == nil ||
 		*rejected.Facts.Command != 1 {
-		t.Errorf("a batch that goes too far: %v", err)
+		t.Errorf("a batch that goes too far: %v", tooFar)
 	}
-	_, err = c.SubmitAtomic(
-		within(t), commandstest.NewID(), &commands.ReleaseConsumer{Consumer: consumer},
-		commandstest.Allocate(consumer, made, "VCPU", 1),
-	)
-	if !errors.As(err, &rejected) || rejected.Code != demand.CodeInvalid {
-		t.Errorf("a consumer twice: %v", err)
-	}
-	var failure *wire.Error
-	_, err = c.SubmitAtomic(within(t), commandstest.NewID())
-	if !errors.As(err, &failure) || failure.Code != wire.ErrorBadRequest {
-		t.Errorf("an empty batch: %v", err)
+	_, twice := c.SubmitAtomic(within(t), commandstest.NewID(),
+		&commands.ReleaseConsumer{Consumer: consumer}, commandstest.Allocate(consumer, made, "VCPU", 1))
+	_, empty := c.SubmitAtomic(within(t), commandstest.NewID())
+	if codeOf(twice) != string(demand.CodeInvalid) || codeOf(empty) != wire.ErrorBadRequest {
+		t.Errorf("a consumer twice: %v, an empty batch: %v", twice, empty)
 	}
 	if after := l.Views.Checkpoint(); after != before {
 		t.Errorf("batches that were refused moved the log to %d", after.Sequence)
 	}
+}
+
+// codeOf is the code of the error or the rejection that a server has answered.
+func codeOf(err error) string {
+	var failure *wire.Error
+	var rejected *client.RejectedError
+	switch {
+	case errors.As(err, &failure):
+		return failure.Code
+	case errors.As(err, &rejected):
+		return string(rejected.Code)
+	}
+	return fmt.Sprint(err)
 }
