@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -29,51 +28,36 @@ type followed struct {
 	*commandstest.Ledger
 	keystone *keystonetest.Server
 	status   processes.LimitStatus
-	log      logged
+	log      ledgertest.Output
 }
 
-// logged keeps what is logged.
-type logged struct {
-	mu   sync.Mutex
-	text strings.Builder // guarded by mu
+const registered = `{"registered_limits":[{"resource_name":"class:VCPU","default_limit":20,"service_id":"nova"},
+	{"resource_name":"servers","default_limit":10},{"resource_name":"class:MEMORY_MB","default_limit":-1},
+	{"resource_name":"class:CUSTOM_NONE","default_limit":3},{"resource_name":"server_key_pairs","default_limit":100}],
+	"links":{"next":null}}`
+
+// answers are those of Keystone, by path, with some changes.
+func answers(changes ...string) map[string]string {
+	all := map[string]string{
+		"limits/model": model("strict_two_level"), "registered_limits": registered, "limits": `{"limits":[],"links":{"next":null}}`,
+		"projects": `{"projects":[{"id":"p","parent_id":"top","domain_id":"d"},{"id":"top","parent_id":"d","domain_id":"d"},
+			{"id":"other","parent_id":"default","domain_id":"default"}],"links":{"next":null}}`,
+	}
+	for i := 0; i < len(changes); i += 2 {
+		all[changes[i]] = changes[i+1]
+	}
+	return all
 }
 
-func (l *logged) Write(text []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(text)
-}
-
-func (l *logged) has(text string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Contains(l.text.String(), text)
-}
-
-var _ io.Writer = &logged{}
-
-const (
-	emptyLimits = `{"limits":[],"links":{"next":null}}`
-	registered  = `{"registered_limits":[{"resource_name":"class:VCPU","default_limit":20,"service_id":"nova"},
-		{"resource_name":"servers","default_limit":10},{"resource_name":"class:MEMORY_MB","default_limit":-1},
-		{"resource_name":"class:CUSTOM_NONE","default_limit":3},{"resource_name":"server_key_pairs","default_limit":100}],
-		"links":{"next":null}}`
-	projects = `{"projects":[{"id":"p","parent_id":"top","domain_id":"d"},{"id":"top","parent_id":"d","domain_id":"d"},
-		{"id":"other","parent_id":"default","domain_id":"default"}],"links":{"next":null}}`
-)
+func model(name string) string { return `{"model":{"name":"` + name + `","description":""}}` }
 
 func follow(t *testing.T) *followed {
 	t.Helper()
-	f := &followed{Ledger: commandstest.Start(t, t.TempDir(), &memlog.Log{})}
-	f.keystone = keystonetest.Start(t, keystonetest.User{Name: "allot", Password: "secret", ID: "u", Project: "service"})
-	f.say("strict_two_level", registered, emptyLimits, projects)
-	k, err := auth.NewKeystone(auth.KeystoneConfig{URL: f.keystone.URL, Account: auth.Password("allot", "secret", "Default", "service", "Default")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := &followed{Ledger: commandstest.Start(t, t.TempDir(), &memlog.Log{}), keystone: keystonetest.Start(t, users...)}
+	f.keystone.Answer(answers())
 	follower := processes.StartLimitFollower(processes.LimitFollowerConfig{
-		Source: &auth.UnifiedLimits{Keystone: k}, Submit: f.Writer, Views: f.Views, Every: 5 * time.Millisecond,
-		Logger: slog.New(slog.NewTextHandler(&f.log, nil)), Status: &f.status,
+		Source: &auth.UnifiedLimits{Keystone: open(t, f.keystone, nil)}, Submit: f.Writer, Views: f.Views,
+		Every: 5 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&f.log, nil)), Status: &f.status,
 	})
 	t.Cleanup(follower.Stop)
 	return f
@@ -81,20 +65,13 @@ func follow(t *testing.T) *followed {
 
 // answer has Keystone say something else, to all that the next round asks: a round in which
 // some answers are old and others new could follow what neither says.
-func (f *followed) answer(t *testing.T, model, registered, limits, projects string) {
+func (f *followed) answer(t *testing.T, changes ...string) {
 	t.Helper()
 	f.keystone.Break(true)
-	f.say(model, registered, limits, projects)
+	f.keystone.Answer(answers(changes...))
 	before := f.status.Failures()
 	ledgertest.WaitFor(t, "a round that fails", func() bool { return f.status.Failures() > before })
 	f.keystone.Break(false)
-}
-
-func (f *followed) say(model, registered, limits, projects string) {
-	f.keystone.Answer(map[string]string{
-		"limits/model": `{"model":{"name":"` + model + `","description":""}}`, "registered_limits": registered,
-		"limits": limits, "projects": projects,
-	})
 }
 
 // has is what the ledger has, in words.
@@ -141,7 +118,7 @@ func TestFollowLimits(t *testing.T) {
 	f := follow(t)
 	vcpu, servers, tree := `"" class VCPU: 20`, `"" type INSTANCE: 10`, "p below top"
 	f.comes(t, vcpu, servers, tree)
-	if !f.log.has("CUSTOM_NONE") {
+	if !strings.Contains(f.log.String(), "CUSTOM_NONE") {
 		t.Error("nothing is said of a class that the ledger does not have")
 	}
 	nine := int64(9)
@@ -150,20 +127,19 @@ func TestFollowLimits(t *testing.T) {
 	f.comes(t, vcpu, servers, tree, `"p" type MIGRATION: 9`)
 	f.Accept(t, &commands.SetLimit{Project: "p", Type: "MIGRATION"})
 
-	f.answer(t, "strict_two_level", registered, `{"limits":[
+	f.answer(t, "limits", `{"limits":[
 		{"resource_name":"class:VCPU","resource_limit":5,"project_id":"p","domain_id":null},
 		{"resource_name":"servers","resource_limit":-1,"project_id":"p","domain_id":null},
-		{"resource_name":"class:VCPU","resource_limit":50,"project_id":null,"domain_id":"d"}]}`, projects)
+		{"resource_name":"class:VCPU","resource_limit":50,"project_id":null,"domain_id":"d"}]}`)
 	f.comes(t, vcpu, servers, tree, "top below d", `"p" class VCPU: 5`, `"p" type INSTANCE: any`,
 		`"d" class VCPU: 50`, `"d" type INSTANCE: any`)
 
 	// The tree turns around.
-	f.answer(t, "strict_two_level", registered, emptyLimits, `{"projects":[{"id":"top","parent_id":"p","domain_id":"d"},
-		{"id":"p","parent_id":"d","domain_id":"d"}]}`)
+	f.answer(t, "projects", `{"projects":[{"id":"top","parent_id":"p","domain_id":"d"},{"id":"p","parent_id":"d","domain_id":"d"}]}`)
 	f.comes(t, vcpu, servers, "top below p")
-	f.answer(t, "flat", registered, emptyLimits, projects)
+	f.answer(t, "limits/model", model("flat"))
 	f.comes(t, vcpu, servers)
-	f.answer(t, "flat", `{"registered_limits":[]}`, emptyLimits, projects)
+	f.answer(t, "limits/model", model("flat"), "registered_limits", `{"registered_limits":[]}`)
 	f.comes(t)
 	commandstest.CheckReplay(t, f.Ledger)
 }
@@ -175,46 +151,44 @@ func TestLimitsThatCannotBeFollowed(t *testing.T) {
 	f := follow(t)
 	want := []string{`"" class VCPU: 20`, `"" type INSTANCE: 10`, "p below top"}
 	f.comes(t, want...)
-	changed := `{"registered_limits":[{"resource_name":"class:VCPU","default_limit":7}]}`
-	of := func(limit string) string { return `{"limits":[` + limit + `]}` }
-	deep := []string{`{"id":"0","parent_id":"d","domain_id":"d"}`}
+	const changed = `{"registered_limits":[{"resource_name":"class:VCPU","default_limit":7}]}`
+	deep := `{"projects":[{"id":"0","parent_id":"d","domain_id":"d"}`
 	for i := range 20 {
-		deep = append(deep, fmt.Sprintf(`{"id":"%d","parent_id":"%d","domain_id":"d"}`, i+1, i))
+		deep += fmt.Sprintf(`,{"id":"%d","parent_id":"%d","domain_id":"d"}`, i+1, i)
 	}
-	for name, row := range map[string]struct{ model, registered, limits, projects, says string }{
-		"a cycle": {"strict_two_level", changed, emptyLimits,
-			`{"projects":[{"id":"a","parent_id":"b"},{"id":"b","parent_id":"a"}]}`, "below itself"},
-		"too deep":          {"strict_two_level", changed, emptyLimits, `{"projects":[` + strings.Join(deep, ",") + `]}`, "below itself, or more than 16"},
-		"a parent unlisted": {"strict_two_level", changed, emptyLimits, `{"projects":[{"id":"a","parent_id":"b"}]}`, "does not list"},
-		"no projects":       {"strict_two_level", changed, emptyLimits, `{"projects":[]}`, "no projects"},
-		"a project twice": {"strict_two_level", changed, emptyLimits,
-			`{"projects":[{"id":"a","domain_id":"d"},{"id":"a","domain_id":"d"}]}`, "twice"},
-		"cut short":      {"flat", changed, `{"limits":[],"truncated":true}`, projects, "list_limit"},
-		"another page":   {"flat", changed, `{"limits":[],"links":{"next":"x"}}`, projects, "list_limit"},
-		"no list":        {"flat", changed, `{"limits":{}}`, projects, "no list"},
-		"null":           {"flat", changed, `{"limits":null}`, projects, "are null"},
-		"something else": {"flat", changed, `{}`, projects, "has no limits"},
-		"no model":       {"", registered, emptyLimits, projects, "limit model"},
-		"another model":  {"spherical", registered, emptyLimits, projects, "limit model"},
-		"a text":         {"flat", `{"registered_limits":[{"resource_name":"class:VCPU","default_limit":"7"}]}`, emptyLimits, projects, "cannot unmarshal"},
-		"says not what":  {"flat", `{"registered_limits":[{"resource_name":"class:VCPU"}]}`, emptyLimits, projects, "not how much"},
-		"below -1":       {"flat", `{"registered_limits":[{"resource_name":"class:VCPU","default_limit":-2}]}`, emptyLimits, projects, "is none"},
-		"two registered": {"flat", strings.Replace(registered, "servers", "class:VCPU", 1), emptyLimits, projects, "two registered"},
-		"not registered": {"flat", changed, of(`{"resource_name":"servers","resource_limit":1,"project_id":"p"}`), projects, "no registered limit"},
-		"of no project":  {"flat", changed, of(`{"resource_name":"class:VCPU","resource_limit":1}`), projects, "no project"},
-		"two of a project": {"flat", changed, of(`{"resource_name":"class:VCPU","resource_limit":1,"project_id":"p"},
-			{"resource_name":"class:VCPU","resource_limit":2,"project_id":"p"}`), projects, "two limits"},
+	of := func(limit string) string { return `{"limits":[` + limit + `]}` }
+	some := func(limit string) string {
+		return `{"registered_limits":[{"resource_name":"class:VCPU"` + limit + `}]}`
+	}
+	const ofP = `{"resource_name":"class:VCPU","resource_limit":1,"project_id":"p"}`
+	for name, row := range map[string]struct{ path, answer, says string }{
+		"a cycle":           {"projects", `{"projects":[{"id":"a","parent_id":"b"},{"id":"b","parent_id":"a"}]}`, "below itself"},
+		"too deep":          {"projects", deep + "]}", "below itself, or more than 16"},
+		"a parent unlisted": {"projects", `{"projects":[{"id":"a","parent_id":"b"}]}`, "does not list"},
+		"no projects":       {"projects", `{"projects":[]}`, "no projects"},
+		"a project twice":   {"projects", `{"projects":[{"id":"a","domain_id":"d"},{"id":"a","domain_id":"d"}]}`, "twice"},
+		"cut short":         {"limits", `{"limits":[],"truncated":true}`, "list_limit"},
+		"another page":      {"limits", `{"limits":[],"links":{"next":"x"}}`, "list_limit"},
+		"no list":           {"limits", `{"limits":{}}`, "no list"},
+		"null":              {"limits", `{"limits":null}`, "are null"},
+		"something else":    {"limits", `{}`, "has no limits"},
+		"not registered":    {"limits", of(`{"resource_name":"servers","resource_limit":1,"project_id":"p"}`), "no registered limit"},
+		"of no project":     {"limits", of(`{"resource_name":"class:VCPU","resource_limit":1}`), "no project"},
+		"two of a project":  {"limits", of(ofP + "," + ofP), "two limits"},
+		"no model":          {"limits/model", model(""), "limit model"},
+		"another model":     {"limits/model", model("spherical"), "limit model"},
+		"a text":            {"registered_limits", some(`,"default_limit":"7"`), "cannot unmarshal"},
+		"says not what":     {"registered_limits", some(""), "not how much"},
+		"below -1":          {"registered_limits", some(`,"default_limit":-2`), "is none"},
+		"two registered":    {"registered_limits", strings.Replace(registered, "servers", "class:VCPU", 1), "two registered"},
 	} {
-		f.answer(t, row.model, row.registered, row.limits, row.projects)
+		f.answer(t, "registered_limits", changed, row.path, row.answer)
 		before := f.status.Failures()
 		ledgertest.WaitFor(t, name+" not to be followed", func() bool { return f.status.Failures() > before+1 })
-		if got := f.has(t); !slices.Equal(got, want) {
-			t.Errorf("%s: %v", name, got)
+		if got := f.has(t); !slices.Equal(got, want) || !strings.Contains(f.log.String(), row.says) {
+			t.Errorf("%s: %v, and the log says %q: %s", name, got, row.says, f.log.String())
 		}
-		if !f.log.has(row.says) {
-			t.Errorf("%s: the log does not say %q", name, row.says)
-		}
-		f.answer(t, "strict_two_level", registered, emptyLimits, projects)
+		f.answer(t)
 		since := f.status.Followed()
 		ledgertest.WaitFor(t, "following after "+name, func() bool { return f.status.Followed() > since })
 		f.comes(t, want...)
@@ -226,7 +200,7 @@ func TestLimitsThatCannotBeFollowed(t *testing.T) {
 		t.Errorf("while Keystone is away: %v", got)
 	}
 	f.keystone.Break(false)
-	f.answer(t, "flat", changed, emptyLimits, projects)
+	f.answer(t, "limits/model", model("flat"), "registered_limits", changed)
 	f.comes(t, `"" class VCPU: 7`)
 }
 
@@ -270,11 +244,8 @@ func TestEndlessAnswers(t *testing.T) {
 				}
 			}))
 			t.Cleanup(server.Close)
-			k, err := auth.NewKeystone(auth.KeystoneConfig{URL: server.URL + "/v3", Account: auth.Password("allot", "secret", "Default", "service", "Default")})
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = (&auth.UnifiedLimits{Keystone: k}).UnifiedLimits(t.Context())
+			k := open(t, &keystonetest.Server{URL: server.URL + "/v3"}, nil)
+			_, err := (&auth.UnifiedLimits{Keystone: k}).UnifiedLimits(t.Context())
 			slow := err != nil && strings.Contains(err.Error(), "Client.Timeout") // a busy machine
 			if err == nil || !slow && !strings.Contains(err.Error(), row.says) || len(err.Error()) > 4<<10 {
 				t.Errorf("%.300v; want an error with %q", err, row.says)
