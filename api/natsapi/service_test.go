@@ -23,8 +23,7 @@ import (
 
 type door struct {
 	*commandstest.Ledger
-	client  *nats.Conn
-	service *natsapi.Service
+	client *nats.Conn
 }
 
 // connectDoor starts a ledger over JetStream, and connects to it as the service
@@ -44,13 +43,7 @@ func connectDoor(t *testing.T) (*commandstest.Ledger, *embedded.Server, *nats.Co
 
 func open(t *testing.T) door {
 	t.Helper()
-	return openAt(t, time.Now)
-}
-
-// openAt opens a door with a clock.
-func openAt(t *testing.T, now func() time.Time) door {
-	t.Helper()
-	return openWith(t, natsapi.Config{Now: now})
+	return openWith(t, natsapi.Config{Now: time.Now})
 }
 
 // configOf fills in what a configuration leaves to the service of a ledger.
@@ -76,70 +69,64 @@ func openWith(t *testing.T, cfg natsapi.Config) door {
 			t.Error(err)
 		}
 	})
-	client, err := nats.Connect(ns.ClientURL())
+	return door{l, dial(t, ns.ClientURL())}
+}
+
+func dial(t *testing.T, url string) *nats.Conn {
+	t.Helper()
+	conn, err := nats.Connect(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(client.Close)
-	return door{l, client, svc}
+	t.Cleanup(conn.Close)
+	return conn
 }
 
-// ask sends a request and decodes the reply by its content type.
-func (d door) ask(t *testing.T, name string, header map[string]string, body []byte) wire.Reply {
+// request sends a request to a subject. Its answer says which commit it holds: its own one,
+// if it has one, and one that can be read.
+func (d door) request(t *testing.T, subject string, header map[string]string, body string) (*nats.Msg, wire.Reply) {
 	t.Helper()
-	msg := nats.NewMsg(wire.CommandPrefix + "." + name)
-	msg.Data = body
+	msg := nats.NewMsg(subject)
+	msg.Data = []byte(body)
 	for key, value := range header {
 		msg.Header.Set(key, value)
 	}
 	answer, err := d.client.RequestMsg(msg, 5*time.Minute)
 	if err != nil {
-		t.Fatalf("%s: %v", name, err)
+		t.Fatalf("%s: %v", subject, err)
 	}
 	var reply wire.Reply
-	if err := encoding.Decode(answer.Data, answer.Header.Get(wire.HeaderContentType), &reply); err != nil {
-		t.Fatalf("%s: %v in %q", name, err, answer.Data)
+	_ = encoding.Decode(answer.Data, answer.Header.Get(wire.HeaderContentType), &reply) // answers to queries are none
+	held, err := strconv.ParseUint(answer.Header.Get(wire.HeaderSequence), 10, 64)
+	if err != nil || held == 0 || reply.Sequence > 0 && held != reply.Sequence || held > d.Views.Checkpoint().Sequence {
+		t.Errorf("%s holds %d of %d: %s, %v", subject, held, d.Views.Checkpoint().Sequence, answer.Data, err)
 	}
-	failed := reply.Error != nil || reply.Rejection != nil
-	if failed != (answer.Header.Get("Nats-Service-Error") != "") {
-		t.Errorf("%s: headers %v, reply %+v", name, answer.Header, reply)
-	}
-	d.checkHeld(t, answer, reply.Sequence)
-	return reply
+	return answer, reply
 }
 
-// checkHeld tests that a reply says which commit it holds: its own one, if it has
-// one, and one that can be read.
-func (d door) checkHeld(t *testing.T, answer *nats.Msg, own uint64) {
+// ask sends a command, whose headers tell of a failure.
+func (d door) ask(t *testing.T, name string, header map[string]string, body string) wire.Reply {
 	t.Helper()
-	held, err := strconv.ParseUint(answer.Header.Get(wire.HeaderSequence), 10, 64)
-	if err != nil || held == 0 || own > 0 && held != own || held > d.Views.Checkpoint().Sequence {
-		t.Errorf("holds %q of %d: %s", answer.Header.Get(wire.HeaderSequence), d.Views.Checkpoint().Sequence, answer.Data)
+	answer, reply := d.request(t, wire.CommandPrefix+"."+name, header, body)
+	failed := reply.Error != nil || reply.Rejection != nil
+	if failed != (answer.Header.Get("Nats-Service-Error") != "") || !failed && reply.Sequence == 0 && reply.Events == nil {
+		t.Errorf("%s: headers %v, reply %+v: %q", name, answer.Header, reply, answer.Data)
 	}
+	return reply
 }
 
 // TestEveryReplyTellsSequence: the replies that other tests do not look at.
 func TestEveryReplyTellsSequence(t *testing.T) {
 	d := open(t)
-	id, provider := commandstest.NewID(), commandstest.NewID()
+	id, node := commandstest.NewID(), fmt.Sprintf(`{"node":"%s"}`, commandstest.NewID()) // there is none
 	batch := fmt.Sprintf(`{"commands":[{"command":"DeleteTrait","id":"%s","body":{"name":"CUSTOM_NO"}}]}`, id)
 	for subject, body := range map[string]string{
-		wire.BatchSubject:                  batch,
-		wire.QueryPrefix + ".Usages":       `{"project":"p"}`,
-		wire.QueryPrefix + ".Node":         fmt.Sprintf(`{"node":"%s"}`, provider), // there is none
-		wire.QueryPrefix + ".Allocations":  `{`,
-		wire.CommandPrefix + ".Reshape":    `[]`,
+		wire.BatchSubject: batch, wire.QueryPrefix + ".Usages": `{"project":"p"}`, wire.QueryPrefix + ".Node": node,
+		wire.QueryPrefix + ".Allocations": `{`, wire.CommandPrefix + ".Reshape": `[]`,
 		wire.QueryPrefix + ".Candidates":   `{"groups":[{"resources":{"VCPU":1}}]}`,
-		wire.CommandPrefix + ".DeleteNode": fmt.Sprintf(`{"node":"%s"}`, provider),
+		wire.CommandPrefix + ".DeleteNode": node,
 	} {
-		msg := nats.NewMsg(subject)
-		msg.Data = []byte(body)
-		msg.Header.Set(wire.HeaderCommandID, commandstest.NewID().String())
-		answer, err := d.client.RequestMsg(msg, 5*time.Minute)
-		if err != nil {
-			t.Fatalf("%s: %v", subject, err)
-		}
-		d.checkHeld(t, answer, 0)
+		d.request(t, subject, map[string]string{wire.HeaderCommandID: commandstest.NewID().String()}, body)
 	}
 }
 
@@ -152,45 +139,35 @@ func headers(contentType string) map[string]string {
 // TestPlainTexts: a text in a reply in JSON is as it was sent.
 func TestPlainTexts(t *testing.T) {
 	d := open(t)
-	msg := nats.NewMsg(wire.CommandPrefix + ".CreateResourceClass")
-	msg.Data = []byte(`{"name":"a<b>&c"}`)
-	for key, value := range headers(encoding.TypeJSON) {
-		msg.Header.Set(key, value)
-	}
-	answer, err := d.client.RequestMsg(msg, 5*time.Minute)
-	if err != nil || !strings.Contains(string(answer.Data), "a<b>&c") {
-		t.Errorf("%s, %v", answer.Data, err)
+	answer, _ := d.request(t, wire.CommandPrefix+".CreateResourceClass", headers(encoding.TypeJSON), `{"name":"a<b>&c"}`)
+	if !strings.Contains(string(answer.Data), "a<b>&c") {
+		t.Errorf("%s", answer.Data)
 	}
 }
 
 func TestBadRequests(t *testing.T) {
 	d := open(t)
 	before := d.Views.Checkpoint()
-	huge := append([]byte{0x81, 0xa4, 'n', 'a', 'm', 'e'}, 0xdb, 0xff, 0xff, 0xff, 0xff)
-	for name, c := range map[string]struct {
+	const good, noID = `{"name":"CUSTOM_X"}`, "00000000-0000-0000-0000-000000000000"
+	for _, c := range []struct {
 		header map[string]string
-		body   string
+		bodies []string
 	}{
-		"no id":           {map[string]string{}, `{"name":"CUSTOM_X"}`},
-		"nil id":          {map[string]string{wire.HeaderCommandID: "00000000-0000-0000-0000-000000000000"}, `{"name":"CUSTOM_X"}`},
-		"content type":    {headers("text/plain"), `{"name":"CUSTOM_X"}`},
-		"empty":           {headers(encoding.TypeJSON), ``},
-		"unknown field":   {headers(encoding.TypeJSON), `{"name":"CUSTOM_X","nam":1}`},
-		"wrong type":      {headers(encoding.TypeJSON), `{"name":5}`},
-		"trailing":        {headers(encoding.TypeJSON), `{"name":"CUSTOM_X"}{}`},
-		"half a message":  {headers(encoding.TypeMsgpack), "\x81\xa4na"},
-		"huge length":     {headers(encoding.TypeMsgpack), string(huge)},
-		"unknown in msgp": {headers(encoding.TypeMsgpack), "\x81\xa3nam\x01"},
-		"json as msgpack": {headers(encoding.TypeMsgpack), `{"name":"CUSTOM_X"}`},
-		"deep nesting":    {headers(encoding.TypeMsgpack), strings.Repeat("\x91", 100) + "\x01"},
+		{map[string]string{}, []string{good}}, {map[string]string{wire.HeaderCommandID: noID}, []string{good}},
+		{headers("text/plain"), []string{good}},
+		{headers(encoding.TypeJSON), []string{``, `{"name":"CUSTOM_X","nam":1}`, `{"name":5}`, good + `{}`}},
+		{headers(encoding.TypeMsgpack), []string{
+			"\x81\xa4na", "\x81\xa4name\xdb\xff\xff\xff\xff", "\x81\xa3nam\x01", good, strings.Repeat("\x91", 100) + "\x01",
+		}},
 	} {
-		if reply := d.ask(t, "CreateTrait", c.header, []byte(c.body)); reply.Error == nil ||
-			reply.Error.Code != wire.ErrorBadRequest {
-			t.Errorf("%s: %+v", name, reply)
+		for _, body := range c.bodies {
+			reply := d.ask(t, "CreateTrait", c.header, body)
+			if reply.Error == nil || reply.Error.Code != wire.ErrorBadRequest {
+				t.Errorf("%v %q: %+v", c.header, body, reply)
+			}
 		}
 	}
-	const none = `{"allocations":[]}`
-	reply := d.ask(t, "AllocateForConsumers", headers(encoding.TypeJSON), []byte(none))
+	reply := d.ask(t, "AllocateForConsumers", headers(encoding.TypeJSON), `{"allocations":[]}`)
 	if reply.Rejection == nil || reply.Rejection.Code != demand.CodeInvalid {
 		t.Errorf("no consumer: %+v", reply)
 	}
@@ -258,9 +235,8 @@ func TestDeadlines(t *testing.T) {
 		"2001-01-01T00:00:00Z": wire.ErrorTooLate, "soon": wire.ErrorBadRequest, "2999-01-01T00:00:00Z": "",
 	} {
 		header := headers(encoding.TypeJSON)
-		header[wire.HeaderDeadline] = text
-		header[wire.HeaderDryRun] = "true"
-		reply := d.ask(t, "CreateTrait", header, []byte(`{"name":"CUSTOM_X"}`))
+		header[wire.HeaderDeadline], header[wire.HeaderDryRun] = text, "true"
+		reply := d.ask(t, "CreateTrait", header, `{"name":"CUSTOM_X"}`)
 		if got := reply.Error; got == nil != (want == "") || got != nil && got.Code != want {
 			t.Errorf("%s: %+v", text, reply)
 		}

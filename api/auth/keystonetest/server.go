@@ -25,9 +25,6 @@ type User struct {
 type Server struct {
 	URL string // with /v3
 
-	// Lifetime of tokens. Set it before the first request.
-	Lifetime time.Duration
-
 	mu        sync.Mutex
 	users     map[string]User   // by name; guarded by mu, as are all fields below
 	tokens    map[string]issued // by token
@@ -46,9 +43,7 @@ type issued struct {
 // Start runs a service with some accounts until the test ends.
 func Start(t testing.TB, users ...User) *Server {
 	t.Helper()
-	s := &Server{
-		users: map[string]User{}, tokens: map[string]issued{}, validated: map[string]int{}, Lifetime: time.Hour,
-	}
+	s := &Server{users: map[string]User{}, tokens: map[string]issued{}, validated: map[string]int{}}
 	for _, u := range users {
 		s.users[u.Name] = u
 	}
@@ -136,7 +131,7 @@ func (s *Server) Token(name string) string {
 func (s *Server) newToken(u User) (string, issued) {
 	s.count++
 	token := fmt.Sprintf("gAAAAAB%s%d", u.Name, s.count)
-	i := issued{user: u, expires: time.Now().Add(s.Lifetime)}
+	i := issued{user: u, expires: time.Now().Add(time.Hour)}
 	s.tokens[token] = i
 	return token, i
 }
@@ -203,12 +198,11 @@ func (s *Server) validate(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) document(i issued) map[string]any {
+	domain := map[string]any{"id": "default", "name": "Default"}
 	token := map[string]any{
 		"methods": []string{"password"}, "issued_at": time.Now().UTC().Format(time.RFC3339Nano),
 		"expires_at": i.expires.UTC().Format("2006-01-02T15:04:05.000000Z"), "catalog": s.catalog,
-		"user": map[string]any{
-			"id": i.user.ID, "name": i.user.Name, "domain": map[string]any{"id": "default", "name": "Default"},
-		},
+		"user":      map[string]any{"id": i.user.ID, "name": i.user.Name, "domain": domain},
 		"audit_ids": []string{"mAjXQhiYRyKwkB4qygdLVg"},
 	}
 	var roles []map[string]any
@@ -216,22 +210,20 @@ func (s *Server) document(i issued) map[string]any {
 		roles = append(roles, map[string]any{"id": "id-of-" + role, "name": role})
 	}
 	token["roles"] = roles
-	if i.user.Domain != "" {
+	switch {
+	case i.user.Domain != "":
 		token["domain"] = map[string]any{"id": i.user.Domain, "name": "a domain"}
-	} else if i.user.Project == "" {
+	case i.user.Project == "":
 		token["system"] = map[string]any{"all": true}
-	} else {
-		domain := map[string]any{"id": "default", "name": "Default"}
+	default:
 		token["project"] = map[string]any{"id": i.user.Project, "name": "a project", "domain": domain}
 	}
 	return map[string]any{"token": token}
 }
 
 func failure(w http.ResponseWriter, status int) {
-	reply(
-		w, status,
-		map[string]any{"error": map[string]any{"code": status, "title": http.StatusText(status), "message": "no"}},
-	)
+	fault := map[string]any{"code": status, "title": http.StatusText(status), "message": "no"}
+	reply(w, status, map[string]any{"error": fault})
 }
 
 func reply(w http.ResponseWriter, status int, body any) {
