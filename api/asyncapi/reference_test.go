@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -22,24 +21,8 @@ func TestReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	encoded, err := json.Marshal(document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var r reference
-	if err := json.Unmarshal(encoded, &r); err != nil {
-		t.Fatal(err)
-	}
-	want := r.write()
-	const path = "reference.md"
-	if *update {
-		if err := os.WriteFile(path, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("api/asyncapi/reference.md is not what the types give (go test ./api/asyncapi -update): %v", err)
-	}
+	r := through[reference](t, document)
+	isMade(t, "reference.md", r.write())
 }
 
 type schema struct {

@@ -1,14 +1,12 @@
 package asyncapi_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -48,16 +46,7 @@ func TestVocabulary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	encoded = append(encoded, '\n')
-	const path = "vocabulary.json"
-	if *update {
-		if err := os.WriteFile(path, encoded, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, encoded) {
-		t.Errorf("%s is not what the source says (go test ./api/asyncapi -update, twice): %v", path, err)
-	}
+	isMade(t, "vocabulary.json", append(encoded, '\n'))
 }
 
 func parseFolder(t *testing.T, folder string) []*ast.File {

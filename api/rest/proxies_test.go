@@ -20,37 +20,30 @@ func TestBelieveProxies(t *testing.T) {
 	}
 	handler := rest.BelieveProxies(trusted[:], http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", rest.Base(r)+"/x")
-		w.Header().Set("Host", r.Host)
 	}))
 	const proxy, own = "10.0.0.1:1234", "http://own:8778/x"
+	const xProto, xHost, xPrefix = "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Prefix"
+	type headers = map[string]string
 	for _, c := range []struct {
 		from    string
-		headers map[string]string
+		headers headers
 		want    string // empty: refused
 	}{
 		{proxy, nil, own},
-		{proxy, map[string]string{"X-Forwarded-Proto": "https"}, "https://own:8778/x"},
-		{"[::ffff:10.0.0.1]:1", map[string]string{"X-Forwarded-Proto": "https"}, "https://own:8778/x"},
-		{"[fd00::5%eth0]:1", map[string]string{"X-Forwarded-Proto": "HTTPS"}, "https://own:8778/x"},
-		{"10.0.0.2:1", map[string]string{"X-Forwarded-Proto": "https", "X-Forwarded-Host": "evil"}, own},
-		{"@", map[string]string{"X-Forwarded-Proto": "https"}, own},
-		{
-			proxy, map[string]string{"X-Forwarded-Proto": "https", "X-Forwarded-Host": "cloud:443", "X-Forwarded-Prefix": "/placement/"},
-			"https://cloud:443/placement/x",
-		},
-		{proxy, map[string]string{"X-Forwarded-Host": "evil, cloud"}, "http://cloud/x"},
-		{proxy, map[string]string{"Forwarded": `for=192.0.2.1;proto=http;host=evil, for=10.1.1.1;proto=https;host="[2001:db8::1]:443"`},
+		{proxy, headers{xProto: "https"}, "https://own:8778/x"},
+		{"[::ffff:10.0.0.1]:1", headers{xProto: "https"}, "https://own:8778/x"},
+		{"[fd00::5%eth0]:1", headers{xProto: "HTTPS"}, "https://own:8778/x"},
+		{"10.0.0.2:1", headers{xProto: "https", xHost: "evil"}, own},
+		{"@", headers{xProto: "https"}, own},
+		{proxy, headers{xProto: "https", xHost: "cloud:443", xPrefix: "/placement/"}, "https://cloud:443/placement/x"},
+		{proxy, headers{xHost: "evil, cloud"}, "http://cloud/x"},
+		{proxy, headers{"Forwarded": `for=192.0.2.1;proto=http;host=evil, for=10.1.1.1;proto=https;host="[2001:db8::1]:443"`},
 			"https://[2001:db8::1]:443/x"},
-		{proxy, map[string]string{"Forwarded": "proto=https", "X-Forwarded-Host": "evil"}, "https://own:8778/x"},
-		{proxy, map[string]string{"X-Forwarded-Proto": "gopher"}, ""},
-		{proxy, map[string]string{"Forwarded": "proto=gopher"}, ""},
-		{proxy, map[string]string{"X-Forwarded-Host": "a/b"}, ""},
-		{proxy, map[string]string{"X-Forwarded-Host": "user@a"}, ""},
-		{proxy, map[string]string{"X-Forwarded-Host": ":443"}, ""},
-		{proxy, map[string]string{"X-Forwarded-Prefix": "placement"}, ""},
-		{proxy, map[string]string{"X-Forwarded-Prefix": "/../x"}, ""},
-		{proxy, map[string]string{"X-Forwarded-Prefix": "//evil"}, ""},
-		{proxy, map[string]string{"X-Forwarded-Prefix": "/a?b"}, ""},
+		{proxy, headers{"Forwarded": "proto=https", xHost: "evil"}, "https://own:8778/x"},
+		{proxy, headers{xProto: "gopher"}, ""}, {proxy, headers{"Forwarded": "proto=gopher"}, ""},
+		{proxy, headers{xHost: "a/b"}, ""}, {proxy, headers{xHost: "user@a"}, ""}, {proxy, headers{xHost: ":443"}, ""},
+		{proxy, headers{xPrefix: "placement"}, ""}, {proxy, headers{xPrefix: "/../x"}, ""},
+		{proxy, headers{xPrefix: "//evil"}, ""}, {proxy, headers{xPrefix: "/a?b"}, ""},
 	} {
 		r := httptest.NewRequest("GET", "/x", nil)
 		r.Host, r.RemoteAddr = "own:8778", c.from
