@@ -16,32 +16,27 @@ import (
 )
 
 // documents are those with the most memory for their bytes, with n values each.
-var documents = map[string]func(n int) string{
-	"numbers":     func(n int) string { return "[" + strings.Repeat("1,", n) + "1]" },
-	"strings":     func(n int) string { return "[" + strings.Repeat(`"",`, n) + `""]` },
-	"arrays":      func(n int) string { return "[" + strings.Repeat("[],", n) + "[]]" },
-	"objects":     func(n int) string { return "[" + strings.Repeat("{},", n) + "{}]" },
-	"members":     func(n int) string { return `{"a":[` + strings.Repeat(`{"a":1},`, n) + "1]}" },
-	"nested":      func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) },
-	"one string":  func(n int) string { return `"` + strings.Repeat("a", n) + `"` },
-	"escaped":     func(n int) string { return `"` + strings.Repeat(`\"`, n) + `"` },
-	"nulls":       func(n int) string { return "[" + strings.Repeat("null,", n) + "null]" },
-	"not closed":  func(n int) string { return strings.Repeat("[1,", n) },
-	"not quoted":  func(n int) string { return strings.Repeat(`["a,b",`, n) },
-	"with spaces": func(n int) string { return "[" + strings.Repeat(" 1 ,", n) + "1]" },
+func documents(n int) map[string]string {
+	list := func(element string) string { return "[" + strings.Repeat(element+",", n) + "1]" }
+	return map[string]string{
+		"numbers": list("1"), "strings": list(`""`), "arrays": list("[]"), "objects": list("{}"), "nulls": list("null"),
+		"members": `{"a":` + list(`{"a":1}`) + "}", "with spaces": list(" 1 "),
+		"one string": `"` + strings.Repeat("a", n) + `"`, "escaped": `"` + strings.Repeat(`\"`, n) + `"`,
+	}
 }
 
-func isDeep(name string) bool {
-	return name == "nested" || name == "not closed" || name == "not quoted"
+// deep are documents that are refused for their depth.
+func deep(n int) map[string]string {
+	return map[string]string{
+		"nested": strings.Repeat("[", n) + strings.Repeat("]", n), "not closed": strings.Repeat("[1,", n),
+		"not quoted": strings.Repeat(`["a,b",`, n),
+	}
 }
 
 // TestWeight: no decoded document takes more memory than its weight.
 func TestWeight(t *testing.T) {
-	for name, made := range documents {
-		text := []byte(made(5000))
-		if isDeep(name) {
-			continue // it is not decoded
-		}
+	for name, document := range documents(5000) {
+		text := []byte(document)
 		var before, after runtime.MemStats
 		var decoded any
 		runtime.GC()
@@ -63,36 +58,37 @@ func TestWeight(t *testing.T) {
 // bodies long before they have arrived.
 func TestRead(t *testing.T) {
 	t.Parallel()
-	for name, made := range documents {
-		text := made(3000)
-		for _, from := range []io.Reader{
-			strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text)),
-			iotest.DataErrReader(strings.NewReader(text)),
-		} {
-			lease := fair.NewPool().Lease("x")
-			if isDeep(name) {
-				if _, err := intake.Read(lease, from, -1, int64(len(text))); !errors.Is(err, document.ErrTooDeep) {
-					t.Errorf("%s: %v", name, err)
-				}
-				continue
-			}
-			if got, err := intake.Read(lease, from, -1, int64(len(text))); err != nil || string(got) != text {
+	read := func(from io.Reader, announced, most int64) (string, error) {
+		text, err := intake.Read(fair.NewPool().Lease("x"), from, announced, most)
+		return string(text), err
+	}
+	arrivals := func(text string) []io.Reader {
+		return []io.Reader{
+			strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text)), iotest.DataErrReader(strings.NewReader(text)),
+		}
+	}
+	for name, text := range documents(3000) {
+		for _, from := range arrivals(text) {
+			if got, err := read(from, -1, int64(len(text))); err != nil || got != text {
 				t.Errorf("%s: %d of %d bytes, %v", name, len(got), len(text), err)
 			}
-			_, err := intake.Read(lease, strings.NewReader(text), -1, int64(len(text)-1))
-			if !errors.Is(err, intake.ErrTooLarge) {
-				t.Errorf("%s with a byte too many: %v", name, err)
+		}
+		if _, err := read(strings.NewReader(text), -1, int64(len(text)-1)); !errors.Is(err, intake.ErrTooLarge) {
+			t.Errorf("%s with a byte too many: %v", name, err)
+		}
+	}
+	for name, text := range deep(3000) {
+		for _, from := range arrivals(text) {
+			if _, err := read(from, -1, int64(len(text))); !errors.Is(err, document.ErrTooDeep) {
+				t.Errorf("%s: %v", name, err)
 			}
 		}
 	}
-	unsent := &counter{from: repeat("1,")}
-	if _, err := intake.Read(fair.NewPool().Lease("x"), unsent, 1<<20, 1<<19); !errors.Is(err, intake.ErrTooLarge) ||
-		unsent.n > 0 {
+	unsent, endless := &counter{from: repeat("1,")}, &counter{from: repeat("1,")}
+	if _, err := read(unsent, 1<<20, 1<<19); !errors.Is(err, intake.ErrTooLarge) || unsent.n > 0 {
 		t.Errorf("%d bytes were read of a body that is announced as too large: %v", unsent.n, err)
 	}
-	endless := &counter{from: repeat("1,")}
-	if _, err := intake.Read(fair.NewPool().Lease("x"), endless, 1<<20, 1<<30); !errors.Is(err, intake.ErrTooLarge) ||
-		endless.n > 2<<20 {
+	if _, err := read(endless, 1<<20, 1<<30); !errors.Is(err, intake.ErrTooLarge) || endless.n > 2<<20 {
 		t.Errorf("%d bytes were read of an endless list: %v", endless.n, err)
 	}
 }

@@ -29,7 +29,7 @@ func TestDefaults(t *testing.T) {
 		rule     string
 		id       policy.Identity
 		target   policy.Target
-		old, new bool
+		old, new bool // with the old defaults, and the new ones
 	}{
 		{"placement:resource_providers:list", admin, nil, true, true},
 		{"placement:resource_providers:list", service, nil, true, true},
@@ -44,14 +44,9 @@ func TestDefaults(t *testing.T) {
 		{"allot:audit", service, nil, false, false},
 		{"no such rule", admin, nil, false, false},
 	} {
-		for _, newDefaults := range []bool{false, true} {
-			want := c.old
-			if newDefaults {
-				want = c.new
-			}
-			if got := load(t, "", newDefaults).Allows(c.rule, c.id, c.target); got != want {
-				t.Errorf("%s by %v of %v, new defaults %v: %v", c.rule, c.id, c.target, newDefaults, got)
-			}
+		was, is := load(t, "", false).Allows(c.rule, c.id, c.target), load(t, "", true).Allows(c.rule, c.id, c.target)
+		if was != c.old || is != c.new {
+			t.Errorf("%s by %v of %v: %v, and %v by new defaults", c.rule, c.id, c.target, was, is)
 		}
 	}
 }
@@ -108,11 +103,9 @@ func TestRefused(t *testing.T) {
 	rule := func(text string) string { return "placement:traits:list: '" + text + "'" }
 	for _, text := range []string{
 		rule("role:"), rule("role"), rule("admin"), rule("role:admin or"), rule("or role:admin"), rule("(role:admin"),
-		rule("role:admin)"),
-		rule("role:admin role:reader"), rule("http://policy.example/x"), rule("rule:nobody_wrote_this"), rule("rule:placement:traits:list"),
-		rule("is_admin:True"), rule("project_id:%(tenant)s"), rule("project_id:%(project_id)"), rule("role:%(project_id)s"),
-		rule("not"), rule("()"),
-		rule(strings.Repeat("(", 1000) + "@" + strings.Repeat(")", 1000)), "a: rule:b\nb: rule:a\n",
+		rule("role:admin)"), rule("role:admin role:reader"), rule("http://policy.example/x"), rule("rule:nobody_wrote_this"),
+		rule("rule:placement:traits:list"), rule("is_admin:True"), rule("project_id:%(tenant)s"), rule("not"), rule("()"),
+		rule("project_id:%(project_id)"), rule("role:%(project_id)s"), rule(strings.Repeat("(", 1000) + "@" + strings.Repeat(")", 1000)), "a: rule:b\nb: rule:a\n",
 		"placement:traits:lisst: '@'", "placement:traits:list: [[role:admin]]", "- a list", "a: '@'\n---\nb: '@'", "\x00",
 		"a: '@'\na: '!'",
 	} {

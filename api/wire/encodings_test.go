@@ -3,6 +3,7 @@ package wire_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -27,13 +28,13 @@ func TestOlderPatches(t *testing.T) {
 		}
 		return c.Patch[0], err
 	}
-	op, err := decode(map[string]any{"op": "remove", "path": "/name", "value": nil})
-	if want := (commands.PatchOperation{Op: "remove", Path: "/name"}); err != nil || op != want {
-		t.Errorf("%+v, %v; want %+v", op, err, want)
-	}
-	op, err = decode(map[string]any{"op": "add", "path": "/name", "value": nil})
-	if want := (commands.PatchOperation{Op: "add", Path: "/name", Value: "null"}); err != nil || op != want {
-		t.Errorf("%+v, %v; want %+v", op, err, want)
+	for op, want := range map[string]commands.PatchOperation{
+		"remove": {Op: "remove", Path: "/name"}, "add": {Op: "add", Path: "/name", Value: "null"},
+	} {
+		got, err := decode(map[string]any{"op": op, "path": "/name", "value": nil})
+		if err != nil || got != want {
+			t.Errorf("%+v, %v; want %+v", got, err, want)
+		}
 	}
 	for field, value := range map[string]any{"from": "/name", "op": 1, "path": nil} {
 		op := map[string]any{"op": "add", "path": "/name", "value": 1}
@@ -72,29 +73,25 @@ func TestNullIsNoWeight(t *testing.T) {
 	encodings := map[string]func(any) ([]byte, error){
 		encoding.TypeMsgpack: msgpack.Marshal, encoding.TypeJSON: json.Marshal,
 	}
-	for place, prefer := range map[string]func(weight any) object{
-		"weights":    func(weight any) object { return object{"weights": object{"VCPU": weight}} },
-		"traits":     func(weight any) object { return object{"traits": object{"CUSTOM_A": weight}} },
-		"aggregates": func(weight any) object { return object{"aggregates": []any{object{"aggregate": id, "weight": weight}}} },
-		"near": func(weight any) object {
-			return object{"near": []any{object{"by": "tree", "consumers": []any{id}, "weight": weight}}}
-		},
+	for place, prefer := range map[string]func(weight any) any{
+		"weights":    func(weight any) any { return object{"VCPU": weight} },
+		"traits":     func(weight any) any { return object{"CUSTOM_A": weight} },
+		"aggregates": func(weight any) any { return []any{object{"aggregate": id, "weight": weight}} },
+		"near":       func(weight any) any { return []any{object{"by": "tree", "consumers": []any{id}, "weight": weight}} },
 	} {
 		for contentType, encode := range encodings {
-			for _, weight := range []any{nil, "1", []any{}, 1, -0.5} {
-				body, err := encode(object{"prefer": prefer(weight)})
+			for _, c := range []struct {
+				weight  any
+				refused bool
+				says    string
+			}{{1, false, ""}, {-0.5, false, ""}, {"1", true, ""}, {[]any{}, true, ""}, {nil, true, "null is none"}} {
+				body, err := encode(object{"prefer": object{place: prefer(c.weight)}})
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, text := weight.(string)
-				_, list := weight.([]any)
-				var c commands.Claim
-				err = encoding.Decode(body, contentType, &c)
-				if refused := weight == nil || text || list; refused != (err != nil) {
-					t.Errorf("%s in %s %v: %v", place, contentType, weight, err)
-				}
-				if weight == nil && (err == nil || !strings.Contains(err.Error(), "null is none")) {
-					t.Errorf("%s in %s: null is refused with %v", place, contentType, err)
+				err = encoding.Decode(body, contentType, new(commands.Claim))
+				if (err != nil) != c.refused || !strings.Contains(fmt.Sprint(err), c.says) {
+					t.Errorf("%s in %s %v: %v", place, contentType, c.weight, err)
 				}
 			}
 		}

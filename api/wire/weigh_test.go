@@ -38,13 +38,9 @@ func places(t reflect.Type, at place, found *[]place, element func(uintptr)) {
 	case reflect.TypeFor[ledger.UUID](), reflect.TypeFor[ledger.Address]():
 		return
 	case reflect.TypeFor[ledger.Document](), reflect.TypeFor[commands.PatchValue](), reflect.TypeFor[encoding.Body]():
-		for _, isMap := range []bool{true, false} {
-			inside := at
-			inside.isMap = isMap
-			*found = append(*found, inside)
-		}
-		deeper := place{at.name + ".x", at.before + `{"x":`, "}" + at.after, false}
-		*found = append(*found, deeper)
+		list, deeper := at, place{at.name + ".x", at.before + `{"x":`, "}" + at.after, false}
+		list.isMap, at.isMap = false, true
+		*found = append(*found, list, at, deeper)
 		return
 	}
 	switch t.Kind() {
@@ -95,78 +91,66 @@ func (p place) full(element string) []byte {
 	return slices.Concat([]byte(p.before), elements(element, p.isMap), []byte(p.after))
 }
 
-var elementsMade = map[string][]byte{} // by the element and whether they are in a map
+var elementsMade = map[string][]byte{} // by what they are
 
-// elements returns the largest list or map of such elements. They are the same in
-// all places, and take long to make.
+// madeOnce makes elements that are the same in all places, and take long to make.
+func madeOnce(write func(b *bytes.Buffer), of ...any) []byte {
+	key := fmt.Sprint(of...)
+	if elementsMade[key] == nil {
+		var b bytes.Buffer
+		write(&b)
+		elementsMade[key] = b.Bytes()
+	}
+	return elementsMade[key]
+}
+
+// elements returns the largest list or map of such elements.
 func elements(element string, isMap bool) []byte {
-	key := fmt.Sprint(element, isMap)
-	if made := elementsMade[key]; made != nil {
-		return made
-	}
-	var b bytes.Buffer
-	brackets := "[]"
-	if isMap {
-		brackets = "{}"
-	}
-	b.WriteByte(brackets[0])
-	for i := 0; b.Len() < largest; i++ {
-		if i > 0 {
-			b.WriteByte(',')
-		}
+	return madeOnce(func(b *bytes.Buffer) {
+		brackets := "[]"
 		if isMap {
-			fmt.Fprintf(&b, `"%x":`, i)
+			brackets = "{}"
 		}
-		b.WriteString(element)
-	}
-	b.WriteByte(brackets[1])
-	elementsMade[key] = b.Bytes()
-	return b.Bytes()
+		for i, mark := 0, brackets[0]; b.Len() < largest; i, mark = i+1, ',' {
+			b.WriteByte(mark)
+			if isMap {
+				fmt.Fprintf(b, `"%x":`, i)
+			}
+			b.WriteString(element)
+		}
+		b.WriteByte(brackets[1])
+	}, element, isMap)
 }
 
 // packed is the same in msgpack, with elements of one byte.
 func (p place) packed(element byte) []byte {
-	head := func() []byte {
-		var tree any
-		text := p.before + `"HERE"` + p.after
-		if err := json.Unmarshal([]byte(text), &tree); err != nil {
-			panic(err)
-		}
-		data, err := msgpack.Marshal(tree)
-		if err != nil {
-			panic(err)
-		}
-		return data
-	}()
-	before, after, found := bytes.Cut(head, []byte("\xa4HERE"))
-	if !found {
-		panic("no place")
+	var tree any
+	err := json.Unmarshal([]byte(p.before+`"HERE"`+p.after), &tree)
+	var message []byte
+	if err == nil {
+		message, err = msgpack.Marshal(tree)
+	}
+	before, after, found := bytes.Cut(message, []byte("\xa4HERE"))
+	if err != nil || !found {
+		panic(fmt.Sprint("no place: ", err))
 	}
 	return slices.Concat(before, packedElements(element, p.isMap), after)
 }
 
 // packedElements is the same as elements in msgpack.
 func packedElements(element byte, isMap bool) []byte {
-	key := fmt.Sprint(element, isMap)
-	if made := elementsMade[key]; made != nil {
-		return made
-	}
-	var b bytes.Buffer
-	enc := msgpack.NewEncoder(&b)
-	if !isMap {
-		n := largest
-		_ = enc.EncodeArrayLen(n) // to memory
-		b.Write(bytes.Repeat([]byte{element}, n))
-	} else {
-		n := largest / 6
-		_ = enc.EncodeMapLen(n)
-		for i := range n {
-			fmt.Fprintf(&b, "\xa4%04x", i&0xffff)
+	return madeOnce(func(b *bytes.Buffer) {
+		if !isMap {
+			_ = msgpack.NewEncoder(b).EncodeArrayLen(largest) // to memory
+			b.Write(bytes.Repeat([]byte{element}, largest))
+			return
+		}
+		_ = msgpack.NewEncoder(b).EncodeMapLen(largest / 6) // to memory
+		for i := range largest / 6 {
+			fmt.Fprintf(b, "\xa4%04x", i&0xffff)
 			b.WriteByte(element)
 		}
-	}
-	elementsMade[key] = b.Bytes()
-	return b.Bytes()
+	}, element, isMap)
 }
 
 // grown returns how many bytes a function allocates.
@@ -197,25 +181,19 @@ func TestSmallMessagesStaySmall(t *testing.T) {
 		var found []place
 		places(reflect.TypeOf(empty()), place{name: name}, &found, func(uintptr) {})
 		for _, p := range found {
-			bodies := map[string][]byte{}
-			for _, element := range []string{"null", "{}"} {
-				bodies["json "+element] = p.full(element)
-			}
-			for _, element := range []byte{0xc0, 0x80} {
-				bodies[fmt.Sprintf("msgpack %x", element)] = p.packed(element)
-			}
-			for kind, body := range bodies {
-				contentType := encoding.TypeJSON
-				if strings.HasPrefix(kind, "msgpack") {
-					contentType = encoding.TypeMsgpack
-				}
-				for _, decode := range []func([]byte, string, any) error{encoding.Decode, weighed} {
-					var err error
-					if bytes := grown(func() { err = decode(body, contentType, empty()) }); bytes > mostGrowth {
-						t.Errorf("%s, %s: %d bytes make %d (%v)", p.name, kind, len(body), bytes, err)
+			for contentType, bodies := range map[string][][]byte{
+				encoding.TypeJSON:    {p.full("null"), p.full("{}")},
+				encoding.TypeMsgpack: {p.packed(0xc0), p.packed(0x80)}, // nil, an empty map
+			} {
+				for i, body := range bodies {
+					for _, decode := range []func([]byte, string, any) error{encoding.Decode, weighed} {
+						var err error
+						if bytes := grown(func() { err = decode(body, contentType, empty()) }); bytes > mostGrowth {
+							t.Errorf("%s, %s %d: %d bytes make %d (%v)", p.name, contentType, i, len(body), bytes, err)
+						}
 					}
+					count++
 				}
-				count++
 			}
 		}
 	}
@@ -272,21 +250,21 @@ func TestLargestCommands(t *testing.T) {
 // read just as strictly.
 func TestStrictReader(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ contentType, body string }{
-		"repeated":                 {encoding.TypeJSON, `{"name":"CUSTOM_A","name":"CUSTOM_B"}`},
-		"repeated, other case":     {encoding.TypeJSON, `{"name":"CUSTOM_A","NAME":"CUSTOM_B"}`},
-		"other case":               {encoding.TypeJSON, `{"NAME":"CUSTOM_B"}`},
-		"not UTF-8":                {encoding.TypeJSON, "{\"name\":\"CUSTOM_\xff\"}"},
-		"half a pair":              {encoding.TypeJSON, `{"name":"CUSTOM_\ud800"}`},
-		"NaN":                      {encoding.TypeJSON, `{"name":NaN}`},
-		"repeated in msgpack":      {encoding.TypeMsgpack, "\x82\xa4name\xa1A\xa4name\xa1B"},
-		"repeated, other form":     {encoding.TypeMsgpack, "\x82\xa4name\xa1A\xd9\x04name\xa1B"},
-		"not UTF-8 in msgpack":     {encoding.TypeMsgpack, "\x81\xa4name\xa1\xff"},
-		"key not UTF-8 in msgpack": {encoding.TypeMsgpack, "\x81\xa4nam\xff\xa1A"},
-		"key no text in msgpack":   {encoding.TypeMsgpack, "\x81\x01\xa1A"},
+	for contentType, bodies := range map[string]map[string]string{
+		encoding.TypeJSON: {
+			"repeated": `{"name":"CUSTOM_A","name":"CUSTOM_B"}`, "repeated, other case": `{"name":"CUSTOM_A","NAME":"CUSTOM_B"}`,
+			"other case": `{"NAME":"CUSTOM_B"}`, "not UTF-8": "{\"name\":\"CUSTOM_\xff\"}",
+			"half a pair": `{"name":"CUSTOM_\ud800"}`, "NaN": `{"name":NaN}`,
+		},
+		encoding.TypeMsgpack: {
+			"repeated": "\x82\xa4name\xa1A\xa4name\xa1B", "repeated, other form": "\x82\xa4name\xa1A\xd9\x04name\xa1B",
+			"not UTF-8": "\x81\xa4name\xa1\xff", "key not UTF-8": "\x81\xa4nam\xff\xa1A", "key no text": "\x81\x01\xa1A",
+		},
 	} {
-		if err := encoding.Decode([]byte(c.body), c.contentType, new(commands.CreateTrait)); err == nil {
-			t.Errorf("%s is taken", name)
+		for name, body := range bodies {
+			if err := encoding.Decode([]byte(body), contentType, new(commands.CreateTrait)); err == nil {
+				t.Errorf("%s in %s is taken", name, contentType)
+			}
 		}
 	}
 	inside := `{"node":"22222222-2222-4222-8222-222222222222","name":"n","extra":{"a":{"b":1,"b":2}}}`
