@@ -6,7 +6,10 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -239,5 +242,71 @@ func TestTokensStayWithKeystone(t *testing.T) {
 	}
 	if len(told) > 0 {
 		t.Errorf("another server was told %q", told)
+	}
+}
+
+// TestCloud: the account is found where clients of OpenStack look for theirs, and Keystone
+// takes it. A cloud that is not there, and variables that say nothing, are errors that name them.
+func TestCloud(t *testing.T) {
+	server := keystonetest.Start(
+		t, keystonetest.User{Name: "allot", Password: "secret", ID: "u", Project: "service", Roles: []string{"service"}},
+	)
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	text := `clouds: {home: {auth: {auth_url: "http://elsewhere.example:5000", username: allot, password: secret,
+	  project_name: service, user_domain_name: Default, project_domain_name: Default}}}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	type variables map[string]string
+	for name, c := range map[string]struct {
+		set  variables
+		says string // no account is found
+	}{
+		"OS_CLOUD":       {variables{"OS_CLIENT_CONFIG_FILE": file, "OS_CLOUD": "home"}, ""},
+		"OS_*":           {variables{"OS_USERNAME": "allot", "OS_PASSWORD": "secret", "OS_PROJECT_NAME": "service"}, ""},
+		"nothing":        {nil, "OS_"},
+		"no such cloud":  {variables{"OS_CLIENT_CONFIG_FILE": file, "OS_CLOUD": "nowhere"}, "nowhere"},
+		"wrong password": {variables{"OS_USERNAME": "allot", "OS_PASSWORD": "x", "OS_PROJECT_NAME": "service"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for variable, value := range c.set {
+				t.Setenv(variable, value)
+			}
+			account, trust, err := auth.Cloud("")
+			if (err != nil) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Fatal(err)
+			}
+			if err != nil {
+				return
+			}
+			k, err := auth.NewKeystone(auth.KeystoneConfig{URL: server.URL, Account: account, TLS: trust})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err = ask(k, server.Token("allot")); (err == nil) != (name != "wrong password") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// TestDirectory: projects and users are called what Keystone says; what was read stays known while it is away.
+func TestDirectory(t *testing.T) {
+	server := keystonetest.Start(t, users...)
+	server.Answer(map[string]string{
+		"projects": `{"projects":[{"id":"1","name":"web"},{"id":"2","name":"web"},{"id":"3","name":"db"}],"links":{"next":null}}`,
+		"users":    `{"users":[{"id":"4","name":"ann"}],"links":{"next":null},"truncated":true}`,
+	})
+	d := &auth.Directory{Keystone: open(t, server, nil)}
+	if err := d.Read(t.Context()); err == nil {
+		t.Error("a list that was cut short is none")
+	}
+	server.Break(true)
+	if err := d.Read(t.Context()); err == nil {
+		t.Error("a broken Keystone has names")
+	}
+	if d.Called("project", "3") != "db" || d.Called("user", "4") != "ann" || d.Called("user", "3") != "" ||
+		!slices.Equal(d.Named("project", "web"), []string{"1", "2"}) || d.Named("user", "web") != nil {
+		t.Error(d.Called("project", "3"), d.Called("user", "4"), d.Named("project", "web"))
 	}
 }

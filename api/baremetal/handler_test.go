@@ -1,6 +1,7 @@
 package baremetal_test
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -11,7 +12,9 @@ import (
 
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/baremetal"
+	"github.com/allot-project/allot/api/openapi"
 	"github.com/allot-project/allot/api/policy"
+	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/ledger"
@@ -233,5 +236,58 @@ func TestBadInput(t *testing.T) {
 	})
 	if after := w.Views.Checkpoint(); after != before {
 		t.Errorf("bad requests moved the log from %d to %d", before.Sequence, after.Sequence)
+	}
+}
+
+// noting notes what is submitted last.
+type noting struct {
+	commands.Submitter
+	last commands.Submission
+}
+
+func (n *noting) Submit(ctx context.Context, s commands.Submission) (commands.Outcome, error) {
+	n.last = s
+	return n.Submitter.Submit(ctx, s)
+}
+
+// TestWhoLoadsInBulk: each command names its client, on whose account it adds to the log, and only
+// administrators and services add to it without a bound.
+func TestWhoLoadsInBulk(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for who, bulk := range map[string]bool{"p member": false, "admin": true, "nova service": true} {
+		n := &noting{Submitter: w.handler.Commands}
+		w.handler.Commands = n
+		answer := w.send("", who, "POST", "/v1/allocations", `{"resource_class":"bm"}`)
+		if n.last.Client == "" || n.last.Bulk != bulk {
+			t.Errorf("%s: %d, %+v", who, answer.Code, n.last)
+		}
+	}
+}
+
+// identMissing are methods that need an ident in the path, which Ironic says
+// with 400 instead of 405.
+var identMissing = map[string]bool{"PATCH /allocations": true, "DELETE /allocations": true}
+
+// TestDescribe: what is described is what the facade does, and nothing else.
+func TestDescribe(t *testing.T) {
+	d := openapi.New("", "", "")
+	if err := baremetal.Describe(d); err != nil {
+		t.Fatal(err)
+	}
+	paths := d.Object()["paths"].(openapi.Object)
+	if len(paths) != len(baremetal.Paths) {
+		t.Errorf("%d paths are described of %d", len(paths), len(baremetal.Paths))
+	}
+	w := newWorld(t)
+	for _, path := range baremetal.Paths {
+		described, _ := paths[baremetal.Prefix+"/v1"+path].(openapi.Object)
+		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
+			said := described[strings.ToLower(method)] != nil
+			does := w.send("latest", "admin", method, "/v1"+path, "{}").Code != http.StatusMethodNotAllowed
+			if said != (does && !identMissing[method+" "+path]) {
+				t.Errorf("%s %s: the facade has it: %v, described: %v", method, path, does, said)
+			}
+		}
 	}
 }

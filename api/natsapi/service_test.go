@@ -2,6 +2,7 @@ package natsapi_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
+	"golang.org/x/crypto/bcrypt"
 
 	"github.com/allot-project/allot/api/natsapi"
 	"github.com/allot-project/allot/api/wire"
@@ -243,5 +245,98 @@ func TestDeadlines(t *testing.T) {
 	}
 	if after := d.Views.Checkpoint(); after != before {
 		t.Error("something happened")
+	}
+}
+
+// TestDiscoveryIsAnsweredOnce: what clients ask to discover the service is answered as the
+// library would, beside all other requests, also by a second service on the connection.
+func TestDiscoveryIsAnsweredOnce(t *testing.T) {
+	t.Parallel()
+	l, ns, nc := connectDoor(t)
+	client := dial(t, ns.ClientURL())
+	for range 2 { // a second time on the same connection
+		svc, err := natsapi.Start(nc, configOf(l, natsapi.Config{
+			Trace: func(natsapi.Name, func(string) string) (*commands.Trace, func(string)) { // of every request
+				return &commands.Trace{Parent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}, func(string) {}
+			},
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, size := range []int{0, 10, 100_000} {
+			for _, subject := range []string{
+				"$SRV.PING", "$SRV.INFO", "$SRV.STATS", "$SRV.INFO.allot", "$SRV.PING.allot", "$SRV.INFO.other", "$SRV.PING.allot.x", "$SRV.x",
+				"allot.query.Usages", "allot.query.Provider", "allot.batch", "allot.command.CreateTrait",
+			} {
+				asked := client.PublishRequest(subject, nats.NewInbox(), make([]byte, size))
+				if err := errors.Join(asked, client.Publish(subject, make([]byte, size))); err != nil { // to no one's inbox
+					t.Fatal(err)
+				}
+			}
+		}
+		if _, err := client.Request("allot.query.Usages", []byte(`{"project":"p"}`), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		// Each kind is answered once, as the library would.
+		for subject, answers := range map[string]int{
+			"$SRV.PING": 1, "$SRV.INFO": 1, "$SRV.STATS.allot": 1, "$SRV.INFO.other": 0, "$SRV.PING.allot.x": 0, "$SRV.x": 0,
+		} {
+			inbox := nats.NewInbox()
+			sub, err := client.SubscribeSync(inbox)
+			if err == nil {
+				err = client.PublishRequest(subject, inbox, nil)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range answers {
+				if _, err := sub.NextMsg(time.Minute); err != nil {
+					t.Fatalf("%s: %v", subject, err)
+				}
+			}
+			// Nothing more has come by the time that a later request is answered.
+			kind, _, _ := strings.Cut(strings.TrimPrefix(subject, "$SRV."), ".")
+			if kind == "x" {
+				kind = "PING"
+			}
+			if _, err := client.Request("$SRV."+kind+".allot", nil, time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			if n, _, err := sub.Pending(); err != nil || n != 0 {
+				t.Errorf("%s: %d answers more than %d, %v", subject, n, answers, err)
+			}
+		}
+		if err := svc.Stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestBadUsers: a file of users that is not as it should be is refused as a whole.
+func TestBadUsers(t *testing.T) {
+	t.Parallel()
+	hash, err := bcrypt.GenerateFromPassword([]byte("correct horse"), bcrypt.DefaultCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"nothing": "", "no users": "users: []", "no name": "users: [{role: operator, password: x}]",
+		"plain password":     "users: [{name: a, role: operator, password: secret}]",
+		"no role":            "users: [{name: a, password: 'HASH'}]",
+		"unknown role":       "users: [{name: a, role: king, password: 'HASH'}]",
+		"unknown command":    "users: [{name: a, role: submitter, commands: [Fly], password: 'HASH'}]",
+		"unknown field":      "users: [{name: a, role: operator, colour: red, password: 'HASH'}]",
+		"bound auditor":      "users: [{name: a, role: auditor, project: p, password: 'HASH'}]",
+		"bad key":            "users: [{name: a, role: operator, nkey: UABC}]",
+		"key and password":   "users: [{name: a, role: operator, nkey: UABC, password: 'HASH'}]",
+		"twice":              "users: [{name: a, role: operator, password: 'HASH'}, {name: a, role: auditor, password: 'HASH'}]",
+		"not even a mapping": "[1, 2]",
+	} {
+		if _, err := natsapi.LoadUsers([]byte(strings.ReplaceAll(text, "HASH", string(hash)))); !errors.Is(err, natsapi.ErrUsers) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := natsapi.LoadUsers([]byte("users: [{name: a, role: auditor, password: '" + string(hash) + "'}]")); err != nil {
+		t.Errorf("a good one: %v", err)
 	}
 }
