@@ -133,9 +133,7 @@ func TestEveryReplyTellsSequence(t *testing.T) {
 }
 
 func headers(contentType string) map[string]string {
-	return map[string]string{
-		wire.HeaderContentType: contentType, wire.HeaderCommandID: commandstest.NewID().String(),
-	}
+	return map[string]string{wire.HeaderContentType: contentType, wire.HeaderCommandID: commandstest.NewID().String()}
 }
 
 // TestPlainTexts: a text in a reply in JSON is as it was sent.
