@@ -49,9 +49,7 @@ func TestRefusedCommands(t *testing.T) {
 	t.Parallel()
 	launchtest.CheckFlags(t, name, description, &program{})
 	text := t.TempDir() + "/text"
-	if err := os.WriteFile(text, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, os.WriteFile(text, nil, 0o600))
 	for _, c := range []struct {
 		says string
 		args []string

@@ -3,6 +3,8 @@ package main
 import (
 	"path/filepath"
 	"testing"
+
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 )
 
 // TestBenchHistory makes a small history, and asks about it; what is answered is compared with
@@ -15,13 +17,9 @@ func TestBenchHistory(t *testing.T) {
 		serverFlags: ownServer(),
 		Serve:       []string{"--archive", "file://" + archive, "--pace-part-records", "500", "--pace-part-age", "100ms"},
 	}
-	if err := c.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, c.Run(t.Context()))
 	c.Commands = 300
-	if err := c.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, c.Run(t.Context()))
 	n, err := questionsTo("127.0.0.1:1").consumers(t.Context())
 	if err == nil {
 		t.Errorf("a server that is not there has %d consumers", n)

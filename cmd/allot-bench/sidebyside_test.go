@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 )
 
 // TestSideBySide measures requests that need consumer generations: migrations,
@@ -31,9 +33,7 @@ func TestSideBySide(t *testing.T) {
 		t.Skip("skipped: .ci/side-by-side runs this beside OpenStack Placement")
 	}
 	f, err := os.OpenFile(out, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	defer func() { _ = f.Close() }()
 	p := &placementClient{t: t, url: url, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128}}}
 	for _, clients := range []int{1, 64} {
@@ -91,9 +91,7 @@ func reportRow(
 		"scenario": scenario, "c": clients, "ops": len(took), "ops_s": float64(len(took)) / elapsed.Seconds(),
 		"p50_ms": float64(took[len(took)/2].Microseconds()) / 1000,
 	})
-	if err := json.NewEncoder(w).Encode(row); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, json.NewEncoder(w).Encode(row))
 }
 
 type placementClient struct {
@@ -107,20 +105,14 @@ type placementClient struct {
 // call sends a request and returns the answer's object.
 func (p *placementClient) call(method, path string, body any) (int, map[string]any) {
 	text, err := json.Marshal(body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	launchtest.Must(p.t, err)
 	r, err := http.NewRequest(method, p.url+path, strings.NewReader(string(text)))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	launchtest.Must(p.t, err)
 	r.Header.Set("X-Auth-Token", "admin")
 	r.Header.Set("OpenStack-API-Version", "placement 1.38")
 	r.Header.Set("Content-Type", "application/json")
 	resp, err := p.http.Do(r)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	launchtest.Must(p.t, err)
 	defer func() { _ = resp.Body.Close() }() // nothing was written
 	var answer map[string]any
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil && !errors.Is(err, io.EOF) {

@@ -3,7 +3,6 @@ package main
 import (
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -35,9 +34,7 @@ func TestContentsBeginALedger(t *testing.T) {
 	if again := a.Must(http.StatusOK, "GET", "/audit/contents?at="+at, ""); again != then {
 		t.Error("the past is told in another way than it was then")
 	}
-	if err := os.WriteFile(file, []byte(then), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, file, then)
 	a.Terminate()
 	migrate(t, true, "import", "jsonl", file, "--data", second)
 	b := launchtest.Launch(t, second)

@@ -34,9 +34,7 @@ type faultyLink struct {
 func newLink(t *testing.T, to string, l *faultyLink) *faultyLink {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	l.address, l.acted = listener.Addr().String(), make(chan struct{})
 	go func() {
@@ -171,15 +169,11 @@ func showsNoPassword(t *testing.T, server *placementdbtest.Server) {
 		l := newLink(t, server.Host, &faultyLink{after: 500_000, act: func() { <-release }})
 		file := filepath.Join(t.TempDir(), "placement.conf")
 		text := "[placement_database]\nconnection = " + server.Through(l.address).Connection("placement") + "\n"
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, file, text)
 		var out bytes.Buffer
 		cmd := exec.Command(launchtest.Program(name), "import", "placement", "--from-file", file, "--data", data)
 		cmd.Stdout, cmd.Stderr = &out, &out
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cmd.Start())
 		<-l.acted
 		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", cmd.Process.Pid))
 		if err != nil || !bytes.Contains(line, []byte("--from-file")) || bytes.Contains(line, []byte(placementdbtest.Password)) {
@@ -215,9 +209,7 @@ func TestImportOntoFullDisk(t *testing.T) {
 		t.Skipf("skipped: no disk of its own can be mounted here: unshare -m: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "empty.jsonl")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	const script = `mount -t tmpfs -o size=16k tmpfs "$1" && "$2" import jsonl "$3" --data "$1/data"; ls -A "$1"`
 	cmd := exec.Command("unshare", "-m", "sh", "-c", script, "sh", t.TempDir(), launchtest.Program(name), file)
 	out, err := cmd.CombinedOutput()

@@ -184,9 +184,7 @@ func TestKilledAddition(t *testing.T) {
 	killed := 0
 	for round := range 6 {
 		cmd := exec.Command(launchtest.Program(name), "import", "ironic", "--from", from, "--into", data)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cmd.Start())
 		staging := filepath.Join(data, "log.import")
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()

@@ -64,14 +64,9 @@ func TestImportPlacement(t *testing.T) {
 // checkReport compares the report in a file with the printed one.
 func checkReport(t *testing.T, file, printed string) {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := read(t, file)
 	var report contents.Report
-	if err := json.Unmarshal(text, &report); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(text), &report))
 	if report.Rows != report.Imported+report.LeftOut || report.LeftOut != 3 || len(report.Findings) < 10 {
 		t.Errorf("%s", text)
 	}
@@ -88,14 +83,10 @@ func TestImportKilledWhileItReads(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	pipe, file, bad := filepath.Join(dir, "pipe"), filepath.Join(dir, "file"), filepath.Join(dir, "bad")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(pipe, 0o600))
 	provider := `{"kind":"provider","uuid":"` + importedHost + `","name":"n","inventories":[{"class":"VCPU","total":8}]}` + "\n"
 	for path, text := range map[string]string{file: provider, bad: provider + "{\n"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, path, text)
 	}
 	data := filepath.Join(dir, "data")
 	reads := launchtest.Start(t, "", name, nil, "import", "jsonl", pipe, "--data", data)
@@ -106,9 +97,7 @@ func TestImportKilledWhileItReads(t *testing.T) {
 	reads.Kill()
 	launchtest.Refused(t, data, "an import into this folder is unfinished", "it was to come from pipe", "To recover")
 	empty := filepath.Join(dir, "empty")
-	if err := os.Mkdir(empty, 0o750); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(empty, 0o750))
 	for _, into := range []string{empty, filepath.Join(dir, "new")} {
 		migrate(t, false, "import", "jsonl", bad, "--data", into)
 		left, err := os.ReadDir(into)
@@ -129,9 +118,7 @@ func TestRefusedImports(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, path, text)
 		return path
 	}
 	odd := func(statements ...string) []string {

@@ -8,8 +8,12 @@ import (
 
 func TestMain(m *testing.M) { launchtest.Main(m, "allot", name) }
 
-// says requires that a text has all of these parts.
-var says = launchtest.Says
+var (
+	must  = launchtest.Must
+	says  = launchtest.Says
+	read  = launchtest.Read
+	write = launchtest.Write
+)
 
 // allot runs a command of the server's program, which must succeed or fail, as wanted.
 func allot(t *testing.T, good bool, args ...string) string {

@@ -21,14 +21,11 @@ import (
 // variables, whose names it returns.
 func documented(t *testing.T, path string) (blocks, variables []string) {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := read(t, path)
 	fence := regexp.MustCompile("(?ms)^ *```\n(.*?)^ *```$")
 	assignment := regexp.MustCompile(`(?m)^([A-Z_]+)=`)
 	command := regexp.MustCompile(`^\s*(allot|allot-migrate|placement-manage|mariadb|curl) `)
-	for _, block := range fence.FindAllStringSubmatch(string(text), -1) {
+	for _, block := range fence.FindAllStringSubmatch(text, -1) {
 		switch {
 		case assignment.MatchString(block[1]):
 			for _, name := range assignment.FindAllStringSubmatch(block[1], -1) {
@@ -78,9 +75,7 @@ func (w *documentWorld) serve(server **exec.Cmd, block, url string) {
 	w.Helper()
 	stop(server)
 	*server = w.run("exec " + block)
-	if err := (*server).Start(); err != nil {
-		w.Fatal(err)
-	}
+	must(w, (*server).Start())
 	ledgertest.WaitFor(w.T, url, func() bool {
 		answer, err := http.Get(url)
 		return err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
@@ -131,9 +126,7 @@ func TestMigrateDocument(t *testing.T) {
 
 func (w *documentWorld) file(name, text string) {
 	w.Helper()
-	if err := os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o600); err != nil {
-		w.Fatal(err)
-	}
+	write(w, filepath.Join(w.dir, name), text)
 }
 
 // step runs one block, and what its reader is told to do beside it.
@@ -153,9 +146,7 @@ func (w *documentWorld) step(block string) {
 		w.server.Create(w.T, "placement")
 		placementdbtest.NewPlacement(w.T, w.server.Connection("placement")).Sync(w.T)
 		at, err := url.Parse("//" + w.server.Host)
-		if err != nil {
-			w.Fatal(err)
-		}
+		must(w, err)
 		w.file(".my.cnf", fmt.Sprintf("[client]\nhost=%s\nport=%s\nuser=placement\npassword=%q\n", at.Hostname(), at.Port(), placementdbtest.Password))
 	case strings.Contains(block, "--with $BACK"):
 		w.values["BACK"] = w.back.Serve(w.T)

@@ -3,7 +3,6 @@ package main
 import (
 	"database/sql"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -167,9 +166,7 @@ func theSame(t *testing.T, s *launchtest.Server, with ...string) {
 	flavours := filepath.Join(t.TempDir(), "flavours")
 	text := "# queries\nresources=VCPU:2&required=CUSTOM_FAST\nresources1=VCPU:1&resources2=VCPU:1&group_policy=isolate\n" +
 		"resources=VCPU:1,MEMORY_MB:64,DISK_GB:5\nresources=CUSTOM_GOLD:1&member_of=" + realID(8, 2) + "\nresources=NONE:1\n"
-	if err := os.WriteFile(flavours, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, flavours, text)
 	args := append([]string{"compare", "placement", "--url", s.HTTP, "--samples", "2", "--flavours", flavours}, with...)
 	want := fmt.Sprintf("no differences: %d providers, %d consumers, and candidates (requests: 7)", 1+3*realHosts, 4*realHosts)
 	if out := migrateWith(t, "OS_TOKEN=admin", true, args...); !strings.Contains(out, want) {
@@ -199,13 +196,10 @@ func byStatements(t *testing.T, server *placementdbtest.Server, s *launchtest.Se
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "contents.sql")
 	migrate(t, true, "export", "placement", "--to", file, "--dialect", server.Scheme, "--url", s.HTTP)
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := read(t, file)
 	p.db.SetMaxOpenConns(1) // BEGIN and COMMIT are of one connection
 	p.empty(server)
-	placementdbtest.Fill(t, p.db, placementdbtest.Split(string(text))...)
+	placementdbtest.Fill(t, p.db, placementdbtest.Split(text)...)
 	p.url = p.Serve(t)
 	theSame(t, s, "--with", p.url)
 	p.must(201, "PUT", "/traits/CUSTOM_NEW", "")

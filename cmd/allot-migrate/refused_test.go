@@ -18,14 +18,10 @@ func TestRefusedCommands(t *testing.T) {
 	dir := t.TempDir()
 	missing, text, sql := filepath.Join(dir, "missing"), filepath.Join(dir, "text"), filepath.Join(dir, "text.sql")
 	for _, path := range []string{text, sql} {
-		if err := os.WriteFile(path, []byte("hello"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, path, "hello")
 	}
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // both sides of a comparison are read at once: this one never fails
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = silent.Close() }() // nothing was sent
 	refused := make(map[string]bool)
 	for _, c := range []struct {
@@ -61,9 +57,7 @@ func TestRefusedCommands(t *testing.T) {
 		}
 	}
 	parser, err := cli.NewParser(name, description, &program{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, command := range parser.Model.Leaves(false) {
 		if !refused[command.Path()] {
 			t.Errorf("the table has no %q", command.Path())

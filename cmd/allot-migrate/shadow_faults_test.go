@@ -81,13 +81,9 @@ func (c *realCloud) killAllot() {
 }
 
 func (c *realCloud) stopAllot() {
-	if err := c.follower.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		c.T.Fatal(err)
-	}
+	must(c.T, c.follower.Cmd.Process.Signal(syscall.SIGSTOP))
 	outage()
-	if err := c.follower.Cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		c.T.Fatal(err)
-	}
+	must(c.T, c.follower.Cmd.Process.Signal(syscall.SIGCONT))
 }
 
 func (c *realCloud) killPlacement() {

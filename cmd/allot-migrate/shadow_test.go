@@ -136,9 +136,7 @@ func everyRoute(t *testing.T, s *shadowed) {
 	t.Helper()
 	made := s.Must(http.StatusOK, "POST", "/resource_providers", `{"name": "made"}`)
 	var provider struct{ UUID string }
-	if err := json.Unmarshal([]byte(made), &provider); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(made), &provider))
 	path, consumer, second := "/resource_providers/"+provider.UUID, uuid.NewString(), uuid.NewString()
 	allocation := func(amount int, generation string) string {
 		return fmt.Sprintf(`{"allocations": {"%s": {"resources": {"VCPU": %d}}}, "project_id": "p", "user_id": "u",
@@ -148,9 +146,7 @@ func everyRoute(t *testing.T, s *shadowed) {
 		var held struct {
 			Generation json.Number `json:"consumer_generation"`
 		}
-		if err := json.Unmarshal([]byte(s.Must(http.StatusOK, "GET", "/allocations/"+id, "")), &held); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(s.Must(http.StatusOK, "GET", "/allocations/"+id, "")), &held))
 		return held.Generation.String()
 	}
 	s.Must(http.StatusOK, "PUT", path, `{"name": "mâde"}`)
@@ -198,23 +194,18 @@ func everyRoute(t *testing.T, s *shadowed) {
 func checkShadowMetrics(t *testing.T, s *shadowed) {
 	t.Helper()
 	_, text, err := launchtest.Send("GET", "http://"+s.admin+"/metrics", "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	says(t, text,
 		`allot_shadow_compared_total{kind="write",outcome="same"}`,
 		`allot_shadow_compared_total{kind="read",outcome="same"}`,
 		`allot_shadow_compared_total{kind="refused",outcome="same"}`, `allot_shadow_repaired_total{outcome="mended"}`,
 		`allot_shadow_requests_total{code="204",method="PUT",route="/allocations/*",side="allot"}`)
-	page, err := os.ReadFile("../../docs/migrate.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := read(t, "../../docs/migrate.md")
 	named := 0
 	for line := range strings.Lines(text) {
 		if rest, is := strings.CutPrefix(line, "# HELP allot_"); is {
 			name, _, _ := strings.Cut(rest, " ")
-			if named++; !strings.Contains(string(page), "| `allot_"+name+"` |") {
+			if named++; !strings.Contains(page, "| `allot_"+name+"` |") {
 				t.Errorf("docs/migrate.md does not name allot_%s", name)
 			}
 		}
@@ -349,13 +340,9 @@ func TestShadowFaults(t *testing.T) {
 	says(t, migrate(t, false, "shadow", "lead", "allot", "--admin", s.admin, "--wait", "1s"), "allot")
 	s.follower = launchtest.Resume(t, second, b.HTTP)
 	w.more(100)
-	if err := s.follower.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.follower.Cmd.Process.Signal(syscall.SIGSTOP))
 	w.more(300)
-	if err := s.follower.Cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.follower.Cmd.Process.Signal(syscall.SIGCONT))
 	w.more(100)
 	w.ended()
 	s.settled(true)
@@ -452,9 +439,7 @@ func TestShadowLeadTells(t *testing.T) {
 func TestRefusedShadows(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "lead"), []byte("unknown\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, filepath.Join(dir, "lead"), "unknown\n")
 	for _, row := range []struct {
 		why  string
 		args []string
@@ -498,9 +483,7 @@ func TestShadowRealPlacement(t *testing.T) {
 func numberAt(t *testing.T, document, member string) int64 {
 	t.Helper()
 	var members map[string]any
-	if err := json.Unmarshal([]byte(document), &members); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(document), &members))
 	number, is := members[member].(float64)
 	if !is {
 		t.Fatalf("%s has no number %s", document, member)

@@ -36,15 +36,10 @@ var homes = map[string]string{
 // TestFloors checks the floors table of ARCHITECTURE.md against the imports.
 func TestFloors(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../ARCHITECTURE.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	floors, owner := readFloors(t, string(text))
+	text := read(t, "../../ARCHITECTURE.md")
+	floors, owner := readFloors(t, text)
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "../../...").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
 		fields := strings.Fields(line)
 		name := strings.TrimPrefix(fields[0], module)
@@ -107,9 +102,7 @@ func TestClientIsSmall(t *testing.T) {
 	t.Parallel()
 	const modules = "{{if .Module}}{{if .Module.Main}}{{.ImportPath}}{{else}}{{.Module.Path}}{{end}}{{end}}"
 	out, err := exec.Command("go", "list", "-deps", "-f", modules, "../../api/client", "../../api/wire").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	built := slices.Compact(slices.Sorted(strings.FieldsSeq(strings.ReplaceAll(string(out), module, ""))))
 	want := []string{
 		"api/client", "api/wire", "commands", "commands/demand", "commands/document", "commands/encoding",
@@ -188,10 +181,7 @@ func TestTimeOfDay(t *testing.T) {
 // TestHops: every hop that ARCHITECTURE.md names is a function of that package.
 func TestHops(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../ARCHITECTURE.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := read(t, "../../ARCHITECTURE.md")
 	_, section, _ := strings.Cut(string(text), "takes 14 hops")
 	section, _, _ = strings.Cut(section, "\nIf the command is rejected")
 	name := regexp.MustCompile("`((?:api|cmd|commands|ledger|projector)(?:/[a-z]+)*)\\.(?:(\\w+)\\.)?(\\w+)`")
@@ -214,15 +204,10 @@ func TestHops(t *testing.T) {
 func definedIn(t *testing.T, folder string, what *regexp.Regexp) bool {
 	t.Helper()
 	files, err := filepath.Glob(folder + "/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if what.Match(text) {
+		text := read(t, file)
+		if what.MatchString(text) {
 			return true
 		}
 	}
@@ -233,9 +218,7 @@ func definedIn(t *testing.T, folder string, what *regexp.Regexp) bool {
 func TestNamedTests(t *testing.T) {
 	t.Parallel()
 	documents, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	there := make(map[string]bool)
 	err = filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
@@ -247,15 +230,10 @@ func TestNamedTests(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, document := range documents {
-		text, err := os.ReadFile(document)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(string(text), -1) {
+		text := read(t, document)
+		for _, name := range regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(text, -1) {
 			if !there[name] {
 				t.Errorf("%s names %s, which is no test", document, name)
 			}

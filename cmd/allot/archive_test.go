@@ -20,9 +20,7 @@ func TestArchive(t *testing.T) {
 	file := func(name string) string { return filepath.Join(dir, name) }
 	one, two, backup := "file://"+file("one"), "file://"+file("two"), "file://"+file("three")
 	for _, name := range []string{"one", "two", "three"} {
-		if err := os.Mkdir(file(name), 0o750); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(file(name), 0o750))
 	}
 	key := strings.TrimSpace(allot(t, true, "signing-key", "operator.example", file("key")))
 	flags := []string{

@@ -108,9 +108,7 @@ func TestGophercloudBaremetal(t *testing.T) {
 	t.Parallel()
 	s := launch(t, t.TempDir())
 	c, err := noauth.NewBareMetalNoAuth(noauth.EndpointOpts{IronicEndpoint: "http://" + s.HTTP + "/baremetal/v1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.Microversion = "1.79"
 	ctx := t.Context()
 	node, err := nodes.Create(ctx, c, nodes.CreateOpts{
@@ -122,9 +120,7 @@ func TestGophercloudBaremetal(t *testing.T) {
 	}
 	for _, target := range []nodes.TargetProvisionState{nodes.TargetManage, nodes.TargetProvide} {
 		state := nodes.ProvisionStateOpts{Target: target}
-		if err := nodes.ChangeProvisionState(ctx, c, node.UUID, state).ExtractErr(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, nodes.ChangeProvisionState(ctx, c, node.UUID, state).ExtractErr())
 	}
 	if node, err = nodes.Update(ctx, c, "n1", nodes.UpdateOpts{nodes.UpdateOperation{Op: nodes.ReplaceOp, Path: "/extra", Value: map[string]any{"a": 1}}}).Extract(); err != nil ||
 		node.Extra["a"] == nil {
@@ -146,9 +142,7 @@ func TestGophercloudBaremetal(t *testing.T) {
 		t.Errorf("%+v", made)
 	}
 	pages, err := allocations.List(c, allocations.ListOpts{ResourceClass: "bm", State: "active", Node: "n1"}).AllPages(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if list, err := allocations.ExtractAllocations(pages); err != nil || len(list) != 1 {
 		t.Errorf("%+v, %v", list, err)
 	}

@@ -91,12 +91,8 @@ func TestLogIsFollowed(t *testing.T) {
 	s.makeProvider(100)
 	follow := exec.Command(binary, "log", "--url", s.HTTP, "--from", "4", "--follow")
 	pipe, err := follow.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := follow.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, follow.Start())
 	s.Must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
 	lines := bufio.NewReader(pipe)
 	for _, want := range []string{"COMMAND", "AllocateForConsumers"} {
@@ -127,9 +123,7 @@ func TestMalformedHTTP(t *testing.T) {
 		"too many headers":    {"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("y", 1<<20) + "\r\n\r\n", "headers have more than", 431},
 	} {
 		conn, err := net.Dial("tcp", s.HTTP)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		go func() { _, _ = io.WriteString(conn, c.request) }() // the server may hang up before the end
 		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {
@@ -159,9 +153,7 @@ func TestConfig(t *testing.T) {
 	content := "data: " + filepath.Join(
 		dir, "from-file",
 	) + "\nmax-candidates: 3\ncors-allowed-origin: [http://a.example, http://b.example]\nlog-level: debug\n"
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, file, content)
 	t.Setenv("ALLOT_DATA", filepath.Join(dir, "from-environment"))
 	for name, c := range map[string]struct{ flags []string }{
 		"from-flag":        {[]string{"--config", file, "--data", filepath.Join(dir, "from-flag")}},
@@ -177,9 +169,7 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		r, err := http.NewRequest("GET", "http://"+address+"/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r.Header.Set("Origin", "http://b.example")
 		if answer, err := http.DefaultClient.Do(r); err != nil ||
 			answer.Header.Get("Access-Control-Allow-Origin") != "http://b.example" {

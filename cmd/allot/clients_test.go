@@ -37,13 +37,9 @@ func cloud(t *testing.T) (nova, roleless *gophercloud.ServiceClient) {
 			IdentityEndpoint: keystone.URL, Username: name, Password: password, DomainName: "Default",
 			Scope: &gophercloud.AuthScope{ProjectName: "service", DomainName: "Default"},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		client, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{Region: "RegionOne"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		client.Microversion = "1.39"
 		return client
 	}

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -73,33 +72,24 @@ func TestHAProxy(t *testing.T) {
 // test ends. It returns its address, the socket that controls it, and what it prints.
 func launchProxy(t *testing.T, program string, servers []string) (address, socket string, output *ledgertest.Output) {
 	t.Helper()
-	config, err := os.ReadFile("../../docs/deploy/haproxy.cfg")
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := read(t, "../../docs/deploy/haproxy.cfg")
 	address, socket = freeAddress(t), filepath.Join(t.TempDir(), "socket")
 	pairs := []string{"bind :8778", "bind " + address}
 	for i, server := range servers {
 		pairs = append(pairs, fmt.Sprintf("allot-%d.example:8778", i+1), server)
 	}
-	text := strings.NewReplacer(pairs...).Replace(string(config))
+	text := strings.NewReplacer(pairs...).Replace(config)
 	if strings.Contains(text, "example") || !strings.Contains(text, address) {
 		t.Fatalf("the addresses were not replaced:\n%s", text)
 	}
 	file := filepath.Join(t.TempDir(), "haproxy.cfg")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, file, text)
 	control := file + ".control"
-	if err := os.WriteFile(control, []byte("global\n    stats socket "+socket+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, control, "global\n    stats socket "+socket+"\n")
 	output = new(ledgertest.Output)
 	proxy := exec.Command(program, "-db", "-f", file, "-f", control)
 	proxy.Stdout, proxy.Stderr = output, output
-	if err := proxy.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, proxy.Start())
 	t.Cleanup(func() {
 		_ = proxy.Process.Kill() // it may have ended
 		_ = proxy.Wait()         // with that
@@ -162,17 +152,13 @@ func TestHAProxyWithoutLeader(t *testing.T) {
 func proxySays(t *testing.T, socket string, server int) string {
 	t.Helper()
 	conn, err := net.Dial("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = conn.Close() }()
 	if _, err := io.WriteString(conn, "show stat\n"); err != nil {
 		t.Fatal(err)
 	}
 	table, err := csv.NewReader(conn).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	status := slices.Index(table[0], "status")
 	for _, row := range table[1:] {
 		if row[0] == "allot" && row[1] == fmt.Sprintf("allot-%d", server) {

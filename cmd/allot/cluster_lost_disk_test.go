@@ -107,9 +107,7 @@ func (r *replicas) sameDigest() {
 
 func removeAll(t *testing.T, path string) {
 	t.Helper()
-	if err := os.RemoveAll(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(path))
 }
 
 // TestClusterBeginsAgain flips a bit elsewhere in the log of each replica. All set their logs aside and wait, until the

@@ -23,9 +23,7 @@ func (s *server) generationOf(consumer string) float64 {
 	var held struct {
 		Generation float64 `json:"consumer_generation"`
 	}
-	if err := json.Unmarshal([]byte(s.Must(200, "GET", "/allocations/"+consumer, "")), &held); err != nil {
-		s.T.Fatal(err)
-	}
+	must(s.T, json.Unmarshal([]byte(s.Must(200, "GET", "/allocations/"+consumer, "")), &held))
 	return held.Generation
 }
 

@@ -23,9 +23,7 @@ func (s *server) refuses(words ...string) {
 // copyTree copies a folder.
 func copyTree(t *testing.T, from, to string) {
 	t.Helper()
-	if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	output(t, exec.Command("cp", "-a", from, to))
 }
 
 // replaceTree copies a file or folder in the place of another.

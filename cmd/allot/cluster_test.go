@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -69,9 +68,7 @@ func prepareReplicas(t *testing.T) *replicas {
 		r.members, r.nats[i] = append(r.members, freeAddress(t)), freeAddress(t)
 	}
 	r.secret = filepath.Join(r.dir, "secret")
-	if err := os.WriteFile(r.secret, []byte(uuid.NewString()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, r.secret, uuid.NewString())
 	return r
 }
 
@@ -336,9 +333,7 @@ func TestReplicas(t *testing.T) {
 
 	l = r.load(was, now)
 	l.goOn(t, 5)
-	if err := r.list[third].Cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.list[third].Cmd.Process.Signal(syscall.SIGTERM))
 	<-r.list[third].Exited
 	r.list[third] = nil
 	r.leader()

@@ -13,9 +13,7 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	suite := filepath.Join(root, "..", "shared", "conformance")
 	if _, err := os.Stat(suite); err != nil {
 		t.Skip("skipped: no conformance suite beside the project")
@@ -30,10 +28,7 @@ func TestConformance(t *testing.T) {
 	}
 	run := exec.Command("/usr/bin/python3", args...)
 	run.Env = append(os.Environ(), "ALLOT_BINARY="+binary, "PYTHONDONTWRITEBYTECODE=1")
-	out, err := run.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out := output(t, run)
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	t.Log(lines[len(lines)-1])
 }

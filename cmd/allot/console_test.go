@@ -93,9 +93,7 @@ func browse(t *testing.T, script string, args ...string) {
 func submitting(t *testing.T, address string) func(...commands.Command) {
 	t.Helper()
 	nc, err := nats.Connect("nats://" + address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(nc.Close)
 	c := client.New(nc, client.Options{})
 	return func(list ...commands.Command) {
@@ -162,9 +160,7 @@ func TestConsoleFiles(t *testing.T) {
 		"/console/nothing": 404, "/console/..%2fconsole.go": 404, "/console/js/..%2f..%2fconsole.go": 404,
 	} {
 		resp, err := http.Get("http://" + s.HTTP + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = resp.Body.Close() // nothing was written
 		policy := resp.Header.Get("Content-Security-Policy")
 		if resp.StatusCode != want || !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {

@@ -13,11 +13,8 @@ import (
 // bill and its proof. The server's clock is a month behind at first.
 func TestConsumptionDocument(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/consumption.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, script, _ := strings.Cut(string(text), "```sh\n")
+	text := read(t, "../../docs/consumption.md")
+	_, script, _ := strings.Cut(text, "```sh\n")
 	script, _, _ = strings.Cut(script, "```")
 	keys, script, _ := strings.Cut(script, "allot serve --data ledger --signing-key key &\n")
 	early, late, found := strings.Cut(script, "# a month later\n")

@@ -44,9 +44,7 @@ func lintOpenAPI(t *testing.T, document []byte) {
 	}
 	file := filepath.Join(t.TempDir(), "openapi.json")
 	lint := func(document []byte) (string, error) {
-		if err := os.WriteFile(file, document, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, document, 0o600))
 		cmd := exec.Command(redocly, "lint", file, "--format=github-actions", "--max-problems=1000")
 		cmd.Env = append(os.Environ(), "REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true")
 		out, err := cmd.CombinedOutput()
@@ -69,21 +67,13 @@ func checkAsyncAPI(t *testing.T, document []byte) {
 	}
 	defer func() { _ = file.Close() }() // it was only read
 	source, err := jsonschema.UnmarshalJSON(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("asyncapi.json", source); err != nil {
-		t.Fatal(err)
-	}
+	must(t, compiler.AddResource("asyncapi.json", source))
 	standard, err := compiler.Compile("asyncapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	said, err := jsonschema.UnmarshalJSON(bytes.NewReader(document))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := standard.Validate(said); err != nil {
 		t.Errorf("%#v", err)
 	}

@@ -13,9 +13,7 @@ func outside(t *testing.T, store string, port int, syncAlways bool) *natsserver.
 		Host: "127.0.0.1", Port: port, HTTPHost: "127.0.0.1", HTTPPort: natsserver.RANDOM_PORT,
 		JetStream: true, StoreDir: store, SyncAlways: syncAlways, NoSigs: true, NoLog: true,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	go ns.Start()
 	if !ns.ReadyForConnections(hang) {
 		t.Fatal("the NATS server does not start")

@@ -18,9 +18,7 @@ func TestForeignMessages(t *testing.T) {
 	t.Parallel()
 	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)
 	nc, err := nats.Connect(ns.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer nc.Close()
 	write := func(data []byte) {
 		t.Helper()
@@ -63,13 +61,9 @@ func TestForeignMessages(t *testing.T) {
 func lastOf(t *testing.T, nc *nats.Conn) string {
 	t.Helper()
 	js, err := nc.JetStream()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	info, err := js.StreamInfo("ALLOT")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return strconv.FormatUint(info.State.LastSeq, 10)
 }
 
@@ -77,12 +71,8 @@ func lastOf(t *testing.T, nc *nats.Conn) string {
 func storedCommit(t *testing.T, nc *nats.Conn, sequence uint64) []byte {
 	t.Helper()
 	js, err := nc.JetStream()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	msg, err := js.GetMsg("ALLOT", sequence)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return msg.Data
 }

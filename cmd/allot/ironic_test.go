@@ -26,9 +26,7 @@ import (
 // project: without them the test is skipped.
 func TestIronicTranscripts(t *testing.T) {
 	folder, err := filepath.Abs("../../../shared/conformance/ironic")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := os.Stat(folder); err != nil {
 		t.Skip("skipped: no Ironic transcripts beside the project")
 	}
@@ -38,9 +36,7 @@ func TestIronicTranscripts(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "answers.txt")
 			run := exec.Command("/usr/bin/python3", filepath.Join(folder, probe), ironicAtRoot(t), out)
 			run.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
-			if text, err := run.CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, text)
-			}
+			output(t, run)
 			compareTranscripts(t, readTranscript(t, filepath.Join(folder, golden)), readTranscript(t, out))
 		})
 	}
@@ -58,9 +54,7 @@ func ironicAtRoot(t *testing.T) string {
 	t.Cleanup(proxy.Close)
 	s := launch(t, t.TempDir(), "--baremetal-url", proxy.URL)
 	metal, err := url.Parse("http://" + s.HTTP + "/baremetal")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	target.Store(metal)
 	return proxy.URL
 }
@@ -85,16 +79,13 @@ var (
 // and in which order simultaneous requests were answered.
 func readTranscript(t *testing.T, path string) []exchange {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := read(t, path)
 	var list []exchange
 	names, count := make(map[string]string), 0
-	if made := undrivenPattern.FindSubmatch(data); made != nil {
-		names[string(made[1])] = "UNDRIVEN"
+	if made := undrivenPattern.FindStringSubmatch(data); made != nil {
+		names[made[1]] = "UNDRIVEN"
 	}
-	for _, block := range strings.Split(string(data), "#### ")[1:] {
+	for _, block := range strings.Split(data, "#### ")[1:] {
 		lines := strings.SplitN(block, "\n", 4)
 		if lines[0] == "poll" || strings.Contains(lines[1], "race") {
 			continue

@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -59,12 +58,9 @@ type probe struct {
 // manifests reads a file of docs/deploy.
 func manifests(t *testing.T, name string) map[string][]manifest {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/deploy/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := read(t, "../../docs/deploy/"+name)
 	kinds := make(map[string][]manifest)
-	for decoder := yaml.NewDecoder(bytes.NewReader(text)); ; {
+	for decoder := yaml.NewDecoder(strings.NewReader(text)); ; {
 		var one manifest
 		if err := decoder.Decode(&one); errors.Is(err, io.EOF) {
 			return kinds
@@ -198,7 +194,5 @@ func mounted(t *testing.T) (dir string) {
 func issueAuthority(t *testing.T, dir string) {
 	t.Helper()
 	issue(t, dir, 1)
-	if err := os.Link(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "ca.pem")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Link(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "ca.pem")))
 }

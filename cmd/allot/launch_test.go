@@ -29,8 +29,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// says requires that a text has all of these parts.
-var says = launchtest.Says
+var (
+	must   = launchtest.Must
+	says   = launchtest.Says
+	read   = launchtest.Read
+	write  = launchtest.Write
+	output = launchtest.Output
+)
 
 // keystoneAccount is the account that servers have in a keystonetest.Server.
 var keystoneAccount = []string{"OS_USERNAME=allot", "OS_PASSWORD=secret", "OS_PROJECT_NAME=service"}
@@ -58,9 +63,7 @@ func launch(t *testing.T, data string, flags ...string) *server {
 func flagFile(t *testing.T, lines ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "allot.yaml")
-	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, file, strings.Join(lines, "\n")+"\n")
 	return file
 }
 
@@ -127,9 +130,7 @@ func (s *server) mustStale(path string) string {
 func dial(t *testing.T, url string, options ...nats.Option) *nats.Conn {
 	t.Helper()
 	nc, err := nats.Connect(url, append(options, quiet)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(nc.Close)
 	return nc
 }

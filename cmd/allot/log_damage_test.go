@@ -35,9 +35,7 @@ func copied(t *testing.T, data string, parts ...string) string {
 		parts = []string{"."}
 	}
 	for _, part := range parts {
-		if err := os.CopyFS(filepath.Join(to, part), os.DirFS(filepath.Join(data, part))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.CopyFS(filepath.Join(to, part), os.DirFS(filepath.Join(data, part))))
 	}
 	return to
 }
@@ -50,13 +48,8 @@ func blockFile(data string) string {
 // rewrite changes a file.
 func rewrite(t *testing.T, path string, change func([]byte) []byte) {
 	t.Helper()
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, change(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	content := read(t, path)
+	must(t, os.WriteFile(path, change([]byte(content)), 0o600))
 }
 
 // refused checks that a server does not start, prints these words, and changes no
@@ -106,9 +99,7 @@ func TestOnlyAnEmptyFolderBegins(t *testing.T) {
 		refused(t, "only "+left+" is left", copied(t, data, left))
 	}
 	strange := t.TempDir()
-	if err := os.WriteFile(filepath.Join(strange, "notes.txt"), []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, filepath.Join(strange, "notes.txt"), "mine")
 	refused(t, "a stranger's file", strange, "allot init")
 	allot(t, true, "init", "--data", strange)
 	s := launch(t, strange)
@@ -120,14 +111,10 @@ func TestOnlyAnEmptyFolderBegins(t *testing.T) {
 	half := copied(t, world(t, 0), "log")
 	stream := filepath.Join(half, "log", "jetstream", "$G", "streams", "ALLOT")
 	for _, lost := range []string{"meta.sum", "msgs"} {
-		if err := os.RemoveAll(filepath.Join(stream, lost)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.RemoveAll(filepath.Join(stream, lost)))
 	}
 	allot(t, false, "init", "--data", copied(t, half)) // the high-water mark knows of a commit
-	if err := os.Remove(filepath.Join(half, "log", "high-water")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(half, "log", "high-water")))
 	refused(t, "a stream that was being made", half, "allot init")
 	allot(t, true, "init", "--data", half)
 	launch(t, half).makeProvider(5)
@@ -149,9 +136,7 @@ func TestSignedCheckpointIsHonoured(t *testing.T) {
 	s.Terminate()
 	for what, log := range map[string]string{"an earlier log": earlier, "another log": world(t, 20)} {
 		mixed := copied(t, data, "checkpoints")
-		if err := os.CopyFS(filepath.Join(mixed, "log"), os.DirFS(filepath.Join(log, "log"))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.CopyFS(filepath.Join(mixed, "log"), os.DirFS(filepath.Join(log, "log"))))
 		refused(t, what, mixed, ".checkpoint")
 	}
 }

@@ -12,9 +12,7 @@ import (
 func readMetrics(t *testing.T, address string) map[string]float64 {
 	t.Helper()
 	resp, err := http.Get("http://" + address + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = resp.Body.Close() }() // it was read
 	series := make(map[string]float64)
 	lines := bufio.NewScanner(resp.Body)

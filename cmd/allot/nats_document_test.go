@@ -11,14 +11,11 @@ import (
 // TestNATSDocument runs the programs in docs/nats.md, which print what stands below them.
 func TestNATSDocument(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/nats.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := read(t, "../../docs/nats.md")
 	address := freeAddress(t)
 	launch(t, t.TempDir(), "--nats", address)
 	program := func(t *testing.T, language, file string) (source, prints string) {
-		_, after, found := strings.Cut(string(text), "```"+language+"\n")
+		_, after, found := strings.Cut(text, "```"+language+"\n")
 		code, after, _ := strings.Cut(after, "```\n\n```\n")
 		prints, _, whole := strings.Cut(after, "```\n")
 		source = filepath.Join(t.TempDir(), file)
@@ -37,23 +34,17 @@ func TestNATSDocument(t *testing.T) {
 	t.Run("Go", func(t *testing.T) {
 		source, prints := program(t, "go", "main.go")
 		built := filepath.Join(t.TempDir(), "client")
-		if out, err := exec.Command("go", "build", "-o", built, source).CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		output(t, exec.Command("go", "build", "-o", built, source))
 		run(t, prints, built)
 	})
 	t.Run("JavaScript", func(t *testing.T) {
 		packages, err := filepath.Abs("testdata/api/node_modules")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := os.Stat(packages + "/@nats-io/transport-node"); err != nil {
 			t.Skip("skipped: NATS's client is not installed (npm ci in cmd/allot/testdata/api)")
 		}
 		source, prints := program(t, "js", "main.mjs")
-		if err := os.Symlink(packages, filepath.Join(filepath.Dir(source), "node_modules")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(packages, filepath.Join(filepath.Dir(source), "node_modules")))
 		command := []string{"node", "--harmony-json-parse-with-source", source}
 		if exec.Command("node", "-e", "JSON.rawJSON(1)").Run() == nil { // newer ones do not have the flag
 			command = []string{"node", source}

@@ -40,9 +40,7 @@ func hears(t *testing.T, nc *nats.Conn, subjects ...string) func() []string {
 			t.Fatal(err)
 		}
 	}
-	if err := nc.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, nc.Flush())
 	return func() (list []string) {
 		for len(got) > 0 {
 			list = append(list, <-got)
@@ -63,9 +61,7 @@ func attackReplies(t *testing.T, nc *nats.Conn, victim string) {
 	} {
 		for _, msg := range requests() {
 			msg.Reply = reply
-			if err := nc.PublishMsg(msg); err != nil {
-				t.Fatal(err)
-			}
+			must(t, nc.PublishMsg(msg))
 		}
 	}
 	// Earlier requests have been handled when one of each kind is answered, three
@@ -100,9 +96,7 @@ func TestReplySubjects(t *testing.T) {
 		inbox := nats.NewInbox()
 		heard := hears(t, c.victim, "allot.notice.>", "_INBOX.>", inbox)
 		attackReplies(t, c.attacker, inbox)
-		if err := c.victim.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.victim.Flush())
 		if list := heard(); len(list) > 0 {
 			t.Errorf("%s: another client heard %d messages, such as %.200s", c.name, len(list), list[0])
 		}
@@ -148,9 +142,7 @@ func TestAnswersArePrivate(t *testing.T) {
 		}
 	}
 	for name, nc := range connections {
-		if err := nc.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, nc.Flush())
 		// Its own answer comes twice at most: _INBOX.> and _INBOX.*.*.
 		if list := heard[name](); len(list) > 2 {
 			t.Errorf("%s hears %d answers: %.300q", name, len(list), list)

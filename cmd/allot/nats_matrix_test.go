@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -25,11 +24,8 @@ import (
 // cell per persona.
 func matrixRows(t *testing.T) (personas []string, rows map[string][]string) {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/security.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(text), "\n## NATS\n")
+	text := read(t, "../../docs/security.md")
+	_, section, _ := strings.Cut(text, "\n## NATS\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	rows = make(map[string][]string)
 	for line := range strings.Lines(section) {
@@ -152,18 +148,12 @@ func (p *persona) answered(t *testing.T, subject, body string) bool {
 	t.Helper()
 	inbox := nats.NewInbox()
 	sub, err := p.nc.SubscribeSync(inbox)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = sub.Unsubscribe() }() // the test goes on
 	before := p.nc.LastError()
 	msg := &nats.Msg{Subject: subject, Reply: inbox, Data: []byte(body), Header: nats.Header{wire.HeaderDryRun: {"true"}}}
-	if err := p.nc.PublishMsg(msg); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.nc.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.nc.PublishMsg(msg))
+	must(t, p.nc.Flush())
 	if after := p.nc.LastError(); !errors.Is(before, after) && errors.Is(after, nats.ErrPermissionViolation) {
 		return false
 	}
@@ -225,14 +215,10 @@ func (p *persona) hears(t *testing.T, own, others string) string {
 	t.Helper()
 	heard := func(subject string) bool {
 		sub, err := p.nc.SubscribeSync(subject)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer func() { _ = sub.Unsubscribe() }() // the test goes on
 		before := p.nc.LastError()
-		if err := p.nc.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.nc.Flush())
 		if after := p.nc.LastError(); !errors.Is(before, after) && errors.Is(after, nats.ErrPermissionViolation) {
 			return false
 		}
@@ -259,13 +245,9 @@ func (p *persona) hears(t *testing.T, own, others string) string {
 func (p *persona) happens(t *testing.T, sub *nats.Subscription) bool {
 	t.Helper()
 	witness, err := p.other.SubscribeSync("allot.notice.>")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = witness.Unsubscribe() }() // the test goes on
-	if err := p.other.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.other.Flush())
 	change := func(thing, project string) {
 		msg := nats.NewMsg("allot.command.AllocateForConsumers")
 		msg.Header.Set(wire.HeaderCommandID, uuid.NewString())
@@ -277,9 +259,7 @@ func (p *persona) happens(t *testing.T, sub *nats.Subscription) bool {
 	hears := func(wanted ...string) {
 		for len(wanted) > 0 {
 			msg, err := witness.NextMsg(startLimit)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			wanted = slices.DeleteFunc(wanted, func(subject string) bool { return subject == msg.Subject })
 		}
 	}
@@ -291,13 +271,9 @@ func (p *persona) happens(t *testing.T, sub *nats.Subscription) bool {
 	}
 	change(lastThing, "p") // when one listener hears of it, what was published before has gone to all
 	hears(consumerNotice + lastThing)
-	if err := p.nc.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.nc.Flush())
 	heard, _, err := sub.Pending()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return heard > 0
 }
 
@@ -373,22 +349,15 @@ func embeddedPersonas(t *testing.T) map[string]*persona {
 // documentedNATS starts a NATS server with the documented configuration. as is the URL of a user.
 func documentedNATS(t *testing.T) (address string, as func(user, variable string) string) {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/nats-server.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := read(t, "../../docs/nats-server.conf")
 	file := filepath.Join(t.TempDir(), "nats-server.conf")
-	write(t, file, regexp.MustCompile(`\$(\w+_PASSWORD)`).ReplaceAllString(string(text), "secret-$1"))
+	write(t, file, regexp.MustCompile(`\$(\w+_PASSWORD)`).ReplaceAllString(text, "secret-$1"))
 	opts, err := natsserver.ProcessConfigFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	opts.Host, opts.Port, opts.HTTPPort, opts.StoreDir = "127.0.0.1", natsserver.RANDOM_PORT, natsserver.RANDOM_PORT, t.TempDir()
 	opts.NoSigs, opts.NoLog = true, true
 	ns, err := natsserver.NewServer(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	go ns.Start()
 	if !ns.ReadyForConnections(startLimit) {
 		t.Fatal("the NATS server does not start")

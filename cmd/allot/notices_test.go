@@ -28,9 +28,7 @@ func TestFollower(t *testing.T) {
 	c := client.New(nc, client.Options{TryTimeout: time.Second})
 	provider := ledger.UUID(uuid.New())
 	first, err := c.Submit(ctx, &commands.CreateProvider{Provider: provider, Name: "p"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const half, leaveAfter = 200, 70
 	var told, want []ledger.Address
 	var following sync.WaitGroup
@@ -57,9 +55,7 @@ func TestFollower(t *testing.T) {
 		}
 		for i, one := range sent {
 			result, err := one.Wait()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if want = append(want, result.Address); i == half/4 {
 				s.Kill()
 				s = launch(t, data, "--nats", address)
@@ -81,17 +77,13 @@ func TestNoticesOnTheWire(t *testing.T) {
 	address := freeAddress(t)
 	s := launch(t, t.TempDir(), "--nats", address)
 	nc, err := nats.Connect("nats://"+address, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer nc.Close()
 	all := make(chan *nats.Msg, 1000)
 	if _, err := nc.ChanSubscribe("allot.notice.>", all); err != nil {
 		t.Fatal(err)
 	}
-	if err := nc.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, nc.Flush())
 	s.makeProvider(10)
 	s.Must(204, "PUT", "/allocations/22222222-2222-4222-8222-222222222222", allocation())
 	seen := make(map[string]*nats.Msg)
@@ -124,9 +116,7 @@ func TestNoticesOnTheWire(t *testing.T) {
 			t.Errorf("no %s: %v", header, msg.Header)
 		}
 	}
-	if err := nc.Publish("allot.notice.consumer.x", nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, nc.Publish("allot.notice.consumer.x", nil))
 	if err := nc.Flush(); err != nil || nc.LastError() == nil {
 		t.Errorf("a client may publish notices: %v", fmt.Sprint(nc.LastError()))
 	}

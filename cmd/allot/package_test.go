@@ -112,9 +112,7 @@ func (m *machine) startService() *service {
 	// The path of a socket is short: this process enters by the keeper's root.
 	outside := fmt.Sprintf("/proc/%d/root%s", m.mounts, filepath.Join(m.root, socket))
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: outside, Net: "unixgram"})
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must(m.t, err)
 	m.t.Cleanup(func() { _ = conn.Close() }) // the service has ended
 	m.run("chmod", "0777", socket, "/run/test")
 	s := &service{m: m, socket: conn}
@@ -123,9 +121,7 @@ func (m *machine) startService() *service {
 		"env", "NOTIFY_SOCKET=" + socket, "WATCHDOG_USEC=200000"}, strings.Fields(m.unit("ExecStart"))...)
 	s.cmd = m.command(words...)
 	s.cmd.Stderr = &s.said
-	if err := s.cmd.Start(); err != nil {
-		m.t.Fatal(err)
-	}
+	must(m.t, s.cmd.Start())
 	m.t.Cleanup(func() { _ = s.cmd.Process.Kill() }) // it may have ended
 	s.hears("READY=1")
 	s.hears("WATCHDOG=1")
@@ -135,9 +131,7 @@ func (m *machine) startService() *service {
 // hears waits until the server has told something to systemd.
 func (s *service) hears(want string) {
 	s.m.t.Helper()
-	if err := s.socket.SetReadDeadline(time.Now().Add(startLimit)); err != nil {
-		s.m.t.Fatal(err)
-	}
+	must(s.m.t, s.socket.SetReadDeadline(time.Now().Add(startLimit)))
 	for message := make([]byte, 4096); ; {
 		n, err := s.socket.Read(message)
 		if err != nil {
@@ -152,9 +146,7 @@ func (s *service) hears(want string) {
 // stop ends the server as systemd does.
 func (s *service) stop() {
 	s.m.t.Helper()
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		s.m.t.Fatal(err)
-	}
+	must(s.m.t, s.cmd.Process.Signal(syscall.SIGTERM))
 	s.hears("STOPPING=1")
 	if err := s.cmd.Wait(); err != nil {
 		s.m.t.Fatalf("%v\n%s", err, &s.said)
@@ -178,9 +170,7 @@ func debs(t *testing.T) (older, newer string) {
 		sed -i "s|${version//./\\.}|9${version#?}|g" "$2"/usr/bin/*
 		sed -i "s|^Version: .|Version: 9|" "$2/DEBIAN/control"
 		dpkg-deb -Znone --build "$2" "$3"`
-	if out, err := exec.Command("bash", "-c", script, "bash", older, t.TempDir()+"/x", newer).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	output(t, exec.Command("bash", "-c", script, "bash", older, t.TempDir()+"/x", newer))
 	return older, newer
 }
 

@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"maps"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -53,11 +52,8 @@ var limitKinds = map[string]place{
 func TestEverythingHasItsPlace(t *testing.T) {
 	t.Parallel()
 	script := func(name string) string {
-		text, err := os.ReadFile("../../api/console/assets/js/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
+		text := read(t, "../../api/console/assets/js/"+name)
+		return text
 	}
 	keys := func(name, begin string) []string {
 		_, rest, _ := strings.Cut(script(name), begin)
@@ -73,9 +69,7 @@ func TestEverythingHasItsPlace(t *testing.T) {
 		ask.Commands `embed:""`
 		Cluster      ask.Cluster `cmd:""`
 	}{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, node := range parser.Model.Leaves(false) {
 		shown = append(shown, node.Path())
 	}

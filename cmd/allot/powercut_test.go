@@ -24,9 +24,7 @@ func newDisk(t *testing.T) *disk {
 		t.Skip("skipped: power cuts need root to mount a file system")
 	}
 	d := &disk{t: t, image: filepath.Join(t.TempDir(), "disk.img"), mount: t.TempDir()}
-	if out, err := exec.Command("truncate", "-s", "512M", d.image).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	output(t, exec.Command("truncate", "-s", "512M", d.image))
 	if out, err := exec.Command("mkfs.ext4", "-q", "-F", d.image).CombinedOutput(); err != nil {
 		t.Skipf("skipped: no ext4 file system can be made: %v: %s", err, out)
 	}
@@ -46,9 +44,7 @@ const (
 func (d *disk) cut() {
 	d.t.Helper()
 	dir, err := os.Open(d.mount)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 	defer func() { _ = dir.Close() }() // nothing was written
 	flag := shutdownNow
 	_, _, errno := syscall.Syscall(

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -22,9 +21,7 @@ func TestPrometheus(t *testing.T) {
 		t.Skip("skipped: there is no prometheus")
 	}
 	rules, err := filepath.Abs("../../docs/deploy/prometheus-rules.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if out, err := exec.Command("promtool", "check", "rules", rules).CombinedOutput(); err != nil {
 		t.Errorf("promtool: %v\n%s", err, out)
 	}
@@ -34,16 +31,12 @@ func TestPrometheus(t *testing.T) {
 	config := filepath.Join(dir, "prometheus.yaml")
 	text := fmt.Sprintf("global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [%q]\n"+
 		"scrape_configs: [{job_name: allot, static_configs: [{targets: [%q]}]}]\n", rules, metrics)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, config, text)
 	p := prometheus{t: t, address: freeAddress(t)}
 	cmd := exec.Command(binary, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
 		"--web.listen-address="+p.address)
 	cmd.Stderr = &p.said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // it is done with
 		_ = cmd.Wait()
@@ -98,9 +91,7 @@ func (p *prometheus) checkRules() {
 		} `json:"data"`
 	}
 	ledgertest.WaitFor(p.t, "12 rules that are well", func() bool {
-		if err := p.ask("/api/v1/rules", &answer); err != nil {
-			p.t.Fatal(err)
-		}
+		must(p.t, p.ask("/api/v1/rules", &answer))
 		healthy := 0
 		for _, group := range answer.Data.Groups {
 			for _, rule := range group.Rules {

@@ -51,9 +51,7 @@ func someFiles(t *testing.T) (f files, public string) {
 	dir := t.TempDir()
 	make := func(name, contents string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(contents), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, path, contents)
 		return path
 	}
 	f = files{
@@ -63,13 +61,9 @@ func someFiles(t *testing.T) (f files, public string) {
 		key: filepath.Join(dir, "key"), archive: filepath.Join(dir, "archive"), data: filepath.Join(dir, "data"),
 		empty: filepath.Join(dir, "empty"), missing: filepath.Join(dir, "missing"),
 	}
-	if err := os.Mkdir(f.empty, 0o750); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(f.empty, 0o750))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	f.silent = listener.Addr().String()
 	make("text.sql", "")
@@ -229,9 +223,7 @@ func TestRefusedCommands(t *testing.T) {
 	t.Parallel()
 	f, public := someFiles(t)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = taken.Close() }) // nothing was written
 	running := launch(t, t.TempDir())
 	asked, begun := askRefusals(running.HTTP), ""

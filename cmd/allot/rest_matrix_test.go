@@ -64,9 +64,7 @@ func (s *server) served(admin map[string]string) []string {
 	var document struct {
 		Paths map[string]map[string]json.RawMessage
 	}
-	if err := json.Unmarshal([]byte(text), &document); err != nil {
-		s.T.Fatal(err)
-	}
+	must(s.T, json.Unmarshal([]byte(text), &document))
 	for path, item := range document.Paths {
 		for method := range item {
 			if method != "parameters" {
@@ -77,15 +75,11 @@ func (s *server) served(admin map[string]string) []string {
 	for _, path := range baremetal.Paths {
 		// A request with an unknown method returns the methods of a path.
 		r, err := http.NewRequest("TRACE", "http://"+s.HTTP+parameters.Replace("/baremetal/v1"+path), nil)
-		if err != nil {
-			s.T.Fatal(err)
-		}
+		must(s.T, err)
 		r.Header.Set("OpenStack-API-Version", "baremetal 1.94")
 		r.Header.Set("X-Auth-Token", admin["X-Auth-Token"])
 		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			s.T.Fatal(err)
-		}
+		must(s.T, err)
 		_ = answer.Body.Close() // only the header counts
 		for method := range strings.SplitSeq(answer.Header.Get("Allow"), ", ") {
 			if route := method + " /baremetal/v1" + path; !slices.Contains(nothing, route) {
@@ -103,11 +97,8 @@ func (s *server) served(admin map[string]string) []string {
 // persona.
 func promised(t *testing.T) (personas []string, routes map[string][]string) {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/security.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(text), "\n## REST\n")
+	text := read(t, "../../docs/security.md")
+	_, section, _ := strings.Cut(text, "\n## REST\n")
 	routes = make(map[string][]string)
 	for line := range strings.SplitSeq(section, "\n") {
 		cells := strings.Split(strings.Trim(line, "| "), " | ")
@@ -307,9 +298,7 @@ func TestForeignPages(t *testing.T) {
 	if err == nil {
 		err = conn.SetDeadline(time.Now().Add(hang))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 60\r\n\r\n"+
 		"CONNECT {\"verbose\":true}\r\nSUB allot.> 1\r\nPING\r\n")
 	answer, ended := io.ReadAll(conn) // to the end: NATS closes the connection
@@ -396,9 +385,7 @@ func (s *server) peakRSS() int64 {
 	}
 	_, rest, _ := strings.Cut(string(text), "VmHWM:")
 	kilobytes, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must(s.T, err)
 	return kilobytes << 10
 }
 

@@ -35,9 +35,7 @@ func TestDoorsReadAlike(t *testing.T) {
 	address := freeAddress(t)
 	s := launch(t, t.TempDir(), "--nats", address)
 	nc, err := nats.Connect("nats://"+address, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer nc.Close()
 	admin := map[string]string{"X-Auth-Token": "admin"}
 	command := `{"node":"22222222-2222-4222-8222-222222222222","name":"n","driver":"d","resource_class":"bm","extra":%s}`
@@ -65,9 +63,7 @@ func TestDoorsReadAlike(t *testing.T) {
 			reply, err = msg, nil
 			got.Error = &wire.Error{Code: wire.ErrorTooLarge}
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		read["NATS"] = got.Error == nil && got.Rejection == nil
 		for door, isRead := range read {
 			if isRead != good {

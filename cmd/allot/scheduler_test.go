@@ -16,11 +16,8 @@ import (
 // because the second time they are told the same again.
 func TestSchedulers(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/claim.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	programs := strings.Split(string(text), "```go\n")[1:]
+	text := read(t, "../../docs/claim.md")
+	programs := strings.Split(text, "```go\n")[1:]
 	if len(programs) != 3 {
 		t.Fatalf("docs/claim.md has %d programs", len(programs))
 	}
@@ -88,12 +85,8 @@ func checkSchedulerThatWaits(t *testing.T, program string) {
 	cmd.Env = append(os.Environ(), "NATS_URL=nats://"+s.nats)
 	cmd.Stdin, cmd.Stderr = strings.NewReader(large+" p 5\n"+small+" p 3\n"), os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	defer func() { // it waits for the large one
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

@@ -34,13 +34,9 @@ func TestSecretsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("ALLOT_NATS_URL", "nats://me:hunter2@example")
 			parser, err := cli.NewParser(name, description, &program{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			launchtest.Must(t, err)
 			parsed, err := parser.Parse(row.args)
-			if err != nil {
-				t.Fatal(err)
-			}
+			launchtest.Must(t, err)
 			err = cli.RefuseSecrets(parsed)
 			switch {
 			case row.want == "" && err != nil:

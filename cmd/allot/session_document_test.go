@@ -14,17 +14,11 @@ import (
 // TestSessionDocument runs what README.md and docs/session.md say, and compares what is printed with what stands there.
 func TestSessionDocument(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/session.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := read(t, "../../docs/session.md")
 	address := freeAddress(t)
 	s := launch(t, t.TempDir(), "--nats", address)
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, started, _ := strings.Cut(string(readme), "serve --data ./data\n#   ")
+	readme := read(t, "../../README.md")
+	_, started, _ := strings.Cut(readme, "serve --data ./data\n#   ")
 	started, _, _ = strings.Cut(started, "```")
 	logged := ""
 	ledgertest.WaitFor(t, "the message that it serves", func() bool {
@@ -33,7 +27,7 @@ func TestSessionDocument(t *testing.T) {
 	})
 	compareShown(t, "", strings.NewReplacer("127.0.0.1:8778", s.HTTP, "127.0.0.1:4222", address).Replace(started), &logged)
 	script := ""
-	for i, block := range strings.Split(string(text), "```sh\n") {
+	for i, block := range strings.Split(text, "```sh\n") {
 		if code, _, _ := strings.Cut(block, "```"); i > 0 {
 			script += code
 		}
@@ -47,15 +41,10 @@ func TestSessionDocument(t *testing.T) {
 func printsWhatItSays(t *testing.T, dir, script string, environment ...string) {
 	t.Helper()
 	file := filepath.Join(dir, "script")
-	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, file, script)
 	cmd := exec.Command("bash", "-euv", file) // it tells each command before it carries it out
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), environment...)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out := output(t, cmd)
 	commands, printed, said := strings.Split(script, "\n"), "", ""
 	for line := range strings.Lines(string(out)) {
 		if len(commands) == 0 || strings.TrimSuffix(line, "\n") != commands[0] {

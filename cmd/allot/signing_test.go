@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -47,11 +46,4 @@ func TestSignedCheckpoints(t *testing.T) {
 	says(t, allot(t, true, "verify", "--archive", file("part"), "--public-key", key), "one vouches")
 	allot(t, true, "import", file("whole"), "--data", file("imported"))
 	allot(t, true, "verify", "--data", file("imported"), "--public-key", key)
-}
-
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
 }

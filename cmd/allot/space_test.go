@@ -146,9 +146,7 @@ func TestFullDisk(t *testing.T) {
 				logtest.FillUp(t, filler, c.left)
 				s.until(n, http.StatusServiceUnavailable)
 				s.reads()
-				if err := os.Remove(filler); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Remove(filler))
 				freed := time.Now()
 				s.until(n, http.StatusNoContent)
 				t.Logf("a command was accepted %v after there was room", time.Since(freed))
@@ -157,14 +155,10 @@ func TestFullDisk(t *testing.T) {
 			logtest.FillUp(t, filler, c.left)
 			s.until(n, http.StatusServiceUnavailable)
 			leave()
-			if err := s.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Cmd.Process.Signal(syscall.SIGTERM))
 			_ = s.Wait() // it may have ended before, for want of room
 			says(t, s.Logs.String(), c.sign)
-			if err := os.Remove(filler); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Remove(filler))
 			s = launch(t, data, c.flags...)
 			n.check(s)
 			s.Must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())

@@ -153,9 +153,7 @@ func allocateTraced(t *testing.T, s *server, headers map[string]string) http.Hea
 	req, err := http.NewRequest(
 		http.MethodPut, "http://"+s.HTTP+"/allocations/"+uuid.NewString(), strings.NewReader(allocation()),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req.Header = http.Header{
 		"X-Auth-Token": {"admin"}, "Openstack-Api-Version": {"placement 1.39"}, "Content-Type": {"application/json"},
 	}
@@ -163,9 +161,7 @@ func allocateTraced(t *testing.T, s *server, headers map[string]string) http.Hea
 		req.Header.Set(name, value)
 	}
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusNoContent {
 		t.Fatal(resp.Status)
@@ -218,9 +214,7 @@ func TestTraces(t *testing.T) {
 	})
 	t.Run("NATS", func(t *testing.T) {
 		nc, err := nats.Connect("nats://" + address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer nc.Close()
 		parent, trace, root := newTrace()
 		msg := nats.NewMsg("allot.command.AllocateForConsumers")
@@ -246,16 +240,12 @@ func TestTraces(t *testing.T) {
 	})
 	t.Run("the Go client", func(t *testing.T) {
 		nc, err := nats.Connect("nats://" + address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer nc.Close()
 		parent, trace, root := newTrace()
 		ctx := commands.WithTrace(t.Context(), &commands.Trace{Parent: parent})
 		id, err := ledger.ParseUUID(strings.TrimPrefix(provider, "/resource_providers/"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		command := commandstest.Allocate(commandstest.NewID(), id, "VCPU", 1)
 		if _, err := client.New(nc, client.Options{}).Submit(ctx, command); err != nil {
 			t.Fatal(err)
@@ -274,9 +264,7 @@ func TestTraceToKeystone(t *testing.T) {
 		keystonetest.User{Name: "admin", ID: "admin", Project: "service", Roles: []string{"admin"}},
 	)
 	target, err := url.Parse(strings.TrimSuffix(keystone.URL, "/v3"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	asked := make(chan string, 64) // the traceparents of validations
 	pass := httputil.NewSingleHostReverseProxy(target)
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -44,9 +44,7 @@ func hashed(t *testing.T, password string) string {
 	cmd := exec.Command(binary, "nats-password")
 	cmd.Stdin = strings.NewReader(password + "\n")
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return strings.TrimSpace(string(out))
 }
 
@@ -60,13 +58,9 @@ type guarded struct {
 func launchGuarded(t *testing.T, flags ...string) *guarded {
 	t.Helper()
 	key, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	public, err := key.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	hash := hashed(t, "correct horse")
 	file := filepath.Join(t.TempDir(), "users.yaml")
 	text := fmt.Sprintf(`users:
@@ -75,9 +69,7 @@ func launchGuarded(t *testing.T, flags ...string) *guarded {
   - {name: eve, password: %[1]q, role: auditor}
   - {name: root, nkey: %[2]s, role: operator}
 `, hash, public)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, file, text)
 	g := &guarded{nats: freeAddress(t), key: key}
 	g.server = launch(t, t.TempDir(), append([]string{"--nats", g.nats, "--nats-users", file}, flags...)...)
 	return g
@@ -88,9 +80,7 @@ func (g *guarded) connect(user string, options ...nats.Option) *nats.Conn {
 	options = append(options, nats.UserInfo(user, "correct horse"))
 	if user == "root" {
 		public, err := g.key.PublicKey()
-		if err != nil {
-			g.T.Fatal(err)
-		}
+		must(g.T, err)
 		options = append(options, nats.Nkey(public, g.key.Sign))
 	}
 	return dial(g.T, "nats://"+g.nats, options...)
@@ -193,9 +183,7 @@ func TestForgedSender(t *testing.T) {
 	msg.Header.Add("Nats-Request-Info", `{"acc":"CLIENTS","user":"root"}`)
 	msg.Header.Add("nats-request-info", `{"acc":"CLIENTS","user":"root"}`)
 	answer, err := g.connect("tenant").RequestMsg(msg, hang)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var reply wire.Reply
 	if err := json.Unmarshal(answer.Data, &reply); err != nil || reply.Rejection == nil && reply.Error == nil {
 		t.Errorf("%s, %v", answer.Data, err)
@@ -212,9 +200,7 @@ func TestForgedSender(t *testing.T) {
 func issue(t *testing.T, dir string, serial int64) *x509.CertPool {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(
 			serial,
@@ -223,22 +209,16 @@ func issue(t *testing.T, dir string, serial int64) *x509.CertPool {
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	private, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pool := x509.NewCertPool()
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	pool.AppendCertsFromPEM(certificate)
 	// The key first: the pair is read when either file changes, and then again
 	// when the other does.
 	for name, data := range map[string][]byte{"key.pem": pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private}), "cert.pem": certificate} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 	}
 	return pool
 }
@@ -293,9 +273,7 @@ func TestTLS(t *testing.T) {
 	if _, err := nats.Connect("nats://"+natsAddress, quiet, nats.Timeout(time.Second)); err == nil {
 		t.Error("NATS does without TLS")
 	}
-	if err := os.WriteFile(filepath.Join(dir, "cert.pem"), []byte("nonsense"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, filepath.Join(dir, "cert.pem"), "nonsense")
 	ledgertest.WaitFor(t, "the certificate to be refused", func() bool {
 		if got := serial(pool); got != 1 {
 			t.Fatalf("certificate %d", got)

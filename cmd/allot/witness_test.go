@@ -49,9 +49,7 @@ func startLitewitness(t *testing.T, origin, logKey string) *litewitness {
 	t.Helper()
 	program, dir := foreignProgram(t, "litewitness"), t.TempDir()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	socket, fingerprint := keptByAgent(t, private)
 	address := freeAddress(t)
 	db := filepath.Join(dir, "witness.db")
@@ -59,9 +57,7 @@ func startLitewitness(t *testing.T, origin, logKey string) *litewitness {
 		"-listen", address, "-key", fingerprint)}
 	out := new(ledgertest.Output)
 	w.cmd.Stdout, w.cmd.Stderr = out, out
-	if err := w.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.cmd.Start())
 	t.Cleanup(w.end)
 	ledgertest.WaitFor(t, "litewitness to serve", func() bool {
 		answer, err := http.Get(w.url)
@@ -71,25 +67,17 @@ func startLitewitness(t *testing.T, origin, logKey string) *litewitness {
 	if err == nil {
 		w.vkey, err = cosignature.VKeyToCosignatureV1(plain)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	base, err := sql.Open("sqlite", db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	nothing := sha256.Sum256(nil)
 	_, err = base.Exec("INSERT INTO log (origin, tree_size, tree_hash) VALUES (?, 0, ?)", origin,
 		base64.StdEncoding.EncodeToString(nothing[:]))
 	if err == nil {
 		_, err = base.Exec("INSERT INTO key (origin, key) VALUES (?, ?)", origin, logKey)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := base.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, base.Close())
 	return w
 }
 
@@ -103,22 +91,14 @@ func keptByAgent(t *testing.T, private ed25519.PrivateKey) (socket, fingerprint 
 	t.Helper()
 	keys := agent.NewKeyring()
 	err := keys.Add(agent.AddedKey{PrivateKey: private})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	public, err := ssh.NewPublicKey(private.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir, err := os.MkdirTemp("", "w") // the path of a socket is short
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // it is in the folder for such things
 	listener, err := net.Listen("unix", filepath.Join(dir, "a"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = listener.Close() }) // nothing is kept of it
 	go func() {
 		for {
@@ -143,9 +123,7 @@ func TestForeignWitness(t *testing.T) {
 	w := startLitewitness(t, origin, key)
 	other := strings.TrimSpace(allot(t, true, "signing-key", "other.example", file("other")))
 	otherWitness, err := cosignature.VKeyToCosignatureV1(other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	flags := []string{"--signing-key", file("key"), "--witness", w.vkey + " " + w.url}
 	s := busy(t, data, flags...)
 	witnessed := func(args ...string) []string { return append(args, "--public-key", key, "--witness", w.vkey) }

@@ -3,7 +3,6 @@ package contents_test
 import (
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
@@ -68,9 +68,7 @@ func world() *contents.Rows {
 func options(t *testing.T, leave ...string) contents.Options {
 	t.Helper()
 	names, err := contents.StandardNames()
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	return contents.Options{LeaveOut: leave, Standard: names}
 }
 
@@ -87,9 +85,7 @@ func fold(t *testing.T, plan *contents.Plan) *ledger.State {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	return s
 }
 
@@ -395,13 +391,10 @@ func leaveOut(t *testing.T, o oddity) {
 // TestDocumentedRules: docs/migrate.md has every rule, with its effect and text.
 func TestDocumentedRules(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../../docs/migrate.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := launchtest.Read(t, "../../../docs/migrate.md")
 	for _, rule := range contents.Rules {
 		row := fmt.Sprintf("| `%s` | %s | %s |\n", rule.Name, rule.Effect, rule.Text)
-		if !strings.Contains(string(text), row) {
+		if !strings.Contains(text, row) {
 			t.Errorf("docs/migrate.md lacks %s", row)
 		}
 	}
@@ -428,9 +421,7 @@ func TestOrderOfRows(t *testing.T) {
 		})
 	}
 	plan, _, err := contents.Make(rows, options(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	var got, want []string
 	for _, p := range plan.Providers {
 		got = append(got, p.Provider.String())

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 )
 
 // TestForPlacement: standard classes get the ids that Placement gives them, custom
@@ -24,9 +25,7 @@ func TestForPlacement(t *testing.T) {
 		},
 	}
 	got, err := contents.ForPlacement(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	want := []contents.NameRow{{ID: 10000, Name: "CUSTOM_B"}, {ID: 1, Name: "MEMORY_MB"}, {ID: 10001, Name: "CUSTOM_A"}, {ID: 0, Name: "VCPU"}}
 	if diff := cmp.Diff(want, got.Classes); diff != "" {
 		t.Error(diff)
@@ -66,9 +65,7 @@ func TestForPlacementNumbers(t *testing.T) {
 			{ID: 1 << 45, Provider: 1 << 40, Class: 1, Consumer: "early", Used: 2, Times: at(2, 3)},
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	want := &contents.Rows{
 		Classes: []contents.NameRow{{ID: 0, Name: "VCPU", Created: 5}},
 		Providers: []contents.ProviderRow{
@@ -97,9 +94,7 @@ func TestCompareCandidates(t *testing.T) {
 		"Summaries": {"a": {"resources": {"VCPU": {"capacity": 8, "used": 1}}, "traits": ["T", "U"], "root_provider_uuid": "r"}}}`
 	read := func(text string) *contents.Candidates {
 		var c contents.Candidates
-		if err := json.Unmarshal([]byte(text), &c); err != nil {
-			t.Fatal(err)
-		}
+		launchtest.Must(t, json.Unmarshal([]byte(text), &c))
 		return &c
 	}
 	for name, row := range map[string]struct {

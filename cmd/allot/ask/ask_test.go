@@ -19,6 +19,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/allot-project/allot/cmd/internal/cli"
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 )
 
 const (
@@ -102,9 +103,7 @@ const hostile = "=x\x1b]0;pwned\x07\nforged-row\r\u009b2J\u202eevil\u200b\u2066\
 func server(t *testing.T, name string) string {
 	t.Helper()
 	quoted, err := json.Marshal(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	stepped := false
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -146,9 +145,7 @@ func run(t *testing.T, url, name string, more ...string) (string, error) {
 func call(t *testing.T, url string, args ...string) (string, error) {
 	t.Helper()
 	known := filepath.Join(t.TempDir(), "known.json")
-	if err := os.WriteFile(known, []byte(`[{"ID": "`+two+`", "Name": "other"}]`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Write(t, known, `[{"ID": "`+two+`", "Name": "other"}]`)
 	args = append(args, "--url", url)
 	for i := range args {
 		switch args[i] {
@@ -161,9 +158,7 @@ func call(t *testing.T, url string, args ...string) (string, error) {
 	var out bytes.Buffer
 	parser, err := kong.New(&questions{}, kong.Name("allot"), kong.Writers(&out, io.Discard), kong.PostBuild(Describe),
 		kong.BindTo(t.Context(), (*context.Context)(nil)), kong.Exit(func(int) { panic("exit") }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	parsed, err := parser.Parse(args)
 	if err != nil {
 		t.Fatalf("%v: %v", args, err)
@@ -182,9 +177,7 @@ type questions struct {
 // each help has an example.
 func TestEveryCommandHasARow(t *testing.T) {
 	parser, err := kong.New(&questions{}, kong.PostBuild(Describe))
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	found := make(map[string]bool)
 	for _, node := range parser.Model.Leaves(false) {
 		found[node.Path()] = true
@@ -410,9 +403,7 @@ func TestConsumersAreKnownInEachForm(t *testing.T) {
 		`[{"ID": "` + two + `"},`: "this is no list of servers",
 	} {
 		file := filepath.Join(t.TempDir(), "known")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		launchtest.Write(t, file, text)
 		out, err := call(t, url, "orphans", "--consumers", file)
 		switch {
 		case says == "" && (err != nil || !strings.Contains(out, "orphan   "+one)):

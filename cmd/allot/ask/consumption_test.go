@@ -4,10 +4,11 @@ import (
 	"encoding/csv"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 )
 
 // charged runs the command against a server that has two pages, and returns the rows by heads.
@@ -33,9 +34,7 @@ func charged(t *testing.T, prices string, more ...string) (rows []map[string]str
 		if strings.HasPrefix(prices, "class,") {
 			name = filepath.Join(t.TempDir(), "prices.csv")
 		}
-		if err := os.WriteFile(name, []byte(prices), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		launchtest.Write(t, name, prices)
 		args = append(args, "--prices", name)
 	}
 	out, err := call(t, s.URL, args...)
@@ -43,9 +42,7 @@ func charged(t *testing.T, prices string, more ...string) (rows []map[string]str
 		return nil, err
 	}
 	lines, err := csv.NewReader(strings.NewReader(out)).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	for _, line := range lines[1:] {
 		row := make(map[string]string)
 		for i, head := range lines[0] {

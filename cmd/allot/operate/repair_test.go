@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/allot-project/allot/cmd/internal/datafolder"
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/chain"
@@ -48,9 +49,7 @@ func history(t testing.TB, n int, other uint64) (entries [][]byte, head ledger.H
 			t.Fatal(err)
 		}
 		commit, encoded, err := builder.Seal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		launchtest.Must(t, err)
 		entries, head = append(entries, encoded), commit.Head()
 	}
 	return entries, head
@@ -214,21 +213,15 @@ func served(t testing.TB, entries [][]byte, head ledger.Head) (dir string) {
 	dir = t.TempDir()
 	files := embedded.Files(filepath.Join(dir, datafolder.Log))
 	read := memlog.Of(entries).Read
-	if err := datafolder.Fill(t.Context(), files, blocks.Import{From: "a test", Last: head}, read, "filling"); err != nil {
-		t.Fatal(err)
-	}
-	if err := files.EndImport(head); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, datafolder.Fill(t.Context(), files, blocks.Import{From: "a test", Last: head}, read, "filling"))
+	launchtest.Must(t, files.EndImport(head))
 	return dir
 }
 
 func copied(t testing.TB, dir string) (to string) {
 	t.Helper()
 	to = filepath.Join(t.TempDir(), "data")
-	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, os.CopyFS(to, os.DirFS(dir)))
 	return to
 }
 
@@ -239,14 +232,9 @@ func blockOf(dir string) string {
 // flip flips a bit of one byte.
 func flip(t testing.TB, path string, at int) {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := []byte(launchtest.Read(t, path))
 	data[at%len(data)] ^= 1
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, os.WriteFile(path, data, 0o600))
 }
 
 // whole returns the sequences that are whole in a data folder.
@@ -256,9 +244,7 @@ func wholeIn(t testing.TB, dir string, into map[uint64]bool) {
 		into[e.Sequence] = true
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 }
 
 func contents(t testing.TB, dir string) string {
@@ -272,9 +258,7 @@ func contents(t testing.TB, dir string) string {
 		fmt.Fprintf(&all, "%s %x\n", path, ledger.DigestOf(data))
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	return all.String()
 }
 
@@ -349,32 +333,22 @@ func TestKilledWhileItHeals(t *testing.T) {
 	broken := copied(t, whole)
 	flip(t, blockOf(broken), 3000)
 	earlier := filepath.Join(broken, datafolder.Aside+"-1", "jetstream")
-	if err := os.CopyFS(earlier, os.DirFS(filepath.Join(broken, datafolder.Log, "jetstream"))); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, os.CopyFS(earlier, os.DirFS(filepath.Join(broken, datafolder.Log, "jetstream"))))
 	for _, build := range []func(context.Context, *datafolder.Folder, *mergedLog) error{buildLog, buildBeginning} {
 		kills := 0
 		for done := false; !done; kills++ {
 			dir := copied(t, broken)
 			d, err := datafolder.Open(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			launchtest.Must(t, err)
 			mends := &mending{Archive: []string{copied(t, whole)}}
 			copies, err := mends.copies(t.Context(), d)
-			if err != nil {
-				t.Fatal(err)
-			}
+			launchtest.Must(t, err)
 			log := &mergedLog{copies: copies.list, seen: copies.seen}
-			if err := errors.Join(log.measure(t.Context()), build(t.Context(), d, log), copies.close()); err != nil {
-				t.Fatal(err)
-			}
+			launchtest.Must(t, errors.Join(log.measure(t.Context()), build(t.Context(), d, log), copies.close()))
 			if done, err = finishRepair(&countdown{t.Context(), kills}, d); err != nil && !errors.Is(err, context.Canceled) {
 				t.Fatal(err)
 			}
-			if err := d.Close(); err != nil {
-				t.Fatal(err)
-			}
+			launchtest.Must(t, d.Close())
 			if err := (&Heal{mending{Data: dir, Archive: []string{whole}}}).Run(t.Context()); err != nil {
 				t.Fatalf("after a kill at step %d: %v", kills, err)
 			}
@@ -404,31 +378,21 @@ func TestWhatIsKnownIsNotForgotten(t *testing.T) {
 	short, at500 := history(t, 500, 0)
 	third, other := served(t, short, at500), t.TempDir()
 	mark := blocks.HighWaterPath(filepath.Join(other, datafolder.Log))
-	if err := errors.Join(os.MkdirAll(filepath.Dir(mark), 0o750), blocks.WriteHighWater(mark, head)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(filepath.Join(other, datafolder.Aside+"-9"), os.DirFS(filepath.Join(third, datafolder.Log))); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, errors.Join(os.MkdirAll(filepath.Dir(mark), 0o750), blocks.WriteHighWater(mark, head)))
+	launchtest.Must(t, os.CopyFS(filepath.Join(other, datafolder.Aside+"-9"), os.DirFS(filepath.Join(third, datafolder.Log))))
 	before := contents(t, third)
 	err := (&Heal{mending{Data: third, Archive: []string{other}}}).Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "501 to 600") || contents(t, third) != before {
 		t.Fatalf("%v", err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
-	if err := (&Export{sourceFlags: sourceFlags{Data: whole}, From: 1, File: file}).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, (&Export{sourceFlags: sourceFlags{Data: whole}, From: 1, File: file}).Run(t.Context()))
 	data, err := os.ReadFile(file)
 	if err == nil {
 		err = os.WriteFile(file, data[:len(data)*9/10], 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := (&Heal{mending{Data: third, Archive: []string{other}, CutAfter: 500}}).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
+	launchtest.Must(t, (&Heal{mending{Data: third, Archive: []string{other}, CutAfter: 500}}).Run(t.Context()))
 	healed(t, third, at500)
 	// The end is in a copy that lacks the rest, and the rest in a damaged file.
 	rewritten, err := os.ReadFile(blockOf(whole))
@@ -436,12 +400,8 @@ func TestWhatIsKnownIsNotForgotten(t *testing.T) {
 		clear(rewritten[:len(rewritten)*8/10])
 		err = os.WriteFile(blockOf(whole), rewritten, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	empty := t.TempDir()
-	if err := (&Heal{mending{Data: empty, Archive: []string{file, whole}}}).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, (&Heal{mending{Data: empty, Archive: []string{file, whole}}}).Run(t.Context()))
 	healed(t, empty, head)
 }

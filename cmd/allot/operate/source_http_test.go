@@ -10,6 +10,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/allot-project/allot/cmd/internal/cli"
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/proof"
@@ -20,13 +21,9 @@ import (
 func TestServerSigns(t *testing.T) {
 	t.Parallel()
 	private, _, err := note.GenerateKey(nil, "operator.example")
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	signer, err := note.NewSigner(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	is := proof.Checkpoint{
 		Ledger: ledger.UUID{1}, Size: 3, Root: ledger.Digest{2}, Head: ledger.Head{Sequence: 2, Digest: ledger.Digest{3}},
 	}
@@ -64,9 +61,7 @@ func TestServerSigns(t *testing.T) {
 			}))
 			defer s.Close()
 			server, err := cli.Server{URL: s.URL}.Client()
-			if err != nil {
-				t.Fatal(err)
-			}
+			launchtest.Must(t, err)
 			signed, err := (&httpLog{server: server}).sign(t.Context(), &is)
 			if (err != nil) != c.fails || c.err != nil && !errors.Is(err, c.err) {
 				t.Errorf("%v, want %v", err, c.err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/embedded"
@@ -40,9 +41,7 @@ func onNATS(t *testing.T) *logPart {
 // are others, under a name of its own.
 func TestServersOnOneNATSElect(t *testing.T) {
 	var one, two clusterFlags
-	if err := errors.Join(one.fill("/data/one", true), two.fill("/data/two", true)); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, errors.Join(one.fill("/data/one", true), two.fill("/data/two", true)))
 	if !one.shared() || !two.shared() || one.Name == two.Name || strings.ContainsAny(one.Name, notInNames) {
 		t.Errorf("%+v, %+v", one, two)
 	}
@@ -72,9 +71,7 @@ func TestOldServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			launchtest.Must(t, err)
 			defer func() { _ = listener.Close() }() // the test ends
 			first := make(chan net.Conn, 1)
 			go func() {
@@ -97,9 +94,7 @@ func TestOldServer(t *testing.T) {
 			s := newServer(&Command{NATSURL: "nats://" + listener.Addr().String()}, slog.New(slog.DiscardHandler))
 			err = s.log.connect(t.Context())
 			if len(versions) > 1 {
-				if err != nil {
-					t.Fatal(err)
-				}
+				launchtest.Must(t, err)
 				defer s.log.nc.Close()
 				_ = (<-first).Close() // the client connects again
 				err = s.log.watch()
@@ -116,15 +111,11 @@ func TestOldServer(t *testing.T) {
 func TestStrangeStream(t *testing.T) {
 	l := onNATS(t)
 	js, err := l.nc.JetStream()
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	_, err = js.AddStream(&nats.StreamConfig{
 		Name: jetstream.DefaultStream, Subjects: []string{jetstream.Subject}, MaxMsgs: 1000,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err = l.openShared(ctx, jetstream.Config{})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/allot-project/allot/cmd/allot/operate"
 	"github.com/allot-project/allot/cmd/internal/datafolder"
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/proof"
@@ -70,17 +71,13 @@ func TestOrderOfParts(t *testing.T) {
 func startInside(t *testing.T) *server {
 	t.Helper()
 	key := filepath.Join(t.TempDir(), "key")
-	if err := (&operate.SigningKey{Name: "example", File: key}).Run(); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, (&operate.SigningKey{Name: "example", File: key}).Run())
 	config := &Command{
 		Data: t.TempDir(), HTTP: "127.0.0.1:0", SigningKey: key,
 		Metrics: "127.0.0.1:0",
 	}
 	s := newServer(config, slog.New(slog.DiscardHandler))
-	if err := s.start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, s.start(t.Context()))
 	return s
 }
 
@@ -88,16 +85,12 @@ func startInside(t *testing.T) *server {
 func (s *server) wants(t *testing.T, status int, method, path, body string) string {
 	t.Helper()
 	req, err := http.NewRequest(method, "http://"+s.rest.port.Addr().String()+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	req.Header.Set("X-Auth-Token", "admin")
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("OpenStack-API-Version", "placement 1.39")
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	defer func() { _ = resp.Body.Close() }() // nothing was written
 	text, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != status {
@@ -126,9 +119,7 @@ func TestLeadStopsAndStarts(t *testing.T) {
 		s.wants(t, http.StatusOK, "POST", "/audit/what-if", `{"steps":[],"questions":[]}`)
 		providers = append(providers, provider)
 		before := s.views.Checkpoint()
-		if err := s.parts.stop(lead); err != nil {
-			t.Fatal(err)
-		}
+		launchtest.Must(t, s.parts.stop(lead))
 		for _, one := range providers {
 			s.wants(t, http.StatusOK, "GET", "/resource_providers/"+one, "")
 		}
@@ -136,9 +127,7 @@ func TestLeadStopsAndStarts(t *testing.T) {
 		if after := s.views.Checkpoint(); after != before {
 			t.Errorf("without a leader the log has grown from %v to %v", before, after)
 		}
-		if err := s.parts.start(t.Context(), lead); err != nil {
-			t.Fatal(err)
-		}
+		launchtest.Must(t, s.parts.start(t.Context(), lead))
 	}
 	if last, err := s.log.all.Last(t.Context()); err != nil || last != rounds+1 {
 		t.Errorf("the log ends at %d, %v; want the begin and %d providers", last, err, rounds)
@@ -152,9 +141,7 @@ func TestLoneServerRaisesTheLevel(t *testing.T) {
 	term := func() ledger.Term {
 		t.Helper()
 		state, err := s.replica.commands().Fork(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		launchtest.Must(t, err)
 		return state.Term()
 	}
 	older := &commands.BeginTerm{Leader: "a", Instance: commands.NewID(), Level: ledger.Level - 1}
@@ -162,12 +149,8 @@ func TestLoneServerRaisesTheLevel(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := s.parts.stop(lead); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.parts.start(t.Context(), lead); err != nil {
-			t.Fatal(err)
-		}
+		launchtest.Must(t, s.parts.stop(lead))
+		launchtest.Must(t, s.parts.start(t.Context(), lead))
 		if got := term(); got.Number != 2 || got.Level != ledger.Level || got.Leader != "a" {
 			t.Errorf("%+v", got)
 		}
@@ -194,9 +177,7 @@ func TestStartIsSigned(t *testing.T) {
 // says why.
 func TestServerEndsWithAPart(t *testing.T) {
 	s := startInside(t)
-	if err := s.rest.port.Close(); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, s.rest.port.Close())
 	if err := s.wait(t.Context()); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("got %v", err)
 	}
@@ -210,9 +191,7 @@ func TestFollowAlone(t *testing.T) {
 	s := newServer(
 		&Command{Data: t.TempDir(), HTTP: "127.0.0.1:0"}, slog.New(slog.DiscardHandler),
 	)
-	if err := s.parts.start(t.Context(), open, follow); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, s.parts.start(t.Context(), open, follow))
 	s.wants(t, http.StatusOK, "GET", "/resource_providers", "")
 	s.wants(t, http.StatusServiceUnavailable, "POST", "/resource_providers", `{"name":"p"}`)
 	if err := s.stop(); err != nil {
@@ -236,9 +215,7 @@ func TestRouter(t *testing.T) {
 		"/d": "others", "/d/x/y": "below d", "/": "others", "/a//x": "below a",
 	} {
 		req, err := http.NewRequest("GET", "http://localhost"+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		launchtest.Must(t, err)
 		r.ServeHTTP(nil, req)
 		if found != want {
 			t.Errorf("%s: %s, want %s", path, found, want)

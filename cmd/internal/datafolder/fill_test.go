@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/cmd/internal/datafolder"
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/embedded"
@@ -29,12 +30,8 @@ func filled(t testing.TB, commits int) (*memlog.Log, ledger.Head) {
 			t.Fatal(err)
 		}
 		commit, encoded, err := builder.Seal()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := ledgertest.Append(log, commit.Sequence, encoded); err != nil {
-			t.Fatal(err)
-		}
+		launchtest.Must(t, err)
+		launchtest.Must(t, ledgertest.Append(log, commit.Sequence, encoded))
 		head = commit.Head()
 	}
 	return log, head
@@ -60,21 +57,12 @@ func TestFill(t *testing.T) {
 	}
 	// What a power cut leaves of it is no reason to give up: none of it counted.
 	block := filepath.Join(files.Dir(), "msgs", "1.blk")
-	data, err := os.ReadFile(block)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := []byte(launchtest.Read(t, block))
 	clear(data[len(data)/3 : len(data)/2])
-	if err := os.WriteFile(block, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, os.WriteFile(block, data, 0o600))
 	whole, _ := filled(t, 500)
-	if err := fill(whole); err != nil {
-		t.Fatal(err)
-	}
-	if err := files.EndImport(head); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, fill(whole))
+	launchtest.Must(t, files.EndImport(head))
 	verdict, err := files.Judge(t.Context(), blocks.JudgeOptions{})
 	if err != nil || verdict.Report == nil || verdict.Last != head || verdict.Commits != 500 {
 		t.Errorf("%+v, %v", verdict, err)

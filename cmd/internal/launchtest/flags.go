@@ -35,9 +35,7 @@ type FlagCounts struct {
 func CheckFlags(t *testing.T, name, description string, args any) (counts FlagCounts) {
 	t.Helper()
 	parser, err := cli.NewParser(name, description, args, kong.BindTo(t.Context(), (*context.Context)(nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	walkFlags(parser.Model.Node, func(path string, flag *kong.Flag) {
 		checkSecret(t, path, flag, &counts)
 		if cli.IsSecret(flag, secretURL) {

@@ -94,6 +94,38 @@ func Run(t *testing.T, good bool, program string, env []string, args ...string) 
 	return string(out)
 }
 
+// Must ends a test that met an error.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Read returns what a file holds.
+func Read(t testing.TB, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	Must(t, err)
+	return string(content)
+}
+
+// Write makes a file, or another content for it.
+func Write(t testing.TB, path, content string) {
+	t.Helper()
+	Must(t, os.WriteFile(path, []byte(content), 0o600))
+}
+
+// Output runs a command, which must succeed, and returns all that it prints.
+func Output(t testing.TB, cmd *exec.Cmd) string {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
+	return string(out)
+}
+
 // Says requires that a text, such as what a program printed, has all of these parts.
 func Says(t *testing.T, text string, parts ...string) {
 	t.Helper()
@@ -119,9 +151,7 @@ func BytesOf(t *testing.T, folder string) string {
 		_, err = fmt.Fprintf(sum, "%s %d %x\n", strings.TrimPrefix(path, folder), len(content), sha256.Sum256(content))
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	return fmt.Sprintf("%x", sum.Sum(nil))
 }
 

@@ -94,9 +94,7 @@ func (s *Server) begin(cmd *exec.Cmd) {
 	cmd.Stdout, cmd.Stderr = s.Logs, s.Logs
 	exited := make(chan struct{})
 	s.Cmd, s.Exited = cmd, exited
-	if err := cmd.Start(); err != nil {
-		s.T.Fatal(err)
-	}
+	Must(s.T, cmd.Start())
 	go func() {
 		s.Exit = cmd.Wait()
 		close(exited)
@@ -158,9 +156,7 @@ func (s *Server) Kill() {
 // Terminate stops the process as its operator would.
 func (s *Server) Terminate() {
 	s.T.Helper()
-	if err := s.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		s.T.Fatal(err)
-	}
+	Must(s.T, s.Cmd.Process.Signal(syscall.SIGTERM))
 	if err := s.Wait(); err != nil {
 		s.T.Fatalf("%v\n%s", err, s.Logs)
 	}

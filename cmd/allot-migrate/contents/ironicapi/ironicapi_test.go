@@ -12,6 +12,7 @@ import (
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/ironicapi"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/services"
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 )
 
 const rack = "11111111-aaaa-4111-8111-111111111111"
@@ -84,13 +85,9 @@ func TestRead(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"", "/", "/v1", "/v1/"} {
 		rows, err := read(t, &service{odd: `, "from_the_future": 1`}, path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		launchtest.Must(t, err)
 		names, err := contents.StandardNames()
-		if err != nil {
-			t.Fatal(err)
-		}
+		launchtest.Must(t, err)
 		plan, report, err := contents.Make(rows, contents.Options{Standard: names})
 		if err != nil || plan == nil || len(plan.Nodes) != 3 || len(plan.Chassis) != 1 || len(plan.NodeAllocations) != 1 {
 			t.Fatal(err, report)

@@ -14,14 +14,13 @@ import (
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/ironicdb/ironicdbtest"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb/placementdbtest"
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 )
 
 func read(t *testing.T, address string) (*contents.Rows, error) {
 	t.Helper()
 	db, err := placementdb.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	return ironicdb.Read(t.Context(), db, nil)
 }
 
@@ -101,9 +100,7 @@ func TestSQLite(t *testing.T) {
 	t.Parallel()
 	path := ironicdbtest.SQLite(t, "ALTER TABLE nodes ADD COLUMN from_the_future TEXT")
 	rows, err := read(t, "sqlite:"+path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	if rows.Kind != "ironic" || rows.Source != "sqlite:"+path || rows.Schema != ironicdbtest.Version || others(rows, "ports") != 1 {
 		t.Errorf("%+v", rows)
 	}
@@ -163,9 +160,7 @@ func TestServers(t *testing.T) {
 			db := server.Create(t, "ironic")
 			placementdbtest.Fill(t, db, ironicdbtest.Statements(map[string]string{"mysql": "DATETIME", "postgresql": "TIMESTAMP"}[server.Scheme])...)
 			rows, err := read(t, server.Connection("ironic"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			launchtest.Must(t, err)
 			sameWorld(t, rows)
 		})
 	}
@@ -178,17 +173,11 @@ func TestRealIronic(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ironic.db")
 	ironicdbtest.Sync(t, "sqlite:///"+path)
 	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	placementdbtest.Fill(t, db, placementdbtest.Split(ironicdbtest.World)...)
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, db.Close())
 	rows, err := read(t, "sqlite:"+path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	if lost := strings.Join(rows.Unkept, "\n"); strings.Contains(lost, "does not know") || others(rows, "ports") != 1 {
 		t.Errorf("%s %+v", lost, rows.Others)
 	}

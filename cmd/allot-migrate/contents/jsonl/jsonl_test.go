@@ -3,7 +3,6 @@ package jsonl_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/jsonl"
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 )
 
 const (
@@ -34,13 +34,9 @@ const readAt = 1_800_000_000_000_000_000
 func TestGoodLines(t *testing.T) {
 	t.Parallel()
 	rows, err := jsonl.Read(strings.NewReader(good), "file", readAt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	names, err := contents.StandardNames()
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	plan, report, err := contents.Make(rows, contents.Options{Standard: names})
 	if err != nil || plan == nil {
 		t.Fatal(err, report)
@@ -118,22 +114,13 @@ func TestMalformedLinesNameTheirLine(t *testing.T) {
 // TestSchema: the published schema takes the good lines, and refuses bad ones.
 func TestSchema(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../../../docs/import-jsonl.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	document, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := launchtest.Read(t, "../../../../docs/import-jsonl.schema.json")
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	launchtest.Must(t, err)
 	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("line.json", document); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, compiler.AddResource("line.json", document))
 	schema, err := compiler.Compile("line.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	valid := func(line string) bool {
 		value, err := jsonschema.UnmarshalJSON(strings.NewReader(line))
 		if err != nil {

@@ -1,7 +1,6 @@
 package placementdb_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb/placementdbtest"
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 )
 
 func read(t *testing.T, address string) (*contents.Rows, error) {
@@ -89,9 +89,7 @@ func TestSQLite(t *testing.T) {
 	path := placementdbtest.SQLite(t)
 	for _, address := range []string{"sqlite:" + path, "sqlite:///" + path, "sqlite+pysqlite:///" + path + "?timeout=5"} {
 		rows, err := read(t, address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		launchtest.Must(t, err)
 		sameWorld(t, rows, "sqlite:"+path)
 	}
 }
@@ -111,9 +109,7 @@ func TestOlderSchema(t *testing.T) {
 func TestBadDatabases(t *testing.T) {
 	t.Parallel()
 	text := filepath.Join(t.TempDir(), "text")
-	if err := os.WriteFile(text, []byte(strings.Repeat("no database ", 100)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Write(t, text, strings.Repeat("no database ", 100))
 	made := func(statements ...string) string { return "sqlite:" + placementdbtest.SQLite(t, statements...) }
 	for _, row := range []struct{ address, why string }{
 		{"sqlite:" + filepath.Join(t.TempDir(), "none"), "no such file"},

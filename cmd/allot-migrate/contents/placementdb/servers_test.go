@@ -10,6 +10,7 @@ import (
 
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb/placementdbtest"
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 )
 
 // fill makes a Placement's database with the world.
@@ -45,13 +46,9 @@ func readsOneMoment(t *testing.T, server *placementdbtest.Server) {
 	db := fill(t, server, "placement")
 	server.Create(t, "empty")
 	source, err := placementdb.Parse(server.Connection("placement"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	rows, err := source.Read(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	sameWorld(t, rows, server.Scheme+"://"+server.Host+"/placement")
 	oneMoment(t, source, db)
 

@@ -11,6 +11,7 @@ import (
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb/placementdbtest"
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 )
 
 // emptied are statements that leave the tables without contents. The classes and
@@ -60,21 +61,15 @@ func writes(t *testing.T, server *placementdbtest.Server) {
 func written(t *testing.T, address string) {
 	t.Helper()
 	db, err := placementdb.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	rows := odd()
 	var done, total uint64
-	if err := db.Write(t.Context(), rows, func(d, n uint64) { done, total = d, n }); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, db.Write(t.Context(), rows, func(d, n uint64) { done, total = d, n }))
 	if done != total || done == 0 {
 		t.Errorf("the progress ended with %d of %d", done, total)
 	}
 	got, err := db.Read(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	want := odd()
 	slices.Reverse(want.Providers)
 	want.Classes = []contents.NameRow{{ID: 0, Name: "VCPU"}, {ID: 1, Name: "DISK_GB"}, {ID: 10000, Name: "CUSTOM_GOLD"}, {ID: 10001, Name: "MEMORY_MB"}}
@@ -94,9 +89,7 @@ func TestWriteIsWhole(t *testing.T) {
 	t.Parallel()
 	address := "sqlite:" + placementdbtest.SQLite(t, emptied...)
 	db, err := placementdb.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	rows := odd()
 	rows.Allocations = append(rows.Allocations, rows.Allocations[0]) // one id twice
 	err = db.Write(t.Context(), rows, nil)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/api/audit"
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
@@ -26,9 +27,7 @@ func TestStoreRoom(t *testing.T) {
 	}
 	measured := func() audit.Store {
 		t.Helper()
-		if err := r.measure(now, logger); err != nil {
-			t.Fatal(err)
-		}
+		launchtest.Must(t, r.measure(now, logger))
 		return (&Disks{stores: []*watched{r}}).measured()[0]
 	}
 	warned := func() int { return strings.Count(logs.String(), "nearly full") }

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/allot-project/allot/api/tracing"
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/commands/leading"
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/commands/rejected"
@@ -51,11 +52,8 @@ func allMetrics() (rows []string, names map[string]bool) {
 // TestMetricsTable: docs/metrics.md lists what is served.
 func TestMetricsTable(t *testing.T) {
 	const path, head = "../../../../docs/metrics.md", "|---|---|---|\n"
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, table, found := strings.Cut(string(text), head)
+	text := launchtest.Read(t, path)
+	before, table, found := strings.Cut(text, head)
 	if !found {
 		t.Fatal("docs/metrics.md has no table")
 	}
@@ -65,9 +63,7 @@ func TestMetricsTable(t *testing.T) {
 	}
 	want := strings.Join(rows, "\n") + "\n"
 	if *updateMetrics {
-		if err := os.WriteFile(path, []byte(before+head+want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		launchtest.Must(t, os.WriteFile(path, []byte(before+head+want), 0o644))
 		return
 	}
 	if table != want {
@@ -79,14 +75,11 @@ func TestMetricsTable(t *testing.T) {
 func TestMetricsNamed(t *testing.T) {
 	_, names := allMetrics()
 	for _, file := range []string{"prometheus-rules.yaml", "grafana.json"} {
-		text, err := os.ReadFile("../../../../docs/deploy/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.HasSuffix(file, ".json") && !json.Valid(text) {
+		text := launchtest.Read(t, "../../../../docs/deploy/"+file)
+		if strings.HasSuffix(file, ".json") && !json.Valid([]byte(text)) {
 			t.Errorf("%s is not JSON", file)
 		}
-		used := regexp.MustCompile(`\ballot_[a-z_]+`).FindAllString(string(text), -1)
+		used := regexp.MustCompile(`\ballot_[a-z_]+`).FindAllString(text, -1)
 		if len(used) < 10 {
 			t.Errorf("%s names only %q", file, used)
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb/placementdbtest"
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 )
 
 // Version is the version of the schema: Ironic 21.4, of 2023.1.
@@ -103,13 +104,9 @@ func SQLite(t testing.TB, more ...string) string {
 func fill(t testing.TB, path string, statements ...string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	placementdbtest.Fill(t, db, statements...)
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, db.Close())
 }
 
 // Sync makes the tables of the Ironic that is installed, in a database with an address as
@@ -121,9 +118,7 @@ func Sync(t testing.TB, connection string) (config string) {
 	}
 	config = filepath.Join(t.TempDir(), "ironic.conf")
 	text := fmt.Sprintf("[DEFAULT]\nhost = test\n[database]\nconnection = %s\n", connection)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, os.WriteFile(config, []byte(text), 0o600))
 	if out, err := exec.Command("ironic-dbsync", "--config-file", config, "create_schema").CombinedOutput(); err != nil {
 		t.Fatalf("ironic-dbsync create_schema: %v\n%s", err, out)
 	}

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
@@ -36,9 +37,7 @@ func NewPlacement(t testing.TB, connection string) *Placement {
 			"sync_on_startup = True\n[oslo_policy]\nenforce_new_defaults = False\nenforce_scope = False\n", connection),
 		"app.py": "from placement.wsgi import init_application\napplication = init_application()\n",
 	} {
-		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		launchtest.Must(t, os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600))
 	}
 	return p
 }

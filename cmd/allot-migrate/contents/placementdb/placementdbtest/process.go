@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 )
 
 // Process is a server that can be stopped, killed, and started again. It ends with the test.
@@ -23,9 +25,7 @@ type Process struct {
 func start(t testing.TB, server *exec.Cmd, end os.Signal) *Process {
 	t.Helper()
 	p := &Process{t: t, end: end, cmd: server}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, server.Start())
 	t.Cleanup(p.Stop)
 	return p
 }
@@ -61,7 +61,5 @@ func (p *Process) Start() {
 	old := p.cmd
 	p.cmd = exec.Command(old.Path, old.Args[1:]...)
 	p.cmd.Env, p.cmd.Dir, p.cmd.SysProcAttr = old.Env, old.Dir, old.SysProcAttr
-	if err := p.cmd.Start(); err != nil {
-		p.t.Fatal(err)
-	}
+	launchtest.Must(p.t, p.cmd.Start())
 }

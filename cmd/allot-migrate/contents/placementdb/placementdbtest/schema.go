@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 )
 
 // Version is the version of the schema.
@@ -111,12 +113,8 @@ func SQLite(t testing.TB, more ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "placement.db")
 	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	Fill(t, db, append(Statements("DATETIME"), more...)...)
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, db.Close())
 	return path
 }

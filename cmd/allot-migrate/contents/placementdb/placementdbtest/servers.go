@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
@@ -65,9 +66,7 @@ func (s *Server) connect(t testing.TB, database string) *sql.DB {
 		source = fmt.Sprintf("placement:%s@tcp(%s)/%s", Password, s.Host, database)
 	}
 	db, err := sql.Open(s.driver, source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	ledgertest.WaitFor(t, "the database server", func() bool {
 		err = db.PingContext(context.WithoutCancel(t.Context()))
@@ -84,9 +83,7 @@ func PostgreSQL(t testing.TB) *Server {
 		t.Skip("skipped: there is no PostgreSQL server on this machine")
 	}
 	programs, err := filepath.EvalSymlinks(initdb)
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	dir := folder(t)
 	as := ordinaryUser(t, dir)
 	secret := filepath.Join(dir, "password")
@@ -132,9 +129,7 @@ func MariaDB(t testing.TB) *Server {
 	init := filepath.Join(dir, "init.sql")
 	grants := fmt.Sprintf("CREATE USER IF NOT EXISTS placement@'%%' IDENTIFIED BY '%s';\n"+
 		"GRANT ALL ON *.* TO placement@'%%';\n", Password)
-	if err := os.WriteFile(init, []byte(grants), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, os.WriteFile(init, []byte(grants), 0o600))
 	host, port := FreePort(t)
 	process := start(t, run(program, "--no-defaults", "--datadir="+data, me, "--port="+port,
 		"--bind-address=127.0.0.1", "--socket="+filepath.Join(dir, "socket"), "--init-file="+init, "--skip-name-resolve",
@@ -146,9 +141,7 @@ func MariaDB(t testing.TB) *Server {
 func folder(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "db")
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
@@ -156,9 +149,7 @@ func folder(t testing.TB) string {
 func currentUser(t testing.TB) string {
 	t.Helper()
 	who, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	return who.Username
 }
 
