@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"io/fs"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -36,11 +35,10 @@ var homes = map[string]string{
 // TestFloors checks the floors table of ARCHITECTURE.md against the imports.
 func TestFloors(t *testing.T) {
 	t.Parallel()
-	text := read(t, "../../ARCHITECTURE.md")
-	floors, owner := readFloors(t, text)
+	floors, owner := readFloors(t, read(t, "../../ARCHITECTURE.md"))
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "../../...").Output()
 	must(t, err)
-	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+	for line := range strings.Lines(string(out)) {
 		fields := strings.Fields(line)
 		name := strings.TrimPrefix(fields[0], module)
 		if strings.HasSuffix(name, "test") {
@@ -122,22 +120,28 @@ func TestClientIsSmall(t *testing.T) {
 // because encoding/json escapes <, > and & for HTML.
 func TestJSONIsPlain(t *testing.T) {
 	escaping := regexp.MustCompile(`json\.(Marshal|NewEncoder)\(`)
-	for _, root := range []string{"../../api", "../../cmd", "../../commands/encoding", "../../commands/rejected"} {
-		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
-				strings.Contains(path, "keystonetest") {
-				return err
-			}
-			text, err := os.ReadFile(path)
-			if found := escaping.Find(text); found != nil && path != "../../commands/encoding/encoding.go" {
-				t.Errorf("%s has %s: ledger.PlainJSON and PlainEncoder write texts as they are", path, found)
-			}
-			return err
-		})
-		if err != nil {
-			t.Error(err)
+	for path, text := range sources(t, "api", "cmd", "commands/encoding", "commands/rejected") {
+		found := escaping.FindString(text)
+		allowed := strings.Contains(path, "keystonetest") || path == "commands/encoding/encoding.go"
+		if found != "" && !allowed && !strings.HasSuffix(path, "_test.go") {
+			t.Errorf("%s has %s: ledger.PlainJSON and PlainEncoder write texts as they are", path, found)
 		}
 	}
+}
+
+// sources are the files of Go in some folders, by their paths.
+func sources(t *testing.T, folders ...string) map[string]string {
+	t.Helper()
+	files := make(map[string]string)
+	for _, folder := range folders {
+		must(t, filepath.WalkDir("../../"+folder, func(path string, _ fs.DirEntry, err error) error {
+			if err == nil && strings.HasSuffix(path, ".go") {
+				files[strings.TrimPrefix(path, "../../")] = read(t, path)
+			}
+			return err
+		}))
+	}
+	return files
 }
 
 // TestTimeOfDay: the time of day is for what is recorded or shown. A duration measured by
@@ -153,24 +157,14 @@ func TestTimeOfDay(t *testing.T) {
 		"commands/processes/limit_follower.go": "shown as a metric",
 	}
 	found := 0
-	for _, root := range []string{"api", "cmd", "commands", "ledger", "projector", "snapshots"} {
-		err := filepath.WalkDir(filepath.Join("../..", root), func(path string, _ fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-				return err
+	for path, text := range sources(t, "api", "cmd", "commands", "ledger", "projector", "snapshots") {
+		for line := range strings.Lines(text) {
+			if strings.HasSuffix(path, "_test.go") || !strings.Contains(line, ".Unix") || !measured.MatchString(line) {
+				continue
 			}
-			text, err := os.ReadFile(path)
-			name := strings.TrimPrefix(path, "../../")
-			for line := range strings.Lines(string(text)) {
-				if strings.Contains(line, ".Unix") && measured.MatchString(line) {
-					if found++; recorded[name] == "" {
-						t.Errorf("%s measures by the time of day: %s", name, line)
-					}
-				}
+			if found++; recorded[path] == "" {
+				t.Errorf("%s measures by the time of day: %s", path, line)
 			}
-			return err
-		})
-		if err != nil {
-			t.Error(err)
 		}
 	}
 	if found < len(recorded) {
@@ -182,7 +176,7 @@ func TestTimeOfDay(t *testing.T) {
 func TestHops(t *testing.T) {
 	t.Parallel()
 	text := read(t, "../../ARCHITECTURE.md")
-	_, section, _ := strings.Cut(string(text), "takes 14 hops")
+	_, section, _ := strings.Cut(text, "takes 14 hops")
 	section, _, _ = strings.Cut(section, "\nIf the command is rejected")
 	name := regexp.MustCompile("`((?:api|cmd|commands|ledger|projector)(?:/[a-z]+)*)\\.(?:(\\w+)\\.)?(\\w+)`")
 	hops := name.FindAllStringSubmatch(section, -1)
@@ -205,13 +199,7 @@ func definedIn(t *testing.T, folder string, what *regexp.Regexp) bool {
 	t.Helper()
 	files, err := filepath.Glob(folder + "/*.go")
 	must(t, err)
-	for _, file := range files {
-		text := read(t, file)
-		if what.MatchString(text) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(files, func(file string) bool { return what.MatchString(read(t, file)) })
 }
 
 // TestNamedTests: every test that a document names is there.
@@ -220,17 +208,11 @@ func TestNamedTests(t *testing.T) {
 	documents, err := filepath.Glob("../../docs/*.md")
 	must(t, err)
 	there := make(map[string]bool)
-	err = filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
-			return err
+	for _, text := range sources(t, "") {
+		for _, found := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(text, -1) {
+			there[found[1]] = true
 		}
-		text, err := os.ReadFile(path)
-		for _, found := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(text, -1) {
-			there[string(found[1])] = true
-		}
-		return err
-	})
-	must(t, err)
+	}
 	for _, document := range documents {
 		text := read(t, document)
 		for _, name := range regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(text, -1) {

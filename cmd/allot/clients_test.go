@@ -26,8 +26,7 @@ import (
 func cloud(t *testing.T) (nova, roleless *gophercloud.ServiceClient) {
 	t.Helper()
 	keystone := keystonetest.Start(t,
-		keystonetest.User{Name: "allot", Password: "secret", ID: "u-allot", Project: "service", Roles: []string{"service"}},
-		keystonetest.User{Name: "nova", Password: "n", ID: "u-nova", Project: "service", Roles: []string{"service"}},
+		keystoneAllot, keystonetest.User{Name: "nova", Password: "n", ID: "u-nova", Project: "service", Roles: []string{"service"}},
 		keystonetest.User{Name: "joe", Password: "j", ID: "u-joe", Project: "p-joe", Roles: []string{"reader"}},
 	)
 	s := launch(t, t.TempDir(), "--keystone-url", keystone.URL)
@@ -51,94 +50,70 @@ func cloud(t *testing.T) (nova, roleless *gophercloud.ServiceClient) {
 func TestGophercloud(t *testing.T) {
 	t.Parallel()
 	c, roleless := cloud(t)
-	ctx := context.Background()
-	check := func(what string, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-	}
-	if _, err := resourceproviders.List(roleless, nil).AllPages(ctx); !gophercloud.ResponseCodeIs(
-		err, http.StatusForbidden,
-	) {
+	ctx := t.Context()
+	_, err := resourceproviders.List(roleless, nil).AllPages(ctx)
+	if !gophercloud.ResponseCodeIs(err, http.StatusForbidden) {
 		t.Errorf("a user without a role: %v", err)
 	}
-	check("usages of one's own project", usages.Get(ctx, roleless, usages.GetOpts{ProjectID: "p-joe"}).Err)
+	must(t, usages.Get(ctx, roleless, usages.GetOpts{ProjectID: "p-joe"}).Err)
 
-	check("create class", resourceclasses.Create(ctx, c, resourceclasses.CreateOpts{Name: "CUSTOM_GPU"}).Err)
-	check("ensure class", resourceclasses.Update(ctx, c, "CUSTOM_FPGA").Err)
-	check("get class", resourceclasses.Get(ctx, c, "CUSTOM_GPU").Err)
+	must(t, resourceclasses.Create(ctx, c, resourceclasses.CreateOpts{Name: "CUSTOM_GPU"}).Err)
+	must(t, resourceclasses.Update(ctx, c, "CUSTOM_FPGA").Err)
+	must(t, resourceclasses.Get(ctx, c, "CUSTOM_GPU").Err)
 	pages, err := resourceclasses.List(c).AllPages(ctx)
-	check("list classes", err)
+	must(t, err)
 	if classes, err := resourceclasses.ExtractResourceClasses(pages); err != nil || len(classes) < 3 {
 		t.Errorf("classes: %v, %v", classes, err)
 	}
-	check("delete class", resourceclasses.Delete(ctx, c, "CUSTOM_FPGA").Err)
+	must(t, resourceclasses.Delete(ctx, c, "CUSTOM_FPGA").Err)
 
-	check("create trait", traits.Create(ctx, c, "CUSTOM_GOLD").Err)
-	check("get trait", traits.Get(ctx, c, "CUSTOM_GOLD").Err)
+	must(t, traits.Create(ctx, c, "CUSTOM_GOLD").Err)
+	must(t, traits.Get(ctx, c, "CUSTOM_GOLD").Err)
 	pages, err = traits.List(c, traits.ListOpts{Name: "startswith:CUSTOM"}).AllPages(ctx)
-	check("list traits", err)
+	must(t, err)
 	if names, err := traits.ExtractTraits(pages); err != nil || len(names) != 1 {
 		t.Errorf("traits: %v, %v", names, err)
 	}
 
 	root, err := resourceproviders.Create(ctx, c, resourceproviders.CreateOpts{Name: "root"}).Extract()
-	check("create provider", err)
-	child, err := resourceproviders.Create(ctx, c, resourceproviders.CreateOpts{Name: "child", UUID: uuid.NewString(), ParentProviderUUID: root.UUID}).
-		Extract()
-	check("create child", err)
+	must(t, err)
+	below := resourceproviders.CreateOpts{Name: "child", UUID: uuid.NewString(), ParentProviderUUID: root.UUID}
+	child, err := resourceproviders.Create(ctx, c, below).Extract()
+	must(t, err)
 	name := "kid"
-	check(
-		"rename provider",
-		resourceproviders.Update(
-			ctx, c, child.UUID, resourceproviders.UpdateOpts{Name: &name, ParentProviderUUID: &root.UUID},
-		).Err,
-	)
-	check("get provider", resourceproviders.Get(ctx, c, child.UUID).Err)
+	renamed := resourceproviders.UpdateOpts{Name: &name, ParentProviderUUID: &root.UUID}
+	must(t, resourceproviders.Update(ctx, c, child.UUID, renamed).Err)
+	must(t, resourceproviders.Get(ctx, c, child.UUID).Err)
 	pages, err = resourceproviders.List(c, resourceproviders.ListOpts{InTree: root.UUID}).AllPages(ctx)
-	check("list providers", err)
+	must(t, err)
 	if list, err := resourceproviders.ExtractResourceProviders(pages); err != nil || len(list) != 2 {
 		t.Errorf("providers: %v, %v", list, err)
 	}
-	check(
-		"set inventories",
-		resourceproviders.UpdateInventories(ctx, c, root.UUID, resourceproviders.UpdateInventoriesOpts{
-			Inventories: map[string]resourceproviders.Inventory{
-				"VCPU":       {Total: 16, MinUnit: 1, MaxUnit: 16, StepSize: 1, AllocationRatio: 4},
-				"CUSTOM_GPU": {Total: 2, MinUnit: 1, MaxUnit: 2, StepSize: 1, AllocationRatio: 1},
-			},
-		}).Err,
-	)
-	check(
-		"set inventory",
-		resourceproviders.UpdateInventory(ctx, c, root.UUID, "VCPU", resourceproviders.UpdateInventoryOpts{
-			ResourceProviderGeneration: 1,
-			Inventory: resourceproviders.Inventory{
-				Total: 32, MinUnit: 1, MaxUnit: 32, StepSize: 1, AllocationRatio: 4,
-			},
-		}).Err,
-	)
-	check("get inventories", resourceproviders.GetInventories(ctx, c, root.UUID).Err)
-	check("get inventory", resourceproviders.GetInventory(ctx, c, root.UUID, "VCPU").Err)
-	check("delete inventory", resourceproviders.DeleteInventory(ctx, c, root.UUID, "CUSTOM_GPU").Err)
-	check(
-		"set traits",
-		resourceproviders.UpdateTraits(
-			ctx, c, root.UUID,
-			resourceproviders.UpdateTraitsOpts{ResourceProviderGeneration: 3, Traits: []string{"CUSTOM_GOLD"}},
-		).Err,
-	)
-	check("get traits", resourceproviders.GetTraits(ctx, c, root.UUID).Err)
+	must(t, resourceproviders.UpdateInventories(ctx, c, root.UUID, resourceproviders.UpdateInventoriesOpts{
+		Inventories: map[string]resourceproviders.Inventory{
+			"VCPU":       {Total: 16, MinUnit: 1, MaxUnit: 16, StepSize: 1, AllocationRatio: 4},
+			"CUSTOM_GPU": {Total: 2, MinUnit: 1, MaxUnit: 2, StepSize: 1, AllocationRatio: 1},
+		},
+	}).Err)
+	must(t, resourceproviders.UpdateInventory(ctx, c, root.UUID, "VCPU", resourceproviders.UpdateInventoryOpts{
+		ResourceProviderGeneration: 1,
+		Inventory:                  resourceproviders.Inventory{Total: 32, MinUnit: 1, MaxUnit: 32, StepSize: 1, AllocationRatio: 4},
+	}).Err)
+	must(t, resourceproviders.GetInventories(ctx, c, root.UUID).Err)
+	must(t, resourceproviders.GetInventory(ctx, c, root.UUID, "VCPU").Err)
+	must(t, resourceproviders.DeleteInventory(ctx, c, root.UUID, "CUSTOM_GPU").Err)
+	gold := resourceproviders.UpdateTraitsOpts{ResourceProviderGeneration: 3, Traits: []string{"CUSTOM_GOLD"}}
+	must(t, resourceproviders.UpdateTraits(ctx, c, root.UUID, gold).Err)
+	must(t, resourceproviders.GetTraits(ctx, c, root.UUID).Err)
 	generation := 4
-	check("set aggregates", resourceproviders.UpdateAggregates(ctx, c, root.UUID, resourceproviders.UpdateAggregatesOpts{
+	must(t, resourceproviders.UpdateAggregates(ctx, c, root.UUID, resourceproviders.UpdateAggregatesOpts{
 		ResourceProviderGeneration: &generation, Aggregates: []string{uuid.NewString()},
 	}).Err)
-	check("get aggregates", resourceproviders.GetAggregates(ctx, c, root.UUID).Err)
+	must(t, resourceproviders.GetAggregates(ctx, c, root.UUID).Err)
 
-	pages, err = allocationcandidates.List(c, allocationcandidates.ListOpts{Resources: "VCPU:2", Required: []string{"CUSTOM_GOLD"}, Limit: 5}).
-		AllPages(ctx)
-	check("list candidates", err)
+	wanted := allocationcandidates.ListOpts{Resources: "VCPU:2", Required: []string{"CUSTOM_GOLD"}, Limit: 5}
+	pages, err = allocationcandidates.List(c, wanted).AllPages(ctx)
+	must(t, err)
 	found, err := allocationcandidates.ExtractAllocationCandidates(pages)
 	if err != nil || len(found.AllocationRequests) != 1 {
 		t.Errorf("candidates: %+v, %v", found, err)
@@ -148,27 +123,27 @@ func TestGophercloud(t *testing.T) {
 		Allocations: map[string]allocations.ProviderAllocationsOpts{root.UUID: {Resources: map[string]int{"VCPU": 2}}},
 		ProjectID:   "p", UserID: "u", ConsumerType: "INSTANCE",
 	}
-	check("allocate", allocations.Update(ctx, c, consumer, want).Err)
+	must(t, allocations.Update(ctx, c, consumer, want).Err)
 	got, err := allocations.Get(ctx, c, consumer).Extract()
-	check("get allocations", err)
+	must(t, err)
 	if err := allocations.Update(ctx, c, consumer, want).Err; !gophercloud.ResponseCodeIs(err, http.StatusConflict) {
 		t.Errorf("allocate as if new: %v", err)
 	}
 	want.ConsumerGeneration = got.ConsumerGeneration
-	check("allocate again", allocations.Update(ctx, c, consumer, want).Err)
+	must(t, allocations.Update(ctx, c, consumer, want).Err)
 	want.ConsumerGeneration = nil
-	check("allocate many", allocations.Manage(ctx, c, allocations.ManageOpts{other: want}).Err)
-	check("usages of a provider", resourceproviders.GetUsages(ctx, c, root.UUID).Err)
-	check("allocations of a provider", resourceproviders.GetAllocations(ctx, c, root.UUID).Err)
-	check("usages of a project", usages.Get(ctx, c, usages.GetOpts{ProjectID: "p", ConsumerType: "INSTANCE"}).Err)
-	check("release", allocations.Delete(ctx, c, consumer).Err)
-	check("release the other", allocations.Delete(ctx, c, other).Err)
+	must(t, allocations.Manage(ctx, c, allocations.ManageOpts{other: want}).Err)
+	must(t, resourceproviders.GetUsages(ctx, c, root.UUID).Err)
+	must(t, resourceproviders.GetAllocations(ctx, c, root.UUID).Err)
+	must(t, usages.Get(ctx, c, usages.GetOpts{ProjectID: "p", ConsumerType: "INSTANCE"}).Err)
+	must(t, allocations.Delete(ctx, c, consumer).Err)
+	must(t, allocations.Delete(ctx, c, other).Err)
 
-	check("delete traits", resourceproviders.DeleteTraits(ctx, c, root.UUID).Err)
-	check("delete trait", traits.Delete(ctx, c, "CUSTOM_GOLD").Err)
-	check("delete inventories", resourceproviders.DeleteInventories(ctx, c, root.UUID).Err)
-	check("delete child", resourceproviders.Delete(ctx, c, child.UUID).Err)
-	check("delete root", resourceproviders.Delete(ctx, c, root.UUID).Err)
+	must(t, resourceproviders.DeleteTraits(ctx, c, root.UUID).Err)
+	must(t, traits.Delete(ctx, c, "CUSTOM_GOLD").Err)
+	must(t, resourceproviders.DeleteInventories(ctx, c, root.UUID).Err)
+	must(t, resourceproviders.Delete(ctx, c, child.UUID).Err)
+	must(t, resourceproviders.Delete(ctx, c, root.UUID).Err)
 }
 
 // said is a command of a client, and a part of what it prints. A refusal is wanted if its text has blanks.

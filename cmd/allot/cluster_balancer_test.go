@@ -27,18 +27,11 @@ import (
 // or finds that it was there before.
 func TestHAProxy(t *testing.T) {
 	t.Parallel()
-	program, err := exec.LookPath("haproxy")
-	if err != nil {
-		t.Skip("skipped: haproxy is not installed")
-	}
 	r := launchReplicas(t)
-	addresses := make([]string, len(r.list))
-	for i, s := range r.list {
-		addresses[i] = s.HTTP
-	}
-	address, socket, output := launchProxy(t, program, addresses)
+	proxy, socket := launchProxy(t, []string{r.list[0].HTTP, r.list[1].HTTP, r.list[2].HTTP})
+	address := proxy.HTTP
 	ledgertest.WaitFor(t, "HAProxy", func() bool {
-		status, err := putTrait(http.DefaultClient, address, "CUSTOM_FIRST")
+		status, err := putTrait(address, "CUSTOM_FIRST")
 		return err == nil && status < http.StatusMultipleChoices
 	})
 	writes := startLoad(address, address, address, address)
@@ -64,16 +57,20 @@ func TestHAProxy(t *testing.T) {
 		writes.holds(t, s)
 	}
 	if t.Failed() {
-		t.Logf("HAProxy:\n%s", output)
+		t.Logf("HAProxy:\n%s", proxy.Logs)
 	}
 }
 
 // launchProxy starts HAProxy with docs/deploy/haproxy.cfg before servers, until the
-// test ends. It returns its address, the socket that controls it, and what it prints.
-func launchProxy(t *testing.T, program string, servers []string) (address, socket string, output *ledgertest.Output) {
+// test ends. It returns the socket that controls it, too.
+func launchProxy(t *testing.T, servers []string) (proxy *server, socket string) {
 	t.Helper()
+	program, err := exec.LookPath("haproxy")
+	if err != nil {
+		t.Skip("skipped: haproxy is not installed")
+	}
 	config := read(t, "../../docs/deploy/haproxy.cfg")
-	address, socket = freeAddress(t), filepath.Join(t.TempDir(), "socket")
+	address, socket := freeAddress(t), filepath.Join(t.TempDir(), "socket")
 	pairs := []string{"bind :8778", "bind " + address}
 	for i, server := range servers {
 		pairs = append(pairs, fmt.Sprintf("allot-%d.example:8778", i+1), server)
@@ -86,25 +83,13 @@ func launchProxy(t *testing.T, program string, servers []string) (address, socke
 	write(t, file, text)
 	control := file + ".control"
 	write(t, control, "global\n    stats socket "+socket+"\n")
-	output = new(ledgertest.Output)
-	proxy := exec.Command(program, "-db", "-f", file, "-f", control)
-	proxy.Stdout, proxy.Stderr = output, output
-	must(t, proxy.Start())
-	t.Cleanup(func() {
-		_ = proxy.Process.Kill() // it may have ended
-		_ = proxy.Wait()         // with that
-	})
-	return address, socket, output
+	return begin(t, address, exec.Command(program, "-db", "-f", file, "-f", control)), socket
 }
 
 // TestHAProxyWithoutLeader: a write whose server is lost is answered by another one, to which it
 // comes under the same id, although no server's reads are up to date, as in a slow change of leaders.
 func TestHAProxyWithoutLeader(t *testing.T) {
 	t.Parallel()
-	program, err := exec.LookPath("haproxy")
-	if err != nil {
-		t.Skip("skipped: haproxy is not installed")
-	}
 	var behind atomic.Bool // whether no reads are up to date
 	var tried sync.Map     // paths and ids that have come
 	arrived, lost, answered := make(chan struct{}, 1), make(chan struct{}), make(chan string)
@@ -130,9 +115,9 @@ func TestHAProxyWithoutLeader(t *testing.T) {
 		t.Cleanup(s.Close)
 		addresses = append(addresses, s.Listener.Addr().String())
 	}
-	address, socket, output := launchProxy(t, program, addresses)
+	proxy, socket := launchProxy(t, addresses)
 	put := func(path string) string {
-		status, _, err := sendTo(http.MethodPut, "http://"+address+path, "", nil)
+		status, _, err := sendTo(http.MethodPut, "http://"+proxy.HTTP+path, "", nil)
 		return fmt.Sprint(status, " ", err)
 	}
 	ledgertest.WaitFor(t, "HAProxy", func() bool { return put("/") == "200 <nil>" })
@@ -144,7 +129,7 @@ func TestHAProxyWithoutLeader(t *testing.T) {
 	}
 	close(lost)
 	if got := <-answered; got != "200 <nil>" {
-		t.Errorf("a write whose server was lost: %s\n%s", got, output)
+		t.Errorf("a write whose server was lost: %s\n%s", got, proxy.Logs)
 	}
 }
 

@@ -17,7 +17,7 @@ func TestBeginningBesideALedger(t *testing.T) {
 	victim, other := (leader+1)%3, (leader+2)%3
 	r.list[other].Must(201, "PUT", "/traits/CUSTOM_KEPT", "")
 	r.list[victim].Terminate()
-	removeAll(t, r.data(victim))
+	must(t, os.RemoveAll(r.data(victim)))
 	allot(t, true, "init", "--data", r.data(victim))
 	never := func() {
 		t.Helper()
@@ -45,15 +45,13 @@ func TestBeginningBesideALedger(t *testing.T) {
 	r.list[victim].refuses("have a ledger already")
 	never()
 
-	removeAll(t, r.data(victim))
+	must(t, os.RemoveAll(r.data(victim)))
 	r.begin(victim) // which does not know that its log is lost, and not on a disk that is not mounted
 	r.list[victim].refuses("which has none", "nothing was changed", "allot cluster rejoin --data")
 	allot(t, true, "cluster", "rejoin", "--data", r.data(victim))
 	r.begin(victim, "--pace-copy-needed")
-	for i, s := range r.list {
-		if !s.Serves() {
-			t.Fatalf("replica %d does not serve:\n%s", i+1, s.Logs)
-		}
+	r.serve()
+	for _, s := range r.list {
 		s.Must(204, "GET", "/traits/CUSTOM_KEPT", "")
 	}
 	r.list[victim].waitLog("State and read models have come")

@@ -1,16 +1,13 @@
 package main_test
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -27,10 +24,6 @@ type replicas struct {
 	members []string
 	list    [3]*server
 	nats    [3]string
-	program string   // built otherwise than the others; empty: it is not
-	env     []string // of its environment
-	disks   [3]*disk // of which the power can be cut; nil: they are in dir
-	outside []string // flags of an external NATS; nil: each has its own NATS server
 }
 
 // launchReplicas starts three servers on an empty ledger, and waits until one leads.
@@ -41,29 +34,25 @@ func launchReplicas(t *testing.T, flags ...string) *replicas {
 	for i := range r.list {
 		r.begin(i, flags...)
 	}
-	for i := range r.list {
-		if !r.list[i].Serves() {
-			t.Fatalf("replica %d does not serve:\n%s", i+1, r.list[i].Logs)
-		}
-	}
+	r.serve()
 	r.leader()
 	return r
+}
+
+// serve waits until all replicas do.
+func (r *replicas) serve() {
+	r.t.Helper()
+	for i, s := range r.list {
+		if !s.Serves() {
+			r.t.Fatalf("replica %d does not serve:\n%s", i+1, s.Logs)
+		}
+	}
 }
 
 // prepareReplicas prepares three servers without starting them.
 func prepareReplicas(t *testing.T) *replicas {
 	t.Helper()
 	r := &replicas{t: t, dir: t.TempDir()}
-	t.Cleanup(func() {
-		if !t.Failed() {
-			return
-		}
-		for i, s := range r.list {
-			if s != nil {
-				t.Logf("replica %d, at last:\n%s", i+1, tail(s.Logs.String(), 4000))
-			}
-		}
-	})
 	for i := range r.list {
 		r.members, r.nats[i] = append(r.members, freeAddress(t)), freeAddress(t)
 	}
@@ -72,30 +61,23 @@ func prepareReplicas(t *testing.T) *replicas {
 	return r
 }
 
-func (r *replicas) data(i int) string {
-	if d := r.disks[i]; d != nil {
-		return filepath.Join(d.mount, "data")
-	}
-	return filepath.Join(r.dir, fmt.Sprint(i+1))
-}
+func (r *replicas) data(i int) string { return filepath.Join(r.dir, fmt.Sprint(i+1)) }
 
 // begin starts one replica.
 func (r *replicas) begin(i int, flags ...string) {
 	r.t.Helper()
-	r.beginOn(r.t, i, r.data(i), flags...)
+	r.beginOn(i, r.data(i), flags...)
 }
 
 // beginOn starts one replica on a data folder.
-func (r *replicas) beginOn(t *testing.T, i int, data string, flags ...string) {
-	t.Helper()
+func (r *replicas) beginOn(i int, data string, flags ...string) {
+	r.t.Helper()
 	own := []string{
 		"--nats", r.nats[i], "--cluster", strings.Join(r.members, ","), "--cluster-listen", r.members[i],
+		"--cluster-http", freeAddress(r.t), "--cluster-secret-file", r.secret, "--cluster-name", fmt.Sprint(i + 1),
 	}
-	if r.outside != nil {
-		own = slices.Clone(r.outside)
-	}
-	own = append(own, "--cluster-http", freeAddress(r.t), "--cluster-secret-file", r.secret, "--cluster-name", fmt.Sprint(i+1))
-	r.list[i] = startProgram(t, cmp.Or(r.program, binary), r.env, data, append(own, flags...)...)
+	r.list[i] = start(r.t, data, append(own, flags...)...)
+	r.list[i].tellsIfFailed(fmt.Sprint("replica ", i+1))
 }
 
 // standing is a server's answer at /healthz.
@@ -123,30 +105,20 @@ func (r *replicas) leader() int {
 	r.t.Helper()
 	leads := -1
 	ledgertest.WaitFor(r.t, "a leader", func() bool {
-		known, alive := 0, 0
 		leads = -1
 		for i, s := range r.list {
 			if s == nil {
 				continue
 			}
-			alive++
 			_, h := s.standing("/healthz")
+			if h.Leader == "" {
+				return false
+			}
 			if h.Role == "leader" {
 				leads = i
 			}
-			if h.Leader != "" {
-				known++
-			}
 		}
-		return leads >= 0 && known == alive
-	}, func() any {
-		var logs strings.Builder
-		for i, s := range r.list {
-			if s != nil {
-				fmt.Fprintf(&logs, "replica %d:\n%s", i+1, s.Logs)
-			}
-		}
-		return logs.String()
+		return leads >= 0
 	})
 	return leads
 }
@@ -170,9 +142,9 @@ type load struct {
 }
 
 func (r *replicas) load(through ...int) *load {
-	addresses := make([]string, len(through))
-	for n, i := range through {
-		addresses[n] = r.list[i].HTTP
+	var addresses []string
+	for _, i := range through {
+		addresses = append(addresses, r.list[i].HTTP)
 	}
 	return startLoad(addresses...)
 }
@@ -199,14 +171,14 @@ func startLoad(addresses ...string) *load {
 // again. It reports whether the clients go on.
 func (l *load) write(address string, pace <-chan time.Time) bool {
 	name := "CUSTOM_" + strings.ToUpper(strings.ReplaceAll(uuid.NewString(), "-", "_"))
-	client, began := &http.Client{Timeout: time.Minute}, time.Now()
+	began := time.Now()
 	for again := false; ; again = true {
 		select {
 		case <-l.stop:
 			return false
 		case <-pace:
 		}
-		status, err := putTrait(client, address, name)
+		status, err := putTrait(address, name)
 		if err != nil || status != http.StatusServiceUnavailable {
 			l.note(name, status, again, err, time.Since(began))
 			return true
@@ -214,18 +186,10 @@ func (l *load) write(address string, pace <-chan time.Time) bool {
 	}
 }
 
-func putTrait(client *http.Client, address, name string) (int, error) {
-	req, err := http.NewRequest(http.MethodPut, "http://"+address+"/traits/"+name, nil)
-	if err != nil {
-		return 0, err
-	}
-	req.Header.Set("X-Auth-Token", "admin")
-	req.Header.Set("OpenStack-API-Version", "placement 1.39")
-	resp, err := client.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	return resp.StatusCode, resp.Body.Close()
+func putTrait(address, name string) (int, error) {
+	status, _, err := sendTo("PUT", "http://"+address+"/traits/"+name, "",
+		map[string]string{"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"})
+	return status, err
 }
 
 func (l *load) note(name string, status int, again bool, err error, took time.Duration) {
@@ -319,12 +283,7 @@ func TestReplicas(t *testing.T) {
 	third := 3 - was - now
 	l = r.load(0, 1, 2)
 	l.goOn(t, 5)
-	out, err := exec.Command(
-		binary, "cluster", "step-down", "--url", "http://"+r.list[was].HTTP, "--to", fmt.Sprint(third+1),
-	).CombinedOutput()
-	if err != nil {
-		t.Errorf("%v: %s", err, out)
-	}
+	allot(t, true, "cluster", "step-down", "--url", "http://"+r.list[was].HTTP, "--to", fmt.Sprint(third+1))
 	if got := r.leader(); got != third {
 		t.Errorf("replica %d leads, and was to be %d", got+1, third+1)
 	}
@@ -333,8 +292,7 @@ func TestReplicas(t *testing.T) {
 
 	l = r.load(was, now)
 	l.goOn(t, 5)
-	must(t, r.list[third].Cmd.Process.Signal(syscall.SIGTERM))
-	<-r.list[third].Exited
+	r.list[third].Terminate()
 	r.list[third] = nil
 	r.leader()
 	l.goOn(t, 5)
@@ -362,11 +320,11 @@ func (r *replicas) refusesOthers(i int) {
 		other: {"is the data of a single server", "--from FILE", "nothing was changed"},
 		mixed: {"of another ledger than the cluster's", "move the folder away"},
 	} {
-		r.beginOn(r.t, i, data)
+		r.beginOn(i, data)
 		r.list[i].refuses(words...)
 	}
 	r.secret = filepath.Join(r.dir, "strange")
-	r.beginOn(r.t, i, filepath.Join(r.dir, "new"))
+	r.beginOn(i, filepath.Join(r.dir, "new"))
 	r.list[i].refuses("another secret", "--cluster-secret-file")
 	r.secret, r.nats[i] = secret, nats
 }

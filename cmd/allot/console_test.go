@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -9,9 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/api/client"
 	"github.com/allot-project/allot/cmd/internal/launchtest"
@@ -19,6 +15,8 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
 )
+
+const scripts = "testdata/console"
 
 // TestConsole uses every page of the console in a real browser, on a ledger of
 // real commands with hostile names among them.
@@ -43,7 +41,7 @@ func TestConsoleManyProviders(t *testing.T) {
 // and who is away.
 func TestConsoleOfReplicas(t *testing.T) {
 	t.Parallel()
-	needBrowser(t)
+	launchtest.NeedBrowser(t, scripts)
 	r := launchReplicas(t)
 	leader := r.leader()
 	follower, lost := (leader+1)%3, (leader+2)%3
@@ -70,39 +68,27 @@ func TestConsoleScreenshots(t *testing.T) {
 // startForBrowser starts a server, unless there is no browser.
 func startForBrowser(t *testing.T) (s *server, natsAddress string) {
 	t.Helper()
-	needBrowser(t)
+	launchtest.NeedBrowser(t, scripts)
 	natsAddress = freeAddress(t)
 	key := filepath.Join(t.TempDir(), "key")
 	allot(t, true, "signing-key", "ops.example", key)
 	return launch(t, t.TempDir(), "--nats", natsAddress, "--signing-key", key), natsAddress
 }
 
-// needBrowser skips a test if there is no browser.
-func needBrowser(t *testing.T) {
-	t.Helper()
-	launchtest.NeedBrowser(t, "testdata/console")
-}
-
 // browse runs a script of testdata/console.
 func browse(t *testing.T, script string, args ...string) {
 	t.Helper()
-	launchtest.Browse(t, "testdata/console/"+script, args...)
+	launchtest.Browse(t, scripts+"/"+script, args...)
 }
 
 // submitting returns a function that submits commands over NATS, all or none.
 func submitting(t *testing.T, address string) func(...commands.Command) {
 	t.Helper()
-	nc, err := nats.Connect("nats://" + address)
-	must(t, err)
-	t.Cleanup(nc.Close)
-	c := client.New(nc, client.Options{})
+	c := client.New(dial(t, "nats://"+address), client.Options{})
 	return func(list ...commands.Command) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if _, err := c.SubmitAtomic(ctx, commandstest.NewID(), list...); err != nil {
-			t.Fatal(err)
-		}
+		_, err := c.SubmitAtomic(patiently(t), commandstest.NewID(), list...)
+		must(t, err)
 	}
 }
 

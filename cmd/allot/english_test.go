@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"go/scanner"
 	gotoken "go/token"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -45,16 +42,9 @@ func TestSubjectsAreNamed(t *testing.T) {
 			t.Errorf("%s: found %q, not %q", source, got, want)
 		}
 	}
-	if err := filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".go") {
-			return err
-		}
-		source, err := os.ReadFile(path)
-		for _, word := range vagueWords(path, source) {
+	for path, source := range sources(t, "") {
+		for _, word := range vagueWords(path, []byte(source)) {
 			t.Errorf("%s: name the client, the server or the thing instead", word)
 		}
-		return err
-	}); err != nil {
-		t.Error(err)
 	}
 }

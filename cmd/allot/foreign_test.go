@@ -1,15 +1,14 @@
 package main_test
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 )
 
 // TestForeignMessages: foreign entries in the log of an external server are
@@ -17,12 +16,12 @@ import (
 func TestForeignMessages(t *testing.T) {
 	t.Parallel()
 	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)
-	nc, err := nats.Connect(ns.ClientURL())
+	nc := dial(t, ns.ClientURL())
+	js, err := nc.JetStream()
 	must(t, err)
-	defer nc.Close()
 	write := func(data []byte) {
 		t.Helper()
-		if _, err := nc.Request("allot.log", data, startLimit); err != nil {
+		if _, err := nc.Request("allot.log", data, hang); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -44,10 +43,13 @@ func TestForeignMessages(t *testing.T) {
 	if got := len(s.commandIDs()); got != before+term {
 		t.Errorf("%d records, then %d", before, got)
 	}
-	commit := storedCommit(t, nc, 2)
+	commit, err := js.GetMsg("ALLOT", 2)
+	must(t, err)
 	s.Kill()
-	good := lastOf(t, nc)
-	write(commit) // a copy of an old commit may be damage as well
+	info, err := js.StreamInfo("ALLOT")
+	must(t, err)
+	good := fmt.Sprint(info.State.LastSeq)
+	write(commit.Data) // a copy of an old commit may be damage as well
 	refused := start(t, data, flags...)
 	err = refused.Wait()
 	for _, wayOut := range []string{"allot repair --cut-after " + good, "allot restore --at " + good} {
@@ -55,24 +57,4 @@ func TestForeignMessages(t *testing.T) {
 			t.Errorf("the start does not say %q:\n%s", wayOut, refused.Logs)
 		}
 	}
-}
-
-// lastOf is the sequence of the log's last entry, in decimal.
-func lastOf(t *testing.T, nc *nats.Conn) string {
-	t.Helper()
-	js, err := nc.JetStream()
-	must(t, err)
-	info, err := js.StreamInfo("ALLOT")
-	must(t, err)
-	return strconv.FormatUint(info.State.LastSeq, 10)
-}
-
-// storedCommit reads one message of the log.
-func storedCommit(t *testing.T, nc *nats.Conn, sequence uint64) []byte {
-	t.Helper()
-	js, err := nc.JetStream()
-	must(t, err)
-	msg, err := js.GetMsg("ALLOT", sequence)
-	must(t, err)
-	return msg.Data
 }

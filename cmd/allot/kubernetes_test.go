@@ -108,7 +108,7 @@ func TestKubernetesFile(t *testing.T) {
 			})
 		}
 		ledgertest.WaitFor(t, "a write", func() bool {
-			status, err := putTrait(http.DefaultClient, s.HTTP, fmt.Sprintf("CUSTOM_%d", i))
+			status, err := putTrait(s.HTTP, fmt.Sprintf("CUSTOM_%d", i))
 			return err == nil && status == http.StatusCreated
 		})
 	}
@@ -166,11 +166,7 @@ func scheduled(t *testing.T, service string, pod pod) (pods [3]*server) {
 			t.Fatalf("not everything was replaced: %s", left)
 		}
 		s := begin(t, address, exec.Command(binary, args...))
-		t.Cleanup(func() {
-			if t.Failed() {
-				t.Logf("%s:\n%s", name, tail(s.Logs.String(), 4000))
-			}
-		})
+		s.tellsIfFailed(name)
 		pods[i] = s
 	}
 	return pods

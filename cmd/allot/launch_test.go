@@ -1,16 +1,14 @@
 package main_test
 
 import (
-	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/allot-project/allot/api/auth/keystonetest"
 	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -35,19 +33,21 @@ var (
 	read   = launchtest.Read
 	write  = launchtest.Write
 	output = launchtest.Output
+	sendTo = launchtest.Send
+
+	freeAddress = ledgertest.FreeAddress
 )
 
 // keystoneAccount is the account that servers have in a keystonetest.Server.
 var keystoneAccount = []string{"OS_USERNAME=allot", "OS_PASSWORD=secret", "OS_PROJECT_NAME=service"}
 
+// keystoneAllot is that account.
+var keystoneAllot = keystonetest.User{
+	Name: "allot", Password: "secret", ID: "u-allot", Project: "service", Roles: []string{"service"},
+}
+
 // server is a running "allot serve".
 type server struct{ *launchtest.Server }
-
-// freeAddress returns a free address, and never the same one again.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	return ledgertest.FreeAddress(t)
-}
 
 // launch starts a server on a data folder and waits until it serves.
 func launch(t *testing.T, data string, flags ...string) *server {
@@ -59,27 +59,20 @@ func launch(t *testing.T, data string, flags ...string) *server {
 	return s
 }
 
-// flagFile writes a file of flags, for --config.
-func flagFile(t *testing.T, lines ...string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "allot.yaml")
-	write(t, file, strings.Join(lines, "\n")+"\n")
-	return file
-}
-
 // tail is the end of a long text.
 func tail(text string, size int) string { return text[max(0, len(text)-size):] }
 
-// startLimit is how long a start may take.
-const startLimit = hang
-
-// settle waits until no allocation waits for a node.
-func (s *server) settle() {
-	s.T.Helper()
-	ledgertest.WaitFor(s.T, "nodes for all allocations", func() bool {
-		return !strings.Contains(s.mustMetal(200, "GET", "/allocations", ""), `"allocating"`)
+// tellsIfFailed has a test that fails tell what a server logged at last.
+func (s *server) tellsIfFailed(name string) {
+	s.T.Cleanup(func() {
+		if s.T.Failed() {
+			s.T.Logf("%s, at last:\n%s", name, tail(s.Logs.String(), 4000))
+		}
 	})
 }
+
+// hang is the time after which something counts as never coming.
+const hang = ledgertest.Hang
 
 func start(t *testing.T, data string, flags ...string) *server {
 	t.Helper()
@@ -105,24 +98,6 @@ func begin(t *testing.T, address string, cmd *exec.Cmd) *server {
 // at is the same server at another of its addresses.
 func (s *server) at(address string) *server {
 	return &server{&launchtest.Server{T: s.T, HTTP: address, Logs: s.Logs}}
-}
-
-// sendTo sends a request with some headers, and returns the status and the body
-// of its answer.
-func sendTo(method, url, body string, headers map[string]string) (int, string, error) {
-	return launchtest.Send(method, url, body, headers)
-}
-
-// mustStale reads what may be old.
-func (s *server) mustStale(path string) string {
-	s.T.Helper()
-	status, answer, err := sendTo("GET", "http://"+s.HTTP+path, "", map[string]string{
-		"X-Auth-Token": "admin", "OpenStack-API-Version": "placement latest", "Allot-Consistency": "stale",
-	})
-	if err != nil || status != http.StatusOK {
-		s.T.Fatalf("GET %s, which may be old: %d %s, %v", path, status, answer, err)
-	}
-	return answer
 }
 
 // dial connects to NATS until the test ends. What the server refuses later is

@@ -141,9 +141,6 @@ func TestSignedCheckpointIsHonoured(t *testing.T) {
 	}
 }
 
-// hang is the time after which something counts as never coming.
-const hang = ledgertest.Hang
-
 // TestRepair takes missing commits from an export or from another server, or
 // cuts, and keeps the old files. Without a source it only lists the damage. What it does with
 // each kind of damage is tested where it merges logs.

@@ -24,22 +24,10 @@ import (
 // cell per persona.
 func matrixRows(t *testing.T) (personas []string, rows map[string][]string) {
 	t.Helper()
-	text := read(t, "../../docs/security.md")
-	_, section, _ := strings.Cut(text, "\n## NATS\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	rows = make(map[string][]string)
-	for line := range strings.Lines(section) {
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
-		}
-		switch {
-		case len(cells) != 11 || strings.HasPrefix(cells[0], "---"):
-		case personas == nil:
-			personas = cells[1:]
-		default:
-			rows[cells[0]] = cells[1:]
-		}
+	table := securityTable(t, "NATS", "")
+	personas, rows = table[0][1:], make(map[string][]string)
+	for _, cells := range table[1:] {
+		rows[cells[0]] = cells[1:]
 	}
 	if len(personas) != 10 || len(rows) != 16 {
 		t.Fatalf("the table has %d personas and %d rows", len(personas), len(rows))
@@ -120,7 +108,7 @@ func (s *server) populate(nc *nats.Conn) {
 		msg := nats.NewMsg("allot.command." + name)
 		msg.Header.Set(wire.HeaderCommandID, uuid.NewString())
 		msg.Data = []byte(body)
-		answer, err := nc.RequestMsg(msg, startLimit)
+		answer, err := nc.RequestMsg(msg, hang)
 		if err != nil || strings.Contains(string(answer.Data), `"rejection"`) ||
 			strings.Contains(string(answer.Data), `"error"`) {
 			s.T.Fatalf("%s: %v %+v", name, err, answer)
@@ -157,7 +145,7 @@ func (p *persona) answered(t *testing.T, subject, body string) bool {
 	if after := p.nc.LastError(); !errors.Is(before, after) && errors.Is(after, nats.ErrPermissionViolation) {
 		return false
 	}
-	answer, err := sub.NextMsg(startLimit)
+	answer, err := sub.NextMsg(hang)
 	if errors.Is(err, nats.ErrNoResponders) {
 		return false
 	}
@@ -173,10 +161,8 @@ func (p *persona) answered(t *testing.T, subject, body string) bool {
 	if strings.HasPrefix(subject, "$JS.") {
 		return !strings.Contains(string(answer.Data), `"err_code":10039`) // the client's account has no JetStream
 	}
-	if strings.HasPrefix(subject, "allot.") {
-		if err := json.Unmarshal(answer.Data, &reply); err != nil {
-			t.Errorf("%s: %s: %v", subject, answer.Data, err)
-		}
+	if err := json.Unmarshal(answer.Data, &reply); err != nil && strings.HasPrefix(subject, "allot.") {
+		t.Errorf("%s: %s: %v", subject, answer.Data, err)
 	}
 	switch {
 	case answer.Header.Get("Status") == "503":
@@ -195,10 +181,14 @@ func (p *persona) answered(t *testing.T, subject, body string) bool {
 	)
 }
 
-// cell returns what a persona may do with entities of its project, and with
+// asks returns what a persona may do with entities of its project, and with
 // others.
 func (p *persona) asks(t *testing.T, subject, body string) string {
-	own, others := p.answered(t, subject, fill(body, ownThing, "p")), p.answered(t, subject, fill(body, otherThing, "q"))
+	t.Helper()
+	return cell(p.answered(t, subject, fill(body, ownThing, "p")), p.answered(t, subject, fill(body, otherThing, "q")))
+}
+
+func cell(own, others bool) string {
 	switch {
 	case own && others:
 		return "yes"
@@ -225,19 +215,7 @@ func (p *persona) hears(t *testing.T, own, others string) string {
 		return p.happens(t, sub)
 	}
 	a := heard(own)
-	b := a
-	if others != own {
-		b = heard(others)
-	}
-	switch {
-	case a && b:
-		return "yes"
-	case a:
-		return "own"
-	case b:
-		return "others"
-	}
-	return "no"
+	return cell(a, a && others == own || others != own && heard(others))
 }
 
 // happens changes something in both projects, and reports whether a subscription
@@ -252,13 +230,13 @@ func (p *persona) happens(t *testing.T, sub *nats.Subscription) bool {
 		msg := nats.NewMsg("allot.command.AllocateForConsumers")
 		msg.Header.Set(wire.HeaderCommandID, uuid.NewString())
 		msg.Data = []byte(fill(bodies["AllocateForConsumers"], thing, project))
-		if _, err := p.other.RequestMsg(msg, startLimit); err != nil {
+		if _, err := p.other.RequestMsg(msg, hang); err != nil {
 			t.Fatal(err)
 		}
 	}
 	hears := func(wanted ...string) {
 		for len(wanted) > 0 {
-			msg, err := witness.NextMsg(startLimit)
+			msg, err := witness.NextMsg(hang)
 			must(t, err)
 			wanted = slices.DeleteFunc(wanted, func(subject string) bool { return subject == msg.Subject })
 		}
@@ -308,17 +286,10 @@ func (p *persona) does(t *testing.T, what string) []string {
 		case "publish":
 			cells = append(cells, p.asks(t, name, "{}"))
 		case "batch,":
-			batch := func(project, thing string) string {
-				return fill(
-					`{"commands":[{"command":"AllocateForConsumers","id":"`+uuid.NewString()+`","body":`+bodies["AllocateForConsumers"]+`}]}`,
-					thing, project,
-				)
-			}
-			may := "no"
-			if p.answered(t, "allot.batch", batch("p", ownThing)) {
-				may = "yes"
-			}
-			return []string{may}
+			batch := `{"commands":[{"command":"AllocateForConsumers","id":"` + uuid.NewString() + `","body":` +
+				bodies["AllocateForConsumers"] + `}]}`
+			may := p.answered(t, "allot.batch", fill(batch, ownThing, "p"))
+			return []string{cell(may, may)}
 		default:
 			t.Fatalf("the test has no request for %q", what)
 		}
@@ -359,7 +330,7 @@ func documentedNATS(t *testing.T) (address string, as func(user, variable string
 	ns, err := natsserver.NewServer(opts)
 	must(t, err)
 	go ns.Start()
-	if !ns.ReadyForConnections(startLimit) {
+	if !ns.ReadyForConnections(hang) {
 		t.Fatal("the NATS server does not start")
 	}
 	t.Cleanup(ns.Shutdown)
@@ -371,8 +342,10 @@ func documentedNATS(t *testing.T) (address string, as func(user, variable string
 // configuration.
 func externalPersonas(t *testing.T) map[string]*persona {
 	address, as := documentedNATS(t)
-	s := launch(t, t.TempDir(), "--config", flagFile(t,
-		"nats-url: "+as("allot-log", "ALLOT_LOG_PASSWORD"), "nats-door-url: "+as("allot-door", "ALLOT_DOOR_PASSWORD")))
+	flags := filepath.Join(t.TempDir(), "allot.yaml")
+	write(t, flags, fmt.Sprintf("nats-url: %s\nnats-door-url: %s\n",
+		as("allot-log", "ALLOT_LOG_PASSWORD"), as("allot-door", "ALLOT_DOOR_PASSWORD")))
+	s := launch(t, t.TempDir(), "--config", flags)
 	connect := func(user, variable string) *nats.Conn {
 		return dial(t, as(user, variable))
 	}

@@ -68,11 +68,7 @@ func (m *machine) command(args ...string) *exec.Cmd {
 // run runs a command there, which has to end well, and returns what it printed.
 func (m *machine) run(args ...string) string {
 	m.t.Helper()
-	out, err := m.command(args...).CombinedOutput()
-	if err != nil {
-		m.t.Fatalf("%q: %v\n%s", args, err, out)
-	}
-	return string(out)
+	return output(m.t, m.command(args...))
 }
 
 // fails runs a command there, which has to end badly.
@@ -131,7 +127,7 @@ func (m *machine) startService() *service {
 // hears waits until the server has told something to systemd.
 func (s *service) hears(want string) {
 	s.m.t.Helper()
-	must(s.m.t, s.socket.SetReadDeadline(time.Now().Add(startLimit)))
+	must(s.m.t, s.socket.SetReadDeadline(time.Now().Add(hang)))
 	for message := make([]byte, 4096); ; {
 		n, err := s.socket.Read(message)
 		if err != nil {
@@ -277,10 +273,8 @@ func (m *machine) checkUnit() {
 		m.t.Log("skipped: systemd-analyze, which would read the unit, is not there")
 		return
 	}
-	if out := m.run("systemd-analyze", "verify", "--man=no", "/usr/lib/systemd/system/allot.service"); strings.Contains(
-		out,
-		"allot.service",
-	) {
-		m.t.Errorf("systemd says of the unit:\n%s", out)
+	said := m.run("systemd-analyze", "verify", "--man=no", "/usr/lib/systemd/system/allot.service")
+	if strings.Contains(said, "allot.service") {
+		m.t.Errorf("systemd says of the unit:\n%s", said)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // allot runs a command of the binary, which must succeed or fail, as wanted.
@@ -27,7 +28,9 @@ func busy(t *testing.T, data string, flags ...string) *server {
 	for i := range 20 {
 		s.Must(204, "PUT", fmt.Sprintf("/allocations/22222222-2222-4222-8222-%012d", i), allocation())
 	}
-	s.settle()
+	ledgertest.WaitFor(t, "a node for the allocation", func() bool {
+		return !strings.Contains(s.mustMetal(200, "GET", "/allocations", ""), `"allocating"`)
+	})
 	return s
 }
 

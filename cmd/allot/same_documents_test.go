@@ -34,9 +34,7 @@ func TestDoorsReadAlike(t *testing.T) {
 	t.Parallel()
 	address := freeAddress(t)
 	s := launch(t, t.TempDir(), "--nats", address)
-	nc, err := nats.Connect("nats://"+address, quiet)
-	must(t, err)
-	defer nc.Close()
+	nc := dial(t, "nats://"+address)
 	admin := map[string]string{"X-Auth-Token": "admin"}
 	command := `{"node":"22222222-2222-4222-8222-222222222222","name":"n","driver":"d","resource_class":"bm","extra":%s}`
 	for document, good := range hostileDocuments() {

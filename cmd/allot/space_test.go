@@ -15,9 +15,6 @@ import (
 	"github.com/allot-project/allot/ledger/logtest"
 )
 
-// hangLimit is the time after which an operation counts as hanging.
-const hangLimit = 2 * time.Minute
-
 // tally counts the outcomes of the commands of a test.
 type tally struct {
 	mu       sync.Mutex
@@ -55,7 +52,7 @@ func (n *tally) carriedOut() int {
 func (s *server) until(n *tally, want int) {
 	s.T.Helper()
 	var clients sync.WaitGroup
-	deadline := time.Now().Add(hangLimit)
+	deadline := time.Now().Add(hang)
 	for range 4 {
 		clients.Go(func() {
 			for s.allocate(n) != want {

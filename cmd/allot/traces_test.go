@@ -3,12 +3,12 @@ package main_test
 import (
 	"compress/gzip"
 	"encoding/hex"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -103,33 +103,36 @@ func (r *receiver) within(trace string) (list []span) {
 	return list
 }
 
-// eventually waits until a trace has spans with some names, and returns them by
-// name. Each is in the trace once, and they form one tree below a parent.
-func (r *receiver) eventually(trace, root string, names ...string) map[string]span {
+// below tells which spans are below one: each name, and then what is below that.
+func below(list []span, parent string) string {
+	var names []string
+	for _, s := range list {
+		if s.parent == parent {
+			names = append(names, s.name+below(list, s.id))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return "(" + strings.Join(names, ", ") + ")"
+}
+
+// eventually waits until a trace is a tree below a parent, with nothing beside it, and returns its spans by name.
+func (r *receiver) eventually(trace, root, want string) map[string]span {
 	r.t.Helper()
 	var list []span
-	ledgertest.Comes(hang, func() bool {
+	ledgertest.WaitFor(r.t, want, func() bool {
 		list = r.within(trace)
-		return len(list) >= len(names)
-	})
+		return below(list, root) == want
+	}, func() any { return list })
 	found, ids := make(map[string]span), map[string]bool{root: true}
 	for _, s := range list {
 		found[s.name], ids[s.id] = s, true
 	}
-	for _, name := range names {
-		if _, has := found[name]; !has {
-			r.t.Errorf("the trace has no %q: %+v", name, list)
-		}
-	}
-	if len(list) != len(names) {
-		r.t.Errorf("the trace has %d spans, not %d: %+v", len(list), len(names), list)
-	}
 	for _, s := range list {
-		if !ids[s.parent] {
-			r.t.Errorf("%q is not connected: its parent is %q", s.name, s.parent)
-		}
-		if s.ended < s.began {
-			r.t.Errorf("%q ends before it begins", s.name)
+		if !ids[s.parent] || s.ended < s.began {
+			r.t.Errorf("it is not connected, or ends before it begins: %+v", s)
 		}
 	}
 	return found
@@ -143,7 +146,7 @@ func newTrace() (parent, trace, root string) {
 }
 
 // stages are the spans of an accepted command.
-var stages = []string{"AllocateForConsumers", "queue", "decide", "append", "fold", "answer"}
+const stages = "(AllocateForConsumers(answer, append, decide, fold, queue))"
 
 const allocationRoute = "PUT /allocations/{consumer_uuid}"
 
@@ -181,18 +184,10 @@ func TestTraces(t *testing.T) {
 	t.Run("HTTP", func(t *testing.T) {
 		parent, trace, root := newTrace()
 		headers := allocateTraced(t, s, map[string]string{"traceparent": parent, "tracestate": "vendor=value"})
-		found := to.eventually(trace, root, append([]string{allocationRoute}, stages...)...)
+		found := to.eventually(trace, root, "("+allocationRoute+stages+")")
 		request, command := found[allocationRoute], found["AllocateForConsumers"]
-		if want := "00-" + trace + "-" + request.id + "-01"; headers.Get("Traceparent") != want {
-			t.Errorf("the answer has traceparent %q, not %q", headers.Get("Traceparent"), want)
-		}
-		if request.parent != root || command.parent != request.id || command.state != "vendor=value" {
-			t.Errorf("request %+v\ncommand %+v", request, command)
-		}
-		for _, stage := range stages[1:] {
-			if found[stage].parent != command.id {
-				t.Errorf("%s is not below its command", stage)
-			}
+		if want := "00-" + trace + "-" + request.id + "-01"; headers.Get("Traceparent") != want || command.state != "vendor=value" {
+			t.Errorf("the answer has traceparent %q, not %q, and the command %+v", headers.Get("Traceparent"), want, command)
 		}
 		id := headers.Get("X-Openstack-Request-Id")
 		for _, one := range []span{request, command} {
@@ -212,45 +207,37 @@ func TestTraces(t *testing.T) {
 			t.Errorf("it is answered with traceparent %q", got)
 		}
 	})
+	nc := dial(t, "nats://"+address)
+	const overNATS = "(command AllocateForConsumers" + stages + ")"
 	t.Run("NATS", func(t *testing.T) {
-		nc, err := nats.Connect("nats://" + address)
-		must(t, err)
-		defer nc.Close()
 		parent, trace, root := newTrace()
 		msg := nats.NewMsg("allot.command.AllocateForConsumers")
-		msg.Data = fmt.Appendf(nil, `{"allocations": [{"consumer": %q, "project": "p", "user": "u", "resources": [
-			{"provider": %q, "class": "VCPU", "amount": 1}]}]}`, uuid.NewString(), strings.TrimPrefix(provider, "/resource_providers/"))
+		msg.Data = []byte(fill(bodies["AllocateForConsumers"], uuid.NewString(), "p"))
 		msg.Header = nats.Header{
 			"traceparent": {parent}, "Allot-Command-Id": {uuid.NewString()}, "Allot-Request-Id": {"asked over NATS"},
 		}
 		reply, err := nc.RequestMsg(msg, hang)
-		if err != nil || !strings.Contains(string(reply.Data), `"sequence"`) {
-			t.Fatalf("%v: %s", err, reply.Data)
+		must(t, err)
+		found := to.eventually(trace, root, overNATS)
+		want := "00-" + trace + "-" + found["command AllocateForConsumers"].id + "-01"
+		if reply.Header.Get("traceparent") != want || !strings.Contains(string(reply.Data), `"sequence"`) {
+			t.Errorf("the reply has traceparent %q, not %q: %s", reply.Header.Get("traceparent"), want, reply.Data)
 		}
-		const name = "command AllocateForConsumers"
-		found := to.eventually(trace, root, append([]string{name}, stages...)...)
-		if want := "00-" + trace + "-" + found[name].id + "-01"; reply.Header.Get("traceparent") != want {
-			t.Errorf("the reply has traceparent %q, not %q", reply.Header.Get("traceparent"), want)
-		}
-		for _, one := range []string{name, "AllocateForConsumers"} {
+		for _, one := range []string{"command AllocateForConsumers", "AllocateForConsumers"} {
 			if got := found[one].attributes["allot.request_id"]; got != "asked over NATS" {
 				t.Errorf("%s has request id %q", one, got)
 			}
 		}
 	})
 	t.Run("the Go client", func(t *testing.T) {
-		nc, err := nats.Connect("nats://" + address)
-		must(t, err)
-		defer nc.Close()
 		parent, trace, root := newTrace()
 		ctx := commands.WithTrace(t.Context(), &commands.Trace{Parent: parent})
-		id, err := ledger.ParseUUID(strings.TrimPrefix(provider, "/resource_providers/"))
+		id, err := ledger.ParseUUID(anyProvider)
 		must(t, err)
 		command := commandstest.Allocate(commandstest.NewID(), id, "VCPU", 1)
-		if _, err := client.New(nc, client.Options{}).Submit(ctx, command); err != nil {
-			t.Fatal(err)
-		}
-		to.eventually(trace, root, append([]string{"command AllocateForConsumers"}, stages...)...)
+		_, err = client.New(nc, client.Options{}).Submit(ctx, command)
+		must(t, err)
+		to.eventually(trace, root, overNATS)
 	})
 }
 
@@ -259,10 +246,8 @@ func TestTraces(t *testing.T) {
 func TestTraceToKeystone(t *testing.T) {
 	t.Parallel()
 	to := receiveTraces(t)
-	keystone := keystonetest.Start(
-		t, keystonetest.User{Name: "allot", Password: "secret", ID: "u", Project: "service", Roles: []string{"service"}},
-		keystonetest.User{Name: "admin", ID: "admin", Project: "service", Roles: []string{"admin"}},
-	)
+	keystone := keystonetest.Start(t, keystoneAllot,
+		keystonetest.User{Name: "admin", ID: "admin", Project: "service", Roles: []string{"admin"}})
 	target, err := url.Parse(strings.TrimSuffix(keystone.URL, "/v3"))
 	must(t, err)
 	asked := make(chan string, 64) // the traceparents of validations
@@ -279,7 +264,7 @@ func TestTraceToKeystone(t *testing.T) {
 	status, _ := s.send("GET", "/resource_providers", "",
 		map[string]string{"X-Auth-Token": keystone.Token("admin"), "Traceparent": parent})
 	const route = "GET /resource_providers"
-	span := to.eventually(trace, root, route)[route].id
+	span := to.eventually(trace, root, "("+route+")")[route].id
 	if got, want := <-asked, "00-"+trace+"-"+span+"-01"; status != http.StatusOK || got != want {
 		t.Errorf("%d; Keystone was asked with %q, not %q", status, got, want)
 	}

@@ -40,8 +40,8 @@ func foreignProgram(t *testing.T, name string) string {
 
 // litewitness is a witness that is not ours.
 type litewitness struct {
+	*server
 	vkey, url string
-	cmd       *exec.Cmd
 }
 
 // startLitewitness starts one that knows a log by its public key.
@@ -53,45 +53,33 @@ func startLitewitness(t *testing.T, origin, logKey string) *litewitness {
 	socket, fingerprint := keptByAgent(t, private)
 	address := freeAddress(t)
 	db := filepath.Join(dir, "witness.db")
-	w := &litewitness{url: "http://" + address, cmd: exec.Command(program, "-name", "witness.example", "-db", db, "-ssh-agent", socket,
-		"-listen", address, "-key", fingerprint)}
-	out := new(ledgertest.Output)
-	w.cmd.Stdout, w.cmd.Stderr = out, out
-	must(t, w.cmd.Start())
-	t.Cleanup(w.end)
+	w := &litewitness{url: "http://" + address, server: begin(t, address, exec.Command(program, "-name", "witness.example",
+		"-db", db, "-ssh-agent", socket, "-listen", address, "-key", fingerprint))}
 	ledgertest.WaitFor(t, "litewitness to serve", func() bool {
 		answer, err := http.Get(w.url)
 		return err == nil && answer.Body.Close() == nil
-	}, func() any { return out.String() })
+	}, func() any { return w.Logs })
 	plain, err := note.NewEd25519VerifierKey("witness.example", public)
-	if err == nil {
-		w.vkey, err = cosignature.VKeyToCosignatureV1(plain)
-	}
+	must(t, err)
+	w.vkey, err = cosignature.VKeyToCosignatureV1(plain)
 	must(t, err)
 	base, err := sql.Open("sqlite", db)
 	must(t, err)
 	nothing := sha256.Sum256(nil)
 	_, err = base.Exec("INSERT INTO log (origin, tree_size, tree_hash) VALUES (?, 0, ?)", origin,
 		base64.StdEncoding.EncodeToString(nothing[:]))
-	if err == nil {
-		_, err = base.Exec("INSERT INTO key (origin, key) VALUES (?, ?)", origin, logKey)
-	}
+	must(t, err)
+	_, err = base.Exec("INSERT INTO key (origin, key) VALUES (?, ?)", origin, logKey)
 	must(t, err)
 	must(t, base.Close())
 	return w
-}
-
-func (w *litewitness) end() {
-	_ = w.cmd.Process.Kill() // it may have ended
-	_ = w.cmd.Wait()         // as it was killed
 }
 
 // keptByAgent has an SSH agent keep a key.
 func keptByAgent(t *testing.T, private ed25519.PrivateKey) (socket, fingerprint string) {
 	t.Helper()
 	keys := agent.NewKeyring()
-	err := keys.Add(agent.AddedKey{PrivateKey: private})
-	must(t, err)
+	must(t, keys.Add(agent.AddedKey{PrivateKey: private}))
 	public, err := ssh.NewPublicKey(private.Public())
 	must(t, err)
 	dir, err := os.MkdirTemp("", "w") // the path of a socket is short
@@ -167,7 +155,7 @@ func TestForeignWitness(t *testing.T) {
 
 	// A server goes on from the checkpoint that it kept, also while no witness answers.
 	s.Again()
-	w.end()
+	w.Kill()
 	if !s.Serves() {
 		t.Fatal(s.Logs)
 	}
@@ -180,15 +168,9 @@ func readTiles(t *testing.T, s *server, policy string) {
 	t.Helper()
 	program := foreignProgram(t, "readtiles")
 	url := "http://" + s.HTTP + "/audit/tiles"
-	out, err := exec.Command(program, url, "admin", policy).CombinedOutput()
-	fields := strings.Fields(string(out))
-	if err != nil || len(fields) != 2 {
-		t.Fatalf("%v: %s", err, out)
-	}
+	fields := strings.Fields(output(t, exec.Command(program, url, "admin", policy)))
 	s.Must(201, "PUT", "/traits/CUSTOM_TILED", "")
-	if out, err := exec.Command(program, url, "admin", policy, fields[0], fields[1]).CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, out)
-	}
+	output(t, exec.Command(program, append([]string{url, "admin", policy}, fields...)...))
 	if out, err := exec.Command(program, url, "admin", strings.Replace(policy, "log ", "log x", 1)).CombinedOutput(); err == nil {
 		t.Errorf("another log is read, too: %s", out)
 	}
