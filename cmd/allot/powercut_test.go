@@ -47,9 +47,7 @@ func (d *disk) cut() {
 	must(d.t, err)
 	defer func() { _ = dir.Close() }() // nothing was written
 	flag := shutdownNow
-	_, _, errno := syscall.Syscall(
-		syscall.SYS_IOCTL, dir.Fd(), shutdownIoctl, uintptr(unsafe.Pointer(&flag)),
-	)
+	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, dir.Fd(), shutdownIoctl, uintptr(unsafe.Pointer(&flag)))
 	if errno != 0 {
 		d.t.Fatalf("FS_IOC_SHUTDOWN: %v", errno)
 	}

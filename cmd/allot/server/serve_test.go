@@ -72,10 +72,7 @@ func startInside(t *testing.T) *server {
 	t.Helper()
 	key := filepath.Join(t.TempDir(), "key")
 	launchtest.Must(t, (&operate.SigningKey{Name: "example", File: key}).Run())
-	config := &Command{
-		Data: t.TempDir(), HTTP: "127.0.0.1:0", SigningKey: key,
-		Metrics: "127.0.0.1:0",
-	}
+	config := &Command{Data: t.TempDir(), HTTP: "127.0.0.1:0", SigningKey: key, Metrics: "127.0.0.1:0"}
 	s := newServer(config, slog.New(slog.DiscardHandler))
 	launchtest.Must(t, s.start(t.Context()))
 	return s
@@ -188,9 +185,7 @@ func TestServerEndsWithAPart(t *testing.T) {
 
 // TestFollowAlone: a server that has not led yet answers reads, takes no commands, and stops.
 func TestFollowAlone(t *testing.T) {
-	s := newServer(
-		&Command{Data: t.TempDir(), HTTP: "127.0.0.1:0"}, slog.New(slog.DiscardHandler),
-	)
+	s := newServer(&Command{Data: t.TempDir(), HTTP: "127.0.0.1:0"}, slog.New(slog.DiscardHandler))
 	launchtest.Must(t, s.parts.start(t.Context(), open, follow))
 	s.wants(t, http.StatusOK, "GET", "/resource_providers", "")
 	s.wants(t, http.StatusServiceUnavailable, "POST", "/resource_providers", `{"name":"p"}`)
