@@ -130,25 +130,29 @@ func metalOddities() []oddity {
 	allocation := func(change func(*contents.NodeAllocationRow)) func(*contents.Rows) {
 		return func(r *contents.Rows) { change(&r.NodeAllocations[1]) }
 	}
-	is := func(right func(*ledger.State, *ledger.Node) bool) func(*testing.T, *ledger.State) {
-		return func(t *testing.T, s *ledger.State) {
-			t.Helper()
-			if n, ok := s.Node(idle); !ok || !right(s, n) {
-				t.Errorf("%+v", n)
-			}
+	is := func(right func(*ledger.Node) bool) func(*ledger.State) bool {
+		return func(s *ledger.State) bool {
+			n, ok := s.Node(idle)
+			return ok && right(n)
 		}
 	}
-	state := func(want string) func(*testing.T, *ledger.State) {
-		return is(func(_ *ledger.State, n *ledger.Node) bool { return n.ProvisionState == want })
+	state := func(want string) func(*ledger.State) bool {
+		return is(func(n *ledger.Node) bool { return n.ProvisionState == want })
 	}
-	same := is(func(*ledger.State, *ledger.Node) bool { return true })
+	lost := func(right func(*ledger.NodeAllocation) bool) func(*ledger.State) bool {
+		return func(s *ledger.State) bool {
+			a, ok := s.NodeAllocation(failed)
+			return ok && right(a)
+		}
+	}
+	same := is(func(*ledger.Node) bool { return true })
 	list := []oddity{
 		{"metal-uuid-invalid", node(func(n *contents.NodeRow) { n.UUID = "one" }), nil},
 		{"metal-uuid-invalid", func(r *contents.Rows) { r.Chassis[0].UUID = "rack" }, nil},
 		{"metal-uuid-invalid", allocation(func(a *contents.NodeAllocationRow) { a.UUID = "" }), nil},
 		{"metal-uuid-twice", node(func(n *contents.NodeRow) { n.UUID = strings.ToUpper(taken.String()) }), nil},
 		{"uuid-spelling", node(func(n *contents.NodeRow) { n.UUID = strings.ReplaceAll(idle.String(), "-", "") }), same},
-		{"metal-name-unusable", node(func(n *contents.NodeRow) { n.Name = "node-1" }), is(func(_ *ledger.State, n *ledger.Node) bool { return n.Name == "" })},
+		{"metal-name-unusable", node(func(n *contents.NodeRow) { n.Name = "node-1" }), is(func(n *ledger.Node) bool { return n.Name == "" })},
 		{"metal-name-unusable", node(func(n *contents.NodeRow) { n.Name = "no name" }), same},
 		{"metal-name-unusable", node(func(n *contents.NodeRow) { n.Name = "maintenance" }), same},
 		{"metal-name-unusable", allocation(func(a *contents.NodeAllocationRow) { a.Name = "a-1" }), same},
@@ -158,7 +162,7 @@ func metalOddities() []oddity {
 		{"document-invalid", allocation(func(a *contents.NodeAllocationRow) { a.Extra = "7" }), nil},
 		{"document-invalid", node(func(n *contents.NodeRow) { n.Details = map[string]any{"description": strings.Repeat("x", 70_000)} }), nil},
 		{"secret-masked", node(func(n *contents.NodeRow) { n.DriverInfo = `{"ipmi_password": "s3cret"}` }),
-			is(func(_ *ledger.State, n *ledger.Node) bool { return n.DriverInfo == `{"ipmi_password":"******"}` })},
+			is(func(n *ledger.Node) bool { return n.DriverInfo == `{"ipmi_password":"******"}` })},
 		{"node-driver-missing", node(func(n *contents.NodeRow) { n.Driver = "" }), same},
 		{"node-state-unsettled", node(func(n *contents.NodeRow) { n.ProvisionState = "clean wait" }), state("manageable")},
 		{"node-state-unsettled", node(func(n *contents.NodeRow) { n.ProvisionState = "verifying" }), state("enroll")},
@@ -166,13 +170,17 @@ func metalOddities() []oddity {
 		{"node-state-unsettled", node(func(n *contents.NodeRow) {
 			n.ProvisionState, n.Instance = "deploying", ledgertest.ID(2, 9).String()
 		}), state("active")},
-		{"node-reference-missing", node(func(n *contents.NodeRow) { n.Chassis = some(9) }), is(func(_ *ledger.State, n *ledger.Node) bool { return n.Chassis() == "" })},
-		{"node-reference-missing", node(func(n *contents.NodeRow) { n.Parent = "unknown" }), is(func(_ *ledger.State, n *ledger.Node) bool { return n.Parent() == "" })},
+		{"node-reference-missing", node(func(n *contents.NodeRow) { n.Chassis = some(9) }), is(func(n *ledger.Node) bool { return n.Chassis() == "" })},
+		{"node-reference-missing", node(func(n *contents.NodeRow) { n.Parent = "unknown" }), is(func(n *ledger.Node) bool { return n.Parent() == "" })},
 		{"node-reference-missing", node(func(n *contents.NodeRow) { n.Allocation = some(9) }), same},
 		{"node-trait-not-standard", func(r *contents.Rows) { r.NodeTraits[0].Trait = "HW_GONE" }, same},
 		{"membership-twice", func(r *contents.Rows) { r.NodeTraits[0].Trait = "CUSTOM_GOLD" }, same},
 		{"instance-not-uuid", node(func(n *contents.NodeRow) { n.Instance = "vm" }),
-			is(func(s *ledger.State, n *ledger.Node) bool { _, runs := s.NodeOfInstance(n.Instance); return runs })},
+			func(s *ledger.State) bool {
+				n, _ := s.Node(idle)
+				_, runs := s.NodeOfInstance(n.Instance)
+				return runs
+			}},
 		{"instance-twice", node(func(n *contents.NodeRow) { n.Instance = held.String() }), nil},
 		{"node-taken-twice", allocation(func(a *contents.NodeAllocationRow) { a.State, a.Node = "active", some(1) }), nil},
 		{"node-taken-twice", func(r *contents.Rows) {
@@ -184,15 +192,9 @@ func metalOddities() []oddity {
 		{"allocation-state-unknown", allocation(func(a *contents.NodeAllocationRow) { a.State = "lost" }), nil},
 		{"allocation-without-node", allocation(func(a *contents.NodeAllocationRow) { a.State, a.Node = "active", some(9) }), same},
 		{"allocation-waits", allocation(func(a *contents.NodeAllocationRow) { a.State = "allocating" }),
-			is(func(s *ledger.State, _ *ledger.Node) bool {
-				a, _ := s.NodeAllocation(failed)
-				return a.State == ledger.NodeAllocating
-			})},
+			lost(func(a *ledger.NodeAllocation) bool { return a.State == ledger.NodeAllocating })},
 		{"candidate-not-uuid", allocation(func(a *contents.NodeAllocationRow) { a.Candidates = []string{"n", idle.String()} }),
-			is(func(s *ledger.State, _ *ledger.Node) bool {
-				a, _ := s.NodeAllocation(failed)
-				return slices.Equal(a.CandidateNodes, []ledger.UUID{idle})
-			})},
+			lost(func(a *ledger.NodeAllocation) bool { return slices.Equal(a.CandidateNodes, []ledger.UUID{idle}) })},
 		{"with-its-node", func(r *contents.Rows) { r.NodeTraits[0].Node = 9 }, same},
 		{"with-its-node", func(r *contents.Rows) { r.Nodes[0].UUID = "gone" }, nil},
 		{"not-kept", func(r *contents.Rows) {
