@@ -2,7 +2,9 @@ package disk
 
 import (
 	"bytes"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -40,6 +42,14 @@ func (w *world) write(n *Node, at int, text string) {
 	}
 }
 
+// synced makes a file, and syncs what it holds.
+func (w *world) synced(path, text string) {
+	w.t.Helper()
+	file := w.make(path, false)
+	w.write(file, 0, text)
+	w.ok(w.Sync(file))
+}
+
 func (w *world) has(path string) (string, bool) {
 	n, failed := w.Find(path)
 	if failed != OK {
@@ -65,26 +75,58 @@ func after(t *testing.T, path string, ordered bool, play func(w *world)) map[str
 	return left
 }
 
-func TestSyncedLasts(t *testing.T) {
-	left := after(t, "/f/a", false, func(w *world) {
-		folder := w.make("/f", true)
-		file := w.make("/f/a", false)
-		w.write(file, 0, "synced")
-		w.ok(w.Sync(file))
-		w.ok(w.Sync(folder))
+// TestWhatACutLeaves: exactly these contents of a file are left, some of them by each of many cuts.
+func TestWhatACutLeaves(t *testing.T) {
+	rename := func(w *world) {
+		for _, name := range []string{"old", "new"} {
+			w.synced("/"+name, name)
+		}
+		w.ok(w.Rename("/old", "/a"))
 		w.ok(w.Sync(w.Root))
-	})
-	if left["synced"] != 300 {
-		t.Errorf("left: %v", left)
+		w.ok(w.Rename("/new", "/a"))
+	}
+	for name, c := range map[string]struct {
+		path    string
+		ordered bool
+		want    []string // sorted
+		play    func(w *world)
+	}{
+		"what was synced lasts": {"/f/a", false, []string{"synced"}, func(w *world) {
+			folder := w.make("/f", true)
+			w.synced("/f/a", "synced")
+			w.ok(w.Sync(folder))
+			w.ok(w.Sync(w.Root))
+		}},
+		"a folder that was not synced": {"/a", false, []string{"none", "x"}, func(w *world) { w.synced("/a", "x") }},
+		"a rename":                     {"/a", false, []string{"new", "old"}, rename},
+		"a rename, in order":           {"/a", true, []string{"new", "old"}, rename},
+		"a journal keeps the name of a synced file": {"/a", false, []string{"x"}, func(w *world) {
+			w.Journal = true
+			w.synced("/a", "x")
+		}},
+		"a failed sync is not made up for": {"/a", false, []string{"", "x"}, func(w *world) {
+			file := w.make("/a", false)
+			w.ok(w.Sync(w.Root))
+			w.write(file, 0, "x")
+			w.Faults.Syncs = 1
+			if failed := w.Sync(file); failed != IO {
+				t.Fatalf("error %d", failed)
+			}
+			w.Faults.Syncs = 0
+			w.ok(w.Sync(file))
+		}},
+	} {
+		if left := after(t, c.path, c.ordered, c.play); !slices.Equal(slices.Sorted(maps.Keys(left)), c.want) {
+			t.Errorf("%s: left: %v", name, left)
+		}
 	}
 }
 
 func TestUnsyncedMayBeLostOrTorn(t *testing.T) {
 	left := after(t, "/a", false, func(w *world) {
-		file := w.make("/a", false)
-		w.write(file, 0, "old")
-		w.ok(w.Sync(file))
+		w.synced("/a", "old")
 		w.ok(w.Sync(w.Root))
+		file, _ := w.Find("/a")
 		w.write(file, 1, "NEW")
 	})
 	for _, text := range []string{"old", "oNEW", "oNd", "old\x00", "oNE"} {
@@ -101,35 +143,6 @@ func TestUnsyncedMayBeLostOrTorn(t *testing.T) {
 	}
 }
 
-func TestFolderThatIsNotSynced(t *testing.T) {
-	left := after(t, "/a", false, func(w *world) {
-		file := w.make("/a", false)
-		w.write(file, 0, "x")
-		w.ok(w.Sync(file))
-	})
-	if left["none"] == 0 || left["x"] == 0 || len(left) != 2 {
-		t.Errorf("left: %v", left)
-	}
-}
-
-func TestRenameLeavesOneOfBoth(t *testing.T) {
-	for _, ordered := range []bool{true, false} {
-		left := after(t, "/a", ordered, func(w *world) {
-			for _, name := range []string{"old", "new"} {
-				file := w.make("/"+name, false)
-				w.write(file, 0, name)
-				w.ok(w.Sync(file))
-			}
-			w.ok(w.Rename("/old", "/a"))
-			w.ok(w.Sync(w.Root))
-			w.ok(w.Rename("/new", "/a"))
-		})
-		if left["old"] == 0 || left["new"] == 0 || len(left) != 2 {
-			t.Errorf("ordered %v: left: %v", ordered, left)
-		}
-	}
-}
-
 func TestRenameOfWhatWasNotSynced(t *testing.T) {
 	left := after(t, "/a", true, func(w *world) {
 		file := w.make("/b", false)
@@ -139,18 +152,6 @@ func TestRenameOfWhatWasNotSynced(t *testing.T) {
 	})
 	if left[""] == 0 || left[strings.Repeat("x", 600)] == 0 || left["none"] != 0 {
 		t.Errorf("left: %d different ones, empty %d times", len(left), left[""])
-	}
-}
-
-func TestJournalKeepsTheNameOfASyncedFile(t *testing.T) {
-	left := after(t, "/a", false, func(w *world) {
-		w.Journal = true
-		file := w.make("/a", false)
-		w.write(file, 0, "x")
-		w.ok(w.Sync(file))
-	})
-	if left["x"] != 300 {
-		t.Errorf("left: %v", left)
 	}
 }
 
@@ -167,35 +168,18 @@ func TestOrderedFoldersKeepTheOrder(t *testing.T) {
 	}
 }
 
-func TestFailedSyncIsNotMadeUpFor(t *testing.T) {
-	left := after(t, "/a", false, func(w *world) {
-		file := w.make("/a", false)
-		w.ok(w.Sync(w.Root))
-		w.write(file, 0, "x")
-		w.Faults.Syncs = 1
-		if failed := w.Sync(file); failed != IO {
-			t.Fatalf("error %d", failed)
-		}
-		w.Faults.Syncs = 0
-		w.ok(w.Sync(file))
-	})
-	if left[""] == 0 || left["x"] == 0 {
-		t.Errorf("left: %v", left)
-	}
-}
-
 func TestFullDisk(t *testing.T) {
 	w := newWorld(t, 1)
 	w.Faults.Size = 10
-	file := w.make("/a", false)
-	if n, failed := w.WriteAt(file, make([]byte, 8), 0, 0); n != 8 || failed != OK {
-		t.Fatalf("wrote %d: error %d", n, failed)
-	}
-	if n, failed := w.WriteAt(file, make([]byte, 8), 8, 0); n != 2 || failed != OK {
-		t.Fatalf("wrote %d: error %d", n, failed)
-	}
-	if n, failed := w.WriteAt(file, make([]byte, 8), 10, 0); n != 0 || failed != NoSpace {
-		t.Fatalf("wrote %d: error %d", n, failed)
+	file, at := w.make("/a", false), int64(0)
+	for _, want := range []struct {
+		wrote  int
+		failed Errno
+	}{{8, OK}, {2, OK}, {0, NoSpace}} {
+		if n, failed := w.WriteAt(file, make([]byte, 8), at, 0); n != want.wrote || failed != want.failed {
+			t.Fatalf("at %d it wrote %d: error %d", at, n, failed)
+		}
+		at += int64(want.wrote)
 	}
 	w.ok(w.Remove("/a", false))
 	if w.Free() != 10 {
