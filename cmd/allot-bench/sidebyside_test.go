@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,23 +38,15 @@ func TestSideBySide(t *testing.T) {
 	defer func() { _ = f.Close() }()
 	p := &placementClient{t: t, url: url, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128}}}
 	for _, clients := range []int{1, 64} {
-		took, elapsed := p.migrate(clients, 5*time.Second)
-		report(t, f, "migrate, with generations", clients, took, elapsed)
+		report(t, f, "migrate, with generations", clients, p.migrate(clients, 5*time.Second), nil)
 	}
 	for _, n := range []int{100, 1000} {
-		took := p.reshape(n, 3)
-		var sum time.Duration
-		for _, d := range took {
-			sum += d
-		}
-		report(t, f, fmt.Sprintf("reshape of %d consumers", n), 1, took, sum)
+		report(t, f, fmt.Sprintf("reshape of %d consumers", n), 1, p.reshape(n, 3), nil)
 	}
 	roomy := p.hosts("CUSTOM_SIDE_BY_SIDE", 100, 100000)
 	for _, clients := range []int{1, 16} {
-		took, elapsed := p.choose(clients, 5*time.Second, roomy, p.oldWay)
-		report(t, f, "candidates with limit 10, then allocate", clients, took, elapsed)
-		took, elapsed = p.choose(clients, 5*time.Second, roomy, p.bestWay())
-		report(t, f, "the same; Allot: claims", clients, took, elapsed)
+		report(t, f, "candidates with limit 10, then allocate", clients, p.choose(clients, roomy, p.oldWay), nil)
+		report(t, f, "the same; Allot: claims", clients, p.choose(clients, roomy, p.bestWay()), nil)
 	}
 	const racers, places = 100, 10
 	for _, way := range []struct {
@@ -61,7 +54,7 @@ func TestSideBySide(t *testing.T) {
 		choose chooser
 	}{{"candidates, then allocate", p.oldWay}, {"the same; Allot: claims", p.bestWay()}} {
 		last := p.hosts("CUSTOM_SIDE_BY_SIDE_RACE", 1, places)
-		took, elapsed, won := p.race(racers, last, way.choose)
+		m, won := race(racers, last, way.choose)
 		used := p.must("GET", "/resource_providers/"+last.ids[0]+"/usages", nil)["usages"].(object)["VCPU"]
 		if used != float64(won) {
 			t.Errorf("%d clients think that they have a place, and %v are used, %s", won, used, way.name)
@@ -71,26 +64,44 @@ func TestSideBySide(t *testing.T) {
 		if won != places && p.claims {
 			t.Errorf("%s: not as many as there are", name)
 		}
-		reportRow(t, f, object{"places_given": used}, name, racers, took, elapsed)
+		report(t, f, name, racers, m, object{"places_given": used})
 	}
 }
 
-// report writes a measurement in the load generator's form.
-func report(t *testing.T, w io.Writer, scenario string, clients int, took []time.Duration, elapsed time.Duration) {
-	t.Helper()
-	reportRow(t, w, object{}, scenario, clients, took, elapsed)
+// measured is how long each request took, and all of them.
+type measured struct {
+	took    []time.Duration
+	elapsed time.Duration
 }
 
-// reportRow does that, with more about it.
-func reportRow(
-	t *testing.T, w io.Writer, row object, scenario string, clients int, took []time.Duration, elapsed time.Duration,
-) {
+// measure runs clients at once. Each notes how long each of its requests took.
+func measure(clients int, client func(note func(time.Duration))) (m measured) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	begun := time.Now()
+	for range clients {
+		all.Go(func() {
+			client(func(took time.Duration) {
+				mu.Lock()
+				defer mu.Unlock()
+				m.took = append(m.took, took)
+			})
+		})
+	}
+	all.Wait()
+	m.elapsed = time.Since(begun)
+	return m
+}
+
+// report writes a measurement in the load generator's form, with more about it.
+func report(t *testing.T, w io.Writer, scenario string, clients int, m measured, more object) {
 	t.Helper()
-	slices.Sort(took)
-	maps.Copy(row, object{
-		"scenario": scenario, "c": clients, "ops": len(took), "ops_s": float64(len(took)) / elapsed.Seconds(),
-		"p50_ms": float64(took[len(took)/2].Microseconds()) / 1000,
-	})
+	slices.Sort(m.took)
+	row := object{
+		"scenario": scenario, "c": clients, "ops": len(m.took), "ops_s": float64(len(m.took)) / m.elapsed.Seconds(),
+		"p50_ms": float64(m.took[len(m.took)/2].Microseconds()) / 1000,
+	}
+	maps.Copy(row, more)
 	launchtest.Must(t, json.NewEncoder(w).Encode(row))
 }
 
@@ -165,43 +176,29 @@ func allocationBody(generation any, byProvider object) object {
 	}
 }
 
-func (p *placementClient) migrate(clients int, during time.Duration) ([]time.Duration, time.Duration) {
-	want := object{"VCPU": 1, "MEMORY_MB": 512}
-	var mu sync.Mutex
-	var took []time.Duration
-	var all sync.WaitGroup
-	begun := time.Now()
-	for range clients {
-		all.Go(func() {
-			room := object{"VCPU": object{"total": 1000}, "MEMORY_MB": object{"total": 1000000}}
-			from, to := p.provider("from", nil, room), p.provider("to", nil, room)
-			a, b := uuid.NewString(), uuid.NewString()
-			p.must("PUT", "/allocations/"+a, allocationBody(nil, object{from: want}))
-			p.must("PUT", "/allocations/"+b, allocationBody(nil, object{to: want}))
-			var mine []time.Duration
-			for time.Since(begun) < during {
-				start := time.Now()
-				generations := [2]any{}
-				for i, id := range []string{a, b} {
-					generations[i] = p.must("GET", "/allocations/"+id, nil)["consumer_generation"]
-				}
-				p.must(
-					"POST", "/allocations",
-					object{a: allocationBody(generations[0], object{to: want}), b: allocationBody(generations[1], object{from: want})},
-				)
-				from, to = to, from
-				mine = append(mine, time.Since(start))
+func (p *placementClient) migrate(clients int, during time.Duration) measured {
+	want, begun := object{"VCPU": 1, "MEMORY_MB": 512}, time.Now()
+	return measure(clients, func(note func(time.Duration)) {
+		room := object{"VCPU": object{"total": 1000}, "MEMORY_MB": object{"total": 1000000}}
+		from, to := p.provider("from", nil, room), p.provider("to", nil, room)
+		a, b := uuid.NewString(), uuid.NewString()
+		p.must("PUT", "/allocations/"+a, allocationBody(nil, object{from: want}))
+		p.must("PUT", "/allocations/"+b, allocationBody(nil, object{to: want}))
+		for time.Since(begun) < during {
+			start := time.Now()
+			moved := object{}
+			for id, target := range map[string]string{a: to, b: from} {
+				generation := p.must("GET", "/allocations/"+id, nil)["consumer_generation"]
+				moved[id] = allocationBody(generation, object{target: want})
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			took = append(took, mine...)
-		})
-	}
-	all.Wait()
-	return took, time.Since(begun)
+			p.must("POST", "/allocations", moved)
+			from, to = to, from
+			note(time.Since(start))
+		}
+	})
 }
 
-func (p *placementClient) reshape(n, times int) []time.Duration {
+func (p *placementClient) reshape(n, times int) (m measured) {
 	cpu, gpu := object{"total": 100000, "max_unit": 1000}, object{"total": 100000}
 	parent := p.provider("parent", nil, object{"VCPU": cpu, "VGPU": gpu})
 	child := p.provider("child", parent, nil)
@@ -214,7 +211,6 @@ func (p *placementClient) reshape(n, times int) []time.Duration {
 		}
 		p.must("POST", "/allocations", many)
 	}
-	var took []time.Duration
 	for i := range times {
 		held := p.must("GET", "/resource_providers/"+parent+"/allocations", nil)["allocations"].(object)
 		moved := object{}
@@ -239,9 +235,10 @@ func (p *placementClient) reshape(n, times int) []time.Duration {
 		if status, answer := p.call("POST", "/reshaper", body); status != http.StatusNoContent {
 			p.t.Fatalf("reshape %s: %d %v", strconv.Itoa(n), status, answer)
 		}
-		took = append(took, time.Since(begun))
+		took := time.Since(begun)
+		m.took, m.elapsed = append(m.took, took), m.elapsed+took
 	}
-	return took
+	return m
 }
 
 // chooser allocates on some host with a trait, whichever it is, and reports whether there
@@ -317,50 +314,30 @@ func (p *placementClient) bestWay() chooser {
 }
 
 // choose lets clients allocate for some time where there is plenty of room.
-func (p *placementClient) choose(
-	clients int, during time.Duration, on hosts, choose chooser,
-) ([]time.Duration, time.Duration) {
-	var mu sync.Mutex
-	var took []time.Duration
-	var all sync.WaitGroup
+func (p *placementClient) choose(clients int, on hosts, choose chooser) measured {
 	begun := time.Now()
-	for range clients {
-		all.Go(func() {
-			for time.Since(begun) < during {
-				start := time.Now()
-				if !choose(on.trait) {
-					p.t.Error("there was no room left")
-					return
-				}
-				mu.Lock()
-				took = append(took, time.Since(start))
-				mu.Unlock()
+	return measure(clients, func(note func(time.Duration)) {
+		for time.Since(begun) < 5*time.Second {
+			start := time.Now()
+			if !choose(on.trait) {
+				p.t.Error("there was no room left")
+				return
 			}
-		})
-	}
-	all.Wait()
-	return took, time.Since(begun)
+			note(time.Since(start))
+		}
+	})
 }
 
 // race lets each client want one of the last places, and measures until it has one or
 // knows that there is none.
-func (p *placementClient) race(
-	clients int, on hosts, choose chooser,
-) (took []time.Duration, elapsed time.Duration, won int) {
-	var mu sync.Mutex
-	var all sync.WaitGroup
+func race(clients int, on hosts, choose chooser) (m measured, won int64) {
+	var placed atomic.Int64
 	begun := time.Now()
-	for range clients {
-		all.Go(func() {
-			mine := choose(on.trait)
-			mu.Lock()
-			defer mu.Unlock()
-			took = append(took, time.Since(begun))
-			if mine {
-				won++
-			}
-		})
-	}
-	all.Wait()
-	return took, time.Since(begun), won
+	m = measure(clients, func(note func(time.Duration)) {
+		if choose(on.trait) {
+			placed.Add(1)
+		}
+		note(time.Since(begun))
+	})
+	return m, placed.Load()
 }

@@ -90,27 +90,6 @@ func paddedProviders(n int) (list []string) {
 	return list
 }
 
-// withDatabase makes a Placement's database of some megabytes on a server.
-func withDatabase(t *testing.T, server *placementdbtest.Server) {
-	t.Helper()
-	db := server.Create(t, "placement")
-	times := map[string]string{"mysql": "DATETIME", "postgresql": "TIMESTAMP"}[server.Scheme]
-	placementdbtest.Fill(t, db, append(placementdbtest.Statements(times), paddedProviders(10_000)...)...)
-}
-
-// onDatabases runs a test with a server of each kind that Placement runs on.
-func onDatabases(t *testing.T, test func(*testing.T, *placementdbtest.Server)) {
-	t.Helper()
-	for name, start := range map[string]func(testing.TB) *placementdbtest.Server{
-		"MariaDB": placementdbtest.MariaDB, "PostgreSQL": placementdbtest.PostgreSQL,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, start(t))
-		})
-	}
-}
-
 // faultyImport runs an import that must fail with a sentence, show no password, and
 // leave nothing.
 func faultyImport(t *testing.T, why, address string) {
@@ -131,8 +110,9 @@ func faultyImport(t *testing.T, why, address string) {
 // TestImportConnectionFaults cuts connections to databases at many places, and kills the
 // databases in the middle: each import says what happened and leaves nothing.
 func TestImportConnectionFaults(t *testing.T) {
-	onDatabases(t, func(t *testing.T, server *placementdbtest.Server) {
-		withDatabase(t, server)
+	placementdbtest.OnServers(t, func(t *testing.T, server *placementdbtest.Server) {
+		db := server.Build(t, "placement", placementdbtest.Statements)
+		placementdbtest.Fill(t, db, paddedProviders(10_000)...) // some megabytes
 		showsNoPassword(t, server)
 		for _, after := range []int64{16_384, 200_000, 600_000, 1_200_000} {
 			l := newLink(t, server.Host, &faultyLink{after: after, cut: true})

@@ -36,11 +36,7 @@ func TestEverydayReads(t *testing.T) {
 		"search ost":                                  {"provider  host"},
 	} {
 		out := allot(t, true, append(strings.Fields(line), "--url", s.HTTP)...)
-		for _, want := range wants {
-			if !strings.Contains(out, want) {
-				t.Errorf("allot %s prints no %q:\n%s", line, want, out)
-			}
-		}
+		says(t, out, wants...)
 	}
 	for line, want := range map[string]string{
 		"get provider nohost":      `nothing found: no provider has the name "nohost", or a uuid that begins with it`,

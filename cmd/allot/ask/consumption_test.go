@@ -2,6 +2,7 @@ package ask
 
 import (
 	"encoding/csv"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -106,8 +107,7 @@ func TestFocus(t *testing.T) {
 		"VCPU: 1":             "cannot unmarshal",
 		"- {class: V, x: [}]": "did not find",
 	} {
-		if rows, err := charged(t, list); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, %v", list, rows, err)
-		}
+		_, err := charged(t, list)
+		launchtest.Says(t, fmt.Sprint(err), want)
 	}
 }

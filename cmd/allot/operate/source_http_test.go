@@ -7,12 +7,11 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archive"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
@@ -20,10 +19,7 @@ import (
 // that came from it; without a key there is none.
 func TestServerSigns(t *testing.T) {
 	t.Parallel()
-	private, _, err := note.GenerateKey(nil, "operator.example")
-	launchtest.Must(t, err)
-	signer, err := note.NewSigner(private)
-	launchtest.Must(t, err)
+	signer, _ := ledgertest.Key(t)
 	is := proof.Checkpoint{
 		Ledger: ledger.UUID{1}, Size: 3, Root: ledger.Digest{2}, Head: ledger.Head{Sequence: 2, Digest: ledger.Digest{3}},
 	}

@@ -57,10 +57,7 @@ func TestFewReplicas(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err := l.openShared(ctx, jetstream.Config{})
-	if err == nil || !strings.Contains(err.Error(), "the log has 1 replicas, but with 3 servers it needs 3") ||
-		!strings.Contains(err.Error(), "nothing was changed") {
-		t.Errorf("%v", err)
-	}
+	launchtest.Says(t, fmt.Sprint(err), "the log has 1 replicas, but with 3 servers it needs 3", "nothing was changed")
 }
 
 // TestOldServer: a NATS server with known faults is refused at the start, and when the connection

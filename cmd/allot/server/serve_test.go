@@ -3,13 +3,12 @@ package server
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -79,21 +78,10 @@ func startInside(t *testing.T) *server {
 }
 
 // wants sends a request and checks the status.
-func (s *server) wants(t *testing.T, status int, method, path, body string) string {
+func (s *server) wants(t *testing.T, status int, method, path, body string) {
 	t.Helper()
-	req, err := http.NewRequest(method, "http://"+s.rest.port.Addr().String()+path, strings.NewReader(body))
-	launchtest.Must(t, err)
-	req.Header.Set("X-Auth-Token", "admin")
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("OpenStack-API-Version", "placement 1.39")
-	resp, err := http.DefaultClient.Do(req)
-	launchtest.Must(t, err)
-	defer func() { _ = resp.Body.Close() }() // nothing was written
-	text, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != status {
-		t.Fatalf("%s %s: %d %s, %v; want %d", method, path, resp.StatusCode, text, err, status)
-	}
-	return string(text)
+	door := &launchtest.Server{T: t, HTTP: s.rest.port.Addr().String()}
+	door.Must(status, method, path, body)
 }
 
 // TestLeadStopsAndStarts: while a server does not lead it answers reads, and
@@ -101,11 +89,7 @@ func (s *server) wants(t *testing.T, status int, method, path, body string) stri
 // written before is there.
 func TestLeadStopsAndStarts(t *testing.T) {
 	s := startInside(t)
-	defer func() {
-		if err := s.stop(); err != nil {
-			t.Error(err)
-		}
-	}()
+	defer func() { launchtest.Must(t, s.stop()) }()
 	const rounds = 3
 	var providers []string
 	for round := range rounds {
@@ -135,12 +119,6 @@ func TestLeadStopsAndStarts(t *testing.T) {
 // was of an older release, begins a term of its own, once.
 func TestLoneServerRaisesTheLevel(t *testing.T) {
 	s := startInside(t)
-	term := func() ledger.Term {
-		t.Helper()
-		state, err := s.replica.commands().Fork(t.Context())
-		launchtest.Must(t, err)
-		return state.Term()
-	}
 	older := &commands.BeginTerm{Leader: "a", Instance: commands.NewID(), Level: ledger.Level - 1}
 	if _, err := s.writer.Load().Submit(t.Context(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: older}); err != nil {
 		t.Fatal(err)
@@ -148,13 +126,13 @@ func TestLoneServerRaisesTheLevel(t *testing.T) {
 	for range 2 {
 		launchtest.Must(t, s.parts.stop(lead))
 		launchtest.Must(t, s.parts.start(t.Context(), lead))
-		if got := term(); got.Number != 2 || got.Level != ledger.Level || got.Leader != "a" {
+		state, err := s.replica.commands().Fork(t.Context())
+		launchtest.Must(t, err)
+		if got := state.Term(); got.Number != 2 || got.Level != ledger.Level || got.Leader != "a" {
 			t.Errorf("%+v", got)
 		}
 	}
-	if err := s.stop(); err != nil {
-		t.Error(err)
-	}
+	launchtest.Must(t, s.stop())
 }
 
 // TestStartIsSigned: a server that has started has signed the log as it found it,
@@ -165,9 +143,7 @@ func TestStartIsSigned(t *testing.T) {
 	if err != nil || len(kept) != 1 {
 		t.Errorf("%d checkpoints are kept, %v", len(kept), err)
 	}
-	if err := s.stop(); err != nil {
-		t.Error(err)
-	}
+	launchtest.Must(t, s.stop())
 }
 
 // TestServerEndsWithAPart: when a part ends by itself the server ends, too, and
@@ -178,9 +154,7 @@ func TestServerEndsWithAPart(t *testing.T) {
 	if err := s.wait(t.Context()); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("got %v", err)
 	}
-	if err := s.stop(); err != nil {
-		t.Error(err)
-	}
+	launchtest.Must(t, s.stop())
 }
 
 // TestFollowAlone: a server that has not led yet answers reads, takes no commands, and stops.
@@ -189,9 +163,7 @@ func TestFollowAlone(t *testing.T) {
 	launchtest.Must(t, s.parts.start(t.Context(), open, follow))
 	s.wants(t, http.StatusOK, "GET", "/resource_providers", "")
 	s.wants(t, http.StatusServiceUnavailable, "POST", "/resource_providers", `{"name":"p"}`)
-	if err := s.stop(); err != nil {
-		t.Error(err)
-	}
+	launchtest.Must(t, s.stop())
 }
 
 // TestRouter: each path finds its own route, and no other.
@@ -200,18 +172,12 @@ func TestRouter(t *testing.T) {
 	at := func(name string) http.Handler {
 		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { found = name })
 	}
-	r := newRouter(
-		at("others"),
-		[]route{{"/a", at("a")}, {"/a/", at("below a")}, {"/b/c", at("c")}, {"/d/", at("below d")}},
-	)
+	r := newRouter(at("others"), []route{{"/a", at("a")}, {"/a/", at("below a")}, {"/b/c", at("c")}, {"/d/", at("below d")}})
 	for path, want := range map[string]string{
 		"/a": "a", "/a/": "below a", "/a/x": "below a", "/ab": "others", "/a%2Fx": "others", "/b/c": "c", "/b/c/": "others",
-		"/b": "others",
-		"/d": "others", "/d/x/y": "below d", "/": "others", "/a//x": "below a",
+		"/b": "others", "/d": "others", "/d/x/y": "below d", "/": "others", "/a//x": "below a",
 	} {
-		req, err := http.NewRequest("GET", "http://localhost"+path, nil)
-		launchtest.Must(t, err)
-		r.ServeHTTP(nil, req)
+		r.ServeHTTP(nil, httptest.NewRequest("GET", path, nil))
 		if found != want {
 			t.Errorf("%s: %s, want %s", path, found, want)
 		}

@@ -1,12 +1,10 @@
 package judge
 
 import (
-	"crypto/rand"
 	"strings"
 	"testing"
 
-	"golang.org/x/mod/sumdb/note"
-
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/proof"
@@ -26,23 +24,21 @@ func encoded(t *testing.T, events ...ledger.Event) (log [][]byte) {
 		if i == 0 {
 			record.Events = ledgertest.Vocabulary()
 		}
-		if _, _, err := builder.Add(record, 1<<20); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := builder.Add(record, 1<<20)
+		launchtest.Must(t, err)
 		commit, text, err := builder.Seal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		launchtest.Must(t, err)
 		head, log = commit.Head(), append(log, append([]byte(nil), text...))
 	}
 	return log
 }
 
 func TestLog(t *testing.T) {
-	takes := func(n byte, amount int64) ledger.Event {
+	takesOf := func(provider, n byte, amount int64) ledger.Event {
 		return ledger.AllocationsReplaced{Consumer: ledgertest.ID(2, n), Project: "q", User: "u",
-			Allocations: []ledger.AllocationRecord{{Provider: ledgertest.ID(1, 1), Class: "VCPU", Amount: amount}}}
+			Allocations: []ledger.AllocationRecord{{Provider: ledgertest.ID(1, provider), Class: "VCPU", Amount: amount}}}
 	}
+	takes := func(n byte, amount int64) ledger.Event { return takesOf(1, n, amount) }
 	most := func(n int64) ledger.Event { return ledger.LimitSet{Project: "q", Class: "VCPU", Most: n} }
 	shrunk := ledger.InventorySet{Provider: ledgertest.ID(1, 1), Generation: 9, Inventory: ledger.InventoryRecord{
 		Class: "VCPU", Total: 10, MinUnit: 1, MaxUnit: 64, StepSize: 1, Ratio: 1}}
@@ -51,12 +47,8 @@ func TestLog(t *testing.T) {
 	draws := ledger.ProviderCountersReplaced{Provider: ledgertest.ID(1, 2), Generation: 9,
 		Draws: []ledger.DrawRecord{{Class: "VCPU", Counter: "SLICE", Amount: 2}}}
 	child := ledger.ProviderCreated{Provider: ledgertest.ID(1, 2), Name: "card", Parent: ledgertest.ID(1, 1)}
-	below := ledger.InventorySet{Provider: ledgertest.ID(1, 2), Generation: 9, Inventory: ledger.InventoryRecord{
-		Class: "VCPU", Total: 10, MinUnit: 1, MaxUnit: 64, StepSize: 1, Ratio: 1}}
-	slices := func(n byte, amount int64) ledger.Event {
-		return ledger.AllocationsReplaced{Consumer: ledgertest.ID(2, n), Project: "q", User: "u",
-			Allocations: []ledger.AllocationRecord{{Provider: ledgertest.ID(1, 2), Class: "VCPU", Amount: amount}}}
-	}
+	below := shrunk
+	below.Provider = ledgertest.ID(1, 2)
 	good := encoded(t, nil, most(5), takes(2, 5))
 	for name, c := range map[string]struct {
 		log   [][]byte
@@ -69,8 +61,8 @@ func TestLog(t *testing.T) {
 		"over capacity":              {log: encoded(t, nil, takes(2, 100), takes(3, 60)), wrong: "has 148.5 of class 0, and 162 are used"},
 		"over capacity that shrank":  {log: encoded(t, nil, takes(2, 60), shrunk, takes(3, 1)), wrong: "63 are used"},
 		"over a limit":               {log: encoded(t, nil, most(5), takes(2, 6)), wrong: "has the limit 5 of class 0, and holds 6"},
-		"as much as a counter has":   {log: encoded(t, nil, child, below, counter, draws, slices(2, 3))},
-		"more than a counter has":    {log: encoded(t, nil, child, below, counter, draws, slices(2, 4)), wrong: "counter SLICE, and 8 are drawn"},
+		"as much as a counter has":   {log: encoded(t, nil, child, below, counter, draws, takesOf(2, 2, 3))},
+		"more than a counter has":    {log: encoded(t, nil, child, below, counter, draws, takesOf(2, 2, 4)), wrong: "counter SLICE, and 8 are drawn"},
 		"a commit is missing":        {log: append(append([][]byte(nil), good[0]), good[2]), wrong: "cannot be folded"},
 		"another log was told":       {log: good, told: []Told{{Server: "a", Head: ledger.Head{Sequence: 2}}}, wrong: "a told"},
 	} {
@@ -84,20 +76,9 @@ func TestLog(t *testing.T) {
 // TestVerify: checkpoints of the log are good, and those of another log, or of another key, are not.
 func TestVerify(t *testing.T) {
 	log := encoded(t, nil, ledger.LimitSet{Project: "q", Class: "VCPU", Most: 1})
-	private, public, err := note.GenerateKey(rand.Reader, "operator")
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := note.NewSigner(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	verifier, err := note.NewVerifier(public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key, verifiers := ledgertest.Key(t)
 	var good, other []byte
-	_, err = check.Replay(t.Context(), commits(log), 2, "", nil, func(r *check.Replayed) (err error) {
+	_, err := check.Replay(t.Context(), commits(log), 2, "", nil, func(r *check.Replayed) (err error) {
 		c := r.Checkpoint()
 		if good, err = c.Sign(key); err == nil {
 			c.Root = ledger.Digest{1}
@@ -105,9 +86,7 @@ func TestVerify(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	launchtest.Must(t, err)
 	for want, signed := range map[string][][]byte{
 		"":                      {good},
 		"no signed checkpoint":  nil,
@@ -118,7 +97,7 @@ func TestVerify(t *testing.T) {
 		for _, one := range signed {
 			list = append(list, proof.Kept{Signed: one})
 		}
-		_, found := Verify(t.Context(), log, list, note.VerifierList(verifier))
+		_, found := Verify(t.Context(), log, list, verifiers)
 		if wrong := strings.Join(found, "\n"); want == "" && wrong != "" || !strings.Contains(wrong, want) {
 			t.Errorf("judged %q, want %q", wrong, want)
 		}

@@ -1,7 +1,7 @@
 package ironicdb_test
 
 import (
-	"database/sql"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -105,11 +105,8 @@ func TestSQLite(t *testing.T) {
 		t.Errorf("%+v", rows)
 	}
 	lost := strings.Join(rows.Unkept, "\n")
-	for _, want := range []string{"nodes: version, target_power_state", "from_the_future, which this Allot does not know", "allocations: version"} {
-		if !strings.Contains(lost, want) {
-			t.Errorf("%q is not in %s", want, lost)
-		}
-	}
+	launchtest.Says(t, lost, "nodes: version, target_power_state", "from_the_future, which this Allot does not know",
+		"allocations: version")
 	sameWorld(t, rows)
 }
 
@@ -143,27 +140,18 @@ func TestBadDatabases(t *testing.T) {
 		"UPDATE allocations SET updated_at = '2024-99-01 xx'": "updated_at: ",
 	} {
 		_, err := read(t, "sqlite:"+ironicdbtest.SQLite(t, statement))
-		if err == nil || !strings.Contains(err.Error(), why) {
-			t.Errorf("%s: %v; want %q", statement, err, why)
-		}
+		launchtest.Says(t, fmt.Sprint(err), why)
 	}
 }
 
 // TestServers reads the same from servers as from a file, as of one moment.
 func TestServers(t *testing.T) {
-	for name, start := range map[string]func(testing.TB) *placementdbtest.Server{
-		"PostgreSQL": placementdbtest.PostgreSQL, "MariaDB": placementdbtest.MariaDB,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := start(t)
-			db := server.Create(t, "ironic")
-			placementdbtest.Fill(t, db, ironicdbtest.Statements(map[string]string{"mysql": "DATETIME", "postgresql": "TIMESTAMP"}[server.Scheme])...)
-			rows, err := read(t, server.Connection("ironic"))
-			launchtest.Must(t, err)
-			sameWorld(t, rows)
-		})
-	}
+	placementdbtest.OnServers(t, func(t *testing.T, server *placementdbtest.Server) {
+		server.Build(t, "ironic", ironicdbtest.Statements)
+		rows, err := read(t, server.Connection("ironic"))
+		launchtest.Must(t, err)
+		sameWorld(t, rows)
+	})
 }
 
 // TestRealIronic reads the tables that OpenStack's Ironic makes: all its columns are
@@ -172,10 +160,7 @@ func TestRealIronic(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "ironic.db")
 	ironicdbtest.Sync(t, "sqlite:///"+path)
-	db, err := sql.Open("sqlite", path)
-	launchtest.Must(t, err)
-	placementdbtest.Fill(t, db, placementdbtest.Split(ironicdbtest.World)...)
-	launchtest.Must(t, db.Close())
+	placementdbtest.FillFile(t, path, placementdbtest.Split(ironicdbtest.World)...)
 	rows, err := read(t, "sqlite:"+path)
 	launchtest.Must(t, err)
 	if lost := strings.Join(rows.Unkept, "\n"); strings.Contains(lost, "does not know") || others(rows, "ports") != 1 {

@@ -102,10 +102,9 @@ func TestMalformedLinesNameTheirLine(t *testing.T) {
 		}
 	}
 	twice := `{"kind":"provider","uuid":"` + host + `"}`
-	if _, err := jsonl.Read(strings.NewReader(twice+"\n"+twice), "file", readAt); err == nil || !strings.Contains(err.Error(), "line 2: ") {
-		t.Error(err)
-	}
-	_, err := jsonl.Read(strings.NewReader(strings.Repeat("nope\n", 1000)), "file", readAt)
+	_, err := jsonl.Read(strings.NewReader(twice+"\n"+twice), "file", readAt)
+	launchtest.Says(t, fmt.Sprint(err), "line 2: ")
+	_, err = jsonl.Read(strings.NewReader(strings.Repeat("nope\n", 1000)), "file", readAt)
 	if err == nil || strings.Count(err.Error(), "line ") != 20 || !strings.Contains(err.Error(), "maybe more") {
 		t.Error(err)
 	}

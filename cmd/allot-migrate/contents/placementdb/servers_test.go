@@ -13,37 +13,22 @@ import (
 	"github.com/allot-project/allot/cmd/internal/launchtest"
 )
 
-// fill makes a Placement's database with the world.
-func fill(t *testing.T, server *placementdbtest.Server, name string) *sql.DB {
-	t.Helper()
-	db := server.Create(t, name)
-	times := map[string]string{"mysql": "DATETIME", "postgresql": "TIMESTAMP"}[server.Scheme]
-	placementdbtest.Fill(t, db, placementdbtest.Statements(times)...)
-	return db
-}
-
 // TestServers uses a server of each kind for all that a file does not show.
 func TestServers(t *testing.T) {
-	for name, start := range map[string]func(testing.TB) *placementdbtest.Server{
-		"PostgreSQL": placementdbtest.PostgreSQL, "MariaDB": placementdbtest.MariaDB,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := start(t)
-			readsOneMoment(t, server)
-			writes(t, server)
-			if server.Scheme == "mysql" {
-				onlyInnoDB(t, server)
-			}
-		})
-	}
+	placementdbtest.OnServers(t, func(t *testing.T, server *placementdbtest.Server) {
+		readsOneMoment(t, server)
+		writes(t, server)
+		if server.Scheme == "mysql" {
+			onlyInnoDB(t, server)
+		}
+	})
 }
 
 // readsOneMoment reads everything as of one moment, though others write meanwhile, and
 // shows no password in any error.
 func readsOneMoment(t *testing.T, server *placementdbtest.Server) {
 	t.Helper()
-	db := fill(t, server, "placement")
+	db := server.Build(t, "placement", placementdbtest.Statements)
 	server.Create(t, "empty")
 	source, err := placementdb.Parse(server.Connection("placement"))
 	launchtest.Must(t, err)
@@ -61,9 +46,7 @@ func readsOneMoment(t *testing.T, server *placementdbtest.Server) {
 		strings.Replace(server.Connection("placement"), escaped, "wr0ng%2Fpass", 1), server.Address("empty"), server.Address("none"),
 	} {
 		_, err := read(t, from)
-		if err == nil || !strings.Contains(err.Error(), why[i]) {
-			t.Errorf("%v; want %q", err, why[i])
-		}
+		launchtest.Says(t, fmt.Sprint(err), why[i])
 		for _, secret := range []string{"wr0ng", placementdbtest.Password, escaped} {
 			if err != nil && strings.Contains(err.Error(), secret) {
 				t.Errorf("the error shows the password: %v", err)
@@ -76,11 +59,10 @@ func readsOneMoment(t *testing.T, server *placementdbtest.Server) {
 // UTF-8 cannot be stored.
 func onlyInnoDB(t *testing.T, server *placementdbtest.Server) {
 	t.Helper()
-	db := fill(t, server, "engines")
+	db := server.Build(t, "engines", placementdbtest.Statements)
 	placementdbtest.Fill(t, db, "ALTER TABLE traits ENGINE = MyISAM")
-	if _, err := read(t, server.Address("engines")); err == nil || !strings.Contains(err.Error(), "traits is not of InnoDB") {
-		t.Error(err)
-	}
+	_, err := read(t, server.Address("engines"))
+	launchtest.Says(t, fmt.Sprint(err), "traits is not of InnoDB")
 	placementdbtest.Fill(t, db, "ALTER TABLE traits ENGINE = InnoDB",
 		"UPDATE resource_providers SET name = 'Zürich 🦊' WHERE id = 1",
 		"UPDATE inventories SET created_at = '2024-01-01 00:00:00.4'")

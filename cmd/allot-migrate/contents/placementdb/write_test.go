@@ -38,14 +38,13 @@ func odd() *contents.Rows {
 // classes and traits.
 func TestWrite(t *testing.T) {
 	t.Parallel()
-	address := "sqlite:" + placementdbtest.SQLite(t, emptied...)
-	written(t, address)
+	written(t, "sqlite:"+placementdbtest.SQLite(t, emptied...))
 }
 
 // writes is TestWrite with a server.
 func writes(t *testing.T, server *placementdbtest.Server) {
 	t.Helper()
-	db := fill(t, server, "written")
+	db := server.Build(t, "written", placementdbtest.Statements)
 	placementdbtest.Fill(t, db, emptied...)
 	if server.Scheme == "postgresql" {
 		for _, table := range []string{

@@ -2,7 +2,6 @@
 package ironicdbtest
 
 import (
-	"database/sql"
 	"fmt"
 	"os"
 	"os/exec"
@@ -97,16 +96,8 @@ func Statements(timeType string) []string {
 func SQLite(t testing.TB, more ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ironic.db")
-	fill(t, path, append(Statements("DATETIME"), more...)...)
+	placementdbtest.FillFile(t, path, append(Statements("DATETIME"), more...)...)
 	return path
-}
-
-func fill(t testing.TB, path string, statements ...string) {
-	t.Helper()
-	db, err := sql.Open("sqlite", path)
-	launchtest.Must(t, err)
-	placementdbtest.Fill(t, db, statements...)
-	launchtest.Must(t, db.Close())
 }
 
 // Sync makes the tables of the Ironic that is installed, in a database with an address as
@@ -119,8 +110,6 @@ func Sync(t testing.TB, connection string) (config string) {
 	config = filepath.Join(t.TempDir(), "ironic.conf")
 	text := fmt.Sprintf("[DEFAULT]\nhost = test\n[database]\nconnection = %s\n", connection)
 	launchtest.Must(t, os.WriteFile(config, []byte(text), 0o600))
-	if out, err := exec.Command("ironic-dbsync", "--config-file", config, "create_schema").CombinedOutput(); err != nil {
-		t.Fatalf("ironic-dbsync create_schema: %v\n%s", err, out)
-	}
+	launchtest.Output(t, exec.Command("ironic-dbsync", "--config-file", config, "create_schema"))
 	return config
 }

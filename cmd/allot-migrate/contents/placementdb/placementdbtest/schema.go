@@ -112,9 +112,15 @@ func Fill(t testing.TB, db *sql.DB, statements ...string) {
 func SQLite(t testing.TB, more ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "placement.db")
+	FillFile(t, path, append(Statements("DATETIME"), more...)...)
+	return path
+}
+
+// FillFile runs statements in a file of SQLite.
+func FillFile(t testing.TB, path string, statements ...string) {
+	t.Helper()
 	db, err := sql.Open("sqlite", path)
 	launchtest.Must(t, err)
-	Fill(t, db, append(Statements("DATETIME"), more...)...)
+	Fill(t, db, statements...)
 	launchtest.Must(t, db.Close())
-	return path
 }

@@ -75,6 +75,25 @@ func (s *Server) connect(t testing.TB, database string) *sql.DB {
 	return db
 }
 
+// OnServers runs a test with a server of each kind that Placement runs on.
+func OnServers(t *testing.T, test func(*testing.T, *Server)) {
+	t.Helper()
+	for name, start := range map[string]func(testing.TB) *Server{"MariaDB": MariaDB, "PostgreSQL": PostgreSQL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, start(t))
+		})
+	}
+}
+
+// Build makes a database, and runs statements in it, which depend on the database's type of times.
+func (s *Server) Build(t testing.TB, database string, statements func(timeType string) []string) *sql.DB {
+	t.Helper()
+	db := s.Create(t, database)
+	Fill(t, db, statements(map[string]string{"mysql": "DATETIME", "postgresql": "TIMESTAMP"}[s.Scheme])...)
+	return db
+}
+
 // PostgreSQL starts a server, or skips the test where there is none.
 func PostgreSQL(t testing.TB) *Server {
 	t.Helper()
@@ -96,10 +115,8 @@ func PostgreSQL(t testing.TB) *Server {
 		cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{Credential: as}
 		return cmd
 	}
-	if out, err := run("initdb", "-D", data, "-U", "placement", "--auth=scram-sha-256", "--pwfile="+secret,
-		"--no-sync", "-E", "UTF8").CombinedOutput(); err != nil {
-		t.Fatalf("initdb: %v\n%s", err, out)
-	}
+	launchtest.Output(t, run("initdb", "-D", data, "-U", "placement", "--auth=scram-sha-256", "--pwfile="+secret,
+		"--no-sync", "-E", "UTF8"))
 	host, port := FreePort(t)
 	process := start(t, run("postgres", "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1",
 		"-c", "unix_socket_directories="+dir, "-c", "fsync=off"), syscall.SIGINT)
@@ -121,11 +138,11 @@ func MariaDB(t testing.TB) *Server {
 		cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 		return cmd
 	}
-	data, me := filepath.Join(dir, "data"), "--user="+currentUser(t)
-	if out, err := run(install, "--no-defaults", "--datadir="+data, me, "--skip-test-db",
-		"--auth-root-authentication-method=normal").CombinedOutput(); err != nil {
-		t.Fatalf("mariadb-install-db: %v\n%s", err, out)
-	}
+	who, err := user.Current()
+	launchtest.Must(t, err)
+	data, me := filepath.Join(dir, "data"), "--user="+who.Username
+	launchtest.Output(t, run(install, "--no-defaults", "--datadir="+data, me, "--skip-test-db",
+		"--auth-root-authentication-method=normal"))
 	init := filepath.Join(dir, "init.sql")
 	grants := fmt.Sprintf("CREATE USER IF NOT EXISTS placement@'%%' IDENTIFIED BY '%s';\n"+
 		"GRANT ALL ON *.* TO placement@'%%';\n", Password)
@@ -144,13 +161,6 @@ func folder(t testing.TB) string {
 	launchtest.Must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
-}
-
-func currentUser(t testing.TB) string {
-	t.Helper()
-	who, err := user.Current()
-	launchtest.Must(t, err)
-	return who.Username
 }
 
 // ordinaryUser returns a user for PostgreSQL, which refuses to run as root.
