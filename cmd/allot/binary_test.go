@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
@@ -156,12 +157,10 @@ func TestConfig(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, name, "readmodel")); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		r, err := http.NewRequest("GET", "http://"+address+"/", nil)
+		answer, _, err := launchtest.Exchange("GET", "http://"+address+"/", "", map[string]string{"Origin": "http://b.example"})
 		must(t, err)
-		r.Header.Set("Origin", "http://b.example")
-		if answer, err := http.DefaultClient.Do(r); err != nil ||
-			answer.Header.Get("Access-Control-Allow-Origin") != "http://b.example" {
-			t.Errorf("%s: a list in the file: %v, %v", name, answer, err)
+		if got := answer.Header.Get("Access-Control-Allow-Origin"); got != "http://b.example" {
+			t.Errorf("%s: a list in the file: %q", name, got)
 		}
 		s.Kill()
 		if !strings.Contains(s.Logs.String(), "level=DEBUG") {

@@ -145,9 +145,8 @@ func TestConsoleFiles(t *testing.T) {
 		"/console/": 200, "/console/style.css": 200, "/console/js/main.js": 200, "/console/uplot/LICENSE": 200,
 		"/console/nothing": 404, "/console/..%2fconsole.go": 404, "/console/js/..%2f..%2fconsole.go": 404,
 	} {
-		resp, err := http.Get("http://" + s.HTTP + path)
+		resp, _, err := launchtest.Exchange("GET", "http://"+s.HTTP+path, "", nil)
 		must(t, err)
-		_ = resp.Body.Close() // nothing was written
 		policy := resp.Header.Get("Content-Security-Policy")
 		if resp.StatusCode != want || !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
 			t.Errorf("%s: %d, %q", path, resp.StatusCode, policy)

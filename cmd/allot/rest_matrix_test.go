@@ -21,6 +21,7 @@ import (
 	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/api/auth/keystonetest"
 	"github.com/allot-project/allot/api/baremetal"
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
@@ -75,13 +76,9 @@ func (s *server) served(admin map[string]string) []string {
 	}
 	for _, path := range baremetal.Paths {
 		// A request with an unknown method returns the methods of a path.
-		r, err := http.NewRequest("TRACE", "http://"+s.HTTP+parameters.Replace("/baremetal/v1"+path), nil)
+		headers := map[string]string{"OpenStack-API-Version": "baremetal 1.94", "X-Auth-Token": admin["X-Auth-Token"]}
+		answer, _, err := launchtest.Exchange("TRACE", "http://"+s.HTTP+parameters.Replace("/baremetal/v1"+path), "", headers)
 		must(s.T, err)
-		r.Header.Set("OpenStack-API-Version", "baremetal 1.94")
-		r.Header.Set("X-Auth-Token", admin["X-Auth-Token"])
-		answer, err := http.DefaultClient.Do(r)
-		must(s.T, err)
-		_ = answer.Body.Close() // only the header counts
 		for method := range strings.SplitSeq(answer.Header.Get("Allow"), ", ") {
 			if route := method + " /baremetal/v1" + path; !slices.Contains(nothing, route) {
 				routes = append(routes, route)

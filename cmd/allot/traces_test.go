@@ -4,6 +4,7 @@ import (
 	"compress/gzip"
 	"encoding/hex"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/allot-project/allot/api/auth/keystonetest"
 	"github.com/allot-project/allot/api/client"
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
@@ -153,21 +155,14 @@ const allocationRoute = "PUT /allocations/{consumer_uuid}"
 // allocateTraced allocates over HTTP, and returns the headers of the answer.
 func allocateTraced(t *testing.T, s *server, headers map[string]string) http.Header {
 	t.Helper()
-	req, err := http.NewRequest(
-		http.MethodPut, "http://"+s.HTTP+"/allocations/"+uuid.NewString(), strings.NewReader(allocation()),
-	)
-	must(t, err)
-	req.Header = http.Header{
-		"X-Auth-Token": {"admin"}, "Openstack-Api-Version": {"placement 1.39"}, "Content-Type": {"application/json"},
+	all := map[string]string{
+		"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39", "Content-Type": "application/json",
 	}
-	for name, value := range headers {
-		req.Header.Set(name, value)
-	}
-	resp, err := http.DefaultClient.Do(req)
+	maps.Copy(all, headers)
+	resp, text, err := launchtest.Exchange("PUT", "http://"+s.HTTP+"/allocations/"+uuid.NewString(), allocation(), all)
 	must(t, err)
-	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusNoContent {
-		t.Fatal(resp.Status)
+		t.Fatal(resp.Status, text)
 	}
 	return resp.Header
 }

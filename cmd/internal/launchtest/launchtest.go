@@ -158,9 +158,18 @@ func BytesOf(t *testing.T, folder string) string {
 // Send sends a request with some headers, and returns the status and the body of its
 // answer. It leaves out empty headers.
 func Send(method, url, body string, headers map[string]string) (int, string, error) {
-	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	resp, answer, err := Exchange(method, url, body, headers)
 	if err != nil {
 		return 0, "", err
+	}
+	return resp.StatusCode, answer, nil
+}
+
+// Exchange is Send for an answer whose header counts, too.
+func Exchange(method, url, body string, headers map[string]string) (*http.Response, string, error) {
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		return nil, "", err
 	}
 	for name, value := range headers {
 		switch {
@@ -175,9 +184,9 @@ func Send(method, url, body string, headers map[string]string) (int, string, err
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return 0, "", err
+		return nil, "", err
 	}
 	defer func() { _ = resp.Body.Close() }() // nothing was written
 	answer, err := io.ReadAll(resp.Body)
-	return resp.StatusCode, string(answer), err
+	return resp, string(answer), err
 }
