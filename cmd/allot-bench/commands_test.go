@@ -2,8 +2,10 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/allot-project/allot/cmd/internal/launchtest"
 )
@@ -54,5 +56,57 @@ func TestRefusedCommands(t *testing.T) {
 		if out := launchtest.Run(t, false, name, nil, c.args...); !strings.Contains(out, c.says) || strings.Contains(out, "panic") {
 			t.Errorf("%q: %s; want an error with %q", c.args, out, c.says)
 		}
+	}
+}
+
+// TestBenchClaim runs the whole measurement on a small ledger.
+func TestBenchClaim(t *testing.T) {
+	t.Parallel()
+	c := &benchClaimCommand{
+		serverFlags: ownServer(), Providers: 300, Claims: 300, Connected: 4, Pipelined: 64, Prefer: "spread", OldWay: 50,
+	}
+	result, err := c.run(t.Context(), t.TempDir())
+	launchtest.Must(t, err)
+	for name, taken := range map[string]*timings{"claims": result.claims, "half": result.half, "old way": result.old} {
+		if taken.rate() <= 0 {
+			t.Errorf("%s: %v a second", name, taken.rate())
+		}
+	}
+	if result.rejected.Load() != 0 {
+		t.Errorf("%d claims were rejected", result.rejected.Load())
+	}
+	if err := c.print(result); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBenchDevices runs the whole measurement in small.
+func TestBenchDevices(t *testing.T) {
+	t.Parallel()
+	c := &benchDevicesCommand{
+		serverFlags: ownServer(), Hosts: 1300, Each: 10 * time.Millisecond, Sizes: []int{100, 2000}, Providers: 300,
+		Claims: 300, Dir: t.TempDir(),
+	}
+	if err := c.Run(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBenchHistory makes a small history, and asks about it; what is answered is compared with
+// what was done. Then it is made longer, in the same folder.
+func TestBenchHistory(t *testing.T) {
+	t.Parallel()
+	data, archive := filepath.Join(t.TempDir(), "data"), t.TempDir()
+	c := &benchHistoryCommand{
+		Data: data, Commands: 1200, Live: 100, Providers: 20, UnderWay: 16, Questions: 50,
+		serverFlags: ownServer(),
+		Serve:       []string{"--archive", "file://" + archive, "--pace-part-records", "500", "--pace-part-age", "100ms"},
+	}
+	launchtest.Must(t, c.Run(t.Context()))
+	c.Commands = 300
+	launchtest.Must(t, c.Run(t.Context()))
+	n, err := questionsTo("127.0.0.1:1").consumers(t.Context())
+	if err == nil {
+		t.Errorf("a server that is not there has %d consumers", n)
 	}
 }

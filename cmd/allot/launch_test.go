@@ -1,6 +1,8 @@
 package main_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"slices"
@@ -126,4 +128,49 @@ func launchUnguarded(t *testing.T) *unguarded {
 func (u *unguarded) connect() *nats.Conn {
 	u.T.Helper()
 	return dial(u.T, "nats://"+u.nats)
+}
+
+// times is how often a fault is injected: a few times with the other tests, and
+// as often as docs/reliability.md says with "make faults".
+func times(few, many int) int {
+	switch {
+	case os.Getenv("ALLOT_FAULTS") != "":
+		return many
+	case testing.Short():
+		return max(1, few/4)
+	}
+	return few
+}
+
+// tell prints a row of the table in docs/reliability.md.
+func tell(t *testing.T, fault string, injected int, outcome string) {
+	t.Helper()
+	t.Logf("FAULT | %s | %d | %s |", fault, injected, outcome)
+}
+
+// refuses checks that a server ends by itself, and says why and what to do.
+func (s *server) refuses(words ...string) {
+	s.T.Helper()
+	if s.Serves() {
+		s.T.Fatalf("it serves:\n%s", s.Logs)
+	}
+	if s.Wait() == nil {
+		s.T.Error("it ended as if all were well")
+	}
+	says(s.T, s.Logs.String(), words...)
+}
+
+// copyTree copies a folder.
+func copyTree(t *testing.T, from, to string) {
+	t.Helper()
+	output(t, exec.Command("cp", "-a", from, to))
+}
+
+// replaceTree copies a file or folder in the place of another.
+func replaceTree(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.RemoveAll(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	copyTree(t, from, to)
 }

@@ -2,8 +2,10 @@ package main_test
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -61,5 +63,39 @@ func TestFaultyNetwork(t *testing.T) {
 				fmt.Sprintf("%d answered commands, none lost, none twice", len(n.answered)),
 			)
 		})
+	}
+}
+
+// outside starts an external NATS server.
+func outside(t *testing.T, store string, port int, syncAlways bool) *natsserver.Server {
+	t.Helper()
+	ns, err := natsserver.NewServer(&natsserver.Options{
+		Host: "127.0.0.1", Port: port, HTTPHost: "127.0.0.1", HTTPPort: natsserver.RANDOM_PORT,
+		JetStream: true, StoreDir: store, SyncAlways: syncAlways, NoSigs: true, NoLog: true,
+	})
+	must(t, err)
+	go ns.Start()
+	if !ns.ReadyForConnections(hang) {
+		t.Fatal("the NATS server does not start")
+	}
+	t.Cleanup(ns.Shutdown)
+	return ns
+}
+
+// TestStopWhileWaiting stops a start that waits for a NATS server that does not
+// say anything.
+func TestStopWhileWaiting(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer func() { _ = silent.Close() }() // nothing was sent
+	s := start(t, t.TempDir(), "--nats-url", "nats://"+silent.Addr().String())
+	if _, err := silent.Accept(); err != nil { // it waits then
+		t.Fatal(err)
+	}
+	must(t, s.Cmd.Process.Signal(syscall.SIGTERM))
+	exit := s.Wait()
+	if !strings.Contains(s.Logs.String(), "told to stop") || strings.Contains(s.Logs.String(), "goroutine ") {
+		t.Errorf("%v, and it does not say that it was told to stop:\n%s", exit, s.Logs)
 	}
 }

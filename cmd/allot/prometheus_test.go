@@ -1,11 +1,15 @@
 package main_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/allot-project/allot/ledger/ledgertest"
@@ -88,4 +92,29 @@ func (p *prometheus) checkRules() {
 		}
 		return healthy >= 12
 	}, func() any { return fmt.Sprintf("%+v\n%s", answer, p.Logs) })
+}
+
+// readMetrics returns what a server's /metrics says, by series.
+func readMetrics(t *testing.T, address string) map[string]float64 {
+	t.Helper()
+	resp, err := http.Get("http://" + address + "/metrics")
+	must(t, err)
+	defer func() { _ = resp.Body.Close() }() // it was read
+	series := make(map[string]float64)
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), "#") {
+			continue
+		}
+		end := strings.LastIndexByte(lines.Text(), ' ')
+		value, err := strconv.ParseFloat(lines.Text()[end+1:], 64)
+		if err != nil {
+			t.Fatalf("%q: %v", lines.Text(), err)
+		}
+		series[lines.Text()[:end]] = value
+	}
+	if lines.Err() != nil || len(series) == 0 {
+		t.Fatalf("%d series, %v", len(series), lines.Err())
+	}
+	return series
 }

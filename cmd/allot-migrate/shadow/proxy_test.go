@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -429,5 +430,67 @@ func TestSwitchAfterLoss(t *testing.T) {
 	defer cancel()
 	if err := s.SwitchTo(ctx, Allot); err == nil || s.Lead() != Placement {
 		t.Errorf("%v, and %s leads", err, s.Lead())
+	}
+}
+
+// TestUnderWay: while everything is compared, the status says what is read, and how far it is.
+func TestUnderWay(t *testing.T) {
+	t.Parallel()
+	reads, goes := make(chan struct{}), make(chan struct{})
+	s, _ := between(t, Placement, newService(t), newService(t), func(c *Config) {
+		c.Contents = func(ctx context.Context, of Side, show func(done, total uint64)) (*contents.Plan, error) {
+			if of == Placement {
+				show(3, 7)
+				close(reads)
+				<-goes
+			}
+			return new(contents.Plan), nil
+		}
+	})
+	<-reads
+	if got := s.Status().UnderWay; got != "everything is compared: reading placement, 3 of 7" {
+		t.Errorf("under way: %q", got)
+	}
+	close(goes)
+	ledgertest.WaitFor(t, "the end of the comparison", func() bool { return s.Status().Comparisons == 1 && s.Status().UnderWay == "" })
+}
+
+// TestSeesAll: what is used and not shown is told from what is released, or allocated, while it
+// is looked at. A release raises no generation.
+func TestSeesAll(t *testing.T) {
+	t.Parallel()
+	shown := `"` + guest + `": {"resources": {"VCPU": 4}}`
+	type moment struct {
+		used, generation int
+		shown            string
+	}
+	for name, row := range map[string]struct {
+		moments [3]moment // of the three answers, in their order
+		want    error
+	}{
+		"shown":                               {[3]moment{{4, 1, shown}, {4, 1, shown}, {4, 1, shown}}, nil},
+		"not shown":                           {[3]moment{{4, 1, ""}, {4, 1, ""}, {4, 1, ""}}, errUnseen},
+		"released":                            {[3]moment{{4, 1, shown}, {0, 1, ""}, {0, 1, ""}}, nil},
+		"allocated":                           {[3]moment{{0, 1, ""}, {4, 2, shown}, {4, 2, shown}}, errBusy},
+		"allocated while usages are added up": {[3]moment{{0, 1, ""}, {4, 1, shown}, {4, 2, shown}}, errBusy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			placement := newService(t)
+			var answers atomic.Int64
+			placement.before = func(w http.ResponseWriter, r *http.Request) bool {
+				if !strings.HasPrefix(r.URL.Path, "/resource_providers/") {
+					return false
+				}
+				now := row.moments[answers.Add(1)-1]
+				_, _ = fmt.Fprintf(w, `{"resource_provider_generation": %d, "usages": {"VCPU": %d}, "allocations": {%s}}`,
+					now.generation, now.used, now.shown)
+				return true
+			}
+			s, _ := between(t, Placement, placement, newService(t))
+			if err := (repairs{s}).seesAll(t.Context(), Placement, host); !errors.Is(err, row.want) {
+				t.Errorf("%v, want %v", err, row.want)
+			}
+		})
 	}
 }

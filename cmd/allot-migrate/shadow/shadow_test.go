@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/allot-project/allot/ledger"
@@ -297,4 +298,50 @@ func TestTold(t *testing.T) {
 	if k.onlyBy(of, Placement, "5") {
 		t.Error("a write makes all generations old")
 	}
+}
+
+// TestGate: no write is inside a gate that is shut, and a write that is keeps it from being quiet.
+func TestGate(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	if err := g.enter(t.Context()); err != nil || g.quiet() {
+		t.Fatalf("%v, quiet: %v", err, g.quiet())
+	}
+	g.leave()
+	if err := g.close(t.Context()); err != nil || !g.quiet() {
+		t.Fatalf("%v, quiet: %v", err, g.quiet())
+	}
+	g.open()
+	if !g.quiet() || g.passed.Load() != 1 {
+		t.Errorf("quiet: %v, %d have passed", g.quiet(), g.passed.Load())
+	}
+}
+
+// TestPace: while the lead is to change, a write waits until the follower has finished two
+// others, and not for the whole queue.
+func TestPace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Config{QueueBytes: 1 << 20, SwitchWithin: time.Hour})
+		for range 10 * mostBehind {
+			s.queue.add(&entry{write: true})
+		}
+		s.pacing.Store(true)
+		passed := 0
+		for range 3 {
+			go func() { s.pace(t.Context()); passed++ }()
+			synctest.Wait()
+		}
+		for finished := range 3 * finishedEach {
+			if passed != finished/finishedEach {
+				t.Errorf("%d writes passed while the follower has finished %d", passed, finished)
+			}
+			s.queue.next(t.Context())
+			s.queue.done()
+			synctest.Wait()
+		}
+		if passed != 3 {
+			t.Errorf("%d writes passed, and %d wait for a queue", passed, 3-passed)
+		}
+	})
 }
