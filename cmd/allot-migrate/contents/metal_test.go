@@ -8,44 +8,32 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
+	"github.com/allot-project/allot/cmd/allot-migrate/contents/ironicdb/ironicdbtest"
 	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 var (
-	rack, taken, idle = ledgertest.ID(8, 1), ledgertest.ID(5, 1), ledgertest.ID(5, 2)
-	held, failed      = ledgertest.ID(6, 1), ledgertest.ID(6, 2)
+	rack, taken, idle = parsed(ironicdbtest.Rack), parsed(ironicdbtest.Taken), parsed(ironicdbtest.Idle)
+	held, failed      = parsed(ironicdbtest.Held), parsed(ironicdbtest.Failed)
 )
 
-// metalWorld is an Ironic with a chassis, a node that an allocation has, and a free one.
-func metalWorld() *contents.Rows {
-	some := contents.Some
-	return &contents.Rows{
-		Kind: "ironic", Source: "sqlite:x", Schema: "163040c5513f", ReadAt: readAt,
-		Chassis: []contents.ChassisRow{{ID: 1, UUID: rack.String(), Description: "rack", Extra: `{"row": 1}`, Times: made}},
-		Nodes: []contents.NodeRow{
-			{
-				ID: 1, UUID: taken.String(), Name: "node-1", Instance: held.String(), Chassis: some(1), Allocation: some(1), Driver: "ipmi",
-				ResourceClass: "baremetal", Owner: "o", Lessee: "l", ProvisionState: "active", PowerState: "power on", Maintenance: true,
-				MaintenanceReason: "fan", Properties: `{"cpus": 4}`, Extra: "null", InstanceInfo: "{}",
-				Details:          map[string]any{"description": "a node", "retired": true, "network_data": map[string]any{"links": []any{}}},
-				ProvisionUpdated: made.Created + 1, Times: made,
-			},
-			{
-				ID: 2, UUID: idle.String(), Driver: "ipmi", ResourceClass: "baremetal", ProvisionState: "available", PowerState: "power off",
-				Times: contents.Times{Created: made.Created},
-			},
-		},
-		NodeTraits: []contents.NodeTraitRow{{Node: 1, Trait: "HW_CPU_X86_VMX"}, {Node: 1, Trait: "CUSTOM_GOLD"}},
-		NodeAllocations: []contents.NodeAllocationRow{
-			{
-				ID: 1, UUID: held.String(), Name: "a-1", State: "active", Owner: "o", ResourceClass: "baremetal", Node: some(1),
-				Traits: []string{"HW_CPU_X86_VMX"}, Candidates: []string{taken.String()}, Extra: `{"k": "v"}`, Times: made,
-			},
-			{ID: 2, UUID: failed.String(), State: "error", LastError: "no node", ResourceClass: "none", Times: contents.Times{Created: made.Created}},
-		},
+func parsed(text string) ledger.UUID {
+	id, err := ledger.ParseUUID(text)
+	if err != nil {
+		panic(err)
 	}
+	return id
+}
+
+// metalWorld is an Ironic with a chassis, a node that an allocation has, and a free one, without a secret.
+func metalWorld() *contents.Rows {
+	rows := ironicdbtest.Rows()
+	rows.Kind, rows.Source, rows.ReadAt = "ironic", "sqlite:x", readAt
+	rows.Nodes[0].DriverInfo = ""
+	slices.Reverse(rows.NodeTraits)
+	return rows
 }
 
 // TestMetalWorld: everything arrives as it was.
@@ -62,21 +50,23 @@ func TestMetalWorld(t *testing.T) {
 	n, _ := s.Node(taken)
 	want := &ledger.Node{
 		UUID: taken, Number: 2, NodeDescription: ledger.NodeDescription{
-			Name: "node-1", Driver: "ipmi", ResourceClass: "baremetal", Owner: "o", Lessee: "l", Properties: `{"cpus":4}`,
-			Details: ledger.Document(`{"chassis_uuid":"` + rack.String() + `","description":"a node","network_data":{"links":[]},"retired":true}`),
+			Name: "node-1", Driver: "ipmi", ResourceClass: "baremetal", Owner: "p", Lessee: "q", Properties: `{"cpus":4}`,
+			InstanceInfo: `{"capabilities":"x"}`,
+			Details: ledger.Document(`{"automated_clean":false,"boot_interface":"ipxe","chassis_uuid":"` + ironicdbtest.Rack +
+				`","conductor_group":"east","description":"a node","network_data":{"links":[1]},"retired":true}`),
 		},
 		Instance: held, Allocation: held, ProvisionState: "active", PowerState: "power on", Maintenance: true, MaintenanceReason: "fan",
-		Traits: []string{"CUSTOM_GOLD", "HW_CPU_X86_VMX"}, CreatedAt: made.Created, UpdatedAt: made.Updated,
-		ProvisionUpdatedAt: made.Created + 1,
+		Traits: []string{"CUSTOM_GOLD", "HW_CPU_X86_VMX"}, CreatedAt: at("2024-01-02T00:00:00Z"),
+		UpdatedAt: at("2024-02-01T10:11:12Z"), ProvisionUpdatedAt: at("2024-01-03T00:00:00Z"),
 	}
 	if diff := cmp.Diff(want, n); diff != "" {
 		t.Error(diff)
 	}
 	a, _ := s.NodeAllocation(held)
 	wantHeld := &ledger.NodeAllocation{
-		UUID: held, Number: 4, Name: "a-1", ResourceClass: "baremetal", Owner: "o", Traits: []string{"HW_CPU_X86_VMX"},
+		UUID: held, Number: 4, Name: "a-1", ResourceClass: "baremetal", Owner: "p", Traits: []string{"CUSTOM_GOLD"},
 		CandidateNodes: []ledger.UUID{taken}, Extra: `{"k":"v"}`, State: ledger.NodeAllocationActive, Node: taken,
-		CreatedAt: made.Created, UpdatedAt: made.Updated,
+		CreatedAt: at("2024-01-03T00:00:00Z"), UpdatedAt: at("2024-01-03T00:00:01Z"),
 	}
 	if diff := cmp.Diff(wantHeld, a); diff != "" {
 		t.Error(diff)
@@ -85,7 +75,7 @@ func TestMetalWorld(t *testing.T) {
 	lost, _ := s.NodeAllocation(failed)
 	c, _ := s.Chassis(rack)
 	if !free.Free() || free.UpdatedAt != 0 || lost.State != ledger.NodeAllocationError || lost.LastError != "no node" ||
-		c.Description != "rack" || c.Extra != `{"row":1}` || c.CreatedAt != made.Created {
+		c.Description != "rack" || c.Extra != `{"row":4}` || c.CreatedAt != made.Created {
 		t.Errorf("%+v %+v %+v", free, lost, c)
 	}
 }

@@ -61,11 +61,8 @@ func TestRefusedUnread(t *testing.T) {
 	for range 3 { // which of the two ends first, the writing or the reading, is a matter of luck
 		wants(t, http.StatusUnauthorized, "POST", clients.URL+"/allocations", naming(500, 4<<10))
 	}
-	s.queue.mu.Lock()
-	later := len(s.queue.unsure)
-	s.queue.mu.Unlock()
-	if left := s.queue.length(); left.missing+later > 0 {
-		t.Errorf("%d things are missed, and %d looked at later", left.missing, later)
+	if missing, unsure := later(s); missing+unsure > 0 {
+		t.Errorf("%d things are missed, and %d looked at later", missing, unsure)
 	}
 }
 
@@ -74,13 +71,9 @@ func TestRefusedUnread(t *testing.T) {
 func TestForbidden(t *testing.T) {
 	t.Parallel()
 	placement, allot := newService(t), newService(t)
-	forbids := func(w http.ResponseWriter, r *http.Request) bool {
-		if r.Method == http.MethodPost {
-			http.Error(w, "no", http.StatusForbidden)
-		}
-		return r.Method == http.MethodPost
+	for _, side := range []*service{placement, allot} {
+		side.refuses(http.StatusForbidden, func(r *http.Request) bool { return r.Method == http.MethodPost })
 	}
-	placement.before, allot.before = forbids, forbids
 	s, clients := between(t, Placement, placement, allot)
 	ledgertest.WaitFor(t, "a comparison", settledQueue(s))
 	wants(t, http.StatusForbidden, "POST", clients.URL+"/allocations", naming(100, 0))
@@ -99,11 +92,7 @@ func TestNamesTooMuch(t *testing.T) {
 	if answer.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(text, "2001 consumers and providers") {
 		t.Errorf("%s %s", answer.Status, text)
 	}
-	for _, request := range append(placement.requests(), allot.requests()...) {
-		if request != "GET /" {
-			t.Error(request)
-		}
-	}
+	untouched(t, placement, allot)
 }
 
 // TestFormerGenerations: a generation of the former leader is replaced once the leader has

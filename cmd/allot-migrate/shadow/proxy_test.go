@@ -74,6 +74,27 @@ func (s *service) has(trait string) bool {
 	return s.traits[trait]
 }
 
+// refuses has a service answer some requests with a status.
+func (s *service) refuses(status int, these func(*http.Request) bool) {
+	s.before = func(w http.ResponseWriter, r *http.Request) bool {
+		refused := these(r)
+		if refused {
+			http.Error(w, "no", status)
+		}
+		return refused
+	}
+}
+
+func isPut(r *http.Request) bool { return r.Method == http.MethodPut }
+
+// later is how much was missed, and how much is looked at later.
+func later(s *Shadow) (missing, unsure int) {
+	s.queue.mu.Lock()
+	unsure = len(s.queue.unsure)
+	s.queue.mu.Unlock()
+	return s.queue.length().missing, unsure
+}
+
 // requests are those that were seen, as "METHOD PATH?QUERY".
 func (s *service) requests() (all []string) {
 	s.mu.Lock()
@@ -174,9 +195,12 @@ func TestHeaders(t *testing.T) {
 	}
 	written, _ := ask(t, "PUT", clients.URL+"/placement/traits/CUSTOM_A", "", header)
 	answer, _ := ask(t, "GET", clients.URL+"/placement/traits/CUSTOM_A", "", header)
-	if written.StatusCode != http.StatusCreated || answer.StatusCode != http.StatusNoContent || answer.Header.Get("X-Hop") != "" || answer.Header.Get("Keep-Alive") != "" ||
-		answer.Header.Get("X-Kept") != "1" || answer.Header.Get("Location") != clients.URL+"/placement/traits/CUSTOM_A" {
-		t.Errorf("%s %v", answer.Status, answer.Header)
+	got := fmt.Sprintf("%d %d", written.StatusCode, answer.StatusCode)
+	for _, name := range []string{"X-Hop", "Keep-Alive", "X-Kept", "Location"} {
+		got += " " + answer.Header.Get(name)
+	}
+	if want := "201 204   1 " + clients.URL + "/placement/traits/CUSTOM_A"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 	ledgertest.WaitFor(t, "the follower", func() bool { return allot.has("CUSTOM_A") })
 	s.queue.miss(resource(kindTrait, "CUSTOM_B"))
@@ -270,13 +294,7 @@ func TestFollowerRefuses(t *testing.T) {
 		t.Run(http.StatusText(status), func(t *testing.T) {
 			t.Parallel()
 			placement, allot := newService(t), newService(t)
-			allot.before = func(w http.ResponseWriter, r *http.Request) bool {
-				refused := r.Header.Get("X-Auth-Token") == "client-token"
-				if refused {
-					http.Error(w, "no", status)
-				}
-				return refused
-			}
+			allot.refuses(status, func(r *http.Request) bool { return r.Header.Get("X-Auth-Token") == "client-token" })
 			s, clients := between(t, Placement, placement, allot)
 			answer, _ := ask(t, "PUT", clients.URL+"/traits/CUSTOM_A", "", http.Header{"X-Auth-Token": {"client-token"}})
 			if answer.StatusCode != http.StatusCreated {
@@ -309,14 +327,8 @@ func TestLostAnswer(t *testing.T) {
 	s, clients := between(t, Placement, placement, allot)
 	wants(t, http.StatusServiceUnavailable, "PUT", clients.URL+"/traits/CUSTOM_A", "")
 	ledgertest.WaitFor(t, "the repair", func() bool { return allot.has("CUSTOM_A") })
-	s.queue.mu.Lock()
-	later := len(s.queue.unsure)
-	s.queue.mu.Unlock()
-	if later != 1 {
-		t.Errorf("%d things are looked at later", later)
-	}
-	if left := s.queue.length(); left.missing > 1 {
-		t.Errorf("%d things are missed", left.missing)
+	if missing, unsure := later(s); unsure != 1 || missing > 1 {
+		t.Errorf("%d things are missed, and %d looked at later", missing, unsure)
 	}
 }
 
@@ -356,12 +368,7 @@ func TestRehearsals(t *testing.T) {
 		t.Run(lead.String(), func(t *testing.T) {
 			t.Parallel()
 			services := [2]*service{newService(t), newService(t)}
-			services[lead].before = func(w http.ResponseWriter, r *http.Request) bool {
-				if r.Method == http.MethodPut {
-					http.Error(w, "no", http.StatusBadRequest)
-				}
-				return r.Method == http.MethodPut
-			}
+			services[lead].refuses(http.StatusBadRequest, isPut)
 			s, clients := between(t, lead, services[Placement], services[Allot])
 			wants(t, http.StatusBadRequest, "PUT", clients.URL+"/traits/CUSTOM_A", "")
 			ledgertest.WaitFor(t, "everything", settledQueue(s))
@@ -404,9 +411,17 @@ func TestRefusedRequests(t *testing.T) {
 	if long.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Error(long.Status)
 	}
-	for _, request := range append(placement.requests(), allot.requests()...) {
-		if request != "GET /" {
-			t.Error(request)
+	untouched(t, placement, allot)
+}
+
+// untouched requires that services were asked for their versions alone.
+func untouched(t *testing.T, services ...*service) {
+	t.Helper()
+	for _, s := range services {
+		for _, request := range s.requests() {
+			if request != "GET /" {
+				t.Error(request)
+			}
 		}
 	}
 }

@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/allot-project/allot/cmd/allot-migrate/contents"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb/placementdbtest"
 	"github.com/allot-project/allot/cmd/internal/launchtest"
 )
@@ -85,6 +87,55 @@ traits,
 UPDATE nodes SET allocation_id = 1 WHERE id = 1;
 INSERT INTO ports (id, uuid, address) VALUES (1, '66666666-aaaa-4666-8666-666666666666', '52:54:00:00:00:01');
 `
+
+// Rows are those of World, as they are read.
+func Rows() *contents.Rows {
+	some := contents.Some
+	return &contents.Rows{
+		Chassis: []contents.ChassisRow{{
+			ID: 1, UUID: Rack, Description: "rack", Extra: `{"row": 4}`,
+			Times: contents.Times{Created: on("2024-01-01 00:00:00")},
+		}},
+		Nodes: []contents.NodeRow{
+			{
+				ID: 1, UUID: Taken, Name: "node-1", Instance: Held, Chassis: some(1), Allocation: some(1),
+				Driver: "ipmi", ResourceClass: "baremetal", Owner: "p", Lessee: "q", ProvisionState: "active", PowerState: "power on",
+				Maintenance: true, MaintenanceReason: "fan", Properties: `{"cpus": 4}`, Extra: "{}",
+				DriverInfo: `{"ipmi_username": "root", "ipmi_password": "bmc-s3cret"}`, InstanceInfo: `{"capabilities": "x"}`,
+				Details: map[string]any{
+					"automated_clean": false, "boot_interface": "ipxe", "conductor_group": "east", "description": "a node",
+					"network_data": map[string]any{"links": []any{1.0}}, "retired": true,
+				},
+				ProvisionUpdated: on("2024-01-03 00:00:00"),
+				Times:            contents.Times{Created: on("2024-01-02 00:00:00"), Updated: on("2024-02-01 10:11:12")},
+			},
+			{
+				ID: 2, UUID: Idle, Driver: "ipmi", ResourceClass: "baremetal", ProvisionState: "available",
+				PowerState: "power off", Details: map[string]any{}, Times: contents.Times{Created: on("2024-01-02 00:00:00")},
+			},
+		},
+		NodeTraits: []contents.NodeTraitRow{{Node: 1, Trait: "CUSTOM_GOLD"}, {Node: 1, Trait: "HW_CPU_X86_VMX"}},
+		NodeAllocations: []contents.NodeAllocationRow{
+			{
+				ID: 1, UUID: Held, Name: "a-1", Node: some(1), State: "active", Owner: "p", ResourceClass: "baremetal",
+				Traits: []string{"CUSTOM_GOLD"}, Candidates: []string{Taken}, Extra: `{"k": "v"}`,
+				Times: contents.Times{Created: on("2024-01-03 00:00:00"), Updated: on("2024-01-03 00:00:01")},
+			},
+			{
+				ID: 2, UUID: Failed, State: "error", LastError: "no node", ResourceClass: "none", Traits: []string{},
+				Candidates: []string{}, Times: contents.Times{Created: on("2024-01-04 00:00:00")},
+			},
+		},
+	}
+}
+
+func on(date string) int64 {
+	t, err := time.Parse(time.DateTime, date)
+	if err != nil {
+		panic(err)
+	}
+	return t.UnixNano()
+}
 
 // Statements returns the schema and the world. timeType is the database's type of times.
 func Statements(timeType string) []string {
