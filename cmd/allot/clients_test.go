@@ -96,8 +96,9 @@ func TestGophercloud(t *testing.T) {
 		},
 	}).Err)
 	must(t, resourceproviders.UpdateInventory(ctx, c, root.UUID, "VCPU", resourceproviders.UpdateInventoryOpts{
-		ResourceProviderGeneration: 1,
-		Inventory:                  resourceproviders.Inventory{Total: 32, MinUnit: 1, MaxUnit: 32, StepSize: 1, AllocationRatio: 4},
+		ResourceProviderGeneration: 1, Inventory: resourceproviders.Inventory{
+			Total: 32, MinUnit: 1, MaxUnit: 32, StepSize: 1, AllocationRatio: 4,
+		},
 	}).Err)
 	must(t, resourceproviders.GetInventories(ctx, c, root.UUID).Err)
 	must(t, resourceproviders.GetInventory(ctx, c, root.UUID, "VCPU").Err)

@@ -14,10 +14,11 @@ import (
 // clusterStatus is a server's answer about its cluster.
 type clusterStatus struct {
 	Leader  string
+	Term    uint64
 	Members []struct {
-		Name, Role string
-		Lag        uint64 `json:"lag_commits"`
-		Whole      bool
+		Name, Role, HTTP string
+		Lag              *uint64 `json:"lag_commits"`
+		Whole            bool
 	}
 	Stream struct {
 		Leader string
@@ -40,7 +41,7 @@ func (s *server) current() (clusterStatus, error) {
 		return told, fmt.Errorf("%w: %s", err, out)
 	}
 	for _, m := range told.Members {
-		if m.Role == "away" || m.Lag > 0 || !m.Whole {
+		if m.Role == "away" || m.Lag == nil || *m.Lag > 0 || !m.Whole {
 			return told, fmt.Errorf("not all members hold everything: %s", out)
 		}
 	}

@@ -7,15 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	natsserver "github.com/nats-io/nats-server/v2/server"
 )
 
 // TestForeignMessages: foreign entries in the log of an external server are
 // skipped, while the ledger runs and when it starts again. One that may be a damaged commit is refused, with a way out.
 func TestForeignMessages(t *testing.T) {
 	t.Parallel()
-	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)
+	ns := outside(t)
 	nc := dial(t, ns.ClientURL())
 	js, err := nc.JetStream()
 	must(t, err)

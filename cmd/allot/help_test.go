@@ -44,10 +44,7 @@ func TestHelp(t *testing.T) {
 // the start tells where the console is, and whence a token comes.
 func TestStartWithoutKeystone(t *testing.T) {
 	t.Parallel()
-	s := startProgram(t, binary, keystoneAccount, t.TempDir(), "--keystone-url", "http://127.0.0.1:1/v3")
-	if !s.Serves() {
-		t.Fatalf("the server does not serve:\n%s", s.Logs)
-	}
+	s := launch(t, t.TempDir(), "--keystone-url", "http://127.0.0.1:1/v3")
 	says(t, s.Must(200, "GET", "/readyz", ""), `"keystone":"Keystone does not answer`)
 	ledgertest.WaitFor(t, "the message of the start", func() bool { return strings.Contains(s.Logs.String(), "msg=serving") })
 	says(t, s.Logs.String(),

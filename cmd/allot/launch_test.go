@@ -1,11 +1,8 @@
 package main_test
 
 import (
-	"errors"
-	"io/fs"
 	"os"
 	"os/exec"
-	"slices"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -40,10 +37,7 @@ var (
 	freeAddress = ledgertest.FreeAddress
 )
 
-// keystoneAccount is the account that servers have in a keystonetest.Server.
-var keystoneAccount = []string{"OS_USERNAME=allot", "OS_PASSWORD=secret", "OS_PROJECT_NAME=service"}
-
-// keystoneAllot is that account.
+// keystoneAllot is the account that servers have in a keystonetest.Server.
 var keystoneAllot = keystonetest.User{
 	Name: "allot", Password: "secret", ID: "u-allot", Project: "service", Roles: []string{"service"},
 }
@@ -54,11 +48,7 @@ type server struct{ *launchtest.Server }
 // launch starts a server on a data folder and waits until it serves.
 func launch(t *testing.T, data string, flags ...string) *server {
 	t.Helper()
-	s := start(t, data, flags...)
-	if !s.Serves() {
-		t.Fatalf("the server does not serve:\n%s", s.Logs)
-	}
-	return s
+	return &server{launchtest.Launch(t, data, flags...)}
 }
 
 // tail is the end of a long text.
@@ -78,17 +68,7 @@ const hang = ledgertest.Hang
 
 func start(t *testing.T, data string, flags ...string) *server {
 	t.Helper()
-	return startProgram(t, binary, nil, data, flags...)
-}
-
-// startProgram is start for a program that was built otherwise, and variables of its
-// environment.
-func startProgram(t *testing.T, program string, env []string, data string, flags ...string) *server {
-	t.Helper()
-	address := freeAddress(t)
-	cmd := exec.Command(program, append([]string{"serve", "--data", data, "--http", address, "--nats", ""}, flags...)...)
-	cmd.Env = slices.Concat(os.Environ(), keystoneAccount, env)
-	return begin(t, address, cmd)
+	return &server{launchtest.Serve(t, data, flags...)}
 }
 
 // begin starts a command that will answer at an address.
@@ -118,10 +98,10 @@ type unguarded struct {
 	nats string
 }
 
-func launchUnguarded(t *testing.T) *unguarded {
+func launchUnguarded(t *testing.T, flags ...string) *unguarded {
 	t.Helper()
 	address := freeAddress(t)
-	return &unguarded{launch(t, t.TempDir(), "--nats", address), address}
+	return &unguarded{launch(t, t.TempDir(), append(flags, "--nats", address)...), address}
 }
 
 // connect connects without credentials.
@@ -160,17 +140,9 @@ func (s *server) refuses(words ...string) {
 	says(s.T, s.Logs.String(), words...)
 }
 
-// copyTree copies a folder.
-func copyTree(t *testing.T, from, to string) {
-	t.Helper()
-	output(t, exec.Command("cp", "-a", from, to))
-}
-
 // replaceTree copies a file or folder in the place of another.
 func replaceTree(t *testing.T, from, to string) {
 	t.Helper()
-	if err := os.RemoveAll(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		t.Fatal(err)
-	}
-	copyTree(t, from, to)
+	must(t, os.RemoveAll(to))
+	output(t, exec.Command("cp", "-a", from, to))
 }

@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -14,17 +13,6 @@ import (
 	"github.com/allot-project/allot/ledger/logtest"
 )
 
-// distant starts a NATS server and a proxy in front of it that makes faults. It
-// returns the flags for serving behind the proxy.
-func distant(t *testing.T) (proxy *logtest.Proxy, flags []string) {
-	t.Helper()
-	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, false)
-	proxy = logtest.StartProxy(t, strings.TrimPrefix(ns.ClientURL(), "nats://"))
-	return proxy, []string{
-		"--nats-url", "nats://" + proxy.Address(), "--pace-answer-within", "1s",
-	}
-}
-
 // TestFaultyNetwork makes faults between the server and its NATS while clients
 // send commands. While nothing comes through, commands are answered 503, and
 // everything that does not need the log can be read. When the network is back, so
@@ -34,7 +22,9 @@ func TestFaultyNetwork(t *testing.T) {
 	for name, faults := range map[string]logtest.Faults{"silent": logtest.Silence, "reset, then refused": {Refuse: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			proxy, flags := distant(t)
+			ns := outside(t)
+			proxy := logtest.StartProxy(t, strings.TrimPrefix(ns.ClientURL(), "nats://"))
+			flags := []string{"--nats-url", "nats://" + proxy.Address(), "--pace-answer-within", "1s"}
 			data := t.TempDir()
 			s := launch(t, data, flags...)
 			s.makeProvider(1_000_000)
@@ -58,21 +48,23 @@ func TestFaultyNetwork(t *testing.T) {
 			n.check(s)
 			s.Kill()
 			n.check(launch(t, data, flags...))
-			tell(
-				t, "network to an external NATS: "+name, times(1, 2),
-				fmt.Sprintf("%d answered commands, none lost, none twice", len(n.answered)),
-			)
+			tell(t, "network to an external NATS: "+name, times(1, 2), n.outcome())
 		})
 	}
 }
 
 // outside starts an external NATS server.
-func outside(t *testing.T, store string, port int, syncAlways bool) *natsserver.Server {
+func outside(t *testing.T) *natsserver.Server {
 	t.Helper()
-	ns, err := natsserver.NewServer(&natsserver.Options{
-		Host: "127.0.0.1", Port: port, HTTPHost: "127.0.0.1", HTTPPort: natsserver.RANDOM_PORT,
-		JetStream: true, StoreDir: store, SyncAlways: syncAlways, NoSigs: true, NoLog: true,
-	})
+	return serveNATS(t, &natsserver.Options{JetStream: true, SyncAlways: true})
+}
+
+// serveNATS starts a NATS server with options, at free ports of this machine.
+func serveNATS(t *testing.T, opts *natsserver.Options) *natsserver.Server {
+	t.Helper()
+	opts.Host, opts.Port, opts.HTTPHost, opts.HTTPPort = "127.0.0.1", natsserver.RANDOM_PORT, "127.0.0.1", natsserver.RANDOM_PORT
+	opts.StoreDir, opts.NoSigs, opts.NoLog = t.TempDir(), true, true
+	ns, err := natsserver.NewServer(opts)
 	must(t, err)
 	go ns.Start()
 	if !ns.ReadyForConnections(hang) {

@@ -74,9 +74,8 @@ func TestFollower(t *testing.T) {
 // TestNoticesOnTheWire reads notices as any NATS client does.
 func TestNoticesOnTheWire(t *testing.T) {
 	t.Parallel()
-	address := freeAddress(t)
-	s := launch(t, t.TempDir(), "--nats", address)
-	nc := dial(t, "nats://"+address)
+	s := launchUnguarded(t)
+	nc := s.connect()
 	all, err := nc.SubscribeSync("allot.notice.>")
 	must(t, err)
 	must(t, nc.Flush())

@@ -80,9 +80,7 @@ func TestEverydayReads(t *testing.T) {
 	t.Parallel()
 	s := launch(t, t.TempDir())
 	const host, consumer = "11111111-1111-4111-8111-111111111111", "aaaaaaaa-0000-4000-8000-000000000001"
-	s.Must(http.StatusOK, "POST", "/resource_providers", `{"name": "host", "uuid": "`+host+`"}`)
-	s.Must(http.StatusOK, "PUT", "/resource_providers/"+host+"/inventories",
-		`{"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8, "reserved": 1}}}`)
+	s.provide(host, "host", `"VCPU": {"total": 8, "reserved": 1}`)
 	s.Must(http.StatusOK, "PUT", "/resource_providers/"+host+"/traits",
 		`{"resource_provider_generation": 1, "traits": ["HW_CPU_X86_AVX2"]}`)
 	s.Must(http.StatusNoContent, "PUT", "/allocations/"+consumer, `{"allocations": {"`+host+`": {"resources": {"VCPU": 2}}},

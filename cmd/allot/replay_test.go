@@ -65,7 +65,7 @@ func TestReplayElsewhere(t *testing.T) {
 	want := links.ReplaceAllString(answers(s), "")
 	s.Kill()
 	damaged := filepath.Join(dir, "damaged")
-	copyTree(t, whole, damaged)
+	replaceTree(t, whole, damaged)
 	rewrite(t, damaged, func(content []byte) []byte { return content[:len(content)/2] })
 	says(t, allot(t, false, "verify", "--archive", damaged), "damaged")
 	allot(t, false, "import", damaged, "--data", filepath.Join(dir, "never"))

@@ -32,9 +32,8 @@ func hostileDocuments() map[string]bool {
 // decodes them: Placement, bare metal, audits and NATS.
 func TestDoorsReadAlike(t *testing.T) {
 	t.Parallel()
-	address := freeAddress(t)
-	s := launch(t, t.TempDir(), "--nats", address)
-	nc := dial(t, "nats://"+address)
+	s := launchUnguarded(t)
+	nc := s.connect()
 	admin := map[string]string{"X-Auth-Token": "admin"}
 	command := `{"node":"22222222-2222-4222-8222-222222222222","name":"n","driver":"d","resource_class":"bm","extra":%s}`
 	for document, good := range hostileDocuments() {

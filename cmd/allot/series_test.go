@@ -19,10 +19,10 @@ import (
 // server, and of every Prometheus that reads it.
 func TestStrangersMakeNoSeries(t *testing.T) {
 	t.Parallel()
-	metrics, address := freeAddress(t), freeAddress(t)
-	s := launch(t, t.TempDir(), "--nats", address, "--metrics", metrics)
+	metrics := freeAddress(t)
+	s := launchUnguarded(t, "--metrics", metrics)
 	s.makeProvider(10)
-	nc := dial(t, "nats://"+address)
+	nc := s.connect()
 	replies := s.beStrange(nc, "first")
 	before := slices.Sorted(maps.Keys(counted(t, metrics, replies)))
 	const rounds = 3

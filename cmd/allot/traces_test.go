@@ -172,13 +172,12 @@ func allocateTraced(t *testing.T, s *server, headers map[string]string) http.Hea
 // request id is on its spans, on the record and in the messages.
 func TestTraces(t *testing.T) {
 	t.Parallel()
-	to, address := receiveTraces(t), freeAddress(t)
-	s := launch(t, t.TempDir(), "--nats", address, "--trace-url", to.url, "--trace-ratio", "0",
-		"--log-format", "json", "--log-level", "debug")
+	to := receiveTraces(t)
+	s := launchUnguarded(t, "--trace-url", to.url, "--trace-ratio", "0", "--log-format", "json", "--log-level", "debug")
 	s.makeProvider(100)
 	t.Run("HTTP", func(t *testing.T) {
 		parent, trace, root := newTrace()
-		headers := allocateTraced(t, s, map[string]string{"traceparent": parent, "tracestate": "vendor=value"})
+		headers := allocateTraced(t, s.server, map[string]string{"traceparent": parent, "tracestate": "vendor=value"})
 		found := to.eventually(trace, root, "("+allocationRoute+stages+")")
 		request, command := found[allocationRoute], found["AllocateForConsumers"]
 		if want := "00-" + trace + "-" + request.id + "-01"; headers.Get("Traceparent") != want || command.state != "vendor=value" {
@@ -197,12 +196,12 @@ func TestTraces(t *testing.T) {
 	})
 	t.Run("malformed", func(t *testing.T) {
 		parent, trace, _ := newTrace()
-		got := allocateTraced(t, s, map[string]string{"traceparent": parent + "-"}).Get("Traceparent")
+		got := allocateTraced(t, s.server, map[string]string{"traceparent": parent + "-"}).Get("Traceparent")
 		if got != "" || len(to.within(trace)) > 0 {
 			t.Errorf("it is answered with traceparent %q", got)
 		}
 	})
-	nc := dial(t, "nats://"+address)
+	nc := s.connect()
 	const overNATS = "(command AllocateForConsumers" + stages + ")"
 	t.Run("NATS", func(t *testing.T) {
 		parent, trace, root := newTrace()

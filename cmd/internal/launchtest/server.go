@@ -57,10 +57,19 @@ func (s *Server) Serves() (serves bool) {
 	return serves
 }
 
+// Serve is Launch that does not wait.
+func Serve(t *testing.T, data string, flags ...string) *Server {
+	t.Helper()
+	return serve(t, data, ledgertest.FreeAddress(t), flags...)
+}
+
+// keystoneAccount is the account that servers have in a keystonetest.Server.
+var keystoneAccount = []string{"OS_USERNAME=allot", "OS_PASSWORD=secret", "OS_PROJECT_NAME=service"}
+
 func serve(t *testing.T, data, address string, flags ...string) *Server {
 	t.Helper()
 	args := append([]string{"serve", "--data", data, "--http", address, "--nats", ""}, flags...)
-	return Start(t, address, "allot", nil, args...)
+	return Start(t, address, "allot", keystoneAccount, args...)
 }
 
 // Start starts a program that will answer at an address, with variables in its
@@ -107,15 +116,11 @@ func (s *Server) begin(cmd *exec.Cmd) {
 func Refused(t *testing.T, data string, words ...string) {
 	t.Helper()
 	before := BytesOf(t, data)
-	s := serve(t, data, ledgertest.FreeAddress(t))
+	s := Serve(t, data)
 	if s.Wait() == nil {
 		t.Error("the server ended well")
 	}
-	for _, word := range append(words, "nothing was changed") {
-		if !strings.Contains(s.Logs.String(), word) {
-			t.Errorf("the message does not say %q:\n%s", word, s.Logs)
-		}
-	}
+	Says(t, s.Logs.String(), append(words, "nothing was changed")...)
 	if strings.Contains(s.Logs.String(), "panic") {
 		t.Errorf("the server panics:\n%s", s.Logs)
 	}

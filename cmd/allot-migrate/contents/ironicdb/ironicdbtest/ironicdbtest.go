@@ -99,8 +99,8 @@ func Rows() *contents.Rows {
 		Nodes: []contents.NodeRow{
 			{
 				ID: 1, UUID: Taken, Name: "node-1", Instance: Held, Chassis: some(1), Allocation: some(1),
-				Driver: "ipmi", ResourceClass: "baremetal", Owner: "p", Lessee: "q", ProvisionState: "active", PowerState: "power on",
-				Maintenance: true, MaintenanceReason: "fan", Properties: `{"cpus": 4}`, Extra: "{}",
+				Driver: "ipmi", ResourceClass: "baremetal", Owner: "p", Lessee: "q", ProvisionState: "active",
+				PowerState: "power on", Maintenance: true, MaintenanceReason: "fan", Properties: `{"cpus": 4}`, Extra: "{}",
 				DriverInfo: `{"ipmi_username": "root", "ipmi_password": "bmc-s3cret"}`, InstanceInfo: `{"capabilities": "x"}`,
 				Details: map[string]any{
 					"automated_clean": false, "boot_interface": "ipxe", "conductor_group": "east", "description": "a node",
