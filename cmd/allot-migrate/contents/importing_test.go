@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
+	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb/placementdbtest"
 	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
@@ -22,9 +23,9 @@ import (
 var (
 	made    = contents.Times{Created: at("2024-01-01T00:00:00Z"), Updated: at("2024-01-02T00:00:00Z")}
 	readAt  = at("2026-01-01T00:00:00Z")
-	host    = ledgertest.ID(1, 1)
-	child   = ledgertest.ID(1, 2)
-	server  = ledgertest.ID(2, 1)
+	host    = parsed("11111111-1111-4111-8111-111111111111")
+	child   = parsed("22222222-2222-4222-8222-222222222222")
+	server  = parsed("44444444-4444-4444-8444-444444444444")
 	another = ledgertest.ID(2, 2)
 )
 
@@ -37,32 +38,10 @@ func at(text string) int64 {
 }
 
 func world() *contents.Rows {
-	some := contents.Some
-	return &contents.Rows{
-		Kind: "placement", Source: "sqlite:x", Schema: "a082b8bb98d0", ReadAt: readAt,
-		Providers: []contents.ProviderRow{
-			{ID: 1, UUID: host.String(), Name: "host", Generation: some(7), Root: some(1), Times: made},
-			{ID: 2, UUID: child.String(), Name: "numa", Generation: some(0), Root: some(1), Parent: some(1), Times: made},
-		},
-		Inventories: []contents.InventoryRow{
-			{ID: 1, Provider: 1, Class: 0, Total: 8, MinUnit: 1, MaxUnit: 8, StepSize: 1, Ratio: 16, Times: made},
-			{ID: 2, Provider: 1, Class: 10007, Total: 4, MinUnit: 1, MaxUnit: 4, StepSize: 1, Ratio: 1, Times: made},
-		},
-		Allocations: []contents.AllocationRow{
-			{ID: 1, Provider: 1, Class: 10007, Consumer: server.String(), Used: 2, Times: made},
-			{ID: 2, Provider: 1, Class: 0, Consumer: server.String(), Used: 1, Times: made},
-		},
-		Consumers: []contents.ConsumerRow{
-			{ID: 1, UUID: server.String(), Project: some(1), User: some(1), Type: some(1), Generation: some(3), Times: made},
-		},
-		Projects: []contents.NameRow{{ID: 1, Name: "p"}}, Users: []contents.NameRow{{ID: 1, Name: "u"}},
-		Types:              []contents.NameRow{{ID: 1, Name: "INSTANCE"}},
-		Classes:            []contents.NameRow{{ID: 0, Name: "VCPU"}, {ID: 10007, Name: "CUSTOM_GOLD"}},
-		Traits:             []contents.NameRow{{ID: 1, Name: "HW_CPU_X86_AVX"}, {ID: 2, Name: "CUSTOM_A"}},
-		Aggregates:         []contents.NameRow{{ID: 1, Name: ledgertest.ID(3, 1).String()}},
-		ProviderTraits:     []contents.PairRow{{Provider: 1, Other: 2}, {Provider: 1, Other: 1}},
-		ProviderAggregates: []contents.PairRow{{Provider: 1, Other: 1}},
-	}
+	rows := placementdbtest.Rows()
+	rows.Source, rows.ReadAt = "sqlite:x", readAt
+	rows.Inventories[0].Times, rows.Consumers[0].Updated = made, at("2024-03-02T00:00:00Z")
+	return rows
 }
 
 func options(t *testing.T, leave ...string) contents.Options {
@@ -96,7 +75,7 @@ func TestWorld(t *testing.T) {
 	if err != nil || plan == nil || len(report.Findings) > 0 {
 		t.Fatal(err, report)
 	}
-	if got := report.Summary(); got != "18 rows, 18 imported, 0 mended by rule, 0 left out" {
+	if got := report.Summary(); got != "19 rows, 19 imported, 0 mended by rule, 0 left out" {
 		t.Error(got)
 	}
 	s := fold(t, plan)
@@ -104,16 +83,15 @@ func TestWorld(t *testing.T) {
 	c, _ := s.Consumer(server)
 	gold, _ := s.Classes().ID("CUSTOM_GOLD")
 	switch {
-	case p.Generation != 7 || p.CreatedAt != made.Created || p.UpdatedAt != made.Updated || p.Name != "host":
+	case p.Generation != 7 || p.CreatedAt != made.Created || p.UpdatedAt != at("2024-02-01T10:11:12Z") || p.Name != "host":
 		t.Errorf("%+v", p)
-	case !slices.Equal(p.Traits, []string{"CUSTOM_A", "HW_CPU_X86_AVX"}) || len(p.Aggregates) != 1:
+	case !slices.Equal(p.Traits, []string{"HW_CPU_X86_AVX"}) || len(p.Aggregates) != 1:
 		t.Errorf("%+v", p)
-	case gold != 10007 || len(p.Inventories) != 2 || p.Inventories[1].Used != 2 ||
-		p.Inventories[1].UpdatedAt != made.Updated:
+	case gold != 10000 || len(p.Inventories) != 1 || p.Inventories[0].Used != 2 || p.Inventories[0].UpdatedAt != made.Updated:
 		t.Errorf("%d %+v", gold, p.Inventories)
 	case *c.Owner != ledger.Owner{Project: "p", User: "u", Type: "INSTANCE"} || c.Generation != s.Head().Sequence:
 		t.Errorf("%+v %+v", c, c.Owner)
-	case c.CreatedAt != made.Created || c.UpdatedAt != made.Updated || c.Allocations[0].Class != gold:
+	case c.CreatedAt != at("2024-03-01T00:00:00Z") || c.UpdatedAt != at("2024-03-02T00:00:00Z") || c.Allocations[0].Class != gold:
 		t.Errorf("%+v", c)
 	}
 	if below, _ := s.Provider(child); below.Parent != host || below.Root != host || below.CreatedAt != made.Created+1 {
@@ -247,12 +225,12 @@ func oddities() []oddity {
 		{"amount-out-of-range", allocation(another.String(), 1, 0, -1), nil},
 		{"amount-out-of-range", allocation(server.String(), 1, 0, ledger.MaxAmount), nil}, // together with the other one
 		{"over-committed", allocation(another.String(), 1, 0, 200), holds(another, 200, incomplete)},
-		{"over-committed", func(r *contents.Rows) { r.Inventories[0].Ratio = 0 }, holds(server, 1, owned)},
-		{"units-broken", func(r *contents.Rows) { r.Inventories[1].MaxUnit = 1 }, holds(server, 1, owned)},
-		{"units-broken", func(r *contents.Rows) { r.Inventories[1].MinUnit = 3 }, holds(server, 1, owned)},
-		{"units-broken", func(r *contents.Rows) { r.Inventories[1].StepSize = 4 }, holds(server, 1, owned)},
+		{"over-committed", func(r *contents.Rows) { r.Inventories[0].Ratio = 0 }, holds(server, 2, owned)},
+		{"units-broken", func(r *contents.Rows) { r.Inventories[0].MaxUnit = 1 }, holds(server, 2, owned)},
+		{"units-broken", func(r *contents.Rows) { r.Inventories[0].MinUnit = 3 }, holds(server, 2, owned)},
+		{"units-broken", func(r *contents.Rows) { r.Inventories[0].StepSize = 4 }, holds(server, 2, owned)},
 		{"allocation-of-nothing", allocation(another.String(), 1, 0, 0), same},
-		{"allocation-twice", allocation(server.String(), 1, 0, 4), holds(server, 5, owned)},
+		{"allocation-twice", allocation(server.String(), 1, 0, 4), holds(server, 6, owned)},
 		{"allocation-without-inventory", allocation(another.String(), 2, 0, 4),
 			has(child, func(p *ledger.Provider) bool { return p.Inventories[0].Used == 4 && p.Inventories[0].Capacity() == 0 })},
 		{"consumer-not-uuid", allocation("my-vm", 1, 0, 1), fromText},

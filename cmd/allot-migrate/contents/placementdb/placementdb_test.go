@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -23,54 +22,6 @@ func read(t *testing.T, address string) (*contents.Rows, error) {
 	return db.Read(t.Context(), nil)
 }
 
-func on(date string) int64 {
-	t, err := time.Parse(time.DateTime, date)
-	if err != nil {
-		panic(err)
-	}
-	return t.UnixNano()
-}
-
-// wantWorld is the world of placementdbtest.
-func wantWorld() *contents.Rows {
-	some := contents.Some
-	first := contents.Times{Created: on("2024-01-01 00:00:00")}
-	held := contents.Times{Created: on("2024-03-01 00:00:00")}
-	return &contents.Rows{
-		Kind: "placement", Schema: placementdbtest.Version,
-		Providers: []contents.ProviderRow{
-			{
-				ID: 1, UUID: "11111111-1111-4111-8111-111111111111", Name: "host", Generation: some(7), Root: some(1),
-				Times: contents.Times{Created: first.Created, Updated: on("2024-02-01 10:11:12")},
-			},
-			{
-				ID: 2, UUID: "22222222-2222-4222-8222-222222222222", Name: "numa", Generation: some(1), Root: some(1), Parent: some(1),
-				Times: first,
-			},
-		},
-		Inventories: []contents.InventoryRow{
-			{ID: 1, Provider: 1, Class: 0, Total: 8, Reserved: 1, MinUnit: 1, MaxUnit: 8, StepSize: 1,
-				Ratio: 16.1, Times: first},
-			{ID: 2, Provider: 2, Class: 10000, Total: 4, MinUnit: 1, MaxUnit: 4, StepSize: 1, Ratio: 1, Times: first},
-		},
-		Allocations: []contents.AllocationRow{
-			{ID: 1, Provider: 2, Class: 10000, Consumer: "44444444-4444-4444-8444-444444444444", Used: 1, Times: held},
-			{ID: 2, Provider: 1, Class: 0, Consumer: "44444444-4444-4444-8444-444444444444", Used: 2, Times: held},
-		},
-		Consumers: []contents.ConsumerRow{{
-			ID: 1, UUID: "44444444-4444-4444-8444-444444444444", Project: some(1), User: some(1), Type: some(1), Generation: some(2),
-			Times: held,
-		}},
-		Projects: []contents.NameRow{{ID: 1, Name: "p"}}, Users: []contents.NameRow{{ID: 1, Name: "u"}},
-		Types:              []contents.NameRow{{ID: 1, Name: "INSTANCE"}},
-		Classes:            []contents.NameRow{{ID: 0, Name: "VCPU"}, {ID: 1, Name: "MEMORY_MB"}, {ID: 10000, Name: "CUSTOM_GOLD"}},
-		Traits:             []contents.NameRow{{ID: 1, Name: "HW_CPU_X86_AVX"}, {ID: 2, Name: "CUSTOM_A"}},
-		Aggregates:         []contents.NameRow{{ID: 1, Name: "33333333-3333-4333-8333-333333333333"}},
-		ProviderTraits:     []contents.PairRow{{Provider: 1, Other: 1}, {Provider: 2, Other: 2}},
-		ProviderAggregates: []contents.PairRow{{Provider: 1, Other: 1}},
-	}
-}
-
 // sameWorld compares what was read with the world.
 func sameWorld(t *testing.T, rows *contents.Rows, name string) {
 	t.Helper()
@@ -78,7 +29,7 @@ func sameWorld(t *testing.T, rows *contents.Rows, name string) {
 		t.Errorf("read from %q at %d", rows.Source, rows.ReadAt)
 	}
 	rows.Source, rows.ReadAt = "", 0
-	if diff := cmp.Diff(wantWorld(), rows); diff != "" {
+	if diff := cmp.Diff(placementdbtest.Rows(), rows); diff != "" {
 		t.Error(diff)
 	}
 }

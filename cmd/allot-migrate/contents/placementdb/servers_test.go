@@ -122,7 +122,7 @@ var emptied = []string{
 
 // odd is the world with texts that need care.
 func odd() *contents.Rows {
-	rows := wantWorld()
+	rows := placementdbtest.Rows()
 	rows.Providers[0].Name = `it's "one" \ 🦊 -- ;` + "\n" + `?$1`
 	rows.Projects[0].Name = `\'; DROP TABLE users; --`
 	// A child stands before its parent.
