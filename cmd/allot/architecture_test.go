@@ -178,8 +178,7 @@ func TestTimeOfDay(t *testing.T) {
 // TestHops: every hop that ARCHITECTURE.md names is a function of that package.
 func TestHops(t *testing.T) {
 	t.Parallel()
-	text := read(t, "../../ARCHITECTURE.md")
-	_, section, _ := strings.Cut(text, "takes 14 hops")
+	_, section, _ := strings.Cut(read(t, "../../ARCHITECTURE.md"), "takes 14 hops")
 	section, _, _ = strings.Cut(section, "\nIf the command is rejected")
 	name := regexp.MustCompile("`((?:api|cmd|commands|ledger|projector)(?:/[a-z]+)*)\\.(?:(\\w+)\\.)?(\\w+)`")
 	hops := name.FindAllStringSubmatch(section, -1)
@@ -217,8 +216,7 @@ func TestNamedTests(t *testing.T) {
 		}
 	}
 	for _, document := range documents {
-		text := read(t, document)
-		for _, name := range regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(text, -1) {
+		for _, name := range regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(read(t, document), -1) {
 			if !there[name] {
 				t.Errorf("%s names %s, which is no test", document, name)
 			}

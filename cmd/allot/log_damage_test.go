@@ -48,8 +48,7 @@ func blockFile(data string) string {
 // rewrite changes a file.
 func rewrite(t *testing.T, path string, change func([]byte) []byte) {
 	t.Helper()
-	content := read(t, path)
-	must(t, os.WriteFile(path, change([]byte(content)), 0o600))
+	must(t, os.WriteFile(path, change([]byte(read(t, path))), 0o600))
 }
 
 // refused checks that a server does not start, prints these words, and changes no

@@ -52,8 +52,7 @@ var limitKinds = map[string]place{
 func TestEverythingHasItsPlace(t *testing.T) {
 	t.Parallel()
 	script := func(name string) string {
-		text := read(t, "../../api/console/assets/js/"+name)
-		return text
+		return read(t, "../../api/console/assets/js/"+name)
 	}
 	keys := func(name, begin string) []string {
 		_, rest, _ := strings.Cut(script(name), begin)

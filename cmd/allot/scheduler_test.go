@@ -16,8 +16,7 @@ import (
 // because the second time they are told the same again.
 func TestSchedulers(t *testing.T) {
 	t.Parallel()
-	text := read(t, "../../docs/claim.md")
-	programs := strings.Split(text, "```go\n")[1:]
+	programs := strings.Split(read(t, "../../docs/claim.md"), "```go\n")[1:]
 	if len(programs) != 3 {
 		t.Fatalf("docs/claim.md has %d programs", len(programs))
 	}

@@ -19,8 +19,7 @@ func TestSessionDocument(t *testing.T) {
 	text := read(t, "../../docs/session.md")
 	address := freeAddress(t)
 	s := launch(t, t.TempDir(), "--nats", address)
-	readme := read(t, "../../README.md")
-	_, started, _ := strings.Cut(readme, "serve --data ./data\n#   ")
+	_, started, _ := strings.Cut(read(t, "../../README.md"), "serve --data ./data\n#   ")
 	started, _, _ = strings.Cut(started, "```")
 	logged := ""
 	ledgertest.WaitFor(t, "the message that it serves", func() bool {
@@ -101,8 +100,7 @@ func compareShown(t *testing.T, script, said string, printed *string) {
 // bill and its proof. The server's clock is a month behind at first.
 func TestConsumptionDocument(t *testing.T) {
 	t.Parallel()
-	text := read(t, "../../docs/consumption.md")
-	_, script, _ := strings.Cut(text, "```sh\n")
+	_, script, _ := strings.Cut(read(t, "../../docs/consumption.md"), "```sh\n")
 	script, _, _ = strings.Cut(script, "```")
 	keys, script, _ := strings.Cut(script, "allot serve --data ledger --signing-key key &\n")
 	early, late, found := strings.Cut(script, "# a month later\n")

@@ -52,8 +52,7 @@ func allMetrics() (rows []string, names map[string]bool) {
 // TestMetricsTable: docs/metrics.md lists what is served.
 func TestMetricsTable(t *testing.T) {
 	const path, head = "../../../../docs/metrics.md", "|---|---|---|\n"
-	text := launchtest.Read(t, path)
-	before, table, found := strings.Cut(text, head)
+	before, table, found := strings.Cut(launchtest.Read(t, path), head)
 	if !found {
 		t.Fatal("docs/metrics.md has no table")
 	}
