@@ -21,11 +21,8 @@ import (
 // ironic asks a server's Ironic door.
 func ironic(s *launchtest.Server, path string) string {
 	s.T.Helper()
-	status, text, err := launchtest.Send("GET", "http://"+s.HTTP+"/baremetal/v1"+path, "",
+	text := launchtest.Answer(s.T, http.StatusOK, "GET", "http://"+s.HTTP+"/baremetal/v1"+path, "",
 		map[string]string{"X-OpenStack-Ironic-API-Version": "latest"})
-	if err != nil || status != http.StatusOK {
-		s.T.Fatalf("GET %s: %d %s %v", path, status, text, err)
-	}
 	return strings.ReplaceAll(text, s.HTTP, "HOST") // in links
 }
 

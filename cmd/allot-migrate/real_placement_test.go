@@ -28,14 +28,10 @@ func newRealPlacement(t *testing.T, server *placementdbtest.Server, name string)
 // must sends a request and returns the body of the answer, which has to have a status.
 func (p *realPlacement) must(status int, method, path, body string) string {
 	p.Helper()
-	got, text, err := launchtest.Send(method, p.url+path, body, map[string]string{
+	return launchtest.Answer(p, status, method, p.url+path, body, map[string]string{
 		"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39", "Content-Type": "application/json",
 		"Connection": "close", // uwsgi's own HTTP server ends connections without saying so
 	})
-	if err != nil || got != status {
-		p.Fatalf("%s %s: %d, want %d: %s %v", method, path, got, status, text, err)
-	}
-	return text
 }
 
 // empty empties all tables but that of the schema's version, and begins with their first ids again.

@@ -61,8 +61,7 @@ func (s *shadowed) launch(t *testing.T) {
 
 func (s *shadowed) status() (status shadow.Status) {
 	s.T.Helper()
-	_, text, err := launchtest.Send("GET", "http://"+s.admin+"/shadow", "", nil)
-	must(s.T, err)
+	text := launchtest.Answer(s.T, http.StatusOK, "GET", "http://"+s.admin+"/shadow", "", nil)
 	must(s.T, json.Unmarshal([]byte(text), &status))
 	return status
 }
@@ -175,8 +174,7 @@ func everyRoute(t *testing.T, s *shadowed) {
 // checkShadowMetrics: docs/migrate.md names each metric, and comparisons are counted.
 func checkShadowMetrics(t *testing.T, s *shadowed) {
 	t.Helper()
-	_, text, err := launchtest.Send("GET", "http://"+s.admin+"/metrics", "", nil)
-	must(t, err)
+	text := launchtest.Answer(t, http.StatusOK, "GET", "http://"+s.admin+"/metrics", "", nil)
 	says(t, text,
 		`allot_shadow_compared_total{kind="write",outcome="same"}`,
 		`allot_shadow_compared_total{kind="read",outcome="same"}`,
@@ -391,10 +389,8 @@ func TestShadowPage(t *testing.T) {
 	ledgertest.WaitFor(t, "a difference", func() bool { return len(s.status().Differences) > 0 })
 	launchtest.Browse(t, scripts+"/shadow.mjs", "http://"+s.admin, "Placement",
 		"GET /resource_providers", "Both answers", "<img src=x", "allot-migrate shadow lead allot", "Everything compared", "different")
-	status, page, err := launchtest.Send("GET", "http://"+s.admin+"/shadow", "", map[string]string{"Accept": "text/html"})
-	if err != nil || status != http.StatusOK || !strings.Contains(page, "<!doctype html>") {
-		t.Errorf("%d %v: %s", status, err, page)
-	}
+	html := map[string]string{"Accept": "text/html"}
+	says(t, launchtest.Answer(t, http.StatusOK, "GET", "http://"+s.admin+"/shadow", "", html), "<!doctype html>")
 }
 
 // TestShadowLeadTells: who waits for a change of the lead is told what the proxy is at.

@@ -12,23 +12,16 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/allocations"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// metal sends a request to the bare metal API.
-func (s *server) metal(method, path, body string) (int, string, error) {
-	return sendTo(method, "http://"+s.HTTP+"/baremetal/v1"+path, body, map[string]string{
-		"X-OpenStack-Ironic-API-Version": "1.79", "Content-Type": "application/json",
-	})
-}
-
+// mustMetal is Must for the bare metal API.
 func (s *server) mustMetal(want int, method, path, body string) string {
 	s.T.Helper()
-	status, answer, err := s.metal(method, path, body)
-	if err != nil || status != want {
-		s.T.Fatalf("%s %s: %d %s, %v; want %d", method, path, status, answer, err, want)
-	}
-	return answer
+	return launchtest.Answer(s.T, want, method, "http://"+s.HTTP+"/baremetal/v1"+path, body, map[string]string{
+		"X-OpenStack-Ironic-API-Version": "1.79", "Content-Type": "application/json",
+	})
 }
 
 // makeNode makes a node that can be allocated.

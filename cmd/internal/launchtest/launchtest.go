@@ -165,6 +165,16 @@ func Send(method, url, body string, headers map[string]string) (int, string, err
 	return resp.StatusCode, answer, nil
 }
 
+// Answer is Send for an answer that must have a status.
+func Answer(t testing.TB, want int, method, url, body string, headers map[string]string) string {
+	t.Helper()
+	status, answer, err := Send(method, url, body, headers)
+	if err != nil || status != want {
+		t.Fatalf("%s %s: %d %s, %v; want %d", method, url, status, answer, err, want)
+	}
+	return answer
+}
+
 // Exchange is Send for an answer whose header counts, too.
 func Exchange(method, url, body string, headers map[string]string) (*http.Response, string, error) {
 	req, err := http.NewRequest(method, url, strings.NewReader(body))
