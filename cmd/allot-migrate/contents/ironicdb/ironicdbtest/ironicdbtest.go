@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb/placementdbtest"
@@ -90,6 +89,7 @@ INSERT INTO ports (id, uuid, address) VALUES (1, '66666666-aaaa-4666-8666-666666
 
 // Rows are those of World, as they are read.
 func Rows() *contents.Rows {
+	on := placementdbtest.On
 	some := contents.Some
 	return &contents.Rows{
 		Chassis: []contents.ChassisRow{{
@@ -127,14 +127,6 @@ func Rows() *contents.Rows {
 			},
 		},
 	}
-}
-
-func on(date string) int64 {
-	t, err := time.Parse(time.DateTime, date)
-	if err != nil {
-		panic(err)
-	}
-	return t.UnixNano()
 }
 
 // Statements returns the schema and the world. timeType is the database's type of times.

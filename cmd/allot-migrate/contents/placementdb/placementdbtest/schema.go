@@ -69,14 +69,14 @@ INSERT INTO allocations (created_at, id, resource_provider_id, consumer_id, reso
 // Rows are those of the world, as they are read.
 func Rows() *contents.Rows {
 	some := contents.Some
-	first := contents.Times{Created: on("2024-01-01 00:00:00")}
-	held := contents.Times{Created: on("2024-03-01 00:00:00")}
+	first := contents.Times{Created: On("2024-01-01 00:00:00")}
+	held := contents.Times{Created: On("2024-03-01 00:00:00")}
 	return &contents.Rows{
 		Kind: "placement", Schema: Version,
 		Providers: []contents.ProviderRow{
 			{
 				ID: 1, UUID: "11111111-1111-4111-8111-111111111111", Name: "host", Generation: some(7), Root: some(1),
-				Times: contents.Times{Created: first.Created, Updated: on("2024-02-01 10:11:12")},
+				Times: contents.Times{Created: first.Created, Updated: On("2024-02-01 10:11:12")},
 			},
 			{
 				ID: 2, UUID: "22222222-2222-4222-8222-222222222222", Name: "numa", Generation: some(1), Root: some(1),
@@ -106,7 +106,8 @@ func Rows() *contents.Rows {
 	}
 }
 
-func on(date string) int64 {
+// On is a time, in UTC.
+func On(date string) int64 {
 	t, err := time.Parse(time.DateTime, date)
 	if err != nil {
 		panic(err)
