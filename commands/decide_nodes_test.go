@@ -49,9 +49,6 @@ func unset(path string) commands.PatchOperation {
 
 func quote(id ledger.UUID) string { return `"` + id.String() + `"` }
 
-// described returns the description of the world's nodes that node makes.
-var described = ledger.NodeDescription{Driver: "fake", ResourceClass: "metal", Owner: "p"}
-
 // nodeDecisions are about the fields of nodes.
 func nodeDecisions() []decision {
 	return slices.Concat(newNodes(), changedNodes(), patchBounds(), deletedNodes())

@@ -141,7 +141,7 @@ func TestFind(t *testing.T) {
 	} {
 		got := ""
 		for _, found := range told[audit.Found](t, q, "/audit/find?q="+url.QueryEscape(text)).Found {
-			got += string(found.Of)
+			got += found.Of
 		}
 		if got != want {
 			t.Errorf("%s: %q", text, got)

@@ -64,7 +64,8 @@ func TestRead(t *testing.T) {
 	}
 	arrivals := func(text string) []io.Reader {
 		return []io.Reader{
-			strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text)), iotest.DataErrReader(strings.NewReader(text)),
+			strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text)),
+			iotest.DataErrReader(strings.NewReader(text)),
 		}
 	}
 	for name, text := range documents(3000) {

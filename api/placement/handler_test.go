@@ -261,8 +261,10 @@ func TestLargeBodiesHaveAPlace(t *testing.T) {
 		t.Error("without a place a small body is not decoded, or a large one is")
 	}
 	other.End()
-	if !refused(large) || !refused(large) {
-		t.Error("with a place a large body is not decoded")
+	for range 2 {
+		if !refused(large) {
+			t.Error("with a place a large body is not decoded")
+		}
 	}
 	one := taking(commandstest.NewID(), 1)
 	many := fmt.Sprintf(`{"%s":%s`, commandstest.NewID(), one)

@@ -29,6 +29,6 @@ func TestConformance(t *testing.T) {
 	run := exec.Command("/usr/bin/python3", args...)
 	run.Env = append(os.Environ(), "ALLOT_BINARY="+binary, "PYTHONDONTWRITEBYTECODE=1")
 	out := output(t, run)
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
 	t.Log(lines[len(lines)-1])
 }

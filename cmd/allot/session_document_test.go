@@ -47,7 +47,7 @@ func printsWhatItSays(t *testing.T, dir, script string, environment ...string) {
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), environment...)
 	out := output(t, cmd)
 	commands, printed, said := strings.Split(script, "\n"), "", ""
-	for line := range strings.Lines(string(out)) {
+	for line := range strings.Lines(out) {
 		if len(commands) == 0 || strings.TrimSuffix(line, "\n") != commands[0] {
 			printed += line
 			continue
