@@ -146,7 +146,7 @@ func summed(
 	return sums
 }
 
-// keysOf joins a row's keys in the order of by, and behind them those that nobody asked for.
+// keysOf joins a row's keys in the order of by, and behind them those that no one asked for.
 func keysOf(t *rapid.T, row *wire.ConsumptionRow, by []string) string {
 	text, err := json.Marshal(row)
 	all := make(map[string]string)

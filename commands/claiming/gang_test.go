@@ -19,7 +19,7 @@ import (
 
 const vcpu = "VCPU"
 
-// searchOf searches among providers, whose class 0 has a name, while nobody holds anything.
+// searchOf searches among providers, whose class 0 has a name, while no one holds anything.
 func searchOf(class string, providers []*ledger.Provider) *claiming.Search {
 	return &claiming.Search{
 		Ranking: candidates.NewRanking(candidates.NewWorld(providers)), Seed: 7,
