@@ -352,23 +352,32 @@ func (r *replicas) checkStatus() {
 	r.t.Helper()
 	leader := r.leader()
 	for i, s := range r.list {
-		if status, h := s.standing("/readyz"); status != 200 || h.Reads != "ok" || h.Commands != "ok" {
-			r.t.Errorf("replica %d is not ready: %d %+v", i+1, status, h)
+		out := ""
+		ledgertest.WaitFor(r.t, fmt.Sprintf("replica %d is ready, and knows all", i+1), func() bool {
+			status, h := s.standing("/readyz")
+			out = allot(r.t, true, "cluster", "status", "--json", "--url", "http://"+s.HTTP)
+			return status == 200 && h.Reads == "ok" && h.Commands == "ok" && r.tellsAll(leader, out)
+		}, func() any { return out })
+	}
+}
+
+// tellsAll reports whether a status tells of all replicas what is so.
+func (r *replicas) tellsAll(leader int, out string) bool {
+	var told clusterStatus
+	if err := json.Unmarshal([]byte(out), &told); err != nil {
+		r.t.Fatalf("%v: %s", err, out)
+	}
+	if told.Leader != fmt.Sprint(leader+1) || told.Term == 0 || len(told.Members) != 3 {
+		return false
+	}
+	for i, m := range told.Members {
+		role := "follower"
+		if i == leader {
+			role = "leader"
 		}
-		var told clusterStatus
-		out := allot(r.t, true, "cluster", "status", "--json", "--url", "http://"+s.HTTP)
-		err := json.Unmarshal([]byte(out), &told)
-		if err != nil || told.Leader != fmt.Sprint(leader+1) || told.Term == 0 || len(told.Members) != 3 {
-			r.t.Fatalf("replica %d: %v: %s", i+1, err, out)
-		}
-		for j, m := range told.Members {
-			role := "follower"
-			if j == leader {
-				role = "leader"
-			}
-			if m.Name != fmt.Sprint(j+1) || m.Role != role || m.HTTP != "http://"+r.list[j].HTTP || m.Lag == nil {
-				r.t.Errorf("replica %d says of %d: %s", i+1, j+1, out)
-			}
+		if m.Name != fmt.Sprint(i+1) || m.Role != role || m.HTTP != "http://"+r.list[i].HTTP || m.Lag == nil {
+			return false
 		}
 	}
+	return true
 }
