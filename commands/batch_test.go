@@ -8,6 +8,7 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestBatchBesideNeighbours: what commands before a batch have changed in the same
@@ -21,7 +22,7 @@ func TestBatchBesideNeighbours(t *testing.T) {
 	if rejection != nil {
 		t.Fatal(rejection)
 	}
-	commandstest.NoError(t, s.Apply(s.Next(), &ledger.Record{Time: s.LastTime(), Events: more}))
+	ledgertest.OK(t, s.Apply(s.Next(), &ledger.Record{Time: s.LastTime(), Events: more}))
 	release := &commands.ReleaseConsumer{Consumer: holder}
 	alone, rejection := release.Decide(s)
 	if rejection != nil {

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
@@ -578,7 +577,7 @@ func TestDanglingChassis(t *testing.T) {
 		Driver: "fake", Details: ledger.Document(`{"chassis_uuid":` + quote(fullChassis) + `}`),
 	}}
 	w.State().Begin()
-	commandstest.NoError(t, w.State().Apply(1, &ledger.Record{Time: 1, Events: []ledger.Event{created}}))
+	ledgertest.OK(t, w.State().Apply(1, &ledger.Record{Time: 1, Events: []ledger.Event{created}}))
 	for _, c := range []struct {
 		command commands.Command
 		code    demand.Code

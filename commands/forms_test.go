@@ -17,6 +17,7 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestPatchValues: a value in a patch is the same whether it came as JSON or as
@@ -37,7 +38,7 @@ func TestPatchValues(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		drawn := value(3).Draw(rt, "value")
 		text, err := json.MarshalIndent(drawn, "", "  ") // not the form in which it is stored
-		commandstest.NoError(rt, err)
+		ledgertest.OK(rt, err)
 		var fromJSON, fromMsgpack commands.PatchOperation
 		if err := json.Unmarshal([]byte(`{"op":"add","path":"/extra/a","value":`+string(text)+`}`), &fromJSON); err != nil {
 			rt.Fatalf("%s: %v", text, err)

@@ -181,7 +181,7 @@ func checkTakenBack(rt *rapid.T, s *ledger.State, c commands.Command) {
 		return
 	}
 	undo := fork.Begin()
-	commandstest.NoError(rt, fork.Apply(fork.Next(), &ledger.Record{Time: fork.LastTime(), Events: events}))
+	ledgertest.OK(rt, fork.Apply(fork.Next(), &ledger.Record{Time: fork.LastTime(), Events: events}))
 	fork.Undo(undo, fork.Changes())
 	if after := aggregatesAsKept(fork); !maps.Equal(before, after) {
 		rt.Fatalf("%s, taken back, leaves %v, not %v", commands.NameOf(c), after, before)

@@ -13,6 +13,7 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	_ "github.com/allot-project/allot/ledger/ledgertest/racetest"
 	"github.com/allot-project/allot/ledger/memlog"
 )
@@ -231,12 +232,12 @@ func contents(rt *rapid.T, l *commandstest.Ledger, providers, consumers []ledger
 	classes := commandstest.Must(view.Classes())
 	for _, id := range providers {
 		p, _, err := view.Provider(id)
-		commandstest.NoError(rt, err)
+		ledgertest.OK(rt, err)
 		inventories, holders := map[string]string{}, []string{}
 		for _, inv := range p.Inventories {
 			inventories[classes.Name(inv.Class)] = fmt.Sprint(inv.Used, " of ", inv.Total)
 		}
-		commandstest.NoError(rt, view.ProviderConsumers(id, func(c *ledger.Consumer) bool {
+		ledgertest.OK(rt, view.ProviderConsumers(id, func(c *ledger.Consumer) bool {
 			holders = append(holders, c.UUID.String())
 			return true
 		}))
@@ -244,7 +245,7 @@ func contents(rt *rapid.T, l *commandstest.Ledger, providers, consumers []ledger
 	}
 	for _, id := range consumers {
 		c, found, err := view.Consumer(id)
-		commandstest.NoError(rt, err)
+		ledgertest.OK(rt, err)
 		if !found {
 			c = &ledger.Consumer{}
 		}

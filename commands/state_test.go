@@ -43,7 +43,7 @@ func TestStateAfterAnyCommands(t *testing.T) {
 			}
 		}
 		var stored bytes.Buffer
-		commandstest.NoError(rt, w.State().Encode(&stored))
+		ledgertest.OK(rt, w.State().Encode(&stored))
 		read := commandstest.Must(ledger.DecodeState(stored.Bytes()))
 		checkIndexes(rt, read)
 		was, err := w.State().Digest()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 func TestMain(m *testing.M) { launchtest.Main(m, "allot", name) }
@@ -39,7 +40,7 @@ func TestRefusedCommands(t *testing.T) {
 	t.Parallel()
 	launchtest.CheckFlags(t, name, description, &program{})
 	text := t.TempDir() + "/text"
-	launchtest.Must(t, os.WriteFile(text, nil, 0o600))
+	ledgertest.OK(t, os.WriteFile(text, nil, 0o600))
 	for _, c := range []struct {
 		says string
 		args []string
@@ -66,7 +67,7 @@ func TestBenchClaim(t *testing.T) {
 		serverFlags: ownServer(), Providers: 300, Claims: 300, Connected: 4, Pipelined: 64, Prefer: "spread", OldWay: 50,
 	}
 	result, err := c.run(t.Context(), t.TempDir())
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	for name, taken := range map[string]*timings{"claims": result.claims, "half": result.half, "old way": result.old} {
 		if taken.rate() <= 0 {
 			t.Errorf("%s: %v a second", name, taken.rate())
@@ -102,9 +103,9 @@ func TestBenchHistory(t *testing.T) {
 		serverFlags: ownServer(),
 		Serve:       []string{"--archive", "file://" + archive, "--pace-part-records", "500", "--pace-part-age", "100ms"},
 	}
-	launchtest.Must(t, c.Run(t.Context()))
+	ledgertest.OK(t, c.Run(t.Context()))
 	c.Commands = 300
-	launchtest.Must(t, c.Run(t.Context()))
+	ledgertest.OK(t, c.Run(t.Context()))
 	n, err := questionsTo("127.0.0.1:1").consumers(t.Context())
 	if err == nil {
 		t.Errorf("a server that is not there has %d consumers", n)

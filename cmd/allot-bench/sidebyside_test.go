@@ -19,7 +19,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestSideBySide measures requests that need consumer generations: migrations,
@@ -34,7 +34,7 @@ func TestSideBySide(t *testing.T) {
 		t.Skip("skipped: .ci/side-by-side runs this beside OpenStack Placement")
 	}
 	f, err := os.OpenFile(out, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	defer func() { _ = f.Close() }()
 	p := &placementClient{t: t, url: url, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128}}}
 	for _, clients := range []int{1, 64} {
@@ -102,7 +102,7 @@ func report(t *testing.T, w io.Writer, scenario string, clients int, m measured,
 		"p50_ms": float64(m.took[len(m.took)/2].Microseconds()) / 1000,
 	}
 	maps.Copy(row, more)
-	launchtest.Must(t, json.NewEncoder(w).Encode(row))
+	ledgertest.OK(t, json.NewEncoder(w).Encode(row))
 }
 
 type placementClient struct {
@@ -116,14 +116,14 @@ type placementClient struct {
 // call sends a request and returns the answer's object.
 func (p *placementClient) call(method, path string, body any) (int, map[string]any) {
 	text, err := json.Marshal(body)
-	launchtest.Must(p.t, err)
+	ledgertest.OK(p.t, err)
 	r, err := http.NewRequest(method, p.url+path, strings.NewReader(string(text)))
-	launchtest.Must(p.t, err)
+	ledgertest.OK(p.t, err)
 	r.Header.Set("X-Auth-Token", "admin")
 	r.Header.Set("OpenStack-API-Version", "placement 1.38")
 	r.Header.Set("Content-Type", "application/json")
 	resp, err := p.http.Do(r)
-	launchtest.Must(p.t, err)
+	ledgertest.OK(p.t, err)
 	defer func() { _ = resp.Body.Close() }() // nothing was written
 	var answer map[string]any
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil && !errors.Is(err, io.EOF) {

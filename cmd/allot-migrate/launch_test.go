@@ -4,12 +4,13 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 func TestMain(m *testing.M) { launchtest.Main(m, "allot", name) }
 
 var (
-	must  = launchtest.Must
+	must  = ledgertest.OK
 	says  = launchtest.Says
 	read  = launchtest.Read
 	write = launchtest.Write

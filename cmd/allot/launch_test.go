@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 }
 
 var (
-	must   = launchtest.Must
+	must   = ledgertest.OK
 	says   = launchtest.Says
 	read   = launchtest.Read
 	write  = launchtest.Write

@@ -6,6 +6,7 @@ import (
 
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestFlags: no flag of any command takes a secret from the command line, or a number that
@@ -34,9 +35,9 @@ func TestSecretsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("ALLOT_NATS_URL", "nats://me:hunter2@example")
 			parser, err := cli.NewParser(name, description, &program{})
-			launchtest.Must(t, err)
+			ledgertest.OK(t, err)
 			parsed, err := parser.Parse(row.args)
-			launchtest.Must(t, err)
+			ledgertest.OK(t, err)
 			err = cli.RefuseSecrets(parsed)
 			switch {
 			case row.want == "" && err != nil:

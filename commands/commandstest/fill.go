@@ -8,6 +8,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/projector"
 )
 
@@ -101,10 +102,10 @@ func (f *Filled) Commit(b testing.TB, group ...commands.Command) {
 		if _, fits, err := f.builder.Add(r, 1<<30); err != nil || !fits {
 			b.Fatal(err)
 		}
-		NoError(b, f.State.Apply(f.builder.Sequence(), &r))
+		ledgertest.OK(b, f.State.Apply(f.builder.Sequence(), &r))
 	}
 	commit, _, err := f.builder.Seal()
-	NoError(b, err)
+	ledgertest.OK(b, err)
 	f.State.Advance(commit.Head())
-	NoError(b, f.Views.Fold(commit, f.State.Changes()))
+	ledgertest.OK(b, f.Views.Fold(commit, f.State.Changes()))
 }

@@ -197,14 +197,3 @@ func Must[T any](value T, err error) T {
 	}
 	return value
 }
-
-// NoError ends a test on an error.
-func NoError(t interface {
-	Helper()
-	Fatal(args ...any)
-}, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}

@@ -9,6 +9,7 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/claiming"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // steps are by how much the clock goes on, or back, between two commands.
@@ -47,7 +48,7 @@ func RandomCommits(t *rapid.T, n int) (log []*ledger.Commit) {
 				changed[id] = true
 			}
 			r.Events = events
-			NoError(t, state.Apply(builder.Sequence(), &r))
+			ledgertest.OK(t, state.Apply(builder.Sequence(), &r))
 			if _, _, err := builder.Add(r, 1<<30); err != nil {
 				t.Fatal(err)
 			}
@@ -56,7 +57,7 @@ func RandomCommits(t *rapid.T, n int) (log []*ledger.Commit) {
 			return
 		}
 		sealed, _, err := builder.Seal()
-		NoError(t, err)
+		ledgertest.OK(t, err)
 		state.Advance(sealed.Head())
 		log = append(log, sealed)
 	}

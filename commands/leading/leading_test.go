@@ -275,7 +275,7 @@ func (g *group) leader() (leader *member) {
 func (g *group) stepDown(successor string) {
 	g.t.Helper()
 	before := g.leader()
-	commandstest.NoError(g.t, before.StepDown(g.t.Context(), successor))
+	ledgertest.OK(g.t, before.StepDown(g.t.Context(), successor))
 	ledgertest.WaitFor(g.t, "the leader to step down", func() bool { return before.get() == nil })
 }
 
@@ -341,7 +341,7 @@ func TestEveryReplicaTakesCommands(t *testing.T) {
 			t.Errorf("replica %s: %+v, %v", m.name, record, err)
 		}
 		for _, other := range g.members {
-			commandstest.NoError(t, other.Fresh(t.Context()))
+			ledgertest.OK(t, other.Fresh(t.Context()))
 			if _, found, err := other.views.View().Trait(create.Name); err != nil || !found {
 				t.Errorf("replica %s is fresh, and has not what %s answered: %v", other.name, m.name, err)
 			}
@@ -387,7 +387,7 @@ func TestLeaderIsReplaced(t *testing.T) {
 	g := startGroup(t, nil)
 	first := g.leader()
 	next := g.others()[0]
-	commandstest.NoError(t, g.others()[1].StepDown(t.Context(), next.name))
+	ledgertest.OK(t, g.others()[1].StepDown(t.Context(), next.name))
 	ledgertest.WaitFor(t, "the replica that was named to lead", func() bool { return next.get() != nil })
 	first.accept(t, trait("AFTER"))
 	state, err := first.Fork(t.Context())
@@ -449,7 +449,7 @@ func TestTermBegunWhileTheLeaseIsTaken(t *testing.T) {
 	g := startGroup(t, nil)
 	leader, follower := g.leader(), g.others()[0]
 	leader.submit(t, trait("BEFORE"))
-	commandstest.NoError(t, follower.Fresh(t.Context()))
+	ledgertest.OK(t, follower.Fresh(t.Context()))
 	state := commandstest.Must(follower.Fork(t.Context()))
 	close(follower.quit) // the test takes its terms
 	follower.idle.Wait()
@@ -585,7 +585,7 @@ func TestNoFollowerReadsAheadOfTheLeader(t *testing.T) {
 		last, err := follower.log.Last(t.Context())
 		return err == nil && last >= next
 	})
-	commandstest.NoError(t, follower.FollowAnew(t.Context()))
+	ledgertest.OK(t, follower.FollowAnew(t.Context()))
 	if shown := follower.views.Checkpoint().Sequence; shown >= next {
 		t.Errorf("a follower has folded sequence %d, and the leader %d", shown, leader.views.Checkpoint().Sequence)
 	}
@@ -595,12 +595,12 @@ func TestNoFollowerReadsAheadOfTheLeader(t *testing.T) {
 	if shown := follower.views.Checkpoint().Sequence; err == nil && shown >= next {
 		t.Fatalf("a follower shows sequence %d, and the leader %d", shown, leader.views.Checkpoint().Sequence)
 	}
-	commandstest.NoError(t, leader.Fresh(t.Context()))
+	ledgertest.OK(t, leader.Fresh(t.Context()))
 	release()
 	if err := <-answered; err != nil {
 		t.Fatal(err)
 	}
-	commandstest.NoError(t, follower.Fresh(t.Context()))
+	ledgertest.OK(t, follower.Fresh(t.Context()))
 	if shown := follower.views.Checkpoint().Sequence; shown < next {
 		t.Errorf("a follower shows sequence %d after a fresh read, and not the acknowledged %d", shown, next)
 	}

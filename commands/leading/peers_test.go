@@ -84,7 +84,7 @@ func carry(t *testing.T, outcome commands.Outcome, err error) (commands.Outcome,
 	sent := answerOf(outcome, err, 42)
 	data := commandstest.Must(encoding.Encode(sent, encoding.TypeMsgpack))
 	var got carried
-	commandstest.NoError(t, encoding.DecodeReply(data, encoding.TypeMsgpack, &got))
+	ledgertest.OK(t, encoding.DecodeReply(data, encoding.TypeMsgpack, &got))
 	if got.Sequence != 42 {
 		t.Errorf("sequence %d", got.Sequence)
 	}

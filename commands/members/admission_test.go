@@ -12,6 +12,7 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/logtest"
 )
 
@@ -76,7 +77,7 @@ func TestFindNamesake(t *testing.T) {
 		if _, err := nc.Subscribe(StatusSubject, g.AnswerStatus); err != nil {
 			t.Fatal(err)
 		}
-		commandstest.NoError(t, nc.Flush())
+		ledgertest.OK(t, nc.Flush())
 		return g
 	}
 	a, b := begin("a"), begin("b")
@@ -121,7 +122,7 @@ func TestRegisteredAgain(t *testing.T) {
 		}
 	}
 	known()
-	commandstest.NoError(t, values.Delete(t.Context(), memberKeys+"a"))
+	ledgertest.OK(t, values.Delete(t.Context(), memberKeys+"a"))
 	known()
 }
 

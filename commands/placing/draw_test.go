@@ -14,6 +14,7 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 func drawing(from, consumer ledger.UUID, resources map[string]int64) *commands.Claim {
@@ -156,7 +157,7 @@ func heldOf(t *testing.T, l *commandstest.Ledger, id ledger.UUID) map[string]int
 	classes := commandstest.Must(view.Classes())
 	held := map[string]int64{}
 	c, _, err := view.Consumer(id)
-	commandstest.NoError(t, err)
+	ledgertest.OK(t, err)
 	if c != nil {
 		for _, a := range c.Allocations {
 			held[a.Provider.String()+classes.Name(a.Class)] = a.Amount
@@ -174,6 +175,6 @@ func usedOf(t *testing.T, l *commandstest.Ledger) map[string]int64 {
 		}
 		return true
 	})
-	commandstest.NoError(t, err)
+	ledgertest.OK(t, err)
 	return used
 }

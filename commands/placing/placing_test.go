@@ -561,7 +561,7 @@ func TestClaimsOfDevices(t *testing.T) {
 		roots := map[ledger.UUID]bool{}
 		for _, a := range claimed(t, l.Submit(t, c))[0].Allocations {
 			p, _, err := l.Views.View().Provider(a.Provider)
-			commandstest.NoError(t, err)
+			ledgertest.OK(t, err)
 			roots[p.Root] = true
 		}
 		if len(roots) != 1 {

@@ -91,7 +91,7 @@ func TestFalseRootIsFound(t *testing.T) {
 		c.forward(time.Hour)
 		at := c.at.Load() - c.at.Load()%ledger.ConsumptionPeriod
 		root, last, err := l.Views.ConsumptionRoot(at)
-		commandstest.NoError(t, err)
+		ledgertest.OK(t, err)
 		change(&root)
 		l.Accept(t, &commands.SetConsumptionRoot{ConsumptionRoot: root, Last: last})
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/projector"
 )
@@ -61,7 +62,7 @@ func wait(t *testing.T, l *commandstest.Ledger, id ledger.UUID) {
 	t.Helper()
 	until(t, l, "a consumer is gone", func(view projector.View) bool {
 		_, found, err := view.Consumer(id)
-		commandstest.NoError(t, err)
+		ledgertest.OK(t, err)
 		return !found
 	})
 }

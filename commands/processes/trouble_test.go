@@ -143,7 +143,7 @@ func TestExpirerInTrouble(t *testing.T) {
 func recordsOf(t *testing.T, l *commandstest.Ledger, name string) (n int) {
 	t.Helper()
 	last := l.Views.Checkpoint().Sequence
-	commandstest.NoError(t, chain.Read(t.Context(), l.Log, ledger.Head{}, last, func(c *ledger.Commit) error {
+	ledgertest.OK(t, chain.Read(t.Context(), l.Log, ledger.Head{}, last, func(c *ledger.Commit) error {
 		for _, record := range c.Records {
 			if record.Command == name {
 				n++

@@ -14,6 +14,7 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // BenchmarkDurable compares commands through Writer.Submit with the disk and
@@ -44,7 +45,7 @@ func benchPublish(b *testing.B) {
 	if err == nil {
 		_, err = api.CreateStream(b.Context(), js.StreamConfig{Name: "RAW", Subjects: []string{rawSubject}})
 	}
-	commandstest.NoError(b, err)
+	ledgertest.OK(b, err)
 	for b.Loop() {
 		if _, err := api.Publish(b.Context(), rawSubject, make([]byte, payloadBytes)); err != nil {
 			b.Fatal(err)

@@ -428,7 +428,7 @@ func TestSnapshotAfterAFailure(t *testing.T) {
 		})
 		schedule.Wait() // until it has ended, none is due
 	}
-	commandstest.NoError(t, r.Close())
+	ledgertest.OK(t, r.Close())
 	schedule.Wait() // the writer does not
 	for _, head := range saved {
 		if err := r.log.Read(t.Context(), head.Sequence, head.Sequence, func(e ledger.Entry) error {

@@ -59,7 +59,7 @@ func newPast(t *testing.T, n, folded int, snapshots ...int) *past {
 		if err == nil && i < folded {
 			err = p.models.Fold(c, changes)
 		}
-		commandstest.NoError(t, err)
+		ledgertest.OK(t, err)
 		if slices.Contains(snapshots, i+1) {
 			p.snaps.after = append(p.snaps.after, state.Fork())
 		}

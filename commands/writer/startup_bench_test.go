@@ -46,14 +46,14 @@ func BenchmarkStartup(b *testing.B) {
 				b.Fatalf("%d consumers", state.ConsumerCount())
 			}
 			begun = time.Now()
-			commandstest.NoError(b, snaps.Save(state))
+			ledgertest.OK(b, snaps.Save(state))
 			b.ReportMetric(time.Since(begun).Seconds(), "s-save")
-			commandstest.NoError(b, views.Close())
+			ledgertest.OK(b, views.Close())
 			nc.Close()
 			ns.Shutdown()
 		}
 		for _, folder := range []string{"readmodel", "snapshots"} {
-			commandstest.NoError(b, os.RemoveAll(filepath.Join(dir, folder)))
+			ledgertest.OK(b, os.RemoveAll(filepath.Join(dir, folder)))
 		}
 	}
 	b.ReportMetric(0, "ns/op")
@@ -65,7 +65,7 @@ func forgetIndex(b *testing.B, dir string) {
 	b.Helper()
 	pattern := filepath.Join(dir, "log", "jetstream", "*", "streams", "*", "msgs", "index.db")
 	for _, path := range commandstest.Must(filepath.Glob(pattern)) {
-		commandstest.NoError(b, os.Remove(path))
+		ledgertest.OK(b, os.Remove(path))
 	}
 }
 
@@ -81,5 +81,5 @@ func fill(b *testing.B, dir string, consumers int) {
 			return ledgertest.Append(log, e.Sequence, e.Data)
 		})
 	}
-	commandstest.NoError(b, err)
+	ledgertest.OK(b, err)
 }

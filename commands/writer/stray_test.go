@@ -191,7 +191,7 @@ func appendBehind(t *testing.T, log ledger.Log, head ledger.Head, records ...led
 	t.Helper()
 	commit := &ledger.Commit{Sequence: head.Sequence + 1, Prev: head.Digest, Records: records}
 	data := ledgertest.Encoded(t, commit)
-	commandstest.NoError(t, ledgertest.Append(log, commit.Sequence, data))
+	ledgertest.OK(t, ledgertest.Append(log, commit.Sequence, data))
 	return ledger.Head{Sequence: commit.Sequence, Digest: ledger.DigestOf(data)}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/chain"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
@@ -83,7 +84,7 @@ func checkLog(t *testing.T, log ledger.Log, accepted map[ledger.UUID]ledger.Addr
 		}
 		return nil
 	})
-	commandstest.NoError(t, err)
+	ledgertest.OK(t, err)
 	for id, at := range accepted {
 		if found[id] != at {
 			t.Errorf("command %s was answered %s, but the log has it at %s", id, at, found[id])

@@ -47,7 +47,7 @@ func world() *contents.Rows {
 func options(t *testing.T, leave ...string) contents.Options {
 	t.Helper()
 	names, err := contents.StandardNames()
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	return contents.Options{LeaveOut: leave, Standard: names}
 }
 
@@ -64,7 +64,7 @@ func fold(t *testing.T, plan *contents.Plan) *ledger.State {
 		}
 		return err
 	})
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	return s
 }
 
@@ -344,7 +344,7 @@ func TestOrderOfRows(t *testing.T) {
 		})
 	}
 	plan, _, err := contents.Make(rows, options(t))
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	var got, want []string
 	for _, p := range plan.Providers {
 		got = append(got, p.Provider.String())

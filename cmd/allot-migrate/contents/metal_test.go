@@ -9,7 +9,6 @@ import (
 
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/ironicdb/ironicdbtest"
-	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -84,11 +83,11 @@ func TestMetalWorld(t *testing.T) {
 func TestAddToLedger(t *testing.T) {
 	t.Parallel()
 	first, _, err := contents.Make(world(), options(t))
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	s := fold(t, first)
 	head, before := s.Head(), s.ProviderCount()
 	second, _, err := contents.Make(metalWorld(), options(t))
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	id := byte(0)
 	begin := contents.Begin{NewID: func() ledger.UUID { id++; return ledgertest.ID(7, id) }, Time: readAt, Actor: "test", Limit: 8 << 20}
 	var commits []*ledger.Commit

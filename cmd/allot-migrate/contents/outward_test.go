@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
-	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestForPlacement: standard classes get the ids that Placement gives them, custom
@@ -25,7 +25,7 @@ func TestForPlacement(t *testing.T) {
 		},
 	}
 	got, err := contents.ForPlacement(rows)
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	want := []contents.NameRow{{ID: 10000, Name: "CUSTOM_B"}, {ID: 1, Name: "MEMORY_MB"}, {ID: 10001, Name: "CUSTOM_A"}, {ID: 0, Name: "VCPU"}}
 	if diff := cmp.Diff(want, got.Classes); diff != "" {
 		t.Error(diff)
@@ -65,7 +65,7 @@ func TestForPlacementNumbers(t *testing.T) {
 			{ID: 1 << 45, Provider: 1 << 40, Class: 1, Consumer: "early", Used: 2, Times: at(2, 3)},
 		},
 	})
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	want := &contents.Rows{
 		Classes: []contents.NameRow{{ID: 0, Name: "VCPU", Created: 5}},
 		Providers: []contents.ProviderRow{
@@ -94,7 +94,7 @@ func TestCompareCandidates(t *testing.T) {
 		"Summaries": {"a": {"resources": {"VCPU": {"capacity": 8, "used": 1}}, "traits": ["T", "U"], "root_provider_uuid": "r"}}}`
 	read := func(text string) *contents.Candidates {
 		var c contents.Candidates
-		launchtest.Must(t, json.Unmarshal([]byte(text), &c))
+		ledgertest.OK(t, json.Unmarshal([]byte(text), &c))
 		return &c
 	}
 	for name, row := range map[string]struct {

@@ -17,7 +17,6 @@ import (
 
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/services"
-	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -119,9 +118,9 @@ func between(
 	}
 	for side, of := range map[Side]*service{Placement: placement, Allot: allot} {
 		target, err := url.Parse(of.URL)
-		launchtest.Must(t, err)
+		ledgertest.OK(t, err)
 		own, err := services.New(side.String(), of.URL, "own-token", nil)
-		launchtest.Must(t, err)
+		ledgertest.OK(t, err)
 		config.Peers[side] = Peer{
 			URL: target, Clients: new(http.Transport),
 			Writes: &http.Transport{DisableKeepAlives: true, ExpectContinueTimeout: time.Minute},
@@ -145,12 +144,12 @@ func between(
 func ask(t *testing.T, method, address, body string, header http.Header) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	for name, values := range header {
 		req.Header[name] = values
 	}
 	answer, err := http.DefaultTransport.RoundTrip(req)
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	text, err := io.ReadAll(answer.Body)
 	if closed := answer.Body.Close(); err != nil || closed != nil {
 		t.Fatal(err, closed)

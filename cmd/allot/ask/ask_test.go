@@ -21,6 +21,7 @@ import (
 
 	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 const (
@@ -104,7 +105,7 @@ const hostile = "=x\x1b]0;pwned\x07\nforged-row\r\u009b2J\u202eevil\u200b\u2066\
 func server(t *testing.T, name string) string {
 	t.Helper()
 	quoted, err := json.Marshal(name)
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	stepped := false
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -159,7 +160,7 @@ func call(t *testing.T, url string, args ...string) (string, error) {
 	var out bytes.Buffer
 	parser, err := kong.New(&questions{}, kong.Name("allot"), kong.Writers(&out, io.Discard), kong.PostBuild(Describe),
 		kong.BindTo(t.Context(), (*context.Context)(nil)), kong.Exit(func(int) { panic("exit") }))
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	parsed, err := parser.Parse(args)
 	if err != nil {
 		t.Fatalf("%v: %v", args, err)
@@ -178,7 +179,7 @@ type questions struct {
 // each help has an example.
 func TestEveryCommandHasARow(t *testing.T) {
 	parser, err := kong.New(&questions{}, kong.PostBuild(Describe))
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	found := make(map[string]bool)
 	for _, node := range parser.Model.Leaves(false) {
 		found[node.Path()] = true

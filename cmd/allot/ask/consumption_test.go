@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // charged runs the command against a server that has two pages, and returns the rows by heads.
@@ -43,7 +44,7 @@ func charged(t *testing.T, prices string, more ...string) (rows []map[string]str
 		return nil, err
 	}
 	lines, err := csv.NewReader(strings.NewReader(out)).ReadAll()
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	for _, line := range lines[1:] {
 		row := make(map[string]string)
 		for i, head := range lines[0] {

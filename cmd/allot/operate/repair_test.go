@@ -49,7 +49,7 @@ func history(t testing.TB, n int, other uint64) (entries [][]byte, head ledger.H
 			t.Fatal(err)
 		}
 		commit, encoded, err := builder.Seal()
-		launchtest.Must(t, err)
+		ledgertest.OK(t, err)
 		entries, head = append(entries, encoded), commit.Head()
 	}
 	return entries, head
@@ -208,15 +208,15 @@ func served(t testing.TB, entries [][]byte, head ledger.Head) (dir string) {
 	dir = t.TempDir()
 	files := embedded.Files(filepath.Join(dir, datafolder.Log))
 	read := memlog.Of(entries).Read
-	launchtest.Must(t, datafolder.Fill(t.Context(), files, blocks.Import{From: "a test", Last: head}, read, "filling"))
-	launchtest.Must(t, files.EndImport(head))
+	ledgertest.OK(t, datafolder.Fill(t.Context(), files, blocks.Import{From: "a test", Last: head}, read, "filling"))
+	ledgertest.OK(t, files.EndImport(head))
 	return dir
 }
 
 func copied(t testing.TB, dir string) (to string) {
 	t.Helper()
 	to = filepath.Join(t.TempDir(), "data")
-	launchtest.Must(t, os.CopyFS(to, os.DirFS(dir)))
+	ledgertest.OK(t, os.CopyFS(to, os.DirFS(dir)))
 	return to
 }
 
@@ -229,7 +229,7 @@ func flip(t testing.TB, path string, at int) {
 	t.Helper()
 	data := []byte(launchtest.Read(t, path))
 	data[at%len(data)] ^= 1
-	launchtest.Must(t, os.WriteFile(path, data, 0o600))
+	ledgertest.OK(t, os.WriteFile(path, data, 0o600))
 }
 
 // whole returns the sequences that are whole in a data folder.
@@ -239,7 +239,7 @@ func wholeIn(t testing.TB, dir string, into map[uint64]bool) {
 		into[e.Sequence] = true
 		return nil
 	})
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 }
 
 // healed checks that a cluster can begin in a folder with a log.
@@ -313,22 +313,22 @@ func TestKilledWhileItHeals(t *testing.T) {
 	broken := copied(t, whole)
 	flip(t, blockOf(broken), 3000)
 	earlier := filepath.Join(broken, datafolder.Aside+"-1", "jetstream")
-	launchtest.Must(t, os.CopyFS(earlier, os.DirFS(filepath.Join(broken, datafolder.Log, "jetstream"))))
+	ledgertest.OK(t, os.CopyFS(earlier, os.DirFS(filepath.Join(broken, datafolder.Log, "jetstream"))))
 	for _, build := range []func(context.Context, *datafolder.Folder, *mergedLog) error{buildLog, buildBeginning} {
 		kills := 0
 		for done := false; !done; kills++ {
 			dir := copied(t, broken)
 			d, err := datafolder.Open(dir)
-			launchtest.Must(t, err)
+			ledgertest.OK(t, err)
 			mends := &mending{Archive: []string{copied(t, whole)}}
 			copies, err := mends.copies(t.Context(), d)
-			launchtest.Must(t, err)
+			ledgertest.OK(t, err)
 			log := &mergedLog{copies: copies.list, seen: copies.seen}
-			launchtest.Must(t, errors.Join(log.measure(t.Context()), build(t.Context(), d, log), copies.close()))
+			ledgertest.OK(t, errors.Join(log.measure(t.Context()), build(t.Context(), d, log), copies.close()))
 			if done, err = finishRepair(&countdown{t.Context(), kills}, d); err != nil && !errors.Is(err, context.Canceled) {
 				t.Fatal(err)
 			}
-			launchtest.Must(t, d.Close())
+			ledgertest.OK(t, d.Close())
 			if err := (&Heal{mending{Data: dir, Archive: []string{whole}}}).Run(t.Context()); err != nil {
 				t.Fatalf("after a kill at step %d: %v", kills, err)
 			}
@@ -358,21 +358,21 @@ func TestWhatIsKnownIsNotForgotten(t *testing.T) {
 	short, at500 := history(t, 500, 0)
 	third, other := served(t, short, at500), t.TempDir()
 	mark := blocks.HighWaterPath(filepath.Join(other, datafolder.Log))
-	launchtest.Must(t, errors.Join(os.MkdirAll(filepath.Dir(mark), 0o750), blocks.WriteHighWater(mark, head)))
-	launchtest.Must(t, os.CopyFS(filepath.Join(other, datafolder.Aside+"-9"), os.DirFS(filepath.Join(third, datafolder.Log))))
+	ledgertest.OK(t, errors.Join(os.MkdirAll(filepath.Dir(mark), 0o750), blocks.WriteHighWater(mark, head)))
+	ledgertest.OK(t, os.CopyFS(filepath.Join(other, datafolder.Aside+"-9"), os.DirFS(filepath.Join(third, datafolder.Log))))
 	before := launchtest.BytesOf(t, third)
 	err := (&Heal{mending{Data: third, Archive: []string{other}}}).Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "501 to 600") || launchtest.BytesOf(t, third) != before {
 		t.Fatalf("%v", err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
-	launchtest.Must(t, (&Export{sourceFlags: sourceFlags{Data: whole}, From: 1, File: file}).Run(t.Context()))
+	ledgertest.OK(t, (&Export{sourceFlags: sourceFlags{Data: whole}, From: 1, File: file}).Run(t.Context()))
 	data, err := os.ReadFile(file)
 	if err == nil {
 		err = os.WriteFile(file, data[:len(data)*9/10], 0o600)
 	}
-	launchtest.Must(t, err)
-	launchtest.Must(t, (&Heal{mending{Data: third, Archive: []string{other}, CutAfter: 500}}).Run(t.Context()))
+	ledgertest.OK(t, err)
+	ledgertest.OK(t, (&Heal{mending{Data: third, Archive: []string{other}, CutAfter: 500}}).Run(t.Context()))
 	healed(t, third, at500)
 	// The end is in a copy that lacks the rest, and the rest in a damaged file.
 	rewritten, err := os.ReadFile(blockOf(whole))
@@ -380,8 +380,8 @@ func TestWhatIsKnownIsNotForgotten(t *testing.T) {
 		clear(rewritten[:len(rewritten)*8/10])
 		err = os.WriteFile(blockOf(whole), rewritten, 0o600)
 	}
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	empty := t.TempDir()
-	launchtest.Must(t, (&Heal{mending{Data: empty, Archive: []string{file, whole}}}).Run(t.Context()))
+	ledgertest.OK(t, (&Heal{mending{Data: empty, Archive: []string{file, whole}}}).Run(t.Context()))
 	healed(t, empty, head)
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/cmd/internal/cli"
-	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/ledgertest"
@@ -57,7 +56,7 @@ func TestServerSigns(t *testing.T) {
 			}))
 			defer s.Close()
 			server, err := cli.Server{URL: s.URL}.Client()
-			launchtest.Must(t, err)
+			ledgertest.OK(t, err)
 			signed, err := (&httpLog{server: server}).sign(t.Context(), &is)
 			if (err != nil) != c.fails || c.err != nil && !errors.Is(err, c.err) {
 				t.Errorf("%v, want %v", err, c.err)

@@ -18,6 +18,7 @@ import (
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // onNATS is the log of a cluster of three whose NATS runs, with its connection, and nothing else.
@@ -41,7 +42,7 @@ func onNATS(t *testing.T) *logPart {
 // are others, under a name of its own.
 func TestServersOnOneNATSElect(t *testing.T) {
 	var one, two clusterFlags
-	launchtest.Must(t, errors.Join(one.fill("/data/one", true), two.fill("/data/two", true)))
+	ledgertest.OK(t, errors.Join(one.fill("/data/one", true), two.fill("/data/two", true)))
 	if !one.shared() || !two.shared() || one.Name == two.Name || strings.ContainsAny(one.Name, notInNames) {
 		t.Errorf("%+v, %+v", one, two)
 	}
@@ -68,7 +69,7 @@ func TestOldServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			launchtest.Must(t, err)
+			ledgertest.OK(t, err)
 			defer func() { _ = listener.Close() }() // the test ends
 			first := make(chan net.Conn, 1)
 			go func() {
@@ -91,7 +92,7 @@ func TestOldServer(t *testing.T) {
 			s := newServer(&Command{NATSURL: "nats://" + listener.Addr().String()}, slog.New(slog.DiscardHandler))
 			err = s.log.connect(t.Context())
 			if len(versions) > 1 {
-				launchtest.Must(t, err)
+				ledgertest.OK(t, err)
 				defer s.log.nc.Close()
 				_ = (<-first).Close() // the client connects again
 				err = s.log.watch()
@@ -108,11 +109,11 @@ func TestOldServer(t *testing.T) {
 func TestStrangeStream(t *testing.T) {
 	l := onNATS(t)
 	js, err := l.nc.JetStream()
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	_, err = js.AddStream(&nats.StreamConfig{
 		Name: jetstream.DefaultStream, Subjects: []string{jetstream.Subject}, MaxMsgs: 1000,
 	})
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err = l.openShared(ctx, jetstream.Config{})

@@ -18,6 +18,7 @@ import (
 	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
@@ -70,10 +71,10 @@ func TestOrderOfParts(t *testing.T) {
 func startInside(t *testing.T) *server {
 	t.Helper()
 	key := filepath.Join(t.TempDir(), "key")
-	launchtest.Must(t, (&operate.SigningKey{Name: "example", File: key}).Run())
+	ledgertest.OK(t, (&operate.SigningKey{Name: "example", File: key}).Run())
 	config := &Command{Data: t.TempDir(), HTTP: "127.0.0.1:0", SigningKey: key, Metrics: "127.0.0.1:0"}
 	s := newServer(config, slog.New(slog.DiscardHandler))
-	launchtest.Must(t, s.start(t.Context()))
+	ledgertest.OK(t, s.start(t.Context()))
 	return s
 }
 
@@ -89,7 +90,7 @@ func (s *server) wants(t *testing.T, status int, method, path, body string) {
 // written before is there.
 func TestLeadStopsAndStarts(t *testing.T) {
 	s := startInside(t)
-	defer func() { launchtest.Must(t, s.stop()) }()
+	defer func() { ledgertest.OK(t, s.stop()) }()
 	const rounds = 3
 	var providers []string
 	for round := range rounds {
@@ -100,7 +101,7 @@ func TestLeadStopsAndStarts(t *testing.T) {
 		s.wants(t, http.StatusOK, "POST", "/audit/what-if", `{"steps":[],"questions":[]}`)
 		providers = append(providers, provider)
 		before := s.views.Checkpoint()
-		launchtest.Must(t, s.parts.stop(lead))
+		ledgertest.OK(t, s.parts.stop(lead))
 		for _, one := range providers {
 			s.wants(t, http.StatusOK, "GET", "/resource_providers/"+one, "")
 		}
@@ -108,7 +109,7 @@ func TestLeadStopsAndStarts(t *testing.T) {
 		if after := s.views.Checkpoint(); after != before {
 			t.Errorf("without a leader the log has grown from %v to %v", before, after)
 		}
-		launchtest.Must(t, s.parts.start(t.Context(), lead))
+		ledgertest.OK(t, s.parts.start(t.Context(), lead))
 	}
 	if last, err := s.log.all.Last(t.Context()); err != nil || last != rounds+1 {
 		t.Errorf("the log ends at %d, %v; want the begin and %d providers", last, err, rounds)
@@ -124,15 +125,15 @@ func TestLoneServerRaisesTheLevel(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		launchtest.Must(t, s.parts.stop(lead))
-		launchtest.Must(t, s.parts.start(t.Context(), lead))
+		ledgertest.OK(t, s.parts.stop(lead))
+		ledgertest.OK(t, s.parts.start(t.Context(), lead))
 		state, err := s.replica.commands().Fork(t.Context())
-		launchtest.Must(t, err)
+		ledgertest.OK(t, err)
 		if got := state.Term(); got.Number != 2 || got.Level != ledger.Level || got.Leader != "a" {
 			t.Errorf("%+v", got)
 		}
 	}
-	launchtest.Must(t, s.stop())
+	ledgertest.OK(t, s.stop())
 }
 
 // TestStartIsSigned: a server that has started has signed the log as it found it,
@@ -143,27 +144,27 @@ func TestStartIsSigned(t *testing.T) {
 	if err != nil || len(kept) != 1 {
 		t.Errorf("%d checkpoints are kept, %v", len(kept), err)
 	}
-	launchtest.Must(t, s.stop())
+	ledgertest.OK(t, s.stop())
 }
 
 // TestServerEndsWithAPart: when a part ends by itself the server ends, too, and
 // says why.
 func TestServerEndsWithAPart(t *testing.T) {
 	s := startInside(t)
-	launchtest.Must(t, s.rest.port.Close())
+	ledgertest.OK(t, s.rest.port.Close())
 	if err := s.wait(t.Context()); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("got %v", err)
 	}
-	launchtest.Must(t, s.stop())
+	ledgertest.OK(t, s.stop())
 }
 
 // TestFollowAlone: a server that has not led yet answers reads, takes no commands, and stops.
 func TestFollowAlone(t *testing.T) {
 	s := newServer(&Command{Data: t.TempDir(), HTTP: "127.0.0.1:0"}, slog.New(slog.DiscardHandler))
-	launchtest.Must(t, s.parts.start(t.Context(), open, follow))
+	ledgertest.OK(t, s.parts.start(t.Context(), open, follow))
 	s.wants(t, http.StatusOK, "GET", "/resource_providers", "")
 	s.wants(t, http.StatusServiceUnavailable, "POST", "/resource_providers", `{"name":"p"}`)
-	launchtest.Must(t, s.stop())
+	ledgertest.OK(t, s.stop())
 }
 
 // TestRouter: each path finds its own route, and no other.

@@ -30,8 +30,8 @@ func filled(t testing.TB, commits int) (*memlog.Log, ledger.Head) {
 			t.Fatal(err)
 		}
 		commit, encoded, err := builder.Seal()
-		launchtest.Must(t, err)
-		launchtest.Must(t, ledgertest.Append(log, commit.Sequence, encoded))
+		ledgertest.OK(t, err)
+		ledgertest.OK(t, ledgertest.Append(log, commit.Sequence, encoded))
 		head = commit.Head()
 	}
 	return log, head
@@ -59,10 +59,10 @@ func TestFill(t *testing.T) {
 	block := filepath.Join(files.Dir(), "msgs", "1.blk")
 	data := []byte(launchtest.Read(t, block))
 	clear(data[len(data)/3 : len(data)/2])
-	launchtest.Must(t, os.WriteFile(block, data, 0o600))
+	ledgertest.OK(t, os.WriteFile(block, data, 0o600))
 	whole, _ := filled(t, 500)
-	launchtest.Must(t, fill(whole))
-	launchtest.Must(t, files.EndImport(head))
+	ledgertest.OK(t, fill(whole))
+	ledgertest.OK(t, files.EndImport(head))
 	verdict, err := files.Judge(t.Context(), blocks.JudgeOptions{})
 	if err != nil || verdict.Report == nil || verdict.Last != head || verdict.Commits != 500 {
 		t.Errorf("%+v, %v", verdict, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/allot-project/allot/cmd/internal/cli"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // walkFlags calls a function for each flag of each command.
@@ -35,7 +36,7 @@ type FlagCounts struct {
 func CheckFlags(t *testing.T, name, description string, args any) (counts FlagCounts) {
 	t.Helper()
 	parser, err := cli.NewParser(name, description, args, kong.BindTo(t.Context(), (*context.Context)(nil)))
-	Must(t, err)
+	ledgertest.OK(t, err)
 	walkFlags(parser.Model.Node, func(path string, flag *kong.Flag) {
 		checkSecret(t, path, flag, &counts)
 		if cli.IsSecret(flag, secretURL) {

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // Coverage is the folder in which processes of the programs write their coverage, for
@@ -94,26 +96,18 @@ func Run(t *testing.T, good bool, program string, env []string, args ...string) 
 	return string(out)
 }
 
-// Must ends a test that met an error.
-func Must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Read returns what a file holds.
 func Read(t testing.TB, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	Must(t, err)
+	ledgertest.OK(t, err)
 	return string(content)
 }
 
 // Write makes a file, or another content for it.
 func Write(t testing.TB, path, content string) {
 	t.Helper()
-	Must(t, os.WriteFile(path, []byte(content), 0o600))
+	ledgertest.OK(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 // Output runs a command, which must succeed, and returns all that it prints.
@@ -151,7 +145,7 @@ func BytesOf(t *testing.T, folder string) string {
 		_, err = fmt.Fprintf(sum, "%s %d %x\n", strings.TrimPrefix(path, folder), len(content), sha256.Sum256(content))
 		return err
 	})
-	Must(t, err)
+	ledgertest.OK(t, err)
 	return fmt.Sprintf("%x", sum.Sum(nil))
 }
 

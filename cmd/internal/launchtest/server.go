@@ -103,7 +103,7 @@ func (s *Server) begin(cmd *exec.Cmd) {
 	cmd.Stdout, cmd.Stderr = s.Logs, s.Logs
 	exited := make(chan struct{})
 	s.Cmd, s.Exited = cmd, exited
-	Must(s.T, cmd.Start())
+	ledgertest.OK(s.T, cmd.Start())
 	go func() {
 		s.Exit = cmd.Wait()
 		close(exited)
@@ -161,7 +161,7 @@ func (s *Server) Kill() {
 // Terminate stops the process as its operator would.
 func (s *Server) Terminate() {
 	s.T.Helper()
-	Must(s.T, s.Cmd.Process.Signal(syscall.SIGTERM))
+	ledgertest.OK(s.T, s.Cmd.Process.Signal(syscall.SIGTERM))
 	if err := s.Wait(); err != nil {
 		s.T.Fatalf("%v\n%s", err, s.Logs)
 	}

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/proof"
@@ -25,9 +24,9 @@ func encoded(t *testing.T, events ...ledger.Event) (log [][]byte) {
 			record.Events = ledgertest.Vocabulary()
 		}
 		_, _, err := builder.Add(record, 1<<20)
-		launchtest.Must(t, err)
+		ledgertest.OK(t, err)
 		commit, text, err := builder.Seal()
-		launchtest.Must(t, err)
+		ledgertest.OK(t, err)
 		head, log = commit.Head(), append(log, append([]byte(nil), text...))
 	}
 	return log
@@ -86,7 +85,7 @@ func TestVerify(t *testing.T) {
 		}
 		return err
 	})
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	for want, signed := range map[string][][]byte{
 		"":                      {good},
 		"no signed checkpoint":  nil,

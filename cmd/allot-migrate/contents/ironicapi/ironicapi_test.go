@@ -12,7 +12,7 @@ import (
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/ironicapi"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/services"
-	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 const rack = "11111111-aaaa-4111-8111-111111111111"
@@ -85,9 +85,9 @@ func TestRead(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"", "/", "/v1", "/v1/"} {
 		rows, err := read(t, &service{odd: `, "from_the_future": 1`}, path)
-		launchtest.Must(t, err)
+		ledgertest.OK(t, err)
 		names, err := contents.StandardNames()
-		launchtest.Must(t, err)
+		ledgertest.OK(t, err)
 		plan, report, err := contents.Make(rows, contents.Options{Standard: names})
 		if err != nil || plan == nil || len(plan.Nodes) != 3 || len(plan.Chassis) != 1 || len(plan.NodeAllocations) != 1 {
 			t.Fatal(err, report)

@@ -14,12 +14,13 @@ import (
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb/placementdbtest"
 	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 func read(t *testing.T, address string) (*contents.Rows, error) {
 	t.Helper()
 	db, err := placementdb.Parse(address)
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	return ironicdb.Read(t.Context(), db, nil)
 }
 
@@ -54,7 +55,7 @@ func TestSQLite(t *testing.T) {
 	t.Parallel()
 	path := ironicdbtest.SQLite(t, "ALTER TABLE nodes ADD COLUMN from_the_future TEXT")
 	rows, err := read(t, "sqlite:"+path)
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	if rows.Kind != "ironic" || rows.Source != "sqlite:"+path || rows.Schema != ironicdbtest.Version || others(rows, "ports") != 1 {
 		t.Errorf("%+v", rows)
 	}
@@ -103,7 +104,7 @@ func TestServers(t *testing.T) {
 	placementdbtest.OnServers(t, func(t *testing.T, server *placementdbtest.Server) {
 		server.Build(t, "ironic", ironicdbtest.Statements)
 		rows, err := read(t, server.Connection("ironic"))
-		launchtest.Must(t, err)
+		ledgertest.OK(t, err)
 		sameWorld(t, rows)
 	})
 }
@@ -116,7 +117,7 @@ func TestRealIronic(t *testing.T) {
 	ironicdbtest.Sync(t, "sqlite:///"+path)
 	placementdbtest.FillFile(t, path, placementdbtest.Split(ironicdbtest.World)...)
 	rows, err := read(t, "sqlite:"+path)
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	if lost := strings.Join(rows.Unkept, "\n"); strings.Contains(lost, "does not know") || others(rows, "ports") != 1 {
 		t.Errorf("%s %+v", lost, rows.Others)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/jsonl"
 	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 const (
@@ -34,9 +35,9 @@ const readAt = 1_800_000_000_000_000_000
 func TestGoodLines(t *testing.T) {
 	t.Parallel()
 	rows, err := jsonl.Read(strings.NewReader(good), "file", readAt)
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	names, err := contents.StandardNames()
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	plan, report, err := contents.Make(rows, contents.Options{Standard: names})
 	if err != nil || plan == nil {
 		t.Fatal(err, report)
@@ -114,10 +115,10 @@ func TestMalformedLinesNameTheirLine(t *testing.T) {
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	schema, err := jsonschema.NewCompiler().Compile("../../../../docs/import-jsonl.schema.json")
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	valid := func(line string) bool {
 		value, err := jsonschema.UnmarshalJSON(strings.NewReader(line))
-		launchtest.Must(t, err)
+		ledgertest.OK(t, err)
 		return schema.Validate(value) == nil
 	}
 	for line := range strings.Lines(good) {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementapi"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/services"
-	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 const host = "11111111-1111-4111-8111-111111111111"
@@ -77,7 +77,7 @@ func TestChanging(t *testing.T) {
 	for _, changes := range []int64{0, 1, 3} {
 		s := &service{changes: changes}
 		rows, err := start(t, s).Read(t.Context(), nil)
-		launchtest.Must(t, err)
+		ledgertest.OK(t, err)
 		if got := rows.Inventories[0].Total; got != 1+changes || rows.Providers[0].Generation.Value != changes {
 			t.Errorf("%d changes: a total of %d, generation %d", changes, got, rows.Providers[0].Generation.Value)
 		}
@@ -138,7 +138,7 @@ func TestCandidates(t *testing.T) {
 	t.Parallel()
 	old, recent := &service{newest: "1.30"}, &service{}
 	a, b := start(t, old), start(t, recent)
-	launchtest.Must(t, placementapi.Same(t.Context(), a, b))
+	ledgertest.OK(t, placementapi.Same(t.Context(), a, b))
 	for _, source := range []*placementapi.Source{a, b} {
 		got, err := source.Candidates(t.Context(), "resources=VCPU:1")
 		if err != nil || len(got.Requests) != 1 || got.Failure != "" {

@@ -11,6 +11,7 @@ import (
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb/placementdbtest"
 	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 func read(t *testing.T, address string) (*contents.Rows, error) {
@@ -40,7 +41,7 @@ func TestSQLite(t *testing.T) {
 	path := placementdbtest.SQLite(t)
 	for _, address := range []string{"sqlite:" + path, "sqlite:///" + path, "sqlite+pysqlite:///" + path + "?timeout=5"} {
 		rows, err := read(t, address)
-		launchtest.Must(t, err)
+		ledgertest.OK(t, err)
 		sameWorld(t, rows, "sqlite:"+path)
 	}
 }

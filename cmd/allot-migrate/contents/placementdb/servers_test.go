@@ -16,6 +16,7 @@ import (
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb/placementdbtest"
 	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestServers uses a server of each kind for all that a file does not show.
@@ -36,9 +37,9 @@ func readsOneMoment(t *testing.T, server *placementdbtest.Server) {
 	db := server.Build(t, "placement", placementdbtest.Statements)
 	server.Create(t, "empty")
 	source, err := placementdb.Parse(server.Connection("placement"))
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	rows, err := source.Read(t.Context(), nil)
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	sameWorld(t, rows, server.Scheme+"://"+server.Host+"/placement")
 	oneMoment(t, source, db)
 
@@ -156,15 +157,15 @@ func writes(t *testing.T, server *placementdbtest.Server) {
 func written(t *testing.T, address string) {
 	t.Helper()
 	db, err := placementdb.Parse(address)
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	rows := odd()
 	var done, total uint64
-	launchtest.Must(t, db.Write(t.Context(), rows, func(d, n uint64) { done, total = d, n }))
+	ledgertest.OK(t, db.Write(t.Context(), rows, func(d, n uint64) { done, total = d, n }))
 	if done != total || done == 0 {
 		t.Errorf("the progress ended with %d of %d", done, total)
 	}
 	got, err := db.Read(t.Context(), nil)
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	want := odd()
 	slices.Reverse(want.Providers)
 	want.Classes = []contents.NameRow{{ID: 0, Name: "VCPU"}, {ID: 1, Name: "DISK_GB"}, {ID: 10000, Name: "CUSTOM_GOLD"}, {ID: 10001, Name: "MEMORY_MB"}}
@@ -184,7 +185,7 @@ func TestWriteIsWhole(t *testing.T) {
 	t.Parallel()
 	address := "sqlite:" + placementdbtest.SQLite(t, emptied...)
 	db, err := placementdb.Parse(address)
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	rows := odd()
 	rows.Allocations = append(rows.Allocations, rows.Allocations[0]) // one id twice
 	err = db.Write(t.Context(), rows, nil)

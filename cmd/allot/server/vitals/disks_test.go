@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/api/audit"
-	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
@@ -27,7 +26,7 @@ func TestStoreRoom(t *testing.T) {
 	}
 	measured := func() audit.Store {
 		t.Helper()
-		launchtest.Must(t, r.measure(now, logger))
+		ledgertest.OK(t, r.measure(now, logger))
 		return (&Disks{stores: []*watched{r}}).measured()[0]
 	}
 	warned := func() int { return strings.Count(logs.String(), "nearly full") }

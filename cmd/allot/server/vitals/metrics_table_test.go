@@ -18,6 +18,7 @@ import (
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/witness"
 	"github.com/allot-project/allot/projector/check"
 )
@@ -62,7 +63,7 @@ func TestMetricsTable(t *testing.T) {
 	}
 	want := strings.Join(rows, "\n") + "\n"
 	if *updateMetrics {
-		launchtest.Must(t, os.WriteFile(path, []byte(before+head+want), 0o644))
+		ledgertest.OK(t, os.WriteFile(path, []byte(before+head+want), 0o644))
 		return
 	}
 	if table != want {

@@ -12,6 +12,7 @@ import (
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb/placementdbtest"
 	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // Version is the version of the schema: Ironic 21.4, of 2023.1.
@@ -152,7 +153,7 @@ func Sync(t testing.TB, connection string) (config string) {
 	}
 	config = filepath.Join(t.TempDir(), "ironic.conf")
 	text := fmt.Sprintf("[DEFAULT]\nhost = test\n[database]\nconnection = %s\n", connection)
-	launchtest.Must(t, os.WriteFile(config, []byte(text), 0o600))
+	ledgertest.OK(t, os.WriteFile(config, []byte(text), 0o600))
 	launchtest.Output(t, exec.Command("ironic-dbsync", "--config-file", config, "create_schema"))
 	return config
 }

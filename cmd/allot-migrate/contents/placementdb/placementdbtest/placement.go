@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
@@ -37,7 +36,7 @@ func NewPlacement(t testing.TB, connection string) *Placement {
 			"sync_on_startup = True\n[oslo_policy]\nenforce_new_defaults = False\nenforce_scope = False\n", connection),
 		"app.py": "from placement.wsgi import init_application\napplication = init_application()\n",
 	} {
-		launchtest.Must(t, os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600))
+		ledgertest.OK(t, os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600))
 	}
 	return p
 }

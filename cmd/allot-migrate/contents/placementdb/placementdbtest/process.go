@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // Process is a server that can be stopped, killed, and started again. It ends with the test.
@@ -25,7 +25,7 @@ type Process struct {
 func start(t testing.TB, server *exec.Cmd, end os.Signal) *Process {
 	t.Helper()
 	p := &Process{t: t, end: end, cmd: server}
-	launchtest.Must(t, server.Start())
+	ledgertest.OK(t, server.Start())
 	t.Cleanup(p.Stop)
 	return p
 }
@@ -61,5 +61,5 @@ func (p *Process) Start() {
 	old := p.cmd
 	p.cmd = exec.Command(old.Path, old.Args[1:]...)
 	p.cmd.Env, p.cmd.Dir, p.cmd.SysProcAttr = old.Env, old.Dir, old.SysProcAttr
-	launchtest.Must(p.t, p.cmd.Start())
+	ledgertest.OK(p.t, p.cmd.Start())
 }

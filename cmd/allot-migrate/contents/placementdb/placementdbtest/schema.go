@@ -12,7 +12,7 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
-	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // Version is the version of the schema.
@@ -171,7 +171,7 @@ func SQLite(t testing.TB, more ...string) string {
 func FillFile(t testing.TB, path string, statements ...string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	Fill(t, db, statements...)
-	launchtest.Must(t, db.Close())
+	ledgertest.OK(t, db.Close())
 }

@@ -66,7 +66,7 @@ func (s *Server) connect(t testing.TB, database string) *sql.DB {
 		source = fmt.Sprintf("placement:%s@tcp(%s)/%s", Password, s.Host, database)
 	}
 	db, err := sql.Open(s.driver, source)
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	ledgertest.WaitFor(t, "the database server", func() bool {
 		err = db.PingContext(context.WithoutCancel(t.Context()))
@@ -102,7 +102,7 @@ func PostgreSQL(t testing.TB) *Server {
 		t.Skip("skipped: there is no PostgreSQL server on this machine")
 	}
 	programs, err := filepath.EvalSymlinks(initdb)
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	dir := folder(t)
 	as := ordinaryUser(t, dir)
 	secret := filepath.Join(dir, "password")
@@ -139,14 +139,14 @@ func MariaDB(t testing.TB) *Server {
 		return cmd
 	}
 	who, err := user.Current()
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	data, me := filepath.Join(dir, "data"), "--user="+who.Username
 	launchtest.Output(t, run(install, "--no-defaults", "--datadir="+data, me, "--skip-test-db",
 		"--auth-root-authentication-method=normal"))
 	init := filepath.Join(dir, "init.sql")
 	grants := fmt.Sprintf("CREATE USER IF NOT EXISTS placement@'%%' IDENTIFIED BY '%s';\n"+
 		"GRANT ALL ON *.* TO placement@'%%';\n", Password)
-	launchtest.Must(t, os.WriteFile(init, []byte(grants), 0o600))
+	ledgertest.OK(t, os.WriteFile(init, []byte(grants), 0o600))
 	host, port := FreePort(t)
 	process := start(t, run(program, "--no-defaults", "--datadir="+data, me, "--port="+port,
 		"--bind-address=127.0.0.1", "--socket="+filepath.Join(dir, "socket"), "--init-file="+init, "--skip-name-resolve",
@@ -158,7 +158,7 @@ func MariaDB(t testing.TB) *Server {
 func folder(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "db")
-	launchtest.Must(t, err)
+	ledgertest.OK(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
