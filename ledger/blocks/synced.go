@@ -6,8 +6,10 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -158,4 +160,42 @@ func (f Folder) cutUnsynced(damage *DamageError) (cut bool, err error) {
 		}
 	}
 	return true, joinErrors(durable.SyncFolder(f.messages()))
+}
+
+// writtenAgain is how many bytes at the end of a stream are written again: more than a process
+// writes between a sync that failed and its end.
+const writtenAgain = 32 << 20
+
+// WriteAgain writes what is newest in the store again, of all streams and of the agreements with
+// other servers, with the same bytes: if a sync of it failed in an earlier process, it is on no
+// disk, though it is read.
+func (f Folder) WriteAgain() error {
+	root := filepath.Join(f.Store, "jetstream")
+	return joinErrors(filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case path == root && errors.Is(err, os.ErrNotExist):
+			return nil
+		case err == nil && entry.IsDir() && entry.Name() == messagesFolder:
+			return writeAgain(path)
+		}
+		return err
+	}))
+}
+
+func writeAgain(dir string) error {
+	list, err := blocksIn(dir)
+	if err != nil {
+		return err
+	}
+	written := int64(0)
+	for _, b := range slices.Backward(list) {
+		if written >= writtenAgain {
+			break
+		}
+		if err := durable.WriteAgain(b.path); err != nil {
+			return err
+		}
+		written += b.size
+	}
+	return durable.SyncFolder(dir)
 }

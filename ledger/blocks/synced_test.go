@@ -179,3 +179,23 @@ func TestNewestBlocksAreWrittenAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestFailedSyncIsFinal: a sync that fails is told, and no later one makes the mark say more.
+func TestFailedSyncIsFinal(t *testing.T) {
+	store, heads := written(t, 30)
+	files := embedded.Files(store)
+	block := filepath.Join(files.Dir(), "msgs", "1.blk")
+	ledgertest.OK(t, blocks.WriteHighWater(blocks.HighWaterPath(store), heads[29]))
+	ledgertest.OK(t, os.Rename(block, block+".away"), os.Mkdir(block, 0o700))
+	mark, err := files.OpenHighWater(true)
+	ledgertest.OK(t, err)
+	before := ledgertest.ReadFile(t, blocks.HighWaterPath(store))
+	failed := mark.Await()
+	ledgertest.OK(t, os.Remove(block), os.Rename(block+".away", block))
+	if again := mark.Close(); failed == nil || !errors.Is(again, failed) {
+		t.Errorf("the sync failed with %v, and then with %v", failed, again)
+	}
+	if after := ledgertest.ReadFile(t, blocks.HighWaterPath(store)); !bytes.Equal(after, before) {
+		t.Error("the mark says more than was synced")
+	}
+}
