@@ -36,7 +36,7 @@ func (l *natsLogger) line(level slog.Level, format string, v []any) {
 		return // secretTLS compares keys instead
 	}
 	few := l.about(text)
-	if few == l.routes && strings.Contains(text, " - Unknown account ") {
+	if few == l.routes && strings.Contains(text, ` - Unknown account "`+anonymousAccount) {
 		level = slog.LevelDebug // a connection to another server, which has an account of its own there
 	}
 	if level >= slog.LevelError {

@@ -275,12 +275,13 @@ func TestLinesAboutConnections(t *testing.T) {
 		l.Errorf("192.0.2.1:5 - cid:%d - Publish Violation - Subject \"%s - rid:1 - \"", n, strings.Repeat("x", 3000))
 	}
 	l.Errorf("192.0.2.2:5 - rid:7 - a router was turned away")
+	l.Errorf("192.0.2.2:5 - rid:7 - Unknown account \"alice\" for remote subject \"_INBOX.x\"")
 	l.Errorf("the server itself has failed")
 	l.Errorf("192.0.2.2:5 - rid:7 - Unknown account \"anonymous:two:1\" for remote subject \"_INBOX.x\"")
 	for _, one := range []struct {
 		words       string
 		least, most int
-	}{{"Publish Violation", 1, 30}, {"turned away", 1, 1}, {"itself has failed", 1, 1}, {"Unknown account", 0, 0}} {
+	}{{"Publish Violation", 1, 30}, {"turned away", 1, 1}, {"itself has failed", 1, 1}, {"anonymous", 0, 0}, {"alice", 1, 1}} {
 		if n := strings.Count(logs.String(), one.words); n < one.least || n > one.most {
 			t.Errorf("%d lines have %q", n, one.words)
 		}
