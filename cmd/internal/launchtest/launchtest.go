@@ -99,9 +99,7 @@ func Run(t *testing.T, good bool, program string, env []string, args ...string) 
 // Read returns what a file holds.
 func Read(t testing.TB, path string) string {
 	t.Helper()
-	content, err := os.ReadFile(path)
-	ledgertest.OK(t, err)
-	return string(content)
+	return string(ledgertest.ReadFile(t, path))
 }
 
 // Write makes a file, or another content for it.
