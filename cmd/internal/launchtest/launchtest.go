@@ -167,6 +167,9 @@ func Answer(t testing.TB, want int, method, url, body string, headers map[string
 	return answer
 }
 
+// client waits for no answer for ever, so that a server that hangs fails its own test.
+var client = http.Client{Timeout: ledgertest.Hang}
+
 // Exchange is Send for an answer whose header counts, too.
 func Exchange(method, url, body string, headers map[string]string) (*http.Response, string, error) {
 	req, err := http.NewRequest(method, url, strings.NewReader(body))
@@ -184,7 +187,7 @@ func Exchange(method, url, body string, headers map[string]string) (*http.Respon
 			req.Header.Set(name, value)
 		}
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return nil, "", err
 	}
