@@ -3,9 +3,7 @@ package audit_test
 import (
 	"fmt"
 	"net/url"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -101,14 +99,7 @@ func TestHistory(t *testing.T) {
 // BenchmarkHistory reads the 50 entries of one consumer, with the state before
 // and after each, among many records of others: ALLOT_BENCH_RECORDS, or 200,000.
 func BenchmarkHistory(b *testing.B) {
-	records := 200_000
-	if text := os.Getenv("ALLOT_BENCH_RECORDS"); text != "" {
-		var err error
-		if records, err = strconv.Atoi(text); err != nil {
-			b.Fatal(err)
-		}
-	}
-	f := commandstest.Fill(b, b.TempDir(), records, 1000)
+	f, records := commandstest.FillHistory(b)
 	q := ask(&commandstest.Ledger{Views: f.Views}, nil)
 	if n := len(history(b, q, 1000, "consumer="+f.Rare.String())); n != commandstest.RareChanges {
 		b.Fatalf("%d entries", n)

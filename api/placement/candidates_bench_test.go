@@ -7,9 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -147,14 +145,7 @@ func BenchmarkCandidates(b *testing.B) {
 // BenchmarkMoments asks about random moments of a history of ALLOT_BENCH_RECORDS
 // records (default 200,000), and also about now.
 func BenchmarkMoments(b *testing.B) {
-	records := 200_000
-	if text := os.Getenv("ALLOT_BENCH_RECORDS"); text != "" {
-		var err error
-		if records, err = strconv.Atoi(text); err != nil {
-			b.Fatal(err)
-		}
-	}
-	f := commandstest.Fill(b, b.TempDir(), records, 1000)
+	f, _ := commandstest.FillHistory(b)
 	h := handler(&commandstest.Ledger{Views: f.Views})
 	random := rand.New(rand.NewPCG(1, 2))
 	last := f.Views.View().Sequence()

@@ -3,6 +3,8 @@ package commandstest
 import (
 	"fmt"
 	"log/slog"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -31,6 +33,16 @@ const (
 	// fillGroup is how many records share a commit.
 	fillGroup = 500
 )
+
+// FillHistory is Fill for benchmarks of a long history: of ALLOT_BENCH_RECORDS records, or of 200,000.
+func FillHistory(b *testing.B) (f *Filled, records int) {
+	b.Helper()
+	records = 200_000
+	if text := os.Getenv("ALLOT_BENCH_RECORDS"); text != "" {
+		records = Must(strconv.Atoi(text))
+	}
+	return Fill(b, b.TempDir(), records, 1000), records
+}
 
 // Fill makes read models of this many records about this many providers, decided
 // as by the writer, without a log.
