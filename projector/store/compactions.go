@@ -20,9 +20,9 @@ type compactions struct {
 	quit    chan struct{}
 	granter sync.WaitGroup
 
-	mu      sync.Mutex // never held while a method of the store is called that locks
-	running int        // compactions; guarded by mu
-	closed  bool       // guarded by mu
+	mu       sync.Mutex // never held while a method of the store is called that locks
+	running  int        // compactions; guarded by mu
+	granting bool       // guarded by mu
 }
 
 // askEvery is how often the store is asked whether more compactions may run, while some
@@ -37,27 +37,26 @@ func newCompactions() *compactions {
 	return &compactions{more: make(chan struct{}, 1), quit: make(chan struct{})}
 }
 
-// Register is called once the store is open.
-func (c *compactions) Register(_ int, store pebble.DBForCompaction) {
-	c.store = store
+// Register is called while the store is opened.
+func (c *compactions) Register(_ int, store pebble.DBForCompaction) { c.store = store }
+
+// start grants from now on. The store is open: where opening fails, Pebble releases what a
+// compaction still uses, and that would end the process.
+func (c *compactions) start() {
+	c.mu.Lock()
+	c.granting = true
+	c.mu.Unlock()
+	c.UpdateGetAllowedWithoutPermission()
 	c.granter.Go(c.grantMore)
 }
 
 // Unregister is called when the store is closed.
 func (c *compactions) Unregister() {
-	c.stop()
-	c.granter.Wait()
-}
-
-// stop grants nothing any more. It is for a store that could not be opened, too:
-// Pebble may have called Register before it fails, and does not undo it.
-func (c *compactions) stop() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.closed {
-		c.closed = true
-		close(c.quit)
-	}
+	c.granting = false
+	c.mu.Unlock()
+	close(c.quit)
+	c.granter.Wait()
 }
 
 // TrySchedule is called by the store when it wants to compact.
@@ -81,7 +80,7 @@ func (c *compactions) UpdateGetAllowedWithoutPermission() {
 func (c *compactions) take() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || c.running >= c.store.GetAllowedWithoutPermission() {
+	if !c.granting || c.running >= c.store.GetAllowedWithoutPermission() {
 		return false
 	}
 	c.running++

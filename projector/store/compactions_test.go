@@ -117,6 +117,10 @@ func TestCompactionsAreBounded(t *testing.T) {
 	c, s := newCompactions(), &store{}
 	s.allowed.Store(2)
 	c.Register(2, s)
+	if granted, _ := c.TrySchedule(); granted {
+		t.Error("a compaction runs while the store is opened")
+	}
+	c.start()
 	if granted, _ := c.TrySchedule(); !granted {
 		t.Fatal("the first compaction is not granted")
 	}
@@ -147,32 +151,52 @@ func TestCompactionsAreBounded(t *testing.T) {
 	}
 }
 
+// outgrown are the files of a store that was cut off: opening it flushes, and then it wants to compact.
+func outgrown(t *testing.T) *vfs.MemFS {
+	t.Helper()
+	files, kept := vfs.NewMem(), vfs.NewMem()
+	s := open(t, files)
+	for range compactSublevels - 1 {
+		ledgertest.OK(t, put(s, "a"), put(s, "b"), s.Flush())
+	}
+	ledgertest.OK(t, put(s, "a"), put(s, "b"), s.Sync(func() error { return nil }))
+	_, err := vfs.Clone(files, kept, "models", "models")
+	ledgertest.OK(t, err, s.Close())
+	return kept
+}
+
 // TestCompactionsEnd fails each operation on the disk in turn while a store is
-// opened and closed: no goroutine of a store that could not be opened is left, but for a
-// few of Pebble's own, where it waits for what has ended.
+// opened and closed: nothing works on a store that could not be opened. No goroutine of it is left,
+// but for a few of Pebble's own, where it waits for what has ended.
 func TestCompactionsEnd(t *testing.T) {
-	begun := runtime.NumGoroutine()
-	failed := 0
-	for n := int32(0); ; n++ {
-		fault := errorfs.OnIndex(n)
-		files := errorfs.Wrap(vfs.NewMem(), errorfs.ErrInjected.If(fault))
-		s, err := Open(files, "models", slog.New(slog.DiscardHandler), nil)
-		if err != nil {
-			failed++
-		} else {
-			_ = s.Close() // the fault may come here
+	worlds := map[string]*vfs.MemFS{"none": vfs.NewMem(), "cut off": outgrown(t)}
+	ledgertest.OK(t, worlds["none"].MkdirAll("models", 0o700))
+	for name, world := range worlds {
+		begun := runtime.NumGoroutine()
+		failed := 0
+		for n := int32(0); ; n++ {
+			fault := errorfs.OnIndex(n)
+			files := vfs.NewMem()
+			_, err := vfs.Clone(world, files, "models", "models")
+			ledgertest.OK(t, err)
+			s, err := Open(errorfs.Wrap(files, errorfs.ErrInjected.If(fault)), "models", slog.New(slog.DiscardHandler), nil)
+			if err != nil {
+				failed++
+			} else {
+				_ = s.Close() // the fault may come here
+			}
+			if fault.Load() >= 0 { // no such operation any more
+				break
+			}
 		}
-		if fault.Load() >= 0 { // no such operation any more
-			break
+		if failed < 10 {
+			t.Fatalf("%s: opening failed %d times", name, failed)
 		}
+		ledgertest.WaitFor(t, "goroutines to end", func() bool { return runtime.NumGoroutine() <= begun+8 }, func() any {
+			var stacks [1 << 16]byte
+			return string(stacks[:runtime.Stack(stacks[:], true)])
+		})
 	}
-	if failed < 10 {
-		t.Fatalf("opening failed %d times", failed)
-	}
-	ledgertest.WaitFor(t, "goroutines to end", func() bool { return runtime.NumGoroutine() <= begun+8 }, func() any {
-		var stacks [1 << 16]byte
-		return string(stacks[:runtime.Stack(stacks[:], true)])
-	})
 }
 
 // created is a file system that knows for what files were made.

@@ -128,9 +128,9 @@ func (s *Store) open(readOnly bool) error {
 		go s.closeLate(opened)
 	}
 	if err == nil {
+		granted.start()
 		return nil
 	}
-	granted.stop()
 	if passes(err) {
 		return fmt.Errorf("projector: open %s: %w", s.dir, err)
 	}
