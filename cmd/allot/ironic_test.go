@@ -3,9 +3,6 @@ package main_test
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
-	"sync/atomic"
-
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
@@ -13,7 +10,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
