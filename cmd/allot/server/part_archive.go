@@ -29,9 +29,7 @@ const storeEvery = 5 * time.Second
 
 // archivesPart are the archives of this ledger.
 type archivesPart struct {
-	settings
-	data   *folderPart
-	notary *notaryPart
+	*server
 
 	list []*archive.Archive
 }
@@ -80,11 +78,7 @@ func (p *archivesPart) start(ctx context.Context) error {
 
 // archiverPart writes the log, and copies of State and read models, into the archives.
 type archiverPart struct {
-	settings
-	stores
-	archives *archivesPart
-	log      *logPart
-	disks    *disksPart
+	*server
 
 	archiver atomic.Pointer[archive.Archiver] // nil: the server archives nothing now
 	storing  atomic.Pointer[copies.Keeper]    // nil: it stores no copies there now
@@ -140,11 +134,10 @@ func (p *archiverPart) published() ([]byte, *proof.Checkpoint) {
 	return signed, c
 }
 
-func (p *archiverPart) stop() error {
+func (p *archiverPart) stop() {
 	if archiver := p.archiver.Swap(nil); archiver != nil {
 		archiver.Stop()
 	}
-	return nil
 }
 
 // startStoring starts to store copies of State and read models in the archives.

@@ -20,12 +20,9 @@ import (
 
 // copiesPart gives copies to other replicas.
 type copiesPart struct {
-	settings
-	snaps   *snapshotsPart
-	disks   *disksPart
-	replica *replicaPart
+	*server
 
-	server *copies.Server // nil: it gives none
+	giver *copies.Server // nil: it gives none
 }
 
 // start begins to give copies to other replicas.
@@ -40,7 +37,7 @@ func (p *copiesPart) start(context.Context) error {
 		cfg.Secret, err = p.config.Cluster.secret()
 	}
 	if err == nil {
-		p.server, err = copies.Serve(cfg)
+		p.giver, err = copies.Serve(cfg)
 	}
 	if err != nil {
 		return fmt.Errorf("--cluster-http %s: %w", p.config.Cluster.HTTP, err)
@@ -49,22 +46,14 @@ func (p *copiesPart) start(context.Context) error {
 }
 
 func (p *copiesPart) stop() error {
-	if p.server == nil {
+	if p.giver == nil {
 		return nil
 	}
-	return p.server.Stop()
+	return p.giver.Stop()
 }
 
 // joinPart gets a copy of State and read models that this server lacks.
-type joinPart struct {
-	settings
-	stores
-	waits    *waiting
-	archives *archivesPart
-	nats     *natsPart
-	log      *logPart
-	disks    *disksPart
-}
+type joinPart struct{ *server }
 
 // start puts a copy in its place that a former process had whole. Of one that had
 // not all come, what is here is kept for the next try.

@@ -24,7 +24,7 @@ const cleanBudget = time.Second
 
 // folderPart is the data folder, which no other process has meanwhile.
 type folderPart struct {
-	settings
+	*server
 	*datafolder.Folder
 }
 
@@ -35,13 +35,9 @@ func (p *folderPart) start(context.Context) (err error) {
 	return err
 }
 
-func (p *folderPart) stop() error { return p.Close() }
-
 // judgementPart judges the contents of the data folder. An empty folder becomes a new ledger's.
 type judgementPart struct {
-	settings
-	data     *folderPart
-	archives *archivesPart
+	*server
 
 	*blocks.Verdict
 }

@@ -19,11 +19,7 @@ const ackTimeout = 5 * time.Second
 
 // logPart is the log, with the connection that appends to it.
 type logPart struct {
-	settings
-	waits   *waiting
-	data    *folderPart
-	verdict *judgementPart
-	nats    *natsPart
+	*server
 
 	nc     *nats.Conn
 	url    string            // of NATS
@@ -62,10 +58,7 @@ func (p *logPart) watch() error {
 	return nil
 }
 
-func (p *logPart) close() error {
-	p.nc.Close()
-	return nil
-}
+func (p *logPart) close() { p.nc.Close() }
 
 // open opens the log, or makes one if a ledger may begin here.
 func (p *logPart) open(ctx context.Context) (err error) {

@@ -24,11 +24,7 @@ import (
 
 // natsPart is the NATS server in the process, and what other servers learn over it of what is known here.
 type natsPart struct {
-	settings
-	stores
-	waits   *waiting
-	access  *accessPart
-	verdict *judgementPart
+	*server
 
 	*embedded.Server                             // nil: an external NATS server
 	knownNC          *nats.Conn                  // on which others are told what is known; nil: there are none
@@ -164,11 +160,10 @@ func (p *natsPart) tellKnown(context.Context) (err error) {
 	return err
 }
 
-func (p *natsPart) stopKnown() error {
+func (p *natsPart) stopKnown() {
 	if p.knownNC != nil {
 		p.knownNC.Close()
 	}
-	return nil
 }
 
 // admitOthers admits the other replicas to a log that is to begin here.
@@ -197,12 +192,11 @@ func (p *natsPart) run() error {
 	}
 }
 
-func (p *natsPart) stop() error {
+func (p *natsPart) stop() {
 	close(p.stopped)
 	if p.Server != nil {
 		p.Shutdown()
 	}
-	return nil
 }
 
 // welcome fails if the other servers will never accept this server.
@@ -231,8 +225,7 @@ func (p *natsPart) connectReplica() (*nats.Conn, error) {
 // connectionPart is a connection to NATS that serves clients, apart from the log's, so that
 // slow followers and floods of requests hold up no commit.
 type connectionPart struct {
-	settings
-	nats   *natsPart
+	*server
 	as     string
 	inside func(*embedded.Server) (*nats.Conn, error)
 
@@ -252,24 +245,14 @@ func (p *connectionPart) start(context.Context) (err error) {
 	return err
 }
 
-func (p *connectionPart) stop() error {
-	p.Close()
-	return nil
-}
+func (p *connectionPart) stop() { p.Close() }
 
 // natsActor is the actor in records of commands over NATS where there are no users.
 const natsActor = "nats:client"
 
 // natsDoorPart answers commands and queries over NATS.
 type natsDoorPart struct {
-	settings
-	stores
-	clients
-	nats       *natsPart
-	log        *logPart
-	rejected   *rejectedPart
-	replica    *replicaPart
-	connection *connectionPart
+	*server
 
 	service *natsapi.Service
 }
@@ -291,16 +274,14 @@ func (p *natsDoorPart) start(context.Context) (err error) {
 			return tracer.Message(name.Kind, name.Name, header)
 		}
 	}
-	p.service, err = natsapi.Start(p.connection.Conn, cfg)
+	p.service, err = natsapi.Start(p.asking.Conn, cfg)
 	return err
 }
 
-func (p *natsDoorPart) stop() error {
-	return p.service.Stop()
-}
+func (p *natsDoorPart) stop() error { return p.service.Stop() }
 
 // dial connects to the external server.
-func (s settings) dial(address, creds, as string) (*nats.Conn, error) {
+func (s *server) dial(address, creds, as string) (*nats.Conn, error) {
 	refused := func(_ *nats.Conn, _ *nats.Subscription, err error) {
 		s.logger.Warn("NATS refuses something", "connection", as, "error", cli.Words(err))
 	}

@@ -68,13 +68,9 @@ func leaves(command string) bool {
 const nodeProvidersAtATime = 1000
 
 // nodeProvidersPart turns node providers on or off, as configured.
-type nodeProvidersPart struct {
-	settings
-	views  *viewsPart
-	writer *writerPart
-}
+type nodeProvidersPart struct{ *server }
 
-func (p *nodeProvidersPart) start(ctx context.Context) error {
+func (p nodeProvidersPart) start(ctx context.Context) error {
 	var left []ledger.UUID
 	if p.config.NodeProviders {
 		var err error
@@ -100,7 +96,7 @@ func (p *nodeProvidersPart) start(ctx context.Context) error {
 }
 
 // tellLeft logs the providers of deleted nodes that are still in use.
-func (p *nodeProvidersPart) tellLeft(left []ledger.UUID) error {
+func (p nodeProvidersPart) tellLeft(left []ledger.UUID) error {
 	view, listed := p.views.View(), []ledger.UUID{}
 	for _, id := range left {
 		_, found, err := view.Provider(id)

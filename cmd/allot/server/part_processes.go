@@ -18,11 +18,7 @@ const limitsEvery = time.Minute
 // processesPart are the processes that submit commands while this server leads: the node placer, the
 // expirer, and the follower of Keystone's limits.
 type processesPart struct {
-	settings
-	access *accessPart
-	notary *notaryPart
-	views  *viewsPart
-	writer *writerPart
+	*server
 
 	running []interface{ Stop() }
 	limits  processes.LimitStatus // of following Keystone's
@@ -46,19 +42,15 @@ func (p *processesPart) start(context.Context) error {
 	return nil
 }
 
-func (p *processesPart) stop() error {
+func (p *processesPart) stop() {
 	for _, one := range slices.Backward(p.running) {
 		one.Stop()
 	}
-	return nil
 }
 
 // scrubberPart searches for damage on the disk.
 type scrubberPart struct {
-	settings
-	data  *folderPart
-	views *viewsPart
-	nats  *natsPart
+	*server
 
 	scrubber *check.Scrubber
 }
@@ -76,7 +68,4 @@ func (p *scrubberPart) start(context.Context) error {
 	return nil
 }
 
-func (p *scrubberPart) stop() error {
-	p.scrubber.Stop()
-	return nil
-}
+func (p *scrubberPart) stop() { p.scrubber.Stop() }

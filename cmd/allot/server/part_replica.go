@@ -59,15 +59,7 @@ func (soleWriter) Ahead() bool { return false }
 
 // replicaPart follows, and stands for election, if the server is one of several.
 type replicaPart struct {
-	settings
-	stores
-	nats   *natsPart
-	log    *logPart
-	disks  *disksPart
-	state  *statePart
-	traces *tracesPart
-	parts  *partList
-	writer *writerPart
+	*server
 
 	nc      *nats.Conn       // to the other replicas
 	replica *leading.Replica // nil: this server is the only one

@@ -30,23 +30,13 @@ const (
 	leaveTime = 300 * time.Millisecond
 )
 
-// clients are what clients meet first, and what watches their requests.
-type clients struct {
-	access      *accessPart
-	traces      *tracesPart
-	instruments *vitals.Instruments // nil: there are no metrics
-	rest        *restPart
-}
-
 // restPart is the port of REST: it answers that the server is starting, until the REST door opens.
 type restPart struct {
-	settings
-	waits  *waiting
-	access *accessPart
+	*server
 
-	fair   *fair.Pool // what clients share
-	port   *port.Port
-	server *http.Server
+	fair *fair.Pool // what clients share
+	port *port.Port
+	http *http.Server
 
 	leaving      atomic.Bool     // clients should send requests elsewhere
 	opened       chan struct{}   // closed when the routes are open
@@ -67,16 +57,12 @@ func (p *restPart) start(context.Context) error {
 	starting := &vitals.Starting{
 		Waits: &p.waits.Pointer, Opened: p.opened, Stopped: p.stopping.Done(), Then: p.port.Handler, Logger: p.logger,
 	}
-	p.server = p.port.Server(p.config.fromBrowsers(newRouter(starting, nil)))
+	p.http = p.port.Server(p.config.fromBrowsers(newRouter(starting, nil)))
 	return nil
 }
 
-func (p *restPart) stop() error { return p.server.Close() }
-
-func (p *restPart) interrupt() { p.endFollowing() }
-
 // run answers requests until drain or stop.
-func (p *restPart) run() error { return p.port.Serve(p.server, p.access.tls) }
+func (p *restPart) run() error { return p.port.Serve(p.http, p.access.tls) }
 
 // drain takes no new requests, and waits for those under way.
 func (p *restPart) drain() error {
@@ -84,13 +70,13 @@ func (p *restPart) drain() error {
 		// A client with a kept connection learns with its next answer that the connection ends, and goes to another
 		// server. A request on a connection that just ends would be lost.
 		p.leaving.Store(true)
-		p.server.SetKeepAlivesEnabled(false)
+		p.http.SetKeepAlivesEnabled(false)
 		time.Sleep(leaveTime)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
-	if err := p.server.Shutdown(ctx); err != nil {
-		return p.server.Close() // else the end would wait for each client that does not read
+	if err := p.http.Shutdown(ctx); err != nil {
+		return p.http.Close() // else the end would wait for each client that does not read
 	}
 	return nil
 }
@@ -149,19 +135,9 @@ func (r *router) handler(path string) (handler http.Handler, pattern string) {
 }
 
 // restDoorPart answers requests over REST, once everything that they need has started.
-type restDoorPart struct {
-	settings
-	stores
-	clients
-	log      *logPart
-	disks    *disksPart
-	rejected *rejectedPart
-	replica  *replicaPart
-	writer   *writerPart
-	scrubber *scrubberPart
-}
+type restDoorPart struct{ *server }
 
-func (p *restDoorPart) start(context.Context) error {
+func (p restDoorPart) start(context.Context) error {
 	all := p.routes()
 	if p.config.Log.Level <= slog.LevelDebug {
 		all = vitals.Logged(all, p.logger)
@@ -176,7 +152,7 @@ func (p *restDoorPart) start(context.Context) error {
 }
 
 // routes puts all APIs behind one port.
-func (p *restDoorPart) routes() http.Handler {
+func (p restDoorPart) routes() http.Handler {
 	mounted, metal := p.placement("/placement"), p.baremetal("/baremetal")
 	checks := &vitals.Checks{
 		Views: p.views.Projector, Replica: p.replica.replica, Fresh: p.replica.commands(), Disks: &p.disks.Disks,
@@ -206,7 +182,7 @@ func (p *restDoorPart) routes() http.Handler {
 }
 
 // placement serves Placement's API below a path.
-func (p *restDoorPart) placement(prefix string) http.Handler {
+func (p restDoorPart) placement(prefix string) http.Handler {
 	return &placement.Handler{
 		Commands: p.replica.commands(), Fresh: p.replica.freshness(), Views: p.views.Projector,
 		Logger: p.logger, Prefix: prefix,
@@ -216,7 +192,7 @@ func (p *restDoorPart) placement(prefix string) http.Handler {
 }
 
 // baremetal serves Ironic's API below a path.
-func (p *restDoorPart) baremetal(prefix string) http.Handler {
+func (p restDoorPart) baremetal(prefix string) http.Handler {
 	return &baremetal.Handler{
 		Commands: p.replica.commands(), Fresh: p.replica.freshness(), Views: p.views.Projector,
 		Logger: p.logger, Prefix: prefix,
@@ -226,7 +202,7 @@ func (p *restDoorPart) baremetal(prefix string) http.Handler {
 }
 
 // audits returns the routes below /audit, by path.
-func (p *restDoorPart) audits() map[string]http.Handler {
+func (p restDoorPart) audits() map[string]http.Handler {
 	authorize := auth.Guard(p.access.auth, p.access.policy, "allot:audit")
 	asked := &audit.Questions{
 		Views: p.views.Projector, Log: p.log.all, Notary: p.notary.Notary, Authorize: authorize, Logger: p.logger,

@@ -15,13 +15,7 @@ import (
 
 // statePart brings State and read models to the end of the log, and learns the ledger's id.
 type statePart struct {
-	settings
-	stores
-	waits   *waiting
-	verdict *judgementPart
-	nats    *natsPart
-	log     *logPart
-	joining *joinPart
+	*server
 
 	state *ledger.State // at the end of the log; nil: a writer or a replica has taken it
 }

@@ -22,20 +22,9 @@ import (
 	"github.com/allot-project/allot/snapshots/copies"
 )
 
-// stores are what a server keeps beside the log.
-type stores struct {
-	data      *folderPart
-	notary    *notaryPart
-	views     *viewsPart
-	snaps     *snapshotsPart
-	highWater *highWaterPart
-}
-
 // notaryPart signs checkpoints, and knows which ledger this is.
 type notaryPart struct {
-	settings
-	data  *folderPart
-	views *viewsPart
+	*server
 
 	*present.Notary
 	vouchers *proof.Folder // nil: there is no key
@@ -98,11 +87,10 @@ func (p *notaryPart) openWitnesses() error {
 }
 
 // stop ends what witnesses are asked.
-func (p *notaryPart) stop() error {
+func (p *notaryPart) stop() {
 	if p.Witnesses != nil {
 		p.Witnesses.Close()
 	}
-	return nil
 }
 
 // save signs the present log, and stores the signed checkpoint. It has witnesses cosign it, too.
@@ -169,8 +157,7 @@ func (p *notaryPart) otherBegan(commit *ledger.Commit) error {
 
 // viewsPart are the read models.
 type viewsPart struct {
-	settings
-	data *folderPart
+	*server
 
 	*projector.Projector
 }
@@ -180,17 +167,9 @@ func (p *viewsPart) start(context.Context) (err error) {
 	return err
 }
 
-// run returns when the read models are damaged: the server ends then.
-func (p *viewsPart) run() error { return p.Await() }
-
-func (p *viewsPart) interrupt() { p.Interrupt() }
-
-func (p *viewsPart) stop() error { return p.Close() }
-
 // highWaterPart is the head of the newest commit, kept beside the log.
 type highWaterPart struct {
-	settings
-	data *folderPart
+	*server
 
 	*blocks.HighWater
 }
@@ -202,11 +181,6 @@ func (p *highWaterPart) start(context.Context) (err error) {
 	p.HighWater, err = p.data.Files().OpenHighWater(p.config.Cluster.on())
 	return err
 }
-
-// run returns when the log or its mark could not be synced: the server ends then.
-func (p *highWaterPart) run() error { return p.Await() }
-
-func (p *highWaterPart) stop() error { return p.Close() }
 
 // seen is what is known of the log besides what read models and snapshots know.
 func (p *highWaterPart) seen() ([]ledger.Head, error) {
@@ -223,10 +197,7 @@ func (p *highWaterPart) seen() ([]ledger.Head, error) {
 
 // snapshotsPart keeps the State in files.
 type snapshotsPart struct {
-	settings
-	data   *folderPart
-	views  *viewsPart
-	notary *notaryPart
+	*server
 
 	*snapshots.Store
 	due *snapshots.Schedule

@@ -28,7 +28,7 @@ const lastSpans = time.Second
 
 // tracesPart records traces of requests, if a flag asks for them.
 type tracesPart struct {
-	settings
+	*server
 
 	tracer *tracing.Tracer // nil: there are none
 }

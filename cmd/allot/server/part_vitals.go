@@ -12,12 +12,7 @@ import (
 
 // disksPart watches the disks. The watch outlives the writer.
 type disksPart struct {
-	settings
-	data     *folderPart
-	archives *archivesPart
-	views    *viewsPart
-	nats     *natsPart
-	fail     func(error) // takes why the server cannot go on
+	*server
 
 	vitals.Disks
 }
@@ -25,25 +20,16 @@ type disksPart struct {
 func (p *disksPart) start(context.Context) error {
 	return p.Start(vitals.DisksConfig{
 		Data: p.data.Folder, Views: p.views.Projector, NATS: p.nats.Server, Archives: p.archives.list,
-		Reserve: p.config.DiskReserve, RoomAgain: p.fail, Logger: p.logger,
+		Reserve: p.config.DiskReserve, RoomAgain: p.parts.fail, Logger: p.logger,
 		Clock: p.clock,
 	})
 }
 
 // metricsPart serves metrics.
 type metricsPart struct {
-	settings
-	clients
-	disks     *disksPart
-	archiver  *archiverPart
-	rejected  *rejectedPart
-	replica   *replicaPart
-	notices   *noticesPart
-	writer    *writerPart
-	processes *processesPart
-	scrubber  *scrubberPart
+	*server
 
-	server *http.Server // nil: there is none
+	http *http.Server // nil: there is none
 }
 
 func (p *metricsPart) start(context.Context) (err error) {
@@ -61,21 +47,21 @@ func (p *metricsPart) start(context.Context) (err error) {
 	if p.config.UnifiedLimits != "" {
 		m.Limits = &p.processes.limits
 	}
-	p.server, err = m.Serve(p.config.Metrics, p.config.fromScrapers)
+	p.http, err = m.Serve(p.config.Metrics, p.config.fromScrapers)
 	return err
 }
 
 func (p *metricsPart) stop() error {
-	if p.server == nil {
+	if p.http == nil {
 		return nil
 	}
-	return p.server.Close()
+	return p.http.Close()
 }
 
 // supervisorPart reports the server's state to systemd, if a unit of Type=notify
 // started it: that it is ready, that it lives (WatchdogSec), that it stops.
 type supervisorPart struct {
-	settings
+	*server
 
 	end  context.CancelFunc // nil: systemd has no watchdog for this unit
 	done chan struct{}
@@ -112,13 +98,12 @@ func (p *supervisorPart) feed(ctx context.Context, every time.Duration) {
 	}
 }
 
-func (p *supervisorPart) stop() error {
+func (p *supervisorPart) stop() {
 	if p.end != nil {
 		p.end()
 		<-p.done
 	}
 	p.tell(daemon.SdNotifyStopping)
-	return nil
 }
 
 // tell sends a message, if systemd wants it.

@@ -25,40 +25,27 @@ import (
 
 // noticesPart puts the publisher of notices between writer and read models.
 type noticesPart struct {
-	settings
-	notary     *notaryPart
-	views      *viewsPart
-	connection *connectionPart
+	*server
 
 	atomic.Pointer[notices.Publisher]
 }
 
 func (p *noticesPart) start(context.Context) error {
-	cfg := notices.Config{Conn: p.connection.Conn, Ledger: p.notary.Ledger, Logger: p.logger}
-	if p.connection.nats.Server != nil {
-		cfg.Interest = p.connection.nats.Interest
-		cfg.Listening = p.connection.nats.Listening
-		cfg.Ways = p.connection.nats.Ways
+	cfg := notices.Config{Conn: p.telling.Conn, Ledger: p.notary.Ledger, Logger: p.logger}
+	if p.nats.Server != nil {
+		cfg.Interest = p.nats.Interest
+		cfg.Listening = p.nats.Listening
+		cfg.Ways = p.nats.Ways
 	}
 	p.Store(notices.Start(p.views.Projector, cfg))
 	return nil
 }
 
-func (p *noticesPart) stop() error {
-	p.Load().Stop()
-	return nil
-}
+func (p *noticesPart) stop() { p.Load().Stop() }
 
 // writerPart is the writer, and what a server does first and last when it leads.
 type writerPart struct {
-	settings
-	stores
-	clients
-	log      *logPart
-	disks    *disksPart
-	state    *statePart
-	rejected *rejectedPart
-	notices  *noticesPart
+	*server
 
 	atomic.Pointer[writer.Writer]
 	claims *placing.Stage
@@ -175,11 +162,10 @@ func (p *writerPart) openTerm(context.Context) error {
 	return p.term.Open()
 }
 
-func (p *writerPart) closeTerm() error {
+func (p *writerPart) closeTerm() {
 	if p.term != nil {
 		p.term.Close()
 	}
-	return nil
 }
 
 // takeState gives a writer a State at the end of the log. The writer changes the
@@ -199,9 +185,7 @@ const rejectedAge = 7 * 24 * time.Hour
 
 // rejectedPart keeps rejected commands.
 type rejectedPart struct {
-	settings
-	log   *logPart
-	disks *disksPart
+	*server
 
 	stream *jetstream.Rejected // nil: they are not kept
 	keeper atomic.Pointer[rejected.Keeper]
@@ -227,9 +211,8 @@ func (p *rejectedPart) start(context.Context) error {
 	return nil
 }
 
-func (p *rejectedPart) stop() error {
+func (p *rejectedPart) stop() {
 	if keeper := p.keeper.Load(); keeper != nil {
 		keeper.Stop()
 	}
-	return nil
 }

@@ -42,6 +42,14 @@ type part struct {
 	stop func() error
 }
 
+// quietly is a stop that cannot fail.
+func quietly(stop func()) func() error {
+	return func() error {
+		stop()
+		return nil
+	}
+}
+
 // partList holds a server's parts in the order in which they start. They always stop in the reverse order.
 type partList struct {
 	list   []part

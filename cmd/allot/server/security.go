@@ -108,7 +108,7 @@ func (c *Command) fromScrapers(next http.Handler) http.Handler {
 
 // accessPart holds the permissions, and the means of identifying clients.
 type accessPart struct {
-	settings
+	*server
 
 	auth   auth.Authenticator
 	policy *policy.Rules

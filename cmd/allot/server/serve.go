@@ -94,23 +94,25 @@ func (c *Command) serve(ctx context.Context) error {
 	return errors.Join(s.wait(ctx), s.stop())
 }
 
-// settings are what every part is given.
-type settings struct {
-	config *Command
-	paces  paces
-	logger *slog.Logger
-	clock  *vitals.Clock
-}
-
-// server is a running server. Each part holds what it makes, from its start to its stop, and
-// points to the parts that it needs.
+// server is a running server. Its parts embed it: each holds what it makes, from its start to its stop, and
+// finds the others there.
 type server struct {
-	settings
-	parts *partList
-	waits *waiting
-	stores
-	clients
+	config      *Command
+	paces       paces
+	logger      *slog.Logger
+	clock       *vitals.Clock
+	waits       *waiting
+	instruments *vitals.Instruments // nil: there are no metrics
+	parts       *partList
 
+	data      *folderPart
+	notary    *notaryPart
+	views     *viewsPart
+	snaps     *snapshotsPart
+	highWater *highWaterPart
+	access    *accessPart
+	traces    *tracesPart
+	rest      *restPart
 	archives  *archivesPart
 	verdict   *judgementPart
 	joining   *joinPart
@@ -119,7 +121,8 @@ type server struct {
 	disks     *disksPart
 	state     *statePart
 	rejected  *rejectedPart
-	telling   *connectionPart
+	telling   *connectionPart // tells clients notices
+	asking    *connectionPart // is asked by clients
 	notices   *noticesPart
 	writer    *writerPart
 	replica   *replicaPart
@@ -129,46 +132,22 @@ type server struct {
 }
 
 func newServer(config *Command, logger *slog.Logger) *server {
-	paces := config.Pace.paces()
-	given := settings{config, paces, logger, vitals.NewClock(paces.clock, system.SinceBoot)}
-	s := &server{settings: given, waits: &waiting{logger: logger}}
-	s.data = &folderPart{settings: given}
-	s.views = &viewsPart{settings: given, data: s.data}
-	s.notary = &notaryPart{settings: given, data: s.data, views: s.views}
-	s.snaps = &snapshotsPart{settings: given, data: s.data, views: s.views, notary: s.notary}
-	s.highWater = &highWaterPart{settings: given, data: s.data}
-	s.access, s.traces = &accessPart{settings: given}, &tracesPart{settings: given}
-	s.rest = &restPart{settings: given, waits: s.waits, access: s.access}
+	s := &server{config: config, paces: config.Pace.paces(), logger: logger, waits: &waiting{logger: logger}}
+	s.clock = vitals.NewClock(s.paces.clock, system.SinceBoot)
 	if config.Metrics != "" {
 		s.instruments = vitals.NewInstruments()
 	}
-	s.archives = &archivesPart{settings: given, data: s.data, notary: s.notary}
-	s.verdict = &judgementPart{settings: given, data: s.data, archives: s.archives}
-	s.nats = &natsPart{settings: given, stores: s.stores, waits: s.waits, access: s.access, verdict: s.verdict}
-	s.log = &logPart{settings: given, waits: s.waits, data: s.data, verdict: s.verdict, nats: s.nats}
-	s.disks = &disksPart{settings: given, data: s.data, archives: s.archives, views: s.views, nats: s.nats}
-	s.joining = &joinPart{
-		settings: given, stores: s.stores, waits: s.waits, archives: s.archives, nats: s.nats, log: s.log, disks: s.disks,
-	}
-	s.state = &statePart{
-		settings: given, stores: s.stores, waits: s.waits, verdict: s.verdict, nats: s.nats, log: s.log, joining: s.joining,
-	}
-	s.rejected = &rejectedPart{settings: given, log: s.log, disks: s.disks}
-	s.telling = &connectionPart{settings: given, nats: s.nats, as: "notices", inside: (*embedded.Server).ConnectNotices}
-	s.notices = &noticesPart{settings: given, notary: s.notary, views: s.views, connection: s.telling}
-	s.writer = &writerPart{
-		settings: given, stores: s.stores, clients: s.clients, log: s.log, disks: s.disks, state: s.state,
-		rejected: s.rejected, notices: s.notices,
-	}
-	s.replica = &replicaPart{
-		settings: given, stores: s.stores, traces: s.traces, nats: s.nats, log: s.log, disks: s.disks, state: s.state,
-		writer: s.writer,
-	}
-	s.archiver = &archiverPart{settings: given, stores: s.stores, archives: s.archives, log: s.log, disks: s.disks}
-	s.processes = &processesPart{settings: given, access: s.access, notary: s.notary, views: s.views, writer: s.writer}
-	s.scrubber = &scrubberPart{settings: given, data: s.data, views: s.views, nats: s.nats}
+	s.data, s.notary, s.views = &folderPart{server: s}, &notaryPart{server: s}, &viewsPart{server: s}
+	s.snaps, s.highWater, s.access = &snapshotsPart{server: s}, &highWaterPart{server: s}, &accessPart{server: s}
+	s.traces, s.rest, s.archives = &tracesPart{server: s}, &restPart{server: s}, &archivesPart{server: s}
+	s.verdict, s.joining, s.nats = &judgementPart{server: s}, &joinPart{server: s}, &natsPart{server: s}
+	s.log, s.disks, s.state = &logPart{server: s}, &disksPart{server: s}, &statePart{server: s}
+	s.rejected, s.notices, s.writer = &rejectedPart{server: s}, &noticesPart{server: s}, &writerPart{server: s}
+	s.replica, s.archiver = &replicaPart{server: s}, &archiverPart{server: s}
+	s.processes, s.scrubber = &processesPart{server: s}, &scrubberPart{server: s}
+	s.telling = &connectionPart{server: s, as: "notices", inside: (*embedded.Server).ConnectNotices}
+	s.asking = &connectionPart{server: s, as: "door", inside: (*embedded.Server).ConnectDoor}
 	s.parts = newPartList(logger, s.list()...)
-	s.disks.fail, s.replica.parts = s.parts.fail, s.parts
 	return s
 }
 
@@ -200,24 +179,10 @@ func (s *server) wait(ctx context.Context) error {
 // list returns all parts of a server in the order in which they start; they stop
 // in the reverse order. Comments give the reasons for the order.
 func (s *server) list() []part {
-	copies := &copiesPart{settings: s.settings, snaps: s.snaps, disks: s.disks, replica: s.replica}
-	nodeProviders := &nodeProvidersPart{settings: s.settings, views: s.views, writer: s.writer}
-	asking := &connectionPart{settings: s.settings, nats: s.nats, as: "door", inside: (*embedded.Server).ConnectDoor}
-	natsDoor := &natsDoorPart{
-		settings: s.settings, stores: s.stores, clients: s.clients, nats: s.nats, log: s.log, rejected: s.rejected,
-		replica: s.replica, connection: asking,
-	}
-	metrics := &metricsPart{
-		settings: s.settings, clients: s.clients, disks: s.disks, rejected: s.rejected, notices: s.notices, writer: s.writer,
-		replica: s.replica, archiver: s.archiver, processes: s.processes, scrubber: s.scrubber,
-	}
-	restDoor := &restDoorPart{
-		settings: s.settings, stores: s.stores, clients: s.clients, log: s.log, disks: s.disks, rejected: s.rejected,
-		writer: s.writer, replica: s.replica, scrubber: s.scrubber,
-	}
-	supervisor := &supervisorPart{settings: s.settings}
+	copies, natsDoor, metrics := &copiesPart{server: s}, &natsDoorPart{server: s}, &metricsPart{server: s}
+	restDoor, supervisor := restDoorPart{s}, &supervisorPart{server: s}
 	return []part{
-		{phase: open, name: "data folder", start: s.data.start, stop: s.data.stop},
+		{phase: open, name: "data folder", start: s.data.start, stop: func() error { return s.data.Close() }},
 		// Spans are made from the first request to the end of the last one.
 		{phase: open, name: "traces", start: s.traces.start, stop: s.traces.stop},
 		{phase: open, name: "access", start: s.access.start},
@@ -226,30 +191,35 @@ func (s *server) list() []part {
 		// end.
 		{
 			phase: open, name: "REST port",
-			start: s.rest.start, run: s.rest.run, interrupt: s.rest.interrupt, stop: s.rest.stop,
+			start: s.rest.start, run: s.rest.run,
+			interrupt: func() { s.rest.endFollowing() }, stop: func() error { return s.rest.http.Close() },
 		},
 		// The log's files are judged before anything opens or changes them.
 		{phase: open, name: "judgement", start: s.verdict.start},
-		{phase: open, name: "signed checkpoints", start: s.notary.start, stop: s.notary.stop},
+		{phase: open, name: "signed checkpoints", start: s.notary.start, stop: quietly(s.notary.stop)},
 		// What another replica has sent comes to its place before anything there is opened.
 		{phase: open, name: "copy of another replica", start: s.joining.start},
-		// Read models that wait for room on a full disk give up when the server stops: the
-		// writer, and with it the doors, would wait for a long time.
+		// Read models that are damaged end the server. Those that wait for room on a full disk give up when it
+		// stops: the writer, and with it the doors, would wait for a long time.
 		{
-			phase: open, name: "read models",
-			start: s.views.start, run: s.views.run, interrupt: s.views.interrupt, stop: s.views.stop,
+			phase: open, name: "read models", start: s.views.start, run: func() error { return s.views.Await() },
+			interrupt: func() { s.views.Interrupt() }, stop: func() error { return s.views.Close() },
 		},
 		{phase: open, name: "snapshots", start: s.snaps.start},
-		// The high-water mark moves with each folded commit, and is closed after the last one.
-		{phase: open, name: "high-water mark", start: s.highWater.start, run: s.highWater.run, stop: s.highWater.stop},
-		{phase: open, name: "NATS server", start: s.nats.start, run: s.nats.run, stop: s.nats.stop},
-		{phase: open, name: "log connection", start: s.log.connect, run: s.log.watch, stop: s.log.close},
+		// The high-water mark moves with each folded commit, and is closed after the last one. If it, or the log, could
+		// not be synced, the server ends.
+		{
+			phase: open, name: "high-water mark", start: s.highWater.start,
+			run: func() error { return s.highWater.Await() }, stop: func() error { return s.highWater.Close() },
+		},
+		{phase: open, name: "NATS server", start: s.nats.start, run: s.nats.run, stop: quietly(s.nats.stop)},
+		{phase: open, name: "log connection", start: s.log.connect, run: s.log.watch, stop: quietly(s.log.close)},
 		// A server that is told to begin a ledger asks while this one waits for its log.
-		{phase: open, name: "what is known of the ledger", start: s.nats.tellKnown, stop: s.nats.stopKnown},
+		{phase: open, name: "what is known of the ledger", start: s.nats.tellKnown, stop: quietly(s.nats.stopKnown)},
 		{phase: open, name: "log", start: s.log.open},
 		// The watch of the disks outlives the writer, because it helps a writer
 		// that waits for a log on a full disk.
-		{phase: open, name: "disk space", start: s.disks.start, stop: s.disks.Stop},
+		{phase: open, name: "disk space", start: s.disks.start, stop: quietly(s.disks.Stop)},
 
 		{phase: follow, name: "State", start: s.state.start},
 		// Whose the archives are is asked before anything is written.
@@ -259,11 +229,11 @@ func (s *server) list() []part {
 		{phase: follow, name: "copies for other replicas", start: copies.start, stop: copies.stop},
 
 		// Connections close after the writer, so that clients hear of everything that it still does.
-		{phase: lead, name: "notices connection", start: s.telling.start, stop: s.telling.stop},
-		{phase: lead, name: "notices", start: s.notices.start, stop: s.notices.stop},
-		{phase: follow, name: "door connection", start: asking.start, stop: asking.stop},
+		{phase: lead, name: "notices connection", start: s.telling.start, stop: quietly(s.telling.stop)},
+		{phase: lead, name: "notices", start: s.notices.start, stop: quietly(s.notices.stop)},
+		{phase: follow, name: "door connection", start: s.asking.start, stop: quietly(s.asking.stop)},
 		// The keeper of rejections and the publisher of notices take what the writer hands them until it has ended.
-		{phase: lead, name: "keeper", start: s.rejected.start, stop: s.rejected.stop},
+		{phase: lead, name: "keeper", start: s.rejected.start, stop: quietly(s.rejected.stop)},
 		{
 			phase: lead, name: "writer",
 			start: s.writer.start, run: s.writer.run, interrupt: s.writer.interrupt, stop: s.writer.stop,
@@ -273,23 +243,23 @@ func (s *server) list() []part {
 		{phase: lead, name: "standard names", start: s.writer.begin},
 		// A replica's doors are open already: what comes before there are standard
 		// names would be told that VCPU is unknown.
-		{phase: lead, name: "commands of clients", start: s.writer.openTerm, stop: s.writer.closeTerm},
-		{phase: lead, name: "node providers", start: nodeProviders.start},
+		{phase: lead, name: "commands of clients", start: s.writer.openTerm, stop: quietly(s.writer.closeTerm)},
+		{phase: lead, name: "node providers", start: nodeProvidersPart{s}.start},
 		{phase: lead, name: "checkpoint of the start", start: s.notary.signStart},
-		{phase: lead, name: "archiver", start: s.archiver.start, stop: s.archiver.stop},
+		{phase: lead, name: "archiver", start: s.archiver.start, stop: quietly(s.archiver.stop)},
 		{phase: lead, name: "copies for archives", start: s.archiver.startStoring, stop: s.archiver.stopStoring},
 		// From here on a nearly full disk refuses commands. The commands of the start had to go through before.
 		{phase: lead, name: "disk reserve", start: s.disks.Arm},
 		// Parts that submit commands end before the writer does, so that everything that it took is answered.
-		{phase: lead, name: "processes", start: s.processes.start, stop: s.processes.stop},
+		{phase: lead, name: "processes", start: s.processes.start, stop: quietly(s.processes.stop)},
 		{phase: follow, name: "NATS door", start: natsDoor.start, stop: natsDoor.stop},
 
-		{phase: follow, name: "scrubber", start: s.scrubber.start, stop: s.scrubber.stop},
+		{phase: follow, name: "scrubber", start: s.scrubber.start, stop: quietly(s.scrubber.stop)},
 		{phase: follow, name: "sizes of the stores", start: s.disks.MeasureStores},
 		{phase: follow, name: "metrics", start: metrics.start, stop: metrics.stop},
 		// REST answers reads, too, and so stays when lead stops. It opens last, because the first request may be a
 		// command, and drains first, while the writer can still answer.
 		{phase: follow, name: "REST door", start: restDoor.start, stop: s.rest.drain},
-		{phase: follow, name: "supervisor", start: supervisor.start, stop: supervisor.stop},
+		{phase: follow, name: "supervisor", start: supervisor.start, stop: quietly(supervisor.stop)},
 	}
 }

@@ -146,7 +146,7 @@ func (c *Command) candidateOptions() placement.CandidateOptions {
 func (c *Command) rehearse(out io.Writer) error {
 	faults := []error{c.check()}
 	if faults[0] == nil {
-		files := &accessPart{settings: settings{config: c, logger: slog.New(slog.DiscardHandler)}}
+		files := &accessPart{server: &server{config: c, logger: slog.New(slog.DiscardHandler)}}
 		_, signer := cli.LoadSigner(c.SigningKey)
 		_, witnesses := c.witnesses()
 		faults = append(faults, files.start(context.Background()), signer, witnesses, c.checkFolder())

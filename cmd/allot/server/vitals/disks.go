@@ -138,10 +138,9 @@ func (d *Disks) Start(config DisksConfig) error {
 }
 
 // Stop ends the watch.
-func (d *Disks) Stop() error {
+func (d *Disks) Stop() {
 	close(d.quit)
 	d.ended.Wait()
-	return nil
 }
 
 // MeasureStores starts to measure what the stores hold. A file system that does not
