@@ -2,8 +2,17 @@
 package main
 
 import (
-	"github.com/alecthomas/kong"
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
 
+	"github.com/alecthomas/kong"
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/cmd/allot/ask"
 	"github.com/allot-project/allot/cmd/allot/operate"
 	"github.com/allot-project/allot/cmd/allot/server"
@@ -56,3 +65,48 @@ const (
 	name        = "allot"
 	description = "An event-sourced allocation ledger that speaks OpenStack Placement and Ironic's allocations."
 )
+
+// natsPasswordCommand is "allot nats-password": it prints the hash of a password,
+// for a file of users.
+type natsPasswordCommand struct{}
+
+// minPassword is the length of the shortest password that is accepted, in
+// characters.
+const minPassword = 8
+
+// Run hashes the password that it reads from standard input.
+func (natsPasswordCommand) Run(context.Context) error {
+	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	password := strings.TrimRight(line, "\r\n")
+	if password == "" && err != nil {
+		return errors.New("give the password on standard input")
+	}
+	if len(password) < minPassword {
+		return fmt.Errorf("the password is shorter than %d characters", minPassword)
+	}
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.DefaultCost)
+	if err != nil {
+		return err
+	}
+	fmt.Println(string(hash))
+	return nil
+}
+
+// policyCommand is "allot policy": it prints a policy file to start from.
+type policyCommand struct {
+	Open bool `help:"Print rules that permit everything to everybody, for a server behind a proxy that decides."`
+}
+
+// Run prints every rule of the policy.
+func (c *policyCommand) Run() error {
+	for _, name := range policy.Names() {
+		text := policy.Default(name)
+		if c.Open {
+			text = "@"
+		}
+		if _, err := fmt.Printf("%q: %q\n", name, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}

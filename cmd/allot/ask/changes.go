@@ -3,8 +3,11 @@ package ask
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"time"
 
 	"github.com/allot-project/allot/cmd/internal/cli"
 )
@@ -76,4 +79,112 @@ func setCounters(ctx context.Context, a *asked) error {
 		body["resource_provider_generation"] = at(now, "resource_provider_generation")
 	}
 	return a.change(ctx, body)
+}
+
+// clusterStatus prints the servers of a cluster, and what is wrong with them.
+func clusterStatus(ctx context.Context, a *asked) error {
+	answer, raw, err := a.read(ctx, a.request(), "members")
+	if err != nil {
+		return err
+	}
+	if a.Format == cli.JSON {
+		return a.Raw(raw)
+	}
+	members := list(at(answer, "members"))
+	err = a.Say("leader  %s\nterm    %s\nlevel   %s\nstream  led by %s", or("none: commands wait")(at(answer, "leader")),
+		field(answer, "term"), field(answer, "level"), or("none")(at(answer, "stream.leader")))
+	a.heads(a.columns)
+	err = errors.Join(err, a.Say(""), a.section(nil, members))
+	for _, member := range members {
+		if at(member, "lazy") == true {
+			err = errors.Join(err, a.Say("\nNot safe: %s does not sync every write (--lazy-sync).", field(member, "name")))
+		}
+	}
+	err = errors.Join(err, a.peers(at(answer, "stream"), members))
+	if problem := field(answer, "problem"); problem != "" {
+		err = errors.Join(err, a.Say("\nThis status is incomplete: %s", problem))
+	}
+	return err
+}
+
+// peers tells of the log's servers that lack something of it. Those of an external
+// NATS are not called as members are, and none of them is to join.
+func (a *asked) peers(peers any, members []any) (err error) {
+	member := func(name any) bool {
+		return slices.ContainsFunc(members, func(m any) bool { return field(m, "name") == text(name) })
+	}
+	others := list(at(peers, "others"))
+	outside := !member(at(peers, "leader")) && !slices.ContainsFunc(others, func(p any) bool { return member(at(p, "name")) })
+	for _, p := range others {
+		name, current := field(p, "name"), at(p, "current") == true
+		switch {
+		case !outside && !member(name) && !current:
+			err = a.Say("\nThe log has a place on server %s, which is gone: start one of that name with an empty folder.", name)
+		case at(p, "offline") == true:
+			err = a.Say("\nThe stream's server %s is away.", name)
+		case !current:
+			err = a.Say("\nThe stream's server %s lags by %s messages.", name, or("0")(at(p, "lag")))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const (
+	stepDownWait = 15 * time.Second
+	stepDownLook = 20 * time.Millisecond
+)
+
+// stepDown asks the leader to step down, and waits until another server leads.
+func stepDown(ctx context.Context, a *asked) error {
+	leads := func() (leader, term string, err error) {
+		health, _, err := a.read(ctx, cli.Request{Path: "/healthz"}, "role")
+		return field(health, "leader"), field(health, "term"), err
+	}
+	was, before, err := leads()
+	if err != nil {
+		return err
+	}
+	to := a.given["to"]
+	wish := map[string]string{}
+	if to != "" {
+		wish["to"] = to
+	}
+	if err := a.wish(ctx, wish); err != nil {
+		return err
+	}
+	for limit := time.Now().Add(stepDownWait); time.Now().Before(limit) && ctx.Err() == nil; time.Sleep(stepDownLook) {
+		leader, term, err := leads()
+		if err != nil || leader == "" || term == before {
+			continue
+		}
+		if leader == was || to != "" && leader != to {
+			return fmt.Errorf("%s leads, in term %s, because it was faster: ask again", cli.Clean(leader), cli.Clean(term))
+		}
+		return a.Say("%s leads, in term %s", leader, term)
+	}
+	return fmt.Errorf("%s was asked to step down, but no other server leads after %v: see allot cluster status", cli.Clean(was), stepDownWait)
+}
+
+// removeMember asks the cluster to forget a server.
+func removeMember(ctx context.Context, a *asked) error {
+	if err := a.wish(ctx, map[string]string{"name": a.given["name"]}); err != nil {
+		return err
+	}
+	return a.Say("%s is forgotten", a.given["name"])
+}
+
+// wish sends a request of an operator. The server answers with the same once it has
+// carried it out.
+func (a *asked) wish(ctx context.Context, wish map[string]string) error {
+	var done map[string]string
+	if _, err := a.ReadJSON(ctx, cli.Request{Method: http.MethodPost, Path: a.path, Body: wish}, &done); err != nil {
+		return err
+	}
+	if done["to"] != wish["to"] || done["name"] != wish["name"] || done == nil {
+		return cli.ErrNotAllot
+	}
+	return nil
 }

@@ -1,17 +1,25 @@
 package operate
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/api/client"
 	"github.com/allot-project/allot/api/wire"
+	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/chain"
+	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
@@ -77,4 +85,94 @@ func (l *remoteLog) Read(ctx context.Context, from, to uint64, yield func(ledger
 		}
 	}
 	return nil
+}
+
+// httpLog is the log of a running server, read only, over HTTP.
+type httpLog struct {
+	readOnly
+
+	server *cli.Client
+}
+
+var _ ledger.Log = (*httpLog)(nil)
+
+// maxCommitLine is the length of the longest line with a commit, as base64 with its digest.
+const maxCommitLine = 2 * embedded.MaxPayload
+
+// httpCommits is how many commits are asked for at once.
+const httpCommits = 10_000
+
+// Last implements ledger.Log.
+func (l *httpLog) Last(ctx context.Context) (uint64, error) {
+	var status audit.Status
+	_, err := l.server.ReadJSON(ctx, cli.Request{Path: "/audit/status"}, &status)
+	return status.Sequence, err
+}
+
+// Read implements ledger.Log.
+func (l *httpLog) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
+	for from = max(from, 1); from <= to; {
+		next, err := l.some(ctx, from, to, yield)
+		if err != nil {
+			return err
+		}
+		if next == from {
+			return fmt.Errorf("%w at sequence %d", ledger.ErrLogGap, from)
+		}
+		from = next
+	}
+	return nil
+}
+
+// sign has the server sign the checkpoint of a commit, which must say of the log what is
+// known of it here. nil: the server has no key.
+func (l *httpLog) sign(ctx context.Context, c *proof.Checkpoint) ([]byte, error) {
+	at := url.Values{"at": {fmt.Sprint(c.Sequence)}}
+	signed, err := l.server.Read(ctx, cli.Request{Path: "/audit/checkpoint", Query: at})
+	var no *cli.StatusError
+	if errors.As(err, &no) && no.Code == http.StatusNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	says, err := proof.Unverified(signed)
+	if err == nil && *says != *c {
+		err = fmt.Errorf("%w: the server signs another checkpoint of sequence %d than that of the log it sends", archive.ErrFork, c.Sequence)
+	}
+	return signed, err
+}
+
+// some reads the commits of one answer. It returns the sequence after them.
+func (l *httpLog) some(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) (next uint64, err error) {
+	query := url.Values{"from": {fmt.Sprint(from)}, "limit": {fmt.Sprint(min(httpCommits, to-from+1))}}
+	resp, err := l.server.Send(ctx, cli.Request{Path: "/audit/commits", Query: query})
+	if err != nil {
+		return from, err
+	}
+	defer func() { _ = resp.Body.Close() }() // nothing was written
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(make([]byte, 1<<16), maxCommitLine)
+	for lines.Scan() {
+		var line struct {
+			audit.Commit
+			audit.Trouble
+		}
+		switch err := json.Unmarshal(lines.Bytes(), &line); {
+		case err != nil:
+			return from, fmt.Errorf("the server's answer breaks off after sequence %d: %w", from-1, err)
+		case line.Error != "":
+			return from, fmt.Errorf("the server cannot read its log at sequence %d: %s", from, line.Error)
+		case line.Sequence != from || ledger.DigestOf(line.Data) != line.Digest:
+			return from, &chain.BadEntryError{Sequence: from, Err: ledger.ErrCorrupt}
+		}
+		if err := yield(ledger.Entry{Sequence: from, Data: line.Data}); err != nil {
+			return from, err
+		}
+		from++
+	}
+	if err := lines.Err(); err != nil {
+		return from, fmt.Errorf("the server's answer breaks off after sequence %d: %w", from-1, err)
+	}
+	return from, nil
 }

@@ -100,3 +100,83 @@ func explain(err error) error {
 
 // adminShutdown is the class of PostgreSQL's errors for a server that ends.
 const adminShutdown = "57P"
+
+// table is a table of Placement's, and the rows that are read from it or written into it.
+type table struct {
+	name    contents.Table
+	columns []string
+	rows    func() int
+	row     func(i int) []any  // pointers to the values in the columns
+	add     func() []any       // one more row
+	made    func(i int) moment // when a row was made, which is written, but not read; nil: it is among the columns
+}
+
+// order is that in which rows are read: by their ids, or, of a table without ids, by all.
+func (t table) order() string {
+	if t.columns[0] == "id" {
+		return "id"
+	}
+	return strings.Join(t.columns, ", ")
+}
+
+// Kinds of values beside numbers and texts: a text that is empty if it is null, and a time in Unix
+// nanoseconds, of which 0 is null.
+type (
+	orEmpty string
+	moment  int64
+)
+
+func tableOf[R any](name contents.Table, columns string, list *[]R, fields func(*R) []any) table {
+	return table{
+		name: name, columns: strings.Split(columns, ", "), rows: func() int { return len(*list) },
+		row: func(i int) []any { return fields(&(*list)[i]) },
+		add: func() []any {
+			*list = append(*list, *new(R))
+			return fields(&(*list)[len(*list)-1])
+		},
+	}
+}
+
+// tables are all tables, in an order in which references exist when they are used.
+func tables(rows *contents.Rows) []table {
+	names := func(name contents.Table, column string, list *[]contents.NameRow) table {
+		t := tableOf(name, "id, "+column, list, func(n *contents.NameRow) []any { return []any{&n.ID, &n.Name} })
+		t.made = func(i int) moment { return moment((*list)[i].Created) }
+		return t
+	}
+	pairs := func(name contents.Table, column string, list *[]contents.PairRow) table {
+		t := tableOf(name, "resource_provider_id, "+column, list, func(p *contents.PairRow) []any {
+			return []any{&p.Provider, &p.Other}
+		})
+		t.made = func(int) moment { return 0 }
+		return t
+	}
+	timed := func(t *contents.Times, values ...any) []any {
+		return append(values, (*moment)(&t.Created), (*moment)(&t.Updated))
+	}
+	const times = ", created_at, updated_at"
+	return []table{
+		names(contents.Classes, "name", &rows.Classes), names(contents.Traits, "name", &rows.Traits),
+		names(contents.Projects, "external_id", &rows.Projects), names(contents.Users, "external_id", &rows.Users),
+		names(contents.Types, "name", &rows.Types), names(contents.Aggregates, "uuid", &rows.Aggregates),
+		tableOf(contents.Providers, "id, uuid, name, generation, root_provider_id, parent_provider_id"+times,
+			&rows.Providers, func(p *contents.ProviderRow) []any {
+				return timed(&p.Times, &p.ID, &p.UUID, (*orEmpty)(&p.Name), &p.Generation, &p.Root, &p.Parent)
+			}),
+		tableOf(contents.Inventories, "id, resource_provider_id, resource_class_id, total, reserved, min_unit, max_unit, "+
+			"step_size, allocation_ratio"+times, &rows.Inventories, func(v *contents.InventoryRow) []any {
+			return timed(&v.Times, &v.ID, &v.Provider, &v.Class, &v.Total, &v.Reserved, &v.MinUnit, &v.MaxUnit,
+				&v.StepSize, &v.Ratio)
+		}),
+		pairs(contents.ProviderTraits, "trait_id", &rows.ProviderTraits),
+		pairs(contents.ProviderAggregates, "aggregate_id", &rows.ProviderAggregates),
+		tableOf(contents.Consumers, "id, uuid, project_id, user_id, consumer_type_id, generation"+times,
+			&rows.Consumers, func(c *contents.ConsumerRow) []any {
+				return timed(&c.Times, &c.ID, &c.UUID, &c.Project, &c.User, &c.Type, &c.Generation)
+			}),
+		tableOf(contents.Allocations, "id, resource_provider_id, consumer_id, resource_class_id, used"+times,
+			&rows.Allocations, func(a *contents.AllocationRow) []any {
+				return timed(&a.Times, &a.ID, &a.Provider, &a.Consumer, &a.Class, &a.Used)
+			}),
+	}
+}

@@ -4,6 +4,9 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"net"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/api/port"
 )
@@ -31,3 +34,19 @@ func (f TLSFlags) Config(logger *slog.Logger) (*tls.Config, error) {
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.Current(), nil },
 	}, nil
 }
+
+// IsLocal reports whether only this machine can reach an address.
+func IsLocal(address string) (bool, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false, fmt.Errorf("%q is not HOST:PORT", address)
+	}
+	if ip := net.ParseIP(host); ip != nil {
+		return ip.IsLoopback(), nil
+	}
+	return host == "localhost", nil
+}
+
+// Silent suppresses nats.go's own messages about refusals: a probe hopes for them, and others tell
+// them themselves.
+var Silent = nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
