@@ -36,7 +36,6 @@ type benchClaimCommand struct {
 	made []ledger.UUID // providers
 }
 
-// claimBench is what was measured.
 type claimBench struct {
 	first             time.Duration // the first claim, which makes the order
 	claims, half, old *timings      // half: at half of the rate of claims
@@ -49,8 +48,7 @@ type claimBench struct {
 
 const (
 	fastTrait = "CUSTOM_BENCH_FAST" // of every tenth provider
-	// perBatch is how many providers are made at once.
-	perBatch = 150
+	perBatch  = 150
 	// halfRateFor is how long the rate is halved.
 	halfRateFor = 30 * time.Second
 	// oldLimit is how many candidates are asked for in the old way, and oldAtOnce by how many
@@ -108,7 +106,6 @@ func (c *benchClaimCommand) run(ctx context.Context, folder string) (result *cla
 	return result, err
 }
 
-// prepare makes the providers, many at once.
 func (c *benchClaimCommand) prepare(ctx context.Context, clients []*client.Client) error {
 	if _, err := clients[0].Submit(ctx, &commands.CreateTrait{Name: fastTrait}); err != nil {
 		return err
@@ -122,7 +119,6 @@ func (c *benchClaimCommand) prepare(ctx context.Context, clients []*client.Clien
 	})
 }
 
-// providers makes some of the providers.
 func (c *benchClaimCommand) providers(from, to int) (list []commands.Command) {
 	for i := from; i < to; i++ {
 		id := ledger.UUID(uuid.New())

@@ -39,12 +39,10 @@ type benchCommand struct {
 const (
 	// rounds is in how many turns that time is divided. The ways alternate, so that the growing ledger
 	// slows all of them alike.
-	rounds = 6
-	// providersToUse is how many providers it allocates from.
+	rounds         = 6
 	providersToUse = 100
 )
 
-// submitFunc carries one command out.
 type submitFunc func(context.Context, commands.Command) error
 
 // Run prints a line for each way to submit, with its ratio to the first.
@@ -116,7 +114,6 @@ func unread(nc *nats.Conn) submitFunc {
 	}
 }
 
-// way is a way to submit, and its measurements.
 type way struct {
 	name    string
 	submit  submitFunc
@@ -153,7 +150,6 @@ func printWays(ways []*way) {
 	}
 }
 
-// submitTo submits in the process.
 func submitTo(p *writer.Writer) submitFunc {
 	return func(ctx context.Context, command commands.Command) error {
 		outcome, err := p.Submit(ctx, commands.Submission{ID: commands.NewID(), Actor: "bench", Command: command})
@@ -186,7 +182,6 @@ func prepare(ctx context.Context, p *writer.Writer) ([]ledger.UUID, error) {
 	return ids, nil
 }
 
-// measure submits one way for a part of the time.
 func (c *benchCommand) measure(ctx context.Context, w *way, providers []ledger.UUID) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Duration+time.Minute)
 	defer cancel()
@@ -210,7 +205,6 @@ type ownLedger struct {
 	writer *writer.Writer
 }
 
-// beginLedger begins a ledger in an empty folder.
 func beginLedger(ctx context.Context, dir string) (l *ownLedger, err error) {
 	l = new(ownLedger)
 	defer func() {
@@ -256,7 +250,6 @@ func beginLedger(ctx context.Context, dir string) (l *ownLedger, err error) {
 	return l, err
 }
 
-// close ends what has begun.
 func (l *ownLedger) close() (err error) {
 	if l.api != nil {
 		err = l.api.Stop()

@@ -71,7 +71,6 @@ func (c *benchDevicesCommand) time(ctx context.Context, do func(n int) error) (t
 	return t, (after.TotalAlloc - before.TotalAlloc) / uint64(max(1, t.latency.TotalCount())), err
 }
 
-// devices measures requests for devices beside a plain one.
 func (c *benchDevicesCommand) devices(ctx context.Context) error {
 	whole := c.Hosts / 2
 	world := c.hosts(func(host int) bool { return host == whole })
@@ -144,7 +143,6 @@ func (c *benchDevicesCommand) sizes(ctx context.Context) error {
 	return nil
 }
 
-// claims measures claims over NATS.
 func (c *benchDevicesCommand) claims(ctx context.Context, folder string) error {
 	bench := &benchClaimCommand{
 		serverFlags: c.serverFlags, Providers: c.Providers, Claims: c.Claims, Connected: 4, Pipelined: 512, Prefer: "spread",
@@ -201,7 +199,6 @@ func change(index *candidates.Index, all []*ledger.Provider, i int) {
 	all[i] = &after
 }
 
-// devicesOf asks for so many groups of one device.
 func devicesOf(groups int) *demand.CandidateRequest {
 	request := new(demand.CandidateRequest)
 	for i := range groups {
@@ -212,7 +209,6 @@ func devicesOf(groups int) *demand.CandidateRequest {
 	return request
 }
 
-// searchFor finds candidates, and wants some.
 func searchFor(ctx context.Context, world *candidates.World, request *demand.CandidateRequest, limit int) error {
 	resolved, rejection := request.Resolve(benchClasses)
 	if rejection != nil {

@@ -85,7 +85,6 @@ func (c *floodsCommand) measure(ctx context.Context, folder string) (err error) 
 	return err
 }
 
-// users writes the file of the server's NATS users.
 func (c *floodsCommand) users(folder string) (path string, err error) {
 	program, err := c.program()
 	if err != nil {
@@ -124,7 +123,6 @@ func (c *floodsCommand) startFlood(server *server) (end func(), err error) {
 	}, hostile.Start()
 }
 
-// honest is a client that asks one request after the other.
 type honest struct {
 	client *http.Client
 	http   string
@@ -178,7 +176,6 @@ func (h *honest) ask(ctx context.Context, method, path, body string) error {
 	return nil
 }
 
-// from is a client that calls from an address of this machine.
 func from(address string, connections int) *http.Client {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
 	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{

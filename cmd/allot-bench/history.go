@@ -80,7 +80,6 @@ func historyID(kind string, n int64) (id ledger.UUID) {
 	return id
 }
 
-// prepare makes the providers that are not there.
 func (c *benchHistoryCommand) prepare(ctx context.Context, allot *client.Client) error {
 	for n := range int64(c.Providers) {
 		id := historyID("provider", n)
@@ -173,7 +172,6 @@ func (c *benchHistoryCommand) comeAndGo(
 	return time.Duration(taken.millis(100) * float64(time.Millisecond)), err
 }
 
-// allocation is what the n-th consumer gets.
 func (c *benchHistoryCommand) allocation(n int64) commands.Command {
 	consumer := historyID("consumer", n)
 	provider := historyID("provider", n%int64(c.Providers))
@@ -218,14 +216,12 @@ func (c *benchHistoryCommand) ask(ctx context.Context, q historyQuestions, consu
 	return nil
 }
 
-// historyQuestions asks a server over HTTP.
 type historyQuestions struct{ server *cli.Client }
 
 func questionsTo(address string) historyQuestions {
 	return historyQuestions{cli.NewClient(&url.URL{Scheme: "http", Host: address}, "admin", nil)}
 }
 
-// consumers returns how many consumers of a history there are.
 func (q historyQuestions) consumers(ctx context.Context) (int64, error) {
 	var failure error
 	n := sort.Search(1<<40, func(n int) bool {
@@ -239,7 +235,6 @@ func (q historyQuestions) consumers(ctx context.Context) (int64, error) {
 	return int64(n), failure
 }
 
-// historyEntry is a record that changed a consumer.
 type historyEntry struct {
 	Address, Command string
 }
@@ -253,7 +248,6 @@ func (q historyQuestions) history(
 	return page.Entries, err
 }
 
-// came returns the sequence with which a consumer came.
 func (q historyQuestions) came(ctx context.Context, n int64, taken *timings) (uint64, error) {
 	entries, err := q.history(ctx, n, taken)
 	if err != nil {
@@ -283,7 +277,6 @@ func (q historyQuestions) held(ctx context.Context, n int64, at uint64, taken *t
 	return fmt.Errorf("as of %d consumer %d held %v, and was given %d VCPU", at, n, answer.Allocations, 1+n%8)
 }
 
-// get reads an answer, and notes how long it took.
 func (q historyQuestions) get(ctx context.Context, request cli.Request, answer any, taken *timings) error {
 	begun := time.Now()
 	_, err := q.server.ReadJSON(ctx, request, answer)

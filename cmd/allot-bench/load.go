@@ -32,7 +32,6 @@ func newTimings() *timings {
 	return &timings{latency: hdrhistogram.New(shortestMicros, longestMicros, digits)}
 }
 
-// record notes what began at some time and ends now.
 func (t *timings) record(begun time.Time) error {
 	passed := min(longestMicros, max(shortestMicros, time.Since(begun).Microseconds()))
 	t.mu.Lock()
@@ -77,7 +76,6 @@ func (t *timings) run(
 	return context.Cause(ctx)
 }
 
-// below says that there are so many things to do.
 func below(count int) func(int) bool { return func(n int) bool { return n < count } }
 
 // connect returns clients with a connection each, and what closes these.
@@ -105,7 +103,6 @@ func isRejection(err error) bool {
 	return errors.As(err, &rejection)
 }
 
-// inFolder makes a folder in another one, and removes it afterwards.
 func inFolder(dir string, measure func(folder string) error) error {
 	folder, err := os.MkdirTemp(dir, "allot-bench-")
 	if err != nil {

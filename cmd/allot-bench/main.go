@@ -4,7 +4,6 @@ package main
 
 import "github.com/allot-project/allot/cmd/internal/cli"
 
-// program is the command line.
 type program struct {
 	Commands benchCommand        `cmd:"" default:"withargs" help:"Measure commands in the process and over NATS." example:"commands --duration 6s"`
 	Claim    benchClaimCommand   `cmd:"" help:"Measure claims over NATS, and beside them candidates and then allocate." example:"claim"`

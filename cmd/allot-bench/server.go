@@ -17,19 +17,16 @@ import (
 	"time"
 )
 
-// serverFlags say which program the server is.
 type serverFlags struct {
 	Allot string `help:"The server's program; default: allot beside this one, or else in PATH." type:"existingfile" placeholder:"FILE"`
 }
 
-// server is a running allot serve.
 type server struct {
 	cmd        *exec.Cmd
 	http, nats string // HOST:PORT, and a URL; empty: none
 	ended      chan error
 }
 
-// program returns the path of the server's program.
 func (f serverFlags) program() (string, error) {
 	own, err := os.Executable()
 	if err != nil {

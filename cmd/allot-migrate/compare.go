@@ -25,7 +25,6 @@ type compareCommand struct {
 	Placement comparePlacementCommand `cmd:"" help:"Compare a running server with a Placement: its database or its REST API." example:"compare placement --url 127.0.0.1:8778 --with http://127.0.0.1:8779"`
 }
 
-// comparePlacementCommand is "allot-migrate compare placement".
 type comparePlacementCommand struct {
 	Server         cli.Server `embed:""`
 	placementLogin `embed:""`
@@ -160,7 +159,6 @@ func (c *comparePlacementCommand) print(to io.Writer, differences []contents.Dif
 	return nil
 }
 
-// candidateFlags say which allocation candidates are compared.
 type candidateFlags struct {
 	Samples    int    `help:"Compare the allocation candidates of so many requests for what consumers hold. Only a REST API answers them; 0: none." default:"10"`
 	Flavours   string `help:"File with requests whose allocation candidates are compared, too: a query a line, such as resources=VCPU:1&required=HW_CPU_X86_AVX2." type:"existingfile" placeholder:"FILE"`
@@ -189,7 +187,6 @@ func (f *candidateFlags) queries(theirs *contents.Plan) ([]string, error) {
 	return append(given, theirs.Flavours(f.Samples)...), nil
 }
 
-// compare asks both sides for the candidates of each request.
 func (f *candidateFlags) compare(
 	ctx context.Context, left, right *placementapi.Source, queries []string,
 ) (found []contents.Difference, err error) {

@@ -14,7 +14,6 @@ import (
 	"github.com/allot-project/allot/ledger/durable"
 )
 
-// exportCommand is "allot-migrate export".
 type exportCommand struct {
 	Placement exportPlacementCommand `cmd:"" help:"Write the contents of a running server into a database that Placement can serve." example:"export placement --to contents.sql"`
 }

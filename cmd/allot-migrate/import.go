@@ -30,7 +30,6 @@ type importCommand struct {
 	JSONL     importJSONLCommand     `cmd:"" name:"jsonl" help:"Begin a data folder with the contents of a file of JSON lines." example:"import jsonl contents.jsonl --data /var/lib/allot"`
 }
 
-// contentsFlags are those of all imports.
 type contentsFlags struct {
 	Data     string   `help:"Data folder, without a log or with an unfinished import." type:"path" placeholder:"DIR"`
 	DryRun   bool     `help:"Read everything and print the report, but write nothing."`
@@ -71,7 +70,6 @@ func (c *contentsFlags) run(ctx context.Context, from string, read reader) (err 
 	return nil
 }
 
-// abandon removes what a failed import has made.
 func abandon(d *datafolder.Folder, made bool) error {
 	if err := d.Files().AbandonImport(); err != nil {
 		return err
@@ -85,7 +83,6 @@ func abandon(d *datafolder.Folder, made bool) error {
 	return nil
 }
 
-// fill reads everything, and puts it into the folder.
 func (c *contentsFlags) fill(ctx context.Context, d *datafolder.Folder, read reader) error {
 	if err := d.Files().DiscardUnfinished(); err != nil { // of a run that was killed
 		return err
@@ -189,7 +186,6 @@ func logOf(plan *contents.Plan) *madeLog {
 	return &madeLog{from: fmt.Sprintf("%s %s", plan.Contents.Kind, plan.Contents.Source), holds: holds}
 }
 
-// keep appends commits.
 func (l *madeLog) keep(ctx context.Context) func(ledger.Entry) error {
 	return func(e ledger.Entry) error {
 		l.entries = append(l.entries, e)
@@ -197,7 +193,6 @@ func (l *madeLog) keep(ctx context.Context) func(ledger.Entry) error {
 	}
 }
 
-// tell prints the report, and writes it into a file.
 func (c *contentsFlags) tell(report *contents.Report) error {
 	if c.Report != "" {
 		text, err := ledger.PlainJSON(report)
@@ -215,7 +210,6 @@ func (c *contentsFlags) tell(report *contents.Report) error {
 	return report.WriteText(os.Stdout)
 }
 
-// importPlacementCommand is "allot-migrate import placement".
 type importPlacementCommand struct {
 	contentsFlags  `embed:""`
 	placementLogin `embed:""`
@@ -287,7 +281,6 @@ func (a addressOf) in(path string) (string, error) {
 	return "", fmt.Errorf("%s has neither an address in its first line nor %s connection", path, a.section)
 }
 
-// importJSONLCommand is "allot-migrate import jsonl".
 type importJSONLCommand struct {
 	File          string `arg:"" help:"File of JSON lines; docs/import-jsonl.md describes it." type:"existingfile"`
 	contentsFlags `embed:""`

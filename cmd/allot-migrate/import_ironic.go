@@ -21,7 +21,6 @@ import (
 	"github.com/allot-project/allot/ledger/system"
 )
 
-// importIronicCommand is "allot-migrate import ironic".
 type importIronicCommand struct {
 	contentsFlags  `embed:""`
 	placementLogin `embed:""`
@@ -114,7 +113,6 @@ func warnOfOwners(state *ledger.State) {
 	}
 }
 
-// baseLedger is a ledger that something is added to.
 type baseLedger struct {
 	log    ledger.Log
 	state  *ledger.State
@@ -157,7 +155,6 @@ func (b *baseLedger) mayTakeNodes(dir string) error {
 	return nil
 }
 
-// exchangeLog puts another log in the place of the folder's own.
 func exchangeLog(ctx context.Context, d *datafolder.Folder, log *madeLog, last ledger.Head) error {
 	staging := d.Path(stagingFolder)
 	if err := os.RemoveAll(staging); err != nil { // an interrupted import left it

@@ -3,7 +3,6 @@ package main
 
 import "github.com/allot-project/allot/cmd/internal/cli"
 
-// program is the command line.
 type program struct {
 	Import  importCommand  `cmd:"" help:"Begin a data folder with the contents of a Placement, of an Ironic, or of a file of JSON lines."`
 	Compare compareCommand `cmd:"" help:"Compare a running server with a Placement."`

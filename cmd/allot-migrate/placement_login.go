@@ -35,7 +35,6 @@ type placementLogin struct {
 	CACert string `name:"os-cacert" help:"Certificates of Keystone and Placement to trust instead of the system's." env:"OS_CACERT" type:"existingfile" placeholder:"FILE"`
 }
 
-// source returns what reads the REST API at an address.
 func (l placementLogin) source(address string) (*placementapi.Source, error) {
 	source := &placementapi.Source{URL: address, Token: l.PlacementToken}
 	var trust *tls.Config
@@ -72,7 +71,6 @@ func (l placementLogin) source(address string) (*placementapi.Source, error) {
 	return source, nil
 }
 
-// isREST reports whether an address is that of a REST API.
 func isREST(address string) bool {
 	scheme, _, found := strings.Cut(strings.ToLower(address), "://")
 	return found && (scheme == "http" || scheme == "https")
@@ -95,7 +93,6 @@ func (l placementLogin) contentsAt(address string) (reader, error) {
 	return watched("reading", db.Read), nil
 }
 
-// watched is a reader that shows how far it is.
 func watched(title string, read func(context.Context, contents.Progress) (*contents.Rows, error)) reader {
 	return func(ctx context.Context) (*contents.Rows, error) {
 		show, end := cli.Progress(title)

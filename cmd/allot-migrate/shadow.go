@@ -30,7 +30,6 @@ import (
 	"github.com/allot-project/allot/ledger/durable"
 )
 
-// shadowCommand is "allot-migrate shadow".
 type shadowCommand struct {
 	Run  shadowRunCommand  `cmd:"" default:"withargs" help:"Run the proxy." example:"shadow run --upstream http://127.0.0.1:8778"`
 	Lead shadowLeadCommand `cmd:"" help:"Make Placement or Allot the one that answers, while the proxy runs." example:"shadow lead allot"`
@@ -152,7 +151,6 @@ func serveShadow(
 	return err
 }
 
-// proxy makes the proxy from the flags.
 func (c *shadowRunCommand) proxy(logger *slog.Logger) (*shadow.Shadow, error) {
 	if local, err := cli.IsLocal(c.Admin); err != nil || !local {
 		return nil, errors.Join(fmt.Errorf("--admin %s: it shows contents and changes who leads, without "+
@@ -174,7 +172,6 @@ func (c *shadowRunCommand) proxy(logger *slog.Logger) (*shadow.Shadow, error) {
 	return shadow.New(config), nil
 }
 
-// address is where a side is.
 func (c *shadowRunCommand) address(of shadow.Side) (flag, address string) {
 	if of == shadow.Allot {
 		return "--allot", c.Allot
@@ -224,7 +221,6 @@ func carrier(from http.RoundTripper, keep bool) http.RoundTripper {
 	return transport
 }
 
-// contents reads everything that a side has.
 func (c *shadowRunCommand) contents(
 	ctx context.Context, of shadow.Side, show func(done, total uint64),
 ) (*contents.Plan, error) {
@@ -295,7 +291,6 @@ func (c *shadowRunCommand) remember(lead shadow.Side) error {
 	return durable.Replace(c.leadFile(), []byte(lead.String()+"\n"))
 }
 
-// shadowLeadCommand is "allot-migrate shadow lead".
 type shadowLeadCommand struct {
 	Side  string        `arg:"" enum:"placement,allot" help:"placement or allot."`
 	Admin string        `help:"The proxy's --admin." default:"127.0.0.1:8780" placeholder:"HOST:PORT"`

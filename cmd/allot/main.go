@@ -19,7 +19,6 @@ import (
 	"github.com/allot-project/allot/cmd/internal/cli"
 )
 
-// program is the command line.
 type program struct {
 	ask.Commands `embed:""`
 
@@ -92,7 +91,6 @@ func (natsPasswordCommand) Run(context.Context) error {
 	return nil
 }
 
-// policyCommand is "allot policy": it prints a policy file to start from.
 type policyCommand struct {
 	Open bool `help:"Print rules that permit everything to everybody, for a server behind a proxy that decides."`
 }

@@ -72,7 +72,6 @@ func (p *Plan) newWriter(begin Begin, state *ledger.State, yield func(ledger.Ent
 	return w
 }
 
-// write adds the records of a plan, and seals the last commit.
 func (w *logWriter) write(p *Plan) error {
 	contents := []ledger.Event{p.Contents}
 	for _, class := range p.Classes {
@@ -122,7 +121,6 @@ func (p *Plan) newest() int64 {
 	return newest
 }
 
-// logWriter builds commits.
 type logWriter struct {
 	begin   Begin
 	time    int64
@@ -162,7 +160,6 @@ func (w *logWriter) add(command string, events ...ledger.Event) error {
 	return nil
 }
 
-// seal passes the commit on and begins the next one.
 func (w *logWriter) seal() error {
 	if w.builder.Len() == 0 {
 		return nil

@@ -62,7 +62,6 @@ func union[V any](a, b map[string]V) map[string]bool {
 	return keys
 }
 
-// facts are the plan's contents in words, by entity and field.
 func (p *Plan) facts() map[string]map[string]string {
 	all := make(map[string]map[string]string, len(p.Providers)+len(p.Consumers))
 	for _, class := range p.Classes {

@@ -60,7 +60,6 @@ func outOfRange(amounts ...int64) bool {
 	return slices.ContainsFunc(amounts, func(n int64) bool { return n < 0 || n > ledger.MaxAmount })
 }
 
-// holder is a consumer that holds something.
 type holder struct {
 	event ledger.ConsumerImported
 	row   *ConsumerRow
@@ -68,7 +67,6 @@ type holder struct {
 	rows  []int64
 }
 
-// readAllocations adds up what consumers hold.
 func (b *builder) readAllocations() {
 	b.byUUID = make(map[ledger.UUID]*holder, len(b.rows.Allocations)/2)
 	rows := b.rows.Allocations
@@ -97,7 +95,6 @@ func (b *builder) readAllocations() {
 
 func byAllocationID(x, y AllocationRow) int { return cmp.Compare(x.ID, y.ID) }
 
-// readAllocation checks a row by itself.
 func (b *builder) readAllocation(row *AllocationRow) (p *provider, class string, ok bool) {
 	if b.refusesText(row.Consumer, Allocations, row.ID) {
 		return nil, "", false
@@ -167,7 +164,6 @@ func earliest(a, b int64) int64 {
 	return a
 }
 
-// fits compares an allocation with its inventory, and makes one if there is none.
 func (b *builder) fits(p *provider, class string, row *AllocationRow) {
 	i, exists := p.classes[class]
 	if !exists {
@@ -201,7 +197,6 @@ func (b *builder) readUnseen() {
 	}
 }
 
-// readConsumers finds out who the consumers are.
 func (b *builder) readConsumers() {
 	for i := range b.rows.Consumers {
 		row := &b.rows.Consumers[i]
@@ -236,7 +231,6 @@ func (b *builder) readConsumers() {
 	b.countNames(Types, b.rows.Types, types)
 }
 
-// named is a table of names, and which of them are used.
 type named struct {
 	text map[int64]string
 	used map[int64]bool
@@ -252,7 +246,6 @@ func (b *builder) names(table Table, rows []NameRow) named {
 	return n
 }
 
-// find looks a name up, and counts it as used.
 func (n named) find(id Optional) (string, bool) {
 	text, ok := n.text[id.Value]
 	if !id.Set || !ok {

@@ -10,14 +10,12 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// metal is a node that is imported.
 type metal struct {
 	row   *NodeRow
 	event ledger.NodeImported
 	taken bool // an allocation has it
 }
 
-// metalReader holds what the rules have decided about rows of Ironic.
 type metalReader struct {
 	*builder
 	chassis     map[int64]ledger.UUID // by the rows' ids
@@ -29,7 +27,6 @@ type metalReader struct {
 	allocations map[int64]*NodeAllocationRow
 }
 
-// readMetal reads the rows of Ironic.
 func (b *builder) readMetal() {
 	m := &metalReader{
 		builder: b, chassis: make(map[int64]ledger.UUID), nodes: make(map[int64]*metal), known: make(map[ledger.UUID]bool),
@@ -84,7 +81,6 @@ func (m *metalReader) identify(text string, table Table, row int64) (id ledger.U
 	return id, true
 }
 
-// document reads a document.
 func (m *metalReader) document(text, field string, table Table, row int64) (ledger.Document, bool) {
 	if text == "" || text == "null" {
 		return "", true
@@ -188,7 +184,6 @@ func (m *metalReader) readNode(row *NodeRow) *metal {
 	return n
 }
 
-// instance reads the instance of a node.
 func (m *metalReader) instance(row *NodeRow) (id ledger.UUID, ok bool) {
 	if row.Instance == "" {
 		return ledger.NilUUID, true
@@ -366,7 +361,6 @@ func (m *metalReader) readAllocation(row *NodeAllocationRow) {
 	m.plan.NodeAllocations = append(m.plan.NodeAllocations, ev)
 }
 
-// candidates reads the nodes that an allocation may get.
 func (m *metalReader) candidates(row *NodeAllocationRow) (list []ledger.UUID) {
 	for _, text := range row.Candidates {
 		id, _, isUUID := idOf(text)
@@ -407,7 +401,6 @@ func (m *metalReader) takeNode(row *NodeAllocationRow, ev *ledger.NodeAllocation
 	return true
 }
 
-// runsElsewhere reports whether an instance is on another node.
 func (m *metalReader) runsElsewhere(instance ledger.UUID, n *metal) bool {
 	row, runs := m.instances[instance]
 	return runs && row != n.row.ID
@@ -422,7 +415,6 @@ func (m *metalReader) noteLostAllocations() {
 	}
 }
 
-// existed reports whether there is a row of that node.
 func (m *metalReader) existed(id int64) bool {
 	return slices.ContainsFunc(m.rows.Nodes, func(row NodeRow) bool { return row.ID == id })
 }

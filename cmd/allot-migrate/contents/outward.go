@@ -9,7 +9,6 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// firstCustomClass is the id of Placement's first custom class.
 const firstCustomClass = int64(ledger.FirstCustomClass)
 
 // ForPlacement returns rows as Placement's tables hold them. Ids count from 1, in the
@@ -96,7 +95,6 @@ func (r *Rows) numberConsumers(rows *Rows) map[string]int64 {
 	return places
 }
 
-// ofProviders returns pairs with other ids of providers.
 func ofProviders(pairs []PairRow, ids map[int64]int64) []PairRow {
 	pairs = slices.Clone(pairs)
 	for i := range pairs {

@@ -89,7 +89,6 @@ func Make(rows *Rows, opts Options) (*Plan, *Report, error) {
 	return b.plan, b.report, nil
 }
 
-// builder holds what the rules have decided so far.
 type builder struct {
 	rows     *Rows
 	opts     Options
@@ -110,10 +109,8 @@ func (b *builder) note(rule Rule, table Table, id int64, what string, args ...an
 	b.report.note(rule, table, id, what, args...)
 }
 
-// take counts a row as imported.
 func (b *builder) take() { b.imported++ }
 
-// refusesText reports whether a text cannot be stored.
 func (b *builder) refusesText(text string, table Table, id int64) bool {
 	if utf8.ValidString(text) {
 		return false

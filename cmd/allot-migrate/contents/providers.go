@@ -9,7 +9,6 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// provider is a provider that is imported.
 type provider struct {
 	row    *ProviderRow
 	event  ledger.ProviderImported
@@ -149,7 +148,6 @@ func (b *builder) dropChildren() {
 	}
 }
 
-// rename gives a provider a name of its own.
 func (b *builder) rename(p *provider, taken map[string]bool) {
 	name, own := p.event.Name, p.event.Provider.String()
 	switch {
@@ -217,7 +215,6 @@ func (b *builder) owner(id int64, table Table, row int64) *provider {
 	return p
 }
 
-// exists reports whether there is a row of that provider.
 func (b *builder) exists(id int64) bool {
 	if b.known == nil {
 		b.known = make(map[int64]bool, len(b.rows.Providers))

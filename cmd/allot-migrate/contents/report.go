@@ -100,7 +100,6 @@ func (r *Report) finding(rule Rule) *Finding {
 	return r.byRule[rule.Name]
 }
 
-// leaveTable records that no row of a table is imported.
 func (r *Report) leaveTable(rule Rule, table Table, rows uint64) {
 	found := r.finding(rule)
 	found.Rows += rows
@@ -132,7 +131,6 @@ func (r *Report) finish(imported uint64) error {
 	return nil
 }
 
-// rules are the counts that the ledger keeps.
 func (r *Report) rules() []ledger.ImportRule {
 	list := make([]ledger.ImportRule, 0, len(r.Findings))
 	for _, found := range r.Findings {

@@ -23,7 +23,6 @@ type Rule struct {
 // Rules are all rules.
 var Rules []Rule
 
-// rule makes one of the rules.
 func rule(name string, effect Effect, text string) Rule {
 	one := Rule{name, effect, text}
 	Rules = append(Rules, one)

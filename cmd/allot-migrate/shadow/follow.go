@@ -14,7 +14,6 @@ import (
 // follower carries out at the follower what the leader has done, and compares the answers.
 type follower struct{ *Shadow }
 
-// sendOnce sends an entry to a side, and reads the answer.
 func (s follower) sendOnce(ctx context.Context, to Side, e *entry, body []byte, query string) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, followTimeout)
 	defer cancel()
@@ -195,7 +194,6 @@ func (s follower) passes(ctx context.Context, e *entry) bool {
 	return false
 }
 
-// noted counts a comparison, and keeps and logs what differs.
 func (s follower) noted(kind string, e *entry, leads, follows Answer, differences []string) {
 	if len(differences) == 0 {
 		s.compared(kind, "same")
@@ -269,7 +267,6 @@ func (e *entry) besideOthers() bool {
 	return reads(e.method) || e.write && (e.pattern == "/allocations" || e.pattern == "/allocations/*")
 }
 
-// concerned lists what an entry changes, or needs.
 func (e *entry) concerned() []Resource {
 	if !e.write {
 		return nil

@@ -57,7 +57,6 @@ func (l *locks) take(ctx context.Context, of Resource) error {
 	}
 }
 
-// busy reports whether a write to a thing is under way.
 func (l *locks) busy(of Resource) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,7 +75,6 @@ const mostInside = 1 << 40
 
 func newGate() *gate { return &gate{inside: semaphore.NewWeighted(mostInside)} }
 
-// enter waits until the gate is open.
 func (g *gate) enter(ctx context.Context) error {
 	err := g.inside.Acquire(ctx, 1)
 	if err == nil {
@@ -87,7 +85,6 @@ func (g *gate) enter(ctx context.Context) error {
 
 func (g *gate) leave() { g.inside.Release(1) }
 
-// quiet reports whether no write is inside.
 func (g *gate) quiet() bool {
 	if g.shut.Load() {
 		return true

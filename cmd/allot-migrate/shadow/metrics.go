@@ -78,12 +78,10 @@ func (s *Shadow) answered(of Side, e *entry, status int, took time.Duration) {
 	}
 }
 
-// compared counts a comparison of answers.
 func (s *Shadow) compared(kind, outcome string) {
 	s.metrics.compared.WithLabelValues(kind, outcome).Inc()
 }
 
-// outcomes are the comparisons so far, by kind and outcome.
 func (m metrics) outcomes() map[string]map[string]int {
 	all := make(map[string]map[string]int)
 	each(m.compared, func(labels map[string]string, one *model.Metric) {
@@ -148,7 +146,6 @@ func quantile(histogram *model.Histogram, share float64) float64 {
 	return 1000 * low
 }
 
-// each shows all metrics of a kind.
 func each(of prometheus.Collector, show func(labels map[string]string, one *model.Metric)) {
 	all := make(chan prometheus.Metric)
 	go func() { of.Collect(all); close(all) }()

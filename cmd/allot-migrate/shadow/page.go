@@ -121,7 +121,6 @@ func (w *watch) keep(d Difference) bool {
 	return seldom(&w.logged)
 }
 
-// mayLogAway reports whether to log that the leader is away.
 func (w *watch) mayLogAway() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,7 +156,6 @@ func (w *watch) gaveUp(of Resource, why error) bool {
 	return !known
 }
 
-// failures are things that could not be brought in line.
 func (w *watch) failures() []Resource {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -229,7 +227,6 @@ func (s *Shadow) Page() http.Handler {
 	return mux
 }
 
-// takeOrder changes the lead.
 func (s *Shadow) takeOrder(w http.ResponseWriter, r *http.Request) {
 	side, known := Sides[r.PathValue("side")]
 	if !known {

@@ -102,7 +102,6 @@ func (s front) serveRead(w http.ResponseWriter, r *http.Request, e *entry) {
 	}
 }
 
-// repeats reports whether a read would be repeated at the follower.
 func (s front) repeats(e *entry) bool {
 	return s.config.CompareReads && e.method == http.MethodGet && e.pattern != "/" &&
 		!s.pacing.Load() && s.queue.takesReads()
@@ -224,7 +223,6 @@ func (s front) exchange(ctx context.Context, e *entry, sent []byte) (*http.Respo
 	return answer, body, err
 }
 
-// accepted puts a write into the queue.
 func (s front) accepted(e *entry, answer *http.Response) {
 	if e.lead == Placement {
 		e.commandID = commandID(answer.Header.Get(requestHeader))
@@ -329,7 +327,6 @@ func (s front) copyHeader(w http.ResponseWriter, r *http.Request, e *entry, answ
 	w.WriteHeader(answer.StatusCode)
 }
 
-// unreachable answers when the leader does not.
 func (s front) unreachable(w http.ResponseWriter, r *http.Request, e *entry, err error) {
 	if r.Context().Err() != nil {
 		return // the client is gone

@@ -127,14 +127,12 @@ func (q *queue) add(e *entry) bool {
 	return true
 }
 
-// takesReads reports whether a read would be taken now.
 func (q *queue) takesReads() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.bytes < q.most && len(q.entries) < mostReads
 }
 
-// miss notes things to bring in line.
 func (q *queue) miss(all ...Resource) {
 	for _, of := range all {
 		q.missLater(0, missed{of: of})
@@ -286,7 +284,6 @@ func (q *queue) done() {
 	q.changed = make(chan struct{})
 }
 
-// todo is what there is to do.
 type todo struct {
 	entries, missing int // what is under way counts as an entry
 	generations      int // of missing
@@ -296,7 +293,6 @@ type todo struct {
 	changed          <-chan struct{} // closed when something was finished
 }
 
-// length returns what there is to do.
 func (q *queue) length() todo {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -306,7 +302,6 @@ func (q *queue) length() todo {
 	}
 }
 
-// has reports whether an entry waits that changes a thing.
 func (q *queue) has(of Resource) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -325,7 +320,6 @@ func (q *queue) doubt(of Resource) {
 	}
 }
 
-// behind reports whether an entry waits.
 func (q *queue) behind() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -83,7 +83,6 @@ func (s repairs) repair(ctx context.Context, what Resource, depth int) (changed 
 	return false, fmt.Errorf("%w: what is %q?", errRefused, what)
 }
 
-// both asks both sides.
 func (s repairs) both(ctx context.Context, path string) (leads, follows document, err error) {
 	if leads, err = s.sides.own(ctx, s.Lead(), http.MethodGet, path, nil); err != nil {
 		return nil, nil, err
@@ -92,7 +91,6 @@ func (s repairs) both(ctx context.Context, path string) (leads, follows document
 	return leads, follows, err
 }
 
-// change changes the follower.
 func (s repairs) change(ctx context.Context, method, path string, body document) error {
 	answer, err := s.sides.own(ctx, s.Lead().Other(), method, path, body)
 	if err == nil && answer == nil && method != http.MethodDelete {
@@ -231,7 +229,6 @@ func held(answer document) document {
 	return all
 }
 
-// some returns some members of a document: those that it has.
 func some(from document, members ...string) document {
 	picked := make(document, len(members))
 	for _, name := range members {

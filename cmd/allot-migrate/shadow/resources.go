@@ -72,7 +72,6 @@ func route(given string) (pattern, parameter string, known bool) {
 	return "", "", false
 }
 
-// reads reports whether a method changes nothing.
 func reads(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }

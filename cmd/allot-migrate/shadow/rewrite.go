@@ -186,7 +186,6 @@ func (t *lastAnswers) onlyBy(of Resource, side Side, generation string) bool {
 	return both[side] == generation && both[side.Other()] == "" && generation != "null"
 }
 
-// note reads generations in an answer.
 func (t *lastAnswers) note(side Side, pattern, parameter string, body []byte) {
 	type holder struct {
 		Generation *json.Number `json:"consumer_generation"`

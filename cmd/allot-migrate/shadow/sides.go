@@ -47,7 +47,6 @@ func (s *sides) busy(of Side, status int) error {
 // errRefused means that a side refused one of the proxy's own requests.
 var errRefused = errors.New("refused")
 
-// document is an object of the API.
 type document = map[string]any
 
 // maxAnswer is how many bytes an answer can have that is read as a whole.
@@ -90,7 +89,6 @@ func (s *sides) send(ctx context.Context, to Side, e *entry, body []byte, query 
 	return answer, err
 }
 
-// whole reads an answer.
 func whole(answer *http.Response) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
 	if err == nil && len(body) > maxAnswer {
@@ -99,7 +97,6 @@ func whole(answer *http.Response) ([]byte, error) {
 	return body, errors.Join(err, answer.Body.Close())
 }
 
-// isThere reports whether a side answers at all.
 func (s *sides) isThere(ctx context.Context, side Side) bool {
 	ctx, cancel := context.WithTimeout(ctx, longestPause)
 	defer cancel()

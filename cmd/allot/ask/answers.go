@@ -20,7 +20,6 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// facts prints names with their values.
 func (a *asked) facts(facts []fact) error {
 	rows := make([]cli.Row, len(facts))
 	for i, f := range facts {
@@ -54,7 +53,6 @@ func entity(facts func(*asked, any) []fact, part string) func(context.Context, *
 	}
 }
 
-// provider prints a provider, its inventories and their usage.
 func provider(ctx context.Context, a *asked) error {
 	raw, answers := make(map[string]json.RawMessage), make(map[string]any)
 	for _, part := range []struct{ name, path, has string }{
@@ -76,9 +74,7 @@ func provider(ctx context.Context, a *asked) error {
 	if parent := field(answers, "provider.parent_provider_uuid"); parent != "" {
 		facts = append(facts, fact{"parent", parent}, fact{"root", field(answers, "provider.root_provider_uuid")})
 	}
-	inventories, _ := at(answers, "inventories.inventories").(map[string]any)
-	for _, class := range slices.Sorted(maps.Keys(inventories)) {
-		one := inventories[class]
+	for class, one := range members(answers, "inventories.inventories") {
 		facts = append(facts, fact{class, fmt.Sprintf("%s of %.0f (%s in all, %s reserved, ratio %s)",
 			field(answers, "usages.usages."+class), capacityOf(one), field(one, "total"), field(one, "reserved"),
 			ratio(at(one, "allocation_ratio")))})
@@ -89,10 +85,8 @@ func provider(ctx context.Context, a *asked) error {
 	return errors.Join(a.whole(raw), a.facts(facts))
 }
 
-// errNotReady means that a server takes no requests.
 var errNotReady = errors.New("the server is not ready")
 
-// status prints what a server says of itself.
 func status(ctx context.Context, a *asked) error {
 	health, ready, err := a.read(ctx, cli.Request{Path: "/readyz", AnyStatus: true}, "role")
 	if err != nil {
@@ -140,8 +134,7 @@ func usageOverTime(ctx context.Context, a *asked) error {
 	classes := make(map[string]bool)
 	for _, point := range list(at(answer, "points")) {
 		for _, part := range []string{"used", "capacity"} {
-			of, _ := at(point, part).(map[string]any)
-			for class := range of {
+			for class := range members(point, part) {
 				classes[class] = true
 			}
 		}
@@ -176,7 +169,6 @@ func usageOverTime(ctx context.Context, a *asked) error {
 // maxLineBytes is the size of the longest line that is read, in bytes.
 const maxLineBytes = 64 << 20
 
-// follow prints records as they come.
 func follow(ctx context.Context, a *asked) error {
 	resp, err := a.Send(ctx, a.request())
 	if err != nil {
@@ -218,7 +210,6 @@ func (a *asked) records(in io.Reader) error {
 	return lines.Err()
 }
 
-// whyHeld prints the records that explain what a consumer holds.
 func whyHeld(ctx context.Context, a *asked) error {
 	answer, raw, err := a.read(ctx, a.request(), "consumer")
 	if err != nil {
@@ -275,7 +266,6 @@ func whyNone(ctx context.Context, a *asked) error {
 	return errors.Join(a.Raw(raw), a.Rows(rows...), a.Say("\n%s", verdict))
 }
 
-// countMore prints how many more allocations fit, and where.
 func countMore(ctx context.Context, a *asked) error {
 	flags := a.flags.(*capacity)
 	query, err := url.ParseQuery(flags.Request)
@@ -331,18 +321,18 @@ func outcome(ctx context.Context, a *asked) error {
 	if err != nil {
 		return err
 	}
+	if a.Format == cli.JSON {
+		return a.Raw(answer)
+	}
 	text, err := cli.CleanJSON(answer)
 	if err != nil {
 		return err
 	}
 	var out bytes.Buffer
-	if a.Format == cli.JSON {
-		out.Write(text)
-	} else if err := json.Indent(&out, text, "", "  "); err != nil {
+	if err := json.Indent(&out, text, "", "  "); err != nil {
 		return err
 	}
-	out.WriteByte('\n')
-	_, err = a.Out.Write(out.Bytes())
+	_, err = fmt.Fprintln(a.Out, &out)
 	return err
 }
 
@@ -405,13 +395,11 @@ func readFile(name string, into any) error {
 	return nil
 }
 
-// topology are the levels of a topology and its members.
 func topology(_ *asked, answer any) []fact {
 	facts := []fact{{"levels", shown(at(answer, "levels"))}}
-	members, _ := at(answer, "members").(map[string]any)
-	for _, id := range slices.Sorted(maps.Keys(members)) {
-		one := field(members[id], "level") + " " + field(members[id], "name")
-		if parent := field(members[id], "parent"); parent != "" {
+	for id, member := range members(answer, "members") {
+		one := field(member, "level") + " " + field(member, "name")
+		if parent := field(member, "parent"); parent != "" {
 			one += " in " + parent
 		}
 		facts = append(facts, fact{id, one})
@@ -419,7 +407,6 @@ func topology(_ *asked, answer any) []fact {
 	return facts
 }
 
-// The columns of the servers of a cluster.
 var ofMembers = []column{
 	col("name", "name"), col("role", "").as(role), col("http", "http"), col("sequence", "sequence"),
 	col("lag", "lag_commits"), col("behind", "lag_seconds").as(seconds), col("version", "version"),

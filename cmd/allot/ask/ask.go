@@ -46,7 +46,6 @@ type question struct {
 	answer func(ctx context.Context, a *asked) error
 }
 
-// column is a part of a row.
 type column struct {
 	head  string
 	at    string // where it is in a row
@@ -54,7 +53,6 @@ type column struct {
 	width int // at least
 }
 
-// col is a column with a part of each row.
 func col(head, at string) column { return column{head: head, at: at} }
 
 // as says the part in words.
@@ -69,7 +67,6 @@ func (c column) wide(width int) column {
 	return c
 }
 
-// asked is a question that is being asked.
 type asked struct {
 	*cli.Client
 	*cli.Printer
@@ -217,8 +214,7 @@ func (a *asked) readable(ctx context.Context, answer any) any {
 			query.Set("at", at)
 		}
 		if found, _, err := a.read(ctx, cli.Request{Path: "/audit/names", Query: query}, "names"); err == nil { // ids do, too
-			names, _ := at(found, "names").(map[string]any)
-			for id, name := range names {
+			for id, name := range members(found, "names") {
 				ids[id] = text(name)
 			}
 		}
@@ -291,7 +287,6 @@ func (a *asked) request() cli.Request {
 	return cli.Request{Path: path, Query: query, Header: a.header}
 }
 
-// heads begins a table.
 func (a *asked) heads(columns []column) {
 	names, widths := make([]string, len(columns)), make([]int, len(columns))
 	for i, c := range columns {
@@ -343,7 +338,6 @@ func (a *asked) list(ctx context.Context) error {
 	return nil
 }
 
-// filled puts parameters into a text.
 func (a *asked) filled(text string) string {
 	for name, value := range a.given {
 		text = strings.ReplaceAll(text, "{"+name+"}", cli.Clean(value))

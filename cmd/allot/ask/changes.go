@@ -29,12 +29,10 @@ func removeTopology(ctx context.Context, a *asked) error {
 	return a.Change(ctx, cli.Request{Method: http.MethodDelete, Path: a.request().Path})
 }
 
-// change sends a change.
 func (a *asked) change(ctx context.Context, body map[string]any) error {
 	return a.Change(ctx, cli.Request{Method: http.MethodPut, Path: a.request().Path, Body: body})
 }
 
-// setLimit sets a limit, or removes it.
 func setLimit(ctx context.Context, a *asked) error {
 	body := make(map[string]any)
 	for name, value := range a.given {
@@ -55,7 +53,6 @@ func setTo(member, parameter string) func(context.Context, *asked) error {
 	}
 }
 
-// setPreference gives a preference a name.
 func setPreference(ctx context.Context, a *asked) error {
 	prefer := a.given["prefer"]
 	if !json.Valid([]byte(prefer)) {
@@ -168,7 +165,6 @@ func stepDown(ctx context.Context, a *asked) error {
 	return fmt.Errorf("%s was asked to step down, but no other server leads after %v: see allot cluster status", cli.Clean(was), stepDownWait)
 }
 
-// removeMember asks the cluster to forget a server.
 func removeMember(ctx context.Context, a *asked) error {
 	if err := a.wish(ctx, map[string]string{"name": a.given["name"]}); err != nil {
 		return err

@@ -41,7 +41,6 @@ func (m Moment) In(query url.Values) url.Values {
 	return query
 }
 
-// then is a question about a moment.
 type then struct {
 	Question
 	Moment
@@ -194,7 +193,6 @@ type whatIf struct {
 	Project   []string `help:"Ask for the usages of these projects." placeholder:"ID"`
 }
 
-// limited says what a limit is of.
 type limited struct {
 	Project   string `help:"Id of the project; without it the limit is the default of every project." placeholder:"ID" query:"project_id" of:"project"`
 	Aggregate string `help:"Aggregate on whose providers all consumers together are limited, or its name in a topology." placeholder:"UUID" query:"aggregate" of:"aggregate"`

@@ -66,7 +66,6 @@ func consumed(ctx context.Context, a *asked) error {
 	}
 }
 
-// amountsOfRows are the columns of amounts.
 func amountsOfRows(flags *consumption) []string {
 	if flags.Provider == "" {
 		return []string{"amount_ns", "hours"}
@@ -96,7 +95,6 @@ const (
 	costDigits = 12    // after the point
 )
 
-// focus makes rows of charges.
 type focus struct {
 	unit, issuer string
 	prices       map[string]price // nil: costs are 0
@@ -180,7 +178,6 @@ func decimal(n *big.Rat) string {
 	return strings.TrimRight(strings.TrimRight(text, "0"), ".")
 }
 
-// price is a row of a price list.
 type price struct {
 	Class    string `yaml:"class"`
 	Price    string `yaml:"price"` // of a unit for an hour

@@ -115,7 +115,6 @@ func compare(known map[ledger.UUID]bool, holders map[ledger.UUID]holder) []*find
 	return list
 }
 
-// holder is a consumer that holds something.
 type holder struct {
 	holds  any
 	raw    json.RawMessage
@@ -199,7 +198,6 @@ func (a *asked) heal(ctx context.Context, f *finding) error {
 	})
 }
 
-// row is a finding in words.
 func (f *finding) row() cli.Row {
 	row := cli.Row{Cells: []string{f.Finding, f.Consumer.String(), "", "", ""}}
 	by := fmt.Sprintf("by %s with %s, record %s", field(f.by, "actor"), field(f.by, "command"), field(f.by, "address"))
@@ -257,7 +255,6 @@ func addLines(text string, known map[ledger.UUID]bool) error {
 	return nil
 }
 
-// servers asks a nova API, page by page.
 func (c *orphans) servers(ctx context.Context) (map[ledger.UUID]bool, error) {
 	base, err := url.Parse(c.Consumers)
 	if err != nil || base.Host == "" {

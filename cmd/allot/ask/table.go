@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"slices"
 )
 
 // Versions of the APIs whose answers are printed.
@@ -13,7 +12,6 @@ var (
 	newestIronic    = map[string]string{"X-OpenStack-Ironic-API-Version": "latest"}
 )
 
-// The columns of records.
 var ofRecords = []column{
 	col("record", "address").wide(7), col("time", "time").as(milliseconds).wide(24),
 	col("actor", "actor").wide(11), col("command", "command").wide(21), col("request", "request_id"),
@@ -190,7 +188,6 @@ func init() { // the functions in it know the table
 	}
 }
 
-// inWords is what a record did.
 func inWords(record any) []string { return []string{field(record, "text")} }
 
 // beforeLast goes on with what is older.
@@ -228,7 +225,6 @@ func whose(limit any) string {
 	return or("(default)")(at(limit, "project_id"))
 }
 
-// limitedOf says what is limited.
 func limitedOf(limit any) string {
 	if of := field(limit, "consumer_type"); of != "" {
 		return "consumers of type " + of
@@ -236,30 +232,25 @@ func limitedOf(limit any) string {
 	return field(limit, "resource_class")
 }
 
-// fact is a name with its value.
 type fact struct{ name, value string }
 
-// consumer prints what a consumer holds.
 func consumer(a *asked, answer any) (facts []fact) {
-	held, _ := at(answer, "allocations").(map[string]any)
-	if len(held) == 0 {
+	for id, held := range members(answer, "allocations") {
+		facts = append(facts, fact{"of " + id, amounts(at(held, "resources"))})
+	}
+	if facts == nil {
 		return nil
 	}
-	facts = []fact{
+	return append([]fact{
 		{"consumer", a.given["name"]}, {"project", field(answer, "project_id")}, {"user", field(answer, "user_id")},
 		{"type", field(answer, "consumer_type")}, {"generation", field(answer, "consumer_generation")},
-	}
-	for _, id := range slices.Sorted(maps.Keys(held)) {
-		facts = append(facts, fact{"of " + id, amounts(at(held[id], "resources"))})
-	}
-	return facts
+	}, facts...)
 }
 
 // project prints what a project uses, by type of consumer.
 func project(a *asked, answer any) (facts []fact) {
-	usages, _ := at(answer, "usages").(map[string]any)
-	for _, kind := range slices.Sorted(maps.Keys(usages)) {
-		held, _ := usages[kind].(map[string]any)
+	for kind, usage := range members(answer, "usages") {
+		held, _ := usage.(map[string]any)
 		held = maps.Clone(held)
 		consumers := text(held["consumer_count"])
 		delete(held, "consumer_count")
@@ -273,13 +264,10 @@ func project(a *asked, answer any) (facts []fact) {
 
 // counters prints the counters of a provider and what its classes draw.
 func counters(_ *asked, answer any) (facts []fact) {
-	totals, _ := at(answer, "counters").(map[string]any)
-	for _, name := range slices.Sorted(maps.Keys(totals)) {
-		facts = append(facts, fact{name, fmt.Sprintf("%s left of %s", field(answer, "left."+name), text(totals[name]))})
+	for name, total := range members(answer, "counters") {
+		facts = append(facts, fact{name, fmt.Sprintf("%s left of %s", field(answer, "left."+name), text(total))})
 	}
-	draws, _ := at(answer, "draws").(map[string]any)
-	for _, class := range slices.Sorted(maps.Keys(draws)) {
-		from, _ := draws[class].(map[string]any)
+	for class, from := range members(answer, "draws") {
 		facts = append(facts, fact{"one " + class + " draws", amounts(from)})
 	}
 	return facts
@@ -287,15 +275,14 @@ func counters(_ *asked, answer any) (facts []fact) {
 
 // fields prints what has one value, and traits.
 func fields(_ *asked, answer any) (facts []fact) {
-	object, _ := answer.(map[string]any)
-	for _, name := range slices.Sorted(maps.Keys(object)) {
-		switch object[name].(type) {
+	for name, member := range members(answer, "") {
+		switch member.(type) {
 		case nil, []any, map[string]any:
 			if name != "traits" {
 				continue // --json has everything
 			}
 		}
-		facts = append(facts, fact{name, text(object[name])})
+		facts = append(facts, fact{name, text(member)})
 	}
 	return facts
 }

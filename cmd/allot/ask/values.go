@@ -1,7 +1,9 @@
 package ask
 
 import (
+	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -21,6 +23,18 @@ func at(value any, path string) any {
 		value, path = object[name], rest
 	}
 	return value
+}
+
+// members yields the members of an object at a path, in the order of their names.
+func members(value any, path string) iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		object, _ := at(value, path).(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(object)) {
+			if !yield(name, object[name]) {
+				return
+			}
+		}
+	}
 }
 
 // list returns a list; what is none is empty.
@@ -56,16 +70,15 @@ func shown(value any) string {
 	case []any:
 		return "[" + joined(v, shown) + "]"
 	case map[string]any:
-		var members []string
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			members = append(members, key+" "+shown(v[key]))
+		var parts []string
+		for name, member := range members(v, "") {
+			parts = append(parts, name+" "+shown(member))
 		}
-		return "{" + strings.Join(members, ", ") + "}"
+		return "{" + strings.Join(parts, ", ") + "}"
 	}
 	return fmt.Sprint(value)
 }
 
-// joined says the items of a list in words, one after the other.
 func joined(items []any, words func(any) string) string {
 	parts := make([]string, len(items))
 	for i, item := range items {
@@ -116,23 +129,16 @@ func document(value any) string {
 	return string(text)
 }
 
-// amounts are amounts by class.
 func amounts(value any) string {
-	held, _ := value.(map[string]any)
-	parts := make([]string, 0, len(held))
-	for _, class := range slices.Sorted(maps.Keys(held)) {
-		parts = append(parts, class+":"+text(held[class]))
+	var parts []string
+	for class, amount := range members(value, "") {
+		parts = append(parts, class+":"+text(amount))
 	}
-	if len(parts) == 0 {
-		return "nothing"
-	}
-	return strings.Join(parts, ", ")
+	return cmp.Or(strings.Join(parts, ", "), "nothing")
 }
 
-// allocated is an amount of one class.
 func allocated(one any) string { return field(one, "class") + ":" + field(one, "amount") }
 
-// holdings are amounts of several providers.
 func holdings(value any) string {
 	return joined(list(value), func(one any) string { return allocated(one) + " of " + field(one, "provider") })
 }

@@ -33,7 +33,6 @@ type Checkpoint struct {
 	Out         string `help:"File to write the checkpoint to; default: standard output." type:"path" placeholder:"FILE"`
 }
 
-// read returns an answer of a running server whole.
 func read(ctx context.Context, server cli.Server, path string, query url.Values) ([]byte, error) {
 	client, err := server.Client()
 	if err != nil {
@@ -110,7 +109,6 @@ func sayGrown(earlier, later *proof.Checkpoint) {
 	)
 }
 
-// openKept reads a checkpoint that an auditor has kept.
 func openKept(file string, keys note.Verifiers) (*proof.Checkpoint, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -123,7 +121,6 @@ func openKept(file string, keys note.Verifiers) (*proof.Checkpoint, error) {
 	return kept, nil
 }
 
-// maxKeyBytes is the size of the largest key file, in bytes.
 const maxKeyBytes = 4096
 
 // keyText returns a key: its argument, or the contents of the file of that name.

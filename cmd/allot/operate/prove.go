@@ -153,7 +153,6 @@ func (c *CheckProof) growth(text []byte, trust proof.Trust) error {
 	return err
 }
 
-// isStatement reports whether evidence is of what a project has consumed.
 func isStatement(text []byte) bool {
 	var members struct {
 		End json.RawMessage `json:"end"`

@@ -121,7 +121,6 @@ func (s *copySet) addFolder(d *datafolder.Folder) error {
 	return nil
 }
 
-// addMark adds the high-water mark beside a log.
 func (s *copySet) addMark(files blocks.Folder) error {
 	path := blocks.HighWaterPath(files.Store)
 	mark, err := blocks.ReadHighWater(path)

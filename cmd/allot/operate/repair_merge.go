@@ -108,16 +108,13 @@ func (l *mergedLog) merger(yield func(ledger.Entry) error) *merger {
 	return m
 }
 
-// leaveOut says what to do about two histories.
 const leaveOut = "nothing was changed. Find out which one is right, and leave the other out (move it away)"
 
 // errFork means that copies have different commits of one sequence.
 var errFork = errors.New("the copies are of two histories")
 
-// span is a run of sequences.
 type span struct{ from, to uint64 }
 
-// merger is the progress of a read of a mergedLog.
 type merger struct {
 	copies []*cursor
 	links  *chain.Chain
@@ -168,7 +165,6 @@ func (m *merger) run(ctx context.Context, to uint64) error {
 	return nil
 }
 
-// add takes an entry.
 func (m *merger) add(s uint64, best candidate) error {
 	if m.lost {
 		_, prev, err := ledger.CommitLink(best.data)
@@ -252,7 +248,6 @@ const (
 	continues        // it does
 )
 
-// pick returns the best that the copies have under a sequence.
 func (m *merger) pick(ctx context.Context, s uint64) (best candidate, err error) {
 	fails := 0
 	for _, c := range m.copies {
@@ -309,7 +304,6 @@ func better(s uint64, best, one candidate) (candidate, error) {
 	return best, nil
 }
 
-// cursor is the progress of a read of one copy.
 type cursor struct {
 	*logCopy
 	taken int

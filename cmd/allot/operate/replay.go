@@ -57,7 +57,6 @@ func (c *Replay) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-// replayed is the result of a replay.
 type replayed struct {
 	audited
 	records int
@@ -108,7 +107,6 @@ func replayInto(ctx context.Context, log ledger.Log, to uint64, dir string) (*re
 	return result, snaps.Save(r.State)
 }
 
-// compare asks the server for the digests that it had at the replay's end.
 func (c *Replay) compare(ctx context.Context, mine *replayed) error {
 	at := url.Values{"at": {strconv.FormatUint(mine.Sequence, 10)}}
 	server, err := c.Client()

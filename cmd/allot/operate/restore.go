@@ -89,7 +89,6 @@ func (c *Restore) Run(ctx context.Context) (err error) {
 	return c.compare(ctx, log, head, keys != nil)
 }
 
-// end returns the head of the last commit to restore.
 func (c *Restore) end(ctx context.Context, log *archive.Log) (ledger.Head, error) {
 	last, err := log.Last(ctx)
 	if err != nil {

@@ -38,7 +38,6 @@ type source struct {
 	checkpoints func(ctx context.Context, upTo uint64) ([]proof.Kept, error)
 }
 
-// given counts the flags that are given.
 func given(flags ...bool) (n int) {
 	for _, one := range flags {
 		if one {
@@ -105,7 +104,6 @@ func openData(ctx context.Context, dir string) (log *blocks.Log, closeLog func()
 	return log, d.Close, nil
 }
 
-// readOnly is a part of logs that can only be read.
 type readOnly struct{}
 
 // Append implements ledger.Log.
@@ -116,7 +114,6 @@ func (readOnly) Append(_ uint64, _ []byte, done func(error)) {
 // MaxCommitBytes implements ledger.Log.
 func (readOnly) MaxCommitBytes() int { return embedded.MaxPayload }
 
-// discardCommit ignores its commit.
 func discardCommit(ledger.Entry) error { return nil }
 
 // LogFile is the log in a file that "allot export" wrote, read only. Every
@@ -136,7 +133,6 @@ func OpenLogFile(path string) (*LogFile, error) {
 	return l, err
 }
 
-// kept returns the checkpoints in the file.
 func (l *LogFile) kept(context.Context, uint64) ([]proof.Kept, error) {
 	list := make([]proof.Kept, len(l.Trailer.Checkpoints))
 	for i, signed := range l.Trailer.Checkpoints {
@@ -145,7 +141,6 @@ func (l *LogFile) kept(context.Context, uint64) ([]proof.Kept, error) {
 	return list, nil
 }
 
-// archiveHeader reads the header of an archive.
 func archiveHeader(path string) (header logfile.Header, err error) {
 	_, err = readArchive(path, func(h logfile.Header) error { header = h; return errEnough }, discardCommit)
 	if errors.Is(err, errEnough) {
@@ -204,7 +199,6 @@ func (l *LogFile) Read(ctx context.Context, from, to uint64, yield func(ledger.E
 	return err
 }
 
-// errEnough ends a scan early.
 var errEnough = errors.New("that is enough")
 
 // isArchiveURL tells the URL of an archive from the name of a file.
@@ -236,7 +230,6 @@ func openArchiveURL(url string) (*source, func() error, error) {
 	return &source{log, kept}, func() error { return os.RemoveAll(folder) }, nil
 }
 
-// archivesFlag names archives of one ledger.
 type archivesFlag struct {
 	From []string `help:"URL of the archive: file:///FOLDER or s3://BUCKET/PREFIX. If it is repeated, what one archive lacks comes from another." required:"" placeholder:"URL"`
 }

@@ -23,7 +23,6 @@ import (
 	"github.com/allot-project/allot/ledger/proof"
 )
 
-// remoteLog is the log of a running server, read only.
 type remoteLog struct {
 	readOnly
 
@@ -87,7 +86,6 @@ func (l *remoteLog) Read(ctx context.Context, from, to uint64, yield func(ledger
 	return nil
 }
 
-// httpLog is the log of a running server, read only, over HTTP.
 type httpLog struct {
 	readOnly
 
@@ -99,7 +97,6 @@ var _ ledger.Log = (*httpLog)(nil)
 // maxCommitLine is the length of the longest line with a commit, as base64 with its digest.
 const maxCommitLine = 2 * embedded.MaxPayload
 
-// httpCommits is how many commits are asked for at once.
 const httpCommits = 10_000
 
 // Last implements ledger.Log.

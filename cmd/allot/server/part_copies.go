@@ -25,7 +25,6 @@ type copiesPart struct {
 	giver *copies.Server // nil: it gives none
 }
 
-// start begins to give copies to other replicas.
 func (p *copiesPart) start(context.Context) error {
 	if !p.config.Cluster.givesCopies() {
 		return nil
@@ -166,7 +165,6 @@ func (p *joinPart) take(ctx context.Context, from, last uint64) (*copies.Copy, e
 // busy with this one's log take their time.
 const peersAsked = 10
 
-// peers are the replicas that give copies.
 func (p *joinPart) peers(ctx context.Context, nc *nats.Conn) (peers []copies.Peer) {
 	for range peersAsked {
 		for _, m := range members.All(ctx, nc) {
@@ -196,7 +194,6 @@ type joinProgress struct {
 	told time.Time       // guarded by mu
 }
 
-// tell takes note of it.
 func (p *joinProgress) tell(now copies.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,7 +17,6 @@ import (
 // ackTimeout is how long an append to another machine may take.
 const ackTimeout = 5 * time.Second
 
-// logPart is the log, with the connection that appends to it.
 type logPart struct {
 	*server
 
@@ -28,7 +27,6 @@ type logPart struct {
 	all    ledger.Log        // the log as it is read and written
 }
 
-// connect opens the connection that appends to the log.
 func (p *logPart) connect(context.Context) (err error) {
 	if p.nats.Server != nil {
 		p.url = p.nats.ClientURL()
@@ -87,7 +85,6 @@ func (p *logPart) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// replicas returns how many replicas a new stream gets.
 func (p *logPart) replicas() int {
 	switch {
 	case p.config.Cluster.on():

@@ -126,7 +126,6 @@ func (p *natsPart) explainBeginning(err error) error {
 	return err
 }
 
-// known is what this server knows of the ledger.
 func (p *natsPart) known() members.Known {
 	k := members.Known{Name: p.config.Cluster.Name}
 	if id := p.ledger.Load(); id != nil {
@@ -214,7 +213,6 @@ func (p *natsPart) explainUnwelcome(err error) error {
 	return err
 }
 
-// connectReplica opens a connection to the other replicas.
 func (p *natsPart) connectReplica() (*nats.Conn, error) {
 	if p.Server != nil {
 		return p.ConnectReplica()
@@ -250,7 +248,6 @@ func (p *connectionPart) stop() { p.Close() }
 // natsActor is the actor in records of commands over NATS where there are no users.
 const natsActor = "nats:client"
 
-// natsDoorPart answers commands and queries over NATS.
 type natsDoorPart struct {
 	*server
 
@@ -280,7 +277,6 @@ func (p *natsDoorPart) start(context.Context) (err error) {
 
 func (p *natsDoorPart) stop() error { return p.service.Stop() }
 
-// dial connects to the external server.
 func (s *server) dial(address, creds, as string) (*nats.Conn, error) {
 	refused := func(_ *nats.Conn, _ *nats.Subscription, err error) {
 		s.logger.Warn("NATS refuses something", "connection", as, "error", cli.Words(err))
@@ -300,7 +296,6 @@ func (s *server) dial(address, creds, as string) (*nats.Conn, error) {
 	return nc, nil
 }
 
-// redacted returns an address without its password.
 func redacted(address string) string {
 	if parsed, err := url.Parse(address); err == nil {
 		return parsed.Redacted()

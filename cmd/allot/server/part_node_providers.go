@@ -10,7 +10,6 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// leftHistoryPage is how many records of a history are examined together.
 const leftHistoryPage = 100
 
 // leftProviders lists the providers of nodes that were deleted while node providers were off, unless a client

@@ -48,7 +48,6 @@ func (p *processesPart) stop() {
 	}
 }
 
-// scrubberPart searches for damage on the disk.
 type scrubberPart struct {
 	*server
 

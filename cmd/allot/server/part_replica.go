@@ -65,7 +65,6 @@ type replicaPart struct {
 	replica *leading.Replica // nil: this server is the only one
 }
 
-// commands is where doors submit commands.
 func (p *replicaPart) commands() ledgerDoor {
 	if p.replica == nil {
 		return soleWriter{p.writer}
@@ -149,7 +148,6 @@ func (p *replicaPart) stop() error {
 	return err
 }
 
-// followerModels are the read models of a follower.
 type followerModels struct {
 	leaderModels
 	changed func() <-chan struct{}
@@ -206,7 +204,6 @@ func (p *replicaPart) lead(ctx context.Context) error {
 	}
 }
 
-// takeOver starts to lead.
 func (p *replicaPart) takeOver(ctx context.Context, term *leading.Term) error {
 	p.writer.term = term
 	err := p.parts.start(ctx, lead)

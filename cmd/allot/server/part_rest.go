@@ -44,7 +44,6 @@ type restPart struct {
 	endFollowing context.CancelFunc
 }
 
-// start takes the port.
 func (p *restPart) start(context.Context) error {
 	p.stopping, p.endFollowing = context.WithCancel(context.Background())
 	p.opened = make(chan struct{})
@@ -61,7 +60,6 @@ func (p *restPart) start(context.Context) error {
 	return nil
 }
 
-// run answers requests until drain or stop.
 func (p *restPart) run() error { return p.port.Serve(p.http, p.access.tls) }
 
 // drain takes no new requests, and waits for those under way.
@@ -151,7 +149,6 @@ func (p restDoorPart) start(context.Context) error {
 	return nil
 }
 
-// routes puts all APIs behind one port.
 func (p restDoorPart) routes() http.Handler {
 	mounted, metal := p.placement("/placement"), p.baremetal("/baremetal")
 	checks := &vitals.Checks{
@@ -181,7 +178,6 @@ func (p restDoorPart) routes() http.Handler {
 	return rest.BelieveProxies(p.config.TrustedProxy, p.config.fromBrowsers(newRouter(p.placement(""), table)))
 }
 
-// placement serves Placement's API below a path.
 func (p restDoorPart) placement(prefix string) http.Handler {
 	return &placement.Handler{
 		Commands: p.replica.commands(), Fresh: p.replica.freshness(), Views: p.views.Projector,
@@ -191,7 +187,6 @@ func (p restDoorPart) placement(prefix string) http.Handler {
 	}
 }
 
-// baremetal serves Ironic's API below a path.
 func (p restDoorPart) baremetal(prefix string) http.Handler {
 	return &baremetal.Handler{
 		Commands: p.replica.commands(), Fresh: p.replica.freshness(), Views: p.views.Projector,
@@ -201,7 +196,6 @@ func (p restDoorPart) baremetal(prefix string) http.Handler {
 	}
 }
 
-// audits returns the routes below /audit, by path.
 func (p restDoorPart) audits() map[string]http.Handler {
 	authorize := auth.Guard(p.access.auth, p.access.policy, "allot:audit")
 	asked := &audit.Questions{

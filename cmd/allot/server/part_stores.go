@@ -22,7 +22,6 @@ import (
 	"github.com/allot-project/allot/snapshots/copies"
 )
 
-// notaryPart signs checkpoints, and knows which ledger this is.
 type notaryPart struct {
 	*server
 
@@ -30,7 +29,6 @@ type notaryPart struct {
 	vouchers *proof.Folder // nil: there is no key
 }
 
-// start reads the signing key, if one is given.
 func (p *notaryPart) start(context.Context) error {
 	signer, err := cli.LoadSigner(p.config.SigningKey)
 	p.Notary = &present.Notary{Key: signer}
@@ -86,7 +84,6 @@ func (p *notaryPart) openWitnesses() error {
 	return err
 }
 
-// stop ends what witnesses are asked.
 func (p *notaryPart) stop() {
 	if p.Witnesses != nil {
 		p.Witnesses.Close()
@@ -155,7 +152,6 @@ func (p *notaryPart) otherBegan(commit *ledger.Commit) error {
 	return nil
 }
 
-// viewsPart are the read models.
 type viewsPart struct {
 	*server
 
@@ -195,7 +191,6 @@ func (p *highWaterPart) seen() ([]ledger.Head, error) {
 	return seen, nil
 }
 
-// snapshotsPart keeps the State in files.
 type snapshotsPart struct {
 	*server
 
@@ -241,7 +236,6 @@ func (p *snapshotsPart) save(state *ledger.State) {
 	p.notary.save()
 }
 
-// maker makes copies of State and read models.
 func (p *snapshotsPart) maker(unfit func() error) copies.Maker {
 	return copies.Maker{
 		Views: p.views.Projector, ReadModels: p.data.Path(datafolder.ReadModels), Snapshots: p.Store, Unfit: unfit,

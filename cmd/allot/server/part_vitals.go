@@ -29,7 +29,6 @@ func (p *disksPart) start(context.Context) error {
 	})
 }
 
-// metricsPart serves metrics.
 type metricsPart struct {
 	*server
 
@@ -87,7 +86,6 @@ func (p *supervisorPart) start(context.Context) error {
 	return nil
 }
 
-// feed tells systemd that the process runs.
 func (p *supervisorPart) feed(ctx context.Context, every time.Duration) {
 	defer close(p.done)
 	tick := time.NewTicker(every)
@@ -110,14 +108,12 @@ func (p *supervisorPart) stop() {
 	p.tell(daemon.SdNotifyStopping)
 }
 
-// tell sends a message, if systemd wants it.
 func (p *supervisorPart) tell(state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		p.logger.Warn("the server's state could not be reported to systemd", "state", state, "error", err)
 	}
 }
 
-// traceFlags say which requests are recorded as traces.
 type traceFlags struct {
 	URL   string   `help:"Send traces of requests to this URL, as OTLP over HTTP; empty: as OTEL_EXPORTER_OTLP_ENDPOINT says, otherwise none. Credentials belong in OTEL_EXPORTER_OTLP_HEADERS." placeholder:"URL"`
 	Ratio *float64 `help:"Share of the traces that begin here that are recorded, from 0 to 1; default: as OTEL_TRACES_SAMPLER says, otherwise 0.01. A request that comes with a traceparent is recorded if that says so." placeholder:"SHARE"`
@@ -133,7 +129,6 @@ func (f traceFlags) check() error {
 // lastSpans is how long a receiver may take for the last spans when the server stops.
 const lastSpans = time.Second
 
-// tracesPart records traces of requests, if a flag asks for them.
 type tracesPart struct {
 	*server
 

@@ -85,7 +85,6 @@ func (p *writerPart) start(ctx context.Context) error {
 	return nil
 }
 
-// run returns the reason when the writer has ended.
 func (p *writerPart) run() error {
 	writer := p.Load()
 	<-writer.Done()
@@ -130,7 +129,6 @@ func (p *writerPart) submit(ctx context.Context, command commands.Command, text 
 	return outcome, err
 }
 
-// beginTerm records that this server leads.
 func (p *writerPart) beginTerm(ctx context.Context) error {
 	if p.term == nil {
 		return p.raiseLevel(ctx)
@@ -183,7 +181,6 @@ func (p *writerPart) takeState(ctx context.Context) (state *ledger.State, err er
 // rejectedAge is how long rejected commands are kept, if there is room.
 const rejectedAge = 7 * 24 * time.Hour
 
-// rejectedPart keeps rejected commands.
 type rejectedPart struct {
 	*server
 

@@ -67,7 +67,6 @@ type partList struct {
 	end context.CancelCauseFunc // ends the start under way; nil: none is; guarded by mu
 }
 
-// failure is why the server cannot go on.
 type failure struct {
 	err error
 	of  *running // the part that has ended; nil: none has
@@ -87,13 +86,11 @@ func (f failure) past() bool {
 	}
 }
 
-// running is a part that has started.
 type running struct {
 	stopping chan struct{} // closed before the part is stopped
 	returned chan struct{} // closed when its run has returned
 }
 
-// errStopped means that a stop came while parts were starting.
 var errStopped = errors.New("stopped before everything had started")
 
 func newPartList(logger *slog.Logger, list ...part) *partList {
@@ -184,7 +181,6 @@ func (p *partList) ended(one part, r *running, err error) {
 	p.report(failure{err, r}, one.phase)
 }
 
-// fail says that the server cannot go on.
 func (p *partList) fail(err error) { p.report(failure{err: err}, open) }
 
 // report tells of a failure, and ends what waits for a part that has failed.

@@ -35,7 +35,6 @@ func progress(logger *slog.Logger, doing, ended, unit string, long uint64) (tell
 	return tell, end
 }
 
-// waiting is what a start waits for.
 type waiting struct {
 	atomic.Pointer[string] // nil: nothing that takes long
 	logger                 *slog.Logger

@@ -151,7 +151,6 @@ func newServer(config *Command, logger *slog.Logger) *server {
 	return s
 }
 
-// start starts all phases. One of several servers leads only when it is elected.
 func (s *server) start(ctx context.Context) error {
 	if s.config.Cluster.shared() {
 		return s.parts.start(ctx, open, follow)
@@ -159,10 +158,8 @@ func (s *server) start(ctx context.Context) error {
 	return s.parts.start(ctx, open, follow, lead)
 }
 
-// stop ends them all.
 func (s *server) stop() error { return s.parts.stop(open, follow, lead) }
 
-// wait returns when the server should stop.
 func (s *server) wait(ctx context.Context) error {
 	if s.replica.replica != nil {
 		return s.replica.lead(ctx)

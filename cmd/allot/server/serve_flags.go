@@ -163,7 +163,6 @@ func (c *Command) rehearse(out io.Writer) error {
 	return err
 }
 
-// checkFolder reports why the data folder cannot be used, or made.
 func (c *Command) checkFolder() error {
 	folder := c.Data
 	info, err := os.Stat(folder)
@@ -183,7 +182,6 @@ func (c *Command) checkFolder() error {
 	return nil
 }
 
-// checkAddresses reports addresses that cannot be listened on.
 func (c *Command) checkAddresses() (faults []error) {
 	nats := c.NATS // of the embedded server
 	if c.NATSURL != "" || c.natsIsBackDoor() {

@@ -80,7 +80,6 @@ func (s *Source) read(ctx context.Context, show contents.Progress) (*contents.Ro
 	return nil, fmt.Errorf("%w: %d times in a row; stop those who write to Ironic, or import its database", services.ErrChanging, rounds)
 }
 
-// whereOf names rows by what the API calls them.
 func whereOf(rows *contents.Rows) func(contents.Table, int64) string {
 	return func(table contents.Table, id int64) string {
 		switch table {
@@ -114,7 +113,6 @@ func (s *Source) ask(ctx context.Context, path string, into any) (*services.Answ
 	return answer, nil
 }
 
-// reading is what was read so far.
 type reading struct {
 	source      *Source
 	show        contents.Progress
@@ -139,7 +137,6 @@ func (r *reading) all(ctx context.Context) error {
 	return pages(ctx, r, "/v1/allocations", "allocations", r.addAllocation)
 }
 
-// pages reads a list, page by page.
 func pages[E interface{ id() string }](ctx context.Context, r *reading, path, name string, take func(E) error) error {
 	for marker := ""; ; {
 		query := url.Values{"limit": {strconv.Itoa(page)}}
@@ -272,7 +269,6 @@ func (r *reading) addNode(n node) error {
 	return nil
 }
 
-// details reads the members that a ledger only stores.
 func (n node) details(into map[string]any) error {
 	for _, name := range slices.Concat(otherDetails, contents.NodeTexts) {
 		var value any

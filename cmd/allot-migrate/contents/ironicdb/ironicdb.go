@@ -80,14 +80,12 @@ func Read(ctx context.Context, db *placementdb.Database, show contents.Progress)
 	})
 }
 
-// reader reads tables in a transaction.
 type reader struct {
 	*placementdb.Moment
 	rows *contents.Rows
 	has  map[string][]string // columns by table
 }
 
-// schema checks the tables and their columns.
 func (r *reader) schema() error {
 	tables, err := r.Tables()
 	if err != nil {
@@ -124,7 +122,6 @@ func kept(table string) []string {
 	return slices.Clone(needed[table])
 }
 
-// check compares the columns of a table with those that are known.
 func (r *reader) check(table string) error {
 	var missing, lost, unknown []string
 	for _, column := range needed[table] {
@@ -155,7 +152,6 @@ func (r *reader) check(table string) error {
 	return nil
 }
 
-// count counts the rows of all tables.
 func (r *reader) count(tables []string) error {
 	for _, table := range slices.Sorted(slices.Values(tables)) {
 		if slices.Contains(uncounted, table) {

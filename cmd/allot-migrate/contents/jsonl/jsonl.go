@@ -24,16 +24,13 @@ import (
 // ErrLine means that a line cannot be read.
 var ErrLine = errors.New("the file has lines that cannot be read")
 
-// maxErrors is how many bad lines are named.
 const maxErrors = 20
 
-// maxLine is the size of the longest line, in bytes.
 const maxLine = 16 << 20
 
 // partsBits is the number of bits of an id that count parts of a line.
 const partsBits = 20
 
-// reader turns lines into rows.
 type reader struct {
 	rows   *contents.Rows
 	errs   []error
@@ -87,13 +84,11 @@ func (r *reader) fail(format string, args ...any) {
 	r.errs = append(r.errs, fmt.Errorf("line %d: "+format, append([]any{r.n}, args...)...))
 }
 
-// id makes an id of the line.
 func (r *reader) id() int64 {
 	r.parts++
 	return r.n<<partsBits | r.parts
 }
 
-// where names a row by its line.
 func (r *reader) where(table contents.Table, id int64) string {
 	switch table {
 	case contents.ProviderTraits:
@@ -207,7 +202,6 @@ func (r *reader) provider(l *present.Content) {
 	}
 }
 
-// or returns the value, or what stands for a missing one.
 func or[T any](value *T, missing T) T {
 	if value == nil {
 		return missing

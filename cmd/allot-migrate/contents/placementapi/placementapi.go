@@ -49,12 +49,10 @@ const (
 	typesSince = 38
 )
 
-// ask sends a GET and returns the answer.
 func (s *Source) ask(ctx context.Context, path string) (*services.Answer, error) {
 	return s.placement.Get(ctx, path, "OpenStack-API-Version", "placement "+s.version)
 }
 
-// must asks for what has to exist.
 func (s *Source) must(ctx context.Context, path string, into any) error {
 	answer, err := s.ask(ctx, path)
 	if err != nil {
@@ -96,12 +94,10 @@ func Newest(ctx context.Context, placement *services.Service) (minor int, err er
 	return min(minor, newest), nil
 }
 
-// use sets the microversion of requests.
 func (s *Source) use(minor int) {
 	s.version, s.minor, s.types = fmt.Sprintf("1.%d", minor), minor, minor >= typesSince
 }
 
-// prepare makes requests possible.
 func (s *Source) prepare(ctx context.Context) error {
 	if s.version != "" {
 		return nil
@@ -144,7 +140,6 @@ type consumer struct {
 	Generation int64  `json:"consumer_generation"`
 }
 
-// parts are what belongs to a provider.
 type parts struct {
 	inventories map[string]inventory
 	traits      []string
@@ -153,7 +148,6 @@ type parts struct {
 	used, seen  map[string]int64 // by class: what is used, and by allocations that are shown
 }
 
-// reading is what was read so far.
 type reading struct {
 	providers []provider
 	parts     map[string]parts
@@ -211,7 +205,6 @@ func (s *Source) list(ctx context.Context) ([]provider, error) {
 	return answer.Providers, err
 }
 
-// readParts reads what belongs to providers, and then all their consumers.
 func (s *Source) readParts(ctx context.Context, r *reading, list []provider, show contents.Progress) error {
 	read := make([]parts, len(list))
 	var done atomic.Uint64

@@ -10,7 +10,6 @@ import (
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
 )
 
-// rows brings everything into the form of Placement's tables.
 func (s *Source) rows(ctx context.Context, r *reading) (*contents.Rows, error) {
 	b := &rowsOf{
 		rows: &contents.Rows{
@@ -73,13 +72,11 @@ type rowsOf struct {
 	types bool
 }
 
-// id returns the id of a text, which gets one when it is first met.
 func (b *rowsOf) id(table contents.Table, text string) int64 {
 	id, _ := b.ID(table, text)
 	return id
 }
 
-// where names a row by what the API calls it.
 func (b *rowsOf) where(table contents.Table, id int64) string {
 	if name, known := b.Name(table, id); known {
 		return fmt.Sprintf("%s %s", table, name)

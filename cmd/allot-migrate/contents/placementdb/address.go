@@ -151,7 +151,6 @@ func (d *Database) useMySQL(u *url.URL) error {
 	return nil
 }
 
-// mySQLOption reads the options that OpenStack's addresses have.
 func mySQLOption(cfg *mysql.Config, key, value string) error {
 	switch key {
 	case "charset": // texts are read as UTF-8, whatever the tables store
@@ -176,7 +175,6 @@ func mySQLOption(cfg *mysql.Config, key, value string) error {
 	return nil
 }
 
-// plain takes the password out of an error's text.
 func (d *Database) plain(err error) error {
 	if err == nil {
 		return nil

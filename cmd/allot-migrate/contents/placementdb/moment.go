@@ -122,7 +122,6 @@ func (r *Record) Text(column string) string {
 	return r.texts[column]
 }
 
-// needed reads a text that must not be null.
 func (r *Record) needed(column string) string {
 	if !r.IsSet(column) {
 		r.fail(column, "text")
@@ -188,7 +187,6 @@ func (r *Record) Times() contents.Times {
 	return contents.Times{Created: r.Time("created_at"), Updated: r.Time("updated_at")}
 }
 
-// read reads a value of a table's.
 func (r *Record) read(column string, into any) {
 	switch into := into.(type) {
 	case *int64:

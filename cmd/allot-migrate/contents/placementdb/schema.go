@@ -24,7 +24,6 @@ const typesSince = "422ece571366"
 // ofNova are tables of nova_api that no Placement has.
 var ofNova = []string{"cell_mappings", "instance_mappings", "request_specs"}
 
-// transaction begins a read-only transaction that sees one moment.
 func (d *Database) transaction(ctx context.Context, conn *sql.Conn) error {
 	statements := map[Dialect][]string{
 		mySQL: {
@@ -42,7 +41,6 @@ func (d *Database) transaction(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// tables lists the database's tables.
 func (d *Database) tables(ctx context.Context, conn *sql.Conn) (names []string, err error) {
 	query := map[Dialect]string{
 		mySQL:    "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()",
@@ -68,7 +66,6 @@ func texts(ctx context.Context, conn *sql.Conn, query string) (list []string, er
 	return list, rows.Err()
 }
 
-// version checks the schema, and returns its version.
 func (d *Database) version(ctx context.Context, conn *sql.Conn) (string, error) {
 	names, err := d.tables(ctx, conn)
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
 )
 
-// rowsAtOnce is the number of rows in a statement.
 const rowsAtOnce = 500
 
 // Statements are those that put rows into an empty database with Placement's tables.
@@ -49,7 +48,6 @@ func Statements(rows *contents.Rows, dialect Dialect) iter.Seq[string] {
 	}
 }
 
-// insert is the statement for the rows from..to-1.
 func (t table) insert(from, to int, at moment) string {
 	var text strings.Builder
 	columns := t.columns
@@ -250,7 +248,6 @@ func known(
 	return ids, found.Err()
 }
 
-// changed returns a copy of rows with other references.
 func changed[R any](rows []R, reference func(*R) *int64, ids map[int64]int64) []R {
 	rows = slices.Clone(rows)
 	for i := range rows {

@@ -27,7 +27,6 @@ var (
 
 // Bounds of a request.
 const (
-	// maxAnswer is how many bytes an answer may have.
 	maxAnswer    = 256 << 20
 	requestLimit = 2 * time.Minute
 )

@@ -103,7 +103,6 @@ func (c *Clock) Now() time.Time {
 	return wall
 }
 
-// errClock means that the time of day is not believed.
 var errClock = errors.New("the clock was set ahead")
 
 // Fault returns why the time of day is not believed, or nil.

@@ -32,7 +32,6 @@ const (
 	// leastPause and mostPause bound the time between two measurements.
 	leastPause = 10 * time.Millisecond
 	mostPause  = time.Second
-	// sizesEvery is how often it is measured what stores hold.
 	sizesEvery = time.Minute
 	// nearlyTimes: the disk is nearly full when less than so many reserves are free.
 	nearlyTimes = 4
@@ -87,7 +86,6 @@ type watched struct {
 	room  growth
 }
 
-// all are all places that are watched.
 func (c *DisksConfig) all() []*watched {
 	here := func(name, folder string, size func() (int64, error)) *watched {
 		return &watched{name: name, folder: c.Data.Path(folder), guarded: true, size: size, reserve: c.Reserve.of}
@@ -119,7 +117,6 @@ func (c *DisksConfig) all() []*watched {
 	return list
 }
 
-// errNoSpace means that the disk is full, or nearly full.
 var errNoSpace = errors.New("the disk is full")
 
 // errReadModelsWait: Pebble asks for more at once than the reserve holds.
@@ -192,7 +189,6 @@ func (d *Disks) Refuse() error {
 // Room is how many bytes there are above the reserve.
 func (d *Disks) Room() int64 { return d.free.Load() - d.reserve.Load() }
 
-// measure measures the free space of the disks of the data folder.
 func (d *Disks) measure() error {
 	free, reserve, left := int64(math.MaxInt64), int64(0), int64(math.MaxInt64)
 	for _, one := range d.stores {
@@ -299,7 +295,6 @@ func (d *Disks) look() error {
 // errRoomAgain ends a server whose disk was full when it started.
 var errRoomAgain = errors.New("the disk was full at the start, and has room again: the next start goes on with writes")
 
-// measured returns what the stores held when they were measured last.
 func (d *Disks) measured() (list []audit.Store) {
 	for _, one := range d.stores {
 		one.mu.Lock()
@@ -342,7 +337,6 @@ func (s *watched) watch(quit <-chan struct{}, logger *slog.Logger) {
 	}
 }
 
-// measure measures the store and its disk.
 func (s *watched) measure(now time.Time, logger *slog.Logger) error {
 	bytes, err := s.size()
 	if err != nil {
@@ -382,7 +376,6 @@ type growth struct {
 	samples []sample // the oldest first; guarded by mu
 }
 
-// sample is how many bytes there were at a time.
 type sample struct {
 	at    time.Time
 	bytes int64
@@ -394,7 +387,6 @@ const (
 	mostSamples = 24*6 + 1
 )
 
-// note notes how many bytes there are now.
 func (g *growth) note(now time.Time, bytes int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -463,7 +455,6 @@ func (r *DiskReserve) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// of returns the reserve on a disk of this size.
 func (r DiskReserve) of(size int64) int64 {
 	if r.given {
 		return r.bytes

@@ -105,7 +105,6 @@ type Checks struct {
 	Logger    *slog.Logger
 }
 
-// now returns the fields that all three answers have.
 func (c *Checks) now() Health {
 	h := Health{Status: fine, Role: members.RoleLeader, Sequence: c.Views.Checkpoint().Sequence}
 	if c.Replica != nil {
@@ -197,7 +196,6 @@ func (c *Checks) takesCommands() error {
 	return c.Replica.Led()
 }
 
-// tell sends the answer.
 func (h Health) tell(w http.ResponseWriter, r *http.Request, status int, logger *slog.Logger) {
 	w.Header().Set("Cache-Control", "no-store")
 	if status != http.StatusOK {

@@ -120,7 +120,6 @@ func noted(handler http.Handler, note func(*http.Request, string, *seenWriter, t
 	})
 }
 
-// seenWriter remembers the status of an answer.
 type seenWriter struct {
 	http.ResponseWriter
 	status int

@@ -94,7 +94,6 @@ func of[T any](now func() *T) func(func(*T) float64) func() float64 {
 	}
 }
 
-// one returns 1 for true and 0 for false.
 func one(so bool) float64 {
 	if so {
 		return 1
@@ -102,7 +101,6 @@ func one(so bool) float64 {
 	return 0
 }
 
-// registry returns all metrics of the server.
 func (m *Metrics) registry() *prometheus.Registry {
 	g := gauges{prometheus.NewRegistry()}
 	g.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -128,7 +126,6 @@ func (m *Metrics) registry() *prometheus.Registry {
 	return g.registry
 }
 
-// addNotices adds the metrics of the publisher of notices that leads, or led last.
 func (m *Metrics) addNotices(g gauges) {
 	published := of(m.Notices)
 	g.count("notices_published_total", "Notices of changes that were published over NATS.",
@@ -141,7 +138,6 @@ func (m *Metrics) addNotices(g gauges) {
 		published(func(p *notices.Publisher) float64 { return float64(p.Counts().Waiting) }))
 }
 
-// addOptional adds the metrics of following Keystone's limits, and of traces.
 func (m *Metrics) addOptional(g gauges) {
 	if m.Limits != nil {
 		g.count("limits_follow_failures_total", "How often Keystone's limits could not be read or followed.",
@@ -175,7 +171,6 @@ func (m *Metrics) addState(g gauges) {
 // ArchiveFolder is the name in a data folder of what archives need: parts that are being packed.
 const ArchiveFolder = "archive"
 
-// addFolder adds the size of a folder in the data folder.
 func (m *Metrics) addFolder(g gauges, name, help, folder string) {
 	g.add(name, help, func() float64 {
 		bytes, err := datafolder.BytesIn(m.Data.Path(folder))
@@ -186,7 +181,6 @@ func (m *Metrics) addFolder(g gauges, name, help, folder string) {
 	})
 }
 
-// addReplica adds the metrics of a replica.
 func (m *Metrics) addReplica(g gauges) {
 	if m.Replica == nil {
 		return
@@ -211,7 +205,6 @@ func (m *Metrics) addReplica(g gauges) {
 		func() float64 { return one(m.Replica.Wedged() != nil) })
 }
 
-// addWriter adds the metrics of the writer that leads, or led last.
 func (m *Metrics) addWriter(g gauges) {
 	written := of(m.Writer)
 	g.add("commands_waiting", "Commands in the writer's queue.",
@@ -288,7 +281,6 @@ func (m *Metrics) addArchives(g gauges) {
 	m.addCopies(g)
 }
 
-// addCopies adds the metrics of copies in archives.
 func (m *Metrics) addCopies(g gauges) {
 	of := of(m.Storing)
 	g.count("archive_copies_total", "Copies of State and read models that were stored in archives.",
