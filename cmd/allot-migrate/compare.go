@@ -122,17 +122,13 @@ func planOf(ctx context.Context, read reader) (*contents.Plan, error) {
 
 // planFrom is planOf for rows that were read.
 func planFrom(rows *contents.Rows) (*contents.Plan, error) {
-	names, err := contents.StandardNames()
-	if err != nil {
-		return nil, err
-	}
 	var refusing []string
 	for _, rule := range contents.Rules {
 		if rule.Effect == contents.Refused {
 			refusing = append(refusing, rule.Name)
 		}
 	}
-	plan, _, err := contents.Make(rows, contents.Options{Standard: names, LeaveOut: refusing})
+	plan, _, err := contents.Make(rows, refusing...)
 	return plan, err
 }
 

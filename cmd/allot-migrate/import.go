@@ -153,11 +153,7 @@ func (c *contentsFlags) decide(ctx context.Context, read reader) (*contents.Plan
 	if err != nil {
 		return nil, fmt.Errorf("%w; nothing was imported", err)
 	}
-	names, err := contents.StandardNames()
-	if err != nil {
-		return nil, err
-	}
-	plan, report, err := contents.Make(rows, contents.Options{LeaveOut: c.LeaveOut, Standard: names})
+	plan, report, err := contents.Make(rows, c.LeaveOut...)
 	if report != nil {
 		err = errors.Join(err, c.tell(report))
 	}

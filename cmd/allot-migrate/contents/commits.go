@@ -22,22 +22,6 @@ type Begin struct {
 // targetBytes is the size at which a commit of an import is full.
 const targetBytes = 1 << 20
 
-// StandardNames returns the names that every ledger has.
-func StandardNames() (Names, error) {
-	add, err := commands.NewAddStandardNames(ledger.NilUUID)
-	if err != nil {
-		return Names{}, err
-	}
-	names := Names{Classes: make(map[string]bool), Traits: make(map[string]bool)}
-	for _, name := range add.Classes {
-		names.Classes[name] = true
-	}
-	for _, name := range add.Traits {
-		names.Traits[name] = true
-	}
-	return names, nil
-}
-
 // Write makes the commits of a new log and passes them on, in order. It returns the
 // State after them, whose head is that of the last one. Each record is folded
 // before it is passed on, so the log cannot hold one that a server would refuse.

@@ -44,13 +44,6 @@ func world() *contents.Rows {
 	return rows
 }
 
-func options(t *testing.T, leave ...string) contents.Options {
-	t.Helper()
-	names, err := contents.StandardNames()
-	ledgertest.OK(t, err)
-	return contents.Options{LeaveOut: leave, Standard: names}
-}
-
 // fold writes the plan's log and folds it as a server would.
 func fold(t *testing.T, plan *contents.Plan) *ledger.State {
 	t.Helper()
@@ -71,7 +64,7 @@ func fold(t *testing.T, plan *contents.Plan) *ledger.State {
 // TestWorld: everything arrives as it was.
 func TestWorld(t *testing.T) {
 	t.Parallel()
-	plan, report, err := contents.Make(world(), options(t))
+	plan, report, err := contents.Make(world())
 	if err != nil || plan == nil || len(report.Findings) > 0 {
 		t.Fatal(err, report)
 	}
@@ -265,7 +258,7 @@ func TestOddities(t *testing.T) {
 		tested[o.rule] = true
 		rows := world()
 		o.odd(rows)
-		plan, report, err := contents.Make(rows, options(t))
+		plan, report, err := contents.Make(rows)
 		if err != nil {
 			t.Fatalf("%s: %v", o.rule, err)
 		}
@@ -304,7 +297,7 @@ func leaveOut(t *testing.T, o oddity) {
 	}
 	rows := world()
 	o.odd(rows)
-	plan, report, err := contents.Make(rows, options(t, refusing...))
+	plan, report, err := contents.Make(rows, refusing...)
 	if err != nil || plan == nil || report.LeftOut == 0 || report.Rows != report.Imported+report.LeftOut {
 		t.Errorf("%s: %v, %s", o.rule, err, report.Summary())
 		return
@@ -328,7 +321,7 @@ func TestDocumentedRules(t *testing.T) {
 func TestLeaveOutNamesRules(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"over-committed", "no such rule"} {
-		_, _, err := contents.Make(world(), options(t, name))
+		_, _, err := contents.Make(world(), name)
 		launchtest.Says(t, fmt.Sprint(err), name)
 	}
 }
@@ -343,7 +336,7 @@ func TestOrderOfRows(t *testing.T) {
 			Root: contents.Some(30 - int64(i)), Times: made,
 		})
 	}
-	plan, _, err := contents.Make(rows, options(t))
+	plan, _, err := contents.Make(rows)
 	ledgertest.OK(t, err)
 	var got, want []string
 	for _, p := range plan.Providers {

@@ -315,7 +315,7 @@ func (m *metalReader) readTrait(row *NodeTraitRow, id int64) {
 	case n == nil:
 		m.note(withItsNode, NodeTraits, id, "node %d has %s", row.Node, row.Trait)
 		return
-	case !strings.HasPrefix(row.Trait, "CUSTOM_") && !m.opts.Standard.Traits[row.Trait]:
+	case !strings.HasPrefix(row.Trait, "CUSTOM_") && !slices.Contains(m.standard.Traits, row.Trait):
 		m.note(nodeTraitNotStandard, NodeTraits, id, "node %s has %s", n.event.Node, row.Trait)
 	}
 	m.take()

@@ -38,7 +38,7 @@ func metalWorld() *contents.Rows {
 // TestMetalWorld: everything arrives as it was.
 func TestMetalWorld(t *testing.T) {
 	t.Parallel()
-	plan, report, err := contents.Make(metalWorld(), options(t))
+	plan, report, err := contents.Make(metalWorld())
 	if err != nil || plan == nil || len(report.Findings) > 0 {
 		t.Fatal(err, report)
 	}
@@ -82,11 +82,11 @@ func TestMetalWorld(t *testing.T) {
 // TestAddToLedger: what one import made stays, and another adds to it.
 func TestAddToLedger(t *testing.T) {
 	t.Parallel()
-	first, _, err := contents.Make(world(), options(t))
+	first, _, err := contents.Make(world())
 	ledgertest.OK(t, err)
 	s := fold(t, first)
 	head, before := s.Head(), s.ProviderCount()
-	second, _, err := contents.Make(metalWorld(), options(t))
+	second, _, err := contents.Make(metalWorld())
 	ledgertest.OK(t, err)
 	id := byte(0)
 	begin := contents.Begin{NewID: func() ledger.UUID { id++; return ledgertest.ID(7, id) }, Time: readAt, Actor: "test", Limit: 8 << 20}

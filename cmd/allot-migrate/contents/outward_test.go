@@ -126,7 +126,7 @@ func TestCompareCandidates(t *testing.T) {
 func TestFlavours(t *testing.T) {
 	t.Parallel()
 	w := world()
-	plan, _, err := contents.Make(w, options(t))
+	plan, _, err := contents.Make(w)
 	if err != nil || plan == nil {
 		t.Fatal(err)
 	}

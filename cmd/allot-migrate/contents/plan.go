@@ -9,19 +9,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 )
-
-// Options are the operator's decisions about an import.
-type Options struct {
-	// LeaveOut are names of rules that refuse rows. Such rows are left out.
-	LeaveOut []string
-	// Standard tells which classes and traits every ledger has.
-	Standard Names
-}
-
-// Names are names of classes and traits.
-type Names struct{ Classes, Traits map[string]bool }
 
 // Plan is what a ledger begins with, in an order in which it can be folded.
 type Plan struct {
@@ -51,15 +41,19 @@ func (u UnseenUsage) String() string {
 }
 
 // Make turns rows into a plan and a report. The plan is nil if rows are refused;
-// the report says which.
-func Make(rows *Rows, opts Options) (*Plan, *Report, error) {
-	for _, name := range opts.LeaveOut {
+// the report says which. leaveOut are names of rules that refuse rows; such rows are left out.
+func Make(rows *Rows, leaveOut ...string) (*Plan, *Report, error) {
+	for _, name := range leaveOut {
 		if rule, known := RuleNamed(name); !known || rule.Effect != Refused {
 			return nil, nil, fmt.Errorf("importing: no rule %q refuses rows: see docs/migrate.md for those that do", name)
 		}
 	}
+	names, err := commands.NewAddStandardNames(ledger.NilUUID)
+	if err != nil {
+		return nil, nil, err
+	}
 	b := &builder{
-		rows: rows, opts: opts, report: newReport(rows, opts.LeaveOut), plan: &Plan{},
+		rows: rows, standard: names, report: newReport(rows, leaveOut), plan: &Plan{},
 		classes: make(map[int64]string), traits: make(map[int64]string),
 		providers: make(map[int64]*provider, len(rows.Providers)),
 	}
@@ -91,7 +85,7 @@ func Make(rows *Rows, opts Options) (*Plan, *Report, error) {
 
 type builder struct {
 	rows     *Rows
-	opts     Options
+	standard *commands.AddStandardNames
 	report   *Report
 	plan     *Plan
 	imported uint64
@@ -124,7 +118,7 @@ func (b *builder) refusesText(text string, table Table, id int64) bool {
 func (b *builder) readClasses() {
 	next := ledger.FirstCustomClass
 	b.readNames(nameTable{
-		table: Classes, rows: b.rows.Classes, into: b.classes, standard: b.opts.Standard.Classes,
+		table: Classes, rows: b.rows.Classes, into: b.classes, standard: b.standard.Classes,
 		twice: classTwice, unusual: classNotStandard,
 	}, func(row NameRow) {
 		if id := row.ID; id >= int64(next) && id <= ledger.MaxAmount {
@@ -137,7 +131,7 @@ func (b *builder) readClasses() {
 
 func (b *builder) readTraits() {
 	b.readNames(nameTable{
-		table: Traits, rows: b.rows.Traits, into: b.traits, standard: b.opts.Standard.Traits,
+		table: Traits, rows: b.rows.Traits, into: b.traits, standard: b.standard.Traits,
 		twice: traitTwice, unusual: traitNotStandard,
 	}, func(row NameRow) { b.plan.Traits = append(b.plan.Traits, row.Name) })
 }
@@ -147,7 +141,7 @@ type nameTable struct {
 	table          Table
 	rows           []NameRow
 	into           map[int64]string
-	standard       map[string]bool
+	standard       []string
 	twice, unusual Rule
 }
 
@@ -165,7 +159,7 @@ func (b *builder) readNames(t nameTable, put func(NameRow)) {
 		case taken[row.Name]:
 			b.note(t.twice, t.table, row.ID, "%q", row.Name)
 			continue
-		case t.standard[row.Name]:
+		case slices.Contains(t.standard, row.Name):
 			continue
 		case !strings.HasPrefix(row.Name, "CUSTOM_"):
 			b.note(t.unusual, t.table, row.ID, "%q", row.Name)

@@ -104,7 +104,7 @@ func (s front) serveRead(w http.ResponseWriter, r *http.Request, e *entry) {
 
 func (s front) repeats(e *entry) bool {
 	return s.config.CompareReads && e.method == http.MethodGet && e.pattern != "/" &&
-		!s.pacing.Load() && s.queue.takesReads()
+		!s.pacing.Load() && s.queue.length().reads
 }
 
 // serveWrite carries a write through the leader. It goes on if the client leaves, because

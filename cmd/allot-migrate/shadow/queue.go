@@ -127,12 +127,6 @@ func (q *queue) add(e *entry) bool {
 	return true
 }
 
-func (q *queue) takesReads() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.bytes < q.most && len(q.entries) < mostReads
-}
-
 func (q *queue) miss(all ...Resource) {
 	for _, of := range all {
 		q.missLater(0, missed{of: of})
@@ -286,8 +280,12 @@ func (q *queue) done() {
 
 type todo struct {
 	entries, missing int // what is under way counts as an entry
+	waiting          int // of entries: those that are not under way
 	generations      int // of missing
 	lost             bool
+	lostSoFar        uint64 // what a comparison that begins now makes up for
+	comparison       bool   // everything should be compared, and there is room for what that finds
+	reads            bool   // there is room for the repetition of a read
 	finished         uint64 // how much was done so far
 	bytes            int64
 	changed          <-chan struct{} // closed when something was finished
@@ -296,9 +294,11 @@ type todo struct {
 func (q *queue) length() todo {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	lost := q.lost > q.found
 	return todo{
-		entries: len(q.entries) + q.current, missing: len(q.missing) + len(q.round), generations: q.levels,
-		lost: q.lost > q.found, finished: q.finished, bytes: q.bytes, changed: q.changed,
+		entries: len(q.entries) + q.current, missing: len(q.missing) + len(q.round), waiting: len(q.entries),
+		generations: q.levels, lost: lost, lostSoFar: q.lost, comparison: lost && q.named() <= mostMissed/2,
+		reads: q.bytes < q.most && len(q.entries) < mostReads, finished: q.finished, bytes: q.bytes, changed: q.changed,
 	}
 }
 
@@ -320,30 +320,9 @@ func (q *queue) doubt(of Resource) {
 	}
 }
 
-func (q *queue) behind() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.entries) > 0
-}
-
-// lostSoFar is what a comparison that begins now makes up for.
-func (q *queue) lostSoFar() uint64 {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.lost
-}
-
 // foundAgain notes a comparison of everything that began when so much was lost.
 func (q *queue) foundAgain(lost uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.found = max(q.found, lost)
-}
-
-// wantsComparison reports whether everything should be compared, because something has no
-// name, and whether there is room for what a comparison finds.
-func (q *queue) wantsComparison() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.lost > q.found && q.named() <= mostMissed/2
 }

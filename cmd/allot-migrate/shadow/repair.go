@@ -264,14 +264,12 @@ func (s repairs) repairProvider(ctx context.Context, id string, depth int) (chan
 	case !reflect.DeepEqual(body, some(follows, "name", "parent_provider_uuid")):
 		changed, err = true, s.change(ctx, http.MethodPut, path, body)
 	}
-	for _, part := range []struct{ name, member string }{
-		{"traits", "traits"}, {"inventories", "inventories"}, {"aggregates", "aggregates"},
-	} {
+	for _, part := range []string{"traits", "inventories", "aggregates"} {
 		if err != nil {
 			return changed, err
 		}
 		var mended bool
-		mended, err = s.repairPart(ctx, path, part.name, part.member)
+		mended, err = s.repairPart(ctx, path, part)
 		changed = changed || mended
 	}
 	if err == nil && (changed || numeric(leads["generation"]) != numeric(follows["generation"])) {
@@ -281,20 +279,20 @@ func (s repairs) repairProvider(ctx context.Context, id string, depth int) (chan
 }
 
 // repairPart brings inventories, traits or aggregates of a provider in line.
-func (s repairs) repairPart(ctx context.Context, path, part, member string) (bool, error) {
+func (s repairs) repairPart(ctx context.Context, path, part string) (bool, error) {
 	leads, follows, err := s.both(ctx, path+"/"+part)
 	if err != nil || leads == nil || follows == nil {
 		return false, err
 	}
-	want, have := plain(leads[member]), plain(follows[member])
+	want, have := plain(leads[part]), plain(follows[part])
 	if text(want) == text(have) {
 		return false, nil
 	}
-	if err := s.nameParts(ctx, part, leads[member]); err != nil {
+	if err := s.nameParts(ctx, part, leads[part]); err != nil {
 		return false, err
 	}
 	return true, s.change(ctx, http.MethodPut, path+"/"+part, document{
-		"resource_provider_generation": follows["resource_provider_generation"], member: leads[member],
+		"resource_provider_generation": follows["resource_provider_generation"], part: leads[part],
 	})
 }
 
@@ -340,7 +338,7 @@ const (
 func (s repairs) level(ctx context.Context, path string) (changed bool, err error) {
 	const member = "resource_provider_generation"
 	passed := s.gate.passed.Load()
-	if !s.gate.quiet() || s.queue.behind() {
+	if !s.gate.quiet() || s.queue.length().waiting > 0 {
 		return false, errBusy
 	}
 	leads, follows, err := s.both(ctx, path+"/inventories")
@@ -351,7 +349,7 @@ func (s repairs) level(ctx context.Context, path string) (changed bool, err erro
 	if missing <= 0 {
 		return false, nil
 	}
-	if !s.gate.quiet() || s.gate.passed.Load() != passed || s.queue.behind() {
+	if !s.gate.quiet() || s.gate.passed.Load() != passed || s.queue.length().waiting > 0 {
 		return false, errBusy
 	}
 	for range min(missing, mostLevels) {

@@ -162,7 +162,8 @@ func (s *Shadow) compareAll(ctx context.Context) {
 		now := time.Now()
 		// What the last one has found is brought in line first. If it were found again meanwhile, that would
 		// be done twice, and raise the follower's generations more often than the leader's.
-		isDue := !due.IsZero() && !now.Before(due) && s.queue.length().missing == 0 || s.queue.wantsComparison()
+		left := s.queue.length()
+		isDue := !due.IsZero() && !now.Before(due) && left.missing == 0 || left.comparison
 		switch {
 		case isDue && now.Sub(failed) >= retryEvery:
 			if err := s.compareOnce(ctx); err != nil && ctx.Err() == nil {
@@ -187,7 +188,7 @@ func (s *Shadow) compareAll(ctx context.Context) {
 func (s *Shadow) compareOnce(ctx context.Context) (err error) {
 	defer func() { s.watch.compared(err) }()
 	defer s.watch.at("")
-	lead, lost := s.Lead(), s.queue.lostSoFar()
+	lead, lost := s.Lead(), s.queue.length().lostSoFar
 	left, err := s.contents(ctx, lead)
 	if err != nil {
 		return err

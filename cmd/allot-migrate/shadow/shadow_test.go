@@ -179,24 +179,24 @@ func TestQueueOfTooMuch(t *testing.T) {
 	for i := range mostMissed + 1 {
 		q.miss(Resource(fmt.Sprint("consumer ", i)))
 	}
-	if left := q.length(); left.missing != mostMissed || !left.lost || q.wantsComparison() {
+	if left := q.length(); left.missing != mostMissed || !left.lost || q.length().comparison {
 		t.Errorf("%+v: those with a name come first", left)
 	}
-	lost := q.lostSoFar()
+	lost := q.length().lostSoFar
 	for range mostMissed {
 		q.next(t.Context())
 		q.done()
 	}
-	if left := q.length(); left.missing != 0 || !left.lost || !q.wantsComparison() {
+	if left := q.length(); left.missing != 0 || !left.lost || !q.length().comparison {
 		t.Errorf("%+v: everything is to be compared", left)
 	}
 	q.lose() // while everything is compared
 	q.foundAgain(lost)
-	if !q.wantsComparison() {
+	if !q.length().comparison {
 		t.Error("what was lost during a comparison is forgotten")
 	}
-	q.foundAgain(q.lostSoFar())
-	if q.wantsComparison() || q.length().lost {
+	q.foundAgain(q.length().lostSoFar)
+	if q.length().comparison || q.length().lost {
 		t.Error("everything is to be compared twice")
 	}
 }

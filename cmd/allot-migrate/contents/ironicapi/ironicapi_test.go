@@ -86,9 +86,7 @@ func TestRead(t *testing.T) {
 	for _, path := range []string{"", "/", "/v1", "/v1/"} {
 		rows, err := read(t, &service{odd: `, "from_the_future": 1`}, path)
 		ledgertest.OK(t, err)
-		names, err := contents.StandardNames()
-		ledgertest.OK(t, err)
-		plan, report, err := contents.Make(rows, contents.Options{Standard: names})
+		plan, report, err := contents.Make(rows)
 		if err != nil || plan == nil || len(plan.Nodes) != 3 || len(plan.Chassis) != 1 || len(plan.NodeAllocations) != 1 {
 			t.Fatal(err, report)
 		}

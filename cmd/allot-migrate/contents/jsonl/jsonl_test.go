@@ -36,9 +36,7 @@ func TestGoodLines(t *testing.T) {
 	t.Parallel()
 	rows, err := jsonl.Read(strings.NewReader(good), "file", readAt)
 	ledgertest.OK(t, err)
-	names, err := contents.StandardNames()
-	ledgertest.OK(t, err)
-	plan, report, err := contents.Make(rows, contents.Options{Standard: names})
+	plan, report, err := contents.Make(rows)
 	if err != nil || plan == nil {
 		t.Fatal(err, report)
 	}

@@ -263,38 +263,26 @@ func (s *Source) readConsumers(ctx context.Context, r *reading, wanted map[strin
 // partsOf reads a provider. One that is deleted meanwhile has nothing; the next
 // list does not have it.
 func (s *Source) partsOf(ctx context.Context, id string) (parts, error) {
-	var inventories struct {
+	var all struct {
 		Inventories map[string]inventory `json:"inventories"`
-	}
-	var traits struct {
-		Traits []string `json:"traits"`
-	}
-	var aggregates struct {
-		Aggregates []string `json:"aggregates"`
-	}
-	var held struct {
+		Traits      []string             `json:"traits"`
+		Aggregates  []string             `json:"aggregates"`
 		Allocations map[string]struct {
 			Resources map[string]int64 `json:"resources"`
 		} `json:"allocations"`
-	}
-	var usages struct {
 		Usages map[string]int64 `json:"usages"`
 	}
 	// A release raises no generation. Read after the allocations, the usages are never more for it.
-	for _, part := range []struct {
-		what string
-		into any
-	}{
-		{"inventories", &inventories}, {"traits", &traits}, {"aggregates", &aggregates}, {"allocations", &held},
-		{"usages", &usages},
-	} {
-		if err := s.may(ctx, "/resource_providers/"+url.PathEscape(id)+"/"+part.what, part.into); err != nil {
+	for _, part := range []string{"inventories", "traits", "aggregates", "allocations", "usages"} {
+		if err := s.may(ctx, "/resource_providers/"+url.PathEscape(id)+"/"+part, &all); err != nil {
 			return parts{}, err
 		}
 	}
-	p := parts{inventories: inventories.Inventories, traits: traits.Traits, aggregates: aggregates.Aggregates}
-	p.used, p.seen = usages.Usages, make(map[string]int64)
-	for consumer, of := range held.Allocations {
+	p := parts{
+		inventories: all.Inventories, traits: all.Traits, aggregates: all.Aggregates,
+		used: all.Usages, seen: make(map[string]int64),
+	}
+	for consumer, of := range all.Allocations {
 		p.consumers = append(p.consumers, consumer)
 		for class, amount := range of.Resources {
 			p.seen[class] += amount

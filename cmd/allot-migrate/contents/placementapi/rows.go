@@ -41,24 +41,21 @@ func (s *Source) rows(ctx context.Context, r *reading) (*contents.Rows, error) {
 // readNames reads classes and traits. Those of the API are in the order in which
 // they were made.
 func (s *Source) readNames(ctx context.Context, b *rowsOf) error {
-	var classes struct {
+	var all struct {
 		Classes []struct {
 			Name string `json:"name"`
 		} `json:"resource_classes"`
-	}
-	var traits struct {
 		Traits []string `json:"traits"`
 	}
-	if err := s.must(ctx, "/resource_classes", &classes); err != nil {
-		return err
+	for _, path := range []string{"/resource_classes", "/traits"} {
+		if err := s.must(ctx, path, &all); err != nil {
+			return err
+		}
 	}
-	if err := s.must(ctx, "/traits", &traits); err != nil {
-		return err
-	}
-	for _, class := range classes.Classes {
+	for _, class := range all.Classes {
 		b.Named(contents.Classes, &b.rows.Classes, class.Name)
 	}
-	for _, name := range traits.Traits {
+	for _, name := range all.Traits {
 		b.Named(contents.Traits, &b.rows.Traits, name)
 	}
 	return nil
