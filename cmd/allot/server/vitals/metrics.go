@@ -5,6 +5,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -66,31 +67,28 @@ func (m *Metrics) Serve(address string, guard func(http.Handler) http.Handler) (
 	return server, nil
 }
 
-// gauges are numbers that are read when a scraper asks.
-type gauges struct{ registry *prometheus.Registry }
+// numeric are the kinds of numbers that metrics are read from.
+type numeric interface{ int | int64 | uint64 | float64 }
 
-func (g gauges) add(name, help string, value func() float64) {
-	g.registry.MustRegister(
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "allot", Name: name, Help: help}, value),
-	)
+// add adds a number that is read when a scraper asks: a counter if its name ends in _total.
+func add[N numeric](to *prometheus.Registry, name, help string, value func() N) {
+	read := func() float64 { return float64(value()) }
+	if strings.HasSuffix(name, total) {
+		to.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "allot", Name: name, Help: help}, read))
+		return
+	}
+	to.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "allot", Name: name, Help: help}, read))
 }
 
-// count adds a number that only grows.
-func (g gauges) count(name, help string, value func() float64) {
-	g.registry.MustRegister(
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "allot", Name: name, Help: help}, value),
-	)
-}
+const total = "_total"
 
-// of returns what reads numbers of something, which are 0 until there is something.
-func of[T any](now func() *T) func(func(*T) float64) func() float64 {
-	return func(value func(*T) float64) func() float64 {
-		return func() float64 {
-			if it := now(); it != nil {
-				return value(it)
-			}
-			return 0
+// of returns what reads a number of something, which is 0 until there is something.
+func of[T any, N numeric](now func() *T, value func(*T) N) func() N {
+	return func() (number N) {
+		if it := now(); it != nil {
+			return value(it)
 		}
+		return number
 	}
 }
 
@@ -102,10 +100,10 @@ func one(so bool) float64 {
 }
 
 func (m *Metrics) registry() *prometheus.Registry {
-	g := gauges{prometheus.NewRegistry()}
-	g.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.Instruments.register(g.registry)
-	g.registry.MustRegister(storeMetrics{m.Disks})
+	g := prometheus.NewRegistry()
+	g.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.Instruments.register(g)
+	g.MustRegister(storeMetrics{m.Disks})
 	m.addState(g)
 	m.addWriter(g)
 	m.addReplica(g)
@@ -115,55 +113,51 @@ func (m *Metrics) registry() *prometheus.Registry {
 		m.addArchives(g)
 	}
 	if m.Witnesses != nil {
-		g.registry.MustRegister(witnessMetrics{m.Witnesses})
+		g.MustRegister(witnessMetrics{m.Witnesses})
 	}
-	g.add("http_connections", "Connections over HTTP.", func() float64 { return float64(m.Port.Connections()) })
-	g.count("http_refused_total", "Connections and requests over HTTP that were refused because their address, or all "+
-		"together, had too many.", func() float64 { return float64(m.Port.Refused()) })
+	add(g, "http_connections", "Connections over HTTP.", m.Port.Connections)
+	add(g, "http_refused_total", "Connections and requests over HTTP that were refused because their address, or all "+
+		"together, had too many.", m.Port.Refused)
 	if m.Scrubber != nil {
 		m.addScrubber(g)
 	}
-	return g.registry
+	return g
 }
 
-func (m *Metrics) addNotices(g gauges) {
-	published := of(m.Notices)
-	g.count("notices_published_total", "Notices of changes that were published over NATS.",
-		published(func(p *notices.Publisher) float64 { return float64(p.Counts().Published) }))
-	g.count("notices_missed_total", "Commits whose notices were not published: followers read the history instead.",
-		published(func(p *notices.Publisher) float64 { return float64(p.Counts().Missed) }))
-	g.count("notices_seconds_total", "Seconds spent making and publishing notices.",
-		published(func(p *notices.Publisher) float64 { return p.Counts().Took.Seconds() }))
-	g.add("notices_waiting", "Commits whose notices are to be published.",
-		published(func(p *notices.Publisher) float64 { return float64(p.Counts().Waiting) }))
+func (m *Metrics) addNotices(g *prometheus.Registry) {
+	add(g, "notices_published_total", "Notices of changes that were published over NATS.",
+		of(m.Notices, func(p *notices.Publisher) int64 { return p.Counts().Published }))
+	add(g, "notices_missed_total", "Commits whose notices were not published: followers read the history instead.",
+		of(m.Notices, func(p *notices.Publisher) int64 { return p.Counts().Missed }))
+	add(g, "notices_seconds_total", "Seconds spent making and publishing notices.",
+		of(m.Notices, func(p *notices.Publisher) float64 { return p.Counts().Took.Seconds() }))
+	add(g, "notices_waiting", "Commits whose notices are to be published.",
+		of(m.Notices, func(p *notices.Publisher) int64 { return p.Counts().Waiting }))
 }
 
-func (m *Metrics) addOptional(g gauges) {
+func (m *Metrics) addOptional(g *prometheus.Registry) {
 	if m.Limits != nil {
-		g.count("limits_follow_failures_total", "How often Keystone's limits could not be read or followed.",
-			func() float64 { return float64(m.Limits.Failures()) })
-		g.add("limits_followed_timestamp_seconds", "When the ledger last had Keystone's limits; 0: not since the start.",
+		add(g, "limits_follow_failures_total", "How often Keystone's limits could not be read or followed.",
+			m.Limits.Failures)
+		add(g, "limits_followed_timestamp_seconds", "When the ledger last had Keystone's limits; 0: not since the start.",
 			func() float64 { return float64(m.Limits.Followed()) / 1e9 })
 	}
 	if m.Tracer != nil {
-		g.count("trace_spans_total", "Spans of traces that were made.",
-			func() float64 { return float64(m.Tracer.Counts().Made) })
-		g.count("trace_spans_sent_total", "Spans of these that the receiver of traces has taken.",
-			func() float64 { return float64(m.Tracer.Counts().Sent) })
+		add(g, "trace_spans_total", "Spans of traces that were made.",
+			func() int64 { return m.Tracer.Counts().Made })
+		add(g, "trace_spans_sent_total", "Spans of these that the receiver of traces has taken.",
+			func() int64 { return m.Tracer.Counts().Sent })
 	}
 }
 
-func (m *Metrics) addState(g gauges) {
-	g.add("log_sequence", "Sequence of the newest commit that can be read.",
-		func() float64 { return float64(m.Views.View().Sequence()) })
-	g.add("read_models_ready", "1: the read models can be read and written; 0: they are damaged, and the server ends.",
+func (m *Metrics) addState(g *prometheus.Registry) {
+	add(g, "log_sequence", "Sequence of the newest commit that can be read.", func() uint64 { return m.Views.View().Sequence() })
+	add(g, "read_models_ready", "1: the read models can be read and written; 0: they are damaged, and the server ends.",
 		func() float64 { return one(m.Views.Ready() == nil) })
-	g.add("disk_free_bytes", "Bytes free on the fullest disk of the data folder.",
-		func() float64 { return float64(m.free.Load()) })
-	g.add("disk_reserve_bytes", "Commands are refused while fewer bytes than this are free.",
-		func() float64 { return float64(m.reserve.Load()) })
-	g.add("disk_days_left", "Days until only the reserve is free, at the pace of the last day; +Inf: the disk does not fill.",
-		func() float64 { return m.daysLeft() })
+	add(g, "disk_free_bytes", "Bytes free on the fullest disk of the data folder.", m.free.Load)
+	add(g, "disk_reserve_bytes", "Commands are refused while fewer bytes than this are free.", m.reserve.Load)
+	add(g, "disk_days_left", "Days until only the reserve is free, at the pace of the last day; +Inf: the disk does not fill.",
+		m.daysLeft)
 	m.addFolder(g, "snapshots_bytes", "Bytes of the snapshots.", datafolder.Snapshots)
 	m.addFolder(g, "archive_cache_bytes", "Bytes of archives' parts that were read back.", ArchiveFolder)
 }
@@ -171,75 +165,67 @@ func (m *Metrics) addState(g gauges) {
 // ArchiveFolder is the name in a data folder of what archives need: parts that are being packed.
 const ArchiveFolder = "archive"
 
-func (m *Metrics) addFolder(g gauges, name, help, folder string) {
-	g.add(name, help, func() float64 {
+func (m *Metrics) addFolder(g *prometheus.Registry, name, help, folder string) {
+	add(g, name, help, func() int64 {
 		bytes, err := datafolder.BytesIn(m.Data.Path(folder))
 		if err != nil {
 			m.Logger.Warn("metrics lack the size of a folder", "folder", folder, "error", err)
 		}
-		return float64(bytes)
+		return bytes
 	})
 }
 
-func (m *Metrics) addReplica(g gauges) {
+func (m *Metrics) addReplica(g *prometheus.Registry) {
 	if m.Replica == nil {
 		return
 	}
-	g.add("replica_role", "1: this server leads; 0: it follows.",
+	add(g, "replica_role", "1: this server leads; 0: it follows.",
 		func() float64 { return one(m.Replica.Role() == members.RoleLeader) })
-	g.add("replica_term", "Number of the newest known term.", func() float64 {
+	add(g, "replica_term", "Number of the newest known term.", func() uint64 {
 		_, term, _ := m.Replica.Standing()
-		return float64(term)
+		return term
 	})
-	g.add("replica_led", "1: some server leads, as far as this one knows.",
+	add(g, "replica_led", "1: some server leads, as far as this one knows.",
 		func() float64 { return one(m.Replica.Led() == nil) })
-	g.add("replica_lag_commits", "Commits that are known to exist and are not folded here yet.", func() float64 {
+	add(g, "replica_lag_commits", "Commits that are known to exist and are not folded here yet.", func() uint64 {
 		commits, _ := m.Replica.Lag()
-		return float64(commits)
+		return commits
 	})
-	g.add("replica_lag_seconds", "Seconds since there have been such commits.", func() float64 {
+	add(g, "replica_lag_seconds", "Seconds since there have been such commits.", func() float64 {
 		_, since := m.Replica.Lag()
 		return since.Seconds()
 	})
-	g.add("log_wedged", "1: the log takes no commits although its servers say that they are well.",
+	add(g, "log_wedged", "1: the log takes no commits although its servers say that they are well.",
 		func() float64 { return one(m.Replica.Wedged() != nil) })
 }
 
-func (m *Metrics) addWriter(g gauges) {
-	written := of(m.Writer)
-	g.add("commands_waiting", "Commands in the writer's queue.",
-		written(func(w *writer.Writer) float64 { return float64(w.Waiting()) }))
-	g.add("log_stuck", "1: the log takes no commits, and commands are refused.",
-		written(func(w *writer.Writer) float64 { return one(w.Stuck() != nil || m.Refuse() != nil) }))
-	g.count("commands_refused_total", "Commands that were refused because the log could not be written.",
-		written(func(w *writer.Writer) float64 { return float64(w.Refused()) }))
+func (m *Metrics) addWriter(g *prometheus.Registry) {
+	add(g, "commands_waiting", "Commands in the writer's queue.", of(m.Writer, (*writer.Writer).Waiting))
+	add(g, "log_stuck", "1: the log takes no commits, and commands are refused.",
+		of(m.Writer, func(w *writer.Writer) float64 { return one(w.Stuck() != nil || m.Refuse() != nil) }))
+	add(g, "commands_refused_total", "Commands that were refused because the log could not be written.",
+		of(m.Writer, (*writer.Writer).Refused))
 	if m.Keeper != nil {
-		g.add("rejected_dropped", "Rejected commands that were dropped instead of kept, since the start.",
-			of(m.Keeper)(func(k *rejected.Keeper) float64 { return float64(k.Dropped()) }))
+		add(g, "rejected_dropped", "Rejected commands that were dropped instead of kept, since the start.",
+			of(m.Keeper, (*rejected.Keeper).Dropped))
 	}
 }
 
-func (m *Metrics) addScrubber(g gauges) {
-	scrubbed := func(value func(check.ScrubStatus) float64) func() float64 {
-		return func() float64 { return value(m.Scrubber.Status()) }
-	}
-	g.add("scrub_damage", "Damage on the disk that the last complete check found, or the check under way so far.",
-		scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Found) }))
-	g.add("scrub_rounds", "Complete checks of the disk so far.",
-		scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Rounds) }))
-	g.add("scrub_read_bytes", "Bytes read in the check under way.",
-		scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Bytes) }))
-	g.add("scrub_total_bytes", "Bytes to read in that check, as of its beginning.",
-		scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Total) }))
-	g.add("scrub_timestamp_seconds", "When that check began.",
-		scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Begun.UnixNano()) / 1e9 }))
+func (m *Metrics) addScrubber(g *prometheus.Registry) {
+	add(g, "scrub_damage", "Damage on the disk that the last complete check found, or the check under way so far.",
+		func() int { return m.Scrubber.Status().Found })
+	add(g, "scrub_rounds", "Complete checks of the disk so far.", func() int { return m.Scrubber.Status().Rounds })
+	add(g, "scrub_read_bytes", "Bytes read in the check under way.", func() int64 { return m.Scrubber.Status().Bytes })
+	add(g, "scrub_total_bytes", "Bytes to read in that check, as of its beginning.",
+		func() int64 { return m.Scrubber.Status().Total })
+	add(g, "scrub_timestamp_seconds", "When that check began.",
+		func() float64 { return float64(m.Scrubber.Status().Begun.UnixNano()) / 1e9 })
 }
 
 // addArchives adds the metrics of the archives that this server writes: those of a follower are 0.
-func (m *Metrics) addArchives(g gauges) {
-	of := of(m.Archiver)
+func (m *Metrics) addArchives(g *prometheus.Registry) {
 	most := func(value func(archive.Status) float64) func() float64 {
-		return of(func(a *archive.Archiver) (found float64) {
+		return of(m.Archiver, func(a *archive.Archiver) (found float64) {
 			for _, one := range a.Status() {
 				found = max(found, value(one))
 			}
@@ -247,31 +233,31 @@ func (m *Metrics) addArchives(g gauges) {
 		})
 	}
 	sum := func(value func(archive.Status) float64) func() float64 {
-		return of(func(a *archive.Archiver) (found float64) {
+		return of(m.Archiver, func(a *archive.Archiver) (found float64) {
 			for _, one := range a.Status() {
 				found += value(one)
 			}
 			return found
 		})
 	}
-	g.add("archive_lag_commits", "Commits that the archive that is furthest behind does not have.",
+	add(g, "archive_lag_commits", "Commits that the archive that is furthest behind does not have.",
 		most(func(s archive.Status) float64 { return float64(s.Commits) }))
-	g.add("archive_lag_bytes", "Bytes of these commits that are packed and not sealed.",
+	add(g, "archive_lag_bytes", "Bytes of these commits that are packed and not sealed.",
 		most(func(s archive.Status) float64 { return float64(s.LogBytes) }))
-	g.add("archive_lag_seconds", "Age of the oldest of these, as far as they are packed.",
+	add(g, "archive_lag_seconds", "Age of the oldest of these, as far as they are packed.",
 		most(func(s archive.Status) float64 {
 			if s.Since.IsZero() {
 				return 0
 			}
 			return time.Since(s.Since).Seconds()
 		}))
-	g.add("archive_faulty", "Archives that take nothing now: the server's log says why.",
+	add(g, "archive_faulty", "Archives that take nothing now: the server's log says why.",
 		sum(func(s archive.Status) float64 { return one(s.Fault != "") }))
-	g.add("archive_parts", "Parts in all archives.", sum(func(s archive.Status) float64 { return float64(s.Parts) }))
-	g.add("archive_bytes", "Bytes of these.", sum(func(s archive.Status) float64 { return float64(s.Bytes) }))
-	g.count("archive_failures_total", "Failures to archive a part. It is tried again.",
+	add(g, "archive_parts", "Parts in all archives.", sum(func(s archive.Status) float64 { return float64(s.Parts) }))
+	add(g, "archive_bytes", "Bytes of these.", sum(func(s archive.Status) float64 { return float64(s.Bytes) }))
+	add(g, "archive_failures_total", "Failures to archive a part. It is tried again.",
 		sum(func(s archive.Status) float64 { return float64(s.Failures) }))
-	g.add("archive_success_timestamp_seconds", "When a part was last verified in an archive.",
+	add(g, "archive_success_timestamp_seconds", "When a part was last verified in an archive.",
 		most(func(s archive.Status) float64 {
 			if s.Success.IsZero() {
 				return 0
@@ -281,22 +267,20 @@ func (m *Metrics) addArchives(g gauges) {
 	m.addCopies(g)
 }
 
-func (m *Metrics) addCopies(g gauges) {
-	of := of(m.Storing)
-	g.count("archive_copies_total", "Copies of State and read models that were stored in archives.",
-		of(func(k *copies.Keeper) float64 { return float64(k.Status().Stored) }))
-	g.count("archive_copies_bytes_total", "Bytes that were written for them.",
-		of(func(k *copies.Keeper) float64 { return float64(k.Status().Bytes) }))
-	g.count("archive_copies_failures_total", "Failures to store one. It is tried again.",
-		of(func(k *copies.Keeper) float64 { return float64(k.Status().Failures) }))
-	g.add("archive_copies_sequence", "Sequence of the newest copy that this server has stored in all archives.",
-		of(func(k *copies.Keeper) float64 { return float64(k.Status().Last.Sequence) }))
+func (m *Metrics) addCopies(g *prometheus.Registry) {
+	add(g, "archive_copies_total", "Copies of State and read models that were stored in archives.",
+		of(m.Storing, func(k *copies.Keeper) uint64 { return k.Status().Stored }))
+	add(g, "archive_copies_bytes_total", "Bytes that were written for them.",
+		of(m.Storing, func(k *copies.Keeper) int64 { return k.Status().Bytes }))
+	add(g, "archive_copies_failures_total", "Failures to store one. It is tried again.",
+		of(m.Storing, func(k *copies.Keeper) uint64 { return k.Status().Failures }))
+	add(g, "archive_copies_sequence", "Sequence of the newest copy that this server has stored in all archives.",
+		of(m.Storing, func(k *copies.Keeper) uint64 { return k.Status().Last.Sequence }))
 }
 
 // modelMetric is a number of the read models.
 type modelMetric struct {
 	name, help string
-	kind       prometheus.ValueType
 	value      func(store.Stats) float64
 }
 
@@ -305,24 +289,24 @@ func (m modelMetric) desc() *prometheus.Desc {
 }
 
 var modelMetrics = []modelMetric{
-	{"bytes", "Bytes of the read models on the disk.", prometheus.GaugeValue,
+	{"bytes", "Bytes of the read models on the disk.",
 		func(s store.Stats) float64 { return float64(s.DiskBytes) }},
-	{"wal_bytes", "Bytes of the read models in their write-ahead log.", prometheus.GaugeValue,
+	{"wal_bytes", "Bytes of the read models in their write-ahead log.",
 		func(s store.Stats) float64 { return float64(s.WALBytes) }},
-	{"compaction_debt_bytes", "Bytes of the read models that wait for compaction.", prometheus.GaugeValue,
+	{"compaction_debt_bytes", "Bytes of the read models that wait for compaction.",
 		func(s store.Stats) float64 { return float64(s.DebtBytes) }},
-	{"read_amplification", "Number of tables that one read may have to search.", prometheus.GaugeValue,
+	{"read_amplification", "Number of tables that one read may have to search.",
 		func(s store.Stats) float64 { return float64(s.ReadAmplification) }},
-	{"cache_hits_total", "Blocks of the read models that were found in memory.", prometheus.CounterValue,
+	{"cache_hits_total", "Blocks of the read models that were found in memory.",
 		func(s store.Stats) float64 { return float64(s.CacheHits) }},
-	{"cache_misses_total", "Blocks of the read models that were read from the disk.", prometheus.CounterValue,
+	{"cache_misses_total", "Blocks of the read models that were read from the disk.",
 		func(s store.Stats) float64 { return float64(s.CacheMisses) }},
-	{"compactions_total", "Compactions of the read models since the start.", prometheus.CounterValue,
+	{"compactions_total", "Compactions of the read models since the start.",
 		func(s store.Stats) float64 { return float64(s.Compactions) }},
-	{"flushes_total", "Flushes of the read models since the start.", prometheus.CounterValue,
+	{"flushes_total", "Flushes of the read models since the start.",
 		func(s store.Stats) float64 { return float64(s.Flushes) }},
 	{"held_up_seconds_total", "How long commits were held up because more came than is compacted.",
-		prometheus.CounterValue, func(s store.Stats) float64 { return s.HeldUp.Seconds() }},
+		func(s store.Stats) float64 { return s.HeldUp.Seconds() }},
 }
 
 // storeMetrics are the numbers of the stores, which are asked once for each scrape.
@@ -342,7 +326,11 @@ func (m storeMetrics) Describe(out chan<- *prometheus.Desc) {
 func (m storeMetrics) Collect(out chan<- prometheus.Metric) {
 	stats := m.disks.Views.StoreStats()
 	for _, one := range modelMetrics {
-		out <- prometheus.MustNewConstMetric(one.desc(), one.kind, one.value(stats))
+		kind := prometheus.GaugeValue
+		if strings.HasSuffix(one.name, total) {
+			kind = prometheus.CounterValue
+		}
+		out <- prometheus.MustNewConstMetric(one.desc(), kind, one.value(stats))
 	}
 	if m.disks.NATS != nil { // an external NATS server has its own metrics
 		stored, err := m.disks.NATS.Stored()
