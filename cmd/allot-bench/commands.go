@@ -66,28 +66,25 @@ func (c *benchCommand) run(ctx context.Context, folder string) (err error) {
 		return err
 	}
 	defer nc.Close()
-	over := func(contentType string) submitFunc {
+	over := func(contentType string, pipelined bool) submitFunc {
 		allot := client.New(nc, client.Options{Encoding: contentType})
-		return func(ctx context.Context, command commands.Command) error {
-			_, err := allot.Submit(ctx, command)
-			return err
-		}
-	}
-	pipelined := func(contentType string) submitFunc {
-		allot := client.New(nc, client.Options{Encoding: contentType})
-		return func(ctx context.Context, command commands.Command) error {
-			_, err := allot.Start(ctx, command).Wait()
+		return func(ctx context.Context, command commands.Command) (err error) {
+			if pipelined {
+				_, err = allot.Start(ctx, command).Wait()
+			} else {
+				_, err = allot.Submit(ctx, command)
+			}
 			return err
 		}
 	}
 	ways := []*way{
 		{name: "in the process", submit: submitTo(writer), workers: c.Clients, base: true},
 		{name: "NATS alone, answered unread", submit: unread(nc), workers: c.Clients},
-		{name: "NATS, msgpack, one per request", submit: over(encoding.TypeMsgpack), workers: c.Clients},
-		{name: "NATS, JSON, one per request", submit: over(encoding.TypeJSON), workers: c.Clients},
+		{name: "NATS, msgpack, one per request", submit: over(encoding.TypeMsgpack, false), workers: c.Clients},
+		{name: "NATS, JSON, one per request", submit: over(encoding.TypeJSON, false), workers: c.Clients},
 		{name: "in the process, pipelined", submit: submitTo(writer), workers: c.Clients * c.Pipelined, base: true},
-		{name: "NATS, msgpack, pipelined", submit: pipelined(encoding.TypeMsgpack), workers: c.Clients * c.Pipelined},
-		{name: "NATS, JSON, pipelined", submit: pipelined(encoding.TypeJSON), workers: c.Clients * c.Pipelined},
+		{name: "NATS, msgpack, pipelined", submit: over(encoding.TypeMsgpack, true), workers: c.Clients * c.Pipelined},
+		{name: "NATS, JSON, pipelined", submit: over(encoding.TypeJSON, true), workers: c.Clients * c.Pipelined},
 	}
 	if err := c.measureAll(ctx, ways, providers); err != nil {
 		return err
@@ -104,12 +101,11 @@ func unread(nc *nats.Conn) submitFunc {
 		if err != nil {
 			return err
 		}
-		_, err = nc.RequestMsgWithContext(
-			ctx,
-			&nats.Msg{Subject: "$SRV.PING." + natsapi.ServiceName, Data: body, Header: nats.Header{
+		_, err = nc.RequestMsgWithContext(ctx, &nats.Msg{
+			Subject: "$SRV.PING." + natsapi.ServiceName, Data: body, Header: nats.Header{
 				wire.HeaderContentType: {encoding.TypeMsgpack}, wire.HeaderCommandID: {commands.NewID().String()},
-			}},
-		)
+			},
+		})
 		return err
 	}
 }
@@ -168,12 +164,9 @@ func prepare(ctx context.Context, p *writer.Writer) ([]ledger.UUID, error) {
 		ids = append(ids, id)
 		err := submit(ctx, &commands.CreateProvider{Provider: id, Name: fmt.Sprint("bench-", i)})
 		if err == nil {
-			err = submit(
-				ctx,
-				&commands.ReplaceInventories{
-					Provider: id, Inventories: []commands.Inventory{{Class: "VCPU", Total: ledger.MaxAmount}},
-				},
-			)
+			err = submit(ctx, &commands.ReplaceInventories{
+				Provider: id, Inventories: []commands.Inventory{{Class: "VCPU", Total: ledger.MaxAmount}},
+			})
 		}
 		if err != nil {
 			return nil, err

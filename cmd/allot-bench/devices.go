@@ -63,10 +63,8 @@ func (c *benchDevicesCommand) time(ctx context.Context, do func(n int) error) (t
 	runtime.ReadMemStats(&before)
 	t = newTimings()
 	begun := time.Now()
-	err = t.run(
-		ctx, 1, func(int) bool { return time.Since(begun) < c.Each },
-		func(_ context.Context, n int) error { return do(n + 1) },
-	)
+	err = t.run(ctx, 1, func(int) bool { return time.Since(begun) < c.Each },
+		func(_ context.Context, n int) error { return do(n + 1) })
 	runtime.ReadMemStats(&after)
 	return t, (after.TotalAlloc - before.TotalAlloc) / uint64(max(1, t.latency.TotalCount())), err
 }

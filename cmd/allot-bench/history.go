@@ -239,9 +239,7 @@ type historyEntry struct {
 	Address, Command string
 }
 
-func (q historyQuestions) history(
-	ctx context.Context, n int64, taken *timings,
-) ([]historyEntry, error) {
+func (q historyQuestions) history(ctx context.Context, n int64, taken *timings) ([]historyEntry, error) {
 	var page struct{ Entries []historyEntry }
 	query := url.Values{"consumer": {historyID("consumer", n).String()}}
 	err := q.get(ctx, cli.Request{Path: "/audit/history", Query: query}, &page, taken)

@@ -195,11 +195,7 @@ func (c *contentsFlags) tell(report *contents.Report) error {
 		if err != nil {
 			return err
 		}
-		err = durable.ReplaceWith(c.Report, func(out *os.File) error {
-			_, err := out.Write(append(text, '\n'))
-			return err
-		})
-		if err != nil {
+		if err := durable.Replace(c.Report, append(text, '\n')); err != nil {
 			return fmt.Errorf("the report cannot be written: %w", err)
 		}
 	}

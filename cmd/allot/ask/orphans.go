@@ -87,11 +87,9 @@ func findOrphans(ctx context.Context, a *asked) error {
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(
-		a.notes,
+	_, err = fmt.Fprintf(a.notes,
 		"%d known, %d hold something: %d orphans, %d owners without allocations; %d changed less than %s ago and were left alone\n",
-		len(known), len(holders), count[orphan], count[missing], recent, c.OlderThan,
-	)
+		len(known), len(holders), count[orphan], count[missing], recent, c.OlderThan)
 	return errors.Join(append(failures, err)...)
 }
 

@@ -43,20 +43,16 @@ func read(ctx context.Context, server cli.Server, path string, query url.Values)
 
 // Run asks for the checkpoint and checks it.
 func (c *Checkpoint) Run(ctx context.Context) error {
-	keys, err := c.verifiers()
+	trust, err := c.trust(c.keyFlag)
 	if err != nil {
 		return err
 	}
-	if keys == nil && c.Since != "" {
+	if trust.Operator == nil && c.Since != "" {
 		return errNoKey
-	}
-	trust, err := c.trust(keys)
-	if err != nil {
-		return err
 	}
 	var earlier *proof.Checkpoint
 	if c.Since != "" {
-		if earlier, err = openKept(c.Since, keys); err != nil {
+		if earlier, err = openKept(c.Since, trust.Operator); err != nil {
 			return err
 		}
 	}
@@ -76,9 +72,7 @@ func (c *Checkpoint) Run(ctx context.Context) error {
 
 // check checks the server's checkpoint as far as the given keys allow and, if
 // there is an earlier checkpoint, that the log still holds everything before it.
-func (c *Checkpoint) check(
-	ctx context.Context, signed []byte, trust proof.Trust, earlier *proof.Checkpoint,
-) error {
+func (c *Checkpoint) check(ctx context.Context, signed []byte, trust proof.Trust, earlier *proof.Checkpoint) error {
 	if trust.Operator == nil {
 		_, err := proof.Unverified(signed)
 		return err

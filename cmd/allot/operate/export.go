@@ -60,9 +60,7 @@ func (c *Export) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-func (c *Export) write(
-	ctx context.Context, out *bufio.Writer, log ledger.Log, kept []proof.Kept,
-) (ledger.Head, error) {
+func (c *Export) write(ctx context.Context, out *bufio.Writer, log ledger.Log, kept []proof.Kept) (ledger.Head, error) {
 	if !c.JSON {
 		show, end := cli.ProgressBar("exporting")
 		defer end()

@@ -89,16 +89,12 @@ type CheckProof struct {
 
 // Run checks the evidence, and prints the record or the later checkpoint.
 func (c *CheckProof) Run() error {
-	keys, err := c.verifiers()
+	trust, err := c.trust(c.keyFlag)
 	if err != nil {
 		return err
 	}
-	if keys == nil {
+	if trust.Operator == nil {
 		return errors.New("--public-key is needed")
-	}
-	trust, err := c.trust(keys)
-	if err != nil {
-		return err
 	}
 	in := os.Stdin
 	if c.File != "-" {

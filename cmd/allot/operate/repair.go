@@ -199,13 +199,11 @@ func finishRepair(ctx context.Context, d *datafolder.Folder) (done bool, err err
 		return false, err
 	}
 	aside := d.Path(fmt.Sprintf("%s-%d", datafolder.Aside, time.Now().UnixNano()))
-	err = inOrder(
-		ctx, d.Rejoined,
+	err = inOrder(ctx, d.Rejoined,
 		func() error { return setAside(ctx, d, aside, last) },
 		func() error { return os.Rename(files.Store, d.Path(datafolder.Log)) },
 		func() error { return os.Remove(d.Path(repairFolder)) },
-		func() error { return durable.SyncTree(d.Dir) },
-	)
+		func() error { return durable.SyncTree(d.Dir) })
 	if err != nil {
 		return false, err
 	}

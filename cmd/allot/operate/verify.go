@@ -79,8 +79,12 @@ type witnessFlag struct {
 }
 
 // trust adds the witnesses to the operator's key.
-func (f witnessFlag) trust(keys note.Verifiers) (proof.Trust, error) {
+func (f witnessFlag) trust(operator keyFlag) (proof.Trust, error) {
+	keys, err := operator.verifiers()
 	trust := proof.Trust{Operator: keys, Quorum: cmp.Or(f.Quorum, len(f.Witness))}
+	if err != nil {
+		return trust, err
+	}
 	if len(f.Witness) > 0 && keys == nil {
 		return trust, errors.New("--witness proves nothing without --public-key: give both")
 	}
@@ -118,15 +122,12 @@ func (f keyFlag) verifiers() (note.Verifiers, error) {
 
 // Run reads the log once, compares everything with it, and prints the results.
 func (c *Verify) Run(ctx context.Context) (err error) {
-	keys, err := c.verifiers()
+	trust, err := c.trust(c.keyFlag)
 	if err != nil {
 		return err
 	}
+	keys := trust.Operator
 	kept, err := c.kept(keys)
-	if err != nil {
-		return err
-	}
-	trust, err := c.trust(keys)
 	if err != nil {
 		return err
 	}
@@ -223,10 +224,8 @@ func (c *Verify) verifyRange(trust proof.Trust, kept []proof.Kept) error {
 			return fmt.Errorf("%s: %w", k.Path, err)
 		}
 	}
-	fmt.Printf(
-		"log          the commits %d to %d follow each other; without the earlier commits nothing can be replayed\n", header.First,
-		trailer.Sequence,
-	)
+	fmt.Printf("log          the commits %d to %d follow each other; without the earlier commits nothing can be replayed\n", header.First,
+		trailer.Sequence)
 	if keys == nil {
 		fmt.Println(notChecked)
 		return nil

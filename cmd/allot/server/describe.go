@@ -28,9 +28,7 @@ func describeREST() (*openapi.Document, error) {
 	d := openapi.New("Allot", cli.Version(),
 		"An allocation ledger: OpenStack Placement, Ironic's allocations and nodes, and Allot's own questions.")
 	d.Tag("Placement", "OpenStack Placement, also below /placement.")
-	err := errors.Join(
-		d.Include("Placement", "Placement", placement.OpenAPI()), baremetal.Describe(d), audit.Describe(d),
-	)
+	err := errors.Join(d.Include("Placement", "Placement", placement.OpenAPI()), baremetal.Describe(d), audit.Describe(d))
 	d.Tag("Server", "How the server is, and the cluster that it belongs to.")
 	return d, errors.Join(err,
 		d.Failure("HealthFailure", "It is not so, and why", openapi.JSON, vitals.Health{}),

@@ -172,11 +172,9 @@ func (p *logPart) fillHistory(ctx context.Context) error {
 		return nil
 	}
 	if p.stream.History() != begin.History.Sequence {
-		return fmt.Errorf(
-			"%s is to begin a cluster with the %d commits of an archive (allot init --from), but the cluster has a log "+
-				"already; nothing was changed. To join that cluster, start this server with an empty folder",
-			p.config.Data, begin.History.Sequence,
-		)
+		return fmt.Errorf("%s is to begin a cluster with the %d commits of an archive (allot init --from), but the cluster has a log "+
+			"already; nothing was changed. To join that cluster, start this server with an empty folder",
+			p.config.Data, begin.History.Sequence)
 	}
 	source, err := operate.OpenLogFile(p.data.Files().HistoryPath())
 	if err != nil {

@@ -157,11 +157,9 @@ func adviseToCut(err error) error {
 		return err
 	}
 	good := bad.Sequence - 1
-	return fmt.Errorf(
-		"%w. If another publisher wrote entry %d and everything after it, find out who can publish there, and cut it off: "+
-			"\"allot repair --cut-after %d\" does that to the log in a data folder; a log in another NATS server begins anew "+
-			"from its archive, with \"allot restore --at %d\"", err, bad.Sequence, good, good,
-	)
+	return fmt.Errorf("%w. If another publisher wrote entry %d and everything after it, find out who can publish there, and cut it off: "+
+		"\"allot repair --cut-after %d\" does that to the log in a data folder; a log in another NATS server begins anew "+
+		"from its archive, with \"allot restore --at %d\"", err, bad.Sequence, good, good)
 }
 
 // explainReplica explains that a replica's folder and the log of its cluster do

@@ -53,9 +53,7 @@ func (c *Command) Run(ctx context.Context, common *cli.Common) error {
 	case <-again:
 		return errors.New("ended at once by a second signal; everything that was answered is in the log")
 	case <-time.After(stopTimeout):
-		return fmt.Errorf(
-			"not everything had stopped %v after the signal; everything that was answered is in the log", stopTimeout,
-		)
+		return fmt.Errorf("not everything had stopped %v after the signal; everything that was answered is in the log", stopTimeout)
 	}
 }
 

@@ -259,21 +259,17 @@ func (d *Folder) Missing() error {
 	if d.Empty {
 		return fmt.Errorf("%s is empty, so it holds no log: name the data folder of a server", d.Dir)
 	}
-	return fmt.Errorf(
-		"%s holds files, but no log; nothing was changed. To recover, restore %s (or the NATS stream) from a backup "+
-			"or a replica, or take the commits from an export or another server with allot repair. To begin a new ledger here instead, "+
-			"run: allot init --data %s",
-		d.Dir, d.Path(Log), d.Dir,
-	)
+	return fmt.Errorf("%s holds files, but no log; nothing was changed. To recover, restore %s (or the NATS stream) from a backup "+
+		"or a replica, or take the commits from an export or another server with allot repair. To begin a new ledger here instead, "+
+		"run: allot init --data %s",
+		d.Dir, d.Path(Log), d.Dir)
 }
 
 // Explain adds to a refusal what it means and what to do.
 func (d *Folder) Explain(err error) error {
 	if errors.Is(err, blocks.ErrUnfinished) {
-		return fmt.Errorf(
-			"%w; nothing was changed. To recover, run the same import again, which completes it or begins anew, or remove %s",
-			err, d.Dir,
-		)
+		return fmt.Errorf("%w; nothing was changed. To recover, run the same import again, which completes it or begins anew, or remove %s",
+			err, d.Dir)
 	}
 	var damage *blocks.DamageError
 	goOn := fmt.Sprintf("restore %s from a backup, or take what is missing from other copies, damaged or not: "+

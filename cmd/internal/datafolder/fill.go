@@ -164,9 +164,7 @@ func SameCommit(ctx context.Context, target ledger.Log, read ReadLog, sequence u
 		return err
 	}
 	if len(digests) != 2 || digests[0] != digests[1] {
-		return fmt.Errorf(
-			"an unfinished import left commits of another log, up to sequence %d: name an empty folder", sequence,
-		)
+		return fmt.Errorf("an unfinished import left commits of another log, up to sequence %d: name an empty folder", sequence)
 	}
 	return nil
 }

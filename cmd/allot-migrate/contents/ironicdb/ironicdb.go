@@ -27,19 +27,13 @@ var ErrSchema = errors.New("the database is not that of an Ironic that can be re
 // needed are the columns of the tables that are read. All releases since Stein, which
 // brought allocations, have them.
 var needed = map[string][]string{
-	"chassis": {"id", "uuid", "extra", "description", "created_at", "updated_at"},
-	"nodes": {
-		"id", "uuid", "instance_uuid", "name", "chassis_id", "power_state", "provision_state", "provision_updated_at",
-		"instance_info", "properties", "driver", "driver_info", "resource_class", "maintenance", "maintenance_reason",
-		"extra",
-		"protected", "owner", "allocation_id", "created_at", "updated_at",
-	},
+	"chassis": strings.Fields("id uuid extra description created_at updated_at"),
+	"nodes": strings.Fields("id uuid instance_uuid name chassis_id power_state provision_state provision_updated_at " +
+		"instance_info properties driver driver_info resource_class maintenance maintenance_reason extra " +
+		"protected owner allocation_id created_at updated_at"),
 	"node_traits": {"node_id", "trait"},
-	"allocations": {
-		"id", "uuid", "name", "node_id", "state", "owner", "last_error", "resource_class", "traits", "candidate_nodes",
-		"extra",
-		"created_at", "updated_at",
-	},
+	"allocations": strings.Fields("id uuid name node_id state owner last_error resource_class traits candidate_nodes extra " +
+		"created_at updated_at"),
 }
 
 // Columns of nodes that not all releases have: texts, flags and a document that a

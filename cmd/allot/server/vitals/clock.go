@@ -111,10 +111,8 @@ func (c *Clock) Fault() error {
 	if wall.Sub(expected) <= mostAhead {
 		return nil
 	}
-	return fmt.Errorf(
-		"%w since this server started: it says %s, and %s is expected. If it is wrong, set it right; if it stays so for %v, "+
-			"it is believed", errClock, wall.UTC().Format(time.RFC3339), expected.UTC().Format(time.RFC3339), mostAhead,
-	)
+	return fmt.Errorf("%w since this server started: it says %s, and %s is expected. If it is wrong, set it right; if it stays so for %v, "+
+		"it is believed", errClock, wall.UTC().Format(time.RFC3339), expected.UTC().Format(time.RFC3339), mostAhead)
 }
 
 // Behind returns an error if the clock is far behind the time of the log's last record.
@@ -123,9 +121,7 @@ func (c *Clock) Behind(last time.Time) error {
 	if last.Sub(wall) <= mostAhead {
 		return nil
 	}
-	return fmt.Errorf(
-		"the clock says %s, but the log's last record is of %s: set the clock if it is wrong. If the record was made by a "+
-			"clock that was set ahead, new records have its time until then, and reservations end late by up to %v",
-		wall.UTC().Format(time.RFC3339), last.UTC().Format(time.RFC3339), last.Sub(wall).Round(time.Second),
-	)
+	return fmt.Errorf("the clock says %s, but the log's last record is of %s: set the clock if it is wrong. If the record was made by a "+
+		"clock that was set ahead, new records have its time until then, and reservations end late by up to %v",
+		wall.UTC().Format(time.RFC3339), last.UTC().Format(time.RFC3339), last.Sub(wall).Round(time.Second))
 }

@@ -120,9 +120,7 @@ func (c *DisksConfig) all() []*watched {
 var errNoSpace = errors.New("the disk is full")
 
 // errReadModelsWait: Pebble asks for more at once than the reserve holds.
-var errReadModelsWait = fmt.Errorf(
-	"%w: the read models wait for room. Free some space, and writes go on by themselves", errNoSpace,
-)
+var errReadModelsWait = fmt.Errorf("%w: the read models wait for room. Free some space, and writes go on by themselves", errNoSpace)
 
 // Start starts to watch the disks.
 func (d *Disks) Start(config DisksConfig) error {
