@@ -19,9 +19,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// benchClaimCommand is "allot-bench claim": claims over NATS, as fast as
-// they go and at half of that rate, and the old way beside it: candidates, then
-// allocate, and again if others were faster.
+// benchClaimCommand is "allot-bench claim": claims over NATS, as fast as they go and at half of that rate, and
+// the old way beside it: candidates, then allocate, and again if others were faster.
 type benchClaimCommand struct {
 	serverFlags `embed:""`
 
@@ -211,8 +210,7 @@ func (c *benchClaimCommand) claimAll(
 	return context.Cause(ctx)
 }
 
-// allocateOldWay asks for candidates and allocates one of them, until it gets one or there
-// is none.
+// allocateOldWay asks for candidates and allocates one of them, until it gets one or there is none.
 func (c *benchClaimCommand) allocateOldWay(
 	ctx context.Context, allot *client.Client, claim *commands.Claim, result *claimBench,
 ) error {

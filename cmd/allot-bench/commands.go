@@ -187,8 +187,7 @@ func (c *benchCommand) measure(ctx context.Context, w *way, providers []ledger.U
 	})
 }
 
-// ownLedger is a ledger in this process: its log, its read models, its writer, and the door over
-// NATS.
+// ownLedger is a ledger in this process: its log, its read models, its writer, and the door over NATS.
 type ownLedger struct {
 	nats   *embedded.Server
 	nc     *nats.Conn // of the log

@@ -111,8 +111,7 @@ func (c *benchDevicesCommand) devices(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// sizes measures searches among few and many providers, while nothing changes, and with a
-// change before each.
+// sizes measures searches among few and many providers, while nothing changes, and with a change before each.
 func (c *benchDevicesCommand) sizes(ctx context.Context) error {
 	fmt.Printf("\n%-44s %9s %9s %9s\n", "candidates of 2 classes, limit=10", "bytes", "p50 ms", "p99 ms")
 	request := &demand.CandidateRequest{Groups: []demand.RequestGroup{

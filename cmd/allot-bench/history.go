@@ -21,9 +21,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// benchHistoryCommand is "allot-bench history": a long history of consumers who come and
-// go, made as fast as it goes; how much each store has of it, and how long questions
-// about its past take.
+// benchHistoryCommand is "allot-bench history": a long history of consumers who come and go, made as fast as it
+// goes; how much each store has of it, and how long questions about its past take.
 type benchHistoryCommand struct {
 	serverFlags `embed:""`
 
@@ -100,8 +99,7 @@ func (c *benchHistoryCommand) prepare(ctx context.Context, allot *client.Client)
 	return nil
 }
 
-// extend adds the commands, from a consumer on, and returns how many consumers there were
-// then.
+// extend adds the commands, from a consumer on, and returns how many consumers there were then.
 func (c *benchHistoryCommand) extend(
 	ctx context.Context, s *server, clients []*client.Client, from int64,
 ) (to int64, err error) {
@@ -148,8 +146,7 @@ func (c *benchHistoryCommand) storesLine(s *server) string {
 	return line.String()
 }
 
-// comeAndGo has consumers come, and as many go that came before. It returns how long the
-// slowest command took.
+// comeAndGo has consumers come, and as many go that came before. It returns how long the slowest command took.
 func (c *benchHistoryCommand) comeAndGo(
 	ctx context.Context, clients []*client.Client, from, to int64,
 ) (longest time.Duration, _ error) {

@@ -19,8 +19,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// compareCommand is "allot-migrate compare": it compares a running server with something
-// else.
+// compareCommand is "allot-migrate compare": it compares a running server with something else.
 type compareCommand struct {
 	Placement comparePlacementCommand `cmd:"" help:"Compare a running server with a Placement: its database or its REST API." example:"compare placement --url 127.0.0.1:8778 --with http://127.0.0.1:8779"`
 }
@@ -110,8 +109,7 @@ func bothPlans(ctx context.Context, one, other reader) (left, right *contents.Pl
 	return left, right, group.Wait()
 }
 
-// planOf reads contents by the rules of an import. What it would refuse cannot be
-// compared.
+// planOf reads contents by the rules of an import. What it would refuse cannot be compared.
 func planOf(ctx context.Context, read reader) (*contents.Plan, error) {
 	rows, err := read(ctx)
 	if err != nil {

@@ -22,8 +22,7 @@ import (
 	"github.com/allot-project/allot/ledger/embedded"
 )
 
-// importCommand is "allot-migrate import": it begins a new data folder with the contents of
-// something else.
+// importCommand is "allot-migrate import": it begins a new data folder with the contents of something else.
 type importCommand struct {
 	Placement importPlacementCommand `cmd:"" help:"Begin a data folder with the contents of a Placement." example:"import placement --from sqlite:placement.db --dry-run"`
 	Ironic    importIronicCommand    `cmd:"" help:"Begin a data folder with the nodes and node allocations of an Ironic, or add them to a ledger." example:"import ironic --from http://127.0.0.1:6385 --dry-run"`
@@ -40,9 +39,8 @@ type contentsFlags struct {
 // reader reads what is imported, or compared.
 type reader func(context.Context) (*contents.Rows, error)
 
-// run reads everything, prints the report, and begins a ledger unless rows are
-// refused. The folder is marked before the first read, so that no server begins an empty
-// ledger there. An import that fails leaves nothing.
+// run reads everything, prints the report, and begins a ledger unless rows are refused. The folder is marked
+// before the first read, so that no server begins an empty ledger there. An import that fails leaves nothing.
 func (c *contentsFlags) run(ctx context.Context, from string, read reader) (err error) {
 	if c.DryRun {
 		_, _, err := c.plan(ctx, read)
@@ -110,8 +108,7 @@ func notWritten(dir string, err error) error {
 	return fmt.Errorf("write into %s: %w; if the disk is full, make room, and run the same import again", dir, err)
 }
 
-// madeLog is a log in memory, before it is written, or what comes after the commits of
-// another one.
+// madeLog is a log in memory, before it is written, or what comes after the commits of another one.
 type madeLog struct {
 	from    string
 	holds   string // in words
@@ -135,8 +132,7 @@ func (l *madeLog) read(ctx context.Context, from, to uint64, yield func(ledger.E
 	return nil
 }
 
-// plan reads the rows, reports, and makes the whole log. Its State is what a
-// server will fold from it.
+// plan reads the rows, reports, and makes the whole log. Its State is what a server will fold from it.
 func (c *contentsFlags) plan(ctx context.Context, read reader) (*madeLog, *ledger.State, error) {
 	plan, err := c.decide(ctx, read)
 	if err != nil {
@@ -235,8 +231,7 @@ var (
 	databaseAddress  = addressOf{"database", "ALLOT_EXPORT_PLACEMENT", "[placement_database]"}
 )
 
-// given returns the address that a flag gives, or the file of the flag with "-file"
-// after its name.
+// given returns the address that a flag gives, or the file of the flag with "-file" after its name.
 func (a addressOf) given(flag, address, file string) (string, error) {
 	switch {
 	case address != "" && file != "":

@@ -70,9 +70,8 @@ func (c *importIronicCommand) ironicAt(address string) (reader, error) {
 // stagingFolder has a ledger's log while something is added to it.
 const stagingFolder = "log.import"
 
-// add writes the ledger's log with the nodes at its end beside the ledger's own, and
-// exchanges the two at once. Before that moment the ledger is as it was, and after it
-// the import is whole; nothing is in between.
+// add writes the ledger's log with the nodes at its end beside the ledger's own, and exchanges the two at once.
+// Before that moment the ledger is as it was, and after it the import is whole; nothing is in between.
 func (c *importIronicCommand) add(ctx context.Context, read reader) (err error) {
 	d, err := datafolder.Open(c.Into)
 	if err != nil {
@@ -105,8 +104,7 @@ func (c *importIronicCommand) add(ctx context.Context, read reader) (err error) 
 	return nil
 }
 
-// warnOfOwners says what keeps nodes from being resource providers, too: then a node
-// would have two owners.
+// warnOfOwners says what keeps nodes from being resource providers, too: then a node would have two owners.
 func warnOfOwners(state *ledger.State) {
 	if _, rejection := (&commands.SetNodeProviders{On: true, Limit: 1}).Decide(state); rejection != nil {
 		fmt.Printf("allot serve --node-providers will refuse this ledger until it is mended: %s\n", rejection.Message)

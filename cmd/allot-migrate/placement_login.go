@@ -76,8 +76,7 @@ func isREST(address string) bool {
 	return found && (scheme == "http" || scheme == "https")
 }
 
-// contentsAt returns what reads the Placement at an address: its database, or its
-// REST API.
+// contentsAt returns what reads the Placement at an address: its database, or its REST API.
 func (l placementLogin) contentsAt(address string) (reader, error) {
 	if isREST(address) {
 		source, err := l.source(address)
@@ -101,9 +100,8 @@ func watched(title string, read func(context.Context, contents.Progress) (*conte
 	}
 }
 
-// contentsFrom returns what reads everything from the running server: as of one moment,
-// in one request. An account that may not ask for that reads through Placement's
-// API, as does one of an older server.
+// contentsFrom returns what reads everything from the running server: as of one moment, in one request. An
+// account that may not ask for that reads through Placement's API, as does one of an older server.
 func contentsFrom(server cli.Server) reader {
 	return func(ctx context.Context) (*contents.Rows, error) {
 		client, err := server.Client()

@@ -65,12 +65,10 @@ const (
 	description = "An event-sourced allocation ledger that speaks OpenStack Placement and Ironic's allocations."
 )
 
-// natsPasswordCommand is "allot nats-password": it prints the hash of a password,
-// for a file of users.
+// natsPasswordCommand is "allot nats-password": it prints the hash of a password, for a file of users.
 type natsPasswordCommand struct{}
 
-// minPassword is the length of the shortest password that is accepted, in
-// characters.
+// minPassword is the length of the shortest password that is accepted, in characters.
 const minPassword = 8
 
 // Run hashes the password that it reads from standard input.

@@ -41,8 +41,7 @@ func (p *Plan) Write(begin Begin, yield func(ledger.Entry) error) (*ledger.State
 	return w.state, w.write(p)
 }
 
-// Add is Write for a log that goes on. State is that after its last commit, and is
-// changed.
+// Add is Write for a log that goes on. State is that after its last commit, and is changed.
 func (p *Plan) Add(begin Begin, state *ledger.State, yield func(ledger.Entry) error) error {
 	return p.newWriter(begin, state, yield).write(p)
 }
@@ -76,8 +75,7 @@ func (w *logWriter) write(p *Plan) error {
 	return w.seal()
 }
 
-// entities yields the events that have records of their own, in an order in which
-// they can be folded.
+// entities yields the events that have records of their own, in an order in which they can be folded.
 func (p *Plan) entities(yield func(ledger.Event) bool) {
 	_ = each(p.Providers, yield) && each(p.Consumers, yield) && each(p.Chassis, yield) && each(p.Nodes, yield) &&
 		each(p.NodeAllocations, yield)

@@ -11,8 +11,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Difference is one thing that two ledgers, or a Placement and a ledger, do not
-// have in common.
+// Difference is one thing that two ledgers, or a Placement and a ledger, do not have in common.
 type Difference struct {
 	What  string `json:"what"`  // "provider UUID", "consumer UUID", "class NAME", "trait NAME"
 	Field string `json:"field"` // "" if one of them lacks the whole
@@ -20,9 +19,8 @@ type Difference struct {
 	Right string `json:"right"` // "" if it is missing
 }
 
-// Compare lists the differences of two plans, sorted. The generations of consumers
-// are left out, because a ledger's are sequences; so are times, which the API does
-// not tell.
+// Compare lists the differences of two plans, sorted. The generations of consumers are left out, because a
+// ledger's are sequences; so are times, which the API does not tell.
 func Compare(left, right *Plan) []Difference {
 	a, b := left.facts(), right.facts()
 	var found []Difference

@@ -8,8 +8,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// IncompleteOwner is the project and user that Placement gives a consumer that it
-// knows none of.
+// IncompleteOwner is the project and user that Placement gives a consumer that it knows none of.
 const IncompleteOwner = "00000000-0000-0000-0000-000000000000"
 
 func (b *builder) readInventories() {

@@ -11,12 +11,10 @@ import (
 
 const firstCustomClass = int64(ledger.FirstCustomClass)
 
-// ForPlacement returns rows as Placement's tables hold them. Ids count from 1, in the
-// order of creation, because Placement lists rows by them; consumers are in the
-// order of their last change. A standard class has its position in the list of
-// standard classes, and custom ones follow from 10000 on. A consumer's generation
-// stays, because services may have read it; if it does not fit into Placement's
-// column, it begins again from 1.
+// ForPlacement returns rows as Placement's tables hold them. Ids count from 1, in the order of creation,
+// because Placement lists rows by them; consumers are in the order of their last change. A standard class has
+// its position in the list of standard classes, and custom ones follow from 10000 on. A consumer's generation
+// stays, because services may have read it; if it does not fit into Placement's column, it begins again from 1.
 func ForPlacement(rows *Rows) (*Rows, error) {
 	names, err := commands.NewAddStandardNames(ledger.NilUUID)
 	if err != nil {
@@ -56,8 +54,7 @@ func ForPlacement(rows *Rows) (*Rows, error) {
 	return &out, nil
 }
 
-// numberProviders gives providers the ids 1, 2 and so on, and returns these by the ids
-// in rows.
+// numberProviders gives providers the ids 1, 2 and so on, and returns these by the ids in rows.
 func (r *Rows) numberProviders(rows *Rows) map[int64]int64 {
 	r.Providers = slices.Clone(rows.Providers)
 	slices.SortStableFunc(r.Providers, func(a, b ProviderRow) int {
@@ -77,8 +74,7 @@ func (r *Rows) numberProviders(rows *Rows) map[int64]int64 {
 	return ids
 }
 
-// numberConsumers gives consumers the ids 1, 2 and so on, and returns these by their
-// uuids.
+// numberConsumers gives consumers the ids 1, 2 and so on, and returns these by their uuids.
 func (r *Rows) numberConsumers(rows *Rows) map[string]int64 {
 	r.Consumers = slices.Clone(rows.Consumers)
 	slices.SortStableFunc(r.Consumers, func(a, b ConsumerRow) int {

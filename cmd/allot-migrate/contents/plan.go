@@ -145,8 +145,7 @@ type nameTable struct {
 	twice, unusual Rule
 }
 
-// readNames reads names in the order of their ids, and calls put with each that is
-// new to the ledger.
+// readNames reads names in the order of their ids, and calls put with each that is new to the ledger.
 func (b *builder) readNames(t nameTable, put func(NameRow)) {
 	taken := make(map[string]bool)
 	for _, row := range slices.SortedFunc(slices.Values(t.rows), byRowID) {

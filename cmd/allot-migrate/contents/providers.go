@@ -331,8 +331,7 @@ func (b *builder) putProviders() {
 	}
 }
 
-// putConsumers puts consumers into the plan, in the order of their last change,
-// which lists keep, too.
+// putConsumers puts consumers into the plan, in the order of their last change, which lists keep, too.
 func (b *builder) putConsumers() {
 	slices.SortFunc(b.holders, func(x, y *holder) int {
 		return cmp.Or(cmp.Compare(x.event.UpdatedAt, y.event.UpdatedAt), cmp.Compare(x.first, y.first))

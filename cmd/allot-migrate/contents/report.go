@@ -75,8 +75,7 @@ func newReport(rows *Rows, leave []string) *Report {
 // graver orders effects: what is left out is no longer mended.
 var graver = map[Effect]int{Kept: 1, Mended: 2, LeftOut: 3, Refused: 4}
 
-// note records that a rule applies to a row. A refused row is left out if the
-// operator said so.
+// note records that a rule applies to a row. A refused row is left out if the operator said so.
 func (r *Report) note(rule Rule, table Table, id int64, what string, args ...any) {
 	if rule.Effect == Refused && r.leave[rule.Name] {
 		rule.Effect = LeftOut

@@ -138,8 +138,7 @@ type ChassisRow struct {
 	Times
 }
 
-// NodeRow is a node of Ironic. Chassis and Allocation are ids of rows. A text that
-// is null is empty.
+// NodeRow is a node of Ironic. Chassis and Allocation are ids of rows. A text that is null is empty.
 type NodeRow struct {
 	ID                                          int64
 	UUID, Name, Instance, Parent                string
@@ -183,8 +182,7 @@ type NodeAllocationRow struct {
 // PairRow says that a provider has a trait, or is in an aggregate.
 type PairRow struct{ Provider, Other int64 }
 
-// UnseenRow is a usage of a class of a provider that is more than the sum of the allocations
-// that are shown.
+// UnseenRow is a usage of a class of a provider that is more than the sum of the allocations that are shown.
 type UnseenRow struct{ ID, Provider, Class, Used, Seen int64 }
 
 // where names a row. Rows of tables without ids are named by their place, from 1.

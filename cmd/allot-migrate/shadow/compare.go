@@ -22,10 +22,9 @@ type Answer struct {
 // mostNamed is how many differences of two bodies are named.
 const mostNamed = 8
 
-// Compare lists in what two answers to one request mean different things. Generations of
-// consumers differ always, so they are left out; so are links, texts of errors, the order
-// of lists, which neither side promises, and lists' standard names, of which each side has
-// those of its version.
+// Compare lists in what two answers to one request mean different things. Generations of consumers differ
+// always, so they are left out; so are links, texts of errors, the order of lists, which neither side promises,
+// and lists' standard names, of which each side has those of its version.
 func Compare(path, query string, left, right Answer) []string {
 	if left.Status != right.Status {
 		return []string{fmt.Sprintf("status: %d, %d", left.Status, right.Status)}

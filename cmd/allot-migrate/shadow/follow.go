@@ -220,9 +220,8 @@ func kept(a Answer) Answer { return Answer{a.Status, shortened(a.Body, mostKeptB
 // mostAtOnce is how many requests the follower gets at once.
 const mostAtOnce = 8
 
-// work does what the queue has, in its order. Allocations, of which there are most, may run
-// side by side if they concern different consumers and providers; so may reads. All else is
-// done while nothing else is.
+// work does what the queue has, in its order. Allocations, of which there are most, may run side by side if
+// they concern different consumers and providers; so may reads. All else is done while nothing else is.
 func (s *Shadow) work(ctx context.Context) {
 	s.crew.init()
 	var all sync.WaitGroup
@@ -315,8 +314,7 @@ func (c *crew) leave(all []Resource) {
 	c.changed.Broadcast()
 }
 
-// byItself lets one of those inside do something while all others have left, or wait for
-// the same.
+// byItself lets one of those inside do something while all others have left, or wait for the same.
 func (c *crew) byItself(do func()) {
 	c.mu.Lock()
 	c.waiting++

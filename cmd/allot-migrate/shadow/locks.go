@@ -96,8 +96,7 @@ func (g *gate) quiet() bool {
 	return free
 }
 
-// close shuts the gate, and waits until no write is inside. If the context ends before, the gate
-// is open again.
+// close shuts the gate, and waits until no write is inside. If the context ends before, the gate is open again.
 func (g *gate) close(ctx context.Context) error {
 	err := g.inside.Acquire(ctx, mostInside)
 	g.shut.Store(err == nil)

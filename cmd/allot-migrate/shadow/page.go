@@ -90,8 +90,7 @@ func (w *watch) compared(err error) {
 	w.shown.LastCompared, w.shown.CompareError = time.Now().UTC(), ""
 }
 
-// anew forgets what could not be brought in line, because a comparison has found anew what
-// differs.
+// anew forgets what could not be brought in line, because a comparison has found anew what differs.
 func (w *watch) anew() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -109,8 +108,7 @@ func (w *watch) reached(side Side) {
 	}
 }
 
-// keep keeps a difference. It reports whether to log it, which is not more often than once
-// a second.
+// keep keeps a difference. It reports whether to log it, which is not more often than once a second.
 func (w *watch) keep(d Difference) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -73,8 +73,7 @@ func byRank(a, b missed) int {
 	return cmp.Or(ranks[first]-ranks[second], strings.Compare(string(a.of), string(b.of)))
 }
 
-// queue is what the follower is still to do. To add to it never blocks: what does not fit
-// is missed.
+// queue is what the follower is still to do. To add to it never blocks: what does not fit is missed.
 type queue struct {
 	most int64 // bytes
 
@@ -308,8 +307,7 @@ func (q *queue) has(of Resource) bool {
 	return slices.ContainsFunc(q.entries, func(e *entry) bool { return slices.Contains(e.touched, of) })
 }
 
-// doubt marks the entries that change a thing, which may have been brought in line with
-// what they do.
+// doubt marks the entries that change a thing, which may have been brought in line with what they do.
 func (q *queue) doubt(of Resource) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -62,8 +62,7 @@ func (s repairs) repairBetween(ctx context.Context, what Resource) (changed bool
 	return changed, err
 }
 
-// repair makes a thing at the follower as it is at the leader. It reports whether it
-// changed anything.
+// repair makes a thing at the follower as it is at the leader. It reports whether it changed anything.
 func (s repairs) repair(ctx context.Context, what Resource, depth int) (changed bool, err error) {
 	kind, id := what.split()
 	switch kind {

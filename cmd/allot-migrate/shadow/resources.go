@@ -19,8 +19,7 @@ const (
 	kindConsumer = "consumer"
 	kindClass    = "class"
 	kindTrait    = "trait"
-	// kindGeneration is the generation of a provider. Only the proxy's own writes change it
-	// for themselves.
+	// kindGeneration is the generation of a provider. Only the proxy's own writes change it for themselves.
 	kindGeneration = "generation"
 	// kindUsage is what is used of a provider. It is never changed for itself, and only looked at.
 	kindUsage = "usage"

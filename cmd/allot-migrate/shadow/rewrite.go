@@ -18,9 +18,8 @@ const maxDepth = 64
 
 var errDeep = fmt.Errorf("the body is nested deeper than %d", maxDepth)
 
-// rewrite replaces numbers and nulls of a document and leaves every other byte as it is,
-// because the order of allocations in a body has a meaning. replace is asked for each with
-// the path to it.
+// rewrite replaces numbers and nulls of a document and leaves every other byte as it is, because the order of
+// allocations in a body has a meaning. replace is asked for each with the path to it.
 func rewrite(body []byte, replace func(path []string, value string) (string, error)) ([]byte, error) {
 	w := &rewriter{body: body, decoder: json.NewDecoder(bytes.NewReader(body)), replace: replace}
 	w.decoder.UseNumber()

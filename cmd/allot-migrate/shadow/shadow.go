@@ -153,9 +153,8 @@ func (s *Shadow) Run(ctx context.Context) {
 	both.Wait()
 }
 
-// compareAll compares everything at the start, from time to time, and after something was
-// missed that has no name. Every minute it has those things tried again that could not be
-// brought in line.
+// compareAll compares everything at the start, from time to time, and after something was missed that has no
+// name. Every minute it has those things tried again that could not be brought in line.
 func (s *Shadow) compareAll(ctx context.Context) {
 	due, failed, tried := time.Now(), time.Time{}, time.Now()
 	for {
@@ -238,10 +237,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// SwitchTo makes a side the leader. First everything is compared. Then the follower catches
-// up, while each write waits for its turn, so that clients do not outrun it. Then all
-// writes wait until what is under way has come through. No write waits longer than
-// SwitchWithin in either phase, and reads never wait.
+// SwitchTo makes a side the leader. First everything is compared. Then the follower catches up, while each
+// write waits for its turn, so that clients do not outrun it. Then all writes wait until what is under way has
+// come through. No write waits longer than SwitchWithin in either phase, and reads never wait.
 func (s *Shadow) SwitchTo(ctx context.Context, side Side) error {
 	if !s.changing.TryLock() {
 		return ErrSwitching

@@ -104,8 +104,7 @@ func (s *sides) isThere(ctx context.Context, side Side) bool {
 	return err == nil && answer.Status == http.StatusOK
 }
 
-// own sends one of the proxy's own requests, and decodes the answer into a document. A 404
-// gives nil.
+// own sends one of the proxy's own requests, and decodes the answer into a document. A 404 gives nil.
 func (s *sides) own(ctx context.Context, to Side, method, path string, body document) (document, error) {
 	minor, err := s.microversion(ctx)
 	if err != nil {

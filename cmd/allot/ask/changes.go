@@ -172,8 +172,7 @@ func removeMember(ctx context.Context, a *asked) error {
 	return a.Say("%s is forgotten", a.given["name"])
 }
 
-// wish sends a request of an operator. The server answers with the same once it has
-// carried it out.
+// wish sends a request of an operator. The server answers with the same once it has carried it out.
 func (a *asked) wish(ctx context.Context, wish map[string]string) error {
 	var done map[string]string
 	if _, err := a.ReadJSON(ctx, cli.Request{Method: http.MethodPost, Path: a.path, Body: wish}, &done); err != nil {

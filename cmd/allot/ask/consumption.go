@@ -191,8 +191,7 @@ var (
 	isCurrency = regexp.MustCompile(`^[A-Z]{3}$`)
 )
 
-// readPrices reads a price list: CSV with the columns class, price and currency, or YAML with a
-// list of these.
+// readPrices reads a price list: CSV with the columns class, price and currency, or YAML with a list of these.
 func readPrices(name string) (map[string]price, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {

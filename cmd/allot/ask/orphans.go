@@ -19,8 +19,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// orphans is "allot orphans": it lists allocations without an owner, and
-// owners without allocations.
+// orphans is "allot orphans": it lists allocations without an owner, and owners without allocations.
 type orphans struct {
 	then
 	Consumers string        `help:"All consumers that may hold something: a file with one uuid per line, a file with nova's list of servers or openstack server list's as JSON, or the URL of a nova API, such as http://nova:8774/v2.1." required:"" placeholder:"FILE|URL"`
@@ -30,8 +29,7 @@ type orphans struct {
 	Yes       bool          `help:"Release what orphans hold, unless it has changed meanwhile; not with --at."`
 }
 
-// finding is a consumer that holds something and should not, or the other way
-// round.
+// finding is a consumer that holds something and should not, or the other way round.
 type finding struct {
 	Finding  string          `json:"finding"` // orphan or missing
 	Consumer ledger.UUID     `json:"consumer"`
@@ -280,8 +278,7 @@ func (c *orphans) servers(ctx context.Context) (map[ledger.UUID]bool, error) {
 	}
 }
 
-// addServers adds the servers in a page of nova's list. It returns the link to
-// the next page.
+// addServers adds the servers in a page of nova's list. It returns the link to the next page.
 func addServers(text []byte, known map[ledger.UUID]bool) (next string, err error) {
 	var list struct {
 		Servers *[]struct {

@@ -26,8 +26,7 @@ var (
 	ofVersions = []column{col("commit", "sequence"), col("limit", "limit").as(or("removed"))}
 )
 
-// table has all questions, and changes, by command. A question without an answer of its own
-// prints rows.
+// table has all questions, and changes, by command. A question without an answer of its own prints rows.
 var table map[string]question
 
 func init() { // the functions in it know the table

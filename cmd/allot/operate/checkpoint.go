@@ -21,9 +21,8 @@ import (
 	"github.com/allot-project/allot/projector/check"
 )
 
-// Checkpoint is "allot checkpoint": it gets the newest signed checkpoint
-// of a running server, and checks that nothing was taken back since an earlier
-// one.
+// Checkpoint is "allot checkpoint": it gets the newest signed checkpoint of a running server, and checks that
+// nothing was taken back since an earlier one.
 type Checkpoint struct {
 	cli.Server  `embed:""`
 	ask.Moment  `embed:""`
@@ -159,15 +158,13 @@ func (c *SigningKey) Run() error {
 	return err
 }
 
-// Sign is "allot sign": it signs a checkpoint of a log that no server
-// uses.
+// Sign is "allot sign": it signs a checkpoint of a log that no server uses.
 type Sign struct {
 	Data       string `help:"Data folder of a server that is not running." type:"existingdir" required:"" placeholder:"DIR"`
 	SigningKey string `help:"File with the operator's private key." type:"existingfile" required:"" placeholder:"FILE"`
 }
 
-// Run replays the log for its Merkle tree, and stores a signed checkpoint of its
-// end.
+// Run replays the log for its Merkle tree, and stores a signed checkpoint of its end.
 func (c *Sign) Run(ctx context.Context) (err error) {
 	signer, err := cli.LoadSigner(c.SigningKey)
 	if err != nil {

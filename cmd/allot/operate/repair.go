@@ -33,8 +33,7 @@ type Repair struct {
 	mending `embed:""`
 }
 
-// Run lists the damage. With copies of the log, or a sequence to cut after, it
-// also mends the log.
+// Run lists the damage. With copies of the log, or a sequence to cut after, it also mends the log.
 func (c *Repair) Run(ctx context.Context) (err error) {
 	d, err := datafolder.Open(c.Data)
 	if err != nil {
@@ -225,10 +224,9 @@ func inOrder(ctx context.Context, steps ...func() error) error {
 	return nil
 }
 
-// setAside moves the log away, with everything that knows of commits that the
-// good log lacks, and with what was set aside before, which is not needed for another
-// repair. Read models and snapshots are rebuilt. Signed checkpoints stay, as evidence of
-// what was given up.
+// setAside moves the log away, with everything that knows of commits that the good log lacks, and with what was
+// set aside before, which is not needed for another repair. Read models and snapshots are rebuilt. Signed
+// checkpoints stay, as evidence of what was given up.
 func setAside(ctx context.Context, d *datafolder.Folder, aside string, last ledger.Head) error {
 	seen, err := d.Seen()
 	if err != nil {

@@ -16,10 +16,9 @@ import (
 	"github.com/allot-project/allot/ledger/chain"
 )
 
-// Copies of one log are merged sequence by sequence. The entry that continues the chain of
-// digests is taken from the first copy that has it, so one whole commit proves everything
-// before it, from whichever copies that came. Two different commits of one sequence are two
-// histories: nothing here chooses between them.
+// Copies of one log are merged sequence by sequence. The entry that continues the chain of digests is taken
+// from the first copy that has it, so one whole commit proves everything before it, from whichever copies that
+// came. Two different commits of one sequence are two histories: nothing here chooses between them.
 
 // logCopy is a copy of a log, or what is left of one.
 type logCopy struct {

@@ -63,8 +63,7 @@ type replayed struct {
 	took    time.Duration
 }
 
-// audited are the digests of a ledger at a sequence, as GET /audit/digest answers
-// them.
+// audited are the digests of a ledger at a sequence, as GET /audit/digest answers them.
 type audited struct {
 	ledger.Head
 	State      ledger.Digest `json:"-"`
@@ -72,8 +71,7 @@ type audited struct {
 	Root       ledger.Digest `json:"root"`
 }
 
-// replayInto makes read models and a snapshot from a log's commits up to a
-// sequence.
+// replayInto makes read models and a snapshot from a log's commits up to a sequence.
 func replayInto(ctx context.Context, log ledger.Log, to uint64, dir string) (*replayed, error) {
 	show, end := cli.ProgressBar("replaying")
 	defer end()

@@ -22,8 +22,7 @@ import (
 	"github.com/allot-project/allot/snapshots/copies"
 )
 
-// Restore is "allot restore": it begins a data folder with what archives
-// hold of a log.
+// Restore is "allot restore": it begins a data folder with what archives hold of a log.
 type Restore struct {
 	archivesFlag  `embed:""`
 	keyFlag       `embed:""`
@@ -133,8 +132,7 @@ func (c *Restore) keep(ctx context.Context, d *datafolder.Folder, log *archive.L
 	return keepCheckpoints(d, signed, head.Sequence)
 }
 
-// compare reads what was restored back from the disk, replays it, and compares it
-// with the archive.
+// compare reads what was restored back from the disk, replays it, and compares it with the archive.
 func (c *Restore) compare(ctx context.Context, log *archive.Log, head ledger.Head, signed bool) (err error) {
 	restored, closeLog, err := openData(ctx, c.Data)
 	if err != nil {
@@ -162,8 +160,7 @@ func (c *Restore) compare(ctx context.Context, log *archive.Log, head ledger.Hea
 	return c.compareSigned(ctx, log, r)
 }
 
-// compareSigned compares with the newest signed checkpoint that is of the
-// restored commits.
+// compareSigned compares with the newest signed checkpoint that is of the restored commits.
 func (c *Restore) compareSigned(ctx context.Context, log *archive.Log, r *check.Replayed) error {
 	keys, err := c.verifiers()
 	if err != nil {

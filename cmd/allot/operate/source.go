@@ -22,8 +22,7 @@ import (
 	"github.com/allot-project/allot/ledger/proof"
 )
 
-// sourceFlags name the log that a command reads. Exactly one of them is
-// needed.
+// sourceFlags name the log that a command reads. Exactly one of them is needed.
 type sourceFlags struct {
 	Data    string `help:"Data folder of a server that is not running." type:"existingdir" placeholder:"DIR"`
 	NATSURL string `name:"nats-url" help:"NATS of a running server. If it has users: nats://NAME:PASSWORD@HOST:PORT of an auditor or operator, as ALLOT_NATS_URL in the environment." placeholder:"URL"`
@@ -74,8 +73,7 @@ func (f sourceFlags) open(ctx context.Context) (log *source, closeLog func() err
 	return &source{whole, whole.kept}, func() error { return nil }, err
 }
 
-// openTo opens the log up to a sequence; 0 becomes the log's last. The caller
-// calls close.
+// openTo opens the log up to a sequence; 0 becomes the log's last. The caller calls close.
 func (f sourceFlags) openTo(ctx context.Context, to *uint64) (log *source, closeLog func() error, err error) {
 	if log, closeLog, err = f.open(ctx); err != nil {
 		return nil, nil, err
@@ -207,8 +205,7 @@ func isArchiveURL(text string) bool { return strings.Contains(text, "://") }
 // cachedParts is how many bytes of parts a command keeps on the disk.
 const cachedParts = 512 << 20
 
-// openArchiveURL opens the log in an archive. Its parts are fetched and verified
-// when they are read.
+// openArchiveURL opens the log in an archive. Its parts are fetched and verified when they are read.
 func openArchiveURL(url string) (*source, func() error, error) {
 	a, err := archive.OpenURL(url)
 	if err != nil {

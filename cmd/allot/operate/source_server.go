@@ -52,8 +52,7 @@ func (l *remoteLog) Last(ctx context.Context) (uint64, error) {
 	return answer.Sequence, err
 }
 
-// checkpoint asks the server to sign a checkpoint. The server does so if it has a
-// key.
+// checkpoint asks the server to sign a checkpoint. The server does so if it has a key.
 func (l *remoteLog) checkpoint(ctx context.Context, upTo uint64) ([]proof.Kept, error) {
 	answer, err := asked(ctx, l.c.Checkpoint, wire.CheckpointQuery{When: wire.When{At: wire.Instant(fmt.Sprint(upTo))}})
 	var refusal *wire.Error

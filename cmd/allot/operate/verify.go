@@ -189,9 +189,8 @@ func (c *Verify) print(r *check.Report, signed bool) {
 	}
 }
 
-// verifyRange checks an archive of a range of the log: its commits follow each
-// other, kept checkpoints agree with it, and a checkpoint vouches for its last
-// commit.
+// verifyRange checks an archive of a range of the log: its commits follow each other, kept checkpoints agree
+// with it, and a checkpoint vouches for its last commit.
 func (c *Verify) verifyRange(trust proof.Trust, kept []proof.Kept) error {
 	keys := trust.Operator
 	var header logfile.Header
@@ -247,9 +246,8 @@ func (c *Verify) verifyRange(trust proof.Trust, kept []proof.Kept) error {
 	return errors.Join(fmt.Errorf("%w vouches for sequence %d", check.ErrUnsigned, trailer.Sequence), lacks)
 }
 
-// keptInRange checks that a kept checkpoint is of a commit of the range, or of
-// the one before it. By the digest chain it then vouches for everything before
-// that commit.
+// keptInRange checks that a kept checkpoint is of a commit of the range, or of the one before it. By the digest
+// chain it then vouches for everything before that commit.
 func keptInRange(k proof.Kept, keys note.Verifiers, header logfile.Header, digests map[uint64]ledger.Digest) error {
 	checkpoint, err := proof.Open(k.Signed, keys)
 	if err != nil {
@@ -318,8 +316,7 @@ func writeVerified(path string, v *archive.Verification) error {
 	return durable.Replace(path, append(text, '\n'))
 }
 
-// verifyArchive verifies an archive with the public key alone, from where the
-// last verification ended.
+// verifyArchive verifies an archive with the public key alone, from where the last verification ended.
 func (c *Verify) verifyArchive(ctx context.Context, trust proof.Trust, kept []proof.Kept) (err error) {
 	keys := trust.Operator
 	a, err := archive.OpenURL(c.Archive)

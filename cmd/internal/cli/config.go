@@ -11,9 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// ConfigFile resolves flags from the YAML file that --config or ALLOT_CONFIG
-// names. A key that is no flag is an error; otherwise a misspelt key would
-// silently leave the default.
+// ConfigFile resolves flags from the YAML file that --config or ALLOT_CONFIG names. A key that is no flag is an
+// error; otherwise a misspelt key would silently leave the default.
 type ConfigFile struct {
 	path   string
 	values map[string]any
@@ -64,8 +63,7 @@ func (c *ConfigFile) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (an
 	return nil, nil
 }
 
-// load finds the file before kong has parsed the flags, because the file resolves
-// them.
+// load finds the file before kong has parsed the flags, because the file resolves them.
 func (c *ConfigFile) load() error {
 	if !c.loaded {
 		c.loaded = true

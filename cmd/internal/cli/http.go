@@ -83,8 +83,7 @@ const (
 	maxErrorBytes  = 4096
 )
 
-// Client asks one server. It follows no redirect to another one, because the token is for this
-// one alone.
+// Client asks one server. It follows no redirect to another one, because the token is for this one alone.
 type Client struct {
 	base  *url.URL
 	token string

@@ -51,8 +51,7 @@ func VerifierOf(file string) (note.Verifier, error) {
 	return note.NewVerifier(key)
 }
 
-// OpenSigned returns what opens texts that are signed with one of some keys; nil:
-// any text will do.
+// OpenSigned returns what opens texts that are signed with one of some keys; nil: any text will do.
 func OpenSigned(keys note.Verifiers) func([]byte) ([]byte, error) {
 	if keys == nil {
 		return nil

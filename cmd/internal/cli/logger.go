@@ -15,8 +15,7 @@ type LogFlags struct {
 	Format string     `help:"Form of messages: text, or json with one object a line." enum:"text,json" default:"text"`
 }
 
-// Logger returns the logger that everything in the server writes to, the NATS
-// server included.
+// Logger returns the logger that everything in the server writes to, the NATS server included.
 func (f LogFlags) Logger(to io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: f.Level}
 	if f.Format == "json" {
@@ -25,8 +24,7 @@ func (f LogFlags) Logger(to io.Writer) *slog.Logger {
 	return slog.New(tracedMessages{slog.NewTextHandler(to, options)})
 }
 
-// tracedMessages adds the id of the trace to messages about a request that is
-// recorded.
+// tracedMessages adds the id of the trace to messages about a request that is recorded.
 type tracedMessages struct{ slog.Handler }
 
 // Handle implements slog.Handler.

@@ -43,8 +43,7 @@ func hidden(r rune) bool {
 		unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// CleanJSON returns a JSON text on one line with the same meaning, with the same characters
-// escaped.
+// CleanJSON returns a JSON text on one line with the same meaning, with the same characters escaped.
 func CleanJSON(text []byte) ([]byte, error) {
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, text); err != nil {

@@ -13,9 +13,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// RefuseSecrets refuses secrets among the arguments of a command, which every
-// user of the machine can read: values of flags with the tag "secret", unless
-// they are the default, and URLs with a password in them.
+// RefuseSecrets refuses secrets among the arguments of a command, which every user of the machine can read:
+// values of flags with the tag "secret", unless they are the default, and URLs with a password in them.
 func RefuseSecrets(parsed *kong.Context) error {
 	for _, step := range parsed.Path {
 		if step.Flag == nil || step.Resolved {
@@ -59,10 +58,9 @@ func hasPassword(text string) bool {
 	return has || target.Query().Has("password")
 }
 
-// RefuseNumbers refuses numbers and times that a flag cannot mean, wherever they
-// come from: the command line, the environment, or the file of --config. A number
-// is 0 or more, or at least what the flag's tag "least" says. Without this rule
-// each part of the program would meet them, and some would take -1 for something.
+// RefuseNumbers refuses numbers and times that a flag cannot mean, wherever they come from: the command line,
+// the environment, or the file of --config. A number is 0 or more, or at least what the flag's tag "least"
+// says. Without this rule each part of the program would meet them, and some would take -1 for something.
 func RefuseNumbers(parsed *kong.Context) error {
 	for _, flag := range parsed.Flags() {
 		if err := CheckNumber(flag, reflect.Indirect(reflect.ValueOf(parsed.FlagValue(flag)))); err != nil {

@@ -24,8 +24,7 @@ const devVersion = "0.1.0-dev"
 // build describes the program's build.
 type build struct {
 	Version string `json:"version"`
-	// Commit is the source's commit; empty if the build recorded none, as with
-	// `go run`.
+	// Commit is the source's commit; empty if the build recorded none, as with `go run`.
 	Commit string `json:"commit,omitempty"`
 	// Date is the commit's date.
 	Date *time.Time `json:"date,omitempty"`

@@ -40,8 +40,7 @@ type Folder struct {
 	Dir   string
 	lock  *os.File
 	Empty bool // the folder was empty: a ledger may begin
-	// External means that the log is elsewhere: the folder holds only heads that
-	// were seen of it.
+	// External means that the log is elsewhere: the folder holds only heads that were seen of it.
 	External bool
 }
 
@@ -294,10 +293,9 @@ func (d *Folder) Explain(err error) error {
 	return err
 }
 
-// OfKind refuses the data of a single server for a replica, and the other way
-// round, because JetStream takes over neither. In a cluster it would forget a
-// stream that the others do not know; alone it would not know a stream that
-// several servers had agreed on.
+// OfKind refuses the data of a single server for a replica, and the other way round, because JetStream takes
+// over neither. In a cluster it would forget a stream that the others do not know; alone it would not know a
+// stream that several servers had agreed on.
 func (d *Folder) OfKind(cluster bool) error {
 	if d.External {
 		return nil
@@ -316,9 +314,8 @@ func (d *Folder) OfKind(cluster bool) error {
 		"an empty folder", d.Dir, d.Dir)
 }
 
-// ofSeveral reports whether the log here is that of one of several servers; nil:
-// there is no log. Servers that agree on streams keep the agreements in a folder
-// of the system's account.
+// ofSeveral reports whether the log here is that of one of several servers; nil: there is no log. Servers that
+// agree on streams keep the agreements in a folder of the system's account.
 func (d *Folder) ofSeveral() (*bool, error) {
 	store := filepath.Join(d.Path(Log), "jetstream")
 	var found [2]bool

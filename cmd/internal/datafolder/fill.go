@@ -20,9 +20,8 @@ import (
 // ReadLog reads the commits from..to of a log.
 type ReadLog func(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error
 
-// Fill copies commits from sequence 1 on into a store, or goes on where it was
-// interrupted. When it returns without an error all commits are durable. No
-// server opens the store until the caller ends the import.
+// Fill copies commits from sequence 1 on into a store, or goes on where it was interrupted. When it returns
+// without an error all commits are durable. No server opens the store until the caller ends the import.
 func Fill(ctx context.Context, files blocks.Folder, job blocks.Import, read ReadLog, title string) error {
 	if err := MayFill(ctx, files); err != nil {
 		return err
@@ -104,9 +103,8 @@ func isFilled(ctx context.Context, files blocks.Folder, job blocks.Import) error
 }
 
 const (
-	// bytesUnderWay bounds the bytes that a copy has on their way to the log, and
-	// commitWeight is what a commit counts for besides its own, so that at most some
-	// thousands are under way.
+	// bytesUnderWay bounds the bytes that a copy has on their way to the log, and commitWeight is what a commit
+	// counts for besides its own, so that at most some thousands are under way.
 	bytesUnderWay = 64 << 20
 	commitWeight  = 32 << 10
 	// showEvery is how many commits are copied between two steps of a progress bar.

@@ -1,6 +1,5 @@
-// Package ironicapi reads the nodes, node allocations and chassis of an Ironic
-// through its REST API, for those who cannot read its database. It changes nothing
-// there.
+// Package ironicapi reads the nodes, node allocations and chassis of an Ironic through its REST API, for those
+// who cannot read its database. It changes nothing there.
 package ironicapi
 
 import (

@@ -56,8 +56,7 @@ var unkept = map[string][]string{
 	"allocations": {"version", "conductor_affinity"},
 }
 
-// uncounted are tables whose rows are no contents: what Ironic's services tell each
-// other, and versions.
+// uncounted are tables whose rows are no contents: what Ironic's services tell each other, and versions.
 var uncounted = []string{"alembic_version", "conductors", "conductor_hardware_interfaces", "sqlite_sequence"}
 
 // Read reads everything in one read-only transaction.

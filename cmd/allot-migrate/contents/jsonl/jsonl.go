@@ -1,6 +1,5 @@
-// Package jsonl reads contents for a ledger from JSON lines: one object a line,
-// a provider, a consumer, a class or a trait. docs/import-jsonl.md describes them.
-// Servers tell their contents in the same form.
+// Package jsonl reads contents for a ledger from JSON lines: one object a line, a provider, a consumer, a class
+// or a trait. docs/import-jsonl.md describes them. Servers tell their contents in the same form.
 package jsonl
 
 import (

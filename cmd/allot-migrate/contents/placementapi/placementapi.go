@@ -260,8 +260,7 @@ func (s *Source) readConsumers(ctx context.Context, r *reading, wanted map[strin
 	return nil
 }
 
-// partsOf reads a provider. One that is deleted meanwhile has nothing; the next
-// list does not have it.
+// partsOf reads a provider. One that is deleted meanwhile has nothing; the next list does not have it.
 func (s *Source) partsOf(ctx context.Context, id string) (parts, error) {
 	var all struct {
 		Inventories map[string]inventory `json:"inventories"`

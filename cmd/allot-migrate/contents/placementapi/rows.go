@@ -38,8 +38,7 @@ func (s *Source) rows(ctx context.Context, r *reading) (*contents.Rows, error) {
 	return b.rows, nil
 }
 
-// readNames reads classes and traits. Those of the API are in the order in which
-// they were made.
+// readNames reads classes and traits. Those of the API are in the order in which they were made.
 func (s *Source) readNames(ctx context.Context, b *rowsOf) error {
 	var all struct {
 		Classes []struct {

@@ -23,8 +23,7 @@ type Moment struct {
 	Total, done uint64
 }
 
-// Tables lists the tables of the database. One that can change in the middle is an
-// error.
+// Tables lists the tables of the database. One that can change in the middle is an error.
 func (m *Moment) Tables() ([]string, error) {
 	tables, err := m.of.tables(m.ctx, m.conn)
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package placementdb reads the database of a Placement, whole and as of one
-// moment. It changes nothing there.
+// Package placementdb reads the database of a Placement, whole and as of one moment. It changes nothing there.
 package placementdb
 
 import (

@@ -11,8 +11,7 @@ import (
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
 )
 
-// ErrSchema means that a database does not hold a Placement's tables as they are
-// known.
+// ErrSchema means that a database does not hold a Placement's tables as they are known.
 var ErrSchema = errors.New("the database is not that of a Placement that can be read")
 
 // versions are the known versions of the schema, oldest first.
@@ -110,8 +109,7 @@ func listed(tables []string) string {
 	return strings.Join(tables[:min(5, len(tables))], ", ")
 }
 
-// transactional refuses tables that transactions do not protect: they can change
-// in the middle.
+// transactional refuses tables that transactions do not protect: they can change in the middle.
 func (d *Database) transactional(ctx context.Context, conn *sql.Conn) error {
 	if d.kind != mySQL {
 		return nil

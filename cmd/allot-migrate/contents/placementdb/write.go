@@ -23,8 +23,7 @@ const rowsAtOnce = 500
 func Statements(rows *contents.Rows, dialect Dialect) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if dialect == mySQL {
-			// The class VCPU has the id 0, which else means a new id, and no
-			// backslash is special.
+			// The class VCPU has the id 0, which else means a new id, and no backslash is special.
 			if !yield("SET SESSION sql_mode = CONCAT(@@sql_mode, ',NO_AUTO_VALUE_ON_ZERO,NO_BACKSLASH_ESCAPES')") {
 				return
 			}
@@ -97,8 +96,7 @@ func literal(value any) string {
 	return "NULL"
 }
 
-// deeper compares providers by their depth, because a parent has to exist before its
-// children.
+// deeper compares providers by their depth, because a parent has to exist before its children.
 func deeper(providers []contents.ProviderRow) func(a, b contents.ProviderRow) int {
 	parents := make(map[int64]contents.Optional, len(providers))
 	for i := range providers {
@@ -120,9 +118,8 @@ func deeper(providers []contents.ProviderRow) func(a, b contents.ProviderRow) in
 // ErrOccupied means that a database has contents, and would lose or mix them.
 var ErrOccupied = errors.New("the database is not empty")
 
-// Write puts rows into a database that has Placement's tables, but no providers and
-// consumers yet, in one transaction. Classes and traits that the database has keep
-// their ids.
+// Write puts rows into a database that has Placement's tables, but no providers and consumers yet, in one
+// transaction. Classes and traits that the database has keep their ids.
 func (d *Database) Write(ctx context.Context, rows *contents.Rows, show contents.Progress) (err error) {
 	defer func() {
 		if err != nil {
@@ -177,8 +174,7 @@ func count(rows *contents.Rows) (n int) {
 	return n
 }
 
-// adapt refuses a database with contents, and gives classes and traits the ids that
-// the database has for them.
+// adapt refuses a database with contents, and gives classes and traits the ids that the database has for them.
 func (d *Database) adapt(ctx context.Context, tx *sql.Tx, rows *contents.Rows) (*contents.Rows, error) {
 	for _, table := range tables(rows) {
 		if table.name == contents.Classes || table.name == contents.Traits {

@@ -122,8 +122,7 @@ func (s *Service) Send(
 	return a, nil
 }
 
-// Decode reads the answer's document. Any status but 200 is an error that says what
-// to do about it.
+// Decode reads the answer's document. Any status but 200 is an error that says what to do about it.
 func (a *Answer) Decode(into any) error {
 	text := fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status))
 	switch a.Status {
@@ -144,8 +143,7 @@ func (a *Answer) Decode(into any) error {
 	return a.Faultf("%s: %.200s", text, a.Body)
 }
 
-// Faultf returns an ErrAnswer that names the request and says what is wrong with
-// its answer.
+// Faultf returns an ErrAnswer that names the request and says what is wrong with its answer.
 func (a *Answer) Faultf(format string, args ...any) error {
 	return fmt.Errorf("%w of %s: %s: %w", ErrAnswer, a.service.Kind, a.request, fmt.Errorf(format, args...))
 }

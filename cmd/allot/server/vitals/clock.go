@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// mostAhead is how far the time of day may be set ahead at once, and how long it is not believed
-// if it was set further. Times of records never go back: all records after one with a wrong time
-// would have that time, too.
+// mostAhead is how far the time of day may be set ahead at once, and how long it is not believed if it was set
+// further. Times of records never go back: all records after one with a wrong time would have that time, too.
 const mostAhead = 5 * time.Minute
 
 // askEvery is how long the time since boot is told without asking for it.
@@ -26,8 +25,7 @@ type Clock struct {
 	awake func() time.Duration
 
 	mu sync.Mutex
-	// bootThen is what sinceBoot said when it was asked last, and awakeThen what awake said;
-	// guarded by mu
+	// bootThen is what sinceBoot said when it was asked last, and awakeThen what awake said; guarded by mu
 	bootThen, awakeThen time.Duration
 	seen                time.Time     // the newest time that was confirmed; guarded by mu
 	seenAt              time.Duration // when that was, since boot; guarded by mu
@@ -53,8 +51,7 @@ func (c *Clock) Confirm(at time.Time) {
 	}
 }
 
-// expected is the time of day by the clock that nothing can set, at a time since boot. The caller
-// holds mu.
+// expected is the time of day by the clock that nothing can set, at a time since boot. The caller holds mu.
 func (c *Clock) expected(now time.Duration) time.Time { return c.seen.Add(now - c.seenAt) }
 
 // boot is the time since boot, mostly without asking for it, since each command wants to know
