@@ -225,25 +225,36 @@ func (b *builder) exists(id int64) bool {
 	return b.known[id]
 }
 
-func (b *builder) readTraitsOfProviders() {
-	for i, pair := range b.rows.ProviderTraits {
+// readPairs reads what providers have, or are in, by the ids of rows; it returns which of these have providers.
+func readPairs[T comparable](
+	b *builder, table Table, pairs []PairRow, known map[int64]T, list func(*provider) *[]T, missing, has string,
+) (used map[int64]bool) {
+	used = make(map[int64]bool)
+	for i, pair := range pairs {
 		row := int64(i + 1)
-		p := b.owner(pair.Provider, ProviderTraits, row)
+		p := b.owner(pair.Provider, table, row)
 		if p == nil {
 			continue
 		}
-		name, ok := b.traits[pair.Other]
-		if !ok {
-			b.note(referenceMissing, ProviderTraits, row, "provider %s has the trait %d", p.event.Provider, pair.Other)
+		one, exists := known[pair.Other]
+		if !exists {
+			b.note(referenceMissing, table, row, missing, p.event.Provider, pair.Other)
 			continue
 		}
 		b.take()
-		if slices.Contains(p.event.Traits, name) {
-			b.note(memberTwice, ProviderTraits, row, "provider %s has %s", p.event.Provider, name)
+		used[pair.Other] = true
+		if slices.Contains(*list(p), one) {
+			b.note(memberTwice, table, row, has, p.event.Provider, one)
 			continue
 		}
-		p.event.Traits = append(p.event.Traits, name)
+		*list(p) = append(*list(p), one)
 	}
+	return used
+}
+
+func (b *builder) readTraitsOfProviders() {
+	readPairs(b, ProviderTraits, b.rows.ProviderTraits, b.traits, func(p *provider) *[]string { return &p.event.Traits },
+		"provider %s has the trait %d", "provider %s has %s")
 	for _, p := range b.ordered {
 		slices.Sort(p.event.Traits)
 	}
@@ -256,26 +267,9 @@ func (b *builder) readAggregates() {
 			ids[row.ID], _, _ = idOf(row.Name)
 		}
 	}
-	members := make(map[int64]bool)
-	for i, pair := range b.rows.ProviderAggregates {
-		row := int64(i + 1)
-		p := b.owner(pair.Provider, ProviderAggregates, row)
-		if p == nil {
-			continue
-		}
-		id, ok := ids[pair.Other]
-		if !ok {
-			b.note(referenceMissing, ProviderAggregates, row, "provider %s is in the aggregate %d", p.event.Provider, pair.Other)
-			continue
-		}
-		b.take()
-		members[pair.Other] = true
-		if slices.Contains(p.event.Aggregates, id) {
-			b.note(memberTwice, ProviderAggregates, row, "provider %s is in %s", p.event.Provider, id)
-			continue
-		}
-		p.event.Aggregates = append(p.event.Aggregates, id)
-	}
+	aggregates := func(p *provider) *[]ledger.UUID { return &p.event.Aggregates }
+	members := readPairs(b, ProviderAggregates, b.rows.ProviderAggregates, ids, aggregates,
+		"provider %s is in the aggregate %d", "provider %s is in %s")
 	b.readAggregateRows(ids, members)
 }
 

@@ -3,6 +3,7 @@ package placementdb
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -58,13 +59,26 @@ func (m *Moment) readAll(t table, types bool) error {
 }
 
 // At calls read in one read-only transaction. No error shows a password.
-func (d *Database) At(ctx context.Context, show contents.Progress, read func(*Moment) error) (err error) {
-	defer func() {
-		if err != nil {
-			err = d.plain(fmt.Errorf("read %s: %w", d.name, err))
+func (d *Database) At(ctx context.Context, show contents.Progress, read func(*Moment) error) error {
+	err := connected(ctx, d.open, func(conn *sql.Conn) error {
+		if err := d.transaction(ctx, conn); err != nil {
+			return err
 		}
-	}()
-	db, err := d.open()
+		if err := read(&Moment{ctx: ctx, conn: conn, of: d, show: show}); err != nil {
+			return explain(err)
+		}
+		_, err := conn.ExecContext(ctx, "ROLLBACK")
+		return explain(err)
+	})
+	if err != nil {
+		return d.plain(fmt.Errorf("read %s: %w", d.name, err))
+	}
+	return nil
+}
+
+// connected does something on a connection of its own.
+func connected(ctx context.Context, open func() (*sql.DB, error), do func(*sql.Conn) error) (err error) {
+	db, err := open()
 	if err != nil {
 		return err
 	}
@@ -74,14 +88,7 @@ func (d *Database) At(ctx context.Context, show contents.Progress, read func(*Mo
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	if err := d.transaction(ctx, conn); err != nil {
-		return err
-	}
-	if err := read(&Moment{ctx: ctx, conn: conn, of: d, show: show}); err != nil {
-		return explain(err)
-	}
-	_, err = conn.ExecContext(ctx, "ROLLBACK")
-	return explain(err)
+	return do(conn)
 }
 
 // explain says so if the connection was lost: drivers have many words for it.

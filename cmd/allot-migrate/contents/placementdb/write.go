@@ -120,22 +120,15 @@ var ErrOccupied = errors.New("the database is not empty")
 
 // Write puts rows into a database that has Placement's tables, but no providers and consumers yet, in one
 // transaction. Classes and traits that the database has keep their ids.
-func (d *Database) Write(ctx context.Context, rows *contents.Rows, show contents.Progress) (err error) {
-	defer func() {
-		if err != nil {
-			err = d.plain(fmt.Errorf("write %s: %w; nothing was written", d.name, err))
-		}
-	}()
-	db, err := d.openToWrite()
+func (d *Database) Write(ctx context.Context, rows *contents.Rows, show contents.Progress) error {
+	err := connected(ctx, d.openToWrite, func(conn *sql.Conn) error { return d.put(ctx, conn, rows, show) })
 	if err != nil {
-		return err
+		return d.plain(fmt.Errorf("write %s: %w; nothing was written", d.name, err))
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
+	return nil
+}
+
+func (d *Database) put(ctx context.Context, conn *sql.Conn, rows *contents.Rows, show contents.Progress) error {
 	if _, err := d.version(ctx, conn); err != nil {
 		return fmt.Errorf("%w (placement-manage db sync makes the tables)", err)
 	}

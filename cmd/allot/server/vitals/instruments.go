@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/allot-project/allot/api/natsapi"
 	"github.com/allot-project/allot/api/rest"
@@ -18,6 +19,7 @@ import (
 
 // Instruments count and time the server's work. A nil one does nothing.
 type Instruments struct {
+	registry      *prometheus.Registry
 	httpRequests  *prometheus.CounterVec
 	httpTook      *prometheus.HistogramVec
 	natsRequests  *prometheus.CounterVec
@@ -37,18 +39,21 @@ var latencies = []float64{
 
 // NewInstruments returns instruments that have counted nothing.
 func NewInstruments() *Instruments {
+	registry := prometheus.NewRegistry()
+	to := promauto.With(registry)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "allot", Name: name, Help: help}, labels)
+		return to.NewCounterVec(prometheus.CounterOpts{Namespace: "allot", Name: name, Help: help}, labels)
 	}
 	timer := func(name, help string, labels ...string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(
+		return to.NewHistogramVec(
 			prometheus.HistogramOpts{Namespace: "allot", Name: name, Help: help, Buckets: latencies}, labels,
 		)
 	}
 	size := func(name, help string, buckets []float64) prometheus.Histogram {
-		return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "allot", Name: name, Help: help, Buckets: buckets})
+		return to.NewHistogram(prometheus.HistogramOpts{Namespace: "allot", Name: name, Help: help, Buckets: buckets})
 	}
 	in := &Instruments{
+		registry:     registry,
 		httpRequests: counter("http_requests_total", "Requests answered over HTTP.", "route", "method", "code"),
 		httpTook: timer("http_request_duration_seconds",
 			"Time from a request's header to the end of its answer.", "route", "method"),
@@ -68,13 +73,6 @@ func NewInstruments() *Instruments {
 		in.stageTook[i] = in.stages.WithLabelValues(stage)
 	}
 	return in
-}
-
-func (in *Instruments) register(registry *prometheus.Registry) {
-	registry.MustRegister(
-		in.httpRequests, in.httpTook, in.natsRequests, in.natsTook, in.commands, in.commandTook, in.stages,
-		in.commitRecords, in.commitBytes,
-	)
 }
 
 // Messages returns what notes requests over NATS; nil: there are no metrics.

@@ -100,9 +100,8 @@ func one(so bool) float64 {
 }
 
 func (m *Metrics) registry() *prometheus.Registry {
-	g := prometheus.NewRegistry()
+	g := m.Instruments.registry
 	g.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.Instruments.register(g)
 	g.MustRegister(storeMetrics{m.Disks})
 	m.addState(g)
 	m.addWriter(g)
