@@ -330,11 +330,10 @@ const tellEvery = 2 * time.Second
 
 // tell prints what the proxy is at until the context ends. What is wrong the change itself says.
 func (c *shadowLeadCommand) tell(ctx context.Context, proxy *cli.Client) {
-	ticker := time.NewTicker(tellEvery)
-	defer ticker.Stop()
+	tick := time.Tick(tellEvery)
 	for last := ""; ; {
 		select {
-		case <-ticker.C:
+		case <-tick:
 		case <-ctx.Done():
 			return
 		}

@@ -28,13 +28,10 @@ func Compare(left, right *Plan) []Difference {
 		x, inLeft := a[what]
 		y, inRight := b[what]
 		if !inLeft || !inRight {
-			found = append(found, Difference{What: what, Left: there(inLeft), Right: there(inRight)})
-			continue
-		}
-		for field := range union(x, y) {
-			if x[field] != y[field] {
-				found = append(found, Difference{What: what, Field: field, Left: x[field], Right: y[field]})
-			}
+			there := map[bool]string{true: "exists"}
+			found = append(found, Difference{What: what, Left: there[inLeft], Right: there[inRight]})
+		} else {
+			found = append(found, differing(what, x, y)...)
 		}
 	}
 	slices.SortFunc(found, func(x, y Difference) int {
@@ -43,11 +40,13 @@ func Compare(left, right *Plan) []Difference {
 	return found
 }
 
-func there(is bool) string {
-	if is {
-		return "exists"
+func differing(what string, x, y map[string]string) (found []Difference) {
+	for _, field := range slices.Sorted(maps.Keys(union(x, y))) {
+		if x[field] != y[field] {
+			found = append(found, Difference{What: what, Field: field, Left: x[field], Right: y[field]})
+		}
 	}
-	return ""
+	return found
 }
 
 func union[V any](a, b map[string]V) map[string]bool {
@@ -144,14 +143,7 @@ func CompareCandidates(query string, left, right *Candidates) []Difference {
 			What: what, Field: "status", Left: cmp.Or(left.Failure, "OK"), Right: cmp.Or(right.Failure, "OK"),
 		}}
 	}
-	a, b := left.facts(), right.facts()
-	var found []Difference
-	for _, field := range slices.Sorted(maps.Keys(union(a, b))) {
-		if a[field] != b[field] {
-			found = append(found, Difference{What: what, Field: field, Left: a[field], Right: b[field]})
-		}
-	}
-	return found
+	return differing(what, left.facts(), right.facts())
 }
 
 // facts are the answer in words. fmt prints maps in the order of their keys.

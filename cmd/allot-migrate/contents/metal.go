@@ -382,6 +382,7 @@ func (m *metalReader) takeNode(row *NodeAllocationRow, ev *ledger.NodeAllocation
 		return true
 	}
 	n := m.nodes[row.Node.Value]
+	runsOn, runs := m.instances[ev.Allocation]
 	switch {
 	case !row.Node.Set || n == nil && !m.existed(row.Node.Value):
 		m.note(allocationWithoutNode, NodeAllocations, row.ID, "%s", ev.Allocation)
@@ -392,18 +393,13 @@ func (m *metalReader) takeNode(row *NodeAllocationRow, ev *ledger.NodeAllocation
 		return false
 	case n.taken ||
 		n.row.Allocation.Set && n.row.Allocation.Value != row.ID && m.allocations[n.row.Allocation.Value] != nil ||
-		!n.event.Instance.IsNil() && n.event.Instance != ev.Allocation || m.runsElsewhere(ev.Allocation, n):
+		!n.event.Instance.IsNil() && n.event.Instance != ev.Allocation || runs && runsOn != n.row.ID:
 		m.note(nodeTakenTwice, NodeAllocations, row.ID, "%s has node %s, which has the instance %q", ev.Allocation, n.event.Node, n.row.Instance)
 		return false
 	}
 	n.taken, ev.Node = true, n.event.Node
 	m.instances[ev.Allocation] = n.row.ID
 	return true
-}
-
-func (m *metalReader) runsElsewhere(instance ledger.UUID, n *metal) bool {
-	row, runs := m.instances[instance]
-	return runs && row != n.row.ID
 }
 
 // noteLostAllocations finds nodes whose allocation does not have them.

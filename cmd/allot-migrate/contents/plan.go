@@ -55,7 +55,7 @@ func Make(rows *Rows, leaveOut ...string) (*Plan, *Report, error) {
 	b := &builder{
 		rows: rows, standard: names, report: newReport(rows, leaveOut), plan: &Plan{},
 		classes: make(map[int64]string), traits: make(map[int64]string),
-		providers: make(map[int64]*provider, len(rows.Providers)),
+		providers: make(map[int64]*provider, len(rows.Providers)), known: make(map[int64]bool, len(rows.Providers)),
 	}
 	b.readClasses()
 	b.readTraits()
@@ -96,7 +96,7 @@ type builder struct {
 	ordered   []*provider         // in the order of their creation
 	holders   []*holder           // in the order of their rows
 	byUUID    map[ledger.UUID]*holder
-	known     map[int64]bool // ids of rows of providers; see exists
+	known     map[int64]bool // ids of rows of providers, also of those that are not imported
 }
 
 func (b *builder) note(rule Rule, table Table, id int64, what string, args ...any) {

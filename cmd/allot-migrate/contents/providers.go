@@ -36,6 +36,7 @@ func (b *builder) readProviders() {
 	byUUID, taken := make(map[ledger.UUID]*ProviderRow), make(map[string]bool)
 	for i := range b.rows.Providers {
 		row := &b.rows.Providers[i]
+		b.known[row.ID] = true
 		if p := b.readProvider(row, byUUID); p != nil {
 			b.providers[row.ID] = p
 		}
@@ -99,7 +100,7 @@ func (b *builder) hangTogether() {
 		if p == nil || !row.Parent.Set {
 			continue
 		}
-		if !b.exists(row.Parent.Value) {
+		if !b.known[row.Parent.Value] {
 			b.note(parentMissing, Providers, row.ID, "%s has the parent %d", p.event.Provider, row.Parent.Value)
 			delete(b.providers, row.ID)
 			continue
@@ -206,23 +207,13 @@ func (b *builder) place(p *provider) order {
 func (b *builder) owner(id int64, table Table, row int64) *provider {
 	p := b.providers[id]
 	if p == nil {
-		if b.exists(id) {
+		if b.known[id] {
 			b.note(withItsProvider, table, row, "provider %d", id)
 		} else {
 			b.note(referenceMissing, table, row, "no provider %d", id)
 		}
 	}
 	return p
-}
-
-func (b *builder) exists(id int64) bool {
-	if b.known == nil {
-		b.known = make(map[int64]bool, len(b.rows.Providers))
-		for i := range b.rows.Providers {
-			b.known[b.rows.Providers[i].ID] = true
-		}
-	}
-	return b.known[id]
 }
 
 // readPairs reads what providers have, or are in, by the ids of rows; it returns which of these have providers.

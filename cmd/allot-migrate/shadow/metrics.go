@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -122,10 +123,7 @@ func (m metrics) latencies() []Latency {
 		}
 		all[request] = both
 	})
-	list := make([]Latency, 0, len(all))
-	for _, one := range all {
-		list = append(list, one)
-	}
+	list := slices.AppendSeq(make([]Latency, 0, len(all)), maps.Values(all))
 	slices.SortFunc(list, func(a, b Latency) int { return cmp.Compare(a.Request, b.Request) })
 	return list
 }

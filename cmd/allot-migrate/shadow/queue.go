@@ -195,13 +195,11 @@ func (q *queue) next(ctx context.Context) (*entry, *missed) {
 		if e != nil || m != nil {
 			return e, m
 		}
-		timer := time.NewTimer(wait)
 		select {
 		case <-q.news:
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-ctx.Done():
 		}
-		timer.Stop()
 		if ctx.Err() != nil {
 			return nil, nil
 		}

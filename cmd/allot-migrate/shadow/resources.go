@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"path"
 	"slices"
@@ -118,13 +119,7 @@ func membersIn(body []byte) map[string]json.RawMessage {
 	return members
 }
 
-func keysIn(body []byte) []string {
-	var keys []string
-	for key := range membersIn(body) {
-		keys = append(keys, key)
-	}
-	return keys
-}
+func keysIn(body []byte) []string { return slices.Collect(maps.Keys(membersIn(body))) }
 
 func textIn(body []byte, key string) string {
 	var text string

@@ -227,10 +227,8 @@ func (s *Shadow) contents(ctx context.Context, of Side) (*contents.Plan, error) 
 
 // pause waits. It reports whether the context has not ended.
 func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

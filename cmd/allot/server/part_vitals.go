@@ -88,13 +88,12 @@ func (p *supervisorPart) start(context.Context) error {
 
 func (p *supervisorPart) feed(ctx context.Context, every time.Duration) {
 	defer close(p.done)
-	tick := time.NewTicker(every)
-	defer tick.Stop()
+	tick := time.Tick(every)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-tick:
 			p.tell(daemon.SdNotifyWatchdog)
 		}
 	}

@@ -5,6 +5,7 @@ package placementapi
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -237,10 +238,7 @@ func (s *Source) readParts(ctx context.Context, r *reading, list []provider, sho
 }
 
 func (s *Source) readConsumers(ctx context.Context, r *reading, wanted map[string]bool, show func(done int)) error {
-	ids := make([]string, 0, len(wanted))
-	for id := range wanted {
-		ids = append(ids, id)
-	}
+	ids := slices.Collect(maps.Keys(wanted))
 	read := make([]consumer, len(ids))
 	var done atomic.Int64
 	group, within := errgroup.WithContext(ctx)

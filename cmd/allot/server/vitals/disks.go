@@ -318,9 +318,7 @@ func (d *Disks) Now() audit.Disk {
 }
 
 func (s *watched) watch(quit <-chan struct{}, logger *slog.Logger) {
-	ticker := time.NewTicker(sizesEvery)
-	defer ticker.Stop()
-	told := false
+	tick, told := time.Tick(sizesEvery), false
 	for {
 		err := s.measure(time.Now(), logger)
 		if err != nil && !told {
@@ -328,7 +326,7 @@ func (s *watched) watch(quit <-chan struct{}, logger *slog.Logger) {
 		}
 		told = err != nil
 		select {
-		case <-ticker.C:
+		case <-tick:
 		case <-quit:
 			return
 		}

@@ -76,15 +76,13 @@ func (s *Starting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Status, h.Reads, h.Commands, h.Requests = reason, reason, reason, reason
 		h.tell(w, r, http.StatusServiceUnavailable, s.Logger)
 	default:
-		late := time.NewTimer(startWait)
-		defer late.Stop()
 		select {
 		case <-s.Opened:
 			s.Then().ServeHTTP(w, r)
 			return
 		case <-r.Context().Done():
 		case <-s.Stopped:
-		case <-late.C:
+		case <-time.After(startWait):
 		}
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, reason+", and cannot answer yet: try again", http.StatusServiceUnavailable)
