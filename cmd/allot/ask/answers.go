@@ -53,6 +53,20 @@ func entity(facts func(*asked, any) []fact, part string) func(context.Context, *
 	}
 }
 
+// said reads one answer that has a part, and prints it.
+func said(part string, print func(a *asked, answer any) error) func(context.Context, *asked) error {
+	return func(ctx context.Context, a *asked) error {
+		answer, raw, err := a.read(ctx, a.request(), part)
+		if err == nil {
+			err = print(a, answer)
+		}
+		if err != nil {
+			return err
+		}
+		return a.Raw(raw)
+	}
+}
+
 func provider(ctx context.Context, a *asked) error {
 	raw, answers := make(map[string]json.RawMessage), make(map[string]any)
 	for _, part := range []struct{ name, path, has string }{
@@ -126,11 +140,7 @@ func status(ctx context.Context, a *asked) error {
 }
 
 // usageOverTime prints a row for each moment, and columns for each class.
-func usageOverTime(ctx context.Context, a *asked) error {
-	answer, raw, err := a.read(ctx, a.request(), "points")
-	if err != nil {
-		return err
-	}
+func usageOverTime(a *asked, answer any) error {
 	classes := make(map[string]bool)
 	for _, point := range list(at(answer, "points")) {
 		for _, part := range []string{"used", "capacity"} {
@@ -163,7 +173,7 @@ func usageOverTime(ctx context.Context, a *asked) error {
 		rows = append(rows, cli.Row{Cells: cells})
 	}
 	a.Columns(heads)
-	return errors.Join(a.Raw(raw), a.Rows(rows...))
+	return a.Rows(rows...)
 }
 
 // maxLineBytes is the size of the longest line that is read, in bytes.
@@ -210,15 +220,8 @@ func (a *asked) records(in io.Reader) error {
 	return lines.Err()
 }
 
-func whyHeld(ctx context.Context, a *asked) error {
-	answer, raw, err := a.read(ctx, a.request(), "consumer")
-	if err != nil {
-		return err
-	}
-	if a.Format == cli.JSON {
-		return a.Raw(raw)
-	}
-	err = a.Say("after sequence %s %s\n", field(answer, "sequence"), field(answer, "text"))
+func whyHeld(a *asked, answer any) error {
+	err := a.Say("after sequence %s %s\n", field(answer, "sequence"), field(answer, "text"))
 	a.heads(a.columns)
 	err = errors.Join(err, a.section(inWords, list(at(answer, "changes"))))
 	if shaped := list(at(answer, "inventories")); len(shaped) > 0 {

@@ -79,16 +79,9 @@ func setCounters(ctx context.Context, a *asked) error {
 }
 
 // clusterStatus prints the servers of a cluster, and what is wrong with them.
-func clusterStatus(ctx context.Context, a *asked) error {
-	answer, raw, err := a.read(ctx, a.request(), "members")
-	if err != nil {
-		return err
-	}
-	if a.Format == cli.JSON {
-		return a.Raw(raw)
-	}
+func clusterStatus(a *asked, answer any) error {
 	members := list(at(answer, "members"))
-	err = a.Say("leader  %s\nterm    %s\nlevel   %s\nstream  led by %s", or("none: commands wait")(at(answer, "leader")),
+	err := a.Say("leader  %s\nterm    %s\nlevel   %s\nstream  led by %s", or("none: commands wait")(at(answer, "leader")),
 		field(answer, "term"), field(answer, "level"), or("none")(at(answer, "stream.leader")))
 	a.heads(a.columns)
 	err = errors.Join(err, a.Say(""), a.section(nil, members))

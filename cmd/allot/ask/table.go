@@ -108,7 +108,7 @@ func init() { // the functions in it know the table
 				return ""
 			},
 		},
-		"series": {example: "series provider host-007 --since 2026-05-01T00:00:00Z --csv", path: "/audit/series", answer: usageOverTime},
+		"series": {example: "series provider host-007 --since 2026-05-01T00:00:00Z --csv", path: "/audit/series", answer: said("points", usageOverTime)},
 		"consumption": {
 			example: "consumption --from 2026-05-01T00:00:00Z --to 2026-06-01T00:00:00Z --by project,class --csv",
 			path:    "/audit/consumption", answer: consumed,
@@ -125,7 +125,7 @@ func init() { // the functions in it know the table
 			example: "timeline --actor nova --since 2026-05-01T00:00:00Z", path: "/audit/timeline", rows: "entries", page: 100,
 			columns: ofRecords, empty: "there are no such records", details: inWords, next: beforeLast, told: true,
 		},
-		"why":     {example: "why consumer 5b7c4f2e-6a0e-4c58-9a3e-0f8a6d1c2b3d provider host-007", path: "/audit/why", columns: ofRecords, answer: whyHeld, told: true},
+		"why":     {example: "why consumer 5b7c4f2e-6a0e-4c58-9a3e-0f8a6d1c2b3d provider host-007", path: "/audit/why", columns: ofRecords, answer: said("consumer", whyHeld), told: true},
 		"why-not": {example: "why-not --candidates 'resources=VCPU:8&required=CUSTOM_GOLD'", path: "/allocation_candidates", header: newestPlacement, answer: whyNone},
 		"capacity": {
 			example: "capacity 'resources=VCPU:4'", path: "/capacity", rows: "trees", answer: countMore,
@@ -181,7 +181,7 @@ func init() { // the functions in it know the table
 		},
 		"topologies set":    {example: "topologies set fabric fabric.json", path: "/topologies/{name}", answer: setTopology},
 		"topologies remove": {example: "topologies remove fabric", path: "/topologies/{name}", answer: removeTopology},
-		"cluster status":    {example: "cluster status", path: "/cluster", answer: clusterStatus, columns: ofMembers},
+		"cluster status":    {example: "cluster status", path: "/cluster", answer: said("members", clusterStatus), columns: ofMembers},
 		"cluster step-down": {example: "cluster step-down --to two", path: "/cluster/step-down", answer: stepDown},
 		"cluster remove":    {example: "cluster remove three", path: "/cluster/remove", answer: removeMember},
 	}

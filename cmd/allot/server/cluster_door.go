@@ -3,13 +3,11 @@ package server
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 
+	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands/document"
-	"github.com/allot-project/allot/commands/fair"
-	"github.com/allot-project/allot/commands/leading"
 )
 
 // The routes on which operators ask for the status of the cluster, and change it.
@@ -34,15 +32,9 @@ type wish struct {
 	Name string `json:"name,omitempty"` // name of the server to forget
 }
 
-// clusterDoor answers operators.
-type clusterDoor struct {
-	replica *leading.Replica // nil: this server is the only one
-	fair    *fair.Pool
-	logger  *slog.Logger
-}
-
-// routes are the routes about the cluster.
-func (d *clusterDoor) routes(may func(http.ResponseWriter, *http.Request) bool) []route {
+// cluster are the routes about the cluster, for operators.
+func (p restDoorPart) cluster() []route {
+	may, replica := auth.Guard(p.access.auth, p.access.policy, clusterRule), p.replica.replica
 	guarded := func(method string, answer func(*http.Request) (any, error)) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !may(w, r) {
@@ -59,12 +51,12 @@ func (d *clusterDoor) routes(may func(http.ResponseWriter, *http.Request) bool) 
 					return
 				}
 			}
-			d.answer(w, r, answer)
+			p.answerOperator(w, r, answer)
 		})
 	}
-	status := func(r *http.Request) (any, error) { return d.replica.Status(r.Context()), nil }
-	stepDown := d.granted(func(ctx context.Context, w wish) error { return d.replica.StepDown(ctx, w.To) })
-	remove := d.granted(func(ctx context.Context, w wish) error { return d.replica.Group().Remove(ctx, w.Name) })
+	status := func(r *http.Request) (any, error) { return replica.Status(r.Context()), nil }
+	stepDown := p.granted(func(ctx context.Context, w wish) error { return replica.StepDown(ctx, w.To) })
+	remove := p.granted(func(ctx context.Context, w wish) error { return replica.Group().Remove(ctx, w.Name) })
 	return []route{
 		{clusterPath, guarded(http.MethodGet, status)},
 		{stepDownPath, guarded(http.MethodPost, stepDown)},
@@ -72,8 +64,8 @@ func (d *clusterDoor) routes(may func(http.ResponseWriter, *http.Request) bool) 
 	}
 }
 
-func (d *clusterDoor) answer(w http.ResponseWriter, r *http.Request, answer func(*http.Request) (any, error)) {
-	if d.replica == nil {
+func (p restDoorPart) answerOperator(w http.ResponseWriter, r *http.Request, answer func(*http.Request) (any, error)) {
+	if p.replica.replica == nil {
 		http.Error(w, errAlone.Error(), http.StatusConflict)
 		return
 	}
@@ -83,14 +75,14 @@ func (d *clusterDoor) answer(w http.ResponseWriter, r *http.Request, answer func
 		return
 	}
 	if err := rest.WriteJSON(w, r, nil, http.StatusOK, body); err != nil {
-		d.logger.Error("a request about the cluster could not be answered", "error", err)
+		p.logger.Error("a request about the cluster could not be answered", "error", err)
 	}
 }
 
 // granted carries out the wish in a body, and returns it.
-func (d *clusterDoor) granted(carryOut func(context.Context, wish) error) func(*http.Request) (any, error) {
+func (p restDoorPart) granted(carryOut func(context.Context, wish) error) func(*http.Request) (any, error) {
 	return func(r *http.Request) (any, error) {
-		lease := d.fair.Lease(r.RemoteAddr)
+		lease := p.rest.fair.Lease(r.RemoteAddr)
 		defer lease.End()
 		var want wish
 		body, err := rest.ReadBody(r, lease, maxClusterBody)

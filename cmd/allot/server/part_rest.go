@@ -170,8 +170,7 @@ func (p restDoorPart) routes() http.Handler {
 		{openAPIPath, described(openAPI, p.logger)},
 		{asyncAPIPath, described(asyncAPI, p.logger)},
 	}
-	cluster := &clusterDoor{p.replica.replica, p.rest.fair, p.logger}
-	table = append(table, cluster.routes(auth.Guard(p.access.auth, p.access.policy, clusterRule))...)
+	table = append(table, p.cluster()...)
 	for path, handler := range p.audits() {
 		table = append(table, route{path, handler})
 	}
