@@ -116,7 +116,6 @@ type keeper struct {
 	failed bool
 }
 
-// Write implements io.Writer.
 func (k *keeper) Write(p []byte) (int, error) {
 	if !k.failed && (len(k.text)+len(p) > maxCompared || !k.memory.TryAcquire(int64(len(p)))) {
 		k.free()

@@ -181,7 +181,9 @@ func init() { // the functions in it know the table
 		},
 		"topologies set":    {example: "topologies set fabric fabric.json", path: "/topologies/{name}", answer: setTopology},
 		"topologies remove": {example: "topologies remove fabric", path: "/topologies/{name}", answer: removeTopology},
-		"cluster status":    {example: "cluster status", path: "/cluster", answer: said("members", clusterStatus), columns: ofMembers},
+		"cluster status": {
+			example: "cluster status", path: "/cluster", answer: said("members", clusterStatus), columns: ofMembers,
+		},
 		"cluster step-down": {example: "cluster step-down --to two", path: "/cluster/step-down", answer: stepDown},
 		"cluster remove":    {example: "cluster remove three", path: "/cluster/remove", answer: removeMember},
 	}

@@ -24,12 +24,11 @@ type copySet struct {
 	open []func() error
 }
 
-func (s *copySet) close() error {
-	var errs []error
+func (s *copySet) close() (err error) {
 	for _, closeOne := range s.open {
-		errs = append(errs, closeOne())
+		err = errors.Join(err, closeOne())
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // copies opens the copies of the log that the flags name, after what the folder itself has.

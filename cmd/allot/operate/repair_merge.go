@@ -40,10 +40,8 @@ type mergedLog struct {
 	head ledger.Head // of its last commit
 }
 
-// Last implements ledger.Log.
 func (l *mergedLog) Last(context.Context) (uint64, error) { return l.head.Sequence, nil }
 
-// Read implements ledger.Log.
 func (l *mergedLog) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
 	m := l.merger(func(e ledger.Entry) error {
 		if e.Sequence < from {

@@ -104,12 +104,10 @@ func openData(ctx context.Context, dir string) (log *blocks.Log, closeLog func()
 
 type readOnly struct{}
 
-// Append implements ledger.Log.
 func (readOnly) Append(_ uint64, _ []byte, done func(error)) {
 	done(errors.New("this log can only be read"))
 }
 
-// MaxCommitBytes implements ledger.Log.
 func (readOnly) MaxCommitBytes() int { return embedded.MaxPayload }
 
 func discardCommit(ledger.Entry) error { return nil }

@@ -46,7 +46,6 @@ func asked[Q, T any](
 	return answer, err
 }
 
-// Last implements ledger.Log.
 func (l *remoteLog) Last(ctx context.Context) (uint64, error) {
 	answer, err := asked(ctx, l.c.Commits, wire.CommitsQuery{From: 1, Limit: 1})
 	return answer.Sequence, err
@@ -62,7 +61,6 @@ func (l *remoteLog) checkpoint(ctx context.Context, upTo uint64) ([]proof.Kept, 
 	return []proof.Kept{{Path: "of the server", Signed: []byte(answer.Result.Signed)}}, err
 }
 
-// Read implements ledger.Log.
 func (l *remoteLog) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
 	for from <= to {
 		answer, err := asked(ctx, l.c.Commits, wire.CommitsQuery{From: from, Limit: int(min(1000, to-from+1))})
@@ -98,14 +96,12 @@ const maxCommitLine = 2 * embedded.MaxPayload
 
 const httpCommits = 10_000
 
-// Last implements ledger.Log.
 func (l *httpLog) Last(ctx context.Context) (uint64, error) {
 	var status audit.Status
 	_, err := l.server.ReadJSON(ctx, cli.Request{Path: "/audit/status"}, &status)
 	return status.Sequence, err
 }
 
-// Read implements ledger.Log.
 func (l *httpLog) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
 	for from = max(from, 1); from <= to; {
 		next, err := l.some(ctx, from, to, yield)

@@ -66,8 +66,7 @@ func (c *ConfigFile) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (an
 // load finds the file before kong has parsed the flags, because the file resolves them.
 func (c *ConfigFile) load() error {
 	if !c.loaded {
-		c.loaded = true
-		c.failed = c.read()
+		c.loaded, c.failed = true, c.read()
 	}
 	return c.failed
 }

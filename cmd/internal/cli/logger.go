@@ -27,7 +27,6 @@ func (f LogFlags) Logger(to io.Writer) *slog.Logger {
 // tracedMessages adds the id of the trace to messages about a request that is recorded.
 type tracedMessages struct{ slog.Handler }
 
-// Handle implements slog.Handler.
 func (h tracedMessages) Handle(ctx context.Context, message slog.Record) error {
 	if id := commands.TraceOf(ctx).ID(); id != "" {
 		message.AddAttrs(slog.String("trace_id", id))
@@ -35,12 +34,10 @@ func (h tracedMessages) Handle(ctx context.Context, message slog.Record) error {
 	return h.Handler.Handle(ctx, message)
 }
 
-// WithAttrs implements slog.Handler.
 func (h tracedMessages) WithAttrs(list []slog.Attr) slog.Handler {
 	return tracedMessages{h.Handler.WithAttrs(list)}
 }
 
-// WithGroup implements slog.Handler.
 func (h tracedMessages) WithGroup(name string) slog.Handler {
 	return tracedMessages{h.Handler.WithGroup(name)}
 }

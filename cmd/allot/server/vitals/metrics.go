@@ -311,7 +311,6 @@ var modelMetrics = []modelMetric{
 // storeMetrics are the numbers of the stores, which are asked once for each scrape.
 type storeMetrics struct{ disks *Disks }
 
-// Describe implements prometheus.Collector.
 func (m storeMetrics) Describe(out chan<- *prometheus.Desc) {
 	for _, one := range modelMetrics {
 		out <- one.desc()
@@ -321,7 +320,6 @@ func (m storeMetrics) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector.
 func (m storeMetrics) Collect(out chan<- prometheus.Metric) {
 	stats := m.disks.Views.StoreStats()
 	for _, one := range modelMetrics {
@@ -382,13 +380,11 @@ var (
 		"When a witness has cosigned its last checkpoint, by its own clock; 0: not since the start.", []string{"witness"}, nil)
 )
 
-// Describe implements prometheus.Collector.
 func (witnessMetrics) Describe(to chan<- *prometheus.Desc) {
 	to <- witnessSize
 	to <- witnessTime
 }
 
-// Collect implements prometheus.Collector.
 func (m witnessMetrics) Collect(to chan<- prometheus.Metric) {
 	for _, one := range m.Status() {
 		seconds := 0.0
