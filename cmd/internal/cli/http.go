@@ -103,9 +103,6 @@ func NewClient(base *url.URL, token string, trusted *x509.CertPool) *Client {
 	}}
 }
 
-// HTTP returns what sends the requests.
-func (c *Client) HTTP() *http.Client { return c.http }
-
 // errElsewhere means that a server redirects to another one.
 var errElsewhere = errors.New("it redirects to another server, which is not followed, because the token is not for that one: check --url")
 
