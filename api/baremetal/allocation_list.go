@@ -49,22 +49,20 @@ func (r allocations) list() (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return list(r.request, values, r.listed(), "/allocations", matches, func(a *ledger.NodeAllocation) (object, error) {
-		return r.describe(a, asked), nil
-	})
+	return list(r.request, r.all(), values, "/allocations", matches, asked)
 }
 
 // filter selects the allocations that the client asked for and may see.
 func (r allocations) filter(values url.Values) (func(*ledger.NodeAllocation) bool, error) {
 	owner, byOwner := values.Get("owner"), values.Has("owner")
 	if !r.allows("baremetal:allocation:list_all", nil) {
-		if !r.allows("baremetal:allocation:list", nil) || r.who.Project == "" {
+		if !r.allows("baremetal:allocation:list", nil) || r.Who.Project == "" {
 			return nil, forbidden("baremetal:allocation:list")
 		}
-		if byOwner && owner != r.who.Project {
+		if byOwner && owner != r.Who.Project {
 			return nil, forbidden("baremetal:allocation:list_all")
 		}
-		owner, byOwner = r.who.Project, true
+		owner, byOwner = r.Who.Project, true
 	}
 	var node ledger.UUID
 	if ident := values.Get("node"); ident != "" {
@@ -82,13 +80,4 @@ func (r allocations) filter(values url.Values) (func(*ledger.NodeAllocation) boo
 			(!values.Has("resource_class") || a.ResourceClass == values.Get("resource_class")) &&
 			(!values.Has("state") || string(a.State) == values.Get("state"))
 	}, nil
-}
-
-func (r allocations) listed() things[ledger.NodeAllocation] {
-	return things[ledger.NodeAllocation]{
-		name: "allocations", keys: allocationKeys,
-		find: r.allocationByID, each: r.view.NodeAllocations, missing: allocationNotFound,
-		id:     func(a *ledger.NodeAllocation) ledger.UUID { return a.UUID },
-		number: func(a *ledger.NodeAllocation) uint64 { return a.Number },
-	}
 }

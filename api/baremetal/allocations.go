@@ -22,7 +22,7 @@ var allocationFields = []string{
 type allocations struct{ *request }
 
 // describe returns an allocation in the form that clients see.
-func (r allocations) describe(a *ledger.NodeAllocation, fields []string) object {
+func (r allocations) describe(a *ledger.NodeAllocation, fields []string) (object, error) {
 	doc := object{
 		{"uuid", a.UUID},
 		{"created_at", timeText(a.CreatedAt)},
@@ -41,7 +41,7 @@ func (r allocations) describe(a *ledger.NodeAllocation, fields []string) object 
 	if r.version < ownerSince {
 		doc = doc.without("owner")
 	}
-	return doc.only(fields)
+	return doc.only(fields), nil
 }
 
 func missingIdent(*request) (*response, error) {
@@ -120,7 +120,7 @@ func (r allocations) create() (*response, error) {
 	if id.IsNil() {
 		id = rest.NewID(r.Request, "allocation")
 	}
-	return r.created(
+	return r.made(
 		&commands.RequestNodeAllocation{Allocation: id, NodeRequest: wanted},
 		func() (ledger.UUID, error) { return id, nil },
 	)
@@ -139,18 +139,18 @@ func (r allocations) ownerOfNew(b *allocationBody) (string, *rest.Failure) {
 	if !r.mayCreateOwn() {
 		return "", forbidden("baremetal:allocation:create")
 	}
-	if owner != "" && owner != r.who.Project {
+	if owner != "" && owner != r.Who.Project {
 		return "", rest.Errorf(
 			http.StatusForbidden,
 			"Cannot create allocation with an owner Project ID value %s not matching the requestor Project ID %s. Policy baremetal:allocation:create is required for this capability.",
-			owner, r.who.Project,
+			owner, r.Who.Project,
 		)
 	}
-	return r.who.Project, nil
+	return r.Who.Project, nil
 }
 
 func (r allocations) mayCreateOwn() bool {
-	return r.who.Project != "" && r.allows("baremetal:allocation:create_restricted", nil)
+	return r.Who.Project != "" && r.allows("baremetal:allocation:create_restricted", nil)
 }
 
 // candidateNodes finds the nodes that a request names.
@@ -199,42 +199,31 @@ func (r allocations) backfill(ident string, id ledger.UUID, wanted commands.Node
 		}
 		return n.Instance, nil
 	}
-	return r.created(
+	return r.made(
 		&commands.BackfillNodeAllocation{Node: n.UUID, Allocation: id, NewAllocation: fresh, NodeRequest: wanted}, made,
 	)
 }
 
-// created submits a request for an allocation and answers the allocation right
-// after it, without anything that happened to it since.
-func (r allocations) created(c commands.Command, made func() (ledger.UUID, error)) (*response, error) {
-	outcome, err := r.carry("allocation", c, nil)
-	if err != nil {
-		return nil, err
-	}
-	if r.view, err = r.h.Views.ViewAt(outcome.Address.Sequence); err != nil {
-		return nil, err
-	}
-	id, err := made()
-	if err != nil {
-		return nil, err
-	}
-	a, found, err := r.writtenAllocation(id)
-	if err != nil {
-		return nil, err
-	}
-	if !found {
-		return nil, allocationNotFound(id.String())
-	}
-	if a.State == ledger.NodeAllocationError {
-		return nil, rest.Errorf(http.StatusConflict, "%s", a.LastError)
-	}
-	return &response{status: http.StatusCreated, body: r.describe(a, nil), location: "/v1/allocations/" + id.String()}, nil
+// made submits a request for an allocation, whose uuid is found after it.
+func (r allocations) made(c commands.Command, find func() (ledger.UUID, error)) (*response, error) {
+	return r.created("allocation", c, nil, func() (*response, error) {
+		id, err := find()
+		if err != nil {
+			return nil, err
+		}
+		a, found, err := r.writtenAllocation(id)
+		if err == nil && found && a.State == ledger.NodeAllocationError {
+			err = rest.Errorf(http.StatusConflict, "%s", a.LastError)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return showWritten(r.all(), id, http.StatusCreated)
+	})
 }
 
 func (r allocations) show(find func() (*ledger.NodeAllocation, error)) (*response, error) {
-	return show(r.request, r.fields, find, func(a *ledger.NodeAllocation, asked []string) (object, error) {
-		return r.describe(a, asked), nil
-	})
+	return show(r.request, r.all(), find)
 }
 
 func (r allocations) fields(values url.Values) ([]string, error) {
@@ -261,14 +250,7 @@ func (r allocations) update() (*response, error) {
 	if _, err := r.carry("allocation", &commands.UpdateNodeAllocation{Allocation: a.UUID, Patch: ops}, words); err != nil {
 		return nil, err
 	}
-	after, found, err := r.writtenAllocation(a.UUID)
-	if err != nil {
-		return nil, err
-	}
-	if !found {
-		return nil, allocationNotFound(r.ident)
-	}
-	return ok(r.describe(after, nil)), nil
+	return showWritten(r.all(), a.UUID, http.StatusOK)
 }
 
 func (r allocations) release(find func() (*ledger.NodeAllocation, error)) (*response, error) {

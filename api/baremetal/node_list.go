@@ -83,9 +83,7 @@ func (r nodes) listAll(detail bool, chassis string) (*response, error) {
 	if strings.HasSuffix(strings.TrimRight(r.URL.Path, "/"), "/detail") {
 		path = "/nodes/detail"
 	}
-	return list(r.request, values, r.listed(), path, matches, func(n *ledger.Node) (object, error) {
-		return r.describe(n, asked)
-	})
+	return list(r.request, r.all(), values, path, matches, asked)
 }
 
 // boolean reads a parameter as Ironic's clients write it: True, False, 1, ...
@@ -105,8 +103,8 @@ func (r nodes) filter(values url.Values) (func(*ledger.Node) bool, error) {
 	var checks []func(*ledger.Node) bool
 	switch {
 	case r.allows("baremetal:node:list_all", nil):
-	case r.allows("baremetal:node:list", nil) && r.who.Project != "":
-		checks = append(checks, func(n *ledger.Node) bool { return n.Owner == r.who.Project || n.Lessee == r.who.Project })
+	case r.allows("baremetal:node:list", nil) && r.Who.Project != "":
+		checks = append(checks, func(n *ledger.Node) bool { return n.Owner == r.Who.Project || n.Lessee == r.Who.Project })
 	default:
 		return nil, forbidden("baremetal:node:list")
 	}
@@ -239,14 +237,4 @@ func detailText(n *ledger.Node, key string) string {
 	}
 	text, _ := details[key].(string)
 	return text
-}
-
-func (r nodes) listed() things[ledger.Node] {
-	return things[ledger.Node]{
-		name: "nodes", keys: nodeKeys,
-		find: r.nodeByID, each: r.view.Nodes,
-		missing: func(ident string) *rest.Failure { return nodeNotFound(http.StatusNotFound, ident) },
-		id:      func(n *ledger.Node) ledger.UUID { return n.UUID },
-		number:  func(n *ledger.Node) uint64 { return n.Number },
-	}
 }

@@ -59,37 +59,13 @@ func (r nodes) create() (*response, error) {
 	if r.version < enrollSince {
 		c.ProvisionState = ledger.NodeAvailable
 	}
-	outcome, err := r.carry("node", &c, aboutName("Cannot create node with invalid name"))
-	if err != nil {
-		return nil, err
-	}
-	if r.view, err = r.h.Views.ViewAt(outcome.Address.Sequence); err != nil {
-		return nil, err
-	}
-	answer, err := r.written(c.Node)
-	if err != nil {
-		return nil, err
-	}
-	answer.status, answer.location = http.StatusCreated, "/v1/nodes/"+c.Node.String()
-	return answer, nil
-}
-
-// written describes a node that the request has written.
-func (r nodes) written(id ledger.UUID) (*response, error) {
-	n, found, err := r.writtenNode(id)
-	if err != nil {
-		return nil, err
-	}
-	if !found {
-		return nil, nodeNotFound(http.StatusNotFound, id.String())
-	}
-	doc, err := r.describe(n, nil)
-	return ok(doc), err
+	return r.created("node", &c, aboutName("Cannot create node with invalid name"), func() (*response, error) {
+		return showWritten(r.all(), c.Node, http.StatusCreated)
+	})
 }
 
 func (r nodes) show() (*response, error) {
-	find := func() (*ledger.Node, error) { return r.allowed("baremetal:node:get") }
-	return show(r.request, r.fields, find, r.describe)
+	return show(r.request, r.all(), func() (*ledger.Node, error) { return r.allowed("baremetal:node:get") })
 }
 
 // patchableNodeFields are the fields that error texts name.
@@ -125,7 +101,7 @@ func (r nodes) update() (*response, error) {
 	if _, err := r.carry("node", &commands.UpdateNode{Node: n.UUID, Patch: ops}, words); err != nil {
 		return nil, err
 	}
-	return r.written(n.UUID)
+	return showWritten(r.all(), n.UUID, http.StatusOK)
 }
 
 // leavesChassis reports whether an operation takes a node out of its chassis.

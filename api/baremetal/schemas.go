@@ -123,11 +123,11 @@ func (r *request) body(what string, s schema.Schema, into any) (doc any, err err
 	if err := rest.CheckContentType(r.Request); err != nil {
 		return nil, rest.Errorf(http.StatusUnsupportedMediaType, "%v", err)
 	}
-	text, err := rest.ReadBody(r.Request, r.lease, MaxBodyBytes)
+	text, err := rest.ReadBody(r.Request, r.Lease, MaxBodyBytes)
 	if err != nil {
 		return nil, err
 	}
-	place, err := rest.PlaceFor(r.Request, r.lease, text)
+	place, err := rest.PlaceFor(r.Request, r.Lease, text)
 	if err != nil {
 		return nil, err
 	}

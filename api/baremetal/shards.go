@@ -17,7 +17,7 @@ func (r nodes) shards() (*response, error) {
 		return nil, err
 	}
 	counts := make(map[string]int)
-	err := r.view.Nodes(0, func(n *ledger.Node) bool {
+	err := r.View.Nodes(0, func(n *ledger.Node) bool {
 		counts[detailText(n, "shard")]++
 		return true
 	})

@@ -117,28 +117,28 @@ type CandidateOptions struct {
 // DefaultCandidateSteps takes about a second.
 const DefaultCandidateSteps = 50_000_000
 
-func listCandidates(h *Handler, r *request) (*response, error) {
+func listCandidates(r *request) (*response, error) {
 	q := newCandidateQuery()
 	var err error
-	if q.explain, err = r.query.TakeBool("explain"); err != nil {
+	if q.explain, err = r.Query.TakeBool("explain"); err != nil {
 		return nil, rest.BadRequest("Invalid query string parameters: %v", err)
 	}
-	if err := q.takePreference(r.query); err != nil {
+	if err := q.takePreference(r.Query); err != nil {
 		return nil, rest.BadRequest("Invalid query string parameters: %v", err)
 	}
 	if failure := checkQuery(r); failure != nil {
 		return nil, failure
 	}
-	world, err := h.world(r)
+	world, err := r.world()
 	if err != nil {
 		return nil, err
 	}
-	if err := q.parse(r, r.query); err != nil {
+	if err := q.parse(r, r.Query); err != nil {
 		return nil, err
 	}
 	q.orderClasses(world)
-	q.bound(h.Candidates)
-	return candidatesAnswer(h, r, world, q)
+	q.bound(r.h.Candidates)
+	return candidatesAnswer(r, world, q)
 }
 
 // takePreference takes Allot's own parameters of an order: what is better, as the
@@ -204,7 +204,7 @@ func (q *candidateQuery) parse(r *request, params *rest.Query) error {
 	if failure := q.checkGroups(r.version, params); failure != nil {
 		return failure
 	}
-	if err := checkTraitsExist(r.view, [][]string{q.request.RootRequired, q.request.RootForbidden}); err != nil {
+	if err := checkTraitsExist(r.View, [][]string{q.request.RootRequired, q.request.RootForbidden}); err != nil {
 		return err
 	}
 	for _, suffix := range q.suffixes {
@@ -214,11 +214,11 @@ func (q *candidateQuery) parse(r *request, params *rest.Query) error {
 			if failure != nil {
 				return failure
 			}
-			if err := g.findResources(r.view, wanted); err != nil {
+			if err := g.findResources(r.View, wanted); err != nil {
 				return err
 			}
 		}
-		if err := checkTraitsExist(r.view, slices.Concat(g.Required, [][]string{g.Forbidden})); err != nil {
+		if err := checkTraitsExist(r.View, slices.Concat(g.Required, [][]string{g.Forbidden})); err != nil {
 			return err
 		}
 		q.request.Groups = append(q.request.Groups, g.Group)

@@ -14,21 +14,21 @@ import (
 
 // showCapacity reads a request as GET /allocation_candidates does, in the newest microversion
 // whatever the request's is, and counts how many more such allocations fit.
-func showCapacity(h *Handler, r *request) (*response, error) {
+func showCapacity(r *request) (*response, error) {
 	asked, q := *r, newCandidateQuery()
 	asked.version = maxVersion
 	if failure := checkQuery(&asked); failure != nil {
 		return nil, failure
 	}
-	world, err := h.world(r)
+	world, err := r.world()
 	if err != nil {
 		return nil, err
 	}
-	asked.view = r.view
-	if err := q.parse(&asked, r.query); err != nil {
+	asked.View = r.View
+	if err := q.parse(&asked, r.Query); err != nil {
 		return nil, err
 	}
-	sums, err := present.SumsBy(r.view, r.query.Get("by"), r.query.Get("topology"))
+	sums, err := present.SumsBy(r.View, r.Query.Get("by"), r.Query.Get("topology"))
 	if errors.Is(err, present.ErrQuery) {
 		return nil, rest.BadRequest("Invalid query string parameters: %v", err)
 	}
@@ -36,12 +36,12 @@ func showCapacity(h *Handler, r *request) (*response, error) {
 		return nil, err
 	}
 	var marker *ledger.UUID
-	if id, given := parseUUID(r.query.Get("marker")); given { // the schema lets only uuids through
+	if id, given := parseUUID(r.Query.Get("marker")); given { // the schema lets only uuids through
 		marker = &id
 	}
-	q.request.Pause, q.request.MaxSteps = fair.Pause, cmp.Or(h.Candidates.MaxSteps, DefaultCandidateSteps)
+	q.request.Pause, q.request.MaxSteps = fair.Pause, cmp.Or(r.h.Candidates.MaxSteps, DefaultCandidateSteps)
 	return &response{status: http.StatusOK, cache: true, stream: func(out io.Writer) error {
-		work := h.Fair.Begin(r.who.Client(r.RemoteAddr))
+		work := r.Fair.Begin(r.Client())
 		defer work.End()
 		capacity, err := present.Capacity(work.Within(r.Context()), world, &q.request, sums, marker)
 		if errors.Is(err, present.ErrQuery) {

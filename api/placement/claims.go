@@ -89,11 +89,7 @@ func claimedSchema(id, generation m) m {
 
 // claim chooses and allocates. Requests are written as the query string of
 // GET /allocation_candidates, in its newest microversion whatever the request's is.
-func claim(h *Handler, r *request) (*response, error) {
-	doc, err := decodeBody(r)
-	if err != nil {
-		return nil, err
-	}
+func claim(r *request, doc any) (_ *response, err error) {
 	body := objectOf(doc)
 	c := &commands.Claim{Claim: demand.Claim{Alternates: int(integerOf(body.get("alternates")))}}
 	c.OwnFree, _ = body.get("own_free").(bool)
@@ -122,12 +118,9 @@ func claim(h *Handler, r *request) (*response, error) {
 		}
 		c.For = append(c.For, one)
 	}
-	outcome, rejection, err := h.submit(r, c)
+	outcome, err := r.Submit(c, claimRejected)
 	if err != nil {
 		return nil, err
-	}
-	if rejection != nil {
-		return nil, claimRejected(rejection)
 	}
 	return &response{status: http.StatusOK, body: claimedBody(outcome, len(c.Alternatives) > 0)}, nil
 }
@@ -202,21 +195,21 @@ func gangOf(value any) (rules []demand.GangRule, err error) {
 // candidateRequestOf reads a request as GET /allocation_candidates does.
 func candidateRequestOf(r *request, text string) (*demand.CandidateRequest, error) {
 	asked := *r
-	asked.version, asked.op, asked.query = maxVersion, &operation{query: "candidates"}, rest.ParseText(text)
-	if err := asked.query.Fault(); err != nil {
+	asked.version, asked.op, asked.Query = maxVersion, &operation{query: "candidates"}, rest.ParseText(text)
+	if err := asked.Query.Fault(); err != nil {
 		return nil, rest.BadRequest("requests: %v", err)
 	}
-	if asked.query.Has("limit") {
+	if asked.Query.Has("limit") {
 		return nil, rest.BadRequest("requests: 'limit' bounds a list of candidates, and a claim has one: see alternates")
 	}
 	if failure := checkQuery(&asked); failure != nil {
 		return nil, failure
 	}
 	q := newCandidateQuery()
-	if err := q.parse(&asked, asked.query); err != nil {
+	if err := q.parse(&asked, asked.Query); err != nil {
 		return nil, err
 	}
-	classes, err := r.view.Classes()
+	classes, err := r.View.Classes()
 	if err != nil {
 		return nil, err
 	}
@@ -262,7 +255,7 @@ func choiceBody(allocations []ledger.AllocationRecord, mappings []ledger.GroupMa
 }
 
 // claimRejected has the words for claims.
-func claimRejected(r *demand.Rejection) *rest.Failure {
+func claimRejected(r *demand.Rejection) error {
 	switch r.Code {
 	case demand.CodeNoCandidates:
 		return conflict(codeNoCandidates, "%s", r.Message)

@@ -76,7 +76,7 @@ func writeError(w http.ResponseWriter, r *request, e *rest.Failure) {
 	header := w.Header()
 	e.Header(header)
 	body := errorBody{
-		Status: e.Status, Title: http.StatusText(e.Status), Detail: detail(e, r.Method), RequestID: r.id,
+		Status: e.Status, Title: http.StatusText(e.Status), Detail: detail(e, r.Method), RequestID: r.ID,
 	}
 	if e.Status == http.StatusNotAcceptable && !r.negotiated { // the error is about the microversion
 		body.MinVersion, body.MaxVersion = minVersion.String(), maxVersion.String()

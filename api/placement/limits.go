@@ -19,11 +19,11 @@ func limitSchema() m {
 	}, "limit")
 }
 
-func showLimits(_ *Handler, r *request) (*response, error) {
+func showLimits(r *request) (*response, error) {
 	if failure := checkQuery(r); failure != nil {
 		return nil, failure
 	}
-	limits, err := present.LimitsOf(r.view, r.query.Get("project_id"))
+	limits, err := present.LimitsOf(r.View, r.Query.Get("project_id"))
 	if err != nil {
 		return nil, err
 	}
@@ -31,14 +31,14 @@ func showLimits(_ *Handler, r *request) (*response, error) {
 }
 
 // showLimitVersions tells what one limit was.
-func showLimitVersions(_ *Handler, r *request) (*response, error) {
+func showLimitVersions(r *request) (*response, error) {
 	if failure := checkQuery(r); failure != nil {
 		return nil, failure
 	}
 	name := present.LimitName{
-		Project: r.query.Get("project_id"), Class: r.query.Get("resource_class"), Type: r.query.Get("consumer_type"),
+		Project: r.Query.Get("project_id"), Class: r.Query.Get("resource_class"), Type: r.Query.Get("consumer_type"),
 	}
-	if text := r.query.Get("aggregate"); text != "" {
+	if text := r.Query.Get("aggregate"); text != "" {
 		id, err := ledger.ParseUUID(text)
 		if err != nil {
 			return nil, rest.BadRequest("aggregate: %q is not a uuid", text)
@@ -49,7 +49,7 @@ func showLimitVersions(_ *Handler, r *request) (*response, error) {
 	if rejection := one.Check(); rejection != nil {
 		return nil, limitRejected(rejection)
 	}
-	versions, known, err := present.LimitVersionsOf(r.view, name)
+	versions, known, err := present.LimitVersionsOf(r.View, name)
 	if err != nil {
 		return nil, err
 	}
@@ -59,11 +59,7 @@ func showLimitVersions(_ *Handler, r *request) (*response, error) {
 	return ok(versions, 0), nil
 }
 
-func setLimit(h *Handler, r *request) (*response, error) {
-	doc, err := decodeBody(r)
-	if err != nil {
-		return nil, err
-	}
+func setLimit(r *request, doc any) (*response, error) {
 	body := objectOf(doc)
 	c := &commands.SetLimit{
 		Project: textOf(body.get("project_id")), Class: textOf(body.get("resource_class")),
@@ -72,22 +68,15 @@ func setLimit(h *Handler, r *request) (*response, error) {
 	if body.get("limit") != nil {
 		c.Most = integerPointer(body, "limit")
 	}
-	return limitAnswer(h, r, c)
+	return r.noContentAfter(c, limitRejected)
 }
 
-func placeProject(h *Handler, r *request) (*response, error) {
-	doc, err := decodeBody(r)
-	if err != nil {
-		return nil, err
-	}
-	return limitAnswer(h, r, &commands.PlaceProject{Project: r.params[0], Parent: textOf(objectOf(doc).get("parent_id"))})
+func placeProject(r *request, doc any) (*response, error) {
+	c := &commands.PlaceProject{Project: r.params[0], Parent: textOf(objectOf(doc).get("parent_id"))}
+	return r.noContentAfter(c, limitRejected)
 }
 
-func limitAnswer(h *Handler, r *request, c commands.Command) (*response, error) {
-	return h.noContentAfter(r, c, limitRejected)
-}
-
-func limitRejected(r *demand.Rejection) *rest.Failure {
+func limitRejected(r *demand.Rejection) error {
 	if r.Code == demand.CodeProjectLoop {
 		return conflict("", "%s", r.Message)
 	}

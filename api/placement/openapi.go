@@ -5,9 +5,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"reflect"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"unicode"
@@ -21,7 +19,7 @@ import (
 // asked for, from the tables that serve requests.
 var description func() []byte
 
-func showOpenAPI(_ *Handler, _ *request) (*response, error) {
+func showOpenAPI(_ *request) (*response, error) {
 	return &response{status: http.StatusOK, noModified: true, stream: func(w io.Writer) error {
 		_, err := w.Write(description())
 		return err
@@ -35,8 +33,7 @@ func OpenAPI() map[string]any {
 	paths := m{}
 	for i := range routes {
 		item := m{}
-		path := "/" + strings.Join(routes[i].path, "/")
-		if parameters := openapi.PathParameters(path); parameters != nil {
+		if parameters := openapi.PathParameters(routes[i].pattern); parameters != nil {
 			item["parameters"] = parameters
 		}
 		for _, op := range routes[i].operations {
@@ -49,7 +46,7 @@ func OpenAPI() map[string]any {
 			}
 			item[method] = described
 		}
-		paths[path] = item
+		paths[routes[i].pattern] = item
 	}
 	return m{
 		"openapi": "3.1.0",
@@ -78,9 +75,8 @@ func describe(op *operation) m {
 	if op.method == "GET" && op.rule != "" {
 		parameters = append(parameters, m{"$ref": "#/components/parameters/at"})
 	}
-	id := op.name()
 	d := m{
-		"operationId": id, "summary": inWords(id),
+		"operationId": op.name, "summary": inWords(op.name),
 		"x-openstack-min-version": op.from.String(), "x-openstack-max-version": op.until.String(),
 		"responses": responses(op),
 	}
@@ -103,12 +99,6 @@ func describe(op *operation) m {
 	}
 	d["parameters"] = parameters
 	return d
-}
-
-// name is the operation's, which is its function's: no two have the same.
-func (op *operation) name() string {
-	name := runtime.FuncForPC(reflect.ValueOf(op.handle).Pointer()).Name()
-	return name[strings.LastIndexByte(name, '.')+1:]
 }
 
 // inWords makes a sentence of a name: "Show provider usages", "Show open API".

@@ -4,11 +4,11 @@ import "github.com/allot-project/allot/projector/candidates"
 
 // world returns the indexed providers of the request's moment. For the present it
 // moves the request's view to the moment of the index.
-func (h *Handler) world(r *request) (*candidates.World, error) {
-	if r.at != "" {
-		return r.view.World(r.Context())
+func (r *request) world() (*candidates.World, error) {
+	if r.At != "" {
+		return r.View.World(r.Context())
 	}
-	world, view := h.Views.World()
-	r.view = view
+	world, view := r.Views.World()
+	r.View = view
 	return world, nil
 }

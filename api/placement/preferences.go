@@ -14,16 +14,16 @@ func preferenceSchema() m {
 	return closed(m{"prefer": prefer}, "prefer")
 }
 
-func listPreferences(_ *Handler, r *request) (*response, error) {
-	list, err := present.PreferencesOf(r.view)
+func listPreferences(r *request) (*response, error) {
+	list, err := present.PreferencesOf(r.View)
 	if err != nil {
 		return nil, err
 	}
 	return ok(list, 0), nil
 }
 
-func showPreference(_ *Handler, r *request) (*response, error) {
-	one, err := present.PreferenceOf(r.view, r.params[0])
+func showPreference(r *request) (*response, error) {
+	one, err := present.PreferenceOf(r.View, r.params[0])
 	if err != nil {
 		return nil, err
 	}
@@ -33,16 +33,12 @@ func showPreference(_ *Handler, r *request) (*response, error) {
 	return ok(one, 0), nil
 }
 
-func setPreference(h *Handler, r *request) (*response, error) {
-	doc, err := decodeBody(r)
-	if err != nil {
-		return nil, err
-	}
+func setPreference(r *request, doc any) (_ *response, err error) {
 	c := &commands.SetPreference{Name: r.params[0]}
 	if prefer := objectOf(doc).get("prefer"); prefer != nil {
 		if c.Prefer, err = preferenceOf(prefer); err != nil {
 			return nil, err
 		}
 	}
-	return limitAnswer(h, r, c)
+	return r.noContentAfter(c, limitRejected)
 }

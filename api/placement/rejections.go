@@ -9,7 +9,7 @@ import (
 
 // general maps the rejections that mean the same on every route. Handlers handle
 // their own first.
-func general(r *demand.Rejection) *rest.Failure {
+func general(r *demand.Rejection) error {
 	switch r.Code {
 	case demand.CodeTooLarge:
 		return rest.Errorf(http.StatusRequestEntityTooLarge, "%s", r.Message)

@@ -262,10 +262,10 @@ func decodeBody(r *request) (any, error) {
 func readBody(r *request) ([]byte, error) {
 	if !r.read {
 		r.read = true
-		r.body, r.bodyFault = rest.ReadBody(r.Request, r.lease, MaxBodyBytes)
+		r.body, r.bodyFault = rest.ReadBody(r.Request, r.Lease, MaxBodyBytes)
 	}
-	if r.bodyFault == nil && r.work == nil {
-		r.work, r.bodyFault = rest.PlaceFor(r.Request, r.lease, r.body)
+	if r.bodyFault == nil && r.Work == nil {
+		r.Work, r.bodyFault = rest.PlaceFor(r.Request, r.Lease, r.body)
 	}
 	return r.body, r.bodyFault
 }

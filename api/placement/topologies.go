@@ -21,8 +21,8 @@ func topologyParts() m {
 	}
 }
 
-func listTopologies(_ *Handler, r *request) (*response, error) {
-	list, err := present.TopologiesOf(r.view)
+func listTopologies(r *request) (*response, error) {
+	list, err := present.TopologiesOf(r.View)
 	if err != nil {
 		return nil, err
 	}
@@ -31,8 +31,8 @@ func listTopologies(_ *Handler, r *request) (*response, error) {
 
 func noTopology(name string) error { return rest.NotFound("No topology with name %s found", name) }
 
-func showTopology(_ *Handler, r *request) (*response, error) {
-	one, err := present.TopologyOf(r.view, r.params[0])
+func showTopology(r *request) (*response, error) {
+	one, err := present.TopologyOf(r.View, r.params[0])
 	if err != nil {
 		return nil, err
 	}
@@ -42,11 +42,7 @@ func showTopology(_ *Handler, r *request) (*response, error) {
 	return ok(one, 0), nil
 }
 
-func setTopology(h *Handler, r *request) (*response, error) {
-	doc, err := decodeBody(r)
-	if err != nil {
-		return nil, err
-	}
+func setTopology(r *request, doc any) (*response, error) {
 	text, err := ledger.PlainJSON(plain(doc))
 	if err != nil {
 		return nil, err
@@ -55,18 +51,13 @@ func setTopology(h *Handler, r *request) (*response, error) {
 	if err := json.Unmarshal(text, c.Topology); err != nil {
 		return nil, rest.BadRequest("topology: %v", err)
 	}
-	return limitAnswer(h, r, c)
+	return r.noContentAfter(c, limitRejected)
 }
 
-func deleteTopology(h *Handler, r *request) (*response, error) {
-	outcome, rejection, err := h.submit(r, &commands.SetTopology{Name: r.params[0]})
-	switch {
-	case err != nil:
-		return nil, err
-	case rejection != nil:
-		return nil, limitRejected(rejection)
-	case outcome.Address.Sequence == 0:
-		return nil, noTopology(r.params[0])
+func deleteTopology(r *request) (*response, error) {
+	outcome, err := r.Submit(&commands.SetTopology{Name: r.params[0]}, limitRejected)
+	if err == nil && outcome.Address.Sequence == 0 {
+		err = noTopology(r.params[0])
 	}
-	return noContent(), nil
+	return noContent(), err
 }

@@ -14,11 +14,10 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/projector"
 )
 
-// SubmitTimeout is how long a request waits for its command at most.
-const SubmitTimeout = 30 * time.Second
+// submitTimeout is how long a request waits for its command at most.
+const submitTimeout = 30 * time.Second
 
 // NewRequestID returns a new id for a request. Its answer, the server's messages
 // and the record of its command have it.
@@ -62,10 +61,10 @@ func (r *Rehearsal) Body() any {
 	return map[string]any{"dry_run": true, "events": ledger.EventLines(r.Events)}
 }
 
-// Identify gives the command of a request, of which a request has one at most, its id and
+// identify gives the command of a request, of which a request has one at most, its id and
 // its trace: the id that the client gave it, or else the uuid that the request's id spells,
 // as a record then holds both as one.
-func Identify(r *http.Request, s *commands.Submission) (err error) {
+func identify(r *http.Request, s *commands.Submission) (err error) {
 	var spelt bool
 	if s.ID, _, spelt = ledger.ParseText(s.RequestID); !spelt || r.Header.Get(CommandIDHeader) != "" {
 		if s.ID, err = CommandID(r); err != nil {
@@ -76,25 +75,16 @@ func Identify(r *http.Request, s *commands.Submission) (err error) {
 	return nil
 }
 
-// Rehearsed returns a Rehearsal as the error of a dry run of an accepted command.
-func Rehearsed(s *commands.Submission, outcome commands.Outcome, err error) error {
-	if err == nil && s.DryRun && outcome.Rejection == nil {
-		return &Rehearsal{Events: outcome.Events}
-	}
-	return err
-}
-
-// ViewAt returns the view of the moment that a request is about: the newest if at
-// is empty. Now is the clock; nil: time.Now.
-func ViewAt(views *projector.Projector, at string, now func() time.Time) (projector.View, error) {
+// Look finds the view of the moment that the request is about: the newest if it names none.
+func (r *Call) Look() (err error) {
+	now := r.Now
 	if now == nil {
 		now = time.Now
 	}
-	view, err := present.ViewAt(views, at, now())
-	if errors.Is(err, present.ErrMoment) {
-		return view, BadRequest("%v", err)
+	if r.View, err = present.ViewAt(r.Views, r.At, now()); errors.Is(err, present.ErrMoment) {
+		return BadRequest("%v", err)
 	}
-	return view, err
+	return err
 }
 
 // ReadBody reads a body of at most limit bytes, with memory from a lease.
