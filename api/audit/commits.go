@@ -23,14 +23,11 @@ type Commit struct {
 
 // rawCommits is GET /audit/commits: the log itself, for backups. It ends at the limit
 // or at the end of the log; entries that are no commits of the ledger are among them.
-func (q *Questions) rawCommits(p parameters) (func(context.Context, *lines) error, error) {
-	from, err := p.number("from", 1, math.MaxInt64, 1)
-	if err != nil {
-		return nil, err
-	}
-	limit, err := p.number("limit", 1, maxCommits, someCommits)
-	if err != nil {
-		return nil, err
+func (q *Questions) rawCommits(p *parameters) (func(context.Context, *lines) error, error) {
+	from := number[int64](p, "from", 1, math.MaxInt64, 1)
+	limit := number[int64](p, "limit", 1, maxCommits, someCommits)
+	if p.fault != nil {
+		return nil, p.fault
 	}
 	last := min(q.Views.View().Sequence(), uint64(from)+uint64(limit)-1)
 	return func(ctx context.Context, to *lines) error {

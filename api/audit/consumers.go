@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/allot-project/allot/api/present"
@@ -20,12 +21,12 @@ const maxConsumers = 1000
 // consumers is GET /audit/consumers: the consumers that hold something, or those
 // of a project, a user or a type. A page has less than limit of them if more than
 // maxSearched were examined.
-func (q entities) consumers(ctx context.Context, p parameters) (any, error) {
+func (q entities) consumers(ctx context.Context, p *parameters) (any, error) {
 	var after ledger.UUID
-	view, err := q.look(p, maxConsumers, maxConsumers)
-	if err == nil && p["after"] != "" {
-		after, err = p.uuid("after")
+	if p.given["after"] != "" {
+		after = p.uuid("after")
 	}
+	view, err := q.look(p, maxConsumers, maxConsumers)
 	if err != nil {
 		return nil, err
 	}
@@ -37,15 +38,12 @@ func (q entities) consumers(ctx context.Context, p parameters) (any, error) {
 			return false
 		}
 		after = c.UUID
-		if p["project"] != "" && c.Owner.Project != p["project"] || p["user"] != "" && c.Owner.User != p["user"] ||
-			p["type"] != "" && c.Owner.Type != p["type"] {
+		if p.given["project"] != "" && c.Owner.Project != p.given["project"] || p.given["user"] != "" && c.Owner.User != p.given["user"] ||
+			p.given["type"] != "" && c.Owner.Type != p.given["type"] {
 			return looked%1000 != 0 || ctx.Err() == nil
 		}
 		page.Consumers = append(page.Consumers, present.AllocationsOf(c, view.classes))
 		return true
 	})
-	if err == nil {
-		err = ctx.Err()
-	}
-	return page, err
+	return page, cmp.Or(err, ctx.Err())
 }

@@ -13,7 +13,7 @@ var consumptionParameters = []string{
 }
 
 // consumption is GET /audit/consumption: amounts times time, exact to the nanosecond.
-func (q *Questions) consumption(ctx context.Context, p parameters) (any, error) {
+func (q *Questions) consumption(ctx context.Context, p *parameters) (any, error) {
 	asked := &wire.ConsumptionQuery{}
 	if err := p.into(asked); err != nil {
 		return nil, err

@@ -27,7 +27,7 @@ const (
 )
 
 // consumptionMetrics is GET /audit/consumption/metrics, in Prometheus' text format.
-func (q *Questions) consumptionMetrics(ctx context.Context, _ parameters) (any, error) {
+func (q *Questions) consumptionMetrics(ctx context.Context, _ *parameters) (any, error) {
 	moment, err := present.MomentAt(q.Views, "", time.Now())
 	if err != nil || moment.Sequence == 0 {
 		return plain(nil), err

@@ -22,9 +22,9 @@ type Digests struct {
 }
 
 // digest is GET /audit/digest: of the newest commit unless a moment is asked for.
-func (q *Questions) digest(ctx context.Context, p parameters) (any, error) {
+func (q *Questions) digest(ctx context.Context, p *parameters) (any, error) {
 	for range digestTries {
-		if p["at"] != "" {
+		if p.given["at"] != "" {
 			break
 		}
 		head := q.Views.Checkpoint()

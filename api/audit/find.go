@@ -32,8 +32,8 @@ type entities struct{ *Questions }
 
 // find is GET /audit/find: it looks for a uuid, a name, or the id of a project or
 // user; and if nothing has it, for the beginning of a uuid, as Keystone's ids are, too.
-func (q entities) find(_ context.Context, p parameters) (any, error) {
-	text := p["q"]
+func (q entities) find(_ context.Context, p *parameters) (any, error) {
+	text := p.given["q"]
 	if text == "" || len(text) > maxFindBytes {
 		return nil, rest.BadRequest("q: must have 1 to %d bytes", maxFindBytes)
 	}
@@ -178,19 +178,19 @@ var resolved = []string{
 
 // resolve puts uuids and ids in the place of names and beginnings, as of the question's
 // moment.
-func (q *Questions) resolve(p parameters) error {
+func (q *Questions) resolve(p *parameters) error {
 	for _, of := range resolved {
-		if p[of] == "" {
+		if p.given[of] == "" {
 			continue
 		}
-		if _, err := ledger.ParseUUID(p[of]); err == nil {
+		if _, err := ledger.ParseUUID(p.given[of]); err == nil {
 			continue
 		}
 		view, err := q.view(p)
 		if err != nil {
 			return err
 		}
-		if p[of], err = q.meant(view, of, p[of]); err != nil {
+		if p.given[of], err = q.meant(view, of, p.given[of]); err != nil {
 			return err
 		}
 	}

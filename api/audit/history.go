@@ -28,16 +28,13 @@ type Page struct {
 //	kind                          only records of this command, such as Reshape
 //	whole_ids                     true: ids in sentences are not shortened
 //	at                            the history as it was at a sequence or RFC 3339 time
-func (q *Questions) history(ctx context.Context, p parameters) (any, error) {
+func (q *Questions) history(ctx context.Context, p *parameters) (any, error) {
 	asked, err := historyOf(p)
 	if err != nil {
 		return nil, err
 	}
+	telling := q.telling(p)
 	view, err := q.view(p)
-	if err != nil {
-		return nil, err
-	}
-	telling, err := q.telling(p)
 	if err != nil {
 		return nil, err
 	}
@@ -49,21 +46,21 @@ func (q *Questions) history(ctx context.Context, p parameters) (any, error) {
 var historyParameters = []string{"limit", "before", "after", "since", "until", "kind", "whole_ids", "at"}
 
 // historyOf reads the parameters of a history.
-func historyOf(given parameters) (*wire.HistoryQuery, error) {
+func historyOf(p *parameters) (*wire.HistoryQuery, error) {
 	q := &wire.HistoryQuery{}
 	for _, of := range present.HistorySubjects {
-		if given[of] == "" {
+		if p.given[of] == "" {
 			continue
 		}
 		if q.Of != "" {
 			return nil, errOneSubject
 		}
-		q.Of, q.Name = of, given[of]
+		q.Of, q.Name = of, p.given[of]
 	}
 	if q.Of == "" {
 		return nil, errOneSubject
 	}
-	return q, given.into(q)
+	return q, p.into(q)
 }
 
 var errOneSubject = rest.BadRequest("give one of %s", strings.Join(present.HistorySubjects, ", "))

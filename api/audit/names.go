@@ -20,9 +20,9 @@ type Names struct {
 const maxNames = 500
 
 // names is GET /audit/names?ids=ID,ID,...
-func (q entities) names(_ context.Context, p parameters) (any, error) {
-	list := strings.Split(p["ids"], ",")
-	if p["ids"] == "" || len(list) > maxNames {
+func (q entities) names(_ context.Context, p *parameters) (any, error) {
+	list := strings.Split(p.given["ids"], ",")
+	if p.given["ids"] == "" || len(list) > maxNames {
 		return nil, rest.BadRequest("ids: give 1 to %d uuids or ids, with commas between them", maxNames)
 	}
 	view, err := q.view(p)

@@ -38,14 +38,14 @@ const (
 )
 
 // owners is GET /audit/owners.
-func (q entities) owners(ctx context.Context, p parameters) (any, error) {
+func (q entities) owners(ctx context.Context, p *parameters) (any, error) {
 	view, err := q.look(p, maxOwners, defaultOwners)
 	if err != nil {
 		return nil, err
 	}
 	answer := &Owners{Sequence: view.Sequence(), Owners: []Owner{}}
 	rows := ownerRows{
-		Owners: answer, classes: view.classes, project: p["project"], user: p["user"], part: strings.ToLower(p["q"]),
+		Owners: answer, classes: view.classes, project: p.given["project"], user: p.given["user"], part: strings.ToLower(p.given["q"]),
 	}
 	looked := 0
 	err = view.AllUsages(func(u *ledger.Usage) bool {
@@ -53,13 +53,10 @@ func (q entities) owners(ctx context.Context, p parameters) (any, error) {
 		looked++
 		return looked%1000 != 0 || ctx.Err() == nil
 	})
-	if err == nil {
-		err = ctx.Err()
-	}
 	rows.finish()
 	rows.keep(view.limit)
 	answer.Incomplete = answer.Count > len(answer.Owners)
-	return answer, err
+	return answer, cmp.Or(err, ctx.Err())
 }
 
 // ownerRows adds up usages, which come sorted by project, then user.

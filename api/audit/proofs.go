@@ -102,22 +102,22 @@ type vouched struct {
 // have to be asked: they are waited for without a place.
 type proven struct {
 	take place
-	of   func(q *Questions, ctx context.Context, p parameters, v vouched) (any, error)
+	of   func(q *Questions, ctx context.Context, p *parameters, v vouched) (any, error)
 }
 
 func (f proven) serve(q *Questions, w http.ResponseWriter, r *http.Request, one *question) error {
-	p, err := parse(rest.ParseQuery(r), one.parameters)
+	p, err := parse(r, one.parameters)
 	if err != nil {
 		return err
 	}
 	var v vouched
-	if p["at"] == "" {
+	if p.given["at"] == "" {
 		if v, err = q.vouchedNow(r.Context()); err != nil {
 			return err
 		}
 	}
-	return asked(func(q *Questions, ctx context.Context, p parameters) (any, error) {
-		if p["at"] != "" {
+	return asked(func(q *Questions, ctx context.Context, p *parameters) (any, error) {
+		if p.given["at"] != "" {
 			if v, err = q.vouchedThen(ctx, p); err != nil {
 				return nil, err
 			}
@@ -138,7 +138,7 @@ func (q *Questions) vouchedNow(ctx context.Context) (v vouched, err error) {
 }
 
 // vouchedThen has the operator's signature alone.
-func (q *Questions) vouchedThen(ctx context.Context, p parameters) (v vouched, err error) {
+func (q *Questions) vouchedThen(ctx context.Context, p *parameters) (v vouched, err error) {
 	if v.View, err = q.view(p); err != nil {
 		return v, err
 	}
@@ -160,15 +160,15 @@ func unsigned(err error) error {
 }
 
 // checkpoint is GET /audit/checkpoint.
-func (*Questions) checkpoint(_ context.Context, _ parameters, v vouched) (any, error) {
+func (*Questions) checkpoint(_ context.Context, _ *parameters, v vouched) (any, error) {
 	return plain(v.signed), nil
 }
 
 // inclusion is GET /audit/proof/record?record=SEQUENCE.INDEX.
-func (q *Questions) inclusion(ctx context.Context, p parameters, v vouched) (any, error) {
-	at, err := p.address("record")
-	if err != nil {
-		return nil, err
+func (q *Questions) inclusion(ctx context.Context, p *parameters, v vouched) (any, error) {
+	at := p.address("record")
+	if p.fault != nil {
+		return nil, p.fault
 	}
 	return q.include(ctx, v, at)
 }
@@ -195,10 +195,10 @@ func (q *Questions) include(ctx context.Context, v vouched, at ledger.Address) (
 }
 
 // growth is GET /audit/proof/growth?from=RECORDS.
-func (q *Questions) growth(ctx context.Context, p parameters, v vouched) (any, error) {
-	from, err := p.number("from", 1, math.MaxInt64, 0)
-	if err != nil {
-		return nil, err
+func (q *Questions) growth(ctx context.Context, p *parameters, v vouched) (any, error) {
+	from := number[int64](p, "from", 1, math.MaxInt64, 0)
+	if p.fault != nil {
+		return nil, p.fault
 	}
 	size, err := v.Records()
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"unicode"
 
 	"github.com/allot-project/allot/api/present"
-	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
@@ -63,30 +62,35 @@ const (
 // records is GET /audit/records?from=SEQ&follow=true. With at=SEQUENCE or an RFC
 // 3339 time it answers only records up to that moment, with limit at most that
 // many, with format=text as sentences.
-func (q *Questions) records(p parameters) (func(context.Context, *lines) error, error) {
-	ask, err := recordsParameters(p)
-	if err != nil {
-		return nil, err
+func (q *Questions) records(p *parameters) (func(context.Context, *lines) error, error) {
+	ask := &recordsAsked{from: 1, until: math.MaxUint64, follow: p.flag("follow")}
+	var err error
+	if from := p.given["from"]; from != "" {
+		if ask.from, err = strconv.ParseUint(from, 10, 64); err != nil || ask.from == 0 {
+			p.refuse("from: %q is not a sequence (1 or more)", from)
+		}
 	}
-	telling, err := q.telling(p)
-	if err != nil {
-		return nil, err
+	if limit := p.given["limit"]; limit != "" {
+		if ask.limit, err = strconv.Atoi(limit); err != nil || ask.limit < 1 {
+			p.refuse("limit: %q is not a number (1 or more)", limit)
+		}
 	}
-	switch p["format"] {
+	if ask.follow && p.given["at"] != "" {
+		p.refuse("follow: nothing is added to the past, so it cannot be given together with at")
+	}
+	telling := q.telling(p)
+	switch p.given["format"] {
 	case "", "json":
 	case formatText, "json,text":
 		ask.telling = &telling
 	default:
-		return nil, rest.BadRequest("format: %q is none of json, text and json,text", p["format"])
+		p.refuse("format: %q is none of json, text and json,text", p.given["format"])
 	}
-	if p["at"] != "" {
-		view, err := q.view(p)
-		if err != nil {
-			return nil, err
-		}
+	view, err := q.view(p)
+	if p.given["at"] != "" {
 		ask.until = view.Sequence()
 	}
-	return func(ctx context.Context, to *lines) error { return q.tellRecords(ctx, to, ask) }, nil
+	return func(ctx context.Context, to *lines) error { return q.tellRecords(ctx, to, ask) }, err
 }
 
 // recordsAsked says which records the client asks for.
@@ -101,29 +105,6 @@ type recordsAsked struct {
 
 // formatText is the format of lines of text.
 const formatText = "text"
-
-func recordsParameters(given parameters) (ask *recordsAsked, err error) {
-	ask = &recordsAsked{from: 1, until: math.MaxUint64}
-	for key, value := range given {
-		switch key {
-		case "from":
-			if ask.from, err = strconv.ParseUint(value, 10, 64); err != nil || ask.from == 0 {
-				return nil, rest.BadRequest("from: %q is not a sequence (1 or more)", value)
-			}
-		case "limit":
-			if ask.limit, err = strconv.Atoi(value); err != nil || ask.limit < 1 {
-				return nil, rest.BadRequest("limit: %q is not a number (1 or more)", value)
-			}
-		}
-	}
-	if ask.follow, err = given.flag("follow"); err != nil {
-		return nil, err
-	}
-	if ask.follow && given["at"] != "" {
-		return nil, rest.BadRequest("follow: nothing is added to the past, so it cannot be given together with at")
-	}
-	return ask, nil
-}
 
 // tellRecords writes the records that the client asks for and, if it follows,
 // those that come later.

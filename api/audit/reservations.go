@@ -23,20 +23,20 @@ const (
 
 // reservations is GET /audit/reservations. Only those of now are indexed, and
 // those of the past are answered by histories.
-func (q *Questions) reservations(_ context.Context, p parameters) (any, error) {
-	limit, err := p.number("limit", 1, maxReservations, defaultReservations)
-	if err != nil {
-		return nil, err
+func (q *Questions) reservations(_ context.Context, p *parameters) (any, error) {
+	limit := number(p, "limit", 1, maxReservations, defaultReservations)
+	if p.fault != nil {
+		return nil, p.fault
 	}
-	list, err := q.Views.Reservations(int(limit) + 1)
+	list, err := q.Views.Reservations(limit + 1)
 	if err != nil {
 		return nil, err
 	}
 	view := q.Views.View()
 	answer := &Reservations{
-		Sequence: view.Sequence(), Reservations: []*wire.Allocations{}, Incomplete: len(list) > int(limit),
+		Sequence: view.Sequence(), Reservations: []*wire.Allocations{}, Incomplete: len(list) > limit,
 	}
-	for _, one := range list[:min(int(limit), len(list))] {
+	for _, one := range list[:min(limit, len(list))] {
 		held, err := present.Allocations(view, one.Consumer)
 		if err != nil {
 			return nil, err

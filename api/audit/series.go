@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -31,20 +32,17 @@ const (
 
 // series is GET /audit/series?provider=UUID, ?project=ID, ?user=ID or ?fleet=true:
 // usage at a number of points from since to until.
-func (q sums) series(ctx context.Context, p parameters) (any, error) {
+func (q sums) series(ctx context.Context, p *parameters) (any, error) {
 	read, err := q.seriesOf(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	points, err := p.number("points", 2, maxPoints, defaultPoints)
-	if err != nil {
-		return nil, err
-	}
+	points := number[int64](p, "points", 2, maxPoints, defaultPoints)
 	since, until, err := q.span(p)
 	if err != nil {
 		return nil, err
 	}
-	if p["fleet"] != "" {
+	if p.given["fleet"] != "" {
 		points = q.fleetPoints(points)
 	}
 	s := &Series{Points: []Point{}}
@@ -73,13 +71,13 @@ func (q sums) series(ctx context.Context, p parameters) (any, error) {
 }
 
 // span returns the time of a series: by default from the first commit until now.
-func (q *Questions) span(p parameters) (since, until time.Time, err error) {
-	if since, until, err = p.span(); err != nil {
-		return
+func (q *Questions) span(p *parameters) (since, until time.Time, err error) {
+	if since, until = p.span(); p.fault != nil {
+		return since, until, p.fault
 	}
 	now := time.Now()
 	if until.After(now) {
-		return since, until, rest.BadRequest("until: %s is in the future", p["until"])
+		return since, until, rest.BadRequest("until: %s is in the future", p.given["until"])
 	}
 	if until.IsZero() {
 		until = now
@@ -102,41 +100,39 @@ func (q *Questions) span(p parameters) (since, until time.Time, err error) {
 var errBackwards = rest.BadRequest("until: is before since")
 
 // span reads the times from which and to which an answer goes; zero if they are missing.
-func (p parameters) span() (since, until time.Time, err error) {
-	if since, err = p.moment("since"); err == nil {
-		until, err = p.moment("until")
+func (p *parameters) span() (since, until time.Time) {
+	since, until = p.moment("since"), p.moment("until")
+	if p.fault == nil && !until.IsZero() && until.Before(since) {
+		p.fault = errBackwards
 	}
-	if err == nil && !until.IsZero() && until.Before(since) {
-		err = errBackwards
-	}
-	return since, until, err
+	return since, until
 }
 
 type reading func(projector.View) (used, capacity map[string]int64, err error)
 
-func (q sums) seriesOf(ctx context.Context, p parameters) (reading, error) {
+func (q sums) seriesOf(ctx context.Context, p *parameters) (reading, error) {
 	given := 0
 	for _, name := range []string{"provider", "project", "user", "fleet"} {
-		if p[name] != "" {
+		if p.given[name] != "" {
 			given++
 		}
 	}
 	if given != 1 {
 		return nil, rest.BadRequest("give one of provider, project, user and fleet")
 	}
-	if p["fleet"] != "" {
-		if p["fleet"] != "true" {
-			return nil, rest.BadRequest("fleet: %q is not true", p["fleet"])
+	if p.given["fleet"] != "" {
+		if p.given["fleet"] != "true" {
+			return nil, rest.BadRequest("fleet: %q is not true", p.given["fleet"])
 		}
 		return func(v projector.View) (used, capacity map[string]int64, err error) { return q.totals.of(ctx, v) }, nil
 	}
-	if user := p["user"]; user != "" {
+	if user := p.given["user"]; user != "" {
 		return func(v projector.View) (used, _ map[string]int64, err error) {
 			used, err = usedBy(ctx, v, user)
 			return used, nil, err
 		}, nil
 	}
-	if project := p["project"]; project != "" {
+	if project := p.given["project"]; project != "" {
 		return func(v projector.View) (used, _ map[string]int64, err error) {
 			used = make(map[string]int64)
 			list, err := present.Usages(v, project, "")
@@ -148,10 +144,8 @@ func (q sums) seriesOf(ctx context.Context, p parameters) (reading, error) {
 			return used, nil, err
 		}, nil
 	}
-	id, err := p.uuid("provider")
-	return func(v projector.View) (used, capacity map[string]int64, err error) {
-		return usedOf(v, id)
-	}, err
+	id := p.uuid("provider")
+	return func(v projector.View) (used, capacity map[string]int64, err error) { return usedOf(v, id) }, p.fault
 }
 
 // usedBy returns what a user holds in all projects.
@@ -171,10 +165,7 @@ func usedBy(ctx context.Context, v projector.View, user string) (map[string]int6
 		looked++
 		return looked%1000 != 0 || ctx.Err() == nil
 	})
-	if err == nil {
-		err = ctx.Err()
-	}
-	return used, err
+	return used, cmp.Or(err, ctx.Err())
 }
 
 func usedOf(v projector.View, id ledger.UUID) (used, capacity map[string]int64, err error) {

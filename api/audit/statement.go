@@ -100,22 +100,22 @@ func rootIn(leaf []byte) (*ledger.ConsumptionRoot, error) {
 }
 
 // statement is GET /audit/proof/consumption?project=ID&from=TIME&to=TIME.
-func (q *Questions) statement(ctx context.Context, p parameters, v vouched) (any, error) {
-	s := &Statement{Project: p["project"]}
-	if s.Project == "" || p["to"] == "" {
+func (q *Questions) statement(ctx context.Context, p *parameters, v vouched) (any, error) {
+	s := &Statement{Project: p.given["project"]}
+	if s.Project == "" || p.given["to"] == "" {
 		return nil, rest.BadRequest("project and to: are needed")
 	}
 	var err error
 	if s.End, s.To, err = q.provenAt(ctx, v, p, "to"); err != nil {
 		return nil, err
 	}
-	if p["from"] != "" {
+	if p.given["from"] != "" {
 		begin, from, err := q.provenAt(ctx, v, p, "from")
 		if err != nil {
 			return nil, err
 		}
 		if s.Begin, s.From = begin, &from; !from.Before(s.To) {
-			return nil, rest.BadRequest("to: %s is not after from", p["to"])
+			return nil, rest.BadRequest("to: %s is not after from", p.given["to"])
 		}
 	}
 	s.Consumed, err = s.consumed()
@@ -124,18 +124,18 @@ func (q *Questions) statement(ctx context.Context, p parameters, v vouched) (any
 
 // provenAt proves what a project has consumed up to the moment of a parameter.
 func (q *Questions) provenAt(
-	ctx context.Context, v vouched, p parameters, name string,
+	ctx context.Context, v vouched, p *parameters, name string,
 ) (*ProvenConsumption, time.Time, error) {
-	at, err := p.moment(name)
-	if err != nil {
-		return nil, at, err
+	at := p.moment(name)
+	if p.fault != nil {
+		return nil, at, p.fault
 	}
 	where, found, err := v.ConsumptionRecord(at.UnixNano())
 	if err != nil {
 		return nil, at, err
 	}
 	if !found {
-		return nil, at, noRoot(v.View, name, p[name])
+		return nil, at, noRoot(v.View, name, p.given[name])
 	}
 	record, err := q.include(ctx, v, where)
 	if err != nil {
@@ -145,11 +145,11 @@ func (q *Questions) provenAt(
 	if err != nil && !errors.Is(err, projector.ErrBeforeFirst) {
 		return nil, at, err
 	}
-	tree, consumed, err := v.ConsumptionTree(moment, p["project"])
+	tree, consumed, err := v.ConsumptionTree(moment, p.given["project"])
 	if err != nil {
 		return nil, at, err
 	}
-	places, err := tree.Prove(p["project"])
+	places, err := tree.Prove(p.given["project"])
 	return &ProvenConsumption{Consumption: consumed, Places: places, Record: *record}, at.UTC(), err
 }
 

@@ -80,7 +80,7 @@ func (d *Disk) estimate(views *projector.Projector) error {
 }
 
 // status is GET /audit/status.
-func (q *Questions) status(ctx context.Context, p parameters) (any, error) {
+func (q *Questions) status(ctx context.Context, p *parameters) (any, error) {
 	view, err := q.view(p)
 	if err != nil {
 		return nil, err

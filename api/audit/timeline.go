@@ -66,11 +66,8 @@ const (
 type timelines struct{ *Questions }
 
 // timeline is GET /audit/timeline.
-func (q timelines) timeline(ctx context.Context, p parameters) (any, error) {
-	limit, err := p.number("limit", 1, maxTimeline, defaultTimeline)
-	if err != nil {
-		return nil, err
-	}
+func (q timelines) timeline(ctx context.Context, p *parameters) (any, error) {
+	limit, telling := number(p, "limit", 1, maxTimeline, defaultTimeline), q.telling(p)
 	view, err := q.view(p)
 	if err != nil {
 		return nil, err
@@ -79,12 +76,8 @@ func (q timelines) timeline(ctx context.Context, p parameters) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	telling, err := q.telling(p)
-	if err != nil {
-		return nil, err
-	}
 	page := &Timeline{Sequence: view.Sequence(), Entries: []TimelineItem{}}
-	for len(page.Entries) < int(limit) {
+	for len(page.Entries) < limit {
 		at, record, err := w.next(ctx)
 		if err != nil {
 			return nil, err
@@ -114,15 +107,15 @@ type walker struct {
 	examined       int
 }
 
-func (q timelines) walker(p parameters, view projector.View) (*walker, error) {
-	w := &walker{actor: p["actor"], command: p["command"]}
+func (q timelines) walker(p *parameters, view projector.View) (*walker, error) {
+	w := &walker{actor: p.given["actor"], command: p.given["command"]}
 	w.View, w.Before = view, ledger.Address{Sequence: view.Sequence() + 1}
 	var subjects []projector.Subject
 	for _, of := range timelineSubjects {
-		if p[of] == "" {
+		if p.given[of] == "" {
 			continue
 		}
-		subject, err := present.SubjectCalled(of, p[of])
+		subject, err := present.SubjectCalled(of, p.given[of])
 		if err != nil {
 			return nil, rest.BadRequest("%v", err)
 		}
@@ -131,9 +124,8 @@ func (q timelines) walker(p parameters, view projector.View) (*walker, error) {
 	if len(subjects) > 0 {
 		w.Subject, w.others = subjects[0], subjects[1:]
 	}
-	var err error
-	if w.since, w.until, err = p.span(); err != nil {
-		return nil, err
+	if w.since, w.until = p.span(); p.fault != nil {
+		return nil, p.fault
 	}
 	if now := time.Now(); !w.until.IsZero() && w.until.Before(now) {
 		by, err := q.Views.ViewAtTime(w.until, now)
@@ -142,14 +134,13 @@ func (q timelines) walker(p parameters, view projector.View) (*walker, error) {
 		}
 		w.Before.Sequence = min(w.Before.Sequence, by.Sequence()+2) // a commit may have records of before and after the time
 	}
-	if p["before"] == "" {
+	if p.given["before"] == "" {
 		return w, nil
 	}
-	before, err := p.address("before")
-	if before.Sequence < w.Before.Sequence {
+	if before := p.address("before"); before.Sequence < w.Before.Sequence {
 		w.Before = before
 	}
-	return w, err
+	return w, p.fault
 }
 
 // timelineSubjects are the parameters that name what a record touched: all but the command itself.

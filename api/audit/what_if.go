@@ -130,7 +130,7 @@ func (q *Questions) state(ctx context.Context, at string) (*ledger.State, error)
 	if at == "" && q.Present != nil {
 		return q.Present.Fork(ctx)
 	}
-	view, err := q.view(parameters{"at": at})
+	view, err := q.viewAt(at)
 	if err != nil {
 		return nil, err
 	}

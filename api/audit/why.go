@@ -60,15 +60,8 @@ type reasons struct {
 }
 
 // why is GET /audit/why?consumer=UUID&provider=UUID.
-func (q *Questions) why(ctx context.Context, p parameters) (any, error) {
-	consumer, err := p.uuid("consumer")
-	if err != nil {
-		return nil, err
-	}
-	provider, err := p.uuid("provider")
-	if err != nil {
-		return nil, err
-	}
+func (q *Questions) why(ctx context.Context, p *parameters) (any, error) {
+	consumer, provider, telling := p.uuid("consumer"), p.uuid("provider"), q.telling(p)
 	view, err := q.view(p)
 	if err != nil {
 		return nil, err
@@ -76,10 +69,6 @@ func (q *Questions) why(ctx context.Context, p parameters) (any, error) {
 	w := &Why{
 		Sequence: view.Sequence(), Consumer: consumer, Provider: provider, Changes: []WhyChange{},
 		Inventories: []WhyInventory{},
-	}
-	telling, err := q.telling(p)
-	if err != nil {
-		return nil, err
 	}
 	if w.Holds, err = held(view, consumer, provider); err != nil {
 		return nil, err
