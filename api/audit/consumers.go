@@ -38,8 +38,7 @@ func (q entities) consumers(ctx context.Context, p *parameters) (any, error) {
 			return false
 		}
 		after = c.UUID
-		if p.given["project"] != "" && c.Owner.Project != p.given["project"] || p.given["user"] != "" && c.Owner.User != p.given["user"] ||
-			p.given["type"] != "" && c.Owner.Type != p.given["type"] {
+		if !p.means("project", c.Owner.Project) || !p.means("user", c.Owner.User) || !p.means("type", c.Owner.Type) {
 			return looked%1000 != 0 || ctx.Err() == nil
 		}
 		page.Consumers = append(page.Consumers, present.AllocationsOf(c, view.classes))

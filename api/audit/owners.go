@@ -44,9 +44,7 @@ func (q entities) owners(ctx context.Context, p *parameters) (any, error) {
 		return nil, err
 	}
 	answer := &Owners{Sequence: view.Sequence(), Owners: []Owner{}}
-	rows := ownerRows{
-		Owners: answer, classes: view.classes, project: p.given["project"], user: p.given["user"], part: strings.ToLower(p.given["q"]),
-	}
+	rows := ownerRows{Owners: answer, classes: view.classes, asked: p, part: strings.ToLower(p.given["q"])}
 	looked := 0
 	err = view.AllUsages(func(u *ledger.Usage) bool {
 		rows.add(u)
@@ -62,10 +60,11 @@ func (q entities) owners(ctx context.Context, p *parameters) (any, error) {
 // ownerRows adds up usages, which come sorted by project, then user.
 type ownerRows struct {
 	*Owners
-	classes             *ledger.ClassTable
-	project, user, part string // what the question is about; empty: all
-	lastUser            string
-	row                 *Owner // that is added up
+	classes  *ledger.ClassTable
+	asked    *parameters
+	part     string // of the projects' ids that are wanted
+	lastUser string
+	row      *Owner // that is added up
 }
 
 // finish ends a row.
@@ -87,11 +86,11 @@ func (r *ownerRows) keep(most int) {
 }
 
 func (r *ownerRows) add(u *ledger.Usage) {
-	if r.project != "" && u.Owner.Project != r.project || r.user != "" && u.Owner.User != r.user ||
+	if !r.asked.means("project", u.Owner.Project) || !r.asked.means("user", u.Owner.User) ||
 		u.Consumers == 0 || !strings.Contains(strings.ToLower(u.Owner.Project), r.part) {
 		return
 	}
-	each := r.project != "" || r.user != ""
+	each := r.asked.given["project"] != "" || r.asked.given["user"] != ""
 	if each || r.row == nil || r.row.Project != u.Owner.Project {
 		r.finish()
 		r.row = &Owner{Project: u.Owner.Project, Amounts: make(map[string]int64)}

@@ -410,6 +410,11 @@ func (p *parameters) flag(name string) bool {
 	return value
 }
 
+// means reports whether a parameter is a value, or missing.
+func (p *parameters) means(name, value string) bool {
+	return p.given[name] == "" || p.given[name] == value
+}
+
 // telling makes sentences, with whole ids if the parameters say so.
 func (q *Questions) telling(p *parameters) present.Telling {
 	return present.Telling{Views: q.Views, Directory: q.Directory, WholeIDs: p.flag("whole_ids")}

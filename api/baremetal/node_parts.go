@@ -109,11 +109,6 @@ func (r nodes) showStates() (*response, error) {
 	return ok(doc.without("links")), err
 }
 
-// target is the body of a change of state.
-type target struct {
-	Target string `json:"target"`
-}
-
 // ignoredTargetKeys are keys that clients send along and that only matter to
 // hardware.
 var ignoredTargetKeys = []string{
@@ -123,7 +118,9 @@ var ignoredTargetKeys = []string{
 
 // stateTarget reads the body of a change of state.
 func (r nodes) stateTarget() (string, error) {
-	var b target
+	var b struct {
+		Target string `json:"target"`
+	}
 	doc, err := r.body("target", targetSchema, &b)
 	if err != nil {
 		return "", err

@@ -21,7 +21,7 @@ func (s *Service) answerDiscovery() error {
 	pings := s.inTurn(Name{KindDiscovery, "ping"}, maxQueryBytes, maxQueryBytes, s.discovered)
 	others := s.inTurn(Name{KindDiscovery, "describe"}, maxQueryBytes, never, s.discovered)
 	sub, err := s.nc.Subscribe(wire.DiscoveryPrefix+".>", func(m *nats.Msg) {
-		r := &message{m}
+		r := &message{msg: m}
 		switch verb, known := s.verbOf(m.Subject); {
 		case !known:
 		case verb == micro.PingVerb:
@@ -79,8 +79,11 @@ func (s *Service) discovered(r *request) {
 	s.send(r, body, nil, err)
 }
 
-// message is a NATS message as the library's handlers get it.
-type message struct{ msg *nats.Msg }
+// message is a NATS message as the library's handlers get it. It answers by Respond alone.
+type message struct {
+	micro.Request
+	msg *nats.Msg
+}
 
 func (m *message) Data() []byte           { return m.msg.Data }
 func (m *message) Headers() micro.Headers { return micro.Headers(m.msg.Header) }
@@ -93,18 +96,4 @@ func (m *message) Respond(data []byte, opts ...micro.RespondOpt) error {
 		set(answer)
 	}
 	return m.msg.RespondMsg(answer)
-}
-
-func (m *message) RespondJSON(value any, opts ...micro.RespondOpt) error {
-	data, err := ledger.PlainJSON(value)
-	if err != nil {
-		return err
-	}
-	return m.Respond(data, opts...)
-}
-
-func (m *message) Error(code, description string, data []byte, opts ...micro.RespondOpt) error {
-	return m.Respond(data, append(opts, micro.WithHeaders(micro.Headers{
-		micro.ErrorCodeHeader: {code}, micro.ErrorHeader: {description},
-	}))...)
 }

@@ -1,11 +1,9 @@
 package natsapi
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/nats-io/nats.go/micro"
 
@@ -15,44 +13,33 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// bodies make the schemas of what an endpoint takes and answers.
-type bodies func() (request, reply any, err error)
+// bodies are empty values of what an endpoint takes and answers.
+type bodies struct{ request, reply any }
 
 func (s *Service) addEndpoints() error {
 	for _, name := range slices.Sorted(maps.Keys(commands.Registry)) {
 		empty := commands.Registry[name]
-		schemas := func() (any, any, error) { return asyncapi.RequestSchema(empty()), asyncapi.ReplySchema(), nil }
-		if err := s.endpoint(wire.CommandPrefix, name, s.command(empty), schemas); err != nil {
+		takes := bodies{empty(), wire.Reply{}}
+		if err := s.endpoint("command-"+name, wire.CommandPrefix+"."+name, s.command(empty), takes); err != nil {
 			return err
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(wire.Queries)) {
-		empty := wire.Queries[name]
-		schemas := func() (any, any, error) {
-			q := empty()
-			answer, err := asyncapi.AnswerSchema(q)
-			return asyncapi.RequestSchema(q), answer, err
-		}
-		if err := s.endpoint(wire.QueryPrefix, name, s.query(empty), schemas); err != nil {
+		kind := wire.Queries[name]
+		takes := bodies{kind.Empty(), kind.Answer}
+		if err := s.endpoint("query-"+name, wire.QueryPrefix+"."+name, s.query(kind.Empty), takes); err != nil {
 			return err
 		}
 	}
-	return s.endpointAt("batch", wire.BatchSubject, s.batch(), func() (any, any, error) {
-		return asyncapi.RequestSchema(wire.Batch{}), asyncapi.BatchReplySchema(), nil
-	})
+	return s.endpoint("batch", wire.BatchSubject, s.batch(), bodies{wire.Batch{}, wire.BatchReply{}})
 }
 
-// endpoint adds an endpoint, which $SRV.INFO shows with the schemas of its
-// bodies.
-func (s *Service) endpoint(prefix, name string, h micro.Handler, schemas bodies) error {
-	return s.endpointAt(strings.TrimPrefix(prefix, "allot.")+"-"+name, prefix+"."+name, h, schemas)
-}
-
-func (s *Service) endpointAt(name, subject string, h micro.Handler, schemas bodies) (err error) {
+// endpoint adds an endpoint, which $SRV.INFO shows with the schemas of its bodies.
+func (s *Service) endpoint(name, subject string, h micro.Handler, takes bodies) (err error) {
 	var metadata map[string]string
-	s.schemas[name] = schemas
+	s.bodies[name] = takes
 	if s.direct { // the library answers INFO
-		if metadata, err = encode(name, schemas); err != nil {
+		if metadata, err = takes.schemas(); err != nil {
 			return err
 		}
 	}
@@ -66,18 +53,17 @@ func (s *Service) endpointAt(name, subject string, h micro.Handler, schemas bodi
 	return nil
 }
 
-// encode returns the metadata of an endpoint.
-func encode(name string, schemas bodies) (map[string]string, error) {
-	request, reply, err := schemas()
-	metadata := make(map[string]string, 2)
-	for key, schema := range map[string]any{"request_schema": request, "reply_schema": reply} {
-		encoded, failed := ledger.PlainJSON(schema)
-		if err = errors.Join(err, failed); err != nil {
-			return nil, fmt.Errorf("schema of %s: %w", name, err)
-		}
-		metadata[key] = string(encoded)
+// schemas returns the metadata of an endpoint.
+func (b bodies) schemas() (map[string]string, error) {
+	request, err := ledger.PlainJSON(asyncapi.RequestSchema(b.request))
+	if err != nil {
+		return nil, fmt.Errorf("schema of %T: %w", b.request, err)
 	}
-	return metadata, nil
+	reply, err := ledger.PlainJSON(asyncapi.ReplySchema(b.reply))
+	if err != nil {
+		return nil, fmt.Errorf("schema of %T: %w", b.reply, err)
+	}
+	return map[string]string{"request_schema": string(request), "reply_schema": string(reply)}, nil
 }
 
 // describe makes the answer to INFO. Schemas take longer than all else at a start, and few
@@ -86,7 +72,7 @@ func (s *Service) describe() (_ []byte, err error) {
 	info := s.micro.Info()
 	for i := range info.Endpoints {
 		e := &info.Endpoints[i]
-		if e.Metadata, err = encode(e.Name, s.schemas[e.Name]); err != nil {
+		if e.Metadata, err = s.bodies[e.Name].schemas(); err != nil {
 			return nil, err
 		}
 	}

@@ -69,7 +69,7 @@ type Service struct {
 	inboxes   []string // prefix of reply subjects
 	discovery *nats.Subscription
 	direct    bool                   // as in Config
-	schemas   map[string]bodies      // of endpoints, by name
+	bodies    map[string]bodies      // of endpoints, by name
 	info      func() ([]byte, error) // the answer to INFO
 	identity  micro.ServiceIdentity  // Info copies all descriptions
 	now       func() time.Time
@@ -123,7 +123,7 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 		submit: cfg.Commands, fresh: cfg.Fresh, queries: cfg.Queries, logger: cfg.Logger,
 		actor: cfg.Actor, fair: cmp.Or(cfg.Fair, fair.NewPool()), waits: fair.NewPool(), desk: newDesk(),
 		users: cfg.Users, inboxes: []string{"_R_."}, now: cfg.Now,
-		direct: cfg.Direct, schemas: make(map[string]bodies), trace: cfg.Trace, observe: cfg.Observe,
+		direct: cfg.Direct, bodies: make(map[string]bodies), trace: cfg.Trace, observe: cfg.Observe,
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	if cfg.Direct {

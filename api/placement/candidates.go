@@ -246,9 +246,7 @@ func checkTraitsExist(view projector.View, lists [][]string) error {
 func (q *candidateQuery) parseRoot(r *request, params *rest.Query) *rest.Failure {
 	values := params.All("root_required")
 	if len(values) > 1 {
-		failure := rest.BadRequest("Query parameter 'root_required' may be specified only once.")
-		failure.Code = codeDuplicateKey
-		return failure
+		return badRequest(codeDuplicateKey, "Query parameter 'root_required' may be specified only once.")
 	}
 	if len(values) == 0 {
 		return nil
@@ -271,11 +269,8 @@ func (q *candidateQuery) parseRoot(r *request, params *rest.Query) *rest.Failure
 	q.request.RootForbidden = root.Forbidden
 	if clash != nil {
 		sort.Strings(clash)
-		failure := rest.BadRequest(
-			"Conflicting required and forbidden traits found in root_required: %s", strings.Join(clash, ", "),
-		)
-		failure.Code = codeBadValue
-		return failure
+		return badRequest(codeBadValue,
+			"Conflicting required and forbidden traits found in root_required: %s", strings.Join(clash, ", "))
 	}
 	return nil
 }
@@ -286,9 +281,7 @@ func (q *candidateQuery) parseSubtrees(params *rest.Query) *rest.Failure {
 		for _, suffix := range strings.Split(value, ",") {
 			suffix = strings.TrimSpace(suffix)
 			if suffix == "" {
-				failure := rest.BadRequest("Empty string (unsuffixed group) can not be specified in `same_subtree`")
-				failure.Code = codeBadValue
-				return failure
+				return badRequest(codeBadValue, "Empty string (unsuffixed group) can not be specified in `same_subtree`")
 			}
 			if !slices.Contains(suffixes, suffix) {
 				suffixes = append(suffixes, suffix)
@@ -434,17 +427,12 @@ func (q *candidateQuery) checkResourceless() *rest.Failure {
 		}
 	}
 	if !resources {
-		failure := rest.BadRequest("There must be at least one resources or resources[$S] parameter.")
-		failure.Code = codeMissingValue
-		return failure
+		return badRequest(codeMissingValue, "There must be at least one resources or resources[$S] parameter.")
 	}
 	if bare != nil {
-		failure := rest.BadRequest(
+		return badRequest(codeBadValue,
 			"Resourceless suffixed group request should be specified in `same_subtree` query param: bad group(s) - %s.",
-			schema.Repr(schema.List(bare)),
-		)
-		failure.Code = codeBadValue
-		return failure
+			schema.Repr(schema.List(bare)))
 	}
 	var unreal []string
 	for suffix := range grouped {
@@ -454,12 +442,9 @@ func (q *candidateQuery) checkResourceless() *rest.Failure {
 	}
 	if unreal != nil {
 		sort.Strings(unreal)
-		failure := rest.BadRequest(
+		return badRequest(codeBadValue,
 			"Real suffixes should be specified in `same_subtree`: %s not found in %s.", schema.Repr(schema.List(unreal)),
-			schema.Repr(schema.List(real)),
-		)
-		failure.Code = codeBadValue
-		return failure
+			schema.Repr(schema.List(real)))
 	}
 	return nil
 }

@@ -33,6 +33,13 @@ func conflict(code, format string, args ...any) *rest.Failure {
 	return failure
 }
 
+// badRequest is a 400 with a code for programs.
+func badRequest(code, format string, args ...any) *rest.Failure {
+	failure := rest.BadRequest(format, args...)
+	failure.Code = code
+	return failure
+}
+
 // preambles are the sentences that Placement puts before its messages.
 var preambles = map[int]string{
 	http.StatusBadRequest:           "The server could not comply with the request since it is either malformed or otherwise incorrect.",

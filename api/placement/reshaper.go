@@ -37,11 +37,8 @@ func reshapeOf(r *request, body *object) (*commands.Reshape, *rest.Failure) {
 }
 
 func reshapedProviderUnknown(id any) *rest.Failure {
-	failure := rest.BadRequest(
-		"Resource provider %s in inventories not found: No resource provider with uuid %s found", id, id,
-	)
-	failure.Code = codeProviderNotFound
-	return failure
+	return badRequest(codeProviderNotFound,
+		"Resource provider %s in inventories not found: No resource provider with uuid %s found", id, id)
 }
 
 func reshapeRejected(r *demand.Rejection) error {

@@ -76,22 +76,35 @@ type Query interface {
 // NameOf returns a query's name on NATS and in the docs: its type's, less "Query".
 func NameOf(q Query) string { return strings.TrimSuffix(reflect.TypeOf(q).Elem().Name(), "Query") }
 
-// Queries makes an empty query of each kind, by name.
-var Queries = map[string]func() Query{
-	"Allocations":    func() Query { return new(AllocationsQuery) },
-	"Usages":         func() Query { return new(UsagesQuery) },
-	"Provider":       func() Query { return new(ProviderQuery) },
-	"Candidates":     func() Query { return new(CandidatesQuery) },
-	"Capacity":       func() Query { return new(CapacityQuery) },
-	"Node":           func() Query { return new(NodeQuery) },
-	"NodeAllocation": func() Query { return new(NodeAllocationQuery) },
-	"Chassis":        func() Query { return new(ChassisQuery) },
-	"History":        func() Query { return new(HistoryQuery) },
-	"Commits":        func() Query { return new(CommitsQuery) },
-	"Checkpoint":     func() Query { return new(CheckpointQuery) },
-	"Holders":        func() Query { return new(HoldersQuery) },
-	"Consumption":    func() Query { return new(ConsumptionQuery) },
-	"Rejections":     func() Query { return new(RejectionsQuery) },
+// Queries are the kinds of queries, by name.
+var Queries = map[string]Kind{
+	"Allocations":    kind[AllocationsQuery, Allocations](),
+	"Usages":         kind[UsagesQuery, []Usage](),
+	"Provider":       kind[ProviderQuery, Provider](),
+	"Candidates":     kind[CandidatesQuery, []Candidate](),
+	"Capacity":       kind[CapacityQuery, Capacity](),
+	"Node":           kind[NodeQuery, Node](),
+	"NodeAllocation": kind[NodeAllocationQuery, NodeAllocation](),
+	"Chassis":        kind[ChassisQuery, Chassis](),
+	"History":        kind[HistoryQuery, History](),
+	"Commits":        kind[CommitsQuery, Commits](),
+	"Checkpoint":     kind[CheckpointQuery, Checkpoint](),
+	"Holders":        kind[HoldersQuery, Holders](),
+	"Consumption":    kind[ConsumptionQuery, Consumption](),
+	"Rejections":     kind[RejectionsQuery, []RejectedCommand](),
+}
+
+// Kind is a kind of queries.
+type Kind struct {
+	Empty  func() Query // makes an empty query
+	Answer any          // an empty Answer
+}
+
+func kind[Q, A any, P interface {
+	*Q
+	Query
+}]() Kind {
+	return Kind{func() Query { return P(new(Q)) }, Answer[A]{}}
 }
 
 // Answer is the reply to a query: a result, or an error.
