@@ -97,10 +97,7 @@ func (c *Client) Submit(ctx context.Context, command commands.Command) (Result, 
 // safely submit the command again after a crash.
 func (c *Client) SubmitAs(ctx context.Context, id ledger.UUID, command commands.Command) (Result, error) {
 	reply, err := c.command(ctx, map[string]string{wire.HeaderCommandID: id.String()}, command)
-	if err != nil {
-		return Result{}, err
-	}
-	return resultOf(reply), nil
+	return resultOf(reply), err
 }
 
 func resultOf(r wire.Reply) Result {

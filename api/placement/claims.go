@@ -119,10 +119,7 @@ func claim(r *request, doc any) (_ *response, err error) {
 		c.For = append(c.For, one)
 	}
 	outcome, err := r.Submit(c, claimRejected)
-	if err != nil {
-		return nil, err
-	}
-	return &response{status: http.StatusOK, body: claimedBody(outcome, len(c.Alternatives) > 0)}, nil
+	return &response{status: http.StatusOK, body: claimedBody(outcome, len(c.Alternatives) > 0)}, err
 }
 
 func requestsOf(r *request, list any) (requests []demand.CandidateRequest, err error) {

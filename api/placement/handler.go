@@ -1,3 +1,7 @@
+// Package placement serves the OpenStack Placement REST API, microversions 1.0 to
+// 1.39, over the ledger. It decodes requests into commands, submits them, and
+// encodes Views. Clients notice no difference from upstream, except those that
+// docs/compatibility.md lists.
 package placement
 
 import (
@@ -13,6 +17,7 @@ import (
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/demand"
+	"github.com/allot-project/allot/projector/candidates"
 )
 
 // Limits of requests.
@@ -274,4 +279,15 @@ func noContent() *response { return &response{status: http.StatusNoContent} }
 func (r *request) noContentAfter(c commands.Command, refused func(*demand.Rejection) error) (*response, error) {
 	_, err := r.Submit(c, refused)
 	return noContent(), err
+}
+
+// world returns the indexed providers of the request's moment. For the present it
+// moves the request's view to the moment of the index.
+func (r *request) world() (*candidates.World, error) {
+	if r.At != "" {
+		return r.View.World(r.Context())
+	}
+	world, view := r.Views.World()
+	r.View = view
+	return world, nil
 }

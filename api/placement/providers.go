@@ -138,10 +138,7 @@ func listProviders(r *request) (*response, error) {
 	}
 	// It is written while this has its place: others are listed after that.
 	body, err := rest.Encode(m{"resource_providers": found})
-	if err != nil {
-		return nil, err
-	}
-	return ok(body, newest), nil
+	return ok(body, newest), err
 }
 
 func createProvider(r *request, doc any) (*response, error) {

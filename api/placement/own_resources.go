@@ -1,6 +1,8 @@
 package placement
 
 import (
+	"encoding/json"
+
 	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
@@ -24,10 +26,7 @@ func showLimits(r *request) (*response, error) {
 		return nil, failure
 	}
 	limits, err := present.LimitsOf(r.View, r.Query.Get("project_id"))
-	if err != nil {
-		return nil, err
-	}
-	return ok(limits, 0), nil
+	return ok(limits, 0), err
 }
 
 // showLimitVersions tells what one limit was.
@@ -81,4 +80,87 @@ func limitRejected(r *demand.Rejection) error {
 		return conflict("", "%s", r.Message)
 	}
 	return general(r)
+}
+
+// preferenceSchema is the body of PUT /preferences/{name}; null removes it. One schema with
+// two types, so that what is wrong in a preference is told, and not that it is not null.
+func preferenceSchema() m {
+	prefer := preferSchema()
+	prefer["type"] = []any{"object", "null"}
+	return closed(m{"prefer": prefer}, "prefer")
+}
+
+func listPreferences(r *request) (*response, error) {
+	list, err := present.PreferencesOf(r.View)
+	return ok(list, 0), err
+}
+
+func showPreference(r *request) (*response, error) {
+	one, err := present.PreferenceOf(r.View, r.params[0])
+	if err != nil {
+		return nil, err
+	}
+	if one == nil {
+		return nil, rest.NotFound("No preference with name %s found", r.params[0])
+	}
+	return ok(one, 0), nil
+}
+
+func setPreference(r *request, doc any) (_ *response, err error) {
+	c := &commands.SetPreference{Name: r.params[0]}
+	if prefer := objectOf(doc).get("prefer"); prefer != nil {
+		if c.Prefer, err = preferenceOf(prefer); err != nil {
+			return nil, err
+		}
+	}
+	return r.noContentAfter(c, limitRejected)
+}
+
+// topologyParts are what a topology is written with.
+func topologyParts() m {
+	name := m{"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,64}$"}
+	return m{
+		"levels": m{"type": "array", "minItems": 1, "maxItems": demand.MaxTopologyLevels, "items": name},
+		"members": keyed(uuidPattern, closed(
+			m{"level": name, "name": name, "parent": uuidSchema}, "level", "name",
+		), 0),
+	}
+}
+
+func listTopologies(r *request) (*response, error) {
+	list, err := present.TopologiesOf(r.View)
+	return ok(list, 0), err
+}
+
+func noTopology(name string) error { return rest.NotFound("No topology with name %s found", name) }
+
+func showTopology(r *request) (*response, error) {
+	one, err := present.TopologyOf(r.View, r.params[0])
+	if err != nil {
+		return nil, err
+	}
+	if one == nil {
+		return nil, noTopology(r.params[0])
+	}
+	return ok(one, 0), nil
+}
+
+func setTopology(r *request, doc any) (*response, error) {
+	text, err := ledger.PlainJSON(plain(doc))
+	if err != nil {
+		return nil, err
+	}
+	c := &commands.SetTopology{Name: r.params[0], Topology: &demand.Topology{}}
+	if err := json.Unmarshal(text, c.Topology); err != nil {
+		return nil, rest.BadRequest("topology: %v", err)
+	}
+	return r.noContentAfter(c, limitRejected)
+}
+
+func deleteTopology(r *request) (*response, error) {
+	outcome, err := r.Submit(&commands.SetTopology{Name: r.params[0]}, limitRejected)
+	if err == nil && outcome.Address.Sequence == 0 {
+		err = noTopology(r.params[0])
+	}
+	return noContent(), err
 }
