@@ -67,7 +67,6 @@ type asyncAPI struct {
 	schemas              *Schemas
 }
 
-// requests describes commands, batches and queries.
 func (a asyncAPI) requests() error {
 	errs := []error{a.reply("CommandReply", wire.Reply{}), a.reply("BatchReply", wire.BatchReply{})}
 	for _, name := range slices.Sorted(maps.Keys(commands.Registry)) {
@@ -99,7 +98,6 @@ func (a asyncAPI) reply(name string, body any) error {
 	return err
 }
 
-// request is a command, batch or query as the document shows it.
 type request struct {
 	name, subject, summary string
 	body                   any

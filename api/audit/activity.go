@@ -89,7 +89,6 @@ func (q sums) activity(ctx context.Context, p *parameters) (any, error) {
 	return a, err
 }
 
-// recordsBy returns how many records there were at a time.
 func recordsBy(views *projector.Projector, at, now time.Time) (int64, error) {
 	view, err := views.ViewAtTime(at, now)
 	if errors.Is(err, projector.ErrBeforeFirst) {

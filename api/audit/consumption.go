@@ -74,7 +74,6 @@ func (q *Questions) consumptionMetrics(ctx context.Context, _ *parameters) (any,
 	return plain(out.Bytes()), err
 }
 
-// addCounters adds the counters of a project, one for each class by its name.
 func addCounters(family *dto.MetricFamily, project *projector.ProjectConsumption, names *projector.ClassNames) error {
 	sums := make(map[string]ledger.Integral)
 	for _, c := range project.Classes {

@@ -47,7 +47,6 @@ const (
 	maxCompared    = 2_000_000
 )
 
-// diff is GET /audit/diff.
 func (q *Questions) diff(ctx context.Context, p *parameters) (any, error) {
 	if p.given["from"] == "" {
 		return nil, rest.BadRequest("from: is needed")

@@ -27,7 +27,6 @@ type Subject struct {
 // maxFindBytes is the size of the longest text to look for, in bytes.
 const maxFindBytes = 255
 
-// entities answers questions about what exists, and who holds it.
 type entities struct{ *Questions }
 
 // find is GET /audit/find: it looks for a uuid, a name, or the id of a project or
@@ -227,7 +226,6 @@ func (q *Questions) meant(view projector.View, of, text string) (string, error) 
 	return "", rest.BadRequest("%s: %q is not a uuid, and no name or beginning of a uuid of one that exists", of, text)
 }
 
-// listed names some things that a text may mean.
 func (q *Questions) listed(view projector.View, list []Subject) string {
 	var texts []string
 	for _, one := range list[:min(maxMeant, len(list))] {
@@ -252,7 +250,6 @@ type Names struct {
 
 const maxNames = 500
 
-// names is GET /audit/names?ids=ID,ID,...
 func (q entities) names(_ context.Context, p *parameters) (any, error) {
 	list := strings.Split(p.given["ids"], ",")
 	if p.given["ids"] == "" || len(list) > maxNames {

@@ -82,7 +82,6 @@ const (
 // sums answers questions about how full providers are, and how much is done.
 type sums struct{ *Questions }
 
-// fleet is GET /audit/fleet.
 func (q sums) fleet(ctx context.Context, p *parameters) (any, error) {
 	order, limit := p.order(orderFullest), number(p, "limit", 1, maxCells, defaultCells)
 	world, view, err := q.world(ctx, p)
@@ -152,13 +151,11 @@ type tree struct {
 	sums      []amounts // sorted by class
 }
 
-// amounts are what there is of a class.
 type amounts struct {
 	class                 ledger.ClassID
 	total, capacity, used int64
 }
 
-// find finds where the amounts of a class are, or would be.
 func (t *tree) find(class ledger.ClassID) (int, bool) {
 	return slices.BinarySearchFunc(t.sums, class, func(a amounts, c ledger.ClassID) int { return cmp.Compare(a.class, c) })
 }
@@ -180,7 +177,6 @@ func (t *tree) of(class ledger.ClassID) (amounts, bool) {
 	return t.sums[i], true
 }
 
-// fullness is the used share of the capacity.
 func (a amounts) fullness() float64 {
 	if a.capacity > 0 {
 		return float64(a.used) / float64(a.capacity)
@@ -251,7 +247,6 @@ func (f *Fleet) sumUp(world *candidates.World, trees []*tree, classes *ledger.Cl
 	slices.SortFunc(f.Classes, func(a, b FleetClass) int { return cmp.Compare(a.Class, b.Class) })
 }
 
-// over keeps an inventory if it is among the worst ones.
 func (f *Fleet) over(p *ledger.Provider, inv *ledger.Inventory, class string) {
 	one := OverInventory{p.UUID, p.Name, ShortInventory{class, inv.Total, inv.Units(), inv.Used}}
 	i, _ := slices.BinarySearchFunc(f.Over, one, func(a, b OverInventory) int {
@@ -287,7 +282,6 @@ func (f *Fleet) chosen(p *parameters, classes *ledger.ClassTable) (ledger.ClassI
 	return class, nil
 }
 
-// cellsOf returns the first trees that have a class.
 func cellsOf(trees []*tree, class ledger.ClassID, classes *ledger.ClassTable, order string, limit int) Cells {
 	list := make([]*tree, 0, len(trees))
 	for _, t := range trees {

@@ -42,10 +42,8 @@ func (q *Questions) history(ctx context.Context, p *parameters) (any, error) {
 	return &Page{Sequence: view.Sequence(), History: list}, asBad(err)
 }
 
-// historyParameters are the parameters besides the subjects.
 var historyParameters = []string{"limit", "before", "after", "since", "until", "kind", "whole_ids", "at"}
 
-// historyOf reads the parameters of a history.
 func historyOf(p *parameters) (*wire.HistoryQuery, error) {
 	q := &wire.HistoryQuery{}
 	for _, of := range present.HistorySubjects {

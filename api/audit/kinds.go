@@ -169,7 +169,6 @@ func newLines(w http.ResponseWriter, r *http.Request, asText bool) *lines {
 
 const eventStream = "text/event-stream"
 
-// line writes one line.
 func (l *lines) line(at ledger.Address, line any) error {
 	l.begun = true
 	return l.write(at, line)
@@ -180,7 +179,6 @@ func (l *lines) flush() error {
 	return http.NewResponseController(l.w).Flush()
 }
 
-// plain is an answer that is not JSON.
 type plain []byte
 
 // write sends an answer, with memory for it until the client has taken it. If that

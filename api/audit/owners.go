@@ -37,7 +37,6 @@ const (
 	maxKeptOwners = 10 * maxOwners
 )
 
-// owners is GET /audit/owners.
 func (q entities) owners(ctx context.Context, p *parameters) (any, error) {
 	view, err := q.look(p, maxOwners, defaultOwners)
 	if err != nil {
@@ -67,7 +66,6 @@ type ownerRows struct {
 	row      *Owner // that is added up
 }
 
-// finish ends a row.
 func (r *ownerRows) finish() {
 	if r.row == nil {
 		return
@@ -79,7 +77,6 @@ func (r *ownerRows) finish() {
 	}
 }
 
-// keep keeps the rows with most consumers.
 func (r *ownerRows) keep(most int) {
 	slices.SortStableFunc(r.Owners.Owners, func(a, b Owner) int { return cmp.Compare(b.Consumers, a.Consumers) })
 	r.Owners.Owners = r.Owners.Owners[:min(most, len(r.Owners.Owners))]

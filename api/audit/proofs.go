@@ -159,7 +159,6 @@ func unsigned(err error) error {
 	return err
 }
 
-// checkpoint is GET /audit/checkpoint.
 func (*Questions) checkpoint(_ context.Context, _ *parameters, v vouched) (any, error) {
 	return plain(v.signed), nil
 }
@@ -173,7 +172,6 @@ func (q *Questions) inclusion(ctx context.Context, p *parameters, v vouched) (an
 	return q.include(ctx, v, at)
 }
 
-// include finds the evidence that a record is in a log that is vouched for.
 func (q *Questions) include(ctx context.Context, v vouched, at ledger.Address) (*Inclusion, error) {
 	number, found, err := v.Leaf(at)
 	if err != nil {

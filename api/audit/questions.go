@@ -70,7 +70,6 @@ type StateSource interface {
 	Fork(ctx context.Context) (*ledger.State, error)
 }
 
-// question is the question at one path.
 type question struct {
 	parameters []string
 	of         string // what it reads

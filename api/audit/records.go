@@ -103,7 +103,6 @@ type recordsAsked struct {
 	telling *present.Telling
 }
 
-// formatText is the format of lines of text.
 const formatText = "text"
 
 // tellRecords writes the records that the client asks for and, if it follows,
@@ -149,7 +148,6 @@ func (q *Questions) tellRecords(ctx context.Context, to *lines, ask *recordsAske
 	}
 }
 
-// errEnough means that a chunk is full.
 var errEnough = errors.New("audit: the chunk is full")
 
 // commits reads the commits from..to, or only the first of them if they are

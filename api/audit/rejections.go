@@ -29,7 +29,6 @@ type ToldRejection struct {
 
 var errNotKept = rest.NotFound("this server keeps no rejected commands")
 
-// rejections is GET /audit/rejections.
 func (q *Questions) rejections(ctx context.Context, p *parameters) (any, error) {
 	if q.Rejected == nil {
 		return nil, errNotKept

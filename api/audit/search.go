@@ -38,7 +38,6 @@ const (
 	leastPrefix = 4
 )
 
-// search is GET /audit/search.
 func (q entities) search(ctx context.Context, p *parameters) (any, error) {
 	text := p.given["q"]
 	if text == "" || len(text) > maxFindBytes {
@@ -91,7 +90,6 @@ func (s *searcher) addressed(view projector.View) error {
 	return begin.err
 }
 
-// searcher looks for a text.
 type searcher struct {
 	text       string // in lower case
 	limit      int

@@ -149,7 +149,6 @@ func (q sums) seriesOf(ctx context.Context, p *parameters) (reading, error) {
 	return func(v projector.View) (used, capacity map[string]int64, err error) { return usedOf(v, id) }, p.fault
 }
 
-// usedBy returns what a user holds in all projects.
 func usedBy(ctx context.Context, v projector.View, user string) (map[string]int64, error) {
 	used := make(map[string]int64)
 	classes, err := v.Classes()
@@ -185,13 +184,10 @@ func usedOf(v projector.View, id ledger.UUID) (used, capacity map[string]int64, 
 // points when there are many providers.
 const fleetReads = 2_000_000
 
-// leastFleetPoints is how many points such a series has in any case.
 const leastFleetPoints = 8
 
-// keptTotals is how many moments of the past are kept.
 const keptTotals = 4096
 
-// fleetPoints returns how many points a series of the fleet may have.
 func (q sums) fleetPoints(wanted int64) int64 {
 	world, _ := q.Views.World()
 	return max(min(wanted, leastFleetPoints), min(wanted, fleetReads/max(1, int64(world.Len()))))

@@ -57,7 +57,6 @@ func (s *Statement) Check(trust proof.Trust) (*proof.Checkpoint, error) {
 	return checkpoint, err
 }
 
-// consumed computes the amounts from the evidence.
 func (s *Statement) consumed() ([]proof.ClassConsumed, error) {
 	var earlier *proof.Consumption
 	if s.Begin != nil {
@@ -67,7 +66,6 @@ func (s *Statement) consumed() ([]proof.ClassConsumed, error) {
 	return cmp.Or(s.End.Consumption, nothing).Since(cmp.Or(earlier, nothing))
 }
 
-// check checks what the project has consumed up to a moment.
 func (p *ProvenConsumption) check(trust proof.Trust, project string, at time.Time) (*proof.Checkpoint, error) {
 	_, checkpoint, err := p.Record.Check(trust)
 	if err != nil {
@@ -85,7 +83,6 @@ func (p *ProvenConsumption) check(trust proof.Trust, project string, at time.Tim
 
 var errNoRoot = errors.New("the record states no root of consumption")
 
-// rootIn finds the root of consumption in a record.
 func rootIn(leaf []byte) (*ledger.ConsumptionRoot, error) {
 	_, record, err := ledger.DecodeLeafData(leaf)
 	if err != nil {
@@ -122,7 +119,6 @@ func (q *Questions) statement(ctx context.Context, p *parameters, v vouched) (an
 	return s, err
 }
 
-// provenAt proves what a project has consumed up to the moment of a parameter.
 func (q *Questions) provenAt(
 	ctx context.Context, v vouched, p *parameters, name string,
 ) (*ProvenConsumption, time.Time, error) {
@@ -153,7 +149,6 @@ func (q *Questions) provenAt(
 	return &ProvenConsumption{Consumption: consumed, Places: places, Record: *record}, at.UTC(), err
 }
 
-// noRoot says between which moments there are roots.
 func noRoot(view projector.View, name, at string) error {
 	first, newest, err := view.ConsumptionRoots()
 	switch {

@@ -60,7 +60,6 @@ type Store struct {
 // estimate.
 const leastForDays = 100
 
-// estimate says how long the room on a disk lasts.
 func (d *Disk) estimate(views *projector.Projector) error {
 	now := time.Now()
 	records, err := views.View().Records()
@@ -79,7 +78,6 @@ func (d *Disk) estimate(views *projector.Projector) error {
 	return nil
 }
 
-// status is GET /audit/status.
 func (q *Questions) status(ctx context.Context, p *parameters) (any, error) {
 	view, err := q.view(p)
 	if err != nil {

@@ -65,7 +65,6 @@ const (
 // timelines answers what was done, record by record.
 type timelines struct{ *Questions }
 
-// timeline is GET /audit/timeline.
 func (q timelines) timeline(ctx context.Context, p *parameters) (any, error) {
 	limit, telling := number(p, "limit", 1, maxTimeline, defaultTimeline), q.telling(p)
 	view, err := q.view(p)
@@ -167,7 +166,6 @@ func (w *walker) next(ctx context.Context) (at ledger.Address, r *ledger.Record,
 	return at, nil, nil
 }
 
-// picks reports whether a record is asked for.
 func (w *walker) picks(at ledger.Address, r *ledger.Record) (bool, error) {
 	if w.actor != "" && r.Actor != w.actor || w.command != "" && r.Command != w.command ||
 		!w.until.IsZero() && time.Unix(0, r.Time).After(w.until) {
@@ -201,7 +199,6 @@ func (q *Questions) tell(
 	return told, record, err
 }
 
-// item tells a record, and what it changed.
 func (q timelines) item(
 	ctx context.Context, telling present.Telling, at ledger.Address, about projector.Subject,
 ) (*TimelineItem, error) {

@@ -34,7 +34,6 @@ const (
 	defaultTrees = 100
 )
 
-// trees is GET /audit/trees.
 func (q sums) trees(ctx context.Context, p *parameters) (any, error) {
 	order, offset := p.order(orderName), number[int64](p, "offset", 0, maxSkipped, 0)
 	if order != orderName && p.given["class"] == "" {
@@ -82,13 +81,11 @@ func (q sums) trees(ctx context.Context, p *parameters) (any, error) {
 // maxSkipped is more trees than there are.
 const maxSkipped = 1 << 40
 
-// treeList says which trees a list has, and in which order.
 type treeList struct {
 	sequence           uint64
 	class, order, part string
 }
 
-// keptLists is how many lists of trees are kept.
 const keptLists = 4
 
 // treeLists keeps the lists that were made last, so that the next page of a list
@@ -133,7 +130,6 @@ type Tree struct {
 
 const maxTreeProviders = 2000
 
-// tree is GET /audit/tree.
 func (q sums) tree(ctx context.Context, p *parameters) (any, error) {
 	id := p.uuid("provider")
 	world, view, err := q.world(ctx, p)

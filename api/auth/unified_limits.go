@@ -161,7 +161,6 @@ func (u *UnifiedLimits) list(
 	return nil
 }
 
-// get reads a small document.
 func (u *UnifiedLimits) get(ctx context.Context, path string, query url.Values, into any) error {
 	resp, err := u.ask(ctx, path, query)
 	if err != nil {

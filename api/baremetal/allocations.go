@@ -19,7 +19,6 @@ var allocationFields = []string{
 	"state", "traits", "links", "node_uuid",
 }
 
-// allocations answers a request that is about allocations.
 type allocations struct{ *request }
 
 // describe returns an allocation in the form that clients see.
@@ -63,7 +62,6 @@ func (r allocations) checkVersion() *rest.Failure {
 	return nil
 }
 
-// allocationBody is the body of a request for an allocation.
 type allocationBody struct {
 	CandidateNodes []string        `json:"candidate_nodes"`
 	Extra          ledger.Document `json:"extra"`
@@ -154,7 +152,6 @@ func (r allocations) mayCreateOwn() bool {
 	return r.Who.Project != "" && r.allows("baremetal:allocation:create_restricted", nil)
 }
 
-// candidateNodes finds the nodes that a request names.
 func (r allocations) candidateNodes(idents []string) ([]ledger.UUID, error) {
 	if len(idents) > ledger.MaxCandidateNodes {
 		return nil, rest.BadRequest("At most %d candidate_nodes can be named, not %d", ledger.MaxCandidateNodes, len(idents))
@@ -284,7 +281,6 @@ func (r allocations) ofNode(missing int) func() (*ledger.NodeAllocation, error) 
 	}
 }
 
-// allocationKeys are the keys by which lists of allocations can be sorted.
 var allocationKeys = map[string]func(*ledger.NodeAllocation) string{
 	"uuid":           func(a *ledger.NodeAllocation) string { return a.UUID.String() },
 	"name":           func(a *ledger.NodeAllocation) string { return a.Name },
@@ -327,7 +323,6 @@ func (r allocations) list() (*response, error) {
 	return list(r.request, r.all(), values, "/allocations", matches, asked)
 }
 
-// filter selects the allocations that the client asked for and may see.
 func (r allocations) filter(values url.Values) (func(*ledger.NodeAllocation) bool, error) {
 	owner, byOwner := values.Get("owner"), values.Has("owner")
 	if !r.allows("baremetal:allocation:list_all", nil) {

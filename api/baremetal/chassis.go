@@ -15,7 +15,6 @@ var chassisFields = []string{"uuid", "created_at", "updated_at", "description", 
 // shortChassisFields are the fields in a list, if the client names none.
 var shortChassisFields = []string{"uuid", "description"}
 
-// chassis answers a request that is about chassis.
 type chassis struct{ *request }
 
 // describe returns a chassis in the form that clients see.
@@ -108,7 +107,6 @@ func (r chassis) delete() (*response, error) {
 	return r.accepted("chassis", &commands.DeleteChassis{Chassis: c.UUID}, noContent())
 }
 
-// chassisKeys are the keys by which lists of chassis can be sorted.
 var chassisKeys = map[string]func(*ledger.Chassis) string{
 	"uuid":         func(c *ledger.Chassis) string { return c.UUID.String() },
 	"description":  func(c *ledger.Chassis) string { return c.Description },
@@ -128,7 +126,6 @@ func (r chassis) listInDetail() (*response, error) {
 	return r.listAll("/chassis/detail", chassisListParameters[2:], true)
 }
 
-// listAll answers a list at a path, with some parameters.
 func (r chassis) listAll(path string, known []string, detail bool) (*response, error) {
 	if !r.allows("baremetal:chassis:get", nil) {
 		return nil, forbidden("baremetal:chassis:get")

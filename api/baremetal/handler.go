@@ -38,7 +38,6 @@ type Handler struct {
 	MaxLimit int
 }
 
-// request is a request that is being answered.
 type request struct {
 	rest.Call
 	h       *Handler
@@ -123,7 +122,6 @@ func (r *request) serve(w http.ResponseWriter) (*response, error) {
 	return r.route()
 }
 
-// splitPath splits a path into its decoded segments.
 func splitPath(path string) ([]string, error) {
 	var segments []string
 	for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
@@ -187,14 +185,12 @@ func (r *request) lookBack() error {
 	return err
 }
 
-// allows asks the policy.
 func (r *request) allows(rule string, target policy.Target) bool {
 	allowed := r.Policy.Allows(rule, r.Who, target)
 	r.mayWrite = r.mayWrite || allowed && !readingRule.MatchString(rule)
 	return allowed
 }
 
-// readingRule matches the rules that only permit reading.
 var readingRule = regexp.MustCompile(`:(get|list|list_all)$`)
 
 func forbidden(rule string) *rest.Failure {
@@ -259,7 +255,6 @@ func (r *request) created(
 	return written()
 }
 
-// aboutName returns the text for a rejection that is about a name.
 func aboutName(text string) func(*demand.Rejection) *rest.Failure {
 	return func(rejection *demand.Rejection) *rest.Failure {
 		if rejection.Facts.Field != "name" {

@@ -80,7 +80,6 @@ func showWritten[T any](of things[T], id ledger.UUID, status int) (*response, er
 	return answer, err
 }
 
-// listing says how the client asks for a list.
 type listing struct {
 	limit      int
 	marker     ledger.UUID // NilUUID: from the beginning
@@ -96,7 +95,6 @@ var unsortable = []string{
 	"clean_step", "deploy_step", "raid_config", "target_raid_config", "network_data",
 }
 
-// listing reads the parameters of paging and sorting.
 func (r *request) listing(values url.Values, sortable func(key string) bool) (*listing, error) {
 	l := &listing{limit: cmp.Or(r.h.MaxLimit, DefaultMaxLimit), sortKey: defaultSortKey}
 	if text := values.Get("limit"); values.Has("limit") {

@@ -13,7 +13,6 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// nodeKeys are the keys by which lists of nodes can be sorted.
 var nodeKeys = map[string]func(*ledger.Node) string{
 	"uuid":                 func(n *ledger.Node) string { return n.UUID.String() },
 	"name":                 func(n *ledger.Node) string { return n.Name },
@@ -44,7 +43,6 @@ func (r nodes) listInDetail() (*response, error) { return r.listAll(true, "") }
 
 func (r nodes) listInChassis() (*response, error) { return r.listAll(len(r.path) > 3, r.ident) }
 
-// listAll lists all nodes, or those in a chassis.
 func (r nodes) listAll(detail bool, chassis string) (*response, error) {
 	known := nodeListParameters
 	if chassis != "" {
@@ -96,10 +94,8 @@ func boolean(values url.Values, key string) (bool, error) {
 	return text == "true", nil
 }
 
-// validFaults are the faults that Ironic knows.
 var validFaults = []string{"power failure", "clean failure", "rescue abort failure", "service failure"}
 
-// filter selects the nodes that the client asked for and may see.
 func (r nodes) filter(values url.Values) (func(*ledger.Node) bool, error) {
 	var checks []func(*ledger.Node) bool
 	switch {
@@ -164,7 +160,6 @@ func flagFilters(values url.Values) (checks []func(*ledger.Node) bool, err error
 	return checks, nil
 }
 
-// textFilters are the filters that compare the text of a field.
 func textFilters(values url.Values) (checks []func(*ledger.Node) bool) {
 	for key, of := range map[string]func(*ledger.Node) string{
 		"provision_state": nodeKeys["provision_state"], "resource_class": nodeKeys["resource_class"],

@@ -116,7 +116,6 @@ var ignoredTargetKeys = []string{
 	"service_steps", "runbook",
 }
 
-// stateTarget reads the body of a change of state.
 func (r nodes) stateTarget() (string, error) {
 	var b struct {
 		Target string `json:"target"`
@@ -147,7 +146,6 @@ func (r nodes) setPowerState() (*response, error) {
 	})
 }
 
-// setState carries out the verb of the body on a node, if the rule permits it.
 func (r nodes) setState(rule string, command func(node ledger.UUID, verb string) commands.Command) (*response, error) {
 	n, err := r.allowed(rule)
 	if err != nil {

@@ -18,7 +18,6 @@ func nodeTarget(n *ledger.Node) policy.Target {
 	return policy.Target{"node.owner": n.Owner, "node.lessee": n.Lessee}
 }
 
-// nodes answers a request that is about nodes.
 type nodes struct{ *request }
 
 // allowed finds the node that the path names, if a rule permits it. To a client
@@ -104,7 +103,6 @@ func (r nodes) update() (*response, error) {
 	return showWritten(r.all(), n.UUID, http.StatusOK)
 }
 
-// leavesChassis reports whether an operation takes a node out of its chassis.
 func leavesChassis(op commands.PatchOperation) bool {
 	return op.Field() == "chassis_uuid" && (op.Op == "remove" || op.Value == "null")
 }

@@ -27,7 +27,6 @@ var (
 	nullableTexts   = m{"type": []any{"array", "null"}, "items": m{"type": "string"}}
 )
 
-// allocationProperties are the fields of a request for an allocation.
 var allocationProperties = m{
 	"candidate_nodes": nullableTexts, "extra": nullableObject, "name": nullableText, "owner": nullableText,
 	"resource_class": nullableShort, "traits": nullableTexts, "uuid": nullableText, "node": nullableText,
@@ -87,7 +86,6 @@ var (
 	chassisValues    = schemasOf(chassisProperties)
 )
 
-// booleanFields are the flags of nodes.
 var booleanFields = []string{"automated_clean", "maintenance", "protected", "retired"}
 
 // looseBooleans accepts flags in any form. nodeBody makes booleans of them.

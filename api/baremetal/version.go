@@ -6,7 +6,6 @@ import (
 	"github.com/allot-project/allot/api/rest"
 )
 
-// version is a microversion: the N of 1.N.
 type version = rest.Version
 
 const (
@@ -47,7 +46,6 @@ const (
 	nodeConductorGroups version = 46
 )
 
-// microversions are those of Ironic.
 var microversions = &rest.Microversions{
 	Service: serviceType, OwnHeader: versionHeader, Min: minVersion, Max: maxVersion,
 	Refuse: func(asked, major string, minor version, wellFormed bool) *rest.Failure {
@@ -71,7 +69,6 @@ var microversions = &rest.Microversions{
 	},
 }
 
-// index returns the document at the root.
 func (r *request) index() any {
 	v1 := r.versionEntry()
 	return object{
@@ -95,7 +92,6 @@ func (r *request) versionEntry() object {
 	}
 }
 
-// versionDocument returns the document at /v1.
 func (r *request) versionDocument() any {
 	doc := object{
 		{"id", "v1"},

@@ -15,12 +15,10 @@ import (
 // cannot differ. A test checks that the other files of the package look nothing
 // up.
 
-// seesNode reports whether the client may see a node.
 func (r *request) seesNode(n *ledger.Node) bool {
 	return r.allows("baremetal:node:get", nodeTarget(n))
 }
 
-// seesAllocation reports whether the client may see an allocation.
 func (r *request) seesAllocation(a *ledger.NodeAllocation) bool {
 	return r.allows("baremetal:allocation:get", policy.Target{"allocation.owner": a.Owner})
 }
@@ -41,7 +39,6 @@ func (r *request) findNode(ident string) (n *ledger.Node, err error) {
 	return n, nil
 }
 
-// nodeByID is findNode by uuid.
 func (r *request) nodeByID(id ledger.UUID) (*ledger.Node, bool, error) {
 	n, found, err := r.View.Node(id)
 	if err != nil || !found || !r.seesNode(n) {
@@ -50,7 +47,6 @@ func (r *request) nodeByID(id ledger.UUID) (*ledger.Node, bool, error) {
 	return n, true, nil
 }
 
-// allocationByID finds an allocation by uuid; nil if it is missing or hidden.
 func (r *request) allocationByID(id ledger.UUID) (*ledger.NodeAllocation, bool, error) {
 	a, found, err := r.View.NodeAllocation(id)
 	if err != nil || !found || !r.seesAllocation(a) {
@@ -75,7 +71,6 @@ func (r allocations) lookUp(ident string) (*ledger.NodeAllocation, error) {
 	return a, nil
 }
 
-// find finds the allocation that the path names.
 func (r allocations) find() (*ledger.NodeAllocation, error) {
 	a, err := r.lookUp(r.ident)
 	if base, isSuffixed := strings.CutSuffix(r.ident, ".json"); err == nil && a == nil && isSuffixed &&
@@ -91,7 +86,6 @@ func (r allocations) find() (*ledger.NodeAllocation, error) {
 	return a, nil
 }
 
-// seesChassis reports whether the client may see chassis.
 func (r *request) seesChassis() bool { return r.allows("baremetal:chassis:get", nil) }
 
 // chassisByID finds a chassis. Rules about chassis hold for all chassis alike,

@@ -380,7 +380,6 @@ func (c *Client) request(
 	}
 }
 
-// asTold returns how long the server has told this client to wait.
 func asTold(err error) time.Duration {
 	var told *wire.Error
 	if errors.As(err, &told) {

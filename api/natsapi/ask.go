@@ -10,7 +10,6 @@ import (
 	"github.com/allot-project/allot/commands/fair"
 )
 
-// query takes queries.
 func (s *Service) query(empty func() wire.Query) micro.Handler {
 	return s.inTurn(Name{KindQuery, wire.NameOf(empty())}, maxQueryBytes, never, func(r *request) {
 		q := empty()
@@ -64,7 +63,6 @@ func (s *Service) aside(r *request, q wire.Query, wait func(context.Context) err
 	s.desk.done(r.client)
 }
 
-// await waits until a commit can be read.
 func (s *Service) await(ctx context.Context, least uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, minSequenceWait)
 	defer cancel()
@@ -74,7 +72,6 @@ func (s *Service) await(ctx context.Context, least uint64) error {
 	return nil
 }
 
-// readQuery decodes a query and checks that its sender may ask it.
 func (s *Service) readQuery(r *request, q wire.Query) *wire.Error {
 	if failure := s.decode(r, wire.NameOf(q), q); failure != nil {
 		return failure
@@ -82,7 +79,6 @@ func (s *Service) readQuery(r *request, q wire.Query) *wire.Error {
 	return r.user.mayAsk(q)
 }
 
-// ask answers a query.
 func (s *Service) ask(r *request, q wire.Query) (_ *request, answer wire.Answer[any], failure *wire.Error) {
 	ctx, cancel, late := s.context(r)
 	defer cancel()

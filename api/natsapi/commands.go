@@ -93,7 +93,6 @@ func (s *Service) read(r *request, c commands.Command) (commands.Submission, tim
 	return submission, limit, failure
 }
 
-// commandID reads the id that a command, or an atomic batch, must have.
 func commandID(req micro.Request) (ledger.UUID, *wire.Error) {
 	id, err := ledger.ParseUUID(req.Headers().Get(wire.HeaderCommandID))
 	if err != nil || id.IsNil() {
@@ -105,7 +104,6 @@ func commandID(req micro.Request) (ledger.UUID, *wire.Error) {
 // batchWindow is how many commands of one batch are under way at a time.
 const batchWindow = 256
 
-// batch takes several commands in one message.
 func (s *Service) batch() micro.Handler {
 	return s.inTurn(Name{KindBatch, "batch"}, math.MaxInt, never, func(r *request) {
 		reply := s.carryOutBatch(r)
@@ -136,7 +134,6 @@ func (s *Service) carryOutBatch(r *request) wire.BatchReply {
 	return wire.BatchReply{Replies: s.independently(ctx, r, base, batch.Commands)}
 }
 
-// atomically submits the commands as one.
 func (s *Service) atomically(
 	ctx context.Context, r *request, base commands.Submission, list []wire.BatchCommand,
 ) wire.BatchReply {
@@ -207,7 +204,6 @@ func (s *Service) independently(
 	return replies
 }
 
-// decodeOne reads a command of a batch, and checks that its sender may submit it.
 func decodeOne(r *request, one wire.BatchCommand) (commands.Command, *wire.Error) {
 	empty, known := commands.Registry[one.Command]
 	if !known {

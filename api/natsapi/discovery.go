@@ -54,7 +54,6 @@ func (s *Service) verbOf(subject string) (verb micro.Verb, known bool) {
 	return 0, false
 }
 
-// discovered answers a request for discovery that has begun.
 func (s *Service) discovered(r *request) {
 	defer s.done(r)
 	verb, _ := s.verbOf(r.Subject())

@@ -53,7 +53,6 @@ func (s *Service) endpoint(name, subject string, h micro.Handler, takes bodies) 
 	return nil
 }
 
-// schemas returns the metadata of an endpoint.
 func (b bodies) schemas() (map[string]string, error) {
 	request, err := ledger.PlainJSON(asyncapi.RequestSchema(b.request))
 	if err != nil {

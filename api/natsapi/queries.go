@@ -15,7 +15,6 @@ import (
 	"github.com/allot-project/allot/projector/candidates"
 )
 
-// minSequenceWait is how long a query waits for its min_sequence.
 const minSequenceWait = 5 * time.Second
 
 func allocations(v projector.View, q *wire.AllocationsQuery) (any, error) {
@@ -265,7 +264,6 @@ func (s *Queries) Ask(ctx context.Context, q wire.Query) (wire.Answer[any], erro
 	return wire.Answer[any]{Sequence: view.Sequence(), Result: result}, err
 }
 
-// notReached is the error for a query whose min_sequence cannot be read yet.
 func notReached(why error) *wire.Error {
 	return &wire.Error{
 		Code: wire.ErrorUnavailable, Retry: true, RetryAfterMS: int(retryAfter.Milliseconds()),
@@ -273,7 +271,6 @@ func notReached(why error) *wire.Error {
 	}
 }
 
-// view finds the view of the moment that a query asks about.
 func (s *Queries) view(w wire.When) (projector.View, error) {
 	if err := present.Reached(s.Views, nil, w.MinSequence); err != nil {
 		return projector.View{}, notReached(err)

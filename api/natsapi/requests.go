@@ -18,7 +18,6 @@ import (
 	"github.com/allot-project/allot/commands/fair"
 )
 
-// request is a request with its sender.
 type request struct {
 	micro.Request
 	user     *User  // nil: the server has no users
@@ -33,7 +32,6 @@ type request struct {
 	ended func(outcome string) // ends its span; nil: it has none
 }
 
-// retryAfter is how long a refused client is told to wait.
 const retryAfter = 200 * time.Millisecond
 
 // overhead is the memory that a request takes besides its body and headers, in
@@ -66,7 +64,6 @@ func (s *Service) inTurn(name Name, most, atOnce int, begin func(*request)) micr
 	})
 }
 
-// arrived makes a request of a message.
 func (s *Service) arrived(name Name, req micro.Request) *request {
 	r := &request{Request: req, encoding: encoding.TypeJSON, came: s.now(), name: name}
 	if s.trace != nil {
@@ -148,7 +145,6 @@ func checkHeaders(headers micro.Headers) (size int, failure *wire.Error) {
 	return size, nil
 }
 
-// isPlain reports whether a text is UTF-8 without control characters.
 func isPlain(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }

@@ -141,7 +141,6 @@ func (p *Publisher) Counts() Counts {
 	}
 }
 
-// missed notes that a commit was not published.
 func (p *Publisher) missed() {
 	p.untold.Add(1)
 	p.remark()
@@ -155,7 +154,6 @@ func (p *Publisher) look() {
 	}
 }
 
-// remark makes followers read the history.
 func (p *Publisher) remark() {
 	p.mu.Lock()
 	p.mark = uuid.NewString()
@@ -283,7 +281,6 @@ var kindNames = func() (names []string) {
 	return names
 }()
 
-// followed are the kinds of entities that a client may listen on.
 func (p *Publisher) followed() map[projector.Kind]bool {
 	kinds := make(map[projector.Kind]bool)
 	for _, of := range p.listening(wire.NoticePrefix, kindNames) {

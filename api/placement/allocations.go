@@ -132,7 +132,6 @@ func showProviderAllocations(r *request) (*response, error) {
 	return ok(m{"allocations": byConsumer, "resource_provider_generation": p.Generation}, newest), nil
 }
 
-// allocationReader turns validated bodies into commands.
 type allocationReader struct{ version version }
 
 // consumer reads the new allocations of one consumer.
@@ -236,7 +235,6 @@ func allocateOne(r *request) (*response, error) {
 	return noContent(), err
 }
 
-// newAllocations reads what one consumer is to hold.
 func newAllocations(r *request, id ledger.UUID) (want commands.ConsumerAllocations, err error) {
 	body, err := readBody(r)
 	if err != nil {
@@ -271,7 +269,6 @@ func allocateMany(r *request) (*response, error) {
 	return noContent(), err
 }
 
-// newAllocationsOfMany reads what several consumers are to hold.
 func newAllocationsOfMany(r *request) ([]commands.ConsumerAllocations, error) {
 	body, err := readBody(r)
 	if err != nil {
@@ -292,7 +289,6 @@ func newAllocationsOfMany(r *request) ([]commands.ConsumerAllocations, error) {
 	return all, nil
 }
 
-// consumers reads allocations by consumer.
 func (a allocationReader) consumers(o *object) ([]commands.ConsumerAllocations, *rest.Failure) {
 	all := make([]commands.ConsumerAllocations, 0, len(o.keys))
 	for _, key := range o.keys {

@@ -39,7 +39,6 @@ const (
 
 var groupKeyPattern = regexp.MustCompile(`^(resources|required|member_of|in_tree)(.*)$`)
 
-// candidateSchemas are the query schemas of GET /allocation_candidates.
 func candidateSchemas() map[schemaName]m {
 	anything := m{}
 	limit := m{"type": "string", "pattern": "^[1-9][0-9]*$", "minLength": 1}
@@ -178,7 +177,6 @@ func (q *candidateQuery) orderClasses(world *candidates.World) {
 	}
 }
 
-// bound applies the server's options.
 func (q *candidateQuery) bound(o CandidateOptions) {
 	q.request.Pause = fair.Pause
 	q.request.MaxSteps = cmp.Or(o.MaxSteps, DefaultCandidateSteps)
@@ -345,7 +343,6 @@ func (q *candidateQuery) parseGroup(r *request, params *rest.Query, suffix strin
 	return nil
 }
 
-// checkGroups checks the groups as a whole.
 func (q *candidateQuery) checkGroups(v version, params *rest.Query) *rest.Failure {
 	var failure *rest.Failure
 	if v >= resourcelessGroupsSince {

@@ -44,7 +44,6 @@ type candidatesWriter struct {
 	roots    []*ledger.Provider   // of the candidates' trees; some are there again and again
 }
 
-// writtenTrait is an encoded trait, and when it was made.
 type writtenTrait struct {
 	encoded []byte
 	made    int64

@@ -19,7 +19,6 @@ const (
 	codeNoReservation = "allot.no_reservation"
 )
 
-// preferSchema is that of a preference.
 func preferSchema() m {
 	number := m{"type": "number", "minimum": -1e6, "maximum": 1e6}
 	return closed(m{
@@ -39,7 +38,6 @@ func preferSchema() m {
 	})
 }
 
-// claimSchema is the body of POST /claims.
 func claimSchema() m {
 	consumer := closed(m{
 		"consumer_uuid": uuidSchema, "project_id": text(1, 255), "user_id": text(1, 255),
@@ -72,7 +70,6 @@ func claimSchema() m {
 	}, "consumers")
 }
 
-// claimedSchema is what is answered for a consumer.
 func claimedSchema(id, generation m) m {
 	many := func(value m) m { return m{"type": "object", "additionalProperties": value} }
 	choice := m{
@@ -155,7 +152,6 @@ func claimConsumerOf(body *object) (demand.ClaimConsumer, *rest.Failure) {
 	return one, nil
 }
 
-// preferenceOf reads a preference that the schema has checked.
 func preferenceOf(value any) (*demand.ClaimPreference, error) {
 	text, err := ledger.PlainJSON(plain(value))
 	if err != nil {
@@ -168,7 +164,6 @@ func preferenceOf(value any) (*demand.ClaimPreference, error) {
 	return p, nil
 }
 
-// gangOf reads the rules of a gang that the schema has checked.
 func gangOf(value any) (rules []demand.GangRule, err error) {
 	for _, item := range listOf(value) {
 		one := objectOf(item)
@@ -251,7 +246,6 @@ func choiceBody(allocations []ledger.AllocationRecord, mappings []ledger.GroupMa
 	return m{"allocations": byProvider, "mappings": bySuffix, "score": score}
 }
 
-// claimRejected has the words for claims.
 func claimRejected(r *demand.Rejection) error {
 	switch r.Code {
 	case demand.CodeNoCandidates:

@@ -12,7 +12,6 @@ type link struct {
 	Href string `json:"href"`
 }
 
-// isClassName reports whether a class may have a name.
 func isClassName(text string) bool { return len(text) <= ledger.MaxSymbolBytes && plainClass(text) }
 
 func classPath(name string) string { return "/resource_classes/" + name }

@@ -24,17 +24,14 @@ const (
 	codeProviderNotFound = "placement.resource_provider.not_found"
 )
 
-// codesSince is the microversion from which error bodies carry a code.
 const codesSince version = 23
 
-// conflict is a 409 with a code for programs.
 func conflict(code, format string, args ...any) *rest.Failure {
 	failure := rest.Errorf(http.StatusConflict, format, args...)
 	failure.Code = code
 	return failure
 }
 
-// badRequest is a 400 with a code for programs.
 func badRequest(code, format string, args ...any) *rest.Failure {
 	failure := rest.BadRequest(format, args...)
 	failure.Code = code

@@ -38,7 +38,6 @@ type Handler struct {
 // for incomplete_consumer_project_id and incomplete_consumer_user_id.
 const incompleteID = "00000000-0000-0000-0000-000000000000"
 
-// request is a request on its way through the checks.
 type request struct {
 	rest.Call
 	h          *Handler
@@ -231,7 +230,6 @@ func checkMedia(r *request, op *operation) *rest.Failure {
 	return rest.Errorf(http.StatusUnsupportedMediaType, "The media type %s is not supported, use application/json", given)
 }
 
-// writeFailure answers with an error.
 func (r *request) writeFailure(w http.ResponseWriter, err error) { writeError(w, r, r.Failed(w, err)) }
 
 func (r *request) write(w http.ResponseWriter, answer *response) {
@@ -267,12 +265,10 @@ func lastModified(at int64) string {
 	return t.UTC().Format(http.TimeFormat)
 }
 
-// ok returns a 200 with a body.
 func ok(body any, modified int64) *response {
 	return &response{status: http.StatusOK, body: body, cache: true, modified: modified}
 }
 
-// noContent returns a 204.
 func noContent() *response { return &response{status: http.StatusNoContent} }
 
 // noContentAfter answers a command that clients see nothing of, or says why it was refused.

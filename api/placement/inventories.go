@@ -19,7 +19,6 @@ type inventoryBody struct {
 	wire.InventoryAmounts
 }
 
-// inventoryOf reads an inventory that the schema has checked.
 func inventoryOf(class string, o *object) commands.Inventory {
 	return commands.Inventory{
 		Class: class, Total: integerOf(o.get("total")), Reserved: integerOf(o.get("reserved")),
@@ -117,7 +116,6 @@ func createInventory(r *request, p *ledger.Provider, doc any) (*response, error)
 	return answer, nil
 }
 
-// showAfterWrite answers one inventory as it is after a write.
 func showAfterWrite(r *request, class string) (*response, error) {
 	return withProvider(func(r *request, p *ledger.Provider) (*response, error) { return inventoryAnswer(r, p, class) })(r)
 }

@@ -69,7 +69,6 @@ func encodeOpenAPI() []byte {
 	return encoded
 }
 
-// describe is an operation object.
 func describe(op *operation) m {
 	parameters := []any{m{"$ref": "#/components/parameters/microversion"}}
 	if op.method == "GET" && op.rule != "" {

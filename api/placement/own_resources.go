@@ -10,7 +10,6 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// limitSchema is the body of PUT /limits.
 func limitSchema() m {
 	return closed(m{
 		"project_id":     text(1, 255),
@@ -29,7 +28,6 @@ func showLimits(r *request) (*response, error) {
 	return ok(limits, 0), err
 }
 
-// showLimitVersions tells what one limit was.
 func showLimitVersions(r *request) (*response, error) {
 	if failure := checkQuery(r); failure != nil {
 		return nil, failure
@@ -116,7 +114,6 @@ func setPreference(r *request, doc any) (_ *response, err error) {
 	return r.noContentAfter(c, limitRejected)
 }
 
-// topologyParts are what a topology is written with.
 func topologyParts() m {
 	name := m{"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,64}$"}
 	return m{

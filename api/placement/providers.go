@@ -23,7 +23,6 @@ const treesSince version = 14
 
 func providerPath(id ledger.UUID) string { return "/resource_providers/" + id.String() }
 
-// providerBody is a provider as a client of a microversion sees it.
 type providerBody struct {
 	*ledger.Provider
 	version version
@@ -54,7 +53,6 @@ func (p providerBody) AppendJSON(b []byte) ([]byte, error) {
 	return append(p.UUID.AppendQuoted(append(b, `,"uuid":`...)), '}'), nil
 }
 
-// appendLinks appends a provider's links.
 func (p providerBody) appendLinks(b []byte) ([]byte, error) {
 	begin := len(b)
 	b, err := rest.AppendText(append(b, `[{"rel":"self","href":`...), p.prefix+providerPath(p.UUID))
@@ -76,7 +74,6 @@ func (p providerBody) appendLinks(b []byte) ([]byte, error) {
 // longerName is by how much names may be longer than the first one of a list in the mean.
 const longerName = 16
 
-// providerList is a list of providers.
 type providerList []providerBody
 
 // AppendJSON implements rest.Appender.

@@ -209,7 +209,6 @@ func (q *providerQuery) parseAllRequired(v version, values []string) *rest.Failu
 	return nil
 }
 
-// unknownTraits lists the names that are not traits.
 func unknownTraits(view projector.View, lists [][]string) ([]string, error) {
 	var unknown []string
 	names := slices.Concat(lists...)
@@ -228,7 +227,6 @@ func unknownTraits(view projector.View, lists [][]string) ([]string, error) {
 	return unknown, nil
 }
 
-// findResources looks up the resources of a query whose form was checked.
 func (q *providerQuery) findResources(view projector.View, wanted []namedResource) error {
 	classes, err := view.Classes()
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// operation is one method of one route.
 type operation struct {
 	method string
 	from   version // first microversion that has it
@@ -198,7 +197,6 @@ func del[H handler](from version, rule string, handle H) operation {
 	return gives("", does("DELETE", from, rule, "", handle), 204)
 }
 
-// asks names the schema of the query string.
 func asks(query string, op operation) operation {
 	op.query = query
 	return op

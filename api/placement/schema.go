@@ -237,7 +237,6 @@ func allSchemas() map[schemaName]schema.Schema {
 	return all
 }
 
-// schemaFor finds the schema of a name at a microversion.
 func schemaFor(name string, v version) schema.Schema {
 	all := schemas()
 	for ; v >= 0; v-- {
@@ -248,7 +247,6 @@ func schemaFor(name string, v version) schema.Schema {
 	panic("no schema " + name)
 }
 
-// decodeBody reads and validates a request's body.
 func decodeBody(r *request) (any, error) {
 	body, err := readBody(r)
 	if err != nil {
@@ -270,7 +268,6 @@ func readBody(r *request) ([]byte, error) {
 	return r.body, r.bodyFault
 }
 
-// decodeValid decodes a body that its operation's schema accepts.
 func decodeValid(r *request, body []byte) (any, error) {
 	doc, failure := decodeDocument(body)
 	if failure != nil {

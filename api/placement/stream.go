@@ -18,7 +18,6 @@ const heldBytes = 256 << 10
 // holding has buffers of heldBytes for answers: almost all fit, and are gone soon.
 var holding = sync.Pool{New: func() any { return new([heldBytes]byte) }}
 
-// streamWriter sends an answer while it grows.
 type streamWriter struct {
 	w       http.ResponseWriter
 	status  int
@@ -53,7 +52,6 @@ func (s *streamWriter) start() error {
 	return err
 }
 
-// release gives the buffer back.
 func (s *streamWriter) release() {
 	if s.buffer != nil {
 		holding.Put(s.buffer)

@@ -65,7 +65,6 @@ func traitFilter(value string, given bool) (func(string) bool, *rest.Failure) {
 	return all, nil
 }
 
-// associatedTraits filters by whether some provider has the trait.
 func associatedTraits(r *request) (func(string) bool, error) {
 	if !r.Query.Has("associated") {
 		return func(string) bool { return true }, nil

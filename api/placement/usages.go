@@ -57,7 +57,6 @@ func totals(classes *ledger.ClassTable, usages []*ledger.Usage) ordered[int64] {
 	return byClass(classes, sums)
 }
 
-// byClass names classes, in the order of their numbers.
 func byClass(classes *ledger.ClassTable, amounts map[ledger.ClassID]int64) ordered[int64] {
 	list := make(ordered[int64], 0, len(amounts))
 	for _, id := range slices.Sorted(maps.Keys(amounts)) {

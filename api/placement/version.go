@@ -7,7 +7,6 @@ import (
 	"github.com/allot-project/allot/api/rest"
 )
 
-// version is a microversion 1.N, as N.
 type version = rest.Version
 
 const (

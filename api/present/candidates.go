@@ -118,7 +118,6 @@ func rowsAsked(limit, some, most int) (int, error) {
 	return limit, nil
 }
 
-// maxTrees is how many trees a page has at most.
 const maxTrees = 1000
 
 // CapacityAsked counts for a query as Candidates searches.
@@ -228,7 +227,6 @@ func byDomain(kept *ledger.Topology, trees []candidates.TreeCapacity) []wire.Agg
 	return list
 }
 
-// byAggregate adds up the trees of each aggregate: those whose roots are in it.
 func byAggregate(trees []candidates.TreeCapacity) []wire.AggregateCapacity {
 	list := []wire.AggregateCapacity{}
 	sums := make(map[ledger.UUID]int)

@@ -19,7 +19,6 @@ const (
 	maxSpans    = 1500   // hours, days or months
 )
 
-// hourDigits is the number of digits of hours after the point.
 const hourDigits = 9
 
 // The keys of rows: those of what consumers held, and those of providers.
@@ -76,7 +75,6 @@ func Consumption(
 	return c.answer(), c.strict()
 }
 
-// consuming answers one query.
 type consuming struct {
 	ctx   context.Context
 	views *projector.Projector
@@ -150,7 +148,6 @@ func (c *consuming) checkKeys() error {
 	return nil
 }
 
-// moment finds the moments of the interval.
 func (c *consuming) moment(now time.Time) error {
 	if c.q.From == "" {
 		return bad("from: is needed: a sequence or an RFC 3339 time")
@@ -194,7 +191,6 @@ func (c *consuming) moment(now time.Time) error {
 	return nil
 }
 
-// faulty is the error about the moment of a parameter.
 func faulty(parameter string, err error) error {
 	if text, is := strings.CutPrefix(err.Error(), ErrMoment.Error()+": "); is {
 		return bad("%s: %s", parameter, text)
@@ -246,7 +242,6 @@ func (c *consuming) userOfProject() string {
 	return c.q.User
 }
 
-// meant reports whether the query is about a class.
 func (c *consuming) meant(class string) bool {
 	c.foundClass = c.foundClass || class == c.q.Class
 	return c.q.Class == "" || class == c.q.Class

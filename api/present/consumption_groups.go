@@ -59,7 +59,6 @@ func (g *groups) room(keys []string) *group {
 	return one
 }
 
-// each calls yield for the groups of the page.
 func (g *groups) each(yield func(*group)) {
 	if g.sorted == nil {
 		return

@@ -45,7 +45,6 @@ var HistorySubjects = []string{
 	wire.OfCommand,
 }
 
-// history reads one page.
 type history struct {
 	projector.Subject
 	Telling
@@ -247,7 +246,6 @@ var subjectNames = func() map[projector.Kind]string {
 	return names
 }()
 
-// command finds the record of a command id.
 func (h *history) command(page *wire.History) error {
 	result, found, err := h.Views.Command(h.ID)
 	if err != nil || !found {
@@ -266,7 +264,6 @@ func (h *history) command(page *wire.History) error {
 	return err
 }
 
-// maxTouched is how many entities of one command are shown at most.
 const maxTouched = 100
 
 // SubjectCalled is the reverse of SubjectName: the entity of a kind with a uuid or

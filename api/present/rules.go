@@ -171,7 +171,6 @@ func limitVersions(v projector.View, name LimitName, most int) (*LimitVersions, 
 	return out, true, v.LimitVersions(ledger.LimitKey{Project: name.Project, Class: class, Type: name.Type}, take)
 }
 
-// projectUse is what a project and those below it hold.
 type projectUse struct {
 	amounts map[ledger.ClassID]int64
 	counts  map[string]int64

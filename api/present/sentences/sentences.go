@@ -169,7 +169,6 @@ func Spaced(name string) string {
 	return text.String()
 }
 
-// thing is something that a sentence names.
 type thing struct{ of, id string }
 
 // words makes words of texts, numbers, things and lists of things.
@@ -240,7 +239,6 @@ func (t Teller) Rejected(actor, command string, why *demand.Rejection) Words {
 	return append(words, t.words(t.named(why)...)...).merged()
 }
 
-// actorOf names who sent a command.
 func actorOf(name string) Word {
 	if name == "" {
 		return Word{Text: "a client"}
