@@ -46,7 +46,7 @@ var historyParameters = []string{"limit", "before", "after", "since", "until", "
 
 func historyOf(p *parameters) (*wire.HistoryQuery, error) {
 	q := &wire.HistoryQuery{}
-	for _, of := range present.HistorySubjects {
+	for _, of := range wire.Subjects {
 		if p.given[of] == "" {
 			continue
 		}
@@ -61,4 +61,4 @@ func historyOf(p *parameters) (*wire.HistoryQuery, error) {
 	return q, p.into(q)
 }
 
-var errOneSubject = rest.BadRequest("give one of %s", strings.Join(present.HistorySubjects, ", "))
+var errOneSubject = rest.BadRequest("give one of %s", strings.Join(wire.Subjects, ", "))

@@ -135,7 +135,7 @@ var questions = map[string]question{
 		"showFleet", "Sum up all providers, and show how full each tree is of a class", Fleet{},
 	},
 	"/audit/history": {
-		slices.Concat(present.HistorySubjects, historyParameters), "the history", asked((*Questions).history),
+		slices.Concat(wire.Subjects, historyParameters), "the history", asked((*Questions).history),
 		"showHistory", "Show what happened to one thing", Page{},
 	},
 	"/audit/holders": {

@@ -143,7 +143,7 @@ func (q timelines) walker(p *parameters, view projector.View) (*walker, error) {
 }
 
 // timelineSubjects are the parameters that name what a record touched: all but the command itself.
-var timelineSubjects = present.HistorySubjects[:len(present.HistorySubjects)-1]
+var timelineSubjects = wire.Subjects[:len(wire.Subjects)-1]
 
 // next returns the next record; nil: there is none, or enough were examined.
 func (w *walker) next(ctx context.Context) (at ledger.Address, r *ledger.Record, err error) {

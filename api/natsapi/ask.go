@@ -18,10 +18,10 @@ func (s *Service) query(empty func() wire.Query) micro.Handler {
 		switch {
 		case failure != nil:
 			s.finishQuery(r, wire.Answer[any]{}, failure)
-		case least > 0 && present.Reached(s.queries.Views, s.fresh, least) != nil:
+		case least > 0 && present.Reached(s.cfg.Queries.Views, s.cfg.Fresh, least) != nil:
 			s.aside(r, q, func(ctx context.Context) error { return s.await(ctx, least) })
-		case s.fresh != nil && !q.Moment().Stale && least == 0:
-			s.aside(r, q, s.fresh.Fresh) // usually that takes one question to the leader, and none on the leader itself
+		case s.cfg.Fresh != nil && !q.Moment().Stale && least == 0:
+			s.aside(r, q, s.cfg.Fresh.Fresh) // usually that takes one question to the leader, and none on the leader itself
 		default:
 			s.finishQuery(s.ask(r, q))
 		}
@@ -66,7 +66,7 @@ func (s *Service) aside(r *request, q wire.Query, wait func(context.Context) err
 func (s *Service) await(ctx context.Context, least uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, minSequenceWait)
 	defer cancel()
-	if err := present.AwaitReached(ctx, s.queries.Views, s.fresh, least); err != nil {
+	if err := present.AwaitReached(ctx, s.cfg.Queries.Views, s.cfg.Fresh, least); err != nil {
 		return notReached(err)
 	}
 	return nil
@@ -86,7 +86,7 @@ func (s *Service) ask(r *request, q wire.Query) (_ *request, answer wire.Answer[
 		return r, answer, late
 	}
 	if checkpoint, is := q.(*wire.CheckpointQuery); is && checkpoint.At == "" {
-		answer, err := s.queries.newestCheckpoint(ctx) // it may wait for witnesses, and takes no place
+		answer, err := s.cfg.Queries.newestCheckpoint(ctx) // it may wait for witnesses, and takes no place
 		if err != nil {
 			return r, answer, s.failure(r, err)
 		}
@@ -94,7 +94,7 @@ func (s *Service) ask(r *request, q wire.Query) (_ *request, answer wire.Answer[
 	}
 	work, err := s.place(ctx, r, q)
 	if err == nil {
-		answer, err = s.queries.Ask(work.Within(ctx), q)
+		answer, err = s.cfg.Queries.Ask(work.Within(ctx), q)
 		work.End()
 	}
 	if err != nil {
@@ -108,10 +108,10 @@ func (s *Service) ask(r *request, q wire.Query) (_ *request, answer wire.Answer[
 func (s *Service) place(ctx context.Context, r *request, q wire.Query) (*fair.Work, error) {
 	switch q.(type) {
 	case *wire.CommitsQuery, *wire.ConsumptionQuery:
-		return s.fair.Long(ctx, r.client)
+		return s.cfg.Fair.Long(ctx, r.client)
 	}
 	if q.Moment().At != "" {
-		return s.fair.Long(ctx, r.client)
+		return s.cfg.Fair.Long(ctx, r.client)
 	}
-	return s.fair.Short(ctx, r.client)
+	return s.cfg.Fair.Short(ctx, r.client)
 }

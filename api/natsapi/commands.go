@@ -25,7 +25,7 @@ func (s *Service) command(empty func() commands.Command) micro.Handler {
 // a dry run.
 func (s *Service) submission(r *request) (commands.Submission, *wire.Error) {
 	base := commands.Submission{
-		Actor: s.actor, RequestID: r.Headers().Get(wire.HeaderRequestID), Client: r.client, Trace: r.trace,
+		Actor: s.cfg.Actor, RequestID: r.Headers().Get(wire.HeaderRequestID), Client: r.client, Trace: r.trace,
 	}
 	if r.user != nil {
 		base.Actor, base.Project, base.Bulk = "nats:"+r.user.Name, r.user.Project, r.user.isBulk()
@@ -66,7 +66,7 @@ func (s *Service) carryOut(r *request, c commands.Command) {
 		}
 	}
 	late := time.AfterFunc(limit, func() { tell(commands.Outcome{}, commands.ErrNoAnswer) })
-	s.submit.Start(submission, func(outcome commands.Outcome, err error) {
+	s.cfg.Commands.Start(submission, func(outcome commands.Outcome, err error) {
 		late.Stop()
 		tell(outcome, err)
 	})
@@ -153,7 +153,7 @@ func (s *Service) atomically(
 			return wire.BatchReply{Error: failure}
 		}
 	}
-	outcome, err := s.submit.Submit(ctx, base)
+	outcome, err := s.cfg.Commands.Submit(ctx, base)
 	reply := s.replyTo(r, base.DryRun, outcome, err)
 	return wire.BatchReply{Result: &reply, Error: reply.Error}
 }
@@ -196,7 +196,7 @@ func (s *Service) independently(
 		one := base
 		one.ID, one.Command = list[i].ID, c
 		underWay++
-		s.submit.Start(one, func(outcome commands.Outcome, err error) {
+		s.cfg.Commands.Start(one, func(outcome commands.Outcome, err error) {
 			outcomes <- settled{i, s.replyTo(r, base.DryRun, outcome, err)}
 		})
 	}

@@ -58,7 +58,7 @@ func (s *Service) discovered(r *request) {
 	defer s.done(r)
 	verb, _ := s.verbOf(r.Subject())
 	if verb != micro.PingVerb { // an answer takes as much as a hundred others
-		work, err := s.fair.Long(s.stopping, r.client)
+		work, err := s.cfg.Fair.Long(s.stopping, r.client)
 		if err != nil {
 			s.refuse(r, s.failure(r, err))
 			return

@@ -38,7 +38,7 @@ func (s *Service) addEndpoints() error {
 func (s *Service) endpoint(name, subject string, h micro.Handler, takes bodies) (err error) {
 	var metadata map[string]string
 	s.bodies[name] = takes
-	if s.direct { // the library answers INFO
+	if s.cfg.Direct { // the library answers INFO
 		if metadata, err = takes.schemas(); err != nil {
 			return err
 		}

@@ -58,7 +58,7 @@ func (s *Service) failure(r *request, err error) *wire.Error {
 			Code: wire.ErrorUnavailable, Message: err.Error(), Retry: true, RetryAfterMS: int(retryAfter.Milliseconds()),
 		}
 	}
-	s.logger.ErrorContext(r.context(), "a request over NATS failed", "subject", r.Subject(),
+	s.cfg.Logger.ErrorContext(r.context(), "a request over NATS failed", "subject", r.Subject(),
 		"request_id", r.Headers().Get(wire.HeaderRequestID), "error", err)
 	return &wire.Error{Code: wire.ErrorInternal, Message: "the request failed; the server's log says more", Retry: true}
 }
@@ -79,7 +79,7 @@ func (s *Service) send(r *request, body []byte, headers micro.Headers, err error
 		err = r.Respond(body, micro.WithHeaders(headers))
 	}
 	if err != nil {
-		s.logger.WarnContext(r.context(), "a reply cannot be sent", "error", err)
+		s.cfg.Logger.WarnContext(r.context(), "a reply cannot be sent", "error", err)
 	}
 	s.answered(r, headers, err)
 }
@@ -123,7 +123,7 @@ func (s *Service) heldBy(reply any) uint64 {
 			return r.Sequence
 		}
 	}
-	return s.queries.Views.Checkpoint().Sequence
+	return s.cfg.Queries.Views.Checkpoint().Sequence
 }
 
 // encode makes the body and the headers of a reply. Micro's error headers have

@@ -50,13 +50,9 @@ const (
 
 // Service is the running micro service.
 type Service struct {
+	cfg     Config
 	nc      *nats.Conn
 	micro   micro.Service
-	submit  commands.Starter
-	fresh   commands.Freshness // nil: a single server
-	queries *Queries
-	logger  *slog.Logger
-	fair    *fair.Pool
 	waits   *fair.Pool // counts queries that wait for a commit or another server
 	desk    *desk
 	replies *outbox
@@ -65,17 +61,11 @@ type Service struct {
 	// stopping ends when the service stops.
 	stopping  context.Context
 	stop      context.CancelFunc
-	actor     string
-	users     *Users
 	inboxes   []string // prefix of reply subjects
 	discovery *nats.Subscription
-	direct    bool                   // as in Config
 	bodies    map[string]bodies      // of endpoints, by name
 	info      func() ([]byte, error) // the answer to INFO
 	identity  micro.ServiceIdentity  // Info copies all descriptions
-	now       func() time.Time
-	trace     func(Name, func(string) string) (*commands.Trace, func(string))
-	observe   func(Name, string, time.Duration)
 }
 
 // Config configures the service.
@@ -119,19 +109,17 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("natsapi: %w", err)
 	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	cfg.Fair = cmp.Or(cfg.Fair, fair.NewPool())
 	s := &Service{
-		nc: nc, micro: svc, identity: svc.Info().ServiceIdentity,
-		submit: cfg.Commands, fresh: cfg.Fresh, queries: cfg.Queries, logger: cfg.Logger,
-		actor: cfg.Actor, fair: cmp.Or(cfg.Fair, fair.NewPool()), waits: fair.NewPool(), desk: newDesk(),
-		users: cfg.Users, inboxes: []string{"_R_."}, now: cfg.Now,
-		direct: cfg.Direct, bodies: make(map[string]bodies), trace: cfg.Trace, observe: cfg.Observe,
+		cfg: cfg, nc: nc, micro: svc, identity: svc.Info().ServiceIdentity, waits: fair.NewPool(), desk: newDesk(),
+		inboxes: []string{"_R_."}, bodies: make(map[string]bodies),
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	if cfg.Direct {
 		s.inboxes = append(s.inboxes, "_INBOX.")
-	}
-	if s.now == nil {
-		s.now = time.Now
 	}
 	s.replies = startOutbox(s)
 	// The endpoints stay as they are, and each answer would copy all their schemas.
@@ -193,15 +181,15 @@ var outcomes = func() map[string]string {
 
 // answered reports a request whose reply was sent, or could not be.
 func (s *Service) answered(r *request, headers micro.Headers, err error) {
-	if s.observe == nil && r.ended == nil {
+	if s.cfg.Observe == nil && r.ended == nil {
 		return
 	}
 	outcome := OutcomeUnsent
 	if err == nil {
 		outcome = outcomes[headers.Get(micro.ErrorCodeHeader)]
 	}
-	if s.observe != nil {
-		s.observe(r.name, outcome, s.now().Sub(r.came))
+	if s.cfg.Observe != nil {
+		s.cfg.Observe(r.name, outcome, s.cfg.Now().Sub(r.came))
 	}
 	if r.ended != nil {
 		r.ended(outcome)

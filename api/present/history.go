@@ -39,12 +39,6 @@ var kinds = map[string]struct {
 	wire.OfCommand:        {},
 }
 
-// HistorySubjects are the kinds of entities that a history can be about.
-var HistorySubjects = []string{
-	wire.OfConsumer, wire.OfProvider, wire.OfProject, wire.OfUser, wire.OfNode, wire.OfNodeAllocation, wire.OfChassis,
-	wire.OfCommand,
-}
-
 type history struct {
 	projector.Subject
 	Telling
@@ -271,7 +265,7 @@ const maxTouched = 100
 func SubjectCalled(of, name string) (s projector.Subject, err error) {
 	kind, known := kinds[of]
 	if !known {
-		return s, fmt.Errorf("of: %q is none of %v", of, HistorySubjects)
+		return s, fmt.Errorf("of: %q is none of %v", of, wire.Subjects)
 	}
 	if name == "" {
 		return s, fmt.Errorf("%s: is empty", of)
