@@ -350,16 +350,11 @@ var examples = func() map[string]any {
 		"allocations": m{host: m{"resources": m{"VCPU": 2}}}, "project_id": "p", "user_id": "u",
 		"consumer_generation": nil, "consumer_type": "INSTANCE",
 	}
-	both := func(a, b m) m {
-		all := maps.Clone(a)
-		maps.Copy(all, b)
-		return all
-	}
 	return map[string]any{
 		"create provider":  m{"name": "host-1", "uuid": host},
 		"update provider":  m{"name": "card-1", "parent_provider_uuid": host},
-		"create inventory": both(vcpus, m{"resource_class": "VCPU"}),
-		"update inventory": both(vcpus, m{"resource_provider_generation": 1}),
+		"create inventory": with(vcpus, "resource_class", "VCPU"),
+		"update inventory": with(vcpus, "resource_provider_generation", 1),
 		"replace inventories": m{
 			"resource_provider_generation": 1, "inventories": m{"VCPU": vcpus, "MEMORY_MB": m{"total": 65536}},
 		},

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"maps"
 	"sync"
 
 	"github.com/allot-project/allot/api/rest"
@@ -48,11 +49,9 @@ var (
 	generationSchema = m{"type": "integer"}
 )
 
-func with(properties m, key string, value m) m {
-	out := m{key: value}
-	for k, v := range properties {
-		out[k] = v
-	}
+func with(properties m, key string, value any) m {
+	out := maps.Clone(properties)
+	out[key] = value
 	return out
 }
 
@@ -194,11 +193,8 @@ func schemaSources() map[schemaName]m {
 	sources[schemaName{"project", 0}] = closed(
 		m{"parent_id": m{"type": []any{"string", "null"}, "minLength": 1, "maxLength": 255}}, "parent_id",
 	)
-	for _, more := range []map[schemaName]m{querySchemas(), candidateSchemas()} {
-		for name, s := range more {
-			sources[name] = s
-		}
-	}
+	maps.Copy(sources, querySchemas())
+	maps.Copy(sources, candidateSchemas())
 	return sources
 }
 
