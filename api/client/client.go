@@ -120,7 +120,8 @@ func (c *Client) DryRun(ctx context.Context, command commands.Command) ([]ledger
 
 func (c *Client) command(ctx context.Context, headers map[string]string, command commands.Command) (wire.Reply, error) {
 	subject := wire.CommandPrefix + "." + commands.NameOf(command)
-	reply, err := request(ctx, c, subject, headers, command, func(r *wire.Reply) (*wire.Error, error) { return r.Error, nil })
+	failure := func(r *wire.Reply) (*wire.Error, error) { return r.Error, nil }
+	reply, err := request(ctx, c, subject, headers, command, failure)
 	if err == nil && reply.Rejection != nil {
 		err = &RejectedError{*reply.Rejection}
 	}
