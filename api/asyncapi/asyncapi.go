@@ -5,7 +5,6 @@ package asyncapi
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -21,55 +20,8 @@ type object = map[string]any
 // RequestSchema returns the JSON schema of a command or query.
 func RequestSchema(request any) *jsonschema.Schema { return schemaOf(request, false) }
 
-// ReplySchema returns the JSON schema of a reply to commands.
-func ReplySchema() *jsonschema.Schema { return schemaOf(wire.Reply{}, true) }
-
-// BatchReplySchema returns the JSON schema of a reply to a batch.
-func BatchReplySchema() *jsonschema.Schema { return schemaOf(wire.BatchReply{}, true) }
-
-// AnswerSchema returns the JSON schema of the answer to a query.
-func AnswerSchema(q wire.Query) (*jsonschema.Schema, error) {
-	answer, err := answerTo(q)
-	if err != nil {
-		return nil, err
-	}
-	return schemaOf(answer, true), nil
-}
-
-// answerTo is an empty answer to a query.
-func answerTo(q wire.Query) (any, error) {
-	switch q.(type) {
-	case *wire.AllocationsQuery:
-		return wire.Answer[wire.Allocations]{}, nil
-	case *wire.UsagesQuery:
-		return wire.Answer[[]wire.Usage]{}, nil
-	case *wire.ProviderQuery:
-		return wire.Answer[wire.Provider]{}, nil
-	case *wire.NodeQuery:
-		return wire.Answer[wire.Node]{}, nil
-	case *wire.NodeAllocationQuery:
-		return wire.Answer[wire.NodeAllocation]{}, nil
-	case *wire.ChassisQuery:
-		return wire.Answer[wire.Chassis]{}, nil
-	case *wire.HistoryQuery:
-		return wire.Answer[wire.History]{}, nil
-	case *wire.CommitsQuery:
-		return wire.Answer[wire.Commits]{}, nil
-	case *wire.CheckpointQuery:
-		return wire.Answer[wire.Checkpoint]{}, nil
-	case *wire.ConsumptionQuery:
-		return wire.Answer[wire.Consumption]{}, nil
-	case *wire.HoldersQuery:
-		return wire.Answer[wire.Holders]{}, nil
-	case *wire.RejectionsQuery:
-		return wire.Answer[[]wire.RejectedCommand]{}, nil
-	case *wire.CandidatesQuery:
-		return wire.Answer[[]wire.Candidate]{}, nil
-	case *wire.CapacityQuery:
-		return wire.Answer[wire.Capacity]{}, nil
-	}
-	return nil, fmt.Errorf("asyncapi: query %s has no answer", wire.NameOf(q))
-}
+// ReplySchema returns the JSON schema of a reply, or of the answer to a query.
+func ReplySchema(reply any) *jsonschema.Schema { return schemaOf(reply, true) }
 
 // schemaOf reflects a type as a single, complete schema. Requests permit no other
 // fields; replies may get more.
@@ -115,7 +67,6 @@ type asyncAPI struct {
 	schemas              *Schemas
 }
 
-// requests describes commands, batches and queries.
 func (a asyncAPI) requests() error {
 	errs := []error{a.reply("CommandReply", wire.Reply{}), a.reply("BatchReply", wire.BatchReply{})}
 	for _, name := range slices.Sorted(maps.Keys(commands.Registry)) {
@@ -129,11 +80,10 @@ func (a asyncAPI) requests() error {
 		body: wire.Batch{}, headers: "CommandHeaders", reply: "BatchReply",
 	}))
 	for _, name := range slices.Sorted(maps.Keys(wire.Queries)) {
-		q := wire.Queries[name]()
-		answer, err := answerTo(q)
-		errs = append(errs, err, a.reply(name+"Answer", answer), a.add(request{
+		kind := wire.Queries[name]
+		errs = append(errs, a.reply(name+"Answer", kind.Answer), a.add(request{
 			name: name + "Query", subject: wire.QueryPrefix + "." + name, summary: "Ask the query " + name,
-			body: q, headers: "QueryHeaders", reply: name + "Answer",
+			body: kind.Empty(), headers: "QueryHeaders", reply: name + "Answer",
 		}))
 	}
 	return errors.Join(errs...)
@@ -148,7 +98,6 @@ func (a asyncAPI) reply(name string, body any) error {
 	return err
 }
 
-// request is a command, batch or query as the document shows it.
 type request struct {
 	name, subject, summary string
 	body                   any

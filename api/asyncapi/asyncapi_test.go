@@ -69,8 +69,8 @@ func TestSchemasAgreeWithDecoding(t *testing.T) {
 	for name, empty := range commands.Registry {
 		requests[name] = empty()
 	}
-	for name, empty := range wire.Queries {
-		requests[name] = empty()
+	for name, kind := range wire.Queries {
+		requests[name] = kind.Empty()
 	}
 	for name, request := range requests {
 		schema := compile(t, asyncapi.RequestSchema(request))

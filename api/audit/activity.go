@@ -41,16 +41,13 @@ const (
 )
 
 // activity is GET /audit/activity. Without since it is the last hour.
-func (q sums) activity(ctx context.Context, p parameters) (any, error) {
-	spans, err := p.number("points", 1, maxSpans, defaultSpans)
-	if err != nil {
-		return nil, err
-	}
+func (q sums) activity(ctx context.Context, p *parameters) (any, error) {
+	spans := number(p, "points", 1, maxSpans, defaultSpans)
 	since, until, err := q.span(p)
 	if err != nil {
 		return nil, err
 	}
-	if p["since"] == "" {
+	if p.given["since"] == "" {
 		since = until.Add(-time.Hour)
 	}
 	length := until.Sub(since) / time.Duration(spans)
@@ -64,7 +61,7 @@ func (q sums) activity(ctx context.Context, p parameters) (any, error) {
 	}
 	for i := range a.Spans {
 		end := since.Add(length * time.Duration(i+1))
-		if i == int(spans)-1 {
+		if i == spans-1 {
 			end = until
 		}
 		by, err := recordsBy(q.Views, end, until)
@@ -81,7 +78,7 @@ func (q sums) activity(ctx context.Context, p parameters) (any, error) {
 	defer cancel()
 	list, err := rejected.List(counting, q.Rejected, rejected.Filter{Since: since, Until: until}, maxCounted)
 	for i := range list {
-		at := min(int(list[i].Time.Sub(since)/length), int(spans)-1)
+		at := min(int(list[i].Time.Sub(since)/length), spans-1)
 		a.Spans[at].Rejected++
 	}
 	a.Incomplete = len(list) == maxCounted
@@ -92,7 +89,6 @@ func (q sums) activity(ctx context.Context, p parameters) (any, error) {
 	return a, err
 }
 
-// recordsBy returns how many records there were at a time.
 func recordsBy(views *projector.Projector, at, now time.Time) (int64, error) {
 	view, err := views.ViewAtTime(at, now)
 	if errors.Is(err, projector.ErrBeforeFirst) {

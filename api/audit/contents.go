@@ -16,7 +16,7 @@ const atOnce = 1000
 // contents is GET /audit/contents: all that allot-migrate import jsonl takes, as of one
 // moment. Commands that need everything ask it instead of asking for each provider
 // and each consumer.
-func (q *Questions) contents(p parameters) (func(context.Context, *lines) error, error) {
+func (q *Questions) contents(p *parameters) (func(context.Context, *lines) error, error) {
 	view, err := q.view(p)
 	if err != nil {
 		return nil, err

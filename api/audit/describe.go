@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/allot-project/allot/api/openapi"
-	"github.com/allot-project/allot/api/present"
+	"github.com/allot-project/allot/api/wire"
 )
 
 // parameterMeans says what the questions' parameters mean; those of a history's
@@ -91,7 +91,7 @@ func Describe(d *openapi.Document) error {
 
 func describeParameter(name string) (openapi.Parameter, error) {
 	means := parameterMeans[name]
-	if means == "" && slices.Contains(present.HistorySubjects, name) {
+	if means == "" && slices.Contains(wire.Subjects, name) {
 		means = "the history of this " + name
 	}
 	if means == "" {

@@ -47,23 +47,22 @@ const (
 	maxCompared    = 2_000_000
 )
 
-// diff is GET /audit/diff.
-func (q *Questions) diff(ctx context.Context, p parameters) (any, error) {
-	if p["from"] == "" {
+func (q *Questions) diff(ctx context.Context, p *parameters) (any, error) {
+	if p.given["from"] == "" {
 		return nil, rest.BadRequest("from: is needed")
 	}
-	from, err := q.view(parameters{"at": p["from"]})
+	from, err := q.viewAt(p.given["from"])
 	if err != nil {
 		return nil, err
 	}
-	to, err := q.view(parameters{"at": p["to"]})
+	to, err := q.viewAt(p.given["to"])
 	if err != nil {
 		return nil, err
 	}
 	d := &Diff{From: from.Sequence(), To: to.Sequence(), Providers: []ProviderDiff{}, Consumers: []ConsumerDiff{}}
-	telling, err := q.telling(p)
-	if err != nil {
-		return nil, err
+	telling := q.telling(p)
+	if p.fault != nil {
+		return nil, p.fault
 	}
 	if err := d.providers(ctx, from, to); err != nil {
 		return nil, err

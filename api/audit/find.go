@@ -27,13 +27,12 @@ type Subject struct {
 // maxFindBytes is the size of the longest text to look for, in bytes.
 const maxFindBytes = 255
 
-// entities answers questions about what exists, and who holds it.
 type entities struct{ *Questions }
 
 // find is GET /audit/find: it looks for a uuid, a name, or the id of a project or
 // user; and if nothing has it, for the beginning of a uuid, as Keystone's ids are, too.
-func (q entities) find(_ context.Context, p parameters) (any, error) {
-	text := p["q"]
+func (q entities) find(_ context.Context, p *parameters) (any, error) {
+	text := p.given["q"]
 	if text == "" || len(text) > maxFindBytes {
 		return nil, rest.BadRequest("q: must have 1 to %d bytes", maxFindBytes)
 	}
@@ -178,19 +177,19 @@ var resolved = []string{
 
 // resolve puts uuids and ids in the place of names and beginnings, as of the question's
 // moment.
-func (q *Questions) resolve(p parameters) error {
+func (q *Questions) resolve(p *parameters) error {
 	for _, of := range resolved {
-		if p[of] == "" {
+		if p.given[of] == "" {
 			continue
 		}
-		if _, err := ledger.ParseUUID(p[of]); err == nil {
+		if _, err := ledger.ParseUUID(p.given[of]); err == nil {
 			continue
 		}
 		view, err := q.view(p)
 		if err != nil {
 			return err
 		}
-		if p[of], err = q.meant(view, of, p[of]); err != nil {
+		if p.given[of], err = q.meant(view, of, p.given[of]); err != nil {
 			return err
 		}
 	}
@@ -227,7 +226,6 @@ func (q *Questions) meant(view projector.View, of, text string) (string, error) 
 	return "", rest.BadRequest("%s: %q is not a uuid, and no name or beginning of a uuid of one that exists", of, text)
 }
 
-// listed names some things that a text may mean.
 func (q *Questions) listed(view projector.View, list []Subject) string {
 	var texts []string
 	for _, one := range list[:min(maxMeant, len(list))] {
@@ -241,4 +239,48 @@ func (q *Questions) listed(view projector.View, list []Subject) string {
 		texts = append(texts, "others")
 	}
 	return strings.Join(texts, ", ")
+}
+
+// Names is the answer of GET /audit/names: what providers, bare metal nodes and their
+// allocations, aggregates, projects and users are called, by uuid or id. Those that no
+// longer exist have their last names.
+type Names struct {
+	Names map[string]string `json:"names"`
+}
+
+const maxNames = 500
+
+func (q entities) names(_ context.Context, p *parameters) (any, error) {
+	list := strings.Split(p.given["ids"], ",")
+	if p.given["ids"] == "" || len(list) > maxNames {
+		return nil, rest.BadRequest("ids: give 1 to %d uuids or ids, with commas between them", maxNames)
+	}
+	view, err := q.view(p)
+	if err != nil {
+		return nil, err
+	}
+	n := &Names{Names: make(map[string]string)}
+	for _, id := range list {
+		name, err := q.nameOf(view, id)
+		if err != nil {
+			return nil, err
+		}
+		if name != "" {
+			n.Names[id] = name
+		}
+	}
+	return n, nil
+}
+
+// nameOf returns the last name by a view of what has a uuid or id; empty: it has none.
+func (q *Questions) nameOf(view projector.View, id string) (name string, err error) {
+	telling := present.Telling{Views: q.Views, Directory: q.Directory}
+	for _, of := range []string{
+		wire.OfProvider, wire.OfNode, wire.OfNodeAllocation, present.OfAggregate, wire.OfProject, wire.OfUser,
+	} {
+		if name, err = telling.Called(view, of, id); err != nil || name != "" {
+			return name, err
+		}
+	}
+	return "", nil
 }

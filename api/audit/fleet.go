@@ -82,16 +82,8 @@ const (
 // sums answers questions about how full providers are, and how much is done.
 type sums struct{ *Questions }
 
-// fleet is GET /audit/fleet.
-func (q sums) fleet(ctx context.Context, p parameters) (any, error) {
-	order, err := p.order(orderFullest)
-	if err != nil {
-		return nil, err
-	}
-	limit, err := p.number("limit", 1, maxCells, defaultCells)
-	if err != nil {
-		return nil, err
-	}
+func (q sums) fleet(ctx context.Context, p *parameters) (any, error) {
+	order, limit := p.order(orderFullest), number(p, "limit", 1, maxCells, defaultCells)
 	world, view, err := q.world(ctx, p)
 	if err != nil {
 		return nil, err
@@ -114,13 +106,13 @@ func (q sums) fleet(ctx context.Context, p parameters) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.Cells = cellsOf(trees, class, classes, order, int(limit))
+	f.Cells = cellsOf(trees, class, classes, order, limit)
 	return f, nil
 }
 
 // world returns the providers of the moment at, indexed, and its view.
-func (q *Questions) world(ctx context.Context, p parameters) (*candidates.World, projector.View, error) {
-	if p["at"] == "" {
+func (q *Questions) world(ctx context.Context, p *parameters) (*candidates.World, projector.View, error) {
+	if p.given["at"] == "" && p.fault == nil {
 		world, view := q.Views.World()
 		return world, view, nil
 	}
@@ -144,12 +136,12 @@ func timeOf(view projector.View) (time.Time, error) {
 	return time.Unix(0, at).UTC(), nil
 }
 
-func (p parameters) order(missing string) (string, error) {
-	order := cmp.Or(p["order"], missing)
+func (p *parameters) order(missing string) string {
+	order := cmp.Or(p.given["order"], missing)
 	if !slices.Contains([]string{orderName, orderFullest, orderEmptied}, order) {
-		return "", rest.BadRequest("order: %q is none of %s, %s and %s", order, orderName, orderFullest, orderEmptied)
+		p.refuse("order: %q is none of %s, %s and %s", order, orderName, orderFullest, orderEmptied)
 	}
-	return order, nil
+	return order
 }
 
 // tree is a root provider, and what its tree has, by class.
@@ -159,16 +151,17 @@ type tree struct {
 	sums      []amounts // sorted by class
 }
 
-// amounts are what there is of a class.
 type amounts struct {
 	class                 ledger.ClassID
 	total, capacity, used int64
 }
 
+func (t *tree) find(class ledger.ClassID) (int, bool) {
+	return slices.BinarySearchFunc(t.sums, class, func(a amounts, c ledger.ClassID) int { return cmp.Compare(a.class, c) })
+}
+
 func (t *tree) add(inv *ledger.Inventory) {
-	i, found := slices.BinarySearchFunc(t.sums, inv.Class, func(a amounts, c ledger.ClassID) int {
-		return cmp.Compare(a.class, c)
-	})
+	i, found := t.find(inv.Class)
 	if !found {
 		t.sums = slices.Insert(t.sums, i, amounts{class: inv.Class})
 	}
@@ -177,24 +170,18 @@ func (t *tree) add(inv *ledger.Inventory) {
 }
 
 func (t *tree) of(class ledger.ClassID) (amounts, bool) {
-	i, found := slices.BinarySearchFunc(t.sums, class, func(a amounts, c ledger.ClassID) int {
-		return cmp.Compare(a.class, c)
-	})
+	i, found := t.find(class)
 	if !found {
 		return amounts{class: class}, false
 	}
 	return t.sums[i], true
 }
 
-// fullness is the used share of the capacity.
 func (a amounts) fullness() float64 {
 	if a.capacity > 0 {
 		return float64(a.used) / float64(a.capacity)
 	}
-	if a.used > 0 {
-		return 1
-	}
-	return 0
+	return float64(min(a.used, 1))
 }
 
 // treesOf sums up all trees, in the order in which their roots were made.
@@ -260,7 +247,6 @@ func (f *Fleet) sumUp(world *candidates.World, trees []*tree, classes *ledger.Cl
 	slices.SortFunc(f.Classes, func(a, b FleetClass) int { return cmp.Compare(a.Class, b.Class) })
 }
 
-// over keeps an inventory if it is among the worst ones.
 func (f *Fleet) over(p *ledger.Provider, inv *ledger.Inventory, class string) {
 	one := OverInventory{p.UUID, p.Name, ShortInventory{class, inv.Total, inv.Units(), inv.Used}}
 	i, _ := slices.BinarySearchFunc(f.Over, one, func(a, b OverInventory) int {
@@ -275,8 +261,8 @@ func (f *Fleet) over(p *ledger.Provider, inv *ledger.Inventory, class string) {
 
 // chosen returns the class of the cells: the one that is asked for, or the one
 // that most trees have.
-func (f *Fleet) chosen(p parameters, classes *ledger.ClassTable) (ledger.ClassID, error) {
-	name := p["class"]
+func (f *Fleet) chosen(p *parameters, classes *ledger.ClassTable) (ledger.ClassID, error) {
+	name := p.given["class"]
 	if name == "" {
 		most := 0
 		for i := range f.Classes {
@@ -296,7 +282,6 @@ func (f *Fleet) chosen(p parameters, classes *ledger.ClassTable) (ledger.ClassID
 	return class, nil
 }
 
-// cellsOf returns the first trees that have a class.
 func cellsOf(trees []*tree, class ledger.ClassID, classes *ledger.ClassTable, order string, limit int) Cells {
 	list := make([]*tree, 0, len(trees))
 	for _, t := range trees {
@@ -354,9 +339,6 @@ func arrange(list []*tree, class ledger.ClassID, order string) {
 		if order == orderEmptied {
 			difference = -difference
 		}
-		if difference != 0 {
-			return difference
-		}
-		return byName(a, b)
+		return cmp.Or(difference, byName(a, b))
 	})
 }

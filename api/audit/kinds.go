@@ -21,11 +21,11 @@ type kind interface {
 }
 
 // asked answers the parameters of a request with one JSON document.
-type asked func(q *Questions, ctx context.Context, p parameters) (any, error)
+type asked func(q *Questions, ctx context.Context, p *parameters) (any, error)
 
 // about makes a method of a subject's type one of Questions.
-func about[Subject ~struct{ *Questions }](method func(Subject, context.Context, parameters) (any, error)) asked {
-	return func(q *Questions, ctx context.Context, p parameters) (any, error) { return method(Subject{q}, ctx, p) }
+func about[Subject ~struct{ *Questions }](method func(Subject, context.Context, *parameters) (any, error)) asked {
+	return func(q *Questions, ctx context.Context, p *parameters) (any, error) { return method(Subject{q}, ctx, p) }
 }
 
 func (a asked) serve(q *Questions, w http.ResponseWriter, r *http.Request, one *question) error {
@@ -39,14 +39,13 @@ type place func(pool *fair.Pool, ctx context.Context, client string) (*fair.Work
 // What locks guard, such as indexes of the past, is only asked for with one. The answer
 // is written without it, however slowly the client reads.
 func (a asked) answer(q *Questions, w http.ResponseWriter, r *http.Request, one *question, take place) error {
-	p, err := parse(rest.ParseQuery(r), one.parameters)
+	p, err := parse(r, one.parameters)
 	if err != nil {
 		return err
 	}
-	if p["at"] != "" {
+	if p.given["at"] != "" {
 		take = (*fair.Pool).Long
 	}
-	p[whole] = r.URL.EscapedPath()
 	client := policy.Identity{}.Client(r.RemoteAddr)
 	work, err := take(q.Fair, r.Context(), client)
 	if err != nil {
@@ -64,9 +63,6 @@ func (a asked) answer(q *Questions, w http.ResponseWriter, r *http.Request, one 
 	defer lease.End()
 	return write(w, lease, answer)
 }
-
-// whole is the path of a request among its parameters.
-const whole = "{path}"
 
 // thorough is asked, of questions that read all that the ledger holds. Only a few of
 // them are under way at a time, in turn among clients: one reader could ask on all
@@ -103,10 +99,10 @@ const maxPostedBytes = 4 << 20
 
 // stream is an answer in lines, which may go on until the client has enough. It
 // returns a function that writes the lines, or what is wrong with the parameters.
-type stream func(q *Questions, p parameters) (func(ctx context.Context, to *lines) error, error)
+type stream func(q *Questions, p *parameters) (func(ctx context.Context, to *lines) error, error)
 
 func (s stream) serve(q *Questions, w http.ResponseWriter, r *http.Request, one *question) error {
-	p, err := parse(rest.ParseQuery(r), one.parameters)
+	p, err := parse(r, one.parameters)
 	if err != nil {
 		return err
 	}
@@ -114,7 +110,7 @@ func (s stream) serve(q *Questions, w http.ResponseWriter, r *http.Request, one 
 	if err != nil {
 		return err
 	}
-	to := newLines(w, r, p["format"] == formatText)
+	to := newLines(w, r, p.given["format"] == formatText)
 	err = tell(r.Context(), to)
 	switch {
 	case err == nil || r.Context().Err() != nil: // the client has gone
@@ -173,7 +169,6 @@ func newLines(w http.ResponseWriter, r *http.Request, asText bool) *lines {
 
 const eventStream = "text/event-stream"
 
-// line writes one line.
 func (l *lines) line(at ledger.Address, line any) error {
 	l.begun = true
 	return l.write(at, line)
@@ -184,7 +179,6 @@ func (l *lines) flush() error {
 	return http.NewResponseController(l.w).Flush()
 }
 
-// plain is an answer that is not JSON.
 type plain []byte
 
 // write sends an answer, with memory for it until the client has taken it. If that

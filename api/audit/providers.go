@@ -33,8 +33,7 @@ type ShortInventory struct {
 
 const maxProviders = 50_000
 
-// providers is GET /audit/providers.
-func (q entities) providers(_ context.Context, p parameters) (any, error) {
+func (q entities) providers(_ context.Context, p *parameters) (any, error) {
 	view, err := q.look(p, maxProviders, maxProviders)
 	if err != nil {
 		return nil, err

@@ -70,7 +70,6 @@ type StateSource interface {
 	Fork(ctx context.Context) (*ledger.State, error)
 }
 
-// question is the question at one path.
 type question struct {
 	parameters []string
 	of         string // what it reads
@@ -136,7 +135,7 @@ var questions = map[string]question{
 		"showFleet", "Sum up all providers, and show how full each tree is of a class", Fleet{},
 	},
 	"/audit/history": {
-		slices.Concat(present.HistorySubjects, historyParameters), "the history", asked((*Questions).history),
+		slices.Concat(wire.Subjects, historyParameters), "the history", asked((*Questions).history),
 		"showHistory", "Show what happened to one thing", Page{},
 	},
 	"/audit/holders": {
@@ -293,10 +292,16 @@ func (q *Questions) fail(w http.ResponseWriter, r *http.Request, one *question, 
 	http.Error(w, failure.Message, failure.Status)
 }
 
-// parameters are the parameters of a question, each given at most once.
-type parameters map[string]string
+// parameters are the parameters of a question, each given at most once. What reads one keeps the
+// first fault, which the client is told by what looks at the ledger then.
+type parameters struct {
+	given map[string]string
+	path  string // of the request
+	fault error
+}
 
-func parse(query *rest.Query, known []string) (parameters, error) {
+func parse(r *http.Request, known []string) (*parameters, error) {
+	query := rest.ParseQuery(r)
 	if err := query.Fault(); err != nil {
 		return nil, rest.BadRequest("%v", err)
 	}
@@ -307,102 +312,111 @@ func parse(query *rest.Query, known []string) (parameters, error) {
 	case repeated != "":
 		return nil, rest.BadRequest("%s: given more than once", repeated)
 	}
-	p := make(parameters)
+	p := &parameters{given: make(map[string]string), path: r.URL.EscapedPath()}
 	for _, key := range query.Keys() {
-		if p[key] = query.Get(key); p[key] == "" {
+		if p.given[key] = query.Get(key); p.given[key] == "" {
 			return nil, rest.BadRequest("%s: is empty", key)
 		}
 	}
 	return p, nil
 }
 
+func (p *parameters) refuse(format string, args ...any) {
+	if p.fault == nil {
+		p.fault = rest.BadRequest(format, args...)
+	}
+}
+
 // into reads parameters into the fields of a query, which have the same names in JSON.
-func (p parameters) into(query any) (err error) {
+func (p *parameters) into(query any) error {
 	fields := reflect.ValueOf(query).Elem()
 	for _, of := range reflect.VisibleFields(fields.Type()) {
 		name, _, _ := strings.Cut(of.Tag.Get("json"), ",")
-		if p[name] == "" || err != nil {
+		if p.given[name] == "" {
 			continue
 		}
 		switch field := fields.FieldByIndex(of.Index).Addr().Interface().(type) {
 		case *string:
-			*field = p[name]
+			*field = p.given[name]
 		case *wire.Instant:
-			*field = wire.Instant(p[name])
+			*field = wire.Instant(p.given[name])
 		case *[]string:
-			*field = strings.Split(p[name], ",")
+			*field = strings.Split(p.given[name], ",")
 		case *bool:
-			*field, err = p.flag(name)
+			*field = p.flag(name)
 		case *ledger.UUID:
-			*field, err = p.uuid(name)
+			*field = p.uuid(name)
 		case *int:
-			var n int64
-			n, err = p.number(name, 1, math.MaxInt32, 1)
-			*field = int(n)
+			*field = number(p, name, 1, math.MaxInt32, 1)
 		}
 	}
-	return err
+	return p.fault
 }
 
-func (p parameters) address(name string) (ledger.Address, error) {
-	if p[name] == "" {
-		return ledger.Address{}, rest.BadRequest("%s: is needed", name)
+func (p *parameters) address(name string) ledger.Address {
+	if p.given[name] == "" {
+		p.refuse("%s: is needed", name)
+		return ledger.Address{}
 	}
-	at, err := ledger.ParseAddress(p[name])
+	at, err := ledger.ParseAddress(p.given[name])
 	if err != nil {
-		return at, rest.BadRequest("%s: %s", name, strings.TrimPrefix(err.Error(), "ledger: "))
+		p.refuse("%s: %s", name, strings.TrimPrefix(err.Error(), "ledger: "))
 	}
-	return at, nil
+	return at
 }
 
-func (p parameters) uuid(name string) (ledger.UUID, error) {
-	id, err := ledger.ParseUUID(p[name])
+func (p *parameters) uuid(name string) ledger.UUID {
+	id, err := ledger.ParseUUID(p.given[name])
 	if err != nil || id.IsNil() {
-		return id, rest.BadRequest("%s: %q is not a uuid", name, p[name])
+		p.refuse("%s: %q is not a uuid", name, p.given[name])
 	}
-	return id, nil
+	return id
 }
 
 // number reads a number between bounds; a missing one has the default.
-func (p parameters) number(name string, least, most, missing int64) (int64, error) {
-	if p[name] == "" && missing >= least {
-		return missing, nil
+func number[T int | int64](p *parameters, name string, least, most, missing T) T {
+	if p.given[name] == "" && missing >= least {
+		return missing
 	}
-	n, err := strconv.ParseInt(p[name], 10, 64)
-	if err != nil || n < least || n > most {
-		return 0, rest.BadRequest("%s: %q is not a number from %d to %d", name, p[name], least, most)
+	n, err := strconv.ParseInt(p.given[name], 10, 64)
+	if err != nil || n < int64(least) || n > int64(most) {
+		p.refuse("%s: %q is not a number from %d to %d", name, p.given[name], least, most)
 	}
-	return n, nil
+	return T(n)
 }
 
 // moment reads an RFC 3339 time; zero if it is missing.
-func (p parameters) moment(name string) (time.Time, error) {
-	if p[name] == "" {
-		return time.Time{}, nil
+func (p *parameters) moment(name string) (at time.Time) {
+	if p.given[name] == "" {
+		return at
 	}
-	at, err := time.Parse(time.RFC3339Nano, strings.ReplaceAll(p[name], " ", "+"))
+	at, err := time.Parse(time.RFC3339Nano, strings.ReplaceAll(p.given[name], " ", "+"))
 	if err != nil {
-		return at, rest.BadRequest("%s: %q is not an RFC 3339 time", name, p[name])
+		p.refuse("%s: %q is not an RFC 3339 time", name, p.given[name])
 	}
-	return at, nil
-}
-
-// telling makes sentences, with whole ids if the parameters say so.
-func (q *Questions) telling(p parameters) (present.Telling, error) {
-	whole, err := p.flag("whole_ids")
-	return present.Telling{Views: q.Views, Directory: q.Directory, WholeIDs: whole}, err
+	return at
 }
 
 // flag reads a parameter that is true or false; a missing one is false.
-func (p parameters) flag(name string) (bool, error) {
-	if p[name] == "" {
-		return false, nil
+func (p *parameters) flag(name string) bool {
+	if p.given[name] == "" {
+		return false
 	}
-	value, err := strconv.ParseBool(p[name])
+	value, err := strconv.ParseBool(p.given[name])
 	if err != nil {
-		return false, rest.BadRequest("%s: %q is not true or false", name, p[name])
+		p.refuse("%s: %q is not true or false", name, p.given[name])
 	}
-	return value, nil
+	return value
+}
+
+// means reports whether a parameter is a value, or missing.
+func (p *parameters) means(name, value string) bool {
+	return p.given[name] == "" || p.given[name] == value
+}
+
+// telling makes sentences, with whole ids if the parameters say so.
+func (q *Questions) telling(p *parameters) present.Telling {
+	return present.Telling{Views: q.Views, Directory: q.Directory, WholeIDs: p.flag("whole_ids")}
 }
 
 // looked is what a question looks at, and how much of it an answer has at most.
@@ -413,22 +427,24 @@ type looked struct {
 }
 
 // look reads the parameters at and limit, of which most is the greatest, and missing the default.
-func (q *Questions) look(p parameters, most, missing int64) (l looked, err error) {
-	limit, err := p.number("limit", 1, most, missing)
-	if err != nil {
-		return l, err
+func (q *Questions) look(p *parameters, most, missing int) (l looked, err error) {
+	l.limit = number(p, "limit", 1, most, missing)
+	if l.View, err = q.view(p); err == nil {
+		l.classes, err = l.Classes()
 	}
-	if l.View, err = q.view(p); err != nil {
-		return l, err
-	}
-	l.limit = int(limit)
-	l.classes, err = l.Classes()
 	return l, err
 }
 
-// view returns the view of the parameter at.
-func (q *Questions) view(p parameters) (projector.View, error) {
-	view, err := present.ViewAt(q.Views, p["at"], time.Now())
+// view returns the view of the parameter at, if no parameter is at fault.
+func (q *Questions) view(p *parameters) (projector.View, error) {
+	if p.fault != nil {
+		return projector.View{}, p.fault
+	}
+	return q.viewAt(p.given["at"])
+}
+
+func (q *Questions) viewAt(at string) (projector.View, error) {
+	view, err := present.ViewAt(q.Views, at, time.Now())
 	if errors.Is(err, present.ErrMoment) {
 		return view, rest.BadRequest("at: %v", err)
 	}

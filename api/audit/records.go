@@ -14,7 +14,6 @@ import (
 	"unicode"
 
 	"github.com/allot-project/allot/api/present"
-	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
@@ -63,30 +62,35 @@ const (
 // records is GET /audit/records?from=SEQ&follow=true. With at=SEQUENCE or an RFC
 // 3339 time it answers only records up to that moment, with limit at most that
 // many, with format=text as sentences.
-func (q *Questions) records(p parameters) (func(context.Context, *lines) error, error) {
-	ask, err := recordsParameters(p)
-	if err != nil {
-		return nil, err
+func (q *Questions) records(p *parameters) (func(context.Context, *lines) error, error) {
+	ask := &recordsAsked{from: 1, until: math.MaxUint64, follow: p.flag("follow")}
+	var err error
+	if from := p.given["from"]; from != "" {
+		if ask.from, err = strconv.ParseUint(from, 10, 64); err != nil || ask.from == 0 {
+			p.refuse("from: %q is not a sequence (1 or more)", from)
+		}
 	}
-	telling, err := q.telling(p)
-	if err != nil {
-		return nil, err
+	if limit := p.given["limit"]; limit != "" {
+		if ask.limit, err = strconv.Atoi(limit); err != nil || ask.limit < 1 {
+			p.refuse("limit: %q is not a number (1 or more)", limit)
+		}
 	}
-	switch p["format"] {
+	if ask.follow && p.given["at"] != "" {
+		p.refuse("follow: nothing is added to the past, so it cannot be given together with at")
+	}
+	telling := q.telling(p)
+	switch p.given["format"] {
 	case "", "json":
 	case formatText, "json,text":
 		ask.telling = &telling
 	default:
-		return nil, rest.BadRequest("format: %q is none of json, text and json,text", p["format"])
+		p.refuse("format: %q is none of json, text and json,text", p.given["format"])
 	}
-	if p["at"] != "" {
-		view, err := q.view(p)
-		if err != nil {
-			return nil, err
-		}
+	view, err := q.view(p)
+	if p.given["at"] != "" {
 		ask.until = view.Sequence()
 	}
-	return func(ctx context.Context, to *lines) error { return q.tellRecords(ctx, to, ask) }, nil
+	return func(ctx context.Context, to *lines) error { return q.tellRecords(ctx, to, ask) }, err
 }
 
 // recordsAsked says which records the client asks for.
@@ -99,31 +103,7 @@ type recordsAsked struct {
 	telling *present.Telling
 }
 
-// formatText is the format of lines of text.
 const formatText = "text"
-
-func recordsParameters(given parameters) (ask *recordsAsked, err error) {
-	ask = &recordsAsked{from: 1, until: math.MaxUint64}
-	for key, value := range given {
-		switch key {
-		case "from":
-			if ask.from, err = strconv.ParseUint(value, 10, 64); err != nil || ask.from == 0 {
-				return nil, rest.BadRequest("from: %q is not a sequence (1 or more)", value)
-			}
-		case "limit":
-			if ask.limit, err = strconv.Atoi(value); err != nil || ask.limit < 1 {
-				return nil, rest.BadRequest("limit: %q is not a number (1 or more)", value)
-			}
-		}
-	}
-	if ask.follow, err = given.flag("follow"); err != nil {
-		return nil, err
-	}
-	if ask.follow && given["at"] != "" {
-		return nil, rest.BadRequest("follow: nothing is added to the past, so it cannot be given together with at")
-	}
-	return ask, nil
-}
 
 // tellRecords writes the records that the client asks for and, if it follows,
 // those that come later.
@@ -168,7 +148,6 @@ func (q *Questions) tellRecords(ctx context.Context, to *lines, ask *recordsAske
 	}
 }
 
-// errEnough means that a chunk is full.
 var errEnough = errors.New("audit: the chunk is full")
 
 // commits reads the commits from..to, or only the first of them if they are
@@ -241,3 +220,63 @@ func (ask *recordsAsked) write(to *lines, commits []*ledger.Commit, left *int) e
 }
 
 var errNotSeen = errors.New("the log holds another commit than the one that the read models have folded: the log was swapped or changed")
+
+// Bounds of an answer with commits.
+const (
+	maxCommits  = 100_000
+	someCommits = 1000 // unless the client asks for another number
+)
+
+// Commit is a commit of the log as it is. Its bytes hash to the digest, which
+// the next commit names as its predecessor's.
+type Commit struct {
+	Sequence uint64        `json:"sequence"`
+	Digest   ledger.Digest `json:"digest"`
+	Data     []byte        `json:"data"` // base64
+}
+
+// rawCommits is GET /audit/commits: the log itself, for backups. It ends at the limit
+// or at the end of the log; entries that are no commits of the ledger are among them.
+func (q *Questions) rawCommits(p *parameters) (func(context.Context, *lines) error, error) {
+	from := number[int64](p, "from", 1, math.MaxInt64, 1)
+	limit := number[int64](p, "limit", 1, maxCommits, someCommits)
+	if p.fault != nil {
+		return nil, p.fault
+	}
+	last := min(q.Views.View().Sequence(), uint64(from)+uint64(limit)-1)
+	return func(ctx context.Context, to *lines) error {
+		for next := uint64(from); next <= last; {
+			list, err := q.someCommits(ctx, to.asker, next, last)
+			if err != nil {
+				return err
+			}
+			for i := range list {
+				if err := to.line(ledger.Address{Sequence: list[i].Sequence}, &list[i]); err != nil {
+					return err
+				}
+			}
+			if err := to.flush(); err != nil {
+				return err
+			}
+			next += uint64(len(list))
+		}
+		return nil
+	}, nil
+}
+
+// someCommits reads some commits, with a place.
+func (q *Questions) someCommits(ctx context.Context, asker string, from, last uint64) (list []Commit, err error) {
+	work, err := q.Fair.Long(ctx, asker)
+	if err != nil {
+		return nil, err
+	}
+	defer work.End()
+	err = q.chunk(ctx, from, last, func(e ledger.Entry) error {
+		list = append(list, Commit{e.Sequence, ledger.DigestOf(e.Data), append([]byte(nil), e.Data...)})
+		return nil
+	})
+	if err == nil && len(list) == 0 {
+		err = ledger.ErrLogGap
+	}
+	return list, err
+}

@@ -29,8 +29,7 @@ type ToldRejection struct {
 
 var errNotKept = rest.NotFound("this server keeps no rejected commands")
 
-// rejections is GET /audit/rejections.
-func (q *Questions) rejections(ctx context.Context, p parameters) (any, error) {
+func (q *Questions) rejections(ctx context.Context, p *parameters) (any, error) {
 	if q.Rejected == nil {
 		return nil, errNotKept
 	}
@@ -38,13 +37,13 @@ func (q *Questions) rejections(ctx context.Context, p parameters) (any, error) {
 	if err := p.into(asked); err != nil {
 		return nil, err
 	}
+	telling := q.telling(p)
+	if p.fault != nil {
+		return nil, p.fault
+	}
 	list, err := present.RejectedEntries(ctx, q.Views, q.Rejected, asked)
 	if err != nil {
 		return nil, asBad(err)
-	}
-	telling, err := q.telling(p)
-	if err != nil {
-		return nil, err
 	}
 	answer := &Rejections{[]ToldRejection{}, len(list) == cmp.Or(asked.Limit, present.DefaultRejections)}
 	for i := range list {
@@ -68,7 +67,7 @@ func asBad(err error) error {
 // holders is GET /audit/holders?provider=UUID: the consumers that held something
 // of the provider at the moment at, with their owners; with tree=true also of what
 // is nested in it.
-func (q entities) holders(ctx context.Context, p parameters) (any, error) {
+func (q entities) holders(ctx context.Context, p *parameters) (any, error) {
 	asked := &wire.HoldersQuery{}
 	if err := p.into(asked); err != nil {
 		return nil, err

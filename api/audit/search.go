@@ -38,21 +38,17 @@ const (
 	leastPrefix = 4
 )
 
-// search is GET /audit/search.
-func (q entities) search(ctx context.Context, p parameters) (any, error) {
-	text := p["q"]
+func (q entities) search(ctx context.Context, p *parameters) (any, error) {
+	text := p.given["q"]
 	if text == "" || len(text) > maxFindBytes {
 		return nil, rest.BadRequest("q: must have 1 to %d bytes", maxFindBytes)
 	}
-	limit, err := p.number("limit", 1, maxMatches, defaultMatches)
-	if err != nil {
-		return nil, err
-	}
+	limit := number(p, "limit", 1, maxMatches, defaultMatches)
 	world, view, err := q.world(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	s := &searcher{text: strings.ToLower(text), limit: int(limit)}
+	s := &searcher{text: strings.ToLower(text), limit: limit}
 	consider := func(of, id, name string) bool {
 		s.consider(of, id, name)
 		return s.more(ctx)
@@ -94,7 +90,6 @@ func (s *searcher) addressed(view projector.View) error {
 	return begin.err
 }
 
-// searcher looks for a text.
 type searcher struct {
 	text       string // in lower case
 	limit      int

@@ -1,8 +1,10 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/allot-project/allot/api/present"
@@ -31,20 +33,17 @@ const (
 
 // series is GET /audit/series?provider=UUID, ?project=ID, ?user=ID or ?fleet=true:
 // usage at a number of points from since to until.
-func (q sums) series(ctx context.Context, p parameters) (any, error) {
+func (q sums) series(ctx context.Context, p *parameters) (any, error) {
 	read, err := q.seriesOf(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	points, err := p.number("points", 2, maxPoints, defaultPoints)
-	if err != nil {
-		return nil, err
-	}
+	points := number[int64](p, "points", 2, maxPoints, defaultPoints)
 	since, until, err := q.span(p)
 	if err != nil {
 		return nil, err
 	}
-	if p["fleet"] != "" {
+	if p.given["fleet"] != "" {
 		points = q.fleetPoints(points)
 	}
 	s := &Series{Points: []Point{}}
@@ -73,13 +72,13 @@ func (q sums) series(ctx context.Context, p parameters) (any, error) {
 }
 
 // span returns the time of a series: by default from the first commit until now.
-func (q *Questions) span(p parameters) (since, until time.Time, err error) {
-	if since, until, err = p.span(); err != nil {
-		return
+func (q *Questions) span(p *parameters) (since, until time.Time, err error) {
+	if since, until = p.span(); p.fault != nil {
+		return since, until, p.fault
 	}
 	now := time.Now()
 	if until.After(now) {
-		return since, until, rest.BadRequest("until: %s is in the future", p["until"])
+		return since, until, rest.BadRequest("until: %s is in the future", p.given["until"])
 	}
 	if until.IsZero() {
 		until = now
@@ -102,41 +101,39 @@ func (q *Questions) span(p parameters) (since, until time.Time, err error) {
 var errBackwards = rest.BadRequest("until: is before since")
 
 // span reads the times from which and to which an answer goes; zero if they are missing.
-func (p parameters) span() (since, until time.Time, err error) {
-	if since, err = p.moment("since"); err == nil {
-		until, err = p.moment("until")
+func (p *parameters) span() (since, until time.Time) {
+	since, until = p.moment("since"), p.moment("until")
+	if p.fault == nil && !until.IsZero() && until.Before(since) {
+		p.fault = errBackwards
 	}
-	if err == nil && !until.IsZero() && until.Before(since) {
-		err = errBackwards
-	}
-	return since, until, err
+	return since, until
 }
 
 type reading func(projector.View) (used, capacity map[string]int64, err error)
 
-func (q sums) seriesOf(ctx context.Context, p parameters) (reading, error) {
+func (q sums) seriesOf(ctx context.Context, p *parameters) (reading, error) {
 	given := 0
 	for _, name := range []string{"provider", "project", "user", "fleet"} {
-		if p[name] != "" {
+		if p.given[name] != "" {
 			given++
 		}
 	}
 	if given != 1 {
 		return nil, rest.BadRequest("give one of provider, project, user and fleet")
 	}
-	if p["fleet"] != "" {
-		if p["fleet"] != "true" {
-			return nil, rest.BadRequest("fleet: %q is not true", p["fleet"])
+	if p.given["fleet"] != "" {
+		if p.given["fleet"] != "true" {
+			return nil, rest.BadRequest("fleet: %q is not true", p.given["fleet"])
 		}
 		return func(v projector.View) (used, capacity map[string]int64, err error) { return q.totals.of(ctx, v) }, nil
 	}
-	if user := p["user"]; user != "" {
+	if user := p.given["user"]; user != "" {
 		return func(v projector.View) (used, _ map[string]int64, err error) {
 			used, err = usedBy(ctx, v, user)
 			return used, nil, err
 		}, nil
 	}
-	if project := p["project"]; project != "" {
+	if project := p.given["project"]; project != "" {
 		return func(v projector.View) (used, _ map[string]int64, err error) {
 			used = make(map[string]int64)
 			list, err := present.Usages(v, project, "")
@@ -148,13 +145,10 @@ func (q sums) seriesOf(ctx context.Context, p parameters) (reading, error) {
 			return used, nil, err
 		}, nil
 	}
-	id, err := p.uuid("provider")
-	return func(v projector.View) (used, capacity map[string]int64, err error) {
-		return usedOf(v, id)
-	}, err
+	id := p.uuid("provider")
+	return func(v projector.View) (used, capacity map[string]int64, err error) { return usedOf(v, id) }, p.fault
 }
 
-// usedBy returns what a user holds in all projects.
 func usedBy(ctx context.Context, v projector.View, user string) (map[string]int64, error) {
 	used := make(map[string]int64)
 	classes, err := v.Classes()
@@ -171,10 +165,7 @@ func usedBy(ctx context.Context, v projector.View, user string) (map[string]int6
 		looked++
 		return looked%1000 != 0 || ctx.Err() == nil
 	})
-	if err == nil {
-		err = ctx.Err()
-	}
-	return used, err
+	return used, cmp.Or(err, ctx.Err())
 }
 
 func usedOf(v projector.View, id ledger.UUID) (used, capacity map[string]int64, err error) {
@@ -187,4 +178,64 @@ func usedOf(v projector.View, id ledger.UUID) (used, capacity map[string]int64, 
 		used[inv.Class], capacity[inv.Class] = inv.Used, inv.Capacity
 	}
 	return used, capacity, nil
+}
+
+// fleetReads bounds how many providers a series of the fleet reads: it has fewer
+// points when there are many providers.
+const fleetReads = 2_000_000
+
+const leastFleetPoints = 8
+
+const keptTotals = 4096
+
+func (q sums) fleetPoints(wanted int64) int64 {
+	world, _ := q.Views.World()
+	return max(min(wanted, leastFleetPoints), min(wanted, fleetReads/max(1, int64(world.Len()))))
+}
+
+// fleetTotals are the sums of all inventories at moments of the past. The past
+// does not change, so they are kept. They are made one at a time, which bounds
+// what they take.
+type fleetTotals struct {
+	mu   sync.Mutex
+	kept map[uint64]fleetTotal // by sequence; guarded by mu
+}
+
+type fleetTotal struct{ used, capacity map[string]int64 }
+
+// of returns the sums at a moment. They must not be changed.
+func (f *fleetTotals) of(ctx context.Context, v projector.View) (used, capacity map[string]int64, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if ctx.Err() != nil {
+		return nil, nil, ctx.Err()
+	}
+	if found, kept := f.kept[v.Sequence()]; kept {
+		return found.used, found.capacity, nil
+	}
+	classes, err := v.Classes()
+	if err != nil {
+		return nil, nil, err
+	}
+	sums := make(map[ledger.ClassID]amounts)
+	err = v.Inventories(func(list []ledger.Inventory) bool {
+		for i := range list {
+			sum := sums[list[i].Class]
+			sum.used, sum.capacity = sum.used+list[i].Used, sum.capacity+list[i].Units()
+			sums[list[i].Class] = sum
+		}
+		return true
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	one := fleetTotal{make(map[string]int64), make(map[string]int64)}
+	for class, sum := range sums {
+		one.used[classes.Name(class)], one.capacity[classes.Name(class)] = sum.used, sum.capacity
+	}
+	if f.kept == nil || len(f.kept) >= keptTotals {
+		f.kept = make(map[uint64]fleetTotal)
+	}
+	f.kept[v.Sequence()] = one
+	return one.used, one.capacity, nil
 }

@@ -21,8 +21,8 @@ type octets []byte
 const forEver = "private, max-age=31536000, immutable"
 
 // tile is GET /audit/tiles/tile/LEVEL/NUMBER and GET /audit/tiles/tile/entries/NUMBER.
-func (q *Questions) tile(ctx context.Context, p parameters) (any, error) {
-	path := p[whole]
+func (q *Questions) tile(ctx context.Context, p *parameters) (any, error) {
+	path := p.path
 	t, err := proof.ParseTilePath(strings.TrimPrefix(path, tilesPrefix))
 	if err != nil {
 		return nil, rest.NotFound("%s is not the path of a tile: see https://c2sp.org/tlog-tiles", path)

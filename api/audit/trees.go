@@ -34,28 +34,20 @@ const (
 	defaultTrees = 100
 )
 
-// trees is GET /audit/trees.
-func (q sums) trees(ctx context.Context, p parameters) (any, error) {
-	order, err := p.order(orderName)
-	if err != nil {
-		return nil, err
-	}
-	offset, err := p.number("offset", 0, maxSkipped, 0)
-	if err != nil {
-		return nil, err
-	}
-	if order != orderName && p["class"] == "" {
-		return nil, rest.BadRequest("class: is needed for the order %s", order)
+func (q sums) trees(ctx context.Context, p *parameters) (any, error) {
+	order, offset := p.order(orderName), number[int64](p, "offset", 0, maxSkipped, 0)
+	if order != orderName && p.given["class"] == "" {
+		p.refuse("class: is needed for the order %s", order)
 	}
 	view, err := q.look(p, maxTrees, defaultTrees)
 	if err != nil {
 		return nil, err
 	}
-	class, found := view.classes.ID(p["class"])
-	if p["class"] != "" && !found {
-		return nil, rest.BadRequest("class: there is no resource class %q", p["class"])
+	class, found := view.classes.ID(p.given["class"])
+	if p.given["class"] != "" && !found {
+		return nil, rest.BadRequest("class: there is no resource class %q", p.given["class"])
 	}
-	asked := treeList{view.Sequence(), p["class"], order, strings.ToLower(p["q"])}
+	asked := treeList{view.Sequence(), p.given["class"], order, strings.ToLower(p.given["q"])}
 	list, err := q.arranged.get(asked, func() ([]*tree, error) {
 		world, _, err := q.world(ctx, p)
 		if err != nil {
@@ -89,13 +81,11 @@ func (q sums) trees(ctx context.Context, p parameters) (any, error) {
 // maxSkipped is more trees than there are.
 const maxSkipped = 1 << 40
 
-// treeList says which trees a list has, and in which order.
 type treeList struct {
 	sequence           uint64
 	class, order, part string
 }
 
-// keptLists is how many lists of trees are kept.
 const keptLists = 4
 
 // treeLists keeps the lists that were made last, so that the next page of a list
@@ -140,12 +130,8 @@ type Tree struct {
 
 const maxTreeProviders = 2000
 
-// tree is GET /audit/tree.
-func (q sums) tree(ctx context.Context, p parameters) (any, error) {
-	id, err := p.uuid("provider")
-	if err != nil {
-		return nil, err
-	}
+func (q sums) tree(ctx context.Context, p *parameters) (any, error) {
+	id := p.uuid("provider")
 	world, view, err := q.world(ctx, p)
 	if err != nil {
 		return nil, err

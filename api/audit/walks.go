@@ -127,7 +127,6 @@ type actors struct {
 	from, to uint64            // the commits that were looked through; guarded by mu
 }
 
-// whole reports whether all records were looked through.
 func (a *actors) whole() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -100,7 +100,6 @@ func (q *Questions) whatIf(ctx context.Context, client string, body []byte) (any
 	return answer, nil
 }
 
-// readWhatIf reads the body of POST /audit/what-if, and what is to be carried out and asked.
 func readWhatIf(body []byte) (asked WhatIf, steps []commands.Command, questions []wire.Query, err error) {
 	if err := document.Check(body); err != nil {
 		return asked, nil, nil, rest.BadRequest("the body is not JSON that can be read in one way: %v", err)
@@ -130,7 +129,7 @@ func (q *Questions) state(ctx context.Context, at string) (*ledger.State, error)
 	if at == "" && q.Present != nil {
 		return q.Present.Fork(ctx)
 	}
-	view, err := q.view(parameters{"at": at})
+	view, err := q.viewAt(at)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +173,6 @@ func queryOf(name string, body []byte) (wire.Query, error) {
 	return empty, nil
 }
 
-// asker answers queries from a State.
 type asker struct {
 	present.Of
 	maxSteps int

@@ -53,22 +53,13 @@ type WhyInventory struct {
 // maxWhy is how many records are examined for each part of an answer.
 const maxWhy = 20_000
 
-// reasons answers why something is so.
 type reasons struct {
 	*Questions
 	telling present.Telling
 }
 
-// why is GET /audit/why?consumer=UUID&provider=UUID.
-func (q *Questions) why(ctx context.Context, p parameters) (any, error) {
-	consumer, err := p.uuid("consumer")
-	if err != nil {
-		return nil, err
-	}
-	provider, err := p.uuid("provider")
-	if err != nil {
-		return nil, err
-	}
+func (q *Questions) why(ctx context.Context, p *parameters) (any, error) {
+	consumer, provider, telling := p.uuid("consumer"), p.uuid("provider"), q.telling(p)
 	view, err := q.view(p)
 	if err != nil {
 		return nil, err
@@ -76,10 +67,6 @@ func (q *Questions) why(ctx context.Context, p parameters) (any, error) {
 	w := &Why{
 		Sequence: view.Sequence(), Consumer: consumer, Provider: provider, Changes: []WhyChange{},
 		Inventories: []WhyInventory{},
-	}
-	telling, err := q.telling(p)
-	if err != nil {
-		return nil, err
 	}
 	if w.Holds, err = held(view, consumer, provider); err != nil {
 		return nil, err
@@ -101,7 +88,6 @@ func (q *Questions) why(ctx context.Context, p parameters) (any, error) {
 	return w, err
 }
 
-// held returns what a consumer holds of a provider, by class.
 func held(view projector.View, consumer, provider ledger.UUID) (map[string]int64, error) {
 	amounts := make(map[string]int64)
 	all, err := present.Allocations(view, consumer)
@@ -219,7 +205,6 @@ func (q reasons) whyInventories(ctx context.Context, view projector.View, w *Why
 	})
 }
 
-// inventories returns the inventories of a provider, by class.
 func inventories(view projector.View, provider ledger.UUID) (map[string]*wire.Inventory, error) {
 	all := make(map[string]*wire.Inventory)
 	p, err := present.Provider(view, provider, nil)

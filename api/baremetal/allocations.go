@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/allot-project/allot/api/policy"
@@ -18,11 +19,10 @@ var allocationFields = []string{
 	"state", "traits", "links", "node_uuid",
 }
 
-// allocations answers a request that is about allocations.
 type allocations struct{ *request }
 
 // describe returns an allocation in the form that clients see.
-func (r allocations) describe(a *ledger.NodeAllocation, fields []string) object {
+func (r allocations) describe(a *ledger.NodeAllocation, fields []string) (object, error) {
 	doc := object{
 		{"uuid", a.UUID},
 		{"created_at", timeText(a.CreatedAt)},
@@ -41,7 +41,7 @@ func (r allocations) describe(a *ledger.NodeAllocation, fields []string) object 
 	if r.version < ownerSince {
 		doc = doc.without("owner")
 	}
-	return doc.only(fields)
+	return doc.only(fields), nil
 }
 
 func missingIdent(*request) (*response, error) {
@@ -62,7 +62,6 @@ func (r allocations) checkVersion() *rest.Failure {
 	return nil
 }
 
-// allocationBody is the body of a request for an allocation.
 type allocationBody struct {
 	CandidateNodes []string        `json:"candidate_nodes"`
 	Extra          ledger.Document `json:"extra"`
@@ -120,7 +119,7 @@ func (r allocations) create() (*response, error) {
 	if id.IsNil() {
 		id = rest.NewID(r.Request, "allocation")
 	}
-	return r.created(
+	return r.made(
 		&commands.RequestNodeAllocation{Allocation: id, NodeRequest: wanted},
 		func() (ledger.UUID, error) { return id, nil },
 	)
@@ -139,21 +138,20 @@ func (r allocations) ownerOfNew(b *allocationBody) (string, *rest.Failure) {
 	if !r.mayCreateOwn() {
 		return "", forbidden("baremetal:allocation:create")
 	}
-	if owner != "" && owner != r.who.Project {
+	if owner != "" && owner != r.Who.Project {
 		return "", rest.Errorf(
 			http.StatusForbidden,
 			"Cannot create allocation with an owner Project ID value %s not matching the requestor Project ID %s. Policy baremetal:allocation:create is required for this capability.",
-			owner, r.who.Project,
+			owner, r.Who.Project,
 		)
 	}
-	return r.who.Project, nil
+	return r.Who.Project, nil
 }
 
 func (r allocations) mayCreateOwn() bool {
-	return r.who.Project != "" && r.allows("baremetal:allocation:create_restricted", nil)
+	return r.Who.Project != "" && r.allows("baremetal:allocation:create_restricted", nil)
 }
 
-// candidateNodes finds the nodes that a request names.
 func (r allocations) candidateNodes(idents []string) ([]ledger.UUID, error) {
 	if len(idents) > ledger.MaxCandidateNodes {
 		return nil, rest.BadRequest("At most %d candidate_nodes can be named, not %d", ledger.MaxCandidateNodes, len(idents))
@@ -199,42 +197,31 @@ func (r allocations) backfill(ident string, id ledger.UUID, wanted commands.Node
 		}
 		return n.Instance, nil
 	}
-	return r.created(
+	return r.made(
 		&commands.BackfillNodeAllocation{Node: n.UUID, Allocation: id, NewAllocation: fresh, NodeRequest: wanted}, made,
 	)
 }
 
-// created submits a request for an allocation and answers the allocation right
-// after it, without anything that happened to it since.
-func (r allocations) created(c commands.Command, made func() (ledger.UUID, error)) (*response, error) {
-	outcome, err := r.carry("allocation", c, nil)
-	if err != nil {
-		return nil, err
-	}
-	if r.view, err = r.h.Views.ViewAt(outcome.Address.Sequence); err != nil {
-		return nil, err
-	}
-	id, err := made()
-	if err != nil {
-		return nil, err
-	}
-	a, found, err := r.writtenAllocation(id)
-	if err != nil {
-		return nil, err
-	}
-	if !found {
-		return nil, allocationNotFound(id.String())
-	}
-	if a.State == ledger.NodeAllocationError {
-		return nil, rest.Errorf(http.StatusConflict, "%s", a.LastError)
-	}
-	return &response{status: http.StatusCreated, body: r.describe(a, nil), location: "/v1/allocations/" + id.String()}, nil
+// made submits a request for an allocation, whose uuid is found after it.
+func (r allocations) made(c commands.Command, find func() (ledger.UUID, error)) (*response, error) {
+	return r.created("allocation", c, nil, func() (*response, error) {
+		id, err := find()
+		if err != nil {
+			return nil, err
+		}
+		a, found, err := r.writtenAllocation(id)
+		if err == nil && found && a.State == ledger.NodeAllocationError {
+			err = rest.Errorf(http.StatusConflict, "%s", a.LastError)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return showWritten(r.all(), id, http.StatusCreated)
+	})
 }
 
 func (r allocations) show(find func() (*ledger.NodeAllocation, error)) (*response, error) {
-	return show(r.request, r.fields, find, func(a *ledger.NodeAllocation, asked []string) (object, error) {
-		return r.describe(a, asked), nil
-	})
+	return show(r.request, r.all(), find)
 }
 
 func (r allocations) fields(values url.Values) ([]string, error) {
@@ -261,14 +248,7 @@ func (r allocations) update() (*response, error) {
 	if _, err := r.carry("allocation", &commands.UpdateNodeAllocation{Allocation: a.UUID, Patch: ops}, words); err != nil {
 		return nil, err
 	}
-	after, found, err := r.writtenAllocation(a.UUID)
-	if err != nil {
-		return nil, err
-	}
-	if !found {
-		return nil, allocationNotFound(r.ident)
-	}
-	return ok(r.describe(after, nil)), nil
+	return showWritten(r.all(), a.UUID, http.StatusOK)
 }
 
 func (r allocations) release(find func() (*ledger.NodeAllocation, error)) (*response, error) {
@@ -280,4 +260,94 @@ func (r allocations) release(find func() (*ledger.NodeAllocation, error)) (*resp
 		return nil, forbidden("baremetal:allocation:delete")
 	}
 	return r.accepted("allocation", &commands.ReleaseNodeAllocation{Allocation: a.UUID}, noContent())
+}
+
+// ofNode finds a node's allocation. missing is the status for a missing node,
+// which differs between Ironic's methods.
+func (r allocations) ofNode(missing int) func() (*ledger.NodeAllocation, error) {
+	return func() (*ledger.NodeAllocation, error) {
+		n, err := r.findNode(r.ident)
+		if err != nil {
+			return nil, err
+		}
+		if n == nil {
+			return nil, nodeNotFound(missing, r.ident)
+		}
+		a, found, err := r.allocationByID(n.Allocation)
+		if err == nil && !found {
+			err = rest.NotFound("Allocation for node %s was not found", r.ident)
+		}
+		return a, err
+	}
+}
+
+var allocationKeys = map[string]func(*ledger.NodeAllocation) string{
+	"uuid":           func(a *ledger.NodeAllocation) string { return a.UUID.String() },
+	"name":           func(a *ledger.NodeAllocation) string { return a.Name },
+	"state":          func(a *ledger.NodeAllocation) string { return string(a.State) },
+	"owner":          func(a *ledger.NodeAllocation) string { return a.Owner },
+	"resource_class": func(a *ledger.NodeAllocation) string { return a.ResourceClass },
+	"last_error":     func(a *ledger.NodeAllocation) string { return a.LastError },
+	"node_id":        func(a *ledger.NodeAllocation) string { return a.Node.String() },
+	"created_at":     func(a *ledger.NodeAllocation) string { return sortableTime(a.CreatedAt) },
+	"updated_at":     func(a *ledger.NodeAllocation) string { return sortableTime(a.UpdatedAt) },
+	defaultSortKey:   func(*ledger.NodeAllocation) string { return "" },
+}
+
+// sortableTime returns a time as a text with the same order.
+func sortableTime(at int64) string {
+	text := strconv.FormatInt(at, 10)
+	return strings.Repeat("0", max(0, 20-len(text))) + text
+}
+
+var allocationListParameters = []string{
+	"node", "resource_class", "state", "owner", "fields", "limit", "marker", "sort_key", "sort_dir",
+}
+
+func (r allocations) list() (*response, error) {
+	values, err := r.parameters(allocationListParameters...)
+	if err != nil {
+		return nil, err
+	}
+	asked, err := r.fields(values)
+	if err != nil {
+		return nil, err
+	}
+	if values.Has("owner") && r.version < ownerSince {
+		return nil, notAcceptable()
+	}
+	matches, err := r.filter(values)
+	if err != nil {
+		return nil, err
+	}
+	return list(r.request, r.all(), values, "/allocations", matches, asked)
+}
+
+func (r allocations) filter(values url.Values) (func(*ledger.NodeAllocation) bool, error) {
+	owner, byOwner := values.Get("owner"), values.Has("owner")
+	if !r.allows("baremetal:allocation:list_all", nil) {
+		if !r.allows("baremetal:allocation:list", nil) || r.Who.Project == "" {
+			return nil, forbidden("baremetal:allocation:list")
+		}
+		if byOwner && owner != r.Who.Project {
+			return nil, forbidden("baremetal:allocation:list_all")
+		}
+		owner, byOwner = r.Who.Project, true
+	}
+	var node ledger.UUID
+	if ident := values.Get("node"); ident != "" {
+		n, err := r.findNode(ident)
+		if err != nil {
+			return nil, err
+		}
+		if n == nil {
+			return nil, nodeNotFound(http.StatusBadRequest, ident)
+		}
+		node = n.UUID
+	}
+	return func(a *ledger.NodeAllocation) bool {
+		return (!byOwner || a.Owner == owner) && (node.IsNil() || a.Node == node) &&
+			(!values.Has("resource_class") || a.ResourceClass == values.Get("resource_class")) &&
+			(!values.Has("state") || string(a.State) == values.Get("state"))
+	}, nil
 }

@@ -15,17 +15,16 @@ var chassisFields = []string{"uuid", "created_at", "updated_at", "description", 
 // shortChassisFields are the fields in a list, if the client names none.
 var shortChassisFields = []string{"uuid", "description"}
 
-// chassis answers a request that is about chassis.
 type chassis struct{ *request }
 
 // describe returns a chassis in the form that clients see.
-func (r chassis) describe(c *ledger.Chassis, fields []string) object {
+func (r chassis) describe(c *ledger.Chassis, fields []string) (object, error) {
 	path := "/chassis/" + c.UUID.String()
 	return object{
 		{"uuid", c.UUID}, {"created_at", timeText(c.CreatedAt)}, {"updated_at", timeText(c.UpdatedAt)},
 		{"description", orNull(c.Description)}, {"extra", c.Extra},
 		{"links", r.links(path)}, {"nodes", r.links(path + "/nodes")},
-	}.only(fields)
+	}.only(fields), nil
 }
 
 // allowed finds the chassis that the path names, if a rule permits it. The rules
@@ -69,38 +68,13 @@ func (r chassis) create() (*response, error) {
 			return nil, rest.BadRequest("Expected UUID for uuid: %s", *body.UUID)
 		}
 	}
-	outcome, err := r.carry("chassis", &c, nil)
-	if err != nil {
-		return nil, err
-	}
-	if r.view, err = r.h.Views.ViewAt(outcome.Address.Sequence); err != nil {
-		return nil, err
-	}
-	answer, err := r.written(c.Chassis)
-	if err != nil {
-		return nil, err
-	}
-	answer.status, answer.location = http.StatusCreated, "/v1/chassis/"+c.Chassis.String()
-	return answer, nil
-}
-
-// written describes a chassis that the request has written.
-func (r chassis) written(id ledger.UUID) (*response, error) {
-	c, found, err := r.writtenChassis(id)
-	if err != nil {
-		return nil, err
-	}
-	if !found {
-		return nil, chassisNotFound(http.StatusNotFound, id.String())
-	}
-	return ok(r.describe(c, nil)), nil
+	return r.created("chassis", &c, nil, func() (*response, error) {
+		return showWritten(r.all(), c.Chassis, http.StatusCreated)
+	})
 }
 
 func (r chassis) show() (*response, error) {
-	find := func() (*ledger.Chassis, error) { return r.allowed("baremetal:chassis:get") }
-	return show(r.request, r.fields, find, func(c *ledger.Chassis, asked []string) (object, error) {
-		return r.describe(c, asked), nil
-	})
+	return show(r.request, r.all(), func() (*ledger.Chassis, error) { return r.allowed("baremetal:chassis:get") })
 }
 
 func (r chassis) fields(values url.Values) ([]string, error) {
@@ -119,11 +93,10 @@ func (r chassis) update() (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := r.accepted("chassis", &commands.UpdateChassis{Chassis: c.UUID, Patch: ops}, nil)
-	if err != nil {
-		return answer, err
+	if _, err := r.carry("chassis", &commands.UpdateChassis{Chassis: c.UUID, Patch: ops}, nil); err != nil {
+		return nil, err
 	}
-	return r.written(c.UUID)
+	return showWritten(r.all(), c.UUID, http.StatusOK)
 }
 
 func (r chassis) delete() (*response, error) {
@@ -134,7 +107,6 @@ func (r chassis) delete() (*response, error) {
 	return r.accepted("chassis", &commands.DeleteChassis{Chassis: c.UUID}, noContent())
 }
 
-// chassisKeys are the keys by which lists of chassis can be sorted.
 var chassisKeys = map[string]func(*ledger.Chassis) string{
 	"uuid":         func(c *ledger.Chassis) string { return c.UUID.String() },
 	"description":  func(c *ledger.Chassis) string { return c.Description },
@@ -154,7 +126,6 @@ func (r chassis) listInDetail() (*response, error) {
 	return r.listAll("/chassis/detail", chassisListParameters[2:], true)
 }
 
-// listAll answers a list at a path, with some parameters.
 func (r chassis) listAll(path string, known []string, detail bool) (*response, error) {
 	if !r.allows("baremetal:chassis:get", nil) {
 		return nil, forbidden("baremetal:chassis:get")
@@ -168,9 +139,7 @@ func (r chassis) listAll(path string, known []string, detail bool) (*response, e
 		return nil, err
 	}
 	all := func(*ledger.Chassis) bool { return true }
-	return list(r.request, values, r.listed(), path, all, func(c *ledger.Chassis) (object, error) {
-		return r.describe(c, asked), nil
-	})
+	return list(r.request, r.all(), values, path, all, asked)
 }
 
 // listedFields returns the fields that a list shows; nil: all.

@@ -1,20 +1,20 @@
+// Package baremetal serves Ironic's Allocations API and as much of its Nodes API
+// as its clients need (microversions 1.1 to 1.94). Nodes are what their operators
+// declare: no hardware is contacted, and every verb takes effect at once.
 package baremetal
 
 import (
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/fair"
-	"github.com/allot-project/allot/projector"
+	"github.com/allot-project/allot/commands/demand"
 )
 
 // MaxBodyBytes is the size of the largest request body. A body with the largest
@@ -25,49 +25,26 @@ const MaxBodyBytes = 4 << 20
 // max_limit).
 const DefaultMaxLimit = 1000
 
-// Handler serves the API below one path prefix.
+// Handler serves the API below one path prefix, which is empty or "/baremetal".
 type Handler struct {
-	// Fresh tells when Views hold everything that other servers have answered;
-	// nil: always.
-	Fresh    commands.Freshness
-	Commands commands.Submitter
-	Views    *projector.Projector
-	Logger   *slog.Logger
-	// Prefix is the path that the API is mounted at: empty or "/baremetal".
-	Prefix string
+	rest.Facade
 	// PublicURL is the beginning of links, instead of the host that the client
 	// named. It has no slash at its end.
 	PublicURL string
-	// Auth finds out who sends a request, and Policy what the sender may do.
-	Auth   auth.Authenticator
-	Policy *policy.Rules
 	// Noauth permits everything to requests without a token, or with the token
 	// that Ironic's clients send where there is no authentication.
 	Noauth bool
-	// Fair shares out memory and places among clients; nil: each request has its own.
-	Fair *fair.Pool
 	// MaxLimit is the largest number of entries on a page; 0: DefaultMaxLimit.
 	MaxLimit int
-	// Now is the clock that tells whether a moment is in the future; nil:
-	// time.Now.
-	Now func() time.Time
 }
 
-// request is a request that is being answered.
 type request struct {
-	*http.Request
+	rest.Call
 	h       *Handler
-	id      string
 	base    string   // beginning of links
 	path    []string // path below /v1, decoded
 	ident   string   // of what the path names
-	query   *rest.Query
 	version version
-	who     policy.Identity
-	view    projector.View
-	dryRun  bool
-	work    *fair.Work  // of a read; nil: it has none
-	lease   *fair.Lease // lease of the body's memory
 	// mayWrite means that a rule has permitted the client to write. Only then is
 	// a body read.
 	mayWrite bool
@@ -86,13 +63,13 @@ func noContent() *response { return &response{status: http.StatusNoContent} }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
-	r := &request{Request: hr, h: h, id: rest.NewRequestID(w), query: rest.ParseQuery(hr)}
+	r := &request{Call: h.Receive(w, hr), h: h}
 	if r.base = h.PublicURL; r.base == "" {
 		r.base = rest.Base(hr) + h.Prefix
 	}
-	defer func() { r.lease.End() }()
+	defer func() { r.Lease.End() }()
 	answer, err := r.serve(w)
-	r.work.End() // an answer is written without a place, however slowly the client reads
+	r.Work.End() // an answer is written without a place, however slowly the client reads
 	var rehearsal *rest.Rehearsal
 	if errors.As(err, &rehearsal) {
 		answer, err = ok(rehearsal.Body()), nil
@@ -109,7 +86,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 }
 
 func (r *request) serve(w http.ResponseWriter) (*response, error) {
-	path, err := splitPath(strings.TrimPrefix(r.URL.EscapedPath(), r.h.Prefix))
+	path, err := splitPath(strings.TrimPrefix(r.URL.EscapedPath(), r.Prefix))
 	if err != nil {
 		return nil, rest.BadRequest("%v", err)
 	}
@@ -145,7 +122,6 @@ func (r *request) serve(w http.ResponseWriter) (*response, error) {
 	return r.route()
 }
 
-// splitPath splits a path into its decoded segments.
 func splitPath(path string) ([]string, error) {
 	var segments []string
 	for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
@@ -168,34 +144,26 @@ const anonymousToken = "notused"
 func (r *request) prepare() error {
 	var err error
 	if token := r.Header.Get(auth.TokenHeader); r.h.Noauth && (token == "" || token == anonymousToken) {
-		r.who = policy.Identity{User: "admin", Project: "admin", Roles: []string{"admin"}, Believed: true}
-	} else if r.who, err = r.h.Auth.Authenticate(r.Request); err != nil {
+		r.Who = policy.Identity{User: "admin", Project: "admin", Roles: []string{"admin"}, Believed: true}
+	} else if r.Who, err = r.Auth.Authenticate(r.Request); err != nil {
 		return err
 	}
-	r.lease = r.h.Fair.Lease(r.who.Client(r.RemoteAddr))
-	if err := r.query.Fault(); err != nil {
+	r.Lease = r.Fair.Lease(r.Client())
+	if err := r.Query.Fault(); err != nil {
 		return rest.BadRequest("Invalid query string: %v", err)
 	}
-	at, err := r.query.TakeAt(r.Request)
-	if err != nil {
+	if err := r.TakeOwn(); err != nil {
 		return rest.BadRequest("%v", err)
 	}
-	if r.dryRun, err = r.query.TakeDryRun(r.Request); err != nil {
-		return rest.BadRequest("%v", err)
-	}
-	if err := rest.Await(r.Request, r.h.Views, r.h.Fresh, false); err != nil {
+	if err := rest.Await(r.Request, r.Views, r.Fresh, false); err != nil {
 		return err
 	}
-	take := r.h.Fair.Short
-	if at != "" {
-		take = r.h.Fair.Long
-	}
 	if r.Method == http.MethodGet {
-		if r.work, err = take(r.Context(), r.who.Client(r.RemoteAddr)); err != nil {
+		if err := r.Enter(); err != nil {
 			return err
 		}
 	}
-	r.view, err = rest.ViewAt(r.h.Views, at, r.h.Now)
+	err = r.Look()
 	if err == nil && r.Method != http.MethodGet && r.Header.Get(rest.CommandIDHeader) != "" {
 		err = r.lookBack()
 	}
@@ -210,21 +178,19 @@ func (r *request) lookBack() error {
 	if err != nil {
 		return rest.BadRequest("%v", err)
 	}
-	first, known, err := r.h.Views.Command(id)
+	first, known, err := r.Views.Command(id)
 	if err == nil && known && first.Address.Sequence > 1 {
-		r.view, err = r.h.Views.ViewAt(first.Address.Sequence - 1)
+		r.View, err = r.Views.ViewAt(first.Address.Sequence - 1)
 	}
 	return err
 }
 
-// allows asks the policy.
 func (r *request) allows(rule string, target policy.Target) bool {
-	allowed := r.h.Policy.Allows(rule, r.who, target)
+	allowed := r.Policy.Allows(rule, r.Who, target)
 	r.mayWrite = r.mayWrite || allowed && !readingRule.MatchString(rule)
 	return allowed
 }
 
-// readingRule matches the rules that only permit reading.
 var readingRule = regexp.MustCompile(`:(get|list|list_all)$`)
 
 func forbidden(rule string) *rest.Failure {
@@ -232,25 +198,68 @@ func forbidden(rule string) *rest.Failure {
 }
 
 func (r *request) writeFailure(w http.ResponseWriter, err error) {
-	if r.view.Sequence() > 0 {
-		rest.TellSequence(w, r.view.Sequence())
-	}
-	writeError(w, r.Request, rest.FailureOf(err, r.Request, r.id, r.h.Logger))
+	writeError(w, r.Request, r.Failed(w, err))
 }
 
 func (r *request) write(w http.ResponseWriter, answer *response) {
-	header := w.Header()
 	if answer.location != "" {
-		header.Set("Location", r.base+answer.location)
+		w.Header().Set("Location", r.base+answer.location)
 	}
-	if r.view.Sequence() > 0 {
-		rest.TellSequence(w, r.view.Sequence())
-	}
+	r.TellSequence(w)
 	if answer.body == nil {
 		w.WriteHeader(answer.status)
 		return
 	}
-	if err := rest.WriteJSON(w, r.Request, r.lease, answer.status, answer.body); err != nil {
+	if err := rest.WriteJSON(w, r.Request, r.Lease, answer.status, answer.body); err != nil {
 		r.writeFailure(w, err)
+	}
+}
+
+// carry submits a command. what names the thing that it is about. A rejection
+// becomes an error, whose text the handler may provide; nil if it has none.
+func (r *request) carry(
+	what string, c commands.Command, words func(*demand.Rejection) *rest.Failure,
+) (commands.Outcome, error) {
+	outcome, err := r.Submit(c, func(rejection *demand.Rejection) error {
+		if words != nil {
+			if failure := words(rejection); failure != nil {
+				return failure
+			}
+		}
+		return rejected(what, rejection)
+	})
+	if err == nil && outcome.Repeated {
+		r.View, err = r.Views.ViewAt(outcome.Address.Sequence)
+	}
+	return outcome, err
+}
+
+// accepted submits a command whose rejections need no texts of the handler's.
+func (r *request) accepted(what string, c commands.Command, answer *response) (*response, error) {
+	_, err := r.carry(what, c, nil)
+	return answer, err
+}
+
+// created submits a command that makes something, and answers what it has written, without
+// anything that happened to it since.
+func (r *request) created(
+	what string, c commands.Command, words func(*demand.Rejection) *rest.Failure, written func() (*response, error),
+) (*response, error) {
+	outcome, err := r.carry(what, c, words)
+	if err != nil {
+		return nil, err
+	}
+	if r.View, err = r.Views.ViewAt(outcome.Address.Sequence); err != nil {
+		return nil, err
+	}
+	return written()
+}
+
+func aboutName(text string) func(*demand.Rejection) *rest.Failure {
+	return func(rejection *demand.Rejection) *rest.Failure {
+		if rejection.Facts.Field != "name" {
+			return nil
+		}
+		return rest.BadRequest("%s '%s'", text, rejection.Facts.Name)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/allot-project/allot/api/baremetal"
 	"github.com/allot-project/allot/api/openapi"
 	"github.com/allot-project/allot/api/policy"
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/processes"
@@ -46,10 +47,10 @@ func facade(t testing.TB, l *commandstest.Ledger) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &world{Ledger: l, rules: rules, handler: &baremetal.Handler{
+	return &world{Ledger: l, rules: rules, handler: &baremetal.Handler{Facade: rest.Facade{
 		Commands: l.Writer, Views: l.Views, Logger: slog.New(slog.DiscardHandler),
-		Auth: auth.Noauth{}, Policy: rules, Noauth: true,
-	}}
+		Auth: auth.Noauth{}, Policy: rules,
+	}, Noauth: true}}
 }
 
 // send sends a request. An empty version is the newest, and an empty sender is

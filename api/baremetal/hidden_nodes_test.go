@@ -166,7 +166,7 @@ func TestOneLookUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lookUp := regexp.MustCompile(`view\.(Node|NodeNamed|NodeAllocation|NodeAllocationNamed|Chassis|AllChassis)\b`)
+	lookUp := regexp.MustCompile(`View\.(Node|NodeNamed|NodeAllocation|NodeAllocationNamed|Chassis|AllChassis)\b`)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {

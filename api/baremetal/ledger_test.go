@@ -116,9 +116,9 @@ func (w *world) placement(method, path, body string) *httptest.ResponseRecorder 
 
 // servePlacement sends a request of the caller's to Placement's API.
 func (w *world) servePlacement(r *http.Request) *httptest.ResponseRecorder {
-	facade := &placement.Handler{
+	facade := &placement.Handler{Facade: rest.Facade{
 		Auth: auth.Noauth{}, Policy: w.rules, Commands: w.Writer, Views: w.Views, Logger: slog.New(slog.DiscardHandler),
-	}
+	}}
 	r.Header.Set("X-Auth-Token", "admin")
 	r.Header.Set("OpenStack-API-Version", "placement latest")
 	r.Header.Set("Content-Type", "application/json")

@@ -3,6 +3,7 @@ package baremetal
 import (
 	"cmp"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -14,14 +15,14 @@ import (
 
 // parameters reads a query string in which each parameter may be given once.
 func (r *request) parameters(known ...string) (url.Values, error) {
-	unexpected, repeated := r.query.Once(known, "fields")
+	unexpected, repeated := r.Query.Once(known, "fields")
 	switch {
 	case unexpected != nil:
 		return nil, rest.BadRequest("Unexpected arguments: %s", strings.Join(unexpected, ", "))
 	case repeated != "":
 		return nil, rest.BadRequest("Invalid query string: %s may be given once", repeated)
 	}
-	return r.query.Values(), nil
+	return r.Query.Values(), nil
 }
 
 // fields reads the parameter fields; nil: all.
@@ -45,15 +46,12 @@ func fields(values url.Values, known []string) ([]string, error) {
 
 // show answers with one entity, or with those of its fields that the client asks
 // for.
-func show[T any](
-	r *request, fieldsOf func(url.Values) ([]string, error), find func() (*T, error),
-	describe func(*T, []string) (object, error),
-) (*response, error) {
+func show[T any](r *request, of things[T], find func() (*T, error)) (*response, error) {
 	values, err := r.parameters("fields")
 	if err != nil {
 		return nil, err
 	}
-	asked, err := fieldsOf(values)
+	asked, err := of.fields(values)
 	if err != nil {
 		return nil, err
 	}
@@ -61,11 +59,27 @@ func show[T any](
 	if err != nil {
 		return nil, err
 	}
-	doc, err := describe(one, asked)
+	doc, err := of.describe(one, asked)
 	return ok(doc), err
 }
 
-// listing says how the client asks for a list.
+// showWritten answers with an entity that the request has written, or made.
+func showWritten[T any](of things[T], id ledger.UUID, status int) (*response, error) {
+	one, found, err := of.written(id)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, of.missing(id.String())
+	}
+	answer := &response{status: status}
+	if status == http.StatusCreated {
+		answer.location = "/v1/" + of.name + "/" + id.String()
+	}
+	answer.body, err = of.describe(one, nil)
+	return answer, err
+}
+
 type listing struct {
 	limit      int
 	marker     ledger.UUID // NilUUID: from the beginning
@@ -81,7 +95,6 @@ var unsortable = []string{
 	"clean_step", "deploy_step", "raid_config", "target_raid_config", "network_data",
 }
 
-// listing reads the parameters of paging and sorting.
 func (r *request) listing(values url.Values, sortable func(key string) bool) (*listing, error) {
 	l := &listing{limit: cmp.Or(r.h.MaxLimit, DefaultMaxLimit), sortKey: defaultSortKey}
 	if text := values.Get("limit"); values.Has("limit") {
@@ -139,21 +152,24 @@ func (r *request) next(l *listing, values url.Values, path string, last ledger.U
 	return r.base + "/v1" + path + "?" + query + "&limit=" + strconv.Itoa(l.limit) + "&marker=" + last.String()
 }
 
-// things describes the entities of a list.
+// things are the entities of a kind.
 type things[T any] struct {
-	name    string                     // name of the list in the answer
-	keys    map[string]func(*T) string // keys by which it can be sorted
-	find    func(ledger.UUID) (*T, bool, error)
-	each    func(after uint64, yield func(*T) bool) error // in the order of their numbers
-	missing func(ident string) *rest.Failure
-	id      func(*T) ledger.UUID
-	number  func(*T) uint64
+	name     string                                        // of a list of them, and of their paths
+	keys     map[string]func(*T) string                    // keys by which lists can be sorted
+	find     func(ledger.UUID) (*T, bool, error)           // one that the client may see
+	written  func(ledger.UUID) (*T, bool, error)           // one that the client's own request has just written
+	each     func(after uint64, yield func(*T) bool) error // in the order of their numbers
+	missing  func(ident string) *rest.Failure
+	id       func(*T) ledger.UUID
+	number   func(*T) uint64
+	fields   func(url.Values) ([]string, error)            // those that the client asks for; nil: all
+	describe func(one *T, fields []string) (object, error) // in the form that clients see
 }
 
 // list answers with a page of the matching entities. If the page is full, it has
 // a link to the next one, at a path.
 func list[T any](
-	r *request, values url.Values, of things[T], path string, matches func(*T) bool, describe func(*T) (object, error),
+	r *request, of things[T], values url.Values, path string, matches func(*T) bool, fields []string,
 ) (*response, error) {
 	l, err := r.listing(values, func(key string) bool { return of.keys[key] != nil })
 	if err != nil {
@@ -165,7 +181,7 @@ func list[T any](
 	}
 	docs := make([]object, len(found))
 	for i, one := range found {
-		if docs[i], err = describe(one); err != nil {
+		if docs[i], err = of.describe(one, fields); err != nil {
 			return nil, err
 		}
 	}

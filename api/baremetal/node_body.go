@@ -13,7 +13,6 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// nodeBody reads a node as clients write it: the fields, and a uuid.
 type nodeBody struct {
 	*commands.CreateNode
 	nodes   nodes

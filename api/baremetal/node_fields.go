@@ -108,7 +108,6 @@ var emptyFields = []string{
 	"clean_step", "deploy_step", "driver_internal_info", "raid_config", "service_step", "target_raid_config",
 }
 
-// valueOr returns a value, or another one if it is null.
 func valueOr(value, other any) any {
 	if value == nil {
 		return other

@@ -1,6 +1,7 @@
 package baremetal
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"net/url"
@@ -12,7 +13,6 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// nodeKeys are the keys by which lists of nodes can be sorted.
 var nodeKeys = map[string]func(*ledger.Node) string{
 	"uuid":                 func(n *ledger.Node) string { return n.UUID.String() },
 	"name":                 func(n *ledger.Node) string { return n.Name },
@@ -43,7 +43,6 @@ func (r nodes) listInDetail() (*response, error) { return r.listAll(true, "") }
 
 func (r nodes) listInChassis() (*response, error) { return r.listAll(len(r.path) > 3, r.ident) }
 
-// listAll lists all nodes, or those in a chassis.
 func (r nodes) listAll(detail bool, chassis string) (*response, error) {
 	known := nodeListParameters
 	if chassis != "" {
@@ -83,9 +82,7 @@ func (r nodes) listAll(detail bool, chassis string) (*response, error) {
 	if strings.HasSuffix(strings.TrimRight(r.URL.Path, "/"), "/detail") {
 		path = "/nodes/detail"
 	}
-	return list(r.request, values, r.listed(), path, matches, func(n *ledger.Node) (object, error) {
-		return r.describe(n, asked)
-	})
+	return list(r.request, r.all(), values, path, matches, asked)
 }
 
 // boolean reads a parameter as Ironic's clients write it: True, False, 1, ...
@@ -97,16 +94,14 @@ func boolean(values url.Values, key string) (bool, error) {
 	return text == "true", nil
 }
 
-// validFaults are the faults that Ironic knows.
 var validFaults = []string{"power failure", "clean failure", "rescue abort failure", "service failure"}
 
-// filter selects the nodes that the client asked for and may see.
 func (r nodes) filter(values url.Values) (func(*ledger.Node) bool, error) {
 	var checks []func(*ledger.Node) bool
 	switch {
 	case r.allows("baremetal:node:list_all", nil):
-	case r.allows("baremetal:node:list", nil) && r.who.Project != "":
-		checks = append(checks, func(n *ledger.Node) bool { return n.Owner == r.who.Project || n.Lessee == r.who.Project })
+	case r.allows("baremetal:node:list", nil) && r.Who.Project != "":
+		checks = append(checks, func(n *ledger.Node) bool { return n.Owner == r.Who.Project || n.Lessee == r.Who.Project })
 	default:
 		return nil, forbidden("baremetal:node:list")
 	}
@@ -165,7 +160,6 @@ func flagFilters(values url.Values) (checks []func(*ledger.Node) bool, err error
 	return checks, nil
 }
 
-// textFilters are the filters that compare the text of a field.
 func textFilters(values url.Values) (checks []func(*ledger.Node) bool) {
 	for key, of := range map[string]func(*ledger.Node) string{
 		"provision_state": nodeKeys["provision_state"], "resource_class": nodeKeys["resource_class"],
@@ -241,12 +235,28 @@ func detailText(n *ledger.Node, key string) string {
 	return text
 }
 
-func (r nodes) listed() things[ledger.Node] {
-	return things[ledger.Node]{
-		name: "nodes", keys: nodeKeys,
-		find: r.nodeByID, each: r.view.Nodes,
-		missing: func(ident string) *rest.Failure { return nodeNotFound(http.StatusNotFound, ident) },
-		id:      func(n *ledger.Node) ledger.UUID { return n.UUID },
-		number:  func(n *ledger.Node) uint64 { return n.Number },
+// shards serves /shards: how many nodes each shard has, the largest shard first.
+func (r nodes) shards() (*response, error) {
+	if !r.allows("baremetal:shards:get", nil) {
+		return nil, forbidden("baremetal:shards:get")
 	}
+	if _, err := r.parameters(); err != nil {
+		return nil, err
+	}
+	counts := make(map[string]int)
+	err := r.View.Nodes(0, func(n *ledger.Node) bool {
+		counts[detailText(n, "shard")]++
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	list := make([]object, len(names))
+	for i, name := range names {
+		list[i] = object{{"name", cmp.Or(name, "None")}, {"count", counts[name]}} // Ironic calls the lack of a shard so
+	}
+	return ok(object{{"shards", list}}), nil
 }

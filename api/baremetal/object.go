@@ -32,12 +32,10 @@ func (o object) only(fields []string) object {
 	return slices.DeleteFunc(o, func(m member) bool { return m.key != "links" && !slices.Contains(fields, m.key) })
 }
 
-// without removes members.
 func (o object) without(keys ...string) object {
 	return slices.DeleteFunc(o, func(m member) bool { return slices.Contains(keys, m.key) })
 }
 
-// timeLayout is Ironic's form of times.
 const timeLayout = "2006-01-02T15:04:05.000000+00:00"
 
 // timeText returns a time in Unix nanoseconds as text; null for 0.
@@ -49,7 +47,6 @@ func timeText(at int64) *string {
 	return &text
 }
 
-// orNull returns a text, or null for the empty text.
 func orNull(text string) *string {
 	if text == "" {
 		return nil
@@ -64,7 +61,6 @@ func uuidOrNull(id ledger.UUID) *ledger.UUID {
 	return &id
 }
 
-// orEmpty returns a list that is never null.
 func orEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -78,7 +74,6 @@ type link struct {
 	Type string `json:"type,omitempty"`
 }
 
-// links returns the links of a resource, with and without the version.
 func (r *request) links(path string) []link {
 	return []link{{Href: r.base + "/v1" + path, Rel: "self"}, {Href: r.base + path, Rel: "bookmark"}}
 }

@@ -66,7 +66,6 @@ func open(properties openapi.Object, required ...any) openapi.Object {
 	return openapi.Object{"type": "object", "properties": properties, "required": append([]any{}, required...)}
 }
 
-// components are the schemas that have names.
 var components = map[string]openapi.Object{
 	"BaremetalNode": open(openapi.Object{
 		"uuid": describedID, "name": describedMaybe, "driver": describedText, "resource_class": describedMaybe,
@@ -86,7 +85,6 @@ var components = map[string]openapi.Object{
 	}, "uuid"),
 }
 
-// component refers to one of the components.
 func component(name string) openapi.Object {
 	return openapi.Object{"$ref": "#/components/schemas/" + name}
 }
@@ -120,14 +118,12 @@ func patched(path string, value any, of string) openapi.Operation {
 	}
 }
 
-// verb describes a change of a node's state, such as one of its verbs.
 func verb(example string) openapi.Operation {
 	return openapi.Operation{
 		Status: http.StatusAccepted, Body: targetSchema.Source(), Example: openapi.Object{"target": example},
 	}
 }
 
-// filters describes the parameters of a list.
 func filters(names ...string) (list []openapi.Parameter) {
 	means := map[string]string{
 		"fields": "which fields to show, separated by commas", "detail": "true: all fields", "limit": "how many at most",

@@ -182,7 +182,6 @@ func (r *request) tooOld() *rest.Failure {
 	return nil
 }
 
-// nothing says what is not here.
 func (r *request) nothing() *rest.Failure {
 	switch {
 	case r.isOfNode("allocation"):

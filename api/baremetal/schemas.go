@@ -6,9 +6,12 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/schema"
+	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/document"
 	"github.com/allot-project/allot/ledger"
 )
@@ -24,7 +27,6 @@ var (
 	nullableTexts   = m{"type": []any{"array", "null"}, "items": m{"type": "string"}}
 )
 
-// allocationProperties are the fields of a request for an allocation.
 var allocationProperties = m{
 	"candidate_nodes": nullableTexts, "extra": nullableObject, "name": nullableText, "owner": nullableText,
 	"resource_class": nullableShort, "traits": nullableTexts, "uuid": nullableText, "node": nullableText,
@@ -84,7 +86,6 @@ var (
 	chassisValues    = schemasOf(chassisProperties)
 )
 
-// booleanFields are the flags of nodes.
 var booleanFields = []string{"automated_clean", "maintenance", "protected", "retired"}
 
 // looseBooleans accepts flags in any form. nodeBody makes booleans of them.
@@ -123,11 +124,11 @@ func (r *request) body(what string, s schema.Schema, into any) (doc any, err err
 	if err := rest.CheckContentType(r.Request); err != nil {
 		return nil, rest.Errorf(http.StatusUnsupportedMediaType, "%v", err)
 	}
-	text, err := rest.ReadBody(r.Request, r.lease, MaxBodyBytes)
+	text, err := rest.ReadBody(r.Request, r.Lease, MaxBodyBytes)
 	if err != nil {
 		return nil, err
 	}
-	place, err := rest.PlaceFor(r.Request, r.lease, text)
+	place, err := rest.PlaceFor(r.Request, r.Lease, text)
 	if err != nil {
 		return nil, err
 	}
@@ -150,4 +151,46 @@ func (r *request) body(what string, s schema.Schema, into any) (doc any, err err
 		return nil, rest.BadRequest("Schema error for %s: %v", what, err)
 	}
 	return doc, nil
+}
+
+// patch reads a JSON Patch of some fields. It checks values that replace whole
+// fields, in the plain form that commands take; the command checks the outcome.
+func (r *request) patch(
+	what string, values map[string]schema.Schema, patchable []string, plain func(field, text string) (string, error),
+) ([]commands.PatchOperation, error) {
+	var ops []commands.PatchOperation
+	if _, err := r.body("patch", patchSchema, &ops); err != nil {
+		return nil, err
+	}
+	for i, op := range ops {
+		if !slices.Contains(patchable, op.Field()) {
+			return nil, rest.BadRequest(
+				"Cannot patch %s. Only the following can be updated: %s", op.Path, strings.Join(patchable, ", "),
+			)
+		}
+		if op.Op == "remove" || op.Path != "/"+op.Field() {
+			continue
+		}
+		if op.Value == "" {
+			return nil, rest.BadRequest("Schema error for patch: 'value' is a required property")
+		}
+		if plain != nil {
+			text, err := plain(op.Field(), string(op.Value))
+			if err != nil {
+				return nil, err
+			}
+			op.Value = commands.PatchValue(text)
+			ops[i].Value = op.Value
+		}
+		var value any
+		dec := json.NewDecoder(strings.NewReader(string(op.Value)))
+		dec.UseNumber()
+		if err := dec.Decode(&value); err != nil {
+			return nil, rest.BadRequest("Schema error for %s: %v", what, err)
+		}
+		if fault := values[op.Field()].Fault(value); fault != "" {
+			return nil, rest.BadRequest("Schema error for %s: %s", what, fault)
+		}
+	}
+	return ops, nil
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/allot-project/allot/api/rest"
 )
 
-// version is a microversion: the N of 1.N.
 type version = rest.Version
 
 const (
@@ -47,7 +46,6 @@ const (
 	nodeConductorGroups version = 46
 )
 
-// microversions are those of Ironic.
 var microversions = &rest.Microversions{
 	Service: serviceType, OwnHeader: versionHeader, Min: minVersion, Max: maxVersion,
 	Refuse: func(asked, major string, minor version, wellFormed bool) *rest.Failure {
@@ -69,4 +67,48 @@ var microversions = &rest.Microversions{
 		}
 		return nil
 	},
+}
+
+func (r *request) index() any {
+	v1 := r.versionEntry()
+	return object{
+		{"name", "OpenStack Ironic API"},
+		{
+			"description",
+			"Allot: an allocation ledger that speaks Ironic's allocations API. It records what is declared of nodes; it contacts no hardware.",
+		},
+		{"default_version", v1},
+		{"versions", []object{v1}},
+	}
+}
+
+func (r *request) versionEntry() object {
+	return object{
+		{"id", "v1"},
+		{"links", []link{{Href: r.base + "/v1/", Rel: "self"}}},
+		{"status", "CURRENT"},
+		{"min_version", minVersion.String()},
+		{"version", maxVersion.String()},
+	}
+}
+
+func (r *request) versionDocument() any {
+	doc := object{
+		{"id", "v1"},
+		{"links", []link{
+			{Href: r.base + "/v1/", Rel: "self"},
+			{Href: "https://docs.openstack.org/api-ref/baremetal/", Rel: "describedby", Type: "text/html"},
+		}},
+		{"media_types", object{{"base", "application/json"}, {"type", "application/vnd.openstack.ironic.v1+json"}}},
+		{"chassis", r.links("/chassis/")},
+		{"nodes", r.links("/nodes/")},
+		{"version", r.versionEntry()},
+	}
+	if r.version >= allocationsSince {
+		doc = append(doc, member{"allocations", r.links("/allocations/")})
+	}
+	if r.version >= nodeShardSince {
+		doc = append(doc, member{"shards", r.links("/shards/")})
+	}
+	return doc
 }

@@ -97,10 +97,7 @@ func (c *Client) Submit(ctx context.Context, command commands.Command) (Result, 
 // safely submit the command again after a crash.
 func (c *Client) SubmitAs(ctx context.Context, id ledger.UUID, command commands.Command) (Result, error) {
 	reply, err := c.command(ctx, map[string]string{wire.HeaderCommandID: id.String()}, command)
-	if err != nil {
-		return Result{}, err
-	}
-	return resultOf(reply), nil
+	return resultOf(reply), err
 }
 
 func resultOf(r wire.Reply) Result {
@@ -122,18 +119,9 @@ func (c *Client) DryRun(ctx context.Context, command commands.Command) ([]ledger
 }
 
 func (c *Client) command(ctx context.Context, headers map[string]string, command commands.Command) (wire.Reply, error) {
-	var reply wire.Reply
-	err := c.request(
-		ctx,
-		wire.CommandPrefix+"."+commands.NameOf(command),
-		headers,
-		command,
-		func(data []byte, contentType string) (*wire.Error, error) {
-			reply = wire.Reply{}
-			err := encoding.DecodeReply(data, contentType, &reply)
-			return reply.Error, err
-		},
-	)
+	subject := wire.CommandPrefix + "." + commands.NameOf(command)
+	failure := func(r *wire.Reply) (*wire.Error, error) { return r.Error, nil }
+	reply, err := request(ctx, c, subject, headers, command, failure)
 	if err == nil && reply.Rejection != nil {
 		err = &RejectedError{*reply.Rejection}
 	}
@@ -242,20 +230,17 @@ func (c *Client) SubmitAtomic(ctx context.Context, id ledger.UUID, list ...comma
 }
 
 func (c *Client) batch(ctx context.Context, headers map[string]string, batch wire.Batch) (wire.BatchReply, error) {
-	var reply wire.BatchReply
-	err := c.request(ctx, wire.BatchSubject, headers, batch, func(data []byte, contentType string) (*wire.Error, error) {
-		reply = wire.BatchReply{}
-		err := encoding.DecodeReply(data, contentType, &reply)
-		failure := reply.Error
-		if err == nil && failure == nil && reply.Result != nil {
-			failure = reply.Result.Error
+	return request(ctx, c, wire.BatchSubject, headers, batch, func(r *wire.BatchReply) (*wire.Error, error) {
+		switch {
+		case r.Error != nil:
+			return r.Error, nil
+		case r.Result != nil:
+			return r.Result.Error, nil
+		case batch.Atomic:
+			return nil, errors.New("client: no result of the batch")
 		}
-		if err == nil && failure == nil && batch.Atomic && reply.Result == nil {
-			err = errors.New("client: no result of the batch")
-		}
-		return failure, err
+		return nil, nil
 	})
-	return reply, err
 }
 
 // Allocations returns what a consumer holds.
@@ -331,30 +316,26 @@ func (c *Client) Capacity(ctx context.Context, q wire.CapacityQuery) (wire.Answe
 }
 
 func ask[T any](ctx context.Context, c *Client, q wire.Query) (wire.Answer[T], error) {
-	var answer wire.Answer[T]
-	err := c.request(
-		ctx,
-		wire.QueryPrefix+"."+wire.NameOf(q),
-		nil,
-		q,
-		func(data []byte, contentType string) (*wire.Error, error) {
-			answer = wire.Answer[T]{}
-			err := encoding.DecodeReply(data, contentType, &answer)
-			return answer.Error, err
-		},
-	)
-	return answer, err
+	subject := wire.QueryPrefix + "." + wire.NameOf(q)
+	return request(ctx, c, subject, nil, q, func(a *wire.Answer[T]) (*wire.Error, error) { return a.Error, nil })
 }
 
-// request sends the same message until the answer is final, that is, not worth
-// another try. An error that the server sent is a *wire.Error.
-func (c *Client) request(
-	ctx context.Context, subject string, headers map[string]string, body any,
-	read func(data []byte, contentType string) (*wire.Error, error),
-) error {
+// request sends the same message until the answer is final, that is, not worth another try. An error
+// that the server sent is a *wire.Error, which failure finds in the answer, or else what is wrong with it.
+func request[R any](
+	ctx context.Context, c *Client, subject string, headers map[string]string, body any,
+	failure func(*R) (*wire.Error, error),
+) (answer R, err error) {
+	read := func(data []byte, contentType string) (*wire.Error, error) {
+		answer = *new(R)
+		if err := encoding.DecodeReply(data, contentType, &answer); err != nil {
+			return nil, err
+		}
+		return failure(&answer)
+	}
 	data, err := encoding.Encode(body, c.opts.Encoding)
 	if err != nil {
-		return fmt.Errorf("client: %w", err)
+		return answer, fmt.Errorf("client: %w", err)
 	}
 	msg := nats.NewMsg(subject)
 	msg.Data = data
@@ -372,18 +353,17 @@ func (c *Client) request(
 	for pause := c.opts.Pause; ; pause = min(2*pause, maxPause) {
 		again, err := c.try(ctx, msg, read)
 		if !again {
-			return err
+			return answer, err
 		}
 		last = err
 		select {
 		case <-time.After(asTold(err) + pause/2 + rand.N(pause)):
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w; %w", ErrUnanswered, ctx.Err(), last)
+			return answer, fmt.Errorf("%w: %w; %w", ErrUnanswered, ctx.Err(), last)
 		}
 	}
 }
 
-// asTold returns how long the server has told this client to wait.
 func asTold(err error) time.Duration {
 	var told *wire.Error
 	if errors.As(err, &told) {

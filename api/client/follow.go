@@ -64,7 +64,6 @@ func (c *Client) Follow(ctx context.Context, what Following, deliver func(wire.N
 	}
 }
 
-// follower is one call of Follow.
 type follower struct {
 	c       *Client
 	what    Following
@@ -119,7 +118,6 @@ func (f *follower) flush(ctx context.Context) error {
 	}
 }
 
-// take handles one message.
 func (f *follower) take(ctx context.Context, msg *nats.Msg) error {
 	mark := msg.Header.Get(wire.HeaderNoticeMark)
 	var entry wire.HistoryEntry

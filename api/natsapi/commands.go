@@ -1,8 +1,10 @@
 package natsapi
 
 import (
+	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -23,7 +25,7 @@ func (s *Service) command(empty func() commands.Command) micro.Handler {
 // a dry run.
 func (s *Service) submission(r *request) (commands.Submission, *wire.Error) {
 	base := commands.Submission{
-		Actor: s.actor, RequestID: r.Headers().Get(wire.HeaderRequestID), Client: r.client, Trace: r.trace,
+		Actor: s.cfg.Actor, RequestID: r.Headers().Get(wire.HeaderRequestID), Client: r.client, Trace: r.trace,
 	}
 	if r.user != nil {
 		base.Actor, base.Project, base.Bulk = "nats:"+r.user.Name, r.user.Project, r.user.isBulk()
@@ -64,7 +66,7 @@ func (s *Service) carryOut(r *request, c commands.Command) {
 		}
 	}
 	late := time.AfterFunc(limit, func() { tell(commands.Outcome{}, commands.ErrNoAnswer) })
-	s.submit.Start(submission, func(outcome commands.Outcome, err error) {
+	s.cfg.Commands.Start(submission, func(outcome commands.Outcome, err error) {
 		late.Stop()
 		tell(outcome, err)
 	})
@@ -91,11 +93,128 @@ func (s *Service) read(r *request, c commands.Command) (commands.Submission, tim
 	return submission, limit, failure
 }
 
-// commandID reads the id that a command, or an atomic batch, must have.
 func commandID(req micro.Request) (ledger.UUID, *wire.Error) {
 	id, err := ledger.ParseUUID(req.Headers().Get(wire.HeaderCommandID))
 	if err != nil || id.IsNil() {
 		return id, bad("the header %s must hold a uuid", wire.HeaderCommandID)
 	}
 	return id, nil
+}
+
+// batchWindow is how many commands of one batch are under way at a time.
+const batchWindow = 256
+
+func (s *Service) batch() micro.Handler {
+	return s.inTurn(Name{KindBatch, "batch"}, math.MaxInt, never, func(r *request) {
+		reply := s.carryOutBatch(r)
+		s.finish(r, reply, reply.Error)
+	})
+}
+
+func (s *Service) carryOutBatch(r *request) wire.BatchReply {
+	base, failure := s.submission(r)
+	if failure != nil {
+		return wire.BatchReply{Error: failure}
+	}
+	var batch wire.Batch
+	if failure := s.decode(r, "batch", &batch); failure != nil {
+		return wire.BatchReply{Error: failure}
+	}
+	if n := len(batch.Commands); n == 0 || n > commands.MaxBatch {
+		return wire.BatchReply{Error: bad("a batch has 1 to %d commands, not %d", commands.MaxBatch, n)}
+	}
+	ctx, cancel, late := s.context(r)
+	defer cancel()
+	if late != nil {
+		return wire.BatchReply{Error: late}
+	}
+	if batch.Atomic {
+		return s.atomically(ctx, r, base, batch.Commands)
+	}
+	return wire.BatchReply{Replies: s.independently(ctx, r, base, batch.Commands)}
+}
+
+func (s *Service) atomically(
+	ctx context.Context, r *request, base commands.Submission, list []wire.BatchCommand,
+) wire.BatchReply {
+	whole := &commands.Batch{}
+	for i, one := range list {
+		c, failure := decodeOne(r, one)
+		if failure != nil {
+			failure.Message = fmt.Sprintf("command %d: %s", i, failure.Message)
+			return wire.BatchReply{Error: failure}
+		}
+		whole.Commands = append(whole.Commands, c)
+	}
+	base.Command = whole
+	if !base.DryRun {
+		var failure *wire.Error
+		if base.ID, failure = commandID(r); failure != nil {
+			return wire.BatchReply{Error: failure}
+		}
+	}
+	outcome, err := s.cfg.Commands.Submit(ctx, base)
+	reply := s.replyTo(r, base.DryRun, outcome, err)
+	return wire.BatchReply{Result: &reply, Error: reply.Error}
+}
+
+// independently submits each command on its own, and answers them in order.
+// Commands without an answer in time are reported as such.
+func (s *Service) independently(
+	ctx context.Context, r *request, base commands.Submission, list []wire.BatchCommand,
+) []wire.Reply {
+	replies := slices.Repeat([]wire.Reply{s.replyTo(r, false, commands.Outcome{}, commands.ErrNoAnswer)}, len(list))
+	type settled struct {
+		command int
+		reply   wire.Reply
+	}
+	outcomes := make(chan settled, len(list)) // buffered so that the writer never waits
+	underWay := 0
+	settle := func(most int) {
+		for underWay > most && ctx.Err() == nil {
+			select {
+			case o := <-outcomes:
+				replies[o.command] = o.reply
+				underWay--
+			case <-ctx.Done():
+			}
+		}
+	}
+	for i := range list {
+		settle(batchWindow - 1)
+		if ctx.Err() != nil {
+			break
+		}
+		c, failure := decodeOne(r, list[i])
+		if failure == nil && !base.DryRun && list[i].ID.IsNil() {
+			failure = bad("id: a uuid is required")
+		}
+		if failure != nil {
+			replies[i] = wire.Reply{Error: failure}
+			continue
+		}
+		one := base
+		one.ID, one.Command = list[i].ID, c
+		underWay++
+		s.cfg.Commands.Start(one, func(outcome commands.Outcome, err error) {
+			outcomes <- settled{i, s.replyTo(r, base.DryRun, outcome, err)}
+		})
+	}
+	settle(0)
+	return replies
+}
+
+func decodeOne(r *request, one wire.BatchCommand) (commands.Command, *wire.Error) {
+	empty, known := commands.Registry[one.Command]
+	if !known {
+		return nil, bad("there is no command %q", one.Command)
+	}
+	if !r.user.maySubmit(one.Command) {
+		return nil, forbidden("%s may not submit %s", r.user.Name, one.Command)
+	}
+	c := empty()
+	if err := one.Body.Decode(r.encoding, c); err != nil {
+		return nil, bad("%s: %v", one.Command, err)
+	}
+	return c, nil
 }

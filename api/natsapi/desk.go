@@ -101,7 +101,6 @@ func (d *desk) work(begin func()) {
 	}
 }
 
-// stay reports whether a goroutine is to wait for a further request.
 func (d *desk) stay() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

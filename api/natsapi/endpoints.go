@@ -1,12 +1,12 @@
 package natsapi
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/allot-project/allot/api/asyncapi"
@@ -15,44 +15,33 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// bodies make the schemas of what an endpoint takes and answers.
-type bodies func() (request, reply any, err error)
+// bodies are empty values of what an endpoint takes and answers.
+type bodies struct{ request, reply any }
 
 func (s *Service) addEndpoints() error {
 	for _, name := range slices.Sorted(maps.Keys(commands.Registry)) {
 		empty := commands.Registry[name]
-		schemas := func() (any, any, error) { return asyncapi.RequestSchema(empty()), asyncapi.ReplySchema(), nil }
-		if err := s.endpoint(wire.CommandPrefix, name, s.command(empty), schemas); err != nil {
+		takes := bodies{empty(), wire.Reply{}}
+		if err := s.endpoint("command-"+name, wire.CommandPrefix+"."+name, s.command(empty), takes); err != nil {
 			return err
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(wire.Queries)) {
-		empty := wire.Queries[name]
-		schemas := func() (any, any, error) {
-			q := empty()
-			answer, err := asyncapi.AnswerSchema(q)
-			return asyncapi.RequestSchema(q), answer, err
-		}
-		if err := s.endpoint(wire.QueryPrefix, name, s.query(empty), schemas); err != nil {
+		kind := wire.Queries[name]
+		takes := bodies{kind.Empty(), kind.Answer}
+		if err := s.endpoint("query-"+name, wire.QueryPrefix+"."+name, s.query(kind.Empty), takes); err != nil {
 			return err
 		}
 	}
-	return s.endpointAt("batch", wire.BatchSubject, s.batch(), func() (any, any, error) {
-		return asyncapi.RequestSchema(wire.Batch{}), asyncapi.BatchReplySchema(), nil
-	})
+	return s.endpoint("batch", wire.BatchSubject, s.batch(), bodies{wire.Batch{}, wire.BatchReply{}})
 }
 
-// endpoint adds an endpoint, which $SRV.INFO shows with the schemas of its
-// bodies.
-func (s *Service) endpoint(prefix, name string, h micro.Handler, schemas bodies) error {
-	return s.endpointAt(strings.TrimPrefix(prefix, "allot.")+"-"+name, prefix+"."+name, h, schemas)
-}
-
-func (s *Service) endpointAt(name, subject string, h micro.Handler, schemas bodies) (err error) {
+// endpoint adds an endpoint, which $SRV.INFO shows with the schemas of its bodies.
+func (s *Service) endpoint(name, subject string, h micro.Handler, takes bodies) (err error) {
 	var metadata map[string]string
-	s.schemas[name] = schemas
-	if s.direct { // the library answers INFO
-		if metadata, err = encode(name, schemas); err != nil {
+	s.bodies[name] = takes
+	if s.cfg.Direct { // the library answers INFO
+		if metadata, err = takes.schemas(); err != nil {
 			return err
 		}
 	}
@@ -66,18 +55,16 @@ func (s *Service) endpointAt(name, subject string, h micro.Handler, schemas bodi
 	return nil
 }
 
-// encode returns the metadata of an endpoint.
-func encode(name string, schemas bodies) (map[string]string, error) {
-	request, reply, err := schemas()
-	metadata := make(map[string]string, 2)
-	for key, schema := range map[string]any{"request_schema": request, "reply_schema": reply} {
-		encoded, failed := ledger.PlainJSON(schema)
-		if err = errors.Join(err, failed); err != nil {
-			return nil, fmt.Errorf("schema of %s: %w", name, err)
-		}
-		metadata[key] = string(encoded)
+func (b bodies) schemas() (map[string]string, error) {
+	request, err := ledger.PlainJSON(asyncapi.RequestSchema(b.request))
+	if err != nil {
+		return nil, fmt.Errorf("schema of %T: %w", b.request, err)
 	}
-	return metadata, nil
+	reply, err := ledger.PlainJSON(asyncapi.ReplySchema(b.reply))
+	if err != nil {
+		return nil, fmt.Errorf("schema of %T: %w", b.reply, err)
+	}
+	return map[string]string{"request_schema": string(request), "reply_schema": string(reply)}, nil
 }
 
 // describe makes the answer to INFO. Schemas take longer than all else at a start, and few
@@ -86,9 +73,95 @@ func (s *Service) describe() (_ []byte, err error) {
 	info := s.micro.Info()
 	for i := range info.Endpoints {
 		e := &info.Endpoints[i]
-		if e.Metadata, err = encode(e.Name, s.schemas[e.Name]); err != nil {
+		if e.Metadata, err = s.bodies[e.Name].schemas(); err != nil {
 			return nil, err
 		}
 	}
 	return ledger.PlainJSON(info)
+}
+
+// The library answers requests for discovery on micro.APIPrefix by itself, one after the
+// other, without shares for clients. So the embedded NATS server passes those of clients
+// on to wire.DiscoveryPrefix instead, where they wait for their turn like all other
+// requests. An external server does not.
+
+// answerDiscovery answers clients of the embedded NATS server.
+func (s *Service) answerDiscovery() error {
+	pings := s.inTurn(Name{KindDiscovery, "ping"}, maxQueryBytes, maxQueryBytes, s.discovered)
+	others := s.inTurn(Name{KindDiscovery, "describe"}, maxQueryBytes, never, s.discovered)
+	sub, err := s.nc.Subscribe(wire.DiscoveryPrefix+".>", func(m *nats.Msg) {
+		r := &message{msg: m}
+		switch verb, known := s.verbOf(m.Subject); {
+		case !known:
+		case verb == micro.PingVerb:
+			pings.Handle(r)
+		default:
+			others.Handle(r)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("natsapi: %w", err)
+	}
+	s.discovery = sub
+	return sub.SetPendingLimits(pendingMessages, pendingBytes)
+}
+
+// verbOf reads what a request for discovery asks, if it asks this service:
+// VERB, VERB.NAME or VERB.NAME.ID.
+func (s *Service) verbOf(subject string) (verb micro.Verb, known bool) {
+	tokens := strings.Split(strings.TrimPrefix(subject, wire.DiscoveryPrefix+"."), ".")
+	for i, mine := range []string{"", ServiceName, s.identity.ID} {
+		if i > 0 && len(tokens) > i && tokens[i] != mine {
+			return 0, false
+		}
+	}
+	for _, verb := range []micro.Verb{micro.PingVerb, micro.InfoVerb, micro.StatsVerb} {
+		if tokens[0] == verb.String() {
+			return verb, len(tokens) <= 3
+		}
+	}
+	return 0, false
+}
+
+func (s *Service) discovered(r *request) {
+	defer s.done(r)
+	verb, _ := s.verbOf(r.Subject())
+	if verb != micro.PingVerb { // an answer takes as much as a hundred others
+		work, err := s.cfg.Fair.Long(s.stopping, r.client)
+		if err != nil {
+			s.refuse(r, s.failure(r, err))
+			return
+		}
+		defer work.End()
+	}
+	var body []byte
+	var err error
+	switch verb {
+	case micro.InfoVerb:
+		body, err = s.info()
+	case micro.StatsVerb:
+		body, err = ledger.PlainJSON(s.micro.Stats())
+	default:
+		body, err = ledger.PlainJSON(micro.Ping{ServiceIdentity: s.identity, Type: micro.PingResponseType})
+	}
+	s.send(r, body, nil, err)
+}
+
+// message is a NATS message as the library's handlers get it. It answers by Respond alone.
+type message struct {
+	micro.Request
+	msg *nats.Msg
+}
+
+func (m *message) Data() []byte           { return m.msg.Data }
+func (m *message) Headers() micro.Headers { return micro.Headers(m.msg.Header) }
+func (m *message) Subject() string        { return m.msg.Subject }
+func (m *message) Reply() string          { return m.msg.Reply }
+
+func (m *message) Respond(data []byte, opts ...micro.RespondOpt) error {
+	answer := &nats.Msg{Data: data}
+	for _, set := range opts {
+		set(answer)
+	}
+	return m.msg.RespondMsg(answer)
 }

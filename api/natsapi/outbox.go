@@ -22,7 +22,6 @@ type outbox struct {
 	closed  bool     // guarded by mu
 }
 
-// answer is the outcome of the command of a request.
 type answer struct {
 	request *request
 	dryRun  bool
@@ -70,7 +69,6 @@ func (o *outbox) signal() {
 	}
 }
 
-// run sends the answers in the outbox until it is closed.
 func (o *outbox) run() {
 	defer close(o.stopped)
 	var spare []answer

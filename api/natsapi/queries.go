@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go/micro"
+
 	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/api/wire"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/witness"
@@ -15,15 +18,11 @@ import (
 	"github.com/allot-project/allot/projector/candidates"
 )
 
-// minSequenceWait is how long a query waits for its min_sequence.
 const minSequenceWait = 5 * time.Second
 
 func allocations(v projector.View, q *wire.AllocationsQuery) (any, error) {
 	held, err := present.Allocations(v, q.Consumer)
-	if err == nil && held == nil {
-		err = notFound("consumer %s holds nothing", q.Consumer)
-	}
-	return held, err
+	return found(held, err, "consumer %s holds nothing", q.Consumer)
 }
 
 func usages(v projector.View, q *wire.UsagesQuery) (any, error) {
@@ -79,20 +78,25 @@ func one[T, A any](v projector.View, field, what string, id ledger.UUID, name st
 		return nil, bad("one of %s and name is required", field)
 	}
 	if name != "" {
-		thing, found, err := named(name)
+		thing, exists, err := named(name)
 		if err != nil {
 			return nil, err
 		}
-		if !found {
+		if !exists {
 			return nil, notFound("there is no such %s", what)
 		}
 		id = idOf(thing)
 	}
 	a, err := answer(v, id)
-	if err == nil && a == nil {
-		err = notFound("there is no such %s", what)
+	return found(a, err, "there is no such %s", what)
+}
+
+// found says that there is no answer instead of a nil one.
+func found[A any](answer *A, err error, format string, args ...any) (*A, error) {
+	if err == nil && answer == nil {
+		err = notFound(format, args...)
 	}
-	return a, err
+	return answer, err
 }
 
 // Bounds of the answer to a CommitsQuery.
@@ -158,23 +162,20 @@ func signedAnswer(signed []byte, err error) (any, error) {
 }
 
 func (s *Queries) holders(ctx context.Context, v projector.View, q *wire.HoldersQuery) (any, error) {
-	found, err := present.Holders(ctx, s.Views, v, q)
-	if err == nil && found == nil {
-		err = notFound("there is no provider %s", q.Provider)
-	}
-	return found, err
+	holders, err := present.Holders(ctx, s.Views, v, q)
+	return found(holders, err, "there is no provider %s", q.Provider)
 }
 
 // consumption answers with the sequence of the interval's end.
 func (s *Queries) consumption(ctx context.Context, q *wire.ConsumptionQuery) (wire.Answer[any], error) {
-	found, err := present.Consumption(ctx, s.Views, q, s.Now())
+	consumed, err := present.Consumption(ctx, s.Views, q, s.Now())
 	if errors.Is(err, present.ErrQuery) {
 		err = bad("%v", err)
 	}
 	if err != nil {
 		return wire.Answer[any]{}, err
 	}
-	return wire.Answer[any]{Sequence: found.Sequence, Result: found}, nil
+	return wire.Answer[any]{Sequence: consumed.Sequence, Result: consumed}, nil
 }
 
 func (s *Queries) rejections(ctx context.Context, q *wire.RejectionsQuery) (any, error) {
@@ -184,11 +185,11 @@ func (s *Queries) rejections(ctx context.Context, q *wire.RejectionsQuery) (any,
 	if q.At != "" {
 		return nil, bad("at: rejected commands are narrowed down with since and until")
 	}
-	found, err := present.RejectedEntries(ctx, s.Views, s.Rejected, q)
+	list, err := present.RejectedEntries(ctx, s.Views, s.Rejected, q)
 	if err != nil {
 		return nil, err
 	}
-	return present.RejectedCommands(found)
+	return present.RejectedCommands(list)
 }
 
 func (s *Queries) capacity(ctx context.Context, v projector.View, q *wire.CapacityQuery) (any, error) {
@@ -265,7 +266,6 @@ func (s *Queries) Ask(ctx context.Context, q wire.Query) (wire.Answer[any], erro
 	return wire.Answer[any]{Sequence: view.Sequence(), Result: result}, err
 }
 
-// notReached is the error for a query whose min_sequence cannot be read yet.
 func notReached(why error) *wire.Error {
 	return &wire.Error{
 		Code: wire.ErrorUnavailable, Retry: true, RetryAfterMS: int(retryAfter.Milliseconds()),
@@ -273,7 +273,6 @@ func notReached(why error) *wire.Error {
 	}
 }
 
-// view finds the view of the moment that a query asks about.
 func (s *Queries) view(w wire.When) (projector.View, error) {
 	if err := present.Reached(s.Views, nil, w.MinSequence); err != nil {
 		return projector.View{}, notReached(err)
@@ -299,4 +298,110 @@ func bad(format string, args ...any) *wire.Error {
 
 func notFound(format string, args ...any) *wire.Error {
 	return &wire.Error{Code: wire.ErrorNotFound, Message: fmt.Sprintf(format, args...)}
+}
+
+func (s *Service) query(empty func() wire.Query) micro.Handler {
+	return s.inTurn(Name{KindQuery, wire.NameOf(empty())}, maxQueryBytes, never, func(r *request) {
+		q := empty()
+		failure := s.readQuery(r, q)
+		least := q.Moment().MinSequence
+		switch {
+		case failure != nil:
+			s.finishQuery(r, wire.Answer[any]{}, failure)
+		case least > 0 && present.Reached(s.cfg.Queries.Views, s.cfg.Fresh, least) != nil:
+			s.aside(r, q, func(ctx context.Context) error { return s.await(ctx, least) })
+		case s.cfg.Fresh != nil && !q.Moment().Stale && least == 0:
+			s.aside(r, q, s.cfg.Fresh.Fresh) // usually that takes one question to the leader, and none on the leader itself
+		default:
+			s.finishQuery(s.ask(r, q))
+		}
+	})
+}
+
+func (s *Service) finishQuery(r *request, answer wire.Answer[any], failure *wire.Error) {
+	if failure != nil {
+		answer = wire.Answer[any]{Error: failure}
+	}
+	s.finish(r, answer, failure)
+}
+
+// aside has a query wait for something. It is not under way meanwhile. Then it waits for
+// its turn again.
+func (s *Service) aside(r *request, q wire.Query, wait func(context.Context) error) {
+	limit, failure := s.timeLeft(r)
+	leave, err := s.waits.Enter(r.client)
+	if err != nil && failure == nil {
+		failure = s.failure(r, err)
+	}
+	if failure != nil {
+		s.finishQuery(r, wire.Answer[any]{}, failure)
+		return
+	}
+	s.idle.Go(func() {
+		ctx, cancel := context.WithTimeout(s.stopping, limit)
+		defer cancel()
+		err := wait(ctx)
+		leave()
+		if err == nil {
+			err = s.desk.add(r.client, false, func() { s.finishQuery(s.ask(r, q)) })
+		}
+		if err != nil {
+			s.refuse(r, s.failure(r, err))
+			r.lease.End()
+		}
+	})
+	s.desk.done(r.client)
+}
+
+func (s *Service) await(ctx context.Context, least uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, minSequenceWait)
+	defer cancel()
+	if err := present.AwaitReached(ctx, s.cfg.Queries.Views, s.cfg.Fresh, least); err != nil {
+		return notReached(err)
+	}
+	return nil
+}
+
+func (s *Service) readQuery(r *request, q wire.Query) *wire.Error {
+	if failure := s.decode(r, wire.NameOf(q), q); failure != nil {
+		return failure
+	}
+	return r.user.mayAsk(q)
+}
+
+func (s *Service) ask(r *request, q wire.Query) (_ *request, answer wire.Answer[any], failure *wire.Error) {
+	ctx, cancel, late := s.context(r)
+	defer cancel()
+	if late != nil {
+		return r, answer, late
+	}
+	if checkpoint, is := q.(*wire.CheckpointQuery); is && checkpoint.At == "" {
+		answer, err := s.cfg.Queries.newestCheckpoint(ctx) // it may wait for witnesses, and takes no place
+		if err != nil {
+			return r, answer, s.failure(r, err)
+		}
+		return r, answer, r.user.maySee(q, answer.Result)
+	}
+	work, err := s.place(ctx, r, q)
+	if err == nil {
+		answer, err = s.cfg.Queries.Ask(work.Within(ctx), q)
+		work.End()
+	}
+	if err != nil {
+		return r, answer, s.failure(r, err)
+	}
+	return r, answer, r.user.maySee(q, answer.Result)
+}
+
+// place waits for a place for a query: of a kind of its own if it reads much or the past.
+// What locks guard, such as indexes of the past, is only asked for with one.
+func (s *Service) place(ctx context.Context, r *request, q wire.Query) (*fair.Work, error) {
+	switch q.(type) {
+	case *wire.CommitsQuery, *wire.ConsumptionQuery:
+		return s.cfg.Fair.Long(ctx, r.client)
+	}
+	if q.Moment().At != "" {
+		return s.cfg.Fair.Long(ctx, r.client)
+	}
+	return s.cfg.Fair.Short(ctx, r.client)
 }

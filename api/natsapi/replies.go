@@ -31,7 +31,6 @@ func (s *Service) refuse(r *request, failure *wire.Error) {
 	s.respond(r, wire.Answer[any]{Error: failure}, failure)
 }
 
-// replyTo makes the reply with the outcome of a command.
 func (s *Service) replyTo(r *request, dryRun bool, o commands.Outcome, err error) wire.Reply {
 	if err != nil {
 		return wire.Reply{Error: s.failure(r, err)}
@@ -48,7 +47,6 @@ func (s *Service) replyTo(r *request, dryRun bool, o commands.Outcome, err error
 	}
 }
 
-// failure returns the error that clients are told.
 func (s *Service) failure(r *request, err error) *wire.Error {
 	var told *wire.Error
 	if errors.As(err, &told) {
@@ -60,18 +58,16 @@ func (s *Service) failure(r *request, err error) *wire.Error {
 			Code: wire.ErrorUnavailable, Message: err.Error(), Retry: true, RetryAfterMS: int(retryAfter.Milliseconds()),
 		}
 	}
-	s.logger.ErrorContext(r.context(), "a request over NATS failed", "subject", r.Subject(),
+	s.cfg.Logger.ErrorContext(r.context(), "a request over NATS failed", "subject", r.Subject(),
 		"request_id", r.Headers().Get(wire.HeaderRequestID), "error", err)
 	return &wire.Error{Code: wire.ErrorInternal, Message: "the request failed; the server's log says more", Retry: true}
 }
 
-// respond encodes and sends the reply.
 func (s *Service) respond(r *request, reply any, failure *wire.Error) {
 	body, headers, err := s.encode(reply, r.encoding, failure)
 	s.send(r, body, headers, err)
 }
 
-// send sends an encoded reply.
 func (s *Service) send(r *request, body []byte, headers micro.Headers, err error) {
 	if r.trace != nil && err == nil {
 		if headers = maps.Clone(headers); headers == nil { // some are shared
@@ -83,7 +79,7 @@ func (s *Service) send(r *request, body []byte, headers micro.Headers, err error
 		err = r.Respond(body, micro.WithHeaders(headers))
 	}
 	if err != nil {
-		s.logger.WarnContext(r.context(), "a reply cannot be sent", "error", err)
+		s.cfg.Logger.WarnContext(r.context(), "a reply cannot be sent", "error", err)
 	}
 	s.answered(r, headers, err)
 }
@@ -96,7 +92,6 @@ type headers struct {
 	json, msgpack micro.Headers
 }
 
-// newestHeaders are the headers of the newest replies.
 type newestHeaders struct{ atomic.Pointer[headers] }
 
 // at returns the headers of replies that hold a sequence. Replies that are
@@ -128,7 +123,7 @@ func (s *Service) heldBy(reply any) uint64 {
 			return r.Sequence
 		}
 	}
-	return s.queries.Views.Checkpoint().Sequence
+	return s.cfg.Queries.Views.Checkpoint().Sequence
 }
 
 // encode makes the body and the headers of a reply. Micro's error headers have
@@ -185,7 +180,6 @@ func statusOf(code string) string {
 	return "500"
 }
 
-// oneLine makes a text fit for a header.
 func oneLine(text string) string {
 	return strings.NewReplacer("\r", " ", "\n", " ").Replace(text)
 }

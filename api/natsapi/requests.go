@@ -18,7 +18,6 @@ import (
 	"github.com/allot-project/allot/commands/fair"
 )
 
-// request is a request with its sender.
 type request struct {
 	micro.Request
 	user     *User  // nil: the server has no users
@@ -33,7 +32,6 @@ type request struct {
 	ended func(outcome string) // ends its span; nil: it has none
 }
 
-// retryAfter is how long a refused client is told to wait.
 const retryAfter = 200 * time.Millisecond
 
 // overhead is the memory that a request takes besides its body and headers, in
@@ -66,12 +64,11 @@ func (s *Service) inTurn(name Name, most, atOnce int, begin func(*request)) micr
 	})
 }
 
-// arrived makes a request of a message.
 func (s *Service) arrived(name Name, req micro.Request) *request {
-	r := &request{Request: req, encoding: encoding.TypeJSON, came: s.now(), name: name}
-	if s.trace != nil {
+	r := &request{Request: req, encoding: encoding.TypeJSON, came: s.cfg.Now(), name: name}
+	if s.cfg.Trace != nil {
 		headers := req.Headers()
-		r.trace, r.ended = s.trace(name, func(header string) string {
+		r.trace, r.ended = s.cfg.Trace(name, func(header string) string {
 			// Names are case-sensitive over NATS, and clients in Go write the second.
 			return cmp.Or(headers.Get(header), headers.Get(http.CanonicalHeaderKey(header)))
 		})
@@ -86,7 +83,7 @@ func (s *Service) arrived(name Name, req micro.Request) *request {
 func (s *Service) admit(r *request, most int) *wire.Error {
 	from, known := originOf(r)
 	r.client = from.client()
-	r.lease = s.fair.Lease(r.client)
+	r.lease = s.cfg.Fair.Lease(r.client)
 	if n := len(r.Data()); n > most {
 		return bad("the body has %d bytes, and here it may have %d", n, most)
 	}
@@ -97,7 +94,7 @@ func (s *Service) admit(r *request, most int) *wire.Error {
 	if _, failure = encodingOf(r); failure != nil {
 		return failure
 	}
-	r.user, failure = s.users.sender(from, known)
+	r.user, failure = s.cfg.Users.sender(from, known)
 	return failure
 }
 
@@ -105,7 +102,7 @@ func (s *Service) admit(r *request, most int) *wire.Error {
 // hold up others.
 func (s *Service) decode(r *request, what string, into any) *wire.Error {
 	if len(r.Data()) > smallBytes {
-		work, err := s.fair.Short(s.stopping, r.client)
+		work, err := s.cfg.Fair.Short(s.stopping, r.client)
 		if err != nil {
 			return s.failure(r, err)
 		}
@@ -148,7 +145,6 @@ func checkHeaders(headers micro.Headers) (size int, failure *wire.Error) {
 	return size, nil
 }
 
-// isPlain reports whether a text is UTF-8 without control characters.
 func isPlain(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
@@ -185,7 +181,7 @@ func (s *Service) timeLeft(req micro.Request) (time.Duration, *wire.Error) {
 	if err != nil {
 		return 0, bad("the header %s must hold an RFC 3339 time, not %q", wire.HeaderDeadline, text)
 	}
-	left := deadline.Sub(s.now())
+	left := deadline.Sub(s.cfg.Now())
 	if left <= 0 {
 		return 0, &wire.Error{Code: wire.ErrorTooLate, Message: "the deadline " + text + " has passed; nothing was done"}
 	}

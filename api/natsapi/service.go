@@ -21,6 +21,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/encoding"
 	"github.com/allot-project/allot/commands/fair"
@@ -49,13 +50,9 @@ const (
 
 // Service is the running micro service.
 type Service struct {
+	cfg     Config
 	nc      *nats.Conn
 	micro   micro.Service
-	submit  commands.Starter
-	fresh   commands.Freshness // nil: a single server
-	queries *Queries
-	logger  *slog.Logger
-	fair    *fair.Pool
 	waits   *fair.Pool // counts queries that wait for a commit or another server
 	desk    *desk
 	replies *outbox
@@ -64,17 +61,11 @@ type Service struct {
 	// stopping ends when the service stops.
 	stopping  context.Context
 	stop      context.CancelFunc
-	actor     string
-	users     *Users
 	inboxes   []string // prefix of reply subjects
 	discovery *nats.Subscription
-	direct    bool                   // as in Config
-	schemas   map[string]bodies      // of endpoints, by name
+	bodies    map[string]bodies      // of endpoints, by name
 	info      func() ([]byte, error) // the answer to INFO
 	identity  micro.ServiceIdentity  // Info copies all descriptions
-	now       func() time.Time
-	trace     func(Name, func(string) string) (*commands.Trace, func(string))
-	observe   func(Name, string, time.Duration)
 }
 
 // Config configures the service.
@@ -118,19 +109,17 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("natsapi: %w", err)
 	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	cfg.Fair = cmp.Or(cfg.Fair, fair.NewPool())
 	s := &Service{
-		nc: nc, micro: svc, identity: svc.Info().ServiceIdentity,
-		submit: cfg.Commands, fresh: cfg.Fresh, queries: cfg.Queries, logger: cfg.Logger,
-		actor: cfg.Actor, fair: cmp.Or(cfg.Fair, fair.NewPool()), waits: fair.NewPool(), desk: newDesk(),
-		users: cfg.Users, inboxes: []string{"_R_."}, now: cfg.Now,
-		direct: cfg.Direct, schemas: make(map[string]bodies), trace: cfg.Trace, observe: cfg.Observe,
+		cfg: cfg, nc: nc, micro: svc, identity: svc.Info().ServiceIdentity, waits: fair.NewPool(), desk: newDesk(),
+		inboxes: []string{"_R_."}, bodies: make(map[string]bodies),
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	if cfg.Direct {
 		s.inboxes = append(s.inboxes, "_INBOX.")
-	}
-	if s.now == nil {
-		s.now = time.Now
 	}
 	s.replies = startOutbox(s)
 	// The endpoints stay as they are, and each answer would copy all their schemas.
@@ -160,4 +149,57 @@ func (s *Service) Stop() error {
 	s.desk.close()
 	s.replies.close()
 	return err
+}
+
+// Name names what a request asks for: one of a few, whatever clients send.
+type Name struct{ Kind, Name string }
+
+// The kinds of requests.
+const (
+	KindCommand = "command"
+	KindQuery   = "query"
+	KindBatch   = "batch"
+	// KindDiscovery is for what NATS's service discovery asks.
+	KindDiscovery = "discovery"
+)
+
+// The outcomes of requests, besides the codes of wire.Error.
+const (
+	OutcomeFine     = "ok"
+	OutcomeRejected = "rejected"
+	OutcomeUnsent   = "unsent" // the reply could not be sent
+)
+
+// outcomes are the outcomes of replies, by the code in their headers.
+var outcomes = func() map[string]string {
+	all := map[string]string{"": OutcomeFine, "409": OutcomeRejected}
+	for _, code := range wire.ErrorCodes {
+		all[statusOf(code)] = code
+	}
+	return all
+}()
+
+// answered reports a request whose reply was sent, or could not be.
+func (s *Service) answered(r *request, headers micro.Headers, err error) {
+	if s.cfg.Observe == nil && r.ended == nil {
+		return
+	}
+	outcome := OutcomeUnsent
+	if err == nil {
+		outcome = outcomes[headers.Get(micro.ErrorCodeHeader)]
+	}
+	if s.cfg.Observe != nil {
+		s.cfg.Observe(r.name, outcome, s.cfg.Now().Sub(r.came))
+	}
+	if r.ended != nil {
+		r.ended(outcome)
+	}
+}
+
+// context carries the trace of a request, for the logger.
+func (r *request) context() context.Context {
+	if r.trace == nil {
+		return context.Background()
+	}
+	return commands.WithTrace(context.Background(), r.trace)
 }

@@ -214,8 +214,8 @@ func FuzzDecode(f *testing.F) {
 				c.Consumers()
 			}
 		}
-		for _, empty := range wire.Queries {
-			_ = encoding.Decode(data, contentType, empty()) // must not panic
+		for _, kind := range wire.Queries {
+			_ = encoding.Decode(data, contentType, kind.Empty()) // must not panic
 		}
 		var batch wire.Batch
 		if err := encoding.Decode(data, contentType, &batch); err == nil {

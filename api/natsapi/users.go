@@ -123,10 +123,8 @@ func (u *User) check() error {
 	return nil
 }
 
-// accountPrefix begins the names of users' accounts.
 const accountPrefix = "client:"
 
-// account returns the name of the user's own NATS account.
 func (u *User) account() string {
 	return accountPrefix + strings.ReplaceAll(url.QueryEscape(u.Name), ".", "%2E")
 }
@@ -302,7 +300,6 @@ var queryRules = map[string]queryRule{
 	}},
 }
 
-// absent returns the error of a query for something that does not exist.
 func absent(q wire.Query) *wire.Error {
 	switch q := q.(type) {
 	case *wire.AllocationsQuery:

@@ -44,13 +44,9 @@ const (
 // commits that pass, once they can be read. It implements writer.ReadModels.
 type Publisher struct {
 	*projector.Projector
-	nc        *nats.Conn
-	source    string // of the CloudEvents: the ledger
-	logger    *slog.Logger
-	listening func(prefix string, names []string) []string
-	interest  func(subject string) bool
-	ways      func() [2]uint64
-	were      [2]uint64 // the ways at the last look
+	cfg    Config
+	source string    // of the CloudEvents: the ledger
+	were   [2]uint64 // the ways at the last look
 
 	queue chan publication
 	stop  chan struct{}
@@ -86,21 +82,18 @@ type Config struct {
 
 // Start starts to publish commits that are folded through the Publisher.
 func Start(views *projector.Projector, cfg Config) *Publisher {
+	if cfg.Listening == nil {
+		cfg.Listening = func(_ string, names []string) []string { return names }
+	}
+	if cfg.Interest == nil {
+		cfg.Interest = func(string) bool { return true }
+	}
+	if cfg.Ways == nil {
+		cfg.Ways = func() (none [2]uint64) { return none }
+	}
 	p := &Publisher{
-		Projector: views, nc: cfg.Conn, source: "/allot/" + cfg.Ledger.String(), logger: cfg.Logger, interest: cfg.Interest,
-		listening: cfg.Listening,
-		queue:     make(chan publication, queueLength), stop: make(chan struct{}), done: make(chan struct{}),
-		mark: uuid.NewString(),
-	}
-	if p.listening == nil {
-		p.listening = func(_ string, names []string) []string { return names }
-	}
-	if p.ways = cfg.Ways; p.ways == nil {
-		p.ways = func() (none [2]uint64) { return none }
-	}
-	p.were = p.ways()
-	if p.interest == nil {
-		p.interest = func(string) bool { return true }
+		Projector: views, cfg: cfg, source: "/allot/" + cfg.Ledger.String(), were: cfg.Ways(), mark: uuid.NewString(),
+		queue: make(chan publication, queueLength), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go p.run()
 	return p
@@ -141,7 +134,6 @@ func (p *Publisher) Counts() Counts {
 	}
 }
 
-// missed notes that a commit was not published.
 func (p *Publisher) missed() {
 	p.untold.Add(1)
 	p.remark()
@@ -149,13 +141,12 @@ func (p *Publisher) missed() {
 
 // look makes followers read the history if notices may have been lost on their way.
 func (p *Publisher) look() {
-	if ways := p.ways(); ways != p.were {
+	if ways := p.cfg.Ways(); ways != p.were {
 		p.were = ways
 		p.remark()
 	}
 }
 
-// remark makes followers read the history.
 func (p *Publisher) remark() {
 	p.mu.Lock()
 	p.mark = uuid.NewString()
@@ -183,7 +174,7 @@ func (p *Publisher) run() {
 			p.took.Add(int64(last.Sub(began)))
 		case <-ticker.C:
 			if err := p.beat(); err != nil {
-				p.logger.Warn("no heartbeat", "error", err)
+				p.cfg.Logger.Warn("no heartbeat", "error", err)
 			}
 		case <-p.stop:
 			return
@@ -229,7 +220,7 @@ func (p *Publisher) tellAll(t publication) {
 
 func (p *Publisher) notTold(sequence uint64, err error) {
 	p.missed()
-	p.logger.Warn("changes were not published; followers read the history instead", "sequence", sequence, "error", err)
+	p.cfg.Logger.Warn("changes were not published; followers read the history instead", "sequence", sequence, "error", err)
 }
 
 func (p *Publisher) beat() error {
@@ -238,7 +229,7 @@ func (p *Publisher) beat() error {
 	if err != nil {
 		return err
 	}
-	return p.nc.Publish(wire.HeartbeatSubject, body)
+	return p.cfg.Conn.Publish(wire.HeartbeatSubject, body)
 }
 
 // notice tells the followers of one entity about one record.
@@ -258,7 +249,7 @@ func (p *Publisher) notices(list []notice, t publication) ([]notice, error) {
 	for subject, records := range projector.Touches(t.commit, &t.changes, kinds) {
 		of, name := present.SubjectName(subject)
 		where := wire.NoticeSubject(of, name)
-		if !p.interest(where) {
+		if !p.cfg.Interest(where) {
 			continue
 		}
 		for _, index := range records {
@@ -283,10 +274,9 @@ var kindNames = func() (names []string) {
 	return names
 }()
 
-// followed are the kinds of entities that a client may listen on.
 func (p *Publisher) followed() map[projector.Kind]bool {
 	kinds := make(map[projector.Kind]bool)
-	for _, of := range p.listening(wire.NoticePrefix, kindNames) {
+	for _, of := range p.cfg.Listening(wire.NoticePrefix, kindNames) {
 		kinds[projector.Kinds[slices.Index(kindNames, of)]] = true
 	}
 	return kinds
@@ -297,7 +287,7 @@ func (p *Publisher) publish(n *notice) error {
 	if err != nil {
 		return err
 	}
-	return p.nc.PublishMsg(&nats.Msg{Subject: n.where, Data: body, Header: nats.Header{
+	return p.cfg.Conn.PublishMsg(&nats.Msg{Subject: n.where, Data: body, Header: nats.Header{
 		wire.HeaderContentType:  {encoding.TypeJSON},
 		wire.HeaderEventSpec:    {"1.0"},
 		wire.HeaderEventID:      {n.entry.Address},

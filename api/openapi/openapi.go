@@ -74,7 +74,6 @@ var (
 	Writes = []string{"command_id", "dry_run"}
 )
 
-// common are the parameters that Common names.
 func common() Object {
 	header := func(name, means string, schema Object) Object {
 		return Object{"name": name, "in": "header", "description": means, "schema": schema}

@@ -13,7 +13,7 @@ import (
 // aggregates carry, check and move the provider's generation.
 const aggregateGenerationsSince version = 19
 
-func aggregatesAnswer(r *request, p *ledger.Provider) *response {
+func showAggregates(r *request, p *ledger.Provider) (*response, error) {
 	aggregates := make([]string, len(p.Aggregates))
 	for i := range aggregates {
 		aggregates[i] = p.AggregateText(i)
@@ -22,22 +22,10 @@ func aggregatesAnswer(r *request, p *ledger.Provider) *response {
 	if r.version >= aggregateGenerationsSince {
 		body["resource_provider_generation"] = p.Generation
 	}
-	return ok(body, 0)
+	return ok(body, 0), nil
 }
 
-func showAggregates(_ *Handler, r *request) (*response, error) {
-	p, err := r.provider()
-	if err != nil {
-		return nil, err
-	}
-	return aggregatesAnswer(r, p), nil
-}
-
-func replaceAggregates(h *Handler, r *request) (*response, error) {
-	p, doc, err := r.providerAndBody()
-	if err != nil {
-		return nil, err
-	}
+func replaceAggregates(r *request, p *ledger.Provider, doc any) (*response, error) {
 	c := &commands.ReplaceProviderAggregates{Provider: p.UUID, KeepGeneration: true}
 	members := listOf(doc)
 	if r.version >= aggregateGenerationsSince {
@@ -56,17 +44,16 @@ func replaceAggregates(h *Handler, r *request) (*response, error) {
 	if slices.EqualFunc(c.Spelt, c.Aggregates, func(text string, id ledger.UUID) bool { return text == id.String() }) {
 		c.Spelt = nil
 	}
-	_, rejection, err := h.submit(r, c)
+	_, err := r.Submit(c, func(rejection *demand.Rejection) error {
+		if rejection.Code == demand.CodeProviderConflict {
+			return generationChanged()
+		}
+		return general(rejection)
+	})
 	if err != nil {
 		return nil, err
 	}
-	if rejection != nil {
-		if rejection.Code == demand.CodeProviderConflict {
-			return nil, generationChanged()
-		}
-		return nil, general(rejection)
-	}
-	return showAggregates(h, r)
+	return withProvider(showAggregates)(r)
 }
 
 // generationChanged is the failure with the text for traits and aggregates.

@@ -17,13 +17,13 @@ const (
 	allocationOwnerShownSince version = 12
 )
 
-func showAllocations(_ *Handler, r *request) (*response, error) {
+func showAllocations(r *request) (*response, error) {
 	body := m{"allocations": m{}}
 	id, valid := parseUUID(r.params[0])
 	if !valid {
 		return ok(body, 0), nil
 	}
-	c, found, err := r.view.Consumer(id)
+	c, found, err := r.View.Consumer(id)
 	if err != nil || !found {
 		return ok(body, 0), err
 	}
@@ -65,7 +65,7 @@ func (p *providerAllocation) AppendJSON(b []byte) ([]byte, error) {
 // allocationsOf lists what a consumer holds in the order of the request that
 // wrote it. A provider stands where it was named first.
 func allocationsOf(r *request, c *ledger.Consumer) (ordered[*providerAllocation], error) {
-	classes, err := r.view.Classes()
+	classes, err := r.View.Classes()
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func allocationsOf(r *request, c *ledger.Consumer) (ordered[*providerAllocation]
 	for _, a := range c.Allocations {
 		held := known[a.Provider]
 		if held == nil {
-			p, found, err := r.view.Provider(a.Provider)
+			p, found, err := r.View.Provider(a.Provider)
 			if err != nil {
 				return nil, err
 			}
@@ -92,7 +92,7 @@ func allocationsOf(r *request, c *ledger.Consumer) (ordered[*providerAllocation]
 	return byProvider, nil
 }
 
-func showProviderAllocations(_ *Handler, r *request) (*response, error) {
+func showProviderAllocations(r *request) (*response, error) {
 	p, err := r.providerNamed(r.params[0])
 	if err != nil {
 		return nil, err
@@ -102,12 +102,12 @@ func showProviderAllocations(_ *Handler, r *request) (*response, error) {
 			"Resource provider '%s' not found: No resource provider with uuid %s found", r.params[0], r.params[0],
 		)
 	}
-	classes, err := r.view.Classes()
+	classes, err := r.View.Classes()
 	if err != nil {
 		return nil, err
 	}
 	var consumers []*ledger.Consumer
-	err = r.view.ProviderConsumers(p.UUID, func(c *ledger.Consumer) bool { consumers = append(consumers, c); return true })
+	err = r.View.ProviderConsumers(p.UUID, func(c *ledger.Consumer) bool { consumers = append(consumers, c); return true })
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,6 @@ func showProviderAllocations(_ *Handler, r *request) (*response, error) {
 	return ok(m{"allocations": byConsumer, "resource_provider_generation": p.Generation}, newest), nil
 }
 
-// allocationReader turns validated bodies into commands.
 type allocationReader struct{ version version }
 
 // consumer reads the new allocations of one consumer.
@@ -220,7 +219,7 @@ func unknownProvider(id any) *rest.Failure {
 	return rest.BadRequest("Allocation for resource provider '%s' that does not exist.", id)
 }
 
-func allocateOne(h *Handler, r *request) (*response, error) {
+func allocateOne(r *request) (*response, error) {
 	id, valid := parseUUID(r.params[0])
 	if !valid || id.IsNil() {
 		return nil, rest.BadRequest("Malformed consumer_uuid: %s", r.params[0])
@@ -229,17 +228,13 @@ func allocateOne(h *Handler, r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, rejection, err := h.submit(r, &commands.AllocateForConsumers{Allocations: []commands.ConsumerAllocations{want}})
-	if err != nil {
-		return nil, err
-	}
-	if rejection != nil {
-		return nil, allocationRejected(rejection, fmt.Sprintf(" for consumer %s:", id))
-	}
-	return noContent(), nil
+	c := &commands.AllocateForConsumers{Allocations: []commands.ConsumerAllocations{want}}
+	_, err = r.Submit(c, func(rejection *demand.Rejection) error {
+		return allocationRejected(rejection, fmt.Sprintf(" for consumer %s:", id))
+	})
+	return noContent(), err
 }
 
-// newAllocations reads what one consumer is to hold.
 func newAllocations(r *request, id ledger.UUID) (want commands.ConsumerAllocations, err error) {
 	body, err := readBody(r)
 	if err != nil {
@@ -263,22 +258,17 @@ func newAllocations(r *request, id ledger.UUID) (want commands.ConsumerAllocatio
 	return want, nil
 }
 
-func allocateMany(h *Handler, r *request) (*response, error) {
+func allocateMany(r *request) (*response, error) {
 	consumers, err := newAllocationsOfMany(r)
 	if err != nil {
 		return nil, err
 	}
-	_, rejection, err := h.submit(r, &commands.AllocateForConsumers{Allocations: consumers})
-	if err != nil {
-		return nil, err
-	}
-	if rejection != nil {
-		return nil, allocationRejected(rejection, "")
-	}
-	return noContent(), nil
+	_, err = r.Submit(&commands.AllocateForConsumers{Allocations: consumers}, func(rejection *demand.Rejection) error {
+		return allocationRejected(rejection, "")
+	})
+	return noContent(), err
 }
 
-// newAllocationsOfMany reads what several consumers are to hold.
 func newAllocationsOfMany(r *request) ([]commands.ConsumerAllocations, error) {
 	body, err := readBody(r)
 	if err != nil {
@@ -299,7 +289,6 @@ func newAllocationsOfMany(r *request) ([]commands.ConsumerAllocations, error) {
 	return all, nil
 }
 
-// consumers reads allocations by consumer.
 func (a allocationReader) consumers(o *object) ([]commands.ConsumerAllocations, *rest.Failure) {
 	all := make([]commands.ConsumerAllocations, 0, len(o.keys))
 	for _, key := range o.keys {
@@ -322,7 +311,7 @@ func (a allocationReader) consumers(o *object) ([]commands.ConsumerAllocations, 
 
 // allocationRejected has the texts for allocations. PUT names the consumer only
 // for an unknown class.
-func allocationRejected(r *demand.Rejection, who string) *rest.Failure {
+func allocationRejected(r *demand.Rejection, who string) error {
 	f := r.Facts
 	switch r.Code {
 	case demand.CodeConsumerConflict:
@@ -353,13 +342,13 @@ func generationText(generation *int64, none string) string {
 	return fmt.Sprint(*generation)
 }
 
-func releaseConsumer(h *Handler, r *request) (*response, error) {
+func releaseConsumer(r *request) (*response, error) {
 	missing := rest.NotFound("No allocations for consumer '%s'", r.params[0])
 	id, valid := parseUUID(r.params[0])
 	if !valid || id.IsNil() {
 		return nil, missing
 	}
-	return h.noContentAfter(r, &commands.ReleaseConsumer{Consumer: id}, func(rejection *demand.Rejection) *rest.Failure {
+	return r.noContentAfter(&commands.ReleaseConsumer{Consumer: id}, func(rejection *demand.Rejection) error {
 		if rejection.Code == demand.CodeConsumerNotFound {
 			return missing
 		}

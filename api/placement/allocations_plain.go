@@ -22,7 +22,6 @@ type plainReader struct {
 // provider that is named twice is no plain case, and each is compared with all.
 const maxPlainProviders = 16
 
-// plainAllocation reads the body of PUT /allocations/{consumer}.
 func (a allocationReader) plainAllocation(id ledger.UUID, body []byte) (commands.ConsumerAllocations, bool) {
 	r := plainReader{document.Borrow(body), a}
 	defer r.Return()
@@ -30,7 +29,6 @@ func (a allocationReader) plainAllocation(id ledger.UUID, body []byte) (commands
 	return want, plain && r.End() == nil
 }
 
-// plainAllocations reads the body of POST /allocations.
 func (a allocationReader) plainAllocations(body []byte) (all []commands.ConsumerAllocations, plain bool) {
 	r := plainReader{document.Borrow(body), a}
 	defer r.Return()
@@ -126,7 +124,6 @@ func (r *plainReader) allocations(want *commands.ConsumerAllocations) bool {
 	})
 }
 
-// resources reads what is taken of one provider, by class.
 func (r *plainReader) resources(provider ledger.UUID, want *commands.ConsumerAllocations) bool {
 	return r.members(func(key []byte) bool {
 		class := string(key)
@@ -196,7 +193,6 @@ func (r *plainReader) text() ([]byte, bool) {
 	return text, true
 }
 
-// name reads the name of a project, a user or a type.
 func (r *plainReader) name(into *string) bool {
 	text, plain := r.text()
 	*into = string(text)
@@ -209,7 +205,6 @@ func plainInteger(value []byte) (int64, bool) {
 	return n, err == nil && n > 0
 }
 
-// plainClass reports whether a text is what schemas call a class.
 func plainClass(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; (c < 'A' || c > 'Z') && !isDigit(c) && c != '_' {
@@ -219,7 +214,6 @@ func plainClass(text string) bool {
 	return text != ""
 }
 
-// plainSuffix reports whether a text is what schemas call the name of a group.
 func plainSuffix(text []byte) bool {
 	for _, c := range text {
 		if !isLetter(c) && !isDigit(c) && c != '_' && c != '-' {

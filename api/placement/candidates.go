@@ -4,14 +4,17 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
+	"net/http"
 	"regexp"
 	"slices"
 	"sort"
 	"strconv"
 	"strings"
 
+	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/schema"
 	"github.com/allot-project/allot/commands/demand"
@@ -39,7 +42,6 @@ const (
 
 var groupKeyPattern = regexp.MustCompile(`^(resources|required|member_of|in_tree)(.*)$`)
 
-// candidateSchemas are the query schemas of GET /allocation_candidates.
 func candidateSchemas() map[schemaName]m {
 	anything := m{}
 	limit := m{"type": "string", "pattern": "^[1-9][0-9]*$", "minLength": 1}
@@ -117,28 +119,28 @@ type CandidateOptions struct {
 // DefaultCandidateSteps takes about a second.
 const DefaultCandidateSteps = 50_000_000
 
-func listCandidates(h *Handler, r *request) (*response, error) {
+func listCandidates(r *request) (*response, error) {
 	q := newCandidateQuery()
 	var err error
-	if q.explain, err = r.query.TakeBool("explain"); err != nil {
+	if q.explain, err = r.Query.TakeBool("explain"); err != nil {
 		return nil, rest.BadRequest("Invalid query string parameters: %v", err)
 	}
-	if err := q.takePreference(r.query); err != nil {
+	if err := q.takePreference(r.Query); err != nil {
 		return nil, rest.BadRequest("Invalid query string parameters: %v", err)
 	}
 	if failure := checkQuery(r); failure != nil {
 		return nil, failure
 	}
-	world, err := h.world(r)
+	world, err := r.world()
 	if err != nil {
 		return nil, err
 	}
-	if err := q.parse(r, r.query); err != nil {
+	if err := q.parse(r, r.Query); err != nil {
 		return nil, err
 	}
 	q.orderClasses(world)
-	q.bound(h.Candidates)
-	return candidatesAnswer(h, r, world, q)
+	q.bound(r.h.Candidates)
+	return candidatesAnswer(r, world, q)
 }
 
 // takePreference takes Allot's own parameters of an order: what is better, as the
@@ -178,7 +180,6 @@ func (q *candidateQuery) orderClasses(world *candidates.World) {
 	}
 }
 
-// bound applies the server's options.
 func (q *candidateQuery) bound(o CandidateOptions) {
 	q.request.Pause = fair.Pause
 	q.request.MaxSteps = cmp.Or(o.MaxSteps, DefaultCandidateSteps)
@@ -204,7 +205,7 @@ func (q *candidateQuery) parse(r *request, params *rest.Query) error {
 	if failure := q.checkGroups(r.version, params); failure != nil {
 		return failure
 	}
-	if err := checkTraitsExist(r.view, [][]string{q.request.RootRequired, q.request.RootForbidden}); err != nil {
+	if err := checkTraitsExist(r.View, [][]string{q.request.RootRequired, q.request.RootForbidden}); err != nil {
 		return err
 	}
 	for _, suffix := range q.suffixes {
@@ -214,11 +215,11 @@ func (q *candidateQuery) parse(r *request, params *rest.Query) error {
 			if failure != nil {
 				return failure
 			}
-			if err := g.findResources(r.view, wanted); err != nil {
+			if err := g.findResources(r.View, wanted); err != nil {
 				return err
 			}
 		}
-		if err := checkTraitsExist(r.view, slices.Concat(g.Required, [][]string{g.Forbidden})); err != nil {
+		if err := checkTraitsExist(r.View, slices.Concat(g.Required, [][]string{g.Forbidden})); err != nil {
 			return err
 		}
 		q.request.Groups = append(q.request.Groups, g.Group)
@@ -246,9 +247,7 @@ func checkTraitsExist(view projector.View, lists [][]string) error {
 func (q *candidateQuery) parseRoot(r *request, params *rest.Query) *rest.Failure {
 	values := params.All("root_required")
 	if len(values) > 1 {
-		failure := rest.BadRequest("Query parameter 'root_required' may be specified only once.")
-		failure.Code = codeDuplicateKey
-		return failure
+		return badRequest(codeDuplicateKey, "Query parameter 'root_required' may be specified only once.")
 	}
 	if len(values) == 0 {
 		return nil
@@ -271,11 +270,8 @@ func (q *candidateQuery) parseRoot(r *request, params *rest.Query) *rest.Failure
 	q.request.RootForbidden = root.Forbidden
 	if clash != nil {
 		sort.Strings(clash)
-		failure := rest.BadRequest(
-			"Conflicting required and forbidden traits found in root_required: %s", strings.Join(clash, ", "),
-		)
-		failure.Code = codeBadValue
-		return failure
+		return badRequest(codeBadValue,
+			"Conflicting required and forbidden traits found in root_required: %s", strings.Join(clash, ", "))
 	}
 	return nil
 }
@@ -286,9 +282,7 @@ func (q *candidateQuery) parseSubtrees(params *rest.Query) *rest.Failure {
 		for _, suffix := range strings.Split(value, ",") {
 			suffix = strings.TrimSpace(suffix)
 			if suffix == "" {
-				failure := rest.BadRequest("Empty string (unsuffixed group) can not be specified in `same_subtree`")
-				failure.Code = codeBadValue
-				return failure
+				return badRequest(codeBadValue, "Empty string (unsuffixed group) can not be specified in `same_subtree`")
 			}
 			if !slices.Contains(suffixes, suffix) {
 				suffixes = append(suffixes, suffix)
@@ -352,7 +346,6 @@ func (q *candidateQuery) parseGroup(r *request, params *rest.Query, suffix strin
 	return nil
 }
 
-// checkGroups checks the groups as a whole.
 func (q *candidateQuery) checkGroups(v version, params *rest.Query) *rest.Failure {
 	var failure *rest.Failure
 	if v >= resourcelessGroupsSince {
@@ -434,17 +427,12 @@ func (q *candidateQuery) checkResourceless() *rest.Failure {
 		}
 	}
 	if !resources {
-		failure := rest.BadRequest("There must be at least one resources or resources[$S] parameter.")
-		failure.Code = codeMissingValue
-		return failure
+		return badRequest(codeMissingValue, "There must be at least one resources or resources[$S] parameter.")
 	}
 	if bare != nil {
-		failure := rest.BadRequest(
+		return badRequest(codeBadValue,
 			"Resourceless suffixed group request should be specified in `same_subtree` query param: bad group(s) - %s.",
-			schema.Repr(schema.List(bare)),
-		)
-		failure.Code = codeBadValue
-		return failure
+			schema.Repr(schema.List(bare)))
 	}
 	var unreal []string
 	for suffix := range grouped {
@@ -454,12 +442,9 @@ func (q *candidateQuery) checkResourceless() *rest.Failure {
 	}
 	if unreal != nil {
 		sort.Strings(unreal)
-		failure := rest.BadRequest(
+		return badRequest(codeBadValue,
 			"Real suffixes should be specified in `same_subtree`: %s not found in %s.", schema.Repr(schema.List(unreal)),
-			schema.Repr(schema.List(real)),
-		)
-		failure.Code = codeBadValue
-		return failure
+			schema.Repr(schema.List(real)))
 	}
 	return nil
 }
@@ -486,4 +471,50 @@ func (q *candidateQuery) checkClashes() *rest.Failure {
 		)
 	}
 	return nil
+}
+
+// showCapacity reads a request as GET /allocation_candidates does, in the newest microversion
+// whatever the request's is, and counts how many more such allocations fit.
+func showCapacity(r *request) (*response, error) {
+	asked, q := *r, newCandidateQuery()
+	asked.version = maxVersion
+	if failure := checkQuery(&asked); failure != nil {
+		return nil, failure
+	}
+	world, err := r.world()
+	if err != nil {
+		return nil, err
+	}
+	asked.View = r.View
+	if err := q.parse(&asked, r.Query); err != nil {
+		return nil, err
+	}
+	sums, err := present.SumsBy(r.View, r.Query.Get("by"), r.Query.Get("topology"))
+	if errors.Is(err, present.ErrQuery) {
+		return nil, rest.BadRequest("Invalid query string parameters: %v", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var marker *ledger.UUID
+	if id, given := parseUUID(r.Query.Get("marker")); given { // the schema lets only uuids through
+		marker = &id
+	}
+	q.request.Pause, q.request.MaxSteps = fair.Pause, cmp.Or(r.h.Candidates.MaxSteps, DefaultCandidateSteps)
+	return &response{status: http.StatusOK, cache: true, stream: func(out io.Writer) error {
+		work := r.Fair.Begin(r.Client())
+		defer work.End()
+		capacity, err := present.Capacity(work.Within(r.Context()), world, &q.request, sums, marker)
+		if errors.Is(err, present.ErrQuery) {
+			return rest.BadRequest("Invalid query string parameters: %v", err)
+		}
+		if err != nil {
+			return err
+		}
+		text, err := ledger.PlainJSON(capacity)
+		if err == nil {
+			_, err = out.Write(text)
+		}
+		return err
+	}}, nil
 }

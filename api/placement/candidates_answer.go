@@ -44,22 +44,21 @@ type candidatesWriter struct {
 	roots    []*ledger.Provider   // of the candidates' trees; some are there again and again
 }
 
-// writtenTrait is an encoded trait, and when it was made.
 type writtenTrait struct {
 	encoded []byte
 	made    int64
 }
 
-func candidatesAnswer(h *Handler, r *request, world *candidates.World, q *candidateQuery) (*response, error) {
-	classes, err := r.view.Classes()
+func candidatesAnswer(r *request, world *candidates.World, q *candidateQuery) (*response, error) {
+	classes, err := r.View.Classes()
 	if err != nil {
 		return nil, err
 	}
 	return &response{status: http.StatusOK, cache: true, stream: func(out io.Writer) error {
-		work := h.Fair.Begin(r.who.Client(r.RemoteAddr))
+		work := r.Fair.Begin(r.Client())
 		defer work.End()
 		c := &candidatesWriter{
-			ctx: r.Context(), work: work, version: r.version, view: r.view, world: world, req: &q.request, classes: classes,
+			ctx: r.Context(), work: work, version: r.version, view: r.View, world: world, req: &q.request, classes: classes,
 			out:   out,
 			names: map[ledger.ClassID][]byte{}, traits: map[string]*writtenTrait{},
 		}

@@ -19,7 +19,6 @@ const (
 	codeNoReservation = "allot.no_reservation"
 )
 
-// preferSchema is that of a preference.
 func preferSchema() m {
 	number := m{"type": "number", "minimum": -1e6, "maximum": 1e6}
 	return closed(m{
@@ -39,7 +38,6 @@ func preferSchema() m {
 	})
 }
 
-// claimSchema is the body of POST /claims.
 func claimSchema() m {
 	consumer := closed(m{
 		"consumer_uuid": uuidSchema, "project_id": text(1, 255), "user_id": text(1, 255),
@@ -72,7 +70,6 @@ func claimSchema() m {
 	}, "consumers")
 }
 
-// claimedSchema is what is answered for a consumer.
 func claimedSchema(id, generation m) m {
 	many := func(value m) m { return m{"type": "object", "additionalProperties": value} }
 	choice := m{
@@ -89,11 +86,7 @@ func claimedSchema(id, generation m) m {
 
 // claim chooses and allocates. Requests are written as the query string of
 // GET /allocation_candidates, in its newest microversion whatever the request's is.
-func claim(h *Handler, r *request) (*response, error) {
-	doc, err := decodeBody(r)
-	if err != nil {
-		return nil, err
-	}
+func claim(r *request, doc any) (_ *response, err error) {
 	body := objectOf(doc)
 	c := &commands.Claim{Claim: demand.Claim{Alternates: int(integerOf(body.get("alternates")))}}
 	c.OwnFree, _ = body.get("own_free").(bool)
@@ -122,14 +115,8 @@ func claim(h *Handler, r *request) (*response, error) {
 		}
 		c.For = append(c.For, one)
 	}
-	outcome, rejection, err := h.submit(r, c)
-	if err != nil {
-		return nil, err
-	}
-	if rejection != nil {
-		return nil, claimRejected(rejection)
-	}
-	return &response{status: http.StatusOK, body: claimedBody(outcome, len(c.Alternatives) > 0)}, nil
+	outcome, err := r.Submit(c, claimRejected)
+	return &response{status: http.StatusOK, body: claimedBody(outcome, len(c.Alternatives) > 0)}, err
 }
 
 func requestsOf(r *request, list any) (requests []demand.CandidateRequest, err error) {
@@ -165,7 +152,6 @@ func claimConsumerOf(body *object) (demand.ClaimConsumer, *rest.Failure) {
 	return one, nil
 }
 
-// preferenceOf reads a preference that the schema has checked.
 func preferenceOf(value any) (*demand.ClaimPreference, error) {
 	text, err := ledger.PlainJSON(plain(value))
 	if err != nil {
@@ -178,7 +164,6 @@ func preferenceOf(value any) (*demand.ClaimPreference, error) {
 	return p, nil
 }
 
-// gangOf reads the rules of a gang that the schema has checked.
 func gangOf(value any) (rules []demand.GangRule, err error) {
 	for _, item := range listOf(value) {
 		one := objectOf(item)
@@ -202,21 +187,21 @@ func gangOf(value any) (rules []demand.GangRule, err error) {
 // candidateRequestOf reads a request as GET /allocation_candidates does.
 func candidateRequestOf(r *request, text string) (*demand.CandidateRequest, error) {
 	asked := *r
-	asked.version, asked.op, asked.query = maxVersion, &operation{query: "candidates"}, rest.ParseText(text)
-	if err := asked.query.Fault(); err != nil {
+	asked.version, asked.op, asked.Query = maxVersion, &operation{query: "candidates"}, rest.ParseText(text)
+	if err := asked.Query.Fault(); err != nil {
 		return nil, rest.BadRequest("requests: %v", err)
 	}
-	if asked.query.Has("limit") {
+	if asked.Query.Has("limit") {
 		return nil, rest.BadRequest("requests: 'limit' bounds a list of candidates, and a claim has one: see alternates")
 	}
 	if failure := checkQuery(&asked); failure != nil {
 		return nil, failure
 	}
 	q := newCandidateQuery()
-	if err := q.parse(&asked, asked.query); err != nil {
+	if err := q.parse(&asked, asked.Query); err != nil {
 		return nil, err
 	}
-	classes, err := r.view.Classes()
+	classes, err := r.View.Classes()
 	if err != nil {
 		return nil, err
 	}
@@ -261,8 +246,7 @@ func choiceBody(allocations []ledger.AllocationRecord, mappings []ledger.GroupMa
 	return m{"allocations": byProvider, "mappings": bySuffix, "score": score}
 }
 
-// claimRejected has the words for claims.
-func claimRejected(r *demand.Rejection) *rest.Failure {
+func claimRejected(r *demand.Rejection) error {
 	switch r.Code {
 	case demand.CodeNoCandidates:
 		return conflict(codeNoCandidates, "%s", r.Message)

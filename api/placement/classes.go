@@ -1,8 +1,6 @@
 package placement
 
 import (
-	"net/http"
-
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/demand"
@@ -14,17 +12,16 @@ type link struct {
 	Href string `json:"href"`
 }
 
-// isClassName reports whether a class may have a name.
 func isClassName(text string) bool { return len(text) <= ledger.MaxSymbolBytes && plainClass(text) }
 
 func classPath(name string) string { return "/resource_classes/" + name }
 
 func classBody(r *request, name string) m {
-	return m{"name": name, "links": []link{{"self", r.prefix + classPath(name)}}}
+	return m{"name": name, "links": []link{{"self", r.Prefix + classPath(name)}}}
 }
 
-func listClasses(_ *Handler, r *request) (*response, error) {
-	classes, err := r.view.Classes()
+func listClasses(r *request) (*response, error) {
+	classes, err := r.View.Classes()
 	if err != nil {
 		return nil, err
 	}
@@ -37,8 +34,8 @@ func listClasses(_ *Handler, r *request) (*response, error) {
 	return ok(m{"resource_classes": list}, newest), nil
 }
 
-func showClass(_ *Handler, r *request) (*response, error) {
-	classes, err := r.view.Classes()
+func showClass(r *request) (*response, error) {
+	classes, err := r.View.Classes()
 	if err != nil {
 		return nil, err
 	}
@@ -50,73 +47,52 @@ func showClass(_ *Handler, r *request) (*response, error) {
 	return ok(classBody(r, c.Name), c.UpdatedAt), nil
 }
 
-func createClass(h *Handler, r *request) (*response, error) {
-	doc, err := decodeBody(r)
-	if err != nil {
-		return nil, err
-	}
+func createClass(r *request, doc any) (*response, error) {
 	name := textOf(objectOf(doc).get("name"))
-	_, rejection, err := h.submit(r, &commands.CreateResourceClass{Name: name})
-	if err != nil {
-		return nil, err
-	}
-	if rejection != nil {
+	outcome, err := r.Submit(&commands.CreateResourceClass{Name: name}, func(rejection *demand.Rejection) error {
 		if rejection.Code == demand.CodeClassExists {
-			return nil, conflict("", "Conflicting resource class already exists: %s", name)
+			return conflict("", "Conflicting resource class already exists: %s", name)
 		}
-		return nil, general(rejection)
-	}
-	return &response{status: http.StatusCreated, location: classPath(name)}, nil
+		return general(rejection)
+	})
+	return ensured(outcome, classPath(name), false), err
 }
 
 // ensureClass is PUT from 1.7 on. It ignores the body.
-func ensureClass(h *Handler, r *request) (*response, error) {
+func ensureClass(r *request) (*response, error) {
 	name := r.params[0]
 	if text := schemaFor("resource class", r.version).Check(m{"name": name}); text != "" {
 		return nil, rest.BadRequest("JSON does not validate: %s", text)
 	}
-	_, rejection, err := h.submit(r, &commands.CreateResourceClass{Name: name})
-	if err != nil {
-		return nil, err
-	}
-	answer := &response{status: http.StatusCreated, location: classPath(name)}
-	if rejection != nil {
-		if rejection.Code != demand.CodeClassExists {
-			return nil, general(rejection)
+	outcome, err := r.Submit(&commands.CreateResourceClass{Name: name}, func(rejection *demand.Rejection) error {
+		if rejection.Code == demand.CodeClassExists {
+			return nil
 		}
-		answer.status = http.StatusNoContent
-	}
-	return answer, nil
+		return general(rejection)
+	})
+	return ensured(outcome, classPath(name), false), err
 }
 
 // renameClass is PUT at 1.2 to 1.6.
-func renameClass(h *Handler, r *request) (*response, error) {
-	doc, err := decodeBody(r)
-	if err != nil {
-		return nil, err
-	}
+func renameClass(r *request, doc any) (*response, error) {
 	c := &commands.RenameResourceClass{Name: r.params[0], NewName: textOf(objectOf(doc).get("name"))}
-	_, rejection, err := h.submit(r, c)
-	if err != nil {
-		return nil, err
-	}
-	if rejection != nil {
+	_, err := r.Submit(c, func(rejection *demand.Rejection) error {
 		switch rejection.Code {
 		case demand.CodeClassUnknown:
-			return nil, rest.NotFound("No such resource class %s.", c.Name)
+			return rest.NotFound("No such resource class %s.", c.Name)
 		case demand.CodeClassStandard:
-			return nil, rest.BadRequest("Cannot update standard resource class %s", c.Name)
+			return rest.BadRequest("Cannot update standard resource class %s", c.Name)
 		case demand.CodeClassExists:
-			return nil, conflict("", "Resource class already exists: %s", c.NewName)
+			return conflict("", "Resource class already exists: %s", c.NewName)
 		}
-		return nil, general(rejection)
-	}
-	return ok(classBody(r, c.NewName), 0), nil
+		return general(rejection)
+	})
+	return ok(classBody(r, c.NewName), 0), err
 }
 
-func deleteClass(h *Handler, r *request) (*response, error) {
+func deleteClass(r *request) (*response, error) {
 	name := r.params[0]
-	return h.noContentAfter(r, &commands.DeleteResourceClass{Name: name}, func(rejection *demand.Rejection) *rest.Failure {
+	return r.noContentAfter(&commands.DeleteResourceClass{Name: name}, func(rejection *demand.Rejection) error {
 		switch rejection.Code {
 		case demand.CodeClassUnknown:
 			return rest.NotFound("No such resource class %s.", name)

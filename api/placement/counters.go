@@ -9,6 +9,7 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector/candidates"
 )
 
 // countersSchema is the body of PUT /resource_providers/{uuid}/counters: what a unit of a class draws from a
@@ -22,21 +23,20 @@ func countersSchema() m {
 	}, "resource_provider_generation")
 }
 
-func showCounters(h *Handler, r *request) (*response, error) {
-	world, err := h.world(r)
+func showCounters(r *request) (*response, error) {
+	world, err := r.world() // and its view, in which the provider is then looked for
 	if err != nil {
 		return nil, err
 	}
-	p, err := r.provider()
+	return withProvider(func(r *request, p *ledger.Provider) (*response, error) { return countersAnswer(r, world, p) })(r)
+}
+
+func countersAnswer(r *request, world *candidates.World, p *ledger.Provider) (*response, error) {
+	classes, err := r.View.Classes()
 	if err != nil {
 		return nil, err
 	}
-	classes, err := r.view.Classes()
-	if err != nil {
-		return nil, err
-	}
-	counters, draws := m{}, m{}
-	left := m{}
+	counters, draws, left := m{}, m{}, m{}
 	list, err := present.CountersOf(func(root ledger.UUID) (ledger.Forest, error) { return world.Forest(root), nil }, p)
 	if err != nil {
 		return nil, err
@@ -59,11 +59,7 @@ func showCounters(h *Handler, r *request) (*response, error) {
 	}, p.UpdatedAt), nil
 }
 
-func replaceCounters(h *Handler, r *request) (*response, error) {
-	p, doc, err := r.providerAndBody()
-	if err != nil {
-		return nil, err
-	}
+func replaceCounters(r *request, p *ledger.Provider, doc any) (*response, error) {
 	body := objectOf(doc)
 	c := &commands.ReplaceProviderCounters{
 		Provider: p.UUID, Generation: integerPointer(body, "resource_provider_generation"),
@@ -85,16 +81,17 @@ func replaceCounters(h *Handler, r *request) (*response, error) {
 	slices.SortFunc(c.Draws, func(a, b ledger.DrawRecord) int {
 		return strings.Compare(a.Class+" "+a.Counter, b.Class+" "+b.Counter)
 	})
-	_, rejection, err := h.submit(r, c)
-	switch {
-	case err != nil:
+	_, err := r.Submit(c, func(rejection *demand.Rejection) error {
+		switch rejection.Code {
+		case demand.CodeProviderConflict:
+			return generationChanged()
+		case demand.CodeCounterInUse:
+			return conflict("", "%s", rejection.Message)
+		}
+		return rest.BadRequest("%s", rejection.Message)
+	})
+	if err != nil {
 		return nil, err
-	case rejection == nil:
-		return showCounters(h, r)
-	case rejection.Code == demand.CodeProviderConflict:
-		return nil, generationChanged()
-	case rejection.Code == demand.CodeCounterInUse:
-		return nil, conflict("", "%s", rejection.Message)
 	}
-	return nil, rest.BadRequest("%s", rejection.Message)
+	return showCounters(r)
 }

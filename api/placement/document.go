@@ -232,7 +232,6 @@ func parseUUID(text string) (ledger.UUID, bool) {
 	return id, err == nil
 }
 
-// uuidOf reads a uuid that the schema has checked.
 func uuidOf(value any) ledger.UUID {
 	id, _ := parseUUID(textOf(value))
 	return id

@@ -3,11 +3,14 @@ package placement
 import (
 	"fmt"
 	"html"
+	"mime"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -23,12 +26,16 @@ const (
 	codeProviderNotFound = "placement.resource_provider.not_found"
 )
 
-// codesSince is the microversion from which error bodies carry a code.
 const codesSince version = 23
 
-// conflict is a 409 with a code for programs.
 func conflict(code, format string, args ...any) *rest.Failure {
 	failure := rest.Errorf(http.StatusConflict, format, args...)
+	failure.Code = code
+	return failure
+}
+
+func badRequest(code, format string, args ...any) *rest.Failure {
+	failure := rest.BadRequest(format, args...)
 	failure.Code = code
 	return failure
 }
@@ -76,7 +83,7 @@ func writeError(w http.ResponseWriter, r *request, e *rest.Failure) {
 	header := w.Header()
 	e.Header(header)
 	body := errorBody{
-		Status: e.Status, Title: http.StatusText(e.Status), Detail: detail(e, r.Method), RequestID: r.id,
+		Status: e.Status, Title: http.StatusText(e.Status), Detail: detail(e, r.Method), RequestID: r.ID,
 	}
 	if e.Status == http.StatusNotAcceptable && !r.negotiated { // the error is about the microversion
 		body.MinVersion, body.MaxVersion = minVersion.String(), maxVersion.String()
@@ -113,4 +120,64 @@ func writePlainError(w http.ResponseWriter, r *request, body errorBody) {
 	w.Header().Set("Content-Type", "text/plain; charset=UTF-8")
 	w.WriteHeader(body.Status)
 	_, _ = fmt.Fprintf(w, "%d %s\n\n%s\n", body.Status, body.Title, body.Detail)
+}
+
+// general maps the rejections that mean the same on every route. Handlers handle
+// their own first.
+func general(r *demand.Rejection) error {
+	switch r.Code {
+	case demand.CodeTooLarge:
+		return rest.Errorf(http.StatusRequestEntityTooLarge, "%s", r.Message)
+	case demand.CodeCommandIDReused, demand.CodeNodeIsProvider, demand.CodeNotYet:
+		return conflict("", "%s", r.Message)
+	case demand.CodeOverLimit:
+		return conflict(codeOverLimit, "%s", r.Message)
+	case demand.CodeProviderNotFound:
+		return rest.NotFound("No resource provider with uuid %s found", r.Facts.Provider)
+	case demand.CodeProviderConflict:
+		return conflict(codeConcurrentUpdate, "resource provider generation conflict")
+	}
+	return rest.BadRequest("%s", r.Message)
+}
+
+const (
+	jsonType = "application/json"
+	htmlType = "text/html"
+)
+
+// quality returns how much an Accept header wants a media type, from 0 (not at
+// all) to 1. The most specific range decides.
+func quality(accept, offer string) float64 {
+	if strings.TrimSpace(accept) == "" {
+		return 1
+	}
+	family, _, _ := strings.Cut(offer, "/")
+	rank := map[string]int{"*/*": 0, family + "/*": 1, offer: 2}
+	best, wanted := -1, 0.0
+	for _, part := range strings.Split(accept, ",") {
+		mediaType, params, err := mime.ParseMediaType(part)
+		if err != nil {
+			continue
+		}
+		specific, matches := rank[mediaType]
+		if !matches || specific < best {
+			continue
+		}
+		q := 1.0
+		if given, ok := params["q"]; ok {
+			if q, err = strconv.ParseFloat(given, 64); err != nil {
+				continue
+			}
+		}
+		best, wanted = specific, q
+	}
+	return wanted
+}
+
+func acceptsJSON(accept string) bool { return quality(accept, jsonType) > 0 }
+
+// prefersHTML chooses the format of errors as webob does: HTML if the client asks
+// for it at least as much as for JSON.
+func prefersHTML(accept string) bool {
+	return accept != "" && quality(accept, htmlType) > 0 && quality(accept, htmlType) >= quality(accept, jsonType)
 }

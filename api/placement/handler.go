@@ -1,10 +1,12 @@
+// Package placement serves the OpenStack Placement REST API, microversions 1.0 to
+// 1.39, over the ledger. It decodes requests into commands, submits them, and
+// encodes Views. Clients notice no difference from upstream, except those that
+// docs/compatibility.md lists.
 package placement
 
 import (
-	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"mime"
 	"net/http"
 	"strings"
@@ -15,8 +17,7 @@ import (
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/demand"
-	"github.com/allot-project/allot/commands/fair"
-	"github.com/allot-project/allot/projector"
+	"github.com/allot-project/allot/projector/candidates"
 )
 
 // Limits of requests.
@@ -26,52 +27,28 @@ const (
 	MaxBodyBytes = 16 << 20
 )
 
-// Handler serves the API below one path prefix.
+// Handler serves the API below one path prefix, which is empty or "/placement".
 type Handler struct {
-	// Fresh tells when Views hold everything that other servers have answered;
-	// nil: always.
-	Fresh    commands.Freshness
-	Commands commands.Submitter
-	Views    *projector.Projector
-	Logger   *slog.Logger
-	// Prefix is the path at which clouds mount the API: empty or "/placement".
-	Prefix string
-	// Auth finds out who sends a request, and Policy what the sender may do.
-	Auth   auth.Authenticator
-	Policy *policy.Rules
+	rest.Facade
 	// Candidates bounds and orders the candidates of GET /allocation_candidates.
 	Candidates CandidateOptions
-	// Fair shares out memory and places among clients; nil: each request has its own.
-	Fair *fair.Pool
-	// Now is the clock that tells whether a moment is in the future; nil:
-	// time.Now.
-	Now func() time.Time
 }
 
 // incompleteID owns consumers that are written below microversion 1.8, where clients name no owner: upstream's default
 // for incomplete_consumer_project_id and incomplete_consumer_user_id.
 const incompleteID = "00000000-0000-0000-0000-000000000000"
 
-// request is a request on its way through the checks.
 type request struct {
-	*http.Request
-	id         string // x-openstack-request-id
-	prefix     string
+	rest.Call
+	h          *Handler
 	version    version
 	negotiated bool
-	who        policy.Identity
 	params     []string
-	query      *rest.Query
-	lease      *fair.Lease // lease of the body's memory
 	op         *operation
-	work       *fair.Work // of a read, or of decoding a large body; nil: none
-	read       bool       // the body; then it is in body, or bodyFault says why not
+	read       bool // the body; then it is in body, or bodyFault says why not
 	body       []byte
 	bodyFault  error
-	submitted  bool // a command
-	view       projector.View
-	at         string // the moment that the client asks about; empty: now
-	dryRun     bool   // the client asks for a dry run
+	looked     bool // for the provider
 }
 
 // response is a successful answer.
@@ -93,48 +70,48 @@ const cacheHeadersSince version = 15
 // policy, and then the handler's own checks.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	rest.TellSequence(w, h.Views.Checkpoint().Sequence)
-	r := &request{Request: hr, id: rest.NewRequestID(w), prefix: h.Prefix, query: rest.ParseQuery(hr)}
+	r := &request{Call: h.Receive(w, hr), h: h}
 	if accept := r.Header.Get("Accept"); accept == "*/*" {
 		r.Header.Del("Accept")
 	}
 	path := strings.TrimPrefix(hr.URL.EscapedPath(), h.Prefix)
 	if path != "" && path != "/" && path != "/openapi.json" {
 		var err error
-		if r.who, err = h.Auth.Authenticate(hr); errors.Is(err, auth.ErrUnauthorized) {
+		if r.Who, err = h.Auth.Authenticate(hr); errors.Is(err, auth.ErrUnauthorized) {
 			auth.WriteUnauthorized(w, h.Auth)
 			return
 		} else if err != nil {
-			h.writeFailure(w, r, err)
+			r.writeFailure(w, err)
 			return
 		}
 	}
-	r.lease = h.Fair.Lease(r.who.Client(hr.RemoteAddr))
-	defer r.lease.End()
-	if err := h.prepare(w, r, path); err != nil {
-		h.writeFailure(w, r, err)
-		return
-	}
-	// The command of a write follows from the request alone, and the server that
-	// leads decides it. What a handler reads before can be old: it only finds
-	// reasons not to submit the command at all, and those must hold now.
-	writes := r.op.method != http.MethodGet
-	answer, err := h.carryOut(r, writes)
-	if err != nil && writes && r.op.looks && !r.submitted && h.Fresh != nil {
-		answer, err = h.carryOut(r, false)
+	r.Lease = h.Fair.Lease(r.Client())
+	defer r.Lease.End()
+	var answer *response
+	err := r.prepare(w, path)
+	if err == nil {
+		// The command of a write follows from the request alone, and the server that
+		// leads decides it. What a handler reads before can be old: it only finds
+		// reasons not to submit the command at all, and those must hold now.
+		writes := r.op.method != http.MethodGet
+		answer, err = r.carryOut(writes)
+		if err != nil && writes && r.looked && !r.Submitted && r.Fresh != nil {
+			answer, err = r.carryOut(false)
+		}
 	}
 	var rehearsal *rest.Rehearsal
 	if errors.As(err, &rehearsal) {
 		answer, err = &response{status: http.StatusOK, body: rehearsal.Body()}, nil
 	}
 	if err != nil {
-		h.writeFailure(w, r, err)
+		r.writeFailure(w, err)
 		return
 	}
-	h.write(w, r, answer)
+	r.write(w, answer)
 }
 
 // prepare finds a request's operation, and whether its sender may ask for it.
-func (h *Handler) prepare(w http.ResponseWriter, r *request, path string) error {
+func (r *request) prepare(w http.ResponseWriter, path string) error {
 	v, failure := microversions.Negotiate(r.Header)
 	if failure != nil {
 		return failure
@@ -162,18 +139,15 @@ func (h *Handler) prepare(w http.ResponseWriter, r *request, path string) error 
 		return failure
 	}
 	if op.rule != "" {
-		if err := h.authorize(r, op); err != nil {
+		if err := r.authorize(); err != nil {
 			return err
 		}
 	}
-	if err := r.query.Fault(); err != nil {
-		return rest.BadRequest("Invalid query string parameters: %v", err)
+	err := r.Query.Fault()
+	if err == nil {
+		err = r.TakeOwn()
 	}
-	var err error
-	if r.at, err = r.query.TakeAt(r.Request); err != nil {
-		return rest.BadRequest("Invalid query string parameters: %v", err)
-	}
-	if r.dryRun, err = r.query.TakeDryRun(r.Request); err != nil {
+	if err != nil {
 		return rest.BadRequest("Invalid query string parameters: %v", err)
 	}
 	return nil
@@ -181,45 +155,30 @@ func (h *Handler) prepare(w http.ResponseWriter, r *request, path string) error 
 
 // carryOut calls the operation's handler, with a view that may be old, or else with
 // one that holds everything that other servers have answered.
-func (h *Handler) carryOut(r *request, old bool) (_ *response, err error) {
-	if err := rest.Await(r.Request, h.Views, h.Fresh, old); err != nil {
+func (r *request) carryOut(old bool) (_ *response, err error) {
+	if err := rest.Await(r.Request, r.Views, r.Fresh, old); err != nil {
 		return nil, err
 	}
-	if r.view, err = rest.ViewAt(h.Views, r.at, h.Now); err != nil {
+	if err := r.Look(); err != nil {
 		return nil, err
 	}
 	if r.Method == http.MethodGet {
-		if r.work, err = h.place(r); err != nil {
+		if err := r.Enter(); err != nil {
 			return nil, err
 		}
 	}
-	defer r.endWork()
-	return r.op.handle(h, r)
-}
-
-// endWork gives up the place that a request has, if it has one.
-func (r *request) endWork() {
-	r.work.End()
-	r.work = nil
-}
-
-// place waits for a place for a read. What locks guard, such as indexes of the past, is
-// only asked for with one.
-func (h *Handler) place(r *request) (*fair.Work, error) {
-	if r.at != "" {
-		return h.Fair.Long(r.Context(), r.who.Client(r.RemoteAddr))
-	}
-	return h.Fair.Short(r.Context(), r.who.Client(r.RemoteAddr))
+	defer r.Leave()
+	return r.op.handle(r)
 }
 
 // authorize asks the policy. A token of another scope than a project's may do
 // nothing (enforce_scope), and the text for it differs.
-func (h *Handler) authorize(r *request, op *operation) error {
-	rule, target := op.rule, policy.Target{"project_id": r.query.Get("project_id")}
+func (r *request) authorize() error {
+	rule, target := r.op.rule, policy.Target{"project_id": r.Query.Get("project_id")}
 	switch {
-	case !policy.InScope(rule, r.who):
+	case !policy.InScope(rule, r.Who):
 		return rest.Errorf(http.StatusForbidden, "%s", rule)
-	case h.Policy.Allows(rule, r.who, target):
+	case r.Policy.Allows(rule, r.Who, target):
 		return nil
 	}
 	return rest.Errorf(http.StatusForbidden, "Policy does not allow %s to be performed.", rule)
@@ -271,18 +230,12 @@ func checkMedia(r *request, op *operation) *rest.Failure {
 	return rest.Errorf(http.StatusUnsupportedMediaType, "The media type %s is not supported, use application/json", given)
 }
 
-// writeFailure answers with an error.
-func (h *Handler) writeFailure(w http.ResponseWriter, r *request, err error) {
-	if r.view.Sequence() > 0 {
-		rest.TellSequence(w, r.view.Sequence())
-	}
-	writeError(w, r, rest.FailureOf(err, r.Request, r.id, h.Logger))
-}
+func (r *request) writeFailure(w http.ResponseWriter, err error) { writeError(w, r, r.Failed(w, err)) }
 
-func (h *Handler) write(w http.ResponseWriter, r *request, answer *response) {
+func (r *request) write(w http.ResponseWriter, answer *response) {
 	header := w.Header()
 	if answer.location != "" {
-		header.Set("Location", rest.Base(r.Request)+h.Prefix+answer.location)
+		header.Set("Location", rest.Base(r.Request)+r.Prefix+answer.location)
 	}
 	if answer.cache && r.version >= cacheHeadersSince {
 		header.Set("Cache-Control", "no-cache")
@@ -290,19 +243,17 @@ func (h *Handler) write(w http.ResponseWriter, r *request, answer *response) {
 			header.Set("Last-Modified", lastModified(answer.modified))
 		}
 	}
-	if r.view.Sequence() > 0 {
-		rest.TellSequence(w, r.view.Sequence())
-	}
+	r.TellSequence(w)
 	if answer.stream != nil {
-		h.writeStream(w, r, answer)
+		r.writeStream(w, answer)
 		return
 	}
 	if answer.body == nil {
 		w.WriteHeader(answer.status)
 		return
 	}
-	if err := rest.WriteJSON(w, r.Request, r.lease, answer.status, answer.body); err != nil {
-		h.writeFailure(w, r, err)
+	if err := rest.WriteJSON(w, r.Request, r.Lease, answer.status, answer.body); err != nil {
+		r.writeFailure(w, err)
 	}
 }
 
@@ -314,46 +265,25 @@ func lastModified(at int64) string {
 	return t.UTC().Format(http.TimeFormat)
 }
 
-// ok returns a 200 with a body.
 func ok(body any, modified int64) *response {
 	return &response{status: http.StatusOK, body: body, cache: true, modified: modified}
 }
 
-// noContent returns a 204.
 func noContent() *response { return &response{status: http.StatusNoContent} }
 
-// submit carries a command out for a request. It returns a rejection as a value,
-// because each handler has its own texts for rejections.
-func (h *Handler) submit(r *request, c commands.Command) (commands.Outcome, *demand.Rejection, error) {
-	r.submitted = true
-	r.endWork()
-	s := commands.Submission{
-		Actor: r.who.User, RequestID: r.id, Command: c, DryRun: r.dryRun,
-		Client: r.who.Client(r.RemoteAddr), Bulk: h.Policy.LoadsInBulk(r.who),
-	}
-	if err := rest.Identify(r.Request, &s); err != nil {
-		return commands.Outcome{}, nil, err
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), rest.SubmitTimeout)
-	defer cancel()
-	outcome, err := h.Commands.Submit(ctx, s)
-	if err = rest.Rehearsed(&s, outcome, err); err != nil {
-		return outcome, nil, err
-	}
-	r.view = h.Views.View()
-	return outcome, outcome.Rejection.Redacted(h.Policy.SeesLimits(r.who)), nil
+// noContentAfter answers a command that clients see nothing of, or says why it was refused.
+func (r *request) noContentAfter(c commands.Command, refused func(*demand.Rejection) error) (*response, error) {
+	_, err := r.Submit(c, refused)
+	return noContent(), err
 }
 
-// noContentAfter answers a command that clients see nothing of, or says why it was refused.
-func (h *Handler) noContentAfter(
-	r *request, c commands.Command, refused func(*demand.Rejection) *rest.Failure,
-) (*response, error) {
-	_, rejection, err := h.submit(r, c)
-	if err != nil {
-		return nil, err
+// world returns the indexed providers of the request's moment. For the present it
+// moves the request's view to the moment of the index.
+func (r *request) world() (*candidates.World, error) {
+	if r.At != "" {
+		return r.View.World(r.Context())
 	}
-	if rejection != nil {
-		return nil, refused(rejection)
-	}
-	return noContent(), nil
+	world, view := r.Views.World()
+	r.View = view
+	return world, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/placement"
 	"github.com/allot-project/allot/api/policy"
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/fair"
@@ -32,10 +33,10 @@ func handler(l *commandstest.Ledger) *placement.Handler {
 	if err != nil {
 		panic(err)
 	}
-	return &placement.Handler{
+	return &placement.Handler{Facade: rest.Facade{
 		Auth: auth.Noauth{}, Policy: rules,
 		Commands: l.Writer, Views: l.Views, Logger: slog.New(slog.DiscardHandler),
-	}
+	}}
 }
 
 func send(h http.Handler, method, target, body string) *httptest.ResponseRecorder {

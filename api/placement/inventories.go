@@ -19,7 +19,6 @@ type inventoryBody struct {
 	wire.InventoryAmounts
 }
 
-// inventoryOf reads an inventory that the schema has checked.
 func inventoryOf(class string, o *object) commands.Inventory {
 	return commands.Inventory{
 		Class: class, Total: integerOf(o.get("total")), Reserved: integerOf(o.get("reserved")),
@@ -47,18 +46,14 @@ func unknownClassInInventory(provider, class string) *rest.Failure {
 	)
 }
 
-func listInventories(_ *Handler, r *request) (*response, error) {
-	p, err := r.provider()
-	if err != nil {
-		return nil, err
-	}
+func listInventories(r *request, p *ledger.Provider) (*response, error) {
 	return inventoriesAnswer(r, p, nil)
 }
 
 // inventoriesAnswer shows inventories in the order of their classes, or of the
 // request's keys.
 func inventoriesAnswer(r *request, p *ledger.Provider, keys []string) (*response, error) {
-	classes, err := r.view.Classes()
+	classes, err := r.View.Classes()
 	if err != nil {
 		return nil, err
 	}
@@ -73,16 +68,12 @@ func inventoriesAnswer(r *request, p *ledger.Provider, keys []string) (*response
 	return answer, nil
 }
 
-func showInventory(_ *Handler, r *request) (*response, error) {
-	p, err := r.provider()
-	if err != nil {
-		return nil, err
-	}
+func showInventory(r *request, p *ledger.Provider) (*response, error) {
 	return inventoryAnswer(r, p, r.params[1])
 }
 
 func inventoryAnswer(r *request, p *ledger.Provider, class string) (*response, error) {
-	classes, err := r.view.Classes()
+	classes, err := r.View.Classes()
 	if err != nil {
 		return nil, err
 	}
@@ -96,30 +87,25 @@ func inventoryAnswer(r *request, p *ledger.Provider, class string) (*response, e
 	return ok(body, inv.UpdatedAt), nil
 }
 
-func createInventory(h *Handler, r *request) (*response, error) {
-	p, doc, err := r.providerAndBody()
-	if err != nil {
-		return nil, err
-	}
+func createInventory(r *request, p *ledger.Provider, doc any) (*response, error) {
 	class := textOf(objectOf(doc).get("resource_class"))
-	_, rejection, err := h.submit(r, &commands.CreateInventory{
+	_, err := r.Submit(&commands.CreateInventory{
 		Provider: p.UUID, Inventory: inventoryOf(class, objectOf(doc)), RefuseFullyReserved: r.version < fullyReservedSince,
-	})
-	if err != nil {
-		return nil, err
-	}
-	if rejection != nil {
+	}, func(rejection *demand.Rejection) error {
 		switch rejection.Code {
 		case demand.CodeClassUnknown:
-			return nil, rest.BadRequest(
+			return rest.BadRequest(
 				"Unable to create inventory for resource provider %s: No such resource class %s.", p.UUID, class,
 			)
 		case demand.CodeInventoryExists:
-			return nil, conflict(
+			return conflict(
 				codeConcurrentUpdate, "Update conflict: inventory of class %s exists on resource provider %s", class, p.UUID,
 			)
 		}
-		return nil, inventoryRejected("create", r, rejection)
+		return inventoryRejected("create", r, rejection)
+	})
+	if err != nil {
+		return nil, err
 	}
 	answer, err := showAfterWrite(r, class)
 	if err != nil {
@@ -130,17 +116,12 @@ func createInventory(h *Handler, r *request) (*response, error) {
 	return answer, nil
 }
 
-// showAfterWrite answers one inventory as it is after a write.
 func showAfterWrite(r *request, class string) (*response, error) {
-	p, err := r.provider()
-	if err != nil {
-		return nil, err
-	}
-	return inventoryAnswer(r, p, class)
+	return withProvider(func(r *request, p *ledger.Provider) (*response, error) { return inventoryAnswer(r, p, class) })(r)
 }
 
 // inventoryRejected has the texts that creating and updating share.
-func inventoryRejected(verb string, r *request, rejection *demand.Rejection) *rest.Failure {
+func inventoryRejected(verb string, r *request, rejection *demand.Rejection) error {
 	if rejection.Code == demand.CodeInventoryCapacity {
 		reason := "The reserved value is greater than total."
 		if r.version < fullyReservedSince {
@@ -154,11 +135,7 @@ func inventoryRejected(verb string, r *request, rejection *demand.Rejection) *re
 	return general(rejection)
 }
 
-func updateInventory(h *Handler, r *request) (*response, error) {
-	p, doc, err := r.providerAndBody()
-	if err != nil {
-		return nil, err
-	}
+func updateInventory(r *request, p *ledger.Provider, doc any) (*response, error) {
 	body, class := objectOf(doc), r.params[1]
 	if !isClassName(class) {
 		if integerOf(body.get("resource_provider_generation")) != p.Generation {
@@ -166,32 +143,27 @@ func updateInventory(h *Handler, r *request) (*response, error) {
 		}
 		return nil, rest.NotFound("No such resource class %s.", class)
 	}
-	_, rejection, err := h.submit(r, &commands.UpdateInventory{
+	_, err := r.Submit(&commands.UpdateInventory{
 		Provider: p.UUID, Generation: integerPointer(body, "resource_provider_generation"),
 		Inventory: inventoryOf(class, body), RefuseFullyReserved: r.version < fullyReservedSince,
+	}, func(rejection *demand.Rejection) error {
+		switch rejection.Code {
+		case demand.CodeClassUnknown:
+			return rest.NotFound("No such resource class %s.", class)
+		case demand.CodeInventoryNotFound:
+			return rest.BadRequest(
+				"No inventory record with resource class for resource provider %s: No inventory of class %s found", p.UUID, class,
+			)
+		}
+		return inventoryRejected("update", r, rejection)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if rejection != nil {
-		switch rejection.Code {
-		case demand.CodeClassUnknown:
-			return nil, rest.NotFound("No such resource class %s.", class)
-		case demand.CodeInventoryNotFound:
-			return nil, rest.BadRequest(
-				"No inventory record with resource class for resource provider %s: No inventory of class %s found", p.UUID, class,
-			)
-		}
-		return nil, inventoryRejected("update", r, rejection)
-	}
 	return showAfterWrite(r, class)
 }
 
-func replaceInventories(h *Handler, r *request) (*response, error) {
-	p, doc, err := r.providerAndBody()
-	if err != nil {
-		return nil, err
-	}
+func replaceInventories(r *request, p *ledger.Provider, doc any) (*response, error) {
 	body := objectOf(doc)
 	generation := integerOf(body.get("resource_provider_generation"))
 	inventories, failure := inventoriesOf(r.params[0], objectOf(body.get("inventories")))
@@ -201,31 +173,28 @@ func replaceInventories(h *Handler, r *request) (*response, error) {
 		}
 		return nil, failure
 	}
-	_, rejection, err := h.submit(r, &commands.ReplaceInventories{
+	_, err := r.Submit(&commands.ReplaceInventories{
 		Provider: p.UUID, Generation: &generation, Inventories: inventories,
 		RefuseFullyReserved: r.version < fullyReservedSince,
+	}, func(rejection *demand.Rejection) error {
+		switch rejection.Code {
+		case demand.CodeClassUnknown:
+			return unknownClassInInventory(r.params[0], rejection.Facts.Class)
+		case demand.CodeInventoryInUse:
+			return conflict(codeInventoryInUse, "update conflict: %s", inUseText(rejection))
+		}
+		return inventoryRejected("update", r, rejection)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if rejection != nil {
-		switch rejection.Code {
-		case demand.CodeClassUnknown:
-			return nil, unknownClassInInventory(r.params[0], rejection.Facts.Class)
-		case demand.CodeInventoryInUse:
-			return nil, conflict(codeInventoryInUse, "update conflict: %s", inUseText(rejection))
+	return withProvider(func(r *request, p *ledger.Provider) (*response, error) {
+		answer, err := inventoriesAnswer(r, p, objectOf(body.get("inventories")).keys)
+		if err == nil {
+			answer.modified, answer.noModified = 0, false
 		}
-		return nil, inventoryRejected("update", r, rejection)
-	}
-	if p, err = r.provider(); err != nil {
-		return nil, err
-	}
-	answer, err := inventoriesAnswer(r, p, objectOf(body.get("inventories")).keys)
-	if err != nil {
-		return nil, err
-	}
-	answer.modified, answer.noModified = 0, false
-	return answer, nil
+		return answer, err
+	})(r)
 }
 
 func inUseText(rejection *demand.Rejection) string {
@@ -233,13 +202,8 @@ func inUseText(rejection *demand.Rejection) string {
 		rejection.Facts.Provider.String() + "' in use."
 }
 
-func deleteInventories(h *Handler, r *request) (*response, error) {
-	p, err := r.provider()
-	if err != nil {
-		return nil, err
-	}
-	c := &commands.DeleteInventories{Provider: p.UUID}
-	return h.noContentAfter(r, c, func(rejection *demand.Rejection) *rest.Failure {
+func deleteInventories(r *request, p *ledger.Provider) (*response, error) {
+	return r.noContentAfter(&commands.DeleteInventories{Provider: p.UUID}, func(rejection *demand.Rejection) error {
 		if rejection.Code == demand.CodeInventoryInUse {
 			return conflict(codeInventoryInUse, "%s", inUseText(rejection))
 		}
@@ -248,7 +212,7 @@ func deleteInventories(h *Handler, r *request) (*response, error) {
 }
 
 func noInventoryToDelete(r *request, class string) error {
-	classes, err := r.view.Classes()
+	classes, err := r.View.Classes()
 	if err != nil {
 		return err
 	}
@@ -258,25 +222,17 @@ func noInventoryToDelete(r *request, class string) error {
 	return rest.NotFound("No inventory of class %s found for delete: No inventory of class %s found", class, class)
 }
 
-func deleteInventory(h *Handler, r *request) (*response, error) {
-	p, err := r.provider()
-	if err != nil {
-		return nil, err
-	}
+func deleteInventory(r *request, p *ledger.Provider) (*response, error) {
 	class := r.params[1]
-	_, rejection, err := h.submit(r, &commands.DeleteInventory{Provider: p.UUID, Class: class})
-	if err != nil {
-		return nil, err
-	}
-	if rejection != nil {
+	c := &commands.DeleteInventory{Provider: p.UUID, Class: class}
+	return r.noContentAfter(c, func(rejection *demand.Rejection) error {
 		switch rejection.Code {
 		case demand.CodeInventoryNotFound:
-			return nil, noInventoryToDelete(r, class)
+			return noInventoryToDelete(r, class)
 		case demand.CodeInventoryInUse:
 			// not the code that one would expect, but the one that clients see
-			return nil, conflict(codeConcurrentUpdate, "Unable to delete inventory of class %s: %s", class, inUseText(rejection))
+			return conflict(codeConcurrentUpdate, "Unable to delete inventory of class %s: %s", class, inUseText(rejection))
 		}
-		return nil, general(rejection)
-	}
-	return noContent(), nil
+		return general(rejection)
+	})
 }

@@ -5,9 +5,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"reflect"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"unicode"
@@ -21,7 +19,7 @@ import (
 // asked for, from the tables that serve requests.
 var description func() []byte
 
-func showOpenAPI(_ *Handler, _ *request) (*response, error) {
+func showOpenAPI(_ *request) (*response, error) {
 	return &response{status: http.StatusOK, noModified: true, stream: func(w io.Writer) error {
 		_, err := w.Write(description())
 		return err
@@ -35,8 +33,7 @@ func OpenAPI() map[string]any {
 	paths := m{}
 	for i := range routes {
 		item := m{}
-		path := "/" + strings.Join(routes[i].path, "/")
-		if parameters := openapi.PathParameters(path); parameters != nil {
+		if parameters := openapi.PathParameters(routes[i].pattern); parameters != nil {
 			item["parameters"] = parameters
 		}
 		for _, op := range routes[i].operations {
@@ -49,7 +46,7 @@ func OpenAPI() map[string]any {
 			}
 			item[method] = described
 		}
-		paths[path] = item
+		paths[routes[i].pattern] = item
 	}
 	return m{
 		"openapi": "3.1.0",
@@ -72,15 +69,13 @@ func encodeOpenAPI() []byte {
 	return encoded
 }
 
-// describe is an operation object.
 func describe(op *operation) m {
 	parameters := []any{m{"$ref": "#/components/parameters/microversion"}}
 	if op.method == "GET" && op.rule != "" {
 		parameters = append(parameters, m{"$ref": "#/components/parameters/at"})
 	}
-	id := op.name()
 	d := m{
-		"operationId": id, "summary": inWords(id),
+		"operationId": op.name, "summary": inWords(op.name),
 		"x-openstack-min-version": op.from.String(), "x-openstack-max-version": op.until.String(),
 		"responses": responses(op),
 	}
@@ -103,12 +98,6 @@ func describe(op *operation) m {
 	}
 	d["parameters"] = parameters
 	return d
-}
-
-// name is the operation's, which is its function's: no two have the same.
-func (op *operation) name() string {
-	name := runtime.FuncForPC(reflect.ValueOf(op.handle).Pointer()).Name()
-	return name[strings.LastIndexByte(name, '.')+1:]
 }
 
 // inWords makes a sentence of a name: "Show provider usages", "Show open API".
@@ -224,22 +213,24 @@ func components() m {
 // are not required.
 func answerSchemas() m {
 	var (
+		word       = m{"type": "string"}
 		id         = m{"type": "string", "format": "uuid"}
 		idOrNull   = m{"type": []any{"string", "null"}, "format": "uuid"}
+		whole      = m{"type": "integer"}
+		maybe      = m{"type": []any{"integer", "null"}}
 		count      = m{"type": "integer", "minimum": 0}
-		generation = m{"type": "integer", "minimum": 0}
-		names      = m{"type": "array", "items": m{"type": "string"}}
-		ids        = m{"type": "array", "items": id}
-		amounts    = m{"type": "object", "additionalProperties": count}
-		links      = m{
-			"type":  "array",
-			"items": closed(m{"rel": m{"type": "string"}, "href": m{"type": "string"}}, "rel"),
-		}
-		many  = func(value m) m { return m{"type": "object", "additionalProperties": value} }
-		class = closed(m{"name": m{"type": "string"}, "links": links}, "name", "links")
+		generation = count
+		prefer     = m{"anyOf": []any{preferSchema(), m{"type": "null"}}}
+		list       = func(item m) m { return m{"type": "array", "items": item} }
+		many       = func(value m) m { return m{"type": "object", "additionalProperties": value} }
+		names, ids = list(word), list(id)
+		amounts    = many(count)
+		links      = list(closed(m{"rel": word, "href": word}, "rel"))
+		class      = closed(m{"name": word, "links": links}, "name", "links")
+		steps      = list(closed(m{"filter": word, "left": count}, "filter", "left"))
 	)
 	provider := closed(m{
-		"uuid": id, "name": m{"type": "string"}, "generation": generation, "links": links,
+		"uuid": id, "name": word, "generation": generation, "links": links,
 		"parent_provider_uuid": idOrNull, "root_provider_uuid": id,
 	}, "uuid", "name", "generation", "links")
 	inventory := m{
@@ -247,41 +238,35 @@ func answerSchemas() m {
 		"allocation_ratio": m{"type": "number"},
 	}
 	inventoryKeys := []string{"total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio"}
-	owner := m{
-		"project_id": m{"type": "string"}, "user_id": m{"type": "string"}, "consumer_type": m{"type": "string"},
-		"consumer_generation": m{"type": []any{"integer", "null"}},
-	}
+	owner := m{"project_id": word, "user_id": word, "consumer_type": word, "consumer_generation": maybe}
 	held := closed(m{"resources": amounts, "generation": generation}, "resources")
 	candidate := m{
 		"allocations": m{"anyOf": []any{
 			many(closed(m{"resources": amounts}, "resources")),
-			m{
-				"type": "array",
-				"items": closed(
-					m{
-						"resource_provider": closed(m{"uuid": id}, "uuid"),
-						"resources":         amounts,
-					},
-					"resource_provider",
-					"resources",
-				),
-			},
+			list(closed(m{
+				"resource_provider": closed(m{"uuid": id}, "uuid"), "resources": amounts,
+			}, "resource_provider", "resources")),
 		}},
 		"mappings": many(ids),
 	}
 	summary := closed(m{
-		"resources": many(closed(m{"capacity": m{"type": "integer"}, "used": count}, "capacity", "used")),
+		"resources": many(closed(m{"capacity": whole, "used": count}, "capacity", "used")),
 		"traits":    names, "parent_provider_uuid": idOrNull, "root_provider_uuid": id,
 	}, "resources")
-	steps := m{"type": "array", "items": closed(m{"filter": m{"type": "string"}, "left": count}, "filter", "left")}
+	explanation := closed(m{
+		"groups": list(closed(m{"suffix": word, "resource_class": word, "steps": steps}, "suffix", "steps")),
+		"trees":  steps, "removed_last": word,
+	}, "groups", "trees", "removed_last")
+	ofProvider := func(key string, value m) m {
+		return closed(m{key: value, "resource_provider_generation": generation}, key, "resource_provider_generation")
+	}
 	return m{
 		"Versions": m{
-			"type": "object", "required": []any{"versions"}, "properties": m{"versions": m{"type": "array",
-				"items": m{"type": "object"}}},
+			"type": "object", "required": []any{"versions"}, "properties": m{"versions": list(m{"type": "object"})},
 		},
 		"OpenAPI":   m{"type": "object"},
 		"Provider":  provider,
-		"Providers": closed(m{"resource_providers": m{"type": "array", "items": provider}}, "resource_providers"),
+		"Providers": closed(m{"resource_providers": list(provider)}, "resource_providers"),
 		"Inventory": closed(
 			with(inventory, "resource_provider_generation", generation),
 			append(inventoryKeys, "resource_provider_generation")...),
@@ -292,98 +277,103 @@ func answerSchemas() m {
 		"ProviderUsages": closed(
 			m{"resource_provider_generation": generation, "usages": amounts}, "resource_provider_generation", "usages",
 		),
-		"Aggregates": closed(m{"aggregates": ids, "resource_provider_generation": generation}, "aggregates"),
-		"ProviderTraits": closed(
-			m{"traits": names, "resource_provider_generation": generation}, "traits", "resource_provider_generation",
-		),
-		"ProviderAllocations": closed(
-			m{
-				"allocations": many(
-					closed(m{"resources": amounts, "consumer_generation": generation}, "resources"),
-				),
-				"resource_provider_generation": generation,
-			},
-			"allocations",
-			"resource_provider_generation",
-		),
+		"Aggregates":     closed(m{"aggregates": ids, "resource_provider_generation": generation}, "aggregates"),
+		"ProviderTraits": ofProvider("traits", names),
+		"ProviderAllocations": ofProvider("allocations", many(
+			closed(m{"resources": amounts, "consumer_generation": generation}, "resources"),
+		)),
 		"ResourceClass":   class,
-		"ResourceClasses": closed(m{"resource_classes": m{"type": "array", "items": class}}, "resource_classes"),
+		"ResourceClasses": closed(m{"resource_classes": list(class)}, "resource_classes"),
 		"Traits":          closed(m{"traits": names}, "traits"),
 		"Allocations":     closed(with(owner, "allocations", many(held)), "allocations"),
 		"AllocationCandidates": closed(m{
-			"allocation_requests": m{
-				"type": "array", "items": closed(candidate, "allocations"),
-			}, "provider_summaries": many(summary),
-			"ranking": m{"type": "array", "items": closed(
-				m{"score": m{"type": "number"}, "marker": m{"type": "string"}}, "score",
-			)},
-			"explanation": closed(m{
-				"groups": m{
-					"type": "array",
-					"items": closed(
-						m{
-							"suffix":         m{"type": "string"},
-							"resource_class": m{"type": "string"},
-							"steps":          steps,
-						},
-						"suffix",
-						"steps",
-					),
-				},
-				"trees": steps, "removed_last": m{"type": "string"},
-			}, "groups", "trees", "removed_last"),
+			"allocation_requests": list(closed(candidate, "allocations")), "provider_summaries": many(summary),
+			"ranking":     list(closed(m{"score": m{"type": "number"}, "marker": word}, "score")),
+			"explanation": explanation,
 		}, "allocation_requests", "provider_summaries"),
 		"Capacity": closed(m{
 			"capacity": count, "exact": m{"type": "boolean"}, "at_least": count, "at_most": count, "next": id,
-			"trees":      m{"type": "array", "items": closed(m{"root": id, "capacity": count}, "root", "capacity")},
-			"aggregates": m{"type": "array", "items": closed(m{"aggregate": id, "capacity": count}, "aggregate", "capacity")},
+			"trees":      list(closed(m{"root": id, "capacity": count}, "root", "capacity")),
+			"aggregates": list(closed(m{"aggregate": id, "capacity": count}, "aggregate", "capacity")),
 		}, "capacity", "exact", "at_least", "at_most", "trees"),
 		"Counters": closed(m{
 			"resource_provider_generation": generation, "counters": amounts,
-			"draws": many(many(m{"type": []any{"integer", "string"}})), "left": many(m{"type": "integer"}),
+			"draws": many(many(m{"type": []any{"integer", "string"}})), "left": many(whole),
 		}, "resource_provider_generation", "counters", "draws", "left"),
-		"Preferences": closed(m{"preferences": m{"type": "array", "items": closed(
-			m{"name": m{"type": "string"}, "prefer": preferSchema(), "sequence": count}, "name", "prefer", "sequence",
-		)}}, "preferences"),
+		"Preferences": closed(m{"preferences": list(closed(
+			m{"name": word, "prefer": preferSchema(), "sequence": count}, "name", "prefer", "sequence",
+		))}, "preferences"),
 		"Preference": closed(m{
-			"name": m{"type": "string"}, "prefer": m{"anyOf": []any{preferSchema(), m{"type": "null"}}},
-			"versions": m{"type": "array", "items": closed(
-				m{"sequence": count, "prefer": m{"anyOf": []any{preferSchema(), m{"type": "null"}}}}, "sequence", "prefer",
-			)},
+			"name": word, "prefer": prefer,
+			"versions": list(closed(m{"sequence": count, "prefer": prefer}, "sequence", "prefer")),
 		}, "name", "prefer", "versions"),
-		"Topologies": closed(m{"topologies": m{"type": "array", "items": closed(m{
-			"name": m{"type": "string"}, "levels": topologyParts()["levels"], "member_count": count, "sequence": count,
-		}, "name", "levels", "member_count", "sequence")}}, "topologies"),
-		"Topology": closed(with(with(topologyParts(), "name", m{"type": "string"}), "versions", m{
-			"type": "array", "items": closed(
-				m{"sequence": count, "member_count": m{"type": []any{"integer", "null"}}}, "sequence", "member_count",
-			),
-		}), "name", "levels", "members", "versions"),
+		"Topologies": closed(m{"topologies": list(closed(m{
+			"name": word, "levels": topologyParts()["levels"], "member_count": count, "sequence": count,
+		}, "name", "levels", "member_count", "sequence"))}, "topologies"),
+		"Topology": closed(with(with(topologyParts(), "name", word), "versions", list(
+			closed(m{"sequence": count, "member_count": maybe}, "sequence", "member_count"),
+		)), "name", "levels", "members", "versions"),
 		"Limits": closed(m{
-			"limits": m{"type": "array", "items": closed(m{
-				"project_id": m{"type": "string"}, "resource_class": m{"type": "string"}, "consumer_type": m{"type": "string"},
-				"aggregate": id, "limit": count, "used": count,
-			}, "limit")},
-			"projects": m{"type": "array", "items": closed(
-				m{"project_id": m{"type": "string"}, "parent_id": m{"type": "string"}}, "project_id", "parent_id",
-			)},
+			"limits": list(closed(m{
+				"project_id": word, "resource_class": word, "consumer_type": word, "aggregate": id, "limit": count, "used": count,
+			}, "limit")),
+			"projects": list(closed(m{"project_id": word, "parent_id": word}, "project_id", "parent_id")),
 		}, "limits", "projects"),
-		"LimitVersions": closed(m{"versions": m{"type": "array", "items": closed(
-			m{"sequence": count, "limit": m{"type": []any{"integer", "null"}}}, "sequence", "limit",
-		)}}, "versions"),
+		"LimitVersions": closed(
+			m{"versions": list(closed(m{"sequence": count, "limit": maybe}, "sequence", "limit"))}, "versions",
+		),
 		// What was chosen.
-		"Claimed": closed(m{
-			"claimed": m{"type": "array", "items": claimedSchema(id, generation)}, "alternative": count, "earlier": names,
-		}, "claimed"),
+		"Claimed": closed(
+			m{"claimed": list(claimedSchema(id, generation)), "alternative": count, "earlier": names}, "claimed",
+		),
 		"Usages": closed(m{"usages": many(m{"anyOf": []any{count, amounts}})}, "usages"),
 		"Errors": closed(m{"errors": m{"type": "array", "minItems": 1, "items": m{
 			"type": "object", "required": []any{"status", "title", "detail", "request_id"},
 			"properties": m{
-				"status": count, "title": m{"type": "string"}, "detail": m{"type": "string"}, "code": m{"type": "string"},
-				"request_id": m{
-					"type": "string",
-				}, "min_version": m{"type": "string"}, "max_version": m{"type": "string"},
+				"status": count, "title": word, "detail": word, "code": word, "request_id": word, "min_version": word,
+				"max_version": word,
 			},
 		}}}, "errors"),
 	}
 }
+
+// examples are bodies as a client would send them at the newest microversion,
+// by the name of their schema.
+var examples = func() map[string]any {
+	const (
+		host     = "11111111-1111-4111-8111-111111111111"
+		card     = "22222222-2222-4222-8222-222222222222"
+		consumer = "aaaaaaaa-0000-4000-8000-000000000001"
+	)
+	vcpus := m{"total": 8, "reserved": 0, "min_unit": 1, "max_unit": 8, "step_size": 1, "allocation_ratio": 4.0}
+	holding := m{
+		"allocations": m{host: m{"resources": m{"VCPU": 2}}}, "project_id": "p", "user_id": "u",
+		"consumer_generation": nil, "consumer_type": "INSTANCE",
+	}
+	return map[string]any{
+		"create provider":  m{"name": "host-1", "uuid": host},
+		"update provider":  m{"name": "card-1", "parent_provider_uuid": host},
+		"create inventory": with(vcpus, "resource_class", "VCPU"),
+		"update inventory": with(vcpus, "resource_provider_generation", 1),
+		"replace inventories": m{
+			"resource_provider_generation": 1, "inventories": m{"VCPU": vcpus, "MEMORY_MB": m{"total": 65536}},
+		},
+		"replace aggregates": m{
+			"resource_provider_generation": 1, "aggregates": []any{"33333333-3333-4333-8333-333333333333"},
+		},
+		"replace traits": m{"resource_provider_generation": 1, "traits": []any{"HW_CPU_X86_AVX2"}},
+		"resource class": m{"name": "CUSTOM_FPGA"},
+		"allocate":       holding,
+		"allocate many":  m{consumer: holding},
+		"reshape": m{
+			"inventories": m{
+				host: m{"resource_provider_generation": 2, "inventories": m{"VCPU": vcpus}},
+				card: m{"resource_provider_generation": 0, "inventories": m{"VGPU": m{"total": 2}}},
+			},
+			"allocations": m{consumer: m{
+				"allocations": m{host: m{"resources": m{"VCPU": 2}}, card: m{"resources": m{"VGPU": 1}}},
+				"project_id":  "p", "user_id": "u", "consumer_generation": 7, "consumer_type": "INSTANCE",
+			}},
+		},
+	}
+}()

@@ -51,7 +51,7 @@ func asMade[V any](list []V, made func(V) int64, tie func(a, b V) int) {
 func traitsAsMade(r *request, names []string) ([]string, error) {
 	traits := make([]*ledger.Trait, 0, len(names))
 	for _, name := range names {
-		t, found, err := r.view.Trait(name)
+		t, found, err := r.View.Trait(name)
 		if err != nil {
 			return nil, err
 		}

@@ -23,14 +23,13 @@ const treesSince version = 14
 
 func providerPath(id ledger.UUID) string { return "/resource_providers/" + id.String() }
 
-// providerBody is a provider as a client of a microversion sees it.
 type providerBody struct {
 	*ledger.Provider
 	version version
 	prefix  string
 }
 
-func bodyOf(r *request, p *ledger.Provider) providerBody { return providerBody{p, r.version, r.prefix} }
+func bodyOf(r *request, p *ledger.Provider) providerBody { return providerBody{p, r.version, r.Prefix} }
 
 // AppendJSON implements rest.Appender. The members are in the order of their names.
 func (p providerBody) AppendJSON(b []byte) ([]byte, error) {
@@ -54,7 +53,6 @@ func (p providerBody) AppendJSON(b []byte) ([]byte, error) {
 	return append(p.UUID.AppendQuoted(append(b, `,"uuid":`...)), '}'), nil
 }
 
-// appendLinks appends a provider's links.
 func (p providerBody) appendLinks(b []byte) ([]byte, error) {
 	begin := len(b)
 	b, err := rest.AppendText(append(b, `[{"rel":"self","href":`...), p.prefix+providerPath(p.UUID))
@@ -76,7 +74,6 @@ func (p providerBody) appendLinks(b []byte) ([]byte, error) {
 // longerName is by how much names may be longer than the first one of a list in the mean.
 const longerName = 16
 
-// providerList is a list of providers.
 type providerList []providerBody
 
 // AppendJSON implements rest.Appender.
@@ -97,52 +94,25 @@ func (l providerList) AppendJSON(b []byte) (_ []byte, err error) {
 	return append(b, ']'), nil
 }
 
-// provider finds the provider that the path names.
-func (r *request) provider() (*ledger.Provider, error) {
-	p, err := r.providerNamed(r.params[0])
-	if err != nil {
-		return nil, err
-	}
-	if p == nil {
-		return nil, rest.NotFound("No resource provider with uuid %s found", r.params[0])
-	}
-	return p, nil
-}
-
-// providerAndBody finds the provider that the path names, and then reads the
-// body. Placement does not read the body if the provider is missing.
-func (r *request) providerAndBody() (*ledger.Provider, any, error) {
-	p, err := r.provider()
-	if err != nil {
-		return nil, nil, err
-	}
-	doc, err := decodeBody(r)
-	return p, doc, err
-}
-
 // providerNamed finds a provider by uuid; nil if there is none.
 func (r *request) providerNamed(text string) (*ledger.Provider, error) {
 	id, ok := parseUUID(text)
 	if !ok {
 		return nil, nil
 	}
-	p, found, err := r.view.Provider(id)
+	p, found, err := r.View.Provider(id)
 	if err != nil || !found {
 		return nil, err
 	}
 	return p, nil
 }
 
-func showProvider(_ *Handler, r *request) (*response, error) {
-	p, err := r.provider()
-	if err != nil {
-		return nil, err
-	}
+func showProvider(r *request, p *ledger.Provider) (*response, error) {
 	return ok(bodyOf(r, p), p.UpdatedAt), nil
 }
 
-func listProviders(h *Handler, r *request) (*response, error) {
-	world, err := h.world(r)
+func listProviders(r *request) (*response, error) {
+	world, err := r.world()
 	if err != nil {
 		return nil, err
 	}
@@ -150,11 +120,11 @@ func listProviders(h *Handler, r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.work.Pause(r.Context()); err != nil {
+	if err := r.Work.Pause(r.Context()); err != nil {
 		return nil, err
 	}
 	newest := int64(0)
-	providers, err := query.find(r.view, world)
+	providers, err := query.find(r.View, world)
 	if err != nil {
 		return nil, err
 	}
@@ -165,17 +135,10 @@ func listProviders(h *Handler, r *request) (*response, error) {
 	}
 	// It is written while this has its place: others are listed after that.
 	body, err := rest.Encode(m{"resource_providers": found})
-	if err != nil {
-		return nil, err
-	}
-	return ok(body, newest), nil
+	return ok(body, newest), err
 }
 
-func createProvider(h *Handler, r *request) (*response, error) {
-	doc, err := decodeBody(r)
-	if err != nil {
-		return nil, err
-	}
+func createProvider(r *request, doc any) (*response, error) {
 	body := objectOf(doc)
 	c := &commands.CreateProvider{Provider: rest.NewID(r.Request, "provider"), Name: textOf(body.get("name"))}
 	if body.has("uuid") {
@@ -190,16 +153,13 @@ func createProvider(h *Handler, r *request) (*response, error) {
 			c.Provider,
 		)
 	}
-	_, rejection, err := h.submit(r, c)
+	_, err := r.Submit(c, func(rejection *demand.Rejection) error { return createProviderRejected(c, rejection) })
 	if err != nil {
 		return nil, err
 	}
-	if rejection != nil {
-		return nil, createProviderRejected(c, rejection)
-	}
 	answer := &response{status: http.StatusCreated, location: providerPath(c.Provider)}
 	if r.version >= 20 {
-		p, found, err := r.view.Provider(c.Provider)
+		p, found, err := r.View.Provider(c.Provider)
 		if err != nil {
 			return nil, err
 		}
@@ -212,7 +172,7 @@ func createProvider(h *Handler, r *request) (*response, error) {
 	return answer, nil
 }
 
-func createProviderRejected(c *commands.CreateProvider, rejection *demand.Rejection) *rest.Failure {
+func createProviderRejected(c *commands.CreateProvider, rejection *demand.Rejection) error {
 	frame := fmt.Sprintf(
 		"Unable to create resource provider \"%s\", %s: Object action create failed because: ", c.Name, c.Provider,
 	)
@@ -236,11 +196,7 @@ func createProviderRejected(c *commands.CreateProvider, rejection *demand.Reject
 	return general(rejection)
 }
 
-func updateProvider(h *Handler, r *request) (*response, error) {
-	p, doc, err := r.providerAndBody()
-	if err != nil {
-		return nil, err
-	}
+func updateProvider(r *request, p *ledger.Provider, doc any) (*response, error) {
 	body := objectOf(doc)
 	c := &commands.UpdateProvider{Rename: commands.RenameProvider{Provider: p.UUID, Name: textOf(body.get("name"))}}
 	if body.has("parent_provider_uuid") {
@@ -249,17 +205,14 @@ func updateProvider(h *Handler, r *request) (*response, error) {
 			c.Reparent.Parent = uuidOf(body.get("parent_provider_uuid"))
 		}
 	}
-	_, rejection, err := h.submit(r, c)
+	_, err := r.Submit(c, func(rejection *demand.Rejection) error { return updateProviderRejected(c, rejection) })
 	if err != nil {
 		return nil, err
 	}
-	if rejection != nil {
-		return nil, updateProviderRejected(c, rejection)
-	}
-	return showProvider(h, r)
+	return withProvider(showProvider)(r)
 }
 
-func updateProviderRejected(c *commands.UpdateProvider, rejection *demand.Rejection) *rest.Failure {
+func updateProviderRejected(c *commands.UpdateProvider, rejection *demand.Rejection) error {
 	frame := func(action, because string) *rest.Failure {
 		return rest.BadRequest(
 			"Unable to save resource provider %s: Object action %s failed because: %s", c.Rename.Provider, action, because,
@@ -281,12 +234,12 @@ func updateProviderRejected(c *commands.UpdateProvider, rejection *demand.Reject
 	return general(rejection)
 }
 
-func deleteProvider(h *Handler, r *request) (*response, error) {
+func deleteProvider(r *request) (*response, error) {
 	id, valid := parseUUID(r.params[0])
 	if !valid {
 		return nil, rest.NotFound("No resource provider with uuid %s found for delete", r.params[0])
 	}
-	return h.noContentAfter(r, &commands.DeleteProvider{Provider: id}, func(rejection *demand.Rejection) *rest.Failure {
+	return r.noContentAfter(&commands.DeleteProvider{Provider: id}, func(rejection *demand.Rejection) error {
 		switch rejection.Code {
 		case demand.CodeProviderNotFound:
 			return rest.NotFound("No resource provider with uuid %s found for delete", r.params[0])

@@ -15,8 +15,8 @@ import (
 // repeated parameter it checks the last value, which counts.
 func checkQuery(r *request) *rest.Failure {
 	flat := make(m)
-	for _, key := range r.query.Keys() {
-		flat[key] = r.query.Get(key)
+	for _, key := range r.Query.Keys() {
+		flat[key] = r.Query.Get(key)
 	}
 	if text := schemaFor(r.op.query, r.version).Check(flat); text != "" {
 		return rest.BadRequest("Invalid query string parameters: %s", text)
@@ -44,7 +44,7 @@ func parseProviderQuery(r *request) (*providerQuery, error) {
 	if failure := checkQuery(r); failure != nil {
 		return nil, failure
 	}
-	params := r.query
+	params := r.Query
 	q := &providerQuery{name: params.Get("name")}
 	if params.Has("uuid") {
 		id, _ := parseUUID(params.Get("uuid"))
@@ -70,7 +70,7 @@ func parseProviderQuery(r *request) (*providerQuery, error) {
 	if failure := q.tooMany(len(wanted)); failure != nil {
 		return nil, failure
 	}
-	unknown, err := unknownTraits(r.view, slices.Concat(q.Required, [][]string{q.Forbidden}))
+	unknown, err := unknownTraits(r.View, slices.Concat(q.Required, [][]string{q.Forbidden}))
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func parseProviderQuery(r *request) (*providerQuery, error) {
 			"Invalid trait(s) in \"required\" parameter: No such trait(s): %s.", strings.Join(unknown, ", "),
 		)
 	}
-	return q, q.findResources(r.view, wanted)
+	return q, q.findResources(r.View, wanted)
 }
 
 // maxFilters is how many traits, aggregates and resource classes a list of
@@ -209,7 +209,6 @@ func (q *providerQuery) parseAllRequired(v version, values []string) *rest.Failu
 	return nil
 }
 
-// unknownTraits lists the names that are not traits.
 func unknownTraits(view projector.View, lists [][]string) ([]string, error) {
 	var unknown []string
 	names := slices.Concat(lists...)
@@ -228,7 +227,6 @@ func unknownTraits(view projector.View, lists [][]string) ([]string, error) {
 	return unknown, nil
 }
 
-// findResources looks up the resources of a query whose form was checked.
 func (q *providerQuery) findResources(view projector.View, wanted []namedResource) error {
 	classes, err := view.Classes()
 	if err != nil {

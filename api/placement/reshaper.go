@@ -6,16 +6,12 @@ import (
 	"github.com/allot-project/allot/commands/demand"
 )
 
-func reshape(h *Handler, r *request) (*response, error) {
-	doc, err := decodeBody(r)
-	if err != nil {
-		return nil, err
-	}
+func reshape(r *request, doc any) (*response, error) {
 	c, failure := reshapeOf(r, objectOf(doc))
 	if failure != nil {
 		return nil, failure
 	}
-	return h.noContentAfter(r, c, reshapeRejected)
+	return r.noContentAfter(c, reshapeRejected)
 }
 
 func reshapeOf(r *request, body *object) (*commands.Reshape, *rest.Failure) {
@@ -41,14 +37,11 @@ func reshapeOf(r *request, body *object) (*commands.Reshape, *rest.Failure) {
 }
 
 func reshapedProviderUnknown(id any) *rest.Failure {
-	failure := rest.BadRequest(
-		"Resource provider %s in inventories not found: No resource provider with uuid %s found", id, id,
-	)
-	failure.Code = codeProviderNotFound
-	return failure
+	return badRequest(codeProviderNotFound,
+		"Resource provider %s in inventories not found: No resource provider with uuid %s found", id, id)
 }
 
-func reshapeRejected(r *demand.Rejection) *rest.Failure {
+func reshapeRejected(r *demand.Rejection) error {
 	switch r.Code {
 	case demand.CodeProviderNotFound:
 		return reshapedProviderUnknown(r.Facts.Provider)

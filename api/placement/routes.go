@@ -2,32 +2,30 @@ package placement
 
 import (
 	"net/url"
+	"reflect"
+	"runtime"
 	"strings"
 	"sync"
+
+	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/ledger"
 )
 
-// operation is one method of one route.
 type operation struct {
 	method string
 	from   version // first microversion that has it
 	until  version // last microversion that has it
 	rule   string  // policy rule; empty: open to everybody
-	handle func(*Handler, *request) (*response, error)
+	name   string  // its handler's: no two have the same
+	handle func(*request) (*response, error)
 	body   string // name of the schema of its JSON body; empty: it takes none
 	query  string // name of the schema of its query string; empty: the query is ignored
 	answer string // component in /openapi.json that describes its answer
 	status []int  // status of a success
 	reads  bool   // it answers with a JSON body, so Accept is checked
-	looks  bool   // a write that looks for the provider before it submits its command
 	// mediaFirst checks Accept and Content-Type before the microversion, as
 	// Placement does for aggregates.
 	mediaFirst bool
-}
-
-// looks marks a write that looks for its provider before it submits its command.
-func looks(op operation) operation {
-	op.looks = true
-	return op
 }
 
 // route is a path pattern with parameters in braces, and its operations, in the
@@ -42,7 +40,7 @@ type route struct {
 // with redirects, and 404 and 405 with bodies of its own, and clients rely on
 // Placement's.
 var routes = []route{
-	at("", gives("Versions", ensure("GET", 0, "", showRoot))), // whatever the client accepts
+	at("", gives("Versions", does("GET", 0, "", "", showRoot))), // whatever the client accepts
 	at("openapi.json", gives("OpenAPI", get(0, "", showOpenAPI))),
 	at("resource_providers",
 		gives("Providers", asks("list providers", get(0, "placement:resource_providers:list", listProviders))),
@@ -50,65 +48,45 @@ var routes = []route{
 	at("resource_providers/{uuid}",
 		gives("Provider", get(0, "placement:resource_providers:show", showProvider)),
 		del(0, "placement:resource_providers:delete", deleteProvider),
-		gives("Provider", looks(put(0, "placement:resource_providers:update", "update provider", updateProvider)))),
-	at(
-		"resource_providers/{uuid}/inventories",
+		gives("Provider", put(0, "placement:resource_providers:update", "update provider", updateProvider))),
+	at("resource_providers/{uuid}/inventories",
 		gives("Inventories", get(0, "placement:resource_providers:inventories:list", listInventories)),
-		gives(
-			"Inventory",
-			looks(post(0, "placement:resource_providers:inventories:create", "create inventory", createInventory)), 201,
-		),
-		gives(
-			"Inventories",
-			looks(put(0, "placement:resource_providers:inventories:update", "replace inventories", replaceInventories)),
-		),
-		looks(del(5, "placement:resource_providers:inventories:delete", deleteInventories)),
-	),
+		gives("Inventory",
+			post(0, "placement:resource_providers:inventories:create", "create inventory", createInventory), 201),
+		gives("Inventories",
+			put(0, "placement:resource_providers:inventories:update", "replace inventories", replaceInventories)),
+		del(5, "placement:resource_providers:inventories:delete", deleteInventories)),
 	at("resource_providers/{uuid}/inventories/{resource_class}",
 		gives("Inventory", get(0, "placement:resource_providers:inventories:show", showInventory)),
-		gives(
-			"Inventory",
-			looks(put(0, "placement:resource_providers:inventories:update", "update inventory", updateInventory)),
-		),
-		looks(del(0, "placement:resource_providers:inventories:delete", deleteInventory))),
+		gives("Inventory", put(0, "placement:resource_providers:inventories:update", "update inventory", updateInventory)),
+		del(0, "placement:resource_providers:inventories:delete", deleteInventory)),
 	at("resource_providers/{uuid}/usages",
 		gives("ProviderUsages", get(0, "placement:resource_providers:usages", showProviderUsages))),
-	at(
-		"resource_providers/{uuid}/aggregates",
+	at("resource_providers/{uuid}/aggregates",
 		gives("Aggregates", mediaFirst(get(1, "placement:resource_providers:aggregates:list", showAggregates))),
-		gives(
-			"Aggregates",
-			mediaFirst(looks(put(1, "placement:resource_providers:aggregates:update", "replace aggregates", replaceAggregates))),
-		),
-	),
+		gives("Aggregates",
+			mediaFirst(put(1, "placement:resource_providers:aggregates:update", "replace aggregates", replaceAggregates)))),
 	at("resource_providers/{uuid}/allocations",
 		gives("ProviderAllocations", get(0, "placement:resource_providers:allocations:list", showProviderAllocations))),
-	at(
-		"resource_providers/{uuid}/traits",
+	at("resource_providers/{uuid}/traits",
 		gives("ProviderTraits", get(6, "placement:resource_providers:traits:list", showProviderTraits)),
-		gives(
-			"ProviderTraits",
-			looks(put(6, "placement:resource_providers:traits:update", "replace traits", replaceProviderTraits)),
-		),
-		looks(del(6, "placement:resource_providers:traits:delete", deleteProviderTraits)),
-	),
-	at(
-		"resource_providers/{uuid}/counters",
+		gives("ProviderTraits", put(6, "placement:resource_providers:traits:update", "replace traits", replaceProviderTraits)),
+		del(6, "placement:resource_providers:traits:delete", deleteProviderTraits)),
+	at("resource_providers/{uuid}/counters",
 		gives("Counters", get(0, "allot:counters:list", showCounters)),
-		gives("Counters", looks(put(0, "allot:counters:update", "counters", replaceCounters))),
-	),
+		gives("Counters", put(0, "allot:counters:update", "counters", replaceCounters))),
 	at("resource_classes",
 		gives("ResourceClasses", get(2, "placement:resource_classes:list", listClasses)),
 		gives("", post(2, "placement:resource_classes:create", "resource class", createClass), 201)),
 	at("resource_classes/{name}",
 		gives("ResourceClass", get(2, "placement:resource_classes:show", showClass)),
 		gives("ResourceClass", until(6, put(2, "placement:resource_classes:update", "resource class", renameClass))),
-		gives("", ensure("PUT", 7, "placement:resource_classes:update", ensureClass), 201, 204),
+		gives("", does("PUT", 7, "placement:resource_classes:update", "", ensureClass), 201, 204),
 		del(2, "placement:resource_classes:delete", deleteClass)),
 	at("traits", gives("Traits", asks("list traits", get(6, "placement:traits:list", listTraits)))),
 	at("traits/{name}",
-		gives("", ensure("GET", 6, "placement:traits:show", showTrait), 204),
-		gives("", ensure("PUT", 6, "placement:traits:update", ensureTrait), 201, 204),
+		gives("", does("GET", 6, "placement:traits:show", "", showTrait), 204),
+		gives("", does("PUT", 6, "placement:traits:update", "", ensureTrait), 201, 204),
 		del(6, "placement:traits:delete", deleteTrait)),
 	at("allocations", gives("", post(13, "placement:allocations:manage", "allocate many", allocateMany), 204)),
 	at("allocations/{consumer_uuid}",
@@ -141,34 +119,84 @@ var routes = []route{
 // The handlers of the two open routes read this table themselves.
 func init() { description = sync.OnceValue(encodeOpenAPI) }
 
-type handle = func(*Handler, *request) (*response, error)
-
 func at(path string, operations ...operation) route {
 	return route{path: strings.Split(path, "/"), pattern: "/" + path, operations: operations}
 }
 
-func get(from version, rule string, h handle) operation {
-	return operation{method: "GET", from: from, until: maxVersion, rule: rule, handle: h, reads: true}
+// handler answers an operation. Besides the request it may take the provider that the path names,
+// and the body. Placement does not read the body if the provider is missing.
+type handler interface {
+	func(*request) (*response, error) |
+		func(*request, any) (*response, error) |
+		func(*request, *ledger.Provider) (*response, error) |
+		func(*request, *ledger.Provider, any) (*response, error)
 }
 
-func post(from version, rule, body string, h handle) operation {
-	return operation{method: "POST", from: from, until: maxVersion, rule: rule, handle: h, body: body}
+// does makes an operation that ignores the Accept header, and the body unless it has a schema.
+func does[H handler](method string, from version, rule, body string, handle H) operation {
+	name := runtime.FuncForPC(reflect.ValueOf(handle).Pointer()).Name()
+	op := operation{
+		method: method, from: from, until: maxVersion, rule: rule, body: body,
+		name: name[strings.LastIndexByte(name, '.')+1:],
+	}
+	switch handle := any(handle).(type) {
+	case func(*request) (*response, error):
+		op.handle = handle
+	case func(*request, any) (*response, error):
+		op.handle = withBody(handle)
+	case func(*request, *ledger.Provider) (*response, error):
+		op.handle = withProvider(handle)
+	case func(*request, *ledger.Provider, any) (*response, error):
+		op.handle = withProvider(func(r *request, p *ledger.Provider) (*response, error) {
+			return withBody(func(r *request, doc any) (*response, error) { return handle(r, p, doc) })(r)
+		})
+	}
+	return op
 }
 
-func put(from version, rule, body string, h handle) operation {
-	return operation{method: "PUT", from: from, until: maxVersion, rule: rule, handle: h, body: body}
+func withBody(handle func(*request, any) (*response, error)) func(*request) (*response, error) {
+	return func(r *request) (*response, error) {
+		doc, err := decodeBody(r)
+		if err != nil {
+			return nil, err
+		}
+		return handle(r, doc)
+	}
 }
 
-func del(from version, rule string, h handle) operation {
-	return operation{method: "DELETE", from: from, until: maxVersion, rule: rule, handle: h, status: []int{204}}
+// withProvider calls a handler with the provider that the path names, as the request's view has it.
+func withProvider(handle func(*request, *ledger.Provider) (*response, error)) func(*request) (*response, error) {
+	return func(r *request) (*response, error) {
+		r.looked = true
+		p, err := r.providerNamed(r.params[0])
+		if err != nil {
+			return nil, err
+		}
+		if p == nil {
+			return nil, rest.NotFound("No resource provider with uuid %s found", r.params[0])
+		}
+		return handle(r, p)
+	}
 }
 
-// ensure makes an operation that ignores the body and the Accept header.
-func ensure(method string, from version, rule string, h handle) operation {
-	return operation{method: method, from: from, until: maxVersion, rule: rule, handle: h}
+func get[H handler](from version, rule string, handle H) operation {
+	op := does("GET", from, rule, "", handle)
+	op.reads = true
+	return op
 }
 
-// asks names the schema of the query string.
+func post[H handler](from version, rule, body string, handle H) operation {
+	return does("POST", from, rule, body, handle)
+}
+
+func put[H handler](from version, rule, body string, handle H) operation {
+	return does("PUT", from, rule, body, handle)
+}
+
+func del[H handler](from version, rule string, handle H) operation {
+	return gives("", does("DELETE", from, rule, "", handle), 204)
+}
+
 func asks(query string, op operation) operation {
 	op.query = query
 	return op

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"maps"
 	"sync"
 
 	"github.com/allot-project/allot/api/rest"
@@ -48,11 +49,9 @@ var (
 	generationSchema = m{"type": "integer"}
 )
 
-func with(properties m, key string, value m) m {
-	out := m{key: value}
-	for k, v := range properties {
-		out[k] = v
-	}
+func with(properties m, key string, value any) m {
+	out := maps.Clone(properties)
+	out[key] = value
 	return out
 }
 
@@ -194,11 +193,8 @@ func schemaSources() map[schemaName]m {
 	sources[schemaName{"project", 0}] = closed(
 		m{"parent_id": m{"type": []any{"string", "null"}, "minLength": 1, "maxLength": 255}}, "parent_id",
 	)
-	for _, more := range []map[schemaName]m{querySchemas(), candidateSchemas()} {
-		for name, s := range more {
-			sources[name] = s
-		}
-	}
+	maps.Copy(sources, querySchemas())
+	maps.Copy(sources, candidateSchemas())
 	return sources
 }
 
@@ -237,7 +233,6 @@ func allSchemas() map[schemaName]schema.Schema {
 	return all
 }
 
-// schemaFor finds the schema of a name at a microversion.
 func schemaFor(name string, v version) schema.Schema {
 	all := schemas()
 	for ; v >= 0; v-- {
@@ -248,7 +243,6 @@ func schemaFor(name string, v version) schema.Schema {
 	panic("no schema " + name)
 }
 
-// decodeBody reads and validates a request's body.
 func decodeBody(r *request) (any, error) {
 	body, err := readBody(r)
 	if err != nil {
@@ -262,15 +256,14 @@ func decodeBody(r *request) (any, error) {
 func readBody(r *request) ([]byte, error) {
 	if !r.read {
 		r.read = true
-		r.body, r.bodyFault = rest.ReadBody(r.Request, r.lease, MaxBodyBytes)
+		r.body, r.bodyFault = rest.ReadBody(r.Request, r.Lease, MaxBodyBytes)
 	}
-	if r.bodyFault == nil && r.work == nil {
-		r.work, r.bodyFault = rest.PlaceFor(r.Request, r.lease, r.body)
+	if r.bodyFault == nil && r.Work == nil {
+		r.Work, r.bodyFault = rest.PlaceFor(r.Request, r.Lease, r.body)
 	}
 	return r.body, r.bodyFault
 }
 
-// decodeValid decodes a body that its operation's schema accepts.
 func decodeValid(r *request, body []byte) (any, error) {
 	doc, failure := decodeDocument(body)
 	if failure != nil {

@@ -18,7 +18,6 @@ const heldBytes = 256 << 10
 // holding has buffers of heldBytes for answers: almost all fit, and are gone soon.
 var holding = sync.Pool{New: func() any { return new([heldBytes]byte) }}
 
-// streamWriter sends an answer while it grows.
 type streamWriter struct {
 	w       http.ResponseWriter
 	status  int
@@ -53,7 +52,6 @@ func (s *streamWriter) start() error {
 	return err
 }
 
-// release gives the buffer back.
 func (s *streamWriter) release() {
 	if s.buffer != nil {
 		holding.Put(s.buffer)
@@ -63,7 +61,7 @@ func (s *streamWriter) release() {
 // writeStream sends a body that is written in pieces. After a part was sent, a
 // failure can only break the connection off, so that no client takes half an
 // answer for a whole one.
-func (h *Handler) writeStream(w http.ResponseWriter, r *request, answer *response) {
+func (r *request) writeStream(w http.ResponseWriter, answer *response) {
 	out := &streamWriter{w: w, status: answer.status}
 	defer out.release()
 	w.Header().Set("Content-Type", jsonType)
@@ -82,9 +80,9 @@ func (h *Handler) writeStream(w http.ResponseWriter, r *request, answer *respons
 	case r.Context().Err() != nil:
 		panic(http.ErrAbortHandler)
 	case !out.started:
-		h.writeFailure(w, r, err)
+		r.writeFailure(w, err)
 	default:
-		h.Logger.WarnContext(r.Context(), "answer broken off", "request_id", r.id, "path", r.URL.Path, "error", err)
+		r.Logger.WarnContext(r.Context(), "answer broken off", "request_id", r.ID, "path", r.URL.Path, "error", err)
 		panic(http.ErrAbortHandler)
 	}
 }

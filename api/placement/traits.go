@@ -10,23 +10,21 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-func traitPath(name string) string { return "/traits/" + name }
-
-func listTraits(h *Handler, r *request) (*response, error) {
+func listTraits(r *request) (*response, error) {
 	if failure := checkQuery(r); failure != nil {
 		return nil, failure
 	}
-	matches, failure := traitFilter(r.query.Get("name"), r.query.Has("name"))
+	matches, failure := traitFilter(r.Query.Get("name"), r.Query.Has("name"))
 	if failure != nil {
 		return nil, failure
 	}
-	associated, err := associatedTraits(h, r)
+	associated, err := associatedTraits(r)
 	if err != nil {
 		return nil, err
 	}
 	var traits []*ledger.Trait
 	newest := int64(0)
-	err = r.view.Traits(func(t *ledger.Trait) bool {
+	err = r.View.Traits(func(t *ledger.Trait) bool {
 		if matches(t.Name) && associated(t.Name) {
 			traits = append(traits, t)
 			newest = max(newest, t.CreatedAt)
@@ -36,7 +34,7 @@ func listTraits(h *Handler, r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !strings.HasPrefix(r.query.Get("name"), "in:") {
+	if !strings.HasPrefix(r.Query.Get("name"), "in:") {
 		traitsInOrder(traits)
 	}
 	return ok(m{"traits": traitNames(traits)}, newest), nil
@@ -67,24 +65,23 @@ func traitFilter(value string, given bool) (func(string) bool, *rest.Failure) {
 	return all, nil
 }
 
-// associatedTraits filters by whether some provider has the trait.
-func associatedTraits(h *Handler, r *request) (func(string) bool, error) {
-	if !r.query.Has("associated") {
+func associatedTraits(r *request) (func(string) bool, error) {
+	if !r.Query.Has("associated") {
 		return func(string) bool { return true }, nil
 	}
-	wanted := strings.ToLower(r.query.Get("associated"))
+	wanted := strings.ToLower(r.Query.Get("associated"))
 	if wanted != "true" && wanted != "false" {
 		return nil, rest.BadRequest("The query parameter \"associated\" only accepts \"true\" or \"false\"")
 	}
-	world, err := h.world(r)
+	world, err := r.world()
 	if err != nil {
 		return nil, err
 	}
 	return func(name string) bool { return world.TraitInUse(name) == (wanted == "true") }, nil
 }
 
-func showTrait(_ *Handler, r *request) (*response, error) {
-	trait, found, err := r.view.Trait(r.params[0])
+func showTrait(r *request) (*response, error) {
+	trait, found, err := r.View.Trait(r.params[0])
 	if err != nil {
 		return nil, err
 	}
@@ -94,32 +91,35 @@ func showTrait(_ *Handler, r *request) (*response, error) {
 	return &response{status: http.StatusNoContent, cache: true, modified: trait.CreatedAt}, nil
 }
 
-func ensureTrait(h *Handler, r *request) (*response, error) {
+func ensureTrait(r *request) (*response, error) {
 	name := r.params[0]
-	_, rejection, err := h.submit(r, &commands.CreateTrait{Name: name})
-	if err != nil {
-		return nil, err
-	}
-	answer := &response{status: http.StatusCreated, location: traitPath(name), cache: true}
-	if rejection != nil {
+	outcome, err := r.Submit(&commands.CreateTrait{Name: name}, func(rejection *demand.Rejection) error {
 		switch rejection.Code {
 		case demand.CodeTraitExists:
-			answer.status = http.StatusNoContent
+			return nil
 		case demand.CodeInvalid:
-			return nil, rest.BadRequest(
+			return rest.BadRequest(
 				"The trait is invalid. A valid trait must be no longer than 255 characters, start with the prefix " +
 					"\"CUSTOM_\" and use following characters: \"A\"-\"Z\", \"0\"-\"9\" and \"_\"",
 			)
-		default:
-			return nil, general(rejection)
 		}
-	}
-	return answer, nil
+		return general(rejection)
+	})
+	return ensured(outcome, "/traits/"+name, true), err
 }
 
-func deleteTrait(h *Handler, r *request) (*response, error) {
+// ensured answers that something is there: a 201 if it was made, and a 204 if it was there before.
+func ensured(outcome commands.Outcome, path string, cache bool) *response {
+	status := http.StatusCreated
+	if outcome.Rejection != nil {
+		status = http.StatusNoContent
+	}
+	return &response{status: status, location: path, cache: cache}
+}
+
+func deleteTrait(r *request) (*response, error) {
 	name := r.params[0]
-	return h.noContentAfter(r, &commands.DeleteTrait{Name: name}, func(rejection *demand.Rejection) *rest.Failure {
+	return r.noContentAfter(&commands.DeleteTrait{Name: name}, func(rejection *demand.Rejection) error {
 		switch rejection.Code {
 		case demand.CodeTraitUnknown:
 			return rest.NotFound("No such trait(s): %s.", name)
@@ -136,54 +136,35 @@ func providerTraitsAnswer(p *ledger.Provider, names []string) *response {
 	return ok(m{"traits": append([]string{}, names...), "resource_provider_generation": p.Generation}, p.UpdatedAt)
 }
 
-func showProviderTraits(_ *Handler, r *request) (*response, error) {
-	p, err := r.provider()
-	if err != nil {
-		return nil, err
-	}
+func showProviderTraits(r *request, p *ledger.Provider) (*response, error) {
 	names, err := traitsAsMade(r, p.Traits)
-	if err != nil {
-		return nil, err
-	}
-	return providerTraitsAnswer(p, names), nil
+	return providerTraitsAnswer(p, names), err
 }
 
-func replaceProviderTraits(h *Handler, r *request) (*response, error) {
-	doc, err := decodeBody(r) // before the provider, as upstream
-	if err != nil {
-		return nil, err
-	}
-	p, err := r.provider()
-	if err != nil {
-		return nil, err
-	}
-	body := objectOf(doc)
-	_, rejection, err := h.submit(r, &commands.ReplaceProviderTraits{
-		Provider: p.UUID, Generation: integerPointer(body, "resource_provider_generation"),
-		Traits: stringsOf(body.get("traits")),
-	})
-	if err != nil {
-		return nil, err
-	}
-	if rejection != nil {
-		switch rejection.Code {
-		case demand.CodeProviderConflict:
-			return nil, generationChanged()
-		case demand.CodeTraitUnknown:
-			return nil, rest.BadRequest("No such trait %s", strings.Join(rejection.Facts.Names, ", "))
+func replaceProviderTraits(r *request, doc any) (*response, error) { // the body before the provider, as upstream
+	return withProvider(func(r *request, p *ledger.Provider) (*response, error) {
+		body := objectOf(doc)
+		_, err := r.Submit(&commands.ReplaceProviderTraits{
+			Provider: p.UUID, Generation: integerPointer(body, "resource_provider_generation"),
+			Traits: stringsOf(body.get("traits")),
+		}, func(rejection *demand.Rejection) error {
+			switch rejection.Code {
+			case demand.CodeProviderConflict:
+				return generationChanged()
+			case demand.CodeTraitUnknown:
+				return rest.BadRequest("No such trait %s", strings.Join(rejection.Facts.Names, ", "))
+			}
+			return general(rejection)
+		})
+		if err != nil {
+			return nil, err
 		}
-		return nil, general(rejection)
-	}
-	if p, err = r.provider(); err != nil {
-		return nil, err
-	}
-	return providerTraitsAnswer(p, p.Traits), nil // by name, as upstream
+		return withProvider(func(_ *request, p *ledger.Provider) (*response, error) {
+			return providerTraitsAnswer(p, p.Traits), nil // by name, as upstream
+		})(r)
+	})(r)
 }
 
-func deleteProviderTraits(h *Handler, r *request) (*response, error) {
-	p, err := r.provider()
-	if err != nil {
-		return nil, err
-	}
-	return h.noContentAfter(r, &commands.ReplaceProviderTraits{Provider: p.UUID}, general)
+func deleteProviderTraits(r *request, p *ledger.Provider) (*response, error) {
+	return r.noContentAfter(&commands.ReplaceProviderTraits{Provider: p.UUID}, general)
 }

@@ -7,12 +7,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-func showProviderUsages(_ *Handler, r *request) (*response, error) {
-	p, err := r.provider()
-	if err != nil {
-		return nil, err
-	}
-	classes, err := r.view.Classes()
+func showProviderUsages(r *request, p *ledger.Provider) (*response, error) {
+	classes, err := r.View.Classes()
 	if err != nil {
 		return nil, err
 	}
@@ -33,22 +29,22 @@ const (
 	withoutType = ledger.UnknownType
 )
 
-func showUsages(_ *Handler, r *request) (*response, error) {
+func showUsages(r *request) (*response, error) {
 	if failure := checkQuery(r); failure != nil {
 		return nil, failure
 	}
-	usages, err := r.view.Usages(r.query.Get("project_id"), r.query.Get("user_id"))
+	usages, err := r.View.Usages(r.Query.Get("project_id"), r.Query.Get("user_id"))
 	if err != nil {
 		return nil, err
 	}
-	classes, err := r.view.Classes()
+	classes, err := r.View.Classes()
 	if err != nil {
 		return nil, err
 	}
 	if r.version < consumerTypesSince {
 		return ok(m{"usages": totals(classes, usages)}, 0), nil
 	}
-	return ok(m{"usages": totalsByType(classes, usages, r.query.Get("consumer_type"))}, 0), nil
+	return ok(m{"usages": totalsByType(classes, usages, r.Query.Get("consumer_type"))}, 0), nil
 }
 
 func totals(classes *ledger.ClassTable, usages []*ledger.Usage) ordered[int64] {
@@ -61,7 +57,6 @@ func totals(classes *ledger.ClassTable, usages []*ledger.Usage) ordered[int64] {
 	return byClass(classes, sums)
 }
 
-// byClass names classes, in the order of their numbers.
 func byClass(classes *ledger.ClassTable, amounts map[ledger.ClassID]int64) ordered[int64] {
 	list := make(ordered[int64], 0, len(amounts))
 	for _, id := range slices.Sorted(maps.Keys(amounts)) {

@@ -7,7 +7,6 @@ import (
 	"github.com/allot-project/allot/api/rest"
 )
 
-// version is a microversion 1.N, as N.
 type version = rest.Version
 
 const (
@@ -30,4 +29,13 @@ var microversions = &rest.Microversions{
 		}
 		return nil
 	},
+}
+
+// showRoot answers the version document, which is the same at every microversion
+// and open to everybody.
+func showRoot(*request) (*response, error) {
+	return ok(m{"versions": []any{m{
+		"id": "v1.0", "status": "CURRENT", "min_version": minVersion.String(), "max_version": maxVersion.String(),
+		"links": []any{m{"rel": "self", "href": ""}},
+	}}}, 0), nil
 }

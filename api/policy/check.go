@@ -8,7 +8,6 @@ import (
 	"strings"
 )
 
-// check is a parsed rule.
 type check interface {
 	allows(*Rules, Identity, Target) bool
 	references() []string

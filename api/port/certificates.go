@@ -45,7 +45,6 @@ func (c *Certificates) Current() *tls.Certificate {
 	return c.loaded
 }
 
-// load reads the files if they have changed.
 func (c *Certificates) load() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
 )
 
 // Reader is a source of answers: a view of the read models, or a State.
@@ -155,3 +156,91 @@ func Provider(v Reader, id ledger.UUID, trees Trees) (*wire.Provider, error) {
 }
 
 func rfc3339(at int64) string { return time.Unix(0, at).UTC().Format(time.RFC3339Nano) }
+
+// Trees finds the tree of a root; nil: what is left of counters is not asked for.
+type Trees func(root ledger.UUID) (ledger.Forest, error)
+
+// CountersOf returns the counters of a provider, and what is left of each: below 0 where more is drawn.
+func CountersOf(trees Trees, p *ledger.Provider) ([]wire.Counter, error) {
+	var list []wire.Counter
+	for _, c := range p.Counters {
+		list = append(list, wire.Counter{Name: c.Name, Total: c.Total})
+	}
+	if list == nil || trees == nil {
+		return list, nil
+	}
+	tree, err := trees(p.Root)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		left := list[i].Total - ledger.Drawn(tree, p.UUID, list[i].Name, nil)
+		list[i].Left = &left
+	}
+	return list, nil
+}
+
+// DrawsOf returns what a unit of each class of a provider draws from counters above.
+func DrawsOf(classes *ledger.ClassTable, p *ledger.Provider) []ledger.DrawRecord {
+	var list []ledger.DrawRecord
+	for _, d := range p.Draws {
+		list = append(list, ledger.DrawRecord{
+			Class: classes.Name(d.Class), Counter: d.Counter, Amount: d.Amount, Mode: d.Mode,
+		})
+	}
+	return list
+}
+
+// Node returns everything about a bare metal node; nil if it does not exist.
+func Node(v projector.View, id ledger.UUID) (*wire.Node, error) {
+	n, found, err := v.Node(id)
+	if err != nil || !found {
+		return nil, err
+	}
+	a := &wire.Node{
+		Node: n.UUID, NodeDescription: n.NodeDescription, ProvisionState: n.ProvisionState, PowerState: n.PowerState,
+		Maintenance: n.Maintenance, MaintenanceReason: n.MaintenanceReason, Traits: append([]string{}, n.Traits...),
+		Instance: uuidOrNil(n.Instance), Allocation: uuidOrNil(n.Allocation), Since: rfc3339(n.CreatedAt),
+	}
+	if n.UpdatedAt > 0 {
+		a.Changed = rfc3339(n.UpdatedAt)
+	}
+	return a, nil
+}
+
+// NodeAllocation returns a node allocation; nil if it does not exist.
+func NodeAllocation(v projector.View, id ledger.UUID) (*wire.NodeAllocation, error) {
+	n, found, err := v.NodeAllocation(id)
+	if err != nil || !found {
+		return nil, err
+	}
+	a := &wire.NodeAllocation{
+		Allocation: n.UUID, Name: n.Name, ResourceClass: n.ResourceClass, Owner: n.Owner, Extra: n.Extra,
+		Traits: append([]string{}, n.Traits...), CandidateNodes: append([]ledger.UUID{}, n.CandidateNodes...),
+		State: string(n.State), LastError: n.LastError, Node: uuidOrNil(n.Node), Since: rfc3339(n.CreatedAt),
+	}
+	if n.UpdatedAt > 0 {
+		a.Changed = rfc3339(n.UpdatedAt)
+	}
+	return a, nil
+}
+
+// Chassis returns a chassis; nil if it does not exist.
+func Chassis(v projector.View, id ledger.UUID) (*wire.Chassis, error) {
+	c, found, err := v.Chassis(id)
+	if err != nil || !found {
+		return nil, err
+	}
+	a := &wire.Chassis{Chassis: c.UUID, ChassisDescription: c.ChassisDescription, Since: rfc3339(c.CreatedAt)}
+	if c.UpdatedAt > 0 {
+		a.Changed = rfc3339(c.UpdatedAt)
+	}
+	return a, nil
+}
+
+func uuidOrNil(id ledger.UUID) *ledger.UUID {
+	if id.IsNil() {
+		return nil
+	}
+	return &id
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ordered"
 	"github.com/allot-project/allot/projector"
 )
 
@@ -19,7 +20,6 @@ const (
 	maxSpans    = 1500   // hours, days or months
 )
 
-// hourDigits is the number of digits of hours after the point.
 const hourDigits = 9
 
 // The keys of rows: those of what consumers held, and those of providers.
@@ -76,7 +76,6 @@ func Consumption(
 	return c.answer(), c.strict()
 }
 
-// consuming answers one query.
 type consuming struct {
 	ctx   context.Context
 	views *projector.Projector
@@ -150,7 +149,6 @@ func (c *consuming) checkKeys() error {
 	return nil
 }
 
-// moment finds the moments of the interval.
 func (c *consuming) moment(now time.Time) error {
 	if c.q.From == "" {
 		return bad("from: is needed: a sequence or an RFC 3339 time")
@@ -194,7 +192,6 @@ func (c *consuming) moment(now time.Time) error {
 	return nil
 }
 
-// faulty is the error about the moment of a parameter.
 func faulty(parameter string, err error) error {
 	if text, is := strings.CutPrefix(err.Error(), ErrMoment.Error()+": "); is {
 		return bad("%s: %s", parameter, text)
@@ -246,7 +243,6 @@ func (c *consuming) userOfProject() string {
 	return c.q.User
 }
 
-// meant reports whether the query is about a class.
 func (c *consuming) meant(class string) bool {
 	c.foundClass = c.foundClass || class == c.q.Class
 	return c.q.Class == "" || class == c.q.Class
@@ -397,4 +393,88 @@ func keyOf(row *wire.ConsumptionRow, by string) **string {
 
 func hours(n ledger.Integral) string {
 	return new(big.Rat).SetFrac(n.Big(), big.NewInt(int64(time.Hour))).FloatString(hourDigits)
+}
+
+// group is a row: what has the same keys.
+type group struct {
+	key              string // the keys in one, in the same order
+	keys             []string
+	amount, capacity ledger.Integral
+}
+
+// groups keep the first groups after one, in order, and one more. One that is not among them
+// when it comes never will be: their last one never moves back.
+type groups struct {
+	limit  int
+	after  string
+	byKey  map[string]*group
+	sorted ordered.Tree[*group]
+	key    []byte // scratch
+}
+
+func (g *groups) add(keys []string, amount, capacity ledger.Integral) {
+	if g.byKey == nil {
+		g.byKey, g.sorted = make(map[string]*group), ordered.New(func(a, b *group) bool { return a.key < b.key })
+	}
+	g.key = appendKeys(g.key[:0], keys)
+	one := g.byKey[string(g.key)]
+	if one == nil {
+		if one = g.room(keys); one == nil {
+			return
+		}
+	}
+	one.amount, one.capacity = one.amount.Plus(amount), one.capacity.Plus(capacity)
+}
+
+// room makes a group; nil: it is not on this page.
+func (g *groups) room(keys []string) *group {
+	if string(g.key) <= g.after {
+		return nil
+	}
+	if n := g.sorted.Len(); n > g.limit {
+		last, _ := g.sorted.GetAt(n - 1)
+		if last.key < string(g.key) {
+			return nil
+		}
+		g.sorted.Delete(last)
+		delete(g.byKey, last.key)
+	}
+	one := &group{key: string(g.key), keys: slices.Clone(keys)}
+	g.sorted.Set(one)
+	g.byKey[one.key] = one
+	return one
+}
+
+func (g *groups) each(yield func(*group)) {
+	if g.sorted == nil {
+		return
+	}
+	left := g.limit
+	g.sorted.Scan(func(one *group) bool {
+		if left == 0 {
+			return false
+		}
+		left--
+		yield(one)
+		return true
+	})
+}
+
+// next is where the next page begins; empty: there is none.
+func (g *groups) next() string {
+	if g.sorted == nil || g.sorted.Len() <= g.limit {
+		return ""
+	}
+	last, _ := g.sorted.GetAt(g.limit - 1)
+	return base64.RawURLEncoding.EncodeToString([]byte(last.key))
+}
+
+// appendKeys writes keys so that they sort as one text as they do one by one: a zero ends
+// each, and one within is written as a zero and a one, which sort behind the end.
+func appendKeys(b []byte, keys []string) []byte {
+	for _, key := range keys {
+		b = append(b, strings.ReplaceAll(key, "\x00", "\x00\x01")...)
+		b = append(b, 0, 0)
+	}
+	return b
 }

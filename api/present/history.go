@@ -39,13 +39,6 @@ var kinds = map[string]struct {
 	wire.OfCommand:        {},
 }
 
-// HistorySubjects are the kinds of entities that a history can be about.
-var HistorySubjects = []string{
-	wire.OfConsumer, wire.OfProvider, wire.OfProject, wire.OfUser, wire.OfNode, wire.OfNodeAllocation, wire.OfChassis,
-	wire.OfCommand,
-}
-
-// history reads one page.
 type history struct {
 	projector.Subject
 	Telling
@@ -247,7 +240,6 @@ var subjectNames = func() map[projector.Kind]string {
 	return names
 }()
 
-// command finds the record of a command id.
 func (h *history) command(page *wire.History) error {
 	result, found, err := h.Views.Command(h.ID)
 	if err != nil || !found {
@@ -266,7 +258,6 @@ func (h *history) command(page *wire.History) error {
 	return err
 }
 
-// maxTouched is how many entities of one command are shown at most.
 const maxTouched = 100
 
 // SubjectCalled is the reverse of SubjectName: the entity of a kind with a uuid or
@@ -274,7 +265,7 @@ const maxTouched = 100
 func SubjectCalled(of, name string) (s projector.Subject, err error) {
 	kind, known := kinds[of]
 	if !known {
-		return s, fmt.Errorf("of: %q is none of %v", of, HistorySubjects)
+		return s, fmt.Errorf("of: %q is none of %v", of, wire.Subjects)
 	}
 	if name == "" {
 		return s, fmt.Errorf("%s: is empty", of)

@@ -8,7 +8,6 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// maxHolders is how many holders one answer has at most.
 const maxHolders = 1000
 
 // Holders returns the holders of a provider, and of those below it if they are asked
@@ -64,7 +63,6 @@ func Holders(
 	return answer, err
 }
 
-// below lists a provider and all that are nested in it.
 func below(
 	ctx context.Context, views *projector.Projector, v projector.View, top *ledger.Provider,
 ) ([]ledger.UUID, error) {
@@ -80,7 +78,6 @@ func below(
 	return ids, err
 }
 
-// treeOf lists the tree in which a provider is.
 func treeOf(
 	ctx context.Context, views *projector.Projector, v projector.View, id ledger.UUID,
 ) (tree []*ledger.Provider, err error) {

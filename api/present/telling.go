@@ -207,13 +207,11 @@ func domainName(view projector.View, id string) (name string, err error) {
 	return name, err
 }
 
-// naming is how the names of a kind of entity are read.
 type naming struct {
 	kind projector.Kind
 	read func(projector.View, ledger.UUID) (string, bool, error)
 }
 
-// named reads the name of an entity.
 func named[T any](
 	read func(projector.View, ledger.UUID) (*T, bool, error), name func(*T) string,
 ) func(projector.View, ledger.UUID) (string, bool, error) {

@@ -61,7 +61,6 @@ func fromProxy(trusted []ProxyRange, remote string) bool {
 	return false
 }
 
-// called says how a client called the server.
 type called struct{ scheme, host, prefix string }
 
 type calledKey struct{}
@@ -102,7 +101,6 @@ func last(r *http.Request, header string) string {
 	return strings.TrimSpace(values[len(values)-1])
 }
 
-// parameterOf finds a parameter of an element of Forwarded.
 func parameterOf(element, name string) string {
 	for pair := range strings.SplitSeq(element, ";") {
 		key, value, _ := strings.Cut(strings.TrimSpace(pair), "=")

@@ -88,9 +88,9 @@ func (q *Query) Once(known []string, repeatable ...string) (unknown []string, re
 // that each has one value.
 func (q *Query) Values() url.Values { return maps.Clone(q.values) }
 
-// take removes one of Allot's own parameters, so that an API's own checks do not
+// TakeText removes one of Allot's own parameters, so that an API's own checks do not
 // see it.
-func (q *Query) take(key string) (value string, found bool, err error) {
+func (q *Query) TakeText(key string) (value string, found bool, err error) {
 	if q.fault != nil {
 		return "", false, q.fault
 	}
@@ -109,7 +109,7 @@ func (q *Query) take(key string) (value string, found bool, err error) {
 // parameter overrides the header.
 func (q *Query) TakeAt(r *http.Request) (string, error) {
 	at := r.Header.Get(AtHeader)
-	value, found, err := q.take("at")
+	value, found, err := q.TakeText("at")
 	if err != nil {
 		return "", err
 	}
@@ -131,12 +131,9 @@ func (q *Query) TakeDryRun(r *http.Request) (bool, error) {
 	return q.TakeBool("dry_run")
 }
 
-// TakeText removes a parameter of Allot's own.
-func (q *Query) TakeText(key string) (text string, found bool, err error) { return q.take(key) }
-
 // TakeBool removes a parameter of Allot's own that is true or false.
 func (q *Query) TakeBool(key string) (bool, error) {
-	text, found, err := q.take(key)
+	text, found, err := q.TakeText(key)
 	if err != nil || !found {
 		return false, err
 	}

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -17,8 +18,8 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// SubmitTimeout is how long a request waits for its command at most.
-const SubmitTimeout = 30 * time.Second
+// submitTimeout is how long a request waits for its command at most.
+const submitTimeout = 30 * time.Second
 
 // NewRequestID returns a new id for a request. Its answer, the server's messages
 // and the record of its command have it.
@@ -62,10 +63,10 @@ func (r *Rehearsal) Body() any {
 	return map[string]any{"dry_run": true, "events": ledger.EventLines(r.Events)}
 }
 
-// Identify gives the command of a request, of which a request has one at most, its id and
+// identify gives the command of a request, of which a request has one at most, its id and
 // its trace: the id that the client gave it, or else the uuid that the request's id spells,
 // as a record then holds both as one.
-func Identify(r *http.Request, s *commands.Submission) (err error) {
+func identify(r *http.Request, s *commands.Submission) (err error) {
 	var spelt bool
 	if s.ID, _, spelt = ledger.ParseText(s.RequestID); !spelt || r.Header.Get(CommandIDHeader) != "" {
 		if s.ID, err = CommandID(r); err != nil {
@@ -76,25 +77,16 @@ func Identify(r *http.Request, s *commands.Submission) (err error) {
 	return nil
 }
 
-// Rehearsed returns a Rehearsal as the error of a dry run of an accepted command.
-func Rehearsed(s *commands.Submission, outcome commands.Outcome, err error) error {
-	if err == nil && s.DryRun && outcome.Rejection == nil {
-		return &Rehearsal{Events: outcome.Events}
-	}
-	return err
-}
-
-// ViewAt returns the view of the moment that a request is about: the newest if at
-// is empty. Now is the clock; nil: time.Now.
-func ViewAt(views *projector.Projector, at string, now func() time.Time) (projector.View, error) {
+// Look finds the view of the moment that the request is about: the newest if it names none.
+func (r *Call) Look() (err error) {
+	now := r.Now
 	if now == nil {
 		now = time.Now
 	}
-	view, err := present.ViewAt(views, at, now())
-	if errors.Is(err, present.ErrMoment) {
-		return view, BadRequest("%v", err)
+	if r.View, err = present.ViewAt(r.Views, r.At, now()); errors.Is(err, present.ErrMoment) {
+		return BadRequest("%v", err)
 	}
-	return view, err
+	return err
 }
 
 // ReadBody reads a body of at most limit bytes, with memory from a lease.
@@ -139,4 +131,69 @@ func WriteJSON(w http.ResponseWriter, r *http.Request, lease *fair.Lease, status
 		_, _ = w.Write(body) // if this fails the client is gone
 	}
 	return nil
+}
+
+// KnownMethod maps unknown methods to one label, so that strangers cannot make up
+// labels.
+func KnownMethod(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodOptions:
+		return method
+	}
+	return "other"
+}
+
+// How a client says how recent an answer must be, on every server of a ledger.
+// Without these headers an answer holds everything that any server reported
+// before the request.
+const (
+	// MinSequenceHeader names a commit that the answer must hold, such as the one
+	// that the client got in an Allot-Sequence. The server then asks no other
+	// server.
+	MinSequenceHeader = "Allot-Min-Sequence"
+	// ConsistencyHeader with the value "stale" makes the server answer at once
+	// from what it has, however old that is. It works even while no server leads.
+	ConsistencyHeader = "Allot-Consistency"
+	// Stale is the only value of ConsistencyHeader.
+	Stale = "stale"
+)
+
+// minSequenceWait is how long a request waits for its Allot-Min-Sequence.
+const minSequenceWait = 10 * time.Second
+
+// Await waits until the read models may be read for a request. Fresh is nil for a
+// single server. decided means that the request's command alone counts, and that
+// nothing is read before it.
+func Await(r *http.Request, views *projector.Projector, fresh commands.Freshness, decided bool) error {
+	switch consistency := r.Header.Get(ConsistencyHeader); consistency {
+	case "":
+	case Stale:
+		return nil
+	default:
+		return BadRequest("%s: %q is not %q", ConsistencyHeader, consistency, Stale)
+	}
+	if least := r.Header.Get(MinSequenceHeader); least != "" {
+		sequence, wrong := strconv.ParseUint(least, 10, 64)
+		if wrong != nil {
+			return BadRequest("%s: %q is not a sequence", MinSequenceHeader, least)
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), minSequenceWait)
+		defer cancel()
+		late := present.AwaitReached(ctx, views, fresh, sequence)
+		if late != nil && r.Context().Err() == nil {
+			return TryAgain("%s: %v", MinSequenceHeader, late)
+		}
+		return r.Context().Err()
+	}
+	if fresh == nil || decided {
+		return nil
+	}
+	return fresh.Fresh(r.Context())
+}
+
+// TellSequence puts the commit up to which the server has read the log into an
+// answer.
+func TellSequence(w http.ResponseWriter, sequence uint64) {
+	w.Header().Set(SequenceHeader, strconv.FormatUint(sequence, 10))
 }

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -88,8 +87,8 @@ func (s Schema) Check(doc any) string {
 		keyword = words[0]
 	}
 	return fmt.Sprintf("%s\n\nFailed validating '%s' in schema%s:\n    %s\n\nOn instance%s:\n    %s",
-		faultText(fault.ErrorKind, value, rule), keyword, subscripts(path), shortRepr(rule),
-		subscripts(fault.InstanceLocation), shortRepr(value))
+		faultText(fault.ErrorKind, value, rule), keyword, subscripts(path), Repr(rule),
+		subscripts(fault.InstanceLocation), Repr(value))
 }
 
 // Fault returns Check's first sentence.
@@ -178,7 +177,7 @@ func subscripts(path []string) string {
 }
 
 func faultText(fault jsonschema.ErrorKind, value, rule any) string {
-	shown := shortRepr(value)
+	shown := Repr(value)
 	switch k := fault.(type) {
 	case *kind.Type:
 		want := List(k.Want)
@@ -218,9 +217,7 @@ func ruleOf(rule any, keyword string) any {
 }
 
 func additionalText(extra []string, rule any) string {
-	extra = slices.Clone(extra)
-	sort.Strings(extra)
-	names := reprList(List(extra))
+	names := reprList(List(slices.Sorted(slices.Values(extra))))
 	patterns, _ := ruleOf(rule, "patternProperties").(map[string]any)
 	if len(patterns) == 0 {
 		verb := "was"
@@ -229,11 +226,7 @@ func additionalText(extra []string, rule any) string {
 		}
 		return fmt.Sprintf("Additional properties are not allowed (%s %s unexpected)", names, verb)
 	}
-	regexes := make([]string, 0, len(patterns))
-	for pattern := range patterns {
-		regexes = append(regexes, pattern)
-	}
-	sort.Strings(regexes)
+	regexes := slices.Sorted(maps.Keys(patterns))
 	verb := "does"
 	if len(extra) > 1 {
 		verb = "do"
@@ -259,14 +252,12 @@ func reprList(values []any) string {
 	return w.text()
 }
 
-func shortRepr(value any) string {
+// Repr writes a value as Python does, as far as an error quotes it.
+func Repr(value any) string {
 	w := &reprWriter{left: maxReprRunes}
 	w.value(value)
 	return w.text()
 }
-
-// Repr writes a value as Python does, as far as an error quotes it.
-func Repr(value any) string { return shortRepr(value) }
 
 // reprWriter writes values as Python does until it is full, so that the quotation
 // of a huge value takes little memory.

@@ -76,22 +76,35 @@ type Query interface {
 // NameOf returns a query's name on NATS and in the docs: its type's, less "Query".
 func NameOf(q Query) string { return strings.TrimSuffix(reflect.TypeOf(q).Elem().Name(), "Query") }
 
-// Queries makes an empty query of each kind, by name.
-var Queries = map[string]func() Query{
-	"Allocations":    func() Query { return new(AllocationsQuery) },
-	"Usages":         func() Query { return new(UsagesQuery) },
-	"Provider":       func() Query { return new(ProviderQuery) },
-	"Candidates":     func() Query { return new(CandidatesQuery) },
-	"Capacity":       func() Query { return new(CapacityQuery) },
-	"Node":           func() Query { return new(NodeQuery) },
-	"NodeAllocation": func() Query { return new(NodeAllocationQuery) },
-	"Chassis":        func() Query { return new(ChassisQuery) },
-	"History":        func() Query { return new(HistoryQuery) },
-	"Commits":        func() Query { return new(CommitsQuery) },
-	"Checkpoint":     func() Query { return new(CheckpointQuery) },
-	"Holders":        func() Query { return new(HoldersQuery) },
-	"Consumption":    func() Query { return new(ConsumptionQuery) },
-	"Rejections":     func() Query { return new(RejectionsQuery) },
+// Queries are the kinds of queries, by name.
+var Queries = map[string]Kind{
+	"Allocations":    kind[AllocationsQuery, Allocations](),
+	"Usages":         kind[UsagesQuery, []Usage](),
+	"Provider":       kind[ProviderQuery, Provider](),
+	"Candidates":     kind[CandidatesQuery, []Candidate](),
+	"Capacity":       kind[CapacityQuery, Capacity](),
+	"Node":           kind[NodeQuery, Node](),
+	"NodeAllocation": kind[NodeAllocationQuery, NodeAllocation](),
+	"Chassis":        kind[ChassisQuery, Chassis](),
+	"History":        kind[HistoryQuery, History](),
+	"Commits":        kind[CommitsQuery, Commits](),
+	"Checkpoint":     kind[CheckpointQuery, Checkpoint](),
+	"Holders":        kind[HoldersQuery, Holders](),
+	"Consumption":    kind[ConsumptionQuery, Consumption](),
+	"Rejections":     kind[RejectionsQuery, []RejectedCommand](),
+}
+
+// Kind is a kind of queries.
+type Kind struct {
+	Empty  func() Query // makes an empty query
+	Answer any          // an empty Answer
+}
+
+func kind[Q, A any, P interface {
+	*Q
+	Query
+}]() Kind {
+	return Kind{func() Query { return P(new(Q)) }, Answer[A]{}}
 }
 
 // Answer is the reply to a query: a result, or an error.
@@ -279,4 +292,279 @@ type AggregateCapacity struct {
 	Level     string      `json:"level,omitempty"` // of the topology
 	Name      string      `json:"name,omitempty"`  // there
 	Capacity  int         `json:"capacity"`
+}
+
+// NodeQuery asks for a bare metal node by its uuid or its name.
+type NodeQuery struct {
+	When
+	Node ledger.UUID `json:"node,omitzero"`
+	Name string      `json:"name,omitempty"`
+}
+
+// Node is a bare metal node, as its operator declares it.
+type Node struct {
+	Node ledger.UUID `json:"node"`
+	ledger.NodeDescription
+	Instance          *ledger.UUID `json:"instance,omitempty"`
+	Allocation        *ledger.UUID `json:"allocation,omitempty"`
+	ProvisionState    string       `json:"provision_state"`
+	PowerState        string       `json:"power_state,omitempty"` // absent: unknown
+	Maintenance       bool         `json:"maintenance"`
+	MaintenanceReason string       `json:"maintenance_reason,omitempty"`
+	Traits            []string     `json:"traits"`
+	Since             string       `json:"since"`             // RFC 3339
+	Changed           string       `json:"changed,omitempty"` // RFC 3339; time of the last change
+}
+
+// NodeAllocationQuery asks for the allocation of a whole node by its uuid or its
+// name.
+type NodeAllocationQuery struct {
+	When
+	Allocation ledger.UUID `json:"allocation,omitzero"`
+	Name       string      `json:"name,omitempty"`
+}
+
+// NodeAllocation is a request for one whole node, and its outcome.
+type NodeAllocation struct {
+	Allocation     ledger.UUID     `json:"allocation"`
+	Name           string          `json:"name,omitempty"`
+	ResourceClass  string          `json:"resource_class,omitempty"`
+	Owner          string          `json:"owner,omitempty"`
+	Traits         []string        `json:"traits"`
+	CandidateNodes []ledger.UUID   `json:"candidate_nodes"`
+	Extra          ledger.Document `json:"extra"`
+	State          string          `json:"state"` // allocating, active or error
+	LastError      string          `json:"last_error,omitempty"`
+	Node           *ledger.UUID    `json:"node,omitempty"`
+	Since          string          `json:"since"`             // RFC 3339
+	Changed        string          `json:"changed,omitempty"` // RFC 3339; time of the last change
+}
+
+// ChassisQuery asks for a chassis by its uuid.
+type ChassisQuery struct {
+	When
+	Chassis ledger.UUID `json:"chassis"`
+}
+
+// Chassis is an enclosure of nodes, as its operator declares it.
+type Chassis struct {
+	Chassis ledger.UUID `json:"chassis"`
+	ledger.ChassisDescription
+	Since   string `json:"since"`             // RFC 3339
+	Changed string `json:"changed,omitempty"` // RFC 3339; time of the last change
+}
+
+// ConsumptionQuery asks how much of what was held for how long, from one moment until
+// another one: amounts times time, exact to the nanosecond. With a provider it asks how much
+// of that one was used, and how much there was. It is about an interval: at has no meaning.
+type ConsumptionQuery struct {
+	When
+	// From and To are moments, as at is; To may be absent: until now. What was so at From
+	// counts, and what came to be at To does not.
+	From Instant `json:"from"`
+	To   Instant `json:"to,omitempty"`
+	// By are the keys of the rows, in their order: project, user, type, class, and one of
+	// hour, day and month (of UTC); ["class"] if absent. With a provider: provider, class and
+	// hour, day or month.
+	By []string `json:"by,omitempty"`
+	// Project, User, Type and Class narrow it down; whole nodes have the type NODE and no user.
+	Project string `json:"project,omitempty"`
+	User    string `json:"user,omitempty"`
+	Type    string `json:"type,omitempty"`
+	Class   string `json:"class,omitempty"`
+	// Provider is not together with project, user or type. With Tree the whole tree counts
+	// that it is in at To.
+	Provider ledger.UUID `json:"provider,omitzero"`
+	Tree     bool        `json:"tree,omitempty"`
+	// Strict makes an error of a project, provider or class that there never was until To.
+	Strict bool `json:"strict,omitempty"`
+	// Limit is the number of rows on a page, 1 to 10000, which is the default.
+	Limit int `json:"limit,omitempty"`
+	// After is next of the page before; with the same To as that one says.
+	After string `json:"after,omitempty"`
+}
+
+// Consumption is how much was held for how long.
+type Consumption struct {
+	From     string `json:"from"`     // RFC 3339
+	To       string `json:"to"`       // RFC 3339
+	Sequence uint64 `json:"sequence"` // of the last commit until To
+	// Rows are sorted by their keys, in the order of by. A row of nothing is absent.
+	Rows []ConsumptionRow `json:"rows"`
+	Next string           `json:"next,omitempty"` // the value of after for the next page
+}
+
+// ConsumptionRow is the sum of a group: what has the same keys. It has those of by alone.
+type ConsumptionRow struct {
+	Project  *string `json:"project,omitempty"`
+	User     *string `json:"user,omitempty"`
+	Type     *string `json:"type,omitempty"` // unknown: of consumers without one
+	Provider *string `json:"provider,omitempty"`
+	Class    *string `json:"class,omitempty"` // as it is called at To, or was called last
+	Hour     *string `json:"hour,omitempty"`  // its beginning, such as 2026-05-01T13:00:00Z
+	Day      *string `json:"day,omitempty"`   // such as 2026-05-01
+	Month    *string `json:"month,omitempty"` // such as 2026-05
+	// AmountNS is the amount times nanoseconds, in decimal digits. Hours is the amount times
+	// hours, with nine digits after the point: the nearest one, or of two that are as near the
+	// one away from zero.
+	AmountNS string `json:"amount_ns"`
+	Hours    string `json:"hours"`
+	// Capacity is what there was of a provider's class, (total - reserved) * allocation_ratio
+	// in whole units. Idle is capacity less the amount, below 0 where more was used.
+	CapacityNS    string `json:"capacity_ns,omitempty"`
+	CapacityHours string `json:"capacity_hours,omitempty"`
+	IdleNS        string `json:"idle_ns,omitempty"`
+	IdleHours     string `json:"idle_hours,omitempty"`
+}
+
+// Subjects of histories.
+const (
+	OfConsumer       = "consumer"
+	OfProvider       = "provider"
+	OfProject        = "project"
+	OfUser           = "user"
+	OfNode           = "node"
+	OfNodeAllocation = "node_allocation"
+	OfChassis        = "chassis"
+	OfCommand        = "command"
+)
+
+// Subjects are all of them.
+var Subjects = []string{
+	OfConsumer, OfProvider, OfProject, OfUser, OfNode, OfNodeAllocation, OfChassis, OfCommand,
+}
+
+// HistoryQuery asks for the history of one entity, newest first.
+type HistoryQuery struct {
+	When
+	Of   string `json:"of"`   // one of the subjects above
+	Name string `json:"name"` // a uuid, or the id of a project or user
+	// Limit is the number of entries on a page, 1 to 1000; 50 if absent.
+	Limit int `json:"limit,omitempty"`
+	// Before is the SEQUENCE.INDEX of the last entry of the page before.
+	Before string `json:"before,omitempty"`
+	// After is the SEQUENCE.INDEX of an entry. The answer has the entries after
+	// it, oldest first.
+	After string `json:"after,omitempty"`
+	// Brief leaves out the state before each record, and the usages of projects.
+	Brief bool `json:"brief,omitempty"`
+	// Since and Until bound the time of the records, inclusive; RFC 3339.
+	Since string `json:"since,omitempty"`
+	Until string `json:"until,omitempty"`
+	// Kind selects records of this command, such as Reshape.
+	Kind string `json:"kind,omitempty"`
+}
+
+// History is one page of a history.
+type History struct {
+	Entries []HistoryEntry `json:"entries"`
+	// Next is the value of before, or after, for the next page; empty: this is
+	// the last page.
+	Next string `json:"next,omitempty"`
+}
+
+// HistoryEntry is one record as it concerned the subject of a history.
+type HistoryEntry struct {
+	Address   string          `json:"address"` // SEQUENCE.INDEX
+	Time      string          `json:"time"`    // RFC 3339
+	Actor     string          `json:"actor"`
+	Command   string          `json:"command"`
+	CommandID ledger.UUID     `json:"command_id"`
+	RequestID string          `json:"request_id,omitempty"`
+	Cause     *ledger.Address `json:"cause,omitempty"`
+	// Text says in words what the record did; absent in notices and brief histories.
+	Text string `json:"text,omitempty"`
+	// Before and After are the subject before and after the record's commit; null
+	// where it did not exist. For a command they hold the entities that it was
+	// about, such as "consumer UUID", at most 100. Users have neither.
+	Before any `json:"before"`
+	After  any `json:"after"`
+	// Incomplete means that a command was about more entities than are shown.
+	Incomplete bool `json:"incomplete,omitempty"`
+}
+
+// CommitsQuery asks for the log itself, for a replay elsewhere.
+type CommitsQuery struct {
+	When
+	From  uint64 `json:"from"`            // sequence, 1 or more
+	Limit int    `json:"limit,omitempty"` // at most 1000, which is the default; an answer may hold fewer
+}
+
+// Commits is a piece of the log. If it is empty, the log ends before it.
+type Commits struct {
+	Commits []Commit `json:"commits"`
+}
+
+// Commit is one commit as stored; package ledger decodes it.
+type Commit struct {
+	Sequence uint64 `json:"sequence"`
+	Digest   string `json:"digest"` // SHA-256 of Data, in hexadecimal
+	Data     []byte `json:"data"`   // in JSON as base64
+}
+
+// CheckpointQuery asks for a signed checkpoint of the log.
+type CheckpointQuery struct {
+	When
+}
+
+// Checkpoint is a signed checkpoint of the log; package ledger/proof reads it.
+type Checkpoint struct {
+	Signed string `json:"signed"`
+}
+
+// HoldersQuery asks for the holders of a provider, or of the node that it stands
+// for.
+type HoldersQuery struct {
+	When
+	Provider ledger.UUID `json:"provider"`
+	// Tree asks for the holders of all that is nested in the provider, too.
+	Tree bool `json:"tree,omitempty"`
+	// Limit is the number of holders in an answer, 1 to 1000; 1000 if absent.
+	Limit int `json:"limit,omitempty"`
+	// After is the last consumer of the answer before.
+	After ledger.UUID `json:"after,omitzero"`
+}
+
+// Holders are the consumers that hold something of a provider, each with its
+// owner and its allocations of the provider, or of what is nested in it.
+type Holders struct {
+	Provider ledger.UUID   `json:"provider"`
+	Name     string        `json:"name"`
+	Holders  []Allocations `json:"holders"` // by uuid
+	// Node is the owner of the bare metal node, if the provider is one.
+	Node *Node `json:"node,omitempty"`
+	// Next is the value of after for the rest; absent: there is no more.
+	Next *ledger.UUID `json:"next,omitempty"`
+}
+
+// RejectionsQuery asks for rejected commands, newest first. Empty fields do not
+// filter. Rejected commands are not part of the past, so at has no meaning.
+type RejectionsQuery struct {
+	When
+	CommandID ledger.UUID `json:"command_id,omitzero"`
+	Actor     string      `json:"actor,omitempty"`
+	Command   string      `json:"command,omitempty"`
+	Code      string      `json:"code,omitempty"`
+	// Project is the project that the client was bound to, that the command names
+	// as an owner, or whose consumer the command would have changed.
+	Project  string      `json:"project,omitempty"`
+	Consumer ledger.UUID `json:"consumer,omitzero"` // named by the command; or a node allocation
+	Provider ledger.UUID `json:"provider,omitzero"` // named by the command; or a node
+	Since    string      `json:"since,omitempty"`   // RFC 3339, inclusive
+	Until    string      `json:"until,omitempty"`   // RFC 3339, inclusive
+	Before   string      `json:"before,omitempty"`  // RFC 3339, exclusive
+	Limit    int         `json:"limit,omitempty"`   // 1 to 1000; 50 if absent
+}
+
+// RejectedCommand is a command that was rejected.
+type RejectedCommand struct {
+	Time      string            `json:"time"` // RFC 3339
+	Actor     string            `json:"actor"`
+	Command   string            `json:"command"`
+	CommandID ledger.UUID       `json:"command_id"`
+	RequestID string            `json:"request_id,omitempty"`
+	Project   string            `json:"project,omitempty"` // the project that the client is bound to
+	Body      any               `json:"body"`              // the command itself
+	Place     ledger.Address    `json:"place"`             // the address that its record would have had
+	Rejection *demand.Rejection `json:"rejection"`
 }

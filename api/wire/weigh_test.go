@@ -80,8 +80,8 @@ func messages() map[string]func() any {
 	for name, empty := range commands.Registry {
 		all[name] = func() any { return empty() }
 	}
-	for name, empty := range wire.Queries {
-		all["query "+name] = func() any { return empty() }
+	for name, kind := range wire.Queries {
+		all["query "+name] = func() any { return kind.Empty() }
 	}
 	return all
 }

@@ -30,12 +30,10 @@ func (t Teller) Holds(id, of ledger.UUID, held *wire.Allocations) Words {
 	return t.words(append(whose(id, held), " holds ", said{t, 0}.held(held))...)
 }
 
-// whose names a consumer with its project.
 func whose(id ledger.UUID, a *wire.Allocations) []any {
 	return []any{"consumer ", thing{wire.OfConsumer, id.String()}, " (project ", thing{wire.OfProject, a.Project}, ")"}
 }
 
-// consumer tells a change of what a consumer holds.
 func (s said) consumer(id ledger.UUID, before, after *wire.Allocations) []any {
 	who := func(a *wire.Allocations) []any { return whose(id, a) }
 	switch {
@@ -77,7 +75,6 @@ func (s said) consumer(id ledger.UUID, before, after *wire.Allocations) []any {
 	return append(parts, owners(before, after)...)
 }
 
-// owners tells how the owner of a consumer has changed.
 func owners(before, after *wire.Allocations) (parts []any) {
 	if before.Project != after.Project {
 		parts = append(parts, ", before of project ", thing{wire.OfProject, before.Project})
@@ -136,7 +133,6 @@ func hostsOf(a *wire.Allocations) (ids []string) {
 
 func (s said) hosts(a *wire.Allocations) []any { return s.providers(hostsOf(a)) }
 
-// held says what a consumer holds, and where.
 func (s said) held(a *wire.Allocations) []any { return []any{amounts(a), " on ", s.hosts(a)} }
 
 // providers names some, the one that the sentence is about first.
@@ -156,7 +152,6 @@ func (s said) providers(ids []string) (parts []any) {
 	return parts
 }
 
-// sums adds up what a consumer holds, by class.
 func sums(a *wire.Allocations) map[string]int64 {
 	by := make(map[string]int64)
 	for _, one := range a.Allocations {
@@ -173,7 +168,6 @@ func byImportance(a, b string) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
 }
 
-// amounts says what a consumer holds.
 func amounts(a *wire.Allocations) string {
 	by := sums(a)
 	var list []string
@@ -183,7 +177,6 @@ func amounts(a *wire.Allocations) string {
 	return strings.Join(list, ", ")
 }
 
-// differing says which amounts of a consumer differ.
 func differing(before, after *wire.Allocations) string {
 	was, is := sums(before), sums(after)
 	all := maps.Clone(was)

@@ -18,14 +18,12 @@ type said struct {
 	at int64
 }
 
-// tellers tell each kind of event.
 type tellers map[reflect.Type]func(ledger.Event, said) []any
 
 func tell[T ledger.Event](in tellers, say func(e T, s said) []any) {
 	in[reflect.TypeFor[T]()] = func(e ledger.Event, s said) []any { return say(e.(T), s) }
 }
 
-// events has a teller for every kind of event.
 var events = func() tellers {
 	in := make(tellers)
 	catalog(in)
@@ -180,7 +178,6 @@ func changed[T comparable](before, after []T, name func(T) any) []any {
 	return parts
 }
 
-// listed names the first items of a list.
 func listed[T any](list []T, name func(T) any) (parts []any) {
 	if len(list) == 0 {
 		return []any{"none"}
@@ -310,7 +307,6 @@ func rules(in tellers) {
 	tell(in, func(e ledger.TopologyRemoved, _ said) []any { return []any{"took away topology " + e.Name} })
 }
 
-// limited says who is limited, and in what.
 func limited(project, class, consumers string) []any {
 	of := cmp.Or(class, "consumers of type "+consumers)
 	if project == "" {
@@ -326,7 +322,6 @@ func before(most *int64) []any {
 	return []any{", before ", *most}
 }
 
-// cut is the beginning of a document.
 func cut(text string) string {
 	if len(text) > maxText {
 		return text[:maxText] + "..."

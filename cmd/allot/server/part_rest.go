@@ -177,21 +177,22 @@ func (p restDoorPart) routes() http.Handler {
 	return rest.BelieveProxies(p.config.TrustedProxy, p.config.fromBrowsers(newRouter(p.placement(""), table)))
 }
 
+// placement serves Placement's API below a path.
 func (p restDoorPart) placement(prefix string) http.Handler {
-	return &placement.Handler{
+	return &placement.Handler{Facade: p.facade(prefix), Candidates: p.config.candidateOptions()}
+}
+
+func (p restDoorPart) facade(prefix string) rest.Facade {
+	return rest.Facade{
 		Commands: p.replica.commands(), Fresh: p.replica.freshness(), Views: p.views.Projector,
-		Logger: p.logger, Prefix: prefix,
-		Auth: p.access.auth, Policy: p.access.policy, Fair: p.rest.fair,
-		Candidates: p.config.candidateOptions(),
+		Logger: p.logger, Prefix: prefix, Auth: p.access.auth, Policy: p.access.policy, Fair: p.rest.fair,
 	}
 }
 
 func (p restDoorPart) baremetal(prefix string) http.Handler {
 	return &baremetal.Handler{
-		Commands: p.replica.commands(), Fresh: p.replica.freshness(), Views: p.views.Projector,
-		Logger: p.logger, Prefix: prefix,
+		Facade: p.facade(prefix), Noauth: p.config.Keystone.URL == "",
 		PublicURL: strings.TrimRight(p.config.BaremetalURL, "/"),
-		Auth:      p.access.auth, Policy: p.access.policy, Fair: p.rest.fair, Noauth: p.config.Keystone.URL == "",
 	}
 }
 

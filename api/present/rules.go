@@ -1,6 +1,10 @@
 package present
 
 import (
+	"cmp"
+	"slices"
+
+	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
@@ -167,7 +171,6 @@ func limitVersions(v projector.View, name LimitName, most int) (*LimitVersions, 
 	return out, true, v.LimitVersions(ledger.LimitKey{Project: name.Project, Class: class, Type: name.Type}, take)
 }
 
-// projectUse is what a project and those below it hold.
 type projectUse struct {
 	amounts map[ledger.ClassID]int64
 	counts  map[string]int64
@@ -196,4 +199,126 @@ func useOf(v projector.View, project string, below map[string][]string) (*projec
 		next = append(next, below[next[0]]...)
 	}
 	return u, nil
+}
+
+// Preference is a preference that has a name.
+type Preference struct {
+	Name     string          `json:"name"`
+	Prefer   ledger.Document `json:"prefer"`
+	Sequence uint64          `json:"sequence"` // of the commit that set it
+}
+
+// Preferences are all of them, by name.
+type Preferences struct {
+	Preferences []Preference `json:"preferences"`
+}
+
+// PreferenceVersion is what a preference was from a commit on; null: there was
+// none.
+type PreferenceVersion struct {
+	Sequence uint64           `json:"sequence"`
+	Prefer   *ledger.Document `json:"prefer"`
+}
+
+// PreferenceHistory is a preference with all its versions, the newest first.
+type PreferenceHistory struct {
+	Name     string              `json:"name"`
+	Prefer   *ledger.Document    `json:"prefer"` // null: there is none any more
+	Versions []PreferenceVersion `json:"versions"`
+	// Incomplete means that there may be older ones.
+	Incomplete bool `json:"incomplete,omitempty"`
+}
+
+// PreferencesOf lists the preferences of a moment.
+func PreferencesOf(v projector.View) (*Preferences, error) {
+	out := &Preferences{Preferences: []Preference{}}
+	err := v.Preferences(func(p *ledger.Preference, sequence uint64) bool {
+		out.Preferences = append(out.Preferences, Preference{p.Name, p.Prefer, sequence})
+		return true
+	})
+	slices.SortFunc(out.Preferences, func(a, b Preference) int { return cmp.Compare(a.Name, b.Name) })
+	return out, err
+}
+
+// PreferenceOf tells a preference with its history; nil: no preference had the
+// name up to the view's moment.
+func PreferenceOf(v projector.View, name string) (*PreferenceHistory, error) {
+	out := &PreferenceHistory{Name: name}
+	err := v.PreferenceVersions(name, func(p *ledger.Preference, sequence uint64) bool {
+		one := PreferenceVersion{Sequence: sequence}
+		if p != nil {
+			one.Prefer = &p.Prefer
+		}
+		out.Versions = append(out.Versions, one)
+		out.Incomplete = len(out.Versions) == maxVersions
+		return !out.Incomplete
+	})
+	if err != nil || len(out.Versions) == 0 {
+		return nil, err
+	}
+	out.Prefer = out.Versions[0].Prefer
+	return out, nil
+}
+
+// Topology is a topology without its members.
+type Topology struct {
+	Name     string   `json:"name"`
+	Levels   []string `json:"levels"`
+	Members  int      `json:"member_count"`
+	Sequence uint64   `json:"sequence"` // of the commit that set it
+}
+
+// Topologies are all of them, by name.
+type Topologies struct {
+	Topologies []Topology `json:"topologies"`
+}
+
+// TopologyVersion is a commit that set a topology; null members: it removed it.
+type TopologyVersion struct {
+	Sequence uint64 `json:"sequence"`
+	Members  *int   `json:"member_count"`
+}
+
+// TopologyHistory is a topology with the commits of its versions, the newest first.
+type TopologyHistory struct {
+	Name     string                           `json:"name"`
+	Levels   []string                         `json:"levels"`
+	Members  map[string]demand.TopologyMember `json:"members"`
+	Versions []TopologyVersion                `json:"versions"`
+	// Incomplete means that there may be older ones.
+	Incomplete bool `json:"incomplete,omitempty"`
+}
+
+// TopologiesOf lists the topologies of a moment.
+func TopologiesOf(v projector.View) (*Topologies, error) {
+	out := &Topologies{Topologies: []Topology{}}
+	err := v.Topologies(func(t *ledger.Topology, sequence uint64) bool {
+		out.Topologies = append(out.Topologies, Topology{t.Name, t.Levels, len(t.Members), sequence})
+		return true
+	})
+	slices.SortFunc(out.Topologies, func(a, b Topology) int { return cmp.Compare(a.Name, b.Name) })
+	return out, err
+}
+
+// TopologyOf tells a topology with its history; nil: there is none at the view's moment.
+func TopologyOf(v projector.View, name string) (*TopologyHistory, error) {
+	var out *TopologyHistory
+	err := v.TopologyVersions(name, func(t *ledger.Topology, sequence uint64) bool {
+		one := TopologyVersion{Sequence: sequence}
+		if t != nil {
+			n := len(t.Members)
+			one.Members = &n
+		}
+		if out == nil {
+			if t == nil {
+				return false
+			}
+			now := demand.TopologyOf(t)
+			out = &TopologyHistory{Name: name, Levels: now.Levels, Members: now.Members}
+		}
+		out.Versions = append(out.Versions, one)
+		out.Incomplete = len(out.Versions) == maxVersions
+		return !out.Incomplete
+	})
+	return out, err
 }
