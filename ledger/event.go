@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"sync"
 )
 
 // Event is one fact about the ledger. An event states the new values in full:
@@ -12,12 +13,8 @@ import (
 // change of its shape is a new version, which decoding maps to the present type.
 //
 // Everything about a kind of event but its number stands beside its type: its topic,
-// its stored form, and its effect on a State.
+// if it is about one entity, its stored form, and its effect on a State.
 type Event interface {
-	// Topic returns the entity that the event is about. It decides whose history
-	// has the event, and what may change together.
-	Topic() Topic
-
 	apply(*State, moment) error
 }
 
@@ -48,33 +45,41 @@ var (
 // register makes a type of event known by its name. No other kind may ever have
 // its number, and the places of its forms never change: the first form is version
 // 1. The last form is written; the older forms read old bytes into the present
-// type. A form reads or writes all fields of an event and returns the event. It
-// works on a copy, so that it needs no memory of its own.
-func register[T Event](number uint64, forms ...func(T, *coder) T) *eventKind {
+// type. A form reads or writes all fields of an event.
+func register[T Event](number uint64, forms ...func(*T, *coder)) *eventKind {
 	return registerAt(1, number, forms...)
 }
 
 // registerAt is register for a kind, or a form of a kind, that older releases do
 // not know. Replicas that are upgraded one after the other write it only once all
 // of them know the level. Level must have reached that level, which a test checks.
-func registerAt[T Event](level, number uint64, forms ...func(T, *coder) T) *eventKind {
+func registerAt[T Event](level, number uint64, forms ...func(*T, *coder)) *eventKind {
 	kind := &eventKind{name: reflect.TypeFor[T]().Name(), level: level}
 	if other, taken := eventKinds[number]; taken {
 		panic(fmt.Sprintf("ledger: the events %s and %s both have number %d", other.name, kind.name, number))
 	}
 	eventKinds[number], eventTypes[reflect.TypeFor[T]()] = kind, kind
+	spare := sync.Pool{New: func() any { return new(T) }} // zero values, so that no form needs memory of its own
 	for i, form := range forms {
-		eventDecoders[codeOf(number, i+1)] = func(d *decoder) Event {
-			var none T
+		eventDecoders[codeOf(number, i+1)] = func(d *decoder) (event Event) {
 			d.form.event = kind.name
-			return form(none, &d.form)
+			visit := spare.Get().(*T)
+			form(visit, &d.form)
+			event = *visit
+			*visit = *new(T)
+			spare.Put(visit)
+			return event
 		}
 	}
 	code, newest := codeOf(number, len(forms)), forms[len(forms)-1]
 	kind.encode = func(e *encoder, event Event) {
 		e.array(2)
 		e.uint(uint64(code))
-		newest(event.(T), &e.form)
+		visit := spare.Get().(*T)
+		*visit = event.(T)
+		newest(visit, &e.form)
+		*visit = *new(T)
+		spare.Put(visit)
 	}
 	return kind
 }

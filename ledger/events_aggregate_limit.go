@@ -10,12 +10,8 @@ type AggregateLimitSet struct {
 	Most      int64  `json:"most"`
 }
 
-// Topic implements Event.
-func (AggregateLimitSet) Topic() Topic { return Topic{} }
-
-func (ev AggregateLimitSet) form(c *coder) AggregateLimitSet {
+func (ev *AggregateLimitSet) form(c *coder) {
 	c.eventFields(3).uuid(&ev.Aggregate).text(&ev.Class).int(&ev.Most)
-	return ev
 }
 
 func (ev AggregateLimitSet) apply(s *State, _ moment) error {
@@ -42,13 +38,7 @@ type AggregateLimitRemoved struct {
 	Class     string `json:"class"`
 }
 
-// Topic implements Event.
-func (AggregateLimitRemoved) Topic() Topic { return Topic{} }
-
-func (ev AggregateLimitRemoved) form(c *coder) AggregateLimitRemoved {
-	c.eventFields(2).uuid(&ev.Aggregate).text(&ev.Class)
-	return ev
-}
+func (ev *AggregateLimitRemoved) form(c *coder) { c.eventFields(2).uuid(&ev.Aggregate).text(&ev.Class) }
 
 func (ev AggregateLimitRemoved) apply(s *State, _ moment) error {
 	key, err := s.aggregateKey(ev.Aggregate, ev.Class)

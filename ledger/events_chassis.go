@@ -12,13 +12,11 @@ type ChassisCreated struct {
 	Description ChassisDescription `json:"description"`
 }
 
-// Topic implements Event.
-func (ev ChassisCreated) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
+func (ev ChassisCreated) topic() Topic { return Topic{OfChassis, ev.Chassis} }
 
-func (ev ChassisCreated) form(c *coder) ChassisCreated {
+func (ev *ChassisCreated) form(c *coder) {
 	c.eventFields(2).uuid(&ev.Chassis)
 	ev.Description.form(c)
-	return ev
 }
 
 func (ev ChassisCreated) apply(s *State, at moment) error {
@@ -38,13 +36,11 @@ type ChassisDescribed struct {
 	Description ChassisDescription `json:"description"`
 }
 
-// Topic implements Event.
-func (ev ChassisDescribed) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
+func (ev ChassisDescribed) topic() Topic { return Topic{OfChassis, ev.Chassis} }
 
-func (ev ChassisDescribed) form(c *coder) ChassisDescribed {
+func (ev *ChassisDescribed) form(c *coder) {
 	c.eventFields(2).uuid(&ev.Chassis)
 	ev.Description.form(c)
-	return ev
 }
 
 func (ev ChassisDescribed) apply(s *State, at moment) error {
@@ -63,13 +59,9 @@ type ChassisDeleted struct {
 	Chassis UUID `json:"chassis"`
 }
 
-// Topic implements Event.
-func (ev ChassisDeleted) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
+func (ev ChassisDeleted) topic() Topic { return Topic{OfChassis, ev.Chassis} }
 
-func (ev ChassisDeleted) form(c *coder) ChassisDeleted {
-	c.eventFields(1).uuid(&ev.Chassis)
-	return ev
-}
+func (ev *ChassisDeleted) form(c *coder) { c.eventFields(1).uuid(&ev.Chassis) }
 
 func (ev ChassisDeleted) apply(s *State, _ moment) error {
 	before, ok := s.Chassis(ev.Chassis)

@@ -14,14 +14,10 @@ type ChassisImported struct {
 	Origin    string `json:"origin"`     // the row in the source
 }
 
-// Topic implements Event.
-func (ev ChassisImported) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
-
-func (ev ChassisImported) form(c *coder) ChassisImported {
+func (ev *ChassisImported) form(c *coder) {
 	c.eventFields(4)
-	ev.ChassisCreated = ev.ChassisCreated.form(c)
+	ev.ChassisCreated.form(c)
 	c.int(&ev.CreatedAt).int(&ev.UpdatedAt).text(&ev.Origin)
-	return ev
 }
 
 func (ev ChassisImported) apply(s *State, at moment) error {
@@ -64,17 +60,15 @@ type NodeImported struct {
 	Origin             string          `json:"origin"`               // the row in the source
 }
 
-// Topic implements Event.
-func (ev NodeImported) Topic() Topic { return Topic{OfNode, ev.Node} }
+func (ev NodeImported) topic() Topic { return Topic{OfNode, ev.Node} }
 
-func (ev NodeImported) form(c *coder) NodeImported {
+func (ev *NodeImported) form(c *coder) {
 	c.eventFields(12).uuid(&ev.Node)
 	ev.Description.form(c)
 	c.text(&ev.ProvisionState).text(&ev.PowerState).bool(&ev.Maintenance)
 	c.text(&ev.MaintenanceReason).strings(&ev.Traits).uuid(&ev.Instance)
 	c.int(&ev.CreatedAt).int(&ev.UpdatedAt).int(&ev.ProvisionUpdatedAt)
 	c.text(&ev.Origin)
-	return ev
 }
 
 func (ev NodeImported) apply(s *State, at moment) error {
@@ -114,17 +108,11 @@ type NodeAllocationImported struct {
 	Origin    string              `json:"origin"`        // the row in the source
 }
 
-// Topic implements Event.
-func (ev NodeAllocationImported) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
-
-func (ev NodeAllocationImported) form(c *coder) NodeAllocationImported {
+func (ev *NodeAllocationImported) form(c *coder) {
 	c.eventFields(7)
-	ev.AllocationRequested = ev.AllocationRequested.form(c)
-	state := string(ev.State)
-	c.text(&state).text(&ev.LastError).uuid(&ev.Node).int(&ev.CreatedAt).int(&ev.UpdatedAt)
+	ev.AllocationRequested.form(c)
+	c.text((*string)(&ev.State)).text(&ev.LastError).uuid(&ev.Node).int(&ev.CreatedAt).int(&ev.UpdatedAt)
 	c.text(&ev.Origin)
-	ev.State = NodeAllocationState(state)
-	return ev
 }
 
 func (ev NodeAllocationImported) apply(s *State, at moment) error {

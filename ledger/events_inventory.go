@@ -49,13 +49,11 @@ type InventoriesReplaced struct {
 	Inventories []InventoryRecord `json:"inventories"`
 }
 
-// Topic implements Event.
-func (ev InventoriesReplaced) Topic() Topic { return Topic{OfProvider, ev.Provider} }
+func (ev InventoriesReplaced) topic() Topic { return Topic{OfProvider, ev.Provider} }
 
-func (ev InventoriesReplaced) form(c *coder) InventoriesReplaced {
+func (ev *InventoriesReplaced) form(c *coder) {
 	c.eventFields(3).uuid(&ev.Provider).int(&ev.Generation)
 	list(c, &ev.Inventories, (*InventoryRecord).form)
-	return ev
 }
 
 func (ev InventoriesReplaced) apply(s *State, at moment) error {
@@ -95,13 +93,11 @@ type InventorySet struct {
 	Inventory  InventoryRecord `json:"inventory"`
 }
 
-// Topic implements Event.
-func (ev InventorySet) Topic() Topic { return Topic{OfProvider, ev.Provider} }
+func (ev InventorySet) topic() Topic { return Topic{OfProvider, ev.Provider} }
 
-func (ev InventorySet) form(c *coder) InventorySet {
+func (ev *InventorySet) form(c *coder) {
 	c.eventFields(3).uuid(&ev.Provider).int(&ev.Generation)
 	ev.Inventory.form(c)
-	return ev
 }
 
 func (ev InventorySet) apply(s *State, at moment) error {
@@ -131,12 +127,10 @@ type InventoryDeleted struct {
 	Class      string `json:"class"`
 }
 
-// Topic implements Event.
-func (ev InventoryDeleted) Topic() Topic { return Topic{OfProvider, ev.Provider} }
+func (ev InventoryDeleted) topic() Topic { return Topic{OfProvider, ev.Provider} }
 
-func (ev InventoryDeleted) form(c *coder) InventoryDeleted {
+func (ev *InventoryDeleted) form(c *coder) {
 	c.eventFields(3).uuid(&ev.Provider).int(&ev.Generation).text(&ev.Class)
-	return ev
 }
 
 func (ev InventoryDeleted) apply(s *State, at moment) error {

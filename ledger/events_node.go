@@ -33,14 +33,12 @@ type NodeCreated struct {
 	ProvisionState string          `json:"provision_state"`
 }
 
-// Topic implements Event.
-func (ev NodeCreated) Topic() Topic { return Topic{OfNode, ev.Node} }
+func (ev NodeCreated) topic() Topic { return Topic{OfNode, ev.Node} }
 
-func (ev NodeCreated) form(c *coder) NodeCreated {
+func (ev *NodeCreated) form(c *coder) {
 	c.eventFields(3).uuid(&ev.Node)
 	ev.Description.form(c)
 	c.text(&ev.ProvisionState)
-	return ev
 }
 
 func (ev NodeCreated) apply(s *State, at moment) error {
@@ -63,13 +61,11 @@ type NodeDescribed struct {
 	Description NodeDescription `json:"description"`
 }
 
-// Topic implements Event.
-func (ev NodeDescribed) Topic() Topic { return Topic{OfNode, ev.Node} }
+func (ev NodeDescribed) topic() Topic { return Topic{OfNode, ev.Node} }
 
-func (ev NodeDescribed) form(c *coder) NodeDescribed {
+func (ev *NodeDescribed) form(c *coder) {
 	c.eventFields(2).uuid(&ev.Node)
 	ev.Description.form(c)
-	return ev
 }
 
 func (ev NodeDescribed) apply(s *State, at moment) error {
@@ -87,13 +83,11 @@ type NodeStateSet struct {
 	MaintenanceReason string `json:"maintenance_reason,omitempty"`
 }
 
-// Topic implements Event.
-func (ev NodeStateSet) Topic() Topic { return Topic{OfNode, ev.Node} }
+func (ev NodeStateSet) topic() Topic { return Topic{OfNode, ev.Node} }
 
-func (ev NodeStateSet) form(c *coder) NodeStateSet {
+func (ev *NodeStateSet) form(c *coder) {
 	c.eventFields(5).uuid(&ev.Node).text(&ev.ProvisionState).text(&ev.PowerState).bool(&ev.Maintenance)
 	c.text(&ev.MaintenanceReason)
-	return ev
 }
 
 func (ev NodeStateSet) apply(s *State, at moment) error {
@@ -111,13 +105,9 @@ type NodeTraitsReplaced struct {
 	Traits []string `json:"traits"` // sorted, without duplicates
 }
 
-// Topic implements Event.
-func (ev NodeTraitsReplaced) Topic() Topic { return Topic{OfNode, ev.Node} }
+func (ev NodeTraitsReplaced) topic() Topic { return Topic{OfNode, ev.Node} }
 
-func (ev NodeTraitsReplaced) form(c *coder) NodeTraitsReplaced {
-	c.eventFields(2).uuid(&ev.Node).strings(&ev.Traits)
-	return ev
-}
+func (ev *NodeTraitsReplaced) form(c *coder) { c.eventFields(2).uuid(&ev.Node).strings(&ev.Traits) }
 
 func (ev NodeTraitsReplaced) apply(s *State, at moment) error {
 	if !slices.IsSorted(ev.Traits) {
@@ -134,13 +124,9 @@ type NodeInstanceSet struct {
 	Instance UUID `json:"instance,omitzero"` // absent: none
 }
 
-// Topic implements Event.
-func (ev NodeInstanceSet) Topic() Topic { return Topic{OfNode, ev.Node} }
+func (ev NodeInstanceSet) topic() Topic { return Topic{OfNode, ev.Node} }
 
-func (ev NodeInstanceSet) form(c *coder) NodeInstanceSet {
-	c.eventFields(2).uuid(&ev.Node).uuid(&ev.Instance)
-	return ev
-}
+func (ev *NodeInstanceSet) form(c *coder) { c.eventFields(2).uuid(&ev.Node).uuid(&ev.Instance) }
 
 func (ev NodeInstanceSet) apply(s *State, at moment) error {
 	if n, ok := s.Node(ev.Node); ok && !n.Allocation.IsNil() {
@@ -156,13 +142,9 @@ type NodeDeleted struct {
 	Node UUID `json:"node"`
 }
 
-// Topic implements Event.
-func (ev NodeDeleted) Topic() Topic { return Topic{OfNode, ev.Node} }
+func (ev NodeDeleted) topic() Topic { return Topic{OfNode, ev.Node} }
 
-func (ev NodeDeleted) form(c *coder) NodeDeleted {
-	c.eventFields(1).uuid(&ev.Node)
-	return ev
-}
+func (ev *NodeDeleted) form(c *coder) { c.eventFields(1).uuid(&ev.Node) }
 
 func (ev NodeDeleted) apply(s *State, _ moment) error {
 	before, ok := s.Node(ev.Node)

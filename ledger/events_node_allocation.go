@@ -13,13 +13,11 @@ type AllocationRequested struct {
 	Extra          Document `json:"extra,omitzero"`
 }
 
-// Topic implements Event.
-func (ev AllocationRequested) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
+func (ev AllocationRequested) topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
-func (ev AllocationRequested) form(c *coder) AllocationRequested {
+func (ev *AllocationRequested) form(c *coder) {
 	c.eventFields(7).uuid(&ev.Allocation).text(&ev.Name).text(&ev.ResourceClass).text(&ev.Owner)
 	c.strings(&ev.Traits).uuids(&ev.CandidateNodes).document(&ev.Extra)
-	return ev
 }
 
 func (ev AllocationRequested) apply(s *State, at moment) error {
@@ -57,13 +55,11 @@ type NodeAllocated struct {
 	Free         uint64   `json:"free,omitempty"`         // free nodes of the class at that moment
 }
 
-// Topic implements Event.
-func (ev NodeAllocated) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
+func (ev NodeAllocated) topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
-func (ev NodeAllocated) form(c *coder) NodeAllocated {
+func (ev *NodeAllocated) form(c *coder) {
 	c.eventFields(5).uuid(&ev.Allocation).uuid(&ev.Node).document(&ev.InstanceInfo).uint(&ev.Seed)
 	c.uint(&ev.Free)
-	return ev
 }
 
 func (ev NodeAllocated) apply(s *State, at moment) error {
@@ -102,13 +98,11 @@ type AllocationFailed struct {
 	Exclusions []Exclusion `json:"exclusions,omitempty"`
 }
 
-// Topic implements Event.
-func (ev AllocationFailed) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
+func (ev AllocationFailed) topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
-func (ev AllocationFailed) form(c *coder) AllocationFailed {
+func (ev *AllocationFailed) form(c *coder) {
 	c.eventFields(3).uuid(&ev.Allocation).text(&ev.LastError)
 	flat(c, "exclusions", 2, &ev.Exclusions, (*Exclusion).form)
-	return ev
 }
 
 func (ev AllocationFailed) apply(s *State, at moment) error {
@@ -128,12 +122,10 @@ type NodeAllocationUpdated struct {
 	Extra      Document `json:"extra,omitzero"`
 }
 
-// Topic implements Event.
-func (ev NodeAllocationUpdated) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
+func (ev NodeAllocationUpdated) topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
-func (ev NodeAllocationUpdated) form(c *coder) NodeAllocationUpdated {
+func (ev *NodeAllocationUpdated) form(c *coder) {
 	c.eventFields(3).uuid(&ev.Allocation).text(&ev.Name).document(&ev.Extra)
-	return ev
 }
 
 func (ev NodeAllocationUpdated) apply(s *State, at moment) error {
@@ -146,13 +138,9 @@ type NodeAllocationReleased struct {
 	Allocation UUID `json:"allocation"`
 }
 
-// Topic implements Event.
-func (ev NodeAllocationReleased) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
+func (ev NodeAllocationReleased) topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
-func (ev NodeAllocationReleased) form(c *coder) NodeAllocationReleased {
-	c.eventFields(1).uuid(&ev.Allocation)
-	return ev
-}
+func (ev *NodeAllocationReleased) form(c *coder) { c.eventFields(1).uuid(&ev.Allocation) }
 
 func (ev NodeAllocationReleased) apply(s *State, at moment) error {
 	before, ok := s.NodeAllocation(ev.Allocation)
@@ -176,13 +164,7 @@ type NodeProvidersSet struct {
 	On bool `json:"on"`
 }
 
-// Topic implements Event.
-func (NodeProvidersSet) Topic() Topic { return Topic{} }
-
-func (ev NodeProvidersSet) form(c *coder) NodeProvidersSet {
-	c.eventFields(1).bool(&ev.On)
-	return ev
-}
+func (ev *NodeProvidersSet) form(c *coder) { c.eventFields(1).bool(&ev.On) }
 
 func (ev NodeProvidersSet) apply(s *State, _ moment) error {
 	if s.nodeProviders == ev.On {

@@ -8,13 +8,7 @@ type PreferenceSet struct {
 	Prefer Document `json:"prefer"`
 }
 
-// Topic implements Event.
-func (PreferenceSet) Topic() Topic { return Topic{} }
-
-func (ev PreferenceSet) form(c *coder) PreferenceSet {
-	c.eventFields(2).text(&ev.Name).document(&ev.Prefer)
-	return ev
-}
+func (ev *PreferenceSet) form(c *coder) { c.eventFields(2).text(&ev.Name).document(&ev.Prefer) }
 
 func (ev PreferenceSet) apply(s *State, _ moment) error {
 	if ev.Name == "" || len(ev.Name) > MaxPreferenceName {
@@ -30,13 +24,7 @@ type PreferenceRemoved struct {
 	Name string `json:"name"`
 }
 
-// Topic implements Event.
-func (PreferenceRemoved) Topic() Topic { return Topic{} }
-
-func (ev PreferenceRemoved) form(c *coder) PreferenceRemoved {
-	c.eventFields(1).text(&ev.Name)
-	return ev
-}
+func (ev *PreferenceRemoved) form(c *coder) { c.eventFields(1).text(&ev.Name) }
 
 func (ev PreferenceRemoved) apply(s *State, _ moment) error {
 	before, exists := s.Preference(ev.Name)

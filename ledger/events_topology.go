@@ -5,13 +5,9 @@ import "fmt"
 // TopologySet says what a topology is from now on.
 type TopologySet struct{ Topology }
 
-// Topic implements Event.
-func (TopologySet) Topic() Topic { return Topic{} }
-
-func (ev TopologySet) form(c *coder) TopologySet {
+func (ev *TopologySet) form(c *coder) {
 	c.eventFields(3)
 	ev.visit(c)
-	return ev
 }
 
 func (ev TopologySet) apply(s *State, _ moment) error {
@@ -37,13 +33,7 @@ type TopologyRemoved struct {
 	Name string `json:"name"`
 }
 
-// Topic implements Event.
-func (TopologyRemoved) Topic() Topic { return Topic{} }
-
-func (ev TopologyRemoved) form(c *coder) TopologyRemoved {
-	c.eventFields(1).text(&ev.Name)
-	return ev
-}
+func (ev *TopologyRemoved) form(c *coder) { c.eventFields(1).text(&ev.Name) }
 
 func (ev TopologyRemoved) apply(s *State, _ moment) error {
 	before, exists := s.Topology(ev.Name)

@@ -24,11 +24,20 @@ type Topic struct {
 	ID UUID
 }
 
+// TopicOf returns the entity that an event is about. It decides whose history has the
+// event, and what may change together.
+func TopicOf(event Event) (about Topic) {
+	if one, is := event.(interface{ topic() Topic }); is {
+		about = one.topic()
+	}
+	return about
+}
+
 // ConsumersChanged returns the consumers that events change, each as often as it
 // is changed.
 func ConsumersChanged(events []Event) (ids []UUID) {
 	for _, event := range events {
-		if topic := event.Topic(); topic.Of == OfConsumer {
+		if topic := TopicOf(event); topic.Of == OfConsumer {
 			ids = append(ids, topic.ID)
 		}
 	}
