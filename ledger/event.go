@@ -59,27 +59,26 @@ func registerAt[T Event](level, number uint64, forms ...func(*T, *coder)) *event
 		panic(fmt.Sprintf("ledger: the events %s and %s both have number %d", other.name, kind.name, number))
 	}
 	eventKinds[number], eventTypes[reflect.TypeFor[T]()] = kind, kind
-	spare := sync.Pool{New: func() any { return new(T) }} // zero values, so that no form needs memory of its own
+	spare := sync.Pool{New: func() any { return new(T) }}
+	// visit has a form work on a copy of an event, for which it needs no memory of its own.
+	visit := func(event T, form func(*T, *coder), c *coder) T {
+		copied := spare.Get().(*T)
+		defer spare.Put(copied)
+		*copied = event
+		form(copied, c)
+		return *copied
+	}
 	for i, form := range forms {
-		eventDecoders[codeOf(number, i+1)] = func(d *decoder) (event Event) {
+		eventDecoders[codeOf(number, i+1)] = func(d *decoder) Event {
 			d.form.event = kind.name
-			visit := spare.Get().(*T)
-			form(visit, &d.form)
-			event = *visit
-			*visit = *new(T)
-			spare.Put(visit)
-			return event
+			return visit(*new(T), form, &d.form)
 		}
 	}
 	code, newest := codeOf(number, len(forms)), forms[len(forms)-1]
 	kind.encode = func(e *encoder, event Event) {
 		e.array(2)
 		e.uint(uint64(code))
-		visit := spare.Get().(*T)
-		*visit = event.(T)
-		newest(visit, &e.form)
-		*visit = *new(T)
-		spare.Put(visit)
+		visit(event.(T), newest, &e.form)
 	}
 	return kind
 }

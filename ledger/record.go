@@ -298,7 +298,7 @@ func (b *CommitBuilder) Seal() (*Commit, []byte, error) {
 	e.reset()
 	linkForm(&e.form, &b.sequence, &b.prev)
 	e.array(len(b.records))
-	e.raw(b.body.buf.Bytes())
+	e.buf.Write(b.body.buf.Bytes())
 	if e.err != nil {
 		return nil, nil, fmt.Errorf("ledger: encode commit: %w", e.err)
 	}
