@@ -47,13 +47,10 @@ func NewDocument(object map[string]any) (Document, error) {
 	if err := checkValue(object, 0); err != nil {
 		return "", err
 	}
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(object); err != nil {
+	text, err := PlainJSON(object)
+	if err != nil {
 		return "", fmt.Errorf("ledger: document: %w", err)
 	}
-	text := bytes.TrimRight(out.Bytes(), "\n")
 	if len(text) > MaxDocumentBytes {
 		return "", fmt.Errorf("ledger: a document takes at most %d bytes, not %d", MaxDocumentBytes, len(text))
 	}

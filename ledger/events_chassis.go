@@ -20,13 +20,17 @@ func (ev *ChassisCreated) form(c *coder) {
 }
 
 func (ev ChassisCreated) apply(s *State, at moment) error {
-	if _, exists := s.Chassis(ev.Chassis); exists || ev.Chassis.IsNil() {
-		return fmt.Errorf("%w: chassis %s cannot be created", ErrInvariant, ev.Chassis)
+	return s.addChassis(&Chassis{UUID: ev.Chassis, ChassisDescription: ev.Description, CreatedAt: at.time}, "created")
+}
+
+// addChassis adds a chassis, and numbers it: it is to be created, or imported.
+func (s *State) addChassis(ch *Chassis, how string) error {
+	if _, exists := s.Chassis(ch.UUID); exists || ch.UUID.IsNil() {
+		return fmt.Errorf("%w: chassis %s cannot be %s", ErrInvariant, ch.UUID, how)
 	}
 	s.numbers++
-	replace(s.chassis, &s.changes.Chassis, nil, &Chassis{
-		UUID: ev.Chassis, Number: s.numbers, ChassisDescription: ev.Description, CreatedAt: at.time,
-	})
+	ch.Number = s.numbers
+	replace(s.chassis, &s.changes.Chassis, nil, ch)
 	return nil
 }
 

@@ -1,9 +1,6 @@
 package ledger
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // ContentsImported states that the contents of something else are in this ledger
 // from now on: of a Placement, of an Ironic, or of a file. The records of the import name the record with
@@ -99,15 +96,9 @@ func (ev ProviderImported) apply(s *State, at moment) error {
 		if err != nil {
 			return err
 		}
-		inv, err := r.inventory(s.classes, moment{time: r.UpdatedAt})
-		if err != nil {
+		if err := p.addInventory(r.InventoryRecord, s.classes, r.UpdatedAt); err != nil {
 			return err
 		}
-		i, exists := p.findInventory(inv.Class)
-		if exists {
-			return fmt.Errorf("%w: class %s twice on provider %s", ErrInvariant, r.Class, ev.Provider)
-		}
-		p.Inventories = slices.Insert(p.Inventories, i, inv)
 	}
 	traits := ProviderTraitsReplaced{Provider: ev.Provider, Generation: ev.Generation, Traits: ev.Traits}
 	if err := traits.apply(s, then); err != nil {

@@ -24,15 +24,9 @@ func (ev ChassisImported) apply(s *State, at moment) error {
 	if err := validChange(ev.CreatedAt, ev.UpdatedAt, at); err != nil {
 		return err
 	}
-	if _, exists := s.Chassis(ev.Chassis); exists || ev.Chassis.IsNil() {
-		return fmt.Errorf("%w: chassis %s cannot be imported", ErrInvariant, ev.Chassis)
-	}
-	s.numbers++
-	replace(s.chassis, &s.changes.Chassis, nil, &Chassis{
-		UUID: ev.Chassis, Number: s.numbers, ChassisDescription: ev.Description, CreatedAt: ev.CreatedAt,
-		UpdatedAt: ev.UpdatedAt,
-	})
-	return nil
+	return s.addChassis(&Chassis{
+		UUID: ev.Chassis, ChassisDescription: ev.Description, CreatedAt: ev.CreatedAt, UpdatedAt: ev.UpdatedAt,
+	}, "imported")
 }
 
 // validChange is validTimes for entities that may never have changed.
@@ -75,16 +69,10 @@ func (ev NodeImported) apply(s *State, at moment) error {
 	if err := validChange(ev.CreatedAt, max(ev.UpdatedAt, ev.ProvisionUpdatedAt), at); err != nil {
 		return err
 	}
-	if _, exists := s.Node(ev.Node); exists || ev.Node.IsNil() || ev.ProvisionState == "" {
-		return fmt.Errorf("%w: node %s cannot be imported", ErrInvariant, ev.Node)
-	}
 	if !slices.IsSorted(ev.Traits) {
 		return fmt.Errorf("%w: traits of node %s are not sorted", ErrInvariant, ev.Node)
 	}
-	s.numbers++
-	n := ev.node()
-	n.Number = s.numbers
-	return s.setNode(nil, n)
+	return s.addNode(ev.node(), "imported")
 }
 
 func (ev NodeImported) node() *Node {
@@ -119,9 +107,6 @@ func (ev NodeAllocationImported) apply(s *State, at moment) error {
 	if err := validChange(ev.CreatedAt, ev.UpdatedAt, at); err != nil {
 		return err
 	}
-	if _, exists := s.NodeAllocation(ev.Allocation); exists || ev.Allocation.IsNil() {
-		return fmt.Errorf("%w: node allocation %s cannot be imported", ErrInvariant, ev.Allocation)
-	}
 	switch ev.State {
 	case NodeAllocating, NodeAllocationActive, NodeAllocationError:
 	default:
@@ -135,12 +120,9 @@ func (ev NodeAllocationImported) apply(s *State, at moment) error {
 			return err
 		}
 	}
-	s.numbers++
-	return s.setNodeAllocation(nil, &NodeAllocation{
-		UUID: ev.Allocation, Number: s.numbers, Name: ev.Name, ResourceClass: ev.ResourceClass, Owner: ev.Owner,
-		Traits: ev.Traits, CandidateNodes: ev.CandidateNodes, Extra: ev.Extra, State: ev.State, LastError: ev.LastError,
-		Node: ev.Node, CreatedAt: ev.CreatedAt, UpdatedAt: ev.UpdatedAt,
-	})
+	a := ev.allocation()
+	a.State, a.LastError, a.Node, a.CreatedAt, a.UpdatedAt = ev.State, ev.LastError, ev.Node, ev.CreatedAt, ev.UpdatedAt
+	return s.addNodeAllocation(a, "imported")
 }
 
 // take gives the allocation its node.

@@ -31,15 +31,29 @@ func (r *InventoryRecord) form(c *coder) {
 }
 
 // inventory makes a provider's inventory from the record, with nothing used.
-func (r InventoryRecord) inventory(classes *ClassTable, at moment) (Inventory, error) {
+func (r InventoryRecord) inventory(classes *ClassTable, updated int64) (Inventory, error) {
 	id, ok := classes.ID(r.Class)
 	if !ok {
 		return Inventory{}, fmt.Errorf("%w: no resource class %q", ErrInvariant, r.Class)
 	}
 	return Inventory{
 		Class: id, Total: r.Total, Reserved: r.Reserved, MinUnit: r.MinUnit,
-		MaxUnit: r.MaxUnit, StepSize: r.StepSize, Ratio: r.Ratio, UpdatedAt: at.time,
+		MaxUnit: r.MaxUnit, StepSize: r.StepSize, Ratio: r.Ratio, UpdatedAt: updated,
 	}, nil
+}
+
+// addInventory adds the inventory of a class that the provider lacks.
+func (p *Provider) addInventory(r InventoryRecord, classes *ClassTable, updated int64) error {
+	inv, err := r.inventory(classes, updated)
+	if err != nil {
+		return err
+	}
+	i, exists := p.findInventory(inv.Class)
+	if exists {
+		return fmt.Errorf("%w: class %s twice on provider %s", ErrInvariant, r.Class, p.UUID)
+	}
+	p.Inventories = slices.Insert(p.Inventories, i, inv)
+	return nil
 }
 
 // InventoriesReplaced states all inventories of a provider.
@@ -64,15 +78,9 @@ func (ev InventoriesReplaced) apply(s *State, at moment) error {
 	before := p.Inventories
 	p.Inventories = make([]Inventory, 0, len(ev.Inventories))
 	for _, r := range ev.Inventories {
-		inv, err := r.inventory(s.classes, at)
-		if err != nil {
+		if err := p.addInventory(r, s.classes, at.time); err != nil {
 			return err
 		}
-		i, exists := p.findInventory(inv.Class)
-		if exists {
-			return fmt.Errorf("%w: class %s twice on provider %s", ErrInvariant, r.Class, ev.Provider)
-		}
-		p.Inventories = slices.Insert(p.Inventories, i, inv)
 	}
 	for _, old := range before {
 		i, kept := p.findInventory(old.Class)
@@ -105,7 +113,7 @@ func (ev InventorySet) apply(s *State, at moment) error {
 	if err != nil {
 		return err
 	}
-	inv, err := ev.Inventory.inventory(s.classes, at)
+	inv, err := ev.Inventory.inventory(s.classes, at.time)
 	if err != nil {
 		return err
 	}

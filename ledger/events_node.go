@@ -42,12 +42,18 @@ func (ev *NodeCreated) form(c *coder) {
 }
 
 func (ev NodeCreated) apply(s *State, at moment) error {
-	if _, exists := s.Node(ev.Node); exists || ev.Node.IsNil() || ev.ProvisionState == "" {
-		return fmt.Errorf("%w: node %s cannot be created", ErrInvariant, ev.Node)
+	n := ev.node()
+	n.CreatedAt = at.time
+	return s.addNode(n, "created")
+}
+
+// addNode adds a node, and numbers it.
+func (s *State) addNode(n *Node, how string) error {
+	if _, exists := s.Node(n.UUID); exists || n.UUID.IsNil() || n.ProvisionState == "" {
+		return fmt.Errorf("%w: node %s cannot be %s", ErrInvariant, n.UUID, how)
 	}
 	s.numbers++
-	n := ev.node()
-	n.Number, n.CreatedAt = s.numbers, at.time
+	n.Number = s.numbers
 	return s.setNode(nil, n)
 }
 

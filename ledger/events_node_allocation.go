@@ -21,15 +21,26 @@ func (ev *AllocationRequested) form(c *coder) {
 }
 
 func (ev AllocationRequested) apply(s *State, at moment) error {
-	if _, exists := s.NodeAllocation(ev.Allocation); exists || ev.Allocation.IsNil() {
-		return fmt.Errorf("%w: node allocation %s cannot be requested", ErrInvariant, ev.Allocation)
+	a := ev.allocation()
+	a.State, a.CreatedAt = NodeAllocating, at.time
+	return s.addNodeAllocation(a, "requested")
+}
+
+func (ev AllocationRequested) allocation() *NodeAllocation {
+	return &NodeAllocation{
+		UUID: ev.Allocation, Name: ev.Name, ResourceClass: ev.ResourceClass, Owner: ev.Owner,
+		Traits: ev.Traits, CandidateNodes: ev.CandidateNodes, Extra: ev.Extra,
+	}
+}
+
+// addNodeAllocation adds a node allocation, and numbers it.
+func (s *State) addNodeAllocation(a *NodeAllocation, how string) error {
+	if _, exists := s.NodeAllocation(a.UUID); exists || a.UUID.IsNil() {
+		return fmt.Errorf("%w: node allocation %s cannot be %s", ErrInvariant, a.UUID, how)
 	}
 	s.numbers++
-	return s.setNodeAllocation(nil, &NodeAllocation{
-		UUID: ev.Allocation, Number: s.numbers, Name: ev.Name, ResourceClass: ev.ResourceClass, Owner: ev.Owner,
-		Traits: ev.Traits, CandidateNodes: ev.CandidateNodes, Extra: ev.Extra,
-		State: NodeAllocating, CreatedAt: at.time,
-	})
+	a.Number = s.numbers
+	return s.setNodeAllocation(nil, a)
 }
 
 // editNodeAllocation replaces a node allocation by a changed copy.

@@ -49,26 +49,8 @@ type ProjectUsage struct {
 	epoch     uint64
 }
 
-// limitTables are the limits, the tree of projects, and, while there is any
-// limit, what each project holds.
-type limitTables struct {
-	limits   ordered.Tree[*Limit]
-	parents  ordered.Tree[ProjectParent]
-	projects ordered.Tree[*ProjectUsage]
-}
-
-func newLimitTables() limitTables {
-	return limitTables{
-		limits:   ordered.New(func(a, b *Limit) bool { return a.Compare(b.LimitKey) < 0 }),
-		parents:  ordered.New(func(a, b ProjectParent) bool { return a.Project < b.Project }),
-		projects: ordered.New(func(a, b *ProjectUsage) bool { return a.Project < b.Project }),
-	}
-}
-
-func (t *limitTables) forkLimits() limitTables {
-	return limitTables{
-		limits: ordered.Copy(t.limits), parents: ordered.Copy(t.parents), projects: ordered.Copy(t.projects),
-	}
+func newProjects() ordered.Tree[*ProjectUsage] {
+	return ordered.New(func(a, b *ProjectUsage) bool { return a.Project < b.Project })
 }
 
 // Limited reports whether there is any limit.
@@ -187,7 +169,7 @@ func (u *ProjectUsage) addConsumers(kind string, count int64) {
 // countProjects counts anew what every project holds: after limits begin or
 // end, and after a change of the tree.
 func (s *State) countProjects() {
-	s.projects = newLimitTables().projects
+	s.projects = newProjects()
 	s.Usages(func(u *Usage) bool {
 		s.countProject(u.Owner, u.Consumers, u.Amounts...)
 		return true

@@ -131,16 +131,7 @@ type Allocation struct {
 }
 
 func compareAllocations(a, b Allocation) int {
-	if c := a.Provider.Compare(b.Provider); c != 0 {
-		return c
-	}
-	return cmp.Compare(a.Class, b.Class)
-}
-
-func sortedAllocations(list []Allocation) []Allocation {
-	sorted := slices.Clone(list)
-	slices.SortFunc(sorted, compareAllocations)
-	return sorted
+	return cmp.Or(a.Provider.Compare(b.Provider), cmp.Compare(a.Class, b.Class))
 }
 
 // linearMax is the number of allocations up to which each is compared with each.
@@ -149,7 +140,8 @@ const linearMax = 16
 // haveTwice reports whether a list has a class of one provider twice.
 func haveTwice(list []Allocation) bool {
 	if len(list) > linearMax {
-		list = sortedAllocations(list)
+		list = slices.Clone(list)
+		slices.SortFunc(list, compareAllocations)
 		for i := range list[1:] {
 			if compareAllocations(list[i], list[i+1]) == 0 {
 				return true
