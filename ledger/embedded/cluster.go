@@ -103,8 +103,5 @@ func (s *Server) Whole() bool {
 	return s.ns.JetStreamIsCurrent()
 }
 
-// StoreDir returns where JetStream keeps the log.
-func (s *Server) StoreDir() string { return s.store.StoreDir }
-
 // Peers returns how many other servers of the cluster this one is connected to.
 func (s *Server) Peers() int { return s.ns.NumRemotes() }
