@@ -164,19 +164,21 @@ func (a *Archive) take(ctx context.Context, id ledger.UUID) error {
 	if err != nil {
 		return err
 	}
-	file, err := os.CreateTemp("", "allot-archive-")
+	return a.create(ctx, os.TempDir(), markName, append(text, '\n'))
+}
+
+// create writes a small object, unless it is there. Folder is for what is sent.
+func (a *Archive) create(ctx context.Context, folder, name string, data []byte) (err error) {
+	file, err := scratch(folder)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // it was sent, or is of no use
-	_, err = file.Write(append(text, '\n'))
-	if err == nil {
-		err = a.store.Create(ctx, markName, file, int64(len(text)+1))
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if _, err = file.Write(data); err != nil {
+		return err
 	}
-	if errors.Is(err, bucket.ErrExists) {
-		err = nil
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
+	err = a.store.Create(ctx, name, file, int64(len(data)))
+	if err != nil && !errors.Is(err, bucket.ErrExists) {
 		return fmt.Errorf("%s: %w", a, err)
 	}
 	return nil
@@ -186,15 +188,9 @@ func (a *Archive) take(ctx context.Context, id ledger.UUID) error {
 func (a *Archive) Refresh(ctx context.Context) error {
 	var list []Name
 	var size int64
-	err := a.store.List(ctx, folder, func(o bucket.Object) error {
-		if name, isPart := parseName(o.Name); isPart {
-			list = append(list, name)
-			size += o.Size
-		}
-		return nil
-	})
+	err := a.each(ctx, folder, func(name Name, bytes int64) { list, size = append(list, name), size+bytes })
 	if err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return err
 	}
 	a.mu.Lock()
 	a.list, a.size = list, size
@@ -204,17 +200,25 @@ func (a *Archive) Refresh(ctx context.Context) error {
 
 // look lists the parts that begin at a sequence, and notes them.
 func (a *Archive) look(ctx context.Context, first uint64) (names []Name, err error) {
-	err = a.store.List(ctx, fmt.Sprintf("%s%020d-", folder, first), func(o bucket.Object) error {
+	err = a.each(ctx, fmt.Sprintf("%s%020d-", folder, first), func(name Name, size int64) {
+		names = append(names, name)
+		a.add(name, size)
+	})
+	return names, err
+}
+
+// each calls yield for each part in the store whose name begins with a prefix.
+func (a *Archive) each(ctx context.Context, prefix string, yield func(name Name, size int64)) error {
+	err := a.store.List(ctx, prefix, func(o bucket.Object) error {
 		if name, isPart := parseName(o.Name); isPart {
-			names = append(names, name)
-			a.add(name, o.Size)
+			yield(name, o.Size)
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", a, err)
+		return fmt.Errorf("%s: %w", a, err)
 	}
-	return names, nil
+	return nil
 }
 
 // add notes a part that was written.

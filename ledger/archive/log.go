@@ -77,7 +77,11 @@ func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry
 		}
 		end := min(to, part.name.Last.Sequence)
 		if end < to {
-			ahead.Go(func() { l.fetchAhead(ctx, end+1) })
+			ahead.Go(func() {
+				if part, err := l.open(ctx, end+1); err == nil { // what is wrong with it, its reader finds
+					_ = part.file.Close() // it was only read
+				}
+			})
 		}
 		err = logfile.ReadRange(part.file, part.size, from, end, func(e ledger.Entry) error {
 			if err := ctx.Err(); err != nil {
@@ -94,14 +98,6 @@ func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry
 		from = end + 1
 	}
 	return nil
-}
-
-// fetchAhead brings a part into the cache. What is wrong with it, its reader
-// finds.
-func (l *Log) fetchAhead(ctx context.Context, sequence uint64) {
-	if part, err := l.open(ctx, sequence); err == nil {
-		_ = part.file.Close() // it was only read
-	}
 }
 
 // LastBefore returns the sequence of the last commit whose records are all as old
@@ -350,6 +346,6 @@ func (l *Log) Checkpoints(ctx context.Context) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, trailer, err := check(part.name, part.file, readLinks, discard)
+	_, trailer, err := check(part.name, part.file, logfile.ReadLinks, discard)
 	return trailer.Checkpoints, errors.Join(err, part.file.Close())
 }

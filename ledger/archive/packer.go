@@ -47,8 +47,6 @@ type packer struct {
 	done *sealed  // until the next one is begun, so that it can be sent again; nil: none; guarded by mu
 }
 
-func newPacker(cfg Config, pace *rate.Limiter) *packer { return &packer{cfg: cfg, pace: pace} }
-
 // paceOf is the pace of so many bytes a second; 0: as fast as it goes.
 func paceOf(bytes int64) *rate.Limiter {
 	if bytes > 0 {
@@ -148,7 +146,7 @@ func (s *packer) begin(ctx context.Context, from Position, before uint64) (*pack
 	if err != nil {
 		return nil, err
 	}
-	w, err := logfile.NewPart(file, logfile.Header{Ledger: s.cfg.Ledger, First: from.Sequence + 1, Prev: from.Digest})
+	w, err := logfile.NewWriter(file, logfile.Header{Ledger: s.cfg.Ledger, First: from.Sequence + 1, Prev: from.Digest}, logfile.Part)
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}

@@ -2,15 +2,13 @@ package archive
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/logfile"
 )
-
-// readLinks is logfile.ReadLinks as a readPart.
-var readLinks readPart[ledger.Entry] = logfile.ReadLinks
 
 // walk returns the parts that follow one another from after a sequence on, and
 // the sequence at which a later one begins that nothing leads to; 0: there is
@@ -83,4 +81,4 @@ func (a *Archive) part(
 }
 
 // errEnd means that an archive goes no further.
-var errEnd = fmt.Errorf("archives: the end")
+var errEnd = errors.New("archives: the end")

@@ -77,10 +77,8 @@ type Report struct {
 // blockFacts is what is known of one block.
 type blockFacts struct {
 	block
-	first, last         uint64 // sequences; last is first-1 in an empty block
-	firstTime, lastTime int64
-	bytes               uint64 // of its records
-	lastSum             [checksumBytes]byte
+	indexed
+	lastSum [checksumBytes]byte
 
 	// odd means that not every record is a commit that follows the one before. If
 	// none is odd, prev is the digest of the commit before the first one, and end
@@ -263,7 +261,7 @@ func (f Folder) join(facts []blockFacts, j *joint) (*Report, error) {
 		report.TornBytes = b.size - report.TornAt
 	}
 	report.Last = j.chain.Head()
-	if damage := j.end(); damage != nil {
+	if damage := j.damage(j.chain.End()); damage != nil {
 		return nil, damage
 	}
 	return report, nil
@@ -280,15 +278,7 @@ type joint struct {
 }
 
 // newJoint returns what follows the chain from its beginning on.
-func newJoint() *joint {
-	j := &joint{}
-	j.restart(ledger.Head{})
-	return j
-}
-
-func (j *joint) restart(head ledger.Head) {
-	j.chain = chain.New(head)
-}
+func newJoint() *joint { return &joint{chain: chain.New(ledger.Head{})} }
 
 // next joins a block to those before it.
 func (j *joint) next(b *blockFacts) *DamageError {
@@ -305,8 +295,7 @@ func (j *joint) next(b *blockFacts) *DamageError {
 		return nil
 	}
 	if j.lost {
-		j.restart(ledger.Head{Sequence: b.first - 1, Digest: b.prev})
-		j.lost = false
+		j.chain, j.lost = chain.New(ledger.Head{Sequence: b.first - 1, Digest: b.prev}), false
 	}
 	if !b.odd && j.chain.NextRun(b.prev, ledger.Head{Sequence: b.last, Digest: b.end}) {
 		return nil
@@ -333,9 +322,6 @@ func (j *joint) oneByOne(b *blockFacts) error {
 	}
 	return nil
 }
-
-// end returns an error if the log must not end here.
-func (j *joint) end() *DamageError { return j.damage(j.chain.End()) }
 
 func (j *joint) damage(err error) *DamageError {
 	if err == nil {

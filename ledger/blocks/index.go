@@ -31,8 +31,8 @@ type index struct {
 
 // indexed is one block as an index describes it.
 type indexed struct {
-	bytes               uint64
-	first, last         uint64
+	bytes               uint64 // of its records
+	first, last         uint64 // sequences; last is first-1 in an empty block
 	firstTime, lastTime int64
 }
 
@@ -137,11 +137,7 @@ func (ix *index) vouches(b block) bool {
 }
 
 func (ix *index) facts(b block) blockFacts {
-	known := ix.blocks[b.number]
-	return blockFacts{
-		block: b, unread: true, bytes: known.bytes,
-		first: known.first, last: known.last, firstTime: known.firstTime, lastTime: known.lastTime,
-	}
+	return blockFacts{block: b, indexed: ix.blocks[b.number], unread: true}
 }
 
 // fits reports whether a server would believe the index: it describes the last
@@ -168,29 +164,27 @@ func (f Folder) encodeIndex(facts []blockFacts) []byte {
 		size += b.bytes
 	}
 	buf := []byte{indexMagic, indexVersion}
-	buf = binary.AppendUvarint(buf, messages)
-	buf = binary.AppendUvarint(buf, size)
-	buf = binary.AppendUvarint(buf, first.first)
-	buf = binary.AppendVarint(buf, first.firstTime)
-	buf = binary.AppendUvarint(buf, last.last)
-	buf = binary.AppendVarint(buf, last.lastTime)
-	buf = binary.AppendUvarint(buf, 1)
-	buf = binary.AppendUvarint(buf, uint64(len(f.Subject)))
-	buf = append(buf, f.Subject...)
-	buf = binary.AppendUvarint(buf, messages)
-	buf = binary.AppendUvarint(buf, uint64(first.number))
-	buf = binary.AppendUvarint(buf, uint64(last.number))
-	buf = binary.AppendUvarint(buf, uint64(len(facts)))
-	for _, b := range facts {
-		buf = binary.AppendUvarint(buf, uint64(b.number))
-		buf = binary.AppendUvarint(buf, b.bytes)
-		buf = binary.AppendUvarint(buf, b.first)
-		buf = binary.AppendVarint(buf, b.firstTime-first.firstTime)
-		buf = binary.AppendUvarint(buf, b.last)
-		buf = binary.AppendVarint(buf, b.lastTime-first.firstTime)
-		buf = append(buf, 0, 0, 0) // deleted, with a time to live, scheduled
+	add := func(numbers ...uint64) {
+		for _, n := range numbers {
+			buf = binary.AppendUvarint(buf, n)
+		}
 	}
-	buf = binary.AppendUvarint(buf, uint64(last.number))
+	addTime := func(sequence uint64, time int64) {
+		buf = binary.AppendVarint(binary.AppendUvarint(buf, sequence), time)
+	}
+	add(messages, size)
+	addTime(first.first, first.firstTime)
+	addTime(last.last, last.lastTime)
+	add(1, uint64(len(f.Subject)))
+	buf = append(buf, f.Subject...)
+	add(messages, uint64(first.number), uint64(last.number), uint64(len(facts)))
+	for _, b := range facts {
+		add(uint64(b.number), b.bytes)
+		addTime(b.first, b.firstTime-first.firstTime)
+		addTime(b.last, b.lastTime-first.firstTime)
+		add(0, 0, 0) // deleted, with a time to live, scheduled
+	}
+	add(uint64(last.number))
 	buf = append(buf, last.lastSum[:]...)
 	h := streamHash(f.Stream)
 	_, _ = h.Write(buf) // a hash.Hash never fails

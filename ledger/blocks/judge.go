@@ -69,10 +69,11 @@ func (f Folder) Judge(ctx context.Context, opts JudgeOptions) (*Verdict, error) 
 		}
 		return nil, err
 	}
-	return f.judgeFiles(ctx, opts)
+	return f.JudgeImport(ctx, opts)
 }
 
-func (f Folder) judgeFiles(ctx context.Context, opts JudgeOptions) (v *Verdict, err error) {
+// JudgeImport is Judge for the import itself.
+func (f Folder) JudgeImport(ctx context.Context, opts JudgeOptions) (v *Verdict, err error) {
 	v = &Verdict{}
 	if v.Begin, err = f.Beginning(); err != nil {
 		return nil, err
@@ -241,11 +242,6 @@ func (f Folder) EndImport(last ledger.Head) error {
 		return err
 	}
 	return removeNote(filepath.Join(f.Store, importFile))
-}
-
-// JudgeImport is Judge for the import itself.
-func (f Folder) JudgeImport(ctx context.Context, opts JudgeOptions) (*Verdict, error) {
-	return f.judgeFiles(ctx, opts)
 }
 
 // readNote reads a small file of JSON; nil if there is none.

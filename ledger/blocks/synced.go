@@ -62,8 +62,11 @@ type syncer struct {
 func (s *syncer) sync() (p extent, err error) {
 	if s.newest == 0 {
 		list, err := s.blocks()
+		if errors.Is(err, ErrNoLog) {
+			return p, nil
+		}
 		if err != nil || len(list) == 0 {
-			return p, ignoreNoLog(err)
+			return p, err
 		}
 		s.newest = list[len(list)-1].number
 	}
@@ -81,13 +84,6 @@ func (s *syncer) sync() (p extent, err error) {
 			return p, durable.SyncFolder(s.messages())
 		}
 	}
-}
-
-func ignoreNoLog(err error) error {
-	if errors.Is(err, ErrNoLog) {
-		return nil
-	}
-	return err
 }
 
 // syncFile returns the size up to which a file is durable.

@@ -5,6 +5,7 @@
 package jetstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,18 +90,12 @@ var _ ledger.Log = (*Log)(nil)
 // Open finds or creates the stream, and checks that its configuration keeps
 // Allot's promises; otherwise the error wraps ledger.ErrLogUnsafe.
 func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Log, error) {
-	if cfg.Stream == "" {
-		cfg.Stream = DefaultStream
-	}
-	if cfg.AckTimeout == 0 {
-		cfg.AckTimeout = DefaultAckTimeout
-	}
+	cfg.Stream = cmp.Or(cfg.Stream, DefaultStream)
+	cfg.AckTimeout = cmp.Or(cfg.AckTimeout, DefaultAckTimeout)
+	cfg.Patience = cmp.Or(cfg.Patience, DefaultPatience)
 	js, err := jetstream.New(nc, jetstream.WithPublishAsyncTimeout(cfg.AckTimeout))
 	if err != nil {
 		return nil, fmt.Errorf("jetstream: %w", err)
-	}
-	if cfg.Patience == 0 {
-		cfg.Patience = DefaultPatience
 	}
 	ctx, cancel := context.WithTimeout(ctx, cfg.Patience)
 	defer cancel()
@@ -145,7 +140,7 @@ func (l *Log) create(ctx context.Context, cfg Config) (*jetstream.StreamInfo, er
 // streamConfig keeps everything for ever and lets no client delete a message. It does not
 // use message ids, because the ledger has its own idempotency, without a time window.
 func streamConfig(cfg Config) jetstream.StreamConfig {
-	return jetstream.StreamConfig{
+	stream := jetstream.StreamConfig{
 		Name:        cfg.Stream,
 		Description: "Allot's ledger: every message is one commit. Never delete, purge or edit this stream.",
 		Subjects:    []string{Subject},
@@ -155,19 +150,14 @@ func streamConfig(cfg Config) jetstream.StreamConfig {
 		MaxMsgs:     -1, MaxBytes: -1, MaxMsgSize: -1, MaxConsumers: -1, MaxMsgsPerSubject: -1,
 		Replicas:    max(cfg.Replicas, 1),
 		Duplicates:  time.Second,
-		Metadata:    metadata(cfg),
 		DenyDelete:  true,
 		DenyPurge:   true,
 		AllowDirect: true,
 	}
-}
-
-// metadata is that of a new stream.
-func metadata(cfg Config) map[string]string {
-	if cfg.History.Sequence == 0 {
-		return nil
+	if cfg.History.Sequence > 0 {
+		stream.Metadata = map[string]string{historyKey: strconv.FormatUint(cfg.History.Sequence, 10)}
 	}
-	return map[string]string{historyKey: strconv.FormatUint(cfg.History.Sequence, 10)}
+	return stream
 }
 
 // History returns the sequence up to which the log must be filled before a server leads,

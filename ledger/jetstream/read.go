@@ -239,7 +239,7 @@ func (r *reader) batch(ctx context.Context) error {
 	if err := r.log.nc.PublishRequest("$JS.API.DIRECT.GET."+r.stream, inbox, body); err != nil {
 		return fmt.Errorf("%w: %w", errSilent, err)
 	}
-	silence := newSilence(r)
+	silence := &silence{r, time.NewTimer(lookUp), r.log.nc.Stats().Reconnects}
 	defer silence.timer.Stop()
 	for range cap(answers) {
 		msg, err := silence.next(ctx, answers)
@@ -258,10 +258,6 @@ type silence struct {
 	r           *reader
 	timer       *time.Timer
 	connections uint64 // that existed when the request was sent
-}
-
-func newSilence(r *reader) *silence {
-	return &silence{r, time.NewTimer(lookUp), r.log.nc.Stats().Reconnects}
 }
 
 // next waits for a message, at most for the reader's wait, and only as long as

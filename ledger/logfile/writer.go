@@ -26,12 +26,7 @@ type Writer struct {
 	enc     *msgpack.Encoder
 }
 
-// NewPart returns the Writer of a part of a chain of files.
-func NewPart(out io.Writer, header Header) (*Writer, error) {
-	return NewWriter(out, header, partVersion)
-}
-
-// NewWriter writes the header. A file of a log is of version 1.
+// NewWriter writes the header of a file, which is a Part or Exported.
 func NewWriter(out io.Writer, header Header, version int) (*Writer, error) {
 	// One goroutine, so that the same entries give the same bytes, and background
 	// work leaves the other cores alone.
@@ -86,7 +81,7 @@ func (w *Writer) AddLinked(e ledger.Entry) error {
 const frameBytes = 1 << 20
 
 func (w *Writer) put(e ledger.Entry) error {
-	if w.version >= partVersion && w.inFrame >= frameBytes {
+	if w.version >= Part && w.inFrame >= frameBytes {
 		if err := w.packer.Close(); err != nil {
 			return fmt.Errorf("archive: %w", err)
 		}
@@ -103,7 +98,7 @@ func (w *Writer) End(checkpoints [][]byte, tree *proof.Tree) error {
 	err := w.chain.End()
 	digest := w.chain.Head().Digest
 	trailer := []any{uint64(0), w.count, digest[:], checkpoints}
-	if w.version >= partVersion {
+	if w.version >= Part {
 		state := []any{tree.Size()}
 		for _, root := range tree.Roots() {
 			state = append(state, root[:])
@@ -113,7 +108,7 @@ func (w *Writer) End(checkpoints [][]byte, tree *proof.Tree) error {
 	if err == nil {
 		err = encode(w.enc, trailer...)
 	}
-	if err = errors.Join(err, w.packer.Close()); err != nil || w.version < partVersion {
+	if err = errors.Join(err, w.packer.Close()); err != nil || w.version < Part {
 		return err
 	}
 	return w.index.write(w.out)

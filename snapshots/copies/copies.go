@@ -28,6 +28,7 @@ import (
 	"regexp"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/archive/bucket"
 	"github.com/allot-project/allot/projector"
 )
 
@@ -144,7 +145,7 @@ func (m *manifest) offer() offer { return offer{m.Form, m.Models, m.bytes()} }
 // compareCopy copies a file, which must be of a size and have a checksum.
 func compareCopy(ctx context.Context, into io.Writer, from io.Reader, one file) error {
 	sum := sha256.New()
-	size, err := io.Copy(io.MultiWriter(sum, into), io.LimitReader(&stoppable{ctx, from}, one.Size))
+	size, err := io.Copy(io.MultiWriter(sum, into), io.LimitReader(&bucket.Interruptible{Context: ctx, In: from}, one.Size))
 	if err != nil {
 		return err
 	}
@@ -157,18 +158,4 @@ func compareCopy(ctx context.Context, into io.Writer, from io.Reader, one file) 
 		return fmt.Errorf("%w: the file %s has other bytes than it should", errBad, one.Sum)
 	}
 	return nil
-}
-
-// stoppable is a reader that ends with a context.
-type stoppable struct {
-	ctx context.Context
-	in  io.Reader
-}
-
-// Read implements io.Reader.
-func (s *stoppable) Read(p []byte) (int, error) {
-	if err := s.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return s.in.Read(p)
 }

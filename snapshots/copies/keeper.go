@@ -121,10 +121,9 @@ func (k *Keeper) Status() KeeperStatus {
 func (k *Keeper) look(ctx context.Context, i int) error {
 	k.making.Lock()
 	defer k.making.Unlock()
-	store := k.cfg.Targets[i].Store
-	due, err := k.due(ctx, i, store)
+	due, err := k.due(ctx, i)
 	if err == nil && due {
-		err = errors.Join(k.store(ctx, i, k.cfg.Targets[i]), os.RemoveAll(k.folder()))
+		err = errors.Join(k.store(ctx, i), os.RemoveAll(k.folder()))
 	}
 	if errors.Is(err, errNoSnapshot) {
 		return nil
@@ -134,7 +133,7 @@ func (k *Keeper) look(ctx context.Context, i int) error {
 
 // due reports whether a store needs a copy. The store is asked once, unless it
 // fails: no other server writes copies while this one leads.
-func (k *Keeper) due(ctx context.Context, i int, store bucket.Store) (bool, error) {
+func (k *Keeper) due(ctx context.Context, i int) (bool, error) {
 	now := k.cfg.Views.Position()
 	lacks := func() bool {
 		at := k.last[i].Sequence
@@ -143,7 +142,7 @@ func (k *Keeper) due(ctx context.Context, i int, store bucket.Store) (bool, erro
 	if !lacks() || k.last[i].Sequence > 0 {
 		return lacks(), nil
 	}
-	list, err := listStored(ctx, store)
+	list, err := listStored(ctx, k.cfg.Targets[i].Store)
 	if err != nil {
 		return false, err
 	}
@@ -157,9 +156,12 @@ func (k *Keeper) due(ctx context.Context, i int, store bucket.Store) (bool, erro
 }
 
 // store makes a copy, and puts it into a store.
-func (k *Keeper) store(ctx context.Context, i int, target Target) error {
-	began := time.Now()
-	m, paths, err := k.make(ctx)
+func (k *Keeper) store(ctx context.Context, i int) error {
+	began, target := time.Now(), k.cfg.Targets[i]
+	if err := errors.Join(k.cfg.fit(), os.RemoveAll(k.folder())); err != nil {
+		return err
+	}
+	m, paths, err := k.cfg.write(ctx, k.folder())
 	if err != nil {
 		return err
 	}
@@ -174,17 +176,6 @@ func (k *Keeper) store(ctx context.Context, i int, target Target) error {
 	k.cfg.Logger.Info("State and read models are stored in an archive", "archive", target.Store.String(), "state", m.State.Sequence,
 		"read_models", m.Models.Head.Sequence, "bytes", m.bytes(), "written", written, "took", time.Since(began))
 	return nil
-}
-
-// make makes a copy on this machine.
-func (k *Keeper) make(ctx context.Context) (m manifest, paths map[ledger.Digest]string, err error) {
-	if err = k.cfg.fit(); err == nil {
-		err = os.RemoveAll(k.folder())
-	}
-	if err != nil {
-		return m, nil, err
-	}
-	return k.cfg.write(ctx, k.folder())
 }
 
 // stored notes that a store has a copy.

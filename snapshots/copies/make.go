@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/archive/bucket"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/snapshots"
 )
@@ -157,7 +158,7 @@ func describe(ctx context.Context, path string) (one file, err error) {
 	}
 	defer func() { _ = in.Close() }() // nothing was written
 	sum := sha256.New()
-	one.Size, err = io.Copy(sum, &stoppable{ctx, in})
+	one.Size, err = io.Copy(sum, &bucket.Interruptible{Context: ctx, In: in})
 	one.Sum = ledger.Digest(sum.Sum(nil))
 	return one, err
 }

@@ -44,15 +44,6 @@ func placeIn(u *url.URL) (at place, err error) {
 	return at, nil
 }
 
-// prefixIn is how the names of all objects begin, as a URL says.
-func prefixIn(u *url.URL) string {
-	prefix := strings.Trim(u.Path, "/")
-	if prefix != "" {
-		prefix += "/"
-	}
-	return prefix
-}
-
 // answerWait is how long it is waited until a store begins to answer.
 const answerWait = 30 * time.Second
 

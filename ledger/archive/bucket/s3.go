@@ -52,7 +52,8 @@ func openS3(u *url.URL) (Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %q: %w", ErrURL, u, err)
 	}
-	return &s3{client: client, bucket: u.Host, prefix: prefixIn(u), url: u.String()}, nil
+	prefix := strings.TrimPrefix(strings.Trim(u.Path, "/")+"/", "/") // "" if the URL has none
+	return &s3{client: client, bucket: u.Host, prefix: prefix, url: u.String()}, nil
 }
 
 func s3Options(u *url.URL) (place, error) {
