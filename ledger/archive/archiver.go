@@ -91,8 +91,10 @@ func Start(cfg Config) *Archiver {
 func newArchiver(cfg Config) *Archiver {
 	a, pace := new(Archiver), paceOf(cfg.Rate)
 	for _, one := range cfg.Archives {
-		tiles := tiler{Tiles: cfg.Tiles, archive: one, folder: cfg.Folder}
-		a.uploaders = append(a.uploaders, &uploader{archive: one, cfg: cfg, packer: &packer{cfg: cfg, pace: pace}, tiles: tiles})
+		a.uploaders = append(a.uploaders, &uploader{
+			archive: one, cfg: cfg, packer: &packer{cfg: cfg, pace: pace},
+			tiles: tiler{Tiles: cfg.Tiles, archive: one, folder: cfg.Folder},
+		})
 	}
 	return a
 }

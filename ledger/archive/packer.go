@@ -146,7 +146,8 @@ func (s *packer) begin(ctx context.Context, from Position, before uint64) (*pack
 	if err != nil {
 		return nil, err
 	}
-	w, err := logfile.NewWriter(file, logfile.Header{Ledger: s.cfg.Ledger, First: from.Sequence + 1, Prev: from.Digest}, logfile.Part)
+	header := logfile.Header{Ledger: s.cfg.Ledger, First: from.Sequence + 1, Prev: from.Digest}
+	w, err := logfile.NewWriter(file, header, logfile.Part)
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}

@@ -174,7 +174,8 @@ func (l *Log) readBlock(ctx context.Context, b place, from, to uint64, yield fun
 		if err != nil {
 			return from, err
 		}
-		r := &blockRead{path: b.path, subject: l.folder.Subject, sum: blockHash(l.folder.Stream, b.number), next: from, to: to}
+		sum := blockHash(l.folder.Stream, b.number)
+		r := &blockRead{path: b.path, subject: l.folder.Subject, sum: sum, next: from, to: to}
 		err = r.run(ctx, offsets, b.first, yield)
 		from = r.next
 		// An unfinished write may have been cut off since, and another one taken

@@ -145,7 +145,8 @@ func (m *manifest) offer() offer { return offer{m.Form, m.Models, m.bytes()} }
 // compareCopy copies a file, which must be of a size and have a checksum.
 func compareCopy(ctx context.Context, into io.Writer, from io.Reader, one file) error {
 	sum := sha256.New()
-	size, err := io.Copy(io.MultiWriter(sum, into), io.LimitReader(&bucket.Interruptible{Context: ctx, In: from}, one.Size))
+	comes := io.LimitReader(&bucket.Interruptible{Context: ctx, In: from}, one.Size)
+	size, err := io.Copy(io.MultiWriter(sum, into), comes)
 	if err != nil {
 		return err
 	}
