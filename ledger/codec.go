@@ -185,7 +185,6 @@ func (d *decoder) take(n int) []byte {
 	return d.data[begin : begin+n]
 }
 
-// extension reads an extension: its type, and its data.
 func (d *decoder) extension() (as Spelling, data []byte) {
 	if d.err != nil {
 		return 0, nil

@@ -102,7 +102,6 @@ func Overdraws(
 	return asked, asked > 0
 }
 
-// drawing adds up what is drawn from a counter.
 type drawing struct {
 	forest Forest
 	name   string
@@ -182,7 +181,6 @@ func CountersNeeded(f Forest, top UUID, without ...string) []string {
 	return slices.Compact(needed)
 }
 
-// forest is a Forest of few providers.
 type forest struct {
 	providers map[UUID]*Provider
 	children  map[UUID][]UUID

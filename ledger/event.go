@@ -28,7 +28,6 @@ type moment struct {
 // never used for anything else again.
 type eventCode uint64
 
-// eventKind holds the registration of a kind of event.
 type eventKind struct {
 	name   string // the name of its type
 	level  uint64 // the lowest level of features that knows its newest form

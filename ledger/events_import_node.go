@@ -125,7 +125,6 @@ func (ev NodeAllocationImported) apply(s *State, at moment) error {
 	return s.addNodeAllocation(a, "imported")
 }
 
-// take gives the allocation its node.
 func (ev NodeAllocationImported) take(s *State) error {
 	before, exists := s.Node(ev.Node)
 	if !exists || !before.Allocation.IsNil() || !before.Instance.IsNil() && before.Instance != ev.Allocation {

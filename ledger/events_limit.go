@@ -51,7 +51,6 @@ func (ev LimitRemoved) apply(s *State, _ moment) error {
 	return nil
 }
 
-// limitKey finds what a limit is of.
 func (s *State) limitKey(project, class, kind string) (LimitKey, error) {
 	key := LimitKey{Project: project, Type: kind}
 	if (class == "") == (kind == "") {

@@ -27,7 +27,6 @@ func (c *coder) fields(what string, n int) *coder {
 	return c
 }
 
-// eventFields begins an event's form of n values.
 func (c *coder) eventFields(n int) *coder { return c.fields(c.event, n) }
 
 // visit writes a value, or fills it in.
@@ -108,7 +107,6 @@ func (c *coder) speltUUID(id *UUID) (text string) {
 	return text
 }
 
-// fixed visits a byte string of fixed length.
 func (c *coder) fixed(v []byte, what string) *coder {
 	if c.e != nil {
 		c.e.bytes(v)

@@ -186,7 +186,6 @@ func NodeAfter(n *Node, events []Event) *Node {
 	return n
 }
 
-// nodeEdit is an event that changes a node.
 type nodeEdit interface{ edit(*Node) }
 
 type uuidEntry struct{ key, id UUID }

@@ -82,7 +82,6 @@ func (a *Archive) Stored() (count int, bytes int64) {
 // markName is the object that says whose archive it is.
 const markName = "ledger.json"
 
-// mark is its contents.
 type mark struct {
 	Format int         `json:"format"`
 	Ledger ledger.UUID `json:"ledger"`
@@ -221,7 +220,6 @@ func (a *Archive) each(ctx context.Context, prefix string, yield func(name Name,
 	return nil
 }
 
-// add notes a part that was written.
 func (a *Archive) add(name Name, size int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -255,7 +253,6 @@ func (a *Archive) next(first uint64) (begin []Name, later uint64) {
 	return begin, later
 }
 
-// holding returns the parts that hold a sequence.
 func (a *Archive) holding(sequence uint64) (list []Name) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -141,7 +141,6 @@ func (l *Log) timeOf(ctx context.Context, from, to uint64) (sequence uint64, tim
 	return sequence, time, err
 }
 
-// openPart is a part in an open file.
 type openPart struct {
 	name Name
 	file *os.File
@@ -195,7 +194,6 @@ type cache struct {
 	turn  uint64                   // guarded by mu
 }
 
-// keptPart is a part in the cache.
 type keptPart struct {
 	name Name
 	size int64

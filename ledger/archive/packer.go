@@ -37,7 +37,6 @@ type sealed struct {
 	after Position
 }
 
-// packer packs the parts of a log for one archive.
 type packer struct {
 	cfg  Config
 	pace *rate.Limiter // bytes of the log that are read, for all archives
@@ -103,7 +102,6 @@ func (s *packer) waiting() (bytes, since int64) {
 	return s.open.bytes, s.open.firstTime
 }
 
-// abandon frees what was packed.
 func (s *packer) abandon() {
 	if s.open != nil {
 		s.open.abandon()
@@ -114,14 +112,12 @@ func (s *packer) abandon() {
 	s.open, s.done = nil, nil
 }
 
-// close frees everything.
 func (s *packer) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.abandon()
 }
 
-// packing is a part that is being packed.
 type packing struct {
 	first     uint64
 	before    uint64 // it ends before this sequence; 0: where the Bounds say

@@ -80,5 +80,4 @@ func (a *Archive) part(
 	return Name{}, logfile.Header{}, logfile.Trailer{}, first
 }
 
-// errEnd means that an archive goes no further.
 var errEnd = errors.New("archives: the end")

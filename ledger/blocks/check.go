@@ -40,7 +40,6 @@ type DamageError struct {
 	Err    error // the chain's error; nil: a file is damaged
 }
 
-// Error implements error.
 func (e *DamageError) Error() string {
 	text := fmt.Sprintf("%v at sequence %d: %s at byte %d: %s", ErrDamaged, e.After.Sequence+1, e.Path, e.Offset, e.Reason)
 	if e.Next > 0 {
@@ -74,7 +73,6 @@ type Report struct {
 	read []blockFacts // facts of all blocks, in order
 }
 
-// blockFacts is what is known of one block.
 type blockFacts struct {
 	block
 	indexed
@@ -235,7 +233,6 @@ func (f Folder) strange(r record) string {
 	return ""
 }
 
-// join follows the chain from block to block.
 func (f Folder) join(facts []blockFacts, j *joint) (*Report, error) {
 	report := &Report{read: facts}
 	for i := range facts {
@@ -277,7 +274,6 @@ type joint struct {
 	lost bool
 }
 
-// newJoint returns what follows the chain from its beginning on.
 func newJoint() *joint { return &joint{chain: chain.New(ledger.Head{})} }
 
 // next joins a block to those before it.

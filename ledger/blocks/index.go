@@ -22,7 +22,6 @@ const (
 	indexVersion = 4
 )
 
-// index is the contents of a stream's index.
 type index struct {
 	blocks  map[int]indexed
 	newest  int // number of its last block
@@ -155,7 +154,6 @@ func (ix *index) fits(facts []blockFacts) bool {
 	return newest.number == ix.newest && newest.lastSum == ix.lastSum
 }
 
-// encodeIndex returns the index of these blocks.
 func (f Folder) encodeIndex(facts []blockFacts) []byte {
 	first, last := facts[0], facts[len(facts)-1]
 	var messages, size uint64
@@ -203,7 +201,6 @@ func (f Folder) Settle(r *Report) error {
 	return f.settleIndex(r.read)
 }
 
-// settleIndex writes an index that fits the blocks.
 func (f Folder) settleIndex(read []blockFacts) error {
 	if !slices.ContainsFunc(read, func(b blockFacts) bool { return !b.empty() }) {
 		return nil

@@ -91,7 +91,6 @@ func (f Folder) JudgeImport(ctx context.Context, opts JudgeOptions) (v *Verdict,
 	return v, f.holds(ctx, v, append(opts.Seen, Seen{v.Mark, HighWaterPath(f.Store)}))
 }
 
-// holds checks that the log holds the heads that were seen.
 func (f Folder) holds(ctx context.Context, v *Verdict, seen []Seen) error {
 	var last uint64
 	if v.Report != nil {

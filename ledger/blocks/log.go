@@ -99,7 +99,6 @@ func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry
 	return nil
 }
 
-// find returns the block that holds a sequence.
 func (l *Log) find(sequence uint64) (place, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,7 +187,6 @@ func (l *Log) readBlock(ctx context.Context, b place, from, to uint64, yield fun
 	}
 }
 
-// blockRead reads a part of one block.
 type blockRead struct {
 	path, subject string
 	sum           hash.Hash64

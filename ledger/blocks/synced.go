@@ -32,7 +32,6 @@ func (p extent) before(other extent) bool {
 	return cmp.Or(cmp.Compare(p.block, other.block), cmp.Compare(p.offset, other.offset)) < 0
 }
 
-// encode writes an extent into the slot of a mark.
 func (p extent) encode(slot []byte) {
 	binary.BigEndian.PutUint32(slot[slotExtent:], uint32(p.block))
 	binary.BigEndian.PutUint32(slot[slotExtent+4:], uint32(p.offset))

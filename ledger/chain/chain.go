@@ -243,7 +243,6 @@ type BadEntryError struct {
 	Err      error
 }
 
-// Error implements error.
 func (e *BadEntryError) Error() string {
 	return fmt.Sprintf("log entry %d: %v", e.Sequence, e.Err)
 }

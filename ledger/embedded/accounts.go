@@ -95,7 +95,6 @@ func anonymous(cfg Config) User {
 	return User{Publish: cfg.Services, Subscribe: append([]string{"_INBOX.>"}, cfg.Streams...)}
 }
 
-// accounts makes the accounts of clients.
 type accounts struct {
 	ns  *server.Server
 	cfg Config

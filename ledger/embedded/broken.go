@@ -19,7 +19,6 @@ import (
 // ErrBroken means that JetStream could not write, and takes nothing until the next start.
 var ErrBroken = errors.New("embedded: JetStream could not write to its store")
 
-// noteBroken reads lines that report a broken store.
 func (l *natsLogger) noteBroken(text string) {
 	if strings.Contains(strings.ToLower(text), "critical write error") {
 		l.breaks(fmt.Errorf("%w: %s", ErrBroken, strings.TrimSpace(text)))

@@ -56,7 +56,6 @@ func (c *Cluster) Check() error {
 	return nil
 }
 
-// join configures the server as one of a cluster.
 func (c *Cluster) join(opts *server.Options) error {
 	host, port, err := splitHostPort(c.Listen)
 	if err != nil {

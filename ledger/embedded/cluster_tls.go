@@ -12,7 +12,6 @@ import (
 	"math/big"
 )
 
-// errCalled means that a server that this one has called has another secret.
 var errCalled = errors.New("the server that was called has another secret")
 
 // secretTLS is what servers without certificates speak. NATS sends the secret to any process that

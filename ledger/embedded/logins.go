@@ -22,7 +22,6 @@ type logins struct {
 	throttle  *passwordThrottle
 }
 
-// login is a user with its account.
 type login struct {
 	user    User
 	account *server.Account
@@ -55,7 +54,6 @@ func (l *logins) open(ns *server.Server) (err error) {
 	return nil
 }
 
-// Check implements server.Authentication.
 func (l *logins) Check(c server.ClientAuthentication) bool {
 	if c.Kind() != server.CLIENT {
 		return false

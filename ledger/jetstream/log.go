@@ -125,7 +125,6 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// create makes the stream.
 func (l *Log) create(ctx context.Context, cfg Config) (*jetstream.StreamInfo, error) {
 	stream, err := l.js.CreateStream(ctx, streamConfig(cfg))
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
@@ -228,7 +227,6 @@ func (l *Log) Append(sequence uint64, encoded []byte, done func(error)) {
 	go func() { done(l.fate(sequence, future, moved)) }()
 }
 
-// fate waits for the outcome of an append.
 func (l *Log) fate(sequence uint64, future jetstream.PubAckFuture, moved <-chan struct{}) error {
 	var late <-chan time.Time
 	for {

@@ -154,7 +154,6 @@ func (l *Log) reader(from, to uint64, yield func(ledger.Entry) error) *reader {
 	return &reader{log: l, stream: l.stream, want: max(from, 1), to: to, yield: yield, wait: firstWait, heard: time.Now()}
 }
 
-// run reads everything that the reader wants.
 func (r *reader) run(ctx context.Context) error {
 	for r.want <= r.to {
 		before := r.want
@@ -253,7 +252,6 @@ func (r *reader) batch(ctx context.Context) error {
 	return nil
 }
 
-// silence waits for messages.
 type silence struct {
 	r           *reader
 	timer       *time.Timer
@@ -306,7 +304,6 @@ func (r *reader) take(msg *nats.Msg) (more bool, err error) {
 	return r.want <= r.to, nil
 }
 
-// pass yields the entry that the reader wants.
 func (r *reader) pass(e ledger.Entry) error {
 	if err := r.yield(e); err != nil {
 		return err
@@ -315,7 +312,6 @@ func (r *reader) pass(e ledger.Entry) error {
 	return nil
 }
 
-// status interprets an answer without an entry.
 func (r *reader) status(code, description string) error {
 	switch code {
 	case "204": // the end of a batch
@@ -351,7 +347,6 @@ func (r *reader) askLeader(ctx context.Context) error {
 	return r.pass(ledger.Entry{Sequence: r.want, Data: answer.Message.Data})
 }
 
-// messageAnswer is a stream's answer with one message.
 type messageAnswer struct {
 	Error   *jetstream.APIError `json:"error"`
 	Message struct {

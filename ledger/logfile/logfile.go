@@ -341,7 +341,6 @@ func (r *reader) belongs(data []byte) error {
 	return nil
 }
 
-// errFound ends a search.
 var errFound = errors.New("archive: found")
 
 // beginning returns the ledger that begins in one of a log's first commits, or

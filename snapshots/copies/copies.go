@@ -68,7 +68,6 @@ type manifest struct {
 	Files  []file             `json:"files"`
 }
 
-// file is one of a copy.
 type file struct {
 	Sum  ledger.Digest `json:"sha256"`
 	Size int64         `json:"size"`
@@ -84,7 +83,6 @@ const stateName fileName = "state"
 
 var fileNames = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]*$`)
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (n *fileName) UnmarshalText(text []byte) error {
 	if len(text) > 100 || !fileNames.Match(text) {
 		return fmt.Errorf("%.200q is no file's name in a copy", text)
@@ -99,7 +97,6 @@ const maxManifest = 64 << 20
 // isTable reports whether it is one of Pebble's tables, which are never written again.
 func (f file) isTable() bool { return path.Ext(string(f.Name)) == ".sst" }
 
-// readManifest reads and checks a manifest.
 func readManifest(text []byte) (*manifest, error) {
 	m := new(manifest)
 	if err := json.Unmarshal(text, m); err != nil {

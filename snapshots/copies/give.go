@@ -63,7 +63,6 @@ type Server struct {
 	current *given // nil: none; guarded by mu
 }
 
-// given is a copy for other replicas.
 type given struct {
 	dir   string
 	began time.Time
@@ -157,7 +156,6 @@ func (s *Server) take(begin bool) *given {
 	return s.current
 }
 
-// prepare makes a copy.
 func (s *Server) prepare(g *given) {
 	defer close(g.made)
 	ctx, cancel := context.WithTimeout(s.ctx, makeWait)

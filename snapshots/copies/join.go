@@ -97,7 +97,6 @@ func Join(ctx context.Context, cfg JoinConfig) (*Copy, error) {
 	return nil, errors.Join(err, stored)
 }
 
-// fromPeers gets a copy of another replica.
 func (c *JoinConfig) fromPeers(ctx context.Context) (*Copy, error) {
 	if c.Peers == nil {
 		return nil, ErrNone
@@ -122,7 +121,6 @@ func inOrder(a, b Peer) int {
 	return cmp.Or(cmp.Compare(b.Sequence, a.Sequence), cmp.Compare(a.Name, b.Name))
 }
 
-// fromStores gets a copy of an archive.
 func (c *JoinConfig) fromStores(ctx context.Context) (*Copy, error) {
 	var reasons []error
 	for _, store := range c.Stores {

@@ -178,7 +178,6 @@ func (k *Keeper) store(ctx context.Context, i int) error {
 	return nil
 }
 
-// stored notes that a store has a copy.
 func (k *Keeper) stored(i int, m manifest, written int64) {
 	k.last[i] = m.Models.Head
 	k.mu.Lock()

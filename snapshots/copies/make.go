@@ -147,7 +147,6 @@ func missing(sequence uint64, now projector.Position) float64 {
 	return float64(now.Records) * float64(now.Head.Sequence-sequence) / float64(now.Head.Sequence)
 }
 
-// describe reads a file's size and checksum.
 func describe(ctx context.Context, path string) (one file, err error) {
 	if err := one.Name.UnmarshalText([]byte(filepath.Base(path))); err != nil {
 		return one, fmt.Errorf("copies: %w", err)

@@ -26,7 +26,6 @@ var (
 	ErrUnavailable = errors.New("bucket: the store is out of reach")
 )
 
-// objectType is the media type of all objects.
 const objectType = "application/octet-stream"
 
 // Object is an entry of a list.

@@ -98,7 +98,6 @@ type Interruptible struct {
 	In      io.Reader
 }
 
-// Read implements io.Reader.
 func (r *Interruptible) Read(p []byte) (int, error) {
 	if err := r.Context.Err(); err != nil {
 		return 0, err
@@ -143,7 +142,6 @@ func (f *folder) open(name string) (*os.File, error) {
 	return file, nil
 }
 
-// Remove implements Remover.
 func (f *folder) Remove(ctx context.Context, name string) error {
 	if err := removable(name); err != nil {
 		return err
@@ -155,7 +153,6 @@ func (f *folder) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// List implements Store.
 func (f *folder) List(ctx context.Context, prefix string, yield func(Object) error) error {
 	list, err := within(ctx, f, func() ([]Object, error) { return f.list(ctx, prefix) })
 	if err != nil {
