@@ -236,23 +236,18 @@ func (l *Limit) form(c *coder) {
 
 func (p *ProjectParent) form(c *coder) { c.fields("project", 2).text(&p.Project).text(&p.Parent) }
 
-// readLimits reads what Encode wrote of limits and projects.
-func (s *State) readLimits(d *decoder) error {
-	err := readTable(d, (*Limit).form, s.limits)
-	if err == nil {
-		err = readEach(d, (*ProjectParent).form, func(p *ProjectParent) error { s.parents.Set(*p); return nil })
-	}
+// checkParents checks the tree of projects that was read, and counts what each holds.
+func (s *State) checkParents() (err error) {
 	s.ProjectParents(func(p ProjectParent) bool {
 		if !s.mayBeBelow(p.Project, p.Parent) {
 			err = fmt.Errorf("%w: project %s is below itself", ErrCorrupt, p.Project)
 		}
 		return err == nil
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		s.countProjects()
 	}
-	s.countProjects()
-	return nil
+	return err
 }
 
 // mayBeBelow reports whether a project may be below another one: not if that is

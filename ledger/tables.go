@@ -36,11 +36,6 @@ func undo[T any](changes []Change[T], index func(before, after *T)) {
 	}
 }
 
-// readTable reads what writeEach wrote of a table.
-func readTable[T any](d *decoder, form func(*T, *coder), table ordered.Tree[*T]) error {
-	return readEach(d, form, func(one *T) error { table.Set(one); return nil })
-}
-
 // entry repeats the key beside the pointer, so that a search touches tree nodes
 // only and allocates nothing.
 type entry[T any] struct {
