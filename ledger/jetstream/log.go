@@ -74,9 +74,8 @@ const errCodeMessageExceedsMaximum = 10054
 
 // Log is a ledger.Log in a stream.
 type Log struct {
-	nc       *nats.Conn
+	replicated
 	js       jetstream.JetStream
-	stream   string
 	maxBytes int
 	replicas int
 	history  uint64
@@ -100,11 +99,10 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Log, error) {
 	ctx, cancel := context.WithTimeout(ctx, cfg.Patience)
 	defer cancel()
 	l := &Log{
-		nc:       nc,
-		js:       js,
-		stream:   cfg.Stream,
-		patience: cfg.Patience,
-		maxBytes: min(int(nc.MaxPayload()), fileStoreMaxBytes) - headroomBytes,
+		replicated: replicated{nc, cfg.Stream},
+		js:         js,
+		patience:   cfg.Patience,
+		maxBytes:   min(int(nc.MaxPayload()), fileStoreMaxBytes) - headroomBytes,
 	}
 	info, err := l.leaders(ctx)
 	if errors.Is(err, ErrNoStream) && cfg.MayCreate {

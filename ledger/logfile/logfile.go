@@ -102,8 +102,7 @@ func Write(ctx context.Context, out io.Writer, log ledger.Log, extent Extent) (l
 		if extent.Progress != nil {
 			extent.Progress(e.Sequence-from+1, to-from+1)
 		}
-		_, err := w.Add(e)
-		return err
+		return w.Add(e)
 	})
 	if err != nil {
 		return w.Head(), errors.Join(err, w.packer.Close())
@@ -164,11 +163,13 @@ func Read(in io.Reader, begin func(Header) error, yield func(ledger.Entry) error
 // ReadLinks is Read for callers that need not know whether the contents of each
 // commit can be decoded: it follows the digests only.
 func ReadLinks(in io.Reader, begin func(Header) error, yield func(ledger.Entry) error) (Trailer, error) {
-	link := func(links *chain.Chain, e ledger.Entry) (*ledger.Commit, error) {
-		_, err := links.NextLink(e)
-		return nil, err
-	}
-	return read(in, begin, link, func(e ledger.Entry, _ *ledger.Commit) error { return yield(e) })
+	return read(in, begin, followLink, func(e ledger.Entry, _ *ledger.Commit) error { return yield(e) })
+}
+
+// followLink is chain.Chain.Next for callers that need no commit.
+func followLink(links *chain.Chain, e ledger.Entry) (*ledger.Commit, error) {
+	_, err := links.NextLink(e)
+	return nil, err
 }
 
 // ReadCommits is Read for callers that want the commits decoded.

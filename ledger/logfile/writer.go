@@ -52,25 +52,17 @@ func (w *Writer) Head() ledger.Head { return w.chain.Head() }
 // Next returns the sequence of the next entry.
 func (w *Writer) Next() uint64 { return w.first + w.count }
 
-// Add writes the next entry. It returns the commit in it; nil: the entry seems to
-// be none, see chain.Chain.
-func (w *Writer) Add(e ledger.Entry) (*ledger.Commit, error) {
-	if e.Sequence != w.Next() {
-		return nil, fmt.Errorf("%w: sequence %d comes after %d", ledger.ErrLogGap, e.Sequence, w.Next()-1)
-	}
-	commit, err := w.chain.Next(e)
-	if err != nil {
-		return nil, err
-	}
-	return commit, w.put(e)
-}
+// Add writes the next entry.
+func (w *Writer) Add(e ledger.Entry) error { return w.add(e, (*chain.Chain).Next) }
 
 // AddLinked is Add for callers that have decoded the entry.
-func (w *Writer) AddLinked(e ledger.Entry) error {
+func (w *Writer) AddLinked(e ledger.Entry) error { return w.add(e, followLink) }
+
+func (w *Writer) add(e ledger.Entry, follow func(*chain.Chain, ledger.Entry) (*ledger.Commit, error)) error {
 	if e.Sequence != w.Next() {
 		return fmt.Errorf("%w: sequence %d comes after %d", ledger.ErrLogGap, e.Sequence, w.Next()-1)
 	}
-	if _, err := w.chain.NextLink(e); err != nil {
+	if _, err := follow(w.chain, e); err != nil {
 		return err
 	}
 	return w.put(e)
