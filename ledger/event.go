@@ -139,3 +139,62 @@ func EventLines(events []Event) []EventLine {
 	}
 	return lines
 }
+
+// EncodeEvents encodes events without a record. Replicas send each other the
+// events of dry runs in this form.
+func EncodeEvents(events []Event) ([]byte, error) {
+	e := newEncoder()
+	e.form.events(&events)
+	return e.buf.Bytes(), e.err
+}
+
+// DecodeEvents reads what EncodeEvents wrote.
+func DecodeEvents(data []byte) (events []Event, err error) {
+	d := newDecoder(data)
+	d.form.events(&events)
+	return events, d.end()
+}
+
+// Of is the kind of entity that an event is about.
+type Of byte
+
+// The kinds of entities that events are about.
+const (
+	// OfNothing stands for the ledger as a whole, its names, or several entities.
+	OfNothing Of = iota
+	OfConsumer
+	OfProvider
+	OfNode
+	OfNodeAllocation
+	OfChassis
+
+	// Ofs is the number of kinds.
+	Ofs = iota
+)
+
+// Topic is the one entity that an event is about: the one that it changes, and
+// whose history has it.
+type Topic struct {
+	Of Of
+	ID UUID
+}
+
+// TopicOf returns the entity that an event is about. It decides whose history has the
+// event, and what may change together.
+func TopicOf(event Event) (about Topic) {
+	if one, is := event.(interface{ topic() Topic }); is {
+		about = one.topic()
+	}
+	return about
+}
+
+// ConsumersChanged returns the consumers that events change, each as often as it
+// is changed.
+func ConsumersChanged(events []Event) (ids []UUID) {
+	for _, event := range events {
+		if topic := TopicOf(event); topic.Of == OfConsumer {
+			ids = append(ids, topic.ID)
+		}
+	}
+	return ids
+}

@@ -6,9 +6,8 @@
 //   - give, sign: what the replica does that has one; how requests for it are signed
 //   - keeper: how copies come into archives
 //   - peer, archived: where a copy is, which is another replica or an archive
-//   - join, take: how a server chooses and gets one
+//   - join, take: how a server chooses and gets one, when that is faster than a replay
 //   - folder: how files come to where they belong, all of them or none
-//   - worth: when that is faster than a replay
 //
 // Nothing of a copy is believed for who sent it. Where it stands, a sequence and the
 // digest of its commit, is compared with the log; every file and block of a table has a
