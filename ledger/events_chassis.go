@@ -106,12 +106,8 @@ func (s *State) AllChassis(yield func(*Chassis) bool) { s.chassis.Scan(yield) }
 // ChassisInUse reports whether some node is in the chassis. It scans all nodes,
 // because only the deletion of a chassis asks.
 func (s *State) ChassisInUse(id UUID) bool {
-	found, text := false, id.String()
-	s.Nodes(func(n *Node) bool {
-		found = n.Chassis() == text
-		return !found
-	})
-	return found
+	text := id.String()
+	return some(s.Nodes, func(n *Node) bool { return n.Chassis() == text })
 }
 
 func (ch *Chassis) form(c *coder) {

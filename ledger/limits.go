@@ -192,10 +192,7 @@ func (s *State) undoUsage(c Change[Usage]) {
 
 // setLimit sets a limit, or with nil removes it.
 func (s *State) setLimit(key LimitKey, after *Limit) {
-	before, existed := s.limits.Get(&Limit{LimitKey: key})
-	if !existed {
-		before = nil
-	}
+	before, _ := s.limits.Get(&Limit{LimitKey: key})
 	limited := s.Limited()
 	replace(s.limits, &s.changes.Limits, before, after)
 	if s.Limited() != limited {

@@ -241,24 +241,16 @@ func (s *State) Traits(yield func(*Trait) bool) { s.traits.Scan(yield) }
 // TraitInUse reports whether some provider has the trait. It scans all providers,
 // because only the deletion of a trait asks.
 func (s *State) TraitInUse(name string) bool {
-	found := false
-	s.Providers(func(p *Provider) bool {
-		found = p.HasTrait(name)
-		return !found
-	})
-	return found
+	return some(s.Providers, func(p *Provider) bool { return p.HasTrait(name) })
 }
 
 // ClassInUse reports whether some provider has inventory of the class, or says what it draws. It scans
 // all providers, because only the deletion of a class asks.
 func (s *State) ClassInUse(id ClassID) bool {
-	found := false
-	s.Providers(func(p *Provider) bool {
-		_, found = p.findInventory(id)
-		found = found || len(p.DrawsOf(id)) > 0
-		return !found
+	return some(s.Providers, func(p *Provider) bool {
+		_, has := p.findInventory(id)
+		return has || len(p.DrawsOf(id)) > 0
 	})
-	return found
 }
 
 // editProvider returns this commit's copy of the provider, which the caller may

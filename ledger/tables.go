@@ -55,3 +55,12 @@ func find[T any](table ordered.Tree[entry[T]], id UUID) (*T, bool) {
 func scan[T any](table ordered.Tree[entry[T]], yield func(*T) bool) {
 	table.Scan(func(e entry[T]) bool { return yield(e.is) })
 }
+
+// some reports whether a scan comes to something that is so.
+func some[T any](scan func(yield func(T) bool), is func(T) bool) (found bool) {
+	scan(func(one T) bool {
+		found = is(one)
+		return !found
+	})
+	return found
+}

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -38,13 +39,7 @@ func (id UUID) IsNil() bool { return id == NilUUID }
 
 // Compare orders UUIDs by their bytes, as the read models' keys do.
 func (id UUID) Compare(other UUID) int {
-	switch {
-	case id == other:
-		return 0
-	case id.Before(other):
-		return -1
-	}
-	return 1
+	return bytes.Compare(id[:], other[:])
 }
 
 // Before reports whether id sorts before the other one. The writer spends much of

@@ -78,10 +78,7 @@ func (l *Log) Last(context.Context) (uint64, error) {
 
 // Read implements ledger.Log.
 func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
-	if from == 0 {
-		from = 1
-	}
-	for from <= to {
+	for from = max(from, 1); from <= to; {
 		next := from
 		b, err := l.find(from)
 		if err == nil {

@@ -258,9 +258,8 @@ func (k *Keeper) putFile(ctx context.Context, store bucket.Store, name string, o
 // prune removes copies that newer ones have replaced, and files that no copy
 // lists any more. It removes nothing unless it can read what stays.
 func (k *Keeper) prune(ctx context.Context, target Target) error {
-	remover, can := target.Store.(bucket.Remover)
 	list, err := listStored(ctx, target.Store)
-	if err != nil || !can {
+	if err != nil {
 		return err
 	}
 	reached, good := target.Reached(), 0
@@ -286,7 +285,7 @@ func (k *Keeper) prune(ctx context.Context, target Target) error {
 		return nil
 	}
 	for _, name := range old { // first the manifests, so that none lists what is not there
-		if err := remover.Remove(ctx, name.String()); err != nil {
+		if err := target.Store.Remove(ctx, name.String()); err != nil {
 			return err
 		}
 	}
@@ -298,7 +297,7 @@ func (k *Keeper) prune(ctx context.Context, target Target) error {
 		return nil
 	})
 	for _, name := range unlisted {
-		err = cmp.Or(err, remover.Remove(ctx, name))
+		err = cmp.Or(err, target.Store.Remove(ctx, name))
 	}
 	return err
 }
