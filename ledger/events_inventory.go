@@ -18,9 +18,7 @@ type InventoryRecord struct {
 }
 
 // Capacity returns (total - reserved) * allocation ratio.
-func (r InventoryRecord) Capacity() float64 {
-	return float64(r.Total-r.Reserved) * r.Ratio
-}
+func (r InventoryRecord) Capacity() float64 { return float64(r.Total-r.Reserved) * r.Ratio }
 
 // Units returns the capacity in whole units; see Inventory.Units.
 func (r InventoryRecord) Units() int64 { return whole(r.Capacity()) }

@@ -74,9 +74,7 @@ func (ev *NodeDescribed) form(c *coder) {
 	ev.Description.form(c)
 }
 
-func (ev NodeDescribed) apply(s *State, at moment) error {
-	return s.editNode(ev.Node, at, ev.edit)
-}
+func (ev NodeDescribed) apply(s *State, at moment) error { return s.editNode(ev.Node, at, ev.edit) }
 
 func (ev NodeDescribed) edit(n *Node) { n.NodeDescription = ev.Description }
 
@@ -96,9 +94,7 @@ func (ev *NodeStateSet) form(c *coder) {
 	c.text(&ev.MaintenanceReason)
 }
 
-func (ev NodeStateSet) apply(s *State, at moment) error {
-	return s.editNode(ev.Node, at, ev.edit)
-}
+func (ev NodeStateSet) apply(s *State, at moment) error { return s.editNode(ev.Node, at, ev.edit) }
 
 func (ev NodeStateSet) edit(n *Node) {
 	n.ProvisionState, n.PowerState = ev.ProvisionState, ev.PowerState

@@ -42,9 +42,7 @@ type Inventory struct {
 
 // Capacity returns (total - reserved) * ratio as a float, because Placement
 // compares usage with the untruncated value.
-func (inv Inventory) Capacity() float64 {
-	return float64(inv.Total-inv.Reserved) * inv.Ratio
-}
+func (inv Inventory) Capacity() float64 { return float64(inv.Total-inv.Reserved) * inv.Ratio }
 
 // Units returns the capacity in whole units, for display. Ratios go up to
 // MaxAllocRatio; a capacity beyond int64 is shown as the largest int64.

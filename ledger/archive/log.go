@@ -30,8 +30,8 @@ var ErrReadOnly = errors.New("archives: this log can only be read")
 // parts in a folder, but always the newest one.
 func NewLog(archives []*Archive, folder string, bytes int64) *Log {
 	return &Log{archives: archives, cache: &cache{
-		folder: folder, bound: bytes, kept: make(map[string]*keptPart), places: make(chan struct{}, fetchedAtOnce),
-		comes: make(map[string]chan struct{}),
+		folder: folder, bound: bytes, kept: make(map[Name]*keptPart), places: make(chan struct{}, fetchedAtOnce),
+		comes: make(map[Name]chan struct{}),
 	}}
 }
 
@@ -188,14 +188,13 @@ type cache struct {
 	places chan struct{} // one for each part that is being fetched
 
 	mu    sync.Mutex
-	comes map[string]chan struct{} // closed when a part that is being fetched is there, or cannot be had; guarded by mu
-	kept  map[string]*keptPart     // by the name of the part; guarded by mu
-	bytes int64                    // guarded by mu
-	turn  uint64                   // guarded by mu
+	comes map[Name]chan struct{} // closed when a part that is being fetched is there, or cannot be had; guarded by mu
+	kept  map[Name]*keptPart     // guarded by mu
+	bytes int64                  // guarded by mu
+	turn  uint64                 // guarded by mu
 }
 
 type keptPart struct {
-	name Name
 	size int64
 	used uint64 // the turn in which it was last read
 }
@@ -206,18 +205,18 @@ func (c *cache) path(name Name) string { return filepath.Join(c.folder, filepath
 func (c *cache) open(sequence uint64) *openPart {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for key, k := range c.kept {
-		if k.name.First > sequence || k.name.Last.Sequence < sequence {
+	for name, k := range c.kept {
+		if name.First > sequence || name.Last.Sequence < sequence {
 			continue
 		}
-		file, err := os.Open(c.path(k.name))
+		file, err := os.Open(c.path(name))
 		if err != nil {
-			c.drop(key) // the file was removed
+			c.drop(name) // the file was removed
 			return nil
 		}
 		c.turn++
 		k.used = c.turn
-		return &openPart{k.name, file, k.size}
+		return &openPart{name, file, k.size}
 	}
 	return nil
 }
@@ -256,18 +255,18 @@ func (c *cache) fetch(ctx context.Context, a *Archive, name Name) (*openPart, er
 func (c *cache) begin(name Name) (came <-chan struct{}, mine bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if comes := c.comes[name.String()]; comes != nil {
+	if comes := c.comes[name]; comes != nil {
 		return comes, false
 	}
-	c.comes[name.String()] = make(chan struct{})
+	c.comes[name] = make(chan struct{})
 	return nil, true
 }
 
 func (c *cache) end(name Name) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	close(c.comes[name.String()])
-	delete(c.comes, name.String())
+	close(c.comes[name])
+	delete(c.comes, name)
 }
 
 // openNamed returns a part of the cache; nil: it is not there.
@@ -304,13 +303,13 @@ func (c *cache) keep(name Name, size int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.turn++
-	c.kept[name.String()] = &keptPart{name, size, c.turn}
+	c.kept[name] = &keptPart{size, c.turn}
 	c.bytes += size
 	for c.bytes > c.bound && len(c.kept) > 1 {
-		oldest := ""
-		for key, k := range c.kept {
-			if oldest == "" || k.used < c.kept[oldest].used {
-				oldest = key
+		oldest := name
+		for other, k := range c.kept {
+			if k.used < c.kept[oldest].used {
+				oldest = other
 			}
 		}
 		c.drop(oldest)
@@ -318,18 +317,17 @@ func (c *cache) keep(name Name, size int64) {
 }
 
 // drop removes a part. The caller holds mu.
-func (c *cache) drop(key string) {
-	k := c.kept[key]
-	c.bytes -= k.size
-	delete(c.kept, key)
-	_ = os.Remove(c.path(k.name)) // if it stays, it costs room until the next start
+func (c *cache) drop(name Name) {
+	c.bytes -= c.kept[name].size
+	delete(c.kept, name)
+	_ = os.Remove(c.path(name)) // if it stays, it costs room until the next start
 }
 
 func (c *cache) forget(name Name) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.kept[name.String()]; ok {
-		c.drop(name.String())
+	if _, ok := c.kept[name]; ok {
+		c.drop(name)
 	}
 }
 

@@ -146,9 +146,7 @@ func (f Folder) Beginning() (*Beginning, error) {
 }
 
 // MayBegin gives permission to begin a log.
-func (f Folder) MayBegin(b Beginning) error {
-	return writeNote(filepath.Join(f.Store, newFile), b)
-}
+func (f Folder) MayBegin(b Beginning) error { return writeNote(filepath.Join(f.Store, newFile), b) }
 
 // Begun withdraws the permission, because the log has begun.
 func (f Folder) Begun() error {
