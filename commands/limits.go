@@ -27,7 +27,7 @@ func growthOf(s *ledger.State, events []ledger.Event) growth {
 		drawn: make(map[drawKey]int64),
 	}
 	for _, event := range events {
-		if topic := event.Topic(); topic.Of == ledger.OfConsumer {
+		if topic := ledger.TopicOf(event); topic.Of == ledger.OfConsumer {
 			before, _ := s.Consumer(topic.ID)
 			grown.leaves(before)
 			grown.comes(event)

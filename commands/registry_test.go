@@ -63,7 +63,7 @@ func followsFromHoldings(s *ledger.State, event ledger.Event) bool {
 		_, isNode := s.Node(event.Provider)
 		return isNode
 	}
-	return event.Topic().Of == ledger.OfConsumer
+	return ledger.TopicOf(event).Of == ledger.OfConsumer
 }
 
 // TestOnlyHoldings decides random commands: those that declare that they change

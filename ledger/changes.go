@@ -34,25 +34,14 @@ type ClassesChange struct {
 
 // UndoPoint is a moment, within or between commits, that State.Undo can return
 // to.
-type UndoPoint struct {
-	ledgerID      UUID
-	head          Head
-	lastTime      int64
-	numbers       uint64
-	nodeProviders bool
-	term          Term
-	consumptionAt int64
-}
+type UndoPoint struct{ singles }
 
 // Begin starts a commit: it forgets the last commit's changes and returns the
 // moment before this commit.
 func (s *State) Begin() UndoPoint {
 	s.epoch++
 	s.changes = Changes{}
-	return UndoPoint{
-		ledgerID: s.ledgerID, head: s.head, lastTime: s.lastTime, numbers: s.numbers, nodeProviders: s.nodeProviders,
-		term: s.term, consumptionAt: s.consumptionAt,
-	}
+	return UndoPoint{s.singles}
 }
 
 // Changes returns the changes since Begin. The caller may keep them.
@@ -78,9 +67,7 @@ func (s *State) Undo(to UndoPoint, changes Changes) {
 	undo(changes.Preferences, indexIn(s.preferences))
 	undo(changes.AggregateLimits, indexIn(s.aggregateLimits))
 	undo(changes.Topologies, indexIn(s.topologies))
-	s.numbers = to.numbers
-	s.nodeProviders, s.term, s.consumptionAt = to.nodeProviders, to.term, to.consumptionAt
-	s.ledgerID, s.head, s.lastTime = to.ledgerID, to.head, to.lastTime
+	s.singles = to.singles
 	s.epoch++
 	s.changes = Changes{}
 }

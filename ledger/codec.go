@@ -49,11 +49,13 @@ func (e *encoder) uint(n uint64)   { e.keep(e.mp.EncodeUint(n)) }
 func (e *encoder) int(n int64)     { e.keep(e.mp.EncodeInt(n)) }
 func (e *encoder) float(f float64) { e.keep(e.mp.EncodeFloat64(f)) }
 func (e *encoder) string(s string) { e.keep(e.mp.EncodeString(s)) }
-func (e *encoder) uuid(id UUID)    { e.bytes(id[:]) }
 func (e *encoder) digest(d Digest) { e.bytes(d[:]) }
 func (e *encoder) bool(b bool)     { e.keep(e.mp.EncodeBool(b)) }
 func (e *encoder) null()           { e.keep(e.mp.EncodeNil()) }
-func (e *encoder) raw(b []byte)    { e.buf.Write(b) }
+func (e *encoder) class(c ClassID) { e.uint(uint64(c)) }
+func (e *encoder) index(i int)     { e.uint(uint64(i)) }
+
+func (e *encoder) document(doc Document) { e.string(string(doc)) }
 
 // bytes writes a byte string, never null. It bypasses the library's writer,
 // through which each id would escape to the heap.
@@ -105,11 +107,7 @@ func (d *decoder) position() int { return int(d.in.Size()) - d.in.Len() }
 // beyond the rest of the input is false, and is refused before anything is
 // allocated for it.
 func (d *decoder) array() int {
-	if d.err != nil {
-		return 0
-	}
-	n, err := d.mp.DecodeArrayLen()
-	d.keep(err)
+	n := read(d, (*msgpack.Decoder).DecodeArrayLen)
 	if n < 0 || n > d.in.Len() || n > maxDecodeElements {
 		d.fail("array of %d elements in %d bytes", n, d.in.Len())
 	}
@@ -126,32 +124,21 @@ func (d *decoder) exactly(n int, what string) {
 	}
 }
 
-func (d *decoder) uint() uint64 {
-	if d.err != nil {
-		return 0
+// read reads one of msgpack's own values.
+func read[T any](d *decoder, decode func(*msgpack.Decoder) (T, error)) (v T) {
+	if d.err == nil {
+		var err error
+		v, err = decode(d.mp)
+		d.keep(err)
 	}
-	n, err := d.mp.DecodeUint64()
-	d.keep(err)
-	return n
+	return v
 }
 
-func (d *decoder) int() int64 {
-	if d.err != nil {
-		return 0
-	}
-	n, err := d.mp.DecodeInt64()
-	d.keep(err)
-	return n
-}
-
-func (d *decoder) bool() bool {
-	if d.err != nil {
-		return false
-	}
-	b, err := d.mp.DecodeBool()
-	d.keep(err)
-	return b
-}
+func (d *decoder) uint() uint64   { return read(d, (*msgpack.Decoder).DecodeUint64) }
+func (d *decoder) int() int64     { return read(d, (*msgpack.Decoder).DecodeInt64) }
+func (d *decoder) bool() bool     { return read(d, (*msgpack.Decoder).DecodeBool) }
+func (d *decoder) class() ClassID { return ClassID(d.uint()) }
+func (d *decoder) index() int     { return int(d.uint() & 0x7fffffff) }
 
 // document reads a document, which must be in its canonical form, so that it
 // encodes to the same bytes again.
@@ -168,11 +155,7 @@ func (d *decoder) document() Document {
 }
 
 func (d *decoder) float() float64 {
-	if d.err != nil {
-		return 0
-	}
-	f, err := d.mp.DecodeFloat64()
-	d.keep(err)
+	f := read(d, (*msgpack.Decoder).DecodeFloat64)
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		d.fail("float %v", f)
 	}
@@ -183,11 +166,7 @@ func (d *decoder) string() string { return string(d.bytes()) }
 
 // bytes reads a string or binary, which is a part of the input.
 func (d *decoder) bytes() []byte {
-	if d.err != nil {
-		return nil
-	}
-	n, err := d.mp.DecodeBytesLen()
-	d.keep(err)
+	n := read(d, (*msgpack.Decoder).DecodeBytesLen)
 	return d.take(max(n, 0)) // null is nothing
 }
 
@@ -206,7 +185,6 @@ func (d *decoder) take(n int) []byte {
 	return d.data[begin : begin+n]
 }
 
-// extension reads an extension: its type, and its data.
 func (d *decoder) extension() (as Spelling, data []byte) {
 	if d.err != nil {
 		return 0, nil
@@ -225,11 +203,6 @@ func (d *decoder) fixed(out []byte, what string) {
 	copy(out, b)
 }
 
-func (d *decoder) uuid() (id UUID) {
-	d.fixed(id[:], "uuid")
-	return id
-}
-
 func (d *decoder) digest() (g Digest) {
 	d.fixed(g[:], "digest")
 	return g
@@ -237,11 +210,7 @@ func (d *decoder) digest() (g Digest) {
 
 // next returns the first byte of the next value, which stays to be read.
 func (d *decoder) next() (code byte, ok bool) {
-	if d.err != nil {
-		return 0, false
-	}
-	code, err := d.mp.PeekCode()
-	d.keep(err)
+	code = read(d, (*msgpack.Decoder).PeekCode)
 	return code, d.err == nil
 }
 

@@ -102,7 +102,6 @@ func Overdraws(
 	return asked, asked > 0
 }
 
-// drawing adds up what is drawn from a counter.
 type drawing struct {
 	forest Forest
 	name   string
@@ -157,47 +156,31 @@ func (s *State) Drawing() bool { return s.drawing > 0 }
 // within the subtree has: one above has to have them. Without are counters that the provider itself
 // is taken not to have.
 func CountersNeeded(f Forest, top UUID, without ...string) []string {
-	n := needs{forest: f}
-	p, _ := f.Provider(top)
-	had := make([]string, 0, len(p.Counters))
-	for _, c := range p.Counters {
-		if !slices.Contains(without, c.Name) {
-			had = append(had, c.Name)
+	var needed []string
+	var visit func(id UUID, had []string)
+	visit = func(id UUID, had []string) {
+		p, _ := f.Provider(id)
+		for _, draw := range p.Draws {
+			if !slices.Contains(had, draw.Counter) {
+				needed = append(needed, draw.Counter)
+			}
 		}
-	}
-	n.add(p, nil)
-	n.below(top, had)
-	slices.Sort(n.names)
-	return slices.Compact(n.names)
-}
-
-type needs struct {
-	forest Forest
-	names  []string
-}
-
-func (n *needs) add(p *Provider, had []string) {
-	for _, draw := range p.Draws {
-		if !slices.Contains(had, draw.Counter) {
-			n.names = append(n.names, draw.Counter)
-		}
-	}
-}
-
-func (n *needs) below(top UUID, had []string) {
-	n.forest.Children(top, func(id UUID) bool {
-		p, _ := n.forest.Provider(id)
-		n.add(p, had)
-		with := slices.Clip(had)
+		had = slices.Clip(had)
 		for _, c := range p.Counters {
-			with = append(with, c.Name)
+			if id != top || !slices.Contains(without, c.Name) {
+				had = append(had, c.Name)
+			}
 		}
-		n.below(id, with)
-		return true
-	})
+		f.Children(id, func(child UUID) bool {
+			visit(child, had)
+			return true
+		})
+	}
+	visit(top, nil)
+	slices.Sort(needed)
+	return slices.Compact(needed)
 }
 
-// forest is a Forest of few providers.
 type forest struct {
 	providers map[UUID]*Provider
 	children  map[UUID][]UUID

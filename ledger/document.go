@@ -47,13 +47,10 @@ func NewDocument(object map[string]any) (Document, error) {
 	if err := checkValue(object, 0); err != nil {
 		return "", err
 	}
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(object); err != nil {
+	text, err := PlainJSON(object)
+	if err != nil {
 		return "", fmt.Errorf("ledger: document: %w", err)
 	}
-	text := bytes.TrimRight(out.Bytes(), "\n")
 	if len(text) > MaxDocumentBytes {
 		return "", fmt.Errorf("ledger: a document takes at most %d bytes, not %d", MaxDocumentBytes, len(text))
 	}
@@ -167,4 +164,23 @@ func (doc *Document) DecodeMsgpack(d *msgpack.Decoder) error {
 	}
 	*doc, err = NewDocument(object)
 	return err
+}
+
+// PlainJSON returns a value's JSON without HTML escaping: "<", ">" and "&" stand
+// for themselves. All JSON that leaves the process is made by it, because clients
+// match on the texts of answers.
+func PlainJSON(value any) ([]byte, error) {
+	var out bytes.Buffer
+	if err := PlainEncoder(&out).Encode(value); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+}
+
+// PlainEncoder returns an encoder that writes values as PlainJSON, each with a
+// line feed after it.
+func PlainEncoder(w io.Writer) *json.Encoder {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc
 }

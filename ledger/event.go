@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"sync"
 )
 
 // Event is one fact about the ledger. An event states the new values in full:
@@ -12,12 +13,8 @@ import (
 // change of its shape is a new version, which decoding maps to the present type.
 //
 // Everything about a kind of event but its number stands beside its type: its topic,
-// its stored form, and its effect on a State.
+// if it is about one entity, its stored form, and its effect on a State.
 type Event interface {
-	// Topic returns the entity that the event is about. It decides whose history
-	// has the event, and what may change together.
-	Topic() Topic
-
 	apply(*State, moment) error
 }
 
@@ -31,7 +28,6 @@ type moment struct {
 // never used for anything else again.
 type eventCode uint64
 
-// eventKind holds the registration of a kind of event.
 type eventKind struct {
 	name   string // the name of its type
 	level  uint64 // the lowest level of features that knows its newest form
@@ -48,33 +44,40 @@ var (
 // register makes a type of event known by its name. No other kind may ever have
 // its number, and the places of its forms never change: the first form is version
 // 1. The last form is written; the older forms read old bytes into the present
-// type. A form reads or writes all fields of an event and returns the event. It
-// works on a copy, so that it needs no memory of its own.
-func register[T Event](number uint64, forms ...func(T, *coder) T) *eventKind {
+// type. A form reads or writes all fields of an event.
+func register[T Event](number uint64, forms ...func(*T, *coder)) *eventKind {
 	return registerAt(1, number, forms...)
 }
 
 // registerAt is register for a kind, or a form of a kind, that older releases do
 // not know. Replicas that are upgraded one after the other write it only once all
 // of them know the level. Level must have reached that level, which a test checks.
-func registerAt[T Event](level, number uint64, forms ...func(T, *coder) T) *eventKind {
+func registerAt[T Event](level, number uint64, forms ...func(*T, *coder)) *eventKind {
 	kind := &eventKind{name: reflect.TypeFor[T]().Name(), level: level}
 	if other, taken := eventKinds[number]; taken {
 		panic(fmt.Sprintf("ledger: the events %s and %s both have number %d", other.name, kind.name, number))
 	}
 	eventKinds[number], eventTypes[reflect.TypeFor[T]()] = kind, kind
+	spare := sync.Pool{New: func() any { return new(T) }}
+	// visit has a form work on a copy of an event, for which it needs no memory of its own.
+	visit := func(event T, form func(*T, *coder), c *coder) T {
+		copied := spare.Get().(*T)
+		defer spare.Put(copied)
+		*copied = event
+		form(copied, c)
+		return *copied
+	}
 	for i, form := range forms {
 		eventDecoders[codeOf(number, i+1)] = func(d *decoder) Event {
-			var none T
 			d.form.event = kind.name
-			return form(none, &d.form)
+			return visit(*new(T), form, &d.form)
 		}
 	}
 	code, newest := codeOf(number, len(forms)), forms[len(forms)-1]
 	kind.encode = func(e *encoder, event Event) {
 		e.array(2)
 		e.uint(uint64(code))
-		newest(event.(T), &e.form)
+		visit(event.(T), newest, &e.form)
 	}
 	return kind
 }
@@ -135,4 +138,63 @@ func EventLines(events []Event) []EventLine {
 		lines[i] = EventLine{Kind: KindOf(event), Data: event}
 	}
 	return lines
+}
+
+// EncodeEvents encodes events without a record. Replicas send each other the
+// events of dry runs in this form.
+func EncodeEvents(events []Event) ([]byte, error) {
+	e := newEncoder()
+	e.form.events(&events)
+	return e.buf.Bytes(), e.err
+}
+
+// DecodeEvents reads what EncodeEvents wrote.
+func DecodeEvents(data []byte) (events []Event, err error) {
+	d := newDecoder(data)
+	d.form.events(&events)
+	return events, d.end()
+}
+
+// Of is the kind of entity that an event is about.
+type Of byte
+
+// The kinds of entities that events are about.
+const (
+	// OfNothing stands for the ledger as a whole, its names, or several entities.
+	OfNothing Of = iota
+	OfConsumer
+	OfProvider
+	OfNode
+	OfNodeAllocation
+	OfChassis
+
+	// Ofs is the number of kinds.
+	Ofs = iota
+)
+
+// Topic is the one entity that an event is about: the one that it changes, and
+// whose history has it.
+type Topic struct {
+	Of Of
+	ID UUID
+}
+
+// TopicOf returns the entity that an event is about. It decides whose history has the
+// event, and what may change together.
+func TopicOf(event Event) (about Topic) {
+	if one, is := event.(interface{ topic() Topic }); is {
+		about = one.topic()
+	}
+	return about
+}
+
+// ConsumersChanged returns the consumers that events change, each as often as it
+// is changed.
+func ConsumersChanged(events []Event) (ids []UUID) {
+	for _, event := range events {
+		if topic := TopicOf(event); topic.Of == OfConsumer {
+			ids = append(ids, topic.ID)
+		}
+	}
+	return ids
 }

@@ -43,7 +43,7 @@ func TestVocabularyIsComplete(t *testing.T) {
 	samples := eventTypes(t)
 	for _, name := range declaredEvents(t) {
 		if !registered[name] {
-			t.Errorf("%s is not registered: there is no register(NUMBER, %s.form)", name, name)
+			t.Errorf("%s is not registered: there is no register(NUMBER, (*%s).form)", name, name)
 		}
 		if samples[name] == nil {
 			t.Errorf("%s is not in ledgertest.EveryEvent", name)
@@ -247,7 +247,7 @@ func checkTopic(t *testing.T, event ledger.Event, changes ledger.Changes) {
 	for _, c := range changes.Providers {
 		changed[ledger.OfProvider] = append(changed[ledger.OfProvider], either(c.Before, c.After).UUID)
 	}
-	topic := event.Topic()
+	topic := ledger.TopicOf(event)
 	if topic.Of != ledger.OfNothing && !slices.Contains(changed[topic.Of], topic.ID) {
 		t.Errorf("%s is about %+v, and changes %v", ledger.KindOf(event), topic, changed)
 	}

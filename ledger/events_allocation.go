@@ -23,13 +23,11 @@ type AllocationsReplaced struct {
 	Allocations []AllocationRecord `json:"allocations"` // at least one
 }
 
-// Topic implements Event.
-func (ev AllocationsReplaced) Topic() Topic { return Topic{OfConsumer, ev.Consumer} }
+func (ev AllocationsReplaced) topic() Topic { return Topic{OfConsumer, ev.Consumer} }
 
-func (ev AllocationsReplaced) form(c *coder) AllocationsReplaced {
+func (ev *AllocationsReplaced) form(c *coder) {
 	c.eventFields(5).uuid(&ev.Consumer).text(&ev.Project).text(&ev.User).text(&ev.Type)
 	flat(c, "allocations", 3, &ev.Allocations, (*AllocationRecord).form)
-	return ev
 }
 
 func (ev AllocationsReplaced) apply(s *State, at moment) error {
@@ -99,14 +97,10 @@ type AllocationsReserved struct {
 	Projects []string `json:"projects,omitempty"`
 }
 
-// Topic implements Event.
-func (ev AllocationsReserved) Topic() Topic { return Topic{OfConsumer, ev.Consumer} }
-
-func (ev AllocationsReserved) form(c *coder) AllocationsReserved {
+func (ev *AllocationsReserved) form(c *coder) {
 	c.eventFields(4)
-	ev.AllocationsReplaced = ev.AllocationsReplaced.form(c)
+	ev.AllocationsReplaced.form(c)
 	c.int(&ev.Lifetime).int(&ev.Until).names(&ev.Projects)
-	return ev
 }
 
 func (ev AllocationsReserved) apply(s *State, at moment) error {
@@ -126,13 +120,9 @@ type ConsumerRemoved struct {
 	Consumer UUID `json:"consumer"`
 }
 
-// Topic implements Event.
-func (ev ConsumerRemoved) Topic() Topic { return Topic{OfConsumer, ev.Consumer} }
+func (ev ConsumerRemoved) topic() Topic { return Topic{OfConsumer, ev.Consumer} }
 
-func (ev ConsumerRemoved) form(c *coder) ConsumerRemoved {
-	c.eventFields(1).uuid(&ev.Consumer)
-	return ev
-}
+func (ev *ConsumerRemoved) form(c *coder) { c.eventFields(1).uuid(&ev.Consumer) }
 
 func (ev ConsumerRemoved) apply(s *State, at moment) error {
 	before, ok := s.consumerToEdit(ev.Consumer)

@@ -8,13 +8,7 @@ type LedgerCreated struct {
 	Ledger UUID `json:"ledger"`
 }
 
-// Topic implements Event.
-func (LedgerCreated) Topic() Topic { return Topic{} }
-
-func (ev LedgerCreated) form(c *coder) LedgerCreated {
-	c.eventFields(1).uuid(&ev.Ledger)
-	return ev
-}
+func (ev *LedgerCreated) form(c *coder) { c.eventFields(1).uuid(&ev.Ledger) }
 
 func (ev LedgerCreated) apply(s *State, _ moment) error {
 	if !s.ledgerID.IsNil() || ev.Ledger.IsNil() {
@@ -40,14 +34,10 @@ type StandardNamesAdded struct {
 	Traits  []string        `json:"traits,omitempty"`
 }
 
-// Topic implements Event.
-func (StandardNamesAdded) Topic() Topic { return Topic{} }
-
-func (ev StandardNamesAdded) form(c *coder) StandardNamesAdded {
+func (ev *StandardNamesAdded) form(c *coder) {
 	c.eventFields(2)
 	flat(c, "standard classes", 2, &ev.Classes, (*StandardClass).form)
 	c.strings(&ev.Traits)
-	return ev
 }
 
 func (ev StandardNamesAdded) apply(s *State, at moment) error {
@@ -94,13 +84,7 @@ type TraitCreated struct {
 	Name string `json:"name"`
 }
 
-// Topic implements Event.
-func (TraitCreated) Topic() Topic { return Topic{} }
-
-func (ev TraitCreated) form(c *coder) TraitCreated {
-	c.eventFields(1).text(&ev.Name)
-	return ev
-}
+func (ev *TraitCreated) form(c *coder) { c.eventFields(1).text(&ev.Name) }
 
 func (ev TraitCreated) apply(s *State, at moment) error { return s.addTrait(ev.Name, at) }
 
@@ -109,13 +93,7 @@ type TraitDeleted struct {
 	Name string `json:"name"`
 }
 
-// Topic implements Event.
-func (TraitDeleted) Topic() Topic { return Topic{} }
-
-func (ev TraitDeleted) form(c *coder) TraitDeleted {
-	c.eventFields(1).text(&ev.Name)
-	return ev
-}
+func (ev *TraitDeleted) form(c *coder) { c.eventFields(1).text(&ev.Name) }
 
 func (ev TraitDeleted) apply(s *State, _ moment) error {
 	trait, ok := s.traits.Get(&Trait{Name: ev.Name})
@@ -132,13 +110,7 @@ type ClassCreated struct {
 	Name string  `json:"name"`
 }
 
-// Topic implements Event.
-func (ClassCreated) Topic() Topic { return Topic{} }
-
-func (ev ClassCreated) form(c *coder) ClassCreated {
-	c.eventFields(2).class(&ev.ID).text(&ev.Name)
-	return ev
-}
+func (ev *ClassCreated) form(c *coder) { c.eventFields(2).class(&ev.ID).text(&ev.Name) }
 
 func (ev ClassCreated) apply(s *State, at moment) error {
 	if ev.ID < s.nextClass {
@@ -154,13 +126,7 @@ type ClassRenamed struct {
 	Name string  `json:"name"`
 }
 
-// Topic implements Event.
-func (ClassRenamed) Topic() Topic { return Topic{} }
-
-func (ev ClassRenamed) form(c *coder) ClassRenamed {
-	c.eventFields(2).class(&ev.ID).text(&ev.Name)
-	return ev
-}
+func (ev *ClassRenamed) form(c *coder) { c.eventFields(2).class(&ev.ID).text(&ev.Name) }
 
 func (ev ClassRenamed) apply(s *State, at moment) error {
 	class, ok := s.classes.Get(ev.ID)
@@ -182,13 +148,7 @@ type ClassDeleted struct {
 	Name string  `json:"name"`
 }
 
-// Topic implements Event.
-func (ClassDeleted) Topic() Topic { return Topic{} }
-
-func (ev ClassDeleted) form(c *coder) ClassDeleted {
-	c.eventFields(2).class(&ev.ID).text(&ev.Name)
-	return ev
-}
+func (ev *ClassDeleted) form(c *coder) { c.eventFields(2).class(&ev.ID).text(&ev.Name) }
 
 func (ev ClassDeleted) apply(s *State, _ moment) error {
 	if _, ok := s.classes.Get(ev.ID); !ok || s.ClassInUse(ev.ID) {

@@ -12,23 +12,25 @@ type ChassisCreated struct {
 	Description ChassisDescription `json:"description"`
 }
 
-// Topic implements Event.
-func (ev ChassisCreated) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
+func (ev ChassisCreated) topic() Topic { return Topic{OfChassis, ev.Chassis} }
 
-func (ev ChassisCreated) form(c *coder) ChassisCreated {
+func (ev *ChassisCreated) form(c *coder) {
 	c.eventFields(2).uuid(&ev.Chassis)
 	ev.Description.form(c)
-	return ev
 }
 
 func (ev ChassisCreated) apply(s *State, at moment) error {
-	if _, exists := s.Chassis(ev.Chassis); exists || ev.Chassis.IsNil() {
-		return fmt.Errorf("%w: chassis %s cannot be created", ErrInvariant, ev.Chassis)
+	return s.addChassis(&Chassis{UUID: ev.Chassis, ChassisDescription: ev.Description, CreatedAt: at.time}, "created")
+}
+
+// addChassis adds a chassis, and numbers it: it is to be created, or imported.
+func (s *State) addChassis(ch *Chassis, how string) error {
+	if _, exists := s.Chassis(ch.UUID); exists || ch.UUID.IsNil() {
+		return fmt.Errorf("%w: chassis %s cannot be %s", ErrInvariant, ch.UUID, how)
 	}
 	s.numbers++
-	replace(s.chassis, &s.changes.Chassis, nil, &Chassis{
-		UUID: ev.Chassis, Number: s.numbers, ChassisDescription: ev.Description, CreatedAt: at.time,
-	})
+	ch.Number = s.numbers
+	replace(s.chassis, &s.changes.Chassis, nil, ch)
 	return nil
 }
 
@@ -38,13 +40,11 @@ type ChassisDescribed struct {
 	Description ChassisDescription `json:"description"`
 }
 
-// Topic implements Event.
-func (ev ChassisDescribed) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
+func (ev ChassisDescribed) topic() Topic { return Topic{OfChassis, ev.Chassis} }
 
-func (ev ChassisDescribed) form(c *coder) ChassisDescribed {
+func (ev *ChassisDescribed) form(c *coder) {
 	c.eventFields(2).uuid(&ev.Chassis)
 	ev.Description.form(c)
-	return ev
 }
 
 func (ev ChassisDescribed) apply(s *State, at moment) error {
@@ -63,13 +63,9 @@ type ChassisDeleted struct {
 	Chassis UUID `json:"chassis"`
 }
 
-// Topic implements Event.
-func (ev ChassisDeleted) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
+func (ev ChassisDeleted) topic() Topic { return Topic{OfChassis, ev.Chassis} }
 
-func (ev ChassisDeleted) form(c *coder) ChassisDeleted {
-	c.eventFields(1).uuid(&ev.Chassis)
-	return ev
-}
+func (ev *ChassisDeleted) form(c *coder) { c.eventFields(1).uuid(&ev.Chassis) }
 
 func (ev ChassisDeleted) apply(s *State, _ moment) error {
 	before, ok := s.Chassis(ev.Chassis)
@@ -78,4 +74,44 @@ func (ev ChassisDeleted) apply(s *State, _ moment) error {
 	}
 	replace(s.chassis, &s.changes.Chassis, before, nil)
 	return nil
+}
+
+// MaxChassisDescriptionRunes is the longest description of a chassis, in
+// characters, as in Ironic.
+const MaxChassisDescriptionRunes = 255
+
+// Chassis is an enclosure in which nodes are mounted (Ironic's chassis). A node
+// names its chassis in its details, as chassis_uuid. Values reached from a State
+// or View are shared and must not be changed.
+type Chassis struct {
+	UUID   UUID
+	Number uint64 // number in the order of creation
+	ChassisDescription
+	CreatedAt int64 // Unix nanoseconds
+	UpdatedAt int64 // Unix nanoseconds; 0: never changed
+}
+
+// ChassisDescription holds the fields of a chassis that its operator sets.
+type ChassisDescription struct {
+	Description string   `json:"description,omitempty"`
+	Extra       Document `json:"extra,omitzero"`
+}
+
+// Chassis finds a chassis by its uuid.
+func (s *State) Chassis(id UUID) (*Chassis, bool) { return s.chassis.Get(&Chassis{UUID: id}) }
+
+// AllChassis calls yield for each chassis in UUID order until it returns false.
+func (s *State) AllChassis(yield func(*Chassis) bool) { s.chassis.Scan(yield) }
+
+// ChassisInUse reports whether some node is in the chassis. It scans all nodes,
+// because only the deletion of a chassis asks.
+func (s *State) ChassisInUse(id UUID) bool {
+	text := id.String()
+	return some(s.Nodes, func(n *Node) bool { return n.Chassis() == text })
+}
+
+func (ch *Chassis) form(c *coder) {
+	c.fields("chassis", 5).uuid(&ch.UUID).uint(&ch.Number)
+	ch.ChassisDescription.form(c)
+	c.int(&ch.CreatedAt).int(&ch.UpdatedAt)
 }

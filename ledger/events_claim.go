@@ -58,19 +58,15 @@ type Alternate struct {
 	Score       float64            `json:"score"`
 }
 
-// Topic implements Event.
-func (ev AllocationsClaimed) Topic() Topic { return Topic{OfConsumer, ev.Consumer} }
-
-func (ev AllocationsClaimed) form(c *coder) AllocationsClaimed {
+func (ev *AllocationsClaimed) form(c *coder) {
 	c.eventFields(12)
-	ev.AllocationsReplaced = ev.AllocationsReplaced.form(c)
+	ev.AllocationsReplaced.form(c)
 	c.int(&ev.Until).document(&ev.Asked)
 	list(c, &ev.Mappings, (*GroupMapping).form)
 	c.float(&ev.Score).uint(&ev.Seed).uint(&ev.AsOf).uint(&ev.PassedOver)
 	list(c, &ev.Alternates, (*Alternate).form)
 	optional(c, &ev.From, func(id *UUID, c *coder) { c.uuid(id) })
 	c.uint(&ev.Alternative).names(&ev.Earlier)
-	return ev
 }
 
 func (m *GroupMapping) form(c *coder) { c.fields("mapping", 2).text(&m.Suffix).uuids(&m.Providers) }

@@ -22,12 +22,8 @@ const ConsumptionPeriod = int64(time.Hour)
 // is from before the moment of the root, even if the clock was set back meanwhile.
 type ConsumptionRootSet struct{ ConsumptionRoot }
 
-// Topic implements Event.
-func (ConsumptionRootSet) Topic() Topic { return Topic{} }
-
-func (ev ConsumptionRootSet) form(c *coder) ConsumptionRootSet {
+func (ev *ConsumptionRootSet) form(c *coder) {
 	c.eventFields(3).int(&ev.At).uint(&ev.Projects).digest(&ev.Root)
-	return ev
 }
 
 func (ev ConsumptionRootSet) apply(s *State, m moment) error {

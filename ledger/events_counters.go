@@ -28,14 +28,12 @@ type ProviderCountersReplaced struct {
 	Draws      []DrawRecord `json:"draws,omitempty"`
 }
 
-// Topic implements Event.
-func (ev ProviderCountersReplaced) Topic() Topic { return Topic{OfProvider, ev.Provider} }
+func (ev ProviderCountersReplaced) topic() Topic { return Topic{OfProvider, ev.Provider} }
 
-func (ev ProviderCountersReplaced) form(c *coder) ProviderCountersReplaced {
+func (ev *ProviderCountersReplaced) form(c *coder) {
 	c.eventFields(4).uuid(&ev.Provider).int(&ev.Generation)
 	flat(c, "counters", 2, &ev.Counters, (*Counter).form)
 	flat(c, "draws", 4, &ev.Draws, (*DrawRecord).form)
-	return ev
 }
 
 func (ev ProviderCountersReplaced) apply(s *State, at moment) error {

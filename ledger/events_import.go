@@ -1,9 +1,6 @@
 package ledger
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // ContentsImported states that the contents of something else are in this ledger
 // from now on: of a Placement, of an Ironic, or of a file. The records of the import name the record with
@@ -27,13 +24,9 @@ type ImportRule struct {
 
 func (r *ImportRule) form(c *coder) { c.text(&r.Name).uint(&r.Rows) }
 
-// Topic implements Event.
-func (ContentsImported) Topic() Topic { return Topic{} }
-
-func (ev ContentsImported) form(c *coder) ContentsImported {
+func (ev *ContentsImported) form(c *coder) {
 	c.eventFields(7).text(&ev.Kind).text(&ev.Source).text(&ev.Schema).int(&ev.ReadAt).uint(&ev.Rows).uint(&ev.LeftOut)
 	flat(c, "rules", 2, &ev.Rules, (*ImportRule).form)
-	return ev
 }
 
 func (ev ContentsImported) apply(_ *State, at moment) error {
@@ -75,10 +68,9 @@ type ProviderImported struct {
 	Origin      string              `json:"origin"` // the row in the source
 }
 
-// Topic implements Event.
-func (ev ProviderImported) Topic() Topic { return Topic{OfProvider, ev.Provider} }
+func (ev ProviderImported) topic() Topic { return Topic{OfProvider, ev.Provider} }
 
-func (ev ProviderImported) form(c *coder) ProviderImported {
+func (ev *ProviderImported) form(c *coder) {
 	c.eventFields(12).uuid(&ev.Provider).text(&ev.Name).uuid(&ev.Parent).int(&ev.Generation)
 	c.int(&ev.CreatedAt).int(&ev.UpdatedAt)
 	list(c, &ev.Inventories, (*ImportedInventory).form)
@@ -86,7 +78,6 @@ func (ev ProviderImported) form(c *coder) ProviderImported {
 	flat(c, "counters", 2, &ev.Counters, (*Counter).form)
 	flat(c, "draws", 4, &ev.Draws, (*DrawRecord).form)
 	c.text(&ev.Origin)
-	return ev
 }
 
 func (ev ProviderImported) apply(s *State, at moment) error {
@@ -105,15 +96,9 @@ func (ev ProviderImported) apply(s *State, at moment) error {
 		if err != nil {
 			return err
 		}
-		inv, err := r.inventory(s.classes, moment{time: r.UpdatedAt})
-		if err != nil {
+		if err := p.addInventory(r.InventoryRecord, s.classes, r.UpdatedAt); err != nil {
 			return err
 		}
-		i, exists := p.findInventory(inv.Class)
-		if exists {
-			return fmt.Errorf("%w: class %s twice on provider %s", ErrInvariant, r.Class, ev.Provider)
-		}
-		p.Inventories = slices.Insert(p.Inventories, i, inv)
 	}
 	traits := ProviderTraitsReplaced{Provider: ev.Provider, Generation: ev.Generation, Traits: ev.Traits}
 	if err := traits.apply(s, then); err != nil {
@@ -150,14 +135,10 @@ type ConsumerImported struct {
 	Origin    string `json:"origin"`     // the row in the source
 }
 
-// Topic implements Event.
-func (ev ConsumerImported) Topic() Topic { return Topic{OfConsumer, ev.Consumer} }
-
-func (ev ConsumerImported) form(c *coder) ConsumerImported {
+func (ev *ConsumerImported) form(c *coder) {
 	c.eventFields(5)
-	ev.AllocationsReplaced = ev.AllocationsReplaced.form(c)
+	ev.AllocationsReplaced.form(c)
 	c.int(&ev.Counted).int(&ev.CreatedAt).int(&ev.UpdatedAt).text(&ev.Origin)
-	return ev
 }
 
 func (ev ConsumerImported) apply(s *State, at moment) error {

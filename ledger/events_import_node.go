@@ -14,29 +14,19 @@ type ChassisImported struct {
 	Origin    string `json:"origin"`     // the row in the source
 }
 
-// Topic implements Event.
-func (ev ChassisImported) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
-
-func (ev ChassisImported) form(c *coder) ChassisImported {
+func (ev *ChassisImported) form(c *coder) {
 	c.eventFields(4)
-	ev.ChassisCreated = ev.ChassisCreated.form(c)
+	ev.ChassisCreated.form(c)
 	c.int(&ev.CreatedAt).int(&ev.UpdatedAt).text(&ev.Origin)
-	return ev
 }
 
 func (ev ChassisImported) apply(s *State, at moment) error {
 	if err := validChange(ev.CreatedAt, ev.UpdatedAt, at); err != nil {
 		return err
 	}
-	if _, exists := s.Chassis(ev.Chassis); exists || ev.Chassis.IsNil() {
-		return fmt.Errorf("%w: chassis %s cannot be imported", ErrInvariant, ev.Chassis)
-	}
-	s.numbers++
-	replace(s.chassis, &s.changes.Chassis, nil, &Chassis{
-		UUID: ev.Chassis, Number: s.numbers, ChassisDescription: ev.Description, CreatedAt: ev.CreatedAt,
-		UpdatedAt: ev.UpdatedAt,
-	})
-	return nil
+	return s.addChassis(&Chassis{
+		UUID: ev.Chassis, ChassisDescription: ev.Description, CreatedAt: ev.CreatedAt, UpdatedAt: ev.UpdatedAt,
+	}, "imported")
 }
 
 // validChange is validTimes for entities that may never have changed.
@@ -64,33 +54,25 @@ type NodeImported struct {
 	Origin             string          `json:"origin"`               // the row in the source
 }
 
-// Topic implements Event.
-func (ev NodeImported) Topic() Topic { return Topic{OfNode, ev.Node} }
+func (ev NodeImported) topic() Topic { return Topic{OfNode, ev.Node} }
 
-func (ev NodeImported) form(c *coder) NodeImported {
+func (ev *NodeImported) form(c *coder) {
 	c.eventFields(12).uuid(&ev.Node)
 	ev.Description.form(c)
 	c.text(&ev.ProvisionState).text(&ev.PowerState).bool(&ev.Maintenance)
 	c.text(&ev.MaintenanceReason).strings(&ev.Traits).uuid(&ev.Instance)
 	c.int(&ev.CreatedAt).int(&ev.UpdatedAt).int(&ev.ProvisionUpdatedAt)
 	c.text(&ev.Origin)
-	return ev
 }
 
 func (ev NodeImported) apply(s *State, at moment) error {
 	if err := validChange(ev.CreatedAt, max(ev.UpdatedAt, ev.ProvisionUpdatedAt), at); err != nil {
 		return err
 	}
-	if _, exists := s.Node(ev.Node); exists || ev.Node.IsNil() || ev.ProvisionState == "" {
-		return fmt.Errorf("%w: node %s cannot be imported", ErrInvariant, ev.Node)
-	}
 	if !slices.IsSorted(ev.Traits) {
 		return fmt.Errorf("%w: traits of node %s are not sorted", ErrInvariant, ev.Node)
 	}
-	s.numbers++
-	n := ev.node()
-	n.Number = s.numbers
-	return s.setNode(nil, n)
+	return s.addNode(ev.node(), "imported")
 }
 
 func (ev NodeImported) node() *Node {
@@ -114,25 +96,16 @@ type NodeAllocationImported struct {
 	Origin    string              `json:"origin"`        // the row in the source
 }
 
-// Topic implements Event.
-func (ev NodeAllocationImported) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
-
-func (ev NodeAllocationImported) form(c *coder) NodeAllocationImported {
+func (ev *NodeAllocationImported) form(c *coder) {
 	c.eventFields(7)
-	ev.AllocationRequested = ev.AllocationRequested.form(c)
-	state := string(ev.State)
-	c.text(&state).text(&ev.LastError).uuid(&ev.Node).int(&ev.CreatedAt).int(&ev.UpdatedAt)
+	ev.AllocationRequested.form(c)
+	c.text((*string)(&ev.State)).text(&ev.LastError).uuid(&ev.Node).int(&ev.CreatedAt).int(&ev.UpdatedAt)
 	c.text(&ev.Origin)
-	ev.State = NodeAllocationState(state)
-	return ev
 }
 
 func (ev NodeAllocationImported) apply(s *State, at moment) error {
 	if err := validChange(ev.CreatedAt, ev.UpdatedAt, at); err != nil {
 		return err
-	}
-	if _, exists := s.NodeAllocation(ev.Allocation); exists || ev.Allocation.IsNil() {
-		return fmt.Errorf("%w: node allocation %s cannot be imported", ErrInvariant, ev.Allocation)
 	}
 	switch ev.State {
 	case NodeAllocating, NodeAllocationActive, NodeAllocationError:
@@ -147,15 +120,11 @@ func (ev NodeAllocationImported) apply(s *State, at moment) error {
 			return err
 		}
 	}
-	s.numbers++
-	return s.setNodeAllocation(nil, &NodeAllocation{
-		UUID: ev.Allocation, Number: s.numbers, Name: ev.Name, ResourceClass: ev.ResourceClass, Owner: ev.Owner,
-		Traits: ev.Traits, CandidateNodes: ev.CandidateNodes, Extra: ev.Extra, State: ev.State, LastError: ev.LastError,
-		Node: ev.Node, CreatedAt: ev.CreatedAt, UpdatedAt: ev.UpdatedAt,
-	})
+	a := ev.allocation()
+	a.State, a.LastError, a.Node, a.CreatedAt, a.UpdatedAt = ev.State, ev.LastError, ev.Node, ev.CreatedAt, ev.UpdatedAt
+	return s.addNodeAllocation(a, "imported")
 }
 
-// take gives the allocation its node.
 func (ev NodeAllocationImported) take(s *State) error {
 	before, exists := s.Node(ev.Node)
 	if !exists || !before.Allocation.IsNil() || !before.Instance.IsNil() && before.Instance != ev.Allocation {

@@ -18,9 +18,7 @@ type InventoryRecord struct {
 }
 
 // Capacity returns (total - reserved) * allocation ratio.
-func (r InventoryRecord) Capacity() float64 {
-	return float64(r.Total-r.Reserved) * r.Ratio
-}
+func (r InventoryRecord) Capacity() float64 { return float64(r.Total-r.Reserved) * r.Ratio }
 
 // Units returns the capacity in whole units; see Inventory.Units.
 func (r InventoryRecord) Units() int64 { return whole(r.Capacity()) }
@@ -31,15 +29,29 @@ func (r *InventoryRecord) form(c *coder) {
 }
 
 // inventory makes a provider's inventory from the record, with nothing used.
-func (r InventoryRecord) inventory(classes *ClassTable, at moment) (Inventory, error) {
+func (r InventoryRecord) inventory(classes *ClassTable, updated int64) (Inventory, error) {
 	id, ok := classes.ID(r.Class)
 	if !ok {
 		return Inventory{}, fmt.Errorf("%w: no resource class %q", ErrInvariant, r.Class)
 	}
 	return Inventory{
 		Class: id, Total: r.Total, Reserved: r.Reserved, MinUnit: r.MinUnit,
-		MaxUnit: r.MaxUnit, StepSize: r.StepSize, Ratio: r.Ratio, UpdatedAt: at.time,
+		MaxUnit: r.MaxUnit, StepSize: r.StepSize, Ratio: r.Ratio, UpdatedAt: updated,
 	}, nil
+}
+
+// addInventory adds the inventory of a class that the provider lacks.
+func (p *Provider) addInventory(r InventoryRecord, classes *ClassTable, updated int64) error {
+	inv, err := r.inventory(classes, updated)
+	if err != nil {
+		return err
+	}
+	i, exists := p.findInventory(inv.Class)
+	if exists {
+		return fmt.Errorf("%w: class %s twice on provider %s", ErrInvariant, r.Class, p.UUID)
+	}
+	p.Inventories = slices.Insert(p.Inventories, i, inv)
+	return nil
 }
 
 // InventoriesReplaced states all inventories of a provider.
@@ -49,13 +61,11 @@ type InventoriesReplaced struct {
 	Inventories []InventoryRecord `json:"inventories"`
 }
 
-// Topic implements Event.
-func (ev InventoriesReplaced) Topic() Topic { return Topic{OfProvider, ev.Provider} }
+func (ev InventoriesReplaced) topic() Topic { return Topic{OfProvider, ev.Provider} }
 
-func (ev InventoriesReplaced) form(c *coder) InventoriesReplaced {
+func (ev *InventoriesReplaced) form(c *coder) {
 	c.eventFields(3).uuid(&ev.Provider).int(&ev.Generation)
 	list(c, &ev.Inventories, (*InventoryRecord).form)
-	return ev
 }
 
 func (ev InventoriesReplaced) apply(s *State, at moment) error {
@@ -66,15 +76,9 @@ func (ev InventoriesReplaced) apply(s *State, at moment) error {
 	before := p.Inventories
 	p.Inventories = make([]Inventory, 0, len(ev.Inventories))
 	for _, r := range ev.Inventories {
-		inv, err := r.inventory(s.classes, at)
-		if err != nil {
+		if err := p.addInventory(r, s.classes, at.time); err != nil {
 			return err
 		}
-		i, exists := p.findInventory(inv.Class)
-		if exists {
-			return fmt.Errorf("%w: class %s twice on provider %s", ErrInvariant, r.Class, ev.Provider)
-		}
-		p.Inventories = slices.Insert(p.Inventories, i, inv)
 	}
 	for _, old := range before {
 		i, kept := p.findInventory(old.Class)
@@ -95,13 +99,11 @@ type InventorySet struct {
 	Inventory  InventoryRecord `json:"inventory"`
 }
 
-// Topic implements Event.
-func (ev InventorySet) Topic() Topic { return Topic{OfProvider, ev.Provider} }
+func (ev InventorySet) topic() Topic { return Topic{OfProvider, ev.Provider} }
 
-func (ev InventorySet) form(c *coder) InventorySet {
+func (ev *InventorySet) form(c *coder) {
 	c.eventFields(3).uuid(&ev.Provider).int(&ev.Generation)
 	ev.Inventory.form(c)
-	return ev
 }
 
 func (ev InventorySet) apply(s *State, at moment) error {
@@ -109,7 +111,7 @@ func (ev InventorySet) apply(s *State, at moment) error {
 	if err != nil {
 		return err
 	}
-	inv, err := ev.Inventory.inventory(s.classes, at)
+	inv, err := ev.Inventory.inventory(s.classes, at.time)
 	if err != nil {
 		return err
 	}
@@ -131,12 +133,10 @@ type InventoryDeleted struct {
 	Class      string `json:"class"`
 }
 
-// Topic implements Event.
-func (ev InventoryDeleted) Topic() Topic { return Topic{OfProvider, ev.Provider} }
+func (ev InventoryDeleted) topic() Topic { return Topic{OfProvider, ev.Provider} }
 
-func (ev InventoryDeleted) form(c *coder) InventoryDeleted {
+func (ev *InventoryDeleted) form(c *coder) {
 	c.eventFields(3).uuid(&ev.Provider).int(&ev.Generation).text(&ev.Class)
-	return ev
 }
 
 func (ev InventoryDeleted) apply(s *State, at moment) error {

@@ -12,12 +12,8 @@ type LimitSet struct {
 	Most    int64  `json:"most"`
 }
 
-// Topic implements Event.
-func (LimitSet) Topic() Topic { return Topic{} }
-
-func (ev LimitSet) form(c *coder) LimitSet {
+func (ev *LimitSet) form(c *coder) {
 	c.eventFields(4).text(&ev.Project).text(&ev.Class).text(&ev.Type).int(&ev.Most)
-	return ev
 }
 
 func (ev LimitSet) apply(s *State, _ moment) error {
@@ -39,12 +35,8 @@ type LimitRemoved struct {
 	Type    string `json:"type,omitempty"`
 }
 
-// Topic implements Event.
-func (LimitRemoved) Topic() Topic { return Topic{} }
-
-func (ev LimitRemoved) form(c *coder) LimitRemoved {
+func (ev *LimitRemoved) form(c *coder) {
 	c.eventFields(3).text(&ev.Project).text(&ev.Class).text(&ev.Type)
-	return ev
 }
 
 func (ev LimitRemoved) apply(s *State, _ moment) error {
@@ -59,7 +51,6 @@ func (ev LimitRemoved) apply(s *State, _ moment) error {
 	return nil
 }
 
-// limitKey finds what a limit is of.
 func (s *State) limitKey(project, class, kind string) (LimitKey, error) {
 	key := LimitKey{Project: project, Type: kind}
 	if (class == "") == (kind == "") {
@@ -83,13 +74,7 @@ type ProjectPlaced struct {
 	Parent  string `json:"parent,omitempty"`
 }
 
-// Topic implements Event.
-func (ProjectPlaced) Topic() Topic { return Topic{} }
-
-func (ev ProjectPlaced) form(c *coder) ProjectPlaced {
-	c.eventFields(2).text(&ev.Project).text(&ev.Parent)
-	return ev
-}
+func (ev *ProjectPlaced) form(c *coder) { c.eventFields(2).text(&ev.Project).text(&ev.Parent) }
 
 func (ev ProjectPlaced) apply(s *State, _ moment) error {
 	if ev.Project == "" || !s.mayBeBelow(ev.Project, ev.Parent) {

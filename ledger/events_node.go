@@ -33,23 +33,27 @@ type NodeCreated struct {
 	ProvisionState string          `json:"provision_state"`
 }
 
-// Topic implements Event.
-func (ev NodeCreated) Topic() Topic { return Topic{OfNode, ev.Node} }
+func (ev NodeCreated) topic() Topic { return Topic{OfNode, ev.Node} }
 
-func (ev NodeCreated) form(c *coder) NodeCreated {
+func (ev *NodeCreated) form(c *coder) {
 	c.eventFields(3).uuid(&ev.Node)
 	ev.Description.form(c)
 	c.text(&ev.ProvisionState)
-	return ev
 }
 
 func (ev NodeCreated) apply(s *State, at moment) error {
-	if _, exists := s.Node(ev.Node); exists || ev.Node.IsNil() || ev.ProvisionState == "" {
-		return fmt.Errorf("%w: node %s cannot be created", ErrInvariant, ev.Node)
+	n := ev.node()
+	n.CreatedAt = at.time
+	return s.addNode(n, "created")
+}
+
+// addNode adds a node, and numbers it.
+func (s *State) addNode(n *Node, how string) error {
+	if _, exists := s.Node(n.UUID); exists || n.UUID.IsNil() || n.ProvisionState == "" {
+		return fmt.Errorf("%w: node %s cannot be %s", ErrInvariant, n.UUID, how)
 	}
 	s.numbers++
-	n := ev.node()
-	n.Number, n.CreatedAt = s.numbers, at.time
+	n.Number = s.numbers
 	return s.setNode(nil, n)
 }
 
@@ -63,18 +67,14 @@ type NodeDescribed struct {
 	Description NodeDescription `json:"description"`
 }
 
-// Topic implements Event.
-func (ev NodeDescribed) Topic() Topic { return Topic{OfNode, ev.Node} }
+func (ev NodeDescribed) topic() Topic { return Topic{OfNode, ev.Node} }
 
-func (ev NodeDescribed) form(c *coder) NodeDescribed {
+func (ev *NodeDescribed) form(c *coder) {
 	c.eventFields(2).uuid(&ev.Node)
 	ev.Description.form(c)
-	return ev
 }
 
-func (ev NodeDescribed) apply(s *State, at moment) error {
-	return s.editNode(ev.Node, at, ev.edit)
-}
+func (ev NodeDescribed) apply(s *State, at moment) error { return s.editNode(ev.Node, at, ev.edit) }
 
 func (ev NodeDescribed) edit(n *Node) { n.NodeDescription = ev.Description }
 
@@ -87,18 +87,14 @@ type NodeStateSet struct {
 	MaintenanceReason string `json:"maintenance_reason,omitempty"`
 }
 
-// Topic implements Event.
-func (ev NodeStateSet) Topic() Topic { return Topic{OfNode, ev.Node} }
+func (ev NodeStateSet) topic() Topic { return Topic{OfNode, ev.Node} }
 
-func (ev NodeStateSet) form(c *coder) NodeStateSet {
+func (ev *NodeStateSet) form(c *coder) {
 	c.eventFields(5).uuid(&ev.Node).text(&ev.ProvisionState).text(&ev.PowerState).bool(&ev.Maintenance)
 	c.text(&ev.MaintenanceReason)
-	return ev
 }
 
-func (ev NodeStateSet) apply(s *State, at moment) error {
-	return s.editNode(ev.Node, at, ev.edit)
-}
+func (ev NodeStateSet) apply(s *State, at moment) error { return s.editNode(ev.Node, at, ev.edit) }
 
 func (ev NodeStateSet) edit(n *Node) {
 	n.ProvisionState, n.PowerState = ev.ProvisionState, ev.PowerState
@@ -111,13 +107,9 @@ type NodeTraitsReplaced struct {
 	Traits []string `json:"traits"` // sorted, without duplicates
 }
 
-// Topic implements Event.
-func (ev NodeTraitsReplaced) Topic() Topic { return Topic{OfNode, ev.Node} }
+func (ev NodeTraitsReplaced) topic() Topic { return Topic{OfNode, ev.Node} }
 
-func (ev NodeTraitsReplaced) form(c *coder) NodeTraitsReplaced {
-	c.eventFields(2).uuid(&ev.Node).strings(&ev.Traits)
-	return ev
-}
+func (ev *NodeTraitsReplaced) form(c *coder) { c.eventFields(2).uuid(&ev.Node).strings(&ev.Traits) }
 
 func (ev NodeTraitsReplaced) apply(s *State, at moment) error {
 	if !slices.IsSorted(ev.Traits) {
@@ -134,13 +126,9 @@ type NodeInstanceSet struct {
 	Instance UUID `json:"instance,omitzero"` // absent: none
 }
 
-// Topic implements Event.
-func (ev NodeInstanceSet) Topic() Topic { return Topic{OfNode, ev.Node} }
+func (ev NodeInstanceSet) topic() Topic { return Topic{OfNode, ev.Node} }
 
-func (ev NodeInstanceSet) form(c *coder) NodeInstanceSet {
-	c.eventFields(2).uuid(&ev.Node).uuid(&ev.Instance)
-	return ev
-}
+func (ev *NodeInstanceSet) form(c *coder) { c.eventFields(2).uuid(&ev.Node).uuid(&ev.Instance) }
 
 func (ev NodeInstanceSet) apply(s *State, at moment) error {
 	if n, ok := s.Node(ev.Node); ok && !n.Allocation.IsNil() {
@@ -156,13 +144,9 @@ type NodeDeleted struct {
 	Node UUID `json:"node"`
 }
 
-// Topic implements Event.
-func (ev NodeDeleted) Topic() Topic { return Topic{OfNode, ev.Node} }
+func (ev NodeDeleted) topic() Topic { return Topic{OfNode, ev.Node} }
 
-func (ev NodeDeleted) form(c *coder) NodeDeleted {
-	c.eventFields(1).uuid(&ev.Node)
-	return ev
-}
+func (ev *NodeDeleted) form(c *coder) { c.eventFields(1).uuid(&ev.Node) }
 
 func (ev NodeDeleted) apply(s *State, _ moment) error {
 	before, ok := s.Node(ev.Node)

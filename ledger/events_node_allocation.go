@@ -13,25 +13,34 @@ type AllocationRequested struct {
 	Extra          Document `json:"extra,omitzero"`
 }
 
-// Topic implements Event.
-func (ev AllocationRequested) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
+func (ev AllocationRequested) topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
-func (ev AllocationRequested) form(c *coder) AllocationRequested {
+func (ev *AllocationRequested) form(c *coder) {
 	c.eventFields(7).uuid(&ev.Allocation).text(&ev.Name).text(&ev.ResourceClass).text(&ev.Owner)
 	c.strings(&ev.Traits).uuids(&ev.CandidateNodes).document(&ev.Extra)
-	return ev
 }
 
 func (ev AllocationRequested) apply(s *State, at moment) error {
-	if _, exists := s.NodeAllocation(ev.Allocation); exists || ev.Allocation.IsNil() {
-		return fmt.Errorf("%w: node allocation %s cannot be requested", ErrInvariant, ev.Allocation)
+	a := ev.allocation()
+	a.State, a.CreatedAt = NodeAllocating, at.time
+	return s.addNodeAllocation(a, "requested")
+}
+
+func (ev AllocationRequested) allocation() *NodeAllocation {
+	return &NodeAllocation{
+		UUID: ev.Allocation, Name: ev.Name, ResourceClass: ev.ResourceClass, Owner: ev.Owner,
+		Traits: ev.Traits, CandidateNodes: ev.CandidateNodes, Extra: ev.Extra,
+	}
+}
+
+// addNodeAllocation adds a node allocation, and numbers it.
+func (s *State) addNodeAllocation(a *NodeAllocation, how string) error {
+	if _, exists := s.NodeAllocation(a.UUID); exists || a.UUID.IsNil() {
+		return fmt.Errorf("%w: node allocation %s cannot be %s", ErrInvariant, a.UUID, how)
 	}
 	s.numbers++
-	return s.setNodeAllocation(nil, &NodeAllocation{
-		UUID: ev.Allocation, Number: s.numbers, Name: ev.Name, ResourceClass: ev.ResourceClass, Owner: ev.Owner,
-		Traits: ev.Traits, CandidateNodes: ev.CandidateNodes, Extra: ev.Extra,
-		State: NodeAllocating, CreatedAt: at.time,
-	})
+	a.Number = s.numbers
+	return s.setNodeAllocation(nil, a)
 }
 
 // editNodeAllocation replaces a node allocation by a changed copy.
@@ -57,13 +66,11 @@ type NodeAllocated struct {
 	Free         uint64   `json:"free,omitempty"`         // free nodes of the class at that moment
 }
 
-// Topic implements Event.
-func (ev NodeAllocated) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
+func (ev NodeAllocated) topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
-func (ev NodeAllocated) form(c *coder) NodeAllocated {
+func (ev *NodeAllocated) form(c *coder) {
 	c.eventFields(5).uuid(&ev.Allocation).uuid(&ev.Node).document(&ev.InstanceInfo).uint(&ev.Seed)
 	c.uint(&ev.Free)
-	return ev
 }
 
 func (ev NodeAllocated) apply(s *State, at moment) error {
@@ -102,13 +109,11 @@ type AllocationFailed struct {
 	Exclusions []Exclusion `json:"exclusions,omitempty"`
 }
 
-// Topic implements Event.
-func (ev AllocationFailed) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
+func (ev AllocationFailed) topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
-func (ev AllocationFailed) form(c *coder) AllocationFailed {
+func (ev *AllocationFailed) form(c *coder) {
 	c.eventFields(3).uuid(&ev.Allocation).text(&ev.LastError)
 	flat(c, "exclusions", 2, &ev.Exclusions, (*Exclusion).form)
-	return ev
 }
 
 func (ev AllocationFailed) apply(s *State, at moment) error {
@@ -128,12 +133,10 @@ type NodeAllocationUpdated struct {
 	Extra      Document `json:"extra,omitzero"`
 }
 
-// Topic implements Event.
-func (ev NodeAllocationUpdated) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
+func (ev NodeAllocationUpdated) topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
-func (ev NodeAllocationUpdated) form(c *coder) NodeAllocationUpdated {
+func (ev *NodeAllocationUpdated) form(c *coder) {
 	c.eventFields(3).uuid(&ev.Allocation).text(&ev.Name).document(&ev.Extra)
-	return ev
 }
 
 func (ev NodeAllocationUpdated) apply(s *State, at moment) error {
@@ -146,13 +149,9 @@ type NodeAllocationReleased struct {
 	Allocation UUID `json:"allocation"`
 }
 
-// Topic implements Event.
-func (ev NodeAllocationReleased) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
+func (ev NodeAllocationReleased) topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
 
-func (ev NodeAllocationReleased) form(c *coder) NodeAllocationReleased {
-	c.eventFields(1).uuid(&ev.Allocation)
-	return ev
-}
+func (ev *NodeAllocationReleased) form(c *coder) { c.eventFields(1).uuid(&ev.Allocation) }
 
 func (ev NodeAllocationReleased) apply(s *State, at moment) error {
 	before, ok := s.NodeAllocation(ev.Allocation)
@@ -176,13 +175,7 @@ type NodeProvidersSet struct {
 	On bool `json:"on"`
 }
 
-// Topic implements Event.
-func (NodeProvidersSet) Topic() Topic { return Topic{} }
-
-func (ev NodeProvidersSet) form(c *coder) NodeProvidersSet {
-	c.eventFields(1).bool(&ev.On)
-	return ev
-}
+func (ev *NodeProvidersSet) form(c *coder) { c.eventFields(1).bool(&ev.On) }
 
 func (ev NodeProvidersSet) apply(s *State, _ moment) error {
 	if s.nodeProviders == ev.On {

@@ -8,13 +8,7 @@ type PreferenceSet struct {
 	Prefer Document `json:"prefer"`
 }
 
-// Topic implements Event.
-func (PreferenceSet) Topic() Topic { return Topic{} }
-
-func (ev PreferenceSet) form(c *coder) PreferenceSet {
-	c.eventFields(2).text(&ev.Name).document(&ev.Prefer)
-	return ev
-}
+func (ev *PreferenceSet) form(c *coder) { c.eventFields(2).text(&ev.Name).document(&ev.Prefer) }
 
 func (ev PreferenceSet) apply(s *State, _ moment) error {
 	if ev.Name == "" || len(ev.Name) > MaxPreferenceName {
@@ -30,13 +24,7 @@ type PreferenceRemoved struct {
 	Name string `json:"name"`
 }
 
-// Topic implements Event.
-func (PreferenceRemoved) Topic() Topic { return Topic{} }
-
-func (ev PreferenceRemoved) form(c *coder) PreferenceRemoved {
-	c.eventFields(1).text(&ev.Name)
-	return ev
-}
+func (ev *PreferenceRemoved) form(c *coder) { c.eventFields(1).text(&ev.Name) }
 
 func (ev PreferenceRemoved) apply(s *State, _ moment) error {
 	before, exists := s.Preference(ev.Name)
@@ -46,3 +34,23 @@ func (ev PreferenceRemoved) apply(s *State, _ moment) error {
 	replace(s.preferences, &s.changes.Preferences, before, nil)
 	return nil
 }
+
+// MaxPreferenceName is the size of the longest name of a preference, in bytes.
+const MaxPreferenceName = 64
+
+// Preference says under a name which candidates are better, so that claims can
+// refer to it. What the document means is the business of claims.
+type Preference struct {
+	Name   string
+	Prefer Document
+}
+
+// Preference finds a preference by its name.
+func (s *State) Preference(name string) (*Preference, bool) {
+	return s.preferences.Get(&Preference{Name: name})
+}
+
+// Preferences calls yield for each preference by name until it returns false.
+func (s *State) Preferences(yield func(*Preference) bool) { s.preferences.Scan(yield) }
+
+func (p *Preference) form(c *coder) { c.fields("preference", 2).text(&p.Name).document(&p.Prefer) }

@@ -12,12 +12,10 @@ type ProviderCreated struct {
 	Parent   UUID   `json:"parent,omitzero"` // NilUUID: the root of a new tree
 }
 
-// Topic implements Event.
-func (ev ProviderCreated) Topic() Topic { return Topic{OfProvider, ev.Provider} }
+func (ev ProviderCreated) topic() Topic { return Topic{OfProvider, ev.Provider} }
 
-func (ev ProviderCreated) form(c *coder) ProviderCreated {
+func (ev *ProviderCreated) form(c *coder) {
 	c.eventFields(3).uuid(&ev.Provider).text(&ev.Name).uuid(&ev.Parent)
-	return ev
 }
 
 func (ev ProviderCreated) apply(s *State, at moment) error {
@@ -48,13 +46,9 @@ type ProviderRenamed struct {
 	Name     string `json:"name"`
 }
 
-// Topic implements Event.
-func (ev ProviderRenamed) Topic() Topic { return Topic{OfProvider, ev.Provider} }
+func (ev ProviderRenamed) topic() Topic { return Topic{OfProvider, ev.Provider} }
 
-func (ev ProviderRenamed) form(c *coder) ProviderRenamed {
-	c.eventFields(2).uuid(&ev.Provider).text(&ev.Name)
-	return ev
-}
+func (ev *ProviderRenamed) form(c *coder) { c.eventFields(2).uuid(&ev.Provider).text(&ev.Name) }
 
 func (ev ProviderRenamed) apply(s *State, at moment) error {
 	if holder, taken := s.ProviderNamed(ev.Name); taken && holder != ev.Provider {
@@ -87,13 +81,9 @@ type ProviderReparented struct {
 	Parent   UUID `json:"parent,omitzero"` // NilUUID: the provider became a root
 }
 
-// Topic implements Event.
-func (ev ProviderReparented) Topic() Topic { return Topic{OfProvider, ev.Provider} }
+func (ev ProviderReparented) topic() Topic { return Topic{OfProvider, ev.Provider} }
 
-func (ev ProviderReparented) form(c *coder) ProviderReparented {
-	c.eventFields(2).uuid(&ev.Provider).uuid(&ev.Parent)
-	return ev
-}
+func (ev *ProviderReparented) form(c *coder) { c.eventFields(2).uuid(&ev.Provider).uuid(&ev.Parent) }
 
 func (ev ProviderReparented) apply(s *State, at moment) error {
 	root := ev.Provider
@@ -160,13 +150,9 @@ type ProviderDeleted struct {
 	Provider UUID `json:"provider"`
 }
 
-// Topic implements Event.
-func (ev ProviderDeleted) Topic() Topic { return Topic{OfProvider, ev.Provider} }
+func (ev ProviderDeleted) topic() Topic { return Topic{OfProvider, ev.Provider} }
 
-func (ev ProviderDeleted) form(c *coder) ProviderDeleted {
-	c.eventFields(1).uuid(&ev.Provider)
-	return ev
-}
+func (ev *ProviderDeleted) form(c *coder) { c.eventFields(1).uuid(&ev.Provider) }
 
 func (ev ProviderDeleted) apply(s *State, _ moment) error {
 	p, ok := s.Provider(ev.Provider)
@@ -194,18 +180,13 @@ type ProviderGeneration struct {
 func (g *ProviderGeneration) form(c *coder) { c.uuid(&g.Provider).int(&g.Generation) }
 
 // ProviderGenerationsAdvanced states that allocations moved the generations of
-// their providers.
+// their providers. It has no topic, because it follows from other events, which have.
 type ProviderGenerationsAdvanced struct {
 	Providers []ProviderGeneration `json:"providers"`
 }
 
-// Topic implements Event. It is empty, because the event follows from others,
-// which have their own topics.
-func (ProviderGenerationsAdvanced) Topic() Topic { return Topic{} }
-
-func (ev ProviderGenerationsAdvanced) form(c *coder) ProviderGenerationsAdvanced {
+func (ev *ProviderGenerationsAdvanced) form(c *coder) {
 	flat(c, c.event, 2, &ev.Providers, (*ProviderGeneration).form)
-	return ev
 }
 
 func (ev ProviderGenerationsAdvanced) apply(s *State, at moment) error {
@@ -239,12 +220,10 @@ type ProviderTraitsReplaced struct {
 	Traits     []string `json:"traits"` // sorted, without duplicates
 }
 
-// Topic implements Event.
-func (ev ProviderTraitsReplaced) Topic() Topic { return Topic{OfProvider, ev.Provider} }
+func (ev ProviderTraitsReplaced) topic() Topic { return Topic{OfProvider, ev.Provider} }
 
-func (ev ProviderTraitsReplaced) form(c *coder) ProviderTraitsReplaced {
+func (ev *ProviderTraitsReplaced) form(c *coder) {
 	c.eventFields(3).uuid(&ev.Provider).int(&ev.Generation).strings(&ev.Traits)
-	return ev
 }
 
 func (ev ProviderTraitsReplaced) apply(s *State, at moment) error {
@@ -272,12 +251,10 @@ type ProviderAggregatesReplaced struct {
 	Spelt []string `json:"spelt,omitempty"`
 }
 
-// Topic implements Event.
-func (ev ProviderAggregatesReplaced) Topic() Topic { return Topic{OfProvider, ev.Provider} }
+func (ev ProviderAggregatesReplaced) topic() Topic { return Topic{OfProvider, ev.Provider} }
 
-func (ev ProviderAggregatesReplaced) form(c *coder) ProviderAggregatesReplaced {
+func (ev *ProviderAggregatesReplaced) form(c *coder) {
 	c.eventFields(3).uuid(&ev.Provider).int(&ev.Generation).speltUUIDs(&ev.Aggregates, &ev.Spelt)
-	return ev
 }
 
 func (ev ProviderAggregatesReplaced) apply(s *State, at moment) error {

@@ -32,13 +32,9 @@ type Term struct {
 // TermBegan states who leads from now on. It is in the first record of its term.
 type TermBegan struct{ Term }
 
-// Topic implements Event.
-func (TermBegan) Topic() Topic { return Topic{} }
-
-func (ev TermBegan) form(c *coder) TermBegan {
+func (ev *TermBegan) form(c *coder) {
 	c.eventFields(1)
 	ev.Term.form(c)
-	return ev
 }
 
 func (t *Term) form(c *coder) {

@@ -14,7 +14,6 @@ type coder struct {
 	d     *decoder // nil: writing
 	event string   // the event's name, for errors
 
-	packs  bool // within a record
 	recent recent
 }
 
@@ -28,98 +27,30 @@ func (c *coder) fields(what string, n int) *coder {
 	return c
 }
 
-// eventFields begins an event's form of n values.
 func (c *coder) eventFields(n int) *coder { return c.fields(c.event, n) }
 
-func (c *coder) uuid(v *UUID) *coder {
-	switch {
-	case c.packs && c.e != nil:
-		c.e.packedUUID(*v, &c.recent)
-	case c.packs:
-		*v = c.d.packedUUID(&c.recent)
-	case c.e != nil:
-		c.e.uuid(*v)
-	default:
-		*v = c.d.uuid()
-	}
-	return c
-}
-
-func (c *coder) digest(v *Digest) *coder {
+// visit writes a value, or fills it in.
+func visit[T any](c *coder, v *T, write func(*encoder, T), read func(*decoder) T) *coder {
 	if c.e != nil {
-		c.e.digest(*v)
+		write(c.e, *v)
 	} else {
-		*v = c.d.digest()
+		*v = read(c.d)
 	}
 	return c
 }
 
-func (c *coder) text(v *string) *coder {
-	switch {
-	case c.packs && c.e != nil:
-		c.e.packedText(*v, &c.recent)
-	case c.packs:
-		*v = c.d.packedText(&c.recent)
-	case c.e != nil:
-		c.e.string(*v)
-	default:
-		*v = c.d.string()
-	}
-	return c
-}
+func (c *coder) uuid(v *UUID) *coder     { return visit(c, v, (*encoder).uuid, (*decoder).uuid) }
+func (c *coder) digest(v *Digest) *coder { return visit(c, v, (*encoder).digest, (*decoder).digest) }
+func (c *coder) text(v *string) *coder   { return visit(c, v, (*encoder).text, (*decoder).text) }
+func (c *coder) int(v *int64) *coder     { return visit(c, v, (*encoder).int, (*decoder).int) }
+func (c *coder) uint(v *uint64) *coder   { return visit(c, v, (*encoder).uint, (*decoder).uint) }
+func (c *coder) class(v *ClassID) *coder { return visit(c, v, (*encoder).class, (*decoder).class) }
+func (c *coder) float(v *float64) *coder { return visit(c, v, (*encoder).float, (*decoder).float) }
+func (c *coder) bool(v *bool) *coder     { return visit(c, v, (*encoder).bool, (*decoder).bool) }
+func (c *coder) index(v *int) *coder     { return visit(c, v, (*encoder).index, (*decoder).index) }
 
 func (c *coder) document(v *Document) *coder {
-	if c.e != nil {
-		c.e.string(string(*v))
-	} else {
-		*v = c.d.document()
-	}
-	return c
-}
-
-func (c *coder) int(v *int64) *coder {
-	if c.e != nil {
-		c.e.int(*v)
-	} else {
-		*v = c.d.int()
-	}
-	return c
-}
-
-func (c *coder) uint(v *uint64) *coder {
-	if c.e != nil {
-		c.e.uint(*v)
-	} else {
-		*v = c.d.uint()
-	}
-	return c
-}
-
-func (c *coder) class(v *ClassID) *coder {
-	if c.e != nil {
-		c.e.uint(uint64(*v))
-	} else {
-		*v = ClassID(c.d.uint())
-	}
-	return c
-}
-
-func (c *coder) float(v *float64) *coder {
-	if c.e != nil {
-		c.e.float(*v)
-	} else {
-		*v = c.d.float()
-	}
-	return c
-}
-
-func (c *coder) bool(v *bool) *coder {
-	if c.e != nil {
-		c.e.bool(*v)
-	} else {
-		*v = c.d.bool()
-	}
-	return c
+	return visit(c, v, (*encoder).document, (*decoder).document)
 }
 
 func (c *coder) strings(v *[]string) *coder {
@@ -176,7 +107,6 @@ func (c *coder) speltUUID(id *UUID) (text string) {
 	return text
 }
 
-// fixed visits a byte string of fixed length.
 func (c *coder) fixed(v []byte, what string) *coder {
 	if c.e != nil {
 		c.e.bytes(v)
@@ -197,16 +127,6 @@ func (c *coder) version(what string, is uint64) *coder {
 
 func (c *coder) unknownVersion(what string, version uint64) {
 	c.d.fail("%s version %d is unknown: it was written by a newer Allot", what, version)
-}
-
-// index visits a record's index in a commit.
-func (c *coder) index(v *int) *coder {
-	if c.e != nil {
-		c.e.uint(uint64(*v))
-	} else {
-		*v = int(c.d.uint() & 0x7fffffff)
-	}
-	return c
 }
 
 // events visits a record's events, of which there is at least one.

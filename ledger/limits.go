@@ -49,26 +49,8 @@ type ProjectUsage struct {
 	epoch     uint64
 }
 
-// limitTables are the limits, the tree of projects, and, while there is any
-// limit, what each project holds.
-type limitTables struct {
-	limits   ordered.Tree[*Limit]
-	parents  ordered.Tree[ProjectParent]
-	projects ordered.Tree[*ProjectUsage]
-}
-
-func newLimitTables() limitTables {
-	return limitTables{
-		limits:   ordered.New(func(a, b *Limit) bool { return a.Compare(b.LimitKey) < 0 }),
-		parents:  ordered.New(func(a, b ProjectParent) bool { return a.Project < b.Project }),
-		projects: ordered.New(func(a, b *ProjectUsage) bool { return a.Project < b.Project }),
-	}
-}
-
-func (t *limitTables) forkLimits() limitTables {
-	return limitTables{
-		limits: ordered.Copy(t.limits), parents: ordered.Copy(t.parents), projects: ordered.Copy(t.projects),
-	}
+func newProjects() ordered.Tree[*ProjectUsage] {
+	return ordered.New(func(a, b *ProjectUsage) bool { return a.Project < b.Project })
 }
 
 // Limited reports whether there is any limit.
@@ -187,7 +169,7 @@ func (u *ProjectUsage) addConsumers(kind string, count int64) {
 // countProjects counts anew what every project holds: after limits begin or
 // end, and after a change of the tree.
 func (s *State) countProjects() {
-	s.projects = newLimitTables().projects
+	s.projects = newProjects()
 	s.Usages(func(u *Usage) bool {
 		s.countProject(u.Owner, u.Consumers, u.Amounts...)
 		return true
@@ -210,10 +192,7 @@ func (s *State) undoUsage(c Change[Usage]) {
 
 // setLimit sets a limit, or with nil removes it.
 func (s *State) setLimit(key LimitKey, after *Limit) {
-	before, existed := s.limits.Get(&Limit{LimitKey: key})
-	if !existed {
-		before = nil
-	}
+	before, _ := s.limits.Get(&Limit{LimitKey: key})
 	limited := s.Limited()
 	replace(s.limits, &s.changes.Limits, before, after)
 	if s.Limited() != limited {
@@ -254,23 +233,18 @@ func (l *Limit) form(c *coder) {
 
 func (p *ProjectParent) form(c *coder) { c.fields("project", 2).text(&p.Project).text(&p.Parent) }
 
-// readLimits reads what Encode wrote of limits and projects.
-func (s *State) readLimits(d *decoder) error {
-	err := readTable(d, (*Limit).form, s.limits)
-	if err == nil {
-		err = readEach(d, (*ProjectParent).form, func(p *ProjectParent) error { s.parents.Set(*p); return nil })
-	}
+// checkParents checks the tree of projects that was read, and counts what each holds.
+func (s *State) checkParents() (err error) {
 	s.ProjectParents(func(p ProjectParent) bool {
 		if !s.mayBeBelow(p.Project, p.Parent) {
 			err = fmt.Errorf("%w: project %s is below itself", ErrCorrupt, p.Project)
 		}
 		return err == nil
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		s.countProjects()
 	}
-	s.countProjects()
-	return nil
+	return err
 }
 
 // mayBeBelow reports whether a project may be below another one: not if that is

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -187,53 +186,9 @@ func NodeAfter(n *Node, events []Event) *Node {
 	return n
 }
 
-// nodeEdit is an event that changes a node.
 type nodeEdit interface{ edit(*Node) }
 
 type uuidEntry struct{ key, id UUID }
-
-// nodeTables is the part of a State that holds nodes.
-type nodeTables struct {
-	nodes       ordered.Tree[entry[Node]]
-	nodeNames   ordered.Tree[nameEntry]
-	instances   ordered.Tree[uuidEntry] // node by instance
-	allocations ordered.Tree[entry[NodeAllocation]]
-	allocNames  ordered.Tree[nameEntry]
-	nodeClasses map[string]*NodeClass
-	chassis     ordered.Tree[*Chassis]
-
-	numbers uint64 // the last number given to a node, node allocation or chassis
-}
-
-func newNodeTables() nodeTables {
-	byName := func(a, b nameEntry) bool { return a.name < b.name }
-	return nodeTables{
-		nodes:       newTable[Node](),
-		nodeNames:   ordered.New(byName),
-		instances:   ordered.New(func(a, b uuidEntry) bool { return a.key.Compare(b.key) < 0 }),
-		allocations: newTable[NodeAllocation](),
-		allocNames:  ordered.New(byName),
-		nodeClasses: make(map[string]*NodeClass),
-		chassis:     ordered.New(func(a, b *Chassis) bool { return a.UUID.Before(b.UUID) }),
-	}
-}
-
-func (t *nodeTables) forkNodes() nodeTables {
-	fork := *t
-	fork.nodes = ordered.Copy(t.nodes)
-	fork.nodeNames = ordered.Copy(t.nodeNames)
-	fork.instances = ordered.Copy(t.instances)
-	fork.allocations = ordered.Copy(t.allocations)
-	fork.allocNames = ordered.Copy(t.allocNames)
-	fork.chassis = ordered.Copy(t.chassis)
-	fork.nodeClasses = maps.Clone(t.nodeClasses)
-	for name, class := range fork.nodeClasses {
-		copied := *class
-		copied.free = ordered.Copy(class.free)
-		fork.nodeClasses[name] = &copied
-	}
-	return fork
-}
 
 // Node finds a node.
 func (s *State) Node(id UUID) (*Node, bool) { return find(s.nodes, id) }

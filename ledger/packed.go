@@ -18,6 +18,7 @@ const recentIDs = 32
 
 // recent are the last ids of a record, each once.
 type recent struct {
+	on   bool // within a record
 	ids  [recentIDs]UUID
 	seen int // ids that came in
 }
@@ -41,46 +42,47 @@ func (r *recent) at(n int) (id UUID, found bool) {
 }
 
 func (r *recent) add(id UUID) {
-	r.ids[r.seen%recentIDs] = id
-	r.seen++
+	if r.on {
+		r.ids[r.seen%recentIDs] = id
+		r.seen++
+	}
 }
 
 // pack begins a record, or ends it.
-func (c *coder) pack(packed bool) {
-	c.packs = packed
-	c.recent.seen = 0
-}
+func (c *coder) pack(packed bool) { c.recent.on, c.recent.seen = packed, 0 }
 
-func (e *encoder) packedUUID(id UUID, r *recent) {
-	if n, found := r.back(id); found {
+func (e *encoder) uuid(id UUID) {
+	if n, found := e.form.recent.back(id); found {
 		e.uint(uint64(n))
 		return
 	}
-	e.uuid(id)
-	r.add(id)
+	e.bytes(id[:])
+	e.form.recent.add(id)
 }
 
-func (d *decoder) packedUUID(r *recent) (id UUID) {
-	if d.smallNumberNext() {
-		return d.recentID(int(d.uint()), r)
+func (d *decoder) uuid() (id UUID) {
+	if d.form.recent.on && d.smallNumberNext() {
+		return d.recentID(int(d.uint()))
 	}
-	id = d.uuid()
-	r.add(id)
+	d.fixed(id[:], "uuid")
+	d.form.recent.add(id)
 	return id
 }
 
 // recentID returns an id that was in the record before.
-func (d *decoder) recentID(n int, r *recent) UUID {
-	id, found := r.at(n)
+func (d *decoder) recentID(n int) UUID {
+	id, found := d.form.recent.at(n)
 	if !found {
-		d.fail("id %d back, and there are %d", n, r.seen)
+		d.fail("id %d back, and there are %d", n, d.form.recent.seen)
 	}
 	return id
 }
 
-func (e *encoder) packedText(name string, r *recent) {
-	if id, as, ok := ParseText(name); ok {
-		e.spelled(as, id, r)
+func (e *encoder) text(name string) {
+	if !e.form.recent.on {
+		e.string(name)
+	} else if id, as, ok := ParseText(name); ok {
+		e.spelled(as, id)
 	} else if number, known := wellKnownNumbers[name]; known {
 		e.uint(uint64(number))
 	} else {
@@ -88,17 +90,19 @@ func (e *encoder) packedText(name string, r *recent) {
 	}
 }
 
-func (e *encoder) spelled(as Spelling, id UUID, r *recent) {
-	if n, found := r.back(id); found {
+func (e *encoder) spelled(as Spelling, id UUID) {
+	if n, found := e.form.recent.back(id); found {
 		e.extension(as, []byte{byte(n)})
 		return
 	}
 	e.extension(as, id[:])
-	r.add(id)
+	e.form.recent.add(id)
 }
 
-func (d *decoder) packedText(r *recent) string {
+func (d *decoder) text() string {
 	switch {
+	case !d.form.recent.on:
+		return d.string()
 	case d.smallNumberNext():
 		n := d.uint()
 		if n >= uint64(len(wellKnown)) {
@@ -118,10 +122,10 @@ func (d *decoder) packedText(r *recent) string {
 		d.fail("spelling %d is unknown: it was written by a newer Allot", as)
 		return ""
 	case len(data) == 1:
-		id = d.recentID(int(data[0]), r)
+		id = d.recentID(int(data[0]))
 	case len(data) == len(id):
 		copy(id[:], data)
-		r.add(id)
+		d.form.recent.add(id)
 	default:
 		d.fail("uuid of %d bytes", len(data))
 	}

@@ -21,9 +21,9 @@ import (
 func encodedRecord(t testing.TB, r ledger.Record) []byte {
 	t.Helper()
 	_, encoded := ledgertest.Commit(t, ledger.Head{}, r)
-	data, err := ledger.RecordData(encoded, 0)
+	leaves, err := ledger.LeavesData(encoded)
 	ledgertest.OK(t, err)
-	return data
+	return leaves[0][len(ledger.LeafData(ledger.Address{}, nil)):]
 }
 
 // packedAndRead packs a record and reads it again.

@@ -138,11 +138,8 @@ func (c *Commit) Head() Head { return Head{Sequence: c.Sequence, Digest: c.Diges
 // digest of the one before, a digest stands for the whole log up to there.
 func DigestOf(encoded []byte) Digest { return sha256.Sum256(encoded) }
 
-// LeafOf returns a record's leaf in the Merkle tree of all records (RFC 6962):
+// LeafHash returns a record's leaf in the Merkle tree of all records (RFC 6962):
 // the hash of a zero byte and LeafData.
-func LeafOf(at Address, encoded []byte) Digest { return LeafHash(LeafData(at, encoded)) }
-
-// LeafHash returns the leaf for a record's LeafData.
 func LeafHash(data []byte) Digest { return Digest(tlog.RecordHash(data)) }
 
 // LeafData returns the content of a record's leaf: its sequence in 8 bytes and
@@ -169,18 +166,6 @@ func DecodeLeafData(data []byte) (Address, *Record, error) {
 	return at, record, d.end()
 }
 
-// RecordData returns the stored form of one record of an encoded commit.
-func RecordData(encoded []byte, index int) ([]byte, error) {
-	_, parts, err := newDecoder(encoded).commit()
-	if err == nil && (index < 0 || index >= len(parts)) {
-		err = fmt.Errorf("ledger: the commit has %d records, and none with index %d", len(parts), index)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return parts[index], nil
-}
-
 // LeavesData returns the LeafData of each record of an encoded commit, in order.
 func LeavesData(encoded []byte) ([][]byte, error) {
 	c, parts, err := newDecoder(encoded).commit()
@@ -202,7 +187,7 @@ func DecodeCommit(encoded []byte) (*Commit, error) {
 	}
 	c.Leaves = make([]Digest, len(parts))
 	for i, record := range parts {
-		c.Leaves[i] = LeafOf(Address{Sequence: c.Sequence, Index: i}, record)
+		c.Leaves[i] = LeafHash(LeafData(Address{Sequence: c.Sequence, Index: i}, record))
 	}
 	return c, nil
 }
@@ -298,7 +283,7 @@ func (b *CommitBuilder) Seal() (*Commit, []byte, error) {
 	e.reset()
 	linkForm(&e.form, &b.sequence, &b.prev)
 	e.array(len(b.records))
-	e.raw(b.body.buf.Bytes())
+	e.buf.Write(b.body.buf.Bytes())
 	if e.err != nil {
 		return nil, nil, fmt.Errorf("ledger: encode commit: %w", e.err)
 	}

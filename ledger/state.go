@@ -20,10 +20,8 @@ var ErrInvariant = errors.New("ledger: invariant broken")
 // copies changes. A State is not safe for concurrent use; its forks are
 // independent of each other.
 type State struct {
-	ledgerID UUID
-	head     Head
-	passed   uint64 // the log has no commit between the head and this sequence, see Chain
-	lastTime int64  // of the newest record, Unix nanoseconds
+	singles
+	passed uint64 // the log has no commit between the head and this sequence, see Chain
 
 	providers ordered.Tree[entry[Provider]]
 	names     ordered.Tree[nameEntry]
@@ -35,14 +33,20 @@ type State struct {
 	nextClass ClassID
 	drawing   int // providers that draw from counters
 
-	nodeTables
-	limitTables
+	nodes       ordered.Tree[entry[Node]]
+	nodeNames   ordered.Tree[nameEntry]
+	instances   ordered.Tree[uuidEntry] // node by instance
+	allocations ordered.Tree[entry[NodeAllocation]]
+	allocNames  ordered.Tree[nameEntry]
+	nodeClasses map[string]*NodeClass
+	chassis     ordered.Tree[*Chassis]
+
+	limits          ordered.Tree[*Limit]
+	parents         ordered.Tree[ProjectParent]
+	projects        ordered.Tree[*ProjectUsage] // kept while there is any limit
 	preferences     ordered.Tree[*Preference]
 	aggregateLimits ordered.Tree[*AggregateLimit]
 	topologies      ordered.Tree[*Topology]
-	nodeProviders   bool // nodes are resource providers, too
-	term            Term
-	consumptionAt   int64 // see ConsumptionAt
 
 	// epoch counts begun commits. A provider or usage with the current epoch was
 	// copied in this commit and may be edited in place.
@@ -53,6 +57,17 @@ type State struct {
 	// be about the same entity.
 	edited       *Provider
 	consumerPath ordered.Path
+}
+
+// singles are what a State has one of, beside its tables.
+type singles struct {
+	ledgerID      UUID
+	head          Head
+	lastTime      int64  // of the newest record, Unix nanoseconds
+	numbers       uint64 // the last number given to a node, node allocation or chassis
+	nodeProviders bool   // nodes are resource providers, too
+	term          Term
+	consumptionAt int64 // see ConsumptionAt
 }
 
 // Head is the sequence of a commit and its digest, which stands for the whole log
@@ -77,21 +92,33 @@ type usageEntry struct {
 
 // NewState returns the State before the first commit.
 func NewState() *State {
+	byName := func(a, b nameEntry) bool { return a.name < b.name }
 	return &State{
 		providers: newTable[Provider](),
-		names:     ordered.New(func(a, b nameEntry) bool { return a.name < b.name }),
+		names:     ordered.New(byName),
 		children: ordered.New(func(a, b childEntry) bool {
 			if c := a.parent.Compare(b.parent); c != 0 {
 				return c < 0
 			}
 			return a.child.Compare(b.child) < 0
 		}),
-		consumers:  ordered.New(func(a, b consumerEntry) bool { return a.id.Before(b.id) }),
-		usages:     ordered.New(func(a, b usageEntry) bool { return a.owner.Compare(*b.owner) < 0 }),
-		traits:     ordered.New(func(a, b *Trait) bool { return a.Name < b.Name }),
-		classes:    NewClassTable(nil),
-		nextClass:  FirstCustomClass,
-		nodeTables: newNodeTables(), limitTables: newLimitTables(),
+		consumers: ordered.New(func(a, b consumerEntry) bool { return a.id.Before(b.id) }),
+		usages:    ordered.New(func(a, b usageEntry) bool { return a.owner.Compare(*b.owner) < 0 }),
+		traits:    ordered.New(func(a, b *Trait) bool { return a.Name < b.Name }),
+		classes:   NewClassTable(nil),
+		nextClass: FirstCustomClass,
+
+		nodes:       newTable[Node](),
+		nodeNames:   ordered.New(byName),
+		instances:   ordered.New(func(a, b uuidEntry) bool { return a.key.Compare(b.key) < 0 }),
+		allocations: newTable[NodeAllocation](),
+		allocNames:  ordered.New(byName),
+		nodeClasses: make(map[string]*NodeClass),
+		chassis:     ordered.New(func(a, b *Chassis) bool { return a.UUID.Before(b.UUID) }),
+
+		limits:          ordered.New(func(a, b *Limit) bool { return a.Compare(b.LimitKey) < 0 }),
+		parents:         ordered.New(func(a, b ProjectParent) bool { return a.Project < b.Project }),
+		projects:        newProjects(),
 		preferences:     ordered.New(func(a, b *Preference) bool { return a.Name < b.Name }),
 		aggregateLimits: ordered.New(func(a, b *AggregateLimit) bool { return a.Compare(b.AggregateKey) < 0 }),
 		topologies:      ordered.New(func(a, b *Topology) bool { return a.Name < b.Name }),
@@ -109,8 +136,21 @@ func (s *State) Fork() *State {
 	fork.consumers = ordered.Copy(s.consumers)
 	fork.usages = ordered.Copy(s.usages)
 	fork.traits = ordered.Copy(s.traits)
-	fork.nodeTables = s.forkNodes()
-	fork.limitTables = s.forkLimits()
+	fork.nodes = ordered.Copy(s.nodes)
+	fork.nodeNames = ordered.Copy(s.nodeNames)
+	fork.instances = ordered.Copy(s.instances)
+	fork.allocations = ordered.Copy(s.allocations)
+	fork.allocNames = ordered.Copy(s.allocNames)
+	fork.nodeClasses = make(map[string]*NodeClass, len(s.nodeClasses))
+	for name, class := range s.nodeClasses {
+		copied := *class
+		copied.free = ordered.Copy(class.free)
+		fork.nodeClasses[name] = &copied
+	}
+	fork.chassis = ordered.Copy(s.chassis)
+	fork.limits = ordered.Copy(s.limits)
+	fork.parents = ordered.Copy(s.parents)
+	fork.projects = ordered.Copy(s.projects)
 	fork.preferences = ordered.Copy(s.preferences)
 	fork.aggregateLimits = ordered.Copy(s.aggregateLimits)
 	fork.topologies = ordered.Copy(s.topologies)
@@ -201,24 +241,16 @@ func (s *State) Traits(yield func(*Trait) bool) { s.traits.Scan(yield) }
 // TraitInUse reports whether some provider has the trait. It scans all providers,
 // because only the deletion of a trait asks.
 func (s *State) TraitInUse(name string) bool {
-	found := false
-	s.Providers(func(p *Provider) bool {
-		found = p.HasTrait(name)
-		return !found
-	})
-	return found
+	return some(s.Providers, func(p *Provider) bool { return p.HasTrait(name) })
 }
 
 // ClassInUse reports whether some provider has inventory of the class, or says what it draws. It scans
 // all providers, because only the deletion of a class asks.
 func (s *State) ClassInUse(id ClassID) bool {
-	found := false
-	s.Providers(func(p *Provider) bool {
-		_, found = p.findInventory(id)
-		found = found || len(p.DrawsOf(id)) > 0
-		return !found
+	return some(s.Providers, func(p *Provider) bool {
+		_, has := p.findInventory(id)
+		return has || len(p.DrawsOf(id)) > 0
 	})
-	return found
 }
 
 // editProvider returns this commit's copy of the provider, which the caller may

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash"
 	"io"
+
+	"github.com/allot-project/allot/ledger/ordered"
 )
 
 // stateVersion is the version of the State's form, and stateFields are its fields.
@@ -22,52 +24,19 @@ const stateFlushBytes = 1 << 16
 // bytes. It does not change the State, and may run on a fork while the original
 // goes on.
 func (s *State) Encode(w io.Writer) error {
-	out := &stateWriter{w: w, e: newEncoder()}
-	s.beginning(&out.e.form)
-	writeEach(out, len(s.classes.byID), s.classes.each, (*Class).form)
-	writeEach(out, s.traits.Len(), s.Traits, (*Trait).form)
-	writeEach(out, s.providers.Len(), s.Providers, (*Provider).form)
-	writeEach(out, s.consumers.Len(), s.Consumers, (*Consumer).form)
-	out.e.form.bool(&s.nodeProviders).uint(&s.numbers)
-	writeEach(out, s.nodes.Len(), s.Nodes, (*Node).form)
-	writeEach(out, s.allocations.Len(), s.NodeAllocations, (*NodeAllocation).form)
-	writeEach(out, s.chassis.Len(), s.AllChassis, (*Chassis).form)
-	s.term.form(&out.e.form)
-	out.e.form.int(&s.consumptionAt)
-	writeEach(out, s.limits.Len(), s.Limits, (*Limit).form)
-	writeEach(out, s.parents.Len(), func(yield func(*ProjectParent) bool) {
-		s.ProjectParents(func(p ProjectParent) bool { return yield(&p) })
-	}, (*ProjectParent).form)
-	writeEach(out, s.preferences.Len(), s.Preferences, (*Preference).form)
-	writeEach(out, s.aggregateLimits.Len(), s.AggregateLimits, (*AggregateLimit).form)
-	writeEach(out, s.topologies.Len(), s.Topologies, (*Topology).form)
-	out.flushAt(0)
-	return out.err
+	f := &stateForm{coder: &newEncoder().form, w: w}
+	s.form(f)
+	f.flushAt(0)
+	return f.err
 }
 
 // DecodeState reads what Encode wrote. Damage gives an error that wraps
 // ErrCorrupt or, where the parts contradict each other, ErrInvariant.
 func DecodeState(data []byte) (*State, error) {
-	s := NewState()
-	d := newDecoder(data)
-	s.beginning(&d.form)
-	if err := s.readTables(d); err != nil {
-		return nil, err
-	}
-	d.form.bool(&s.nodeProviders).uint(&s.numbers)
-	if err := s.readNodes(d); err != nil {
-		return nil, err
-	}
-	s.term.form(&d.form)
-	d.form.int(&s.consumptionAt)
-	if s.term.Number == 0 && s.term != (Term{}) {
-		d.fail("there is no term, but %q leads it at level %d", s.term.Leader, s.term.Level)
-	}
-	err := cmp.Or(
-		s.readLimits(d), readTable(d, (*Preference).form, s.preferences), s.readAggregateLimits(d),
-		readTable(d, (*Topology).form, s.topologies), d.end(), s.term.known(),
-	)
-	if err != nil {
+	s, d := NewState(), newDecoder(data)
+	f := &stateForm{coder: &d.form}
+	s.form(f)
+	if err := cmp.Or(f.err, d.end(), s.term.known()); err != nil {
 		return nil, err
 	}
 	s.changes = Changes{}
@@ -75,34 +44,53 @@ func DecodeState(data []byte) (*State, error) {
 	return s, nil
 }
 
-// beginning visits the fields before the tables.
-func (s *State) beginning(c *coder) {
-	c.fields("state", stateFields).version("state", stateVersion)
-	c.uuid(&s.ledgerID).uint(&s.head.Sequence).digest(&s.head.Digest).int(&s.lastTime).class(&s.nextClass)
-}
-
-func (s *State) readTables(d *decoder) error {
-	classes := make([]Class, 0, 64)
-	if err := readEach(d, (*Class).form, func(class *Class) error {
+func (s *State) form(f *stateForm) {
+	f.fields("state", stateFields).version("state", stateVersion)
+	f.uuid(&s.ledgerID).uint(&s.head.Sequence).digest(&s.head.Digest).int(&s.lastTime).class(&s.nextClass)
+	var classes []Class
+	table(f, len(s.classes.byID), s.classes.each, (*Class).form, func(class *Class) error {
 		classes = append(classes, *class)
 		return nil
-	}); err != nil {
-		return err
-	}
-	s.classes = NewClassTable(classes)
-	if err := readTable(d, (*Trait).form, s.traits); err != nil {
-		return err
-	}
-	if err := readEach(d, (*Provider).form, func(p *Provider) error {
+	})
+	f.onceRead(func() error {
+		s.classes = NewClassTable(classes)
+		return nil
+	})
+	table(f, s.traits.Len(), s.Traits, (*Trait).form, into(s.traits))
+	table(f, s.providers.Len(), s.Providers, (*Provider).form, func(p *Provider) error {
 		s.indexProvider(nil, p)
 		return nil
-	}); err != nil {
-		return err
+	})
+	f.onceRead(s.decideRoots)
+	table(f, s.consumers.Len(), s.Consumers, (*Consumer).form, s.readConsumer)
+	f.bool(&s.nodeProviders).uint(&s.numbers)
+	table(f, s.nodes.Len(), s.Nodes, (*Node).form, func(n *Node) error { return s.setNode(nil, n) })
+	table(f, s.allocations.Len(), s.NodeAllocations, (*NodeAllocation).form, func(a *NodeAllocation) error {
+		return s.setNodeAllocation(nil, a)
+	})
+	table(f, s.chassis.Len(), s.AllChassis, (*Chassis).form, into(s.chassis))
+	s.term.form(f.coder)
+	f.int(&s.consumptionAt)
+	f.onceRead(s.checkTerm)
+	table(f, s.limits.Len(), s.Limits, (*Limit).form, into(s.limits))
+	table(f, s.parents.Len(), func(yield func(*ProjectParent) bool) {
+		s.ProjectParents(func(p ProjectParent) bool { return yield(&p) })
+	}, (*ProjectParent).form, func(p *ProjectParent) error {
+		s.parents.Set(*p)
+		return nil
+	})
+	f.onceRead(s.checkParents)
+	table(f, s.preferences.Len(), s.Preferences, (*Preference).form, into(s.preferences))
+	table(f, s.aggregateLimits.Len(), s.AggregateLimits, (*AggregateLimit).form, into(s.aggregateLimits))
+	f.onceRead(s.countAllAggregates)
+	table(f, s.topologies.Len(), s.Topologies, (*Topology).form, into(s.topologies))
+}
+
+func (s *State) checkTerm() error {
+	if s.term.Number == 0 && s.term != (Term{}) {
+		return fmt.Errorf("%w: there is no term, but %q leads it at level %d", ErrCorrupt, s.term.Leader, s.term.Level)
 	}
-	if err := s.decideRoots(); err != nil {
-		return err
-	}
-	return readEach(d, (*Consumer).form, s.readConsumer)
+	return nil
 }
 
 // readConsumer adds a consumer, and counts its usages.
@@ -117,57 +105,63 @@ func (s *State) readConsumer(u *Consumer) error {
 	return nil
 }
 
-func (s *State) readNodes(d *decoder) error {
-	if err := readEach(d, (*Node).form, func(n *Node) error { return s.setNode(nil, n) }); err != nil {
-		return err
-	}
-	take := func(a *NodeAllocation) error { return s.setNodeAllocation(nil, a) }
-	if err := readEach(d, (*NodeAllocation).form, take); err != nil {
-		return err
-	}
-	return readTable(d, (*Chassis).form, s.chassis)
-}
-
-// writeEach writes a table: its length, and each entry.
-func writeEach[T any](out *stateWriter, n int, each func(func(*T) bool), form func(*T, *coder)) {
-	out.e.array(n)
-	each(func(one *T) bool {
-		form(one, &out.e.form)
-		return out.flushAt(stateFlushBytes)
-	})
-}
-
-// readEach reads what writeEach wrote.
-func readEach[T any](d *decoder, form func(*T, *coder), take func(*T) error) error {
-	for i, n := 0, d.array(); i < n && d.err == nil; i++ {
-		one := new(T)
-		form(one, &d.form)
-		if d.err != nil {
-			break
-		}
-		if err := take(one); err != nil {
-			return fmt.Errorf("%w: %w", ErrCorrupt, err)
-		}
-	}
-	return d.err
-}
-
-// stateWriter passes an encoder's output on, in pieces.
-type stateWriter struct {
-	w   io.Writer
-	e   *encoder
+// stateForm visits a State, and passes an encoder's output on, in pieces.
+type stateForm struct {
+	*coder
+	w   io.Writer // nil: reading
 	err error
 }
 
-func (out *stateWriter) flushAt(n int) bool {
-	if out.err == nil {
-		out.err = out.e.err
+// onceRead does something with what was read, unless that was damaged.
+func (f *stateForm) onceRead(do func() error) {
+	if f.d == nil || f.err != nil {
+		return
 	}
-	if out.err == nil && out.e.buf.Len() >= n {
-		_, out.err = out.w.Write(out.e.buf.Bytes())
-		out.e.buf.Reset()
+	if f.err = f.d.err; f.err == nil {
+		f.err = do()
 	}
-	return out.err == nil
+}
+
+func (f *stateForm) flushAt(n int) bool {
+	if f.err == nil {
+		f.err = f.e.err
+	}
+	if f.err == nil && f.e.buf.Len() >= n {
+		_, f.err = f.w.Write(f.e.buf.Bytes())
+		f.e.buf.Reset()
+	}
+	return f.err == nil
+}
+
+// table visits a table: its length, and each entry, which take takes when it was read.
+func table[T any](f *stateForm, n int, each func(func(*T) bool), form func(*T, *coder), take func(*T) error) {
+	if f.e != nil {
+		f.e.array(n)
+		each(func(one *T) bool {
+			form(one, f.coder)
+			return f.flushAt(stateFlushBytes)
+		})
+	}
+	f.onceRead(func() error {
+		for i, n := 0, f.d.array(); i < n; i++ {
+			one := new(T)
+			if form(one, f.coder); f.d.err != nil {
+				break
+			}
+			if err := take(one); err != nil {
+				return fmt.Errorf("%w: %w", ErrCorrupt, err)
+			}
+		}
+		return f.d.err
+	})
+}
+
+// into returns the function that puts what was read into a table.
+func into[T any](table ordered.Tree[*T]) func(*T) error {
+	return func(one *T) error {
+		table.Set(one)
+		return nil
+	}
 }
 
 // Digest returns the SHA-256 of the State's canonical form.

@@ -36,11 +36,6 @@ func undo[T any](changes []Change[T], index func(before, after *T)) {
 	}
 }
 
-// readTable reads what writeEach wrote of a table.
-func readTable[T any](d *decoder, form func(*T, *coder), table ordered.Tree[*T]) error {
-	return readEach(d, form, func(one *T) error { table.Set(one); return nil })
-}
-
 // entry repeats the key beside the pointer, so that a search touches tree nodes
 // only and allocates nothing.
 type entry[T any] struct {
@@ -59,4 +54,13 @@ func find[T any](table ordered.Tree[entry[T]], id UUID) (*T, bool) {
 
 func scan[T any](table ordered.Tree[entry[T]], yield func(*T) bool) {
 	table.Scan(func(e entry[T]) bool { return yield(e.is) })
+}
+
+// some reports whether a scan comes to something that is so.
+func some[T any](scan func(yield func(T) bool), is func(T) bool) (found bool) {
+	scan(func(one T) bool {
+		found = is(one)
+		return !found
+	})
+	return found
 }

@@ -42,9 +42,7 @@ type Inventory struct {
 
 // Capacity returns (total - reserved) * ratio as a float, because Placement
 // compares usage with the untruncated value.
-func (inv Inventory) Capacity() float64 {
-	return float64(inv.Total-inv.Reserved) * inv.Ratio
-}
+func (inv Inventory) Capacity() float64 { return float64(inv.Total-inv.Reserved) * inv.Ratio }
 
 // Units returns the capacity in whole units, for display. Ratios go up to
 // MaxAllocRatio; a capacity beyond int64 is shown as the largest int64.
@@ -131,16 +129,7 @@ type Allocation struct {
 }
 
 func compareAllocations(a, b Allocation) int {
-	if c := a.Provider.Compare(b.Provider); c != 0 {
-		return c
-	}
-	return cmp.Compare(a.Class, b.Class)
-}
-
-func sortedAllocations(list []Allocation) []Allocation {
-	sorted := slices.Clone(list)
-	slices.SortFunc(sorted, compareAllocations)
-	return sorted
+	return cmp.Or(a.Provider.Compare(b.Provider), cmp.Compare(a.Class, b.Class))
 }
 
 // linearMax is the number of allocations up to which each is compared with each.
@@ -149,7 +138,8 @@ const linearMax = 16
 // haveTwice reports whether a list has a class of one provider twice.
 func haveTwice(list []Allocation) bool {
 	if len(list) > linearMax {
-		list = sortedAllocations(list)
+		list = slices.Clone(list)
+		slices.SortFunc(list, compareAllocations)
 		for i := range list[1:] {
 			if compareAllocations(list[i], list[i+1]) == 0 {
 				return true

@@ -174,7 +174,7 @@ func (w *writer) recordsOfConsumers() []int {
 	records := make([]int, 0, len(w.changes.Consumers))
 	for index := range w.commit.Records {
 		for _, event := range w.commit.Records[index].Events {
-			if event.Topic().Of == ledger.OfConsumer {
+			if ledger.TopicOf(event).Of == ledger.OfConsumer {
 				records = append(records, index)
 			}
 		}

@@ -43,7 +43,7 @@ func (m *highWaterFile) set(head ledger.Head) error {
 		return nil
 	}
 	slot, at := blocks.Slot(head)
-	if _, err := m.f.WriteAt(slot, at); err != nil {
+	if _, err := m.f.WriteAt(slot[:], at); err != nil {
 		return fmt.Errorf("projector: high-water mark: %w", err)
 	}
 	m.head = head

@@ -55,7 +55,7 @@ func touches(commit *ledger.Commit, changes *ledger.Changes, asked func(Kind) bo
 	for index := range commit.Records {
 		w.record = uint32(index)
 		for _, event := range commit.Records[index].Events {
-			topic := event.Topic()
+			topic := ledger.TopicOf(event)
 			about := aboutOf[topic.Of]
 			about.touch(&w, Subject{Kind: about.kind, ID: topic.ID})
 		}
@@ -145,7 +145,7 @@ func touchConsumer(change ledger.Change[ledger.Consumer], touch func(Subject)) {
 
 // SubjectsOf lists the entities that an event is about.
 func SubjectsOf(event ledger.Event) []Subject {
-	topic := event.Topic()
+	topic := ledger.TopicOf(event)
 	if topic.Of == ledger.OfNothing {
 		return nil
 	}

@@ -116,7 +116,7 @@ func touched(want map[projector.Subject][]ledger.Address, c *ledger.Commit, chan
 // TestEveryTopicHasAHistory: every topic of an event has a history.
 func TestEveryTopicHasAHistory(t *testing.T) {
 	for _, event := range ledgertest.EveryEvent() {
-		topic, subjects := event.Topic(), projector.SubjectsOf(event)
+		topic, subjects := ledger.TopicOf(event), projector.SubjectsOf(event)
 		if topic.Of == ledger.OfNothing && len(subjects) == 0 {
 			continue
 		}

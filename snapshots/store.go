@@ -213,13 +213,9 @@ func (s *Store) Save(state *ledger.State) error {
 	defer s.saving.Unlock()
 	begun := time.Now()
 	path := filepath.Join(s.dir, Name(state.Head().Sequence))
-	var size int64
-	err := durable.ReplaceWith(path, func(f *os.File) (err error) {
-		size, err = write(f, state)
-		return err
-	})
+	size, err := write(path, state)
 	if err != nil {
-		return fmt.Errorf("snapshots: %w", err)
+		return err
 	}
 	s.logger.Info("snapshot written", "sequence", state.Head().Sequence, "bytes", size, "took", time.Since(begun))
 	return s.prune()
@@ -228,14 +224,8 @@ func (s *Store) Save(state *ledger.State) error {
 // Write writes a snapshot into a file that is in no Store. The State must not
 // change meanwhile.
 func Write(path string, state *ledger.State) error {
-	err := durable.ReplaceWith(path, func(f *os.File) error {
-		_, err := write(f, state)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("snapshots: %w", err)
-	}
-	return nil
+	_, err := write(path, state)
+	return err
 }
 
 // Name is that of the file with the snapshot at a sequence.
@@ -267,9 +257,20 @@ func (s *Store) Link(path string) (ledger.Head, bool, error) {
 	return ledger.Head{}, false, nil
 }
 
-// write writes a State with its header and a checksum. It returns how many bytes
-// that took.
-func write(f *os.File, state *ledger.State) (int64, error) {
+// write writes a snapshot into a file. It returns how many bytes that took.
+func write(path string, state *ledger.State) (size int64, err error) {
+	err = durable.ReplaceWith(path, func(f *os.File) (err error) {
+		size, err = writeTo(f, state)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("snapshots: %w", err)
+	}
+	return size, nil
+}
+
+// writeTo writes a State with its header and a checksum.
+func writeTo(f *os.File, state *ledger.State) (int64, error) {
 	sum := sha256.New()
 	out := bufio.NewWriterSize(f, 1<<20)
 	body := io.MultiWriter(out, sum)

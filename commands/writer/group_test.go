@@ -145,7 +145,7 @@ func checkOnce(rt interface{ Fatalf(string, ...any) }, t *testing.T, l *commands
 	err := chain.Read(t.Context(), l.Log, ledger.Head{}, view.Sequence(), func(c *ledger.Commit) error {
 		for index, r := range c.Records {
 			for _, event := range r.Events {
-				topic := event.Topic()
+				topic := ledger.TopicOf(event)
 				if topic.Of != ledger.OfConsumer {
 					continue
 				}

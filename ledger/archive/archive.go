@@ -82,7 +82,6 @@ func (a *Archive) Stored() (count int, bytes int64) {
 // markName is the object that says whose archive it is.
 const markName = "ledger.json"
 
-// mark is its contents.
 type mark struct {
 	Format int         `json:"format"`
 	Ledger ledger.UUID `json:"ledger"`
@@ -164,19 +163,21 @@ func (a *Archive) take(ctx context.Context, id ledger.UUID) error {
 	if err != nil {
 		return err
 	}
-	file, err := os.CreateTemp("", "allot-archive-")
+	return a.create(ctx, os.TempDir(), markName, append(text, '\n'))
+}
+
+// create writes a small object, unless it is there. Folder is for what is sent.
+func (a *Archive) create(ctx context.Context, folder, name string, data []byte) (err error) {
+	file, err := scratch(folder)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // it was sent, or is of no use
-	_, err = file.Write(append(text, '\n'))
-	if err == nil {
-		err = a.store.Create(ctx, markName, file, int64(len(text)+1))
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if _, err = file.Write(data); err != nil {
+		return err
 	}
-	if errors.Is(err, bucket.ErrExists) {
-		err = nil
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
+	err = a.store.Create(ctx, name, file, int64(len(data)))
+	if err != nil && !errors.Is(err, bucket.ErrExists) {
 		return fmt.Errorf("%s: %w", a, err)
 	}
 	return nil
@@ -186,15 +187,9 @@ func (a *Archive) take(ctx context.Context, id ledger.UUID) error {
 func (a *Archive) Refresh(ctx context.Context) error {
 	var list []Name
 	var size int64
-	err := a.store.List(ctx, folder, func(o bucket.Object) error {
-		if name, isPart := parseName(o.Name); isPart {
-			list = append(list, name)
-			size += o.Size
-		}
-		return nil
-	})
+	err := a.each(ctx, folder, func(name Name, bytes int64) { list, size = append(list, name), size+bytes })
 	if err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return err
 	}
 	a.mu.Lock()
 	a.list, a.size = list, size
@@ -204,20 +199,27 @@ func (a *Archive) Refresh(ctx context.Context) error {
 
 // look lists the parts that begin at a sequence, and notes them.
 func (a *Archive) look(ctx context.Context, first uint64) (names []Name, err error) {
-	err = a.store.List(ctx, fmt.Sprintf("%s%020d-", folder, first), func(o bucket.Object) error {
+	err = a.each(ctx, fmt.Sprintf("%s%020d-", folder, first), func(name Name, size int64) {
+		names = append(names, name)
+		a.add(name, size)
+	})
+	return names, err
+}
+
+// each calls yield for each part in the store whose name begins with a prefix.
+func (a *Archive) each(ctx context.Context, prefix string, yield func(name Name, size int64)) error {
+	err := a.store.List(ctx, prefix, func(o bucket.Object) error {
 		if name, isPart := parseName(o.Name); isPart {
-			names = append(names, name)
-			a.add(name, o.Size)
+			yield(name, o.Size)
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", a, err)
+		return fmt.Errorf("%s: %w", a, err)
 	}
-	return names, nil
+	return nil
 }
 
-// add notes a part that was written.
 func (a *Archive) add(name Name, size int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -251,7 +253,6 @@ func (a *Archive) next(first uint64) (begin []Name, later uint64) {
 	return begin, later
 }
 
-// holding returns the parts that hold a sequence.
 func (a *Archive) holding(sequence uint64) (list []Name) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -334,3 +335,111 @@ func check[T any](
 	}
 	return h, t, err
 }
+
+// OpenURL returns the archive at a URL, without speaking to it.
+func OpenURL(url string) (*Archive, error) {
+	store, err := bucket.Open(url)
+	if err != nil {
+		return nil, err
+	}
+	return Open(store), nil
+}
+
+// OpenURLs returns the archives at some URLs, without speaking to them. Each may be named once.
+func OpenURLs(urls []string) ([]*Archive, error) {
+	list, seen := make([]*Archive, len(urls)), make(map[string]bool)
+	for i, url := range urls {
+		a, err := OpenURL(url)
+		if err != nil {
+			return nil, err
+		}
+		if seen[a.String()] {
+			return nil, fmt.Errorf("the archive %s is given twice", a)
+		}
+		list[i], seen[a.String()] = a, true
+	}
+	return list, nil
+}
+
+// Stores are the stores of archives.
+func Stores(list []*Archive) (stores []bucket.Store) {
+	for _, a := range list {
+		stores = append(stores, a.Store())
+	}
+	return stores
+}
+
+// Usual are the bounds of parts, apart from their age.
+var Usual = Bounds{Records: 1_000_000, Bytes: 64 << 20}
+
+// walk returns the parts that follow one another from after a sequence on, and
+// the sequence at which a later one begins that nothing leads to; 0: there is
+// none. Where parts overlap it takes the longest.
+func (a *Archive) walk(after uint64) (names []Name, gap uint64) {
+	for {
+		begin, later := a.next(after + 1)
+		if len(begin) == 0 {
+			return names, later
+		}
+		names = append(names, begin[0])
+		after = begin[0].Last.Sequence
+	}
+}
+
+// position reads where the log stands after a part.
+func (a *Archive) position(ctx context.Context, name Name, file *os.File) (Position, error) {
+	var first error
+	for _, same := range a.copies(name) {
+		_, trailer, err := a.get(ctx, same, file)
+		if err == nil {
+			return Position{trailer.Head, trailer.Tree}, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return Position{}, first
+}
+
+// copies returns a part and its copies.
+func (a *Archive) copies(name Name) (list []Name) {
+	begin, _ := a.next(name.First)
+	for _, n := range begin {
+		if n.Last == name.Last {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// part brings the part after a position into a file: the first good one of those
+// that begin there.
+func (a *Archive) part(
+	ctx context.Context, from ledger.Head, file *os.File,
+) (Name, logfile.Header, logfile.Trailer, error) {
+	begin, later := a.next(from.Sequence + 1)
+	if len(begin) == 0 {
+		if later > 0 {
+			return Name{}, logfile.Header{}, logfile.Trailer{}, fmt.Errorf("%w: %s has nothing of the sequences %d to %d",
+				ErrMissing, a, from.Sequence+1, later-1)
+		}
+		return Name{}, logfile.Header{}, logfile.Trailer{}, errEnd
+	}
+	var first error
+	for _, name := range begin {
+		header, trailer, err := a.get(ctx, name, file)
+		if err == nil && header.Prev != from.Digest {
+			err = fmt.Errorf("%w: %s/%s follows a commit %d with the digest %.8s, and not %.8s", ErrFork, a, name,
+				from.Sequence, header.Prev, from.Digest)
+		}
+		if err == nil {
+			return name, header, trailer, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return Name{}, logfile.Header{}, logfile.Trailer{}, first
+}
+
+var errEnd = errors.New("archives: the end")

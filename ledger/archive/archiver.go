@@ -12,6 +12,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archive/bucket"
 	"github.com/allot-project/allot/ledger/background"
+	"github.com/allot-project/allot/ledger/logfile"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
@@ -76,7 +77,12 @@ func Start(cfg Config) *Archiver {
 	a := newArchiver(cfg)
 	for _, c := range a.uploaders {
 		c.worker = background.Start(background.Work{
-			Do: c.work, Every: cfg.Every, FirstPause: firstPause, LongestPause: longestPause, Failed: c.failed, Passed: c.passed,
+			Do: c.work, Every: cfg.Every, FirstPause: firstPause, LongestPause: longestPause,
+			Failed: func(err error, again time.Duration) {
+				cfg.Logger.Error("the archive takes nothing now; the log keeps everything meanwhile",
+					"archive", c.archive.String(), "error", err, "again_in", again)
+			},
+			Passed: func() { cfg.Logger.Info("the archive takes parts again", "archive", c.archive.String()) },
 		})
 	}
 	return a
@@ -85,8 +91,10 @@ func Start(cfg Config) *Archiver {
 func newArchiver(cfg Config) *Archiver {
 	a, pace := new(Archiver), paceOf(cfg.Rate)
 	for _, one := range cfg.Archives {
-		tiles := tiler{Tiles: cfg.Tiles, archive: one, folder: cfg.Folder}
-		a.uploaders = append(a.uploaders, &uploader{archive: one, cfg: cfg, packer: newPacker(cfg, pace), tiles: tiles})
+		a.uploaders = append(a.uploaders, &uploader{
+			archive: one, cfg: cfg, packer: &packer{cfg: cfg, pace: pace},
+			tiles: tiler{Tiles: cfg.Tiles, archive: one, folder: cfg.Folder},
+		})
 	}
 	return a
 }
@@ -155,15 +163,6 @@ const (
 	longestPause = time.Minute
 )
 
-func (c *uploader) failed(err error, again time.Duration) {
-	c.cfg.Logger.Error("the archive takes nothing now; the log keeps everything meanwhile", "archive", c.archive.String(),
-		"error", err, "again_in", again)
-}
-
-func (c *uploader) passed() {
-	c.cfg.Logger.Info("the archive takes parts again", "archive", c.archive.String())
-}
-
 // work archives all that is due.
 func (c *uploader) work(ctx context.Context) error {
 	if !c.ready {
@@ -180,7 +179,7 @@ func (c *uploader) work(ctx context.Context) error {
 		c.cfg.Logger.Info("archiving", "archive", c.archive.String(), "sequence", c.at.Sequence, "records", c.at.Tree.Size())
 	}
 	for {
-		later := c.later()
+		_, later := c.archive.next(c.at.Sequence + 1) // where a part begins behind a gap; 0: there is no gap
 		part, err := c.packer.next(ctx, c.at, later)
 		if err == nil && part == nil {
 			return c.tiles.publish(ctx, c.at.Sequence)
@@ -243,12 +242,6 @@ func (c *uploader) adopt(ctx context.Context, first uint64) (there bool, err err
 		return true, nil
 	}
 	return false, nil
-}
-
-// later returns where a part begins behind a gap; 0: there is no gap.
-func (c *uploader) later() uint64 {
-	_, later := c.archive.next(c.at.Sequence + 1)
-	return later
 }
 
 func (c *uploader) verified() {
@@ -347,6 +340,6 @@ func (c *uploader) same(
 		return err == nil, size, err
 	}
 	// Another server has written it, with another signature, or it is damaged.
-	header, trailer, err := check(name, back, readLinks, discard)
+	header, trailer, err := check(name, back, logfile.ReadLinks, discard)
 	return err == nil && header.Ledger == c.cfg.Ledger && trailer.Head == part.Last, size, nil
 }

@@ -305,7 +305,7 @@ func TestFalseTree(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 10)
 	var out bytes.Buffer
-	part, err := logfile.NewPart(&out, logfile.Header{Ledger: w.id, First: 1})
+	part, err := logfile.NewWriter(&out, logfile.Header{Ledger: w.id, First: 1}, logfile.Part)
 	ledgertest.OK(t, err)
 	ledgertest.OK(t, w.log.Read(t.Context(), 1, 10, func(e ledger.Entry) error { return part.AddLinked(e) }))
 	tree, err := proof.TreeOf(8, []ledger.Digest{{1}})

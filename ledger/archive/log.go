@@ -30,8 +30,8 @@ var ErrReadOnly = errors.New("archives: this log can only be read")
 // parts in a folder, but always the newest one.
 func NewLog(archives []*Archive, folder string, bytes int64) *Log {
 	return &Log{archives: archives, cache: &cache{
-		folder: folder, bound: bytes, kept: make(map[string]*keptPart), places: make(chan struct{}, fetchedAtOnce),
-		comes: make(map[string]chan struct{}),
+		folder: folder, bound: bytes, kept: make(map[Name]*keptPart), places: make(chan struct{}, fetchedAtOnce),
+		comes: make(map[Name]chan struct{}),
 	}}
 }
 
@@ -77,7 +77,11 @@ func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry
 		}
 		end := min(to, part.name.Last.Sequence)
 		if end < to {
-			ahead.Go(func() { l.fetchAhead(ctx, end+1) })
+			ahead.Go(func() {
+				if part, err := l.open(ctx, end+1); err == nil { // what is wrong with it, its reader finds
+					_ = part.file.Close() // it was only read
+				}
+			})
 		}
 		err = logfile.ReadRange(part.file, part.size, from, end, func(e ledger.Entry) error {
 			if err := ctx.Err(); err != nil {
@@ -94,14 +98,6 @@ func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry
 		from = end + 1
 	}
 	return nil
-}
-
-// fetchAhead brings a part into the cache. What is wrong with it, its reader
-// finds.
-func (l *Log) fetchAhead(ctx context.Context, sequence uint64) {
-	if part, err := l.open(ctx, sequence); err == nil {
-		_ = part.file.Close() // it was only read
-	}
 }
 
 // LastBefore returns the sequence of the last commit whose records are all as old
@@ -145,7 +141,6 @@ func (l *Log) timeOf(ctx context.Context, from, to uint64) (sequence uint64, tim
 	return sequence, time, err
 }
 
-// openPart is a part in an open file.
 type openPart struct {
 	name Name
 	file *os.File
@@ -193,15 +188,13 @@ type cache struct {
 	places chan struct{} // one for each part that is being fetched
 
 	mu    sync.Mutex
-	comes map[string]chan struct{} // closed when a part that is being fetched is there, or cannot be had; guarded by mu
-	kept  map[string]*keptPart     // by the name of the part; guarded by mu
-	bytes int64                    // guarded by mu
-	turn  uint64                   // guarded by mu
+	comes map[Name]chan struct{} // closed when a part that is being fetched is there, or cannot be had; guarded by mu
+	kept  map[Name]*keptPart     // guarded by mu
+	bytes int64                  // guarded by mu
+	turn  uint64                 // guarded by mu
 }
 
-// keptPart is a part in the cache.
 type keptPart struct {
-	name Name
 	size int64
 	used uint64 // the turn in which it was last read
 }
@@ -212,18 +205,18 @@ func (c *cache) path(name Name) string { return filepath.Join(c.folder, filepath
 func (c *cache) open(sequence uint64) *openPart {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for key, k := range c.kept {
-		if k.name.First > sequence || k.name.Last.Sequence < sequence {
+	for name, k := range c.kept {
+		if name.First > sequence || name.Last.Sequence < sequence {
 			continue
 		}
-		file, err := os.Open(c.path(k.name))
+		file, err := os.Open(c.path(name))
 		if err != nil {
-			c.drop(key) // the file was removed
+			c.drop(name) // the file was removed
 			return nil
 		}
 		c.turn++
 		k.used = c.turn
-		return &openPart{k.name, file, k.size}
+		return &openPart{name, file, k.size}
 	}
 	return nil
 }
@@ -262,18 +255,18 @@ func (c *cache) fetch(ctx context.Context, a *Archive, name Name) (*openPart, er
 func (c *cache) begin(name Name) (came <-chan struct{}, mine bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if comes := c.comes[name.String()]; comes != nil {
+	if comes := c.comes[name]; comes != nil {
 		return comes, false
 	}
-	c.comes[name.String()] = make(chan struct{})
+	c.comes[name] = make(chan struct{})
 	return nil, true
 }
 
 func (c *cache) end(name Name) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	close(c.comes[name.String()])
-	delete(c.comes, name.String())
+	close(c.comes[name])
+	delete(c.comes, name)
 }
 
 // openNamed returns a part of the cache; nil: it is not there.
@@ -310,13 +303,13 @@ func (c *cache) keep(name Name, size int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.turn++
-	c.kept[name.String()] = &keptPart{name, size, c.turn}
+	c.kept[name] = &keptPart{size, c.turn}
 	c.bytes += size
 	for c.bytes > c.bound && len(c.kept) > 1 {
-		oldest := ""
-		for key, k := range c.kept {
-			if oldest == "" || k.used < c.kept[oldest].used {
-				oldest = key
+		oldest := name
+		for other, k := range c.kept {
+			if k.used < c.kept[oldest].used {
+				oldest = other
 			}
 		}
 		c.drop(oldest)
@@ -324,18 +317,17 @@ func (c *cache) keep(name Name, size int64) {
 }
 
 // drop removes a part. The caller holds mu.
-func (c *cache) drop(key string) {
-	k := c.kept[key]
-	c.bytes -= k.size
-	delete(c.kept, key)
-	_ = os.Remove(c.path(k.name)) // if it stays, it costs room until the next start
+func (c *cache) drop(name Name) {
+	c.bytes -= c.kept[name].size
+	delete(c.kept, name)
+	_ = os.Remove(c.path(name)) // if it stays, it costs room until the next start
 }
 
 func (c *cache) forget(name Name) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.kept[name.String()]; ok {
-		c.drop(name.String())
+	if _, ok := c.kept[name]; ok {
+		c.drop(name)
 	}
 }
 
@@ -350,6 +342,6 @@ func (l *Log) Checkpoints(ctx context.Context) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, trailer, err := check(part.name, part.file, readLinks, discard)
+	_, trailer, err := check(part.name, part.file, logfile.ReadLinks, discard)
 	return trailer.Checkpoints, errors.Join(err, part.file.Close())
 }

@@ -37,7 +37,6 @@ type sealed struct {
 	after Position
 }
 
-// packer packs the parts of a log for one archive.
 type packer struct {
 	cfg  Config
 	pace *rate.Limiter // bytes of the log that are read, for all archives
@@ -46,8 +45,6 @@ type packer struct {
 	open *packing // nil: none; guarded by mu
 	done *sealed  // until the next one is begun, so that it can be sent again; nil: none; guarded by mu
 }
-
-func newPacker(cfg Config, pace *rate.Limiter) *packer { return &packer{cfg: cfg, pace: pace} }
 
 // paceOf is the pace of so many bytes a second; 0: as fast as it goes.
 func paceOf(bytes int64) *rate.Limiter {
@@ -105,7 +102,6 @@ func (s *packer) waiting() (bytes, since int64) {
 	return s.open.bytes, s.open.firstTime
 }
 
-// abandon frees what was packed.
 func (s *packer) abandon() {
 	if s.open != nil {
 		s.open.abandon()
@@ -116,14 +112,12 @@ func (s *packer) abandon() {
 	s.open, s.done = nil, nil
 }
 
-// close frees everything.
 func (s *packer) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.abandon()
 }
 
-// packing is a part that is being packed.
 type packing struct {
 	first     uint64
 	before    uint64 // it ends before this sequence; 0: where the Bounds say
@@ -148,7 +142,8 @@ func (s *packer) begin(ctx context.Context, from Position, before uint64) (*pack
 	if err != nil {
 		return nil, err
 	}
-	w, err := logfile.NewPart(file, logfile.Header{Ledger: s.cfg.Ledger, First: from.Sequence + 1, Prev: from.Digest})
+	header := logfile.Header{Ledger: s.cfg.Ledger, First: from.Sequence + 1, Prev: from.Digest}
+	w, err := logfile.NewWriter(file, header, logfile.Part)
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}

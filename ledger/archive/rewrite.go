@@ -22,34 +22,29 @@ func Rewrite(ctx context.Context, a *Archive, cfg Config) (*Rewritten, error) {
 	if err := a.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	m := &mending{uploader: uploader{archive: a, cfg: cfg}, done: &Rewritten{}}
+	done, c := &Rewritten{}, &uploader{archive: a, cfg: cfg}
 	names, _ := a.walk(0)
 	at := Beginning()
 	for _, name := range names {
-		after, err := m.one(ctx, at, name)
+		after, err := c.rewrite(ctx, at, name, done)
 		if err != nil {
-			return m.done, err
+			return done, err
 		}
 		at = after
 	}
-	return m.done, nil
+	return done, nil
 }
 
-type mending struct {
-	uploader
-	done *Rewritten
-}
-
-// one reads a part, and writes it again if it must. It returns where the log
+// rewrite reads a part, and writes it again if it must. It returns where the log
 // stands after it.
-func (m *mending) one(ctx context.Context, at Position, name Name) (Position, error) {
-	file, err := scratch(m.cfg.Folder)
+func (c *uploader) rewrite(ctx context.Context, at Position, name Name, done *Rewritten) (Position, error) {
+	file, err := scratch(c.cfg.Folder)
 	if err != nil {
 		return at, err
 	}
 	defer func() { _ = file.Close() }() // it is not read any more
-	for _, same := range m.archive.copies(name) {
-		header, trailer, err := m.archive.get(ctx, same, file)
+	for _, same := range c.archive.copies(name) {
+		header, trailer, err := c.archive.get(ctx, same, file)
 		if errors.Is(err, ErrPart) {
 			continue
 		}
@@ -57,24 +52,24 @@ func (m *mending) one(ctx context.Context, at Position, name Name) (Position, er
 			return at, err
 		}
 		if header.Prev != at.Digest {
-			return at, fmt.Errorf("%w: %s/%s does not follow the part before it", ErrFork, m.archive, same)
+			return at, fmt.Errorf("%w: %s/%s does not follow the part before it", ErrFork, c.archive, same)
 		}
-		m.done.Good++
+		done.Good++
 		return Position{trailer.Head, trailer.Tree}, nil
 	}
-	m.cfg.Bounds = Bounds{Records: 1 << 62, Bytes: 1 << 62, Age: 1 << 62} // it ends where the damaged one does
-	m.packer = newPacker(m.cfg, paceOf(m.cfg.Rate))
-	defer m.packer.close()
-	part, err := m.packer.next(ctx, at, name.Last.Sequence+1)
+	c.cfg.Bounds = Bounds{Records: 1 << 62, Bytes: 1 << 62, Age: 1 << 62} // it ends where the damaged one does
+	c.packer = &packer{cfg: c.cfg, pace: paceOf(c.cfg.Rate)}
+	defer c.packer.close()
+	part, err := c.packer.next(ctx, at, name.Last.Sequence+1)
 	switch {
 	case err != nil:
 		return at, err
 	case part == nil || part.Last != name.Last:
-		return at, fmt.Errorf("%w: %s/%s is damaged, and the log does not have its commits with that digest", ErrFork, m.archive, name)
+		return at, fmt.Errorf("%w: %s/%s is damaged, and the log does not have its commits with that digest", ErrFork, c.archive, name)
 	}
-	if err := m.put(ctx, part); err != nil {
+	if err := c.put(ctx, part); err != nil {
 		return at, err
 	}
-	m.done.Written = append(m.done.Written, name)
+	done.Written = append(done.Written, name)
 	return part.after, nil
 }

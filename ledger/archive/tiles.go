@@ -53,7 +53,7 @@ func (w *tiler) publish(ctx context.Context, end uint64) error {
 			return err
 		}
 	}
-	if err := w.create(ctx, fmt.Sprintf("%s%020d", checkpointsFolder, c.Size), signed); err != nil {
+	if err := w.archive.create(ctx, w.folder, fmt.Sprintf("%s%020d", checkpointsFolder, c.Size), signed); err != nil {
 		return err
 	}
 	w.at = end
@@ -102,22 +102,5 @@ func (w *tiler) tile(ctx context.Context, t tlog.Tile) error {
 	if err != nil {
 		return err
 	}
-	return w.create(ctx, tilesFolder+proof.TilePath(t), data)
-}
-
-// create writes an object, unless it is there.
-func (w *tiler) create(ctx context.Context, name string, data []byte) (err error) {
-	file, err := scratch(w.folder)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	if _, err = file.Write(data); err != nil {
-		return err
-	}
-	err = w.archive.store.Create(ctx, name, file, int64(len(data)))
-	if err != nil && !errors.Is(err, bucket.ErrExists) {
-		return fmt.Errorf("%s: %w", w.archive, err)
-	}
-	return nil
+	return w.archive.create(ctx, w.folder, tilesFolder+proof.TilePath(t), data)
 }

@@ -113,13 +113,9 @@ func (v *verifier) next(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w: %s/%s: %w", ErrPart, v.archive, name, err)
 	}
-	return v.good(&now)
-}
-
-func (v *verifier) good(now *Verification) error {
-	v.known = now
+	v.known = &now
 	if v.Known != nil {
-		return v.Known(now)
+		return v.Known(&now)
 	}
 	return nil
 }

@@ -40,7 +40,6 @@ type DamageError struct {
 	Err    error // the chain's error; nil: a file is damaged
 }
 
-// Error implements error.
 func (e *DamageError) Error() string {
 	text := fmt.Sprintf("%v at sequence %d: %s at byte %d: %s", ErrDamaged, e.After.Sequence+1, e.Path, e.Offset, e.Reason)
 	if e.Next > 0 {
@@ -74,13 +73,10 @@ type Report struct {
 	read []blockFacts // facts of all blocks, in order
 }
 
-// blockFacts is what is known of one block.
 type blockFacts struct {
 	block
-	first, last         uint64 // sequences; last is first-1 in an empty block
-	firstTime, lastTime int64
-	bytes               uint64 // of its records
-	lastSum             [checksumBytes]byte
+	indexed
+	lastSum [checksumBytes]byte
 
 	// odd means that not every record is a commit that follows the one before. If
 	// none is odd, prev is the digest of the commit before the first one, and end
@@ -237,7 +233,6 @@ func (f Folder) strange(r record) string {
 	return ""
 }
 
-// join follows the chain from block to block.
 func (f Folder) join(facts []blockFacts, j *joint) (*Report, error) {
 	report := &Report{read: facts}
 	for i := range facts {
@@ -263,7 +258,7 @@ func (f Folder) join(facts []blockFacts, j *joint) (*Report, error) {
 		report.TornBytes = b.size - report.TornAt
 	}
 	report.Last = j.chain.Head()
-	if damage := j.end(); damage != nil {
+	if damage := j.damage(j.chain.End()); damage != nil {
 		return nil, damage
 	}
 	return report, nil
@@ -279,16 +274,7 @@ type joint struct {
 	lost bool
 }
 
-// newJoint returns what follows the chain from its beginning on.
-func newJoint() *joint {
-	j := &joint{}
-	j.restart(ledger.Head{})
-	return j
-}
-
-func (j *joint) restart(head ledger.Head) {
-	j.chain = chain.New(head)
-}
+func newJoint() *joint { return &joint{chain: chain.New(ledger.Head{})} }
 
 // next joins a block to those before it.
 func (j *joint) next(b *blockFacts) *DamageError {
@@ -305,8 +291,7 @@ func (j *joint) next(b *blockFacts) *DamageError {
 		return nil
 	}
 	if j.lost {
-		j.restart(ledger.Head{Sequence: b.first - 1, Digest: b.prev})
-		j.lost = false
+		j.chain, j.lost = chain.New(ledger.Head{Sequence: b.first - 1, Digest: b.prev}), false
 	}
 	if !b.odd && j.chain.NextRun(b.prev, ledger.Head{Sequence: b.last, Digest: b.end}) {
 		return nil
@@ -334,9 +319,6 @@ func (j *joint) oneByOne(b *blockFacts) error {
 	return nil
 }
 
-// end returns an error if the log must not end here.
-func (j *joint) end() *DamageError { return j.damage(j.chain.End()) }
-
 func (j *joint) damage(err error) *DamageError {
 	if err == nil {
 		return nil
@@ -361,4 +343,50 @@ func joinErrors(errs ...error) error {
 		return fmt.Errorf("blocks: %w", err)
 	}
 	return nil
+}
+
+// ScanIntact yields every whole entry, in the order of the files, whatever damage
+// lies between them, and returns the damage; what a disk cannot read is damage, too. The caller must check whether an
+// entry is a commit that follows the one before.
+func (f Folder) ScanIntact(ctx context.Context, yield func(ledger.Entry) error) ([]DamageError, error) {
+	list, err := f.blocks()
+	if err != nil {
+		return nil, err
+	}
+	var damage []DamageError
+	last := uint64(0)
+	for _, b := range list {
+		buf, err := os.ReadFile(b.path) // with an error, too, it returns what comes before
+		if err != nil {
+			damage = append(damage, DamageError{
+				After: ledger.Head{Sequence: last}, Path: b.path, Offset: len(buf), Reason: err.Error(),
+			})
+		}
+		sum := blockHash(f.Stream, b.number)
+		for offset := 0; offset < len(buf); {
+			if ctx.Err() != nil {
+				return damage, ctx.Err()
+			}
+			r, reason := parse(buf, offset, sum)
+			if reason == "" {
+				reason = f.strange(r)
+			}
+			if reason == "" {
+				if err := yield(ledger.Entry{Sequence: r.sequence, Data: r.data}); err != nil {
+					return damage, err
+				}
+				last, offset = r.sequence, offset+r.length
+				continue
+			}
+			next, found := goodAfter(buf, offset+1, last, sum)
+			damage = append(damage, DamageError{
+				After: ledger.Head{Sequence: last}, Next: next.sequence, Path: b.path, Offset: offset, Reason: reason,
+			})
+			if !found {
+				break
+			}
+			offset = next.offset
+		}
+	}
+	return damage, nil
 }

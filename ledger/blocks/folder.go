@@ -52,7 +52,6 @@ const (
 // metaFile has the stream's configuration.
 const metaFile = "meta.inf"
 
-// block is one block file.
 type block struct {
 	number int
 	path   string
@@ -69,7 +68,6 @@ func (f Folder) blocks() ([]block, error) {
 	return list, joinErrors(err)
 }
 
-// blocksIn lists the block files of a folder in order.
 func blocksIn(dir string) ([]block, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

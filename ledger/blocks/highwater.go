@@ -106,9 +106,12 @@ func NewestSlot(slots []byte) (newest ledger.Head, good bool) {
 
 // Slot returns a head in the form in which it is written, and its place in the
 // file.
-func Slot(head ledger.Head) (slot []byte, at int64) {
-	encoded := encodeSlot(head)
-	return encoded[:], slotAt(head)
+func Slot(head ledger.Head) (slot [slotBytes]byte, at int64) {
+	binary.BigEndian.PutUint64(slot[:], head.Sequence)
+	copy(slot[8:], head.Digest[:])
+	sum := sha256.Sum256(slot[:slotUsedBytes])
+	copy(slot[slotUsedBytes:], sum[:slotCheck])
+	return slot, int64(head.Sequence%2) * slotBytes
 }
 
 // OpenHighWater opens or makes the file of a log. For a replica, whose server syncs the log's
@@ -178,22 +181,12 @@ func (m *HighWater) Set(head ledger.Head) error {
 
 // write writes the slot of a head. m.mu must be held.
 func (m *HighWater) write(head ledger.Head) error {
-	slot := encodeSlot(head)
+	slot, at := Slot(head)
 	m.synced.encode(slot[:])
-	if _, err := m.f.WriteAt(slot[:], slotAt(head)); err != nil {
+	if _, err := m.f.WriteAt(slot[:], at); err != nil {
 		return fmt.Errorf("blocks: high-water mark: %w", err)
 	}
 	return nil
-}
-
-func slotAt(head ledger.Head) int64 { return int64(head.Sequence%2) * slotBytes }
-
-func encodeSlot(head ledger.Head) (slot [slotBytes]byte) {
-	binary.BigEndian.PutUint64(slot[:], head.Sequence)
-	copy(slot[8:], head.Digest[:])
-	sum := sha256.Sum256(slot[:slotUsedBytes])
-	copy(slot[slotUsedBytes:], sum[:slotCheck])
-	return slot
 }
 
 // sync makes the mark durable. After a failure it does nothing more: another try would succeed
@@ -284,6 +277,6 @@ func WriteHighWater(path string, head ledger.Head) error { return joinErrors(rep
 func replaceMark(path string, head ledger.Head) error {
 	var content [SlotsBytes]byte
 	slot, at := Slot(head)
-	copy(content[at:], slot)
+	copy(content[at:], slot[:])
 	return durable.Replace(path, content[:])
 }

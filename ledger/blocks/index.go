@@ -22,7 +22,6 @@ const (
 	indexVersion = 4
 )
 
-// index is the contents of a stream's index.
 type index struct {
 	blocks  map[int]indexed
 	newest  int // number of its last block
@@ -31,8 +30,8 @@ type index struct {
 
 // indexed is one block as an index describes it.
 type indexed struct {
-	bytes               uint64
-	first, last         uint64
+	bytes               uint64 // of its records
+	first, last         uint64 // sequences; last is first-1 in an empty block
 	firstTime, lastTime int64
 }
 
@@ -137,11 +136,7 @@ func (ix *index) vouches(b block) bool {
 }
 
 func (ix *index) facts(b block) blockFacts {
-	known := ix.blocks[b.number]
-	return blockFacts{
-		block: b, unread: true, bytes: known.bytes,
-		first: known.first, last: known.last, firstTime: known.firstTime, lastTime: known.lastTime,
-	}
+	return blockFacts{block: b, indexed: ix.blocks[b.number], unread: true}
 }
 
 // fits reports whether a server would believe the index: it describes the last
@@ -159,7 +154,6 @@ func (ix *index) fits(facts []blockFacts) bool {
 	return newest.number == ix.newest && newest.lastSum == ix.lastSum
 }
 
-// encodeIndex returns the index of these blocks.
 func (f Folder) encodeIndex(facts []blockFacts) []byte {
 	first, last := facts[0], facts[len(facts)-1]
 	var messages, size uint64
@@ -168,29 +162,27 @@ func (f Folder) encodeIndex(facts []blockFacts) []byte {
 		size += b.bytes
 	}
 	buf := []byte{indexMagic, indexVersion}
-	buf = binary.AppendUvarint(buf, messages)
-	buf = binary.AppendUvarint(buf, size)
-	buf = binary.AppendUvarint(buf, first.first)
-	buf = binary.AppendVarint(buf, first.firstTime)
-	buf = binary.AppendUvarint(buf, last.last)
-	buf = binary.AppendVarint(buf, last.lastTime)
-	buf = binary.AppendUvarint(buf, 1)
-	buf = binary.AppendUvarint(buf, uint64(len(f.Subject)))
-	buf = append(buf, f.Subject...)
-	buf = binary.AppendUvarint(buf, messages)
-	buf = binary.AppendUvarint(buf, uint64(first.number))
-	buf = binary.AppendUvarint(buf, uint64(last.number))
-	buf = binary.AppendUvarint(buf, uint64(len(facts)))
-	for _, b := range facts {
-		buf = binary.AppendUvarint(buf, uint64(b.number))
-		buf = binary.AppendUvarint(buf, b.bytes)
-		buf = binary.AppendUvarint(buf, b.first)
-		buf = binary.AppendVarint(buf, b.firstTime-first.firstTime)
-		buf = binary.AppendUvarint(buf, b.last)
-		buf = binary.AppendVarint(buf, b.lastTime-first.firstTime)
-		buf = append(buf, 0, 0, 0) // deleted, with a time to live, scheduled
+	add := func(numbers ...uint64) {
+		for _, n := range numbers {
+			buf = binary.AppendUvarint(buf, n)
+		}
 	}
-	buf = binary.AppendUvarint(buf, uint64(last.number))
+	addTime := func(sequence uint64, time int64) {
+		buf = binary.AppendVarint(binary.AppendUvarint(buf, sequence), time)
+	}
+	add(messages, size)
+	addTime(first.first, first.firstTime)
+	addTime(last.last, last.lastTime)
+	add(1, uint64(len(f.Subject)))
+	buf = append(buf, f.Subject...)
+	add(messages, uint64(first.number), uint64(last.number), uint64(len(facts)))
+	for _, b := range facts {
+		add(uint64(b.number), b.bytes)
+		addTime(b.first, b.firstTime-first.firstTime)
+		addTime(b.last, b.lastTime-first.firstTime)
+		add(0, 0, 0) // deleted, with a time to live, scheduled
+	}
+	add(uint64(last.number))
 	buf = append(buf, last.lastSum[:]...)
 	h := streamHash(f.Stream)
 	_, _ = h.Write(buf) // a hash.Hash never fails
@@ -209,7 +201,6 @@ func (f Folder) Settle(r *Report) error {
 	return f.settleIndex(r.read)
 }
 
-// settleIndex writes an index that fits the blocks.
 func (f Folder) settleIndex(read []blockFacts) error {
 	if !slices.ContainsFunc(read, func(b blockFacts) bool { return !b.empty() }) {
 		return nil

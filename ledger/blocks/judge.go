@@ -69,10 +69,11 @@ func (f Folder) Judge(ctx context.Context, opts JudgeOptions) (*Verdict, error) 
 		}
 		return nil, err
 	}
-	return f.judgeFiles(ctx, opts)
+	return f.JudgeImport(ctx, opts)
 }
 
-func (f Folder) judgeFiles(ctx context.Context, opts JudgeOptions) (v *Verdict, err error) {
+// JudgeImport is Judge for the import itself.
+func (f Folder) JudgeImport(ctx context.Context, opts JudgeOptions) (v *Verdict, err error) {
 	v = &Verdict{}
 	if v.Begin, err = f.Beginning(); err != nil {
 		return nil, err
@@ -90,7 +91,6 @@ func (f Folder) judgeFiles(ctx context.Context, opts JudgeOptions) (v *Verdict, 
 	return v, f.holds(ctx, v, append(opts.Seen, Seen{v.Mark, HighWaterPath(f.Store)}))
 }
 
-// holds checks that the log holds the heads that were seen.
 func (f Folder) holds(ctx context.Context, v *Verdict, seen []Seen) error {
 	var last uint64
 	if v.Report != nil {
@@ -146,9 +146,7 @@ func (f Folder) Beginning() (*Beginning, error) {
 }
 
 // MayBegin gives permission to begin a log.
-func (f Folder) MayBegin(b Beginning) error {
-	return writeNote(filepath.Join(f.Store, newFile), b)
-}
+func (f Folder) MayBegin(b Beginning) error { return writeNote(filepath.Join(f.Store, newFile), b) }
 
 // Begun withdraws the permission, because the log has begun.
 func (f Folder) Begun() error {
@@ -241,11 +239,6 @@ func (f Folder) EndImport(last ledger.Head) error {
 		return err
 	}
 	return removeNote(filepath.Join(f.Store, importFile))
-}
-
-// JudgeImport is Judge for the import itself.
-func (f Folder) JudgeImport(ctx context.Context, opts JudgeOptions) (*Verdict, error) {
-	return f.judgeFiles(ctx, opts)
 }
 
 // readNote reads a small file of JSON; nil if there is none.

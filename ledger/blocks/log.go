@@ -8,6 +8,7 @@ import (
 	"hash"
 	"io"
 	"os"
+	"sort"
 	"sync"
 
 	"github.com/allot-project/allot/ledger"
@@ -77,10 +78,7 @@ func (l *Log) Last(context.Context) (uint64, error) {
 
 // Read implements ledger.Log.
 func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
-	if from == 0 {
-		from = 1
-	}
-	for from <= to {
+	for from = max(from, 1); from <= to; {
 		next := from
 		b, err := l.find(from)
 		if err == nil {
@@ -98,7 +96,6 @@ func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry
 	return nil
 }
 
-// find returns the block that holds a sequence.
 func (l *Log) find(sequence uint64) (place, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,15 +115,7 @@ func (l *Log) find(sequence uint64) (place, error) {
 
 // search returns the last block that begins at or before a sequence, or -1.
 func (l *Log) search(sequence uint64) int {
-	low, high := 0, len(l.firsts)
-	for low < high {
-		if middle := (low + high) / 2; l.firsts[middle].first <= sequence {
-			low = middle + 1
-		} else {
-			high = middle
-		}
-	}
-	return low - 1
+	return sort.Search(len(l.firsts), func(i int) bool { return l.firsts[i].first > sequence }) - 1
 }
 
 // refresh looks for blocks that were added since. The caller holds mu.
@@ -143,22 +132,13 @@ func (l *Log) refresh() error {
 		if b.number <= known || b.size == 0 {
 			continue
 		}
-		first, err := b.firstSequence()
+		header, err := readAt(b.path, 0, recordHeaderBytes)
 		if err != nil {
 			return err
 		}
-		l.firsts = append(l.firsts, place{b, first})
+		l.firsts = append(l.firsts, place{b, binary.LittleEndian.Uint64(header[4:])}) // the sequence of its first record
 	}
 	return nil
-}
-
-// firstSequence reads the sequence of a block's first message.
-func (b block) firstSequence() (uint64, error) {
-	header, err := readAt(b.path, 0, recordHeaderBytes)
-	if err != nil {
-		return 0, err
-	}
-	return binary.LittleEndian.Uint64(header[4:]), nil
 }
 
 // readAt reads a part of a file, all of it.
@@ -184,14 +164,14 @@ func readAt(path string, offset int64, size int) ([]byte, error) {
 // readBlock yields the entries from..to of a block, and returns the next
 // sequence.
 func (l *Log) readBlock(ctx context.Context, b place, from, to uint64, yield func(ledger.Entry) error) (uint64, error) {
-	path := b.path
 	fresh := false
 	for {
-		offsets, looked, err := l.offsetsOf(b, path, from, fresh)
+		offsets, looked, err := l.offsetsOf(b, from, fresh)
 		if err != nil {
 			return from, err
 		}
-		r := &blockRead{path: path, subject: l.folder.Subject, sum: blockHash(l.folder.Stream, b.number), next: from, to: to}
+		sum := blockHash(l.folder.Stream, b.number)
+		r := &blockRead{path: b.path, subject: l.folder.Subject, sum: sum, next: from, to: to}
 		err = r.run(ctx, offsets, b.first, yield)
 		from = r.next
 		// An unfinished write may have been cut off since, and another one taken
@@ -204,7 +184,6 @@ func (l *Log) readBlock(ctx context.Context, b place, from, to uint64, yield fun
 	}
 }
 
-// blockRead reads a part of one block.
 type blockRead struct {
 	path, subject string
 	sum           hash.Hash64
@@ -265,14 +244,14 @@ func part(offsets []uint32, more uint64) int {
 // offsetsOf returns where a block's records begin, and where the last one
 // ends. It looks at the file if a sequence came since it looked last, or if that
 // is asked for.
-func (l *Log) offsetsOf(b place, path string, sequence uint64, fresh bool) (offsets []uint32, looked bool, err error) {
+func (l *Log) offsetsOf(b place, sequence uint64, fresh bool) (offsets []uint32, looked bool, err error) {
 	l.mu.Lock()
-	known, ok := l.offsets[path]
+	known, ok := l.offsets[b.path]
 	l.mu.Unlock()
 	if ok && !fresh && sequence-b.first < uint64(len(known)-1) {
 		return known, false, nil
 	}
-	buf, err := os.ReadFile(path)
+	buf, err := os.ReadFile(b.path)
 	if err != nil {
 		return nil, true, fmt.Errorf("blocks: %w", err)
 	}
@@ -290,6 +269,6 @@ func (l *Log) offsetsOf(b place, path string, sequence uint64, fresh bool) (offs
 	if len(l.offsets) >= cachedBlocks {
 		clear(l.offsets) // they are found again
 	}
-	l.offsets[path] = offsets
+	l.offsets[b.path] = offsets
 	return offsets, true, nil
 }

@@ -32,7 +32,6 @@ const (
 	maxRecordBytes = 32 << 20
 )
 
-// record is one message in a block file.
 type record struct {
 	offset   int // in the file
 	length   int // in the file
@@ -48,7 +47,6 @@ func blockHash(stream string, block int) hash.Hash64 {
 	return newHash(key)
 }
 
-// streamHash is the hash of a stream's own files.
 func streamHash(stream string) hash.Hash64 { return newHash(sha256.Sum256([]byte(stream))) }
 
 func newHash(key [32]byte) hash.Hash64 {

@@ -32,7 +32,6 @@ func (p extent) before(other extent) bool {
 	return cmp.Or(cmp.Compare(p.block, other.block), cmp.Compare(p.offset, other.offset)) < 0
 }
 
-// encode writes an extent into the slot of a mark.
 func (p extent) encode(slot []byte) {
 	binary.BigEndian.PutUint32(slot[slotExtent:], uint32(p.block))
 	binary.BigEndian.PutUint32(slot[slotExtent+4:], uint32(p.offset))
@@ -62,8 +61,11 @@ type syncer struct {
 func (s *syncer) sync() (p extent, err error) {
 	if s.newest == 0 {
 		list, err := s.blocks()
+		if errors.Is(err, ErrNoLog) {
+			return p, nil
+		}
 		if err != nil || len(list) == 0 {
-			return p, ignoreNoLog(err)
+			return p, err
 		}
 		s.newest = list[len(list)-1].number
 	}
@@ -81,13 +83,6 @@ func (s *syncer) sync() (p extent, err error) {
 			return p, durable.SyncFolder(s.messages())
 		}
 	}
-}
-
-func ignoreNoLog(err error) error {
-	if errors.Is(err, ErrNoLog) {
-		return nil
-	}
-	return err
 }
 
 // syncFile returns the size up to which a file is durable.

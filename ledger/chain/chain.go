@@ -243,10 +243,7 @@ type BadEntryError struct {
 	Err      error
 }
 
-// Error implements error.
-func (e *BadEntryError) Error() string {
-	return fmt.Sprintf("log entry %d: %v", e.Sequence, e.Err)
-}
+func (e *BadEntryError) Error() string { return fmt.Sprintf("log entry %d: %v", e.Sequence, e.Err) }
 
 // Unwrap returns the reason why the entry is bad.
 func (e *BadEntryError) Unwrap() error { return e.Err }

@@ -43,15 +43,6 @@ const answerWithin = 45 * time.Second
 // reply subjects when a request passes from account to account.
 const replySubjects = "_R_.>"
 
-// role is what one of this process's own connections may do.
-type role struct {
-	name        string
-	permissions server.Permissions
-}
-
-// nameOf is what such a connection is called.
-func nameOf(r role) string { return "allot " + r.name }
-
 func allow(subjects ...string) *server.SubjectPermission {
 	return &server.SubjectPermission{Allow: subjects}
 }
@@ -59,31 +50,31 @@ func allow(subjects ...string) *server.SubjectPermission {
 // nothing is no subject at all, because an empty list would mean every subject.
 var nothing = &server.SubjectPermission{Deny: []string{">"}}
 
-var (
-	logRole = role{name: "log", permissions: server.Permissions{
-		Publish:   allow(jetstream.Subject, jetstream.Subject+".>", jetstream.RejectedSubject, jetstream.ValuesSubject, "$JS.API.>"),
-		Subscribe: allow("_INBOX.>", jetstream.ElectedSubject+"*"),
-	}}
-	// The permissions of these two depend on the server's services and streams.
-	doorRole = role{name: "door", permissions: server.Permissions{Publish: allow(replySubjects)}}
-	peerRole = role{name: "replica", permissions: server.Permissions{
-		Publish: allow(ClusterSubjects, "_INBOX.>"), Subscribe: allow(ClusterSubjects, "_INBOX.>"),
-	}}
-	noticesRole = role{name: "notices", permissions: server.Permissions{Subscribe: nothing}}
+// What this process's own connections are for.
+const (
+	logRole     = "log"
+	doorRole    = "door"
+	peerRole    = "replica"
+	noticesRole = "notices"
 )
 
-// ownPermissions are the permissions of this process's connections, by the role's
-// name.
+// nameOf is what such a connection is called.
+func nameOf(role string) string { return "allot " + role }
+
+// ownPermissions are the permissions of this process's connections, by their roles.
 func ownPermissions(cfg Config) map[string]*server.Permissions {
-	door, notices, log, peer := doorRole.permissions, noticesRole.permissions, logRole.permissions, peerRole.permissions
 	var come []string
 	for _, service := range cfg.Services {
 		come = append(come, cfg.comesAs(service), service) // the library listens on the other, where nothing comes
 	}
-	door.Subscribe = orNothing(come)
-	notices.Publish = orNothing(cfg.Streams)
 	return map[string]*server.Permissions{
-		logRole.name: &log, doorRole.name: &door, noticesRole.name: &notices, peerRole.name: &peer,
+		logRole: {
+			Publish:   allow(jetstream.Subject, jetstream.Subject+".>", jetstream.RejectedSubject, jetstream.ValuesSubject, "$JS.API.>"),
+			Subscribe: allow("_INBOX.>", jetstream.ElectedSubject+"*"),
+		},
+		doorRole:    {Publish: allow(replySubjects), Subscribe: orNothing(come)},
+		peerRole:    {Publish: allow(ClusterSubjects, "_INBOX.>"), Subscribe: allow(ClusterSubjects, "_INBOX.>")},
+		noticesRole: {Publish: orNothing(cfg.Streams), Subscribe: nothing},
 	}
 }
 
@@ -104,12 +95,9 @@ func anonymous(cfg Config) User {
 	return User{Publish: cfg.Services, Subscribe: append([]string{"_INBOX.>"}, cfg.Streams...)}
 }
 
-// accounts makes the accounts of clients.
 type accounts struct {
-	ns        *server.Server
-	cfg       Config
-	streams   []string
-	anonymous string // begins the names of the accounts of connections without credentials
+	ns  *server.Server
+	cfg Config
 
 	mu    sync.Mutex
 	spare []*server.Account // of connections without credentials, in use or not; guarded by mu
@@ -134,9 +122,7 @@ func openAccounts(ns *server.Server, cfg Config) (*accounts, error) {
 			return nil, fmt.Errorf("embedded: export %s: %w", subject, err)
 		}
 	}
-	return &accounts{
-		ns: ns, cfg: cfg, streams: cfg.Streams, anonymous: anonymousOf(cfg),
-	}, nil
+	return &accounts{ns: ns, cfg: cfg}, nil
 }
 
 // limit bounds an account's connections, their subscriptions and their messages. The
@@ -166,7 +152,7 @@ func (a *accounts) add(name string) (*server.Account, error) {
 			return nil, fmt.Errorf("embedded: import %s: %w", subject, err)
 		}
 	}
-	for _, subject := range a.streams {
+	for _, subject := range a.cfg.Streams {
 		if err := account.AddStreamImport(own, subject, ""); err != nil {
 			return nil, fmt.Errorf("embedded: import %s: %w", subject, err)
 		}
@@ -181,7 +167,7 @@ func (a *accounts) seat(take func(*server.Account)) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.spare) < maxAnonymous {
-		account, err := a.add(fmt.Sprint(a.anonymous, len(a.spare)+1))
+		account, err := a.add(fmt.Sprint(anonymousOf(a.cfg), len(a.spare)+1))
 		if err != nil {
 			return err
 		}

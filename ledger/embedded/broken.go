@@ -1,10 +1,10 @@
 package embedded
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 )
 
 // When JetStream cannot write, it logs that, gives publishers no answer, and takes nothing
@@ -19,35 +19,17 @@ import (
 // ErrBroken means that JetStream could not write, and takes nothing until the next start.
 var ErrBroken = errors.New("embedded: JetStream could not write to its store")
 
-// trouble is what is known of stores that could not write.
-type trouble struct {
-	broken chan struct{} // closed when one could not
-	once   sync.Once
-	reason error // set before broken is closed
-}
-
-// note reads lines that report a broken store.
-func (t *trouble) note(text string) {
+func (l *natsLogger) noteBroken(text string) {
 	if strings.Contains(strings.ToLower(text), "critical write error") {
-		t.once.Do(func() {
-			t.reason = fmt.Errorf("%w: %s", ErrBroken, strings.TrimSpace(text))
-			close(t.broken)
-		})
+		l.breaks(fmt.Errorf("%w: %s", ErrBroken, strings.TrimSpace(text)))
 	}
 }
 
 // Broken is closed when JetStream could not write to one of its stores.
-func (s *Server) Broken() <-chan struct{} { return s.lines.trouble.broken }
+func (s *Server) Broken() <-chan struct{} { return s.lines.broken.Done() }
 
 // WhyBroken returns why, or nil.
-func (s *Server) WhyBroken() error {
-	select {
-	case <-s.lines.trouble.broken:
-		return s.lines.trouble.reason
-	default:
-		return nil
-	}
-}
+func (s *Server) WhyBroken() error { return context.Cause(s.lines.broken) }
 
 // NoSpace reports whether an error of JetStream says that the disk is full.
 func NoSpace(err error) bool {

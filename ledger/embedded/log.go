@@ -20,22 +20,17 @@ func Files(storeDir string) blocks.Folder {
 // would cut away what it cannot read. It also changes the files so that the
 // server has nothing to cut.
 func judge(ctx context.Context, cfg Config) (*blocks.Verdict, error) {
-	files := Files(cfg.StoreDir)
-	if cfg.Verdict != nil {
-		return settle(cfg, files, cfg.Verdict)
+	files, verdict := Files(cfg.StoreDir), cfg.Verdict
+	if verdict == nil {
+		look := files.Judge
+		if cfg.Import {
+			look = files.JudgeImport
+		}
+		var err error
+		if verdict, err = look(ctx, cfg.Judge); err != nil {
+			return nil, err
+		}
 	}
-	look := files.Judge
-	if cfg.Import {
-		look = files.JudgeImport
-	}
-	verdict, err := look(ctx, cfg.Judge)
-	if err != nil {
-		return nil, err
-	}
-	return settle(cfg, files, verdict)
-}
-
-func settle(cfg Config, files blocks.Folder, verdict *blocks.Verdict) (*blocks.Verdict, error) {
 	if verdict.Report == nil {
 		return verdict, files.SettleNothing()
 	}
@@ -61,7 +56,7 @@ var _ ledger.Log = (*Log)(nil)
 
 // ReadFiles returns the log with reads from this server's files.
 func (s *Server) ReadFiles(appending *jetstream.Log) (*Log, error) {
-	folder := Files(s.store.StoreDir)
+	folder := Files(s.storeDir)
 	reading, err := folder.Open()
 	if err == nil {
 		err = folder.SyncStreams()

@@ -4,8 +4,6 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/base64"
-	"fmt"
-	"log/slog"
 	"net"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -22,29 +20,18 @@ type logins struct {
 	keys      map[string]*login // by public key
 	accounts  *accounts
 	throttle  *passwordThrottle
-	log       *slog.Logger
 }
 
-// login is a user with its account.
 type login struct {
 	user    User
 	account *server.Account
 }
 
-func newLogins(cfg Config) (*logins, error) {
-	secret := make([]byte, 32)
-	if _, err := rand.Read(secret); err != nil {
-		return nil, fmt.Errorf("embedded: %w", err)
-	}
-	throttle, err := newPasswordThrottle()
-	if err != nil {
-		return nil, fmt.Errorf("embedded: %w", err)
-	}
+func newLogins(cfg Config) *logins {
 	return &logins{
-		secret: base64.RawURLEncoding.EncodeToString(secret), own: ownPermissions(cfg), cfg: cfg, throttle: throttle,
-		log:       cfg.Logger,
+		secret: rand.Text() + rand.Text(), own: ownPermissions(cfg), cfg: cfg, throttle: newPasswordThrottle(),
 		passwords: make(map[string]*login), keys: make(map[string]*login),
-	}, nil
+	}
 }
 
 // open makes the accounts. No client has connected yet.
@@ -67,9 +54,6 @@ func (l *logins) open(ns *server.Server) (err error) {
 	return nil
 }
 
-func (l *logins) stop() { l.throttle.stop() }
-
-// Check implements server.Authentication.
 func (l *logins) Check(c server.ClientAuthentication) bool {
 	if c.Kind() != server.CLIENT {
 		return false
@@ -110,7 +94,7 @@ func (l *logins) admitAnonymous(c server.ClientAuthentication, given *server.Cli
 		c.RegisterUser(&server.User{Permissions: permissionsOf(anonymous(l.cfg)), Account: account})
 	})
 	if err != nil {
-		l.log.Warn("a NATS client cannot connect", "error", err)
+		l.cfg.Logger.Warn("a NATS client cannot connect", "error", err)
 	}
 	return err == nil
 }

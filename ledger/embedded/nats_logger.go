@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 
 	"github.com/allot-project/allot/commands/fair"
 )
@@ -13,8 +14,9 @@ import (
 // natsLogger passes NATS's log lines on. Routine notices become debug lines.
 type natsLogger struct {
 	log         *slog.Logger
-	last        errorLine
-	trouble     trouble
+	last        atomic.Value            // the last error
+	broken      context.Context         // ends when a store could not write, and says why
+	breaks      context.CancelCauseFunc // ends it
 	joinRefused joinRefused
 	fatal       chan error     // the first error after which the server cannot go on
 	clients     *fair.FewLines // about clients
@@ -22,13 +24,16 @@ type natsLogger struct {
 }
 
 func newNATSLogger(log *slog.Logger) *natsLogger {
-	return &natsLogger{
-		log: log, trouble: trouble{broken: make(chan struct{})}, fatal: make(chan error, 1),
-		clients: fair.NewFewLines(), routes: fair.NewFewLines(),
-	}
+	l := &natsLogger{log: log, fatal: make(chan error, 1), clients: fair.NewFewLines(), routes: fair.NewFewLines()}
+	l.broken, l.breaks = context.WithCancelCause(context.Background())
+	return l
 }
 
-func (l *natsLogger) lastError() error { return l.last.get() }
+// lastError is the last error that NATS logged, for messages about a failed start.
+func (l *natsLogger) lastError() error {
+	err, _ := l.last.Load().(error)
+	return err
+}
 
 func (l *natsLogger) line(level slog.Level, format string, v []any) {
 	text := fmt.Sprintf(format, v...)
@@ -40,8 +45,8 @@ func (l *natsLogger) line(level slog.Level, format string, v []any) {
 		level = slog.LevelDebug // a connection to another server, which has an account of its own there
 	}
 	if level >= slog.LevelError {
-		l.last.set(errors.New(strings.TrimSpace(text)))
-		l.trouble.note(text)
+		l.last.Store(errors.New(strings.TrimSpace(text)))
+		l.noteBroken(text)
 		l.joinRefused.note(text)
 	}
 	if few == nil || level < slog.LevelWarn {

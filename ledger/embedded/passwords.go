@@ -42,21 +42,19 @@ type passwordThrottle struct {
 	known map[string][32]byte // by user: the digest of the last right password; guarded by mu
 }
 
-func newPasswordThrottle() (*passwordThrottle, error) {
+func newPasswordThrottle() *passwordThrottle {
 	places := max(runtime.GOMAXPROCS(0)/2, 1)
 	t := &passwordThrottle{
 		places: fair.NewPoolOf(places, 1), known: make(map[string][32]byte), hash: bcrypt.CompareHashAndPassword,
 	}
-	if _, err := rand.Read(t.key[:]); err != nil {
-		return nil, err
-	}
+	_, _ = rand.Read(t.key[:]) // it never fails
 	// A comparison with random text takes as long as with the hash of a password, which
 	// would have to be computed at each start.
 	const saltAndHash = 22 + 31
 	text := (rand.Text() + rand.Text() + rand.Text())[:saltAndHash]
 	t.unknown = fmt.Appendf(nil, "$2a$%02d$%s", bcrypt.DefaultCost, text)
 	t.ctx, t.stop = context.WithCancel(context.Background())
-	return t, nil
+	return t
 }
 
 // pass reports whether a password belongs to a hash; empty: no user has the name. It

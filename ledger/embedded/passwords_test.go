@@ -12,13 +12,11 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/allot-project/allot/commands/fair"
-	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 func startThrottle(t *testing.T) *passwordThrottle {
 	t.Helper()
-	throttle, err := newPasswordThrottle()
-	ledgertest.OK(t, err)
+	throttle := newPasswordThrottle()
 	t.Cleanup(throttle.stop)
 	return throttle
 }

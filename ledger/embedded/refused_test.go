@@ -116,7 +116,7 @@ func TestWhoMayConnect(t *testing.T) {
 	users := []User{
 		{Name: "nova", PasswordHash: hash, Account: "nova"}, {Name: "eve", NKey: known, Account: "eve"},
 		{Name: "mallory", PasswordHash: "no hash", Account: "mallory"},
-		{Name: doorRole.name, PasswordHash: hash, Account: "named like ours"},
+		{Name: doorRole, PasswordHash: hash, Account: "named like ours"},
 	}
 	with, without := listen(t, Config{Users: users}), listen(t, Config{})
 	forged := func([]byte) ([]byte, error) { return []byte("signed"), nil }
@@ -133,9 +133,9 @@ func TestWhoMayConnect(t *testing.T) {
 		"a hash that is none":       {with, nats.UserInfo("mallory", "no hash"), false},
 		"another's name":            {with, nats.UserInfo("eve", "secret"), false},
 		"unknown name":              {with, nats.UserInfo("bob", "secret"), false},
-		"the process's own name":    {with, nats.UserInfo(logRole.name, "secret"), false},
-		"its own name, no password": {with, nats.UserInfo(logRole.name, ""), false},
-		"named like ours":           {with, nats.UserInfo(doorRole.name, "secret"), true},
+		"the process's own name":    {with, nats.UserInfo(logRole, "secret"), false},
+		"its own name, no password": {with, nats.UserInfo(logRole, ""), false},
+		"named like ours":           {with, nats.UserInfo(doorRole, "secret"), true},
 		"no name":                   {with, nats.Name("nova"), false},
 		"a token":                   {with, nats.Token("secret"), false},
 		"key":                       {with, nats.Nkey(known, knownSigns), true},
@@ -146,7 +146,7 @@ func TestWhoMayConnect(t *testing.T) {
 		"anonymous with a name":     {without, nats.UserInfo("nova", "secret"), false},
 		"anonymous with a key":      {without, nats.Nkey(known, knownSigns), false},
 		"anonymous with a token":    {without, nats.Token("secret"), false},
-		"anonymous as the process":  {without, nats.UserInfo(doorRole.name, ""), false},
+		"anonymous as the process":  {without, nats.UserInfo(doorRole, ""), false},
 	} {
 		// Where checking a password takes more than two seconds, because of wrong ones
 		// before or a slow machine, the library gives up; so does the server after five.

@@ -122,7 +122,7 @@ type Server struct {
 	logins    *logins
 	log       *slog.Logger
 	lines     *natsLogger
-	store     *server.Options
+	storeDir  string
 	listening listening
 	ending    sync.Once
 }
@@ -143,10 +143,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 			return nil, fmt.Errorf("embedded: the NATS server cannot listen for %s: %w", flag, err)
 		}
 	}
-	logins, err := newLogins(cfg)
-	if err != nil {
-		return nil, err
-	}
+	logins := newLogins(cfg)
 	opts, err := options(cfg, logins)
 	if err != nil {
 		return nil, err
@@ -182,12 +179,14 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		ns: ns, verdict: verdict, replica: cfg.Cluster != nil, logins: logins, log: cfg.Logger, lines: log, store: opts,
+		ns: ns, verdict: verdict, replica: cfg.Cluster != nil, logins: logins, log: cfg.Logger, lines: log,
+		storeDir: cfg.StoreDir,
 	}
 	if cfg.Outside {
 		return s, nil
 	}
-	if err := s.enableAccount(); err != nil {
+	// With more than one account the server does not do that itself.
+	if err := ns.GlobalAccount().EnableJetStream(nil, nil); err != nil {
 		ns.Shutdown()
 		return nil, fmt.Errorf("embedded: %w", err)
 	}
@@ -344,17 +343,17 @@ func (s *Server) ConnectReplica() (*nats.Conn, error) { return s.connect(peerRol
 // nats.go's default of 2 s ended processes on busy machines.
 const connectTimeout = time.Minute
 
-func (s *Server) connect(as role) (*nats.Conn, error) {
+func (s *Server) connect(role string) (*nats.Conn, error) {
 	nc, err := nats.Connect(
 		"",
 		nats.InProcessServer(s.ns),
-		nats.UserInfo(as.name, s.logins.secret),
-		nats.Name(nameOf(as)),
+		nats.UserInfo(role, s.logins.secret),
+		nats.Name(nameOf(role)),
 		nats.Timeout(connectTimeout),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(50*time.Millisecond),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			s.log.Warn("the embedded NATS server refused something", "connection", as.name, "error", err)
+			s.log.Warn("the embedded NATS server refused something", "connection", role, "error", err)
 		}),
 	)
 	if err != nil {
@@ -449,21 +448,30 @@ func (s *Server) Interest(subject string) bool {
 
 // Shutdown stops the server and waits until its files are closed. One with a broken store
 // stays as it is: the process is to end.
-func (s *Server) Shutdown() { s.ending.Do(s.shutdown) }
-
-func (s *Server) shutdown() {
-	s.logins.stop()
-	if s.WhyBroken() == nil {
-		s.ns.Shutdown()
-		s.ns.WaitForShutdown()
-	}
+func (s *Server) Shutdown() {
+	s.ending.Do(func() {
+		s.logins.throttle.stop()
+		if s.WhyBroken() == nil {
+			s.ns.Shutdown()
+			s.ns.WaitForShutdown()
+		}
+	})
 }
 
-// enableAccount enables JetStream for the server's own account. With more than
-// one account the server does not do that itself.
-func (s *Server) enableAccount() error {
-	if err := s.ns.GlobalAccount().EnableJetStream(nil, nil); err != nil {
-		return fmt.Errorf("embedded: %w", err)
+// Stored is how much JetStream stores.
+type Stored struct {
+	// Bytes and Messages are those of all streams: the log and, if they are kept,
+	// rejected commands.
+	Bytes, Messages uint64
+	// Connections is the number of connections, including the process's own.
+	Connections int
+}
+
+// Stored asks the NATS server.
+func (s *Server) Stored() (Stored, error) {
+	found, err := s.ns.Jsz(&server.JSzOptions{})
+	if err != nil {
+		return Stored{}, fmt.Errorf("embedded: JetStream does not say what it keeps: %w", err)
 	}
-	return nil
+	return Stored{Bytes: found.Store, Messages: found.Messages, Connections: s.ns.NumClients()}, nil
 }

@@ -5,6 +5,7 @@
 package jetstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,9 +74,8 @@ const errCodeMessageExceedsMaximum = 10054
 
 // Log is a ledger.Log in a stream.
 type Log struct {
-	nc       *nats.Conn
+	replicated
 	js       jetstream.JetStream
-	stream   string
 	maxBytes int
 	replicas int
 	history  uint64
@@ -89,27 +89,20 @@ var _ ledger.Log = (*Log)(nil)
 // Open finds or creates the stream, and checks that its configuration keeps
 // Allot's promises; otherwise the error wraps ledger.ErrLogUnsafe.
 func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Log, error) {
-	if cfg.Stream == "" {
-		cfg.Stream = DefaultStream
-	}
-	if cfg.AckTimeout == 0 {
-		cfg.AckTimeout = DefaultAckTimeout
-	}
+	cfg.Stream = cmp.Or(cfg.Stream, DefaultStream)
+	cfg.AckTimeout = cmp.Or(cfg.AckTimeout, DefaultAckTimeout)
+	cfg.Patience = cmp.Or(cfg.Patience, DefaultPatience)
 	js, err := jetstream.New(nc, jetstream.WithPublishAsyncTimeout(cfg.AckTimeout))
 	if err != nil {
 		return nil, fmt.Errorf("jetstream: %w", err)
 	}
-	if cfg.Patience == 0 {
-		cfg.Patience = DefaultPatience
-	}
 	ctx, cancel := context.WithTimeout(ctx, cfg.Patience)
 	defer cancel()
 	l := &Log{
-		nc:       nc,
-		js:       js,
-		stream:   cfg.Stream,
-		patience: cfg.Patience,
-		maxBytes: min(int(nc.MaxPayload()), fileStoreMaxBytes) - headroomBytes,
+		replicated: replicated{nc, cfg.Stream},
+		js:         js,
+		patience:   cfg.Patience,
+		maxBytes:   min(int(nc.MaxPayload()), fileStoreMaxBytes) - headroomBytes,
 	}
 	info, err := l.leaders(ctx)
 	if errors.Is(err, ErrNoStream) && cfg.MayCreate {
@@ -130,7 +123,6 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// create makes the stream.
 func (l *Log) create(ctx context.Context, cfg Config) (*jetstream.StreamInfo, error) {
 	stream, err := l.js.CreateStream(ctx, streamConfig(cfg))
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
@@ -145,7 +137,7 @@ func (l *Log) create(ctx context.Context, cfg Config) (*jetstream.StreamInfo, er
 // streamConfig keeps everything for ever and lets no client delete a message. It does not
 // use message ids, because the ledger has its own idempotency, without a time window.
 func streamConfig(cfg Config) jetstream.StreamConfig {
-	return jetstream.StreamConfig{
+	stream := jetstream.StreamConfig{
 		Name:        cfg.Stream,
 		Description: "Allot's ledger: every message is one commit. Never delete, purge or edit this stream.",
 		Subjects:    []string{Subject},
@@ -155,19 +147,14 @@ func streamConfig(cfg Config) jetstream.StreamConfig {
 		MaxMsgs:     -1, MaxBytes: -1, MaxMsgSize: -1, MaxConsumers: -1, MaxMsgsPerSubject: -1,
 		Replicas:    max(cfg.Replicas, 1),
 		Duplicates:  time.Second,
-		Metadata:    metadata(cfg),
 		DenyDelete:  true,
 		DenyPurge:   true,
 		AllowDirect: true,
 	}
-}
-
-// metadata is that of a new stream.
-func metadata(cfg Config) map[string]string {
-	if cfg.History.Sequence == 0 {
-		return nil
+	if cfg.History.Sequence > 0 {
+		stream.Metadata = map[string]string{historyKey: strconv.FormatUint(cfg.History.Sequence, 10)}
 	}
-	return map[string]string{historyKey: strconv.FormatUint(cfg.History.Sequence, 10)}
+	return stream
 }
 
 // History returns the sequence up to which the log must be filled before a server leads,
@@ -238,7 +225,6 @@ func (l *Log) Append(sequence uint64, encoded []byte, done func(error)) {
 	go func() { done(l.fate(sequence, future, moved)) }()
 }
 
-// fate waits for the outcome of an append.
 func (l *Log) fate(sequence uint64, future jetstream.PubAckFuture, moved <-chan struct{}) error {
 	var late <-chan time.Time
 	for {

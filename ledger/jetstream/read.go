@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -154,7 +155,6 @@ func (l *Log) reader(from, to uint64, yield func(ledger.Entry) error) *reader {
 	return &reader{log: l, stream: l.stream, want: max(from, 1), to: to, yield: yield, wait: firstWait, heard: time.Now()}
 }
 
-// run reads everything that the reader wants.
 func (r *reader) run(ctx context.Context) error {
 	for r.want <= r.to {
 		before := r.want
@@ -239,7 +239,7 @@ func (r *reader) batch(ctx context.Context) error {
 	if err := r.log.nc.PublishRequest("$JS.API.DIRECT.GET."+r.stream, inbox, body); err != nil {
 		return fmt.Errorf("%w: %w", errSilent, err)
 	}
-	silence := newSilence(r)
+	silence := &silence{r, time.NewTimer(lookUp), r.log.nc.Stats().Reconnects}
 	defer silence.timer.Stop()
 	for range cap(answers) {
 		msg, err := silence.next(ctx, answers)
@@ -253,15 +253,10 @@ func (r *reader) batch(ctx context.Context) error {
 	return nil
 }
 
-// silence waits for messages.
 type silence struct {
 	r           *reader
 	timer       *time.Timer
 	connections uint64 // that existed when the request was sent
-}
-
-func newSilence(r *reader) *silence {
-	return &silence{r, time.NewTimer(lookUp), r.log.nc.Stats().Reconnects}
 }
 
 // next waits for a message, at most for the reader's wait, and only as long as
@@ -310,7 +305,6 @@ func (r *reader) take(msg *nats.Msg) (more bool, err error) {
 	return r.want <= r.to, nil
 }
 
-// pass yields the entry that the reader wants.
 func (r *reader) pass(e ledger.Entry) error {
 	if err := r.yield(e); err != nil {
 		return err
@@ -319,7 +313,6 @@ func (r *reader) pass(e ledger.Entry) error {
 	return nil
 }
 
-// status interprets an answer without an entry.
 func (r *reader) status(code, description string) error {
 	switch code {
 	case "204": // the end of a batch
@@ -355,7 +348,6 @@ func (r *reader) askLeader(ctx context.Context) error {
 	return r.pass(ledger.Entry{Sequence: r.want, Data: answer.Message.Data})
 }
 
-// messageAnswer is a stream's answer with one message.
 type messageAnswer struct {
 	Error   *jetstream.APIError `json:"error"`
 	Message struct {
@@ -389,4 +381,24 @@ func (r *reader) missing(ctx context.Context, err *jetstream.APIError) error {
 	}
 	return fmt.Errorf("%w: stream %s ends at %d, but sequence %d was asked for",
 		ledger.ErrLogBehind, r.stream, last, r.want)
+}
+
+// Tail yields the entries from a sequence on that a replica of the stream holds,
+// in order, up to the last that the replica knows. It does not ask the leader, so
+// it works while there is none, but there may be later entries. It fails with
+// ErrUnavailable if no replica answers.
+func (l *Log) Tail(ctx context.Context, from uint64, yield func(ledger.Entry) error) error {
+	r := l.reader(from, math.MaxUint64-1, yield)
+	for {
+		before := r.want
+		err := r.batch(ctx)
+		switch {
+		case errors.Is(err, errNotHere), err == nil && r.want == before:
+			return nil
+		case errors.Is(err, errSilent):
+			return outOfReach("stream "+l.stream, err)
+		case err != nil:
+			return err
+		}
+	}
 }

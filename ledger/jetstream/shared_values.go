@@ -26,7 +26,7 @@ const (
 // that is replicated like the log. A value is changed only if it still has the
 // revision that was seen.
 type Values struct {
-	nc      *nats.Conn
+	replicated
 	js      jetstream.JetStream
 	bucket  jetstream.KeyValue
 	timeout time.Duration
@@ -58,7 +58,7 @@ func OpenValues(ctx context.Context, nc *nats.Conn, cfg ValuesConfig) (*Values, 
 	if err != nil {
 		return nil, outOfReach("bucket "+ValuesBucket, err)
 	}
-	return &Values{nc, js, bucket, cfg.Timeout}, nil
+	return &Values{replicated{nc, valuesStream}, js, bucket, cfg.Timeout}, nil
 }
 
 // Get reads a value; revision 0: there is none. A replica of the bucket that lags
@@ -144,14 +144,6 @@ func (v *Values) List(ctx context.Context, prefix string) (map[string][]byte, er
 	return values, nil
 }
 
-// Peers returns the servers that keep the bucket.
-func (v *Values) Peers(ctx context.Context) (Peers, error) { return peersOf(ctx, v.nc, valuesStream) }
-
-// MoveLeader makes another server lead the bucket's stream.
-func (v *Values) MoveLeader(ctx context.Context, to string) error {
-	return stepDown(ctx, v.nc, valuesStream, to)
-}
-
 // Peers are the servers that keep a stream.
 type Peers struct {
 	Leader string `json:"leader"` // empty: none, as far as the answering server knows
@@ -167,15 +159,14 @@ type Peer struct {
 	Active  time.Duration `json:"active"` // time since it was heard, in nanoseconds
 }
 
-// Peers are the servers that keep the log.
-func (l *Log) Peers(ctx context.Context) (Peers, error) { return peersOf(ctx, l.nc, l.stream) }
-
-// MoveLeader makes another server lead the log's stream.
-func (l *Log) MoveLeader(ctx context.Context, to string) error {
-	return stepDown(ctx, l.nc, l.stream, to)
+// replicated is a stream that servers keep together.
+type replicated struct {
+	nc     *nats.Conn
+	stream string
 }
 
-func peersOf(ctx context.Context, nc *nats.Conn, stream string) (Peers, error) {
+// Peers returns the servers that keep the stream.
+func (r replicated) Peers(ctx context.Context) (Peers, error) {
 	var answer struct {
 		Error   *jetstream.APIError `json:"error"`
 		Cluster *struct {
@@ -183,11 +174,11 @@ func peersOf(ctx context.Context, nc *nats.Conn, stream string) (Peers, error) {
 			Replicas []Peer `json:"replicas"`
 		} `json:"cluster"`
 	}
-	if err := ask(ctx, nc, "$JS.API.STREAM.INFO."+stream, nil, &answer); err != nil {
+	if err := ask(ctx, r.nc, "$JS.API.STREAM.INFO."+r.stream, nil, &answer); err != nil {
 		return Peers{}, err
 	}
 	if answer.Error != nil {
-		return Peers{}, outOfReach("stream "+stream, answer.Error)
+		return Peers{}, outOfReach("stream "+r.stream, answer.Error)
 	}
 	if answer.Cluster == nil {
 		return Peers{}, nil
@@ -195,8 +186,8 @@ func peersOf(ctx context.Context, nc *nats.Conn, stream string) (Peers, error) {
 	return Peers{answer.Cluster.Leader, answer.Cluster.Replicas}, nil
 }
 
-// stepDown makes the leader of a stream hand over to another server.
-func stepDown(ctx context.Context, nc *nats.Conn, stream, to string) error {
+// MoveLeader makes another server lead the stream.
+func (r replicated) MoveLeader(ctx context.Context, to string) error {
 	var answer struct {
 		Error *jetstream.APIError `json:"error"`
 	}
@@ -204,11 +195,11 @@ func stepDown(ctx context.Context, nc *nats.Conn, stream, to string) error {
 	if to != "" {
 		request["placement"] = map[string]string{"preferred": to}
 	}
-	if err := ask(ctx, nc, "$JS.API.STREAM.LEADER.STEPDOWN."+stream, request, &answer); err != nil {
+	if err := ask(ctx, r.nc, "$JS.API.STREAM.LEADER.STEPDOWN."+r.stream, request, &answer); err != nil {
 		return err
 	}
 	if answer.Error != nil {
-		return fmt.Errorf("jetstream: stream %s: the leader does not step down: %w", stream, answer.Error)
+		return fmt.Errorf("jetstream: stream %s: the leader does not step down: %w", r.stream, answer.Error)
 	}
 	return nil
 }

@@ -167,13 +167,11 @@ func (r *reader) entries(next, from, to uint64, yield func(ledger.Entry) error) 
 	return nil
 }
 
-// counted counts what is written.
 type counted struct {
 	out   io.Writer
 	bytes int64
 }
 
-// Write implements io.Writer.
 func (c *counted) Write(p []byte) (int, error) {
 	n, err := c.out.Write(p)
 	c.bytes += int64(n)

@@ -34,8 +34,6 @@ import (
 
 const (
 	magic        = "allot archive"
-	exported     = 1 // the version of a file that stands for itself
-	partVersion  = 2
 	maxTreeRoots = 64
 	// maxCheckpoints and maxCheckpointBytes bound the checkpoints in a file.
 	maxCheckpoints     = 10_000
@@ -44,6 +42,12 @@ const (
 	maxCommitBytes = 128 << 20
 	// maxWindow bounds the memory of decompression.
 	maxWindow = 64 << 20
+)
+
+// The versions of files.
+const (
+	Exported = 1 // a file that stands for itself
+	Part     = 2 // a part of a chain of files
 )
 
 // ErrDamaged means that a file is not an archive, or not a whole one.
@@ -90,7 +94,7 @@ func Write(ctx context.Context, out io.Writer, log ledger.Log, extent Extent) (l
 	if err != nil {
 		return ledger.Head{}, err
 	}
-	w, err := NewWriter(out, header, exported)
+	w, err := NewWriter(out, header, Exported)
 	if err != nil {
 		return ledger.Head{}, err
 	}
@@ -98,8 +102,7 @@ func Write(ctx context.Context, out io.Writer, log ledger.Log, extent Extent) (l
 		if extent.Progress != nil {
 			extent.Progress(e.Sequence-from+1, to-from+1)
 		}
-		_, err := w.Add(e)
-		return err
+		return w.Add(e)
 	})
 	if err != nil {
 		return w.Head(), errors.Join(err, w.packer.Close())
@@ -160,11 +163,13 @@ func Read(in io.Reader, begin func(Header) error, yield func(ledger.Entry) error
 // ReadLinks is Read for callers that need not know whether the contents of each
 // commit can be decoded: it follows the digests only.
 func ReadLinks(in io.Reader, begin func(Header) error, yield func(ledger.Entry) error) (Trailer, error) {
-	link := func(links *chain.Chain, e ledger.Entry) (*ledger.Commit, error) {
-		_, err := links.NextLink(e)
-		return nil, err
-	}
-	return read(in, begin, link, func(e ledger.Entry, _ *ledger.Commit) error { return yield(e) })
+	return read(in, begin, followLink, func(e ledger.Entry, _ *ledger.Commit) error { return yield(e) })
+}
+
+// followLink is chain.Chain.Next for callers that need no commit.
+func followLink(links *chain.Chain, e ledger.Entry) (*ledger.Commit, error) {
+	_, err := links.NextLink(e)
+	return nil, err
 }
 
 // ReadCommits is Read for callers that want the commits decoded.
@@ -270,7 +275,7 @@ func (r *reader) header() (Header, error) {
 		return h, damaged("it is not an archive that allot export wrote: %v", err)
 	}
 	r.version, err = r.dec.DecodeUint64()
-	if err != nil || r.version < 1 || r.version > partVersion {
+	if err != nil || r.version < 1 || r.version > Part {
 		return h, damaged("version %d, %v", r.version, err)
 	}
 	if err := r.fixed(h.Ledger[:]); err != nil {
@@ -337,7 +342,6 @@ func (r *reader) belongs(data []byte) error {
 	return nil
 }
 
-// errFound ends a search.
 var errFound = errors.New("archive: found")
 
 // beginning returns the ledger that begins in one of a log's first commits, or
@@ -382,7 +386,7 @@ func (r *reader) trailer(count uint64, head ledger.Head) error {
 		}
 		r.checkpoints = append(r.checkpoints, checkpoint)
 	}
-	if r.version < partVersion {
+	if r.version < Part {
 		return nil
 	}
 	return r.treeAfter()

@@ -118,7 +118,7 @@ func FuzzRead(f *testing.F) {
 func partOf(t *testing.T, log ledger.Log, header logfile.Header, last uint64) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	part, err := logfile.NewPart(&out, header)
+	part, err := logfile.NewWriter(&out, header, logfile.Part)
 	ledgertest.OK(t, err)
 	ledgertest.OK(t, log.Read(t.Context(), header.First, last, part.AddLinked))
 	ledgertest.OK(t, part.End(nil, &proof.Tree{}))

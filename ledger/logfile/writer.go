@@ -26,12 +26,7 @@ type Writer struct {
 	enc     *msgpack.Encoder
 }
 
-// NewPart returns the Writer of a part of a chain of files.
-func NewPart(out io.Writer, header Header) (*Writer, error) {
-	return NewWriter(out, header, partVersion)
-}
-
-// NewWriter writes the header. A file of a log is of version 1.
+// NewWriter writes the header of a file, which is a Part or Exported.
 func NewWriter(out io.Writer, header Header, version int) (*Writer, error) {
 	// One goroutine, so that the same entries give the same bytes, and background
 	// work leaves the other cores alone.
@@ -57,25 +52,17 @@ func (w *Writer) Head() ledger.Head { return w.chain.Head() }
 // Next returns the sequence of the next entry.
 func (w *Writer) Next() uint64 { return w.first + w.count }
 
-// Add writes the next entry. It returns the commit in it; nil: the entry seems to
-// be none, see chain.Chain.
-func (w *Writer) Add(e ledger.Entry) (*ledger.Commit, error) {
-	if e.Sequence != w.Next() {
-		return nil, fmt.Errorf("%w: sequence %d comes after %d", ledger.ErrLogGap, e.Sequence, w.Next()-1)
-	}
-	commit, err := w.chain.Next(e)
-	if err != nil {
-		return nil, err
-	}
-	return commit, w.put(e)
-}
+// Add writes the next entry.
+func (w *Writer) Add(e ledger.Entry) error { return w.add(e, (*chain.Chain).Next) }
 
 // AddLinked is Add for callers that have decoded the entry.
-func (w *Writer) AddLinked(e ledger.Entry) error {
+func (w *Writer) AddLinked(e ledger.Entry) error { return w.add(e, followLink) }
+
+func (w *Writer) add(e ledger.Entry, follow func(*chain.Chain, ledger.Entry) (*ledger.Commit, error)) error {
 	if e.Sequence != w.Next() {
 		return fmt.Errorf("%w: sequence %d comes after %d", ledger.ErrLogGap, e.Sequence, w.Next()-1)
 	}
-	if _, err := w.chain.NextLink(e); err != nil {
+	if _, err := follow(w.chain, e); err != nil {
 		return err
 	}
 	return w.put(e)
@@ -86,7 +73,7 @@ func (w *Writer) AddLinked(e ledger.Entry) error {
 const frameBytes = 1 << 20
 
 func (w *Writer) put(e ledger.Entry) error {
-	if w.version >= partVersion && w.inFrame >= frameBytes {
+	if w.version >= Part && w.inFrame >= frameBytes {
 		if err := w.packer.Close(); err != nil {
 			return fmt.Errorf("archive: %w", err)
 		}
@@ -103,7 +90,7 @@ func (w *Writer) End(checkpoints [][]byte, tree *proof.Tree) error {
 	err := w.chain.End()
 	digest := w.chain.Head().Digest
 	trailer := []any{uint64(0), w.count, digest[:], checkpoints}
-	if w.version >= partVersion {
+	if w.version >= Part {
 		state := []any{tree.Size()}
 		for _, root := range tree.Roots() {
 			state = append(state, root[:])
@@ -113,7 +100,7 @@ func (w *Writer) End(checkpoints [][]byte, tree *proof.Tree) error {
 	if err == nil {
 		err = encode(w.enc, trailer...)
 	}
-	if err = errors.Join(err, w.packer.Close()); err != nil || w.version < partVersion {
+	if err = errors.Join(err, w.packer.Close()); err != nil || w.version < Part {
 		return err
 	}
 	return w.index.write(w.out)

@@ -30,7 +30,6 @@ type ClassConsumed struct {
 	AmountNS string `json:"amount_ns"`
 }
 
-// classKey tells classes apart.
 type classKey struct {
 	id   int64
 	node string // of whole nodes: the class

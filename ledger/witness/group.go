@@ -69,7 +69,6 @@ type Group struct {
 	asked []member  // guarded by mu
 }
 
-// member is what is known of a witness.
 type member struct {
 	Status
 	busy bool // it has not answered yet

@@ -67,7 +67,6 @@ const (
 
 var errRedirected = errors.New("it sends requests elsewhere: name the URL that it sends them to")
 
-// newClient returns the client that asks witnesses.
 func newClient() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxResponseHeaderBytes = maxAnswerBytes
@@ -167,5 +166,4 @@ func (w Witness) signature(signed, answer []byte) (line string, at time.Time, er
 	return fmt.Sprintf("— %s %s\n", sig.Name, sig.Base64), at, nil
 }
 
-// brief is the beginning of an answer.
 func brief(answer []byte) []byte { return bytes.TrimSpace(answer[:min(len(answer), 200)]) }

@@ -65,7 +65,6 @@ func listStored(ctx context.Context, store bucket.Store) (list []storedName, err
 	return list, err
 }
 
-// storedCopy is a copy in an archive.
 type storedCopy struct {
 	store bucket.Store
 	name  storedName

@@ -6,9 +6,8 @@
 //   - give, sign: what the replica does that has one; how requests for it are signed
 //   - keeper: how copies come into archives
 //   - peer, archived: where a copy is, which is another replica or an archive
-//   - join, take: how a server chooses and gets one
+//   - join, take: how a server chooses and gets one, when that is faster than a replay
 //   - folder: how files come to where they belong, all of them or none
-//   - worth: when that is faster than a replay
 //
 // Nothing of a copy is believed for who sent it. Where it stands, a sequence and the
 // digest of its commit, is compared with the log; every file and block of a table has a
@@ -28,6 +27,7 @@ import (
 	"regexp"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/archive/bucket"
 	"github.com/allot-project/allot/projector"
 )
 
@@ -67,7 +67,6 @@ type manifest struct {
 	Files  []file             `json:"files"`
 }
 
-// file is one of a copy.
 type file struct {
 	Sum  ledger.Digest `json:"sha256"`
 	Size int64         `json:"size"`
@@ -83,7 +82,6 @@ const stateName fileName = "state"
 
 var fileNames = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]*$`)
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (n *fileName) UnmarshalText(text []byte) error {
 	if len(text) > 100 || !fileNames.Match(text) {
 		return fmt.Errorf("%.200q is no file's name in a copy", text)
@@ -98,7 +96,6 @@ const maxManifest = 64 << 20
 // isTable reports whether it is one of Pebble's tables, which are never written again.
 func (f file) isTable() bool { return path.Ext(string(f.Name)) == ".sst" }
 
-// readManifest reads and checks a manifest.
 func readManifest(text []byte) (*manifest, error) {
 	m := new(manifest)
 	if err := json.Unmarshal(text, m); err != nil {
@@ -144,7 +141,8 @@ func (m *manifest) offer() offer { return offer{m.Form, m.Models, m.bytes()} }
 // compareCopy copies a file, which must be of a size and have a checksum.
 func compareCopy(ctx context.Context, into io.Writer, from io.Reader, one file) error {
 	sum := sha256.New()
-	size, err := io.Copy(io.MultiWriter(sum, into), io.LimitReader(&stoppable{ctx, from}, one.Size))
+	comes := io.LimitReader(&bucket.Interruptible{Context: ctx, In: from}, one.Size)
+	size, err := io.Copy(io.MultiWriter(sum, into), comes)
 	if err != nil {
 		return err
 	}
@@ -157,18 +155,4 @@ func compareCopy(ctx context.Context, into io.Writer, from io.Reader, one file) 
 		return fmt.Errorf("%w: the file %s has other bytes than it should", errBad, one.Sum)
 	}
 	return nil
-}
-
-// stoppable is a reader that ends with a context.
-type stoppable struct {
-	ctx context.Context
-	in  io.Reader
-}
-
-// Read implements io.Reader.
-func (s *stoppable) Read(p []byte) (int, error) {
-	if err := s.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return s.in.Read(p)
 }

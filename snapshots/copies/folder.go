@@ -100,24 +100,19 @@ func (f Folder) Finish() error {
 
 // steps are what Finish does, each of which can be done again.
 func (f Folder) steps() []func() error {
+	ready, models := f.path(readyName), f.path(readyName, modelsName)
 	return []func() error{
-		f.ifReady(f.placeSnapshot),
-		f.ifReady(func() error { return os.RemoveAll(f.Models) }),
-		f.ifReady(f.placeModels),
-		func() error {
-			if there, err := exists(f.path(readyName)); err != nil || !there {
-				return err
-			}
-			return os.RemoveAll(f.path())
-		},
+		ifThere(models, f.placeSnapshot),
+		ifThere(models, func() error { return os.RemoveAll(f.Models) }),
+		ifThere(models, f.placeModels),
+		ifThere(ready, func() error { return os.RemoveAll(f.path()) }),
 	}
 }
 
-// ifReady is a step that is done while the read models of a copy wait for their place.
-func (f Folder) ifReady(step func() error) func() error {
+// ifThere is a step that is done while something waits for it.
+func ifThere(path string, step func() error) func() error {
 	return func() error {
-		there, err := exists(f.path(readyName, modelsName))
-		if err != nil || !there {
+		if there, err := exists(path); err != nil || !there {
 			return err
 		}
 		return step()

@@ -63,7 +63,6 @@ type Server struct {
 	current *given // nil: none; guarded by mu
 }
 
-// given is a copy for other replicas.
 type given struct {
 	dir   string
 	began time.Time
@@ -82,6 +81,7 @@ func (s *Server) folder(names ...string) string {
 
 // Serve begins to give copies, and removes what a former process left of its own.
 func Serve(cfg ServerConfig) (*Server, error) {
+	cfg.kept = cmp.Or(cfg.kept, keptFor)
 	s := &Server{cfg: cfg}
 	if err := os.RemoveAll(s.folder()); err != nil {
 		return nil, fmt.Errorf("copies: %w", err)
@@ -151,14 +151,11 @@ func (s *Server) take(begin bool) *given {
 		s.work.Go(func() { s.prepare(g) })
 	}
 	if s.current != nil && s.current.forget != nil {
-		s.current.forget.Reset(s.keeps())
+		s.current.forget.Reset(s.cfg.kept)
 	}
 	return s.current
 }
 
-func (s *Server) keeps() time.Duration { return cmp.Or(s.cfg.kept, keptFor) }
-
-// prepare makes a copy.
 func (s *Server) prepare(g *given) {
 	defer close(g.made)
 	ctx, cancel := context.WithTimeout(s.ctx, makeWait)
@@ -174,7 +171,7 @@ func (s *Server) prepare(g *given) {
 		s.drop(g, err.Error())
 		return
 	}
-	g.forget = time.AfterFunc(s.keeps(), func() {
+	g.forget = time.AfterFunc(s.cfg.kept, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.drop(g, "it is not asked for any more")

@@ -121,10 +121,9 @@ func (k *Keeper) Status() KeeperStatus {
 func (k *Keeper) look(ctx context.Context, i int) error {
 	k.making.Lock()
 	defer k.making.Unlock()
-	store := k.cfg.Targets[i].Store
-	due, err := k.due(ctx, i, store)
+	due, err := k.due(ctx, i)
 	if err == nil && due {
-		err = errors.Join(k.store(ctx, i, k.cfg.Targets[i]), os.RemoveAll(k.folder()))
+		err = errors.Join(k.store(ctx, i), os.RemoveAll(k.folder()))
 	}
 	if errors.Is(err, errNoSnapshot) {
 		return nil
@@ -134,7 +133,7 @@ func (k *Keeper) look(ctx context.Context, i int) error {
 
 // due reports whether a store needs a copy. The store is asked once, unless it
 // fails: no other server writes copies while this one leads.
-func (k *Keeper) due(ctx context.Context, i int, store bucket.Store) (bool, error) {
+func (k *Keeper) due(ctx context.Context, i int) (bool, error) {
 	now := k.cfg.Views.Position()
 	lacks := func() bool {
 		at := k.last[i].Sequence
@@ -143,7 +142,7 @@ func (k *Keeper) due(ctx context.Context, i int, store bucket.Store) (bool, erro
 	if !lacks() || k.last[i].Sequence > 0 {
 		return lacks(), nil
 	}
-	list, err := listStored(ctx, store)
+	list, err := listStored(ctx, k.cfg.Targets[i].Store)
 	if err != nil {
 		return false, err
 	}
@@ -157,9 +156,12 @@ func (k *Keeper) due(ctx context.Context, i int, store bucket.Store) (bool, erro
 }
 
 // store makes a copy, and puts it into a store.
-func (k *Keeper) store(ctx context.Context, i int, target Target) error {
-	began := time.Now()
-	m, paths, err := k.make(ctx)
+func (k *Keeper) store(ctx context.Context, i int) error {
+	began, target := time.Now(), k.cfg.Targets[i]
+	if err := errors.Join(k.cfg.fit(), os.RemoveAll(k.folder())); err != nil {
+		return err
+	}
+	m, paths, err := k.cfg.write(ctx, k.folder())
 	if err != nil {
 		return err
 	}
@@ -176,18 +178,6 @@ func (k *Keeper) store(ctx context.Context, i int, target Target) error {
 	return nil
 }
 
-// make makes a copy on this machine.
-func (k *Keeper) make(ctx context.Context) (m manifest, paths map[ledger.Digest]string, err error) {
-	if err = k.cfg.fit(); err == nil {
-		err = os.RemoveAll(k.folder())
-	}
-	if err != nil {
-		return m, nil, err
-	}
-	return k.cfg.write(ctx, k.folder())
-}
-
-// stored notes that a store has a copy.
 func (k *Keeper) stored(i int, m manifest, written int64) {
 	k.last[i] = m.Models.Head
 	k.mu.Lock()
@@ -268,9 +258,8 @@ func (k *Keeper) putFile(ctx context.Context, store bucket.Store, name string, o
 // prune removes copies that newer ones have replaced, and files that no copy
 // lists any more. It removes nothing unless it can read what stays.
 func (k *Keeper) prune(ctx context.Context, target Target) error {
-	remover, can := target.Store.(bucket.Remover)
 	list, err := listStored(ctx, target.Store)
-	if err != nil || !can {
+	if err != nil {
 		return err
 	}
 	reached, good := target.Reached(), 0
@@ -296,7 +285,7 @@ func (k *Keeper) prune(ctx context.Context, target Target) error {
 		return nil
 	}
 	for _, name := range old { // first the manifests, so that none lists what is not there
-		if err := remover.Remove(ctx, name.String()); err != nil {
+		if err := target.Store.Remove(ctx, name.String()); err != nil {
 			return err
 		}
 	}
@@ -308,7 +297,7 @@ func (k *Keeper) prune(ctx context.Context, target Target) error {
 		return nil
 	})
 	for _, name := range unlisted {
-		err = cmp.Or(err, remover.Remove(ctx, name))
+		err = cmp.Or(err, target.Store.Remove(ctx, name))
 	}
 	return err
 }

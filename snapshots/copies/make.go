@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/archive/bucket"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/snapshots"
 )
@@ -146,7 +147,6 @@ func missing(sequence uint64, now projector.Position) float64 {
 	return float64(now.Records) * float64(now.Head.Sequence-sequence) / float64(now.Head.Sequence)
 }
 
-// describe reads a file's size and checksum.
 func describe(ctx context.Context, path string) (one file, err error) {
 	if err := one.Name.UnmarshalText([]byte(filepath.Base(path))); err != nil {
 		return one, fmt.Errorf("copies: %w", err)
@@ -157,7 +157,7 @@ func describe(ctx context.Context, path string) (one file, err error) {
 	}
 	defer func() { _ = in.Close() }() // nothing was written
 	sum := sha256.New()
-	one.Size, err = io.Copy(sum, &stoppable{ctx, in})
+	one.Size, err = io.Copy(sum, &bucket.Interruptible{Context: ctx, In: in})
 	one.Sum = ledger.Digest(sum.Sum(nil))
 	return one, err
 }

@@ -36,7 +36,6 @@ const (
 // errGone: the network failed, or the replica has ended. The next try may succeed.
 var errGone = errors.New("the replica cannot be reached")
 
-// peerCopy is the copy of another replica.
 type peerCopy struct {
 	Peer
 	secret    string
@@ -123,7 +122,6 @@ type coming struct {
 	cancel context.CancelFunc
 }
 
-// Read implements io.Reader.
 func (c *coming) Read(p []byte) (int, error) {
 	c.stall.Reset(stallWait)
 	n, err := c.body.Read(p)
@@ -133,7 +131,6 @@ func (c *coming) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer.
 func (c *coming) Close() error {
 	c.stall.Stop()
 	c.cancel()

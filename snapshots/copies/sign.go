@@ -45,7 +45,6 @@ func signAnswer(secret, number string, body []byte) string {
 	return sign(secret, "answer", number, hex.EncodeToString(sum[:]))
 }
 
-// guard lets signed requests through.
 type guard struct {
 	secret string
 	next   http.Handler

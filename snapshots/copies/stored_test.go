@@ -239,7 +239,7 @@ type lockedStore struct{ bucket.Store }
 
 var errLocked = errors.New("the object is locked")
 
-// Remove implements bucket.Remover.
+// Remove implements bucket.Store.
 func (lockedStore) Remove(context.Context, string) error { return errLocked }
 
 // TestStoredStays: copies stay that are newer than what the archive has of the log,

@@ -96,7 +96,6 @@ func (a *arriving) takeAll(ctx context.Context, m *manifest) error {
 	return context.Cause(ctx)
 }
 
-// came tells of bytes that have come.
 func (a *arriving) came(n int64) {
 	if done := a.done.Add(n); a.Tell != nil {
 		a.Tell(Progress{From: a.String(), Bytes: done, Of: a.total})
@@ -137,7 +136,6 @@ func (a *arriving) isHere(ctx context.Context, one file, path string) bool {
 	return compareCopy(ctx, io.Discard, in, one) == nil
 }
 
-// fetch writes a file, and checks it.
 func (a *arriving) fetch(ctx context.Context, one file, part string) error {
 	if err := a.into.RemoveAll(part); err != nil {
 		return err

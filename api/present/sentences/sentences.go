@@ -151,7 +151,7 @@ func beside(e ledger.Event) bool {
 	return is
 }
 
-func ofConsumer(e ledger.Event) bool { return e.Topic().Of == ledger.OfConsumer }
+func ofConsumer(e ledger.Event) bool { return ledger.TopicOf(e).Of == ledger.OfConsumer }
 
 func (t Teller) event(e ledger.Event, at int64) Words {
 	return t.words(events[reflect.TypeOf(e)](e, said{t, at})...)

@@ -39,7 +39,7 @@ func TestEveryEventIsTold(t *testing.T) {
 		if !strings.HasPrefix(text, "nova ") || len(text) < len("nova began x") || words[0].Of != OfActor {
 			t.Errorf("%s: %q", kind, text)
 		}
-		if about := event.Topic(); about.Of != ledger.OfNothing && !strings.Contains(text, about.ID.String()) {
+		if about := ledger.TopicOf(event); about.Of != ledger.OfNothing && !strings.Contains(text, about.ID.String()) {
 			t.Errorf("%s: %q does not name %s", kind, text, about.ID)
 		}
 	}

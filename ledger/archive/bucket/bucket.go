@@ -26,7 +26,6 @@ var (
 	ErrUnavailable = errors.New("bucket: the store is out of reach")
 )
 
-// objectType is the media type of all objects.
 const objectType = "application/octet-stream"
 
 // Object is an entry of a list.
@@ -48,6 +47,9 @@ type Store interface {
 	// List calls yield for each object whose name begins with a prefix, in the order of
 	// their names.
 	List(ctx context.Context, prefix string, yield func(Object) error) error
+	// Remove removes an object whose name begins with Copies. It is no error if there is
+	// none. A store with object lock, or one whose keys do not allow it, fails.
+	Remove(ctx context.Context, name string) error
 	// String returns the store's URL, without secrets.
 	String() string
 }
@@ -58,13 +60,6 @@ const Copies = "copies/"
 
 // ErrForEver means that an object is none of those that can be removed.
 var ErrForEver = errors.New("bucket: such an object is never removed")
-
-// Remover is a Store that can remove objects whose names begin with Copies. A store
-// with object lock, or one whose keys do not allow it, fails.
-type Remover interface {
-	// Remove removes an object. It is no error if there is none.
-	Remove(ctx context.Context, name string) error
-}
 
 // removable refuses to remove anything but a copy.
 func removable(name string) error {

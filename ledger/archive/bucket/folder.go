@@ -63,7 +63,7 @@ func (f *folder) create(ctx context.Context, name string, contents *os.File, siz
 		return folderError(err)
 	}
 	defer func() { _ = os.Remove(part.Name()) }() // it has its final name by then, or is of no use
-	_, err = io.Copy(part, &interruptible{ctx, io.NewSectionReader(contents, 0, size)})
+	_, err = io.Copy(part, &Interruptible{ctx, io.NewSectionReader(contents, 0, size)})
 	if err == nil {
 		err = errors.Join(part.Chmod(0o440), part.Sync())
 	}
@@ -92,18 +92,17 @@ func (f *folder) make(dir string) error {
 	return nil
 }
 
-// interruptible ends a copy with its context.
-type interruptible struct {
-	ctx context.Context
-	in  io.Reader
+// Interruptible is a reader that ends with its context.
+type Interruptible struct {
+	Context context.Context
+	In      io.Reader
 }
 
-// Read implements io.Reader.
-func (r *interruptible) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
+func (r *Interruptible) Read(p []byte) (int, error) {
+	if err := r.Context.Err(); err != nil {
 		return 0, err
 	}
-	return r.in.Read(p)
+	return r.In.Read(p)
 }
 
 func folderError(err error) error {
@@ -143,7 +142,6 @@ func (f *folder) open(name string) (*os.File, error) {
 	return file, nil
 }
 
-// Remove implements Remover.
 func (f *folder) Remove(ctx context.Context, name string) error {
 	if err := removable(name); err != nil {
 		return err
@@ -155,7 +153,6 @@ func (f *folder) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// List implements Store.
 func (f *folder) List(ctx context.Context, prefix string, yield func(Object) error) error {
 	list, err := within(ctx, f, func() ([]Object, error) { return f.list(ctx, prefix) })
 	if err != nil {

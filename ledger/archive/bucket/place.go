@@ -17,7 +17,6 @@ type place struct {
 	insecure         bool
 }
 
-// placeIn reads the parameters of a URL.
 func placeIn(u *url.URL) (at place, err error) {
 	values, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
@@ -44,15 +43,6 @@ func placeIn(u *url.URL) (at place, err error) {
 	return at, nil
 }
 
-// prefixIn is how the names of all objects begin, as a URL says.
-func prefixIn(u *url.URL) string {
-	prefix := strings.Trim(u.Path, "/")
-	if prefix != "" {
-		prefix += "/"
-	}
-	return prefix
-}
-
 // answerWait is how long it is waited until a store begins to answer.
 const answerWait = 30 * time.Second
 
@@ -68,7 +58,6 @@ func transport() http.RoundTripper {
 // passing says of a broken connection that the store is out of reach.
 type passing struct{ io.ReadCloser }
 
-// Read implements io.Reader.
 func (b *passing) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -16,7 +16,6 @@ import (
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 )
 
-// s3 is a bucket of a store that speaks S3.
 type s3 struct {
 	client         *minio.Client
 	bucket, prefix string
@@ -52,7 +51,8 @@ func openS3(u *url.URL) (Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %q: %w", ErrURL, u, err)
 	}
-	return &s3{client: client, bucket: u.Host, prefix: prefixIn(u), url: u.String()}, nil
+	prefix := strings.TrimPrefix(strings.Trim(u.Path, "/")+"/", "/") // "" if the URL has none
+	return &s3{client: client, bucket: u.Host, prefix: prefix, url: u.String()}, nil
 }
 
 func s3Options(u *url.URL) (place, error) {
@@ -86,7 +86,6 @@ func (s *s3) Create(ctx context.Context, name string, contents *os.File, size in
 	return s3Error(err)
 }
 
-// Open implements Store.
 func (s *s3) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	// Core's one request says at once whether there is such an object.
 	body, _, _, err := (&minio.Core{Client: s.client}).GetObject(ctx, s.bucket, s.prefix+name, minio.GetObjectOptions{})
@@ -96,7 +95,6 @@ func (s *s3) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	return &passing{body}, nil
 }
 
-// Remove implements Remover.
 func (s *s3) Remove(ctx context.Context, name string) error {
 	if err := removable(name); err != nil {
 		return err
@@ -104,7 +102,6 @@ func (s *s3) Remove(ctx context.Context, name string) error {
 	return s3Error(s.client.RemoveObject(ctx, s.bucket, s.prefix+name, minio.RemoveObjectOptions{}))
 }
 
-// List implements Store.
 func (s *s3) List(ctx context.Context, prefix string, yield func(Object) error) error {
 	options := minio.ListObjectsOptions{Prefix: s.prefix + prefix, Recursive: true}
 	for object := range s.client.ListObjectsIter(ctx, s.bucket, options) {

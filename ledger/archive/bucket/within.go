@@ -48,7 +48,6 @@ func within[T any](ctx context.Context, f *folder, call func() (T, error)) (resu
 	}
 }
 
-// reading is a file of a folder that is being read.
 type reading struct {
 	ctx  context.Context
 	of   *folder
@@ -60,7 +59,6 @@ type reading struct {
 // readingBytes is how much one call reads.
 const readingBytes = 256 << 10
 
-// Read implements io.Reader.
 func (r *reading) Read(p []byte) (int, error) {
 	if len(r.left) == 0 {
 		n, err := within(r.ctx, r.of, func() (int, error) { return r.file.Read(r.own) })
