@@ -39,11 +39,9 @@ func NewAddStandardNames(id ledger.UUID) (*AddStandardNames, error) {
 	return c, nil
 }
 
-// Check implements Command.
-func (c *AddStandardNames) Check() *demand.Rejection { return checkUUID("ledger", c.Ledger) }
+func (c *AddStandardNames) check() *demand.Rejection { return checkUUID("ledger", c.Ledger) }
 
-// Decide implements Command.
-func (c *AddStandardNames) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *AddStandardNames) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	var events []ledger.Event
 	if s.LedgerID().IsNil() {
 		events = append(events, ledger.LedgerCreated{Ledger: c.Ledger})

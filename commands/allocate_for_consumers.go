@@ -39,8 +39,7 @@ type ProviderAllocation struct {
 	Amount   int64       `json:"amount"` // 1..MaxAmount
 }
 
-// Consumers implements Command.
-func (c *AllocateForConsumers) Consumers() []ledger.UUID { return consumersOf(c.Allocations) }
+func (c *AllocateForConsumers) consumers() []ledger.UUID { return consumersOf(c.Allocations) }
 
 func consumersOf(allocations []ConsumerAllocations) []ledger.UUID {
 	ids := make([]ledger.UUID, len(allocations))
@@ -50,8 +49,7 @@ func consumersOf(allocations []ConsumerAllocations) []ledger.UUID {
 	return ids
 }
 
-// Check implements Command.
-func (c *AllocateForConsumers) Check() *demand.Rejection {
+func (c *AllocateForConsumers) check() *demand.Rejection {
 	if len(c.Allocations) == 0 {
 		return demand.Invalid("allocations", "names no consumer")
 	}
@@ -102,15 +100,14 @@ func (a *ConsumerAllocations) check() *demand.Rejection {
 
 func (*AllocateForConsumers) onlyHoldings() {}
 
-// ForProject implements Command.
-func (c *AllocateForConsumers) ForProject(s *ledger.State, project string) *demand.Rejection {
+func (c *AllocateForConsumers) forProject(s *ledger.State, project string) *demand.Rejection {
 	return checkOwners(s, c.Allocations, project)
 }
 
-// Decide implements Command. It checks in Placement's order: consumer
+// decide checks in Placement's order: consumer
 // generations, providers, classes, then for each allocation inventory, units and
 // capacity.
-func (c *AllocateForConsumers) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *AllocateForConsumers) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	a := newAllocator(s, c.Allocations)
 	if r := cmp.Or(a.checkGenerations(), a.checkProvidersExist()); r != nil {
 		return nil, r

@@ -25,13 +25,11 @@ type BackfillNodeAllocation struct {
 	NodeRequest
 }
 
-// Check implements Command.
-func (c *BackfillNodeAllocation) Check() *demand.Rejection {
-	return cmp.Or(checkUUID("node", c.Node), checkUUID("new_allocation", c.NewAllocation), c.check())
+func (c *BackfillNodeAllocation) check() *demand.Rejection {
+	return cmp.Or(checkUUID("node", c.Node), checkUUID("new_allocation", c.NewAllocation), c.NodeRequest.check())
 }
 
-// Decide implements Command.
-func (c *BackfillNodeAllocation) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *BackfillNodeAllocation) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
 		return nil, nodeUnknown(c.Node)

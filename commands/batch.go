@@ -19,11 +19,10 @@ type Batch struct {
 	Commands []Command
 }
 
-// Consumers implements Command.
-func (c *Batch) Consumers() []ledger.UUID {
+func (c *Batch) consumers() []ledger.UUID {
 	var all []ledger.UUID
 	for _, one := range c.Commands {
-		all = append(all, one.Consumers()...)
+		all = append(all, one.consumers()...)
 	}
 	return all
 }
@@ -41,8 +40,7 @@ func (c *Batch) MarshalJSON() ([]byte, error) {
 	return json.Marshal(list)
 }
 
-// Check implements Command.
-func (c *Batch) Check() *demand.Rejection {
+func (c *Batch) check() *demand.Rejection {
 	if n := len(c.Commands); n == 0 || n > MaxBatch {
 		return demand.Invalid("commands", "a batch has 1 to %d commands, not %d", MaxBatch, n)
 	}
@@ -50,7 +48,7 @@ func (c *Batch) Check() *demand.Rejection {
 		if _, nested := one.(*Batch); nested {
 			return demand.Invalid("commands", "a batch holds no batches")
 		}
-		if r := one.Check(); r != nil {
+		if r := one.check(); r != nil {
 			return c.at(i, r)
 		}
 	}
@@ -65,8 +63,7 @@ func (c *Batch) at(i int, r *demand.Rejection) *demand.Rejection {
 	return &told
 }
 
-// ForProject implements Command.
-func (c *Batch) ForProject(s *ledger.State, project string) *demand.Rejection {
+func (c *Batch) forProject(s *ledger.State, project string) *demand.Rejection {
 	for i, one := range c.Commands {
 		if r := forProject(one, s, project); r != nil {
 			return c.at(i, r)
@@ -75,16 +72,16 @@ func (c *Batch) ForProject(s *ledger.State, project string) *demand.Rejection {
 	return nil
 }
 
-// Decide implements Command. It decides the commands against a fork of the State,
+// decide forks the State, decides the commands against the fork in order,
 // and applies each command's events to the fork before it decides the next.
-func (c *Batch) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *Batch) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	// A commit changes a consumer once at most. What commands before the batch have changed
 	// in the present one is no conflict: it comes in the next one then, as each command does.
 	fork, place := s.Fork(), s.Next()+1
 	var all []ledger.Event
 	changed := make(map[ledger.UUID]bool)
 	for i, one := range c.Commands {
-		events, rejection := one.Decide(fork)
+		events, rejection := one.decide(fork)
 		if rejection == nil {
 			rejection = limited(one, fork, events)
 		}

@@ -19,17 +19,16 @@ type BeginTerm struct {
 	Level uint64 `json:"level"`
 }
 
-// Check implements Command.
-func (c *BeginTerm) Check() *demand.Rejection {
+func (c *BeginTerm) check() *demand.Rejection {
 	if c.Leader == "" {
 		return demand.Invalid("leader", "is required")
 	}
 	return checkUUID("instance", c.Instance)
 }
 
-// Decide implements Command. The level never goes down, because what was written
+// decide: the level never goes down, because what was written
 // stays.
-func (c *BeginTerm) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *BeginTerm) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	before := s.Term()
 	if c.Level < before.Level {
 		return nil, &demand.Rejection{

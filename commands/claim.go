@@ -22,8 +22,7 @@ type Claim struct {
 	search SearchIn      // how it is then
 }
 
-// Consumers implements Command.
-func (c *Claim) Consumers() []ledger.UUID {
+func (c *Claim) consumers() []ledger.UUID {
 	members := c.Members()
 	ids := make([]ledger.UUID, len(members))
 	for i := range members {
@@ -39,8 +38,7 @@ func (c *Claim) Consumers() []ledger.UUID {
 
 func (*Claim) onlyHoldings() {}
 
-// Check implements Command.
-func (c *Claim) Check() *demand.Rejection {
+func (c *Claim) check() *demand.Rejection {
 	return cmp.Or(c.Claim.Check(), checkAllocations(allocationsOf(c.Members())))
 }
 
@@ -57,8 +55,7 @@ func allocationsOf(members []demand.ClaimConsumer) []ConsumerAllocations {
 	return list
 }
 
-// ForProject implements Command.
-func (c *Claim) ForProject(s *ledger.State, project string) *demand.Rejection {
+func (c *Claim) forProject(s *ledger.State, project string) *demand.Rejection {
 	if c.Prefer != nil {
 		for i := range c.Prefer.Near {
 			for _, id := range c.Prefer.Near[i].Consumers {
@@ -71,9 +68,9 @@ func (c *Claim) ForProject(s *ledger.State, project string) *demand.Rejection {
 	return checkOwners(s, allocationsOf(c.Members()), project)
 }
 
-// Decide implements Command. It takes the best of what was found that still
+// decide takes the best of what was found that still
 // fits: whose providers are as the search saw them, but for what is used.
-func (c *Claim) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *Claim) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	for _, list := range c.Lists() {
 		for i := range list {
 			if r := list[i].CheckTraits(s); r != nil {
@@ -248,7 +245,7 @@ func (c *Claim) decideAlternatives(s *ledger.State) ([]ledger.Event, *demand.Rej
 		return nil, r
 	}
 	one := &Claim{Claim: *c.Only(found.Alternative), found: found}
-	return one.Decide(s)
+	return one.decide(s)
 }
 
 // Claims are the claims that a command is or holds: they must be searched before

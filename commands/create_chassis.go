@@ -35,13 +35,11 @@ type CreateChassis struct {
 	ChassisFields
 }
 
-// Check implements Command.
-func (c *CreateChassis) Check() *demand.Rejection {
-	return cmp.Or(checkUUID("chassis", c.Chassis), c.check())
+func (c *CreateChassis) check() *demand.Rejection {
+	return cmp.Or(checkUUID("chassis", c.Chassis), c.ChassisFields.check())
 }
 
-// Decide implements Command.
-func (c *CreateChassis) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *CreateChassis) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if _, exists := s.Chassis(c.Chassis); exists {
 		id := c.Chassis
 		return nil, demand.Refuse(

@@ -19,13 +19,11 @@ type CreateInventory struct {
 	RefuseFullyReserved bool `json:"refuse_fully_reserved,omitempty"`
 }
 
-// Check implements Command.
-func (c *CreateInventory) Check() *demand.Rejection {
+func (c *CreateInventory) check() *demand.Rejection {
 	return cmp.Or(checkUUID("provider", c.Provider), c.Inventory.check())
 }
 
-// Decide implements Command.
-func (c *CreateInventory) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *CreateInventory) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, r := changeableProvider(s, c.Provider)
 	if r != nil {
 		return nil, r

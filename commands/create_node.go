@@ -19,22 +19,19 @@ type CreateNode struct {
 	ProvisionState string `json:"provision_state,omitempty"`
 }
 
-// Consumers implements Command.
-func (*CreateNode) Consumers() []ledger.UUID { return nil }
+func (*CreateNode) consumers() []ledger.UUID { return nil }
 
-// Check implements Command.
-func (c *CreateNode) Check() *demand.Rejection {
+func (c *CreateNode) check() *demand.Rejection {
 	switch c.ProvisionState {
 	case "", stateEnroll, ledger.NodeAvailable:
 	default:
 		return demand.Invalid("provision_state", "%q is neither %s nor %s",
 			c.ProvisionState, stateEnroll, ledger.NodeAvailable)
 	}
-	return cmp.Or(checkUUID("node", c.Node), c.check())
+	return cmp.Or(checkUUID("node", c.Node), c.NodeFields.check())
 }
 
-// Decide implements Command.
-func (c *CreateNode) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *CreateNode) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if _, exists := s.Node(c.Node); exists {
 		return nil, nodeExists("A node with UUID %s already exists.", c.Node.String())
 	}

@@ -17,16 +17,14 @@ type CreateProvider struct {
 	Parent   ledger.UUID `json:"parent,omitzero"` // absent: the root of a new tree (1.14)
 }
 
-// Check implements Command.
-func (c *CreateProvider) Check() *demand.Rejection {
+func (c *CreateProvider) check() *demand.Rejection {
 	if c.Name == "" {
 		return demand.Invalid("name", "is required")
 	}
 	return cmp.Or(checkUUID("provider", c.Provider), checkProviderName(c.Name))
 }
 
-// Decide implements Command.
-func (c *CreateProvider) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *CreateProvider) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if c.Parent == c.Provider {
 		return nil, parentLoop(c.Provider, c.Parent)
 	}

@@ -12,11 +12,9 @@ type CreateResourceClass struct {
 	Name string `json:"name"` // CUSTOM_ and A-Z, 0-9, _; at most 255 bytes
 }
 
-// Check implements Command.
-func (c *CreateResourceClass) Check() *demand.Rejection { return checkCustomClass(c.Name) }
+func (c *CreateResourceClass) check() *demand.Rejection { return checkCustomClass(c.Name) }
 
-// Decide implements Command.
-func (c *CreateResourceClass) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *CreateResourceClass) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if _, exists := s.Classes().ID(c.Name); exists {
 		return nil, classExists(c.Name)
 	}

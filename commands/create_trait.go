@@ -12,16 +12,14 @@ type CreateTrait struct {
 	Name string `json:"name"` // CUSTOM_ and A-Z, 0-9, _; at most 255 bytes
 }
 
-// Check implements Command.
-func (c *CreateTrait) Check() *demand.Rejection {
+func (c *CreateTrait) check() *demand.Rejection {
 	if !isCustom(c.Name) {
 		return demand.Invalid("name", "%q is not the name of a custom trait", c.Name)
 	}
 	return nil
 }
 
-// Decide implements Command.
-func (c *CreateTrait) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *CreateTrait) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if s.HasTrait(c.Name) {
 		return nil, demand.Refuse(demand.CodeTraitExists, demand.Facts{Name: c.Name}, "trait %s exists", c.Name)
 	}

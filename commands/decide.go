@@ -55,7 +55,7 @@ func (c *Batch) UnmarshalJSON(data []byte) error {
 // Decide decides a submission against a State, as the writer does. It changes
 // nothing.
 func Decide(s Submission, state *ledger.State) ([]ledger.Event, *demand.Rejection) {
-	if rejection := s.Command.Check(); rejection != nil {
+	if rejection := s.Command.check(); rejection != nil {
 		return nil, rejection
 	}
 	return DecideChecked(s, state)
@@ -67,7 +67,7 @@ func DecideChecked(s Submission, state *ledger.State) ([]ledger.Event, *demand.R
 	if rejection := Foreign(s, state); rejection != nil {
 		return nil, rejection
 	}
-	events, rejection := s.Command.Decide(state)
+	events, rejection := s.Command.decide(state)
 	if rejection == nil {
 		rejection = limited(s.Command, state, events)
 	}

@@ -12,11 +12,9 @@ type DeleteChassis struct {
 	Chassis ledger.UUID `json:"chassis"`
 }
 
-// Check implements Command.
-func (c *DeleteChassis) Check() *demand.Rejection { return checkUUID("chassis", c.Chassis) }
+func (c *DeleteChassis) check() *demand.Rejection { return checkUUID("chassis", c.Chassis) }
 
-// Decide implements Command.
-func (c *DeleteChassis) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *DeleteChassis) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if _, ok := s.Chassis(c.Chassis); !ok {
 		return nil, chassisNotFound(demand.CodeChassisNotFound, c.Chassis)
 	}

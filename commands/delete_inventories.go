@@ -14,11 +14,9 @@ type DeleteInventories struct {
 	Provider ledger.UUID `json:"provider"`
 }
 
-// Check implements Command.
-func (c *DeleteInventories) Check() *demand.Rejection { return checkUUID("provider", c.Provider) }
+func (c *DeleteInventories) check() *demand.Rejection { return checkUUID("provider", c.Provider) }
 
-// Decide implements Command.
-func (c *DeleteInventories) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *DeleteInventories) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, r := changeableProvider(s, c.Provider)
 	if r != nil {
 		return nil, r

@@ -14,16 +14,14 @@ type DeleteInventory struct {
 	Class    string      `json:"class"`
 }
 
-// Check implements Command.
-func (c *DeleteInventory) Check() *demand.Rejection {
+func (c *DeleteInventory) check() *demand.Rejection {
 	if c.Class == "" {
 		return demand.Invalid("class", "is required")
 	}
 	return checkUUID("provider", c.Provider)
 }
 
-// Decide implements Command.
-func (c *DeleteInventory) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *DeleteInventory) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, r := changeableProvider(s, c.Provider)
 	if r != nil {
 		return nil, r

@@ -16,14 +16,12 @@ type DeleteNode struct {
 	Node ledger.UUID `json:"node"`
 }
 
-// Check implements Command.
-func (c *DeleteNode) Check() *demand.Rejection { return checkUUID("node", c.Node) }
+func (c *DeleteNode) check() *demand.Rejection { return checkUUID("node", c.Node) }
 
 // deletableStates are the provision states in which a node can be deleted.
 var deletableStates = []string{stateEnroll, stateManageable, "adopt failed", ledger.NodeAvailable}
 
-// Decide implements Command.
-func (c *DeleteNode) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *DeleteNode) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	switch {
 	case !ok:

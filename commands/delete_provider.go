@@ -13,11 +13,9 @@ type DeleteProvider struct {
 	Provider ledger.UUID `json:"provider"`
 }
 
-// Check implements Command.
-func (c *DeleteProvider) Check() *demand.Rejection { return checkUUID("provider", c.Provider) }
+func (c *DeleteProvider) check() *demand.Rejection { return checkUUID("provider", c.Provider) }
 
-// Decide implements Command.
-func (c *DeleteProvider) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *DeleteProvider) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, r := changeableProvider(s, c.Provider)
 	if r != nil {
 		return nil, r

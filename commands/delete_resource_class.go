@@ -13,16 +13,14 @@ type DeleteResourceClass struct {
 	Name string `json:"name"`
 }
 
-// Check implements Command.
-func (c *DeleteResourceClass) Check() *demand.Rejection {
+func (c *DeleteResourceClass) check() *demand.Rejection {
 	if c.Name == "" {
 		return demand.Invalid("name", "is required")
 	}
 	return nil
 }
 
-// Decide implements Command.
-func (c *DeleteResourceClass) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *DeleteResourceClass) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	id, rejection := customClass(s, c.Name)
 	if rejection != nil {
 		return nil, rejection

@@ -14,16 +14,14 @@ type DeleteTrait struct {
 	Name string `json:"name"`
 }
 
-// Check implements Command.
-func (c *DeleteTrait) Check() *demand.Rejection {
+func (c *DeleteTrait) check() *demand.Rejection {
 	if c.Name == "" {
 		return demand.Invalid("name", "is required")
 	}
 	return nil
 }
 
-// Decide implements Command.
-func (c *DeleteTrait) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *DeleteTrait) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if !s.HasTrait(c.Name) {
 		return nil, demand.TraitUnknown([]string{c.Name})
 	}

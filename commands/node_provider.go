@@ -50,20 +50,19 @@ type SetNodeProviders struct {
 	Left []ledger.UUID `json:"left,omitempty"`
 }
 
-// Check implements Command.
-func (c *SetNodeProviders) Check() *demand.Rejection {
+func (c *SetNodeProviders) check() *demand.Rejection {
 	if c.Limit < 1 {
 		return demand.Invalid("limit", "is 1 or more")
 	}
 	return nil
 }
 
-// Decide implements Command. While node providers are off, each API gives nodes
+// decide: while node providers are off, each API gives nodes
 // away without regard to the other. So when they are turned on again, the command
 // first removes the consumers of allocations that have ended meanwhile. It does
 // so in a record of its own, because a commit changes a consumer once at most. If
 // nodes have two owners, the rejection lists them.
-func (c *SetNodeProviders) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *SetNodeProviders) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	var events []ledger.Event
 	if c.On != s.NodeProviders() {
 		events = append(events, ledger.NodeProvidersSet{On: c.On})

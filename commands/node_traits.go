@@ -16,11 +16,9 @@ type ReplaceNodeTraits struct {
 	Traits []string    `json:"traits"` // at most 50
 }
 
-// Check implements Command.
-func (c *ReplaceNodeTraits) Check() *demand.Rejection { return checkUUID("node", c.Node) }
+func (c *ReplaceNodeTraits) check() *demand.Rejection { return checkUUID("node", c.Node) }
 
-// Decide implements Command.
-func (c *ReplaceNodeTraits) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *ReplaceNodeTraits) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
 		return nil, nodeNotFound(c.Node)
@@ -56,11 +54,9 @@ type AddNodeTrait struct {
 	Trait string      `json:"trait"`
 }
 
-// Check implements Command.
-func (c *AddNodeTrait) Check() *demand.Rejection { return checkUUID("node", c.Node) }
+func (c *AddNodeTrait) check() *demand.Rejection { return checkUUID("node", c.Node) }
 
-// Decide implements Command.
-func (c *AddNodeTrait) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *AddNodeTrait) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
 		return nil, nodeNotFound(c.Node)
@@ -76,11 +72,9 @@ type RemoveNodeTrait struct {
 	Trait string      `json:"trait"`
 }
 
-// Check implements Command.
-func (c *RemoveNodeTrait) Check() *demand.Rejection { return checkUUID("node", c.Node) }
+func (c *RemoveNodeTrait) check() *demand.Rejection { return checkUUID("node", c.Node) }
 
-// Decide implements Command.
-func (c *RemoveNodeTrait) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *RemoveNodeTrait) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
 		return nil, nodeNotFound(c.Node)

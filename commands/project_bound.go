@@ -10,7 +10,7 @@ import (
 // forProject returns the reason for which a client that is bound to a project may
 // not submit a command, or nil.
 func forProject(c Command, s *ledger.State, project string) *demand.Rejection {
-	r := c.ForProject(s, project)
+	r := c.forProject(s, project)
 	if r == notForProjects {
 		return foreign(project, "%s", NameOf(c))
 	}
@@ -32,8 +32,7 @@ type operatorsOnly struct{ noConsumers }
 
 var notForProjects = &demand.Rejection{Code: demand.CodeForbidden, Message: "not for clients that are bound to a project"}
 
-// ForProject implements Command.
-func (operatorsOnly) ForProject(*ledger.State, string) *demand.Rejection { return notForProjects }
+func (operatorsOnly) forProject(*ledger.State, string) *demand.Rejection { return notForProjects }
 
 func foreign(project, format string, args ...any) *demand.Rejection {
 	return &demand.Rejection{

@@ -14,21 +14,17 @@ type ReleaseConsumer struct {
 	Generation *uint64     `json:"generation,omitempty"` // absent: not checked, as in REST
 }
 
-// Consumers implements Command.
-func (c *ReleaseConsumer) Consumers() []ledger.UUID { return []ledger.UUID{c.Consumer} }
+func (c *ReleaseConsumer) consumers() []ledger.UUID { return []ledger.UUID{c.Consumer} }
 
-// Check implements Command.
-func (c *ReleaseConsumer) Check() *demand.Rejection { return checkUUID("consumer", c.Consumer) }
+func (c *ReleaseConsumer) check() *demand.Rejection { return checkUUID("consumer", c.Consumer) }
 
 func (*ReleaseConsumer) onlyHoldings() {}
 
-// ForProject implements Command.
-func (c *ReleaseConsumer) ForProject(s *ledger.State, project string) *demand.Rejection {
+func (c *ReleaseConsumer) forProject(s *ledger.State, project string) *demand.Rejection {
 	return hideHolder(s, c.Consumer, project)
 }
 
-// Decide implements Command.
-func (c *ReleaseConsumer) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *ReleaseConsumer) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	consumer, ok := s.Consumer(c.Consumer)
 	if !ok {
 		return nil, consumerNotFound(c.Consumer)

@@ -11,21 +11,17 @@ type ReleaseNodeAllocation struct {
 	Allocation ledger.UUID `json:"allocation"`
 }
 
-// Consumers implements Command.
-func (c *ReleaseNodeAllocation) Consumers() []ledger.UUID { return []ledger.UUID{c.Allocation} }
+func (c *ReleaseNodeAllocation) consumers() []ledger.UUID { return []ledger.UUID{c.Allocation} }
 
-// Check implements Command.
-func (c *ReleaseNodeAllocation) Check() *demand.Rejection {
+func (c *ReleaseNodeAllocation) check() *demand.Rejection {
 	return checkUUID("allocation", c.Allocation)
 }
 
-// ForProject implements Command.
-func (c *ReleaseNodeAllocation) ForProject(s *ledger.State, project string) *demand.Rejection {
+func (c *ReleaseNodeAllocation) forProject(s *ledger.State, project string) *demand.Rejection {
 	return hideNodeAllocation(s, c.Allocation, project)
 }
 
-// Decide implements Command.
-func (c *ReleaseNodeAllocation) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *ReleaseNodeAllocation) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	a, ok := s.NodeAllocation(c.Allocation)
 	if !ok {
 		return nil, nodeAllocationNotFound(c.Allocation)

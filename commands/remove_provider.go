@@ -17,18 +17,15 @@ type RemoveProvider struct {
 	Provider ledger.UUID `json:"provider"`
 }
 
-// Consumers implements Command.
-func (*RemoveProvider) Consumers() []ledger.UUID { return nil }
+func (*RemoveProvider) consumers() []ledger.UUID { return nil }
 
-// Check implements Command.
-func (c *RemoveProvider) Check() *demand.Rejection {
-	return (&DeleteProvider{Provider: c.Provider}).Check()
+func (c *RemoveProvider) check() *demand.Rejection {
+	return (&DeleteProvider{Provider: c.Provider}).check()
 }
 
-// Decide implements Command.
-func (c *RemoveProvider) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *RemoveProvider) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if _, exists := s.Provider(c.Provider); !exists {
-		return (&DeleteProvider{Provider: c.Provider}).Decide(s)
+		return (&DeleteProvider{Provider: c.Provider}).decide(s)
 	}
 	tree := below(s, c.Provider, nil)
 	gone := make(map[ledger.UUID]bool, len(tree))

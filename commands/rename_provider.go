@@ -15,14 +15,13 @@ type RenameProvider struct {
 	Name     string      `json:"name"` // unique, at most 200 characters
 }
 
-// Check implements Command. Unlike CreateProvider it accepts an empty name, as
+// check, unlike that of CreateProvider, accepts an empty name, as
 // Placement's PUT does.
-func (c *RenameProvider) Check() *demand.Rejection {
+func (c *RenameProvider) check() *demand.Rejection {
 	return cmp.Or(checkUUID("provider", c.Provider), checkProviderName(c.Name))
 }
 
-// Decide implements Command.
-func (c *RenameProvider) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *RenameProvider) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, ok := s.Provider(c.Provider)
 	if !ok {
 		return nil, providerNotFound(c.Provider)

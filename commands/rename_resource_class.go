@@ -14,11 +14,9 @@ type RenameResourceClass struct {
 	NewName string `json:"new_name"`
 }
 
-// Check implements Command.
-func (c *RenameResourceClass) Check() *demand.Rejection { return checkCustomClass(c.NewName) }
+func (c *RenameResourceClass) check() *demand.Rejection { return checkCustomClass(c.NewName) }
 
-// Decide implements Command.
-func (c *RenameResourceClass) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *RenameResourceClass) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	id, rejection := customClass(s, c.Name)
 	if rejection != nil {
 		return nil, rejection

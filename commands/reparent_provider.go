@@ -17,11 +17,9 @@ type ReparentProvider struct {
 	RefuseMove bool `json:"refuse_move,omitempty"`
 }
 
-// Check implements Command.
-func (c *ReparentProvider) Check() *demand.Rejection { return checkUUID("provider", c.Provider) }
+func (c *ReparentProvider) check() *demand.Rejection { return checkUUID("provider", c.Provider) }
 
-// Decide implements Command.
-func (c *ReparentProvider) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *ReparentProvider) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, ok := s.Provider(c.Provider)
 	if !ok {
 		return nil, providerNotFound(c.Provider)

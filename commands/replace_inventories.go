@@ -21,13 +21,11 @@ type ReplaceInventories struct {
 	RefuseFullyReserved bool `json:"refuse_fully_reserved,omitempty"`
 }
 
-// Check implements Command.
-func (c *ReplaceInventories) Check() *demand.Rejection {
+func (c *ReplaceInventories) check() *demand.Rejection {
 	return cmp.Or(checkUUID("provider", c.Provider), checkInventories(c.Inventories))
 }
 
-// Decide implements Command.
-func (c *ReplaceInventories) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *ReplaceInventories) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, ok := s.Provider(c.Provider)
 	if !ok {
 		return nil, providerNotFound(c.Provider)

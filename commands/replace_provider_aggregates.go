@@ -27,8 +27,7 @@ type ReplaceProviderAggregates struct {
 // maxAggregates is the largest number of aggregates of one provider.
 const maxAggregates = 4096
 
-// Check implements Command.
-func (c *ReplaceProviderAggregates) Check() *demand.Rejection {
+func (c *ReplaceProviderAggregates) check() *demand.Rejection {
 	if len(c.Aggregates) > maxAggregates {
 		return demand.Invalid("aggregates", "a provider is in at most %d aggregates", maxAggregates)
 	}
@@ -45,8 +44,7 @@ func (c *ReplaceProviderAggregates) Check() *demand.Rejection {
 	return checkUUID("provider", c.Provider)
 }
 
-// Decide implements Command.
-func (c *ReplaceProviderAggregates) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *ReplaceProviderAggregates) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, ok := s.Provider(c.Provider)
 	if !ok {
 		return nil, providerNotFound(c.Provider)

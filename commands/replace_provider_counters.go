@@ -28,8 +28,7 @@ const (
 	maxDraws    = 1024
 )
 
-// Check implements Command.
-func (c *ReplaceProviderCounters) Check() *demand.Rejection {
+func (c *ReplaceProviderCounters) check() *demand.Rejection {
 	if len(c.Counters) > maxCounters || len(c.Draws) > maxDraws {
 		return demand.Invalid("counters", "a provider has at most %d counters and %d draws, not %d and %d",
 			maxCounters, maxDraws, len(c.Counters), len(c.Draws))
@@ -77,8 +76,7 @@ func checkDraw(d *ledger.DrawRecord) *demand.Rejection {
 	return nil
 }
 
-// Decide implements Command.
-func (c *ReplaceProviderCounters) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *ReplaceProviderCounters) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, ok := s.Provider(c.Provider)
 	if !ok {
 		return nil, providerNotFound(c.Provider)

@@ -17,8 +17,7 @@ type ReplaceProviderTraits struct {
 	Traits     []string    `json:"traits"`               // duplicates count once
 }
 
-// Check implements Command.
-func (c *ReplaceProviderTraits) Check() *demand.Rejection {
+func (c *ReplaceProviderTraits) check() *demand.Rejection {
 	for _, name := range c.Traits {
 		if name == "" || len(name) > ledger.MaxSymbolBytes {
 			return demand.Invalid("traits", "%q is not the name of a trait", name)
@@ -27,8 +26,7 @@ func (c *ReplaceProviderTraits) Check() *demand.Rejection {
 	return checkUUID("provider", c.Provider)
 }
 
-// Decide implements Command.
-func (c *ReplaceProviderTraits) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *ReplaceProviderTraits) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, ok := s.Provider(c.Provider)
 	if !ok {
 		return nil, providerNotFound(c.Provider)

@@ -98,16 +98,14 @@ type RequestNodeAllocation struct {
 	NodeRequest
 }
 
-// Check implements Command.
-func (c *RequestNodeAllocation) Check() *demand.Rejection {
+func (c *RequestNodeAllocation) check() *demand.Rejection {
 	if c.ResourceClass == "" {
 		return demand.Invalid("resource_class", "is mandatory")
 	}
-	return cmp.Or(checkUUID("allocation", c.Allocation), c.check())
+	return cmp.Or(checkUUID("allocation", c.Allocation), c.NodeRequest.check())
 }
 
-// ForProject implements Command.
-func (c *RequestNodeAllocation) ForProject(s *ledger.State, project string) *demand.Rejection {
+func (c *RequestNodeAllocation) forProject(s *ledger.State, project string) *demand.Rejection {
 	if c.Owner != project {
 		return foreign(project, "the owner %q", c.Owner)
 	}
@@ -117,8 +115,7 @@ func (c *RequestNodeAllocation) ForProject(s *ledger.State, project string) *dem
 	})
 }
 
-// Decide implements Command.
-func (c *RequestNodeAllocation) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *RequestNodeAllocation) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	requested, rejection := c.request(s, c.Allocation)
 	if rejection != nil {
 		return nil, rejection

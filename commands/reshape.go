@@ -31,11 +31,9 @@ type ProviderInventories struct {
 	Inventories []Inventory `json:"inventories"`
 }
 
-// Consumers implements Command.
-func (c *Reshape) Consumers() []ledger.UUID { return consumersOf(c.Allocations) }
+func (c *Reshape) consumers() []ledger.UUID { return consumersOf(c.Allocations) }
 
-// Check implements Command.
-func (c *Reshape) Check() *demand.Rejection {
+func (c *Reshape) check() *demand.Rejection {
 	if len(c.Inventories) == 0 {
 		return demand.Invalid("inventories", "names no provider")
 	}
@@ -55,9 +53,9 @@ func (c *Reshape) Check() *demand.Rejection {
 	return checkAllocations(c.Allocations)
 }
 
-// Decide implements Command. Like Placement it does not check here that the
+// decide, like Placement, does not check here that the
 // reserved amounts leave capacity.
-func (c *Reshape) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *Reshape) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	for _, want := range c.Inventories {
 		p, r := changeableProvider(s, want.Provider)
 		if r != nil {

@@ -18,16 +18,14 @@ type SetConsumptionRoot struct {
 	Last uint64 `json:"last"`
 }
 
-// Check implements Command.
-func (c *SetConsumptionRoot) Check() *demand.Rejection {
+func (c *SetConsumptionRoot) check() *demand.Rejection {
 	if c.At <= 0 || c.At%ledger.ConsumptionPeriod != 0 {
 		return demand.Invalid("at", "is not a whole hour")
 	}
 	return nil
 }
 
-// Decide implements Command.
-func (c *SetConsumptionRoot) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *SetConsumptionRoot) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if c.At <= s.ConsumptionAt() || c.Last != 0 && !c.stillLast(s) {
 		return nil, nil
 	}

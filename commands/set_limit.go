@@ -24,8 +24,7 @@ type SetLimit struct {
 	Most      *int64      `json:"most" jsonschema:"nullable"`
 }
 
-// Check implements Command.
-func (c *SetLimit) Check() *demand.Rejection {
+func (c *SetLimit) check() *demand.Rejection {
 	if c.Project != "" {
 		if r := checkOwner("project", c.Project); r != nil {
 			return r
@@ -46,8 +45,7 @@ func (c *SetLimit) Check() *demand.Rejection {
 	return nil
 }
 
-// Decide implements Command.
-func (c *SetLimit) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *SetLimit) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	key := ledger.LimitKey{Project: c.Project, Type: c.Type}
 	if c.Class != "" {
 		id, known := s.Classes().ID(c.Class)
@@ -92,16 +90,14 @@ type PlaceProject struct {
 // maxProjectDepth is how many projects may be above one.
 const maxProjectDepth = 16
 
-// Check implements Command.
-func (c *PlaceProject) Check() *demand.Rejection {
+func (c *PlaceProject) check() *demand.Rejection {
 	if r := checkOwner("project", c.Project); r != nil || c.Parent == "" {
 		return r
 	}
 	return checkOwner("parent", c.Parent)
 }
 
-// Decide implements Command.
-func (c *PlaceProject) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *PlaceProject) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if parent, _ := s.ProjectParent(c.Project); parent == c.Parent {
 		return nil, nil
 	}

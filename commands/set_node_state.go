@@ -55,11 +55,9 @@ type SetNodeProvisionState struct {
 	Target string      `json:"target"`
 }
 
-// Check implements Command.
-func (c *SetNodeProvisionState) Check() *demand.Rejection { return checkUUID("node", c.Node) }
+func (c *SetNodeProvisionState) check() *demand.Rejection { return checkUUID("node", c.Node) }
 
-// Decide implements Command.
-func (c *SetNodeProvisionState) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *SetNodeProvisionState) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
 		return nil, nodeNotFound(c.Node)
@@ -140,15 +138,13 @@ type SetNodePowerState struct {
 	Target string      `json:"target"`
 }
 
-// Check implements Command.
-func (c *SetNodePowerState) Check() *demand.Rejection { return checkUUID("node", c.Node) }
+func (c *SetNodePowerState) check() *demand.Rejection { return checkUUID("node", c.Node) }
 
 var powerTargets = map[string]string{
 	powerOn: powerOn, powerOff: powerOff, "rebooting": powerOn, "soft power off": powerOff, "soft rebooting": powerOn,
 }
 
-// Decide implements Command.
-func (c *SetNodePowerState) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *SetNodePowerState) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
 		return nil, nodeNotFound(c.Node)
@@ -176,16 +172,14 @@ type SetNodeMaintenance struct {
 	Reason      string      `json:"reason,omitempty"`
 }
 
-// Check implements Command.
-func (c *SetNodeMaintenance) Check() *demand.Rejection {
+func (c *SetNodeMaintenance) check() *demand.Rejection {
 	if len(c.Reason) > ledger.MaxMaintenanceReasonBytes || !utf8.ValidString(c.Reason) {
 		return demand.Invalid("reason", "takes at most %d bytes of valid UTF-8", ledger.MaxMaintenanceReasonBytes)
 	}
 	return checkUUID("node", c.Node)
 }
 
-// Decide implements Command.
-func (c *SetNodeMaintenance) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *SetNodeMaintenance) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
 		return nil, nodeNotFound(c.Node)

@@ -15,8 +15,7 @@ type SetPreference struct {
 	Prefer *demand.ClaimPreference `json:"prefer" jsonschema:"nullable"`
 }
 
-// Check implements Command.
-func (c *SetPreference) Check() *demand.Rejection {
+func (c *SetPreference) check() *demand.Rejection {
 	if r := demand.CheckPreferenceName(c.Name); r != nil || c.Prefer == nil {
 		return r
 	}
@@ -32,8 +31,7 @@ func (c *SetPreference) Check() *demand.Rejection {
 	return c.Prefer.Check()
 }
 
-// Decide implements Command.
-func (c *SetPreference) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *SetPreference) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	before, exists := s.Preference(c.Name)
 	if c.Prefer == nil {
 		if !exists {

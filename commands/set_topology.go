@@ -16,16 +16,14 @@ type SetTopology struct {
 	Topology *demand.Topology `json:"topology" jsonschema:"nullable"`
 }
 
-// Check implements Command.
-func (c *SetTopology) Check() *demand.Rejection {
+func (c *SetTopology) check() *demand.Rejection {
 	if r := demand.CheckPreferenceName(c.Name); r != nil || c.Topology == nil {
 		return r
 	}
 	return c.Topology.Check()
 }
 
-// Decide implements Command.
-func (c *SetTopology) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *SetTopology) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	before, exists := s.Topology(c.Name)
 	if c.Topology == nil {
 		if !exists {

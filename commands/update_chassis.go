@@ -16,13 +16,11 @@ type UpdateChassis struct {
 	Patch   []PatchOperation `json:"patch"`
 }
 
-// Check implements Command.
-func (c *UpdateChassis) Check() *demand.Rejection {
+func (c *UpdateChassis) check() *demand.Rejection {
 	return cmp.Or(checkUUID("chassis", c.Chassis), checkPatch(c.Patch))
 }
 
-// Decide implements Command.
-func (c *UpdateChassis) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *UpdateChassis) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	before, ok := s.Chassis(c.Chassis)
 	if !ok {
 		return nil, chassisNotFound(demand.CodeChassisNotFound, c.Chassis)

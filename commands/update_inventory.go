@@ -20,13 +20,11 @@ type UpdateInventory struct {
 	RefuseFullyReserved bool `json:"refuse_fully_reserved,omitempty"`
 }
 
-// Check implements Command.
-func (c *UpdateInventory) Check() *demand.Rejection {
+func (c *UpdateInventory) check() *demand.Rejection {
 	return cmp.Or(checkUUID("provider", c.Provider), c.Inventory.check())
 }
 
-// Decide implements Command.
-func (c *UpdateInventory) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *UpdateInventory) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	p, ok := s.Provider(c.Provider)
 	if !ok {
 		return nil, providerNotFound(c.Provider)

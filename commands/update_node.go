@@ -17,8 +17,7 @@ type UpdateNode struct {
 	Patch []PatchOperation `json:"patch"`
 }
 
-// Check implements Command.
-func (c *UpdateNode) Check() *demand.Rejection {
+func (c *UpdateNode) check() *demand.Rejection {
 	return cmp.Or(checkUUID("node", c.Node), checkPatch(c.Patch))
 }
 
@@ -28,8 +27,7 @@ var looseStates = []string{stateEnroll, "inspecting", "inspect wait", stateManag
 
 const looseStatesText = "(enroll, inspecting, inspect wait, manageable, available) states"
 
-// Decide implements Command.
-func (c *UpdateNode) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *UpdateNode) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	n, ok := s.Node(c.Node)
 	if !ok {
 		return nil, nodeNotFound(c.Node)

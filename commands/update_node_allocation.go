@@ -17,8 +17,7 @@ type UpdateNodeAllocation struct {
 	Patch      []PatchOperation `json:"patch"`
 }
 
-// Check implements Command.
-func (c *UpdateNodeAllocation) Check() *demand.Rejection {
+func (c *UpdateNodeAllocation) check() *demand.Rejection {
 	for _, op := range c.Patch {
 		if field := op.Field(); field != "name" && field != "extra" || op.Path != "/name" && field == "name" {
 			return demand.Refuse(
@@ -36,13 +35,11 @@ type allocationFields struct {
 	Extra ledger.Document `json:"extra"`
 }
 
-// ForProject implements Command.
-func (c *UpdateNodeAllocation) ForProject(s *ledger.State, project string) *demand.Rejection {
+func (c *UpdateNodeAllocation) forProject(s *ledger.State, project string) *demand.Rejection {
 	return hideNodeAllocation(s, c.Allocation, project)
 }
 
-// Decide implements Command.
-func (c *UpdateNodeAllocation) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *UpdateNodeAllocation) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	a, ok := s.NodeAllocation(c.Allocation)
 	if !ok {
 		return nil, nodeAllocationNotFound(c.Allocation)

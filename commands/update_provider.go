@@ -14,25 +14,23 @@ type UpdateProvider struct {
 	Reparent *ReparentProvider `json:"reparent,omitempty"` // absent: the parent stays
 }
 
-// Check implements Command.
-func (c *UpdateProvider) Check() *demand.Rejection {
+func (c *UpdateProvider) check() *demand.Rejection {
 	if c.Reparent != nil && c.Reparent.Provider != c.Rename.Provider {
 		return demand.Invalid("reparent.provider", "is not the provider to rename")
 	}
-	return c.Rename.Check()
+	return c.Rename.check()
 }
 
-// Decide implements Command.
-func (c *UpdateProvider) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *UpdateProvider) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	var events []ledger.Event
 	if c.Reparent != nil {
-		moved, rejection := c.Reparent.Decide(s)
+		moved, rejection := c.Reparent.decide(s)
 		if rejection != nil {
 			return nil, rejection
 		}
 		events = append(events, moved...)
 	}
-	renamed, rejection := c.Rename.Decide(s)
+	renamed, rejection := c.Rename.decide(s)
 	if rejection != nil {
 		return nil, rejection
 	}

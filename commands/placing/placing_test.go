@@ -504,7 +504,7 @@ func TestBudgetOrImpossible(t *testing.T) {
 		claim.For = append(claim.For, demand.ClaimConsumer{Consumer: commandstest.NewID(), Request: 1, Project: "p", User: "u"})
 		claim.Prefer = &demand.ClaimPreference{Order: demand.OrderPack}
 		claim.Gang = []demand.GangRule{{By: "provider", Rule: "together"}}
-		_, rejection := commands.Searching(claim, claiming.InState).Decide(fork(t, l))
+		_, rejection := commands.Decide(commands.Submission{Command: commands.Searching(claim, claiming.InState)}, fork(t, l))
 		if got := codeOf(rejection); got != c.want {
 			t.Errorf("%d hosts, both classes %v: %q, want %q", c.hosts, c.both, got, c.want)
 		}

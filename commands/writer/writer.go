@@ -220,7 +220,7 @@ func (w *Writer) Start(s commands.Submission, done func(commands.Outcome, error)
 		}}, nil)
 		return
 	}
-	if rejection := s.Command.Check(); rejection != nil {
+	if rejection := commands.Check(s.Command); rejection != nil {
 		w.turnAway(s, done, commands.Outcome{Rejection: rejection}, nil)
 		return
 	}
@@ -238,7 +238,7 @@ func (w *Writer) decideFound(s commands.Submission, done func(commands.Outcome, 
 		w.turnAway(s, done, commands.Outcome{}, err)
 		return
 	}
-	c := &pendingCommand{Submission: s, fingerprint: fingerprint, consumers: s.Command.Consumers(), done: done}
+	c := &pendingCommand{Submission: s, fingerprint: fingerprint, consumers: commands.Consumers(s.Command), done: done}
 	if err := w.enqueue(c); err != nil {
 		w.turnAway(c.Submission, c.done, commands.Outcome{}, err)
 	}
