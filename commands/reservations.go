@@ -79,7 +79,7 @@ func (c *Reserve) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if r := a.checkProvidersExist(); r != nil {
 		return nil, r
 	}
-	return a.decide()
+	return a.events()
 }
 
 func notReserved(id ledger.UUID) *demand.Rejection {

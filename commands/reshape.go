@@ -75,7 +75,7 @@ func (c *Reshape) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 		}
 	}
 	events := c.interim(s, a)
-	allocated, rejection := a.decide()
+	allocated, rejection := a.events()
 	if rejection != nil {
 		return nil, rejection
 	}

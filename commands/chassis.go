@@ -52,3 +52,56 @@ func (c *CreateChassis) decide(s *ledger.State) ([]ledger.Event, *demand.Rejecti
 func chassisNotFound(code demand.Code, id ledger.UUID) *demand.Rejection {
 	return demand.Refuse(code, demand.Facts{Chassis: &id}, "Chassis %s could not be found.", id)
 }
+
+// UpdateChassis changes a chassis by a JSON Patch over ChassisFields (Ironic's
+// PATCH of chassis).
+type UpdateChassis struct {
+	operatorsOnly `json:"-"`
+
+	Chassis ledger.UUID      `json:"chassis"`
+	Patch   []PatchOperation `json:"patch"`
+}
+
+func (c *UpdateChassis) check() *demand.Rejection {
+	return cmp.Or(checkUUID("chassis", c.Chassis), checkPatch(c.Patch))
+}
+
+func (c *UpdateChassis) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+	before, ok := s.Chassis(c.Chassis)
+	if !ok {
+		return nil, chassisNotFound(demand.CodeChassisNotFound, c.Chassis)
+	}
+	var after ChassisFields
+	fields := ChassisFields{Description: orNil(before.Description), Extra: before.Extra}
+	if rejection := cmp.Or(applyPatch(c.Patch, fields, &after), after.check()); rejection != nil {
+		return nil, rejection
+	}
+	description := after.description()
+	if description == before.ChassisDescription {
+		return nil, nil
+	}
+	return []ledger.Event{ledger.ChassisDescribed{Chassis: c.Chassis, Description: description}}, nil
+}
+
+// DeleteChassis removes a chassis. No node may be in it.
+type DeleteChassis struct {
+	operatorsOnly `json:"-"`
+
+	Chassis ledger.UUID `json:"chassis"`
+}
+
+func (c *DeleteChassis) check() *demand.Rejection { return checkUUID("chassis", c.Chassis) }
+
+func (c *DeleteChassis) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+	if _, ok := s.Chassis(c.Chassis); !ok {
+		return nil, chassisNotFound(demand.CodeChassisNotFound, c.Chassis)
+	}
+	if s.ChassisInUse(c.Chassis) {
+		id := c.Chassis
+		return nil, demand.Refuse(
+			demand.CodeChassisNotEmpty, demand.Facts{Chassis: &id},
+			"Cannot complete the requested action because chassis %s contains nodes.", id,
+		)
+	}
+	return []ledger.Event{ledger.ChassisDeleted{Chassis: c.Chassis}}, nil
+}
