@@ -467,10 +467,8 @@ func consumerNotFound(id ledger.UUID) *demand.Rejection {
 // as the present one "there is none".
 func consumerConflict(id ledger.UUID, has, given *uint64) *demand.Rejection {
 	facts := demand.Facts{Consumer: &id, Expected: signed(has), Got: signed(given)}
-	return demand.Refuse(
-		demand.CodeConsumerConflict, facts,
-		"consumer %s is at generation %s, not %s", id, orNull(facts.Expected), orNull(facts.Got),
-	)
+	return demand.Refuse(demand.CodeConsumerConflict, facts,
+		"consumer %s is at generation %s, not %s", id, orNull(facts.Expected), orNull(facts.Got))
 }
 
 func signed(n *uint64) *int64 {

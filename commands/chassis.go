@@ -98,10 +98,8 @@ func (c *DeleteChassis) decide(s *ledger.State) ([]ledger.Event, *demand.Rejecti
 	}
 	if s.ChassisInUse(c.Chassis) {
 		id := c.Chassis
-		return nil, demand.Refuse(
-			demand.CodeChassisNotEmpty, demand.Facts{Chassis: &id},
-			"Cannot complete the requested action because chassis %s contains nodes.", id,
-		)
+		return nil, demand.Refuse(demand.CodeChassisNotEmpty, demand.Facts{Chassis: &id},
+			"Cannot complete the requested action because chassis %s contains nodes.", id)
 	}
 	return []ledger.Event{ledger.ChassisDeleted{Chassis: c.Chassis}}, nil
 }

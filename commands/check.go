@@ -75,8 +75,6 @@ func checkProviderGeneration(p *ledger.Provider, given *int64) *demand.Rejection
 		return nil
 	}
 	id, expected := p.UUID, p.Generation
-	return demand.Refuse(
-		demand.CodeProviderConflict, demand.Facts{Provider: &id, Expected: &expected, Got: given},
-		"provider %s is at generation %d, not %d", id, expected, *given,
-	)
+	return demand.Refuse(demand.CodeProviderConflict, demand.Facts{Provider: &id, Expected: &expected, Got: given},
+		"provider %s is at generation %d, not %d", id, expected, *given)
 }

@@ -107,17 +107,13 @@ func (c *ReplaceProviderCounters) decide(s *ledger.State) ([]ledger.Event, *dema
 }
 
 func counterUnknown(provider ledger.UUID, counter string) *demand.Rejection {
-	return demand.Refuse(
-		demand.CodeCounterUnknown, demand.Facts{Provider: &provider, Name: counter},
-		"no provider above %s has a counter %s to draw from", provider, counter,
-	)
+	return demand.Refuse(demand.CodeCounterUnknown, demand.Facts{Provider: &provider, Name: counter},
+		"no provider above %s has a counter %s to draw from", provider, counter)
 }
 
 func counterInUse(provider ledger.UUID, counter string) *demand.Rejection {
-	return demand.Refuse(
-		demand.CodeCounterInUse, demand.Facts{Provider: &provider, Name: counter},
-		"providers below %s draw from its counter %s", provider, counter,
-	)
+	return demand.Refuse(demand.CodeCounterInUse, demand.Facts{Provider: &provider, Name: counter},
+		"providers below %s draw from its counter %s", provider, counter)
 }
 
 // drawsStay rejects a move of a provider below another parent (which may be none) where something

@@ -109,17 +109,13 @@ func recordsOf(inventories []Inventory) []ledger.InventoryRecord {
 }
 
 func inventoryInUse(provider ledger.UUID, classes []string) *demand.Rejection {
-	return demand.Refuse(
-		demand.CodeInventoryInUse, demand.Facts{Provider: &provider, Classes: classes},
-		"inventory of %s on provider %s is in use", strings.Join(classes, ", "), provider,
-	)
+	return demand.Refuse(demand.CodeInventoryInUse, demand.Facts{Provider: &provider, Classes: classes},
+		"inventory of %s on provider %s is in use", strings.Join(classes, ", "), provider)
 }
 
 func inventoryNotFound(provider ledger.UUID, class string) *demand.Rejection {
-	return demand.Refuse(
-		demand.CodeInventoryNotFound, demand.Facts{Provider: &provider, Class: class},
-		"provider %s has no inventory of %s", provider, class,
-	)
+	return demand.Refuse(demand.CodeInventoryNotFound, demand.Facts{Provider: &provider, Class: class},
+		"provider %s has no inventory of %s", provider, class)
 }
 
 // CreateInventory adds a class to a provider. The provider's generation moves by
@@ -147,10 +143,8 @@ func (c *CreateInventory) decide(s *ledger.State) ([]ledger.Event, *demand.Rejec
 		if !exists {
 			return nil
 		}
-		return demand.Refuse(
-			demand.CodeInventoryExists, demand.Facts{Provider: &c.Provider, Class: c.Inventory.Class},
-			"provider %s has inventory of %s already", c.Provider, c.Inventory.Class,
-		)
+		return demand.Refuse(demand.CodeInventoryExists, demand.Facts{Provider: &c.Provider, Class: c.Inventory.Class},
+			"provider %s has inventory of %s already", c.Provider, c.Inventory.Class)
 	})
 }
 

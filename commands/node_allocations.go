@@ -182,10 +182,8 @@ func (c *BackfillNodeAllocation) mismatch(s *ledger.State, n *ledger.Node, id le
 		)
 	}
 	if c.ResourceClass != "" && c.ResourceClass != n.ResourceClass {
-		parts = append(
-			parts,
-			fmt.Sprintf("Resource class %s does not match the requested resource class %s", n.ResourceClass, c.ResourceClass),
-		)
+		parts = append(parts,
+			fmt.Sprintf("Resource class %s does not match the requested resource class %s", n.ResourceClass, c.ResourceClass))
 	}
 	if !n.HasTraits(c.Traits) {
 		parts = append(
@@ -230,10 +228,8 @@ type UpdateNodeAllocation struct {
 func (c *UpdateNodeAllocation) check() *demand.Rejection {
 	for _, op := range c.Patch {
 		if field := op.Field(); field != "name" && field != "extra" || op.Path != "/name" && field == "name" {
-			return demand.Refuse(
-				demand.CodeInvalid, demand.Facts{Field: "patch", Name: field},
-				"Cannot patch %s. Only the following can be updated: name, extra", op.Path,
-			)
+			return demand.Refuse(demand.CodeInvalid, demand.Facts{Field: "patch", Name: field},
+				"Cannot patch %s. Only the following can be updated: name, extra", op.Path)
 		}
 	}
 	return cmp.Or(checkUUID("allocation", c.Allocation), checkPatch(c.Patch))

@@ -221,10 +221,8 @@ func (f *NodeFields) check() *demand.Rejection {
 // checkNew rejects fields that cannot be set when a node is made.
 func (f *NodeFields) checkNew(state string) *demand.Rejection {
 	if deref(f.Protected) || deref(f.ProtectedReason) != "" {
-		return demand.Invalid(
-			"protected",
-			"Cannot specify protected or protected_reason on node creation. These fields can only be set for active nodes",
-		)
+		return demand.Invalid("protected",
+			"Cannot specify protected or protected_reason on node creation. These fields can only be set for active nodes")
 	}
 	return f.settleFlags(&ledger.Node{ProvisionState: state})
 }
@@ -245,10 +243,8 @@ func (f *NodeFields) settleFlags(before *ledger.Node) *demand.Rejection {
 			before.UUID,
 		)
 	}
-	return cmp.Or(
-		settleReason("protected", before.Protected, deref(f.Protected), &f.ProtectedReason),
-		settleReason("retired", before.Retired(), deref(f.Retired), &f.RetiredReason),
-	)
+	return cmp.Or(settleReason("protected", before.Protected, deref(f.Protected), &f.ProtectedReason),
+		settleReason("retired", before.Retired(), deref(f.Retired), &f.RetiredReason))
 }
 
 // checkParent requires a node's parent to be another existing node that is no

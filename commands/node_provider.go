@@ -184,10 +184,8 @@ func (p *providerSync) oneOwner(n *ledger.Node, held bool) *demand.Rejection {
 	if !held || n.Instance.IsNil() || holds(p.s, n.Instance, n.UUID) {
 		return nil
 	}
-	return demand.Refuse(
-		demand.CodeProviderInUse, demand.Facts{Node: &n.UUID, Provider: &n.UUID, Instance: &n.Instance},
-		"the resource provider of node %s is held by a consumer in Placement", n.UUID,
-	)
+	return demand.Refuse(demand.CodeProviderInUse, demand.Facts{Node: &n.UUID, Provider: &n.UUID, Instance: &n.Instance},
+		"the resource provider of node %s is held by a consumer in Placement", n.UUID)
 }
 
 // holds reports whether a consumer holds something of a provider.
@@ -305,10 +303,8 @@ func (p *providerSync) consume(after *ledger.Node, generation *int64) *demand.Re
 		if len(held) == 1 && held[0].Provider == after.UUID {
 			return nil
 		}
-		return demand.Refuse(
-			demand.CodeNodeIsProvider, demand.Facts{Node: &after.UUID, Consumer: &after.Allocation},
-			"consumer %s, which would be the allocation of node %s, holds other resources", after.Allocation, after.UUID,
-		)
+		return demand.Refuse(demand.CodeNodeIsProvider, demand.Facts{Node: &after.UUID, Consumer: &after.Allocation},
+			"consumer %s, which would be the allocation of node %s, holds other resources", after.Allocation, after.UUID)
 	}
 	owner := p.owners[after.Allocation]
 	if a, ok := p.s.NodeAllocation(after.Allocation); ok {
@@ -510,10 +506,8 @@ func (r *reconciliation) consumer(c *ledger.Consumer) {
 		return
 	}
 	if isAllocation {
-		r.conflicts = append(
-			r.conflicts,
-			fmt.Sprintf("consumer %s, which would be the allocation of node %s, holds other resources", c.UUID, a.Node),
-		)
+		r.conflicts = append(r.conflicts,
+			fmt.Sprintf("consumer %s, which would be the allocation of node %s, holds other resources", c.UUID, a.Node))
 		return
 	}
 	for _, held := range c.Allocations {

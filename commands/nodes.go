@@ -292,16 +292,12 @@ func (c *SetNodeProvisionState) decide(s *ledger.State) ([]ledger.Event, *demand
 		return nil, nodeProtected(n)
 	case verb.to == ledger.NodeAvailable && !verb.undeploys && n.Retired():
 		id := n.UUID
-		return nil, demand.Refuse(
-			demand.CodeNodeRetired, demand.Facts{Node: &id, State: n.ProvisionState},
-			"The %s operation can't be performed on node %s because it is retired.", c.Target, id,
-		)
+		return nil, demand.Refuse(demand.CodeNodeRetired, demand.Facts{Node: &id, State: n.ProvisionState},
+			"The %s operation can't be performed on node %s because it is retired.", c.Target, id)
 	case verb.deploys && n.Maintenance:
 		id := n.UUID
-		return nil, demand.Refuse(
-			demand.CodeNodeMaintenance, demand.Facts{Node: &id, State: n.ProvisionState},
-			"The provisioning operation can't be performed on node %s because it's in maintenance mode.", id,
-		)
+		return nil, demand.Refuse(demand.CodeNodeMaintenance, demand.Facts{Node: &id, State: n.ProvisionState},
+			"The provisioning operation can't be performed on node %s because it's in maintenance mode.", id)
 	}
 	state := stateOf(n)
 	state.ProvisionState = verb.to
@@ -449,10 +445,8 @@ func replaceNodeTraits(s *ledger.State, n *ledger.Node, traits []string) ([]ledg
 	traits = slices.Compact(traits)
 	if len(traits) > ledger.MaxNodeTraits {
 		id := n.UUID
-		return nil, demand.Refuse(
-			demand.CodeInvalid, demand.Facts{Field: "traits", Node: &id},
-			"traits: Node %s can have at most %d traits, not %d", id, ledger.MaxNodeTraits, len(traits),
-		)
+		return nil, demand.Refuse(demand.CodeInvalid, demand.Facts{Field: "traits", Node: &id},
+			"traits: Node %s can have at most %d traits, not %d", id, ledger.MaxNodeTraits, len(traits))
 	}
 	if slices.Equal(traits, n.Traits) {
 		return nil, nil

@@ -53,17 +53,13 @@ func (c *CreateProvider) decide(s *ledger.State) ([]ledger.Event, *demand.Reject
 }
 
 func parentUnknown(provider, parent ledger.UUID) *demand.Rejection {
-	return demand.Refuse(
-		demand.CodeParentUnknown, demand.Facts{Provider: &provider, Name: parent.String()},
-		"no provider %s to be the parent", parent,
-	)
+	return demand.Refuse(demand.CodeParentUnknown, demand.Facts{Provider: &provider, Name: parent.String()},
+		"no provider %s to be the parent", parent)
 }
 
 func parentLoop(provider, parent ledger.UUID) *demand.Rejection {
-	return demand.Refuse(
-		demand.CodeParentLoop, demand.Facts{Provider: &provider, Name: parent.String()},
-		"provider %s cannot hang below %s, which is itself or below it", provider, parent,
-	)
+	return demand.Refuse(demand.CodeParentLoop, demand.Facts{Provider: &provider, Name: parent.String()},
+		"provider %s cannot hang below %s, which is itself or below it", provider, parent)
 }
 
 // RenameProvider gives a provider another name. Its generation stays.
@@ -124,10 +120,8 @@ func (c *ReparentProvider) decide(s *ledger.State) ([]ledger.Event, *demand.Reje
 		return nil, nil
 	}
 	if c.RefuseMove && !p.Parent.IsNil() {
-		return nil, demand.Refuse(
-			demand.CodeParentFixed, demand.Facts{Provider: &c.Provider, Name: p.Parent.String()},
-			"provider %s has a parent already", c.Provider,
-		)
+		return nil, demand.Refuse(demand.CodeParentFixed, demand.Facts{Provider: &c.Provider, Name: p.Parent.String()},
+			"provider %s has a parent already", c.Provider)
 	}
 	if s.InSubtree(c.Parent, c.Provider) {
 		return nil, parentLoop(c.Provider, c.Parent)
@@ -188,10 +182,8 @@ func (c *DeleteProvider) decide(s *ledger.State) ([]ledger.Event, *demand.Reject
 	var child *ledger.UUID
 	s.Children(c.Provider, func(id ledger.UUID) bool { child = &id; return false })
 	if child != nil {
-		return nil, demand.Refuse(
-			demand.CodeProviderHasChild, demand.Facts{Provider: &c.Provider, Name: child.String()},
-			"provider %s has children, %s among them", c.Provider, child,
-		)
+		return nil, demand.Refuse(demand.CodeProviderHasChild, demand.Facts{Provider: &c.Provider, Name: child.String()},
+			"provider %s has children, %s among them", c.Provider, child)
 	}
 	if used := p.InUse(); used != nil {
 		return nil, demand.Refuse(

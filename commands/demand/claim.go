@@ -172,10 +172,8 @@ func (c *Claim) Asked(prefer *ClaimPreference) ([]ledger.Document, *Rejection) {
 			return nil, Invalid("requests", "%v", err)
 		}
 		if len(text) > ledger.MaxDocumentBytes {
-			return nil, Refuse(
-				CodeTooLarge, Facts{SizeBytes: len(text), LimitBytes: ledger.MaxDocumentBytes},
-				"request %d takes %d bytes, and records keep at most %d", i, len(text), ledger.MaxDocumentBytes,
-			)
+			return nil, Refuse(CodeTooLarge, Facts{SizeBytes: len(text), LimitBytes: ledger.MaxDocumentBytes},
+				"request %d takes %d bytes, and records keep at most %d", i, len(text), ledger.MaxDocumentBytes)
 		}
 		list[i] = ledger.Document(text)
 	}

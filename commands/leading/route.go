@@ -124,10 +124,8 @@ func (r *Replica) passOn(ctx context.Context, s commands.Submission) (commands.O
 }
 
 func tooLarge(size, limit int) *demand.Rejection {
-	return demand.Refuse(
-		demand.CodeTooLarge, demand.Facts{SizeBytes: size, LimitBytes: limit},
-		"the command takes %d bytes, and replicas pass on at most %d", size, limit,
-	)
+	return demand.Refuse(demand.CodeTooLarge, demand.Facts{SizeBytes: size, LimitBytes: limit},
+		"the command takes %d bytes, and replicas pass on at most %d", size, limit)
 }
 
 // ask sends the leader a message and waits for its answer, until another replica

@@ -217,10 +217,8 @@ func markAll(set map[ledger.UUID]bool, ids []ledger.UUID) {
 }
 
 func tooLarge(size, limit int) *demand.Rejection {
-	return demand.Refuse(
-		demand.CodeTooLarge, demand.Facts{SizeBytes: size, LimitBytes: limit},
-		"the record would take %d bytes, but the log takes at most %d", size, limit,
-	)
+	return demand.Refuse(demand.CodeTooLarge, demand.Facts{SizeBytes: size, LimitBytes: limit},
+		"the record would take %d bytes, but the log takes at most %d", size, limit)
 }
 
 // now returns the writer's clock, which never goes back in the log. What is decided again

@@ -176,17 +176,13 @@ func (x *Index) set(p *ledger.Provider) {
 	}
 	if !ledger.SameList(before.Aggregates, p.Aggregates) {
 		x.world.aggregates = owned(x.world.aggregates, &x.owned.aggregates, x.epoch)
-		diff(
-			before.Aggregates, p.Aggregates,
-			func(id ledger.UUID, has bool) { setPosting(x.world.aggregates, id, number, has, x.epoch) },
-		)
+		diff(before.Aggregates, p.Aggregates,
+			func(id ledger.UUID, has bool) { setPosting(x.world.aggregates, id, number, has, x.epoch) })
 	}
 	if !sameClasses(before, p) {
 		x.world.classes = owned(x.world.classes, &x.owned.classes, x.epoch)
-		diff(
-			classesOf(before), classesOf(p),
-			func(c ledger.ClassID, has bool) { setPosting(x.world.classes, c, number, has, x.epoch) },
-		)
+		diff(classesOf(before), classesOf(p),
+			func(c ledger.ClassID, has bool) { setPosting(x.world.classes, c, number, has, x.epoch) })
 	}
 }
 
