@@ -4,10 +4,9 @@
 // to lead. The files are: election and lease (who leads), follow (what
 // followers do), route and fresh (how commands and questions
 // find the leader), peers (messages to and from the leader), standing (what this
-// replica is now), stepdown (a leader that is asked to give way), wedge (a log
-// that fails silently), eligibility (a leader that should not lead), and
-// stream_leaders (which servers lead the streams). Who the replicas are is known
-// to package members.
+// replica is now), and watch (what a leader looks after: a log that fails
+// silently, whether it should lead, and which servers lead the streams). Who the
+// replicas are is known to package members.
 //
 // The log alone decides what happened: every append names the one sequence that
 // it may get, so no two leaders can both append. Answers that leave no record

@@ -1,22 +1,25 @@
 // Package members knows the servers of a ledger, its replicas: who is there, what each says
-// of itself, and which one may come or begin. The files are: group (questions to all, and the
-// answers), status (what is answered), registration (who is known, also while it is away),
-// admission (of a replica that lost its log), and beginning (of a ledger). It does not know
-// how one of them comes to lead: package leading does.
+// of itself, and which one may come or begin. The files are: group (who is known, also while it
+// is away, questions to all, and the answers), admission (of a replica that lost its log), and
+// beginning (of a ledger). It does not know how one of them comes to lead: package leading does.
 package members
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/snapshots/copies"
 )
 
 // Subjects are the subjects of messages between replicas. No client may publish or listen
@@ -175,4 +178,186 @@ func TellJoining(conn *nats.Conn, now func() Member) (stop func(), err error) {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
 	return func() { _ = sub.Unsubscribe() }, conn.Flush() // the connection may be gone
+}
+
+// Roles of a member.
+const (
+	RoleLeader   = "leader"
+	RoleFollower = "follower"
+	RoleJoining  = "joining" // it gets State and read models, and does not answer clients yet
+	RoleAway     = "away"    // it does not answer
+)
+
+// Member is one replica in a status.
+type Member struct {
+	Name     string      `json:"name"`
+	Role     string      `json:"role"`
+	HTTP     string      `json:"http"`
+	Copies   string      `json:"copies,omitempty"` // HOST:PORT where it gives copies of State and read models
+	Version  string      `json:"version"`
+	Level    uint64      `json:"level"` // level of features that it knows
+	Instance ledger.UUID `json:"instance"`
+	// Sequence is the sequence up to which it has folded the log, and LagCommits
+	// how many commits that is behind the newest.
+	Sequence   uint64 `json:"sequence"`
+	LagCommits uint64 `json:"lag_commits"`
+	// LagSeconds is how long ago it had folded everything that it knew of.
+	LagSeconds float64 `json:"lag_seconds"`
+	// Whole means that its NATS server holds all of the log, as far as it knows.
+	Whole bool `json:"whole"`
+	// Unfit is the reason why it should not lead; empty: it may.
+	Unfit string `json:"unfit,omitempty"`
+	// Lazy: it acknowledges what is not on its disk yet.
+	Lazy bool `json:"lazy,omitempty"`
+	// Joining is how far a copy of State and read models has come that it fetches.
+	Joining *copies.Progress `json:"joining,omitempty"`
+	// Since is when it started; Unix seconds.
+	Since int64 `json:"since"`
+}
+
+// Status is the state of a cluster.
+type Status struct {
+	Leader  string          `json:"leader"` // empty: no replica leads
+	Term    uint64          `json:"term"`
+	Level   uint64          `json:"level"` // level of features in use
+	Members []Member        `json:"members"`
+	Stream  jetstream.Peers `json:"stream"` // the servers that keep the log
+	// Problem says why a part of the status is missing.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Status asks all replicas for their status. What the log says is missing from it.
+func (g *Group) Status(ctx context.Context) Status {
+	var s Status
+	known, err := g.registered(ctx)
+	if err != nil {
+		s.Problem = err.Error()
+		known = map[string]Member{g.Name: g.own()}
+	}
+	answers := g.gatherAll(ctx, known)
+	for name, m := range known {
+		m.Role = RoleAway
+		if now, there := answers[name]; there {
+			m = now
+		}
+		if m.Role == RoleLeader {
+			s.Leader = m.Name
+		}
+		s.Members = append(s.Members, m)
+	}
+	for name, m := range answers {
+		if _, there := known[name]; !there {
+			s.Members = append(s.Members, m)
+		}
+	}
+	s.lags()
+	slices.SortFunc(s.Members, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
+	return s
+}
+
+// lags compares all members with the one that has come farthest.
+func (s *Status) lags() {
+	var newest uint64
+	for _, m := range s.Members {
+		newest = max(newest, m.Sequence)
+	}
+	for i := range s.Members {
+		s.Members[i].LagCommits = newest - s.Members[i].Sequence
+	}
+}
+
+// memberKeys begin the keys of members in the bucket.
+const memberKeys = "member."
+
+const (
+	// RegisterEvery is the pause until a replica registers once more.
+	RegisterEvery = time.Minute
+	// registerAgain is the pause between tries to register.
+	registerAgain = 500 * time.Millisecond
+)
+
+// Register makes this replica known to the others, and does so again and again: it may
+// have been removed while it stood still.
+func (g *Group) Register(ctx context.Context, every time.Duration) {
+	for {
+		wait := every
+		value, err := json.Marshal(g.own())
+		if err == nil {
+			err = g.Values.Put(ctx, memberKeys+g.Name, value)
+		}
+		if err != nil {
+			g.Logger.Debug("this replica is not registered now", "error", err)
+			wait = registerAgain
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// CommonLevel returns the newest level of features that all known replicas can read.
+func (g *Group) CommonLevel(ctx context.Context) (uint64, error) {
+	members, err := g.registered(ctx)
+	if err != nil {
+		return 0, err
+	}
+	level := uint64(ledger.Level)
+	for _, m := range members {
+		level = min(level, m.Level)
+	}
+	return level, nil
+}
+
+func (g *Group) registered(ctx context.Context) (map[string]Member, error) {
+	values, err := g.Values.List(ctx, memberKeys)
+	if err != nil {
+		return nil, err
+	}
+	members := make(map[string]Member, len(values))
+	for name, value := range values {
+		var m Member
+		if err := json.Unmarshal(value, &m); err != nil {
+			return nil, fmt.Errorf("cluster: the entry of member %s: %w", name, err)
+		}
+		members[name] = m
+	}
+	return members, nil
+}
+
+// Remove forgets a replica that will not come back, so that its level of features
+// no longer holds back the others.
+func (g *Group) Remove(ctx context.Context, name string) error {
+	known, err := g.registered(ctx)
+	if err != nil {
+		return err
+	}
+	if _, there := known[name]; !there {
+		return fmt.Errorf("there is no replica %q; there are %v", name, slices.Sorted(maps.Keys(known)))
+	}
+	if _, alive := g.gather(ctx, len(known))[name]; alive {
+		return fmt.Errorf("replica %s is running: stop it first", name)
+	}
+	return g.Values.Delete(ctx, memberKeys+name)
+}
+
+// Successor returns the replica that should lead next: of those that may, the one
+// that lags least. Empty: there is none.
+func (g *Group) Successor(ctx context.Context) string {
+	var best Member
+	known, err := g.registered(ctx)
+	want := len(known)
+	if err != nil {
+		want = everybody
+	}
+	for _, m := range g.gather(ctx, want) {
+		if m.Name == g.Name || m.Unfit != "" || m.Role == RoleJoining {
+			continue
+		}
+		if best.Name == "" || m.Sequence > best.Sequence || m.Sequence == best.Sequence && m.Name < best.Name {
+			best = m
+		}
+	}
+	return best.Name
 }

@@ -1,6 +1,6 @@
 // Package writer is the single writer: it decides commands one after the other,
 // appends the accepted ones to the log, and answers. A command passes through
-// these files in turn: queue, commit, known, finish, and recover if an append
+// these files in turn: queue, commit, finish, and recover if an append
 // fails. The file waiting answers callers while the log is silent, and restore
 // makes the State that a writer begins with.
 //
@@ -11,7 +11,7 @@
 //     applies the events at once and adds the record to the open commit
 //     (commit.go). So a command is decided against everything before it, durable
 //     or not. A command id that was accepted before is answered with its first
-//     result (known.go).
+//     result (loop.known).
 //  3. The commit is sealed and appended under the one sequence that it may get
 //     (loop.send). Calls that come meanwhile share the next commit. That commit
 //     stays open for a moment for the callers that were just answered, because
@@ -302,3 +302,22 @@ func (w *Writer) Done() <-chan struct{} { return w.done }
 
 // Waiting returns how many calls are queued.
 func (w *Writer) Waiting() int { return len(w.queue) }
+
+// ReadModels are the read models, as far as the Writer needs them.
+type ReadModels interface {
+	// Ready returns nil if the other methods answer at once.
+	// Otherwise they block until they can answer, and the writer refuses new commands
+	// meanwhile.
+	Ready() error
+	// Fold makes a durable commit readable. Commits come in order.
+	Fold(*ledger.Commit, ledger.Changes) error
+	// Command finds the record of a command id among the folded commits.
+	Command(id ledger.UUID) (ledger.CommandResult, bool, error)
+	// Record returns a record of a folded commit; nil if there is none.
+	Record(ledger.Address) (*ledger.Record, bool, error)
+	// Checkpoint returns the head of the last folded commit.
+	Checkpoint() ledger.Head
+	// HighWater returns the head of the newest commit that was ever folded, even
+	// if the read models themselves were lost since.
+	HighWater() ledger.Head
+}
