@@ -35,9 +35,6 @@ const announceEvery = 200 * time.Millisecond
 // level than the one in use.
 const upgradeEvery = 5 * time.Second
 
-// peers is what a replica knows from the others' messages.
-type peers struct{ subs []*nats.Subscription }
-
 // announcement is a leader's announcement to all: that it leads, or has stepped down.
 type announcement struct {
 	Name     string      `json:"name"`
@@ -106,27 +103,22 @@ func (v *leaderView) set(h announcement) {
 }
 
 // listen starts to listen to the others' messages.
-func (r *Replica) listen() error {
-	for subject, handle := range map[string]nats.MsgHandler{
+func (r *Replica) listen() (err error) {
+	r.hears, err = r.subscribe(map[string]nats.MsgHandler{
 		commitSubject: r.hearCommit, leaderSubject: r.hearLeader, members.StatusSubject: r.group.AnswerStatus,
-	} {
-		sub, err := r.cfg.Conn.Subscribe(subject, handle)
-		if err != nil {
-			return fmt.Errorf("cluster: %w", err)
-		}
-		r.peers.subs = append(r.peers.subs, sub)
-	}
-	return r.cfg.Conn.Flush()
+	})
+	return err
 }
 
-func (p *peers) close() error {
-	var errs []error
-	for _, sub := range p.subs {
-		if err := sub.Unsubscribe(); !errors.Is(err, nats.ErrConnectionClosed) {
-			errs = append(errs, err)
+func (r *Replica) subscribe(handlers map[string]nats.MsgHandler) (subs []*nats.Subscription, err error) {
+	for subject, handle := range handlers {
+		sub, err := r.cfg.Conn.Subscribe(subject, handle)
+		if err != nil {
+			return subs, fmt.Errorf("cluster: %w", err)
 		}
+		subs = append(subs, sub)
 	}
-	return errors.Join(errs...)
+	return subs, r.cfg.Conn.Flush()
 }
 
 // hearCommit passes a commit on to the follower.
@@ -205,26 +197,6 @@ func (v *leaderView) note(h announcement, now time.Duration) {
 	v.set(h)
 }
 
-// announce announces that this replica leads, as long as it does.
-func (t *Term) announce() {
-	tick, upgrade := time.NewTicker(announceEvery), time.NewTicker(upgradeEvery)
-	defer tick.Stop()
-	defer upgrade.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-upgrade.C:
-			t.upgrade()
-		case <-t.lost:
-			return
-		}
-		if t.r.leading.Load() != t {
-			return
-		}
-		t.r.announceLeader(t, false, "")
-	}
-}
-
 // upgrade begins another term once all replicas know a newer level of features.
 func (t *Term) upgrade() {
 	ctx, cancel := context.WithTimeout(t.r.ctx, t.length)
@@ -248,18 +220,12 @@ func (t *Term) answerAdmission(msg *nats.Msg) {
 }
 
 // serve takes messages to the leader.
-func (t *Term) serve() error {
-	for subject, handle := range map[string]nats.MsgHandler{
+func (t *Term) serve() (err error) {
+	t.serves, err = t.r.subscribe(map[string]nats.MsgHandler{
 		submitSubject: t.takeCommand, headSubject: t.answerHead, stepDownSubject: t.answerStepDown,
 		members.AdmissionSubject: t.answerAdmission,
-	} {
-		sub, err := t.r.cfg.Conn.Subscribe(subject, handle)
-		if err != nil {
-			return fmt.Errorf("cluster: %w", err)
-		}
-		t.serves = append(t.serves, sub)
-	}
-	return t.r.cfg.Conn.Flush()
+	})
+	return err
 }
 
 // submitted is a command on its way to the leader.
@@ -414,11 +380,7 @@ func (t *Term) respondHead(msg *nats.Msg) {
 	if err := t.Await(t.r.ctx.Done()); err != nil {
 		answer.Failure = err.Error()
 	}
-	data, err := json.Marshal(answer)
-	if err == nil {
-		err = msg.Respond(data)
-	}
-	if err != nil {
+	if err := members.Answer(msg, answer); err != nil {
 		t.r.cfg.Logger.Debug("a question of another replica was not answered", "error", err)
 	}
 }

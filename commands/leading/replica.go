@@ -133,8 +133,8 @@ type Replica struct {
 	view     leaderView
 	follower atomic.Pointer[follower] // nil while it leads
 	fresh    questions
-	peers    peers
-	lacks    atomic.Int64 // since when it lacks commits that were announced; since boot
+	hears    []*nats.Subscription // to what the others say
+	lacks    atomic.Int64         // since when it lacks commits that were announced; since boot
 
 	ctx   context.Context
 	end   context.CancelFunc
@@ -184,7 +184,13 @@ func (r *Replica) Stop() (*ledger.State, error) {
 	if f := r.follower.Swap(nil); f != nil {
 		state = f.stop()
 	}
-	return state, r.peers.close()
+	var errs []error
+	for _, sub := range r.hears {
+		if err := sub.Unsubscribe(); !errors.Is(err, nats.ErrConnectionClosed) {
+			errs = append(errs, err)
+		}
+	}
+	return state, errors.Join(errs...)
 }
 
 // Group is the replicas of the ledger.
@@ -247,12 +253,11 @@ func (t *Term) Open() error {
 	}
 	t.r.leading.Store(t)
 	t.r.announceLeader(t, false, "")
-	t.r.ended.Go(t.announce)
-	t.r.ended.Go(t.watchLog)
-	t.r.ended.Go(t.watchFitness)
-	if t.r.cfg.Near != nil {
-		t.r.ended.Go(t.watchStreamLeaders)
-	}
+	t.every(announceEvery, func() { t.r.announceLeader(t, false, "") })
+	t.every(upgradeEvery, t.upgrade)
+	t.watchLog()
+	t.watchFitness()
+	t.watchStreamLeaders()
 	return nil
 }
 

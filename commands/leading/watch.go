@@ -35,20 +35,29 @@ func (r *Replica) Wedged() error {
 	return nil
 }
 
-// watchLog checks whether the log is wedged while the term lasts.
+// every calls a function every so often while the term lasts.
+func (t *Term) every(pause time.Duration, do func()) {
+	t.r.ended.Go(func() {
+		tick := time.NewTicker(pause)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-t.lost:
+				return
+			}
+			if t.r.leading.Load() != t {
+				return
+			}
+			do()
+		}
+	})
+}
+
+// watchLog checks whether the log is wedged.
 func (t *Term) watchLog() {
-	tick := time.NewTicker(wedgeLook)
-	defer tick.Stop()
 	var since time.Duration // since when it says that it is well although it takes nothing; 0: that is not so
-	for {
-		select {
-		case <-tick.C:
-		case <-t.lost:
-			return
-		}
-		if t.r.leading.Load() != t {
-			return
-		}
+	t.every(wedgeLook, func() {
 		switch {
 		case !errors.Is(t.writer.Stuck(), writer.ErrLogSilent) || !t.wellByItself():
 			since = 0
@@ -61,7 +70,7 @@ func (t *Term) watchLog() {
 		} else if before && !wedged {
 			t.r.cfg.Logger.Info("the log accepts commits again")
 		}
-	}
+	})
 }
 
 // wellByItself reports whether the log's servers say that most of them are there,
@@ -102,24 +111,14 @@ func (r *Replica) notEligible() error {
 // when this one's disk is full. A leader that no replica can replace goes on: it answers
 // reads.
 func (t *Term) watchFitness() {
-	tick := time.NewTicker(unfitLook)
-	defer tick.Stop()
 	before := false
-	for {
-		select {
-		case <-tick.C:
-		case <-t.lost:
-			return
-		}
-		if t.r.leading.Load() != t {
-			return
-		}
+	t.every(unfitLook, func() {
 		problem := t.r.notEligible()
 		if problem != nil && before {
 			t.resignFor(problem)
 		}
 		before = problem != nil
-	}
+	})
 }
 
 // resignFor asks the term to end if another replica can lead.
@@ -158,27 +157,21 @@ const (
 // BeginHandover announces that this term is about to end: streams stay where they are.
 func (t *Term) BeginHandover() { t.yields.Store(true) }
 
-// watchStreamLeaders keeps the streams where they belong while the term lasts.
+// watchStreamLeaders keeps the streams where they belong.
 func (t *Term) watchStreamLeaders() {
 	if t.r.cfg.Near == nil {
 		return // servers that are not Allot's lead the streams
 	}
-	wait := time.NewTimer(placeFirst)
-	defer wait.Stop()
-	for {
-		select {
-		case <-wait.C:
-		case <-t.lost:
-			return
-		}
-		if t.r.leading.Load() != t || t.yields.Load() {
+	var due time.Duration
+	t.every(placeFirst, func() {
+		if t.yields.Load() || t.clock() < due {
 			return
 		}
 		if err := t.placeStreamLeaders(); err != nil {
 			t.r.cfg.Logger.Debug("streams are led where they were", "error", err)
 		}
-		wait.Reset(placeEvery)
-	}
+		due = t.clock() + placeEvery
+	})
 }
 
 func (t *Term) placeStreamLeaders() error {

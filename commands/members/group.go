@@ -29,12 +29,8 @@ const Subjects = "allot.cluster.>"
 // StatusSubject is where a replica asks all for their status.
 const StatusSubject = "allot.cluster.status"
 
-const (
-	// statusWait is how long the others' answers are waited for.
-	statusWait = 500 * time.Millisecond
-	// everybody is more answers than there are replicas.
-	everybody = 1 << 10
-)
+// statusWait is how long the others' answers are waited for.
+const statusWait = 500 * time.Millisecond
 
 // Group is the replicas of a ledger, as one of them sees them: who is there, and what each
 // has said of itself.
@@ -88,34 +84,27 @@ func CheckName(ctx context.Context, nc *nats.Conn, name string) (err error) {
 	return err
 }
 
+// Answer answers a message with a value, as JSON.
+func Answer(msg *nats.Msg, value any) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return msg.Respond(data)
+}
+
 // AnswerStatus sends another replica this one's status.
 func (g *Group) AnswerStatus(msg *nats.Msg) {
-	data, err := json.Marshal(g.own())
-	if err == nil {
-		err = msg.Respond(data)
-	}
-	if err != nil {
+	if err := Answer(msg, g.own()); err != nil {
 		g.Logger.Debug("another replica was not told of this one", "error", err)
 	}
 }
 
 // ByName asks all replicas for their status.
-func (g *Group) ByName(ctx context.Context) map[string]Member { return g.gather(ctx, everybody) }
+func (g *Group) ByName(ctx context.Context) map[string]Member { return g.gather(ctx, nil) }
 
-// gather waits until there are so many answers, or a time has passed.
-func (g *Group) gather(ctx context.Context, want int) map[string]Member {
-	found, answers := make(map[string]Member), 0
-	hearUntil(ctx, g.Conn, func(m Member) bool {
-		found[m.Name] = m
-		answers++
-		return answers >= want
-	})
-	return found
-}
-
-// gatherAll is gather until all that are known have answered. Others who did
-// before count, too.
-func (g *Group) gatherAll(ctx context.Context, known map[string]Member) map[string]Member {
+// gather is ByName until all that are known have answered. Others who did before count, too.
+func (g *Group) gather(ctx context.Context, known map[string]Member) map[string]Member {
 	found, left := make(map[string]Member), len(known)
 	hearUntil(ctx, g.Conn, func(m Member) bool {
 		if _, before := found[m.Name]; !before {
@@ -124,33 +113,39 @@ func (g *Group) gatherAll(ctx context.Context, known map[string]Member) map[stri
 			}
 		}
 		found[m.Name] = m
-		return left == 0
+		return left == 0 && len(known) > 0
 	})
 	return found
 }
 
 // hearUntil passes on what the replicas answer until that is enough, or a time
-// has passed.
+// has passed. If none can be asked, none answers.
 func hearUntil(ctx context.Context, nc *nats.Conn, enough func(Member) bool) {
+	_ = hear(ctx, nc, StatusSubject, func(m Member) bool { return m.Name != "" && enough(m) })
+}
+
+// hear asks all servers, and passes on what they answer until that is enough, or a
+// time has passed.
+func hear[T any](ctx context.Context, nc *nats.Conn, subject string, enough func(T) bool) error {
 	inbox := nc.NewRespInbox()
 	sub, err := nc.SubscribeSync(inbox)
 	if err != nil {
-		return
+		return fmt.Errorf("cluster: %w", err)
 	}
 	defer func() { _ = sub.Unsubscribe() }() // the connection may be gone
-	if err := nc.PublishRequest(StatusSubject, inbox, nil); err != nil {
-		return
+	if err := nc.PublishRequest(subject, inbox, nil); err != nil {
+		return fmt.Errorf("cluster: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusWait)
 	defer cancel()
 	for {
 		msg, err := sub.NextMsgWithContext(ctx)
 		if err != nil {
-			return
+			return nil // the rest does not answer now
 		}
-		var m Member
-		if json.Unmarshal(msg.Data, &m) == nil && m.Name != "" && enough(m) {
-			return
+		var one T
+		if json.Unmarshal(msg.Data, &one) == nil && enough(one) {
+			return nil
 		}
 	}
 }
@@ -167,17 +162,22 @@ func All(ctx context.Context, conn *nats.Conn) (found []Member) {
 // TellJoining tells the others of a replica that has not started yet, because it
 // is getting State and read models, until stop is called.
 func TellJoining(conn *nats.Conn, now func() Member) (stop func(), err error) {
-	sub, err := conn.Subscribe(StatusSubject, func(msg *nats.Msg) {
+	return tell(conn, StatusSubject, func() any {
 		m := now()
 		m.Role, m.Level, m.Since = RoleJoining, ledger.Level, started.Unix()
-		if data, err := json.Marshal(m); err == nil {
-			_ = msg.Respond(data) // a lost answer is asked for again
-		}
+		return m
+	})
+}
+
+// tell answers what other servers ask on a subject, until stop is called.
+func tell(nc *nats.Conn, subject string, now func() any) (stop func(), err error) {
+	sub, err := nc.Subscribe(subject, func(msg *nats.Msg) {
+		_ = Answer(msg, now()) // a lost answer is asked for again
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	return func() { _ = sub.Unsubscribe() }, conn.Flush() // the connection may be gone
+	return func() { _ = sub.Unsubscribe() }, nc.Flush() // the connection may be gone
 }
 
 // Roles of a member.
@@ -234,7 +234,7 @@ func (g *Group) Status(ctx context.Context) Status {
 		s.Problem = err.Error()
 		known = map[string]Member{g.Name: g.own()}
 	}
-	answers := g.gatherAll(ctx, known)
+	answers := g.gather(ctx, known)
 	for name, m := range known {
 		m.Role = RoleAway
 		if now, there := answers[name]; there {
@@ -336,7 +336,7 @@ func (g *Group) Remove(ctx context.Context, name string) error {
 	if _, there := known[name]; !there {
 		return fmt.Errorf("there is no replica %q; there are %v", name, slices.Sorted(maps.Keys(known)))
 	}
-	if _, alive := g.gather(ctx, len(known))[name]; alive {
+	if _, alive := g.gather(ctx, known)[name]; alive {
 		return fmt.Errorf("replica %s is running: stop it first", name)
 	}
 	return g.Values.Delete(ctx, memberKeys+name)
@@ -346,12 +346,8 @@ func (g *Group) Remove(ctx context.Context, name string) error {
 // that lags least. Empty: there is none.
 func (g *Group) Successor(ctx context.Context) string {
 	var best Member
-	known, err := g.registered(ctx)
-	want := len(known)
-	if err != nil {
-		want = everybody
-	}
-	for _, m := range g.gather(ctx, want) {
+	known, _ := g.registered(ctx) // without the bucket it waits for whoever answers
+	for _, m := range g.gather(ctx, known) {
 		if m.Name == g.Name || m.Unfit != "" || m.Role == RoleJoining {
 			continue
 		}
