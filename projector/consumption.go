@@ -145,7 +145,7 @@ func (c *Consumed) readKey(key []byte) error {
 		}
 		return err
 	}
-	parts, err := textsOf(key, 2)
+	parts, _, err := textsOf(key, 2)
 	if err == nil {
 		c.Owner = ledger.Owner{Project: parts[0], Type: WholeNodes}
 		c.Class = ConsumedClass{Nodes: parts[1], Whole: true}

@@ -87,7 +87,7 @@ func (p *Projector) Exchange(put func() error) error {
 	p.models.Store(m)
 	close(old.replaced)
 	p.announce()
-	return errors.Join(err, p.seen(m.checkpoint()))
+	return errors.Join(err, p.seen(m.position().Head))
 }
 
 // openOrBegin opens the read models that there are, or begins new ones in the

@@ -12,46 +12,21 @@ func limitKey(key ledger.LimitKey) []byte {
 	return binary.BigEndian.AppendUint32(appendText(textKey(tableLimit, key.Project), key.Type), uint32(key.Class))
 }
 
-// limit writes a limit's step.
-func (w *writer) limit(c ledger.Change[ledger.Limit]) {
-	if c.After == nil {
-		w.set(w.version(limitKey(c.Before.LimitKey)), nil)
-		return
-	}
-	w.set(w.version(limitKey(c.After.LimitKey)), w.keep(binary.AppendVarint(w.scratch(), c.After.Most)))
-}
-
-// parent writes a project's step in the tree.
-func (w *writer) parent(c ledger.ParentChange) {
-	w.set(w.version(w.textKey(tableParent, c.Project)), w.keep(append(w.scratch(), c.After...)))
-}
-
 // Limits calls yield for every limit, those of one project side by side, as long as it returns true.
 func (v View) Limits(yield func(ledger.Limit) bool) error {
-	return v.each([]byte{tableLimit}, func(key []byte, _ uint64, value []byte) (bool, error) {
-		limit, err := readLimit(key, value)
-		if err != nil {
-			return false, v.p.Judged(err)
-		}
-		return yield(limit), nil
-	})
+	return eachOf(v, []byte{tableLimit}, []byte{tableLimit}, readLimit, yield)
 }
 
-func readLimit(key, value []byte) (limit ledger.Limit, err error) {
-	f := fields{data: value}
-	limit.Most = f.int()
-	rest := key[1:]
-	for _, text := range []*string{&limit.Project, &limit.Type} {
-		if len(rest) < 2 || len(rest) < 2+int(binary.BigEndian.Uint16(rest)) {
-			return limit, fmt.Errorf("%w: limit key", ErrDamaged)
-		}
-		n := 2 + int(binary.BigEndian.Uint16(rest))
-		*text, rest = string(rest[2:n]), rest[n:]
-	}
-	if len(rest) != 4 {
+func appendLimit(b []byte, l *ledger.Limit) []byte { return binary.AppendVarint(b, l.Most) }
+
+func readLimit(key []byte, _ uint64, value []byte) (limit ledger.Limit, err error) {
+	texts, rest, err := textsOf(key, 2)
+	if err != nil || len(rest) != 4 {
 		return limit, fmt.Errorf("%w: limit key", ErrDamaged)
 	}
-	limit.Class = ledger.ClassID(binary.BigEndian.Uint32(rest))
+	limit.Project, limit.Type, limit.Class = texts[0], texts[1], ledger.ClassID(binary.BigEndian.Uint32(rest))
+	f := fields{data: value}
+	limit.Most = f.int()
 	return limit, f.end("limit")
 }
 
@@ -96,7 +71,7 @@ func (v View) AggregateLimits(yield func(ledger.AggregateLimit) bool) error {
 	return v.each([]byte{tableAggregate}, func(key []byte, _ uint64, value []byte) (bool, error) {
 		limit, err := readAggregateLimit(key, value)
 		if err != nil {
-			return false, v.p.Judged(err)
+			return false, err
 		}
 		used, _, found, err := v.version(aggregateKey(tableAggregateUse, limit.AggregateKey))
 		if err != nil {
@@ -104,7 +79,7 @@ func (v View) AggregateLimits(yield func(ledger.AggregateLimit) bool) error {
 		}
 		f := fields{data: used}
 		if limit.Used = f.int(); !found || f.end("use of an aggregate") != nil {
-			return false, v.p.Judged(fmt.Errorf("%w: use of aggregate %s", ErrDamaged, limit.Aggregate))
+			return false, fmt.Errorf("%w: use of aggregate %s", ErrDamaged, limit.Aggregate)
 		}
 		return yield(limit), nil
 	})

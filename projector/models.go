@@ -253,13 +253,6 @@ func (m *models) sync(also func() error) error {
 	return nil
 }
 
-// checkpoint returns the head of the last folded commit.
-func (m *models) checkpoint() ledger.Head {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.head
-}
-
 func appendCheckpoint(b []byte, head ledger.Head, tree *proof.Tree) []byte {
 	b = binary.AppendUvarint(b, schemaVersion)
 	b = binary.AppendUvarint(b, head.Sequence)

@@ -7,58 +7,44 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// preference writes a preference's change.
-func (w *writer) preference(c ledger.Change[ledger.Preference]) {
-	if c.After == nil {
-		w.set(w.version(w.textKey(tablePreference, c.Before.Name)), nil)
-		return
-	}
-	// An empty value would mean that it is gone.
-	w.set(w.version(w.textKey(tablePreference, c.After.Name)), w.keep(append(w.scratch(), c.After.Prefer.Text()...)))
+// titled is a kind of things that have a name.
+type titled[T any] struct {
+	table byte
+	read  func(name string, value []byte) (*T, error)
 }
 
-// Preference finds a preference by its name.
-func (v View) Preference(name string) (*ledger.Preference, bool, error) {
-	value, _, found, err := v.version(textKey(tablePreference, name))
-	if err != nil || !found {
-		return nil, false, err
-	}
-	return preferenceOf(name, value), true, nil
+var (
+	preferences = titled[ledger.Preference]{tablePreference, readPreference}
+	topologies  = titled[ledger.Topology]{tableTopology, readTopology}
+)
+
+// find finds the thing of a name.
+func (t titled[T]) find(v View, name string) (one *T, exists bool, err error) {
+	err = t.versions(v, name, func(newest *T, _ uint64) bool {
+		one = newest
+		return false
+	})
+	return one, one != nil, err
 }
 
-func preferenceOf(name string, value []byte) *ledger.Preference {
-	p := &ledger.Preference{Name: name}
-	if text := ledger.Document(value); text != "{}" {
-		p.Prefer = text
-	}
-	return p
-}
-
-// Preferences calls yield for every preference and the sequence of the commit
-// that set it, in the order of the lengths of their names and then by name, as
-// long as it returns true.
-func (v View) Preferences(yield func(*ledger.Preference, uint64) bool) error {
-	return v.each([]byte{tablePreference}, func(key []byte, sequence uint64, value []byte) (bool, error) {
-		name, err := preferenceName(key)
-		if err != nil {
-			return false, v.p.Judged(err)
+// list yields things in the order of the lengths of their names and then by name.
+func (t titled[T]) list(v View, yield func(*T, uint64) bool) error {
+	return v.each([]byte{t.table}, func(key []byte, sequence uint64, value []byte) (bool, error) {
+		names, rest, err := textsOf(key, 1)
+		if err == nil && len(rest) > 0 {
+			err = fmt.Errorf("%w: a key of table %c", ErrDamaged, key[0])
 		}
-		return yield(preferenceOf(name, value), sequence), nil
+		if err != nil {
+			return false, err
+		}
+		one, err := t.read(names[0], value)
+		return err == nil && yield(one, sequence), err
 	})
 }
 
-func preferenceName(key []byte) (string, error) {
-	if len(key) < 3 || len(key) != 3+int(binary.BigEndian.Uint16(key[1:])) {
-		return "", fmt.Errorf("%w: preference key", ErrDamaged)
-	}
-	return string(key[3:]), nil
-}
-
-// PreferenceVersions calls yield for every version of a preference, the newest
-// first, with the sequence of the commit that made it; nil: it was removed.
-func (v View) PreferenceVersions(name string, yield func(*ledger.Preference, uint64) bool) error {
-	read := func(value []byte) (*ledger.Preference, error) { return preferenceOf(name, value), nil }
-	return versionsOf(v, textKey(tablePreference, name), read, yield)
+func (t titled[T]) versions(v View, name string, yield func(*T, uint64) bool) error {
+	read := func(value []byte) (*T, error) { return t.read(name, value) }
+	return versionsOf(v, textKey(t.table, name), read, yield)
 }
 
 // versionsOf calls yield for every version of a key up to the view's moment, the newest first, with the
@@ -74,7 +60,7 @@ func versionsOf[T any](
 		var one *T
 		if len(it.Value()) > 0 {
 			if one, err = read(it.Value()); err != nil {
-				return it.Finish(v.p.Judged(err))
+				return it.Finish(err)
 			}
 		}
 		if !yield(one, versionOf(it.Key())) {
@@ -84,13 +70,33 @@ func versionsOf[T any](
 	return it.Finish(nil)
 }
 
-// topology writes a topology's change.
-func (w *writer) topology(c ledger.Change[ledger.Topology]) {
-	if c.After == nil {
-		w.set(w.version(w.textKey(tableTopology, c.Before.Name)), nil)
-		return
+// appendPreference writes a preference: an empty value would mean that it is gone.
+func appendPreference(b []byte, p *ledger.Preference) []byte { return append(b, p.Prefer.Text()...) }
+
+func readPreference(name string, value []byte) (*ledger.Preference, error) {
+	p := &ledger.Preference{Name: name}
+	if text := ledger.Document(value); text != "{}" {
+		p.Prefer = text
 	}
-	w.set(w.version(w.textKey(tableTopology, c.After.Name)), w.keep(appendTopology(w.scratch(), c.After)))
+	return p, nil
+}
+
+// Preference finds a preference by its name.
+func (v View) Preference(name string) (*ledger.Preference, bool, error) {
+	return preferences.find(v, name)
+}
+
+// Preferences calls yield for every preference and the sequence of the commit
+// that set it, in the order of the lengths of their names and then by name, as
+// long as it returns true.
+func (v View) Preferences(yield func(*ledger.Preference, uint64) bool) error {
+	return preferences.list(v, yield)
+}
+
+// PreferenceVersions calls yield for every version of a preference, the newest
+// first, with the sequence of the commit that made it; nil: it was removed.
+func (v View) PreferenceVersions(name string, yield func(*ledger.Preference, uint64) bool) error {
+	return preferences.versions(v, name, yield)
 }
 
 func appendTopology(b []byte, t *ledger.Topology) []byte {
@@ -114,34 +120,15 @@ func readTopology(name string, value []byte) (*ledger.Topology, error) {
 	return t, f.end("topology")
 }
 
-// Topologies calls yield for every topology and the sequence of the commit that set it, in
-// the order of the lengths of their names and then by name, as long as it returns true.
-func (v View) Topologies(yield func(*ledger.Topology, uint64) bool) error {
-	return v.each([]byte{tableTopology}, func(key []byte, sequence uint64, value []byte) (bool, error) {
-		name, err := preferenceName(key)
-		if err != nil {
-			return false, v.p.Judged(err)
-		}
-		t, err := readTopology(name, value)
-		if err != nil {
-			return false, v.p.Judged(err)
-		}
-		return yield(t, sequence), nil
-	})
-}
-
 // Topology finds a topology by its name.
-func (v View) Topology(name string) (t *ledger.Topology, exists bool, err error) {
-	err = v.TopologyVersions(name, func(newest *ledger.Topology, _ uint64) bool {
-		t = newest
-		return false
-	})
-	return t, t != nil, err
+func (v View) Topology(name string) (*ledger.Topology, bool, error) { return topologies.find(v, name) }
+
+// Topologies is Preferences for topologies.
+func (v View) Topologies(yield func(*ledger.Topology, uint64) bool) error {
+	return topologies.list(v, yield)
 }
 
-// TopologyVersions calls yield for every version of a topology, the newest first, with the
-// sequence of the commit that made it; nil: it was removed.
+// TopologyVersions is PreferenceVersions for a topology.
 func (v View) TopologyVersions(name string, yield func(*ledger.Topology, uint64) bool) error {
-	read := func(value []byte) (*ledger.Topology, error) { return readTopology(name, value) }
-	return versionsOf(v, textKey(tableTopology, name), read, yield)
+	return topologies.versions(v, name, yield)
 }

@@ -8,14 +8,9 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// node writes one change of a node.
-func (w *writer) node(c ledger.Change[ledger.Node]) {
-	step(w, nodes, c.Before, c.After)
-}
-
 // nodeAllocation writes one change of a node allocation.
 func (w *writer) nodeAllocation(c ledger.Change[ledger.NodeAllocation]) {
-	step(w, nodeAllocations, c.Before, c.After)
+	step(w, nodeAllocations, c)
 	waits := func(a *ledger.NodeAllocation) bool { return a != nil && a.State == ledger.NodeAllocating }
 	switch {
 	case waits(c.After) && !waits(c.Before):
@@ -53,9 +48,9 @@ var (
 	}
 )
 
-// step writes one change of a numbered entity; nil stands for an entity that does
-// not exist.
-func step[T any](w *writer, t entity[T], before, after *T) {
+// step writes one change of a numbered entity.
+func step[T any](w *writer, t entity[T], c ledger.Change[T]) {
+	before, after := c.Before, c.After
 	var was, is thing // without a name there is nothing to find it by
 	if before != nil {
 		was = t.of(before)
@@ -151,14 +146,10 @@ func readNodeAllocation(number uint64, data []byte) (*ledger.NodeAllocation, err
 }
 
 // Node finds a node by its uuid.
-func (v View) Node(id ledger.UUID) (*ledger.Node, bool, error) {
-	return nodes.withID(v, id)
-}
+func (v View) Node(id ledger.UUID) (*ledger.Node, bool, error) { return nodes.withID(v, id) }
 
 // NodeNamed finds a node by its name.
-func (v View) NodeNamed(name string) (*ledger.Node, bool, error) {
-	return nodes.named(v, name)
-}
+func (v View) NodeNamed(name string) (*ledger.Node, bool, error) { return nodes.named(v, name) }
 
 // Nodes calls yield for each node that was created after the one with a number
 // (0: for all), in that order, as long as it returns true.
@@ -308,9 +299,6 @@ var allChassis = entity[ledger.Chassis]{
 	chassisTables,
 	func(c *ledger.Chassis) thing { return thing{number: c.Number, id: c.UUID} }, appendChassis, readChassis,
 }
-
-// chassis writes one change of a chassis.
-func (w *writer) chassis(c ledger.Change[ledger.Chassis]) { step(w, allChassis, c.Before, c.After) }
 
 func appendChassis(b []byte, c *ledger.Chassis) []byte {
 	b = append(b, c.UUID[:]...)

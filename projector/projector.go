@@ -118,7 +118,7 @@ func (p *Projector) Close() error {
 }
 
 // Checkpoint returns the head of the last folded commit.
-func (p *Projector) Checkpoint() ledger.Head { return p.models.Load().checkpoint() }
+func (p *Projector) Checkpoint() ledger.Head { return p.models.Load().position().Head }
 
 // HighWater returns the head of the newest commit that was ever folded here. A
 // log that ends before it has lost something.

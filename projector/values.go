@@ -334,10 +334,11 @@ func appendConsumer(b []byte, record int, c *ledger.Consumer) []byte {
 	return b
 }
 
-func readConsumer(data []byte) (*ledger.Consumer, error) {
-	f := fields{data: data}
+func readConsumer(key []byte, sequence uint64, value []byte) (*ledger.Consumer, error) {
+	f := fields{data: value}
 	f.uint() // index of the record
-	c := &ledger.Consumer{UpdatedAt: f.int()}
+	c := &ledger.Consumer{Generation: sequence, UpdatedAt: f.int()}
+	copy(c.UUID[:], key[1:])
 	c.CreatedAt, c.ReservedUntil = c.UpdatedAt-f.int(), f.int()
 	if c.ReservedUntil != 0 {
 		c.Projects = f.strings()
@@ -362,15 +363,27 @@ func appendUsage(b []byte, consumers int64, held runs) []byte {
 	return appendRuns(binary.AppendVarint(b, consumers), held)
 }
 
-func readUsage(data []byte) (*ledger.Usage, error) {
-	f := fields{data: data}
-	u := &ledger.Usage{Consumers: f.int()}
+func readUsage(key []byte, _ uint64, value []byte) (*ledger.Usage, error) {
+	owner, err := ownerOf(key)
+	if err != nil {
+		return nil, err
+	}
+	f := fields{data: value}
+	u := &ledger.Usage{Owner: owner, Consumers: f.int()}
 	for _, r := range f.runs() {
 		if r.Amount != 0 {
 			u.Amounts = append(u.Amounts, ledger.ClassAmount{Class: r.Class, Amount: r.Amount})
 		}
 	}
 	return u, f.end("usage")
+}
+
+func appendTrait(b []byte, t *ledger.Trait) []byte { return binary.AppendVarint(b, t.CreatedAt) }
+
+func readTrait(key []byte, _ uint64, value []byte) (*ledger.Trait, error) {
+	f := fields{data: value}
+	trait := &ledger.Trait{Name: string(key[3:]), CreatedAt: f.int()}
+	return trait, f.end("trait")
 }
 
 func appendClasses(b []byte, t *ledger.ClassTable) []byte {
