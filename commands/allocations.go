@@ -237,18 +237,21 @@ func (a *allocator) reserveNodes(events []ledger.Event) []ledger.Event {
 	for i := range a.counts {
 		count := &a.counts[i]
 		p, _ := a.provider(count.provider)
-		generation := p.Generation
-		for _, moved := range a.moved {
-			if moved.Provider == p.UUID {
-				generation = moved.Generation
-			}
-		}
-		held := count.used() > 0
-		if event := nodeReservation(a.state, p, held, generation); event != nil {
+		if event := nodeReservation(a.state, p, count.used() > 0, a.generation(p)); event != nil {
 			events = append(events, event)
 		}
 	}
 	return events
+}
+
+// generation is that of a provider with the command so far.
+func (a *allocator) generation(p *ledger.Provider) int64 {
+	for _, moved := range a.moved {
+		if moved.Provider == p.UUID {
+			return moved.Generation
+		}
+	}
+	return p.Generation
 }
 
 func (a *allocator) provider(id ledger.UUID) (*ledger.Provider, bool) {
@@ -360,15 +363,12 @@ func (a *allocator) take(consumer ledger.UUID, res *ProviderAllocation) *demand.
 		)
 	}
 	if res.Amount < inv.MinUnit || res.Amount > inv.MaxUnit || res.Amount%inv.StepSize != 0 {
-		return &demand.Rejection{
-			Code: demand.CodeUnitConstraint,
-			Message: fmt.Sprintf("%d of %s on provider %s is not within %d..%d in steps of %d",
-				res.Amount, res.Class, res.Provider, inv.MinUnit, inv.MaxUnit, inv.StepSize),
-			Facts: demand.Facts{
-				Provider: &res.Provider, Consumer: &consumer, Class: res.Class, Asked: res.Amount,
-				MinUnit: inv.MinUnit, MaxUnit: inv.MaxUnit, StepSize: inv.StepSize,
-			},
+		facts := demand.Facts{
+			Provider: &res.Provider, Consumer: &consumer, Class: res.Class, Asked: res.Amount,
+			MinUnit: inv.MinUnit, MaxUnit: inv.MaxUnit, StepSize: inv.StepSize,
 		}
+		return demand.Refuse(demand.CodeUnitConstraint, facts, "%d of %s on provider %s is not within %d..%d in steps of %d",
+			res.Amount, res.Class, res.Provider, inv.MinUnit, inv.MaxUnit, inv.StepSize)
 	}
 	if r := takenNode(a.state, consumer, res); r != nil {
 		return r
@@ -391,15 +391,13 @@ func (a *allocator) take(consumer ledger.UUID, res *ProviderAllocation) *demand.
 func capacityExceeded(
 	consumer ledger.UUID, res *ProviderAllocation, inv ledger.Inventory, used int64,
 ) *demand.Rejection {
-	return &demand.Rejection{
-		Code: demand.CodeCapacityExceeded,
-		Message: fmt.Sprintf("%d of %s on provider %s exceeds the capacity: total %d, reserved %d, ratio %v, used %d",
-			res.Amount, res.Class, res.Provider, inv.Total, inv.Reserved, inv.Ratio, used),
-		Facts: demand.Facts{
-			Provider: &res.Provider, Consumer: &consumer, Class: res.Class, Asked: res.Amount,
-			Total: inv.Total, Reserved: inv.Reserved, Ratio: inv.Ratio, Used: used,
-		},
+	facts := demand.Facts{
+		Provider: &res.Provider, Consumer: &consumer, Class: res.Class, Asked: res.Amount,
+		Total: inv.Total, Reserved: inv.Reserved, Ratio: inv.Ratio, Used: used,
 	}
+	return demand.Refuse(demand.CodeCapacityExceeded, facts,
+		"%d of %s on provider %s exceeds the capacity: total %d, reserved %d, ratio %v, used %d",
+		res.Amount, res.Class, res.Provider, inv.Total, inv.Reserved, inv.Ratio, used)
 }
 
 // move notes that a provider's generation moves. It does so once per provider.
@@ -425,6 +423,34 @@ func (a *allocator) move(id ledger.UUID) {
 			a.seen[m.Provider] = true
 		}
 	}
+}
+
+// holdings is what a consumer holds of those of its allocations that stay.
+func holdings(s *ledger.State, c *ledger.Consumer, stays func(ledger.Allocation) bool) ledger.AllocationsReplaced {
+	event := ledger.AllocationsReplaced{
+		Consumer: c.UUID, Project: c.Owner.Project, User: c.Owner.User, Type: c.Owner.Type,
+	}
+	for _, a := range c.Allocations {
+		if stays(a) {
+			event.Allocations = append(event.Allocations, ledger.AllocationRecord{
+				Provider: a.Provider, Class: s.Classes().Name(a.Class), Amount: a.Amount,
+			})
+		}
+	}
+	return event
+}
+
+// keeping leaves a consumer those of its allocations that stay. A reservation keeps its end,
+// and ends with the last of them.
+func keeping(s *ledger.State, c *ledger.Consumer, stays func(ledger.Allocation) bool) ledger.Event {
+	event := holdings(s, c, stays)
+	switch {
+	case len(event.Allocations) == 0:
+		return ledger.ConsumerRemoved{Consumer: c.UUID}
+	case c.ReservedUntil > 0:
+		return ledger.AllocationsReserved{AllocationsReplaced: event, Until: c.ReservedUntil}
+	}
+	return event
 }
 
 // ReleaseConsumer removes everything that a consumer holds, and the consumer with

@@ -41,10 +41,8 @@ func (c *CreateChassis) check() *demand.Rejection {
 
 func (c *CreateChassis) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if _, exists := s.Chassis(c.Chassis); exists {
-		id := c.Chassis
-		return nil, demand.Refuse(
-			demand.CodeChassisExists, demand.Facts{Chassis: &id}, "A chassis with UUID %s already exists.", id,
-		)
+		return nil, demand.Refuse(demand.CodeChassisExists, demand.Facts{Chassis: &c.Chassis},
+			"A chassis with UUID %s already exists.", c.Chassis)
 	}
 	return []ledger.Event{ledger.ChassisCreated{Chassis: c.Chassis, Description: c.description()}}, nil
 }
@@ -97,9 +95,8 @@ func (c *DeleteChassis) decide(s *ledger.State) ([]ledger.Event, *demand.Rejecti
 		return nil, chassisNotFound(demand.CodeChassisNotFound, c.Chassis)
 	}
 	if s.ChassisInUse(c.Chassis) {
-		id := c.Chassis
-		return nil, demand.Refuse(demand.CodeChassisNotEmpty, demand.Facts{Chassis: &id},
-			"Cannot complete the requested action because chassis %s contains nodes.", id)
+		return nil, demand.Refuse(demand.CodeChassisNotEmpty, demand.Facts{Chassis: &c.Chassis},
+			"Cannot complete the requested action because chassis %s contains nodes.", c.Chassis)
 	}
 	return []ledger.Event{ledger.ChassisDeleted{Chassis: c.Chassis}}, nil
 }

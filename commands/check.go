@@ -63,6 +63,23 @@ func checkRatio(ratio float64) *demand.Rejection {
 	return nil
 }
 
+// checkGiven wants a text to be there.
+func checkGiven(field, value string) *demand.Rejection {
+	if value == "" {
+		return demand.Invalid(field, "is required")
+	}
+	return nil
+}
+
+// providerAt finds a provider that is at the generation that a client gave, if it gave one.
+func providerAt(s *ledger.State, id ledger.UUID, given *int64) (*ledger.Provider, *demand.Rejection) {
+	p, ok := s.Provider(id)
+	if !ok {
+		return nil, providerNotFound(id)
+	}
+	return p, checkProviderGeneration(p, given)
+}
+
 func providerNotFound(id ledger.UUID) *demand.Rejection {
 	return demand.Refuse(demand.CodeProviderNotFound, demand.Facts{Provider: &id}, "no provider %s", id)
 }

@@ -388,7 +388,7 @@ func (a *allocator) draw(members []demand.ClaimConsumer) (rest []ledger.Event, r
 		}
 	}
 	for _, one := range drawn {
-		rest = append(rest, a.rest(one))
+		rest = append(rest, keeping(a.state, one, func(held ledger.Allocation) bool { return held.Amount > 0 }))
 	}
 	return rest, nil
 }
@@ -407,24 +407,6 @@ func (a *allocator) drawOne(left *ledger.Consumer, consumer ledger.UUID, res *Pr
 	left.Allocations[at].Amount -= res.Amount
 	a.count(inventoryKey{res.Provider, class}, inv.Used).drawn += res.Amount
 	return nil
-}
-
-// rest is what a reservation holds once something was drawn: it ends with the last of it.
-func (a *allocator) rest(left *ledger.Consumer) ledger.Event {
-	event := ledger.AllocationsReserved{Until: left.ReservedUntil, AllocationsReplaced: ledger.AllocationsReplaced{
-		Consumer: left.UUID, Project: left.Owner.Project, User: left.Owner.User, Type: left.Owner.Type,
-	}}
-	for _, held := range left.Allocations {
-		if held.Amount > 0 {
-			event.Allocations = append(event.Allocations, ledger.AllocationRecord{
-				Provider: held.Provider, Class: a.state.Classes().Name(held.Class), Amount: held.Amount,
-			})
-		}
-	}
-	if len(event.Allocations) == 0 {
-		return ledger.ConsumerRemoved{Consumer: left.UUID}
-	}
-	return event
 }
 
 // obeyed reports whether a choice obeys the rules about other consumers: those

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -77,11 +78,8 @@ func checkDraw(d *ledger.DrawRecord) *demand.Rejection {
 }
 
 func (c *ReplaceProviderCounters) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
-	p, ok := s.Provider(c.Provider)
-	if !ok {
-		return nil, providerNotFound(c.Provider)
-	}
-	if r := checkProviderGeneration(p, c.Generation); r != nil {
+	p, r := providerAt(s, c.Provider, c.Generation)
+	if r != nil {
 		return nil, r
 	}
 	for i := range c.Draws {
@@ -154,11 +152,7 @@ func (g *growth) checkCounters() *demand.Rejection {
 			}
 		}
 	}
-	keys := make([]counterKey, 0, len(touched))
-	for key := range touched {
-		keys = append(keys, key)
-	}
-	slices.SortFunc(keys, func(a, b counterKey) int {
+	keys := slices.SortedFunc(maps.Keys(touched), func(a, b counterKey) int {
 		return cmp.Or(a.provider.Compare(b.provider), strings.Compare(a.name, b.name))
 	})
 	more := func(provider ledger.UUID, class ledger.ClassID) int64 { return g.drawn[drawKey{provider, class}] }

@@ -218,10 +218,8 @@ var notForProjects = &demand.Rejection{Code: demand.CodeForbidden, Message: "not
 func (operatorsOnly) forProject(*ledger.State, string) *demand.Rejection { return notForProjects }
 
 func foreign(project, format string, args ...any) *demand.Rejection {
-	return &demand.Rejection{
-		Code:    demand.CodeForbidden,
-		Message: fmt.Sprintf(format, args...) + fmt.Sprintf(" is not for a client that is bound to project %s", project),
-	}
+	return demand.Refuse(demand.CodeForbidden, demand.Facts{}, "%s is not for a client that is bound to project %s",
+		fmt.Sprintf(format, args...), project)
 }
 
 // checkOwners requires every consumer to belong to the project, before and after

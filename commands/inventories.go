@@ -2,6 +2,7 @@ package commands
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/allot-project/allot/commands/demand"
@@ -65,10 +66,10 @@ func (inv Inventory) checkCapacity(provider ledger.UUID, refuseFull bool) *deman
 }
 
 // set returns the event that sets one inventory of a provider and moves its
-// generation by 1. check is called with whether the provider already has
-// inventory of the class, and may reject the change.
+// generation by 1. It is otherwise rejected if the provider does not have inventory of
+// the class already, or has, as it should not.
 func (inv Inventory) set(
-	s *ledger.State, p *ledger.Provider, refuseFull bool, check func(exists bool) *demand.Rejection,
+	s *ledger.State, p *ledger.Provider, refuseFull, should bool, otherwise func() *demand.Rejection,
 ) ([]ledger.Event, *demand.Rejection) {
 	if r := inv.checkCapacity(p.UUID, refuseFull); r != nil {
 		return nil, r
@@ -77,9 +78,8 @@ func (inv Inventory) set(
 	if !known {
 		return nil, demand.ClassUnknown(inv.Class)
 	}
-	_, exists := p.Inventory(id)
-	if r := check(exists); r != nil {
-		return nil, r
+	if _, exists := p.Inventory(id); exists != should {
+		return nil, otherwise()
 	}
 	return []ledger.Event{
 		ledger.InventorySet{Provider: p.UUID, Generation: p.Generation + 1, Inventory: inv.record()},
@@ -139,10 +139,7 @@ func (c *CreateInventory) decide(s *ledger.State) ([]ledger.Event, *demand.Rejec
 	if r != nil {
 		return nil, r
 	}
-	return c.Inventory.set(s, p, c.RefuseFullyReserved, func(exists bool) *demand.Rejection {
-		if !exists {
-			return nil
-		}
+	return c.Inventory.set(s, p, c.RefuseFullyReserved, false, func() *demand.Rejection {
 		return demand.Refuse(demand.CodeInventoryExists, demand.Facts{Provider: &c.Provider, Class: c.Inventory.Class},
 			"provider %s has inventory of %s already", c.Provider, c.Inventory.Class)
 	})
@@ -166,20 +163,14 @@ func (c *UpdateInventory) check() *demand.Rejection {
 }
 
 func (c *UpdateInventory) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
-	p, ok := s.Provider(c.Provider)
-	if !ok {
-		return nil, providerNotFound(c.Provider)
-	}
-	if r := checkProviderGeneration(p, c.Generation); r != nil {
+	p, r := providerAt(s, c.Provider, c.Generation)
+	if r != nil {
 		return nil, r
 	}
 	if nodeOf(s, p.UUID) != nil {
 		return nil, repeatsNode(s, p, []Inventory{c.Inventory})
 	}
-	return c.Inventory.set(s, p, c.RefuseFullyReserved, func(exists bool) *demand.Rejection {
-		if exists {
-			return nil
-		}
+	return c.Inventory.set(s, p, c.RefuseFullyReserved, true, func() *demand.Rejection {
 		return inventoryNotFound(c.Provider, c.Inventory.Class)
 	})
 }
@@ -194,10 +185,7 @@ type DeleteInventory struct {
 }
 
 func (c *DeleteInventory) check() *demand.Rejection {
-	if c.Class == "" {
-		return demand.Invalid("class", "is required")
-	}
-	return checkUUID("provider", c.Provider)
+	return cmp.Or(checkGiven("class", c.Class), checkUUID("provider", c.Provider))
 }
 
 func (c *DeleteInventory) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
@@ -205,12 +193,9 @@ func (c *DeleteInventory) decide(s *ledger.State) ([]ledger.Event, *demand.Rejec
 	if r != nil {
 		return nil, r
 	}
-	id, ok := s.Classes().ID(c.Class)
-	if !ok {
-		return nil, inventoryNotFound(c.Provider, c.Class)
-	}
-	inv, ok := p.Inventory(id)
-	if !ok {
+	id, known := s.Classes().ID(c.Class)
+	inv, has := p.Inventory(id)
+	if !known || !has {
 		return nil, inventoryNotFound(c.Provider, c.Class)
 	}
 	if inv.Used > 0 {
@@ -264,11 +249,8 @@ func (c *ReplaceInventories) check() *demand.Rejection {
 }
 
 func (c *ReplaceInventories) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
-	p, ok := s.Provider(c.Provider)
-	if !ok {
-		return nil, providerNotFound(c.Provider)
-	}
-	if r := checkProviderGeneration(p, c.Generation); r != nil {
+	p, r := providerAt(s, c.Provider, c.Generation)
+	if r != nil {
 		return nil, r
 	}
 	if nodeOf(s, p.UUID) != nil {
@@ -283,13 +265,8 @@ func (c *ReplaceInventories) decide(s *ledger.State) ([]ledger.Event, *demand.Re
 	if rejection != nil {
 		return nil, rejection
 	}
-	var dropped []ledger.ClassID
-	for _, id := range p.InUse() {
-		if !kept[id] {
-			dropped = append(dropped, id)
-		}
-	}
-	if dropped != nil {
+	dropped := slices.DeleteFunc(p.InUse(), func(id ledger.ClassID) bool { return kept[id] })
+	if len(dropped) > 0 {
 		return nil, inventoryInUse(c.Provider, classNames(s, dropped))
 	}
 	return []ledger.Event{ledger.InventoriesReplaced{

@@ -176,6 +176,7 @@ type growth struct {
 	projects   map[string]*grows
 	aggregates map[ledger.AggregateKey]int64
 	drawn      map[drawKey]int64
+	held       []ledger.Allocation // scratch
 }
 
 // grows is by how much one project grows, with those below it.
@@ -188,14 +189,7 @@ func (g *growth) leaves(c *ledger.Consumer) {
 	if c == nil {
 		return
 	}
-	g.add(c.Owner.Project, c.Owner.Type, -1, func(add func(ledger.ClassID, int64)) {
-		for _, a := range c.Allocations {
-			add(a.Class, -a.Amount)
-		}
-	})
-	for _, a := range c.Allocations {
-		g.place(a.Provider, a.Class, -a.Amount)
-	}
+	g.add(c.Owner.Project, c.Owner.Type, c.Allocations, -1)
 }
 
 func (g *growth) comes(event ledger.Event) {
@@ -203,22 +197,21 @@ func (g *growth) comes(event ledger.Event) {
 	if !is {
 		return
 	}
-	g.add(holds.Project, holds.Type, 1, func(add func(ledger.ClassID, int64)) {
-		for _, a := range holds.Allocations {
-			if id, known := g.state.Classes().ID(a.Class); known {
-				add(id, a.Amount)
-			}
-		}
-	})
+	g.held = g.held[:0]
 	for _, a := range holds.Allocations {
 		if id, known := g.state.Classes().ID(a.Class); known {
-			g.place(a.Provider, id, a.Amount)
+			g.held = append(g.held, ledger.Allocation{Provider: a.Provider, Class: id, Amount: a.Amount})
 		}
 	}
+	g.add(holds.Project, holds.Type, g.held, 1)
 }
 
-// add counts for a project and those above it.
-func (g *growth) add(project, kind string, consumers int64, amounts func(func(ledger.ClassID, int64))) {
+// add counts one more consumer, or with sign -1 one less, and what it holds: where that is,
+// and for its project and those above it.
+func (g *growth) add(project, kind string, held []ledger.Allocation, sign int64) {
+	for _, a := range held {
+		g.place(a.Provider, a.Class, sign*a.Amount)
+	}
 	if !g.state.Limited() {
 		return // it is counted for aggregates or counters alone
 	}
@@ -228,8 +221,10 @@ func (g *growth) add(project, kind string, consumers int64, amounts func(func(le
 			one = &grows{amounts: make(map[ledger.ClassID]int64), counts: make(map[string]int64)}
 			g.projects[project] = one
 		}
-		one.counts[ledger.TypeOf(kind)] += consumers
-		amounts(func(class ledger.ClassID, amount int64) { one.amounts[class] += amount })
+		one.counts[ledger.TypeOf(kind)] += sign
+		for _, a := range held {
+			one.amounts[a.Class] += sign * a.Amount
+		}
 	}
 }
 

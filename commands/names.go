@@ -17,12 +17,7 @@ type CreateTrait struct {
 	Name string `json:"name"` // CUSTOM_ and A-Z, 0-9, _; at most 255 bytes
 }
 
-func (c *CreateTrait) check() *demand.Rejection {
-	if !isCustom(c.Name) {
-		return demand.Invalid("name", "%q is not the name of a custom trait", c.Name)
-	}
-	return nil
-}
+func (c *CreateTrait) check() *demand.Rejection { return checkCustom(c.Name, "trait") }
 
 func (c *CreateTrait) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if s.HasTrait(c.Name) {
@@ -38,12 +33,7 @@ type DeleteTrait struct {
 	Name string `json:"name"`
 }
 
-func (c *DeleteTrait) check() *demand.Rejection {
-	if c.Name == "" {
-		return demand.Invalid("name", "is required")
-	}
-	return nil
-}
+func (c *DeleteTrait) check() *demand.Rejection { return checkGiven("name", c.Name) }
 
 func (c *DeleteTrait) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if !s.HasTrait(c.Name) {
@@ -69,7 +59,7 @@ type CreateResourceClass struct {
 	Name string `json:"name"` // CUSTOM_ and A-Z, 0-9, _; at most 255 bytes
 }
 
-func (c *CreateResourceClass) check() *demand.Rejection { return checkCustomClass(c.Name) }
+func (c *CreateResourceClass) check() *demand.Rejection { return checkCustom(c.Name, "resource class") }
 
 func (c *CreateResourceClass) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if _, exists := s.Classes().ID(c.Name); exists {
@@ -87,7 +77,9 @@ type RenameResourceClass struct {
 	NewName string `json:"new_name"`
 }
 
-func (c *RenameResourceClass) check() *demand.Rejection { return checkCustomClass(c.NewName) }
+func (c *RenameResourceClass) check() *demand.Rejection {
+	return checkCustom(c.NewName, "resource class")
+}
 
 func (c *RenameResourceClass) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	id, rejection := customClass(s, c.Name)
@@ -116,12 +108,7 @@ type DeleteResourceClass struct {
 	Name string `json:"name"`
 }
 
-func (c *DeleteResourceClass) check() *demand.Rejection {
-	if c.Name == "" {
-		return demand.Invalid("name", "is required")
-	}
-	return nil
-}
+func (c *DeleteResourceClass) check() *demand.Rejection { return checkGiven("name", c.Name) }
 
 func (c *DeleteResourceClass) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	id, rejection := customClass(s, c.Name)
@@ -154,9 +141,9 @@ func withoutLimits(s *ledger.State, id ledger.ClassID, name string) (events []le
 	return events
 }
 
-func checkCustomClass(name string) *demand.Rejection {
+func checkCustom(name, what string) *demand.Rejection {
 	if !isCustom(name) {
-		return demand.Invalid("name", "%q is not the name of a custom resource class", name)
+		return demand.Invalid("name", "%q is not the name of a custom %s", name, what)
 	}
 	return nil
 }

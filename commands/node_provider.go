@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -310,61 +311,45 @@ func (p *providerSync) consume(after *ledger.Node, generation *int64) *demand.Re
 	if a, ok := p.s.NodeAllocation(after.Allocation); ok {
 		owner = a.Owner
 	}
-	if owner == "" {
-		owner = noOwner
-	}
 	p.emit(ledger.AllocationsReplaced{
-		Consumer: after.Allocation, Project: owner, User: noOwner, Type: nodeConsumerType,
+		Consumer: after.Allocation, Project: cmp.Or(owner, noOwner), User: noOwner, Type: nodeConsumerType,
 		Allocations: []ledger.AllocationRecord{{Provider: after.UUID, Class: NodeClassName(after.ResourceClass), Amount: 1}},
 	})
 	*generation++
-	p.emit(
-		ledger.ProviderGenerationsAdvanced{
-			Providers: []ledger.ProviderGeneration{{Provider: after.UUID, Generation: *generation}},
-		},
-	)
+	p.emit(ledger.ProviderGenerationsAdvanced{
+		Providers: []ledger.ProviderGeneration{{Provider: after.UUID, Generation: *generation}},
+	})
 	return nil
 }
 
 // takenNode rejects a consumer that is not the node's instance. The instance owns
 // the node, and may come back to it through either API.
 func takenNode(s *ledger.State, consumer ledger.UUID, res *ProviderAllocation) *demand.Rejection {
-	if !s.NodeProviders() {
+	n := nodeOf(s, res.Provider)
+	if n == nil || n.Instance.IsNil() || n.Instance == consumer {
 		return nil
 	}
-	n, isNode := s.Node(res.Provider)
-	if !isNode || n.Instance.IsNil() || n.Instance == consumer {
-		return nil
+	facts := demand.Facts{
+		Provider: &res.Provider, Consumer: &consumer, Node: &n.UUID, Instance: &n.Instance,
+		Class: res.Class, Asked: res.Amount, Total: 1, Reserved: 1, Ratio: 1,
 	}
-	return &demand.Rejection{
-		Code: demand.CodeCapacityExceeded,
-		Message: fmt.Sprintf("%d of %s on provider %s exceeds the capacity: instance %s runs on that bare metal node",
-			res.Amount, res.Class, res.Provider, n.Instance),
-		Facts: demand.Facts{
-			Provider: &res.Provider, Consumer: &consumer, Node: &n.UUID, Instance: &n.Instance,
-			Class: res.Class, Asked: res.Amount, Total: 1, Reserved: 1, Ratio: 1,
-		},
-	}
+	return demand.Refuse(demand.CodeCapacityExceeded, facts,
+		"%d of %s on provider %s exceeds the capacity: instance %s runs on that bare metal node",
+		res.Amount, res.Class, res.Provider, n.Instance)
 }
 
 // runsOn reports whether a consumer is the instance of the node that a provider
 // stands for. The node's inventory is reserved for that consumer alone.
 func runsOn(s *ledger.State, consumer, provider ledger.UUID) bool {
-	if !s.NodeProviders() {
-		return false
-	}
-	n, isNode := s.Node(provider)
-	return isNode && n.Instance == consumer
+	n := nodeOf(s, provider)
+	return n != nil && n.Instance == consumer
 }
 
 // nodeReservation returns the event that reserves a node's inventory or frees it,
 // after consumers took or left its provider; nil if nothing changes.
 func nodeReservation(s *ledger.State, provider *ledger.Provider, held bool, generation int64) ledger.Event {
-	if !s.NodeProviders() {
-		return nil
-	}
-	n, isNode := s.Node(provider.UUID)
-	if !isNode || len(provider.Inventories) != 1 {
+	n := nodeOf(s, provider.UUID)
+	if n == nil || len(provider.Inventories) != 1 {
 		return nil
 	}
 	want, has := nodeInventory(n, held), inventoryRecords(s.Classes(), provider.Inventories)[0]
@@ -390,11 +375,8 @@ func removeConsumer(s *ledger.State, c *ledger.Consumer) []ledger.Event {
 
 // heldByConsumer reports whether a consumer holds the node's provider.
 func heldByConsumer(s *ledger.State, n *ledger.Node) bool {
-	if !s.NodeProviders() {
-		return false
-	}
 	provider, exists := s.Provider(n.UUID)
-	return exists && provider.InUse() != nil
+	return s.NodeProviders() && exists && provider.InUse() != nil
 }
 
 // changeableProvider finds a provider whose existence and inventories clients may
@@ -479,11 +461,9 @@ func reconcileNodes(s *ledger.State) (stale []ledger.UUID, rejection *demand.Rej
 	if more := len(r.conflicts) - len(listed); more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}
-	return nil, &demand.Rejection{
-		Code: demand.CodeProviderInUse, Facts: demand.Facts{Names: listed},
-		Message: fmt.Sprintf("%d nodes have two owners, or a provider that is something else: %s. "+
-			"Release one of the two, in Placement or in Ironic, while node providers are off", len(r.conflicts), text),
-	}
+	return nil, demand.Refuse(demand.CodeProviderInUse, demand.Facts{Names: listed},
+		"%d nodes have two owners, or a provider that is something else: %s. "+
+			"Release one of the two, in Placement or in Ironic, while node providers are off", len(r.conflicts), text)
 }
 
 type reconciliation struct {

@@ -2,7 +2,6 @@ package commands
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -102,15 +101,15 @@ func (c *UpdateNode) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection)
 	if rejection := after.settleFlags(n); rejection != nil {
 		return nil, rejection
 	}
+	var rejection *demand.Rejection
 	if deref(after.ParentNode) != deref(before.ParentNode) {
-		if rejection := after.checkParent(s, n.UUID); rejection != nil {
-			return nil, rejection
-		}
+		rejection = after.checkParent(s, n.UUID)
 	}
-	if deref(after.ChassisUUID) != deref(before.ChassisUUID) {
-		if rejection := after.checkChassis(s); rejection != nil {
-			return nil, rejection
-		}
+	if rejection == nil && deref(after.ChassisUUID) != deref(before.ChassisUUID) {
+		rejection = after.checkChassis(s)
+	}
+	if rejection != nil {
+		return nil, rejection
 	}
 	if holder, taken := s.NodeNamed(deref(after.Name)); taken && holder != n.UUID {
 		return nil, nodeExists("A node with name %s already exists.", *after.Name)
@@ -181,8 +180,7 @@ func changeInstance(s *ledger.State, n *ledger.Node, instance ledger.UUID) ([]le
 
 // nodeState makes a rejection because of a node's provision state.
 func nodeState(n *ledger.Node, format string, args ...any) *demand.Rejection {
-	id := n.UUID
-	return demand.Refuse(demand.CodeNodeState, demand.Facts{Node: &id, State: n.ProvisionState}, format, args...)
+	return demand.Refuse(demand.CodeNodeState, demand.Facts{Node: &n.UUID, State: n.ProvisionState}, format, args...)
 }
 
 // DeleteNode removes a node. No instance may run on it unless it is in
@@ -208,11 +206,9 @@ func (c *DeleteNode) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection)
 	case !n.Maintenance && !n.Instance.IsNil():
 		return nil, nodeAssociated(n)
 	case !n.Maintenance && !slices.Contains(deletableStates, n.ProvisionState):
-		return nil, nodeState(
-			n,
+		return nil, nodeState(n,
 			"Can not delete node \"%s\" while it is in provision state \"%s\". Valid provision states to perform deletion are: %s.",
-			n.UUID, n.ProvisionState, strings.Join(deletableStates, ", "),
-		)
+			n.UUID, n.ProvisionState, strings.Join(deletableStates, ", "))
 	}
 	var events []ledger.Event
 	if !n.Allocation.IsNil() {
@@ -222,12 +218,8 @@ func (c *DeleteNode) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection)
 }
 
 func nodeProtected(n *ledger.Node) *demand.Rejection {
-	id := n.UUID
-	return &demand.Rejection{
-		Code:    demand.CodeNodeProtected,
-		Message: "Node " + id.String() + " is protected and can not be undeployed, rebuilt or deleted",
-		Facts:   demand.Facts{Node: &id},
-	}
+	return demand.Refuse(demand.CodeNodeProtected, demand.Facts{Node: &n.UUID},
+		"Node %s is protected and can not be undeployed, rebuilt or deleted", n.UUID)
 }
 
 // Provision states and power states, in Ironic's words.
@@ -291,13 +283,11 @@ func (c *SetNodeProvisionState) decide(s *ledger.State) ([]ledger.Event, *demand
 	case verb.protected && n.Protected:
 		return nil, nodeProtected(n)
 	case verb.to == ledger.NodeAvailable && !verb.undeploys && n.Retired():
-		id := n.UUID
-		return nil, demand.Refuse(demand.CodeNodeRetired, demand.Facts{Node: &id, State: n.ProvisionState},
-			"The %s operation can't be performed on node %s because it is retired.", c.Target, id)
+		return nil, demand.Refuse(demand.CodeNodeRetired, demand.Facts{Node: &n.UUID, State: n.ProvisionState},
+			"The %s operation can't be performed on node %s because it is retired.", c.Target, n.UUID)
 	case verb.deploys && n.Maintenance:
-		id := n.UUID
-		return nil, demand.Refuse(demand.CodeNodeMaintenance, demand.Facts{Node: &id, State: n.ProvisionState},
-			"The provisioning operation can't be performed on node %s because it's in maintenance mode.", id)
+		return nil, demand.Refuse(demand.CodeNodeMaintenance, demand.Facts{Node: &n.UUID, State: n.ProvisionState},
+			"The provisioning operation can't be performed on node %s because it's in maintenance mode.", n.UUID)
 	}
 	state := stateOf(n)
 	state.ProvisionState = verb.to
@@ -332,12 +322,9 @@ func undeployed(n *ledger.Node) []ledger.Event {
 }
 
 func badAction(n *ledger.Node, action string) *demand.Rejection {
-	id := n.UUID
-	return demand.Refuse(
-		demand.CodeNodeAction, demand.Facts{Node: &id, Name: action, State: n.ProvisionState},
+	return demand.Refuse(demand.CodeNodeAction, demand.Facts{Node: &n.UUID, Name: action, State: n.ProvisionState},
 		"The requested action \"%s\" can not be performed on node \"%s\" while it is in state \"%s\".",
-		action, id, n.ProvisionState,
-	)
+		action, n.UUID, n.ProvisionState)
 }
 
 func stateOf(n *ledger.Node) ledger.NodeStateSet {
@@ -444,9 +431,8 @@ func replaceNodeTraits(s *ledger.State, n *ledger.Node, traits []string) ([]ledg
 	slices.Sort(traits)
 	traits = slices.Compact(traits)
 	if len(traits) > ledger.MaxNodeTraits {
-		id := n.UUID
-		return nil, demand.Refuse(demand.CodeInvalid, demand.Facts{Field: "traits", Node: &id},
-			"traits: Node %s can have at most %d traits, not %d", id, ledger.MaxNodeTraits, len(traits))
+		return nil, demand.Refuse(demand.CodeInvalid, demand.Facts{Field: "traits", Node: &n.UUID},
+			"traits: Node %s can have at most %d traits, not %d", n.UUID, ledger.MaxNodeTraits, len(traits))
 	}
 	if slices.Equal(traits, n.Traits) {
 		return nil, nil
@@ -489,10 +475,8 @@ func (c *RemoveNodeTrait) decide(s *ledger.State) ([]ledger.Event, *demand.Rejec
 	}
 	i, has := slices.BinarySearch(n.Traits, c.Trait)
 	if !has {
-		return nil, &demand.Rejection{
-			Code: demand.CodeNodeTraitNotFound, Message: fmt.Sprintf("Node %s doesn't have a trait '%s'", n.UUID, c.Trait),
-			Facts: demand.Facts{Node: &c.Node, Name: c.Trait},
-		}
+		return nil, demand.Refuse(demand.CodeNodeTraitNotFound, demand.Facts{Node: &c.Node, Name: c.Trait},
+			"Node %s doesn't have a trait '%s'", n.UUID, c.Trait)
 	}
 	return replaceNodeTraits(s, n, slices.Delete(slices.Clone(n.Traits), i, i+1))
 }

@@ -19,10 +19,7 @@ type CreateProvider struct {
 }
 
 func (c *CreateProvider) check() *demand.Rejection {
-	if c.Name == "" {
-		return demand.Invalid("name", "is required")
-	}
-	return cmp.Or(checkUUID("provider", c.Provider), checkProviderName(c.Name))
+	return cmp.Or(checkGiven("name", c.Name), checkUUID("provider", c.Provider), checkProviderName(c.Name))
 }
 
 func (c *CreateProvider) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
@@ -230,7 +227,7 @@ func (c *RemoveProvider) decide(s *ledger.State) ([]ledger.Event, *demand.Reject
 	var events []ledger.Event
 	s.Consumers(func(consumer *ledger.Consumer) bool {
 		if slices.ContainsFunc(consumer.Allocations, func(a ledger.Allocation) bool { return gone[a.Provider] }) {
-			events = append(events, without(s, consumer, gone))
+			events = append(events, keeping(s, consumer, func(a ledger.Allocation) bool { return !gone[a.Provider] }))
 		}
 		return true
 	})
@@ -255,29 +252,6 @@ func below(s *ledger.State, id ledger.UUID, list []ledger.UUID) []ledger.UUID {
 	return append(list, id)
 }
 
-// without returns a consumer with what it holds elsewhere. A reservation keeps
-// its end.
-func without(s *ledger.State, c *ledger.Consumer, gone map[ledger.UUID]bool) ledger.Event {
-	var left []ledger.AllocationRecord
-	for _, a := range c.Allocations {
-		if !gone[a.Provider] {
-			left = append(
-				left, ledger.AllocationRecord{Provider: a.Provider, Class: s.Classes().Name(a.Class), Amount: a.Amount},
-			)
-		}
-	}
-	if len(left) == 0 {
-		return ledger.ConsumerRemoved{Consumer: c.UUID}
-	}
-	replaced := ledger.AllocationsReplaced{
-		Consumer: c.UUID, Project: c.Owner.Project, User: c.Owner.User, Type: c.Owner.Type, Allocations: left,
-	}
-	if c.ReservedUntil > 0 {
-		return ledger.AllocationsReserved{AllocationsReplaced: replaced, Until: c.ReservedUntil}
-	}
-	return replaced
-}
-
 // ReplaceProviderTraits sets all traits of a provider. If that changes anything,
 // the provider's generation moves by 1.
 type ReplaceProviderTraits struct {
@@ -298,11 +272,8 @@ func (c *ReplaceProviderTraits) check() *demand.Rejection {
 }
 
 func (c *ReplaceProviderTraits) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
-	p, ok := s.Provider(c.Provider)
-	if !ok {
-		return nil, providerNotFound(c.Provider)
-	}
-	if r := checkProviderGeneration(p, c.Generation); r != nil {
+	p, r := providerAt(s, c.Provider, c.Generation)
+	if r != nil {
 		return nil, r
 	}
 	names := slices.Clone(c.Traits)
@@ -368,11 +339,8 @@ func (c *ReplaceProviderAggregates) check() *demand.Rejection {
 }
 
 func (c *ReplaceProviderAggregates) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
-	p, ok := s.Provider(c.Provider)
-	if !ok {
-		return nil, providerNotFound(c.Provider)
-	}
-	if r := checkProviderGeneration(p, c.Generation); r != nil {
+	p, r := providerAt(s, c.Provider, c.Generation)
+	if r != nil {
 		return nil, r
 	}
 	event := ledger.ProviderAggregatesReplaced{

@@ -30,9 +30,7 @@ type Reserve struct {
 	Projects []string `json:"projects,omitempty"`
 }
 
-func (c *Reserve) consumers() []ledger.UUID {
-	return (&AllocateForConsumers{Allocations: c.Allocations}).consumers()
-}
+func (c *Reserve) consumers() []ledger.UUID { return consumersOf(c.Allocations) }
 
 func (c *Reserve) check() *demand.Rejection {
 	if math.IsNaN(c.Seconds) || c.Seconds <= 0 || c.Seconds > MaxReservationSeconds || c.lifetime() <= 0 {
@@ -121,15 +119,7 @@ func (c *ConfirmReservation) decide(s *ledger.State) ([]ledger.Event, *demand.Re
 	if rejection != nil {
 		return nil, rejection
 	}
-	event := ledger.AllocationsReplaced{
-		Consumer: consumer.UUID, Project: consumer.Owner.Project, User: consumer.Owner.User, Type: consumer.Owner.Type,
-	}
-	for _, held := range consumer.Allocations {
-		event.Allocations = append(event.Allocations, ledger.AllocationRecord{
-			Provider: held.Provider, Class: s.Classes().Name(held.Class), Amount: held.Amount,
-		})
-	}
-	return []ledger.Event{event}, nil
+	return []ledger.Event{holdings(s, consumer, func(ledger.Allocation) bool { return true })}, nil
 }
 
 // CancelReservation releases what a consumer has reserved.

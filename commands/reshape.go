@@ -160,14 +160,8 @@ func (c *Reshape) final(s *ledger.State, a *allocator) ([]ledger.Event, *demand.
 			r.Message = fmt.Sprintf("%s after the new allocations", r.Message)
 			return nil, r
 		}
-		generation := between.Generation
-		for _, moved := range a.moved {
-			if moved.Provider == want.Provider {
-				generation = moved.Generation
-			}
-		}
 		events = append(events, ledger.InventoriesReplaced{
-			Provider: want.Provider, Generation: generation + 1, Inventories: recordsOf(want.Inventories),
+			Provider: want.Provider, Generation: a.generation(between) + 1, Inventories: recordsOf(want.Inventories),
 		})
 	}
 	return events, nil

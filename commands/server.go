@@ -1,7 +1,7 @@
 package commands
 
 import (
-	"fmt"
+	"cmp"
 
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
@@ -20,10 +20,7 @@ type BeginTerm struct {
 }
 
 func (c *BeginTerm) check() *demand.Rejection {
-	if c.Leader == "" {
-		return demand.Invalid("leader", "is required")
-	}
-	return checkUUID("instance", c.Instance)
+	return cmp.Or(checkGiven("leader", c.Leader), checkUUID("instance", c.Instance))
 }
 
 // decide: the level never goes down, because what was written
@@ -31,11 +28,8 @@ func (c *BeginTerm) check() *demand.Rejection {
 func (c *BeginTerm) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	before := s.Term()
 	if c.Level < before.Level {
-		return nil, &demand.Rejection{
-			Code: demand.CodeInvalid, Facts: demand.Facts{Field: "level"},
-			Message: fmt.Sprintf("a replica reads features up to level %d only, but the ledger is at level %d: "+
-				"upgrade that replica", c.Level, before.Level),
-		}
+		return nil, demand.Refuse(demand.CodeInvalid, demand.Facts{Field: "level"}, "a replica reads features up to level %d only, but the ledger is at level %d: "+
+			"upgrade that replica", c.Level, before.Level)
 	}
 	return []ledger.Event{ledger.TermBegan{Term: ledger.Term{
 		Number: before.Number + 1, Leader: c.Leader, Instance: c.Instance, Level: c.Level,
