@@ -1,6 +1,7 @@
 package claiming
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/allot-project/allot/commands/demand"
@@ -62,12 +63,8 @@ func inAll(members [][]ledger.UUID) map[ledger.UUID]bool {
 		return common
 	}
 	for _, id := range members[0] {
-		common[id] = true
-		for _, places := range members[1:] {
-			common[id] = common[id] && slices.Contains(places, id)
-		}
-		if !common[id] {
-			delete(common, id)
+		if !slices.ContainsFunc(members[1:], func(places []ledger.UUID) bool { return !slices.Contains(places, id) }) {
+			common[id] = true
 		}
 	}
 	return common
@@ -118,11 +115,7 @@ func (m *matching) stuck() map[ledger.UUID]bool {
 			}
 		}
 	}
-	for id, is := range stuck {
-		if !is {
-			delete(stuck, id)
-		}
-	}
+	maps.DeleteFunc(stuck, func(_ ledger.UUID, is bool) bool { return !is })
 	return stuck
 }
 

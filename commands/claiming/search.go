@@ -6,7 +6,6 @@ package claiming
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/allot-project/allot/commands/demand"
@@ -379,10 +378,8 @@ const (
 // in no index.
 func InState(s *ledger.State, c *demand.Claim) (*demand.Found, *demand.Rejection) {
 	if n := s.ProviderCount(); n > maxInState {
-		return nil, &demand.Rejection{
-			Code:    demand.CodeClaimBudget,
-			Message: fmt.Sprintf("a claim is not tried out among more than %d providers, and there are %d", maxInState, n),
-		}
+		return nil, demand.Refuse(demand.CodeClaimBudget, demand.Facts{},
+			"a claim is not tried out among more than %d providers, and there are %d", maxInState, n)
 	}
 	providers := make([]*ledger.Provider, 0, s.ProviderCount())
 	s.Providers(func(p *ledger.Provider) bool { providers = append(providers, p); return true })

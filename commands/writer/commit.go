@@ -115,20 +115,12 @@ func (l *loop) decide(c *pendingCommand, f *inflightCommit, changed map[ledger.U
 // read.
 func (l *loop) notYet(events []ledger.Event) *demand.Rejection {
 	level := ledger.LevelOf(events)
-	if _, begins := termIn(events); begins || l.state.Reaches(level) {
-		return nil
+	if _, begins := events[0].(ledger.TermBegan); begins || l.state.Reaches(level) {
+		return nil // the beginning of a term may raise the level
 	}
-	return &demand.Rejection{
-		Code: demand.CodeNotYet,
-		Message: fmt.Sprintf("this needs level %d of features, but some replica has level %d only: upgrade all replicas",
-			level, l.state.Term().Level),
-	}
-}
-
-// termIn returns the term that events begin, if they do, which may raise the level.
-func termIn(events []ledger.Event) (began ledger.TermBegan, begins bool) {
-	began, begins = events[0].(ledger.TermBegan)
-	return began, begins
+	return demand.Refuse(demand.CodeNotYet, demand.Facts{},
+		"this needs level %d of features, but some replica has level %d only: upgrade all replicas",
+		level, l.state.Term().Level)
 }
 
 // add applies the decided events and adds their record to the open commit. It
@@ -244,21 +236,14 @@ func (l *loop) send(f *inflightCommit) error {
 	}
 	l.state.Advance(commit.Head())
 	f.commit, f.encoded, f.changes = commit, encoded, l.state.Changes()
-	f.fork = l.forkIfDue(commit)
+	if l.opts.Snapshots.Folded(commit); l.opts.Snapshots.Due(l.state) {
+		f.fork = l.state.Fork()
+	}
 	l.underWay++
 	f.sent = time.Now()
 	l.log.Append(commit.Sequence, encoded, func(err error) { f.appended <- err })
 	l.flights <- f
 	return nil
-}
-
-// forkIfDue returns a copy of the State when a snapshot is due, otherwise nil.
-func (l *loop) forkIfDue(commit *ledger.Commit) *ledger.State {
-	l.opts.Snapshots.Folded(commit)
-	if !l.opts.Snapshots.Due(l.state) {
-		return nil
-	}
-	return l.state.Fork()
 }
 
 // known answers a call whose command id was accepted before. If the first call
@@ -311,10 +296,8 @@ func (c *pendingCommand) mayKnow(actor string) bool { return c.Project == "" || 
 func (l *loop) hide(c *pendingCommand, f *inflightCommit) {
 	rejection := commands.Foreign(c.Submission, l.state)
 	if rejection == nil {
-		rejection = &demand.Rejection{
-			Code:    demand.CodeCommandIDReused,
-			Message: fmt.Sprintf("command id %s is taken: send the command with another id", c.ID),
-		}
+		rejection = demand.Refuse(demand.CodeCommandIDReused, demand.Facts{},
+			"command id %s is taken: send the command with another id", c.ID)
 	}
 	l.reject(c, f, rejection)
 }

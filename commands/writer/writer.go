@@ -215,9 +215,7 @@ func noAnswer(ctx context.Context) error {
 // together are reported together.
 func (w *Writer) Start(s commands.Submission, done func(commands.Outcome, error)) {
 	if s.ID.IsNil() && !s.DryRun {
-		w.turnAway(s, done, commands.Outcome{Rejection: &demand.Rejection{
-			Code: demand.CodeInvalid, Message: "command_id: is required", Facts: demand.Facts{Field: "command_id"},
-		}}, nil)
+		w.turnAway(s, done, commands.Outcome{Rejection: demand.Invalid("command_id", "is required")}, nil)
 		return
 	}
 	if rejection := commands.Check(s.Command); rejection != nil {

@@ -15,10 +15,8 @@ func servesAlone(req *Request, p *ledger.Provider) bool {
 			return false
 		}
 	}
-	for _, name := range req.RootForbidden {
-		if p.HasTrait(name) {
-			return false
-		}
+	if hasAny(p, req.RootForbidden) {
+		return false
 	}
 	suffixed := 0
 	for i := range req.Groups {
@@ -45,17 +43,12 @@ func passes(g *Group, p *ledger.Provider) bool {
 			return false
 		}
 	}
-	for _, name := range g.Forbidden {
-		if p.HasTrait(name) {
-			return false
-		}
-	}
 	for _, anyOf := range g.MemberOf {
 		if !memberOfAny(p, anyOf) {
 			return false
 		}
 	}
-	return !memberOfAny(p, g.NotMemberOf) && (g.InTree == nil || len(g.Resources) == 0 || *g.InTree == p.UUID)
+	return !hasAny(p, g.Forbidden) && !memberOfAny(p, g.NotMemberOf) && (g.InTree == nil || len(g.Resources) == 0 || *g.InTree == p.UUID)
 }
 
 // fitTogether checks the sums of what groups take of a provider.

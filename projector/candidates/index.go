@@ -172,18 +172,13 @@ func (x *Index) set(p *ledger.Provider) {
 		x.world.entries.set(number, was, x.epoch)
 	}
 	if !ledger.SameList(before.Traits, p.Traits) {
-		x.world.traits = owned(x.world.traits, &x.owned.traits, x.epoch)
-		diff(before.Traits, p.Traits, func(name string, has bool) { setPosting(x.world.traits, name, number, has, x.epoch) })
+		repost(&x.world.traits, &x.owned.traits, before.Traits, p.Traits, number, x.epoch)
 	}
 	if !ledger.SameList(before.Aggregates, p.Aggregates) {
-		x.world.aggregates = owned(x.world.aggregates, &x.owned.aggregates, x.epoch)
-		diff(before.Aggregates, p.Aggregates,
-			func(id ledger.UUID, has bool) { setPosting(x.world.aggregates, id, number, has, x.epoch) })
+		repost(&x.world.aggregates, &x.owned.aggregates, before.Aggregates, p.Aggregates, number, x.epoch)
 	}
 	if !sameClasses(before, p) {
-		x.world.classes = owned(x.world.classes, &x.owned.classes, x.epoch)
-		diff(classesOf(before), classesOf(p),
-			func(c ledger.ClassID, has bool) { setPosting(x.world.classes, c, number, has, x.epoch) })
+		repost(&x.world.classes, &x.owned.classes, classesOf(before), classesOf(p), number, x.epoch)
 	}
 }
 
@@ -288,13 +283,22 @@ func bitsOf[K comparable](table map[K]*posting, key K) *roaring.Bitmap {
 	return none
 }
 
-// owned returns a table that may be edited.
-func owned[K comparable](table map[K]*posting, since *uint64, epoch uint64) map[K]*posting {
-	if *since == epoch {
-		return table
+// repost puts a provider into the sets of a table of what it has now, and takes it out of those of
+// what it had before. The table is copied first, unless that was done since some epoch.
+func repost[K comparable](table *map[K]*posting, since *uint64, before, after []K, number uint32, epoch uint64) {
+	if *since != epoch {
+		*table, *since = maps.Clone(*table), epoch
 	}
-	*since = epoch
-	return maps.Clone(table)
+	for _, key := range before {
+		if !slices.Contains(after, key) {
+			setPosting(*table, key, number, false, epoch)
+		}
+	}
+	for _, key := range after {
+		if !slices.Contains(before, key) {
+			setPosting(*table, key, number, true, epoch)
+		}
+	}
 }
 
 func setPosting[K comparable](table map[K]*posting, key K, number uint32, has bool, epoch uint64) {
@@ -314,20 +318,6 @@ func setPosting[K comparable](table map[K]*posting, key K, number uint32, has bo
 	p.bits.Remove(number)
 	if p.bits.IsEmpty() {
 		delete(table, key)
-	}
-}
-
-// diff calls yield for the elements that only one of two lists has.
-func diff[T comparable](before, after []T, yield func(item T, has bool)) {
-	for _, item := range before {
-		if !slices.Contains(after, item) {
-			yield(item, false)
-		}
-	}
-	for _, item := range after {
-		if !slices.Contains(before, item) {
-			yield(item, true)
-		}
 	}
 }
 

@@ -225,7 +225,7 @@ func (w *World) planSpread(p *plan, i int, g *Group) {
 			allowed.and(w.treeOf(*g.InTree))
 		}
 		for _, anyOf := range g.MemberOf {
-			allowed.andSpanned(w.inAggregates(anyOf)...)
+			allowed.andSpanned(setsOf(w.aggregates, anyOf)...)
 		}
 		p.add(slot{group: i, resources: g.Resources[j : j+1], last: j == len(g.Resources)-1, allowed: allowed})
 	}
@@ -279,36 +279,29 @@ func (w *World) allowed(g *Group) *set {
 		allowed.and(bitsOf(w.classes, r.Class))
 	}
 	for _, anyOf := range g.Required {
-		allowed.and(w.withTraits(anyOf)...)
+		allowed.and(setsOf(w.traits, anyOf)...)
 	}
 	for _, anyOf := range g.MemberOf {
-		allowed.and(w.inAggregates(anyOf)...)
+		allowed.and(setsOf(w.aggregates, anyOf)...)
 	}
 	w.exclude(allowed, g)
 	return allowed
 }
 
-// withTraits are the providers with each of some traits.
-func (w *World) withTraits(names []string) []*roaring.Bitmap {
-	sets := make([]*roaring.Bitmap, len(names))
-	for i, name := range names {
-		sets[i] = bitsOf(w.traits, name)
+// setsOf are the providers with each of some traits, or in each of some aggregates.
+func setsOf[K comparable](table map[K]*posting, keys []K) []*roaring.Bitmap {
+	sets := make([]*roaring.Bitmap, len(keys))
+	for i, key := range keys {
+		sets[i] = bitsOf(table, key)
 	}
 	return sets
 }
 
-// inAggregates are the providers in each of some aggregates.
-func (w *World) inAggregates(ids []ledger.UUID) []*roaring.Bitmap {
-	sets := make([]*roaring.Bitmap, len(ids))
-	for i, id := range ids {
-		sets[i] = bitsOf(w.aggregates, id)
-	}
-	return sets
+func (w *World) withAnyTrait(names []string) *roaring.Bitmap { return union(setsOf(w.traits, names)) }
+
+func (w *World) inAnyAggregate(ids []ledger.UUID) *roaring.Bitmap {
+	return union(setsOf(w.aggregates, ids))
 }
-
-func (w *World) withAnyTrait(names []string) *roaring.Bitmap { return union(w.withTraits(names)) }
-
-func (w *World) inAnyAggregate(ids []ledger.UUID) *roaring.Bitmap { return union(w.inAggregates(ids)) }
 
 // treeOf returns the tree of a provider; nothing if the provider does not exist.
 func (w *World) treeOf(id ledger.UUID) *roaring.Bitmap {
@@ -344,7 +337,7 @@ func (w *World) findGuests(p *plan, req *Request, m *meter) error {
 			}
 			anchors.and(w.rootsOf(w.inAnyAggregate(aggregates)))
 		} else {
-			anchors.and(w.inAggregates(aggregates)...)
+			anchors.and(setsOf(w.aggregates, aggregates)...)
 		}
 		p.guests = append(p.guests, guest{number, anchors})
 	}
@@ -444,25 +437,16 @@ func (n *named) of(root *ledger.Provider, members []*ledger.Provider) bool {
 		}
 	}
 	for _, anyOf := range n.traits {
-		if !someHave(members, func(p *ledger.Provider) bool { return hasAny(p, anyOf) }) {
+		if !slices.ContainsFunc(members, func(p *ledger.Provider) bool { return hasAny(p, anyOf) }) {
 			return false
 		}
 	}
 	for _, anyOf := range n.aggregates {
-		if !someHave(members, func(p *ledger.Provider) bool { return memberOfAny(p, anyOf) }) {
+		if !slices.ContainsFunc(members, func(p *ledger.Provider) bool { return memberOfAny(p, anyOf) }) {
 			return false
 		}
 	}
 	return true
-}
-
-func someHave(members []*ledger.Provider, has func(*ledger.Provider) bool) bool {
-	for _, p := range members {
-		if has(p) {
-			return true
-		}
-	}
-	return false
 }
 
 // sets calls yield with the roots that each name leaves, by itself.

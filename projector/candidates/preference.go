@@ -229,12 +229,10 @@ func (s *selection) judge(root *ledger.Provider, providers []*ledger.Provider) (
 }
 
 func (s *selection) anyOf(set *roaring.Bitmap, providers []*ledger.Provider) bool {
-	for _, p := range providers {
-		if number, known := s.world.number(p.UUID); known && set.Contains(number) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(providers, func(p *ledger.Provider) bool {
+		number, known := s.world.number(p.UUID)
+		return known && set.Contains(number)
+	})
 }
 
 // soft is how many preferences divide roots.

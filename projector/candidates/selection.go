@@ -1,6 +1,7 @@
 package candidates
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -347,15 +348,7 @@ func (s *selection) strata() []stratum {
 			list = append(list, one)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b stratum) int {
-		switch {
-		case a.bonus > b.bonus:
-			return -1
-		case a.bonus < b.bonus:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(list, func(a, b stratum) int { return cmp.Compare(b.bonus, a.bonus) })
 	return list
 }
 
