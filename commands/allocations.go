@@ -179,7 +179,6 @@ func (a *allocator) checkGenerations() *demand.Rejection {
 	return nil
 }
 
-// checkProvidersExist rejects the command if a provider does not exist.
 func (a *allocator) checkProvidersExist() *demand.Rejection {
 	for i := range a.allocations {
 		for _, res := range a.allocations[i].Resources {

@@ -183,7 +183,6 @@ func (c *nodeChoice) fits(n *ledger.Node) bool {
 	return true
 }
 
-// failure returns Ironic's text about the missing node.
 func (c *nodeChoice) failure() string {
 	switch {
 	case c.suitable > 0:

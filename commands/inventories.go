@@ -274,7 +274,6 @@ func (c *ReplaceInventories) decide(s *ledger.State) ([]ledger.Event, *demand.Re
 	}}, nil
 }
 
-// classIDs looks up the classes of inventories.
 func classIDs(s *ledger.State, inventories []Inventory) (map[ledger.ClassID]bool, *demand.Rejection) {
 	ids := make(map[ledger.ClassID]bool, len(inventories))
 	for _, inv := range inventories {

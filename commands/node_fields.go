@@ -262,7 +262,6 @@ func (f *NodeFields) checkParent(s *ledger.State, id ledger.UUID) *demand.Reject
 	return nil
 }
 
-// checkChassis requires a node's chassis to exist.
 func (f *NodeFields) checkChassis(s *ledger.State) *demand.Rejection {
 	id := deref(f.ChassisUUID)
 	if _, exists := s.Chassis(id); !exists && f.ChassisUUID != nil {

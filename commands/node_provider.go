@@ -189,13 +189,11 @@ func (p *providerSync) oneOwner(n *ledger.Node, held bool) *demand.Rejection {
 		"the resource provider of node %s is held by a consumer in Placement", n.UUID)
 }
 
-// holds reports whether a consumer holds something of a provider.
 func holds(s *ledger.State, consumer, provider ledger.UUID) bool {
 	c, exists := s.Consumer(consumer)
 	return exists && slices.ContainsFunc(c.Allocations, func(a ledger.Allocation) bool { return a.Provider == provider })
 }
 
-// remove deletes the provider of a deleted node.
 func (p *providerSync) remove(before *ledger.Node) *demand.Rejection {
 	provider, exists := p.s.Provider(before.UUID)
 	if !exists {
@@ -373,7 +371,6 @@ func removeConsumer(s *ledger.State, c *ledger.Consumer) []ledger.Event {
 	return events
 }
 
-// heldByConsumer reports whether a consumer holds the node's provider.
 func heldByConsumer(s *ledger.State, n *ledger.Node) bool {
 	provider, exists := s.Provider(n.UUID)
 	return s.NodeProviders() && exists && provider.InUse() != nil

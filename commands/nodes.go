@@ -155,7 +155,6 @@ func checkDescription(s *ledger.State, n *ledger.Node, after *ledger.NodeDescrip
 	return nil
 }
 
-// changeInstance sets or removes the instance of a node.
 func changeInstance(s *ledger.State, n *ledger.Node, instance ledger.UUID) ([]ledger.Event, *demand.Rejection) {
 	switch {
 	case instance == n.Instance:
@@ -178,7 +177,6 @@ func changeInstance(s *ledger.State, n *ledger.Node, instance ledger.UUID) ([]le
 	return []ledger.Event{ledger.NodeInstanceSet{Node: n.UUID, Instance: instance}}, nil
 }
 
-// nodeState makes a rejection because of a node's provision state.
 func nodeState(n *ledger.Node, format string, args ...any) *demand.Rejection {
 	return demand.Refuse(demand.CodeNodeState, demand.Facts{Node: &n.UUID, State: n.ProvisionState}, format, args...)
 }

@@ -86,7 +86,6 @@ func notReserved(id ledger.UUID) *demand.Rejection {
 	)
 }
 
-// reservation finds the reservation that a command names.
 func reservation(s *ledger.State, id ledger.UUID) (*ledger.Consumer, *demand.Rejection) {
 	consumer, ok := s.Consumer(id)
 	if !ok {

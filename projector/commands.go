@@ -13,7 +13,6 @@ import (
 	"github.com/allot-project/allot/projector/store"
 )
 
-// command finds the record of a command id.
 func (m *models) command(id ledger.UUID) (result ledger.CommandResult, found bool, err error) {
 	if m.commands.excludes(id) {
 		return result, false, nil
@@ -25,7 +24,6 @@ func (m *models) command(id ledger.UUID) (result ledger.CommandResult, found boo
 	return result, found, err
 }
 
-// readCommand reads what is stored of a command.
 func readCommand(value []byte) (result ledger.CommandResult, err error) {
 	f := fields{data: value}
 	result.Address = ledger.Address{Sequence: f.uint(), Index: int(f.uint())}
@@ -93,7 +91,6 @@ func (l *idLayer) add(id ledger.UUID, at uint64) {
 	l.newest = max(l.newest, at)
 }
 
-// add adds an id that is folded.
 func (f *commandFilter) add(id ledger.UUID, now time.Time) {
 	at, ok := timeOf(id)
 	if !ok {

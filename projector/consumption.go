@@ -248,7 +248,6 @@ func (v View) ProjectsConsumption(at Moment) iter.Seq2[*ProjectConsumption, erro
 	}
 }
 
-// projects yields the projects of one table.
 func (v View) projects(table byte, at Moment) iter.Seq2[*ProjectConsumption, error] {
 	return func(yield func(*ProjectConsumption, error) bool) {
 		var one *ProjectConsumption

@@ -152,7 +152,6 @@ func until(skipped int) func(*pastRows, byte) error {
 	}
 }
 
-// commits adds the commits up to that moment.
 func (d *pastRows) commits(table byte) error {
 	return d.between([]byte{table}, after(commitKey(d.sequence)), func(_, _ []byte) bool { return true })
 }

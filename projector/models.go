@@ -97,7 +97,6 @@ func openModels(files store.Files, dir string, logger *slog.Logger, stopped <-ch
 
 func (m *models) view() View { return View{p: m, sequence: m.sequence.Load()} }
 
-// load reads the checkpoint.
 func (m *models) load() error {
 	var version uint64
 	var head ledger.Head

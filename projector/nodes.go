@@ -8,7 +8,6 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// nodeAllocation writes one change of a node allocation.
 func (w *writer) nodeAllocation(c ledger.Change[ledger.NodeAllocation]) {
 	step(w, nodeAllocations, c)
 	waits := func(a *ledger.NodeAllocation) bool { return a != nil && a.State == ledger.NodeAllocating }
@@ -48,7 +47,6 @@ var (
 	}
 )
 
-// step writes one change of a numbered entity.
 func step[T any](w *writer, t entity[T], c ledger.Change[T]) {
 	before, after := c.Before, c.After
 	var was, is thing // without a name there is nothing to find it by
@@ -244,7 +242,6 @@ func (t entity[T]) find(v View, key []byte) (*T, bool, error) {
 	return one, found, err
 }
 
-// point reads the entity with a number.
 func (t entity[T]) point(v View, number uint64) (*T, bool, error) {
 	value, _, found, err := v.version(numberKey(t.value, number))
 	if err != nil || !found {

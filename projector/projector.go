@@ -69,7 +69,6 @@ func Open(dir string, logger *slog.Logger) (*Projector, error) {
 	return openOn(store.OnDisk, dir, logger)
 }
 
-// openOn is Open with Pebble's files on any file system.
 func openOn(files store.Files, dir string, logger *slog.Logger) (*Projector, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("projector: %w", err)

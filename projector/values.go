@@ -146,7 +146,6 @@ func appendRecord(b []byte, r *ledger.Record, last int64) []byte {
 	return binary.AppendUvarint(b, uint64(r.Cause.Index))
 }
 
-// skipRecord skips a record without decoding it.
 func skipRecord(f *fields) {
 	f.take(uint64(len(ledger.UUID{})))
 	f.int()
@@ -421,7 +420,6 @@ func appendPacked(b []byte, name string) []byte {
 	return append(binary.AppendUvarint(b, packings+uint64(len(name))), name...)
 }
 
-// packed reads a name that appendPacked wrote.
 func (f *fields) packed() string {
 	switch n := f.uint(); {
 	case f.bad:
@@ -433,7 +431,6 @@ func (f *fields) packed() string {
 	}
 }
 
-// skipPacked skips a name that appendPacked wrote.
 func (f *fields) skipPacked() {
 	if n := f.uint(); n < packings {
 		f.take(uint64(len(ledger.UUID{})))

@@ -56,7 +56,6 @@ func (g *ganged) allows(places []ledger.UUID) bool {
 	return !g.must || slices.ContainsFunc(places, func(id ledger.UUID) bool { return !g.held[id] })
 }
 
-// inAll are the places that all members have.
 func inAll(members [][]ledger.UUID) map[ledger.UUID]bool {
 	common := make(map[ledger.UUID]bool)
 	if len(members) == 0 {

@@ -157,7 +157,6 @@ type gang struct {
 	spent   bool // not everything was tried
 }
 
-// all finds something for all consumers.
 func (g *gang) all() (whole bool, err error) {
 	if g.standing != nil {
 		return g.stand()

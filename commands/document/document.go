@@ -105,7 +105,6 @@ func (s *Scale) open(isArray bool) error {
 	return nil
 }
 
-// another counts one more element or pair.
 func (s *Scale) another() {
 	if s.arrays[s.depth] {
 		s.weight += s.Element

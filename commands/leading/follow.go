@@ -37,7 +37,6 @@ type follower struct {
 	polled  time.Time
 }
 
-// follow starts to follow from a State.
 func (r *Replica) follow(state *ledger.State) {
 	f := &follower{
 		r: r, state: state, commits: make(chan []byte, announced), forks: make(chan chan *ledger.State),

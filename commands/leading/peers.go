@@ -70,7 +70,6 @@ type foldedTerm struct {
 	seen time.Duration // when it was folded here, since boot
 }
 
-// folds notes the last term of a State.
 func (v *leaderView) folds(term ledger.Term, now time.Duration) {
 	if last := v.folded.Load(); last == nil || last.Number != term.Number {
 		v.folded.Store(&foldedTerm{term, now})
@@ -90,7 +89,6 @@ func (v *leaderView) get() (announcement, <-chan struct{}) {
 	return v.last, v.changed
 }
 
-// set notes what a leader has announced.
 func (v *leaderView) set(h announcement) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -102,7 +100,6 @@ func (v *leaderView) set(h announcement) {
 	}
 }
 
-// listen starts to listen to the others' messages.
 func (r *Replica) listen() (err error) {
 	r.hears, err = r.subscribe(map[string]nats.MsgHandler{
 		commitSubject: r.hearCommit, leaderSubject: r.hearLeader, members.StatusSubject: r.group.AnswerStatus,
@@ -157,7 +154,6 @@ func (r *Replica) announce(encoded []byte) {
 	}
 }
 
-// announceLeader tells all replicas who leads.
 func (r *Replica) announceLeader(t *Term, released bool, successor string) {
 	h := announcement{
 		Name: r.cfg.Name, Instance: t.instance, Term: t.number.Load(), Released: released, Successor: successor,
@@ -186,7 +182,6 @@ func (t *Term) knows() uint64 {
 	return last
 }
 
-// note notes a leader's announcement.
 func (v *leaderView) note(h announcement, now time.Duration) {
 	if !h.Released {
 		v.heard.Store(int64(now))
@@ -264,7 +259,6 @@ var failures = map[string]error{
 	"budget": fair.ErrBudget,
 }
 
-// encodeSubmission encodes a submission for readSubmission.
 func encodeSubmission(s commands.Submission) ([]byte, error) {
 	data, err := encoding.Encode(submitted{
 		ID: s.ID, Actor: s.Actor, RequestID: s.RequestID, Cause: s.Cause, DryRun: s.DryRun, Project: s.Project,
@@ -340,7 +334,6 @@ func (t *Term) respond(msg *nats.Msg, answer carried) {
 	}
 }
 
-// outcome returns the outcome in an answer.
 func (c *carried) outcome() (commands.Outcome, error) {
 	out := commands.Outcome{Address: c.Address, Repeated: c.Repeated, Rejection: c.Rejection}
 	if c.Failure != "" {

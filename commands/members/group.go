@@ -52,7 +52,6 @@ type Group struct {
 // started is when this process became a replica.
 var started = time.Now()
 
-// own returns this replica's status.
 func (g *Group) own() Member {
 	m := g.Own()
 	m.Name, m.Instance, m.Level, m.Since = g.Name, g.Instance, ledger.Level, started.Unix()

@@ -175,7 +175,6 @@ func (s *Stage) enqueue(c *claim) error {
 	return nil
 }
 
-// run searches for one claim after the other.
 func (s *Stage) run() {
 	keepUp := time.AfterFunc(keepUpEvery, s.fallBehind)
 	defer keepUp.Stop()
@@ -205,7 +204,6 @@ func (s *Stage) run() {
 	}
 }
 
-// fallBehind has the stage keep up.
 func (s *Stage) fallBehind() {
 	s.mu.Lock()
 	s.late = true
@@ -298,7 +296,6 @@ func (s *Stage) sync() {
 	s.view = view
 }
 
-// searchOne searches for a claim, and passes it on.
 func (s *Stage) searchOne(c *claim) {
 	if c.round >= maxRounds {
 		s.pass(c, s.nothing(c, true))

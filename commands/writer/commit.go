@@ -37,7 +37,6 @@ type inflightCommit struct {
 	barrier  chan []*inflightCommit // see loop.sync
 }
 
-// buildCommit decides the waiting calls.
 func (l *loop) buildCommit() (*inflightCommit, error) {
 	f := &inflightCommit{appended: make(chan error, 1), undo: l.state.Begin()}
 	if l.opts.Observer != nil {

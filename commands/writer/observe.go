@@ -91,7 +91,6 @@ func (w *Writer) observe(f *inflightCommit, appended time.Time) {
 	}
 }
 
-// observeAnswer reports an answered command.
 func (w *Writer) observeAnswer(c *pendingCommand, outcome commands.Outcome, err error) {
 	if w.opts.Observer == nil || c.forking {
 		return

@@ -242,7 +242,6 @@ func (w *Writer) decideFound(s commands.Submission, done func(commands.Outcome, 
 	}
 }
 
-// turnAway answers a command that never waited.
 func (w *Writer) turnAway(
 	s commands.Submission, done func(commands.Outcome, error), outcome commands.Outcome, err error,
 ) {

@@ -485,7 +485,6 @@ func (x *Index) grow() {
 	}
 }
 
-// unchain takes a provider out of its bucket.
 func (x *Index) unchain(number uint32) {
 	e := x.world.entries.get(number)
 	bucket := x.world.bucket(e.p.UUID)

@@ -120,7 +120,6 @@ func asksSame(req *Request, a, b *Group) bool {
 		(a.InTree == nil) == (b.InTree == nil) && (a.InTree == nil || *a.InTree == *b.InTree)
 }
 
-// describe fills in what kinds ask for.
 func (p *plan) describe(req *Request) {
 	for i := range p.slots {
 		for _, r := range p.slots[i].resources {
@@ -144,7 +143,6 @@ func (p *plan) describe(req *Request) {
 	p.findContests()
 }
 
-// add adds the first slot of a kind.
 func (p *plan) add(s slot) {
 	s.kind = len(p.kinds)
 	p.kinds = append(p.kinds, kind{first: len(p.slots), slots: 1})
@@ -384,7 +382,6 @@ func (w *World) anchorsOf(providers *roaring.Bitmap, guests []guest) *roaring.Bi
 	return anchors
 }
 
-// shuffled lists the anchors in an order that is drawn.
 func (p *plan) shuffled(seed uint64) []uint32 {
 	list := p.anchors.bits().ToArray()
 	draw := rand.New(rand.NewPCG(seed, 0))

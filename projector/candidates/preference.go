@@ -190,7 +190,6 @@ func (w *World) nearTo(n *Near) *roaring.Bitmap {
 	return set
 }
 
-// nearSets are the providers that each rule of a preference is about.
 func (w *World) nearSets(pref *Preference) []*roaring.Bitmap {
 	if len(pref.Near) == 0 {
 		return nil

@@ -468,10 +468,8 @@ type meter struct {
 // pauseSteps is the number of steps between two pauses, which take 20 to 100 us.
 const pauseSteps = 256
 
-// step counts one step.
 func (m *meter) step() error { return m.work(1) }
 
-// work counts some steps.
 func (m *meter) work(steps int) error {
 	before := m.steps
 	m.steps += steps

@@ -71,7 +71,6 @@ func newSelection(ctx context.Context, w *World, req *Request, pref *Preference,
 // candidates.
 func (s *selection) sharing() bool { return !bitsOf(s.world.traits, SharingTrait).IsEmpty() }
 
-// all looks at every candidate.
 func (s *selection) all() ([]Ranked, error) {
 	if err := s.prepareAll(); err != nil {
 		return nil, err
@@ -88,7 +87,6 @@ func (s *selection) all() ([]Ranked, error) {
 	return s.found, nil
 }
 
-// each looks at some roots.
 func (s *selection) each(roots *roaring.Bitmap, bonus float64) error {
 	if err := s.suffices(roots); err != nil {
 		return err

@@ -104,7 +104,6 @@ func (d *disk) kill(reason error) {
 	d.dead.Store(true)
 }
 
-// file opens a file for writing.
 func (d *disk) file(open func() (vfs.File, error)) (vfs.File, error) {
 	var f vfs.File
 	err := d.change(func() (err error) {
