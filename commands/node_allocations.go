@@ -211,9 +211,7 @@ func (c *BackfillNodeAllocation) mismatch(s *ledger.State, n *ledger.Node, id le
 	return ""
 }
 
-func quoted(names []string) string {
-	return "['" + strings.Join(names, "', '") + "']"
-}
+func quoted(names []string) string { return "['" + strings.Join(names, "', '") + "']" }
 
 // UpdateNodeAllocation changes an allocation's name and extra by a JSON Patch
 // (Ironic 1.57). Nothing else can change; a new name does not lead to another

@@ -18,9 +18,7 @@ type Form struct {
 
 // OwnForm is that of the read models which this build writes, and the only one
 // that it reads.
-func OwnForm() Form {
-	return Form{Schema: schemaVersion, Files: store.Format}
-}
+func OwnForm() Form { return Form{Schema: schemaVersion, Files: store.Format} }
 
 // Position is where read models in files stand.
 type Position struct {

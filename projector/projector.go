@@ -92,9 +92,7 @@ func openOn(files store.Files, dir string, logger *slog.Logger) (*Projector, err
 
 // Interrupt ends all waiting for space on the disk. Call it before the writer is
 // closed, which may be waiting.
-func (p *Projector) Interrupt() {
-	p.stopping.Do(func() { close(p.stopped) })
-}
+func (p *Projector) Interrupt() { p.stopping.Do(func() { close(p.stopped) }) }
 
 // Close syncs and closes the read models, once they are not read any more. It
 // sets damaged ones aside.

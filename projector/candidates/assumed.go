@@ -8,9 +8,7 @@ import (
 
 // Assume has amounts taken, or with sign -1 given back, until the same is
 // assumed with the other sign. Sync does not end it.
-func (r *Ranking) Assume(uses []Use, sign int64) {
-	r.refile(r.assume(uses, sign))
-}
+func (r *Ranking) Assume(uses []Use, sign int64) { r.refile(r.assume(uses, sign)) }
 
 // assume is Assume, but for the orders. It returns the roots that belong elsewhere.
 func (r *Ranking) assume(uses []Use, sign int64) (moved []uint32) {

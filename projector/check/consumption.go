@@ -120,9 +120,7 @@ func (s *sum) upTo(at int64) *big.Int {
 	return product.Add(product, &s.before)
 }
 
-func (s *sum) change(by, at int64) {
-	s.before, s.amount, s.since = *s.upTo(at), s.amount+by, at
-}
+func (s *sum) change(by, at int64) { s.before, s.amount, s.since = *s.upTo(at), s.amount+by, at }
 
 // compare compares a root with what was consumed by its moment.
 func (c *consumption) compare(root ledger.ConsumptionRoot, sequence uint64) {
