@@ -437,10 +437,8 @@ func obeyed(s *ledger.State, prefer *demand.ClaimPreference, choice *demand.Choi
 }
 
 func providersOf(chosen *wanted.Ranked) (ids []ledger.UUID) {
-	for _, members := range chosen.Groups {
-		for _, p := range members {
-			ids = append(ids, p.UUID)
-		}
+	for _, p := range chosen.Providers() {
+		ids = append(ids, p.UUID)
 	}
 	return ids
 }

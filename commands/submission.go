@@ -117,11 +117,17 @@ type Freshness interface {
 	Ahead() bool
 }
 
+// Done is told what Submit would return.
+type Done = func(Outcome, error)
+
+// Decider has the writer decide a submission.
+type Decider = func(Submission, Done)
+
 // Starter is a Submitter that can have many commands under way; see
 // writer.Writer.Start.
 type Starter interface {
 	Submitter
-	Start(s Submission, done func(Outcome, error))
+	Start(s Submission, done Done)
 }
 
 // Trace is the place of a request in a trace, in the words of W3C Trace Context.

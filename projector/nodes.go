@@ -267,29 +267,27 @@ func (t entity[T]) list(v View, after uint64, yield func(*T) bool) error {
 		}
 	}
 	slices.Sort(gone)
-	emit := func(number uint64) (bool, error) {
+	numbers := func(yield func(uint64) bool) {
+		for ok := it.SeekGE(numberKey(t.now, after+1)); ok && it.Key()[0] == t.now; ok = it.Next() {
+			number := binary.BigEndian.Uint64(it.Key()[1:])
+			for ; len(gone) > 0 && gone[0] < number; gone = gone[1:] {
+				if !yield(gone[0]) {
+					return
+				}
+			}
+			if !yield(number) {
+				return
+			}
+		}
+		slices.Values(gone)(yield)
+	}
+	for number := range numbers {
 		one, found, err := t.point(v, number)
-		if err != nil || !found {
-			return err == nil, err
-		}
-		return yield(one), nil
-	}
-	more := true
-	for ok := it.SeekGE(numberKey(t.now, after+1)); ok && it.Key()[0] == t.now && more && err == nil; ok = it.Next() {
-		number := binary.BigEndian.Uint64(it.Key()[1:])
-		for len(gone) > 0 && gone[0] < number && more && err == nil {
-			more, err = emit(gone[0])
-			gone = gone[1:]
-		}
-		if more && err == nil {
-			more, err = emit(number)
+		if err != nil || found && !yield(one) {
+			return it.Finish(err)
 		}
 	}
-	for len(gone) > 0 && more && err == nil {
-		more, err = emit(gone[0])
-		gone = gone[1:]
-	}
-	return it.Finish(err)
+	return it.Finish(nil)
 }
 
 var allChassis = entity[ledger.Chassis]{

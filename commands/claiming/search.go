@@ -283,13 +283,13 @@ func (g *gang) within(pref *candidates.Preference) *candidates.Preference {
 		rule := &g.rules[i]
 		members := make([][]ledger.UUID, len(g.members))
 		for j := range g.members {
-			members[j] = rule.PlacesBy(servingOf(&g.members[j]), g.rootOf)
+			members[j] = rule.PlacesBy(g.members[j].Providers(), g.rootOf)
 		}
 		rules[i] = gangedBy(rule, members, len(g.consumers)-len(g.members))
 		if rule.Rule == demand.GangTogether && len(g.members) > 0 {
 			// The index finds these; what else is to hold is judged one by one.
 			near := candidates.Near{Reach: rule.Reach(), Rule: candidates.RequireNear}
-			for _, p := range servingOf(&g.members[0]) {
+			for _, p := range g.members[0].Providers() {
 				near.Providers = append(near.Providers, p.UUID)
 			}
 			out.Near = append(out.Near, near)
@@ -304,18 +304,6 @@ func (g *gang) within(pref *candidates.Preference) *candidates.Preference {
 func (g *gang) rootOf(p *ledger.Provider) *ledger.Provider {
 	root, _ := g.Ranking.Provider(p.Root)
 	return root
-}
-
-// servingOf are the providers of a candidate, each once.
-func servingOf(chosen *candidates.Ranked) (providers []*ledger.Provider) {
-	for _, members := range chosen.Groups {
-		for _, p := range members {
-			if !slices.Contains(providers, p) {
-				providers = append(providers, p)
-			}
-		}
-	}
-	return providers
 }
 
 // Spent reports whether an error of a search is that it would take too long.

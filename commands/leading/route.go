@@ -44,7 +44,7 @@ func (r *Replica) Submit(ctx context.Context, s commands.Submission) (commands.O
 }
 
 // Start implements commands.Starter.
-func (r *Replica) Start(s commands.Submission, done func(commands.Outcome, error)) {
+func (r *Replica) Start(s commands.Submission, done commands.Done) {
 	carry := func() { done(r.carry(r.ctx, s)) }
 	t := r.leading.Load()
 	if t == nil {

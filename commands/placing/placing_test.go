@@ -184,7 +184,7 @@ func testShared(t *testing.T, of func(client string) commands.Submission) {
 	defer stage.Stop()
 	const many = 100
 	begun, hold, order := make(chan bool), make(chan bool), make(chan string, many+1)
-	send := func(client string, decide placing.Decide) {
+	send := func(client string, decide commands.Decider) {
 		submission := of(client)
 		submission.ID, submission.Command = commands.NewID(), oneCore()
 		stage.Search(submission, decide, func(commands.Outcome, error) {})
@@ -212,7 +212,7 @@ func TestGivenUpSearchesAnswerAtOnce(t *testing.T) {
 	l.Provider(t, "host", units(1000))
 	stage := placing.New(placing.Options{Views: l.Views})
 	begun, hold, told := make(chan bool), make(chan bool), make(chan error, 11)
-	send := func(decide placing.Decide, done func(commands.Outcome, error)) {
+	send := func(decide commands.Decider, done func(commands.Outcome, error)) {
 		c := oneCore()
 		stage.Search(commands.Submission{ID: commands.NewID(), Actor: "test", Command: c}, decide, done)
 	}

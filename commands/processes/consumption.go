@@ -6,26 +6,16 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
 )
 
 // ConsumptionActor is the actor in the ConsumptionCommitter's records.
 const ConsumptionActor = "allot:consumption"
 
-// ConsumptionViews are what the ConsumptionCommitter reads. projector.Projector implements it.
-type ConsumptionViews interface {
-	Changed() <-chan struct{}
-	// NextConsumptionRoot is the moment of the root that is to come, in Unix nanoseconds.
-	NextConsumptionRoot(now int64) (int64, error)
-	// ConsumptionRoot makes the root of what was consumed up to a moment, as the read models
-	// have it. last is the newest commit that they hold; 0: it was decided after the moment.
-	ConsumptionRoot(at int64) (root ledger.ConsumptionRoot, last uint64, err error)
-}
-
 // ConsumptionCommitter commits the ledger to what each project has consumed, at each whole
 // hour. After a pause it goes on with the hours that it has missed.
 type ConsumptionCommitter struct {
-	views ConsumptionViews
+	views *projector.Projector
 	now   func() time.Time
 	next  int64 // the hour that is to come; 0: it is not known
 	process
@@ -33,7 +23,7 @@ type ConsumptionCommitter struct {
 
 // StartConsumptionCommitter starts to commit to consumption, by the writer's clock.
 func StartConsumptionCommitter(
-	submit commands.Submitter, views ConsumptionViews, now func() time.Time, logger *slog.Logger,
+	submit commands.Submitter, views *projector.Projector, now func() time.Time, logger *slog.Logger,
 ) *ConsumptionCommitter {
 	c := &ConsumptionCommitter{views: views, now: now, process: process{submit: submit, logger: logger}}
 	c.begin(c.run)

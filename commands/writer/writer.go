@@ -94,10 +94,7 @@ type Options struct {
 
 // Search searches for a submission, has it decided, and tells done what Submit
 // would return: see package placing.
-type Search func(
-	s commands.Submission, decide func(commands.Submission, func(commands.Outcome, error)),
-	done func(commands.Outcome, error),
-)
+type Search func(s commands.Submission, decide commands.Decider, done commands.Done)
 
 // Leadership is the right to decide. Once lost, it never comes back.
 type Leadership interface {
@@ -213,7 +210,7 @@ func noAnswer(ctx context.Context) error {
 // and done is called with the result of Submit: once, by the writer's goroutine,
 // maybe before Start returns. done must not block. Commands that became durable
 // together are reported together.
-func (w *Writer) Start(s commands.Submission, done func(commands.Outcome, error)) {
+func (w *Writer) Start(s commands.Submission, done commands.Done) {
 	if s.ID.IsNil() && !s.DryRun {
 		w.turnAway(s, done, commands.Outcome{Rejection: demand.Invalid("command_id", "is required")}, nil)
 		return
@@ -230,7 +227,7 @@ func (w *Writer) Start(s commands.Submission, done func(commands.Outcome, error)
 }
 
 // decideFound has a submission decided for which nothing needs to be searched.
-func (w *Writer) decideFound(s commands.Submission, done func(commands.Outcome, error)) {
+func (w *Writer) decideFound(s commands.Submission, done commands.Done) {
 	fingerprint, err := commands.FingerprintOf(s.Command)
 	if err != nil {
 		w.turnAway(s, done, commands.Outcome{}, err)
@@ -242,9 +239,7 @@ func (w *Writer) decideFound(s commands.Submission, done func(commands.Outcome, 
 	}
 }
 
-func (w *Writer) turnAway(
-	s commands.Submission, done func(commands.Outcome, error), outcome commands.Outcome, err error,
-) {
+func (w *Writer) turnAway(s commands.Submission, done commands.Done, outcome commands.Outcome, err error) {
 	if w.opts.Observer != nil {
 		w.opts.Observer.Answered(commands.NameOf(s.Command), outcome, err, 0)
 		if s.Trace != nil {

@@ -194,14 +194,7 @@ func (s *selection) tree(anchor uint32) error {
 // candidate keeps one if it is among the best. Of equal ones of a tree that
 // stays first which was found first.
 func (s *selection) candidate(c *Candidate) bool {
-	var providers []*ledger.Provider
-	for _, members := range c.Groups {
-		for _, p := range members {
-			if !slices.Contains(providers, p) {
-				providers = append(providers, p)
-			}
-		}
-	}
+	providers := c.Providers()
 	root := s.search.root
 	if providers[0].Root != root.UUID { // a sharing provider
 		root, _ = s.world.Provider(providers[0].Root)

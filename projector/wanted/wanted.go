@@ -5,6 +5,7 @@ package wanted
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/allot-project/allot/ledger"
 )
@@ -84,6 +85,18 @@ type Candidate struct {
 	// Groups lists the providers that serve each of the request's groups, in the
 	// request's order.
 	Groups [][]*ledger.Provider
+}
+
+// Providers lists the providers of a candidate, each once.
+func (c *Candidate) Providers() (list []*ledger.Provider) {
+	for _, members := range c.Groups {
+		for _, p := range members {
+			if !slices.Contains(list, p) {
+				list = append(list, p)
+			}
+		}
+	}
+	return list
 }
 
 // Preference says which candidates are better: those with the higher score,
