@@ -28,7 +28,8 @@ func TestBatchBesideNeighbours(t *testing.T) {
 	if rejection != nil {
 		t.Fatal(rejection)
 	}
-	got, rejection := commands.Decide(commands.Submission{Command: &commands.Batch{Commands: []commands.Command{release}}}, s)
+	batch := &commands.Batch{Commands: []commands.Command{release}}
+	got, rejection := commands.Decide(commands.Submission{Command: batch}, s)
 	if rejection != nil || !cmp.Equal(alone, got) {
 		t.Errorf("%v, %+v; alone it gives %v", rejection, got, alone)
 	}

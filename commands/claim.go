@@ -40,7 +40,7 @@ func (c *Claim) consumers() []ledger.UUID {
 func (*Claim) onlyHoldings() {}
 
 func (c *Claim) check() *demand.Rejection {
-	return cmp.Or(c.Claim.Check(), checkAllocations(allocationsOf(c.Members())))
+	return cmp.Or(c.Check(), checkAllocations(allocationsOf(c.Members())))
 }
 
 // allocationsOf are those of a claim's consumers, without what they are to hold.

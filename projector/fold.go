@@ -74,7 +74,8 @@ func (w *writer) all() error {
 	put(w, w.changes.Limits, func(l *ledger.Limit) []byte { return limitKey(l.LimitKey) }, appendLimit)
 	put(w, w.changes.Preferences, func(p *ledger.Preference) []byte { return w.textKey(tablePreference, p.Name) },
 		appendPreference)
-	put(w, w.changes.Topologies, func(t *ledger.Topology) []byte { return w.textKey(tableTopology, t.Name) }, appendTopology)
+	put(w, w.changes.Topologies, func(t *ledger.Topology) []byte { return w.textKey(tableTopology, t.Name) },
+		appendTopology)
 	w.aggregateLimits()
 	for _, c := range w.changes.Classes {
 		w.p.key = append(w.p.key[:0], tableClasses)

@@ -48,7 +48,8 @@ func passes(g *Group, p *ledger.Provider) bool {
 			return false
 		}
 	}
-	return !hasAny(p, g.Forbidden) && !memberOfAny(p, g.NotMemberOf) && (g.InTree == nil || len(g.Resources) == 0 || *g.InTree == p.UUID)
+	return !hasAny(p, g.Forbidden) && !memberOfAny(p, g.NotMemberOf) &&
+		(g.InTree == nil || len(g.Resources) == 0 || *g.InTree == p.UUID)
 }
 
 // fitTogether checks the sums of what groups take of a provider.
