@@ -24,16 +24,17 @@ func TestBatchBesideNeighbours(t *testing.T) {
 	}
 	ledgertest.OK(t, s.Apply(s.Next(), &ledger.Record{Time: s.LastTime(), Events: more}))
 	release := &commands.ReleaseConsumer{Consumer: holder}
-	alone, rejection := release.Decide(s)
+	alone, rejection := commands.Decide(commands.Submission{Command: release}, s)
 	if rejection != nil {
 		t.Fatal(rejection)
 	}
-	got, rejection := (&commands.Batch{Commands: []commands.Command{release}}).Decide(s)
+	batch := &commands.Batch{Commands: []commands.Command{release}}
+	got, rejection := commands.Decide(commands.Submission{Command: batch}, s)
 	if rejection != nil || !cmp.Equal(alone, got) {
 		t.Errorf("%v, %+v; alone it gives %v", rejection, got, alone)
 	}
 	twice := &commands.Batch{Commands: []commands.Command{release, allocations(allocate(holder, host, vcpu, 2))}}
-	if _, rejection := twice.Decide(s); rejection == nil {
+	if _, rejection := commands.Decide(commands.Submission{Command: twice}, s); rejection == nil {
 		t.Error("a consumer is in a batch twice, and it is taken")
 	}
 }

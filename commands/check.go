@@ -63,6 +63,23 @@ func checkRatio(ratio float64) *demand.Rejection {
 	return nil
 }
 
+// checkGiven wants a text to be there.
+func checkGiven(field, value string) *demand.Rejection {
+	if value == "" {
+		return demand.Invalid(field, "is required")
+	}
+	return nil
+}
+
+// providerAt finds a provider that is at the generation that a client gave, if it gave one.
+func providerAt(s *ledger.State, id ledger.UUID, given *int64) (*ledger.Provider, *demand.Rejection) {
+	p, ok := s.Provider(id)
+	if !ok {
+		return nil, providerNotFound(id)
+	}
+	return p, checkProviderGeneration(p, given)
+}
+
 func providerNotFound(id ledger.UUID) *demand.Rejection {
 	return demand.Refuse(demand.CodeProviderNotFound, demand.Facts{Provider: &id}, "no provider %s", id)
 }
@@ -75,8 +92,6 @@ func checkProviderGeneration(p *ledger.Provider, given *int64) *demand.Rejection
 		return nil
 	}
 	id, expected := p.UUID, p.Generation
-	return demand.Refuse(
-		demand.CodeProviderConflict, demand.Facts{Provider: &id, Expected: &expected, Got: given},
-		"provider %s is at generation %d, not %d", id, expected, *given,
-	)
+	return demand.Refuse(demand.CodeProviderConflict, demand.Facts{Provider: &id, Expected: &expected, Got: given},
+		"provider %s is at generation %d, not %d", id, expected, *given)
 }

@@ -21,14 +21,11 @@ type ChooseNode struct {
 	Seed uint64 `json:"seed"` // not 0
 }
 
-// Consumers implements Command.
-func (c *ChooseNode) Consumers() []ledger.UUID { return []ledger.UUID{c.Allocation} }
+func (c *ChooseNode) consumers() []ledger.UUID { return []ledger.UUID{c.Allocation} }
 
-// Check implements Command.
-func (c *ChooseNode) Check() *demand.Rejection { return checkUUID("allocation", c.Allocation) }
+func (c *ChooseNode) check() *demand.Rejection { return checkUUID("allocation", c.Allocation) }
 
-// Decide implements Command.
-func (c *ChooseNode) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *ChooseNode) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	a, ok := s.NodeAllocation(c.Allocation)
 	if !ok || a.State != ledger.NodeAllocating {
 		return nil, nil
@@ -186,7 +183,6 @@ func (c *nodeChoice) fits(n *ledger.Node) bool {
 	return true
 }
 
-// failure returns Ironic's text about the missing node.
 func (c *nodeChoice) failure() string {
 	switch {
 	case c.suitable > 0:

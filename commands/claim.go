@@ -2,6 +2,7 @@ package commands
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
@@ -22,8 +23,7 @@ type Claim struct {
 	search SearchIn      // how it is then
 }
 
-// Consumers implements Command.
-func (c *Claim) Consumers() []ledger.UUID {
+func (c *Claim) consumers() []ledger.UUID {
 	members := c.Members()
 	ids := make([]ledger.UUID, len(members))
 	for i := range members {
@@ -39,9 +39,8 @@ func (c *Claim) Consumers() []ledger.UUID {
 
 func (*Claim) onlyHoldings() {}
 
-// Check implements Command.
-func (c *Claim) Check() *demand.Rejection {
-	return cmp.Or(c.Claim.Check(), checkAllocations(allocationsOf(c.Members())))
+func (c *Claim) check() *demand.Rejection {
+	return cmp.Or(c.Check(), checkAllocations(allocationsOf(c.Members())))
 }
 
 // allocationsOf are those of a claim's consumers, without what they are to hold.
@@ -57,8 +56,7 @@ func allocationsOf(members []demand.ClaimConsumer) []ConsumerAllocations {
 	return list
 }
 
-// ForProject implements Command.
-func (c *Claim) ForProject(s *ledger.State, project string) *demand.Rejection {
+func (c *Claim) forProject(s *ledger.State, project string) *demand.Rejection {
 	if c.Prefer != nil {
 		for i := range c.Prefer.Near {
 			for _, id := range c.Prefer.Near[i].Consumers {
@@ -71,9 +69,9 @@ func (c *Claim) ForProject(s *ledger.State, project string) *demand.Rejection {
 	return checkOwners(s, allocationsOf(c.Members()), project)
 }
 
-// Decide implements Command. It takes the best of what was found that still
+// decide takes the best of what was found that still
 // fits: whose providers are as the search saw them, but for what is used.
-func (c *Claim) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *Claim) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	for _, list := range c.Lists() {
 		for i := range list {
 			if r := list[i].CheckTraits(s); r != nil {
@@ -171,7 +169,7 @@ func (c *Claim) take(
 	if rejection != nil {
 		return nil, rejection
 	}
-	events, rejection := a.decide()
+	events, rejection := a.events()
 	if rejection != nil {
 		return nil, rejection
 	}
@@ -248,7 +246,7 @@ func (c *Claim) decideAlternatives(s *ledger.State) ([]ledger.Event, *demand.Rej
 		return nil, r
 	}
 	one := &Claim{Claim: *c.Only(found.Alternative), found: found}
-	return one.Decide(s)
+	return one.decide(s)
 }
 
 // Claims are the claims that a command is or holds: they must be searched before
@@ -348,4 +346,133 @@ func withClaims(c Command, change func(*Claim)) Command {
 		return out
 	}
 	return c
+}
+
+// A claim may draw on reservations: what its consumers get is taken off what those hold, in
+// one record. Several consumers may draw on the same one; each gets all that it asks for from
+// the one that it names.
+
+// mayDraw finds a consumer whose project may not draw on the reservation that it names.
+func (c *Claim) mayDraw(s *ledger.State) *demand.Rejection {
+	for i := range c.For {
+		if from := c.For[i].FromReservation; from != nil {
+			reserved, _ := s.Consumer(*from)
+			if r := demand.MayDraw(reserved, *from, c.For[i].Project); r != nil {
+				return r
+			}
+		}
+	}
+	return nil
+}
+
+// draw takes what members get off the reservations that they name, and returns what those
+// hold from then on.
+func (a *allocator) draw(members []demand.ClaimConsumer) (rest []ledger.Event, r *demand.Rejection) {
+	var drawn []*ledger.Consumer
+	for i := range members {
+		from := members[i].FromReservation
+		if from == nil {
+			continue
+		}
+		at := slices.IndexFunc(drawn, func(c *ledger.Consumer) bool { return c.UUID == *from })
+		if at < 0 {
+			reserved, _ := a.state.Consumer(*from)
+			left := *reserved
+			left.Allocations = slices.Clone(reserved.Allocations)
+			at, drawn = len(drawn), append(drawn, &left)
+		}
+		for j := range a.allocations[i].Resources {
+			if r := a.drawOne(drawn[at], members[i].Consumer, &a.allocations[i].Resources[j]); r != nil {
+				return nil, r
+			}
+		}
+	}
+	for _, one := range drawn {
+		rest = append(rest, keeping(a.state, one, func(held ledger.Allocation) bool { return held.Amount > 0 }))
+	}
+	return rest, nil
+}
+
+// drawOne takes an amount off what is left of a reservation.
+func (a *allocator) drawOne(left *ledger.Consumer, consumer ledger.UUID, res *ProviderAllocation) *demand.Rejection {
+	class, _ := a.state.Classes().ID(res.Class)
+	p, _ := a.provider(res.Provider)
+	inv, _ := p.Inventory(class)
+	at := slices.IndexFunc(left.Allocations, func(l ledger.Allocation) bool {
+		return l.Provider == res.Provider && l.Class == class
+	})
+	if at < 0 || left.Allocations[at].Amount < res.Amount {
+		return capacityExceeded(consumer, res, inv, inv.Used)
+	}
+	left.Allocations[at].Amount -= res.Amount
+	a.count(inventoryKey{res.Provider, class}, inv.Used).drawn += res.Amount
+	return nil
+}
+
+// obeyed reports whether a choice obeys the rules about other consumers: those
+// may have moved since it was found.
+func obeyed(s *ledger.State, prefer *demand.ClaimPreference, choice *demand.Choice) bool {
+	if !prefer.Strict() {
+		return true
+	}
+	list, _ := prefer.Nearness(func(id ledger.UUID) ([]ledger.Allocation, error) { // a State has no errors
+		if c, exists := s.Consumer(id); exists {
+			return c.Allocations, nil
+		}
+		return nil, nil
+	})
+	for i := range list {
+		if list[i].Rule == wanted.PreferNear {
+			continue
+		}
+		there := placesOf(s, list[i].Providers)
+		for j := range choice.Members {
+			here := placesOf(s, providersOf(&choice.Members[j]))
+			if len(there) > 0 && anyNear(list[i].Reach, here, there) != (list[i].Rule == wanted.RequireNear) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func providersOf(chosen *wanted.Ranked) (ids []ledger.UUID) {
+	for _, p := range chosen.Providers() {
+		ids = append(ids, p.UUID)
+	}
+	return ids
+}
+
+// place is a provider with the root above it.
+type place struct{ provider, root *ledger.Provider }
+
+// placesOf are providers that do not share.
+func placesOf(s *ledger.State, ids []ledger.UUID) (places []place) {
+	for _, id := range ids {
+		if p, exists := s.Provider(id); exists && !p.HasTrait(wanted.SharingTrait) {
+			root, _ := s.Provider(p.Root)
+			places = append(places, place{p, root})
+		}
+	}
+	return places
+}
+
+func anyNear(reach wanted.Reach, here, there []place) bool {
+	return slices.ContainsFunc(here, func(a place) bool {
+		return slices.ContainsFunc(there, func(b place) bool {
+			switch reach {
+			case wanted.SameProvider:
+				return a.provider.UUID == b.provider.UUID
+			case wanted.SameTree:
+				return a.root.UUID == b.root.UUID
+			}
+			return slices.ContainsFunc(a.aggregates(), func(id ledger.UUID) bool {
+				return slices.Contains(b.aggregates(), id)
+			})
+		})
+	})
+}
+
+func (p place) aggregates() []ledger.UUID {
+	return slices.Concat(p.provider.Aggregates, p.root.Aggregates)
 }

@@ -1,3 +1,6 @@
+// Package commands decides what may happen. Each command is a type with a method
+// decide, which holds every rule that the command must obey. It is pure: it reads
+// a State and returns events or a Rejection. Package writer carries commands out.
 package commands
 
 import (
@@ -7,27 +10,34 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Command asks for a change. It is data: clients submit it as JSON or msgpack.
+// Command asks for a change. It is data: clients submit it as JSON or msgpack, and Check
+// and Decide carry it out. All commands are in this package.
 type Command interface {
-	// Check returns a rejection for faults that do not depend on the State, such
+	// check returns a rejection for faults that do not depend on the State, such
 	// as a missing field or an amount out of range, or nil. It changes nothing.
-	Check() *demand.Rejection
+	check() *demand.Rejection
 
-	// Decide returns the events that follow if the command is carried out now, or
+	// decide returns the events that follow if the command is carried out now, or
 	// a rejection. Without events the command has nothing to change.
-	Decide(*ledger.State) ([]ledger.Event, *demand.Rejection)
+	decide(*ledger.State) ([]ledger.Event, *demand.Rejection)
 
-	// Consumers lists the consumers that the command names. A command waits
+	// consumers lists the consumers that the command names. A command waits
 	// behind others that name the same consumer, which saves the writer decisions
 	// in vain. It serves no other purpose: which consumers a command changes
 	// follows from its events.
-	Consumers() []ledger.UUID
+	consumers() []ledger.UUID
 
-	// ForProject returns a rejection if the command touches something outside the
+	// forProject returns a rejection if the command touches something outside the
 	// project that its client is bound to, or nil. The rejection tells no more
 	// about things of others than that they may not be touched.
-	ForProject(s *ledger.State, project string) *demand.Rejection
+	forProject(s *ledger.State, project string) *demand.Rejection
 }
+
+// Check finds faults of a command that do not depend on the State.
+func Check(c Command) *demand.Rejection { return c.check() }
+
+// Consumers lists the consumers that a command names.
+func Consumers(c Command) []ledger.UUID { return c.consumers() }
 
 // NameOf returns a command's name in records, on NATS and in the docs: its type's.
 func NameOf(c Command) string { return reflect.TypeOf(c).Elem().Name() }
@@ -35,8 +45,7 @@ func NameOf(c Command) string { return reflect.TypeOf(c).Elem().Name() }
 // noConsumers is embedded by commands that name no consumers.
 type noConsumers struct{}
 
-// Consumers implements Command.
-func (noConsumers) Consumers() []ledger.UUID { return nil }
+func (noConsumers) consumers() []ledger.UUID { return nil }
 
 // Registry makes an empty command of each kind that clients may submit, by name.
 var Registry = byName(

@@ -129,20 +129,13 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// impossible is a command whose events contradict the State.
-type impossible struct{ commands.CreateTrait }
-
-func (impossible) Decide(*ledger.State) ([]ledger.Event, *demand.Rejection) {
-	return []ledger.Event{ledger.TraitDeleted{Name: "CUSTOM_NOT_THERE"}}, nil
-}
-
 // TestWhatDoesNotFollow: a command that contradicts an earlier one of its batch
 // is rejected; alone it is an error. Neither changes anything, and neither stops
 // the writer.
 func TestWhatDoesNotFollow(t *testing.T) {
 	w := newWorld(t)
 	before := digest(t, w)
-	contradiction := &impossible{commands.CreateTrait{Name: none}}
+	contradiction := &commands.Impossible{CreateTrait: commands.CreateTrait{Name: none}}
 	_, rejection := commands.Decide(commands.Submission{
 		Command: &commands.Batch{Commands: []commands.Command{&commands.CreateTrait{Name: "CUSTOM_A"}, contradiction}},
 	}, w.State())

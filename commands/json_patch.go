@@ -188,10 +188,8 @@ func applyPatch(ops []PatchOperation, from, to any) *demand.Rejection {
 			doc, err = patch.ApplyWithOptions(doc, patchOptions)
 		}
 		if err != nil {
-			return demand.Refuse(
-				demand.CodePatchFailed, demand.Facts{Field: op.Field()},
-				"Couldn't apply patch '%s'. Reason: %v", strings.Trim(string(step), "[]"), err,
-			)
+			return demand.Refuse(demand.CodePatchFailed, demand.Facts{Field: op.Field()},
+				"Couldn't apply patch '%s'. Reason: %v", strings.Trim(string(step), "[]"), err)
 		}
 	}
 	dec := json.NewDecoder(bytes.NewReader(doc))

@@ -186,10 +186,7 @@ func IsNodeName(name string) bool {
 }
 
 func checkNodeName(name *string) *demand.Rejection {
-	if name == nil {
-		return nil
-	}
-	if !IsNodeName(*name) {
+	if name != nil && !IsNodeName(*name) {
 		return demand.Refuse(
 			demand.CodeInvalid, demand.Facts{Field: "name", Name: *name}, "name: %q cannot name a node", *name,
 		)
@@ -221,10 +218,8 @@ func (f *NodeFields) check() *demand.Rejection {
 // checkNew rejects fields that cannot be set when a node is made.
 func (f *NodeFields) checkNew(state string) *demand.Rejection {
 	if deref(f.Protected) || deref(f.ProtectedReason) != "" {
-		return demand.Invalid(
-			"protected",
-			"Cannot specify protected or protected_reason on node creation. These fields can only be set for active nodes",
-		)
+		return demand.Invalid("protected",
+			"Cannot specify protected or protected_reason on node creation. These fields can only be set for active nodes")
 	}
 	return f.settleFlags(&ledger.Node{ProvisionState: state})
 }
@@ -245,10 +240,8 @@ func (f *NodeFields) settleFlags(before *ledger.Node) *demand.Rejection {
 			before.UUID,
 		)
 	}
-	return cmp.Or(
-		settleReason("protected", before.Protected, deref(f.Protected), &f.ProtectedReason),
-		settleReason("retired", before.Retired(), deref(f.Retired), &f.RetiredReason),
-	)
+	return cmp.Or(settleReason("protected", before.Protected, deref(f.Protected), &f.ProtectedReason),
+		settleReason("retired", before.Retired(), deref(f.Retired), &f.RetiredReason))
 }
 
 // checkParent requires a node's parent to be another existing node that is no
@@ -269,7 +262,6 @@ func (f *NodeFields) checkParent(s *ledger.State, id ledger.UUID) *demand.Reject
 	return nil
 }
 
-// checkChassis requires a node's chassis to exist.
 func (f *NodeFields) checkChassis(s *ledger.State) *demand.Rejection {
 	id := deref(f.ChassisUUID)
 	if _, exists := s.Chassis(id); !exists && f.ChassisUUID != nil {
@@ -292,10 +284,8 @@ func settleReason(flag string, before, after bool, reason **string) *demand.Reje
 func checkTraits(s *ledger.State, field string, traits []string) *demand.Rejection {
 	for _, name := range traits {
 		if !isCustom(name) && (strings.HasPrefix(name, CustomPrefix) || !s.HasTrait(name)) {
-			return &demand.Rejection{
-				Code: demand.CodeInvalid, Message: fmt.Sprintf("%s: %q is neither a standard trait nor a custom one", field, name),
-				Facts: demand.Facts{Field: field, Name: name},
-			}
+			return demand.Refuse(demand.CodeInvalid, demand.Facts{Field: field, Name: name},
+				"%s: %q is neither a standard trait nor a custom one", field, name)
 		}
 	}
 	return nil
@@ -310,9 +300,7 @@ func nodeUnknown(ids ...ledger.UUID) *demand.Rejection {
 	for i, id := range ids {
 		names[i] = id.String()
 	}
-	return &demand.Rejection{
-		Code: demand.CodeNodeUnknown, Message: "no node " + strings.Join(names, ", "), Facts: demand.Facts{Names: names},
-	}
+	return demand.Refuse(demand.CodeNodeUnknown, demand.Facts{Names: names}, "no node %s", strings.Join(names, ", "))
 }
 
 func nodeExists(format, name string) *demand.Rejection {
@@ -320,18 +308,13 @@ func nodeExists(format, name string) *demand.Rejection {
 }
 
 func nodeAssociated(n *ledger.Node) *demand.Rejection {
-	id, instance := n.UUID, n.Instance
-	return &demand.Rejection{
-		Code: demand.CodeNodeAssociated, Message: fmt.Sprintf("Node %s is associated with instance %s.", id, instance),
-		Facts: demand.Facts{Node: &id, Instance: &instance},
-	}
+	return demand.Refuse(demand.CodeNodeAssociated, demand.Facts{Node: &n.UUID, Instance: &n.Instance},
+		"Node %s is associated with instance %s.", n.UUID, n.Instance)
 }
 
 func instanceAssociated(instance, node ledger.UUID) *demand.Rejection {
-	return &demand.Rejection{
-		Code: demand.CodeInstanceAssociated, Message: instanceElsewhere(instance, node),
-		Facts: demand.Facts{Node: &node, Instance: &instance},
-	}
+	return demand.Refuse(demand.CodeInstanceAssociated, demand.Facts{Node: &node, Instance: &instance},
+		"%s", instanceElsewhere(instance, node))
 }
 
 func instanceElsewhere(instance, node ledger.UUID) string {

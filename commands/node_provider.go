@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,20 +51,19 @@ type SetNodeProviders struct {
 	Left []ledger.UUID `json:"left,omitempty"`
 }
 
-// Check implements Command.
-func (c *SetNodeProviders) Check() *demand.Rejection {
+func (c *SetNodeProviders) check() *demand.Rejection {
 	if c.Limit < 1 {
 		return demand.Invalid("limit", "is 1 or more")
 	}
 	return nil
 }
 
-// Decide implements Command. While node providers are off, each API gives nodes
+// decide: while node providers are off, each API gives nodes
 // away without regard to the other. So when they are turned on again, the command
 // first removes the consumers of allocations that have ended meanwhile. It does
 // so in a record of its own, because a commit changes a consumer once at most. If
 // nodes have two owners, the rejection lists them.
-func (c *SetNodeProviders) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *SetNodeProviders) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	var events []ledger.Event
 	if c.On != s.NodeProviders() {
 		events = append(events, ledger.NodeProvidersSet{On: c.On})
@@ -185,19 +185,15 @@ func (p *providerSync) oneOwner(n *ledger.Node, held bool) *demand.Rejection {
 	if !held || n.Instance.IsNil() || holds(p.s, n.Instance, n.UUID) {
 		return nil
 	}
-	return demand.Refuse(
-		demand.CodeProviderInUse, demand.Facts{Node: &n.UUID, Provider: &n.UUID, Instance: &n.Instance},
-		"the resource provider of node %s is held by a consumer in Placement", n.UUID,
-	)
+	return demand.Refuse(demand.CodeProviderInUse, demand.Facts{Node: &n.UUID, Provider: &n.UUID, Instance: &n.Instance},
+		"the resource provider of node %s is held by a consumer in Placement", n.UUID)
 }
 
-// holds reports whether a consumer holds something of a provider.
 func holds(s *ledger.State, consumer, provider ledger.UUID) bool {
 	c, exists := s.Consumer(consumer)
 	return exists && slices.ContainsFunc(c.Allocations, func(a ledger.Allocation) bool { return a.Provider == provider })
 }
 
-// remove deletes the provider of a deleted node.
 func (p *providerSync) remove(before *ledger.Node) *demand.Rejection {
 	provider, exists := p.s.Provider(before.UUID)
 	if !exists {
@@ -306,70 +302,52 @@ func (p *providerSync) consume(after *ledger.Node, generation *int64) *demand.Re
 		if len(held) == 1 && held[0].Provider == after.UUID {
 			return nil
 		}
-		return demand.Refuse(
-			demand.CodeNodeIsProvider, demand.Facts{Node: &after.UUID, Consumer: &after.Allocation},
-			"consumer %s, which would be the allocation of node %s, holds other resources", after.Allocation, after.UUID,
-		)
+		return demand.Refuse(demand.CodeNodeIsProvider, demand.Facts{Node: &after.UUID, Consumer: &after.Allocation},
+			"consumer %s, which would be the allocation of node %s, holds other resources", after.Allocation, after.UUID)
 	}
 	owner := p.owners[after.Allocation]
 	if a, ok := p.s.NodeAllocation(after.Allocation); ok {
 		owner = a.Owner
 	}
-	if owner == "" {
-		owner = noOwner
-	}
 	p.emit(ledger.AllocationsReplaced{
-		Consumer: after.Allocation, Project: owner, User: noOwner, Type: nodeConsumerType,
+		Consumer: after.Allocation, Project: cmp.Or(owner, noOwner), User: noOwner, Type: nodeConsumerType,
 		Allocations: []ledger.AllocationRecord{{Provider: after.UUID, Class: NodeClassName(after.ResourceClass), Amount: 1}},
 	})
 	*generation++
-	p.emit(
-		ledger.ProviderGenerationsAdvanced{
-			Providers: []ledger.ProviderGeneration{{Provider: after.UUID, Generation: *generation}},
-		},
-	)
+	p.emit(ledger.ProviderGenerationsAdvanced{
+		Providers: []ledger.ProviderGeneration{{Provider: after.UUID, Generation: *generation}},
+	})
 	return nil
 }
 
 // takenNode rejects a consumer that is not the node's instance. The instance owns
 // the node, and may come back to it through either API.
 func takenNode(s *ledger.State, consumer ledger.UUID, res *ProviderAllocation) *demand.Rejection {
-	if !s.NodeProviders() {
+	n := nodeOf(s, res.Provider)
+	if n == nil || n.Instance.IsNil() || n.Instance == consumer {
 		return nil
 	}
-	n, isNode := s.Node(res.Provider)
-	if !isNode || n.Instance.IsNil() || n.Instance == consumer {
-		return nil
+	facts := demand.Facts{
+		Provider: &res.Provider, Consumer: &consumer, Node: &n.UUID, Instance: &n.Instance,
+		Class: res.Class, Asked: res.Amount, Total: 1, Reserved: 1, Ratio: 1,
 	}
-	return &demand.Rejection{
-		Code: demand.CodeCapacityExceeded,
-		Message: fmt.Sprintf("%d of %s on provider %s exceeds the capacity: instance %s runs on that bare metal node",
-			res.Amount, res.Class, res.Provider, n.Instance),
-		Facts: demand.Facts{
-			Provider: &res.Provider, Consumer: &consumer, Node: &n.UUID, Instance: &n.Instance,
-			Class: res.Class, Asked: res.Amount, Total: 1, Reserved: 1, Ratio: 1,
-		},
-	}
+	return demand.Refuse(demand.CodeCapacityExceeded, facts,
+		"%d of %s on provider %s exceeds the capacity: instance %s runs on that bare metal node",
+		res.Amount, res.Class, res.Provider, n.Instance)
 }
 
 // runsOn reports whether a consumer is the instance of the node that a provider
 // stands for. The node's inventory is reserved for that consumer alone.
 func runsOn(s *ledger.State, consumer, provider ledger.UUID) bool {
-	if !s.NodeProviders() {
-		return false
-	}
-	n, isNode := s.Node(provider)
-	return isNode && n.Instance == consumer
+	n := nodeOf(s, provider)
+	return n != nil && n.Instance == consumer
 }
 
 // nodeReservation returns the event that reserves a node's inventory or frees it,
 // after consumers took or left its provider; nil if nothing changes.
 func nodeReservation(s *ledger.State, provider *ledger.Provider, held bool, generation int64) ledger.Event {
-	if !s.NodeProviders() {
-		return nil
-	}
-	n, isNode := s.Node(provider.UUID)
-	if !isNode || len(provider.Inventories) != 1 {
+	n := nodeOf(s, provider.UUID)
+	if n == nil || len(provider.Inventories) != 1 {
 		return nil
 	}
 	want, has := nodeInventory(n, held), inventoryRecords(s.Classes(), provider.Inventories)[0]
@@ -393,13 +371,9 @@ func removeConsumer(s *ledger.State, c *ledger.Consumer) []ledger.Event {
 	return events
 }
 
-// heldByConsumer reports whether a consumer holds the node's provider.
 func heldByConsumer(s *ledger.State, n *ledger.Node) bool {
-	if !s.NodeProviders() {
-		return false
-	}
 	provider, exists := s.Provider(n.UUID)
-	return exists && provider.InUse() != nil
+	return s.NodeProviders() && exists && provider.InUse() != nil
 }
 
 // changeableProvider finds a provider whose existence and inventories clients may
@@ -464,4 +438,104 @@ func followsNodeAllocation(s *ledger.State, consumer ledger.UUID) *demand.Reject
 		demand.CodeNodeIsProvider, demand.Facts{Consumer: &consumer, Node: &a.Node, Allocation: &consumer},
 		"consumer %s is the allocation of bare metal node %s: release it there", consumer, a.Node,
 	)
+}
+
+// maxListedConflicts bounds how many conflicts the text of a rejection lists.
+const maxListedConflicts = 50
+
+// reconcileNodes compares nodes and consumers, which changed without each other
+// while node providers were off. It returns the consumers of node allocations
+// that are gone, or a rejection that lists the nodes with two owners.
+func reconcileNodes(s *ledger.State) (stale []ledger.UUID, rejection *demand.Rejection) {
+	r := reconciliation{s: s, others: make(map[ledger.UUID][]*ledger.Consumer)}
+	s.Consumers(func(c *ledger.Consumer) bool { r.consumer(c); return true })
+	s.Nodes(func(n *ledger.Node) bool { r.node(n); return true })
+	if r.conflicts == nil {
+		return r.stale, nil
+	}
+	listed := r.conflicts[:min(len(r.conflicts), maxListedConflicts)]
+	text := strings.Join(listed, "; ")
+	if more := len(r.conflicts) - len(listed); more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return nil, demand.Refuse(demand.CodeProviderInUse, demand.Facts{Names: listed},
+		"%d nodes have two owners, or a provider that is something else: %s. "+
+			"Release one of the two, in Placement or in Ironic, while node providers are off", len(r.conflicts), text)
+}
+
+type reconciliation struct {
+	s         *ledger.State
+	stale     []ledger.UUID
+	others    map[ledger.UUID][]*ledger.Consumer // by node: the consumer that holds its provider and is not its allocation
+	conflicts []string
+}
+
+// consumer examines one consumer. It is the allocation of a node, or stale
+// because its allocation is gone, or it conflicts with the owner of a node.
+func (r *reconciliation) consumer(c *ledger.Consumer) {
+	a, isAllocation := r.s.NodeAllocation(c.UUID)
+	isAllocation = isAllocation && !a.Node.IsNil()
+	if isAllocation && len(c.Allocations) == 1 && r.isNodes(c.Allocations[0], a.Node) {
+		return
+	}
+	if len(c.Allocations) == 1 && c.Owner.Type == nodeConsumerType && c.Owner.User == noOwner {
+		r.stale = append(r.stale, c.UUID)
+		return
+	}
+	if isAllocation {
+		r.conflicts = append(r.conflicts,
+			fmt.Sprintf("consumer %s, which would be the allocation of node %s, holds other resources", c.UUID, a.Node))
+		return
+	}
+	for _, held := range c.Allocations {
+		others := r.others[held.Provider]
+		noted := len(others) > 0 && others[len(others)-1] == c // through another class of the same provider
+		if _, isNode := r.s.Node(held.Provider); isNode && !noted {
+			r.others[held.Provider] = append(others, c)
+		}
+	}
+}
+
+// isNodes reports whether an allocation is of a whole node.
+func (r *reconciliation) isNodes(held ledger.Allocation, node ledger.UUID) bool {
+	n, exists := r.s.Node(node)
+	return exists && held.Provider == node && held.Amount == 1 &&
+		r.s.Classes().Name(held.Class) == NodeClassName(n.ResourceClass)
+}
+
+// node checks whether a node can be a provider.
+func (r *reconciliation) node(n *ledger.Node) {
+	if _, exists := r.s.Provider(n.UUID); !exists {
+		if other, taken := r.s.ProviderNamed(n.UUID.String()); taken {
+			r.conflicts = append(r.conflicts, fmt.Sprintf("provider %s has the name that node %s needs", other, n.UUID))
+		}
+	}
+	for i, c := range r.others[n.UUID] {
+		switch {
+		case !n.Allocation.IsNil():
+			r.conflict(n, c, "allocation", n.Allocation)
+		case !n.Instance.IsNil() && n.Instance != c.UUID:
+			r.conflict(n, c, "instance", n.Instance)
+		case i > 0:
+			r.conflict(n, c, "consumer", r.others[n.UUID][0].UUID)
+		default:
+			r.wholeNode(n, c)
+		}
+	}
+}
+
+func (r *reconciliation) conflict(n *ledger.Node, c *ledger.Consumer, what string, owner ledger.UUID) {
+	r.conflicts = append(
+		r.conflicts, fmt.Sprintf("node %s has %s %s, and consumer %s in Placement", n.UUID, what, owner, c.UUID),
+	)
+}
+
+// wholeNode requires a consumer to hold a node as one of its class.
+func (r *reconciliation) wholeNode(n *ledger.Node, c *ledger.Consumer) {
+	for _, held := range c.Allocations {
+		if held.Provider == n.UUID && !r.isNodes(held, n.UUID) {
+			r.conflicts = append(r.conflicts, fmt.Sprintf("consumer %s holds %d %s of node %s, which is one of %s",
+				c.UUID, held.Amount, r.s.Classes().Name(held.Class), n.UUID, NodeClassName(n.ResourceClass)))
+		}
+	}
 }

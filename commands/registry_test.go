@@ -19,7 +19,7 @@ import (
 // RemoveProvider is for what-if questions only.
 var unregistered = []string{"Batch", "RemoveProvider"}
 
-// TestRegistry reads the package's source: every type with a Decide is one
+// TestRegistry reads the package's source: every type with a decide is one
 // that clients may submit, or one that the server submits, under the name of its
 // type.
 func TestRegistry(t *testing.T) {
@@ -28,20 +28,20 @@ func TestRegistry(t *testing.T) {
 	declared := commandTypes(t)
 	for _, name := range declared {
 		if !slices.Contains(known, name) {
-			t.Errorf("%s has a Decide, and is neither in Registry nor in Internal", name)
+			t.Errorf("%s has a decide, and is neither in Registry nor in Internal", name)
 		}
 	}
 	for _, name := range known {
 		if !slices.Contains(declared, name) {
-			t.Errorf("there is no type %s with a Decide, which is a command's name", name)
+			t.Errorf("there is no type %s with a decide, which is a command's name", name)
 		}
 	}
 }
 
-// commandTypes are the types of the package that have a Decide.
+// commandTypes are the types of the package that have a decide.
 func commandTypes(t *testing.T) (names []string) {
 	t.Helper()
-	decide := regexp.MustCompile(`(?m)^func \((?:\w+ )?\*?(\w+)\) Decide\(`)
+	decide := regexp.MustCompile(`(?m)^func \((?:\w+ )?\*?(\w+)\) decide\(`)
 	for _, file := range commandstest.Must(os.ReadDir(".")) {
 		if !strings.HasSuffix(file.Name(), ".go") || strings.HasSuffix(file.Name(), "_test.go") {
 			continue

@@ -30,13 +30,9 @@ type Reserve struct {
 	Projects []string `json:"projects,omitempty"`
 }
 
-// Consumers implements Command.
-func (c *Reserve) Consumers() []ledger.UUID {
-	return (&AllocateForConsumers{Allocations: c.Allocations}).Consumers()
-}
+func (c *Reserve) consumers() []ledger.UUID { return consumersOf(c.Allocations) }
 
-// Check implements Command.
-func (c *Reserve) Check() *demand.Rejection {
+func (c *Reserve) check() *demand.Rejection {
 	if math.IsNaN(c.Seconds) || c.Seconds <= 0 || c.Seconds > MaxReservationSeconds || c.lifetime() <= 0 {
 		return demand.Invalid("seconds", "%v is not above 0 and at most %d", c.Seconds, MaxReservationSeconds)
 	}
@@ -56,20 +52,18 @@ func (c *Reserve) Check() *demand.Rejection {
 			return demand.Invalid("resources", "a reservation must hold something, but consumer %s asks for nothing", c.Allocations[i].Consumer)
 		}
 	}
-	return (&AllocateForConsumers{Allocations: c.Allocations}).Check()
+	return (&AllocateForConsumers{Allocations: c.Allocations}).check()
 }
 
 func (c *Reserve) lifetime() int64 { return int64(c.Seconds * float64(time.Second)) }
 
 func (*Reserve) onlyHoldings() {}
 
-// ForProject implements Command.
-func (c *Reserve) ForProject(s *ledger.State, project string) *demand.Rejection {
+func (c *Reserve) forProject(s *ledger.State, project string) *demand.Rejection {
 	return checkOwners(s, c.Allocations, project)
 }
 
-// Decide implements Command.
-func (c *Reserve) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *Reserve) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	a := newAllocator(s, c.Allocations)
 	a.lifetime, a.projects = c.lifetime(), c.Projects
 	if r := a.checkGenerations(); r != nil {
@@ -83,7 +77,7 @@ func (c *Reserve) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	if r := a.checkProvidersExist(); r != nil {
 		return nil, r
 	}
-	return a.decide()
+	return a.events()
 }
 
 func notReserved(id ledger.UUID) *demand.Rejection {
@@ -92,7 +86,6 @@ func notReserved(id ledger.UUID) *demand.Rejection {
 	)
 }
 
-// reservation finds the reservation that a command names.
 func reservation(s *ledger.State, id ledger.UUID) (*ledger.Consumer, *demand.Rejection) {
 	consumer, ok := s.Consumer(id)
 	if !ok {
@@ -110,34 +103,22 @@ type ConfirmReservation struct {
 	Consumer ledger.UUID `json:"consumer"`
 }
 
-// Consumers implements Command.
-func (c *ConfirmReservation) Consumers() []ledger.UUID { return []ledger.UUID{c.Consumer} }
+func (c *ConfirmReservation) consumers() []ledger.UUID { return []ledger.UUID{c.Consumer} }
 
-// Check implements Command.
-func (c *ConfirmReservation) Check() *demand.Rejection { return checkUUID("consumer", c.Consumer) }
+func (c *ConfirmReservation) check() *demand.Rejection { return checkUUID("consumer", c.Consumer) }
 
 func (*ConfirmReservation) onlyHoldings() {}
 
-// ForProject implements Command.
-func (c *ConfirmReservation) ForProject(s *ledger.State, project string) *demand.Rejection {
+func (c *ConfirmReservation) forProject(s *ledger.State, project string) *demand.Rejection {
 	return hideHolder(s, c.Consumer, project)
 }
 
-// Decide implements Command.
-func (c *ConfirmReservation) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *ConfirmReservation) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	consumer, rejection := reservation(s, c.Consumer)
 	if rejection != nil {
 		return nil, rejection
 	}
-	event := ledger.AllocationsReplaced{
-		Consumer: consumer.UUID, Project: consumer.Owner.Project, User: consumer.Owner.User, Type: consumer.Owner.Type,
-	}
-	for _, held := range consumer.Allocations {
-		event.Allocations = append(event.Allocations, ledger.AllocationRecord{
-			Provider: held.Provider, Class: s.Classes().Name(held.Class), Amount: held.Amount,
-		})
-	}
-	return []ledger.Event{event}, nil
+	return []ledger.Event{holdings(s, consumer, func(ledger.Allocation) bool { return true })}, nil
 }
 
 // CancelReservation releases what a consumer has reserved.
@@ -145,21 +126,17 @@ type CancelReservation struct {
 	Consumer ledger.UUID `json:"consumer"`
 }
 
-// Consumers implements Command.
-func (c *CancelReservation) Consumers() []ledger.UUID { return []ledger.UUID{c.Consumer} }
+func (c *CancelReservation) consumers() []ledger.UUID { return []ledger.UUID{c.Consumer} }
 
-// Check implements Command.
-func (c *CancelReservation) Check() *demand.Rejection { return checkUUID("consumer", c.Consumer) }
+func (c *CancelReservation) check() *demand.Rejection { return checkUUID("consumer", c.Consumer) }
 
 func (*CancelReservation) onlyHoldings() {}
 
-// ForProject implements Command.
-func (c *CancelReservation) ForProject(s *ledger.State, project string) *demand.Rejection {
+func (c *CancelReservation) forProject(s *ledger.State, project string) *demand.Rejection {
 	return hideHolder(s, c.Consumer, project)
 }
 
-// Decide implements Command.
-func (c *CancelReservation) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *CancelReservation) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	consumer, rejection := reservation(s, c.Consumer)
 	if rejection != nil {
 		return nil, rejection
@@ -177,16 +154,13 @@ type ExpireReservation struct {
 	Now      int64       `json:"now"` // Unix nanoseconds
 }
 
-// Consumers implements Command.
-func (c *ExpireReservation) Consumers() []ledger.UUID { return []ledger.UUID{c.Consumer} }
+func (c *ExpireReservation) consumers() []ledger.UUID { return []ledger.UUID{c.Consumer} }
 
-// Check implements Command.
-func (c *ExpireReservation) Check() *demand.Rejection { return checkUUID("consumer", c.Consumer) }
+func (c *ExpireReservation) check() *demand.Rejection { return checkUUID("consumer", c.Consumer) }
 
 func (*ExpireReservation) onlyHoldings() {}
 
-// Decide implements Command.
-func (c *ExpireReservation) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *ExpireReservation) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	consumer, ok := s.Consumer(c.Consumer)
 	if !ok || consumer.ReservedUntil == 0 || consumer.ReservedUntil > c.Now {
 		return nil, nil

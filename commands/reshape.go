@@ -31,11 +31,9 @@ type ProviderInventories struct {
 	Inventories []Inventory `json:"inventories"`
 }
 
-// Consumers implements Command.
-func (c *Reshape) Consumers() []ledger.UUID { return consumersOf(c.Allocations) }
+func (c *Reshape) consumers() []ledger.UUID { return consumersOf(c.Allocations) }
 
-// Check implements Command.
-func (c *Reshape) Check() *demand.Rejection {
+func (c *Reshape) check() *demand.Rejection {
 	if len(c.Inventories) == 0 {
 		return demand.Invalid("inventories", "names no provider")
 	}
@@ -55,9 +53,9 @@ func (c *Reshape) Check() *demand.Rejection {
 	return checkAllocations(c.Allocations)
 }
 
-// Decide implements Command. Like Placement it does not check here that the
+// decide, like Placement, does not check here that the
 // reserved amounts leave capacity.
-func (c *Reshape) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
+func (c *Reshape) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	for _, want := range c.Inventories {
 		p, r := changeableProvider(s, want.Provider)
 		if r != nil {
@@ -77,7 +75,7 @@ func (c *Reshape) Decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 		}
 	}
 	events := c.interim(s, a)
-	allocated, rejection := a.decide()
+	allocated, rejection := a.events()
 	if rejection != nil {
 		return nil, rejection
 	}
@@ -162,14 +160,8 @@ func (c *Reshape) final(s *ledger.State, a *allocator) ([]ledger.Event, *demand.
 			r.Message = fmt.Sprintf("%s after the new allocations", r.Message)
 			return nil, r
 		}
-		generation := between.Generation
-		for _, moved := range a.moved {
-			if moved.Provider == want.Provider {
-				generation = moved.Generation
-			}
-		}
 		events = append(events, ledger.InventoriesReplaced{
-			Provider: want.Provider, Generation: generation + 1, Inventories: recordsOf(want.Inventories),
+			Provider: want.Provider, Generation: a.generation(between) + 1, Inventories: recordsOf(want.Inventories),
 		})
 	}
 	return events, nil

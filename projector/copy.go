@@ -18,9 +18,7 @@ type Form struct {
 
 // OwnForm is that of the read models which this build writes, and the only one
 // that it reads.
-func OwnForm() Form {
-	return Form{Schema: schemaVersion, Files: store.Format}
-}
+func OwnForm() Form { return Form{Schema: schemaVersion, Files: store.Format} }
 
 // Position is where read models in files stand.
 type Position struct {
@@ -87,7 +85,7 @@ func (p *Projector) Exchange(put func() error) error {
 	p.models.Store(m)
 	close(old.replaced)
 	p.announce()
-	return errors.Join(err, p.seen(m.checkpoint()))
+	return errors.Join(err, p.seen(m.position().Head))
 }
 
 // openOrBegin opens the read models that there are, or begins new ones in the
@@ -118,4 +116,21 @@ func (p *Projector) openInMemory(full error) (*models, error) {
 	}
 	p.logger.Error("the disk is full: reads are answered from what is there, and nothing is written", "error", full)
 	return openModels(files, p.dir, p.logger, p.stopped)
+}
+
+// Inspect reads the checkpoint and the digest of the read models in a folder. It
+// changes nothing there. No projector may have them open. A fault of them is an
+// ErrDamaged.
+func Inspect(dir string) (ledger.Head, ledger.Digest, error) {
+	kept, err := store.OpenToRead(FilesIn(dir))
+	if err != nil {
+		return ledger.Head{}, ledger.Digest{}, err
+	}
+	m := newModels(kept)
+	err = m.load()
+	var sum ledger.Digest
+	if err == nil {
+		sum, err = m.view().digest()
+	}
+	return m.head, sum, errors.Join(err, m.close())
 }

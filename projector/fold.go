@@ -67,35 +67,29 @@ func (w *writer) all() error {
 	for _, c := range w.changes.Usages {
 		w.usage(c)
 	}
-	for _, c := range w.changes.Traits {
-		w.trait(c)
-	}
-	for _, c := range w.changes.Limits {
-		w.limit(c)
-	}
 	for _, c := range w.changes.Parents {
-		w.parent(c)
+		w.set(w.version(w.textKey(tableParent, c.Project)), w.keep(append(w.scratch(), c.After...)))
 	}
-	for _, c := range w.changes.Preferences {
-		w.preference(c)
-	}
-	for _, c := range w.changes.Topologies {
-		w.topology(c)
-	}
+	put(w, w.changes.Traits, func(t *ledger.Trait) []byte { return w.textKey(tableTrait, t.Name) }, appendTrait)
+	put(w, w.changes.Limits, func(l *ledger.Limit) []byte { return limitKey(l.LimitKey) }, appendLimit)
+	put(w, w.changes.Preferences, func(p *ledger.Preference) []byte { return w.textKey(tablePreference, p.Name) },
+		appendPreference)
+	put(w, w.changes.Topologies, func(t *ledger.Topology) []byte { return w.textKey(tableTopology, t.Name) },
+		appendTopology)
 	w.aggregateLimits()
 	for _, c := range w.changes.Classes {
 		w.p.key = append(w.p.key[:0], tableClasses)
 		w.set(w.version(w.p.key), w.keep(appendClasses(w.scratch(), c.After)))
 	}
 	for _, c := range w.changes.Nodes {
-		w.node(c)
+		step(w, nodes, c)
 	}
 	for _, c := range w.changes.NodeAllocations {
 		w.nodeAllocation(c)
 		w.wholeNode(c)
 	}
 	for _, c := range w.changes.Chassis {
-		w.chassis(c)
+		step(w, allChassis, c)
 	}
 	for i := range w.commit.Records {
 		w.command(i, &w.commit.Records[i])
@@ -105,6 +99,17 @@ func (w *writer) all() error {
 	w.tree()
 	w.position()
 	return w.err
+}
+
+// put writes a version of each thing that has changed; an empty one if it is gone.
+func put[T any](w *writer, changes []ledger.Change[T], key func(*T) []byte, value func([]byte, *T) []byte) {
+	for _, c := range changes {
+		if c.After == nil {
+			w.set(w.version(key(c.Before)), nil)
+		} else {
+			w.set(w.version(key(c.After)), w.keep(value(w.scratch(), c.After)))
+		}
+	}
 }
 
 // providers writes the changed half of each provider. Allocations change only the
@@ -287,14 +292,6 @@ func (w *writer) usage(c ledger.Change[ledger.Usage]) {
 func (w *writer) usageKey(o *ledger.Owner) []byte {
 	w.p.key = appendText(appendText(w.textKey(tableUsage, o.Project), o.User), o.Type)
 	return w.p.key
-}
-
-func (w *writer) trait(c ledger.Change[ledger.Trait]) {
-	if c.After == nil {
-		w.set(w.version(w.textKey(tableTrait, c.Before.Name)), nil)
-		return
-	}
-	w.set(w.version(w.textKey(tableTrait, c.After.Name)), w.keep(binary.AppendVarint(w.scratch(), c.After.CreatedAt)))
 }
 
 func (w *writer) command(index int, r *ledger.Record) {

@@ -39,7 +39,7 @@ func (m *maker) commit(t *testing.T, sequence uint64, records int, at func(n int
 			ledgertest.OK(t, err)
 			c = begin
 		}
-		events, rejection := c.Decide(m.state)
+		events, rejection := commands.Decide(commands.Submission{Command: c}, m.state)
 		if rejection != nil {
 			t.Fatal(rejection)
 		}

@@ -88,12 +88,32 @@ func (w *walk) touch(s Subject) {
 func (w *walk) consumer(Subject) {
 	change := w.changes.Consumers[w.consumers]
 	w.consumers++
-	touchConsumer(change, w.touch)
+	for _, c := range []*ledger.Consumer{change.Before, change.After} {
+		if c == nil {
+			continue
+		}
+		w.touch(Subject{Kind: ConsumerHistory, ID: c.UUID})
+		w.touch(Subject{Kind: ProjectHistory, Name: c.Owner.Project})
+		w.touch(Subject{Kind: UserHistory, Name: c.Owner.User})
+		eachProvider(c, func(id ledger.UUID) { w.touch(Subject{Kind: ProviderHistory, ID: id}) })
+	}
 }
 
 func (w *walk) nodeAllocation(Subject) {
-	touchNodeAllocation(w.changes.NodeAllocations[w.nodeAllocations], w.touch)
+	change := w.changes.NodeAllocations[w.nodeAllocations]
 	w.nodeAllocations++
+	for _, a := range []*ledger.NodeAllocation{change.Before, change.After} {
+		if a == nil {
+			continue
+		}
+		w.touch(Subject{Kind: NodeAllocationHistory, ID: a.UUID})
+		if !a.Node.IsNil() {
+			w.touch(Subject{Kind: NodeHistory, ID: a.Node})
+		}
+		if a.Owner != "" {
+			w.touch(Subject{Kind: ProjectHistory, Name: a.Owner})
+		}
+	}
 }
 
 type about struct {
@@ -131,18 +151,6 @@ func (w *writer) history() {
 	}
 }
 
-func touchConsumer(change ledger.Change[ledger.Consumer], touch func(Subject)) {
-	for _, c := range []*ledger.Consumer{change.Before, change.After} {
-		if c == nil {
-			continue
-		}
-		touch(Subject{Kind: ConsumerHistory, ID: c.UUID})
-		touch(Subject{Kind: ProjectHistory, Name: c.Owner.Project})
-		touch(Subject{Kind: UserHistory, Name: c.Owner.User})
-		eachProvider(c, func(id ledger.UUID) { touch(Subject{Kind: ProviderHistory, ID: id}) })
-	}
-}
-
 // SubjectsOf lists the entities that an event is about.
 func SubjectsOf(event ledger.Event) []Subject {
 	topic := ledger.TopicOf(event)
@@ -152,44 +160,20 @@ func SubjectsOf(event ledger.Event) []Subject {
 	return []Subject{{Kind: aboutOf[topic.Of].kind, ID: topic.ID}}
 }
 
-func touchNodeAllocation(change ledger.Change[ledger.NodeAllocation], touch func(Subject)) {
-	for _, a := range []*ledger.NodeAllocation{change.Before, change.After} {
-		if a == nil {
-			continue
-		}
-		touch(Subject{Kind: NodeAllocationHistory, ID: a.UUID})
-		if !a.Node.IsNil() {
-			touch(Subject{Kind: NodeHistory, ID: a.Node})
-		}
-		if a.Owner != "" {
-			touch(Subject{Kind: ProjectHistory, Name: a.Owner})
-		}
-	}
-}
-
 // History lists the records that touched an entity with a uuid, newest first,
 // from before a sequence (0: the View's), at most limit of them.
 func (v View) History(kind Kind, id ledger.UUID, before uint64, limit int) ([]ledger.Address, error) {
-	return v.history(Subject{Kind: kind, ID: id}, before, limit)
-}
-
-// OwnerHistory is History for a project or user.
-func (v View) OwnerHistory(kind Kind, name string, before uint64, limit int) ([]ledger.Address, error) {
-	return v.history(Subject{Kind: kind, Name: name}, before, limit)
+	return v.HistoryOf(Subject{Kind: kind, ID: id}, before, limit)
 }
 
 // HistoryOf is History for any subject.
 func (v View) HistoryOf(s Subject, before uint64, limit int) ([]ledger.Address, error) {
-	return v.history(s, before, limit)
-}
-
-func (v View) history(s Subject, before uint64, limit int) ([]ledger.Address, error) {
 	from := v.sequence
 	if before > 0 {
 		from = min(from, before-1)
 	}
 	var list []ledger.Address
-	err := v.versionsBack(s, from, func(sequence uint64, value []byte) (bool, error) {
+	err := v.versions(s, from, 0, false, func(sequence uint64, value []byte) (bool, error) {
 		indexes, err := v.recordsAt(s, sequence, value)
 		for _, index := range slices.Backward(indexes) {
 			if len(list) < limit {
@@ -201,16 +185,23 @@ func (v View) history(s Subject, before uint64, limit int) ([]ledger.Address, er
 	return list, err
 }
 
-// versionsBack calls yield for the versions of an entity from a sequence on back, as long
-// as it returns true.
-func (v View) versionsBack(s Subject, from uint64, yield func(sequence uint64, value []byte) (bool, error)) error {
+// versions calls yield for the versions of an entity between two sequences, the newest first or the
+// oldest, as long as it returns true.
+func (v View) versions(
+	s Subject, newest, oldest uint64, oldestFirst bool, yield func(sequence uint64, value []byte) (bool, error),
+) error {
 	prefix := s.versions()
-	it, err := v.p.Iterate(appendVersion(slices.Clone(prefix), from), after(prefix))
+	from, to := appendVersion(slices.Clone(prefix), newest), appendVersion(slices.Clone(prefix), oldest)
+	it, err := v.p.Iterate(from, after(to))
 	if err != nil {
 		return err
 	}
+	first, next := it.First, it.Next
+	if oldestFirst {
+		first, next = it.Last, it.Prev
+	}
 	more := true
-	for ok := it.First(); ok && more && err == nil; ok = it.Next() {
+	for ok := first(); ok && more && err == nil; ok = next() {
 		more, err = yield(versionOf(it.Key()), it.Value())
 	}
 	return it.Finish(err)
@@ -232,7 +223,7 @@ func (s Subject) versions() []byte {
 // first, at most limit of them.
 func (v View) HistoryAfter(s Subject, last ledger.Address, limit int) ([]ledger.Address, error) {
 	var list []ledger.Address
-	err := v.versionsFrom(s, last.Sequence, func(sequence uint64, value []byte) (bool, error) {
+	err := v.versions(s, v.sequence, last.Sequence, true, func(sequence uint64, value []byte) (bool, error) {
 		indexes, err := v.recordsAt(s, sequence, value)
 		for _, index := range indexes {
 			if (sequence > last.Sequence || index > last.Index) && len(list) < limit {
@@ -242,21 +233,6 @@ func (v View) HistoryAfter(s Subject, last ledger.Address, limit int) ([]ledger.
 		return len(list) < limit, err
 	})
 	return list, err
-}
-
-// versionsFrom is versionsBack from a sequence up to that of the View.
-func (v View) versionsFrom(s Subject, from uint64, yield func(sequence uint64, value []byte) (bool, error)) error {
-	prefix := s.versions()
-	newest, oldest := appendVersion(slices.Clone(prefix), v.sequence), appendVersion(slices.Clone(prefix), from)
-	it, err := v.p.Iterate(newest, after(oldest))
-	if err != nil {
-		return err
-	}
-	more := true
-	for ok := it.Last(); ok && more && err == nil; ok = it.Prev() {
-		more, err = yield(versionOf(it.Key()), it.Value())
-	}
-	return it.Finish(err)
 }
 
 // recordsAt reads which records of a commit touched an entity: from the value of

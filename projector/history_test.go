@@ -90,10 +90,7 @@ func checkHistory(t *rapid.T, p *projector.Projector, subject projector.Subject,
 }
 
 func history(t *rapid.T, view projector.View, s projector.Subject, before uint64, limit int) []ledger.Address {
-	list, err := view.History(s.Kind, s.ID, before, limit)
-	if s.Name != "" {
-		list, err = view.OwnerHistory(s.Kind, s.Name, before, limit)
-	}
+	list, err := view.HistoryOf(s, before, limit)
 	if err != nil {
 		t.Fatalf("history of %c %s%s: %v", s.Kind, s.ID, s.Name, err)
 	}

@@ -98,9 +98,7 @@ func appendVersion(key []byte, sequence uint64) []byte {
 	return binary.BigEndian.AppendUint64(key, ^sequence)
 }
 
-func versionOf(key []byte) uint64 {
-	return ^binary.BigEndian.Uint64(key[len(key)-versionBytes:])
-}
+func versionOf(key []byte) uint64 { return ^binary.BigEndian.Uint64(key[len(key)-versionBytes:]) }
 
 // appendText writes a string so that no text is a prefix of another one.
 func appendText(key []byte, text string) []byte {

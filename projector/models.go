@@ -97,7 +97,6 @@ func openModels(files store.Files, dir string, logger *slog.Logger, stopped <-ch
 
 func (m *models) view() View { return View{p: m, sequence: m.sequence.Load()} }
 
-// load reads the checkpoint.
 func (m *models) load() error {
 	var version uint64
 	var head ledger.Head
@@ -251,13 +250,6 @@ func (m *models) sync(also func() error) error {
 	defer m.mu.Unlock()
 	m.synced = head
 	return nil
-}
-
-// checkpoint returns the head of the last folded commit.
-func (m *models) checkpoint() ledger.Head {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.head
 }
 
 func appendCheckpoint(b []byte, head ledger.Head, tree *proof.Tree) []byte {

@@ -8,14 +8,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// node writes one change of a node.
-func (w *writer) node(c ledger.Change[ledger.Node]) {
-	step(w, nodes, c.Before, c.After)
-}
-
-// nodeAllocation writes one change of a node allocation.
 func (w *writer) nodeAllocation(c ledger.Change[ledger.NodeAllocation]) {
-	step(w, nodeAllocations, c.Before, c.After)
+	step(w, nodeAllocations, c)
 	waits := func(a *ledger.NodeAllocation) bool { return a != nil && a.State == ledger.NodeAllocating }
 	switch {
 	case waits(c.After) && !waits(c.Before):
@@ -53,9 +47,8 @@ var (
 	}
 )
 
-// step writes one change of a numbered entity; nil stands for an entity that does
-// not exist.
-func step[T any](w *writer, t entity[T], before, after *T) {
+func step[T any](w *writer, t entity[T], c ledger.Change[T]) {
+	before, after := c.Before, c.After
 	var was, is thing // without a name there is nothing to find it by
 	if before != nil {
 		was = t.of(before)
@@ -151,14 +144,10 @@ func readNodeAllocation(number uint64, data []byte) (*ledger.NodeAllocation, err
 }
 
 // Node finds a node by its uuid.
-func (v View) Node(id ledger.UUID) (*ledger.Node, bool, error) {
-	return nodes.withID(v, id)
-}
+func (v View) Node(id ledger.UUID) (*ledger.Node, bool, error) { return nodes.withID(v, id) }
 
 // NodeNamed finds a node by its name.
-func (v View) NodeNamed(name string) (*ledger.Node, bool, error) {
-	return nodes.named(v, name)
-}
+func (v View) NodeNamed(name string) (*ledger.Node, bool, error) { return nodes.named(v, name) }
 
 // Nodes calls yield for each node that was created after the one with a number
 // (0: for all), in that order, as long as it returns true.
@@ -253,7 +242,6 @@ func (t entity[T]) find(v View, key []byte) (*T, bool, error) {
 	return one, found, err
 }
 
-// point reads the entity with a number.
 func (t entity[T]) point(v View, number uint64) (*T, bool, error) {
 	value, _, found, err := v.version(numberKey(t.value, number))
 	if err != nil || !found {
@@ -279,27 +267,58 @@ func (t entity[T]) list(v View, after uint64, yield func(*T) bool) error {
 		}
 	}
 	slices.Sort(gone)
-	emit := func(number uint64) (bool, error) {
+	numbers := func(yield func(uint64) bool) {
+		for ok := it.SeekGE(numberKey(t.now, after+1)); ok && it.Key()[0] == t.now; ok = it.Next() {
+			number := binary.BigEndian.Uint64(it.Key()[1:])
+			for ; len(gone) > 0 && gone[0] < number; gone = gone[1:] {
+				if !yield(gone[0]) {
+					return
+				}
+			}
+			if !yield(number) {
+				return
+			}
+		}
+		slices.Values(gone)(yield)
+	}
+	for number := range numbers {
 		one, found, err := t.point(v, number)
-		if err != nil || !found {
-			return err == nil, err
-		}
-		return yield(one), nil
-	}
-	more := true
-	for ok := it.SeekGE(numberKey(t.now, after+1)); ok && it.Key()[0] == t.now && more && err == nil; ok = it.Next() {
-		number := binary.BigEndian.Uint64(it.Key()[1:])
-		for len(gone) > 0 && gone[0] < number && more && err == nil {
-			more, err = emit(gone[0])
-			gone = gone[1:]
-		}
-		if more && err == nil {
-			more, err = emit(number)
+		if err != nil || found && !yield(one) {
+			return it.Finish(err)
 		}
 	}
-	for len(gone) > 0 && more && err == nil {
-		more, err = emit(gone[0])
-		gone = gone[1:]
+	return it.Finish(nil)
+}
+
+var allChassis = entity[ledger.Chassis]{
+	chassisTables,
+	func(c *ledger.Chassis) thing { return thing{number: c.Number, id: c.UUID} }, appendChassis, readChassis,
+}
+
+func appendChassis(b []byte, c *ledger.Chassis) []byte {
+	b = append(b, c.UUID[:]...)
+	b = appendString(b, c.Description)
+	b = appendString(b, string(c.Extra))
+	b = binary.AppendVarint(b, c.CreatedAt)
+	return binary.AppendVarint(b, c.UpdatedAt)
+}
+
+func readChassis(number uint64, data []byte) (*ledger.Chassis, error) {
+	f := fields{data: data}
+	c := &ledger.Chassis{
+		UUID: f.uuid(), Number: number, ChassisDescription: ledger.ChassisDescription{
+			Description: f.string(), Extra: ledger.Document(f.string()),
+		},
+		CreatedAt: f.int(), UpdatedAt: f.int(),
 	}
-	return it.Finish(err)
+	return c, f.end("chassis")
+}
+
+// Chassis finds a chassis by its uuid.
+func (v View) Chassis(id ledger.UUID) (*ledger.Chassis, bool, error) { return allChassis.withID(v, id) }
+
+// AllChassis calls yield for each chassis that was created after the one with a
+// number (0: for all), in that order, as long as it returns true.
+func (v View) AllChassis(after uint64, yield func(*ledger.Chassis) bool) error {
+	return allChassis.list(v, after, yield)
 }

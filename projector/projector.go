@@ -1,16 +1,31 @@
+// Package projector answers what is true now and what was true in the past. It
+// folds commits into read models in Pebble and serves them as Views, each as of
+// one sequence.
+//
+// Read models are disposable: they follow from the log alone, key by key and byte
+// by byte, however the commits were batched. Every entity is stored once per
+// commit that changed it, under a key that ends with the sequence. So a View of
+// any past sequence reads exactly what was true then.
+//
+// No other package knows Pebble.
 package projector
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/durable"
 	"github.com/allot-project/allot/projector/store"
 )
@@ -54,7 +69,6 @@ func Open(dir string, logger *slog.Logger) (*Projector, error) {
 	return openOn(store.OnDisk, dir, logger)
 }
 
-// openOn is Open with Pebble's files on any file system.
 func openOn(files store.Files, dir string, logger *slog.Logger) (*Projector, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("projector: %w", err)
@@ -78,9 +92,7 @@ func openOn(files store.Files, dir string, logger *slog.Logger) (*Projector, err
 
 // Interrupt ends all waiting for space on the disk. Call it before the writer is
 // closed, which may be waiting.
-func (p *Projector) Interrupt() {
-	p.stopping.Do(func() { close(p.stopped) })
-}
+func (p *Projector) Interrupt() { p.stopping.Do(func() { close(p.stopped) }) }
 
 // Close syncs and closes the read models, once they are not read any more. It
 // sets damaged ones aside.
@@ -103,7 +115,7 @@ func (p *Projector) Close() error {
 }
 
 // Checkpoint returns the head of the last folded commit.
-func (p *Projector) Checkpoint() ledger.Head { return p.models.Load().checkpoint() }
+func (p *Projector) Checkpoint() ledger.Head { return p.models.Load().position().Head }
 
 // HighWater returns the head of the newest commit that was ever folded here. A
 // log that ends before it has lost something.
@@ -183,4 +195,113 @@ func (p *Projector) syncLoop() {
 			p.logger.Error("the read models could not be synced", "error", err)
 		}
 	}
+}
+
+// highWaterFile keeps the head of the newest commit that was ever folded, as a
+// high-water mark of the log. Pebble's checkpoint cannot serve as one: data that
+// Pebble has not written out dies with the process, and damaged read models are
+// set aside. The mark is written to the file before a commit is answered, and
+// synced with the read models.
+//
+// Two slots are written in turn, so that a torn write leaves the other one
+// intact.
+type highWaterFile struct {
+	f    *os.File
+	head ledger.Head
+}
+
+func openHighWater(path string) (*highWaterFile, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o640)
+	if err != nil {
+		return nil, fmt.Errorf("projector: high-water mark: %w", err)
+	}
+	m := &highWaterFile{f: f}
+	var slots [blocks.SlotsBytes]byte
+	if _, err := f.ReadAt(slots[:], 0); err != nil && !errors.Is(err, io.EOF) {
+		return nil, errors.Join(fmt.Errorf("projector: high-water mark: %w", err), f.Close())
+	}
+	m.head, _ = blocks.NewestSlot(slots[:])
+	return m, nil
+}
+
+// set raises the high-water mark. Replays of older commits do not change it.
+func (m *highWaterFile) set(head ledger.Head) error {
+	if head.Sequence <= m.head.Sequence {
+		return nil
+	}
+	slot, at := blocks.Slot(head)
+	if _, err := m.f.WriteAt(slot[:], at); err != nil {
+		return fmt.Errorf("projector: high-water mark: %w", err)
+	}
+	m.head = head
+	return nil
+}
+
+// Await returns once the read models are condemned, with the reason; nil: the Projector was
+// interrupted before. Condemned read models answer nothing any more, so their server ends:
+// Close sets them aside, and the next start makes others, from a copy or from the log.
+func (p *Projector) Await() error {
+	for {
+		m := p.models.Load()
+		select {
+		case <-m.Broken():
+			return m.Fault()
+		case <-m.replaced:
+		case <-p.stopped:
+			return nil
+		}
+	}
+}
+
+// Ready returns nil if the read models can be read and written, or why not.
+func (p *Projector) Ready() error { return p.models.Load().Fault() }
+
+// Full reports whether the read models wait for space on their disk, or were opened without it.
+func (p *Projector) Full() bool { return p.models.Load().Full() }
+
+// InMemory reports whether the disk was full when the read models were opened: what is folded
+// now is in memory only, and folded again at the next start.
+func (p *Projector) InMemory() bool { return p.models.Load().InMemory() }
+
+// setAside makes room for new read models. The last damaged ones are kept for examination.
+func (p *Projector) setAside(reason error) error {
+	if _, err := p.files.Stat(p.dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if errors.Is(reason, errOtherVersion) {
+		p.logger.Info("read models of another version removed; they are made again from the log", "reason", reason)
+		return p.files.RemoveAll(p.dir)
+	}
+	parent := filepath.Dir(p.dir)
+	names, err := p.files.List(parent)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, filepath.Base(p.dir)+damagedSuffix) {
+			if err := p.files.RemoveAll(filepath.Join(parent, name)); err != nil {
+				return err
+			}
+		}
+	}
+	aside := fmt.Sprintf("%s%s%d", p.dir, damagedSuffix, time.Now().UnixNano())
+	p.logger.Warn("read models set aside; they are made again from a copy or the log", "error", reason, "moved_to", aside)
+	return p.files.Rename(p.dir, aside)
+}
+
+const damagedSuffix = ".damaged-"
+
+// Dir returns the folder of the read models' files.
+func (p *Projector) Dir() string { return p.dir }
+
+// FilesIn is Dir of the read models that are opened in a folder.
+func FilesIn(dir string) string { return filepath.Join(dir, "pebble") }
+
+// StoreStats returns Pebble's present statistics; zeros once the read models are closed.
+func (p *Projector) StoreStats() store.Stats { return p.models.Load().Stats() }
+
+// CheckFiles compares every block of the read models' tables on the disk with its checksum, at a
+// pace. At the first damaged one it calls tell and condemns the read models.
+func (p *Projector) CheckFiles(ctx context.Context, pace store.Pace, tell func(error), read func(bytes int64)) error {
+	return p.models.Load().Check(ctx, pace, tell, read)
 }

@@ -250,7 +250,6 @@ func (w *writer) sums(table byte, id ledger.UUID, amounts []ledger.ClassAmount) 
 	return sums{summed: true, list: list}
 }
 
-// capacity writes the capacity of a provider of which it has changed.
 func (w *writer) capacity(c ledger.ProviderChange) {
 	if sameCapacity(c.Before, c.After) {
 		return

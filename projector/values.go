@@ -146,7 +146,6 @@ func appendRecord(b []byte, r *ledger.Record, last int64) []byte {
 	return binary.AppendUvarint(b, uint64(r.Cause.Index))
 }
 
-// skipRecord skips a record without decoding it.
 func skipRecord(f *fields) {
 	f.take(uint64(len(ledger.UUID{})))
 	f.int()
@@ -334,10 +333,11 @@ func appendConsumer(b []byte, record int, c *ledger.Consumer) []byte {
 	return b
 }
 
-func readConsumer(data []byte) (*ledger.Consumer, error) {
-	f := fields{data: data}
+func readConsumer(key []byte, sequence uint64, value []byte) (*ledger.Consumer, error) {
+	f := fields{data: value}
 	f.uint() // index of the record
-	c := &ledger.Consumer{UpdatedAt: f.int()}
+	c := &ledger.Consumer{Generation: sequence, UpdatedAt: f.int()}
+	copy(c.UUID[:], key[1:])
 	c.CreatedAt, c.ReservedUntil = c.UpdatedAt-f.int(), f.int()
 	if c.ReservedUntil != 0 {
 		c.Projects = f.strings()
@@ -362,15 +362,27 @@ func appendUsage(b []byte, consumers int64, held runs) []byte {
 	return appendRuns(binary.AppendVarint(b, consumers), held)
 }
 
-func readUsage(data []byte) (*ledger.Usage, error) {
-	f := fields{data: data}
-	u := &ledger.Usage{Consumers: f.int()}
+func readUsage(key []byte, _ uint64, value []byte) (*ledger.Usage, error) {
+	owner, err := ownerOf(key)
+	if err != nil {
+		return nil, err
+	}
+	f := fields{data: value}
+	u := &ledger.Usage{Owner: owner, Consumers: f.int()}
 	for _, r := range f.runs() {
 		if r.Amount != 0 {
 			u.Amounts = append(u.Amounts, ledger.ClassAmount{Class: r.Class, Amount: r.Amount})
 		}
 	}
 	return u, f.end("usage")
+}
+
+func appendTrait(b []byte, t *ledger.Trait) []byte { return binary.AppendVarint(b, t.CreatedAt) }
+
+func readTrait(key []byte, _ uint64, value []byte) (*ledger.Trait, error) {
+	f := fields{data: value}
+	trait := &ledger.Trait{Name: string(key[3:]), CreatedAt: f.int()}
+	return trait, f.end("trait")
 }
 
 func appendClasses(b []byte, t *ledger.ClassTable) []byte {
@@ -392,4 +404,37 @@ func readClasses(data []byte) (*ledger.ClassTable, error) {
 		})
 	}
 	return ledger.NewClassTable(classes), f.end("resource classes")
+}
+
+// Names of projects, users and requests are uuids, as a rule, in one of a few
+// spellings. These are stored in a byte for the spelling and 16 for the uuid: a
+// third of the room, and compression of hexadecimal digits costs more time than
+// packing them. Any other name is stored as it is, after its length plus packings.
+const packings = uint64(ledger.Spellings)
+
+// appendPacked writes a name.
+func appendPacked(b []byte, name string) []byte {
+	if id, as, ok := ledger.ParseText(name); ok {
+		return append(append(b, byte(as)), id[:]...)
+	}
+	return append(binary.AppendUvarint(b, packings+uint64(len(name))), name...)
+}
+
+func (f *fields) packed() string {
+	switch n := f.uint(); {
+	case f.bad:
+		return ""
+	case n < packings:
+		return ledger.Spelling(n).Text(f.uuid())
+	default:
+		return string(f.take(n - packings))
+	}
+}
+
+func (f *fields) skipPacked() {
+	if n := f.uint(); n < packings {
+		f.take(uint64(len(ledger.UUID{})))
+	} else {
+		f.take(n - packings)
+	}
 }

@@ -132,6 +132,16 @@ func (v View) eachFrom(prefix, from []byte, yield func(key []byte, sequence uint
 	return it.Finish(nil)
 }
 
+// eachOf is eachFrom for what each key has.
+func eachOf[T any](
+	v View, prefix, from []byte, read func(key []byte, sequence uint64, value []byte) (T, error), yield func(T) bool,
+) error {
+	return v.eachFrom(prefix, from, func(key []byte, sequence uint64, value []byte) (bool, error) {
+		one, err := read(key, sequence, value)
+		return err == nil && yield(one), err
+	})
+}
+
 func isVersionOf(key, base []byte) bool {
 	return len(key) == len(base)+versionBytes && bytes.HasPrefix(key, base)
 }
@@ -246,34 +256,22 @@ func (v View) Inventories(yield func([]ledger.Inventory) bool) error {
 
 // Consumer finds a consumer.
 func (v View) Consumer(id ledger.UUID) (*ledger.Consumer, bool, error) {
-	value, sequence, found, err := v.version(idKey(tableConsumer, id))
+	key := idKey(tableConsumer, id)
+	value, sequence, found, err := v.version(key)
 	if err != nil || !found {
 		return nil, false, err
 	}
-	c, err := readConsumer(value)
+	c, err := readConsumer(key, sequence, value)
 	if err != nil {
 		return nil, false, v.p.Judged(err)
 	}
-	c.UUID, c.Generation = id, sequence
 	return c, true, nil
 }
 
 // Consumers calls yield for each consumer after one (NilUUID: from the first), in
 // UUID order, as long as it returns true.
 func (v View) Consumers(behind ledger.UUID, yield func(*ledger.Consumer) bool) error {
-	return v.eachFrom(
-		[]byte{tableConsumer},
-		after(idKey(tableConsumer, behind)),
-		func(key []byte, sequence uint64, value []byte) (bool, error) {
-			c, err := readConsumer(value)
-			if err != nil {
-				return false, err
-			}
-			c.Generation = sequence
-			copy(c.UUID[:], key[1:])
-			return yield(c), nil
-		},
-	)
+	return eachOf(v, []byte{tableConsumer}, after(idKey(tableConsumer, behind)), readConsumer, yield)
 }
 
 // ProviderConsumers calls yield for each consumer that holds something of a
@@ -338,14 +336,9 @@ func (v View) Usages(project, user string) ([]*ledger.Usage, error) {
 		prefix = appendText(prefix, user)
 	}
 	var usages []*ledger.Usage
-	err := v.each(prefix, func(key []byte, _ uint64, value []byte) (bool, error) {
-		u, err := readUsage(value)
-		if err != nil {
-			return false, err
-		}
-		u.Owner, err = ownerOf(key)
+	err := eachOf(v, prefix, prefix, readUsage, func(u *ledger.Usage) bool {
 		usages = append(usages, u)
-		return true, err
+		return true
 	})
 	return usages, err
 }
@@ -353,37 +346,28 @@ func (v View) Usages(project, user string) ([]*ledger.Usage, error) {
 // AllUsages calls yield with what each owner holds, as long as it returns true:
 // sorted by project, then user.
 func (v View) AllUsages(yield func(*ledger.Usage) bool) error {
-	return v.each([]byte{tableUsage}, func(key []byte, _ uint64, value []byte) (bool, error) {
-		u, err := readUsage(value)
-		if err != nil {
-			return false, err
-		}
-		if u.Owner, err = ownerOf(key); err != nil {
-			return false, err
-		}
-		return yield(u), nil
-	})
+	return eachOf(v, []byte{tableUsage}, []byte{tableUsage}, readUsage, yield)
 }
 
 func ownerOf(key []byte) (*ledger.Owner, error) {
-	parts, err := textsOf(key, 3)
+	parts, _, err := textsOf(key, 3)
 	if err != nil {
 		return nil, err
 	}
 	return &ledger.Owner{Project: parts[0], User: parts[1], Type: parts[2]}, nil
 }
 
-// textsOf reads a number of texts after a table's letter.
-func textsOf(key []byte, n int) ([]string, error) {
-	parts, rest := make([]string, 0, n), key[1:]
+// textsOf reads a number of texts after a table's letter, and returns what is behind them.
+func textsOf(key []byte, n int) (parts []string, rest []byte, err error) {
+	parts, rest = make([]string, 0, n), key[1:]
 	for range n {
 		if len(rest) < 2 || len(rest) < 2+int(binary.BigEndian.Uint16(rest)) {
-			return nil, fmt.Errorf("%w: a key of table %c", ErrDamaged, key[0])
+			return nil, nil, fmt.Errorf("%w: a key of table %c", ErrDamaged, key[0])
 		}
 		end := 2 + int(binary.BigEndian.Uint16(rest))
 		parts, rest = append(parts, string(rest[2:end])), rest[end:]
 	}
-	return parts, nil
+	return parts, rest, nil
 }
 
 // Classes returns the resource classes.
@@ -417,25 +401,18 @@ func (v View) ClassName(id ledger.ClassID) (name string, err error) {
 
 // Trait finds a trait.
 func (v View) Trait(name string) (*ledger.Trait, bool, error) {
-	value, _, found, err := v.version(textKey(tableTrait, name))
+	key := textKey(tableTrait, name)
+	value, sequence, found, err := v.version(key)
 	if err != nil || !found {
 		return nil, false, err
 	}
-	f := fields{data: value}
-	trait := &ledger.Trait{Name: name, CreatedAt: f.int()}
-	return trait, true, v.p.Judged(f.end("trait"))
+	trait, err := readTrait(key, sequence, value)
+	return trait, true, v.p.Judged(err)
 }
 
 // Traits calls yield for each trait as long as it returns true.
 func (v View) Traits(yield func(*ledger.Trait) bool) error {
-	return v.each([]byte{tableTrait}, func(key []byte, _ uint64, value []byte) (bool, error) {
-		f := fields{data: value}
-		trait := &ledger.Trait{Name: string(key[3:]), CreatedAt: f.int()}
-		if err := f.end("trait"); err != nil {
-			return false, err
-		}
-		return yield(trait), nil
-	})
+	return eachOf(v, []byte{tableTrait}, []byte{tableTrait}, readTrait, yield)
 }
 
 // CommitMark returns the digest of a commit, and the time of its last record in

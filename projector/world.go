@@ -31,7 +31,6 @@ func (v View) World(ctx context.Context) (*candidates.World, error) {
 	})
 }
 
-// loadIndex fills the index at the start.
 func (m *models) loadIndex() error {
 	list, err := m.view().allProviders()
 	if err == nil {

@@ -107,11 +107,11 @@ func (f *finder) withName(name string) {
 		}
 		return true
 	}))
-	projects, err := f.view.OwnerHistory(projector.ProjectHistory, name, 0, 1)
+	projects, err := f.view.HistoryOf(projector.Subject{Kind: projector.ProjectHistory, Name: name}, 0, 1)
 	if f.keep(err) && len(projects) > 0 {
 		f.add(wire.OfProject, name)
 	}
-	users, err := f.view.OwnerHistory(projector.UserHistory, name, 0, 1)
+	users, err := f.view.HistoryOf(projector.Subject{Kind: projector.UserHistory, Name: name}, 0, 1)
 	if f.keep(err) && len(users) > 0 {
 		f.add(wire.OfUser, name)
 	}

@@ -210,8 +210,8 @@ func FuzzDecode(f *testing.F) {
 		for _, empty := range commands.Registry {
 			c := empty()
 			if err := encoding.Decode(data, contentType, c); err == nil {
-				c.Check() // must not panic either
-				c.Consumers()
+				commands.Check(c) // must not panic either
+				commands.Consumers(c)
 			}
 		}
 		for _, kind := range wire.Queries {

@@ -43,7 +43,7 @@ func showLimitVersions(r *request) (*response, error) {
 		name.Aggregate = id
 	}
 	one := &commands.SetLimit{Project: name.Project, Class: name.Class, Type: name.Type, Aggregate: name.Aggregate}
-	if rejection := one.Check(); rejection != nil {
+	if rejection := commands.Check(one); rejection != nil {
 		return nil, limitRejected(rejection)
 	}
 	versions, known, err := present.LimitVersionsOf(r.View, name)

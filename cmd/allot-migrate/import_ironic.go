@@ -106,7 +106,8 @@ func (c *importIronicCommand) add(ctx context.Context, read reader) (err error) 
 
 // warnOfOwners says what keeps nodes from being resource providers, too: then a node would have two owners.
 func warnOfOwners(state *ledger.State) {
-	if _, rejection := (&commands.SetNodeProviders{On: true, Limit: 1}).Decide(state); rejection != nil {
+	on := &commands.SetNodeProviders{On: true, Limit: 1}
+	if _, rejection := commands.Decide(commands.Submission{Command: on}, state); rejection != nil {
 		fmt.Printf("allot serve --node-providers will refuse this ledger until it is mended: %s\n", rejection.Message)
 	}
 }

@@ -1,3 +1,6 @@
+// Package claiming finds what claims ask for: for each consumer the best candidate by what is
+// preferred, and for several together what the rules of their gang, limits of aggregates and
+// reservations leave. It is pure; the decision of a claim (commands.Claim) takes what it finds.
 package claiming
 
 import (
@@ -154,7 +157,6 @@ type gang struct {
 	spent   bool // not everything was tried
 }
 
-// all finds something for all consumers.
 func (g *gang) all() (whole bool, err error) {
 	if g.standing != nil {
 		return g.stand()
@@ -281,13 +283,13 @@ func (g *gang) within(pref *candidates.Preference) *candidates.Preference {
 		rule := &g.rules[i]
 		members := make([][]ledger.UUID, len(g.members))
 		for j := range g.members {
-			members[j] = rule.PlacesBy(servingOf(&g.members[j]), g.rootOf)
+			members[j] = rule.PlacesBy(g.members[j].Providers(), g.rootOf)
 		}
 		rules[i] = gangedBy(rule, members, len(g.consumers)-len(g.members))
 		if rule.Rule == demand.GangTogether && len(g.members) > 0 {
 			// The index finds these; what else is to hold is judged one by one.
 			near := candidates.Near{Reach: rule.Reach(), Rule: candidates.RequireNear}
-			for _, p := range servingOf(&g.members[0]) {
+			for _, p := range g.members[0].Providers() {
 				near.Providers = append(near.Providers, p.UUID)
 			}
 			out.Near = append(out.Near, near)
@@ -304,17 +306,88 @@ func (g *gang) rootOf(p *ledger.Provider) *ledger.Provider {
 	return root
 }
 
-// servingOf are the providers of a candidate, each once.
-func servingOf(chosen *candidates.Ranked) (providers []*ledger.Provider) {
-	for _, members := range chosen.Groups {
-		for _, p := range members {
-			if !slices.Contains(providers, p) {
-				providers = append(providers, p)
+// Spent reports whether an error of a search is that it would take too long.
+func Spent(err error) bool { return errors.Is(err, candidates.ErrBudget) }
+
+// Run searches: of alternatives the first for which there is something. The error wraps
+// candidates.ErrBudget if it would take too long, or is a *demand.Rejected.
+func (s *Search) Run(ctx context.Context, c *demand.Claim) (found *demand.Found, err error) {
+	if len(c.Alternatives) == 0 {
+		return s.run(ctx, c)
+	}
+	for _, list := range c.Alternatives {
+		for i := range list {
+			if _, r := list[i].Resolve(s.Classes); r != nil {
+				return nil, &demand.Rejected{Rejection: r}
 			}
 		}
 	}
-	return providers
+	var earlier []string
+	for i := range c.Alternatives {
+		if found, err = s.run(ctx, c.Only(i)); err != nil {
+			return nil, err
+		}
+		if found.Alternative, found.Earlier = i, earlier; len(found.Choices) > 0 {
+			break
+		}
+		earlier = append(earlier, unfit(found))
+	}
+	return found, nil
 }
 
-// Spent reports whether an error of a search is that it would take too long.
-func Spent(err error) bool { return errors.Is(err, candidates.ErrBudget) }
+// unfit says why an alternative was passed over, without what others hold.
+func unfit(f *demand.Found) string {
+	switch {
+	case f.Spent:
+		return "within the bounds of the search nothing was found"
+	case f.OverAggregate != nil:
+		return "limits of aggregates left no room"
+	case f.Draws:
+		return "not enough is left of the reservation"
+	case f.Prefer.Strict():
+		return "nothing satisfied it, given what is required and forbidden about other consumers"
+	case f.Standing != nil:
+		return "no domain of topology " + f.Standing.Kept.Name + " had room for all consumers"
+	case f.Ganged:
+		return "nothing satisfied it for all consumers together by the rules of the gang"
+	}
+	return "nothing satisfied it"
+}
+
+const (
+	// maxInState is up to how many providers a State itself is searched, which takes as long as
+	// there are any, and maxStepsInState bounds that.
+	maxInState      = 4096
+	maxStepsInState = 200_000
+)
+
+// InState searches a State itself for what a claim asks for: what-if questions do, whose State is
+// in no index.
+func InState(s *ledger.State, c *demand.Claim) (*demand.Found, *demand.Rejection) {
+	if n := s.ProviderCount(); n > maxInState {
+		return nil, demand.Refuse(demand.CodeClaimBudget, demand.Facts{},
+			"a claim is not tried out among more than %d providers, and there are %d", maxInState, n)
+	}
+	providers := make([]*ledger.Provider, 0, s.ProviderCount())
+	s.Providers(func(p *ledger.Provider) bool { providers = append(providers, p); return true })
+	var limits []*ledger.AggregateLimit
+	s.AggregateLimits(func(l *ledger.AggregateLimit) bool { limits = append(limits, l); return true })
+	search := Search{
+		Limits:  limits,
+		Ranking: candidates.NewRanking(candidates.NewWorld(providers)), Classes: s.Classes(), AsOf: s.Head().Sequence,
+		MaxSteps: maxStepsInState, Named: demand.NamedIn(s), Consumer: func(id ledger.UUID) (*ledger.Consumer, error) {
+			consumer, _ := s.Consumer(id)
+			return consumer, nil
+		},
+	}
+	found, err := search.Run(context.Background(), c)
+	var rejected *demand.Rejected
+	if errors.As(err, &rejected) {
+		return nil, rejected.Rejection
+	}
+	if err != nil {
+		return nil, demand.Invalid("requests", "%v", err)
+	}
+	found.Last = true
+	return found, nil
+}

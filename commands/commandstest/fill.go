@@ -104,7 +104,7 @@ func (f *Filled) Commit(b testing.TB, group ...commands.Command) {
 	f.State.Begin()
 	for _, c := range group {
 		f.clock += int64(time.Millisecond)
-		events, rejection := c.Decide(f.State)
+		events, rejection := commands.Decide(commands.Submission{Command: c}, f.State)
 		if rejection != nil {
 			b.Fatal(rejection)
 		}

@@ -1,7 +1,6 @@
 package demand
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
 
@@ -87,17 +86,11 @@ func (f *Found) Nothing() *Rejection {
 	case !f.Last:
 		return &Rejection{Code: CodeClaimOutdated, Message: "what was found does not fit any more"}
 	case len(f.Choices) > 0:
-		return &Rejection{
-			Code:    CodeClaimBudget,
-			Message: "what was found was taken by others again and again: the claim may succeed when it is sent again",
-			Facts:   Facts{AsOf: f.AsOf},
-		}
+		return Refuse(CodeClaimBudget, Facts{AsOf: f.AsOf},
+			"what was found was taken by others again and again: the claim may succeed when it is sent again")
 	case f.Spent:
-		return &Rejection{
-			Code:    CodeClaimBudget,
-			Message: "within the bounds of the search nothing was found, and it is not certain that there is nothing: ask for less at once",
-			Facts:   Facts{AsOf: f.AsOf},
-		}
+		return Refuse(CodeClaimBudget, Facts{AsOf: f.AsOf},
+			"within the bounds of the search nothing was found, and it is not certain that there is nothing: ask for less at once")
 	}
 	if f.OverAggregate != nil && !f.Several {
 		return f.OverAggregate
@@ -116,10 +109,7 @@ func (f *Found) Nothing() *Rejection {
 	} else if f.Ganged {
 		why = ", for all of its consumers together by the rules of the gang"
 	}
-	return &Rejection{
-		Code: CodeNoCandidates, Message: "nothing satisfies the claim" + why,
-		Facts: Facts{AsOf: f.AsOf, Explanation: f.Why},
-	}
+	return Refuse(CodeNoCandidates, Facts{AsOf: f.AsOf, Explanation: f.Why}, "nothing satisfies the claim%s", why)
 }
 
 // Rejected is the error of a search for what cannot be searched for.
@@ -134,10 +124,7 @@ func MayDraw(reserved *ledger.Consumer, id ledger.UUID, project string) *Rejecti
 		(reserved.Owner.Project == project || slices.Contains(reserved.Projects, project)) {
 		return nil
 	}
-	return &Rejection{
-		Code: CodeNoReservation,
-		Message: fmt.Sprintf("there is no reservation %s that project %s may draw on: "+
-			"it must exist, must not have ended or been confirmed, and must name the project", id, project),
-		Facts: Facts{Consumer: &id, Project: project},
-	}
+	return Refuse(CodeNoReservation, Facts{Consumer: &id, Project: project},
+		"there is no reservation %s that project %s may draw on: "+
+			"it must exist, must not have ended or been confirmed, and must name the project", id, project)
 }

@@ -63,7 +63,7 @@ func (p *ClaimPreference) Expand(named NamedPreferences) (*ClaimPreference, *Rej
 		return nil, nil, err
 	}
 	if !exists {
-		return nil, preferenceUnknown(p.Name), nil
+		return nil, Refuse(CodePreferenceUnknown, Facts{Name: p.Name}, "there is no preference %s", p.Name), nil
 	}
 	out := &ClaimPreference{}
 	if err := json.Unmarshal([]byte(kept.Prefer.Text()), out); err != nil {
@@ -71,10 +71,6 @@ func (p *ClaimPreference) Expand(named NamedPreferences) (*ClaimPreference, *Rej
 	}
 	out.Name, out.Seed, out.Near = p.Name, p.Seed, p.Near
 	return out, nil, nil
-}
-
-func preferenceUnknown(name string) *Rejection {
-	return Refuse(CodePreferenceUnknown, Facts{Name: name}, "there is no preference %s", name)
 }
 
 // Named finds what has a name.
@@ -101,9 +97,8 @@ func InTopology(
 	case err != nil:
 		return nil, nil, nil, err
 	case !exists:
-		return nil, nil, &Rejection{
-			Code: CodeTopologyUnknown, Message: "there is no topology " + rule.Topology, Facts: Facts{Name: rule.Topology},
-		}, nil
+		r := Refuse(CodeTopologyUnknown, Facts{Name: rule.Topology}, "there is no topology %s", rule.Topology)
+		return nil, nil, r, nil
 	}
 	how = rule.Levels()
 	return kept, how, how.Check(kept.Levels, members), nil

@@ -1,3 +1,5 @@
+// Package demand is what is asked of a ledger, in words: candidates, what is preferred
+// about them, the rules of a gang; and the rejection of what cannot be had. It is pure.
 package demand
 
 import (
@@ -170,13 +172,10 @@ func (r *Rejection) Redacted(sees func(project string) bool) *Rejection {
 	if r.Facts.Aggregate != nil {
 		whose = "an aggregate"
 	}
-	return &Rejection{
-		Code:    CodeOverLimit,
-		Message: fmt.Sprintf("%d more of %s would be beyond the limit of %s", r.Facts.Asked, what, whose),
-		Facts: Facts{
-			Class: r.Facts.Class, ConsumerType: r.Facts.ConsumerType, Asked: r.Facts.Asked, Command: r.Facts.Command,
-		},
+	facts := Facts{
+		Class: r.Facts.Class, ConsumerType: r.Facts.ConsumerType, Asked: r.Facts.Asked, Command: r.Facts.Command,
 	}
+	return Refuse(CodeOverLimit, facts, "%d more of %s would be beyond the limit of %s", r.Facts.Asked, what, whose)
 }
 
 // OverAggregate says that a limit of an aggregate leaves no room for so many more.

@@ -120,7 +120,6 @@ func (c *candidate) acquire(ctx context.Context) *Term {
 	return term
 }
 
-// observe reads the lease.
 func (c *candidate) observe(ctx context.Context) error {
 	now, revision, err := c.r.bucket.get(ctx)
 	if err != nil {

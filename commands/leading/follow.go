@@ -37,7 +37,6 @@ type follower struct {
 	polled  time.Time
 }
 
-// follow starts to follow from a State.
 func (r *Replica) follow(state *ledger.State) {
 	f := &follower{
 		r: r, state: state, commits: make(chan []byte, announced), forks: make(chan chan *ledger.State),
@@ -101,7 +100,6 @@ func (f *follower) take(encoded []byte) error {
 func (f *follower) poll() error {
 	ctx, cancel := context.WithTimeout(context.Background(), pollTimeout)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() {})()
 	go func() {
 		select {
 		case <-f.quit:
@@ -149,17 +147,12 @@ func (f *follower) fold(commit *ledger.Commit) error {
 	f.r.view.folds(f.state.Term(), f.r.clock())
 	f.r.cfg.Log.ObservedLast(commit.Sequence)
 	f.head.Store(commit.Sequence)
-	f.snapshot(commit)
-	return nil
-}
-
-// snapshot saves the State when a snapshot is due.
-func (f *follower) snapshot(commit *ledger.Commit) {
 	due := f.r.cfg.Snapshots
 	due.Folded(commit)
 	if due.Due(f.state) {
 		due.Save(f.state.Fork())
 	}
+	return nil
 }
 
 // fork asks the run for a copy of the State.

@@ -53,11 +53,8 @@ func (t *leaseHolder) left() (time.Duration, <-chan struct{}) {
 }
 
 // lose ends the leadership: nothing is certain from now on.
-func (t *leaseHolder) lose() {
-	t.ended.Do(func() { close(t.lost) })
-}
+func (t *leaseHolder) lose() { t.ended.Do(func() { close(t.lost) }) }
 
-// Await implements writer.Leadership.
 func (t *leaseHolder) Await(quit <-chan struct{}) error {
 	for {
 		left, later := t.left()
@@ -78,8 +75,6 @@ func (t *leaseHolder) Await(quit <-chan struct{}) error {
 	}
 }
 
-// Lost implements writer.Leadership.
 func (t *leaseHolder) Lost() <-chan struct{} { return t.lost }
 
-// Instance implements writer.Leadership.
 func (t *leaseHolder) Instance() ledger.UUID { return t.instance }

@@ -35,9 +35,6 @@ const announceEvery = 200 * time.Millisecond
 // level than the one in use.
 const upgradeEvery = 5 * time.Second
 
-// peers is what a replica knows from the others' messages.
-type peers struct{ subs []*nats.Subscription }
-
 // announcement is a leader's announcement to all: that it leads, or has stepped down.
 type announcement struct {
 	Name     string      `json:"name"`
@@ -73,7 +70,6 @@ type foldedTerm struct {
 	seen time.Duration // when it was folded here, since boot
 }
 
-// folds notes the last term of a State.
 func (v *leaderView) folds(term ledger.Term, now time.Duration) {
 	if last := v.folded.Load(); last == nil || last.Number != term.Number {
 		v.folded.Store(&foldedTerm{term, now})
@@ -93,7 +89,6 @@ func (v *leaderView) get() (announcement, <-chan struct{}) {
 	return v.last, v.changed
 }
 
-// set notes what a leader has announced.
 func (v *leaderView) set(h announcement) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -105,28 +100,22 @@ func (v *leaderView) set(h announcement) {
 	}
 }
 
-// listen starts to listen to the others' messages.
-func (r *Replica) listen() error {
-	for subject, handle := range map[string]nats.MsgHandler{
+func (r *Replica) listen() (err error) {
+	r.hears, err = r.subscribe(map[string]nats.MsgHandler{
 		commitSubject: r.hearCommit, leaderSubject: r.hearLeader, members.StatusSubject: r.group.AnswerStatus,
-	} {
-		sub, err := r.cfg.Conn.Subscribe(subject, handle)
-		if err != nil {
-			return fmt.Errorf("cluster: %w", err)
-		}
-		r.peers.subs = append(r.peers.subs, sub)
-	}
-	return r.cfg.Conn.Flush()
+	})
+	return err
 }
 
-func (p *peers) close() error {
-	var errs []error
-	for _, sub := range p.subs {
-		if err := sub.Unsubscribe(); !errors.Is(err, nats.ErrConnectionClosed) {
-			errs = append(errs, err)
+func (r *Replica) subscribe(handlers map[string]nats.MsgHandler) (subs []*nats.Subscription, err error) {
+	for subject, handle := range handlers {
+		sub, err := r.cfg.Conn.Subscribe(subject, handle)
+		if err != nil {
+			return subs, fmt.Errorf("cluster: %w", err)
 		}
+		subs = append(subs, sub)
 	}
-	return errors.Join(errs...)
+	return subs, r.cfg.Conn.Flush()
 }
 
 // hearCommit passes a commit on to the follower.
@@ -165,7 +154,6 @@ func (r *Replica) announce(encoded []byte) {
 	}
 }
 
-// announceLeader tells all replicas who leads.
 func (r *Replica) announceLeader(t *Term, released bool, successor string) {
 	h := announcement{
 		Name: r.cfg.Name, Instance: t.instance, Term: t.number.Load(), Released: released, Successor: successor,
@@ -194,7 +182,6 @@ func (t *Term) knows() uint64 {
 	return last
 }
 
-// note notes a leader's announcement.
 func (v *leaderView) note(h announcement, now time.Duration) {
 	if !h.Released {
 		v.heard.Store(int64(now))
@@ -203,26 +190,6 @@ func (v *leaderView) note(h announcement, now time.Duration) {
 	v.wedged.Store(h.Wedged)
 	v.saw(h.Sequence)
 	v.set(h)
-}
-
-// announce announces that this replica leads, as long as it does.
-func (t *Term) announce() {
-	tick, upgrade := time.NewTicker(announceEvery), time.NewTicker(upgradeEvery)
-	defer tick.Stop()
-	defer upgrade.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-upgrade.C:
-			t.upgrade()
-		case <-t.lost:
-			return
-		}
-		if t.r.leading.Load() != t {
-			return
-		}
-		t.r.announceLeader(t, false, "")
-	}
 }
 
 // upgrade begins another term once all replicas know a newer level of features.
@@ -248,18 +215,12 @@ func (t *Term) answerAdmission(msg *nats.Msg) {
 }
 
 // serve takes messages to the leader.
-func (t *Term) serve() error {
-	for subject, handle := range map[string]nats.MsgHandler{
+func (t *Term) serve() (err error) {
+	t.serves, err = t.r.subscribe(map[string]nats.MsgHandler{
 		submitSubject: t.takeCommand, headSubject: t.answerHead, stepDownSubject: t.answerStepDown,
 		members.AdmissionSubject: t.answerAdmission,
-	} {
-		sub, err := t.r.cfg.Conn.Subscribe(subject, handle)
-		if err != nil {
-			return fmt.Errorf("cluster: %w", err)
-		}
-		t.serves = append(t.serves, sub)
-	}
-	return t.r.cfg.Conn.Flush()
+	})
+	return err
 }
 
 // submitted is a command on its way to the leader.
@@ -298,7 +259,6 @@ var failures = map[string]error{
 	"budget": fair.ErrBudget,
 }
 
-// encodeSubmission encodes a submission for readSubmission.
 func encodeSubmission(s commands.Submission) ([]byte, error) {
 	data, err := encoding.Encode(submitted{
 		ID: s.ID, Actor: s.Actor, RequestID: s.RequestID, Cause: s.Cause, DryRun: s.DryRun, Project: s.Project,
@@ -374,7 +334,6 @@ func (t *Term) respond(msg *nats.Msg, answer carried) {
 	}
 }
 
-// outcome returns the outcome in an answer.
 func (c *carried) outcome() (commands.Outcome, error) {
 	out := commands.Outcome{Address: c.Address, Repeated: c.Repeated, Rejection: c.Rejection}
 	if c.Failure != "" {
@@ -414,11 +373,7 @@ func (t *Term) respondHead(msg *nats.Msg) {
 	if err := t.Await(t.r.ctx.Done()); err != nil {
 		answer.Failure = err.Error()
 	}
-	data, err := json.Marshal(answer)
-	if err == nil {
-		err = msg.Respond(data)
-	}
-	if err != nil {
+	if err := members.Answer(msg, answer); err != nil {
 		t.r.cfg.Logger.Debug("a question of another replica was not answered", "error", err)
 	}
 }

@@ -4,10 +4,9 @@
 // to lead. The files are: election and lease (who leads), follow (what
 // followers do), route and fresh (how commands and questions
 // find the leader), peers (messages to and from the leader), standing (what this
-// replica is now), stepdown (a leader that is asked to give way), wedge (a log
-// that fails silently), eligibility (a leader that should not lead), and
-// stream_leaders (which servers lead the streams). Who the replicas are is known
-// to package members.
+// replica is now), and watch (what a leader looks after: a log that fails
+// silently, whether it should lead, and which servers lead the streams). Who the
+// replicas are is known to package members.
 //
 // The log alone decides what happened: every append names the one sequence that
 // it may get, so no two leaders can both append. Answers that leave no record
@@ -134,8 +133,8 @@ type Replica struct {
 	view     leaderView
 	follower atomic.Pointer[follower] // nil while it leads
 	fresh    questions
-	peers    peers
-	lacks    atomic.Int64 // since when it lacks commits that were announced; since boot
+	hears    []*nats.Subscription // to what the others say
+	lacks    atomic.Int64         // since when it lacks commits that were announced; since boot
 
 	ctx   context.Context
 	end   context.CancelFunc
@@ -185,7 +184,13 @@ func (r *Replica) Stop() (*ledger.State, error) {
 	if f := r.follower.Swap(nil); f != nil {
 		state = f.stop()
 	}
-	return state, r.peers.close()
+	var errs []error
+	for _, sub := range r.hears {
+		if err := sub.Unsubscribe(); !errors.Is(err, nats.ErrConnectionClosed) {
+			errs = append(errs, err)
+		}
+	}
+	return state, errors.Join(errs...)
 }
 
 // Group is the replicas of the ledger.
@@ -248,12 +253,11 @@ func (t *Term) Open() error {
 	}
 	t.r.leading.Store(t)
 	t.r.announceLeader(t, false, "")
-	t.r.ended.Go(t.announce)
-	t.r.ended.Go(t.watchLog)
-	t.r.ended.Go(t.watchFitness)
-	if t.r.cfg.Near != nil {
-		t.r.ended.Go(t.watchStreamLeaders)
-	}
+	t.every(announceEvery, func() { t.r.announceLeader(t, false, "") })
+	t.every(upgradeEvery, t.upgrade)
+	t.watchLog()
+	t.watchFitness()
+	t.watchStreamLeaders()
 	return nil
 }
 

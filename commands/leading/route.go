@@ -2,8 +2,11 @@ package leading
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -11,6 +14,7 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/encoding"
+	"github.com/allot-project/allot/commands/members"
 )
 
 // retry is the pause between tries to find a leader that takes a command.
@@ -40,7 +44,7 @@ func (r *Replica) Submit(ctx context.Context, s commands.Submission) (commands.O
 }
 
 // Start implements commands.Starter.
-func (r *Replica) Start(s commands.Submission, done func(commands.Outcome, error)) {
+func (r *Replica) Start(s commands.Submission, done commands.Done) {
 	carry := func() { done(r.carry(r.ctx, s)) }
 	t := r.leading.Load()
 	if t == nil {
@@ -124,10 +128,8 @@ func (r *Replica) passOn(ctx context.Context, s commands.Submission) (commands.O
 }
 
 func tooLarge(size, limit int) *demand.Rejection {
-	return demand.Refuse(
-		demand.CodeTooLarge, demand.Facts{SizeBytes: size, LimitBytes: limit},
-		"the command takes %d bytes, and replicas pass on at most %d", size, limit,
-	)
+	return demand.Refuse(demand.CodeTooLarge, demand.Facts{SizeBytes: size, LimitBytes: limit},
+		"the command takes %d bytes, and replicas pass on at most %d", size, limit)
 }
 
 // ask sends the leader a message and waits for its answer, until another replica
@@ -153,4 +155,75 @@ func (r *Replica) ask(ctx context.Context, subject string, data []byte) (*nats.M
 		return nil, fmt.Errorf("%w: %w", errNoLeader, err)
 	}
 	return msg, nil
+}
+
+// stepDownRequest is the request that another replica lead.
+type stepDownRequest struct {
+	To string `json:"to"`
+}
+
+// StepDown asks the leader to let another replica lead: the named one or, if the
+// name is empty, the one that lags least. It waits for a leader as long as a command
+// does, but asks only one.
+func (r *Replica) StepDown(ctx context.Context, to string) error {
+	data, err := json.Marshal(stepDownRequest{To: to})
+	if err != nil {
+		return fmt.Errorf("cluster: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Limit)
+	defer cancel()
+	for {
+		err := r.Led()
+		if err == nil {
+			if err = r.requestStepDown(ctx, data); !errors.Is(err, nats.ErrNoResponders) {
+				return err
+			}
+		}
+		if !r.pause(ctx) {
+			return err
+		}
+	}
+}
+
+func (r *Replica) requestStepDown(ctx context.Context, wish []byte) error {
+	// That another replica leads now says nothing about the answer: it may be why.
+	asking, cancel := context.WithTimeout(ctx, r.cfg.Lease) // a request may be lost
+	defer cancel()
+	msg, err := r.cfg.Conn.RequestWithContext(asking, stepDownSubject, wish)
+	if err != nil {
+		return fmt.Errorf("%w: the leader has not answered: %w", commands.ErrNoAnswer, err)
+	}
+	if len(msg.Data) > 0 {
+		return errors.New(string(msg.Data))
+	}
+	return nil
+}
+
+// answerStepDown passes the request on to the part that ends the term.
+func (t *Term) answerStepDown(msg *nats.Msg) {
+	var wish stepDownRequest
+	err := json.Unmarshal(msg.Data, &wish)
+	if err == nil && wish.To == t.r.cfg.Name {
+		err = fmt.Errorf("replica %s leads already", wish.To)
+	}
+	if err == nil && wish.To != "" {
+		answers := t.r.group.ByName(t.r.ctx)
+		if m, there := answers[wish.To]; there && m.Role == members.RoleJoining {
+			err = fmt.Errorf("replica %s is joining, and cannot lead yet", wish.To)
+		} else if !there {
+			err = fmt.Errorf("replica %s does not answer; there are %v", wish.To, slices.Sorted(maps.Keys(answers)))
+		}
+	}
+	text := ""
+	if err != nil {
+		text = err.Error()
+	} else {
+		select {
+		case t.resign <- wish.To:
+		default: // another request came before
+		}
+	}
+	if err := msg.Respond([]byte(text)); err != nil {
+		t.r.cfg.Logger.Debug("who asked the leader to step down was not answered", "error", err)
+	}
 }

@@ -33,18 +33,13 @@ func (r *Replica) own() members.Member {
 func (r *Replica) Lag() (commits uint64, since time.Duration) {
 	newest := r.view.sequence.Load()
 	commits = newest - min(newest, r.cfg.Models.Checkpoint().Sequence)
-	return commits, r.behind(commits > 0)
-}
-
-// behind returns since when this replica lacks announced commits.
-func (r *Replica) behind(lacks bool) time.Duration {
-	now := int64(r.clock())
-	if !lacks {
+	if commits == 0 {
 		r.lacks.Store(0)
-		return 0
+		return 0, 0
 	}
+	now := int64(r.clock())
 	r.lacks.CompareAndSwap(0, now)
-	return time.Duration(now - r.lacks.Load())
+	return commits, time.Duration(now - r.lacks.Load())
 }
 
 // Role returns this replica's present role.

@@ -48,10 +48,8 @@ import (
 // AdmissionSubject is where a replica asks for admission.
 const AdmissionSubject = "allot.cluster.leave"
 
-const (
-	// askAgain is the pause between two requests.
-	askAgain = 200 * time.Millisecond
-)
+// askAgain is the pause between two requests.
+const askAgain = 200 * time.Millisecond
 
 // admission is the request, and the answer to it.
 type admission struct {
@@ -125,13 +123,8 @@ func askAdmission(ctx context.Context, nc *nats.Conn, question admission) (why s
 // while nothing is committed, nothing can be lost. The connection must be closed
 // before that replica begins the ledger, for which the others wait.
 func AdmitAll(nc *nats.Conn) error {
-	_, err := nc.Subscribe(AdmissionSubject, func(msg *nats.Msg) {
-		_ = msg.Respond([]byte("{}")) // a replica that asks does so again
-	})
-	if err != nil {
-		return fmt.Errorf("cluster: %w", err)
-	}
-	return nc.Flush()
+	_, err := tell(nc, AdmissionSubject, func() any { return struct{}{} })
+	return err
 }
 
 // AnswerAdmission admits a replica, or says why not. It asks other servers, and at the end whether
@@ -145,11 +138,7 @@ func (g *Group) AnswerAdmission(ctx context.Context, msg *nats.Msg, leads func()
 	if err != nil {
 		answer.Why, answer.Known = err.Error(), errors.Is(err, ErrLogLost)
 	}
-	data, err := json.Marshal(answer)
-	if err == nil {
-		err = msg.Respond(data)
-	}
-	if err != nil {
+	if err := Answer(msg, answer); err != nil {
 		g.Logger.Warn("a replica that asked for admission was not answered", "error", err)
 	}
 }
@@ -164,17 +153,17 @@ func (g *Group) mayJoin(ctx context.Context, data []byte) error {
 	}
 	whole := g.ByName(ctx)
 	log, err := g.Log.Peers(ctx)
+	if err == nil {
+		err = safeWithout(log, question, whole)
+	}
 	if err != nil {
 		return fmt.Errorf("the log: %w", err)
 	}
 	bucket, err := g.Values.Peers(ctx)
+	if err == nil {
+		err = safeWithout(bucket, question, whole)
+	}
 	if err != nil {
-		return fmt.Errorf("the bucket %s: %w", jetstream.ValuesBucket, err)
-	}
-	if err := safeWithout(log, question, whole); err != nil {
-		return fmt.Errorf("the log: %w", err)
-	}
-	if err := safeWithout(bucket, question, whole); err != nil {
 		return fmt.Errorf("the bucket %s: %w", jetstream.ValuesBucket, err)
 	}
 	return nil

@@ -2,7 +2,6 @@ package members
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -51,15 +50,7 @@ var (
 
 // TellKnown tells the other servers what this one knows, until stop is called.
 func TellKnown(nc *nats.Conn, now func() Known) (stop func(), err error) {
-	sub, err := nc.Subscribe(knownSubject, func(msg *nats.Msg) {
-		if data, err := json.Marshal(now()); err == nil {
-			_ = msg.Respond(data) // a lost answer is asked for again
-		}
-	})
-	if err != nil {
-		return nil, fmt.Errorf("cluster: %w", err)
-	}
-	return func() { _ = sub.Unsubscribe() }, nc.Flush() // the connection may be gone
+	return tell(nc, knownSubject, func() any { return now() })
 }
 
 // Waiting tells why a server waits, and finds out whether that is in vain.
@@ -125,27 +116,15 @@ func mayBegin(ctx context.Context, nc *nats.Conn, own Known, others int) (begun 
 
 // askKnown is what other servers answer, by name.
 func askKnown(ctx context.Context, nc *nats.Conn, own string, others int) (map[string]Known, error) {
-	inbox := nc.NewRespInbox()
-	sub, err := nc.SubscribeSync(inbox)
-	if err != nil {
-		return nil, fmt.Errorf("cluster: %w", err)
-	}
-	defer func() { _ = sub.Unsubscribe() }() // the connection may be gone
-	if err := nc.PublishRequest(knownSubject, inbox, nil); err != nil {
-		return nil, fmt.Errorf("cluster: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, statusWait)
-	defer cancel()
 	answers := make(map[string]Known)
-	for len(answers) < others {
-		msg, err := sub.NextMsgWithContext(ctx)
-		if err != nil {
-			break // the rest does not answer now
-		}
-		var k Known
-		if json.Unmarshal(msg.Data, &k) == nil && k.Name != "" && k.Name != own {
+	if others == 0 {
+		return answers, nil
+	}
+	err := hear(ctx, nc, knownSubject, func(k Known) bool {
+		if k.Name != "" && k.Name != own {
 			answers[k.Name] = k
 		}
-	}
-	return answers, nil
+		return len(answers) == others
+	})
+	return answers, err
 }

@@ -112,11 +112,11 @@ func TestOutdated(t *testing.T) {
 			}
 			found.Last = false // it may be searched again
 			with := commands.WithFound(claim, []*demand.Found{found})
-			if _, rejection := with.Decide(before); rejection != nil {
+			if _, rejection := commands.Decide(commands.Submission{Command: with}, before); rejection != nil {
 				t.Errorf("nothing has changed: %v", rejection)
 			}
 			world.Accept(t, one.change)
-			_, rejection = with.Decide(fork(t, world.Ledger))
+			_, rejection = commands.Decide(commands.Submission{Command: with}, fork(t, world.Ledger))
 			if got := codeOf(rejection); one.outdated != (got == demand.CodeClaimOutdated) || !one.outdated && got != "" {
 				t.Errorf("it has changed: %q", got)
 			}

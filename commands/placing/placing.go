@@ -65,9 +65,6 @@ type Options struct {
 	Beside int
 }
 
-// Decide has the writer decide a submission.
-type Decide func(commands.Submission, func(commands.Outcome, error))
-
 // Stage searches for claims, from New until Stop.
 type Stage struct {
 	opts   Options
@@ -99,8 +96,8 @@ type Stage struct {
 type claim struct {
 	submission commands.Submission
 	parts      []*commands.Claim
-	decide     Decide
-	done       func(commands.Outcome, error)
+	decide     commands.Decider
+	done       commands.Done
 	round      int
 	assumed    []candidates.Use
 	again      bool // it is to be searched again once settled
@@ -146,10 +143,7 @@ func (s *Stage) GiveUp() {
 
 // Search searches for a submission with claims, has it decided, and tells done
 // what Submit would return.
-func (s *Stage) Search(
-	submission commands.Submission, decide func(commands.Submission, func(commands.Outcome, error)),
-	done func(commands.Outcome, error),
-) {
+func (s *Stage) Search(submission commands.Submission, decide commands.Decider, done commands.Done) {
 	c := &claim{submission: submission, parts: commands.Claims(submission.Command), decide: decide, done: done}
 	if err := s.enqueue(c); err != nil {
 		done(commands.Outcome{}, err)
@@ -175,7 +169,6 @@ func (s *Stage) enqueue(c *claim) error {
 	return nil
 }
 
-// run searches for one claim after the other.
 func (s *Stage) run() {
 	keepUp := time.AfterFunc(keepUpEvery, s.fallBehind)
 	defer keepUp.Stop()
@@ -205,7 +198,6 @@ func (s *Stage) run() {
 	}
 }
 
-// fallBehind has the stage keep up.
 func (s *Stage) fallBehind() {
 	s.mu.Lock()
 	s.late = true
@@ -298,7 +290,6 @@ func (s *Stage) sync() {
 	s.view = view
 }
 
-// searchOne searches for a claim, and passes it on.
 func (s *Stage) searchOne(c *claim) {
 	if c.round >= maxRounds {
 		s.pass(c, s.nothing(c, true))

@@ -184,7 +184,7 @@ func testShared(t *testing.T, of func(client string) commands.Submission) {
 	defer stage.Stop()
 	const many = 100
 	begun, hold, order := make(chan bool), make(chan bool), make(chan string, many+1)
-	send := func(client string, decide placing.Decide) {
+	send := func(client string, decide commands.Decider) {
 		submission := of(client)
 		submission.ID, submission.Command = commands.NewID(), oneCore()
 		stage.Search(submission, decide, func(commands.Outcome, error) {})
@@ -212,7 +212,7 @@ func TestGivenUpSearchesAnswerAtOnce(t *testing.T) {
 	l.Provider(t, "host", units(1000))
 	stage := placing.New(placing.Options{Views: l.Views})
 	begun, hold, told := make(chan bool), make(chan bool), make(chan error, 11)
-	send := func(decide placing.Decide, done func(commands.Outcome, error)) {
+	send := func(decide commands.Decider, done func(commands.Outcome, error)) {
 		c := oneCore()
 		stage.Search(commands.Submission{ID: commands.NewID(), Actor: "test", Command: c}, decide, done)
 	}
@@ -504,7 +504,7 @@ func TestBudgetOrImpossible(t *testing.T) {
 		claim.For = append(claim.For, demand.ClaimConsumer{Consumer: commandstest.NewID(), Request: 1, Project: "p", User: "u"})
 		claim.Prefer = &demand.ClaimPreference{Order: demand.OrderPack}
 		claim.Gang = []demand.GangRule{{By: "provider", Rule: "together"}}
-		_, rejection := commands.Searching(claim, claiming.InState).Decide(fork(t, l))
+		_, rejection := commands.Decide(commands.Submission{Command: commands.Searching(claim, claiming.InState)}, fork(t, l))
 		if got := codeOf(rejection); got != c.want {
 			t.Errorf("%d hosts, both classes %v: %q, want %q", c.hosts, c.both, got, c.want)
 		}

@@ -6,52 +6,34 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
 )
 
 // ConsumptionActor is the actor in the ConsumptionCommitter's records.
 const ConsumptionActor = "allot:consumption"
 
-// ConsumptionViews are what the ConsumptionCommitter reads. projector.Projector implements it.
-type ConsumptionViews interface {
-	Changed() <-chan struct{}
-	// NextConsumptionRoot is the moment of the root that is to come, in Unix nanoseconds.
-	NextConsumptionRoot(now int64) (int64, error)
-	// ConsumptionRoot makes the root of what was consumed up to a moment, as the read models
-	// have it. last is the newest commit that they hold; 0: it was decided after the moment.
-	ConsumptionRoot(at int64) (root ledger.ConsumptionRoot, last uint64, err error)
-}
-
 // ConsumptionCommitter commits the ledger to what each project has consumed, at each whole
 // hour. After a pause it goes on with the hours that it has missed.
 type ConsumptionCommitter struct {
-	submit commands.Submitter
-	views  ConsumptionViews
-	now    func() time.Time
-	logger *slog.Logger
-	next   int64 // the hour that is to come; 0: it is not known
+	views *projector.Projector
+	now   func() time.Time
+	next  int64 // the hour that is to come; 0: it is not known
 	process
 }
 
 // StartConsumptionCommitter starts to commit to consumption, by the writer's clock.
 func StartConsumptionCommitter(
-	submit commands.Submitter, views ConsumptionViews, now func() time.Time, logger *slog.Logger,
+	submit commands.Submitter, views *projector.Projector, now func() time.Time, logger *slog.Logger,
 ) *ConsumptionCommitter {
-	c := &ConsumptionCommitter{submit: submit, views: views, now: now, logger: logger}
+	c := &ConsumptionCommitter{views: views, now: now, process: process{submit: submit, logger: logger}}
 	c.begin(c.run)
 	return c
 }
 
 func (c *ConsumptionCommitter) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		changed := c.views.Changed()
-		timer := time.NewTimer(c.round(ctx))
-		select {
-		case <-changed: // it may be the first after the hour, or after what a root was made from
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
+		changed := c.views.Changed() // the change may be the first after the hour, or after what a root was made from
+		await(ctx, changed, c.round(ctx))
 	}
 }
 
@@ -74,23 +56,14 @@ func (c *ConsumptionCommitter) round(ctx context.Context) time.Duration {
 		c.logger.Error("what was consumed cannot be read", "error", err)
 		return retryPause
 	}
-	outcome, err := c.submit.Submit(ctx, commands.Submission{
-		ID: commands.NewID(), Actor: ConsumptionActor,
-		Command: &commands.SetConsumptionRoot{ConsumptionRoot: root, Last: last},
-	})
 	at := c.next
 	c.next = 0 // the root may be there, whatever the answer says
-	if err == nil && outcome.Rejection == nil {
-		if outcome.Address.Sequence > 0 {
-			return 0
-		}
-		return retryPause // a commit came in between
+	outcome, done := c.carry(ctx, commands.Submission{
+		ID: commands.NewID(), Actor: ConsumptionActor,
+		Command: &commands.SetConsumptionRoot{ConsumptionRoot: root, Last: last},
+	}, "the ledger is not committed to what was consumed", "up to", time.Unix(0, at).UTC())
+	if done && outcome.Address.Sequence > 0 {
+		return 0
 	}
-	if ctx.Err() == nil {
-		c.warns.Do(func() {
-			c.logger.Warn("the ledger is not committed to what was consumed; trying again", "up to",
-				time.Unix(0, at).UTC(), "error", err, "rejection", outcome.Rejection)
-		})
-	}
-	return retryPause
+	return retryPause // a commit may have come in between
 }

@@ -31,10 +31,8 @@ type ReservationList interface {
 // Expirer ends reservations whose time is over. The read models list them by
 // their end, and the writer decides whether one has ended.
 type Expirer struct {
-	submit commands.Submitter
-	views  ReservationList
-	now    func() time.Time
-	logger *slog.Logger
+	views ReservationList
+	now   func() time.Time
 	process
 }
 
@@ -42,25 +40,17 @@ type Expirer struct {
 func StartExpirer(
 	submit commands.Submitter, views ReservationList, now func() time.Time, logger *slog.Logger,
 ) *Expirer {
-	e := &Expirer{submit: submit, views: views, now: now, logger: logger}
+	e := &Expirer{views: views, now: now, process: process{submit: submit, logger: logger}}
 	e.begin(e.run)
 	return e
 }
 
 func (e *Expirer) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		changed := e.views.Changed()
-		wait, again := e.round(ctx)
-		if again {
-			continue
+		changed := e.views.Changed() // the change may be a reservation that ends earlier
+		if wait, again := e.round(ctx); !again {
+			await(ctx, changed, wait)
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-changed: // the change may be a reservation that ends earlier
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
 	}
 }
 
@@ -100,17 +90,8 @@ func (e *Expirer) round(ctx context.Context) (wait time.Duration, again bool) {
 
 // end submits the command that ends one reservation.
 func (e *Expirer) end(ctx context.Context, consumer ledger.UUID, now int64) bool {
-	outcome, err := e.submit.Submit(ctx, commands.Submission{
+	_, done := e.carry(ctx, commands.Submission{
 		ID: commands.NewID(), Actor: ExpirerActor, Command: &commands.ExpireReservation{Consumer: consumer, Now: now},
-	})
-	if err == nil && outcome.Rejection == nil {
-		return true
-	}
-	if ctx.Err() == nil {
-		e.warns.Do(func() {
-			e.logger.Warn("reservations are not ended; trying again", "consumer", consumer, "error", err,
-				"rejection", outcome.Rejection)
-		})
-	}
-	return false
+	}, "reservations are not ended", "consumer", consumer)
+	return done
 }

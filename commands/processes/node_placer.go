@@ -31,9 +31,7 @@ type WaitingList interface {
 // NodePlacer gives nodes to waiting node allocations: it submits a command for
 // each, and the writer decides.
 type NodePlacer struct {
-	submit commands.Submitter
-	views  WaitingList
-	logger *slog.Logger
+	views WaitingList
 	process
 	slots chan struct{}
 	work  sync.WaitGroup
@@ -43,7 +41,7 @@ type NodePlacer struct {
 // StartNodePlacer starts with the allocations that wait already.
 func StartNodePlacer(submit commands.Submitter, views WaitingList, logger *slog.Logger) *NodePlacer {
 	a := &NodePlacer{
-		submit: submit, views: views, logger: logger,
+		views: views, process: process{submit: submit, logger: logger},
 		slots: make(chan struct{}, placingAtATime), again: make(chan struct{}, 1),
 	}
 	a.begin(a.run)
@@ -55,7 +53,7 @@ func StartNodePlacer(submit commands.Submitter, views WaitingList, logger *slog.
 func (a *NodePlacer) run(ctx context.Context) {
 	defer a.work.Wait()
 	last := uint64(0) // number of the last allocation handled
-	for {
+	for ctx.Err() == nil {
 		changed := a.views.Changed()
 		waiting, err := a.views.WaitingNodeAllocations(last, placingAtATime)
 		if err != nil {
@@ -80,11 +78,7 @@ func (a *NodePlacer) run(ctx context.Context) {
 		select {
 		case <-changed:
 		case <-a.again:
-			select {
-			case <-time.After(retryPause):
-			case <-ctx.Done():
-				return
-			}
+			await(ctx, nil, retryPause)
 			a.work.Wait()
 			last = 0
 		case <-ctx.Done():
@@ -99,25 +93,20 @@ func (a *NodePlacer) choose(ctx context.Context, one *ledger.NodeAllocation) {
 		ID: commands.NewID(), Actor: NodePlacerActor,
 		Command: &commands.ChooseNode{Allocation: one.UUID, Seed: rand.Uint64() | 1},
 	}
+	const trouble = "node allocations are not decided"
 	cause, known, err := a.views.RequestOf(one)
 	if known {
 		submission.Cause = &cause
 	}
-	var outcome commands.Outcome
-	if err == nil {
-		outcome, err = a.submit.Submit(ctx, submission)
+	done := false
+	if err != nil {
+		a.warn(ctx, trouble, "allocation", one.UUID, "error", err)
+	} else {
+		_, done = a.carry(ctx, submission, trouble, "allocation", one.UUID)
 	}
-	if ctx.Err() != nil {
-		return
+	if !done {
+		a.tryAgain()
 	}
-	if err == nil && outcome.Rejection == nil {
-		return
-	}
-	a.warns.Do(func() {
-		a.logger.Warn("node allocations are not decided; trying again", "allocation", one.UUID, "error", err,
-			"rejection", outcome.Rejection)
-	})
-	a.tryAgain()
 }
 
 func (a *NodePlacer) tryAgain() {

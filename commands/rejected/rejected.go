@@ -99,7 +99,7 @@ func (k *Keeper) Keep(r commands.Rejected) {
 	k.queue <- r // The queue has a place for it, because each entry there weighs 1 or more.
 }
 
-func weightOf(r commands.Rejected) int64 { return 1 + int64(len(r.Command.Consumers())) }
+func weightOf(r commands.Rejected) int64 { return 1 + int64(len(commands.Consumers(r.Command))) }
 
 // Dropped returns how many rejected commands were not stored.
 func (k *Keeper) Dropped() uint64 { return k.dropped.Load() }

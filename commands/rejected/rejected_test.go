@@ -100,7 +100,7 @@ func TestRejectionsBeyondTheBoundAreCounted(t *testing.T) {
 	}
 	oldest := list[len(list)-1]
 	command, err := commands.Decode(oldest.Command, oldest.Body)
-	if err != nil || len(command.Consumers()) != 9000 || oldest.Actor != "a" || oldest.Place.Sequence != 7 {
+	if err != nil || len(commands.Consumers(command)) != 9000 || oldest.Actor != "a" || oldest.Place.Sequence != 7 {
 		t.Errorf("%+v, %v", oldest.Place, err)
 	}
 }

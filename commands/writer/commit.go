@@ -37,7 +37,6 @@ type inflightCommit struct {
 	barrier  chan []*inflightCommit // see loop.sync
 }
 
-// buildCommit decides the waiting calls.
 func (l *loop) buildCommit() (*inflightCommit, error) {
 	f := &inflightCommit{appended: make(chan error, 1), undo: l.state.Begin()}
 	if l.opts.Observer != nil {
@@ -115,20 +114,12 @@ func (l *loop) decide(c *pendingCommand, f *inflightCommit, changed map[ledger.U
 // read.
 func (l *loop) notYet(events []ledger.Event) *demand.Rejection {
 	level := ledger.LevelOf(events)
-	if _, begins := termIn(events); begins || l.state.Reaches(level) {
-		return nil
+	if _, begins := events[0].(ledger.TermBegan); begins || l.state.Reaches(level) {
+		return nil // the beginning of a term may raise the level
 	}
-	return &demand.Rejection{
-		Code: demand.CodeNotYet,
-		Message: fmt.Sprintf("this needs level %d of features, but some replica has level %d only: upgrade all replicas",
-			level, l.state.Term().Level),
-	}
-}
-
-// termIn returns the term that events begin, if they do, which may raise the level.
-func termIn(events []ledger.Event) (began ledger.TermBegan, begins bool) {
-	began, begins = events[0].(ledger.TermBegan)
-	return began, begins
+	return demand.Refuse(demand.CodeNotYet, demand.Facts{},
+		"this needs level %d of features, but some replica has level %d only: upgrade all replicas",
+		level, l.state.Term().Level)
 }
 
 // add applies the decided events and adds their record to the open commit. It
@@ -217,10 +208,8 @@ func markAll(set map[ledger.UUID]bool, ids []ledger.UUID) {
 }
 
 func tooLarge(size, limit int) *demand.Rejection {
-	return demand.Refuse(
-		demand.CodeTooLarge, demand.Facts{SizeBytes: size, LimitBytes: limit},
-		"the record would take %d bytes, but the log takes at most %d", size, limit,
-	)
+	return demand.Refuse(demand.CodeTooLarge, demand.Facts{SizeBytes: size, LimitBytes: limit},
+		"the record would take %d bytes, but the log takes at most %d", size, limit)
 }
 
 // now returns the writer's clock, which never goes back in the log. What is decided again
@@ -246,7 +235,9 @@ func (l *loop) send(f *inflightCommit) error {
 	}
 	l.state.Advance(commit.Head())
 	f.commit, f.encoded, f.changes = commit, encoded, l.state.Changes()
-	f.fork = l.forkIfDue(commit)
+	if l.opts.Snapshots.Folded(commit); l.opts.Snapshots.Due(l.state) {
+		f.fork = l.state.Fork()
+	}
 	l.underWay++
 	f.sent = time.Now()
 	l.log.Append(commit.Sequence, encoded, func(err error) { f.appended <- err })
@@ -254,11 +245,81 @@ func (l *loop) send(f *inflightCommit) error {
 	return nil
 }
 
-// forkIfDue returns a copy of the State when a snapshot is due, otherwise nil.
-func (l *loop) forkIfDue(commit *ledger.Commit) *ledger.State {
-	l.opts.Snapshots.Folded(commit)
-	if !l.opts.Snapshots.Due(l.state) {
-		return nil
+// known answers a call whose command id was accepted before. If the first call
+// with the id is still pending, this call follows it. Otherwise known reserves
+// the id for the call.
+func (l *loop) known(c *pendingCommand, f *inflightCommit) (bool, error) {
+	l.mu.Lock()
+	earlier, ok := l.pending[c.ID]
+	follows := ok && earlier != c
+	hidden := follows && !c.mayKnow(earlier.Actor)
+	if follows && !hidden {
+		earlier.followers = append(earlier.followers, c)
 	}
-	return l.state.Fork()
+	if earlier == nil {
+		l.pending[c.ID] = c
+	}
+	l.mu.Unlock()
+	if hidden {
+		l.hide(c, f)
+	}
+	if follows {
+		return true, nil
+	}
+	result, found, err := l.models.Command(c.ID)
+	if err != nil || !found {
+		return false, err
+	}
+	if c.Project != "" {
+		record, _, err := l.models.Record(result.Address)
+		if err != nil {
+			return false, err
+		}
+		if record == nil || !c.mayKnow(record.Actor) {
+			l.forget(c) // calls of others with the id must not follow this one
+			l.hide(c, f)
+			return true, nil
+		}
+	}
+	c.outcome = repeatedOutcome(c, result)
+	l.answer(c)
+	return true, nil
+}
+
+// mayKnow reports whether a call's client may be told of a command of an actor. One that
+// is bound to a project is told of its own commands alone: it may have guessed an id.
+func (c *pendingCommand) mayKnow(actor string) bool { return c.Project == "" || c.Actor == actor }
+
+// hide answers a call with the command id of another client. As for any other id, what
+// may not be touched comes first, and then no more is told than that the id is taken.
+func (l *loop) hide(c *pendingCommand, f *inflightCommit) {
+	rejection := commands.Foreign(c.Submission, l.state)
+	if rejection == nil {
+		rejection = demand.Refuse(demand.CodeCommandIDReused, demand.Facts{},
+			"command id %s is taken: send the command with another id", c.ID)
+	}
+	l.reject(c, f, rejection)
+}
+
+// repeatedOutcome answers a call whose command id was used before. The first
+// command has no address if it was rejected, or had nothing to change, while this
+// call waited for it.
+func repeatedOutcome(c *pendingCommand, first ledger.CommandResult) commands.Outcome {
+	if first.Fingerprint == c.fingerprint {
+		return commands.Outcome{Address: first.Address, Repeated: true}
+	}
+	message := fmt.Sprintf("command id %s belongs to another command, at %s", c.ID, first.Address)
+	if first.Address.Sequence == 0 {
+		message = fmt.Sprintf("command id %s was given to another command at the same time", c.ID)
+	}
+	return commands.Outcome{Rejection: &demand.Rejection{Code: demand.CodeCommandIDReused, Message: message}}
+}
+
+// forget releases a command id that known reserved.
+func (l *loop) forget(c *pendingCommand) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pending[c.ID] == c {
+		delete(l.pending, c.ID)
+	}
 }

@@ -91,7 +91,6 @@ func (w *Writer) observe(f *inflightCommit, appended time.Time) {
 	}
 }
 
-// observeAnswer reports an answered command.
 func (w *Writer) observeAnswer(c *pendingCommand, outcome commands.Outcome, err error) {
 	if w.opts.Observer == nil || c.forking {
 		return
@@ -112,12 +111,12 @@ func (w *Writer) observeAnswer(c *pendingCommand, outcome commands.Outcome, err 
 
 // observeSearch returns what has a traced claim decided, and reports the search
 // that ended then.
-func (w *Writer) observeSearch(trace *commands.Trace) func(commands.Submission, func(commands.Outcome, error)) {
+func (w *Writer) observeSearch(trace *commands.Trace) commands.Decider {
 	if w.opts.Observer == nil || trace == nil {
 		return w.decideFound
 	}
 	began := time.Now()
-	return func(s commands.Submission, done func(commands.Outcome, error)) {
+	return func(s commands.Submission, done commands.Done) {
 		w.opts.Observer.Searched(s, began, time.Now())
 		w.decideFound(s, done)
 	}

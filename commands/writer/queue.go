@@ -28,7 +28,7 @@ type pendingCommand struct {
 	outcome     commands.Outcome
 	forked      *ledger.State // the answer, if forking
 	err         error
-	done        func(commands.Outcome, error)
+	done        commands.Done
 	submitted   time.Time         // zero: it is not measured
 	times       *Times            // nil: the command is not traced
 	followers   []*pendingCommand // later calls with the same submission

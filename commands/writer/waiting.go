@@ -213,7 +213,6 @@ func (l *callList) add(c *pendingCommand) {
 	l.last = c
 }
 
-// remove removes a call from the list, if it is there.
 func (l *callList) remove(c *pendingCommand) {
 	if !c.listed {
 		return

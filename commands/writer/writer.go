@@ -1,6 +1,6 @@
 // Package writer is the single writer: it decides commands one after the other,
 // appends the accepted ones to the log, and answers. A command passes through
-// these files in turn: queue, commit, known, finish, and recover if an append
+// these files in turn: queue, commit, finish, and recover if an append
 // fails. The file waiting answers callers while the log is silent, and restore
 // makes the State that a writer begins with.
 //
@@ -11,7 +11,7 @@
 //     applies the events at once and adds the record to the open commit
 //     (commit.go). So a command is decided against everything before it, durable
 //     or not. A command id that was accepted before is answered with its first
-//     result (known.go).
+//     result (loop.known).
 //  3. The commit is sealed and appended under the one sequence that it may get
 //     (loop.send). Calls that come meanwhile share the next commit. That commit
 //     stays open for a moment for the callers that were just answered, because
@@ -94,10 +94,7 @@ type Options struct {
 
 // Search searches for a submission, has it decided, and tells done what Submit
 // would return: see package placing.
-type Search func(
-	s commands.Submission, decide func(commands.Submission, func(commands.Outcome, error)),
-	done func(commands.Outcome, error),
-)
+type Search func(s commands.Submission, decide commands.Decider, done commands.Done)
 
 // Leadership is the right to decide. Once lost, it never comes back.
 type Leadership interface {
@@ -213,14 +210,12 @@ func noAnswer(ctx context.Context) error {
 // and done is called with the result of Submit: once, by the writer's goroutine,
 // maybe before Start returns. done must not block. Commands that became durable
 // together are reported together.
-func (w *Writer) Start(s commands.Submission, done func(commands.Outcome, error)) {
+func (w *Writer) Start(s commands.Submission, done commands.Done) {
 	if s.ID.IsNil() && !s.DryRun {
-		w.turnAway(s, done, commands.Outcome{Rejection: &demand.Rejection{
-			Code: demand.CodeInvalid, Message: "command_id: is required", Facts: demand.Facts{Field: "command_id"},
-		}}, nil)
+		w.turnAway(s, done, commands.Outcome{Rejection: demand.Invalid("command_id", "is required")}, nil)
 		return
 	}
-	if rejection := s.Command.Check(); rejection != nil {
+	if rejection := commands.Check(s.Command); rejection != nil {
 		w.turnAway(s, done, commands.Outcome{Rejection: rejection}, nil)
 		return
 	}
@@ -232,22 +227,19 @@ func (w *Writer) Start(s commands.Submission, done func(commands.Outcome, error)
 }
 
 // decideFound has a submission decided for which nothing needs to be searched.
-func (w *Writer) decideFound(s commands.Submission, done func(commands.Outcome, error)) {
+func (w *Writer) decideFound(s commands.Submission, done commands.Done) {
 	fingerprint, err := commands.FingerprintOf(s.Command)
 	if err != nil {
 		w.turnAway(s, done, commands.Outcome{}, err)
 		return
 	}
-	c := &pendingCommand{Submission: s, fingerprint: fingerprint, consumers: s.Command.Consumers(), done: done}
+	c := &pendingCommand{Submission: s, fingerprint: fingerprint, consumers: commands.Consumers(s.Command), done: done}
 	if err := w.enqueue(c); err != nil {
 		w.turnAway(c.Submission, c.done, commands.Outcome{}, err)
 	}
 }
 
-// turnAway answers a command that never waited.
-func (w *Writer) turnAway(
-	s commands.Submission, done func(commands.Outcome, error), outcome commands.Outcome, err error,
-) {
+func (w *Writer) turnAway(s commands.Submission, done commands.Done, outcome commands.Outcome, err error) {
 	if w.opts.Observer != nil {
 		w.opts.Observer.Answered(commands.NameOf(s.Command), outcome, err, 0)
 		if s.Trace != nil {
@@ -302,3 +294,22 @@ func (w *Writer) Done() <-chan struct{} { return w.done }
 
 // Waiting returns how many calls are queued.
 func (w *Writer) Waiting() int { return len(w.queue) }
+
+// ReadModels are the read models, as far as the Writer needs them.
+type ReadModels interface {
+	// Ready returns nil if the other methods answer at once.
+	// Otherwise they block until they can answer, and the writer refuses new commands
+	// meanwhile.
+	Ready() error
+	// Fold makes a durable commit readable. Commits come in order.
+	Fold(*ledger.Commit, ledger.Changes) error
+	// Command finds the record of a command id among the folded commits.
+	Command(id ledger.UUID) (ledger.CommandResult, bool, error)
+	// Record returns a record of a folded commit; nil if there is none.
+	Record(ledger.Address) (*ledger.Record, bool, error)
+	// Checkpoint returns the head of the last folded commit.
+	Checkpoint() ledger.Head
+	// HighWater returns the head of the newest commit that was ever folded, even
+	// if the read models themselves were lost since.
+	HighWater() ledger.Head
+}

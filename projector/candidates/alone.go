@@ -1,6 +1,7 @@
 package candidates
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/allot-project/allot/ledger"
@@ -14,10 +15,8 @@ func servesAlone(req *Request, p *ledger.Provider) bool {
 			return false
 		}
 	}
-	for _, name := range req.RootForbidden {
-		if p.HasTrait(name) {
-			return false
-		}
+	if hasAny(p, req.RootForbidden) {
+		return false
 	}
 	suffixed := 0
 	for i := range req.Groups {
@@ -44,17 +43,13 @@ func passes(g *Group, p *ledger.Provider) bool {
 			return false
 		}
 	}
-	for _, name := range g.Forbidden {
-		if p.HasTrait(name) {
-			return false
-		}
-	}
 	for _, anyOf := range g.MemberOf {
 		if !memberOfAny(p, anyOf) {
 			return false
 		}
 	}
-	return !memberOfAny(p, g.NotMemberOf) && (g.InTree == nil || len(g.Resources) == 0 || *g.InTree == p.UUID)
+	return !hasAny(p, g.Forbidden) && !memberOfAny(p, g.NotMemberOf) &&
+		(g.InTree == nil || len(g.Resources) == 0 || *g.InTree == p.UUID)
 }
 
 // fitTogether checks the sums of what groups take of a provider.
@@ -83,4 +78,40 @@ func usesOf(req *Request, p *ledger.Provider) []Use {
 		}
 	}
 	return uses
+}
+
+// Serving lists the providers that alone satisfy a group, in the order of their
+// creation, as GET /resource_providers asks for them. Unlike in a search, every
+// provider serves a group without requirements, and in_tree always counts.
+func (w *World) Serving(g *Group) []*ledger.Provider {
+	var list []*ledger.Provider
+	forests := forests{world: w}
+	for it := w.inGroup(g).bits().Iterator(); it.HasNext(); {
+		if p := w.entries.get(it.Next()).p; fits(p, g.Resources) && forests.admitAlone(p, g) {
+			list = append(list, p)
+		}
+	}
+	slices.SortFunc(list, func(a, b *ledger.Provider) int {
+		return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), a.UUID.Compare(b.UUID))
+	})
+	return list
+}
+
+// Serves finds a provider if it alone satisfies a group, by the rules of Serving.
+func (w *World) Serves(id ledger.UUID, g *Group) (*ledger.Provider, bool) {
+	number, found := w.number(id)
+	if !found || !w.inGroup(g).contains(number) {
+		return nil, false
+	}
+	p := w.entries.get(number).p
+	forests := forests{world: w}
+	return p, fits(p, g.Resources) && forests.admitAlone(p, g)
+}
+
+func (w *World) inGroup(g *Group) *set {
+	members := w.allowed(g)
+	if g.InTree != nil {
+		members.and(w.treeOf(*g.InTree))
+	}
+	return members
 }

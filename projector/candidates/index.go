@@ -6,6 +6,7 @@ import (
 	"iter"
 	"maps"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -171,22 +172,13 @@ func (x *Index) set(p *ledger.Provider) {
 		x.world.entries.set(number, was, x.epoch)
 	}
 	if !ledger.SameList(before.Traits, p.Traits) {
-		x.world.traits = owned(x.world.traits, &x.owned.traits, x.epoch)
-		diff(before.Traits, p.Traits, func(name string, has bool) { setPosting(x.world.traits, name, number, has, x.epoch) })
+		repost(&x.world.traits, &x.owned.traits, before.Traits, p.Traits, number, x.epoch)
 	}
 	if !ledger.SameList(before.Aggregates, p.Aggregates) {
-		x.world.aggregates = owned(x.world.aggregates, &x.owned.aggregates, x.epoch)
-		diff(
-			before.Aggregates, p.Aggregates,
-			func(id ledger.UUID, has bool) { setPosting(x.world.aggregates, id, number, has, x.epoch) },
-		)
+		repost(&x.world.aggregates, &x.owned.aggregates, before.Aggregates, p.Aggregates, number, x.epoch)
 	}
 	if !sameClasses(before, p) {
-		x.world.classes = owned(x.world.classes, &x.owned.classes, x.epoch)
-		diff(
-			classesOf(before), classesOf(p),
-			func(c ledger.ClassID, has bool) { setPosting(x.world.classes, c, number, has, x.epoch) },
-		)
+		repost(&x.world.classes, &x.owned.classes, classesOf(before), classesOf(p), number, x.epoch)
 	}
 }
 
@@ -291,13 +283,22 @@ func bitsOf[K comparable](table map[K]*posting, key K) *roaring.Bitmap {
 	return none
 }
 
-// owned returns a table that may be edited.
-func owned[K comparable](table map[K]*posting, since *uint64, epoch uint64) map[K]*posting {
-	if *since == epoch {
-		return table
+// repost puts a provider into the sets of a table of what it has now, and takes it out of those of
+// what it had before. The table is copied first, unless that was done since some epoch.
+func repost[K comparable](table *map[K]*posting, since *uint64, before, after []K, number uint32, epoch uint64) {
+	if *since != epoch {
+		*table, *since = maps.Clone(*table), epoch
 	}
-	*since = epoch
-	return maps.Clone(table)
+	for _, key := range before {
+		if !slices.Contains(after, key) {
+			setPosting(*table, key, number, false, epoch)
+		}
+	}
+	for _, key := range after {
+		if !slices.Contains(before, key) {
+			setPosting(*table, key, number, true, epoch)
+		}
+	}
 }
 
 func setPosting[K comparable](table map[K]*posting, key K, number uint32, has bool, epoch uint64) {
@@ -317,20 +318,6 @@ func setPosting[K comparable](table map[K]*posting, key K, number uint32, has bo
 	p.bits.Remove(number)
 	if p.bits.IsEmpty() {
 		delete(table, key)
-	}
-}
-
-// diff calls yield for the elements that only one of two lists has.
-func diff[T comparable](before, after []T, yield func(item T, has bool)) {
-	for _, item := range before {
-		if !slices.Contains(after, item) {
-			yield(item, false)
-		}
-	}
-	for _, item := range after {
-		if !slices.Contains(before, item) {
-			yield(item, true)
-		}
 	}
 }
 
@@ -441,4 +428,78 @@ func (w *World) treeMembers(list []*ledger.Provider, root uint32) []*ledger.Prov
 func (w *World) alone(root uint32) bool {
 	e := w.entries.get(root)
 	return e.first == root+1 && e.next == 0
+}
+
+// ids finds the numbers of providers by their uuids: each bucket is a list of numbers. It holds no
+// pointers but those to pages. As providers come, one bucket after the other is divided, so that
+// no commit takes longer than others.
+type ids struct {
+	buckets uint32
+	first   pages[uint32] // per bucket: a number and 1 more; 0: there is none
+}
+
+// bucket is where an id belongs.
+func (w *World) bucket(id ledger.UUID) uint32 {
+	hash := uint32(maphash.Bytes(w.lineage.seed, id[:]))
+	mask := uint32(1)<<bits.Len32(w.ids.buckets-1) - 1
+	if hash&mask < w.ids.buckets {
+		return hash & mask
+	}
+	return hash & (mask >> 1)
+}
+
+func (w *World) number(id ledger.UUID) (uint32, bool) {
+	for link := w.ids.first.get(w.bucket(id)); link != 0; {
+		e := w.entries.get(link - 1)
+		if e.p.UUID == id {
+			return link - 1, true
+		}
+		link = e.beside
+	}
+	return 0, false
+}
+
+// chain puts a provider, which has an entry, in front of its bucket.
+func (x *Index) chain(number uint32) {
+	e := x.world.entries.get(number)
+	bucket := x.world.bucket(e.p.UUID)
+	e.beside = x.world.ids.first.get(bucket)
+	x.world.entries.set(number, e, x.epoch)
+	x.world.ids.first.set(bucket, number+1, x.epoch)
+}
+
+// grow makes one more bucket, if there are as many providers, of what belongs there.
+func (x *Index) grow() {
+	if x.world.ids.buckets > x.next {
+		return
+	}
+	last := x.world.ids.buckets
+	divided := last &^ (1 << (bits.Len32(last) - 1))
+	link := x.world.ids.first.get(divided)
+	x.world.ids.buckets++
+	x.world.ids.first.set(divided, 0, x.epoch)
+	for link != 0 {
+		number := link - 1
+		link = x.world.entries.get(number).beside
+		x.chain(number)
+	}
+}
+
+func (x *Index) unchain(number uint32) {
+	e := x.world.entries.get(number)
+	bucket := x.world.bucket(e.p.UUID)
+	link := x.world.ids.first.get(bucket)
+	if link == number+1 {
+		x.world.ids.first.set(bucket, e.beside, x.epoch)
+		return
+	}
+	for link != number+1 {
+		before := x.world.entries.get(link - 1)
+		if before.beside == number+1 {
+			before.beside = e.beside
+			x.world.entries.set(link-1, before, x.epoch)
+			return
+		}
+		link = before.beside
+	}
 }

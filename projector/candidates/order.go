@@ -166,7 +166,6 @@ func (o *order) sum(i int) {
 	}
 }
 
-// bound notes where a block ends.
 func (o *order) bound(i int) {
 	last := &o.blocks[i].places[len(o.blocks[i].places)-1]
 	o.ends[i] = last.sortKey()

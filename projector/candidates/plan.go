@@ -1,6 +1,7 @@
 package candidates
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
 	"slices"
 
@@ -119,7 +120,6 @@ func asksSame(req *Request, a, b *Group) bool {
 		(a.InTree == nil) == (b.InTree == nil) && (a.InTree == nil || *a.InTree == *b.InTree)
 }
 
-// describe fills in what kinds ask for.
 func (p *plan) describe(req *Request) {
 	for i := range p.slots {
 		for _, r := range p.slots[i].resources {
@@ -143,7 +143,6 @@ func (p *plan) describe(req *Request) {
 	p.findContests()
 }
 
-// add adds the first slot of a kind.
 func (p *plan) add(s slot) {
 	s.kind = len(p.kinds)
 	p.kinds = append(p.kinds, kind{first: len(p.slots), slots: 1})
@@ -224,7 +223,7 @@ func (w *World) planSpread(p *plan, i int, g *Group) {
 			allowed.and(w.treeOf(*g.InTree))
 		}
 		for _, anyOf := range g.MemberOf {
-			allowed.andSpanned(w.inAggregates(anyOf)...)
+			allowed.andSpanned(setsOf(w.aggregates, anyOf)...)
 		}
 		p.add(slot{group: i, resources: g.Resources[j : j+1], last: j == len(g.Resources)-1, allowed: allowed})
 	}
@@ -278,36 +277,29 @@ func (w *World) allowed(g *Group) *set {
 		allowed.and(bitsOf(w.classes, r.Class))
 	}
 	for _, anyOf := range g.Required {
-		allowed.and(w.withTraits(anyOf)...)
+		allowed.and(setsOf(w.traits, anyOf)...)
 	}
 	for _, anyOf := range g.MemberOf {
-		allowed.and(w.inAggregates(anyOf)...)
+		allowed.and(setsOf(w.aggregates, anyOf)...)
 	}
 	w.exclude(allowed, g)
 	return allowed
 }
 
-// withTraits are the providers with each of some traits.
-func (w *World) withTraits(names []string) []*roaring.Bitmap {
-	sets := make([]*roaring.Bitmap, len(names))
-	for i, name := range names {
-		sets[i] = bitsOf(w.traits, name)
+// setsOf are the providers with each of some traits, or in each of some aggregates.
+func setsOf[K comparable](table map[K]*posting, keys []K) []*roaring.Bitmap {
+	sets := make([]*roaring.Bitmap, len(keys))
+	for i, key := range keys {
+		sets[i] = bitsOf(table, key)
 	}
 	return sets
 }
 
-// inAggregates are the providers in each of some aggregates.
-func (w *World) inAggregates(ids []ledger.UUID) []*roaring.Bitmap {
-	sets := make([]*roaring.Bitmap, len(ids))
-	for i, id := range ids {
-		sets[i] = bitsOf(w.aggregates, id)
-	}
-	return sets
+func (w *World) withAnyTrait(names []string) *roaring.Bitmap { return union(setsOf(w.traits, names)) }
+
+func (w *World) inAnyAggregate(ids []ledger.UUID) *roaring.Bitmap {
+	return union(setsOf(w.aggregates, ids))
 }
-
-func (w *World) withAnyTrait(names []string) *roaring.Bitmap { return union(w.withTraits(names)) }
-
-func (w *World) inAnyAggregate(ids []ledger.UUID) *roaring.Bitmap { return union(w.inAggregates(ids)) }
 
 // treeOf returns the tree of a provider; nothing if the provider does not exist.
 func (w *World) treeOf(id ledger.UUID) *roaring.Bitmap {
@@ -343,7 +335,7 @@ func (w *World) findGuests(p *plan, req *Request, m *meter) error {
 			}
 			anchors.and(w.rootsOf(w.inAnyAggregate(aggregates)))
 		} else {
-			anchors.and(w.inAggregates(aggregates)...)
+			anchors.and(setsOf(w.aggregates, aggregates)...)
 		}
 		p.guests = append(p.guests, guest{number, anchors})
 	}
@@ -390,10 +382,79 @@ func (w *World) anchorsOf(providers *roaring.Bitmap, guests []guest) *roaring.Bi
 	return anchors
 }
 
-// shuffled lists the anchors in an order that is drawn.
 func (p *plan) shuffled(seed uint64) []uint32 {
 	list := p.anchors.bits().ToArray()
 	draw := rand.New(rand.NewPCG(seed, 0))
 	draw.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	return list
+}
+
+// named is what a request requires by name. Only trees that have all of it somewhere have
+// candidates, unless sharing providers tie trees together.
+type named struct {
+	key        string
+	root       []string        // traits of the root
+	traits     [][]string      // one of each list
+	aggregates [][]ledger.UUID // one of each list
+}
+
+// namedBy is what a request requires by name; nil: nothing.
+func namedBy(req *Request) *named {
+	n := &named{root: req.RootRequired}
+	for i := range req.Groups {
+		n.traits = append(n.traits, req.Groups[i].Required...)
+		n.aggregates = append(n.aggregates, req.Groups[i].MemberOf...)
+	}
+	if len(n.root)+len(n.traits)+len(n.aggregates) == 0 {
+		return nil
+	}
+	var key []byte
+	key = binary.AppendUvarint(key, uint64(len(n.traits)))
+	for _, list := range append([][]string{n.root}, n.traits...) {
+		key = binary.AppendUvarint(key, uint64(len(list)))
+		for _, name := range list {
+			key = append(binary.AppendUvarint(key, uint64(len(name))), name...)
+		}
+	}
+	for _, list := range n.aggregates {
+		key = binary.AppendUvarint(key, uint64(len(list)))
+		for _, id := range list {
+			key = append(key, id[:]...)
+		}
+	}
+	n.key = string(key)
+	return n
+}
+
+// of reports whether a tree has what is required.
+func (n *named) of(root *ledger.Provider, members []*ledger.Provider) bool {
+	for _, name := range n.root {
+		if !root.HasTrait(name) {
+			return false
+		}
+	}
+	for _, anyOf := range n.traits {
+		if !slices.ContainsFunc(members, func(p *ledger.Provider) bool { return hasAny(p, anyOf) }) {
+			return false
+		}
+	}
+	for _, anyOf := range n.aggregates {
+		if !slices.ContainsFunc(members, func(p *ledger.Provider) bool { return memberOfAny(p, anyOf) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// sets calls yield with the roots that each name leaves, by itself.
+func (n *named) sets(w *World, yield func(*roaring.Bitmap)) {
+	for _, name := range n.root {
+		yield(bitsOf(w.traits, name))
+	}
+	for _, anyOf := range n.traits {
+		yield(w.rootsOf(w.withAnyTrait(anyOf)))
+	}
+	for _, anyOf := range n.aggregates {
+		yield(w.rootsOf(w.inAnyAggregate(anyOf)))
+	}
 }

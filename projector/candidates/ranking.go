@@ -234,7 +234,6 @@ func (r *Ranking) place(o *order, root uint32) (place, bool) {
 	return p, true
 }
 
-// orderKey tells orders apart.
 func orderKey(weights []ClassWeight, classes []demanded, named *named) string {
 	var few [64]byte
 	text := few[:0]
@@ -290,7 +289,6 @@ func (r *Ranking) order(s *selection, named *named, asked []Resource) *order {
 	return o
 }
 
-// fill makes the places of an order anew.
 func (r *Ranking) fill(o *order, paced func(steps int)) {
 	roots := r.world.roots
 	if o.named != nil {

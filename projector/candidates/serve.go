@@ -84,7 +84,6 @@ func placed(likes []likeProviders, l int, kind *kindOfGroup) []likeProviders {
 	return join(out, &one)
 }
 
-// join adds providers to those that are like them.
 func join(likes []likeProviders, more *likeProviders) []likeProviders {
 	for l := range likes {
 		one := &likes[l]

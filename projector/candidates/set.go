@@ -64,7 +64,6 @@ func (s *set) note() {
 	}
 }
 
-// contains reports whether a provider is a member.
 func (s *set) contains(number uint32) bool {
 	if s.made != nil {
 		return s.made.Contains(number)
@@ -121,7 +120,6 @@ func (s *set) bits() *roaring.Bitmap {
 	return made
 }
 
-// most is at least how many members there are.
 func (s *set) most() uint64 {
 	most := s.world.all.GetCardinality()
 	for _, anyOf := range s.within {
@@ -134,7 +132,6 @@ func (s *set) most() uint64 {
 	return most
 }
 
-// union is what is in some sets.
 func union(sets []*roaring.Bitmap) *roaring.Bitmap {
 	if len(sets) == 1 {
 		return sets[0]

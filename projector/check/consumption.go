@@ -49,7 +49,6 @@ func newConsumption(report *Report) *consumption {
 	return &consumption{report: report, names: make(map[int64]string), sums: make(map[holding]*sum)}
 }
 
-// fold takes a commit that the State has just folded.
 func (c *consumption) fold(commit *ledger.Commit, s *ledger.State) {
 	for i := range commit.Records {
 		for _, event := range commit.Records[i].Events {
@@ -92,7 +91,6 @@ func (s *step) node(a *ledger.NodeAllocation, sign int64) {
 	}
 }
 
-// sumUp takes the changes up to a moment.
 func (c *consumption) sumUp(at int64) {
 	taken := 0
 	for ; taken < len(c.steps) && c.steps[taken].at <= at; taken++ {
@@ -122,9 +120,7 @@ func (s *sum) upTo(at int64) *big.Int {
 	return product.Add(product, &s.before)
 }
 
-func (s *sum) change(by, at int64) {
-	s.before, s.amount, s.since = *s.upTo(at), s.amount+by, at
-}
+func (s *sum) change(by, at int64) { s.before, s.amount, s.since = *s.upTo(at), s.amount+by, at }
 
 // compare compares a root with what was consumed by its moment.
 func (c *consumption) compare(root ledger.ConsumptionRoot, sequence uint64) {

@@ -113,7 +113,6 @@ func (s *Scrubber) loop(ctx context.Context) {
 	}
 }
 
-// round reads everything once.
 func (s *Scrubber) round(ctx context.Context) {
 	s.begin()
 	for _, part := range []struct {

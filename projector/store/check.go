@@ -96,7 +96,6 @@ func (s *Store) live(name string) (found bool, err error) {
 	return found, err
 }
 
-// checkTable reads all of one table.
 func checkTable(ctx context.Context, files vfs.FS, path string) error {
 	file, err := files.Open(path)
 	if err != nil {

@@ -10,12 +10,10 @@ import (
 // pebbleLogger passes Pebble's lines on. Its routine lines become debug messages.
 type pebbleLogger struct{ s *Store }
 
-// Infof implements pebble.Logger.
 func (l pebbleLogger) Infof(format string, args ...any) {
 	l.s.logger.Debug(fmt.Sprintf(format, args...), "from", "pebble")
 }
 
-// Errorf implements pebble.Logger.
 func (l pebbleLogger) Errorf(format string, args ...any) {
 	l.s.logger.Error(fmt.Sprintf(format, args...), "from", "pebble")
 }

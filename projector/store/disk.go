@@ -2,9 +2,11 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -38,7 +40,6 @@ type disk struct {
 	lock io.Closer // lock of the folder; guarded by mu
 }
 
-// Unwrap implements vfs.FS.
 func (d *disk) Unwrap() vfs.FS { return d.FS }
 
 // spacePause is the pause between two tries on a full disk.
@@ -102,7 +103,6 @@ func (d *disk) kill(reason error) {
 	d.dead.Store(true)
 }
 
-// file opens a file for writing.
 func (d *disk) file(open func() (vfs.File, error)) (vfs.File, error) {
 	var f vfs.File
 	err := d.change(func() (err error) {
@@ -113,12 +113,11 @@ func (d *disk) file(open func() (vfs.File, error)) (vfs.File, error) {
 	case err != nil:
 		return nil, err
 	case f == nil:
-		return &nowhere{}, nil
+		return newNowhere()
 	}
 	return &diskFile{File: f, d: d}, nil
 }
 
-// Create implements vfs.FS.
 func (d *disk) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := d.file(func() (vfs.File, error) { return d.FS.Create(name, c) })
 	if flushed, ok := f.(*diskFile); ok && c == flushes {
@@ -131,42 +130,34 @@ func (d *disk) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 // flushes is what Pebble calls files to which it writes what was in memory.
 const flushes vfs.DiskWriteCategory = "pebble-memtable-flush"
 
-// OpenReadWrite implements vfs.FS.
 func (d *disk) OpenReadWrite(name string, c vfs.DiskWriteCategory, options ...vfs.OpenOption) (vfs.File, error) {
 	return d.file(func() (vfs.File, error) { return d.FS.OpenReadWrite(name, c, options...) })
 }
 
-// OpenDir implements vfs.FS.
 func (d *disk) OpenDir(name string) (vfs.File, error) {
 	return d.file(func() (vfs.File, error) { return d.FS.OpenDir(name) })
 }
 
-// ReuseForWrite implements vfs.FS.
 func (d *disk) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	return d.file(func() (vfs.File, error) { return d.FS.ReuseForWrite(from, to, c) })
 }
 
-// Link implements vfs.FS.
 func (d *disk) Link(from, to string) error {
 	return d.change(func() error { return d.FS.Link(from, to) })
 }
 
-// Remove implements vfs.FS.
 func (d *disk) Remove(name string) error {
 	return d.change(func() error { return d.FS.Remove(name) })
 }
 
-// RemoveAll implements vfs.FS.
 func (d *disk) RemoveAll(name string) error {
 	return d.change(func() error { return d.FS.RemoveAll(name) })
 }
 
-// Rename implements vfs.FS.
 func (d *disk) Rename(from, to string) error {
 	return d.change(func() error { return d.FS.Rename(from, to) })
 }
 
-// MkdirAll implements vfs.FS.
 func (d *disk) MkdirAll(dir string, mode os.FileMode) error {
 	return d.change(func() error { return d.FS.MkdirAll(dir, mode) })
 }
@@ -185,7 +176,6 @@ func (d *disk) Lock(name string) (io.Closer, error) {
 
 type unlocker struct{ d *disk }
 
-// Close implements io.Closer.
 func (u unlocker) Close() error { return u.d.unlock() }
 
 // unlock releases the folder's lock, once.
@@ -225,7 +215,6 @@ func (f *diskFile) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// WriteAt implements io.WriterAt.
 func (f *diskFile) WriteAt(p []byte, at int64) (int, error) {
 	err := f.d.change(func() error {
 		_, err := f.File.WriteAt(p, at)
@@ -248,13 +237,10 @@ func (f *diskFile) Preallocate(offset, length int64) error {
 	})
 }
 
-// Sync implements vfs.File.
 func (f *diskFile) Sync() error { return f.d.change(f.File.Sync) }
 
-// SyncData implements vfs.File.
 func (f *diskFile) SyncData() error { return f.d.change(f.File.SyncData) }
 
-// SyncTo implements vfs.File.
 func (f *diskFile) SyncTo(length int64) (full bool, err error) {
 	err = f.d.change(func() (err error) {
 		full, err = f.File.SyncTo(length)
@@ -273,30 +259,156 @@ func (f *diskFile) Close() error {
 	return err
 }
 
-// nowhere is the file that takes writes after the read models were condemned.
-type nowhere struct{ size int64 }
+// nowhere is the file that takes writes after the read models were condemned. It holds nothing.
+type nowhere struct{ vfs.File }
 
-var errNowhere = errors.New("projector: the read models are condemned: this file holds nothing to read")
+func newNowhere() (vfs.File, error) {
+	empty, err := vfs.NewMem().Create("nowhere", vfs.WriteCategoryUnspecified)
+	return nowhere{empty}, err
+}
 
-func (f *nowhere) Close() error                              { return nil }
-func (f *nowhere) Read([]byte) (int, error)                  { return 0, errNowhere }
-func (f *nowhere) ReadAt([]byte, int64) (int, error)         { return 0, errNowhere }
-func (f *nowhere) Write(p []byte) (int, error)               { f.size += int64(len(p)); return len(p), nil }
-func (f *nowhere) WriteAt(p []byte, _ int64) (int, error)    { return len(p), nil }
-func (f *nowhere) Preallocate(int64, int64) error            { return nil }
-func (f *nowhere) Stat() (vfs.FileInfo, error)               { return nowhereInfo{f.size}, nil }
-func (f *nowhere) Sync() error                               { return nil }
-func (f *nowhere) SyncTo(int64) (bool, error)                { return true, nil }
-func (f *nowhere) SyncData() error                           { return nil }
-func (f *nowhere) Prefetch(offset int64, length int64) error { return nil }
-func (f *nowhere) Fd() uintptr                               { return vfs.InvalidFd }
+func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
 
-type nowhereInfo struct{ size int64 }
+func (nowhere) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
 
-func (i nowhereInfo) Name() string           { return "nowhere" }
-func (i nowhereInfo) Size() int64            { return i.size }
-func (i nowhereInfo) Mode() fs.FileMode      { return 0 }
-func (i nowhereInfo) ModTime() time.Time     { return time.Time{} }
-func (i nowhereInfo) IsDir() bool            { return false }
-func (i nowhereInfo) Sys() any               { return nil }
-func (i nowhereInfo) DeviceID() vfs.DeviceID { return vfs.DeviceID{} }
+// overlay is the file system of read models on a disk that was full when they were opened. It
+// reads what the disk holds, and keeps in memory what Pebble writes and forgets: the disk stays
+// as it is, and the server answers reads. There is little to keep, because a server on a full
+// disk takes no commands: what the write-ahead log held, and the commits that were not folded.
+type overlay struct {
+	vfs.FS
+	memory *vfs.MemFS
+	most   int64        // bytes that are written into memory
+	left   atomic.Int64 // bytes of them that may still be written
+
+	mu   sync.Mutex
+	gone map[string]bool // files of the disk that Pebble has removed; guarded by mu
+}
+
+// Beside returns a file system for a store on a disk that is full: it reads what the disk holds in the
+// store's folder, and writes at most so many bytes into
+// memory.
+func Beside(files Files, dir string, most int64) (Files, error) {
+	o := &overlay{most: most, FS: files, memory: vfs.NewMem(), gone: make(map[string]bool)}
+	o.left.Store(most)
+	return o, o.memory.MkdirAll(dir, 0o700)
+}
+
+// onDisk reports whether a name means a file of the disk.
+func (o *overlay) onDisk(name string) bool {
+	if _, err := o.memory.Stat(name); err == nil {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !o.gone[name]
+}
+
+func (o *overlay) forget(name string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.gone[name] = true
+}
+
+// of is where a file is that is to be read.
+func (o *overlay) of(name string) vfs.FS {
+	if o.onDisk(name) {
+		return o.FS
+	}
+	return o.memory
+}
+
+func (o *overlay) Unwrap() vfs.FS { return o.FS }
+
+func (o *overlay) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := o.memory.Create(name, c)
+	if err != nil {
+		return nil, err
+	}
+	return &overlayFile{f, o}, nil
+}
+
+func (o *overlay) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
+	return o.of(name).Open(name, options...)
+}
+
+// OpenReadWrite implements vfs.FS. Pebble does so with files only that it begins.
+func (o *overlay) OpenReadWrite(name string, c vfs.DiskWriteCategory, _ ...vfs.OpenOption) (vfs.File, error) {
+	return o.Create(name, c)
+}
+
+func (o *overlay) OpenDir(name string) (vfs.File, error) { return o.memory.OpenDir(name) }
+
+// ReuseForWrite implements vfs.FS, by a new file.
+func (o *overlay) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if err := o.Remove(from); err != nil {
+		return nil, err
+	}
+	return o.Create(to, c)
+}
+
+// Link implements vfs.FS. Copies of read models are made of links; there is no room for one.
+func (o *overlay) Link(_, to string) error { return noRoom(to) }
+
+func (o *overlay) Remove(name string) error {
+	if _, err := o.Stat(name); err != nil {
+		return err
+	}
+	if !o.onDisk(name) {
+		if err := o.memory.Remove(name); err != nil {
+			return err
+		}
+	}
+	o.forget(name)
+	return nil
+}
+
+// RemoveAll implements vfs.FS. Pebble calls it for what is no folder of read models.
+func (o *overlay) RemoveAll(name string) error { return noRoom(name) }
+
+// Rename implements vfs.FS. Pebble renames what it has just written.
+func (o *overlay) Rename(from, to string) error {
+	if o.onDisk(from) {
+		return noRoom(to)
+	}
+	return o.memory.Rename(from, to)
+}
+
+func (o *overlay) MkdirAll(dir string, mode os.FileMode) error { return o.memory.MkdirAll(dir, mode) }
+
+func (o *overlay) Stat(name string) (vfs.FileInfo, error) { return o.of(name).Stat(name) }
+
+// Lock implements vfs.FS. A lock that is not there yet may find no room.
+func (o *overlay) Lock(name string) (io.Closer, error) {
+	lock, err := o.FS.Lock(name)
+	if durable.NoRoom(err) {
+		return o.memory.Lock(name)
+	}
+	return lock, err
+}
+
+func (o *overlay) List(dir string) ([]string, error) {
+	names, err := o.FS.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !o.onDisk(o.PathJoin(dir, name)) })
+	written, err := o.memory.List(dir)
+	return append(names, written...), err
+}
+
+func noRoom(name string) error { return &fs.PathError{Op: "write", Path: name, Err: syscall.ENOSPC} }
+
+// overlayFile is a file in memory.
+type overlayFile struct {
+	vfs.File
+	of *overlay
+}
+
+func (f *overlayFile) Write(p []byte) (int, error) {
+	if f.of.left.Add(-int64(len(p))) < 0 {
+		return 0, fmt.Errorf("the disk is full, and what the read models lack takes more than %d bytes of memory: %w",
+			f.of.most, syscall.ENOSPC)
+	}
+	return f.File.Write(p)
+}

@@ -74,7 +74,6 @@ func (c *Iterator) Value() []byte {
 	return value
 }
 
-// close closes the iterator.
 func (c *Iterator) close() (err error) {
 	defer c.of.users.leave()
 	defer func() {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -324,4 +325,74 @@ func (s *Store) closeDB() (err error) {
 	err = s.db.Close()
 	s.cache.Unref()
 	return err
+}
+
+// users counts the readers and writers of read models, so that these are not
+// closed while they are in use.
+type users struct {
+	n    atomic.Int64 // negative: no user may enter any more
+	gone chan struct{}
+	once sync.Once
+}
+
+const leaving = math.MinInt64
+
+func newUsers() *users { return &users{gone: make(chan struct{})} }
+
+// enter reports whether the read models can still be used. After true the caller
+// must leave.
+func (u *users) enter() bool {
+	if u.n.Add(1) > 0 {
+		return true
+	}
+	u.leave()
+	return false
+}
+
+func (u *users) leave() {
+	if u.n.Add(-1) == leaving {
+		u.once.Do(func() { close(u.gone) })
+	}
+}
+
+// close lets no user enter any more. It returns a channel that is closed when all have
+// left.
+func (u *users) close() <-chan struct{} {
+	if u.n.Load() >= 0 && u.n.Add(leaving) == leaving {
+		u.once.Do(func() { close(u.gone) })
+	}
+	return u.gone
+}
+
+// Stats are Pebble's statistics of the read models' files.
+type Stats struct {
+	// DiskBytes is the size of all files, WALBytes the part in the write-ahead
+	// log that is not in tables yet.
+	DiskBytes, WALBytes uint64
+	// CacheHits and CacheMisses count the blocks that were found in memory, and
+	// those that were not.
+	CacheHits, CacheMisses int64
+	// Compactions and Flushes count those since the start; DebtBytes is how many
+	// bytes wait for compaction.
+	Compactions, Flushes int64
+	DebtBytes            uint64
+	// ReadAmplification is how many tables one read may have to search.
+	ReadAmplification int
+	// HeldUp is how long writes were held up because more came than is compacted.
+	HeldUp time.Duration
+}
+
+// Stats returns Pebble's present statistics; zeros once the store is closed.
+func (s *Store) Stats() Stats {
+	if !s.users.enter() {
+		return Stats{}
+	}
+	defer s.users.leave()
+	now := s.db.Metrics()
+	return Stats{
+		DiskBytes: now.DiskSpaceUsage(), WALBytes: now.WAL.Size,
+		CacheHits: now.BlockCache.Hits, CacheMisses: now.BlockCache.Misses,
+		Compactions: now.Compact.Count, Flushes: now.Flush.Count, DebtBytes: now.Compact.EstimatedDebt,
+		ReadAmplification: now.ReadAmp(), HeldUp: time.Duration(s.slow.held.Load()),
+	}
 }

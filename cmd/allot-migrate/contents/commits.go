@@ -31,7 +31,7 @@ func (p *Plan) Write(begin Begin, yield func(ledger.Entry) error) (*ledger.State
 	if err != nil {
 		return nil, err
 	}
-	names, rejection := add.Decide(w.state)
+	names, rejection := commands.Decide(commands.Submission{Command: add}, w.state)
 	if rejection != nil {
 		return nil, fmt.Errorf("importing: the ledger cannot begin: %s", rejection.Message)
 	}

@@ -173,8 +173,8 @@ func (r *reader) provider(l *present.Content) {
 		ID: id, UUID: l.UUID, Name: l.Name, Generation: contents.Some(l.Generation), Times: t,
 		Counters: l.Counters, Draws: l.Draws,
 	}
-	said := commands.ReplaceProviderCounters{Provider: ledger.UUID{1}, Counters: l.Counters, Draws: l.Draws}
-	if rejection := said.Check(); rejection != nil {
+	said := &commands.ReplaceProviderCounters{Provider: ledger.UUID{1}, Counters: l.Counters, Draws: l.Draws}
+	if rejection := commands.Check(said); rejection != nil {
 		r.fail("%s", rejection.Message)
 	}
 	for _, draw := range l.Draws {
