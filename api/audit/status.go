@@ -143,7 +143,7 @@ func (q *Questions) digest(ctx context.Context, p *parameters) (any, error) {
 			return nil, err
 		}
 		if view := q.Views.View(); q.Views.Checkpoint() == head && view.Sequence() == head.Sequence {
-			return q.digestsOf(ctx, view, sum)
+			return digestsOf(ctx, q.Log, view, sum)
 		}
 	}
 	view, err := q.view(p)
@@ -154,11 +154,11 @@ func (q *Questions) digest(ctx context.Context, p *parameters) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return q.digestsOf(ctx, view, sum)
+	return digestsOf(ctx, q.Log, view, sum)
 }
 
-func (q *Questions) digestsOf(ctx context.Context, view projector.View, sum ledger.Digest) (*Digests, error) {
-	checkpoint, err := view.Checkpoint(ctx, q.Log)
+func digestsOf(ctx context.Context, log ledger.Log, view projector.View, sum ledger.Digest) (*Digests, error) {
+	checkpoint, err := view.Checkpoint(ctx, log)
 	if err != nil {
 		return nil, err
 	}
