@@ -146,7 +146,7 @@ func (t *Term) resignFor(problem error) {
 
 const (
 	// placeFirst is how long after the beginning of a term streams are first
-	// moved, and arrangeEvery how often they are checked. A move costs writes a
+	// moved, and placeEvery how often they are checked. A move costs writes a
 	// tenth of a second.
 	placeFirst = time.Second
 	placeEvery = 5 * time.Second

@@ -119,7 +119,7 @@ func assuming(p *ledger.Provider, list []ledger.ClassAmount) *ledger.Provider {
 // left of a reservation, and for nothing else.
 func (r *Ranking) Held(left []ledger.Allocation, beside []ledger.UUID) *Ranking {
 	room := make(map[ledger.UUID][]ledger.Allocation)
-	ids := beside
+	ids := slices.Clip(beside)
 	for _, a := range left {
 		room[a.Provider] = append(room[a.Provider], a)
 		ids = append(ids, a.Provider)
