@@ -180,7 +180,7 @@ type ProviderGeneration struct {
 func (g *ProviderGeneration) form(c *coder) { c.uuid(&g.Provider).int(&g.Generation) }
 
 // ProviderGenerationsAdvanced states that allocations moved the generations of
-// their providers. It has no topic, because it follows from other events, which have.
+// their providers. It follows from other events.
 type ProviderGenerationsAdvanced struct {
 	Providers []ProviderGeneration `json:"providers"`
 }

@@ -345,7 +345,7 @@ func (g *Group) Remove(ctx context.Context, name string) error {
 // that lags least. Empty: there is none.
 func (g *Group) Successor(ctx context.Context) string {
 	var best Member
-	known, _ := g.registered(ctx) // without the bucket it waits for whoever answers
+	known, _ := g.registered(ctx) // without the bucket it takes the answers that come
 	for _, m := range g.gather(ctx, known) {
 		if m.Name == g.Name || m.Unfit != "" || m.Role == RoleJoining {
 			continue
