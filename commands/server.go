@@ -28,8 +28,8 @@ func (c *BeginTerm) check() *demand.Rejection {
 func (c *BeginTerm) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	before := s.Term()
 	if c.Level < before.Level {
-		return nil, demand.Refuse(demand.CodeInvalid, demand.Facts{Field: "level"}, "a replica reads features up to level %d only, but the ledger is at level %d: "+
-			"upgrade that replica", c.Level, before.Level)
+		return nil, demand.Refuse(demand.CodeInvalid, demand.Facts{Field: "level"},
+			"a replica reads features up to level %d only, but the ledger is at level %d: upgrade that replica", c.Level, before.Level)
 	}
 	return []ledger.Event{ledger.TermBegan{Term: ledger.Term{
 		Number: before.Number + 1, Leader: c.Leader, Instance: c.Instance, Level: c.Level,
