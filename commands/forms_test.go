@@ -1,10 +1,8 @@
 package commands_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"reflect"
 	"strings"
@@ -150,33 +148,4 @@ func TestWhatDoesNotFollow(t *testing.T) {
 		t.Error("the State has changed")
 	}
 	w.accept(&commands.CreateTrait{Name: none})
-}
-
-// TestPassing: passing errors are told from permanent ones.
-func TestPassing(t *testing.T) {
-	for err, want := range map[error]bool{
-		commands.ErrBusy: true, commands.ErrStopped: true, commands.ErrNoAnswer: true, commands.ErrUnreadable: true,
-		commands.ErrLogUnavailable: true, ledger.ErrUnavailable: true,
-		errors.New("disk on fire"): false, ledger.ErrChain: false, ledger.ErrLogBehind: false, ledger.ErrInvariant: false,
-	} {
-		if commands.Passing(fmt.Errorf("reading: %w", err)) != want || commands.Passing(nil) {
-			t.Errorf("%v passes: %v", err, !want)
-		}
-	}
-}
-
-// TestTrace: a context carries a trace, and a trace knows its id.
-func TestTrace(t *testing.T) {
-	if got := commands.TraceOf(context.Background()); got != nil || got.ID() != "" {
-		t.Errorf("a context without a trace has %+v", got)
-	}
-	const id = "0af7651916cd43dd8448eb211c80319c"
-	in := &commands.Trace{Parent: "00-" + id + "-b7ad6b7169203331-01"}
-	out := commands.TraceOf(commands.WithTrace(context.Background(), in))
-	if out != in || out.ID() != id {
-		t.Errorf("a context carries %+v, with the id %q", out, out.ID())
-	}
-	if got := (&commands.Trace{Parent: "nonsense"}).ID(); got != "" {
-		t.Errorf("nonsense has the id %q", got)
-	}
 }

@@ -88,28 +88,6 @@ func TestFilterNeverExcludesWhatWasFolded(t *testing.T) {
 	t.Logf("%d ids in %d bytes at most, and %d of 100,000 new ones are looked up", (mostLayers+3)*size, most, found)
 }
 
-// TestFilterOfAnEarlyClient: many ids of a client whose clock is ahead cost time at
-// most, and never an answer.
-func TestFilterOfAnEarlyClient(t *testing.T) {
-	t.Parallel()
-	random := rand.New(rand.NewPCG(3, 4))
-	now := time.Unix(1_700_000_000, 0)
-	f := &commandFilter{ready: true, size: layerIDs / 16}
-	var folded []ledger.UUID
-	for range layerIDs/16 + 5 {
-		id := idAt(now.Add(time.Hour), random)
-		f.add(id, now)
-		folded = append(folded, id)
-	}
-	keeps(t, f, folded)
-	if f.excludes(idAt(now, random)) {
-		t.Error("what is older than what was forgotten is excluded")
-	}
-	if later := idAt(now.Add(2*time.Hour), random); !f.excludes(later) {
-		t.Error("a later id is not excluded")
-	}
-}
-
 // TestFilterIsLoaded: after a start the filter excludes no id that is in the read
 // models, whatever its time, and new ones it does.
 func TestFilterIsLoaded(t *testing.T) {

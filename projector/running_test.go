@@ -1,7 +1,6 @@
 package projector
 
 import (
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -10,23 +9,6 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/projector/store"
 )
-
-// TestSumsThatCannotBeRead: a fold whose older versions cannot be read fails.
-func TestSumsThatCannotBeRead(t *testing.T) {
-	p := empty(t)
-	m, id := p.models.Load(), ledger.UUID{1}
-	commit := &ledger.Commit{Sequence: 1, Records: []ledger.Record{{Time: 1}}}
-	for !summed(id, commit.Sequence) {
-		commit.Sequence++
-	}
-	m.Condemn(errors.New("damaged"))
-	w := &writer{p: m, commit: commit}
-	before := w.sums(tableCapacity, id, nil)
-	appendCapacity(nil, nil, before)
-	if w.err == nil {
-		t.Error("no error")
-	}
-}
 
 // TestSumsOfVersions: as of each of many versions of a provider, of which some are summed, the
 // integrals are those of one sum over all changes.

@@ -342,25 +342,6 @@ func TestGangInTopology(t *testing.T) {
 	}
 }
 
-// TestGangOfThousands: 4,096 consumers stand in the 512 hosts of a block, eight in each.
-func TestGangOfThousands(t *testing.T) {
-	t.Parallel()
-	rooms := make([]int64, 256)
-	for i := range rooms {
-		rooms[i] = 9
-	}
-	top, hosts := fabric(rooms, rooms)
-	for i, host := range hosts {
-		host.UUID[14], host.UUID[15] = byte(i>>8), byte(i)
-		host.Root = host.UUID
-	}
-	c := gangOf(demand.MaxClaimConsumers, demand.GangRule{Within: "smallest", Slices: 8})
-	racks, _ := searchFabric(t, top, hosts, c)
-	if racks[ledgertest.ID(3, 0)] != 2048 || racks[ledgertest.ID(3, 1)] != 2048 {
-		t.Error(racks)
-	}
-}
-
 var deviceOrders = []string{"", demand.OrderPack, demand.OrderSpread, demand.OrderRandom}
 
 // deviceHosts are hosts of 8 devices, of which the first is used but for every so many hosts.

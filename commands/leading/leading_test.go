@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
-	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/leading"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
@@ -42,10 +40,8 @@ type member struct {
 	conns  []*nats.Conn
 	// mute lets the writer lead without a lease, which must never happen.
 	mute bool
-	// begun, if set, is called between the beginning of a term and its opening.
-	begun func()
-	term  *leading.Term // guarded by mu
-	cut   atomic.Bool   // its connections are closed
+	term *leading.Term // guarded by mu
+	cut  atomic.Bool   // its connections are closed
 	// late, if set, holds up what the writer hears of its appends until it is closed.
 	late atomic.Pointer[chan struct{}]
 }
@@ -188,9 +184,6 @@ func (m *member) leadAs(term *leading.Term, w *writer.Writer) (successor string,
 	if err := term.Begin(context.Background(), w); err != nil {
 		return "", err
 	}
-	if m.begun != nil {
-		m.begun()
-	}
 	names := commandstest.Must(commands.NewAddStandardNames(commands.NewID()))
 	if _, err := w.Submit(context.Background(), submission(names)); err != nil {
 		return "", err
@@ -292,7 +285,11 @@ func (g *group) others() (list []*member) {
 
 func (m *member) submit(t testing.TB, c commands.Command) commands.Outcome {
 	t.Helper()
-	return m.submitAs(t, commands.NewID(), c)
+	outcome, err := m.Submit(t.Context(), submission(c))
+	if err != nil {
+		t.Fatalf("replica %s: %s: %v", m.name, commands.NameOf(c), err)
+	}
+	return outcome
 }
 
 func (m *member) accept(t testing.TB, c commands.Command) {
@@ -300,15 +297,6 @@ func (m *member) accept(t testing.TB, c commands.Command) {
 	if outcome := m.submit(t, c); outcome.Rejection != nil {
 		t.Fatal(outcome.Rejection)
 	}
-}
-
-func (m *member) submitAs(t testing.TB, id ledger.UUID, c commands.Command) commands.Outcome {
-	t.Helper()
-	outcome, err := m.Submit(t.Context(), commands.Submission{ID: id, Actor: "test", RequestID: "r-" + m.name, Command: c})
-	if err != nil {
-		t.Fatalf("replica %s: %s: %v", m.name, commands.NameOf(c), err)
-	}
-	return outcome
 }
 
 // submitLate submits a command whose answer the test waits for later.
@@ -319,67 +307,6 @@ func (m *member) submitLate(ctx context.Context) <-chan error {
 		answered <- err
 	}()
 	return answered
-}
-
-// TestEveryReplicaTakesCommands: whichever replica takes a command, it is decided
-// once, with all its circumstances, and can be read where it was answered.
-func TestEveryReplicaTakesCommands(t *testing.T) {
-	g := startGroup(t, nil)
-	g.leader()
-	for _, m := range g.members {
-		id := commands.NewID()
-		create := trait("OF_" + m.name)
-		first := m.submitAs(t, id, create)
-		if first.Rejection != nil || first.Address.Sequence == 0 {
-			t.Fatalf("replica %s: %+v", m.name, first)
-		}
-		if _, found, err := m.views.View().Trait(create.Name); err != nil || !found {
-			t.Errorf("replica %s does not have what it answered: %v", m.name, err)
-		}
-		record, found, err := m.views.View().Record(first.Address)
-		if err != nil || !found || record.Actor != "test" || record.RequestID != "r-"+m.name || record.CommandID != id {
-			t.Errorf("replica %s: %+v, %v", m.name, record, err)
-		}
-		for _, other := range g.members {
-			ledgertest.OK(t, other.Fresh(t.Context()))
-			if _, found, err := other.views.View().Trait(create.Name); err != nil || !found {
-				t.Errorf("replica %s is fresh, and has not what %s answered: %v", other.name, m.name, err)
-			}
-			again := other.submitAs(t, id, create)
-			if !again.Repeated || again.Address != first.Address {
-				t.Errorf("replica %s decided the command of %s again: %+v", other.name, m.name, again)
-			}
-		}
-		if got := m.submit(t, create); got.Rejection != nil && got.Rejection.Code != demand.CodeTraitExists {
-			t.Errorf("replica %s: %+v", m.name, got)
-		}
-		dry, err := m.Submit(t.Context(), commands.Submission{Actor: "test", DryRun: true, Command: trait("DRY")})
-		if err != nil || len(dry.Events) != 1 || ledger.KindOf(dry.Events[0]) != "TraitCreated" {
-			t.Errorf("replica %s: a dry run: %+v, %v", m.name, dry, err)
-		}
-	}
-}
-
-// TestNoCommandComesBeforeTheBeginning: while a leader records what commands rely
-// on, the commands of clients wait. A ledger that has just begun would tell the
-// first client that there is no resource class VCPU.
-func TestNoCommandComesBeforeTheBeginning(t *testing.T) {
-	var asked atomic.Int64
-	g := startGroup(t, func(_ int, _ *leading.Config, m *member) {
-		m.begun = func() {
-			asked.Add(1)
-			ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
-			defer cancel()
-			_, err := m.Submit(ctx, submission(trait("EARLY")))
-			if !commands.Passing(err) && !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("a command came before the ledger had begun: %v", err)
-			}
-		}
-	})
-	g.leader().accept(t, trait("LATE"))
-	if asked.Load() == 0 {
-		t.Error("no replica was asked")
-	}
 }
 
 // TestLeaderIsReplaced, in order and by a loss, and the log says who led when.
@@ -400,45 +327,6 @@ func TestLeaderIsReplaced(t *testing.T) {
 	if status := first.Status(t.Context()); status.Leader != next.name || len(status.Members) != 3 ||
 		status.Problem != "" {
 		t.Errorf("%+v", status)
-	}
-}
-
-// TestRenewedUnnoticed: a leader that steps down while a renewal of its lease is under
-// way, whose answer it does not see, gives the lease back nevertheless. It would take
-// the lease for its own, and lead again.
-func TestRenewedUnnoticed(t *testing.T) {
-	var values *jetstream.Values
-	g := startGroup(t, func(_ int, cfg *leading.Config, _ *member) { values = cfg.Values })
-	for round := range 3 {
-		before, next := g.leader(), g.others()[0]
-		stop, stopped := make(chan struct{}), make(chan struct{})
-		go func() {
-			defer close(stopped)
-			for {
-				select {
-				case <-stop:
-					return
-				case <-time.After(20 * time.Millisecond):
-				}
-				// The same value on top of the newest one, as a try to renew it. It fails where
-				// the lease has changed since.
-				value, revision, err := values.Get(t.Context(), "leader")
-				if err == nil && strings.Contains(string(value), `"leader":"`+before.name+`"`) && !strings.Contains(string(value), "released") {
-					_, err = values.Set(t.Context(), "leader", revision, value)
-				}
-				// On a busy machine some do not come in time: others do.
-				if err != nil && !errors.Is(err, jetstream.ErrRevision) && !errors.Is(err, ledger.ErrUnavailable) {
-					t.Error(err)
-				}
-			}
-		}()
-		g.stepDown(next.name)
-		now := g.leader()
-		close(stop)
-		<-stopped
-		if now != next {
-			t.Fatalf("round %d: replica %s leads after %s, and %s was to", round, now.name, before.name, next.name)
-		}
 	}
 }
 

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -21,66 +19,6 @@ func drawing(from, consumer ledger.UUID, resources map[string]int64) *commands.C
 	c := claimOf(consumer, resources)
 	c.For[0].FromReservation = &from
 	return c
-}
-
-// TestRaceForReservation: two schedulers draw on one reservation at once, in claims for one
-// consumer and for two. Every slot is given away once, those who got none are told that there
-// is none, and the reservation ends with its last slot, while other claims go on.
-func TestRaceForReservation(t *testing.T) {
-	const hosts, slots, clients = 5, 4, 8
-	l := start(t)
-	reservation := commandstest.NewID()
-	reserve := &commands.Reserve{Seconds: 3600, Allocations: []commands.ConsumerAllocations{{
-		Consumer: reservation, Project: "p", User: "u",
-	}}}
-	for _, host := range l.Providers(t, hosts, units(slots+2)) {
-		reserve.Allocations[0].Resources = append(
-			reserve.Allocations[0].Resources, commands.ProviderAllocation{Provider: host, Class: "VCPU", Amount: slots},
-		)
-	}
-	l.Accept(t, reserve)
-	var mu sync.Mutex
-	var beside atomic.Int64
-	won := map[ledger.UUID]int64{}
-	var all sync.WaitGroup
-	for scheduler := range 2 {
-		for range clients {
-			all.Go(func() {
-				for range 4 {
-					c := drawing(reservation, commandstest.NewID(), cores(1))
-					c.For[0].Count = 1 + scheduler
-					if scheduler == 1 && l.Submit(t, oneCore()).Rejection == nil {
-						beside.Add(1)
-					}
-					o := l.Submit(t, c)
-					switch codeOf(o.Rejection) {
-					case "":
-						mu.Lock()
-						for _, place := range placesOf(t, o) {
-							won[place]++
-						}
-						mu.Unlock()
-					case demand.CodeNoCandidates, demand.CodeNoReservation:
-					default:
-						t.Errorf("it was rejected with %s", o.Rejection)
-					}
-				}
-			})
-		}
-	}
-	all.Wait()
-	for id, n := range won {
-		if n != slots {
-			t.Errorf("of host %s %d slots of %d were given away", id, n, slots)
-		}
-	}
-	if len(won) != hosts || beside.Load() != 2*hosts {
-		t.Errorf("%d hosts of %d were drawn on, and %d claims beside got one of %d", len(won), hosts, beside.Load(), 2*hosts)
-	}
-	if _, exists, err := l.Views.View().Consumer(reservation); exists || err != nil {
-		t.Errorf("the reservation is still there: %v", err)
-	}
-	commandstest.CheckReplay(t, l)
 }
 
 // TestDrawing: claims that draw on random reservations take just what those hold: nothing

@@ -11,14 +11,8 @@ type Pace = pace
 // NewPace is exported for tests.
 func NewPace(places chan struct{}) *Pace { return newPace(places) }
 
-// GiveWay is exported for tests.
-func (p *Pace) GiveWay() { p.giveWay() }
-
 // End is exported for tests.
 func (p *Pace) End() { p.end() }
-
-// HasWaited says that a search has let others run for as long as it may.
-func (p *Pace) HasWaited() { p.waited = 1 << 40 }
 
 // Pause is exported for tests.
 func (p *Pace) Pause(ctx context.Context) error { return p.pause(ctx) }

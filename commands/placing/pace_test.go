@@ -3,9 +3,6 @@ package placing_test
 import (
 	"context"
 	"errors"
-	"runtime"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,54 +11,6 @@ import (
 	"github.com/allot-project/allot/commands/placing"
 	"github.com/allot-project/allot/projector/candidates"
 )
-
-// TestSearchesGiveWay lets a search and a command share one processor: each time the
-// search gives way, the command must come to run. A search that does not, or has waited
-// for as long as it may, keeps the processor.
-func TestSearchesGiveWay(t *testing.T) {
-	for _, c := range []struct {
-		name           string
-		gives, waited  bool
-		commandComesIn bool
-	}{
-		{name: "it gives way", gives: true, commandComesIn: true},
-		{name: "it does not", gives: false},
-		{name: "it has waited for long enough", gives: true, waited: true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			const turns = 1000
-			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-			var steps atomic.Int64
-			var command sync.WaitGroup
-			var quit atomic.Bool
-			command.Go(func() {
-				for !quit.Load() {
-					steps.Add(1)
-					runtime.Gosched()
-				}
-			})
-			runtime.Gosched()
-			places := make(chan struct{}, 1)
-			before := steps.Load()
-			for range turns {
-				pace := placing.NewPace(places)
-				if c.waited {
-					pace.HasWaited()
-				}
-				if c.gives {
-					pace.GiveWay()
-				}
-				pace.End()
-			}
-			made := steps.Load() - before
-			quit.Store(true)
-			command.Wait()
-			if c.commandComesIn != (made >= turns/2) {
-				t.Errorf("the command came to run %d times of %d", made, turns)
-			}
-		})
-	}
-}
 
 // TestSearchesEnd: a search that has computed for 5 seconds has spent its budget, and one
 // that is not waited for any more ends.
@@ -84,40 +33,6 @@ func TestSearchesEnd(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 		pace.End()
-	}
-}
-
-// TestSearchesTakeTurns has a search want to go on while another one computes: it waits if
-// there is one place, and until then only, and does not if there are two.
-func TestSearchesTakeTurns(t *testing.T) {
-	for places, waits := range map[int]bool{1: true, 2: false} {
-		shared := make(chan struct{}, places)
-		first, second := placing.NewPace(shared), placing.NewPace(shared)
-		first.GiveWay()
-		var computes atomic.Bool // the first one
-		computes.Store(true)
-		beside := make(chan bool, 1)
-		go func() {
-			second.GiveWay()
-			beside <- computes.Load()
-			second.End()
-		}()
-		if !waits {
-			if !<-beside {
-				t.Errorf("with %d places a search waited for another one", places)
-			}
-			first.End()
-			continue
-		}
-		for range 1000 {
-			runtime.Gosched() // the second one comes in here if it does not wait
-		}
-		computes.Store(false)
-		first.GiveWay() // the second one may come in here
-		first.End()
-		if <-beside {
-			t.Errorf("with %d places two searches computed at a time", places)
-		}
 	}
 }
 

@@ -20,8 +20,6 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 	_ "github.com/allot-project/allot/ledger/ledgertest/racetest"
 	"github.com/allot-project/allot/ledger/memlog"
-	"github.com/allot-project/allot/projector"
-	"github.com/allot-project/allot/projector/candidates"
 )
 
 func claimOf(consumer ledger.UUID, resources map[string]int64) *commands.Claim {
@@ -291,23 +289,6 @@ func facts(events []ledger.Event) (list []ledger.Event) {
 	return list
 }
 
-// TestSentAgain: the same claim under the same id is told again what was chosen.
-func TestSentAgain(t *testing.T) {
-	l := start(t)
-	l.Providers(t, 9, units(8))
-	c := oneCore()
-	c.Alternates = 3
-	s := commands.Submission{ID: commands.NewID(), Actor: "test", Command: c}
-	first := commandstest.Must(l.Writer.Submit(context.Background(), s))
-	if n := len(claimed(t, first)[0].Alternates); n != 3 {
-		t.Errorf("%d alternates", n)
-	}
-	again, err := l.Writer.Submit(context.Background(), s)
-	if err != nil || !again.Repeated || again.Address != first.Address || !reflect.DeepEqual(again.Events, first.Events) {
-		t.Errorf("first\n%+v\nagain\n%+v, %v", first, again, err)
-	}
-}
-
 // TestOwnIsTakenOffOnce: what a consumer of a gang holds in a limited aggregate is taken
 // off for the gang once, and not for each of its consumers.
 func TestOwnIsTakenOffOnce(t *testing.T) {
@@ -325,30 +306,6 @@ func TestOwnIsTakenOffOnce(t *testing.T) {
 	c.Prefer = &demand.ClaimPreference{Aggregates: []demand.AggregatePreference{{Aggregate: rack, Weight: 1}}}
 	if got := placesOf(t, l.Submit(t, c)); len(got) != 2 || got[0] != inside || got[1] == inside {
 		t.Errorf("%+v", got)
-	}
-}
-
-// TestManyAggregates: many clients who all prefer the same find room in one limited
-// aggregate after the other: what is found for those before counts as taken.
-func TestManyAggregates(t *testing.T) {
-	const racks, places = 40, 3
-	l := start(t)
-	for i := range racks {
-		rack := inAggregate(t, l, l.Provider(t, fmt.Sprint("host-", i), units(100)))
-		l.Accept(t, &commands.SetLimit{Aggregate: rack, Class: "VCPU", Most: new(int64(places))})
-	}
-	var all sync.WaitGroup
-	for range racks * places {
-		all.Go(func() {
-			c := oneCore()
-			c.Prefer = &demand.ClaimPreference{Order: demand.OrderPack}
-			l.Accept(t, c)
-		})
-	}
-	all.Wait()
-	if o := l.Submit(t, oneCore()); o.Rejection == nil ||
-		o.Rejection.Code != demand.CodeOverLimit || o.Rejection.Facts.Used != places {
-		t.Errorf("it is full: %+v", o)
 	}
 }
 
@@ -475,65 +432,6 @@ func TestPreferenceInTheBatch(t *testing.T) {
 	got = append(got, placesOf(t, l.Submit(t, by()))...)
 	if !slices.Equal(got, []ledger.UUID{small, large, large}) {
 		t.Errorf("got %v", got)
-	}
-}
-
-// TestBudgetOrImpossible: that a gang cannot be placed is said only where everything was
-// tried.
-func TestBudgetOrImpossible(t *testing.T) {
-	for _, c := range []struct {
-		hosts int // before the one with both classes, which is preferred least
-		both  bool
-		want  demand.Code
-	}{
-		{hosts: 3, both: true}, {hosts: 3, want: demand.CodeNoCandidates},
-		{hosts: 20, both: true, want: demand.CodeClaimBudget}, {hosts: 20, want: demand.CodeClaimBudget},
-	} {
-		l := start(t)
-		for i := range c.hosts {
-			host := l.Provider(t, fmt.Sprint("host-", i), units(8))
-			l.Accept(t, commandstest.Allocate(commandstest.NewID(), host, "VCPU", 1))
-		}
-		last := []commands.Inventory{{Class: "DISK_GB", Total: 8}}
-		if c.both {
-			last = append(last, units(8))
-		}
-		l.Provider(t, "last", last...)
-		claim := oneCore()
-		claim.Requests = append(claim.Requests, claimOf(ledger.UUID{}, map[string]int64{"DISK_GB": 1}).Requests...)
-		claim.For = append(claim.For, demand.ClaimConsumer{Consumer: commandstest.NewID(), Request: 1, Project: "p", User: "u"})
-		claim.Prefer = &demand.ClaimPreference{Order: demand.OrderPack}
-		claim.Gang = []demand.GangRule{{By: "provider", Rule: "together"}}
-		_, rejection := commands.Decide(commands.Submission{Command: commands.Searching(claim, claiming.InState)}, fork(t, l))
-		if got := codeOf(rejection); got != c.want {
-			t.Errorf("%d hosts, both classes %v: %q, want %q", c.hosts, c.both, got, c.want)
-		}
-	}
-}
-
-// watched tells when claims' searches go on to another moment.
-type watched struct {
-	placing.Views
-	moments chan uint64
-}
-
-func (w *watched) World() (*candidates.World, projector.View) {
-	world, view := w.Views.World()
-	w.moments <- view.Sequence()
-	return world, view
-}
-
-// TestStageKeepsUp: the first claim need not wait until the searches know all that has
-// happened. They go on to it while no claim comes.
-func TestStageKeepsUp(t *testing.T) {
-	t.Parallel()
-	l := start(t)
-	views := &watched{l.Views, make(chan uint64, 100)}
-	stage := placing.New(placing.Options{Views: views})
-	defer stage.Stop()
-	<-views.moments
-	l.Provider(t, "host", units(1000))
-	for l.Views.View().Sequence() > <-views.moments {
 	}
 }
 

@@ -307,36 +307,6 @@ func TestOldEntriesAreNotRead(t *testing.T) {
 	}
 }
 
-// TestListFails: entries that cannot be read, or looked up, are an error.
-func TestListFails(t *testing.T) {
-	t.Parallel()
-	errInjected := errors.New("injected")
-	store := keepAll(t, someRejections()...)
-	failing := rejected.Filter{Project: "x", OwnerOf: func(ledger.UUID, ledger.Address) (string, error) {
-		return "", errInjected
-	}}
-	if _, err := rejected.List(t.Context(), store, failing, 100); !errors.Is(err, errInjected) {
-		t.Errorf("owners cannot be looked up: %v", err)
-	}
-	entry := `{"version":1,"time":"2024-01-01T00:00:00Z","command":"X","body":"\ud800","rejection":{"code":"invalid"}}`
-	bodiless := strings.Replace(entry, `"body":"\ud800",`, "", 1)
-	for text, want := range map[string]error{entry: nil, bodiless: rejected.ErrDamaged} {
-		store.kept = [][]byte{[]byte("[" + text + "]")}
-		list, err := rejected.List(t.Context(), store, rejected.Filter{Consumer: ours}, 100)
-		if !errors.Is(err, want) || len(list) > 0 {
-			t.Errorf("%s: %v, %v", text, list, err)
-		}
-	}
-	if _, err := rejected.List(t.Context(), gone{errInjected}, rejected.Filter{}, 100); !errors.Is(err, errInjected) {
-		t.Errorf("a store that cannot be read: %v", err)
-	}
-}
-
-type gone struct{ err error }
-
-func (g gone) Append(context.Context, []byte) error                              { return g.err }
-func (g gone) Newest(context.Context, func([]byte) (more bool, err error)) error { return g.err }
-
 // TestWhatCannotBeKept: a command that JSON cannot express is dropped, counted
 // and logged; nothing is stored for it, and others are stored.
 func TestWhatCannotBeKept(t *testing.T) {
@@ -353,28 +323,5 @@ func TestWhatCannotBeKept(t *testing.T) {
 	if k.Dropped() != 1 || len(list) != 1 || err != nil ||
 		!strings.Contains(logs.String(), "a rejected command could not be kept") {
 		t.Errorf("%d dropped, %v kept, %v: %s", k.Dropped(), list, err, &logs)
-	}
-}
-
-// TestManyInOneMessage: rejections that come together are stored together, but a
-// message is bounded in number and in bytes.
-func TestManyInOneMessage(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct{ n, bytes, atLeast, atMost int }{
-		"small": {1000, 1, 4, 6},       // of 256 at most
-		"large": {20, 100 << 10, 4, 6}, // of 512 KiB and one more at most
-	} {
-		var list []commands.Rejected
-		for range c.n {
-			one := rejection(0)
-			one.Command = &commands.DeleteTrait{Name: strings.Repeat("x", c.bytes)}
-			list = append(list, one)
-		}
-		store := &slow{let: make(chan struct{})}
-		dropped := store.keep(64<<20, list...)
-		kept, err := rejected.List(t.Context(), store, rejected.Filter{}, 1_000_000)
-		if err != nil || len(kept)+int(dropped) != c.n || len(store.kept) < c.atLeast || len(store.kept) > c.atMost {
-			t.Errorf("%s: %d kept in %d messages, %d dropped, %v", name, len(kept), len(store.kept), dropped, err)
-		}
 	}
 }

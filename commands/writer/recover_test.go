@@ -9,10 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/allot-project/allot/commands"
@@ -23,7 +21,6 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/projector"
-	"github.com/allot-project/allot/snapshots"
 )
 
 var errInjected = errors.New("injected")
@@ -210,28 +207,6 @@ func trait(n int) commands.Command {
 	return &commands.CreateTrait{Name: fmt.Sprintf("CUSTOM_%d", n)}
 }
 
-// TestAppendsThatKeepFailing: after some tries a caller is told that the log
-// cannot be written. Its command was not carried out, and later ones are.
-func TestAppendsThatKeepFailing(t *testing.T) {
-	t.Parallel()
-	for _, fault := range []memlog.Fault{memlog.Conflict, memlog.LostAppend} {
-		r := newRig(t)
-		var failing atomic.Bool
-		var tries atomic.Int32
-		failing.Store(true)
-		fails := failsWhile(&failing, fault)
-		r.log.Decide = func(sequence uint64) memlog.Fault { tries.Add(1); return fails(sequence) }
-		_, err := r.submit(trait(1))
-		if n := tries.Load(); !errors.Is(err, commands.ErrLogUnavailable) || !commands.Passing(err) || n != 10 {
-			t.Errorf("fault %d: %v after %d tries", fault, err, n)
-		}
-		failing.Store(false)
-		if at := r.accept(trait(1)); at.Sequence != 2 {
-			t.Errorf("fault %d: afterwards it is at %s", fault, at)
-		}
-	}
-}
-
 // TestLostEnd: a log that has lost durable commits is never written again.
 func TestLostEnd(t *testing.T) {
 	t.Parallel()
@@ -363,111 +338,6 @@ func TestClosedWhileTheLogIsSilent(t *testing.T) {
 	}
 }
 
-// TestCloseDecidesWhatFailed: a commit that fails while the writer is being
-// closed is decided again, and answered, wherever the loop was at that moment.
-func TestCloseDecidesWhatFailed(t *testing.T) {
-	t.Parallel()
-	for round := range 20 {
-		synctest.Test(t, func(t *testing.T) { closeWhileItFails(t, round%2 == 0) })
-	}
-}
-
-func closeWhileItFails(t *testing.T, waits bool) {
-	t.Helper()
-	r := newRig(t)
-	begun, release := r.hold()
-	var failed atomic.Bool
-	r.log.Decide = func(uint64) memlog.Fault {
-		if failed.CompareAndSwap(false, true) {
-			return memlog.LostAppend
-		}
-		return memlog.None
-	}
-	told := r.start(submitted(trait(1)))
-	<-begun
-	closed := make(chan error, 1)
-	go func() { closed <- r.Close() }()
-	if waits {
-		synctest.Wait() // the loop waits for the append alone
-	}
-	release()
-	if err := <-closed; err != nil {
-		t.Errorf("closed: %v", err)
-	}
-	if a := <-told; a.err != nil || a.Address.Sequence != 2 {
-		t.Errorf("the command that failed at first: %+v", a)
-	}
-}
-
-// TestSnapshotAfterAFailure: no snapshot is written of a commit that was not
-// appended, and the next snapshot is written all the same.
-func TestSnapshotAfterAFailure(t *testing.T) {
-	t.Parallel()
-	const rounds = 50
-	var mu sync.Mutex
-	var saved []ledger.Head
-	schedule := snapshots.NewSchedule(snapshots.ScheduleOptions{Records: 1, Save: func(s *ledger.State) {
-		mu.Lock()
-		defer mu.Unlock()
-		saved = append(saved, s.Head())
-	}})
-	r := newRig(t, func(o *writer.Options) { o.Snapshots = schedule })
-	tries := make(map[uint64]int)
-	r.log.Decide = func(sequence uint64) memlog.Fault { // under the log's lock
-		if tries[sequence]++; tries[sequence] == 1 {
-			return memlog.LostAppend
-		}
-		return memlog.None
-	}
-	for n := range rounds {
-		r.accept(trait(n))
-		ledgertest.WaitFor(t, "a snapshot of a commit that failed once", func() bool { // one is taken at a time
-			mu.Lock()
-			defer mu.Unlock()
-			return len(saved) > n
-		})
-		schedule.Wait() // until it has ended, none is due
-	}
-	ledgertest.OK(t, r.Close())
-	schedule.Wait() // the writer does not
-	for _, head := range saved {
-		if err := r.log.Read(t.Context(), head.Sequence, head.Sequence, func(e ledger.Entry) error {
-			if head.Digest != ledger.DigestOf(e.Data) {
-				t.Errorf("the snapshot at %d is not of what the log holds", head.Sequence)
-			}
-			return nil
-		}); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// TestCloseLeavesTheSnapshotAlone: the writer ends while a snapshot is being saved,
-// so that another server can lead at once. The Schedule knows when it is saved.
-func TestCloseLeavesTheSnapshotAlone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		saving, release, saved := make(chan struct{}), make(chan struct{}), make(chan struct{})
-		due := snapshots.NewSchedule(snapshots.ScheduleOptions{
-			Records: 1, Save: func(*ledger.State) { close(saving); <-release },
-		})
-		r := newRig(t, func(o *writer.Options) { o.Snapshots = due })
-		<-saving
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
-		go func() { due.Wait(); close(saved) }()
-		synctest.Wait()
-		select {
-		case <-saved:
-			t.Error("the snapshot counts as saved before it is")
-		default:
-		}
-		close(release)
-		<-saved
-	})
-}
-
 // TestTooLarge: a record that the log cannot take is rejected with its size. One
 // that merely does not fit beside others waits for the next commit.
 func TestTooLarge(t *testing.T) {
@@ -550,27 +420,6 @@ func toldBy(o commands.Outcome) string {
 	return "nothing"
 }
 
-// TestFollowersOfAFailure: calls with the same command id get the same answer as
-// the first, even if it is an error.
-func TestFollowersOfAFailure(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	begun, release := r.hold()
-	r.log.last = func(context.Context) error { return ledger.ErrLogGap }
-	r.log.Decide = func(uint64) memlog.Fault { return memlog.LostAppend }
-	s := submitted(trait(1))
-	first := r.start(s)
-	<-begun
-	others := []<-chan answer{r.start(s), r.start(s)}
-	release()
-	for _, told := range append(others, first) {
-		if a := <-told; !errors.Is(a.err, commands.ErrStopped) {
-			t.Error(a.err)
-		}
-	}
-	r.stops(ledger.ErrLogGap)
-}
-
 // TestBusy: a full queue refuses.
 func TestBusy(t *testing.T) {
 	t.Parallel()
@@ -591,18 +440,4 @@ func TestBusy(t *testing.T) {
 		t.Error("the queue never filled up")
 	}
 	close(held)
-}
-
-// TestNoID: a command without an id cannot be retried safely, and is refused.
-func TestNoID(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	outcome, err := r.Submit(t.Context(), commands.Submission{Command: trait(1)})
-	if err != nil || outcome.Rejection == nil || outcome.Rejection.Facts.Field != "command_id" {
-		t.Errorf("%+v, %v", outcome, err)
-	}
-	outcome, err = r.Submit(t.Context(), commands.Submission{Command: trait(1), DryRun: true})
-	if err != nil || outcome.Rejection != nil || len(outcome.Events) != 1 {
-		t.Errorf("a dry run: %+v, %v", outcome, err)
-	}
 }

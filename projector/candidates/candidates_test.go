@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"sort"
 	"strings"
@@ -319,26 +318,6 @@ func drawRequest(rt *rapid.T, all []*ledger.Provider) *candidates.Request {
 	}
 }
 
-// TestOverCapacityElsewhere: what is over capacity in a class that a group does not ask for serves it.
-func TestOverCapacityElsewhere(t *testing.T) {
-	root, full, empty := ledgertest.ID(1, 1), ledgertest.ID(1, 2), ledgertest.ID(1, 3)
-	all := []*ledger.Provider{
-		{UUID: root, Root: root, Inventories: []ledger.Inventory{inventory(0, 2, 0), inventory(1, 5, 2)}},
-		{UUID: full, Root: root, Parent: root, Traits: []string{"B"}, Inventories: []ledger.Inventory{
-			inventory(0, 4, 2), inventory(1, 1, 2),
-		}},
-		{UUID: empty, Root: root, Parent: root, Traits: []string{"B"}},
-	}
-	req := &candidates.Request{Nested: true, SameSubtree: [][]string{{"1", "2"}}, Groups: []candidates.Group{
-		{Resources: []candidates.Resource{{Class: 0, Amount: 1}, {Class: 1, Amount: 1}}},
-		{Suffix: "1", Required: [][]string{{"B"}}},
-		{Suffix: "2", Required: [][]string{{"B"}}, Resources: []candidates.Resource{{Class: 0, Amount: 1}}},
-	}}
-	if found := search(t, candidates.NewWorld(all), req); len(found) != 2 {
-		t.Errorf("%d candidates, want 2", len(found))
-	}
-}
-
 // TestServing compares Serving and Serves with what a group could get of each provider alone.
 func TestServing(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -463,45 +442,6 @@ func stepsOf(groups []candidates.GroupExplanation) (all [][]candidates.Step) {
 		all = append(all, g.Steps)
 	}
 	return all
-}
-
-// TestExplain: the explanation that an operator gets who asks for too much
-// memory.
-func TestExplain(t *testing.T) {
-	classes := ledger.NewClassTable([]ledger.Class{{ID: 0, Name: "VCPU"}, {ID: 1, Name: "MEMORY_MB"}})
-	var all []*ledger.Provider
-	for i := range byte(4) {
-		id := ledgertest.ID(1, i+1)
-		p := &ledger.Provider{UUID: id, Root: id, Inventories: []ledger.Inventory{inventory(0, 8, 0)}}
-		if p.Inventories[0].MaxUnit = int64(i) * 2; i > 0 {
-			p.Inventories = append(p.Inventories, inventory(1, 100, 60))
-		}
-		all = append(all, p)
-	}
-	req := &candidates.Request{Nested: true, Groups: []candidates.Group{{
-		Suffix: "1", Resources: []candidates.Resource{{Class: 0, Amount: 4}, {Class: 1, Amount: 50}},
-		Forbidden: []string{"A"},
-	}}}
-	e, err := candidates.Explain(context.Background(), candidates.NewWorld(all), req, classes)
-	ledgertest.OK(t, err)
-	want := &candidates.Explanation{
-		Groups: []candidates.GroupExplanation{{Suffix: "1", Steps: []candidates.Step{
-			{Filter: "all providers", Left: 4}, {Filter: "has inventory of VCPU", Left: 4},
-			{Filter: "min_unit, max_unit and step_size allow 4 of VCPU at once", Left: 2},
-			{Filter: "has 4 of VCPU free", Left: 2},
-			{Filter: "has inventory of MEMORY_MB", Left: 2},
-			{Filter: "min_unit, max_unit and step_size allow 50 of MEMORY_MB at once", Left: 2},
-			{Filter: "has 50 of MEMORY_MB free", Left: 0}, {Filter: "has not trait A", Left: 0},
-		}}},
-		Trees: []candidates.Step{
-			{Filter: "all trees", Left: 4}, {Filter: `can reach providers for group "1"`, Left: 0},
-			{Filter: "required traits together, group_policy, same_subtree and the sums of amounts", Left: 0},
-		},
-		RemovedLast: `group "1": has 50 of MEMORY_MB free`,
-	}
-	if !reflect.DeepEqual(e, want) {
-		t.Errorf("%+v", e)
-	}
 }
 
 // TestBudgetAndCancel: a search that exceeds its budget ends with an error, and

@@ -138,63 +138,6 @@ func capacity(t *testing.T, all []*ledger.Provider, req *candidates.Request) *ca
 	return got
 }
 
-// TestCapacityExactly: what sums tell is told without a search, and what is served greedily
-// where that is enough.
-func TestCapacityExactly(t *testing.T) {
-	free := func(amounts ...int64) []*ledger.Provider {
-		return hosts(1, len(amounts), none, func(_, device int, p *ledger.Provider) {
-			p.Inventories[0].Total, p.Inventories[0].MaxUnit = amounts[device], 2
-		})
-	}
-	isolated := func(groups int) *candidates.Request {
-		req := devices(groups)
-		req.Isolate = true
-		return req
-	}
-	plain := func(amounts ...int64) *candidates.Request {
-		req := &candidates.Request{Nested: true, Groups: []candidates.Group{{}}}
-		for class, amount := range amounts {
-			resource := candidates.Resource{Class: ledger.ClassID(2 * class), Amount: amount}
-			req.Groups[0].Resources = append(req.Groups[0].Resources, resource)
-		}
-		return req
-	}
-	cards := hosts(2, 8, none, func(_, _ int, p *ledger.Provider) {
-		p.Draws = []ledger.Draw{{Class: deviceClass, Counter: "SLICE", Amount: 2}}
-	})
-	for _, p := range cards {
-		if p.Parent.IsNil() {
-			p.Counters = []ledger.Counter{{Name: "SLICE", Total: 7}}
-		}
-	}
-	differing := devices(3)
-	differing.Groups[2].Required = [][]string{{"A"}}
-	some := hosts(3, 8, none, func(_, device int, p *ledger.Provider) {
-		if device < 3 {
-			p.Traits = []string{"A"}
-		}
-	})
-	for name, c := range map[string]struct {
-		all  []*ledger.Provider
-		req  *candidates.Request
-		want int
-	}{
-		"one group":                       {hosts(3, 8, func(host int) int { return 3 * host }, nil), devices(1), 8 + 5 + 2},
-		"equal groups":                    {hosts(3, 8, none, nil), devices(3), 3 * 2},
-		"equal groups apart":              {free(1, 1, 1, 3), isolated(2), 3},
-		"equal groups, max_unit":          {free(1, 1, 9), devices(3), 2},
-		"more groups than devices, apart": {free(9, 9), isolated(3), 0},
-		"classes of a group":              {hosts(2, 8, none, nil), plain(16, 1), 2 * 4},
-		"counters":                        {cards, devices(1), 2 * 3},
-		"a trait differs":                 {some, differing, 3 * 2},
-	} {
-		c.req.MaxSteps = 100_000
-		if got := capacity(t, c.all, c.req); got.AtLeast != c.want || got.AtMost != c.want {
-			t.Errorf("%s: %d to %d, not %d", name, got.AtLeast, got.AtMost, c.want)
-		}
-	}
-}
-
 // TestCapacityWork: to count takes no more steps than to list all candidates; and what takes
 // more than there may be shows as bounds.
 func TestCapacityWork(t *testing.T) {

@@ -559,62 +559,6 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// TestParentIsNoSibling: a root is not like one of its children. A claim found nothing once
-// that is possible only with the root for the group that same_subtree ties to a device.
-func TestParentIsNoSibling(t *testing.T) {
-	all := hosts(1, 3, none, func(_, device int, p *ledger.Provider) {
-		if device > 0 {
-			p.Traits, p.Inventories = []string{"A"}, nil
-		}
-	})
-	all[0].Traits = []string{"A"}
-	req := devices(1)
-	for _, suffix := range []string{"2", "3", "4"} {
-		req.Groups = append(req.Groups, candidates.Group{Suffix: suffix, Required: [][]string{{"A"}}})
-	}
-	req.Isolate, req.SameSubtree = true, [][]string{{"1", "4"}}
-	all[3].Parent = ledgertest.ID(1, 9)
-	middle := &ledger.Provider{UUID: all[3].Parent, Parent: all[0].UUID, Root: all[0].UUID, CreatedAt: 9}
-	world := candidates.NewWorld(append(all[:2:2], middle, all[3], all[2]))
-	found, err := candidates.NewRanking(world).Best(context.Background(), req, &candidates.Preference{Once: true}, 1)
-	if err != nil || len(found) != 1 {
-		t.Errorf("%d found, %v", len(found), err)
-	}
-}
-
-// TestImpossibleDevices: that a request cannot be served is found out with a look at each
-// tree.
-func TestImpossibleDevices(t *testing.T) {
-	one := func(int) int { return 1 }
-	for _, c := range []struct {
-		all []*ledger.Provider
-		n   int
-	}{{hosts(1000, 8, one, nil), 8}, {hosts(100, 12, one, nil), 12}, {hosts(100, 16, one, nil), 16}} {
-		for _, isolate := range []bool{false, true} {
-			req := devices(c.n)
-			req.Isolate, req.MaxSteps = isolate, 4*len(c.all)+100*c.n
-			// Two of the groups need the same one device: only a matching shows that.
-			for _, differs := range []bool{false, true} {
-				if differs {
-					req = devices(c.n - 1)
-					req.Isolate, req.MaxSteps = isolate, 40*len(c.all)+100*c.n
-					req.Groups[0].Required, req.Groups[2].Required = [][]string{{"A"}}, [][]string{{"A"}}
-				}
-				world := candidates.NewWorld(withTrait(c.all, "A"))
-				if found := search(t, world, req); len(found) > 0 {
-					t.Errorf("%d devices: %d found", c.n, len(found))
-				}
-				best, err := candidates.NewRanking(world).Best(
-					context.Background(), req, &candidates.Preference{Once: true}, 1,
-				)
-				if err != nil || len(best) > 0 {
-					t.Errorf("%d devices, a claim: %d found, %v", c.n, len(best), err)
-				}
-			}
-		}
-	}
-}
-
 // withTrait gives one free device of each host a trait.
 func withTrait(all []*ledger.Provider, name string) []*ledger.Provider {
 	last := map[ledger.UUID]*ledger.Provider{}

@@ -127,28 +127,3 @@ func TestMovesGiveNoWay(t *testing.T) {
 		t.Errorf("%d found, %v", len(best), err)
 	}
 }
-
-// TestPrepared: claims find their orders there, if they pack or spread what most have, or have no
-// preference.
-func TestPrepared(t *testing.T) {
-	all, x := flat(1000, 8), candidates.NewIndex()
-	x.Add(all[:10])
-	ranking := candidates.NewRanking(x.Snapshot())
-	if ranking.Prepare(); ranking.Orders() != 0 {
-		t.Error("an order of 10 roots")
-	}
-	x.Add(all[10:])
-	ranking.Sync(x.Snapshot())
-	ranking.Prepare()
-	before := allocated(func() { ranking.Prepare() })
-	for _, weight := range []float64{0, 1, -1} {
-		pref := &candidates.Preference{}
-		if weight != 0 {
-			pref.Weights = weightOfAll(weight)
-		}
-		best, err := ranking.Best(context.Background(), threeClasses(), pref, 1)
-		if err != nil || len(best) != 1 || ranking.Orders() != 3 || before > 1000 {
-			t.Errorf("%d orders; %d found, %v; %d bytes for what is there", ranking.Orders(), len(best), err, before)
-		}
-	}
-}

@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/projector/candidates"
 )
 
@@ -88,55 +87,4 @@ func drawEasily(rt *rapid.T, all []*ledger.Provider) *candidates.Request {
 func scoreOf(text string) string {
 	_, score, _ := strings.Cut(text, " scores ")
 	return score
-}
-
-// TestPagesOfChange: behind a page of another moment comes what stands behind
-// that place now.
-func TestPagesOfChange(t *testing.T) {
-	later := 0
-	rapid.Check(t, func(rt *rapid.T) {
-		all := append(drawWorld(rt), drawWorld(rt)...)
-		for i, p := range all {
-			p.UUID = ledgertest.ID(1, byte(i+1))
-		}
-		flatten(all)
-		withoutSharing(all)
-		req, pref := drawEasily(rt, all), drawPreference(rt)
-		world := candidates.NewWorld(all)
-		first, behind, err := candidates.Page(context.Background(), world, req, pref, 2, nil)
-		ledgertest.OK(rt, err)
-		if len(first) < 2 {
-			return
-		}
-		last := first[1]
-		var changed []*ledger.Provider
-		for _, p := range all {
-			other := *p
-			other.Inventories = slices.Clone(p.Inventories)
-			for i := range other.Inventories {
-				other.Inventories[i].Used = rapid.Int64Range(0, other.Inventories[i].Total).Draw(rt, "used")
-			}
-			changed = append(changed, &other)
-		}
-		now := candidates.NewWorld(changed)
-		found, _, err := candidates.Page(context.Background(), now, req, pref, everything, &behind[1])
-		ledgertest.OK(rt, err)
-		var want []string
-		whole, _, err := candidates.Page(context.Background(), now, req, pref, everything, nil)
-		ledgertest.OK(rt, err)
-		at := modelDistance(pref, last.Root.UUID)
-		for i := range whole {
-			from := modelDistance(pref, whole[i].Root.UUID)
-			if whole[i].Score < last.Score || whole[i].Score == last.Score && from.Cmp(at) > 0 {
-				want = append(want, textsOf(req, whole[i:i+1])...)
-			}
-		}
-		later += len(want)
-		if got := textsOf(req, found); !slices.Equal(got, want) {
-			rt.Fatalf("found\n%q\nwant\n%q", got, want)
-		}
-	})
-	if later == 0 {
-		t.Error("no candidate ever stood behind a page")
-	}
 }

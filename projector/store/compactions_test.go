@@ -18,41 +18,6 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// TestCompactionsGiveWay lets a compaction and a command share one processor: each
-// time the compaction reports, the command must come to run. A goroutine that does
-// not give way keeps a processor for 10 ms.
-func TestCompactionsGiveWay(t *testing.T) {
-	for _, givesWay := range []bool{true, false} {
-		const reports = 1000
-		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-		var steps atomic.Int64
-		var command sync.WaitGroup
-		var quit atomic.Bool
-		command.Go(func() {
-			for !quit.Load() {
-				steps.Add(1)
-				runtime.Gosched()
-			}
-		})
-		runtime.Gosched()
-		c := &compaction{of: newCompactions()}
-		c.Started()
-		before := steps.Load()
-		for range reports {
-			if givesWay {
-				c.CumulativeStats(pebble.CompactionGrantHandleStats{})
-				c.worked += time.Millisecond // so that it has not waited too long yet
-			}
-		}
-		made := steps.Load() - before
-		quit.Store(true)
-		command.Wait()
-		if givesWay != (made >= reports/2) {
-			t.Errorf("giving way %v: the command came to run %d times of %d", givesWay, made, reports)
-		}
-	}
-}
-
 // TestCompactionsGoOn lets a compaction work that has waited for long enough: it
 // does not wait any more.
 func TestCompactionsGoOn(t *testing.T) {
