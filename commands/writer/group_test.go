@@ -3,14 +3,18 @@ package writer_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/chain"
 	"github.com/allot-project/allot/ledger/ledgertest"
@@ -21,16 +25,16 @@ import (
 // gated is a ledger on a log whose appends end one by one, when the test says so.
 type gated struct {
 	*commandstest.Ledger
-	log     *memlog.Log
+	log     *overtaken
 	release chan struct{}
 	base    uint64 // commits that were there when it began
 }
 
-func startGated(t *testing.T) *gated {
+func startGated(t *testing.T, change func(*writer.Options)) *gated {
 	release := make(chan struct{})
-	g := &gated{log: &memlog.Log{Gate: func() { <-release }}, release: release}
+	g := &gated{log: &overtaken{t: t, Log: &memlog.Log{Gate: func() { <-release }}}, release: release}
 	shut := g.open()
-	g.Ledger = commandstest.Start(t, t.TempDir(), g.log)
+	g.Ledger = commandstest.StartWith(t, t.TempDir(), g.log, change)
 	shut()
 	t.Cleanup(func() { g.stop(t) })
 	g.base = commandstest.Must(g.log.Last(t.Context()))
@@ -89,6 +93,9 @@ func (g *gated) appended(t *testing.T, more uint64) {
 	}
 }
 
+// full is how many commands end a commit.
+const full = 2048
+
 // TestRunsAhead: commands that come while a commit is on its way share the next one.
 // Behind a full commit another one is sent before the first is durable, but no more
 // than that; nothing is answered before its turn.
@@ -97,8 +104,8 @@ func TestRunsAhead(t *testing.T) {
 }
 
 func runsAhead(t *testing.T) {
-	const full, commits = 2048, 5
-	g := startGated(t)
+	const commits = 5
+	g := startGated(t, func(*writer.Options) {})
 	first := g.begin(t, 1)
 	g.appended(t, 1)
 	told := g.begin(t, (commits-1)*full)
@@ -118,6 +125,66 @@ func runsAhead(t *testing.T) {
 			}
 		}
 	}
+}
+
+// overtaken is a log into which another server writes a commit once, in the place of one that was sent.
+type overtaken struct {
+	*memlog.Log
+	t    *testing.T
+	next atomic.Bool
+}
+
+// Append implements ledger.Log.
+func (l *overtaken) Append(sequence uint64, encoded []byte, done func(error)) {
+	if !l.next.CompareAndSwap(true, false) {
+		l.Log.Append(sequence, encoded, done)
+		return
+	}
+	l.Edit(func(entries [][]byte) [][]byte {
+		before := ledger.Head{Sequence: sequence - 1, Digest: ledger.DigestOf(entries[sequence-2])}
+		_, other := ledgertest.Commit(l.t, before, ledger.Record{
+			CommandID: commandstest.NewID(), Command: "CreateTrait", Time: time.Now().UnixNano(), Actor: "another",
+			Events: []ledger.Event{ledger.TraitCreated{Name: "CUSTOM_OF_ANOTHER"}},
+		})
+		return append(entries, other)
+	})
+	go done(ledger.ErrConflict)
+}
+
+// slowToTell is a log of warnings that takes its time.
+type slowToTell struct{ slog.Handler }
+
+// Handle implements slog.Handler.
+func (slowToTell) Handle(context.Context, slog.Record) error {
+	time.Sleep(20 * time.Millisecond)
+	return nil
+}
+
+// Enabled implements slog.Handler.
+func (slowToTell) Enabled(context.Context, slog.Level) bool { return true }
+
+// TestOneCommitUnderWay: where several servers can write, no commit is sent before the one before it
+// is durable, and none between the refusal of an append and the moment in which the writer has noticed
+// it. It would name the next sequence, so that the log would take it, and be linked to a commit that
+// never came.
+func TestOneCommitUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := startGated(t, func(o *writer.Options) {
+			o.Leadership, o.Logger = alone{make(chan struct{})}, slog.New(slowToTell{})
+		})
+		first := g.begin(t, 1)
+		g.appended(t, 1)
+		told := g.begin(t, 3*full)
+		synctest.Wait() // a writer that ran ahead would do it now
+		g.appended(t, 1)
+		g.log.next.Store(true)
+		defer g.open()()
+		<-first
+		for range 3 * full {
+			<-told
+		}
+		checkLog(t, g.log, nil)
+	})
 }
 
 // TestConsumersChangeOnceInACommit: no consumer changes twice in one commit,
