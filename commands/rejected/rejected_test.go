@@ -289,24 +289,6 @@ func TestEntriesAreWhole(t *testing.T) {
 	}
 }
 
-// TestOldEntriesAreNotRead: a list ends where entries are too old, or where it is
-// full, without reading older entries, which may be damaged.
-func TestOldEntriesAreNotRead(t *testing.T) {
-	t.Parallel()
-	store := keepAll(t, someRejections()...)
-	store.kept = slices.Insert(store.kept, 0, []byte("damaged"))
-	if _, err := rejected.List(t.Context(), store, rejected.Filter{}, 6); err != nil {
-		t.Errorf("enough: %v", err)
-	}
-	if _, err := rejected.List(t.Context(), store, rejected.Filter{}, 7); !errors.Is(err, rejected.ErrDamaged) {
-		t.Errorf("one more: %v", err)
-	}
-	newer := rejected.Filter{Since: begin.Add(time.Hour)}
-	if list, err := rejected.List(t.Context(), store, newer, 7); err != nil || len(list) > 0 {
-		t.Errorf("newer ones: %v, %v", list, err)
-	}
-}
-
 // TestWhatCannotBeKept: a command that JSON cannot express is dropped, counted
 // and logged; nothing is stored for it, and others are stored.
 func TestWhatCannotBeKept(t *testing.T) {

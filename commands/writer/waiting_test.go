@@ -13,7 +13,6 @@ import (
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
@@ -154,37 +153,6 @@ func TestRefusedInTheQueue(t *testing.T) {
 	}
 	if r.Refused() != 1 {
 		t.Errorf("%d refused", r.Refused())
-	}
-}
-
-// TestForkBehindARecord: a copy of the State is taken between commits, after
-// everything that was submitted before the request for it.
-func TestForkBehindARecord(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	begun, release := r.hold()
-	first := r.start(submitted(trait(1)))
-	<-begun
-	second := r.start(submitted(trait(2)))
-	forked := make(chan *ledger.State, 1)
-	go func() {
-		s, err := r.Fork(context.Background())
-		if err != nil {
-			t.Error(err)
-		}
-		forked <- s
-	}()
-	// The loop holds the second command, and the fork is in the queue.
-	ledgertest.WaitFor(t, "the fork in the queue", func() bool { return r.Waiting() > 0 })
-	release()
-	for _, told := range []<-chan answer{first, second} {
-		if a := <-told; a.err != nil || a.Rejection != nil {
-			t.Errorf("%+v", a)
-		}
-	}
-	s := <-forked
-	if !s.HasTrait("CUSTOM_1") || !s.HasTrait("CUSTOM_2") || s.Head().Sequence != 3 {
-		t.Errorf("the copy is of sequence %d", s.Head().Sequence)
 	}
 }
 

@@ -95,23 +95,6 @@ func TestScrubber(t *testing.T) {
 	}
 }
 
-// TestScrubberStopsAtWork: it is slow, and stops without finishing its round.
-func TestScrubberStopsAtWork(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	large := filepath.Join(w.dir, "snapshots", "00000000000000000099.snapshot")
-	ledgertest.OK(t, os.WriteFile(large, make([]byte, 64<<20), 0o600))
-	scrubber := check.StartScrubber(check.ScrubberConfig{
-		Views: open(t, filepath.Join(w.dir, "readmodel")), Snapshots: filepath.Join(w.dir, "snapshots"),
-		BytesPerSecond: 1, Every: time.Hour, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
-	})
-	ledgertest.WaitFor(t, "the beginning", func() bool { return !scrubber.Status().Begun.IsZero() })
-	scrubber.Stop()
-	if status := scrubber.Status(); status.Rounds != 0 || !status.Ended.IsZero() || !status.Good() {
-		t.Errorf("%+v", status)
-	}
-}
-
 // TestVerifyInTrouble: an obstacle to the verification of a log is an error, and
 // a fault of the log is a finding, whatever it is compared with.
 func TestVerifyInTrouble(t *testing.T) {
@@ -189,21 +172,6 @@ func TestVerifyReadModelsThatDiffer(t *testing.T) {
 		if !good && !strings.Contains(report.Err().Error(), "read models: not good at sequence 24: their digest is") {
 			t.Errorf("%s: %v", name, report.Err())
 		}
-	}
-}
-
-// TestReplayIntoNothing: read models that cannot be made are an error.
-func TestReplayIntoNothing(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	file := filepath.Join(w.dir, "file")
-	ledgertest.OK(t, os.WriteFile(file, nil, 0o600))
-	if r, err := check.Replay(t.Context(), memlog.Of(w.encoded), worldCommits, file, nil, nil); err == nil || r != nil {
-		t.Errorf("read models in a file: %v, %v", r, err)
-	}
-	r := replay(t, w.encoded, worldCommits, "", nil)
-	if r.State.Head() != w.commits[worldCommits-1].Head() || r.Records != worldCommits {
-		t.Errorf("%+v", r)
 	}
 }
 
