@@ -435,6 +435,24 @@ func TestPreferenceInTheBatch(t *testing.T) {
 	}
 }
 
+// TestBudgetOrImpossible: that a gang cannot be placed is said only where everything was
+// tried.
+func TestBudgetOrImpossible(t *testing.T) {
+	for hosts, want := range map[int]demand.Code{3: demand.CodeNoCandidates, 20: demand.CodeClaimBudget} {
+		l := start(t)
+		l.Providers(t, hosts, units(8))
+		l.Provider(t, "last", commands.Inventory{Class: "DISK_GB", Total: 8})
+		c := oneCore()
+		c.Requests = append(c.Requests, claimOf(ledger.UUID{}, map[string]int64{"DISK_GB": 1}).Requests...)
+		c.For = append(c.For, demand.ClaimConsumer{Consumer: commandstest.NewID(), Request: 1, Project: "p", User: "u"})
+		c.Gang = []demand.GangRule{{By: "provider", Rule: "together"}}
+		_, rejection := commands.Decide(commands.Submission{Command: commands.Searching(c, claiming.InState)}, fork(t, l))
+		if got := codeOf(rejection); got != want {
+			t.Errorf("%d hosts: %q, want %q", hosts, got, want)
+		}
+	}
+}
+
 // TestClaimsOfDevices: whole hosts are claimed until none is left, under every preference,
 // and the next claim is told that there is nothing.
 func TestClaimsOfDevices(t *testing.T) {

@@ -113,9 +113,12 @@ func TestTrouble(t *testing.T) {
 	if dropped := store.keep(64<<20, rejection(1)); dropped != 1 {
 		t.Errorf("%d dropped", dropped)
 	}
-	for _, damaged := range []string{"", "{", `[{"version":9}]`, `[{"version":1}]`} {
+	for _, damaged := range []string{
+		"", "{", `[{"version":9}]`, `[{"version":1}]`,
+		`[{"version":1,"time":"2024-01-01T00:00:00Z","command":"X","rejection":{"code":"invalid"}}]`, // without a body
+	} {
 		store.kept = [][]byte{[]byte(damaged)}
-		if _, err := rejected.List(t.Context(), store, rejected.Filter{}, 1); !errors.Is(err, rejected.ErrDamaged) {
+		if _, err := rejected.List(t.Context(), store, rejected.Filter{Consumer: ours}, 1); !errors.Is(err, rejected.ErrDamaged) {
 			t.Errorf("%q: %v", damaged, err)
 		}
 	}

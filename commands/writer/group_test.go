@@ -166,7 +166,7 @@ func (slowToTell) Enabled(context.Context, slog.Level) bool { return true }
 // TestOneCommitUnderWay: where several servers can write, no commit is sent before the one before it
 // is durable, and none between the refusal of an append and the moment in which the writer has noticed
 // it. It would name the next sequence, so that the log would take it, and be linked to a commit that
-// never came.
+// never came. A copy of the State is taken between commits, behind all that came before.
 func TestOneCommitUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := startGated(t, func(o *writer.Options) {
@@ -174,14 +174,20 @@ func TestOneCommitUnderWay(t *testing.T) {
 		})
 		first := g.begin(t, 1)
 		g.appended(t, 1)
-		told := g.begin(t, 3*full)
+		told := g.begin(t, 2*full+1)
+		forked := make(chan *ledger.State, 1)
+		go func() { forked <- commandstest.Must(g.Writer.Fork(context.Background())) }()
 		synctest.Wait() // a writer that ran ahead would do it now
 		g.appended(t, 1)
 		g.log.next.Store(true)
 		defer g.open()()
 		<-first
-		for range 3 * full {
-			<-told
+		var last ledger.Address
+		for range 2*full + 1 {
+			last = <-told
+		}
+		if at := (<-forked).Head().Sequence; at != last.Sequence {
+			t.Errorf("a copy of the State is of sequence %d, and the commands before it go up to %s", at, last)
 		}
 		checkLog(t, g.log, nil)
 	})
@@ -238,4 +244,44 @@ func checkOnce(rt interface{ Fatalf(string, ...any) }, t *testing.T, l *commands
 			rt.Fatalf("the history of consumer %s is %v, %v, and not %v", consumer, got, err, want)
 		}
 	}
+}
+
+// TestUnnamedConsumers: a node command that removes a consumer does not name it.
+// It shares no commit with the command that made the consumer, is not rejected
+// for that, and no later command overtakes it.
+func TestUnnamedConsumers(t *testing.T) {
+	t.Parallel()
+	l := commandstest.StartTogether(t)
+	node, allocation, name, class := commandstest.NewID(), commandstest.NewID(), "n", "a"
+	verb := func(target string) commands.Command {
+		return &commands.SetNodeProvisionState{Node: node, Target: target}
+	}
+	request := &commands.RequestNodeAllocation{
+		Allocation: allocation, NodeRequest: commands.NodeRequest{Name: name, ResourceClass: class},
+	}
+	choose := &commands.ChooseNode{Allocation: allocation, Seed: 1}
+	for _, c := range []commands.Command{
+		&commands.SetNodeProviders{On: true, Limit: 1},
+		&commands.CreateNode{
+			Node: node, NodeFields: commands.NodeFields{Name: &name, Driver: new("fake"), ResourceClass: &class},
+			ProvisionState: ledger.NodeAvailable,
+		},
+		&commands.SetNodePowerState{Node: node, Target: "power off"}, request,
+	} {
+		l.Accept(t, c)
+	}
+	for i := range 3 {
+		for k, outcome := range l.Submit(t, choose, verb("active"), verb("deleted"), request) {
+			if outcome.Rejection != nil {
+				t.Fatalf("round %d: command %d: %s", i, k, outcome.Rejection)
+			}
+		}
+	}
+	checkOnce(t, t, l.Ledger)
+
+	provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 8})
+	l.Accept(t, choose)
+	l.Accept(t, verb("active"))
+	l.Submit(t, verb("deleted"), commandstest.Allocate(allocation, provider, "VCPU", 1))
+	checkOnce(t, t, l.Ledger)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/allot-project/allot/commands"
@@ -205,6 +206,56 @@ func (r *rig) stops(why error) {
 
 func trait(n int) commands.Command {
 	return &commands.CreateTrait{Name: fmt.Sprintf("CUSTOM_%d", n)}
+}
+
+// TestAppendsThatKeepFailing: after some tries a caller is told that the log
+// cannot be written. Its command was not carried out, and later ones are.
+func TestAppendsThatKeepFailing(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []memlog.Fault{memlog.Conflict, memlog.LostAppend} {
+		r := newRig(t)
+		var failing atomic.Bool
+		var tries atomic.Int32
+		failing.Store(true)
+		fails := failsWhile(&failing, fault)
+		r.log.Decide = func(sequence uint64) memlog.Fault { tries.Add(1); return fails(sequence) }
+		_, err := r.submit(trait(1))
+		if n := tries.Load(); !errors.Is(err, commands.ErrLogUnavailable) || !commands.Passing(err) || n != 10 {
+			t.Errorf("fault %d: %v after %d tries", fault, err, n)
+		}
+		failing.Store(false)
+		if at := r.accept(trait(1)); at.Sequence != 2 {
+			t.Errorf("fault %d: afterwards it is at %s", fault, at)
+		}
+	}
+}
+
+// TestCloseDecidesWhatFailed: a commit that fails while the writer is being closed is decided
+// again, and answered.
+func TestCloseDecidesWhatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		begun, release := r.hold()
+		var failed atomic.Bool
+		r.log.Decide = func(uint64) memlog.Fault {
+			if failed.CompareAndSwap(false, true) {
+				return memlog.LostAppend
+			}
+			return memlog.None
+		}
+		told := r.start(submitted(trait(1)))
+		<-begun
+		closed := make(chan error, 1)
+		go func() { closed <- r.Close() }()
+		synctest.Wait() // the loop waits for the append alone
+		release()
+		if err := <-closed; err != nil {
+			t.Errorf("closed: %v", err)
+		}
+		if a := <-told; a.err != nil || a.Address.Sequence != 2 {
+			t.Errorf("the command that failed at first: %+v", a)
+		}
+	})
 }
 
 // TestLostEnd: a log that has lost durable commits is never written again.
@@ -440,4 +491,18 @@ func TestBusy(t *testing.T) {
 		t.Error("the queue never filled up")
 	}
 	close(held)
+}
+
+// TestNoID: a command without an id cannot be retried safely, and is refused.
+func TestNoID(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	outcome, err := r.Submit(t.Context(), commands.Submission{Command: trait(1)})
+	if err != nil || outcome.Rejection == nil || outcome.Rejection.Facts.Field != "command_id" {
+		t.Errorf("%+v, %v", outcome, err)
+	}
+	outcome, err = r.Submit(t.Context(), commands.Submission{Command: trait(1), DryRun: true})
+	if err != nil || outcome.Rejection != nil || len(outcome.Events) != 1 {
+		t.Errorf("a dry run: %+v, %v", outcome, err)
+	}
 }

@@ -10,20 +10,27 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/chain"
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
+	"github.com/allot-project/allot/snapshots"
 )
 
 // TestFaultyLog submits from many clients while appends conflict, vanish or
 // lose their acknowledgement. Every accepted command must be in the log
-// exactly once, capacity must hold, and replay must give what the writer has.
+// exactly once, capacity must hold, replay must give what the writer has, and every
+// snapshot is of a commit in the log.
 func TestFaultyLog(t *testing.T) {
 	for seed := range int64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			log := &memlog.Log{}
-			l := commandstest.Start(t, t.TempDir(), log)
+			var saved []ledger.Head // one is saved at a time
+			due := snapshots.NewSchedule(snapshots.ScheduleOptions{
+				Records: 1, Save: func(s *ledger.State) { saved = append(saved, s.Head()) },
+			})
+			l := commandstest.StartWith(t, t.TempDir(), log, func(o *writer.Options) { o.Snapshots = due })
 			provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 100})
 			random := rand.New(rand.NewSource(seed))
 			log.Decide = func(uint64) memlog.Fault {
@@ -36,6 +43,16 @@ func TestFaultyLog(t *testing.T) {
 			checkLog(t, l.Log, accepted)
 			checkCapacity(t, l, provider)
 			commandstest.CheckReplay(t, l)
+			l.Stop(t)
+			due.Wait() // the writer does not
+			for _, head := range saved {
+				ledgertest.OK(t, log.Read(t.Context(), head.Sequence, head.Sequence, func(e ledger.Entry) error {
+					if head.Digest != ledger.DigestOf(e.Data) {
+						t.Errorf("the snapshot at %d is not of what the log holds", head.Sequence)
+					}
+					return nil
+				}))
+			}
 		})
 	}
 }

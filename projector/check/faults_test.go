@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -122,9 +123,12 @@ func TestVerifyInTrouble(t *testing.T) {
 		"the log cannot be read":     {unreadable{good, stop}, check.Evidence{}, stop, "", nil},
 		"snapshots cannot be listed": {good, check.Evidence{Snapshots: file}, os.ErrInvalid, "", nil},
 		"no read models":             {good, check.Evidence{ReadModels: file}, nil, "read models: not good: ", nil},
-		"a damaged snapshot":         {good, check.Evidence{Snapshots: damaged}, nil, "snapshot ", snapshots.ErrDamaged},
+		"read models cannot be made": {good, check.Evidence{
+			ReadModels: filepath.Join(w.dir, "readmodel"), Temporary: file,
+		}, os.ErrInvalid, "", nil},
+		"a damaged snapshot": {good, check.Evidence{Snapshots: damaged}, nil, "snapshot ", snapshots.ErrDamaged},
 	} {
-		c.evidence.Temporary = t.TempDir()
+		c.evidence.Temporary = cmp.Or(c.evidence.Temporary, t.TempDir())
 		report, err := check.VerifyLog(t.Context(), c.log, worldCommits, c.evidence)
 		if c.why != nil {
 			if err == nil || !errors.Is(c.why, os.ErrInvalid) && !errors.Is(err, c.why) {
