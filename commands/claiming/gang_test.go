@@ -159,7 +159,8 @@ func (all crowd) first(
 	}
 	at := c.For[len(members)].Request
 	world := candidates.NewWorld(all.with(uses))
-	best := commandstest.Must(candidates.Best(context.Background(), world, reqs[at], prefs[at], 1000))
+	best, _, err := candidates.Page(context.Background(), world, reqs[at], prefs[at], 1000, nil)
+	ledgertest.OK(rt, err)
 	for _, one := range best {
 		if whole := all.first(rt, c, reqs, prefs, append(slices.Clone(members), one)); whole != nil {
 			return whole

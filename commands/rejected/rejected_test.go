@@ -118,7 +118,8 @@ func TestTrouble(t *testing.T) {
 		`[{"version":1,"time":"2024-01-01T00:00:00Z","command":"X","rejection":{"code":"invalid"}}]`, // without a body
 	} {
 		store.kept = [][]byte{[]byte(damaged)}
-		if _, err := rejected.List(t.Context(), store, rejected.Filter{Consumer: ours}, 1); !errors.Is(err, rejected.ErrDamaged) {
+		_, err := rejected.List(t.Context(), store, rejected.Filter{Consumer: ours}, 1)
+		if !errors.Is(err, rejected.ErrDamaged) {
 			t.Errorf("%q: %v", damaged, err)
 		}
 	}

@@ -350,7 +350,7 @@ func bestOf(
 ) []candidates.Ranked {
 	plain := *pref
 	plain.Accept, plain.Once = nil, false
-	list, err := candidates.Best(context.Background(), w, req, &plain, k)
+	list, _, err := candidates.Page(context.Background(), w, req, &plain, k, nil)
 	ledgertest.OK(t, err)
 	if got, want := textsOf(req, list), modelBest(t, w, req, &plain, k); !slices.Equal(got, want) {
 		t.Errorf("%+v: judged\n%q\nwant\n%q", pref, got, want)

@@ -1,7 +1,6 @@
 package candidates
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"math"
@@ -34,8 +33,6 @@ type Ranking struct {
 	// is of the roots that have it.
 	spent   map[string]int
 	members []*ledger.Provider // scratch of place
-
-	prepared int // how many roots there were when orders were prepared
 
 	fewRoots, costOfOrder int // see the constants
 }
@@ -72,7 +69,7 @@ func NewRanking(w *World) *Ranking {
 func (r *Ranking) begin(w *World) {
 	world := *w
 	world.entries.epoch = 0
-	r.base, r.world, r.orders, r.prepared = w, &world, nil, 0
+	r.base, r.world, r.orders = w, &world, nil
 	for id := range r.assumed {
 		r.effect(id)
 	}
@@ -308,40 +305,6 @@ func (r *Ranking) fill(o *order, paced func(steps int)) {
 	o.fill(places, paced)
 }
 
-// Prepare makes the orders for what has no weights, and for what packs and spreads the classes
-// that most roots have, when there are twice as many roots as before. The first claim need not
-// wait for them then.
-func (r *Ranking) Prepare() {
-	roots := r.world.roots.GetCardinality()
-	if int(roots) <= max(r.fewRoots, 2*r.prepared) {
-		return
-	}
-	r.prepared = int(roots)
-	var classes, common []Resource
-	for class := range r.world.classes {
-		classes = append(classes, Resource{Class: class})
-	}
-	slices.SortFunc(classes, func(a, b Resource) int {
-		more, fewer := bitsOf(r.world.classes, b.Class), bitsOf(r.world.classes, a.Class)
-		return cmp.Or(cmp.Compare(more.GetCardinality(), fewer.GetCardinality()), cmp.Compare(a.Class, b.Class))
-	})
-	r.order(&selection{pref: &Preference{}}, nil, classes)
-	for _, one := range classes {
-		if 2*r.world.roots.AndCardinality(bitsOf(r.world.classes, one.Class)) > roots {
-			common = append(common, one)
-		}
-	}
-	slices.SortFunc(common, func(a, b Resource) int { return cmp.Compare(a.Class, b.Class) })
-	for _, weight := range []float64{-1, 1} {
-		s := &selection{pref: &Preference{}}
-		for _, one := range common {
-			s.pref.Weights = append(s.pref.Weights, ClassWeight{Class: one.Class, Weight: weight})
-			s.classes = append(s.classes, askedAlone)
-		}
-		r.order(s, nil, common)
-	}
-}
-
 func (r *Ranking) drop(o *order) {
 	r.orders = slices.DeleteFunc(r.orders, func(other *order) bool { return other == o })
 }
@@ -361,8 +324,7 @@ func (r *Ranking) paced() func(steps int) {
 	}
 }
 
-// Best finds up to k candidates, the best first. It finds the same as the
-// function Best does.
+// Best finds up to k candidates, the best first. It finds the same as Page.
 func (r *Ranking) Best(ctx context.Context, req *Request, pref *Preference, k int) ([]Ranked, error) {
 	s := newSelection(ctx, r.world, req, pref, k)
 	if err := r.parts(s); err != nil {

@@ -13,11 +13,6 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Best finds up to k candidates, the best first. It looks at all of them.
-func Best(ctx context.Context, w *World, req *Request, pref *Preference, k int) ([]Ranked, error) {
-	return newSelection(ctx, w, req, pref, k).all()
-}
-
 // selection is the search for the best candidates of one request.
 type selection struct {
 	*meter
@@ -389,8 +384,7 @@ func ReadPosition(data []byte) (p Position, err error) {
 }
 
 // Page finds up to k candidates, the best first: of all of them, or of those
-// that come after a Position. It finds in pages what Best finds at once. Each
-// candidate comes with the Position behind it.
+// that come after a Position. Each candidate comes with the Position behind it.
 func Page(
 	ctx context.Context, w *World, req *Request, pref *Preference, k int, after *Position,
 ) ([]Ranked, []Position, error) {
