@@ -52,7 +52,6 @@ type lateLog struct {
 	m *member
 }
 
-// Append implements ledger.Log.
 func (l lateLog) Append(sequence uint64, encoded []byte, done func(error)) {
 	l.Log.Append(sequence, encoded, func(err error) {
 		if late := l.m.late.Load(); late != nil {
@@ -209,10 +208,8 @@ func trait(name string) *commands.CreateTrait { return &commands.CreateTrait{Nam
 // unsafe is a leadership that never ends.
 type unsafe struct{ *leading.Term }
 
-// Await implements writer.Leadership.
 func (unsafe) Await(<-chan struct{}) error { return nil }
 
-// Lost implements writer.Leadership.
 func (unsafe) Lost() <-chan struct{} { return nil }
 
 func (m *member) set(w *writer.Writer, term *leading.Term) {

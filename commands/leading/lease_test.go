@@ -104,7 +104,6 @@ type at struct {
 	sequence uint64
 }
 
-// Checkpoint implements writer.ReadModels.
 func (a at) Checkpoint() ledger.Head { return ledger.Head{Sequence: a.sequence} }
 
 // TestAheadOfTheLeader: what a replica has read in the log as it started, or as it tried to

@@ -134,7 +134,6 @@ type overtaken struct {
 	next atomic.Bool
 }
 
-// Append implements ledger.Log.
 func (l *overtaken) Append(sequence uint64, encoded []byte, done func(error)) {
 	if !l.next.CompareAndSwap(true, false) {
 		l.Log.Append(sequence, encoded, done)
@@ -154,13 +153,11 @@ func (l *overtaken) Append(sequence uint64, encoded []byte, done func(error)) {
 // slowToTell is a log of warnings that takes its time.
 type slowToTell struct{ slog.Handler }
 
-// Handle implements slog.Handler.
 func (slowToTell) Handle(context.Context, slog.Record) error {
 	time.Sleep(20 * time.Millisecond)
 	return nil
 }
 
-// Enabled implements slog.Handler.
 func (slowToTell) Enabled(context.Context, slog.Level) bool { return true }
 
 // TestOneCommitUnderWay: where several servers can write, no commit is sent before the one before it

@@ -23,7 +23,6 @@ type lateLog struct {
 	kept []byte
 }
 
-// Append implements ledger.Log.
 func (l *lateLog) Append(sequence uint64, encoded []byte, done func(error)) {
 	switch {
 	case l.late.CompareAndSwap(true, false):
@@ -83,7 +82,6 @@ type slowLog struct {
 	kept []byte
 }
 
-// Append implements ledger.Log.
 func (l *slowLog) Append(sequence uint64, encoded []byte, done func(error)) {
 	switch {
 	case !l.slow.Load():

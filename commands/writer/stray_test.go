@@ -18,13 +18,10 @@ import (
 // alone is a leadership without a rival.
 type alone struct{ lost chan struct{} }
 
-// Await implements writer.Leadership.
 func (alone) Await(<-chan struct{}) error { return nil }
 
-// Lost implements writer.Leadership.
 func (a alone) Lost() <-chan struct{} { return a.lost }
 
-// Instance implements writer.Leadership.
 func (alone) Instance() ledger.UUID { return ledger.UUID{1} }
 
 // appendBehind appends a commit of records behind a head, as another server does.
