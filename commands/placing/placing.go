@@ -286,6 +286,7 @@ func (s *Stage) sync() {
 	}
 	s.ranking.GiveWay = p.giveWay
 	s.ranking.Sync(world)
+	s.ranking.Prepare()
 	s.view = view
 }
 

@@ -13,3 +13,6 @@ func (r *Ranking) OrdersOfSome() (n int) {
 	}
 	return n
 }
+
+// Orders is how many orders there are.
+func (r *Ranking) Orders() int { return len(r.orders) }

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/projector/candidates"
 )
 
@@ -119,16 +118,37 @@ func TestMovesGiveNoWay(t *testing.T) {
 	all, x := flat(2000, 8), candidates.NewIndex()
 	x.Add(all[:1000])
 	ranking := candidates.NewRanking(x.Snapshot())
-	find := func(k int) []candidates.Ranked {
-		best, err := ranking.Best(context.Background(), threeClasses(), &candidates.Preference{}, k)
-		ledgertest.OK(t, err)
-		return best
-	}
-	find(1) // it makes the order
+	ranking.Prepare()
 	ranking.GiveWay = func() { t.Error("it gives way") }
 	x.Add(all[1000:])
 	ranking.Sync(x.Snapshot())
-	if n := len(find(2000)); n != 2000 {
-		t.Errorf("%d found", n)
+	best, err := ranking.Best(context.Background(), threeClasses(), &candidates.Preference{}, 2000)
+	if err != nil || len(best) != 2000 {
+		t.Errorf("%d found, %v", len(best), err)
+	}
+}
+
+// TestPrepared: claims find their orders there, if they pack or spread what most have, or have no
+// preference.
+func TestPrepared(t *testing.T) {
+	all, x := flat(1000, 8), candidates.NewIndex()
+	x.Add(all[:10])
+	ranking := candidates.NewRanking(x.Snapshot())
+	if ranking.Prepare(); ranking.Orders() != 0 {
+		t.Error("an order of 10 roots")
+	}
+	x.Add(all[10:])
+	ranking.Sync(x.Snapshot())
+	ranking.Prepare()
+	before := allocated(func() { ranking.Prepare() })
+	for _, weight := range []float64{0, 1, -1} {
+		pref := &candidates.Preference{}
+		if weight != 0 {
+			pref.Weights = weightOfAll(weight)
+		}
+		best, err := ranking.Best(context.Background(), threeClasses(), pref, 1)
+		if err != nil || len(best) != 1 || ranking.Orders() != 3 || before > 1000 {
+			t.Errorf("%d orders; %d found, %v; %d bytes for what is there", ranking.Orders(), len(best), err, before)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package candidates
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"math"
@@ -33,6 +34,8 @@ type Ranking struct {
 	// is of the roots that have it.
 	spent   map[string]int
 	members []*ledger.Provider // scratch of place
+
+	prepared int // how many roots there were when orders were prepared
 
 	fewRoots, costOfOrder int // see the constants
 }
@@ -69,7 +72,7 @@ func NewRanking(w *World) *Ranking {
 func (r *Ranking) begin(w *World) {
 	world := *w
 	world.entries.epoch = 0
-	r.base, r.world, r.orders = w, &world, nil
+	r.base, r.world, r.orders, r.prepared = w, &world, nil, 0
 	for id := range r.assumed {
 		r.effect(id)
 	}
@@ -303,6 +306,40 @@ func (r *Ranking) fill(o *order, paced func(steps int)) {
 		}
 	}
 	o.fill(places, paced)
+}
+
+// Prepare makes the orders for what has no weights, and for what packs and spreads the classes
+// that most roots have, when there are twice as many roots as before. The first claim need not
+// wait for them then.
+func (r *Ranking) Prepare() {
+	roots := r.world.roots.GetCardinality()
+	if int(roots) <= max(r.fewRoots, 2*r.prepared) {
+		return
+	}
+	r.prepared = int(roots)
+	var classes, common []Resource
+	for class := range r.world.classes {
+		classes = append(classes, Resource{Class: class})
+	}
+	slices.SortFunc(classes, func(a, b Resource) int {
+		more, fewer := bitsOf(r.world.classes, b.Class), bitsOf(r.world.classes, a.Class)
+		return cmp.Or(cmp.Compare(more.GetCardinality(), fewer.GetCardinality()), cmp.Compare(a.Class, b.Class))
+	})
+	r.order(&selection{pref: &Preference{}}, nil, classes)
+	for _, one := range classes {
+		if 2*r.world.roots.AndCardinality(bitsOf(r.world.classes, one.Class)) > roots {
+			common = append(common, one)
+		}
+	}
+	slices.SortFunc(common, func(a, b Resource) int { return cmp.Compare(a.Class, b.Class) })
+	for _, weight := range []float64{-1, 1} {
+		s := &selection{pref: &Preference{}}
+		for _, one := range common {
+			s.pref.Weights = append(s.pref.Weights, ClassWeight{Class: one.Class, Weight: weight})
+			s.classes = append(s.classes, askedAlone)
+		}
+		r.order(s, nil, common)
+	}
 }
 
 func (r *Ranking) drop(o *order) {
