@@ -1,11 +1,8 @@
 package jetstream_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
-	"net"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -40,16 +37,13 @@ func TestLog(t *testing.T) {
 	logtest.Run(t, open(t, nc, true), open(t, second, false))
 }
 
-func TestMissingStreamIsNotCreated(t *testing.T) {
-	_, nc := start(t, embedded.Config{})
-	if _, err := jetstream.Open(context.Background(), nc, jetstream.Config{}); !errors.Is(err, jetstream.ErrNoStream) {
-		t.Errorf("got %v", err)
-	}
-}
-
-// TestUnsafeStreamsAreRefused: a stream that would lose commits is not opened. TestEverySettingIsJudged has all such.
+// TestUnsafeStreamsAreRefused: a missing stream is not made without permission, and one that would lose commits, of
+// which TestEverySettingIsJudged has all, is not opened.
 func TestUnsafeStreamsAreRefused(t *testing.T) {
 	_, nc := start(t, embedded.Config{})
+	if _, err := jetstream.Open(context.Background(), nc, jetstream.Config{}); !errors.Is(err, jetstream.ErrNoStream) {
+		t.Errorf("there is none: %v", err)
+	}
 	api, err := js.New(nc)
 	ledgertest.OK(t, err)
 	_, err = api.CreateStream(context.Background(), js.StreamConfig{
@@ -112,42 +106,6 @@ func TestCreatedAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-}
-
-// oldServer is a NATS server of another release, as far as its first message says.
-func oldServer(t *testing.T, version string) *nats.Conn {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	ledgertest.OK(t, err)
-	t.Cleanup(func() { _ = listener.Close() }) // the test has ended
-	go func() {
-		conn, err := listener.Accept()
-		if err != nil {
-			return // the test has ended
-		}
-		_, _ = fmt.Fprintf(conn, "INFO {\"server_id\":\"A\",\"version\":%q,\"max_payload\":1048576,\"headers\":true}\r\n", version)
-		for lines := bufio.NewScanner(conn); lines.Scan(); {
-			if lines.Text() == "PING" {
-				_, _ = fmt.Fprint(conn, "PONG\r\n") // or the client finds out
-			}
-		}
-	}()
-	return dial(t, "nats://"+listener.Addr().String(), nats.NoReconnect())
-}
-
-// TestOldServersAreRefused: servers with known faults keep no log. The one in the
-// process is none of them.
-func TestOldServersAreRefused(t *testing.T) {
-	for version, old := range map[string]bool{
-		"2.9.25": true, "2.15.2": true, "2.15.3-RC.1": true, "": true, "2.15.3": false, "2.16.0": false, "3.0.0": false,
-	} {
-		if err := jetstream.CheckServer(oldServer(t, version)); old != errors.Is(err, jetstream.ErrOldServer) {
-			t.Errorf("%q: %v", version, err)
-		}
-	}
-	if _, nc := start(t, embedded.Config{}); jetstream.CheckServer(nc) != nil {
-		t.Error(jetstream.CheckServer(nc))
-	}
 }
 
 // TestReadsTakeNothingOfTheStream: however a read ends, it leaves no consumer in

@@ -25,9 +25,9 @@ type Faults struct {
 	Piece int
 	// Refuse resets new connections.
 	Refuse bool
-	// CutOut and CutIn reset each connection after this many more bytes from the
-	// client or the server, usually in the middle of a message; 0: never.
-	CutOut, CutIn int
+	// CutIn resets each connection after this many more bytes from the server,
+	// usually in the middle of a message; 0: never.
+	CutIn int
 }
 
 // Silence is a network that passes nothing on and reports nothing.
@@ -161,7 +161,7 @@ const (
 
 func (f Faults) of(w way) (silent bool, delay time.Duration, cut int) {
 	if w == outward {
-		return f.SilentOut, f.DelayOut, f.CutOut
+		return f.SilentOut, f.DelayOut, 0
 	}
 	return f.SilentIn, f.DelayIn, f.CutIn
 }
