@@ -49,7 +49,7 @@ func newPeerCopy(peer Peer, secret string, secure *tls.Config) *peerCopy {
 	keepAlive := net.KeepAliveConfig{Enable: true, Idle: offerWait, Interval: offerWait, Count: 3}
 	transport := &http.Transport{
 		DialContext:        (&net.Dialer{Timeout: offerWait, KeepAliveConfig: keepAlive}).DialContext,
-		DisableCompression: true, MaxIdleConnsPerHost: atOnce, MaxResponseHeaderBytes: 64 << 10,
+		DisableCompression: true, MaxIdleConnsPerHost: atOnce, IdleConnTimeout: offerWait, MaxResponseHeaderBytes: 64 << 10,
 	}
 	if secure != nil {
 		p.scheme, transport.TLSClientConfig = "https", secure
@@ -63,8 +63,6 @@ func newPeerCopy(peer Peer, secret string, secure *tls.Config) *peerCopy {
 
 // String names it.
 func (p *peerCopy) String() string { return p.Name }
-
-func (p *peerCopy) close() { p.client.CloseIdleConnections() }
 
 func (p *peerCopy) offer(ctx context.Context) (o offer, err error) {
 	text, err := p.ask(ctx, offerPath, offerWait)

@@ -181,7 +181,6 @@ func TestOnlySignedRequests(t *testing.T) {
 		t.Error("a copy is made without a request")
 	}
 	p := newPeerCopy(peer("a", way.address()), secret, nil)
-	defer p.close()
 	if _, err := p.offer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +303,6 @@ func TestNoSuchFile(t *testing.T) {
 	w := newWorld(t)
 	giver := w.full(0).serve(nil)
 	p := newPeerCopy(peer("a", giver.Address()), secret, nil)
-	defer p.close()
 	if _, err := p.open(t.Context(), ledger.Digest{1}); !errors.Is(err, errGone) {
 		t.Errorf("without a copy: %v", err)
 	}
