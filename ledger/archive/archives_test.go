@@ -290,7 +290,8 @@ func TestFalseTree(t *testing.T) {
 	}
 }
 
-// TestBounds: a part ends by records, as in all other tests, by bytes, and by age; by age also while nothing is written.
+// TestBounds: a part ends by records, as in all other tests, by bytes, and by age; by age also while nothing is
+// written.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 200)

@@ -17,11 +17,9 @@ import (
 	"github.com/allot-project/allot/ledger/logtest"
 )
 
-func start(t *testing.T, cfg embedded.Config) (*embedded.Server, *nats.Conn) {
+func start(t *testing.T) (*embedded.Server, *nats.Conn) {
 	t.Helper()
-	cfg.StoreDir = filepath.Join(t.TempDir(), "log")
-	cfg.Listen = "127.0.0.1:0"
-	return logtest.StartNATS(t, cfg)
+	return logtest.StartNATS(t, embedded.Config{StoreDir: filepath.Join(t.TempDir(), "log")})
 }
 
 func open(t *testing.T, nc *nats.Conn, create bool) *jetstream.Log {
@@ -30,7 +28,7 @@ func open(t *testing.T, nc *nats.Conn, create bool) *jetstream.Log {
 }
 
 func TestLog(t *testing.T) {
-	ns, nc := start(t, embedded.Config{})
+	ns, nc := start(t)
 	second, err := ns.Connect()
 	ledgertest.OK(t, err)
 	defer second.Close()
@@ -40,7 +38,7 @@ func TestLog(t *testing.T) {
 // TestUnsafeStreamsAreRefused: a missing stream is not made without permission, and one that would lose commits, of
 // which TestEverySettingIsJudged has all, is not opened.
 func TestUnsafeStreamsAreRefused(t *testing.T) {
-	_, nc := start(t, embedded.Config{})
+	_, nc := start(t)
 	if _, err := jetstream.Open(context.Background(), nc, jetstream.Config{}); !errors.Is(err, jetstream.ErrNoStream) {
 		t.Errorf("there is none: %v", err)
 	}
@@ -56,47 +54,9 @@ func TestUnsafeStreamsAreRefused(t *testing.T) {
 	}
 }
 
-// TestClientsCannotTouchTheLog tries what only the writer may do. JetStream
-// answers a denied request with silence, so the test checks the log itself.
-func TestClientsCannotTouchTheLog(t *testing.T) {
-	ns, nc := start(t, embedded.Config{})
-	log := open(t, nc, true)
-	ledgertest.OK(t, ledgertest.Append(log, 1, []byte("commit")))
-	denied := make(chan error, 16)
-	client := dial(t, ns.ClientURL())
-	client.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err })
-	attempts := map[string]string{
-		jetstream.Subject: "forged", jetstream.RejectedSubject: "forged",
-		"$JS.API.STREAM.PURGE." + jetstream.DefaultStream:      "",
-		"$JS.API.STREAM.DELETE." + jetstream.DefaultStream:     "",
-		"$JS.API.STREAM.MSG.DELETE." + jetstream.DefaultStream: `{"seq":1}`,
-		"$JS.API.STREAM.UPDATE." + jetstream.DefaultStream:     `{"name":"ALLOT","max_msgs":1}`,
-	}
-	for subject, body := range attempts {
-		ledgertest.OK(t, client.Publish(subject, []byte(body)))
-		ledgertest.OK(t, client.Flush())
-		if err := <-denied; !errors.Is(err, nats.ErrPermissionViolation) {
-			t.Errorf("%s: %v", subject, err)
-		}
-	}
-	if _, err := client.SubscribeSync(jetstream.Subject); err == nil {
-		ledgertest.OK(t, client.Flush())
-		if err := <-denied; !errors.Is(err, nats.ErrPermissionViolation) {
-			t.Errorf("subscribe: %v", err)
-		}
-	}
-	var data string
-	last, err := log.Last(context.Background())
-	ledgertest.OK(t, err)
-	err = log.Read(context.Background(), 1, last, func(e ledger.Entry) error { data += string(e.Data); return nil })
-	if err != nil || data != "commit" {
-		t.Errorf("the log holds %q, %v", data, err)
-	}
-}
-
 // TestCreatedAtOnce: of several servers that begin a log at once one makes its stream.
 func TestCreatedAtOnce(t *testing.T) {
-	_, nc := start(t, embedded.Config{})
+	_, nc := start(t)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -112,7 +72,7 @@ func TestCreatedAtOnce(t *testing.T) {
 // the stream and no subscription on the connection.
 func TestReadsTakeNothingOfTheStream(t *testing.T) {
 	t.Parallel()
-	_, nc := start(t, embedded.Config{})
+	_, nc := start(t)
 	log := open(t, nc, true)
 	for sequence := uint64(1); sequence <= 10; sequence++ {
 		ledgertest.OK(t, appended(log, sequence))
