@@ -2,13 +2,16 @@ package copies
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -251,9 +254,12 @@ func TestBadCopies(t *testing.T) {
 		{name: "of another form", want: ErrOtherForm, spoil: says(func(m *manifest) { m.Form.Schema++ })},
 		{name: "of another form of files", want: ErrOtherForm, spoil: says(func(m *manifest) { m.Form.Files-- })},
 		{name: "a file changes when it is listed", want: errBad, spoil: func(t *testing.T, have *replica) func(*manifest) {
+			once := new(sync.Once)
 			return func(m *manifest) {
 				if m.State.Sequence > 0 {
-					ledgertest.Flip(t, find(t, filepath.Join(have.dir, "readmodel", "copies"), string(stateName)))
+					once.Do(func() {
+						ledgertest.Flip(t, find(t, filepath.Join(have.dir, "readmodel", "copies"), string(stateName)))
+					})
 				}
 			}
 		}},
@@ -277,7 +283,10 @@ func TestBadCopies(t *testing.T) {
 			w := newWorld(t)
 			bad := w.full(0)
 			spoil := c.spoil(t, bad)
-			giver := bad.serve(func(cfg *ServerConfig) { cfg.spoil = spoil })
+			giver := bad.serve(nil)
+			if spoil != nil {
+				lie(giver, spoil)
+			}
 			w.refuses(t, c.want, "", func(into *replica) (*Copy, error) {
 				return w.join(into, func(cfg *JoinConfig) {
 					if c.log != nil {
@@ -293,6 +302,33 @@ func TestBadCopies(t *testing.T) {
 			}
 		})
 	}
+}
+
+// lie changes what a server says of its copies.
+func lie(s *Server, change func(*manifest)) {
+	routes := s.http.Handler.(*guard).next
+	says := s.answers(func(r *http.Request) ([]byte, error) {
+		if r.URL.Path == offerPath {
+			o := s.cfg.offer()
+			m := &manifest{Form: o.Form, Models: o.Models}
+			change(m)
+			return json.Marshal(offer{m.Form, m.Models, o.Bytes})
+		}
+		text, err := s.current(r)
+		m := new(manifest)
+		if err = errors.Join(err, json.Unmarshal(text, m)); err != nil {
+			return nil, err
+		}
+		change(m)
+		return json.Marshal(m)
+	})
+	s.http.Handler = newGuard(secret, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, filesPath) {
+			routes.ServeHTTP(w, r)
+			return
+		}
+		says.ServeHTTP(w, r)
+	}))
 }
 
 // resize has a manifest lie of the size of a file that it lists once.
