@@ -2,6 +2,7 @@ package copies
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -35,11 +36,12 @@ type world struct {
 	t       *testing.T
 	log     *memlog.Log
 	commits []*ledger.Commit
+	secure  *tls.Config // of all replicas
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, log: &memlog.Log{}, commits: ledgertest.Commits(t, testCommits)}
+	w := &world{t: t, log: &memlog.Log{}, commits: ledgertest.Commits(t, testCommits), secure: certificates(t)}
 	ledgertest.AppendCommits(t, w.log, w.commits)
 	return w
 }
@@ -99,7 +101,7 @@ func (r *replica) serve(change func(*ServerConfig)) *Server {
 			Views: r.views, ReadModels: filepath.Join(r.dir, "readmodel"), Snapshots: r.snaps,
 			Fork: func(context.Context) (*ledger.State, error) { return r.state.Fork(), nil },
 		},
-		Listen: "127.0.0.1:0", Secret: secret, Logger: quiet,
+		Listen: "127.0.0.1:0", TLS: r.w.secure, Secret: secret, Logger: quiet,
 	}
 	if change != nil {
 		change(&cfg)
@@ -128,7 +130,7 @@ func (w *world) full(snapshotAt int) *replica {
 func (w *world) join(into *replica, change func(*JoinConfig), peers ...Peer) (*Copy, error) {
 	w.t.Helper()
 	cfg := JoinConfig{
-		Peers: func(context.Context) []Peer { return slices.Clone(peers) }, Secret: secret,
+		Peers: func(context.Context) []Peer { return slices.Clone(peers) }, TLS: w.secure, Secret: secret,
 		Log: w.log, Folder: into.folder(), UpTo: testCommits, Needed: true, Logger: quiet, pause: time.Millisecond,
 	}
 	if change != nil {
@@ -306,7 +308,7 @@ func TestBadCopies(t *testing.T) {
 
 // lie changes what a server says of its copies.
 func lie(s *Server, change func(*manifest)) {
-	routes := s.http.Handler.(*guard).next
+	routes := s.http.Handler
 	says := s.answers(func(r *http.Request) ([]byte, error) {
 		if r.URL.Path == offerPath {
 			o := s.cfg.offer()
@@ -322,13 +324,13 @@ func lie(s *Server, change func(*manifest)) {
 		change(m)
 		return json.Marshal(m)
 	})
-	s.http.Handler = newGuard(secret, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, filesPath) {
 			routes.ServeHTTP(w, r)
 			return
 		}
 		says.ServeHTTP(w, r)
-	}))
+	})
 }
 
 // resize has a manifest lie of the size of a file that it lists once.

@@ -86,7 +86,7 @@ func TestHostileManifests(t *testing.T) {
 			})
 			w.refuses(t, nil, one.says, func(into *replica) (*Copy, error) {
 				liar := have.serve(nil)
-				liar.http.Handler = newGuard(secret, liar.answers(func(r *http.Request) ([]byte, error) {
+				liar.http.Handler = onlyReplicas(secret, liar.answers(func(r *http.Request) ([]byte, error) {
 					if r.URL.Path == offerPath {
 						return json.Marshal(liar.cfg.offer())
 					}
@@ -157,7 +157,7 @@ func TestEndlessFile(t *testing.T) {
 		endless := have.serve(nil)
 		routes := endless.http.Handler
 		endless.http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if !strings.HasPrefix(r.URL.Path, filesPath) || r.Header.Get(headerSignature) == "" {
+			if !strings.HasPrefix(r.URL.Path, filesPath) || r.Header.Get("Authorization") == "" {
 				routes.ServeHTTP(w, r)
 				return
 			}

@@ -35,7 +35,7 @@ type Progress struct {
 type JoinConfig struct {
 	// Peers are the other replicas that may give one; nil: none.
 	Peers  func(context.Context) []Peer
-	TLS    *tls.Config // of the replicas; nil: none
+	TLS    *tls.Config // of the replicas
 	Secret string      // of the replicas
 	// Stores have copies, too.
 	Stores []bucket.Store
