@@ -88,7 +88,8 @@ func Serve(cfg ServerConfig) (*Server, error) {
 	routes.Handle("GET "+copyPath, s.answers(s.current))
 	routes.HandleFunc("GET "+filesPath+"{sum}", s.answerFile)
 	s.http = &http.Server{
-		Handler: onlyReplicas(cfg.Secret, routes), ReadHeaderTimeout: headerWait, IdleTimeout: keptFor, MaxHeaderBytes: 8 << 10,
+		Handler:           onlyReplicas(cfg.Secret, routes),
+		ReadHeaderTimeout: headerWait, IdleTimeout: keptFor, MaxHeaderBytes: 8 << 10,
 		ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug),
 	}
 	s.serving.Go(func() {
