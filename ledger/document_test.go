@@ -162,15 +162,3 @@ func TestNoDocuments(t *testing.T) {
 		t.Errorf("a damaged one as msgpack: %v", err)
 	}
 }
-
-// TestPlainJSON: JSON leaves the process without HTML escaping.
-func TestPlainJSON(t *testing.T) {
-	t.Parallel()
-	text, err := ledger.PlainJSON(map[string]string{"a": "<b> & c"})
-	if err != nil || string(text) != `{"a":"<b> & c"}` {
-		t.Errorf("%s, %v", text, err)
-	}
-	if _, err := ledger.PlainJSON(math.NaN()); err == nil {
-		t.Error("what is no number is written")
-	}
-}

@@ -183,19 +183,6 @@ func ring(t *testing.T) []byte {
 	return data
 }
 
-// TestStatesThatCannotBeWritten: the error is that of the writer.
-func TestStatesThatCannotBeWritten(t *testing.T) {
-	t.Parallel()
-	full := errors.New("the disk is full")
-	if err := ledgertest.State(t, 3).Encode(failingWriter{full}); !errors.Is(err, full) {
-		t.Error(err)
-	}
-}
-
-type failingWriter struct{ err error }
-
-func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
-
 // TestNumbersOnDisk: a float that no inventory can have, and a document in another form, are damage.
 func TestNumbersOnDisk(t *testing.T) {
 	t.Parallel()

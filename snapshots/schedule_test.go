@@ -105,14 +105,3 @@ func TestScheduleSavesOneAtATime(t *testing.T) {
 		t.Errorf("saved %v", saved)
 	}
 }
-
-// TestNoSchedule: who wants no snapshots has the nil Schedule.
-func TestNoSchedule(t *testing.T) {
-	t.Parallel()
-	var s *snapshots.Schedule
-	s.Folded(of(1))
-	if s.Due(ledger.NewState()) {
-		t.Error("due")
-	}
-	s.Wait()
-}

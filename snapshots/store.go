@@ -213,19 +213,20 @@ func (s *Store) Save(state *ledger.State) error {
 	defer s.saving.Unlock()
 	begun := time.Now()
 	path := filepath.Join(s.dir, Name(state.Head().Sequence))
-	size, err := write(path, state)
-	if err != nil {
+	if err := Write(path, state); err != nil {
 		return err
 	}
-	s.logger.Info("snapshot written", "sequence", state.Head().Sequence, "bytes", size, "took", time.Since(begun))
+	s.logger.Info("snapshot written", "sequence", state.Head().Sequence, "took", time.Since(begun))
 	return s.prune()
 }
 
 // Write writes a snapshot into a file that is in no Store. The State must not
 // change meanwhile.
 func Write(path string, state *ledger.State) error {
-	_, err := write(path, state)
-	return err
+	if err := durable.ReplaceWith(path, func(f *os.File) error { return writeTo(f, state) }); err != nil {
+		return fmt.Errorf("snapshots: %w", err)
+	}
+	return nil
 }
 
 // Name is that of the file with the snapshot at a sequence.
@@ -257,20 +258,8 @@ func (s *Store) Link(path string) (ledger.Head, bool, error) {
 	return ledger.Head{}, false, nil
 }
 
-// write writes a snapshot into a file. It returns how many bytes that took.
-func write(path string, state *ledger.State) (size int64, err error) {
-	err = durable.ReplaceWith(path, func(f *os.File) (err error) {
-		size, err = writeTo(f, state)
-		return err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("snapshots: %w", err)
-	}
-	return size, nil
-}
-
 // writeTo writes a State with its header and a checksum.
-func writeTo(f *os.File, state *ledger.State) (int64, error) {
+func writeTo(f io.Writer, state *ledger.State) error {
 	sum := sha256.New()
 	out := bufio.NewWriterSize(f, 1<<20)
 	body := io.MultiWriter(out, sum)
@@ -284,10 +273,7 @@ func writeTo(f *os.File, state *ledger.State) (int64, error) {
 	if err == nil {
 		err = out.Flush()
 	}
-	if err != nil {
-		return 0, err
-	}
-	return f.Seek(0, io.SeekCurrent)
+	return err
 }
 
 func header(head ledger.Head) []byte {

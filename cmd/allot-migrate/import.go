@@ -82,7 +82,7 @@ func abandon(d *datafolder.Folder, made bool) error {
 }
 
 func (c *contentsFlags) fill(ctx context.Context, d *datafolder.Folder, read reader) error {
-	if err := d.Files().DiscardUnfinished(); err != nil { // of a run that was killed
+	if err := d.Files().DiscardImport(); err != nil { // of a run that was killed
 		return err
 	}
 	log, state, err := c.plan(ctx, read)

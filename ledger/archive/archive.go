@@ -394,9 +394,7 @@ func (a *Archive) position(ctx context.Context, name Name, file *os.File) (Posit
 		if err == nil {
 			return Position{trailer.Head, trailer.Tree}, nil
 		}
-		if first == nil {
-			first = err
-		}
+		first = cmp.Or(first, err)
 	}
 	return Position{}, first
 }
@@ -435,9 +433,7 @@ func (a *Archive) part(
 		if err == nil {
 			return name, header, trailer, nil
 		}
-		if first == nil {
-			first = err
-		}
+		first = cmp.Or(first, err)
 	}
 	return Name{}, logfile.Header{}, logfile.Trailer{}, first
 }

@@ -13,12 +13,23 @@ import (
 	"github.com/allot-project/allot/ledger/logfile"
 )
 
-// Log is the log in archives, read only. Parts are fetched whole, verified, and
-// kept in a folder as long as there is room. If a part of one archive cannot be
-// had, the next archive is asked. It is safe for concurrent use.
+// Log is the log in archives, read only. Parts are fetched whole, one at a time, verified, and kept in a folder as
+// long as there is room. If a part of one archive cannot be had, the next archive is asked. It is safe for
+// concurrent use.
 type Log struct {
 	archives []*Archive
-	cache    *cache
+	folder   string
+	bound    int64
+
+	mu    sync.Mutex         // held while a part is fetched: its readers wait for it
+	kept  map[Name]*keptPart // guarded by mu
+	bytes int64              // guarded by mu
+	turn  uint64             // guarded by mu
+}
+
+type keptPart struct {
+	size int64
+	used uint64 // the turn in which it was last read
 }
 
 var _ ledger.Log = (*Log)(nil)
@@ -29,15 +40,8 @@ var ErrReadOnly = errors.New("archives: this log can only be read")
 // NewLog returns the log in some archives. It keeps at most so many bytes of
 // parts in a folder, but always the newest one.
 func NewLog(archives []*Archive, folder string, bytes int64) *Log {
-	return &Log{archives: archives, cache: &cache{
-		folder: folder, bound: bytes, kept: make(map[Name]*keptPart), places: make(chan struct{}, fetchedAtOnce),
-		comes: make(map[Name]chan struct{}),
-	}}
+	return &Log{archives: archives, folder: folder, bound: bytes, kept: make(map[Name]*keptPart)}
 }
-
-// fetchedAtOnce is how many parts are fetched at a time, for all readers: each may
-// take a part's room on the disk besides those that are kept.
-const fetchedAtOnce = 4
 
 // Append implements ledger.Log. It always fails.
 func (l *Log) Append(_ uint64, _ []byte, done func(error)) { done(ErrReadOnly) }
@@ -91,7 +95,7 @@ func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry
 		})
 		if err := errors.Join(err, part.file.Close()); err != nil {
 			if errors.Is(err, logfile.ErrDamaged) {
-				l.cache.forget(part.name) // the disk has changed it: it is fetched again
+				l.forget(part.name) // the disk has changed it: it is fetched again
 			}
 			return err
 		}
@@ -149,7 +153,9 @@ type openPart struct {
 
 // open returns the part that holds a sequence.
 func (l *Log) open(ctx context.Context, sequence uint64) (*openPart, error) {
-	if part := l.cache.open(sequence); part != nil {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if part := l.openKept(sequence); part != nil {
 		return part, nil
 	}
 	var failed error
@@ -164,7 +170,7 @@ func (l *Log) open(ctx context.Context, sequence uint64) (*openPart, error) {
 		}
 		for _, name := range names {
 			missing = false
-			part, err := l.cache.fetch(ctx, a, name)
+			part, err := l.fetch(ctx, a, name)
 			if err == nil {
 				return part, nil
 			}
@@ -180,154 +186,74 @@ func (l *Log) open(ctx context.Context, sequence uint64) (*openPart, error) {
 	return nil, fmt.Errorf("%w: %w", ledger.ErrUnavailable, failed)
 }
 
-// cache keeps verified parts in files.
-type cache struct {
-	folder string
-	bound  int64
+func (l *Log) path(name Name) string { return filepath.Join(l.folder, filepath.Base(name.String())) }
 
-	places chan struct{} // one for each part that is being fetched
-
-	mu    sync.Mutex
-	comes map[Name]chan struct{} // closed when a part that is being fetched is there, or cannot be had; guarded by mu
-	kept  map[Name]*keptPart     // guarded by mu
-	bytes int64                  // guarded by mu
-	turn  uint64                 // guarded by mu
-}
-
-type keptPart struct {
-	size int64
-	used uint64 // the turn in which it was last read
-}
-
-func (c *cache) path(name Name) string { return filepath.Join(c.folder, filepath.Base(name.String())) }
-
-// open returns a part of the cache that holds a sequence; nil: there is none.
-func (c *cache) open(sequence uint64) *openPart {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for name, k := range c.kept {
+// openKept returns a part in the folder that holds a sequence; nil: there is none. The caller holds mu.
+func (l *Log) openKept(sequence uint64) *openPart {
+	for name, k := range l.kept {
 		if name.First > sequence || name.Last.Sequence < sequence {
 			continue
 		}
-		file, err := os.Open(c.path(name))
+		file, err := os.Open(l.path(name))
 		if err != nil {
-			c.drop(name) // the file was removed
+			l.drop(name) // the file was removed
 			return nil
 		}
-		c.turn++
-		k.used = c.turn
+		l.turn++
+		k.used = l.turn
 		return &openPart{name, file, k.size}
 	}
 	return nil
 }
 
-// fetch brings a part into the cache, verified. Readers of different parts do not
-// wait for each other, and those of one part fetch it once.
-func (c *cache) fetch(ctx context.Context, a *Archive, name Name) (*openPart, error) {
-	for {
-		came, mine := c.begin(name)
-		if mine {
-			break
-		}
-		select {
-		case <-came:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-		if part := c.openNamed(name); part != nil {
-			return part, nil
-		}
-	}
-	defer c.end(name)
-	select {
-	case c.places <- struct{}{}:
-		defer func() { <-c.places }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	if part := c.openNamed(name); part != nil { // since it was looked for
-		return part, nil
-	}
-	return c.bring(ctx, a, name)
-}
-
-// begin says whether the caller is to fetch a part; if not, when another caller has.
-func (c *cache) begin(name Name) (came <-chan struct{}, mine bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if comes := c.comes[name]; comes != nil {
-		return comes, false
-	}
-	c.comes[name] = make(chan struct{})
-	return nil, true
-}
-
-func (c *cache) end(name Name) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	close(c.comes[name])
-	delete(c.comes, name)
-}
-
-// openNamed returns a part of the cache; nil: it is not there.
-func (c *cache) openNamed(name Name) *openPart {
-	part := c.open(name.First)
-	if part != nil && part.name != name {
-		_ = part.file.Close() // it was only read
-		return nil
-	}
-	return part
-}
-
-func (c *cache) bring(ctx context.Context, a *Archive, name Name) (*openPart, error) {
-	if err := os.MkdirAll(c.folder, 0o750); err != nil {
+// fetch brings a part into the folder, verified. The caller holds mu.
+func (l *Log) fetch(ctx context.Context, a *Archive, name Name) (*openPart, error) {
+	if err := os.MkdirAll(l.folder, 0o750); err != nil {
 		return nil, err
 	}
-	file, err := os.CreateTemp(c.folder, ".fetch-")
+	file, err := os.CreateTemp(l.folder, ".fetch-")
 	if err != nil {
 		return nil, err
 	}
 	if _, _, err = a.get(ctx, name, file); err == nil {
-		err = os.Rename(file.Name(), c.path(name))
+		err = os.Rename(file.Name(), l.path(name))
 	}
 	info, statErr := file.Stat()
 	if err = errors.Join(err, statErr); err != nil {
 		return nil, errors.Join(err, file.Close(), os.RemoveAll(file.Name()))
 	}
-	c.keep(name, info.Size())
+	l.keep(name, info.Size())
 	return &openPart{name, file, info.Size()}, nil
 }
 
-// keep notes a part, and drops those that were not read for the longest time.
-func (c *cache) keep(name Name, size int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.turn++
-	c.kept[name] = &keptPart{size, c.turn}
-	c.bytes += size
-	for c.bytes > c.bound && len(c.kept) > 1 {
+// keep notes a part, and drops those that were not read for the longest time. The caller holds mu.
+func (l *Log) keep(name Name, size int64) {
+	l.turn++
+	l.kept[name] = &keptPart{size, l.turn}
+	l.bytes += size
+	for l.bytes > l.bound && len(l.kept) > 1 {
 		oldest := name
-		for other, k := range c.kept {
-			if k.used < c.kept[oldest].used {
+		for other, k := range l.kept {
+			if k.used < l.kept[oldest].used {
 				oldest = other
 			}
 		}
-		c.drop(oldest)
+		l.drop(oldest)
 	}
 }
 
 // drop removes a part. The caller holds mu.
-func (c *cache) drop(name Name) {
-	c.bytes -= c.kept[name].size
-	delete(c.kept, name)
-	_ = os.Remove(c.path(name)) // if it stays, it costs room until the next start
+func (l *Log) drop(name Name) {
+	l.bytes -= l.kept[name].size
+	delete(l.kept, name)
+	_ = os.Remove(l.path(name)) // if it stays, it costs room until the next start
 }
 
-func (c *cache) forget(name Name) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, ok := c.kept[name]; ok {
-		c.drop(name)
+func (l *Log) forget(name Name) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.kept[name]; ok {
+		l.drop(name)
 	}
 }
 

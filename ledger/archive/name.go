@@ -41,17 +41,9 @@ func parseName(text string) (n Name, isPart bool) {
 	if found == nil {
 		return n, false
 	}
-	var errs [4]error
-	n.First, errs[0] = strconv.ParseUint(found[1], 10, 64)
-	n.Last.Sequence, errs[1] = strconv.ParseUint(found[2], 10, 64)
-	errs[2] = n.Last.Digest.UnmarshalText([]byte(found[3]))
-	if found[4] != "" {
-		n.Copy, errs[3] = strconv.Atoi(found[4])
-	}
-	for _, err := range errs {
-		if err != nil {
-			return n, false
-		}
-	}
-	return n, n.First > 0 && n.First <= n.Last.Sequence
+	n.First, _ = strconv.ParseUint(found[1], 10, 64) // what is no number has another name
+	n.Last.Sequence, _ = strconv.ParseUint(found[2], 10, 64)
+	n.Copy, _ = strconv.Atoi(found[4])
+	err := n.Last.Digest.UnmarshalText([]byte(found[3]))
+	return n, err == nil && n.String() == text && n.First > 0 && n.First <= n.Last.Sequence
 }

@@ -48,33 +48,23 @@ func TestPauses(t *testing.T) {
 	})
 }
 
-// TestStop: what is done when a Worker is stopped is cancelled, and is no failure.
+// TestStop: what is done when Workers are stopped is cancelled, and is no failure. One that waits for another one, and
+// is not told to stop by that, ends with it.
 func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := background.Start(background.Work{
-			Do:     func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
-			Failed: func(err error, _ time.Duration) { t.Errorf("told: %v", err) },
-		})
+		held := make(chan struct{})
+		start := func(do func(context.Context) error) *background.Worker {
+			return background.Start(background.Work{
+				Do: do, Every: time.Hour, Failed: func(err error, _ time.Duration) { t.Errorf("told: %v", err) },
+			})
+		}
+		waits := start(func(context.Context) error { <-held; return nil })
+		holds := start(func(ctx context.Context) error { <-ctx.Done(); close(held); return ctx.Err() })
 		synctest.Wait()
-		background.Stop(w)
-		background.Stop(w)
-		if count, _ := w.Failures(); count != 0 {
+		background.Stop(waits, holds)
+		background.Stop(waits, holds)
+		if count, _ := holds.Failures(); count != 0 {
 			t.Errorf("%d failures", count)
 		}
-	})
-}
-
-// TestStopsAtOnce: a worker that waits for another one, and is not told to stop by that, ends with it.
-func TestStopsAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		held := make(chan struct{})
-		failed := func(err error, _ time.Duration) { t.Errorf("told: %v", err) }
-		waits := background.Start(background.Work{
-			Do: func(context.Context) error { <-held; return nil }, Every: time.Hour, Failed: failed,
-		})
-		holds := background.Start(background.Work{
-			Do: func(ctx context.Context) error { <-ctx.Done(); close(held); return ctx.Err() }, Failed: failed,
-		})
-		background.Stop(waits, holds)
 	})
 }

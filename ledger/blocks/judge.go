@@ -191,16 +191,6 @@ func (f Folder) BeginImport(job Import) error {
 // errNoImport means that what is in the store is no unfinished import.
 var errNoImport = errors.New("blocks: no import is under way here, so nothing is removed")
 
-// DiscardUnfinished removes what an interrupted import has written, if it has to
-// begin anew. The mark stays until the end, so that no server opens the rest.
-func (f Folder) DiscardUnfinished() error {
-	job, err := f.importing()
-	if err != nil || job == nil || !job.Anew {
-		return err
-	}
-	return f.DiscardImport()
-}
-
 // DiscardImport removes what an import has written, and leaves its mark, so that it
 // begins anew. Nothing of it counts yet.
 func (f Folder) DiscardImport() error {
@@ -227,7 +217,7 @@ func (f Folder) AbandonImport() error {
 	if job, err := f.importing(); err != nil || job == nil || !job.Anew {
 		return err
 	}
-	if err := f.DiscardUnfinished(); err != nil {
+	if err := f.DiscardImport(); err != nil {
 		return err
 	}
 	return removeNote(filepath.Join(f.Store, importFile))

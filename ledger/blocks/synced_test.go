@@ -23,14 +23,10 @@ func TestUnsyncedEndIsCut(t *testing.T) {
 	log, stop := server(t, store)
 	files := embedded.Files(store)
 	mark, err := files.OpenHighWater(true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	const synced = 140
 	heads := appendCommits(t, log, ledger.Head{}, synced)
-	if err := errors.Join(mark.Set(heads[synced-1]), mark.Close()); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, mark.Set(heads[synced-1]), mark.Close())
 	heads = append(heads, appendCommits(t, log, heads[synced-1], 160)...)
 	stop()
 	paths, err := filepath.Glob(filepath.Join(files.Dir(), "msgs", "*.blk"))
@@ -39,17 +35,13 @@ func TestUnsyncedEndIsCut(t *testing.T) {
 	}
 	whole := make(map[string][]byte)
 	for _, path := range append(paths, blocks.HighWaterPath(store)) {
-		if whole[path], err = os.ReadFile(path); err != nil {
-			t.Fatal(err)
-		}
+		whole[path] = ledgertest.ReadFile(t, path)
 	}
 	random, cut, left := rand.New(rand.NewSource(1)), 0, 0
 	rounds := ledgertest.Cases(20, 5)
 	for round := range rounds {
 		for path, contents := range whole {
-			if err := os.WriteFile(path, contents, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, os.WriteFile(path, contents, 0o600))
 		}
 		path := paths[random.Intn(len(paths))]
 		damaged := bytes.Clone(whole[path])
@@ -62,14 +54,10 @@ func TestUnsyncedEndIsCut(t *testing.T) {
 		case 2:
 			clear(damaged[at:min(len(damaged), at+4096)])
 		}
-		if err := os.WriteFile(path, damaged, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, os.WriteFile(path, damaged, 0o600))
 		marked := round%10 > 0
 		if !marked {
-			if err := os.Remove(blocks.HighWaterPath(store)); err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, os.Remove(blocks.HighWaterPath(store)))
 		}
 		verdict, err := files.JudgeReplica(t.Context(), blocks.CheckOptions{})
 		if err == nil && verdict.Report != nil {
@@ -100,39 +88,26 @@ func TestQuietReplicaNotesWhatIsSynced(t *testing.T) {
 	store, heads := written(t, 30)
 	files := embedded.Files(store)
 	path := filepath.Join(files.Dir(), "msgs", "1.blk")
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := ledgertest.ReadFile(t, path)
 	damaged := bytes.Clone(whole)
 	damaged[len(damaged)/2] ^= 1
 	for _, seen := range []ledger.Head{{}, heads[29]} {
 		if seen.Sequence > 0 {
-			if err := blocks.WriteHighWater(blocks.HighWaterPath(store), seen); err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, blocks.WriteHighWater(blocks.HighWaterPath(store), seen))
 		}
 		mark, err := files.OpenHighWater(true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := mark.Close(); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
+		ledgertest.OK(t, mark.Close())
 		if head, err := blocks.ReadHighWater(blocks.HighWaterPath(store)); err != nil || head != seen {
 			t.Fatalf("the mark is %+v, %v", head, err)
 		}
-		if err := os.WriteFile(path, damaged, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, os.WriteFile(path, damaged, 0o600))
 		_, err = files.JudgeReplica(t.Context(), blocks.CheckOptions{})
 		after, reading := os.ReadFile(path)
 		if !errors.Is(err, blocks.ErrDamaged) || reading != nil || !bytes.Equal(after, damaged) {
 			t.Errorf("seen %d: %v", seen.Sequence, err)
 		}
-		if err := os.WriteFile(path, whole, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, os.WriteFile(path, whole, 0o600))
 	}
 }
 
@@ -161,9 +136,7 @@ func TestNewestBlocksAreWrittenAgain(t *testing.T) {
 		path := filepath.Join(files.Store, "jetstream", name)
 		contents := bytes.Repeat([]byte(name), f.size/len(name)+1)[:f.size]
 		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, contents, 0o600))
-		if err = errors.Join(err, os.Chtimes(path, before, before)); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err, os.Chtimes(path, before, before))
 		defer func() {
 			after, err := os.ReadFile(path)
 			if err != nil || !bytes.Equal(after, contents) {
@@ -175,9 +148,7 @@ func TestNewestBlocksAreWrittenAgain(t *testing.T) {
 			}
 		}()
 	}
-	if err := files.WriteAgain(); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, files.WriteAgain())
 }
 
 // TestFailedSyncIsFinal: a sync that fails is told, and no later one makes the mark say more.

@@ -44,20 +44,6 @@ func holds(t *testing.T, dir, want string) {
 	}
 }
 
-// TestMissingFolder: a file that cannot be written or synced is an error.
-func TestMissingFolder(t *testing.T) {
-	missing := filepath.Join(t.TempDir(), "missing")
-	for name, err := range map[string]error{
-		"Replace":    durable.Replace(filepath.Join(missing, "file"), nil),
-		"SyncFolder": durable.SyncFolder(missing),
-		"SyncTree":   durable.SyncTree(missing),
-	} {
-		if !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s in a folder that is missing: %v", name, err)
-		}
-	}
-}
-
 // TestFiles lists the files with a suffix, in order, in a folder of any name. A
 // folder that cannot be read is an error.
 func TestFiles(t *testing.T) {

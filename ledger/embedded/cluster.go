@@ -73,7 +73,7 @@ func (c *Cluster) join(opts *server.Options) error {
 		AuthTimeout: authTimeout.Seconds(), NoAdvertise: true, ConnectBackoff: false,
 	}
 	if opts.Cluster.TLSConfig = c.TLS; c.TLS == nil && !c.Plain {
-		if opts.Cluster.TLSConfig, err = secretTLS(c.Secret); err != nil {
+		if opts.Cluster.TLSConfig, err = SecretTLS(c.Secret); err != nil {
 			return err
 		}
 	}
@@ -113,10 +113,10 @@ func (s *Server) Peers() int { return s.ns.NumRemotes() }
 
 var errCalled = errors.New("the server that was called has another secret")
 
-// secretTLS is what servers without certificates speak. NATS sends the secret to any process that
+// SecretTLS is what servers without certificates speak. NATS sends the secret to any process that
 // listens where another server should, so it is sent only after that one has proved that it has it:
 // all make the same key of it, and TLS proves that both sides have the key.
-func secretTLS(secret string) (*tls.Config, error) {
+func SecretTLS(secret string) (*tls.Config, error) {
 	seed, err := hkdf.Key(sha256.New, []byte(secret), nil, "allot: servers of a cluster", ed25519.SeedSize)
 	if err != nil {
 		return nil, fmt.Errorf("embedded: %w", err)

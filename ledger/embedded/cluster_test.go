@@ -9,7 +9,6 @@ import (
 	"io"
 	"math/big"
 	"net"
-	"slices"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -29,27 +28,6 @@ func startReplica(t *testing.T, member, listen string, members []string) *embedd
 	ledgertest.OK(t, err)
 	t.Cleanup(s.Shutdown)
 	return s
-}
-
-// TestClusterWithoutClients: servers that do not listen for clients find each
-// other, too.
-func TestClusterWithoutClients(t *testing.T) {
-	var members []string
-	for range 3 {
-		members = append(members, ledgertest.FreeAddress(t))
-	}
-	var servers []*embedded.Server
-	for i, listen := range members {
-		servers = append(servers, startReplica(t, string(rune('a'+i)), listen, members))
-	}
-	ledgertest.WaitFor(t, "the servers to find each other", func() bool {
-		return !slices.ContainsFunc(servers, func(s *embedded.Server) bool { return s.Peers() < 2 })
-	})
-	for i, s := range servers {
-		if url := s.ClientURL(); url != "" {
-			t.Errorf("server %d tells clients to connect to %s", i, url)
-		}
-	}
 }
 
 // TestNoOutsiderConnects: a server that serves only its process lets no other

@@ -35,14 +35,3 @@ func TestListening(t *testing.T) {
 		t.Errorf("in a cluster: %v", got)
 	}
 }
-
-func TestMayMatch(t *testing.T) {
-	for subject, want := range map[string]bool{
-		">": true, "allot.>": true, "*.notice.>": true, "allot.notice": true, "allot.*": true, "allot": false,
-		"allot.command.>": false, "other.notice.x": false, "*": false,
-	} {
-		if got := mayMatch(subject, "allot.notice"); got != want {
-			t.Errorf("%s: %v", subject, got)
-		}
-	}
-}

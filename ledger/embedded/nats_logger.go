@@ -38,7 +38,7 @@ func (l *natsLogger) lastError() error {
 func (l *natsLogger) line(level slog.Level, format string, v []any) {
 	text := fmt.Sprintf(format, v...)
 	if strings.HasPrefix(text, "TLS certificate chain and hostname of solicited routes will not be verified") {
-		return // secretTLS compares keys instead
+		return // SecretTLS compares keys instead
 	}
 	few := l.about(text)
 	if few == l.routes && strings.Contains(text, ` - Unknown account "`+anonymousAccount) {

@@ -36,6 +36,18 @@ func TestPayload(t *testing.T) {
 		door, err := s.ConnectDoor()
 		ledgertest.OK(t, err)
 		defer door.Close()
+		log, err := s.Connect()
+		ledgertest.OK(t, err)
+		defer log.Close()
+		for _, own := range []*nats.Conn{log, door} {
+			ledgertest.OK(t, own.Flush())
+			if got := own.MaxPayload(); got != MaxPayload {
+				t.Errorf("this process's own connection: told %d", got)
+			}
+		}
+		stream, err := jetstream.Open(t.Context(), log, jetstream.Config{MayCreate: true})
+		ledgertest.OK(t, err)
+		ledgertest.OK(t, ledgertest.Append(stream, 1, make([]byte, stream.MaxCommitBytes())))
 		large := make([]byte, 2*most) // answers may be larger
 		_, err = door.Subscribe("svc", func(m *nats.Msg) { _ = m.Respond(large) })
 		ledgertest.OK(t, err)
@@ -97,33 +109,5 @@ func cutOffBeyond(t *testing.T, s *Server, hello string, most int) {
 	}
 	if told != most || !strings.Contains(violation, "Maximum Payload Violation") {
 		t.Errorf("told %d; %q", told, violation)
-	}
-}
-
-// TestOwnPayload: what clients may send is no bound for this process's connections.
-func TestOwnPayload(t *testing.T) {
-	t.Parallel()
-	s := listen(t, Config{
-		Services: []string{"svc"}, Streams: []string{"news"},
-		Users: []User{{Name: "nova", PasswordHash: quickHash(t, "secret"), Account: "nova"}},
-	})
-	for name, connect := range map[string]func() (*nats.Conn, error){
-		"log": s.Connect, "door": s.ConnectDoor, "notices": s.ConnectNotices, "replica": s.ConnectReplica,
-	} {
-		nc, err := connect()
-		ledgertest.OK(t, err)
-		defer nc.Close()
-		ledgertest.OK(t, nc.Flush())
-		if got := nc.MaxPayload(); got != MaxPayload {
-			t.Errorf("%s: %d", name, got)
-		}
-		if name != "log" {
-			continue
-		}
-		log, err := jetstream.Open(t.Context(), nc, jetstream.Config{MayCreate: true})
-		ledgertest.OK(t, err)
-		done := make(chan error, 1)
-		log.Append(1, make([]byte, log.MaxCommitBytes()), func(err error) { done <- err })
-		ledgertest.OK(t, <-done)
 	}
 }

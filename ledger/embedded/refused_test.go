@@ -237,34 +237,6 @@ func answerPings(conn net.Conn, lines *bufio.Scanner) {
 	}
 }
 
-// TestNATSErrors: the server's errors are kept for callers, and one after which
-// it cannot go on is reported once.
-func TestNATSErrors(t *testing.T) {
-	t.Parallel()
-	var logs strings.Builder
-	l := newNATSLogger(slog.New(slog.NewTextHandler(&logs, nil)))
-	l.Noticef("ready %d", 1)
-	l.Debugf("detail %d", 2)
-	l.Tracef("trace %d", 3)
-	l.Warnf("slow %d", 4)
-	if err := l.lastError(); err != nil {
-		t.Errorf("nothing has failed: %v", err)
-	}
-	l.Errorf("port %d is taken \n", 5)
-	if err := l.lastError(); err == nil || err.Error() != "port 5 is taken" {
-		t.Errorf("%v", err)
-	}
-	for range 3 {
-		l.Fatalf("cannot go on")
-	}
-	if err := <-l.fatal; err == nil || err.Error() != "cannot go on" {
-		t.Errorf("%v", err)
-	}
-	if n := strings.Count(logs.String(), "level="); n != 5 || strings.Contains(logs.String(), "ready") {
-		t.Errorf("%d lines: %s", n, &logs)
-	}
-}
-
 // TestLinesAboutConnections: connections fill no log, and neither hide what servers of the
 // cluster do, nor what this one does, nor what a caller asks for.
 func TestLinesAboutConnections(t *testing.T) {
@@ -290,6 +262,12 @@ func TestLinesAboutConnections(t *testing.T) {
 		t.Errorf("%d bytes", logs.Len())
 	}
 	if err := l.lastError(); err == nil || err.Error() != "the server itself has failed" {
+		t.Errorf("%v", err)
+	}
+	for _, text := range []string{"cannot go on", "cannot go on either"} {
+		l.Fatalf("%s\n", text)
+	}
+	if err := <-l.fatal; err == nil || err.Error() != "cannot go on" {
 		t.Errorf("%v", err)
 	}
 }

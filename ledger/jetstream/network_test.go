@@ -106,8 +106,8 @@ func within(t *testing.T, what string, run func() error) error {
 // TestSuiteBehindABadNetwork: faults that only take time change nothing.
 func TestSuiteBehindABadNetwork(t *testing.T) {
 	for name, faults := range map[string]logtest.Faults{
-		"late answers":    {DelayIn: 20 * time.Millisecond},
-		"slow, in pieces": {DelayOut: time.Millisecond, DelayIn: time.Millisecond, Piece: 700},
+		"late answers":    {Delay: 20 * time.Millisecond},
+		"slow, in pieces": {Delay: time.Millisecond, Piece: 700},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

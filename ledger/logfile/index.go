@@ -6,7 +6,6 @@ import (
 	"hash/crc32"
 	"io"
 	"slices"
-	"sync"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/vmihailenco/msgpack/v5"
@@ -114,32 +113,14 @@ func ReadRange(file io.ReaderAt, size int64, from, to uint64, yield func(ledger.
 	})
 }
 
-// unpackers are decoders that read nothing now. Each has the memory of a window, 8 MiB of
-// it, which takes longer to get than a commit takes to unpack.
-var unpackers = sync.Pool{}
-
 // unpacked calls read with what a zstd stream holds.
 func unpacked(in io.Reader, read func(io.Reader) error) error {
-	unpacker, ok := unpackers.Get().(*zstd.Decoder)
-	var err error
-	if ok {
-		err = unpacker.Reset(in)
-	} else {
-		unpacker, err = zstd.NewReader(in, zstd.WithDecoderMaxMemory(maxWindow), zstd.WithDecoderConcurrency(1))
+	unpacker, err := zstd.NewReader(in, zstd.WithDecoderMaxMemory(maxWindow), zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return damaged("%v", err)
 	}
-	if err == nil {
-		err = read(unpacker)
-	} else {
-		err = damaged("%v", err)
-	}
-	// One that has met damage is not used again.
-	if err == nil {
-		err = unpacker.Reset(nil) // it keeps no file
-	}
-	if err == nil {
-		unpackers.Put(unpacker)
-	}
-	return err
+	defer unpacker.Close()
+	return read(unpacker)
 }
 
 // entries yields the entries from..to, of which the next one has a sequence.

@@ -154,52 +154,16 @@ func TestFrames(t *testing.T) {
 			t.Errorf("%v: up to %d, %v", r, next-1, err)
 		}
 	}
+	ignore := func(ledger.Entry) error { return nil }
 	for _, r := range [][2]uint64{{4, 5}, {9000, 9001}} {
-		err := logfile.ReadRange(file, size, r[0], r[1], func(ledger.Entry) error { return nil })
-		if !errors.Is(err, logfile.ErrDamaged) {
+		if err := logfile.ReadRange(file, size, r[0], r[1], ignore); !errors.Is(err, logfile.ErrDamaged) {
 			t.Errorf("%v, which is not in it: %v", r, err)
 		}
 	}
-}
-
-// TestReadersOfFrames: readers at a time, some of damaged files, get what they asked for or
-// are told: none has anything of another one's.
-func TestReadersOfFrames(t *testing.T) {
-	t.Parallel()
-	log, heads := filled(t, 9000)
-	packed := partOf(t, log, logfile.Header{First: 1}, 9000)
-	file, size := bytes.NewReader(packed), int64(len(packed))
-	index, err := logfile.ReadIndex(file, size)
-	ledgertest.OK(t, err)
-	enough := errors.New("that is enough")
-	var readers sync.WaitGroup
-	for seed := range uint64(4) {
-		readers.Go(func() {
-			random := rand.New(rand.NewPCG(seed, 1))
-			for round := range 50 {
-				data, damaged := packed, round%3 == 0
-				frame := index[random.IntN(len(index))]
-				from := frame.Sequence + random.Uint64N(100)
-				if damaged {
-					data = bytes.Clone(data)
-					data[frame.Offset+int64(random.IntN(1000))] ^= 1 << random.IntN(8)
-				}
-				next, wrong := from, false
-				err := logfile.ReadRange(bytes.NewReader(data), size, from, from+20, func(e ledger.Entry) error {
-					wrong = wrong || e.Sequence != next || ledger.DigestOf(e.Data) != heads[next-1].Digest
-					if next++; random.IntN(30) == 0 {
-						return enough
-					}
-					return nil
-				})
-				told := errors.Is(err, logfile.ErrDamaged)
-				if done := err == nil && next == from+21 || errors.Is(err, enough); !damaged && (wrong || !done) || !done && !told {
-					t.Errorf("from %d, damaged %v: up to %d, wrong %v, %v", from, damaged, next-1, wrong, err)
-				}
-			}
-		})
+	packed[index[1].Offset+100] ^= 1
+	if err := logfile.ReadRange(file, size, second, 9000, ignore); !errors.Is(err, logfile.ErrDamaged) {
+		t.Errorf("a damaged frame: %v", err)
 	}
-	readers.Wait()
 }
 
 var packer = sync.OnceValues(func() (*zstd.Encoder, error) {
@@ -413,22 +377,5 @@ func TestWriteFails(t *testing.T) {
 	})
 	if err != nil || head != heads[4] || !slices.Equal(steps, [][2]uint64{{1, 3}, {2, 3}, {3, 3}}) {
 		t.Errorf("%v, %v, %v", head, steps, err)
-	}
-}
-
-// TestForeignEntries: foreign entries of the log go into the file and out of it
-// again, under their sequences.
-func TestForeignEntries(t *testing.T) {
-	t.Parallel()
-	log, _ := filled(t, 3)
-	log.Edit(func(entries [][]byte) [][]byte { return append(entries, []byte("hello")) })
-	var found []string
-	file := bytes.NewReader(written(t, log, 1, 4))
-	trailer, err := logfile.Read(file, func(logfile.Header) error { return nil }, func(e ledger.Entry) error {
-		found = append(found, string(e.Data))
-		return nil
-	})
-	if err != nil || trailer.Sequence != 3 || len(found) != 4 || found[3] != "hello" {
-		t.Errorf("%v, %d entries, %v", trailer, len(found), err)
 	}
 }

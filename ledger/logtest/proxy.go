@@ -17,17 +17,16 @@ type Faults struct {
 	// the fault has ended. Both together are a network that has gone silent; one
 	// alone is a half-open connection.
 	SilentOut, SilentIn bool
-	// DelayOut and DelayIn are the delays before each piece that clients and the
-	// server send: a slow network, or late acknowledgements.
-	DelayOut, DelayIn time.Duration
+	// Delay comes before each piece that clients and the server send: a slow network.
+	Delay time.Duration
 	// Piece is the largest number of bytes that are passed on at a time; 0: no
 	// bound.
 	Piece int
 	// Refuse resets new connections.
 	Refuse bool
-	// CutOut and CutIn reset each connection after this many more bytes from the
-	// client or the server, usually in the middle of a message; 0: never.
-	CutOut, CutIn int
+	// CutIn resets each connection after this many more bytes from the server,
+	// usually in the middle of a message; 0: never.
+	CutIn int
 }
 
 // Silence is a network that passes nothing on and reports nothing.
@@ -126,8 +125,8 @@ func (p *Proxy) serve(client *net.TCPConn) {
 		return
 	}
 	var pumps sync.WaitGroup
-	pumps.Go(func() { p.pump(l, l.client, l.server, outward) })
-	pumps.Go(func() { p.pump(l, l.server, l.client, inward) })
+	pumps.Go(func() { p.pump(l, l.client, l.server, false) })
+	pumps.Go(func() { p.pump(l, l.server, l.client, true) })
 	pumps.Wait()
 	p.mu.Lock()
 	delete(p.links, l)
@@ -151,23 +150,16 @@ func (p *Proxy) now() (Faults, <-chan struct{}) {
 	return p.faults, p.changed
 }
 
-// way is one direction of a connection, seen from the client.
-type way int
-
-const (
-	outward way = iota
-	inward
-)
-
-func (f Faults) of(w way) (silent bool, delay time.Duration, cut int) {
-	if w == outward {
-		return f.SilentOut, f.DelayOut, f.CutOut
+// of are the faults of one direction of a connection.
+func (f Faults) of(inward bool) (silent bool, cut int) {
+	if inward {
+		return f.SilentIn, f.CutIn
 	}
-	return f.SilentIn, f.DelayIn, f.CutIn
+	return f.SilentOut, 0
 }
 
 // pump passes on what comes from one end until the connection ends.
-func (p *Proxy) pump(l *link, from, to *net.TCPConn, w way) {
+func (p *Proxy) pump(l *link, from, to *net.TCPConn, inward bool) {
 	defer l.reset()
 	buffer := make([]byte, 16<<10)
 	var passed int            // since the faults changed
@@ -178,7 +170,7 @@ func (p *Proxy) pump(l *link, from, to *net.TCPConn, w way) {
 			return
 		}
 		for data := buffer[:n]; len(data) > 0; {
-			faults, changed := p.admit(l, w)
+			faults, changed := p.admit(l, inward)
 			if changed == nil {
 				return
 			}
@@ -189,7 +181,7 @@ func (p *Proxy) pump(l *link, from, to *net.TCPConn, w way) {
 			if faults.Piece > 0 {
 				piece = piece[:min(len(piece), faults.Piece)]
 			}
-			_, _, cut := faults.of(w)
+			_, cut := faults.of(inward)
 			if cut > 0 {
 				piece = piece[:min(len(piece), cut-passed)]
 			}
@@ -206,16 +198,16 @@ func (p *Proxy) pump(l *link, from, to *net.TCPConn, w way) {
 
 // admit waits until something may pass. It returns no channel if the connection
 // has ended.
-func (p *Proxy) admit(l *link, w way) (Faults, <-chan struct{}) {
+func (p *Proxy) admit(l *link, inward bool) (Faults, <-chan struct{}) {
 	for {
 		faults, changed := p.now()
-		silent, delay, _ := faults.of(w)
-		if !silent && delay == 0 {
+		silent, _ := faults.of(inward)
+		if !silent && faults.Delay == 0 {
 			return faults, changed
 		}
 		var enough <-chan time.Time
 		if !silent {
-			enough = time.After(delay)
+			enough = time.After(faults.Delay)
 		}
 		select {
 		case <-enough:

@@ -76,8 +76,6 @@ type storedCopy struct {
 // String names it.
 func (c *storedCopy) String() string { return c.store.String() }
 
-func (c *storedCopy) close() {}
-
 func (c *storedCopy) offer(ctx context.Context) (offer, error) {
 	m, err := c.manifest(ctx)
 	if err != nil {

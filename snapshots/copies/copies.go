@@ -3,7 +3,7 @@
 // SHA-256, size and name. The files are:
 //
 //   - make: how a copy is made
-//   - give, sign: what the replica does that has one; how requests for it are signed
+//   - give: what the replica does that has one
 //   - keeper: how copies come into archives
 //   - peer, archived: where a copy is, which is another replica or an archive
 //   - join, take: how a server chooses and gets one, when that is faster than a replay

@@ -2,13 +2,17 @@ package copies
 
 import (
 	"context"
+	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -32,11 +36,12 @@ type world struct {
 	t       *testing.T
 	log     *memlog.Log
 	commits []*ledger.Commit
+	secure  *tls.Config // of all replicas
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, log: &memlog.Log{}, commits: ledgertest.Commits(t, testCommits)}
+	w := &world{t: t, log: &memlog.Log{}, commits: ledgertest.Commits(t, testCommits), secure: certificates(t)}
 	ledgertest.AppendCommits(t, w.log, w.commits)
 	return w
 }
@@ -96,7 +101,7 @@ func (r *replica) serve(change func(*ServerConfig)) *Server {
 			Views: r.views, ReadModels: filepath.Join(r.dir, "readmodel"), Snapshots: r.snaps,
 			Fork: func(context.Context) (*ledger.State, error) { return r.state.Fork(), nil },
 		},
-		Listen: "127.0.0.1:0", Secret: secret, Logger: quiet,
+		Listen: "127.0.0.1:0", TLS: r.w.secure, Secret: secret, Logger: quiet,
 	}
 	if change != nil {
 		change(&cfg)
@@ -125,7 +130,7 @@ func (w *world) full(snapshotAt int) *replica {
 func (w *world) join(into *replica, change func(*JoinConfig), peers ...Peer) (*Copy, error) {
 	w.t.Helper()
 	cfg := JoinConfig{
-		Peers: func(context.Context) []Peer { return slices.Clone(peers) }, Secret: secret,
+		Peers: func(context.Context) []Peer { return slices.Clone(peers) }, TLS: w.secure, Secret: secret,
 		Log: w.log, Folder: into.folder(), UpTo: testCommits, Needed: true, Logger: quiet, pause: time.Millisecond,
 	}
 	if change != nil {
@@ -251,9 +256,12 @@ func TestBadCopies(t *testing.T) {
 		{name: "of another form", want: ErrOtherForm, spoil: says(func(m *manifest) { m.Form.Schema++ })},
 		{name: "of another form of files", want: ErrOtherForm, spoil: says(func(m *manifest) { m.Form.Files-- })},
 		{name: "a file changes when it is listed", want: errBad, spoil: func(t *testing.T, have *replica) func(*manifest) {
+			once := new(sync.Once)
 			return func(m *manifest) {
 				if m.State.Sequence > 0 {
-					ledgertest.Flip(t, find(t, filepath.Join(have.dir, "readmodel", "copies"), string(stateName)))
+					once.Do(func() {
+						ledgertest.Flip(t, find(t, filepath.Join(have.dir, "readmodel", "copies"), string(stateName)))
+					})
 				}
 			}
 		}},
@@ -277,7 +285,10 @@ func TestBadCopies(t *testing.T) {
 			w := newWorld(t)
 			bad := w.full(0)
 			spoil := c.spoil(t, bad)
-			giver := bad.serve(func(cfg *ServerConfig) { cfg.spoil = spoil })
+			giver := bad.serve(nil)
+			if spoil != nil {
+				lie(giver, spoil)
+			}
 			w.refuses(t, c.want, "", func(into *replica) (*Copy, error) {
 				return w.join(into, func(cfg *JoinConfig) {
 					if c.log != nil {
@@ -293,6 +304,33 @@ func TestBadCopies(t *testing.T) {
 			}
 		})
 	}
+}
+
+// lie changes what a server says of its copies.
+func lie(s *Server, change func(*manifest)) {
+	routes := s.http.Handler
+	says := s.answers(func(r *http.Request) ([]byte, error) {
+		if r.URL.Path == offerPath {
+			o := s.cfg.offer()
+			m := &manifest{Form: o.Form, Models: o.Models}
+			change(m)
+			return json.Marshal(offer{m.Form, m.Models, o.Bytes})
+		}
+		text, err := s.current(r)
+		m := new(manifest)
+		if err = errors.Join(err, json.Unmarshal(text, m)); err != nil {
+			return nil, err
+		}
+		change(m)
+		return json.Marshal(m)
+	})
+	s.http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, filesPath) {
+			routes.ServeHTTP(w, r)
+			return
+		}
+		says.ServeHTTP(w, r)
+	})
 }
 
 // resize has a manifest lie of the size of a file that it lists once.

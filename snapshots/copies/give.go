@@ -3,8 +3,10 @@ package copies
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
+	"crypto/hmac"
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,7 +44,7 @@ type ServerConfig struct {
 	Maker
 	// Listen is HOST:PORT.
 	Listen string
-	TLS    *tls.Config // nil: none
+	TLS    *tls.Config // of the replicas
 	// Secret is what all replicas know.
 	Secret string
 	Logger *slog.Logger
@@ -57,27 +59,16 @@ type Server struct {
 	http     *http.Server
 	ctx      context.Context
 	end      context.CancelFunc
-	work     sync.WaitGroup
+	serving  sync.WaitGroup
 
-	mu      sync.Mutex
-	current *given // nil: none; guarded by mu
-}
-
-type given struct {
-	dir   string
-	began time.Time
-	made  chan struct{} // closed when it is there, or has failed
-	// These are there when made is closed.
-	failure  error
-	manifest []byte
-	paths    map[ledger.Digest]string
-	forget   *time.Timer // drops it
+	mu       sync.Mutex               // held while a copy is made: requests wait for it
+	manifest []byte                   // of the present copy; nil: there is none; guarded by mu
+	paths    map[ledger.Digest]string // of its files; guarded by mu
+	forget   *time.Timer              // drops it; guarded by mu
 }
 
 // folder is where copies are made.
-func (s *Server) folder(names ...string) string {
-	return filepath.Join(append([]string{s.cfg.ReadModels, "copies"}, names...)...)
-}
+func (s *Server) folder() string { return filepath.Join(s.cfg.ReadModels, "copies") }
 
 // Serve begins to give copies, and removes what a former process left of its own.
 func Serve(cfg ServerConfig) (*Server, error) {
@@ -90,19 +81,18 @@ func Serve(cfg ServerConfig) (*Server, error) {
 	if s.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
 		return nil, fmt.Errorf("copies: %w", err)
 	}
-	if cfg.TLS != nil {
-		s.listener = tls.NewListener(s.listener, cfg.TLS)
-	}
+	s.listener = tls.NewListener(s.listener, cfg.TLS)
 	s.ctx, s.end = context.WithCancel(context.Background())
 	routes := http.NewServeMux()
 	routes.Handle("GET "+offerPath, s.answers(func(*http.Request) ([]byte, error) { return json.Marshal(cfg.offer()) }))
-	routes.Handle("GET "+copyPath, s.answers(s.manifest))
+	routes.Handle("GET "+copyPath, s.answers(s.current))
 	routes.HandleFunc("GET "+filesPath+"{sum}", s.answerFile)
 	s.http = &http.Server{
-		Handler: newGuard(cfg.Secret, routes), ReadHeaderTimeout: headerWait, IdleTimeout: keptFor, MaxHeaderBytes: 8 << 10,
+		Handler:           onlyReplicas(cfg.Secret, routes),
+		ReadHeaderTimeout: headerWait, IdleTimeout: keptFor, MaxHeaderBytes: 8 << 10,
 		ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug),
 	}
-	s.work.Go(func() {
+	s.serving.Go(func() {
 		if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
 			cfg.Logger.Error("no copies are given to other replicas any more", "error", err)
 		}
@@ -117,70 +107,83 @@ func (s *Server) Address() string { return s.listener.Addr().String() }
 func (s *Server) Stop() error {
 	s.end()
 	err := s.http.Close()
-	s.mu.Lock()
-	s.drop(s.current, "this replica is stopping")
-	s.mu.Unlock()
-	s.work.Wait()
-	return errors.Join(err, os.RemoveAll(s.folder()))
+	s.serving.Wait()
+	return errors.Join(err, s.drop("this replica is stopping"))
 }
 
-// drop ends a copy, if it is the present one. The caller holds mu.
-func (s *Server) drop(g *given, why string) {
-	if g == nil || s.current != g {
-		return
-	}
-	s.current = nil
-	s.cfg.Logger.Info("the copy for other replicas has ended", "because", why, "took", time.Since(g.began))
-	s.work.Go(func() {
-		<-g.made
-		if err := os.RemoveAll(g.dir); err != nil {
-			s.cfg.Logger.Warn("a copy for another replica was not removed; the next start does", "folder", g.dir, "error", err)
-		}
-	})
-}
-
-// take takes the present copy, and has it kept for a while. Unless there is one, it begins
-// to make one if it may, and returns nil otherwise.
-func (s *Server) take(begin bool) *given {
+// drop removes the present copy.
+func (s *Server) drop(why string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.current == nil && begin && s.ctx.Err() == nil {
-		g := &given{dir: s.folder(rand.Text()), began: time.Now(), made: make(chan struct{})}
-		s.current = g
-		s.cfg.Logger.Info("another replica gets a copy of State and read models")
-		s.work.Go(func() { s.prepare(g) })
+	if s.manifest != nil {
+		s.forget.Stop()
+		s.manifest, s.paths = nil, nil
+		s.cfg.Logger.Info("the copy for other replicas has ended", "because", why)
 	}
-	if s.current != nil && s.current.forget != nil {
-		s.current.forget.Reset(s.cfg.kept)
-	}
-	return s.current
+	return os.RemoveAll(s.folder())
 }
 
-func (s *Server) prepare(g *given) {
-	defer close(g.made)
+// current returns the manifest of the present copy, which it makes if there is none, and has the copy kept for a while.
+func (s *Server) current(*http.Request) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.ctx.Err() != nil:
+		return nil, errors.New("this replica is stopping")
+	case s.manifest != nil:
+		s.forget.Reset(s.cfg.kept)
+		return s.manifest, nil
+	}
+	err := s.prepare()
+	return s.manifest, err
+}
+
+// prepare makes a copy. The caller holds mu.
+func (s *Server) prepare() error {
+	began := time.Now()
+	s.cfg.Logger.Info("another replica gets a copy of State and read models")
 	ctx, cancel := context.WithTimeout(s.ctx, makeWait)
 	defer cancel()
-	m, paths, err := s.cfg.write(ctx, g.dir)
+	m, paths, err := s.cfg.write(ctx, s.folder())
+	var manifest []byte
 	if err == nil {
-		g.manifest, err = json.Marshal(m)
+		manifest, err = json.Marshal(m)
 	}
-	g.failure, g.paths = err, paths
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err != nil {
-		s.drop(g, err.Error())
-		return
+		return errors.Join(err, os.RemoveAll(s.folder()))
 	}
-	g.forget = time.AfterFunc(s.cfg.kept, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.drop(g, "it is not asked for any more")
+	s.manifest, s.paths = manifest, paths
+	s.forget = time.AfterFunc(s.cfg.kept, func() {
+		if err := s.drop("it is not asked for any more"); err != nil {
+			s.cfg.Logger.Warn("a copy for another replica was not removed; the next one does", "folder", s.folder(), "error", err)
+		}
 	})
 	s.cfg.Logger.Info("a copy for another replica is ready", "state", m.State.Sequence,
-		"read_models", m.Models.Head.Sequence, "bytes", m.bytes(), "files", len(m.Files), "took", time.Since(g.began))
+		"read_models", m.Models.Head.Sequence, "bytes", m.bytes(), "files", len(m.Files), "took", time.Since(began))
+	return nil
 }
 
-// answers answers with a signed text, if this replica can give a copy.
+// token shows that a replica knows the secret. It goes to what has shown the same, or a replica's certificate.
+func token(secret string) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	_, _ = mac.Write([]byte("allot copies")) // a hash takes everything
+	return "Bearer " + hex.EncodeToString(mac.Sum(nil))
+}
+
+// onlyReplicas refuses requests without the token: a copy holds everything of all projects.
+func onlyReplicas(secret string, next http.Handler) http.Handler {
+	want := []byte(token(secret))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !hmac.Equal(want, []byte(r.Header.Get("Authorization"))) {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(headerWait)) // of a body, which is not read
+			http.Error(w, "it does not know the cluster's secret", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// answers answers with a text, if this replica can give a copy.
 func (s *Server) answers(text func(*http.Request) ([]byte, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := s.cfg.fit()
@@ -192,47 +195,37 @@ func (s *Server) answers(text func(*http.Request) ([]byte, error)) http.Handler 
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		w.Header().Set(headerSignature, signAnswer(s.cfg.Secret, r.Header.Get(headerNumber), body))
 		if _, err := w.Write(body); err != nil {
 			s.cfg.Logger.Debug("a replica that asked for a copy was not answered", "error", err)
 		}
 	})
 }
 
-// manifest waits until a copy is made.
-func (s *Server) manifest(r *http.Request) ([]byte, error) {
-	g := s.take(true)
-	if g == nil {
-		return nil, errors.New("this replica is stopping")
+// open opens a file of the present copy, and has the copy kept for a while. The file's name is a digest, and never a
+// path. With an error it returns the status of the answer.
+func (s *Server) open(name string) (file *os.File, status int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.manifest == nil {
+		return nil, http.StatusGone, errors.New("there is no copy any more")
 	}
-	select {
-	case <-g.made:
-		return g.manifest, g.failure
-	case <-r.Context().Done():
-		return nil, r.Context().Err()
-	}
-}
-
-// answerFile sends a file. Its name is a digest, and never a path.
-func (s *Server) answerFile(w http.ResponseWriter, r *http.Request) {
-	g := s.take(false)
-	if g == nil {
-		http.Error(w, "there is no copy any more", http.StatusGone)
-		return
-	}
-	<-g.made
+	s.forget.Reset(s.cfg.kept)
 	var sum ledger.Digest
 	path := ""
-	if sum.UnmarshalText([]byte(r.PathValue("sum"))) == nil {
-		path = g.paths[sum]
+	if sum.UnmarshalText([]byte(name)) == nil {
+		path = s.paths[sum]
 	}
 	if path == "" {
-		http.Error(w, "the copy has no such file", http.StatusNotFound)
-		return
+		return nil, http.StatusNotFound, errors.New("the copy has no such file")
 	}
-	in, err := os.Open(path)
+	file, err = os.Open(path)
+	return file, http.StatusServiceUnavailable, err
+}
+
+func (s *Server) answerFile(w http.ResponseWriter, r *http.Request) {
+	in, status, err := s.open(r.PathValue("sum"))
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		http.Error(w, err.Error(), status)
 		return
 	}
 	defer func() { _ = in.Close() }() // nothing was written

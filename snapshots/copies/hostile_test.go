@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/allot-project/allot/ledger"
@@ -87,7 +86,7 @@ func TestHostileManifests(t *testing.T) {
 			})
 			w.refuses(t, nil, one.says, func(into *replica) (*Copy, error) {
 				liar := have.serve(nil)
-				liar.http.Handler = newGuard(secret, liar.answers(func(r *http.Request) ([]byte, error) {
+				liar.http.Handler = onlyReplicas(secret, liar.answers(func(r *http.Request) ([]byte, error) {
 					if r.URL.Path == offerPath {
 						return json.Marshal(liar.cfg.offer())
 					}
@@ -150,50 +149,24 @@ func (w *world) refuses(t *testing.T, want error, says string, get func(into *re
 	nothingLeft(t, into)
 }
 
-// TestHostileObjects: what lies in an archive under the name of a file or of a manifest,
-// and is a pipe, a device or a link to one, is not read, and not waited for. Of a file
-// that has no end no more is read than the manifest lists.
-func TestHostileObjects(t *testing.T) {
+// TestEndlessFile: of a file that has no end no more is read than the manifest lists.
+func TestEndlessFile(t *testing.T) {
 	w := newWorld(t)
 	have := w.full(30)
-	for kind, make := range map[string]func(path string) error{
-		"pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
-		"device": func(path string) error { return os.Symlink("/dev/zero", path) },
-		"folder": func(path string) error { return os.Mkdir(path, 0o700) },
-	} {
-		for _, below := range []string{storedFiles, storedManifests} {
-			t.Run(kind+" in "+below, func(t *testing.T) {
-				w.t, have.w.t = t, t
-				archive := t.TempDir()
-				have.keepOnce(archive, nil)
-				for _, path := range objects(t, archive, below) {
-					ledgertest.OK(t, os.Remove(path), make(path))
-				}
-				says := "no regular file"
-				if kind == "folder" && below == storedManifests {
-					says = ErrNone.Error()
-				}
-				w.refuses(t, nil, says, func(into *replica) (*Copy, error) { return w.take(into, archive, nil) })
-			})
-		}
-	}
-	t.Run("a replica that never ends", func(t *testing.T) {
-		w.t, have.w.t = t, t
-		w.refuses(t, nil, "has more than", func(into *replica) (*Copy, error) {
-			endless := have.serve(nil)
-			routes := endless.http.Handler
-			endless.http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if !strings.HasPrefix(r.URL.Path, filesPath) || r.Header.Get(headerSignature) == "" {
-					routes.ServeHTTP(w, r)
+	w.refuses(t, nil, "has more than", func(into *replica) (*Copy, error) {
+		endless := have.serve(nil)
+		routes := endless.http.Handler
+		endless.http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !strings.HasPrefix(r.URL.Path, filesPath) || r.Header.Get("Authorization") == "" {
+				routes.ServeHTTP(w, r)
+				return
+			}
+			for zeros := [1 << 10]byte{}; ; {
+				if _, err := w.Write(zeros[:]); err != nil {
 					return
 				}
-				for zeros := [1 << 10]byte{}; ; {
-					if _, err := w.Write(zeros[:]); err != nil {
-						return
-					}
-				}
-			})
-			return w.join(into, nil, peer("endless", endless.Address()))
+			}
 		})
+		return w.join(into, nil, peer("endless", endless.Address()))
 	})
 }

@@ -35,7 +35,7 @@ type Progress struct {
 type JoinConfig struct {
 	// Peers are the other replicas that may give one; nil: none.
 	Peers  func(context.Context) []Peer
-	TLS    *tls.Config // of the replicas; nil: none
+	TLS    *tls.Config // of the replicas
 	Secret string      // of the replicas
 	// Stores have copies, too.
 	Stores []bucket.Store
@@ -79,38 +79,44 @@ type found interface {
 	manifest(ctx context.Context) (*manifest, error)
 	// open reads one of its files.
 	open(ctx context.Context, sum ledger.Digest) (io.ReadCloser, error)
-	// close ends connections.
-	close()
 }
 
 // Join gets the newest copy of another replica or else of an archive. Without one the
 // error says why, and nothing has changed.
 func Join(ctx context.Context, cfg JoinConfig) (*Copy, error) {
-	got, err := cfg.fromPeers(ctx)
-	if err == nil || ctx.Err() != nil || len(cfg.Stores) == 0 {
-		return got, err
+	var reasons []error
+	for _, source := range []func(context.Context) ([]found, error){cfg.ofPeers, cfg.ofStores} {
+		list, err := source(ctx)
+		if err != nil {
+			reasons = append(reasons, err)
+		}
+		for _, one := range list {
+			got, err := cfg.tell(ctx, one)
+			if err == nil || ctx.Err() != nil {
+				return got, err
+			}
+			reasons = append(reasons, fmt.Errorf("%s: %w", one, err))
+		}
 	}
-	got, stored := cfg.fromStores(ctx)
-	if stored == nil || ctx.Err() != nil || cfg.Peers == nil {
-		return got, stored
+	if len(reasons) == 0 {
+		return nil, ErrNone
 	}
-	return nil, errors.Join(err, stored)
+	return nil, errors.Join(reasons...)
 }
 
-func (c *JoinConfig) fromPeers(ctx context.Context) (*Copy, error) {
+// ofPeers lists the copies of other replicas: first of those that follow, and of these who has come farthest.
+func (c *JoinConfig) ofPeers(ctx context.Context) (list []found, err error) {
 	if c.Peers == nil {
-		return nil, ErrNone
+		return nil, nil
 	}
 	peers := c.Peers(ctx)
 	slices.SortFunc(peers, inOrder)
-	var list []found
 	for _, peer := range peers {
 		list = append(list, newPeerCopy(peer, c.Secret, c.TLS))
 	}
-	return c.first(ctx, list)
+	return list, nil
 }
 
-// inOrder puts first who follows, and then who has come farthest.
 func inOrder(a, b Peer) int {
 	if a.Leads != b.Leads {
 		if a.Leads {
@@ -121,59 +127,43 @@ func inOrder(a, b Peer) int {
 	return cmp.Or(cmp.Compare(b.Sequence, a.Sequence), cmp.Compare(a.Name, b.Name))
 }
 
-func (c *JoinConfig) fromStores(ctx context.Context) (*Copy, error) {
-	var reasons []error
+// ofStores lists the copies in archives that are of use, and says why others are not.
+func (c *JoinConfig) ofStores(ctx context.Context) (list []found, err error) {
 	for _, store := range c.Stores {
-		names, err := listStored(ctx, store)
-		if err != nil {
-			reasons = append(reasons, fmt.Errorf("%s: %w", store, err))
-			continue
+		names, failed := listStored(ctx, store)
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", store, failed))
 		}
-		var list []found
 		for _, name := range names {
 			if name.models.Sequence > c.UpTo {
-				reasons = append(reasons, fmt.Errorf("%s: the copy of sequence %d is newer than the log, which ends at %d", store,
+				err = errors.Join(err, fmt.Errorf("%s: the copy of sequence %d is newer than the log, which ends at %d", store,
 					name.models.Sequence, c.UpTo))
 				continue
 			}
 			list = append(list, &storedCopy{store: store, name: name, unsign: c.Unsign})
 		}
-		got, err := c.first(ctx, list)
-		if err == nil || ctx.Err() != nil {
-			return got, err
-		}
-		reasons = append(reasons, err)
 	}
-	return nil, errors.Join(reasons...)
+	return list, err
 }
 
-// first gets the first copy of some that is good.
-func (c *JoinConfig) first(ctx context.Context, list []found) (*Copy, error) {
-	var reasons []error
-	for _, one := range list {
-		began := time.Now()
-		got, err := c.try(ctx, one)
-		switch {
-		case err == nil:
-			c.Logger.Info("State and read models have come", "from", one, "bytes", got.Bytes,
-				"state", got.State.Head().Sequence, "sequence", got.Models.Head.Sequence, "took", time.Since(began))
-			return got, nil
-		case ctx.Err() != nil:
-			return nil, fmt.Errorf("copies: %w", ctx.Err())
-		case !errors.Is(err, ErrNotWorth):
-			c.Logger.Warn("a copy of State and read models did not come", "from", one, "because", err)
-		}
-		reasons = append(reasons, fmt.Errorf("%s: %w", one, err))
+// tell gets a copy, and logs what has become of it.
+func (c *JoinConfig) tell(ctx context.Context, one found) (*Copy, error) {
+	began := time.Now()
+	got, err := c.try(ctx, one)
+	switch {
+	case err == nil:
+		c.Logger.Info("State and read models have come", "from", one, "bytes", got.Bytes,
+			"state", got.State.Head().Sequence, "sequence", got.Models.Head.Sequence, "took", time.Since(began))
+	case ctx.Err() != nil:
+		err = fmt.Errorf("copies: %w", ctx.Err())
+	case !errors.Is(err, ErrNotWorth):
+		c.Logger.Warn("a copy of State and read models did not come", "from", one, "because", err)
 	}
-	if len(reasons) == 0 {
-		return nil, ErrNone
-	}
-	return nil, errors.Join(reasons...)
+	return got, err
 }
 
 // try gets a copy, again if the way to it breaks off.
 func (c *JoinConfig) try(ctx context.Context, one found) (got *Copy, err error) {
-	defer one.close()
 	for try := range tries {
 		if try > 0 {
 			select {

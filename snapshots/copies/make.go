@@ -26,8 +26,6 @@ type Maker struct {
 	Fork func(context.Context) (*ledger.State, error)
 	// Unfit says why no copy may be made now, such as a full disk; or nil.
 	Unfit func() error
-
-	spoil func(*manifest) // does something to what it says; nil: nothing
 }
 
 // fit says why no copy can be made now.
@@ -46,13 +44,7 @@ func (k *Maker) fit() error {
 
 // offer is what a copy would be that is made now.
 func (k *Maker) offer() offer {
-	m := &manifest{Form: ownForm(), Models: k.Views.Position()}
-	if k.spoil != nil {
-		k.spoil(m)
-	}
-	o := m.offer()
-	o.Bytes = int64(k.Views.StoreStats().DiskBytes)
-	return o
+	return offer{ownForm(), k.Views.Position(), int64(k.Views.StoreStats().DiskBytes)}
 }
 
 // modelsName is the folder of the read models in one with a copy.
@@ -91,9 +83,6 @@ func (k *Maker) write(ctx context.Context, dir string) (m manifest, paths map[le
 			return m, nil, err
 		}
 		m.Files, paths[one.Sum] = append(m.Files, one), path
-	}
-	if k.spoil != nil {
-		k.spoil(&m)
 	}
 	return m, paths, nil
 }

@@ -2,8 +2,6 @@ package copies
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/rand"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -12,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/allot-project/allot/ledger"
@@ -38,33 +35,24 @@ var errGone = errors.New("the replica cannot be reached")
 
 type peerCopy struct {
 	Peer
-	secret    string
-	scheme    string
-	client    *http.Client
-	challenge atomic.Pointer[string] // what the peer wants signed; nil: that is not known yet
+	token  string
+	client *http.Client
 }
 
 func newPeerCopy(peer Peer, secret string, secure *tls.Config) *peerCopy {
-	p := &peerCopy{Peer: peer, secret: secret, scheme: "http"}
 	keepAlive := net.KeepAliveConfig{Enable: true, Idle: offerWait, Interval: offerWait, Count: 3}
-	transport := &http.Transport{
-		DialContext:        (&net.Dialer{Timeout: offerWait, KeepAliveConfig: keepAlive}).DialContext,
-		DisableCompression: true, MaxIdleConnsPerHost: atOnce, MaxResponseHeaderBytes: 64 << 10,
-	}
-	if secure != nil {
-		p.scheme, transport.TLSClientConfig = "https", secure
-	}
-	p.client = &http.Client{
-		Transport:     transport,
+	return &peerCopy{peer, token(secret), &http.Client{
+		Transport: &http.Transport{
+			DialContext:        (&net.Dialer{Timeout: offerWait, KeepAliveConfig: keepAlive}).DialContext,
+			DisableCompression: true, MaxIdleConnsPerHost: atOnce, IdleConnTimeout: offerWait, MaxResponseHeaderBytes: 64 << 10,
+			TLSClientConfig: secure, TLSHandshakeTimeout: offerWait,
+		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	return p
+	}}
 }
 
 // String names it.
 func (p *peerCopy) String() string { return p.Name }
-
-func (p *peerCopy) close() { p.client.CloseIdleConnections() }
 
 func (p *peerCopy) offer(ctx context.Context) (o offer, err error) {
 	text, err := p.ask(ctx, offerPath, offerWait)
@@ -84,11 +72,11 @@ func (p *peerCopy) manifest(ctx context.Context) (*manifest, error) {
 	return readManifest(text)
 }
 
-// ask returns a signed answer, which may take some time.
+// ask returns an answer, which may take some time.
 func (p *peerCopy) ask(ctx context.Context, path string, wait time.Duration) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	resp, number, err := p.send(ctx, path)
+	resp, err := p.send(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -96,9 +84,8 @@ func (p *peerCopy) ask(ctx context.Context, path string, wait time.Duration) ([]
 	if err = errors.Join(err, resp.Body.Close()); err != nil {
 		return nil, fmt.Errorf("%w: %w", errGone, err)
 	}
-	want := signAnswer(p.secret, number, text)
-	if len(text) > maxManifest || !hmac.Equal([]byte(want), []byte(resp.Header.Get(headerSignature))) {
-		return nil, fmt.Errorf("%w: its answer of %d bytes is not signed with the cluster's secret", errBad, len(text))
+	if len(text) > maxManifest {
+		return nil, fmt.Errorf("%w: its answer has more than %d bytes", errBad, maxManifest)
 	}
 	return text, nil
 }
@@ -106,7 +93,7 @@ func (p *peerCopy) ask(ctx context.Context, path string, wait time.Duration) ([]
 func (p *peerCopy) open(ctx context.Context, sum ledger.Digest) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	stall := time.AfterFunc(stallWait, cancel)
-	resp, _, err := p.send(ctx, filesPath+sum.String())
+	resp, err := p.send(ctx, filesPath+sum.String())
 	if err != nil {
 		stall.Stop()
 		cancel()
@@ -137,38 +124,26 @@ func (c *coming) Close() error {
 	return c.body.Close()
 }
 
-// send sends a signed request, again if the other replica wants another challenge
-// signed. It returns the request's number.
-func (p *peerCopy) send(ctx context.Context, path string) (resp *http.Response, number string, err error) {
-	for range 3 { // it is not known at first, and may change once
-		number = rand.Text()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.scheme+"://"+p.Address+path, nil)
-		if err != nil {
-			return nil, "", fmt.Errorf("copies: %w", err)
-		}
-		if challenge := p.challenge.Load(); challenge != nil {
-			req.Header.Set(headerNumber, number)
-			req.Header.Set(headerSignature, signRequest(p.secret, req, *challenge, number))
-		}
-		if resp, err = p.client.Do(req); err != nil {
-			return nil, "", fmt.Errorf("%w: %w", errGone, err)
-		}
-		if resp.StatusCode == http.StatusOK {
-			return resp, number, nil
-		}
-		text, reading := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-		if err := errors.Join(reading, resp.Body.Close()); err != nil {
-			return nil, "", fmt.Errorf("%w: %w", errGone, err)
-		}
-		switch resp.StatusCode {
-		case http.StatusUnauthorized:
-		case http.StatusGone: // it has forgotten the copy, and can make another one
-			return nil, "", fmt.Errorf("%w: %q", errGone, strings.TrimSpace(string(text)))
-		default:
-			return nil, "", fmt.Errorf("it answers %d: %q", resp.StatusCode, strings.TrimSpace(string(text)))
-		}
-		challenge := resp.Header.Get(headerChallenge)
-		p.challenge.Store(&challenge)
+func (p *peerCopy) send(ctx context.Context, path string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+p.Address+path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("copies: %w", err)
 	}
-	return nil, "", errors.New("it takes no request of this server: do both have the same secret?")
+	req.Header.Set("Authorization", p.token)
+	resp, err := p.client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errGone, err)
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp, nil
+	}
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return nil, fmt.Errorf("%w: %w", errGone, err)
+	}
+	err = fmt.Errorf("it answers %d: %q", resp.StatusCode, strings.TrimSpace(string(text)))
+	if resp.StatusCode == http.StatusGone { // it has forgotten the copy, and can make another one
+		err = fmt.Errorf("%w: %w", errGone, err)
+	}
+	return nil, err
 }

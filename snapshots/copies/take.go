@@ -9,8 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
@@ -66,34 +67,20 @@ func (a *arriving) inLog(ctx context.Context, m *manifest) error {
 // takeAll brings all files, the largest first, some at a time. What several of them
 // hold comes once.
 func (a *arriving) takeAll(ctx context.Context, m *manifest) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
 	files := slices.Clone(m.Files)
 	slices.SortFunc(files, func(a, b file) int {
 		return cmp.Or(cmp.Compare(b.Size, a.Size), cmp.Compare(a.Sum.String(), b.Sum.String()))
 	})
-	queue := make(chan file, len(files))
 	for i, one := range files {
 		if i > 0 && files[i-1].Sum == one.Sum {
 			a.came(one.Size)
 			continue
 		}
-		queue <- one
+		group.Go(func() error { return a.takeFile(ctx, one) })
 	}
-	close(queue)
-	var all sync.WaitGroup
-	for range atOnce {
-		all.Go(func() {
-			for one := range queue {
-				if err := a.takeFile(ctx, one); err != nil {
-					stop(err)
-					return
-				}
-			}
-		})
-	}
-	all.Wait()
-	return context.Cause(ctx)
+	return group.Wait()
 }
 
 func (a *arriving) came(n int64) {

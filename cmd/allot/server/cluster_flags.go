@@ -212,6 +212,18 @@ func (f *clusterFlags) tls(logger *slog.Logger) (*tls.Config, error) {
 	}, nil
 }
 
+// proof returns how replicas that give each other copies prove what they are: by certificates, or without any by the
+// secret; and the secret.
+func (f *clusterFlags) proof(logger *slog.Logger) (secure *tls.Config, secret string, err error) {
+	if secret, err = f.secret(); err != nil {
+		return nil, "", err
+	}
+	if secure, err = f.tls(logger); secure == nil && err == nil {
+		secure, err = embedded.SecretTLS(secret)
+	}
+	return secure, secret, err
+}
+
 // ownAddress returns the address in the list that belongs to this machine.
 func (f *clusterFlags) ownAddress() (string, error) {
 	host, err := os.Hostname()

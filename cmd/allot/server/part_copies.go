@@ -32,10 +32,7 @@ func (p *copiesPart) start(context.Context) error {
 	cfg := copies.ServerConfig{Maker: p.snaps.maker(p.disks.NotEligible), Listen: p.config.Cluster.HTTP, Logger: p.logger}
 	cfg.Fork = p.replica.replica.Fork
 	var err error
-	if cfg.TLS, err = p.config.Cluster.tls(p.logger); err == nil {
-		cfg.Secret, err = p.config.Cluster.secret()
-	}
-	if err == nil {
+	if cfg.TLS, cfg.Secret, err = p.config.Cluster.proof(p.logger); err == nil {
 		p.giver, err = copies.Serve(cfg)
 	}
 	if err != nil {
@@ -152,10 +149,7 @@ func (p *joinPart) take(ctx context.Context, from, last uint64) (*copies.Copy, e
 	}
 	defer stop()
 	cfg.Peers = func(ctx context.Context) []copies.Peer { return p.peers(ctx, nc) }
-	if cfg.TLS, err = p.config.Cluster.tls(p.logger); err == nil {
-		cfg.Secret, err = p.config.Cluster.secret()
-	}
-	if err != nil {
+	if cfg.TLS, cfg.Secret, err = p.config.Cluster.proof(p.logger); err != nil {
 		return nil, err
 	}
 	return copies.Join(ctx, cfg)

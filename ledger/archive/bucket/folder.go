@@ -15,11 +15,9 @@ import (
 	"github.com/allot-project/allot/ledger/durable"
 )
 
-// folder is a store in a folder of this machine, or of a network file system.
-type folder struct {
-	dir   string
-	calls chan struct{} // one place for each call under way
-}
+// folder is a store in a folder of this machine, or of a network file system. One that is mounted soft gives an error
+// when its server is silent; otherwise the kernel holds calls up for as long.
+type folder struct{ dir string }
 
 // FolderOf returns the folder of a store that is one; "": it is a bucket.
 func FolderOf(store Store) string {
@@ -36,7 +34,7 @@ func openFolder(u *url.URL) (Store, error) {
 	if u.Host != "" || !filepath.IsAbs(u.Path) || u.RawQuery != "" {
 		return nil, fmt.Errorf("%w: %q: a folder is named file:/// and its absolute path", ErrURL, u)
 	}
-	return &folder{filepath.Clean(u.Path), make(chan struct{}, stuckCalls)}, nil
+	return &folder{filepath.Clean(u.Path)}, nil
 }
 
 func (f *folder) String() string { return "file://" + f.dir }
@@ -46,11 +44,6 @@ func (f *folder) path(name string) string { return filepath.Join(f.dir, filepath
 // Create implements Store. The file gets its name by a hard link, which fails if
 // there is one: a rename would replace it.
 func (f *folder) Create(ctx context.Context, name string, contents *os.File, size int64) error {
-	_, err := within(ctx, f, func() (struct{}, error) { return struct{}{}, f.create(ctx, name, contents, size) })
-	return err
-}
-
-func (f *folder) create(ctx context.Context, name string, contents *os.File, size int64) error {
 	path := f.path(name)
 	if err := f.make(filepath.Dir(path)); err != nil {
 		return folderError(err)
@@ -119,15 +112,7 @@ func folderError(err error) error {
 
 // Open implements Store. To open a pipe would wait for a writer, and a device may have
 // no end: only regular files are opened.
-func (f *folder) Open(ctx context.Context, name string) (io.ReadCloser, error) {
-	file, err := within(ctx, f, func() (*os.File, error) { return f.open(name) })
-	if err != nil {
-		return nil, err
-	}
-	return &reading{ctx: ctx, of: f, file: file, own: make([]byte, readingBytes)}, nil
-}
-
-func (f *folder) open(name string) (*os.File, error) {
+func (f *folder) Open(_ context.Context, name string) (io.ReadCloser, error) {
 	info, err := os.Stat(f.path(name))
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s is no regular file", f.path(name))
@@ -142,19 +127,18 @@ func (f *folder) open(name string) (*os.File, error) {
 	return file, nil
 }
 
-func (f *folder) Remove(ctx context.Context, name string) error {
+func (f *folder) Remove(_ context.Context, name string) error {
 	if err := removable(name); err != nil {
 		return err
 	}
-	_, err := within(ctx, f, func() (struct{}, error) { return struct{}{}, os.Remove(f.path(name)) })
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(f.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return folderError(err)
 	}
 	return nil
 }
 
 func (f *folder) List(ctx context.Context, prefix string, yield func(Object) error) error {
-	list, err := within(ctx, f, func() ([]Object, error) { return f.list(ctx, prefix) })
+	list, err := f.list(ctx, prefix)
 	if err != nil {
 		return err
 	}

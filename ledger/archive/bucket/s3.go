@@ -35,17 +35,20 @@ const (
 )
 
 func openS3(u *url.URL) (Store, error) {
-	options, err := s3Options(u)
+	at, err := placeIn(u)
 	if err != nil {
 		return nil, err
 	}
-	transport := transport()
-	client, err := minio.New(options.endpoint, &minio.Options{
+	transport, err := minio.DefaultTransport(!at.insecure)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %q: %w", ErrURL, u, err)
+	}
+	client, err := minio.New(at.endpoint, &minio.Options{
 		Creds: credentials.NewChainCredentials([]credentials.Provider{
 			&credentials.EnvAWS{}, &credentials.EnvMinio{}, &credentials.FileAWSCredentials{},
 			&credentials.IAM{Client: &http.Client{Transport: transport, Timeout: metadataWait}},
 		}),
-		Secure: !options.insecure, Region: options.region, Transport: transport, MaxRetries: tries,
+		Secure: !at.insecure, Region: at.region, Transport: transport, MaxRetries: tries,
 		BucketLookup: minio.BucketLookupAuto,
 	})
 	if err != nil {
@@ -55,17 +58,38 @@ func openS3(u *url.URL) (Store, error) {
 	return &s3{client: client, bucket: u.Host, prefix: prefix, url: u.String()}, nil
 }
 
-func s3Options(u *url.URL) (place, error) {
+// place is where a bucket is, as its URL says.
+type place struct {
+	endpoint, region string
+	insecure         bool
+}
+
+func placeIn(u *url.URL) (at place, err error) {
 	if err := s3utils.CheckValidBucketName(u.Host); err != nil {
-		return place{}, fmt.Errorf("%w: %q names no bucket: s3://BUCKET/PREFIX?endpoint=HOST:PORT: %w", ErrURL, u, err)
+		return at, fmt.Errorf("%w: %q names no bucket: s3://BUCKET/PREFIX?endpoint=HOST:PORT: %w", ErrURL, u, err)
 	}
-	at, err := placeIn(u)
-	at.endpoint = cmp.Or(at.endpoint, defaultEndpoint)
-	if host, _, _ := strings.Cut(at.endpoint, ":"); strings.HasSuffix(strings.ToLower(host), googleHost) {
+	values, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return at, fmt.Errorf("%w: %q: %w", ErrURL, u, err)
+	}
+	for key := range values {
+		if key != "endpoint" && key != "region" && key != "insecure" {
+			return at, fmt.Errorf("%w: %q: %q is none of endpoint, region, insecure", ErrURL, u, key)
+		}
+	}
+	insecure := cmp.Or(values.Get("insecure"), "false")
+	at = place{cmp.Or(values.Get("endpoint"), defaultEndpoint), values.Get("region"), insecure == "true"}
+	host, _, _ := strings.Cut(at.endpoint, ":")
+	switch {
+	case insecure != "true" && insecure != "false":
+		return at, fmt.Errorf("%w: insecure=%q is neither true nor false", ErrURL, insecure)
+	case strings.Contains(at.endpoint, "/"):
+		return at, fmt.Errorf("%w: endpoint=%s is not HOST:PORT; for a store without TLS add insecure=true", ErrURL, at.endpoint)
+	case strings.HasSuffix(strings.ToLower(host), googleHost):
 		return at, fmt.Errorf("%w: %s does not know the condition that an object is new, so two servers could overwrite each "+
 			"other's parts: archive to file:///FOLDER, and copy that folder with gcloud storage rsync", ErrURL, host)
 	}
-	return at, err
+	return at, nil
 }
 
 func (s *s3) String() string { return s.url }
@@ -92,7 +116,7 @@ func (s *s3) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, s3Error(err)
 	}
-	return &passing{body}, nil
+	return body, nil
 }
 
 func (s *s3) Remove(ctx context.Context, name string) error {
