@@ -72,8 +72,7 @@ func (d *Disk) estimate(views *projector.Projector) error {
 	}
 	if fresh := records - before; fresh >= leastForDays && d.Data > 0 {
 		perDay := float64(d.Data) / float64(records) * float64(fresh)
-		days := max(0, float64(d.Free-d.Reserve)) / perDay
-		d.DaysLeft = &days
+		d.DaysLeft = new(max(0, float64(d.Free-d.Reserve)) / perDay)
 	}
 	return nil
 }
@@ -106,12 +105,10 @@ func (q *Questions) status(ctx context.Context, p *parameters) (any, error) {
 		s.Key = q.Notary.Key.Name()
 	}
 	if q.Scrub != nil {
-		status := q.Scrub()
-		s.Scrub = &status
+		s.Scrub = new(q.Scrub())
 	}
 	if q.Disk != nil {
-		disk := q.Disk()
-		s.Disk = &disk
+		s.Disk = new(q.Disk())
 		err = s.Disk.estimate(q.Views)
 	}
 	return s, err

@@ -120,9 +120,8 @@ func TestFollowLimits(t *testing.T) {
 	if !strings.Contains(f.log.String(), "CUSTOM_NONE") {
 		t.Error("nothing is said of a class that the ledger does not have")
 	}
-	nine := int64(9)
-	f.Accept(t, &commands.SetLimit{Project: "p", Class: "DISK_GB", Most: &nine})
-	f.Accept(t, &commands.SetLimit{Project: "p", Type: "MIGRATION", Most: &nine})
+	f.Accept(t, &commands.SetLimit{Project: "p", Class: "DISK_GB", Most: new(int64(9))})
+	f.Accept(t, &commands.SetLimit{Project: "p", Type: "MIGRATION", Most: new(int64(9))})
 	f.comes(t, vcpu, servers, tree, `"p" type MIGRATION: 9`)
 	f.Accept(t, &commands.SetLimit{Project: "p", Type: "MIGRATION"})
 

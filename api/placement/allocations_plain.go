@@ -88,8 +88,7 @@ func (r *plainReader) generation(want *commands.ConsumerAllocations) bool {
 		return err == nil
 	}
 	generation, plain := plainInteger(value)
-	unsigned := uint64(generation)
-	want.Generation = &unsigned
+	want.Generation = new(uint64(generation))
 	return plain
 }
 

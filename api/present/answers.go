@@ -174,8 +174,7 @@ func CountersOf(trees Trees, p *ledger.Provider) ([]wire.Counter, error) {
 		return nil, err
 	}
 	for i := range list {
-		left := list[i].Total - ledger.Drawn(tree, p.UUID, list[i].Name, nil)
-		list[i].Left = &left
+		list[i].Left = new(list[i].Total - ledger.Drawn(tree, p.UUID, list[i].Name, nil))
 	}
 	return list, nil
 }
