@@ -54,7 +54,7 @@ func TestConsumption(t *testing.T) {
 	const held = `{"class":"DISK_GB","amount_ns":"20","hours":"0.000000000"},` +
 		`{"class":"VCPU","amount_ns":"43200000000000","hours":"12.000000000"}`
 	for query, want := range map[string]string{
-		interval: held,
+		interval + "by=class": held,
 		"from=2026-05-01T00:30:00Z&to=2026-05-01T01:30:00Z&provider=" + host.String() + "&class=VCPU": `` +
 			`{"class":"VCPU","amount_ns":"21600000000000","hours":"6.000000000",` +
 			`"capacity_ns":"14400000000000","capacity_hours":"4.000000000",` +
