@@ -42,7 +42,8 @@ func (i *Inclusion) Check(trust proof.Trust) (*Line, *proof.Checkpoint, error) {
 	if err := proof.CheckInclusion(i.Path, checkpoint, i.Number, ledger.LeafHash(i.Leaf)); err != nil {
 		return nil, nil, err
 	}
-	return new(LineOf(at, record)), checkpoint, nil
+	line := LineOf(at, record)
+	return &line, checkpoint, nil
 }
 
 // Growth proves that the log of a checkpoint holds everything of an earlier

@@ -72,7 +72,8 @@ func (d *Disk) estimate(views *projector.Projector) error {
 	}
 	if fresh := records - before; fresh >= leastForDays && d.Data > 0 {
 		perDay := float64(d.Data) / float64(records) * float64(fresh)
-		d.DaysLeft = new(max(0, float64(d.Free-d.Reserve)) / perDay)
+		days := max(0, float64(d.Free-d.Reserve)) / perDay
+		d.DaysLeft = &days
 	}
 	return nil
 }

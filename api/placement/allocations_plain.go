@@ -88,7 +88,8 @@ func (r *plainReader) generation(want *commands.ConsumerAllocations) bool {
 		return err == nil
 	}
 	generation, plain := plainInteger(value)
-	want.Generation = new(uint64(generation))
+	unsigned := uint64(generation)
+	want.Generation = &unsigned
 	return plain
 }
 

@@ -202,7 +202,8 @@ func candidateRequestOf(r *request, text string) (*demand.CandidateRequest, erro
 	if err != nil {
 		return nil, err
 	}
-	return new(demand.Of(&q.request, classes)), nil
+	request := demand.Of(&q.request, classes)
+	return &request, nil
 }
 
 func claimedBody(outcome commands.Outcome, alternatives bool) m {

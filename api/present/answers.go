@@ -174,7 +174,8 @@ func CountersOf(trees Trees, p *ledger.Provider) ([]wire.Counter, error) {
 		return nil, err
 	}
 	for i := range list {
-		list[i].Left = new(list[i].Total - ledger.Drawn(tree, p.UUID, list[i].Name, nil))
+		left := list[i].Total - ledger.Drawn(tree, p.UUID, list[i].Name, nil)
+		list[i].Left = &left
 	}
 	return list, nil
 }
