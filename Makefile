@@ -1,5 +1,5 @@
 # make check: everything that CI runs.
-.PHONY: build deb release release-check cluster check test race models cover fuzz faults shadow-faults import-faults bench bench-past bench-http bench-cluster bench-candidates floods differential side-by-side lint measure screenshots simulate simulate-reverts
+.PHONY: build deb release release-check cluster check test race models cover fuzz faults shadow-faults import-faults bench bench-http bench-cluster bench-candidates floods differential side-by-side lint measure screenshots simulate simulate-reverts
 
 build:
 	go build -o bin/ ./cmd/allot ./cmd/allot-migrate ./cmd/allot-bench
@@ -94,11 +94,6 @@ import-faults:
 # Compare ratios within one run; absolute figures hold for one machine and day.
 bench:
 	go test ./commands/writer ./projector -run '^$$' -bench . -benchmem -timeout 30m
-
-# Questions about a past of a million records, and a history among ten million.
-bench-past:
-	ALLOT_BENCH_RECORDS=1000000 go test ./api/placement -run '^$$' -bench Moments -timeout 30m
-	ALLOT_BENCH_RECORDS=10000000 go test ./api/audit -run '^$$' -bench History -timeout 30m
 
 # The same random requests to Allot and to OpenStack Placement 8.0.0.
 differential:

@@ -3,7 +3,6 @@
 package asyncapi
 
 import (
-	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -189,14 +188,4 @@ func headerSchemas() object {
 			"Nats-Service-Error-Code": text("400, 404, 409 (rejected), 413, 500 or 503"),
 		}},
 	}
-}
-
-// Encode returns the document as it is in docs/asyncapi.json.
-func Encode() ([]byte, error) {
-	document, err := Document()
-	if err != nil {
-		return nil, err
-	}
-	encoded, err := json.MarshalIndent(document, "", " ")
-	return append(encoded, '\n'), err
 }

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -18,11 +20,13 @@ import (
 // people.
 func TestReference(t *testing.T) {
 	document, err := asyncapi.Document()
-	if err != nil {
+	text, unread := os.ReadFile("vocabulary.json")
+	var words asyncapi.Vocabulary
+	if err := errors.Join(err, unread, json.Unmarshal(text, &words)); err != nil {
 		t.Fatal(err)
 	}
 	r := through[reference](t, document)
-	isMade(t, "reference.md", r.write())
+	isMade(t, "reference.md", r.write(words.Codes))
 }
 
 type schema struct {
@@ -59,13 +63,13 @@ type reference struct {
 	} `json:"components"`
 }
 
-func (r *reference) write() []byte {
+func (r *reference) write(codes []asyncapi.CodeMeaning) []byte {
 	var out bytes.Buffer
 	out.WriteString("# Commands and queries over NATS, field by field\n\n" +
 		"Made from the types, as [asyncapi.json](../../docs/asyncapi.json) is, which a server also answers at `/asyncapi.json`.\n" +
 		"[nats.md](../../docs/nats.md) says how to talk to the server. Fields in **bold** are required.\n\n## Codes of rejections\n\n" +
 		"| code | means |\n|---|---|\n")
-	for _, one := range asyncapi.Codes() {
+	for _, one := range codes {
 		fmt.Fprintf(&out, "| `%s` | %s |\n", one.Code, cell(one.Means))
 	}
 	out.WriteString("\n## Codes of errors\n\n")

@@ -45,9 +45,6 @@ type CodeMeaning struct {
 	Means string      `json:"means,omitempty"`
 }
 
-// Codes are all codes of rejections.
-func Codes() []CodeMeaning { return vocabulary().Codes }
-
 // Schemas collects the JSON schemas of types for an API description: each schema
 // is there once, by name, and others refer to it.
 type Schemas struct {

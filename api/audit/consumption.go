@@ -51,8 +51,9 @@ func (q *Questions) consumptionMetrics(ctx context.Context, _ *parameters) (any,
 	if err != nil {
 		return nil, err
 	}
-	counter := dto.MetricType_COUNTER
-	family := &dto.MetricFamily{Name: text(consumptionName), Help: text(consumptionHelp), Type: &counter}
+	family := &dto.MetricFamily{
+		Name: new(consumptionName), Help: new(consumptionHelp), Type: new(dto.MetricType_COUNTER),
+	}
 	names := view.ClassNames()
 	for project, err := range view.ProjectsConsumption(moment) {
 		if err == nil {
@@ -87,12 +88,10 @@ func addCounters(family *dto.MetricFamily, project *projector.ProjectConsumption
 		seconds, _ := new(big.Rat).SetFrac(sums[class].Big(), big.NewInt(int64(time.Second))).Float64()
 		family.Metric = append(family.Metric, &dto.Metric{
 			Label: []*dto.LabelPair{
-				{Name: text("class"), Value: text(class)}, {Name: text("project"), Value: text(project.Project)},
+				{Name: new("class"), Value: new(class)}, {Name: new("project"), Value: new(project.Project)},
 			},
 			Counter: &dto.Counter{Value: &seconds},
 		})
 	}
 	return nil
 }
-
-func text(s string) *string { return &s }

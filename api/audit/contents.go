@@ -139,6 +139,5 @@ func nanoTime(nanoseconds int64) *time.Time {
 	if nanoseconds == 0 {
 		return nil
 	}
-	at := time.Unix(0, nanoseconds).UTC()
-	return &at
+	return new(time.Unix(0, nanoseconds).UTC())
 }

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -156,19 +155,6 @@ func TestSearch(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	q.refused(t, 400, "/audit/search", "", "?limit=201&q=a")
-}
-
-// TestNames: providers that are gone keep their last names.
-func TestNames(t *testing.T) {
-	l, q := inMemory(t)
-	here, gone := l.Provider(t, "here").String(), l.Provider(t, "gone")
-	l.Accept(t, &commands.RenameProvider{Provider: gone, Name: "gone later"})
-	l.Accept(t, &commands.DeleteProvider{Provider: gone})
-	names := told[audit.Names](t, q, fmt.Sprintf("/audit/names?ids=%s,%s,%s", here, gone, commandstest.NewID())).Names
-	if diff := cmp.Diff(map[string]string{here: "here", gone.String(): "gone later"}, names); diff != "" {
-		t.Error(diff)
-	}
-	q.refused(t, 400, "/audit/names", "", "?ids="+strings.Repeat(here+",", 500)+here)
 }
 
 // TestOwnersAndTheirConsumers: what projects and users hold adds up to what their

@@ -3,9 +3,7 @@ package audit_test
 import (
 	"fmt"
 	"net/url"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -94,23 +92,4 @@ func TestHistory(t *testing.T) {
 	q.refused(t, 400, "/audit/history?"+consumer, "&"+consumer, "&provider="+provider.String(), "&limit=0", "&limit=1001",
 		"&before=7", "&before=0.0", "&since=yesterday", "&colour=red", "&at=0", "&at=99999",
 		"&since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z")
-}
-
-// BenchmarkHistory reads the 50 entries of one consumer, with the state before
-// and after each, among many records of others: ALLOT_BENCH_RECORDS, or 200,000.
-func BenchmarkHistory(b *testing.B) {
-	f, records := commandstest.FillHistory(b)
-	q := ask(&commandstest.Ledger{Views: f.Views}, nil)
-	if n := len(history(b, q, 1000, "consumer="+f.Rare.String())); n != commandstest.RareChanges {
-		b.Fatalf("%d entries", n)
-	}
-	var took []time.Duration
-	for b.Loop() {
-		begun := time.Now()
-		q.text(b, "/audit/history?limit=50&consumer="+f.Rare.String())
-		took = append(took, time.Since(begun))
-	}
-	slices.Sort(took)
-	b.ReportMetric(float64(records), "records")
-	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-us")
 }

@@ -60,9 +60,8 @@ type Questions struct {
 	// Stop ends endless answers when the server stops.
 	Stop <-chan struct{}
 
-	actors   actors
-	arranged treeLists
-	totals   fleetTotals
+	actors actors
+	totals fleetTotals
 }
 
 // StateSource returns States of now. Each belongs to its caller.

@@ -106,21 +106,14 @@ func (q *Questions) status(ctx context.Context, p *parameters) (any, error) {
 		s.Key = q.Notary.Key.Name()
 	}
 	if q.Scrub != nil {
-		status := q.Scrub()
-		s.Scrub = &status
+		s.Scrub = new(q.Scrub())
 	}
 	if q.Disk != nil {
-		disk := q.Disk()
-		s.Disk = &disk
+		s.Disk = new(q.Disk())
 		err = s.Disk.estimate(q.Views)
 	}
 	return s, err
 }
-
-// digestTries is how often the read models are read through while new commits
-// arrive. After that the digest of a moment is derived from later read models,
-// which takes longer.
-const digestTries = 3
 
 // Digests are the position of the log after a commit, and the digests that a
 // replay of the log up to there must give, too.
@@ -133,19 +126,6 @@ type Digests struct {
 
 // digest is GET /audit/digest: of the newest commit unless a moment is asked for.
 func (q *Questions) digest(ctx context.Context, p *parameters) (any, error) {
-	for range digestTries {
-		if p.given["at"] != "" {
-			break
-		}
-		head := q.Views.Checkpoint()
-		sum, err := q.Views.Digest()
-		if err != nil {
-			return nil, err
-		}
-		if view := q.Views.View(); q.Views.Checkpoint() == head && view.Sequence() == head.Sequence {
-			return digestsOf(ctx, q.Log, view, sum)
-		}
-	}
 	view, err := q.view(p)
 	if err != nil {
 		return nil, err
@@ -154,11 +134,7 @@ func (q *Questions) digest(ctx context.Context, p *parameters) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return digestsOf(ctx, q.Log, view, sum)
-}
-
-func digestsOf(ctx context.Context, log ledger.Log, view projector.View, sum ledger.Digest) (*Digests, error) {
-	checkpoint, err := view.Checkpoint(ctx, log)
+	checkpoint, err := view.Checkpoint(ctx, q.Log)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package audit_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +20,6 @@ import (
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
-	"github.com/allot-project/allot/ledger/proof"
 )
 
 // tiled is a ledger whose tiles are served over HTTP.
@@ -79,89 +77,6 @@ func (l *tiled) tree(t *testing.T) tlog.Tree {
 		t.Fatalf("%+v, %v", checkpoint, err)
 	}
 	return tlog.Tree{N: int64(checkpoint.Size), Hash: tlog.Hash(checkpoint.Hash)}
-}
-
-// tiles reads tiles for tlog's readers of trees.
-type tiles struct {
-	*tiled
-	t *testing.T
-}
-
-func (tiles) Height() int { return 8 }
-
-func (r tiles) ReadTiles(list []tlog.Tile) (data [][]byte, err error) {
-	for _, one := range list {
-		answer, body := r.get(r.t, "/"+proof.TilePath(one))
-		if answer.StatusCode != http.StatusOK {
-			return nil, errors.New(answer.Status)
-		}
-		data = append(data, body)
-	}
-	return data, nil
-}
-
-func (tiles) SaveTiles([]tlog.Tile, [][]byte) {}
-
-// entries reads the records of a bundle.
-func (l *tiled) entries(t *testing.T, size, first int64) (list [][]byte) {
-	t.Helper()
-	wide := int(min(size-first, proof.Wide))
-	data, err := tiles{l, t}.ReadTiles([]tlog.Tile{{H: 8, L: -1, N: first / proof.Wide, W: wide}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for rest := data[0]; len(rest) > 1; {
-		long := 2 + int(binary.BigEndian.Uint16(rest))
-		list, rest = append(list, rest[2:long]), rest[long:]
-	}
-	if len(list) != wide {
-		t.Fatalf("%d of %d entries", len(list), wide)
-	}
-	return list
-}
-
-// TestTilesForOthers: tlog's reader of tiles proves all records of the log with ours, and that
-// the log has grown.
-func TestTilesForOthers(t *testing.T) {
-	t.Parallel()
-	l := tile(t, 600)
-	tree := l.tree(t)
-	hashes := tlog.TileHashReader(tree, tiles{l, t})
-	for first := int64(0); first < tree.N; first += proof.Wide {
-		for i, entry := range l.entries(t, tree.N, first) {
-			number := first + int64(i)
-			at, record, err := ledger.DecodeLeafData(entry)
-			if want, found, wantErr := l.Views.View().Leaf(at); err != nil || wantErr != nil || !found || number != want ||
-				record.Command == "" {
-				t.Fatalf("entry %d is %v, %+v: %v", number, at, record, err)
-			}
-			if number%97 != 0 && number < tree.N-2 {
-				continue
-			}
-			path, err := tlog.ProveRecord(tree.N, number, hashes)
-			if err == nil {
-				err = tlog.CheckRecord(path, tree.N, tree.Hash, number, tlog.RecordHash(entry))
-			}
-			if err != nil {
-				t.Errorf("record %d: %v", number, err)
-			}
-		}
-	}
-	for n := range 300 {
-		l.Accept(t, &commands.CreateTrait{Name: fmt.Sprint("CUSTOM_MORE_", n)})
-	}
-	later := l.tree(t)
-	growth, err := tlog.ProveTree(later.N, tree.N, tlog.TileHashReader(later, tiles{l, t}))
-	if err == nil {
-		err = tlog.CheckTree(growth, later.N, later.Hash, tree.N, tree.Hash)
-	}
-	if err != nil || later.N <= tree.N {
-		t.Errorf("from %d to %d: %v", tree.N, later.N, err)
-	}
-	other := tlog.Tree{N: later.N, Hash: tree.Hash}
-	if _, err := tlog.ProveRecord(other.N, 3, tlog.TileHashReader(other, tiles{l, t})); err == nil {
-		t.Error("the tiles prove another tree")
-	}
 }
 
 // TestTilePaths: tiles are bytes that the client may keep for ever, and what is none is not found.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
@@ -39,38 +38,30 @@ func (q sums) trees(ctx context.Context, p *parameters) (any, error) {
 	if order != orderName && p.given["class"] == "" {
 		p.refuse("class: is needed for the order %s", order)
 	}
-	view, err := q.look(p, maxTrees, defaultTrees)
+	limit := number(p, "limit", 1, maxTrees, defaultTrees)
+	world, view, err := q.world(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	class, found := view.classes.ID(p.given["class"])
+	classes, err := view.Classes()
+	if err != nil {
+		return nil, err
+	}
+	class, found := classes.ID(p.given["class"])
 	if p.given["class"] != "" && !found {
 		return nil, rest.BadRequest("class: there is no resource class %q", p.given["class"])
 	}
-	asked := treeList{view.Sequence(), p.given["class"], order, strings.ToLower(p.given["q"])}
-	list, err := q.arranged.get(asked, func() ([]*tree, error) {
-		world, _, err := q.world(ctx, p)
-		if err != nil {
-			return nil, err
-		}
-		list := treesOf(world)
-		if asked.part != "" || asked.class != "" {
-			list = slices.DeleteFunc(list, func(t *tree) bool {
-				_, has := t.of(class)
-				return asked.class != "" && !has || !strings.Contains(strings.ToLower(t.root.Name), asked.part)
-			})
-		}
-		arrange(list, class, order)
-		return list, nil
+	part := strings.ToLower(p.given["q"])
+	list := slices.DeleteFunc(treesOf(world), func(t *tree) bool {
+		_, has := t.of(class)
+		return p.given["class"] != "" && !has || !strings.Contains(strings.ToLower(t.root.Name), part)
 	})
-	if err != nil {
-		return nil, err
-	}
+	arrange(list, class, order)
 	page := &Trees{Sequence: view.Sequence(), Count: len(list), Offset: int(offset), Trees: []ShortTree{}}
-	for _, t := range list[min(int(offset), len(list)):min(int(offset)+view.limit, len(list))] {
+	for _, t := range list[min(int(offset), len(list)):min(int(offset)+limit, len(list))] {
 		one := ShortTree{Root: t.root.UUID, Name: t.root.Name, Providers: t.providers, Inventories: []ShortInventory{}}
 		for _, sum := range t.sums {
-			class := view.classes.Name(sum.class)
+			class := classes.Name(sum.class)
 			one.Inventories = append(one.Inventories, ShortInventory{class, sum.total, sum.capacity, sum.used})
 		}
 		page.Trees = append(page.Trees, one)
@@ -80,44 +71,6 @@ func (q sums) trees(ctx context.Context, p *parameters) (any, error) {
 
 // maxSkipped is more trees than there are.
 const maxSkipped = 1 << 40
-
-type treeList struct {
-	sequence           uint64
-	class, order, part string
-}
-
-const keptLists = 4
-
-// treeLists keeps the lists that were made last, so that the next page of a list
-// costs next to nothing. They are made one at a time, which bounds what they take.
-type treeLists struct {
-	mu   sync.Mutex
-	kept []keptList // guarded by mu; the newest at the end
-}
-
-type keptList struct {
-	treeList
-	trees []*tree
-}
-
-func (l *treeLists) get(asked treeList, build func() ([]*tree, error)) ([]*tree, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, one := range l.kept {
-		if one.treeList == asked {
-			return one.trees, nil
-		}
-	}
-	trees, err := build()
-	if err != nil {
-		return nil, err
-	}
-	l.kept = append(l.kept, keptList{asked, trees})
-	if len(l.kept) > keptLists {
-		l.kept = slices.Delete(l.kept, 0, 1)
-	}
-	return trees, nil
-}
 
 // Tree is the answer of GET /audit/tree: the tree that a provider belongs to.
 type Tree struct {

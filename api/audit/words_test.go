@@ -241,6 +241,7 @@ func TestNamesOfProjects(t *testing.T) {
 	if names := q.text(t, "/audit/names?ids=project,none"); !strings.Contains(names, `{"project":"web"}`) {
 		t.Error(names)
 	}
+	q.refused(t, 400, "/audit/names", "", "?ids="+strings.Repeat("one,", 500)+"one")
 }
 
 // TestSearchFindsEveryKind: what an event names is found: each kind of thing, by its name, uuid or address.

@@ -2,7 +2,7 @@ package auth
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"sync"
 	"time"
 )
@@ -50,21 +50,14 @@ func (d *Directory) freshen() {
 	}
 }
 
-// Read reads the names. After an error those are known that were read before it.
+// Read reads the names. Of a list that is cut short, and after an error, those are known that were read.
 func (d *Directory) Read(ctx context.Context) (failed error) {
-	kept := &kept{}
 	for path, of := range map[string]string{"projects": "project", "users": "user"} {
+		entries, err := list[struct{ ID, Name string }](ctx, d.Keystone, path, nil)
+		failed = errors.Join(failed, err)
 		names, ids := make(map[string]string), make(map[string][]string)
-		err := (&UnifiedLimits{Keystone: d.Keystone}).list(ctx, path, nil, func(text json.RawMessage) error {
-			var one struct{ ID, Name string }
-			if err := json.Unmarshal(text, &one); err != nil {
-				return err
-			}
+		for _, one := range entries {
 			names[one.ID], ids[one.Name] = one.Name, append(ids[one.Name], one.ID)
-			return kept.add(one.ID, one.Name)
-		})
-		if err != nil {
-			failed = err
 		}
 		if len(names) > 0 {
 			d.put(of, names, ids)

@@ -95,7 +95,7 @@ func NewKeystone(config KeystoneConfig) (*Keystone, error) {
 	if config.Outgoing != nil {
 		provider.HTTPClient.Transport = config.Outgoing(provider.HTTPClient.Transport)
 	}
-	provider.HTTPClient.Transport = shortAnswers{provider.HTTPClient.Transport}
+	provider.HTTPClient.Transport = boundedAnswers{provider.HTTPClient.Transport}
 	provider.UseTokenLock()
 	provider.ReauthFunc = func(ctx context.Context) error {
 		// A client of its own, so that a refused password does not lead here

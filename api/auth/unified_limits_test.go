@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -121,9 +120,8 @@ func TestFollowLimits(t *testing.T) {
 	if !strings.Contains(f.log.String(), "CUSTOM_NONE") {
 		t.Error("nothing is said of a class that the ledger does not have")
 	}
-	nine := int64(9)
-	f.Accept(t, &commands.SetLimit{Project: "p", Class: "DISK_GB", Most: &nine})
-	f.Accept(t, &commands.SetLimit{Project: "p", Type: "MIGRATION", Most: &nine})
+	f.Accept(t, &commands.SetLimit{Project: "p", Class: "DISK_GB", Most: new(int64(9))})
+	f.Accept(t, &commands.SetLimit{Project: "p", Type: "MIGRATION", Most: new(int64(9))})
 	f.comes(t, vcpu, servers, tree, `"p" type MIGRATION: 9`)
 	f.Accept(t, &commands.SetLimit{Project: "p", Type: "MIGRATION"})
 
@@ -169,8 +167,8 @@ func TestLimitsThatCannotBeFollowed(t *testing.T) {
 		"a project twice":   {"projects", `{"projects":[{"id":"a","domain_id":"d"},{"id":"a","domain_id":"d"}]}`, "twice"},
 		"cut short":         {"limits", `{"limits":[],"truncated":true}`, "list_limit"},
 		"another page":      {"limits", `{"limits":[],"links":{"next":"x"}}`, "list_limit"},
-		"no list":           {"limits", `{"limits":{}}`, "no list"},
-		"null":              {"limits", `{"limits":null}`, "are null"},
+		"no list":           {"limits", `{"limits":{}}`, "cannot unmarshal"},
+		"null":              {"limits", `{"limits":null}`, "has no limits"},
 		"something else":    {"limits", `{}`, "has no limits"},
 		"not registered":    {"limits", of(`{"resource_name":"servers","resource_limit":1,"project_id":"p"}`), "no registered limit"},
 		"of no project":     {"limits", of(`{"resource_name":"class:VCPU","resource_limit":1}`), "no project"},
@@ -204,70 +202,18 @@ func TestLimitsThatCannotBeFollowed(t *testing.T) {
 	f.comes(t, `"" class VCPU: 7`)
 }
 
-// TestEndlessAnswers: of an answer of Keystone's that does not end, or is longer than it
-// may be, a bounded part is read, whatever is in it; and then the follower says why.
-func TestEndlessAnswers(t *testing.T) {
+// TestEndlessErrors: of what Keystone says about an error a bounded part is read, and told.
+func TestEndlessErrors(t *testing.T) {
 	t.Parallel()
-	const list = `{"limits":[`
-	for name, row := range map[string]struct {
-		path, begins, goesOn, says string
-		most                       int64 // bytes that are read, with what is on the way
-	}{
-		"one text":             {"limits", list + `{"resource_name":"`, "x", "one of its values", 16 << 20},
-		"one number":           {"limits", list + `{"resource_limit":1`, "0", "one of its values", 16 << 20},
-		"depth":                {"limits", list, "[", "", 16 << 20},
-		"other members":        {"limits", `{"limits":[]`, `,"x":"` + strings.Repeat("x", 8000) + `"`, "", 80 << 20}, // or too slow
-		"space":                {"limits", `{"limits":`, " ", "one of its values", 16 << 20},
-		"small entries":        {"projects", `{"projects":[{"id":"a"}`, `,{"id":"` + strings.Repeat("a", 8) + `"}`, "32 MiB of memory", 64 << 20},
-		"a model without end":  {"limits/model", `{"model":{"name":"`, "f", "more than 1048576 bytes", 16 << 20},
-		"an error without end": {"registered_limits", "", "no", "403", 16 << 20},
-	} {
-		t.Run(name, func(t *testing.T) { // one after the other: each has ten seconds
-			var sent atomic.Int64
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				path := strings.TrimPrefix(r.URL.Path, "/v3/")
-				if path != row.path {
-					answerShortly(w, path)
-					return
-				}
-				w.Header().Set("X-Subject-Token", "token")
-				switch {
-				case r.Method == http.MethodPost:
-					w.WriteHeader(http.StatusCreated)
-				case row.begins == "":
-					w.WriteHeader(http.StatusForbidden)
-				}
-				piece := []byte(strings.Repeat(row.goesOn, 64<<10/len(row.goesOn)))
-				n, err := io.WriteString(w, row.begins)
-				for ; err == nil && sent.Load() < 512<<20; n, err = w.Write(piece) {
-					sent.Add(int64(n))
-				}
-			}))
-			t.Cleanup(server.Close)
-			k := open(t, &keystonetest.Server{URL: server.URL + "/v3"}, nil)
-			_, err := (&auth.UnifiedLimits{Keystone: k}).UnifiedLimits(t.Context())
-			slow := err != nil && strings.Contains(err.Error(), "Client.Timeout") // a busy machine
-			if err == nil || !slow && !strings.Contains(err.Error(), row.says) || len(err.Error()) > 4<<10 {
-				t.Errorf("%.300v; want an error with %q", err, row.says)
-			}
-			server.CloseClientConnections() // the handler ends
-			if got := sent.Load(); got > row.most {
-				t.Errorf("%d bytes were read", got)
-			}
-		})
-	}
-}
-
-// answerShortly answers what a row of TestEndlessAnswers is not about.
-func answerShortly(w http.ResponseWriter, path string) {
-	switch path {
-	case "auth/tokens":
-		w.Header().Set("X-Subject-Token", "token")
-		w.WriteHeader(http.StatusCreated)
-		_, _ = io.WriteString(w, `{"token":{"expires_at":"2100-01-01T00:00:00.000000Z","user":{"id":"u"},"catalog":[]}}`)
-	case "limits/model":
-		_, _ = io.WriteString(w, `{"model":{"name":"flat"}}`)
-	case "projects", "limits", "registered_limits":
-		_, _ = io.WriteString(w, `{"`+path+`":[]}`)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		for err := error(nil); err == nil; _, err = io.WriteString(w, strings.Repeat("no", 32<<10)) {
+		}
+	}))
+	t.Cleanup(server.Close)
+	k := open(t, &keystonetest.Server{URL: server.URL + "/v3"}, nil)
+	_, err := (&auth.UnifiedLimits{Keystone: k}).UnifiedLimits(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "403") || len(err.Error()) > 4<<10 {
+		t.Errorf("%.300v", err)
 	}
 }

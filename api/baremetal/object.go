@@ -43,8 +43,7 @@ func timeText(at int64) *string {
 	if at == 0 {
 		return nil
 	}
-	text := time.Unix(0, at).UTC().Format(timeLayout)
-	return &text
+	return new(time.Unix(0, at).UTC().Format(timeLayout))
 }
 
 func orNull(text string) *string {

@@ -151,13 +151,6 @@ func TestSmallWorlds(t *testing.T) {
 			{version: "1.93", do: "GET /v1/nodes", want: 200}, {version: "1.94", do: "GET /v1/nodes", want: 200},
 			{version: "1.95", do: "GET /v1/nodes", want: 406, has: "[1.1, 1.94]"},
 		},
-		"a reader of the system sees everything, and changes nothing": {
-			one,
-			{who: systemReader, do: "GET /v1/nodes", want: 200, has: `"one"`},
-			{who: systemReader, do: "GET /v1/nodes/one", want: 200, has: `"one"`},
-			{who: systemReader, do: "GET /v1/allocations", want: 200},
-			{who: systemReader, do: "DELETE /v1/nodes/one", want: 403},
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

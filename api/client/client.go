@@ -42,9 +42,8 @@ const maxPause = time.Second
 
 // Client speaks to a ledger. Any number of goroutines may use it.
 type Client struct {
-	nc       *nats.Conn
-	opts     Options
-	pipeline pipeline
+	nc   *nats.Conn
+	opts Options
 }
 
 // New returns a Client on a connection, which still belongs to the caller.
@@ -58,9 +57,7 @@ func New(nc *nats.Conn, opts Options) *Client {
 	if opts.Pause == 0 {
 		opts.Pause = 20 * time.Millisecond
 	}
-	c := &Client{nc: nc, opts: opts}
-	c.pipeline.client = c
-	return c
+	return &Client{nc: nc, opts: opts}
 }
 
 // Result is the outcome of an accepted command.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,9 +21,9 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/encoding"
-	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/embedded"
 )
 
 // flaky loses answers, or reports that it is busy, now and then.
@@ -116,6 +117,11 @@ func TestQueries(t *testing.T) {
 		if err != nil || len(found.Result) != 1 || found.Result[0].Allocations[0].Provider != provider {
 			t.Errorf("%s: %+v, %v", encoding, found, err)
 		}
+		ranked, err := c.Candidates(within(t), wire.CandidatesQuery{Groups: groups, Prefer: &demand.ClaimPreference{}})
+		_, without := c.Candidates(within(t), wire.CandidatesQuery{Groups: groups, Marker: "x"})
+		if err != nil || ranked.Result[0].Score == nil || codeOf(without) != wire.ErrorBadRequest {
+			t.Errorf("%s: %+v, %v; a marker without a preference: %v", encoding, ranked, err, without)
+		}
 		before, err := c.Provider(within(t), wire.ProviderQuery{When: wire.When{At: "3"}, Provider: provider})
 		if err != nil || before.Sequence != 3 || before.Result.Inventories[0].Used != 0 {
 			t.Errorf("%s: the past: %+v, %v", encoding, before, err)
@@ -140,45 +146,6 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// TestRankedCandidates: candidates come in the order of a preference, page by page.
-func TestRankedCandidates(t *testing.T) {
-	l, conn := serve(t, false)
-	want := l.Providers(t, 5, commands.Inventory{Class: "VCPU", Total: 16})
-	for i, id := range want {
-		l.Accept(t, commandstest.Allocate(commandstest.NewID(), id, "VCPU", int64(i+1)))
-	}
-	type preference = demand.ClaimPreference
-	spread := &preference{Order: demand.OrderSpread}
-	groups := []wire.CandidateGroup{{Resources: map[string]int64{"VCPU": 1}}}
-	for _, encoding := range []string{encoding.TypeMsgpack, encoding.TypeJSON} {
-		c := client.New(conn, client.Options{Encoding: encoding})
-		q := wire.CandidatesQuery{Groups: groups, Limit: 2, Prefer: spread}
-		var got []ledger.UUID
-		for more := true; more; more = q.Marker != "" {
-			page, err := c.Candidates(within(t), q)
-			if err != nil || len(page.Result) == 0 || page.Result[0].Score == nil {
-				t.Fatalf("%s: %+v, %v", encoding, page, err)
-			}
-			for _, one := range page.Result {
-				got = append(got, one.Allocations[0].Provider)
-				q.Marker = one.Marker
-			}
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: %v, not %v", encoding, got, want)
-		}
-		for _, bad := range []wire.CandidatesQuery{
-			{Groups: groups, Marker: "x"}, {Groups: groups, Prefer: spread, Marker: "x"},
-			{Groups: groups, Prefer: &preference{Order: "best"}},
-			{Groups: groups, Prefer: &preference{Traits: map[string]demand.Weight{"CUSTOM_NO": 1}}},
-		} {
-			if _, err := c.Candidates(within(t), bad); codeOf(err) != wire.ErrorBadRequest {
-				t.Errorf("%s: %+v: %v", encoding, bad, err)
-			}
-		}
-	}
-}
-
 // TestLargeAnswer: an answer that NATS cannot carry is an error, not silence.
 func TestLargeAnswer(t *testing.T) {
 	l, conn := serve(t, false)
@@ -198,52 +165,6 @@ func TestLargeAnswer(t *testing.T) {
 	q.Limit = 100
 	if found, err := c.Candidates(within(t), q); err != nil || len(found.Result) != 100 {
 		t.Errorf("the first 100: %d, %v", len(found.Result), err)
-	}
-}
-
-// TestNodes declares a node, allocates it and reads the result. TestEncodingsAgree has every command.
-func TestNodes(t *testing.T) {
-	l, conn := serve(t, false)
-	process := processes.StartNodePlacer(l.Writer, l.Views, slog.New(slog.DiscardHandler))
-	t.Cleanup(process.Stop)
-	c := client.New(conn, client.Options{})
-	node, allocation, name := commandstest.NewID(), commandstest.NewID(), "bm"
-	const extra = `{"big":9007199254740993,"deep":[1,{"x":null}]}`
-	var last client.Result
-	for _, command := range []commands.Command{
-		&commands.CreateNode{Node: node, NodeFields: commands.NodeFields{
-			Name: &name, Driver: &name, ResourceClass: &name, Extra: extra,
-		}},
-		&commands.SetNodeProvisionState{Node: node, Target: "manage"},
-		&commands.SetNodeProvisionState{Node: node, Target: "provide"},
-		&commands.RequestNodeAllocation{
-			Allocation: allocation, NodeRequest: commands.NodeRequest{Name: name, ResourceClass: name},
-		},
-	} {
-		var err error
-		if last, err = c.Submit(within(t), command); err != nil {
-			t.Fatalf("%s: %v", commands.NameOf(command), err)
-		}
-	}
-	q := wire.NodeAllocationQuery{When: wire.When{MinSequence: last.Address.Sequence}, Name: name}
-	a, err := c.NodeAllocation(within(t), q)
-	for err == nil && a.Result.State == "allocating" {
-		a, err = c.NodeAllocation(within(t), q)
-	}
-	if err != nil || a.Result.State != "active" || *a.Result.Node != node {
-		t.Fatalf("%+v, %v", a, err)
-	}
-	n, err := c.Node(within(t), wire.NodeQuery{Node: node})
-	if err != nil || *n.Result.Instance != allocation || n.Result.Extra != extra {
-		t.Errorf("%+v, %v", n, err)
-	}
-	history, err := c.History(within(t), wire.HistoryQuery{Of: wire.OfNodeAllocation, Name: allocation.String(), Limit: 1})
-	if err != nil || len(history.Result.Entries) != 1 || history.Result.Next == "" ||
-		history.Result.Entries[0].Before == nil {
-		t.Errorf("%+v, %v", history, err)
-	}
-	if _, err := c.History(within(t), wire.HistoryQuery{Of: "weather", Name: "x"}); codeOf(err) != wire.ErrorBadRequest {
-		t.Error(err)
 	}
 }
 
@@ -375,5 +296,88 @@ func checkEncodings(rt *rapid.T, c commands.Command) {
 		if got, err := commands.FingerprintOf(read); err != nil || got != want {
 			rt.Errorf("%s is another one from %s: %+v, not %+v, %v", commands.NameOf(c), contentType, read, c, err)
 		}
+	}
+}
+
+// largeReshape is a command that takes more than clients may send over NATS.
+func largeReshape(t testing.TB) commands.Command {
+	t.Helper()
+	c := &commands.Reshape{}
+	for data := []byte(nil); len(data) <= 2*embedded.DefaultPayload; {
+		for range 1000 {
+			one := commandstest.Allocate(commandstest.NewID(), commandstest.NewID(), "VCPU", 1).Allocations[0]
+			one.User = strings.Repeat("u", 255)
+			c.Allocations = append(c.Allocations, one)
+		}
+		var err error
+		if data, err = encoding.Encode(c, encoding.TypeMsgpack); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+// TestTooLarge: what is more than the server takes over NATS is an error that
+// says where it can go, from the first moment of a connection on, and the
+// connection stays. Independent commands travel in as many messages as it takes.
+func TestTooLarge(t *testing.T) {
+	l, first := serve(t, false)
+	large := largeReshape(t)
+	for range 20 { // the server says what it takes after the connection is there
+		nc, err := nats.Connect(first.ConnectedUrl())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := client.New(nc, client.Options{})
+		for what, call := range map[string]func() error{
+			"a command":       func() error { _, err := c.Submit(within(t), large); return err },
+			"an atomic batch": func() error { _, err := c.SubmitAtomic(within(t), commandstest.NewID(), large); return err },
+			"a dry run":       func() error { _, err := c.DryRun(within(t), large); return err },
+		} {
+			if err := call(); !errors.Is(err, nats.ErrMaxPayload) || !strings.Contains(err.Error(), "over REST") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if _, err := c.Usages(within(t), wire.UsagesQuery{Project: "p"}); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+		nc.Close()
+	}
+	c := client.New(first, client.Options{})
+	var items []client.Item
+	add := func(c commands.Command) { items = append(items, client.Item{ID: commandstest.NewID(), Command: c}) }
+	for range 500 {
+		add(commandstest.Allocate(commandstest.NewID(), commandstest.NewID(), "VCPU", 1)) // there is no such provider
+	}
+	add(large)
+	for range 500 {
+		provider := commandstest.NewID()
+		add(&commands.CreateProvider{Provider: provider, Name: strings.Repeat("p", 100) + provider.String()})
+	}
+	results, err := c.SubmitAll(within(t), items)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addresses := make(map[ledger.Address]bool)
+	for i, one := range results {
+		want := "<nil>"
+		switch {
+		case i < 500:
+			want = string(demand.CodeProviderUnknown)
+		case i == 500:
+			want = wire.ErrorTooLarge
+		default:
+			addresses[one.Address] = true
+		}
+		if codeOf(one.Err) != want {
+			t.Errorf("%d: %v", i, one.Err)
+		}
+	}
+	if n := len(addresses); n != 500 {
+		t.Errorf("%d records", n)
+	}
+	made := 0
+	if err := l.Views.View().Providers(func(*ledger.Provider) bool { made++; return true }); err != nil || made != 500 {
+		t.Errorf("%d providers, %v", made, err)
 	}
 }

@@ -1,12 +1,9 @@
 package natsapi_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -68,27 +65,6 @@ func TestHeaderLimits(t *testing.T) {
 	}
 	if failure := send(func(h nats.Header) { h.Set(wire.HeaderRequestID, strings.Repeat("x", 255)) }); failure != nil {
 		t.Errorf("a request id of 255 bytes: %v", failure)
-	}
-}
-
-// follower is ahead of its leader until it was asked three times.
-type follower struct{ asked atomic.Int64 }
-
-// Fresh implements commands.Freshness.
-func (*follower) Fresh(context.Context) error { return errors.New("the leader is asked") }
-
-// Ahead implements commands.Freshness.
-func (f *follower) Ahead() bool { return f.asked.Add(1) <= 3 }
-
-// TestQueryOfACommitIsNotAhead: a query with a min_sequence asks no leader, and waits until a
-// leader is known to know all that is shown.
-func TestQueryOfACommitIsNotAhead(t *testing.T) {
-	t.Parallel()
-	fresh := &follower{}
-	d := openWith(t, natsapi.Config{Now: time.Now, Fresh: fresh})
-	answer, _ := d.request(t, "allot.query.Usages", nil, `{"project":"p","min_sequence":1}`)
-	if strings.Contains(string(answer.Data), "error") || fresh.asked.Load() <= 3 {
-		t.Errorf("%s, after %d looks", answer.Data, fresh.asked.Load())
 	}
 }
 

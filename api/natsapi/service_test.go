@@ -3,7 +3,6 @@ package natsapi_test
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -117,32 +116,8 @@ func (d door) ask(t *testing.T, name string, header map[string]string, body stri
 	return reply
 }
 
-// TestEveryReplyTellsSequence: the replies that other tests do not look at.
-func TestEveryReplyTellsSequence(t *testing.T) {
-	d := open(t)
-	id, node := commandstest.NewID(), fmt.Sprintf(`{"node":"%s"}`, commandstest.NewID()) // there is none
-	batch := fmt.Sprintf(`{"commands":[{"command":"DeleteTrait","id":"%s","body":{"name":"CUSTOM_NO"}}]}`, id)
-	for subject, body := range map[string]string{
-		wire.BatchSubject: batch, wire.QueryPrefix + ".Usages": `{"project":"p"}`, wire.QueryPrefix + ".Node": node,
-		wire.QueryPrefix + ".Allocations": `{`, wire.CommandPrefix + ".Reshape": `[]`,
-		wire.QueryPrefix + ".Candidates":   `{"groups":[{"resources":{"VCPU":1}}]}`,
-		wire.CommandPrefix + ".DeleteNode": node,
-	} {
-		d.request(t, subject, map[string]string{wire.HeaderCommandID: commandstest.NewID().String()}, body)
-	}
-}
-
 func headers(contentType string) map[string]string {
 	return map[string]string{wire.HeaderContentType: contentType, wire.HeaderCommandID: commandstest.NewID().String()}
-}
-
-// TestPlainTexts: a text in a reply in JSON is as it was sent.
-func TestPlainTexts(t *testing.T) {
-	d := open(t)
-	answer, _ := d.request(t, wire.CommandPrefix+".CreateResourceClass", headers(encoding.TypeJSON), `{"name":"a<b>&c"}`)
-	if !strings.Contains(string(answer.Data), "a<b>&c") {
-		t.Errorf("%s", answer.Data)
-	}
 }
 
 func TestBadRequests(t *testing.T) {

@@ -5,9 +5,7 @@ package openapi
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/allot-project/allot/api/asyncapi"
@@ -147,14 +145,15 @@ func (d *Document) Add(operations ...Operation) error {
 			errs = append(errs, fmt.Errorf("openapi: %s %s: %w", op.Method, op.Path, err))
 			continue
 		}
-		errs = append(errs, d.put(op.Method, op.Path, op.ID, described))
+		errs = append(errs, d.Put(op.Method, op.Path, described))
 	}
 	return errors.Join(errs...)
 }
 
-// put adds an operation. No other operation may have its place or ID.
-func (d *Document) put(method, path, id string, described Object) error {
+// Put adds an operation that is described. No other operation may have its place or ID.
+func (d *Document) Put(method, path string, described Object) error {
 	where := method + " " + path
+	id, _ := described["operationId"].(string)
 	if other, taken := d.ids[id]; taken || id == "" {
 		return fmt.Errorf("openapi: %s has the id %q, which is empty or that of %s", where, id, other)
 	}
@@ -162,7 +161,7 @@ func (d *Document) put(method, path, id string, described Object) error {
 	item, known := d.paths[path].(Object)
 	if !known {
 		item = Object{}
-		if parameters := PathParameters(path); parameters != nil {
+		if parameters := pathParameters(path); parameters != nil {
 			item["parameters"] = parameters
 		}
 		d.paths[path] = item
@@ -174,9 +173,9 @@ func (d *Document) put(method, path, id string, described Object) error {
 	return nil
 }
 
-// PathParameters describes the parameters of a path, such as {uuid}; nil: it has
+// pathParameters describes the parameters of a path, such as {uuid}; nil: it has
 // none.
-func PathParameters(path string) (list []any) {
+func pathParameters(path string) (list []any) {
 	for segment := range strings.SplitSeq(path, "/") {
 		if name, is := strings.CutPrefix(segment, "{"); is {
 			list = append(list, Object{
@@ -272,62 +271,6 @@ func describeParameters(parameters []Parameter) (list []any) {
 func (d *Document) Schema(name string, schema Object) Object {
 	d.schemas.Add(name, schema)
 	return Object{"$ref": "#/components/schemas/" + name}
-}
-
-// Include adds another OpenAPI document: its paths, and its components under
-// names with a prefix.
-func (d *Document) Include(prefix, tag string, other Object) error {
-	other = renamed(other, prefix).(Object)
-	components, _ := other["components"].(Object)
-	for kind, named := range components {
-		for name, component := range named.(Object) {
-			switch kind {
-			case "schemas":
-				d.schemas.Add(prefix+name, component)
-			case "securitySchemes": // the same
-			default:
-				d.components[kind][prefix+name] = component
-			}
-		}
-	}
-	paths, _ := other["paths"].(Object)
-	for _, path := range slices.Sorted(maps.Keys(paths)) {
-		for method, described := range paths[path].(Object) {
-			operation, is := described.(Object)
-			if !is {
-				continue // the parameters, which follow from the path
-			}
-			operation["tags"] = []any{tag}
-			id, _ := operation["operationId"].(string)
-			if err := d.put(strings.ToUpper(method), path, id, operation); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// renamed returns a copy of a document whose references have a prefix.
-func renamed(value any, prefix string) any {
-	switch value := value.(type) {
-	case Object:
-		out := make(Object, len(value))
-		for key, one := range value {
-			out[key] = renamed(one, prefix)
-		}
-		if ref, is := value["$ref"].(string); is {
-			kind, name, _ := strings.Cut(strings.TrimPrefix(ref, "#/components/"), "/")
-			out["$ref"] = "#/components/" + kind + "/" + prefix + name
-		}
-		return out
-	case []any:
-		out := make([]any, len(value))
-		for i, one := range value {
-			out[i] = renamed(one, prefix)
-		}
-		return out
-	}
-	return value
 }
 
 // Object returns the whole document.

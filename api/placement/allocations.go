@@ -148,13 +148,11 @@ func (a allocationReader) consumer(id ledger.UUID, body *object) (commands.Consu
 			if *generation <= 0 {
 				return want, consumerConflict(id, "another one", *generation)
 			}
-			unsigned := uint64(*generation)
-			want.Generation = &unsigned
+			want.Generation = new(uint64(*generation))
 		}
 	}
 	if a.version >= consumerTypesSince {
-		kind := textOf(body.get("consumer_type"))
-		want.Type = &kind
+		want.Type = new(textOf(body.get("consumer_type")))
 	}
 	want.Resources = a.resources(body.get("allocations"))
 	return want, nil

@@ -131,23 +131,20 @@ func requestsOf(r *request, list any) (requests []demand.CandidateRequest, err e
 }
 
 func claimConsumerOf(body *object) (demand.ClaimConsumer, *rest.Failure) {
-	kind := textOf(body.get("consumer_type"))
 	one := demand.ClaimConsumer{
 		Consumer: uuidOf(body.get("consumer_uuid")), Project: textOf(body.get("project_id")),
-		User: textOf(body.get("user_id")), Type: &kind, Request: int(integerOf(body.get("request"))),
-		Count: int(integerOf(body.get("count"))),
+		User: textOf(body.get("user_id")), Type: new(textOf(body.get("consumer_type"))),
+		Request: int(integerOf(body.get("request"))), Count: int(integerOf(body.get("count"))),
 	}
 	if body.has("from_reservation") {
-		from := uuidOf(body.get("from_reservation"))
-		one.FromReservation = &from
+		one.FromReservation = new(uuidOf(body.get("from_reservation")))
 	}
 	if body.get("consumer_generation") != nil {
 		generation := integerOf(body.get("consumer_generation"))
 		if generation <= 0 {
 			return one, consumerConflict(one.Consumer, "another one", generation)
 		}
-		unsigned := uint64(generation)
-		one.Generation = &unsigned
+		one.Generation = new(uint64(generation))
 	}
 	return one, nil
 }

@@ -176,8 +176,7 @@ func integerPointer(o *object, key string) *int64 {
 	if !o.has(key) {
 		return nil
 	}
-	i := integerOf(o.get(key))
-	return &i
+	return new(integerOf(o.get(key)))
 }
 
 func floatPointer(o *object, key string) *float64 {

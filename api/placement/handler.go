@@ -75,7 +75,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		r.Header.Del("Accept")
 	}
 	path := strings.TrimPrefix(hr.URL.EscapedPath(), h.Prefix)
-	if path != "" && path != "/" && path != "/openapi.json" {
+	if path != "" && path != "/" {
 		var err error
 		if r.Who, err = h.Auth.Authenticate(hr); errors.Is(err, auth.ErrUnauthorized) {
 			auth.WriteUnauthorized(w, h.Auth)

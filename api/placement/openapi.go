@@ -1,81 +1,60 @@
 package placement
 
 import (
+	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"regexp"
 	"slices"
-	"strings"
 	"unicode"
 
 	"github.com/allot-project/allot/api/openapi"
 	"github.com/allot-project/allot/api/rest"
-	"github.com/allot-project/allot/ledger"
 )
 
-// description is the OpenAPI description of the routes. It is made once, when it is
-// asked for, from the tables that serve requests.
-var description func() []byte
+// schemaRef is where the schemas of answers are in the document.
+const schemaRef = "#/components/schemas/" + tag
 
-func showOpenAPI(_ *request) (*response, error) {
-	return &response{status: http.StatusOK, noModified: true, stream: func(w io.Writer) error {
-		_, err := w.Write(description())
-		return err
-	}}, nil
-}
+const tag = "Placement"
 
-// OpenAPI describes the API as OpenAPI 3.1. Bodies and queries are those of the
+// Describe adds the API to an OpenAPI document. Bodies and queries are those of the
 // newest microversion. Where earlier ones differ, the extension
 // x-openstack-microversions lists the microversion from which each form holds.
-func OpenAPI() map[string]any {
-	paths := m{}
+func Describe(d *openapi.Document) error {
+	d.Tag(tag, "OpenStack Placement, also below /placement.")
+	for name, schema := range answerSchemas() {
+		d.Schema(tag+name, schema.(m))
+	}
+	err := d.Failure(tag+"Errors", "What went wrong", jsonType, m{"$ref": schemaRef + "Errors"})
 	for i := range routes {
-		item := m{}
-		if parameters := openapi.PathParameters(routes[i].pattern); parameters != nil {
-			item["parameters"] = parameters
-		}
+		newest := make(map[string]m) // by method
 		for _, op := range routes[i].operations {
-			method := strings.ToLower(op.method)
 			described := describe(&op)
-			if earlier, known := item[method].(m); known {
+			if earlier := newest[op.method]; earlier != nil {
 				// The same method did something else before: the newest is
 				// described, and the other named.
 				described["x-openstack-before"] = earlier
 			}
-			item[method] = described
+			newest[op.method] = described
 		}
-		paths[routes[i].pattern] = item
+		for method, described := range newest {
+			err = errors.Join(err, d.Put(method, routes[i].pattern, described))
+		}
 	}
-	return m{
-		"openapi": "3.1.0",
-		"info": m{
-			"title": "OpenStack Placement API, served by Allot", "version": maxVersion.String(),
-			"license": m{"name": "Apache-2.0", "identifier": "Apache-2.0"},
-		},
-		"servers":    []any{m{"url": "/"}, m{"url": "/placement"}},
-		"security":   []any{m{"token": []any{}}},
-		"paths":      paths,
-		"components": components(),
-	}
-}
-
-func encodeOpenAPI() []byte {
-	encoded, err := ledger.PlainJSON(OpenAPI())
-	if err != nil {
-		panic(err) // a mistake in this file
-	}
-	return encoded
+	return err
 }
 
 func describe(op *operation) m {
-	parameters := []any{m{"$ref": "#/components/parameters/microversion"}}
+	parameters := []any{m{
+		"name": rest.VersionHeader, "in": "header", "schema": m{"type": "string", "pattern": `^placement (latest|1\.\d+)$`},
+		"description": "1.0 if it is not sent",
+	}}
 	if op.method == "GET" && op.rule != "" {
 		parameters = append(parameters, m{"$ref": "#/components/parameters/at"})
 	}
 	d := m{
-		"operationId": op.name, "summary": inWords(op.name),
+		"operationId": op.name, "summary": inWords(op.name), "tags": []any{tag},
 		"x-openstack-min-version": op.from.String(), "x-openstack-max-version": op.until.String(),
 		"responses": responses(op),
 	}
@@ -100,7 +79,7 @@ func describe(op *operation) m {
 	return d
 }
 
-// inWords makes a sentence of a name: "Show provider usages", "Show open API".
+// inWords makes a sentence of a name: "Show provider usages".
 func inWords(name string) string {
 	var words []rune
 	letters := []rune(name)
@@ -176,37 +155,17 @@ func queryParameters(op *operation) []any {
 }
 
 func responses(op *operation) m {
-	failed := m{"$ref": "#/components/responses/Errors"}
+	failed := m{"$ref": "#/components/responses/" + tag + "Errors"}
 	r := m{"4XX": failed, "5XX": failed}
 	for _, status := range op.status {
 		success := m{"description": http.StatusText(status)}
 		// 201 for a new provider has no body below 1.20.
 		if op.answer != "" && (status == http.StatusOK || status == http.StatusAccepted || op.body == "create inventory") {
-			success["content"] = m{jsonType: m{"schema": m{"$ref": "#/components/schemas/" + op.answer}}}
+			success["content"] = m{jsonType: m{"schema": m{"$ref": schemaRef + op.answer}}}
 		}
 		r[fmt.Sprint(status)] = success
 	}
 	return r
-}
-
-func components() m {
-	return m{
-		"securitySchemes": m{"token": m{"type": "apiKey", "in": "header", "name": "X-Auth-Token"}},
-		"parameters": m{
-			"microversion": m{
-				"name": rest.VersionHeader, "in": "header", "schema": m{"type": "string", "pattern": `^placement (latest|1\.\d+)$`},
-				"description": "1.0 if it is not sent",
-			},
-			"at": m{
-				"name": "at", "in": "query", "schema": m{"type": "string"},
-				"description": "Allot's own: answer as of a commit's sequence or an RFC 3339 time; also as the header " + rest.AtHeader,
-			},
-		},
-		"responses": m{"Errors": m{
-			"description": "What went wrong", "content": m{jsonType: m{"schema": m{"$ref": "#/components/schemas/Errors"}}},
-		}},
-		"schemas": answerSchemas(),
-	}
 }
 
 // answerSchemas describe answers at every microversion: fields that came later
@@ -264,7 +223,6 @@ func answerSchemas() m {
 		"Versions": m{
 			"type": "object", "required": []any{"versions"}, "properties": m{"versions": list(m{"type": "object"})},
 		},
-		"OpenAPI":   m{"type": "object"},
 		"Provider":  provider,
 		"Providers": closed(m{"resource_providers": list(provider)}, "resource_providers"),
 		"Inventory": closed(

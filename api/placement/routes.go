@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"runtime"
 	"strings"
-	"sync"
 
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
@@ -20,7 +19,7 @@ type operation struct {
 	handle func(*request) (*response, error)
 	body   string // name of the schema of its JSON body; empty: it takes none
 	query  string // name of the schema of its query string; empty: the query is ignored
-	answer string // component in /openapi.json that describes its answer
+	answer string // component in the description that describes its answer
 	status []int  // status of a success
 	reads  bool   // it answers with a JSON body, so Accept is checked
 	// mediaFirst checks Accept and Content-Type before the microversion, as
@@ -41,7 +40,6 @@ type route struct {
 // Placement's.
 var routes = []route{
 	at("", gives("Versions", does("GET", 0, "", "", showRoot))), // whatever the client accepts
-	at("openapi.json", gives("OpenAPI", get(0, "", showOpenAPI))),
 	at("resource_providers",
 		gives("Providers", asks("list providers", get(0, "placement:resource_providers:list", listProviders))),
 		gives("Provider", post(0, "placement:resource_providers:create", "create provider", createProvider), 200, 201)),
@@ -115,9 +113,6 @@ var routes = []route{
 	at("usages", gives("Usages", asks("usages", get(9, "placement:usages", showUsages)))),
 	at("reshaper", gives("", post(30, "placement:reshaper:reshape", "reshape", reshape), 204)),
 }
-
-// The handlers of the two open routes read this table themselves.
-func init() { description = sync.OnceValue(encodeOpenAPI) }
 
 func at(path string, operations ...operation) route {
 	return route{path: strings.Split(path, "/"), pattern: "/" + path, operations: operations}

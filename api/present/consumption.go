@@ -3,6 +3,7 @@ package present
 import (
 	"context"
 	"encoding/base64"
+	"maps"
 	"math/big"
 	"slices"
 	"strings"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/ordered"
 	"github.com/allot-project/allot/projector"
 )
 
@@ -54,7 +54,7 @@ var spans = map[string]span{
 func Consumption(
 	ctx context.Context, views *projector.Projector, q *wire.ConsumptionQuery, now time.Time,
 ) (*wire.Consumption, error) {
-	c := &consuming{ctx: ctx, views: views, q: q}
+	c := &consuming{ctx: ctx, views: views, q: q, groups: groups{byKey: make(map[string]*group)}}
 	err := c.check()
 	if err == nil {
 		err = c.moment(now)
@@ -354,7 +354,8 @@ func (c *consuming) answer() *wire.Consumption {
 		From: rfc3339(c.moments[0].Time), To: rfc3339(last.Time), Sequence: last.Sequence,
 		Rows: []wire.ConsumptionRow{},
 	}
-	c.groups.each(func(g *group) {
+	page, next := c.groups.page()
+	for _, g := range page {
 		row := wire.ConsumptionRow{}
 		row.AmountNS, row.Hours = g.amount.String(), hours(g.amount)
 		if !c.q.Provider.IsNil() {
@@ -366,8 +367,8 @@ func (c *consuming) answer() *wire.Consumption {
 			*keyOf(&row, by) = &g.keys[i]
 		}
 		answer.Rows = append(answer.Rows, row)
-	})
-	answer.Next = c.groups.next()
+	}
+	answer.Next = next
 	return answer
 }
 
@@ -397,76 +398,55 @@ func hours(n ledger.Integral) string {
 
 // group is a row: what has the same keys.
 type group struct {
-	key              string // the keys in one, in the same order
 	keys             []string
 	amount, capacity ledger.Integral
 }
 
-// groups keep the first groups after one, in order, and one more. One that is not among them
+// groups keep the first groups after one, and about as many more. One that is not among them
 // when it comes never will be: their last one never moves back.
 type groups struct {
-	limit  int
-	after  string
-	byKey  map[string]*group
-	sorted ordered.Tree[*group]
-	key    []byte // scratch
+	limit int
+	after string
+	last  string            // the last key that counts; empty: all do
+	byKey map[string]*group // by all keys in one, which sorts as they do
+	key   []byte            // scratch
 }
 
 func (g *groups) add(keys []string, amount, capacity ledger.Integral) {
-	if g.byKey == nil {
-		g.byKey, g.sorted = make(map[string]*group), ordered.New(func(a, b *group) bool { return a.key < b.key })
-	}
 	g.key = appendKeys(g.key[:0], keys)
 	one := g.byKey[string(g.key)]
 	if one == nil {
-		if one = g.room(keys); one == nil {
+		key := string(g.key)
+		if key <= g.after || g.last != "" && key > g.last {
 			return
+		}
+		one = &group{keys: slices.Clone(keys)}
+		if g.byKey[key] = one; len(g.byKey) > 2*(g.limit+1) {
+			g.forget()
 		}
 	}
 	one.amount, one.capacity = one.amount.Plus(amount), one.capacity.Plus(capacity)
 }
 
-// room makes a group; nil: it is not on this page.
-func (g *groups) room(keys []string) *group {
-	if string(g.key) <= g.after {
-		return nil
+// forget leaves the groups of the page, and the one behind it.
+func (g *groups) forget() {
+	sorted := slices.Sorted(maps.Keys(g.byKey))
+	g.last = sorted[g.limit]
+	for _, key := range sorted[g.limit+1:] {
+		delete(g.byKey, key)
 	}
-	if n := g.sorted.Len(); n > g.limit {
-		last, _ := g.sorted.GetAt(n - 1)
-		if last.key < string(g.key) {
-			return nil
-		}
-		g.sorted.Delete(last)
-		delete(g.byKey, last.key)
-	}
-	one := &group{key: string(g.key), keys: slices.Clone(keys)}
-	g.sorted.Set(one)
-	g.byKey[one.key] = one
-	return one
 }
 
-func (g *groups) each(yield func(*group)) {
-	if g.sorted == nil {
-		return
+// page returns the groups in order, and where the next page begins; empty: there is none.
+func (g *groups) page() (list []*group, next string) {
+	sorted := slices.Sorted(maps.Keys(g.byKey))
+	for _, key := range sorted[:min(g.limit, len(sorted))] {
+		list = append(list, g.byKey[key])
 	}
-	left := g.limit
-	g.sorted.Scan(func(one *group) bool {
-		if left == 0 {
-			return false
-		}
-		left--
-		yield(one)
-		return true
-	})
-}
-
-// next is where the next page begins; empty: there is none.
-func (g *groups) next() string {
-	if g.sorted == nil || g.sorted.Len() <= g.limit {
-		return ""
+	if len(sorted) > g.limit {
+		next = base64.RawURLEncoding.EncodeToString([]byte(sorted[g.limit-1]))
 	}
-	last, _ := g.sorted.GetAt(g.limit - 1)
-	return base64.RawURLEncoding.EncodeToString([]byte(last.key))
+	return list, next
 }
 
 // appendKeys writes keys so that they sort as one text as they do one by one: a zero ends

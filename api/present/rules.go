@@ -71,8 +71,7 @@ func LimitsOf(v projector.View, project string) (*Limits, error) {
 					return nil, err
 				}
 			}
-			used := held[l.Project].of(l.LimitKey)
-			one.Used = &used
+			one.Used = new(held[l.Project].of(l.LimitKey))
 		}
 		out.Limits = append(out.Limits, one)
 	}
@@ -306,8 +305,7 @@ func TopologyOf(v projector.View, name string) (*TopologyHistory, error) {
 	err := v.TopologyVersions(name, func(t *ledger.Topology, sequence uint64) bool {
 		one := TopologyVersion{Sequence: sequence}
 		if t != nil {
-			n := len(t.Members)
-			one.Members = &n
+			one.Members = new(len(t.Members))
 		}
 		if out == nil {
 			if t == nil {

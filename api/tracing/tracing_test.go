@@ -19,8 +19,7 @@ func TestHangingReceiver(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hangs }))
 	t.Cleanup(server.Close)
 	defer close(hangs)
-	all := 1.0
-	tracer, err := Start(t.Context(), Options{URL: server.URL, Ratio: &all, Logger: slog.New(slog.DiscardHandler)})
+	tracer, err := Start(t.Context(), Options{URL: server.URL, Ratio: new(1.0), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,8 +50,7 @@ func TestHangingReceiver(t *testing.T) {
 // it. Those who do not ask are recorded by the ratio, as before.
 func TestAskedTracesAreBounded(t *testing.T) {
 	t.Parallel()
-	all := 1.0
-	sampler := (&Options{Ratio: &all}).sampler()
+	sampler := (&Options{Ratio: new(1.0)}).sampler()
 	recorded := func(flags trace.TraceFlags, remote bool) (n int) {
 		for i := range 10 * maxAsked {
 			id := trace.TraceID{1, byte(i), byte(i >> 8)}

@@ -159,14 +159,14 @@ func (c *benchClaimCommand) claim(n int) *commands.Claim {
 	return claim
 }
 
-// underWay is a claim that was started, and when it was due.
-type underWay struct {
-	due     time.Time
-	pending *client.Pending
+// dueClaim is a claim, and when it was due.
+type dueClaim struct {
+	due   time.Time
+	claim *commands.Claim
 }
 
 // claimAll makes some claims, at a rate if it is not 0: latency then counts from when each
-// was due. One goroutine for each client makes them, and the others only wait. A
+// was due. One goroutine for each client makes them, and the others submit them. A
 // goroutine that allocates memory while garbage is collected has to help the collector,
 // and thousands with a claim now and then would distort the measurement.
 func (c *benchClaimCommand) claimAll(
@@ -178,7 +178,7 @@ func (c *benchClaimCommand) claimAll(
 	var all sync.WaitGroup
 	begun := time.Now()
 	for _, allot := range clients {
-		started := make(chan underWay)
+		started := make(chan dueClaim)
 		all.Go(func() {
 			defer close(started)
 			for i := next.Add(1) - 1; i < int64(n) && ctx.Err() == nil; i = next.Add(1) - 1 {
@@ -187,18 +187,18 @@ func (c *benchClaimCommand) claimAll(
 					due = begun.Add(time.Duration(float64(i) / rate * float64(time.Second)))
 					time.Sleep(time.Until(due))
 				}
-				started <- underWay{due, allot.Start(ctx, c.claim(int(i)))}
+				started <- dueClaim{due, c.claim(int(i))}
 			}
 		})
 		for range c.Pipelined {
 			all.Go(func() {
-				for claim := range started {
-					_, err := claim.pending.Wait()
+				for one := range started {
+					_, err := allot.Claim(ctx, one.claim)
 					if isRejection(err) {
 						rejected.Add(1)
 						err = nil
 					}
-					if err = errors.Join(err, into.record(claim.due)); err != nil {
+					if err = errors.Join(err, into.record(one.due)); err != nil {
 						cancel(err)
 					}
 				}

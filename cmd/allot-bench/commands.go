@@ -66,25 +66,21 @@ func (c *benchCommand) run(ctx context.Context, folder string) (err error) {
 		return err
 	}
 	defer nc.Close()
-	over := func(contentType string, pipelined bool) submitFunc {
+	over := func(contentType string) submitFunc {
 		allot := client.New(nc, client.Options{Encoding: contentType})
-		return func(ctx context.Context, command commands.Command) (err error) {
-			if pipelined {
-				_, err = allot.Start(ctx, command).Wait()
-			} else {
-				_, err = allot.Submit(ctx, command)
-			}
+		return func(ctx context.Context, command commands.Command) error {
+			_, err := allot.Submit(ctx, command)
 			return err
 		}
 	}
 	ways := []*way{
 		{name: "in the process", submit: submitTo(writer), workers: c.Clients, base: true},
 		{name: "NATS alone, answered unread", submit: unread(nc), workers: c.Clients},
-		{name: "NATS, msgpack, one per request", submit: over(encoding.TypeMsgpack, false), workers: c.Clients},
-		{name: "NATS, JSON, one per request", submit: over(encoding.TypeJSON, false), workers: c.Clients},
+		{name: "NATS, msgpack, one per request", submit: over(encoding.TypeMsgpack), workers: c.Clients},
+		{name: "NATS, JSON, one per request", submit: over(encoding.TypeJSON), workers: c.Clients},
 		{name: "in the process, pipelined", submit: submitTo(writer), workers: c.Clients * c.Pipelined, base: true},
-		{name: "NATS, msgpack, pipelined", submit: over(encoding.TypeMsgpack, true), workers: c.Clients * c.Pipelined},
-		{name: "NATS, JSON, pipelined", submit: over(encoding.TypeJSON, true), workers: c.Clients * c.Pipelined},
+		{name: "NATS, msgpack, pipelined", submit: over(encoding.TypeMsgpack), workers: c.Clients * c.Pipelined},
+		{name: "NATS, JSON, pipelined", submit: over(encoding.TypeJSON), workers: c.Clients * c.Pipelined},
 	}
 	if err := c.measureAll(ctx, ways, providers); err != nil {
 		return err

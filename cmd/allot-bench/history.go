@@ -161,7 +161,7 @@ func (c *benchHistoryCommand) comeAndGo(
 			command = &commands.ReleaseConsumer{Consumer: historyID("consumer", consumer-c.Live)}
 		}
 		// It is sent again, with the same id, until it is answered.
-		if _, err := clients[n%len(clients)].Start(ctx, command).Wait(); err != nil {
+		if _, err := clients[n%len(clients)].Submit(ctx, command); err != nil {
 			return fmt.Errorf("consumer %d: %w", consumer, err)
 		}
 		return nil

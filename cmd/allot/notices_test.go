@@ -49,14 +49,20 @@ func TestFollower(t *testing.T) {
 		}
 	})
 	for range 2 {
-		var sent []*client.Pending
-		for i := range half {
-			sent = append(sent, c.Start(ctx, &commands.RenameProvider{Provider: provider, Name: fmt.Sprint(len(want) + i)}))
+		results := make([]chan ledger.Address, half)
+		for i := range results {
+			results[i] = make(chan ledger.Address, 1)
+			rename := &commands.RenameProvider{Provider: provider, Name: fmt.Sprint(len(want) + i)}
+			go func() {
+				result, err := c.Submit(ctx, rename)
+				if err != nil {
+					t.Error(err)
+				}
+				results[i] <- result.Address
+			}()
 		}
-		for i, one := range sent {
-			result, err := one.Wait()
-			must(t, err)
-			if want = append(want, result.Address); i == half/4 {
+		for i, one := range results {
+			if want = append(want, <-one); i == half/4 {
 				s.Kill()
 				s = launch(t, data, "--nats", address)
 			}

@@ -197,7 +197,7 @@ func outcome(route string, status int) string {
 
 // prefixes are the paths at which Placement's routes are mounted.
 func prefixes(target string) []string {
-	for _, other := range []string{"/baremetal", "/audit", "/console", "/cluster", "/asyncapi.json", "/healthz", "/livez", "/readyz"} {
+	for _, other := range []string{"/baremetal", "/audit", "/console", "/cluster", "/asyncapi.json", "/openapi.json", "/healthz", "/livez", "/readyz"} {
 		if strings.HasPrefix(target, other) {
 			return []string{""}
 		}

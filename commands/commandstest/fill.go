@@ -3,8 +3,6 @@ package commandstest
 import (
 	"fmt"
 	"log/slog"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -20,29 +18,13 @@ type Filled struct {
 	State     *ledger.State
 	Providers []ledger.UUID
 	Consumers []ledger.UUID // consumers that change again and again
-	// Rare is a consumer that changed RareChanges times, evenly over the history.
-	Rare ledger.UUID
 
 	builder *ledger.CommitBuilder
 	clock   int64
 }
 
-const (
-	// RareChanges is how often the rare consumer changed.
-	RareChanges = 50
-	// fillGroup is how many records share a commit.
-	fillGroup = 500
-)
-
-// FillHistory is Fill for benchmarks of a long history: of ALLOT_BENCH_RECORDS records, or of 200,000.
-func FillHistory(b *testing.B) (f *Filled, records int) {
-	b.Helper()
-	records = 200_000
-	if text := os.Getenv("ALLOT_BENCH_RECORDS"); text != "" {
-		records = Must(strconv.Atoi(text))
-	}
-	return Fill(b, b.TempDir(), records, 1000), records
-}
+// fillGroup is how many records share a commit.
+const fillGroup = 500
 
 // Fill makes read models of this many records about this many providers, decided
 // as by the writer, without a log.
@@ -55,7 +37,7 @@ func Fill(b testing.TB, dir string, records, providers int) *Filled {
 		}
 	})
 	f := &Filled{
-		Views: views, State: ledger.NewState(), Rare: NewID(), builder: ledger.NewCommitBuilder(),
+		Views: views, State: ledger.NewState(), builder: ledger.NewCommitBuilder(),
 		clock: time.Now().Add(-24 * time.Hour).UnixNano(),
 	}
 	begin := Must(commands.NewAddStandardNames(NewID()))
@@ -75,15 +57,12 @@ func Fill(b testing.TB, dir string, records, providers int) *Filled {
 	for range fillGroup * 200 {
 		f.Consumers = append(f.Consumers, NewID())
 	}
-	group := make([]commands.Command, 0, fillGroup+1)
+	group := make([]commands.Command, 0, fillGroup)
 	for done := 0; done < records; done += len(group) {
 		group = group[:0]
 		for i := range fillGroup {
 			n := done + i
 			group = append(group, f.Change(f.Consumers[n%len(f.Consumers)], n))
-		}
-		if every := max(1, records/fillGroup/RareChanges); done/fillGroup%every == 0 && done/fillGroup/every < RareChanges {
-			group = append(group, f.Change(f.Rare, done))
 		}
 		f.Commit(b, group...)
 	}

@@ -40,8 +40,6 @@ func TestDifferential(t *testing.T) {
 		explained: map[string]int{}, statuses: map[int]int{},
 	}
 	n := number("ALLOT_DIFFERENTIAL_REQUESTS", 20000)
-	d.orderOfCandidates()
-	d.orderOfAllocations()
 	d.prepareHealing()
 	for i := range n {
 		r := d.next()
@@ -132,86 +130,6 @@ func (d *differential) prepareHealing() {
 	d.same("PUT", path+"/"+healer+"/inventories", `{"resource_provider_generation":0,"inventories":{"CUSTOM_HEALING":{"total":1}}}`)
 }
 
-// orderOfCandidates compares candidates in a world in which names, uuids and
-// numbers all have different orders, with and without children, because random
-// requests hardly yield candidates with more than one of anything.
-func (d *differential) orderOfCandidates() {
-	candidates := func() {
-		for _, query := range []string{"CUSTOM_A:1,VCPU:1,CUSTOM_Z:1", "MEMORY_MB:1", "CUSTOM_Z:1,CUSTOM_A:1&required=CUSTOM_Y"} {
-			d.same("GET", "/allocation_candidates?resources="+query, "")
-		}
-	}
-	names := []string{
-		"/traits/CUSTOM_Z", "/traits/CUSTOM_A", "/traits/CUSTOM_Y", "/resource_classes/CUSTOM_Z", "/resource_classes/CUSTOM_A",
-	}
-	for _, path := range names {
-		d.same("PUT", path, "")
-	}
-	ids := []string{numberedID(8, 2), numberedID(9, 3), numberedID(7, 1), numberedID(6, 4)}
-	for i, id := range ids {
-		parent := "null"
-		if i == 3 {
-			candidates()
-			parent = `"` + ids[1] + `"`
-		}
-		path, generation := "/resource_providers/"+id, `{"resource_provider_generation":"@P:`+id+`@",`
-		d.same("POST", "/resource_providers", fmt.Sprintf(`{"name":"order %d","uuid":%q,"parent_provider_uuid":%s}`, 9-i, id, parent))
-		d.same("PUT", path+"/inventories", generation+`"inventories":{"CUSTOM_A":{"total":9},"VCPU":{"total":9},"CUSTOM_Z":{"total":9},"MEMORY_MB":{"total":9}}}`)
-		d.same("PUT", path+"/traits", generation+`"traits":["CUSTOM_A","CUSTOM_Z","HW_CPU_X86_VMX","CUSTOM_Y"]}`)
-	}
-	candidates()
-	slices.Reverse(ids)
-	for _, id := range ids {
-		d.same("DELETE", "/resource_providers/"+id, "")
-	}
-	for _, path := range names {
-		d.same("DELETE", path, "")
-	}
-}
-
-// orderOfAllocations writes what two consumers hold in every way and in random
-// orders, in a world in which it fits, and compares it after each request,
-// because random requests hardly yield consumers with more than one amount.
-func (d *differential) orderOfAllocations() {
-	w := &orderWorld{d, []string{numberedID(8, 2), numberedID(9, 3), numberedID(7, 1)}}
-	for i, id := range w.providers {
-		d.same("POST", "/resource_providers", fmt.Sprintf(`{"name":"order %d","uuid":%q}`, 9-i, id))
-		d.same("PUT", "/resource_providers/"+id+"/inventories", w.inventories(id))
-	}
-	consumers := []string{numberedID(2, 0), numberedID(2, 1)}
-	for range 60 {
-		one, other := d.n(2), d.n(2)
-		id := consumers[one]
-		switch d.n(10) {
-		default:
-			d.same("PUT", "/allocations/"+id, w.consumer(id))
-		case 0, 1:
-			d.compare(-1, request{method: "PUT", path: "/allocations/" + id, body: w.listed(), version: "1.11"})
-		case 2, 3:
-			both := []string{w.keyed(id)}
-			if other != one {
-				both = append(both, w.keyed(consumers[other]))
-			}
-			d.same("POST", "/allocations", "{"+d.shuffled(both)+"}")
-		case 4, 5:
-			provider := w.providers[d.n(3)]
-			d.same("POST", "/reshaper", fmt.Sprintf(
-				`{"inventories":{%q:%s},"allocations":{%s}}`, provider, w.inventories(provider), w.keyed(id)))
-		case 6:
-			d.same("DELETE", "/allocations/"+id, "")
-		}
-		for _, id := range consumers {
-			d.compare(-1, request{method: "GET", path: "/allocations/" + id, version: d.pick("1.39", "1.0")})
-		}
-	}
-	for _, id := range consumers {
-		d.same("DELETE", "/allocations/"+id, "")
-	}
-	for _, id := range w.providers {
-		d.same("DELETE", "/resource_providers/"+id, "")
-	}
-}
-
 func (d *differential) heal(r request) {
 	if r.method != "PUT" && r.method != "POST" {
 		return
@@ -229,43 +147,6 @@ func (d *differential) heal(r request) {
 		}
 		d.same("DELETE", at.path, "")
 	}
-}
-
-// orderWorld makes bodies about a few providers that have room, in random orders.
-type orderWorld struct {
-	*differential
-	providers []string
-}
-
-func (w *orderWorld) inventories(provider string) string {
-	return fmt.Sprintf(`{"resource_provider_generation":"@P:%s@","inventories":{%s}}`, provider,
-		w.shuffled([]string{`"MEMORY_MB":{"total":99}`, `"VCPU":{"total":99}`, `"DISK_GB":{"total":99}`}))
-}
-
-func (w *orderWorld) resources() string {
-	list := []string{`"MEMORY_MB":1`, `"VCPU":2`, `"DISK_GB":3`}
-	return `"resources":{` + w.shuffled(list[w.n(3):]) + "}"
-}
-
-// consumer is the body of a PUT, keyed that in one about several.
-func (w *orderWorld) consumer(id string) string {
-	var list []string
-	for _, provider := range w.providers[w.n(3):] {
-		list = append(list, fmt.Sprintf(`%q:{%s}`, provider, w.resources()))
-	}
-	return `{"allocations":{` + w.shuffled(list) + `},"project_id":"p","user_id":"u","consumer_type":"T",` +
-		`"consumer_generation":"@C:` + id + `@"}`
-}
-
-func (w *orderWorld) keyed(id string) string { return fmt.Sprintf(`%q:%s`, id, w.consumer(id)) }
-
-// listed is the body of a PUT below 1.12, in which a provider can occur twice.
-func (w *orderWorld) listed() string {
-	var list []string
-	for _, i := range [][]int{{1, 2}, {2, 0, 2}, {1, 0, 1, 2, 0}, {0, 2, 1}, {2, 2, 0}}[w.n(5)] {
-		list = append(list, fmt.Sprintf(`{"resource_provider":{"uuid":%q},%s}`, w.providers[i], w.resources()))
-	}
-	return `{"project_id":"p","user_id":"u","allocations":[` + strings.Join(list, ",") + "]}"
 }
 
 var consumerIDs = regexp.MustCompile(`00000002-0000-4000-8000-\d{12}`)

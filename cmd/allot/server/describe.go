@@ -27,8 +27,7 @@ const (
 func describeREST() (*openapi.Document, error) {
 	d := openapi.New("Allot", cli.Version(),
 		"An allocation ledger: OpenStack Placement, Ironic's allocations and nodes, and Allot's own questions.")
-	d.Tag("Placement", "OpenStack Placement, also below /placement.")
-	err := errors.Join(d.Include("Placement", "Placement", placement.OpenAPI()), baremetal.Describe(d), audit.Describe(d))
+	err := errors.Join(placement.Describe(d), baremetal.Describe(d), audit.Describe(d))
 	d.Tag("Server", "How the server is, and the cluster that it belongs to.")
 	return d, errors.Join(err,
 		d.Failure("HealthFailure", "It is not so, and why", openapi.JSON, vitals.Health{}),
@@ -53,6 +52,10 @@ func serverOperations() []openapi.Operation {
 		healthy(vitals.HealthPath, "isThere", "Say that the process lives"),
 		healthy(vitals.LivePath, "isAlive", "Say whether the process gets on with its work"),
 		ready,
+		{
+			Method: http.MethodGet, Path: openAPIPath, ID: "showOpenAPI", Summary: "Show what the REST port takes, as OpenAPI",
+			Answer: document, Open: true, Failure: "TextFailure",
+		},
 		{
 			Method: http.MethodGet, Path: asyncAPIPath, ID: "describeNATS", Summary: "Show what the NATS port takes, as AsyncAPI",
 			Answer: document, Open: true, Failure: "TextFailure",
