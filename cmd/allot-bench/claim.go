@@ -42,7 +42,6 @@ type claimBench struct {
 	processor         time.Duration // of the server, for all claims as fast as they go
 	retries, noneLeft atomic.Int64  // in the old way
 	peakMemory        int64         // of the server
-	grown             int64         // its memory, by the providers
 }
 
 const (
@@ -78,11 +77,10 @@ func (c *benchClaimCommand) run(ctx context.Context, folder string) (result *cla
 		return nil, err
 	}
 	defer closeAll()
-	empty := own.residentMemory()
 	if err := c.prepare(ctx, clients); err != nil {
 		return nil, fmt.Errorf("the providers were not made: %w", err)
 	}
-	result = &claimBench{claims: newTimings(), half: newTimings(), old: newTimings(), grown: own.residentMemory() - empty}
+	result = &claimBench{claims: newTimings(), half: newTimings(), old: newTimings()}
 	begun := time.Now()
 	if _, err := clients[0].Claim(ctx, c.claim(0)); err != nil { // it makes the order
 		return nil, err

@@ -2,10 +2,8 @@ package main
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/ledger/ledgertest"
@@ -50,8 +48,6 @@ func TestRefusedCommands(t *testing.T) {
 		{"--providers 0", []string{"claim", "--providers", "0"}},
 		{"--claims -1", []string{"claim", "--claims=-1"}},
 		{"--prefer must be one of", []string{"claim", "--prefer", "blue"}},
-		{"missing flags: --data=DIR", []string{"history"}},
-		{"the server does not serve", []string{"history", "--data", t.TempDir() + "/data", "--", "--nosuch"}},
 		{"no server to measure", []string{"claim", "--allot", text}},
 	} {
 		if out := launchtest.Run(t, false, name, nil, c.args...); !strings.Contains(out, c.says) || strings.Contains(out, "panic") {
@@ -78,36 +74,5 @@ func TestBenchClaim(t *testing.T) {
 	}
 	if err := c.print(result); err != nil {
 		t.Error(err)
-	}
-}
-
-// TestBenchDevices runs the whole measurement in small.
-func TestBenchDevices(t *testing.T) {
-	t.Parallel()
-	c := &benchDevicesCommand{
-		serverFlags: ownServer(), Hosts: 1300, Each: 10 * time.Millisecond, Sizes: []int{100, 2000}, Providers: 300,
-		Claims: 300, Dir: t.TempDir(),
-	}
-	if err := c.Run(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestBenchHistory makes a small history, and asks about it; what is answered is compared with
-// what was done. Then it is made longer, in the same folder.
-func TestBenchHistory(t *testing.T) {
-	t.Parallel()
-	data, archive := filepath.Join(t.TempDir(), "data"), t.TempDir()
-	c := &benchHistoryCommand{
-		Data: data, Commands: 1200, Live: 100, Providers: 20, UnderWay: 16, Questions: 50,
-		serverFlags: ownServer(),
-		Serve:       []string{"--archive", "file://" + archive, "--pace-part-records", "500", "--pace-part-age", "100ms"},
-	}
-	ledgertest.OK(t, c.Run(t.Context()))
-	c.Commands = 300
-	ledgertest.OK(t, c.Run(t.Context()))
-	n, err := questionsTo("127.0.0.1:1").consumers(t.Context())
-	if err == nil {
-		t.Errorf("a server that is not there has %d consumers", n)
 	}
 }

@@ -104,19 +104,15 @@ func (s *server) stop() error {
 	return <-s.ended
 }
 
-// peakMemory is the most that the server had in memory, and residentMemory what it has, where
-// the system says so.
-func (s *server) peakMemory() int64     { return s.memory("VmHWM") }
-func (s *server) residentMemory() int64 { return s.memory("VmRSS") }
-
-func (s *server) memory(what string) int64 {
+// peakMemory is the most that the server had in memory, where the system says so.
+func (s *server) peakMemory() int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
 	if err != nil {
 		return 0
 	}
 	for line := range strings.Lines(string(text)) {
 		var kb int64
-		if n, err := fmt.Sscanf(line, what+": %d kB", &kb); n == 1 && err == nil {
+		if n, err := fmt.Sscanf(line, "VmHWM: %d kB", &kb); n == 1 && err == nil {
 			return kb << 10
 		}
 	}
