@@ -23,8 +23,8 @@ func TestConformance(t *testing.T) {
 	if err := exec.Command("/usr/bin/python3", "-c", "import gabbi").Run(); err != nil {
 		t.Skip("skipped: python3-gabbi is not installed")
 	}
-	// The suite chooses a server's port before it starts the server, so no other program may take one then: each share of its
-	// files has one server at a time, and a network of its own where that can be made.
+	// The suite chooses a server's port before it starts the server, so no other program may take one then: each share
+	// of its files has one server at a time, and a network of its own where that can be made.
 	alone := []string{"unshare", "--net", "--map-root-user", "sh", "-c", `ip link set lo up && exec "$@"`, "sh"}
 	if err := exec.Command(alone[0], append(alone[1:], "true")...).Run(); err != nil {
 		t.Logf("a port may be taken twice, for no network can be made: %v", err)
