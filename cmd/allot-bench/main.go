@@ -4,7 +4,7 @@ package main
 import "github.com/allot-project/allot/cmd/internal/cli"
 
 type program struct {
-	Commands benchCommand      `cmd:"" default:"withargs" help:"Measure commands in the process and over NATS." example:"commands --duration 6s"`
+	Commands benchCommand      `cmd:"" default:"withargs" help:"Measure commands over NATS." example:"commands --duration 6s"`
 	Claim    benchClaimCommand `cmd:"" help:"Measure claims over NATS, and beside them candidates and then allocate." example:"claim"`
 	Floods   floodsCommand     `cmd:"" help:"Measure how others are served beside hostile clients with a login." example:"floods"`
 
