@@ -374,7 +374,7 @@ func TestShadowLead(t *testing.T) {
 	s.settled(true)
 }
 
-// TestShadowPage looks at the page of the proxy in a browser: who leads, latencies, and
+// TestShadowPage looks at the page of the proxy in a browser: who leads, and
 // differences with both answers, among them a hostile name.
 func TestShadowPage(t *testing.T) {
 	t.Parallel()

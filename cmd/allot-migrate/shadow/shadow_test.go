@@ -231,22 +231,6 @@ func TestQueueLater(t *testing.T) {
 	}
 }
 
-// TestLatencies: the page tells quantiles as far as the buckets of the metric do.
-func TestLatencies(t *testing.T) {
-	t.Parallel()
-	s := New(Config{})
-	read := &entry{method: "GET", pattern: "/traits"}
-	for i := range 1000 {
-		s.answered(Allot, read, 200, time.Duration(i+1)*time.Millisecond)
-	}
-	s.answered(Placement, read, 200, time.Hour)
-	s.answered(Placement, read, 0, 0)
-	want := []Latency{{"GET /traits", Times{1, 10_000, 10_000}, Times{1000, 500, 990}}}
-	if got := s.metrics.latencies(); !slices.Equal(got, want) {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-}
-
 // TestNamed: a provider gets a uuid before it is made, unless it has one or is none.
 func TestNamed(t *testing.T) {
 	t.Parallel()
