@@ -111,50 +111,6 @@ func TestImportKilledWhileItReads(t *testing.T) {
 	}
 }
 
-// TestRefusedImports: each fault is named, nothing is imported, and no password is
-// shown.
-func TestRefusedImports(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	in := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		write(t, path, text)
-		return path
-	}
-	odd := func(statements ...string) []string {
-		return []string{"--from", "sqlite:" + placementdbtest.SQLite(t, statements...)}
-	}
-	const secret = "s3cr%2Ft"
-	for i, row := range []struct {
-		why  string
-		args []string
-	}{
-		{"name the Placement with --from", nil},
-		{"give only one of --from and --from-file", []string{"--from", "sqlite:x", "--from-file", in("a", "sqlite:x")}},
-		{"--from holds a secret", []string{"--from", "mysql://user:" + secret + "@127.0.0.1:1/placement"}},
-		{"nothing listens there", []string{"--from-file", in("b", "mysql://user:"+secret+"@127.0.0.1:1/placement")}},
-		{"connect", []string{"--from-file", in("c", "[DEFAULT]\nx = 1\n[placement_database]\nconnection = postgresql+psycopg2://user:"+
-			secret+"@127.0.0.1:1/placement\n")}},
-		{"neither an address", []string{"--from-file", in("d", "[DEFAULT]\n")}},
-		{"there is no ", []string{"--from", "sqlite:" + filepath.Join(dir, "none")}},
-		{`its schema has the version "ffffffffffff"`, odd("UPDATE alembic_version SET version_num = 'ffffffffffff'")},
-		{"amount-out-of-range", odd("UPDATE allocations SET used = 3000000000 WHERE id = 1")},
-		{`no rule "nonsense"`, append(odd(), "--leave-out", "nonsense")},
-	} {
-		into := filepath.Join(dir, fmt.Sprint("into", i))
-		out := migrate(t, false, append([]string{"import", "placement", "--data", into}, row.args...)...)
-		if !strings.Contains(out, row.why) || strings.Contains(out, "s3cr") {
-			t.Errorf("%v: %s, want %q", row.args, out, row.why)
-		}
-		if _, err := os.Stat(filepath.Join(into, "log")); err == nil {
-			t.Errorf("%v: there is a log", row.args)
-		}
-	}
-	left := append(odd("UPDATE allocations SET used = 3000000000 WHERE id = 1"), "--leave-out", "amount-out-of-range")
-	says(t, migrate(t, true, append([]string{"import", "placement", "--data", filepath.Join(dir, "left")}, left...)...),
-		"left out amount-out-of-range (1)")
-}
-
 // TestImportThroughAPI imports a database, then that server through its REST API:
 // the two servers have the same contents, and differences are found when one of
 // them changes.
