@@ -1,41 +1,11 @@
 package main_test
 
 import (
-	"context"
 	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
-
-	"github.com/allot-project/allot/api/auth/keystonetest"
 )
-
-// cloud runs the server behind a Keystone. It returns a client such as nova's,
-// and one of a user without a role.
-func cloud(t *testing.T) (nova, roleless *gophercloud.ServiceClient) {
-	t.Helper()
-	keystone := keystonetest.Start(t,
-		keystoneAllot, keystonetest.User{Name: "nova", Password: "n", ID: "u-nova", Project: "service", Roles: []string{"service"}},
-		keystonetest.User{Name: "joe", Password: "j", ID: "u-joe", Project: "p-joe", Roles: []string{"reader"}},
-	)
-	s := launch(t, t.TempDir(), "--keystone-url", keystone.URL)
-	keystone.AddEndpoint("placement", "http://"+s.HTTP+"/placement")
-	login := func(name, password string) *gophercloud.ServiceClient {
-		provider, err := openstack.AuthenticatedClient(context.Background(), gophercloud.AuthOptions{
-			IdentityEndpoint: keystone.URL, Username: name, Password: password, DomainName: "Default",
-			Scope: &gophercloud.AuthScope{ProjectName: "service", DomainName: "Default"},
-		})
-		must(t, err)
-		client, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{Region: "RegionOne"})
-		must(t, err)
-		client.Microversion = "1.39"
-		return client
-	}
-	return login("nova", "n"), login("joe", "j")
-}
 
 // said is a command of a client, and a part of what it prints. A refusal is wanted if its text has blanks.
 type said struct{ want, command string }
