@@ -117,7 +117,7 @@ type consumption struct {
 	Tree     bool   `help:"Of the provider's whole tree." query:"tree"`
 	Strict   bool   `help:"Fail if there never was such a project, provider or class." query:"strict"`
 	Focus    bool   `help:"Print charges as CSV in the form of FinOps FOCUS 1.2, by month, or by the hour or day of --by."`
-	Prices   string `help:"Prices for the charges: CSV with class,price,currency; the price is that of a unit for an hour." type:"existingfile" placeholder:"FILE"`
+	Prices   string `help:"Prices for the charges: CSV with class,price,currency, or YAML with a list of these; the price is that of a unit for an hour." type:"existingfile" placeholder:"FILE"`
 	Issuer   string `help:"Name of the provider in the charges." default:"Allot" placeholder:"NAME"`
 }
 

@@ -1,7 +1,6 @@
 package ask
 
 import (
-	"bytes"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -12,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/allot-project/allot/cmd/internal/cli"
 )
@@ -178,9 +179,11 @@ func decimal(n *big.Rat) string {
 }
 
 type price struct {
-	Price, Currency string
+	Class    string `yaml:"class"`
+	Price    string `yaml:"price"` // of a unit for an hour
+	Currency string `yaml:"currency"`
 
-	perHour *big.Rat // of a unit
+	perHour *big.Rat
 }
 
 var (
@@ -188,35 +191,50 @@ var (
 	isCurrency = regexp.MustCompile(`^[A-Z]{3}$`)
 )
 
-// readPrices reads a price list: CSV with the columns class, price and currency.
+// readPrices reads a price list: CSV with the columns class, price and currency, or YAML with a list of these.
 func readPrices(name string) (map[string]price, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, errors.Unwrap(err)
 	}
-	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+	var rows []price
+	if strings.HasSuffix(name, ".csv") {
+		rows, err = pricesOfCSV(string(text))
+	} else {
+		err = yaml.Unmarshal(text, &rows)
+	}
+	if err != nil {
+		return nil, err
+	}
+	prices := make(map[string]price)
+	for _, row := range rows {
+		_, twice := prices[row.Class]
+		switch {
+		case row.Class == "":
+			return nil, fmt.Errorf("a price has no class")
+		case twice:
+			return nil, fmt.Errorf("class %s has two prices", row.Class)
+		case !isPrice.MatchString(row.Price):
+			return nil, fmt.Errorf("class %s: %q is no price such as 0.0125", row.Class, row.Price)
+		case !isCurrency.MatchString(row.Currency):
+			return nil, fmt.Errorf("class %s: %q is no currency such as EUR", row.Class, row.Currency)
+		}
+		row.perHour, _ = new(big.Rat).SetString(row.Price)
+		prices[row.Class] = row
+	}
+	return prices, nil
+}
+
+func pricesOfCSV(text string) (list []price, err error) {
+	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
 	if err != nil {
 		return nil, err
 	}
 	if len(rows) == 0 || !slices.Equal(rows[0], []string{"class", "price", "currency"}) {
 		return nil, errors.New("the first line is not class,price,currency")
 	}
-	prices := make(map[string]price)
 	for _, row := range rows[1:] {
-		class, one := row[0], price{Price: row[1], Currency: row[2]}
-		_, twice := prices[class]
-		switch {
-		case class == "":
-			return nil, fmt.Errorf("a price has no class")
-		case twice:
-			return nil, fmt.Errorf("class %s has two prices", class)
-		case !isPrice.MatchString(one.Price):
-			return nil, fmt.Errorf("class %s: %q is no price such as 0.0125", class, one.Price)
-		case !isCurrency.MatchString(one.Currency):
-			return nil, fmt.Errorf("class %s: %q is no currency such as EUR", class, one.Currency)
-		}
-		one.perHour, _ = new(big.Rat).SetString(one.Price)
-		prices[class] = one
+		list = append(list, price{Class: row[0], Price: row[1], Currency: row[2]})
 	}
-	return prices, nil
+	return list, nil
 }

@@ -32,7 +32,10 @@ func charged(t *testing.T, prices string, more ...string) (rows []map[string]str
 	t.Cleanup(s.Close)
 	args := append([]string{"consumption", "--from", "1", "--focus"}, more...)
 	if prices != "" {
-		name := filepath.Join(t.TempDir(), "prices.csv")
+		name := filepath.Join(t.TempDir(), "prices.yaml")
+		if strings.HasPrefix(prices, "class,") {
+			name = filepath.Join(t.TempDir(), "prices.csv")
+		}
 		launchtest.Write(t, name, prices)
 		args = append(args, "--prices", name)
 	}
@@ -78,26 +81,32 @@ func TestFocus(t *testing.T) {
 			t.Errorf("%s is %q, not %q", column, rows[0][column], want)
 		}
 	}
-	rows, err = charged(t, "class,price,currency\nVCPU,0.0125,EUR\nDISK_GB,0.1,USD\n", "--by", "class,hour", "--issuer", "me")
-	if err != nil || len(rows) != 2 {
-		t.Fatal(rows, err)
-	}
-	if rows[0]["BilledCost"] != "34722222222222.222222222222" || rows[0]["ListUnitPrice"] != "0.0125" ||
-		rows[0]["BillingCurrency"] != "EUR" || rows[0]["ChargePeriodEnd"] != "2026-05-01T14:00:00Z" {
-		t.Errorf("%v", rows[0])
-	}
-	if rows[1]["BilledCost"] != "0.1" || rows[1]["BillingCurrency"] != "USD" || rows[1]["Provider"] != "me" ||
-		rows[1]["BillingAccountId"] != "(none)" {
-		t.Errorf("%v", rows[1])
+	for _, list := range []string{
+		"- {class: VCPU, price: 0.0125, currency: EUR}\n- {class: DISK_GB, price: \"0.1\", currency: USD}",
+		"class,price,currency\nVCPU,0.0125,EUR\nDISK_GB,0.1,USD\n",
+	} {
+		rows, err = charged(t, list, "--by", "class,hour", "--issuer", "me")
+		if err != nil || len(rows) != 2 {
+			t.Fatal(rows, err)
+		}
+		if rows[0]["BilledCost"] != "34722222222222.222222222222" || rows[0]["ListUnitPrice"] != "0.0125" ||
+			rows[0]["BillingCurrency"] != "EUR" || rows[0]["ChargePeriodEnd"] != "2026-05-01T14:00:00Z" {
+			t.Errorf("%v", rows[0])
+		}
+		if rows[1]["BilledCost"] != "0.1" || rows[1]["BillingCurrency"] != "USD" || rows[1]["Provider"] != "me" ||
+			rows[1]["BillingAccountId"] != "(none)" {
+			t.Errorf("%v", rows[1])
+		}
 	}
 	for list, want := range map[string]string{
 		"class,price,currency\nVCPU,1,EUR\n":             `no price of "DISK_GB"`,
 		"class,price,currency\nVCPU,1e3,EUR\n":           `"1e3" is no price`,
 		"class,price,currency\nVCPU,1,euro\n":            `"euro" is no currency`,
 		"class,price,currency\nVCPU,1,EUR\nVCPU,1,EUR\n": "two prices",
-		"class,cost\n":                   "first line",
-		"class,price,currency\n,1,EUR\n": "no class",
-		"class,price,currency\nVCPU,1\n": "wrong number of fields",
+		"class,cost\n":        "first line",
+		"- {price: 1}":        "no class",
+		"VCPU: 1":             "cannot unmarshal",
+		"- {class: V, x: [}]": "did not find",
 	} {
 		_, err := charged(t, list)
 		launchtest.Says(t, fmt.Sprint(err), want)
