@@ -1,5 +1,5 @@
 # make check: everything that CI runs.
-.PHONY: build deb release release-check cluster check test race models cover fuzz faults shadow-faults import-faults bench bench-http bench-cluster bench-candidates floods differential side-by-side lint measure screenshots simulate simulate-reverts
+.PHONY: build deb release release-check cluster check test race models cover fuzz faults shadow-faults bench bench-http bench-cluster bench-candidates floods differential side-by-side lint measure screenshots simulate simulate-reverts
 
 build:
 	go build -o bin/ ./cmd/allot ./cmd/allot-migrate ./cmd/allot-bench
@@ -83,13 +83,6 @@ shadow-faults:
 	ALLOT_FAULTS=all go test ./cmd/allot-migrate -count 1 -v -timeout 120m -run 'TestShadow' > shadow-faults.log \
 		|| (grep -v '^=== ' shadow-faults.log | tail -100; exit 1)
 	@sed -n 's/^.*FAULT //p' shadow-faults.log
-
-# Imports, comparisons and exports, with faults, and at the size of a large cloud (100,000 providers, 1,000,000
-# allocations) with its times; about 10 minutes. Needs Debian's mariadb-server, postgresql, python3-placement and ironic-common.
-import-faults:
-	ALLOT_IMPORT=large go test ./cmd/allot-migrate/... -count 1 -v -timeout 60m \
-		-run 'Import|RealPlacement|RealIronic|KilledAddition|MigrateDocument|Servers|OneMoment|Odd' > import-faults.log || (grep -v '^=== ' import-faults.log | tail -100; exit 1)
-	@sed -n 's/^.*IMPORT //p' import-faults.log
 
 # Compare ratios within one run; absolute figures hold for one machine and day.
 bench:

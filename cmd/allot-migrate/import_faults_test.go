@@ -181,19 +181,3 @@ func showsNoPassword(t *testing.T, server *placementdbtest.Server) {
 	}
 	noneHas(t, data, placementdbtest.Password)
 }
-
-// TestImportOntoFullDisk: an import that finds no room says what to do, and leaves nothing.
-func TestImportOntoFullDisk(t *testing.T) {
-	t.Parallel()
-	if err := exec.Command("unshare", "-m", "true").Run(); err != nil {
-		t.Skipf("skipped: no disk of its own can be mounted here: unshare -m: %v", err)
-	}
-	file := filepath.Join(t.TempDir(), "empty.jsonl")
-	must(t, os.WriteFile(file, nil, 0o600))
-	const script = `mount -t tmpfs -o size=16k tmpfs "$1" && "$2" import jsonl "$3" --data "$1/data"; ls -A "$1"`
-	cmd := exec.Command("unshare", "-m", "sh", "-c", script, "sh", t.TempDir(), launchtest.Program(name), file)
-	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.HasSuffix(string(out), "make room, and run the same import again\n") {
-		t.Errorf("%v: %s", err, out)
-	}
-}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -18,21 +19,12 @@ import (
 	"github.com/allot-project/allot/cmd/internal/cli"
 )
 
-// placementLogin identifies Allot to Placement's REST API: with a token, or with an
-// account in Keystone. The variables are those of OpenStack's clients.
+// placementLogin identifies Allot to Placement's REST API: with a token, or with the account of OpenStack's
+// variables in the environment, or of OS_CLOUD.
 type placementLogin struct {
 	PlacementToken string `help:"Token for Placement's REST API; not on the command line, where others see it." env:"OS_TOKEN" secret:""`
-	AuthURL        string `name:"os-auth-url" help:"Keystone that gives a token for Placement's REST API, such as https://keystone:5000/v3." env:"OS_AUTH_URL" placeholder:"URL"`
-	Username       string `name:"os-username" help:"User in Keystone." env:"OS_USERNAME"`
-	Password       string `name:"os-password" help:"Password of that user; not on the command line, where others see it." env:"OS_PASSWORD" secret:""`
-	Project        string `name:"os-project-name" help:"Its project." env:"OS_PROJECT_NAME"`
-	UserDomain     string `name:"os-user-domain-name" help:"Domain of the user." default:"Default" env:"OS_USER_DOMAIN_NAME"`
-	ProjectDomain  string `name:"os-project-domain-name" help:"Domain of the project." default:"Default" env:"OS_PROJECT_DOMAIN_NAME"`
-
-	CredentialID     string `name:"os-application-credential-id" help:"Application credential, instead of user and password." env:"OS_APPLICATION_CREDENTIAL_ID"`
-	CredentialSecret string `name:"os-application-credential-secret" help:"Its secret; not on the command line, where others see it." env:"OS_APPLICATION_CREDENTIAL_SECRET" secret:""`
-
-	CACert string `name:"os-cacert" help:"Certificates of Keystone and Placement to trust instead of the system's." env:"OS_CACERT" type:"existingfile" placeholder:"FILE"`
+	AuthURL        string `name:"os-auth-url" help:"Keystone that gives a token for Placement's REST API, such as https://keystone:5000/v3, to the account of the variables OS_USERNAME and so on." env:"OS_AUTH_URL" placeholder:"URL"`
+	CACert         string `name:"os-cacert" help:"Certificates of Keystone and Placement to trust instead of the system's." env:"OS_CACERT" type:"existingfile" placeholder:"FILE"`
 }
 
 func (l placementLogin) source(address string) (*placementapi.Source, error) {
@@ -51,19 +43,15 @@ func (l placementLogin) source(address string) (*placementapi.Source, error) {
 	if l.PlacementToken != "" || l.AuthURL == "" {
 		return source, nil
 	}
-	if l.CredentialID == "" && (l.Username == "" || l.Password == "") {
-		return nil, errors.New("OS_AUTH_URL needs OS_USERNAME, OS_PASSWORD and OS_PROJECT_NAME, " +
-			"or OS_APPLICATION_CREDENTIAL_ID and OS_APPLICATION_CREDENTIAL_SECRET; or give a token as OS_TOKEN")
+	account, cloud, err := auth.Cloud("")
+	if err != nil {
+		return nil, fmt.Errorf("OS_AUTH_URL needs an account: %w; or give a token as OS_TOKEN", err)
 	}
 	keystone := strings.TrimRight(l.AuthURL, "/")
 	if !strings.HasSuffix(keystone, "/v3") {
 		keystone += "/v3"
 	}
-	account := auth.Credential(l.CredentialID, l.CredentialSecret)
-	if l.CredentialID == "" {
-		account = auth.Password(l.Username, l.Password, l.UserDomain, l.Project, l.ProjectDomain)
-	}
-	k, err := auth.NewKeystone(auth.KeystoneConfig{URL: keystone, TLS: trust, Account: account})
+	k, err := auth.NewKeystone(auth.KeystoneConfig{URL: keystone, TLS: cmp.Or(trust, cloud), Account: account})
 	if err != nil {
 		return nil, err
 	}

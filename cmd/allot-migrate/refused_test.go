@@ -20,6 +20,9 @@ func TestRefusedCommands(t *testing.T) {
 	for _, path := range []string{text, sql, filepath.Join(dir, "lead")} {
 		write(t, path, "hello")
 	}
+	conf, empty := filepath.Join(dir, "placement.conf"), filepath.Join(dir, "empty")
+	write(t, conf, "[DEFAULT]\nconnection = sqlite:x\n")
+	write(t, empty, "")
 	const upstream = "http://127.0.0.1:1"
 	shadow := func(args ...string) []string {
 		return append([]string{"shadow", "run", "--data", t.TempDir(), "--http", "127.0.0.1:0"}, args...)
@@ -33,6 +36,9 @@ func TestRefusedCommands(t *testing.T) {
 		args []string
 	}{
 		{"name the folder for the ledger with --data", []string{"import", "placement", "--from", "sqlite:" + missing}},
+		{"give only one of --from and --from-file", []string{"import", "placement", "--from", "sqlite:x", "--from-file", sql}},
+		{"neither an address in its first line", []string{"import", "placement", "--from-file", conf, "--data", missing}},
+		{`no rule "nonsense"`, []string{"import", "jsonl", empty, "--dry-run", "--leave-out", "nonsense"}},
 		{"begins neither with mysql:// nor", []string{"import", "placement", "--from", "oracle://host/db", "--data", missing}},
 		{"line 1", []string{"import", "jsonl", text, "--dry-run"}},
 		{"name the Ironic with --from", []string{"import", "ironic"}},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -375,7 +374,7 @@ func TestShadowLead(t *testing.T) {
 	s.settled(true)
 }
 
-// TestShadowPage looks at the page of the proxy in a browser: who leads, latencies, and
+// TestShadowPage looks at the page of the proxy in a browser: who leads, and
 // differences with both answers, among them a hostile name.
 func TestShadowPage(t *testing.T) {
 	t.Parallel()
@@ -392,26 +391,6 @@ func TestShadowPage(t *testing.T) {
 		"GET /resource_providers", "Both answers", "<img src=x", "allot-migrate shadow lead allot", "Everything compared", "different")
 	html := map[string]string{"Accept": "text/html"}
 	says(t, launchtest.Answer(t, http.StatusOK, "GET", "http://"+s.admin+"/shadow", "", html), "<!doctype html>")
-}
-
-// TestShadowLeadTells: who waits for a change of the lead is told what the proxy is at.
-func TestShadowLeadTells(t *testing.T) {
-	t.Parallel()
-	asked := make(chan struct{})
-	var questions atomic.Int64
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost {
-			<-asked
-			return
-		}
-		_, _ = fmt.Fprint(w, `{"under_way": "reading placement, 3 of 7"}`)
-		if questions.Add(1) == 2 { // so the answer to the first was printed
-			close(asked)
-		}
-	}))
-	defer proxy.Close()
-	out := migrate(t, true, "shadow", "lead", "allot", "--admin", strings.TrimPrefix(proxy.URL, "http://"))
-	says(t, out, "reading placement, 3 of 7\n", "allot leads")
 }
 
 // TestShadowRealPlacement has OpenStack's Placement followed, makes Allot lead, and goes

@@ -6,17 +6,11 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -84,53 +78,6 @@ func launchProxy(t *testing.T, servers []string) (proxy *server, socket string) 
 	control := file + ".control"
 	write(t, control, "global\n    stats socket "+socket+"\n")
 	return begin(t, address, exec.Command(program, "-db", "-f", file, "-f", control)), socket
-}
-
-// TestHAProxyWithoutLeader: a write whose server is lost is answered by another one, to which it
-// comes under the same id, although no server's reads are up to date, as in a slow change of leaders.
-func TestHAProxyWithoutLeader(t *testing.T) {
-	t.Parallel()
-	var behind atomic.Bool // whether no reads are up to date
-	var tried sync.Map     // paths and ids that have come
-	arrived, lost, answered := make(chan struct{}, 1), make(chan struct{}), make(chan string)
-	replica := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		text := r.Header.Get("Allot-Command-Id")
-		_, again := tried.LoadOrStore(r.URL.Path+text, true)
-		id, err := uuid.Parse(text)
-		switch {
-		case r.URL.Path == "/readyz" && behind.Load() && r.FormValue("for") == "reads":
-			w.WriteHeader(http.StatusServiceUnavailable)
-		case r.URL.Path != "/held":
-		case !again:
-			arrived <- struct{}{}
-			<-lost
-			panic(http.ErrAbortHandler)
-		case err != nil || id.Version() != 7 || time.Since(time.Unix(id.Time().UnixTime())).Abs() > time.Minute:
-			w.WriteHeader(http.StatusBadRequest)
-		}
-	})
-	var addresses []string
-	for range 3 {
-		s := httptest.NewServer(replica)
-		t.Cleanup(s.Close)
-		addresses = append(addresses, s.Listener.Addr().String())
-	}
-	proxy, socket := launchProxy(t, addresses)
-	put := func(path string) string {
-		status, _, err := sendTo(http.MethodPut, "http://"+proxy.HTTP+path, "", nil)
-		return fmt.Sprint(status, " ", err)
-	}
-	ledgertest.WaitFor(t, "HAProxy", func() bool { return put("/") == "200 <nil>" })
-	go func() { answered <- put("/held") }()
-	<-arrived
-	behind.Store(true)
-	for i := range addresses {
-		ledgertest.WaitFor(t, "HAProxy's sight of the change", func() bool { return proxySays(t, socket, i+1) == "DOWN" })
-	}
-	close(lost)
-	if got := <-answered; got != "200 <nil>" {
-		t.Errorf("a write whose server was lost: %s\n%s", got, proxy.Logs)
-	}
 }
 
 // proxySays returns what HAProxy's socket says of a server: UP, DOWN, or on its way.

@@ -106,69 +106,6 @@ func (r *replicas) sameDigest() {
 	}, func() any { return digests })
 }
 
-// TestClusterBeginsAgain flips a bit elsewhere in the log of each replica. All set their logs aside and wait, until the
-// cluster begins again with what they have together. Then two lose all of their disks, and it begins again with the
-// third's. Each command is there, under its sequence, and the same digests.
-func TestClusterBeginsAgain(t *testing.T) {
-	t.Parallel()
-	r := launchReplicas(t)
-	const made = 60
-	for i := range made {
-		r.list[i%3].Must(201, "PUT", fmt.Sprintf("/traits/CUSTOM_%d", i), "")
-	}
-	exported := func(to string) (last, digest string) {
-		r.waitCurrent()
-		out := allot(t, true, "export", "--nats-url", "nats://"+r.nats[1], "--to", to, filepath.Join(t.TempDir(), "file"))
-		_, last, _ = strings.Cut(strings.Split(out, ";")[0], " to ")
-		return last, lastDigest(out)
-	}
-	again := func(last, digest string) {
-		r.serve()
-		if _, now := exported(last); now != digest {
-			t.Errorf("commit %s has the digest %s, and had %s", last, now, digest)
-		}
-		for i, s := range r.list {
-			there := s.Must(200, "GET", "/traits?name=startswith:CUSTOM_", "")
-			for k := range made {
-				if !strings.Contains(there, fmt.Sprintf(`"CUSTOM_%d"`, k)) {
-					t.Errorf("replica %d lacks CUSTOM_%d", i+1, k)
-				}
-			}
-			s.Must(201, "PUT", fmt.Sprintf("/traits/CUSTOM_%s_%d", last, i), "")
-		}
-		r.sameDigest()
-	}
-	last, digest := exported("0")
-	for i, s := range r.list {
-		s.Terminate()
-		rewrite(t, blockFile(r.data(i)), func(b []byte) []byte { b[len(b)*(i+1)/4] ^= 1; return b })
-	}
-	for i := range r.list {
-		r.begin(i)
-	}
-	for _, s := range r.list {
-		s.waitLog("the log of this replica is damaged")
-		s.waitLog("waits for admission")
-	}
-	r.list[0].Kill()
-	allot(t, false, "repair", "--data", r.data(0), "--archive", copied(t, r.data(1)))
-	allot(t, true, "cluster", "heal", "--data", r.data(0), "--archive", copied(t, r.data(1)), "--archive", copied(t, r.data(2)))
-	r.begin(0)
-	again(last, digest)
-
-	last, digest = exported("0")
-	for _, s := range r.list {
-		s.Kill()
-	}
-	must(t, os.RemoveAll(r.data(0)))
-	must(t, os.RemoveAll(r.data(2)))
-	allot(t, true, "cluster", "heal", "--data", r.data(1))
-	for i := range r.list {
-		r.begin(i)
-	}
-	again(last, digest)
-}
-
 // TestBeginningBesideALedger: a server whose disk was lost, and on whose new one
 // allot init was run, takes part in nothing of the ledger that the others have:
 // JetStream never begins there, also while one of them is away. With leave to rejoin

@@ -163,7 +163,7 @@ func logRefusals(f files, public string) []refusal {
 		{"--nats-url: no NATS server answers there", []string{"export", f.missing, "--nats-url", "nats://127.0.0.1:1"}},
 		{"not an archive that allot export wrote", []string{"import", f.text, "--data", f.missing}},
 		{"belonged to a server", []string{"import", f.archive, "--data", f.data}},
-		{"leave --data, --nats-url", []string{"backup", "--url", "a:1", "--data", f.data, "--to", "file://" + f.empty}},
+		{"exactly one of --url, --data and --archive", []string{"backup", "--url", "a:1", "--data", f.data, "--to", "file://" + f.empty}},
 		{"is given twice", []string{"backup", "--archive", f.archive, "--to", "file:///x", "--to", "file:///x"}},
 		{"the archive is empty", []string{"restore", "--from", "file://" + f.empty, "--data", f.missing}},
 		{"begins with neither", []string{"restore", "--from", f.archive, "--data", f.missing}},

@@ -1,9 +1,6 @@
 package shadow
 
 import (
-	"cmp"
-	"maps"
-	"slices"
 	"strconv"
 	"time"
 
@@ -17,7 +14,7 @@ import (
 // buckets are those of latencies: from reads in memory to the patience of clients.
 var buckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
-// metrics count the work of the proxy, for its page, too.
+// metrics count the work of the proxy; its page shows the comparisons among them.
 type metrics struct {
 	requests *prometheus.CounterVec
 	took     *prometheus.HistogramVec
@@ -93,55 +90,6 @@ func (m metrics) outcomes() map[string]map[string]int {
 		all[kind][labels["outcome"]] = int(one.GetCounter().GetValue())
 	})
 	return all
-}
-
-// Latency is how long both sides took for one kind of request.
-type Latency struct {
-	Request   string `json:"request"` // method and route
-	Placement Times  `json:"placement"`
-	Allot     Times  `json:"allot"`
-}
-
-// Times are those of one side's answers, in milliseconds, as far as the buckets of the metric tell.
-type Times struct {
-	Answers uint64  `json:"answers"`
-	Median  float64 `json:"median_ms"`
-	P99     float64 `json:"p99_ms"`
-}
-
-func (m metrics) latencies() []Latency {
-	all := make(map[string]Latency)
-	each(m.took, func(labels map[string]string, one *model.Metric) {
-		request := labels["method"] + " " + labels["route"]
-		both, histogram := all[request], one.GetHistogram()
-		both.Request = request
-		times := Times{histogram.GetSampleCount(), quantile(histogram, 0.5), quantile(histogram, 0.99)}
-		if labels["side"] == Allot.String() {
-			both.Allot = times
-		} else {
-			both.Placement = times
-		}
-		all[request] = both
-	})
-	list := slices.AppendSeq(make([]Latency, 0, len(all)), maps.Values(all))
-	slices.SortFunc(list, func(a, b Latency) int { return cmp.Compare(a.Request, b.Request) })
-	return list
-}
-
-// quantile returns within how many milliseconds a share of the answers has come; 0 of none.
-func quantile(histogram *model.Histogram, share float64) float64 {
-	if histogram.GetSampleCount() == 0 {
-		return 0 // JSON has no form for what a division by nothing gives
-	}
-	rank, low, before := share*float64(histogram.GetSampleCount()), 0.0, 0.0
-	for _, bucket := range histogram.GetBucket() {
-		count := float64(bucket.GetCumulativeCount())
-		if count >= rank {
-			return 1000 * (low + (bucket.GetUpperBound()-low)*(rank-before)/(count-before))
-		}
-		low, before = bucket.GetUpperBound(), count
-	}
-	return 1000 * low
 }
 
 func each(of prometheus.Collector, show func(labels map[string]string, one *model.Metric)) {

@@ -55,8 +55,7 @@ type Status struct {
 	Unrepaired      []Unrepaired `json:"unrepaired"`
 	UnrepairedCount int          `json:"unrepaired_count"`
 	// Compared counts comparisons of answers by kind and outcome.
-	Compared  map[string]map[string]int `json:"compared"`
-	Latencies []Latency                 `json:"latencies"`
+	Compared map[string]map[string]int `json:"compared"`
 	// Differences are the last ones.
 	Differences []Difference `json:"differences"`
 }
@@ -184,7 +183,7 @@ func (s *Shadow) Status() Status {
 	status.Lead = s.Lead().String()
 	left := s.queue.length()
 	status.Queue.Requests, status.Queue.Missed, status.Queue.Bytes = left.entries, left.missing, left.bytes
-	status.Compared, status.Latencies = s.metrics.outcomes(), s.metrics.latencies()
+	status.Compared = s.metrics.outcomes()
 	return status
 }
 

@@ -227,64 +227,6 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// newHanging returns a service that answers nothing until the returned function is called.
-func newHanging(t *testing.T) (s *service, answer func()) {
-	t.Helper()
-	s = newService(t)
-	answers := make(chan struct{})
-	s.before = func(http.ResponseWriter, *http.Request) bool {
-		<-answers
-		return false
-	}
-	return s, func() { close(answers) }
-}
-
-// TestFollowerHangs: no answer of the leader waits for the follower. This one answers
-// nothing until all clients have their answers, and then it gets everything.
-func TestFollowerHangs(t *testing.T) {
-	t.Parallel()
-	placement := newService(t)
-	allot, answer := newHanging(t)
-	s, clients := between(t, Placement, placement, allot)
-	s.queue.miss(resource(kindTrait, "CUSTOM_1")) // what is brought in line holds up no write, too
-	const number = 50
-	for i := range number {
-		wants(t, http.StatusCreated, "PUT", fmt.Sprintf("%s/traits/CUSTOM_%d", clients.URL, i), "")
-		wants(t, http.StatusNoContent, "GET", fmt.Sprintf("%s/traits/CUSTOM_%d", clients.URL, i), "")
-	}
-	if allot.has("CUSTOM_0") {
-		t.Error("the follower does not hang, so the test tests nothing")
-	}
-	answer()
-	ledgertest.WaitFor(t, "everything", func() bool {
-		for i := range number {
-			if !allot.has(fmt.Sprintf("CUSTOM_%d", i)) {
-				return false
-			}
-		}
-		return settledQueue(s)()
-	})
-}
-
-// TestComparisonsWait: while something is to be brought in line nothing is compared again,
-// however often it is due. It would be found again, and brought in line twice.
-func TestComparisonsWait(t *testing.T) {
-	t.Parallel()
-	placement := newService(t)
-	allot, answer := newHanging(t)
-	s, _ := between(t, Placement, placement, allot, func(c *Config) { c.CompareEvery = time.Millisecond })
-	ledgertest.WaitFor(t, "a second comparison", func() bool { return s.Status().Comparisons > 1 })
-	// One is under way, and the other one waits for it.
-	s.queue.miss(resource(kindTrait, "CUSTOM_1"), resource(kindTrait, "CUSTOM_2"))
-	before := s.Status().Comparisons + 1 // one may be under way, too
-	time.Sleep(4 * resyncEvery)
-	if n := s.Status().Comparisons; n > before {
-		t.Errorf("%d comparisons while something waits, and not %d", n, before)
-	}
-	answer()
-	ledgertest.WaitFor(t, "another comparison", func() bool { return s.Status().Comparisons > before })
-}
-
 // TestFollowerRefuses: what the follower refuses though the leader accepted it, or fails
 // at, is noted with both answers, and brought in line.
 func TestFollowerRefuses(t *testing.T) {
@@ -445,28 +387,6 @@ func TestSwitchAfterLoss(t *testing.T) {
 	if err := s.SwitchTo(ctx, Allot); err == nil || s.Lead() != Placement {
 		t.Errorf("%v, and %s leads", err, s.Lead())
 	}
-}
-
-// TestUnderWay: while everything is compared, the status says what is read, and how far it is.
-func TestUnderWay(t *testing.T) {
-	t.Parallel()
-	reads, goes := make(chan struct{}), make(chan struct{})
-	s, _ := between(t, Placement, newService(t), newService(t), func(c *Config) {
-		c.Contents = func(ctx context.Context, of Side, show func(done, total uint64)) (*contents.Plan, error) {
-			if of == Placement {
-				show(3, 7)
-				close(reads)
-				<-goes
-			}
-			return new(contents.Plan), nil
-		}
-	})
-	<-reads
-	if got := s.Status().UnderWay; got != "everything is compared: reading placement, 3 of 7" {
-		t.Errorf("under way: %q", got)
-	}
-	close(goes)
-	ledgertest.WaitFor(t, "the end of the comparison", func() bool { return s.Status().Comparisons == 1 && s.Status().UnderWay == "" })
 }
 
 // TestSeesAll: what is used and not shown is told from what is released, or allocated, while it

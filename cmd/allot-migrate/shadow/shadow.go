@@ -226,7 +226,7 @@ func (s *Shadow) compareOnce(ctx context.Context) (err error) {
 func (s *Shadow) contents(ctx context.Context, of Side) (*contents.Plan, error) {
 	reading := "everything is compared: reading " + of.String()
 	s.watch.at("%s", reading)
-	line := cli.Lines(func(line string) { s.config.Logger.Info(reading, "read", line) }, time.Now)
+	line := cli.Lines(func(line string) { s.config.Logger.Info(reading, "read", line) })
 	plan, err := s.config.Contents(ctx, of, func(done, total uint64) {
 		s.watch.at("%s, %d of %d", reading, done, total)
 		line(done, total)

@@ -231,22 +231,6 @@ func TestQueueLater(t *testing.T) {
 	}
 }
 
-// TestLatencies: the page tells quantiles as far as the buckets of the metric do.
-func TestLatencies(t *testing.T) {
-	t.Parallel()
-	s := New(Config{})
-	read := &entry{method: "GET", pattern: "/traits"}
-	for i := range 1000 {
-		s.answered(Allot, read, 200, time.Duration(i+1)*time.Millisecond)
-	}
-	s.answered(Placement, read, 200, time.Hour)
-	s.answered(Placement, read, 0, 0)
-	want := []Latency{{"GET /traits", Times{1, 10_000, 10_000}, Times{1000, 500, 990}}}
-	if got := s.metrics.latencies(); !slices.Equal(got, want) {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-}
-
 // TestNamed: a provider gets a uuid before it is made, unless it has one or is none.
 func TestNamed(t *testing.T) {
 	t.Parallel()
@@ -261,59 +245,6 @@ func TestNamed(t *testing.T) {
 	}
 	if _, err := ledger.ParseUUID(strings.Trim(string(members["uuid"]), `"`)); err != nil {
 		t.Error(err)
-	}
-}
-
-// TestRanks: what others need is brought in line first.
-func TestRanks(t *testing.T) {
-	t.Parallel()
-	q := newQueue(1 << 20)
-	q.miss("consumer b", "provider a", "trait x", "generation a", "consumer a", "class y")
-	var got []string
-	for range 6 {
-		_, m := q.next(t.Context())
-		q.done()
-		got = append(got, string(m.of))
-	}
-	if joined := strings.Join(got, ", "); joined != "class y, trait x, provider a, consumer a, consumer b, generation a" {
-		t.Error(joined)
-	}
-}
-
-// TestTold: a generation is replaced only if the former leader alone told it, and no
-// write has come since.
-func TestTold(t *testing.T) {
-	t.Parallel()
-	var k lastAnswers
-	of := resource(kindConsumer, guest)
-	k.note(Placement, "/allocations/*", guest, []byte(`{"allocations": {}, "consumer_generation": 5}`))
-	if !k.onlyBy(of, Placement, "5") || k.onlyBy(of, Placement, "6") || k.onlyBy(of, Allot, "5") {
-		t.Error("5 was told by Placement")
-	}
-	k.note(Allot, "/resource_providers/*/allocations", host, []byte(`{"allocations": {"`+guest+`": {"consumer_generation": 5}}}`))
-	if k.onlyBy(of, Placement, "5") {
-		t.Error("5 was told by both, so it may be an old one of Allot")
-	}
-	k.forget([]Resource{of})
-	if k.onlyBy(of, Placement, "5") {
-		t.Error("a write makes all generations old")
-	}
-}
-
-// TestGate: no write is inside a gate that is shut, and a write that is keeps it from being quiet.
-func TestGate(t *testing.T) {
-	t.Parallel()
-	g := newGate()
-	if err := g.enter(t.Context()); err != nil || g.quiet() {
-		t.Fatalf("%v, quiet: %v", err, g.quiet())
-	}
-	g.leave()
-	if err := g.close(t.Context()); err != nil || !g.quiet() {
-		t.Fatalf("%v, quiet: %v", err, g.quiet())
-	}
-	g.open()
-	if !g.quiet() || g.passed.Load() != 1 {
-		t.Errorf("quiet: %v, %d have passed", g.quiet(), g.passed.Load())
 	}
 }
 

@@ -22,8 +22,7 @@ import (
 // orphans is "allot orphans": it lists allocations without an owner, and owners without allocations.
 type orphans struct {
 	then
-	Consumers string        `help:"All consumers that may hold something: a file with one uuid per line, a file with nova's list of servers or openstack server list's as JSON, or the URL of a nova API, such as http://nova:8774/v2.1." required:"" placeholder:"FILE|URL"`
-	NovaToken string        `help:"Token for the nova API; not on the command line, where others see it." env:"OS_TOKEN" secret:""`
+	Consumers string        `help:"All consumers that may hold something: a file with one uuid per line, or with nova's list of servers or openstack server list's as JSON." required:"" placeholder:"FILE"`
 	Type      []string      `help:"Examine only consumers of these types; a consumer without a type has the type unknown. Default: all."`
 	OlderThan time.Duration `help:"Leave alone consumers that changed within this time, because their owners may not be listed yet; 0: none." default:"10m"`
 	Yes       bool          `help:"Release what orphans hold, unless it has changed meanwhile; not with --at."`
@@ -54,7 +53,7 @@ func findOrphans(ctx context.Context, a *asked) error {
 	if c.At != "" && c.Yes {
 		return errors.New("--yes changes the present, so it cannot be given together with --at")
 	}
-	known, err := c.known(ctx)
+	known, err := c.known()
 	if err != nil {
 		return err
 	}
@@ -212,10 +211,7 @@ func (f *finding) row() cli.Row {
 }
 
 // known reads the list of consumers that may hold something.
-func (c *orphans) known(ctx context.Context) (map[ledger.UUID]bool, error) {
-	if strings.HasPrefix(c.Consumers, "http://") || strings.HasPrefix(c.Consumers, "https://") {
-		return c.servers(ctx)
-	}
+func (c *orphans) known() (map[ledger.UUID]bool, error) {
 	text, err := os.ReadFile(c.Consumers)
 	if err != nil {
 		return nil, err
@@ -223,9 +219,9 @@ func (c *orphans) known(ctx context.Context) (map[ledger.UUID]bool, error) {
 	known := make(map[ledger.UUID]bool)
 	switch first := bytes.TrimSpace(text); {
 	case bytes.HasPrefix(first, []byte("{")):
-		_, err = addServers(text, known)
+		err = addServers(text, known)
 	case bytes.HasPrefix(first, []byte("[")): // as openstack server list prints it
-		_, err = addServers(fmt.Appendf(nil, `{"servers":%s}`, text), known)
+		err = addServers(fmt.Appendf(nil, `{"servers":%s}`, text), known)
 	default:
 		err = addLines(string(text), known)
 	}
@@ -251,55 +247,22 @@ func addLines(text string, known map[ledger.UUID]bool) error {
 	return nil
 }
 
-func (c *orphans) servers(ctx context.Context) (map[ledger.UUID]bool, error) {
-	base, err := url.Parse(c.Consumers)
-	if err != nil || base.Host == "" {
-		return nil, fmt.Errorf("--consumers %q is neither a file nor http://HOST:PORT/v2.1", c.Consumers)
-	}
-	known := make(map[ledger.UUID]bool)
-	nova := cli.NewClient(&url.URL{Scheme: base.Scheme, Host: base.Host}, c.NovaToken, nil)
-	for page := base.JoinPath("servers"); ; {
-		query := page.Query()
-		query.Set("all_tenants", "1")
-		query.Set("limit", "1000")
-		text, err := nova.Read(ctx, cli.Request{Path: page.Path, Query: query})
-		if err != nil {
-			return nil, fmt.Errorf("nova: %w", err)
-		}
-		link, err := addServers(text, known)
-		if err != nil || link == "" {
-			return known, err
-		}
-		next, err := page.Parse(link)
-		if err != nil || next.Host != base.Host {
-			return nil, fmt.Errorf("nova's link to the next page leads to another server, which gets no token: %q", link)
-		}
-		page = next
-	}
-}
-
-// addServers adds the servers in a page of nova's list. It returns the link to the next page.
-func addServers(text []byte, known map[ledger.UUID]bool) (next string, err error) {
+// addServers adds the servers in nova's list.
+func addServers(text []byte, known map[ledger.UUID]bool) error {
 	var list struct {
 		Servers *[]struct {
 			ID string `json:"id"`
 		} `json:"servers"`
-		Links []struct{ Rel, Href string } `json:"servers_links"`
 	}
 	if json.Unmarshal(text, &list) != nil || list.Servers == nil {
-		return "", errors.New("this is no list of servers: openstack server list --all-projects -f json prints one")
+		return errors.New("this is no list of servers: openstack server list --all-projects -f json prints one")
 	}
 	for _, s := range *list.Servers {
 		id, err := ledger.ParseUUID(s.ID)
 		if err != nil {
-			return "", fmt.Errorf("server %q has no uuid", s.ID)
+			return fmt.Errorf("server %q has no uuid", s.ID)
 		}
 		known[id] = true
 	}
-	for _, link := range list.Links {
-		if link.Rel == "next" {
-			next = link.Href
-		}
-	}
-	return next, nil
+	return nil
 }

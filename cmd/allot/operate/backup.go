@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -21,20 +20,20 @@ import (
 	"github.com/allot-project/allot/ledger/logfile"
 	"github.com/allot-project/allot/ledger/proof"
 	"github.com/allot-project/allot/ledger/system"
-	"github.com/allot-project/allot/projector/check"
 	"github.com/allot-project/allot/snapshots/copies"
 )
 
 // Backup is "allot backup": it brings an archive up to the end of a log,
 // now. Only what the archive lacks is read.
 type Backup struct {
-	sourceFlags `embed:""`
-	URL         string   `name:"url" help:"URL of a running server, such as http://HOST:PORT: the log comes over HTTP. The token needs the policy rule allot:audit." placeholder:"URL"`
-	CAFile      string   `name:"ca-file" help:"Certificates to trust for --url, instead of the system's." type:"existingfile" placeholder:"FILE"`
-	Token       string   `help:"Token to send to --url as X-Auth-Token; not on the command line, where others see it." default:"admin" secret:""`
-	To          []string `help:"URL of the archive: file:///FOLDER or s3://BUCKET/PREFIX. May be repeated. A server may archive there, too." required:"" placeholder:"URL"`
-	Mend        bool     `help:"Read all parts of the archive first, and write those that are damaged again, beside the damaged ones."`
-	SigningKey  string   `help:"File with the operator's private key, to sign what is added. Without it the server at --url signs it, if it has a key." type:"existingfile" placeholder:"FILE"`
+	Data       string   `help:"Data folder of a server that is not running." type:"existingdir" placeholder:"DIR"`
+	Archive    string   `help:"File that allot export wrote, or the URL of an archive that --archive of allot serve named." placeholder:"FILE|URL"`
+	URL        string   `name:"url" help:"URL of a running server, such as http://HOST:PORT: the log comes over HTTP. The token needs the policy rule allot:audit." placeholder:"URL"`
+	CAFile     string   `name:"ca-file" help:"Certificates to trust for --url, instead of the system's." type:"existingfile" placeholder:"FILE"`
+	Token      string   `help:"Token to send to --url as X-Auth-Token; not on the command line, where others see it." default:"admin" secret:""`
+	To         []string `help:"URL of the archive: file:///FOLDER or s3://BUCKET/PREFIX. May be repeated. A server may archive there, too." required:"" placeholder:"URL"`
+	Mend       bool     `help:"Read all parts of the archive first, and write those that are damaged again, beside the damaged ones."`
+	SigningKey string   `help:"File with the operator's private key, to sign what is added. Without it the server at --url signs it, if it has a key." type:"existingfile" placeholder:"FILE"`
 }
 
 // Run writes what the archives lack, and reads it back.
@@ -85,12 +84,12 @@ func (c *Backup) Run(ctx context.Context) (err error) {
 
 // source opens the log, over HTTP if --url names a server.
 func (c *Backup) source(ctx context.Context) (ledger.Log, func() error, error) {
-	if c.URL == "" {
-		log, closeLog, err := c.open(ctx)
-		return log, closeLog, err
+	if given(c.Data != "", c.Archive != "", c.URL != "") != 1 {
+		return nil, nil, errors.New("name the log with exactly one of --url, --data and --archive")
 	}
-	if c.sourceFlags != (sourceFlags{}) {
-		return nil, nil, errors.New("--url names the log: leave --data, --nats-url and --archive out")
+	if c.URL == "" {
+		log, closeLog, err := sourceFlags{Data: c.Data, Archive: c.Archive}.open(ctx)
+		return log, closeLog, err
 	}
 	server, err := cli.Server{URL: c.URL, CAFile: c.CAFile, Token: c.Token}.Client()
 	return &httpLog{server: server}, func() error { return nil }, err
@@ -144,18 +143,14 @@ func (c *Backup) config(ctx context.Context, log ledger.Log, signer note.Signer)
 type Restore struct {
 	archivesFlag  `embed:""`
 	keyFlag       `embed:""`
-	Data          string `help:"Data folder, without a log or with an unfinished restore of the same log. With --check: a folder for the drill, which is removed afterwards; default: one among the temporary files." type:"path" placeholder:"DIR"`
+	Data          string `help:"Data folder, without a log or with an unfinished restore of the same log." required:"" type:"path" placeholder:"DIR"`
 	At            string `help:"Restore the log as of this sequence or time (RFC 3339); default: all of it." placeholder:"SEQUENCE|TIME"`
 	WithoutCopies bool   `help:"Leave copies of State and read models in the archives alone: the first start replays the log."`
-	Check         bool   `help:"Only a drill: restore aside, replay everything, compare with the archive and its signatures, and remove it."`
 }
 
 // Run restores. Every commit keeps its sequence, and is verified before it is
 // written. An interrupted run goes on where it was.
 func (c *Restore) Run(ctx context.Context) (err error) {
-	if c.Data == "" && !c.Check {
-		return errors.New("--data names the folder to restore into; only a drill (--check) needs none")
-	}
 	keys, err := c.verifiers()
 	if err != nil {
 		return err
@@ -174,14 +169,9 @@ func (c *Restore) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if c.Data == "" {
-		c.Data = filepath.Join(folder, "drill")
-	}
-	if c.Check {
-		if _, err := os.Stat(c.Data); !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("%s exists, and a drill needs a folder that it may remove: name another one", c.Data)
-		}
-		defer func() { err = errors.Join(err, os.RemoveAll(c.Data)) }()
+	signed, err := log.Checkpoints(ctx)
+	if err != nil {
+		return err
 	}
 	d, err := datafolder.Open(c.Data)
 	if err != nil {
@@ -189,10 +179,10 @@ func (c *Restore) Run(ctx context.Context) (err error) {
 	}
 	begun := time.Now()
 	if err = c.fill(ctx, d, log, head); err == nil {
-		err = c.keep(ctx, d, log, head)
+		err = keepCheckpoints(d, signed, head.Sequence)
 	}
 	took := time.Since(begun)
-	if err == nil && !c.Check && !c.WithoutCopies {
+	if err == nil && !c.WithoutCopies {
 		c.bringCopy(ctx, d, log, list, head.Sequence)
 	}
 	if err = errors.Join(err, d.Close()); err != nil {
@@ -200,10 +190,10 @@ func (c *Restore) Run(ctx context.Context) (err error) {
 	}
 	fmt.Printf("%s holds the log up to sequence %d, durably; digest %s; %v\n", c.Data, head.Sequence, head.Digest,
 		took.Round(time.Millisecond))
-	if !c.Check && keys == nil {
+	if keys == nil {
 		return nil
 	}
-	return c.compare(ctx, log, head, keys != nil)
+	return tellSigned(signed, keys, head)
 }
 
 func (c *Restore) end(ctx context.Context, log *archive.Log) (ledger.Head, error) {
@@ -241,69 +231,19 @@ func (c *Restore) fill(ctx context.Context, d *datafolder.Folder, log *archive.L
 	return d.Files().EndImport(head)
 }
 
-// keep writes the newest signed checkpoint of what was restored into the folder.
-func (c *Restore) keep(ctx context.Context, d *datafolder.Folder, log *archive.Log, head ledger.Head) error {
-	signed, err := log.Checkpoints(ctx)
-	if err != nil {
-		return err
-	}
-	return keepCheckpoints(d, signed, head.Sequence)
-}
-
-// compare reads what was restored back from the disk, replays it, and compares it with the archive.
-func (c *Restore) compare(ctx context.Context, log *archive.Log, head ledger.Head, signed bool) (err error) {
-	restored, closeLog, err := openData(ctx, c.Data)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, closeLog()) }()
-	show, end := cli.ProgressBar("replaying what was restored")
-	r, err := check.Replay(ctx, restored, head.Sequence, "", show, nil)
-	end()
-	if err != nil {
-		return err
-	}
-	if r.State.Head() != head {
-		return fmt.Errorf("what was restored ends with %v, and the archive with %v", r.State.Head(), head)
-	}
-	state, err := r.State.Digest()
-	if err != nil {
-		return err
-	}
-	fmt.Printf("state        %s\ntree         %d records, root %s\n", state, r.Tree.Size(), r.Tree.Root())
-	if !signed {
-		fmt.Println(notChecked)
-		return nil
-	}
-	return c.compareSigned(ctx, log, r)
-}
-
-// compareSigned compares with the newest signed checkpoint that is of the restored commits.
-func (c *Restore) compareSigned(ctx context.Context, log *archive.Log, r *check.Replayed) error {
-	keys, err := c.verifiers()
-	if err != nil {
-		return err
-	}
-	signed, err := log.Checkpoints(ctx)
-	if err != nil {
-		return err
-	}
+// tellSigned tells whether a signed checkpoint is of the last restored commit.
+func tellSigned(signed [][]byte, keys note.Verifiers, head ledger.Head) error {
 	for _, one := range signed {
 		checkpoint, err := proof.Open(one, keys)
 		if err != nil {
 			return err
 		}
-		if checkpoint.Head != r.State.Head() {
-			continue
+		if checkpoint.Head == head {
+			fmt.Printf("checkpoints  one vouches for sequence %d and, by the digest chain, for everything before it\n", head.Sequence)
+			return nil
 		}
-		if *checkpoint != *r.Checkpoint() {
-			return fmt.Errorf("%w: the signed checkpoint of sequence %d says %d records with the root %s", archive.ErrFork,
-				checkpoint.Sequence, checkpoint.Size, checkpoint.Root)
-		}
-		fmt.Printf("checkpoints  one vouches for sequence %d and everything before it\n", checkpoint.Sequence)
-		return nil
 	}
-	fmt.Printf("checkpoints  none is of sequence %d: allot verify --archive checks those before it\n", r.State.Head().Sequence)
+	fmt.Printf("checkpoints  none is of sequence %d: allot verify --archive checks those before it\n", head.Sequence)
 	return nil
 }
 

@@ -11,10 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/allot-project/allot/cmd/internal/launchtest"
-	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
@@ -101,23 +98,5 @@ func TestOldServer(t *testing.T) {
 				t.Error(err)
 			}
 		})
-	}
-}
-
-// TestStrangeStream: it refuses a stream that would not keep a log as it is, at
-// once, instead of waiting for a better one.
-func TestStrangeStream(t *testing.T) {
-	l := onNATS(t)
-	js, err := l.nc.JetStream()
-	ledgertest.OK(t, err)
-	_, err = js.AddStream(&nats.StreamConfig{
-		Name: jetstream.DefaultStream, Subjects: []string{jetstream.Subject}, MaxMsgs: 1000,
-	})
-	ledgertest.OK(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	err = l.openShared(ctx, jetstream.Config{})
-	if !errors.Is(err, ledger.ErrLogUnsafe) || !strings.Contains(err.Error(), "The stream of that name is not Allot's") {
-		t.Errorf("%v", err)
 	}
 }

@@ -54,23 +54,6 @@ func (d *diary) list() []part {
 
 func quietParts(list []part) *partList { return newPartList(slog.New(slog.DiscardHandler), list...) }
 
-func TestPartsStartInOrder(t *testing.T) {
-	var d diary
-	p := quietParts(d.list())
-	if err := p.start(t.Context(), open, follow, lead); err != nil {
-		t.Fatal(err)
-	}
-	d.wants(t, "+a +b +c +d +e")
-	if err := p.stop(open, follow, lead); err != nil {
-		t.Fatal(err)
-	}
-	d.wants(t, "!b -e -d -c -b -a")
-	if err := p.stop(open, follow, lead); err != nil {
-		t.Fatal(err)
-	}
-	d.wants(t, "")
-}
-
 // TestFailingPart: for each place in the list, the parts that started before it
 // stop in the reverse order, later parts do not start, and all errors are
 // returned.
@@ -101,28 +84,6 @@ func TestFailingPart(t *testing.T) {
 			d.wants(t, strings.Join(want, " "))
 		})
 	}
-}
-
-func TestStopCollectsErrors(t *testing.T) {
-	var d diary
-	list := d.list()
-	var wrong []error
-	for i := range list {
-		err := fmt.Errorf("%s does not stop", list[i].name)
-		wrong = append(wrong, err)
-		list[i].stop = func() error { d.note("-", list[i].name); return err }
-	}
-	p := quietParts(list)
-	if err := p.start(t.Context(), open, follow, lead); err != nil {
-		t.Fatal(err)
-	}
-	err := p.stop(open, follow, lead)
-	for _, one := range wrong {
-		if !errors.Is(err, one) {
-			t.Errorf("%q is missing in %q", one, err)
-		}
-	}
-	d.wants(t, "+a +b +c +d +e !b -e -d -c -b -a")
 }
 
 // TestStopDuringStart: a part that takes long is interrupted, and the start ends.

@@ -4,14 +4,10 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/allot-project/allot/api/console"
 	"github.com/allot-project/allot/cmd/allot/server/vitals"
@@ -24,12 +20,7 @@ import (
 // collected. Requests over NATS are a tenth faster so than with Go's 100.
 const garbage = 200
 
-// stopTimeout is how long a server takes to end after SIGTERM, even if something has not
-// stopped by then. systemd's unit waits twice as long.
-const stopTimeout = 15 * time.Second
-
-// Run serves until the context ends. Then it returns within stopTimeout, or when
-// another signal comes. Whatever was answered is already durable.
+// Run serves until the context ends. Whatever was answered is already durable.
 func (c *Command) Run(ctx context.Context, common *cli.Common) error {
 	c.configFile = common.Config
 	if c.Check {
@@ -38,23 +29,7 @@ func (c *Command) Run(ctx context.Context, common *cli.Common) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbage)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- c.serve(ctx) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-	}
-	again := make(chan os.Signal, 1)
-	signal.Notify(again, syscall.SIGTERM, os.Interrupt)
-	select {
-	case err := <-ended:
-		return err
-	case <-again:
-		return errors.New("ended at once by a second signal; everything that was answered is in the log")
-	case <-time.After(stopTimeout):
-		return fmt.Errorf("not everything had stopped %v after the signal; everything that was answered is in the log", stopTimeout)
-	}
+	return c.serve(ctx)
 }
 
 func (c *Command) serve(ctx context.Context) error {

@@ -83,21 +83,21 @@ func Progress(what string) (show func(done, total uint64), end func()) {
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		return ProgressBar(what)
 	}
-	return Lines(func(line string) { fmt.Fprintf(os.Stderr, "%s: %s\n", what, line) }, time.Now), func() {}
+	return Lines(func(line string) { fmt.Fprintf(os.Stderr, "%s: %s\n", what, line) }), func() {}
 }
 
 // lineEvery is the time between two lines of progress.
 const lineEvery = 10 * time.Second
 
 // Lines tells how far something is, every ten seconds.
-func Lines(tell func(line string), now func() time.Time) (show func(done, total uint64)) {
+func Lines(tell func(line string)) (show func(done, total uint64)) {
 	var mu sync.Mutex
-	last := now()
+	last := time.Now()
 	return func(done, total uint64) {
 		mu.Lock()
 		defer mu.Unlock()
-		if at := now(); at.Sub(last) >= lineEvery {
-			last = at
+		if time.Since(last) >= lineEvery {
+			last = time.Now()
 			tell(fmt.Sprintf("%d of %d", done, total))
 		}
 	}

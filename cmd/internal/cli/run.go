@@ -40,8 +40,8 @@ func (c *CompletionCommand) Run(ctx *kong.Context) error {
 // Main parses the command line of a program, and runs the command.
 func Main(name, description string, args any) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	defer stop()
-	uuid.EnableRandPool() // no id is a secret
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	uuid.EnableRandPool()        // no id is a secret
 	parser, err := NewParser(
 		name, description, args, kong.BindTo(ctx, (*context.Context)(nil)), kong.Resolvers(&ConfigFile{}),
 	)
@@ -63,7 +63,6 @@ func Main(name, description string, args any) {
 		err = selected.Run()
 	}
 	if err != nil {
-		stop()
 		os.Exit(tell(os.Stderr, name, err))
 	}
 }

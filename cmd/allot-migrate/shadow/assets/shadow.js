@@ -1,5 +1,5 @@
-// The page of the proxy: who leads, what is to do, how long both sides take, and which
-// answers differ. It is made of the console's parts.
+// The page of the proxy: who leads, what is to do, and which answers
+// differ. It is made of the console's parts.
 
 import { age, bytes, card, el, empty, facts, number, plural, show, time } from '/console/js/dom.js'
 import * as theme from '/console/js/theme.js'
@@ -63,16 +63,6 @@ function compared(status) {
   el('p', { class: 'soft small' }, 'Passing: the same when asked again. Skipped: not compared.'))
 }
 
-const ms = (side, value) => (side.answers ? `${value < 10 ? value.toFixed(2) : number(Math.round(value))} ms` : '')
-
-function latencies(status) {
-  if (!status.latencies.length) return card('Latency', empty('No requests yet.'))
-  return card('Latency', grid('How long each side took', ['request', 'Placement', 'median', '99 %', 'Allot', 'median', '99 %'],
-    status.latencies.map(({ request, placement, allot }) => [request,
-      number(placement.answers), ms(placement, placement.median_ms), ms(placement, placement.p99_ms),
-      number(allot.answers), ms(allot, allot.median_ms), ms(allot, allot.p99_ms)])))
-}
-
 function difference(one) {
   const body = (title, answer) => [el('h3', {}, `${title}: ${answer.status}`), el('pre', { tabindex: 0 }, answer.body || '(empty)')]
   const [leader, follower] = one.lead === 'allot' ? ['Allot', 'Placement'] : ['Placement', 'Allot']
@@ -109,8 +99,7 @@ function render(status) {
     part('title', status.lead, () => el('h1', {}, `${names[status.lead]} leads`)),
     el('div', { class: 'split even' }, standing(rest), part('compared', status.compared, () => compared(status))),
     part('unrepaired', [left, status.unrepaired_count], () => unrepaired(status) ?? el('div')),
-    part('differences', list, () => differences(status)),
-    part('latencies', status.latencies, () => latencies(status)))
+    part('differences', list, () => differences(status)))
   main.removeAttribute('aria-busy')
 }
 

@@ -1,3 +1,11 @@
+// Command sidebyside measures requests to a Placement or an Allot that need consumer generations, for .ci/side-by-side:
+// migrations, with the generations read before each as nova does, and reshapes. The load generator cannot send
+// them, because it assumes that generations count from 1. It measures, too, what claims replace: candidates, then
+// allocate, and the next one if others were faster.
+//
+//	sidebyside URL FILE
+//
+// It appends to the file in the load generator's form.
 package main
 
 import (
@@ -5,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -14,39 +23,29 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/google/uuid"
-
-	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// TestSideBySide measures requests that need consumer generations: migrations,
-// with the generations read before each as nova does, and reshapes. The load
-// generator cannot send them, because it assumes that generations count from 1.
-// It measures, too, what claims replace: candidates, then allocate, and the next one
-// if others were faster.
-// .ci/side-by-side runs the test.
-func TestSideBySide(t *testing.T) {
-	url, out := os.Getenv("ALLOT_SIDE_BY_SIDE"), os.Getenv("ALLOT_SIDE_BY_SIDE_OUT")
-	if url == "" {
-		t.Skip("skipped: .ci/side-by-side runs this beside OpenStack Placement")
+func main() {
+	if len(os.Args) != 3 {
+		log.Fatal("sidebyside URL FILE")
 	}
-	f, err := os.OpenFile(out, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	ledgertest.OK(t, err)
+	f, err := os.OpenFile(os.Args[2], os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	good(err)
 	defer func() { _ = f.Close() }()
-	p := &placementClient{t: t, url: url, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128}}}
+	p := &placementClient{url: os.Args[1], http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128}}}
 	for _, clients := range []int{1, 64} {
-		report(t, f, "migrate, with generations", clients, p.migrate(clients, 5*time.Second), nil)
+		report(f, "migrate, with generations", clients, p.migrate(clients, 5*time.Second), nil)
 	}
 	for _, n := range []int{100, 1000} {
-		report(t, f, fmt.Sprintf("reshape of %d consumers", n), 1, p.reshape(n, 3), nil)
+		report(f, fmt.Sprintf("reshape of %d consumers", n), 1, p.reshape(n, 3), nil)
 	}
 	roomy := p.hosts("CUSTOM_SIDE_BY_SIDE", 100, 100000)
 	for _, clients := range []int{1, 16} {
-		report(t, f, "candidates with limit 10, then allocate", clients, p.choose(clients, roomy, p.oldWay), nil)
-		report(t, f, "the same; Allot: claims", clients, p.choose(clients, roomy, p.bestWay()), nil)
+		report(f, "candidates with limit 10, then allocate", clients, p.choose(clients, roomy, p.oldWay), nil)
+		report(f, "the same; Allot: claims", clients, p.choose(clients, roomy, p.bestWay()), nil)
 	}
 	const racers, places = 100, 10
 	for _, way := range []struct {
@@ -57,14 +56,20 @@ func TestSideBySide(t *testing.T) {
 		m, won := race(racers, last, way.choose)
 		used := p.must("GET", "/resource_providers/"+last.ids[0]+"/usages", nil)["usages"].(object)["VCPU"]
 		if used != float64(won) {
-			t.Errorf("%d clients think that they have a place, and %v are used, %s", won, used, way.name)
+			log.Fatalf("%d clients think that they have a place, and %v are used, %s", won, used, way.name)
 		}
 		name := fmt.Sprintf("race for the last %d places: %s", places, way.name)
-		t.Logf("%s: %v places given", name, used)
+		log.Printf("%s: %v places given", name, used)
 		if won != places && p.claims {
-			t.Errorf("%s: not as many as there are", name)
+			log.Fatalf("%s: not as many as there are", name)
 		}
-		report(t, f, name, racers, m, object{"places_given": used})
+		report(f, name, racers, m, object{"places_given": used})
+	}
+}
+
+func good(err error) {
+	if err != nil {
+		log.Fatal(err)
 	}
 }
 
@@ -94,19 +99,17 @@ func measure(clients int, client func(note func(time.Duration))) (m measured) {
 }
 
 // report writes a measurement in the load generator's form, with more about it.
-func report(t *testing.T, w io.Writer, scenario string, clients int, m measured, more object) {
-	t.Helper()
+func report(w io.Writer, scenario string, clients int, m measured, more object) {
 	slices.Sort(m.took)
 	row := object{
 		"scenario": scenario, "c": clients, "ops": len(m.took), "ops_s": float64(len(m.took)) / m.elapsed.Seconds(),
 		"p50_ms": float64(m.took[len(m.took)/2].Microseconds()) / 1000,
 	}
 	maps.Copy(row, more)
-	ledgertest.OK(t, json.NewEncoder(w).Encode(row))
+	good(json.NewEncoder(w).Encode(row))
 }
 
 type placementClient struct {
-	t    *testing.T
 	url  string
 	http *http.Client
 
@@ -116,34 +119,33 @@ type placementClient struct {
 // call sends a request and returns the answer's object.
 func (p *placementClient) call(method, path string, body any) (int, map[string]any) {
 	text, err := json.Marshal(body)
-	ledgertest.OK(p.t, err)
+	good(err)
 	r, err := http.NewRequest(method, p.url+path, strings.NewReader(string(text)))
-	ledgertest.OK(p.t, err)
+	good(err)
 	r.Header.Set("X-Auth-Token", "admin")
 	r.Header.Set("OpenStack-API-Version", "placement 1.38")
 	r.Header.Set("Content-Type", "application/json")
 	resp, err := p.http.Do(r)
-	ledgertest.OK(p.t, err)
+	good(err)
 	defer func() { _ = resp.Body.Close() }() // nothing was written
 	var answer map[string]any
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil && !errors.Is(err, io.EOF) {
-		p.t.Fatalf("%s %s: %d, %v", method, path, resp.StatusCode, err)
+		log.Fatalf("%s %s: %d, %v", method, path, resp.StatusCode, err)
 	}
 	return resp.StatusCode, answer
 }
 
 func (p *placementClient) must(method, path string, body any) map[string]any {
-	p.t.Helper()
 	for range 50 {
 		status, answer := p.call(method, path, body)
 		if status < 300 {
 			return answer
 		}
 		if status != http.StatusConflict {
-			p.t.Fatalf("%s %s: %d %v", method, path, status, answer)
+			log.Fatalf("%s %s: %d %v", method, path, status, answer)
 		}
 	}
-	p.t.Fatalf("%s %s: nothing but conflicts", method, path)
+	log.Fatalf("%s %s: nothing but conflicts", method, path)
 	return nil
 }
 
@@ -233,7 +235,7 @@ func (p *placementClient) reshape(n, times int) (m measured) {
 		}
 		begun := time.Now()
 		if status, answer := p.call("POST", "/reshaper", body); status != http.StatusNoContent {
-			p.t.Fatalf("reshape %s: %d %v", strconv.Itoa(n), status, answer)
+			log.Fatalf("reshape %s: %d %v", strconv.Itoa(n), status, answer)
 		}
 		took := time.Since(begun)
 		m.took, m.elapsed = append(m.took, took), m.elapsed+took
@@ -271,8 +273,7 @@ func (p *placementClient) oldWay(trait string) bool {
 		status, found := p.call("GET", "/allocation_candidates?limit=10&resources=VCPU:1&required="+trait, nil)
 		requests, _ := found["allocation_requests"].([]any)
 		if status != http.StatusOK {
-			p.t.Errorf("candidates: %d %v", status, found)
-			return false
+			log.Fatalf("candidates: %d %v", status, found)
 		}
 		if len(requests) == 0 {
 			return false
@@ -285,7 +286,7 @@ func (p *placementClient) oldWay(trait string) bool {
 				return true
 			case http.StatusConflict:
 			default:
-				p.t.Errorf("allocate: %d %v", status, answer)
+				log.Fatalf("allocate: %d %v", status, answer)
 				return false
 			}
 		}
@@ -307,7 +308,7 @@ func (p *placementClient) bestWay() chooser {
 			}},
 		})
 		if status >= http.StatusMultipleChoices && status != http.StatusConflict {
-			p.t.Errorf("claim: %d %v", status, answer)
+			log.Fatalf("claim: %d %v", status, answer)
 		}
 		return status < http.StatusMultipleChoices
 	}
@@ -320,7 +321,7 @@ func (p *placementClient) choose(clients int, on hosts, choose chooser) measured
 		for time.Since(begun) < 5*time.Second {
 			start := time.Now()
 			if !choose(on.trait) {
-				p.t.Error("there was no room left")
+				log.Fatal("there was no room left")
 				return
 			}
 			note(time.Since(start))
