@@ -28,7 +28,7 @@ type benchClaimCommand struct {
 	Claims    int    `help:"Claims to make." default:"1000000" least:"1"`
 	Dir       string `help:"Folder for the ledger, on the disk to be measured; emptied afterwards." type:"path" default:"."`
 	Connected int    `name:"clients" help:"Clients at a time, each with a connection." default:"4" least:"1"`
-	Pipelined int    `help:"Claims under way per client." default:"512" least:"1"`
+	Pipelined int    `help:"Claims under way per client, up to 64 with one message." default:"512" least:"1"`
 	Prefer    string `help:"What is preferred: pack, spread, random or none." enum:"pack,spread,random,none" default:"spread"`
 	OldWay    int    `help:"How often to allocate in the old way; 0: never." default:"2000"`
 
@@ -48,6 +48,8 @@ type claimBench struct {
 const (
 	fastTrait = "CUSTOM_BENCH_FAST" // of every tenth provider
 	perBatch  = 150
+	// perMessage is how many claims go with one message at most, if as many are due.
+	perMessage = 64
 	// halfRateFor is how long the rate is halved.
 	halfRateFor = 30 * time.Second
 	// oldLimit is how many candidates are asked for in the old way, and oldAtOnce by how many
@@ -165,6 +167,39 @@ type dueClaim struct {
 	claim *commands.Claim
 }
 
+// together returns a claim, and those that are due by now, as many as go with one message.
+func together(one dueClaim, started <-chan dueClaim) []dueClaim {
+	all := []dueClaim{one}
+	for len(all) < perMessage {
+		select {
+		case next, more := <-started:
+			if !more {
+				return all
+			}
+			all = append(all, next)
+		default:
+			return all
+		}
+	}
+	return all
+}
+
+func submit(ctx context.Context, allot *client.Client, all []dueClaim, into *timings, rejected *atomic.Int64) error {
+	items := make([]client.Item, len(all))
+	for i, one := range all {
+		items[i] = client.Item{ID: commands.NewID(), Command: one.claim}
+	}
+	results, err := allot.SubmitAll(ctx, items)
+	for i, result := range results {
+		if isRejection(result.Err) {
+			rejected.Add(1)
+			result.Err = nil
+		}
+		err = errors.Join(err, result.Err, into.record(all[i].due))
+	}
+	return err
+}
+
 // claimAll makes some claims, at a rate if it is not 0: latency then counts from when each
 // was due. One goroutine for each client makes them, and the others submit them. A
 // goroutine that allocates memory while garbage is collected has to help the collector,
@@ -178,7 +213,7 @@ func (c *benchClaimCommand) claimAll(
 	var all sync.WaitGroup
 	begun := time.Now()
 	for _, allot := range clients {
-		started := make(chan dueClaim)
+		started := make(chan dueClaim, perMessage)
 		all.Go(func() {
 			defer close(started)
 			for i := next.Add(1) - 1; i < int64(n) && ctx.Err() == nil; i = next.Add(1) - 1 {
@@ -190,15 +225,10 @@ func (c *benchClaimCommand) claimAll(
 				started <- dueClaim{due, c.claim(int(i))}
 			}
 		})
-		for range c.Pipelined {
+		for range (c.Pipelined + perMessage - 1) / perMessage {
 			all.Go(func() {
 				for one := range started {
-					_, err := allot.Claim(ctx, one.claim)
-					if isRejection(err) {
-						rejected.Add(1)
-						err = nil
-					}
-					if err = errors.Join(err, into.record(one.due)); err != nil {
+					if err := submit(ctx, allot, together(one, started), into, rejected); err != nil {
 						cancel(err)
 					}
 				}
