@@ -13,19 +13,6 @@ import (
 // Account is what a service signs in to Keystone with.
 type Account struct{ options gophercloud.AuthOptions }
 
-// Password is the account of a user in a project, by their names and those of their domains.
-func Password(username, password, userDomain, project, projectDomain string) Account {
-	return Account{gophercloud.AuthOptions{
-		Username: username, Password: password, DomainName: userDomain,
-		Scope: &gophercloud.AuthScope{ProjectName: project, DomainName: projectDomain},
-	}}
-}
-
-// Credential is the account of an application credential.
-func Credential(id, secret string) Account {
-	return Account{gophercloud.AuthOptions{ApplicationCredentialID: id, ApplicationCredentialSecret: secret}}
-}
-
 // Cloud finds the account of a cloud of clouds.yaml, and how to trust its Keystone, where all
 // clients of OpenStack look for that file. Without a name it is the cloud of OS_CLOUD, or what the
 // other variables OS_* say; the system's certificates are trusted then (SSL_CERT_FILE).

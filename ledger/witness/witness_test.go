@@ -124,12 +124,13 @@ type history struct {
 	tree   proof.Tree
 	hashes []ledger.Digest
 	signer note.Signer
+	what   string
 	grown  atomic.Int64 // how many proofs were made
 }
 
 func (h *history) grow(n int) {
 	for range n {
-		h.hashes = append(h.hashes, h.tree.Add([]ledger.Digest{sha256.Sum256(fmt.Append(nil, h.tree.Size()))})...)
+		h.hashes = append(h.hashes, h.tree.Add([]ledger.Digest{sha256.Sum256(fmt.Append(nil, h.what, h.tree.Size()))})...)
 	}
 }
 
@@ -215,6 +216,27 @@ func TestCosigned(t *testing.T) {
 	}
 	if kept := ledgertest.ReadFile(t, filepath.Join(folder, proof.CosignedFile)); !bytes.Equal(kept, g.Kept().Note) {
 		t.Errorf("%s", kept)
+	}
+}
+
+// TestFork: witnesses do not cosign another history, however long it is.
+func TestFork(t *testing.T) {
+	t.Parallel()
+	signer, keys := ledgertest.Key(t)
+	w := newWitness(t, "w.example", keys, nil)
+	h, other := &history{signer: signer}, &history{signer: signer, what: "other"}
+	h.grow(10)
+	_, err := open(t, t.TempDir(), keys, 1, time.Minute, w).Cosign(t.Context(), 10, h.newest)
+	ledgertest.OK(t, err)
+	for n, why := range map[int]string{5: "another history", 10: "the history was changed", 15: "the history was changed"} {
+		other.tree, other.hashes = proof.Tree{}, nil
+		other.grow(n)
+		g := open(t, t.TempDir(), keys, 1, time.Minute, w)
+		c, err := g.Cosign(t.Context(), int64(n), other.newest)
+		if c != nil || !errors.Is(err, witness.ErrQuorum) || !strings.Contains(err.Error(), why) ||
+			!strings.Contains(g.Fault(), "w.example") {
+			t.Errorf("%d records: %v, %v", n, c, err)
+		}
 	}
 }
 

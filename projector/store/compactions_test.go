@@ -2,7 +2,9 @@ package store
 
 import (
 	"errors"
+	"log/slog"
 	"maps"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -146,5 +149,53 @@ func TestFlushesGiveWay(t *testing.T) {
 		if err = errors.Join(err, f.Close()); err != nil || gaveWay != (category == flushes) {
 			t.Errorf("a write to a file for %q gave way: %v, %v", category, gaveWay, err)
 		}
+	}
+}
+
+// outgrown are the files of a store that was cut off: opening it flushes, and then it wants to compact.
+func outgrown(t *testing.T) *vfs.MemFS {
+	t.Helper()
+	files, kept := vfs.NewMem(), vfs.NewMem()
+	s := open(t, files)
+	for range compactSublevels - 1 {
+		ledgertest.OK(t, put(s, "a"), put(s, "b"), s.Flush())
+	}
+	ledgertest.OK(t, put(s, "a"), put(s, "b"), s.Sync(func() error { return nil }))
+	_, err := vfs.Clone(files, kept, "models", "models")
+	ledgertest.OK(t, err, s.Close())
+	return kept
+}
+
+// TestCompactionsEnd fails each operation on the disk in turn while a store is
+// opened and closed: nothing works on a store that could not be opened. No goroutine of it is left,
+// but for a few of Pebble's own, where it waits for what has ended.
+func TestCompactionsEnd(t *testing.T) {
+	worlds := map[string]*vfs.MemFS{"none": vfs.NewMem(), "cut off": outgrown(t)}
+	ledgertest.OK(t, worlds["none"].MkdirAll("models", 0o700))
+	for name, world := range worlds {
+		begun := runtime.NumGoroutine()
+		failed := 0
+		for n := int32(0); ; n++ {
+			fault := errorfs.OnIndex(n)
+			files := vfs.NewMem()
+			_, err := vfs.Clone(world, files, "models", "models")
+			ledgertest.OK(t, err)
+			s, err := Open(errorfs.Wrap(files, errorfs.ErrInjected.If(fault)), "models", slog.New(slog.DiscardHandler), nil)
+			if err != nil {
+				failed++
+			} else {
+				_ = s.Close() // the fault may come here
+			}
+			if fault.Load() >= 0 { // no such operation any more
+				break
+			}
+		}
+		if failed < 10 {
+			t.Fatalf("%s: opening failed %d times", name, failed)
+		}
+		ledgertest.WaitFor(t, "goroutines to end", func() bool { return runtime.NumGoroutine() <= begun+8 }, func() any {
+			var stacks [1 << 16]byte
+			return string(stacks[:runtime.Stack(stacks[:], true)])
+		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
@@ -123,5 +124,50 @@ func TestRouter(t *testing.T) {
 		if found != want {
 			t.Errorf("%s: %s, want %s", path, found, want)
 		}
+	}
+}
+
+// TestOrderOfParts: the dependencies between parts, as the order in which they
+// stop.
+func TestOrderOfParts(t *testing.T) {
+	s := newServer(&Command{}, slog.New(slog.DiscardHandler))
+	var stops []string
+	for _, one := range slices.Backward(s.parts.list) {
+		if one.name == "" || one.start == nil || slices.Contains(stops, one.name) ||
+			!slices.Contains([]phase{open, follow, lead}, one.phase) {
+			t.Errorf("%q of phase %q is no proper part", one.name, one.phase)
+		}
+		stops = append(stops, one.name)
+	}
+	for _, c := range []struct{ first, then, why string }{
+		{"REST door", "writer", "commands under way are answered"},
+		{"REST door", "REST port", "it drains before the port is free"},
+		{"NATS door", "writer", "commands under way are answered"},
+		{"NATS door", "door connection", "answers are sent"},
+		{"processes", "writer", "they submit"},
+		{"writer", "disk space", "the watch frees a writer that a full disk holds up"},
+		{"writer", "keeper", "its rejections are kept"},
+		{"writer", "notices", "its commits are told"},
+		{"writer", "door connection", "clients are answered"},
+		{"disk reserve", "standard names", "commands of the start go through on a full disk"},
+		{"disk reserve", "node providers", "commands of the start go through on a full disk"},
+		{"notices", "notices connection", "it sends over it"},
+		{"keeper", "log connection", "it appends"},
+		{"disk space", "log connection", "it makes it anew"},
+		{"log connection", "NATS server", "a server that goes first is an error of the connection's"},
+		{"NATS server", "read models", "no reader repairs them from a log that is closed"},
+		{"writer", "read models", "commits are folded"},
+		{"writer", "high-water mark", "commits move it"},
+		{"NATS server", "judgement", "what is not good is not opened"},
+		{"REST port", "data folder", "no other process may have it yet"},
+		{"State", "log", "it is read"},
+	} {
+		first, then := slices.Index(stops, c.first), slices.Index(stops, c.then)
+		if first < 0 || then < 0 || first > then {
+			t.Errorf("%s (%d) must stop before %s (%d): %s", c.first, first, c.then, then, c.why)
+		}
+	}
+	if stops[len(stops)-1] != "data folder" {
+		t.Errorf("%s stops after the data folder was given to others", stops[len(stops)-1])
 	}
 }

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"bytes"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -139,5 +140,74 @@ func TestUnsyncedMayBeLostOrTorn(t *testing.T) {
 				t.Errorf("%q has what was never written", text)
 			}
 		}
+	}
+}
+
+func TestRenameOfWhatWasNotSynced(t *testing.T) {
+	left := after(t, "/a", true, func(w *world) {
+		file := w.make("/b", false)
+		w.write(file, 0, strings.Repeat("x", 600))
+		w.ok(w.Rename("/b", "/a"))
+		w.ok(w.Sync(w.Root))
+	})
+	if left[""] == 0 || left[strings.Repeat("x", 600)] == 0 || left["none"] != 0 {
+		t.Errorf("left: %d different ones, empty %d times", len(left), left[""])
+	}
+}
+
+func TestOrderedFoldersKeepTheOrder(t *testing.T) {
+	for seed := range uint64(300) {
+		w := newWorld(t, seed)
+		w.make("/first", true)
+		w.make("/second", true)
+		w.Cut(w.random, true)
+		_, first := w.has("/first")
+		if _, second := w.has("/second"); second && !first {
+			t.Fatalf("seed %d: the second change is left without the first", seed)
+		}
+	}
+}
+
+func TestFullDisk(t *testing.T) {
+	w := newWorld(t, 1)
+	w.Faults.Size = 10
+	file, at := w.make("/a", false), int64(0)
+	for _, want := range []struct {
+		wrote  int
+		failed Errno
+	}{{8, OK}, {2, OK}, {0, NoSpace}} {
+		if n, failed := w.WriteAt(file, make([]byte, 8), at, 0); n != want.wrote || failed != want.failed {
+			t.Fatalf("at %d it wrote %d: error %d", at, n, failed)
+		}
+		at += int64(want.wrote)
+	}
+	w.ok(w.Remove("/a", false))
+	if w.Free() != 10 {
+		t.Errorf("%d bytes are free", w.Free())
+	}
+}
+
+func TestSameSeedLeavesTheSame(t *testing.T) {
+	leave := func(seed uint64) string {
+		w := newWorld(t, seed)
+		for i := range 50 {
+			file := w.make("/"+string(rune('a'+i%26))+strings.Repeat("x", i/26), false)
+			w.write(file, 0, strings.Repeat("data", 100))
+			w.ok(w.Truncate(file, int64(i*10), 0))
+			if w.random.IntN(3) == 0 {
+				w.ok(w.Sync(file))
+				w.ok(w.Sync(w.Root))
+			}
+		}
+		w.Cut(w.random, false)
+		var all bytes.Buffer
+		w.Walk(func(path string, n *Node) { all.WriteString(path); all.Write(n.Contents()) })
+		return all.String()
+	}
+	if first, second := leave(1), leave(1); first != second {
+		t.Error("the same seed leaves something else")
+	}
+	if leave(1) == leave(2) {
+		t.Error("another seed leaves the same")
 	}
 }

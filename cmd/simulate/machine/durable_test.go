@@ -36,7 +36,7 @@ func replacing(t *testing.T) *Program {
 func cut(t *testing.T, p *Program, seed uint64, args ...string) bool {
 	t.Helper()
 	w := NewWorld(seed)
-	m := w.NewMachine("one", 10<<24+1, p, 1<<20)
+	m := w.NewMachine("one", alice, p, 1<<20)
 	printed := 0
 	m.Logged = func(line string) {
 		n, err := strconv.Atoi(line)
@@ -80,7 +80,7 @@ func TestReplacedFileLasts(t *testing.T) {
 func appendTwice(t *testing.T, p *Program, seed uint64, args ...string) bool {
 	t.Helper()
 	w := NewWorld(seed)
-	m := w.NewMachine("one", 10<<24+1, p, 1<<20)
+	m := w.NewMachine("one", alice, p, 1<<20)
 	for _, run := range []struct {
 		fails float64
 		args  []string
