@@ -170,7 +170,7 @@ func (m *member) serve(t testing.TB, term *leading.Term) {
 	}
 	m.set(nil, nil)
 	term.Close()
-	if err := w.Close(); err != nil && !errors.Is(err, commands.ErrNotLeading) && !m.cut.Load() {
+	if err := w.Close(); err != nil && !commands.Passing(err) && !m.cut.Load() { // others may have stopped before
 		t.Errorf("replica %s: %v", m.name, err)
 	}
 	if state := w.State(); state != nil {
