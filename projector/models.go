@@ -82,11 +82,13 @@ func openModels(files store.Files, dir string, logger *slog.Logger, stopped <-ch
 	if err == nil {
 		err = m.loadIndex()
 	}
+	if err == nil {
+		err = m.Serve()
+	}
 	if err != nil {
 		return nil, errors.Join(m.Refused(err), m.close())
 	}
 	m.synced = m.head
-	m.Serve()
 	m.idle.Go(func() {
 		if err := m.commands.load(m.view(), m.stopped, time.Now()); err != nil {
 			logger.Error("command ids could not be read; each one is looked up on disk", "error", err)

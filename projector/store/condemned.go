@@ -61,7 +61,7 @@ func (s *Store) Condemn(reason error) {
 	told := fmt.Errorf("%w: %w", ErrDamaged, reason)
 	if s.reason.CompareAndSwap(nil, &told) {
 		s.disk.dead.Store(true)
-		if s.disk.refused.Load() == nil {
+		if s.disk.refusal() == nil {
 			s.logger.Error("the read models are damaged", "error", reason)
 		}
 		close(s.broken)

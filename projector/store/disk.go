@@ -32,9 +32,8 @@ type disk struct {
 	condemn func(error)
 	stopped <-chan struct{}       // writes no longer wait for space
 	full    atomic.Bool           // a write waits for space
-	serving atomic.Bool           // before that, a full disk holds nothing up
 	dead    atomic.Bool           // nothing is written any more
-	refused atomic.Pointer[error] // the first failure before serving that passes; nil: none
+	refused atomic.Pointer[error] // the first failure before Serve that passes, or &served; nil: none yet
 
 	mu   sync.Mutex
 	lock io.Closer // lock of the folder; guarded by mu
@@ -55,14 +54,29 @@ func (d *disk) change(do func() error) error {
 			return nil
 		case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist):
 			return err
-		case !d.serving.Load():
-			if passes(err) {
-				d.refused.CompareAndSwap(nil, &err)
-			}
+		case passes(err) && d.refuse(err):
 		case durable.NoRoom(err) && !d.inMemory() && d.wait():
 			continue
 		}
 		d.kill(err)
+	}
+	return nil
+}
+
+// served is no refusal, and there is none after it: a full disk holds writes up from then on.
+var served error
+
+func (d *disk) serve() bool { return d.refused.CompareAndSwap(nil, &served) }
+
+func (d *disk) serving() bool { return d.refused.Load() == &served }
+
+// refuse keeps a failure for which the store cannot be opened now; false: it is served already.
+func (d *disk) refuse(err error) bool { return d.refused.CompareAndSwap(nil, &err) || !d.serving() }
+
+// refusal is why the store cannot be opened now; nil: nothing was refused before Serve.
+func (d *disk) refusal() error {
+	if reason := d.refused.Load(); reason != nil {
+		return *reason
 	}
 	return nil
 }
@@ -252,7 +266,7 @@ func (f *diskFile) SyncTo(length int64) (full bool, err error) {
 // Close implements io.Closer. A write that fails in Close is lost like any other.
 func (f *diskFile) Close() error {
 	err := f.File.Close()
-	if err != nil && f.d.serving.Load() {
+	if err != nil && f.d.serving() {
 		f.d.kill(err)
 		return nil
 	}

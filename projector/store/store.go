@@ -98,16 +98,22 @@ func (s *Store) opened(readOnly bool) (*Store, error) {
 	return s, nil
 }
 
-// Serve has writes wait for space on a full disk from now on.
-func (s *Store) Serve() { s.disk.serving.Store(true) }
+// Serve has writes wait for space on a full disk from now on. It fails if one was refused before,
+// perhaps in a goroutine of Pebble's own.
+func (s *Store) Serve() error {
+	if s.disk.serve() {
+		return nil
+	}
+	return s.Refused(nil)
+}
 
 // Refused is why a store cannot be opened, or what is in it not be read before Serve. Where the
 // disk has refused to write, for a reason that passes, that is all that is known, whatever Pebble
 // made of it: an error of another kind, a panic, or the end of one of its goroutines. Nothing is
 // damaged then.
 func (s *Store) Refused(err error) error {
-	if refused := s.disk.refused.Load(); refused != nil {
-		return fmt.Errorf("projector: the read models cannot be opened now, and nothing was changed: %w", *refused)
+	if refused := s.disk.refusal(); refused != nil {
+		return fmt.Errorf("projector: the read models cannot be opened now, and nothing was changed: %w", refused)
 	}
 	return err
 }

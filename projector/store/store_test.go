@@ -89,3 +89,45 @@ func TestPebbleGivesUp(t *testing.T) {
 	}
 	_ = s.Close() // it is condemned
 }
+
+// TestFullBeforeServe: a write that finds no room after a store was opened, and before it is
+// served, as one of Pebble's own goroutines may, is why it cannot be opened. A later one waits.
+func TestFullBeforeServe(t *testing.T) {
+	t.Parallel()
+	var full atomic.Bool
+	files := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if full.Load() && op.Kind == errorfs.OpCreate {
+			return syscall.ENOSPC
+		}
+		return nil
+	}))
+	for _, served := range []bool{false, true} {
+		stopped := make(chan struct{})
+		s, err := Open(files, t.Name(), slog.New(slog.DiscardHandler), stopped)
+		ledgertest.OK(t, err)
+		if served {
+			ledgertest.OK(t, s.Serve())
+		}
+		full.Store(true)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if _, err := s.disk.Create("one", vfs.WriteCategoryUnspecified); err != nil {
+				t.Errorf("Pebble is told %v", err)
+			}
+		}()
+		if served {
+			ledgertest.WaitFor(t, "a write that waits for room", s.Full)
+			full.Store(false)
+		}
+		<-ended
+		full.Store(false)
+		if err := s.Serve(); !served && !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("it is served although the disk was full: %v", err)
+		}
+		if served && s.Fault() != nil {
+			t.Errorf("a full disk has condemned it: %v", s.Fault())
+		}
+		_ = s.Close() // one of them is condemned
+	}
+}
