@@ -25,7 +25,7 @@ func (p *statePart) start(ctx context.Context) (err error) {
 		return err
 	}
 	p.waits.Store(nil)
-	if err := p.data.Rejoined(); err != nil {
+	if err := p.withdrawLeave(); err != nil {
 		return err
 	}
 	if last := p.state.Next() - 1; last > p.state.Head().Sequence {
@@ -52,6 +52,15 @@ func (p *statePart) start(ctx context.Context) (err error) {
 	p.notary.Ledger, p.notary.Log = id, p.log.all
 	p.nats.ledger.Store(&id)
 	return nil
+}
+
+// withdrawLeave withdraws the leave to rejoin once this server has its own part of the log. State may be
+// there before, from what the others hold, and the disk may still fail: the next start needs the leave then.
+func (p *statePart) withdrawLeave() error {
+	if p.verdict.Report == nil && p.nats.whole != nil && !p.nats.whole() {
+		return nil
+	}
+	return p.data.Rejoined()
 }
 
 // take hands the State over: nil if it was taken before. What takes it changes it.
