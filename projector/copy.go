@@ -51,16 +51,18 @@ func (p *Projector) Copy(dir string) (Position, error) {
 	return m.position(), nil
 }
 
-// Inspected reads where the read models in a folder stand that Copy has
-// written, and changes none of its files. What is wrong with them is an
-// ErrDamaged, and those of another build are refused.
+// Inspected reads where the read models in a folder stand that nothing has open, and
+// changes none of its files. What is wrong with them is an ErrDamaged, and so is
+// another build's form.
 func Inspected(dir string) (Position, error) {
 	kept, err := store.OpenToRead(dir)
 	if err != nil {
 		return Position{}, err
 	}
 	m := newModels(kept)
-	err = m.load()
+	if err = m.load(); errors.Is(err, errOtherVersion) {
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
 	return m.position(), errors.Join(err, m.close())
 }
 
@@ -85,7 +87,7 @@ func (p *Projector) Exchange(put func() error) error {
 	p.models.Store(m)
 	close(old.replaced)
 	p.announce()
-	return errors.Join(err, p.seen(m.position().Head))
+	return err
 }
 
 // openOrBegin opens the read models that there are, or begins new ones in the

@@ -92,14 +92,12 @@ func (tr *trial) startAgain(t *testing.T, p *process) {
 	if err := p.Await(); !errors.Is(err, ErrCondemned) {
 		t.Fatalf("the server would not end: %v", err)
 	}
-	mark := p.HighWater()
+	last := p.Checkpoint().Sequence
 	if err := p.Close(); err != nil && !errors.Is(err, syscall.EIO) && !errors.Is(err, fs.ErrClosed) {
 		t.Fatal(err)
 	}
-	if tr.start(t, p); p.HighWater() != mark {
-		t.Fatalf("mark %+v, not %+v", p.HighWater(), mark)
-	}
-	tr.foldTo(t, p, mark.Sequence)
+	tr.start(t, p)
+	tr.foldTo(t, p, last)
 }
 
 // foldTo folds the missing commits, up to a sequence.
@@ -560,43 +558,6 @@ func TestMemoryForAFullDiskIsBounded(t *testing.T) {
 	ledgertest.OK(t, full.Close())
 	nothingMoved(t, mem, dir)
 	tr.check(t, tr.openIn(t, mem, dir), "with room again")
-}
-
-// TestMarkCannotBeWritten: the mark's file fails, and the next start writes it again.
-func TestMarkCannotBeWritten(t *testing.T) {
-	t.Parallel()
-	tr := newTrial(t)
-	files, dir := vfs.NewMem(), t.TempDir()
-	p := tr.openIn(t, files, dir)
-	tr.foldTo(t, p, 10)
-	ledgertest.OK(t, p.highWater.f.Close())
-	tr.check(t, p, "after the mark failed")
-	ledgertest.OK(t, p.Close())
-	p = tr.openIn(t, files, dir)
-	if got := p.HighWater(); got != tr.commits[damagedCommits-1].Head() {
-		t.Errorf("mark %+v", got)
-	}
-	ledgertest.OK(t, p.Close())
-}
-
-// TestSyncIsNotForgotten: data that could not be synced does not count as synced.
-func TestSyncIsNotForgotten(t *testing.T) {
-	t.Parallel()
-	tr := newTrial(t)
-	p := tr.open(t, vfs.NewMem())
-	p.Interrupt() // no other Sync in the background
-	p.idle.Wait()
-	tr.foldTo(t, p, 3)
-	m, failed := p.models.Load(), errors.New("no sync")
-	for range 2 {
-		if err := m.sync(func() error { return failed }); !errors.Is(err, failed) {
-			t.Errorf("a sync that failed: %v", err)
-		}
-	}
-	if m.synced != (ledger.Head{}) {
-		t.Errorf("synced %+v", m.synced)
-	}
-	ledgertest.OK(t, p.Close())
 }
 
 // TestCloseWaitsForReaders: Close waits for readers, lets no other in, and does

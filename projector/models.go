@@ -203,9 +203,8 @@ func (m *models) close() (err error) {
 }
 
 // fold makes a commit readable: all of it at once, with the checkpoint in the
-// same batch. It calls seen before that, when it is clear that the commit can be
-// folded.
-func (m *models) fold(commit *ledger.Commit, changes *ledger.Changes, seen func(ledger.Head) error) error {
+// same batch.
+func (m *models) fold(commit *ledger.Commit, changes *ledger.Changes) error {
 	m.forget()
 	var grown *proof.Tree
 	return m.Write(func(batch *store.Batch) error {
@@ -213,9 +212,6 @@ func (m *models) fold(commit *ledger.Commit, changes *ledger.Changes, seen func(
 		if err := w.all(); err != nil {
 			m.recent, m.older = make(map[string]*runs), nil // they may be ahead of what is written
 			return fmt.Errorf("projector: fold commit %d: %w", commit.Sequence, err)
-		}
-		if err := seen(commit.Head()); err != nil {
-			return m.Broke(err)
 		}
 		grown = w.grown
 		return nil
@@ -238,14 +234,14 @@ func (m *models) advance(commit *ledger.Commit, changes *ledger.Changes, grown *
 
 // sync makes everything folded so far durable. If it fails, the next sync covers
 // it.
-func (m *models) sync(also func() error) error {
+func (m *models) sync() error {
 	m.mu.Lock()
 	head, synced := m.head, m.synced
 	m.mu.Unlock()
 	if head == synced {
 		return nil
 	}
-	if err := m.Sync(also); err != nil {
+	if err := m.Sync(); err != nil {
 		return err
 	}
 	m.mu.Lock()

@@ -14,7 +14,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -25,13 +24,12 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/durable"
 	"github.com/allot-project/allot/projector/store"
 )
 
 // syncEvery bounds how much of the read models a power cut takes back, and so how
-// old their high-water mark of the log can be.
+// old their checkpoint of the log can be.
 const syncEvery = time.Second
 
 // Projector folds commits into Pebble. Fold must be called by one goroutine at a
@@ -47,9 +45,8 @@ type Projector struct {
 	models  atomic.Pointer[models]
 	folding sync.Mutex // held while a commit is folded, and while read models are exchanged
 
-	mu        sync.Mutex
-	highWater *highWaterFile // guarded by mu
-	changed   chan struct{}  // closed at the next fold; guarded by mu
+	mu      sync.Mutex
+	changed chan struct{} // closed at the next fold; guarded by mu
 
 	stopped  chan struct{}
 	stopping sync.Once
@@ -73,17 +70,12 @@ func openOn(files store.Files, dir string, logger *slog.Logger) (*Projector, err
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("projector: %w", err)
 	}
-	highWater, err := openHighWater(filepath.Join(dir, "mark"))
-	if err != nil {
-		return nil, err
-	}
 	p := &Projector{
-		dir: FilesIn(dir), files: files, logger: logger, highWater: highWater,
-		changed: make(chan struct{}), stopped: make(chan struct{}),
+		dir: FilesIn(dir), files: files, logger: logger, changed: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	m, err := p.openOrBegin()
 	if err != nil {
-		return nil, errors.Join(err, highWater.f.Close())
+		return nil, err
 	}
 	p.models.Store(m)
 	p.idle.Go(p.syncLoop)
@@ -109,21 +101,11 @@ func (p *Projector) Close() error {
 	default:
 		err = p.setAside(reason) // an error of damaged read models does not matter
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return errors.Join(err, p.highWater.f.Close())
+	return err
 }
 
 // Checkpoint returns the head of the last folded commit.
 func (p *Projector) Checkpoint() ledger.Head { return p.models.Load().position().Head }
-
-// HighWater returns the head of the newest commit that was ever folded here. A
-// log that ends before it has lost something.
-func (p *Projector) HighWater() ledger.Head {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.highWater.head
-}
 
 // Changed returns a channel that is closed when the next commit is folded. Take
 // it before you read Checkpoint or View, and you miss nothing.
@@ -143,18 +125,11 @@ func (p *Projector) Fold(commit *ledger.Commit, changes ledger.Changes) error {
 	if commit.Sequence <= m.sequence.Load() {
 		return nil // they came from a replica that had folded more
 	}
-	if err := m.fold(commit, &changes, p.seen); err != nil {
+	if err := m.fold(commit, &changes); err != nil {
 		return err
 	}
 	p.announce()
 	return nil
-}
-
-// seen raises the high-water mark before a commit is answered.
-func (p *Projector) seen(head ledger.Head) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.highWater.set(head)
 }
 
 func (p *Projector) announce() {
@@ -164,22 +139,12 @@ func (p *Projector) announce() {
 	p.changed = make(chan struct{})
 }
 
-// Sync makes everything folded so far durable, so that the checkpoint can
-// serve as a high-water mark of the log.
+// Sync makes everything folded so far durable, so that the log can be compared with the checkpoint.
 func (p *Projector) Sync() error {
-	err := p.models.Load().sync(p.syncHighWater)
-	if err != nil {
+	if err := p.models.Load().sync(); err != nil {
 		return fmt.Errorf("projector: sync: %w", err)
 	}
 	return nil
-}
-
-// syncHighWater makes the high-water mark durable. Commits are folded meanwhile.
-func (p *Projector) syncHighWater() error {
-	p.mu.Lock()
-	f := p.highWater.f
-	p.mu.Unlock()
-	return f.Sync()
 }
 
 func (p *Projector) syncLoop() {
@@ -195,46 +160,6 @@ func (p *Projector) syncLoop() {
 			p.logger.Error("the read models could not be synced", "error", err)
 		}
 	}
-}
-
-// highWaterFile keeps the head of the newest commit that was ever folded, as a
-// high-water mark of the log. Pebble's checkpoint cannot serve as one: data that
-// Pebble has not written out dies with the process, and damaged read models are
-// set aside. The mark is written to the file before a commit is answered, and
-// synced with the read models.
-//
-// Two slots are written in turn, so that a torn write leaves the other one
-// intact.
-type highWaterFile struct {
-	f    *os.File
-	head ledger.Head
-}
-
-func openHighWater(path string) (*highWaterFile, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o640)
-	if err != nil {
-		return nil, fmt.Errorf("projector: high-water mark: %w", err)
-	}
-	m := &highWaterFile{f: f}
-	var slots [blocks.SlotsBytes]byte
-	if _, err := f.ReadAt(slots[:], 0); err != nil && !errors.Is(err, io.EOF) {
-		return nil, errors.Join(fmt.Errorf("projector: high-water mark: %w", err), f.Close())
-	}
-	m.head, _ = blocks.NewestSlot(slots[:])
-	return m, nil
-}
-
-// set raises the high-water mark. Replays of older commits do not change it.
-func (m *highWaterFile) set(head ledger.Head) error {
-	if head.Sequence <= m.head.Sequence {
-		return nil
-	}
-	slot, at := blocks.Slot(head)
-	if _, err := m.f.WriteAt(slot[:], at); err != nil {
-		return fmt.Errorf("projector: high-water mark: %w", err)
-	}
-	m.head = head
-	return nil
 }
 
 // Await returns once the read models are condemned, with the reason; nil: the Projector was

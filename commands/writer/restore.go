@@ -73,7 +73,7 @@ func Verify(
 	if last, err = log.Last(ctx); err != nil {
 		return 0, refuse(err)
 	}
-	seen = slices.Concat(ofSnapshots, []ledger.Head{models.Checkpoint(), models.HighWater()}, seen)
+	seen = slices.Concat(ofSnapshots, []ledger.Head{models.Checkpoint()}, seen)
 	return last, refuse(checkSeen(ctx, log, last, seen))
 }
 

@@ -309,7 +309,4 @@ type ReadModels interface {
 	Record(ledger.Address) (*ledger.Record, bool, error)
 	// Checkpoint returns the head of the last folded commit.
 	Checkpoint() ledger.Head
-	// HighWater returns the head of the newest commit that was ever folded, even
-	// if the read models themselves were lost since.
-	HighWater() ledger.Head
 }

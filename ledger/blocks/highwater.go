@@ -18,9 +18,8 @@ import (
 // Two slots are written in turn, so that a torn write leaves the other one
 // intact. A new file has a good one, too: that of no head.
 const (
-	// SlotsBytes is the size of the file, in bytes.
-	SlotsBytes    = 2 * slotBytes
-	slotBytes     = 64 // sequence 8 | digest 32 | check 8 | block 4 | offset 4 | check 8
+	slotsBytes    = 2 * slotBytes // of the file
+	slotBytes     = 64            // sequence 8 | digest 32 | check 8 | block 4 | offset 4 | check 8
 	slotUsedBytes = 8 + 32
 	slotCheck     = 8
 	slotExtent    = slotUsedBytes + slotCheck // where the block is
@@ -76,21 +75,21 @@ func readHighWater(path string) (head ledger.Head, synced extent, err error) {
 }
 
 func readSlots(f *os.File) (newest ledger.Head, synced extent, err error) {
-	var slots [SlotsBytes]byte
+	var slots [slotsBytes]byte
 	if _, err := f.ReadAt(slots[:], 0); err != nil && !errors.Is(err, io.EOF) {
 		return newest, synced, fmt.Errorf("blocks: high-water mark: %w", err)
 	}
-	newest, good := NewestSlot(slots[:])
+	newest, good := newestSlot(slots[:])
 	if !good {
 		return newest, synced, fmt.Errorf("%w: %s: %w", ErrDamaged, f.Name(), ErrNoPosition)
 	}
-	_, at := Slot(newest)
+	_, at := slotOf(newest)
 	return newest, decodeExtent(slots[at : at+slotBytes]), nil
 }
 
-// NewestSlot returns the newest head in the two slots of a file, and whether one of
+// newestSlot returns the newest head in the two slots of a file, and whether one of
 // them is good.
-func NewestSlot(slots []byte) (newest ledger.Head, good bool) {
+func newestSlot(slots []byte) (newest ledger.Head, good bool) {
 	for _, slot := range [][]byte{slots[:slotBytes], slots[slotBytes:]} {
 		sum := sha256.Sum256(slot[:slotUsedBytes])
 		if !bytes.Equal(sum[:slotCheck], slot[slotUsedBytes:slotUsedBytes+slotCheck]) {
@@ -104,9 +103,9 @@ func NewestSlot(slots []byte) (newest ledger.Head, good bool) {
 	return newest, good
 }
 
-// Slot returns a head in the form in which it is written, and its place in the
+// slotOf returns a head in the form in which it is written, and its place in the
 // file.
-func Slot(head ledger.Head) (slot [slotBytes]byte, at int64) {
+func slotOf(head ledger.Head) (slot [slotBytes]byte, at int64) {
 	binary.BigEndian.PutUint64(slot[:], head.Sequence)
 	copy(slot[8:], head.Digest[:])
 	sum := sha256.Sum256(slot[:slotUsedBytes])
@@ -181,7 +180,7 @@ func (m *HighWater) Set(head ledger.Head) error {
 
 // write writes the slot of a head. m.mu must be held.
 func (m *HighWater) write(head ledger.Head) error {
-	slot, at := Slot(head)
+	slot, at := slotOf(head)
 	m.synced.encode(slot[:])
 	if _, err := m.f.WriteAt(slot[:], at); err != nil {
 		return fmt.Errorf("blocks: high-water mark: %w", err)
@@ -275,8 +274,8 @@ func (m *HighWater) Close() error {
 func WriteHighWater(path string, head ledger.Head) error { return joinErrors(replaceMark(path, head)) }
 
 func replaceMark(path string, head ledger.Head) error {
-	var content [SlotsBytes]byte
-	slot, at := Slot(head)
+	var content [slotsBytes]byte
+	slot, at := slotOf(head)
 	copy(content[at:], slot[:])
 	return durable.Replace(path, content[:])
 }

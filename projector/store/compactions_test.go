@@ -160,7 +160,7 @@ func outgrown(t *testing.T) *vfs.MemFS {
 	for range compactSublevels - 1 {
 		ledgertest.OK(t, put(s, "a"), put(s, "b"), s.Flush())
 	}
-	ledgertest.OK(t, put(s, "a"), put(s, "b"), s.Sync(func() error { return nil }))
+	ledgertest.OK(t, put(s, "a"), put(s, "b"), s.Sync())
 	_, err := vfs.Clone(files, kept, "models", "models")
 	ledgertest.OK(t, err, s.Close())
 	return kept

@@ -258,10 +258,10 @@ func (s *Store) Write(fill func(*Batch) error, written func(), stopped <-chan st
 	})
 }
 
-// Sync makes durable what was written before, and what also does.
-func (s *Store) Sync(also func() error) error {
+// Sync makes durable what was written before.
+func (s *Store) Sync() error {
 	return s.Use(func(db *pebble.DB) error {
-		if err := errors.Join(db.LogData(nil, pebble.Sync), also()); err != nil {
+		if err := db.LogData(nil, pebble.Sync); err != nil {
 			return s.Broke(fmt.Errorf("sync: %w", err))
 		}
 		return s.Fault()

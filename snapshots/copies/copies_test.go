@@ -183,8 +183,8 @@ func TestJoin(t *testing.T) {
 				}
 				into.close()
 				into = w.open(into.dir)
-				if got := digestOf(t, into.views); got != want || into.views.HighWater() != have.state.Head() {
-					t.Errorf("opened again, read models have digest %.8s, and a mark at %d", got, into.views.HighWater().Sequence)
+				if got := digestOf(t, into.views); got != want || into.views.Checkpoint() != have.state.Head() {
+					t.Errorf("opened again, read models have digest %.8s at %d", got, into.views.Checkpoint().Sequence)
 				}
 				into.close()
 				nothingLeft(t, into)

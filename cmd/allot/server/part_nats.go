@@ -137,7 +137,7 @@ func (p *natsPart) known() members.Known {
 			k.With = begin.History.Sequence
 		}
 	}
-	k.Sequence = max(p.views.HighWater().Sequence, p.highWater.Head().Sequence)
+	k.Sequence = max(p.views.Checkpoint().Sequence, p.highWater.Head().Sequence)
 	k.Commits = p.verdict.Report != nil && p.verdict.Commits > 0 || k.Sequence > 0
 	if p.verdict.Report == nil && p.verdict.Begin == nil {
 		k.Lost, _ = p.data.Has(datafolder.Rejoin) // if that cannot be read, it says less

@@ -169,12 +169,12 @@ const newestSeen = 8
 // Seen returns the heads of the log that read models, snapshots and signed
 // checkpoints know. It changes nothing.
 func (d *Folder) Seen() ([]blocks.Seen, error) {
-	mark := filepath.Join(d.Path(ReadModels), "mark")
-	head, err := blocks.ReadHighWater(mark)
-	if err != nil && !errors.Is(err, blocks.ErrDamaged) {
+	models := projector.FilesIn(d.Path(ReadModels))
+	at, err := projector.Inspected(models)
+	if err != nil && !errors.Is(err, projector.ErrDamaged) {
 		return nil, err // damaged read models know nothing, and are rebuilt
 	}
-	seen := []blocks.Seen{{Head: head, Where: mark}}
+	seen := []blocks.Seen{{Head: at.Head, Where: models}}
 	paths, err := snapshots.Files(d.Path(Snapshots))
 	if err != nil {
 		return nil, err
