@@ -89,7 +89,7 @@ func (f *clusterFlags) fill(data string, external bool) (err error) {
 	if external {
 		return errors.New("--cluster makes a cluster of embedded NATS servers, but --nats-url names external ones: give only one of the two")
 	}
-	if err := cmp.Or(f.checkTLS("--cluster-listen", f.Listen), f.checkHTTP()); err != nil {
+	if err := cmp.Or(f.checkTLS(), f.checkHTTP()); err != nil {
 		return err
 	}
 	of, err := f.embedded(slog.New(slog.DiscardHandler))
@@ -108,7 +108,7 @@ func (f *clusterFlags) checkHTTP() error {
 	if err == nil && len(secret) < embedded.MinSecret {
 		err = fmt.Errorf("--cluster-http needs --cluster-secret-file with %d bytes or more: copies hold everything", embedded.MinSecret)
 	}
-	return cmp.Or(err, f.checkTLS("--cluster-http", f.HTTP))
+	return err
 }
 
 // secret is the cluster's shared secret; "": none.
@@ -178,16 +178,15 @@ func (f *clusterFlags) checkName() error {
 	return nil
 }
 
-// checkTLS refuses to talk without TLS over a network, at the address that a flag names.
-func (f *clusterFlags) checkTLS(flag, address string) error {
-	local, err := cli.IsLocal(address)
+// checkTLS refuses to replicate without TLS over a network.
+func (f *clusterFlags) checkTLS() error {
+	local, err := cli.IsLocal(f.Listen)
 	if err != nil {
-		return fmt.Errorf("%s: %w", flag, err)
+		return fmt.Errorf("--cluster-listen: %w", err)
 	}
 	if !local && f.TLS == "" && !f.Plain {
-		return fmt.Errorf("other machines can reach %s %s, and the servers send each other everything: "+
-			"give them certificates with --cluster-tls, or accept the risk with --cluster-plaintext",
-			flag, address)
+		return fmt.Errorf("other machines can reach --cluster-listen %s, and the servers send each other everything: "+
+			"give them certificates with --cluster-tls, or accept the risk with --cluster-plaintext", f.Listen)
 	}
 	return nil
 }
