@@ -1,5 +1,5 @@
 // Package guest compiles the server for a simulated machine: the program itself,
-// for wasip1, with two more files in Pebble and a network that is the machine's.
+// for wasip1, with three files of Pebble and a network that are the machine's.
 package guest
 
 import (
@@ -11,9 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/allot-project/allot/ledger"
@@ -22,12 +24,13 @@ import (
 //go:embed files
 var files embed.FS
 
-// pebble is the module that gets more files, and where they go.
+// pebble is the module that gets other files, and where they go.
 const pebble = "github.com/cockroachdb/pebble/v2"
 
 var pebbleFiles = map[string]string{
 	"pebble_vfs.go.txt":      "vfs/machine_wasip1.go",
 	"pebble_rawalloc.go.txt": "internal/rawalloc/rawalloc_wasm.go",
+	"pebble_bitflip.go.txt":  "internal/bitflip/bitflip.go",
 }
 
 // pebbleWithout is what they take the place of.
@@ -119,7 +122,7 @@ func copyPebble(root, cache string) (string, error) {
 		return "", fmt.Errorf("find %s: %w", pebble, err)
 	}
 	key, more := []byte(module.Dir), map[string][]byte{}
-	for _, from := range []string{"pebble_rawalloc.go.txt", "pebble_vfs.go.txt"} {
+	for _, from := range slices.Sorted(maps.Keys(pebbleFiles)) {
 		text, err := files.ReadFile("files/" + from)
 		if err != nil {
 			return "", err
