@@ -51,9 +51,7 @@ func tile(t *testing.T, records int) *tiled {
 func (l *tiled) get(t *testing.T, path string) (*http.Response, []byte) {
 	t.Helper()
 	answer, err := http.Get(l.url + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	body, err := io.ReadAll(answer.Body)
 	if err = errors.Join(err, answer.Body.Close()); err != nil {
 		t.Fatal(err)

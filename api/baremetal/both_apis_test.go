@@ -64,13 +64,9 @@ func (w *world) doorsAgree(t *testing.T, after string) {
 		}
 		return true
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	classes, err := view.Classes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	err = view.Nodes(0, func(n *ledger.Node) bool {
 		owners := make(map[ledger.UUID]bool)
 		for _, id := range append(holders[n.UUID], n.Instance, n.Allocation) {
@@ -93,9 +89,7 @@ func (w *world) doorsAgree(t *testing.T, after string) {
 		}
 		return true
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 }
 
 // doorStep is one random step through one of the APIs.

@@ -24,6 +24,7 @@ import (
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // flaky loses answers, or reports that it is busy, now and then.
@@ -60,22 +61,16 @@ func serve(t testing.TB, unreliable bool) (*commandstest.Ledger, *nats.Conn) {
 		submit = &flaky{Writer: l.Writer}
 	}
 	nc, err := ns.ConnectDoor()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	t.Cleanup(nc.Close)
 	svc, err := natsapi.Start(nc, natsapi.Config{
 		Commands: submit, Version: "0.0.1", Actor: "nats:client", Logger: slog.New(slog.DiscardHandler),
 		Queries: &natsapi.Queries{Views: l.Views, MaxSteps: 50_000_000, Now: time.Now},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	t.Cleanup(func() { _ = svc.Stop() }) // the test has ended
 	conn, err := nats.Connect(ns.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	t.Cleanup(conn.Close)
 	return l, conn
 }
@@ -94,9 +89,7 @@ func TestQueries(t *testing.T) {
 		c := client.New(conn, client.Options{Encoding: encoding})
 		consumer := commandstest.NewID()
 		made, err := c.Submit(within(t), commandstest.Allocate(consumer, provider, "VCPU", 3))
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		written := wire.When{MinSequence: made.Address.Sequence}
 		held, err := c.Allocations(within(t), wire.AllocationsQuery{When: written, Consumer: consumer})
 		want := []wire.Allocation{{Provider: provider, Class: "VCPU", Amount: 3}}
@@ -186,9 +179,7 @@ func TestBatches(t *testing.T) {
 			items[7].Command, items[8].Command = allocate("VCPU", 1000), allocate("NO_CLASS", 1)
 			for range 2 { // again: the first results
 				results, err := c.SubmitAll(within(t), items)
-				if err != nil {
-					t.Fatal(err)
-				}
+				ledgertest.OK(t, err)
 				for i, r := range results {
 					want := map[int]demand.Code{7: demand.CodeCapacityExceeded, 8: demand.CodeClassUnknown}[i]
 					if want == "" && (r.Err != nil || r.Address.Sequence == 0) || want != "" && codeOf(r.Err) != string(want) {
@@ -217,9 +208,7 @@ func allOrNothing(t *testing.T, l *commandstest.Ledger, c *client.Client) {
 		commandstest.Allocate(consumer, made, "VCPU", 2),
 	}
 	first, err := c.SubmitAtomic(within(t), id, list...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	again, err := c.SubmitAtomic(within(t), id, list...)
 	if err != nil || again.Address != first.Address {
 		t.Errorf("again: %+v, %v", again, err)
@@ -281,9 +270,7 @@ func TestEncodingsAgree(t *testing.T) {
 func checkEncodings(rt *rapid.T, c commands.Command) {
 	rt.Helper()
 	want, err := commands.FingerprintOf(c)
-	if err != nil {
-		rt.Fatal(err)
-	}
+	ledgertest.OK(rt, err)
 	for _, contentType := range []string{encoding.TypeJSON, encoding.TypeMsgpack} {
 		data, err := encoding.Encode(c, contentType)
 		if err != nil {
@@ -325,9 +312,7 @@ func TestTooLarge(t *testing.T) {
 	large := largeReshape(t)
 	for range 20 { // the server says what it takes after the connection is there
 		nc, err := nats.Connect(first.ConnectedUrl())
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		c := client.New(nc, client.Options{})
 		for what, call := range map[string]func() error{
 			"a command":       func() error { _, err := c.Submit(within(t), large); return err },
@@ -355,9 +340,7 @@ func TestTooLarge(t *testing.T) {
 		add(&commands.CreateProvider{Provider: provider, Name: strings.Repeat("p", 100) + provider.String()})
 	}
 	results, err := c.SubmitAll(within(t), items)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	addresses := make(map[ledger.Address]bool)
 	for i, one := range results {
 		want := "<nil>"

@@ -20,6 +20,7 @@ import (
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/encoding"
 	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 type door struct {
@@ -35,9 +36,7 @@ func connectDoor(t *testing.T) (*commandstest.Ledger, *embedded.Server, *nats.Co
 	log, ns := commandstest.JetStream(t, dir, false)
 	l := commandstest.Start(t, dir, log)
 	nc, err := ns.ConnectDoor()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	t.Cleanup(nc.Close)
 	return l, ns, nc
 }
@@ -62,9 +61,7 @@ func openWith(t *testing.T, cfg natsapi.Config) door {
 	t.Helper()
 	l, ns, nc := connectDoor(t)
 	svc, err := natsapi.Start(nc, configOf(l, cfg))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	t.Cleanup(func() {
 		if err := svc.Stop(); err != nil {
 			t.Error(err)
@@ -76,9 +73,7 @@ func openWith(t *testing.T, cfg natsapi.Config) door {
 func dial(t *testing.T, url string) *nats.Conn {
 	t.Helper()
 	conn, err := nats.Connect(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	t.Cleanup(conn.Close)
 	return conn
 }
@@ -155,13 +150,9 @@ func TestBadRequests(t *testing.T) {
 func TestDiscovery(t *testing.T) {
 	d := open(t)
 	answer, err := d.client.Request("$SRV.INFO.allot", nil, 5*time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	var info micro.Info
-	if err := json.Unmarshal(answer.Data, &info); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, json.Unmarshal(answer.Data, &info))
 	described := map[string]bool{}
 	for _, e := range info.Endpoints {
 		described[e.Subject] = json.Valid([]byte(e.Metadata["request_schema"])) && json.Valid([]byte(e.Metadata["reply_schema"]))
@@ -233,9 +224,7 @@ func TestDiscoveryIsAnsweredOnce(t *testing.T) {
 				return &commands.Trace{Parent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}, func(string) {}
 			},
 		}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		for _, size := range []int{0, 10, 100_000} {
 			for _, subject := range []string{
 				"$SRV.PING", "$SRV.INFO", "$SRV.STATS", "$SRV.INFO.allot", "$SRV.PING.allot", "$SRV.INFO.other", "$SRV.PING.allot.x", "$SRV.x",
@@ -259,9 +248,7 @@ func TestDiscoveryIsAnsweredOnce(t *testing.T) {
 			if err == nil {
 				err = client.PublishRequest(subject, inbox, nil)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, err)
 			for range answers {
 				if _, err := sub.NextMsg(time.Minute); err != nil {
 					t.Fatalf("%s: %v", subject, err)
@@ -279,9 +266,7 @@ func TestDiscoveryIsAnsweredOnce(t *testing.T) {
 				t.Errorf("%s: %d answers more than %d, %v", subject, n, answers, err)
 			}
 		}
-		if err := svc.Stop(); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, svc.Stop())
 	}
 }
 
@@ -289,9 +274,7 @@ func TestDiscoveryIsAnsweredOnce(t *testing.T) {
 func TestBadUsers(t *testing.T) {
 	t.Parallel()
 	hash, err := bcrypt.GenerateFromPassword([]byte("correct horse"), bcrypt.DefaultCost)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	for name, text := range map[string]string{
 		"nothing": "", "no users": "users: []", "no name": "users: [{role: operator, password: x}]",
 		"plain password":     "users: [{name: a, role: operator, password: secret}]",

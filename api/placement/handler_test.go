@@ -212,9 +212,7 @@ func TestReadsOfThePastHaveAPlace(t *testing.T) {
 	l.Provider(t, "one", commands.Inventory{Class: "VCPU", Total: 10})
 	h.Fair = fair.NewPoolOf(4, 1)
 	other, err := h.Fair.Long(t.Context(), "other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	const past, present = "/allocation_candidates?resources=VCPU:1&at=3", "/allocation_candidates?resources=VCPU:1"
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -248,9 +246,7 @@ func TestLargeBodiesHaveAPlace(t *testing.T) {
 	_, h := inMemory(t)
 	h.Fair = fair.NewPoolOf(1, 1)
 	other, err := h.Fair.Short(t.Context(), "other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	refused := func(body string) bool {
@@ -292,9 +288,7 @@ func TestCandidateOptions(t *testing.T) {
 			Requests    []json.RawMessage `json:"allocation_requests"`
 			Explanation json.RawMessage   `json:"explanation"`
 		}
-		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, json.Unmarshal(w.Body.Bytes(), &answer))
 		return w.Code, answer.Requests, string(answer.Explanation)
 	}
 	for name, c := range map[string]struct {

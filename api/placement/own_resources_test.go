@@ -12,6 +12,7 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestClaims: POST /claims chooses, allocates and tells; and says in Placement's
@@ -279,9 +280,7 @@ func TestCounters(t *testing.T) {
 func TestDevicesDocument(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/devices.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	_, h := inMemory(t)
 	sent := 0
 	for i, block := range strings.Split(string(text), "```") {
@@ -299,9 +298,7 @@ func TestDevicesDocument(t *testing.T) {
 			method, path, _ := strings.Cut(head, " ")
 			number, has, _ := strings.Cut(strings.TrimSpace(answer), " ")
 			status, err := strconv.Atoi(number)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, err)
 			expect(t, h, method, path, body, status, has)
 			request, sent = "", sent+1
 		}

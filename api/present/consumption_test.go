@@ -40,9 +40,7 @@ func pieces(t *rapid.T, views *projector.Projector, commits []*ledger.Commit, un
 		if err == nil {
 			err = views.Fold(c, changes)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		p := piece{from: timeOf(c), to: until}
 		if i+1 < len(commits) {
 			p.to = timeOf(commits[i+1])
@@ -153,9 +151,7 @@ func keysOf(t *rapid.T, row *wire.ConsumptionRow, by []string) string {
 	if err == nil {
 		err = json.Unmarshal(text, &all)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	var keys []string
 	for _, key := range by {
 		value, has := all[key]
@@ -228,13 +224,9 @@ func followed(
 // openViews opens read models that are removed after a run: they take much of the disk.
 func openViews(t *rapid.T, in string) *projector.Projector {
 	dir, err := os.MkdirTemp(in, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	views, err := projector.Open(dir, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	t.Cleanup(func() {
 		if err := errors.Join(views.Close(), os.RemoveAll(dir)); err != nil {
 			t.Error(err)
@@ -273,18 +265,14 @@ func check(
 	rt *rapid.T, views *projector.Projector, q *wire.ConsumptionQuery, list []piece, now time.Time, kinds map[string]int,
 ) {
 	to, err := present.ViewAt(views, string(q.To), now)
-	if err != nil {
-		rt.Fatal(err)
-	}
+	ledgertest.OK(rt, err)
 	name := func(class string) string {
 		var id ledger.ClassID
 		if _, err := fmt.Sscan(class, &id); err != nil {
 			return class // of whole nodes
 		}
 		name, err := to.ClassName(id)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		ledgertest.OK(rt, err)
 		return name // empty: of a class that comes later
 	}
 	ids := map[string]bool{q.Provider.String(): true}
@@ -295,15 +283,11 @@ func check(
 			}
 			return true
 		})
-		if err != nil {
-			rt.Fatal(err)
-		}
+		ledgertest.OK(rt, err)
 	}
 	at := func(i wire.Instant) int64 {
 		moment, err := time.Parse(time.RFC3339Nano, string(i))
-		if err != nil {
-			rt.Fatal(err)
-		}
+		ledgertest.OK(rt, err)
 		return moment.UnixNano()
 	}
 	want := summed(list, q, ids, at(q.From), at(q.To), name)
@@ -344,9 +328,7 @@ func check(
 // checkProjects compares the sums of all projects, which come in their order.
 func checkProjects(rt *rapid.T, views *projector.Projector, list []piece, now time.Time) {
 	at, err := views.MomentAt(now, now)
-	if err != nil {
-		rt.Fatal(err)
-	}
+	ledgertest.OK(rt, err)
 	number := func(class string) string { return class }
 	want, got := make(map[string]string), make(map[string]string)
 	for key, s := range summed(list, &wire.ConsumptionQuery{By: []string{"project", "class"}}, nil, 0, at.Time, number) {
@@ -386,9 +368,7 @@ func TestConsumptionIsRefused(t *testing.T) {
 	views := rapid.Custom(func(rt *rapid.T) *projector.Projector {
 		commits := commandstest.RandomCommits(rt, 1)
 		views, err := projector.Open(dir, slog.New(slog.DiscardHandler))
-		if err != nil {
-			rt.Fatal(err)
-		}
+		ledgertest.OK(rt, err)
 		now = time.Unix(0, timeOf(commits[len(commits)-1])).Add(100 * 24 * time.Hour)
 		pieces(rt, views, commits, 0)
 		return views
