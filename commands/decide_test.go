@@ -109,7 +109,9 @@ func decisions(t testing.TB) []decision {
 	return slices.Concat(
 		nameDecisions(t, w), providerDecisions(), inventoryDecisions(), traitDecisions(),
 		counterDecisions(), allocationDecisions(w),
-		reservationDecisions(w), reshapeDecisions(w), nodeDecisions(), nodeStateDecisions(), nodeAllocationDecisions(),
+		reservationDecisions(w), reshapeDecisions(w),
+		newNodes(), changedNodes(), patchBounds(), deletedNodes(), nodeStateDecisions(),
+		requests(), choices(), backfills(), changedAllocations(), // of whole nodes
 		nodeProviderDecisions(w), chassisDecisions(), batchDecisions(w), lossDecisions(w),
 		claimDecisions(w), limitDecisions(w), preferenceDecisions(w), topologyDecisions(w), aboutNothing(),
 	)

@@ -62,8 +62,7 @@ func TestSeries(t *testing.T) {
 				t.Fatalf("%d points", len(points))
 			}
 			for _, p := range points {
-				view, err := w.Views.ViewAtTime(p.Time, time.Now())
-				ledgertest.OK(t, err)
+				view := commandstest.Must(w.Views.ViewAtTime(p.Time, time.Now()))
 				want, err := used(view)
 				if err != nil || view.Sequence() != p.Sequence || p.Used["VCPU"] != want {
 					t.Fatalf("%s: %+v, not %d as of %d, %v", target, p, want, view.Sequence(), err)
@@ -163,8 +162,7 @@ func TestEvents(t *testing.T) {
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/audit/records?follow=true&limit=5", nil)
 	ledgertest.OK(t, err)
 	r.Header.Set("Accept", "text/event-stream")
-	resp, err := http.DefaultClient.Do(r)
-	ledgertest.OK(t, err)
+	resp := commandstest.Must(http.DefaultClient.Do(r))
 	defer func() { _ = resp.Body.Close() }() // nothing was written
 	if got := resp.Header.Get("Content-Type"); got != "text/event-stream" {
 		t.Errorf("Content-Type %q", got)
@@ -206,8 +204,7 @@ func TestThoroughInTurn(t *testing.T) {
 		handlers[r.URL.Path].ServeHTTP(w, r)
 		return w.Body.String()
 	}
-	other, err := q.Fair.Long(t.Context(), "another")
-	ledgertest.OK(t, err)
+	other := commandstest.Must(q.Fair.Long(t.Context(), "another"))
 	gone, goes := context.WithCancel(t.Context())
 	goes()
 	thorough := []string{

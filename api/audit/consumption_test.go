@@ -246,8 +246,7 @@ func TestForgedStatements(t *testing.T) {
 	for about, shift := range shifts {
 		mine, their := decoded[audit.Statement](t, text), decoded[audit.Statement](t, theirs)
 		shift(&mine, &their)
-		forged, err := ledger.PlainJSON(mine)
-		ledgertest.OK(t, err)
+		forged := commandstest.Must(ledger.PlainJSON(mine))
 		if _, err := b.check(string(forged)); err == nil {
 			t.Errorf("%s: it is proved", about)
 		}

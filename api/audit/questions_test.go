@@ -249,8 +249,7 @@ func (w *world) command() commands.Command {
 func TestRejections(t *testing.T) {
 	dir := t.TempDir()
 	log, ns := commandstest.JetStream(t, dir, true)
-	nc, err := ns.Connect()
-	ledgertest.OK(t, err)
+	nc := commandstest.Must(ns.Connect())
 	t.Cleanup(nc.Close)
 	store, err := jetstream.OpenRejected(t.Context(), nc, jetstream.RejectedConfig{MaxBytes: 8 << 20, MaxAge: time.Hour})
 	ledgertest.OK(t, err)
@@ -324,8 +323,7 @@ func TestWhatIf(t *testing.T) {
 		var steps []string
 		for range 1 + w.random.IntN(6) {
 			c := w.command()
-			body, err := json.Marshal(c)
-			ledgertest.OK(t, err)
+			body := commandstest.Must(json.Marshal(c))
 			list = append(list, c)
 			steps = append(steps, fmt.Sprintf(`{"command":%q,"body":%s}`, commands.NameOf(c), body))
 		}

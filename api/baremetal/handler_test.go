@@ -43,8 +43,7 @@ func newWorld(t testing.TB) *world {
 
 func facade(t testing.TB, l *commandstest.Ledger) *world {
 	t.Helper()
-	rules, err := standardRules()
-	ledgertest.OK(t, err)
+	rules := commandstest.Must(standardRules())
 	return &world{Ledger: l, rules: rules, handler: &baremetal.Handler{Facade: rest.Facade{
 		Commands: l.Writer, Views: l.Views, Logger: slog.New(slog.DiscardHandler),
 		Auth: auth.Noauth{}, Policy: rules,

@@ -123,7 +123,5 @@ func TestWaitingTakesNoPlace(t *testing.T) {
 	if reply := d.ask(t, "CreateTrait", headers(encoding.TypeJSON), `{"name":"CUSTOM_X"}`); reply.Sequence == 0 {
 		t.Errorf("%+v", reply)
 	}
-	if err := <-reached; err != nil {
-		t.Error(err)
-	}
+	ledgertest.OK(t, <-reached)
 }

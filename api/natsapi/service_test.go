@@ -35,8 +35,7 @@ func connectDoor(t *testing.T) (*commandstest.Ledger, *embedded.Server, *nats.Co
 	dir := t.TempDir()
 	log, ns := commandstest.JetStream(t, dir, false)
 	l := commandstest.Start(t, dir, log)
-	nc, err := ns.ConnectDoor()
-	ledgertest.OK(t, err)
+	nc := commandstest.Must(ns.ConnectDoor())
 	t.Cleanup(nc.Close)
 	return l, ns, nc
 }
@@ -60,20 +59,14 @@ func configOf(l *commandstest.Ledger, cfg natsapi.Config) natsapi.Config {
 func openWith(t *testing.T, cfg natsapi.Config) door {
 	t.Helper()
 	l, ns, nc := connectDoor(t)
-	svc, err := natsapi.Start(nc, configOf(l, cfg))
-	ledgertest.OK(t, err)
-	t.Cleanup(func() {
-		if err := svc.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	svc := commandstest.Must(natsapi.Start(nc, configOf(l, cfg)))
+	t.Cleanup(func() { ledgertest.OK(t, svc.Stop()) })
 	return door{l, dial(t, ns.ClientURL())}
 }
 
 func dial(t *testing.T, url string) *nats.Conn {
 	t.Helper()
-	conn, err := nats.Connect(url)
-	ledgertest.OK(t, err)
+	conn := commandstest.Must(nats.Connect(url))
 	t.Cleanup(conn.Close)
 	return conn
 }
@@ -149,8 +142,7 @@ func TestBadRequests(t *testing.T) {
 // TestDiscovery: every command is an endpoint that $SRV.INFO shows with its schemas.
 func TestDiscovery(t *testing.T) {
 	d := open(t)
-	answer, err := d.client.Request("$SRV.INFO.allot", nil, 5*time.Minute)
-	ledgertest.OK(t, err)
+	answer := commandstest.Must(d.client.Request("$SRV.INFO.allot", nil, 5*time.Minute))
 	var info micro.Info
 	ledgertest.OK(t, json.Unmarshal(answer.Data, &info))
 	described := map[string]bool{}
@@ -273,8 +265,7 @@ func TestDiscoveryIsAnsweredOnce(t *testing.T) {
 // TestBadUsers: a file of users that is not as it should be is refused as a whole.
 func TestBadUsers(t *testing.T) {
 	t.Parallel()
-	hash, err := bcrypt.GenerateFromPassword([]byte("correct horse"), bcrypt.DefaultCost)
-	ledgertest.OK(t, err)
+	hash := commandstest.Must(bcrypt.GenerateFromPassword([]byte("correct horse"), bcrypt.DefaultCost))
 	for name, text := range map[string]string{
 		"nothing": "", "no users": "users: []", "no name": "users: [{role: operator, password: x}]",
 		"plain password":     "users: [{name: a, role: operator, password: secret}]",

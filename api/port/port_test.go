@@ -112,20 +112,13 @@ func TestConnectionsOfAnAddressAreBounded(t *testing.T) {
 	if err := asks(dial()); err == nil {
 		t.Error("one too many is served")
 	}
-	if err := conns[0].Close(); err != nil {
-		t.Error(err)
-	}
+	ledgertest.OK(t, conns[0].Close())
 	for asks(dial()) != nil { // the server hears of the end in its own time
 	}
 	if p.refused.Load() == 0 {
 		t.Error("no refusal was counted")
 	}
-	if err := server.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
+	ledgertest.OK(t, server.Close(), <-served)
 }
 
 // TestAddressesOfIPv6: a network of 64 bits is one client, as one machine may have all of

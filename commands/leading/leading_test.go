@@ -226,9 +226,7 @@ func (m *member) stop(t testing.TB) {
 		nc.Close()
 	}
 	m.ns.Shutdown()
-	if err := m.views.Close(); err != nil {
-		t.Error(err)
-	}
+	ledgertest.OK(t, m.views.Close())
 }
 
 // leader waits until one of the running replicas leads.
@@ -242,14 +240,6 @@ func (g *group) leader() (leader *member) {
 		return leader != nil
 	})
 	return leader
-}
-
-// stepDown has the leader step down for a successor, or for whomever.
-func (g *group) stepDown(successor string) {
-	g.t.Helper()
-	before := g.leader()
-	ledgertest.OK(g.t, before.StepDown(g.t.Context(), successor))
-	ledgertest.WaitFor(g.t, "the leader to step down", func() bool { return before.get() == nil })
 }
 
 // others are the running replicas that do not lead.
@@ -391,7 +381,9 @@ func TestUnfitReplica(t *testing.T) {
 		unfit[i].Store(m == avoided)
 	}
 	for range 2 {
-		g.stepDown("")
+		before := g.leader()
+		ledgertest.OK(t, before.StepDown(t.Context(), ""))
+		ledgertest.WaitFor(t, "the leader to step down", func() bool { return before.get() == nil })
 		if g.leader() == avoided {
 			t.Error("a replica with a full disk was asked to lead")
 		}

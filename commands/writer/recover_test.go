@@ -86,11 +86,7 @@ type rig struct {
 func openModels(t *testing.T) *models {
 	t.Helper()
 	views := commandstest.Must(projector.Open(filepath.Join(t.TempDir(), "readmodel"), slog.New(slog.DiscardHandler)))
-	t.Cleanup(func() {
-		if err := views.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { ledgertest.OK(t, views.Close()) })
 	well := func() error { return nil }
 	return &models{views, well, well, func() (error, error) { return nil, nil }}
 }

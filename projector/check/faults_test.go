@@ -29,8 +29,7 @@ import (
 // open opens read models.
 func open(t *testing.T, dir string) *projector.Projector {
 	t.Helper()
-	views, err := projector.Open(dir, slog.New(slog.DiscardHandler))
-	ledgertest.OK(t, err)
+	views := ledgertest.Must(projector.Open(dir, slog.New(slog.DiscardHandler)))
 	t.Cleanup(func() { ledgertest.OK(t, views.Close()) })
 	return views
 }
@@ -187,8 +186,7 @@ func TestScrubberOfAReplica(t *testing.T) {
 	views := open(t, filepath.Join(w.dir, "readmodel"))
 	store := filepath.Join(w.dir, "log")
 	ns, nc := logtest.StartNATS(t, embedded.Config{StoreDir: store})
-	log, err := ns.OpenLog(t.Context(), nc, jetstream.Config{MayCreate: true})
-	ledgertest.OK(t, err)
+	log := ledgertest.Must(ns.OpenLog(t.Context(), nc, jetstream.Config{MayCreate: true}))
 	for i, data := range w.encoded {
 		ledgertest.OK(t, ledgertest.Append(log, uint64(i+1), data))
 	}

@@ -65,15 +65,13 @@ func replay(
 	t *testing.T, entries [][]byte, to uint64, dir string, each func(*check.Replayed) error,
 ) *check.Replayed {
 	t.Helper()
-	r, err := check.Replay(t.Context(), memlog.Of(entries), to, dir, nil, each)
-	ledgertest.OK(t, err)
+	r := ledgertest.Must(check.Replay(t.Context(), memlog.Of(entries), to, dir, nil, each))
 	return r
 }
 
 func sign(t *testing.T, r *check.Replayed, key note.Signer) proof.Kept {
 	t.Helper()
-	signed, err := r.Checkpoint().Sign(key)
-	ledgertest.OK(t, err)
+	signed := ledgertest.Must(r.Checkpoint().Sign(key))
 	return proof.Kept{Path: fmt.Sprint("of ", r.State.Head().Sequence), Signed: signed}
 }
 
