@@ -288,27 +288,6 @@ func TestForgedArchiveIsRefused(t *testing.T) {
 	}
 }
 
-// troubled is a log that cannot be read.
-type troubled struct {
-	*memlog.Log
-	last, read error
-	from       uint64 // first sequence that cannot be read
-}
-
-func (l troubled) Last(ctx context.Context) (uint64, error) {
-	if l.last != nil {
-		return 0, l.last
-	}
-	return l.Log.Last(ctx)
-}
-
-func (l troubled) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
-	if l.read != nil && from >= l.from {
-		return l.read
-	}
-	return l.Log.Read(ctx, from, to, yield)
-}
-
 // full is a file on a disk that takes only some bytes.
 type full struct{ left int }
 
@@ -327,6 +306,16 @@ func TestWriteFails(t *testing.T) {
 	t.Parallel()
 	errInjected := errors.New("injected")
 	good, heads := filled(t, 6)
+	away := func(from, to uint64) *memlog.Log {
+		log, _ := filled(t, 6)
+		log.Away = func(_ context.Context, upTo uint64) error {
+			if from <= upTo && upTo <= to {
+				return errInjected
+			}
+			return nil
+		}
+		return log
+	}
 	swapped, _ := filled(t, 6)
 	swapped.Edit(func(entries [][]byte) [][]byte {
 		entries[3] = entries[1]
@@ -344,9 +333,9 @@ func TestWriteFails(t *testing.T) {
 		why      error
 		bad      uint64
 	}{
-		"the end is not known":     {troubled{Log: good, last: errInjected}, 1, 6, io.Discard, errInjected, 0},
-		"nothing can be read":      {troubled{Log: good, read: errInjected}, 1, 6, io.Discard, errInjected, 0},
-		"the head cannot be read":  {troubled{Log: good, read: errInjected, from: 2}, 4, 6, io.Discard, errInjected, 0},
+		"the end is not known":     {away(0, 0), 1, 6, io.Discard, errInjected, 0},
+		"nothing can be read":      {away(1, 6), 1, 6, io.Discard, errInjected, 0},
+		"the head cannot be read":  {away(2, 6), 4, 6, io.Discard, errInjected, 0},
 		"the disk is full":         {good, 1, 6, &full{100}, errFull, 0},
 		"the disk was full before": {good, 1, 6, &full{}, errFull, 0},
 		"a commit is damaged":      {swapped, 1, 5, io.Discard, nil, 4},
