@@ -112,7 +112,8 @@ func decisions(t testing.TB) []decision {
 		reservationDecisions(w), reshapeDecisions(w),
 		newNodes(), changedNodes(), patchBounds(), deletedNodes(), nodeStateDecisions(),
 		requests(), choices(), backfills(), changedAllocations(), // of whole nodes
-		nodeProviderDecisions(w), chassisDecisions(), batchDecisions(w), lossDecisions(w),
+		turnedOn(), turnedOnAgain(), nodesAsProviders(), consumersOfNodes(w), placementOfNodes(),
+		chassisDecisions(), batchDecisions(w), lossDecisions(w),
 		claimDecisions(w), limitDecisions(w), preferenceDecisions(w), topologyDecisions(w), aboutNothing(),
 	)
 }

@@ -144,8 +144,8 @@ func TestVerifyInTrouble(t *testing.T) {
 	}
 }
 
-// TestVerifyReadModelsThatDiffer: read models at rest are compared with the log,
-// byte by byte.
+// TestVerifyReadModelsThatDiffer: read models at rest are compared with the log, byte by byte, beside snapshots and
+// checkpoints that are good.
 func TestVerifyReadModelsThatDiffer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -166,11 +166,13 @@ func TestVerifyReadModelsThatDiffer(t *testing.T) {
 		copied := filepath.Join(t.TempDir(), "copy") // which is not open
 		ledgertest.OK(t, os.CopyFS(copied, os.DirFS(dir)))
 		report, err := check.VerifyLog(t.Context(), memlog.Of(w.encoded), worldCommits, check.Evidence{
-			ReadModels: copied, Temporary: t.TempDir(),
-			Progress: func(done, total uint64) { last = [2]uint64{done, total} },
+			ReadModels: copied, Snapshots: filepath.Join(w.dir, "snapshots"), Checkpoints: w.checkpoints, Keys: w.keys,
+			Temporary: t.TempDir(),
+			Progress:  func(done, total uint64) { last = [2]uint64{done, total} },
 		})
-		if err != nil || (report.Err() == nil) != good || last != [2]uint64{worldCommits, worldCommits} {
-			t.Errorf("%s: %v, %v, told %v", name, report, err, last)
+		if err != nil || (report.Err() == nil) != good || last != [2]uint64{worldCommits, worldCommits} ||
+			report.Sequence != worldCommits || report.Snapshots != 1 || report.Checkpoints != 2 {
+			t.Errorf("%s: %+v, %v, told %v", name, report, err, last)
 		}
 		if !good && !strings.Contains(report.Err().Error(), "read models: not good at sequence 24: their digest is") {
 			t.Errorf("%s: %v", name, report.Err())

@@ -99,21 +99,6 @@ func altered(c *ledger.Commit) *ledger.Commit {
 	return &other
 }
 
-func TestGoodLog(t *testing.T) {
-	w := newWorld(t)
-	report, err := check.VerifyLog(context.Background(), memlog.Of(w.encoded), worldCommits, check.Evidence{
-		Snapshots: filepath.Join(w.dir, "snapshots"), ReadModels: filepath.Join(w.dir, "readmodel"),
-		Checkpoints: w.checkpoints, Keys: w.keys, Temporary: t.TempDir(),
-	})
-	if err != nil || report.Err() != nil {
-		t.Fatal(err, report.Err())
-	}
-	if report.Sequence != worldCommits || report.Snapshots != 1 || report.Checkpoints != 2 ||
-		report.ReadModels.Sequence != worldCommits {
-		t.Errorf("%+v", report)
-	}
-}
-
 // TestMutations changes the log, or its checkpoints and snapshots, in 1,000 ways.
 // Every change is noticed, and the first bad sequence is named.
 func TestMutations(t *testing.T) {
