@@ -43,13 +43,8 @@ func consumes(allocation, node ledger.UUID, project string) ledger.Event {
 	}
 }
 
-// nodeProviderDecisions are about nodes that are providers, too. When they are
-// turned on, the providers of the enrolled, the idle and the busy node are at
-// generation 1, 2 and 2.
-func nodeProviderDecisions(w *world) []decision {
-	return slices.Concat(turnedOn(), turnedOnAgain(), nodesAsProviders(), consumersOfNodes(w), placementOfNodes())
-}
-
+// turnedOn is about nodes that are providers, too, as all below. When they are turned on, the providers of the
+// enrolled, the idle and the busy node are at generation 1, 2 and 2.
 func turnedOn() []decision {
 	providerOf := func(id ledger.UUID) ledger.Event {
 		return ledger.ProviderCreated{Provider: id, Name: id.String()}

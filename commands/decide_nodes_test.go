@@ -48,11 +48,6 @@ func unset(path string) commands.PatchOperation {
 
 func quote(id ledger.UUID) string { return `"` + id.String() + `"` }
 
-// nodeDecisions are about the fields of nodes.
-func nodeDecisions() []decision {
-	return slices.Concat(newNodes(), changedNodes(), patchBounds(), deletedNodes())
-}
-
 // large returns a JSON object of this size, in bytes, with as many members that
 // look like secrets as fit.
 func large(bytes int) ledger.Document {
@@ -347,11 +342,6 @@ func nodeTraits() (rows []decision) {
 		)
 	}
 	return rows
-}
-
-// nodeAllocationDecisions are about allocations of whole nodes.
-func nodeAllocationDecisions() []decision {
-	return slices.Concat(requests(), choices(), backfills(), changedAllocations())
 }
 
 type wish = commands.NodeRequest

@@ -109,8 +109,11 @@ func decisions(t testing.TB) []decision {
 	return slices.Concat(
 		nameDecisions(t, w), providerDecisions(), inventoryDecisions(), traitDecisions(),
 		counterDecisions(), allocationDecisions(w),
-		reservationDecisions(w), reshapeDecisions(w), nodeDecisions(), nodeStateDecisions(), nodeAllocationDecisions(),
-		nodeProviderDecisions(w), chassisDecisions(), batchDecisions(w), lossDecisions(w),
+		reservationDecisions(w), reshapeDecisions(w),
+		newNodes(), changedNodes(), patchBounds(), deletedNodes(), nodeStateDecisions(),
+		requests(), choices(), backfills(), changedAllocations(), // of whole nodes
+		turnedOn(), turnedOnAgain(), nodesAsProviders(), consumersOfNodes(w), placementOfNodes(),
+		chassisDecisions(), batchDecisions(w), lossDecisions(w),
 		claimDecisions(w), limitDecisions(w), preferenceDecisions(w), topologyDecisions(w), aboutNothing(),
 	)
 }

@@ -70,8 +70,10 @@ func beyondCapacity(s *ledger.State) map[string]int64 {
 func checkIndexes(rt *rapid.T, s *ledger.State) {
 	rt.Helper()
 	for what, of := range map[string][2]any{
-		"providers":  {providersAsFound(s), providersAsLooked(s)},
-		"names":      {namesAsFound(s), namesAsLooked(s)},
+		"providers": {providersAsFound(s), providersAsLooked(s)},
+		"names": {
+			namesBy(s.ProviderNamed, s.NodeNamed, s.NodeAllocationNamed, s.NodeOfInstance, s.ChassisInUse), namesAsLooked(s),
+		},
 		"usages":     {usagesAsKept(s), usagesAsCounted(s)},
 		"projects":   {projectsAsKept(s), projectsAsCounted(s)},
 		"aggregates": {aggregatesAsKept(s), aggregatesAsCounted(s)},
@@ -191,12 +193,7 @@ var (
 	}()
 )
 
-// namesAsFound returns where names and instances lead, including those that lead
-// nowhere.
-func namesAsFound(s *ledger.State) []string {
-	return namesBy(s.ProviderNamed, s.NodeNamed, s.NodeAllocationNamed, s.NodeOfInstance, s.ChassisInUse)
-}
-
+// namesBy are where names and instances lead, including those that lead nowhere.
 func namesBy(
 	provider, node, allocation func(string) (ledger.UUID, bool), instance func(ledger.UUID) (ledger.UUID, bool),
 	chassis func(ledger.UUID) bool,

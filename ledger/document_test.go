@@ -37,10 +37,8 @@ func TestDocumentsHaveOneForm(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		object := rapid.MapOfN(rapid.String(), values(3), 0, 4).Draw(rt, "object")
-		text, err := json.Marshal(object)
-		ledgertest.OK(rt, err)
-		doc, err := ledger.ParseDocument(text)
-		ledgertest.OK(rt, err)
+		text := ledgertest.Must(json.Marshal(object))
+		doc := ledgertest.Must(ledger.ParseDocument(text))
 		var spread bytes.Buffer
 		ledgertest.OK(rt, json.Indent(&spread, text, "\t", " "))
 		var want, got any
@@ -75,8 +73,7 @@ func TestDocumentNumbers(t *testing.T) {
 	if err != nil || doc.Text() != text {
 		t.Errorf("%s, %v", doc, err)
 	}
-	packed, err := msgpack.Marshal(doc)
-	ledgertest.OK(t, err)
+	packed := ledgertest.Must(msgpack.Marshal(doc))
 	var read map[string]any
 	ledgertest.OK(t, msgpack.Unmarshal(packed, &read))
 	want := map[string]any{"a": 1.5, "b": 123456789012345678901234567890., "c": "1e999", "d": int64(0)}
@@ -95,8 +92,7 @@ func TestEmptyDocuments(t *testing.T) {
 		}
 	}
 	for _, value := range []any{nil, map[string]any{}} {
-		packed, err := msgpack.Marshal(value)
-		ledgertest.OK(t, err)
+		packed := ledgertest.Must(msgpack.Marshal(value))
 		doc := ledger.Document("before")
 		if err := msgpack.Unmarshal(packed, &doc); err != nil || doc != "" {
 			t.Errorf("%v: %q, %v", value, doc, err)
@@ -144,8 +140,7 @@ func TestNoDocuments(t *testing.T) {
 		"no short number": map[string]any{"a": float32(math.NaN())}, "a time": map[string]any{"a": time.Unix(1, 0)},
 		"keys that are no texts": map[string]any{"a": map[int]any{1: 1}},
 	} {
-		packed, err := msgpack.Marshal(value)
-		ledgertest.OK(t, err)
+		packed := ledgertest.Must(msgpack.Marshal(value))
 		var doc ledger.Document
 		if err := msgpack.Unmarshal(packed, &doc); err == nil {
 			t.Errorf("%s is read as %s", name, doc)

@@ -62,14 +62,12 @@ func TestVocabularyIsComplete(t *testing.T) {
 // declaredEvents reads from the source which types can be applied to a State.
 func declaredEvents(t *testing.T) (names []string) {
 	t.Helper()
-	files, err := filepath.Glob("*.go")
-	ledgertest.OK(t, err)
+	files := ledgertest.Must(filepath.Glob("*.go"))
 	for _, path := range files {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		ledgertest.OK(t, err)
+		file := ledgertest.Must(parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution))
 		for _, decl := range file.Decls {
 			if method, ok := decl.(*ast.FuncDecl); ok && method.Recv != nil && method.Name.Name == "apply" {
 				names = append(names, method.Recv.List[0].Type.(*ast.Ident).Name)
@@ -209,8 +207,7 @@ func fill(t *testing.T, v reflect.Value, n *int) {
 func TestTopics(t *testing.T) {
 	s := ledger.NewState()
 	for i, event := range ledgertest.EveryEvent() {
-		before, err := s.Digest()
-		ledgertest.OK(t, err)
+		before := ledgertest.Must(s.Digest())
 		record := &ledger.Record{Time: int64(i + 1), Events: []ledger.Event{event}}
 		fork := s.Fork()
 		for _, state := range []*ledger.State{fork, s} {

@@ -63,8 +63,7 @@ func TestUUIDs(t *testing.T) {
 		"15 bytes": make([]byte, 15), "17 bytes": make([]byte, 17), "a number": 7, "a text": "hello",
 		"a text that is too long": good.String() + "0",
 	} {
-		packed, err := msgpack.Marshal(value)
-		ledgertest.OK(t, err)
+		packed := ledgertest.Must(msgpack.Marshal(value))
 		for _, data := range [][]byte{packed, packed[:len(packed)-1], nil} {
 			id := good
 			if err := msgpack.Unmarshal(data, &id); err == nil || id != good {

@@ -19,7 +19,7 @@ type refusal struct {
 // The entities in the State to which refused events are applied.
 var (
 	parent, child, other     = ledgertest.ID(1, 1), ledgertest.ID(1, 12), ledgertest.ID(1, 13)
-	missing                  = ledgertest.ID(1, 99)
+	above, missing           = ledgertest.ID(1, 14), ledgertest.ID(1, 99)
 	holder                   = ledgertest.ID(2, 77) // of 3 VCPU of the parent
 	givenNode, idle, third   = ledgertest.ID(5, 1), ledgertest.ID(5, 2), ledgertest.ID(5, 3)
 	given, waiting, newcomer = ledgertest.ID(6, 1), ledgertest.ID(6, 2), ledgertest.ID(6, 99)
@@ -31,7 +31,8 @@ func refusingState(t *testing.T) *ledger.State {
 	s := ledger.NewState()
 	for i, event := range append(ledgertest.EveryEvent(),
 		ledger.ProviderCreated{Provider: child, Name: "child", Parent: parent},
-		ledger.ProviderCreated{Provider: other, Name: "other"},
+		ledger.ProviderCreated{Provider: other, Name: "other"}, ledger.ProviderCreated{Provider: above, Name: "above"},
+		ledger.ProviderCreated{Provider: ledgertest.ID(1, 15), Name: "below", Parent: above},
 		ledger.NodeCreated{Node: idle, ProvisionState: "available", Description: ledger.NodeDescription{Name: "idle"}},
 		ledger.NodeCreated{Node: third, ProvisionState: "available", Description: ledger.NodeDescription{Name: "third"}},
 		ledger.NodeInstanceSet{Node: third, Instance: ledgertest.ID(7, 3)},
@@ -108,6 +109,7 @@ func refusals() []refusal {
 		{ledger.ProviderReparented{Provider: missing}, "no provider"},
 		{ledger.ProviderDeleted{Provider: missing}, "no provider"},
 		{ledger.ProviderDeleted{Provider: parent}, "in use"},
+		{ledger.ProviderDeleted{Provider: above}, "above children"},
 		{
 			ledger.ProviderGenerationsAdvanced{Providers: []ledger.ProviderGeneration{{Provider: parent, Generation: 5}}},
 			"goes back from 6 to 5",
@@ -300,21 +302,6 @@ func TestEventsThatDoNotFollow(t *testing.T) {
 			t.Errorf("the table has no %s", kind)
 		}
 	}
-}
-
-// TestProviderWithChildrenStays: a provider without allocations, above others.
-func TestProviderWithChildrenStays(t *testing.T) {
-	t.Parallel()
-	s := refusingState(t)
-	apply := func(events ...ledger.Event) error {
-		return s.Apply(s.Next(), &ledger.Record{Time: s.LastTime(), Events: events})
-	}
-	s.Begin()
-	err := apply(ledger.ConsumerRemoved{Consumer: holder}, ledger.ProviderDeleted{Provider: parent})
-	if !errors.Is(err, ledger.ErrInvariant) || !strings.Contains(err.Error(), "above children") {
-		t.Error(err)
-	}
-	ledgertest.OK(t, apply(ledger.ProviderDeleted{Provider: child}, ledger.ProviderDeleted{Provider: parent}))
 }
 
 // TestOncePerCommit: a consumer changes once at most in a commit, in whatever

@@ -37,10 +37,8 @@ func compareGolden(t *testing.T, name string, commits []*ledger.Commit) {
 		if line != lines[i] {
 			t.Errorf("commit %d is encoded as %s, on file is %s", i+1, lines[i], line)
 		}
-		encoded, err := hex.DecodeString(line)
-		ledgertest.OK(t, err)
-		decoded, err := ledger.DecodeCommit(encoded)
-		ledgertest.OK(t, err)
+		encoded := ledgertest.Must(hex.DecodeString(line))
+		decoded := ledgertest.Must(ledger.DecodeCommit(encoded))
 		if diff := cmp.Diff(commits[i], decoded, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("commit %d reads differently:\n%s", i+1, diff)
 		}
@@ -61,8 +59,7 @@ func TestGoldenStates(t *testing.T) {
 				t.Errorf("the State has another form than in %s: raise the newest version, read the old form, too, "+
 					"and write the new files with -update\nnow:     %s\non file: %s", name, now, golden)
 			}
-			decoded, err := ledger.DecodeState(stored)
-			ledgertest.OK(t, err)
+			decoded := ledgertest.Must(ledger.DecodeState(stored))
 			if !bytes.Equal(ledgertest.EncodedState(t, decoded), stored) {
 				t.Error("the State changes when it is stored")
 			}

@@ -21,8 +21,7 @@ import (
 func encodedRecord(t testing.TB, r ledger.Record) []byte {
 	t.Helper()
 	_, encoded := ledgertest.Commit(t, ledger.Head{}, r)
-	leaves, err := ledger.LeavesData(encoded)
-	ledgertest.OK(t, err)
+	leaves := ledgertest.Must(ledger.LeavesData(encoded))
 	return leaves[0][len(ledger.LeafData(ledger.Address{}, nil)):]
 }
 
@@ -79,27 +78,6 @@ func TestPackedRecords(t *testing.T) {
 			rt.Fatal(diff)
 		}
 	})
-}
-
-// TestPackedBytes: what packing is for. An allocation as Nova makes it, of three classes
-// from one provider, takes half of what its ids and names alone would.
-func TestPackedBytes(t *testing.T) {
-	t.Parallel()
-	const project, user = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
-	ev := ledger.AllocationsReplaced{Consumer: ledgertest.ID(2, 1), Project: project, User: user, Type: "INSTANCE"}
-	for _, class := range []string{"VCPU", "MEMORY_MB", "DISK_GB"} {
-		ev.Allocations = append(ev.Allocations, ledger.AllocationRecord{
-			Provider: ledgertest.ID(1, 1), Class: class, Amount: 1,
-		})
-	}
-	r := ledger.Record{
-		CommandID: ledgertest.ID(4, 1), Command: "AllocateForConsumers", Time: 1_700_000_000_000_000_000, Actor: user,
-		RequestID: "req-" + ledgertest.ID(5, 1).String(), Events: []ledger.Event{ev},
-	}
-	const most = 170
-	if packed := len(encodedRecord(t, r)); packed > most {
-		t.Errorf("it takes %d bytes, and may take %d", packed, most)
-	}
 }
 
 // TestPackedDamage: values of records that no server writes are refused.

@@ -27,10 +27,8 @@ func TestRecordsInACommit(t *testing.T) {
 		if err != nil || sequence != commit.Sequence || prev != commit.Prev {
 			t.Errorf("%s: the link says %d, %s, %v", history.Name, sequence, prev, err)
 		}
-		decoded, err := ledger.DecodeCommit(encoded)
-		ledgertest.OK(t, err)
-		leaves, err := ledger.LeavesData(encoded)
-		ledgertest.OK(t, err)
+		decoded := ledgertest.Must(ledger.DecodeCommit(encoded))
+		leaves := ledgertest.Must(ledger.LeavesData(encoded))
 		if len(leaves) != len(commit.Records) {
 			t.Fatalf("%s: %d leaves of %d records", history.Name, len(leaves), len(commit.Records))
 		}

@@ -24,8 +24,7 @@ func TestCopyWhileFolding(t *testing.T) {
 	folding.Go(func() { tr.foldTo(t, p, damagedCommits) })
 	for i := range 5 {
 		copied := filepath.Join(dir, "copies", string(rune('a'+i)))
-		at, err := p.Copy(copied)
-		ledgertest.OK(t, err)
+		at := ledgertest.Must(p.Copy(copied))
 		if found, err := Inspected(copied); err != nil || found != at {
 			t.Errorf("copied at %+v, and found at %+v, %v", at, found, err)
 		}

@@ -43,8 +43,7 @@ func newTrial(t *testing.T) *trial {
 	tr := &trial{commits: ledgertest.Commits(t, damagedCommits), log: &memlog.Log{}}
 	state := ledger.NewState()
 	for _, c := range tr.commits {
-		changes, err := state.Fold(c)
-		ledgertest.OK(t, err)
+		changes := ledgertest.Must(state.Fold(c))
 		tr.changes = append(tr.changes, changes)
 	}
 	ledgertest.AppendCommits(t, tr.log, tr.commits)
@@ -255,8 +254,7 @@ func TestCutOrMissing(t *testing.T) {
 // cut keeps only the bytes of a file before a spot.
 func cut(t *testing.T, files vfs.FS, s spot) {
 	t.Helper()
-	f, err := files.Open(s.path)
-	ledgertest.OK(t, err)
+	f := ledgertest.Must(files.Open(s.path))
 	kept := make([]byte, s.at)
 	if _, err := f.ReadAt(kept, 0); err != nil && !errors.Is(err, io.EOF) {
 		t.Fatal(err)
@@ -541,8 +539,7 @@ func TestMemoryForAFullDiskIsBounded(t *testing.T) {
 	ledgertest.OK(t, p.Close())
 	f := failing(errorfs.OpIsWrite, syscall.ENOSPC, 0, always)
 	full := tr.openIn(t, errorfs.Wrap(mem, f), dir)
-	files, err := store.Beside(errorfs.Wrap(rooted{mem}, f), FilesIn(dir), 16<<10)
-	ledgertest.OK(t, err)
+	files := ledgertest.Must(store.Beside(errorfs.Wrap(rooted{mem}, f), FilesIn(dir), 16<<10))
 	ledgertest.OK(t, full.models.Load().close())
 	m, err := openModels(files, FilesIn(dir), quiet, full.stopped)
 	ledgertest.OK(t, err)

@@ -48,8 +48,7 @@ func TestStoredForms(t *testing.T) {
 // empty returns read models of nothing, until the test ends.
 func empty(t *testing.T) *Projector {
 	t.Helper()
-	p, err := Open(t.TempDir(), quiet)
-	ledgertest.OK(t, err)
+	p := ledgertest.Must(Open(t.TempDir(), quiet))
 	t.Cleanup(func() { ledgertest.OK(t, p.Close()) })
 	return p
 }
@@ -62,11 +61,9 @@ func storedForms(t *testing.T, commits []*ledger.Commit) []string {
 	state := ledger.NewState()
 	lines := make(map[string]bool)
 	for _, c := range commits {
-		changes, err := state.Fold(c)
-		ledgertest.OK(t, err)
+		changes := ledgertest.Must(state.Fold(c))
 		ledgertest.OK(t, p.Fold(c, changes))
-		it, err := p.models.Load().Iterate(nil, nil)
-		ledgertest.OK(t, err)
+		it := ledgertest.Must(p.models.Load().Iterate(nil, nil))
 		for ok := it.First(); ok; ok = it.Next() {
 			lines[fmt.Sprintf("%x=%x", it.Key(), it.Value())] = true
 		}
@@ -92,8 +89,7 @@ func differing(a, b []string) (lines []string) {
 
 func tableOfLine(t *testing.T, line string) byte {
 	t.Helper()
-	table, err := hex.DecodeString(strings.TrimLeft(line, "+- ")[:2])
-	ledgertest.OK(t, err)
+	table := ledgertest.Must(hex.DecodeString(strings.TrimLeft(line, "+- ")[:2]))
 	return table[0]
 }
 

@@ -35,8 +35,7 @@ func (m *maker) commit(t *testing.T, sequence uint64, records int, at func(n int
 		m.made++
 		var c commands.Command = &commands.CreateProvider{Provider: id(2), Name: fmt.Sprint("p", m.made)}
 		if m.made == 1 {
-			begin, err := commands.NewAddStandardNames(id(1))
-			ledgertest.OK(t, err)
+			begin := ledgertest.Must(commands.NewAddStandardNames(id(1)))
 			c = begin
 		}
 		events, rejection := commands.Decide(commands.Submission{Command: c}, m.state)
@@ -59,8 +58,7 @@ func (m *maker) commit(t *testing.T, sequence uint64, records int, at func(n int
 // models, the log, and the time of the last commit.
 func gapped(t *testing.T, dir string, gap uint64) (*Projector, ledger.Log, time.Time) {
 	t.Helper()
-	p, err := Open(dir, quiet)
-	ledgertest.OK(t, err)
+	p := ledgertest.Must(Open(dir, quiet))
 	m := &maker{views: p, state: ledger.NewState(), log: &memlog.Log{}}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for i := range uint64(6) {
@@ -91,8 +89,7 @@ func TestGapsAreNoDamage(t *testing.T) {
 				if sequence >= gap {
 					want--
 				}
-				view, err := p.ViewAt(sequence)
-				ledgertest.OK(t, err)
+				view := ledgertest.Must(p.ViewAt(sequence))
 				if got, err := view.Records(); err != nil || got != want {
 					t.Errorf("gap at %d: at %d there are %d records, want %d: %v", gap, sequence, got, want, err)
 				}

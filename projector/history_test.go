@@ -19,8 +19,7 @@ import (
 func eachItsOwn(t *testing.T) func(*rapid.T) string {
 	in := t.TempDir()
 	return func(rt *rapid.T) string {
-		dir, err := os.MkdirTemp(in, "")
-		ledgertest.OK(rt, err)
+		dir := commandstest.Must(os.MkdirTemp(in, ""))
 		rt.Cleanup(func() { _ = os.RemoveAll(dir) })
 		return dir
 	}
@@ -42,8 +41,7 @@ func TestHistoryIsWhole(t *testing.T) {
 		commits := commandstest.RandomCommits(rt, 25)
 		restart := rapid.IntRange(0, len(commits)-1).Draw(rt, "restart")
 		for i, c := range commits {
-			changes, err := state.Fold(c)
-			ledgertest.OK(rt, err)
+			changes := commandstest.Must(state.Fold(c))
 			touched(want, c, &changes)
 			ledgertest.OK(rt, p.Fold(c, changes), whole.Fold(c, changes))
 			if i == restart {
@@ -81,8 +79,7 @@ func checkHistory(t *rapid.T, p *projector.Projector, subject projector.Subject,
 	if err != nil || !slices.Equal(after, later) {
 		t.Fatalf("history of %c %s after %v: %v, %v; want %v", subject.Kind, subject.ID, list[at], after, err, later)
 	}
-	past, err := p.ViewAt(list[at].Sequence)
-	ledgertest.OK(t, err)
+	past := commandstest.Must(p.ViewAt(list[at].Sequence))
 	from := slices.IndexFunc(list, func(a ledger.Address) bool { return a.Sequence == list[at].Sequence })
 	if got := history(t, past, subject, 0, 1<<20); !slices.Equal(got, list[from:]) {
 		t.Fatalf("history of %c %s as of %d: %v; want %v", subject.Kind, subject.ID, list[at].Sequence, got, list[from:])

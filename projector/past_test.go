@@ -34,8 +34,7 @@ func subjectsOf(t testing.TB, commits []*ledger.Commit) []projector.Subject {
 	found := make(map[projector.Subject]bool)
 	state := ledger.NewState()
 	for _, c := range commits {
-		changes, err := state.Fold(c)
-		ledgertest.OK(t, err)
+		changes := commandstest.Must(state.Fold(c))
 		for s := range projector.Touches(c, &changes, kinds) {
 			found[s] = true
 		}
@@ -177,8 +176,7 @@ func (w *told) same(t testing.TB, what string, want *told) {
 // openedIn opens read models that need not be closed well.
 func openedIn(t testing.TB, dir string) *projector.Projector {
 	t.Helper()
-	p, err := projector.Open(dir, slog.New(slog.DiscardHandler))
-	ledgertest.OK(t, err)
+	p := commandstest.Must(projector.Open(dir, slog.New(slog.DiscardHandler)))
 	t.Cleanup(func() { _ = p.Close() }) // it may be closed
 	return p
 }
@@ -219,8 +217,7 @@ func TestPastIsToldAsThePresentWas(t *testing.T) {
 			ledgertest.AppendCommits(t, log, history.Commits)
 			var want []*told
 			for _, c := range history.Commits {
-				changes, err := state.Fold(c)
-				ledgertest.OK(t, err)
+				changes := commandstest.Must(state.Fold(c))
 				ledgertest.OK(t, p.Fold(c, changes), again.Fold(c, changes))
 				now := p.View()
 				want = append(want, tellAll(t.Context(), log, p, now, subjects))
@@ -232,8 +229,7 @@ func TestPastIsToldAsThePresentWas(t *testing.T) {
 			check := func(what string, p *projector.Projector) {
 				t.Helper()
 				for i, c := range history.Commits {
-					view, err := p.ViewAt(c.Sequence)
-					ledgertest.OK(t, err)
+					view := commandstest.Must(p.ViewAt(c.Sequence))
 					tellAll(t.Context(), log, p, view, subjects).same(t, what, want[i])
 					decided := time.Unix(0, c.Records[len(c.Records)-1].Time)
 					if timed, err := p.ViewAtTime(decided, decided); err != nil || timed.Sequence() < c.Sequence {

@@ -48,8 +48,7 @@ func TestSumsOfVersions(t *testing.T) {
 		for i := 0; i < len(moments); i += apart {
 			some = append(some, moments[i])
 		}
-		got, err := m.view().runsAt(idKey(tableCapacity, id), some)
-		ledgertest.OK(t, err)
+		got := ledgertest.Must(m.view().runsAt(idKey(tableCapacity, id), some))
 		for i, moment := range some {
 			if !slices.Equal(got[i], want[moment.Sequence]) {
 				t.Errorf("as of %d: %v, want %v", moment.Sequence, got[i], want[moment.Sequence])

@@ -77,8 +77,7 @@ func TestTreeOfTheLog(t *testing.T) {
 	g := grow(t, 3000)
 	check := func(what string, i int) {
 		t.Helper()
-		view, err := g.ViewAt(uint64(i + 1))
-		ledgertest.OK(t, err)
+		view := ledgertest.Must(g.ViewAt(uint64(i + 1)))
 		size := g.sizes[i]
 		g.log.read = 0
 		tree, err := view.Tree(t.Context(), g.log)
@@ -145,8 +144,7 @@ func TestTreeOfTheLog(t *testing.T) {
 func TestTreeOfAnotherLog(t *testing.T) {
 	t.Parallel()
 	g, other := grow(t, 300), &memlog.Log{}
-	view, err := g.ViewAt(2)
-	ledgertest.OK(t, err)
+	view := ledgertest.Must(g.ViewAt(2))
 	ledgertest.OK(t, ledgertest.Append(other, 1, []byte("one")), ledgertest.Append(other, 2, []byte("two")))
 	if tree, err := view.Tree(t.Context(), other); !errors.Is(err, ledger.ErrChain) {
 		t.Errorf("%v, %v", tree, err)

@@ -28,8 +28,7 @@ func saved(t *testing.T) (dir, path string, state *ledger.State) {
 
 func open(t *testing.T, dir string) *snapshots.Store {
 	t.Helper()
-	store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
-	ledgertest.OK(t, err)
+	store := ledgertest.Must(snapshots.Open(dir, slog.New(slog.DiscardHandler)))
 	return store
 }
 
@@ -67,8 +66,7 @@ func TestDamagedSnapshotIsSkipped(t *testing.T) {
 	store := open(t, dir)
 	newer := ledgertest.State(t, 60)
 	ledgertest.OK(t, store.Save(newer))
-	paths, err := snapshots.Files(dir)
-	ledgertest.OK(t, err)
+	paths := ledgertest.Must(snapshots.Files(dir))
 	ledgertest.Flip(t, paths[0])
 	for name, contents := range map[string]string{"9": "ALLOTSN1 and then nothing", "8": ""} { // no head can be read
 		path := filepath.Join(dir, name+".snapshot")
@@ -184,8 +182,7 @@ func TestWhereAStartGoesOnStays(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			heads, err := store.Heads()
-			ledgertest.OK(t, err)
+			heads := ledgertest.Must(store.Heads())
 			var got []uint64
 			for _, head := range heads {
 				got = append(got, head.Sequence)

@@ -22,6 +22,7 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/projector"
 )
@@ -61,10 +62,7 @@ func TestSeries(t *testing.T) {
 				t.Fatalf("%d points", len(points))
 			}
 			for _, p := range points {
-				view, err := w.Views.ViewAtTime(p.Time, time.Now())
-				if err != nil {
-					t.Fatal(err)
-				}
+				view := commandstest.Must(w.Views.ViewAtTime(p.Time, time.Now()))
 				want, err := used(view)
 				if err != nil || view.Sequence() != p.Sequence || p.Used["VCPU"] != want {
 					t.Fatalf("%s: %+v, not %d as of %d, %v", target, p, want, view.Sequence(), err)
@@ -109,9 +107,7 @@ func TestDiff(t *testing.T) {
 func everything(t *testing.T, w *world, at uint64) map[ledger.UUID]any {
 	t.Helper()
 	view, err := w.Views.ViewAt(at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	all := make(map[ledger.UUID]any)
 	for _, id := range w.providers {
 		p, failure := present.Provider(view, id, nil)
@@ -121,9 +117,7 @@ func everything(t *testing.T, w *world, at uint64) map[ledger.UUID]any {
 		c, failure := present.Allocations(view, id)
 		all[id], err = c, errors.Join(err, failure)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return all
 }
 
@@ -166,14 +160,9 @@ func TestEvents(t *testing.T) {
 	defer server.Close()
 	defer close(stop)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/audit/records?follow=true&limit=5", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	r.Header.Set("Accept", "text/event-stream")
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := commandstest.Must(http.DefaultClient.Do(r))
 	defer func() { _ = resp.Body.Close() }() // nothing was written
 	if got := resp.Header.Get("Content-Type"); got != "text/event-stream" {
 		t.Errorf("Content-Type %q", got)
@@ -215,10 +204,7 @@ func TestThoroughInTurn(t *testing.T) {
 		handlers[r.URL.Path].ServeHTTP(w, r)
 		return w.Body.String()
 	}
-	other, err := q.Fair.Long(t.Context(), "another")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := commandstest.Must(q.Fair.Long(t.Context(), "another"))
 	gone, goes := context.WithCancel(t.Context())
 	goes()
 	thorough := []string{

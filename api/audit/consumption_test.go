@@ -158,9 +158,7 @@ func (b *billed) commit(t *testing.T, hour int64) {
 	at := firstHour + hour*ledger.ConsumptionPeriod
 	*b.clock = time.Unix(0, at).Add(30 * time.Minute)
 	root, last, err := b.Views.ConsumptionRoot(at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	b.Accept(t, &commands.SetConsumptionRoot{ConsumptionRoot: root, Last: last})
 }
 
@@ -248,10 +246,7 @@ func TestForgedStatements(t *testing.T) {
 	for about, shift := range shifts {
 		mine, their := decoded[audit.Statement](t, text), decoded[audit.Statement](t, theirs)
 		shift(&mine, &their)
-		forged, err := ledger.PlainJSON(mine)
-		if err != nil {
-			t.Fatal(err)
-		}
+		forged := commandstest.Must(ledger.PlainJSON(mine))
 		if _, err := b.check(string(forged)); err == nil {
 			t.Errorf("%s: it is proved", about)
 		}

@@ -249,15 +249,10 @@ func (w *world) command() commands.Command {
 func TestRejections(t *testing.T) {
 	dir := t.TempDir()
 	log, ns := commandstest.JetStream(t, dir, true)
-	nc, err := ns.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
+	nc := commandstest.Must(ns.Connect())
 	t.Cleanup(nc.Close)
 	store, err := jetstream.OpenRejected(t.Context(), nc, jetstream.RejectedConfig{MaxBytes: 8 << 20, MaxAge: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	w := newWorld(t, log, 5)
 	var list []commands.Command
 	for range 600 {
@@ -328,10 +323,7 @@ func TestWhatIf(t *testing.T) {
 		var steps []string
 		for range 1 + w.random.IntN(6) {
 			c := w.command()
-			body, err := json.Marshal(c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			body := commandstest.Must(json.Marshal(c))
 			list = append(list, c)
 			steps = append(steps, fmt.Sprintf(`{"command":%q,"body":%s}`, commands.NameOf(c), body))
 		}
@@ -414,9 +406,7 @@ func TestCommits(t *testing.T) {
 		all = append(all, audit.Commit{Sequence: e.Sequence, Digest: ledger.DigestOf(e.Data), Data: slices.Clone(e.Data)})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	for query, want := range map[string][]audit.Commit{
 		"": all, "?from=1&limit=1": all[:1], "?from=5&limit=7": all[4:11],
 		fmt.Sprintf("?from=%d&limit=100000", last): all[last-1:], fmt.Sprintf("?from=%d", last+1): nil,

@@ -50,10 +50,7 @@ func tile(t *testing.T, records int) *tiled {
 // get asks for something below the tiles.
 func (l *tiled) get(t *testing.T, path string) (*http.Response, []byte) {
 	t.Helper()
-	answer, err := http.Get(l.url + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := commandstest.Must(http.Get(l.url + path))
 	body, err := io.ReadAll(answer.Body)
 	if err = errors.Join(err, answer.Body.Close()); err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/auth/keystonetest"
 	"github.com/allot-project/allot/api/policy"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 var users = []keystonetest.User{
@@ -37,9 +38,7 @@ func open(t *testing.T, server *keystonetest.Server, change func(*auth.KeystoneC
 		change(&config)
 	}
 	k, err := auth.NewKeystone(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return k
 }
 
@@ -240,9 +239,7 @@ func TestCloud(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
 	text := `clouds: {home: {auth: {auth_url: "http://elsewhere.example:5000", username: allot, password: secret,
 	  project_name: service, user_domain_name: Default, project_domain_name: Default}}}`
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	type variables map[string]string
 	for name, c := range map[string]struct {
 		set  variables
@@ -266,9 +263,7 @@ func TestCloud(t *testing.T) {
 				return
 			}
 			k, err := auth.NewKeystone(auth.KeystoneConfig{URL: server.URL, Account: account, TLS: trust})
-			if err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, err)
 			if _, err = ask(k, server.Token("allot")); (err == nil) != (name != "wrong password") {
 				t.Errorf("%v", err)
 			}

@@ -97,9 +97,7 @@ func (f *followed) has(t *testing.T) (lines []string) {
 			return true
 		})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	slices.Sort(lines)
 	return lines
 }

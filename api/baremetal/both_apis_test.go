@@ -20,9 +20,6 @@ import (
 
 func doorNode(i int) string  { return fmt.Sprintf("11111111-0000-4000-8000-%012d", i) }
 func doorOwner(i int) string { return fmt.Sprintf("cccccccc-0000-4000-8000-%012d", i) }
-func setInstance(i int) string {
-	return fmt.Sprintf(`[{"op":"add","path":"/instance_uuid","value":"%s"}]`, doorOwner(i))
-}
 
 // take takes a node through Placement.
 func (w *world) take(owner, node int) int {
@@ -64,13 +61,9 @@ func (w *world) doorsAgree(t *testing.T, after string) {
 		}
 		return true
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	classes, err := view.Classes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	err = view.Nodes(0, func(n *ledger.Node) bool {
 		owners := make(map[ledger.UUID]bool)
 		for _, id := range append(holders[n.UUID], n.Instance, n.Allocation) {
@@ -93,9 +86,7 @@ func (w *world) doorsAgree(t *testing.T, after string) {
 		}
 		return true
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 }
 
 // doorStep is one random step through one of the APIs.
@@ -119,7 +110,7 @@ func (w *world) doorStep(t *testing.T, draw *rand.Rand) string {
 		fmt.Sprintf(`DELETE /v1/nodes/n%d/maintenance`, n),
 		fmt.Sprintf(`PUT /v1/nodes/n%d/traits/CUSTOM_T%d`, n, name),
 		fmt.Sprintf(`DELETE /v1/nodes/n%d/traits`, n),
-		fmt.Sprintf(`PATCH /v1/nodes/n%d %s`, n, setInstance(owner)),
+		fmt.Sprintf(`PATCH /v1/nodes/n%d [{"op":"add","path":"/instance_uuid","value":"%s"}]`, n, doorOwner(owner)),
 		fmt.Sprintf(`PATCH /v1/nodes/n%d [{"op":"remove","path":"/instance_uuid"}]`, n),
 		fmt.Sprintf(`PATCH /v1/nodes/n%d [{"op":"add","path":"/retired","value":"%v"}]`, n, draw.IntN(2) == 0),
 		fmt.Sprintf(`DELETE /v1/nodes/n%d`, n),

@@ -43,10 +43,7 @@ func newWorld(t testing.TB) *world {
 
 func facade(t testing.TB, l *commandstest.Ledger) *world {
 	t.Helper()
-	rules, err := standardRules()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rules := commandstest.Must(standardRules())
 	return &world{Ledger: l, rules: rules, handler: &baremetal.Handler{Facade: rest.Facade{
 		Commands: l.Writer, Views: l.Views, Logger: slog.New(slog.DiscardHandler),
 		Auth: auth.Noauth{}, Policy: rules,
@@ -273,9 +270,7 @@ var identMissing = map[string]bool{"PATCH /allocations": true, "DELETE /allocati
 // TestDescribe: what is described is what the facade does, and nothing else.
 func TestDescribe(t *testing.T) {
 	d := openapi.New("", "", "")
-	if err := baremetal.Describe(d); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, baremetal.Describe(d))
 	paths := d.Object()["paths"].(openapi.Object)
 	if len(paths) != len(baremetal.Paths) {
 		t.Errorf("%d paths are described of %d", len(paths), len(baremetal.Paths))

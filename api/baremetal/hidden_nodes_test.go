@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/api/baremetal"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // The names that eve, of another project, uses: existing ones and missing ones,
@@ -163,15 +164,11 @@ func (w *world) sameAnswer(t *testing.T, version, who, request string, twin [2]s
 func TestOneLookUp(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	lookUp := regexp.MustCompile(`View\.(Node|NodeNamed|NodeAllocation|NodeAllocationNamed|Chassis|AllChassis)\b`)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		if found := lookUp.FindString(string(text)); (found != "") != (file == "visible.go") &&
 			!strings.HasSuffix(file, "_test.go") {
 			t.Errorf("%s: %q; only visible.go looks things up", file, found)
@@ -207,9 +204,7 @@ func TestPolicyBeforeBody(t *testing.T) {
 				continue // members create their own
 			}
 			r, err := http.NewRequest(method, "http://example.com"+target, unread{t, who + ": " + request})
-			if err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, err)
 			if answer := w.serve(r, "latest", who); answer.Code < 400 {
 				t.Errorf("%s by %s: %d", request, who, answer.Code)
 			}

@@ -71,9 +71,7 @@ func TestPast(t *testing.T) {
 	for seed := range ledgertest.Cases(20, 3) {
 		commits := logs.Example(seed)
 		views, err := projector.Open(t.TempDir(), slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		w := facade(t, &commandstest.Ledger{Views: views})
 		answers := make(map[string]string)
 		state := ledger.NewState()
@@ -82,9 +80,7 @@ func TestPast(t *testing.T) {
 			if err == nil {
 				err = views.Fold(c, changes)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, err)
 			moments, last := []string{fmt.Sprint(c.Sequence)}, time.Unix(0, state.LastTime()).UTC()
 			shared := i+1 < len(commits) && commits[i+1].Records[0].Time == state.LastTime()
 			if !shared && last.Before(time.Now()) {
@@ -103,9 +99,7 @@ func TestPast(t *testing.T) {
 				t.Fatalf("log %d, %s:\n%s\nthen:\n%s", seed, asked, got, then)
 			}
 		}
-		if err := views.Close(); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, views.Close())
 	}
 }
 
@@ -191,9 +185,7 @@ func TestSecretsAreNotKept(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 }
 
 // FuzzRequest sends any text as a request's path and body. The answer is never a

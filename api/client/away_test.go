@@ -31,9 +31,7 @@ func TestBarred(t *testing.T) {
 		Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoSigs: true, NoLog: true,
 		Users: []*natsserver.User{user("mute", "allot.>", "x"), user("deaf", "x", "_INBOX.>"), user("free", "x", "x")},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	go ns.Start()
 	t.Cleanup(ns.Shutdown)
 	if !ns.ReadyForConnections(time.Minute) {
@@ -42,9 +40,7 @@ func TestBarred(t *testing.T) {
 	for name, says := range map[string]string{"mute": "may not send that", "deaf": "may not hear answers", "free": ""} {
 		quiet := nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
 		nc, err := nats.Connect(ns.ClientURL(), nats.UserInfo(name, name), quiet)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		t.Cleanup(nc.Close)
 		c := client.New(nc, client.Options{TryTimeout: 200 * time.Millisecond})
 		for what, call := range map[string]func() error{
@@ -83,9 +79,7 @@ func TestBarred(t *testing.T) {
 // for it as long as its context allows, which is longer than one try.
 func TestFollowWaitsForTheServer(t *testing.T) {
 	nc, err := nats.Connect("nats://"+ledgertest.FreeAddress(t), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	defer nc.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()

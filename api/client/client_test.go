@@ -24,6 +24,7 @@ import (
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // flaky loses answers, or reports that it is busy, now and then.
@@ -59,23 +60,15 @@ func serve(t testing.TB, unreliable bool) (*commandstest.Ledger, *nats.Conn) {
 	if unreliable {
 		submit = &flaky{Writer: l.Writer}
 	}
-	nc, err := ns.ConnectDoor()
-	if err != nil {
-		t.Fatal(err)
-	}
+	nc := commandstest.Must(ns.ConnectDoor())
 	t.Cleanup(nc.Close)
 	svc, err := natsapi.Start(nc, natsapi.Config{
 		Commands: submit, Version: "0.0.1", Actor: "nats:client", Logger: slog.New(slog.DiscardHandler),
 		Queries: &natsapi.Queries{Views: l.Views, MaxSteps: 50_000_000, Now: time.Now},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	t.Cleanup(func() { _ = svc.Stop() }) // the test has ended
-	conn, err := nats.Connect(ns.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := commandstest.Must(nats.Connect(ns.ClientURL()))
 	t.Cleanup(conn.Close)
 	return l, conn
 }
@@ -93,10 +86,7 @@ func TestQueries(t *testing.T) {
 	for _, encoding := range []string{encoding.TypeMsgpack, encoding.TypeJSON} {
 		c := client.New(conn, client.Options{Encoding: encoding})
 		consumer := commandstest.NewID()
-		made, err := c.Submit(within(t), commandstest.Allocate(consumer, provider, "VCPU", 3))
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := commandstest.Must(c.Submit(within(t), commandstest.Allocate(consumer, provider, "VCPU", 3)))
 		written := wire.When{MinSequence: made.Address.Sequence}
 		held, err := c.Allocations(within(t), wire.AllocationsQuery{When: written, Consumer: consumer})
 		want := []wire.Allocation{{Provider: provider, Class: "VCPU", Amount: 3}}
@@ -185,10 +175,7 @@ func TestBatches(t *testing.T) {
 			}
 			items[7].Command, items[8].Command = allocate("VCPU", 1000), allocate("NO_CLASS", 1)
 			for range 2 { // again: the first results
-				results, err := c.SubmitAll(within(t), items)
-				if err != nil {
-					t.Fatal(err)
-				}
+				results := commandstest.Must(c.SubmitAll(within(t), items))
 				for i, r := range results {
 					want := map[int]demand.Code{7: demand.CodeCapacityExceeded, 8: demand.CodeClassUnknown}[i]
 					if want == "" && (r.Err != nil || r.Address.Sequence == 0) || want != "" && codeOf(r.Err) != string(want) {
@@ -216,10 +203,7 @@ func allOrNothing(t *testing.T, l *commandstest.Ledger, c *client.Client) {
 		},
 		commandstest.Allocate(consumer, made, "VCPU", 2),
 	}
-	first, err := c.SubmitAtomic(within(t), id, list...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := commandstest.Must(c.SubmitAtomic(within(t), id, list...))
 	again, err := c.SubmitAtomic(within(t), id, list...)
 	if err != nil || again.Address != first.Address {
 		t.Errorf("again: %+v, %v", again, err)
@@ -280,10 +264,7 @@ func TestEncodingsAgree(t *testing.T) {
 
 func checkEncodings(rt *rapid.T, c commands.Command) {
 	rt.Helper()
-	want, err := commands.FingerprintOf(c)
-	if err != nil {
-		rt.Fatal(err)
-	}
+	want := commandstest.Must(commands.FingerprintOf(c))
 	for _, contentType := range []string{encoding.TypeJSON, encoding.TypeMsgpack} {
 		data, err := encoding.Encode(c, contentType)
 		if err != nil {
@@ -324,10 +305,7 @@ func TestTooLarge(t *testing.T) {
 	l, first := serve(t, false)
 	large := largeReshape(t)
 	for range 20 { // the server says what it takes after the connection is there
-		nc, err := nats.Connect(first.ConnectedUrl())
-		if err != nil {
-			t.Fatal(err)
-		}
+		nc := commandstest.Must(nats.Connect(first.ConnectedUrl()))
 		c := client.New(nc, client.Options{})
 		for what, call := range map[string]func() error{
 			"a command":       func() error { _, err := c.Submit(within(t), large); return err },
@@ -354,10 +332,7 @@ func TestTooLarge(t *testing.T) {
 		provider := commandstest.NewID()
 		add(&commands.CreateProvider{Provider: provider, Name: strings.Repeat("p", 100) + provider.String()})
 	}
-	results, err := c.SubmitAll(within(t), items)
-	if err != nil {
-		t.Fatal(err)
-	}
+	results := commandstest.Must(c.SubmitAll(within(t), items))
 	addresses := make(map[ledger.Address]bool)
 	for i, one := range results {
 		want := "<nil>"

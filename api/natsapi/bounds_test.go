@@ -13,6 +13,7 @@ import (
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands/encoding"
 	"github.com/allot-project/allot/commands/fair"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestHeaderLimits: every header has a bound, may occur once and must be text,
@@ -33,9 +34,7 @@ func TestHeaderLimits(t *testing.T) {
 		if err == nil {
 			err = json.Unmarshal(answer.Data, &reply)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		return reply.Error
 	}
 	refused := func(what string, set func(nats.Header)) {
@@ -75,9 +74,7 @@ func TestQueriesOfThePastHaveAPlace(t *testing.T) {
 	pool := fair.NewPoolOf(4, 1)
 	d := openWith(t, natsapi.Config{Now: time.Now, Fair: pool})
 	other, err := pool.Long(t.Context(), "other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	answered := func(body string, within time.Duration) bool {
 		t.Helper()
 		deadline := map[string]string{wire.HeaderDeadline: time.Now().UTC().Add(within).Format(time.RFC3339Nano)}
@@ -103,9 +100,7 @@ func TestWaitingTakesNoPlace(t *testing.T) {
 	const flood = 5100
 	inbox := nats.NewInbox()
 	for range flood {
-		if err := waiter.PublishRequest("allot.query.Usages", inbox, []byte(`{"project":"p","min_sequence":1000000}`)); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, waiter.PublishRequest("allot.query.Usages", inbox, []byte(`{"project":"p","min_sequence":1000000}`)))
 	}
 	if err := waiter.FlushTimeout(time.Minute); err != nil { // a busy machine takes seconds
 		t.Fatal(err)
@@ -128,7 +123,5 @@ func TestWaitingTakesNoPlace(t *testing.T) {
 	if reply := d.ask(t, "CreateTrait", headers(encoding.TypeJSON), `{"name":"CUSTOM_X"}`); reply.Sequence == 0 {
 		t.Errorf("%+v", reply)
 	}
-	if err := <-reached; err != nil {
-		t.Error(err)
-	}
+	ledgertest.OK(t, <-reached)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/encoding"
 	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 type door struct {
@@ -34,10 +35,7 @@ func connectDoor(t *testing.T) (*commandstest.Ledger, *embedded.Server, *nats.Co
 	dir := t.TempDir()
 	log, ns := commandstest.JetStream(t, dir, false)
 	l := commandstest.Start(t, dir, log)
-	nc, err := ns.ConnectDoor()
-	if err != nil {
-		t.Fatal(err)
-	}
+	nc := commandstest.Must(ns.ConnectDoor())
 	t.Cleanup(nc.Close)
 	return l, ns, nc
 }
@@ -61,24 +59,14 @@ func configOf(l *commandstest.Ledger, cfg natsapi.Config) natsapi.Config {
 func openWith(t *testing.T, cfg natsapi.Config) door {
 	t.Helper()
 	l, ns, nc := connectDoor(t)
-	svc, err := natsapi.Start(nc, configOf(l, cfg))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := svc.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	svc := commandstest.Must(natsapi.Start(nc, configOf(l, cfg)))
+	t.Cleanup(func() { ledgertest.OK(t, svc.Stop()) })
 	return door{l, dial(t, ns.ClientURL())}
 }
 
 func dial(t *testing.T, url string) *nats.Conn {
 	t.Helper()
-	conn, err := nats.Connect(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := commandstest.Must(nats.Connect(url))
 	t.Cleanup(conn.Close)
 	return conn
 }
@@ -154,14 +142,9 @@ func TestBadRequests(t *testing.T) {
 // TestDiscovery: every command is an endpoint that $SRV.INFO shows with its schemas.
 func TestDiscovery(t *testing.T) {
 	d := open(t)
-	answer, err := d.client.Request("$SRV.INFO.allot", nil, 5*time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := commandstest.Must(d.client.Request("$SRV.INFO.allot", nil, 5*time.Minute))
 	var info micro.Info
-	if err := json.Unmarshal(answer.Data, &info); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, json.Unmarshal(answer.Data, &info))
 	described := map[string]bool{}
 	for _, e := range info.Endpoints {
 		described[e.Subject] = json.Valid([]byte(e.Metadata["request_schema"])) && json.Valid([]byte(e.Metadata["reply_schema"]))
@@ -233,9 +216,7 @@ func TestDiscoveryIsAnsweredOnce(t *testing.T) {
 				return &commands.Trace{Parent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}, func(string) {}
 			},
 		}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		for _, size := range []int{0, 10, 100_000} {
 			for _, subject := range []string{
 				"$SRV.PING", "$SRV.INFO", "$SRV.STATS", "$SRV.INFO.allot", "$SRV.PING.allot", "$SRV.INFO.other", "$SRV.PING.allot.x", "$SRV.x",
@@ -259,9 +240,7 @@ func TestDiscoveryIsAnsweredOnce(t *testing.T) {
 			if err == nil {
 				err = client.PublishRequest(subject, inbox, nil)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, err)
 			for range answers {
 				if _, err := sub.NextMsg(time.Minute); err != nil {
 					t.Fatalf("%s: %v", subject, err)
@@ -279,19 +258,14 @@ func TestDiscoveryIsAnsweredOnce(t *testing.T) {
 				t.Errorf("%s: %d answers more than %d, %v", subject, n, answers, err)
 			}
 		}
-		if err := svc.Stop(); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, svc.Stop())
 	}
 }
 
 // TestBadUsers: a file of users that is not as it should be is refused as a whole.
 func TestBadUsers(t *testing.T) {
 	t.Parallel()
-	hash, err := bcrypt.GenerateFromPassword([]byte("correct horse"), bcrypt.DefaultCost)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hash := commandstest.Must(bcrypt.GenerateFromPassword([]byte("correct horse"), bcrypt.DefaultCost))
 	for name, text := range map[string]string{
 		"nothing": "", "no users": "users: []", "no name": "users: [{role: operator, password: x}]",
 		"plain password":     "users: [{name: a, role: operator, password: secret}]",

@@ -90,7 +90,10 @@ func expectAt(t *testing.T, h http.Handler, version, method, target, body string
 func TestBadBodies(t *testing.T) {
 	l, h := inMemory(t)
 	provider := l.Provider(t, "node", commands.Inventory{Class: "VCPU", Total: 10})
-	before := l.Views.Checkpoint()
+	before, groups := l.Views.Checkpoint(), ""
+	for i := range 500 {
+		groups += fmt.Sprintf("&resources%d=VCPU:1", i+1)
+	}
 	bodies := map[string][]string{
 		"POST /resource_providers": {
 			``, `{"name":`, `{"name":"a"}{"name":"b"}`, `{"name":"a","name":"b"}`, `{"name":"a","colour":"red"}`,
@@ -98,9 +101,9 @@ func TestBadBodies(t *testing.T) {
 			`{"name":"` + strings.Repeat("x", 1<<20) + `"}`,
 		},
 		"POST /resource_provider": {`{"name":"a"}`}, "PUT /resource_classes/CUSTOM_%00": {""},
-		"POST /allocations":                                              {strings.Repeat(" ", placement.MaxBodyBytes+1)},
-		"PUT /allocations/" + consumerA + "?at=1":                        {taking(provider, 1)},
-		"GET /allocation_candidates?group_policy=none" + manyGroups(500): {""},
+		"POST /allocations":                                     {strings.Repeat(" ", placement.MaxBodyBytes+1)},
+		"PUT /allocations/" + consumerA + "?at=1":               {taking(provider, 1)},
+		"GET /allocation_candidates?group_policy=none" + groups: {""},
 	}
 	for _, amount := range []string{
 		"NaN", "1e400", "1e400000000", "9223372036854775808", "2147483648", "0", "-1", `"1"`, "11",
@@ -136,14 +139,6 @@ func TestBadBodies(t *testing.T) {
 	if after := l.Views.Checkpoint(); after != before {
 		t.Errorf("bad requests moved the log from %d to %d", before.Sequence, after.Sequence)
 	}
-}
-
-func manyGroups(n int) string {
-	var b strings.Builder
-	for i := range n {
-		fmt.Fprintf(&b, "&resources%d=VCPU:1", i+1)
-	}
-	return b.String()
 }
 
 // TestLargeReshape moves 10,000 consumers in one record. A reshape that the log
@@ -211,10 +206,7 @@ func TestReadsOfThePastHaveAPlace(t *testing.T) {
 	l, h := inMemory(t)
 	l.Provider(t, "one", commands.Inventory{Class: "VCPU", Total: 10})
 	h.Fair = fair.NewPoolOf(4, 1)
-	other, err := h.Fair.Long(t.Context(), "other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := commandstest.Must(h.Fair.Long(t.Context(), "other"))
 	const past, present = "/allocation_candidates?resources=VCPU:1&at=3", "/allocation_candidates?resources=VCPU:1"
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -247,10 +239,7 @@ func TestLargeBodiesHaveAPlace(t *testing.T) {
 	t.Parallel()
 	_, h := inMemory(t)
 	h.Fair = fair.NewPoolOf(1, 1)
-	other, err := h.Fair.Short(t.Context(), "other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := commandstest.Must(h.Fair.Short(t.Context(), "other"))
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	refused := func(body string) bool {
@@ -292,9 +281,7 @@ func TestCandidateOptions(t *testing.T) {
 			Requests    []json.RawMessage `json:"allocation_requests"`
 			Explanation json.RawMessage   `json:"explanation"`
 		}
-		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, json.Unmarshal(w.Body.Bytes(), &answer))
 		return w.Code, answer.Requests, string(answer.Explanation)
 	}
 	for name, c := range map[string]struct {

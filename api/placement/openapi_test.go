@@ -15,6 +15,7 @@ import (
 	"github.com/allot-project/allot/api/openapi"
 	"github.com/allot-project/allot/api/placement"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // served is the document, as a client reads it.
@@ -24,9 +25,7 @@ func served(t *testing.T) map[string]any {
 	err := placement.Describe(d)
 	text, broken := ledger.PlainJSON(d.Object())
 	doc, unread := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err := errors.Join(err, broken, unread); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, errors.Join(err, broken, unread))
 	return doc.(map[string]any)
 }
 
@@ -69,9 +68,7 @@ func TestOpenAPIAnswers(t *testing.T) {
 	doc := served(t)
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
-	if err := compiler.AddResource("openapi.json", doc); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, compiler.AddResource("openapi.json", doc))
 	const p, child = "11111111-1111-4111-8111-111111111111", "33333333-3333-4333-8333-333333333333"
 	const provider, kid, consumer = "/resource_providers/" + p, "/resource_providers/" + child, "/allocations/" + consumerA
 	allocate := taking(id(p), 1)
@@ -153,9 +150,7 @@ func TestOpenAPIAnswers(t *testing.T) {
 				pointer = content["application/json"].(map[string]any)["schema"].(map[string]any)["$ref"].(string)
 			}
 			schema, err := compiler.Compile("openapi.json" + pointer)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, err)
 			answer, err := jsonschema.UnmarshalJSON(bytes.NewReader(w.Body.Bytes()))
 			if err == nil {
 				err = schema.Validate(answer)

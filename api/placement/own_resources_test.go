@@ -278,10 +278,7 @@ func TestCounters(t *testing.T) {
 // TestDevicesDocument sends the requests of docs/devices.md, and compares the answers.
 func TestDevicesDocument(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/devices.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := commandstest.Must(os.ReadFile("../../docs/devices.md"))
 	_, h := inMemory(t)
 	sent := 0
 	for i, block := range strings.Split(string(text), "```") {
@@ -298,10 +295,7 @@ func TestDevicesDocument(t *testing.T) {
 			head, body, _ := strings.Cut(strings.TrimSpace(request), "\n")
 			method, path, _ := strings.Cut(head, " ")
 			number, has, _ := strings.Cut(strings.TrimSpace(answer), " ")
-			status, err := strconv.Atoi(number)
-			if err != nil {
-				t.Fatal(err)
-			}
+			status := commandstest.Must(strconv.Atoi(number))
 			expect(t, h, method, path, body, status, has)
 			request, sent = "", sent+1
 		}

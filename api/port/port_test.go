@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/commands/fair"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // timed is an answer that notes when its client has to take it.
@@ -77,9 +78,7 @@ func TestPiecesHaveDeadlines(t *testing.T) {
 func TestConnectionsOfAnAddressAreBounded(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	p := New(listener, fair.NewPool(), slog.New(slog.DiscardHandler))
 	server := p.Server(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
@@ -88,9 +87,7 @@ func TestConnectionsOfAnAddressAreBounded(t *testing.T) {
 	go func() { served <- p.Serve(server, nil) }()
 	dial := func() net.Conn {
 		conn, err := net.Dial("tcp", listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		return conn
 	}
 	asks := func(conn net.Conn) error {
@@ -115,20 +112,13 @@ func TestConnectionsOfAnAddressAreBounded(t *testing.T) {
 	if err := asks(dial()); err == nil {
 		t.Error("one too many is served")
 	}
-	if err := conns[0].Close(); err != nil {
-		t.Error(err)
-	}
+	ledgertest.OK(t, conns[0].Close())
 	for asks(dial()) != nil { // the server hears of the end in its own time
 	}
 	if p.refused.Load() == 0 {
 		t.Error("no refusal was counted")
 	}
-	if err := server.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
+	ledgertest.OK(t, server.Close(), <-served)
 }
 
 // TestAddressesOfIPv6: a network of 64 bits is one client, as one machine may have all of

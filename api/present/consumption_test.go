@@ -40,9 +40,7 @@ func pieces(t *rapid.T, views *projector.Projector, commits []*ledger.Commit, un
 		if err == nil {
 			err = views.Fold(c, changes)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		p := piece{from: timeOf(c), to: until}
 		if i+1 < len(commits) {
 			p.to = timeOf(commits[i+1])
@@ -153,9 +151,7 @@ func keysOf(t *rapid.T, row *wire.ConsumptionRow, by []string) string {
 	if err == nil {
 		err = json.Unmarshal(text, &all)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	var keys []string
 	for _, key := range by {
 		value, has := all[key]
@@ -227,19 +223,9 @@ func followed(
 
 // openViews opens read models that are removed after a run: they take much of the disk.
 func openViews(t *rapid.T, in string) *projector.Projector {
-	dir, err := os.MkdirTemp(in, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	views, err := projector.Open(dir, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := errors.Join(views.Close(), os.RemoveAll(dir)); err != nil {
-			t.Error(err)
-		}
-	})
+	dir := commandstest.Must(os.MkdirTemp(in, ""))
+	views := commandstest.Must(projector.Open(dir, slog.New(slog.DiscardHandler)))
+	t.Cleanup(func() { ledgertest.OK(t, views.Close(), os.RemoveAll(dir)) })
 	return views
 }
 
@@ -272,19 +258,13 @@ func TestConsumptionByAnything(t *testing.T) {
 func check(
 	rt *rapid.T, views *projector.Projector, q *wire.ConsumptionQuery, list []piece, now time.Time, kinds map[string]int,
 ) {
-	to, err := present.ViewAt(views, string(q.To), now)
-	if err != nil {
-		rt.Fatal(err)
-	}
+	to := commandstest.Must(present.ViewAt(views, string(q.To), now))
 	name := func(class string) string {
 		var id ledger.ClassID
 		if _, err := fmt.Sscan(class, &id); err != nil {
 			return class // of whole nodes
 		}
-		name, err := to.ClassName(id)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		name := commandstest.Must(to.ClassName(id))
 		return name // empty: of a class that comes later
 	}
 	ids := map[string]bool{q.Provider.String(): true}
@@ -295,15 +275,10 @@ func check(
 			}
 			return true
 		})
-		if err != nil {
-			rt.Fatal(err)
-		}
+		ledgertest.OK(rt, err)
 	}
 	at := func(i wire.Instant) int64 {
-		moment, err := time.Parse(time.RFC3339Nano, string(i))
-		if err != nil {
-			rt.Fatal(err)
-		}
+		moment := commandstest.Must(time.Parse(time.RFC3339Nano, string(i)))
 		return moment.UnixNano()
 	}
 	want := summed(list, q, ids, at(q.From), at(q.To), name)
@@ -343,10 +318,7 @@ func check(
 
 // checkProjects compares the sums of all projects, which come in their order.
 func checkProjects(rt *rapid.T, views *projector.Projector, list []piece, now time.Time) {
-	at, err := views.MomentAt(now, now)
-	if err != nil {
-		rt.Fatal(err)
-	}
+	at := commandstest.Must(views.MomentAt(now, now))
 	number := func(class string) string { return class }
 	want, got := make(map[string]string), make(map[string]string)
 	for key, s := range summed(list, &wire.ConsumptionQuery{By: []string{"project", "class"}}, nil, 0, at.Time, number) {
@@ -385,10 +357,7 @@ func TestConsumptionIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	views := rapid.Custom(func(rt *rapid.T) *projector.Projector {
 		commits := commandstest.RandomCommits(rt, 1)
-		views, err := projector.Open(dir, slog.New(slog.DiscardHandler))
-		if err != nil {
-			rt.Fatal(err)
-		}
+		views := commandstest.Must(projector.Open(dir, slog.New(slog.DiscardHandler)))
 		now = time.Unix(0, timeOf(commits[len(commits)-1])).Add(100 * 24 * time.Hour)
 		pieces(rt, views, commits, 0)
 		return views

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // pairs is a part of an answer that writes itself.
@@ -45,9 +46,7 @@ func TestAppendJSON(t *testing.T) {
 	for range 20_000 {
 		value := document(3)
 		want, err := ledger.PlainJSON(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		got, err := AppendJSON(nil, value)
 		if err != nil || string(got) != string(want) || !json.Valid(got) {
 			t.Fatalf("%#v: %v\n%s\n%s", value, err, got, want)
@@ -65,9 +64,7 @@ func TestEncodedStays(t *testing.T) {
 	for n := range 200 {
 		text := strings.Repeat(string(rune('a'+n%26)), n*97)
 		encoded, err := Encode(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		texts[text] = encoded
 		if _, err := Encode(make(chan int)); err == nil {
 			t.Fatal("a channel was encoded")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/encoding"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestOlderPatches: patches of clients from before nulls were preserved. Unknown
@@ -18,9 +19,7 @@ import (
 func TestOlderPatches(t *testing.T) {
 	decode := func(op map[string]any) (commands.PatchOperation, error) {
 		body, err := msgpack.Marshal(map[string]any{"node": "5a000000-0000-4000-8000-000000000001", "patch": []any{op}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		var c commands.UpdateNode
 		err = encoding.Decode(body, encoding.TypeMsgpack, &c)
 		if len(c.Patch) == 0 {
@@ -50,9 +49,7 @@ func TestOlderPatches(t *testing.T) {
 func TestEncodedIsOwn(t *testing.T) {
 	for _, size := range []int{1, 1 << 10, 1 << 20} {
 		first, err := encoding.Encode(strings.Repeat("a", size), encoding.TypeMsgpack)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		was := bytes.Clone(first)
 		for range 10 {
 			if _, err := encoding.Encode(strings.Repeat("b", size), encoding.TypeMsgpack); err != nil {
@@ -86,9 +83,7 @@ func TestNullIsNoWeight(t *testing.T) {
 				says    string
 			}{{1, false, ""}, {-0.5, false, ""}, {"1", true, ""}, {[]any{}, true, ""}, {nil, true, "null is none"}} {
 				body, err := encode(object{"prefer": object{place: prefer(c.weight)}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				ledgertest.OK(t, err)
 				err = encoding.Decode(body, contentType, new(commands.Claim))
 				if (err != nil) != c.refused || !strings.Contains(fmt.Sprint(err), c.says) {
 					t.Errorf("%s in %s %v: %v", place, contentType, c.weight, err)

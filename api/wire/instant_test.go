@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestInstants: a moment is a sequence, as a number or as a text, or a time, in both encodings.
@@ -14,13 +16,9 @@ func TestInstants(t *testing.T) {
 	} {
 		var first, second Instant
 		text, err := json.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		packed, err := msgpack.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		for encoding, read := range map[string]error{
 			"JSON": json.Unmarshal(text, &first), "msgpack": msgpack.Unmarshal(packed, &second),
 		} {

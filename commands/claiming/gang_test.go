@@ -285,35 +285,6 @@ func fabric(racks ...[]int64) (*ledger.Topology, []*ledger.Provider) {
 	return top, hosts
 }
 
-// searchFabric searches for a claim, and counts its members by rack.
-func searchFabric(
-	t *testing.T, top *ledger.Topology, hosts []*ledger.Provider, c *demand.Claim,
-) (map[ledger.UUID]int, *demand.Found) {
-	t.Helper()
-	if r := c.Check(); r != nil {
-		t.Fatal(r)
-	}
-	search := searchOf(vcpu, hosts)
-	search.Named.Topology = func(string) (*ledger.Topology, bool, error) { return top, true, nil }
-	found := commandstest.Must(search.Run(context.Background(), c))
-	racks := make(map[ledger.UUID]int)
-	for _, choice := range found.Choices {
-		for _, member := range choice.Members {
-			racks[member.Root.Aggregates[0]]++
-		}
-	}
-	return racks, found
-}
-
-func gangOf(members int, rule demand.GangRule) *demand.Claim {
-	rule.Topology = "fabric"
-	return &demand.Claim{
-		For:      []demand.ClaimConsumer{{Consumer: ledgertest.ID(2, 1), Project: "p", User: "u", Count: members}},
-		Requests: []demand.CandidateRequest{{Groups: []demand.RequestGroup{{Resources: map[string]int64{vcpu: 1}}}}},
-		Gang:     []demand.GangRule{rule},
-	}
-}
-
 // TestGangInTopology: a gang stands in one domain, in whole slices, spread as it says, or nowhere.
 func TestGangInTopology(t *testing.T) {
 	t.Parallel()
@@ -336,7 +307,23 @@ func TestGangInTopology(t *testing.T) {
 		},
 		"more than any block has": {33, demand.GangRule{Within: "block"}, map[ledger.UUID]int{}},
 	} {
-		racks, found := searchFabric(t, top, hosts, gangOf(one.members, one.rule))
+		one.rule.Topology = "fabric"
+		c := &demand.Claim{
+			For:      []demand.ClaimConsumer{{Consumer: ledgertest.ID(2, 1), Project: "p", User: "u", Count: one.members}},
+			Requests: []demand.CandidateRequest{{Groups: []demand.RequestGroup{{Resources: map[string]int64{vcpu: 1}}}}},
+			Gang:     []demand.GangRule{one.rule},
+		}
+		if r := c.Check(); r != nil {
+			t.Fatal(r)
+		}
+		search := searchOf(vcpu, hosts)
+		search.Named.Topology = func(string) (*ledger.Topology, bool, error) { return top, true, nil }
+		found, racks := commandstest.Must(search.Run(context.Background(), c)), make(map[ledger.UUID]int)
+		for _, choice := range found.Choices {
+			for _, member := range choice.Members {
+				racks[member.Root.Aggregates[0]]++
+			}
+		}
 		if !maps.Equal(racks, one.want) || found.Spent {
 			t.Errorf("%s: %v, want %v (uncertain: %v)", name, racks, one.want, found.Spent)
 		}

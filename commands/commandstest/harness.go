@@ -21,6 +21,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/logtest"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/snapshots"
@@ -191,9 +192,4 @@ func CheckReplay(t testing.TB, l *Ledger) {
 }
 
 // Must is the value of a call that fails in no test.
-func Must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
-}
+func Must[T any](value T, err error) T { return ledgertest.Must(value, err) }

@@ -7,6 +7,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/allot-project/allot/commands/demand"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestSpreadOver: a number of places or the name of a level is read in both encodings, and is written
@@ -17,9 +18,7 @@ func TestSpreadOver(t *testing.T) {
 		`null`: nil, `2.5`: nil, `true`: nil, `[3]`: nil, `{"level":"rack"}`: nil, `18446744073709551615`: nil,
 	} {
 		var value any
-		if err := json.Unmarshal([]byte(text), &value); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, json.Unmarshal([]byte(text), &value))
 		if number, is := value.(float64); is && number == float64(int64(number)) {
 			value = int64(number)
 		}
@@ -27,9 +26,7 @@ func TestSpreadOver(t *testing.T) {
 			value = uint64(1<<64 - 1)
 		}
 		packed, err := msgpack.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		for encoding, read := range map[string]func(*demand.SpreadOver) error{
 			"JSON":    func(s *demand.SpreadOver) error { return json.Unmarshal([]byte(text), s) },
 			"msgpack": func(s *demand.SpreadOver) error { return msgpack.Unmarshal(packed, s) },

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/commands/fair"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestClientsTakeTurns: what waits is given out to clients in turn, a client's own in
@@ -149,9 +150,7 @@ func TestPlacesAreOfTwoKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := fair.NewPoolOf(1, 1)
 		long, err := p.Long(t.Context(), "a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		begun := time.Now()
@@ -159,9 +158,7 @@ func TestPlacesAreOfTwoKinds(t *testing.T) {
 			t.Errorf("a client that has gone: %v after %v", err, time.Since(begun))
 		}
 		short, err := p.Short(t.Context(), "b")
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		short.End()
 		long.End()
 		if long, err = p.Long(t.Context(), "b"); err != nil {
@@ -310,9 +307,7 @@ func TestAside(t *testing.T) {
 		p := fair.NewPoolOf(1, 1)
 		slow := p.Begin("slow")
 		time.Sleep(2 * fair.Free)
-		if err := slow.Pause(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, slow.Pause(t.Context()))
 		err := slow.Aside(t.Context(), func() {
 			if err := works(t.Context(), p, "other", 100, func() {}); err != nil {
 				t.Errorf("while another waits for its client: %v", err)

@@ -107,7 +107,8 @@ type at struct {
 func (a at) Checkpoint() ledger.Head { return ledger.Head{Sequence: a.sequence} }
 
 // TestAheadOfTheLeader: what a replica has read in the log as it started, or as it tried to
-// lead, counts as known only when a leader with a valid lease has told of it.
+// lead, counts as known only when a leader with a valid lease has told of it. What it lacks is told with the time for
+// which it does.
 func TestAheadOfTheLeader(t *testing.T) {
 	now := 10 * time.Second
 	r := &Replica{cfg: Config{Models: at{sequence: 7}}, clock: func() time.Duration { return now }}
@@ -130,6 +131,13 @@ func TestAheadOfTheLeader(t *testing.T) {
 	term.extend(now)
 	r.view.note(announcement{Sequence: term.knows()}, now)
 	ahead("when a leader knows as much", false)
+	r.view.note(announcement{Sequence: 9}, now)
+	for _, want := range []time.Duration{0, time.Second} {
+		if commits, since := r.Lag(); commits != 2 || since != want {
+			t.Errorf("it lacks %d commits for %v, not 2 for %v", commits, since, want)
+		}
+		now += time.Second
+	}
 }
 
 // TestLeaseIsFreeOnlyAfterItsTime: which replica may take the lease, and when.

@@ -86,9 +86,7 @@ func TestFindNamesake(t *testing.T) {
 			t.Errorf("%s: %v", g.Name, err)
 		}
 	}
-	if err := CheckName(t.Context(), b.Conn, "c"); err != nil {
-		t.Error(err)
-	}
+	ledgertest.OK(t, CheckName(t.Context(), b.Conn, "c"))
 	if err := CheckName(t.Context(), b.Conn, "a"); !errors.Is(err, ErrSameName) {
 		t.Errorf("a runs: %v", err)
 	}

@@ -56,28 +56,11 @@ func (m *models) Fold(c *ledger.Commit, changes ledger.Changes) error {
 	return errors.Join(m.Projector.Fold(c, changes), after)
 }
 
-// unreadable is a log that a test can put out of reach.
-type unreadable struct {
-	*memlog.Log
-	last func(context.Context) error
-}
-
-func newUnreadable() *unreadable {
-	return &unreadable{Log: &memlog.Log{}, last: func(context.Context) error { return nil }}
-}
-
-func (l *unreadable) Last(ctx context.Context) (uint64, error) {
-	if err := l.last(ctx); err != nil {
-		return 0, err
-	}
-	return l.Log.Last(ctx)
-}
-
 // rig is a writer whose log and read models a test can make fail.
 type rig struct {
 	*writer.Writer
 	t      *testing.T
-	log    *unreadable
+	log    *memlog.Log
 	models *models
 	logs   *ledgertest.Output
 }
@@ -86,18 +69,14 @@ type rig struct {
 func openModels(t *testing.T) *models {
 	t.Helper()
 	views := commandstest.Must(projector.Open(filepath.Join(t.TempDir(), "readmodel"), slog.New(slog.DiscardHandler)))
-	t.Cleanup(func() {
-		if err := views.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { ledgertest.OK(t, views.Close()) })
 	well := func() error { return nil }
 	return &models{views, well, well, func() (error, error) { return nil, nil }}
 }
 
 func newRig(t *testing.T, changes ...func(*writer.Options)) *rig {
 	t.Helper()
-	r := &rig{t: t, log: newUnreadable(), models: openModels(t), logs: new(ledgertest.Output)}
+	r := &rig{t: t, log: &memlog.Log{}, models: openModels(t), logs: new(ledgertest.Output)}
 	options := writer.Options{Now: time.Now, Logger: slog.New(slog.NewTextHandler(r.logs, nil))}
 	for _, change := range changes {
 		change(&options)
@@ -265,7 +244,7 @@ func TestLostEnd(t *testing.T) {
 	r.accept(trait(1))
 	r.log.Edit(func(entries [][]byte) [][]byte { return entries[:1] })
 	r.stops(ledger.ErrLogBehind)
-	if last, err := r.log.Log.Last(t.Context()); last != 1 || err != nil {
+	if last, err := r.log.Last(t.Context()); last != 1 || err != nil {
 		t.Errorf("the log was written to %d, %v", last, err)
 	}
 }
@@ -369,7 +348,7 @@ func TestClosedWhileTheLogIsSilent(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			asked := make(chan struct{}, 1000)
-			r.log.last = func(ctx context.Context) error {
+			r.log.Away = func(ctx context.Context, _ uint64) error {
 				asked <- struct{}{}
 				return last(ctx)
 			}

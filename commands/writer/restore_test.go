@@ -12,6 +12,7 @@ import (
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
+	"github.com/allot-project/allot/ledger/memlog"
 )
 
 // states are snapshots in memory: the States after some commits.
@@ -40,7 +41,7 @@ func (s *states) Load(atOrBefore uint64) (*ledger.State, bool, error) {
 // made of it.
 type past struct {
 	commits []*ledger.Commit
-	log     *unreadable
+	log     *memlog.Log
 	models  *models
 	snaps   *states
 }
@@ -50,7 +51,7 @@ type past struct {
 func newPast(t *testing.T, n, folded int, snapshots ...int) *past {
 	t.Helper()
 	p := &past{
-		commits: ledgertest.Commits(t, n), log: newUnreadable(), models: openModels(t), snaps: &states{},
+		commits: ledgertest.Commits(t, n), log: &memlog.Log{}, models: openModels(t), snaps: &states{},
 	}
 	ledgertest.AppendCommits(t, p.log, p.commits)
 	state := ledger.NewState()
@@ -121,7 +122,7 @@ func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
 	forged := ledger.Head{Sequence: 3, Digest: ledger.Digest{1}}
 	silent := func(err error) func(*past) {
-		return func(p *past) { p.log.last = func(context.Context) error { return err } }
+		return func(p *past) { p.log.Away = func(context.Context, uint64) error { return err } }
 	}
 	cut := func(p *past) { p.log.Edit(func(entries [][]byte) [][]byte { return entries[:3] }) }
 	for name, c := range map[string]struct {

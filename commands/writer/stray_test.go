@@ -65,6 +65,28 @@ func TestDeposedWriterReadsNoFurther(t *testing.T) {
 	}
 }
 
+// over is a leadership that has ended, of which its writer has not heard.
+type over struct{ alone }
+
+func (over) Await(<-chan struct{}) error { return commands.ErrNotLeading }
+
+// TestDeposedWriterSaysNothing: what a writer has decided, and the log does not confirm, it tells only while it leads:
+// another leader may have changed what that rests on.
+func TestDeposedWriterSaysNothing(t *testing.T) {
+	leads := alone{make(chan struct{})}
+	for leadership, want := range map[writer.Leadership]bool{leads: true, over{leads}: false} {
+		l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+		l.Accept(t, trait(1))
+		state := commandstest.Must(l.Writer.Fork(t.Context()))
+		w := writer.New(l.Log, l.Views, state, writer.Options{Now: time.Now, Leadership: leadership})
+		got, err := w.Submit(t.Context(), submitted(trait(1)))
+		if told := err == nil && got.Rejection != nil; told != want || !told && !commands.Passing(err) {
+			t.Errorf("what exists is made again: %+v, %v; a rejection is told: %v", got, err, want)
+		}
+		_ = w.Close() // one of them has ended
+	}
+}
+
 // TestNothingNewForOldReplicas: as long as some known replica knows no event at
 // all, only terms are written, which can raise the level.
 func TestNothingNewForOldReplicas(t *testing.T) {

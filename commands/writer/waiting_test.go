@@ -78,7 +78,7 @@ func TestUnreachableLog(t *testing.T) {
 	var away atomic.Bool
 	away.Store(true)
 	unavailable := errWhile(&away, ledger.ErrUnavailable)
-	r.log.last = func(context.Context) error { return unavailable() }
+	r.log.Away = func(context.Context, uint64) error { return unavailable() }
 	r.log.Decide = failsWhile(&away, memlog.LostAppend)
 	answers := make(chan error, 10)
 	start := func(n int) {

@@ -93,8 +93,7 @@ func (w *world) archived(dir string, upTo uint64) {
 // in opens the archive in a folder.
 func in(t *testing.T, dir string) *archive.Archive {
 	t.Helper()
-	a, err := archive.OpenURL("file://" + dir)
-	ledgertest.OK(t, err)
+	a := ledgertest.Must(archive.OpenURL("file://" + dir))
 	return a
 }
 
@@ -275,8 +274,7 @@ func TestFalseTree(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 10)
 	var out bytes.Buffer
-	part, err := logfile.NewWriter(&out, logfile.Header{Ledger: w.id, First: 1}, logfile.Part)
-	ledgertest.OK(t, err)
+	part := ledgertest.Must(logfile.NewWriter(&out, logfile.Header{Ledger: w.id, First: 1}, logfile.Part))
 	ledgertest.OK(t, w.log.Read(t.Context(), 1, 10, func(e ledger.Entry) error { return part.AddLinked(e) }))
 	tree, err := proof.TreeOf(8, []ledger.Digest{{1}})
 	ledgertest.OK(t, err)

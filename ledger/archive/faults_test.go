@@ -63,8 +63,7 @@ type trouble struct {
 // before opens the archive in a folder, with the trouble in front of it.
 func (f *trouble) before(t *testing.T, dir string) *archive.Archive {
 	t.Helper()
-	store, err := bucket.Open("file://" + dir)
-	ledgertest.OK(t, err)
+	store := ledgertest.Must(bucket.Open("file://" + dir))
 	return archive.Open(&faulty{store, f.call, f.read})
 }
 
@@ -178,8 +177,7 @@ func TestKilledAtEachStep(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for steps, whole := 1, false; !whole; steps++ {
 			dir := t.TempDir()
-			store, err := bucket.Open("file://" + dir)
-			ledgertest.OK(t, err)
+			store := ledgertest.Must(bucket.Open("file://" + dir))
 			killed := &faulty{Store: store, call: cutOff(steps, after)}
 			a := archive.Start(w.config(archive.Open(killed)))
 			var s archive.Status

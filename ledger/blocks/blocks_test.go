@@ -20,8 +20,7 @@ import (
 // server starts a NATS server on a store and opens the log.
 func server(t *testing.T, store string) (log *embedded.Log, stop func()) {
 	t.Helper()
-	ns, err := embedded.Start(context.Background(), embedded.Config{StoreDir: store, LazySync: true})
-	ledgertest.OK(t, err)
+	ns := ledgertest.Must(embedded.Start(context.Background(), embedded.Config{StoreDir: store, LazySync: true}))
 	nc, err := ns.Connect()
 	ledgertest.OK(t, err)
 	log, err = ns.OpenLog(context.Background(), nc, jetstream.Config{MayCreate: true})

@@ -16,8 +16,7 @@ import (
 func TestTornMarkLeavesTheOneBefore(t *testing.T) {
 	store := t.TempDir()
 	path := blocks.HighWaterPath(store)
-	mark, err := blocks.Folder{Store: store}.OpenHighWater(false)
-	ledgertest.OK(t, err)
+	mark := ledgertest.Must(blocks.Folder{Store: store}.OpenHighWater(false))
 	var before ledger.Head
 	whole := ledgertest.ReadFile(t, path)
 	torn := filepath.Join(t.TempDir(), "torn")

@@ -169,26 +169,18 @@ func TestEndlessDoubt(t *testing.T) {
 	}
 }
 
-// failingLog cannot be read from a sequence on.
-type failingLog struct {
-	ledger.Log
-	from uint64
-}
-
 var errRead = errors.New("the log cannot be read")
 
-func (l failingLog) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
-	if to >= l.from {
+// failing is a log that cannot be read from a sequence on; 0: nor its end be known.
+func failing(entries [][]byte, from uint64) *memlog.Log {
+	log := memlog.Of(entries)
+	log.Away = func(_ context.Context, to uint64) error {
+		if to < from {
+			return nil
+		}
 		return errRead
 	}
-	return l.Log.Read(ctx, from, to, yield)
-}
-
-func (l failingLog) Last(ctx context.Context) (uint64, error) {
-	if l.from == 0 {
-		return 0, errRead
-	}
-	return l.Log.Last(ctx)
+	return log
 }
 
 // TestUnsettled: entries that only later entries can settle are an error if those
@@ -200,13 +192,12 @@ func TestUnsettled(t *testing.T) {
 	if got, err := sequences(memlog.Of(entries), ledger.Head{}, 3); err != nil || len(got) != 2 {
 		t.Errorf("a commit follows: %v, %v", got, err)
 	}
-	if _, err := sequences(failingLog{memlog.Of(entries), 4}, ledger.Head{}, 3); !errors.Is(err, errRead) {
+	if _, err := sequences(failing(entries, 4), ledger.Head{}, 3); !errors.Is(err, errRead) {
 		t.Errorf("what follows cannot be read: %v", err)
 	}
 	var bad *chain.BadEntryError
-	unknown := failingLog{Log: memlog.Of(entries)}
 	links := chain.New(ledger.Head{})
-	if _, err := sequences(unknown, ledger.Head{}, 3); !errors.Is(err, errRead) {
+	if _, err := sequences(failing(entries, 0), ledger.Head{}, 3); !errors.Is(err, errRead) {
 		t.Errorf("nothing can be read: %v", err)
 	}
 	for i, data := range entries[:3] {
@@ -235,7 +226,7 @@ func TestHeadBefore(t *testing.T) {
 			t.Errorf("before %d: %v, %v; want %d", before, head, err, want)
 		}
 	}
-	if _, err := chain.HeadBefore(context.Background(), failingLog{log, 2}, 4); !errors.Is(err, errRead) {
+	if _, err := chain.HeadBefore(context.Background(), failing(entries, 2), 4); !errors.Is(err, errRead) {
 		t.Error(err)
 	}
 }

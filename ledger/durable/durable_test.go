@@ -8,15 +8,14 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/ledger/durable"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestReplace: a write that fails leaves the old file, and no other.
 func TestReplace(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
-	if err := durable.Replace(path, []byte("one")); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, durable.Replace(path, []byte("one")))
 	errFull := errors.New("no space left")
 	err := durable.ReplaceWith(path, func(f *os.File) error {
 		_, err := f.WriteString("tw")
@@ -26,9 +25,7 @@ func TestReplace(t *testing.T) {
 		t.Errorf("a failed write: %v", err)
 	}
 	holds(t, dir, "one")
-	if err := durable.Replace(path, []byte("two")); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, durable.Replace(path, []byte("two")))
 	holds(t, dir, "two")
 }
 
@@ -51,13 +48,9 @@ func TestFiles(t *testing.T) {
 	if paths, err := durable.Files(dir, ".log"); err != nil || len(paths) > 0 {
 		t.Errorf("no folder: %v, %v", paths, err)
 	}
-	if err := os.Mkdir(dir, 0o750); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, os.Mkdir(dir, 0o750))
 	for _, name := range []string{"b.log", "a.log", ".log", "a.log.tmp", "a", "*.log"} {
-		if err := durable.Replace(filepath.Join(dir, name), nil); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, durable.Replace(filepath.Join(dir, name), nil))
 	}
 	paths, err := durable.Files(dir, ".log")
 	var names []string

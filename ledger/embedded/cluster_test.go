@@ -60,8 +60,7 @@ func TestSecretIsProvedNotSent(t *testing.T) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	ledgertest.OK(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
-	certificate, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
-	ledgertest.OK(t, err)
+	certificate := ledgertest.Must(x509.CreateCertificate(rand.Reader, template, template, public, private))
 	own := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{certificate}, PrivateKey: private}}}
 	for name, listens := range map[string]func(net.Conn){
 		"NATS": func(c net.Conn) {
@@ -77,14 +76,12 @@ func TestSecretIsProvedNotSent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			ledgertest.OK(t, err)
+			listener := ledgertest.Must(net.Listen("tcp", "127.0.0.1:0"))
 			defer func() { _ = listener.Close() }() // the test ends
 			s := startReplica(t, "a", "127.0.0.1:0", []string{listener.Addr().String(), "127.0.0.1:1"})
 			defer s.Shutdown()
 			for range 2 {
-				conn, err := listener.Accept()
-				ledgertest.OK(t, err)
+				conn := ledgertest.Must(listener.Accept())
 				h := &heard{Conn: conn}
 				listens(h)
 				_ = conn.Close() // the server calls again

@@ -33,11 +33,9 @@ func TestPayload(t *testing.T) {
 		},
 	} {
 		s := listen(t, Config{Services: []string{"svc"}, Users: c.users})
-		door, err := s.ConnectDoor()
-		ledgertest.OK(t, err)
+		door := ledgertest.Must(s.ConnectDoor())
 		defer door.Close()
-		log, err := s.Connect()
-		ledgertest.OK(t, err)
+		log := ledgertest.Must(s.Connect())
 		defer log.Close()
 		for _, own := range []*nats.Conn{log, door} {
 			ledgertest.OK(t, own.Flush())
@@ -70,8 +68,7 @@ func TestPayload(t *testing.T) {
 
 func quickHash(t *testing.T, password string) string {
 	t.Helper()
-	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
-	ledgertest.OK(t, err)
+	hash := ledgertest.Must(bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost))
 	return string(hash)
 }
 

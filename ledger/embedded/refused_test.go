@@ -77,8 +77,7 @@ func TestRefusedConfigs(t *testing.T) {
 func listen(t *testing.T, cfg Config) *Server {
 	t.Helper()
 	cfg.StoreDir, cfg.Listen, cfg.LazySync = t.TempDir(), "127.0.0.1:0", true
-	s, err := Start(t.Context(), cfg)
-	ledgertest.OK(t, err)
+	s := ledgertest.Must(Start(t.Context(), cfg))
 	t.Cleanup(s.Shutdown)
 	return s
 }
@@ -93,8 +92,7 @@ func TestInterruptedStart(t *testing.T) {
 	if s, err := Start(ended, Config{StoreDir: dir, Listen: address}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, %v", s, err)
 	}
-	s, err := Start(t.Context(), Config{StoreDir: dir, Listen: address})
-	ledgertest.OK(t, err)
+	s := ledgertest.Must(Start(t.Context(), Config{StoreDir: dir, Listen: address}))
 	s.Shutdown()
 	s.Shutdown() // a second time is nothing
 }
@@ -285,8 +283,7 @@ func TestOwnRoles(t *testing.T) {
 	}
 	for name, connect := range map[string]func() (*nats.Conn, error){"log": s.Connect, "door": s.ConnectDoor, "notices": s.ConnectNotices} {
 		for _, subject := range []string{"allot.log", "allot.rejected", "$JS.API.INFO", "_R_.x", "news.x", "svc.x", "_INBOX.x", "$SYS.REQ.SERVER.PING", "x"} {
-			nc, err := connect()
-			ledgertest.OK(t, err)
+			nc := ledgertest.Must(connect())
 			ledgertest.OK(t, nc.Publish(subject, nil))
 			ledgertest.OK(t, nc.Flush())
 			if got := nc.LastError() == nil; got != may[name][subject] {

@@ -47,7 +47,9 @@ func startReplicated(t *testing.T, entries uint64) *replicated {
 	}
 	server := dial(t, ns.ClientURL())
 	for subject, answer := range map[string]func(*nats.Msg){
-		"$JS.API.STREAM.NAMES":         r.answerNames,
+		"$JS.API.STREAM.NAMES": func(msg *nats.Msg) {
+			r.respond(msg, map[string]any{"total": 1, "limit": 1024, "streams": []string{"ALLOT"}})
+		},
 		"$JS.API.STREAM.INFO.ALLOT":    r.answerInfo,
 		"$JS.API.DIRECT.GET.ALLOT":     r.answerDirect,
 		"$JS.API.STREAM.MSG.GET.ALLOT": r.answerGet,
@@ -78,10 +80,6 @@ func (r *replicated) respond(msg *nats.Msg, answer any) {
 
 func apiError(code int, errCode js.ErrorCode, text string) any {
 	return map[string]any{"error": map[string]any{"code": code, "err_code": errCode, "description": text}}
-}
-
-func (r *replicated) answerNames(msg *nats.Msg) {
-	r.respond(msg, map[string]any{"total": 1, "limit": 1024, "streams": []string{"ALLOT"}})
 }
 
 func (r *replicated) answerInfo(msg *nats.Msg) {
@@ -523,8 +521,7 @@ func TestRejectedStream(t *testing.T) {
 	for _, text := range []string{"one", "two", "three", "four"} {
 		ledgertest.OK(t, kept.Append(t.Context(), []byte(text)))
 	}
-	api, err := js.New(nc)
-	ledgertest.OK(t, err)
+	api := ledgertest.Must(js.New(nc))
 	stream, err := api.Stream(t.Context(), jetstream.RejectedStream)
 	ledgertest.OK(t, err)
 	ledgertest.OK(t, stream.DeleteMsg(t.Context(), 3))

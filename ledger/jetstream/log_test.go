@@ -29,8 +29,7 @@ func open(t *testing.T, nc *nats.Conn, create bool) *jetstream.Log {
 
 func TestLog(t *testing.T) {
 	ns, nc := start(t)
-	second, err := ns.Connect()
-	ledgertest.OK(t, err)
+	second := ledgertest.Must(ns.Connect())
 	defer second.Close()
 	logtest.Run(t, open(t, nc, true), open(t, second, false))
 }
@@ -93,10 +92,8 @@ func TestReadsTakeNothingOfTheStream(t *testing.T) {
 	if err := log.Read(ctx, 1, 11, ignore); !errors.Is(err, context.Canceled) && !errors.Is(err, ledger.ErrLogBehind) {
 		t.Errorf("canceled: %v", err)
 	}
-	api, err := js.New(nc)
-	ledgertest.OK(t, err)
-	stream, err := api.Stream(context.Background(), jetstream.DefaultStream)
-	ledgertest.OK(t, err)
+	api := ledgertest.Must(js.New(nc))
+	stream := ledgertest.Must(api.Stream(context.Background(), jetstream.DefaultStream))
 	if n := stream.CachedInfo().State.Consumers; n != 0 {
 		t.Errorf("%d consumers were left behind", n)
 	}

@@ -28,8 +28,7 @@ func plainServer(t *testing.T) *natsserver.Server {
 func serve(t *testing.T, options *natsserver.Options) *natsserver.Server {
 	t.Helper()
 	options.Host, options.Port, options.NoSigs, options.NoLog = "127.0.0.1", natsserver.RANDOM_PORT, true, true
-	ns, err := natsserver.NewServer(options)
-	ledgertest.OK(t, err)
+	ns := ledgertest.Must(natsserver.NewServer(options))
 	go ns.Start()
 	if !ns.ReadyForConnections(hangLimit) {
 		t.Fatal("the NATS server does not start")
@@ -68,8 +67,7 @@ func startDistant(t *testing.T, limit time.Duration) *distant {
 // dial connects until the test ends.
 func dial(t *testing.T, url string, options ...nats.Option) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect(url, append(options, quietly)...)
-	ledgertest.OK(t, err)
+	nc := ledgertest.Must(nats.Connect(url, append(options, quietly)...))
 	t.Cleanup(nc.Close)
 	return nc
 }
@@ -233,8 +231,7 @@ func TestReadsSurviveCuts(t *testing.T) {
 func TestGapIsFound(t *testing.T) {
 	t.Parallel()
 	nc := dial(t, plainServer(t).ClientURL())
-	api, err := js.New(nc)
-	ledgertest.OK(t, err)
+	api := ledgertest.Must(js.New(nc))
 	ctx := context.Background()
 	cfg := js.StreamConfig{
 		Name: jetstream.DefaultStream, Subjects: []string{jetstream.Subject}, Storage: js.FileStorage, DenyPurge: true,

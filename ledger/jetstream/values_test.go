@@ -23,8 +23,7 @@ func TestValues(t *testing.T) {
 	nc := dial(t, plainServer(t).ClientURL())
 	ctx := context.Background()
 	open := func() *jetstream.Values {
-		v, err := jetstream.OpenValues(ctx, nc, jetstream.ValuesConfig{Timeout: 5 * time.Second})
-		ledgertest.OK(t, err)
+		v := ledgertest.Must(jetstream.OpenValues(ctx, nc, jetstream.ValuesConfig{Timeout: 5 * time.Second}))
 		return v
 	}
 	mine, theirs := open(), open() // the second finds the bucket

@@ -12,3 +12,11 @@ func OK(t interface {
 		}
 	}
 }
+
+// Must is the value of a call that fails in no test.
+func Must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}

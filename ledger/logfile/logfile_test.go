@@ -118,8 +118,7 @@ func FuzzRead(f *testing.F) {
 func partOf(t *testing.T, log ledger.Log, header logfile.Header, last uint64) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	part, err := logfile.NewWriter(&out, header, logfile.Part)
-	ledgertest.OK(t, err)
+	part := ledgertest.Must(logfile.NewWriter(&out, header, logfile.Part))
 	ledgertest.OK(t, log.Read(t.Context(), header.First, last, part.AddLinked))
 	ledgertest.OK(t, part.End(nil, &proof.Tree{}))
 	return out.Bytes()
@@ -173,8 +172,7 @@ var packer = sync.OnceValues(func() (*zstd.Encoder, error) {
 // packed compresses contents again, so that the checksum is right.
 func packed(t *testing.T, data []byte) []byte {
 	t.Helper()
-	encoder, err := packer()
-	ledgertest.OK(t, err)
+	encoder := ledgertest.Must(packer())
 	return encoder.EncodeAll(data, nil)
 }
 
@@ -193,10 +191,8 @@ func TestDamageInside(t *testing.T) {
 	t.Parallel()
 	log, _ := filled(t, 4)
 	for _, from := range []uint64{1, 3} {
-		unpacker, err := zstd.NewReader(bytes.NewReader(written(t, log, from, 4)))
-		ledgertest.OK(t, err)
-		whole, err := io.ReadAll(unpacker)
-		ledgertest.OK(t, err)
+		unpacker := ledgertest.Must(zstd.NewReader(bytes.NewReader(written(t, log, from, 4))))
+		whole := ledgertest.Must(io.ReadAll(unpacker))
 		unpacker.Close()
 		if n, err := entries(packed(t, whole)); err != nil || n != int(5-from) {
 			t.Fatalf("unchanged: %d commits, %v", n, err)
@@ -242,8 +238,7 @@ func TestForgedArchiveIsRefused(t *testing.T) {
 		commits = append(commits, e.Data)
 		return nil
 	}))
-	first, err := ledger.DecodeCommit(commits[0])
-	ledgertest.OK(t, err)
+	first := ledgertest.Must(ledger.DecodeCommit(commits[0]))
 	id := first.Records[0].Events[0].(ledger.LedgerCreated).Ledger
 	header := func(version int, id []byte, first uint64, prev []byte) []any {
 		return []any{"allot archive", version, id, first, prev}
@@ -258,8 +253,7 @@ func TestForgedArchiveIsRefused(t *testing.T) {
 		t.Fatalf("the truth: %d commits, %v", n, err)
 	}
 	many := make([][]byte, 10_001)
-	goodHeader, err := msgpack.Marshal(good)
-	ledgertest.OK(t, err)
+	goodHeader := ledgertest.Must(msgpack.Marshal(good))
 	for name, data := range map[string][]byte{
 		"another kind of file":         file(t, []any{"allot archivf", 1, id[:], 1, none}, one, end(1, heads[0], nil)),
 		"version 0":                    file(t, header(0, id[:], 1, none), one, end(1, heads[0], nil)),
@@ -294,27 +288,6 @@ func TestForgedArchiveIsRefused(t *testing.T) {
 	}
 }
 
-// troubled is a log that cannot be read.
-type troubled struct {
-	*memlog.Log
-	last, read error
-	from       uint64 // first sequence that cannot be read
-}
-
-func (l troubled) Last(ctx context.Context) (uint64, error) {
-	if l.last != nil {
-		return 0, l.last
-	}
-	return l.Log.Last(ctx)
-}
-
-func (l troubled) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
-	if l.read != nil && from >= l.from {
-		return l.read
-	}
-	return l.Log.Read(ctx, from, to, yield)
-}
-
 // full is a file on a disk that takes only some bytes.
 type full struct{ left int }
 
@@ -333,6 +306,16 @@ func TestWriteFails(t *testing.T) {
 	t.Parallel()
 	errInjected := errors.New("injected")
 	good, heads := filled(t, 6)
+	away := func(from, to uint64) *memlog.Log {
+		log, _ := filled(t, 6)
+		log.Away = func(_ context.Context, upTo uint64) error {
+			if from <= upTo && upTo <= to {
+				return errInjected
+			}
+			return nil
+		}
+		return log
+	}
 	swapped, _ := filled(t, 6)
 	swapped.Edit(func(entries [][]byte) [][]byte {
 		entries[3] = entries[1]
@@ -350,9 +333,9 @@ func TestWriteFails(t *testing.T) {
 		why      error
 		bad      uint64
 	}{
-		"the end is not known":     {troubled{Log: good, last: errInjected}, 1, 6, io.Discard, errInjected, 0},
-		"nothing can be read":      {troubled{Log: good, read: errInjected}, 1, 6, io.Discard, errInjected, 0},
-		"the head cannot be read":  {troubled{Log: good, read: errInjected, from: 2}, 4, 6, io.Discard, errInjected, 0},
+		"the end is not known":     {away(0, 0), 1, 6, io.Discard, errInjected, 0},
+		"nothing can be read":      {away(1, 6), 1, 6, io.Discard, errInjected, 0},
+		"the head cannot be read":  {away(2, 6), 4, 6, io.Discard, errInjected, 0},
 		"the disk is full":         {good, 1, 6, &full{100}, errFull, 0},
 		"the disk was full before": {good, 1, 6, &full{}, errFull, 0},
 		"a commit is damaged":      {swapped, 1, 5, io.Discard, nil, 4},

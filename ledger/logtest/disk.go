@@ -27,8 +27,7 @@ func SmallDisk(t *testing.T, size string) string {
 // FillUp writes a file until this many bytes are left on its disk.
 func FillUp(t *testing.T, path string, left int64) {
 	t.Helper()
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	ledgertest.OK(t, err)
+	f := ledgertest.Must(os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600))
 	for piece := make([]byte, 1<<16); len(piece) > 0; {
 		var disk syscall.Statfs_t
 		ledgertest.OK(t, syscall.Statfs(path, &disk))

@@ -15,11 +15,9 @@ import (
 // ends.
 func StartNATS(t testing.TB, cfg embedded.Config) (*embedded.Server, *nats.Conn) {
 	t.Helper()
-	ns, err := embedded.Start(context.Background(), cfg)
-	ledgertest.OK(t, err)
+	ns := ledgertest.Must(embedded.Start(context.Background(), cfg))
 	t.Cleanup(ns.Shutdown)
-	nc, err := ns.Connect()
-	ledgertest.OK(t, err)
+	nc := ledgertest.Must(ns.Connect())
 	t.Cleanup(nc.Close)
 	return ns, nc
 }
@@ -27,7 +25,6 @@ func StartNATS(t testing.TB, cfg embedded.Config) (*embedded.Server, *nats.Conn)
 // OpenLog opens the log in JetStream over a connection.
 func OpenLog(t testing.TB, nc *nats.Conn, cfg jetstream.Config) *jetstream.Log {
 	t.Helper()
-	log, err := jetstream.Open(context.Background(), nc, cfg)
-	ledgertest.OK(t, err)
+	log := ledgertest.Must(jetstream.Open(context.Background(), nc, cfg))
 	return log
 }

@@ -56,8 +56,7 @@ type link struct {
 // StartProxy starts a proxy in front of an address. It ends with the test.
 func StartProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	ledgertest.OK(t, err)
+	listener := ledgertest.Must(net.Listen("tcp", "127.0.0.1:0"))
 	p := &Proxy{target: target, listener: listener, changed: make(chan struct{}), links: make(map[*link]struct{})}
 	p.pumps.Go(p.accept)
 	t.Cleanup(p.close)

@@ -32,6 +32,8 @@ type Log struct {
 	Decide func(sequence uint64) Fault
 	// Gate, if set, holds each append back until it returns.
 	Gate func()
+	// Away, if set, says why the log cannot be read up to a sequence, or its end, as 0, not be known.
+	Away func(ctx context.Context, to uint64) error
 	// MaxBytes is the size of the largest commit; 0: 1 MiB.
 	MaxBytes int
 }
@@ -90,10 +92,20 @@ func (l *Log) append(sequence uint64, encoded []byte) error {
 }
 
 // Last implements ledger.Log.
-func (l *Log) Last(context.Context) (uint64, error) {
+func (l *Log) Last(ctx context.Context) (uint64, error) {
+	if err := l.away(ctx, 0); err != nil {
+		return 0, err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.last(), nil
+}
+
+func (l *Log) away(ctx context.Context, to uint64) error {
+	if l.Away == nil {
+		return nil
+	}
+	return l.Away(ctx, to)
 }
 
 // last returns the last sequence. The caller holds mu.
@@ -101,6 +113,9 @@ func (l *Log) last() uint64 { return uint64(len(l.entries)) }
 
 // Read implements ledger.Log.
 func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
+	if err := l.away(ctx, to); err != nil {
+		return err
+	}
 	for sequence := from; sequence <= to; sequence++ {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -50,8 +50,7 @@ func TestConsumptionIsProved(t *testing.T) {
 		if i := slices.IndexFunc(list, func(c *proof.Consumption) bool { return c.Project == project }); i >= 0 {
 			consumed = list[i]
 		}
-		proved, err := tree.Prove(project)
-		ledgertest.OK(rt, err)
+		proved := ledgertest.Must(tree.Prove(project))
 		if err := proof.CheckConsumption(root, project, consumed, proved); err != nil {
 			rt.Fatalf("%s of %d projects: %v", project, len(list), err)
 		}

@@ -41,8 +41,7 @@ func TestGrowthOfWhat(t *testing.T) {
 	kept := tree.Add(someLeaves(7))
 	earlier := &proof.Tree{}
 	earlier.Add(someLeaves(3))
-	growth, err := proof.Growth(3, 7, reader(kept))
-	ledgertest.OK(t, err)
+	growth := ledgertest.Must(proof.Growth(3, 7, reader(kept)))
 	before := proof.Checkpoint{Ledger: ledger.UUID{1}, Size: 3, Root: earlier.Root(), Head: ledger.Head{Sequence: 2}}
 	now := proof.Checkpoint{Ledger: ledger.UUID{1}, Size: 7, Root: tree.Root(), Head: ledger.Head{Sequence: 5}}
 	ledgertest.OK(t, proof.CheckGrowth(growth, &before, &now), proof.CheckGrowth(nil, &now, &now))
@@ -126,8 +125,7 @@ func TestSignatures(t *testing.T) {
 	t.Parallel()
 	signer, keys := ledgertest.Key(t)
 	other, _ := ledgertest.Key(t)
-	signed, err := checkpoint().Sign(signer)
-	ledgertest.OK(t, err)
+	signed := ledgertest.Must(checkpoint().Sign(signer))
 	// The last character of base64 in front of its padding has bits that mean
 	// nothing: with others, the signature still decodes to the same bytes.
 	at := strings.LastIndex(string(signed), "=\n")
@@ -161,8 +159,7 @@ func TestSignatures(t *testing.T) {
 
 func resign(t *testing.T, text string, signer note.Signer) []byte {
 	t.Helper()
-	signed, err := note.Sign(&note.Note{Text: text}, signer)
-	ledgertest.OK(t, err)
+	signed := ledgertest.Must(note.Sign(&note.Note{Text: text}, signer))
 	return signed
 }
 
@@ -181,8 +178,7 @@ func TestFolder(t *testing.T) {
 	if kept, err := proof.ReadFolder(dir); err != nil || len(kept) > 0 {
 		t.Errorf("no folder: %v, %v", kept, err)
 	}
-	folder, err := proof.OpenFolder(dir)
-	ledgertest.OK(t, err)
+	folder := ledgertest.Must(proof.OpenFolder(dir))
 	for _, sequence := range []uint64{10, 9, 1 << 62} {
 		ledgertest.OK(t, folder.Save(sequence, []byte{byte(sequence)}))
 	}

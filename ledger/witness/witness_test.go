@@ -162,8 +162,7 @@ func open(
 	for _, w := range list {
 		cfg.Witnesses = append(cfg.Witnesses, w.Witness)
 	}
-	g, err := witness.Open(cfg)
-	ledgertest.OK(t, err)
+	g := ledgertest.Must(witness.Open(cfg))
 	t.Cleanup(g.Close)
 	return g
 }
@@ -179,8 +178,7 @@ func TestCosigned(t *testing.T) {
 	g := open(t, folder, keys, 2, time.Minute, a, b)
 	check := func(g *witness.Group) {
 		t.Helper()
-		c, err := g.Cosign(t.Context(), h.tree.Size(), h.newest)
-		ledgertest.OK(t, err)
+		c := ledgertest.Must(g.Cosign(t.Context(), h.tree.Size(), h.newest))
 		if got, err := trust.Open(c.Note); err != nil || got.Size != h.tree.Size() || g.Fault() != "" {
 			t.Errorf("%+v, %v; %s", got, err, g.Fault())
 		}
@@ -257,8 +255,7 @@ func TestBadWitnesses(t *testing.T) {
 	}
 	h := &history{signer: signer}
 	h.grow(7)
-	mine, err := h.newest(t.Context())
-	ledgertest.OK(t, err)
+	mine := ledgertest.Must(h.newest(t.Context()))
 	own, _, _ := strings.Cut(string(mine.Note), "\n\n")
 	other := newWitness(t, "bad.example", keys, nil) // of the same name, with another key
 	var bad *someone

@@ -219,21 +219,11 @@ func (b *bruteForce) subtreesHold(perGroup [][]*ledger.Provider) bool {
 }
 
 func carries(p *ledger.Provider, traits []string) bool {
-	for _, name := range traits {
-		if !slices.Contains(p.Traits, name) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(traits, func(name string) bool { return !slices.Contains(p.Traits, name) })
 }
 
 func carriesAny(p *ledger.Provider, traits []string) bool {
-	for _, name := range traits {
-		if slices.Contains(p.Traits, name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(traits, func(name string) bool { return slices.Contains(p.Traits, name) })
 }
 
 // anchored reports whether p is in root's tree, or shares an aggregate with a
@@ -423,25 +413,21 @@ func TestExplainAgrees(t *testing.T) {
 			req := drawRequest(rt, all)
 			world := candidates.NewWorld(all)
 			found := search(rt, world, req)
-			e, err := candidates.Explain(context.Background(), world, req, classes)
-			ledgertest.OK(rt, err)
+			e := ledgertest.Must(candidates.Explain(context.Background(), world, req, classes))
 			if (len(found) == 0) != (e.RemovedLast != "") {
 				rt.Fatalf("%d candidates, explained by %+v", len(found), e)
 			}
-			for _, steps := range append([][]candidates.Step{e.Trees}, stepsOf(e.Groups)...) {
+			lists := [][]candidates.Step{e.Trees}
+			for _, g := range e.Groups {
+				lists = append(lists, g.Steps)
+			}
+			for _, steps := range lists {
 				if !slices.IsSortedFunc(steps, func(a, b candidates.Step) int { return b.Left - a.Left }) {
 					rt.Fatalf("a filter adds something: %+v", steps)
 				}
 			}
 		}
 	})
-}
-
-func stepsOf(groups []candidates.GroupExplanation) (all [][]candidates.Step) {
-	for _, g := range groups {
-		all = append(all, g.Steps)
-	}
-	return all
 }
 
 // TestBudgetAndCancel: a search that exceeds its budget ends with an error, and

@@ -124,8 +124,7 @@ func alike(a, b *candidates.Group) bool {
 // capacity counts, and adds up the trees.
 func capacity(t *testing.T, all []*ledger.Provider, req *candidates.Request) *candidates.Capacity {
 	t.Helper()
-	got, err := candidates.CountCapacity(context.Background(), candidates.NewWorld(all), req)
-	ledgertest.OK(t, err)
+	got := ledgertest.Must(candidates.CountCapacity(context.Background(), candidates.NewWorld(all), req))
 	sum := 0
 	for i, tree := range got.Trees {
 		if sum += tree.Copies; tree.Copies < 1 || i > 0 && tree.Root.CreatedAt <= got.Trees[i-1].Root.CreatedAt {

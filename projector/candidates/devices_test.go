@@ -321,8 +321,7 @@ func compareLike(t *testing.T, d small, all []*ledger.Provider, req *candidates.
 func compareInTurn(t *testing.T, r *candidates.Ranking, req *candidates.Request, pref *candidates.Preference, n int) {
 	var want []candidates.Ranked
 	for range n {
-		best, err := r.Best(context.Background(), req, pref, 1)
-		ledgertest.OK(t, err)
+		best := ledgertest.Must(r.Best(context.Background(), req, pref, 1))
 		for _, one := range best {
 			want = append(want, one)
 			r.Assume(one.Uses, 1)

@@ -213,8 +213,7 @@ func flatten(all []*ledger.Provider) {
 func compareBest(
 	rt *rapid.T, r *candidates.Ranking, w *candidates.World, req *candidates.Request, pref *candidates.Preference, k int,
 ) int {
-	best, err := r.Best(context.Background(), req, pref, k)
-	ledgertest.OK(rt, err)
+	best := ledgertest.Must(r.Best(context.Background(), req, pref, k))
 	want := modelBest(rt, w, req, pref, k)
 	if got := textsOf(req, best); !slices.Equal(got, want) {
 		rt.Fatalf("found\n%q\nwant\n%q", got, want)
@@ -382,8 +381,7 @@ func TestRankingOfMany(t *testing.T) {
 		req.Groups[0].Required = [][][]string{nil, {{"A"}}, {{"B"}}}[step%3]
 		pref := &candidates.Preference{Seed: draw.Uint64(), Weights: weightOfAll([]float64{0, 1, -1}[draw.IntN(3)])}
 		world := index.Snapshot()
-		best, err := ranking.Best(context.Background(), req, pref, 3)
-		ledgertest.OK(t, err)
+		best := ledgertest.Must(ranking.Best(context.Background(), req, pref, 3))
 		if got, want := textsOf(req, best), modelBest(t, world, req, pref, 3); !slices.Equal(got, want) {
 			t.Fatalf("step %d: found\n%q\nwant\n%q", step, got, want)
 		}

@@ -29,8 +29,7 @@ import (
 // open opens read models.
 func open(t *testing.T, dir string) *projector.Projector {
 	t.Helper()
-	views, err := projector.Open(dir, slog.New(slog.DiscardHandler))
-	ledgertest.OK(t, err)
+	views := ledgertest.Must(projector.Open(dir, slog.New(slog.DiscardHandler)))
 	t.Cleanup(func() { ledgertest.OK(t, views.Close()) })
 	return views
 }
@@ -145,8 +144,8 @@ func TestVerifyInTrouble(t *testing.T) {
 	}
 }
 
-// TestVerifyReadModelsThatDiffer: read models at rest are compared with the log,
-// byte by byte.
+// TestVerifyReadModelsThatDiffer: read models at rest are compared with the log, byte by byte, beside snapshots and
+// checkpoints that are good.
 func TestVerifyReadModelsThatDiffer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -167,11 +166,13 @@ func TestVerifyReadModelsThatDiffer(t *testing.T) {
 		copied := filepath.Join(t.TempDir(), "copy") // which is not open
 		ledgertest.OK(t, os.CopyFS(copied, os.DirFS(dir)))
 		report, err := check.VerifyLog(t.Context(), memlog.Of(w.encoded), worldCommits, check.Evidence{
-			ReadModels: copied, Temporary: t.TempDir(),
-			Progress: func(done, total uint64) { last = [2]uint64{done, total} },
+			ReadModels: copied, Snapshots: filepath.Join(w.dir, "snapshots"), Checkpoints: w.checkpoints, Keys: w.keys,
+			Temporary: t.TempDir(),
+			Progress:  func(done, total uint64) { last = [2]uint64{done, total} },
 		})
-		if err != nil || (report.Err() == nil) != good || last != [2]uint64{worldCommits, worldCommits} {
-			t.Errorf("%s: %v, %v, told %v", name, report, err, last)
+		if err != nil || (report.Err() == nil) != good || last != [2]uint64{worldCommits, worldCommits} ||
+			report.Sequence != worldCommits || report.Snapshots != 1 || report.Checkpoints != 2 {
+			t.Errorf("%s: %+v, %v, told %v", name, report, err, last)
 		}
 		if !good && !strings.Contains(report.Err().Error(), "read models: not good at sequence 24: their digest is") {
 			t.Errorf("%s: %v", name, report.Err())
@@ -187,8 +188,7 @@ func TestScrubberOfAReplica(t *testing.T) {
 	views := open(t, filepath.Join(w.dir, "readmodel"))
 	store := filepath.Join(w.dir, "log")
 	ns, nc := logtest.StartNATS(t, embedded.Config{StoreDir: store})
-	log, err := ns.OpenLog(t.Context(), nc, jetstream.Config{MayCreate: true})
-	ledgertest.OK(t, err)
+	log := ledgertest.Must(ns.OpenLog(t.Context(), nc, jetstream.Config{MayCreate: true}))
 	for i, data := range w.encoded {
 		ledgertest.OK(t, ledgertest.Append(log, uint64(i+1), data))
 	}

@@ -65,15 +65,13 @@ func replay(
 	t *testing.T, entries [][]byte, to uint64, dir string, each func(*check.Replayed) error,
 ) *check.Replayed {
 	t.Helper()
-	r, err := check.Replay(t.Context(), memlog.Of(entries), to, dir, nil, each)
-	ledgertest.OK(t, err)
+	r := ledgertest.Must(check.Replay(t.Context(), memlog.Of(entries), to, dir, nil, each))
 	return r
 }
 
 func sign(t *testing.T, r *check.Replayed, key note.Signer) proof.Kept {
 	t.Helper()
-	signed, err := r.Checkpoint().Sign(key)
-	ledgertest.OK(t, err)
+	signed := ledgertest.Must(r.Checkpoint().Sign(key))
 	return proof.Kept{Path: fmt.Sprint("of ", r.State.Head().Sequence), Signed: signed}
 }
 
@@ -99,21 +97,6 @@ func altered(c *ledger.Commit) *ledger.Commit {
 	other.Records = slices.Clone(c.Records)
 	other.Records[0].Actor = "mallory"
 	return &other
-}
-
-func TestGoodLog(t *testing.T) {
-	w := newWorld(t)
-	report, err := check.VerifyLog(context.Background(), memlog.Of(w.encoded), worldCommits, check.Evidence{
-		Snapshots: filepath.Join(w.dir, "snapshots"), ReadModels: filepath.Join(w.dir, "readmodel"),
-		Checkpoints: w.checkpoints, Keys: w.keys, Temporary: t.TempDir(),
-	})
-	if err != nil || report.Err() != nil {
-		t.Fatal(err, report.Err())
-	}
-	if report.Sequence != worldCommits || report.Snapshots != 1 || report.Checkpoints != 2 ||
-		report.ReadModels.Sequence != worldCommits {
-		t.Errorf("%+v", report)
-	}
 }
 
 // TestMutations changes the log, or its checkpoints and snapshots, in 1,000 ways.

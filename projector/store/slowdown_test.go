@@ -106,8 +106,7 @@ func TestWritesAreHeldUp(t *testing.T) {
 			t.Errorf("with %d sublevels, writes were held up for %v", c.depth, held)
 		}
 		there := 0
-		it, err := s.Iterate(nil, nil)
-		ledgertest.OK(t, err)
+		it := ledgertest.Must(s.Iterate(nil, nil))
 		for ok := it.First(); ok; ok = it.Next() {
 			there++
 		}

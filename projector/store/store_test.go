@@ -17,8 +17,7 @@ import (
 // open opens a store of a test.
 func open(t *testing.T, files Files) *Store {
 	t.Helper()
-	s, err := Open(files, "models", slog.New(slog.DiscardHandler), nil)
-	ledgertest.OK(t, err)
+	s := ledgertest.Must(Open(files, "models", slog.New(slog.DiscardHandler), nil))
 	return s
 }
 
@@ -47,8 +46,7 @@ func TestReadErrorIsKept(t *testing.T) {
 	s := open(t, files)
 	ledgertest.OK(t, put(s, "a"), put(s, "b"), s.Flush(), s.Close())
 	s = open(t, files)
-	c, err := s.Iterate([]byte("a"), []byte("c"))
-	ledgertest.OK(t, err)
+	c := ledgertest.Must(s.Iterate([]byte("a"), []byte("c")))
 	f.failing.Store(true)
 	if c.SeekGE([]byte("a")) {
 		t.Fatal("it was read although no read succeeds")
@@ -103,8 +101,7 @@ func TestFullBeforeServe(t *testing.T) {
 	}))
 	for _, served := range []bool{false, true} {
 		stopped := make(chan struct{})
-		s, err := Open(files, t.Name(), slog.New(slog.DiscardHandler), stopped)
-		ledgertest.OK(t, err)
+		s := ledgertest.Must(Open(files, t.Name(), slog.New(slog.DiscardHandler), stopped))
 		if served {
 			ledgertest.OK(t, s.Serve())
 		}

@@ -141,8 +141,7 @@ func (w *world) join(into *replica, change func(*JoinConfig), peers ...Peer) (*C
 
 func digestOf(t *testing.T, p *projector.Projector) ledger.Digest {
 	t.Helper()
-	sum, err := p.Digest()
-	ledgertest.OK(t, err)
+	sum := ledgertest.Must(p.Digest())
 	return sum
 }
 

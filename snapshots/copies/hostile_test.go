@@ -77,8 +77,7 @@ func TestHostileManifests(t *testing.T) {
 			m := make(map[string]any)
 			ledgertest.OK(t, json.Unmarshal([]byte(text), &m))
 			one.change(m)
-			changed, err := json.Marshal(m)
-			ledgertest.OK(t, err)
+			changed := ledgertest.Must(json.Marshal(m))
 			w.refuses(t, nil, one.says, func(into *replica) (*Copy, error) {
 				archive := t.TempDir()
 				putObject(t, archive, changed)

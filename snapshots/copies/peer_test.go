@@ -165,8 +165,7 @@ func TestOnlyReplicas(t *testing.T) {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+giver.Address()+path, nil)
 			ledgertest.OK(t, err)
 			req.Header.Set("Authorization", shown)
-			resp, err := client.Do(req)
-			ledgertest.OK(t, err)
+			resp := ledgertest.Must(client.Do(req))
 			body, err := io.ReadAll(resp.Body)
 			ledgertest.OK(t, err, resp.Body.Close())
 			if resp.StatusCode != http.StatusUnauthorized || strings.Contains(string(body), "sha256") {
@@ -208,17 +207,14 @@ func TestWithTLS(t *testing.T) {
 // certificates are those of replicas on this machine, as allot serve makes them of files.
 func certificates(t *testing.T) *tls.Config {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	ledgertest.OK(t, err)
+	key := ledgertest.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "replica"}, NotAfter: time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
-	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	ledgertest.OK(t, err)
-	parsed, err := x509.ParseCertificate(raw)
-	ledgertest.OK(t, err)
+	raw := ledgertest.Must(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))
+	parsed := ledgertest.Must(x509.ParseCertificate(raw))
 	signers := x509.NewCertPool()
 	signers.AddCert(parsed)
 	return &tls.Config{

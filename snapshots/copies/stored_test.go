@@ -19,8 +19,7 @@ import (
 
 func openStore(t *testing.T, dir string) bucket.Store {
 	t.Helper()
-	store, err := bucket.Open("file://" + dir)
-	ledgertest.OK(t, err)
+	store := ledgertest.Must(bucket.Open("file://" + dir))
 	return store
 }
 
@@ -85,8 +84,7 @@ func TestStored(t *testing.T) {
 	sums := make(map[ledger.Digest]bool)
 	for _, path := range objects(t, dir, storedManifests) {
 		name, _ := parseStoredName(storedManifests + filepath.Base(path))
-		m, err := (&storedCopy{store: openStore(t, dir), name: name}).manifest(t.Context())
-		ledgertest.OK(t, err)
+		m := ledgertest.Must((&storedCopy{store: openStore(t, dir), name: name}).manifest(t.Context()))
 		for _, one := range m.Files {
 			sums[one.Sum] = true
 		}
@@ -97,8 +95,7 @@ func TestStored(t *testing.T) {
 	want := digestOf(t, have.views)
 	for _, upTo := range []uint64{testCommits, 35} {
 		into := w.open(t.TempDir())
-		got, err := w.take(into, dir, func(cfg *JoinConfig) { cfg.UpTo = upTo })
-		ledgertest.OK(t, err)
+		got := ledgertest.Must(w.take(into, dir, func(cfg *JoinConfig) { cfg.UpTo = upTo }))
 		if at := min(upTo, 40) / 10 * 10; got.Models.Head.Sequence != at || got.State.Head().Sequence != at-1 {
 			t.Errorf("up to %d it is a copy of %d, with a State of %d", upTo, got.Models.Head.Sequence, got.State.Head().Sequence)
 		}

@@ -28,8 +28,7 @@ func stores(t *testing.T, test func(*testing.T, bucket.Store)) {
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			store, err := bucket.Open(url(t))
-			ledgertest.OK(t, err)
+			store := ledgertest.Must(bucket.Open(url(t)))
 			test(t, store)
 		})
 	}
@@ -53,8 +52,7 @@ func create(t *testing.T, s bucket.Store, name, text string) error {
 
 func read(t *testing.T, s bucket.Store, name string) string {
 	t.Helper()
-	body, err := s.Open(t.Context(), name)
-	ledgertest.OK(t, err)
+	body := ledgertest.Must(s.Open(t.Context(), name))
 	text, err := io.ReadAll(body)
 	ledgertest.OK(t, err, body.Close())
 	return string(text)
