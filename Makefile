@@ -1,5 +1,5 @@
 # make check: everything that CI runs.
-.PHONY: build deb release release-check cluster check test race models cover fuzz faults shadow-faults bench bench-http bench-cluster floods differential side-by-side lint measure screenshots simulate simulate-reverts
+.PHONY: build deb release release-check cluster check test race models cover fuzz faults shadow-faults bench bench-http bench-cluster bench-candidates floods differential side-by-side lint measure screenshots simulate simulate-reverts
 
 build:
 	go build -o bin/ ./cmd/allot ./cmd/allot-migrate ./cmd/allot-bench
@@ -86,7 +86,7 @@ shadow-faults:
 
 # Compare ratios within one run; absolute figures hold for one machine and day.
 bench:
-	go test ./commands/writer -run '^$$' -bench . -benchmem -timeout 30m
+	go test ./commands/writer ./projector -run '^$$' -bench . -benchmem -timeout 30m
 
 # The same random requests to Allot and to OpenStack Placement 8.0.0.
 differential:
@@ -106,6 +106,10 @@ bench-http:
 # Three replicas beside one server; 4 minutes.
 bench-cluster:
 	.ci/bench-cluster
+
+# Allocation candidates over HTTP, by size and shape of the world and of the request.
+bench-candidates:
+	go test ./api/placement -run '^$$' -bench Candidates -timeout 30m
 
 # Pictures of the console in docs/img, and of every page at 1400 and 420 pixels and dark in docs/img/pages, of a ledger
 # that is made for them. It fails if text is cut off, a uuid shown for what has a name, or axe finds something.
