@@ -24,7 +24,7 @@ const (
 )
 
 // TestImportPlacement begins a ledger with a database that has odd rows, and another one through the REST API
-// of that server. Both have the same contents, differences are found when one of them changes, and both go on from there.
+// of that server. Both have the same contents, differences are found when one changes, and they go on from there.
 func TestImportPlacement(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

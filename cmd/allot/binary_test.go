@@ -9,14 +9,12 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/uuid"
 
-	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
@@ -142,35 +140,5 @@ func TestMalformedHTTP(t *testing.T) {
 			t.Errorf("%.60q: %s %q, want %q", request, answer.Status, told, want)
 		}
 		_ = conn.Close()
-	}
-}
-
-// TestConfig: a flag overrides the environment, which overrides the file.
-func TestConfig(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "allot.yaml")
-	write(t, file, "data: "+filepath.Join(dir, "from-file")+
-		"\nmax-candidates: 3\ncors-allowed-origin: [http://a.example, http://b.example]\nlog-level: debug\n")
-	t.Setenv("ALLOT_DATA", filepath.Join(dir, "from-environment"))
-	for name, flags := range map[string][]string{
-		"from-flag":        {"--data", filepath.Join(dir, "from-flag")},
-		"from-environment": nil,
-	} {
-		address := freeAddress(t)
-		args := append([]string{"serve", "--http", address, "--nats", "", "--config", file}, flags...)
-		s := begin(t, address, exec.Command(binary, args...))
-		s.Serves()
-		if _, err := os.Stat(filepath.Join(dir, name, "readmodel")); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		answer, _, err := launchtest.Exchange("GET", "http://"+address+"/", "", map[string]string{"Origin": "http://b.example"})
-		must(t, err)
-		if got := answer.Header.Get("Access-Control-Allow-Origin"); got != "http://b.example" {
-			t.Errorf("%s: a list in the file: %q", name, got)
-		}
-		s.Kill()
-		if !strings.Contains(s.Logs.String(), "level=DEBUG") {
-			t.Errorf("%s: the file's log level does not count: %s", name, s.Logs)
-		}
 	}
 }

@@ -238,12 +238,16 @@ func (p *persona) happens(t *testing.T, sub *nats.Subscription) bool {
 		for len(wanted) > 0 {
 			msg, err := witness.NextMsg(hang)
 			must(t, err)
+			if id, is := strings.CutPrefix(msg.Subject, consumerNotice); is {
+				says(t, fmt.Sprint(msg.Header), "ce-specversion:[1.0]", "ce-type:[org.allot.record.AllocateForConsumers]",
+					"Content-Type:[application/json]", "ce-subject:[consumer/"+id+"]", "ce-id:[", "ce-source:[", "ce-time:[")
+			}
 			wanted = slices.DeleteFunc(wanted, func(subject string) bool { return subject == msg.Subject })
 		}
 	}
 	change(ownThing, "p")
 	change(otherThing, "q")
-	hears("allot.notice.project.p", "allot.notice.project.q", consumerNotice+ownThing, consumerNotice+otherThing)
+	hears("allot.notice.project.p", "allot.notice.project.q", "allot.notice.user.u", consumerNotice+ownThing, consumerNotice+otherThing)
 	if sub.Subject == wire.HeartbeatSubject {
 		hears(wire.HeartbeatSubject)
 	}
