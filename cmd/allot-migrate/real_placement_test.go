@@ -34,24 +34,6 @@ func (p *realPlacement) must(status int, method, path, body string) string {
 	})
 }
 
-// empty empties all tables but that of the schema's version, and begins with their first ids again.
-func (p *realPlacement) empty(server *placementdbtest.Server) {
-	p.Helper()
-	tables := []string{
-		"allocations", "consumers", "consumer_types", "inventories", "placement_aggregates", "projects", "resource_classes",
-		"resource_provider_aggregates", "resource_provider_traits", "resource_providers", "traits", "users",
-	}
-	if server.Scheme == "postgresql" {
-		placementdbtest.Fill(p, p.db, "TRUNCATE "+strings.Join(tables, ", ")+" RESTART IDENTITY")
-		return
-	}
-	placementdbtest.Fill(p, p.db, "SET FOREIGN_KEY_CHECKS = 0")
-	for _, table := range tables {
-		placementdbtest.Fill(p, p.db, "TRUNCATE TABLE "+table)
-	}
-	placementdbtest.Fill(p, p.db, "SET FOREIGN_KEY_CHECKS = 1")
-}
-
 func realID(kind, n int) string { return fmt.Sprintf("%08d-0000-4000-8000-%012d", kind, n) }
 
 const realHosts = 3
@@ -143,7 +125,8 @@ func TestRealPlacement(t *testing.T) {
 		a := imported(t, p)
 		theSame(t, a, "--with-file", p.Config(), "--candidates", p.url)
 		theSame(t, a, "--with", p.url)
-		byStatements(t, server, a, movedBack(t, server, a))
+		movedBack(t, server, a)
+		byStatements(t, server, a)
 		oddRows(t, p)
 	})
 }
@@ -169,7 +152,7 @@ func theSame(t *testing.T, s *launchtest.Server, with ...string) {
 }
 
 // movedBack exports a server into another Placement's database.
-func movedBack(t *testing.T, server *placementdbtest.Server, s *launchtest.Server) *realPlacement {
+func movedBack(t *testing.T, server *placementdbtest.Server, s *launchtest.Server) {
 	t.Helper()
 	back := newRealPlacement(t, server, "back")
 	back.Sync(t)
@@ -181,18 +164,18 @@ func movedBack(t *testing.T, server *placementdbtest.Server, s *launchtest.Serve
 	says(t, again, "the database is not empty", "nothing was written")
 	says(t, migrate(t, true, "compare", "placement", "--url", s.HTTP, "--with-file", back.Config()),
 		fmt.Sprintf("no differences: %d providers, %d consumers", 1+3*realHosts, 4*realHosts))
-	return back
 }
 
-// byStatements exports a server into a file, and loads it into a database that it empties, whose
+// byStatements exports a server into a file, and loads it into a database, whose
 // Placement takes writes of every kind: no id is given twice.
-func byStatements(t *testing.T, server *placementdbtest.Server, s *launchtest.Server, p *realPlacement) {
+func byStatements(t *testing.T, server *placementdbtest.Server, s *launchtest.Server) {
 	t.Helper()
+	p := newRealPlacement(t, server, "statements")
+	p.Sync(t)
 	file := filepath.Join(t.TempDir(), "contents.sql")
 	migrate(t, true, "export", "placement", "--to", file, "--dialect", server.Scheme, "--url", s.HTTP)
 	text := read(t, file)
 	p.db.SetMaxOpenConns(1) // BEGIN and COMMIT are of one connection
-	p.empty(server)
 	placementdbtest.Fill(t, p.db, placementdbtest.Split(text)...)
 	p.url = p.Serve(t)
 	theSame(t, s, "--with", p.url)

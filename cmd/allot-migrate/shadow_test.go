@@ -480,37 +480,6 @@ func (c *realCloud) placementServes() {
 	})
 }
 
-func (c *realCloud) killAllot() {
-	c.follower.Kill()
-	outage()
-	c.follower = launchtest.Resume(c.T, c.ledger, c.follower.HTTP)
-}
-
-func (c *realCloud) stopAllot() {
-	must(c.T, c.follower.Cmd.Process.Signal(syscall.SIGSTOP))
-	outage()
-	must(c.T, c.follower.Cmd.Process.Signal(syscall.SIGCONT))
-}
-
-func (c *realCloud) killPlacement() {
-	c.placement.Process.Kill()
-	outage()
-	c.placement.Process.Start()
-	c.placementServes()
-}
-
-func (c *realCloud) restartMariaDB() {
-	c.database.Process.Stop()
-	outage()
-	c.database.Process.Start()
-	c.placementServes()
-}
-
-func (c *realCloud) killProxy() {
-	c.Kill()
-	c.launch(c.T)
-}
-
 // outage is how long a fault lasts. It is no synchronisation: any time must do.
 func outage() {
 	lasts := time.Second
@@ -536,11 +505,32 @@ func TestShadowFaultsRealPlacement(t *testing.T) {
 		does  func()
 		fails string // whose clients miss it: the leader's name, or "proxy"
 	}{
-		{"Allot is killed", c.killAllot, "allot"},
-		{"Allot is stopped", c.stopAllot, ""}, // those who wait get their answers
-		{"Placement is killed", c.killPlacement, "placement"},
-		{"MariaDB is restarted", c.restartMariaDB, "placement"},
-		{"the proxy is killed", c.killProxy, "proxy"},
+		{"Allot is killed", func() {
+			c.follower.Kill()
+			outage()
+			c.follower = launchtest.Resume(t, c.ledger, c.follower.HTTP)
+		}, "allot"},
+		{"Allot is stopped", func() {
+			must(t, c.follower.Cmd.Process.Signal(syscall.SIGSTOP))
+			outage()
+			must(t, c.follower.Cmd.Process.Signal(syscall.SIGCONT))
+		}, ""}, // those who wait get their answers
+		{"Placement is killed", func() {
+			c.placement.Process.Kill()
+			outage()
+			c.placement.Process.Again()
+			c.placementServes()
+		}, "placement"},
+		{"MariaDB is restarted", func() {
+			c.database.Process.Terminate()
+			outage()
+			c.database.Process.Again()
+			c.placementServes()
+		}, "placement"},
+		{"the proxy is killed", func() {
+			c.Kill()
+			c.launch(t)
+		}, "proxy"},
 	}
 	for round := range rounds {
 		for _, lead := range []string{"placement", "allot"} {

@@ -7,13 +7,9 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/google/uuid"
 
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -86,27 +82,6 @@ func (s *server) loadAndKill(n *tally, more int, kill func()) {
 	ledgertest.WaitFor(s.T, "answers", func() bool { return n.carriedOut() >= until || s.T.Failed() })
 	kill()
 	clients.Wait()
-}
-
-// TestLogIsFollowed prints the records of a running server as they come, until it is interrupted.
-func TestLogIsFollowed(t *testing.T) {
-	s := launch(t, t.TempDir())
-	s.makeProvider(100)
-	follow := exec.Command(binary, "log", "--url", s.HTTP, "--from", "4", "--follow")
-	pipe, err := follow.StdoutPipe()
-	must(t, err)
-	must(t, follow.Start())
-	s.Must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
-	lines := bufio.NewReader(pipe)
-	for _, want := range []string{"COMMAND", "AllocateForConsumers"} {
-		if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, want) {
-			t.Errorf("%q, %v", line, err)
-		}
-	}
-	_ = follow.Process.Signal(os.Interrupt)
-	if err := follow.Wait(); err != nil {
-		t.Errorf("interrupted: %v", err)
-	}
 }
 
 // TestMalformedHTTP: requests that the HTTP library itself refuses get an error

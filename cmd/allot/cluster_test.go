@@ -128,8 +128,8 @@ func (r *replicas) lose(i int) {
 }
 
 // TestReplicas: each of three servers serves everything, whichever leads, and
-// what one server told can be read at all. Any of them may end, in order or not, and another one
-// leads. TestHAProxy does that under load.
+// what one server told can be read at all. Any of them may end, and another one
+// leads. TestHAProxy does that under load, and kills the leader.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	r := launchReplicas(t)
@@ -150,7 +150,8 @@ func TestReplicas(t *testing.T) {
 			t.Errorf("replica %d leads, and says %+v", was+1, told)
 		}
 	}
-	r.lose(was)
+	r.list[was].Terminate()
+	r.list[was] = nil
 	now := r.leader()
 	r.refusesOthers(was)
 	r.begin(was)
@@ -179,17 +180,17 @@ func (r *replicas) refusesOthers(i int) {
 	}
 	write(r.t, filepath.Join(r.dir, "strange"), uuid.NewString())
 	r.nats[i] = ""
-	start(r.t, r.data(i)).refuses("is the data of one of several servers", "--cluster", "nothing was changed")
+	start(r.t, r.data(i)).Refuses("is the data of one of several servers", "--cluster", "nothing was changed")
 	for data, words := range map[string][]string{
 		other: {"is the data of a single server", "--from FILE", "nothing was changed"},
 		mixed: {"of another ledger than the cluster's", "move the folder away"},
 	} {
 		r.beginOn(i, data)
-		r.list[i].refuses(words...)
+		r.list[i].Refuses(words...)
 	}
 	r.secret = filepath.Join(r.dir, "strange")
 	r.beginOn(i, filepath.Join(r.dir, "new"))
-	r.list[i].refuses("another secret", "--cluster-secret-file")
+	r.list[i].Refuses("another secret", "--cluster-secret-file")
 	r.secret, r.nats[i] = secret, nats
 }
 

@@ -1,8 +1,11 @@
 package main_test
 
 import (
+	"bufio"
 	"fmt"
 	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -47,7 +50,8 @@ func TestOrphans(t *testing.T) {
 	says(t, orphans(true, "--older-than", "0s", "--consumers", file, "--yes"), "0 orphans")
 }
 
-// TestEverydayReads: what the command line prints of a small ledger. What it prints of each answer is tested where it asks.
+// TestEverydayReads: what the command line prints of a small ledger, and of records as they come, until it is
+// interrupted. The package ask tests each answer.
 func TestEverydayReads(t *testing.T) {
 	t.Parallel()
 	s := launch(t, t.TempDir())
@@ -65,4 +69,17 @@ func TestEverydayReads(t *testing.T) {
 	} {
 		says(t, allot(t, true, append(strings.Fields(line), "--url", s.HTTP)...), wants...)
 	}
+	follow := exec.Command(binary, "log", "--url", s.HTTP, "--from", "6", "--follow")
+	pipe, err := follow.StdoutPipe()
+	must(t, err)
+	must(t, follow.Start())
+	s.Must(http.StatusNoContent, "DELETE", "/allocations/"+consumerID(1), "")
+	lines := bufio.NewReader(pipe)
+	for _, want := range []string{"COMMAND", "ReleaseConsumer"} {
+		line, err := lines.ReadString('\n')
+		must(t, err)
+		says(t, line, want)
+	}
+	must(t, follow.Process.Signal(os.Interrupt))
+	must(t, follow.Wait())
 }

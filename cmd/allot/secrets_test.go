@@ -16,10 +16,7 @@ import (
 // it cannot mean.
 func TestFlags(t *testing.T) {
 	t.Parallel()
-	n := launchtest.CheckFlags(t, name, description, &program{})
-	if n.Secrets < 10 || n.URLs < 100 || n.Nested < 5 || n.Numbers < 8 || n.Zeros < 5 {
-		t.Errorf("only %+v", n)
-	}
+	launchtest.CheckFlags(t, name, description, &program{})
 }
 
 // TestSecretsRefused: the whole command line is looked at, and what the

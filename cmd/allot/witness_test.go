@@ -130,7 +130,16 @@ func TestForeignWitness(t *testing.T) {
 	write(t, file("past"), ask(s, true, "prove", "5.0", "--at", "6"))
 	says(t, allot(t, false, witnessed("check-proof", file("past"))...), "it lacks witness.example")
 	says(t, s.Must(200, "GET", "/readyz", ""), `"checkpoints":"ok"`)
-	readTiles(t, s, "log "+key+"\nwitness w "+w.vkey+"\nquorum w\n")
+	tiles, policy := "http://"+s.HTTP+"/audit/tiles", "log "+key+"\nwitness w "+w.vkey+"\nquorum w\n"
+	reads := func(policy string, since ...string) *exec.Cmd {
+		return exec.Command(foreignProgram(t, "readtiles"), append([]string{tiles, "admin", policy}, since...)...)
+	}
+	fields := strings.Fields(output(t, reads(policy)))
+	s.Must(201, "PUT", "/traits/CUSTOM_TILED", "")
+	output(t, reads(policy, fields...))
+	if out, err := reads(strings.Replace(policy, "log ", "log x", 1)).CombinedOutput(); err == nil {
+		t.Errorf("another log is read, too: %s", out)
+	}
 	s.Must(204, "DELETE", "/allocations/22222222-2222-4222-8222-000000000001", "")
 	ask(s, true, witnessed("checkpoint", "--since", file("first"), "--out", file("second"))...)
 	s.Terminate()
@@ -161,17 +170,4 @@ func TestForeignWitness(t *testing.T) {
 	}
 	s.Must(200, "POST", "/resource_providers", `{"name":"unwitnessed"}`)
 	says(t, s.Must(503, "GET", "/audit/checkpoint", ""), "0 of 1, and 1 are needed: witness.example: ")
-}
-
-// readTiles reads all tiles of a server with torchwood's client.
-func readTiles(t *testing.T, s *server, policy string) {
-	t.Helper()
-	program := foreignProgram(t, "readtiles")
-	url := "http://" + s.HTTP + "/audit/tiles"
-	fields := strings.Fields(output(t, exec.Command(program, url, "admin", policy)))
-	s.Must(201, "PUT", "/traits/CUSTOM_TILED", "")
-	output(t, exec.Command(program, append([]string{url, "admin", policy}, fields...)...))
-	if out, err := exec.Command(program, url, "admin", strings.Replace(policy, "log ", "log x", 1)).CombinedOutput(); err == nil {
-		t.Errorf("another log is read, too: %s", out)
-	}
 }
