@@ -32,17 +32,17 @@ func TestImportPlacement(t *testing.T) {
 	first, second, file := filepath.Join(dir, "first"), filepath.Join(dir, "second"), filepath.Join(dir, "report.json")
 	dry := migrate(t, true, "import", "placement", "--from", from, "--dry-run", "--report", file)
 	out := migrate(t, true, "import", "placement", "--from", from, "--data", first)
-	if !strings.HasPrefix(out, dry) || !strings.Contains(out, "holds 3 providers and 3 consumers") {
+	if !strings.HasPrefix(out, dry) || !strings.Contains(out, "holds 4 providers and 4 consumers") {
 		t.Errorf("the dry run printed\n%s\nand the import\n%s", dry, out)
 	}
 	checkReport(t, file, dry)
 	a := launchtest.Launch(t, first)
 	out = migrateWith(t, "OS_TOKEN=admin", true, "import", "placement", "--from", "http://"+a.HTTP, "--data", second)
-	says(t, out, "not told by the source: when providers", "holds 3 providers and 3 consumers")
+	says(t, out, "not told by the source: when providers", "holds 4 providers and 4 consumers")
 	b := launchtest.Launch(t, second)
 	for _, with := range []string{from, "http://" + a.HTTP} {
 		out := migrateWith(t, "OS_TOKEN=admin", true, "compare", "placement", "--with", with, "--url", b.HTTP)
-		says(t, out, "no differences: 3 providers, 3 consumers")
+		says(t, out, "no differences: 4 providers, 4 consumers")
 	}
 	b.Must(http.StatusNoContent, "DELETE", "/allocations/"+importedServer, "")
 	b.Must(http.StatusCreated, "PUT", "/traits/CUSTOM_NEW", "")

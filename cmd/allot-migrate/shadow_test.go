@@ -430,7 +430,7 @@ type realCloud struct {
 }
 
 // newCloud skips the test where Placement or MariaDB is missing.
-func newCloud(t *testing.T, flags ...string) *realCloud {
+func newCloud(t *testing.T) *realCloud {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("skipped: it starts a database server and a Placement")
@@ -440,7 +440,7 @@ func newCloud(t *testing.T, flags ...string) *realCloud {
 	c.placement.url = c.placement.Serve(t)
 	c.placement.fill()
 	migrate(t, true, "import", "placement", "--from-file", c.placement.Config(), "--data", c.ledger)
-	c.shadowed = launchShadow(t, c.placement.url, launchtest.Launch(t, c.ledger), flags...)
+	c.shadowed = launchShadow(t, c.placement.url, launchtest.Launch(t, c.ledger))
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("%.8000s", c.Logs)
