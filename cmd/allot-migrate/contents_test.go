@@ -29,7 +29,7 @@ func TestContentsBeginALedger(t *testing.T) {
 	migrate(t, true, "import", "placement", "--from", from, "--data", first)
 	a := launchtest.Launch(t, first)
 	then := a.Must(http.StatusOK, "GET", "/audit/contents", "")
-	if got := strings.Count(then, `"kind":"provider"`); got != 2503 || !strings.Contains(then, `"name":"CUSTOM_GOLD"`) {
+	if got := strings.Count(then, `"kind":"provider"`); got != 2504 || !strings.Contains(then, `"name":"CUSTOM_GOLD"`) {
 		t.Errorf("it tells of %d providers", got)
 	}
 	sequence := strings.TrimSpace(a.Must(http.StatusOK, "GET", "/audit/status", ""))

@@ -39,6 +39,7 @@ func TestRefusedCommands(t *testing.T) {
 		{"give only one of --from and --from-file", []string{"import", "placement", "--from", "sqlite:x", "--from-file", sql}},
 		{"neither an address in its first line", []string{"import", "placement", "--from-file", conf, "--data", missing}},
 		{`no rule "nonsense"`, []string{"import", "jsonl", empty, "--dry-run", "--leave-out", "nonsense"}},
+		{`no rule "over-committed" refuses`, []string{"import", "jsonl", empty, "--dry-run", "--leave-out", "over-committed"}},
 		{"begins neither with mysql:// nor", []string{"import", "placement", "--from", "oracle://host/db", "--data", missing}},
 		{"line 1", []string{"import", "jsonl", text, "--dry-run"}},
 		{"name the Ironic with --from", []string{"import", "ironic"}},

@@ -7,16 +7,10 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/google/uuid"
-
-	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
@@ -90,27 +84,6 @@ func (s *server) loadAndKill(n *tally, more int, kill func()) {
 	clients.Wait()
 }
 
-// TestLogIsFollowed prints the records of a running server as they come, until it is interrupted.
-func TestLogIsFollowed(t *testing.T) {
-	s := launch(t, t.TempDir())
-	s.makeProvider(100)
-	follow := exec.Command(binary, "log", "--url", s.HTTP, "--from", "4", "--follow")
-	pipe, err := follow.StdoutPipe()
-	must(t, err)
-	must(t, follow.Start())
-	s.Must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
-	lines := bufio.NewReader(pipe)
-	for _, want := range []string{"COMMAND", "AllocateForConsumers"} {
-		if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, want) {
-			t.Errorf("%q, %v", line, err)
-		}
-	}
-	_ = follow.Process.Signal(os.Interrupt)
-	if err := follow.Wait(); err != nil {
-		t.Errorf("interrupted: %v", err)
-	}
-}
-
 // TestMalformedHTTP: requests that the HTTP library itself refuses get an error
 // in Placement's format, too.
 func TestMalformedHTTP(t *testing.T) {
@@ -142,35 +115,5 @@ func TestMalformedHTTP(t *testing.T) {
 			t.Errorf("%.60q: %s %q, want %q", request, answer.Status, told, want)
 		}
 		_ = conn.Close()
-	}
-}
-
-// TestConfig: a flag overrides the environment, which overrides the file.
-func TestConfig(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "allot.yaml")
-	write(t, file, "data: "+filepath.Join(dir, "from-file")+
-		"\nmax-candidates: 3\ncors-allowed-origin: [http://a.example, http://b.example]\nlog-level: debug\n")
-	t.Setenv("ALLOT_DATA", filepath.Join(dir, "from-environment"))
-	for name, flags := range map[string][]string{
-		"from-flag":        {"--data", filepath.Join(dir, "from-flag")},
-		"from-environment": nil,
-	} {
-		address := freeAddress(t)
-		args := append([]string{"serve", "--http", address, "--nats", "", "--config", file}, flags...)
-		s := begin(t, address, exec.Command(binary, args...))
-		s.Serves()
-		if _, err := os.Stat(filepath.Join(dir, name, "readmodel")); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		answer, _, err := launchtest.Exchange("GET", "http://"+address+"/", "", map[string]string{"Origin": "http://b.example"})
-		must(t, err)
-		if got := answer.Header.Get("Access-Control-Allow-Origin"); got != "http://b.example" {
-			t.Errorf("%s: a list in the file: %q", name, got)
-		}
-		s.Kill()
-		if !strings.Contains(s.Logs.String(), "level=DEBUG") {
-			t.Errorf("%s: the file's log level does not count: %s", name, s.Logs)
-		}
 	}
 }

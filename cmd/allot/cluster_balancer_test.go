@@ -10,7 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -23,12 +27,11 @@ func TestHAProxy(t *testing.T) {
 	t.Parallel()
 	r := launchReplicas(t)
 	proxy, socket := launchProxy(t, []string{r.list[0].HTTP, r.list[1].HTTP, r.list[2].HTTP})
-	address := proxy.HTTP
 	ledgertest.WaitFor(t, "HAProxy", func() bool {
-		status, err := putTrait(address, "CUSTOM_FIRST")
+		status, _, err := proxy.Call("PUT", "/traits/CUSTOM_FIRST", "", "")
 		return err == nil && status < http.StatusMultipleChoices
 	})
-	writes := startLoad(address, address, address, address)
+	writes := startLoad(proxy)
 	restart := func(i int, same string) {
 		r.begin(i, "--http", same)
 		r.list[i].HTTP = same
@@ -52,6 +55,79 @@ func TestHAProxy(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Logf("HAProxy:\n%s", proxy.Logs)
+	}
+}
+
+// load is clients that write until it is ended, each one request after the other. It notes
+// requests that were not answered as they should be.
+type load struct {
+	stop  chan struct{}
+	idle  sync.WaitGroup
+	mu    sync.Mutex
+	made  []string // traits whose making was acknowledged; guarded by mu
+	wrong []string // answers other than success; guarded by mu
+}
+
+// writePause is how often a client writes at most: the test is about what happens
+// meanwhile, and not about how many they are.
+const writePause = 50 * time.Millisecond
+
+func startLoad(to *server) *load {
+	l := &load{stop: make(chan struct{})}
+	for range 4 {
+		l.idle.Go(func() {
+			pace := time.NewTicker(writePause)
+			defer pace.Stop()
+			for l.write(to, pace.C) {
+			}
+		})
+	}
+	return l
+}
+
+// write sends a write until it is answered: a server that finds no leader in time answers 503, and its client sends it
+// again. It reports whether the clients go on.
+func (l *load) write(to *server, pace <-chan time.Time) bool {
+	name := "CUSTOM_" + strings.ToUpper(strings.ReplaceAll(uuid.NewString(), "-", "_"))
+	for again := false; ; again = true {
+		select {
+		case <-l.stop:
+			return false
+		case <-pace:
+		}
+		status, _, err := to.Call("PUT", "/traits/"+name, "", "")
+		if err == nil && status == http.StatusServiceUnavailable {
+			continue
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if err == nil && (status == http.StatusCreated || again && status == http.StatusNoContent) {
+			l.made = append(l.made, name)
+		} else {
+			l.wrong = append(l.wrong, fmt.Sprintf("%s: %d, %v", name, status, err))
+		}
+		return true
+	}
+}
+
+// end stops the clients, and fails the test if any request was refused.
+func (l *load) end(t *testing.T) {
+	t.Helper()
+	close(l.stop)
+	l.idle.Wait()
+	if len(l.wrong) > 0 {
+		t.Errorf("%d of %d writes failed, such as %s", len(l.wrong), len(l.made)+len(l.wrong), l.wrong[0])
+	}
+}
+
+// holds checks that a replica has everything that was acknowledged.
+func (l *load) holds(t *testing.T, s *server) {
+	t.Helper()
+	traits := s.Must(200, "GET", "/traits", "")
+	for _, name := range l.made {
+		if !strings.Contains(traits, `"`+name+`"`) {
+			t.Fatalf("%s was acknowledged, and is not there", name)
+		}
 	}
 }
 

@@ -85,27 +85,6 @@ func (s *server) waitReady() {
 	}, func() any { return s.Logs })
 }
 
-// waitAnswer waits until what a path answers has some words.
-func (s *server) waitAnswer(path, words string) {
-	s.T.Helper()
-	ledgertest.WaitFor(s.T, fmt.Sprintf("%s to say %q", path, words), func() bool {
-		_, body, err := sendTo("GET", "http://"+s.HTTP+path, "", nil)
-		return err == nil && strings.Contains(body, words)
-	}, func() any { return s.Logs })
-}
-
-// sameDigest makes sure that all replicas have the same read models.
-func (r *replicas) sameDigest() {
-	r.t.Helper()
-	digests := make([]string, len(r.list))
-	ledgertest.WaitFor(r.t, "one digest", func() bool {
-		for i, s := range r.list {
-			digests[i] = s.Must(200, "GET", "/audit/digest", "")
-		}
-		return digests[0] == digests[1] && digests[1] == digests[2]
-	}, func() any { return digests })
-}
-
 // TestBeginningBesideALedger: a server whose disk was lost, and on whose new one
 // allot init was run, takes part in nothing of the ledger that the others have:
 // JetStream never begins there, also while one of them is away. With leave to rejoin
@@ -126,7 +105,7 @@ func TestBeginningBesideALedger(t *testing.T) {
 		}
 	}
 	r.begin(victim)
-	r.list[victim].refuses("have a ledger already", "allot init", "nothing was changed", filepath.Join(r.data(victim), "log"))
+	r.list[victim].Refuses("have a ledger already", "allot init", "nothing was changed", filepath.Join(r.data(victim), "log"))
 	never()
 
 	// Without a quorum no server can say which ledger it is; it waits, and does not vote.
@@ -134,7 +113,10 @@ func TestBeginningBesideALedger(t *testing.T) {
 	r.lose(leader)
 	r.begin(victim)
 	r.list[victim].waitLog("0 of 2 other servers answer")
-	r.list[victim].waitAnswer("/readyz", "0 of 2 other servers answer")
+	ledgertest.WaitFor(t, "/readyz to say that no other server answers", func() bool {
+		_, body, err := r.list[victim].Call("GET", "/readyz", "", "")
+		return err == nil && strings.Contains(body, "0 of 2 other servers answer")
+	}, func() any { return r.list[victim].Logs })
 	r.begin(other)
 	r.list[victim].waitLog("has commits, and does not know yet of which ledger")
 	if status, h := r.list[other].standing("/readyz"); status == 200 {
@@ -142,12 +124,12 @@ func TestBeginningBesideALedger(t *testing.T) {
 	}
 	never()
 	r.begin(leader)
-	r.list[victim].refuses("have a ledger already")
+	r.list[victim].Refuses("have a ledger already")
 	never()
 
 	must(t, os.RemoveAll(r.data(victim)))
 	r.begin(victim) // which does not know that its log is lost, and not on a disk that is not mounted
-	r.list[victim].refuses("which has none", "nothing was changed", "allot cluster rejoin --data")
+	r.list[victim].Refuses("which has none", "nothing was changed", "allot cluster rejoin --data")
 	allot(t, true, "cluster", "rejoin", "--data", r.data(victim))
 	r.begin(victim, "--pace-copy-needed")
 	r.serve()
@@ -155,5 +137,12 @@ func TestBeginningBesideALedger(t *testing.T) {
 		s.Must(204, "GET", "/traits/CUSTOM_KEPT", "")
 	}
 	r.list[victim].waitLog("State and read models have come")
-	r.sameDigest()
+	digests := make(map[string]bool)
+	ledgertest.WaitFor(t, "one digest", func() bool {
+		clear(digests)
+		for _, s := range r.list {
+			digests[s.Must(200, "GET", "/audit/digest", "")] = true
+		}
+		return len(digests) == 1
+	}, func() any { return digests })
 }

@@ -108,7 +108,7 @@ func TestKubernetesFile(t *testing.T) {
 			})
 		}
 		ledgertest.WaitFor(t, "a write", func() bool {
-			status, err := putTrait(s.HTTP, fmt.Sprintf("CUSTOM_%d", i))
+			status, _, err := s.Call("PUT", fmt.Sprintf("/traits/CUSTOM_%d", i), "", "")
 			return err == nil && status == http.StatusCreated
 		})
 	}

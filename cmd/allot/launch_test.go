@@ -51,14 +51,12 @@ func launch(t *testing.T, data string, flags ...string) *server {
 	return &server{launchtest.Launch(t, data, flags...)}
 }
 
-// tail is the end of a long text.
-func tail(text string, size int) string { return text[max(0, len(text)-size):] }
-
 // tellsIfFailed has a test that fails tell what a server logged at last.
 func (s *server) tellsIfFailed(name string) {
 	s.T.Cleanup(func() {
 		if s.T.Failed() {
-			s.T.Logf("%s, at last:\n%s", name, tail(s.Logs.String(), 4000))
+			logs := s.Logs.String()
+			s.T.Logf("%s, at last:\n%s", name, logs[max(0, len(logs)-4000):])
 		}
 	})
 }
@@ -75,11 +73,6 @@ func start(t *testing.T, data string, flags ...string) *server {
 func begin(t *testing.T, address string, cmd *exec.Cmd) *server {
 	t.Helper()
 	return &server{launchtest.Begin(t, address, cmd)}
-}
-
-// at is the same server at another of its addresses.
-func (s *server) at(address string) *server {
-	return &server{&launchtest.Server{T: s.T, HTTP: address, Logs: s.Logs}}
 }
 
 // dial connects to NATS until the test ends. What the server refuses later is
@@ -126,18 +119,6 @@ func times(few, many int) int {
 func tell(t *testing.T, fault string, injected int, outcome string) {
 	t.Helper()
 	t.Logf("FAULT | %s | %d | %s |", fault, injected, outcome)
-}
-
-// refuses checks that a server ends by itself, and says why and what to do.
-func (s *server) refuses(words ...string) {
-	s.T.Helper()
-	if s.Serves() {
-		s.T.Fatalf("it serves:\n%s", s.Logs)
-	}
-	if s.Wait() == nil {
-		s.T.Error("it ended as if all were well")
-	}
-	says(s.T, s.Logs.String(), words...)
 }
 
 // replaceTree copies a file or folder in the place of another.

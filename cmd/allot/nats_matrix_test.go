@@ -20,21 +20,6 @@ import (
 	"github.com/allot-project/allot/commands/demand"
 )
 
-// matrixRows reads the table in docs/security.md: for each row its name, and a
-// cell per persona.
-func matrixRows(t *testing.T) (personas []string, rows map[string][]string) {
-	t.Helper()
-	table := securityTable(t, "NATS", "")
-	personas, rows = table[0][1:], make(map[string][]string)
-	for _, cells := range table[1:] {
-		rows[cells[0]] = cells[1:]
-	}
-	if len(personas) != 10 || len(rows) != 16 {
-		t.Fatalf("the table has %d personas and %d rows", len(personas), len(rows))
-	}
-	return personas, rows
-}
-
 // Entities of the project p, to which the tenant is bound, and of q.
 const (
 	anyProvider = "11111111-1111-4111-8111-111111111111"
@@ -238,12 +223,16 @@ func (p *persona) happens(t *testing.T, sub *nats.Subscription) bool {
 		for len(wanted) > 0 {
 			msg, err := witness.NextMsg(hang)
 			must(t, err)
+			if id, is := strings.CutPrefix(msg.Subject, consumerNotice); is {
+				says(t, fmt.Sprint(msg.Header), "ce-specversion:[1.0]", "ce-type:[org.allot.record.AllocateForConsumers]",
+					"Content-Type:[application/json]", "ce-subject:[consumer/"+id+"]", "ce-id:[", "ce-source:[", "ce-time:[")
+			}
 			wanted = slices.DeleteFunc(wanted, func(subject string) bool { return subject == msg.Subject })
 		}
 	}
 	change(ownThing, "p")
 	change(otherThing, "q")
-	hears("allot.notice.project.p", "allot.notice.project.q", consumerNotice+ownThing, consumerNotice+otherThing)
+	hears("allot.notice.project.p", "allot.notice.project.q", "allot.notice.user.u", consumerNotice+ownThing, consumerNotice+otherThing)
 	if sub.Subject == wire.HeartbeatSubject {
 		hears(wire.HeartbeatSubject)
 	}
@@ -317,22 +306,16 @@ func embeddedPersonas(t *testing.T) map[string]*persona {
 	}
 }
 
-// documentedNATS starts a NATS server with the documented configuration. as is the URL of a user.
-func documentedNATS(t *testing.T) (address string, as func(user, variable string) string) {
-	t.Helper()
-	text := read(t, "../../docs/nats-server.conf")
-	file := filepath.Join(t.TempDir(), "nats-server.conf")
-	write(t, file, regexp.MustCompile(`\$(\w+_PASSWORD)`).ReplaceAllString(text, "secret-$1"))
-	opts, err := natsserver.ProcessConfigFile(file)
-	must(t, err)
-	address = serveNATS(t, opts).Addr().String()
-	return address, func(user, variable string) string { return "nats://" + user + ":secret-" + variable + "@" + address }
-}
-
 // externalPersonas are the personas of a server with the documented
 // configuration.
 func externalPersonas(t *testing.T) map[string]*persona {
-	address, as := documentedNATS(t)
+	documented := filepath.Join(t.TempDir(), "nats-server.conf")
+	text := regexp.MustCompile(`\$(\w+_PASSWORD)`).ReplaceAllString(read(t, "../../docs/nats-server.conf"), "secret-$1")
+	write(t, documented, text)
+	opts, err := natsserver.ProcessConfigFile(documented)
+	must(t, err)
+	address := serveNATS(t, opts).Addr().String()
+	as := func(user, variable string) string { return "nats://" + user + ":secret-" + variable + "@" + address }
 	flags := filepath.Join(t.TempDir(), "allot.yaml")
 	write(t, flags, fmt.Sprintf("nats-url: %s\nnats-door-url: %s\n",
 		as("allot-log", "ALLOT_LOG_PASSWORD"), as("allot-door", "ALLOT_DOOR_PASSWORD")))
@@ -360,8 +343,14 @@ func externalPersonas(t *testing.T) map[string]*persona {
 // compares the results with the table in docs/security.md.
 func TestNATSMatrix(t *testing.T) {
 	t.Parallel()
-	personas, rows := matrixRows(t)
-	named := make(map[string]bool)
+	table := securityTable(t, "NATS", "")
+	personas, rows, named := table[0][1:], make(map[string][]string), make(map[string]bool)
+	for _, cells := range table[1:] {
+		rows[cells[0]] = cells[1:]
+	}
+	if len(personas) != 10 || len(rows) != 16 {
+		t.Fatalf("the table has %d personas and %d rows", len(personas), len(rows))
+	}
 	for what := range rows {
 		for name := range strings.SplitSeq(strings.TrimPrefix(strings.TrimPrefix(what, "command "), "query "), ", ") {
 			named[name] = true

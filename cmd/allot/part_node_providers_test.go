@@ -61,5 +61,5 @@ func TestProvidersOfNodesDeletedMeanwhile(t *testing.T) {
 	s.Must(204, "PUT", "/allocations/"+consumerID(1), holding(two))
 	s.mustMetal(200, "PATCH", "/nodes/"+two, `[{"op":"add","path":"/instance_uuid","value":"`+consumerID(2)+`"}]`)
 	s.Kill()
-	start(t, data, "--node-providers").refuses("have two owners", two, consumerID(1), consumerID(2))
+	start(t, data, "--node-providers").Refuses("have two owners", two, consumerID(1), consumerID(2))
 }

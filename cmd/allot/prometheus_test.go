@@ -41,7 +41,26 @@ func TestPrometheus(t *testing.T) {
 	p.eventually(`allot_commands_total{command="CreateProvider",outcome="accepted"} == 1`)
 	p.eventually(`allot_http_requests_total{route="/resource_providers",method="POST"} == 1`)
 	p.eventually(`histogram_quantile(0.99, sum by (le) (allot_commit_stage_duration_seconds_bucket{stage="append"})) > 0`)
-	p.checkRules()
+	// All rules are evaluated without an error, and none fires.
+	var answer struct {
+		Data struct {
+			Groups []struct {
+				Rules []struct{ Name, Health, State, LastError string } `json:"rules"`
+			} `json:"groups"`
+		} `json:"data"`
+	}
+	ledgertest.WaitFor(t, "12 rules that are well", func() bool {
+		must(t, p.ask("/api/v1/rules", &answer))
+		healthy := 0
+		for _, group := range answer.Data.Groups {
+			for _, rule := range group.Rules {
+				if rule.Health == "ok" && rule.State != "firing" && rule.LastError == "" {
+					healthy++
+				}
+			}
+		}
+		return healthy >= 12
+	}, func() any { return fmt.Sprintf("%+v\n%s", answer, p.Logs) })
 }
 
 type prometheus struct{ *server }
@@ -67,30 +86,6 @@ func (p *prometheus) eventually(query string) {
 	ledgertest.WaitFor(p.T, "Prometheus to find "+query, func() bool {
 		err := p.ask("/api/v1/query?query="+url.QueryEscape(query), &answer)
 		return err == nil && answer.Status == "success" && len(answer.Data.Result) > 0
-	}, func() any { return fmt.Sprintf("%+v\n%s", answer, p.Logs) })
-}
-
-// checkRules wants all rules to be evaluated without an error, and none to fire.
-func (p *prometheus) checkRules() {
-	p.T.Helper()
-	var answer struct {
-		Data struct {
-			Groups []struct {
-				Rules []struct{ Name, Health, State, LastError string } `json:"rules"`
-			} `json:"groups"`
-		} `json:"data"`
-	}
-	ledgertest.WaitFor(p.T, "12 rules that are well", func() bool {
-		must(p.T, p.ask("/api/v1/rules", &answer))
-		healthy := 0
-		for _, group := range answer.Data.Groups {
-			for _, rule := range group.Rules {
-				if rule.Health == "ok" && rule.State != "firing" && rule.LastError == "" {
-					healthy++
-				}
-			}
-		}
-		return healthy >= 12
 	}, func() any { return fmt.Sprintf("%+v\n%s", answer, p.Logs) })
 }
 

@@ -15,14 +15,7 @@ import (
 	"testing"
 )
 
-// call runs the binary with nothing on standard input.
-func call(t *testing.T, args ...string) (out string, ok bool) {
-	t.Helper()
-	out, code := exit(t, args...)
-	return out, code == 0
-}
-
-// exit is call with the exit status.
+// exit runs the binary with nothing on standard input, and returns its exit status, too.
 func exit(t *testing.T, args ...string) (out string, code int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), hang)
@@ -202,7 +195,11 @@ func askRefusals(server string) []refusal {
 		{"missing flags: --most=N or --none", ask("limits", "set", "--class", "VCPU")},
 		{"there are no such records", ask("history", "consumer", consumerID(1))},
 		{`<of> must be one of "consumer",`, ask("history", "consumers", consumerID(1))},
-		{`no provider has the name "nosuch"`, ask("holders", "nosuch")},
+		{`nothing found: no provider has the name "nosuch", or a uuid that begins with it`, ask("get", "provider", "nosuch")},
+		{`nothing found: no provider has the name "nosuch"`, ask("holders", "nosuch", "--at", "1")},
+		{"nothing found: consumer " + consumerID(1) + " holds nothing", ask("get", "consumer", consumerID(1))},
+		{"nothing found: project q holds nothing", ask("get", "project", "q")},
+		{"nothing found: there are no allocations", ask("list", "allocations")},
 		{`did you mean "providers"?`, ask("list", "provider")},
 		{"No such resource class VCPUS", ask("why-not", "--candidates", "resources=VCPUS:1")},
 		{`"yesterday" is neither a sequence nor an RFC 3339 time`, ask("log", "--at", "yesterday")},
@@ -284,8 +281,8 @@ func TestServeCheckFindsWhatWouldStopAStart(t *testing.T) {
 		{false, "--policy-file", []string{"--policy-file", text}},
 	} {
 		args := append([]string{"serve", "--check", "--data", fresh, "--http", "127.0.0.1:0", "--nats", ""}, row.args...)
-		if out, good := call(t, args...); good != row.good || !strings.Contains(out, row.says) {
-			t.Errorf("%q ends well: %v; want %v and %q:\n%s", row.args, good, row.good, row.says, out)
+		if out, code := exit(t, args...); (code == 0) != row.good || !strings.Contains(out, row.says) {
+			t.Errorf("%q ends with %d; want %v and %q:\n%s", row.args, code, row.good, row.says, out)
 		}
 	}
 	if _, err := os.Stat(filepath.Dir(fresh)); !errors.Is(err, fs.ErrNotExist) {

@@ -98,11 +98,15 @@ func promised(t *testing.T) (personas []string, routes map[string][]string) {
 	table := securityTable(t, "REST", "route")
 	personas, routes = table[0][1:], make(map[string][]string)
 	for _, cells := range table[1:] {
-		for _, route := range routesOf(cells[0]) {
-			if routes[route] != nil || len(cells) != len(personas)+1 {
-				t.Errorf("%s stands twice in the table, or has %d cells", route, len(cells))
+		for one := range strings.SplitSeq(cells[0], ", ") { // in backquotes: methods and a path
+			words := strings.Fields(strings.Trim(one, "`"))
+			for _, method := range words[:len(words)-1] {
+				route := method + " " + words[len(words)-1]
+				if routes[route] != nil || len(cells) != len(personas)+1 {
+					t.Errorf("%s stands twice in the table, or has %d cells", route, len(cells))
+				}
+				routes[route] = cells[1:]
 			}
-			routes[route] = cells[1:]
 		}
 	}
 	return personas, routes
@@ -125,17 +129,6 @@ func securityTable(t *testing.T, section, head string) (table [][]string) {
 		table = append(table, cells)
 	}
 	return slices.Delete(table, 1, 2) // the line below the heads
-}
-
-// routesOf returns the routes of a row: in each pair of backquotes stand methods and a path.
-func routesOf(cell string) (routes []string) {
-	for one := range strings.SplitSeq(cell, ", ") {
-		words := strings.Fields(strings.Trim(one, "`"))
-		for _, method := range words[:len(words)-1] {
-			routes = append(routes, method+" "+words[len(words)-1])
-		}
-	}
-	return routes
 }
 
 // populateForStrangers makes the entities that the routes name, as an
@@ -304,7 +297,7 @@ func TestForeignPages(t *testing.T) {
 	for _, d := range []struct {
 		server *server
 		routes []string
-	}{{s, append(s.served(admin), "GET /console")}, {s.at(metrics), []string{"GET /metrics"}}} {
+	}{{s, append(s.served(admin), "GET /console")}, {&server{&launchtest.Server{T: t, HTTP: metrics}}, []string{"GET /metrics"}}} {
 		for _, route := range d.routes {
 			method, path, _ := strings.Cut(route, " ")
 			for _, headers := range []map[string]string{

@@ -130,7 +130,16 @@ func TestForeignWitness(t *testing.T) {
 	write(t, file("past"), ask(s, true, "prove", "5.0", "--at", "6"))
 	says(t, allot(t, false, witnessed("check-proof", file("past"))...), "it lacks witness.example")
 	says(t, s.Must(200, "GET", "/readyz", ""), `"checkpoints":"ok"`)
-	readTiles(t, s, "log "+key+"\nwitness w "+w.vkey+"\nquorum w\n")
+	tiles, policy := "http://"+s.HTTP+"/audit/tiles", "log "+key+"\nwitness w "+w.vkey+"\nquorum w\n"
+	reads := func(policy string, since ...string) *exec.Cmd {
+		return exec.Command(foreignProgram(t, "readtiles"), append([]string{tiles, "admin", policy}, since...)...)
+	}
+	fields := strings.Fields(output(t, reads(policy)))
+	s.Must(201, "PUT", "/traits/CUSTOM_TILED", "")
+	output(t, reads(policy, fields...))
+	if out, err := reads(strings.Replace(policy, "log ", "log x", 1)).CombinedOutput(); err == nil {
+		t.Errorf("another log is read, too: %s", out)
+	}
 	s.Must(204, "DELETE", "/allocations/22222222-2222-4222-8222-000000000001", "")
 	ask(s, true, witnessed("checkpoint", "--since", file("first"), "--out", file("second"))...)
 	s.Terminate()
@@ -161,59 +170,4 @@ func TestForeignWitness(t *testing.T) {
 	}
 	s.Must(200, "POST", "/resource_providers", `{"name":"unwitnessed"}`)
 	says(t, s.Must(503, "GET", "/audit/checkpoint", ""), "0 of 1, and 1 are needed: witness.example: ")
-}
-
-// readTiles reads all tiles of a server with torchwood's client.
-func readTiles(t *testing.T, s *server, policy string) {
-	t.Helper()
-	program := foreignProgram(t, "readtiles")
-	url := "http://" + s.HTTP + "/audit/tiles"
-	fields := strings.Fields(output(t, exec.Command(program, url, "admin", policy)))
-	s.Must(201, "PUT", "/traits/CUSTOM_TILED", "")
-	output(t, exec.Command(program, append([]string{url, "admin", policy}, fields...)...))
-	if out, err := exec.Command(program, url, "admin", strings.Replace(policy, "log ", "log x", 1)).CombinedOutput(); err == nil {
-		t.Errorf("another log is read, too: %s", out)
-	}
-}
-
-// TestSignedCheckpoints: an auditor who has kept a checkpoint can check later
-// what happened to the log, offline and with only the public key.
-func TestSignedCheckpoints(t *testing.T) {
-	t.Parallel()
-	dir, data, address := t.TempDir(), t.TempDir(), freeAddress(t)
-	file := func(name string) string { return filepath.Join(dir, name) }
-	key := strings.TrimSpace(allot(t, true, "signing-key", "operator.example", file("key")))
-	allot(t, false, "signing-key", "operator.example", file("key"))
-	other := strings.TrimSpace(allot(t, true, "signing-key", "operator.example", file("other")))
-	// With a snapshot the log is signed, too, maybe after the last command.
-	// Without one, commits before a kill stay unsigned.
-	s := busy(t, data, "--signing-key", file("key"), "--nats", address, "--pace-snapshot-records", "0", "--pace-snapshot-age", "0s")
-	ask := func(good bool, args ...string) string {
-		t.Helper()
-		return allot(t, good, append(args, "--url", s.HTTP)...)
-	}
-	ask(true, "checkpoint", "--public-key", key, "--out", file("first"))
-	ask(false, "checkpoint", "--public-key", other)
-	s.Must(204, "DELETE", "/allocations/22222222-2222-4222-8222-000000000001", "")
-	says(t, ask(true, "checkpoint", "--public-key", key, "--since", file("first")), "and 1 more")
-	evidence := ask(true, "prove", "5.0")
-	write(t, file("evidence"), evidence)
-	says(t, allot(t, true, "check-proof", file("evidence"), "--public-key", key), `"sequence":5,"index":0`)
-	allot(t, false, "check-proof", file("evidence"), "--public-key", other)
-	write(t, file("evidence"), strings.Replace(evidence, `"number":4`, `"number":5`, 1))
-	allot(t, false, "check-proof", file("evidence"), "--public-key", key)
-	ask(false, "prove", "999.0")
-	ask(false, "prove", "5")
-	allot(t, true, "export", file("whole"), "--nats-url", "nats://"+address)
-	s.Kill()
-	allot(t, true, "verify", "--archive", file("whole"), "--public-key", key)
-	allot(t, false, "verify", "--archive", file("whole"), "--public-key", other)
-	says(t, allot(t, false, "verify", "--data", data, "--public-key", key), "no signed checkpoint")
-	allot(t, true, "verify", "--data", data)
-	allot(t, true, "sign", "--data", data, "--signing-key", file("key"))
-	allot(t, true, "verify", "--data", data, "--public-key", key)
-	allot(t, true, "export", file("part"), "--data", data, "--from", "5")
-	says(t, allot(t, true, "verify", "--archive", file("part"), "--public-key", key), "one vouches")
-	allot(t, true, "import", file("whole"), "--data", file("imported"))
-	allot(t, true, "verify", "--data", file("imported"), "--public-key", key)
 }

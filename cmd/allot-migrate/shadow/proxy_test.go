@@ -84,8 +84,6 @@ func (s *service) refuses(status int, these func(*http.Request) bool) {
 	}
 }
 
-func isPut(r *http.Request) bool { return r.Method == http.MethodPut }
-
 // later is how much was missed, and how much is looked at later.
 func later(s *Shadow) (missing, unsure int) {
 	s.queue.mu.Lock()
@@ -309,7 +307,7 @@ func TestRehearsals(t *testing.T) {
 		t.Run(lead.String(), func(t *testing.T) {
 			t.Parallel()
 			services := [2]*service{newService(t), newService(t)}
-			services[lead].refuses(http.StatusBadRequest, isPut)
+			services[lead].refuses(http.StatusBadRequest, func(r *http.Request) bool { return r.Method == http.MethodPut })
 			s, clients := between(t, lead, services[Placement], services[Allot])
 			wants(t, http.StatusBadRequest, "PUT", clients.URL+"/traits/CUSTOM_A", "")
 			ledgertest.WaitFor(t, "everything", settledQueue(s))

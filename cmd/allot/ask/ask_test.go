@@ -198,8 +198,7 @@ func TestEveryCommandHasARow(t *testing.T) {
 	}
 }
 
-// TestAnswersArePrinted: each question prints what the recorded answers say, as text, as CSV and
-// as JSON.
+// TestAnswersArePrinted: each question prints what the recorded answers say.
 func TestAnswersArePrinted(t *testing.T) {
 	for name, q := range asks {
 		out, err := run(t, server(t, "somename"), name)
@@ -207,17 +206,11 @@ func TestAnswersArePrinted(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		launchtest.Says(t, out, q.has...)
-		out, err = run(t, server(t, "somename"), name, "--json")
-		for _, line := range strings.Split(strings.TrimSpace(out), "\n") {
-			if err != nil || line != "" && !json.Valid([]byte(line)) {
-				t.Errorf("%s --json prints %q: %v", name, line, err)
-			}
-		}
 	}
 }
 
 // TestHostileNamesStayInTheirCell: names of clients that hide, turn, forge rows or move the cursor
-// change nothing but their own cell, whatever is asked, in each format.
+// change nothing but their own cell, whatever is asked, in each format, and JSON stays JSON.
 func TestHostileNamesStayInTheirCell(t *testing.T) {
 	for name := range asks {
 		for _, format := range []string{"", "--csv", "--json"} {
@@ -240,6 +233,9 @@ func TestHostileNamesStayInTheirCell(t *testing.T) {
 				t.Errorf("%s %s: a name has forged rows:\n%s", name, format, out)
 			}
 			for _, line := range strings.Split(out, "\n") {
+				if format == "--json" && line != "" && !json.Valid([]byte(line)) {
+					t.Errorf("%s --json prints %q", name, line)
+				}
 				if format == "--csv" && (strings.HasPrefix(line, "=") || strings.Contains(line, ",=")) && name != "what-if" {
 					t.Errorf("%s: a spreadsheet would compute %q", name, line)
 				}

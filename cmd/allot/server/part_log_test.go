@@ -18,23 +18,6 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// onNATS is the log of a cluster of three whose NATS runs, with its connection, and nothing else.
-func onNATS(t *testing.T) *logPart {
-	t.Helper()
-	s := newServer(&Command{Cluster: clusterFlags{Members: []string{"a:1", "b:1", "c:1"}, Name: "a"}}, slog.New(slog.DiscardHandler))
-	s.verdict.Verdict = &blocks.Verdict{}
-	var err error
-	if s.nats.Server, err = embedded.Start(t.Context(), embedded.Config{StoreDir: t.TempDir()}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.nats.Shutdown)
-	if s.log.nc, err = s.nats.Connect(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.log.nc.Close)
-	return s.log
-}
-
 // TestServersOnOneNATSElect: a server on an external NATS takes part in the election, though no flag says that there
 // are others, under a name of its own.
 func TestServersOnOneNATSElect(t *testing.T) {
@@ -48,13 +31,20 @@ func TestServersOnOneNATSElect(t *testing.T) {
 // TestFewReplicas: a cluster's server refuses a log that would be lost with one
 // of its servers.
 func TestFewReplicas(t *testing.T) {
-	l := onNATS(t)
-	if _, err := jetstream.Open(t.Context(), l.nc, jetstream.Config{MayCreate: true, Replicas: 1}); err != nil {
-		t.Fatal(err)
-	}
+	s := newServer(&Command{Cluster: clusterFlags{Members: []string{"a:1", "b:1", "c:1"}, Name: "a"}}, slog.New(slog.DiscardHandler))
+	s.verdict.Verdict = &blocks.Verdict{}
+	var err error
+	s.nats.Server, err = embedded.Start(t.Context(), embedded.Config{StoreDir: t.TempDir()})
+	ledgertest.OK(t, err)
+	t.Cleanup(s.nats.Shutdown)
+	s.log.nc, err = s.nats.Connect()
+	ledgertest.OK(t, err)
+	t.Cleanup(s.log.nc.Close)
+	_, err = jetstream.Open(t.Context(), s.log.nc, jetstream.Config{MayCreate: true, Replicas: 1})
+	ledgertest.OK(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	err := l.openShared(ctx, jetstream.Config{})
+	err = s.log.openShared(ctx, jetstream.Config{})
 	launchtest.Says(t, fmt.Sprint(err), "the log has 1 replicas, but with 3 servers it needs 3", "nothing was changed")
 }
 

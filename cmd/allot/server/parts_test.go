@@ -252,36 +252,3 @@ func TestFailureOfAnEndedPhase(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-// TestLeadAgain: lead starts and stops while the rest stays, even if its start
-// fails.
-func TestLeadAgain(t *testing.T) {
-	var d diary
-	list := d.list()
-	var broken error
-	list[3].start = func(context.Context) error { d.note("+", "d"); return broken }
-	p := quietParts(list)
-	if err := p.start(t.Context(), open, follow); err != nil {
-		t.Fatal(err)
-	}
-	d.wants(t, "+a +b +e")
-	for range 3 {
-		if err := p.start(t.Context(), lead); err != nil {
-			t.Fatal(err)
-		}
-		d.wants(t, "+c +d")
-		if err := p.stop(lead); err != nil {
-			t.Fatal(err)
-		}
-		d.wants(t, "-d -c")
-	}
-	broken = errors.New("broken")
-	if err := p.start(t.Context(), lead); !errors.Is(err, broken) {
-		t.Errorf("got %v", err)
-	}
-	d.wants(t, "+c +d -c")
-	if err := p.stop(open, follow, lead); err != nil {
-		t.Fatal(err)
-	}
-	d.wants(t, "!b -e -b -a")
-}

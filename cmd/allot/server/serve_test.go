@@ -100,15 +100,6 @@ func TestServerEndsWithAPart(t *testing.T) {
 	ledgertest.OK(t, s.stop())
 }
 
-// TestFollowAlone: a server that has not led yet answers reads, takes no commands, and stops.
-func TestFollowAlone(t *testing.T) {
-	s := newServer(&Command{Data: t.TempDir(), HTTP: "127.0.0.1:0"}, slog.New(slog.DiscardHandler))
-	ledgertest.OK(t, s.parts.start(t.Context(), open, follow))
-	s.wants(t, http.StatusOK, "GET", "/resource_providers", "")
-	s.wants(t, http.StatusServiceUnavailable, "POST", "/resource_providers", `{"name":"p"}`)
-	ledgertest.OK(t, s.stop())
-}
-
 // TestRouter: each path finds its own route, and no other.
 func TestRouter(t *testing.T) {
 	found := ""

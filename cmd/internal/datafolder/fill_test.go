@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/cmd/internal/launchtest"
@@ -16,7 +15,7 @@ import (
 )
 
 // filled is a log of commits with one record each.
-func filled(t testing.TB, commits int) (*memlog.Log, ledger.Head) {
+func filled(t *testing.T, commits int) (*memlog.Log, ledger.Head) {
 	t.Helper()
 	log, head := &memlog.Log{}, ledger.Head{}
 	builder := ledger.NewCommitBuilder()
@@ -66,19 +65,5 @@ func TestFill(t *testing.T) {
 	verdict, err := files.Judge(t.Context(), blocks.JudgeOptions{})
 	if err != nil || verdict.Report == nil || verdict.Last != head || verdict.Commits != 500 {
 		t.Errorf("%+v, %v", verdict, err)
-	}
-}
-
-// BenchmarkFill tells how many commits a second an import or a restore writes.
-func BenchmarkFill(b *testing.B) {
-	const commits = 100_000
-	log, head := filled(b, commits)
-	for b.Loop() {
-		files := embedded.Files(filepath.Join(b.TempDir(), "log"))
-		began := time.Now()
-		if err := datafolder.Fill(b.Context(), files, blocks.Import{From: "a benchmark", Last: head}, log.Read, "filling"); err != nil {
-			b.Fatal(err)
-		}
-		b.ReportMetric(commits/time.Since(began).Seconds(), "commits/s")
 	}
 }

@@ -93,7 +93,7 @@ func Begin(t *testing.T, address string, cmd *exec.Cmd) *Server {
 func (s *Server) Again() {
 	s.T.Helper()
 	cmd := exec.Command(s.Cmd.Path, s.Cmd.Args[1:]...)
-	cmd.Env = s.Cmd.Env
+	cmd.Env, cmd.Dir, cmd.SysProcAttr = s.Cmd.Env, s.Cmd.Dir, s.Cmd.SysProcAttr
 	s.begin(cmd)
 }
 
@@ -111,19 +111,27 @@ func (s *Server) begin(cmd *exec.Cmd) {
 	s.T.Cleanup(s.End)
 }
 
+// Refuses checks that a server ends by itself, and says why and what to do.
+func (s *Server) Refuses(words ...string) {
+	s.T.Helper()
+	if s.Serves() {
+		s.T.Fatalf("it serves:\n%s", s.Logs)
+	}
+	if s.Wait() == nil {
+		s.T.Error("it ended as if all were well")
+	}
+	Says(s.T, s.Logs.String(), words...)
+	if strings.Contains(s.Logs.String(), "panic") {
+		s.T.Errorf("the server panics:\n%s", s.Logs)
+	}
+}
+
 // Refused checks that no server starts on a folder, that it prints these words, and
 // changes no byte.
 func Refused(t *testing.T, data string, words ...string) {
 	t.Helper()
 	before := BytesOf(t, data)
-	s := Serve(t, data)
-	if s.Wait() == nil {
-		t.Error("the server ended well")
-	}
-	Says(t, s.Logs.String(), append(words, "nothing was changed")...)
-	if strings.Contains(s.Logs.String(), "panic") {
-		t.Errorf("the server panics:\n%s", s.Logs)
-	}
+	Serve(t, data).Refuses(append(words, "nothing was changed")...)
 	if BytesOf(t, data) != before {
 		t.Error("a refusal changed what is on the disk")
 	}

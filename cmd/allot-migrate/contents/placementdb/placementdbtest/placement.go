@@ -9,12 +9,13 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // Placement is OpenStack's Placement on a database.
 type Placement struct {
-	Process *Process // once it serves
+	Process *launchtest.Server // once it serves
 	dir     string
 }
 
@@ -44,17 +45,14 @@ func NewPlacement(t testing.TB, connection string) *Placement {
 // Sync makes the tables, where the Placement is not served yet.
 func (p *Placement) Sync(t testing.TB) {
 	t.Helper()
-	sync := exec.Command("placement-manage", "--config-file", p.Config(), "db", "sync")
-	if out, err := sync.CombinedOutput(); err != nil {
-		t.Fatalf("placement-manage db sync: %v\n%s", err, out)
-	}
+	launchtest.Output(t, exec.Command("placement-manage", "--config-file", p.Config(), "db", "sync"))
 }
 
 // Config is the path of placement.conf, which has the address of the database.
 func (p *Placement) Config() string { return filepath.Join(p.dir, "placement.conf") }
 
 // Serve starts the service until the test ends, and returns its URL.
-func (p *Placement) Serve(t testing.TB) string {
+func (p *Placement) Serve(t *testing.T) string {
 	t.Helper()
 	address, _ := FreePort(t)
 	log := filepath.Join(p.dir, "uwsgi.log")
@@ -62,7 +60,7 @@ func (p *Placement) Serve(t testing.TB) string {
 		filepath.Join(p.dir, "app.py"), "--need-app", "--enable-threads", "--threads", "4", "--die-on-term",
 		"--buffer-size", "65535", "--post-buffering", "65536", "--disable-logging", "--logto", log)
 	cmd.Env = append(os.Environ(), "OS_PLACEMENT_CONFIG_DIR="+p.dir)
-	p.Process = start(t, cmd, syscall.SIGTERM)
+	p.Process = start(t, address, cmd, syscall.SIGTERM)
 	ledgertest.WaitFor(t, "Placement to answer", func() bool {
 		answer, err := http.Get("http://" + address + "/")
 		return err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusOK

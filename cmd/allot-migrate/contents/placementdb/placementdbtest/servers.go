@@ -11,6 +11,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -24,12 +25,36 @@ const Password = "s3cr/t@1"
 
 // Server is a database server of a test's own.
 type Server struct {
-	Process *Process
+	Process *launchtest.Server
 
 	Scheme string // mysql or postgresql
 	Host   string // HOST:PORT
 	driver string
 	admin  string // a database that always exists
+}
+
+// start starts a server that ends with the test, when a signal asks it to.
+func start(t *testing.T, address string, cmd *exec.Cmd, end os.Signal) *launchtest.Server {
+	t.Helper()
+	s := launchtest.Begin(t, address, cmd)
+	t.Cleanup(func() {
+		_ = s.Cmd.Process.Signal(end) // it may have ended
+		<-s.Exited
+	})
+	return s
+}
+
+// Kill ends the server at once with all its processes, as a crash does.
+func (s *Server) Kill() {
+	pid := s.Process.Cmd.Process.Pid
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // PostgreSQL has one for each client
+	_ = s.Process.Cmd.Process.Kill()                                               // it may have ended
+	for _, child := range strings.Fields(string(children)) {
+		if id, err := strconv.Atoi(child); err == nil {
+			_ = syscall.Kill(id, syscall.SIGKILL) // it may have ended
+		}
+	}
+	<-s.Process.Exited
 }
 
 // Through returns the server as it is reached through another address.
@@ -78,7 +103,7 @@ func (s *Server) connect(t testing.TB, database string) *sql.DB {
 // OnServers runs a test with a server of each kind that Placement runs on.
 func OnServers(t *testing.T, test func(*testing.T, *Server)) {
 	t.Helper()
-	for name, start := range map[string]func(testing.TB) *Server{"MariaDB": MariaDB, "PostgreSQL": PostgreSQL} {
+	for name, start := range map[string]func(*testing.T) *Server{"MariaDB": MariaDB, "PostgreSQL": PostgreSQL} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, start(t))
@@ -95,7 +120,7 @@ func (s *Server) Build(t testing.TB, database string, statements func(timeType s
 }
 
 // PostgreSQL starts a server, or skips the test where there is none.
-func PostgreSQL(t testing.TB) *Server {
+func PostgreSQL(t *testing.T) *Server {
 	t.Helper()
 	initdb, err := exec.LookPath("initdb")
 	if err != nil {
@@ -118,13 +143,13 @@ func PostgreSQL(t testing.TB) *Server {
 	launchtest.Output(t, run("initdb", "-D", data, "-U", "placement", "--auth=scram-sha-256", "--pwfile="+secret,
 		"--no-sync", "-E", "UTF8"))
 	host, port := FreePort(t)
-	process := start(t, run("postgres", "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1",
+	process := start(t, host, run("postgres", "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1",
 		"-c", "unix_socket_directories="+dir, "-c", "fsync=off"), syscall.SIGINT)
 	return &Server{Process: process, Scheme: "postgresql", Host: host, driver: "pgx", admin: "postgres"}
 }
 
 // MariaDB starts a server, or skips the test where there is none.
-func MariaDB(t testing.TB) *Server {
+func MariaDB(t *testing.T) *Server {
 	t.Helper()
 	install, err1 := exec.LookPath("mariadb-install-db")
 	program, err2 := exec.LookPath("mariadbd")
@@ -148,7 +173,7 @@ func MariaDB(t testing.TB) *Server {
 		"GRANT ALL ON *.* TO placement@'%%';\n", Password)
 	ledgertest.OK(t, os.WriteFile(init, []byte(grants), 0o600))
 	host, port := FreePort(t)
-	process := start(t, run(program, "--no-defaults", "--datadir="+data, me, "--port="+port,
+	process := start(t, host, run(program, "--no-defaults", "--datadir="+data, me, "--port="+port,
 		"--bind-address=127.0.0.1", "--socket="+filepath.Join(dir, "socket"), "--init-file="+init, "--skip-name-resolve",
 		"--innodb-flush-log-at-trx-commit=0", "--character-set-server=utf8mb4"), syscall.SIGTERM)
 	return &Server{Process: process, Scheme: "mysql", Host: host, driver: "mysql", admin: "mysql"}
