@@ -139,25 +139,44 @@ func TestImportThroughBrokenAPI(t *testing.T) {
 }
 
 // showsNoPassword holds an import in the middle: the command line of the process has
-// no password, and the ledger, its output and its files have none afterwards.
+// no password, and the ledger, its output and its files have none afterwards. Killed there, it
+// leaves a folder that no server serves, and it can be started again.
 func showsNoPassword(t *testing.T, server *placementdbtest.Server) {
 	t.Helper()
-	data, file := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "placement.conf")
-	release := make(chan struct{})
-	l := newLink(t, server.Host, &faultyLink{after: 500_000, act: func() { <-release }})
-	write(t, file, "[placement_database]\nconnection = "+server.Through(l.address).Connection("placement")+"\n")
-	reads := launchtest.Start(t, "", name, nil, "import", "placement", "--from-file", file, "--data", data)
-	<-l.acted
-	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", reads.Cmd.Process.Pid))
-	if err != nil || !bytes.Contains(line, []byte("--from-file")) || bytes.Contains(line, []byte(placementdbtest.Password)) {
-		t.Errorf("%q %v", line, err)
+	data := filepath.Join(t.TempDir(), "data")
+	for _, killed := range []bool{true, false} {
+		release := make(chan struct{})
+		l := newLink(t, server.Host, &faultyLink{after: 500_000, act: func() { <-release }})
+		file := filepath.Join(t.TempDir(), "placement.conf")
+		text := "[placement_database]\nconnection = " + server.Through(l.address).Connection("placement") + "\n"
+		write(t, file, text)
+		var out bytes.Buffer
+		cmd := exec.Command(launchtest.Program(name), "import", "placement", "--from-file", file, "--data", data)
+		cmd.Stdout, cmd.Stderr = &out, &out
+		must(t, cmd.Start())
+		<-l.acted
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", cmd.Process.Pid))
+		if err != nil || !bytes.Contains(line, []byte("--from-file")) || bytes.Contains(line, []byte(placementdbtest.Password)) {
+			t.Errorf("%q %v", line, err)
+		}
+		if killed {
+			_ = cmd.Process.Kill() // the state of the process says whether it worked
+		}
+		close(release)
+		if err := cmd.Wait(); (err != nil) != killed {
+			t.Fatalf("%v: %s", err, out.String())
+		}
+		if killed {
+			launchtest.Refused(t, data, "import", "unfinished", "it was to come from a Placement")
+		}
+		if strings.Contains(out.String(), placementdbtest.Password) {
+			t.Error(out.String())
+		}
 	}
-	close(release)
-	must(t, reads.Wait())
 	s := launchtest.Launch(t, data)
 	s.Must(200, "GET", "/resource_providers/"+importedHost, "")
 	s.Terminate()
-	if got := reads.Logs.String() + s.Logs.String(); strings.Contains(got, placementdbtest.Password) {
+	if got := s.Logs.String(); strings.Contains(got, placementdbtest.Password) {
 		t.Error(got)
 	}
 	noneHas(t, data, placementdbtest.Password)

@@ -6,9 +6,11 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/ironicdb/ironicdbtest"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb/placementdbtest"
@@ -107,11 +109,12 @@ func TestImportPlacementAndIronic(t *testing.T) {
 		"has nodes, node allocations or chassis")
 }
 
-// TestKilledAddition kills an import into a ledger while it writes: the ledger is as it was, or the import is whole,
-// and it can be started again until it is.
+// TestKilledAddition kills imports into a ledger at many moments: the ledger is as it was,
+// or the import is whole, and it can be started again until it is.
 func TestKilledAddition(t *testing.T) {
 	t.Parallel()
-	data := filepath.Join(t.TempDir(), "data")
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
 	migrate(t, true, "import", "placement", "--from", "sqlite:"+placementdbtest.SQLite(t), "--data", data)
 	var nodes []string
 	for i := range 8_000 {
@@ -120,21 +123,38 @@ func TestKilledAddition(t *testing.T) {
 	from := "sqlite:" + ironicdbtest.SQLite(t, "INSERT INTO nodes (created_at, id, uuid, driver, resource_class, provision_state, maintenance, protected) VALUES "+
 		strings.Join(nodes, ", "))
 	before := allot(t, true, "verify", "--data", data)
-	reads := launchtest.Start(t, "", name, nil, "import", "ironic", "--from", from, "--into", data)
-	ledgertest.WaitFor(t, "the import to write, or to end", func() bool {
-		entries, err := os.ReadDir(filepath.Join(data, "log.import"))
-		select {
-		case <-reads.Exited:
-			return true
-		default:
-			return err == nil && len(entries) > 0
+	killed := 0
+	for round := range 6 {
+		cmd := exec.Command(launchtest.Program(name), "import", "ironic", "--from", from, "--into", data)
+		must(t, cmd.Start())
+		staging := filepath.Join(data, "log.import")
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		if round%3 > 0 { // while it writes; else while it reads
+			ledgertest.WaitFor(t, "the import to write, or to end", func() bool {
+				_, err := os.Stat(staging)
+				return err == nil || len(ended) > 0
+			})
 		}
-	})
-	reads.Kill()
+		time.Sleep(time.Duration(round*round) * 8 * time.Millisecond)
+		_ = cmd.Process.Kill() // it may have ended
+		if err := <-ended; err != nil {
+			killed++
+		}
+		got := allot(t, true, "verify", "--data", data)
+		if got == before {
+			continue
+		}
+		if !strings.Contains(got, "records") || !strings.Contains(migrate(t, false, "import", "ironic", "--from", from, "--into", data), "has nodes") {
+			t.Fatalf("round %d: it was\n%s\nand is\n%s", round, before, got)
+		}
+		break
+	}
+	if killed == 0 {
+		t.Error("no import was ever killed on its way: the test tests nothing")
+	}
 	if got := allot(t, true, "verify", "--data", data); got == before {
 		migrate(t, true, "import", "ironic", "--from", from, "--into", data)
-	} else {
-		says(t, migrate(t, false, "import", "ironic", "--from", from, "--into", data), "has nodes")
 	}
 	s := launchtest.Launch(t, data)
 	if got := strings.Count(ironic(s, "/nodes?limit=1000"), `"uuid"`); got != 1000 {
@@ -142,4 +162,5 @@ func TestKilledAddition(t *testing.T) {
 	}
 	ironic(s, fmt.Sprintf("/nodes/00000000-bbbb-4000-8000-%012x", 7_999))
 	s.Must(http.StatusOK, "GET", "/resource_providers/"+importedHost, "")
+	s.Terminate()
 }

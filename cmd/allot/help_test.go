@@ -10,15 +10,33 @@ import (
 // TestHelp: the program says what its commands are for, and how a shell completes them.
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	for args, has := range map[string]string{
-		"":                 "Look at what was:\n  series ",
-		"--version":        "allot 0.",
-		"help serve":       "--help-all shows all",
-		"serve --help-all": "\nProxies and browsers:\n  --trusted-proxy",
-		"completion bash":  "complete -o default -o bashdefault -C " + binary + " allot",
-		"manual":           ".SH EXIT STATUS\n.TP\n\\fB0\\fP\nIt is done",
+	run := func(args ...string) string { return allot(t, true, args...) }
+	usual, all, page := run("serve", "--help"), run("serve", "--help-all"), run("manual")
+	for name, row := range map[string]struct{ out, has string }{
+		"commands by purpose": {run(), "Look at what was:\n  series "},
+		"version":             {run("--version"), "allot 0."},
+		"example":             {usual, "Example:\n\n    allot serve --data "},
+		"usual":               {usual, "--help-all shows all"},
+		"groups":              {all, "\nProxies and browsers:\n  --trusted-proxy"},
+		"bash":                {run("completion", "bash"), "complete -o default -o bashdefault -C " + binary + " allot"},
+		"zsh":                 {run("completion", "zsh"), "bashcompinit"},
+		"fish":                {run("completion", "fish"), "complete -f -c allot"},
+		"man page":            {page, ".SH EXIT STATUS\n.TP\n\\fB0\\fP\nIt is done"},
+		"examples":            {page, "their usage\\&. Example: allot get provider host-007"},
+		"files":               {page, "/etc/allot/allot\\&.yaml"},
 	} {
-		says(t, allot(t, true, strings.Fields(args)...), has)
+		if !strings.Contains(row.out, row.has) {
+			t.Errorf("%s: %q is missing in\n%s", name, row.has, row.out)
+		}
+	}
+	if run("help", "serve") != usual {
+		t.Error("allot help serve is not allot serve --help")
+	}
+	if n := strings.Count(usual, "\n  --") + strings.Count(usual, "\n      --") - 3; n != 15 {
+		t.Errorf("%d flags are usual:\n%s", n, usual)
+	}
+	if n := strings.Count(page, "\n"); n >= 400 {
+		t.Errorf("the man page has %d lines", n)
 	}
 }
 
