@@ -86,7 +86,7 @@ func Build(root string) (program string, err error) {
 	return program, nil
 }
 
-// modFile writes a go.mod beside which Pebble is the copy with more files.
+// modFile writes a go.mod beside which Pebble is the copy with other files.
 func modFile(root, cache string) (string, error) {
 	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	if err != nil {
