@@ -158,7 +158,7 @@ func (o *options) many(program *machine.Program) error {
 			}
 			mu.Lock()
 			fmt.Println(found)
-			hours += rest
+			hours += faultsUntil + afterFaults
 			if len(found.wrong) > 0 {
 				failed = append(failed, seed)
 			}

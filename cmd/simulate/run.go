@@ -20,9 +20,9 @@ const (
 	servers  = 3
 	clients  = 9
 	diskSize = 256 << 20
-	// rest is when clients rest, and readyWithin how long servers may take until all
-	// are ready after the last fault has ended.
-	rest        = 42 * time.Second
+	// afterFaults is for how long clients go on after the last fault, and readyWithin how long servers
+	// may take until all are ready then.
+	afterFaults = 6 * time.Second
 	readyWithin = 30 * time.Second
 	// restartAfter is how long a supervisor waits before it starts a server again.
 	restartAfter = time.Second
@@ -298,7 +298,8 @@ func (r *run) schedule(f fault) {
 // operate begins the ledger's world, waits for faults to end, and judges what is left.
 func (r *run) operate(c *caller, random *rand.Rand) {
 	defer func() { r.ended = true }()
-	if !r.within(c, "all servers were ready", faultsFrom+readyWithin, r.allReady) {
+	// A ledger may begin while there are faults already.
+	if !r.within(c, "all servers were ready", faultsUntil+readyWithin, r.allReady) {
 		return
 	}
 	for _, g := range r.grounds {
@@ -316,14 +317,15 @@ func (r *run) operate(c *caller, random *rand.Rand) {
 		r.begin(i, random.Uint64())
 	}
 	r.beginOthers(random)
-	for c.Now() < faultsUntil {
+	calm := max(c.Now(), faultsUntil)
+	for c.Now() < calm {
 		c.Sleep(50 * time.Millisecond)
 	}
-	if !r.within(c, "all servers were ready after the last fault", faultsUntil+readyWithin, r.allReady) {
+	if !r.within(c, "all servers were ready after the last fault", calm+readyWithin, r.allReady) {
 		return
 	}
-	r.ready = c.Now() - faultsUntil
-	for c.Now() < rest {
+	r.ready = c.Now() - calm
+	for c.Now() < calm+afterFaults {
 		c.Sleep(100 * time.Millisecond)
 	}
 	r.resting = true
