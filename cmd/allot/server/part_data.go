@@ -102,8 +102,13 @@ func (p *judgementPart) judgeReplica(ctx context.Context) (err error) {
 	case !errors.Is(err, blocks.ErrDamaged):
 		return err
 	}
-	aside, failed := setLogAside(p.data.Folder)
-	if failed = errors.Join(failed, p.data.MayRejoin()); failed != nil {
+	// The leave comes first: without it, a start that finds no log would wait for an operator.
+	failed := p.data.MayRejoin()
+	aside := ""
+	if failed == nil {
+		aside, failed = setLogAside(p.data.Folder)
+	}
+	if failed != nil {
 		return errors.Join(err, failed)
 	}
 	p.logger.Error("the log of this replica is damaged. It is set aside, and the other replicas fill it again",
