@@ -17,7 +17,8 @@ func TestBatchBesideNeighbours(t *testing.T) {
 	w := newWorld(t)
 	s := w.State().Fork()
 	s.Begin()
-	neighbour := allocations(w.known(allocate(holder, host, vcpu, 4)))
+	neighbour := read(t, `AllocateForConsumers {"allocations":[{"consumer":"$holder","project":"p","user":"u",
+		"generation":$holder.generation,"resources":[{"provider":"$host","class":"VCPU","amount":4}]}]}`)
 	more, rejection := commands.Decide(commands.Submission{Command: neighbour}, s)
 	if rejection != nil {
 		t.Fatal(rejection)
@@ -58,7 +59,9 @@ func TestRootAfterAChangeInItsCommit(t *testing.T) {
 	} {
 		hours++
 		last := l.Views.View().Sequence() + 1 // of the commit that the two wait for
-		outcomes := l.Submit(t, row.before, rootSet(last, hours))
+		outcomes := l.Submit(t, row.before, &commands.SetConsumptionRoot{
+			Last: last, ConsumptionRoot: ledger.ConsumptionRoot{At: hours * ledger.ConsumptionPeriod},
+		})
 		if first := outcomes[0]; first.Rejection != nil || first.Address.Sequence != last+1 {
 			t.Fatalf("%s: %+v", about, first)
 		}

@@ -72,7 +72,8 @@ func TestLimitsHold(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := otherWorld(t, commandstest.SomeThings()...)
 		inAggregates(rt, w)
-		w.accept(&commands.PlaceProject{Project: "p", Parent: "q"}, limitOf("", vcpu, rapid.Int64Range(1, 6).Draw(rt, "most")))
+		most := rapid.Int64Range(1, 6).Draw(rt, "most")
+		w.accept(&commands.PlaceProject{Project: "p", Parent: "q"}, &commands.SetLimit{Class: vcpu, Most: &most})
 		for range 40 {
 			c := rapid.SampledFrom([]func(*rapid.T) commands.Command{
 				commandstest.RandomCommand, commandstest.RandomProviderCommand, randomAllocate,

@@ -55,3 +55,6 @@ func GoldenLines(t *testing.T, name string, now []string) {
 		OK(t, os.WriteFile(filepath.Join("testdata", name), []byte(whole), 0o600))
 	}
 }
+
+// Updating reports whether tests are to write what they expect anew (-update).
+func Updating() bool { return *update }
