@@ -49,19 +49,18 @@ type steps = []commands.Command
 
 // outcome is the events of an accepted command, or its rejection.
 type outcome struct {
-	events []ledger.Event // none: the command changes nothing
-	code   demand.Code
-	facts  demand.Facts
-	// message is what a client that is bound to a project is told in words.
+	events  []ledger.Event // none: the command changes nothing
+	code    demand.Code
+	facts   demand.Facts
 	message string
 }
 
 const nothing = "nothing"
 
-// String returns the events, one in a line, or the rejection, like "ProviderRenamed{Provider:$host Name:new}".
+// String returns the events, one in a line, like "ProviderRenamed{Provider:$host Name:new}", or the rejection.
 func (o outcome) String() string {
 	if o.code != "" {
-		return strings.TrimSpace(string(o.code) + textOf(reflect.ValueOf(o.facts)) + " " + byName().Replace(o.message))
+		return string(o.code) + textOf(reflect.ValueOf(o.facts)) + " " + textOf(reflect.ValueOf(o.message))
 	}
 	if len(o.events) == 0 {
 		return nothing
@@ -345,9 +344,10 @@ func TestProjects(t *testing.T) {
 // beyondJSON are rows that JSON cannot express: text that is not UTF-8, numbers that are none, and batches that are
 // refused when they are read.
 func beyondJSON() []decision {
-	wrong := func(about, field string, c commands.Command) decision {
-		return decision{about: about, command: c, want: "invalid{Field:" + field + "}"}
+	wrong := func(about, field, why string, c commands.Command) decision {
+		return decision{about: about, command: c, want: fmt.Sprintf("invalid{Field:%s} %[1]s: %s", field, why)}
 	}
+	const noRatio, noUser = "+Inf is not within +-3.40282e+38", "takes 1 to 255 characters of valid UTF-8, not 1"
 	noText, infinite := allocate(fresh, host, vcpu, 2), units(vcpu, 8)
 	noText.User, infinite.Ratio = "\xff", ptr(math.Inf(1))
 	inventories := []commands.Inventory{infinite}
@@ -364,22 +364,27 @@ func beyondJSON() []decision {
 	least := &demand.ClaimPreference{Weights: map[string]demand.Weight{vcpu: demand.Weight(math.Inf(-1))}}
 	same := &commands.RenameProvider{Provider: host, Name: "host"}
 	return []decision{
-		wrong("no text", "name", &commands.CreateProvider{Provider: fresh, Name: "\xff"}),
-		wrong("infinite", "allocation_ratio", &commands.CreateInventory{Provider: spare, Inventory: infinite}),
-		wrong("infinite", "allocation_ratio", &commands.UpdateInventory{Provider: host, Inventory: infinite}),
-		wrong("infinite", "allocation_ratio", &commands.ReplaceInventories{Provider: spare, Inventories: inventories}),
-		wrong("infinite", "allocation_ratio", &commands.Reshape{Inventories: move}),
-		wrong("no text", "user", allocations(noText)),
-		wrong("no text", "user", reserve(60, noText)),
-		wrong("no text", "user", &commands.Reshape{
+		wrong("no text", "name", "takes at most 200 characters of valid UTF-8, not 1",
+			&commands.CreateProvider{Provider: fresh, Name: "\xff"}),
+		wrong("infinite", "allocation_ratio", noRatio, &commands.CreateInventory{Provider: spare, Inventory: infinite}),
+		wrong("infinite", "allocation_ratio", noRatio, &commands.UpdateInventory{Provider: host, Inventory: infinite}),
+		wrong("infinite", "allocation_ratio", noRatio,
+			&commands.ReplaceInventories{Provider: spare, Inventories: inventories}),
+		wrong("infinite", "allocation_ratio", noRatio, &commands.Reshape{Inventories: move}),
+		wrong("no text", "user", noUser, allocations(noText)),
+		wrong("no text", "user", noUser, reserve(60, noText)),
+		wrong("no text", "user", noUser, &commands.Reshape{
 			Inventories: []commands.ProviderInventories{{Provider: spare, Generation: new(int64)}},
 			Allocations: []commands.ConsumerAllocations{noText},
 		}),
-		wrong("no text", "reason", &commands.SetNodeMaintenance{Node: id("idleNode"), Maintenance: true, Reason: "\xff"}),
-		wrong("no number", "prefer", prefers(noNumber)),
-		wrong("infinitely near", "prefer", prefers(tooNear)),
-		wrong("infinitely little", "prefer", &commands.SetPreference{Name: "a", Prefer: least}),
-		wrong("a batch", "commands", batch(batch(same))),
-		wrong("too many", "commands", batch(slices.Repeat(steps{same}, commands.MaxBatch+1)...)),
+		wrong("no text", "reason", "takes at most 65536 bytes of valid UTF-8",
+			&commands.SetNodeMaintenance{Node: id("idleNode"), Maintenance: true, Reason: "\xff"}),
+		wrong("no number", "prefer", "the weight NaN of CUSTOM_USED is not a number within +-1e+06", prefers(noNumber)),
+		wrong("infinitely near", "prefer", "the weight +Inf of near is not a number within +-1e+06", prefers(tooNear)),
+		wrong("infinitely little", "prefer", "the weight -Inf of VCPU is not a number within +-1e+06",
+			&commands.SetPreference{Name: "a", Prefer: least}),
+		wrong("a batch", "commands", "a batch holds no batches", batch(batch(same))),
+		wrong("too many", "commands", "a batch has 1 to 10000 commands, not 10001",
+			batch(slices.Repeat(steps{same}, commands.MaxBatch+1)...)),
 	}
 }

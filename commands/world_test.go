@@ -161,11 +161,7 @@ func (w *world) decide(c commands.Command) outcome {
 	if rejection.Message == "" || strings.Contains(rejection.Message, "%!") {
 		w.t.Errorf("%s is rejected with the text %q", commands.NameOf(c), rejection.Message)
 	}
-	got := outcome{code: rejection.Code, facts: rejection.Facts}
-	if w.project != "" {
-		got.message = rejection.Message
-	}
-	return got
+	return outcome{code: rejection.Code, facts: rejection.Facts, message: rejection.Message}
 }
 
 // generation returns a consumer's generation.

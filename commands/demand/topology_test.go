@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -14,55 +13,6 @@ import (
 )
 
 func domain(n byte) ledger.UUID { return ledger.UUID{15: n} }
-
-// TestTopologyCheck: what is no topology is refused with what is wrong.
-func TestTopologyCheck(t *testing.T) {
-	t.Parallel()
-	block, rack := domain(1), domain(2)
-	member := func(id string, one demand.TopologyMember) func(*demand.Topology) {
-		return func(c *demand.Topology) { c.Members[id] = one }
-	}
-	racked := func(parent ledger.UUID) demand.TopologyMember {
-		return demand.TopologyMember{Level: "rack", Name: "r", Parent: &parent}
-	}
-	levels := func(names ...string) func(*demand.Topology) {
-		return func(c *demand.Topology) { c.Levels = names }
-	}
-	some := demand.TopologyMember{Level: "block", Name: "b"}
-	below, unknown := some, demand.TopologyMember{Level: "row", Name: "r"}
-	below.Parent = &rack
-	for want, change := range map[string]func(*demand.Topology){
-		"":                       func(*demand.Topology) {},
-		"1 to 8 levels, not 0":   levels(),
-		"1 to 8 levels, not 9":   levels(strings.Split("abcdefghi", "")...),
-		`"block" is named twice`: levels("block", "block"),
-		`or is "smallest"`:       levels("block", demand.Smallest),
-		`"a b" is not`:           levels("block", "a b"),
-		"up to 16384 members": func(c *demand.Topology) {
-			for i := range demand.MaxTopologyMembers {
-				id := ledger.UUID{0: 1, 14: byte(i >> 8), 15: byte(i)}
-				c.Members[id.String()] = some
-			}
-		},
-		"is written otherwise":                       member("AAAAAAAA-0000-4000-8000-000000000001", some),
-		"is no aggregate":                            member(ledger.NilUUID.String(), some),
-		`of level "row"`:                             member(domain(3).String(), unknown),
-		"is not 1 to 64 letters":                     member(block.String(), demand.TopologyMember{Level: "block"}),
-		"is of the widest level":                     member(block.String(), below),
-		"has no parent: name one of level \"block\"": member(rack.String(), demand.TopologyMember{Level: "rack", Name: "r"}),
-		"which is no member":                         member(rack.String(), racked(domain(9))),
-		`of level "rack" instead of "block"`:         member(rack.String(), racked(rack)), // a circle of one
-	} {
-		top := &demand.Topology{Levels: []string{"block", "rack"}, Members: map[string]demand.TopologyMember{
-			block.String(): some, rack.String(): racked(block),
-		}}
-		change(top)
-		r := top.Check()
-		if (r == nil) != (want == "") || r != nil && !strings.Contains(r.Message, want) {
-			t.Errorf("want %q, got %v", want, r)
-		}
-	}
-}
 
 // TestFit compares what is found in small topologies with all ways to give hosts members.
 func TestFit(t *testing.T) {
