@@ -101,7 +101,7 @@ var made struct {
 var nameInText = regexp.MustCompile(`\$(\w+)(\.generation)?`)
 
 // read reads a command as clients send it: its name, and its JSON. $NAME is the UUID of an entity, and
-// $NAME.generation is the generation of a consumer of the world.
+// $NAME.generation is the generation of a consumer of the world (which world.txt itself cannot say).
 func read(t testing.TB, text string) commands.Command {
 	t.Helper()
 	name, body, _ := strings.Cut(text, " ")
