@@ -216,12 +216,12 @@ func (f *NodeFields) check() *demand.Rejection {
 }
 
 // checkNew rejects fields that cannot be set when a node is made.
-func (f *NodeFields) checkNew(state string) *demand.Rejection {
+func (f *NodeFields) checkNew(id ledger.UUID, state string) *demand.Rejection {
 	if deref(f.Protected) || deref(f.ProtectedReason) != "" {
 		return demand.Invalid("protected",
 			"Cannot specify protected or protected_reason on node creation. These fields can only be set for active nodes")
 	}
-	return f.settleFlags(&ledger.Node{ProvisionState: state})
+	return f.settleFlags(&ledger.Node{UUID: id, ProvisionState: state})
 }
 
 // settleFlags applies Ironic's rules for the two flags of a node: only a deployed

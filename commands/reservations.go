@@ -3,6 +3,7 @@ package commands
 import (
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/allot-project/allot/commands/demand"
@@ -34,7 +35,7 @@ func (c *Reserve) consumers() []ledger.UUID { return consumersOf(c.Allocations) 
 
 func (c *Reserve) check() *demand.Rejection {
 	if math.IsNaN(c.Seconds) || c.Seconds <= 0 || c.Seconds > MaxReservationSeconds || c.lifetime() <= 0 {
-		return demand.Invalid("seconds", "%v is not above 0 and at most %d", c.Seconds, MaxReservationSeconds)
+		return demand.Invalid("seconds", "%s is not above 0 and at most %d", strconv.FormatFloat(c.Seconds, 'f', -1, 64), MaxReservationSeconds)
 	}
 	if n := len(c.Projects); n > MaxReservationProjects {
 		return demand.Invalid("projects", "a reservation names up to %d, not %d", MaxReservationProjects, n)

@@ -29,6 +29,9 @@ func ParseDocument(text []byte) (Document, error) {
 	dec.UseNumber()
 	var object map[string]any
 	if err := dec.Decode(&object); err != nil {
+		if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+			return "", fmt.Errorf("ledger: not a JSON object, but a %s", wrong.Value)
+		}
 		return "", fmt.Errorf("ledger: not a JSON object: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {

@@ -41,8 +41,11 @@ func (t *Topology) Check() *Rejection {
 		return Invalid("members", "a topology has up to %d members, not %d", MaxTopologyMembers, n)
 	}
 	for i, level := range t.Levels {
-		if !isName(level) || level == Smallest {
-			return Invalid("levels", "%q is not %s, or is %q", level, names, Smallest)
+		if level == Smallest {
+			return Invalid("levels", "%q means the narrowest level, and names none", level)
+		}
+		if !isName(level) {
+			return Invalid("levels", "%q is not %s", level, names)
 		}
 		if slices.Contains(t.Levels[:i], level) {
 			return Invalid("levels", "%q is named twice", level)
