@@ -136,7 +136,14 @@ func (p *play) send(x *Exchange) *httptest.ResponseRecorder {
 }
 
 func (p *play) submit(answer *httptest.ResponseRecorder, name, body string) {
-	command := commands.Registry[name]()
+	empty := commands.Registry[name]
+	if empty == nil {
+		empty = commands.Internal[name]
+	}
+	if empty == nil {
+		p.t.Fatalf("%s: %q is no command", p.path, name)
+	}
+	command := empty()
 	ledgertest.OK(p.t, encoding.Decode([]byte(body), encoding.TypeJSON, command))
 	outcome := p.Submit(p.t, command)
 	if outcome.Rejection != nil {
