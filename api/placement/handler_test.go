@@ -76,12 +76,7 @@ func inMemory(t *testing.T) (*commandstest.Ledger, *placement.Handler) {
 // expect sends a request, whose answer must have a status, and some texts.
 func expect(t *testing.T, h http.Handler, method, target, body string, status int, texts ...string) {
 	t.Helper()
-	expectAt(t, h, "latest", method, target, body, status, texts...)
-}
-
-func expectAt(t *testing.T, h http.Handler, version, method, target, body string, status int, texts ...string) {
-	t.Helper()
-	w := sendAt(h, version, method, target, body)
+	w := send(h, method, target, body)
 	for _, text := range append(texts, "") {
 		if w.Code != status || !strings.Contains(w.Body.String(), text) {
 			t.Errorf("%s %s %s: %d %s, not %d with %q", method, target, body, w.Code, w.Body, status, text)
@@ -327,24 +322,10 @@ func TestCandidateOptions(t *testing.T) {
 	}
 }
 
-// consumerA is a consumer that holds nothing at first.
-const consumerA = "22222222-2222-4222-8222-222222222222"
-
 // taking is the body with which a consumer takes some VCPU of a provider.
 func taking(provider fmt.Stringer, amount any) string {
 	return fmt.Sprintf(`{"allocations":{"%s":{"resources":{"VCPU":%v}}},"project_id":"p","user_id":"u",`+
 		`"consumer_generation":null,"consumer_type":"T"}`, provider, amount)
-}
-
-// claim is the body of a claim of one new consumer, with more members.
-func claim(request, more string) string {
-	return fmt.Sprintf(`{"requests":["%s"],"consumers":[{"consumer_uuid":"%s","project_id":"p","user_id":"u",
-		"consumer_type":"INSTANCE","consumer_generation":null}]%s}`, request, commandstest.NewID(), more)
-}
-
-// eitherOf is the body of a claim with alternatives.
-func eitherOf(lists, more string) string {
-	return strings.Replace(claim("x", more), `"requests":["x"]`, `"alternatives":`+lists, 1)
 }
 
 // told sends a request that succeeds, and reads its answer.
