@@ -23,6 +23,7 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/rejected"
+	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/jetstream"
 	"github.com/allot-project/allot/ledger/ledgertest"
@@ -67,7 +68,13 @@ func ofHistory(t *testing.T, commits []*ledger.Commit) *questions {
 // TestTranscripts plays the transcripts in testdata, in a cloud in which some projects have names.
 func TestTranscripts(t *testing.T) {
 	resttest.Play(t, func(t *testing.T, title string) *resttest.World {
-		l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+		var ago time.Duration
+		if title == "consumption_refused" {
+			ago = 100 * 24 * time.Hour
+		}
+		l := commandstest.StartWith(t, t.TempDir(), &memlog.Log{}, func(o *writer.Options) {
+			o.Now = func() time.Time { return time.Now().Add(-ago) }
+		})
 		asked := questionsTo(l)
 		if strings.Contains(title, "names of projects") {
 			asked.Directory = cloud{"project": "web", "one": "both", "two": "both"}

@@ -55,12 +55,21 @@ func Play(t *testing.T, open func(t *testing.T, title string) *World) {
 func PlayText(t *testing.T, path, text string, open func(t *testing.T, title string) *World) string {
 	t.Helper()
 	script := read(text)
+	if len(script.strays) > 0 {
+		t.Fatalf("%s: these lines belong to no request: %q", path, script.strays)
+	}
 	changes := make(map[*Exchange][]string)
 	play := func(t *testing.T, title string, exchanges []*Exchange) {
 		p := &play{World: open(t, title), t: t, path: path, values: maps.Clone(script.names)}
 		for _, x := range exchanges {
-			if now := p.exchange(x); !slices.Equal(now, x.texts) {
+			answer := p.send(x)
+			now, wrong := p.check(x.texts, answer)
+			switch {
+			case flag.Lookup("update").Value.String() == "true":
 				changes[x] = now
+			case len(wrong) > 0:
+				t.Errorf("%s:%d: %s %.300s: %d %.2000s %v\nis not as it should be: %q",
+					path, x.number, x.Method, x.Target, answer.Code, answer.Body, answer.Header(), wrong)
 			}
 		}
 	}
@@ -82,32 +91,26 @@ type play struct {
 	values map[string]string // that the file and answers gave to names
 }
 
-// exchange sends a request, checks its answer, and returns the texts that it should have.
-func (p *play) exchange(x *Exchange) []string {
-	answer := p.send(x)
-	status, text, _ := strings.Cut(append(x.texts, "")[0], " ")
-	var now, wrong []string
-	if want, _ := strconv.Atoi(status); want == answer.Code && p.has(text, answer) {
-		now = x.texts[:1]
-	} else {
-		now, wrong = []string{p.told(answer)}, x.texts[:min(1, len(x.texts))]
+// check compares an answer with the texts that it must have: it returns those that hold, with what is told of the answer
+// in the place of others, and what is wrong.
+func (p *play) check(texts []string, answer *httptest.ResponseRecorder) (now, wrong []string) {
+	if len(texts) == 0 {
+		return []string{p.told(answer)}, []string{"no answer is expected"}
 	}
-	for _, text := range x.texts[min(1, len(x.texts)):] {
-		lacks, isNot := strings.CutPrefix(text, "not ")
-		if p.has(strings.TrimSpace(lacks), answer) != isNot {
+	status, text, _ := strings.Cut(texts[0], " ")
+	if status == strconv.Itoa(answer.Code) && p.has(text, answer) {
+		now = texts[:1:1]
+	} else {
+		now, wrong = []string{p.told(answer)}, texts[:1:1]
+	}
+	for _, text := range texts[1:] {
+		if lacks, isNot := strings.CutPrefix(text, "not "); p.has(lacks, answer) != isNot {
 			now = append(now, text)
 		} else {
 			wrong = append(wrong, text)
 		}
 	}
-	if updating := flag.Lookup("update").Value.String() == "true"; updating {
-		return now
-	}
-	if len(wrong) > 0 || len(x.texts) == 0 {
-		p.t.Errorf("%s:%d: %s %.300s: %d %.2000s %v\nis not as it should be: %q",
-			p.path, x.number, x.Method, x.Target, answer.Code, answer.Body, answer.Header(), wrong)
-	}
-	return x.texts
+	return now, wrong
 }
 
 // send sends the request of an exchange.

@@ -6,8 +6,8 @@
 //	POST /resource_providers {"name":"a"}
 //	-> 409 "code":"placement.duplicate_name"
 //
-// A request is [TOKEN[/ROLES]] [MICROVERSION] METHOD TARGET [BODY]. Its body may go on in the next lines, and lines like
-// "Name: value" are its headers. Without a token it is the administrator's, at the newest microversion.
+// A request is [TOKEN[/ROLES]] [MICROVERSION] METHOD TARGET [BODY]. Its body may go on in the next lines, and lines
+// like "Name: value" are its headers. Without a token it is the administrator's, at the newest microversion.
 //
 // Behind "->" stands the status with a text that the answer has, then one more text on each line. "not TEXT" is one
 // that it lacks, and "Name: value" one of its headers. In texts "..." stands for anything, and {{name}} for the value
@@ -41,6 +41,7 @@ type transcript struct {
 	lines  []string
 	names  map[string]string // given by the file
 	worlds []*section        // the first is what is at the beginning of each other
+	strays []string          // lines that belong to no request
 }
 
 // section are the exchanges of a world.
@@ -69,15 +70,15 @@ func read(text string) *transcript {
 	world, last := new(section), new(Exchange)
 	s := &transcript{lines: strings.Split(text, "\n"), names: make(map[string]string), worlds: []*section{world}}
 	for i, line := range s.lines {
-		if texts, isAnswer := strings.CutPrefix(line, "-> "); isAnswer {
-			last.texts = append(last.texts, texts)
+		if text, isAnswer := strings.CutPrefix(line, "-> "); isAnswer && last.number > 0 {
+			last.texts = append(last.texts, text)
 			continue
 		}
 		line = s.written(line)
 		request, header := requestLine.FindStringSubmatch(line), headerLine.FindStringSubmatch(line)
 		switch word, rest, _ := strings.Cut(line, " "); {
 		case line == "" || line[0] == '#':
-			last = new(Exchange) // what follows belongs to no request
+			last = new(Exchange)
 		case word == "world":
 			world, last = &section{title: rest}, new(Exchange)
 			s.worlds = append(s.worlds, world)
@@ -89,6 +90,8 @@ func read(text string) *transcript {
 				number: i + 1, answer: i + 1,
 			}
 			world.exchanges = append(world.exchanges, last)
+		case last.number == 0 || len(last.texts) > 0:
+			s.strays = append(s.strays, line)
 		case header != nil:
 			last.headers, last.answer = append(last.headers, header), i+1
 		default:
