@@ -91,8 +91,8 @@ type play struct {
 	values map[string]string // that the file and answers gave to names
 }
 
-// check compares an answer with the texts that it must have: it returns those that hold, with what is told of the answer
-// in the place of others, and what is wrong.
+// check compares an answer with the texts that it must have: it returns those that hold, with what is told of the
+// answer in the place of others, and what is wrong.
 func (p *play) check(texts []string, answer *httptest.ResponseRecorder) (now, wrong []string) {
 	if len(texts) == 0 {
 		return []string{p.told(answer)}, []string{"no answer is expected"}
