@@ -163,11 +163,11 @@ var (
 	quotedAny = regexp.MustCompile(regexp.QuoteMeta(anything) + `|\\\{\\\{\w+\\\}\\\}`)
 )
 
-// has looks for a text in an answer. Names in it that have no value get one.
+// has looks for a text in an answer, or for a whole header. Names in the text that have no value get one.
 func (p *play) has(text string, answer *httptest.ResponseRecorder) bool {
-	in := answer.Body.String()
+	in, whole := answer.Body.String(), "%s"
 	if header := headerLine.FindStringSubmatch(text); header != nil {
-		in, text = strings.Join(answer.Header()[header[1]], ", "), header[2]
+		in, text, whole = strings.Join(answer.Header()[header[1]], ", "), header[2], "^%s$"
 	}
 	pattern := quotedAny.ReplaceAllStringFunc(regexp.QuoteMeta(text), func(found string) string {
 		if found == anything {
@@ -179,7 +179,7 @@ func (p *play) has(text string, answer *httptest.ResponseRecorder) bool {
 		}
 		return "(?P<" + name + `>[\w.-]+)`
 	})
-	expression := regexp.MustCompile("(?s)" + pattern)
+	expression := regexp.MustCompile("(?s)" + fmt.Sprintf(whole, pattern))
 	found := expression.FindStringSubmatch(in)
 	for i, name := range expression.SubexpNames() {
 		if found != nil && name != "" {

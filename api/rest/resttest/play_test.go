@@ -20,8 +20,8 @@ func TestCheck(t *testing.T) {
 		`404`:                                  {whole, `404`},
 		`405 "b":[2]`:                          {whole, `405 "b":[2]`},
 		`405 "b":...2]|not "c"`:                {`405 "b":...2]|not "c"`, ""},
-		`405 2..."b"|Allow: PUT|not "b"`:       {`405 2..."b"|Allow: PUT`, `not "b"`},
-		`405|Allow: POST|not Allow: PUT`:       {`405`, `Allow: POST|not Allow: PUT`},
+		`405 2..."id"|Allow: GET, ...|not "b"`: {`405 2..."id"|Allow: GET, ...`, `not "b"`},
+		`405|Allow: PUT|not Allow: GET, PUT`:   {`405`, `Allow: PUT|not Allow: GET, PUT`},
 		`405 "id":"{{id}}","b"|"id":"{{id}}"}`: {`405 "id":"{{id}}","b"|"id":"{{id}}"}`, ""},
 		`405 "b":[{{b}},2|"b":[1,{{b}}]`:       {`405 "b":[{{b}},2`, `"b":[1,{{b}}]`},
 	} {

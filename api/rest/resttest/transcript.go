@@ -10,7 +10,7 @@
 // like "Name: value" are its headers. Without a token it is the administrator's, at the newest microversion.
 //
 // Behind "->" stands the status with a text that the answer has, then one more text on each line. "not TEXT" is one
-// that it lacks, and "Name: value" one of its headers. In texts "..." stands for anything, and {{name}} for the value
+// that it lacks, and "Name: value" a header, whole. In texts "..." stands for anything, and {{name}} for the value
 // that an answer gave the name, or, at first, for a word of the answer. {{x*100}} in a request is x a hundred times.
 //
 //   - "let NAME = VALUE" names a value: {{NAME}}. In quotes it is a text of Go.
