@@ -70,9 +70,6 @@ func TestSeries(t *testing.T) {
 			}
 		}
 	}
-	future := now(time.Hour)
-	q.refused(t, 400, "/audit/series?", "", "provider=x", "project=p&provider="+w.providers[0].String(),
-		"project=p&points=1", "project=p&points=501", "project=p&since=noon", "project=p&until="+future, "project=p&since="+future)
 }
 
 // TestDiff: a diff finds exactly what a comparison of everything finds.
@@ -100,7 +97,6 @@ func TestDiff(t *testing.T) {
 			}
 		}
 	}
-	q.refused(t, 400, "/audit/diff?", "", "from=0", "from=1&to=99999", "from=1&to=tomorrow")
 }
 
 // everything is what there was of a world at a moment.
@@ -119,34 +115,6 @@ func everything(t *testing.T, w *world, at uint64) map[ledger.UUID]any {
 	}
 	ledgertest.OK(t, err)
 	return all
-}
-
-// TestFind: everything is found under its name, even if it no longer exists.
-func TestFind(t *testing.T) {
-	l, q := inMemory(t)
-	provider := l.Provider(t, "<b>host</b>", commands.Inventory{Class: "VCPU", Total: 9})
-	allocate := holding("project", provider, 1)
-	consumer := allocate.Allocations[0].Consumer
-	l.Accept(t, allocate)
-	l.Accept(t, &commands.ReleaseConsumer{Consumer: consumer})
-	for text, want := range map[string]string{
-		provider.String(): "provider", "<b>host</b>": "provider", consumer.String(): "consumer", "project": "project",
-		"user": "user", "unknown": "",
-	} {
-		got := ""
-		for _, found := range told[audit.Found](t, q, "/audit/find?q="+url.QueryEscape(text)).Found {
-			got += found.Of
-		}
-		if got != want {
-			t.Errorf("%s: %q", text, got)
-		}
-	}
-	q.refused(t, 400, "/audit/find", "", "?q="+strings.Repeat("x", 300))
-	status := told[audit.Status](t, q, "/audit/status")
-	if status.Sequence != l.Views.View().Sequence() || status.Records < int64(status.Sequence) ||
-		status.Root == (ledger.Digest{}) {
-		t.Errorf("%+v", status)
-	}
 }
 
 // TestEvents: a client that accepts server-sent events gets the records in that

@@ -64,22 +64,6 @@ func TestConsumption(t *testing.T) {
 			t.Errorf("%s: %s lacks %s", query, text, want)
 		}
 	}
-	q.refused(t, 400, path, "", "from=1&provider=x", "from=1&tree=perhaps", "from=1&limit=0",
-		"from=1&project=c&strict=true", "from=1&by=")
-}
-
-// TestConsumptionOfDeletedClass: a class that is gone is called what it was called last.
-func TestConsumptionOfDeletedClass(t *testing.T) {
-	l, q := inMemory(t)
-	l.Accept(t, &commands.CreateResourceClass{Name: "CUSTOM_OLD"})
-	host := l.Provider(t, "host", commands.Inventory{Class: "CUSTOM_OLD", Total: 8})
-	l.Accept(t, &commands.RenameResourceClass{Name: "CUSTOM_OLD", NewName: "CUSTOM_NEW"})
-	l.Accept(t, &commands.DeleteProvider{Provider: host})
-	l.Accept(t, &commands.DeleteResourceClass{Name: "CUSTOM_NEW"})
-	text := q.text(t, "/audit/consumption?from=1&strict=true&class=CUSTOM_NEW&provider="+host.String())
-	if !strings.Contains(text, `"rows":[{"class":"CUSTOM_NEW","amount_ns":"0",`) {
-		t.Error(text)
-	}
 }
 
 // TestConsumptionMetrics: counters of what each project has held, as Prometheus reads them.

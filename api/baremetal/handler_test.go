@@ -1,6 +1,7 @@
 package baremetal_test
 
 import (
+	either "cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 	"github.com/allot-project/allot/api/openapi"
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/api/rest/resttest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/processes"
@@ -98,58 +100,42 @@ func (w *world) settle(t testing.TB) {
 	})
 }
 
-// step is a request, and the expected answer.
-type step struct {
-	version string // empty: the newest
-	who     string // token and roles, and "of the system"; empty: anonymous, and may do everything
-	do      string // METHOD PATH [BODY]; empty: only settle
-	want    int
-	has     string // texts in the answer, separated by " & "
-	hasNot  string // texts not in the answer, likewise
+// played is the world as transcripts play it: after each change all allocations get their nodes, and every refusal
+// is in Ironic's format.
+func (w *world) played(t testing.TB) *resttest.World {
+	return &resttest.World{
+		Ledger: w.Ledger, Handler: w.handler,
+		Version: func(header http.Header, version string) {
+			if version != "none" {
+				header.Set("X-OpenStack-Ironic-API-Version", either.Or(version, "latest"))
+			}
+		},
+		After: func(r *http.Request, answer *httptest.ResponseRecorder) {
+			if r.Method != http.MethodGet {
+				w.settle(t)
+			}
+			if answer.Code >= 400 && !isFault(answer.Body.String()) {
+				t.Errorf("%s %s: not in Ironic's format: %s", r.Method, r.URL, answer.Body)
+			}
+		},
+	}
 }
 
-const settle = "settle"
-
-func (w *world) play(t *testing.T, steps []step) {
+// play plays a transcript that a test has written.
+func (w *world) play(t *testing.T, text string) {
 	t.Helper()
-	for _, s := range steps {
-		if s.do == settle {
-			w.settle(t)
-			continue
-		}
-		fields := strings.SplitN(s.do, " ", 3)
-		body := ""
-		if len(fields) == 3 {
-			body = fields[2]
-		}
-		answer := w.send(s.version, s.who, fields[0], fields[1], body)
-		text := answer.Body.String()
-		if answer.Code != s.want {
-			t.Errorf("%s: %d %s; want %d", s.do, answer.Code, text, s.want)
-			continue
-		}
-		if answer.Code >= 400 && !isFault(text) {
-			t.Errorf("%s: not in Ironic's format: %s", s.do, text)
-		}
-		text += " Location=" + answer.Header().Get("Location") + " Allow=" + answer.Header().Get("Allow")
-		for _, part := range parts(s.has) {
-			if !strings.Contains(text, part) {
-				t.Errorf("%s: %s lacks %s", s.do, text, part)
-			}
-		}
-		for _, part := range parts(s.hasNot) {
-			if strings.Contains(text, part) {
-				t.Errorf("%s: %s has %s", s.do, text, part)
-			}
-		}
-	}
+	resttest.PlayText(t, t.Name(), text, func(t *testing.T, _ string) *resttest.World { return w.played(t) })
 }
 
-func parts(list string) []string {
-	if list == "" {
-		return nil
-	}
-	return strings.Split(list, " & ")
+// TestTranscripts plays the transcripts in testdata.
+func TestTranscripts(t *testing.T) {
+	resttest.Play(t, func(t *testing.T, title string) *resttest.World {
+		w := newWorld(t)
+		if title == "allocations/five, of which a page has three" {
+			w.handler.MaxLimit = 3
+		}
+		return w.played(t)
+	})
 }
 
 // isFault reports whether a body is an error in Ironic's format.
@@ -166,75 +152,15 @@ func isFault(body string) bool {
 }
 
 // node makes a node of a class that can be allocated.
-func node(id, name, class string) []step {
-	return []step{
-		{do: `POST /v1/nodes {"driver":"d","uuid":"` + id + `","name":"` + name + `","resource_class":"` + class + `"}`,
-			want: 201},
-		{do: "PUT /v1/nodes/" + name + `/states/provision {"target":"manage"}`, want: 202},
-		{do: "PUT /v1/nodes/" + name + `/states/provision {"target":"provide"}`, want: 202},
-	}
-}
-
-func all(lists ...[]step) []step {
-	var steps []step
-	for _, list := range lists {
-		steps = append(steps, list...)
-	}
-	return steps
-}
-
-// TestBadInput: each invalid request gets an error in Ironic's format with the
-// right code, and changes nothing.
-func TestBadInput(t *testing.T) {
-	w := newWorld(t)
-	w.play(t, all(node(n1, "n1", "bm"), []step{
-		{do: `POST /v1/allocations {"uuid":"` + a1 + `","resource_class":"none","name":"taken"}`, want: 201}, {do: settle},
-	}))
-	before := w.Views.Checkpoint()
-	deep := strings.Repeat(`{"a":`, 100) + "1" + strings.Repeat("}", 100)
-	w.play(t, []step{
-		{do: "POST /v1/allocations {", want: 400, has: "not JSON"},
-		{do: `POST /v1/allocations {"resource_class":"x"}{}`, want: 400},
-		{do: "POST /v1/allocations {\"resource_class\":\"\xff\"}", want: 400, has: "UTF-8"},
-		{do: `POST /v1/allocations {"resource_class":"x","extra":` + deep + `}`, want: 400, has: "deeper"},
-		{do: `POST /v1/allocations {"extra":{"a":"` + strings.Repeat("x", 70000) + `"}}`, want: 400, has: "at most"},
-		{do: "POST /v1/allocations " + strings.Repeat(" ", baremetal.MaxBodyBytes+1), want: 413},
-		{do: `POST /v1/allocations {"resource_class":"x","nam":"y"}`, want: 400, has: "'nam' was unexpected"},
-		{do: `POST /v1/allocations {"resource_class":"x","traits":["CUSTOM_"]}`, want: 400},
-		{do: `POST /v1/allocations {"resource_class":"x","traits":[1]}`, want: 400},
-		{do: `POST /v1/nodes {"driver":"d","name":"` + n2 + `"}`, want: 400, has: "invalid name"},
-		{do: `POST /v1/nodes {"driver":"d","name":"states"}`, want: 400, has: "invalid name"},
-		{do: `POST /v1/nodes {"driver":"d","colour":"red"}`, want: 400}, {do: `POST /v1/nodes {"driver":""}`, want: 400},
-		{do: `POST /v1/nodes {"driver":"d","instance_uuid":"x"}`, want: 400},
-		{do: `POST /v1/nodes {"driver":"d","retired":"perhaps"}`, want: 400, has: "Unrecognized value"},
-		{do: `PATCH /v1/nodes/n1 [{"op":"add","path":"/retired","value":"perhaps"}]`, want: 400, has: "Unrecognized value"},
-		{do: `PATCH /v1/nodes/n1 [{"op":"add","path":"/retired","value":"True"}]`, want: 409, has: "retired"},
-		{do: `PATCH /v1/nodes/n1 [{"op":"add","path":"/name","value":7}]`, want: 400, has: "7 is not of type"},
-		{do: `PATCH /v1/nodes/n1 [{"op":"add","path":"/properties/a/b","value":7}]`, want: 400, has: "Couldn't apply patch"},
-		{do: `PATCH /v1/nodes/n1 [{"op":"add","path":"/name","value":"a b"}]`, want: 400},
-		{do: `PATCH /v1/nodes/n1 [{"op":"remove","path":"/driver"}]`, want: 400},
-		{do: `PATCH /v1/nodes/n1 [{"op":"move","from":"/name","path":"/driver"}]`, want: 400},
-		{do: `PATCH /v1/nodes/n1 [{"op":"add","path":"/extra/x"}]`, want: 400},
-		{do: `PATCH /v1/allocations/taken [{"op":"add","path":"/name/x","value":"y"}]`, want: 400},
-		{do: `PUT /v1/nodes/n1/traits {"traits":["nope"]}`, want: 400}, {do: `PUT /v1/nodes/n1/traits {}`, want: 400},
-		{do: `PUT /v1/nodes/n1/states/provision {"target":"inspect"}`, want: 400},
-		{do: `PUT /v1/nodes/n1/states/provision {"target":"adopt","why":1}`, want: 400},
-		{do: `PUT /v1/nodes/n1/states/power {"target":"off"}`, want: 400},
-		{do: `PUT /v1/nodes/n1/maintenance {"reason":7}`, want: 400},
-		{do: "GET /v1/allocations?limit=-1", want: 400, has: "Limit must be positive"},
-		{do: "GET /v1/allocations?limit=1&limit=2", want: 400}, {do: "GET /v1/allocations?marker=taken", want: 400},
-		{do: "GET /v1/allocations?marker=" + n1, want: 404}, {do: "GET /v1/allocations?at=0", want: 400},
-		{do: "GET /v1/allocations?at=2999-01-01T00:00:00Z", want: 400},
-		{do: `DELETE /v1/allocations/taken?at=1`, want: 400, has: "only a GET"},
-		{do: "GET /v1/nodes?maintenance=perhaps", want: 400}, {do: "GET /v1/nodes?marker=" + a1, want: 404},
-		{do: "GET /v1/nodes?detail=true&fields=uuid", want: 400}, {do: "GET /v1/nodes/n1?fields=colour", want: 400},
-		{do: "GET /v1/nodes/n1/vifs", want: 404}, {do: "GET /v1/drivers", want: 404, has: "contacts no hardware"},
-		{do: "PUT /v1/nodes", want: 405, has: "Allow=GET, POST"}, {do: "POST /v1", want: 405}, {do: "POST /", want: 405},
-		{who: "other reader", version: "1.5", do: "DELETE /v1/nodes/n1", want: 404},
-	})
-	if after := w.Views.Checkpoint(); after != before {
-		t.Errorf("bad requests moved the log from %d to %d", before.Sequence, after.Sequence)
-	}
+func node(id, name, class string) string {
+	return strings.NewReplacer("ID", id, "NAME", name, "CLASS", class).Replace(
+		`POST /v1/nodes {"driver":"d","uuid":"ID","name":"NAME","resource_class":"CLASS"}
+-> 201
+PUT /v1/nodes/NAME/states/provision {"target":"manage"}
+-> 202
+PUT /v1/nodes/NAME/states/provision {"target":"provide"}
+-> 202
+`)
 }
 
 // noting notes what is submitted last.

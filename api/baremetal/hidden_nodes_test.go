@@ -34,17 +34,20 @@ var (
 func aliceHas(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
-	w.play(t, []step{
-		{do: `POST /v1/nodes {"driver":"d","uuid":"` + foreignNode + `","name":"alice-node","resource_class":"baremetal","owner":"alice"}`,
-			want: 201},
-		{do: `PUT /v1/nodes/alice-node/states/provision {"target":"manage"}`, want: 202},
-		{do: `PUT /v1/nodes/alice-node/states/provision {"target":"provide"}`, want: 202},
-		{do: `POST /v1/allocations {"resource_class":"baremetal","uuid":"` + foreignAlloc + `","name":"alice-hold","owner":"alice"}`,
-			want: 201},
-		{do: settle},
-		{do: `PUT /v1/nodes/alice-node/states/provision {"target":"active"}`, want: 202},
-		{who: "eve reader,member,manager", do: `GET /v1/nodes/` + foreignNode, want: 404},
-	})
+	w.play(t, strings.NewReplacer("NODE", foreignNode, "ALLOCATION", foreignAlloc).Replace(
+		`POST /v1/nodes {"driver":"d","uuid":"NODE","name":"alice-node","resource_class":"baremetal","owner":"alice"}
+-> 201
+PUT /v1/nodes/alice-node/states/provision {"target":"manage"}
+-> 202
+PUT /v1/nodes/alice-node/states/provision {"target":"provide"}
+-> 202
+POST /v1/allocations {"resource_class":"baremetal","uuid":"ALLOCATION","name":"alice-hold","owner":"alice"}
+-> 201
+PUT /v1/nodes/alice-node/states/provision {"target":"active"}
+-> 202
+eve/reader,member,manager GET /v1/nodes/NODE
+-> 404
+`))
 	return w
 }
 

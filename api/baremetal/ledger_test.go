@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/placement"
 	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/api/rest/resttest"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
@@ -103,6 +105,12 @@ func TestPast(t *testing.T) {
 	}
 }
 
+// Nodes that tests make.
+const (
+	n1 = "11111111-0000-4000-8000-000000000001"
+	n2 = "11111111-0000-4000-8000-000000000002"
+)
+
 // placement sends a request to Placement's API.
 func (w *world) placement(method, path, body string) *httptest.ResponseRecorder {
 	return w.servePlacement(httptest.NewRequest(method, path, strings.NewReader(body)))
@@ -125,9 +133,7 @@ func (w *world) servePlacement(r *http.Request) *httptest.ResponseRecorder {
 // and gets the first answer, whatever happened since.
 func TestIdempotence(t *testing.T) {
 	w := newWorld(t)
-	w.play(t, all(node(n1, "n1", "bm"), node(n2, "n2", "bm"), []step{
-		{do: `PUT /v1/nodes/n2/states/provision {"target":"active"}`, want: 202},
-	}))
+	w.play(t, node(n1, "n1", "bm")+node(n2, "n2", "bm")+"PUT /v1/nodes/n2/states/provision {\"target\":\"active\"}\n-> 202\n")
 	send := func(n int, do string) string {
 		fields := strings.SplitN(do+" ", " ", 3)
 		r := httptest.NewRequest(fields[0], fields[1], strings.NewReader(strings.TrimSpace(fields[2])))
@@ -171,14 +177,17 @@ func TestIdempotence(t *testing.T) {
 // TestSecretsAreNotKept: no secret reaches the log, because it never forgets.
 func TestSecretsAreNotKept(t *testing.T) {
 	w := newWorld(t)
-	w.play(t, []step{
-		{do: `POST /v1/nodes {"driver":"d","uuid":"` + n1 + `","driver_info":{"ipmi_address":"10.0.0.1","ipmi_password":"hunter2","redfish":{"Password":"hunter2"}}}`,
-			want: 201, has: `"ipmi_address":"10.0.0.1" & "ipmi_password":"******"`, hasNot: "hunter2"},
-		{do: "PATCH /v1/nodes/" + n1 + ` [{"op":"add","path":"/driver_info/snmp_auth_token","value":"hunter2"}]`, want: 200,
-			hasNot: "hunter2"},
-		{do: "PATCH /v1/nodes/" + n1 + ` [{"op":"add","path":"/instance_info/admin_password","value":"hunter2"}]`,
-			want: 200, hasNot: "hunter2"},
-	})
+	w.play(t, `POST /v1/nodes {"driver":"d","name":"one",
+  "driver_info":{"ipmi_address":"10.0.0.1","ipmi_password":"hunter2","redfish":{"Password":"hunter2"}}}
+-> 201 "ipmi_address":"10.0.0.1"..."ipmi_password":"******"
+-> not hunter2
+PATCH /v1/nodes/one [{"op":"add","path":"/driver_info/snmp_auth_token","value":"hunter2"}]
+-> 200
+-> not hunter2
+PATCH /v1/nodes/one [{"op":"add","path":"/instance_info/admin_password","value":"hunter2"}]
+-> 200
+-> not hunter2
+`)
 	err := w.Log.Read(t.Context(), 1, w.Views.Checkpoint().Sequence, func(e ledger.Entry) error {
 		if strings.Contains(string(e.Data), "hunter2") {
 			t.Errorf("commit %d holds a secret", e.Sequence)
@@ -191,17 +200,15 @@ func TestSecretsAreNotKept(t *testing.T) {
 // FuzzRequest sends any text as a request's path and body. The answer is never a
 // 500, and errors are in Ironic's format.
 func FuzzRequest(f *testing.F) {
-	for _, steps := range upstream {
-		for _, s := range steps {
-			if fields := strings.SplitN(s.do+"  ", " ", 3); s.do != settle {
-				f.Add(fields[0], fields[1], fields[2])
-			}
+	for _, file := range []string{"allocations", "allocations_of_nodes"} {
+		text := commandstest.Must(os.ReadFile("testdata/" + file + ".txt"))
+		for _, x := range resttest.Exchanges(string(text)) {
+			f.Add(x.Method, x.Target, x.Body)
 		}
 	}
 	w := newWorld(f)
-	for _, s := range node(n1, "n1", "bm") {
-		fields := strings.SplitN(s.do, " ", 3)
-		w.send("", "", fields[0], fields[1], fields[2])
+	for _, x := range resttest.Exchanges(node(n1, "n1", "bm")) {
+		w.send("", "", x.Method, x.Target, x.Body)
 	}
 	f.Fuzz(func(t *testing.T, method, path, body string) {
 		r, err := http.NewRequest(method, path, strings.NewReader(body))

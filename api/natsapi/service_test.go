@@ -3,7 +3,9 @@ package natsapi_test
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
+	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,10 +16,10 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/allot-project/allot/api/natsapi"
+	"github.com/allot-project/allot/api/rest/resttest"
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
-	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/encoding"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/ledgertest"
@@ -108,35 +110,29 @@ func headers(contentType string) map[string]string {
 	return map[string]string{wire.HeaderContentType: contentType, wire.HeaderCommandID: commandstest.NewID().String()}
 }
 
-func TestBadRequests(t *testing.T) {
-	d := open(t)
-	before := d.Views.Checkpoint()
-	const good, noID = `{"name":"CUSTOM_X"}`, "00000000-0000-0000-0000-000000000000"
-	for _, c := range []struct {
-		header map[string]string
-		bodies []string
-	}{
-		{map[string]string{}, []string{good}}, {map[string]string{wire.HeaderCommandID: noID}, []string{good}},
-		{headers("text/plain"), []string{good}},
-		{headers(encoding.TypeJSON), []string{``, `{"name":"CUSTOM_X","nam":1}`, `{"name":5}`, good + `{}`}},
-		{headers(encoding.TypeMsgpack), []string{
-			"\x81\xa4na", "\x81\xa4name\xdb\xff\xff\xff\xff", "\x81\xa3nam\x01", good, strings.Repeat("\x91", 100) + "\x01",
-		}},
-	} {
-		for _, body := range c.bodies {
-			reply := d.ask(t, "CreateTrait", c.header, body)
-			if reply.Error == nil || reply.Error.Code != wire.ErrorBadRequest {
-				t.Errorf("%v %q: %+v", c.header, body, reply)
+// TestTranscripts plays the transcripts in testdata over NATS.
+func TestTranscripts(t *testing.T) {
+	resttest.Play(t, func(t *testing.T, _ string) *resttest.World {
+		d := open(t)
+		send := func(w http.ResponseWriter, r *http.Request) {
+			header := make(map[string]string)
+			for name := range r.Header {
+				header[name] = r.Header.Get(name)
+			}
+			body := commandstest.Must(io.ReadAll(r.Body))
+			answer, _ := d.request(t, strings.TrimPrefix(r.URL.Path, "/"), header, string(body))
+			if answer.Header.Get("Nats-Service-Error") != "" {
+				w.WriteHeader(http.StatusBadRequest)
+			}
+			_, _ = w.Write(answer.Data) // into memory
+		}
+		version := func(header http.Header, version string) {
+			if version != "none" {
+				header.Set(wire.HeaderCommandID, commandstest.NewID().String())
 			}
 		}
-	}
-	reply := d.ask(t, "AllocateForConsumers", headers(encoding.TypeJSON), `{"allocations":[]}`)
-	if reply.Rejection == nil || reply.Rejection.Code != demand.CodeInvalid {
-		t.Errorf("no consumer: %+v", reply)
-	}
-	if after := d.Views.Checkpoint(); after != before {
-		t.Errorf("bad requests moved the log from %d to %d", before.Sequence, after.Sequence)
-	}
+		return &resttest.World{Ledger: d.Ledger, Handler: http.HandlerFunc(send), Version: version}
+	})
 }
 
 // TestDiscovery: every command is an endpoint that $SRV.INFO shows with its schemas.
@@ -182,26 +178,6 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
-}
-
-// TestDeadlines: a request after its deadline is not carried out, and its sender
-// is told.
-func TestDeadlines(t *testing.T) {
-	d := open(t)
-	before := d.Views.Checkpoint()
-	for text, want := range map[string]string{
-		"2001-01-01T00:00:00Z": wire.ErrorTooLate, "soon": wire.ErrorBadRequest, "2999-01-01T00:00:00Z": "",
-	} {
-		header := headers(encoding.TypeJSON)
-		header[wire.HeaderDeadline], header[wire.HeaderDryRun] = text, "true"
-		reply := d.ask(t, "CreateTrait", header, `{"name":"CUSTOM_X"}`)
-		if got := reply.Error; got == nil != (want == "") || got != nil && got.Code != want {
-			t.Errorf("%s: %+v", text, reply)
-		}
-	}
-	if after := d.Views.Checkpoint(); after != before {
-		t.Error("something happened")
-	}
 }
 
 // TestDiscoveryIsAnsweredOnce: what clients ask to discover the service is answered as the

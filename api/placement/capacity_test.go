@@ -2,13 +2,11 @@ package placement_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
-	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -19,8 +17,7 @@ func TestCapacity(t *testing.T) {
 	l, h := inMemory(t)
 	const hosts = 1003
 	first := l.Providers(t, hosts, commands.Inventory{Class: "VCPU", Total: 8})[0]
-	gone, aggregate, block := l.Provider(t, "gone"), commandstest.NewID(), commandstest.NewID()
-	l.Accept(t, &commands.DeleteProvider{Provider: gone})
+	aggregate := commandstest.NewID()
 	l.Accept(t, &commands.ReplaceProviderAggregates{Provider: first, Aggregates: []ledger.UUID{aggregate}})
 	before := l.Views.View().Sequence()
 	l.Accept(t, commandstest.Allocate(commandstest.NewID(), first, "VCPU", 5))
@@ -43,29 +40,5 @@ func TestCapacity(t *testing.T) {
 		Aggregate: aggregate, Capacity: 2,
 	}) {
 		t.Errorf("then: %d, %+v", then.Capacity, then.Aggregates)
-	}
-	l.Accept(t, &commands.SetTopology{Name: "fabric", Topology: &demand.Topology{
-		Levels: []string{"block", "rack"}, Members: map[string]demand.TopologyMember{
-			block.String(): {Level: "block", Name: "b"}, aggregate.String(): {Level: "rack", Name: "r", Parent: &block},
-		},
-	}})
-	if by := get("resources=VCPU:1&by=topology&topology=fabric"); !slices.Equal(by.Aggregates, []wire.AggregateCapacity{
-		{Aggregate: block, Level: "block", Name: "b", Capacity: 3}, {Aggregate: aggregate, Level: "rack", Name: "r", Capacity: 3},
-	}) {
-		t.Errorf("by topology: %+v", by.Aggregates)
-	}
-	if some := get("resources=VCPU:4&limit=3"); some.Capacity != 3 || !some.Exact || len(some.Trees) != 2 {
-		t.Errorf("up to 3: %+v", some)
-	}
-	if empty := get("resources1=VCPU:4&resources2=VCPU:8&group_policy=none"); empty.AtMost != 0 || empty.Trees == nil {
-		t.Errorf("what fits into no tree: %+v", empty)
-	}
-	for query, text := range map[string]string{
-		"": "at least one", "resources=VCPU:4&prefer={}": "'prefer'", "resources=VCPU:4&by=rack": "'rack'",
-		"resources=VCPU:4&limit=0":     "'0'",
-		"resources=VCPU:4&by=topology": "go together", "resources=VCPU:4&by=topology&topology=no": "no topology no", "resources=VCPU:4&marker=x": "not a 'uuid'", "resources=NO:4": "NO",
-		"resources=VCPU:4&marker=" + gone.String(): "begin again without a marker",
-	} {
-		expect(t, h, "GET", "/capacity?"+query, "", 400, text)
 	}
 }

@@ -1,6 +1,7 @@
 package placement_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"reflect"
 	"strings"
 	"sync"
@@ -17,6 +19,7 @@ import (
 	"github.com/allot-project/allot/api/placement"
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/api/rest/resttest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/fair"
@@ -73,12 +76,7 @@ func inMemory(t *testing.T) (*commandstest.Ledger, *placement.Handler) {
 // expect sends a request, whose answer must have a status, and some texts.
 func expect(t *testing.T, h http.Handler, method, target, body string, status int, texts ...string) {
 	t.Helper()
-	expectAt(t, h, "latest", method, target, body, status, texts...)
-}
-
-func expectAt(t *testing.T, h http.Handler, version, method, target, body string, status int, texts ...string) {
-	t.Helper()
-	w := sendAt(h, version, method, target, body)
+	w := send(h, method, target, body)
 	for _, text := range append(texts, "") {
 		if w.Code != status || !strings.Contains(w.Body.String(), text) {
 			t.Errorf("%s %s %s: %d %s, not %d with %q", method, target, body, w.Code, w.Body, status, text)
@@ -86,58 +84,67 @@ func expectAt(t *testing.T, h http.Handler, version, method, target, body string
 	}
 }
 
-// TestBadBodies: each is a 4xx in Placement's format, and changes nothing.
-func TestBadBodies(t *testing.T) {
+// TestTranscripts plays the transcripts in testdata.
+func TestTranscripts(t *testing.T) {
+	resttest.Play(t, func(t *testing.T, _ string) *resttest.World { return played(t) })
+}
+
+// played is a world of transcripts: every refusal is in Placement's format, and a replay has the same read models.
+func played(t *testing.T) *resttest.World {
 	l, h := inMemory(t)
-	provider := l.Provider(t, "node", commands.Inventory{Class: "VCPU", Total: 10})
-	before, groups := l.Views.Checkpoint(), ""
+	t.Cleanup(func() { commandstest.CheckReplay(t, l) })
+	return &resttest.World{
+		Ledger: l, Handler: h,
+		Version: func(header http.Header, version string) {
+			header.Set("Openstack-Api-Version", "placement "+cmp.Or(version, "latest"))
+			header.Set("X-Auth-Token", cmp.Or(header.Get("X-Auth-Token"), "admin"))
+		},
+		After: func(r *http.Request, w *httptest.ResponseRecorder) {
+			if w.Code >= 400 && !isRefusal(w) {
+				t.Errorf("%s %.100s: not in Placement's format: %d %.300s", r.Method, r.URL, w.Code, w.Body)
+			}
+		},
+	}
+}
+
+// isRefusal reports whether an answer is an error in Placement's format.
+func isRefusal(w *httptest.ResponseRecorder) bool {
+	var answer struct {
+		Errors []struct {
+			Status    int    `json:"status"`
+			RequestID string `json:"request_id"`
+		} `json:"errors"`
+	}
+	err := json.Unmarshal(w.Body.Bytes(), &answer)
+	return err == nil && w.Header().Get("Content-Type") == "application/json" && len(answer.Errors) == 1 &&
+		answer.Errors[0].Status == w.Code && answer.Errors[0].RequestID != ""
+}
+
+// TestDevicesDocument plays the blocks of docs/devices.md.
+func TestDevicesDocument(t *testing.T) {
+	t.Parallel()
+	const path = "../../docs/devices.md"
+	script := ""
+	for i, block := range strings.Split(string(commandstest.Must(os.ReadFile(path))), "```") {
+		if i%2 == 1 {
+			script += block
+		}
+	}
+	if sent := len(resttest.Exchanges(script)); sent < 15 {
+		t.Errorf("the document has %d requests", sent)
+	}
+	resttest.PlayText(t, path, script, func(t *testing.T, _ string) *resttest.World { return played(t) })
+}
+
+// TestManyGroups: a request for more groups than there may be is refused.
+func TestManyGroups(t *testing.T) {
+	_, h := inMemory(t)
+	groups := ""
 	for i := range 500 {
 		groups += fmt.Sprintf("&resources%d=VCPU:1", i+1)
 	}
-	bodies := map[string][]string{
-		"POST /resource_providers": {
-			``, `{"name":`, `{"name":"a"}{"name":"b"}`, `{"name":"a","name":"b"}`, `{"name":"a","colour":"red"}`,
-			strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000), "{\"name\":\"\xff\"}",
-			`{"name":"` + strings.Repeat("x", 1<<20) + `"}`,
-		},
-		"POST /resource_provider": {`{"name":"a"}`}, "PUT /resource_classes/CUSTOM_%00": {""},
-		"POST /allocations":                                     {strings.Repeat(" ", placement.MaxBodyBytes+1)},
-		"PUT /allocations/" + consumerA + "?at=1":               {taking(provider, 1)},
-		"GET /allocation_candidates?group_policy=none" + groups: {""},
-	}
-	for _, amount := range []string{
-		"NaN", "1e400", "1e400000000", "9223372036854775808", "2147483648", "0", "-1", `"1"`, "11",
-	} {
-		put := "PUT /allocations/" + consumerA
-		bodies[put] = append(bodies[put], taking(provider, amount))
-	}
-	for _, target := range []string{
-		"resource_providers/a%2Fb", "allocation_candidates?resources=VCPU:1&limit=0", "resource_providers?at=soon",
-		"resource_providers?at=99999999", "resource_providers?at=2999-01-01T00:00:00Z", "resource_providers?at=0",
-		"resource_providers?at=1999-01-01T00:00:00Z", "resource_providers?at=1&at=2",
-		"allocation_candidates?resources=VCPU:1&explain=why",
-	} {
-		bodies["GET /"+target] = []string{""}
-	}
-	for request, list := range bodies {
-		for _, body := range list {
-			method, path, _ := strings.Cut(request, " ")
-			w := send(h, method, path, body)
-			var answer struct {
-				Errors []struct {
-					Status    int    `json:"status"`
-					RequestID string `json:"request_id"`
-				} `json:"errors"`
-			}
-			err := json.Unmarshal(w.Body.Bytes(), &answer)
-			if err != nil || len(answer.Errors) != 1 || w.Code/100 != 4 || answer.Errors[0].Status != w.Code ||
-				answer.Errors[0].RequestID == "" {
-				t.Errorf("%s %.100s: %d %.300s", request, body, w.Code, w.Body)
-			}
-		}
-	}
-	if after := l.Views.Checkpoint(); after != before {
-		t.Errorf("bad requests moved the log from %d to %d", before.Sequence, after.Sequence)
+	if w := send(h, "GET", "/allocation_candidates?group_policy=none"+groups, ""); w.Code != 400 || !isRefusal(w) {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
 
@@ -315,46 +322,10 @@ func TestCandidateOptions(t *testing.T) {
 	}
 }
 
-// TestDryRun: every kind of write can be tried without a trace. A rejection is
-// answered as usual.
-func TestDryRun(t *testing.T) {
-	l, h := inMemory(t)
-	p := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 10})
-	before, path := l.Views.Checkpoint(), "/resource_providers/"+p.String()
-	for _, c := range []struct {
-		method, path, body string
-		status             int
-		says               string
-	}{
-		{"POST", "/resource_providers?dry_run=true", `{"name":"q"}`, 200, "ProviderCreated"},
-		{"PUT", path + "?dry_run=1", `{"name":"q"}`, 200, "ProviderRenamed"},
-		{"DELETE", path + "?dry_run=true", ``, 200, "ProviderDeleted"},
-		{"DELETE", path + "/inventories/VCPU?dry_run=true", ``, 200, "InventoryDeleted"},
-		{"PUT", "/allocations/" + consumerA + "?dry_run=true", taking(p, 1), 200, "AllocationsReplaced"},
-		{"PUT", "/allocations/" + consumerA + "?dry_run=true", taking(p, 11), 409, "Unable to allocate inventory"},
-		{"PUT", "/traits/CUSTOM_X?dry_run=true", ``, 200, "TraitCreated"},
-		{"PUT", "/traits/CUSTOM_X?dry_run=perhaps", ``, 400, "dry_run"},
-	} {
-		expect(t, h, c.method, c.path, c.body, c.status, c.says)
-	}
-	if after := l.Views.Checkpoint(); after != before {
-		t.Errorf("the log moved from %d to %d", before.Sequence, after.Sequence)
-	}
-}
-
-// consumerA is a consumer that holds nothing at first.
-const consumerA = "22222222-2222-4222-8222-222222222222"
-
 // taking is the body with which a consumer takes some VCPU of a provider.
 func taking(provider fmt.Stringer, amount any) string {
 	return fmt.Sprintf(`{"allocations":{"%s":{"resources":{"VCPU":%v}}},"project_id":"p","user_id":"u",`+
 		`"consumer_generation":null,"consumer_type":"T"}`, provider, amount)
-}
-
-// claim is the body of a claim of one new consumer, with more members.
-func claim(request, more string) string {
-	return fmt.Sprintf(`{"requests":["%s"],"consumers":[{"consumer_uuid":"%s","project_id":"p","user_id":"u",
-		"consumer_type":"INSTANCE","consumer_generation":null}]%s}`, request, commandstest.NewID(), more)
 }
 
 // told sends a request that succeeds, and reads its answer.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/allot-project/allot/api/openapi"
 	"github.com/allot-project/allot/api/placement"
+	"github.com/allot-project/allot/api/rest/resttest"
+	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -69,48 +72,7 @@ func TestOpenAPIAnswers(t *testing.T) {
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	ledgertest.OK(t, compiler.AddResource("openapi.json", doc))
-	const p, child = "11111111-1111-4111-8111-111111111111", "33333333-3333-4333-8333-333333333333"
-	const provider, kid, consumer = "/resource_providers/" + p, "/resource_providers/" + child, "/allocations/" + consumerA
-	allocate := taking(id(p), 1)
-	steps := [][3]string{ // a method, a target and a body; those that give nothing are reads
-		{"GET", "/", ""},
-		{"POST", "/resource_providers", fmt.Sprintf(`{"name":"a","uuid":"%s"}`, p)},
-		{"POST", "/resource_providers", fmt.Sprintf(`{"name":"b","uuid":"%s","parent_provider_uuid":"%s"}`, child, p)},
-		{"POST", "/resource_providers", `{"name":"a"}`},
-		{"PUT", provider, `{"name":"c"}`},
-		{"PUT", provider + "/inventories", `{"resource_provider_generation":0,"inventories":{"VCPU":{"total":4}}}`},
-		{"POST", provider + "/inventories", `{"resource_class":"DISK_GB","total":5}`},
-		{"PUT", provider + "/inventories/DISK_GB", `{"resource_provider_generation":2,"total":6,"allocation_ratio":1.5}`},
-		{"PUT", provider + "/aggregates", `{"resource_provider_generation":3,"aggregates":["` + consumerA + `"]}`},
-		{"PUT", "/traits/CUSTOM_X", ""}, {"GET", "/traits/CUSTOM_X", ""},
-		{"PUT", provider + "/traits", `{"resource_provider_generation":4,"traits":["CUSTOM_X"]}`},
-		{"PUT", provider + "/counters", `{"resource_provider_generation":5,"counters":{"SLICE":7,"MODE":1}}`},
-		{"PUT", kid + "/counters", `{"resource_provider_generation":0,"draws":{"VCPU":{"SLICE":2,"MODE":"MIG"}}}`},
-		{"POST", "/resource_classes", `{"name":"CUSTOM_C"}`}, {"PUT", "/resource_classes/CUSTOM_C", ""},
-		{"PUT", consumer, allocate}, {"POST", "/allocations", fmt.Sprintf(`{"%s":%s}`, child, allocate)},
-		{"POST", "/reshaper", `{"inventories":{},"allocations":{}}`},
-		{"PUT", "/limits", `{"project_id":"p","resource_class":"VCPU","limit":100}`},
-		{"PUT", "/projects/p", `{"parent_id":"root"}`}, {"PUT", "/preferences/gold", `{"prefer":{"order":"pack"}}`},
-		{"PUT", "/topologies/fabric", `{"levels":["rack"],"members":{"` + child + `":{"level":"rack","name":"r1"}}}`},
-		{"POST", "/claims", claim("resources=VCPU:1", `,"alternates":1`)},
-		{"POST", "/claims", eitherOf(`[["resources=VCPU:999"],["resources=VCPU:1"]]`, "")},
-	}
-	for _, target := range []string{
-		kid + "/counters", provider + "/counters", "/limits", "/limits/versions?project_id=p&resource_class=VCPU",
-		"/preferences", "/preferences/gold", "/topologies", "/topologies/fabric", "/resource_providers", kid,
-		provider + "/inventories", provider + "/inventories/VCPU", provider + "/usages", provider + "/aggregates",
-		provider + "/allocations", provider + "/traits", "/resource_classes", "/resource_classes/VCPU", "/traits",
-		"/usages?project_id=p", consumer, "/allocation_candidates?resources=VCPU:1&explain=true",
-		"/allocation_candidates?resources=VCPU:1", "/capacity?resources=VCPU:1&by=aggregate&limit=2",
-	} {
-		steps = append(steps, [3]string{"GET", target})
-	}
-	for _, target := range []string{
-		consumer, "/allocations/" + child, provider + "/traits", provider + "/inventories/VCPU", provider + "/inventories",
-		"/traits/CUSTOM_X", "/topologies/fabric", "/resource_classes/CUSTOM_C", kid,
-	} {
-		steps = append(steps, [3]string{"DELETE", target})
-	}
+	text := commandstest.Must(os.ReadFile("testdata/every_route.txt"))
 	paths := doc["paths"].(map[string]any)
 	left := make(map[string]bool)
 	for path, item := range paths {
@@ -118,8 +80,8 @@ func TestOpenAPIAnswers(t *testing.T) {
 			left[method+" "+path] = method != "parameters"
 		}
 	}
-	for _, step := range steps {
-		method, target := strings.ToLower(step[0]), step[1]
+	for _, x := range resttest.Exchanges(string(text)) {
+		method, target := strings.ToLower(x.Method), x.Target
 		path := patternOf(paths, target)
 		delete(left, method+" "+path)
 		versions := []string{"1.39"}
@@ -128,12 +90,12 @@ func TestOpenAPIAnswers(t *testing.T) {
 		}
 		for _, version := range versions {
 			fresh.times = 0
-			w := sendAt(h, version, step[0], target, step[2])
+			w := sendAt(h, version, x.Method, target, x.Body)
 			if version != "1.39" && w.Code >= 400 {
 				continue // the route is newer
 			}
 			if (fresh.times == 1) != (method == "get") && w.Code < 400 && !ownPatterns.MatchString(path) {
-				t.Errorf("%s: %d after %d questions to the leader", step, w.Code, fresh.times)
+				t.Errorf("%s %s: %d after %d questions to the leader", x.Method, target, w.Code, fresh.times)
 			}
 			responses := paths[path].(map[string]any)[method].(map[string]any)["responses"].(map[string]any)
 			pointer := "#/components/schemas/PlacementErrors"
@@ -141,7 +103,7 @@ func TestOpenAPIAnswers(t *testing.T) {
 				described, known := responses[fmt.Sprint(w.Code)].(map[string]any)
 				content, _ := described["content"].(map[string]any)
 				if !known || (content == nil) != (w.Body.Len() == 0) {
-					t.Errorf("%s: %d is in the document: %v, with content %v, answered %q", step, w.Code, known, content, w.Body)
+					t.Errorf("%s %s: %d is in the document: %v, with content %v, answered %q", x.Method, target, w.Code, known, content, w.Body)
 					continue
 				}
 				if content == nil {
@@ -156,7 +118,7 @@ func TestOpenAPIAnswers(t *testing.T) {
 				err = schema.Validate(answer)
 			}
 			if err != nil {
-				t.Errorf("%s at %s: %v\n%s", step, version, err, w.Body)
+				t.Errorf("%s %s at %s: %v\n%s", x.Method, target, version, err, w.Body)
 			}
 		}
 	}
@@ -166,11 +128,6 @@ func TestOpenAPIAnswers(t *testing.T) {
 		}
 	}
 }
-
-// id is a text that is a uuid.
-type id string
-
-func (i id) String() string { return string(i) }
 
 // patternOf is the path of a document that a target has: literally, or else with names.
 func patternOf(paths map[string]any, target string) string {

@@ -74,16 +74,4 @@ func TestRankedCandidates(t *testing.T) {
 	if !slices.Equal(pages, packed) {
 		t.Errorf("in pages: %v, not %v", pages, packed)
 	}
-	first := get("resources=VCPU:1&limit=3" + prefer)
-	next := first.Ranking[2].Marker
-	for query, text := range map[string]string{
-		"1&marker=" + next: "give the marker", "2&marker=" + next + prefer: "of another request",
-		"1&marker=" + next + "&prefer={}": "of another request", "1&marker=AAAA" + prefer: "is none",
-		"1&marker=" + next[:30] + prefer: "marker", "1&limit=1001" + prefer: "at most 1000", "1&prefer=pack": "prefer",
-		"1&prefer=" + url.QueryEscape(`{"weights":{"CUSTOM_NO":1}}`): "no resource class", "1" + prefer + prefer: "only once",
-		"1&prefer=" + url.QueryEscape(`{"traits":{"CUSTOM_NO":1}}`): "no trait CUSTOM_NO",
-		"1&prefer=" + url.QueryEscape(`{"order":"best"}`):           "order",
-	} {
-		expect(t, h, "GET", "/allocation_candidates?resources=VCPU:"+query, "", 400, text)
-	}
 }

@@ -350,7 +350,8 @@ func checkProjects(rt *rapid.T, views *projector.Projector, list []piece, now ti
 	}
 }
 
-// TestConsumptionIsRefused: each fault of a query is named.
+// TestConsumptionIsRefused: faults of a query that have no form over HTTP are named, too; a transcript of api/audit
+// has all others.
 func TestConsumptionIsRefused(t *testing.T) {
 	t.Parallel()
 	var now time.Time
@@ -363,42 +364,13 @@ func TestConsumptionIsRefused(t *testing.T) {
 		return views
 	}).Example(1)
 	t.Cleanup(func() { _ = views.Close() }) // it was read only
-	provider := commandstest.SomeProvider(0)
-	moment := wire.Instant(now.Format(time.RFC3339Nano))
 	for want, q := range map[string]wire.ConsumptionQuery{
-		"from: is needed":                            {},
-		"from: \"x\" is neither a sequence":          {From: "x"},
-		"from: 0: the moment is before":              {From: "0"},
-		"from: 1900-01-01T00:00:00Z: the moment is":  {From: "1900-01-01T00:00:00Z"},
-		"from: 1000-01-01T00:00:00Z: the moment is":  {From: "1000-01-01T00:00:00Z"},
-		"from: 9999: the sequence has not":           {From: "9999"},
-		"to: 2999-01-01T00:00:00Z: the sequence":     {From: "1", To: "2999-01-01T00:00:00Z"},
-		"is before from":                             {From: moment, To: "2"},
-		"by: \"colour\" is not among project, user,": {From: "1", By: []string{"class", "colour"}},
-		"by: \"user\" is not among provider, class,": {From: "1", Provider: provider, By: []string{"user"}},
-		"by: class is there twice":                   {From: "1", By: []string{"class", "class"}},
-		"by: has both hour and month":                {From: "1", By: []string{"hour", "month"}},
-		"provider: is not together":                  {From: "1", Provider: provider, Project: "p"},
-		"tree: is with provider alone":               {From: "1", Tree: true},
-		"limit: -1 is not":                           {From: "1", Limit: -1},
-		"limit: 10001 is not":                        {From: "1", Limit: 10001},
-		"after: \"%\" is not":                        {From: "1", To: "2", After: "%"},
-		"to: is needed for the next page":            {From: "1", After: "YQ"},
-		"at: the moments":                            {When: wire.When{At: "1"}, From: "1"},
-		"more than 1500 of hour":                     {From: "1", By: []string{"hour"}},
-		"class: there was no resource class \"X\"":   {From: "1", Class: "X", Strict: true},
-		"nothing was held":                           {From: "1", Project: "x", Strict: true},
-		"provider: there was no provider":            {From: "1", Provider: ledger.UUID{1}, Strict: true},
+		"limit: -1 is not": {From: "1", Limit: -1},
+		"at: the moments":  {When: wire.When{At: "1"}, From: "1"},
 	} {
 		answer, err := present.Consumption(t.Context(), views, &q, now)
 		if !errors.Is(err, present.ErrQuery) || !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("%q: %+v, %v", want, answer, err)
-		}
-		if q.Strict {
-			q.Strict = false
-			if answer, err := present.Consumption(t.Context(), views, &q, now); err != nil || len(answer.Rows) != 0 {
-				t.Errorf("%q, not strict: %+v, %v", want, answer, err)
-			}
 		}
 	}
 	now = now.Truncate(time.Nanosecond)
