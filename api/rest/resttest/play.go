@@ -1,7 +1,6 @@
 package resttest
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"net/http"
@@ -65,7 +64,7 @@ func PlayText(t *testing.T, path, text string, open func(t *testing.T, title str
 			answer := p.send(x)
 			now, wrong := p.check(x.texts, answer)
 			switch {
-			case flag.Lookup("update").Value.String() == "true":
+			case ledgertest.Updating():
 				changes[x] = now
 			case len(wrong) > 0:
 				t.Errorf("%s:%d: %s %.300s: %d %.2000s %v\nis not as it should be: %q",
