@@ -1,0 +1,48 @@
+package ledgertest
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// Answers compares what each line of a file gives with what stands below it, indented by four
+// spaces. Lines that begin with # are comments. -update writes what is given.
+func Answers(t *testing.T, path string, answer func(line, want string) string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(string(ReadFile(t, path)), "\n"), "\n")
+	var now strings.Builder
+	for i := 0; i < len(lines); {
+		line := lines[i]
+		now.WriteString(line + "\n")
+		i++
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		var below []string
+		for ; i < len(lines) && strings.HasPrefix(lines[i], "    "); i++ {
+			below = append(below, lines[i][4:])
+		}
+		want := strings.Join(below, "\n")
+		got := strings.TrimSuffix(answer(line, want), "\n")
+		if got != want && !*update {
+			t.Errorf("%s: %s\ngives\n%s\nwant\n%s", path, line, got, want)
+		}
+		if got != "" {
+			now.WriteString("    " + strings.ReplaceAll(got, "\n", "\n    ") + "\n")
+		}
+	}
+	if *update {
+		OK(t, os.WriteFile(path, []byte(now.String()), 0o600))
+	}
+}
+
+// Has is what is wanted, for Answers, if a text has each line of it somewhere; else the text.
+func Has(text, want string) string {
+	for line := range strings.SplitSeq(want, "\n") {
+		if line == "" || !strings.Contains(text, line) {
+			return text
+		}
+	}
+	return want
+}
