@@ -46,3 +46,14 @@ func Has(text, want string) string {
 	}
 	return want
 }
+
+// Same compares a text with a file, which -update writes.
+func Same(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		OK(t, os.WriteFile(path, []byte(got), 0o600))
+	}
+	if want := string(ReadFile(t, path)); got != want {
+		t.Errorf("%s has\n%s\nand not\n%s", path, want, got)
+	}
+}
