@@ -7,7 +7,8 @@ import (
 )
 
 // Answers compares what each line of a file gives with what stands below it, indented by four
-// spaces. Lines that begin with # are comments. -update writes what is given.
+// spaces, where there may be an empty line between others. Lines that begin with # are comments.
+// -update writes what is given.
 func Answers(t *testing.T, path string, answer func(line, want string) string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(string(ReadFile(t, path)), "\n"), "\n")
@@ -20,8 +21,9 @@ func Answers(t *testing.T, path string, answer func(line, want string) string) {
 			continue
 		}
 		var below []string
-		for ; i < len(lines) && strings.HasPrefix(lines[i], "    "); i++ {
-			below = append(below, lines[i][4:])
+		indented := func(i int) bool { return i < len(lines) && strings.HasPrefix(lines[i], "    ") }
+		for ; indented(i) || i < len(lines) && lines[i] == "" && len(below) > 0 && indented(i+1); i++ {
+			below = append(below, strings.TrimPrefix(lines[i], "    "))
 		}
 		want := strings.Join(below, "\n")
 		got := strings.TrimSuffix(answer(line, want), "\n")
@@ -29,7 +31,8 @@ func Answers(t *testing.T, path string, answer func(line, want string) string) {
 			t.Errorf("%s: %s\ngives\n%s\nwant\n%s", path, line, got, want)
 		}
 		if got != "" {
-			now.WriteString("    " + strings.ReplaceAll(got, "\n", "\n    ") + "\n")
+			indented := "    " + strings.ReplaceAll(got, "\n", "\n    ") + "\n"
+			now.WriteString(strings.ReplaceAll(indented, "\n    \n", "\n\n"))
 		}
 	}
 	if *update {
