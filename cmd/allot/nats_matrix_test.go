@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/uuid"
@@ -30,57 +32,20 @@ const (
 	consumerNotice = "allot.notice.consumer."
 )
 
-// bodies are one body for each command; THING and PROJECT are replaced.
-var bodies = map[string]string{
-	"CreateProvider":   `{"provider":"22222222-2222-4222-8222-222222222222","name":"x"}`,
-	"RenameProvider":   `{"provider":"PROVIDER","name":"y"}`,
-	"ReparentProvider": `{"provider":"PROVIDER","parent":null}`,
-	"UpdateProvider":   `{"rename":{"provider":"PROVIDER","name":"y"}}`,
-	"DeleteProvider":   `{"provider":"PROVIDER"}`, "ReplaceInventories": `{"provider":"PROVIDER","inventories":[]}`,
-	"CreateInventory": `{"provider":"PROVIDER","inventory":{"class":"VCPU","total":1}}`,
-	"UpdateInventory": `{"provider":"PROVIDER","inventory":{"class":"VCPU","total":1}}`,
-	"DeleteInventory": `{"provider":"PROVIDER","class":"VCPU"}`, "DeleteInventories": `{"provider":"PROVIDER"}`,
-	"CreateTrait": `{"name":"CUSTOM_X"}`, "DeleteTrait": `{"name":"CUSTOM_X"}`,
-	"ReplaceProviderCounters":   `{"provider":"PROVIDER","counters":[{"name":"A","total":1}]}`,
-	"ReplaceProviderTraits":     `{"provider":"PROVIDER","traits":[]}`,
-	"ReplaceProviderAggregates": `{"provider":"PROVIDER","aggregates":[]}`, "CreateResourceClass": `{"name":"CUSTOM_X"}`,
-	"RenameResourceClass": `{"name":"CUSTOM_X","new_name":"CUSTOM_Y"}`, "DeleteResourceClass": `{"name":"CUSTOM_X"}`,
-	"AllocateForConsumers": `{"allocations":[{"consumer":"THING","project":"PROJECT","user":"u","any_generation":true,"resources":[{"provider":"PROVIDER","class":"VCPU","amount":1}]}]}`,
-	"Reserve":              `{"seconds":60,"projects":["r"],"allocations":[{"consumer":"THING","project":"PROJECT","user":"u","any_generation":true,"resources":[{"provider":"PROVIDER","class":"VCPU","amount":1}]}]}`,
-	"Claim":                `{"for":[{"consumer":"THING","project":"PROJECT","user":"u","any_generation":true}],"requests":[{"groups":[{"resources":{"VCPU":1}}]}]}`,
-	"SetLimit":             `{"project":"PROJECT","class":"VCPU","most":9}`, "PlaceProject": `{"project":"PROJECT","parent":"r"}`,
-	"SetPreference":   `{"name":"n","prefer":{"order":"pack"}}`,
-	"SetTopology":     `{"name":"n","topology":{"levels":["rack"],"members":{}}}`,
-	"ReleaseConsumer": `{"consumer":"THING"}`, "ConfirmReservation": `{"consumer":"THING"}`,
-	"CancelReservation": `{"consumer":"THING"}`,
-	"Reshape":           `{"inventories":[{"provider":"PROVIDER","generation":0,"inventories":[]}],"allocations":[]}`,
-	"CreateNode":        `{"node":"33333333-3333-4333-8333-333333333333","driver":"fake"}`,
-	"UpdateNode":        `{"node":"THING","patch":[{"op":"remove","path":"/extra/x"}]}`,
-	"DeleteNode":        `{"node":"THING"}`, "ReplaceNodeTraits": `{"node":"THING","traits":[]}`,
-	"AddNodeTrait":           `{"node":"THING","trait":"CUSTOM_X"}`,
-	"RemoveNodeTrait":        `{"node":"THING","trait":"CUSTOM_X"}`,
-	"SetNodeProvisionState":  `{"node":"THING","target":"manage"}`,
-	"SetNodePowerState":      `{"node":"THING","target":"power on"}`,
-	"SetNodeMaintenance":     `{"node":"THING","maintenance":true}`,
-	"RequestNodeAllocation":  `{"allocation":"44444444-4444-4444-8444-444444444444","owner":"PROJECT","resource_class":"bm"}`,
-	"BackfillNodeAllocation": `{"new_allocation":"44444444-4444-4444-8444-444444444444","owner":"PROJECT","node":"THING"}`,
-	"UpdateNodeAllocation":   `{"allocation":"THING","patch":[{"op":"add","path":"/name","value":"z"}]}`,
-	"ReleaseNodeAllocation":  `{"allocation":"THING"}`,
-	"CreateChassis":          `{"chassis":"55555555-5555-4555-8555-555555555555"}`, "DeleteChassis": `{"chassis":"THING"}`,
-	"UpdateChassis": `{"chassis":"THING","patch":[{"op":"add","path":"/description","value":"z"}]}`,
-}
-
-// questions are one body for each query.
-var questions = map[string]string{
-	"Usages": `{"project":"PROJECT"}`, "Allocations": `{"consumer":"THING"}`, "Node": `{"node":"THING"}`,
-	"NodeAllocation": `{"allocation":"THING"}`,
-	"History":        `{"of":"project","name":"PROJECT"}`, "Provider": `{"provider":"PROVIDER"}`, "Checkpoint": `{}`,
-	"Commits":    `{"from":1}`,
-	"Capacity":   `{"groups":[{"resources":{"VCPU":1}}]}`,
-	"Candidates": `{"groups":[{"resources":{"VCPU":1}}]}`, "Holders": `{"provider":"PROVIDER"}`,
-	"Rejections": `{"limit":1}`, "Consumption": `{"from":1,"project":"PROJECT"}`,
-	"Chassis": `{"chassis":"THING"}`,
-}
+// bodies are the bodies of nats_requests.txt, by subject.
+var bodies = sync.OnceValue(func() map[string]string {
+	text, err := os.ReadFile("testdata/nats_requests.txt")
+	if err != nil {
+		panic(err)
+	}
+	found := make(map[string]string)
+	for line := range strings.Lines(string(text)) {
+		if subject, body, is := strings.Cut(line, " "); is && subject != "#" {
+			found[subject] = strings.TrimSpace(body)
+		}
+	}
+	return found
+})
 
 func fill(body, thing, project string) string {
 	return strings.NewReplacer("THING", thing, "PROJECT", project, "PROVIDER", anyProvider).Replace(body)
@@ -102,7 +67,7 @@ func (s *server) populate(nc *nats.Conn) {
 	send("CreateProvider", fill(`{"provider":"PROVIDER","name":"p"}`, "", ""))
 	send("ReplaceInventories", fill(`{"provider":"PROVIDER","inventories":[{"class":"VCPU","total":100}]}`, "", ""))
 	for project, thing := range map[string]string{"p": ownThing, "q": otherThing} {
-		send("AllocateForConsumers", fill(bodies["AllocateForConsumers"], thing, project))
+		send("AllocateForConsumers", fill(bodies()["allot.command.AllocateForConsumers"], thing, project))
 		send("CreateNode", fmt.Sprintf(`{"node":%q,"driver":"fake","owner":%q,"resource_class":"bm"}`, thing, project))
 		send("CreateChassis", fmt.Sprintf(`{"chassis":%q}`, thing))
 		send("RequestNodeAllocation", fmt.Sprintf(`{"allocation":%q,"owner":%q,"resource_class":"bm"}`, thing, project))
@@ -214,7 +179,7 @@ func (p *persona) happens(t *testing.T, sub *nats.Subscription) bool {
 	change := func(thing, project string) {
 		msg := nats.NewMsg("allot.command.AllocateForConsumers")
 		msg.Header.Set(wire.HeaderCommandID, uuid.NewString())
-		msg.Data = []byte(fill(bodies["AllocateForConsumers"], thing, project))
+		msg.Data = []byte(fill(bodies()["allot.command.AllocateForConsumers"], thing, project))
 		if _, err := p.other.RequestMsg(msg, hang); err != nil {
 			t.Fatal(err)
 		}
@@ -257,9 +222,9 @@ func (p *persona) does(t *testing.T, what string) []string {
 		case "connect":
 			cells = append(cells, "yes")
 		case "command":
-			cells = append(cells, p.asks(t, "allot.command."+name, bodies[name]))
+			cells = append(cells, p.asks(t, "allot.command."+name, bodies()["allot.command."+name]))
 		case "query":
-			cells = append(cells, p.asks(t, "allot.query."+name, questions[name]))
+			cells = append(cells, p.asks(t, "allot.query."+name, bodies()["allot.query."+name]))
 		case "discover":
 			cells = append(cells, p.asks(t, name, ""))
 		case "hear":
@@ -276,7 +241,7 @@ func (p *persona) does(t *testing.T, what string) []string {
 			cells = append(cells, p.asks(t, name, "{}"))
 		case "batch,":
 			batch := `{"commands":[{"command":"AllocateForConsumers","id":"` + uuid.NewString() + `","body":` +
-				bodies["AllocateForConsumers"] + `}]}`
+				bodies()["allot.command.AllocateForConsumers"] + `}]}`
 			may := p.answered(t, "allot.batch", fill(batch, ownThing, "p"))
 			return []string{cell(may, may)}
 		default:
@@ -358,7 +323,7 @@ func TestNATSMatrix(t *testing.T) {
 	}
 	var rest []string
 	for name := range commands.Registry {
-		if bodies[name] == "" {
+		if bodies()["allot.command."+name] == "" {
 			t.Errorf("the test has no request for %s", name)
 		}
 		if !named[name] {

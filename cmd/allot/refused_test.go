@@ -1,213 +1,57 @@
 package main_test
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// exit runs the binary with nothing on standard input, and returns its exit status, too.
-func exit(t *testing.T, args ...string) (out string, code int) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), hang)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, binary, args...)
-	text, err := cmd.CombinedOutput()
-	var failed *exec.ExitError
-	if err != nil && !errors.As(err, &failed) {
-		t.Fatalf("%v: %v", args, err)
-	}
-	if ctx.Err() != nil {
-		t.Fatalf("%v hangs:\n%s", args, text)
-	}
-	return string(text), cmd.ProcessState.ExitCode()
-}
-
-// files are the arguments of refused commands.
-type files struct {
-	text, nothing, badYAML, unknownKey, secret, long, badPolicy, key, archive, data, empty, missing string
-
-	silent string // an address that does not answer
-}
-
-// someFiles makes the files. The data folder is that of a ledger of two commits.
-func someFiles(t *testing.T) (f files, public string) {
+// namesOfFiles makes the files of refused.txt. The data folder is that of a ledger of two commits.
+func namesOfFiles(t *testing.T) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
-	make := func(name, contents string) string {
-		path := filepath.Join(dir, name)
-		write(t, path, contents)
-		return path
+	names := map[string]string{"FOLDER": dir}
+	for name, file := range map[string]string{
+		"KEY": "key", "ARCHIVE": "archive", "DATA": "data", "EMPTY": "empty", "MISSING": "missing",
+	} {
+		names[name] = filepath.Join(dir, file)
 	}
-	f = files{
-		text: make("text", "hello"), nothing: make("nothing", ""), badYAML: make("bad.yaml", "data: [\n"),
-		unknownKey: make("unknown.yaml", "snapshot-recrods: 5\n"), secret: make("secret", "not as long"),
-		long: make("long", "0123456789abcdef"), badPolicy: make("policy.yaml", "placement:traits:list: 'role:admin or'\n"),
-		key: filepath.Join(dir, "key"), archive: filepath.Join(dir, "archive"), data: filepath.Join(dir, "data"),
-		empty: filepath.Join(dir, "empty"), missing: filepath.Join(dir, "missing"),
+	for name, contents := range map[string]string{
+		"TEXT": "hello", "BAD_YAML": "data: [\n", "UNKNOWN_KEY": "snapshot-recrods: 5\n", "SECRET": "not as long",
+		"LONG": "0123456789abcdef", "BAD_POLICY": "placement:traits:list: 'role:admin or'\n",
+	} {
+		names[name] = filepath.Join(dir, strings.ToLower(name))
+		write(t, names[name], contents)
 	}
-	must(t, os.Mkdir(f.empty, 0o750))
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	t.Cleanup(func() { _ = listener.Close() })
-	f.silent = listener.Addr().String()
-	make("text.sql", "")
-	public = strings.TrimSpace(allot(t, true, "signing-key", "op.example", f.key))
-	s := launch(t, f.data)
+	must(t, os.Mkdir(names["EMPTY"], 0o750))
+	names["PUBLIC"] = strings.TrimSpace(allot(t, true, "signing-key", "op.example", names["KEY"]))
+	s := launch(t, names["DATA"])
 	s.Must(http.StatusOK, "POST", "/resource_providers", `{"name":"node"}`)
 	s.End()
 	s.Kill()
-	allot(t, true, "export", f.archive, "--data", f.data)
-	return f, public
+	allot(t, true, "export", names["ARCHIVE"], "--data", names["DATA"])
+	return names
 }
 
-// newFolder stands for a data folder that does not exist.
-const newFolder = "NEW FOLDER"
-
-// refusal is a command line that cannot be carried out, and a part of its error.
-type refusal struct {
-	says string
-	args []string
-}
-
-// refusals are command lines, each with another fault.
-func refusals(f files, public, taken string) []refusal {
-	serve := func(args ...string) []string {
-		return append([]string{"serve", "--data", newFolder, "--http", "127.0.0.1:0", "--nats", ""}, args...)
+// withDefaults gives a server all that it needs beside the flags of a line.
+func withDefaults(line string) string {
+	flags, serves := strings.CutPrefix(line, "serve ")
+	if !serves {
+		return line
 	}
-	cluster := func(args ...string) []string {
-		return append(serve("--cluster", "a:1,b:2,c:3", "--cluster-name", "zz"), args...)
+	if !strings.Contains(flags, "--data") {
+		flags = "--data $NEW " + flags
 	}
-	return slices.Concat([]refusal{
-		{`--http: "localhost" is not HOST:PORT`, serve("--http", "localhost")},
-		{"other machines can reach --http 0.0.0.0:0", serve("--http", "0.0.0.0:0")},
-		{"--http " + taken + ": another process has this address", serve("--http", taken)},
-		{"other machines can reach --nats 0.0.0.0:0", serve("--nats", "0.0.0.0:0")},
-		{"has its own users", serve("--nats-url", "nats://127.0.0.1:1", "--nats-users", f.text)},
-		{"--nats-users " + f.text, serve("--nats", "127.0.0.1:0", "--nats-users", f.text)},
-		{"--http 127.0.0.1:99999: 99999 is no port", serve("--http", "127.0.0.1:99999")},
-		{"this machine has no such address", serve("--http", "192.0.2.1:8778", "--allow-noauth")},
-		{`--nats-url "http://127.0.0.1:1" is no URL such as nats://`, serve("--nats-url", "http://127.0.0.1:1")},
-		{"--nats-url nats://127.0.0.1:1: no NATS server answers there", serve("--nats-url", "nats://127.0.0.1:1")},
-		{`--archive: not the URL of an archive: "/x"`, serve("--archive", "/x")},
-		{`--log-level: "verbose" is none of debug, info, warn and error`, serve("--log-level", "verbose")},
-
-		{`--cluster-lease: "5" is no duration such as 30s`, serve("--cluster-lease", "5")},
-		{`did you mean "--data"?`, serve("--dta", "x")},
-		{"unexpected argument extra", serve("extra")},
-		{f.empty + " is a folder: name a file", serve("--config", f.empty)},
-		{"its name is empty", []string{"serve", "--http", "127.0.0.1:0", "--nats", "", "--data", ""}},
-		{"--data: it needs a value", []string{"serve", "--data"}},
-		{"is neither a number of bytes, such as 256MiB, nor auto", serve("--disk-reserve", "much")},
-		{"--tls-cert and --tls-key belong together", serve("--tls-cert", f.text)},
-		{"--tls-cert " + f.text, serve("--tls-cert", f.text, "--tls-key", f.text)},
-		{"has no private key that allot signing-key made", serve("--signing-key", f.text)},
-		{"--policy-file " + f.text, serve("--policy-file", f.text)},
-		{"--config: there is no " + f.missing, serve("--config", f.missing)},
-		{"--config " + f.badYAML + ": line 1 is not YAML", serve("--config=" + f.badYAML)},
-		{`unknown.yaml: "snapshot-recrods" is no flag`, serve("--config", f.unknownKey)},
-		{"--trace-url: ", serve("--trace-url", "collector:4318")},
-		{`--keystone-url "nonsense" is no URL such as`, serve("--keystone-url", "nonsense")},
-		{"the data folder cannot be made", serve("--data", f.text)},
-		{"the rule ends too early", serve("--policy-file", f.badPolicy)},
-		{"--keystone-cloud nowhere", serve("--keystone-url", "http://127.0.0.1:5000/v3", "--keystone-cloud", "nowhere")},
-		{"every client is an operator", serve("--nats", "127.0.0.1:21999", "--keystone-url", "http://127.0.0.1:5000/v3")},
-		{"need --cluster, the list of all servers", serve("--cluster-name", "a")},
-		{"--cluster-http needs", serve("--nats-url", "nats://127.0.0.1:1", "--cluster-http", "127.0.0.1:0")},
-		{"--cluster-tls: there is no " + f.empty + "/cert.pem", cluster("--cluster-secret-file", f.long, "--cluster-listen", "127.0.0.1:0", "--cluster-tls", f.empty)},
-		{"other machines can reach", cluster("--cluster-secret-file", f.long, "--cluster-listen", "0.0.0.0:0")},
-		{"--cluster needs --cluster-secret-file", cluster()},
-		{"must not contain blanks", cluster("--cluster-secret-file", f.secret, "--cluster-name", "a b")},
-		{"name this server's with --cluster-listen", cluster("--cluster-secret-file", f.secret)},
-		{"needs three", serve("--cluster", "a:1,b:2", "--cluster-secret-file", f.secret, "--cluster-listen", "127.0.0.1:0")},
-		{"1s or more", cluster("--cluster-secret-file", f.secret, "--cluster-listen", "127.0.0.1:0", "--cluster-lease", "10ms")},
-		{"shorter than 16 bytes", cluster("--cluster-secret-file", f.secret, "--cluster-listen", "127.0.0.1:0")},
-
-		{`"ftp://x" is not http://HOST:PORT`, []string{"log", "--url", "ftp://x"}},
-		{"contains no certificates", []string{"log", "--ca-file", f.text}},
-		{`--candidates: invalid URL escape`, []string{"why-not", "--candidates", "%zz"}},
-		{`"%zz" is no query such as resources=VCPU:4`, []string{"capacity", "%zz"}},
-		{`--resources: "VCPU" is not CLASS=AMOUNT`, []string{"what-if", "--resources", "VCPU"}},
-		{f.text + ": it is not JSON", []string{"what-if", f.text}},
-		{"changes the present", []string{"orphans", "--consumers", f.text, "--yes", "--at", "3"}},
-	}, logRefusals(f, public), []refusal{
-		{"is no object in JSON", []string{"counters", "set", "5b7c4f2e-6a0e-4c58-9a3e-0f8a6d1c2b3d", "{"}},
-		{"is not JSON", []string{"preferences", "set", "packed", "{"}},
-		{"there is no " + f.missing, []string{"topologies", "set", "fabric", f.missing}},
-		{"give the password on standard input", []string{"nats-password"}},
-	})
-}
-
-// logRefusals are those of commands that read or write a log's files.
-func logRefusals(f files, public string) []refusal {
-	return []refusal{
-		{f.text + " exists", []string{"export", f.text, "--archive", f.archive}},
-		{"there is nothing from sequence 5 on", []string{"export", f.missing, "--archive", f.archive, "--from", "5"}},
-		{"there is no sequence 9: the log ends at sequence 2", []string{"export", f.missing, "--archive", f.archive, "--to", "9"}},
-		{"--nats-url: no NATS server answers there", []string{"export", f.missing, "--nats-url", "nats://127.0.0.1:1"}},
-		{"not an archive that allot export wrote", []string{"import", f.text, "--data", f.missing}},
-		{"belonged to a server", []string{"import", f.archive, "--data", f.data}},
-		{"exactly one of --url, --data and --archive", []string{"backup", "--url", "a:1", "--data", f.data, "--to", "file://" + f.empty}},
-		{"is given twice", []string{"backup", "--archive", f.archive, "--to", "file:///x", "--to", "file:///x"}},
-		{"the archive is empty", []string{"restore", "--from", "file://" + f.empty, "--data", f.missing}},
-		{"begins with neither", []string{"restore", "--from", f.archive, "--data", f.missing}},
-		{"the archive is empty", []string{"verify", "--archive", "file://" + f.empty}},
-		{"--state is for an archive", []string{"verify", "--archive", f.archive, "--state", f.missing}},
-		{"belongs to a ledger, and a new one cannot begin beside it", []string{"init", "--data", f.data}},
-		{"holds a log, which is not lost", []string{"cluster", "rejoin", "--data", f.data}},
-		{"it holds no log", []string{"repair", "--data", f.empty, "--archive", filepath.Dir(f.text)}},
-		{f.empty + " exists", []string{"replay", "--archive", f.archive, "--into", f.empty}},
-		{"ends at sequence 2", []string{"replay", "--archive", f.archive, "--to", "9"}},
-		{"--since proves nothing without --public-key", []string{"verify", "--archive", f.archive, "--since", f.text}},
-		{"not a public key that allot signing-key printed", []string{"verify", "--archive", f.archive, "--public-key", f.text}},
-		{"--public-key: there is no " + f.missing, []string{"verify", "--archive", f.archive, "--public-key", f.missing}},
-		{"no signed checkpoint", []string{"verify", "--archive", f.archive, "--public-key", public}},
-		{f.empty + " is empty", []string{"verify", "--data", f.empty}},
-		{"not a good checkpoint", []string{"checkpoint", "--since", f.text, "--public-key", public}},
-		{"give a RECORD, --since or --project", []string{"prove"}},
-		{"--since needs --public-key", []string{"prove", "--since", f.text}},
-		{"--public-key is needed", []string{"check-proof", f.text}},
-		{"not evidence", []string{"check-proof", f.text, "--public-key", public}},
-		{f.key + " exists: name another file", []string{"signing-key", "op.example", f.key}},
-		{`"a b" cannot name a key`, []string{"signing-key", "a b", f.missing}},
-		{"has no private key that allot signing-key made", []string{"sign", "--data", f.data, "--signing-key", f.text}},
-	}
-}
-
-// askRefusals are those of a running server.
-func askRefusals(server string) []refusal {
-	ask := func(args ...string) []string { return append(args, "--url", server) }
-	return []refusal{
-		{"is this an Allot server? Check --url", []string{"log", "--url", "http://" + server + "/console"}},
-		{"unknown flag --http", []string{"log", "--http", server}},
-		{"resource_class: 'bad' is not made of A-Z, 0-9 and _", ask("limits", "set", "--class", "bad", "--most", "3")},
-		{"no resource class VCPUX", ask("limits", "set", "--class", "VCPUX", "--most", "3")},
-		{`--most: "x" is no whole number`, ask("limits", "set", "--class", "VCPU", "--most", "x")},
-		{"missing flags: --most=N or --none", ask("limits", "set", "--class", "VCPU")},
-		{"there are no such records", ask("history", "consumer", consumerID(1))},
-		{`<of> must be one of "consumer",`, ask("history", "consumers", consumerID(1))},
-		{`nothing found: no provider has the name "nosuch", or a uuid that begins with it`, ask("get", "provider", "nosuch")},
-		{`nothing found: no provider has the name "nosuch"`, ask("holders", "nosuch", "--at", "1")},
-		{"nothing found: consumer " + consumerID(1) + " holds nothing", ask("get", "consumer", consumerID(1))},
-		{"nothing found: project q holds nothing", ask("get", "project", "q")},
-		{"nothing found: there are no allocations", ask("list", "allocations")},
-		{`did you mean "providers"?`, ask("list", "provider")},
-		{"No such resource class VCPUS", ask("why-not", "--candidates", "resources=VCPUS:1")},
-		{`"yesterday" is neither a sequence nor an RFC 3339 time`, ask("log", "--at", "yesterday")},
-		{"no such moment: 99999: the sequence has not been reached", ask("log", "--at", "99999")},
-		{"it was started without --cluster", ask("cluster", "status")},
-		{"it has no key (--signing-key)", ask("checkpoint")},
-		{"make it first", ask("backup", "--to", "file:///no/such/folder")},
-	}
+	return "serve --http 127.0.0.1:0 --nats '' " + flags
 }
 
 // libraries is what libraries, the kernel and bugs say.
@@ -219,39 +63,34 @@ var libraries = regexp.MustCompile(`panic|goroutine |%!|--help:|(listen|dial|rea
 // was refused once starts when its flags are right.
 func TestRefusedCommands(t *testing.T) {
 	t.Parallel()
-	f, public := someFiles(t)
+	names := namesOfFiles(t)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	t.Cleanup(func() { _ = taken.Close() }) // nothing was written
-	running := launch(t, t.TempDir())
-	asked, begun := askRefusals(running.HTTP), ""
-	for _, c := range append(asked, refusals(f, public, taken.Addr().String())...) {
-		data := filepath.Join(t.TempDir(), "data")
-		if i := slices.Index(c.args, newFolder); i >= 0 {
-			c.args[i] = data
+	names["TAKEN"], names["SERVER"] = taken.Addr().String(), launch(t, t.TempDir()).HTTP
+	begun := ""
+	ledgertest.Answers(t, "testdata/refused.txt", func(line, want string) string {
+		names["NEW"] = filepath.Join(t.TempDir(), "data")
+		out, code := launchtest.Shell(t, "allot", withDefaults(line), names)
+		refused := code == 1 || code == 80 && strings.Contains(out, " --help shows what it takes")
+		if !refused || !strings.Contains(out, "allot: ") || libraries.MatchString(out) {
+			t.Errorf("%s ends with %d; want a refusal in words of its own:\n%s", line, code, out)
 		}
-		out, code := exit(t, c.args...)
-		want := 1
-		if strings.Contains(out, " --help shows what it takes") {
-			want = 80
+		if _, err := os.Stat(names["NEW"]); err == nil && !strings.Contains(line, "--nats-url") {
+			begun = names["NEW"]
 		}
-		if code != want || !strings.Contains(out, c.says) || !strings.Contains(out, "allot: ") || libraries.MatchString(out) {
-			t.Errorf("%q ends with %d; want %d and %q in words of its own:\n%s", c.args, code, want, c.says, out)
-		}
-		if _, err := os.Stat(data); err == nil && !slices.Contains(c.args, "--nats-url") {
-			begun = data
-		}
-		for _, path := range []string{f.missing, filepath.Join(f.empty, "log")} {
+		for _, path := range []string{names["MISSING"], filepath.Join(names["EMPTY"], "log")} {
 			if _, err := os.Stat(path); err == nil {
-				t.Fatalf("%q makes %s", c.args, path)
+				t.Fatalf("%s makes %s", line, path)
 			}
 		}
-		if text, err := os.ReadFile(f.text); err != nil || string(text) != "hello" {
-			t.Fatalf("%q changes a file to %q, %v", c.args, text, err)
+		if text := read(t, names["TEXT"]); text != "hello" {
+			t.Fatalf("%s changes a file to %q", line, text)
 		}
-	}
+		return ledgertest.Has(out, want)
+	})
 	launch(t, begun).End()
-	says(t, allot(t, true, "verify", "--data", f.data), "2")
+	says(t, allot(t, true, "verify", "--data", names["DATA"]), "2")
 }
 
 // TestServeCheckFindsWhatWouldStopAStart: settings that are good end well, each fault is named, and
@@ -268,21 +107,21 @@ func TestServeCheckFindsWhatWouldStopAStart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	names := map[string]string{"TEXT": text, "CONFIG": config, "FRESH": fresh, "SERVER": s.HTTP}
 	for _, row := range []struct {
-		good bool
-		says string
-		args []string
+		good        bool
+		says, flags string
 	}{
-		{true, "the server can start", nil},
-		{true, "warning: every user of this machine can read " + config, []string{"--config", config}},
-		{false, "--data " + text, []string{"--data", text}},
-		{false, "another process has this address", []string{"--http", s.HTTP}},
-		{false, "--metrics " + s.HTTP, []string{"--metrics", s.HTTP}},
-		{false, "--policy-file", []string{"--policy-file", text}},
+		{true, "the server can start", ""},
+		{true, "warning: every user of this machine can read $CONFIG", "--config $CONFIG"},
+		{false, "--data $TEXT", "--data $TEXT"},
+		{false, "another process has this address", "--http $SERVER"},
+		{false, "--metrics $SERVER", "--metrics $SERVER"},
+		{false, "--policy-file", "--policy-file $TEXT"},
 	} {
-		args := append([]string{"serve", "--check", "--data", fresh, "--http", "127.0.0.1:0", "--nats", ""}, row.args...)
-		if out, code := exit(t, args...); (code == 0) != row.good || !strings.Contains(out, row.says) {
-			t.Errorf("%q ends with %d; want %v and %q:\n%s", row.args, code, row.good, row.says, out)
+		line := "serve --check --data $FRESH --http 127.0.0.1:0 --nats '' " + row.flags
+		if out, code := launchtest.Shell(t, "allot", line, names); (code == 0) != row.good || !strings.Contains(out, row.says) {
+			t.Errorf("%s ends with %d; want %v and %q:\n%s", line, code, row.good, row.says, out)
 		}
 	}
 	if _, err := os.Stat(filepath.Dir(fresh)); !errors.Is(err, fs.ErrNotExist) {

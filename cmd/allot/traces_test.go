@@ -196,7 +196,7 @@ func TestTraces(t *testing.T) {
 	t.Run("NATS", func(t *testing.T) {
 		parent, trace, root := newTrace()
 		msg := nats.NewMsg("allot.command.AllocateForConsumers")
-		msg.Data = []byte(fill(bodies["AllocateForConsumers"], uuid.NewString(), "p"))
+		msg.Data = []byte(fill(bodies()["allot.command.AllocateForConsumers"], uuid.NewString(), "p"))
 		msg.Header = nats.Header{
 			"traceparent": {parent}, "Allot-Command-Id": {uuid.NewString()}, "Allot-Request-Id": {"asked over NATS"},
 		}

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write golden files that do not exist yet; existing ones are never changed")
+var update = flag.Bool("update", false, "write answers anew, and stored forms that are new; existing ones never change")
 
 // Golden reads a file in testdata of the package under test. If the file does not
 // exist, -update writes the given contents.

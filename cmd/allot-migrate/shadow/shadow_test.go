@@ -7,51 +7,30 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 const (
 	host  = "11111111-1111-4111-8111-111111111111"
 	guest = "22222222-2222-4222-8222-222222222222"
-	other = "33333333-3333-4333-8333-333333333333"
 )
 
 // TestTouched: each route names what it changes, in one spelling.
 func TestTouched(t *testing.T) {
 	t.Parallel()
-	upper := strings.ReplaceAll(strings.ToUpper(guest), "-", "")
-	for _, row := range []struct{ path, body, want string }{
-		{"/resource_providers", `{"name": "n", "uuid": "` + host + `"}`, "provider " + host},
-		{"/resource_providers", `{"name": "n"}`, ""},
-		{"/resource_providers/" + host, ``, "provider " + host},
-		{"/resource_providers/" + host + "/inventories/VCPU", `{}`, "provider " + host},
-		{"/resource_providers/" + host + "/traits", `{}`, "provider " + host},
-		{"/resource_classes", `{"name": "CUSTOM_A"}`, "class CUSTOM_A"},
-		{"/resource_classes/CUSTOM_A", `{"name": "CUSTOM_B"}`, "class CUSTOM_A, class CUSTOM_B"},
-		{"/resource_classes/CUSTOM_A", ``, "class CUSTOM_A"},
-		{"/traits/CUSTOM_A", ``, "trait CUSTOM_A"},
-		{"/allocations/" + upper, `{}`, "consumer " + guest},
-		{"/allocations", `{"` + other + `": {}, "` + guest + `": {}}`, "consumer " + guest + ", consumer " + other},
-		{"/reshaper", `{"inventories": {"` + host + `": {}}, "allocations": {"` + guest + `": {}}}`,
-			"consumer " + guest + ", provider " + host},
-		{"/reshaper", `[1`, ""},
-	} {
-		pattern, parameter, known := route(row.path)
+	ledgertest.Answers(t, "testdata/touched.txt", func(line, _ string) string {
+		path, body, _ := strings.Cut(line, " ")
+		pattern, parameter, known := route(path)
 		if !known {
-			t.Errorf("%s is unknown", row.path)
+			return "no route"
 		}
 		var got []string
-		for _, of := range touched(pattern, parameter, []byte(row.body)) {
+		for _, of := range touched(pattern, parameter, []byte(body)) {
 			got = append(got, string(of))
 		}
-		if joined := strings.Join(got, ", "); joined != row.want {
-			t.Errorf("%s %s: %q, want %q", row.path, row.body, joined, row.want)
-		}
-	}
-	for _, path := range []string{"/claims", "/audit/records", "/resource_providers//traits", "/x", "/traits/"} {
-		if pattern, _, known := route(path); known {
-			t.Errorf("%s is %s", path, pattern)
-		}
-	}
+		return strings.Join(got, ", ")
+	})
 }
 
 // TestGenerations: each generation in a body is replaced by its own, and nothing else.
@@ -61,26 +40,13 @@ func TestGenerations(t *testing.T) {
 		_, id := of.split()
 		return fmt.Sprintf("%s0%s", id[:1], given[:1]), nil
 	}
-	for _, row := range []struct{ path, body, want string }{
-		{"/resource_providers/" + host + "/traits", `{"resource_provider_generation" : 7, "traits": ["B", "A"]}`,
-			`{"resource_provider_generation" : 107, "traits": ["B", "A"]}`},
-		{"/allocations/" + guest, `{"allocations": {"` + host + `": {"resources": {"VCPU": 1}, "generation": 3}}, "consumer_generation":null}`,
-			`{"allocations": {"` + host + `": {"resources": {"VCPU": 1}, "generation": 3}}, "consumer_generation":20n}`},
-		{"/allocations", `{"` + other + `": {"consumer_generation": 4, "x": {"consumer_generation": 4}}, "` + guest + `": {"consumer_generation": 5}}`,
-			`{"` + other + `": {"consumer_generation": 304, "x": {"consumer_generation": 4}}, "` + guest + `": {"consumer_generation": 205}}`},
-		{"/reshaper", `{"inventories": {"` + host + `": {"resource_provider_generation": 1, "inventories": {}}},
-			"allocations": {"` + guest + `": {"consumer_generation": 2}}}`,
-			`{"inventories": {"` + host + `": {"resource_provider_generation": 101, "inventories": {}}},
-			"allocations": {"` + guest + `": {"consumer_generation": 202}}}`},
-		{"/resource_providers", `{"resource_provider_generation": 1}`, `{"resource_provider_generation": 1}`},
-		{"/traits/X", ``, ``},
-	} {
-		pattern, parameter, _ := route(row.path)
-		got, err := withGenerations(pattern, parameter, []byte(row.body), own)
-		if err != nil || string(got) != row.want {
-			t.Errorf("%s: %s, %v, want %s", row.path, got, err, row.want)
-		}
-	}
+	ledgertest.Answers(t, "testdata/generations.txt", func(line, _ string) string {
+		path, body, _ := strings.Cut(line, " ")
+		pattern, parameter, _ := route(path)
+		got, err := withGenerations(pattern, parameter, []byte(body), own)
+		ledgertest.OK(t, err)
+		return string(got)
+	})
 	for _, body := range []string{strings.Repeat("[", 1<<20), `{"a": `, `{]`} {
 		if got, err := withGenerations("/reshaper", "", []byte(body), own); err == nil {
 			t.Errorf("%.20s became %.20s", body, got)
@@ -91,30 +57,12 @@ func TestGenerations(t *testing.T) {
 // TestCompare: answers that mean the same are the same, and others are told apart.
 func TestCompare(t *testing.T) {
 	t.Parallel()
-	for _, row := range []struct{ path, query, left, right, want string }{
-		{"/a", "", `{"x": 1.0, "consumer_generation": 3, "l": [2, {"b": 1}, "c"]}`, `{"l": ["c", 2, {"b": 1.0}], "consumer_generation": 9, "x": 1}`, ""},
-		{"/a", "", `{"errors": [{"status": 409, "code": "a", "detail": "x", "request_id": "1"}]}`,
-			`{"errors": [{"status": 409, "code": "b", "detail": "y", "request_id": "2"}]}`, `errors: [{"code":"a","status":409}], [{"code":"b","status":409}]`},
-		{"/a", "", `{"x": {"y": 1}}`, `{"x": {"y": 2}}`, "x.y: 1, 2"},
-		{"/a", "", `{"x": [1, 1]}`, `{"x": [1]}`, "x: [1,1], [1]"},
-		{"/a", "", `{"generation": 1}`, `{}`, "generation: 1, null"},
-		{"/a", "", ``, `{}`, ": null, {}"},
-		{"/a", "", `<html>`, `<html>`, ""},
-		{"/traits", "", `{"traits": ["HW_A", "CUSTOM_A"]}`, `{"traits": ["CUSTOM_A", "HW_B", "HW_C"]}`, ""},
-		{"/traits", "", `{"traits": ["HW_A", "CUSTOM_A"]}`, `{"traits": ["HW_A"]}`, `traits: ["CUSTOM_A"], []`},
-		{"/resource_classes", "", `{"resource_classes": [{"name": "VCPU"}]}`, `{"resource_classes": [{"name": "CUSTOM_A"}]}`,
-			`resource_classes: [], [{"name":"CUSTOM_A"}]`},
-		{"/resource_providers/x/traits", "", `{"traits": ["HW_A"]}`, `{"traits": []}`, `traits: ["HW_A"], []`},
-		{"/allocation_candidates", "limit=1", `{"allocation_requests": [1]}`, `{"allocation_requests": [2]}`, ""},
-		{"/allocation_candidates", "limit=1", `{"allocation_requests": [1]}`, `{"allocation_requests": []}`,
-			"number of allocation_requests: 1, 0"},
-		{"/allocation_candidates", "", `{"allocation_requests": [1]}`, `{"allocation_requests": [2]}`, "allocation_requests: [1], [2]"},
-	} {
-		got := strings.Join(Compare(row.path, row.query, Answer{200, row.left}, Answer{200, row.right}), "; ")
-		if got != row.want {
-			t.Errorf("%s and %s: %q, want %q", row.left, row.right, got, row.want)
-		}
-	}
+	ledgertest.Answers(t, "testdata/compared.txt", func(line, _ string) string {
+		target, answers, _ := strings.Cut(line, " ")
+		path, query, _ := strings.Cut(target, "?")
+		left, right, _ := strings.Cut(answers, " <> ")
+		return strings.Join(Compare(path, query, Answer{200, left}, Answer{200, right}), "; ")
+	})
 	if got := Compare("/a", "", Answer{204, ""}, Answer{409, "x"}); !slices.Equal(got, []string{"status: 204, 409"}) {
 		t.Error(got)
 	}

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unicode"
 
@@ -41,61 +42,31 @@ var recorded = func() (answers map[string]json.RawMessage) {
 	return answers
 }()
 
-// asks are all questions, each with parameters and a part of what it prints of the recorded answers.
-var asks = map[string]struct{ args, has []string }{
-	"status": {nil, []string{
-		"role       leader", "disk       2 MiB free, 3 MiB in use; commands are refused below 1 MiB", "newest     2026-05-01T00:00:00.123Z",
-	}},
-	"get provider":     {[]string{"host"}, []string{"NAME        VALUE", "VCPU        2 of 7 (8 in all, 1 reserved, ratio 1)", "aggregates  none"}},
-	"get consumer":     {[]string{one}, []string{"generation   18446744073709551615", "VCPU:2"}},
-	"get project":      {[]string{"p"}, []string{"1 consumers: VCPU:2"}},
-	"get node":         {[]string{"metal"}, []string{"uuid    " + one, "traits  "}},
-	"get allocation":   {[]string{"mine"}, []string{"state  active"}},
-	"list providers":   {nil, []string{"PROVIDER ", "11111111  somename", " 2 of 7"}},
-	"list consumers":   {nil, []string{"11111111 ", "VCPU:2 of "}},
-	"list classes":     {nil, []string{"CLASS\n"}},
-	"list traits":      {nil, []string{"TRAIT\n"}},
-	"list nodes":       {nil, []string{one, "enroll"}},
-	"list allocations": {nil, []string{one, "active"}},
-	"holders": {[]string{"host"}, []string{
-		"after sequence 7, these consumers hold something of " + one, "\nsomename  somename:2 of ", "runs on the bare metal node",
-	}},
-	"series":      {[]string{"provider", "host"}, []string{"SEQUENCE  VCPU  VCPU CAPACITY", "7     2              7"}},
-	"consumption": {[]string{"--from", "1", "--by", "project,class"}, []string{"PROJECT ", "VCPU ", "12.000000000"}},
-	"log":         {nil, []string{"7.0      2026-05-01T00:00:00.000Z", "         somename did it\n"}},
-	"history":     {[]string{"provider", "host"}, []string{"7.0 ", "         somename did it\n"}},
-	"timeline":    {[]string{"--actor", "nova", "--provider", "host"}, []string{"7.0 ", "         somename did it\n"}},
-	"why": {[]string{"consumer", one, "provider", "host"}, []string{
-		"after sequence 7 somename holds", "7.0 ", "         somename moved it\n", "this answer is cut off", "         somename shaped it\n",
-	}},
-	"why-not":  {[]string{"--candidates", "resources=VCPU:9"}, []string{"nothing was left after: "}},
-	"capacity": {[]string{"resources=VCPU:4"}, []string{"TREE ", "5 more fit"}},
-	"rejected": {nil, []string{"8.1 ", two, "         capacity_exceeded: somename could not\n"}},
-	"search":   {[]string{"some"}, []string{"KIND", "actor     somename  somename\n", "provider  somename  " + one}},
-	"what-if":  {[]string{"--resources", "VCPU=1"}, []string{"\n  \"steps\": ["}},
-	"orphans": {[]string{"--consumers", "FILE"}, []string{
-		"orphan   " + one, "         VCPU:2 of provider ", "         openstack resource provider allocation delete " + one,
-	}},
-	"limits list":       {nil, []string{"6  2", "(aggregate somename)", "consumers of type "}},
-	"limits show":       {[]string{"p"}, []string{"6  2"}},
-	"limits history":    {[]string{"--class", "VCPU"}, []string{"9  removed", "7  6"}},
-	"counters show":     {[]string{"host"}, []string{"COMPUTE_SLICE", "4 left of 7", "one somename draws"}},
-	"counters set":      {[]string{"host", `{"counters":{"A":1}}`}, nil},
-	"preferences list":  {nil, []string{`{"order":`}},
-	"preferences show":  {[]string{"gold"}, []string{"9  removed"}},
-	"topologies list":   {nil, []string{"  2\n"}},
-	"topologies show":   {[]string{"fabric"}, []string{"44444444-4444-4444-8444-444444444444"}},
-	"topologies set":    {[]string{"fabric", "JSON"}, nil},
-	"topologies remove": {[]string{"fabric"}, nil},
-	"cluster status": {nil, []string{
-		"term    3", "(1 MiB of 2 MiB from ", "500ms", "Not safe: ", "lags by 5 messages", "This status is incomplete: ",
-	}},
-	"limits set":         {[]string{"--class", "VCPU", "--most", "3"}, nil},
-	"limits tree":        {[]string{"p", "--below", "q"}, nil},
-	"preferences set":    {[]string{"gold", "{}"}, nil},
-	"preferences remove": {[]string{"gold"}, nil},
-	"cluster remove":     {[]string{"three"}, []string{"three is forgotten"}},
-	"cluster step-down":  {[]string{"--to", "two"}, []string{"two leads, in term 4"}},
+// asks are the parameters of all questions, as asks.txt has them.
+var asks = sync.OnceValue(func() map[string][]string {
+	text, err := os.ReadFile("testdata/asks.txt")
+	if err != nil {
+		panic(err)
+	}
+	found := make(map[string][]string)
+	for line := range strings.Lines(string(text)) {
+		if words := strings.Fields(line); len(words) > 0 && !strings.ContainsAny(line[:1], "# ") {
+			name := nameOf(words)
+			found[name] = words[len(strings.Fields(name)):]
+		}
+	}
+	return found
+})
+
+// nameOf is the question with which a command line begins.
+func nameOf(words []string) string {
+	for n := len(words); n > 0; n-- {
+		name := strings.Join(words[:n], " ")
+		if _, known := table[name]; known {
+			return name
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // hostile is a name that hides, forges a row, and moves the cursor.
@@ -140,7 +111,7 @@ func server(t *testing.T, name string) string {
 // run asks a question with the parameters of the table, and more.
 func run(t *testing.T, url, name string, more ...string) (string, error) {
 	t.Helper()
-	return call(t, url, slices.Concat(strings.Fields(name), asks[name].args, more)...)
+	return call(t, url, slices.Concat(strings.Fields(name), asks()[name], more)...)
 }
 
 // call runs a command line.
@@ -151,9 +122,9 @@ func call(t *testing.T, url string, args ...string) (string, error) {
 	args = append(args, "--url", url)
 	for i := range args {
 		switch args[i] {
-		case "FILE":
+		case "$KNOWN":
 			args[i] = known
-		case "JSON":
+		case "$ANSWERS":
 			args[i] = "testdata/answers.json"
 		}
 	}
@@ -184,7 +155,7 @@ func TestEveryCommandHasARow(t *testing.T) {
 	for _, node := range parser.Model.Leaves(false) {
 		found[node.Path()] = true
 		row, is := table[node.Path()]
-		if _, tested := asks[node.Path()]; !is || !tested {
+		if _, tested := asks()[node.Path()]; !is || !tested {
 			t.Errorf("%s: it is in the table: %v, in the test: %v", node.Path(), is, tested)
 		}
 		if node.Help == "" || !strings.HasPrefix(row.example, node.Path()) || !strings.HasSuffix(node.Detail, row.example) {
@@ -198,21 +169,24 @@ func TestEveryCommandHasARow(t *testing.T) {
 	}
 }
 
+// untilNow is a time from what was recorded to now.
+var untilNow = regexp.MustCompile(`\d{4,}h\d+m\d+s`)
+
 // TestAnswersArePrinted: each question prints what the recorded answers say.
 func TestAnswersArePrinted(t *testing.T) {
-	for name, q := range asks {
-		out, err := run(t, server(t, "somename"), name)
+	ledgertest.Answers(t, "testdata/asks.txt", func(line, _ string) string {
+		out, err := call(t, server(t, "somename"), strings.Fields(line)...)
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v", line, err)
 		}
-		launchtest.Says(t, out, q.has...)
-	}
+		return untilNow.ReplaceAllString(out, "UP")
+	})
 }
 
 // TestHostileNamesStayInTheirCell: names of clients that hide, turn, forge rows or move the cursor
 // change nothing but their own cell, whatever is asked, in each format, and JSON stays JSON.
 func TestHostileNamesStayInTheirCell(t *testing.T) {
-	for name := range asks {
+	for name := range asks() {
 		for _, format := range []string{"", "--csv", "--json"} {
 			var more []string
 			if format != "" {
@@ -280,7 +254,7 @@ func TestTroubleIsSaidInWords(t *testing.T) {
 		{"https://" + strings.TrimPrefix(server(t, "x"), "http://"), "speaks no TLS"},
 	}
 	all := []string{"status", "list traits", "what-if", "orphans", "limits set", "cluster step-down"} // each its own way
-	for name := range asks {
+	for name := range asks() {
 		asked := rows
 		if !slices.Contains(all, name) {
 			asked = rows[5:9] // the same client speaks for each, and each reads its answer itself
@@ -307,7 +281,7 @@ func TestTokensStayWithTheirServer(t *testing.T) {
 	defer other.Close()
 	s := httptest.NewServer(http.RedirectHandler(other.URL+"/elsewhere", http.StatusTemporaryRedirect))
 	defer s.Close()
-	for name := range asks {
+	for name := range asks() {
 		_, err := run(t, s.URL, name)
 		launchtest.Says(t, fmt.Sprint(err), "redirects to another server")
 	}

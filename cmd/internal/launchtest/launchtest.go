@@ -2,16 +2,21 @@
 package launchtest
 
 import (
+	"cmp"
+	"context"
 	"crypto/sha256"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -94,6 +99,32 @@ func Run(t *testing.T, good bool, program string, env []string, args ...string) 
 		t.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, out)
 	}
 	return string(out)
+}
+
+// Shell runs a command line of a program, as a shell reads it, with nothing on standard input. Each
+// value of a variable, as of $FILE, stands as "$FILE" in what is printed.
+func Shell(t *testing.T, program, line string, variables map[string]string) (out string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), ledgertest.Hang)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", `exec "$0" `+line, Program(program))
+	cmd.Env = os.Environ()
+	longestFirst := slices.SortedFunc(maps.Keys(variables), func(a, b string) int {
+		return cmp.Or(len(variables[b])-len(variables[a]), strings.Compare(a, b))
+	})
+	for _, name := range longestFirst {
+		cmd.Env = append(cmd.Env, name+"="+variables[name])
+	}
+	text, err := cmd.CombinedOutput()
+	var failed *exec.ExitError
+	if ctx.Err() != nil || err != nil && !errors.As(err, &failed) {
+		t.Fatalf("%s %s: %v, %v\n%s", program, line, ctx.Err(), err, text)
+	}
+	out = string(text)
+	for _, name := range longestFirst {
+		out = strings.ReplaceAll(out, variables[name], "$"+name)
+	}
+	return out, cmd.ProcessState.ExitCode()
 }
 
 // Read returns what a file holds.

@@ -122,8 +122,10 @@ var emptied = []string{
 }
 
 // odd is the world with texts that need care.
-func odd() *contents.Rows {
-	rows := placementdbtest.Rows()
+func odd(t *testing.T) *contents.Rows {
+	t.Helper()
+	rows, err := read(t, "sqlite:"+placementdbtest.SQLite(t))
+	ledgertest.OK(t, err)
 	rows.Providers[0].Name = `it's "one" \ 🦊 -- ;` + "\n" + `?$1`
 	rows.Projects[0].Name = `\'; DROP TABLE users; --`
 	// A child stands before its parent.
@@ -158,7 +160,7 @@ func written(t *testing.T, address string) {
 	t.Helper()
 	db, err := placementdb.Parse(address)
 	ledgertest.OK(t, err)
-	rows := odd()
+	rows := odd(t)
 	var done, total uint64
 	ledgertest.OK(t, db.Write(t.Context(), rows, func(d, n uint64) { done, total = d, n }))
 	if done != total || done == 0 {
@@ -166,7 +168,7 @@ func written(t *testing.T, address string) {
 	}
 	got, err := db.Read(t.Context(), nil)
 	ledgertest.OK(t, err)
-	want := odd()
+	want := odd(t)
 	slices.Reverse(want.Providers)
 	want.Classes = []contents.NameRow{{ID: 0, Name: "VCPU"}, {ID: 1, Name: "DISK_GB"}, {ID: 10000, Name: "CUSTOM_GOLD"}, {ID: 10001, Name: "MEMORY_MB"}}
 	want.Traits = []contents.NameRow{{ID: 1, Name: "CUSTOM_A"}, {ID: 3, Name: "HW_CPU_X86_AVX"}}
@@ -186,7 +188,7 @@ func TestWriteIsWhole(t *testing.T) {
 	address := "sqlite:" + placementdbtest.SQLite(t, emptied...)
 	db, err := placementdb.Parse(address)
 	ledgertest.OK(t, err)
-	rows := odd()
+	rows := odd(t)
 	rows.Allocations = append(rows.Allocations, rows.Allocations[0]) // one id twice
 	err = db.Write(t.Context(), rows, nil)
 	if err == nil || !strings.Contains(err.Error(), "nothing was written") {
