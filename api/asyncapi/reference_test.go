@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"text/template"
 
 	"github.com/allot-project/allot/api/asyncapi"
 	"github.com/allot-project/allot/api/wire"
@@ -26,7 +27,15 @@ func TestReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := through[reference](t, document)
-	isMade(t, "reference.md", r.write(words.Codes))
+	r.Rejections, r.Errors = words.Codes, wire.ErrorCodes
+	page := template.New("reference.md.tmpl").Funcs(template.FuncMap{
+		"cell": func(text string) string { return strings.ReplaceAll(text, "|", `\|`) },
+	})
+	var out bytes.Buffer
+	if err := template.Must(page.ParseFiles("testdata/reference.md.tmpl")).Execute(&out, &r); err != nil {
+		t.Fatal(err)
+	}
+	isMade(t, "reference.md", out.Bytes())
 }
 
 type schema struct {
@@ -51,6 +60,7 @@ func (s *schema) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*plain)(s))
 }
 
+// reference is what the template is filled with.
 type reference struct {
 	Channels map[string]struct {
 		Address  string `json:"address"`
@@ -61,86 +71,57 @@ type reference struct {
 	Components struct {
 		Schemas map[string]*schema `json:"schemas"`
 	} `json:"components"`
+
+	Rejections []asyncapi.CodeMeaning `json:"-"`
+	Errors     []string               `json:"-"`
 }
 
-func (r *reference) write(codes []asyncapi.CodeMeaning) []byte {
-	var out bytes.Buffer
-	out.WriteString("# Commands and queries over NATS, field by field\n\n" +
-		"Made from the types, as [asyncapi.json](../../docs/asyncapi.json) is, which a server also answers at `/asyncapi.json`.\n" +
-		"[nats.md](../../docs/nats.md) says how to talk to the server. Fields in **bold** are required.\n\n## Codes of rejections\n\n" +
-		"| code | means |\n|---|---|\n")
-	for _, one := range codes {
-		fmt.Fprintf(&out, "| `%s` | %s |\n", one.Code, cell(one.Means))
+// Request is the type of a channel's requests, nil where nothing is asked.
+func (r *reference) Request(channel string) *schema {
+	return r.Components.Schemas[refName(r.Channels[channel].Messages["request"].Payload.Ref)]
+}
+
+// Others are the types of what is in requests and answers, by name.
+func (r *reference) Others() map[string]*schema {
+	others := maps.Clone(r.Components.Schemas)
+	for channel := range r.Channels {
+		delete(others, refName(r.Channels[channel].Messages["request"].Payload.Ref))
 	}
-	out.WriteString("\n## Codes of errors\n\n")
-	for _, code := range wire.ErrorCodes {
-		fmt.Fprintf(&out, "- `%s`\n", code)
-	}
-	out.WriteString("\n## Requests\n")
-	described := make(map[string]bool)
-	for _, name := range slices.Sorted(maps.Keys(r.Channels)) {
-		request, is := r.Channels[name].Messages["request"]
-		if !is {
-			continue
-		}
-		fmt.Fprintf(&out, "\n### %s\n\n`%s`\n", name, r.Channels[name].Address)
-		r.describe(&out, refName(request.Payload.Ref))
-		described[refName(request.Payload.Ref)] = true
-	}
-	out.WriteString("\n## What they hold, and what is answered\n")
-	for _, name := range slices.Sorted(maps.Keys(r.Components.Schemas)) {
-		if !described[name] && !strings.HasSuffix(name, "Headers") {
-			fmt.Fprintf(&out, "\n### %s\n", name)
-			r.describe(&out, name)
-		}
-	}
-	return out.Bytes()
+	maps.DeleteFunc(others, func(name string, _ *schema) bool { return strings.HasSuffix(name, "Headers") })
+	return others
 }
 
 func refName(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }
 
-// describe writes what a type is, and a table of its fields.
-func (r *reference) describe(out *bytes.Buffer, name string) {
-	s := r.Components.Schemas[name]
-	if s.Description != "" {
-		fmt.Fprintf(out, "\n%s\n", s.Description)
+// Requires reports whether a field must be there.
+func (s *schema) Requires(field string) bool { return slices.Contains(s.Required, field) }
+
+// Means is what is said of a field, or of its first form of which something is said.
+func (s *schema) Means() string {
+	means := s.Description
+	for _, form := range s.OneOf {
+		means = cmp.Or(means, form.Description)
 	}
-	if len(s.Properties) == 0 {
-		return
-	}
-	out.WriteString("\n| field | type | |\n|---|---|---|\n")
-	for _, field := range slices.Sorted(maps.Keys(s.Properties)) {
-		one, shown := s.Properties[field], "`"+field+"`"
-		if slices.Contains(s.Required, field) {
-			shown = "**" + shown + "**"
-		}
-		means := one.Description
-		for _, form := range one.OneOf {
-			means = cmp.Or(means, form.Description)
-		}
-		fmt.Fprintf(out, "| %s | %s | %s |\n", shown, one.name(), cell(means))
-	}
+	return means
 }
 
-func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
-
-// name is what a field holds, in a word or two.
-func (s *schema) name() string {
+// Name is what a field holds, in a word or two.
+func (s *schema) Name() string {
 	switch {
 	case s.Ref != "":
 		return refName(s.Ref)
 	case len(s.OneOf) > 0:
 		var names []string
 		for _, one := range s.OneOf {
-			names = append(names, one.name())
+			names = append(names, one.Name())
 		}
 		return strings.Join(names, " or ")
 	case s.Type == "array" && s.Items != nil:
-		return "list of " + s.Items.name()
+		return "list of " + s.Items.Name()
 	case s.Type == "object" && len(s.Additional) > 0 && s.Additional[0] == '{':
 		var value schema
 		if json.Unmarshal(s.Additional, &value) == nil {
-			return "object of " + value.name()
+			return "object of " + value.Name()
 		}
 	case s.Type == nil:
 		return "anything"
