@@ -58,7 +58,7 @@ func TestCompareWithoutAudit(t *testing.T) {
 	from := "sqlite:" + placementdbtest.SQLite(t)
 	migrate(t, true, "import", "placement", "--from", from, "--data", data)
 	s := launchtest.Launch(t, data)
-	proxy := inFrontOf(s)
+	proxy := inFrontOf(s.HTTP)
 	forbids := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/audit/") {
 			http.Error(w, "allot:audit", http.StatusForbidden)
@@ -103,10 +103,10 @@ INSERT INTO allocations (created_at, id, resource_provider_id, consumer_id, reso
   ('2024-03-02 00:00:00', 9, 9, '` + unseen + `', 0, 4);
 `
 
-// inFrontOf is a proxy of a server.
-func inFrontOf(s *launchtest.Server) *httputil.ReverseProxy {
+// inFrontOf is a proxy of the server at an address.
+func inFrontOf(address string) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-		r.SetURL(&url.URL{Scheme: "http", Host: s.HTTP})
+		r.SetURL(&url.URL{Scheme: "http", Host: address})
 	}}
 }
 
@@ -114,7 +114,7 @@ func inFrontOf(s *launchtest.Server) *httputil.ReverseProxy {
 // usages count its allocations, which no answer shows.
 func withoutConsumer(t *testing.T, s *launchtest.Server) string {
 	t.Helper()
-	proxy := inFrontOf(s)
+	proxy := inFrontOf(s.HTTP)
 	proxy.ModifyResponse = func(answer *http.Response) error {
 		if !strings.Contains(answer.Request.URL.Path, "allocations") || answer.Request.Method != http.MethodGet {
 			return nil

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"cmp"
+	"net/http"
+	"path/filepath"
 	"testing"
 
+	"github.com/allot-project/allot/api/rest/resttest"
 	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -32,4 +36,22 @@ func migrate(t *testing.T, good bool, args ...string) string {
 func migrateWith(t *testing.T, variable string, good bool, args ...string) string {
 	t.Helper()
 	return launchtest.Run(t, good, name, []string{variable}, args...)
+}
+
+// play plays a transcript in testdata with the server, or the proxy, at an address. Package api/rest/resttest explains it.
+func play(t *testing.T, name, address string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	text := read(t, path)
+	server := inFrontOf(address)
+	server.Transport = &http.Transport{DisableKeepAlives: true} // uwsgi ends connections without saying so
+	now := resttest.PlayText(t, path, text, func(*testing.T, string) *resttest.World {
+		return &resttest.World{Handler: server, Version: func(header http.Header, version string) {
+			header.Set("X-Auth-Token", "admin")
+			header.Set("Openstack-Api-Version", "placement "+cmp.Or(version, "latest"))
+		}}
+	})
+	if now != text {
+		write(t, path, now)
+	}
 }

@@ -94,7 +94,7 @@ func TestMigrateDocument(t *testing.T) {
 	server := placementdbtest.MariaDB(t)
 	p := newRealPlacement(t, server, "now")
 	p.url = p.Serve(t)
-	p.fill()
+	p.play("hosts.txt")
 	w := &documentWorld{T: t, dir: t.TempDir(), server: server}
 	t.Cleanup(func() { stop(&w.serves) })
 	t.Cleanup(func() { stop(&w.proxy) })

@@ -25,58 +25,15 @@ func newRealPlacement(t *testing.T, server *placementdbtest.Server, name string)
 	return &realPlacement{T: t, db: db, Placement: placementdbtest.NewPlacement(t, server.Connection(name))}
 }
 
-// must sends a request and returns the body of the answer, which has to have a status.
-func (p *realPlacement) must(status int, method, path, body string) string {
+// play plays a transcript.
+func (p *realPlacement) play(name string) {
 	p.Helper()
-	return launchtest.Answer(p, status, method, p.url+path, body, map[string]string{
-		"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39", "Content-Type": "application/json",
-		"Connection": "close", // uwsgi's own HTTP server ends connections without saying so
-	})
+	play(p.T, name, strings.TrimPrefix(p.url, "http://"))
 }
 
 func realID(kind, n int) string { return fmt.Sprintf("%08d-0000-4000-8000-%012d", kind, n) }
 
-const realHosts = 3
-
-// fill makes hosts with two NUMA nodes each, a storage provider that they share,
-// and consumers of several types, some of which hold something of several providers.
-func (p *realPlacement) fill() {
-	p.Helper()
-	p.must(201, "PUT", "/traits/CUSTOM_FAST", "")
-	p.must(201, "PUT", "/resource_classes/CUSTOM_GOLD", "")
-	shared := realID(9, 1)
-	p.must(200, "POST", "/resource_providers", fmt.Sprintf(`{"name": "storage", "uuid": "%s"}`, shared))
-	p.must(200, "PUT", "/resource_providers/"+shared+"/inventories",
-		`{"resource_provider_generation": 0, "inventories": {"DISK_GB": {"total": 10000, "allocation_ratio": 1.7}}}`)
-	p.must(200, "PUT", "/resource_providers/"+shared+"/traits",
-		`{"resource_provider_generation": 1, "traits": ["MISC_SHARES_VIA_AGGREGATE"]}`)
-	p.must(200, "PUT", "/resource_providers/"+shared+"/aggregates",
-		fmt.Sprintf(`{"resource_provider_generation": 2, "aggregates": ["%s"]}`, realID(8, 1)))
-	for i := range realHosts {
-		host := realID(1, i)
-		p.must(200, "POST", "/resource_providers", fmt.Sprintf(`{"name": "hôst-%d", "uuid": "%s"}`, i, host))
-		p.must(200, "PUT", "/resource_providers/"+host+"/inventories", `{"resource_provider_generation": 0, "inventories":
-			{"MEMORY_MB": {"total": 4096, "reserved": 512, "step_size": 16, "allocation_ratio": 1.5}, "CUSTOM_GOLD": {"total": 3}}}`)
-		p.must(200, "PUT", "/resource_providers/"+host+"/aggregates",
-			fmt.Sprintf(`{"resource_provider_generation": 1, "aggregates": ["%s", "%s"]}`, realID(8, 1), realID(8, 2+i%2)))
-		for numa := range 2 {
-			child := realID(2+numa, i)
-			p.must(200, "POST", "/resource_providers",
-				fmt.Sprintf(`{"name": "numa-%d-%d", "uuid": "%s", "parent_provider_uuid": "%s"}`, i, numa, child, host))
-			p.must(200, "PUT", "/resource_providers/"+child+"/inventories",
-				`{"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8, "max_unit": 8, "allocation_ratio": 16.1}}}`)
-			p.must(200, "PUT", "/resource_providers/"+child+"/traits",
-				`{"resource_provider_generation": 1, "traits": ["HW_CPU_X86_AVX2", "CUSTOM_FAST"]}`)
-		}
-	}
-	for i := range 4 * realHosts {
-		host := i % realHosts
-		p.must(204, "PUT", "/allocations/"+realID(5, i), fmt.Sprintf(`{"allocations": {
-			"%s": {"resources": {"VCPU": %d}}, "%s": {"resources": {"MEMORY_MB": %d}}, "%s": {"resources": {"DISK_GB": 10}}},
-			"project_id": "p%d", "user_id": "u%d", "consumer_generation": null, "consumer_type": "%s"}`,
-			realID(2+i%2, host), 1+i%3, realID(1, host), 64*(1+i%4), shared, i%3, i%2, []string{"INSTANCE", "MIGRATION"}[i%2]))
-	}
-}
+const realHosts = 3 // in hosts.txt and roomy.txt
 
 // realRules are the rules that apply to odd rows.
 var realRules = []string{
@@ -95,7 +52,7 @@ func TestRealPlacement(t *testing.T) {
 	placementdbtest.OnServers(t, func(t *testing.T, server *placementdbtest.Server) {
 		p := newRealPlacement(t, server, "placement")
 		p.url = p.Serve(t)
-		p.fill()
+		p.play("hosts.txt")
 		a := imported(t, p)
 		theSame(t, a, "--with-file", p.Config(), "--candidates", p.url)
 		theSame(t, a, "--with", p.url)
@@ -153,16 +110,7 @@ func byStatements(t *testing.T, server *placementdbtest.Server, s *launchtest.Se
 	placementdbtest.Fill(t, p.db, placementdbtest.Split(text)...)
 	p.url = p.Serve(t)
 	theSame(t, s, "--with", p.url)
-	p.must(201, "PUT", "/traits/CUSTOM_NEW", "")
-	p.must(201, "PUT", "/resource_classes/CUSTOM_NEW", "")
-	p.must(200, "POST", "/resource_providers", fmt.Sprintf(`{"name": "new", "uuid": "%s"}`, realID(7, 1)))
-	p.must(200, "PUT", "/resource_providers/"+realID(7, 1)+"/inventories",
-		`{"resource_provider_generation": 0, "inventories": {"CUSTOM_NEW": {"total": 5}}}`)
-	p.must(200, "PUT", "/resource_providers/"+realID(7, 1)+"/aggregates",
-		fmt.Sprintf(`{"resource_provider_generation": 1, "aggregates": ["%s"]}`, realID(8, 9)))
-	p.must(204, "PUT", "/allocations/"+realID(7, 2), fmt.Sprintf(`{"allocations": {"%s": {"resources": {"CUSTOM_NEW": 1}}},
-		"project_id": "new", "user_id": "new", "consumer_generation": null, "consumer_type": "NEW"}`, realID(7, 1)))
-	p.must(204, "DELETE", "/allocations/"+realID(5, 0), "")
+	p.play("new_rows.txt")
 }
 
 // oddRows puts odd rows into the database: each is imported by its rule, and the

@@ -93,55 +93,6 @@ func (s *shadowed) leads(side string) {
 	says(s.T, out, side+" leads")
 }
 
-// everyRoute writes by every route of Placement, and reads.
-func everyRoute(t *testing.T, s *shadowed) {
-	t.Helper()
-	made := s.Must(http.StatusOK, "POST", "/resource_providers", `{"name": "made"}`)
-	var provider struct{ UUID string }
-	must(t, json.Unmarshal([]byte(made), &provider))
-	path, consumer, second := "/resource_providers/"+provider.UUID, uuid.NewString(), uuid.NewString()
-	allocation := func(amount int, generation string) string {
-		return fmt.Sprintf(`{"allocations": {"%s": {"resources": {"VCPU": %d}}}, "project_id": "p", "user_id": "u",
-			"consumer_type": "INSTANCE", "consumer_generation": %s}`, provider.UUID, amount, generation)
-	}
-	now := func(id string) string {
-		return fmt.Sprint(numberAt(t, s.Must(http.StatusOK, "GET", "/allocations/"+id, ""), "consumer_generation"))
-	}
-	s.Must(http.StatusOK, "PUT", path, `{"name": "mâde"}`)
-	s.Must(http.StatusCreated, "POST", "/resource_classes", `{"name": "CUSTOM_NEW"}`)
-	s.Must(http.StatusCreated, "PUT", "/resource_classes/CUSTOM_GOES", "")
-	s.Must(http.StatusNoContent, "DELETE", "/resource_classes/CUSTOM_GOES", "")
-	s.Must(http.StatusCreated, "PUT", "/traits/CUSTOM_NEW", "")
-	s.Must(http.StatusCreated, "PUT", "/traits/CUSTOM_GOES", "")
-	s.Must(http.StatusNoContent, "DELETE", "/traits/CUSTOM_GOES", "")
-	s.Must(http.StatusCreated, "POST", path+"/inventories", `{"resource_class": "VCPU", "total": 8}`)
-	s.Must(http.StatusOK, "PUT", path+"/inventories/VCPU", `{"resource_provider_generation": 1, "total": 16}`)
-	s.Must(http.StatusOK, "PUT", path+"/inventories", `{"resource_provider_generation": 2, "inventories":
-		{"VCPU": {"total": 16}, "CUSTOM_NEW": {"total": 5}, "DISK_GB": {"total": 5}}}`)
-	s.Must(http.StatusNoContent, "DELETE", path+"/inventories/DISK_GB", "")
-	s.Must(http.StatusOK, "PUT", path+"/traits", `{"resource_provider_generation": 4, "traits": ["CUSTOM_NEW"]}`)
-	s.Must(http.StatusOK, "PUT", path+"/aggregates", `{"resource_provider_generation": 5, "aggregates": ["`+realID(8, 1)+`"]}`)
-	s.Must(http.StatusNoContent, "PUT", "/allocations/"+consumer, allocation(1, "null"))
-	s.Must(http.StatusNoContent, "PUT", "/allocations/"+consumer, allocation(2, now(consumer)))
-	s.Must(http.StatusConflict, "PUT", "/allocations/"+consumer, allocation(3, "null"))
-	s.Must(http.StatusConflict, "PUT", "/allocations/"+consumer, allocation(99, now(consumer)))
-	s.Must(http.StatusNoContent, "POST", "/allocations", fmt.Sprintf(`{"%s": %s, "%s": %s}`,
-		consumer, allocation(3, now(consumer)), second, allocation(1, "null")))
-	s.Must(http.StatusNoContent, "POST", "/reshaper", fmt.Sprintf(`{"inventories": {"%s": {"resource_provider_generation": 9,
-		"inventories": {"VCPU": {"total": 32}, "CUSTOM_NEW": {"total": 5}}}}, "allocations": {"%s": %s}}`,
-		provider.UUID, second, allocation(2, now(second))))
-	s.Must(http.StatusNoContent, "DELETE", "/allocations/"+consumer, "")
-	s.Must(http.StatusConflict, "DELETE", path, "")
-	s.Must(http.StatusNotFound, "GET", "/resource_providers/"+uuid.NewString(), "")
-	for _, read := range []string{
-		"/", path, "/resource_providers", path + "/inventories", path + "/usages", path + "/allocations", path + "/traits",
-		path + "/aggregates", "/usages?project_id=p", "/allocation_candidates?resources=VCPU:1", "/traits", "/resource_classes",
-		"/allocations/" + second, "/allocation_candidates?resources=VCPU:1&limit=1",
-	} {
-		s.Must(http.StatusOK, "GET", read, "")
-	}
-}
-
 // checkShadowMetrics: docs/migrate.md names each metric, and comparisons are counted.
 func checkShadowMetrics(t *testing.T, s *shadowed) {
 	t.Helper()
@@ -261,24 +212,13 @@ func (w *worker) ended() {
 	w.to.T.Logf("%d requests, %d failed, %d were excused", w.requests.Load(), w.failed.Load(), w.excused.Load())
 }
 
-// roomy gives hosts room for the load.
-func roomy(t *testing.T, url string) {
-	t.Helper()
-	p := &realPlacement{T: t, url: url}
-	for i := range realHosts {
-		p.must(200, "POST", "/resource_providers", fmt.Sprintf(`{"name": "roomy-%d", "uuid": "%s"}`, i, realID(2, i)))
-		p.must(200, "PUT", "/resource_providers/"+realID(2, i)+"/inventories",
-			`{"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 1000000}}}`)
-	}
-}
-
 // TestShadowFaults: no request fails while the follower is killed, stopped, or too slow for
 // the queue; and once it is back it has everything. A leader that is away is named.
 func TestShadowFaults(t *testing.T) {
 	t.Parallel()
 	first, second := t.TempDir(), t.TempDir()
 	a, b := launchtest.Launch(t, first), launchtest.Launch(t, second)
-	roomy(t, "http://"+a.HTTP)
+	play(t, "roomy.txt", a.HTTP)
 	s := launchShadow(t, "http://"+a.HTTP, b, "--queue-bytes", "65536")
 	s.settled(false)
 	w := s.load(4, 0)
@@ -312,7 +252,7 @@ func TestShadowFaults(t *testing.T) {
 func TestShadowLead(t *testing.T) {
 	t.Parallel()
 	a, b := launchtest.Launch(t, t.TempDir()), launchtest.Launch(t, t.TempDir())
-	roomy(t, "http://"+a.HTTP)
+	play(t, "roomy.txt", a.HTTP)
 	s := launchShadow(t, "http://"+a.HTTP, b)
 	s.settled(false)
 	a.Must(http.StatusCreated, "PUT", "/traits/CUSTOM_BEHIND", "") // the next comparison is due in an hour
@@ -393,12 +333,12 @@ func TestShadowPage(t *testing.T) {
 func TestShadowRealPlacement(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
-	everyRoute(t, c.shadowed)
+	play(t, "every_route.txt", c.HTTP)
 	c.settled(false)
 	if differences := c.status().Differences; len(differences) > 0 {
 		t.Errorf("%+v", differences)
 	}
-	c.roomy()
+	play(t, "more_room.txt", c.HTTP)
 	w := c.load(2, asPlacementBears)
 	for _, side := range []string{"allot", "placement"} {
 		w.more(40)
@@ -407,17 +347,6 @@ func TestShadowRealPlacement(t *testing.T) {
 	w.more(20)
 	w.ended()
 	c.settled(true)
-}
-
-func numberAt(t *testing.T, document, member string) int64 {
-	t.Helper()
-	var members map[string]any
-	must(t, json.Unmarshal([]byte(document), &members))
-	number, is := members[member].(float64)
-	if !is {
-		t.Fatalf("%s has no number %s", document, member)
-	}
-	return int64(number)
 }
 
 // realCloud is OpenStack's Placement on MariaDB, an Allot with what was imported from it, and
@@ -438,7 +367,7 @@ func newCloud(t *testing.T) *realCloud {
 	c := &realCloud{database: placementdbtest.MariaDB(t), ledger: filepath.Join(t.TempDir(), "data")}
 	c.placement = newRealPlacement(t, c.database, "placement")
 	c.placement.url = c.placement.Serve(t)
-	c.placement.fill()
+	c.placement.play("hosts.txt")
 	migrate(t, true, "import", "placement", "--from-file", c.placement.Config(), "--data", c.ledger)
 	c.shadowed = launchShadow(t, c.placement.url, launchtest.Launch(t, c.ledger))
 	t.Cleanup(func() {
@@ -453,17 +382,6 @@ func newCloud(t *testing.T) *realCloud {
 // asPlacementBears is the pause of 4 clients that Placement keeps up with on two cores: with
 // more, the longer Allot leads the longer it takes until Placement may lead again.
 const asPlacementBears = 50 * time.Millisecond
-
-// roomy gives the hosts room for the load, through the proxy.
-func (c *realCloud) roomy() {
-	c.T.Helper()
-	for i := range realHosts {
-		path := "/resource_providers/" + realID(2, i)
-		generation := numberAt(c.T, c.Must(200, "GET", path, ""), "generation")
-		c.Must(200, "PUT", path+"/inventories", fmt.Sprintf(
-			`{"resource_provider_generation": %d, "inventories": {"VCPU": {"total": 1000000}}}`, generation))
-	}
-}
 
 // placementServes waits until Placement itself answers what it reads from its database.
 func (c *realCloud) placementServes() {
@@ -498,7 +416,7 @@ func TestShadowFaultsRealPlacement(t *testing.T) {
 	}
 	t.Parallel()
 	c := newCloud(t)
-	c.roomy()
+	play(t, "more_room.txt", c.HTTP)
 	const rounds = 10
 	faults := []struct {
 		name  string
