@@ -239,8 +239,7 @@ func again(t *testing.T, data []byte) []byte {
 	for i := range c.Records {
 		c.Records[i].Time++
 	}
-	data, err = ledger.EncodeCommit(c)
-	ledgertest.OK(t, err)
+	data = ledgertest.Must(ledger.EncodeCommit(c))
 	return data
 }
 

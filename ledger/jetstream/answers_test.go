@@ -54,8 +54,7 @@ func startReplicated(t *testing.T, entries uint64) *replicated {
 		"$JS.API.DIRECT.GET.ALLOT":     r.answerDirect,
 		"$JS.API.STREAM.MSG.GET.ALLOT": r.answerGet,
 	} {
-		_, err := server.Subscribe(subject, answer)
-		ledgertest.OK(t, err)
+		ledgertest.Must(server.Subscribe(subject, answer))
 	}
 	ledgertest.OK(t, server.Flush())
 	return r
@@ -522,8 +521,7 @@ func TestRejectedStream(t *testing.T) {
 		ledgertest.OK(t, kept.Append(t.Context(), []byte(text)))
 	}
 	api := ledgertest.Must(js.New(nc))
-	stream, err := api.Stream(t.Context(), jetstream.RejectedStream)
-	ledgertest.OK(t, err)
+	stream := ledgertest.Must(api.Stream(t.Context(), jetstream.RejectedStream))
 	ledgertest.OK(t, stream.DeleteMsg(t.Context(), 3))
 	for most, want := range map[int]string{9: "four two one", 2: "four two"} {
 		var texts []string

@@ -59,8 +59,7 @@ func startDistant(t *testing.T, limit time.Duration) *distant {
 	d.near, err = jetstream.Open(context.Background(), dial(t, ns.ClientURL(), jetstream.LogConnection()...), cfg)
 	ledgertest.OK(t, err)
 	cfg.AckTimeout, cfg.Patience = limit, limit
-	d.log, err = jetstream.Open(context.Background(), d.nc, cfg)
-	ledgertest.OK(t, err)
+	d.log = ledgertest.Must(jetstream.Open(context.Background(), d.nc, cfg))
 	return d
 }
 
@@ -240,13 +239,11 @@ func TestGapIsFound(t *testing.T) {
 	stream, err := api.CreateStream(ctx, cfg)
 	ledgertest.OK(t, err)
 	for range 5 {
-		_, err := api.Publish(ctx, jetstream.Subject, []byte("commit"))
-		ledgertest.OK(t, err)
+		ledgertest.Must(api.Publish(ctx, jetstream.Subject, []byte("commit")))
 	}
 	ledgertest.OK(t, stream.DeleteMsg(ctx, 3))
 	cfg.DenyDelete = true
-	_, err = api.UpdateStream(ctx, cfg)
-	ledgertest.OK(t, err)
+	ledgertest.Must(api.UpdateStream(ctx, cfg))
 	log := open(t, nc, false)
 	if _, err := log.Last(ctx); !errors.Is(err, ledger.ErrLogGap) {
 		t.Errorf("last: %v", err)

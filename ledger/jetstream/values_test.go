@@ -23,8 +23,7 @@ func TestValues(t *testing.T) {
 	nc := dial(t, plainServer(t).ClientURL())
 	ctx := context.Background()
 	open := func() *jetstream.Values {
-		v := ledgertest.Must(jetstream.OpenValues(ctx, nc, jetstream.ValuesConfig{Timeout: 5 * time.Second}))
-		return v
+		return ledgertest.Must(jetstream.OpenValues(ctx, nc, jetstream.ValuesConfig{Timeout: 5 * time.Second}))
 	}
 	mine, theirs := open(), open() // the second finds the bucket
 	if value, revision, err := mine.Get(ctx, "lease"); value != nil || revision != 0 || err != nil {

@@ -54,8 +54,7 @@ func read(data []byte) (first uint64, heads []ledger.Head, err error) {
 func written(t testing.TB, log ledger.Log, from, to uint64) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	_, err := logfile.Write(t.Context(), &out, log, logfile.Extent{From: from, To: to})
-	ledgertest.OK(t, err)
+	ledgertest.Must(logfile.Write(t.Context(), &out, log, logfile.Extent{From: from, To: to}))
 	return out.Bytes()
 }
 
