@@ -404,13 +404,9 @@ func TestRead(t *testing.T) {
 	}
 	for _, r := range [][2]uint64{{1, 120}, {1, 1}, {120, 120}, {10, 11}, {25, 25}, {29, 64}, {51, 60}} {
 		next := r[0]
-		err := log.Read(t.Context(), r[0], r[1], func(e ledger.Entry) error {
-			if e.Sequence != next || ledger.DigestOf(e.Data) != w.heads[next-1].Digest {
-				return fmt.Errorf("%d is not %d", e.Sequence, next)
-			}
-			next++
-			return nil
-		})
+		err := log.Read(t.Context(), r[0], r[1], ledgertest.InOrder(&next, func(e ledger.Entry) bool {
+			return ledger.DigestOf(e.Data) == w.heads[e.Sequence-1].Digest
+		}))
 		if err != nil || next != r[1]+1 {
 			t.Errorf("%v: up to %d, %v", r, next-1, err)
 		}

@@ -102,6 +102,8 @@ func (r *replicated) answerInfo(msg *nats.Msg) {
 
 func data(sequence uint64) []byte { return fmt.Appendf(nil, "entry %d", sequence) }
 
+func isData(e ledger.Entry) bool { return string(e.Data) == string(data(e.Sequence)) }
+
 func (r *replicated) answerDirect(msg *nats.Msg) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -181,13 +183,7 @@ func (r *replicated) open(patience time.Duration) *jetstream.Log {
 // reads checks that the entries from..to come, each once and in order.
 func reads(log ledger.Log, from, to uint64) error {
 	next := from
-	err := log.Read(context.Background(), from, to, func(e ledger.Entry) error {
-		if e.Sequence != next || string(e.Data) != string(data(next)) {
-			return fmt.Errorf("entry %d came as %d: %q", next, e.Sequence, e.Data)
-		}
-		next++
-		return nil
-	})
+	err := log.Read(context.Background(), from, to, ledgertest.InOrder(&next, isData))
 	if err == nil && next != to+1 {
 		return fmt.Errorf("only %d of %d came", next-from, to-from+1)
 	}
@@ -354,9 +350,7 @@ func TestLastWaits(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t, 10)
 	log := r.open(hangLimit)
-	if last, err := log.Last(context.Background()); last != 10 || err != nil {
-		t.Fatalf("%d, %v", last, err)
-	}
+	endsAt(t, log, 10)
 	asked := 0
 	r.set(func() {
 		r.info = func() (uint64, any) {
@@ -366,22 +360,22 @@ func TestLastWaits(t *testing.T) {
 			return 10, nil
 		}
 	})
-	if last, err := log.Last(context.Background()); last != 10 || err != nil {
-		t.Errorf("it catches up: %d, %v", last, err)
-	}
+	endsAt(t, log, 10)
 	r.set(func() { r.info = func() (uint64, any) { return 7, nil } })
 	ended, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
 	if last, err := log.Last(ended); !errors.Is(err, ledger.ErrUnavailable) {
 		t.Errorf("before it could catch up: %d, %v", last, err)
 	}
-	if last, err := log.Last(context.Background()); last != 7 || err != nil {
-		t.Errorf("it stays behind: %d, %v", last, err)
-	}
+	endsAt(t, log, 7)
 	r.set(func() { r.info = func() (uint64, any) { return 0, nil } })
-	other := r.open(hangLimit)
-	if last, err := other.Last(context.Background()); last != 0 || err != nil {
-		t.Errorf("an empty stream: %d, %v", last, err)
+	endsAt(t, r.open(hangLimit), 0)
+}
+
+func endsAt(t *testing.T, log ledger.Log, want uint64) {
+	t.Helper()
+	if last, err := log.Last(context.Background()); last != want || err != nil {
+		t.Errorf("it ends at %d, not %d: %v", last, want, err)
 	}
 }
 
@@ -420,8 +414,8 @@ func TestLastIsTheLeaders(t *testing.T) {
 					return 10, nil
 				}
 			})
-			if last, err := log.Last(context.Background()); last != 10 || err != nil || asked != 3 {
-				t.Errorf("%d, %v, asked %d times", last, err, asked)
+			if endsAt(t, log, 10); asked != 3 {
+				t.Errorf("asked %d times", asked)
 			}
 			r.set(func() {
 				r.info = func() (uint64, any) {

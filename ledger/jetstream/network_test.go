@@ -182,13 +182,9 @@ func appended(log ledger.Log, sequence uint64) error {
 func (d *distant) wholeLog(want uint64) error {
 	for {
 		next := uint64(1)
-		err := d.log.Read(context.Background(), 1, want, func(e ledger.Entry) error {
-			if e.Sequence != next || !strings.HasSuffix(string(e.Data), fmt.Sprint(next)) {
-				return fmt.Errorf("entry %d is %d: %q", next, e.Sequence, e.Data)
-			}
-			next++
-			return nil
-		})
+		err := d.log.Read(context.Background(), 1, want, ledgertest.InOrder(&next, func(e ledger.Entry) bool {
+			return strings.HasSuffix(string(e.Data), fmt.Sprint(e.Sequence))
+		}))
 		if err == nil && next != want+1 {
 			return fmt.Errorf("%d entries were read", next-1)
 		}

@@ -3,7 +3,6 @@ package jetstream_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -73,13 +72,7 @@ func TestTail(t *testing.T) {
 	})
 	tail := func(from uint64) (next uint64, err error) {
 		next = from
-		err = log.Tail(t.Context(), from, func(e ledger.Entry) error {
-			if e.Sequence != next || string(e.Data) != string(data(next)) {
-				return fmt.Errorf("entry %d came as %d: %q", next, e.Sequence, e.Data)
-			}
-			next++
-			return nil
-		})
+		err = log.Tail(t.Context(), from, ledgertest.InOrder(&next, isData))
 		return next, err
 	}
 	for from, want := range map[uint64]uint64{1: 1501, 700: 1501, 1500: 1501, 1501: 1501, 1900: 1900} {
