@@ -81,9 +81,7 @@ func TestFindNamesake(t *testing.T) {
 			Name: name, Instance: commands.NewID(), Conn: nc, Own: func() Member { return Member{} },
 			Logger: slog.New(slog.DiscardHandler),
 		}
-		if _, err := nc.Subscribe(StatusSubject, g.AnswerStatus); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.Must(nc.Subscribe(StatusSubject, g.AnswerStatus))
 		ledgertest.OK(t, nc.Flush())
 		return g
 	}
@@ -162,9 +160,7 @@ func TestMayBegin(t *testing.T) {
 			for _, k := range c.others {
 				nc := commandstest.Must(ns.ConnectReplica())
 				defer nc.Close()
-				if _, err := TellKnown(nc, func() Known { return k }); err != nil {
-					t.Fatal(err)
-				}
+				ledgertest.Must(TellKnown(nc, func() Known { return k }))
 			}
 			nc := commandstest.Must(ns.ConnectReplica())
 			defer nc.Close()

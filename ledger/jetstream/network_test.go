@@ -55,9 +55,8 @@ func startDistant(t *testing.T, limit time.Duration) *distant {
 	d := &distant{proxy: logtest.StartProxy(t, strings.TrimPrefix(ns.ClientURL(), "nats://"))}
 	d.nc = dial(t, "nats://"+d.proxy.Address(), jetstream.LogConnection()...)
 	cfg := jetstream.Config{MayCreate: true, AckTimeout: hangLimit, Patience: hangLimit}
-	var err error
-	d.near, err = jetstream.Open(context.Background(), dial(t, ns.ClientURL(), jetstream.LogConnection()...), cfg)
-	ledgertest.OK(t, err)
+	near := dial(t, ns.ClientURL(), jetstream.LogConnection()...)
+	d.near = ledgertest.Must(jetstream.Open(context.Background(), near, cfg))
 	cfg.AckTimeout, cfg.Patience = limit, limit
 	d.log = ledgertest.Must(jetstream.Open(context.Background(), d.nc, cfg))
 	return d

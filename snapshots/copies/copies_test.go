@@ -60,13 +60,8 @@ func (w *world) open(dir string) *replica {
 	w.t.Helper()
 	r := &replica{w: w, dir: dir, state: ledger.NewState()}
 	ledgertest.OK(w.t, os.MkdirAll(filepath.Join(dir, "snapshots"), 0o750), r.folder().Finish())
-	var err error
-	if r.views, err = projector.Open(filepath.Join(dir, "readmodel"), quiet); err != nil {
-		w.t.Fatal(err)
-	}
-	if r.snaps, err = snapshots.Open(filepath.Join(dir, "snapshots"), quiet); err != nil {
-		w.t.Fatal(err)
-	}
+	r.views = ledgertest.Must(projector.Open(filepath.Join(dir, "readmodel"), quiet))
+	r.snaps = ledgertest.Must(snapshots.Open(filepath.Join(dir, "snapshots"), quiet))
 	return r
 }
 

@@ -227,9 +227,7 @@ func TestNoSuchFile(t *testing.T) {
 	if _, err := p.open(t.Context(), ledger.Digest{1}); !errors.Is(err, errGone) {
 		t.Errorf("without a copy: %v", err)
 	}
-	if _, err := p.manifest(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.Must(p.manifest(t.Context()))
 	if _, err := p.open(t.Context(), ledger.Digest{1}); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("an unknown digest: %v", err)
 	}
