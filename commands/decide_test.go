@@ -233,8 +233,7 @@ var elsewhere = map[demand.Code]string{
 	demand.CodeCommandIDReused: "the writer, which knows the ids of the past",
 	demand.CodeNotYet:          "the writer, which knows the level of each kind of event",
 	demand.CodeNodeBusy:        "older versions",
-	demand.CodeClaimBudget:     "a search that is not brought to its end, see package placing",
-	demand.CodeClaimOutdated:   "a claim that was searched before, see package placing",
+	demand.CodeClaimOutdated:   "a claim that was searched before, see TestOutdated",
 }
 
 // TestDecisionsAreComplete requires a row for each outcome of every command

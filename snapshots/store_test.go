@@ -28,8 +28,7 @@ func saved(t *testing.T) (dir, path string, state *ledger.State) {
 
 func open(t *testing.T, dir string) *snapshots.Store {
 	t.Helper()
-	store := ledgertest.Must(snapshots.Open(dir, slog.New(slog.DiscardHandler)))
-	return store
+	return ledgertest.Must(snapshots.Open(dir, slog.New(slog.DiscardHandler)))
 }
 
 func save(t *testing.T, state *ledger.State) (dir, path string) {

@@ -149,8 +149,7 @@ func TestPlacesAreOfTwoKinds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := fair.NewPoolOf(1, 1)
-		long, err := p.Long(t.Context(), "a")
-		ledgertest.OK(t, err)
+		long := ledgertest.Must(p.Long(t.Context(), "a"))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		begun := time.Now()

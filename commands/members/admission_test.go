@@ -21,44 +21,51 @@ import (
 func TestSafeWithout(t *testing.T) {
 	const waited = 10 * time.Second
 	one := admission{Name: "c", Waited: waited, Rejoins: true}
-	peer := func(name string, change func(*jetstream.Peer)) jetstream.Peer {
-		p := jetstream.Peer{Name: name, Current: true, Active: time.Second}
-		if change != nil {
-			change(&p)
-		}
-		return p
-	}
-	asks := peer("c", func(p *jetstream.Peer) { p.Current, p.Offline, p.Lag = false, true, 1000 })
-	whole := map[string]Member{"a": {Whole: true}, "b": {Whole: true}}
-	for name, c := range map[string]struct {
-		peers   jetstream.Peers
+	// others are a, which leads, b and c, which asks. Each row changes something.
+	type others struct {
+		jetstream.Peers
+		b       *jetstream.Peer
 		members map[string]Member
-		want    string // what is missing; empty: it is safe
+	}
+	fine := func(name string) jetstream.Peer {
+		return jetstream.Peer{Name: name, Current: true, Active: time.Second}
+	}
+	good := func() *others {
+		list := []jetstream.Peer{fine("b"), {Name: "c", Offline: true, Lag: 1000}}
+		whole := map[string]Member{"a": {Whole: true}, "b": {Whole: true}}
+		return &others{jetstream.Peers{Leader: "a", Others: list}, &list[0], whole}
+	}
+	for name, c := range map[string]struct {
+		change func(*others)
+		want   string // what is missing; empty: it is safe
 	}{
-		"all hold all of it":    {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", nil), asks}}, whole, ""},
-		"it is no voter":        {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", nil)}}, nil, ""},
-		"no server leads":       {jetstream.Peers{Others: []jetstream.Peer{peer("b", nil), asks}}, whole, "no server leads"},
-		"its namesake runs":     {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", nil), asks}}, map[string]Member{"a": {Whole: true}, "b": {Whole: true}, "c": {}}, "is called c"},
-		"it leads itself":       {jetstream.Peers{Leader: "c", Others: []jetstream.Peer{peer("a", nil), peer("b", nil)}}, whole, "seems to lead"},
-		"another one is away":   {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", func(p *jetstream.Peer) { p.Offline = true }), asks}}, whole, "b is away"},
-		"another one lags":      {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", func(p *jetstream.Peer) { p.Lag = 3 }), asks}}, whole, "b lags by 3"},
-		"is not current":        {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", func(p *jetstream.Peer) { p.Current = false }), asks}}, whole, "b lags"},
-		"not heard of since":    {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", func(p *jetstream.Peer) { p.Active = waited }), asks}}, whole, "b has not been heard of"},
-		"was never heard of":    {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", func(p *jetstream.Peer) { p.Active = 0 }), asks}}, whole, "b has not been heard of"},
-		"is catching up":        {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", nil), asks}}, map[string]Member{"a": {Whole: true}, "b": {}}, "b is catching up"},
-		"does not answer":       {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", nil), asks}}, map[string]Member{"a": {Whole: true}}, "b does not answer"},
-		"leader is catching up": {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", nil), asks}}, map[string]Member{"a": {}, "b": {Whole: true}}, "a is catching up"},
-		"one of five lags": {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{
-			peer("b", nil), peer("d", func(p *jetstream.Peer) { p.Lag = 1 }), asks,
-		}}, map[string]Member{"a": {Whole: true}, "b": {Whole: true}, "d": {Whole: true}}, "d lags by 1"},
+		"all hold all of it":    {func(*others) {}, ""},
+		"it is no voter":        {func(o *others) { o.Others, o.members = o.Others[:1], nil }, ""},
+		"no server leads":       {func(o *others) { o.Leader = "" }, "no server leads"},
+		"its namesake runs":     {func(o *others) { o.members["c"] = Member{} }, "is called c"},
+		"it leads itself":       {func(o *others) { o.Leader, o.Others[1] = "c", fine("a") }, "seems to lead"},
+		"another one is away":   {func(o *others) { o.b.Offline = true }, "b is away"},
+		"another one lags":      {func(o *others) { o.b.Lag = 3 }, "b lags by 3"},
+		"is not current":        {func(o *others) { o.b.Current = false }, "b lags"},
+		"not heard of since":    {func(o *others) { o.b.Active = waited }, "b has not been heard of"},
+		"was never heard of":    {func(o *others) { o.b.Active = 0 }, "b has not been heard of"},
+		"is catching up":        {func(o *others) { o.members["b"] = Member{} }, "b is catching up"},
+		"does not answer":       {func(o *others) { delete(o.members, "b") }, "b does not answer"},
+		"leader is catching up": {func(o *others) { o.members["a"] = Member{} }, "a is catching up"},
+		"one of five lags": {func(o *others) {
+			o.Others, o.members["d"] = append(o.Others, fine("d")), Member{Whole: true}
+			o.Others[2].Lag = 1
+		}, "d lags by 1"},
 	} {
-		err := safeWithout(c.peers, one, c.members)
+		o := good()
+		c.change(o)
+		err := safeWithout(o.Peers, one, o.members)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	all := jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", nil), asks}}
-	if err := safeWithout(all, admission{Name: "c", Waited: waited}, whole); !errors.Is(err, ErrLogLost) {
+	o := good()
+	if err := safeWithout(o.Peers, admission{Name: "c", Waited: waited}, o.members); !errors.Is(err, ErrLogLost) {
 		t.Errorf("its log may be elsewhere: %v", err)
 	}
 }
@@ -74,9 +81,7 @@ func TestFindNamesake(t *testing.T) {
 			Name: name, Instance: commands.NewID(), Conn: nc, Own: func() Member { return Member{} },
 			Logger: slog.New(slog.DiscardHandler),
 		}
-		if _, err := nc.Subscribe(StatusSubject, g.AnswerStatus); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.Must(nc.Subscribe(StatusSubject, g.AnswerStatus))
 		ledgertest.OK(t, nc.Flush())
 		return g
 	}
@@ -155,9 +160,7 @@ func TestMayBegin(t *testing.T) {
 			for _, k := range c.others {
 				nc := commandstest.Must(ns.ConnectReplica())
 				defer nc.Close()
-				if _, err := TellKnown(nc, func() Known { return k }); err != nil {
-					t.Fatal(err)
-				}
+				ledgertest.Must(TellKnown(nc, func() Known { return k }))
 			}
 			nc := commandstest.Must(ns.ConnectReplica())
 			defer nc.Close()

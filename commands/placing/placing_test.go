@@ -1,11 +1,14 @@
 package placing_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -72,26 +75,9 @@ func codeOf(r *demand.Rejection) demand.Code {
 	return r.Code
 }
 
-// refused requires a command to be rejected for a reason.
-func refused(t *testing.T, l *commandstest.Ledger, c commands.Command, want demand.Code) {
-	t.Helper()
-	if o := l.Submit(t, c); codeOf(o.Rejection) != want {
-		t.Errorf("it must be rejected with %s: %+v", want, o)
-	}
-}
-
 func fork(t *testing.T, l *commandstest.Ledger) *ledger.State {
 	t.Helper()
-	state := commandstest.Must(l.Writer.Fork(context.Background()))
-	return state
-}
-
-// inAggregate puts a provider into a new aggregate alone.
-func inAggregate(t *testing.T, l *commandstest.Ledger, provider ledger.UUID) ledger.UUID {
-	t.Helper()
-	aggregate := commandstest.NewID()
-	l.Accept(t, &commands.ReplaceProviderAggregates{Provider: provider, Aggregates: []ledger.UUID{aggregate}})
-	return aggregate
+	return commandstest.Must(l.Writer.Fork(context.Background()))
 }
 
 // TestClaimsAreShared: a client that has sent many claims delays only its own.
@@ -220,25 +206,43 @@ func facts(events []ledger.Event) (list []ledger.Event) {
 	return list
 }
 
-// TestOwnIsTakenOffOnce: what a consumer of a gang holds in a limited aggregate is taken
-// off for the gang once, and not for each of its consumers.
-func TestOwnIsTakenOffOnce(t *testing.T) {
-	l := start(t)
-	inside := l.Provider(t, "in", units(100))
-	rack := inAggregate(t, l, inside)
-	l.Provider(t, "out", units(100))
-	l.Accept(t, &commands.SetLimit{Aggregate: rack, Class: "VCPU", Most: new(int64(2))})
-	first := commandstest.NewID()
-	l.Accept(t, commandstest.Allocate(first, inside, "VCPU", 1))
-	c := claimOf(first, cores(2))
-	c.For[0].AnyGeneration = true
-	c.For = append(c.For, demand.ClaimConsumer{Consumer: commandstest.NewID(), Request: 1, Project: "p", User: "u"})
-	c.Requests = append(c.Requests, claimOf(first, cores(1)).Requests...)
-	c.Prefer = &demand.ClaimPreference{Aggregates: []demand.AggregatePreference{{Aggregate: rack, Weight: 1}}}
-	if got := placesOf(t, l.Submit(t, c)); len(got) != 2 || got[0] != inside || got[1] == inside {
-		t.Errorf("%+v", got)
-	}
+// TestClaims plays testdata/claims.txt.
+func TestClaims(t *testing.T) {
+	var l *commandstest.Ledger
+	ledgertest.Answers(t, "testdata/claims.txt", func(line, _ string) string {
+		if line == "a new ledger" {
+			l = start(t)
+			return ""
+		}
+		name, body, _ := strings.Cut(line, " ")
+		body = named.ReplaceAllStringFunc(body, func(name string) string { return idOf(name).String() })
+		o := l.Submit(t, commandstest.Must(commands.Decode(name, []byte(body))))
+		if o.Rejection != nil {
+			return string(o.Rejection.Code)
+		}
+		var places []string
+		for _, event := range o.Events {
+			if one, is := event.(ledger.AllocationsClaimed); is {
+				places = append(places, nameOf(one.Allocations[0].Provider))
+			}
+		}
+		return strings.Join(places, " ")
+	})
 }
+
+var named = regexp.MustCompile(`\$\w+`)
+
+// idOf is an id that ends with its name.
+func idOf(name string) ledger.UUID {
+	id := ledger.UUID{6: 0x40, 8: 0x80}
+	copy(id[len(id)-maxName:], name)
+	return id
+}
+
+// maxName is how long a name may be, with its $.
+const maxName = 7
+
+func nameOf(id ledger.UUID) string { return string(bytes.TrimRight(id[len(id)-maxName:], "\x00")) }
 
 // TestClaimsKeepConsumersApart: however many claim at once, consumers that forbid each other are
 // never near each other, and those that require each other always are.
@@ -324,66 +328,6 @@ func claimAtOnce(t *testing.T, l *commandstest.Ledger, n int, near demand.NearCo
 	return providers
 }
 
-// TestBatchWithClaims: claims in a batch see what those before them chose.
-func TestBatchWithClaims(t *testing.T) {
-	l := start(t)
-	l.Providers(t, 2, units(1))
-	batch := func(n int) *commands.Batch {
-		b := &commands.Batch{Commands: []commands.Command{&commands.CreateTrait{Name: fmt.Sprint("CUSTOM_", n)}}}
-		for range n {
-			b.Commands = append(b.Commands, oneCore())
-		}
-		return b
-	}
-	refused(t, l, batch(3), demand.CodeNoCandidates)
-	if got := placesOf(t, l.Submit(t, batch(2))); got[0] == got[1] {
-		t.Errorf("both got %v", got)
-	}
-}
-
-// TestPreferenceInTheBatch: a claim sees the preferences that the commands before it in
-// its batch set, change and remove, and not those behind it.
-func TestPreferenceInTheBatch(t *testing.T) {
-	l := start(t)
-	small := l.Provider(t, "small", units(8))
-	l.Accept(t, commandstest.Allocate(commandstest.NewID(), small, "VCPU", 4))
-	large := l.Provider(t, "large", units(800))
-	set := func(order string) *commands.SetPreference {
-		return &commands.SetPreference{Name: "gold", Prefer: &demand.ClaimPreference{Order: order}}
-	}
-	by := func() *commands.Claim {
-		c := oneCore()
-		c.Prefer = &demand.ClaimPreference{Name: "gold"}
-		return c
-	}
-	batch := func(list ...commands.Command) *commands.Batch { return &commands.Batch{Commands: list} }
-	refused(t, l, batch(by(), set(demand.OrderPack)), demand.CodePreferenceUnknown)
-	refused(t, l, batch(set(demand.OrderPack), &commands.SetPreference{Name: "gold"}, by()), demand.CodePreferenceUnknown)
-	got := placesOf(t, l.Submit(t, batch(set(demand.OrderPack), by(), set(demand.OrderSpread), by())))
-	got = append(got, placesOf(t, l.Submit(t, by()))...)
-	if !slices.Equal(got, []ledger.UUID{small, large, large}) {
-		t.Errorf("got %v", got)
-	}
-}
-
-// TestBudgetOrImpossible: that a gang cannot be placed is said only where everything was
-// tried.
-func TestBudgetOrImpossible(t *testing.T) {
-	for hosts, want := range map[int]demand.Code{3: demand.CodeNoCandidates, 20: demand.CodeClaimBudget} {
-		l := start(t)
-		l.Providers(t, hosts, units(8))
-		l.Provider(t, "last", commands.Inventory{Class: "DISK_GB", Total: 8})
-		c := oneCore()
-		c.Requests = append(c.Requests, claimOf(ledger.UUID{}, map[string]int64{"DISK_GB": 1}).Requests...)
-		c.For = append(c.For, demand.ClaimConsumer{Consumer: commandstest.NewID(), Request: 1, Project: "p", User: "u"})
-		c.Gang = []demand.GangRule{{By: "provider", Rule: "together"}}
-		_, rejection := commands.Decide(commands.Submission{Command: commands.Searching(c, claiming.InState)}, fork(t, l))
-		if got := codeOf(rejection); got != want {
-			t.Errorf("%d hosts: %q, want %q", hosts, got, want)
-		}
-	}
-}
-
 // TestClaimsOfDevices: whole hosts are claimed until none is left, under every preference,
 // and the next claim is told that there is nothing.
 func TestClaimsOfDevices(t *testing.T) {
@@ -421,24 +365,7 @@ func TestClaimsOfDevices(t *testing.T) {
 			t.Errorf("%+v", o.Rejection)
 		}
 	}
-	refused(t, l, devices(8, demand.OrderPack), demand.CodeNoCandidates)
-}
-
-// TestGangAfterItsTopology: a gang stands in the topology that its batch has set, and in none that it
-// has removed.
-func TestGangAfterItsTopology(t *testing.T) {
-	l := start(t)
-	rack := inAggregate(t, l, l.Provider(t, "host", commands.Inventory{Class: "PGPU", Total: 8}))
-	set := &commands.SetTopology{Name: "fabric", Topology: &demand.Topology{
-		Levels: []string{"rack"}, Members: map[string]demand.TopologyMember{rack.String(): {Level: "rack", Name: "r"}},
-	}}
-	gang := func() *commands.Claim {
-		c := commandstest.ClaimOfDevices(1, 2, demand.OrderPack)
-		c.Gang = []demand.GangRule{{Topology: "fabric", Within: demand.Smallest}}
-		return &commands.Claim{Claim: *c}
+	if o := l.Submit(t, devices(8, demand.OrderPack)); codeOf(o.Rejection) != demand.CodeNoCandidates {
+		t.Errorf("it must be rejected: %+v", o)
 	}
-	l.Accept(t, &commands.Batch{Commands: []commands.Command{set, gang()}})
-	l.Accept(t, gang())
-	without := &commands.Batch{Commands: []commands.Command{&commands.SetTopology{Name: "fabric"}, gang()}}
-	refused(t, l, without, demand.CodeTopologyUnknown)
 }

@@ -74,8 +74,7 @@ func holdWhatIsDeleted(t *testing.T, l *commandstest.Ledger, c *clock) {
 
 func verifyRoots(t *testing.T, log ledger.Log, last uint64) *check.Report {
 	t.Helper()
-	report := commandstest.Must(check.VerifyLog(t.Context(), log, last, check.Evidence{Temporary: t.TempDir()}))
-	return report
+	return commandstest.Must(check.VerifyLog(t.Context(), log, last, check.Evidence{Temporary: t.TempDir()}))
 }
 
 // TestFalseRootIsFound: a root that does not follow from the log is found by its replay.

@@ -46,8 +46,7 @@ func newWorld(t *testing.T, commits int) *world {
 	w.signer, w.keys = ledgertest.Key(t)
 	state := ledger.NewState()
 	for _, c := range ledgertest.Commits(t, commits) {
-		_, err := state.Fold(c)
-		ledgertest.OK(t, err)
+		ledgertest.Must(state.Fold(c))
 		w.append(c)
 	}
 	w.id = state.LedgerID()
@@ -93,8 +92,7 @@ func (w *world) archived(dir string, upTo uint64) {
 // in opens the archive in a folder.
 func in(t *testing.T, dir string) *archive.Archive {
 	t.Helper()
-	a := ledgertest.Must(archive.OpenURL("file://" + dir))
-	return a
+	return ledgertest.Must(archive.OpenURL("file://" + dir))
 }
 
 // files returns the contents of a folder, by name.
@@ -221,8 +219,7 @@ func TestForgedEntries(t *testing.T) {
 // next is a commit for the end of the log that names another one as the one before it.
 func (w *world) next(before ledger.Head) *ledger.Commit {
 	w.t.Helper()
-	last, err := w.log.Last(w.t.Context())
-	ledgertest.OK(w.t, err)
+	last := ledgertest.Must(w.log.Last(w.t.Context()))
 	c := ledgertest.Commits(w.t, 2)[1] // The first one begins a ledger.
 	c.Sequence, c.Prev = last+1, before.Digest
 	return c
@@ -407,13 +404,9 @@ func TestRead(t *testing.T) {
 	}
 	for _, r := range [][2]uint64{{1, 120}, {1, 1}, {120, 120}, {10, 11}, {25, 25}, {29, 64}, {51, 60}} {
 		next := r[0]
-		err := log.Read(t.Context(), r[0], r[1], func(e ledger.Entry) error {
-			if e.Sequence != next || ledger.DigestOf(e.Data) != w.heads[next-1].Digest {
-				return fmt.Errorf("%d is not %d", e.Sequence, next)
-			}
-			next++
-			return nil
-		})
+		err := log.Read(t.Context(), r[0], r[1], ledgertest.InOrder(&next, func(e ledger.Entry) bool {
+			return ledger.DigestOf(e.Data) == w.heads[e.Sequence-1].Digest
+		}))
 		if err != nil || next != r[1]+1 {
 			t.Errorf("%v: up to %d, %v", r, next-1, err)
 		}

@@ -37,8 +37,7 @@ func (f *forest) grow(n int) {
 // tiles are what is published of it now.
 func (f *forest) tiles(w *world) *archive.Tiles {
 	c := &proof.Checkpoint{Ledger: w.id, Size: f.tree.Size(), Root: f.tree.Root(), Head: w.heads[len(w.heads)-1]}
-	signed, err := c.Sign(w.signer)
-	ledgertest.OK(w.t, err)
+	signed := ledgertest.Must(c.Sign(w.signer))
 	return &archive.Tiles{
 		Newest: func() ([]byte, *proof.Checkpoint) { return signed, c },
 		Tile: func(_ context.Context, t tlog.Tile) (data []byte, err error) {

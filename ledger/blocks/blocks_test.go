@@ -23,8 +23,7 @@ func server(t *testing.T, store string) (log *embedded.Log, stop func()) {
 	ns := ledgertest.Must(embedded.Start(context.Background(), embedded.Config{StoreDir: store, LazySync: true}))
 	nc, err := ns.Connect()
 	ledgertest.OK(t, err)
-	log, err = ns.OpenLog(context.Background(), nc, jetstream.Config{MayCreate: true})
-	ledgertest.OK(t, err)
+	log = ledgertest.Must(ns.OpenLog(context.Background(), nc, jetstream.Config{MayCreate: true}))
 	return log, func() {
 		nc.Close()
 		ns.Shutdown()

@@ -77,13 +77,9 @@ func goneAfter(t *testing.T, store string, seen ledger.Head) {
 func reads(t *testing.T, log ledger.Log, from uint64, heads []ledger.Head) {
 	t.Helper()
 	next := from
-	err := log.Read(t.Context(), from, uint64(len(heads)), func(e ledger.Entry) error {
-		if e.Sequence != next || ledger.DigestOf(e.Data) != heads[next-1].Digest {
-			t.Errorf("entry %d is not the commit %d", e.Sequence, next)
-		}
-		next++
-		return nil
-	})
+	err := log.Read(t.Context(), from, uint64(len(heads)), ledgertest.InOrder(&next, func(e ledger.Entry) bool {
+		return ledger.DigestOf(e.Data) == heads[e.Sequence-1].Digest
+	}))
 	if err != nil || next != uint64(len(heads))+1 {
 		t.Errorf("read %d to %d: %v", from, next-1, err)
 	}

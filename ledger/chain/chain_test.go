@@ -201,9 +201,7 @@ func TestUnsettled(t *testing.T) {
 		t.Errorf("nothing can be read: %v", err)
 	}
 	for i, data := range entries[:3] {
-		if _, err := links.Next(ledger.Entry{Sequence: uint64(i + 1), Data: data}); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.Must(links.Next(ledger.Entry{Sequence: uint64(i + 1), Data: data}))
 	}
 	if err := links.End(); !errors.As(err, &bad) || bad.Sequence != 3 || !errors.Is(err, ledger.ErrCorrupt) {
 		t.Errorf("nothing follows: %v", err)
@@ -239,8 +237,7 @@ func again(t *testing.T, data []byte) []byte {
 	for i := range c.Records {
 		c.Records[i].Time++
 	}
-	data, err = ledger.EncodeCommit(c)
-	ledgertest.OK(t, err)
+	data = ledgertest.Must(ledger.EncodeCommit(c))
 	return data
 }
 

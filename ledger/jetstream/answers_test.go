@@ -54,8 +54,7 @@ func startReplicated(t *testing.T, entries uint64) *replicated {
 		"$JS.API.DIRECT.GET.ALLOT":     r.answerDirect,
 		"$JS.API.STREAM.MSG.GET.ALLOT": r.answerGet,
 	} {
-		_, err := server.Subscribe(subject, answer)
-		ledgertest.OK(t, err)
+		ledgertest.Must(server.Subscribe(subject, answer))
 	}
 	ledgertest.OK(t, server.Flush())
 	return r
@@ -102,6 +101,8 @@ func (r *replicated) answerInfo(msg *nats.Msg) {
 }
 
 func data(sequence uint64) []byte { return fmt.Appendf(nil, "entry %d", sequence) }
+
+func isData(e ledger.Entry) bool { return string(e.Data) == string(data(e.Sequence)) }
 
 func (r *replicated) answerDirect(msg *nats.Msg) {
 	r.mu.Lock()
@@ -182,28 +183,56 @@ func (r *replicated) open(patience time.Duration) *jetstream.Log {
 // reads checks that the entries from..to come, each once and in order.
 func reads(log ledger.Log, from, to uint64) error {
 	next := from
-	err := log.Read(context.Background(), from, to, func(e ledger.Entry) error {
-		if e.Sequence != next || string(e.Data) != string(data(next)) {
-			return fmt.Errorf("entry %d came as %d: %q", next, e.Sequence, e.Data)
-		}
-		next++
-		return nil
-	})
+	err := log.Read(context.Background(), from, to, ledgertest.InOrder(&next, isData))
 	if err == nil && next != to+1 {
 		return fmt.Errorf("only %d of %d came", next-from, to-from+1)
 	}
 	return err
 }
 
+// answered is a read of ten entries after the answers were changed.
+type answered struct {
+	change func(*replicated)
+	want   error  // nil: another one than play knows, or none
+	says   string // empty: there is no error
+}
+
+// play reads as each row says, and makes sure that the error is the one that is wanted, and none that means something
+// else.
+func play(t *testing.T, rows map[string]answered) {
+	t.Helper()
+	for name, c := range rows {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := startReplicated(t, 10)
+			patience := hangLimit
+			if errors.Is(c.want, ledger.ErrUnavailable) {
+				patience = 500 * time.Millisecond // it comes to an end
+			}
+			log := r.open(patience)
+			r.set(func() { c.change(r) })
+			err := within(t, "reading", func() error { return reads(log, 1, 10) })
+			if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v; want %q", err, c.says)
+			}
+			for _, one := range []error{ledger.ErrUnavailable, ledger.ErrLogGap, ledger.ErrLogBehind} {
+				if errors.Is(err, one) != errors.Is(c.want, one) {
+					t.Errorf("%v; want %v", err, c.want)
+				}
+			}
+		})
+	}
+}
+
 // TestLaggingReplicas: if a replica does not have an entry yet, or leaves one
 // out, the leader is asked, and the log is read in order.
 func TestLaggingReplicas(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*replicated){
-		"it has some":      func(r *replicated) { r.replica = 3 },
-		"it has nothing":   func(r *replicated) { r.replica = 0 },
-		"it has caught up": func(*replicated) {},
-		"it leaves one out": func(r *replicated) {
+	play(t, map[string]answered{
+		"it has some":      {change: func(r *replicated) { r.replica = 3 }},
+		"it has nothing":   {change: func(r *replicated) { r.replica = 0 }},
+		"it has caught up": {change: func(*replicated) {}},
+		"it leaves one out": {change: func(r *replicated) {
 			r.direct = func(msg *nats.Msg) bool {
 				if !strings.Contains(string(msg.Data), `"seq":1,`) {
 					return false
@@ -213,9 +242,9 @@ func TestLaggingReplicas(t *testing.T) {
 				}
 				return true
 			}
-		},
-		"the leader has just been elected": func(r *replicated) { r.replica, r.lacks[5] = 4, 3 },
-		"no server serves at first": func(r *replicated) {
+		}},
+		"the leader has just been elected": {change: func(r *replicated) { r.replica, r.lacks[5] = 4, 3 }},
+		"no server serves at first": {change: func(r *replicated) {
 			refused := 0
 			r.direct = func(msg *nats.Msg) bool {
 				if refused++; refused < 3 {
@@ -223,42 +252,34 @@ func TestLaggingReplicas(t *testing.T) {
 				}
 				return refused < 3
 			}
-		},
-		"its stream was not there at first": func(r *replicated) {
+		}},
+		"its stream was not there at first": {change: func(r *replicated) {
 			r.replica = 0
 			r.lacks[1] = 1
 			asked := 0
 			r.info = func() (uint64, any) {
-				if asked++; asked == 2 { // the first one is Open's
+				if asked++; asked == 1 {
 					return 0, apiError(404, js.JSErrCodeStreamNotFound, "stream not found")
 				}
 				return 10, nil
 			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := startReplicated(t, 10)
-			r.set(func() { change(r) })
-			ledgertest.OK(t, within(t, "reading", func() error { return reads(r.open(hangLimit), 1, 10) }))
-		})
-	}
+		}},
+	})
 }
 
 // TestLeadersWord: the leader's word counts, after it had time to reach what was
 // seen of its stream.
 func TestLeadersWord(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		change func(*replicated)
-		to     uint64
-		why    error
-		says   string
-	}{
+	err := within(t, "reading", func() error { return reads(startReplicated(t, 10).open(hangLimit), 1, 11) })
+	if !errors.Is(err, ledger.ErrLogBehind) || !strings.Contains(err.Error(), "ends at 10, but sequence 11") ||
+		errors.Is(err, ledger.ErrUnavailable) {
+		t.Errorf("it ends before: %v", err)
+	}
+	play(t, map[string]answered{
 		"it goes on, and has a gap": {
-			func(r *replicated) { r.replica, r.lacks[4] = 3, 1<<30 }, 10, ledger.ErrLogGap, "no sequence 4",
+			func(r *replicated) { r.replica, r.lacks[4] = 3, 1<<30 }, ledger.ErrLogGap, "no sequence 4",
 		},
-		"it ends before": {func(*replicated) {}, 11, ledger.ErrLogBehind, "ends at 10, but sequence 11"},
 		"it has counted a gap": {func(r *replicated) {
 			r.replica, r.lacks[4] = 3, 1<<30
 			r.info = func() (uint64, any) {
@@ -266,19 +287,8 @@ func TestLeadersWord(t *testing.T) {
 					"config": map[string]any{"name": "ALLOT"}, "state": map[string]any{"messages": 9, "first_seq": 1, "last_seq": 10},
 				}
 			}
-		}, 10, ledger.ErrLogGap, "holds 9 messages from 1 to 10"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := startReplicated(t, 10)
-			log := r.open(hangLimit)
-			r.set(func() { c.change(r) })
-			err := within(t, "reading", func() error { return reads(log, 1, c.to) })
-			if !errors.Is(err, c.why) || !strings.Contains(err.Error(), c.says) || errors.Is(err, ledger.ErrUnavailable) {
-				t.Error(err)
-			}
-		})
-	}
+		}, ledger.ErrLogGap, "holds 9 messages from 1 to 10"},
+	})
 }
 
 // directly has a replica answer each direct get.
@@ -301,56 +311,37 @@ func leading(answer func(*replicated, *nats.Msg)) func(*replicated) {
 // is an error that quotes it.
 func TestAnswersThatSayNothing(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		change      func(*replicated)
-		unavailable bool
-		says        string
-	}{
+	play(t, map[string]answered{
 		"no server serves": {
-			directly(func(r *replicated, msg *nats.Msg) { r.status(msg, "503", "") }), true, "no server has the stream",
+			directly(func(r *replicated, msg *nats.Msg) { r.status(msg, "503", "") }), ledger.ErrUnavailable,
+			"no server has the stream",
 		},
 		"the leader is not ready": {leading(func(r *replicated, msg *nats.Msg) {
 			r.respond(msg, apiError(503, 10008, "JetStream system temporarily unavailable"))
-		}), true, "temporarily unavailable"},
-		"the leader is silent":  {leading(func(*replicated, *nats.Msg) {}), true, "no answer"},
-		"the replica is silent": {directly(func(*replicated, *nats.Msg) {}), true, "no answer"},
+		}), ledger.ErrUnavailable, "temporarily unavailable"},
+		"the leader is silent":  {leading(func(*replicated, *nats.Msg) {}), ledger.ErrUnavailable, "no answer"},
+		"the replica is silent": {directly(func(*replicated, *nats.Msg) {}), ledger.ErrUnavailable, "no answer"},
 		"the stream is gone": {func(r *replicated) {
 			r.replica, r.leader = 0, 0
 			r.info = func() (uint64, any) { return 0, apiError(404, js.JSErrCodeStreamNotFound, "stream not found") }
-		}, true, "does not exist"},
+		}, ledger.ErrUnavailable, "does not exist"},
 		"a batch without an end": {
-			directly(func(r *replicated, msg *nats.Msg) { r.status(msg, "204", "EOB") }), true, "no answer",
+			directly(func(r *replicated, msg *nats.Msg) { r.status(msg, "204", "EOB") }), ledger.ErrUnavailable, "no answer",
 		},
 		"another status": {
-			directly(func(r *replicated, msg *nats.Msg) { r.status(msg, "408", "Bad Request") }), false, "408 Bad Request",
+			directly(func(r *replicated, msg *nats.Msg) { r.status(msg, "408", "Bad Request") }), nil, "408 Bad Request",
 		},
 		"a sequence that is no number": {
-			directly(func(r *replicated, msg *nats.Msg) { r.entry(msg, "one", nil) }), false, `sequence "one"`,
+			directly(func(r *replicated, msg *nats.Msg) { r.entry(msg, "one", nil) }), nil, `sequence "one"`,
 		},
 		"the leader answers something else": {leading(func(r *replicated, msg *nats.Msg) {
 			r.reply(msg, &nats.Msg{Subject: msg.Reply, Data: []byte("hello")})
-		}), false, "cannot be read"},
+		}), nil, "cannot be read"},
 		"the leader may not say": {func(r *replicated) {
 			r.replica, r.lacks[1] = 0, 1<<30
 			r.info = func() (uint64, any) { return 0, apiError(403, 10050, "not for you") }
-		}, false, "not for you"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := startReplicated(t, 10)
-			patience := hangLimit
-			if c.unavailable {
-				patience = 500 * time.Millisecond // it comes to an end
-			}
-			log := r.open(patience)
-			r.set(func() { c.change(r) })
-			err := within(t, "reading", func() error { return reads(log, 1, 10) })
-			if err == nil || errors.Is(err, ledger.ErrUnavailable) != c.unavailable || !strings.Contains(err.Error(), c.says) ||
-				errors.Is(err, ledger.ErrLogGap) || errors.Is(err, ledger.ErrLogBehind) {
-				t.Error(err)
-			}
-		})
-	}
+		}, nil, "not for you"},
+	})
 }
 
 // TestLastWaits: a leader that is behind what was seen of its stream was just
@@ -359,9 +350,7 @@ func TestLastWaits(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t, 10)
 	log := r.open(hangLimit)
-	if last, err := log.Last(context.Background()); last != 10 || err != nil {
-		t.Fatalf("%d, %v", last, err)
-	}
+	endsAt(t, log, 10)
 	asked := 0
 	r.set(func() {
 		r.info = func() (uint64, any) {
@@ -371,22 +360,22 @@ func TestLastWaits(t *testing.T) {
 			return 10, nil
 		}
 	})
-	if last, err := log.Last(context.Background()); last != 10 || err != nil {
-		t.Errorf("it catches up: %d, %v", last, err)
-	}
+	endsAt(t, log, 10)
 	r.set(func() { r.info = func() (uint64, any) { return 7, nil } })
 	ended, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
 	if last, err := log.Last(ended); !errors.Is(err, ledger.ErrUnavailable) {
 		t.Errorf("before it could catch up: %d, %v", last, err)
 	}
-	if last, err := log.Last(context.Background()); last != 7 || err != nil {
-		t.Errorf("it stays behind: %d, %v", last, err)
-	}
+	endsAt(t, log, 7)
 	r.set(func() { r.info = func() (uint64, any) { return 0, nil } })
-	other := r.open(hangLimit)
-	if last, err := other.Last(context.Background()); last != 0 || err != nil {
-		t.Errorf("an empty stream: %d, %v", last, err)
+	endsAt(t, r.open(hangLimit), 0)
+}
+
+func endsAt(t *testing.T, log ledger.Log, want uint64) {
+	t.Helper()
+	if last, err := log.Last(context.Background()); last != want || err != nil {
+		t.Errorf("it ends at %d, not %d: %v", last, want, err)
 	}
 }
 
@@ -425,8 +414,8 @@ func TestLastIsTheLeaders(t *testing.T) {
 					return 10, nil
 				}
 			})
-			if last, err := log.Last(context.Background()); last != 10 || err != nil || asked != 3 {
-				t.Errorf("%d, %v, asked %d times", last, err, asked)
+			if endsAt(t, log, 10); asked != 3 {
+				t.Errorf("asked %d times", asked)
 			}
 			r.set(func() {
 				r.info = func() (uint64, any) {
@@ -522,8 +511,7 @@ func TestRejectedStream(t *testing.T) {
 		ledgertest.OK(t, kept.Append(t.Context(), []byte(text)))
 	}
 	api := ledgertest.Must(js.New(nc))
-	stream, err := api.Stream(t.Context(), jetstream.RejectedStream)
-	ledgertest.OK(t, err)
+	stream := ledgertest.Must(api.Stream(t.Context(), jetstream.RejectedStream))
 	ledgertest.OK(t, stream.DeleteMsg(t.Context(), 3))
 	for most, want := range map[int]string{9: "four two one", 2: "four two"} {
 		var texts []string

@@ -55,12 +55,10 @@ func startDistant(t *testing.T, limit time.Duration) *distant {
 	d := &distant{proxy: logtest.StartProxy(t, strings.TrimPrefix(ns.ClientURL(), "nats://"))}
 	d.nc = dial(t, "nats://"+d.proxy.Address(), jetstream.LogConnection()...)
 	cfg := jetstream.Config{MayCreate: true, AckTimeout: hangLimit, Patience: hangLimit}
-	var err error
-	d.near, err = jetstream.Open(context.Background(), dial(t, ns.ClientURL(), jetstream.LogConnection()...), cfg)
-	ledgertest.OK(t, err)
+	near := dial(t, ns.ClientURL(), jetstream.LogConnection()...)
+	d.near = ledgertest.Must(jetstream.Open(context.Background(), near, cfg))
 	cfg.AckTimeout, cfg.Patience = limit, limit
-	d.log, err = jetstream.Open(context.Background(), d.nc, cfg)
-	ledgertest.OK(t, err)
+	d.log = ledgertest.Must(jetstream.Open(context.Background(), d.nc, cfg))
 	return d
 }
 
@@ -183,13 +181,9 @@ func appended(log ledger.Log, sequence uint64) error {
 func (d *distant) wholeLog(want uint64) error {
 	for {
 		next := uint64(1)
-		err := d.log.Read(context.Background(), 1, want, func(e ledger.Entry) error {
-			if e.Sequence != next || !strings.HasSuffix(string(e.Data), fmt.Sprint(next)) {
-				return fmt.Errorf("entry %d is %d: %q", next, e.Sequence, e.Data)
-			}
-			next++
-			return nil
-		})
+		err := d.log.Read(context.Background(), 1, want, ledgertest.InOrder(&next, func(e ledger.Entry) bool {
+			return strings.HasSuffix(string(e.Data), fmt.Sprint(e.Sequence))
+		}))
 		if err == nil && next != want+1 {
 			return fmt.Errorf("%d entries were read", next-1)
 		}
@@ -240,13 +234,11 @@ func TestGapIsFound(t *testing.T) {
 	stream, err := api.CreateStream(ctx, cfg)
 	ledgertest.OK(t, err)
 	for range 5 {
-		_, err := api.Publish(ctx, jetstream.Subject, []byte("commit"))
-		ledgertest.OK(t, err)
+		ledgertest.Must(api.Publish(ctx, jetstream.Subject, []byte("commit")))
 	}
 	ledgertest.OK(t, stream.DeleteMsg(ctx, 3))
 	cfg.DenyDelete = true
-	_, err = api.UpdateStream(ctx, cfg)
-	ledgertest.OK(t, err)
+	ledgertest.Must(api.UpdateStream(ctx, cfg))
 	log := open(t, nc, false)
 	if _, err := log.Last(ctx); !errors.Is(err, ledger.ErrLogGap) {
 		t.Errorf("last: %v", err)

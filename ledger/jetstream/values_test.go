@@ -3,7 +3,6 @@ package jetstream_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -23,8 +22,7 @@ func TestValues(t *testing.T) {
 	nc := dial(t, plainServer(t).ClientURL())
 	ctx := context.Background()
 	open := func() *jetstream.Values {
-		v := ledgertest.Must(jetstream.OpenValues(ctx, nc, jetstream.ValuesConfig{Timeout: 5 * time.Second}))
-		return v
+		return ledgertest.Must(jetstream.OpenValues(ctx, nc, jetstream.ValuesConfig{Timeout: 5 * time.Second}))
 	}
 	mine, theirs := open(), open() // the second finds the bucket
 	if value, revision, err := mine.Get(ctx, "lease"); value != nil || revision != 0 || err != nil {
@@ -74,13 +72,7 @@ func TestTail(t *testing.T) {
 	})
 	tail := func(from uint64) (next uint64, err error) {
 		next = from
-		err = log.Tail(t.Context(), from, func(e ledger.Entry) error {
-			if e.Sequence != next || string(e.Data) != string(data(next)) {
-				return fmt.Errorf("entry %d came as %d: %q", next, e.Sequence, e.Data)
-			}
-			next++
-			return nil
-		})
+		err = log.Tail(t.Context(), from, ledgertest.InOrder(&next, isData))
 		return next, err
 	}
 	for from, want := range map[uint64]uint64{1: 1501, 700: 1501, 1500: 1501, 1501: 1501, 1900: 1900} {

@@ -2,6 +2,7 @@ package ledgertest
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 
 	"github.com/allot-project/allot/ledger"
@@ -12,6 +13,17 @@ func Append(log ledger.Log, sequence uint64, data []byte) error {
 	fate := make(chan error, 1)
 	log.Append(sequence, data, func(err error) { fate <- err })
 	return <-fate
+}
+
+// InOrder takes entries from next on, each once and in order, with what they must hold.
+func InOrder(next *uint64, holds func(ledger.Entry) bool) func(ledger.Entry) error {
+	return func(e ledger.Entry) error {
+		if e.Sequence != *next || !holds(e) {
+			return fmt.Errorf("entry %d came as %d: %.100q", *next, e.Sequence, e.Data)
+		}
+		*next++
+		return nil
+	}
 }
 
 // Encoded is the stored form of a commit.

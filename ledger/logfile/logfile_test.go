@@ -54,8 +54,7 @@ func read(data []byte) (first uint64, heads []ledger.Head, err error) {
 func written(t testing.TB, log ledger.Log, from, to uint64) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	_, err := logfile.Write(t.Context(), &out, log, logfile.Extent{From: from, To: to})
-	ledgertest.OK(t, err)
+	ledgertest.Must(logfile.Write(t.Context(), &out, log, logfile.Extent{From: from, To: to}))
 	return out.Bytes()
 }
 
@@ -142,13 +141,9 @@ func TestFrames(t *testing.T) {
 		{5, 9000}, {5, 5}, {9000, 9000}, {second - 1, second}, {second, second}, {second + 1, 9000},
 	} {
 		next := r[0]
-		err := logfile.ReadRange(file, size, r[0], r[1], func(e ledger.Entry) error {
-			if e.Sequence != next || ledger.DigestOf(e.Data) != heads[next-1].Digest {
-				return fmt.Errorf("%d is not %d", e.Sequence, next)
-			}
-			next++
-			return nil
-		})
+		err := logfile.ReadRange(file, size, r[0], r[1], ledgertest.InOrder(&next, func(e ledger.Entry) bool {
+			return ledger.DigestOf(e.Data) == heads[e.Sequence-1].Digest
+		}))
 		if err != nil || next != r[1]+1 {
 			t.Errorf("%v: up to %d, %v", r, next-1, err)
 		}

@@ -47,15 +47,12 @@ func newWitness(t *testing.T, name string, operator note.Verifiers, answers http
 	private, public, err := note.GenerateKey(rand.Reader, name)
 	ledgertest.OK(t, err)
 	w := &someone{operator: operator, answers: answers}
-	w.signer, err = cosignature.NewSignerForCosignatureV1(private)
-	ledgertest.OK(t, err)
-	w.vkey, err = cosignature.VKeyToCosignatureV1(public)
-	ledgertest.OK(t, err)
+	w.signer = ledgertest.Must(cosignature.NewSignerForCosignatureV1(private))
+	w.vkey = ledgertest.Must(cosignature.VKeyToCosignatureV1(public))
 	server := httptest.NewServer(w)
 	t.Cleanup(server.Close)
 	w.text = w.vkey + " " + server.URL + "/w/"
-	w.Witness, err = witness.Parse(w.text)
-	ledgertest.OK(t, err)
+	w.Witness = ledgertest.Must(witness.Parse(w.text))
 	return w
 }
 
@@ -224,8 +221,7 @@ func TestFork(t *testing.T) {
 	w := newWitness(t, "w.example", keys, nil)
 	h, other := &history{signer: signer}, &history{signer: signer, what: "other"}
 	h.grow(10)
-	_, err := open(t, t.TempDir(), keys, 1, time.Minute, w).Cosign(t.Context(), 10, h.newest)
-	ledgertest.OK(t, err)
+	ledgertest.Must(open(t, t.TempDir(), keys, 1, time.Minute, w).Cosign(t.Context(), 10, h.newest))
 	for n, why := range map[int]string{5: "another history", 10: "the history was changed", 15: "the history was changed"} {
 		other.tree, other.hashes = proof.Tree{}, nil
 		other.grow(n)
@@ -305,10 +301,8 @@ func TestBadWitnesses(t *testing.T) {
 			}
 			good, fine := newWitness(t, "good.example", keys, nil), newWitness(t, "fine.example", keys, nil)
 			trust := proof.Trust{Operator: keys, Witnesses: []note.Verifier{bad, good, fine}, Quorum: 2}
-			quorum, err := open(t, folder, keys, 2, patience, bad, good, fine).Cosign(t.Context(), 7, h.newest)
-			ledgertest.OK(t, err)
-			_, err = trust.Open(quorum.Note)
-			ledgertest.OK(t, err)
+			quorum := ledgertest.Must(open(t, folder, keys, 2, patience, bad, good, fine).Cosign(t.Context(), 7, h.newest))
+			ledgertest.Must(trust.Open(quorum.Note))
 		})
 	}
 }

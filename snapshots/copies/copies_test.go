@@ -60,13 +60,8 @@ func (w *world) open(dir string) *replica {
 	w.t.Helper()
 	r := &replica{w: w, dir: dir, state: ledger.NewState()}
 	ledgertest.OK(w.t, os.MkdirAll(filepath.Join(dir, "snapshots"), 0o750), r.folder().Finish())
-	var err error
-	if r.views, err = projector.Open(filepath.Join(dir, "readmodel"), quiet); err != nil {
-		w.t.Fatal(err)
-	}
-	if r.snaps, err = snapshots.Open(filepath.Join(dir, "snapshots"), quiet); err != nil {
-		w.t.Fatal(err)
-	}
+	r.views = ledgertest.Must(projector.Open(filepath.Join(dir, "readmodel"), quiet))
+	r.snaps = ledgertest.Must(snapshots.Open(filepath.Join(dir, "snapshots"), quiet))
 	return r
 }
 
@@ -84,8 +79,7 @@ func (r *replica) folder() Folder {
 func (r *replica) fold(to, snapshotAt int) {
 	r.w.t.Helper()
 	for _, c := range r.w.commits[r.state.Head().Sequence:to] {
-		changes, err := r.state.Fold(c)
-		ledgertest.OK(r.w.t, err)
+		changes := ledgertest.Must(r.state.Fold(c))
 		ledgertest.OK(r.w.t, r.views.Fold(c, changes))
 		if int(c.Sequence) == snapshotAt {
 			ledgertest.OK(r.w.t, r.snaps.Save(r.state.Fork()))
@@ -106,8 +100,7 @@ func (r *replica) serve(change func(*ServerConfig)) *Server {
 	if change != nil {
 		change(&cfg)
 	}
-	s, err := Serve(cfg)
-	ledgertest.OK(r.w.t, err)
+	s := ledgertest.Must(Serve(cfg))
 	t := r.w.t
 	t.Cleanup(func() { ledgertest.OK(t, s.Stop()) })
 	return s
@@ -141,8 +134,7 @@ func (w *world) join(into *replica, change func(*JoinConfig), peers ...Peer) (*C
 
 func digestOf(t *testing.T, p *projector.Projector) ledger.Digest {
 	t.Helper()
-	sum := ledgertest.Must(p.Digest())
-	return sum
+	return ledgertest.Must(p.Digest())
 }
 
 // TestJoin: an empty replica, and one that lags, get what another one has, with
@@ -268,8 +260,7 @@ func TestBadCopies(t *testing.T) {
 		{name: "a file is longer than it says", want: errBad, spoil: says(func(m *manifest) { resize(m, -1) })},
 		{name: "a table is damaged where it comes from", want: projector.ErrDamaged,
 			spoil: func(t *testing.T, have *replica) func(*manifest) {
-				_, err := have.views.Copy(filepath.Join(t.TempDir(), "flushed"))
-				ledgertest.OK(t, err)
+				ledgertest.Must(have.views.Copy(filepath.Join(t.TempDir(), "flushed")))
 				ledgertest.Flip(t, find(t, have.views.Dir(), ".sst"))
 				return nil
 			}},
@@ -364,8 +355,7 @@ func TestKilledWhilePlacing(t *testing.T) {
 		for killed := range steps + 1 {
 			into := w.open(t.TempDir())
 			into.fold(one.at, one.at/2)
-			_, err := w.join(into, nil, giver)
-			ledgertest.OK(t, err)
+			ledgertest.Must(w.join(into, nil, giver))
 			into.close()
 			for range one.times {
 				for _, step := range into.folder().steps()[:killed] {
@@ -384,8 +374,7 @@ func TestKilledWhilePlacing(t *testing.T) {
 	into := w.open(t.TempDir())
 	into.fold(20, 10)
 	before := digestOf(t, into.views)
-	_, err := w.join(into, nil, giver)
-	ledgertest.OK(t, err)
+	ledgertest.Must(w.join(into, nil, giver))
 	// As if it had been killed before the rename that decides.
 	ledgertest.OK(t, os.Rename(into.folder().path(readyName), into.folder().path(makingName)))
 	into.close()

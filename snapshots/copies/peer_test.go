@@ -66,8 +66,7 @@ func TestInterruptedAtEachFile(t *testing.T) {
 	want := digestOf(t, have.views)
 	whole := w.between(giver.Address())
 	into := w.open(t.TempDir())
-	_, err := w.join(into, nil, peer("a", whole.address()))
-	ledgertest.OK(t, err)
+	ledgertest.Must(w.join(into, nil, peer("a", whole.address())))
 	into.close()
 	files := whole.requests.Load()
 	if files < 4 {
@@ -95,8 +94,7 @@ func TestInterruptedAtEachFile(t *testing.T) {
 			ledgertest.Flip(t, find(t, into.folder().path(partsName), ""))
 			damaged = 1
 		}
-		_, err := w.join(into, nil, peer("a", way.address()))
-		ledgertest.OK(t, err)
+		ledgertest.Must(w.join(into, nil, peer("a", way.address())))
 		if came := way.requests.Load(); here < at-atOnce || here >= at || came != files-here+damaged {
 			t.Errorf("broken off at file %d of %d: %d files were here, and %d came then", at, files, here, came)
 		}
@@ -123,16 +121,14 @@ func TestManyJoin(t *testing.T) {
 	})
 	for range 3 {
 		into := w.open(t.TempDir())
-		_, err := w.join(into, nil, peer("a", giver.Address()))
-		ledgertest.OK(t, err)
+		ledgertest.Must(w.join(into, nil, peer("a", giver.Address())))
 		into.close()
 	}
 	if made != 1 {
 		t.Errorf("%d copies were made", made)
 	}
 	giver.cfg.kept = time.Millisecond
-	_, err := giver.current(nil)
-	ledgertest.OK(t, err)
+	ledgertest.Must(giver.current(nil))
 	ledgertest.WaitFor(t, "no copy any more", func() bool { return len(filesIn(t, giver.folder())) == 0 })
 }
 
@@ -200,8 +196,7 @@ func TestWithTLS(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, err := w.join(into, nil, peer("a", giver.Address()))
-	ledgertest.OK(t, err)
+	ledgertest.Must(w.join(into, nil, peer("a", giver.Address())))
 }
 
 // certificates are those of replicas on this machine, as allot serve makes them of files.
@@ -232,9 +227,7 @@ func TestNoSuchFile(t *testing.T) {
 	if _, err := p.open(t.Context(), ledger.Digest{1}); !errors.Is(err, errGone) {
 		t.Errorf("without a copy: %v", err)
 	}
-	if _, err := p.manifest(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.Must(p.manifest(t.Context()))
 	if _, err := p.open(t.Context(), ledger.Digest{1}); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("an unknown digest: %v", err)
 	}

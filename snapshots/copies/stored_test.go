@@ -19,8 +19,7 @@ import (
 
 func openStore(t *testing.T, dir string) bucket.Store {
 	t.Helper()
-	store := ledgertest.Must(bucket.Open("file://" + dir))
-	return store
+	return ledgertest.Must(bucket.Open("file://" + dir))
 }
 
 // keepOnce has a replica store a copy in a folder.
@@ -34,8 +33,7 @@ func (r *replica) keepOnce(dir string, change func(*KeeperConfig)) {
 	if change != nil {
 		change(&cfg)
 	}
-	k, err := Keep(cfg)
-	ledgertest.OK(r.w.t, err)
+	k := ledgertest.Must(Keep(cfg))
 	ledgertest.WaitFor(r.w.t, "a stored copy", func() bool { return k.Status().Last == r.views.Checkpoint() },
 		func() any { return k.Status() })
 	ledgertest.OK(r.w.t, k.Stop())

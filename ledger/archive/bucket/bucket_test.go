@@ -39,8 +39,7 @@ func contents(t *testing.T, text string) (*os.File, int64) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "contents"))
 	ledgertest.OK(t, err)
 	t.Cleanup(func() { _ = file.Close() }) // it was only read
-	_, err = file.WriteString(text)
-	ledgertest.OK(t, err)
+	ledgertest.Must(file.WriteString(text))
 	return file, int64(len(text))
 }
 
@@ -192,8 +191,7 @@ func TestRemove(t *testing.T) {
 // pipe, a device or a folder, is named at once, and not waited for.
 func TestOnlyRegularFilesAreOpened(t *testing.T) {
 	dir := t.TempDir()
-	store, err := bucket.Open("file://" + dir)
-	ledgertest.OK(t, err)
+	store := ledgertest.Must(bucket.Open("file://" + dir))
 	for name, make := range map[string]func(path string) error{
 		"pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"device": func(path string) error { return os.Symlink("/dev/zero", path) },
