@@ -46,7 +46,9 @@ func (c *CreateNode) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection)
 		created.ProvisionState = stateEnroll
 	}
 	fields := c.NodeFields
-	rejection := cmp.Or(fields.checkNew(c.Node, created.ProvisionState), fields.checkParent(s, c.Node), fields.checkChassis(s))
+	rejection := cmp.Or(
+		fields.checkNew(c.Node, created.ProvisionState), fields.checkParent(s, c.Node), fields.checkChassis(s),
+	)
 	if rejection != nil {
 		return nil, rejection
 	}

@@ -35,7 +35,8 @@ func (c *Reserve) consumers() []ledger.UUID { return consumersOf(c.Allocations) 
 
 func (c *Reserve) check() *demand.Rejection {
 	if math.IsNaN(c.Seconds) || c.Seconds <= 0 || c.Seconds > MaxReservationSeconds || c.lifetime() <= 0 {
-		return demand.Invalid("seconds", "%s is not above 0 and at most %d", strconv.FormatFloat(c.Seconds, 'f', -1, 64), MaxReservationSeconds)
+		seconds := strconv.FormatFloat(c.Seconds, 'f', -1, 64)
+		return demand.Invalid("seconds", "%s is not above 0 and at most %d", seconds, MaxReservationSeconds)
 	}
 	if n := len(c.Projects); n > MaxReservationProjects {
 		return demand.Invalid("projects", "a reservation names up to %d, not %d", MaxReservationProjects, n)
