@@ -38,7 +38,7 @@ func migrateWith(t *testing.T, variable string, good bool, args ...string) strin
 	return launchtest.Run(t, good, name, []string{variable}, args...)
 }
 
-// play plays a transcript in testdata with the server, or the proxy, at an address. Package api/rest/resttest explains it.
+// play plays a transcript in testdata, which api/rest/resttest explains, with the server or proxy at an address.
 func play(t *testing.T, name, address string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
