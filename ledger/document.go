@@ -30,7 +30,7 @@ func ParseDocument(text []byte) (Document, error) {
 	var object map[string]any
 	if err := dec.Decode(&object); err != nil {
 		if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-			return "", fmt.Errorf("ledger: not a JSON object, but a %s", wrong.Value)
+			return "", fmt.Errorf("ledger: not a JSON object: found %s", wrong.Value)
 		}
 		return "", fmt.Errorf("ledger: not a JSON object: %w", err)
 	}

@@ -100,7 +100,7 @@ type loggedEvents struct {
 	commits [][]ledger.Event
 }
 
-// readBook reads events.txt anew, so that whoever changes an event changes it for itself.
+// readBook reads events.txt anew, so that a test that changes an event changes no other's.
 func readBook() *book {
 	b, list := &book{lists: make(map[string][]ledger.Event)}, ""
 	for line := range strings.SplitSeq(eventsText, "\n") {

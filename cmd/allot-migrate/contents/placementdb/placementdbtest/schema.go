@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	_ "embed"
-	"encoding/json"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
+	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
@@ -36,7 +36,7 @@ func Dump(t testing.TB, rows *contents.Rows) string {
 	for i := range tables.NumField() {
 		if table := tables.Field(i); table.Kind() == reflect.Slice {
 			for j := range table.Len() {
-				row, err := json.Marshal(table.Index(j).Interface())
+				row, err := ledger.PlainJSON(table.Index(j).Interface())
 				ledgertest.OK(t, err)
 				text.WriteString(tables.Type().Field(i).Name + " " + string(row) + "\n")
 			}
