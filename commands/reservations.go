@@ -3,7 +3,6 @@ package commands
 import (
 	"math"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/allot-project/allot/commands/demand"
@@ -35,8 +34,7 @@ func (c *Reserve) consumers() []ledger.UUID { return consumersOf(c.Allocations) 
 
 func (c *Reserve) check() *demand.Rejection {
 	if math.IsNaN(c.Seconds) || c.Seconds <= 0 || c.Seconds > MaxReservationSeconds || c.lifetime() <= 0 {
-		seconds := strconv.FormatFloat(c.Seconds, 'f', -1, 64)
-		return demand.Invalid("seconds", "%s is not above 0 and at most %d", seconds, MaxReservationSeconds)
+		return demand.Invalid("seconds", "%v is not above 0 and at most %d", c.Seconds, MaxReservationSeconds)
 	}
 	if n := len(c.Projects); n > MaxReservationProjects {
 		return demand.Invalid("projects", "a reservation names up to %d, not %d", MaxReservationProjects, n)
