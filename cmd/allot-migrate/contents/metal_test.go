@@ -4,8 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/ironicdb"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/ironicdb/ironicdbtest"
@@ -14,10 +12,7 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-var (
-	rack, taken, idle = parsed(ironicdbtest.Rack), parsed(ironicdbtest.Taken), parsed(ironicdbtest.Idle)
-	held, failed      = parsed(ironicdbtest.Held), parsed(ironicdbtest.Failed)
-)
+var taken, held = parsed(ironicdbtest.Taken), parsed(ironicdbtest.Held)
 
 func parsed(text string) ledger.UUID {
 	id, err := ledger.ParseUUID(text)
@@ -39,50 +34,6 @@ func metalWorld(t *testing.T, statements ...string) *contents.Rows {
 	rows.ReadAt = readAt
 	slices.Reverse(rows.NodeTraits)
 	return rows
-}
-
-// TestMetalWorld: everything arrives as it was.
-func TestMetalWorld(t *testing.T) {
-	t.Parallel()
-	plan, report, err := contents.Make(metalWorld(t))
-	if err != nil || plan == nil || len(report.Findings) > 0 {
-		t.Fatal(err, report)
-	}
-	if got := report.Summary(); got != "7 rows, 7 imported, 0 mended by rule, 0 left out" {
-		t.Error(got)
-	}
-	s := fold(t, plan)
-	n, _ := s.Node(taken)
-	want := &ledger.Node{
-		UUID: taken, Number: 2, NodeDescription: ledger.NodeDescription{
-			Name: "node-1", Driver: "ipmi", ResourceClass: "baremetal", Owner: "p", Lessee: "q", Properties: `{"cpus":4}`,
-			InstanceInfo: `{"capabilities":"x"}`,
-			Details: ledger.Document(`{"automated_clean":false,"boot_interface":"ipxe","chassis_uuid":"` + ironicdbtest.Rack +
-				`","conductor_group":"east","description":"a node","network_data":{"links":[1]},"retired":true}`),
-		},
-		Instance: held, Allocation: held, ProvisionState: "active", PowerState: "power on", Maintenance: true, MaintenanceReason: "fan",
-		Traits: []string{"CUSTOM_GOLD", "HW_CPU_X86_VMX"}, CreatedAt: at("2024-01-02T00:00:00Z"),
-		UpdatedAt: at("2024-02-01T10:11:12Z"), ProvisionUpdatedAt: at("2024-01-03T00:00:00Z"),
-	}
-	if diff := cmp.Diff(want, n); diff != "" {
-		t.Error(diff)
-	}
-	a, _ := s.NodeAllocation(held)
-	wantHeld := &ledger.NodeAllocation{
-		UUID: held, Number: 4, Name: "a-1", ResourceClass: "baremetal", Owner: "p", Traits: []string{"CUSTOM_GOLD"},
-		CandidateNodes: []ledger.UUID{taken}, Extra: `{"k":"v"}`, State: ledger.NodeAllocationActive, Node: taken,
-		CreatedAt: at("2024-01-03T00:00:00Z"), UpdatedAt: at("2024-01-03T00:00:01Z"),
-	}
-	if diff := cmp.Diff(wantHeld, a); diff != "" {
-		t.Error(diff)
-	}
-	free, _ := s.Node(idle)
-	lost, _ := s.NodeAllocation(failed)
-	c, _ := s.Chassis(rack)
-	if !free.Free() || free.UpdatedAt != 0 || lost.State != ledger.NodeAllocationError || lost.LastError != "no node" ||
-		c.Description != "rack" || c.Extra != `{"row":4}` || c.CreatedAt != made.Created {
-		t.Errorf("%+v %+v %+v", free, lost, c)
-	}
 }
 
 // TestAddToLedger: what one import made stays, and another adds to it.

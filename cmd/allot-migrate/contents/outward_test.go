@@ -2,6 +2,7 @@ package contents_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -67,40 +68,21 @@ func TestForPlacement(t *testing.T) {
 	}
 }
 
-// TestCompareCandidates: the order counts for nothing, and every other difference is
-// found.
+// TestCompareCandidates: the order counts for nothing, and every other difference is found.
 func TestCompareCandidates(t *testing.T) {
 	t.Parallel()
-	const both = `{"Requests": [
-		{"allocations": {"a": {"resources": {"VCPU": 1}}, "b": {"resources": {"DISK_GB": 2}}}, "mappings": {"": ["a", "b"]}},
-		{"allocations": {"c": {"resources": {"VCPU": 1}}}, "mappings": {"": ["c"]}}],
-		"Summaries": {"a": {"resources": {"VCPU": {"capacity": 8, "used": 1}}, "traits": ["T", "U"], "root_provider_uuid": "r"}}}`
+	both := string(ledgertest.ReadFile(t, "testdata/candidates.json"))
 	read := func(text string) *contents.Candidates {
 		var c contents.Candidates
 		ledgertest.OK(t, json.Unmarshal([]byte(text), &c))
 		return &c
 	}
-	for name, row := range map[string]struct {
-		old, now string
-		fields   int // that differ
-	}{
-		"nothing":     {"", "", 0},
-		"mappings":    {`["a", "b"]`, `["b", "a"]`, 0},
-		"traits":      {`["T", "U"]`, `["U", "T"]`, 0},
-		"a trait":     {`["T", "U"]`, `["U"]`, 1},
-		"an amount":   {`"DISK_GB": 2`, `"DISK_GB": 3`, 2},
-		"a provider":  {`{"c": {"res`, `{"d": {"res`, 2},
-		"a mapping":   {`["c"]`, `["d"]`, 2},
-		"usage":       {`"used": 1`, `"used": 2`, 1},
-		"capacity":    {`"capacity": 8`, `"capacity": 7`, 1},
-		"the root":    {`"r"`, `"s"`, 1},
-		"no summary":  {`"Summaries"`, `"Others"`, 1},
-		"a refusal":   {`{"Requests"`, `{"Failure": "Bad Request", "Requests"`, 1},
-		"a candidate": {`"Requests"`, `"Others"`, 2},
-	} {
-		found := contents.CompareCandidates("resources=VCPU:1", read(both), read(strings.Replace(both, row.old, row.now, 1)))
-		if len(found) != row.fields {
-			t.Errorf("%s: %d differences, want %d: %v", name, len(found), row.fields, found)
+	ledgertest.Answers(t, "testdata/candidates.txt", func(line, _ string) string {
+		old, now, _ := strings.Cut(line, " -> ")
+		var lines []string
+		for _, d := range contents.CompareCandidates("resources=VCPU:1", read(both), read(strings.Replace(both, old, now, 1))) {
+			lines = append(lines, fmt.Sprintf("%s, %s: %s, %s", d.What, d.Field, d.Left, d.Right))
 		}
-	}
+		return strings.Join(lines, "\n")
+	})
 }
