@@ -46,8 +46,7 @@ func TestDocumentsHaveOneForm(t *testing.T) {
 			!reflect.DeepEqual(want, got) {
 			rt.Errorf("%s is kept as %s", text, doc.Text())
 		}
-		packed, err := msgpack.Marshal(doc)
-		ledgertest.OK(rt, err)
+		packed := ledgertest.Must(msgpack.Marshal(doc))
 		var fromBlanks, fromJSON, fromMsgpack ledger.Document
 		for into, err := range map[*ledger.Document]error{
 			&fromBlanks:  json.Unmarshal(spread.Bytes(), &fromBlanks),

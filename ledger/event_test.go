@@ -3,7 +3,6 @@ package ledger_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -132,32 +131,6 @@ func TestFormsHoldAllFields(t *testing.T) {
 				t.Errorf("packed, %s is read differently:\n%s", name, cmp.Diff(record.Events, packed.Events))
 			}
 		})
-	}
-}
-
-// TestSpeltAggregates: an event whose texts do not spell its aggregates, one for each, is
-// neither read nor applied.
-func TestSpeltAggregates(t *testing.T) {
-	t.Parallel()
-	aggregate, other := ledgertest.ID(0xab, 1), ledgertest.ID(0xab, 2)
-	for name, spelt := range map[string][]string{
-		"of another": {other.String()}, "too few": {}, "no uuid": {"none"},
-		"too long": {ledger.SpelledPlain.Text(aggregate) + "-----"},
-	} {
-		s := ledgertest.Fold(t, ledgertest.Commits(t, 1))
-		record := ledger.Record{Events: []ledger.Event{ledger.ProviderAggregatesReplaced{
-			Provider: ledgertest.ID(1, 1), Generation: 7, Aggregates: []ledger.UUID{aggregate}, Spelt: spelt,
-		}}}
-		if err := s.Apply(s.Next(), &record); !errors.Is(err, ledger.ErrInvariant) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if len(spelt) == 0 || spelt[0] == other.String() {
-			continue // these are written as other ids
-		}
-		_, encoded := ledgertest.Commit(t, ledger.Head{}, record)
-		if _, err := ledger.DecodeCommit(encoded); !errors.Is(err, ledger.ErrCorrupt) {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 
 // Entities of the State after all events of ledgertest.
 var (
-	parent, child, other, missing = ledgertest.ID(1, 1), ledgertest.ID(1, 12), ledgertest.ID(1, 13), ledgertest.ID(1, 99)
-	holder, newcomer, given       = ledgertest.ID(2, 77), ledgertest.ID(2, 99), ledgertest.ID(6, 1)
+	parent, child, missing = ledgertest.ID(1, 1), ledgertest.ID(1, 12), ledgertest.ID(1, 99)
+	given                  = ledgertest.ID(6, 1)
 )
 
 func refusingState(t *testing.T) *ledger.State {
@@ -31,30 +31,36 @@ func refusingState(t *testing.T) *ledger.State {
 	return s
 }
 
-// TestEventsThatDoNotFollow folds each event of refused.txt after a valid one: the State returns the
-// reason, and is unchanged.
+// TestEventsThatDoNotFollow folds each line of refused.txt after a valid event: the State returns the
+// reason, and is unchanged. So is what projects hold, for which no digest vouches.
 func TestEventsThatDoNotFollow(t *testing.T) {
 	t.Parallel()
 	before := refusingState(t)
 	digest, err := before.Digest()
-	ledgertest.OK(t, err)
+	usages := projectUsages(before)
+	if err != nil || len(usages) < 2 {
+		t.Fatalf("%v; projects hold %v", err, usages)
+	}
 	refused := make(map[string]bool)
 	ledgertest.Answers(t, "testdata/refused.txt", func(line, _ string) string {
-		event, err := ledgertest.Event(line)
-		ledgertest.OK(t, err)
-		kind := ledger.KindOf(event)
+		var events []ledger.Event
+		for text := range strings.SplitSeq(line, " then ") {
+			events = append(events, ledgertest.Must(ledgertest.Event(text)))
+		}
+		last := len(events) - 1
+		kind := ledger.KindOf(events[last])
 		refused[kind] = true
 		s := before.Fork()
 		_, err = s.Fold(&ledger.Commit{Sequence: s.Next(), Prev: s.Head().Digest, Records: []ledger.Record{
 			{Time: s.LastTime(), Events: []ledger.Event{ledger.TraitCreated{Name: "CUSTOM_FIRST"}}},
-			{Time: s.LastTime(), Events: []ledger.Event{event}},
+			{Time: s.LastTime(), Events: events},
 		}})
 		where, why, found := strings.Cut(fmt.Sprint(err), ledger.ErrInvariant.Error()+": ")
-		if !found || !strings.Contains(where, "record 1: event 0 ("+kind+")") || !errors.Is(err, ledger.ErrInvariant) {
+		if !found || !strings.Contains(where, fmt.Sprintf("record 1: event %d (%s)", last, kind)) || !errors.Is(err, ledger.ErrInvariant) {
 			t.Errorf("%s: %v", line, err)
 		}
-		if after, err := s.Digest(); err != nil || after != digest {
-			t.Errorf("%s is refused, and changes the State: %v", line, err)
+		if after, err := s.Digest(); err != nil || after != digest || !reflect.DeepEqual(projectUsages(s), usages) {
+			t.Errorf("%s is refused, and changes the State, or what projects hold: %v", line, err)
 		}
 		return ledgertest.Named(why)
 	})
@@ -65,37 +71,16 @@ func TestEventsThatDoNotFollow(t *testing.T) {
 	}
 }
 
-// TestOncePerCommit: a consumer changes once at most in a commit, in whatever
-// way, because its generation is the commit's sequence. Records' times do not go
-// back.
-func TestOncePerCommit(t *testing.T) {
+// TestTimesDoNotGoBack: no record is from before the last one, or from before the moment of a root of consumption, even
+// if the root's own is, as the clock was set back meanwhile; and a root that is taken back binds nothing.
+func TestTimesDoNotGoBack(t *testing.T) {
 	t.Parallel()
-	change := ledger.AllocationsReplaced{Consumer: holder, Project: "p", User: "u", Allocations: []ledger.AllocationRecord{
-		{Provider: parent, Class: "VCPU", Amount: 1},
-	}}
-	reserve := ledger.AllocationsReserved{AllocationsReplaced: change, Lifetime: 1}
-	for _, second := range []ledger.Event{change, reserve, ledger.ConsumerRemoved{Consumer: holder}} {
-		s := refusingState(t)
-		undo := s.Begin()
-		for i, event := range []ledger.Event{change, second} {
-			err := s.Apply(s.Next(), &ledger.Record{Time: s.LastTime(), Events: []ledger.Event{event}})
-			if (i == 1) != errors.Is(err, ledger.ErrInvariant) {
-				t.Errorf("%s after a change in the same commit: %v", ledger.KindOf(second), err)
-			}
-		}
-		s.Undo(undo, s.Changes())
-		err := s.Apply(s.Next(), &ledger.Record{Time: s.LastTime() - 1, Events: []ledger.Event{second}})
-		if !errors.Is(err, ledger.ErrInvariant) || !strings.Contains(err.Error(), "older than the record before") {
-			t.Errorf("%s a nanosecond before the last record: %v", ledger.KindOf(second), err)
-		}
+	s := refusingState(t)
+	err := s.Apply(s.Next(), &ledger.Record{Time: s.LastTime() - 1})
+	if !errors.Is(err, ledger.ErrInvariant) || !strings.Contains(err.Error(), "older than the record before") {
+		t.Errorf("a nanosecond before the last record: %v", err)
 	}
-}
-
-// TestNothingIsFromBeforeARoot: after a root of consumption no record is from before its moment, even if the root's
-// own is, as the clock was set back meanwhile; and a root that is taken back binds nothing.
-func TestNothingIsFromBeforeARoot(t *testing.T) {
-	t.Parallel()
-	s := ledger.NewState()
+	s = ledger.NewState()
 	root := &ledger.Record{Time: ledger.ConsumptionPeriod - 5, Events: []ledger.Event{ledgertest.ConsumptionRootSet()}}
 	early := &ledger.Record{Time: ledger.ConsumptionPeriod - 1}
 	undo := s.Begin()
@@ -120,43 +105,4 @@ func projectUsages(s *ledger.State) map[string][]any {
 		return true
 	})
 	return usages
-}
-
-// TestProjectUsageOfRefusedEvents: an event that is found impossible after a part
-// of it was counted leaves no trace in what projects hold, for which no digest
-// vouches: it follows from the rest, and is counted as events come.
-func TestProjectUsageOfRefusedEvents(t *testing.T) {
-	t.Parallel()
-	s := refusingState(t)
-	good := ledger.AllocationRecord{Provider: parent, Class: "VCPU", Amount: 1}
-	for _, commit := range [][]ledger.Event{
-		{ledger.LimitSet{Class: "VCPU", Most: 100}, ledger.ProjectPlaced{Project: "p", Parent: "q"}},
-		{ledger.AllocationsReplaced{Consumer: missing, Project: "p", User: "u", Allocations: []ledger.AllocationRecord{good}}},
-	} {
-		ledgertest.OK(t, foldEvents(s, commit...))
-	}
-	before := projectUsages(s)
-	if len(before) < 2 {
-		t.Fatalf("only %v hold something", before)
-	}
-	for _, consumer := range []ledger.UUID{missing, newcomer} { // one that holds something, and a new one
-		err := foldEvents(s, ledger.AllocationsReplaced{
-			Consumer: consumer, Project: "p", User: "u",
-			Allocations: []ledger.AllocationRecord{good, {Provider: other, Class: "VCPU", Amount: 2}}, // which has none
-		})
-		if !errors.Is(err, ledger.ErrInvariant) {
-			t.Fatalf("got %v", err)
-		}
-		if after := projectUsages(s); !reflect.DeepEqual(after, before) {
-			t.Errorf("projects hold %v, before: %v", after, before)
-		}
-	}
-}
-
-// foldEvents folds a commit of one record.
-func foldEvents(s *ledger.State, events ...ledger.Event) error {
-	_, err := s.Fold(&ledger.Commit{Sequence: s.Next(), Prev: s.Head().Digest, Records: []ledger.Record{
-		{Time: s.LastTime(), Events: events},
-	}})
-	return err
 }

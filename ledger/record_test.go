@@ -181,8 +181,9 @@ func ring(t *testing.T) []byte {
 	return data
 }
 
-// TestNumbersOnDisk: a float that no inventory can have, and a document in another form, are damage.
-func TestNumbersOnDisk(t *testing.T) {
+// TestValuesOnDisk: a float that no inventory can have, a document in another form, and a text that spells no aggregate
+// are damage.
+func TestValuesOnDisk(t *testing.T) {
 	t.Parallel()
 	var events []ledger.Event
 	for _, ratio := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
@@ -190,6 +191,10 @@ func TestNumbersOnDisk(t *testing.T) {
 	}
 	for _, text := range []ledger.Document{`{"b":1,"a":2}`, `{ }`, `[]`, `{`} {
 		events = append(events, ledger.NodeAllocationUpdated{Extra: text})
+	}
+	for _, spelt := range []string{"none", ledger.SpelledPlain.Text(missing) + "-----"} {
+		aggregates := []ledger.UUID{missing}
+		events = append(events, ledger.ProviderAggregatesReplaced{Aggregates: aggregates, Spelt: []string{spelt}})
 	}
 	for _, event := range events {
 		_, encoded := ledgertest.Commit(t, ledger.Head{}, ledger.Record{Events: []ledger.Event{event}})

@@ -186,8 +186,7 @@ func (s spot) String() string { return fmt.Sprintf("byte %d of %s", s.at, path.B
 // spots are bytes of all files in a folder, evenly spread over each.
 func spots(t *testing.T, files vfs.FS, dir string) (list []spot) {
 	t.Helper()
-	names, err := files.List(dir)
-	ledgertest.OK(t, err)
+	names := ledgertest.Must(files.List(dir))
 	slices.Sort(names)
 	for _, name := range names {
 		p := path.Join(dir, name)

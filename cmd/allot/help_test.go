@@ -11,31 +11,17 @@ import (
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	run := func(args ...string) string { return allot(t, true, args...) }
-	usual, all, page := run("serve", "--help"), run("serve", "--help-all"), run("manual")
-	for name, row := range map[string]struct{ out, has string }{
-		"commands by purpose": {run(), "Look at what was:\n  series "},
-		"version":             {run("--version"), "allot 0."},
-		"example":             {usual, "Example:\n\n    allot serve --data "},
-		"usual":               {usual, "--help-all shows all"},
-		"groups":              {all, "\nProxies and browsers:\n  --trusted-proxy"},
-		"bash":                {run("completion", "bash"), "complete -o default -o bashdefault -C " + binary + " allot"},
-		"zsh":                 {run("completion", "zsh"), "bashcompinit"},
-		"fish":                {run("completion", "fish"), "complete -f -c allot"},
-		"man page":            {page, ".SH EXIT STATUS\n.TP\n\\fB0\\fP\nIt is done"},
-		"examples":            {page, "their usage\\&. Example: allot get provider host-007"},
-		"files":               {page, "/etc/allot/allot\\&.yaml"},
-	} {
-		if !strings.Contains(row.out, row.has) {
-			t.Errorf("%s: %q is missing in\n%s", name, row.has, row.out)
-		}
-	}
+	ledgertest.Answers(t, "testdata/help.txt", func(line, want string) string {
+		return ledgertest.Has(strings.ReplaceAll(run(strings.Fields(line)[1:]...), binary, "$PROGRAM"), want)
+	})
+	usual := run("serve", "--help")
 	if run("help", "serve") != usual {
 		t.Error("allot help serve is not allot serve --help")
 	}
 	if n := strings.Count(usual, "\n  --") + strings.Count(usual, "\n      --") - 3; n != 15 {
 		t.Errorf("%d flags are usual:\n%s", n, usual)
 	}
-	if n := strings.Count(page, "\n"); n >= 400 {
+	if n := strings.Count(run("manual"), "\n"); n >= 400 {
 		t.Errorf("the man page has %d lines", n)
 	}
 }

@@ -23,8 +23,7 @@ func TestPrometheus(t *testing.T) {
 	if err != nil {
 		t.Skip("skipped: there is no prometheus")
 	}
-	rules, err := filepath.Abs("../../docs/deploy/prometheus-rules.yaml")
-	must(t, err)
+	rules := ledgertest.Must(filepath.Abs("../../docs/deploy/prometheus-rules.yaml"))
 	output(t, exec.Command("promtool", "check", "rules", rules))
 	metrics, dir := freeAddress(t), t.TempDir()
 	s := launch(t, t.TempDir(), "--metrics", metrics)

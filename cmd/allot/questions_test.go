@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 func consumerID(n int) string { return fmt.Sprintf("22222222-2222-4222-8222-%012d", n) }
@@ -58,17 +60,9 @@ func TestEverydayReads(t *testing.T) {
 	s.makeProvider(8)
 	s.Must(http.StatusNoContent, "PUT", "/allocations/"+consumerID(1), allocation())
 	s.mustMetal(http.StatusCreated, "POST", "/nodes", `{"driver": "ipmi", "name": "metal", "resource_class": "gold"}`)
-	for line, wants := range map[string][]string{
-		"status":                        {"status     ok", "role       leader", "disk       "},
-		"list consumers --project p":    {"22222222  p", "VCPU:1 of node"},
-		"get consumer " + consumerID(1): {"project", "p\n", "of node     VCPU:1"},
-		"get node metal":                {"resource_class   gold"},
-		"series provider node --csv":    {"time,sequence,VCPU,VCPU capacity\n", ",1,8\n"},
-		"holders node --csv":            {"22222222", "VCPU"},
-		"search ode":                    {"provider  node"},
-	} {
-		says(t, allot(t, true, append(strings.Fields(line), "--url", s.HTTP)...), wants...)
-	}
+	ledgertest.Answers(t, "testdata/reads.txt", func(line, want string) string {
+		return ledgertest.Has(allot(t, true, append(strings.Fields(line)[1:], "--url", s.HTTP)...), want)
+	})
 	follow := exec.Command(binary, "log", "--url", s.HTTP, "--from", "6", "--follow")
 	pipe, err := follow.StdoutPipe()
 	must(t, err)

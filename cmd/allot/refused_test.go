@@ -64,8 +64,7 @@ var libraries = regexp.MustCompile(`panic|goroutine |%!|--help:|(listen|dial|rea
 func TestRefusedCommands(t *testing.T) {
 	t.Parallel()
 	names := namesOfFiles(t)
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	taken := ledgertest.Must(net.Listen("tcp", "127.0.0.1:0"))
 	t.Cleanup(func() { _ = taken.Close() }) // nothing was written
 	names["TAKEN"], names["SERVER"] = taken.Addr().String(), launch(t, t.TempDir()).HTTP
 	begun := ""

@@ -161,8 +161,7 @@ func TestNATSDocument(t *testing.T) {
 		run(t, prints, built)
 	})
 	t.Run("JavaScript", func(t *testing.T) {
-		packages, err := filepath.Abs("testdata/api/node_modules")
-		must(t, err)
+		packages := ledgertest.Must(filepath.Abs("testdata/api/node_modules"))
 		if _, err := os.Stat(packages + "/@nats-io/transport-node"); err != nil {
 			t.Skip("skipped: NATS's client is not installed (npm ci in cmd/allot/testdata/api)")
 		}

@@ -232,8 +232,7 @@ func TestTraceToKeystone(t *testing.T) {
 	to := receiveTraces(t)
 	keystone := keystonetest.Start(t, keystoneAllot,
 		keystonetest.User{Name: "admin", ID: "admin", Project: "service", Roles: []string{"admin"}})
-	target, err := url.Parse(strings.TrimSuffix(keystone.URL, "/v3"))
-	must(t, err)
+	target := ledgertest.Must(url.Parse(strings.TrimSuffix(keystone.URL, "/v3")))
 	asked := make(chan string, 64) // the traceparents of validations
 	pass := httputil.NewSingleHostReverseProxy(target)
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -54,10 +54,8 @@ type guarded struct {
 
 func launchGuarded(t *testing.T, flags ...string) *guarded {
 	t.Helper()
-	key, err := nkeys.CreateUser()
-	must(t, err)
-	public, err := key.PublicKey()
-	must(t, err)
+	key := ledgertest.Must(nkeys.CreateUser())
+	public := ledgertest.Must(key.PublicKey())
 	hash := hashed(t, "correct horse")
 	file := filepath.Join(t.TempDir(), "users.yaml")
 	text := fmt.Sprintf(`users:
@@ -177,17 +175,14 @@ func TestUsersHideNothing(t *testing.T) {
 // issue writes a new certificate for 127.0.0.1, which is its own authority.
 func issue(t *testing.T, dir string, serial int64) *x509.CertPool {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	key := ledgertest.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "allot"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	must(t, err)
-	private, err := x509.MarshalECPrivateKey(key)
-	must(t, err)
+	der := ledgertest.Must(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))
+	private := ledgertest.Must(x509.MarshalECPrivateKey(key))
 	pool := x509.NewCertPool()
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	pool.AppendCertsFromPEM(certificate)

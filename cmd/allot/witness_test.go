@@ -80,13 +80,11 @@ func keptByAgent(t *testing.T, private ed25519.PrivateKey) (socket, fingerprint 
 	t.Helper()
 	keys := agent.NewKeyring()
 	must(t, keys.Add(agent.AddedKey{PrivateKey: private}))
-	public, err := ssh.NewPublicKey(private.Public())
-	must(t, err)
+	public := ledgertest.Must(ssh.NewPublicKey(private.Public()))
 	dir, err := os.MkdirTemp("", "w") // the path of a socket is short
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // it is in the folder for such things
-	listener, err := net.Listen("unix", filepath.Join(dir, "a"))
-	must(t, err)
+	listener := ledgertest.Must(net.Listen("unix", filepath.Join(dir, "a")))
 	t.Cleanup(func() { _ = listener.Close() }) // nothing is kept of it
 	go func() {
 		for {
@@ -110,8 +108,7 @@ func TestForeignWitness(t *testing.T) {
 	key := strings.TrimSpace(allot(t, true, "signing-key", origin, file("key")))
 	w := startLitewitness(t, origin, key)
 	other := strings.TrimSpace(allot(t, true, "signing-key", "other.example", file("other")))
-	otherWitness, err := cosignature.VKeyToCosignatureV1(other)
-	must(t, err)
+	otherWitness := ledgertest.Must(cosignature.VKeyToCosignatureV1(other))
 	flags := []string{"--signing-key", file("key"), "--witness", w.vkey + " " + w.url}
 	s := busy(t, data, flags...)
 	witnessed := func(args ...string) []string { return append(args, "--public-key", key, "--witness", w.vkey) }

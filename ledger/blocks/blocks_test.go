@@ -21,8 +21,7 @@ import (
 func server(t *testing.T, store string) (log *embedded.Log, stop func()) {
 	t.Helper()
 	ns := ledgertest.Must(embedded.Start(context.Background(), embedded.Config{StoreDir: store, LazySync: true}))
-	nc, err := ns.Connect()
-	ledgertest.OK(t, err)
+	nc := ledgertest.Must(ns.Connect())
 	log = ledgertest.Must(ns.OpenLog(context.Background(), nc, jetstream.Config{MayCreate: true}))
 	return log, func() {
 		nc.Close()

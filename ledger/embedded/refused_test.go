@@ -24,8 +24,7 @@ import (
 // start, says why, and leaves the folder unchanged.
 func TestRefusedConfigs(t *testing.T) {
 	t.Parallel()
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	ledgertest.OK(t, err)
+	taken := ledgertest.Must(net.Listen("tcp", "127.0.0.1:0"))
 	t.Cleanup(func() { _ = taken.Close() }) // nothing was written
 	file := filepath.Join(t.TempDir(), "file")
 	ledgertest.OK(t, os.WriteFile(file, []byte("not a folder"), 0o600))

@@ -40,10 +40,8 @@ func world(t *testing.T, statements ...string) *contents.Rows {
 		"UPDATE inventories SET updated_at = '2024-01-02 00:00:00' WHERE id = 1",
 		"UPDATE consumers SET updated_at = '2024-03-02 00:00:00'",
 	}, statements...)
-	db, err := placementdb.Parse("sqlite:" + placementdbtest.SQLite(t, changed...))
-	ledgertest.OK(t, err)
-	rows, err := db.Read(t.Context(), nil)
-	ledgertest.OK(t, err)
+	db := ledgertest.Must(placementdb.Parse("sqlite:" + placementdbtest.SQLite(t, changed...)))
+	rows := ledgertest.Must(db.Read(t.Context(), nil))
 	rows.ReadAt = readAt
 	return rows
 }
@@ -145,8 +143,7 @@ func changed(t *testing.T, good, now map[string]map[string]any) (lines []string)
 	for name, members := range now {
 		maps.DeleteFunc(members, func(member string, value any) bool { return reflect.DeepEqual(good[name][member], value) })
 		if good[name] == nil || len(members) > 0 {
-			text, err := json.Marshal(members)
-			ledgertest.OK(t, err)
+			text := ledgertest.Must(json.Marshal(members))
 			lines = append(lines, name+" "+string(text))
 		}
 	}

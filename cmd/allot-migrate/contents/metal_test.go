@@ -27,10 +27,8 @@ func parsed(text string) ledger.UUID {
 func metalWorld(t *testing.T, statements ...string) *contents.Rows {
 	t.Helper()
 	changed := append([]string{"UPDATE nodes SET driver_info = NULL", "DELETE FROM ports"}, statements...)
-	db, err := placementdb.Parse("sqlite:" + ironicdbtest.SQLite(t, changed...))
-	ledgertest.OK(t, err)
-	rows, err := ironicdb.Read(t.Context(), db, nil)
-	ledgertest.OK(t, err)
+	db := ledgertest.Must(placementdb.Parse("sqlite:" + ironicdbtest.SQLite(t, changed...)))
+	rows := ledgertest.Must(ironicdb.Read(t.Context(), db, nil))
 	rows.ReadAt = readAt
 	slices.Reverse(rows.NodeTraits)
 	return rows

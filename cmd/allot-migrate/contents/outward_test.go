@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
+	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb/placementdbtest"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
@@ -42,29 +41,10 @@ func TestForPlacement(t *testing.T) {
 			{ID: 1 << 45, Provider: 1 << 40, Class: 1, Consumer: "early", Used: 2, Times: at(2, 3)},
 		},
 	}
-	got, err := contents.ForPlacement(rows)
-	ledgertest.OK(t, err)
-	want := &contents.Rows{
-		Classes: []contents.NameRow{
-			{ID: 0, Name: "VCPU", Created: 5}, {ID: 10000, Name: "CUSTOM_B"}, {ID: 1, Name: "MEMORY_MB"}, {ID: 10001, Name: "CUSTOM_A"},
-		},
-		Providers: []contents.ProviderRow{
-			{ID: 1, UUID: "old", Root: some(1), Times: at(10, 0)}, {ID: 2, UUID: "young", Parent: some(1), Root: some(1), Times: at(20, 30)},
-		},
-		Inventories:        []contents.InventoryRow{{ID: 1, Provider: 2, Class: 10001, Times: at(20, 25)}},
-		ProviderTraits:     []contents.PairRow{{Provider: 2, Other: 3}},
-		ProviderAggregates: []contents.PairRow{{Provider: 1, Other: 4}},
-		Consumers: []contents.ConsumerRow{
-			{ID: 1, UUID: "early", Generation: some(1), Times: at(2, 3)},
-			{ID: 2, UUID: "late", Generation: some(math.MaxInt32), Times: at(1, 9)},
-		},
-		Allocations: []contents.AllocationRow{
-			{ID: 1, Provider: 2, Consumer: "early", Used: 2, Times: at(3, 0)},
-			{ID: 2, Provider: 1, Class: 1, Consumer: "late", Used: 1, Times: at(9, 0)},
-		},
-	}
-	if diff := cmp.Diff(want, got); diff != "" || rows.Classes[1].ID != 2 || rows.Consumers[1].Generation.Value == 1 {
-		t.Errorf("%s\nof %+v", diff, rows)
+	got := ledgertest.Must(contents.ForPlacement(rows))
+	ledgertest.Same(t, "testdata/for_placement.txt", placementdbtest.Dump(t, got))
+	if rows.Classes[1].ID != 2 || rows.Consumers[1].Generation.Value == 1 {
+		t.Errorf("the rows given have changed: %+v", rows)
 	}
 }
 

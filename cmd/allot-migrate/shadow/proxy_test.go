@@ -115,10 +115,8 @@ func between(
 		SwitchWithin: time.Minute, Logger: slog.New(slog.DiscardHandler), Bodies: fair.NewPool(),
 	}
 	for side, of := range map[Side]*service{Placement: placement, Allot: allot} {
-		target, err := url.Parse(of.URL)
-		ledgertest.OK(t, err)
-		own, err := services.New(side.String(), of.URL, "own-token", nil)
-		ledgertest.OK(t, err)
+		target := ledgertest.Must(url.Parse(of.URL))
+		own := ledgertest.Must(services.New(side.String(), of.URL, "own-token", nil))
 		config.Peers[side] = Peer{
 			URL: target, Clients: new(http.Transport),
 			Writes: &http.Transport{DisableKeepAlives: true, ExpectContinueTimeout: time.Minute},
@@ -141,8 +139,7 @@ func between(
 // ask sends a client's request.
 func ask(t *testing.T, method, address, body string, header http.Header) (*http.Response, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
-	ledgertest.OK(t, err)
+	req := ledgertest.Must(http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body)))
 	for name, values := range header {
 		req.Header[name] = values
 	}

@@ -36,8 +36,7 @@ func stores(t *testing.T, test func(*testing.T, bucket.Store)) {
 
 func contents(t *testing.T, text string) (*os.File, int64) {
 	t.Helper()
-	file, err := os.Create(filepath.Join(t.TempDir(), "contents"))
-	ledgertest.OK(t, err)
+	file := ledgertest.Must(os.Create(filepath.Join(t.TempDir(), "contents")))
 	t.Cleanup(func() { _ = file.Close() }) // it was only read
 	ledgertest.Must(file.WriteString(text))
 	return file, int64(len(text))

@@ -17,8 +17,7 @@ import (
 
 func read(t *testing.T, address string) (*contents.Rows, error) {
 	t.Helper()
-	db, err := placementdb.Parse(address)
-	ledgertest.OK(t, err)
+	db := ledgertest.Must(placementdb.Parse(address))
 	return ironicdb.Read(t.Context(), db, nil)
 }
 

@@ -64,8 +64,7 @@ func TestGoodLines(t *testing.T) {
 // refusedBySchema reports whether the published schema refuses a line of JSON.
 func refusedBySchema(t *testing.T, line string) bool {
 	t.Helper()
-	schema, err := jsonschema.NewCompiler().Compile("../../../../docs/import-jsonl.schema.json")
-	ledgertest.OK(t, err)
+	schema := ledgertest.Must(jsonschema.NewCompiler().Compile("../../../../docs/import-jsonl.schema.json"))
 	value, err := jsonschema.UnmarshalJSON(strings.NewReader(line))
 	return err == nil && schema.Validate(value) != nil
 }

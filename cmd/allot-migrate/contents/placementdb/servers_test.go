@@ -36,10 +36,8 @@ func readsOneMoment(t *testing.T, server *placementdbtest.Server) {
 	t.Helper()
 	db := server.Build(t, "placement", placementdbtest.Statements)
 	server.Create(t, "empty")
-	source, err := placementdb.Parse(server.Connection("placement"))
-	ledgertest.OK(t, err)
-	rows, err := source.Read(t.Context(), nil)
-	ledgertest.OK(t, err)
+	source := ledgertest.Must(placementdb.Parse(server.Connection("placement")))
+	rows := ledgertest.Must(source.Read(t.Context(), nil))
 	sameWorld(t, rows, server.Scheme+"://"+server.Host+"/placement")
 	oneMoment(t, source, db)
 
@@ -158,16 +156,14 @@ func writes(t *testing.T, server *placementdbtest.Server) {
 
 func written(t *testing.T, address string) {
 	t.Helper()
-	db, err := placementdb.Parse(address)
-	ledgertest.OK(t, err)
+	db := ledgertest.Must(placementdb.Parse(address))
 	rows := odd(t)
 	var done, total uint64
 	ledgertest.OK(t, db.Write(t.Context(), rows, func(d, n uint64) { done, total = d, n }))
 	if done != total || done == 0 {
 		t.Errorf("the progress ended with %d of %d", done, total)
 	}
-	got, err := db.Read(t.Context(), nil)
-	ledgertest.OK(t, err)
+	got := ledgertest.Must(db.Read(t.Context(), nil))
 	want := odd(t)
 	slices.Reverse(want.Providers)
 	want.Classes = []contents.NameRow{{ID: 0, Name: "VCPU"}, {ID: 1, Name: "DISK_GB"}, {ID: 10000, Name: "CUSTOM_GOLD"}, {ID: 10001, Name: "MEMORY_MB"}}

@@ -36,8 +36,7 @@ func Dump(t testing.TB, rows *contents.Rows) string {
 	for i := range tables.NumField() {
 		if table := tables.Field(i); table.Kind() == reflect.Slice {
 			for j := range table.Len() {
-				row, err := ledger.PlainJSON(table.Index(j).Interface())
-				ledgertest.OK(t, err)
+				row := ledgertest.Must(ledger.PlainJSON(table.Index(j).Interface()))
 				text.WriteString(tables.Type().Field(i).Name + " " + string(row) + "\n")
 			}
 		}
@@ -83,8 +82,7 @@ func SQLite(t testing.TB, more ...string) string {
 // FillFile runs statements in a file of SQLite.
 func FillFile(t testing.TB, path string, statements ...string) {
 	t.Helper()
-	db, err := sql.Open("sqlite", path+"?_pragma=synchronous(off)&_pragma=journal_mode(memory)")
-	ledgertest.OK(t, err)
+	db := ledgertest.Must(sql.Open("sqlite", path+"?_pragma=synchronous(off)&_pragma=journal_mode(memory)"))
 	Fill(t, db, statements...)
 	ledgertest.OK(t, db.Close())
 }

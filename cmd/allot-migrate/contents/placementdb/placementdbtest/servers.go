@@ -126,8 +126,7 @@ func PostgreSQL(t *testing.T) *Server {
 	if err != nil {
 		t.Skip("skipped: there is no PostgreSQL server on this machine")
 	}
-	programs, err := filepath.EvalSymlinks(initdb)
-	ledgertest.OK(t, err)
+	programs := ledgertest.Must(filepath.EvalSymlinks(initdb))
 	dir := folder(t)
 	as := ordinaryUser(t, dir)
 	secret := filepath.Join(dir, "password")
@@ -163,8 +162,7 @@ func MariaDB(t *testing.T) *Server {
 		cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 		return cmd
 	}
-	who, err := user.Current()
-	ledgertest.OK(t, err)
+	who := ledgertest.Must(user.Current())
 	data, me := filepath.Join(dir, "data"), "--user="+who.Username
 	launchtest.Output(t, run(install, "--no-defaults", "--datadir="+data, me, "--skip-test-db",
 		"--auth-root-authentication-method=normal"))
@@ -182,8 +180,7 @@ func MariaDB(t *testing.T) *Server {
 // folder is a folder with a short name, because names of sockets are short.
 func folder(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "db")
-	ledgertest.OK(t, err)
+	dir := ledgertest.Must(os.MkdirTemp("", "db"))
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
