@@ -12,7 +12,6 @@ import (
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
-	"github.com/allot-project/allot/cmd/allot-migrate/contents"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -29,10 +28,10 @@ var world string
 var Odd string
 
 // Dump returns the rows of all tables, in JSON, one to a line.
-func Dump(t testing.TB, rows *contents.Rows) string {
+func Dump(t testing.TB, of any) string {
 	t.Helper()
 	var text strings.Builder
-	tables := reflect.ValueOf(*rows)
+	tables := reflect.ValueOf(of).Elem()
 	for i := range tables.NumField() {
 		if table := tables.Field(i); table.Kind() == reflect.Slice {
 			for j := range table.Len() {
