@@ -1,9 +1,11 @@
 package proof_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -98,34 +100,17 @@ func refuseOthers(
 // TestConsumedSince subtracts what was consumed earlier.
 func TestConsumedSince(t *testing.T) {
 	t.Parallel()
-	of := func(classes ...proof.ClassConsumed) *proof.Consumption {
-		return &proof.Consumption{Project: "p", Classes: classes}
-	}
-	gold := proof.ClassConsumed{ID: 10000, Class: "CUSTOM_GOLD", AmountNS: "7"}
-	renamed := proof.ClassConsumed{ID: 10000, Class: "CUSTOM_SILVER", AmountNS: "1234567890123456789012345678901234567890"}
-	node := proof.ClassConsumed{ID: -1, Class: "CUSTOM_GOLD", AmountNS: "5"}
-	for name, row := range map[string]struct {
-		earlier, now *proof.Consumption
-		want         string
-	}{
-		"nothing before":           {of(), of(gold, node), "[{10000 CUSTOM_GOLD 7} {-1 CUSTOM_GOLD 5}]"},
-		"a renamed class":          {of(gold), of(renamed), "[{10000 CUSTOM_SILVER 1234567890123456789012345678901234567883}]"},
-		"nothing since":            {of(node), of(node), "[{-1 CUSTOM_GOLD 0}]"},
-		"less than before":         {of(renamed), of(gold), ""},
-		"a class less than before": {of(gold, node), of(gold), ""},
-		"not a number":             {of(), of(proof.ClassConsumed{AmountNS: "x"}), ""},
-		"below nothing":            {of(proof.ClassConsumed{AmountNS: "-1"}), of(), ""},
-		"written in another way":   {of(), of(proof.ClassConsumed{AmountNS: "007"}), ""},
-	} {
-		list, err := row.now.Since(row.earlier)
-		if row.want == "" {
-			if !errors.Is(err, proof.ErrProof) {
-				t.Errorf("%s: %v, %v", name, list, err)
-			}
-			continue
+	ledgertest.Answers(t, "testdata/since.txt", func(line, _ string) string {
+		var earlier, now proof.Consumption
+		before, after, _ := strings.Cut(line, " then ")
+		ledgertest.OK(t, json.Unmarshal([]byte(before), &earlier.Classes), json.Unmarshal([]byte(after), &now.Classes))
+		list, err := now.Since(&earlier)
+		if err != nil && !errors.Is(err, proof.ErrProof) {
+			t.Errorf("%s: %v", line, err)
 		}
-		if got := fmt.Sprint(list); err != nil || got != row.want {
-			t.Errorf("%s: %s, not %s: %v", name, got, row.want, err)
+		if err != nil {
+			return err.Error()
 		}
-	}
+		return fmt.Sprint(list)
+	})
 }
