@@ -86,6 +86,19 @@ func TestOlderVersions(t *testing.T) {
 	}
 }
 
+// TestHaveTwice: a class twice on one provider is found, wherever the two stand and however many there are.
+func TestHaveTwice(t *testing.T) {
+	for _, n := range []int{1, 2, 16, 17, 5000} {
+		list := make([]Allocation, n)
+		for i := range list {
+			list[n-1-i].Provider = UUID{0: 7, 1: byte(i >> 8), 2: byte(i), 15: 1}
+		}
+		if haveTwice(list) || !haveTwice(append(list, list[0])) {
+			t.Errorf("%d allocations, and one of them again", n)
+		}
+	}
+}
+
 // TestPackedConsumer unpacks what was packed, in all ranges of the fields and in
 // whatever order allocations stand.
 func TestPackedConsumer(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -148,34 +147,4 @@ func FuzzDecodeState(f *testing.F) {
 			t.Errorf("error of another kind: %v", err)
 		}
 	})
-}
-
-// TestClassTwice: an event with a class twice on one provider is refused,
-// wherever the two stand and however many there are.
-func TestClassTwice(t *testing.T) {
-	for _, n := range []int{1, 2, 16, 17, 5000} {
-		s := ledgertest.State(t, 1)
-		s.Begin()
-		events := make([]ledger.Event, 0, n+1)
-		replaced := ledger.AllocationsReplaced{Consumer: ledgertest.ID(2, 9), Project: "p", User: "u"}
-		for i := range n {
-			id := ledger.UUID{0: 7, 1: byte(i >> 8), 2: byte(i), 15: 1}
-			events = append(events, ledger.ProviderCreated{Provider: id, Name: fmt.Sprint("twice ", i)},
-				ledger.InventorySet{Provider: id, Generation: 1, Inventory: ledger.InventoryRecord{
-					Class: "VCPU", Total: 9, MinUnit: 1, MaxUnit: 9, StepSize: 1, Ratio: 1,
-				}})
-			one := ledger.AllocationRecord{Provider: id, Class: "VCPU", Amount: 1}
-			replaced.Allocations = append(replaced.Allocations, one)
-		}
-		slices.Reverse(replaced.Allocations)
-		record := &ledger.Record{Time: s.LastTime(), Events: append(events, replaced)}
-		if err := s.Fork().Apply(2, record); err != nil {
-			t.Errorf("%d allocations: %v", n, err)
-		}
-		replaced.Allocations = append(replaced.Allocations, replaced.Allocations[0])
-		record.Events[len(events)] = replaced
-		if err := s.Apply(2, record); !errors.Is(err, ledger.ErrInvariant) {
-			t.Errorf("%d allocations and one of them again: %v", n, err)
-		}
-	}
 }

@@ -59,8 +59,7 @@ func TestGophercloud(t *testing.T) {
 	must(t, usages.Get(ctx, roleless, usages.GetOpts{ProjectID: "p-joe"}).Err)
 
 	must(t, resourceclasses.Create(ctx, c, resourceclasses.CreateOpts{Name: "CUSTOM_GPU"}).Err)
-	must(t, resourceclasses.Update(ctx, c, "CUSTOM_FPGA").Err)
-	must(t, resourceclasses.Get(ctx, c, "CUSTOM_GPU").Err)
+	must(t, resourceclasses.Update(ctx, c, "CUSTOM_FPGA").Err, resourceclasses.Get(ctx, c, "CUSTOM_GPU").Err)
 	pages, err := resourceclasses.List(c).AllPages(ctx)
 	must(t, err)
 	if classes, err := resourceclasses.ExtractResourceClasses(pages); err != nil || len(classes) < 3 {
@@ -68,8 +67,7 @@ func TestGophercloud(t *testing.T) {
 	}
 	must(t, resourceclasses.Delete(ctx, c, "CUSTOM_FPGA").Err)
 
-	must(t, traits.Create(ctx, c, "CUSTOM_GOLD").Err)
-	must(t, traits.Get(ctx, c, "CUSTOM_GOLD").Err)
+	must(t, traits.Create(ctx, c, "CUSTOM_GOLD").Err, traits.Get(ctx, c, "CUSTOM_GOLD").Err)
 	pages, err = traits.List(c, traits.ListOpts{Name: "startswith:CUSTOM"}).AllPages(ctx)
 	must(t, err)
 	if names, err := traits.ExtractTraits(pages); err != nil || len(names) != 1 {
@@ -83,8 +81,7 @@ func TestGophercloud(t *testing.T) {
 	must(t, err)
 	name := "kid"
 	renamed := resourceproviders.UpdateOpts{Name: &name, ParentProviderUUID: &root.UUID}
-	must(t, resourceproviders.Update(ctx, c, child.UUID, renamed).Err)
-	must(t, resourceproviders.Get(ctx, c, child.UUID).Err)
+	must(t, resourceproviders.Update(ctx, c, child.UUID, renamed).Err, resourceproviders.Get(ctx, c, child.UUID).Err)
 	pages, err = resourceproviders.List(c, resourceproviders.ListOpts{InTree: root.UUID}).AllPages(ctx)
 	must(t, err)
 	if list, err := resourceproviders.ExtractResourceProviders(pages); err != nil || len(list) != 2 {
@@ -138,14 +135,11 @@ func TestGophercloud(t *testing.T) {
 	must(t, resourceproviders.GetUsages(ctx, c, root.UUID).Err)
 	must(t, resourceproviders.GetAllocations(ctx, c, root.UUID).Err)
 	must(t, usages.Get(ctx, c, usages.GetOpts{ProjectID: "p", ConsumerType: "INSTANCE"}).Err)
-	must(t, allocations.Delete(ctx, c, consumer).Err)
-	must(t, allocations.Delete(ctx, c, other).Err)
+	must(t, allocations.Delete(ctx, c, consumer).Err, allocations.Delete(ctx, c, other).Err)
 
-	must(t, resourceproviders.DeleteTraits(ctx, c, root.UUID).Err)
-	must(t, traits.Delete(ctx, c, "CUSTOM_GOLD").Err)
+	must(t, resourceproviders.DeleteTraits(ctx, c, root.UUID).Err, traits.Delete(ctx, c, "CUSTOM_GOLD").Err)
 	must(t, resourceproviders.DeleteInventories(ctx, c, root.UUID).Err)
-	must(t, resourceproviders.Delete(ctx, c, child.UUID).Err)
-	must(t, resourceproviders.Delete(ctx, c, root.UUID).Err)
+	must(t, resourceproviders.Delete(ctx, c, child.UUID).Err, resourceproviders.Delete(ctx, c, root.UUID).Err)
 }
 
 // suggestions are what a client that does not know a command names instead.

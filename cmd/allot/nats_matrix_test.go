@@ -90,8 +90,7 @@ func (p *persona) answered(t *testing.T, subject, body string) bool {
 	defer func() { _ = sub.Unsubscribe() }() // the test goes on
 	before := p.nc.LastError()
 	msg := &nats.Msg{Subject: subject, Reply: inbox, Data: []byte(body), Header: nats.Header{wire.HeaderDryRun: {"true"}}}
-	must(t, p.nc.PublishMsg(msg))
-	must(t, p.nc.Flush())
+	must(t, p.nc.PublishMsg(msg), p.nc.Flush())
 	if after := p.nc.LastError(); !errors.Is(before, after) && errors.Is(after, nats.ErrPermissionViolation) {
 		return false
 	}

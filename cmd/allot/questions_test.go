@@ -74,6 +74,5 @@ func TestEverydayReads(t *testing.T) {
 		must(t, err)
 		says(t, line, want)
 	}
-	must(t, follow.Process.Signal(os.Interrupt))
-	must(t, follow.Wait())
+	must(t, follow.Process.Signal(os.Interrupt), follow.Wait())
 }

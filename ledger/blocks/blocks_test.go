@@ -74,8 +74,7 @@ func TestIndexIsAsTheServerWritesIt(t *testing.T) {
 	if err != nil || report.Last != heads[len(heads)-1] || report.Commits != uint64(len(heads)) {
 		t.Fatalf("%+v, %v", report, err)
 	}
-	ledgertest.OK(t, os.Remove(index))
-	ledgertest.OK(t, files.Settle(report))
+	ledgertest.OK(t, os.Remove(index), files.Settle(report))
 	if ours := ledgertest.ReadFile(t, index); !bytes.Equal(ours, theirs) {
 		t.Fatalf("the index differs:\n%x\n%x", ours, theirs)
 	}

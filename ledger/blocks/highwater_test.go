@@ -32,8 +32,7 @@ func TestTornMarkLeavesTheOneBefore(t *testing.T) {
 		}
 		before, whole = head, written
 	}
-	ledgertest.OK(t, mark.Close())
-	ledgertest.OK(t, os.WriteFile(path, make([]byte, len(whole)), 0o600))
+	ledgertest.OK(t, mark.Close(), os.WriteFile(path, make([]byte, len(whole)), 0o600))
 	if _, err := blocks.ReadHighWater(path); !errors.Is(err, blocks.ErrNoPosition) {
 		t.Error(err)
 	}

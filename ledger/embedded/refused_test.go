@@ -283,8 +283,7 @@ func TestOwnRoles(t *testing.T) {
 	for name, connect := range map[string]func() (*nats.Conn, error){"log": s.Connect, "door": s.ConnectDoor, "notices": s.ConnectNotices} {
 		for _, subject := range []string{"allot.log", "allot.rejected", "$JS.API.INFO", "_R_.x", "news.x", "svc.x", "_INBOX.x", "$SYS.REQ.SERVER.PING", "x"} {
 			nc := ledgertest.Must(connect())
-			ledgertest.OK(t, nc.Publish(subject, nil))
-			ledgertest.OK(t, nc.Flush())
+			ledgertest.OK(t, nc.Publish(subject, nil), nc.Flush())
 			if got := nc.LastError() == nil; got != may[name][subject] {
 				t.Errorf("%s publishes on %s: %v", name, subject, nc.LastError())
 			}

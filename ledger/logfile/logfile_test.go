@@ -95,8 +95,7 @@ func partOf(t *testing.T, log ledger.Log, header logfile.Header, last uint64) []
 	t.Helper()
 	var out bytes.Buffer
 	part := ledgertest.Must(logfile.NewWriter(&out, header, logfile.Part))
-	ledgertest.OK(t, log.Read(t.Context(), header.First, last, part.AddLinked))
-	ledgertest.OK(t, part.End(nil, &proof.Tree{}))
+	ledgertest.OK(t, log.Read(t.Context(), header.First, last, part.AddLinked), part.End(nil, &proof.Tree{}))
 	return out.Bytes()
 }
 

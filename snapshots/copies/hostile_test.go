@@ -109,8 +109,7 @@ func putObject(t *testing.T, archive string, manifest []byte) {
 	object := append([]byte(storedTitle), append(manifest, '\n')...)
 	name := storedName{position.Models.Head, sha256.Sum256(object)}.String()
 	path := filepath.Join(archive, filepath.FromSlash(name))
-	ledgertest.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
-	ledgertest.OK(t, os.WriteFile(path, object, 0o600))
+	ledgertest.OK(t, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, object, 0o600))
 }
 
 // refuses makes sure that a copy is not taken, that the error is one, if it is given, and has some
