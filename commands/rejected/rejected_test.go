@@ -19,6 +19,7 @@ import (
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // slow is a store that blocks until it is released.
@@ -281,9 +282,7 @@ func TestEntriesAreWhole(t *testing.T) {
 	slices.Reverse(list)
 	for i, e := range list {
 		command, err := commands.Decode(e.Command, e.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		got := commands.Submission{
 			ID: e.CommandID, Actor: e.Actor, RequestID: e.RequestID, Project: e.Project, Command: command,
 		}
