@@ -77,45 +77,6 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// TestOwnersAndTheirConsumers: what projects and users hold adds up to what their
-// consumers hold, and to the last point of their series.
-func TestOwnersAndTheirConsumers(t *testing.T) {
-	l, q := inMemory(t)
-	host := l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 1000})
-	for i := range 30 {
-		c := holding(fmt.Sprint("p", i%3), host, int64(i+1))
-		c.Allocations[0].User = fmt.Sprint("u", i%5)
-		l.Accept(t, c)
-	}
-	projects := told[audit.Owners](t, q, "/audit/owners").Owners
-	if len(projects) != 3 || projects[0].Users != 5 || projects[0].Consumers != 10 {
-		t.Errorf("%+v", projects)
-	}
-	for query, count := range map[string]int{"project=p1": 5, "user=u4": 3} {
-		owners := told[audit.Owners](t, q, "/audit/owners?"+query).Owners
-		if len(owners) != count || owners[0].User != "u4" && query == "user=u4" {
-			t.Errorf("%s: %+v", query, owners)
-		}
-		consumers := pages(t, q, "/audit/consumers?limit=3&"+query, "after",
-			func(page audit.Consumers) ([]*wire.Allocations, string) { return page.Consumers, page.Next })
-		var held, sum, counted int64
-		for _, c := range consumers {
-			held += c.Allocations[0].Amount
-		}
-		for _, o := range owners {
-			sum, counted = sum+o.Amounts["VCPU"], counted+o.Consumers
-		}
-		points := told[audit.Series](t, q, "/audit/series?points=2&"+query).Points
-		if used := points[len(points)-1].Used["VCPU"]; held != sum || used != sum || counted != int64(len(consumers)) {
-			t.Errorf("%s: %d of %d are held by %d of %d, and used at last are %d", query, held, sum, len(consumers), counted, used)
-		}
-	}
-	fleet := told[audit.Series](t, q, "/audit/series?points=5&fleet=true").Points
-	if last := fleet[len(fleet)-1]; last.Used["VCPU"] != 465 || last.Capacity["VCPU"] != 1000 {
-		t.Errorf("%+v", last)
-	}
-}
-
 // TestTimeline: any filters give what a look at all records gives, newest first,
 // page by page.
 func TestTimeline(t *testing.T) {
