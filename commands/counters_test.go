@@ -17,11 +17,11 @@ import (
 var card, oneSlice, threeSlices = id("card"), id("oneSlice"), id("threeSlices")
 
 // withCard is the world with the card, as testdata/decide/counters.txt makes it.
-func withCard(t testing.TB, more ...commands.Command) *world {
+func withCard(t testing.TB) *world {
 	t.Helper()
 	for _, row := range readPage(t, "testdata/decide/counters.txt").rows(t) {
 		if row.about == "all of a counter" {
-			return newWorld(t, append(row.before, more...)...)
+			return newWorld(t, row.before...)
 		}
 	}
 	t.Fatal("there is no row about all of a counter")
@@ -115,19 +115,4 @@ func drawnFrom(s *ledger.State) map[counterOf]drawnOf {
 		return true
 	})
 	return all
-}
-
-// TestReservedSlices: what a reservation holds is drawn from its counters already, so a claim that draws on
-// it gets all of it, also where the inventory has more units than the counters allow.
-func TestReservedSlices(t *testing.T) {
-	t.Parallel()
-	w := withCard(t,
-		read(t, `ReplaceInventories {"provider":"$oneSlice","inventories":[{"class":"CUSTOM_USED","total":20}]}`),
-		reserve(60, allocate(gone, oneSlice, used, 5)), allocations(allocate(id("second"), oneSlice, used, 2)),
-	)
-	w.accept(read(t, `Claim {"for":[{"consumer":"$fresh","project":"p","user":"u","from_reservation":"$gone"}],
-		"requests":[{"groups":[{"resources":{"CUSTOM_USED":5}}]}]}`))
-	if drawn := ledger.Drawn(w.State(), card, "COMPUTE", nil); drawn != 7 {
-		t.Errorf("%d slices are drawn, and not 7", drawn)
-	}
 }

@@ -38,7 +38,7 @@ var entities = map[byte]string{
 
 // Those that tests name, too.
 var (
-	host, spare, gone     = id("host"), id("spare"), id("gone")
+	host, spare           = id("host"), id("spare")
 	holder, fresh         = id("holder"), id("fresh")
 	aggregate, aggregate2 = id("aggregate"), id("aggregate2")
 )

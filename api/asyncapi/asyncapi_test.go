@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"os"
 	"testing"
 
@@ -14,17 +13,14 @@ import (
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/encoding"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
-
-var update = flag.Bool("update", false, "write generated files anew")
 
 // isMade checks that a file is what it is made of, and makes it with -update.
 func isMade(t *testing.T, path string, want []byte) {
 	t.Helper()
-	if *update {
-		if err := os.WriteFile(path, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
+	if ledgertest.Updating() {
+		ledgertest.OK(t, os.WriteFile(path, want, 0o644))
 	}
 	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%s is not what the source says (go test ./api/asyncapi -update, twice): %v", path, err)
@@ -35,9 +31,7 @@ func isMade(t *testing.T, path string, want []byte) {
 func TestDocument(t *testing.T) {
 	document, err := asyncapi.Document()
 	text, unwritten := json.MarshalIndent(document, "", " ")
-	if err := errors.Join(err, unwritten); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, errors.Join(err, unwritten))
 	isMade(t, "../../docs/asyncapi.json", append(text, '\n'))
 }
 
@@ -45,21 +39,15 @@ func TestDocument(t *testing.T) {
 func through[T any](t *testing.T, value any) (read T) {
 	t.Helper()
 	text, err := json.Marshal(value)
-	if err == nil {
-		err = json.Unmarshal(text, &read)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
+	ledgertest.OK(t, json.Unmarshal(text, &read))
 	return read
 }
 
 func compile(t *testing.T, schema any) *jsonschema.Schema {
 	t.Helper()
 	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("schema.json", through[any](t, schema)); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, compiler.AddResource("schema.json", through[any](t, schema)))
 	return compiler.MustCompile("schema.json")
 }
 
@@ -79,9 +67,7 @@ func TestSchemasAgreeWithDecoding(t *testing.T) {
 		fields := through[map[string]any](t, request)
 		fields["colour"] = "red"
 		unknown, err := json.Marshal(fields)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		if schema.Validate(fields) == nil || encoding.Decode(unknown, encoding.TypeJSON, request) == nil {
 			t.Errorf("%s: an unknown field is let through", name)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/allot-project/allot/api/asyncapi"
 	"github.com/allot-project/allot/api/wire"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestReference: api/asyncapi/reference.md is what the AsyncAPI document says, for
@@ -23,18 +24,14 @@ func TestReference(t *testing.T) {
 	document, err := asyncapi.Document()
 	text, unread := os.ReadFile("vocabulary.json")
 	var words asyncapi.Vocabulary
-	if err := errors.Join(err, unread, json.Unmarshal(text, &words)); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, errors.Join(err, unread, json.Unmarshal(text, &words)))
 	r := through[reference](t, document)
 	r.Rejections, r.Errors = words.Codes, wire.ErrorCodes
 	page := template.New("reference.md.tmpl").Funcs(template.FuncMap{
 		"cell": func(text string) string { return strings.ReplaceAll(text, "|", `\|`) },
 	})
 	var out bytes.Buffer
-	if err := template.Must(page.ParseFiles("testdata/reference.md.tmpl")).Execute(&out, &r); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, template.Must(page.ParseFiles("testdata/reference.md.tmpl")).Execute(&out, &r))
 	isMade(t, "reference.md", out.Bytes())
 }
 

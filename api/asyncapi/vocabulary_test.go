@@ -15,6 +15,7 @@ import (
 
 	"github.com/allot-project/allot/api/asyncapi"
 	"github.com/allot-project/allot/commands/demand"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // sources are the packages whose types travel.
@@ -43,9 +44,7 @@ func TestVocabulary(t *testing.T) {
 		}
 	}
 	encoded, err := json.MarshalIndent(want, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	isMade(t, "vocabulary.json", append(encoded, '\n'))
 }
 
@@ -54,9 +53,7 @@ func parseFolder(t *testing.T, folder string) []*ast.File {
 	parsed, err := parser.ParseDir(token.NewFileSet(), folder, func(info fs.FileInfo) bool {
 		return !strings.HasSuffix(info.Name(), "_test.go")
 	}, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	for _, pkg := range parsed {
 		var files []*ast.File
 		for _, name := range slices.Sorted(maps.Keys(pkg.Files)) {
@@ -114,8 +111,6 @@ func codes(t *testing.T, spec *ast.ValueSpec) []asyncapi.CodeMeaning {
 		return nil
 	}
 	code, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return []asyncapi.CodeMeaning{{Code: demand.Code(code), Means: strings.TrimSpace(spec.Comment.Text())}}
 }

@@ -1,10 +1,8 @@
 package audit_test
 
 import (
-	either "cmp"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net/url"
 	"slices"
 	"testing"
@@ -18,6 +16,7 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
@@ -75,92 +74,6 @@ func TestFleet(t *testing.T) {
 	some := told[audit.Fleet](t, q, "/audit/fleet?class=VCPU&order=name&limit=3").Cells
 	if !slices.Equal(some.Names, []string{"host-00", "host-01", "host-02"}) || some.Trees != 12 {
 		t.Errorf("%+v", some)
-	}
-}
-
-// TestTrees: pages put together are all trees, in the order that is asked for.
-func TestTrees(t *testing.T) {
-	l, q := inMemory(t)
-	random := rand.New(rand.NewPCG(1, 2))
-	var names []string
-	for i := range 25 {
-		name := fmt.Sprintf("Rack-%02d", random.IntN(1000)*100+i)
-		names = append(names, name)
-		p := l.Provider(t, name, commands.Inventory{Class: "VCPU", Total: 100})
-		l.Accept(t, &commands.CreateProvider{Provider: commandstest.NewID(), Name: "child of " + name, Parent: p})
-		l.Accept(t, holding("project", p, 1+random.Int64N(99)))
-	}
-	slices.Sort(names)
-	listed := func(query string) []audit.ShortTree {
-		offset := 0
-		return pages(t, q, "/audit/trees?limit=10"+query, "offset", func(page audit.Trees) ([]audit.ShortTree, string) {
-			if offset += 10; offset >= page.Count {
-				return page.Trees, ""
-			}
-			return page.Trees, fmt.Sprint(offset)
-		})
-	}
-	all := listed("")
-	var got []string
-	for _, one := range all {
-		got = append(got, one.Name)
-		if one.Providers != 2 || one.Inventories[0].Capacity != 100 {
-			t.Errorf("%+v", one)
-		}
-	}
-	if diff := cmp.Diff(names, got); diff != "" {
-		t.Error(diff)
-	}
-	if !slices.IsSortedFunc(listed("&order=emptiest&class=VCPU"), func(a, b audit.ShortTree) int {
-		return either.Compare(a.Inventories[0].Used, b.Inventories[0].Used)
-	}) {
-		t.Error("the emptiest does not come first")
-	}
-	if found := listed("&q=rack-" + names[3][5:]); len(found) != 1 || found[0].Name != names[3] {
-		t.Errorf("%+v", found)
-	}
-	tree := told[audit.Tree](t, q, "/audit/tree?provider="+all[1].Root.String())
-	if len(tree.Providers) != 2 || tree.Root != all[1].Root || *tree.Providers[1].Parent != all[1].Root {
-		t.Errorf("%+v", tree)
-	}
-}
-
-// TestOwnersAndTheirConsumers: what projects and users hold adds up to what their
-// consumers hold, and to the last point of their series.
-func TestOwnersAndTheirConsumers(t *testing.T) {
-	l, q := inMemory(t)
-	host := l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 1000})
-	for i := range 30 {
-		c := holding(fmt.Sprint("p", i%3), host, int64(i+1))
-		c.Allocations[0].User = fmt.Sprint("u", i%5)
-		l.Accept(t, c)
-	}
-	projects := told[audit.Owners](t, q, "/audit/owners").Owners
-	if len(projects) != 3 || projects[0].Users != 5 || projects[0].Consumers != 10 {
-		t.Errorf("%+v", projects)
-	}
-	for query, count := range map[string]int{"project=p1": 5, "user=u4": 3} {
-		owners := told[audit.Owners](t, q, "/audit/owners?"+query).Owners
-		if len(owners) != count || owners[0].User != "u4" && query == "user=u4" {
-			t.Errorf("%s: %+v", query, owners)
-		}
-		consumers := pages(t, q, "/audit/consumers?limit=3&"+query, "after",
-			func(page audit.Consumers) ([]*wire.Allocations, string) { return page.Consumers, page.Next })
-		var held, sum, counted int64
-		for _, c := range consumers {
-			held += c.Allocations[0].Amount
-		}
-		for _, o := range owners {
-			sum, counted = sum+o.Amounts["VCPU"], counted+o.Consumers
-		}
-		points := told[audit.Series](t, q, "/audit/series?points=2&"+query).Points
-		if used := points[len(points)-1].Used["VCPU"]; held != sum || used != sum || counted != int64(len(consumers)) {
-			t.Errorf("%s: %d of %d are held by %d of %d, and used at last are %d", query, held, sum, len(consumers), counted, used)
-		}
-	}
-	fleet := told[audit.Series](t, q, "/audit/series?points=5&fleet=true").Points
-	if last := fleet[len(fleet)-1]; last.Used["VCPU"] != 465 || last.Capacity["VCPU"] != 1000 {
-		t.Errorf("%+v", last)
 	}
 }
 
@@ -226,9 +139,7 @@ func addresses(items []audit.TimelineItem) (list []string) {
 func moment(t *testing.T, text string) time.Time {
 	t.Helper()
 	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return at
 }
 

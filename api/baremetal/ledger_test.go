@@ -105,11 +105,8 @@ func TestPast(t *testing.T) {
 	}
 }
 
-// Nodes that tests make.
-const (
-	n1 = "11111111-0000-4000-8000-000000000001"
-	n2 = "11111111-0000-4000-8000-000000000002"
-)
+// n1 is a node that tests make.
+const n1 = "11111111-0000-4000-8000-000000000001"
 
 // placement sends a request to Placement's API.
 func (w *world) placement(method, path, body string) *httptest.ResponseRecorder {
@@ -127,51 +124,6 @@ func (w *world) servePlacement(r *http.Request) *httptest.ResponseRecorder {
 	answer := httptest.NewRecorder()
 	facade.ServeHTTP(answer, r)
 	return answer
-}
-
-// TestIdempotence: a request that is repeated with its command id happens once,
-// and gets the first answer, whatever happened since.
-func TestIdempotence(t *testing.T) {
-	w := newWorld(t)
-	w.play(t, node(n1, "n1", "bm")+node(n2, "n2", "bm")+"PUT /v1/nodes/n2/states/provision {\"target\":\"active\"}\n-> 202\n")
-	send := func(n int, do string) string {
-		fields := strings.SplitN(do+" ", " ", 3)
-		r := httptest.NewRequest(fields[0], fields[1], strings.NewReader(strings.TrimSpace(fields[2])))
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("X-OpenStack-Ironic-API-Version", "1.79")
-		r.Header.Set("Allot-Command-Id", fmt.Sprintf("dddddddd-0000-4000-8000-%012d", n))
-		answer := httptest.NewRecorder()
-		w.handler.ServeHTTP(answer, r)
-		w.settle(t)
-		return fmt.Sprint(answer.Code, " ", answer.Header().Get("Location"), " ", answer.Body)
-	}
-	requests := []string{
-		`POST /v1/nodes {"driver":"d","name":"fresh"}`,
-		`POST /v1/allocations {"resource_class":"bm","name":"al"}`,
-		`POST /v1/allocations {"node":"n2","name":"back"}`,
-		`PATCH /v1/allocations/al [{"op":"add","path":"/extra/a b~1c","value":1}]`,
-		`PATCH /v1/allocations/al [{"op":"replace","path":"/name","value":"other"}]`,
-		`DELETE /v1/allocations/other`,
-		`PUT /v1/nodes/fresh/traits/CUSTOM_T`,
-		`DELETE /v1/nodes/fresh/traits/CUSTOM_T`,
-		`PATCH /v1/nodes/fresh [{"op":"replace","path":"/name","value":"stale"}]`,
-		`DELETE /v1/nodes/stale`,
-	}
-	first := make([]string, len(requests))
-	for i, do := range requests {
-		if first[i] = send(i, do); first[i][0] != '2' {
-			t.Errorf("%s: %s", do, first[i])
-		}
-	}
-	before := w.Views.Checkpoint()
-	for i, do := range requests {
-		if again := send(i, do); again != first[i] {
-			t.Errorf("%s: first %s\nthen %s", do, first[i], again)
-		}
-	}
-	if after := w.Views.Checkpoint(); after != before {
-		t.Errorf("requests that were sent again moved the log to %d", after.Sequence)
-	}
 }
 
 // TestSecretsAreNotKept: no secret reaches the log, because it never forgets.

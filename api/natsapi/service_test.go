@@ -204,9 +204,8 @@ func TestDiscoveryIsAnsweredOnce(t *testing.T) {
 				}
 			}
 		}
-		if _, err := client.Request("allot.query.Usages", []byte(`{"project":"p"}`), time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		_, err = client.Request("allot.query.Usages", []byte(`{"project":"p"}`), time.Minute)
+		ledgertest.OK(t, err)
 		// Each kind is answered once, as the library would.
 		for subject, answers := range map[string]int{
 			"$SRV.PING": 1, "$SRV.INFO": 1, "$SRV.STATS.allot": 1, "$SRV.INFO.other": 0, "$SRV.PING.allot.x": 0, "$SRV.x": 0,
@@ -227,9 +226,8 @@ func TestDiscoveryIsAnsweredOnce(t *testing.T) {
 			if kind == "x" {
 				kind = "PING"
 			}
-			if _, err := client.Request("$SRV."+kind+".allot", nil, time.Minute); err != nil {
-				t.Fatal(err)
-			}
+			_, err = client.Request("$SRV."+kind+".allot", nil, time.Minute)
+			ledgertest.OK(t, err)
 			if n, _, err := sub.Pending(); err != nil || n != 0 {
 				t.Errorf("%s: %d answers more than %d, %v", subject, n, answers, err)
 			}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/api/policy"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // pathNames fills in the parameters of the document's paths.
@@ -31,9 +32,7 @@ func TestPolicySeesWhatIsAnswered(t *testing.T) {
 	}
 	paths := served(t)["paths"].(map[string]any)
 	own, err := policy.Load([]byte(rules.String()), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	h.Policy = own
 	ask := func(method, target string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(method, target, strings.NewReader("{}"))

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/api/policy"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 var (
@@ -17,9 +18,7 @@ var (
 func load(t *testing.T, text string, newDefaults bool) *policy.Rules {
 	t.Helper()
 	rules, err := policy.Load([]byte(text), newDefaults)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	return rules
 }
 

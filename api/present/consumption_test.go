@@ -3,7 +3,6 @@ package present_test
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -243,6 +242,10 @@ func TestConsumptionByAnything(t *testing.T) {
 			check(rt, views, randomQuery(rt, commits, now.UnixNano()), list, now, kinds)
 		}
 		checkProjects(rt, views, list, now)
+		answer, err := present.Consumption(t.Context(), views, &wire.ConsumptionQuery{From: "1"}, now)
+		if err != nil || answer.To != now.UTC().Format(time.RFC3339Nano) || answer.Sequence != views.View().Sequence() {
+			rt.Fatalf("until now, %s: %+v, %v", now, answer, err)
+		}
 	})
 	for _, kind := range []string{
 		"project", "user", "type", "class", "provider", "hour", "day", "month", "tree", "idle below 0",
@@ -290,12 +293,13 @@ func check(
 		}
 		previous = key
 		expected := want[key]
-		if expected.used == nil || row.AmountNS != expected.used.String() {
+		if expected.used == nil || row.AmountNS != expected.used.String() || row.Hours != hoursOf(expected.used) {
 			rt.Fatalf("%+v: row %s: %s, want %v", q, key, row.AmountNS, expected.used)
 		}
 		if !q.Provider.IsNil() {
 			idle := new(big.Int).Sub(expected.capacity, expected.used)
-			if row.CapacityNS != expected.capacity.String() || row.IdleNS != idle.String() {
+			if row.CapacityNS != expected.capacity.String() || row.CapacityHours != hoursOf(expected.capacity) ||
+				row.IdleNS != idle.String() || row.IdleHours != hoursOf(idle) {
 				rt.Fatalf("%+v: row %s: capacity %s, idle %s, want %v", q, key, row.CapacityNS, row.IdleNS, expected)
 			}
 			if idle.Sign() < 0 {
@@ -315,6 +319,8 @@ func check(
 		}
 	}
 }
+
+func hoursOf(ns *big.Int) string { return new(big.Rat).SetFrac(ns, big.NewInt(3600e9)).FloatString(9) }
 
 // checkProjects compares the sums of all projects, which come in their order.
 func checkProjects(rt *rapid.T, views *projector.Projector, list []piece, now time.Time) {
@@ -347,35 +353,5 @@ func checkProjects(rt *rapid.T, views *projector.Projector, list []piece, now ti
 	maps.DeleteFunc(got, isZero)
 	if !maps.Equal(got, want) {
 		rt.Fatalf("projects have %v, want %v", got, want)
-	}
-}
-
-// TestConsumptionIsRefused: faults of a query that have no form over HTTP are named, too; a transcript of api/audit
-// has all others.
-func TestConsumptionIsRefused(t *testing.T) {
-	t.Parallel()
-	var now time.Time
-	dir := t.TempDir()
-	views := rapid.Custom(func(rt *rapid.T) *projector.Projector {
-		commits := commandstest.RandomCommits(rt, 1)
-		views := commandstest.Must(projector.Open(dir, slog.New(slog.DiscardHandler)))
-		now = time.Unix(0, timeOf(commits[len(commits)-1])).Add(100 * 24 * time.Hour)
-		pieces(rt, views, commits, 0)
-		return views
-	}).Example(1)
-	t.Cleanup(func() { _ = views.Close() }) // it was read only
-	for want, q := range map[string]wire.ConsumptionQuery{
-		"limit: -1 is not": {From: "1", Limit: -1},
-		"at: the moments":  {When: wire.When{At: "1"}, From: "1"},
-	} {
-		answer, err := present.Consumption(t.Context(), views, &q, now)
-		if !errors.Is(err, present.ErrQuery) || !strings.Contains(fmt.Sprint(err), want) {
-			t.Errorf("%q: %+v, %v", want, answer, err)
-		}
-	}
-	now = now.Truncate(time.Nanosecond)
-	answer, err := present.Consumption(t.Context(), views, &wire.ConsumptionQuery{From: "1"}, now)
-	if err != nil || answer.To != now.UTC().Format(time.RFC3339Nano) || answer.Sequence != views.View().Sequence() {
-		t.Errorf("until now, %s: %+v, %v", now, answer, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestOneParser: no other file of the REST APIs reads query strings or forms, so
@@ -101,9 +102,7 @@ func TestBelieveProxies(t *testing.T) {
 	t.Parallel()
 	var trusted [2]rest.ProxyRange
 	for i, text := range []string{"10.0.0.1", "fd00::/8"} {
-		if err := trusted[i].UnmarshalText([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, trusted[i].UnmarshalText([]byte(text)))
 	}
 	handler := rest.BelieveProxies(trusted[:], http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", rest.Base(r)+"/x")

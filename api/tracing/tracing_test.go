@@ -9,6 +9,8 @@ import (
 
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestHangingReceiver: spans for a receiver that hangs do not pile up, and hold up neither requests
@@ -20,9 +22,7 @@ func TestHangingReceiver(t *testing.T) {
 	t.Cleanup(server.Close)
 	defer close(hangs)
 	tracer, err := Start(t.Context(), Options{URL: server.URL, Ratio: new(1.0), Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, err)
 	const spans = 2 * maxSpans
 	for range spans {
 		_, span := tracer.tracer.Start(t.Context(), "a request")
@@ -41,9 +41,7 @@ func TestHangingReceiver(t *testing.T) {
 	close(held)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := tracer.Stop(ended); err != nil {
-		t.Error(err)
-	}
+	ledgertest.OK(t, tracer.Stop(ended))
 }
 
 // TestAskedTracesAreBounded: clients that want everything recorded get a part of

@@ -52,9 +52,8 @@ func TestEncodedIsOwn(t *testing.T) {
 		ledgertest.OK(t, err)
 		was := bytes.Clone(first)
 		for range 10 {
-			if _, err := encoding.Encode(strings.Repeat("b", size), encoding.TypeMsgpack); err != nil {
-				t.Fatal(err)
-			}
+			_, err := encoding.Encode(strings.Repeat("b", size), encoding.TypeMsgpack)
+			ledgertest.OK(t, err)
 		}
 		if !bytes.Equal(first, was) {
 			t.Errorf("a message of %d bytes has changed", size)

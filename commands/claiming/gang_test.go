@@ -3,7 +3,6 @@ package claiming_test
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"testing"
 
@@ -259,75 +258,6 @@ func gangText(members []candidates.Ranked) (text string) {
 		text += fmt.Sprintf("scores %v\n", m.Score)
 	}
 	return text
-}
-
-// fabric is a topology of blocks of racks, with hosts that have room for some members each.
-func fabric(racks ...[]int64) (*ledger.Topology, []*ledger.Provider) {
-	top := &ledger.Topology{Name: "fabric", Levels: []string{"block", "rack"}}
-	var hosts []*ledger.Provider
-	for b := range (len(racks) + 1) / 2 {
-		block := ledger.TopologyMember{Aggregate: ledgertest.ID(4, byte(b)), Name: fmt.Sprint("b", b)}
-		top.Members = append(top.Members, block)
-	}
-	for r, rooms := range racks {
-		rack := ledgertest.ID(3, byte(r))
-		top.Members = append(top.Members, ledger.TopologyMember{
-			Aggregate: rack, Level: 1, Name: fmt.Sprint("r", r), Parent: ledgertest.ID(4, byte(r/2)),
-		})
-		for _, room := range rooms {
-			id := ledgertest.ID(1, byte(len(hosts)))
-			hosts = append(hosts, &ledger.Provider{
-				UUID: id, Root: id, CreatedAt: int64(len(hosts)), Aggregates: []ledger.UUID{rack},
-				Inventories: units(room),
-			})
-		}
-	}
-	return top, hosts
-}
-
-// TestGangInTopology: a gang stands in one domain, in whole slices, spread as it says, or nowhere.
-func TestGangInTopology(t *testing.T) {
-	t.Parallel()
-	top, hosts := fabric([]int64{8, 8, 3}, []int64{8, 5}, []int64{12, 12}, []int64{7})
-	rack := func(n byte) ledger.UUID { return ledgertest.ID(3, n) }
-	for name, one := range map[string]struct {
-		members int
-		rule    demand.GangRule
-		want    map[ledger.UUID]int
-	}{
-		"the tightest rack":        {13, demand.GangRule{Within: "rack"}, map[ledger.UUID]int{rack(1): 13}},
-		"whole slices":             {16, demand.GangRule{Within: "rack", Slices: 8}, map[ledger.UUID]int{rack(0): 16}},
-		"no rack has three slices": {24, demand.GangRule{Within: "rack", Slices: 8}, map[ledger.UUID]int{}},
-		"a block has three slices": {
-			24, demand.GangRule{Within: "smallest", Slices: 8}, map[ledger.UUID]int{rack(0): 16, rack(1): 8},
-		},
-		"over the racks of a block": {
-			6, demand.GangRule{Within: "block", Spread: demand.SpreadOver{Level: "rack"}},
-			map[ledger.UUID]int{rack(2): 3, rack(3): 3},
-		},
-		"more than any block has": {33, demand.GangRule{Within: "block"}, map[ledger.UUID]int{}},
-	} {
-		one.rule.Topology = "fabric"
-		c := &demand.Claim{
-			For:      []demand.ClaimConsumer{{Consumer: ledgertest.ID(2, 1), Project: "p", User: "u", Count: one.members}},
-			Requests: []demand.CandidateRequest{{Groups: []demand.RequestGroup{{Resources: map[string]int64{vcpu: 1}}}}},
-			Gang:     []demand.GangRule{one.rule},
-		}
-		if r := c.Check(); r != nil {
-			t.Fatal(r)
-		}
-		search := searchOf(vcpu, hosts)
-		search.Named.Topology = func(string) (*ledger.Topology, bool, error) { return top, true, nil }
-		found, racks := commandstest.Must(search.Run(context.Background(), c)), make(map[ledger.UUID]int)
-		for _, choice := range found.Choices {
-			for _, member := range choice.Members {
-				racks[member.Root.Aggregates[0]]++
-			}
-		}
-		if !maps.Equal(racks, one.want) || found.Spent {
-			t.Errorf("%s: %v, want %v (uncertain: %v)", name, racks, one.want, found.Spent)
-		}
-	}
 }
 
 // TestGangOfDevices: each of 64 consumers gets the 8 devices of a host, of 100 that have all

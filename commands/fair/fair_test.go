@@ -44,24 +44,6 @@ func TestClientsTakeTurns(t *testing.T) {
 	}
 }
 
-// TestQueuesAreBounded: a client fills half of a queue, and after that each has its share
-// until all is full.
-func TestQueuesAreBounded(t *testing.T) {
-	t.Parallel()
-	q := fair.Queue[int]{Most: 20, Share: 2}
-	var waiting []int
-	for _, client := range []string{"greedy", "a", "b", "c", "d", "e", "late"} {
-		before := q.Len()
-		for i := range 100 {
-			q.Add(client, i)
-		}
-		waiting = append(waiting, q.Len()-before)
-	}
-	if want := []int{10, 2, 2, 2, 2, 2, 0}; !slices.Equal(waiting, want) {
-		t.Errorf("%v are waiting, want %v", waiting, want)
-	}
-}
-
 // TestRequestsAreBounded: a client, and all together, have so many requests under way, and
 // one that ends makes room.
 func TestRequestsAreBounded(t *testing.T) {
@@ -313,9 +295,7 @@ func TestAside(t *testing.T) {
 			}
 			time.Sleep(2 * fair.Limit)
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		ledgertest.OK(t, err)
 		if err := slow.Pause(t.Context()); err != nil {
 			t.Errorf("after waiting for the client: %v", err)
 		}

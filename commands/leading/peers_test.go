@@ -3,8 +3,6 @@ package leading
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +12,7 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/commands/encoding"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -67,10 +66,13 @@ func TestAnswersArriveWhole(t *testing.T) {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
-	for reason, want := range failures {
+	for want, passes := range map[error]bool{
+		commands.ErrBusy: true, commands.ErrStopped: true, commands.ErrNoAnswer: true, commands.ErrUnreadable: true,
+		commands.ErrNotLeading: true, commands.ErrLogUnavailable: true, fair.ErrBudget: false,
+	} {
 		_, err := carry(t, commands.Outcome{}, fmt.Errorf("because: %w", want))
-		if !errors.Is(err, want) {
-			t.Errorf("%s became %v", reason, err)
+		if !errors.Is(err, want) || commands.Passing(err) != passes {
+			t.Errorf("%v became %v", want, err)
 		}
 	}
 	if _, err := carry(t, commands.Outcome{}, errors.New("something else")); err == nil || again(err) {
@@ -89,17 +91,4 @@ func carry(t *testing.T, outcome commands.Outcome, err error) (commands.Outcome,
 		t.Errorf("sequence %d", got.Sequence)
 	}
 	return got.outcome()
-}
-
-// TestFailuresAreKnown: every passing error keeps its meaning between replicas.
-func TestFailuresAreKnown(t *testing.T) {
-	for _, err := range []error{
-		commands.ErrBusy, commands.ErrStopped, commands.ErrNoAnswer, commands.ErrUnreadable, commands.ErrNotLeading,
-		commands.ErrLogUnavailable,
-	} {
-		passedOn := slices.Collect(maps.Values(failures))
-		if !slices.Contains(passedOn, err) || !commands.Passing(err) {
-			t.Errorf("%v is not among the failures that are passed on", err)
-		}
-	}
 }

@@ -369,3 +369,46 @@ func TestClaimsOfDevices(t *testing.T) {
 		t.Errorf("it must be rejected: %+v", o)
 	}
 }
+
+// TestRaceForReservation: claims for one consumer and for two draw on one reservation at once.
+// Every slot is given away once, and the reservation ends with its last slot.
+func TestRaceForReservation(t *testing.T) {
+	const hosts, slots = 5, 4
+	l := start(t)
+	reservation := commandstest.NewID()
+	all := commands.ConsumerAllocations{Consumer: reservation, Project: "p", User: "u"}
+	for _, host := range l.Providers(t, hosts, units(slots+2)) {
+		all.Resources = append(all.Resources, commands.ProviderAllocation{Provider: host, Class: "VCPU", Amount: slots})
+	}
+	l.Accept(t, &commands.Reserve{Seconds: 3600, Allocations: []commands.ConsumerAllocations{all}})
+	var mu sync.Mutex
+	won := map[ledger.UUID]int{}
+	var claims sync.WaitGroup
+	for i := range 2 * hosts * slots {
+		claims.Go(func() {
+			c := oneCore()
+			c.For[0].FromReservation, c.For[0].Count = &reservation, 1+i%2
+			o := l.Submit(t, c)
+			switch codeOf(o.Rejection) {
+			case "":
+				mu.Lock()
+				defer mu.Unlock()
+				for _, place := range placesOf(t, o) {
+					won[place]++
+				}
+			case demand.CodeNoCandidates, demand.CodeNoReservation:
+			default:
+				t.Errorf("it was rejected with %s", o.Rejection)
+			}
+		})
+	}
+	claims.Wait()
+	for id, n := range won {
+		if n != slots {
+			t.Errorf("of host %s %d slots of %d were given away", id, n, slots)
+		}
+	}
+	if _, exists, err := l.Views.View().Consumer(reservation); len(won) != hosts || exists || err != nil {
+		t.Errorf("%d hosts of %d were drawn on, and the reservation is still there: %v, %v", len(won), hosts, exists, err)
+	}
+}

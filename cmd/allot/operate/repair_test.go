@@ -45,9 +45,8 @@ func history(t testing.TB, n int, other uint64) (entries [][]byte, head ledger.H
 		if uint64(i+1) == other {
 			record.Actor = "another"
 		}
-		if _, _, err := builder.Add(record, 1<<20); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := builder.Add(record, 1<<20)
+		ledgertest.OK(t, err)
 		commit, encoded, err := builder.Seal()
 		ledgertest.OK(t, err)
 		entries, head = append(entries, encoded), commit.Head()

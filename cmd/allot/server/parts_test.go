@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // diary lists what happened to parts, in order.
@@ -107,9 +109,7 @@ func TestStopDuringStart(t *testing.T) {
 			started := make(chan error, 1)
 			go func() { started <- p.start(t.Context(), open, follow, lead) }()
 			<-under
-			if err := p.stop(open, follow, lead); err != nil {
-				t.Error(err)
-			}
+			ledgertest.OK(t, p.stop(open, follow, lead))
 			if err := <-started; !errors.Is(err, errStopped) {
 				t.Errorf("got %v", err)
 			}
@@ -155,18 +155,14 @@ func TestPartFailsAtRunTime(t *testing.T) {
 			list[3].run = func() error { <-end; d.note("~", "d"); return c.returns }
 			list[3].stop = func() error { d.note("-", "d"); finish(); return nil }
 			p := quietParts(list)
-			if err := p.start(t.Context(), open, follow, lead); err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, p.start(t.Context(), open, follow, lead))
 			if c.want != nil {
 				finish()
 				if f := <-p.failed; f.err == nil || f.err.Error() != c.want.Error() || f.past() {
 					t.Errorf("got %v", f)
 				}
 			}
-			if err := p.stop(open, follow, lead); err != nil {
-				t.Error(err)
-			}
+			ledgertest.OK(t, p.stop(open, follow, lead))
 			if c.want == nil {
 				d.wants(t, "+a +b +c +d +e !b -e -d ~d -c -b -a")
 			} else {
@@ -206,15 +202,11 @@ func TestPartFailsWhileOthersStart(t *testing.T) {
 				return ctx.Err()
 			}
 			p := quietParts(list)
-			if err := p.start(t.Context(), c.first...); err != nil {
-				t.Fatal(err)
-			}
+			ledgertest.OK(t, p.start(t.Context(), c.first...))
 			if err := p.start(t.Context(), open, follow, lead); !errors.Is(err, broken) {
 				t.Errorf("got %v", err)
 			}
-			if err := p.stop(open, follow, lead); err != nil {
-				t.Error(err)
-			}
+			ledgertest.OK(t, p.stop(open, follow, lead))
 			d.wants(t, c.want)
 		})
 	}
@@ -231,9 +223,7 @@ func TestFailureOfAnEndedPhase(t *testing.T) {
 	end := make(chan struct{})
 	list[1].run = func() error { <-end; return broken }
 	p := quietParts(list)
-	if err := p.start(t.Context(), open, follow); err != nil {
-		t.Fatal(err)
-	}
+	ledgertest.OK(t, p.start(t.Context(), open, follow))
 	for range 3 {
 		if err := p.start(t.Context(), lead); !errors.Is(err, broken) {
 			t.Errorf("lead started: %v", err)
@@ -248,7 +238,5 @@ func TestFailureOfAnEndedPhase(t *testing.T) {
 	if f := <-p.failed; f.past() {
 		t.Error("the failure of a part that was not stopped counts as past")
 	}
-	if err := p.stop(open, follow, lead); err != nil {
-		t.Error(err)
-	}
+	ledgertest.OK(t, p.stop(open, follow, lead))
 }

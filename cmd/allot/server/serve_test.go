@@ -74,9 +74,8 @@ func TestLeadStopsAndStarts(t *testing.T) {
 func TestLoneServerRaisesTheLevel(t *testing.T) {
 	s := startInside(t)
 	older := &commands.BeginTerm{Leader: "a", Instance: commands.NewID(), Level: ledger.Level - 1}
-	if _, err := s.writer.Load().Submit(t.Context(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: older}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.writer.Load().Submit(t.Context(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: older})
+	ledgertest.OK(t, err)
 	for range 2 {
 		ledgertest.OK(t, s.parts.stop(lead))
 		ledgertest.OK(t, s.parts.start(t.Context(), lead))

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"testing"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestTextsAreCleaned: what a terminal obeys or does not show is escaped, and what people write is not.
@@ -18,9 +20,7 @@ func TestTextsAreCleaned(t *testing.T) {
 			t.Errorf("%q becomes %s, want %s", text, got, want)
 		}
 		encoded, err := json.Marshal(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, err)
 		var back string
 		clean, err := CleanJSON(encoded)
 		if err != nil || json.Unmarshal(clean, &back) != nil || bytes.IndexFunc(clean, hidden) >= 0 {
@@ -46,9 +46,7 @@ func TestTablesAreAligned(t *testing.T) {
 		var out bytes.Buffer
 		p := &Printer{Out: &out, Format: format}
 		p.Columns([]string{"name", "n"})
-		if err := p.Say("%s", "above"); err != nil {
-			t.Fatal(err)
-		}
+		ledgertest.OK(t, p.Say("%s", "above"))
 		if err := p.Rows(rows...); err != nil || out.String() != want {
 			t.Errorf("%d: %q, %v; want %q", format, out.String(), err, want)
 		}

@@ -25,9 +25,8 @@ func filled(t *testing.T, commits int) (*memlog.Log, ledger.Head) {
 			CommandID: ledger.UUID{1, byte(i >> 16), byte(i >> 8), byte(i)}, Command: "CreateTrait", Time: int64(i) + 1, Actor: "admin",
 			Events: []ledger.Event{ledger.TraitCreated{Name: "CUSTOM_TRAIT"}},
 		}
-		if _, _, err := builder.Add(record, 1<<20); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := builder.Add(record, 1<<20)
+		ledgertest.OK(t, err)
 		commit, encoded, err := builder.Seal()
 		ledgertest.OK(t, err)
 		ledgertest.OK(t, ledgertest.Append(log, commit.Sequence, encoded))
