@@ -150,6 +150,15 @@ type failingSigner struct {
 
 func (s failingSigner) Sign([]byte) ([]byte, error) { return nil, s.err }
 
+// TestTwoQuorumsShareAWitness: so nobody gets two histories cosigned as long as each witness signs one.
+func TestTwoQuorumsShareAWitness(t *testing.T) {
+	for n := range 10 {
+		if most := proof.Majority(n); most > n || n > 0 && 2*most != n+1 && 2*most != n+2 {
+			t.Errorf("%d of %d", most, n)
+		}
+	}
+}
+
 // TestFolder: checkpoints are read in the order of the log. One that cannot be read is an error, because a reader that
 // does not see it would believe a log that it contradicts.
 func TestFolder(t *testing.T) {

@@ -19,6 +19,15 @@ type Trust struct {
 	Quorum    int             // how many of them must
 }
 
+// Majority is how many of a number of witnesses are more than half of them; of none, 0. Two histories would
+// need one witness that has signed both.
+func Majority(witnesses int) int {
+	if witnesses == 0 {
+		return 0
+	}
+	return witnesses/2 + 1
+}
+
 // ErrQuorum means that a checkpoint lacks cosignatures. It wraps ErrCheckpoint.
 var ErrQuorum = fmt.Errorf("%w: too few witnesses have cosigned it", ErrCheckpoint)
 

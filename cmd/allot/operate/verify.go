@@ -75,13 +75,13 @@ type keyFlag struct {
 // witnessFlag names the witnesses that must have cosigned checkpoints.
 type witnessFlag struct {
 	Witness []string `help:"Public key of a witness that must have cosigned the checkpoint. May be repeated." placeholder:"VKEY" sep:"none"`
-	Quorum  int      `help:"How many of the witnesses must have; 0: all of them." default:"0" placeholder:"N"`
+	Quorum  int      `help:"How many of the witnesses must have; 0: more than half of them." default:"0" placeholder:"N"`
 }
 
 // trust adds the witnesses to the operator's key.
 func (f witnessFlag) trust(operator keyFlag) (proof.Trust, error) {
 	keys, err := operator.verifiers()
-	trust := proof.Trust{Operator: keys, Quorum: cmp.Or(f.Quorum, len(f.Witness))}
+	trust := proof.Trust{Operator: keys, Quorum: cmp.Or(f.Quorum, proof.Majority(len(f.Witness)))}
 	if err != nil {
 		return trust, err
 	}

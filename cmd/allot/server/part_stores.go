@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,10 +43,7 @@ func (p *notaryPart) start(context.Context) error {
 // witnesses reads who cosigns checkpoints.
 func (c *Command) witnesses() (cfg witness.Config, err error) {
 	if len(c.Witness) == 0 {
-		if c.WitnessQuorum != 0 {
-			err = errors.New("--witness-quorum needs witnesses: name them with --witness \"VKEY URL\"")
-		}
-		return cfg, err
+		return cfg, nil
 	}
 	if c.SigningKey == "" {
 		return cfg, errors.New("--witness needs --signing-key: witnesses cosign what is signed")
@@ -59,9 +55,9 @@ func (c *Command) witnesses() (cfg witness.Config, err error) {
 		}
 		cfg.Witnesses = append(cfg.Witnesses, one)
 	}
-	cfg.Quorum = cmp.Or(c.WitnessQuorum, len(cfg.Witnesses))
+	cfg.Quorum = proof.Majority(len(cfg.Witnesses))
 	if err := cfg.Check(); err != nil {
-		return cfg, fmt.Errorf("--witness-quorum: %w", err)
+		return cfg, fmt.Errorf("--witness: %w", err)
 	}
 	return cfg, nil
 }

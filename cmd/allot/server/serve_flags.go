@@ -54,9 +54,8 @@ type Command struct {
 	NodeProviders bool   `help:"Make each bare metal node a resource provider, too, with an inventory of one unit of its class." group:"Answers:"`
 	BaremetalURL  string `name:"baremetal-url" help:"Beginning of the links in answers of the bare metal API; default: the host that the client named, with /baremetal." placeholder:"URL" group:"Answers:"`
 
-	SigningKey    string   `help:"File with a private key that allot signing-key made. The server signs checkpoints of the log with it." type:"existingfile" placeholder:"FILE" usual:"" group:"Archives and checkpoints:"`
-	Witness       []string `help:"Public key of a witness, a blank, and its URL (c2sp.org/tlog-witness): signed checkpoints of now are answered only with its cosignature. May be repeated." placeholder:"\"VKEY URL\"" sep:"none" group:"Archives and checkpoints:"`
-	WitnessQuorum int      `help:"How many of the witnesses must have cosigned a checkpoint; 0: all of them." default:"0" placeholder:"N" group:"Archives and checkpoints:"`
+	SigningKey string   `help:"File with a private key that allot signing-key made. The server signs checkpoints of the log with it." type:"existingfile" placeholder:"FILE" usual:"" group:"Archives and checkpoints:"`
+	Witness    []string `help:"Public key of a witness, a blank, and its URL (c2sp.org/tlog-witness): signed checkpoints of now are answered only with the cosignatures of more than half of them. May be repeated." placeholder:"\"VKEY URL\"" sep:"none" group:"Archives and checkpoints:"`
 
 	Metrics string `help:"HOST:PORT that serves /metrics in Prometheus's format, without a token; empty: none." placeholder:"HOST:PORT" usual:"" group:"Messages, metrics and traces:"`
 

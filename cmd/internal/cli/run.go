@@ -20,7 +20,7 @@ import (
 type Common struct {
 	Config  string           `help:"YAML file with flags as keys; ALLOT_NAME in the environment and the command line override it." type:"path" placeholder:"FILE"`
 	HelpAll helpAll          `help:"Show help with all flags." env:"-"`
-	Short   kong.VersionFlag `name:"version" help:"Print the version." env:"-"`
+	Short   kong.VersionFlag `name:"version" help:"Print the version." env:"-" hidden:""`
 
 	Completion CompletionCommand `cmd:"" group:"About the program:" help:"Print a script for shell completion." example:"completion bash"`
 	Manual     ManualCommand     `cmd:"" group:"About the program:" help:"Print the man page." example:"manual"`
