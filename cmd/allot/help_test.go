@@ -18,7 +18,7 @@ func TestHelp(t *testing.T) {
 	if run("help", "serve") != usual {
 		t.Error("allot help serve is not allot serve --help")
 	}
-	if n := strings.Count(usual, "\n  --") + strings.Count(usual, "\n      --") - 3; n != 15 {
+	if n := strings.Count(usual, "\n  --") + strings.Count(usual, "\n      --") - 2; n != 15 {
 		t.Errorf("%d flags are usual:\n%s", n, usual)
 	}
 	if n := strings.Count(run("manual"), "\n"); n >= 400 {
