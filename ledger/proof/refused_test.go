@@ -150,7 +150,7 @@ type failingSigner struct {
 
 func (s failingSigner) Sign([]byte) ([]byte, error) { return nil, s.err }
 
-// TestTwoQuorumsShareAWitness: so nobody gets two histories cosigned as long as each witness signs one.
+// TestTwoQuorumsShareAWitness: so no two histories are cosigned as long as each witness signs one.
 func TestTwoQuorumsShareAWitness(t *testing.T) {
 	for n := range 10 {
 		if most := proof.Majority(n); most > n || n > 0 && 2*most != n+1 && 2*most != n+2 {
