@@ -161,3 +161,22 @@ func TestOrderOfParts(t *testing.T) {
 		t.Errorf("%s stops after the data folder was given to others", stops[len(stops)-1])
 	}
 }
+
+// TestMoreThanHalfOfTheWitnessesMustCosign: a server asks for so many, and for witnesses that differ.
+func TestMoreThanHalfOfTheWitnessesMustCosign(t *testing.T) {
+	c := &Command{SigningKey: "key"}
+	for n, want := range []int{0, 1, 2, 2, 3, 3} {
+		if n > 0 {
+			c.Witness = append(c.Witness, ledgertest.WitnessKey(t, fmt.Sprintf("w%d.example", n))+" http://w.example")
+		}
+		if cfg, err := c.witnesses(); err != nil || len(cfg.Witnesses) != n || cfg.Quorum != want {
+			t.Errorf("%d of %d witnesses, want %d: %v", cfg.Quorum, n, want, err)
+		}
+	}
+	twice, unsigned := &Command{SigningKey: "key", Witness: append(c.Witness, c.Witness[0])}, &Command{Witness: c.Witness}
+	for _, c := range []*Command{twice, unsigned} {
+		if cfg, err := c.witnesses(); err == nil {
+			t.Errorf("%+v", cfg)
+		}
+	}
+}
