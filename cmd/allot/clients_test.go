@@ -150,19 +150,13 @@ var suggestions = regexp.MustCompile(`(?m)^  .*\n`)
 func converse(t *testing.T, client *exec.Cmd, path string) {
 	t.Helper()
 	const end = "end-of-answer" // no command, which the client says
-	commands, script := 0, ""
-	for line := range strings.Lines(read(t, path)) {
-		if !strings.ContainsAny(line[:1], "# \n") {
-			commands++
-			script += line + end + "\n"
-		}
-	}
-	client.Stdin = strings.NewReader(script)
+	commands := ledgertest.Asked(path)
+	client.Stdin = strings.NewReader(strings.Join(commands, "\n"+end+"\n") + "\n" + end + "\n")
 	client.Env = append(client.Environ(), "PYTHONUNBUFFERED=1", "PYTHONWARNINGS=ignore", "HOME="+t.TempDir())
 	out, err := client.CombinedOutput()
 	answers := strings.Split(suggestions.ReplaceAllString(string(out), ""), "'"+end+"' is not ")
-	if err != nil || len(answers) != commands+1 {
-		t.Fatalf("%v: %d answers to %d commands:\n%s", err, len(answers)-1, commands, out)
+	if err != nil || len(answers) != len(commands)+1 {
+		t.Fatalf("%v: %d answers to %d commands:\n%s", err, len(answers)-1, len(commands), out)
 	}
 	ledgertest.Answers(t, path, func(_, want string) string {
 		answer := answers[0]

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -20,6 +19,7 @@ import (
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/demand"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // Entities of the project p, to which the tenant is bound, and of q.
@@ -34,15 +34,10 @@ const (
 
 // bodies are the bodies of nats_requests.txt, by subject.
 var bodies = sync.OnceValue(func() map[string]string {
-	text, err := os.ReadFile("testdata/nats_requests.txt")
-	if err != nil {
-		panic(err)
-	}
 	found := make(map[string]string)
-	for line := range strings.Lines(string(text)) {
-		if subject, body, is := strings.Cut(line, " "); is && subject != "#" {
-			found[subject] = strings.TrimSpace(body)
-		}
+	for _, line := range ledgertest.Asked("testdata/nats_requests.txt") {
+		subject, body, _ := strings.Cut(line, " ")
+		found[subject] = body
 	}
 	return found
 })

@@ -40,6 +40,16 @@ func Answers(t *testing.T, path string, answer func(line, want string) string) {
 	}
 }
 
+// Asked are the lines of a file for Answers that are given an answer.
+func Asked(path string) (lines []string) {
+	for line := range strings.SplitSeq(string(Must(os.ReadFile(path))), "\n") {
+		if line != "" && !strings.ContainsAny(line[:1], "# ") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
 // Has is what is wanted, for Answers, if a text has each line of it somewhere; else the text.
 func Has(text, want string) string {
 	for line := range strings.SplitSeq(want, "\n") {

@@ -44,16 +44,11 @@ var recorded = func() (answers map[string]json.RawMessage) {
 
 // asks are the parameters of all questions, as asks.txt has them.
 var asks = sync.OnceValue(func() map[string][]string {
-	text, err := os.ReadFile("testdata/asks.txt")
-	if err != nil {
-		panic(err)
-	}
 	found := make(map[string][]string)
-	for line := range strings.Lines(string(text)) {
-		if words := strings.Fields(line); len(words) > 0 && !strings.ContainsAny(line[:1], "# ") {
-			name := nameOf(words)
-			found[name] = words[len(strings.Fields(name)):]
-		}
+	for _, line := range ledgertest.Asked("testdata/asks.txt") {
+		words := strings.Fields(line)
+		name := nameOf(words)
+		found[name] = words[len(strings.Fields(name)):]
 	}
 	return found
 })

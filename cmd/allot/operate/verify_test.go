@@ -13,7 +13,9 @@ func TestMoreThanHalfOfTheWitnessesAreWanted(t *testing.T) {
 		all = append(all, ledgertest.WitnessKey(t, name))
 	}
 	operator := keyFlag{PublicKey: ledgertest.PublicKey(t, "operator.example")}
-	for _, c := range []struct{ witnesses, asked, want int }{{0, 0, 0}, {1, 0, 1}, {2, 0, 2}, {3, 0, 2}, {3, 1, 1}, {3, 3, 3}} {
+	for _, c := range []struct{ witnesses, asked, want int }{
+		{0, 0, 0}, {1, 0, 1}, {2, 0, 2}, {3, 0, 2}, {3, 1, 1}, {3, 3, 3},
+	} {
 		trust, err := witnessFlag{Witness: all[:c.witnesses], Quorum: c.asked}.trust(operator)
 		if err != nil || len(trust.Witnesses) != c.witnesses || trust.Quorum != c.want {
 			t.Errorf("%+v: %d of %d, %v", c, trust.Quorum, len(trust.Witnesses), err)
