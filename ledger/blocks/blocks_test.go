@@ -22,7 +22,7 @@ func server(t *testing.T, store string) (log *embedded.Log, stop func()) {
 	t.Helper()
 	ns := ledgertest.Must(embedded.Start(context.Background(), embedded.Config{StoreDir: store, LazySync: true}))
 	nc := ledgertest.Must(ns.Connect())
-	log = ledgertest.Must(ns.OpenLog(context.Background(), nc, jetstream.Config{MayCreate: true}))
+	log = ledgertest.Must(ns.OpenLog(t.Context(), nc, jetstream.Config{MayCreate: true, AckTimeout: ledgertest.Hang}))
 	return log, func() {
 		nc.Close()
 		ns.Shutdown()

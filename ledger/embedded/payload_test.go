@@ -43,7 +43,7 @@ func TestPayload(t *testing.T) {
 				t.Errorf("this process's own connection: told %d", got)
 			}
 		}
-		stream, err := jetstream.Open(t.Context(), log, jetstream.Config{MayCreate: true})
+		stream, err := jetstream.Open(t.Context(), log, jetstream.Config{MayCreate: true, AckTimeout: ledgertest.Hang})
 		ledgertest.OK(t, err)
 		ledgertest.OK(t, ledgertest.Append(stream, 1, make([]byte, stream.MaxCommitBytes())))
 		large := make([]byte, 2*most) // answers may be larger

@@ -1,6 +1,7 @@
 package logtest
 
 import (
+	"cmp"
 	"context"
 	"testing"
 
@@ -22,9 +23,9 @@ func StartNATS(t testing.TB, cfg embedded.Config) (*embedded.Server, *nats.Conn)
 	return ns, nc
 }
 
-// OpenLog opens the log in JetStream over a connection.
+// OpenLog opens the log in JetStream over a connection. A machine that does much else is no silent log.
 func OpenLog(t testing.TB, nc *nats.Conn, cfg jetstream.Config) *jetstream.Log {
 	t.Helper()
-	log := ledgertest.Must(jetstream.Open(context.Background(), nc, cfg))
-	return log
+	cfg.AckTimeout = cmp.Or(cfg.AckTimeout, ledgertest.Hang)
+	return ledgertest.Must(jetstream.Open(context.Background(), nc, cfg))
 }

@@ -188,7 +188,7 @@ func TestScrubberOfAReplica(t *testing.T) {
 	views := open(t, filepath.Join(w.dir, "readmodel"))
 	store := filepath.Join(w.dir, "log")
 	ns, nc := logtest.StartNATS(t, embedded.Config{StoreDir: store})
-	log := ledgertest.Must(ns.OpenLog(t.Context(), nc, jetstream.Config{MayCreate: true}))
+	log := ledgertest.Must(ns.OpenLog(t.Context(), nc, jetstream.Config{MayCreate: true, AckTimeout: ledgertest.Hang}))
 	for i, data := range w.encoded {
 		ledgertest.OK(t, ledgertest.Append(log, uint64(i+1), data))
 	}

@@ -49,7 +49,7 @@ func TestLeaveComesBeforeTheLogGoes(t *testing.T) {
 	ledgertest.OK(t, err)
 	nc, err := nats.Connect()
 	ledgertest.OK(t, err)
-	log, err := jetstream.Open(t.Context(), nc, jetstream.Config{MayCreate: true})
+	log, err := jetstream.Open(t.Context(), nc, jetstream.Config{MayCreate: true, AckTimeout: ledgertest.Hang})
 	ledgertest.OK(t, err)
 	for _, commit := range ledgertest.Commits(t, 20) {
 		appended := make(chan error, 1)
