@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"math"
+	"math/bits"
 	"slices"
 	"strings"
 )
@@ -83,9 +84,13 @@ func CounterAbove(f Forest, parent UUID, name string) (*Provider, bool) {
 // Drawn returns how much is drawn from the counter of a provider by those below it. More is what is
 // used of an inventory beside what its provider says; nil: nothing.
 func Drawn(f Forest, top UUID, name string, more func(provider UUID, class ClassID) int64) int64 {
-	d := drawing{forest: f, name: name, more: more}
+	return drawnFrom(f, top, name, more).amount()
+}
+
+func drawnFrom(f Forest, top UUID, name string, more func(provider UUID, class ClassID) int64) *drawing {
+	d := &drawing{forest: f, name: name, more: more}
 	d.below(top)
-	return min(d.sum+int64(len(d.modes)), MaxDrawn)
+	return d
 }
 
 // Overdraws reports whether more use would draw more from a counter of a provider than there is. Of what is
@@ -94,20 +99,40 @@ func Overdraws(
 	f Forest, top *Provider, name string, more func(provider UUID, class ClassID) int64,
 ) (asked int64, overdraws bool) {
 	counter, _ := top.Counter(name)
-	after := Drawn(f, top.UUID, name, more)
-	if after <= counter.Total {
+	after := drawnFrom(f, top.UUID, name, more)
+	if after.amount() <= counter.Total {
 		return 0, false
 	}
-	asked = after - Drawn(f, top.UUID, name, nil)
-	return asked, asked > 0
+	before := drawnFrom(f, top.UUID, name, nil)
+	low, borrow := bits.Sub64(after.low, before.low, 0)
+	high, less := bits.Sub64(after.high, before.high, borrow)
+	if less != 0 || high == 0 && low == 0 {
+		return 0, false
+	}
+	return (&drawing{high: high, low: low}).amount(), true
 }
 
 type drawing struct {
-	forest Forest
-	name   string
-	more   func(UUID, ClassID) int64
-	sum    int64
-	modes  []string
+	forest    Forest
+	name      string
+	more      func(UUID, ClassID) int64
+	high, low uint64 // the sum: many may draw more than the largest amount together
+	modes     []string
+}
+
+// amount is the sum, up to MaxDrawn.
+func (d *drawing) amount() int64 {
+	if d.high > 0 {
+		return MaxDrawn
+	}
+	return int64(min(d.low, MaxDrawn))
+}
+
+// add adds the product of two positive amounts.
+func (d *drawing) add(a, b int64) {
+	high, low := bits.Mul64(uint64(a), uint64(b))
+	sum, carry := bits.Add64(d.low, low, 0)
+	d.high, d.low = d.high+high+carry, sum
 }
 
 func (d *drawing) below(top UUID) {
@@ -134,19 +159,12 @@ func (d *drawing) of(p *Provider) {
 		switch {
 		case used <= 0:
 		case draw.Mode == "":
-			d.sum = min(d.sum+times(used, draw.Amount), MaxDrawn)
+			d.add(used, draw.Amount)
 		case !slices.Contains(d.modes, draw.Mode):
 			d.modes = append(d.modes, draw.Mode)
+			d.add(1, 1)
 		}
 	}
-}
-
-// times multiplies two positive amounts, up to MaxDrawn.
-func times(a, b int64) int64 {
-	if a > MaxDrawn/b {
-		return MaxDrawn
-	}
-	return a * b
 }
 
 // Drawing reports whether any provider draws from a counter.
