@@ -417,7 +417,7 @@ func (r *reader) treeAfter() error {
 // end checks that nothing follows the trailer, and that the zstd stream is whole.
 func (r *reader) end() error {
 	if _, err := r.dec.PeekCode(); !errors.Is(err, io.EOF) {
-		return damaged("there are bytes after the end: %v", err)
+		return damaged("there are bytes after the end")
 	}
 	return nil
 }

@@ -201,6 +201,9 @@ func (c *Restore) end(ctx context.Context, log *archive.Log) (ledger.Head, error
 	if err != nil {
 		return ledger.Head{}, err
 	}
+	if last == 0 {
+		return ledger.Head{}, fmt.Errorf("%w: it has no part", archive.ErrEmpty)
+	}
 	to := last
 	if n, err := strconv.ParseUint(c.At, 10, 64); err == nil {
 		to = n

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/allot-project/allot/cmd/internal/cli"
@@ -111,7 +112,7 @@ func (c *mending) mend(
 	}
 	log := &mergedLog{copies: copies.list, seen: copies.seen, to: c.CutAfter}
 	if c.CutAfter > 0 {
-		log.seen = nil
+		log.seen = slices.DeleteFunc(log.seen, func(s blocks.Seen) bool { return s.Sequence > c.CutAfter })
 	}
 	if err = log.measure(ctx); err == nil {
 		if err = os.RemoveAll(d.Path(repairFolder)); err == nil {

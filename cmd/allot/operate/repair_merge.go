@@ -76,6 +76,9 @@ func (l *mergedLog) measure(ctx context.Context) error {
 	if err := cmp.Or(m.lacks(), err); err != nil {
 		return err
 	}
+	if l.head.Sequence < l.to {
+		return fmt.Errorf("nothing comes after sequence %d: the copies end with %d; nothing was changed", l.to, l.head.Sequence)
+	}
 	for _, s := range l.seen {
 		if have := digests[s.Sequence]; s.Sequence > 0 && have != s.Digest {
 			return fmt.Errorf("%w: commit %d has the digest %s, and %s knows it with %s; %s",

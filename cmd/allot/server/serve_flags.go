@@ -194,12 +194,11 @@ func (c *Command) checkAddresses() (faults []error) {
 			continue
 		}
 		listener, err := net.Listen("tcp", one.address)
-		if err == nil {
-			err = listener.Close()
-		}
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%s %s: %w", one.flag, one.address, err))
+			continue
 		}
+		defer func() { _ = listener.Close() }() // at the end: two flags may name one address
 	}
 	return faults
 }
