@@ -106,6 +106,9 @@ func (c *PlaceProject) decide(s *ledger.State) ([]ledger.Event, *demand.Rejectio
 	}
 	depth := 0
 	for above := c.Parent; above != ""; depth++ {
+		if above == c.Project && depth == 0 {
+			return nil, projectLoop(c.Project, "no project is below itself")
+		}
 		if above == c.Project {
 			return nil, projectLoop(c.Project, fmt.Sprintf("project %s is below %s already", c.Parent, c.Project))
 		}

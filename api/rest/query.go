@@ -113,6 +113,9 @@ func (q *Query) TakeAt(r *http.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if found && value == "" {
+		return "", errors.New("'at' is empty: leave it out for the present")
+	}
 	if found {
 		at = value
 	}

@@ -3,6 +3,7 @@ package ask
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/cmd/internal/cli"
+	"github.com/allot-project/allot/commands/document"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -380,19 +382,18 @@ func (c *whatIf) body() (map[string]any, error) {
 
 // readFile reads the JSON of a file, or of standard input.
 func readFile(name string, into any) error {
-	in := os.Stdin
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = f.Close() }() // nothing was written
-		in = f
+	read := os.ReadFile
+	if name == "-" {
+		read = func(string) ([]byte, error) { return io.ReadAll(os.Stdin) }
 	}
-	dec := json.NewDecoder(in)
+	data, err := read(name)
+	if err != nil {
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	dec.UseNumber()
-	if err := dec.Decode(into); err != nil {
+	if err := cmp.Or(document.Check(data), dec.Decode(into)); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil

@@ -131,8 +131,11 @@ func (a *asked) take(ctx context.Context, node *kong.Node) error {
 		values = append(values, flag.Value)
 	}
 	names := make(map[string]string)
-	for _, value := range values {
+	for i, value := range values {
 		name := value.Tag.Get("query")
+		if text, is := value.Target.Interface().(string); is && text == "" && (i < len(node.Positional) && value.Required || name == "by") {
+			return fmt.Errorf("%s: it must not be empty", value.Summary())
+		}
 		if name == "" {
 			continue
 		}

@@ -101,7 +101,7 @@ type series struct {
 	Name   string `arg:"" help:"Uuid or name of the provider, or id of the project." query:"name"`
 	Since  string `help:"From this RFC 3339 time on; default: a day before the end." query:"since"`
 	Until  string `help:"Up to this RFC 3339 time; default: now." query:"until"`
-	Points int    `help:"Number of moments, 1 to 500." default:"24" least:"1" query:"points"`
+	Points int    `help:"Number of moments, 2 to 500." default:"24" least:"2" query:"points"`
 }
 
 type consumption struct {

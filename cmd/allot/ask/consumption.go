@@ -58,8 +58,11 @@ func consumed(ctx context.Context, a *asked) error {
 			err = a.Rows(rows...)
 		}
 		next := field(answer, "next")
-		if err != nil || next == "" {
-			return errors.Join(err, a.Say("\nfrom %s to %s", field(answer, "from"), field(answer, "to")))
+		if err != nil {
+			return err
+		}
+		if next == "" {
+			return a.Say("\nfrom %s to %s", field(answer, "from"), field(answer, "to"))
 		}
 		request.Query.Set("after", next)
 		request.Query.Set("to", field(answer, "to"))

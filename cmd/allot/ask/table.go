@@ -162,18 +162,18 @@ func init() { // the functions in it know the table
 		},
 		"preferences list": {
 			example: "preferences list", path: "/preferences", rows: "preferences",
-			columns: []column{col("name", "name"), col("since", "sequence"), col("prefers", "prefer").as(document)},
+			columns: []column{col("name", "name"), col("since", "sequence"), col("prefers", "prefer").as(asJSON)},
 		},
 		"preferences show": {
 			example: "preferences show gold", path: "/preferences/{name}", rows: "versions",
-			columns: []column{col("commit", "sequence"), col("prefers", "prefer").as(document)},
+			columns: []column{col("commit", "sequence"), col("prefers", "prefer").as(asJSON)},
 		},
 		"preferences set":    {example: `preferences set gold '{"order": "pack"}'`, path: "/preferences/{name}", answer: setPreference},
 		"preferences remove": {example: "preferences remove gold", path: "/preferences/{name}", answer: setTo("prefer", "")},
 		"topologies list": {
 			example: "topologies list", path: "/topologies", rows: "topologies",
 			columns: []column{
-				col("name", "name"), col("since", "sequence"), col("levels", "levels").as(document), col("members", "member_count"),
+				col("name", "name"), col("since", "sequence"), col("levels", "levels").as(asJSON), col("members", "member_count"),
 			},
 		},
 		"topologies show": {

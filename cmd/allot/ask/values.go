@@ -117,8 +117,8 @@ func milliseconds(value any) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// document is a value as JSON, such as a preference.
-func document(value any) string {
+// asJSON is a value as JSON, such as a preference.
+func asJSON(value any) string {
 	if value == nil {
 		return "removed"
 	}
