@@ -133,7 +133,8 @@ func (a *asked) take(ctx context.Context, node *kong.Node) error {
 	names := make(map[string]string)
 	for i, value := range values {
 		name := value.Tag.Get("query")
-		if text, is := value.Target.Interface().(string); is && text == "" && (i < len(node.Positional) && value.Required || name == "by") {
+		wanted := i < len(node.Positional) && value.Required || value.HasDefault
+		if text, is := value.Target.Interface().(string); is && text == "" && wanted {
 			return fmt.Errorf("%s: it must not be empty", value.Summary())
 		}
 		if name == "" {
