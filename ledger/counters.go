@@ -109,30 +109,33 @@ func Overdraws(
 	if less != 0 || high == 0 && low == 0 {
 		return 0, false
 	}
-	return (&drawing{high: high, low: low}).amount(), true
+	return sum{high, low}.amount(), true
 }
 
-type drawing struct {
-	forest    Forest
-	name      string
-	more      func(UUID, ClassID) int64
-	high, low uint64 // the sum: many may draw more than the largest amount together
-	modes     []string
-}
+// sum is in 128 bits: many may draw more than the largest amount together.
+type sum struct{ high, low uint64 }
 
 // amount is the sum, up to MaxDrawn.
-func (d *drawing) amount() int64 {
-	if d.high > 0 {
+func (s sum) amount() int64 {
+	if s.high > 0 {
 		return MaxDrawn
 	}
-	return int64(min(d.low, MaxDrawn))
+	return int64(min(s.low, MaxDrawn))
 }
 
 // add adds the product of two positive amounts.
-func (d *drawing) add(a, b int64) {
+func (s *sum) add(a, b int64) {
 	high, low := bits.Mul64(uint64(a), uint64(b))
-	sum, carry := bits.Add64(d.low, low, 0)
-	d.high, d.low = d.high+high+carry, sum
+	total, carry := bits.Add64(s.low, low, 0)
+	s.high, s.low = s.high+high+carry, total
+}
+
+type drawing struct {
+	forest Forest
+	name   string
+	more   func(UUID, ClassID) int64
+	sum
+	modes []string
 }
 
 func (d *drawing) below(top UUID) {

@@ -29,6 +29,7 @@ func namesOfFiles(t *testing.T) map[string]string {
 	for name, contents := range map[string]string{
 		"TEXT": "hello", "BAD_YAML": "data: [\n", "UNKNOWN_KEY": "snapshot-recrods: 5\n", "SECRET": "not as long",
 		"LONG": "0123456789abcdef", "BAD_POLICY": "placement:traits:list: 'role:admin or'\n",
+		"TWICE": `{"levels":[],"levels":["rack"]}`, "MORE": `{"levels":[]} }`,
 	} {
 		names[name] = filepath.Join(dir, strings.ToLower(name))
 		write(t, names[name], contents)

@@ -133,12 +133,12 @@ func (a *asked) take(ctx context.Context, node *kong.Node) error {
 	names := make(map[string]string)
 	for i, value := range values {
 		name := value.Tag.Get("query")
+		if name == "" {
+			continue
+		}
 		wanted := i < len(node.Positional) && value.Required || value.HasDefault
 		if text, is := value.Target.Interface().(string); is && text == "" && wanted {
 			return fmt.Errorf("%s: it must not be empty", value.Summary())
-		}
-		if name == "" {
-			continue
 		}
 		if value.Target.IsZero() && value.Tag.Get("least") == "" {
 			continue // it was not given

@@ -360,9 +360,11 @@ func TestWhatIsKnownIsNotForgotten(t *testing.T) {
 	ledgertest.OK(t, errors.Join(os.MkdirAll(filepath.Dir(mark), 0o750), blocks.WriteHighWater(mark, head)))
 	ledgertest.OK(t, os.CopyFS(filepath.Join(other, datafolder.Aside+"-9"), os.DirFS(filepath.Join(third, datafolder.Log))))
 	before := launchtest.BytesOf(t, third)
-	err := (&Heal{mending{Data: third, Archive: []string{other}}}).Run(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "501 to 600") || launchtest.BytesOf(t, third) != before {
-		t.Fatalf("%v", err)
+	for after, says := range map[uint64]string{0: "501 to 600", 501: "the copies end with 500", 600: "501 to 600"} {
+		err := (&Heal{mending{Data: third, Archive: []string{other}, CutAfter: after}}).Run(t.Context())
+		if err == nil || !strings.Contains(err.Error(), says) || launchtest.BytesOf(t, third) != before {
+			t.Fatalf("after %d: %v", after, err)
+		}
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	ledgertest.OK(t, (&Export{sourceFlags: sourceFlags{Data: whole}, From: 1, File: file}).Run(t.Context()))
