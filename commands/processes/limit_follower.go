@@ -44,7 +44,7 @@ type LimitStatus struct {
 	followed atomic.Int64
 }
 
-// Failures is how often limits could not be followed.
+// Failures is how often limits could not be followed, each of which the log has named by then.
 func (s *LimitStatus) Failures() int64 { return s.failures.Load() }
 
 // Followed is when the ledger last had the limits of its source, as Unix time in
@@ -73,9 +73,9 @@ func (f *LimitFollower) run(ctx context.Context) {
 		if err := f.round(ctx); err == nil {
 			f.cfg.Status.followed.Store(time.Now().UnixNano())
 		} else if ctx.Err() == nil {
-			f.cfg.Status.failures.Add(1)
 			f.cfg.Logger.Warn("limits do not follow Keystone; they stay as they are until the next try",
 				"error", err, "next_in", f.cfg.Every)
+			f.cfg.Status.failures.Add(1)
 		}
 		select {
 		case <-ticks.C:
