@@ -35,7 +35,13 @@ func modelBest(
 	err := candidates.Search(context.Background(), w, req, func(c *candidates.Candidate) bool {
 		providers := providersOf(c)
 		one := judged{text: textOf(req, c), at: len(list), score: modelShares(pref, c)}
-		root, _ := w.Provider(providers[0].Root)
+		home := providers[0]
+		if at := slices.IndexFunc(providers, func(p *ledger.Provider) bool {
+			return !p.HasTrait(candidates.SharingTrait)
+		}); at > 0 {
+			home = providers[at]
+		}
+		root, _ := w.Provider(home.Root)
 		one.score += modelBonus(pref, root, providers)
 		near, holds := modelNear(w, pref, providers, one.score)
 		if !holds {

@@ -191,8 +191,8 @@ func (s *selection) tree(anchor uint32) error {
 func (s *selection) candidate(c *Candidate) bool {
 	providers := c.Providers()
 	root := s.search.root
-	if providers[0].Root != root.UUID { // a sharing provider
-		root, _ = s.world.Provider(providers[0].Root)
+	if home := homeOf(providers); home.Root != root.UUID {
+		root, _ = s.world.Provider(home.Root)
 	}
 	score, holds := s.judge(root, providers)
 	from := distanceOf(s.pref, s.point, root.UUID)
@@ -206,6 +206,12 @@ func (s *selection) candidate(c *Candidate) bool {
 	}
 	s.keep(one)
 	return s.k > 1 || score < s.bound
+}
+
+// homeOf is the provider below whose root a candidate is: the first one that does not share, if there is one.
+func homeOf(providers []*ledger.Provider) *ledger.Provider {
+	at := slices.IndexFunc(providers, func(p *ledger.Provider) bool { return !p.HasTrait(SharingTrait) })
+	return providers[max(0, at)]
 }
 
 func (s *selection) fits(uses []Use) bool { return s.pref.Fits == nil || s.pref.Fits(uses) }
