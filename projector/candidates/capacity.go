@@ -54,6 +54,7 @@ func (r *Ranking) Capacity(ctx context.Context, req *Request) (*Capacity, error)
 		c.uses = append([]Use{}, found.Uses...)
 		return false
 	})
+	c.thrifty = len(p.kinds) == 1
 	err = c.count()
 	r.Assume(c.taken, -1)
 	switch {
@@ -241,6 +242,9 @@ func (s *search) bound(most int) (n int, exact bool, err error) {
 	if !some {
 		return 0, true, nil
 	}
+	if !all {
+		most = s.mostCovered(most)
+	}
 	exact = all && s.untied()
 	for k := range s.plan.kinds {
 		if err := s.work(1 + len(s.lists[k])/4); err != nil {
@@ -344,6 +348,26 @@ func (s *search) covers() (some, all bool) {
 		all = all && always
 	}
 	return true, all
+}
+
+// mostCovered is how many copies there are at most in which some choice for the group without a suffix has
+// what this requires.
+func (s *search) mostCovered(most int) int {
+	s.gather()
+	for _, anyOf := range s.plan.required {
+		sum := 0
+		for k := range s.plan.kinds {
+			if !s.plan.kinds[k].spread {
+				continue
+			}
+			all := s.lists[k]
+			s.lists[k] = slices.DeleteFunc(slices.Clone(all), func(src source) bool { return !hasAny(src.p, anyOf) })
+			copies, _ := s.copiesOf(k, int64(most))
+			s.lists[k], sum = all, sum+int(copies)
+		}
+		most = min(most, sum)
+	}
+	return most
 }
 
 // units is how many groups of a kind a source can serve in all, and in one copy.

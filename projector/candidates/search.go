@@ -53,6 +53,8 @@ type search struct {
 	pools    []pool         // from which members draw
 	counters []string       // of all pools
 	draws    [][]int64      // per kind and counter: what a group draws at least
+	// thrifty: sources that draw less from counters come first.
+	thrifty bool
 	// best, if set, wants only some of the candidates.
 	best *selection
 }

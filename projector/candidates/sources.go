@@ -1,6 +1,7 @@
 package candidates
 
 import (
+	"cmp"
 	"math/bits"
 	"slices"
 
@@ -47,8 +48,21 @@ func (s *search) findSources(k int) error {
 			}
 		}
 	}
+	if s.thrifty {
+		slices.SortStableFunc(list, func(a, b source) int { return cmp.Compare(drawnBy(a.p, slot), drawnBy(b.p, slot)) })
+	}
 	s.lists[k] = list
 	return nil
+}
+
+// drawnBy is how much a slot would draw from counters, all together.
+func drawnBy(p *ledger.Provider, slot *slot) (sum int64) {
+	for _, r := range slot.resources {
+		for _, draw := range p.DrawsOf(r.Class) {
+			sum += r.Amount * draw.Amount
+		}
+	}
+	return sum
 }
 
 // spanned checks member_of of the group without a suffix under the anchor. An
