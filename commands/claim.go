@@ -239,14 +239,32 @@ func (c *Claim) foundIn(s *ledger.State) (*demand.Found, *demand.Rejection) {
 	return nil, new(demand.Found).Nothing() // so it is searched
 }
 
-// decideAlternatives takes the first alternative for which something was found.
+// decideAlternatives takes the first alternative for which something was found, unless the limit of a project
+// is against it: then one behind it is searched for, if there is one.
 func (c *Claim) decideAlternatives(s *ledger.State) ([]ledger.Event, *demand.Rejection) {
 	found, r := c.foundIn(s)
 	if r != nil {
 		return nil, r
 	}
 	one := &Claim{Claim: *c.Only(found.Alternative), found: found}
-	return one.decide(s)
+	events, r := one.decide(s)
+	if r == nil {
+		r = withinLimits(s, events)
+	}
+	if r == nil || r.Code != demand.CodeOverLimit || ofAggregate(r) || found.Alternative == len(c.Alternatives)-1 {
+		return events, r
+	}
+	if c.found == nil {
+		return c.Without(found).decideAlternatives(s)
+	}
+	return nil, &demand.Rejection{Code: demand.CodeClaimOutdated, Message: r.Message, Beyond: found}
+}
+
+// Without returns the claim without the alternative that was found.
+func (c *Claim) Without(found *demand.Found) *Claim {
+	out := *c
+	out.Beyond = append(slices.Clone(c.Beyond), found.Alternative)
+	return &out
 }
 
 // Claims are the claims that a command is or holds: they must be searched before

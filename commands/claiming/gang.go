@@ -138,23 +138,22 @@ type host struct {
 }
 
 // stand finds places for all consumers in one domain. By what trees have room for that is exact; that
-// some other rule of the claim leaves nothing in one of them makes it uncertain.
+// nothing is found in one of them, also by what some other rule of the claim leaves, makes it uncertain.
 func (g *gang) stand() (whole bool, err error) {
 	hosts, err := g.hosts()
 	if len(hosts) == 0 || err != nil {
 		return false, err
 	}
-	whole = true
 	for _, h := range hosts {
 		here := candidates.Near{
 			Providers: []ledger.UUID{h.root.UUID}, Reach: candidates.SameTree, Rule: candidates.RequireNear,
 		}
-		for end := len(g.members) + h.share; whole && err == nil && len(g.members) < end; {
-			whole, err = g.give(end-len(g.members), here)
-		}
+		g.places = append(g.places, slices.Repeat([]candidates.Near{here}, h.share)...)
+	}
+	if whole, err = g.first(); !whole && err == nil {
+		whole, err = g.fill(0)
 	}
 	g.spent = !whole
-	g.undo(whole)
 	return whole, err
 }
 

@@ -149,6 +149,7 @@ type gang struct {
 	consumers []demand.ClaimConsumer
 	pools     pools
 	standing  *demand.Standing
+	places    []candidates.Near // of each consumer, in a topology: the tree in which it stands
 	rules     []demand.GangRule // but for the topology
 
 	members []candidates.Ranked // of the consumers so far
@@ -175,24 +176,25 @@ func (g *gang) all() (whole bool, err error) {
 // of like providers serves which of like groups: to the others they may not be alike.
 func (g *gang) first() (whole bool, err error) {
 	for whole = true; whole && err == nil && len(g.members) < len(g.consumers); {
-		whole, err = g.give(gangTurn)
+		whole, err = g.give()
 	}
 	g.undo(whole)
 	return whole, err
 }
 
-// give finds the best for the next consumer, and for up to so many behind it that ask the same.
-func (g *gang) give(most int, near ...candidates.Near) (found bool, err error) {
-	next := g.consumers[len(g.members):]
+// give finds the best for the next consumer, and for those behind it that ask the same.
+func (g *gang) give() (found bool, err error) {
+	first := len(g.members)
+	next := g.consumers[first:]
 	at, n := next[0].Request, 1
-	alike := func(c *demand.ClaimConsumer) bool { return c.Request == at && c.FromReservation == nil }
-	for len(g.rules) == 0 && alike(&next[0]) && n < min(most, len(next)) && alike(&next[n]) {
+	alike := func(i int) bool {
+		return next[i].Request == at && next[i].FromReservation == nil && g.together(first, first+i)
+	}
+	for len(g.rules) == 0 && alike(0) && n < min(gangTurn, len(next)) && alike(n) {
 		n++
 	}
 	ranking, prefer := g.pools.of(&next[0], g.Ranking, g.prefs[at])
-	pref := *g.within(prefer)
-	pref.Near = append(slices.Clone(pref.Near), near...)
-	best, err := ranking.InTurn(g.ctx, g.requests[at], &pref, n)
+	best, err := ranking.InTurn(g.ctx, g.requests[at], g.within(prefer), n)
 	if err != nil {
 		return false, err
 	}
@@ -266,15 +268,26 @@ func (g *gang) fill(i int) (whole bool, err error) {
 	return false, nil
 }
 
-// within adds to a preference what the members so far leave to the next one by
+// together reports whether two consumers stand in one tree, if that is said.
+func (g *gang) together(one, other int) bool {
+	return g.places == nil || g.places[one].Providers[0] == g.places[other].Providers[0]
+}
+
+// within adds to a preference where the next member stands, and what the members so far leave to it by
 // the rules of the gang: only those are candidates with which they can still be
 // obeyed.
 func (g *gang) within(pref *candidates.Preference) *candidates.Preference {
-	if len(g.rules) == 0 {
+	if len(g.rules) == 0 && g.places == nil {
 		return pref
 	}
 	out := *pref
 	out.Near = slices.Clone(pref.Near)
+	if g.places != nil {
+		out.Near = append(out.Near, g.places[len(g.members)])
+	}
+	if len(g.rules) == 0 {
+		return &out
+	}
 	out.Apart = slices.ContainsFunc(g.rules, func(rule demand.GangRule) bool {
 		return rule.Reach() == candidates.SameProvider
 	})
@@ -324,6 +337,10 @@ func (s *Search) Run(ctx context.Context, c *demand.Claim) (found *demand.Found,
 	}
 	var earlier []string
 	for i := range c.Alternatives {
+		if slices.Contains(c.Beyond, i) {
+			earlier = append(earlier, "a limit of the project, or of one above it, left no room")
+			continue
+		}
 		if found, err = s.run(ctx, c.Only(i)); err != nil {
 			return nil, err
 		}

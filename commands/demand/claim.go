@@ -25,7 +25,9 @@ type Claim struct {
 	// Alternatives are whole lists of requests, in the order in which they are preferred: the first is
 	// served that can be. The record says why those before it were not.
 	Alternatives [][]CandidateRequest `json:"alternatives,omitempty"`
-	Prefer       *ClaimPreference     `json:"prefer,omitempty"`
+	// Beyond are the numbers of alternatives that are passed over: limits of projects are against them.
+	Beyond []int            `json:"-"`
+	Prefer *ClaimPreference `json:"prefer,omitempty"`
 	// Alternates is how many of the next best are told, for one consumer alone.
 	Alternates int `json:"alternates,omitempty"`
 	// OwnFree counts what the consumers hold as free for the claim: a resize in

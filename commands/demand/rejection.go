@@ -115,8 +115,6 @@ type Facts struct {
 	Project    string       `json:"project,omitempty"`
 	// Aggregate is that whose limit it is.
 	Aggregate *ledger.UUID `json:"aggregate,omitempty"`
-	// Claim is one that waits, or has waited, by the id of its command.
-	Claim *ledger.UUID `json:"claim,omitempty"`
 	// ConsumerType and Limit are of a limit of the project, or of one above it.
 	ConsumerType string `json:"consumer_type,omitempty"`
 	Limit        *int64 `json:"limit,omitempty"`
@@ -131,6 +129,8 @@ type Rejection struct {
 	Code    Code   `json:"code"`
 	Message string `json:"message"`
 	Facts   Facts  `json:"facts"`
+	// Beyond is what was found of an alternative that a project's limit is against: another one is searched for.
+	Beyond *Found `json:"-"`
 }
 
 // String returns code and message.

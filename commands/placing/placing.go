@@ -98,6 +98,7 @@ type claim struct {
 	parts      []*commands.Claim
 	decide     commands.Decider
 	done       commands.Done
+	found      []*demand.Found // for each part, at last
 	round      int
 	assumed    []candidates.Use
 	again      bool // it is to be searched again once settled
@@ -427,7 +428,7 @@ func (s *Stage) nothing(c *claim, last bool) []*demand.Found {
 // the order in which claims are passed on.
 func (s *Stage) pass(c *claim, found []*demand.Found) {
 	submission := c.submission
-	submission.Command = commands.WithFound(submission.Command, found)
+	submission.Command, c.found = commands.WithFound(submission.Command, found), found
 	c.decide(submission, func(outcome commands.Outcome, err error) { s.answer(c, outcome, err) })
 }
 
@@ -435,7 +436,11 @@ func (s *Stage) pass(c *claim, found []*demand.Found) {
 // told, so that its next claim sees what is so.
 func (s *Stage) answer(c *claim, outcome commands.Outcome, err error) {
 	outdated := err == nil && outcome.Rejection != nil && outcome.Rejection.Code == demand.CodeClaimOutdated
-	if outdated {
+	switch {
+	case outdated && outcome.Rejection.Beyond != nil:
+		i := slices.Index(c.found, outcome.Rejection.Beyond)
+		c.parts[i] = c.parts[i].Without(c.found[i])
+	case outdated:
 		c.round++
 	}
 	s.mu.Lock()
