@@ -16,13 +16,21 @@ const (
 	waitsFor = 10 * time.Second
 )
 
-// heal damages the logs of all servers, each in another part, and does what docs/cluster.md tells an operator:
-// one server gets what all copies have together, and the others begin as they wait.
+// heal damages the logs of all servers, each in another part, or cuts the power of all and takes the disks of two. It
+// does what docs/cluster.md tells an operator: one server gets what all copies have together, and the others begin as
+// they wait.
 func (r *run) heal(c *caller, random *rand.Rand) bool {
-	for _, s := range r.servers {
-		s.end()
-		s.rot(random)
-		s.serve()
+	lost := random.IntN(2) == 0
+	for i, s := range r.servers {
+		switch s.powerOff(true); {
+		case !lost:
+			s.rot(random)
+		case i > 0:
+			s.remove("/data")
+			s.must("/data", true, "")
+			s.must("/data/rejoin", false, "")
+		}
+		s.powerOn()
 	}
 	for until := c.Now() + waitsFor; c.Now() < until; c.Sleep(50 * time.Millisecond) {
 		if i := slices.IndexFunc(r.servers, func(s *server) bool { return s.ready }); i >= 0 {
@@ -34,6 +42,9 @@ func (r *run) heal(c *caller, random *rand.Rand) bool {
 	first.end()
 	heal := []string{"allot", "cluster", "heal", "--data", "/data"}
 	for _, other := range r.servers[1:] {
+		if lost {
+			break
+		}
 		copied := "/" + other.Name
 		if failed := first.Disk.Copy(other.Disk, "/data", copied); failed != disk.OK {
 			r.complain("the data folder of %s cannot be copied: %d", other.Name, failed)

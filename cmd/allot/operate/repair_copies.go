@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/allot-project/allot/cmd/internal/datafolder"
@@ -21,7 +23,9 @@ import (
 type copySet struct {
 	list []*logCopy
 	seen []blocks.Seen // heads that are known beside the copies
-	open []func() error
+	// proposed are the commits of Raft logs, by sequence.
+	proposed map[uint64]blocks.Proposed
+	open     []func() error
 }
 
 func (s *copySet) close() (err error) {
@@ -33,23 +37,24 @@ func (s *copySet) close() (err error) {
 
 // copies opens the copies of the log that the flags name, after what the folder itself has.
 func (c *mending) copies(ctx context.Context, own *datafolder.Folder) (*copySet, error) {
-	s := &copySet{}
+	s := &copySet{proposed: make(map[uint64]blocks.Proposed)}
 	if err := c.addAll(ctx, s, own); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
+	s.addProposed()
 	return s, nil
 }
 
 // addAll adds the copies. What is far away comes last.
 func (c *mending) addAll(ctx context.Context, s *copySet, own *datafolder.Folder) error {
-	if err := s.addFolder(own); err != nil {
+	if err := s.addFolder(ctx, own); err != nil {
 		return err
 	}
 	var urls []string
 	for _, name := range c.Archive {
 		if isArchiveURL(name) {
 			urls = append(urls, name)
-		} else if err := s.addPath(name); err != nil {
+		} else if err := s.addPath(ctx, name); err != nil {
 			return err
 		}
 	}
@@ -70,7 +75,7 @@ func (c *mending) addAll(ctx context.Context, s *copySet, own *datafolder.Folder
 }
 
 // addPath adds a data folder, a folder of a log, or a file that allot export wrote.
-func (s *copySet) addPath(path string) error {
+func (s *copySet) addPath(ctx context.Context, path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
@@ -92,7 +97,7 @@ func (s *copySet) addPath(path string) error {
 		s.open = append(s.open, d.Close)
 	}
 	before := len(s.list)
-	if err := s.addFolder(d); err != nil {
+	if err := s.addFolder(ctx, d); err != nil {
 		return err
 	}
 	if len(s.list) == before {
@@ -102,7 +107,7 @@ func (s *copySet) addPath(path string) error {
 }
 
 // addFolder adds the logs in a folder, and the heads that are known there.
-func (s *copySet) addFolder(d *datafolder.Folder) error {
+func (s *copySet) addFolder(ctx context.Context, d *datafolder.Folder) error {
 	known, err := d.Seen()
 	if err != nil {
 		return err
@@ -116,8 +121,41 @@ func (s *copySet) addFolder(d *datafolder.Folder) error {
 		if err := s.addStore(files); err != nil {
 			return err
 		}
+		if err := s.propose(ctx, files); err != nil { // what cannot be read of it may not be needed
+			fmt.Printf("%s: Raft logs: %v\n", files.Store, err)
+		}
 	}
 	return nil
+}
+
+// propose notes what a store's Raft logs have. Of different commits of one sequence that of the later term is
+// right: its leader would have had the other one, if a majority had acknowledged that.
+func (s *copySet) propose(ctx context.Context, files blocks.Folder) error {
+	return files.Proposed(ctx, func(one blocks.Proposed) {
+		if before, has := s.proposed[one.Sequence]; !has || one.Term > before.Term {
+			s.proposed[one.Sequence] = one
+		}
+	})
+}
+
+// addProposed adds what Raft logs have, for what no other copy has.
+func (s *copySet) addProposed() {
+	if len(s.proposed) == 0 {
+		return
+	}
+	s.list = append(s.list, &logCopy{
+		name: "Raft logs", spare: true,
+		read: func(_ context.Context, from uint64, yield func(ledger.Entry) error) error {
+			for _, sequence := range slices.Sorted(maps.Keys(s.proposed)) {
+				if sequence >= from {
+					if err := yield(s.proposed[sequence].Entry); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		},
+	})
 }
 
 func (s *copySet) addMark(files blocks.Folder) error {

@@ -28,6 +28,8 @@ type logCopy struct {
 	// last, if it is not zero, says that the copy is far away and ends there: it is read only where
 	// the others lack something.
 	last uint64
+	// spare: it is asked for nothing that another copy has, and believed where it continues the chain.
+	spare bool
 }
 
 // mergedLog is the log that copies have together, read only, once it was measured.
@@ -251,12 +253,12 @@ const (
 func (m *merger) pick(ctx context.Context, s uint64) (best candidate, err error) {
 	fails := 0
 	for _, c := range m.copies {
-		if c.last > 0 && best.cursor != nil && best.rank == continues {
+		if c.last > 0 && best.cursor != nil && best.rank == continues || c.spare && best.cursor != nil {
 			continue
 		}
 		data, found := c.at(ctx, s)
 		fails += c.fails
-		if !found {
+		if !found || c.spare && m.rank(s, data) < continues {
 			continue
 		}
 		if best, err = better(s, best, candidate{c, data, m.rank(s, data)}); err != nil {
