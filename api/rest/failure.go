@@ -90,17 +90,22 @@ func FailureOf(err error, r *http.Request, id string, logger *slog.Logger) *Fail
 		logger.DebugContext(r.Context(), "request without a client", "request_id", id)
 		return Errorf(statusGone, "the client has gone")
 	case unavailable:
-		level := slog.LevelWarn
-		if TooMuch(err) {
-			level = slog.LevelDebug
+		level, leftOut := slog.LevelDebug, int64(0)
+		if !TooMuch(err) {
+			if few, may := unanswered.Next(); may {
+				level, leftOut = slog.LevelWarn, few
+			}
 		}
-		logger.Log(r.Context(), level, "request not answered", "request_id", id, "error", err)
+		logger.Log(r.Context(), level, "request not answered", "request_id", id, "error", err, "left_out", leftOut)
 		return TryAgain("%s", message)
 	}
 	logger.ErrorContext(r.Context(), "request failed", "request_id", id, "method", r.Method, "path", r.URL.Path,
 		"error", err)
 	return Errorf(http.StatusInternalServerError, "the request failed; its id is in the server's log")
 }
+
+// unanswered bounds the lines about what all clients are told while it lasts, such as a full disk.
+var unanswered = fair.NewFewLines()
 
 // Unavailable reports whether the error is about a passing obstacle, with the
 // text for the client.

@@ -37,7 +37,7 @@ func TestArchive(t *testing.T) {
 		}
 	}
 	makeClasses(0, 50)
-	backUp("verified, in 1 parts")
+	backUp(", in 1 parts")
 	makeClasses(50, 150)
 	moment := time.Now()
 	makeClasses(150, 151)
@@ -56,14 +56,14 @@ func TestArchive(t *testing.T) {
 		says(t, out, want, "vouches for everything "+want)
 	}
 	for range 2 { // only what is new is added, and the second time there is nothing to do
-		backUp(want, "verified, in 2 parts")
+		backUp(want, ", in 2 parts")
 	}
 	s.Terminate()
 	says(t, allot(t, true, "verify", "--archive", backup, "--public-key", key), "checkpoints  2 good")
 	replayed := allot(t, true, "replay", "--data", data)
 	for name, url := range map[string]string{"back": one, "other": backup} {
 		out := allot(t, true, "restore", "--from", url, "--data", file(name), "--public-key", key)
-		says(t, out, "one vouches for sequence")
+		says(t, out, "vouches, by the digest chain")
 		if out := allot(t, true, "replay", "--data", file(name)); same(out) != same(replayed) {
 			t.Errorf("restored:\n%s\nand it was:\n%s", out, replayed)
 		}
@@ -72,7 +72,10 @@ func TestArchive(t *testing.T) {
 		t.Errorf("the archive:\n%s\nand it was:\n%s", out, replayed)
 	}
 	// The class of the last command is not there, and those before it are.
-	allot(t, true, "restore", "--from", one, "--data", file("then"), "--at", moment.UTC().Format(time.RFC3339Nano))
+	from := []string{"restore", "--from", one, "--data", file("then"), "--at", moment.UTC().Format(time.RFC3339Nano), "--public-key"}
+	other := strings.TrimSpace(allot(t, true, "signing-key", "other.example", file("other key")))
+	says(t, allot(t, false, append(from, other)...), "nothing was changed")
+	allot(t, true, append(from, key)...)
 	then := launch(t, file("then"))
 	then.Must(200, "GET", "/resource_classes/CUSTOM_149", "")
 	then.Must(404, "GET", "/resource_classes/CUSTOM_150", "")

@@ -257,17 +257,13 @@ func (l *Log) forget(name Name) {
 	}
 }
 
-// Checkpoints returns the signed checkpoints in the newest part of an archive, as
-// they are: the reader must check what they say.
-func (l *Log) Checkpoints(ctx context.Context) ([][]byte, error) {
-	last, err := l.Last(ctx)
-	if err != nil || last == 0 {
-		return nil, err
-	}
-	part, err := l.open(ctx, last)
+// Checkpoints returns the signed checkpoints in the part that holds a sequence, as they are: the reader must check
+// what they say. The part ends with the sequence to.
+func (l *Log) Checkpoints(ctx context.Context, sequence uint64) (signed [][]byte, to uint64, err error) {
+	part, err := l.open(ctx, sequence)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	_, trailer, err := check(part.name, part.file, logfile.ReadLinks, discard)
-	return trailer.Checkpoints, errors.Join(err, part.file.Close())
+	return trailer.Checkpoints, part.name.Last.Sequence, errors.Join(err, part.file.Close())
 }

@@ -18,6 +18,7 @@
 package logfile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -265,25 +266,27 @@ func (r *reader) fixed(into []byte) error {
 	return err
 }
 
+var errBeginning = errors.New("none begins so")
+
 func (r *reader) header() (Header, error) {
 	var h Header
 	if n, err := r.dec.DecodeArrayLen(); err != nil || n != 5 {
-		return h, damaged("it is not an archive that allot export wrote: %d fields, %v", n, err)
+		return h, damaged("it is not an archive that allot export wrote: %v", cmp.Or(err, errBeginning))
 	}
 	name, err := r.bytes(len(magic))
 	if err != nil || string(name) != magic {
-		return h, damaged("it is not an archive that allot export wrote: %v", err)
+		return h, damaged("it is not an archive that allot export wrote: %v", cmp.Or(err, errBeginning))
 	}
 	r.version, err = r.dec.DecodeUint64()
 	if err != nil || r.version < 1 || r.version > Part {
-		return h, damaged("version %d, %v", r.version, err)
+		return h, damaged("version %d: %v", r.version, cmp.Or(err, errBeginning))
 	}
 	if err := r.fixed(h.Ledger[:]); err != nil {
 		return h, damaged("ledger: %v", err)
 	}
 	r.ledger = h.Ledger
 	if h.First, err = r.dec.DecodeUint64(); err != nil || h.First == 0 {
-		return h, damaged("first sequence %d, %v", h.First, err)
+		return h, damaged("first sequence %d: %v", h.First, cmp.Or(err, errBeginning))
 	}
 	if err := r.fixed(h.Prev[:]); err != nil {
 		return h, damaged("digest: %v", err)

@@ -76,7 +76,7 @@ func (c *Backup) Run(ctx context.Context) (err error) {
 		return err
 	}
 	for _, one := range all {
-		fmt.Printf("%s holds the log up to sequence %d, verified, in %d parts of %d bytes\n", one.Archive, one.Verified.Sequence,
+		fmt.Printf("%s holds the log up to sequence %d, in %d parts of %d bytes\n", one.Archive, one.Verified.Sequence,
 			one.Parts, one.Bytes)
 	}
 	return nil
@@ -169,7 +169,10 @@ func (c *Restore) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	signed, err := log.Checkpoints(ctx)
+	signed, _, err := log.Checkpoints(ctx, head.Sequence)
+	if err == nil && keys != nil {
+		err = vouched(ctx, log, keys, head)
+	}
 	if err != nil {
 		return err
 	}
@@ -190,10 +193,7 @@ func (c *Restore) Run(ctx context.Context) (err error) {
 	}
 	fmt.Printf("%s holds the log up to sequence %d, durably; digest %s; %v\n", c.Data, head.Sequence, head.Digest,
 		took.Round(time.Millisecond))
-	if keys == nil {
-		return nil
-	}
-	return tellSigned(signed, keys, head)
+	return nil
 }
 
 func (c *Restore) end(ctx context.Context, log *archive.Log) (ledger.Head, error) {
@@ -202,7 +202,7 @@ func (c *Restore) end(ctx context.Context, log *archive.Log) (ledger.Head, error
 		return ledger.Head{}, err
 	}
 	if last == 0 {
-		return ledger.Head{}, fmt.Errorf("%w: it has no part", archive.ErrEmpty)
+		return ledger.Head{}, fmt.Errorf("%w: it has no part that begins with sequence 1", archive.ErrEmpty)
 	}
 	to := last
 	if n, err := strconv.ParseUint(c.At, 10, 64); err == nil {
@@ -211,6 +211,9 @@ func (c *Restore) end(ctx context.Context, log *archive.Log) (ledger.Head, error
 		at, err := time.Parse(time.RFC3339Nano, c.At)
 		if err != nil {
 			return ledger.Head{}, fmt.Errorf("--at %q is neither a sequence nor a time such as 2026-11-22T14:00:00Z", c.At)
+		}
+		if at.After(time.Now()) {
+			return ledger.Head{}, fmt.Errorf("--at %s is in the future; nothing was changed", c.At)
 		}
 		if to, err = log.LastBefore(ctx, at.UnixNano()); err != nil {
 			return ledger.Head{}, err
@@ -234,20 +237,44 @@ func (c *Restore) fill(ctx context.Context, d *datafolder.Folder, log *archive.L
 	return d.Files().EndImport(head)
 }
 
-// tellSigned tells whether a signed checkpoint is of the last restored commit.
-func tellSigned(signed [][]byte, keys note.Verifiers, head ledger.Head) error {
-	for _, one := range signed {
-		checkpoint, err := proof.Open(one, keys)
+// vouched looks for a signed checkpoint of a commit, or of one behind it, up to which nothing breaks the chain.
+func vouched(ctx context.Context, log *archive.Log, keys note.Verifiers, head ledger.Head) error {
+	last, err := log.Last(ctx)
+	if err != nil {
+		return err
+	}
+	for from := head.Sequence; from <= last; {
+		signed, to, err := log.Checkpoints(ctx, from)
 		if err != nil {
 			return err
 		}
-		if checkpoint.Head == head {
-			fmt.Printf("checkpoints  one vouches for sequence %d and, by the digest chain, for everything before it\n", head.Sequence)
-			return nil
+		for _, one := range signed {
+			checkpoint, err := proof.Open(one, keys)
+			if err != nil {
+				return fmt.Errorf("%w; nothing was changed", err)
+			}
+			if checkpoint.Sequence >= head.Sequence {
+				fmt.Printf("checkpoints  that of sequence %d vouches, by the digest chain, for everything before it\n", checkpoint.Sequence)
+				return follows(ctx, log, head, checkpoint.Head)
+			}
 		}
+		from = to + 1
 	}
-	fmt.Printf("checkpoints  none is of sequence %d: allot verify --archive checks those before it\n", head.Sequence)
-	return nil
+	return fmt.Errorf("no signed checkpoint vouches for sequence %d: restore without --public-key, or --at what "+
+		"allot verify --archive says is signed; nothing was changed", head.Sequence)
+}
+
+// follows checks that the chain leads from one head to another.
+func follows(ctx context.Context, log ledger.Log, from, to ledger.Head) error {
+	links := chain.New(from)
+	err := log.Read(ctx, from.Sequence+1, to.Sequence, func(e ledger.Entry) error {
+		_, err := links.NextLink(e)
+		return err
+	})
+	if err == nil && links.Head() != to {
+		err = fmt.Errorf("the archive is not the log of the checkpoint of sequence %d; nothing was changed", to.Sequence)
+	}
+	return err
 }
 
 // bringCopy brings a copy from the archives to a folder whose log was restored, so

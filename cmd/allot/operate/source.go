@@ -214,11 +214,18 @@ func openArchiveURL(url string) (*source, func() error, error) {
 		return nil, nil, err
 	}
 	log := archive.NewLog([]*archive.Archive{a}, folder, cachedParts)
-	kept := func(ctx context.Context, _ uint64) ([]proof.Kept, error) {
-		signed, err := log.Checkpoints(ctx)
+	kept := func(ctx context.Context, to uint64) ([]proof.Kept, error) {
+		last, err := log.Last(ctx)
+		if err != nil || last == 0 {
+			return nil, err
+		}
+		if to == 0 || to > last {
+			to = last
+		}
+		signed, to, err := log.Checkpoints(ctx, to)
 		var list []proof.Kept
 		for i, one := range signed {
-			list = append(list, proof.Kept{Path: fmt.Sprintf("%d of the newest part of %s", i, a), Signed: one})
+			list = append(list, proof.Kept{Path: fmt.Sprintf("%d of the part of %s to %d", i, a, to), Signed: one})
 		}
 		return list, err
 	}

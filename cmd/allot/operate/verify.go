@@ -378,5 +378,7 @@ func (c *Verify) printArchive(v, from *archive.Verification, signed bool) {
 		return
 	}
 	fmt.Printf("checkpoints  %d good; the last one vouches for everything up to sequence %d\n", v.Checkpoints, v.Vouched)
-	c.sayKept(v.Kept, "--since, --state")
+	if from == nil || c.Since != nil {
+		c.sayKept(v.Kept, "--since, --state")
+	}
 }
