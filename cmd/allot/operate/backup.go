@@ -253,10 +253,14 @@ func vouched(ctx context.Context, log *archive.Log, keys note.Verifiers, head le
 			if err != nil {
 				return fmt.Errorf("%w; nothing was changed", err)
 			}
-			if checkpoint.Sequence >= head.Sequence {
-				fmt.Printf("checkpoints  that of sequence %d vouches, by the digest chain, for everything before it\n", checkpoint.Sequence)
-				return follows(ctx, log, head, checkpoint.Head)
+			if checkpoint.Sequence < head.Sequence {
+				continue
 			}
+			if err := follows(ctx, log, head, checkpoint.Head); err != nil {
+				return err
+			}
+			fmt.Printf("checkpoints  that of sequence %d vouches, by the digest chain, for everything before it\n", checkpoint.Sequence)
+			return nil
 		}
 		from = to + 1
 	}
