@@ -38,6 +38,8 @@ type Known struct {
 	Begins ledger.UUID `json:"begins"`
 	// With is the last commit that the ledger begins with; 0: it begins with none.
 	With uint64 `json:"with,omitempty"`
+	// Part: it has a part of the log, which may be empty.
+	Part bool `json:"part,omitempty"`
 }
 
 // Why a ledger does not begin.
@@ -63,7 +65,8 @@ type Waiting struct {
 
 // AwaitBeginning returns when a server may begin the ledger that it was told to,
 // because none of so many others knows of one. It reports whether that ledger
-// has begun already. The connection is over a NATS server without JetStream.
+// has begun already, or may have and this server has its part of it. The connection
+// is over a NATS server without JetStream.
 func AwaitBeginning(ctx context.Context, nc *nats.Conn, own Known, others int, w Waiting) (begun bool, err error) {
 	for {
 		begun, why, err := mayBegin(ctx, nc, own, others)
@@ -99,6 +102,9 @@ func mayBegin(ctx context.Context, nc *nats.Conn, own Known, others int) (begun 
 		case !known.Begins.IsNil():
 			return false, "", fmt.Errorf("%w: %s the ledger %s", ErrTwoBegin, name, known.Begins)
 		case known.Commits && (!known.Lost || known.Sequence > own.With):
+			if own.Part {
+				return true, "", nil // it takes both for a leader, who knows
+			}
 			unsure = append(unsure, name)
 		}
 	}

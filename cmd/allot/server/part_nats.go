@@ -47,7 +47,7 @@ func (p *natsPart) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if joined != nil && p.verdict.Report == nil {
+	if joined != nil && (p.verdict.Report == nil || p.begins()) {
 		if err := p.awaitAdmission(ctx, joined); err != nil {
 			return err
 		}
@@ -100,6 +100,9 @@ func (p *natsPart) awaitAdmission(ctx context.Context, joined *embedded.Cluster)
 		if err != nil || !begun {
 			return p.explainBeginning(err)
 		}
+		if p.verdict.Report != nil {
+			return nil
+		}
 	}
 	w.Tell = p.waits.tell("this replica has no log, and waits for admission, so that it votes for nothing that would be lost")
 	rejoins, err := p.data.Has(datafolder.Rejoin)
@@ -112,6 +115,13 @@ func (p *natsPart) awaitAdmission(ctx context.Context, joined *embedded.Cluster)
 			"lost, let the others fill it again: allot cluster rejoin --data %s", err, p.data.Path(datafolder.Log), p.config.Data)
 	}
 	return err
+}
+
+// begins reports whether a ledger is to begin here, and no commit of it is known. While its streams are empty, they
+// have a leader only with the votes of all servers, of which one may have lost its part.
+func (p *natsPart) begins() bool {
+	empty := p.verdict.Report == nil || p.verdict.Commits == 0 && p.highWater.Head().Sequence == 0
+	return p.verdict.Begin != nil && empty
 }
 
 // explainBeginning says what to do about a ledger that does not begin.
@@ -127,7 +137,7 @@ func (p *natsPart) explainBeginning(err error) error {
 }
 
 func (p *natsPart) known() members.Known {
-	k := members.Known{Name: p.config.Cluster.Name}
+	k := members.Known{Name: p.config.Cluster.Name, Part: p.verdict.Report != nil}
 	if id := p.ledger.Load(); id != nil {
 		k.Ledger = *id
 	}
@@ -167,7 +177,7 @@ func (p *natsPart) stopKnown() {
 
 // admitOthers admits the other replicas to a log that is to begin here.
 func (p *natsPart) admitOthers() (stop func(), err error) {
-	if p.verdict.Begin == nil || p.verdict.Report != nil {
+	if !p.begins() {
 		return func() {}, nil
 	}
 	nc, err := p.ConnectReplica()
