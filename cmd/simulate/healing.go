@@ -22,10 +22,14 @@ const (
 func (r *run) heal(c *caller, random *rand.Rand) bool {
 	lost := random.IntN(2) == 0
 	for i, s := range r.servers {
-		switch s.powerOff(true); {
-		case !lost:
+		if !lost {
+			s.end()
 			s.rot(random)
-		case i > 0:
+			s.serve()
+			continue
+		}
+		s.powerOff(true)
+		if i > 0 {
 			s.remove("/data")
 			s.must("/data", true, "")
 			s.must("/data/rejoin", false, "")

@@ -35,13 +35,9 @@ func modelBest(
 	err := candidates.Search(context.Background(), w, req, func(c *candidates.Candidate) bool {
 		providers := providersOf(c)
 		one := judged{text: textOf(req, c), at: len(list), score: modelShares(pref, c)}
-		home := providers[0]
-		if at := slices.IndexFunc(providers, func(p *ledger.Provider) bool {
-			return !p.HasTrait(candidates.SharingTrait)
-		}); at > 0 {
-			home = providers[at]
-		}
-		root, _ := w.Provider(home.Root)
+		shares := func(p *ledger.Provider) bool { return p.HasTrait(candidates.SharingTrait) }
+		homes := append(slices.DeleteFunc(slices.Clone(providers), shares), providers[0])
+		root, _ := w.Provider(homes[0].Root)
 		one.score += modelBonus(pref, root, providers)
 		near, holds := modelNear(w, pref, providers, one.score)
 		if !holds {
