@@ -97,6 +97,7 @@ type nodeChoice struct {
 	// How many nodes were left out, for the explanation if none is found.
 	suitable                    int // nodes that satisfy everything but the traits
 	wrongOwner, traitless, held uint64
+	full                        uint64 // by a limit of an aggregate, or a counter
 	notNamed                    uint64 // candidates that are not free or not of the class
 }
 
@@ -119,7 +120,7 @@ func (c *nodeChoice) node() *ledger.Node {
 			return n
 		}
 	}
-	c.suitable, c.wrongOwner, c.traitless, c.held = 0, 0, 0, 0
+	c.suitable, c.wrongOwner, c.traitless, c.held, c.full = 0, 0, 0, 0, 0
 	var fitting []*ledger.Node
 	c.class.FreeNodes(func(n *ledger.Node) bool {
 		if c.fits(n) {
@@ -131,7 +132,7 @@ func (c *nodeChoice) node() *ledger.Node {
 }
 
 func (c *nodeChoice) candidate() *ledger.Node {
-	c.suitable, c.wrongOwner, c.traitless, c.held = 0, 0, 0, 0
+	c.suitable, c.wrongOwner, c.traitless, c.held, c.full = 0, 0, 0, 0, 0
 	var fitting []*ledger.Node
 	for _, id := range sortedUnique(c.a.CandidateNodes) {
 		n, ok := c.s.Node(id)
@@ -175,12 +176,26 @@ func (c *nodeChoice) fits(n *ledger.Node) bool {
 		c.held++
 		return false
 	}
+	if !c.hasRoom(n) {
+		c.full++
+		return false
+	}
 	c.suitable++
 	if !n.HasTraits(c.a.Traits) {
 		c.traitless++
 		return false
 	}
 	return true
+}
+
+// hasRoom reports whether limits of aggregates, and counters, leave a node to the allocation.
+func (c *nodeChoice) hasRoom(n *ledger.Node) bool {
+	if !c.s.AggregatesLimited() && !c.s.Drawing() {
+		return true
+	}
+	given := []ledger.Event{ledger.NodeAllocated{Allocation: c.a.UUID, Node: n.UUID}}
+	events, rejection := withNodeProvider(c.s, n.UUID, given)
+	return rejection != nil || roomFor(c.s, events) == nil // what else is against it, the decision tells
 }
 
 func (c *nodeChoice) failure() string {
@@ -206,6 +221,7 @@ func (c *nodeChoice) exclusions() []ledger.Exclusion {
 		{Reason: "retired", Nodes: uint64(c.class.Retired)},
 		{Reason: "neither owned nor leased by the owner", Nodes: c.wrongOwner},
 		{Reason: "held by a consumer in Placement", Nodes: c.held},
+		{Reason: "full by a limit of an aggregate or a counter", Nodes: c.full},
 		{Reason: "lacks a trait", Nodes: c.traitless},
 		{Reason: "candidate that is not available or of another class", Nodes: c.notNamed},
 	}

@@ -3,6 +3,7 @@ package commands
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -23,17 +24,13 @@ const (
 	noOwner          = "00000000-0000-0000-0000-000000000000"
 )
 
-// NodeClassName returns the resource class of a node's inventory: upper case,
-// with an underscore for each character that Placement's names cannot have (as in
-// nova).
+// notInNames are what the names of classes cannot have. An underscore takes the place of all that stand together.
+var notInNames = regexp.MustCompile("[^0-9A-Za-z]+")
+
+// NodeClassName returns the resource class of a node's inventory, as nova does (os_resource_classes,
+// normalize_name).
 func NodeClassName(class string) string {
-	upper := strings.Map(func(r rune) rune {
-		if (r < 'A' || r > 'Z') && (r < '0' || r > '9') {
-			return '_'
-		}
-		return r
-	}, strings.ToUpper(class))
-	return CustomPrefix + upper
+	return CustomPrefix + strings.ToUpper(notInNames.ReplaceAllString(class, "_"))
 }
 
 // SetNodeProviders turns node providers on or off. The server submits it at its

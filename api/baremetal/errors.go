@@ -71,6 +71,8 @@ var statuses = map[demand.Code]int{
 	demand.CodeNodeBusy:               http.StatusConflict,
 	demand.CodeNodeIsProvider:         http.StatusConflict,
 	demand.CodeProviderInUse:          http.StatusConflict,
+	demand.CodeOverLimit:              http.StatusConflict,
+	demand.CodeCapacityExceeded:       http.StatusConflict,
 	demand.CodeInventoryInUse:         http.StatusConflict,
 	demand.CodeProviderExists:         http.StatusConflict,
 	demand.CodeNodeTraitNotFound:      http.StatusNotFound,
