@@ -51,7 +51,7 @@ func (f Folder) readIndex() *index {
 	return parseIndex(body[2:])
 }
 
-// numbers reads numbers of variable length. After the first malformed one, bad is
+// numbers reads numbers and bytes. After the first malformed one, bad is
 // set and all are zero.
 type numbers struct {
 	data []byte
@@ -85,6 +85,13 @@ func (n *numbers) bytes(size uint64) []byte {
 	b := n.data[:size]
 	n.data = n.data[size:]
 	return b
+}
+
+// fixed reads a number of so many bytes, little-endian.
+func (n *numbers) fixed(size uint64) uint64 {
+	var whole [8]byte
+	copy(whole[:], n.bytes(size))
+	return binary.LittleEndian.Uint64(whole[:])
 }
 
 func parseIndex(body []byte) *index {

@@ -2,7 +2,6 @@ package blocks
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
@@ -78,56 +77,36 @@ func (f Folder) proposedInBlock(group string, b block, yield func(Proposed)) err
 
 // proposedIn yields the commits in an entry.
 func (f Folder) proposedIn(entry []byte, yield func(Proposed)) {
-	in := fields{rest: entry}
-	in.take(8)
-	term := in.number(8)
-	in.take(24)
-	for range in.number(2) {
-		one := fields{rest: in.take(in.number(4))}
-		kind, operation := one.number(1), one.number(1)
-		if in.short || one.short {
+	in := &numbers{data: entry}
+	in.bytes(8)
+	term := in.fixed(8)
+	in.bytes(24)
+	for range in.fixed(2) {
+		one := &numbers{data: in.bytes(in.fixed(4))}
+		kind, operation := one.fixed(1), one.fixed(1)
+		if in.bad || one.bad {
 			return
 		}
-		message := fields{rest: one.rest}
+		message := &numbers{data: one.data}
 		switch {
 		case kind != normalEntry:
 			continue
 		case operation == compressedMessage:
-			if n, err := s2.DecodedLen(one.rest); err != nil || n > maxRecordBytes {
+			if n, err := s2.DecodedLen(one.data); err != nil || n > maxRecordBytes {
 				continue
 			}
-			message.rest, _ = s2.Decode(nil, one.rest) // what cannot be decoded is too short
+			message.data, _ = s2.Decode(nil, one.data) // what cannot be decoded is too short
 		case operation != messageOperation:
 			continue
 		}
-		message.take(16)
-		subject := message.take(message.number(2))
-		message.take(message.number(2))
-		message.take(message.number(2))
-		data := message.take(message.number(4))
+		message.bytes(16)
+		subject := message.bytes(message.fixed(2))
+		message.bytes(message.fixed(2))
+		message.bytes(message.fixed(2))
+		data := message.bytes(message.fixed(4))
 		sequence, _, err := ledger.CommitLink(data)
-		if err == nil && !message.short && string(subject) == f.Subject {
+		if err == nil && !message.bad && string(subject) == f.Subject {
 			yield(Proposed{term, ledger.Entry{Sequence: sequence, Data: data}})
 		}
 	}
-}
-
-// fields are numbers, little-endian, and bytes, one after the other.
-type fields struct {
-	rest  []byte
-	short bool // more was taken than there was
-}
-
-func (f *fields) take(n uint64) (taken []byte) {
-	if f.short = f.short || n > uint64(len(f.rest)); f.short {
-		return nil
-	}
-	taken, f.rest = f.rest[:n], f.rest[n:]
-	return taken
-}
-
-func (f *fields) number(size uint64) uint64 {
-	var whole [8]byte
-	copy(whole[:], f.take(size))
-	return binary.LittleEndian.Uint64(whole[:])
 }
