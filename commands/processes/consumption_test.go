@@ -77,7 +77,7 @@ func verifyRoots(t *testing.T, log ledger.Log, last uint64) *check.Report {
 	return commandstest.Must(check.VerifyLog(t.Context(), log, last, check.Evidence{Temporary: t.TempDir()}))
 }
 
-// TestFalseRootIsFound: a root that does not follow from the log is found by its replay.
+// TestFalseRootIsFound: a root that does not follow from the log is found by its replay, also one that came days late.
 func TestFalseRootIsFound(t *testing.T) {
 	t.Parallel()
 	log, c := &memlog.Log{}, &clock{}
@@ -85,20 +85,27 @@ func TestFalseRootIsFound(t *testing.T) {
 	l := commandstest.StartWith(t, t.TempDir(), log, func(o *writer.Options) { o.Now = c.now })
 	host := l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 10})
 	l.Accept(t, commandstest.Allocate(commandstest.NewID(), host, "VCPU", 3))
-	set := func(change func(*ledger.ConsumptionRoot)) {
+	set := func(late time.Duration, change func(*ledger.ConsumptionRoot)) {
 		t.Helper()
 		c.forward(time.Hour)
-		at := c.at.Load() - c.at.Load()%ledger.ConsumptionPeriod
+		at := c.at.Load() - int64(late)
+		at -= at % ledger.ConsumptionPeriod
 		root, last, err := l.Views.ConsumptionRoot(at)
 		ledgertest.OK(t, err)
 		change(&root)
 		l.Accept(t, &commands.SetConsumptionRoot{ConsumptionRoot: root, Last: last})
 	}
-	set(func(*ledger.ConsumptionRoot) {})
-	set(func(r *ledger.ConsumptionRoot) { r.Root[0] ^= 1 })
-	set(func(r *ledger.ConsumptionRoot) { r.Projects++ })
+	set(0, func(*ledger.ConsumptionRoot) {})
+	set(0, func(r *ledger.ConsumptionRoot) { r.Root[0] ^= 1 })
+	set(0, func(r *ledger.ConsumptionRoot) { r.Projects++ })
+	for _, pause := range []time.Duration{2 * time.Hour, 48 * time.Hour} {
+		c.forward(pause)
+		l.Accept(t, commandstest.Allocate(commandstest.NewID(), host, "VCPU", 1))
+	}
+	set(50*time.Hour, func(*ledger.ConsumptionRoot) {})
+	set(50*time.Hour, func(r *ledger.ConsumptionRoot) { r.Root[0] ^= 1 })
 	report := verifyRoots(t, log, l.Views.View().Sequence())
-	if report.Roots != 1 || len(report.Findings) != 2 {
+	if report.Roots != 2 || len(report.Findings) != 3 {
 		t.Errorf("%d roots are good, and found was %v", report.Roots, report.Err())
 	}
 	var found *check.Finding

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"context"
 	"fmt"
 	"math/big"
 	"slices"
@@ -19,6 +20,13 @@ type consumption struct {
 	sums   map[holding]*sum
 	behind int64 // when the last change was that is summed up, Unix nanoseconds
 	steps  []step
+	late   []placedRoot // those of moments before behind
+}
+
+// placedRoot is a root, and the sequence of its commit.
+type placedRoot struct {
+	ledger.ConsumptionRoot
+	sequence uint64
 }
 
 // holding is a class of a project's.
@@ -41,8 +49,8 @@ type step struct {
 	changes map[holding]int64
 }
 
-// keptSteps is how long changes are kept, in nanoseconds: a root of a moment longer ago cannot
-// be compared. Roots are made within minutes, unless no server that could make them leads.
+// keptSteps is how long changes are kept, in nanoseconds: a root of a moment longer ago takes another pass
+// over the log. Roots are made within minutes, unless no server that could make them leads.
 const keptSteps = int64(26 * time.Hour)
 
 func newConsumption(report *Report) *consumption {
@@ -53,12 +61,53 @@ func (c *consumption) fold(commit *ledger.Commit, s *ledger.State) {
 	for i := range commit.Records {
 		for _, event := range commit.Records[i].Events {
 			if set, is := event.(ledger.ConsumptionRootSet); is {
-				c.compare(set.ConsumptionRoot, commit.Sequence)
+				c.see(placedRoot{set.ConsumptionRoot, commit.Sequence})
 			}
 		}
 	}
+	c.keep(commit, s)
+	c.sumUp(timeOf(commit) - keptSteps)
+}
+
+// see compares a root, unless what came after its moment is summed up already.
+func (c *consumption) see(root placedRoot) {
+	if root.At < c.behind {
+		c.late = append(c.late, root)
+		return
+	}
+	c.compare(root)
+}
+
+// compareLate compares what came too late for the first pass over a log in another one, to which
+// all moments are known from the beginning.
+func (c *consumption) compareLate(ctx context.Context, log ledger.Log, progress Progress) error {
+	late := c.late
+	if len(late) == 0 {
+		return nil
+	}
+	again := newConsumption(c.report)
+	_, err := Replay(ctx, log, late[len(late)-1].sequence, "", progress, func(r *Replayed) error {
+		for ; len(late) > 0 && late[0].At < timeOf(r.Commit); late = late[1:] {
+			again.compare(late[0])
+		}
+		again.keep(r.Commit, r.State)
+		if len(late) > 0 {
+			again.sumUp(late[0].At)
+		}
+		return nil
+	})
+	for _, root := range late { // of a moment after the last commit
+		again.compare(root)
+	}
+	return err
+}
+
+func timeOf(c *ledger.Commit) int64 { return c.Records[len(c.Records)-1].Time }
+
+// keep keeps what a commit changes, to be summed up.
+func (c *consumption) keep(commit *ledger.Commit, s *ledger.State) {
 	changes := s.Changes()
-	next := step{at: commit.Records[len(commit.Records)-1].Time, changes: make(map[holding]int64)}
+	next := step{at: timeOf(commit), changes: make(map[holding]int64)}
 	for _, u := range changes.Usages {
 		next.usage(u.Before, -1)
 		next.usage(u.After, 1)
@@ -73,7 +122,6 @@ func (c *consumption) fold(commit *ledger.Commit, s *ledger.State) {
 	if next.classes != nil || len(next.changes) > 0 {
 		c.steps = append(c.steps, next)
 	}
-	c.sumUp(next.at - keptSteps)
 }
 
 func (s *step) usage(u *ledger.Usage, sign int64) {
@@ -123,21 +171,17 @@ func (s *sum) upTo(at int64) *big.Int {
 func (s *sum) change(by, at int64) { s.before, s.amount, s.since = *s.upTo(at), s.amount+by, at }
 
 // compare compares a root with what was consumed by its moment.
-func (c *consumption) compare(root ledger.ConsumptionRoot, sequence uint64) {
-	if root.At < c.behind {
-		c.report.OldRoots++
-		return
-	}
+func (c *consumption) compare(root placedRoot) {
 	c.sumUp(root.At)
 	var tree proof.ConsumptionTree
 	for _, one := range c.projects(root.At) {
 		if err := tree.Add(one); err != nil {
-			c.report.add("root of consumption", sequence, err)
+			c.report.add("root of consumption", root.sequence, err)
 			return
 		}
 	}
 	if digest, projects := tree.Root(); digest != root.Root || projects != root.Projects {
-		c.report.add("root of consumption", sequence, fmt.Errorf(
+		c.report.add("root of consumption", root.sequence, fmt.Errorf(
 			"it commits to %s of %d projects up to %s, but the log gives %s of %d",
 			root.Root, root.Projects, time.Unix(0, root.At).UTC().Format(time.RFC3339), digest, projects,
 		))

@@ -62,7 +62,6 @@ type Report struct {
 	Checkpoints int // good ones
 	Kept        int // good ones
 	Roots       int // good roots of consumption
-	OldRoots    int // roots of consumption of a moment too long before their record to be compared
 	ReadModels  ledger.Head
 	Findings    []*Finding
 
@@ -91,7 +90,7 @@ type verification struct {
 	due    map[uint64][]func(*Replayed) // compared after each commit
 }
 
-// VerifyLog replays a log up to its last sequence, once, and compares on the way.
+// VerifyLog replays a log up to its last sequence, and compares on the way: once, unless roots of consumption came late.
 // The error is about the pass itself; the report has what it found.
 func VerifyLog(ctx context.Context, log ledger.Log, last uint64, e Evidence) (*Report, error) {
 	v := &verification{Evidence: e, report: &Report{}, last: last, due: make(map[uint64][]func(*Replayed))}
@@ -126,7 +125,7 @@ func VerifyLog(ctx context.Context, log ledger.Log, last uint64, e Evidence) (*R
 		return nil, err
 	}
 	v.uncovered()
-	return v.report, nil
+	return v.report, consumed.compareLate(ctx, log, e.Progress)
 }
 
 // at compares after a commit, which the log must reach.

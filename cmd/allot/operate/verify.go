@@ -34,6 +34,9 @@ type Verify struct {
 // notChecked is what is said of signed checkpoints without a key.
 const notChecked = "checkpoints  not checked: there is no --public-key"
 
+// rootsNotChecked is what is said of roots of consumption where the log is not replayed.
+const rootsNotChecked = "consumption  not checked: restore the whole log, and verify the folder, to compare its roots"
+
 // errNoKey means that a kept checkpoint is named, and no key that signed it.
 var errNoKey = errors.New("--since proves nothing without --public-key: give both")
 
@@ -178,8 +181,8 @@ func (c *Verify) print(r *check.Report, signed bool) {
 			fmt.Printf("read models  good at sequence %d\n", r.ReadModels.Sequence)
 		}
 	}
-	if r.Roots+r.OldRoots > 0 {
-		fmt.Printf("consumption  %d roots good, %d set too late to be compared\n", r.Roots, r.OldRoots)
+	if r.Roots > 0 {
+		fmt.Printf("consumption  %d roots good\n", r.Roots)
 	}
 	if signed {
 		fmt.Printf("checkpoints  %d good\n", r.Checkpoints)
@@ -223,8 +226,8 @@ func (c *Verify) verifyRange(trust proof.Trust, kept []proof.Kept) error {
 			return fmt.Errorf("%s: %w", k.Path, err)
 		}
 	}
-	fmt.Printf("log          the commits %d to %d follow each other; without the earlier commits nothing can be replayed\n", header.First,
-		trailer.Sequence)
+	fmt.Printf("log          the commits %d to %d follow each other; without the earlier commits nothing can be replayed\n%s\n",
+		header.First, trailer.Sequence, rootsNotChecked)
 	if keys == nil {
 		fmt.Println(notChecked)
 		return nil
@@ -369,7 +372,7 @@ func (c *Verify) verifyArchive(ctx context.Context, trust proof.Trust, kept []pr
 
 func (c *Verify) printArchive(v, from *archive.Verification, signed bool) {
 	fmt.Printf("archive      good up to sequence %d: %d records in %d parts, digest %s\n", v.Sequence, v.Tree.Size(), v.Parts, v.Digest)
-	fmt.Printf("ledger       %s\n", v.Ledger)
+	fmt.Printf("ledger       %s\n%s\n", v.Ledger, rootsNotChecked)
 	if from != nil {
 		fmt.Printf("before       verified up to sequence %d, as %s says\n", from.Sequence, c.State)
 	}
