@@ -107,10 +107,8 @@ func TestGapsAreNoDamage(t *testing.T) {
 					t.Errorf("gap at %d: after %d seconds there are %d records: %v", gap, n+1, got, err)
 				}
 			}
-			for _, early := range []time.Time{last.Add(-time.Minute), time.Date(1000, 1, 1, 0, 0, 0, 0, time.UTC)} {
-				if _, err := p.ViewAtTime(early, last); !errors.Is(err, ErrBeforeFirst) {
-					t.Errorf("gap at %d: at %s, before the first commit: %v", gap, early, err)
-				}
+			if _, err := p.ViewAtTime(last.Add(-time.Minute), last); !errors.Is(err, ErrBeforeFirst) {
+				t.Errorf("gap at %d: a minute before the last commit: %v", gap, err)
 			}
 		}
 		check()

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"slices"
 	"sort"
 	"time"
@@ -45,19 +44,20 @@ func (p *Projector) ViewAt(sequence uint64) (View, error) {
 	return View{p: newest.p, sequence: sequence}, nil
 }
 
-// earliest is the first time that nanoseconds can tell.
-var earliest = time.Unix(0, math.MinInt64)
-
 // ViewAtTime returns the view after the last commit that was decided at or before
-// a time, which must not be after now.
+// a time, which must not be after now. Now is no earlier than the newest commit, whose
+// server's clock may be ahead of this one's. The time must have ledger.Nanoseconds.
 func (p *Projector) ViewAtTime(at, now time.Time) (View, error) {
-	if at.After(now) {
-		return View{}, fmt.Errorf("%w: %s is in the future", ErrNotYet, at.Format(time.RFC3339Nano))
-	}
-	if at.Before(earliest) {
-		return View{}, fmt.Errorf("%w: %s", ErrBeforeFirst, at.Format(time.RFC3339Nano))
-	}
 	newest := p.View()
+	if at.After(now) {
+		last, err := newest.Moment()
+		if err != nil {
+			return View{}, err
+		}
+		if at.UnixNano() > last.Time {
+			return View{}, fmt.Errorf("%w: %s is in the future", ErrNotYet, at.Format(time.RFC3339Nano))
+		}
+	}
 	// Times of records never go back, so the commits are sorted by time.
 	var failure error
 	upTo := uint64(sort.Search(int(newest.sequence), func(i int) bool {

@@ -274,7 +274,7 @@ func (p *ProvenConsumption) check(trust proof.Trust, project string, at time.Tim
 	if err != nil {
 		return nil, err
 	}
-	if root.At != at.UnixNano() {
+	if !time.Unix(0, root.At).Equal(at) {
 		return nil, fmt.Errorf("%w: the root is of %s", proof.ErrProof, time.Unix(0, root.At).UTC().Format(time.RFC3339))
 	}
 	return checkpoint, proof.CheckConsumption(*root, project, p.Consumption, p.Places)

@@ -389,9 +389,9 @@ func (p *parameters) moment(name string) (at time.Time) {
 	if p.given[name] == "" {
 		return at
 	}
-	at, err := time.Parse(time.RFC3339Nano, strings.ReplaceAll(p.given[name], " ", "+"))
+	at, err := ledger.ParseTime(p.given[name])
 	if err != nil {
-		p.refuse("%s: %q is not an RFC 3339 time", name, p.given[name])
+		p.refuse("%s: %v", name, err)
 	}
 	return at
 }

@@ -3,6 +3,7 @@ package present
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"maps"
 	"math/big"
 	"slices"
@@ -164,6 +165,9 @@ func (c *consuming) moment(now time.Time) error {
 	if to.Time < from.Time {
 		return bad("to: %s is before from, %s", rfc3339(to.Time), rfc3339(from.Time))
 	}
+	if to.Sequence == 0 {
+		return bad("to: %s is before the first commit", rfc3339(to.Time))
+	}
 	if c.view, err = c.views.ViewAt(to.Sequence); err != nil {
 		return err
 	}
@@ -183,7 +187,7 @@ func (c *consuming) moment(now time.Time) error {
 			break
 		}
 		moment, err := c.views.MomentAt(begin, until)
-		if err != nil {
+		if err != nil && !errors.Is(err, projector.ErrBeforeFirst) {
 			return err
 		}
 		c.moments = append(c.moments, moment)

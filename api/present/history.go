@@ -102,7 +102,7 @@ func (h *history) check() error {
 		if bound.text == "" {
 			continue
 		}
-		if *bound.at, err = time.Parse(time.RFC3339Nano, bound.text); err != nil {
+		if *bound.at, err = ledger.ParseTime(bound.text); err != nil {
 			return fmt.Errorf("%s: %w", bound.name, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
 
@@ -22,7 +23,7 @@ func ViewAt(views *projector.Projector, at string, now time.Time) (projector.Vie
 		return views.View(), nil
 	}
 	view, _, err := lookAt(views, at, now)
-	return view, err
+	return view, noMoment(at, err)
 }
 
 // lookAt is ViewAt for a moment that is given. A time is returned, too.
@@ -30,21 +31,23 @@ func lookAt(views *projector.Projector, at string, now time.Time) (view projecto
 	if sequence, notNumber := strconv.ParseUint(at, 10, 64); notNumber == nil {
 		view, err = views.ViewAt(sequence)
 	} else {
-		// A blank is a time zone's plus sign that was not escaped in a query
-		// string.
-		if moment, err = time.Parse(time.RFC3339Nano, strings.ReplaceAll(at, " ", "+")); err != nil {
-			return view, moment, fmt.Errorf("%w: %q is neither a sequence nor an RFC 3339 time", ErrMoment, at)
+		if moment, err = ledger.ParseTime(at); err != nil {
+			return view, moment, fmt.Errorf("%w: %w, nor a sequence", ErrMoment, err)
 		}
 		view, err = views.ViewAtTime(moment, now)
-	}
-	if errors.Is(err, projector.ErrNotYet) || errors.Is(err, projector.ErrBeforeFirst) {
-		err = fmt.Errorf("%w: %s: %s", ErrMoment, at, strings.TrimPrefix(err.Error(), "projector: "))
 	}
 	return view, moment, err
 }
 
-// MomentAt is ViewAt for a point in time: that of a sequence is when its commit was decided.
-// Now is no earlier than the newest commit, whose server's clock may be ahead of this one's.
+func noMoment(at string, err error) error {
+	if errors.Is(err, projector.ErrNotYet) || errors.Is(err, projector.ErrBeforeFirst) {
+		return fmt.Errorf("%w: %s: %s", ErrMoment, at, strings.TrimPrefix(err.Error(), "projector: "))
+	}
+	return err
+}
+
+// MomentAt is ViewAt for a point in time: that of a sequence is when its commit was decided, and
+// there is one before the first commit. Now is no earlier than the newest commit, whose server's clock may be ahead of this one's.
 func MomentAt(views *projector.Projector, at string, now time.Time) (projector.Moment, error) {
 	if at == "" {
 		moment, err := views.View().Moment()
@@ -52,8 +55,11 @@ func MomentAt(views *projector.Projector, at string, now time.Time) (projector.M
 		return moment, err
 	}
 	view, moment, err := lookAt(views, at, now)
-	if err != nil || !moment.IsZero() {
-		return projector.Moment{Sequence: view.Sequence(), Time: moment.UnixNano()}, err
+	if early := errors.Is(err, projector.ErrBeforeFirst); !moment.IsZero() && (err == nil || early) {
+		return projector.Moment{Sequence: view.Sequence(), Time: moment.UnixNano()}, nil
+	}
+	if err != nil {
+		return projector.Moment{}, noMoment(at, err)
 	}
 	return view.Moment()
 }

@@ -38,9 +38,9 @@ func RejectedEntries(
 		if bound.text == "" {
 			continue
 		}
-		at, err := time.Parse(time.RFC3339Nano, strings.ReplaceAll(bound.text, " ", "+"))
+		at, err := ledger.ParseTime(bound.text)
 		if err != nil {
-			return nil, bad("%s: %q is not an RFC 3339 time", bound.name, bound.text)
+			return nil, bad("%s: %v", bound.name, err)
 		}
 		*bound.into = at
 	}

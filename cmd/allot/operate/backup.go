@@ -208,7 +208,7 @@ func (c *Restore) end(ctx context.Context, log *archive.Log) (ledger.Head, error
 	if n, err := strconv.ParseUint(c.At, 10, 64); err == nil {
 		to = n
 	} else if c.At != "" {
-		at, err := time.Parse(time.RFC3339Nano, c.At)
+		at, err := ledger.ParseTime(c.At)
 		if err != nil {
 			return ledger.Head{}, fmt.Errorf("--at %q is neither a sequence nor a time such as 2026-11-22T14:00:00Z", c.At)
 		}

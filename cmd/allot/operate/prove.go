@@ -178,7 +178,7 @@ func (c *CheckProof) statement(text []byte, trust proof.Trust) error {
 		from = statement.From.UTC().Format(time.RFC3339)
 	}
 	fmt.Fprintf(os.Stderr, "%s vouches for what project %s consumed from %s to %s, by its log of %d records\n",
-		c.PublicKey, statement.Project, from, statement.To.UTC().Format(time.RFC3339), checkpoint.Size)
+		c.PublicKey, cli.Clean(statement.Project), from, statement.To.UTC().Format(time.RFC3339), checkpoint.Size)
 	return ledger.PlainEncoder(os.Stdout).Encode(map[string]any{
 		"project": statement.Project, "from": statement.From, "to": statement.To, "consumed": statement.Consumed,
 	})

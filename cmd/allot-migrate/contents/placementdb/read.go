@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
+	"github.com/allot-project/allot/ledger"
 )
 
 // Read reads everything in one read-only transaction.
@@ -350,7 +351,9 @@ func (r *Record) Time(column string) int64 {
 		"2006-01-02 15:04:05.999999999", time.RFC3339Nano, "2006-01-02 15:04:05.999999999 -0700 MST",
 	} {
 		if t, err := time.Parse(layout, text); err == nil {
-			return t.UnixNano()
+			if n, counted := ledger.Nanoseconds(t); counted {
+				return n
+			}
 		}
 	}
 	r.fail(column, "time")
