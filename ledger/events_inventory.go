@@ -6,7 +6,7 @@ import (
 )
 
 // InventoryRecord is the inventory of one class, as an event states it. Amounts
-// are in the class's unit, 0..MaxAmount.
+// are in the class's unit, 0..MaxAmount, and StepSize from 1.
 type InventoryRecord struct {
 	Class    string  `json:"class"`
 	Total    int64   `json:"total"`
@@ -33,6 +33,9 @@ func (r InventoryRecord) inventory(classes *ClassTable, updated int64) (Inventor
 	id, ok := classes.ID(r.Class)
 	if !ok {
 		return Inventory{}, fmt.Errorf("%w: no resource class %q", ErrInvariant, r.Class)
+	}
+	if r.StepSize < 1 {
+		return Inventory{}, fmt.Errorf("%w: %s in steps of %d", ErrInvariant, r.Class, r.StepSize)
 	}
 	return Inventory{
 		Class: id, Total: r.Total, Reserved: r.Reserved, MinUnit: r.MinUnit,

@@ -34,16 +34,19 @@ func (b *builder) readInventories() {
 		case math.IsNaN(row.Ratio) || math.IsInf(row.Ratio, 0) || row.Ratio < 0:
 			b.note(ratioInvalid, Inventories, row.ID, "provider %s, %s: %v", p.event.Provider, class, row.Ratio)
 			continue
-		case row.Total < 1 || row.Reserved > row.Total || row.MinUnit < 1 || row.MaxUnit < 1 || row.StepSize < 1:
+		case row.Total < 1 || row.Reserved > row.Total || row.MinUnit < 1 || row.MaxUnit < 1:
 			b.note(inventoryUnusual, Inventories, row.ID, "provider %s, %s: total %d, reserved %d, units %d to %d by %d",
 				p.event.Provider, class, row.Total, row.Reserved, row.MinUnit, row.MaxUnit, row.StepSize)
+		}
+		if row.StepSize == 0 {
+			b.note(stepMissing, Inventories, row.ID, "provider %s, %s", p.event.Provider, class)
 		}
 		b.take()
 		p.addInventory(class, row.ID, ledger.ImportedInventory{
 			UpdatedAt: b.times(row.Times, Inventories, row.ID).Updated,
 			InventoryRecord: ledger.InventoryRecord{
 				Class: class, Total: row.Total, Reserved: row.Reserved, MinUnit: row.MinUnit, MaxUnit: row.MaxUnit,
-				StepSize: row.StepSize, Ratio: row.Ratio,
+				StepSize: max(1, row.StepSize), Ratio: row.Ratio,
 			},
 		})
 	}

@@ -59,6 +59,9 @@ func (b *builder) readProviders() {
 	slices.SortFunc(b.ordered, func(x, y *provider) int { return x.order.compare(y.order) })
 }
 
+// maxGeneration leaves room to count on, and is the last that JSON has exactly.
+const maxGeneration = 1 << 53
+
 // readProvider reads a row by itself; nil: it is not imported.
 func (b *builder) readProvider(row *ProviderRow, byUUID map[ledger.UUID]*ProviderRow) *provider {
 	id, usual, isUUID := idOf(row.UUID)
@@ -71,8 +74,8 @@ func (b *builder) readProvider(row *ProviderRow, byUUID map[ledger.UUID]*Provide
 	case byUUID[id] != nil:
 		b.note(providerUUIDTwice, Providers, row.ID, "%q is also %s", row.UUID, b.rows.where(Providers, byUUID[id].ID))
 		return nil
-	case row.Generation.Value < 0:
-		b.note(generationNegative, Providers, row.ID, "%s has generation %d", id, row.Generation.Value)
+	case row.Generation.Value < 0 || row.Generation.Value > maxGeneration:
+		b.note(generationInvalid, Providers, row.ID, "%s has generation %d", id, row.Generation.Value)
 		return nil
 	case !usual:
 		b.note(uuidSpelling, Providers, row.ID, "%q", row.UUID)

@@ -40,13 +40,13 @@ var (
 	providerNameLong  = rule("provider-name-long", Kept, "a provider's name has more than 200 characters")
 	generationMissing = rule("provider-generation-missing", Mended,
 		"a provider without a generation gets generation 0, as Placement gives new ones")
-	generationNegative = rule("provider-generation-negative", Refused, "a provider's generation is below 0")
-	rootMissing        = rule("provider-root-missing", Mended, "a missing root follows from the parents")
-	rootWrong          = rule("provider-root-wrong", Mended, "a root that is not the top of the provider's parents follows from them")
-	parentMissing      = rule("provider-parent-missing", Refused, "a provider's parent does not exist")
-	parentCycle        = rule("provider-parent-cycle", Refused, "a provider is below itself")
-	textNotUTF8        = rule("text-not-utf8", Refused, "a text is not UTF-8")
-	classNotStandard   = rule("class-not-standard", Kept,
+	generationInvalid = rule("provider-generation-invalid", Refused, "a provider's generation is below 0, or above 2^53")
+	rootMissing       = rule("provider-root-missing", Mended, "a missing root follows from the parents")
+	rootWrong         = rule("provider-root-wrong", Mended, "a root that is not the top of the provider's parents follows from them")
+	parentMissing     = rule("provider-parent-missing", Refused, "a provider's parent does not exist")
+	parentCycle       = rule("provider-parent-cycle", Refused, "a provider is below itself")
+	textNotUTF8       = rule("text-not-utf8", Refused, "a text is not UTF-8")
+	classNotStandard  = rule("class-not-standard", Kept,
 		"a resource class is neither standard nor CUSTOM_; it becomes a custom class with that name")
 	classTwice       = rule("class-twice", Mended, "two classes of the same name become one")
 	classMissing     = rule("class-missing", Refused, "an inventory or allocation is of a class that does not exist")
@@ -63,6 +63,7 @@ var (
 	inventoryTwice   = rule("inventory-twice", Refused, "a provider has two inventories of one class")
 	inventoryUnusual = rule("inventory-unusual", Kept,
 		"an inventory has values that the API would refuse: a total of 0, more reserved than there is, units below 1")
+	stepMissing      = rule("step-size-missing", Mended, "an inventory's step_size is 0, with which Placement fails, and becomes 1")
 	ratioInvalid     = rule("ratio-invalid", Refused, "an allocation ratio is negative, or not a finite number")
 	amountOutOfRange = rule("amount-out-of-range", Refused, "an amount is below 0, or above 2147483647")
 	overCommitted    = rule("over-committed", Kept, "more of an inventory is used than its capacity")

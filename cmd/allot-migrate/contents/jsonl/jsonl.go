@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/cmd/allot-migrate/contents"
@@ -33,11 +34,12 @@ const partsBits = 20
 type reader struct {
 	rows   *contents.Rows
 	errs   []error
-	n      int64 // of the line, from 1
-	parts  int64 // ids that were made of the line
-	seen   map[string]int64
-	parent map[int]string // parents by the places of their children
-	held   []string       // the providers of the allocations
+	n      int64            // of the line, from 1
+	parts  int64            // ids that were made of the line
+	seen   map[string]int64 // providers
+	holds  map[string]int64 // lines of consumers
+	parent map[int]string   // parents by the places of their children
+	held   []string         // the providers of the allocations
 
 	names                      contents.IDs
 	nameLines                  map[contents.Table][]int64 // where names were first met
@@ -48,7 +50,7 @@ type reader struct {
 func Read(in io.Reader, name string, readAt int64) (*contents.Rows, error) {
 	r := &reader{
 		rows: &contents.Rows{Kind: "jsonl", Source: name, Schema: "1", ReadAt: readAt},
-		seen: make(map[string]int64), parent: make(map[int]string),
+		seen: make(map[string]int64), holds: make(map[string]int64), parent: make(map[int]string),
 		nameLines: make(map[contents.Table][]int64),
 	}
 	lines := bufio.NewScanner(in)
@@ -141,7 +143,7 @@ func (r *reader) bareName(l *present.Content) {
 	}
 	id := r.named(table, rows, l.Name)
 	if l.CreatedAt != nil {
-		(*rows)[id-1].Created = l.CreatedAt.UnixNano()
+		(*rows)[id-1].Created = r.nanoseconds(l.CreatedAt)
 	}
 }
 
@@ -149,12 +151,20 @@ func (r *reader) bareName(l *present.Content) {
 func (r *reader) times(l *present.Content) contents.Times {
 	t := contents.Times{Created: r.rows.ReadAt}
 	if l.CreatedAt != nil {
-		t.Created = l.CreatedAt.UnixNano()
+		t.Created = r.nanoseconds(l.CreatedAt)
 	}
 	if l.UpdatedAt != nil {
-		t.Updated = l.UpdatedAt.UnixNano()
+		t.Updated = r.nanoseconds(l.UpdatedAt)
 	}
 	return t
+}
+
+func (r *reader) nanoseconds(t *time.Time) int64 {
+	n, counted := ledger.Nanoseconds(*t)
+	if !counted {
+		r.fail("%s is not of the years 1678 to 2261", t.Format(time.RFC3339))
+	}
+	return n
 }
 
 func (r *reader) provider(l *present.Content) {
@@ -188,6 +198,10 @@ func (r *reader) provider(l *present.Content) {
 		r.inventory(inv, id, t)
 	}
 	for _, name := range l.Traits {
+		if name == "" {
+			r.fail("a trait without a name")
+			return
+		}
 		r.rows.ProviderTraits = append(r.rows.ProviderTraits, contents.PairRow{
 			Provider: id, Other: r.named(contents.Traits, &r.rows.Traits, name),
 		})
@@ -214,7 +228,7 @@ func (r *reader) inventory(inv present.Inventory, provider int64, t contents.Tim
 		return
 	}
 	if inv.UpdatedAt != nil {
-		t.Updated = inv.UpdatedAt.UnixNano()
+		t.Updated = r.nanoseconds(inv.UpdatedAt)
 	}
 	r.rows.Inventories = append(r.rows.Inventories, contents.InventoryRow{
 		ID: r.id(), Provider: provider, Class: r.named(contents.Classes, &r.rows.Classes, inv.Class), Total: *inv.Total,
@@ -236,6 +250,11 @@ func (r *reader) consumer(l *present.Content) {
 		r.fail("a consumer needs allocations")
 		return
 	}
+	if first, twice := r.holds[l.UUID]; twice {
+		r.fail("consumer %s is in line %d, too", l.UUID, first)
+		return
+	}
+	r.holds[l.UUID] = r.n
 	t := r.times(l)
 	row := contents.ConsumerRow{
 		ID: r.id(), UUID: l.UUID, Generation: contents.Some(l.Generation), Times: t,

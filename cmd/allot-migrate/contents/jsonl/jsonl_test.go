@@ -65,9 +65,13 @@ func TestMalformedLinesNameTheirLine(t *testing.T) {
 	})
 	_, err := jsonl.Read(strings.NewReader("\n\n"+`{"kind":"provider","uuid":"a`+"\xff"+`"}`), "file", readAt)
 	launchtest.Says(t, fmt.Sprint(err), "line 3: ", "UTF-8")
-	twice := `{"kind":"provider","uuid":"11111111-1111-4111-8111-111111111111"}`
-	_, err = jsonl.Read(strings.NewReader(twice+"\n"+twice), "file", readAt)
-	launchtest.Says(t, fmt.Sprint(err), "line 2: ")
+	for _, twice := range []string{
+		`{"kind":"provider","uuid":"a"}`,
+		`{"kind":"consumer","uuid":"a","project":"p","user":"u","allocations":[{"provider":"a","class":"VCPU","amount":1}]}`,
+	} {
+		_, err = jsonl.Read(strings.NewReader(twice+"\n"+twice), "file", readAt)
+		launchtest.Says(t, fmt.Sprint(err), "line 2: ", " is in line 1, too")
+	}
 	_, err = jsonl.Read(strings.NewReader(strings.Repeat("nope\n", 1000)), "file", readAt)
 	if err == nil || strings.Count(err.Error(), "line ") != 20 || !strings.Contains(err.Error(), "maybe more") {
 		t.Error(err)
