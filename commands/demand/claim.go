@@ -57,7 +57,8 @@ type ClaimConsumer struct {
 	FromReservation *ledger.UUID `json:"from_reservation,omitempty"`
 }
 
-// Members are the claim's consumers, each for itself.
+// Members are the claim's consumers, each for itself; if they are more than a claim may have, one more
+// than that.
 func (c *Claim) Members() []ClaimConsumer {
 	if c.Size() <= len(c.For) {
 		return c.For
@@ -67,7 +68,7 @@ func (c *Claim) Members() []ClaimConsumer {
 		first, count := one.Consumer, one.Count
 		one.Count = 0
 		members = append(members, one)
-		for i := 1; i < count; i++ {
+		for i := 1; i < count && len(members) <= MaxClaimConsumers; i++ {
 			one.Consumer = first.Derive(strconv.Itoa(i))
 			members = append(members, one)
 		}
@@ -75,12 +76,11 @@ func (c *Claim) Members() []ClaimConsumer {
 	return members
 }
 
-// Size is how many consumers the claim has; if that is more than it may have, not less
-// than that.
+// Size is how many consumers the claim has; if they are more than it may have, one more than that.
 func (c *Claim) Size() (n int) {
 	for i := range c.For {
 		if n += max(1, c.For[i].Count); n > MaxClaimConsumers {
-			break
+			return MaxClaimConsumers + 1
 		}
 	}
 	return n
