@@ -213,7 +213,11 @@ func decodeOne(r *request, one wire.BatchCommand) (commands.Command, *wire.Error
 		return nil, forbidden("%s may not submit %s", r.user.Name, one.Command)
 	}
 	c := empty()
-	if err := one.Body.Decode(r.encoding, c); err != nil {
+	err := one.Body.Decode(r.encoding, c)
+	if err == nil {
+		err = one.Body.Complete(r.encoding, c)
+	}
+	if err != nil {
 		return nil, bad("%s: %v", one.Command, err)
 	}
 	return c, nil

@@ -293,11 +293,11 @@ func (s *Queries) world(ctx context.Context, v projector.View, past bool) (*cand
 }
 
 func bad(format string, args ...any) *wire.Error {
-	return &wire.Error{Code: wire.ErrorBadRequest, Message: fmt.Sprintf(format, args...)}
+	return &wire.Error{Code: wire.ErrorBadRequest, Message: clipped(fmt.Sprintf(format, args...))}
 }
 
 func notFound(format string, args ...any) *wire.Error {
-	return &wire.Error{Code: wire.ErrorNotFound, Message: fmt.Sprintf(format, args...)}
+	return &wire.Error{Code: wire.ErrorNotFound, Message: clipped(fmt.Sprintf(format, args...))}
 }
 
 func (s *Service) query(empty func() wire.Query) micro.Handler {

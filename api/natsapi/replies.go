@@ -181,5 +181,14 @@ func statusOf(code string) string {
 }
 
 func oneLine(text string) string {
-	return strings.NewReplacer("\r", " ", "\n", " ").Replace(text)
+	return strings.NewReplacer("\r", " ", "\n", " ").Replace(clipped(text))
+}
+
+// clipped bounds a text that quotes what a client has sent: it would not fit into a reply.
+func clipped(text string) string {
+	const most = 1000
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + " ..."
 }

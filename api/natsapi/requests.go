@@ -115,7 +115,11 @@ func (s *Service) decode(r *request, what string, into any) *wire.Error {
 	if err := r.lease.Grow(int64(weight + r.headers + overhead)); err != nil {
 		return s.failure(r, err)
 	}
-	if err := encoding.DecodeWeighed(r.Data(), r.encoding, into); err != nil {
+	err = encoding.DecodeWeighed(r.Data(), r.encoding, into)
+	if err == nil {
+		err = encoding.Complete(r.Data(), r.encoding, into)
+	}
+	if err != nil {
 		return bad("%s: %v", what, err)
 	}
 	return nil

@@ -212,7 +212,7 @@ func (u *Users) sender(from origin, known bool) (*User, *wire.Error) {
 }
 
 func forbidden(format string, args ...any) *wire.Error {
-	return &wire.Error{Code: wire.ErrorForbidden, Message: fmt.Sprintf(format, args...)}
+	return &wire.Error{Code: wire.ErrorForbidden, Message: clipped(fmt.Sprintf(format, args...))}
 }
 
 // maySubmit reports whether the user's role permits a command. The writer checks

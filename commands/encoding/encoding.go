@@ -119,6 +119,11 @@ func (b Body) Decode(contentType string, into commands.Command) error {
 	return Decode(b.raw, contentType, into)
 }
 
+// Complete is Complete of the body.
+func (b Body) Complete(contentType string, command commands.Command) error {
+	return Complete(b.raw, contentType, command)
+}
+
 // MarshalJSON implements json.Marshaler.
 func (b Body) MarshalJSON() ([]byte, error) { return ledger.PlainJSON(b.Value) }
 
