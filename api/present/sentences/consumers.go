@@ -46,33 +46,83 @@ func (s said) consumer(id ledger.UUID, before, after *wire.Allocations) []any {
 	case after == nil:
 		return []any{"released ", who(before), ": ", s.held(before)}
 	}
-	was, is := hostsOf(before), hostsOf(after)
-	left := slices.DeleteFunc(slices.Clone(was), func(h string) bool { return slices.Contains(is, h) })
-	joined := slices.DeleteFunc(slices.Clone(is), func(h string) bool { return slices.Contains(was, h) })
-	differs := differing(before, after)
-	var parts []any
+	parts := s.placed(before, after)
 	switch {
-	case len(left) > 0 && len(joined) > 0:
-		parts = []any{"moved ", who(after), " from ", s.providers(left), " to ", s.providers(joined), ": ", amounts(after)}
-		if differs != "" {
-			parts = append(parts, ", before ", amounts(before))
-		}
-	case len(left) > 0:
-		parts = []any{"took ", who(after), " off ", s.providers(left), colon(differs)}
-	case len(joined) > 0:
-		parts = []any{"extended ", who(after), " to ", s.providers(joined), colon(differs)}
-	case differs != "":
-		parts = []any{"resized ", who(after), " on ", s.hosts(after), colon(differs)}
+	case parts != nil:
 	case before.ReservedUntil != after.ReservedUntil && after.ReservedUntil != "":
 		parts = []any{"reserved until ", after.ReservedUntil, " what ", who(after), " holds: ", s.held(after)}
 	case before.ReservedUntil != "" && after.ReservedUntil == "":
 		parts = []any{"confirmed the reservation of ", who(after), ": ", s.held(after)}
 	case before.Project == after.Project && before.User == after.User && before.Type == after.Type:
 		parts = []any{"confirmed what ", who(after), " holds: ", s.held(after)}
+	case before.Project == after.Project && before.User == after.User:
+		parts = []any{"changed the type of ", who(after)}
 	default:
 		parts = []any{"gave away ", who(after)}
 	}
 	return append(parts, owners(before, after)...)
+}
+
+// placed says what a consumer holds where; nil: what it held there before.
+func (s said) placed(before, after *wire.Allocations) (parts []any) {
+	was, is := hostsOf(before), hostsOf(after)
+	left := slices.DeleteFunc(slices.Clone(was), func(h string) bool { return slices.Contains(is, h) })
+	joined := slices.DeleteFunc(slices.Clone(is), func(h string) bool { return slices.Contains(was, h) })
+	who, differs := whose(after.Consumer, after), differing(before, after)
+	moved, stays := len(left) > 0 && len(joined) > 0, len(joined) < len(is)
+	how := []any{colon(differs)}
+	switch {
+	case stays && (moved || differs == ""): // sums would not say it
+		how = []any{": ", s.each(after), "; before ", s.each(before)}
+	case moved && differs != "":
+		how = []any{": ", amounts(after), ", before ", amounts(before)}
+	case moved:
+		how = []any{": ", amounts(after)}
+	}
+	switch {
+	case moved:
+		parts = []any{"moved ", who, " from ", s.providers(left), " to ", s.providers(joined)}
+	case len(left) > 0:
+		parts = []any{"took ", who, " off ", s.providers(left)}
+	case len(joined) > 0:
+		parts = []any{"extended ", who, " to ", s.providers(joined)}
+	case differs != "":
+		parts = []any{"resized ", who, " on ", s.hosts(after)}
+	case !maps.Equal(byPlace(before), byPlace(after)):
+		parts = []any{"redistributed ", who}
+	default:
+		return nil
+	}
+	return append(parts, how...)
+}
+
+// place is a class of a provider.
+type place struct{ provider, class string }
+
+func byPlace(a *wire.Allocations) map[place]int64 {
+	by := make(map[place]int64)
+	for _, one := range a.Allocations {
+		by[place{one.Provider.String(), one.Class}] += one.Amount
+	}
+	return by
+}
+
+// each says what is held of each provider.
+func (s said) each(a *wire.Allocations) (parts []any) {
+	for i, id := range s.first(hostsOf(a)) {
+		if i == maxTold {
+			return append(parts, " and ", int64(len(hostsOf(a))-i), " more")
+		}
+		if i > 0 {
+			parts = append(parts, " and ")
+		}
+		one := *a
+		one.Allocations = slices.DeleteFunc(slices.Clone(a.Allocations), func(h wire.Allocation) bool {
+			return h.Provider.String() != id
+		})
+		parts = append(parts, amounts(&one), " on ", thing{wire.OfProvider, id})
+	}
+	return parts
 }
 
 func owners(before, after *wire.Allocations) (parts []any) {
@@ -137,10 +187,7 @@ func (s said) held(a *wire.Allocations) []any { return []any{amounts(a), " on ",
 
 // providers names some, the one that the sentence is about first.
 func (s said) providers(ids []string) (parts []any) {
-	if i := slices.Index(ids, s.About.Name); i > 0 {
-		ids[0], ids[i] = ids[i], ids[0]
-	}
-	for i, id := range ids {
+	for i, id := range s.first(ids) {
 		switch {
 		case i == maxTold:
 			return append(parts, " and ", int64(len(ids)-i), " more")
@@ -150,6 +197,14 @@ func (s said) providers(ids []string) (parts []any) {
 		parts = append(parts, thing{wire.OfProvider, id})
 	}
 	return parts
+}
+
+// first puts the provider that the sentence is about first.
+func (s said) first(ids []string) []string {
+	if i := slices.Index(ids, s.About.Name); i > 0 {
+		ids[0], ids[i] = ids[i], ids[0]
+	}
+	return ids
 }
 
 func sums(a *wire.Allocations) map[string]int64 {

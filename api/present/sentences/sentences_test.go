@@ -70,6 +70,7 @@ func TestChangesOfConsumers(t *testing.T) {
 	}
 	memory := wire.Allocation{Provider: other, Class: "MEMORY_MB", Amount: 20480}
 	reserved := func(a *wire.Allocations) { a.ReservedUntil = "2026-05-01T00:00:00Z" }
+	typed := func(a *wire.Allocations) { a.Type = "MIGRATION" }
 	owned := func(a *wire.Allocations) { a.Project = "q" }
 	const c = "consumer 02000000 (project p)"
 	for _, row := range []struct {
@@ -87,6 +88,16 @@ func TestChangesOfConsumers(t *testing.T) {
 		{of(nil, cpu(one, 2)), of(nil, cpu(one, 4)), "resized " + c + " on host-007: 4 VCPU, before 2"},
 		{of(reserved, cpu(one, 2)), of(nil, cpu(one, 2)), "confirmed the reservation of " + c + ": 2 VCPU on host-007"},
 		{of(nil, cpu(one, 2)), of(nil, cpu(one, 2)), "confirmed what " + c + " holds: 2 VCPU on host-007"},
+		{
+			of(nil, cpu(one, 3), cpu(other, 1)), of(nil, cpu(one, 1), cpu(other, 3)),
+			"redistributed " + c + ": 1 VCPU on host-007 and 3 VCPU on host-012; before 3 VCPU on host-007 and 1 VCPU on host-012",
+		},
+		{
+			of(nil, cpu(one, 4), memory), of(nil, memory, cpu(id, 4)),
+			"moved " + c + " from host-007 to 02000000: 20,480 MEMORY_MB on host-012 and 4 VCPU on 02000000; " +
+				"before 4 VCPU on host-007 and 20,480 MEMORY_MB on host-012",
+		},
+		{of(typed, cpu(one, 2)), of(nil, cpu(one, 2)), "changed the type of " + c + ", as INSTANCE, before MIGRATION"},
 		{of(owned, cpu(one, 2)), of(nil, cpu(one, 2)), "gave away " + c + ", before of project q"},
 	} {
 		if got := (Teller{Past: names}).Consumer(id, row.before, row.after).String(); got != row.want {
