@@ -99,6 +99,8 @@ const steps = {
 
   async 'the overview has the sums that Placement has, and what is unusual'(page) {
     await go(page, 'overview?class=VCPU')
+    const names = await page.locator('a').evaluateAll((all) => all.map((a) => getComputedStyle(a).unicodeBidi))
+    assert.ok(names.every((one) => one === 'isolate'), 'a name turns what follows it')
     const vcpu = await total('VCPU')
     const tiles = await text(page.locator('.tiles'))
     assert.ok(tiles.includes(`${grouped(vcpu.count)}providers`) && tiles.includes(`${grouped(vcpu.roots)}trees`), tiles)
