@@ -43,12 +43,7 @@ func passes(g *Group, p *ledger.Provider) bool {
 			return false
 		}
 	}
-	for _, anyOf := range g.MemberOf {
-		if !memberOfAny(p, anyOf) {
-			return false
-		}
-	}
-	return !hasAny(p, g.Forbidden) && !memberOfAny(p, g.NotMemberOf) &&
+	return memberOfAll(p, g.MemberOf) && !hasAny(p, g.Forbidden) && !memberOfAny(p, g.NotMemberOf) &&
 		(g.InTree == nil || len(g.Resources) == 0 || *g.InTree == p.UUID)
 }
 

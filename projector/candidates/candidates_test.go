@@ -150,16 +150,19 @@ func (b *bruteForce) offers(j int, sums map[useKey]int64) bool {
 	return true
 }
 
+func isIn(p *ledger.Provider) func(ledger.UUID) bool {
+	return func(a ledger.UUID) bool { return slices.Contains(p.Aggregates, a) }
+}
+
 // inAggregates reports whether the jth provider is in the aggregates that its
 // group requires, and in none that it forbids.
 func (b *bruteForce) inAggregates(j int) bool {
 	g, p := b.req.Groups[b.asked[j].group], b.chosen[j]
-	for _, set := range g.MemberOf {
-		direct := slices.ContainsFunc(set, func(a ledger.UUID) bool { return slices.Contains(p.Aggregates, a) })
-		rooted := slices.ContainsFunc(set, func(a ledger.UUID) bool { return slices.Contains(b.root.Aggregates, a) })
-		if !direct && (g.Suffix != "" || p.Root != b.root.UUID || !rooted) {
-			return false
-		}
+	in := func(p *ledger.Provider) bool {
+		return !slices.ContainsFunc(g.MemberOf, func(set []ledger.UUID) bool { return !slices.ContainsFunc(set, isIn(p)) })
+	}
+	if !in(p) && (g.Suffix != "" || p.Root != b.root.UUID || !in(b.root)) {
+		return false
 	}
 	for _, a := range g.NotMemberOf {
 		if slices.Contains(p.Aggregates, a) || g.Suffix == "" && slices.Contains(b.root.Aggregates, a) {

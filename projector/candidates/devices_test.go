@@ -168,7 +168,7 @@ func (d small) filters(g *candidates.Group, all []*ledger.Provider) {
 		g.Forbidden = []string{"B"}
 	}
 	if d.often(8) {
-		g.MemberOf = [][]ledger.UUID{{ledgertest.ID(3, 1)}}
+		g.MemberOf = [][]ledger.UUID{{ledgertest.ID(3, 1)}, {ledgertest.ID(3, 2)}}[:1+d.IntN(2)]
 	}
 	if d.often(12) {
 		g.NotMemberOf = []ledger.UUID{ledgertest.ID(3, 2)}

@@ -75,8 +75,8 @@ func (e *explainer) group(g *Group, class string, resources []Resource) {
 		e.left.AndNot(bitsOf(w.traits, name))
 		e.note("has not trait %s", name)
 	}
-	for _, anyOf := range g.MemberOf {
-		members := w.inAnyAggregate(anyOf)
+	for i, anyOf := range g.MemberOf {
+		members := w.inAllAggregates(g.MemberOf[:i+1])
 		if g.Suffix == "" {
 			members = w.spanned(members)
 		}

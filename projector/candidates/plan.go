@@ -222,8 +222,10 @@ func (w *World) planSpread(p *plan, i int, g *Group) {
 		if g.InTree != nil {
 			allowed.and(w.treeOf(*g.InTree))
 		}
-		for _, anyOf := range g.MemberOf {
-			allowed.andSpanned(setsOf(w.aggregates, anyOf)...)
+		if len(g.MemberOf) == 1 {
+			allowed.andSpanned(setsOf(w.aggregates, g.MemberOf[0])...)
+		} else if len(g.MemberOf) > 1 {
+			allowed.andSpanned(w.inAllAggregates(g.MemberOf))
 		}
 		p.add(slot{group: i, resources: g.Resources[j : j+1], last: j == len(g.Resources)-1, allowed: allowed})
 	}
@@ -293,6 +295,15 @@ func setsOf[K comparable](table map[K]*posting, keys []K) []*roaring.Bitmap {
 		sets[i] = bitsOf(table, key)
 	}
 	return sets
+}
+
+// inAllAggregates are the providers that are in one aggregate of each list. Of a tree that they span, the root is.
+func (w *World) inAllAggregates(lists [][]ledger.UUID) *roaring.Bitmap {
+	all := w.inAnyAggregate(lists[0]).Clone()
+	for _, anyOf := range lists[1:] {
+		all.And(w.inAnyAggregate(anyOf))
+	}
+	return all
 }
 
 func (w *World) withAnyTrait(names []string) *roaring.Bitmap { return union(setsOf(w.traits, names)) }

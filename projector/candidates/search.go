@@ -460,6 +460,10 @@ func memberOfAny(p *ledger.Provider, aggregates []ledger.UUID) bool {
 	return slices.ContainsFunc(aggregates, func(id ledger.UUID) bool { return slices.Contains(p.Aggregates, id) })
 }
 
+func memberOfAll(p *ledger.Provider, lists [][]ledger.UUID) bool {
+	return !slices.ContainsFunc(lists, func(anyOf []ledger.UUID) bool { return !memberOfAny(p, anyOf) })
+}
+
 // meter counts work, and stops a search that has become too long or unwanted.
 type meter struct {
 	ctx   context.Context

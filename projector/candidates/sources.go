@@ -65,15 +65,10 @@ func drawnBy(p *ledger.Provider, slot *slot) (sum int64) {
 	return sum
 }
 
-// spanned checks member_of of the group without a suffix under the anchor. An
-// aggregate of the root spans its tree, but not sharing providers.
+// spanned checks member_of of the group without a suffix under the anchor. A
+// root that is in aggregates of all lists spans its tree, but not sharing providers.
 func (s *search) spanned(p *ledger.Provider, own bool, g *Group) bool {
-	for _, anyOf := range g.MemberOf {
-		if !memberOfAny(p, anyOf) && (!own || !memberOfAny(s.root, anyOf)) {
-			return false
-		}
-	}
-	return true
+	return memberOfAll(p, g.MemberOf) || own && memberOfAll(s.root, g.MemberOf)
 }
 
 // suffice compares how many groups of a kind there are with how many its sources can serve.
