@@ -87,6 +87,9 @@ func (s *Service) describe() (_ []byte, err error) {
 
 // answerDiscovery answers clients of the embedded NATS server.
 func (s *Service) answerDiscovery() error {
+	if s.cfg.Direct {
+		return nil
+	}
 	pings := s.inTurn(Name{KindDiscovery, "ping"}, maxQueryBytes, maxQueryBytes, s.discovered)
 	others := s.inTurn(Name{KindDiscovery, "describe"}, maxQueryBytes, never, s.discovered)
 	sub, err := s.nc.Subscribe(wire.DiscoveryPrefix+".>", func(m *nats.Msg) {

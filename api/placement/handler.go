@@ -214,7 +214,7 @@ func checkOperation(r *request, op *operation) *rest.Failure {
 }
 
 func checkMedia(r *request, op *operation) *rest.Failure {
-	if op.reads && !acceptsJSON(r.Header.Get("Accept")) {
+	if op.reads && !acceptsJSON(strings.Join(r.Header.Values("Accept"), ",")) {
 		return rest.Errorf(http.StatusNotAcceptable, "Only application/json is provided")
 	}
 	if op.body == "" {

@@ -81,6 +81,7 @@ func TestNegotiate(t *testing.T) {
 		{"metal latest", "", 9, ""}, {"", "LATEST", 9, ""}, {"metal", "", 1, ""}, {"metal 2.5", "", 0, "2.5"},
 		{"metal 1.10", "", 0, "1.10"}, {"metal 1.5.1", "", 0, "1.5.1"}, {"metal 1.-5", "", 0, "1.-5"},
 		{"metal 1.99999999999999999999", "", 0, "1.99999999999999999999"},
+		{"metal 1.2 1.3", "", 0, "1.2 1.3"},
 	} {
 		header := http.Header{}
 		header.Set(rest.VersionHeader, c.standard)

@@ -47,9 +47,9 @@ func (m *Microversions) Negotiate(header http.Header) (Version, *Failure) {
 		asked = header.Get(m.OwnHeader)
 	}
 	for _, part := range strings.Split(strings.Join(header.Values(VersionHeader), ","), ",") {
-		fields := strings.Fields(part)
-		if len(fields) == 2 && strings.EqualFold(fields[0], m.Service) {
-			asked = fields[1]
+		service, version, _ := strings.Cut(strings.TrimSpace(part), " ")
+		if version != "" && strings.EqualFold(service, m.Service) {
+			asked = version
 		}
 	}
 	asked = strings.TrimSpace(asked)

@@ -408,7 +408,7 @@ func (d *differential) candidatesQuery() string {
 		if d.n(2) == 0 {
 			add("required"+suffix, d.required())
 		}
-		if d.n(6) == 0 {
+		for d.n(5) == 0 {
 			add("member_of"+suffix, d.memberOf())
 		}
 		if d.n(12) == 0 {
