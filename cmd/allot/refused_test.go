@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/blocks"
+	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
@@ -108,7 +110,9 @@ func TestServeCheckFindsWhatWouldStopAStart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	names := map[string]string{"TEXT": text, "CONFIG": config, "FRESH": fresh, "SERVER": s.HTTP}
+	half := filepath.Join(dir, "half")
+	ledgertest.OK(t, embedded.Files(filepath.Join(half, "log")).BeginImport(blocks.Import{From: "elsewhere"}))
+	names := map[string]string{"TEXT": text, "CONFIG": config, "FRESH": fresh, "SERVER": s.HTTP, "HALF": half}
 	ledgertest.Answers(t, "testdata/checks.txt", func(line, want string) string {
 		out, code := launchtest.Shell(t, "allot", line, names)
 		return ledgertest.Has(fmt.Sprintf("%sit ends with %d", out, min(code, 1)), want)

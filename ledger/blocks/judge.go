@@ -63,13 +63,19 @@ type Verdict struct {
 // error is the reason why not: a *DamageError, or one that wraps ErrDamaged,
 // ErrBehind, ErrGone, ErrAnother or ErrUnfinished.
 func (f Folder) Judge(ctx context.Context, opts JudgeOptions) (*Verdict, error) {
-	if job, err := f.importing(); err != nil || job != nil {
-		if err == nil {
-			err = fmt.Errorf("%w: %s", ErrUnfinished, job)
-		}
+	if err := f.Unfinished(); err != nil {
 		return nil, err
 	}
 	return f.JudgeImport(ctx, opts)
+}
+
+// Unfinished is an ErrUnfinished if an import into the store has not ended.
+func (f Folder) Unfinished() error {
+	job, err := f.importing()
+	if err == nil && job != nil {
+		err = fmt.Errorf("%w: %s", ErrUnfinished, job)
+	}
+	return err
 }
 
 // JudgeImport is Judge for the import itself.

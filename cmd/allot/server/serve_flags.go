@@ -19,6 +19,7 @@ import (
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/cmd/allot/server/vitals"
 	"github.com/allot-project/allot/cmd/internal/cli"
+	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/system"
 	"github.com/allot-project/allot/projector/candidates"
@@ -178,7 +179,8 @@ func (c *Command) checkFolder() error {
 	if err := system.Writable(folder); err != nil {
 		return fmt.Errorf("--data %s: this user cannot write in %s: run this as the server's user, or change the owner of the folder", c.Data, folder)
 	}
-	return nil
+	data := &datafolder.Folder{Dir: c.Data}
+	return data.Explain(data.Files().Unfinished())
 }
 
 func (c *Command) checkAddresses() (faults []error) {
