@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -299,6 +300,9 @@ func countMore(ctx context.Context, a *asked) error {
 			request.Query.Set("marker", next)
 			continue
 		}
+		if flags.Limit > 0 && field(answer, "capacity") == strconv.Itoa(flags.Limit) {
+			return a.Say("\nat least %s more fit: counting stopped there, at --limit", field(answer, "capacity"))
+		}
 		if at(answer, "exact") == true {
 			return a.Say("\n%s more fit", field(answer, "capacity"))
 		}
@@ -322,12 +326,12 @@ func outcome(ctx context.Context, a *asked) error {
 	if err != nil {
 		return err
 	}
-	_, answer, err := a.read(ctx, cli.Request{Method: http.MethodPost, Path: a.path, Body: body}, "sequence")
+	parsed, answer, err := a.read(ctx, cli.Request{Method: http.MethodPost, Path: a.path, Body: body}, "sequence")
 	if err != nil {
 		return err
 	}
 	if a.Format == cli.JSON {
-		return a.Raw(answer)
+		return cmp.Or(a.Raw(answer), unanswered(parsed))
 	}
 	text, err := cli.CleanJSON(answer)
 	if err != nil {
@@ -338,7 +342,17 @@ func outcome(ctx context.Context, a *asked) error {
 		return err
 	}
 	_, err = fmt.Fprintln(a.Out, &out)
-	return err
+	return cmp.Or(err, unanswered(parsed))
+}
+
+// unanswered is the first of the questions that has no answer.
+func unanswered(outcome any) error {
+	for _, one := range list(at(outcome, "answers")) {
+		if why := field(one, "error"); why != "" {
+			return fmt.Errorf("%s was not answered: %s", field(one, "query"), cli.Clean(why))
+		}
+	}
+	return nil
 }
 
 // body is what is sent: the contents of the file, and what flags add.

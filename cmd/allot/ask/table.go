@@ -133,6 +133,7 @@ func init() { // the functions in it know the table
 		},
 		"rejected": {
 			example: "rejected --code capacity_exceeded --limit 5", path: "/audit/rejections", rows: "rejections",
+			empty: "no such command was rejected",
 			columns: []column{
 				col("before", "place").as(address).wide(7), col("time", "time").as(milliseconds),
 				col("actor", "actor").wide(11), col("command", "command").wide(21), col("id", "command_id"),

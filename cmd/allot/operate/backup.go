@@ -84,6 +84,9 @@ func (c *Backup) Run(ctx context.Context) (err error) {
 
 // source opens the log, over HTTP if --url names a server.
 func (c *Backup) source(ctx context.Context) (ledger.Log, func() error, error) {
+	if c.Data+c.Archive != "" && c.URL == os.Getenv("ALLOT_URL") {
+		c.URL = "" // the environment names the server of other commands
+	}
 	if given(c.Data != "", c.Archive != "", c.URL != "") != 1 {
 		return nil, nil, errors.New("name the log with exactly one of --url, --data and --archive")
 	}
