@@ -126,12 +126,21 @@ type CandidateRequest struct {
 // CandidateSummary is what a provider has and holds.
 type CandidateSummary struct {
 	Resources map[string]struct {
-		Capacity int64 `json:"capacity"`
-		Used     int64 `json:"used"`
+		Capacity wholeNumber `json:"capacity"`
+		Used     int64       `json:"used"`
 	} `json:"resources"`
 	Traits []string `json:"traits"`
 	Parent string   `json:"parent_provider_uuid"`
 	Root   string   `json:"root_provider_uuid"`
+}
+
+// wholeNumber is one as it is written: the capacity of a huge ratio is no int64.
+type wholeNumber string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *wholeNumber) UnmarshalJSON(text []byte) error {
+	*n = wholeNumber(text)
+	return nil
 }
 
 // CompareCandidates lists the differences of two answers to one request. The order of

@@ -304,7 +304,8 @@ func Same(ctx context.Context, sources ...*Source) error {
 	return nil
 }
 
-// Candidates asks for allocation candidates. A refusal is an answer, too.
+// Candidates asks for allocation candidates. A refusal is an answer, too, and so is that Placement
+// fails, which it does at some requests.
 func (s *Source) Candidates(ctx context.Context, query string) (*contents.Candidates, error) {
 	if _, err := url.ParseQuery(query); err != nil {
 		return nil, fmt.Errorf("%q is no query, such as resources=VCPU:1: %w", query, err)
@@ -313,7 +314,7 @@ func (s *Source) Candidates(ctx context.Context, query string) (*contents.Candid
 	if err != nil {
 		return nil, err
 	}
-	if got.Status == http.StatusBadRequest {
+	if got.Status == http.StatusBadRequest || got.Status == http.StatusInternalServerError {
 		return &contents.Candidates{Failure: http.StatusText(got.Status)}, nil
 	}
 	var answer struct {

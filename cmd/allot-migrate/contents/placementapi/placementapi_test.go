@@ -56,6 +56,8 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case r.URL.Query().Get("resources") == "NONE:1":
 		w.WriteHeader(http.StatusBadRequest)
+	case r.URL.Query().Get("resources") == "FAIL:1":
+		w.WriteHeader(http.StatusInternalServerError)
 	}
 	_, _ = w.Write([]byte(answer)) // the client may be gone
 }
@@ -144,8 +146,10 @@ func TestCandidates(t *testing.T) {
 		if err != nil || len(got.Requests) != 1 || got.Failure != "" {
 			t.Errorf("%+v, %v", got, err)
 		}
-		if got, err := source.Candidates(t.Context(), "resources=NONE:1"); err != nil || got.Failure != "Bad Request" {
-			t.Errorf("%+v, %v", got, err)
+		for class, want := range map[string]string{"NONE": "Bad Request", "FAIL": "Internal Server Error"} {
+			if got, err := source.Candidates(t.Context(), "resources="+class+":1"); err != nil || got.Failure != want {
+				t.Errorf("%+v, %v", got, err)
+			}
 		}
 	}
 	if old.version.Load() != "placement 1.30" || recent.version.Load() != "placement 1.30" {
