@@ -479,7 +479,7 @@ func explain(r request, placement, allot answer) string {
 		return "Placement fails with 500"
 	case same && r.method == "PUT" && placement.headers["Last-Modified"] == "" && text(placement.body) == text(allot.body):
 		return "Placement leaves Last-Modified out of some answers to PUT"
-	case both(400) && noClass.MatchString(r.body):
+	case allot.status == 400 && (both(400) || placement.status == 409) && noClass.MatchString(r.body):
 		return "a name that can be no class is refused first"
 	case both(400, "JSON Malformed"):
 		return "wording of faults in JSON's syntax"
