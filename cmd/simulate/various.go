@@ -71,8 +71,9 @@ func (p *pool) make(v *various) error {
 		v.insist("SetNodeProvisionState", `{"node":%q,"target":"manage"}`, uuid)
 		v.insist("SetNodeProvisionState", `{"node":%q,"target":"provide"}`, uuid)
 	}
+	unknown := make(map[string]bool) // commands of which one may have been carried out, and was sent again with another id
 	for _, c := range v.run.commands {
-		if !c.Accepted {
+		if unknown[c.Name] = unknown[c.Name] || !c.Accepted && c.Refusal == ""; !c.Accepted && !unknown[c.Name] {
 			return fmt.Errorf("%s was refused: %s", c.Name, c.Refusal)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -105,7 +106,7 @@ func (p *natsPart) awaitAdmission(ctx context.Context, joined *embedded.Cluster)
 		}
 	}
 	w.Tell = p.waits.tell("this replica has no log, and waits for admission, so that it votes for nothing that would be lost")
-	rejoins, err := p.data.Has(datafolder.Rejoin)
+	rejoins, err := p.mayRejoin()
 	if err != nil {
 		return err
 	}
@@ -115,6 +116,16 @@ func (p *natsPart) awaitAdmission(ctx context.Context, joined *embedded.Cluster)
 			"lost, let the others fill it again: allot cluster rejoin --data %s", err, p.data.Path(datafolder.Log), p.config.Data)
 	}
 	return err
+}
+
+// mayRejoin reports whether the log of this server is known to be nowhere else: its operator says so, or JetStream
+// was here before, on this disk, and the server ended before it had its part.
+func (p *natsPart) mayRejoin() (bool, error) {
+	said, err := p.data.Has(datafolder.Rejoin)
+	if said || err != nil {
+		return said, err
+	}
+	return p.data.Has(filepath.Join(datafolder.Log, "jetstream", "$SYS"))
 }
 
 // begins reports whether a ledger is to begin here, and no commit of it is known. While its streams are empty, they
