@@ -81,8 +81,7 @@ func (n *Node) Retired() bool {
 // Parent returns the uuid of the node that this one is a part of; empty: none.
 func (n *Node) Parent() string { return n.detail("parent_node") }
 
-// Chassis returns the uuid of the chassis that the node is in; empty: none. In
-// logs from before Allot had chassis, nodes may name chassis that do not exist.
+// Chassis returns the uuid of the chassis that the node is in; empty: none.
 func (n *Node) Chassis() string { return n.detail("chassis_uuid") }
 
 // detail returns a text from the node's details; empty: there is none.

@@ -150,16 +150,13 @@ func (b *bruteForce) offers(j int, sums map[useKey]int64) bool {
 	return true
 }
 
-func isIn(p *ledger.Provider) func(ledger.UUID) bool {
-	return func(a ledger.UUID) bool { return slices.Contains(p.Aggregates, a) }
-}
-
 // inAggregates reports whether the jth provider is in the aggregates that its
 // group requires, and in none that it forbids.
 func (b *bruteForce) inAggregates(j int) bool {
 	g, p := b.req.Groups[b.asked[j].group], b.chosen[j]
 	in := func(p *ledger.Provider) bool {
-		return !slices.ContainsFunc(g.MemberOf, func(set []ledger.UUID) bool { return !slices.ContainsFunc(set, isIn(p)) })
+		in := func(a ledger.UUID) bool { return slices.Contains(p.Aggregates, a) }
+		return !slices.ContainsFunc(g.MemberOf, func(set []ledger.UUID) bool { return !slices.ContainsFunc(set, in) })
 	}
 	if !in(p) && (g.Suffix != "" || p.Root != b.root.UUID || !in(b.root)) {
 		return false
