@@ -89,8 +89,8 @@ func (d door) request(t *testing.T, subject string, header map[string]string, bo
 	var reply wire.Reply
 	_ = encoding.Decode(answer.Data, answer.Header.Get(wire.HeaderContentType), &reply) // answers to queries are none
 	held, err := strconv.ParseUint(answer.Header.Get(wire.HeaderSequence), 10, 64)
-	long := len(answer.Header.Get("Nats-Service-Error")) > 1100
-	if err != nil || long || held == 0 || reply.Sequence > 0 && held != reply.Sequence || held > d.Views.Checkpoint().Sequence {
+	long, last := len(answer.Header.Get("Nats-Service-Error")) > 1100, d.Views.Checkpoint().Sequence
+	if err != nil || long || held == 0 || reply.Sequence > 0 && held != reply.Sequence || held > last {
 		t.Errorf("%s holds %d of %d: %s, %v", subject, held, d.Views.Checkpoint().Sequence, answer.Data, err)
 	}
 	return answer, reply

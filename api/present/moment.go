@@ -32,7 +32,9 @@ func lookAt(views *projector.Projector, at string, now time.Time) (view projecto
 		view, err = views.ViewAt(sequence)
 	} else {
 		if moment, err = ledger.ParseTime(at); err != nil {
-			return view, moment, fmt.Errorf("%w: %w, nor a sequence", ErrMoment, err)
+			return view, moment, fmt.Errorf(
+				"%w: %q is neither a sequence nor an RFC 3339 time of the years 1678 to 2261", ErrMoment, at,
+			)
 		}
 		view, err = views.ViewAtTime(moment, now)
 	}
@@ -47,7 +49,8 @@ func noMoment(at string, err error) error {
 }
 
 // MomentAt is ViewAt for a point in time: that of a sequence is when its commit was decided, and
-// there is one before the first commit. Now is no earlier than the newest commit, whose server's clock may be ahead of this one's.
+// there is one before the first commit. Now is no earlier than the newest commit, whose server's
+// clock may be ahead of this one's.
 func MomentAt(views *projector.Projector, at string, now time.Time) (projector.Moment, error) {
 	if at == "" {
 		moment, err := views.View().Moment()
