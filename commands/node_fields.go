@@ -16,8 +16,8 @@ import (
 // NodeFields are the fields of a node that clients set, by Ironic's names. Absent
 // and null mean the same.
 type NodeFields struct {
-	Name          *string         `json:"name,omitempty"` // unique, 1..255 of A-Z a-z 0-9 - . _ ~, not like a uuid
-	Driver        *string         `json:"driver,omitempty"`
+	Name          *string         `json:"name,omitempty"`           // unique, 1..255 of A-Z a-z 0-9 - . _ ~, not like a uuid
+	Driver        *string         `json:"driver,omitempty"`         // of a new node it is required
 	ResourceClass *string         `json:"resource_class,omitempty"` // 1..80 characters
 	Owner         *string         `json:"owner,omitempty"`
 	Lessee        *string         `json:"lessee,omitempty"`

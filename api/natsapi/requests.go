@@ -126,10 +126,13 @@ func (s *Service) decode(r *request, what string, into any) *wire.Error {
 }
 
 // checkHeaders checks the bounds of a request's headers, and returns the memory
-// that they take.
+// that they take. A dry run that is misspelt must not be carried out.
 func checkHeaders(headers micro.Headers) (size int, failure *wire.Error) {
 	for name, values := range headers {
 		limit, known := wire.HeaderLimits[name]
+		if !known && strings.HasPrefix(strings.ToLower(name), "allot-") {
+			return size, bad("there is no header %s; names are case-sensitive, as %s is", name, wire.HeaderDryRun)
+		}
 		for _, value := range values {
 			size += len(name) + len(value)
 			if known && len(value) > limit {

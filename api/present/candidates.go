@@ -30,7 +30,7 @@ func Candidates(
 	if err != nil {
 		return nil, err
 	}
-	request, err := candidatesRequest(q, classes)
+	request, err := candidatesRequest(v, q, classes)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func candidateOf(c *candidates.Candidate, request *candidates.Request, classes *
 	return one
 }
 
-func candidatesRequest(q *wire.CandidatesQuery, classes *ledger.ClassTable) (*candidates.Request, error) {
+func candidatesRequest(v Reader, q *wire.CandidatesQuery, classes *ledger.ClassTable) (*candidates.Request, error) {
 	if q.Limit < 0 || q.Limit > maxCandidates {
 		return nil, bad("limit: %d is not between 1 and %d", q.Limit, maxCandidates)
 	}
@@ -91,6 +91,13 @@ func candidatesRequest(q *wire.CandidatesQuery, classes *ledger.ClassTable) (*ca
 	}
 	if rejection := asked.Check(); rejection != nil {
 		return nil, bad("%s", rejection.Message)
+	}
+	for _, name := range asked.Traits() {
+		if _, known, err := v.Trait(name); err != nil {
+			return nil, err
+		} else if !known {
+			return nil, bad("there is no trait %s", name)
+		}
 	}
 	request, rejection := asked.Resolve(classes)
 	if rejection != nil {
@@ -131,7 +138,7 @@ func CapacityAsked(
 	if q.Limit < 0 {
 		return nil, bad("limit: %d is below 1", q.Limit)
 	}
-	request, err := candidatesRequest(&wire.CandidatesQuery{
+	request, err := candidatesRequest(v, &wire.CandidatesQuery{
 		Groups: q.Groups, Isolate: q.Isolate, SameSubtree: q.SameSubtree, RootRequired: q.RootRequired,
 		RootForbidden: q.RootForbidden,
 	}, classes)

@@ -1,7 +1,6 @@
 package demand
 
 import (
-	"cmp"
 	"maps"
 	"regexp"
 	"slices"
@@ -175,27 +174,20 @@ func Of(req *wanted.Request, classes *ledger.ClassTable) CandidateRequest {
 	return q
 }
 
+// Traits are the traits that a request names.
+func (q *CandidateRequest) Traits() []string {
+	names := slices.Concat(q.RootRequired, q.RootForbidden)
+	for i := range q.Groups {
+		names = append(append(names, slices.Concat(q.Groups[i].Required...)...), q.Groups[i].Forbidden...)
+	}
+	return names
+}
+
 // CheckTraits wants every trait that a request names to exist.
 func (q *CandidateRequest) CheckTraits(s *ledger.State) *Rejection {
-	unknown := func(names []string) *Rejection {
-		for _, name := range names {
-			if !s.HasTrait(name) {
-				return TraitUnknown([]string{name})
-			}
-		}
-		return nil
-	}
-	if r := cmp.Or(unknown(q.RootRequired), unknown(q.RootForbidden)); r != nil {
-		return r
-	}
-	for i := range q.Groups {
-		for _, anyOf := range q.Groups[i].Required {
-			if r := unknown(anyOf); r != nil {
-				return r
-			}
-		}
-		if r := unknown(q.Groups[i].Forbidden); r != nil {
-			return r
+	for _, name := range q.Traits() {
+		if !s.HasTrait(name) {
+			return TraitUnknown([]string{name})
 		}
 	}
 	return nil
