@@ -21,6 +21,9 @@ import (
 func consumed(ctx context.Context, a *asked) error {
 	flags := a.flags.(*consumption)
 	form := &focus{issuer: flags.Issuer}
+	if flags.Prices != "" && !flags.Focus {
+		return errors.New("--prices is for charges: give --focus, too")
+	}
 	if flags.Prices != "" {
 		var err error
 		if form.prices, err = readPrices(flags.Prices); err != nil {
@@ -29,11 +32,8 @@ func consumed(ctx context.Context, a *asked) error {
 	}
 	request, by := a.request(), strings.Split(flags.By, ",")
 	if flags.Focus {
-		form.unit = "month"
-		for _, key := range by {
-			if key == "hour" || key == "day" {
-				form.unit = key
-			}
+		if err := form.unitOf(by); err != nil {
+			return err
 		}
 		by, a.Format = []string{form.unit, "project", "class"}, cli.CSV
 		request.Query.Set("by", strings.Join(by, ","))
@@ -67,6 +67,19 @@ func consumed(ctx context.Context, a *asked) error {
 		request.Query.Set("after", next)
 		request.Query.Set("to", field(answer, "to"))
 	}
+}
+
+// unitOf finds how long a charge is in the keys of --by.
+func (f *focus) unitOf(by []string) error {
+	f.unit = "month"
+	units := slices.DeleteFunc(slices.Clone(by), func(key string) bool { return key == "project" || key == "class" })
+	if len(units) > 0 {
+		f.unit = units[0]
+	}
+	if len(units) > 1 || !slices.Contains([]string{"hour", "day", "month"}, f.unit) {
+		return fmt.Errorf("--focus has rows by project, class, and the hour, day or month: not by %s", strings.Join(by, ","))
+	}
+	return nil
 }
 
 func amountsOfRows(flags *consumption) []string {

@@ -73,7 +73,7 @@ type Format int
 // The formats.
 const (
 	Text Format = iota // aligned, with sentences and details
-	CSV                // rows alone
+	CSV                // rows alone, with their details in a last column
 	JSON               // answers as they come, one a line
 )
 
@@ -104,6 +104,10 @@ func (p *Printer) Columns(heads []string, widths ...int) {
 // the widest cell so far.
 func (p *Printer) Rows(rows ...Row) error {
 	cells := make([][]string, 0, len(rows)+1)
+	told := slices.ContainsFunc(rows, func(row Row) bool { return row.Details != nil })
+	if told && !p.begun && p.Format == CSV {
+		p.heads = append(slices.Clone(p.heads), "text")
+	}
 	if !p.begun {
 		cells, p.begun = append(cells, p.heads), true
 	}
@@ -112,6 +116,9 @@ func (p *Printer) Rows(rows ...Row) error {
 		clean := make([]string, len(row.Cells))
 		for i, cell := range row.Cells {
 			clean[i] = Clean(cell)
+		}
+		if p.Format == CSV && len(clean) < len(p.heads) {
+			clean = append(clean, Clean(strings.Join(row.Details, "; ")))
 		}
 		cells = append(cells, clean)
 	}

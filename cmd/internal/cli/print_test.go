@@ -41,7 +41,7 @@ func TestTextsAreCleaned(t *testing.T) {
 func TestTablesAreAligned(t *testing.T) {
 	rows := []Row{{Cells: []string{"=1+1", "5"}, Details: []string{"more"}}, {Cells: []string{"ö", "-12"}}}
 	for format, want := range map[Format]string{
-		Text: "above\nNAME    N\n=1+1    5\n         more\nö     -12\n", CSV: "name,n\n'=1+1,5\nö,-12\n", JSON: "",
+		Text: "above\nNAME    N\n=1+1    5\n         more\nö     -12\n", CSV: "name,n,text\n'=1+1,5,more\nö,-12,\n", JSON: "",
 	} {
 		var out bytes.Buffer
 		p := &Printer{Out: &out, Format: format}
