@@ -18,12 +18,19 @@ import (
 // say that there is nothing.
 func Complete(data []byte, contentType string, request any) error {
 	v := reflect.ValueOf(request).Elem()
-	given, err := namesIn(data, contentType)
-	if err != nil {
-		return err
-	}
+	var given []string
 	for _, f := range fieldsOf(v.Type()) {
-		if f.required && !slices.Contains(given, f.name) {
+		if !f.required || !v.FieldByIndex(f.index).IsZero() {
+			continue
+		}
+		var err error
+		if given == nil {
+			given, err = namesIn(data, contentType)
+		}
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(given, f.name) {
 			return lacks(f.name)
 		}
 	}
@@ -67,7 +74,7 @@ func completeLists(v reflect.Value) error {
 			return completeLists(v.Elem())
 		}
 	case reflect.Slice:
-		for i := 0; i < v.Len() && holdsFields(v.Type().Elem()); i++ {
+		for i := range v.Len() {
 			if err := completeLists(v.Index(i)); err != nil {
 				return err
 			}
@@ -75,8 +82,11 @@ func completeLists(v reflect.Value) error {
 	case reflect.Struct:
 		for _, f := range fieldsOf(v.Type()) {
 			one := v.FieldByIndex(f.index)
-			if f.required && one.Kind() == reflect.Slice && one.IsNil() {
+			if f.required && f.list && one.IsNil() {
 				return lacks(f.name)
+			}
+			if !f.holds {
+				continue
 			}
 			if err := completeLists(one); err != nil {
 				return err
@@ -86,16 +96,23 @@ func completeLists(v reflect.Value) error {
 	return nil
 }
 
-func holdsFields(t reflect.Type) bool {
-	kind := t.Kind()
-	return kind == reflect.Struct || kind == reflect.Pointer || kind == reflect.Slice && holdsFields(t.Elem())
-}
-
 // field is a field of a message.
 type field struct {
 	name     string
 	index    []int
 	required bool // its tag does not let it be omitted
+	list     bool
+	holds    bool // structs, which may have lists
+}
+
+func holdsStructs(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Struct:
+		return true
+	case reflect.Pointer, reflect.Slice:
+		return holdsStructs(t.Elem())
+	}
+	return false
 }
 
 var fieldsByType sync.Map // of []field
@@ -108,7 +125,8 @@ func fieldsOf(t reflect.Type) []field {
 	for _, f := range reflect.VisibleFields(t) {
 		name, options, tagged := strings.Cut(f.Tag.Get("json"), ",")
 		if f.IsExported() && name != "" && name != "-" {
-			fields = append(fields, field{name, f.Index, !tagged || !strings.Contains(options, "omit")})
+			required := !tagged || !strings.Contains(options, "omit")
+			fields = append(fields, field{name, f.Index, required, f.Type.Kind() == reflect.Slice, holdsStructs(f.Type)})
 		}
 	}
 	fieldsByType.Store(t, fields)
