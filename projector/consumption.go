@@ -18,9 +18,12 @@ type Moment struct {
 	Time     int64 // Unix nanoseconds
 }
 
-// MomentAt is ViewAtTime for a Moment.
+// MomentAt is ViewAtTime for a Moment, which may be before the first commit: its sequence is 0 then.
 func (p *Projector) MomentAt(at, now time.Time) (Moment, error) {
 	view, err := p.ViewAtTime(at, now)
+	if errors.Is(err, ErrBeforeFirst) {
+		err = nil
+	}
 	return Moment{view.sequence, at.UnixNano()}, err
 }
 
@@ -409,7 +412,7 @@ func (p *Projector) ConsumptionRoot(at int64) (root ledger.ConsumptionRoot, last
 		last = newest.Sequence
 	}
 	moment, err := p.MomentAt(time.Unix(0, at), time.Unix(0, at))
-	if err != nil && !errors.Is(err, ErrBeforeFirst) {
+	if err != nil {
 		return root, 0, err
 	}
 	tree, _, err := p.View().ConsumptionTree(moment, "")

@@ -153,7 +153,8 @@ func TestStatements(t *testing.T) {
 		}
 	}
 	b.refused(t, 404, path, "project=mine&to="+hourOf(3))
-	b.refused(t, 400, path, "project=mine", "project=mine&to=yesterday", "project=mine&to=2600-01-01T00:00:00Z", "project=mine"+first+"&from="+hourOf(2))
+	b.refused(t, 400, path, "project=mine", "project=mine&to=yesterday", "project=mine&to=2600-01-01T00:00:00Z",
+		"project=mine"+first+"&from="+hourOf(2))
 }
 
 // TestForgedStatements: of a thousand statements in each of which one byte is another one, or
@@ -180,11 +181,9 @@ func TestForgedStatements(t *testing.T) {
 		"the hour before":     func(mine, _ *audit.Statement) { mine.To = mine.To.Add(-time.Hour) },
 		"an hour too many":    func(mine, _ *audit.Statement) { *mine.From = mine.From.Add(-time.Hour) },
 		"no beginning":        func(mine, their *audit.Statement) { *mine, mine.From, mine.Begin = *their, nil, nil },
-		"64 bits later": func(mine, _ *audit.Statement) {
-			mine.To = mine.To.Add(1 << 62).Add(1 << 62).Add(1 << 62).Add(1 << 62)
-		},
-		"no end": func(mine, _ *audit.Statement) { mine.End = nil },
-		"less":   func(mine, _ *audit.Statement) { mine.Consumed[0].AmountNS = "1" },
+		"64 bits later":       func(mine, _ *audit.Statement) { mine.To = mine.To.Add(1<<63 - 1).Add(1<<63 - 1).Add(2) },
+		"no end":              func(mine, _ *audit.Statement) { mine.End = nil },
+		"less":                func(mine, _ *audit.Statement) { mine.Consumed[0].AmountNS = "1" },
 		"nothing": func(mine, _ *audit.Statement) {
 			mine.End.Consumption, mine.Consumed = nil, []proof.ClassConsumed{}
 		},

@@ -337,7 +337,7 @@ func (q *Questions) provenAt(
 		return nil, at, err
 	}
 	moment, err := q.Views.MomentAt(at, at)
-	if err != nil && !errors.Is(err, projector.ErrBeforeFirst) {
+	if err != nil {
 		return nil, at, err
 	}
 	tree, consumed, err := v.ConsumptionTree(moment, p.given["project"])

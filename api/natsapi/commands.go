@@ -213,11 +213,7 @@ func decodeOne(r *request, one wire.BatchCommand) (commands.Command, *wire.Error
 		return nil, forbidden("%s may not submit %s", r.user.Name, one.Command)
 	}
 	c := empty()
-	err := one.Body.Decode(r.encoding, c)
-	if err == nil {
-		err = one.Body.Complete(r.encoding, c)
-	}
-	if err != nil {
+	if err := one.Body.DecodeWhole(r.encoding, c); err != nil {
 		return nil, bad("%s: %v", one.Command, err)
 	}
 	return c, nil

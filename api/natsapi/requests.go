@@ -115,11 +115,7 @@ func (s *Service) decode(r *request, what string, into any) *wire.Error {
 	if err := r.lease.Grow(int64(weight + r.headers + overhead)); err != nil {
 		return s.failure(r, err)
 	}
-	err = encoding.DecodeWeighed(r.Data(), r.encoding, into)
-	if err == nil {
-		err = encoding.Complete(r.Data(), r.encoding, into)
-	}
-	if err != nil {
+	if err := encoding.DecodeWhole(r.Data(), r.encoding, into); err != nil {
 		return bad("%s: %v", what, err)
 	}
 	return nil

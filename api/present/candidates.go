@@ -92,12 +92,8 @@ func candidatesRequest(v Reader, q *wire.CandidatesQuery, classes *ledger.ClassT
 	if rejection := asked.Check(); rejection != nil {
 		return nil, bad("%s", rejection.Message)
 	}
-	for _, name := range asked.Traits() {
-		if _, known, err := v.Trait(name); err != nil {
-			return nil, err
-		} else if !known {
-			return nil, bad("there is no trait %s", name)
-		}
+	if err := checkTraits(v, "", asked.Traits()); err != nil {
+		return nil, err
 	}
 	request, rejection := asked.Resolve(classes)
 	if rejection != nil {
@@ -108,6 +104,18 @@ func candidatesRequest(v Reader, q *wire.CandidatesQuery, classes *ledger.ClassT
 		request.Limit = defaultCandidates
 	}
 	return request, nil
+}
+
+// checkTraits finds one of the traits of a field that does not exist.
+func checkTraits(v Reader, field string, names []string) error {
+	for _, name := range names {
+		if _, known, err := v.Trait(name); err != nil {
+			return err
+		} else if !known {
+			return bad("%sthere is no trait %s", field, name)
+		}
+	}
+	return nil
 }
 
 func bad(format string, args ...any) error {

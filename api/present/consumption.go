@@ -3,7 +3,6 @@ package present
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"maps"
 	"math/big"
 	"slices"
@@ -187,7 +186,7 @@ func (c *consuming) moment(now time.Time) error {
 			break
 		}
 		moment, err := c.views.MomentAt(begin, until)
-		if err != nil && !errors.Is(err, projector.ErrBeforeFirst) {
+		if err != nil {
 			return err
 		}
 		c.moments = append(c.moments, moment)

@@ -22,23 +22,28 @@ func ViewAt(views *projector.Projector, at string, now time.Time) (projector.Vie
 	if at == "" {
 		return views.View(), nil
 	}
-	view, _, err := lookAt(views, at, now)
+	sequence, moment, err := readMoment(at)
+	if err != nil {
+		return projector.View{}, err
+	}
+	var view projector.View
+	if moment.IsZero() {
+		view, err = views.ViewAt(sequence)
+	} else {
+		view, err = views.ViewAtTime(moment, now)
+	}
 	return view, noMoment(at, err)
 }
 
-// lookAt is ViewAt for a moment that is given. A time is returned, too.
-func lookAt(views *projector.Projector, at string, now time.Time) (view projector.View, moment time.Time, err error) {
-	if sequence, notNumber := strconv.ParseUint(at, 10, 64); notNumber == nil {
-		view, err = views.ViewAt(sequence)
-	} else {
-		if moment, err = ledger.ParseTime(at); err != nil {
-			return view, moment, fmt.Errorf(
-				"%w: %q is neither a sequence nor an RFC 3339 time of the years 1678 to 2261", ErrMoment, at,
-			)
-		}
-		view, err = views.ViewAtTime(moment, now)
+// readMoment reads a commit's sequence, or a time, which is else zero.
+func readMoment(at string) (sequence uint64, moment time.Time, err error) {
+	if sequence, err = strconv.ParseUint(at, 10, 64); err == nil {
+		return sequence, moment, nil
 	}
-	return view, moment, err
+	if moment, err = ledger.ParseTime(at); err != nil {
+		err = fmt.Errorf("%w: %q is neither a sequence nor an RFC 3339 time of the years 1678 to 2261", ErrMoment, at)
+	}
+	return 0, moment, err
 }
 
 func noMoment(at string, err error) error {
@@ -57,10 +62,15 @@ func MomentAt(views *projector.Projector, at string, now time.Time) (projector.M
 		moment.Time = max(moment.Time, now.UnixNano())
 		return moment, err
 	}
-	view, moment, err := lookAt(views, at, now)
-	if early := errors.Is(err, projector.ErrBeforeFirst); !moment.IsZero() && (err == nil || early) {
-		return projector.Moment{Sequence: view.Sequence(), Time: moment.UnixNano()}, nil
+	sequence, moment, err := readMoment(at)
+	if err != nil {
+		return projector.Moment{}, err
 	}
+	if !moment.IsZero() {
+		then, err := views.MomentAt(moment, now)
+		return then, noMoment(at, err)
+	}
+	view, err := views.ViewAt(sequence)
 	if err != nil {
 		return projector.Moment{}, noMoment(at, err)
 	}

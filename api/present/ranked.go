@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"maps"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
@@ -101,14 +103,7 @@ func checkedPreference(v Reader, prefer *demand.ClaimPreference) (*demand.ClaimP
 	if err != nil {
 		return nil, err
 	}
-	for name := range prefer.Traits {
-		if _, exists, err := v.Trait(name); err != nil {
-			return nil, err
-		} else if !exists {
-			return nil, bad("prefer: there is no trait %s", name)
-		}
-	}
-	return prefer, nil
+	return prefer, checkTraits(v, "prefer: ", slices.Sorted(maps.Keys(prefer.Traits)))
 }
 
 // A marker is a form, the digest of what was asked, the seed and a position.

@@ -119,9 +119,9 @@ func (b Body) Decode(contentType string, into commands.Command) error {
 	return Decode(b.raw, contentType, into)
 }
 
-// Complete is Complete of the body.
-func (b Body) Complete(contentType string, command commands.Command) error {
-	return Complete(b.raw, contentType, command)
+// DecodeWhole is DecodeWhole of the body.
+func (b Body) DecodeWhole(contentType string, into commands.Command) error {
+	return DecodeWhole(b.raw, contentType, into)
 }
 
 // MarshalJSON implements json.Marshaler.

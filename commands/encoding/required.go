@@ -13,10 +13,18 @@ import (
 	"github.com/allot-project/allot/commands/document"
 )
 
-// Complete finds what a request that was decoded lacks, although it is required: a field of the body itself
-// that is absent, and a list at any depth that is absent or null. Without it, a list that was forgotten would
-// say that there is nothing.
-func Complete(data []byte, contentType string, request any) error {
+// DecodeWhole is DecodeWeighed of a client's request, which must have what is required. Without that, a list
+// that was forgotten would say that there is nothing.
+func DecodeWhole(data []byte, contentType string, request any) error {
+	if err := DecodeWeighed(data, contentType, request); err != nil {
+		return err
+	}
+	return complete(data, contentType, request)
+}
+
+// complete finds what a request that was decoded lacks: a required field of the body itself that is absent, and
+// a required list at any depth that is absent or null.
+func complete(data []byte, contentType string, request any) error {
 	v := reflect.ValueOf(request).Elem()
 	var given []string
 	for _, f := range fieldsOf(v.Type()) {

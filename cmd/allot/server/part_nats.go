@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -125,7 +124,7 @@ func (p *natsPart) mayRejoin() (bool, error) {
 	if said || err != nil {
 		return said, err
 	}
-	return p.data.Has(filepath.Join(datafolder.Log, "jetstream", "$SYS"))
+	return p.data.Agreed()
 }
 
 // begins reports whether a ledger is to begin here, and no commit of it is known. While its streams are empty, they

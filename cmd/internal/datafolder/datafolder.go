@@ -314,12 +314,16 @@ func (d *Folder) OfKind(cluster bool) error {
 		"an empty folder", d.Dir, d.Dir)
 }
 
-// ofSeveral reports whether the log here is that of one of several servers; nil: there is no log. Servers that
-// agree on streams keep the agreements in a folder of the system's account.
+// agreements is where servers that agree on streams keep the agreements, in the system's account.
+var agreements = filepath.Join(Log, "jetstream", "$SYS")
+
+// Agreed reports whether this server has taken part in agreements on streams, with this disk.
+func (d *Folder) Agreed() (bool, error) { return d.Has(agreements) }
+
+// ofSeveral reports whether the log here is that of one of several servers; nil: there is no log.
 func (d *Folder) ofSeveral() (*bool, error) {
-	store := filepath.Join(d.Path(Log), "jetstream")
 	var found [2]bool
-	for i, path := range []string{filepath.Join(store, "$SYS"), d.Files().Dir()} {
+	for i, path := range []string{d.Path(agreements), d.Files().Dir()} {
 		_, err := os.Stat(path)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, err
