@@ -31,7 +31,8 @@ import (
 type Options struct {
 	// Encoding is encoding.TypeMsgpack (the default) or encoding.TypeJSON.
 	Encoding string
-	// TryTimeout is how long one try waits for its reply; 0: 5 seconds.
+	// TryTimeout is how long the first try waits for its reply; 0: 5 seconds. After one
+	// that had none, the next waits twice as long, so that a slow reply is heard in the end.
 	TryTimeout time.Duration
 	// Pause is the first pause between two tries; 0: 20 milliseconds. It doubles
 	// with each try, with some randomness, up to a second.
@@ -347,8 +348,12 @@ func request[R any](
 		}
 	}
 	var last error
+	limit := c.opts.TryTimeout
 	for pause := c.opts.Pause; ; pause = min(2*pause, maxPause) {
-		again, err := c.try(ctx, msg, read)
+		again, err := c.try(ctx, msg, limit, read)
+		if errors.Is(err, context.DeadlineExceeded) {
+			limit *= 2
+		}
 		if !again {
 			return answer, err
 		}
@@ -371,9 +376,9 @@ func asTold(err error) time.Duration {
 
 // try sends the message once, and returns whether another try makes sense.
 func (c *Client) try(
-	ctx context.Context, msg *nats.Msg, read func([]byte, string) (*wire.Error, error),
+	ctx context.Context, msg *nats.Msg, limit time.Duration, read func([]byte, string) (*wire.Error, error),
 ) (again bool, err error) {
-	wait, cancel := context.WithTimeout(ctx, c.opts.TryTimeout)
+	wait, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if len(msg.Data) > wire.LeastPayload {
 		// The server says what this client may send only after the connection is

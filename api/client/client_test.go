@@ -136,7 +136,7 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// TestLargeAnswer: an answer that NATS cannot carry is an error, not silence.
+// TestLargeAnswer: an answer that NATS cannot carry is an error, not silence, however slow it is.
 func TestLargeAnswer(t *testing.T) {
 	l, conn := serve(t, false)
 	root := l.Provider(t, "root")
@@ -148,7 +148,7 @@ func TestLargeAnswer(t *testing.T) {
 		one := wire.CandidateGroup{Suffix: fmt.Sprintf("_%060d", i), Resources: map[string]int64{"VCPU": 1}}
 		q.Groups = append(q.Groups, one)
 	}
-	c := client.New(conn, client.Options{Encoding: encoding.TypeJSON})
+	c := client.New(conn, client.Options{Encoding: encoding.TypeJSON, TryTimeout: 500 * time.Millisecond})
 	if _, err := c.Candidates(within(t), q); codeOf(err) != wire.ErrorTooLarge {
 		t.Errorf("12 groups on 8 providers: %v", err)
 	}
