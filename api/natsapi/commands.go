@@ -140,6 +140,9 @@ func (s *Service) atomically(
 	whole := &commands.Batch{}
 	for i, one := range list {
 		c, failure := decodeOne(r, one)
+		if failure == nil && !one.ID.IsNil() {
+			failure = bad("id: the commands of an atomic batch have one together, in the header %s", wire.HeaderCommandID)
+		}
 		if failure != nil {
 			failure.Message = fmt.Sprintf("command %d: %s", i, failure.Message)
 			return wire.BatchReply{Error: failure}

@@ -229,7 +229,9 @@ func whyHeld(a *asked, answer any) error {
 	err = errors.Join(err, a.section(inWords, list(at(answer, "changes"))))
 	if shaped := list(at(answer, "inventories")); len(shaped) > 0 {
 		err = errors.Join(err, a.Say("\nthe provider's inventories come from\n"))
-		a.heads(a.columns)
+		if a.Format != cli.CSV { // which is one table
+			a.heads(a.columns)
+		}
 		once := slices.CompactFunc(shaped, func(one, other any) bool { return at(one, "address") == at(other, "address") })
 		err = errors.Join(err, a.section(inWords, once))
 	}

@@ -66,7 +66,9 @@ func Read(in io.Reader, name string, readAt int64) (*contents.Rows, error) {
 			return nil, r.failure()
 		}
 	}
-	if err := lines.Err(); err != nil {
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return nil, fmt.Errorf("line %d has more than %d bytes", r.n+1, maxLine)
+	} else if err != nil {
 		return nil, fmt.Errorf("line %d: %w", r.n+1, err)
 	}
 	r.connect()
