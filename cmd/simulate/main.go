@@ -11,7 +11,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/allot-project/allot/cmd/simulate/guest"
 	"github.com/allot-project/allot/cmd/simulate/machine"
@@ -132,24 +135,19 @@ func shrink(program *machine.Program, failed *outcome) {
 func (o *options) many(program *machine.Program) error {
 	var (
 		mu     sync.Mutex
-		next   = o.from
 		failed []uint64
 		hours  time.Duration
-		idle   sync.WaitGroup
+		all    errgroup.Group
+		enough atomic.Bool
 	)
-	take := func() (uint64, bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		next++
-		enough := o.seeds > 0 && next > o.from+o.seeds || o.first && len(failed) > 0
-		return next - 1, !enough
-	}
-	work := func() {
-		for seed, more := take(); more; seed, more = take() {
-			faults := plan(seed)
-			if !slices.ContainsFunc(faults, func(f fault) bool { return strings.Contains(f.about, o.with) }) {
-				continue
-			}
+	begun := time.Now()
+	all.SetLimit(o.workers)
+	for seed := o.from; (o.seeds == 0 || seed < o.from+o.seeds) && !enough.Load(); seed++ {
+		faults := plan(seed)
+		if !slices.ContainsFunc(faults, func(f fault) bool { return strings.Contains(f.about, o.with) }) {
+			continue
+		}
+		all.Go(func() error {
 			found := play(program, seed, faults, silent)
 			if o.twice > 0 && seed%o.twice == 0 {
 				if again := play(program, seed, faults, silent); again.digest != found.digest {
@@ -157,19 +155,17 @@ func (o *options) many(program *machine.Program) error {
 				}
 			}
 			mu.Lock()
+			defer mu.Unlock()
 			fmt.Println(found)
 			hours += faultsUntil + afterFaults
 			if len(found.wrong) > 0 {
 				failed = append(failed, seed)
+				enough.Store(o.first)
 			}
-			mu.Unlock()
-		}
+			return nil
+		})
 	}
-	begun := time.Now()
-	for range o.workers {
-		idle.Go(work)
-	}
-	idle.Wait()
+	_ = all.Wait()
 	fmt.Printf("%d seeds in %v, %.1f simulated hours, %d failed: %v\n",
 		o.seeds, time.Since(begun).Round(time.Second), hours.Hours(), len(failed), failed)
 	if len(failed) > 0 {
