@@ -36,6 +36,9 @@ func (s *Service) addEndpoints() error {
 	return s.endpoint("batch", wire.BatchSubject, s.batch(), bodies{wire.Batch{}, wire.BatchReply{}})
 }
 
+// fromAny begins the subjects on which requests of all clients come in.
+const fromAny = wire.DoorPrefix + ".*."
+
 // endpoint adds an endpoint, which $SRV.INFO shows with the schemas of its bodies.
 func (s *Service) endpoint(name, subject string, h micro.Handler, takes bodies) (err error) {
 	var metadata map[string]string
@@ -44,6 +47,9 @@ func (s *Service) endpoint(name, subject string, h micro.Handler, takes bodies) 
 		if metadata, err = takes.schemas(); err != nil {
 			return err
 		}
+	}
+	if !s.cfg.Direct {
+		subject = fromAny + subject
 	}
 	err = s.micro.AddEndpoint(name, h,
 		micro.WithEndpointMetadata(metadata),
@@ -73,6 +79,7 @@ func (s *Service) describe() (_ []byte, err error) {
 	info := s.micro.Info()
 	for i := range info.Endpoints {
 		e := &info.Endpoints[i]
+		e.Subject = strings.TrimPrefix(e.Subject, fromAny)
 		if e.Metadata, err = s.bodies[e.Name].schemas(); err != nil {
 			return nil, err
 		}
@@ -81,18 +88,17 @@ func (s *Service) describe() (_ []byte, err error) {
 }
 
 // The library answers requests for discovery on micro.APIPrefix by itself, one after the
-// other, without shares for clients. So the embedded NATS server passes those of clients
-// on to wire.DiscoveryPrefix instead, where they wait for their turn like all other
-// requests. An external server does not.
+// other, without shares for clients. Those of clients with an account come here, where they
+// wait for their turn like all other requests.
 
-// answerDiscovery answers clients of the embedded NATS server.
+// answerDiscovery answers clients that have an account of their own.
 func (s *Service) answerDiscovery() error {
 	if s.cfg.Direct {
 		return nil
 	}
 	pings := s.inTurn(Name{KindDiscovery, "ping"}, maxQueryBytes, maxQueryBytes, s.discovered)
 	others := s.inTurn(Name{KindDiscovery, "describe"}, maxQueryBytes, never, s.discovered)
-	sub, err := s.nc.Subscribe(wire.DiscoveryPrefix+".>", func(m *nats.Msg) {
+	sub, err := s.nc.Subscribe(fromAny+micro.APIPrefix+".>", func(m *nats.Msg) {
 		r := &message{msg: m}
 		switch verb, known := s.verbOf(m.Subject); {
 		case !known:
@@ -112,7 +118,8 @@ func (s *Service) answerDiscovery() error {
 // verbOf reads what a request for discovery asks, if it asks this service:
 // VERB, VERB.NAME or VERB.NAME.ID.
 func (s *Service) verbOf(subject string) (verb micro.Verb, known bool) {
-	tokens := strings.Split(strings.TrimPrefix(subject, wire.DiscoveryPrefix+"."), ".")
+	_, asked := s.split(subject)
+	tokens := strings.Split(strings.TrimPrefix(asked, micro.APIPrefix+"."), ".")
 	for i, mine := range []string{"", ServiceName, s.identity.ID} {
 		if i > 0 && len(tokens) > i && tokens[i] != mine {
 			return 0, false
@@ -124,6 +131,14 @@ func (s *Service) verbOf(subject string) (verb micro.Verb, known bool) {
 		}
 	}
 	return 0, false
+}
+
+func (s *Service) stats() micro.Stats {
+	stats := s.micro.Stats()
+	for _, e := range stats.Endpoints {
+		e.Subject = strings.TrimPrefix(e.Subject, fromAny)
+	}
+	return stats
 }
 
 func (s *Service) discovered(r *request) {
@@ -143,7 +158,7 @@ func (s *Service) discovered(r *request) {
 	case micro.InfoVerb:
 		body, err = s.info()
 	case micro.StatsVerb:
-		body, err = ledger.PlainJSON(s.micro.Stats())
+		body, err = ledger.PlainJSON(s.stats())
 	default:
 		body, err = ledger.PlainJSON(micro.Ping{ServiceIdentity: s.identity, Type: micro.PingResponseType})
 	}

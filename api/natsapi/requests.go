@@ -81,8 +81,7 @@ func (s *Service) arrived(name Name, req micro.Request) *request {
 
 // admit reads how a request is to be read and answered, and who sent it.
 func (s *Service) admit(r *request, most int) *wire.Error {
-	from, known := originOf(r)
-	r.client = from.client()
+	r.client, _ = s.split(r.Subject())
 	r.lease = s.cfg.Fair.Lease(r.client)
 	if n := len(r.Data()); n > most {
 		return bad("the body has %d bytes, and here it may have %d", n, most)
@@ -94,8 +93,18 @@ func (s *Service) admit(r *request, most int) *wire.Error {
 	if _, failure = encodingOf(r); failure != nil {
 		return failure
 	}
-	r.user, failure = s.cfg.Users.sender(from, known)
+	r.user, failure = s.cfg.Users.sender(r.client)
 	return failure
+}
+
+// split returns who sent to the subject on which a request has come, and what that is to the client. Headers tell
+// less: NATS reads them by other rules than the library here, so that a client could hide the server's behind its own.
+func (s *Service) split(subject string) (client, sentTo string) {
+	if s.cfg.Direct {
+		return s.cfg.Actor, subject
+	}
+	client, sentTo, _ = strings.Cut(strings.TrimPrefix(subject, wire.DoorPrefix+"."), ".")
+	return client, sentTo
 }
 
 // decode reads a request's body, with memory for it. A large one needs a place: it would

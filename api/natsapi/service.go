@@ -80,9 +80,9 @@ type Config struct {
 	Users *Users
 	// Actor is the actor in records, if there are no users.
 	Actor string
-	// Direct means that clients may be in the account of the service's own
-	// connection, so that the reply subject is the one that they name. Otherwise
-	// it is the NATS server's.
+	// Direct means that clients are in the account of the service's own connection: the
+	// reply subject is the one that they name, and they are one client. Otherwise each
+	// has an account of its own, and its requests come below wire.DoorPrefix.
 	Direct bool
 	// Fair shares out memory and places among clients; nil: the service has its own.
 	Fair *fair.Pool

@@ -2,15 +2,12 @@ package natsapi
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/nats-io/nats.go/micro"
 	"github.com/nats-io/nkeys"
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/crypto/bcrypt"
@@ -166,47 +163,14 @@ func (u *Users) Logins() []Login {
 	return logins
 }
 
-// infoHeader is the header in which the NATS server says who sent a request. It
-// overwrites whatever the sender put there.
-const infoHeader = "Nats-Request-Info"
-
-// origin is the sender of a request in the server's words. Its account carries no other
-// user's requests.
-type origin struct {
-	Account    string `json:"acc"`
-	User       string `json:"user"`
-	Server     string `json:"server"`
-	Connection uint64 `json:"id"`
-}
-
-// originOf reads the sender of a request. Without the server's header it is the
-// zero value, which all such requests share.
-func originOf(req micro.Request) (origin, bool) {
-	var from origin
-	given := req.Headers().Values(infoHeader)
-	ok := len(given) == 1 && json.Unmarshal([]byte(given[0]), &from) == nil
-	return from, ok
-}
-
-// client identifies a client: by account and user, otherwise by connection.
-func (o origin) client() string {
-	if o.User != "" || strings.HasPrefix(o.Account, accountPrefix) {
-		return o.Account + " " + o.User
-	}
-	return o.Account + " " + o.Server + " " + strconv.FormatUint(o.Connection, 10)
-}
-
-// sender finds the user that sent a request; nil where there are no users.
-func (u *Users) sender(from origin, known bool) (*User, *wire.Error) {
+// sender finds the user that sent a request, by its account; nil where there are no users.
+func (u *Users) sender(account string) (*User, *wire.Error) {
 	if u == nil {
 		return nil, nil
 	}
+	user, known := u.byAccount[account]
 	if !known {
-		return nil, forbidden("the request does not name its sender")
-	}
-	user, known := u.byAccount[from.Account]
-	if !known {
-		return nil, forbidden("%q is no user", from.Account)
+		return nil, forbidden("%q is no user", account)
 	}
 	return user, nil
 }

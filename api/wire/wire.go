@@ -14,20 +14,14 @@ const (
 	QueryPrefix   = "allot.query"
 )
 
-// DiscoveryPrefix is where requests for discovery, which clients send to
-// subjects below $SRV, come in.
-const DiscoveryPrefix = "allot.discovery"
+// DoorPrefix begins the subjects on which requests come in from accounts of clients. The name of the
+// account is the next token, which the NATS server puts there, and what the client sent to follows.
+const DoorPrefix = "allot.door"
 
 // Services are the subjects of requests, with those of discovery.
 func Services() []string {
-	return []string{CommandPrefix + ".>", QueryPrefix + ".>", BatchSubject, discoverySubjects}
+	return []string{CommandPrefix + ".>", QueryPrefix + ".>", BatchSubject, "$SRV.>"}
 }
-
-const discoverySubjects = "$SRV.>"
-
-// Renamed are other subjects for some services: the embedded NATS server passes
-// their requests on to these.
-func Renamed() map[string]string { return map[string]string{discoverySubjects: DiscoveryPrefix + ".>"} }
 
 // Streams are the subjects that clients may listen on.
 func Streams() []string { return []string{NoticePrefix + ".>"} }

@@ -203,7 +203,7 @@ func beginLedger(ctx context.Context, dir string) (l *ownLedger, err error) {
 	quiet := slog.New(slog.DiscardHandler)
 	l.nats, err = embedded.Start(ctx, embedded.Config{
 		StoreDir: filepath.Join(dir, datafolder.Log), Listen: "127.0.0.1:0", Logger: quiet,
-		Services: wire.Services(), Renamed: wire.Renamed(), Streams: wire.Streams(),
+		Services: wire.Services(), Door: wire.DoorPrefix, Streams: wire.Streams(),
 	})
 	if err != nil {
 		return l, err

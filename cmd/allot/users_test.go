@@ -156,12 +156,11 @@ func TestUsersHideNothing(t *testing.T) {
 	if actors != "nats:nova nats:tenant nats:nova nats:root " {
 		t.Errorf("actors are %s", actors)
 	}
-	// A client's own value of the server's header does not count.
+	// A header that says who the sender is does not count.
 	msg := nats.NewMsg("allot.command.ReleaseConsumer")
 	msg.Data = fmt.Appendf(nil, `{"consumer":%q}`, theirs)
 	msg.Header.Set(wire.HeaderCommandID, uuid.NewString())
-	msg.Header.Add("Nats-Request-Info", `{"acc":"CLIENTS","user":"root"}`)
-	msg.Header.Add("nats-request-info", `{"acc":"CLIENTS","user":"root"}`)
+	msg.Header.Add("Nats-Request-Info", `{"acc":"client:root","user":"root"}`)
 	answer, err := g.connect("tenant").RequestMsg(msg, hang)
 	must(t, err)
 	var reply wire.Reply

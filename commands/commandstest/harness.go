@@ -175,7 +175,7 @@ func JetStream(t testing.TB, dir string, lazy bool) (*jetstream.Log, *embedded.S
 	t.Helper()
 	ns, nc := logtest.StartNATS(t, embedded.Config{
 		StoreDir: filepath.Join(dir, "log"),
-		LazySync: lazy, Listen: "127.0.0.1:0", Services: wire.Services(), Renamed: wire.Renamed(), Streams: wire.Streams(),
+		LazySync: lazy, Listen: "127.0.0.1:0", Services: wire.Services(), Door: wire.DoorPrefix, Streams: wire.Streams(),
 	})
 	return logtest.OpenLog(t, nc, jetstream.Config{MayCreate: true}), ns
 }

@@ -3,6 +3,7 @@ package embedded
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,7 +18,8 @@ import (
 // of its own: each user has one, and where there are none, each connection has
 // one. A client's account imports the services and streams that it may use. So a
 // client's subjects, including any reply subject that it names, are its own:
-// answers go to the account that asked, and nowhere else.
+// answers go to the account that asked, and nowhere else. And the subject on which
+// a request comes here says whose it is, which nothing in the message can change.
 
 // anonymousAccount begins the names of the accounts of connections without
 // credentials; a number follows.
@@ -63,9 +65,9 @@ func nameOf(role string) string { return "allot " + role }
 
 // ownPermissions are the permissions of this process's connections, by their roles.
 func ownPermissions(cfg Config) map[string]*server.Permissions {
-	var come []string
+	come := slices.Clone(cfg.Services) // the library listens there, too, where nothing comes
 	for _, service := range cfg.Services {
-		come = append(come, cfg.comesAs(service), service) // the library listens on the other, where nothing comes
+		come = append(come, cfg.comesAs("*", service))
 	}
 	return map[string]*server.Permissions{
 		logRole: {
@@ -108,7 +110,7 @@ type accounts struct {
 func openAccounts(ns *server.Server, cfg Config) (*accounts, error) {
 	own := ns.GlobalAccount()
 	for _, service := range cfg.Services {
-		subject := cfg.comesAs(service)
+		subject := cfg.comesAs("*", service)
 		err := own.AddServiceExport(subject, nil)
 		if err == nil {
 			err = own.SetServiceExportResponseThreshold(subject, answerWithin)
@@ -144,11 +146,7 @@ func (a *accounts) add(name string) (*server.Account, error) {
 	a.limit(account) // takes away imports that are there already
 	own := a.ns.GlobalAccount()
 	for _, subject := range a.cfg.Services {
-		err := errors.Join(
-			account.AddServiceImport(own, subject, a.cfg.comesAs(subject)),
-			account.SetServiceImportSharing(own, a.cfg.comesAs(subject), true),
-		)
-		if err != nil {
+		if err := account.AddServiceImport(own, subject, a.cfg.comesAs(name, subject)); err != nil {
 			return nil, fmt.Errorf("embedded: import %s: %w", subject, err)
 		}
 	}

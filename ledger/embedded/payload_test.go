@@ -32,7 +32,7 @@ func TestPayload(t *testing.T) {
 			`CONNECT {"protocol":1,"user":"nova","pass":"secret"}`,
 		},
 	} {
-		s := listen(t, Config{Services: []string{"svc"}, Users: c.users})
+		s := listen(t, Config{Services: []string{"svc"}, Door: "door", Users: c.users})
 		door := ledgertest.Must(s.ConnectDoor())
 		defer door.Close()
 		log := ledgertest.Must(s.Connect())
@@ -47,7 +47,7 @@ func TestPayload(t *testing.T) {
 		ledgertest.OK(t, err)
 		ledgertest.OK(t, ledgertest.Append(stream, 1, make([]byte, stream.MaxCommitBytes())))
 		large := make([]byte, 2*most) // answers may be larger
-		_, err = door.Subscribe("svc", func(m *nats.Msg) { _ = m.Respond(large) })
+		_, err = door.Subscribe("door.*.svc", func(m *nats.Msg) { _ = m.Respond(large) })
 		ledgertest.OK(t, err)
 		nc, err := nats.Connect(s.ClientURL(), nats.UserInfo("nova", "secret"))
 		if c.users == nil {

@@ -273,7 +273,7 @@ func TestLinesAboutConnections(t *testing.T) {
 func TestOwnRoles(t *testing.T) {
 	t.Parallel()
 	s := listen(t, Config{
-		Services: []string{"svc.>"}, Streams: []string{"news.>"}, Logger: slog.New(slog.DiscardHandler),
+		Services: []string{"svc.>"}, Door: "door", Streams: []string{"news.>"}, Logger: slog.New(slog.DiscardHandler),
 	})
 	may := map[string]map[string]bool{
 		"log":     {"allot.log": true, "allot.rejected": true, "$JS.API.INFO": true},

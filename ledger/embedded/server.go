@@ -3,7 +3,6 @@
 package embedded
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -80,12 +79,11 @@ type Config struct {
 	// connect, send requests to all Services and listen on all Streams.
 	Users []User
 	// Services are the subjects on which clients may be permitted to send
-	// requests. The server adds the sender to each request. Clients cannot reach
-	// the rest of this process's own account.
+	// requests. Clients cannot reach the rest of this process's own account.
 	Services []string
-	// Renamed are other subjects for some of the services, under which their
-	// requests come to this process. Both end with a wildcard for the rest.
-	Renamed map[string]string
+	// Door begins the subjects on which the requests come to this process: the name of
+	// the client's account follows, and then the subject of the service.
+	Door string
 	// Streams are the subjects on which clients may be permitted to listen.
 	Streams []string
 	// TLS, if set, is what clients outside of the process must speak.
@@ -104,13 +102,15 @@ type Config struct {
 	Cluster *Cluster
 }
 
-// comesAs returns the subject on which requests to a service come to this process.
-func (c Config) comesAs(service string) string { return cmp.Or(c.Renamed[service], service) }
+// comesAs returns the subject on which requests of an account to a service come to this process.
+func (c Config) comesAs(account, service string) string {
+	return c.Door + "." + account + "." + service
+}
 
 // User is one that may connect, with a password or an nkey, and what it may do.
 type User struct {
 	Name, PasswordHash, NKey string
-	Account                  string // the user's own account, whose name its requests carry
+	Account                  string // the user's own account, a token that its requests carry
 	Publish, Subscribe       []string
 }
 

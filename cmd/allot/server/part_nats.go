@@ -61,7 +61,7 @@ func (p *natsPart) start(ctx context.Context) (err error) {
 	p.Server, err = embedded.Start(ctx, embedded.Config{
 		StoreDir: p.data.Path(datafolder.Log), Listen: p.config.NATS, Verdict: p.verdict.Verdict,
 		LazySync: p.config.LazySync, Logger: p.logger, TLS: p.access.tls,
-		Users: logins, Services: wire.Services(), Renamed: wire.Renamed(), Streams: wire.Streams(),
+		Users: logins, Services: wire.Services(), Door: wire.DoorPrefix, Streams: wire.Streams(),
 		Cluster: joined,
 	})
 	if err != nil {
@@ -283,7 +283,7 @@ func (p *natsDoorPart) start(context.Context) (err error) {
 	}
 	cfg := natsapi.Config{
 		Commands: p.replica.commands(), Fresh: p.replica.freshness(), Queries: queries, Version: cli.Version(),
-		Actor: natsActor, Users: p.access.users, Direct: p.nats.Server == nil, Fair: p.rest.fair, Logger: p.logger,
+		Actor: natsActor, Users: p.access.users, Direct: p.nats.Server == nil && p.config.NATSDoorURL == "", Fair: p.rest.fair, Logger: p.logger,
 		Observe: p.instruments.Messages(),
 	}
 	if tracer := p.traces.tracer; tracer != nil {
