@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/ledger/blocks"
+	"github.com/allot-project/allot/ledger/jetstream"
 )
 
 // MaxPayload is the largest message, and so the largest record: a reshape of
@@ -352,9 +353,7 @@ func (s *Server) connect(role string) (*nats.Conn, error) {
 		nats.Timeout(connectTimeout),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(50*time.Millisecond),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			s.log.Warn("the embedded NATS server refused something", "connection", role, "error", err)
-		}),
+		jetstream.LogRefusals(s.log, role),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("embedded: connect in process: %w", err)

@@ -3,10 +3,13 @@ package jetstream
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"golang.org/x/mod/semver"
+
+	"github.com/allot-project/allot/commands/fair"
 )
 
 // OldestServer is the oldest release of nats-server that keeps a log: the one that
@@ -46,4 +49,15 @@ func LogConnection() []nats.Option {
 		nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait), nats.ReconnectJitter(reconnectWait, reconnectWait),
 		nats.ReconnectBufSize(-1),
 	}
+}
+
+// LogRefusals logs what goes wrong on a connection without being an answer. What a client sends can do that, so it
+// says few lines.
+func LogRefusals(log *slog.Logger, connection string) nats.Option {
+	few := fair.NewFewLines()
+	return nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		if leftOut, may := few.Next(); may {
+			log.Warn("NATS refuses something", "connection", connection, "error", err, "left_out", leftOut)
+		}
+	})
 }

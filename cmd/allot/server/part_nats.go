@@ -298,10 +298,7 @@ func (p *natsDoorPart) start(context.Context) (err error) {
 func (p *natsDoorPart) stop() error { return p.service.Stop() }
 
 func (s *server) dial(address, creds, as string) (*nats.Conn, error) {
-	refused := func(_ *nats.Conn, _ *nats.Subscription, err error) {
-		s.logger.Warn("NATS refuses something", "connection", as, "error", cli.Words(err))
-	}
-	options := append(jetstream.LogConnection(), nats.Name("allot "+as), nats.ErrorHandler(refused))
+	options := append(jetstream.LogConnection(), nats.Name("allot "+as), jetstream.LogRefusals(s.logger, as))
 	if creds != "" {
 		options = append(options, nats.UserCredentials(creds))
 	}
