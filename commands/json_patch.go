@@ -40,6 +40,20 @@ func patchValueOf(wrapped ledger.Document) PatchValue {
 	return PatchValue(strings.TrimSuffix(strings.TrimPrefix(wrapped.Text(), `{"`+wrapper+`":`), "}"))
 }
 
+// mask masks what looks like a secret.
+func (op *PatchOperation) mask() error {
+	if op.Value == "" {
+		return nil
+	}
+	if secretKey.MatchString(op.Path) {
+		op.Value = `"` + Mask + `"`
+		return nil
+	}
+	doc, err := WithoutSecrets(ledger.Document(`{"` + wrapper + `":` + string(op.Value) + `}`))
+	op.Value = patchValueOf(doc)
+	return err
+}
+
 // UnmarshalJSON implements json.Unmarshaler.
 func (v *PatchValue) UnmarshalJSON(text []byte) error {
 	doc, err := ledger.ParseDocument(append(append([]byte(`{"`+wrapper+`":`), text...), '}'))

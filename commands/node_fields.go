@@ -3,6 +3,7 @@ package commands
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -134,7 +135,7 @@ func (f *NodeFields) details() (ledger.Document, error) {
 // Mask replaces a secret in the log.
 const Mask = "******"
 
-var secretKey = regexp.MustCompile(`(?i)passw|secret|token|credential|private_?key|passphrase`)
+var secretKey = regexp.MustCompile(`(?i)passw|(admin|_)pass\b|passphrase|pswd|secret|token|credential|private_?key|configdrive`)
 
 // WithoutSecrets masks values that look like secrets, because the log never
 // forgets.
@@ -150,16 +151,47 @@ func WithoutSecrets(doc ledger.Document) (ledger.Document, error) {
 	return ledger.NewDocument(object)
 }
 
-func maskSecrets(object map[string]any) {
-	for key, value := range object {
-		nested, isObject := value.(map[string]any)
-		switch {
-		case isObject:
-			maskSecrets(nested)
-		case secretKey.MatchString(key):
-			object[key] = Mask
+func maskSecrets(value any) {
+	switch value := value.(type) {
+	case []any:
+		for _, one := range value {
+			maskSecrets(one)
+		}
+	case map[string]any:
+		for key, one := range value {
+			if _, isObject := one.(map[string]any); !isObject && secretKey.MatchString(key) {
+				value[key] = Mask
+			} else {
+				maskSecrets(one)
+			}
 		}
 	}
+}
+
+// Masked returns a command without the secrets of nodes in it, for who keeps what was rejected.
+func Masked(c Command) (_ Command, err error) {
+	switch c := c.(type) {
+	case *Batch:
+		masked := &Batch{}
+		for _, one := range c.Commands {
+			part, failed := Masked(one)
+			masked.Commands, err = append(masked.Commands, part), errors.Join(err, failed)
+		}
+		return masked, err
+	case *CreateNode:
+		masked := *c
+		var other error
+		masked.DriverInfo, err = WithoutSecrets(c.DriverInfo)
+		masked.InstanceInfo, other = WithoutSecrets(c.InstanceInfo)
+		return &masked, errors.Join(err, other)
+	case *UpdateNode:
+		masked := &UpdateNode{Node: c.Node, Patch: slices.Clone(c.Patch)}
+		for i := range masked.Patch {
+			err = errors.Join(err, masked.Patch[i].mask())
+		}
+		return masked, err
+	}
+	return c, nil
 }
 
 var (

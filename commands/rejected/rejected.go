@@ -189,7 +189,11 @@ func (k *Keeper) append(r commands.Rejected) {
 }
 
 func entryOf(r commands.Rejected) (Entry, error) {
-	body, err := ledger.PlainJSON(r.Command)
+	masked, err := commands.Masked(r.Command)
+	if err != nil {
+		return Entry{}, err
+	}
+	body, err := ledger.PlainJSON(masked)
 	return Entry{
 		Version: entryVersion, Time: time.Unix(0, r.Time).UTC(), Actor: r.Actor, Command: commands.NameOf(r.Command),
 		CommandID: r.ID,

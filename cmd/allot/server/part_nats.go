@@ -283,8 +283,8 @@ func (p *natsDoorPart) start(context.Context) (err error) {
 	}
 	cfg := natsapi.Config{
 		Commands: p.replica.commands(), Fresh: p.replica.freshness(), Queries: queries, Version: cli.Version(),
-		Actor: natsActor, Users: p.access.users, Direct: p.nats.Server == nil && p.config.NATSDoorURL == "", Fair: p.rest.fair, Logger: p.logger,
-		Observe: p.instruments.Messages(),
+		Actor: natsActor, Users: p.access.users, Direct: p.nats.Server == nil && p.config.NATSDoorURL == "",
+		Fair: p.rest.fair, Logger: p.logger, Observe: p.instruments.Messages(),
 	}
 	if tracer := p.traces.tracer; tracer != nil {
 		cfg.Trace = func(name natsapi.Name, header func(string) string) (*commands.Trace, func(string)) {
