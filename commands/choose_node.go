@@ -30,8 +30,10 @@ func (c *ChooseNode) decide(s *ledger.State) ([]ledger.Event, *demand.Rejection)
 	if !ok || a.State != ledger.NodeAllocating {
 		return nil, nil
 	}
-	if holder, taken := s.NodeOfInstance(a.UUID); taken {
-		return []ledger.Event{ledger.AllocationFailed{Allocation: a.UUID, LastError: instanceElsewhere(a.UUID, holder)}}, nil
+	if _, taken := s.NodeOfInstance(a.UUID); taken { // whose node, and which, may be another project's
+		return []ledger.Event{ledger.AllocationFailed{
+			Allocation: a.UUID, LastError: fmt.Sprintf("Instance %s is already associated with a node", a.UUID),
+		}}, nil
 	}
 	if _, consumes := s.Consumer(a.UUID); consumes && s.NodeProviders() {
 		return []ledger.Event{ledger.AllocationFailed{

@@ -39,7 +39,7 @@ func (s *Service) replyTo(r *request, dryRun bool, o commands.Outcome, err error
 		return wire.Reply{Rejection: o.Rejection}
 	}
 	if dryRun {
-		return wire.Reply{DryRun: true, Events: ledger.EventLines(o.Events)}
+		return wire.Reply{DryRun: true, Events: ledger.EventLines(r.user.mayHear(o.Events))}
 	}
 	return wire.Reply{
 		Sequence: o.Address.Sequence, Index: o.Address.Index, Repeated: o.Repeated,

@@ -14,6 +14,7 @@ import (
 
 	"github.com/allot-project/allot/api/wire"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
 )
 
 // Role says what a user may do.
@@ -184,6 +185,18 @@ func forbidden(format string, args ...any) *wire.Error {
 func (u *User) maySubmit(command string) bool {
 	return u == nil || u.Role == RoleOperator ||
 		u.submits() && (len(u.Commands) == 0 || slices.Contains(u.Commands, command))
+}
+
+// mayHear returns the events of a dry run that a user may hear: what is left of another project's reservation tells what
+// that holds.
+func (u *User) mayHear(events []ledger.Event) []ledger.Event {
+	if u == nil || u.Project == "" {
+		return events
+	}
+	return slices.DeleteFunc(slices.Clone(events), func(e ledger.Event) bool {
+		left, is := e.(ledger.AllocationsReserved)
+		return is && left.Project != u.Project
+	})
 }
 
 // mayAsk reports whether the user may ask a query, before anything is read.

@@ -159,9 +159,18 @@ func TraitUnknown(names []string) *Rejection {
 // Redacted is a rejection for a client that may only see what certain projects hold: a
 // limit of another project, which may be above several, or of an aggregate, which is of
 // no project, is not told with its figures, because what others hold would follow from
-// them.
+// them. Nor is the instance that runs on a node.
 func (r *Rejection) Redacted(sees func(project string) bool) *Rejection {
-	if r == nil || r.Code != CodeOverLimit || sees(r.Facts.Project) {
+	if r == nil || sees(r.Facts.Project) {
+		return r
+	}
+	if r.Code == CodeCapacityExceeded && r.Facts.Instance != nil {
+		facts := r.Facts
+		facts.Node, facts.Instance = nil, nil
+		return Refuse(r.Code, facts, "%d of %s on provider %s exceeds the capacity: an instance runs on that bare metal node",
+			facts.Asked, facts.Class, facts.Provider)
+	}
+	if r.Code != CodeOverLimit {
 		return r
 	}
 	what := r.Facts.Class
