@@ -50,7 +50,7 @@ func TestPolicySeesWhatIsAnswered(t *testing.T) {
 				"project_id=mine&project_id=theirs": false, "project_id=mine&project%5Fid=theirs": false,
 				"project_id=mine&x=%zz": false, "project_id=mine&project_id=": false, "": false,
 			} {
-				if answer := ask(method, target+"?"+query); (answer.Code == http.StatusForbidden) == mine {
+				if answer := ask(method, target+"?"+query); (answer.Code == http.StatusForbidden) == (mine && method == "GET") {
 					t.Errorf("%s %s?%s: %d %s", method, target, query, answer.Code, answer.Body)
 				}
 			}

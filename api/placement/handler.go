@@ -174,7 +174,10 @@ func (r *request) carryOut(old bool) (_ *response, err error) {
 // authorize asks the policy. A token of another scope than a project's may do
 // nothing (enforce_scope), and the text for it differs.
 func (r *request) authorize() error {
-	rule, target := r.op.rule, policy.Target{"project_id": r.Query.Get("project_id")}
+	rule, target := r.op.rule, policy.Target{}
+	if r.op.method == http.MethodGet { // a write is about the projects in its body
+		target["project_id"] = r.Query.Get("project_id")
+	}
 	switch {
 	case !policy.InScope(rule, r.Who):
 		return rest.Errorf(http.StatusForbidden, "%s", rule)
