@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -19,8 +20,10 @@ func (p *ProxyRange) UnmarshalText(text []byte) (err error) {
 		p.Prefix = netip.PrefixFrom(address.Unmap(), address.Unmap().BitLen())
 		return nil
 	}
-	p.Prefix, err = netip.ParsePrefix(string(text))
-	return err
+	if p.Prefix, err = netip.ParsePrefix(string(text)); err != nil {
+		return fmt.Errorf("%q is neither an address nor a network such as 10.0.0.0/24", text)
+	}
+	return nil
 }
 
 // BelieveProxies has requests that come from a trusted proxy say how their client called

@@ -112,7 +112,7 @@ func TestServeCheckFindsWhatWouldStopAStart(t *testing.T) {
 	}
 	half := filepath.Join(dir, "half")
 	ledgertest.OK(t, embedded.Files(filepath.Join(half, "log")).BeginImport(blocks.Import{From: "elsewhere"}))
-	names := map[string]string{"TEXT": text, "CONFIG": config, "FRESH": fresh, "SERVER": s.HTTP, "HALF": half}
+	names := map[string]string{"TEXT": text, "CONFIG": config, "FRESH": fresh, "SERVER": s.HTTP, "HALF": half, "OTHER": dir}
 	ledgertest.Answers(t, "testdata/checks.txt", func(line, want string) string {
 		out, code := launchtest.Shell(t, "allot", line, names)
 		return ledgertest.Has(fmt.Sprintf("%sit ends with %d", out, min(code, 1)), want)

@@ -85,6 +85,9 @@ func (c *Command) check() error {
 	if _, err := archive.OpenURLs(c.Archive); err != nil {
 		return fmt.Errorf("--archive: %w", err)
 	}
+	if _, err := c.witnesses(); err != nil {
+		return err
+	}
 	if err := cmp.Or(c.Trace.check(), c.checkURLs()); err != nil {
 		return err
 	}
@@ -148,8 +151,7 @@ func (c *Command) rehearse(out io.Writer) error {
 	if faults[0] == nil {
 		files := &accessPart{server: &server{config: c, logger: slog.New(slog.DiscardHandler)}}
 		_, signer := cli.LoadSigner(c.SigningKey)
-		_, witnesses := c.witnesses()
-		faults = append(faults, files.start(context.Background()), signer, witnesses, c.checkFolder())
+		faults = append(faults, files.start(context.Background()), signer, c.checkFolder())
 		faults = append(faults, c.checkAddresses()...)
 	}
 	for _, file := range c.exposed() {
@@ -179,8 +181,12 @@ func (c *Command) checkFolder() error {
 	if err := system.Writable(folder); err != nil {
 		return fmt.Errorf("--data %s: this user cannot write in %s: run this as the server's user, or change the owner of the folder", c.Data, folder)
 	}
-	data := &datafolder.Folder{Dir: c.Data}
-	return data.Explain(data.Files().Unfinished())
+	data, err := datafolder.Look(c.Data)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	data.External = c.NATSURL != ""
+	return cmp.Or(err, data.MayStart(c.Cluster.on()))
 }
 
 func (c *Command) checkAddresses() (faults []error) {

@@ -28,7 +28,7 @@ var said = sync.OnceValue(func() (list []replacement) {
 		{onFile + `not a directory`, "$1 is a file, or below one: name a folder"},
 		{onFile + `is a directory`, "$1 is a folder: name a file"},
 		{onFile + `no space left on device`, "the disk of $1 is full: make room"},
-		{`listen tcp\S* \S+: bind: address already in use`, "another process has this address: stop it, or name another address"},
+		{`listen tcp\S* \S+: bind: address already in use`, "another process, or another flag, has this address: name another one"},
 		{`listen tcp\S* \S+: bind: cannot assign requested address`, "this machine has no such address: name one of its own"},
 		{`listen tcp\S* \S+: bind: permission denied`, "this user may not use this port: name one above 1023"},
 		{`listen tcp\S*: address (\S*): invalid port|listen tcp\S*: lookup tcp/(\S*): .*`, "$1$2 is no port: ports are numbers up to 65535"},

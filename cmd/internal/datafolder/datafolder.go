@@ -3,12 +3,14 @@
 package datafolder
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -49,18 +51,18 @@ func Open(dir string) (*Folder, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("--data %s: the data folder cannot be made: %w", dir, err)
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
+	d, err := Look(dir)
+	if err == nil {
+		d.lock, err = lockFolder(dir)
 	}
-	d := &Folder{Dir: dir, Empty: true}
-	for _, entry := range entries {
-		if name := entry.Name(); name != Lock && name != "lost+found" {
-			d.Empty = false
-		}
-	}
-	d.lock, err = lockFolder(dir)
 	return d, err
+}
+
+// Look is Open for who changes nothing: another process may have the folder.
+func Look(dir string) (*Folder, error) {
+	entries, err := os.ReadDir(dir)
+	used := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() != Lock && e.Name() != "lost+found" })
+	return &Folder{Dir: dir, Empty: !used}, err
 }
 
 // lockFolder keeps other servers and commands off a data folder.
@@ -289,6 +291,17 @@ func (d *Folder) Explain(err error) error {
 		if errors.Is(err, refusal) {
 			return fmt.Errorf("%w; nothing was changed. To recover, %s", err, goOn)
 		}
+	}
+	return err
+}
+
+// MayStart finds what would stop the start of a server here, but for what is in the log.
+func (d *Folder) MayStart(cluster bool) error {
+	of, failed := d.ofSeveral()
+	begin, unread := d.Files().Beginning()
+	err := cmp.Or(failed, unread, d.OfKind(cluster), d.Explain(d.Files().Unfinished()))
+	if err == nil && of == nil && begin == nil && !d.Empty && !cluster && !d.External {
+		return d.Missing()
 	}
 	return err
 }
