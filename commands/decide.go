@@ -3,21 +3,32 @@ package commands
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+
+	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/allot-project/allot/commands/demand"
 	"github.com/allot-project/allot/ledger"
 )
 
+// New returns an empty command.
+func New(name string) (Command, error) {
+	if name == NameOf(new(Batch)) {
+		return new(Batch), nil
+	}
+	empty, known := Registry[name]
+	if !known {
+		return nil, fmt.Errorf("commands: there is no command %q", name)
+	}
+	return empty(), nil
+}
+
 // Decode reads a command's JSON form, as it is stored or submitted.
 func Decode(name string, body []byte) (Command, error) {
-	var c Command
-	if empty, known := Registry[name]; known {
-		c = empty()
-	} else if name == NameOf(new(Batch)) {
-		c = new(Batch)
-	} else {
-		return nil, fmt.Errorf("commands: there is no command %q", name)
+	c, err := New(name)
+	if err != nil {
+		return nil, err
 	}
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
@@ -42,7 +53,7 @@ func (c *Batch) UnmarshalJSON(data []byte) error {
 	c.Commands = make([]Command, len(list))
 	for i, one := range list {
 		if one.Command == NameOf(c) {
-			return fmt.Errorf("a batch holds no batches")
+			return errNested
 		}
 		var err error
 		if c.Commands[i], err = Decode(one.Command, one.Body); err != nil {
@@ -50,6 +61,37 @@ func (c *Batch) UnmarshalJSON(data []byte) error {
 		}
 	}
 	return nil
+}
+
+var errNested = errors.New("a batch holds no batches")
+
+// EncodeMsgpack implements msgpack.CustomEncoder: a list of names, each with a command after it.
+func (c *Batch) EncodeMsgpack(e *msgpack.Encoder) error {
+	err := e.EncodeArrayLen(2 * len(c.Commands))
+	for _, one := range c.Commands {
+		err = errors.Join(err, e.EncodeMulti(NameOf(one), one))
+	}
+	return err
+}
+
+// DecodeMsgpack implements msgpack.CustomDecoder.
+func (c *Batch) DecodeMsgpack(d *msgpack.Decoder) error {
+	n, err := d.DecodeArrayLen()
+	for i := 0; i < n && err == nil; i += 2 {
+		var name string
+		var one Command
+		if name, err = d.DecodeString(); err != nil {
+			break
+		}
+		if name == NameOf(c) {
+			return errNested
+		}
+		if one, err = New(name); err == nil {
+			err = d.Decode(one)
+			c.Commands = append(c.Commands, one)
+		}
+	}
+	return err
 }
 
 // Decide decides a submission against a State, as the writer does. It changes

@@ -63,9 +63,8 @@ func TestTenure(t *testing.T) {
 	})
 }
 
-// TestQuestions: a read that comes while a question is under way waits for the
-// next question, because the answer to the first may not hold what the read's
-// client was told before.
+// TestQuestions: a read that comes while a question is under way waits for the next question, because the answer to
+// the first may not hold what the read's client was told before.
 func TestQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var qs questions
@@ -106,9 +105,8 @@ type at struct {
 
 func (a at) Checkpoint() ledger.Head { return ledger.Head{Sequence: a.sequence} }
 
-// TestAheadOfTheLeader: what a replica has read in the log as it started, or as it tried to
-// lead, counts as known only when a leader with a valid lease has told of it. What it lacks is told with the time for
-// which it does.
+// TestAheadOfTheLeader: what a replica has read in the log as it started, or as it tried to lead, counts as known
+// only when a leader with a valid lease has told of it. What it lacks is told with the time for which it does.
 func TestAheadOfTheLeader(t *testing.T) {
 	now := 10 * time.Second
 	r := &Replica{cfg: Config{Models: at{sequence: 7}}, clock: func() time.Duration { return now }}
@@ -189,8 +187,7 @@ func TestLeaseIsFreeOnlyAfterItsTime(t *testing.T) {
 	}
 }
 
-// TestQuorate: a stream's servers count as well if one leads and most of them are
-// there.
+// TestQuorate: a stream's servers count as well if one leads and most of them are there.
 func TestQuorate(t *testing.T) {
 	well, lags, away := jetstream.Peer{Current: true}, jetstream.Peer{}, jetstream.Peer{Current: true, Offline: true}
 	for name, c := range map[string]struct {
@@ -211,8 +208,7 @@ func TestQuorate(t *testing.T) {
 	}
 }
 
-// TestUpToDate: the leadership of a stream is given only to a server that has all
-// of it.
+// TestUpToDate: the leadership of a stream is given only to a server that has all of it.
 func TestUpToDate(t *testing.T) {
 	peers := jetstream.Peers{Leader: "1", Others: []jetstream.Peer{
 		{Name: "2", Current: true}, {Name: "3", Current: true, Lag: 1}, {Name: "4", Current: true, Offline: true}, {Name: "5"},

@@ -288,11 +288,10 @@ func readSubmission(data []byte) (commands.Submission, error) {
 	if err := encoding.DecodeReply(data, encoding.TypeMsgpack, &in); err != nil {
 		return commands.Submission{}, fmt.Errorf("cluster: a command that cannot be read: %w", err)
 	}
-	empty, known := commands.Registry[in.Name]
-	if !known {
-		return commands.Submission{}, fmt.Errorf("cluster: the leader does not know the command %q", in.Name)
+	command, err := commands.New(in.Name)
+	if err != nil {
+		return commands.Submission{}, fmt.Errorf("cluster: the leader cannot read this: %w", err)
 	}
-	command := empty()
 	if err := in.Command.Decode(encoding.TypeMsgpack, command); err != nil {
 		return commands.Submission{}, fmt.Errorf("cluster: a command that cannot be read: %w", err)
 	}
