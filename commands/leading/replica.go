@@ -105,6 +105,8 @@ type Config struct {
 	// the leaders of its streams have, and is not catching up; nil: it has no
 	// server of its own.
 	Whole func() bool
+	// Forget is that of members.Group.
+	Forget func(ctx context.Context, name string) error
 	// Unfit, if set, returns why another replica should lead if one can, such as
 	// a full disk; or nil.
 	Unfit func() error
@@ -156,7 +158,7 @@ func Start(cfg Config, state *ledger.State) (*Replica, error) {
 	}
 	r.group = &members.Group{
 		Name: cfg.Name, Instance: r.instance, Conn: cfg.Conn, Log: cfg.Log, Values: cfg.Values, Own: r.own,
-		Logger: cfg.Logger,
+		Forget: cfg.Forget, Logger: cfg.Logger,
 	}
 	r.ctx, r.end = context.WithCancel(context.Background())
 	r.view.changed = make(chan struct{})

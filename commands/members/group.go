@@ -44,6 +44,9 @@ type Group struct {
 	// Log is the log, and Values are where replicas register.
 	Log    *jetstream.Log
 	Values *jetstream.Values
+	// Forget has the servers of the streams count one no more among those of whom most must
+	// vote; nil: they are not the replicas' own.
+	Forget func(ctx context.Context, name string) error
 	// Own is what this replica says of itself.
 	Own    func() Member
 	Logger *slog.Logger
@@ -325,8 +328,9 @@ func (g *Group) registered(ctx context.Context) (map[string]Member, error) {
 	return members, nil
 }
 
-// Remove forgets a replica that will not come back, so that its level of features
-// no longer holds back the others.
+// Remove forgets a replica that will not come back, so that its level of features no longer
+// holds back the others, and its vote is not waited for. If it keeps a stream, it keeps its
+// place there: nobody else could have what it had.
 func (g *Group) Remove(ctx context.Context, name string) error {
 	known, err := g.registered(ctx)
 	if err != nil {
@@ -338,7 +342,24 @@ func (g *Group) Remove(ctx context.Context, name string) error {
 	if _, alive := g.gather(ctx, known)[name]; alive {
 		return fmt.Errorf("replica %s is running: stop it first", name)
 	}
+	if err := g.forget(ctx, name); err != nil {
+		return err
+	}
 	return g.Values.Delete(ctx, memberKeys+name)
+}
+
+func (g *Group) forget(ctx context.Context, name string) error {
+	if g.Forget == nil {
+		return nil
+	}
+	for _, peers := range []func(context.Context) (jetstream.Peers, error){g.Log.Peers, g.Values.Peers} {
+		keepers, err := peers(ctx)
+		is := func(p jetstream.Peer) bool { return p.Name == name }
+		if err != nil || keepers.Leader == name || slices.ContainsFunc(keepers.Others, is) {
+			return err
+		}
+	}
+	return g.Forget(ctx, name)
 }
 
 // Successor returns the replica that should lead next: of those that may, the one

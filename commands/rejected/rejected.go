@@ -65,7 +65,8 @@ type Keeper struct {
 	ring    fair.Ring
 	logger  *slog.Logger
 	queue   chan commands.Rejected
-	quit    chan struct{}
+	ending  context.Context // ends when the keeper is to stop
+	end     context.CancelFunc
 	idle    sync.WaitGroup
 	waiting atomic.Int64 // by weight
 	dropped atomic.Uint64
@@ -75,16 +76,17 @@ type Keeper struct {
 // that none pushes out what others were refused.
 func Start(store Store, bytes int64, logger *slog.Logger) *Keeper {
 	k := &Keeper{
-		store: store, logger: logger, queue: make(chan commands.Rejected, queueLength), quit: make(chan struct{}),
+		store: store, logger: logger, queue: make(chan commands.Rejected, queueLength),
 		ring: fair.Ring{Size: int(bytes / 4 * 3)}, // the rest is what the store needs besides
 	}
+	k.ending, k.end = context.WithCancel(context.Background())
 	k.idle.Go(k.run)
 	return k
 }
 
 // Stop stores what waits, and stops.
 func (k *Keeper) Stop() {
-	close(k.quit)
+	k.end()
 	k.idle.Wait()
 }
 
@@ -105,7 +107,7 @@ func weightOf(r commands.Rejected) int64 { return 1 + int64(len(commands.Consume
 func (k *Keeper) Dropped() uint64 { return k.dropped.Load() }
 
 func (k *Keeper) run() {
-	if err := k.recall(); err != nil {
+	if err := k.recall(); err != nil && k.ending.Err() == nil {
 		k.logger.Warn("what is kept of rejected commands cannot be read; clients' shares of it are counted anew", "error", err)
 	}
 	for {
@@ -113,10 +115,10 @@ func (k *Keeper) run() {
 		case r := <-k.queue:
 			select {
 			case <-time.After(pause):
-			case <-k.quit:
+			case <-k.ending.Done():
 			}
 			k.append(r)
-		case <-k.quit:
+		case <-k.ending.Done():
 			for len(k.queue) > 0 {
 				k.append(<-k.queue)
 			}
@@ -132,7 +134,7 @@ func (k *Keeper) recall() error {
 		size   int
 	}
 	var kept []entry // the newest first
-	ctx, cancel := context.WithTimeout(context.Background(), appendTimeout)
+	ctx, cancel := context.WithTimeout(k.ending, appendTimeout)
 	defer cancel()
 	err := k.store.Newest(ctx, func(data []byte) (bool, error) {
 		entries, err := decode(data)

@@ -58,6 +58,7 @@ const (
 	doorRole    = "door"
 	peerRole    = "replica"
 	noticesRole = "notices"
+	systemRole  = "system" // in the system's account
 )
 
 // nameOf is what such a connection is called.
@@ -77,6 +78,7 @@ func ownPermissions(cfg Config) map[string]*server.Permissions {
 		doorRole:    {Publish: allow(replySubjects), Subscribe: orNothing(come)},
 		peerRole:    {Publish: allow(ClusterSubjects, "_INBOX.>"), Subscribe: allow(ClusterSubjects, "_INBOX.>")},
 		noticesRole: {Publish: orNothing(cfg.Streams), Subscribe: nothing},
+		systemRole:  {Publish: allow(server.JSApiRemoveServer), Subscribe: allow("_INBOX.>")},
 	}
 }
 

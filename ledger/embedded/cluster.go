@@ -1,12 +1,14 @@
 package embedded
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/hkdf"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/big"
@@ -145,4 +147,41 @@ func SecretTLS(secret string) (*tls.Config, error) {
 	isCalled.VerifyConnection = sameKey(errors.New("the caller has another secret"))
 	calls.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return isCalled, nil }
 	return calls, nil
+}
+
+// Forget has JetStream count a server that is gone no more among those of whom most must vote
+// about where streams are. It does nothing if that is so.
+func (s *Server) Forget(ctx context.Context, name string) error {
+	nc, err := s.connect(systemRole)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	body, err := json.Marshal(server.JSApiMetaServerRemoveRequest{Server: name, Peer: peerOf(name)})
+	if err != nil {
+		return err
+	}
+	answer, err := nc.RequestWithContext(ctx, server.JSApiRemoveServer, body)
+	if err != nil {
+		return fmt.Errorf("embedded: %s is not forgotten: most of the servers must be there: %w", name, err)
+	}
+	var told server.JSApiMetaServerRemoveResponse
+	if err := json.Unmarshal(answer.Data, &told); err != nil {
+		return fmt.Errorf("embedded: %w", err)
+	}
+	if told.Error != nil && !server.IsNatsErr(told.Error, server.JSClusterServerNotMemberErr) {
+		return fmt.Errorf("embedded: %s is not forgotten: %w", name, told.Error)
+	}
+	return nil
+}
+
+// peerOf is what JetStream calls a server, which it knows by that alone if it was away at all starts since.
+func peerOf(name string) string {
+	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	sum := sha256.Sum256([]byte(name))
+	peer := sum[:8]
+	for i, b := range peer {
+		peer[i] = digits[int(b)%len(digits)]
+	}
+	return string(peer)
 }

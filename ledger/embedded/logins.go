@@ -61,9 +61,11 @@ func (l *logins) Check(c server.ClientAuthentication) bool {
 	given := c.GetOpts()
 	if permissions := l.own[given.Username]; permissions != nil &&
 		subtle.ConstantTimeCompare([]byte(given.Password), []byte(l.secret)) == 1 {
-		c.RegisterUser(
-			&server.User{Username: given.Username, Permissions: permissions, Account: l.accounts.ns.GlobalAccount()},
-		)
+		account := l.accounts.ns.GlobalAccount()
+		if given.Username == systemRole {
+			account = l.accounts.ns.SystemAccount()
+		}
+		c.RegisterUser(&server.User{Username: given.Username, Permissions: permissions, Account: account})
 		return true
 	}
 	if shut(l.cfg) {

@@ -39,6 +39,9 @@ type ValuesConfig struct {
 	Timeout time.Duration
 }
 
+// listTimeouts is how long a list may take, in timeouts of one request.
+const listTimeouts = 4
+
 // ErrRevision means that a value has another revision by now.
 var ErrRevision = errors.New("jetstream: another server changed the value")
 
@@ -116,9 +119,11 @@ func (v *Values) Delete(ctx context.Context, key string) error {
 }
 
 // List returns the values whose keys begin with a prefix, by the rest of the key.
-// It makes no consumer, because a consumer would outlive a killed process.
+// It makes no consumer, because a consumer would outlive a killed process. It asks several
+// times, and again what is not answered: a server that is cut off is asked, too, until the
+// others have noticed.
 func (v *Values) List(ctx context.Context, prefix string) (map[string][]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, v.timeout)
+	ctx, cancel := context.WithTimeout(ctx, listTimeouts*v.timeout)
 	defer cancel()
 	stream, err := v.js.Stream(ctx, valuesStream)
 	if err != nil {
@@ -134,6 +139,9 @@ func (v *Values) List(ctx context.Context, prefix string) (map[string][]byte, er
 	for subject := range info.State.Subjects {
 		key := strings.TrimPrefix(subject, "$KV."+ValuesBucket+".")
 		value, revision, err := v.Get(ctx, key)
+		for err != nil && pause(ctx, retryPause) == nil {
+			value, revision, err = v.Get(ctx, key)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -112,8 +112,10 @@ func (a *asked) peers(peers any, members []any) (err error) {
 			err = a.Say("\nThe log has a place on server %s, which is gone: start one of that name with an empty folder.", name)
 		case at(p, "offline") == true:
 			err = a.Say("\nThe stream's server %s is away.", name)
+		case !current && at(p, "lag") == nil:
+			err = a.Say("\nThe stream's server %s has no part of the log yet, or is not heard.", name)
 		case !current:
-			err = a.Say("\nThe stream's server %s lags by %s messages.", name, or("0")(at(p, "lag")))
+			err = a.Say("\nThe stream's server %s lags by %s messages.", name, text(at(p, "lag")))
 		}
 		if err != nil {
 			return err

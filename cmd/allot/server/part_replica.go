@@ -101,6 +101,9 @@ func (p *replicaPart) start(ctx context.Context) (err error) {
 		Whole: p.nats.whole, Unfit: p.unfit, Lazy: p.config.LazySync && p.nats.Server != nil,
 		Snapshots: p.snaps.due, Logger: p.logger,
 	}
+	if p.nats.Server != nil {
+		cfg.Forget = p.nats.Forget
+	}
 	if p.config.Cluster.givesCopies() {
 		cfg.Copies = p.config.Cluster.reached(p.config.Cluster.HTTP)
 	}
