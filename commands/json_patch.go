@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"unicode/utf8"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/vmihailenco/msgpack/v5"
@@ -128,6 +129,9 @@ func (op *PatchOperation) DecodeMsgpack(d *msgpack.Decoder) error {
 	}
 	if op.Op == "remove" && op.Value == "null" {
 		op.Value = ""
+	}
+	if err == nil && !utf8.ValidString(op.Op+op.Path) {
+		err = errors.New("msgpack: op and path are texts")
 	}
 	return err
 }

@@ -16,8 +16,7 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// TestHeaderLimits: every header has a bound, may occur once and must be text,
-// and all headers together have a bound.
+// TestHeaderLimits: every header has a bound, may occur once and must be text, and all headers together have a bound.
 func TestHeaderLimits(t *testing.T) {
 	t.Parallel()
 	d := open(t)
@@ -91,8 +90,7 @@ func TestQueriesOfThePastHaveAPlace(t *testing.T) {
 	}
 }
 
-// TestWaitingTakesNoPlace: queries that wait for something that may never come
-// hold up no other client.
+// TestWaitingTakesNoPlace: queries that wait for something that may never come hold up no other client.
 func TestWaitingTakesNoPlace(t *testing.T) {
 	t.Parallel()
 	d := open(t)

@@ -30,8 +30,7 @@ type door struct {
 	client *nats.Conn
 }
 
-// connectDoor starts a ledger over JetStream, and connects to it as the service
-// that answers clients does.
+// connectDoor starts a ledger over JetStream, and connects to it as the service that answers clients does.
 func connectDoor(t *testing.T) (*commandstest.Ledger, *embedded.Server, *nats.Conn) {
 	t.Helper()
 	dir := t.TempDir()

@@ -187,8 +187,8 @@ func (u *User) maySubmit(command string) bool {
 		u.submits() && (len(u.Commands) == 0 || slices.Contains(u.Commands, command))
 }
 
-// mayHear returns the events of a dry run that a user may hear: what is left of another project's reservation tells what
-// that holds.
+// mayHear returns the events of a dry run that a user may hear: what is left of another project's reservation tells
+// what that holds.
 func (u *User) mayHear(events []ledger.Event) []ledger.Event {
 	if u == nil || u.Project == "" {
 		return events

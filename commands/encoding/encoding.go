@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"reflect"
 	"strings"
 	"sync"
 
@@ -58,11 +59,11 @@ func decode(data []byte, contentType string, value any, strict bool) error {
 }
 
 func decodeMsgpack(data []byte, value any, strict bool) error {
-	w := walk{most: math.MaxInt} // A reply may have any number of elements.
+	w, t := walk{most: math.MaxInt}, reflect.Type(nil) // A reply may have any number of elements.
 	if strict {
-		w.most = MaxWeight
+		w.most, t = MaxWeight, reflect.TypeOf(value)
 	}
-	if err := w.check(data); err != nil {
+	if err := w.check(data, t); err != nil {
 		return err
 	}
 	in := bytes.NewReader(data)

@@ -4,7 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"reflect"
 	"unicode/utf8"
+
+	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/allot-project/allot/commands/document"
 )
@@ -14,15 +17,17 @@ var errCutOff = errors.New("the msgpack body is cut off")
 // walk reads through a msgpack body before it is decoded. Every length must fit
 // into the rest of the body, so that no length makes the decoder allocate more
 // than the body could hold. Texts must be UTF-8, and the keys of a map must
-// differ, as in JSON.
+// differ, as in JSON. Values must be of the types of what they are decoded into: the
+// decoder takes a list for a struct, bytes for a text, and numbers that wrap.
 type walk struct {
 	most   int // weight
 	weight int
 	keys   [][]byte // of the maps that are open, the innermost last
 }
 
-func (w *walk) check(data []byte) error {
-	rest, err := w.value(data, 0)
+// check reads a body that is for a value of a type; nil: of any.
+func (w *walk) check(data []byte, t reflect.Type) error {
+	rest, err := w.value(data, 0, plainType(t))
 	if err == nil && len(rest) > 0 {
 		err = errors.New("there are bytes after the command")
 	}
@@ -81,24 +86,79 @@ func head(data []byte) (s shape, n uint64, rest []byte, err error) {
 	return s, binary.BigEndian.Uint64(field[:]), data[s.length:], nil
 }
 
-func (w *walk) value(data []byte, depth int) ([]byte, error) {
+func (w *walk) value(data []byte, depth int, t reflect.Type) ([]byte, error) {
 	if depth > document.MaxDepth {
 		return nil, document.ErrTooDeep
 	}
+	whole := data
 	s, n, data, err := head(data)
 	switch {
 	case err != nil:
 		return nil, err
+	case t != nil && !fits(s, whole, t.Kind()):
+		return nil, errType
 	case s.array:
-		return w.list(data, n, depth)
+		return w.list(data, n, depth, t)
 	case s.dict:
-		return w.dict(data, n, depth)
+		return w.dict(data, n, depth, t)
 	case n > uint64(len(data)):
 		return nil, errCutOff
 	case s.text && !utf8.Valid(data[:n]):
 		return nil, errNotText
 	}
 	return data[n:], nil
+}
+
+// fits reports whether a value, which may be cut off, is one for a kind of type.
+func fits(s shape, value []byte, kind reflect.Kind) bool {
+	format := value[0]
+	if format == 0xc0 { // nil
+		return true
+	}
+	high := len(value) > 1 && value[1] >= 0x80 // the sign of a number, or beyond those that have one
+	switch kind {
+	case reflect.Struct:
+		return s.dict
+	case reflect.String:
+		return s.text
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return format < 0xe0 && (format < 0xd0 || format > 0xd3 || !high)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return format != 0xcf || !high
+	}
+	return true
+}
+
+// plainType is a type without pointers; nil: it decodes itself.
+func plainType(t reflect.Type) reflect.Type {
+	for t != nil && t.Kind() == reflect.Pointer {
+		if t.Implements(customDecoder) {
+			return nil
+		}
+		t = t.Elem()
+	}
+	if t == nil || t.Kind() == reflect.Interface || reflect.PointerTo(t).Implements(customDecoder) {
+		return nil
+	}
+	return t
+}
+
+var customDecoder = reflect.TypeFor[msgpack.CustomDecoder]()
+
+// of is the type of what a value of a type has under a key; nil: any.
+func of(t reflect.Type, key []byte) reflect.Type {
+	switch {
+	case t == nil:
+	case t.Kind() == reflect.Map:
+		return plainType(t.Elem())
+	case t.Kind() == reflect.Struct:
+		for _, f := range fieldsOf(t) {
+			if f.name == string(key) {
+				return f.plain
+			}
+		}
+	}
+	return nil
 }
 
 // add adds the weight of n things, before they are read.
@@ -112,15 +172,20 @@ func (w *walk) add(n uint64, bytes int, left int) error {
 	return nil
 }
 
-func (w *walk) list(data []byte, n uint64, depth int) ([]byte, error) {
+func (w *walk) list(data []byte, n uint64, depth int, t reflect.Type) ([]byte, error) {
+	if t != nil && t.Kind() == reflect.Slice {
+		t = plainType(t.Elem())
+	} else {
+		t = nil
+	}
 	err := w.add(n, ElementBytes, len(data))
 	for ; n > 0 && err == nil; n-- {
-		data, err = w.value(data, depth+1)
+		data, err = w.value(data, depth+1, t)
 	}
 	return data, err
 }
 
-func (w *walk) dict(data []byte, n uint64, depth int) ([]byte, error) {
+func (w *walk) dict(data []byte, n uint64, depth int, t reflect.Type) ([]byte, error) {
 	err := w.add(n, pairBytes, len(data)/2)
 	seen := keys{begin: len(w.keys)}
 	defer func() { w.keys = w.keys[:seen.begin] }()
@@ -130,7 +195,7 @@ func (w *walk) dict(data []byte, n uint64, depth int) ([]byte, error) {
 			break
 		}
 		if err = w.see(&seen, key); err == nil {
-			data, err = w.value(data, depth+1)
+			data, err = w.value(data, depth+1, of(t, key))
 		}
 	}
 	return data, err
@@ -212,7 +277,7 @@ var prices = document.Prices{Element: ElementBytes, Pair: pairBytes, Most: MaxWe
 func Weigh(data []byte, contentType string) (int, error) {
 	if contentType == TypeMsgpack {
 		w := walk{most: MaxWeight}
-		err := w.check(data)
+		err := w.check(data, nil)
 		return len(data) + w.weight, err
 	}
 	weight, err := prices.Weigh(data)
@@ -222,5 +287,6 @@ func Weigh(data []byte, contentType string) (int, error) {
 var (
 	errNotText  = errors.New("a text of the msgpack body is not UTF-8")
 	errRepeated = errors.New("the msgpack body has a map with the same key twice")
+	errType     = errors.New("a value of the msgpack body is of another type than its field")
 	errKey      = errors.New("the msgpack body has a map with a key that is no text")
 )

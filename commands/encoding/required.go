@@ -111,6 +111,7 @@ type field struct {
 	required bool // its tag does not let it be omitted
 	list     bool
 	holds    bool // structs, which may have lists
+	plain    reflect.Type
 }
 
 func holdsStructs(t reflect.Type) bool {
@@ -134,7 +135,8 @@ func fieldsOf(t reflect.Type) []field {
 		name, options, tagged := strings.Cut(f.Tag.Get("json"), ",")
 		if f.IsExported() && name != "" && name != "-" {
 			required := !tagged || !strings.Contains(options, "omit")
-			fields = append(fields, field{name, f.Index, required, f.Type.Kind() == reflect.Slice, holdsStructs(f.Type)})
+			list := f.Type.Kind() == reflect.Slice
+			fields = append(fields, field{name, f.Index, required, list, holdsStructs(f.Type), plainType(f.Type)})
 		}
 	}
 	fieldsByType.Store(t, fields)

@@ -70,8 +70,7 @@ func TestSafeWithout(t *testing.T) {
 	}
 }
 
-// TestFindNamesake: a replica that hears another one of its name ends, and one
-// that hears itself does not.
+// TestFindNamesake: a replica that hears another one of its name ends, and one that hears itself does not.
 func TestFindNamesake(t *testing.T) {
 	ns, _ := logtest.StartNATS(t, embedded.Config{StoreDir: t.TempDir()})
 	begin := func(name string) *Group {
@@ -129,8 +128,7 @@ func TestRegisteredAgain(t *testing.T) {
 	known()
 }
 
-// TestMayBegin: a ledger begins when all others have said that they know of
-// none, and never otherwise.
+// TestMayBegin: a ledger begins when all others have said that they know of none, and never otherwise.
 func TestMayBegin(t *testing.T) {
 	ns, _ := logtest.StartNATS(t, embedded.Config{StoreDir: t.TempDir()})
 	own := Known{Name: "a", Begins: commands.NewID(), With: 7}

@@ -37,8 +37,7 @@ func startOn(t *testing.T, dir string, users []embedded.User) *brokenLog {
 	return &brokenLog{Server: ns, dir: dir, nc: nc, log: log}
 }
 
-// breakAt appends, fills the disk before a given append, and goes on until
-// JetStream is broken.
+// breakAt appends, fills the disk before a given append, and goes on until JetStream is broken.
 func (b *brokenLog) breakAt(t *testing.T, sequence uint64) {
 	t.Helper()
 	for b.acknowledged < sequence-1 {
@@ -75,8 +74,7 @@ func (b *brokenLog) goesOn(t *testing.T) {
 	readAll(t, b.log, last+1)
 }
 
-// firstOfBlock returns the sequence of the first message in the stream's second
-// block.
+// firstOfBlock returns the sequence of the first message in the stream's second block.
 func firstOfBlock(t *testing.T) uint64 {
 	b := startOn(t, logtest.SmallDisk(t, "24m"), nil)
 	second := filepath.Join(b.dir, "log", "jetstream", "$G", "streams", jetstream.DefaultStream, "msgs", "2.blk")
@@ -88,10 +86,9 @@ func firstOfBlock(t *testing.T) uint64 {
 	}
 }
 
-// TestFullDiskLosesNothing fills the disk before the first message, in the middle of a block,
-// and before the first message of another block. The server tells that its store is broken, and
-// what it leaves when its process ends opens: everything that was acknowledged is there, no
-// sequence is lost, and the log goes on.
+// TestFullDiskLosesNothing fills the disk before the first message, in the middle of a block, and before the first
+// message of another block. The server tells that its store is broken, and what it leaves when its process ends
+// opens: everything that was acknowledged is there, no sequence is lost, and the log goes on.
 func TestFullDiskLosesNothing(t *testing.T) {
 	t.Parallel()
 	users := []embedded.User{{Name: "u", PasswordHash: "x", Publish: []string{"a"}}}
@@ -146,8 +143,7 @@ func commitOf(t *testing.T, sequence uint64) []byte {
 // hangLimit is the time after which an operation counts as hanging.
 const hangLimit = 2 * time.Minute
 
-// append appends one entry. It ends an append that a broken store does not
-// answer, as the server does.
+// append appends one entry. It ends an append that a broken store does not answer, as the server does.
 func (b *brokenLog) append(t *testing.T, sequence uint64) error {
 	t.Helper()
 	result := make(chan error, 1)

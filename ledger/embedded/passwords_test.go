@@ -21,8 +21,7 @@ func startThrottle(t *testing.T) *passwordThrottle {
 	return throttle
 }
 
-// TestUnknownNamesCostAComparison: an unknown name costs a comparison of the full length,
-// and no password is right.
+// TestUnknownNamesCostAComparison: an unknown name costs a comparison of the full length, and no password is right.
 func TestUnknownNamesCostAComparison(t *testing.T) {
 	t.Parallel()
 	for range 20 { // the text is random
@@ -52,9 +51,8 @@ func TestUnknownNamesCostAComparison(t *testing.T) {
 	}
 }
 
-// TestPasswordsAreComparedOneAtATime: comparisons leave processors to others, a password
-// that was right is known, and a guesser delays no login from another place: the next
-// free place is for that.
+// TestPasswordsAreComparedOneAtATime: comparisons leave processors to others, a password that was right is known, and
+// a guesser delays no login from another place: the next free place is for that.
 func TestPasswordsAreComparedOneAtATime(t *testing.T) {
 	t.Parallel()
 	throttle := startThrottle(t)

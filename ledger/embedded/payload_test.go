@@ -16,9 +16,8 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// TestPayload: clients may send messages up to the limit that they are told, and
-// who sends more is cut off before it has come; this process's own connections
-// may send what the log takes.
+// TestPayload: clients may send messages up to the limit that they are told, and who sends more is cut off before it
+// has come; this process's own connections may send what the log takes.
 func TestPayload(t *testing.T) {
 	t.Parallel()
 	const most = DefaultPayload

@@ -82,8 +82,7 @@ func listen(t *testing.T, cfg Config) *Server {
 	return s
 }
 
-// TestInterruptedStart: a server that is stopped while it starts leaves nothing
-// running.
+// TestInterruptedStart: a server that is stopped while it starts leaves nothing running.
 func TestInterruptedStart(t *testing.T) {
 	t.Parallel()
 	ended, cancel := context.WithCancel(t.Context())
@@ -97,8 +96,7 @@ func TestInterruptedStart(t *testing.T) {
 	s.Shutdown() // a second time is nothing
 }
 
-// TestWhoMayConnect: only a client that proves to be one of the users may
-// connect, with that user's kind of proof.
+// TestWhoMayConnect: only a client that proves to be one of the users may connect, with that user's kind of proof.
 func TestWhoMayConnect(t *testing.T) {
 	t.Parallel()
 	hash := quickHash(t, "secret")
