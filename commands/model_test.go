@@ -111,7 +111,7 @@ func (n *naive) release(consumer ledger.UUID) {
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-		defer l.Stop(t)
+		defer l.Remove(t)
 		providers := l.Providers(t, 2, units("VCPU", 6), units("DISK_GB", 4))
 		consumers := []ledger.UUID{
 			commandstest.NewID(), commandstest.NewID(), commandstest.NewID(), commandstest.NewID(),

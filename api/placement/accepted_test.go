@@ -31,7 +31,7 @@ func TestCandidatesAreAccepted(t *testing.T) {
 		log := &memlog.Log{}
 		ledgertest.AppendCommits(t, log, commandstest.RandomCommits(rt, 6))
 		l := commandstest.Start(t, t.TempDir(), log)
-		defer l.Stop(t)
+		defer l.Remove(t)
 		for i := range 2 { // if they still are
 			id := commandstest.SomeProvider(i)
 			l.Submit(t, &commands.ReplaceProviderTraits{Provider: id, Traits: []string{"HW_CPU_X86_VMX"}})

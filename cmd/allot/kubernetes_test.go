@@ -141,7 +141,7 @@ func scheduled(t *testing.T, service string, pod pod) (pods [3]*server) {
 	dir := mounted(t)
 	var members []string
 	for i := range pods {
-		members = append(members, fmt.Sprintf("allot-%d.%s:6222", i, service), freeAddress(t))
+		members = append(members, fmt.Sprintf("allot-%d.%s.$(NAMESPACE).svc:6222", i, service), freeAddress(t))
 	}
 	for i := range pods {
 		name, address := fmt.Sprintf("allot-%d", i), freeAddress(t)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -110,6 +111,13 @@ func (l *Ledger) Stop(t testing.TB) {
 		t.Errorf("the read models did not close: %v", err)
 	}
 	l.Views = nil
+}
+
+// Remove stops the ledger and removes its files, of which a test with many ledgers would have gigabytes.
+func (l *Ledger) Remove(t testing.TB) {
+	t.Helper()
+	l.Stop(t)
+	ledgertest.OK(t, os.RemoveAll(l.Dir))
 }
 
 func init() { uuid.EnableRandPool() } // benchmarks must not measure the kernel's generator

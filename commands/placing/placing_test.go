@@ -159,7 +159,7 @@ func TestClaimsAgree(t *testing.T) {
 	accepted := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		l := start(t)
-		defer l.Stop(t)
+		defer l.Remove(t)
 		for _, c := range commandstest.SomeThings() {
 			l.Submit(t, c)
 		}

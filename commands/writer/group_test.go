@@ -200,7 +200,7 @@ func TestConsumersChangeOnceInACommit(t *testing.T) {
 	)
 	rapid.Check(t, func(rt *rapid.T) {
 		l := commandstest.StartTogether(t)
-		defer l.Stop(t)
+		defer l.Remove(t)
 		l.Submit(t, commandstest.SomeThings()...)
 		for range 3 {
 			l.Submit(t, flood.Draw(rt, "commands")...)
