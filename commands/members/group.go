@@ -44,8 +44,7 @@ type Group struct {
 	// Log is the log, and Values are where replicas register.
 	Log    *jetstream.Log
 	Values *jetstream.Values
-	// Forget has the servers of the streams count one no more among those of whom most must
-	// vote; nil: they are not the replicas' own.
+	// Forget takes a replica's vote about where streams are; nil: the replicas have none.
 	Forget func(ctx context.Context, name string) error
 	// Own is what this replica says of itself.
 	Own    func() Member
@@ -330,7 +329,7 @@ func (g *Group) registered(ctx context.Context) (map[string]Member, error) {
 
 // Remove forgets a replica that will not come back, so that its level of features no longer
 // holds back the others, and its vote is not waited for. If it keeps a stream, it keeps its
-// place there: nobody else could have what it had.
+// place there.
 func (g *Group) Remove(ctx context.Context, name string) error {
 	known, err := g.registered(ctx)
 	if err != nil {

@@ -149,8 +149,8 @@ func SecretTLS(secret string) (*tls.Config, error) {
 	return calls, nil
 }
 
-// Forget has JetStream count a server that is gone no more among those of whom most must vote
-// about where streams are. It does nothing if that is so.
+// Forget takes the vote about where streams are from a server that is gone. It does nothing
+// if that has none.
 func (s *Server) Forget(ctx context.Context, name string) error {
 	nc, err := s.connect(systemRole)
 	if err != nil {
