@@ -133,8 +133,9 @@ func (s *Service) verbOf(subject string) (verb micro.Verb, known bool) {
 	return 0, false
 }
 
-func (s *Service) stats() micro.Stats {
-	stats := s.micro.Stats()
+// statsOf are a service's figures, with the subjects that clients know.
+func statsOf(service micro.Service) micro.Stats {
+	stats := service.Stats()
 	for _, e := range stats.Endpoints {
 		e.Subject = strings.TrimPrefix(e.Subject, fromAny)
 	}
@@ -158,7 +159,7 @@ func (s *Service) discovered(r *request) {
 	case micro.InfoVerb:
 		body, err = s.info()
 	case micro.StatsVerb:
-		body, err = ledger.PlainJSON(s.stats())
+		body, err = ledger.PlainJSON(statsOf(s.micro))
 	default:
 		body, err = ledger.PlainJSON(micro.Ping{ServiceIdentity: s.identity, Type: micro.PingResponseType})
 	}
