@@ -71,10 +71,9 @@ func manifests(t *testing.T, name string) map[string][]manifest {
 	}
 }
 
-// TestKubernetesFile runs what docs/deploy/kubernetes-begin.yaml and kubernetes.yaml run:
-// the job and the three pods are processes here, with the arguments of the files but for
-// addresses and folders. They form a ledger, the probes hold, and a server with a certificate of another authority
-// stays outside.
+// TestKubernetesFile runs what docs/deploy/kubernetes-begin.yaml and kubernetes.yaml run: the job and the three pods
+// are processes here, with the arguments of the files but for addresses and folders. They form a ledger, the probes
+// hold, and a server with a certificate of another authority stays outside.
 func TestKubernetesFile(t *testing.T) {
 	t.Parallel()
 	kinds := manifests(t, "kubernetes.yaml")

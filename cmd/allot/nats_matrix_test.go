@@ -125,8 +125,7 @@ func (p *persona) answered(t *testing.T, subject, body string) bool {
 	)
 }
 
-// asks returns what a persona may do with entities of its project, and with
-// others.
+// asks returns what a persona may do with entities of its project, and with others.
 func (p *persona) asks(t *testing.T, subject, body string) string {
 	t.Helper()
 	return cell(p.answered(t, subject, fill(body, ownThing, "p")), p.answered(t, subject, fill(body, otherThing, "q")))
@@ -265,8 +264,7 @@ func embeddedPersonas(t *testing.T) map[string]*persona {
 	}
 }
 
-// externalPersonas are the personas of a server with the documented
-// configuration.
+// externalPersonas are the personas of a server with the documented configuration.
 func externalPersonas(t *testing.T) map[string]*persona {
 	documented := filepath.Join(t.TempDir(), "nats-server.conf")
 	text := regexp.MustCompile(`\$(\w+_PASSWORD)`).ReplaceAllString(read(t, "../../docs/nats-server.conf"), "secret-$1")
@@ -367,8 +365,7 @@ func requests() map[string]*nats.Msg {
 	}
 }
 
-// hears subscribes to everything that a connection may hear, and returns what
-// came.
+// hears subscribes to everything that a connection may hear, and returns what came.
 func hears(t *testing.T, nc *nats.Conn, subjects ...string) func() []string {
 	t.Helper()
 	got := make(chan string, 1000)
@@ -390,8 +387,7 @@ func hears(t *testing.T, nc *nats.Conn, subjects ...string) func() []string {
 	}
 }
 
-// attackReplies sends every kind of request with every reply subject that does
-// not belong to the sender.
+// attackReplies sends every kind of request with every reply subject that does not belong to the sender.
 func attackReplies(t *testing.T, nc *nats.Conn, victim string) {
 	t.Helper()
 	for _, reply := range []string{
@@ -405,8 +401,7 @@ func attackReplies(t *testing.T, nc *nats.Conn, victim string) {
 			must(t, nc.PublishMsg(msg))
 		}
 	}
-	// Earlier requests have been handled when one of each kind is answered, three
-	// times over.
+	// Earlier requests have been handled when one of each kind is answered, three times over.
 	for range 3 {
 		for _, name := range []string{"query", "discovery", "discovery all"} { // everybody may ask these
 			if _, err := nc.RequestMsg(requests()[name], hang); err != nil {
@@ -416,9 +411,8 @@ func attackReplies(t *testing.T, nc *nats.Conn, victim string) {
 	}
 }
 
-// TestReplySubjects: a request's reply goes to its sender and nowhere else,
-// whatever reply subject it names: not to the log, to JetStream, or to clients
-// that listen for notices or for their own answers. With users and without.
+// TestReplySubjects: a request's reply goes to its sender and nowhere else, whatever reply subject it names: not to
+// the log, to JetStream, or to clients that listen for notices or for their own answers. With users and without.
 func TestReplySubjects(t *testing.T) {
 	t.Parallel()
 	g := launchGuarded(t)
@@ -458,8 +452,7 @@ func TestReplySubjects(t *testing.T) {
 	}
 }
 
-// TestAnswersArePrivate: no client hears the answers of another one, with users
-// and without.
+// TestAnswersArePrivate: no client hears the answers of another one, with users and without.
 func TestAnswersArePrivate(t *testing.T) {
 	t.Parallel()
 	g := launchGuarded(t)

@@ -62,9 +62,8 @@ func withDefaults(line string) string {
 var libraries = regexp.MustCompile(`panic|goroutine |%!|--help:|(listen|dial|read) tcp|no such file|not a directory|file exists|invalid character|\bEOF\b|deadline exceeded|` +
 	`(: |\()(yaml|nats|tls|x509|slog|embedded|ledger|archive|bucket|policy): |unmarshal|does not validate|error_message|map\[|\*\w+\.\w+`)
 
-// TestRefusedCommands: a command line that cannot be carried out ends with a sentence that says
-// why in words of the program's own, and changes nothing. A server that
-// was refused once starts when its flags are right.
+// TestRefusedCommands: a command line that cannot be carried out ends with a sentence that says why in words of the
+// program's own, and changes nothing. A server that was refused once starts when its flags are right.
 func TestRefusedCommands(t *testing.T) {
 	t.Parallel()
 	names := namesOfFiles(t)

@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -156,6 +157,16 @@ func TestUsersHideNothing(t *testing.T) {
 	if actors != "nats:nova nats:tenant nats:nova nats:root " {
 		t.Errorf("actors are %s", actors)
 	}
+	theirs = ledger.UUID(uuid.New())
+	reserve := &commands.Reserve{Seconds: 999, Projects: []string{"p"}, Allocations: allocate(provider, theirs, "q").Allocations}
+	reserve.Allocations[0].Resources[0].Amount = 2
+	ledgertest.Must(root.Submit(patiently(t), reserve))
+	claim := ledgertest.Must(commands.Decode("Claim", fmt.Appendf(nil, `{"for":[{"consumer":%q,"project":"p","user":"u",
+		"from_reservation":%q}],"requests":[{"groups":[{"resources":{"VCPU":1}}]}]}`, uuid.New(), theirs)))
+	told := ledgertest.Must(tenant.DryRun(patiently(t), claim))
+	if len(told) == 0 || slices.ContainsFunc(told, func(e ledger.EventLine) bool { return e.Kind == "AllocationsReserved" }) {
+		t.Errorf("a dry run of a claim from another project's reservation tells %v", told)
+	}
 	// A header that says who the sender is does not count.
 	msg := nats.NewMsg("allot.command.ReleaseConsumer")
 	msg.Data = fmt.Appendf(nil, `{"consumer":%q}`, theirs)
@@ -185,8 +196,7 @@ func issue(t *testing.T, dir string, serial int64) *x509.CertPool {
 	pool := x509.NewCertPool()
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	pool.AppendCertsFromPEM(certificate)
-	// The key first: the pair is read when either file changes, and then again
-	// when the other does.
+	// The key first: the pair is read when either file changes, and then again when the other does.
 	write(t, filepath.Join(dir, "key.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private})))
 	write(t, filepath.Join(dir, "cert.pem"), string(certificate))
 	return pool
