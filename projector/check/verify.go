@@ -90,9 +90,8 @@ type verification struct {
 	due    map[uint64][]func(*Replayed) // compared after each commit
 }
 
-// VerifyLog replays a log up to its last sequence, and compares on the way: once, unless roots of
-// consumption came late.
-// The error is about the pass itself; the report has what it found.
+// VerifyLog replays a log up to its last sequence, and compares on the way: once, unless roots of consumption came
+// late. The error is about the pass itself; the report has what it found.
 func VerifyLog(ctx context.Context, log ledger.Log, last uint64, e Evidence) (*Report, error) {
 	v := &verification{Evidence: e, report: &Report{}, last: last, due: make(map[uint64][]func(*Replayed))}
 	if err := v.prepareSnapshots(); err != nil {
