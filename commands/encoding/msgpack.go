@@ -132,9 +132,6 @@ func fits(s shape, value []byte, kind reflect.Kind) bool {
 // plainType is a type without pointers; nil: it decodes itself.
 func plainType(t reflect.Type) reflect.Type {
 	for t != nil && t.Kind() == reflect.Pointer {
-		if t.Implements(customDecoder) {
-			return nil
-		}
 		t = t.Elem()
 	}
 	if t == nil || t.Kind() == reflect.Interface || reflect.PointerTo(t).Implements(customDecoder) {
@@ -145,17 +142,19 @@ func plainType(t reflect.Type) reflect.Type {
 
 var customDecoder = reflect.TypeFor[msgpack.CustomDecoder]()
 
-// of is the type of what a value of a type has under a key; nil: any.
-func of(t reflect.Type, key []byte) reflect.Type {
-	switch {
-	case t == nil:
-	case t.Kind() == reflect.Map:
-		return plainType(t.Elem())
-	case t.Kind() == reflect.Struct:
-		for _, f := range fieldsOf(t) {
-			if f.name == string(key) {
-				return f.plain
-			}
+// elementOf is the type of all that a value of a type holds; nil: any.
+func elementOf(t reflect.Type) reflect.Type {
+	if t == nil || t.Kind() != reflect.Slice && t.Kind() != reflect.Map {
+		return nil
+	}
+	return plainType(t.Elem())
+}
+
+// fieldOf is the type of a field; nil: any.
+func fieldOf(t reflect.Type, name []byte) reflect.Type {
+	for _, f := range fieldsOf(t) {
+		if f.name == string(name) {
+			return f.plain
 		}
 	}
 	return nil
@@ -173,19 +172,16 @@ func (w *walk) add(n uint64, bytes int, left int) error {
 }
 
 func (w *walk) list(data []byte, n uint64, depth int, t reflect.Type) ([]byte, error) {
-	if t != nil && t.Kind() == reflect.Slice {
-		t = plainType(t.Elem())
-	} else {
-		t = nil
-	}
+	element := elementOf(t)
 	err := w.add(n, ElementBytes, len(data))
 	for ; n > 0 && err == nil; n-- {
-		data, err = w.value(data, depth+1, t)
+		data, err = w.value(data, depth+1, element)
 	}
 	return data, err
 }
 
 func (w *walk) dict(data []byte, n uint64, depth int, t reflect.Type) ([]byte, error) {
+	held, isStruct := elementOf(t), t != nil && t.Kind() == reflect.Struct
 	err := w.add(n, pairBytes, len(data)/2)
 	seen := keys{begin: len(w.keys)}
 	defer func() { w.keys = w.keys[:seen.begin] }()
@@ -194,8 +190,11 @@ func (w *walk) dict(data []byte, n uint64, depth int, t reflect.Type) ([]byte, e
 		if key, data, err = w.key(data); err != nil {
 			break
 		}
+		if isStruct {
+			held = fieldOf(t, key)
+		}
 		if err = w.see(&seen, key); err == nil {
-			data, err = w.value(data, depth+1, of(t, key))
+			data, err = w.value(data, depth+1, held)
 		}
 	}
 	return data, err
