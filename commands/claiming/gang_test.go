@@ -140,8 +140,7 @@ func mostApart(places [][]ledger.UUID, taken []ledger.UUID) int {
 	return most
 }
 
-// first tries all candidates of all members, the best of the first first, and
-// judges only whole gangs.
+// first tries all candidates of all members, the best of the first first, and judges only whole gangs.
 func (all crowd) first(
 	rt *rapid.T, c *demand.Claim, reqs []*candidates.Request, prefs []*candidates.Preference,
 	members []candidates.Ranked,

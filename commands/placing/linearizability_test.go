@@ -270,9 +270,8 @@ func (g *game) reshape(consumer ledger.UUID) *commands.Reshape {
 	return r
 }
 
-// TestLinearizable: an order explains what clients see of claims, allocations,
-// limits, those of an aggregate, too, and reshapes together. Where limits are not checked, or hosts take
-// more than they may, none does.
+// TestLinearizable: an order explains what clients see of claims, allocations, limits, those of an aggregate, too,
+// and reshapes together. Where limits are not checked, or hosts take more than they may, none does.
 func TestLinearizable(t *testing.T) {
 	capacity := [3]int64{0, 2, 2}
 	for seed := range int64(4) {

@@ -284,6 +284,28 @@ func isWhole(t *testing.T, e rejected.Entry, want commands.Rejected) {
 	}
 }
 
+// silent is a store that answers no reading.
+type silent struct {
+	*slow
+	ended error
+}
+
+func (s *silent) Newest(ctx context.Context, _ func([]byte) (bool, error)) error {
+	<-ctx.Done()
+	s.ended = ctx.Err()
+	return s.ended
+}
+
+// TestStopEndsReading: a keeper that is stopped waits for no store that is silent: its server holds a lease meanwhile.
+func TestStopEndsReading(t *testing.T) {
+	t.Parallel()
+	store := &silent{slow: ready()}
+	rejected.Start(store, 64<<20, slog.New(slog.DiscardHandler)).Stop()
+	if !errors.Is(store.ended, context.Canceled) {
+		t.Errorf("the reading ended by %v", store.ended)
+	}
+}
+
 // TestWhatCannotBeKept: a command that JSON cannot express is dropped, counted and logged, and no other.
 func TestWhatCannotBeKept(t *testing.T) {
 	t.Parallel()

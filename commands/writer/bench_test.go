@@ -148,8 +148,7 @@ func heap() uint64 {
 	return stats.HeapAlloc
 }
 
-// BenchmarkReplay folds a log of single-consumer records, 100 to a commit,
-// into State and read models from nothing.
+// BenchmarkReplay folds a log of single-consumer records, 100 to a commit, into State and read models from nothing.
 func BenchmarkReplay(b *testing.B) {
 	const commits, perCommit = 500, 100
 	log := recordedLog(b, commits, perCommit)

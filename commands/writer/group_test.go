@@ -63,8 +63,7 @@ func (g *gated) stop(t *testing.T) {
 	g.Stop(t)
 }
 
-// begin starts commands and returns a channel with the addresses of their
-// records.
+// begin starts commands and returns a channel with the addresses of their records.
 func (g *gated) begin(t *testing.T, n int) <-chan ledger.Address {
 	told := make(chan ledger.Address, n)
 	for i := range n {
@@ -96,9 +95,8 @@ func (g *gated) appended(t *testing.T, more uint64) {
 // full is how many commands end a commit.
 const full = 2048
 
-// TestRunsAhead: commands that come while a commit is on its way share the next one.
-// Behind a full commit another one is sent before the first is durable, but no more
-// than that; nothing is answered before its turn.
+// TestRunsAhead: commands that come while a commit is on its way share the next one. Behind a full commit another one
+// is sent before the first is durable, but no more than that; nothing is answered before its turn.
 func TestRunsAhead(t *testing.T) {
 	synctest.Test(t, runsAhead)
 }
@@ -190,9 +188,8 @@ func TestOneCommitUnderWay(t *testing.T) {
 	})
 }
 
-// TestConsumersChangeOnceInACommit: no consumer changes twice in one commit,
-// whatever is submitted together, and the history has every record that changed
-// one.
+// TestConsumersChangeOnceInACommit: no consumer changes twice in one commit, whatever is submitted together, and the
+// history has every record that changed one.
 func TestConsumersChangeOnceInACommit(t *testing.T) {
 	t.Parallel()
 	flood := rapid.SliceOfN(
@@ -243,9 +240,8 @@ func checkOnce(rt interface{ Fatalf(string, ...any) }, t *testing.T, l *commands
 	}
 }
 
-// TestUnnamedConsumers: a node command that removes a consumer does not name it.
-// It shares no commit with the command that made the consumer, is not rejected
-// for that, and no later command overtakes it.
+// TestUnnamedConsumers: a node command that removes a consumer does not name it. It shares no commit with the command
+// that made the consumer, is not rejected for that, and no later command overtakes it.
 func TestUnnamedConsumers(t *testing.T) {
 	t.Parallel()
 	l := commandstest.StartTogether(t)

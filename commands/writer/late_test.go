@@ -15,8 +15,7 @@ import (
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
-// lateLog keeps an append back and says nothing of it, until it is sent again. Then it
-// takes both.
+// lateLog keeps an append back and says nothing of it, until it is sent again. Then it takes both.
 type lateLog struct {
 	*memlog.Log
 	late atomic.Bool
@@ -94,9 +93,8 @@ func (l *slowLog) Append(sequence uint64, encoded []byte, done func(error)) {
 	}
 }
 
-// TestLateAppendIsNoticed: a commit that comes into the log after its caller was told
-// that the log cannot be written is read without another command, and the writer says
-// that commits are taken again. Sent again, it is known.
+// TestLateAppendIsNoticed: a commit that comes into the log after its caller was told that the log cannot be written
+// is read without another command, and the writer says that commits are taken again. Sent again, it is known.
 func TestLateAppendIsNoticed(t *testing.T) {
 	log := &slowLog{Log: &memlog.Log{}}
 	l := commandstest.StartWith(t, t.TempDir(), log, func(o *writer.Options) { o.AnswerWithin = 100 * time.Millisecond })

@@ -26,8 +26,7 @@ import (
 
 var errInjected = errors.New("injected")
 
-// models are read models whose methods a test can make fail: a hook of the test
-// is called before the real method.
+// models are read models whose methods a test can make fail: a hook of the test is called before the real method.
 type models struct {
 	*projector.Projector
 	ready, command func() error
@@ -209,8 +208,7 @@ func TestAppendsThatKeepFailing(t *testing.T) {
 	}
 }
 
-// TestCloseDecidesWhatFailed: a commit that fails while the writer is being closed is decided
-// again, and answered.
+// TestCloseDecidesWhatFailed: a commit that fails while the writer is being closed is decided again, and answered.
 func TestCloseDecidesWhatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -269,8 +267,7 @@ func TestForeignEntryAtTheEnd(t *testing.T) {
 	foreign(ledgertest.Encoded(t, ledgertest.Commits(t, 2)[1])).stops(ledger.ErrChain)
 }
 
-// TestUnreadableModels: while the read models cannot be read, commands are
-// refused without effect.
+// TestUnreadableModels: while the read models cannot be read, commands are refused without effect.
 func TestUnreadableModels(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
@@ -298,9 +295,8 @@ func TestUnreadableIDs(t *testing.T) {
 	r.stops(errInjected)
 }
 
-// TestFoldFails: a durable commit that cannot be folded is read from the log and
-// folded again. If that fails, too, the writer stops and answers all waiting
-// calls.
+// TestFoldFails: a durable commit that cannot be folded is read from the log and folded again. If that fails, too,
+// the writer stops and answers all waiting calls.
 func TestFoldFails(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -402,9 +398,8 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestOneIDManyTimes submits the same id again and again while the first call is
-// under way. The same command gets the first result, another command is refused,
-// and the outcome is decided once.
+// TestOneIDManyTimes submits the same id again and again while the first call is under way. The same command gets the
+// first result, another command is refused, and the outcome is decided once.
 func TestOneIDManyTimes(t *testing.T) {
 	t.Parallel()
 	l := commandstest.StartTogether(t)
@@ -457,8 +452,7 @@ func TestBusy(t *testing.T) {
 	held := make(chan struct{})
 	r.log.Gate = func() { <-held }
 	var refused atomic.Int64
-	// With the log at a standstill the queue fills up behind the commits that may
-	// be decided meanwhile.
+	// With the log at a standstill the queue fills up behind the commits that may be decided meanwhile.
 	for range 4 * writer.QueueLength {
 		r.Start(submitted(trait(1)), func(_ commands.Outcome, err error) {
 			if errors.Is(err, commands.ErrBusy) {

@@ -37,8 +37,7 @@ func (s *states) Load(atOrBefore uint64) (*ledger.State, bool, error) {
 	return nil, false, s.loader
 }
 
-// past is a log of some commits, with the read models and snapshots that were
-// made of it.
+// past is a log of some commits, with the read models and snapshots that were made of it.
 type past struct {
 	commits []*ledger.Commit
 	log     *memlog.Log
@@ -46,8 +45,7 @@ type past struct {
 	snaps   *states
 }
 
-// newPast makes a log of n commits. The read models have folded some of them, and
-// snapshots were taken after some.
+// newPast makes a log of n commits. The read models have folded some of them, and snapshots were taken after some.
 func newPast(t *testing.T, n, folded int, snapshots ...int) *past {
 	t.Helper()
 	p := &past{
@@ -68,9 +66,8 @@ func newPast(t *testing.T, n, folded int, snapshots ...int) *past {
 	return p
 }
 
-// TestRestore: the State is that of the whole log, and the read models have all
-// of it, whatever was folded and saved before. No more of the log is read than
-// necessary, and the next commit comes after the foreign entries at its end.
+// TestRestore: the State is that of the whole log, and the read models have all of it, whatever was folded and saved
+// before. No more of the log is read than necessary, and the next commit comes after the foreign entries at its end.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	const n = 9

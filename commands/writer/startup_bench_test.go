@@ -21,9 +21,8 @@ import (
 
 var startupConsumers = flag.Int("startup.consumers", 1_000_000, "consumers of BenchmarkStartup")
 
-// BenchmarkStartup reports, in one run, how long JetStream takes to recover the
-// log of many consumers, and how long Allot then takes to serve: from a snapshot,
-// and from the log alone with nothing else left.
+// BenchmarkStartup reports, in one run, how long JetStream takes to recover the log of many consumers, and how long
+// Allot then takes to serve: from a snapshot, and from the log alone with nothing else left.
 func BenchmarkStartup(b *testing.B) {
 	dir := b.TempDir()
 	fill(b, dir, *startupConsumers)
@@ -59,8 +58,7 @@ func BenchmarkStartup(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// forgetIndex removes the index that JetStream writes at a clean stop, so that it
-// recovers as after kill -9.
+// forgetIndex removes the index that JetStream writes at a clean stop, so that it recovers as after kill -9.
 func forgetIndex(b *testing.B, dir string) {
 	b.Helper()
 	pattern := filepath.Join(dir, "log", "jetstream", "*", "streams", "*", "msgs", "index.db")

@@ -16,9 +16,8 @@ import (
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
-// TestSilentLog holds an append back. All waiting calls are answered, including
-// those behind it, and later ones at once. When the log answers, everything goes
-// on: commits that were sent are there once, the others are not.
+// TestSilentLog holds an append back. All waiting calls are answered, including those behind it, and later ones at
+// once. When the log answers, everything goes on: commits that were sent are there once, the others are not.
 func TestSilentLog(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *writer.Options) { o.AnswerWithin = time.Second })
@@ -69,9 +68,8 @@ func TestSilentReadModels(t *testing.T) {
 	}
 }
 
-// TestUnreachableLog: once it is certain that the log cannot be read, all waiting
-// calls are answered soon. Then one command at a time waits for the log, and
-// others are refused at once. When the log is back, everything goes on.
+// TestUnreachableLog: once it is certain that the log cannot be read, all waiting calls are answered soon. Then one
+// command at a time waits for the log, and others are refused at once. When the log is back, everything goes on.
 func TestUnreachableLog(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *writer.Options) { o.AnswerWithin = time.Hour })

@@ -18,10 +18,9 @@ import (
 	"github.com/allot-project/allot/snapshots"
 )
 
-// TestFaultyLog submits from many clients while appends conflict, vanish or
-// lose their acknowledgement. Every accepted command must be in the log
-// exactly once, capacity must hold, replay must give what the writer has, and every
-// snapshot is of a commit in the log.
+// TestFaultyLog submits from many clients while appends conflict, vanish or lose their acknowledgement. Every
+// accepted command must be in the log exactly once, capacity must hold, replay must give what the writer has, and
+// every snapshot is of a commit in the log.
 func TestFaultyLog(t *testing.T) {
 	for seed := range int64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -86,8 +85,7 @@ func submitMany(
 	return accepted
 }
 
-// checkLog checks that every accepted command is in the log exactly once, at the
-// address in its answer.
+// checkLog checks that every accepted command is in the log exactly once, at the address in its answer.
 func checkLog(t *testing.T, log ledger.Log, accepted map[ledger.UUID]ledger.Address) {
 	t.Helper()
 	last := commandstest.Must(log.Last(context.Background()))

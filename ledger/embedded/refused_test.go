@@ -251,7 +251,9 @@ func TestLinesAboutConnections(t *testing.T) {
 	for _, one := range []struct {
 		words       string
 		least, most int
-	}{{"Publish Violation", 1, 30}, {"decode headers", 1, 30}, {"turned away", 1, 1}, {"itself has failed", 1, 1}, {"anonymous", 0, 0}, {"alice", 1, 1}} {
+	}{
+		{"Publish Violation", 1, 30}, {"decode headers", 1, 30}, {"turned away", 1, 1}, {"itself has failed", 1, 1}, {"anonymous", 0, 0}, {"alice", 1, 1},
+	} {
 		if n := strings.Count(logs.String(), one.words); n < one.least || n > one.most {
 			t.Errorf("%d lines have %q", n, one.words)
 		}
@@ -275,6 +277,9 @@ func TestOwnRoles(t *testing.T) {
 	s := listen(t, Config{
 		Services: []string{"svc.>"}, Door: "door", Streams: []string{"news.>"}, Logger: slog.New(slog.DiscardHandler),
 	})
+	if peer := peerOf(s.ns.Name()); peer != s.ns.Node() {
+		t.Errorf("JetStream calls %s %s, not %s", s.ns.Name(), s.ns.Node(), peer)
+	}
 	may := map[string]map[string]bool{
 		"log":     {"allot.log": true, "allot.rejected": true, "$JS.API.INFO": true},
 		"door":    {"_R_.x": true},
