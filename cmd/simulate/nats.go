@@ -111,6 +111,7 @@ func (r *requester) line() (string, error) {
 type reply struct {
 	Sequence  uint64                          `json:"sequence"`
 	Nothing   bool                            `json:"nothing"`
+	Result    *reply                          `json:"result"` // of an atomic batch
 	Rejection *struct{ Code, Message string } `json:"rejection"`
 	Error     *struct {
 		Code, Message string
@@ -120,12 +121,19 @@ type reply struct {
 
 // ask sends a command; an error: the outcome is not known.
 func (r *requester) ask(name, id, body string) (*reply, error) {
-	text, err := r.request("allot.command."+name, "Allot-Command-Id: "+id+"\r\n", body)
+	subject := "allot.command." + name
+	if name == "Batch" {
+		subject = "allot.batch"
+	}
+	text, err := r.request(subject, "Allot-Command-Id: "+id+"\r\n", body)
 	if err != nil {
 		return nil, err
 	}
 	found := new(reply)
-	return found, json.Unmarshal([]byte(text), found)
+	if err = json.Unmarshal([]byte(text), found); found.Result != nil {
+		found = found.Result
+	}
+	return found, err
 }
 
 // request sends a request, and waits for its reply as long as for anything else, however

@@ -51,7 +51,7 @@ func TestSeeds(t *testing.T) {
 	}
 	for _, name := range []string{
 		"AllocateForConsumers", "Claim", "Reserve", "ConfirmReservation", "CancelReservation", "ReleaseConsumer",
-		"SetLimit", "Reshape", "ReplaceProviderCounters", "SetTopology", "CreateNode", "RequestNodeAllocation", "ReleaseNodeAllocation",
+		"SetLimit", "Reshape", "ReplaceProviderCounters", "SetTopology", "CreateNode", "RequestNodeAllocation", "ReleaseNodeAllocation", "Batch",
 	} {
 		if accepted[name] == 0 {
 			t.Errorf("no %s was ever accepted", name)

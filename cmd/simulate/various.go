@@ -110,10 +110,15 @@ func (v *various) step() {
 	held := fmt.Sprintf(`{%s,"resources":[{"provider":%q,"class":"MEMORY_MB","amount":%d}]}`,
 		holder, p.providers[v.random.IntN(pools)], 1+v.random.IntN(3))
 	asked := fmt.Sprintf(`"requests":[{"groups":[{"resources":{"MEMORY_MB":%d}}]}]`, 1+v.random.IntN(2))
-	switch n := v.random.IntN(26); {
+	allocate := `{"allocations":[` + held + `]}`
+	switch n := v.random.IntN(27); {
+	case n == 26: // all or none
+		v.holds = append(v.holds, consumer)
+		v.do("Batch", fmt.Sprintf(`{"atomic":true,"commands":[{"command":"AllocateForConsumers","body":%s},`+
+			`{"command":"SetLimit","body":{"project":%q,"class":"MEMORY_MB","most":%d}}]}`, allocate, project, 4+v.random.IntN(8)))
 	case n < 3:
 		v.holds = append(v.holds, consumer)
-		v.do("AllocateForConsumers", `{"allocations":[`+held+`]}`)
+		v.do("AllocateForConsumers", allocate)
 	case n < 6:
 		v.holds = append(v.holds, consumer)
 		v.do("Claim", `{`+asked+`,"for":[{`+holder+`}],"prefer":{"order":"spread"}}`)
@@ -233,7 +238,7 @@ func (v *various) send(s *server, d *judge.Command, body string) error {
 		return err
 	}
 	switch {
-	case found.Error != nil && found.Error.Retry:
+	case found.Error != nil && found.Error.Retry && found.Error.Code != "internal":
 		return fmt.Errorf("%s: %s", found.Error.Code, found.Error.Message)
 	case found.Error != nil:
 		v.run.complain("%s of %s: %s: %s", d.Name, body, found.Error.Code, found.Error.Message)
