@@ -27,8 +27,7 @@ import (
 
 const damagedCommits = 40
 
-// trial is a log: its commits with their changes, and the digest of its read
-// models.
+// trial is a log: its commits with their changes, and the digest of its read models.
 type trial struct {
 	commits []*ledger.Commit
 	changes []ledger.Changes
@@ -84,8 +83,7 @@ func (tr *trial) start(t *testing.T, p *process) {
 	p.starts++
 }
 
-// startAgain ends a process whose read models are condemned, and starts it again with what
-// it had folded.
+// startAgain ends a process whose read models are condemned, and starts it again with what it had folded.
 func (tr *trial) startAgain(t *testing.T, p *process) {
 	t.Helper()
 	if err := p.Await(); !errors.Is(err, ErrCondemned) {
@@ -151,8 +149,7 @@ func (tr *trial) check(t *testing.T, p *process, what string) {
 // rooted puts the read models of every test at one place in a file system.
 type rooted struct{ vfs.FS }
 
-// small returns closed read models of the first commits, with tables of several
-// levels and a write-ahead log.
+// small returns closed read models of the first commits, with tables of several levels and a write-ahead log.
 func (tr *trial) small(t *testing.T) (files *vfs.MemFS, dir string) {
 	t.Helper()
 	files, dir = vfs.NewMem(), t.TempDir()
@@ -328,8 +325,7 @@ func compact(t *testing.T, m *models) {
 	}
 }
 
-// flush makes Pebble write folded commits to a table, as long as the read models
-// are good.
+// flush makes Pebble write folded commits to a table, as long as the read models are good.
 func flush(t *testing.T, m *models) {
 	t.Helper()
 	err := m.Use(func(db *pebble.DB) error {
@@ -380,9 +376,8 @@ func (f *faults) MaybeError(op errorfs.Op) error {
 
 func (f *faults) String() string { return f.err.Error() }
 
-// TestDiskErrors makes each n-th write, sync, rename or read of a running ledger
-// fail with an I/O error. Nothing panics, every commit is folded, and the answers
-// are right.
+// TestDiskErrors makes each n-th write, sync, rename or read of a running ledger fail with an I/O error. Nothing
+// panics, every commit is folded, and the answers are right.
 func TestDiskErrors(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t)
@@ -441,8 +436,7 @@ func TestFullDisk(t *testing.T) {
 	if p.starts > 1 || p.Full() {
 		t.Error("read models were made again because of a full disk")
 	}
-	// A disk that stays full does not delay the end, and costs only the missing
-	// writes.
+	// A disk that stays full does not delay the end, and costs only the missing writes.
 	f.until.Store(1 << 62)
 	p.Interrupt()
 	ledgertest.OK(t, p.Close())
@@ -472,9 +466,8 @@ func nothingMoved(t *testing.T, files vfs.FS, dir string) {
 	}
 }
 
-// TestFullDiskAtTheStart: a disk that is full from the n-th write of a start on, whatever
-// Pebble does there, is no damage. Reads are answered, nothing is moved or deleted, and with
-// room everything is as it was.
+// TestFullDiskAtTheStart: a disk that is full from the n-th write of a start on, whatever Pebble does there, is no
+// damage. Reads are answered, nothing is moved or deleted, and with room everything is as it was.
 func TestFullDiskAtTheStart(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t)
@@ -556,8 +549,7 @@ func TestMemoryForAFullDiskIsBounded(t *testing.T) {
 	tr.check(t, tr.openIn(t, mem, dir), "with room again")
 }
 
-// TestCloseWaitsForReaders: Close waits for readers, lets no other in, and does
-// not wait for ever.
+// TestCloseWaitsForReaders: Close waits for readers, lets no other in, and does not wait for ever.
 func TestCloseWaitsForReaders(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t)

@@ -51,14 +51,12 @@ func (s *server) send(method, path, body string, headers map[string]string) (int
 	return status, answer
 }
 
-// nothing are the routes that, as upstream, tell everybody that there is nothing
-// to do there.
+// nothing are the routes that, as upstream, tell everybody that there is nothing to do there.
 var nothing = []string{
 	"POST /baremetal/v1/allocations/{allocation}", "PATCH /baremetal/v1/allocations", "DELETE /baremetal/v1/allocations",
 }
 
-// served lists all routes of a server, as METHOD PATH, from its description and
-// the tables of its APIs.
+// served lists all routes of a server, as METHOD PATH, from its description and the tables of its APIs.
 func (s *server) served(admin map[string]string) []string {
 	s.T.Helper()
 	var routes []string
@@ -91,8 +89,7 @@ func (s *server) served(admin map[string]string) []string {
 	return slices.Compact(routes) // most are in the description, too
 }
 
-// promised reads the table of docs/security.md: each route's answer to each
-// persona.
+// promised reads the table of docs/security.md: each route's answer to each persona.
 func promised(t *testing.T) (personas []string, routes map[string][]string) {
 	t.Helper()
 	table := securityTable(t, "REST", "route")
@@ -131,8 +128,7 @@ func securityTable(t *testing.T, section, head string) (table [][]string) {
 	return slices.Delete(table, 1, 2) // the line below the heads
 }
 
-// populateForStrangers makes the entities that the routes name, as an
-// administrator.
+// populateForStrangers makes the entities that the routes name, as an administrator.
 func (s *server) populateForStrangers(admin map[string]string) {
 	s.T.Helper()
 	for _, one := range []string{
@@ -159,8 +155,7 @@ func (s *server) populateForStrangers(admin map[string]string) {
 	})
 }
 
-// asked is the request with which a route is tried. It changes nothing, even
-// when it is allowed.
+// asked is the request with which a route is tried. It changes nothing, even when it is allowed.
 func asked(route string) (method, target, body string) {
 	method, path, _ := strings.Cut(route, " ")
 	target, body = parameters.Replace(path), "{}"
@@ -274,9 +269,8 @@ func TestRESTMatrix(t *testing.T) {
 	})
 }
 
-// TestForeignPages: requests that a page of another origin, or one whose name was
-// made to point here, can make a browser send are refused by every API, and
-// requests that need no preflight cannot write. NATS's port takes none.
+// TestForeignPages: requests that a page of another origin, or one whose name was made to point here, can make a
+// browser send are refused by every API, and requests that need no preflight cannot write. NATS's port takes none.
 func TestForeignPages(t *testing.T) {
 	t.Parallel()
 	metrics, nats := freeAddress(t), freeAddress(t)
@@ -345,8 +339,7 @@ func TestForeignPages(t *testing.T) {
 	}
 }
 
-// TestNATSInsideWithKeystone: with authentication over REST and no users of NATS,
-// NATS is not open to all.
+// TestNATSInsideWithKeystone: with authentication over REST and no users of NATS, NATS is not open to all.
 func TestNATSInsideWithKeystone(t *testing.T) {
 	t.Parallel()
 	const byDefault = "127.0.0.1:4222"
@@ -392,13 +385,11 @@ func hostileBodies() map[string]string {
 	}
 }
 
-// mostBodiesGrowth is how much of the server's memory one attacker may take, in
-// bytes.
+// mostBodiesGrowth is how much of the server's memory one attacker may take, in bytes.
 const mostBodiesGrowth = 512 << 20
 
-// TestHostileBodies: large invalid bodies to every route that takes a body,
-// several at once, are refused in short answers, and the memory grows by less
-// than mostBodiesGrowth over what the first ordinary requests took. Without a
+// TestHostileBodies: large invalid bodies to every route that takes a body, several at once, are refused in short
+// answers, and the memory grows by less than mostBodiesGrowth over what the first ordinary requests took. Without a
 // bound it grew by gigabytes.
 func TestHostileBodies(t *testing.T) {
 	s := launch(t, t.TempDir())

@@ -18,9 +18,8 @@ import (
 	"github.com/allot-project/allot/projector/candidates"
 )
 
-// brute finds candidates without regard to speed: for every root it tries every
-// way to take each class of each group from any provider of the world, and then
-// checks every rule.
+// brute finds candidates without regard to speed: for every root it tries every way to take each class of each group
+// from any provider of the world, and then checks every rule.
 func brute(all []*ledger.Provider, req *candidates.Request) []string {
 	return slices.Sorted(maps.Keys(assignments(all, req)))
 }
@@ -126,8 +125,7 @@ func (b *bruteForce) judge() {
 	b.found[text(sums, mappings)] = sums
 }
 
-// offers reports whether the jth provider has what the choice needs, and is in a
-// permitted place.
+// offers reports whether the jth provider has what the choice needs, and is in a permitted place.
 func (b *bruteForce) offers(j int, sums map[useKey]int64) bool {
 	res, g, p := b.asked[j].res, b.req.Groups[b.asked[j].group], b.chosen[j]
 	inv, ok := p.Inventory(res.Class)
@@ -190,8 +188,7 @@ func (b *bruteForce) groupsHold(perGroup [][]*ledger.Provider) bool {
 	return true
 }
 
-// subtreesHold reports whether each set of groups has one provider above all
-// the others.
+// subtreesHold reports whether each set of groups has one provider above all the others.
 func (b *bruteForce) subtreesHold(perGroup [][]*ledger.Provider) bool {
 	for _, suffixes := range b.req.SameSubtree {
 		var members []*ledger.Provider
@@ -226,8 +223,7 @@ func carriesAny(p *ledger.Provider, traits []string) bool {
 	return slices.ContainsFunc(traits, func(name string) bool { return slices.Contains(p.Traits, name) })
 }
 
-// anchored reports whether p is in root's tree, or shares an aggregate with a
-// member of it.
+// anchored reports whether p is in root's tree, or shares an aggregate with a member of it.
 func anchored(all []*ledger.Provider, p, root *ledger.Provider) bool {
 	if p.Root == root.UUID {
 		return true
@@ -339,8 +335,7 @@ func TestServing(t *testing.T) {
 	})
 }
 
-// TestBreadthFirst: every tree gives a candidate before any tree gives its
-// second.
+// TestBreadthFirst: every tree gives a candidate before any tree gives its second.
 func TestBreadthFirst(t *testing.T) {
 	all, req := hosts(4, 5, none, nil), devices(1)
 	req.Order = candidates.BreadthFirst

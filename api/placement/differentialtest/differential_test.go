@@ -19,10 +19,9 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// TestDifferential sends the same random requests to a running OpenStack Placement and
-// to a running Allot, which .ci/differential starts, and compares status,
-// headers and bodies of every answer. Differences that docs/compatibility.md
-// explains are counted by name, everything else is an error.
+// TestDifferential sends the same random requests to a running OpenStack Placement and to a running Allot, which
+// .ci/differential starts, and compares status, headers and bodies of every answer. Differences that
+// docs/compatibility.md explains are counted by name, everything else is an error.
 func TestDifferential(t *testing.T) {
 	both := strings.Fields(os.Getenv("ALLOT_DIFFERENTIAL")) // their URLs
 	if len(both) != 2 {
@@ -73,8 +72,7 @@ type differential struct {
 	unexplained int
 }
 
-// request is a request for both servers. Its body has tokens for generations,
-// which each server's own replace.
+// request is a request for both servers. Its body has tokens for generations, which each server's own replace.
 type request struct {
 	method, path, body string
 	version            string
@@ -104,8 +102,7 @@ func (d *differential) compare(i int, r request) {
 	if difference == "" {
 		return
 	}
-	// A difference in order has no explanation, because explanations are about
-	// the contents of bodies.
+	// A difference in order has no explanation, because explanations are about the contents of bodies.
 	if why := explain(r, answers[0], answers[1]); why != "" && !strings.HasPrefix(difference, "order: ") {
 		d.explained[why]++
 		return
@@ -117,10 +114,9 @@ func (d *differential) compare(i int, r request) {
 	)
 }
 
-// Placement keeps a consumer without allocations, at generation 0, when its first
-// write fails or allocates nothing; Allot does not. To keep one such difference
-// from causing others, these consumers are removed from both servers, by an
-// allocation from a provider of their own and its release.
+// Placement keeps a consumer without allocations, at generation 0, when its first write fails or allocates nothing;
+// Allot does not. To keep one such difference from causing others, these consumers are removed from both servers, by
+// an allocation from a provider of their own and its release.
 const healer = "99999999-0000-4000-8000-000000000000"
 
 func (d *differential) prepareHealing() {
@@ -160,8 +156,7 @@ func (d *differential) generation(k int, kind, id string) string {
 	a := d.send(k, request{method: "GET", path: path, version: "1.39"}, "")
 	body, _ := a.raw.(map[string]any)
 	if kind == "S" {
-		// Placement counts anew when a consumer comes again, so an old generation
-		// may be valid once more.
+		// Placement counts anew when a consumer comes again, so an old generation may be valid once more.
 		if old, known := d.peers[k].stale[id]; known && old != body[field] && old != 0.0 && old != 1.0 {
 			return fmt.Sprint(old)
 		}
@@ -225,10 +220,9 @@ func listed(item *regexp.Regexp, text string) string {
 	return strings.Join(names, " ")
 }
 
-// candidatesOrder returns the order in a list of candidates for one group: the
-// classes of each candidate, the providers in the summaries, and their classes
-// and custom traits. It leaves out the order of the candidates, which comes from
-// Python's sets.
+// candidatesOrder returns the order in a list of candidates for one group: the classes of each candidate, the
+// providers in the summaries, and their classes and custom traits. It leaves out the order of the candidates, which
+// comes from Python's sets.
 func candidatesOrder(r request, text string) string {
 	if strings.Count(r.path, "resources") != 1 || strings.Count(r.path, "resources=") != 1 ||
 		listOfClaims.MatchString(text) {
@@ -250,10 +244,9 @@ var (
 	ofConsumer    = regexp.MustCompile(`^/allocations/`)
 )
 
-// orderOf returns the orders in an answer: providers and custom traits as they
-// were made, inventories and what a consumer holds as they were sent. It leaves
-// out standard traits and stored inventories, whose order comes from Python's
-// sets.
+// orderOf returns the orders in an answer: providers and custom traits as they were made, inventories and what a
+// consumer holds as they were sent. It leaves out standard traits and stored inventories, whose order comes from
+// Python's sets.
 func orderOf(r request, text string) string {
 	switch {
 	case r.method == "GET" && strings.HasPrefix(r.path, "/allocation_candidates"):
@@ -270,16 +263,14 @@ func orderOf(r request, text string) string {
 	return ""
 }
 
-// withoutVary: Allot sends Vary with every answer that has a microversion.
-// Placement leaves it out of some errors.
+// withoutVary: Allot sends Vary with every answer that has a microversion. Placement leaves it out of some errors.
 func withoutVary(a answer) map[string]string {
 	headers := maps.Clone(a.headers)
 	delete(headers, "Vary")
 	return headers
 }
 
-// comparedHeaders must be there on both, or on neither. The values of those
-// marked true are compared, too.
+// comparedHeaders must be there on both, or on neither. The values of those marked true are compared, too.
 var comparedHeaders = map[string]bool{
 	"Openstack-Api-Version": true, "Vary": true, "Location": false, "Allow": true, "Content-Type": true,
 	"Last-Modified": false, "Cache-Control": true, "X-Openstack-Request-Id": false,
