@@ -76,7 +76,10 @@ func (a thorough) serve(q *Questions, w http.ResponseWriter, r *http.Request, on
 // posted answers the body of a request with one JSON document.
 type posted func(q *Questions, ctx context.Context, client string, body []byte) (any, error)
 
-func (p posted) serve(q *Questions, w http.ResponseWriter, r *http.Request, _ *question) error {
+func (p posted) serve(q *Questions, w http.ResponseWriter, r *http.Request, one *question) error {
+	if _, err := parse(r, one.parameters); err != nil {
+		return err
+	}
 	if err := rest.CheckContentType(r); err != nil {
 		return rest.Errorf(http.StatusUnsupportedMediaType, "%v", err)
 	}

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -307,7 +308,8 @@ func parse(r *http.Request, known []string) (*parameters, error) {
 	unknown, repeated := query.Once(known)
 	switch {
 	case unknown != nil:
-		return nil, rest.BadRequest("unknown parameter %q; the parameters are %s", unknown[0], strings.Join(known, ", "))
+		names := cmp.Or(strings.Join(known, ", "), "none")
+		return nil, rest.BadRequest("unknown parameter %q; the parameters are %s", unknown[0], names)
 	case repeated != "":
 		return nil, rest.BadRequest("%s: given more than once", repeated)
 	}

@@ -29,7 +29,7 @@ const (
 // WhatIf is the body of POST /audit/what-if: commands to carry out after a
 // moment, and questions about the outcome. Nothing is recorded.
 type WhatIf struct {
-	At    string `json:"at,omitempty"` // sequence or RFC 3339 time; empty: now
+	At    wire.Instant `json:"at,omitempty"` // sequence or RFC 3339 time; empty: now
 	Steps []struct {
 		// Command is a command of clients, or RemoveProvider, which removes a
 		// provider with its descendants and all allocations of them.
@@ -74,7 +74,7 @@ func (q *Questions) whatIf(ctx context.Context, client string, body []byte) (any
 	if err != nil {
 		return nil, err
 	}
-	state, err := q.state(ctx, asked.At)
+	state, err := q.state(ctx, string(asked.At))
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 
 	"github.com/allot-project/allot/api/present"
 	"github.com/allot-project/allot/api/present/sentences"
@@ -189,7 +190,7 @@ func (q reasons) whyInventories(ctx context.Context, view projector.View, w *Why
 		if err != nil {
 			return false, err
 		}
-		for class := range wanted {
+		for _, class := range slices.Sorted(maps.Keys(wanted)) {
 			was, is := before[class], after[class]
 			if sameInventory(was, is) {
 				continue

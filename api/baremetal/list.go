@@ -137,7 +137,7 @@ func (r *request) listing(values url.Values, sortable func(key string) bool) (*l
 func (l *listing) direct() bool { return l.sortKey == defaultSortKey && !l.descending }
 
 // next returns the link to the page after a full one. It keeps the filters, which
-// Ironic forgets.
+// Ironic forgets, and the moment.
 func (r *request) next(l *listing, values url.Values, path string, last ledger.UUID) string {
 	direction := "asc"
 	if l.descending {
@@ -148,6 +148,9 @@ func (r *request) next(l *listing, values url.Values, path string, last ledger.U
 		if !slices.Contains([]string{"sort_key", "sort_dir", "limit", "marker"}, key) {
 			query += "&" + key + "=" + strings.ReplaceAll(url.QueryEscape(strings.Join(values[key], ",")), "%2C", ",")
 		}
+	}
+	if r.At != "" {
+		query += "&at=" + url.QueryEscape(r.At)
 	}
 	return r.base + "/v1" + path + "?" + query + "&limit=" + strconv.Itoa(l.limit) + "&marker=" + last.String()
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/allot-project/allot/api/policy"
@@ -215,14 +216,20 @@ func (r nodes) showStates() (*response, error) {
 	return ok(doc.without("links")), err
 }
 
-// ignoredTargetKeys are keys that clients send along and that only matter to
-// hardware.
-var ignoredTargetKeys = []string{
-	"target", "configdrive", "clean_steps", "deploy_steps", "rescue_password", "timeout", "disable_ramdisk",
-	"service_steps", "runbook",
+// targetSince are the targets that came with a microversion.
+var targetSince = map[string]version{
+	"manage": 4, "provide": 4, "adopt": 17, "deploy": 73, "undeploy": 73, "soft power off": 27, "soft rebooting": 27,
 }
 
-func (r nodes) stateTarget() (string, error) {
+// onlyWith are members of a body that only matter to hardware, and the targets with which Ironic takes them.
+var onlyWith = map[string][]string{
+	"configdrive": {"active", "deploy", "rebuild"}, "deploy_steps": {"active", "deploy", "rebuild"},
+	"rescue_password": {"rescue"}, "clean_steps": {"clean"}, "service_steps": {"service"},
+	"disable_ramdisk": {"clean", "service"}, "runbook": {"clean", "service"},
+}
+
+// stateTarget reads what a node's state shall be: nodes' power has a timeout, and provisioning all else.
+func (r nodes) stateTarget(power bool) (string, error) {
 	var b struct {
 		Target string `json:"target"`
 	}
@@ -230,34 +237,62 @@ func (r nodes) stateTarget() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for key := range doc.(m) {
-		if !slices.Contains(ignoredTargetKeys, key) {
+	if r.version < targetSince[b.Target] {
+		return "", notAcceptable()
+	}
+	for key, value := range doc.(m) {
+		targets, known := onlyWith[key]
+		switch {
+		case key == "target", value == nil && (known || power && key == "timeout"):
+		case power && key == "timeout":
+			if err := r.powerTimeout(value); err != nil {
+				return "", err
+			}
+		case power || !known:
 			return "", rest.BadRequest(
 				"Schema error for target: Additional properties are not allowed ('%s' was unexpected)", key,
+			)
+		case !slices.Contains(targets, b.Target):
+			return "", rest.BadRequest(
+				`"%s" is only valid when setting target provision state to %s`, key, strings.Join(targets, ", "),
 			)
 		}
 	}
 	return b.Target, nil
 }
 
+// powerTimeout refuses a time in seconds that Ironic would not wait for; Allot's steps take none.
+func (r nodes) powerTimeout(value any) error {
+	seconds, err := strconv.Atoi(fmt.Sprint(value))
+	switch {
+	case r.version < targetSince["soft power off"]:
+		return notAcceptable()
+	case err != nil || seconds <= 0:
+		return rest.BadRequest("timeout has to be positive integer")
+	}
+	return nil
+}
+
 func (r nodes) setProvisionState() (*response, error) {
-	return r.setState("baremetal:node:set_provision_state", func(node ledger.UUID, verb string) commands.Command {
+	return r.setState(false, "baremetal:node:set_provision_state", func(node ledger.UUID, verb string) commands.Command {
 		return &commands.SetNodeProvisionState{Node: node, Target: verb}
 	})
 }
 
 func (r nodes) setPowerState() (*response, error) {
-	return r.setState("baremetal:node:set_power_state", func(node ledger.UUID, verb string) commands.Command {
+	return r.setState(true, "baremetal:node:set_power_state", func(node ledger.UUID, verb string) commands.Command {
 		return &commands.SetNodePowerState{Node: node, Target: verb}
 	})
 }
 
-func (r nodes) setState(rule string, command func(node ledger.UUID, verb string) commands.Command) (*response, error) {
+func (r nodes) setState(
+	power bool, rule string, command func(node ledger.UUID, verb string) commands.Command,
+) (*response, error) {
 	n, err := r.allowed(rule)
 	if err != nil {
 		return nil, err
 	}
-	verb, err := r.stateTarget()
+	verb, err := r.stateTarget(power)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,10 @@
 package ask
 
-import "net/url"
+import (
+	"net/url"
+
+	"github.com/allot-project/allot/cmd/internal/cli"
+)
 
 // Commands are the questions, and the changes that belong to them, as kong reads them. The tag
 // "query" names the parameter of the REST API; "of" is the kind of entity whose name is taken, too.
@@ -30,13 +34,13 @@ type Commands struct {
 
 // Moment is the moment that a question is about; default: now.
 type Moment struct {
-	At string `help:"As of this sequence or RFC 3339 time." query:"at" placeholder:"MOMENT"`
+	At cli.Moment `help:"As of this sequence or RFC 3339 time." query:"at" placeholder:"MOMENT"`
 }
 
 // In adds the moment to the parameters of a request.
 func (m Moment) In(query url.Values) url.Values {
 	if m.At != "" {
-		query.Set("at", m.At)
+		query.Set("at", string(m.At))
 	}
 	return query
 }
@@ -97,28 +101,28 @@ type holdersOf struct {
 
 type series struct {
 	Question
-	Of     string `arg:"" enum:"provider,project" help:"provider or project." query:"of"`
-	Name   string `arg:"" help:"Uuid or name of the provider, or id of the project." query:"name"`
-	Since  string `help:"From this RFC 3339 time on; default: a day before the end." query:"since"`
-	Until  string `help:"Up to this RFC 3339 time; default: now." query:"until"`
-	Points int    `help:"Number of moments, 2 to 500." default:"24" least:"2" query:"points"`
+	Of     string     `arg:"" enum:"provider,project" help:"provider or project." query:"of"`
+	Name   string     `arg:"" help:"Uuid or name of the provider, or id of the project." query:"name"`
+	Since  cli.Moment `help:"From this RFC 3339 time on; default: a day before the end." query:"since"`
+	Until  cli.Moment `help:"Up to this RFC 3339 time; default: now." query:"until"`
+	Points int        `help:"Number of moments, 2 to 500." default:"24" least:"2" query:"points"`
 }
 
 type consumption struct {
 	Question
-	From     string `help:"From this sequence or RFC 3339 time on." required:"" placeholder:"MOMENT" query:"from"`
-	To       string `help:"Up to this sequence or RFC 3339 time; default: now." placeholder:"MOMENT" query:"to"`
-	By       string `help:"Keys of the rows: project, user, type, class, and hour, day or month; of providers: provider, class and these." default:"class" placeholder:"KEY,KEY" query:"by"`
-	Project  string `help:"Only of this project." placeholder:"ID" query:"project"`
-	User     string `help:"Only of this user." placeholder:"ID" query:"user"`
-	Type     string `help:"Only of this type of consumer; NODE: whole nodes." placeholder:"TYPE" query:"type"`
-	Class    string `help:"Only of this resource class." placeholder:"CLASS" query:"class"`
-	Provider string `help:"What was used of this provider, and what there was." placeholder:"PROVIDER" query:"provider"`
-	Tree     bool   `help:"Of the provider's whole tree." query:"tree"`
-	Strict   bool   `help:"Fail if there never was such a project, provider or class." query:"strict"`
-	Focus    bool   `help:"Print charges as CSV in the form of FinOps FOCUS 1.2, by month, or by the hour or day of --by."`
-	Prices   string `help:"Prices for the charges: CSV with class,price,currency, or YAML with a list of these; the price is that of a unit for an hour." type:"existingfile" placeholder:"FILE"`
-	Issuer   string `help:"Name of the provider in the charges." default:"Allot" placeholder:"NAME"`
+	From     cli.Moment `help:"From this sequence or RFC 3339 time on." required:"" placeholder:"MOMENT" query:"from"`
+	To       cli.Moment `help:"Up to this sequence or RFC 3339 time; default: now." placeholder:"MOMENT" query:"to"`
+	By       string     `help:"Keys of the rows: project, user, type, class, and hour, day or month; of providers: provider, class and these." default:"class" placeholder:"KEY,KEY" query:"by"`
+	Project  string     `help:"Only of this project." placeholder:"ID" query:"project"`
+	User     string     `help:"Only of this user." placeholder:"ID" query:"user"`
+	Type     string     `help:"Only of this type of consumer; NODE: whole nodes." placeholder:"TYPE" query:"type"`
+	Class    string     `help:"Only of this resource class." placeholder:"CLASS" query:"class"`
+	Provider string     `help:"What was used of this provider, and what there was." placeholder:"PROVIDER" query:"provider"`
+	Tree     bool       `help:"Of the provider's whole tree." query:"tree"`
+	Strict   bool       `help:"Fail if there never was such a project, provider or class." query:"strict"`
+	Focus    bool       `help:"Print charges as CSV in the form of FinOps FOCUS 1.2, by month, or by the hour or day of --by."`
+	Prices   string     `help:"Prices for the charges: CSV with class,price,currency, or YAML with a list of these; the price is that of a unit for an hour." type:"existingfile" placeholder:"FILE"`
+	Issuer   string     `help:"Name of the provider in the charges." default:"Allot" placeholder:"NAME"`
 }
 
 type records struct {
@@ -129,27 +133,27 @@ type records struct {
 
 type history struct {
 	then
-	Of    string `arg:"" enum:"consumer,provider,project,user,node,node_allocation,chassis,command" help:"Kind of entity: consumer, provider, project, user, node, node_allocation, chassis or command." query:"of"`
-	Name  string `arg:"" help:"Uuid or name of the entity." query:"name"`
-	Limit int    `help:"Print at most this many entries; 0: all." default:"50" query:"limit"`
-	Since string `help:"Only records at or after this RFC 3339 time." query:"since"`
-	Until string `help:"Only records at or before this RFC 3339 time." query:"until"`
-	Kind  string `help:"Only records of this command, such as Reshape." query:"kind"`
+	Of    string     `arg:"" enum:"consumer,provider,project,user,node,node_allocation,chassis,command" help:"Kind of entity: consumer, provider, project, user, node, node_allocation, chassis or command." query:"of"`
+	Name  string     `arg:"" help:"Uuid or name of the entity." query:"name"`
+	Limit int        `help:"Print at most this many entries; 0: all." default:"50" query:"limit"`
+	Since cli.Moment `help:"Only records at or after this RFC 3339 time." query:"since"`
+	Until cli.Moment `help:"Only records at or before this RFC 3339 time." query:"until"`
+	Kind  string     `help:"Only records of this command, such as Reshape." query:"kind"`
 }
 
 type timeline struct {
 	then
-	Actor          string `help:"Only what this actor did." query:"actor"`
-	Command        string `help:"Only records of this command, such as Reshape." query:"command"`
-	Consumer       string `help:"Only records that touched this consumer." query:"consumer" of:"consumer"`
-	Provider       string `help:"Only records that touched this provider." query:"provider" of:"provider"`
-	Project        string `help:"Only records that touched this project." query:"project" placeholder:"ID"`
-	User           string `help:"Only records that touched this user." query:"user" placeholder:"ID"`
-	Node           string `help:"Only records that touched this bare metal node." query:"node" of:"node"`
-	NodeAllocation string `help:"Only records that touched this allocation of a bare metal node." query:"node_allocation" of:"node_allocation"`
-	Limit          int    `help:"Print at most this many records, newest first; 0: all." default:"50" query:"limit"`
-	Since          string `help:"Only records at or after this RFC 3339 time." query:"since"`
-	Until          string `help:"Only records at or before this RFC 3339 time." query:"until"`
+	Actor          string     `help:"Only what this actor did." query:"actor"`
+	Command        string     `help:"Only records of this command, such as Reshape." query:"command"`
+	Consumer       string     `help:"Only records that touched this consumer." query:"consumer" of:"consumer"`
+	Provider       string     `help:"Only records that touched this provider." query:"provider" of:"provider"`
+	Project        string     `help:"Only records that touched this project." query:"project" placeholder:"ID"`
+	User           string     `help:"Only records that touched this user." query:"user" placeholder:"ID"`
+	Node           string     `help:"Only records that touched this bare metal node." query:"node" of:"node"`
+	NodeAllocation string     `help:"Only records that touched this allocation of a bare metal node." query:"node_allocation" of:"node_allocation"`
+	Limit          int        `help:"Print at most this many records, newest first; 0: all." default:"50" query:"limit"`
+	Since          cli.Moment `help:"Only records at or after this RFC 3339 time." query:"since"`
+	Until          cli.Moment `help:"Only records at or before this RFC 3339 time." query:"until"`
 }
 
 type why struct {
@@ -174,15 +178,15 @@ type capacity struct {
 
 type rejected struct {
 	Question
-	Limit    int    `help:"Print at most this many, newest first; 1 to 1000." default:"50" least:"1" query:"limit"`
-	Actor    string `help:"Only commands of this actor." query:"actor"`
-	Command  string `help:"Only this command, such as Reshape." query:"command"`
-	Code     string `help:"Only commands rejected with this code, such as capacity_exceeded." query:"code"`
-	Project  string `help:"Only commands about this project: from a client that is bound to it, naming it as an owner, or changing what its consumers hold." query:"project"`
-	Consumer string `help:"Only commands that name this consumer or node allocation." query:"consumer"`
-	Provider string `help:"Only commands that name this provider or node." query:"provider"`
-	Since    string `help:"Only commands at or after this RFC 3339 time." query:"since"`
-	Until    string `help:"Only commands at or before this RFC 3339 time." query:"until"`
+	Limit    int        `help:"Print at most this many, newest first; 1 to 1000." default:"50" least:"1" query:"limit"`
+	Actor    string     `help:"Only commands of this actor." query:"actor"`
+	Command  string     `help:"Only this command, such as Reshape." query:"command"`
+	Code     string     `help:"Only commands rejected with this code, such as capacity_exceeded." query:"code"`
+	Project  string     `help:"Only commands about this project: from a client that is bound to it, naming it as an owner, or changing what its consumers hold." query:"project"`
+	Consumer string     `help:"Only commands that name this consumer or node allocation." query:"consumer"`
+	Provider string     `help:"Only commands that name this provider or node." query:"provider"`
+	Since    cli.Moment `help:"Only commands at or after this RFC 3339 time." query:"since"`
+	Until    cli.Moment `help:"Only commands at or before this RFC 3339 time." query:"until"`
 }
 
 type whatIf struct {

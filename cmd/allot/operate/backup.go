@@ -146,9 +146,9 @@ func (c *Backup) config(ctx context.Context, log ledger.Log, signer note.Signer)
 type Restore struct {
 	archivesFlag  `embed:""`
 	keyFlag       `embed:""`
-	Data          string `help:"Data folder, without a log or with an unfinished restore of the same log." required:"" type:"path" placeholder:"DIR"`
-	At            string `help:"Restore the log as of this sequence or time (RFC 3339); default: all of it." placeholder:"SEQUENCE|TIME"`
-	WithoutCopies bool   `help:"Leave copies of State and read models in the archives alone: the first start replays the log."`
+	Data          string     `help:"Data folder, without a log or with an unfinished restore of the same log." required:"" type:"path" placeholder:"DIR"`
+	At            cli.Moment `help:"Restore the log as of this sequence or time (RFC 3339); default: all of it." placeholder:"SEQUENCE|TIME"`
+	WithoutCopies bool       `help:"Leave copies of State and read models in the archives alone: the first start replays the log."`
 }
 
 // Run restores. Every commit keeps its sequence, and is verified before it is
@@ -208,10 +208,10 @@ func (c *Restore) end(ctx context.Context, log *archive.Log) (ledger.Head, error
 		return ledger.Head{}, fmt.Errorf("%w: it has no part that begins with sequence 1", archive.ErrEmpty)
 	}
 	to := last
-	if n, err := strconv.ParseUint(c.At, 10, 64); err == nil {
+	if n, err := strconv.ParseUint(string(c.At), 10, 64); err == nil {
 		to = n
 	} else if c.At != "" {
-		at, err := ledger.ParseTime(c.At)
+		at, err := ledger.ParseTime(string(c.At))
 		if err != nil {
 			return ledger.Head{}, fmt.Errorf("--at %q is neither a sequence nor a time such as 2026-11-22T14:00:00Z", c.At)
 		}

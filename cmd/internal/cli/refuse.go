@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/url"
 	"reflect"
@@ -102,4 +103,15 @@ func number(text string) int64 {
 		panic(err) // a mistake in the tag, which every test would find
 	}
 	return n
+}
+
+// Moment is a sequence or an RFC 3339 time; empty: the flag was not given.
+type Moment string
+
+// UnmarshalText takes any text but none: a script whose variable is unset does not mean the present.
+func (m *Moment) UnmarshalText(text []byte) error {
+	if *m = Moment(text); *m == "" {
+		return errors.New("it is empty: leave it out, or name a moment")
+	}
+	return nil
 }
