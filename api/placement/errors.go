@@ -146,7 +146,7 @@ const (
 )
 
 // quality returns how much an Accept header wants a media type, from 0 (not at
-// all) to 1. The most specific range decides.
+// all) to 1. The most specific range decides. As with WebOb, a header that is none counts as not sent.
 func quality(accept, offer string) float64 {
 	if strings.TrimSpace(accept) == "" {
 		return 1
@@ -155,9 +155,12 @@ func quality(accept, offer string) float64 {
 	rank := map[string]int{"*/*": 0, family + "/*": 1, offer: 2}
 	best, wanted := -1, 0.0
 	for _, part := range strings.Split(accept, ",") {
-		mediaType, params, err := mime.ParseMediaType(part)
-		if err != nil {
+		if strings.TrimSpace(part) == "" {
 			continue
+		}
+		mediaType, params, err := mime.ParseMediaType(part)
+		if err != nil || !strings.Contains(mediaType, "/") {
+			return 1
 		}
 		specific, matches := rank[mediaType]
 		if !matches || specific < best {

@@ -7,7 +7,6 @@ package placement
 import (
 	"errors"
 	"io"
-	"mime"
 	"net/http"
 	"strings"
 	"time"
@@ -224,7 +223,7 @@ func checkMedia(r *request, op *operation) *rest.Failure {
 		return nil
 	}
 	given := r.Header.Get("Content-Type")
-	if mediaType, _, err := mime.ParseMediaType(given); err == nil && mediaType == jsonType {
+	if mediaType, _, _ := strings.Cut(given, ";"); strings.EqualFold(strings.TrimSpace(mediaType), jsonType) {
 		return nil
 	}
 	if given == "" {

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"bytes"
 	"net/http"
 	"strings"
 
@@ -17,6 +18,23 @@ const fullyReservedSince version = 26
 type inventoryBody struct {
 	Generation *int64 `json:"resource_provider_generation,omitempty"`
 	wire.InventoryAmounts
+	Ratio pythonFloat `json:"allocation_ratio"`
+}
+
+func inventoryBodyOf(inv *ledger.Inventory) inventoryBody {
+	return inventoryBody{InventoryAmounts: wire.AmountsOf(inv), Ratio: pythonFloat(inv.Ratio)}
+}
+
+// pythonFloat is written as Python writes it, 1.0 and not 1: clients there would have an integer, and print that.
+type pythonFloat float64
+
+// MarshalJSON implements json.Marshaler.
+func (f pythonFloat) MarshalJSON() ([]byte, error) {
+	text, err := ledger.PlainJSON(float64(f))
+	if !bytes.ContainsAny(text, ".e") {
+		text = append(text, ".0"...)
+	}
+	return text, err
 }
 
 func inventoryOf(class string, o *object) commands.Inventory {
@@ -60,7 +78,7 @@ func inventoriesAnswer(r *request, p *ledger.Provider, keys []string) (*response
 	inventories := make(ordered[inventoryBody], len(p.Inventories))
 	newest := int64(0)
 	for i, inv := range p.Inventories {
-		inventories[i] = pair[inventoryBody]{classes.Name(inv.Class), inventoryBody{InventoryAmounts: wire.AmountsOf(&inv)}}
+		inventories[i] = pair[inventoryBody]{classes.Name(inv.Class), inventoryBodyOf(&inv)}
 		newest = max(newest, inv.UpdatedAt)
 	}
 	answer := ok(m{"resource_provider_generation": p.Generation, "inventories": inventories.inOrderOf(keys)}, newest)
@@ -82,7 +100,7 @@ func inventoryAnswer(r *request, p *ledger.Provider, class string) (*response, e
 	if !known || !found {
 		return nil, rest.NotFound("No inventory of class %s for %s", class, p.UUID)
 	}
-	body := inventoryBody{InventoryAmounts: wire.AmountsOf(&inv)}
+	body := inventoryBodyOf(&inv)
 	body.Generation = &p.Generation
 	return ok(body, inv.UpdatedAt), nil
 }

@@ -47,7 +47,8 @@ func (m *Microversions) Negotiate(header http.Header) (Version, *Failure) {
 		asked = header.Get(m.OwnHeader)
 	}
 	for _, part := range strings.Split(strings.Join(header.Values(VersionHeader), ","), ",") {
-		service, version, _ := strings.Cut(strings.TrimSpace(part), " ")
+		part = strings.ReplaceAll(strings.TrimSpace(part), "\t", " ")
+		service, version, _ := strings.Cut(part, " ")
 		if version != "" && strings.EqualFold(service, m.Service) {
 			asked = version
 		}

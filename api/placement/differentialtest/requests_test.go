@@ -116,10 +116,10 @@ func (d *differential) next() request {
 	header := func(name string, values ...string) { r.headers = map[string]string{name: d.pick(values...)} }
 	switch d.n(120) {
 	case 0:
-		header("Content-Type", "", "text/plain", "application/json; charset=utf-8", "application/xml")
+		header("Content-Type", "", "text/plain", "application/json; charset=utf-8", "application/json; charset=", "application/xml")
 	case 1:
 		header("Accept", "text/html", "application/json", "*/*", "text/plain", "application/*",
-			"text/html, application/json;q=0.5")
+			"text/html, application/json;q=0.5", "*", "json")
 	case 2:
 		header("X-Auth-Token", "")
 	case 3:
