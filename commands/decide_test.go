@@ -24,8 +24,7 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// decision is a row of the table of all decisions: a command, the situation in
-// which it is decided, and the outcome.
+// decision is a row of the table of all decisions: a command, the situation in which it is decided, and the outcome.
 type decision struct {
 	about   string // what the row shows; different in all rows of one command on a page
 	before  steps  // carried out in the world first
@@ -96,10 +95,9 @@ func textOf(v reflect.Value) string {
 	return byName().Replace(fmt.Sprint(v))
 }
 
-// TestDecisions decides every row, and checks what holds for every command:
-// deciding changes nothing and gives the same again; the events can be folded and
-// undone; and the command has the same outcome after a trip through JSON, and as
-// the only one of a batch.
+// TestDecisions decides every row, and checks what holds for every command: deciding changes nothing and gives the
+// same again; the events can be folded and undone; and the command has the same outcome after a trip through JSON,
+// and as the only one of a batch.
 func TestDecisions(t *testing.T) {
 	t.Parallel()
 	rows := decisions(t)
@@ -176,8 +174,7 @@ func checkBatchOfOne(t *testing.T, w *world, c commands.Command, want outcome) {
 	}
 }
 
-// checkJSON decides the command after it was encoded and decoded, like clients'
-// commands.
+// checkJSON decides the command after it was encoded and decoded, like clients' commands.
 func checkJSON(t *testing.T, w *world, c commands.Command, want outcome) {
 	t.Helper()
 	_, registered := commands.Registry[commands.NameOf(c)]
@@ -218,8 +215,7 @@ func checkFolds(t *testing.T, w *world, events []ledger.Event) {
 	}
 }
 
-// idle are the commands that may change nothing. All others always change
-// something, or are rejected.
+// idle are the commands that may change nothing. All others always change something, or are rejected.
 var idle = []string{
 	"AddNodeTrait", "AddStandardNames", "AllocateForConsumers", "Batch", "ChooseNode", "ExpireReservation", "PlaceProject",
 	"RenameProvider", "RenameResourceClass", "ReparentProvider", "ReplaceInventories", "ReplaceNodeTraits",

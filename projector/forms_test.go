@@ -13,9 +13,8 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// TestStoredForms folds fixed logs and compares every key and value with the
-// files. If a form changed under the same schemaVersion, read models of an older
-// build would be misread.
+// TestStoredForms folds fixed logs and compares every key and value with the files. If a form changed under the same
+// schemaVersion, read models of an older build would be misread.
 func TestStoredForms(t *testing.T) {
 	tables := tablesOnPaper(t)
 	used := map[byte]bool{tableTree: true} // it begins with 256 records: see TestTreeOfTheLog
@@ -53,8 +52,7 @@ func empty(t *testing.T) *Projector {
 	return p
 }
 
-// storedForms returns every key with every value that it had after some commit,
-// as lines of key=value in hexadecimal.
+// storedForms returns every key with every value that it had after some commit, as lines of key=value in hexadecimal.
 func storedForms(t *testing.T, commits []*ledger.Commit) []string {
 	t.Helper()
 	p := empty(t)
@@ -93,15 +91,13 @@ func tableOfLine(t *testing.T, line string) byte {
 	return table[0]
 }
 
-// tablesOnPaper reads the list of tables in keys.go, which must have each letter
-// in its code.
+// tablesOnPaper reads the list of tables in keys.go, which must have each letter in its code.
 func tablesOnPaper(t *testing.T) map[byte]string {
 	t.Helper()
 	source := string(ledgertest.ReadFile(t, "keys.go"))
 	tables := make(map[byte]string)
 	for line := range strings.Lines(source) {
-		// The list's lines: "//", a tab, the key's parts, two blanks or more, the
-		// meaning.
+		// The list's lines: "//", a tab, the key's parts, two blanks or more, the meaning.
 		key, what, found := strings.Cut(strings.TrimPrefix(line, "//\t"), "  ")
 		if strings.HasPrefix(line, "//\t") && found && key != "" {
 			if tables[key[0]] != "" {

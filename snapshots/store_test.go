@@ -90,8 +90,7 @@ func TestGoldenSnapshots(t *testing.T) {
 			_, path := save(t, ledgertest.Fold(t, history.Commits))
 			file := ledgertest.ReadFile(t, path)
 			now := hex.EncodeToString(file)
-			// A file is named after its magic, and the version of the State, which follows
-			// the head of its array.
+			// A file is named after its magic, and the version of the State, which follows the head of its array.
 			name := fmt.Sprintf("%s.state-v%d.%s.hex", file[:8], file[59], history.Name)
 			if golden := strings.TrimSpace(ledgertest.Golden(t, name, now+"\n")); golden != now {
 				t.Errorf("a snapshot has another form than in %s: if it is the State's, see ledger's TestGoldenStates; if it is "+
@@ -101,8 +100,7 @@ func TestGoldenSnapshots(t *testing.T) {
 	}
 }
 
-// fileOf returns a snapshot's file with some bytes for a State and right
-// checksums.
+// fileOf returns a snapshot's file with some bytes for a State and right checksums.
 func fileOf(head ledger.Head, state []byte) []byte {
 	file := binary.BigEndian.AppendUint64([]byte("ALLOTSN1"), head.Sequence)
 	file = append(file, head.Digest[:]...)
@@ -112,8 +110,7 @@ func fileOf(head ledger.Head, state []byte) []byte {
 	return append(file, sum[:]...)
 }
 
-// TestRightSumsOverWrongBytes: the checksums are right even if a file was
-// assembled from two, or forged.
+// TestRightSumsOverWrongBytes: the checksums are right even if a file was assembled from two, or forged.
 func TestRightSumsOverWrongBytes(t *testing.T) {
 	older, newer := ledgertest.State(t, 3), ledgertest.State(t, 4)
 	whole := ledgertest.EncodedState(t, newer)
@@ -132,8 +129,7 @@ func TestRightSumsOverWrongBytes(t *testing.T) {
 	}
 }
 
-// TestFewAreKept: old snapshots and the remains of unfinished writes are removed,
-// whatever the folder is called.
+// TestFewAreKept: old snapshots and the remains of unfinished writes are removed, whatever the folder is called.
 func TestFewAreKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "of [a-z]*, ?")
 	store := open(t, dir)

@@ -18,10 +18,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestIronicTranscripts runs the probes that recorded a real Ironic's answers
-// against the binary, and compares answer by answer. Differences must be
-// explained here and in docs/compatibility.md. The probes are not part of the
-// project: without them the test is skipped.
+// TestIronicTranscripts runs the probes that recorded a real Ironic's answers against the binary, and compares answer
+// by answer. Differences must be explained here and in docs/compatibility.md. The probes are not part of the project:
+// without them the test is skipped.
 func TestIronicTranscripts(t *testing.T) {
 	folder, err := filepath.Abs("../../../shared/conformance/ironic")
 	must(t, err)
@@ -49,8 +48,7 @@ func TestIronicTranscripts(t *testing.T) {
 	}
 }
 
-// ironicAtRoot runs the binary and serves its bare metal API at the root of a
-// host, where the probes expect it.
+// ironicAtRoot runs the binary and serves its bare metal API at the root of a host, where the probes expect it.
 func ironicAtRoot(t *testing.T) string {
 	t.Helper()
 	var target atomic.Pointer[url.URL] // known once the binary serves, which must know the proxy's address
@@ -223,8 +221,7 @@ func differenceOf(i, a exchange) string {
 
 var maximum = regexp.MustCompile(`1\.\d+\]`)
 
-// hardware are the fields that Ironic fills in from drivers and machines, and
-// versions and services, which differ.
+// hardware are the fields that Ironic fills in from drivers and machines, and versions and services, which differ.
 var hardware = []string{
 	"bios_interface", "boot_interface", "console_interface", "deploy_interface", "inspect_interface",
 	"management_interface",
@@ -234,8 +231,7 @@ var hardware = []string{
 	"portgroups", "volume", "shards",
 }
 
-// undriven is the node that Ironic does not create, because its driver is
-// missing.
+// undriven is the node that Ironic does not create, because its driver is missing.
 const undriven = "n9"
 
 var undrivenPattern = regexp.MustCompile(`-> 201 .*\n\{"uuid":"([^"]+)".*"name":"` + undriven)

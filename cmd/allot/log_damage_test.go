@@ -51,17 +51,15 @@ func rewrite(t *testing.T, path string, change func([]byte) []byte) {
 	must(t, os.WriteFile(path, change([]byte(read(t, path))), 0o600))
 }
 
-// refused checks that a server does not start, prints these words, and changes no
-// byte.
+// refused checks that a server does not start, prints these words, and changes no byte.
 func refused(t *testing.T, what, data string, words ...string) {
 	t.Helper()
 	t.Log(what)
 	launchtest.Refused(t, data, append(words, "To recover")...)
 }
 
-// TestDamagedLogIsRefusedAndLeft: after a clean stop and after a kill, with and
-// without read models, a bit flipped in the log, or another log in its place, is
-// refused by name. serve, verify, export and replay change no byte.
+// TestDamagedLogIsRefusedAndLeft: after a clean stop and after a kill, with and without read models, a bit flipped in
+// the log, or another log in its place, is refused by name. serve, verify, export and replay change no byte.
 func TestDamagedLogIsRefusedAndLeft(t *testing.T) {
 	t.Parallel()
 	clean := world(t, 60, "--pace-snapshot-records", "20")
@@ -89,8 +87,7 @@ func TestDamagedLogIsRefusedAndLeft(t *testing.T) {
 	}
 }
 
-// TestOnlyAnEmptyFolderBegins: a new ledger begins in an empty folder, or by
-// allot init, and nowhere else.
+// TestOnlyAnEmptyFolderBegins: a new ledger begins in an empty folder, or by allot init, and nowhere else.
 func TestOnlyAnEmptyFolderBegins(t *testing.T) {
 	t.Parallel()
 	data := world(t, 3)
@@ -119,9 +116,8 @@ func TestOnlyAnEmptyFolderBegins(t *testing.T) {
 	launch(t, half).makeProvider(5)
 }
 
-// TestSignedCheckpointIsHonoured: a log that ends before a checkpoint that this
-// server signed, or differs from it, is not served, even if nothing else
-// remembers it.
+// TestSignedCheckpointIsHonoured: a log that ends before a checkpoint that this server signed, or differs from it, is
+// not served, even if nothing else remembers it.
 func TestSignedCheckpointIsHonoured(t *testing.T) {
 	t.Parallel()
 	key := filepath.Join(t.TempDir(), "key")
@@ -140,9 +136,8 @@ func TestSignedCheckpointIsHonoured(t *testing.T) {
 	}
 }
 
-// TestRepair takes missing commits from an export or from another server, or
-// cuts, and keeps the old files. Without a source it only lists the damage. What it does with
-// each kind of damage is tested where it merges logs.
+// TestRepair takes missing commits from an export or from another server, or cuts, and keeps the old files. Without a
+// source it only lists the damage. What it does with each kind of damage is tested where it merges logs.
 func TestRepair(t *testing.T) {
 	t.Parallel()
 	data, dir := world(t, 40, "--pace-snapshot-records", "10"), t.TempDir()

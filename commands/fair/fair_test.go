@@ -44,8 +44,7 @@ func TestClientsTakeTurns(t *testing.T) {
 	}
 }
 
-// TestRequestsAreBounded: a client, and all together, have so many requests under way, and
-// one that ends makes room.
+// TestRequestsAreBounded: a client, and all together, have so many requests under way, and one that ends makes room.
 func TestRequestsAreBounded(t *testing.T) {
 	t.Parallel()
 	p := fair.NewPoolOf(1, 1)
@@ -204,8 +203,7 @@ func works(ctx context.Context, p *fair.Pool, client string, pieces int, did fun
 	return nil
 }
 
-// TestBusyClientGetsNoLargerShare: a client with one piece of work gets as much done as one with
-// sixteen.
+// TestBusyClientGetsNoLargerShare: a client with one piece of work gets as much done as one with sixteen.
 func TestBusyClientGetsNoLargerShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -232,9 +230,8 @@ func TestBusyClientGetsNoLargerShare(t *testing.T) {
 	})
 }
 
-// TestBounds: a client with too much waiting work is refused; short work does not
-// wait; work that takes too long ends; a client that gives up leaves the line; and no
-// place is lost.
+// TestBounds: a client with too much waiting work is refused; short work does not wait; work that takes too long
+// ends; a client that gives up leaves the line; and no place is lost.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -280,8 +277,7 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// TestAside: work that waits for its client holds no place, and the waiting time
-// does not count.
+// TestAside: work that waits for its client holds no place, and the waiting time does not count.
 func TestAside(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

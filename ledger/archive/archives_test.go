@@ -177,9 +177,8 @@ func TestArchived(t *testing.T) {
 	}
 }
 
-// TestForgedEntries: entries that name the right commit before them and cannot be
-// decoded, which an operator had passed over, stop no archive: they are written with the
-// commit after them, verified and read back.
+// TestForgedEntries: entries that name the right commit before them and cannot be decoded, which an operator had
+// passed over, stop no archive: they are written with the commit after them, verified and read back.
 func TestForgedEntries(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 15)
@@ -265,8 +264,7 @@ func TestOthersPart(t *testing.T) {
 	}
 }
 
-// TestFalseTree: a part that says of the Merkle tree what is not so is damaged,
-// though all its commits are good.
+// TestFalseTree: a part that says of the Merkle tree what is not so is damaged, though all its commits are good.
 func TestFalseTree(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 10)
@@ -303,8 +301,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestDamageIsNamed: whatever is wrong with an archive, verification says what
-// and where, and never calls it good.
+// TestDamageIsNamed: whatever is wrong with an archive, verification says what and where, and never calls it good.
 func TestDamageIsNamed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 120)
@@ -387,9 +384,8 @@ func partsIn(t *testing.T, dir string) (paths []string) {
 	return paths
 }
 
-// TestRead: the log is read from archives as it was written, in whatever ranges,
-// with room for one part only, and from a second archive where the first one is
-// damaged or lacks something.
+// TestRead: the log is read from archives as it was written, in whatever ranges, with room for one part only, and
+// from a second archive where the first one is damaged or lacks something.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 120)
@@ -422,9 +418,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestMend: parts that are damaged in the middle are written again beside the
-// damaged ones, from the log or from another archive, and nothing is touched. A
-// log that is another one mends nothing.
+// TestMend: parts that are damaged in the middle are written again beside the damaged ones, from the log or from
+// another archive, and nothing is touched. A log that is another one mends nothing.
 func TestMend(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 120)

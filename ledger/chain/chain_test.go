@@ -17,8 +17,7 @@ import (
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
-// chained makes commits that leave out some sequences, like those of a writer
-// that has skipped foreign entries.
+// chained makes commits that leave out some sequences, like those of a writer that has skipped foreign entries.
 func chained(t *testing.T, n int, without ...uint64) (commits [][]byte) {
 	t.Helper()
 	var prev ledger.Digest
@@ -43,8 +42,7 @@ func sequences(log ledger.Log, prev ledger.Head, to uint64) (list []uint64, err 
 	return list, err
 }
 
-// walk feeds a log's entries to a Chain, by Next or by NextLink, and returns the
-// commits, and the final error.
+// walk feeds a log's entries to a Chain, by Next or by NextLink, and returns the commits, and the final error.
 func walk(entries [][]byte, link bool) (list []uint64, head ledger.Head, err error) {
 	links := chain.New(ledger.Head{})
 	for i, data := range entries {
@@ -67,9 +65,8 @@ func walk(entries [][]byte, link bool) (list []uint64, head ledger.Head, err err
 	return list, links.Head(), links.End()
 }
 
-// TestLinksAgree damages logs at random. A reader that looks only at the links of
-// commits takes the same entries for commits as one that decodes them, unless the
-// damage is inside a commit. Both end in the same place.
+// TestLinksAgree damages logs at random. A reader that looks only at the links of commits takes the same entries for
+// commits as one that decodes them, unless the damage is inside a commit. Both end in the same place.
 func TestLinksAgree(t *testing.T) {
 	t.Parallel()
 	whole := chained(t, 8)
@@ -241,9 +238,8 @@ func again(t *testing.T, data []byte) []byte {
 	return data
 }
 
-// TestForeignEntries: a foreign entry is skipped if the next commit proves it, or
-// if it resembles nothing that the writer appends, or is what the writer has appended
-// for the place before.
+// TestForeignEntries: a foreign entry is skipped if the next commit proves it, or if it resembles nothing that the
+// writer appends, or is what the writer has appended for the place before.
 func TestForeignEntries(t *testing.T) {
 	t.Parallel()
 	copied := chained(t, 6)

@@ -19,9 +19,8 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// replicated answers for a stream with replicas, of which one leads and others
-// may lag. The test chooses each of its answers, because JetStream itself gives
-// such answers for moments only.
+// replicated answers for a stream with replicas, of which one leads and others may lag. The test chooses each of its
+// answers, because JetStream itself gives such answers for moments only.
 type replicated struct {
 	t  *testing.T
 	nc *nats.Conn // the client's
@@ -267,8 +266,7 @@ func TestLaggingReplicas(t *testing.T) {
 	})
 }
 
-// TestLeadersWord: the leader's word counts, after it had time to reach what was
-// seen of its stream.
+// TestLeadersWord: the leader's word counts, after it had time to reach what was seen of its stream.
 func TestLeadersWord(t *testing.T) {
 	t.Parallel()
 	err := within(t, "reading", func() error { return reads(startReplicated(t, 10).open(hangLimit), 1, 11) })
@@ -306,9 +304,8 @@ func leading(answer func(*replicated, *nats.Msg)) func(*replicated) {
 	}
 }
 
-// TestAnswersThatSayNothing: after an answer that says nothing about the log, the request
-// is repeated, and at last the log is out of reach. An answer that no server should give
-// is an error that quotes it.
+// TestAnswersThatSayNothing: after an answer that says nothing about the log, the request is repeated, and at last
+// the log is out of reach. An answer that no server should give is an error that quotes it.
 func TestAnswersThatSayNothing(t *testing.T) {
 	t.Parallel()
 	play(t, map[string]answered{
@@ -379,8 +376,7 @@ func endsAt(t *testing.T, log ledger.Log, want uint64) {
 	}
 }
 
-// groupOf is what a server says about the servers of a stream: who leads, and the others,
-// but for itself.
+// groupOf is what a server says about the servers of a stream: who leads, and the others, but for itself.
 func groupOf(leader string, others ...string) *js.ClusterInfo {
 	group := &js.ClusterInfo{Leader: leader}
 	for _, name := range others {
@@ -432,9 +428,8 @@ func TestLastIsTheLeaders(t *testing.T) {
 	}
 }
 
-// TestAppendsAnswers: only the answer that the commit is stored under its
-// sequence makes it durable. Every other answer leaves its fate known to be bad,
-// or unknown.
+// TestAppendsAnswers: only the answer that the commit is stored under its sequence makes it durable. Every other
+// answer leaves its fate known to be bad, or unknown.
 func TestAppendsAnswers(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t, 0)

@@ -137,9 +137,8 @@ func digestOf(t *testing.T, p *projector.Projector) ledger.Digest {
 	return ledgertest.Must(p.Digest())
 }
 
-// TestJoin: an empty replica, and one that lags, get what another one has, with
-// the State of its newest snapshot, or one that was made for it; and go on from
-// there like any other. Nothing is left of the way it went.
+// TestJoin: an empty replica, and one that lags, get what another one has, with the State of its newest snapshot, or
+// one that was made for it; and go on from there like any other. Nothing is left of the way it went.
 func TestJoin(t *testing.T) {
 	w := newWorld(t)
 	for name, snapshotAt := range map[string]int{"with a snapshot": testCommits - 10, "without": 0} {
@@ -342,9 +341,8 @@ func (l otherLog) Read(ctx context.Context, from, to uint64, yield func(ledger.E
 	})
 }
 
-// TestKilledWhilePlacing: a server that is killed while a copy comes to its
-// place, at whatever step, has it there after the next start; and before it is
-// decided that it counts, nothing has changed.
+// TestKilledWhilePlacing: a server that is killed while a copy comes to its place, at whatever step, has it there
+// after the next start; and before it is decided that it counts, nothing has changed.
 func TestKilledWhilePlacing(t *testing.T) {
 	w := newWorld(t)
 	have := w.full(testCommits - 10)
@@ -388,8 +386,7 @@ func TestKilledWhilePlacing(t *testing.T) {
 	}
 }
 
-// TestWorth: an empty replica of a long log fetches a copy, and one that lacks
-// little replays.
+// TestWorth: an empty replica of a long log fetches a copy, and one that lacks little replays.
 func TestWorth(t *testing.T) {
 	offered := func(sequence uint64, records, bytes int64) offer {
 		return offer{Models: projector.Position{Head: ledger.Head{Sequence: sequence}, Records: records}, Bytes: bytes}
@@ -415,8 +412,7 @@ func TestWorth(t *testing.T) {
 	}
 }
 
-// TestOrderOfPeers: who follows is asked before who leads, and who has come farthest
-// before others.
+// TestOrderOfPeers: who follows is asked before who leads, and who has come farthest before others.
 func TestOrderOfPeers(t *testing.T) {
 	peers := []Peer{{Name: "leads", Leads: true, Sequence: 9}, {Name: "lags", Sequence: 7}, {Name: "b", Sequence: 8}, {Name: "a", Sequence: 8}}
 	slices.SortFunc(peers, inOrder)
