@@ -13,6 +13,9 @@ import (
 // before they are written, so that a slow client keeps no place from others.
 const atOnce = 1000
 
+// contentBytes is what one takes in memory, about.
+const contentBytes = 512
+
 // contents is GET /audit/contents: all that allot-migrate import jsonl takes, as of one
 // moment. Commands that need everything ask it instead of asking for each provider
 // and each consumer.
@@ -59,6 +62,9 @@ func tellNames(view projector.View, classes *ledger.ClassTable, to *lines) error
 }
 
 func writeLines(to *lines, list []present.Content) error {
+	if err := to.hold(len(list) * contentBytes); err != nil {
+		return err
+	}
 	for i := range list {
 		if err := to.line(ledger.Address{}, &list[i]); err != nil {
 			return err

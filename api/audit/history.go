@@ -229,7 +229,7 @@ func (w *walker) picks(at ledger.Address, r *ledger.Record) (bool, error) {
 func (q *Questions) tell(
 	ctx context.Context, telling present.Telling, at ledger.Address, about projector.Subject,
 ) (told Told, record *ledger.Record, err error) {
-	commits, _, err := q.commits(ctx, at.Sequence, at.Sequence)
+	commits, _, err := q.commits(ctx, at.Sequence, at.Sequence, func(int) error { return nil })
 	if err != nil {
 		return told, nil, err
 	}

@@ -114,14 +114,19 @@ func (s stream) serve(q *Questions, w http.ResponseWriter, r *http.Request, one 
 		return err
 	}
 	to := newLines(w, r, p.given["format"] == formatText)
+	to.lease = q.Fair.Lease(to.asker)
+	defer to.lease.End()
 	err = tell(r.Context(), to)
+	passing := commands.Passing(err) || rest.TooMuch(err)
 	switch {
 	case err == nil || r.Context().Err() != nil: // the client has gone
 		return nil
-	case !to.begun && commands.Passing(err):
+	case !to.begun && passing:
 		return err
 	}
-	q.Logger.ErrorContext(r.Context(), "an answer was cut short", "path", r.URL.Path, "error", err)
+	if !passing {
+		q.Logger.ErrorContext(r.Context(), "an answer was cut short", "path", r.URL.Path, "error", err)
+	}
 	_ = to.write(ledger.Address{}, Trouble{Error: err.Error()}) // the client is gone if this fails
 	return nil
 }
@@ -139,6 +144,7 @@ func (t Trouble) String() string { return "error: " + t.Error }
 type lines struct {
 	w     http.ResponseWriter
 	asker string // the client, as places are given to it
+	lease *fair.Lease
 	write func(at ledger.Address, line any) error
 	begun bool // too late for another status
 }
@@ -172,6 +178,12 @@ func newLines(w http.ResponseWriter, r *http.Request, asText bool) *lines {
 
 const eventStream = "text/event-stream"
 
+// heaviest is the most that a part of an answer counts as: a commit of any size can be read.
+const heaviest = fair.MaxWeight / 2
+
+// hold takes memory for the next part of the answer, until it is flushed: a client that reads slowly keeps that.
+func (l *lines) hold(bytes int) error { return l.lease.Grow(min(int64(bytes), heaviest)) }
+
 func (l *lines) line(at ledger.Address, line any) error {
 	l.begun = true
 	return l.write(at, line)
@@ -179,6 +191,7 @@ func (l *lines) line(at ledger.Address, line any) error {
 
 func (l *lines) flush() error {
 	l.begun = true
+	defer l.lease.End()
 	return http.NewResponseController(l.w).Flush()
 }
 

@@ -56,7 +56,9 @@ func LineOf(at ledger.Address, r *ledger.Record) Line {
 // read before it is written, so that a slow client keeps no reader busy.
 const (
 	readChunk  = 1000
-	chunkBytes = 1 << 20
+	chunkBytes = 256 << 10
+	// decoded is how many times as large as in the log a record is in memory, about.
+	decoded = 12
 )
 
 // records is GET /audit/records?from=SEQ&follow=true. With at=SEQUENCE or an RFC
@@ -117,7 +119,7 @@ func (q *Questions) tellRecords(ctx context.Context, to *lines, ask *recordsAske
 			if left > 0 {
 				last = min(last, from+uint64(left)-1) // Each commit has at least one record.
 			}
-			commits, next, err := q.commits(ctx, from, last)
+			commits, next, err := q.decodedCommits(ctx, to, from, last)
 			if err != nil {
 				return err
 			}
@@ -150,13 +152,31 @@ func (q *Questions) tellRecords(ctx context.Context, to *lines, ask *recordsAske
 
 var errEnough = errors.New("audit: the chunk is full")
 
+// decodedCommits is commits with a place, and memory until the answer is flushed.
+func (q *Questions) decodedCommits(
+	ctx context.Context, to *lines, from, last uint64,
+) (list []*ledger.Commit, next uint64, err error) {
+	work, err := q.Fair.Long(ctx, to.asker)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer work.End()
+	return q.commits(ctx, from, last, to.hold)
+}
+
 // commits reads the commits from..to, or only the first of them if they are
 // large, and returns where to go on. Each must be the commit that the read models
-// have folded.
-func (q *Questions) commits(ctx context.Context, from, to uint64) (list []*ledger.Commit, next uint64, err error) {
-	view := q.Views.View()
+// have folded. It holds memory for them.
+func (q *Questions) commits(
+	ctx context.Context, from, to uint64, hold func(bytes int) error,
+) (list []*ledger.Commit, next uint64, err error) {
+	view, size := q.Views.View(), 0
 	err = q.chunk(ctx, from, to, func(entry ledger.Entry) error {
 		next = entry.Sequence + 1
+		size += len(entry.Data)
+		if err := hold(size * decoded); err != nil {
+			return err
+		}
 		mark, _, found, err := view.CommitMark(entry.Sequence)
 		if err != nil {
 			return err
@@ -246,7 +266,7 @@ func (q *Questions) rawCommits(p *parameters) (func(context.Context, *lines) err
 	last := min(q.Views.View().Sequence(), uint64(from)+uint64(limit)-1)
 	return func(ctx context.Context, to *lines) error {
 		for next := uint64(from); next <= last; {
-			list, err := q.someCommits(ctx, to.asker, next, last)
+			list, err := q.someCommits(ctx, to, next, last)
 			if err != nil {
 				return err
 			}
@@ -265,13 +285,18 @@ func (q *Questions) rawCommits(p *parameters) (func(context.Context, *lines) err
 }
 
 // someCommits reads some commits, with a place.
-func (q *Questions) someCommits(ctx context.Context, asker string, from, last uint64) (list []Commit, err error) {
-	work, err := q.Fair.Long(ctx, asker)
+func (q *Questions) someCommits(ctx context.Context, to *lines, from, last uint64) (list []Commit, err error) {
+	work, err := q.Fair.Long(ctx, to.asker)
 	if err != nil {
 		return nil, err
 	}
 	defer work.End()
+	size := 0
 	err = q.chunk(ctx, from, last, func(e ledger.Entry) error {
+		size += len(e.Data)
+		if err := to.hold(size); err != nil {
+			return err
+		}
 		list = append(list, Commit{e.Sequence, ledger.DigestOf(e.Data), append([]byte(nil), e.Data...)})
 		return nil
 	})

@@ -13,8 +13,7 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// The names that eve, of another project, uses: existing ones and missing ones,
-// of the same length.
+// The names that eve, of another project, uses: existing ones and missing ones, of the same length.
 const (
 	foreignNode  = "aaaaaaaa-0000-4000-8000-00000000000a"
 	missingNode  = "bbbbbbbb-0000-4000-8000-00000000000b"
@@ -80,8 +79,7 @@ func (w *world) methodsOf(t *testing.T, path string) []string {
 	return strings.Split(answer.Header().Get("Allow"), ", ")
 }
 
-// namings are all requests that name a node or an allocation, with TWIN in the
-// place of the name.
+// namings are all requests that name a node or an allocation, with TWIN in the place of the name.
 func (w *world) namings(t *testing.T) (ofNodes, ofAllocations []string) {
 	t.Helper()
 	twins := strings.NewReplacer("{node}", "TWIN", "{allocation}", "TWIN", "{trait}", "CUSTOM_A")
@@ -114,9 +112,8 @@ func (w *world) namings(t *testing.T) (ofNodes, ofAllocations []string) {
 	return ofNodes, ofAllocations
 }
 
-// TestHiddenIsMissing: every request that names a node or an allocation of
-// another project, in whatever place, is answered as if it did not exist, byte
-// for byte except for the name itself, and changes nothing.
+// TestHiddenIsMissing: every request that names a node or an allocation of another project, in whatever place, is
+// answered as if it did not exist, byte for byte except for the name itself, and changes nothing.
 func TestHiddenIsMissing(t *testing.T) {
 	t.Parallel()
 	w := aliceHas(t)
@@ -191,8 +188,7 @@ func (u unread) Read([]byte) (int, error) {
 	return 0, fmt.Errorf("this body must not be read")
 }
 
-// TestPolicyBeforeBody: the body of a request is never read if the policy does
-// not permit it to write.
+// TestPolicyBeforeBody: the body of a request is never read if the policy does not permit it to write.
 func TestPolicyBeforeBody(t *testing.T) {
 	t.Parallel()
 	w := aliceHas(t)

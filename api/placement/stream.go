@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/projector/candidates"
 )
 
@@ -23,6 +24,7 @@ type streamWriter struct {
 	status  int
 	held    []byte           // in buffer
 	buffer  *[heldBytes]byte // from holding; nil: nothing was written yet
+	lease   *fair.Lease
 	started bool
 }
 
@@ -46,6 +48,9 @@ func (s *streamWriter) start() error {
 	if s.started {
 		return nil
 	}
+	if err := s.lease.Grow(int64(len(s.held))); err != nil {
+		return err // a client that reads slowly would keep that
+	}
 	s.started = true
 	s.w.WriteHeader(s.status)
 	_, err := s.w.Write(s.held)
@@ -55,6 +60,7 @@ func (s *streamWriter) start() error {
 func (s *streamWriter) release() {
 	if s.buffer != nil {
 		holding.Put(s.buffer)
+		s.buffer = nil
 	}
 }
 
@@ -62,7 +68,7 @@ func (s *streamWriter) release() {
 // failure can only break the connection off, so that no client takes half an
 // answer for a whole one.
 func (r *request) writeStream(w http.ResponseWriter, answer *response) {
-	out := &streamWriter{w: w, status: answer.status}
+	out := &streamWriter{w: w, status: answer.status, lease: r.Lease}
 	defer out.release()
 	w.Header().Set("Content-Type", jsonType)
 	err := answer.stream(out)
@@ -73,13 +79,17 @@ func (r *request) writeStream(w http.ResponseWriter, answer *response) {
 	}
 	if err == nil && !out.started {
 		w.Header().Set("Content-Length", strconv.Itoa(len(out.held)))
+		if err = out.start(); out.started {
+			err = nil // if a write fails the client is gone
+		}
 	}
 	switch {
 	case err == nil:
-		_ = out.start() // if this fails the client is gone
 	case r.Context().Err() != nil:
 		panic(http.ErrAbortHandler)
 	case !out.started:
+		out.release()
+		w.Header().Del("Content-Length")
 		r.writeFailure(w, err)
 	default:
 		r.Logger.WarnContext(r.Context(), "answer broken off", "request_id", r.ID, "path", r.URL.Path, "error", err)

@@ -24,8 +24,7 @@ const (
 	largest    = 8<<20 - 4096 // bytes of a list or map in a message
 )
 
-// place is a list or a map somewhere in a message: what stands before it and
-// after it, in JSON.
+// place is a list or a map somewhere in a message: what stands before it and after it, in JSON.
 type place struct {
 	name          string
 	before, after string
@@ -202,8 +201,7 @@ func TestSmallMessagesStaySmall(t *testing.T) {
 	}
 }
 
-// TestElementsAreWeighedInFull: no element of a list takes more memory than its
-// weight.
+// TestElementsAreWeighedInFull: no element of a list takes more memory than its weight.
 func TestElementsAreWeighedInFull(t *testing.T) {
 	t.Parallel()
 	for name, empty := range messages() {
@@ -264,8 +262,7 @@ func TestStrictReader(t *testing.T) {
 	}
 }
 
-// TestKeysOfOpenMaps: keys repeat within one map only, wherever it stands, and
-// however many keys it has.
+// TestKeysOfOpenMaps: keys repeat within one map only, wherever it stands, and however many keys it has.
 func TestKeysOfOpenMaps(t *testing.T) {
 	t.Parallel()
 	pairs := func(from, to int) (body string) {
@@ -297,8 +294,7 @@ func TestKeysOfOpenMaps(t *testing.T) {
 	}
 }
 
-// TestWeighingTakesLittle: a body of a thousand maps is weighed with no more
-// memory than one of a single map.
+// TestWeighingTakesLittle: a body of a thousand maps is weighed with no more memory than one of a single map.
 func TestWeighingTakesLittle(t *testing.T) {
 	one := "\x82\xa1a\x81\xa1a\xc0\xa1b\xc0"
 	weigh := func(body string) float64 {

@@ -26,7 +26,7 @@ type clusterFlags struct {
 	Name    string        `name:"cluster-name" help:"Name of this server among them; default: the host's; with --nats-url, the host's and a mark of its data folder." placeholder:"NAME"`
 	Listen  string        `name:"cluster-listen" help:"HOST:PORT that this server listens on for the others; default: the one of --cluster that is this machine's." placeholder:"HOST:PORT"`
 	Secret  string        `name:"cluster-secret-file" help:"File with the cluster's shared secret, 16 bytes or more." type:"existingfile" placeholder:"FILE"`
-	TLS     string        `name:"cluster-tls" help:"Folder with cert.pem and key.pem, this server's certificate for the others, and ca.pem, the authorities for theirs: servers check each other. Files that change are read again." type:"existingdir" placeholder:"FOLDER"`
+	TLS     string        `name:"cluster-tls" help:"Folder with cert.pem and key.pem, this server's certificate for the others, and ca.pem, the authorities for theirs: servers check each other. cert.pem and key.pem are read again when they change, ca.pem at a start." type:"existingdir" placeholder:"FOLDER"`
 	Plain   bool          `name:"cluster-plaintext" help:"Let the servers talk without TLS over a network: a listener there can read, and write, the log."`
 	HTTP    string        `name:"cluster-http" help:"HOST:PORT that this server listens on to give the others copies of State and read models. Without it, it gives none, and gets none from them." placeholder:"HOST:PORT"`
 	Lease   time.Duration `name:"cluster-lease" help:"Leader lease: a leader that cannot renew it for this long steps down. It is renewed six times in this time. The clocks of two servers may differ in speed by a tenth." default:"3s" least:"1s"`
