@@ -18,8 +18,7 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// TestPatchValues: a value in a patch is the same whether it came as JSON or as
-// msgpack, and is stored in one form.
+// TestPatchValues: a value in a patch is the same whether it came as JSON or as msgpack, and is stored in one form.
 func TestPatchValues(t *testing.T) {
 	var value func(depth int) *rapid.Generator[any]
 	value = func(depth int) *rapid.Generator[any] {
@@ -83,8 +82,7 @@ func TestPatchValuesThatJSONCannotSay(t *testing.T) {
 	}
 }
 
-// TestAskedIsCanonical: what the record keeps of a request is a document as all
-// documents are kept.
+// TestAskedIsCanonical: what the record keeps of a request is a document as all documents are kept.
 func TestAskedIsCanonical(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		claim := commandstest.RandomClaim(rt).Claim
@@ -127,9 +125,8 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// TestWhatDoesNotFollow: a command that contradicts an earlier one of its batch
-// is rejected; alone it is an error. Neither changes anything, and neither stops
-// the writer.
+// TestWhatDoesNotFollow: a command that contradicts an earlier one of its batch is rejected; alone it is an error.
+// Neither changes anything, and neither stops the writer.
 func TestWhatDoesNotFollow(t *testing.T) {
 	w := newWorld(t)
 	before := digest(t, w)

@@ -193,12 +193,7 @@ func TestThoroughInTurn(t *testing.T) {
 	answered("/audit/providers", "/audit/fleet")
 	other.End()
 	answered(thorough...)
-	for size := int64(fair.MaxTotal); size > 0; size /= 2 { // all memory is taken
-		for _, client := range []string{"a", "b", "c"} {
-			for q.Fair.Lease(client).Grow(size) == nil {
-			}
-		}
-	}
+	commandstest.TakeMemory(q.Fair)
 	for _, target := range []string{"/audit/records", "/audit/commits?from=1", "/audit/contents"} {
 		if got := get(t.Context(), target); !strings.Contains(got, "too many requests") {
 			t.Errorf("%s without memory: %q", target, got)

@@ -9,7 +9,6 @@ import (
 	"github.com/allot-project/allot/api/openapi"
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/api/rest"
-	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/ledger"
 )
@@ -117,14 +116,14 @@ func (s stream) serve(q *Questions, w http.ResponseWriter, r *http.Request, one 
 	to.lease = q.Fair.Lease(to.asker)
 	defer to.lease.End()
 	err = tell(r.Context(), to)
-	passing := commands.Passing(err) || rest.TooMuch(err)
+	_, passing := rest.Unavailable(err)
 	switch {
 	case err == nil || r.Context().Err() != nil: // the client has gone
 		return nil
 	case !to.begun && passing:
 		return err
 	}
-	if !passing {
+	if !rest.TooMuch(err) {
 		q.Logger.ErrorContext(r.Context(), "an answer was cut short", "path", r.URL.Path, "error", err)
 	}
 	_ = to.write(ledger.Address{}, Trouble{Error: err.Error()}) // the client is gone if this fails

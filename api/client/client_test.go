@@ -158,8 +158,7 @@ func TestLargeAnswer(t *testing.T) {
 	}
 }
 
-// TestBatches submits independent commands, some of them invalid, and atomic
-// ones, in both encodings.
+// TestBatches submits independent commands, some of them invalid, and atomic ones, in both encodings.
 func TestBatches(t *testing.T) {
 	for _, unreliable := range []bool{false, true} {
 		l, conn := serve(t, unreliable)
@@ -241,8 +240,7 @@ func codeOf(err error) string {
 	return fmt.Sprint(err)
 }
 
-// TestEncodingsAgree: a command has the same fingerprint in both encodings, so a
-// retry may use the other one.
+// TestEncodingsAgree: a command has the same fingerprint in both encodings, so a retry may use the other one.
 func TestEncodingsAgree(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]bool)
@@ -298,9 +296,8 @@ func largeReshape(t testing.TB) commands.Command {
 	return c
 }
 
-// TestTooLarge: what is more than the server takes over NATS is an error that
-// says where it can go, from the first moment of a connection on, and the
-// connection stays. Independent commands travel in as many messages as it takes.
+// TestTooLarge: what is more than the server takes over NATS is an error that says where it can go, from the first
+// moment of a connection on, and the connection stays. Independent commands travel in as many messages as it takes.
 func TestTooLarge(t *testing.T) {
 	l, first := serve(t, false)
 	large := largeReshape(t)

@@ -223,6 +223,8 @@ func TestReadsOfThePastHaveAPlace(t *testing.T) {
 	}
 	other.End()
 	expect(t, h, "GET", past, "", 200)
+	commandstest.TakeMemory(h.Fair) // also an answer in pieces needs some until its client has it
+	expect(t, h, "GET", present, "", 503)
 }
 
 // placeless submits nothing, and reports whether there is a place meanwhile.
